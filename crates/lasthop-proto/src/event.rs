@@ -1,0 +1,80 @@
+//! What a state machine reports beside the packets it sends. Packets say themselves why they were sent
+//! ([`crate::packet::Cause`]), so events are only what a tap on the wire cannot see.
+
+use crate::seq::Seq;
+
+/// Something that happened inside a node. Figures, tables, traces and metrics derive from these, the same way in all
+/// drivers.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Event {
+    /// The connection can carry data.
+    Established,
+    /// The peer has sent all it had; the stream up to here was delivered.
+    PeerClosed,
+    /// Both directions are finished.
+    Closed,
+    /// The connection was torn down by a reset, or given up.
+    Aborted,
+    /// The retransmission timer expired ("coarse timeout").
+    Timeout {
+        /// The lowest unacknowledged byte.
+        seq: Seq,
+    },
+    /// Loss recovery began by duplicate acknowledgments, SACK, SMART or ELN.
+    RecoveryEntered {
+        /// The lowest unacknowledged byte.
+        seq: Seq,
+    },
+    /// Loss recovery ended.
+    RecoveryLeft {
+        /// The acknowledgment that ended it.
+        ack: Seq,
+    },
+    /// The congestion window changed; reported only where it is watched.
+    Window {
+        /// Congestion window in bytes, inflation included.
+        cwnd: u32,
+        /// Slow-start threshold in bytes.
+        ssthresh: u32,
+    },
+    /// The sender's window is closed and it is probing.
+    ZeroWindow,
+    /// A TCP-aware hop kept a duplicate acknowledgment from the sender.
+    DupAckSuppressed {
+        /// Its acknowledgment number.
+        ack: Seq,
+    },
+    /// A TCP-aware hop dropped an acknowledgment older than the last, or data acknowledged before.
+    Absorbed {
+        /// The number that made it old.
+        seq: Seq,
+    },
+    /// A TCP-aware hop marked an acknowledgment with ELN.
+    ElnMarked {
+        /// Its acknowledgment number.
+        ack: Seq,
+    },
+    /// A TCP-aware hop gave up its state for this flow to stay within its memory.
+    Evicted,
+}
+
+impl Event {
+    /// A stable lower-case name, used in traces.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Established => "established",
+            Self::PeerClosed => "peer-closed",
+            Self::Closed => "closed",
+            Self::Aborted => "aborted",
+            Self::Timeout { .. } => "timeout",
+            Self::RecoveryEntered { .. } => "recovery-entered",
+            Self::RecoveryLeft { .. } => "recovery-left",
+            Self::Window { .. } => "window",
+            Self::ZeroWindow => "zero-window",
+            Self::DupAckSuppressed { .. } => "dupack-suppressed",
+            Self::Absorbed { .. } => "absorbed",
+            Self::ElnMarked { .. } => "eln-marked",
+            Self::Evicted => "evicted",
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! The mechanisms: TCP endpoints, what a TCP-aware hop does, and the channel that loses frames.
+//!
+//! Everything here is a state machine without I/O: no clock, no socket, no global randomness. A driver (the simulator,
+//! the lab, the gateway) owns time and packets and runs the same code through one contract, [`node::Node`].
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`time`], [`seq`], [`packet`], [`random`], [`node`], [`event`] | the vocabulary and the one contract |
+//! | [`tcp`] | TCP endpoints: sender, receiver, loss recovery, congestion control |
+//! | [`pep`] | performance-enhancing proxies (RFC 3135): snoop, ELN marker, split relay |
+//! | [`channel`] | when a frame is lost |
+//! | [`scheme`] | the schemes by the names that the studies give them |
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod channel;
+pub mod event;
+pub mod node;
+pub mod packet;
+pub mod pep;
+pub mod random;
+pub mod scheme;
+pub mod seq;
+pub mod tcp;
+pub mod time;

@@ -1,0 +1,320 @@
+//! Packets in parsed form. Bytes are parsed and written only at the edge, by the live driver.
+
+use crate::seq::Seq;
+
+/// Which connection a packet belongs to. Drivers hand these out: the simulator one per flow, the gateway one per
+/// 5-tuple.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub struct FlowId(pub u32);
+
+/// The end of a flow that a packet comes from.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub enum Side {
+    /// The end that opened the flow.
+    #[default]
+    Initiator,
+    /// The end that accepted it.
+    Acceptor,
+}
+
+impl Side {
+    /// The other end.
+    #[inline]
+    pub const fn peer(self) -> Self {
+        match self {
+            Self::Initiator => Self::Acceptor,
+            Self::Acceptor => Self::Initiator,
+        }
+    }
+
+    /// 0 for the initiator, 1 for the acceptor: for tables with one entry per side.
+    #[inline]
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// How a queue treats a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Priority {
+    /// First come, first served.
+    #[default]
+    Normal,
+    /// Ahead of queued data: local retransmissions ([a] §III-A).
+    Urgent,
+}
+
+/// What the channel did to a packet that arrived all the same.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Integrity {
+    /// As sent.
+    #[default]
+    Intact,
+    /// Corrupted, but the headers survived: of use to a receiver that tells corruption from congestion (ELN).
+    PayloadDamaged,
+}
+
+/// Why a packet was sent. Measurement reads it; no mechanism may.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Cause {
+    /// Data never sent before.
+    #[default]
+    New,
+    /// New data in answer to a first or second duplicate acknowledgment (RFC 3042).
+    LimitedTransmit,
+    /// A pure acknowledgment.
+    Ack,
+    /// SYN, FIN or the acknowledgment that completes a handshake.
+    Handshake,
+    /// A zero-window probe (RFC 9293 §3.8.6.1).
+    Probe,
+    /// A reset.
+    Reset,
+    /// Resent because the retransmission timer expired, or while going back over what was sent before it did.
+    Timeout,
+    /// Resent on the duplicate-acknowledgment threshold.
+    FastRetransmit,
+    /// Resent on a partial acknowledgment (NewReno).
+    PartialAck,
+    /// Resent to fill a hole that SACK blocks show.
+    SackHole,
+    /// Resent to fill a hole that the SMART number shows.
+    SmartHole,
+    /// Resent on an Explicit Loss Notification.
+    Eln,
+    /// Resent by the base station: duplicate acknowledgments show the loss.
+    LocalDuplicate,
+    /// Resent by the base station: the SMART number or SACK blocks show the loss.
+    LocalHole,
+    /// Resent by the base station on its own timer.
+    LocalTimer,
+    /// An acknowledgment that the base station sends for data acknowledged before.
+    LocalAck,
+    /// An unreliable datagram.
+    Datagram,
+}
+
+impl Cause {
+    /// Whether the sender of the flow sent this data before.
+    pub const fn is_source_retransmission(self) -> bool {
+        matches!(
+            self,
+            Self::Timeout | Self::FastRetransmit | Self::PartialAck | Self::SackHole | Self::SmartHole | Self::Eln
+        )
+    }
+
+    /// Whether a base station repeats data here that it forwarded before.
+    pub const fn is_local_retransmission(self) -> bool {
+        matches!(self, Self::LocalDuplicate | Self::LocalHole | Self::LocalTimer)
+    }
+
+    /// A stable lower-case name, used in traces.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::New => "new",
+            Self::LimitedTransmit => "limited-transmit",
+            Self::Ack => "ack",
+            Self::Handshake => "handshake",
+            Self::Probe => "probe",
+            Self::Reset => "reset",
+            Self::Timeout => "timeout",
+            Self::FastRetransmit => "fast-retransmit",
+            Self::PartialAck => "partial-ack",
+            Self::SackHole => "sack-hole",
+            Self::SmartHole => "smart-hole",
+            Self::Eln => "eln",
+            Self::LocalDuplicate => "local-duplicate",
+            Self::LocalHole => "local-hole",
+            Self::LocalTimer => "local-timer",
+            Self::LocalAck => "local-ack",
+            Self::Datagram => "datagram",
+        }
+    }
+}
+
+/// TCP flags (RFC 9293 §3.1), in wire order.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Flags(pub u8);
+
+impl Flags {
+    /// No more data from the sender.
+    pub const FIN: Self = Self(0x01);
+    /// Synchronise sequence numbers.
+    pub const SYN: Self = Self(0x02);
+    /// Reset the connection.
+    pub const RST: Self = Self(0x04);
+    /// Push.
+    pub const PSH: Self = Self(0x08);
+    /// The acknowledgment field is significant.
+    pub const ACK: Self = Self(0x10);
+
+    /// Both sets together.
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether all of `other` is set.
+    pub const fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+/// RFC 7323 timestamps: the sender's clock and the echo of the peer's.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Timestamps {
+    /// TSval.
+    pub val: u32,
+    /// TSecr.
+    pub ecr: u32,
+}
+
+/// A run of received bytes, `left..right`.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct SackBlock {
+    /// First byte of the run.
+    pub left: Seq,
+    /// The byte after the run.
+    pub right: Seq,
+}
+
+/// Up to four SACK blocks (RFC 2018 §3), most recent first.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct SackBlocks {
+    len: u8,
+    blocks: [SackBlock; 4],
+}
+
+impl SackBlocks {
+    /// Adds a block after those present; drops it when four are there already.
+    pub fn push(&mut self, block: SackBlock) {
+        if let Some(slot) = self.blocks.get_mut(usize::from(self.len)) {
+            *slot = block;
+            self.len += 1;
+        }
+    }
+
+    /// The blocks, most recent first.
+    pub fn as_slice(&self) -> &[SackBlock] {
+        &self.blocks[..usize::from(self.len)]
+    }
+
+    /// Whether there is none.
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+/// TCP options in parsed form.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Options {
+    /// Maximum segment size, on a SYN.
+    pub mss: Option<u16>,
+    /// Window scale shift, on a SYN (RFC 7323 §2).
+    pub window_scale: Option<u8>,
+    /// SACK permitted, on a SYN (RFC 2018 §2).
+    pub sack_permitted: bool,
+    /// Explicit Loss Notification: the next expected segment was lost to corruption ([a] §III-B).
+    pub eln: bool,
+    /// SMART: first sequence number of the segment that caused this acknowledgment ([a] §III-B, after Keshav and
+    /// Morgan).
+    pub smart: Option<Seq>,
+    /// Timestamps (RFC 7323 §3).
+    pub timestamps: Option<Timestamps>,
+    /// SACK blocks (RFC 2018 §3).
+    pub sack: SackBlocks,
+}
+
+impl Options {
+    /// Bytes that the options take in a TCP header, padded to a multiple of four. SMART and ELN count as experimental
+    /// options (RFC 6994): 8 and 4 bytes.
+    pub fn wire_len(&self) -> u16 {
+        let mut len = 0;
+        len += if self.mss.is_some() { 4 } else { 0 };
+        len += if self.window_scale.is_some() { 4 } else { 0 };
+        len += if self.sack_permitted { 4 } else { 0 };
+        len += if self.timestamps.is_some() { 12 } else { 0 };
+        len += if self.sack.is_empty() { 0 } else { 4 + 8 * u16::from(self.sack.len) };
+        len += if self.smart.is_some() { 8 } else { 0 };
+        len += if self.eln { 4 } else { 0 };
+        len
+    }
+}
+
+/// A TCP segment's header.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Segment {
+    /// First sequence number.
+    pub seq: Seq,
+    /// Next expected sequence number; meaningful when [`Flags::ACK`] is set.
+    pub ack: Seq,
+    /// The window field as on the wire, before scaling.
+    pub window: u16,
+    /// Flags.
+    pub flags: Flags,
+    /// Options.
+    pub options: Options,
+}
+
+/// What a packet carries besides its payload.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Body {
+    /// A TCP segment.
+    Tcp(Segment),
+    /// An unreliable datagram with its number in the flow.
+    Datagram {
+        /// Counts from 0.
+        number: u32,
+    },
+}
+
+/// A packet: parsed headers, the length of its payload, and the payload in whatever form the driver keeps it (nothing in
+/// the simulator, a buffer handle in the gateway).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Packet<P = ()> {
+    /// The connection.
+    pub flow: FlowId,
+    /// The end it comes from.
+    pub from: Side,
+    /// How queues treat it.
+    pub priority: Priority,
+    /// What the channel did to it.
+    pub integrity: Integrity,
+    /// Why it was sent; for measurement only.
+    pub cause: Cause,
+    /// Bytes of network and transport header that it takes on the wire.
+    pub header_len: u16,
+    /// Bytes of payload.
+    pub len: u32,
+    /// Headers.
+    pub body: Body,
+    /// The driver's form of the payload.
+    pub payload: P,
+}
+
+impl<P> Packet<P> {
+    /// Bytes on the wire: headers and payload.
+    #[inline]
+    pub const fn wire_len(&self) -> u32 {
+        self.header_len as u32 + self.len
+    }
+
+    /// The TCP header, if it is a TCP segment.
+    #[inline]
+    pub const fn tcp(&self) -> Option<&Segment> {
+        match &self.body {
+            Body::Tcp(segment) => Some(segment),
+            Body::Datagram { .. } => None,
+        }
+    }
+
+    /// Sequence space that a TCP segment occupies: payload, plus one each for SYN and FIN.
+    #[inline]
+    pub const fn seq_len(&self) -> u32 {
+        match &self.body {
+            Body::Tcp(segment) => {
+                self.len + segment.flags.has(Flags::SYN) as u32 + segment.flags.has(Flags::FIN) as u32
+            }
+            Body::Datagram { .. } => 0,
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Randomness: one root seed and a stable path give each part its own stream, so that adding a part never disturbs
+//! another's draws.
+
+use rand_chacha::ChaCha8Rng;
+use rand_core::{Rng, SeedableRng};
+
+/// The root of all randomness of a run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Root(pub u64);
+
+impl Root {
+    /// The stream of the part at `path`, such as `wireless/down/errors`: ChaCha8 keyed with the root seed, its stream
+    /// number the FNV-1a hash of the path.
+    pub fn stream(self, path: &str) -> Stream {
+        let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+        for byte in path.bytes() {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+        let mut rng = ChaCha8Rng::seed_from_u64(self.0);
+        rng.set_stream(hash);
+        Stream { rng }
+    }
+}
+
+/// An independent stream of random numbers.
+#[derive(Clone, Debug)]
+pub struct Stream {
+    rng: ChaCha8Rng,
+}
+
+impl Stream {
+    /// Uniform in `[0, 1)`, with 53 random bits.
+    #[inline]
+    pub fn uniform(&mut self) -> f64 {
+        (self.rng.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
+    }
+
+    /// Exponential with the given mean, by inversion with a portable logarithm: the same on every machine.
+    #[inline]
+    pub fn exponential(&mut self, mean: f64) -> f64 {
+        -libm::log(1.0 - self.uniform()) * mean
+    }
+
+    /// True with probability `p`.
+    #[inline]
+    pub fn chance(&mut self, p: f64) -> bool {
+        self.uniform() < p
+    }
+
+    /// Uniform integer in `0..bound`; 0 when `bound` is 0.
+    #[inline]
+    pub fn below(&mut self, bound: u64) -> u64 {
+        // Lemire's multiply-shift; its bias of at most bound / 2^64 is far below what any run can see.
+        ((u128::from(self.rng.next_u64()) * u128::from(bound)) >> 64) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Root;
+
+    #[test]
+    fn paths_are_independent_and_stable() {
+        let draw = |seed, path: &str| Root(seed).stream(path).below(u64::MAX);
+        assert_eq!(draw(1, "wireless/down/errors"), draw(1, "wireless/down/errors"));
+        assert_ne!(draw(1, "wireless/down/errors"), draw(1, "wireless/up/errors"));
+        assert_ne!(draw(1, "wireless/down/errors"), draw(2, "wireless/down/errors"));
+    }
+
+    #[test]
+    fn exponential_has_its_mean() {
+        let mut stream = Root(7).stream("x");
+        let mean = (0..100_000).map(|_| stream.exponential(65536.0)).sum::<f64>() / 1e5;
+        assert!((mean / 65536.0 - 1.0).abs() < 0.02, "{mean}");
+    }
+}

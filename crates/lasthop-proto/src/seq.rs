@@ -1,0 +1,98 @@
+//! TCP sequence numbers: 32 bits, compared modulo 2^32 (RFC 9293 §3.4).
+
+use core::fmt;
+use core::ops::{Add, AddAssign, Sub};
+
+/// A TCP sequence number. Not `Ord`: order is only defined between numbers less than 2^31 apart, by [`Seq::lt`] and its
+/// siblings.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+pub struct Seq(pub u32);
+
+impl Seq {
+    /// `self < other` modulo 2^32.
+    #[inline]
+    pub const fn lt(self, other: Self) -> bool {
+        (self.0.wrapping_sub(other.0) as i32) < 0
+    }
+
+    /// `self <= other` modulo 2^32.
+    #[inline]
+    pub const fn le(self, other: Self) -> bool {
+        (self.0.wrapping_sub(other.0) as i32) <= 0
+    }
+
+    /// `self > other` modulo 2^32.
+    #[inline]
+    pub const fn gt(self, other: Self) -> bool {
+        other.lt(self)
+    }
+
+    /// `self >= other` modulo 2^32.
+    #[inline]
+    pub const fn ge(self, other: Self) -> bool {
+        other.le(self)
+    }
+
+    /// The later of the two.
+    #[inline]
+    pub const fn max(self, other: Self) -> Self {
+        if self.lt(other) { other } else { self }
+    }
+
+    /// The earlier of the two.
+    #[inline]
+    pub const fn min(self, other: Self) -> Self {
+        if self.lt(other) { self } else { other }
+    }
+
+    /// Bytes from `earlier` to `self`; zero when `earlier` is in fact later.
+    #[inline]
+    pub const fn since(self, earlier: Self) -> u32 {
+        if self.lt(earlier) { 0 } else { self.0.wrapping_sub(earlier.0) }
+    }
+}
+
+impl Add<u32> for Seq {
+    type Output = Self;
+    #[inline]
+    fn add(self, bytes: u32) -> Self {
+        Self(self.0.wrapping_add(bytes))
+    }
+}
+
+impl AddAssign<u32> for Seq {
+    #[inline]
+    fn add_assign(&mut self, bytes: u32) {
+        *self = *self + bytes;
+    }
+}
+
+impl Sub<u32> for Seq {
+    type Output = Self;
+    #[inline]
+    fn sub(self, bytes: u32) -> Self {
+        Self(self.0.wrapping_sub(bytes))
+    }
+}
+
+impl fmt::Display for Seq {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Seq;
+
+    #[test]
+    fn order_survives_the_wrap() {
+        let before = Seq(u32::MAX - 10);
+        let after = before + 20;
+        assert_eq!(after, Seq(9));
+        assert!(before.lt(after) && after.gt(before));
+        assert_eq!(after.since(before), 20);
+        assert_eq!(before.since(after), 0);
+        assert_eq!(before.max(after), after);
+    }
+}

@@ -1,0 +1,321 @@
+//! TCP's details as explicit keys, with three presets on top of them.
+
+use crate::time::Duration;
+
+/// A named set of values for every key of [`TcpConfig`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Preset {
+    /// 4.4BSD-Lite as BSD/OS 2.x had it, quirks included: the 1997 study.
+    BsdLite,
+    /// What ns-2.35's one-way agents do.
+    Ns2,
+    /// Today's RFCs: 5681, 6298, 6582, 6675, 6928, 7323.
+    Rfc,
+}
+
+/// How the endpoint finds and repairs losses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Recovery {
+    /// Fast retransmit and fast recovery (RFC 5681 §3.2), as 4.4BSD has it.
+    Reno,
+    /// Partial acknowledgments repair further losses (RFC 6582).
+    NewReno,
+    /// Every acknowledgment names the segment that caused it ([a] §III-B).
+    Smart,
+    /// Selective acknowledgments (RFC 2018); the algorithm is [`TcpConfig::sack_algorithm`].
+    Sack,
+    /// NewReno that does not reduce its window for losses marked as corruption ([a] §III-B).
+    Eln,
+    /// [`Recovery::Eln`] that acts on the first marked duplicate acknowledgment.
+    ElnRxmt,
+}
+
+/// Which SACK-based recovery [`Recovery::Sack`] runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SackAlgorithm {
+    /// Fall and Floyd's "Sack1" (ns-2): a `pipe` counted by arriving acknowledgments.
+    Sack1,
+    /// RFC 6675: `pipe` computed from the scoreboard, with rescue retransmission.
+    Rfc6675,
+}
+
+/// How retransmission timers and delayed acknowledgments see time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Clock {
+    /// Timers run exactly.
+    Fine,
+    /// 4.4BSD's two global ticks, whose phase is independent of the connection: a timer of n slow ticks fires after n-1
+    /// to n of them; delayed acknowledgments leave at the next fast tick.
+    Ticks {
+        /// The 500 ms tick of retransmission and persist timers.
+        slow: Duration,
+        /// The 200 ms tick of delayed acknowledgments.
+        fast: Duration,
+    },
+}
+
+/// How round-trip samples become a retransmission timeout.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RttRule {
+    /// 4.4BSD `tcp_xmit_timer`: integers in slow ticks, one segment timed at a time.
+    Bsd,
+    /// ns-2's `TcpAgent::rtt_update`: integers in ticks of [`TcpConfig::rtt_granularity`].
+    Ns2,
+    /// RFC 6298 §2, with G = [`TcpConfig::rtt_granularity`].
+    Rfc6298,
+}
+
+/// When the receiver acknowledges in-order data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DelayedAck {
+    /// Every segment at once.
+    Off,
+    /// Every second segment at once, a single one after `timeout` (RFC 5681 §4.2).
+    EverySecond {
+        /// How long a single segment waits.
+        timeout: Duration,
+    },
+    /// 4.4BSD: when the window can be moved by two segments or half the buffer, otherwise at the next fast tick.
+    WindowUpdate,
+}
+
+/// How the congestion window grows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Growth {
+    /// RFC 5681 §3.1, byte counting limited to one segment per acknowledgment.
+    Rfc5681,
+    /// 4.4BSD-Lite: one segment, or mss²/cwnd + mss/8 in congestion avoidance (quirk 1), per acknowledgment.
+    BsdLite,
+    /// 4.4BSD-Lite2: [`Growth::BsdLite`] without the mss/8.
+    BsdLite2,
+    /// ns-2: a floating-point number of segments, +1 or +1/cwnd per acknowledgment.
+    Ns2,
+}
+
+/// When the window inflated by duplicate acknowledgments comes down again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Deflation {
+    /// Whenever fast recovery ends.
+    Always,
+    /// Only when more than three duplicates came (quirk 2 of 4.4BSD-Lite).
+    AboveThreshold,
+}
+
+/// Whether a second fast retransmit may start within one window of data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RecoveryGuard {
+    /// No guard (quirk 4 of 4.4BSD-Lite).
+    None,
+    /// Not before `recover` is acknowledged, also after a timeout (RFC 6582 §3.2, "careful").
+    Careful,
+}
+
+/// What a partial acknowledgment does to the retransmission timer (RFC 6582 §4).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PartialAckTimer {
+    /// Only the first one restarts it.
+    Impatient,
+    /// Each one restarts it.
+    SlowButSteady,
+}
+
+/// Whether a feature is in use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Switch {
+    /// In use.
+    On,
+    /// Not in use.
+    Off,
+}
+
+impl Switch {
+    /// Whether it is [`Switch::On`].
+    #[inline]
+    pub const fn is_on(self) -> bool {
+        matches!(self, Self::On)
+    }
+}
+
+/// Which header bytes a segment takes on the wire.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HeaderAccounting {
+    /// 40 bytes of IPv4 and TCP, and the options.
+    Full,
+    /// ns-2 with `useHeaders_` off: none on data, 40 bytes (and 8 per SACK block) on acknowledgments and SYN.
+    Ns2,
+}
+
+/// Every detail of an endpoint. Sizes are in bytes of payload, times as their type says.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TcpConfig {
+    /// Largest payload of a segment.
+    pub mss: u32,
+    /// Send buffer.
+    pub send_buffer: u32,
+    /// Receive buffer: the largest window that is advertised.
+    pub receive_buffer: u32,
+    /// Shift offered on the SYN (RFC 7323 §2); `None` offers none.
+    pub window_scale: Option<u8>,
+    /// Whether timestamps are offered and used for round-trip samples (RFC 7323 §3, §4).
+    pub timestamps: Switch,
+    /// Which header bytes count.
+    pub headers: HeaderAccounting,
+    /// How losses are found and repaired.
+    pub recovery: Recovery,
+    /// The algorithm behind [`Recovery::Sack`].
+    pub sack_algorithm: SackAlgorithm,
+    /// Most SACK blocks that the receiver sends (1 to 4; timestamps leave room for 3).
+    pub sack_blocks: u8,
+    /// SACK and ELN coupled ([a] future work): no window reduction for losses marked as corruption.
+    pub sack_eln: Switch,
+    /// Timer resolution.
+    pub clock: Clock,
+    /// From samples to timeout.
+    pub rtt_rule: RttRule,
+    /// Resolution of round-trip samples: ns-2's `tcpTick_`, RFC 6298's G. [`RttRule::Bsd`] uses the slow tick.
+    pub rtt_granularity: Duration,
+    /// Timeout before the first sample.
+    pub rto_initial: Duration,
+    /// Smallest timeout.
+    pub rto_min: Duration,
+    /// Largest timeout, backoff included.
+    pub rto_max: Duration,
+    /// Largest backoff factor.
+    pub max_backoff: u32,
+    /// Timeouts in a row after which the connection is given up.
+    pub max_retries: u32,
+    /// When in-order data is acknowledged.
+    pub delayed_ack: DelayedAck,
+    /// Congestion window at the start, in segments.
+    pub initial_window: u32,
+    /// Slow-start threshold at the start.
+    pub initial_ssthresh: u32,
+    /// The congestion window never grows past this.
+    pub max_cwnd: u32,
+    /// Duplicate acknowledgments that start fast retransmit.
+    pub dupack_threshold: u32,
+    /// A new segment on the first and second duplicate ([a] §IV-B; RFC 3042).
+    pub limited_transmit: Switch,
+    /// How the window grows.
+    pub growth: Growth,
+    /// When the window comes down after fast recovery.
+    pub deflation: Deflation,
+    /// 4.4BSD's header prediction: a pure acknowledgment that takes the short path neither deflates nor grows the
+    /// window, nor clears the count of duplicates (quirk 3).
+    pub header_prediction: Switch,
+    /// Guard against a second fast retransmit in one window.
+    pub recovery_guard: RecoveryGuard,
+    /// The timer under partial acknowledgments.
+    pub partial_ack_timer: PartialAckTimer,
+    /// Back to slow start after an idle period of one timeout (RFC 5681 §4.1).
+    pub idle_restart: Switch,
+    /// Segments smaller than the mss wait while data is outstanding (RFC 9293 §3.7.4).
+    pub nagle: Switch,
+    /// SMART's fine-grained round-trip estimate: a hole is resent at most once in this time. `None` measures it.
+    pub smart_rtt: Option<Duration>,
+}
+
+impl TcpConfig {
+    /// The values that `preset` stands for.
+    pub fn preset(preset: Preset) -> Self {
+        match preset {
+            Preset::BsdLite => Self::bsd_lite(),
+            Preset::Ns2 => Self::ns2(),
+            Preset::Rfc => Self::rfc(),
+        }
+    }
+
+    fn bsd_lite() -> Self {
+        Self {
+            mss: 1400,
+            send_buffer: 32 * 1024,
+            receive_buffer: 32 * 1024,
+            window_scale: None,
+            timestamps: Switch::Off,
+            headers: HeaderAccounting::Full,
+            recovery: Recovery::Reno,
+            sack_algorithm: SackAlgorithm::Sack1,
+            sack_blocks: 3,
+            sack_eln: Switch::Off,
+            clock: Clock::Ticks { slow: Duration::from_millis(500), fast: Duration::from_millis(200) },
+            rtt_rule: RttRule::Bsd,
+            rtt_granularity: Duration::from_millis(500),
+            rto_initial: Duration::from_secs(6),
+            rto_min: Duration::from_secs(1),
+            rto_max: Duration::from_secs(64),
+            max_backoff: 64,
+            max_retries: 12,
+            delayed_ack: DelayedAck::WindowUpdate,
+            initial_window: 1,
+            initial_ssthresh: 65535,
+            max_cwnd: 65535,
+            dupack_threshold: 3,
+            limited_transmit: Switch::Off,
+            growth: Growth::BsdLite,
+            deflation: Deflation::AboveThreshold,
+            header_prediction: Switch::On,
+            recovery_guard: RecoveryGuard::None,
+            partial_ack_timer: PartialAckTimer::SlowButSteady,
+            idle_restart: Switch::On,
+            nagle: Switch::On,
+            smart_rtt: None,
+        }
+    }
+
+    fn ns2() -> Self {
+        Self {
+            mss: 1400,
+            send_buffer: 23 * 1400,
+            receive_buffer: 23 * 1400,
+            window_scale: None,
+            headers: HeaderAccounting::Ns2,
+            clock: Clock::Fine,
+            rtt_rule: RttRule::Ns2,
+            rtt_granularity: Duration::from_millis(10),
+            rto_initial: Duration::from_secs(3),
+            rto_min: Duration::from_millis(200),
+            rto_max: Duration::from_secs(60),
+            max_retries: u32::MAX,
+            delayed_ack: DelayedAck::Off,
+            initial_window: 2,
+            initial_ssthresh: 23 * 1400,
+            max_cwnd: u32::MAX,
+            growth: Growth::Ns2,
+            deflation: Deflation::Always,
+            header_prediction: Switch::Off,
+            recovery_guard: RecoveryGuard::Careful,
+            idle_restart: Switch::Off,
+            nagle: Switch::Off,
+            ..Self::bsd_lite()
+        }
+    }
+
+    fn rfc() -> Self {
+        Self {
+            mss: 1460,
+            send_buffer: 256 * 1024,
+            receive_buffer: 256 * 1024,
+            window_scale: Some(7),
+            timestamps: Switch::On,
+            recovery: Recovery::Sack,
+            sack_algorithm: SackAlgorithm::Rfc6675,
+            clock: Clock::Fine,
+            rtt_rule: RttRule::Rfc6298,
+            rtt_granularity: Duration::from_millis(1),
+            rto_initial: Duration::from_secs(1),
+            rto_max: Duration::from_secs(60),
+            max_retries: 15,
+            delayed_ack: DelayedAck::EverySecond { timeout: Duration::from_millis(200) },
+            initial_window: 10,
+            initial_ssthresh: u32::MAX,
+            max_cwnd: u32::MAX,
+            limited_transmit: Switch::On,
+            growth: Growth::Rfc5681,
+            deflation: Deflation::Always,
+            header_prediction: Switch::Off,
+            recovery_guard: RecoveryGuard::Careful,
+            partial_ack_timer: PartialAckTimer::Impatient,
+            ..Self::bsd_lite()
+        }
+    }
+}

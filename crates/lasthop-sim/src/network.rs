@@ -1,0 +1,180 @@
+//! What there is to simulate, as plain data: hosts, routers, links, elements and flows.
+
+use std::sync::Arc;
+
+use lasthop_proto::channel::ErrorSpec;
+use lasthop_proto::pep::snoop::SnoopConfig;
+use lasthop_proto::tcp::config::TcpConfig;
+use lasthop_proto::time::{Duration, Instant};
+
+/// Index into [`Network::nodes`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct NodeId(pub usize);
+
+/// Index into [`Network::links`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct LinkId(pub usize);
+
+/// Everything that a run simulates. Hosts, routers and links form a tree.
+#[derive(Clone, Debug)]
+pub struct Network {
+    /// Hosts and routers.
+    pub nodes: Vec<NodeSpec>,
+    /// What joins them.
+    pub links: Vec<LinkSpec>,
+    /// What sits on routers' ports.
+    pub elements: Vec<ElementSpec>,
+    /// Who talks to whom.
+    pub flows: Vec<FlowSpec>,
+    /// The run ends here at the latest; earlier when every flow has finished.
+    pub limit: Instant,
+}
+
+/// A host or a router.
+#[derive(Clone, Debug)]
+pub struct NodeSpec {
+    /// Its name in the scenario.
+    pub name: String,
+    /// What it is.
+    pub kind: NodeKind,
+}
+
+/// What a node does with packets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NodeKind {
+    /// Ends flows.
+    Host,
+    /// Forwards them.
+    Router,
+}
+
+/// Bits per second.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Rate(pub u64);
+
+impl Rate {
+    /// How long `bytes` take, rounded up to a nanosecond.
+    #[inline]
+    pub const fn time_for(self, bytes: u32) -> Duration {
+        Duration::from_nanos((bytes as u64 * 8_000_000_000).div_ceil(self.0))
+    }
+}
+
+/// A link between two nodes.
+#[derive(Clone, Debug)]
+pub struct LinkSpec {
+    /// Its name in the scenario.
+    pub name: String,
+    /// The two ends. "Down" is from the first to the second.
+    pub ends: [NodeId; 2],
+    /// Who may send when.
+    pub medium: Medium,
+    /// Propagation delay.
+    pub delay: Duration,
+    /// Per direction: down, up.
+    pub directions: [DirectionSpec; 2],
+}
+
+/// Who may send when.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Medium {
+    /// Both ends at once.
+    Duplex,
+    /// One frame at a time, the two ends alternating while both have frames; each frame occupies the medium for
+    /// `frame_overhead` besides its bytes (preamble, interframe space, backoff).
+    HalfDuplex {
+        /// Added to the transmission time of each frame.
+        frame_overhead: Duration,
+    },
+}
+
+/// One direction of a link.
+#[derive(Clone, PartialEq, Debug)]
+pub struct DirectionSpec {
+    /// Transmission rate.
+    pub rate: Rate,
+    /// Drop-tail limit of the queue in front of it; the frame in transmission does not count.
+    pub queue: QueueLimit,
+    /// When a frame is lost.
+    pub errors: ErrorSpec,
+    /// What becomes of a frame whose payload only was hit.
+    pub damaged: DamagedFrames,
+}
+
+/// A drop-tail limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum QueueLimit {
+    /// At most so many packets wait.
+    Packets(u32),
+    /// At most so many bytes wait.
+    Bytes(u64),
+}
+
+/// What a link does with a frame that arrives corrupted with its header intact.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DamagedFrames {
+    /// Drops it, as links do.
+    Drop,
+    /// Hands it on, marked, so that a receiver can tell corruption from congestion.
+    Deliver,
+}
+
+/// Something that sits between a router and one of its links.
+#[derive(Clone, Debug)]
+pub struct ElementSpec {
+    /// The router.
+    pub router: NodeId,
+    /// The link: the element's wireless side. Its wired side is the router.
+    pub link: LinkId,
+    /// What it is.
+    pub element: Element,
+}
+
+/// What sits on a router's port.
+#[derive(Clone, Debug)]
+pub enum Element {
+    /// Local retransmission from a cache: the four link-layer schemes.
+    Snoop(SnoopConfig),
+    /// Marks acknowledgments with ELN.
+    ElnMarker,
+    /// Ends each connection and opens another.
+    Split {
+        /// Bytes of data that the relay holds per connection and direction.
+        buffer: u32,
+        /// The endpoint that faces the router.
+        wired: Arc<TcpConfig>,
+        /// The endpoint that faces the link.
+        wireless: Arc<TcpConfig>,
+    },
+}
+
+/// A flow between two hosts.
+#[derive(Clone, Debug)]
+pub struct FlowSpec {
+    /// Its name in the scenario.
+    pub name: String,
+    /// The host that opens it.
+    pub from: NodeId,
+    /// The host that accepts it.
+    pub to: NodeId,
+    /// When it starts.
+    pub start: Instant,
+    /// What it does.
+    pub app: App,
+    /// The two endpoints: `from`'s, `to`'s.
+    pub tcp: [Arc<TcpConfig>; 2],
+    /// First sequence numbers of the two endpoints.
+    pub iss: [u32; 2],
+}
+
+/// What a flow's application does.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum App {
+    /// The initiator sends so many bytes and closes.
+    Transfer {
+        /// Payload bytes.
+        bytes: u64,
+    },
+    /// Opens a connection and sends nothing.
+    Idle,
+}
