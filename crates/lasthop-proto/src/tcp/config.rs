@@ -75,6 +75,12 @@ pub enum DelayedAck {
         /// How long a single segment waits.
         timeout: Duration,
     },
+    /// ns-2's `TCPSink/DelAck`: [`DelayedAck::EverySecond`] that also holds back the acknowledgment of a duplicate of
+    /// the last in-order segment.
+    Ns2 {
+        /// How long a single segment waits.
+        timeout: Duration,
+    },
     /// 4.4BSD: when the window can be moved by two segments or half the buffer, otherwise at the next fast tick.
     WindowUpdate,
 }
@@ -188,8 +194,8 @@ pub struct TcpConfig {
     pub delayed_ack: DelayedAck,
     /// Congestion window at the start, in segments.
     pub initial_window: u32,
-    /// Slow-start threshold at the start.
-    pub initial_ssthresh: u32,
+    /// Slow-start threshold at the start; `None` takes the send buffer (ns-2: `window_`).
+    pub initial_ssthresh: Option<u32>,
     /// The congestion window never grows past this.
     pub max_cwnd: u32,
     /// Duplicate acknowledgments that start fast retransmit.
@@ -211,6 +217,12 @@ pub struct TcpConfig {
     pub idle_restart: Switch,
     /// Segments smaller than the mss wait while data is outstanding (RFC 9293 §3.7.4).
     pub nagle: Switch,
+    /// Most segments per acknowledgment during recovery (ns-2 NewReno: 2).
+    pub recovery_burst: u32,
+    /// Whether acknowledgments carry the SMART number.
+    pub smart_acks: Switch,
+    /// How long a closed connection waits for stray segments (RFC 9293: 2 MSL).
+    pub time_wait: Duration,
     /// SMART's fine-grained round-trip estimate: a hole is resent at most once in this time. `None` measures it.
     pub smart_rtt: Option<Duration>,
 }
@@ -247,7 +259,7 @@ impl TcpConfig {
             max_retries: 12,
             delayed_ack: DelayedAck::WindowUpdate,
             initial_window: 1,
-            initial_ssthresh: 65535,
+            initial_ssthresh: Some(65535),
             max_cwnd: 65535,
             dupack_threshold: 3,
             limited_transmit: Switch::Off,
@@ -258,6 +270,9 @@ impl TcpConfig {
             partial_ack_timer: PartialAckTimer::SlowButSteady,
             idle_restart: Switch::On,
             nagle: Switch::On,
+            recovery_burst: u32::MAX,
+            smart_acks: Switch::Off,
+            time_wait: Duration::from_secs(60),
             smart_rtt: None,
         }
     }
@@ -278,12 +293,15 @@ impl TcpConfig {
             max_retries: u32::MAX,
             delayed_ack: DelayedAck::Off,
             initial_window: 2,
-            initial_ssthresh: 23 * 1400,
+            initial_ssthresh: None,
             max_cwnd: u32::MAX,
             growth: Growth::Ns2,
             deflation: Deflation::Always,
             header_prediction: Switch::Off,
             recovery_guard: RecoveryGuard::Careful,
+            partial_ack_timer: PartialAckTimer::Impatient,
+            recovery_burst: 2,
+            limited_transmit: Switch::On,
             idle_restart: Switch::Off,
             nagle: Switch::Off,
             ..Self::bsd_lite()
@@ -307,7 +325,7 @@ impl TcpConfig {
             max_retries: 15,
             delayed_ack: DelayedAck::EverySecond { timeout: Duration::from_millis(200) },
             initial_window: 10,
-            initial_ssthresh: u32::MAX,
+            initial_ssthresh: Some(u32::MAX),
             max_cwnd: u32::MAX,
             limited_transmit: Switch::On,
             growth: Growth::Rfc5681,

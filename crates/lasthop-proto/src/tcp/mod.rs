@@ -1,3 +1,16 @@
-//! TCP endpoints.
+//! TCP endpoints: a [`Connection`] is one end, as a [`Node`](crate::node::Node).
+//!
+//! [`config`] holds every detail as a key; [`recovery`] says what to resend and when; [`congestion`] owns the window.
 
 pub mod config;
+pub mod congestion;
+mod connection;
+mod receiver;
+pub mod recovery;
+pub mod rtt;
+mod scoreboard;
+mod send_state;
+mod sender;
+
+pub use self::connection::{Connection, Setup, State};
+pub use self::rtt::TickPhase;

@@ -1,0 +1,103 @@
+//! Congestion control: who owns `cwnd` and `ssthresh`, and how they move. Loss recovery decides when.
+
+mod bsd;
+mod ns2;
+mod rfc5681;
+
+use self::bsd::Bsd;
+use self::ns2::Ns2;
+use self::rfc5681::Rfc5681;
+use crate::tcp::config::{Growth, TcpConfig};
+
+/// What the sender had under way when it took a loss for congestion, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Outstanding {
+    /// Sent and not acknowledged (FlightSize).
+    pub flight: u32,
+    /// The peer's window.
+    pub snd_wnd: u32,
+}
+
+/// The congestion window, chosen by [`Growth`].
+#[derive(Clone, Debug)]
+pub enum Congestion {
+    /// 4.4BSD-Lite and Lite2.
+    Bsd(Bsd),
+    /// RFC 5681.
+    Rfc5681(Rfc5681),
+    /// ns-2.
+    Ns2(Ns2),
+}
+
+macro_rules! each {
+    ($self:expr, $cc:ident => $body:expr) => {
+        match $self {
+            Congestion::Bsd($cc) => $body,
+            Congestion::Rfc5681($cc) => $body,
+            Congestion::Ns2($cc) => $body,
+        }
+    };
+}
+
+impl Congestion {
+    /// The window at the start of a connection.
+    pub fn new(config: &TcpConfig) -> Self {
+        match config.growth {
+            Growth::BsdLite | Growth::BsdLite2 => Self::Bsd(Bsd::new(config)),
+            Growth::Rfc5681 => Self::Rfc5681(Rfc5681::new(config)),
+            Growth::Ns2 => Self::Ns2(Ns2::new(config)),
+        }
+    }
+
+    /// The congestion window in bytes, inflation by duplicate acknowledgments included.
+    #[inline]
+    pub fn window(&self) -> u32 {
+        each!(self, cc => cc.window())
+    }
+
+    /// Slow-start threshold in bytes.
+    pub fn ssthresh(&self) -> u32 {
+        each!(self, cc => cc.ssthresh())
+    }
+
+    /// The handshake is over; `syn_retries` SYNs had to be repeated.
+    pub fn established(&mut self, syn_retries: u32) {
+        each!(self, cc => cc.established(syn_retries));
+    }
+
+    /// `acked` new bytes were acknowledged outside recovery.
+    #[inline]
+    pub fn grow(&mut self, acked: u32) {
+        each!(self, cc => cc.grow(acked));
+    }
+
+    /// A loss taken for congestion: threshold and window to half.
+    pub fn halve(&mut self, outstanding: Outstanding) {
+        each!(self, cc => cc.halve(outstanding));
+    }
+
+    /// Duplicate acknowledgments show that so many segments left the network.
+    pub fn inflate(&mut self, segments: u32) {
+        each!(self, cc => cc.inflate(segments));
+    }
+
+    /// A partial acknowledgment of `acked` bytes: partial window deflation (RFC 6582 §3.2 step 3).
+    pub fn partial_ack(&mut self, acked: u32) {
+        each!(self, cc => cc.partial_ack(acked));
+    }
+
+    /// Fast recovery is over with `flight` bytes outstanding: takes the inflation back.
+    pub fn deflate(&mut self, flight: u32) {
+        each!(self, cc => cc.deflate(flight));
+    }
+
+    /// The retransmission timer expired for the `retries`th time in a row.
+    pub fn timeout(&mut self, outstanding: Outstanding, retries: u32) {
+        each!(self, cc => cc.timeout(outstanding, retries));
+    }
+
+    /// Nothing was sent for a whole timeout (RFC 5681 §4.1).
+    pub fn restart_after_idle(&mut self) {
+        each!(self, cc => cc.restart_after_idle());
+    }
+}

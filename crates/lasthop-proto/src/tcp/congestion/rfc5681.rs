@@ -1,0 +1,91 @@
+//! RFC 5681: slow start, congestion avoidance, and what a loss does to them.
+
+use super::Outstanding;
+use crate::tcp::config::TcpConfig;
+
+#[derive(Clone, Debug)]
+pub struct Rfc5681 {
+    smss: u32,
+    cwnd: u32,
+    ssthresh: u32,
+    initial: u32,
+    max: u32,
+    /// Bytes acknowledged in congestion avoidance since the last increase (RFC 5681 §3.1, byte counting).
+    bytes_acked: u32,
+}
+
+impl Rfc5681 {
+    pub fn new(config: &TcpConfig) -> Self {
+        // RFC 6928 §2: at most 10 segments, at most max(2 segments, 14600 bytes).
+        let initial = config.initial_window.saturating_mul(config.mss).min((2 * config.mss).max(14600));
+        let ssthresh = config.initial_ssthresh.unwrap_or(config.send_buffer);
+        Self { smss: config.mss, cwnd: initial, ssthresh, initial, max: config.max_cwnd, bytes_acked: 0 }
+    }
+
+    #[inline]
+    pub fn window(&self) -> u32 {
+        self.cwnd
+    }
+
+    pub fn ssthresh(&self) -> u32 {
+        self.ssthresh
+    }
+
+    pub fn established(&mut self, syn_retries: u32) {
+        // RFC 5681 §3.1: after a lost SYN the initial window is one segment.
+        self.cwnd = if syn_retries > 0 { self.smss } else { self.initial };
+    }
+
+    pub fn grow(&mut self, acked: u32) {
+        if self.cwnd < self.ssthresh {
+            self.cwnd = self.cwnd.saturating_add(acked.min(self.smss)).min(self.max);
+            return;
+        }
+        self.bytes_acked = self.bytes_acked.saturating_add(acked);
+        if self.bytes_acked >= self.cwnd {
+            self.bytes_acked -= self.cwnd;
+            self.cwnd = self.cwnd.saturating_add(self.smss).min(self.max);
+        }
+    }
+
+    /// Equation (4).
+    fn half(&self, outstanding: Outstanding) -> u32 {
+        (outstanding.flight / 2).max(2 * self.smss)
+    }
+
+    pub fn halve(&mut self, outstanding: Outstanding) {
+        self.ssthresh = self.half(outstanding);
+        self.cwnd = self.ssthresh;
+        self.bytes_acked = 0;
+    }
+
+    pub fn inflate(&mut self, segments: u32) {
+        self.cwnd = self.cwnd.saturating_add(segments.saturating_mul(self.smss));
+    }
+
+    pub fn partial_ack(&mut self, acked: u32) {
+        self.cwnd = self.cwnd.saturating_sub(acked);
+        if acked >= self.smss {
+            self.cwnd += self.smss;
+        }
+        self.cwnd = self.cwnd.max(self.smss);
+    }
+
+    /// RFC 6582 §3.2 step 3, the first of its two choices: no burst when little is in flight.
+    pub fn deflate(&mut self, flight: u32) {
+        self.cwnd = self.ssthresh.min(flight.max(self.smss) + self.smss);
+    }
+
+    pub fn timeout(&mut self, outstanding: Outstanding, retries: u32) {
+        // RFC 5681 §3.1: held constant while the same segment times out again.
+        if retries <= 1 {
+            self.ssthresh = self.half(outstanding);
+        }
+        self.cwnd = self.smss;
+        self.bytes_acked = 0;
+    }
+
+    pub fn restart_after_idle(&mut self) {
+        self.cwnd = self.cwnd.min(self.initial);
+    }
+}

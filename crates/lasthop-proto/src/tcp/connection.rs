@@ -1,0 +1,553 @@
+//! One end of a TCP connection: handshake, data both ways, close and reset (RFC 9293 §3.3.2, §3.10.7).
+
+use alloc::sync::Arc;
+
+use super::config::{HeaderAccounting, Recovery, Switch, TcpConfig};
+use super::receiver::Receiver;
+use super::rtt::TickPhase;
+use super::send_state::Ack;
+use super::sender::{AckVerdict, Incoming, Sender, Transmission};
+use crate::event::Event;
+use crate::node::{Node, Port};
+use crate::packet::{
+    Body, Cause, Flags, FlowId, Integrity, Options, Packet, Priority, SackBlocks, Segment, Side, Timestamps,
+};
+use crate::seq::Seq;
+use crate::time::{Duration, Instant};
+
+/// IPv4 and TCP headers without options.
+const HEADER: u16 = 40;
+
+/// What a connection needs to know at birth.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The flow that it is an end of.
+    pub flow: FlowId,
+    /// Which end.
+    pub side: Side,
+    /// Its keys.
+    pub config: Arc<TcpConfig>,
+    /// Its initial sequence number.
+    pub iss: Seq,
+    /// The phase of its host's ticks.
+    pub phase: TickPhase,
+    /// Whether changes of the congestion window are reported.
+    pub watch: Switch,
+}
+
+/// RFC 9293 §3.3.2.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub enum State {
+    Closed,
+    Listen,
+    SynSent,
+    SynReceived,
+    Established,
+    FinWait1,
+    FinWait2,
+    CloseWait,
+    Closing,
+    LastAck,
+    TimeWait,
+}
+
+/// One end of a TCP connection. Payload bytes stay with the driver, which fills and reads them by sequence number: the
+/// connection deals in lengths.
+#[derive(Clone, Debug)]
+pub struct Connection {
+    config: Arc<TcpConfig>,
+    flow: FlowId,
+    side: Side,
+    state: State,
+    sender: Sender,
+    receiver: Receiver,
+    /// Shift of the windows that the peer advertises.
+    peer_shift: u8,
+    sack: Switch,
+    timestamps: Switch,
+    /// The latest timestamp that the peer sent in order (RFC 7323 §4.3).
+    ts_recent: u32,
+    time_wait: Option<Instant>,
+    reset: Option<(Seq, Seq)>,
+    watch: Switch,
+    watched: (u32, u32),
+}
+
+impl Connection {
+    /// A closed connection.
+    pub fn new(setup: Setup) -> Self {
+        let Setup { flow, side, config, iss, phase, watch } = setup;
+        Self {
+            flow,
+            side,
+            state: State::Closed,
+            sender: Sender::new(config.clone(), iss, phase),
+            receiver: Receiver::new(config.clone(), phase),
+            peer_shift: 0,
+            sack: Switch::Off,
+            timestamps: Switch::Off,
+            ts_recent: 0,
+            time_wait: None,
+            reset: None,
+            watch,
+            watched: (0, 0),
+            config,
+        }
+    }
+
+    /// Opens actively: the SYN leaves at the next poll.
+    pub fn connect(&mut self) {
+        if self.state == State::Closed {
+            self.state = State::SynSent;
+        }
+    }
+
+    /// Waits for a SYN.
+    pub fn listen(&mut self) {
+        if self.state == State::Closed {
+            self.state = State::Listen;
+        }
+    }
+
+    /// Hands over `bytes` more of the stream. What does not fit into the send buffer waits.
+    pub fn write(&mut self, bytes: u64) {
+        self.sender.write(bytes);
+    }
+
+    /// No more will be written: a FIN follows the stream.
+    pub fn close(&mut self) {
+        match self.state {
+            State::Listen | State::Closed => self.state = State::Closed,
+            _ => self.sender.close(),
+        }
+    }
+
+    /// Tears the connection down with a reset.
+    pub fn abort(&mut self) {
+        if !matches!(self.state, State::Closed | State::Listen | State::TimeWait) {
+            let s = self.sender.state();
+            self.reset = Some((s.snd_max, self.receiver.rcv_nxt()));
+            self.finish(Event::Aborted);
+        }
+    }
+
+    /// In-order bytes not read yet.
+    pub fn readable(&self) -> u64 {
+        self.receiver.unread()
+    }
+
+    /// The application takes `bytes` of what is readable, which opens the window.
+    pub fn read(&mut self, bytes: u64) {
+        self.receiver.on_read(bytes);
+    }
+
+    /// In-order bytes received since the start, read or not.
+    pub fn received(&self) -> u64 {
+        self.receiver.received()
+    }
+
+    /// Stream bytes that the peer has acknowledged.
+    pub fn acked(&self) -> u64 {
+        self.sender.acked()
+    }
+
+    /// Stream bytes handed over and not acknowledged.
+    pub fn unacked(&self) -> u64 {
+        self.sender.state().queued - self.sender.acked()
+    }
+
+    /// Where the connection stands.
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// The flow that it is an end of.
+    pub fn flow(&self) -> FlowId {
+        self.flow
+    }
+
+    /// Whether the peer's stream has ended and all of it arrived.
+    pub fn peer_closed(&self) -> bool {
+        self.receiver.finished()
+    }
+
+    /// Whether everything written, and the FIN after it, is acknowledged.
+    pub fn all_acked(&self) -> bool {
+        self.sender.fin_acked()
+    }
+
+    /// Congestion window and slow-start threshold, in bytes.
+    pub fn window(&self) -> (u32, u32) {
+        let s = self.sender.state();
+        (s.cc.window(), s.cc.ssthresh())
+    }
+
+    fn finish(&mut self, event: Event) {
+        self.state = State::Closed;
+        self.time_wait = None;
+        self.sender.report(event);
+    }
+
+    fn on_listen(&mut self, packet: &Packet, segment: &Segment) {
+        if segment.flags.has(Flags::RST) {
+            return;
+        }
+        if segment.flags.has(Flags::ACK) {
+            self.reset = Some((segment.ack, Seq(0)));
+        } else if segment.flags.has(Flags::SYN) && packet.len == 0 {
+            self.negotiate(segment);
+            self.receiver.on_syn(segment.seq);
+            self.state = State::SynReceived;
+        }
+    }
+
+    fn on_syn_sent(&mut self, now: Instant, packet: &Packet, segment: &Segment) {
+        let s = self.sender.state();
+        let acks = segment.flags.has(Flags::ACK);
+        if acks && (segment.ack.le(s.iss) || segment.ack.gt(s.snd_max)) {
+            if !segment.flags.has(Flags::RST) {
+                self.reset = Some((segment.ack, Seq(0)));
+            }
+            return;
+        }
+        if segment.flags.has(Flags::RST) {
+            if acks {
+                self.finish(Event::Aborted);
+            }
+            return;
+        }
+        if !segment.flags.has(Flags::SYN) || packet.len > 0 {
+            return;
+        }
+        self.negotiate(segment);
+        self.receiver.on_syn(segment.seq);
+        self.receiver.ack_now();
+        if acks {
+            self.take_ack(now, packet, segment);
+            self.establish();
+        } else {
+            // Simultaneous open: the SYN goes out again, this time with an acknowledgment.
+            self.state = State::SynReceived;
+        }
+    }
+
+    fn establish(&mut self) {
+        self.state = State::Established;
+        self.sender.report(Event::Established);
+    }
+
+    /// Takes over what both SYNs offer (RFC 9293 §3.7.1, RFC 7323 §2 and §3, RFC 2018 §2).
+    fn negotiate(&mut self, segment: &Segment) {
+        let options = &segment.options;
+        self.sender.limit_mss(u32::from(options.mss.unwrap_or(536)));
+        if let (Some(ours), Some(theirs)) = (self.config.window_scale, options.window_scale) {
+            self.receiver.window_shift = ours.min(14);
+            self.peer_shift = theirs.min(14);
+        }
+        if self.config.recovery == Recovery::Sack && options.sack_permitted {
+            self.sack = Switch::On;
+        }
+        if let (Switch::On, Some(timestamps)) = (self.config.timestamps, options.timestamps) {
+            self.timestamps = Switch::On;
+            self.ts_recent = timestamps.val;
+        }
+        self.sender.set_window(u32::from(segment.window), segment.seq, segment.ack);
+    }
+
+    /// RFC 9293 §3.10.7.4 from the first check on.
+    fn on_synchronized(&mut self, now: Instant, packet: &Packet, segment: &Segment) {
+        let seq_len = packet.seq_len();
+        if self.is_replay(segment) || !self.receiver.acceptable(segment.seq, seq_len) {
+            self.on_unacceptable(now, packet, segment, seq_len);
+            return;
+        }
+        if segment.flags.has(Flags::RST) {
+            // RFC 5961 §3.2: only an exact hit resets; a near miss is challenged.
+            if segment.seq == self.receiver.rcv_nxt() {
+                self.finish(Event::Aborted);
+            } else {
+                self.receiver.ack_now();
+            }
+            return;
+        }
+        if segment.flags.has(Flags::SYN) {
+            // RFC 5961 §4.2. In SYN-RECEIVED it is the peer's SYN again, or its half of a simultaneous open.
+            self.receiver.ack_now();
+            if self.state != State::SynReceived || !segment.flags.has(Flags::ACK) {
+                return;
+            }
+        }
+        if !segment.flags.has(Flags::ACK) {
+            return;
+        }
+        if let Some(timestamps) = segment.options.timestamps
+            && segment.seq.le(self.receiver.rcv_nxt())
+        {
+            self.ts_recent = timestamps.val;
+        }
+        if self.state == State::SynReceived {
+            let s = self.sender.state();
+            if segment.ack.le(s.snd_una) || segment.ack.gt(s.snd_max) {
+                self.reset = Some((segment.ack, Seq(0)));
+                return;
+            }
+            self.establish();
+        }
+        if self.take_ack(now, packet, segment) == AckVerdict::Unsent {
+            self.receiver.ack_now();
+            return;
+        }
+        self.after_ack(now);
+        if packet.len > 0 || segment.flags.has(Flags::FIN) {
+            self.take_data(now, packet, segment);
+        }
+    }
+
+    /// RFC 7323 §5 (PAWS).
+    fn is_replay(&self, segment: &Segment) -> bool {
+        self.timestamps.is_on()
+            && !segment.flags.has(Flags::RST)
+            && segment.options.timestamps.is_some_and(|ts| Seq(ts.val).lt(Seq(self.ts_recent)))
+    }
+
+    fn on_unacceptable(&mut self, now: Instant, packet: &Packet, segment: &Segment, seq_len: u32) {
+        if segment.flags.has(Flags::RST) {
+            return;
+        }
+        if self.state == State::SynReceived && segment.flags.has(Flags::SYN) {
+            // Our SYN was lost or is still to come; its timer repeats it.
+            return;
+        }
+        if packet.len > 0 && (segment.seq + seq_len).le(self.receiver.rcv_nxt()) {
+            self.receiver.on_data(now, segment.seq, packet.len, Switch::Off);
+        } else {
+            self.receiver.ack_now();
+        }
+        if self.state == State::TimeWait {
+            self.time_wait = Some(now + self.config.time_wait);
+        }
+    }
+
+    fn take_ack(&mut self, now: Instant, packet: &Packet, segment: &Segment) -> AckVerdict {
+        let shift = if segment.flags.has(Flags::SYN) { 0 } else { self.peer_shift };
+        let none = SackBlocks::default();
+        let options = &segment.options;
+        let echoed = match (self.timestamps, options.timestamps) {
+            (Switch::On, Some(timestamps)) if timestamps.ecr != 0 => {
+                // The clock counts milliseconds and starts at 1.
+                let age = (self.timestamp(now)).wrapping_sub(timestamps.ecr);
+                let age = Duration::from_millis(u64::from(age));
+                Some(Instant::from_nanos(now.as_nanos().saturating_sub(age.as_nanos())))
+            }
+            _ => None,
+        };
+        let ack = Ack {
+            ack: segment.ack,
+            sack: if self.sack.is_on() { &options.sack } else { &none },
+            smart: options.smart,
+            eln: if options.eln { Switch::On } else { Switch::Off },
+        };
+        let window = u32::from(segment.window) << shift;
+        let incoming = Incoming { ack, window, seq_len: packet.seq_len(), seq: segment.seq, echoed };
+        self.sender.on_ack(now, &incoming)
+    }
+
+    /// State changes that the acknowledgment of our FIN brings.
+    fn after_ack(&mut self, now: Instant) {
+        if !self.sender.fin_acked() {
+            return;
+        }
+        match self.state {
+            State::FinWait1 => self.state = State::FinWait2,
+            State::Closing => self.enter_time_wait(now),
+            State::LastAck => self.finish(Event::Closed),
+            _ => {}
+        }
+    }
+
+    fn enter_time_wait(&mut self, now: Instant) {
+        self.state = State::TimeWait;
+        self.time_wait = Some(now + self.config.time_wait);
+        self.sender.report(Event::Closed);
+    }
+
+    fn take_data(&mut self, now: Instant, packet: &Packet, segment: &Segment) {
+        if !matches!(self.state, State::Established | State::FinWait1 | State::FinWait2) {
+            // After the peer's FIN there is no more data; it repeats itself because our acknowledgment was lost.
+            self.receiver.ack_now();
+            return;
+        }
+        let fin = if segment.flags.has(Flags::FIN) { Switch::On } else { Switch::Off };
+        self.receiver.on_data(now, segment.seq, packet.len, fin);
+        if !self.receiver.finished() {
+            return;
+        }
+        self.receiver.ack_now();
+        self.sender.report(Event::PeerClosed);
+        match self.state {
+            State::Established => self.state = State::CloseWait,
+            State::FinWait1 => self.state = State::Closing,
+            State::FinWait2 => self.enter_time_wait(now),
+            _ => {}
+        }
+    }
+
+    /// The clock behind TSval: milliseconds, starting at 1 so that 0 is never echoed.
+    fn timestamp(&self, now: Instant) -> u32 {
+        (now.as_nanos() / 1_000_000 + 1) as u32
+    }
+
+    fn report_window(&mut self) {
+        if self.watch.is_on() {
+            let window = self.window();
+            if window != self.watched {
+                self.watched = window;
+                self.sender.report(Event::Window { cwnd: window.0, ssthresh: window.1 });
+            }
+        }
+    }
+
+    fn packet(&self, segment: Segment, len: u32, cause: Cause) -> Packet {
+        let header_len = match self.config.headers {
+            HeaderAccounting::Full => HEADER + segment.options.wire_len(),
+            HeaderAccounting::Ns2 if len > 0 => 0,
+            HeaderAccounting::Ns2 => HEADER + 8 * segment.options.sack.as_slice().len() as u16,
+        };
+        Packet {
+            flow: self.flow,
+            from: self.side,
+            priority: Priority::Normal,
+            integrity: Integrity::Intact,
+            cause,
+            header_len,
+            len,
+            body: Body::Tcp(segment),
+            payload: (),
+        }
+    }
+
+    /// Header fields that every segment after the handshake carries.
+    fn acknowledging(&mut self, now: Instant, seq: Seq) -> Segment {
+        let mut options = Options::default();
+        if self.timestamps.is_on() {
+            options.timestamps = Some(Timestamps { val: self.timestamp(now), ecr: self.ts_recent });
+        }
+        if self.sack.is_on() {
+            options.sack = self.receiver.take_sack_blocks();
+        }
+        if self.config.smart_acks.is_on() {
+            options.smart = self.receiver.take_smart();
+        }
+        let eln = matches!(self.config.recovery, Recovery::Eln | Recovery::ElnRxmt) || self.config.sack_eln.is_on();
+        options.eln = eln && self.receiver.next_was_damaged().is_on();
+        let ack = self.receiver.rcv_nxt();
+        Segment { seq, ack, window: self.receiver.take_window(), flags: Flags::ACK, options }
+    }
+
+    fn syn(&mut self, now: Instant, transmission: Transmission) -> Packet {
+        let answers = self.state == State::SynReceived;
+        let seq = transmission.seq;
+        let mut segment = if answers { self.acknowledging(now, seq) } else { Segment { seq, ..Segment::default() } };
+        segment.flags = if answers { Flags::SYN.with(Flags::ACK) } else { Flags::SYN };
+        if !answers {
+            segment.window = self.receiver.take_window();
+        }
+        segment.window = self.config.receive_buffer.min(0xffff) as u16;
+        let offers = |negotiated: Switch| !answers || negotiated.is_on();
+        segment.options.mss = Some(self.config.mss.min(0xffff) as u16);
+        let scales = !answers || self.receiver.window_shift > 0 || self.peer_shift > 0;
+        segment.options.window_scale = self.config.window_scale.filter(|_| scales);
+        segment.options.sack_permitted = self.config.recovery == Recovery::Sack && offers(self.sack);
+        if self.config.timestamps.is_on() && offers(self.timestamps) {
+            segment.options.timestamps = Some(Timestamps { val: self.timestamp(now), ecr: self.ts_recent });
+        }
+        self.packet(segment, 0, transmission.cause)
+    }
+
+    fn data(&mut self, now: Instant, transmission: Transmission) -> Packet {
+        let mut segment = self.acknowledging(now, transmission.seq);
+        if transmission.fin.is_on() {
+            segment.flags = segment.flags.with(Flags::FIN);
+            match self.state {
+                State::Established => self.state = State::FinWait1,
+                State::CloseWait => self.state = State::LastAck,
+                _ => {}
+            }
+        }
+        self.packet(segment, transmission.len, transmission.cause)
+    }
+}
+
+impl Node<()> for Connection {
+    fn handle_packet(&mut self, now: Instant, _port: Port, packet: Packet) {
+        let Some(&segment) = packet.tcp() else { return };
+        if packet.integrity == Integrity::PayloadDamaged {
+            self.receiver.on_damaged(segment.seq, packet.len);
+            return;
+        }
+        match self.state {
+            State::Closed => {
+                if !segment.flags.has(Flags::RST) {
+                    self.reset = Some((segment.ack, segment.seq + packet.seq_len()));
+                }
+            }
+            State::Listen => self.on_listen(&packet, &segment),
+            State::SynSent => self.on_syn_sent(now, &packet, &segment),
+            _ => self.on_synchronized(now, &packet, &segment),
+        }
+        self.report_window();
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.sender.on_timer(now);
+        self.receiver.on_timer(now);
+        if self.sender.given_up() && self.state != State::Closed {
+            self.finish(Event::Aborted);
+        }
+        if self.time_wait.is_some_and(|at| at <= now) {
+            self.time_wait = None;
+            self.state = State::Closed;
+        }
+        self.report_window();
+    }
+
+    fn poll_transmit(&mut self, now: Instant) -> Option<(Port, Packet)> {
+        if let Some((seq, ack)) = self.reset.take() {
+            let flags = Flags::RST.with(Flags::ACK);
+            let segment = Segment { seq, ack, flags, ..Segment::default() };
+            return Some((Port::ONLY, self.packet(segment, 0, Cause::Reset)));
+        }
+        if matches!(self.state, State::Closed | State::Listen) {
+            // A closed connection still acknowledges the FIN that closed it.
+            if self.state == State::Closed && self.receiver.ack_due() && self.receiver.finished() {
+                let segment = self.acknowledging(now, self.sender.state().snd_max);
+                return Some((Port::ONLY, self.packet(segment, 0, Cause::Ack)));
+            }
+            return None;
+        }
+        if let Some(transmission) = self.sender.poll_transmit(now) {
+            let packet =
+                if transmission.syn.is_on() { self.syn(now, transmission) } else { self.data(now, transmission) };
+            return Some((Port::ONLY, packet));
+        }
+        if self.receiver.ack_due() {
+            let segment = self.acknowledging(now, self.sender.state().snd_max);
+            return Some((Port::ONLY, self.packet(segment, 0, Cause::Ack)));
+        }
+        None
+    }
+
+    fn poll_deadline(&self) -> Option<Instant> {
+        if self.state == State::Closed {
+            return None;
+        }
+        let timers = [self.sender.poll_deadline(), self.receiver.poll_deadline(), self.time_wait];
+        timers.into_iter().flatten().min()
+    }
+
+    #[inline]
+    fn poll_event(&mut self) -> Option<(FlowId, Event)> {
+        self.sender.poll_event().map(|event| (self.flow, event))
+    }
+}

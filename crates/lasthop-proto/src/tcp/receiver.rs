@@ -1,0 +1,328 @@
+//! The receiving half: reassembly, what window to advertise, when to acknowledge, and what the acknowledgment says.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::config::{Clock, DelayedAck, Switch, TcpConfig};
+use super::rtt::{TickPhase, next_tick};
+use crate::packet::{SackBlock, SackBlocks};
+use crate::seq::Seq;
+use crate::time::Instant;
+
+/// Most runs of out-of-order data kept; a segment that would make one more is not kept. Bounds memory whatever the peer
+/// sends.
+const MAX_RUNS: usize = 512;
+
+/// Most damaged runs remembered for ELN.
+const MAX_DAMAGED: usize = 64;
+
+/// Whether an acknowledgment is owed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum AckDue {
+    No,
+    Delayed(Instant),
+    Now,
+}
+
+/// The receiving half of a connection.
+#[derive(Clone, Debug)]
+pub struct Receiver {
+    config: Arc<TcpConfig>,
+    phase: TickPhase,
+    /// Next expected.
+    rcv_nxt: Seq,
+    /// Right edge of the window advertised last.
+    rcv_adv: Seq,
+    /// In-order bytes that the application has not read.
+    unread: u64,
+    /// Stream bytes received in order.
+    received: u64,
+    /// Out-of-order runs, in order.
+    runs: Vec<SackBlock>,
+    /// First blocks of recent acknowledgments, most recent first (RFC 2018 §4).
+    history: SackBlocks,
+    /// The run that the segment which causes the next acknowledgment belongs to.
+    latest: Option<SackBlock>,
+    /// First sequence number of the segment that causes the next acknowledgment.
+    smart: Option<Seq>,
+    /// Runs that arrived corrupted, not yet repaired.
+    damaged: Vec<SackBlock>,
+    /// Where the stream ends, once the FIN is known.
+    fin: Option<Seq>,
+    /// One past the highest byte that arrived.
+    highest: Seq,
+    due: AckDue,
+    /// Shift of the windows that we advertise.
+    pub window_shift: u8,
+}
+
+impl Receiver {
+    /// A receiver that has not seen the peer's SYN.
+    pub fn new(config: Arc<TcpConfig>, phase: TickPhase) -> Self {
+        Self {
+            config,
+            phase,
+            rcv_nxt: Seq(0),
+            rcv_adv: Seq(0),
+            unread: 0,
+            received: 0,
+            runs: Vec::new(),
+            history: SackBlocks::default(),
+            latest: None,
+            smart: None,
+            damaged: Vec::new(),
+            fin: None,
+            highest: Seq(0),
+            due: AckDue::No,
+            window_shift: 0,
+        }
+    }
+
+    /// The peer's SYN arrived.
+    pub fn on_syn(&mut self, irs: Seq) {
+        self.rcv_nxt = irs + 1;
+        self.rcv_adv = self.rcv_nxt;
+        self.highest = self.rcv_nxt;
+    }
+
+    /// Next expected sequence number.
+    pub fn rcv_nxt(&self) -> Seq {
+        self.rcv_nxt
+    }
+
+    /// Stream bytes received in order.
+    pub fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// In-order bytes that the application has not read.
+    pub fn unread(&self) -> u64 {
+        self.unread
+    }
+
+    /// Whether the FIN and everything before it arrived.
+    pub fn finished(&self) -> bool {
+        self.fin.is_some_and(|fin| self.rcv_nxt.gt(fin))
+    }
+
+    /// RFC 9293 §3.10.7.4: whether any of the segment lies in the window.
+    pub fn acceptable(&self, seq: Seq, seq_len: u32) -> bool {
+        let window = self.window();
+        if seq_len == 0 {
+            return if window == 0 { seq == self.rcv_nxt } else { self.in_window(seq, window) };
+        }
+        window > 0 && (self.in_window(seq, window) || self.in_window(seq + (seq_len - 1), window))
+    }
+
+    fn in_window(&self, seq: Seq, window: u32) -> bool {
+        seq.0.wrapping_sub(self.rcv_nxt.0) < window
+    }
+
+    /// The window open towards the peer, in bytes: what was advertised is never taken back.
+    pub fn window(&self) -> u32 {
+        self.right_edge().since(self.rcv_nxt)
+    }
+
+    fn right_edge(&self) -> Seq {
+        let free = u64::from(self.config.receive_buffer).saturating_sub(self.unread) as u32;
+        let silly = free < self.config.receive_buffer / 4 && free < self.config.mss;
+        let free = if silly { 0 } else { free.min(0xffff << self.window_shift) };
+        self.rcv_adv.max(self.rcv_nxt + free)
+    }
+
+    /// Takes `len` bytes at `seq` that arrived intact, and the FIN behind them if `fin` is on.
+    pub fn on_data(&mut self, now: Instant, seq: Seq, len: u32, fin: Switch) {
+        let edge = self.right_edge();
+        let (left, right) = (seq.max(self.rcv_nxt), (seq + len).min(edge));
+        if self.config.smart_acks.is_on() {
+            self.smart = Some(seq);
+        }
+        if fin.is_on() && self.fin.is_none() && (seq + len).le(edge) {
+            self.fin = Some(seq + len);
+        }
+        let fresh = left.lt(right);
+        let had_runs = !self.runs.is_empty();
+        let in_order = left == self.rcv_nxt;
+        if fresh {
+            self.highest = self.highest.max(right);
+            self.latest = self.insert(SackBlock { left, right });
+            self.damaged.retain(|run| run.left.lt(left) || run.right.gt(right));
+        } else {
+            self.latest = self.run_at(seq);
+        }
+        self.deliver();
+        let fin_now = self.finished() && fin.is_on();
+        if fresh && in_order && !had_runs && !fin_now {
+            self.delay_ack(now);
+        } else if !fin_now && self.config_holds_duplicates() && seq + len == self.rcv_nxt && self.runs.is_empty() {
+            self.delay_ack(now);
+        } else {
+            self.due = AckDue::Now;
+        }
+    }
+
+    fn config_holds_duplicates(&self) -> bool {
+        matches!(self.config.delayed_ack, DelayedAck::Ns2 { .. }) && self.highest == self.rcv_nxt
+    }
+
+    /// Corrupted data with an intact header: of use for ELN only.
+    pub fn on_damaged(&mut self, seq: Seq, len: u32) {
+        let (left, right) = (seq.max(self.rcv_nxt), (seq + len).min(self.right_edge()));
+        if left.lt(right) && self.damaged.len() < MAX_DAMAGED {
+            self.damaged.push(SackBlock { left, right });
+        }
+    }
+
+    /// Whether the next expected byte arrived corrupted (ELN).
+    pub fn next_was_damaged(&self) -> Switch {
+        let hit = self.damaged.iter().any(|run| run.left.le(self.rcv_nxt) && run.right.gt(self.rcv_nxt));
+        if hit { Switch::On } else { Switch::Off }
+    }
+
+    /// Adds a run and merges it with those it touches; returns the run that it became part of, if it was kept.
+    fn insert(&mut self, block: SackBlock) -> Option<SackBlock> {
+        let from = self.runs.iter().take_while(|run| run.right.lt(block.left)).count();
+        let touching = self.runs[from..].iter().take_while(|run| run.left.le(block.right)).count();
+        let mut merged = block;
+        if touching > 0 {
+            merged.left = merged.left.min(self.runs[from].left);
+            merged.right = merged.right.max(self.runs[from + touching - 1].right);
+            self.runs[from] = merged;
+            self.runs.drain(from + 1..from + touching);
+        } else if self.runs.len() < MAX_RUNS || block.left == self.rcv_nxt {
+            self.runs.insert(from, merged);
+        } else {
+            return None;
+        }
+        Some(merged)
+    }
+
+    fn run_at(&self, seq: Seq) -> Option<SackBlock> {
+        self.runs.iter().find(|run| run.left.le(seq) && run.right.gt(seq)).copied()
+    }
+
+    /// Moves `rcv_nxt` over what is in order now.
+    fn deliver(&mut self) {
+        if let Some(first) = self.runs.first()
+            && first.left == self.rcv_nxt
+        {
+            let bytes = u64::from(first.right.since(first.left));
+            self.rcv_nxt = first.right;
+            self.received += bytes;
+            self.unread += bytes;
+            self.runs.remove(0);
+            let rcv_nxt = self.rcv_nxt;
+            self.damaged.retain(|run| run.right.gt(rcv_nxt));
+        }
+        if self.fin == Some(self.rcv_nxt) {
+            self.rcv_nxt += 1;
+        }
+    }
+
+    /// An in-order segment with nothing queued behind it.
+    fn delay_ack(&mut self, now: Instant) {
+        match self.config.delayed_ack {
+            DelayedAck::Off => self.due = AckDue::Now,
+            DelayedAck::EverySecond { timeout } | DelayedAck::Ns2 { timeout } => match self.due {
+                AckDue::No => self.due = AckDue::Delayed(self.ack_deadline(now, now + timeout)),
+                AckDue::Delayed(_) | AckDue::Now => self.due = AckDue::Now,
+            },
+            DelayedAck::WindowUpdate => {
+                if self.due == AckDue::No {
+                    self.due = AckDue::Delayed(self.ack_deadline(now, now));
+                }
+            }
+        }
+    }
+
+    fn ack_deadline(&self, now: Instant, fine: Instant) -> Instant {
+        match (self.config.delayed_ack, self.config.clock) {
+            (DelayedAck::WindowUpdate, Clock::Ticks { fast, .. }) => next_tick(now, fast, self.phase.fast),
+            (DelayedAck::WindowUpdate, Clock::Fine) => now + crate::time::Duration::from_millis(200),
+            _ => fine,
+        }
+    }
+
+    /// The application has read `bytes`: acknowledges when that moves the window by two segments or half the buffer
+    /// (4.4BSD `tcp_output`; RFC 9293 §3.8.6.2.2).
+    pub fn on_read(&mut self, bytes: u64) {
+        self.unread = self.unread.saturating_sub(bytes);
+        let moved = self.right_edge().since(self.rcv_adv);
+        if moved >= 2 * self.config.mss || moved >= self.config.receive_buffer / 2 {
+            self.due = AckDue::Now;
+        }
+    }
+
+    /// An acknowledgment leaves at the next opportunity.
+    pub fn ack_now(&mut self) {
+        self.due = AckDue::Now;
+    }
+
+    /// Whether an acknowledgment is to be sent now.
+    #[inline]
+    pub fn ack_due(&self) -> bool {
+        self.due == AckDue::Now
+    }
+
+    /// When a delayed acknowledgment leaves.
+    #[inline]
+    pub fn poll_deadline(&self) -> Option<Instant> {
+        match self.due {
+            AckDue::Delayed(at) => Some(at),
+            AckDue::No | AckDue::Now => None,
+        }
+    }
+
+    /// Acts when the delayed acknowledgment's time has come.
+    pub fn on_timer(&mut self, now: Instant) {
+        if self.poll_deadline().is_some_and(|at| at <= now) {
+            self.due = AckDue::Now;
+        }
+    }
+
+    /// The window field of the segment being sent, and books the acknowledgment as sent.
+    pub fn take_window(&mut self) -> u16 {
+        self.rcv_adv = self.right_edge();
+        self.due = AckDue::No;
+        let window = self.rcv_adv.since(self.rcv_nxt) >> self.window_shift;
+        window.min(0xffff) as u16
+    }
+
+    /// The SMART number of the segment being sent.
+    pub fn take_smart(&mut self) -> Option<Seq> {
+        self.smart.take()
+    }
+
+    /// The SACK blocks of the segment being sent: the run of the segment that caused it, then those reported most
+    /// recently (RFC 2018 §4).
+    pub fn take_sack_blocks(&mut self) -> SackBlocks {
+        let mut blocks = SackBlocks::default();
+        if self.runs.is_empty() {
+            self.history = blocks;
+            self.latest = None;
+            return blocks;
+        }
+        let most = usize::from(self.config.sack_blocks);
+        let first = self.latest.take().filter(|run| run.left.gt(self.rcv_nxt));
+        let mut history = SackBlocks::default();
+        if let Some(first) = first {
+            blocks.push(first);
+            history.push(first);
+        }
+        for &old in self.history.as_slice() {
+            let stale = old.left.lt(self.rcv_nxt);
+            let covered = blocks.as_slice().iter().any(|new| new.left.le(old.left) && old.right.le(new.right));
+            if stale || covered {
+                continue;
+            }
+            if blocks.as_slice().len() < most {
+                blocks.push(old);
+            }
+            if history.as_slice().len() < most {
+                history.push(old);
+            }
+        }
+        self.history = history;
+        blocks
+    }
+}

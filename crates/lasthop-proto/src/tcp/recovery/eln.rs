@@ -1,0 +1,78 @@
+//! Explicit Loss Notification ([a] §III-B): a loss that the acknowledgment marks as corruption is resent without touching
+//! the congestion window. Anything else is NewReno's business.
+
+use super::LossRecovery;
+use super::newreno::NewReno;
+use crate::event::Event;
+use crate::packet::Cause;
+use crate::seq::Seq;
+use crate::tcp::send_state::{Ack, SendState, Timer};
+use crate::time::Instant;
+
+/// On which marked duplicate the hole is resent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Trigger {
+    /// On the threshold, as a fast retransmit: E2E-ELN.
+    Threshold,
+    /// On the first: E2E-ELN-RXMT.
+    First,
+}
+
+/// State of E2E-ELN and E2E-ELN-RXMT.
+#[derive(Clone, Debug)]
+pub struct Eln {
+    newreno: NewReno,
+    trigger: Trigger,
+    /// The hole resent last: each is resent once, further losses of it wait for the timer.
+    resent: Option<Seq>,
+}
+
+impl Eln {
+    /// E2E-ELN.
+    pub fn on_threshold() -> Self {
+        Self { newreno: NewReno::default(), trigger: Trigger::Threshold, resent: None }
+    }
+
+    /// E2E-ELN-RXMT.
+    pub fn on_first() -> Self {
+        Self { trigger: Trigger::First, ..Self::on_threshold() }
+    }
+}
+
+impl LossRecovery for Eln {
+    fn on_duplicate(&mut self, s: &mut SendState, now: Instant, ack: &Ack) {
+        if !ack.eln.is_on() {
+            self.newreno.on_duplicate(s, now, ack);
+            return;
+        }
+        s.dupacks += 1;
+        let due = match self.trigger {
+            Trigger::Threshold => s.dupacks >= s.config.dupack_threshold,
+            Trigger::First => true,
+        };
+        if due && self.resent.is_none_or(|resent| s.snd_una.gt(resent)) {
+            self.resent = Some(s.snd_una);
+            s.events.push(Event::RecoveryEntered { seq: s.snd_una });
+            s.resend_lowest(now, Cause::Eln);
+        }
+    }
+
+    fn on_new_ack(&mut self, s: &mut SendState, now: Instant, ack: &Ack) {
+        if self.newreno.predictable() {
+            let acked = s.advance(now, ack.ack, Timer::Restart);
+            s.dupacks = 0;
+            s.grow(acked);
+        } else {
+            self.newreno.on_new_ack(s, now, ack);
+        }
+    }
+
+    fn on_timeout(&mut self, s: &mut SendState) {
+        self.resent = None;
+        self.newreno.on_timeout(s);
+    }
+
+    fn predictable(&self) -> bool {
+        self.newreno.predictable()
+    }
+}

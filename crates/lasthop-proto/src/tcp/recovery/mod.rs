@@ -1,0 +1,106 @@
+//! Loss recovery: what to resend, and when. One file an algorithm, chosen at run time by
+//! [`config::Recovery`](crate::tcp::config::Recovery).
+
+mod eln;
+mod newreno;
+mod reno;
+mod rfc6675;
+mod sack1;
+mod smart;
+
+use alloc::boxed::Box;
+
+use self::eln::Eln;
+use self::newreno::NewReno;
+use self::reno::Reno;
+use self::rfc6675::Rfc6675;
+use self::sack1::Sack1;
+use self::smart::Smart;
+use super::send_state::{Ack, SendState};
+use crate::packet::Cause;
+use crate::seq::Seq;
+use crate::tcp::config::{self, SackAlgorithm, TcpConfig};
+use crate::time::Instant;
+
+/// What the sender asks of a loss recovery.
+///
+/// A recovery acts by calling [`SendState`]: it moves windows, sets the segment to resend, and limits what else may go out
+/// before the next acknowledgment.
+pub trait LossRecovery {
+    /// An acknowledgment older than `snd_una`.
+    fn on_old_ack(&mut self, _s: &mut SendState) {}
+
+    /// An acknowledgment equal to `snd_una` that counts as a duplicate; `s.dupacks` has not been moved yet.
+    fn on_duplicate(&mut self, s: &mut SendState, now: Instant, ack: &Ack);
+
+    /// An acknowledgment of new data; `snd_una` has not been moved yet.
+    fn on_new_ack(&mut self, s: &mut SendState, now: Instant, ack: &Ack);
+
+    /// The retransmission timer expired; windows and `snd_nxt` have not been moved yet.
+    fn on_timeout(&mut self, s: &mut SendState);
+
+    /// A hole to resend as far as windows allow, ahead of new data: its first byte, the byte after its last, and why.
+    fn next_hole(&mut self, _s: &SendState, _now: Instant) -> Option<(Seq, Seq, Cause)> {
+        None
+    }
+
+    /// Whether the congestion window lets new data go out. Without an answer the sender's own comparison holds.
+    fn may_send_new(&self, _s: &SendState) -> Option<bool> {
+        None
+    }
+
+    /// A segment `seq..end` is being sent; `snd_max` has not been moved yet.
+    fn on_sent(&mut self, _s: &SendState, _now: Instant, _seq: Seq, _end: Seq) {}
+
+    /// Whether the header-prediction path of 4.4BSD may be taken.
+    fn predictable(&self) -> bool {
+        true
+    }
+}
+
+/// The loss recovery in use. The larger ones are boxed: an idle connection stays small.
+#[derive(Clone, Debug)]
+pub enum Recovery {
+    /// RFC 5681 §3.2.
+    Reno(Reno),
+    /// RFC 6582.
+    NewReno(NewReno),
+    /// [a] §III-B.
+    Smart(Box<Smart>),
+    /// Fall and Floyd.
+    Sack1(Box<Sack1>),
+    /// RFC 6675.
+    Rfc6675(Box<Rfc6675>),
+    /// [a] §III-B.
+    Eln(Eln),
+}
+
+impl Recovery {
+    /// The recovery that `config` names.
+    pub fn new(config: &TcpConfig) -> Self {
+        match config.recovery {
+            config::Recovery::Reno => Self::Reno(Reno::default()),
+            config::Recovery::NewReno => Self::NewReno(NewReno::default()),
+            config::Recovery::Smart => Self::Smart(Box::default()),
+            config::Recovery::Sack => match config.sack_algorithm {
+                SackAlgorithm::Sack1 => Self::Sack1(Box::default()),
+                SackAlgorithm::Rfc6675 => Self::Rfc6675(Box::default()),
+            },
+            config::Recovery::Eln => Self::Eln(Eln::on_threshold()),
+            config::Recovery::ElnRxmt => Self::Eln(Eln::on_first()),
+        }
+    }
+
+    /// The algorithm behind the name.
+    #[inline]
+    pub fn get(&mut self) -> &mut dyn LossRecovery {
+        match self {
+            Self::Reno(recovery) => recovery,
+            Self::NewReno(recovery) => recovery,
+            Self::Smart(recovery) => &mut **recovery,
+            Self::Sack1(recovery) => &mut **recovery,
+            Self::Rfc6675(recovery) => &mut **recovery,
+            Self::Eln(recovery) => recovery,
+        }
+    }
+}

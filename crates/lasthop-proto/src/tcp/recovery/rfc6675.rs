@@ -1,0 +1,166 @@
+//! RFC 6675: SACK-based recovery with `pipe` computed from the scoreboard.
+
+use super::LossRecovery;
+use crate::event::Event;
+use crate::packet::Cause;
+use crate::seq::Seq;
+use crate::tcp::config::Switch;
+use crate::tcp::scoreboard::Scoreboard;
+use crate::tcp::send_state::{Ack, SendState, Timer};
+use crate::time::Instant;
+
+/// State of RFC 6675 §3 and §4.
+#[derive(Clone, Default, Debug)]
+pub struct Rfc6675 {
+    board: Scoreboard,
+    /// `RecoveryPoint`; `None` outside recovery.
+    recovery_point: Option<Seq>,
+    /// After a timeout recovery does not start before this is acknowledged (§5.1).
+    timeout_point: Option<Seq>,
+    /// `HighRxt`: one past the highest byte resent in this recovery.
+    high_rxt: Seq,
+    /// `RescueRxt`: set once the rescue retransmission of this recovery was used.
+    rescue_rxt: Option<Seq>,
+    /// Whether this recovery took the loss for corruption (SACK and ELN coupled).
+    spared: bool,
+}
+
+impl Rfc6675 {
+    fn is_lost(&self, s: &SendState, seq: Seq) -> bool {
+        self.board.is_lost(seq, s.config.dupack_threshold, s.mss)
+    }
+
+    /// `SetPipe` (§4), over holes instead of octets.
+    fn pipe(&self, s: &SendState) -> u32 {
+        let mut pipe = 0;
+        let mut at = s.snd_una;
+        let ends = self.board.runs().iter().map(|run| (run.left, run.right));
+        for (hole_end, next) in ends.chain([(s.snd_max, s.snd_max)]) {
+            if at.lt(hole_end) {
+                if !self.is_lost(s, at) {
+                    pipe += hole_end.since(at);
+                }
+                pipe += self.high_rxt.min(hole_end).since(at);
+            }
+            at = at.max(next);
+        }
+        pipe
+    }
+
+    fn enter(&mut self, s: &mut SendState, now: Instant, ack: &Ack) {
+        self.recovery_point = Some(s.snd_max);
+        self.rescue_rxt = None;
+        self.spared = s.config.sack_eln.is_on() && ack.eln.is_on();
+        if self.spared {
+            s.events.push(Event::RecoveryEntered { seq: s.snd_una });
+            s.resend_lowest(now, Cause::Eln);
+        } else {
+            s.fast_retransmit(now, Cause::FastRetransmit);
+        }
+        let hole_end = self.board.next_hole(s.snd_una).map_or(s.snd_max, |(_, end)| end);
+        self.high_rxt = hole_end.min(s.snd_una + s.mss);
+    }
+
+    fn leave(&mut self, s: &mut SendState, ack: Seq) {
+        self.recovery_point = None;
+        s.events.push(Event::RecoveryLeft { ack });
+    }
+
+    /// The end of a segment of a hole that starts at `seq`.
+    fn segment_end(s: &SendState, seq: Seq, hole_end: Seq) -> Seq {
+        hole_end.min(seq + s.mss)
+    }
+}
+
+impl LossRecovery for Rfc6675 {
+    fn on_duplicate(&mut self, s: &mut SendState, now: Instant, ack: &Ack) {
+        let fresh = self.board.update(s.snd_una, s.snd_max, ack.sack);
+        if self.recovery_point.is_some() {
+            if self.spared && !ack.eln.is_on() {
+                self.spared = false;
+                s.cc.halve(s.outstanding());
+            }
+            return;
+        }
+        // §2: a duplicate acknowledgment is one that SACKs something new.
+        if fresh == 0 {
+            return;
+        }
+        s.dupacks += 1;
+        let barred = self.timeout_point.is_some_and(|point| s.snd_una.lt(point));
+        if !barred && (s.dupacks >= s.config.dupack_threshold || self.is_lost(s, s.snd_una)) {
+            self.enter(s, now, ack);
+        } else {
+            s.limited = s.config.limited_transmit;
+        }
+    }
+
+    fn on_new_ack(&mut self, s: &mut SendState, now: Instant, ack: &Ack) {
+        let acked = s.advance(now, ack.ack, Timer::Restart);
+        self.board.update(s.snd_una, s.snd_max, ack.sack);
+        self.high_rxt = self.high_rxt.max(s.snd_una);
+        match self.recovery_point {
+            Some(point) if s.snd_una.ge(point) => {
+                s.dupacks = 0;
+                self.leave(s, ack.ack);
+            }
+            Some(_) => {}
+            None => {
+                s.dupacks = 0;
+                s.grow(acked);
+            }
+        }
+    }
+
+    fn on_timeout(&mut self, s: &mut SendState) {
+        self.recovery_point = None;
+        self.timeout_point = Some(s.snd_max);
+        self.board.clear();
+        self.high_rxt = s.snd_una;
+        s.limited = Switch::Off;
+    }
+
+    /// `NextSeg` (§4) rules 1 and 4; rule 2 is the sender's new data, for which this answers `None`.
+    fn next_hole(&mut self, s: &SendState, _now: Instant) -> Option<(Seq, Seq, Cause)> {
+        let point = self.recovery_point?;
+        if s.cc.window().saturating_sub(self.pipe(s)) < s.mss {
+            return None;
+        }
+        let unproven = self.board.next_hole(self.high_rxt.max(s.snd_una));
+        if let Some((start, end)) = unproven
+            && self.is_lost(s, start)
+        {
+            return Some((start, Self::segment_end(s, start, end), Cause::SackHole));
+        }
+        let new_data = s.has_unsent() && s.snd_max.since(s.snd_una) < s.flow_window();
+        if new_data {
+            return None;
+        }
+        if let Some((start, end)) = unproven {
+            return Some((start, Self::segment_end(s, start, end), Cause::SackHole));
+        }
+        // Rule 4: one rescue retransmission of the highest unSACKed segment per recovery.
+        let top = self.board.highest().unwrap_or(s.snd_una).max(self.high_rxt);
+        if self.rescue_rxt.is_none() && top.lt(s.snd_max) && s.snd_una.lt(point) {
+            let start = if s.snd_max.since(top) > s.mss { s.snd_max - s.mss } else { top };
+            self.rescue_rxt = Some(point);
+            return Some((start, s.snd_max, Cause::SackHole));
+        }
+        None
+    }
+
+    fn may_send_new(&self, s: &SendState) -> Option<bool> {
+        self.recovery_point?;
+        Some(s.cc.window().saturating_sub(self.pipe(s)) >= s.mss)
+    }
+
+    fn on_sent(&mut self, _s: &SendState, _now: Instant, seq: Seq, end: Seq) {
+        if self.recovery_point.is_some() && self.board.highest().is_some_and(|highest| seq.lt(highest)) {
+            self.high_rxt = self.high_rxt.max(end);
+        }
+    }
+
+    fn predictable(&self) -> bool {
+        false
+    }
+}

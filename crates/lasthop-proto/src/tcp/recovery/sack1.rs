@@ -1,0 +1,168 @@
+//! "Sack1" (Fall and Floyd, "Simulation-based comparisons of Tahoe, Reno and SACK TCP", 1996; ns-2): recovery under a
+//! `pipe` that arriving acknowledgments count down and sent segments count up.
+
+use super::LossRecovery;
+use super::reno::below_threshold;
+use crate::event::Event;
+use crate::packet::Cause;
+use crate::seq::Seq;
+use crate::tcp::config::{RecoveryGuard, Switch};
+use crate::tcp::scoreboard::Scoreboard;
+use crate::tcp::send_state::{Ack, SendState, Timer};
+use crate::time::Instant;
+
+/// Sack1's state.
+#[derive(Clone, Default, Debug)]
+pub struct Sack1 {
+    board: Scoreboard,
+    in_recovery: bool,
+    /// `snd_max` when the last recovery or timeout began.
+    recover: Option<Seq>,
+    /// Segments thought to be in the network; may fall below zero.
+    pipe: i64,
+    /// Holes below this were resent.
+    resent_to: Option<Seq>,
+    /// Duplicates do not count between a timeout and the next new acknowledgment.
+    after_timeout: bool,
+    /// Whether this recovery took the loss for corruption (SACK and ELN coupled).
+    spared: bool,
+}
+
+impl Sack1 {
+    fn enter(&mut self, s: &mut SendState, now: Instant, ack: &Ack) {
+        if !s.may_enter(self.recover) {
+            return;
+        }
+        self.in_recovery = true;
+        self.recover = Some(s.snd_max);
+        self.pipe = i64::from(s.flight_segments()) - i64::from(s.config.dupack_threshold);
+        self.spared = s.config.sack_eln.is_on() && ack.eln.is_on();
+        if self.spared {
+            s.events.push(Event::RecoveryEntered { seq: s.snd_una });
+            s.resend_lowest(now, Cause::Eln);
+        } else {
+            s.fast_retransmit(now, Cause::FastRetransmit);
+        }
+        let end = self.board.next_hole(s.snd_una).map_or(s.snd_una + s.mss, |(_, end)| end.min(s.snd_una + s.mss));
+        self.resent_to = Some(end);
+        // Nothing else goes out on the acknowledgment that starts recovery.
+        s.budget = 0;
+    }
+
+    fn on_recovery_ack(&mut self, s: &mut SendState, now: Instant, ack: &Ack) {
+        self.pipe -= 1;
+        if self.recover.is_none_or(|recover| ack.ack.ge(recover)) {
+            self.in_recovery = false;
+            self.recover = None;
+            s.advance(now, ack.ack, Timer::Restart);
+            s.dupacks = 0;
+            s.cc.deflate(s.flight());
+            s.events.push(Event::RecoveryLeft { ack: ack.ack });
+            self.forget();
+        } else if ack.ack.gt(s.snd_una) {
+            self.pipe -= 1;
+            s.advance(now, ack.ack, Timer::Restart);
+            s.rtt.end_backoff();
+            self.board.update(s.snd_una, s.snd_max, ack.sack);
+        } else {
+            self.board.update(s.snd_una, s.snd_max, ack.sack);
+        }
+        // Coupled with ELN, a loss that is not marked is congestion after all.
+        if self.in_recovery && self.spared && !ack.eln.is_on() {
+            self.spared = false;
+            s.cc.halve(s.outstanding());
+        }
+    }
+
+    fn forget(&mut self) {
+        self.board.clear();
+        self.resent_to = None;
+        self.after_timeout = false;
+    }
+}
+
+impl LossRecovery for Sack1 {
+    fn on_old_ack(&mut self, s: &mut SendState) {
+        if self.in_recovery {
+            self.pipe -= 1;
+        } else {
+            s.budget = if s.dupacks > 0 { 0 } else { s.budget };
+        }
+    }
+
+    fn on_duplicate(&mut self, s: &mut SendState, now: Instant, ack: &Ack) {
+        if self.in_recovery {
+            self.on_recovery_ack(s, now, ack);
+            return;
+        }
+        if self.after_timeout {
+            return;
+        }
+        let fresh = self.board.update(s.snd_una, s.snd_max, ack.sack);
+        if s.dupacks > 0 || fresh > 0 {
+            s.budget = 0;
+        }
+        if fresh == 0 {
+            return;
+        }
+        s.dupacks += 1;
+        if s.dupacks < s.config.dupack_threshold {
+            below_threshold(s);
+        } else if s.dupacks == s.config.dupack_threshold {
+            self.enter(s, now, ack);
+        }
+    }
+
+    fn on_new_ack(&mut self, s: &mut SendState, now: Instant, ack: &Ack) {
+        if self.in_recovery {
+            self.on_recovery_ack(s, now, ack);
+            return;
+        }
+        let acked = s.advance(now, ack.ack, Timer::Restart);
+        s.dupacks = 0;
+        s.grow(acked);
+        self.forget();
+    }
+
+    fn on_timeout(&mut self, s: &mut SendState) {
+        self.in_recovery = false;
+        self.recover = match s.config.recovery_guard {
+            RecoveryGuard::Careful => Some(s.snd_max),
+            RecoveryGuard::None => None,
+        };
+        self.forget();
+        self.after_timeout = true;
+        s.limited = Switch::Off;
+    }
+
+    fn next_hole(&mut self, s: &SendState, _now: Instant) -> Option<(Seq, Seq, Cause)> {
+        if !self.in_recovery || self.pipe >= i64::from(s.cc.window() / s.mss) {
+            return None;
+        }
+        let from = self.resent_to.map_or(s.snd_una, |seq| seq.max(s.snd_una));
+        let (start, end) = self.board.next_hole(from)?;
+        Some((start, end.min(start + s.mss), Cause::SackHole))
+    }
+
+    fn may_send_new(&self, s: &SendState) -> Option<bool> {
+        self.in_recovery.then(|| self.pipe < i64::from(s.cc.window() / s.mss))
+    }
+
+    fn on_sent(&mut self, _s: &SendState, _now: Instant, seq: Seq, end: Seq) {
+        if !self.in_recovery {
+            return;
+        }
+        // The first retransmission of a recovery is not counted: `resent_to` already lies at its end.
+        if self.resent_to.is_some_and(|resent_to| end.le(resent_to)) {
+            return;
+        }
+        self.pipe += 1;
+        if self.board.highest().is_some_and(|highest| seq.lt(highest)) {
+            self.resent_to = Some(end);
+        }
+    }
+
+    fn predictable(&self) -> bool {
+        !self.in_recovery
+    }
+}

@@ -1,0 +1,174 @@
+//! SMART ([a] §III-B, after Keshav and Morgan): each acknowledgment names the segment that caused it. The sender keeps a
+//! mask of what arrived and resends every hole below the highest segment named, without waiting for more.
+
+use alloc::collections::VecDeque;
+
+use super::LossRecovery;
+use crate::event::Event;
+use crate::packet::Cause;
+use crate::seq::Seq;
+use crate::tcp::config::Switch;
+use crate::tcp::send_state::{Ack, SendState, Timer};
+use crate::time::{Duration, Instant};
+
+/// Most segments tracked. Beyond it the oldest are forgotten: they wait for the timer.
+const MAX_SEGMENTS: usize = 65_536;
+
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    seq: Seq,
+    end: Seq,
+    at: Instant,
+    state: SegmentState,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum SegmentState {
+    /// Under way, sent once.
+    Sent,
+    /// Below a segment that arrived, so lost; to be resent.
+    Lost,
+    /// Resent.
+    Resent,
+    /// Named by an acknowledgment.
+    Arrived,
+}
+
+/// SMART's state.
+#[derive(Clone, Default, Debug)]
+pub struct Smart {
+    segments: VecDeque<Sent>,
+    /// `snd_max` when the window was last reduced: one reduction per window.
+    recover: Option<Seq>,
+    /// Smoothed fine-grained round-trip time and its mean deviation.
+    srtt: Option<(Duration, Duration)>,
+}
+
+impl Smart {
+    /// How long a resent segment counts as under way.
+    fn rtt(&self, s: &SendState) -> Duration {
+        let measured = self.srtt.map(|(srtt, rttvar)| srtt + rttvar * 4);
+        s.config.smart_rtt.or(measured).unwrap_or(s.config.rto_min)
+    }
+
+    fn sample(&mut self, r: Duration) {
+        let (srtt, rttvar) = match self.srtt {
+            None => (r, r / 2),
+            Some((srtt, rttvar)) => {
+                let delta = r.as_nanos().abs_diff(srtt.as_nanos());
+                ((srtt * 7 + r) / 8, (rttvar * 3 + Duration::from_nanos(delta)) / 4)
+            }
+        };
+        self.srtt = Some((srtt, rttvar));
+    }
+
+    /// Marks the segment that `ack` names, and as lost what lies below it unmarked.
+    fn mark(&mut self, s: &mut SendState, now: Instant, ack: &Ack) {
+        let Some(smart) = ack.smart else { return };
+        let named = self.segments.partition_point(|sent| sent.seq.le(smart));
+        let Some(index) = named.checked_sub(1).filter(|&index| self.segments[index].end.gt(smart)) else { return };
+        let sent = self.segments[index];
+        if sent.state == SegmentState::Sent {
+            self.sample(now.since(sent.at));
+        }
+        if sent.state != SegmentState::Arrived {
+            self.segments[index].state = SegmentState::Arrived;
+            s.credit += sent.end.since(sent.seq);
+        }
+        let rtt = self.rtt(s);
+        let mut lost = false;
+        for below in self.segments.iter_mut().take(index) {
+            let overdue = below.state == SegmentState::Resent && now.since(below.at) >= rtt;
+            if below.state == SegmentState::Sent || overdue {
+                below.state = SegmentState::Lost;
+                lost = true;
+            }
+        }
+        if lost {
+            self.reduce(s);
+        }
+    }
+
+    fn reduce(&mut self, s: &mut SendState) {
+        if self.recover.is_some_and(|recover| s.snd_una.lt(recover)) {
+            return;
+        }
+        self.recover = Some(s.snd_max);
+        s.events.push(Event::RecoveryEntered { seq: s.snd_una });
+        s.cc.halve(s.outstanding());
+    }
+
+    fn drop_acknowledged(&mut self, s: &mut SendState) {
+        while let Some(first) = self.segments.front() {
+            if first.end.gt(s.snd_una) {
+                break;
+            }
+            if first.state == SegmentState::Arrived {
+                s.credit = s.credit.saturating_sub(first.end.since(first.seq));
+            }
+            self.segments.pop_front();
+        }
+    }
+}
+
+impl LossRecovery for Smart {
+    fn on_duplicate(&mut self, s: &mut SendState, now: Instant, ack: &Ack) {
+        s.dupacks += 1;
+        self.mark(s, now, ack);
+    }
+
+    fn on_new_ack(&mut self, s: &mut SendState, now: Instant, ack: &Ack) {
+        let acked = s.advance(now, ack.ack, Timer::Restart);
+        s.dupacks = 0;
+        self.mark(s, now, ack);
+        self.drop_acknowledged(s);
+        match self.recover {
+            Some(recover) if s.snd_una.lt(recover) => {}
+            Some(_) => {
+                self.recover = None;
+                s.events.push(Event::RecoveryLeft { ack: ack.ack });
+                s.grow(acked);
+            }
+            None => s.grow(acked),
+        }
+    }
+
+    fn on_timeout(&mut self, s: &mut SendState) {
+        // Everything outstanding is sent again, and judged anew.
+        self.segments.clear();
+        self.recover = None;
+        s.credit = 0;
+        s.limited = Switch::Off;
+    }
+
+    fn next_hole(&mut self, _s: &SendState, _now: Instant) -> Option<(Seq, Seq, Cause)> {
+        let lost = self.segments.iter().find(|sent| sent.state == SegmentState::Lost)?;
+        Some((lost.seq, lost.end, Cause::SmartHole))
+    }
+
+    fn on_sent(&mut self, s: &SendState, now: Instant, seq: Seq, end: Seq) {
+        let index = self.segments.partition_point(|sent| sent.seq.lt(seq));
+        if let Some(sent) = self.segments.get_mut(index)
+            && sent.seq == seq
+        {
+            sent.at = now;
+            if sent.state != SegmentState::Arrived {
+                sent.state = SegmentState::Resent;
+            }
+            return;
+        }
+        if seq == end || self.segments.back().is_some_and(|last| seq.lt(last.end)) {
+            return;
+        }
+        if self.segments.len() >= MAX_SEGMENTS {
+            self.segments.pop_front();
+        }
+        let resent = seq.lt(s.snd_max);
+        let state = if resent { SegmentState::Resent } else { SegmentState::Sent };
+        self.segments.push_back(Sent { seq, end, at: now, state });
+    }
+
+    fn predictable(&self) -> bool {
+        false
+    }
+}

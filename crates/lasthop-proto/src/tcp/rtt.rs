@@ -1,0 +1,243 @@
+//! From round-trip samples to the retransmission timeout: `srtt`, `rttvar`, `rto`, and exponential backoff.
+
+use crate::tcp::config::{Clock, RttRule, TcpConfig};
+use crate::time::{Duration, Instant};
+
+/// The two global ticks of a 4.4BSD host, as phases within their periods.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct TickPhase {
+    /// When the first slow tick comes.
+    pub slow: Duration,
+    /// When the first fast tick comes.
+    pub fast: Duration,
+}
+
+/// The first tick after `now` of a clock that ticks every `period` from `phase` on.
+pub(crate) fn next_tick(now: Instant, period: Duration, phase: Duration) -> Instant {
+    let (period, phase, now) = (period.as_nanos().max(1), phase.as_nanos(), now.as_nanos());
+    if now < phase {
+        return Instant::from_nanos(phase);
+    }
+    Instant::from_nanos(phase + ((now - phase) / period + 1) * period)
+}
+
+/// How many ticks fall into `from..=to`, not counting one at `from` itself.
+fn ticks_between(from: Instant, to: Instant, period: Duration, phase: Duration) -> i64 {
+    let count = |at: Instant| {
+        let at = at.as_nanos() as i64 - phase.as_nanos() as i64;
+        at.div_euclid(period.as_nanos().max(1) as i64)
+    };
+    count(to) - count(from)
+}
+
+/// Estimator and timer value of one sender.
+#[derive(Clone, Debug)]
+pub struct RttEstimator {
+    rule: RttRule,
+    /// Length of a tick for the integer rules.
+    tick: Duration,
+    phase: Duration,
+    clock: Clock,
+    granularity: Duration,
+    min: Duration,
+    max: Duration,
+    max_backoff: u32,
+    /// Integer rules: scaled by 8, in ticks. RFC 6298: nanoseconds.
+    srtt: i64,
+    /// Integer rules: scaled by 4, in ticks. RFC 6298: nanoseconds.
+    rttvar: i64,
+    has_sample: bool,
+    /// The timeout before backoff and before the minimum is applied.
+    rto: Duration,
+    backoff: u32,
+}
+
+impl RttEstimator {
+    /// An estimator without samples.
+    pub fn new(config: &TcpConfig, phase: TickPhase) -> Self {
+        let tick = match (config.rtt_rule, config.clock) {
+            (RttRule::Bsd, Clock::Ticks { slow, .. }) => slow,
+            _ => config.rtt_granularity,
+        };
+        Self {
+            rule: config.rtt_rule,
+            tick,
+            phase: phase.slow,
+            clock: config.clock,
+            granularity: config.rtt_granularity,
+            min: config.rto_min,
+            max: config.rto_max,
+            max_backoff: config.max_backoff,
+            srtt: 0,
+            rttvar: 0,
+            has_sample: false,
+            rto: config.rto_initial,
+            backoff: 1,
+        }
+    }
+
+    /// Takes the sample of a segment sent at `sent` and acknowledged now. Ends the backoff: Karn's rule sees to it that
+    /// only segments sent once are sampled.
+    pub fn sample(&mut self, sent: Instant, now: Instant) {
+        match self.rule {
+            RttRule::Bsd => self.sample_bsd(1 + ticks_between(sent, now, self.tick, self.phase)),
+            RttRule::Ns2 => self.sample_ns2(ticks_between(sent, now, self.tick, self.phase).max(1)),
+            RttRule::Rfc6298 => self.sample_rfc6298(now.since(sent)),
+        }
+        self.has_sample = true;
+        self.backoff = 1;
+    }
+
+    /// 4.4BSD `tcp_xmit_timer`: the counter `t_rtt` starts at 1, hence the -1.
+    fn sample_bsd(&mut self, m: i64) {
+        if self.srtt != 0 {
+            let delta = m - 1 - (self.srtt >> 3);
+            self.srtt = (self.srtt + delta).max(1);
+            let delta = delta.abs() - (self.rttvar >> 2);
+            self.rttvar = (self.rttvar + delta).max(1);
+        } else {
+            self.srtt = m << 3;
+            self.rttvar = m << 1;
+        }
+        self.rto = self.tick * ((self.srtt >> 3) + self.rttvar) as u64;
+    }
+
+    fn sample_ns2(&mut self, m: i64) {
+        if self.srtt != 0 {
+            let delta = m - (self.srtt >> 3);
+            self.srtt = (self.srtt + delta).max(1);
+            let delta = delta.abs() - (self.rttvar >> 2);
+            self.rttvar = (self.rttvar + delta).max(1);
+        } else {
+            self.srtt = m << 3;
+            self.rttvar = m << 1;
+        }
+        self.rto = self.tick * (((self.rttvar << 3) + self.srtt) >> 3) as u64;
+    }
+
+    /// RFC 6298 §2.2 and §2.3.
+    fn sample_rfc6298(&mut self, r: Duration) {
+        let r = r.as_nanos() as i64;
+        if self.has_sample {
+            self.rttvar = (3 * self.rttvar + (self.srtt - r).abs()) / 4;
+            self.srtt = (7 * self.srtt + r) / 8;
+        } else {
+            self.srtt = r;
+            self.rttvar = r / 2;
+        }
+        let var = (4 * self.rttvar).max(self.granularity.as_nanos() as i64);
+        self.rto = Duration::from_nanos((self.srtt + var) as u64);
+    }
+
+    /// The smoothed round-trip time, once there is a sample.
+    pub fn srtt(&self) -> Option<Duration> {
+        self.has_sample.then(|| match self.rule {
+            RttRule::Bsd | RttRule::Ns2 => self.tick * (self.srtt.max(1) as u64) / 8,
+            RttRule::Rfc6298 => Duration::from_nanos(self.srtt as u64),
+        })
+    }
+
+    /// The timeout in force, backoff included.
+    pub fn rto(&self) -> Duration {
+        self.rto.max(self.min).saturating_mul(u64::from(self.backoff)).min(self.max).max(self.tick_floor())
+    }
+
+    fn tick_floor(&self) -> Duration {
+        match self.rule {
+            RttRule::Ns2 => self.tick * 2,
+            RttRule::Bsd | RttRule::Rfc6298 => Duration::ZERO,
+        }
+    }
+
+    /// When a timer started now with the timeout in force fires.
+    pub fn deadline(&self, now: Instant) -> Instant {
+        self.deadline_after(now, self.rto())
+    }
+
+    /// When a timer of `span` started now fires: after n-1 to n ticks where timers tick.
+    pub fn deadline_after(&self, now: Instant, span: Duration) -> Instant {
+        match self.clock {
+            Clock::Fine => now + span,
+            Clock::Ticks { slow, .. } => {
+                let n = span.as_nanos().div_ceil(slow.as_nanos().max(1)).max(1);
+                next_tick(now, slow, self.phase) + slow * (n - 1)
+            }
+        }
+    }
+
+    /// Doubles the timeout after an expiry (RFC 6298 §5.5).
+    pub fn back_off(&mut self) {
+        match self.rule {
+            RttRule::Bsd => {
+                self.backoff = self.backoff.saturating_mul(2).min(self.max_backoff);
+                // From the fourth on the estimate counts as wrong: it is kept in rttvar until a sample comes.
+                if self.backoff >= 16 {
+                    self.forget_srtt();
+                }
+            }
+            RttRule::Ns2 => {
+                if self.backoff < self.max_backoff || self.rto() < self.max {
+                    self.backoff = self.backoff.saturating_mul(2);
+                }
+                if self.backoff > 8 {
+                    self.forget_srtt();
+                }
+            }
+            RttRule::Rfc6298 => self.backoff = self.backoff.saturating_mul(2).min(self.max_backoff),
+        }
+    }
+
+    fn forget_srtt(&mut self) {
+        self.rttvar += self.srtt >> 3;
+        self.srtt = 0;
+    }
+
+    /// Ends the backoff without a sample.
+    pub fn end_backoff(&mut self) {
+        self.backoff = 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tcp::config::Preset;
+
+    fn at(millis: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn bsd_steady_short_round_trips_settle_at_three_ticks() {
+        let mut rtt = RttEstimator::new(&TcpConfig::preset(Preset::BsdLite), TickPhase::default());
+        assert_eq!(rtt.rto(), Duration::from_secs(6));
+        for _ in 0..50 {
+            rtt.sample(at(10), at(20));
+        }
+        assert_eq!(rtt.rto(), Duration::from_millis(1500));
+        // A timer of three ticks fires after two to three of them.
+        assert_eq!(rtt.deadline(at(100)), at(1500));
+        assert_eq!(rtt.deadline(at(499)), at(1500));
+        assert_eq!(rtt.deadline(at(500)), at(2000));
+    }
+
+    #[test]
+    fn rfc6298_first_sample() {
+        let mut rtt = RttEstimator::new(&TcpConfig::preset(Preset::Rfc), TickPhase::default());
+        rtt.sample(at(0), at(800));
+        assert_eq!(rtt.rto(), Duration::from_millis(800 + 4 * 400));
+        rtt.back_off();
+        assert_eq!(rtt.rto(), Duration::from_millis(2 * 2400));
+        rtt.sample(at(0), at(800));
+        assert_eq!(rtt.rto(), Duration::from_millis(800 + 4 * 300));
+    }
+
+    #[test]
+    fn ns2_counts_tick_edges() {
+        let mut rtt = RttEstimator::new(&TcpConfig::preset(Preset::Ns2), TickPhase::default());
+        rtt.sample(at(5), at(37));
+        // m = 3 edges: srtt = 24, rttvar = 6, rtxcur = 6 + 3 ticks.
+        assert_eq!(rtt.rto(), Duration::from_millis(200));
+        assert_eq!(rtt.rto, Duration::from_millis(90));
+    }
+}

@@ -1,0 +1,217 @@
+//! What every loss recovery shares: sequence numbers, windows, the timer, and the one segment that is due next.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use crate::event::Event;
+use crate::packet::{Cause, SackBlocks};
+use crate::seq::Seq;
+use crate::tcp::config::{RecoveryGuard, Switch, TcpConfig};
+use crate::tcp::congestion::{Congestion, Outstanding};
+use crate::tcp::rtt::{RttEstimator, TickPhase};
+use crate::time::Instant;
+
+/// An acknowledgment as the sender sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Ack<'a> {
+    /// Next byte that the peer expects.
+    pub ack: Seq,
+    /// SACK blocks; empty unless SACK was negotiated.
+    pub sack: &'a SackBlocks,
+    /// The SMART number.
+    pub smart: Option<Seq>,
+    /// Whether the next expected segment was lost to corruption.
+    pub eln: Switch,
+}
+
+/// How a new acknowledgment treats the retransmission timer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Timer {
+    /// Starts it anew.
+    Restart,
+    /// Lets it run.
+    Keep,
+}
+
+/// Sender variables (RFC 9293 §3.3.1 and RFC 5681 §2) and what recoveries ask of the sender.
+///
+/// Sequence space is counted from the SYN: position 0 is the SYN, 1.. are the stream's bytes, and one more is the FIN.
+#[derive(Clone, Debug)]
+pub struct SendState {
+    /// The endpoint's keys.
+    pub config: Arc<TcpConfig>,
+    /// The segment size in use: the smaller of ours and the peer's.
+    pub mss: u32,
+    /// Initial sequence number.
+    pub iss: Seq,
+    /// Lowest unacknowledged.
+    pub snd_una: Seq,
+    /// Next to send.
+    pub snd_nxt: Seq,
+    /// One past the highest sent.
+    pub snd_max: Seq,
+    /// The peer's window, in bytes.
+    pub snd_wnd: u32,
+    /// Largest `snd_wnd` so far.
+    pub max_snd_wnd: u32,
+    /// Position of `snd_una`.
+    pub una_pos: u64,
+    /// Stream bytes that the application has handed over.
+    pub queued: u64,
+    /// Whether a FIN follows them.
+    pub closed: Switch,
+    /// Congestion control.
+    pub cc: Congestion,
+    /// Round-trip estimator.
+    pub rtt: RttEstimator,
+    /// The segment being timed: one past its end, and when it was sent.
+    pub timed: Option<(Seq, Instant)>,
+    /// When the retransmission timer expires.
+    pub rto_timer: Option<Instant>,
+    /// Expiries in a row without progress.
+    pub retries: u32,
+    /// Times that the SYN was resent.
+    pub syn_retries: u32,
+    /// Duplicate acknowledgments in a row.
+    pub dupacks: u32,
+    /// A segment to resend at once, whatever the windows say.
+    pub resend: Option<(Seq, Cause)>,
+    /// Limited transmit: one new segment may go out beyond the congestion window, which counts as inflated by
+    /// `dupacks`.
+    pub limited: Switch,
+    /// Segments that may still be sent before the next acknowledgment.
+    pub budget: u32,
+    /// Bytes above `snd_una` known to have left the network: they do not count against the congestion window.
+    pub credit: u32,
+    /// Things to report.
+    pub events: Vec<Event>,
+}
+
+impl SendState {
+    /// A sender before its SYN.
+    pub fn new(config: Arc<TcpConfig>, iss: Seq, phase: TickPhase) -> Self {
+        Self {
+            mss: config.mss,
+            iss,
+            snd_una: iss,
+            snd_nxt: iss,
+            snd_max: iss,
+            snd_wnd: 0,
+            max_snd_wnd: 0,
+            una_pos: 0,
+            queued: 0,
+            closed: Switch::Off,
+            cc: Congestion::new(&config),
+            rtt: RttEstimator::new(&config, phase),
+            timed: None,
+            rto_timer: None,
+            retries: 0,
+            syn_retries: 0,
+            dupacks: 0,
+            resend: None,
+            limited: Switch::Off,
+            budget: u32::MAX,
+            credit: 0,
+            events: Vec::new(),
+            config,
+        }
+    }
+
+    /// Sent and not acknowledged.
+    #[inline]
+    pub fn flight(&self) -> u32 {
+        self.snd_max.since(self.snd_una)
+    }
+
+    /// The same in segments, rounded up.
+    pub fn flight_segments(&self) -> u32 {
+        self.flight().div_ceil(self.mss)
+    }
+
+    /// What congestion control wants to know at a loss.
+    pub fn outstanding(&self) -> Outstanding {
+        Outstanding { flight: self.flight(), snd_wnd: self.snd_wnd.min(self.config.send_buffer) }
+    }
+
+    /// What the peer's window and our buffer allow beyond `snd_una`.
+    #[inline]
+    pub fn flow_window(&self) -> u32 {
+        self.snd_wnd.min(self.config.send_buffer)
+    }
+
+    /// One past the last position that can be sent now: the stream's end, its FIN included.
+    pub fn end_pos(&self) -> u64 {
+        1 + self.queued + u64::from(self.closed.is_on())
+    }
+
+    /// Position of a sequence number at or above `snd_una`.
+    #[inline]
+    pub fn pos(&self, seq: Seq) -> u64 {
+        self.una_pos + u64::from(seq.since(self.snd_una))
+    }
+
+    /// Whether the application has handed over data that was never sent.
+    pub fn has_unsent(&self) -> bool {
+        self.pos(self.snd_max) < 1 + self.queued
+    }
+
+    /// Whether [`RecoveryGuard`] lets a fast retransmit begin, given the `recover` of the last one.
+    pub fn may_enter(&self, recover: Option<Seq>) -> bool {
+        match self.config.recovery_guard {
+            RecoveryGuard::None => true,
+            RecoveryGuard::Careful => recover.is_none_or(|recover| self.snd_una.gt(recover)),
+        }
+    }
+
+    /// Starts the retransmission timer anew.
+    pub fn restart_timer(&mut self, now: Instant) {
+        self.rto_timer = Some(self.rtt.deadline(now));
+    }
+
+    /// Fast retransmit: resends the lowest unacknowledged segment and halves the window.
+    pub fn fast_retransmit(&mut self, now: Instant, cause: Cause) {
+        self.events.push(Event::RecoveryEntered { seq: self.snd_una });
+        self.cc.halve(self.outstanding());
+        self.resend_lowest(now, cause);
+    }
+
+    /// Resends the lowest unacknowledged segment; the measurement under way is abandoned (Karn) and the timer starts
+    /// anew.
+    pub fn resend_lowest(&mut self, now: Instant, cause: Cause) {
+        self.timed = None;
+        self.restart_timer(now);
+        self.resend = Some((self.snd_una, cause));
+    }
+
+    /// Moves `snd_una` to `ack`, takes the round-trip sample and sees to the timer. Returns the sequence space
+    /// acknowledged.
+    pub fn advance(&mut self, now: Instant, ack: Seq, timer: Timer) -> u32 {
+        let acked = ack.since(self.snd_una);
+        self.snd_una = ack;
+        self.una_pos += u64::from(acked);
+        self.snd_nxt = self.snd_nxt.max(ack);
+        self.retries = 0;
+        if let Some((end, sent)) = self.timed
+            && ack.ge(end)
+        {
+            self.timed = None;
+            self.rtt.sample(sent, now);
+        }
+        if self.resend.is_some_and(|(seq, _)| seq.lt(ack)) {
+            self.resend = None;
+        }
+        if ack == self.snd_max {
+            self.rto_timer = None;
+        } else if timer == Timer::Restart {
+            self.restart_timer(now);
+        }
+        acked
+    }
+
+    /// The acknowledgment of a SYN does not count as data.
+    pub fn grow(&mut self, acked: u32) {
+        if acked > 0 {
+            self.cc.grow(acked);
+        }
+    }
+}

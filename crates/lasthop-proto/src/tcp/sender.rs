@@ -1,0 +1,428 @@
+//! The sending half: what to send next, what acknowledgments do, and the two timers.
+
+use alloc::sync::Arc;
+
+use super::config::{Switch, TcpConfig};
+use super::recovery::Recovery;
+use super::rtt::TickPhase;
+use super::send_state::{Ack, SendState, Timer};
+use crate::event::Event;
+use crate::packet::Cause;
+use crate::seq::Seq;
+use crate::time::{Duration, Instant};
+
+/// Bounds of the persist timer (4.4BSD `TCPTV_PERSMIN`, `TCPTV_PERSMAX`; RFC 9293 §3.8.6.1 leaves them open).
+const PERSIST: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(60));
+
+/// A segment to put on the wire.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Transmission {
+    /// First sequence number.
+    pub seq: Seq,
+    /// Payload bytes.
+    pub len: u32,
+    /// Whether it is the SYN.
+    pub syn: Switch,
+    /// Whether the FIN follows its payload.
+    pub fin: Switch,
+    /// Why it is sent.
+    pub cause: Cause,
+}
+
+impl Transmission {
+    fn end(&self) -> Seq {
+        self.seq + self.len + u32::from(self.syn.is_on()) + u32::from(self.fin.is_on())
+    }
+}
+
+/// What the peer's acknowledgment turned out to be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AckVerdict {
+    /// Taken in.
+    Taken,
+    /// It acknowledges what was never sent (RFC 9293 §3.10.7.4: acknowledge and drop).
+    Unsent,
+}
+
+/// A segment's fields that concern the sender besides [`Ack`].
+#[derive(Clone, Copy, Debug)]
+pub struct Incoming<'a> {
+    /// The acknowledgment.
+    pub ack: Ack<'a>,
+    /// The peer's window after scaling, in bytes.
+    pub window: u32,
+    /// Sequence space that the segment occupies.
+    pub seq_len: u32,
+    /// Its first sequence number.
+    pub seq: Seq,
+    /// When the peer's timestamp echo says the acknowledged segment was sent.
+    pub echoed: Option<Instant>,
+}
+
+/// The sending half of a connection.
+#[derive(Clone, Debug)]
+pub struct Sender {
+    state: SendState,
+    recovery: Recovery,
+    /// When a closed window is probed next.
+    persist: Option<Instant>,
+    /// Probes in a row.
+    probes: u32,
+    probe_due: Switch,
+    /// Sequence and acknowledgment numbers of the segment used for the last window update (RFC 9293 §3.3.1).
+    snd_wl: (Seq, Seq),
+    last_sent: Instant,
+    /// Given up after too many timeouts.
+    given_up: Switch,
+}
+
+impl Sender {
+    /// A sender before its SYN.
+    pub fn new(config: Arc<TcpConfig>, iss: Seq, phase: TickPhase) -> Self {
+        let recovery = Recovery::new(&config);
+        Self {
+            state: SendState::new(config, iss, phase),
+            recovery,
+            persist: None,
+            probes: 0,
+            probe_due: Switch::Off,
+            snd_wl: (Seq(0), Seq(0)),
+            last_sent: Instant::ZERO,
+            given_up: Switch::Off,
+        }
+    }
+
+    /// Sequence numbers, windows and counters, to read.
+    pub fn state(&self) -> &SendState {
+        &self.state
+    }
+
+    /// Takes over the smaller of the two segment sizes.
+    pub fn limit_mss(&mut self, mss: u32) {
+        self.state.mss = self.state.mss.min(mss.max(1));
+    }
+
+    /// Reports something beside what the sender itself reports.
+    pub fn report(&mut self, event: Event) {
+        self.state.events.push(event);
+    }
+
+    /// Hands over `bytes` more of the stream.
+    pub fn write(&mut self, bytes: u64) {
+        self.state.queued = self.state.queued.saturating_add(bytes);
+        self.state.budget = u32::MAX;
+    }
+
+    /// A FIN follows what was written.
+    pub fn close(&mut self) {
+        self.state.closed = Switch::On;
+    }
+
+    /// Stream bytes acknowledged.
+    pub fn acked(&self) -> u64 {
+        self.state.una_pos.saturating_sub(1).min(self.state.queued)
+    }
+
+    /// Whether the FIN is acknowledged.
+    pub fn fin_acked(&self) -> bool {
+        self.state.closed.is_on() && self.state.una_pos == self.state.end_pos()
+    }
+
+    /// Whether the FIN was sent.
+    pub fn fin_sent(&self) -> bool {
+        self.state.closed.is_on() && self.state.pos(self.state.snd_max) == self.state.end_pos()
+    }
+
+    /// Whether the connection was given up.
+    pub fn given_up(&self) -> bool {
+        self.given_up.is_on()
+    }
+
+    /// The next thing to report.
+    #[inline]
+    pub fn poll_event(&mut self) -> Option<Event> {
+        if self.state.events.is_empty() { None } else { Some(self.state.events.remove(0)) }
+    }
+
+    /// The peer's first window (from its SYN, never scaled).
+    pub fn set_window(&mut self, window: u32, seq: Seq, ack: Seq) {
+        self.state.snd_wnd = window;
+        self.state.max_snd_wnd = window;
+        self.snd_wl = (seq, ack);
+    }
+
+    /// RFC 9293 §3.10.7.4: takes the window from segments that are not older than the last one used.
+    fn update_window(&mut self, incoming: &Incoming) -> Switch {
+        let (wl1, wl2) = self.snd_wl;
+        let newer = wl1.lt(incoming.seq)
+            || (wl1 == incoming.seq
+                && (wl2.lt(incoming.ack.ack) || (wl2 == incoming.ack.ack && incoming.window > self.state.snd_wnd)));
+        if !newer {
+            return Switch::Off;
+        }
+        self.snd_wl = (incoming.seq, incoming.ack.ack);
+        let changed = incoming.window != self.state.snd_wnd;
+        self.state.snd_wnd = incoming.window;
+        self.state.max_snd_wnd = self.state.max_snd_wnd.max(incoming.window);
+        if incoming.window > 0 {
+            self.persist = None;
+            self.probes = 0;
+        }
+        if changed { Switch::On } else { Switch::Off }
+    }
+
+    /// Takes in an acknowledgment.
+    pub fn on_ack(&mut self, now: Instant, incoming: &Incoming) -> AckVerdict {
+        let ack = incoming.ack.ack;
+        if ack.gt(self.state.snd_max) {
+            return AckVerdict::Unsent;
+        }
+        self.state.budget = u32::MAX;
+        let window_before = self.state.snd_wnd;
+        let window_changed = self.update_window(incoming);
+        if ack.lt(self.state.snd_una) {
+            self.recovery.get().on_old_ack(&mut self.state);
+            return AckVerdict::Taken;
+        }
+        if ack == self.state.snd_una {
+            // RFC 5681 §2: no data, data outstanding, same window.
+            let duplicate = incoming.seq_len == 0
+                && !window_changed.is_on()
+                && incoming.window == self.state.snd_wnd
+                && self.state.snd_max != self.state.snd_una;
+            if duplicate {
+                self.recovery.get().on_duplicate(&mut self.state, now, &incoming.ack);
+            }
+            return AckVerdict::Taken;
+        }
+        if let Some(sent) = incoming.echoed {
+            // RFC 7323 §4.1: every acknowledgment of new data gives a sample.
+            self.state.timed = Some((ack, sent));
+        }
+        if self.state.una_pos == 0 {
+            self.state.advance(now, ack, Timer::Restart);
+            self.state.cc.established(self.state.syn_retries);
+            return AckVerdict::Taken;
+        }
+        // 4.4BSD header prediction: the short path looks after the timer and nothing else.
+        let predicted = self.state.config.header_prediction.is_on()
+            && incoming.seq_len == 0
+            && incoming.window == window_before
+            && self.state.snd_nxt == self.state.snd_max
+            && self.state.cc.window() >= self.state.snd_wnd
+            && self.recovery.get().predictable();
+        if predicted {
+            self.state.advance(now, ack, Timer::Restart);
+        } else {
+            self.recovery.get().on_new_ack(&mut self.state, now, &incoming.ack);
+        }
+        AckVerdict::Taken
+    }
+
+    /// When a timer expires next.
+    #[inline]
+    pub fn poll_deadline(&self) -> Option<Instant> {
+        match (self.state.rto_timer, self.persist) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    /// Acts on whichever timer has expired.
+    pub fn on_timer(&mut self, now: Instant) {
+        if self.state.rto_timer.is_some_and(|at| at <= now) {
+            self.on_retransmission_timeout(now);
+        }
+        if self.persist.is_some_and(|at| at <= now) {
+            self.persist = None;
+            self.probe_due = Switch::On;
+        }
+    }
+
+    fn on_retransmission_timeout(&mut self, now: Instant) {
+        let s = &mut self.state;
+        s.rto_timer = None;
+        if s.snd_una == s.snd_max {
+            return;
+        }
+        s.retries += 1;
+        if s.retries > s.config.max_retries {
+            self.given_up = Switch::On;
+            return;
+        }
+        s.events.push(Event::Timeout { seq: s.snd_una });
+        if s.una_pos == 0 {
+            s.syn_retries += 1;
+        }
+        self.recovery.get().on_timeout(s);
+        s.cc.timeout(s.outstanding(), s.retries);
+        s.rtt.back_off();
+        s.timed = None;
+        s.dupacks = 0;
+        s.credit = 0;
+        s.resend = None;
+        s.budget = u32::MAX;
+        s.snd_nxt = s.snd_una;
+        s.restart_timer(now);
+    }
+
+    /// The next segment to send, if windows and rules let one go.
+    #[inline]
+    pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmission> {
+        if let Some((seq, cause)) = self.state.resend.take() {
+            return Some(self.emit(now, self.segment(seq, self.state.snd_max, cause)));
+        }
+        if self.state.una_pos == 0 {
+            return self.poll_syn(now);
+        }
+        if self.state.budget > 0 {
+            if let Some((seq, end, cause)) = self.recovery.get().next_hole(&self.state, now) {
+                return Some(self.emit(now, self.segment(seq, end, cause)));
+            }
+            if let Some(transmission) = self.next_in_order(now) {
+                self.state.budget -= 1;
+                self.state.limited = Switch::Off;
+                return Some(self.emit(now, transmission));
+            }
+        }
+        if self.state.limited.is_on() {
+            self.state.limited = Switch::Off;
+            if let Some(transmission) = self.limited_transmit() {
+                return Some(self.emit(now, transmission));
+            }
+        }
+        if self.probe_due.is_on() {
+            self.probe_due = Switch::Off;
+            return self.probe(now);
+        }
+        None
+    }
+
+    fn poll_syn(&mut self, now: Instant) -> Option<Transmission> {
+        let s = &self.state;
+        if s.snd_nxt != s.iss {
+            return None;
+        }
+        let cause = if s.snd_max == s.iss { Cause::Handshake } else { Cause::Timeout };
+        let syn = Transmission { seq: s.iss, len: 0, syn: Switch::On, fin: Switch::Off, cause };
+        Some(self.emit(now, syn))
+    }
+
+    /// The segment that starts at `seq`, which was sent before and ends at `end` at the latest.
+    fn segment(&self, seq: Seq, end: Seq, cause: Cause) -> Transmission {
+        let s = &self.state;
+        let data_end = 1 + s.queued;
+        let data = data_end.saturating_sub(s.pos(seq)).min(u64::from(s.mss)) as u32;
+        let len = data.min(end.since(seq));
+        let fin = s.closed.is_on() && s.pos(seq) + u64::from(len) == data_end && end.gt(seq + len);
+        let fin = if fin { Switch::On } else { Switch::Off };
+        Transmission { seq, len, syn: Switch::Off, fin, cause }
+    }
+
+    /// The segment at `snd_nxt`, if the windows, Nagle's rule and the sender's silly-window rule let it go (RFC 9293
+    /// §3.8.6.2.1).
+    fn next_in_order(&mut self, now: Instant) -> Option<Transmission> {
+        self.restart_after_idle(now);
+        let s = &self.state;
+        let flow = s.flow_window();
+        let window = match self.recovery.get().may_send_new(s) {
+            Some(true) => flow,
+            Some(false) => return None,
+            None => flow.min(s.cc.window().saturating_add(s.credit)),
+        };
+        let used = s.snd_nxt.since(s.snd_una);
+        let pos = s.pos(s.snd_nxt);
+        let data_end = 1 + s.queued;
+        let in_buffer = data_end.min(s.una_pos + u64::from(s.config.send_buffer)).saturating_sub(pos) as u32;
+        let room = window.saturating_sub(used);
+        let len = in_buffer.min(room).min(s.mss);
+        let last = pos + u64::from(len) == data_end;
+        let fin = s.closed.is_on() && last && pos <= data_end && (len > 0 || in_buffer == 0);
+        let fin_unsent = fin && (!self.fin_sent() || s.snd_nxt.lt(s.snd_max));
+        let again = s.snd_nxt.lt(s.snd_max);
+        let idle = s.snd_max == s.snd_una;
+        let go = len == s.mss && len > 0
+            || len > 0 && len == in_buffer && (idle || !s.config.nagle.is_on())
+            || len > 0 && len >= s.max_snd_wnd / 2
+            || len > 0 && again
+            || fin_unsent;
+        if !go {
+            if idle && in_buffer > 0 && s.snd_wnd == 0 && self.persist.is_none() && !self.probe_due.is_on() {
+                self.start_persist(now);
+            }
+            return None;
+        }
+        let s = &self.state;
+        let cause = match (again, len) {
+            (true, _) => Cause::Timeout,
+            (false, 0) => Cause::Handshake,
+            (false, _) => Cause::New,
+        };
+        let fin = if fin { Switch::On } else { Switch::Off };
+        Some(Transmission { seq: s.snd_nxt, len, syn: Switch::Off, fin, cause })
+    }
+
+    /// RFC 5681 §4.1; 4.4BSD `tcp_output`.
+    fn restart_after_idle(&mut self, now: Instant) {
+        let s = &mut self.state;
+        if s.snd_max == s.snd_una && s.config.idle_restart.is_on() && now.since(self.last_sent) >= s.rtt.rto() {
+            s.cc.restart_after_idle();
+            self.last_sent = now;
+        }
+    }
+
+    /// RFC 3042: one new segment per first and second duplicate, within the peer's window.
+    fn limited_transmit(&mut self) -> Option<Transmission> {
+        let s = &self.state;
+        let window = s.cc.window().saturating_add(s.dupacks.saturating_mul(s.mss)).min(s.flow_window());
+        let room = window.saturating_sub(s.snd_nxt.since(s.snd_una));
+        let left = s.end_pos().saturating_sub(s.pos(s.snd_nxt)).min(u64::from(s.mss)) as u32;
+        if left == 0 || room < left {
+            return None;
+        }
+        let again = s.snd_nxt.lt(s.snd_max);
+        let cause = if again { Cause::Timeout } else { Cause::LimitedTransmit };
+        Some(self.segment(s.snd_nxt, s.snd_nxt + s.mss + 1, cause))
+    }
+
+    fn start_persist(&mut self, now: Instant) {
+        let s = &mut self.state;
+        let span = s.rtt.rto().saturating_mul(1 << self.probes.min(6));
+        if self.probes == 0 {
+            s.events.push(Event::ZeroWindow);
+        }
+        self.persist = Some(s.rtt.deadline_after(now, span.max(PERSIST.0).min(PERSIST.1)));
+    }
+
+    /// One byte beyond the window. `snd_nxt` stays: should the byte be refused, it is sent again in its turn.
+    fn probe(&mut self, now: Instant) -> Option<Transmission> {
+        let s = &mut self.state;
+        if s.snd_wnd > 0 || s.pos(s.snd_una) >= 1 + s.queued {
+            return None;
+        }
+        let probe = Transmission { seq: s.snd_una, len: 1, syn: Switch::Off, fin: Switch::Off, cause: Cause::Probe };
+        s.snd_max = s.snd_max.max(s.snd_una + 1);
+        self.probes = self.probes.saturating_add(1);
+        self.start_persist(now);
+        Some(probe)
+    }
+
+    /// Books a segment as sent.
+    fn emit(&mut self, now: Instant, transmission: Transmission) -> Transmission {
+        let (seq, end) = (transmission.seq, transmission.end());
+        self.recovery.get().on_sent(&self.state, now, seq, end);
+        let s = &mut self.state;
+        s.snd_nxt = s.snd_nxt.max(end);
+        if end.gt(s.snd_max) {
+            if s.timed.is_none() {
+                s.timed = Some((end, now));
+            }
+            s.snd_max = end;
+        }
+        if s.rto_timer.is_none() {
+            s.restart_timer(now);
+        }
+        self.last_sent = now;
+        transmission
+    }
+}
