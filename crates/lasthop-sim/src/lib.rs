@@ -1,7 +1,16 @@
 //! The deterministic simulator: it owns time and randomness, wires nodes to links and to each other, and measures.
 //!
-//! A [`network::Network`] says what there is; [`Simulation`](sim::Simulation) runs it once for a seed.
+//! A [`network::Network`] says what there is; [`run`] runs it once for a seed.
 #![forbid(unsafe_code)]
 
+mod endpoint;
+mod fabric;
+mod link;
+pub mod measure;
 pub mod network;
+mod scheduler;
+pub mod sim;
 pub mod trace;
+
+pub use crate::endpoint::Endpoint;
+pub use crate::sim::{Outcome, Recording, Simulation, run};

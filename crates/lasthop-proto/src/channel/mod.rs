@@ -1,10 +1,22 @@
 //! When a frame is lost: one error process per direction of a link, fed with every frame in order of transmission.
 
+mod burst;
+mod exponential;
+mod gap;
+mod list;
+mod replay;
+#[cfg(test)]
+mod tests;
+mod two_state;
+mod uniform;
+
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use crate::packet::FlowId;
-use crate::time::Duration;
+use crate::packet::{FlowId, Packet};
+use crate::random::Stream;
+use crate::time::{Duration, Instant};
 
 /// Which frames an error model looks at; the others pass and, where the model counts, do not count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -15,6 +27,17 @@ pub enum Frames {
     Data,
     /// Frames without.
     Acks,
+}
+
+impl Frames {
+    #[inline]
+    const fn include<P>(self, packet: &Packet<P>) -> bool {
+        match self {
+            Self::All => true,
+            Self::Data => packet.len > 0,
+            Self::Acks => packet.len == 0,
+        }
+    }
 }
 
 /// An error model and its parameters.
@@ -104,4 +127,102 @@ pub enum DropFrame {
     },
     /// The nth pure acknowledgment (no payload, no SYN, FIN or RST).
     Ack(u32),
+}
+
+/// What becomes of a frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fate {
+    /// It arrives as sent.
+    Delivered,
+    /// Its payload is hit, its header is not: of use to a receiver that tells corruption from congestion, lost to others.
+    Damaged,
+    /// It is lost.
+    Lost,
+}
+
+impl Fate {
+    const fn lost_if(lost: bool) -> Self {
+        if lost { Self::Lost } else { Self::Delivered }
+    }
+
+    /// The fate of a frame whose first error is at `position`; its first `header` of the same unit are header.
+    fn hit_at(position: f64, header: f64) -> Self {
+        if position < header { Self::Lost } else { Self::Damaged }
+    }
+}
+
+/// The error process of one direction of a link.
+///
+/// Models that place errors along the frame's bits ([`ErrorSpec::Exponential`], [`ErrorSpec::TwoStateTime`]) tell
+/// [`Fate::Damaged`] from [`Fate::Lost`]; the others know whole frames only and answer [`Fate::Lost`]. Parameters out of
+/// range are harmless (nothing or everything is lost): whoever reads a scenario rejects them.
+#[derive(Clone, Debug)]
+pub struct Channel {
+    frames: Frames,
+    model: Model,
+}
+
+#[derive(Clone, Debug)]
+enum Model {
+    None,
+    Exponential(exponential::Exponential),
+    Uniform(uniform::Uniform),
+    // Boxed: its two random streams would double the size of every channel.
+    TwoStateTime(Box<two_state::TimeClocked>),
+    TwoStatePacket(two_state::PacketClocked),
+    Burst(burst::Burst),
+    List(list::List),
+    Replay(replay::Replay),
+}
+
+impl Channel {
+    /// The process that `spec` describes, at the start of the run; all its randomness comes from `stream`.
+    pub fn new(spec: &ErrorSpec, stream: Stream) -> Self {
+        let (frames, model) = match *spec {
+            ErrorSpec::None => (Frames::All, Model::None),
+            ErrorSpec::Exponential { mean_bytes, frames } => {
+                (frames, Model::Exponential(exponential::Exponential::new(mean_bytes, stream)))
+            }
+            ErrorSpec::Uniform { frame_loss, frames } => {
+                (frames, Model::Uniform(uniform::Uniform::new(frame_loss, stream)))
+            }
+            ErrorSpec::TwoStateTime { good, bad, good_ber, bad_ber } => {
+                let channel = two_state::TimeClocked::new(good, bad, good_ber, bad_ber, stream);
+                (Frames::All, Model::TwoStateTime(Box::new(channel)))
+            }
+            ErrorSpec::TwoStatePacket { good_to_bad, bad_to_good, good_loss, bad_loss, frames } => {
+                let channel = two_state::PacketClocked::new(good_to_bad, bad_to_good, good_loss, bad_loss, stream);
+                (frames, Model::TwoStatePacket(channel))
+            }
+            ErrorSpec::Burst { mean_bytes, packets, frames } => {
+                (frames, Model::Burst(burst::Burst::new(mean_bytes, packets, stream)))
+            }
+            ErrorSpec::List(ref drops) => (Frames::All, Model::List(list::List::new(drops))),
+            ErrorSpec::Replay { ref trace, frames } => (frames, Model::Replay(replay::Replay::new(trace.clone()))),
+        };
+        Self { frames, model }
+    }
+
+    /// What becomes of a frame that is on the air from `start` to `end`. Frames are given in order of transmission; each
+    /// is judged once, transmissions of the same data being frames of their own.
+    #[inline]
+    pub fn judge<P>(&mut self, packet: &Packet<P>, start: Instant, end: Instant) -> Fate {
+        if matches!(self.model, Model::None) { Fate::Delivered } else { self.judge_lossy(packet, start, end) }
+    }
+
+    fn judge_lossy<P>(&mut self, packet: &Packet<P>, start: Instant, end: Instant) -> Fate {
+        if !self.frames.include(packet) {
+            return Fate::Delivered;
+        }
+        match &mut self.model {
+            Model::None => Fate::Delivered,
+            Model::Exponential(model) => model.judge(packet),
+            Model::Uniform(model) => model.judge(),
+            Model::TwoStateTime(model) => model.judge(packet, start, end),
+            Model::TwoStatePacket(model) => model.judge(),
+            Model::Burst(model) => model.judge(packet.wire_len()),
+            Model::List(model) => model.judge(packet),
+            Model::Replay(model) => model.judge(),
+        }
+    }
 }

@@ -147,8 +147,10 @@ impl Switch {
 pub enum HeaderAccounting {
     /// 40 bytes of IPv4 and TCP, and the options.
     Full,
-    /// ns-2 with `useHeaders_` off: none on data, 40 bytes (and 8 per SACK block) on acknowledgments and SYN.
+    /// ns-2's default: 40 bytes, and 8 per SACK block.
     Ns2,
+    /// ns-2 with `useHeaders_` off: none on data, otherwise as [`HeaderAccounting::Ns2`].
+    Ns2AcksOnly,
 }
 
 /// Every detail of an endpoint. Sizes are in bytes of payload, times as their type says.
@@ -176,6 +178,8 @@ pub struct TcpConfig {
     pub sack_eln: Switch,
     /// Timer resolution.
     pub clock: Clock,
+    /// Phase of the host's ticks; `None` lets the driver draw one per host.
+    pub tick_phase: Option<Duration>,
     /// From samples to timeout.
     pub rtt_rule: RttRule,
     /// Resolution of round-trip samples: ns-2's `tcpTick_`, RFC 6298's G. [`RttRule::Bsd`] uses the slow tick.
@@ -250,6 +254,7 @@ impl TcpConfig {
             sack_blocks: 3,
             sack_eln: Switch::Off,
             clock: Clock::Ticks { slow: Duration::from_millis(500), fast: Duration::from_millis(200) },
+            tick_phase: None,
             rtt_rule: RttRule::Bsd,
             rtt_granularity: Duration::from_millis(500),
             rto_initial: Duration::from_secs(6),
@@ -285,6 +290,8 @@ impl TcpConfig {
             window_scale: None,
             headers: HeaderAccounting::Ns2,
             clock: Clock::Fine,
+            // What the default seed of ns-2 draws for its first agent when the run starts: 5.558807 ms before a tick.
+            tick_phase: Some(Duration::from_nanos(10_000_000 - 5_558_807)),
             rtt_rule: RttRule::Ns2,
             rtt_granularity: Duration::from_millis(10),
             rto_initial: Duration::from_secs(3),

@@ -411,8 +411,8 @@ impl Connection {
     fn packet(&self, segment: Segment, len: u32, cause: Cause) -> Packet {
         let header_len = match self.config.headers {
             HeaderAccounting::Full => HEADER + segment.options.wire_len(),
-            HeaderAccounting::Ns2 if len > 0 => 0,
-            HeaderAccounting::Ns2 => HEADER + 8 * segment.options.sack.as_slice().len() as u16,
+            HeaderAccounting::Ns2AcksOnly if len > 0 => 0,
+            HeaderAccounting::Ns2 | HeaderAccounting::Ns2AcksOnly => HEADER + 8 * segment.options.sack.as_slice().len() as u16,
         };
         Packet {
             flow: self.flow,

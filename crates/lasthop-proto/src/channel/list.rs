@@ -1,0 +1,168 @@
+//! Exactly the frames of a list: for tests, for teaching, and to compare schemes under the same losses.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use super::{Drop, DropFrame, Fate};
+use crate::packet::{Body, Flags, FlowId, Packet};
+use crate::seq::Seq;
+
+/// The drops still to come. What it remembers of a flow is bounded by the list: sequence numbers up to the last segment
+/// listed, and nothing of flows that the list does not concern.
+#[derive(Clone, Debug)]
+pub(super) struct List {
+    flows: BTreeMap<FlowId, FlowDrops>,
+    /// Where each flow that the list does not name begins.
+    every_flow: FlowDrops,
+}
+
+impl List {
+    pub(super) fn new(drops: &[Drop]) -> Self {
+        let mut every_flow = FlowDrops::default();
+        for drop in drops.iter().filter(|drop| drop.flow.is_none()) {
+            every_flow.want(drop.frame);
+        }
+        let mut flows = BTreeMap::new();
+        for drop in drops {
+            if let Some(flow) = drop.flow {
+                flows.entry(flow).or_insert_with(|| every_flow.clone()).want(drop.frame);
+            }
+        }
+        Self { flows, every_flow }
+    }
+
+    pub(super) fn judge<P>(&mut self, packet: &Packet<P>) -> Fate {
+        let Some(kind) = Kind::of(packet) else { return Fate::Delivered };
+        if !self.flows.contains_key(&packet.flow) {
+            if self.every_flow.is_done() {
+                return Fate::Delivered;
+            }
+            self.flows.insert(packet.flow, self.every_flow.clone());
+        }
+        let Some(flow) = self.flows.get_mut(&packet.flow) else { return Fate::Delivered };
+        Fate::lost_if(match kind {
+            Kind::Data(first) => flow.drops_data(first),
+            Kind::Ack => flow.drops_ack(),
+        })
+    }
+}
+
+/// What a frame counts as.
+enum Kind {
+    /// Data, known by the number of its first byte of payload; a datagram by its number in the flow.
+    Data(Seq),
+    /// A pure acknowledgment.
+    Ack,
+}
+
+impl Kind {
+    fn of<P>(packet: &Packet<P>) -> Option<Self> {
+        match &packet.body {
+            Body::Datagram { number } => (packet.len > 0).then_some(Self::Data(Seq(*number))),
+            Body::Tcp(segment) if packet.len > 0 => {
+                Some(Self::Data(segment.seq + u32::from(segment.flags.has(Flags::SYN))))
+            }
+            Body::Tcp(segment) => {
+                let opens_or_closes = segment.flags.0 & (Flags::SYN.0 | Flags::FIN.0 | Flags::RST.0) != 0;
+                (segment.flags.has(Flags::ACK) && !opens_or_closes).then_some(Self::Ack)
+            }
+        }
+    }
+}
+
+/// The drops of one flow, and the counts that they need.
+#[derive(Clone, Default, Debug)]
+struct FlowDrops {
+    /// Segment and transmission of each drop to come.
+    data: BTreeSet<(u32, u32)>,
+    /// Number of each acknowledgment to drop.
+    acks: BTreeSet<u32>,
+    /// Acknowledgments so far.
+    acks_passed: u32,
+    /// Segments numbered so far.
+    numbered: u32,
+    /// Positions of the numbered segments, ascending; empty once no more numbers are needed.
+    known: Vec<i64>,
+    /// Number and transmissions so far of the segments that drops are to come for, by position.
+    watched: BTreeMap<i64, (u32, u32)>,
+    /// The highest position so far, and its sequence number.
+    highest: Option<(i64, Seq)>,
+}
+
+impl FlowDrops {
+    fn want(&mut self, frame: DropFrame) {
+        // Counts start at 1: what asks for a 0th never comes, and would keep the flow watched for ever.
+        match frame {
+            DropFrame::Data { segment: 0, .. } | DropFrame::Data { transmission: 0, .. } | DropFrame::Ack(0) => {}
+            DropFrame::Data { segment, transmission } => {
+                self.data.insert((segment, transmission));
+            }
+            DropFrame::Ack(number) => {
+                self.acks.insert(number);
+            }
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.data.is_empty() && self.acks.is_empty()
+    }
+
+    fn drops_ack(&mut self) -> bool {
+        if self.acks.is_empty() {
+            return false;
+        }
+        self.acks_passed += 1;
+        self.acks.remove(&self.acks_passed)
+    }
+
+    fn drops_data(&mut self, first: Seq) -> bool {
+        if self.data.is_empty() {
+            return false;
+        }
+        let position = self.position(first);
+        let (number, transmission) = match self.watched.get(&position) {
+            Some(&(number, transmissions)) => (number, transmissions + 1),
+            None => match self.number(position) {
+                Some(number) => (number, 1),
+                None => return false,
+            },
+        };
+        let dropped = self.data.remove(&(number, transmission));
+        if self.data.range((number, transmission)..=(number, u32::MAX)).next().is_some() {
+            self.watched.insert(position, (number, transmission));
+        } else {
+            self.watched.remove(&position);
+        }
+        if self.data.last().is_none_or(|&(last, _)| last <= self.numbered) {
+            self.known = Vec::new();
+        }
+        dropped
+    }
+
+    /// Gives the segment at `position` the next number, unless it has one or no further number is needed.
+    fn number(&mut self, position: i64) -> Option<u32> {
+        if self.data.last().is_none_or(|&(last, _)| last <= self.numbered) {
+            return None;
+        }
+        // Nearly always the end.
+        let place = self.known.binary_search(&position).err()?;
+        self.known.insert(place, position);
+        self.numbered += 1;
+        Some(self.numbered)
+    }
+
+    /// Bytes from the first segment seen, counted across wraps, so that a sequence number that comes round again after
+    /// 4 GiB is another segment.
+    fn position(&mut self, seq: Seq) -> i64 {
+        let (highest, highest_seq) = *self.highest.get_or_insert((0, seq));
+        let position = highest + i64::from(seq.0.wrapping_sub(highest_seq.0) as i32);
+        if position > highest {
+            self.highest = Some((position, seq));
+        }
+        position
+    }
+}
+
+#[cfg(test)]
+#[path = "list_tests.rs"]
+mod tests;

@@ -1,0 +1,165 @@
+//! Two-state channels: good and bad, changing with time ([b]) or with every frame (Gilbert 1960, Elliott 1963).
+
+use super::Fate;
+use super::gap::Gap;
+use crate::packet::Packet;
+use crate::random::{Root, Stream};
+use crate::time::{Duration, Instant};
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    Good,
+    Bad,
+}
+
+impl State {
+    const fn other(self) -> Self {
+        match self {
+            Self::Good => Self::Bad,
+            Self::Bad => Self::Good,
+        }
+    }
+}
+
+/// One value per state.
+#[derive(Clone, Copy, Debug)]
+struct PerState {
+    good: f64,
+    bad: f64,
+}
+
+impl PerState {
+    #[inline]
+    const fn of(&self, state: State) -> f64 {
+        match state {
+            State::Good => self.good,
+            State::Bad => self.bad,
+        }
+    }
+}
+
+/// After this many mean cycles (good and bad together) the state has forgotten where it began: that memory decays as
+/// `exp(-(1/good + 1/bad) t)`, here at most `exp(-2048)`, which is 0 in an `f64`.
+const CYCLES_TO_FORGET: u64 = 512;
+
+/// States with exponentially distributed durations that pass in time, whether or not frames are sent.
+///
+/// Instead of a draw for every frame, the bits carry on to the next error over all frames: each bit adds
+/// `-ln(1 - BER)` of its state, and the errors are exponential with mean 1 in that sum. A frame therefore survives with
+/// exactly `∏(1 - BER)` over its bits.
+#[derive(Clone, Debug)]
+pub(super) struct TimeClocked {
+    /// Mean durations in nanoseconds.
+    mean: PerState,
+    forgotten_after: Duration,
+    /// `-ln(1 - BER)`: what each bit adds.
+    per_bit: PerState,
+    state: State,
+    /// When the state ends.
+    until: Instant,
+    /// Draws the states alone, so that their course does not depend on the traffic: schemes compared under one seed meet
+    /// the same fades.
+    states: Stream,
+    errors: Gap,
+}
+
+impl TimeClocked {
+    pub(super) fn new(good: Duration, bad: Duration, good_ber: f64, bad_ber: f64, mut stream: Stream) -> Self {
+        // A state lasts a nanosecond at least on average, or two empty ones would alternate without time passing.
+        let nanos = |mean: Duration| mean.as_nanos().max(1);
+        let bits = Root(stream.below(u64::MAX)).stream("bits");
+        let mut channel = Self {
+            mean: PerState { good: nanos(good) as f64, bad: nanos(bad) as f64 },
+            forgotten_after: Duration::from_nanos(nanos(good).saturating_add(nanos(bad))) * CYCLES_TO_FORGET,
+            per_bit: PerState { good: per_bit(good_ber), bad: per_bit(bad_ber) },
+            state: State::Good,
+            until: Instant::ZERO,
+            states: stream,
+            errors: Gap::new(1.0, bits),
+        };
+        channel.enter(State::Good, Instant::ZERO);
+        channel
+    }
+
+    #[inline]
+    pub(super) fn judge<P>(&mut self, packet: &Packet<P>, start: Instant, end: Instant) -> Fate {
+        self.advance_to(start);
+        let total = f64::from(packet.wire_len()) * 8.0;
+        let span = end.since(start).as_nanos() as f64;
+        // Bits before the piece of the frame that lies in the present state.
+        let mut sent = 0.0;
+        loop {
+            let is_last = self.until >= end;
+            let sent_by_then = if is_last { total } else { total * (self.until.since(start).as_nanos() as f64 / span) };
+            let per_bit = self.per_bit.of(self.state);
+            if let Some(at) = self.errors.hit((sent_by_then - sent) * per_bit) {
+                return Fate::hit_at(sent + at / per_bit, f64::from(packet.header_len) * 8.0);
+            }
+            if is_last {
+                return Fate::Delivered;
+            }
+            sent = sent_by_then;
+            self.enter(self.state.other(), self.until);
+        }
+    }
+
+    #[inline]
+    fn advance_to(&mut self, now: Instant) {
+        if self.until < now {
+            self.advance_through_idle(now);
+        }
+    }
+
+    #[cold]
+    fn advance_through_idle(&mut self, now: Instant) {
+        if now.since(self.until) > self.forgotten_after {
+            let bad_share = self.mean.bad / (self.mean.good + self.mean.bad);
+            let state = if self.states.chance(bad_share) { State::Bad } else { State::Good };
+            // What is left of a state is distributed as the whole of it: exponentials have no memory.
+            self.enter(state, now);
+        }
+        while self.until < now {
+            self.enter(self.state.other(), self.until);
+        }
+    }
+
+    fn enter(&mut self, state: State, at: Instant) {
+        self.state = state;
+        let nanos = self.states.exponential(self.mean.of(state)) + 0.5;
+        self.until = at + Duration::from_nanos(nanos as u64);
+    }
+}
+
+/// `-ln(1 - ber)`, kept finite so that no bits at all still add nothing when every bit is hit.
+fn per_bit(ber: f64) -> f64 {
+    (-libm::log1p(-ber)).clamp(0.0, f64::MAX)
+}
+
+/// The state may change after every frame; begins in the good state.
+#[derive(Clone, Debug)]
+pub(super) struct PacketClocked {
+    leave: PerState,
+    loss: PerState,
+    state: State,
+    stream: Stream,
+}
+
+impl PacketClocked {
+    pub(super) fn new(good_to_bad: f64, bad_to_good: f64, good_loss: f64, bad_loss: f64, stream: Stream) -> Self {
+        Self {
+            leave: PerState { good: good_to_bad, bad: bad_to_good },
+            loss: PerState { good: good_loss, bad: bad_loss },
+            state: State::Good,
+            stream,
+        }
+    }
+
+    #[inline]
+    pub(super) fn judge(&mut self) -> Fate {
+        let fate = Fate::lost_if(self.stream.chance(self.loss.of(self.state)));
+        if self.stream.chance(self.leave.of(self.state)) {
+            self.state = self.state.other();
+        }
+        fate
+    }
+}

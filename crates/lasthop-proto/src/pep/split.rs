@@ -1,0 +1,225 @@
+//! Split connection ([a] §III-C): the base station ends the connection of either side and joins the two.
+//!
+//! Data is handed over by pointer: bytes stay in the receive buffer of the leg they came in on until the other leg's peer
+//! has acknowledged them. So the window advertised to the fast side is the buffer that the slow side leaves free.
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::sync::Arc;
+
+use crate::event::Event;
+use crate::node::{Node, Port};
+use crate::packet::{Flags, FlowId, Packet, Side};
+use crate::seq::Seq;
+use crate::tcp::config::{Switch, TcpConfig};
+use crate::tcp::{Connection, Setup, State, TickPhase};
+use crate::time::Instant;
+
+/// Most connections relayed at once; what comes beyond passes through untouched.
+const MAX_CONNECTIONS: usize = 16_384;
+
+/// The two connections that a flow becomes.
+#[derive(Clone, Debug)]
+struct Relayed {
+    /// Towards [`Port::WIRED`] and [`Port::WIRELESS`].
+    legs: [Connection; 2],
+    /// Per direction, by the leg that data comes in on: bytes handed to the other leg.
+    passed: [u64; 2],
+    /// Of those, acknowledged by the other leg's peer and so read.
+    read: [u64; 2],
+    /// The deadline under which the flow is filed.
+    filed: Option<Instant>,
+}
+
+impl Relayed {
+    /// Hands over what came in, frees what was acknowledged, and passes on the end of the stream.
+    fn join(&mut self) {
+        for (from, to) in [(0, 1), (1, 0)] {
+            let received = self.legs[from].received();
+            if received > self.passed[from] {
+                self.legs[to].write(received - self.passed[from]);
+                self.passed[from] = received;
+            }
+            let acked = self.legs[to].acked();
+            if acked > self.read[from] {
+                self.legs[from].read(acked - self.read[from]);
+                self.read[from] = acked;
+            }
+            if self.legs[from].peer_closed() {
+                self.legs[to].close();
+            }
+        }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.legs.iter().filter_map(Node::poll_deadline).min()
+    }
+
+    fn over(&self) -> bool {
+        self.legs.iter().all(|leg| leg.state() == State::Closed)
+    }
+}
+
+/// Relays every connection opened through it.
+#[derive(Clone, Debug)]
+pub struct SplitRelay {
+    configs: [Arc<TcpConfig>; 2],
+    phase: TickPhase,
+    watch: Switch,
+    flows: BTreeMap<FlowId, Relayed>,
+    timers: BTreeSet<(Instant, FlowId)>,
+    /// Flows that may have something to send or report.
+    ready: VecDeque<FlowId>,
+    bypass: VecDeque<(Port, Packet)>,
+    events: VecDeque<(FlowId, Event)>,
+}
+
+impl SplitRelay {
+    /// A relay that holds at most `buffer` bytes per connection and direction. `wired` and `wireless` configure the legs
+    /// that face [`Port::WIRED`] and [`Port::WIRELESS`].
+    pub fn new(
+        buffer: u32,
+        wired: Arc<TcpConfig>,
+        wireless: Arc<TcpConfig>,
+        phase: TickPhase,
+        watch: Switch,
+    ) -> Self {
+        let with_buffer = |config: Arc<TcpConfig>| {
+            Arc::new(TcpConfig { send_buffer: buffer, receive_buffer: buffer, ..TcpConfig::clone(&config) })
+        };
+        Self {
+            configs: [with_buffer(wired), with_buffer(wireless)],
+            phase,
+            watch,
+            flows: BTreeMap::new(),
+            timers: BTreeSet::new(),
+            ready: VecDeque::new(),
+            bypass: VecDeque::new(),
+            events: VecDeque::new(),
+        }
+    }
+
+    /// Connections relayed now.
+    pub fn connections(&self) -> usize {
+        self.flows.len()
+    }
+
+    /// A SYN came in at `port` from `from`: accepts there, and opens the other leg at once.
+    fn open(&mut self, flow: FlowId, port: Port, from: Side) {
+        let leg = |index: usize, side: Side| {
+            Connection::new(Setup {
+                flow,
+                side,
+                config: self.configs[index].clone(),
+                iss: Seq(0),
+                phase: self.phase,
+                // The window that studies look at is the one on the lossy side.
+                watch: if index == usize::from(Port::WIRELESS.0) { self.watch } else { Switch::Off },
+            })
+        };
+        let arrived = usize::from(port.0);
+        let mut legs = if arrived == 0 { [leg(0, from.peer()), leg(1, from)] } else { [leg(0, from), leg(1, from.peer())] };
+        legs[arrived].listen();
+        legs[1 - arrived].connect();
+        self.flows.insert(flow, Relayed { legs, passed: [0; 2], read: [0; 2], filed: None });
+    }
+
+    fn after(&mut self, flow: FlowId) {
+        let Some(relayed) = self.flows.get_mut(&flow) else { return };
+        relayed.join();
+        self.ready.push_back(flow);
+    }
+
+    fn refile(&mut self, flow: FlowId) {
+        let Some(relayed) = self.flows.get_mut(&flow) else { return };
+        let deadline = relayed.deadline();
+        if deadline != relayed.filed {
+            if let Some(filed) = relayed.filed {
+                self.timers.remove(&(filed, flow));
+            }
+            if let Some(deadline) = deadline {
+                self.timers.insert((deadline, flow));
+            }
+            relayed.filed = deadline;
+        }
+        if relayed.over() && deadline.is_none() {
+            self.flows.remove(&flow);
+        }
+    }
+}
+
+impl Node<()> for SplitRelay {
+    fn handle_packet(&mut self, now: Instant, port: Port, packet: Packet) {
+        let across = if port == Port::WIRED { Port::WIRELESS } else { Port::WIRED };
+        let flow = packet.flow;
+        if !self.flows.contains_key(&flow) {
+            let opens = packet.tcp().is_some_and(|tcp| tcp.flags.has(Flags::SYN) && !tcp.flags.has(Flags::ACK));
+            if !opens || self.flows.len() >= MAX_CONNECTIONS {
+                self.bypass.push_back((across, packet));
+                return;
+            }
+            self.open(flow, port, packet.from);
+        }
+        if let Some(relayed) = self.flows.get_mut(&flow)
+            && packet.tcp().is_some()
+        {
+            relayed.legs[usize::from(port.0.min(1))].handle_packet(now, Port::ONLY, packet);
+            self.after(flow);
+        } else {
+            self.bypass.push_back((across, packet));
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        while let Some(&(at, flow)) = self.timers.first() {
+            if at > now {
+                break;
+            }
+            self.timers.pop_first();
+            if let Some(relayed) = self.flows.get_mut(&flow) {
+                relayed.filed = None;
+                for leg in &mut relayed.legs {
+                    leg.handle_timeout(now);
+                }
+            }
+            self.after(flow);
+        }
+    }
+
+    fn poll_transmit(&mut self, now: Instant) -> Option<(Port, Packet)> {
+        if let Some(out) = self.bypass.pop_front() {
+            return Some(out);
+        }
+        while let Some(&flow) = self.ready.front() {
+            if let Some(relayed) = self.flows.get_mut(&flow) {
+                for (port, leg) in [Port::WIRED, Port::WIRELESS].into_iter().zip(&mut relayed.legs) {
+                    if let Some((_, packet)) = leg.poll_transmit(now) {
+                        return Some((port, packet));
+                    }
+                }
+            }
+            self.ready.pop_front();
+            self.refile(flow);
+        }
+        None
+    }
+
+    fn poll_deadline(&self) -> Option<Instant> {
+        self.timers.first().map(|&(at, _)| at)
+    }
+
+    fn poll_event(&mut self) -> Option<(FlowId, Event)> {
+        if let Some(&flow) = self.ready.front()
+            && let Some(relayed) = self.flows.get_mut(&flow)
+        {
+            for index in [0, 1] {
+                while let Some(event) = relayed.legs[index].poll_event() {
+                    if event.1 == Event::Aborted {
+                        relayed.legs[1 - index].abort();
+                    }
+                    self.events.push_back(event);
+                }
+            }
+        }
+        self.events.pop_front()
+    }
+}

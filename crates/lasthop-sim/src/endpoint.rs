@@ -1,0 +1,89 @@
+//! One end of a flow: a TCP connection and the application on top of it.
+
+use lasthop_proto::node::{Node, Port};
+use lasthop_proto::packet::{Packet, Side};
+use lasthop_proto::tcp::{Connection, Setup, State};
+use lasthop_proto::time::Instant;
+
+use crate::network::App;
+
+/// An endpoint at work.
+pub struct Endpoint {
+    /// The connection.
+    pub connection: Connection,
+    side: Side,
+    app: App,
+    start: Instant,
+    started: bool,
+    /// When the last byte so far was delivered to the application here.
+    pub last_delivery: Instant,
+}
+
+impl Endpoint {
+    /// The endpoint that `setup` describes, running `app` from `start` on.
+    pub fn new(setup: Setup, app: App, start: Instant) -> Self {
+        let side = setup.side;
+        let mut connection = Connection::new(setup);
+        if side == Side::Acceptor {
+            connection.listen();
+        }
+        Self { connection, side, app, start, started: side == Side::Acceptor, last_delivery: start }
+    }
+
+    /// Takes a packet, and lets the application read and answer.
+    #[inline]
+    pub fn handle_packet(&mut self, now: Instant, packet: Packet) {
+        self.connection.handle_packet(now, Port::ONLY, packet);
+        let readable = self.connection.readable();
+        if readable > 0 {
+            self.connection.read(readable);
+            self.last_delivery = now;
+        }
+        if self.side == Side::Acceptor && self.connection.state() == State::CloseWait {
+            self.connection.close();
+        }
+    }
+
+    /// Wakes the connection, and starts the application when it is time.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        if !self.started && now >= self.start {
+            self.started = true;
+            self.connection.connect();
+            match self.app {
+                App::Transfer { bytes } => {
+                    self.connection.write(bytes);
+                    self.connection.close();
+                }
+                App::Idle => {}
+            }
+        }
+        self.connection.handle_timeout(now);
+    }
+
+    /// When the flow starts.
+    pub fn start(&self) -> Instant {
+        self.start
+    }
+
+    /// When to be woken next.
+    #[inline]
+    pub fn poll_deadline(&self) -> Option<Instant> {
+        if self.started { self.connection.poll_deadline() } else { Some(self.start) }
+    }
+
+    /// Whether this end has nothing left to do: all that it sends is acknowledged and all that it expects has arrived, or
+    /// the connection is gone.
+    pub fn finished(&self) -> bool {
+        match self.app {
+            App::Idle => self.started,
+            App::Transfer { .. } => {
+                let connection = &self.connection;
+                let through = match self.side {
+                    Side::Initiator => connection.all_acked(),
+                    Side::Acceptor => connection.peer_closed(),
+                };
+                self.started && (through || connection.state() == State::Closed)
+            }
+        }
+    }
+}

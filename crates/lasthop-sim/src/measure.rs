@@ -1,0 +1,194 @@
+//! What a run measures, as the 1997 paper defines it.
+
+use std::collections::BTreeMap;
+
+use lasthop_proto::event::Event;
+use lasthop_proto::packet::{Cause, Packet};
+use lasthop_proto::seq::Seq;
+use lasthop_proto::time::Instant;
+
+use crate::trace::DropReason;
+
+/// The result of one run.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Report {
+    /// Per flow, in the network's order.
+    pub flows: Vec<FlowReport>,
+    /// Per link, in the network's order: down, up.
+    pub links: Vec<[PathReport; 2]>,
+    /// When the run ended.
+    pub end: Instant,
+    /// Frames that links carried.
+    pub frames: u64,
+}
+
+/// What became of a flow.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct FlowReport {
+    /// Application bytes that the acceptor received in order.
+    pub received: u64,
+    /// When the flow started.
+    pub start: Instant,
+    /// When the acceptor got the last of them.
+    pub end: Instant,
+    /// Whether everything was delivered and acknowledged.
+    pub complete: bool,
+    /// Whether the connection was reset or given up at either end.
+    pub aborted: bool,
+    /// The initiator's, and in a split connection also the relay's.
+    pub sender: SenderReport,
+    /// Data segments destroyed by the channel.
+    pub losses: u64,
+    /// Of those, repaired by the base station.
+    pub repaired_locally: u64,
+    /// Of those, resent both by the base station and by the source.
+    pub repaired_twice: u64,
+    /// Duplicate acknowledgments that the base station suppressed.
+    pub dupacks_suppressed: u64,
+}
+
+/// What senders did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SenderReport {
+    /// Retransmission timer expiries ("coarse timeouts") at the source.
+    pub timeouts: u64,
+    /// Retransmission timer expiries at a relay.
+    pub relay_timeouts: u64,
+    /// Times that loss recovery began without a timeout.
+    pub recoveries: u64,
+    /// Data segments that the source resent.
+    pub source_retransmissions: u64,
+    /// Data segments that the base station resent.
+    pub local_retransmissions: u64,
+}
+
+/// What one direction of a link carried.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PathReport {
+    /// Frames handed to the link, queue drops included.
+    pub frames: u64,
+    /// Payload bytes of frames that it sent.
+    pub payload: u64,
+    /// Bytes of frames that it sent, headers included.
+    pub bytes: u64,
+    /// Frames that found the queue full.
+    pub queue_drops: u64,
+    /// Frames that the channel destroyed.
+    pub channel_drops: u64,
+}
+
+impl FlowReport {
+    /// Application bits per second at the receiver ([a]: throughput); 0 when nothing arrived.
+    pub fn throughput(&self) -> f64 {
+        let seconds = self.end.since(self.start).as_secs_f64();
+        if seconds > 0.0 { self.received as f64 * 8.0 / seconds } else { 0.0 }
+    }
+}
+
+impl PathReport {
+    /// Useful bytes over all payload bytes that the path carried, 0 to 1 ([a]: goodput); 0 when it carried none.
+    pub fn goodput(&self, useful: u64) -> f64 {
+        if self.payload > 0 { useful as f64 / self.payload as f64 } else { 0.0 }
+    }
+}
+
+/// Which repairs a lost segment has seen.
+#[derive(Clone, Copy, Default)]
+struct Repairs {
+    local: bool,
+    source: bool,
+}
+
+/// Follows every data segment that the channel destroyed until the run's end.
+#[derive(Default)]
+pub struct LossLedger {
+    lost: BTreeMap<(u32, u32), Repairs>,
+}
+
+impl LossLedger {
+    /// The channel destroyed a data segment.
+    pub fn lose(&mut self, packet: &Packet) {
+        if let Some(key) = Self::key(packet) {
+            self.lost.entry(key).or_default();
+        }
+    }
+
+    /// A data segment was sent again.
+    pub fn resend(&mut self, packet: &Packet) {
+        if let Some(key) = Self::key(packet)
+            && let Some(repairs) = self.lost.get_mut(&key)
+        {
+            repairs.local |= packet.cause.is_local_retransmission();
+            repairs.source |= packet.cause.is_source_retransmission();
+        }
+    }
+
+    fn key(packet: &Packet) -> Option<(u32, u32)> {
+        let Seq(seq) = packet.tcp()?.seq;
+        (packet.len > 0).then_some((packet.flow.0, seq))
+    }
+
+    /// Writes the counts into the flows' reports.
+    pub fn settle(&self, flows: &mut [FlowReport]) {
+        for (&(flow, _), repairs) in &self.lost {
+            let Some(report) = flows.get_mut(flow as usize) else { continue };
+            report.losses += 1;
+            report.repaired_locally += u64::from(repairs.local);
+            report.repaired_twice += u64::from(repairs.local && repairs.source);
+        }
+    }
+}
+
+/// Who reported an event.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reporter {
+    /// An endpoint of the flow.
+    Endpoint,
+    /// Something on the path.
+    Element,
+}
+
+impl FlowReport {
+    /// Counts an event.
+    pub fn count(&mut self, reporter: Reporter, event: &Event) {
+        match (reporter, event) {
+            (Reporter::Endpoint, Event::Timeout { .. }) => self.sender.timeouts += 1,
+            (Reporter::Element, Event::Timeout { .. }) => self.sender.relay_timeouts += 1,
+            (_, Event::RecoveryEntered { .. }) => self.sender.recoveries += 1,
+            (_, Event::DupAckSuppressed { .. }) => self.dupacks_suppressed += 1,
+            (Reporter::Endpoint, Event::Aborted) => self.aborted = true,
+            _ => {}
+        }
+    }
+
+    /// Counts a packet where it enters the network.
+    #[inline]
+    pub fn count_resent(&mut self, cause: Cause) {
+        if cause.is_source_retransmission() {
+            self.sender.source_retransmissions += 1;
+        } else if cause.is_local_retransmission() {
+            self.sender.local_retransmissions += 1;
+        }
+    }
+}
+
+impl PathReport {
+    /// Counts a packet that the link took.
+    #[inline]
+    pub fn carry(&mut self, packet: &Packet) {
+        self.frames += 1;
+        self.payload += u64::from(packet.len);
+        self.bytes += u64::from(packet.wire_len());
+    }
+
+    /// Counts a packet that was dropped.
+    pub fn lose(&mut self, reason: DropReason) {
+        match reason {
+            DropReason::Queue => {
+                self.frames += 1;
+                self.queue_drops += 1;
+            }
+            DropReason::Channel => self.channel_drops += 1,
+        }
+    }
+}

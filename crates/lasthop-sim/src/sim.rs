@@ -1,0 +1,270 @@
+//! One run of a network: the event loop.
+
+use lasthop_proto::node::{Node, Output, pump};
+use lasthop_proto::packet::{FlowId, Packet, Side};
+use lasthop_proto::pep::eln::ElnMarker;
+use lasthop_proto::pep::snoop::Snoop;
+use lasthop_proto::pep::split::SplitRelay;
+use lasthop_proto::random::Root;
+use lasthop_proto::seq::Seq;
+use lasthop_proto::tcp::config::{Clock, Switch, TcpConfig};
+use lasthop_proto::tcp::{Setup, TickPhase};
+use lasthop_proto::time::{Duration, Instant};
+
+use crate::endpoint::Endpoint;
+use crate::fabric::{Fabric, Receiver, capture_points, endpoint};
+use crate::measure::{Report, Reporter};
+use crate::network::{Element, ElementSpec, FlowSpec, Network, NodeId};
+use crate::scheduler::{Scheduler, SourceId};
+use crate::trace::{FlowInfo, Trace, What};
+
+/// Whether a run keeps a record of every packet and event.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Recording {
+    /// Counts only.
+    Off,
+    /// Everything.
+    On,
+}
+
+/// The outcome of a run.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// What was measured.
+    pub report: Report,
+    /// What was recorded; empty without [`Recording::On`].
+    pub trace: Trace,
+}
+
+/// A network at work.
+pub struct Simulation {
+    fabric: Fabric,
+    scheduler: Scheduler,
+    endpoints: Vec<Endpoint>,
+    elements: Vec<Box<dyn Node<()>>>,
+    /// Event sources of endpoints begin here, those of elements after them.
+    first_endpoint: u32,
+    limit: Instant,
+    unfinished: usize,
+    done: Vec<bool>,
+    #[cfg(debug_assertions)]
+    now: Instant,
+}
+
+/// Runs `network` once with the randomness of `seed`.
+pub fn run(network: &Network, seed: u64, recording: Recording) -> Outcome {
+    let mut simulation = Simulation::new(network, seed, recording);
+    while simulation.step() {}
+    simulation.finish()
+}
+
+impl Simulation {
+    /// A run that has not begun.
+    pub fn new(network: &Network, seed: u64, recording: Recording) -> Self {
+        let root = Root(seed);
+        let trace = (recording == Recording::On).then(|| Trace {
+            points: capture_points(network),
+            flows: network.flows.iter().enumerate().map(|(index, flow)| flow_info(index, flow)).collect(),
+            records: Vec::new(),
+        });
+        let watch = if trace.is_some() { Switch::On } else { Switch::Off };
+        let mut endpoints = Vec::with_capacity(network.flows.len() * 2);
+        for (index, flow) in network.flows.iter().enumerate() {
+            for (side, node) in [(Side::Initiator, flow.from), (Side::Acceptor, flow.to)] {
+                let config = flow.tcp[side.index()].clone();
+                let phase = tick_phase(root, network, node, &config);
+                let iss = Seq(flow.iss[side.index()]);
+                let setup = Setup { flow: FlowId(index as u32), side, config, iss, phase, watch };
+                endpoints.push(Endpoint::new(setup, flow.app, flow.start));
+            }
+        }
+        let elements: Vec<_> = network.elements.iter().map(|spec| element(spec, root, network, watch)).collect();
+        let first_endpoint = network.links.len() as u32 * 2;
+        let mut scheduler = Scheduler::new(first_endpoint as usize + endpoints.len() + elements.len());
+        for (index, endpoint) in endpoints.iter().enumerate() {
+            if let Some(at) = endpoint.poll_deadline() {
+                scheduler.wake_by(SourceId(first_endpoint + index as u32), at);
+            }
+        }
+        Self {
+            fabric: Fabric::new(network, root, trace),
+            scheduler,
+            unfinished: endpoints.len(),
+            done: vec![false; endpoints.len()],
+            endpoints,
+            elements,
+            first_endpoint,
+            limit: network.limit,
+            #[cfg(debug_assertions)]
+            now: Instant::ZERO,
+        }
+    }
+
+    /// Acts on the next event; false when there is none, the limit is reached, or every flow has finished.
+    #[inline]
+    pub fn step(&mut self) -> bool {
+        let Some((now, source)) = self.scheduler.peek() else { return false };
+        if now > self.limit || self.unfinished == 0 {
+            return false;
+        }
+        #[cfg(debug_assertions)]
+        {
+            assert!(now >= self.now, "time ran backwards");
+            self.now = now;
+        }
+        if source.0 < self.first_endpoint {
+            if let Some((receiver, packet)) = self.fabric.advance(now, &mut self.scheduler, source) {
+                self.deliver(now, receiver, packet);
+            }
+        } else {
+            self.wake(now, source);
+        }
+        while let Some((receiver, packet)) = self.fabric.handoffs.pop_front() {
+            self.deliver(now, receiver, packet);
+        }
+        true
+    }
+
+    fn wake(&mut self, now: Instant, source: SourceId) {
+        let index = (source.0 - self.first_endpoint) as usize;
+        // Filed far away first: pumping may only move it closer.
+        self.scheduler.refile_first(source, None);
+        match index.checked_sub(self.endpoints.len()) {
+            None => {
+                self.endpoints[index].handle_timeout(now);
+                self.pump_endpoint(now, index);
+            }
+            Some(element) => {
+                self.elements[element].handle_timeout(now);
+                self.pump_element(now, element);
+            }
+        }
+    }
+
+    #[inline]
+    fn deliver(&mut self, now: Instant, receiver: Receiver, packet: Packet) {
+        match receiver {
+            Receiver::Endpoint(index) => {
+                self.endpoints[index].handle_packet(now, packet);
+                self.pump_endpoint(now, index);
+            }
+            Receiver::Element(index, port) => {
+                self.elements[index].handle_packet(now, port, packet);
+                self.pump_element(now, index);
+            }
+        }
+    }
+
+    #[inline]
+    fn pump_endpoint(&mut self, now: Instant, index: usize) {
+        let Self { fabric, scheduler, endpoints, .. } = self;
+        let side = if index.is_multiple_of(2) { Side::Initiator } else { Side::Acceptor };
+        pump(&mut endpoints[index].connection, now, |output| match output {
+            Output::Transmit(_, packet) => {
+                fabric.flows[index / 2].count_resent(packet.cause);
+                fabric.send_from_endpoint(now, scheduler, packet);
+            }
+            Output::Event(flow, event) => {
+                fabric.flows[index / 2].count(Reporter::Endpoint, &event);
+                let point = fabric.endpoint_point(flow, side);
+                fabric.record(now, point, flow, What::Event(event));
+            }
+        });
+        if let Some(at) = self.endpoints[index].poll_deadline() {
+            self.scheduler.wake_by(SourceId(self.first_endpoint + index as u32), at);
+        }
+        if !self.done[index] && self.endpoints[index].finished() {
+            self.done[index] = true;
+            self.unfinished -= 1;
+        }
+    }
+
+    fn pump_element(&mut self, now: Instant, index: usize) {
+        let Self { fabric, scheduler, elements, .. } = self;
+        pump(&mut *elements[index], now, |output| match output {
+            Output::Transmit(port, packet) => {
+                if let Some(flow) = fabric.flows.get_mut(packet.flow.0 as usize)
+                    && packet.cause.is_local_retransmission()
+                {
+                    flow.count_resent(packet.cause);
+                }
+                fabric.send_from_element(now, scheduler, index, port, packet);
+            }
+            Output::Event(flow, event) => {
+                if let Some(report) = fabric.flows.get_mut(flow.0 as usize) {
+                    report.count(Reporter::Element, &event);
+                }
+                let point = fabric.element_point(index);
+                fabric.record(now, point, flow, What::Event(event));
+            }
+        });
+        if let Some(at) = self.elements[index].poll_deadline() {
+            let source = self.first_endpoint + (self.endpoints.len() + index) as u32;
+            self.scheduler.wake_by(SourceId(source), at);
+        }
+    }
+
+    /// The endpoint of a flow, to look at between steps.
+    pub fn endpoint(&self, flow: FlowId, side: Side) -> &Endpoint {
+        &self.endpoints[endpoint(flow, side)]
+    }
+
+    /// What the run came to.
+    pub fn finish(self) -> Outcome {
+        let mut fabric = self.fabric;
+        fabric.ledger.settle(&mut fabric.flows);
+        for (index, report) in fabric.flows.iter_mut().enumerate() {
+            let [initiator, acceptor] = [&self.endpoints[2 * index], &self.endpoints[2 * index + 1]];
+            report.received = acceptor.connection.received();
+            report.start = initiator.start();
+            report.end = acceptor.last_delivery;
+            report.complete = initiator.finished() && acceptor.connection.peer_closed();
+        }
+        let end = fabric.flows.iter().map(|flow| flow.end).max().unwrap_or_default();
+        let report = Report { flows: fabric.flows, links: fabric.paths, end, frames: fabric.frames };
+        Outcome { report, trace: fabric.trace.unwrap_or_default() }
+    }
+}
+
+fn flow_info(index: usize, flow: &FlowSpec) -> FlowInfo {
+    let address = |node: NodeId| {
+        let [high, low] = (node.0 as u16 + 1).to_be_bytes();
+        [10, 0, high, low]
+    };
+    let port = 40_000_u16.wrapping_add(index as u16);
+    FlowInfo {
+        name: flow.name.clone(),
+        addresses: [address(flow.from), address(flow.to)],
+        ports: [port, 5001],
+        iss: flow.iss,
+    }
+}
+
+/// A host's ticks start at a random phase, the same for all of its connections.
+fn tick_phase(root: Root, network: &Network, node: NodeId, config: &TcpConfig) -> TickPhase {
+    let name = &network.nodes[node.0].name;
+    let draw = |which: &str, period: Duration| {
+        let phase = root.stream(&format!("hosts/{name}/ticks/{which}")).below(period.as_nanos());
+        Duration::from_nanos(phase)
+    };
+    let (slow, fast) = match config.clock {
+        Clock::Ticks { slow, fast } => (slow, fast),
+        Clock::Fine => (config.rtt_granularity, config.rtt_granularity),
+    };
+    match config.tick_phase {
+        Some(phase) => TickPhase { slow: phase, fast: phase },
+        None => TickPhase { slow: draw("slow", slow), fast: draw("fast", fast) },
+    }
+}
+
+fn element(spec: &ElementSpec, root: Root, network: &Network, watch: Switch) -> Box<dyn Node<()>> {
+    match &spec.element {
+        Element::Snoop(config) => Box::new(Snoop::<()>::new(config.clone())),
+        Element::ElnMarker => Box::new(ElnMarker::<()>::default()),
+        Element::Split { buffer, wired, wireless } => {
+            let phase = tick_phase(root, network, spec.router, wireless);
+            Box::new(SplitRelay::new(*buffer, wired.clone(), wireless.clone(), phase, watch))
+        }
+    }
+}
+
