@@ -53,9 +53,20 @@ pub enum Output<P> {
     Event(FlowId, Event),
 }
 
-/// Drains `node` into `sink`: events first, since they tell why packets follow.
+/// Drains `node` into `sink`: events first, since they tell why packets follow. A deadline that falls on the very instant
+/// of a packet is acted on after it.
 #[inline]
 pub fn pump<P>(node: &mut (impl Node<P> + ?Sized), now: Instant, mut sink: impl FnMut(Output<P>)) {
+    drain(node, now, &mut sink);
+    if node.poll_deadline().is_some_and(|deadline| deadline <= now) {
+        node.handle_timeout(now);
+        drain(node, now, &mut sink);
+    }
+    debug_assert!(node.poll_deadline().is_none_or(|deadline| deadline > now), "a drained node's deadline has passed");
+}
+
+#[inline]
+fn drain<P>(node: &mut (impl Node<P> + ?Sized), now: Instant, sink: &mut impl FnMut(Output<P>)) {
     loop {
         while let Some((flow, event)) = node.poll_event() {
             sink(Output::Event(flow, event));
@@ -68,5 +79,4 @@ pub fn pump<P>(node: &mut (impl Node<P> + ?Sized), now: Instant, mut sink: impl 
     while let Some((flow, event)) = node.poll_event() {
         sink(Output::Event(flow, event));
     }
-    debug_assert!(node.poll_deadline().is_none_or(|deadline| deadline > now), "a drained node's deadline has passed");
 }

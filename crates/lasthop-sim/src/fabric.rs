@@ -230,6 +230,15 @@ impl Fabric {
         }
     }
 
+    /// Books `bytes` that a flow delivered with every link that they crossed.
+    pub fn credit(&mut self, flow: FlowId, network: &Network, bytes: u64) {
+        let [mut at, to] = self.hosts[flow.0 as usize];
+        while let Some(leg) = self.routes[at.0][to.0] {
+            self.paths[leg.link.0][leg.direction.index()].useful += bytes;
+            at = network.links[leg.link.0].ends[1 - leg.direction.index()];
+        }
+    }
+
     pub fn record(&mut self, time: Instant, point: u16, flow: FlowId, what: What) {
         if let Some(trace) = &mut self.trace {
             trace.records.push(Record { time, point, flow, what });

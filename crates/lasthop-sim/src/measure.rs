@@ -71,6 +71,8 @@ pub struct PathReport {
     pub payload: u64,
     /// Bytes of frames that it sent, headers included.
     pub bytes: u64,
+    /// Application bytes that reached their receivers over this path.
+    pub useful: u64,
     /// Frames that found the queue full.
     pub queue_drops: u64,
     /// Frames that the channel destroyed.
@@ -86,9 +88,9 @@ impl FlowReport {
 }
 
 impl PathReport {
-    /// Useful bytes over all payload bytes that the path carried, 0 to 1 ([a]: goodput); 0 when it carried none.
-    pub fn goodput(&self, useful: u64) -> f64 {
-        if self.payload > 0 { useful as f64 / self.payload as f64 } else { 0.0 }
+    /// Useful bytes over all payload bytes that the path carried, 0 to 1 ([a]: goodput); `None` when it carried none.
+    pub fn goodput(&self) -> Option<f64> {
+        (self.payload > 0).then(|| self.useful as f64 / self.payload as f64)
     }
 }
 

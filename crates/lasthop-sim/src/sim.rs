@@ -2,7 +2,7 @@
 
 use lasthop_proto::node::{Node, Output, pump};
 use lasthop_proto::packet::{FlowId, Packet, Side};
-use lasthop_proto::pep::eln::ElnMarker;
+use lasthop_proto::pep::eln::{ElnMarker, ElnMarkerConfig};
 use lasthop_proto::pep::snoop::Snoop;
 use lasthop_proto::pep::split::SplitRelay;
 use lasthop_proto::random::Root;
@@ -55,7 +55,7 @@ pub struct Simulation {
 pub fn run(network: &Network, seed: u64, recording: Recording) -> Outcome {
     let mut simulation = Simulation::new(network, seed, recording);
     while simulation.step() {}
-    simulation.finish()
+    simulation.finish(network)
 }
 
 impl Simulation {
@@ -209,16 +209,21 @@ impl Simulation {
         &self.endpoints[endpoint(flow, side)]
     }
 
-    /// What the run came to.
-    pub fn finish(self) -> Outcome {
+    /// What the run of `network` came to.
+    pub fn finish(self, network: &Network) -> Outcome {
         let mut fabric = self.fabric;
         fabric.ledger.settle(&mut fabric.flows);
+        let mut received = Vec::with_capacity(fabric.flows.len());
         for (index, report) in fabric.flows.iter_mut().enumerate() {
             let [initiator, acceptor] = [&self.endpoints[2 * index], &self.endpoints[2 * index + 1]];
             report.received = acceptor.connection.received();
             report.start = initiator.start();
             report.end = acceptor.last_delivery;
+            received.push(report.received);
             report.complete = initiator.finished() && acceptor.connection.peer_closed();
+        }
+        for (index, bytes) in received.into_iter().enumerate() {
+            fabric.credit(FlowId(index as u32), network, bytes);
         }
         let end = fabric.flows.iter().map(|flow| flow.end).max().unwrap_or_default();
         let report = Report { flows: fabric.flows, links: fabric.paths, end, frames: fabric.frames };
@@ -260,7 +265,7 @@ fn tick_phase(root: Root, network: &Network, node: NodeId, config: &TcpConfig) -
 fn element(spec: &ElementSpec, root: Root, network: &Network, watch: Switch) -> Box<dyn Node<()>> {
     match &spec.element {
         Element::Snoop(config) => Box::new(Snoop::<()>::new(config.clone())),
-        Element::ElnMarker => Box::new(ElnMarker::<()>::default()),
+        Element::ElnMarker => Box::new(ElnMarker::<()>::new(ElnMarkerConfig::default())),
         Element::Split { buffer, wired, wireless } => {
             let phase = tick_phase(root, network, spec.router, wireless);
             Box::new(SplitRelay::new(*buffer, wired.clone(), wireless.clone(), phase, watch))

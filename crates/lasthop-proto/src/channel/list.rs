@@ -1,5 +1,6 @@
 //! Exactly the frames of a list: for tests, for teaching, and to compare schemes under the same losses.
 
+use alloc::collections::btree_map::Entry;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
@@ -33,13 +34,11 @@ impl List {
 
     pub(super) fn judge<P>(&mut self, packet: &Packet<P>) -> Fate {
         let Some(kind) = Kind::of(packet) else { return Fate::Delivered };
-        if !self.flows.contains_key(&packet.flow) {
-            if self.every_flow.is_done() {
-                return Fate::Delivered;
-            }
-            self.flows.insert(packet.flow, self.every_flow.clone());
-        }
-        let Some(flow) = self.flows.get_mut(&packet.flow) else { return Fate::Delivered };
+        let flow = match self.flows.entry(packet.flow) {
+            Entry::Occupied(flow) => flow.into_mut(),
+            Entry::Vacant(_) if self.every_flow.is_done() => return Fate::Delivered,
+            Entry::Vacant(flow) => flow.insert(self.every_flow.clone()),
+        };
         Fate::lost_if(match kind {
             Kind::Data(first) => flow.drops_data(first),
             Kind::Ack => flow.drops_ack(),
@@ -162,7 +161,3 @@ impl FlowDrops {
         position
     }
 }
-
-#[cfg(test)]
-#[path = "list_tests.rs"]
-mod tests;

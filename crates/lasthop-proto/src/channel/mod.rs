@@ -4,6 +4,8 @@ mod burst;
 mod exponential;
 mod gap;
 mod list;
+#[cfg(test)]
+mod list_tests;
 mod replay;
 #[cfg(test)]
 mod tests;

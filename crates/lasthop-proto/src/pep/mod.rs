@@ -1,4 +1,10 @@
 //! What a TCP-aware hop does (RFC 3135's term: performance-enhancing proxy).
 
+mod cache;
+pub mod eln;
+mod flow_table;
+mod repair;
+#[cfg(test)]
+mod rig;
 pub mod snoop;
 pub mod split;

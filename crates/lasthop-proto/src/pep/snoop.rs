@@ -1,7 +1,15 @@
-//! The snoop protocol and its siblings: local retransmission from a cache at the base station.
+//! The snoop protocol and its siblings: local retransmission from a cache at the base station ([a] §III-A).
 
+use alloc::collections::{BTreeSet, VecDeque};
+
+use super::cache::{MAX_PACKETS, charge};
+use super::flow_table::FlowTable;
+use super::repair::{AckVerdict, DataVerdict, Outbox, Place, Repair};
+use crate::event::Event;
+use crate::node::{Node, Port};
+use crate::packet::{Flags, FlowId, Integrity, Packet, Segment};
 use crate::scheme::{LocalDetection, TcpAwareness};
-use crate::time::Duration;
+use crate::time::{Duration, Instant};
 
 /// Parameters of the snoop element.
 #[derive(Clone, PartialEq, Debug)]
@@ -10,7 +18,7 @@ pub struct SnoopConfig {
     pub detection: LocalDetection,
     /// Whether duplicate acknowledgments are suppressed.
     pub awareness: TcpAwareness,
-    /// Most payload bytes cached, all connections together.
+    /// Most payload bytes cached, all connections together; a packet counts at least 256.
     pub cache_bytes: u64,
     /// Most connections with state; the least recently used one goes first.
     pub connections: usize,
@@ -23,3 +31,295 @@ pub struct SnoopConfig {
     /// Timer-driven local retransmissions of one packet before it is left to the sender.
     pub max_local_retries: u32,
 }
+
+impl SnoopConfig {
+    /// The defaults: 16 MiB for 16,384 connections, a local timer of 200 ms to 3 s with 10 retries, and the first
+    /// duplicate acknowledgment triggers.
+    ///
+    /// [a] §III-A asks for "a small number" of duplicates. Nothing between the base station and the mobile host changes
+    /// the order of packets, so one is proof; and a window of 5 packets does not yield many more.
+    pub const fn new(detection: LocalDetection, awareness: TcpAwareness) -> Self {
+        Self {
+            detection,
+            awareness,
+            cache_bytes: 16 << 20,
+            connections: 16_384,
+            dupack_threshold: 1,
+            timer_min: Duration::from_millis(200),
+            timer_max: Duration::from_secs(3),
+            max_local_retries: 10,
+        }
+    }
+}
+
+/// No IP packet is larger than this, in bytes (jumbograms as receive offload builds them included).
+const MAX_SEGMENT: u32 = 1 << 20;
+
+/// A connection may push others out of the cache only while it takes less than this part of it.
+const FAIR_PART: u64 = 4;
+
+/// The base station of the link-layer schemes: LL, LL-TCP-AWARE (snoop), LL-SMART and LL-SMART-TCP-AWARE, by
+/// [`SnoopConfig::detection`] and [`SnoopConfig::awareness`]; and, where the mobile host sends SACK blocks instead of SMART
+/// numbers, a SACK-aware snoop.
+///
+/// Data from [`Port::WIRED`] is cached and forwarded, acknowledgments from [`Port::WIRELESS`] purge it and show what the
+/// hop lost. Everything else passes unchanged. All state is soft: losing it costs speed, never data.
+///
+/// [`Node::poll_deadline`] may name a time at which nothing turns out to be due: timers are moved back lazily.
+#[derive(Clone, Debug)]
+pub struct Snoop<P> {
+    config: SnoopConfig,
+    connections: FlowTable<Repair<P>>,
+    /// Not after each connection's own deadline; at most one entry each.
+    timers: BTreeSet<(Instant, u32)>,
+    next_timer: Option<Instant>,
+    cached_bytes: u64,
+    out: Outbox<P>,
+}
+
+impl<P: Clone> Snoop<P> {
+    /// An element without any connections.
+    pub fn new(config: SnoopConfig) -> Self {
+        Self {
+            connections: FlowTable::new(config.connections),
+            config,
+            timers: BTreeSet::new(),
+            next_timer: None,
+            cached_bytes: 0,
+            out: Outbox { packets: VecDeque::new(), events: VecDeque::new() },
+        }
+    }
+
+    /// Bytes cached, as counted towards [`SnoopConfig::cache_bytes`].
+    pub fn cached_bytes(&self) -> u64 {
+        self.cached_bytes
+    }
+
+    /// Connections with state.
+    pub fn connections(&self) -> usize {
+        self.connections.len()
+    }
+
+    fn on_wired(&mut self, now: Instant, packet: Packet<P>) {
+        if let Some(&segment) = usable(&packet)
+            && self.take_wired(now, &packet, &segment) == DataVerdict::Absorbed
+        {
+            return;
+        }
+        self.out.packets.push_back((Port::WIRELESS, packet));
+    }
+
+    fn take_wired(&mut self, now: Instant, packet: &Packet<P>, segment: &Segment) -> DataVerdict {
+        let found = self.connections.find(packet.flow);
+        if segment.flags.has(Flags::RST) {
+            self.forget(found);
+            return DataVerdict::Forward;
+        }
+        let end = segment.seq + packet.seq_len();
+        if segment.flags.has(Flags::SYN) {
+            self.forget(found);
+            if let Some(slot) = self.create(now, packet, segment)
+                && let Some((_, connection)) = self.connections.get_mut(slot)
+            {
+                connection.on_control(segment, end);
+            }
+            return DataVerdict::Forward;
+        }
+        if packet.len == 0 {
+            if let Some(slot) = found
+                && let Some((_, connection)) = self.connections.get_mut(slot)
+                && connection.side == packet.from
+                && segment.flags.has(Flags::FIN)
+            {
+                connection.on_control(segment, end);
+            }
+            return DataVerdict::Forward;
+        }
+        let Some(slot) = found.or_else(|| self.create(now, packet, segment)) else { return DataVerdict::Forward };
+        self.connections.touch(slot);
+        let verdict = self.take_data(now, slot, packet, segment);
+        if verdict != DataVerdict::Foreign {
+            return verdict;
+        }
+        self.forget(Some(slot));
+        match self.create(now, packet, segment) {
+            Some(slot) => self.take_data(now, slot, packet, segment),
+            None => DataVerdict::Forward,
+        }
+    }
+
+    fn take_data(&mut self, now: Instant, slot: u32, packet: &Packet<P>, segment: &Segment) -> DataVerdict {
+        let Some((_, connection)) = self.connections.get_mut(slot) else { return DataVerdict::Forward };
+        if connection.side != packet.from {
+            return DataVerdict::Forward;
+        }
+        let verdict = connection.on_data(now, &self.config, packet, segment, &mut self.out);
+        if let DataVerdict::Store(place) = verdict
+            && self.make_room(slot, packet)
+        {
+            self.store(now, slot, packet.clone(), segment, place);
+        }
+        self.arm(slot);
+        verdict
+    }
+
+    fn store(&mut self, now: Instant, slot: u32, packet: Packet<P>, segment: &Segment, place: Place) {
+        if let Some((_, connection)) = self.connections.get_mut(slot) {
+            let before = connection.cache.bytes();
+            connection.store(now, packet, segment.seq, place);
+            self.cached_bytes = self.cached_bytes - before + connection.cache.bytes();
+        }
+    }
+
+    /// Whether the packet fits, after evicting connections that were not used for longer.
+    fn make_room(&mut self, slot: u32, packet: &Packet<P>) -> bool {
+        let charge = charge(packet);
+        let Some((_, connection)) = self.connections.get_mut(slot) else { return false };
+        let own = connection.cache.bytes().saturating_add(charge);
+        if connection.cache.len() >= MAX_PACKETS {
+            return false;
+        }
+        while self.cached_bytes.saturating_add(charge) > self.config.cache_bytes {
+            // The data nearest to its acknowledgment is worth most: a connection at its share keeps what it has.
+            if own > self.config.cache_bytes / FAIR_PART {
+                return false;
+            }
+            // The connection itself was touched just now, so it is the newest.
+            match self.connections.oldest().filter(|&oldest| oldest != slot) {
+                Some(oldest) => self.evict(oldest),
+                None => return false,
+            }
+        }
+        true
+    }
+
+    fn on_wireless(&mut self, now: Instant, mut packet: Packet<P>) {
+        let verdict = match usable(&packet) {
+            Some(&segment) => self.take_wireless(now, &mut packet, &segment),
+            None => AckVerdict::Forward,
+        };
+        if verdict != AckVerdict::Hold {
+            self.out.packets.push_back((Port::WIRED, packet));
+        }
+    }
+
+    fn take_wireless(&mut self, now: Instant, packet: &mut Packet<P>, segment: &Segment) -> AckVerdict {
+        let Some(slot) = self.connections.find(packet.flow) else { return AckVerdict::Forward };
+        let (syn, acks) = (segment.flags.has(Flags::SYN), segment.flags.has(Flags::ACK));
+        if segment.flags.has(Flags::RST) || (syn && !acks) {
+            self.forget(Some(slot));
+            return AckVerdict::Forward;
+        }
+        let Some((_, connection)) = self.connections.get_mut(slot) else { return AckVerdict::Forward };
+        if !acks || connection.side == packet.from {
+            return AckVerdict::Forward;
+        }
+        let before = connection.cache.bytes();
+        let verdict = connection.on_ack(now, &self.config, packet, segment, &mut self.out);
+        self.cached_bytes = self.cached_bytes - before + connection.cache.bytes();
+        if verdict == AckVerdict::Forget {
+            self.forget(Some(slot));
+        } else {
+            self.connections.touch(slot);
+            self.arm(slot);
+        }
+        verdict
+    }
+
+    fn create(&mut self, now: Instant, packet: &Packet<P>, segment: &Segment) -> Option<u32> {
+        if self.connections.is_full()
+            && let Some(oldest) = self.connections.oldest()
+        {
+            self.evict(oldest);
+        }
+        self.connections.insert(packet.flow, Repair::new(now, packet.from, segment.seq))
+    }
+
+    fn evict(&mut self, slot: u32) {
+        if let Some(flow) = self.forget(Some(slot)) {
+            self.out.events.push_back((flow, Event::Evicted));
+        }
+    }
+
+    fn forget(&mut self, slot: Option<u32>) -> Option<FlowId> {
+        let slot = slot?;
+        let (flow, connection) = self.connections.remove(slot)?;
+        self.cached_bytes -= connection.cache.bytes();
+        if let Some(at) = connection.queued {
+            self.timers.remove(&(at, slot));
+            self.next_timer = self.timers.first().map(|&(at, _)| at);
+        }
+        Some(flow)
+    }
+
+    /// Sees to it that the queue wakes up for this connection in time. A deadline that moves back, as each acknowledgment
+    /// moves it, leaves the queue alone.
+    #[inline]
+    fn arm(&mut self, slot: u32) {
+        let Some((_, connection)) = self.connections.get_mut(slot) else { return };
+        let Some(deadline) = connection.deadline(&self.config) else { return };
+        if connection.queued.is_some_and(|queued| queued <= deadline) {
+            return;
+        }
+        if let Some(queued) = connection.queued.replace(deadline) {
+            self.timers.remove(&(queued, slot));
+        }
+        self.timers.insert((deadline, slot));
+        self.next_timer = self.timers.first().map(|&(at, _)| at);
+    }
+
+    fn run_timers(&mut self, now: Instant) {
+        while self.next_timer.is_some_and(|at| at <= now) {
+            let Some((_, slot)) = self.timers.pop_first() else { break };
+            self.next_timer = self.timers.first().map(|&(at, _)| at);
+            let Some((_, connection)) = self.connections.get_mut(slot) else { continue };
+            connection.queued = None;
+            if connection.deadline(&self.config).is_some_and(|deadline| deadline <= now) {
+                connection.on_timer(now, &mut self.out);
+            }
+            self.arm(slot);
+        }
+    }
+}
+
+/// The header, of an intact TCP segment of credible size.
+fn usable<P>(packet: &Packet<P>) -> Option<&Segment> {
+    packet.tcp().filter(|_| packet.integrity == Integrity::Intact && packet.len <= MAX_SEGMENT)
+}
+
+impl<P: Clone> Node<P> for Snoop<P> {
+    fn handle_packet(&mut self, now: Instant, port: Port, packet: Packet<P>) {
+        if port == Port::WIRED {
+            self.on_wired(now, packet);
+        } else {
+            self.on_wireless(now, packet);
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.run_timers(now);
+    }
+
+    #[inline]
+    fn poll_transmit(&mut self, now: Instant) -> Option<(Port, Packet<P>)> {
+        if self.out.packets.is_empty() {
+            // A packet may have come at the very time of a deadline; it goes first, since it may be the acknowledgment.
+            self.run_timers(now);
+        }
+        self.out.packets.pop_front()
+    }
+
+    #[inline]
+    fn poll_deadline(&self) -> Option<Instant> {
+        self.next_timer
+    }
+
+    #[inline]
+    fn poll_event(&mut self) -> Option<(FlowId, Event)> {
+        self.out.events.pop_front()
+    }
+}
+
+#[cfg(test)]
+#[path = "snoop_tests.rs"]
+mod tests;

@@ -1,0 +1,306 @@
+//! Explicit Loss Notification made by the base station, for endpoints that cannot tell corruption from congestion
+//! themselves (Balakrishnan and Katz, *Explicit Loss Notification and Wireless Web Performance*, 1998).
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use super::flow_table::FlowTable;
+use crate::event::Event;
+use crate::node::{Node, Port};
+use crate::packet::{Body, Flags, FlowId, Integrity, Options, Packet, SackBlock, SackBlocks, Segment};
+use crate::seq::Seq;
+use crate::time::Instant;
+
+/// Bytes that TCP leaves for options (RFC 9293 §3.1).
+const OPTION_SPACE: u16 = 40;
+
+/// Farther than this from what was seen, in bytes, nothing belongs to the same window (RFC 7323 §2.3).
+const MAX_WINDOW: u32 = 1 << 30;
+
+/// Limits of the marker's memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ElnMarkerConfig {
+    /// Most connections with state; the least recently used one goes first.
+    pub connections: usize,
+    /// Most gaps remembered of one connection and direction.
+    pub gaps: usize,
+}
+
+impl Default for ElnMarkerConfig {
+    /// 16,384 connections with 64 gaps each way.
+    fn default() -> Self {
+        Self { connections: 16_384, gaps: 64 }
+    }
+}
+
+/// What to do with a gap for which there is no room.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Surplus {
+    /// It joins the last one, with all that lies between.
+    Join,
+    /// It is left out.
+    Omit,
+}
+
+/// One direction of data as it passes here.
+#[derive(Clone, Debug)]
+struct Track {
+    /// One past the highest byte seen.
+    high: Seq,
+    /// Below this nothing is known.
+    start: Seq,
+    /// What was missing when later data passed, in order. Filled gaps stay until they are acknowledged.
+    gaps: Vec<SackBlock>,
+    /// Acknowledgment and window of the last acknowledgment.
+    last: Option<(Seq, u16)>,
+    fin: Option<Seq>,
+}
+
+impl Track {
+    fn new(start: Seq) -> Self {
+        Self { high: start, start, gaps: Vec::new(), last: None, fin: None }
+    }
+
+    fn is_near(&self, seq: Seq) -> bool {
+        seq.since(self.high) <= MAX_WINDOW && self.high.since(seq) < MAX_WINDOW
+    }
+
+    fn on_data(&mut self, seq: Seq, end: Seq, most: usize, surplus: Surplus) {
+        if seq.gt(self.high) {
+            let gap = SackBlock { left: self.high, right: seq };
+            if self.gaps.len() < most.max(1) {
+                self.gaps.push(gap);
+            } else if surplus == Surplus::Join
+                && let Some(last) = self.gaps.last_mut()
+            {
+                last.right = gap.right;
+            }
+        }
+        self.high = self.high.max(end);
+    }
+
+    /// Takes an acknowledgment in; whether it is a duplicate (RFC 5681 §2).
+    fn on_ack(&mut self, ack: Seq, window: u16) -> AckKind {
+        let last = self.last.replace((ack, window));
+        if let Some((before, _)) = last
+            && ack.lt(before)
+        {
+            self.last = last;
+            return AckKind::Old;
+        }
+        if self.gaps.first().is_some_and(|gap| gap.right.le(ack)) {
+            self.gaps.retain(|gap| gap.right.gt(ack));
+        }
+        if last == Some((ack, window)) && window != 0 && self.high.gt(ack) { AckKind::Duplicate } else { AckKind::Other }
+    }
+
+    fn is_missing(&self, seq: Seq) -> bool {
+        self.gaps.iter().take_while(|gap| gap.left.le(seq)).any(|gap| gap.right.gt(seq))
+    }
+
+    fn is_done(&self, ack: Seq) -> bool {
+        self.fin.is_some_and(|fin| ack.ge(fin))
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum AckKind {
+    Old,
+    Duplicate,
+    Other,
+}
+
+/// A connection's two directions; `None` until data passes.
+#[derive(Clone, Default, Debug)]
+struct Flow {
+    /// From the wired to the mobile host: gaps are what congestion took before it came here.
+    down: Option<Track>,
+    /// From the mobile host: gaps are what the wireless hop took.
+    up: Option<Track>,
+    down_done: Done,
+    up_done: Done,
+}
+
+/// Whether all data of a direction, FIN included, is acknowledged.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+enum Done {
+    #[default]
+    No,
+    Yes,
+}
+
+/// A base station that sets ELN on acknowledgments for losses of the wireless hop.
+///
+/// *Data to the mobile host:* a duplicate acknowledgment whose next byte passed here in order was lost on the hop. Bytes
+/// that were missing here at first are congestion's business, even after the sender has filled them in.
+/// *Data from the mobile host:* an acknowledgment whose next byte was missing here was lost on the hop.
+///
+/// Only acknowledgments without payload are marked: a full segment has no room for the option. Packets pass in order and
+/// are neither kept nor made.
+#[derive(Clone, Debug)]
+pub struct ElnMarker<P> {
+    config: ElnMarkerConfig,
+    flows: FlowTable<Flow>,
+    packets: VecDeque<(Port, Packet<P>)>,
+    events: VecDeque<(FlowId, Event)>,
+}
+
+impl<P> ElnMarker<P> {
+    /// A marker without any connections.
+    pub fn new(config: ElnMarkerConfig) -> Self {
+        Self { flows: FlowTable::new(config.connections), config, packets: VecDeque::new(), events: VecDeque::new() }
+    }
+
+    /// Connections with state.
+    pub fn connections(&self) -> usize {
+        self.flows.len()
+    }
+
+    fn take(&mut self, port: Port, packet: &mut Packet<P>) {
+        if packet.integrity != Integrity::Intact {
+            return;
+        }
+        let Some(&segment) = packet.tcp() else { return };
+        let found = self.flows.find(packet.flow);
+        let opens = segment.flags.has(Flags::SYN) && !segment.flags.has(Flags::ACK);
+        if segment.flags.has(Flags::RST) || opens {
+            if let Some(slot) = found {
+                self.flows.remove(slot);
+            }
+            return;
+        }
+        if let Some(slot) = found
+            && segment.flags.has(Flags::ACK)
+        {
+            self.take_ack(slot, port, packet, &segment);
+        }
+        if packet.len > 0 || segment.flags.has(Flags::FIN) {
+            self.take_data(port, packet, &segment);
+        }
+    }
+
+    fn take_data(&mut self, port: Port, packet: &Packet<P>, segment: &Segment) {
+        let slot = match self.flows.find(packet.flow) {
+            Some(slot) => slot,
+            // A bare FIN tells nothing that is worth state.
+            None if packet.len == 0 => return,
+            None => match self.create(packet.flow) {
+                Some(slot) => slot,
+                None => return,
+            },
+        };
+        self.flows.touch(slot);
+        let Some((_, flow)) = self.flows.get_mut(slot) else { return };
+        let (track, surplus) = match port {
+            Port::WIRED => (&mut flow.down, Surplus::Join),
+            _ => (&mut flow.up, Surplus::Omit),
+        };
+        let (seq, end) = (segment.seq, segment.seq + packet.seq_len());
+        let track = match track {
+            Some(track) if track.is_near(seq) && track.is_near(end) => track,
+            other => other.insert(Track::new(seq)),
+        };
+        track.on_data(seq, end, self.config.gaps, surplus);
+        if segment.flags.has(Flags::FIN) {
+            track.fin = Some(end);
+        }
+    }
+
+    fn take_ack(&mut self, slot: u32, port: Port, packet: &mut Packet<P>, segment: &Segment) {
+        self.flows.touch(slot);
+        let Some((id, flow)) = self.flows.get_mut(slot) else { return };
+        let from_mobile = port != Port::WIRED;
+        let (track, done) =
+            if from_mobile { (&mut flow.down, &mut flow.down_done) } else { (&mut flow.up, &mut flow.up_done) };
+        let Some(known) = track else { return };
+        let ack = segment.ack;
+        if !known.is_near(ack) || ack.gt(known.high) {
+            // For data that never came by: what is remembered is not this connection's.
+            *track = None;
+            return;
+        }
+        let pure = packet.len == 0 && !segment.flags.has(Flags::SYN) && !segment.flags.has(Flags::FIN);
+        let kind = known.on_ack(ack, segment.window);
+        let lost = match kind {
+            AckKind::Old => false,
+            AckKind::Duplicate if from_mobile => ack.ge(known.start) && !known.is_missing(ack),
+            _ if from_mobile => false,
+            _ => known.is_missing(ack),
+        };
+        if known.is_done(ack) {
+            *done = Done::Yes;
+        }
+        let finished = flow.down_done == Done::Yes && flow.up_done == Done::Yes;
+        if lost && pure && mark(packet) {
+            self.events.push_back((id, Event::ElnMarked { ack }));
+        }
+        if finished {
+            self.flows.remove(slot);
+        }
+    }
+
+    fn create(&mut self, flow: FlowId) -> Option<u32> {
+        if self.flows.is_full()
+            && let Some(oldest) = self.flows.oldest()
+            && let Some((evicted, _)) = self.flows.remove(oldest)
+        {
+            self.events.push_back((evicted, Event::Evicted));
+        }
+        self.flows.insert(flow, Flow::default())
+    }
+}
+
+/// Sets the mark; whether it is new.
+fn mark<P>(packet: &mut Packet<P>) -> bool {
+    let Body::Tcp(segment) = &mut packet.body else { return false };
+    if segment.options.eln {
+        return false;
+    }
+    let before = segment.options.wire_len();
+    segment.options.eln = true;
+    fit(&mut segment.options);
+    let after = segment.options.wire_len();
+    if packet.header_len > 0 {
+        packet.header_len = packet.header_len.saturating_sub(before).saturating_add(after);
+    }
+    true
+}
+
+/// Leaves out the SACK blocks reported longest ago, as RFC 2018 §3 allows, where the options have outgrown their space.
+fn fit(options: &mut Options) {
+    while options.wire_len() > OPTION_SPACE && !options.sack.is_empty() {
+        let mut fewer = SackBlocks::default();
+        if let Some((_, kept)) = options.sack.as_slice().split_last() {
+            kept.iter().for_each(|&block| fewer.push(block));
+        }
+        options.sack = fewer;
+    }
+}
+
+impl<P> Node<P> for ElnMarker<P> {
+    fn handle_packet(&mut self, _now: Instant, port: Port, mut packet: Packet<P>) {
+        self.take(port, &mut packet);
+        let to = if port == Port::WIRED { Port::WIRELESS } else { Port::WIRED };
+        self.packets.push_back((to, packet));
+    }
+
+    fn handle_timeout(&mut self, _now: Instant) {}
+
+    #[inline]
+    fn poll_transmit(&mut self, _now: Instant) -> Option<(Port, Packet<P>)> {
+        self.packets.pop_front()
+    }
+
+    fn poll_deadline(&self) -> Option<Instant> {
+        None
+    }
+
+    #[inline]
+    fn poll_event(&mut self) -> Option<(FlowId, Event)> {
+        self.events.pop_front()
+    }
+}
+
+#[cfg(test)]
+#[path = "eln_tests.rs"]
+mod tests;

@@ -1,0 +1,47 @@
+//! Plain transfers without any loss: every preset, every recovery.
+
+mod util;
+
+use lasthop_proto::packet::Side;
+use lasthop_proto::seq::Seq;
+use lasthop_proto::tcp::State;
+use lasthop_proto::tcp::config::{Preset, Recovery, SackAlgorithm, Switch, TcpConfig};
+use util::*;
+
+const PRESETS: [Preset; 3] = [Preset::BsdLite, Preset::Ns2, Preset::Rfc];
+
+const RECOVERIES: [(Recovery, SackAlgorithm); 7] = [
+    (Recovery::Reno, SackAlgorithm::Sack1),
+    (Recovery::NewReno, SackAlgorithm::Sack1),
+    (Recovery::Smart, SackAlgorithm::Sack1),
+    (Recovery::Sack, SackAlgorithm::Sack1),
+    (Recovery::Sack, SackAlgorithm::Rfc6675),
+    (Recovery::Eln, SackAlgorithm::Sack1),
+    (Recovery::ElnRxmt, SackAlgorithm::Sack1),
+];
+
+fn config(preset: Preset, recovery: (Recovery, SackAlgorithm)) -> TcpConfig {
+    let smart_acks = if recovery.0 == Recovery::Smart { Switch::On } else { Switch::Off };
+    TcpConfig { recovery: recovery.0, sack_algorithm: recovery.1, smart_acks, ..TcpConfig::preset(preset) }
+}
+
+#[test]
+fn a_megabyte_arrives_and_both_ends_close() {
+    for preset in PRESETS {
+        for recovery in RECOVERIES {
+            let mut pair = Pair::of(config(preset, recovery)).with_time_per_byte(lasthop_proto::time::Duration::from_nanos(5000));
+            pair.connect();
+            pair.client().write(1 << 20);
+            pair.client().close();
+            pair.server().write(100_000);
+            pair.server().close();
+            pair.finish();
+            assert_eq!(pair.server().received(), 1 << 20, "{preset:?} {recovery:?}");
+            assert_eq!(pair.client().received(), 100_000, "{preset:?} {recovery:?}");
+            assert_eq!(pair.states(), (State::Closed, State::Closed), "{preset:?} {recovery:?}");
+            let again = pair.sent_by(Side::Initiator).filter(|sent| sent.cause.is_source_retransmission()).count();
+            assert_eq!((pair.timeouts(), again), (0, 0), "{preset:?} {recovery:?}");
+        }
+    }
+    let _ = Seq(0);
+}

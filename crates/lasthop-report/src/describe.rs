@@ -1,0 +1,122 @@
+//! The words and numbers by which traces name things, shared by every form of trace.
+
+use lasthop_proto::event::Event;
+use lasthop_proto::packet::{Cause, Flags, Integrity, Options, Packet, SackBlocks, Side};
+use lasthop_proto::seq::Seq;
+use lasthop_sim::trace::What;
+
+/// Flags by name, in the order in which people say them (`SYN|ACK`), with their one-letter forms.
+const FLAGS: [(u8, &str, char); 8] = [
+    (Flags::SYN.0, "SYN", 'S'),
+    (Flags::FIN.0, "FIN", 'F'),
+    (Flags::RST.0, "RST", 'R'),
+    (Flags::PSH.0, "PSH", 'P'),
+    (0x20, "URG", 'U'),
+    (0x40, "ECE", 'E'),
+    (0x80, "CWR", 'W'),
+    (Flags::ACK.0, "ACK", '.'),
+];
+
+/// `SYN|ACK`.
+pub fn flag_names(flags: Flags) -> String {
+    let names: Vec<&str> = FLAGS.iter().filter(|(bit, ..)| flags.0 & bit != 0).map(|(_, name, _)| *name).collect();
+    names.join("|")
+}
+
+/// `S.`, as tcpdump has it.
+pub fn flag_letters(flags: Flags) -> String {
+    FLAGS.iter().filter(|(bit, ..)| flags.0 & bit != 0).map(|(.., letter)| *letter).collect()
+}
+
+/// `left-right left-right`, with each number passed through `number`.
+pub fn sack_blocks(blocks: &SackBlocks, separator: char, number: impl Fn(Seq) -> u32) -> String {
+    let blocks: Vec<String> = blocks
+        .as_slice()
+        .iter()
+        .map(|block| format!("{}{separator}{}", number(block.left), number(block.right)))
+        .collect();
+    blocks.join(" ")
+}
+
+/// Options other than SACK blocks: `mss=1360 wscale=2 sackok ts=10/7 smart=4201 eln`.
+pub fn options(options: &Options, smart: impl Fn(Seq) -> u32) -> String {
+    let mut words = Vec::new();
+    words.extend(options.mss.map(|mss| format!("mss={mss}")));
+    words.extend(options.window_scale.map(|shift| format!("wscale={shift}")));
+    words.extend(options.sack_permitted.then(|| "sackok".to_owned()));
+    words.extend(options.timestamps.map(|ts| format!("ts={}/{}", ts.val, ts.ecr)));
+    words.extend(options.smart.map(|seq| format!("smart={}", smart(seq))));
+    words.extend(options.eln.then(|| "eln".to_owned()));
+    words.join(" ")
+}
+
+/// `initiator` or `acceptor`.
+pub const fn side_name(side: Side) -> &'static str {
+    match side {
+        Side::Initiator => "initiator",
+        Side::Acceptor => "acceptor",
+    }
+}
+
+/// Whether the flow's sender, or a hop on the way, sent this before.
+pub const fn is_retransmission(cause: Cause) -> bool {
+    cause.is_source_retransmission() || cause.is_local_retransmission()
+}
+
+/// What happened, in a word: the `event` column of a trace.
+pub const fn event_name(what: &What) -> &'static str {
+    match what {
+        What::Sent(packet) if is_retransmission(packet.cause) => "retransmitted",
+        What::Sent(_) => "sent",
+        What::Received(_) => "received",
+        What::Dropped(..) => "dropped",
+        What::Event(event) => event.name(),
+    }
+}
+
+/// Why it happened, in a word: the `reason` column of a trace.
+pub fn reason(what: &What) -> &'static str {
+    match what {
+        What::Sent(packet) => packet.cause.name(),
+        What::Received(Packet { integrity: Integrity::PayloadDamaged, .. }) => "damaged",
+        What::Received(_) | What::Event(_) => "",
+        What::Dropped(_, reason) => reason.name(),
+    }
+}
+
+/// The packet of a record that has one.
+pub const fn packet(what: &What) -> Option<&Packet> {
+    match what {
+        What::Sent(packet) | What::Received(packet) | What::Dropped(packet, _) => Some(packet),
+        What::Event(_) => None,
+    }
+}
+
+/// The numbers that an event carries.
+#[derive(Clone, Copy, Default)]
+pub struct EventNumbers {
+    pub seq: Option<Seq>,
+    pub ack: Option<Seq>,
+    /// Congestion window and slow-start threshold.
+    pub window: Option<(u32, u32)>,
+}
+
+/// The numbers that `event` carries.
+pub fn event_numbers(event: &Event) -> EventNumbers {
+    let none = EventNumbers::default();
+    match *event {
+        Event::Timeout { seq } | Event::RecoveryEntered { seq } | Event::Absorbed { seq } => {
+            EventNumbers { seq: Some(seq), ..none }
+        }
+        Event::RecoveryLeft { ack } | Event::DupAckSuppressed { ack } | Event::ElnMarked { ack } => {
+            EventNumbers { ack: Some(ack), ..none }
+        }
+        Event::Window { cwnd, ssthresh } => EventNumbers { window: Some((cwnd, ssthresh)), ..none },
+        Event::Established
+        | Event::PeerClosed
+        | Event::Closed
+        | Event::Aborted
+        | Event::ZeroWindow
+        | Event::Evicted => none,
+    }
+}

@@ -1,0 +1,63 @@
+//! What can go wrong while a report is written.
+
+use thiserror::Error;
+
+/// Why a report could not be written.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ReportError {
+    /// The output could not be written.
+    #[error("cannot write the output: {0}")]
+    Io(#[from] std::io::Error),
+    /// A CSV file could not be written.
+    #[error("cannot write CSV: {0}")]
+    Csv(#[from] csv::Error),
+    /// A capture file could not be written.
+    #[error("cannot write the capture: {0}")]
+    Capture(#[from] pcap_file::PcapError),
+    /// A trace names a capture point that it does not define.
+    #[error("the trace has no capture point number {0}")]
+    NoSuchPoint(usize),
+    /// A trace holds a packet of a flow that it does not define.
+    #[error("the trace has no flow number {0}")]
+    NoSuchFlow(u32),
+    /// A packet does not fit into an IPv4 datagram.
+    #[error("a packet of {0} bytes does not fit into an IPv4 datagram")]
+    PacketTooLong(u64),
+    /// A figure could not be drawn.
+    #[error("cannot draw the figure: {0}")]
+    Figure(String),
+    /// A PNG image could not be encoded.
+    #[error("cannot encode PNG: {0}")]
+    Png(#[from] png::EncodingError),
+    /// A page could not be filled in.
+    #[error("cannot fill in the page: {0}")]
+    Page(#[from] minijinja::Error),
+    /// A row does not have the columns that it should have.
+    #[error("row {row}: {problem}")]
+    Row {
+        /// Number of the row, from 0.
+        row: usize,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A Parquet file could not be written.
+    #[cfg(feature = "parquet")]
+    #[error("cannot write Parquet: {0}")]
+    Parquet(#[from] parquet::errors::ParquetError),
+}
+
+impl ReportError {
+    /// Whether the reader of the output went away.
+    pub fn is_broken_pipe(&self) -> bool {
+        let error = match self {
+            Self::Io(error) => Some(error),
+            Self::Csv(error) => match error.kind() {
+                csv::ErrorKind::Io(error) => Some(error),
+                _ => None,
+            },
+            _ => None,
+        };
+        error.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+    }
+}

@@ -1,0 +1,102 @@
+//! Which of the packets sent were dropped later.
+//!
+//! A trace records a packet when it is sent and again when it is dropped. Identical packets can be on a link at once
+//! (duplicate acknowledgments look all the same), so a drop alone does not tell which of them it hit. Links deliver
+//! in order: among identical packets, the k-th fate (received at the other end, or destroyed by the channel) is that
+//! of the k-th sent. A full queue drops the packet that arrives: the last one sent.
+//!
+//! This also finds which two capture points are the ends of one link.
+
+use std::collections::{HashMap, VecDeque};
+
+use lasthop_proto::packet::{Body, FlowId, Integrity, Packet, Priority, Side};
+use lasthop_sim::trace::{DropReason, Trace, What};
+
+/// For each record of a trace, the drop that it is part of.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Fate {
+    /// None.
+    #[default]
+    NotDropped,
+    /// A packet sent that was dropped later.
+    DroppedLater(DropReason),
+    /// The drop of a packet whose `Sent` record carries the fate.
+    Merged,
+}
+
+/// What identical packets share, except the parts that are compared one by one.
+type Key = (FlowId, Side, &'static str, u32, u32);
+
+fn key(packet: &Packet) -> Key {
+    let number = match &packet.body {
+        Body::Tcp(segment) => segment.seq.0 ^ segment.ack.0.rotate_left(16),
+        Body::Datagram { number } => *number,
+    };
+    (packet.flow, packet.from, packet.cause.name(), packet.len, number)
+}
+
+/// Whether two records show the same packet: a link may damage it and queues may treat it differently.
+fn same(a: &Packet, b: &Packet) -> bool {
+    let plain = |packet: &Packet| Packet { priority: Priority::Normal, integrity: Integrity::Intact, ..*packet };
+    plain(a) == plain(b)
+}
+
+/// The fates of all records of `trace`, in their order. `senders` is what [`senders`] found.
+pub fn fates(trace: &Trace, senders: &HashMap<u16, u16>) -> Vec<Fate> {
+    let mut fates = vec![Fate::NotDropped; trace.records.len()];
+    let mut underway: HashMap<(u16, Key), VecDeque<usize>> = HashMap::new();
+    let sent_at = |index: usize| match &trace.records[index].what {
+        What::Sent(packet) => packet,
+        _ => unreachable!("only packets sent are underway"),
+    };
+    for (index, record) in trace.records.iter().enumerate() {
+        match &record.what {
+            What::Sent(packet) => underway.entry((record.point, key(packet))).or_default().push_back(index),
+            What::Received(packet) => {
+                let Some(&sender) = senders.get(&record.point) else { continue };
+                if let Some(queue) = underway.get_mut(&(sender, key(packet))) {
+                    take(queue, |index| same(sent_at(index), packet), DropReason::Channel);
+                }
+            }
+            What::Dropped(packet, reason) => {
+                let Some(queue) = underway.get_mut(&(record.point, key(packet))) else { continue };
+                if let Some(sent) = take(queue, |index| same(sent_at(index), packet), *reason) {
+                    fates[sent] = Fate::DroppedLater(*reason);
+                    fates[index] = Fate::Merged;
+                }
+            }
+            What::Event(_) => {}
+        }
+    }
+    fates
+}
+
+/// Takes out the packet that the channel met next, or that the queue met last.
+fn take(queue: &mut VecDeque<usize>, matches: impl Fn(usize) -> bool, reason: DropReason) -> Option<usize> {
+    let position = match reason {
+        DropReason::Channel => queue.iter().position(|&index| matches(index)),
+        DropReason::Queue => queue.iter().rposition(|&index| matches(index)),
+    }?;
+    queue.remove(position)
+}
+
+/// For each capture point that received anything, the point at the other end of its link: where its first packet was
+/// sent last.
+pub fn senders(trace: &Trace) -> HashMap<u16, u16> {
+    let mut senders = HashMap::new();
+    let mut last_sent: HashMap<Key, u16> = HashMap::new();
+    for record in &trace.records {
+        match &record.what {
+            What::Sent(packet) => {
+                last_sent.insert(key(packet), record.point);
+            }
+            What::Received(packet) if !senders.contains_key(&record.point) => {
+                if let Some(&sender) = last_sent.get(&key(packet)) {
+                    senders.insert(record.point, sender);
+                }
+            }
+            _ => {}
+        }
+    }
+    senders
+}

@@ -1,0 +1,126 @@
+//! Bar charts: one group a scheme, one bar a series. Bars lie, because names of schemes are long.
+
+use super::axis::Axis;
+use super::plot::{self, Frame, Sample};
+use super::scene::{Align, INK, Run, Scene, colour, text_width};
+
+/// A bar chart.
+#[derive(Clone, PartialEq, Debug)]
+pub struct BarChart {
+    /// What it shows.
+    pub title: String,
+    /// What the bars' length means, with its unit: `throughput (Mbps)`.
+    pub value_label: String,
+    /// Names of the groups, from the top.
+    pub groups: Vec<String>,
+    /// The series: one bar a group each.
+    pub series: Vec<BarSeries>,
+}
+
+/// One bar of each group.
+#[derive(Clone, PartialEq, Debug)]
+pub struct BarSeries {
+    /// Its name, as `LAN, 8 KB`.
+    pub name: String,
+    /// Its bars, one a group; none where there is no number.
+    pub bars: Vec<Option<Bar>>,
+}
+
+/// A bar.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Bar {
+    /// The number measured.
+    pub value: f64,
+    /// Half of its 95 % confidence interval.
+    pub ci95: Option<f64>,
+    /// The number published.
+    pub published: Option<f64>,
+}
+
+const NAME_SIZE: f64 = 13.0;
+const LEAST_THICKNESS: f64 = 9.0;
+const MOST_THICKNESS: f64 = 24.0;
+/// Share of a group's height that its bars fill.
+const FILL: f64 = 0.78;
+
+impl BarChart {
+    pub(super) fn scene(&self) -> Scene {
+        let legend = self.legend();
+        let head = plot::head_height(&legend);
+        let bars = self.series.len().max(1) as f64;
+        let groups = self.groups.len().max(1) as f64;
+        // As high as other figures, unless bars would become too thin or too thick.
+        let around = head + plot::foot_height();
+        let usual = (f64::from(plot::HEIGHT) - around) * FILL / (groups * bars);
+        let thickness = usual.clamp(LEAST_THICKNESS, MOST_THICKNESS);
+        let height = (around + groups * bars * thickness / FILL).ceil();
+
+        let mut scene = Scene::new(plot::WIDTH, height as u32);
+        plot::head(&mut scene, &self.title, &legend);
+        let names = self.groups.iter().map(|name| text_width(name, NAME_SIZE)).fold(0.0, f64::max);
+        let frame = Frame {
+            left: 22.0 + names + 10.0,
+            right: f64::from(plot::WIDTH) - 30.0,
+            top: head,
+            bottom: height - plot::foot_height(),
+        };
+        let axis = Axis::round(0.0, self.largest(), 8);
+        plot::x_axis_below(&mut scene, &frame, &axis, &self.value_label);
+        let slot = (frame.bottom - frame.top) / groups;
+        for (group, name) in self.groups.iter().enumerate() {
+            let middle = frame.top + slot * (group as f64 + 0.5);
+            scene.text((frame.left - 8.0, middle), name, NAME_SIZE, Align::Right, Run::Across);
+            self.draw_group(&mut scene, &frame, &axis, group, middle);
+        }
+        scene.path(vec![(frame.left, frame.top), (frame.left, frame.bottom)], INK, 1.0);
+        scene
+    }
+
+    fn draw_group(&self, scene: &mut Scene, frame: &Frame, axis: &Axis, group: usize, middle: f64) {
+        let slot = (frame.bottom - frame.top) / self.groups.len() as f64;
+        let thickness = slot * FILL / self.series.len() as f64;
+        let top = middle - thickness * self.series.len() as f64 / 2.0;
+        for (number, series) in self.series.iter().enumerate() {
+            let Some(bar) = series.bars.get(group).copied().flatten() else { continue };
+            let upper = top + number as f64 * thickness;
+            let centre = upper + thickness / 2.0;
+            // A gap of a pixel between the bars of a group.
+            let end = frame.x(axis, bar.value.max(0.0));
+            scene.fill((frame.left, upper + 0.5), (end, upper + thickness - 0.5), colour(number));
+            if let Some(ci) = bar.ci95 {
+                let (low, high) = (frame.x(axis, (bar.value - ci).max(0.0)), frame.x(axis, bar.value + ci));
+                let cap = (thickness * 0.25).min(4.0);
+                scene.path(vec![(low, centre), (high, centre)], INK, 1.0);
+                for x in [low, high] {
+                    scene.path(vec![(x, centre - cap), (x, centre + cap)], INK, 1.0);
+                }
+            }
+            if let Some(published) = bar.published {
+                plot::published_sign(scene, (frame.x(axis, published), centre));
+            }
+        }
+    }
+
+    fn bars(&self) -> impl Iterator<Item = &Bar> {
+        self.series.iter().flat_map(|series| series.bars.iter().flatten())
+    }
+
+    fn largest(&self) -> f64 {
+        self.bars()
+            .map(|bar| (bar.value + bar.ci95.unwrap_or(0.0)).max(bar.published.unwrap_or(0.0)))
+            .filter(|value| value.is_finite())
+            .fold(0.0, f64::max)
+    }
+
+    fn legend(&self) -> Vec<(String, Sample)> {
+        let mut legend: Vec<(String, Sample)> = Vec::new();
+        if self.series.len() > 1 || self.series.iter().any(|series| !series.name.is_empty()) {
+            let series = self.series.iter().enumerate();
+            legend.extend(series.map(|(number, series)| (series.name.clone(), Sample::Box(colour(number)))));
+        }
+        if self.bars().any(|bar| bar.published.is_some()) {
+            legend.push(("published".to_owned(), Sample::Published));
+        }
+        legend
+    }
+}

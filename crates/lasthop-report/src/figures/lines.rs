@@ -1,0 +1,133 @@
+//! Lines with error bars, and windows over time as steps.
+
+use super::axis::{Axis, Scale};
+use super::plot::{self, HEIGHT, Sample, WIDTH};
+use super::scene::{Mark, Scene, colour};
+
+/// A line chart.
+#[derive(Clone, PartialEq, Debug)]
+pub struct LineChart {
+    /// What it shows.
+    pub title: String,
+    /// What the x axis shows, with its unit: `mean interval between errors (KB)`.
+    pub x_label: String,
+    /// What the y axis shows, with its unit. It starts at 0.
+    pub y_label: String,
+    /// How the x axis is laid out.
+    pub x_scale: Scale,
+    /// The lines.
+    pub series: Vec<LineSeries>,
+}
+
+/// A line of a [`LineChart`].
+#[derive(Clone, PartialEq, Debug)]
+pub struct LineSeries {
+    /// Its name.
+    pub name: String,
+    /// Its points, in order of x.
+    pub points: Vec<LinePoint>,
+}
+
+/// A point of a [`LineSeries`].
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct LinePoint {
+    /// Where.
+    pub x: f64,
+    /// The number measured there.
+    pub y: f64,
+    /// Half of its 95 % confidence interval.
+    pub ci95: Option<f64>,
+}
+
+/// Windows, or anything else that keeps its value until it changes, over time.
+#[derive(Clone, PartialEq, Debug)]
+pub struct WindowPlot {
+    /// What it shows.
+    pub title: String,
+    /// What the y axis shows, with its unit: `congestion window (KB)`. It starts at 0.
+    pub y_label: String,
+    /// The lines.
+    pub series: Vec<StepSeries>,
+}
+
+/// A line of a [`WindowPlot`].
+#[derive(Clone, PartialEq, Debug)]
+pub struct StepSeries {
+    /// Its name.
+    pub name: String,
+    /// Since when (in seconds) it has had which value, in order of time. Its last point is where the line ends.
+    pub points: Vec<(f64, f64)>,
+}
+
+impl LineChart {
+    pub(super) fn scene(&self) -> Scene {
+        let style = |number| (Mark::of_series(number), colour(number));
+        let legend = legend(self.series.iter().map(|series| &series.name), |number| {
+            let (mark, colour) = style(number);
+            Sample::LineAndMark(mark, colour)
+        });
+        let points = || self.series.iter().flat_map(|series| &series.points);
+        let largest = points().map(|point| point.y + point.ci95.unwrap_or(0.0)).filter(|y| y.is_finite());
+        let x_axis = Axis::around(points().map(|point| point.x), self.x_scale);
+        let y_axis = Axis::round(0.0, largest.fold(0.0, f64::max), 7);
+
+        let mut scene = Scene::new(WIDTH, HEIGHT);
+        plot::head(&mut scene, &self.title, &legend);
+        let head = plot::head_height(&legend);
+        let frame = plot::axes(&mut scene, head, (&x_axis, &self.x_label), (&y_axis, &self.y_label));
+        for (number, series) in self.series.iter().enumerate() {
+            let (mark, colour) = style(number);
+            let shown: Vec<&LinePoint> =
+                series.points.iter().filter(|point| x_axis.holds(point.x) && point.y.is_finite()).collect();
+            let at = |point: &LinePoint| (frame.x(&x_axis, point.x), frame.y(&y_axis, point.y));
+            scene.path(shown.iter().map(|point| at(point)).collect(), colour, 2.0);
+            for point in shown {
+                let (x, y) = at(point);
+                if let Some(ci) = point.ci95 {
+                    let (low, high) = (frame.y(&y_axis, (point.y - ci).max(0.0)), frame.y(&y_axis, point.y + ci));
+                    plot::error_bar(&mut scene, x, low, high, colour);
+                }
+                scene.mark(mark, (x, y), 4.5, colour);
+            }
+        }
+        scene
+    }
+}
+
+impl WindowPlot {
+    pub(super) fn scene(&self) -> Scene {
+        let legend = legend(self.series.iter().map(|series| &series.name), |number| Sample::Line(colour(number)));
+        let points = || self.series.iter().flat_map(|series| &series.points);
+        let end = points().map(|point| point.0).fold(0.0, f64::max);
+        let largest = points().map(|point| point.1).filter(|y| y.is_finite()).fold(0.0, f64::max);
+        let x_axis = Axis::tight(0.0, end, 10);
+        let y_axis = Axis::round(0.0, largest, 7);
+
+        let mut scene = Scene::new(WIDTH, HEIGHT);
+        plot::head(&mut scene, &self.title, &legend);
+        let head = plot::head_height(&legend);
+        let frame = plot::axes(&mut scene, head, (&x_axis, "time (s)"), (&y_axis, &self.y_label));
+        for (number, series) in self.series.iter().enumerate() {
+            let mut path: Vec<(f64, f64)> = Vec::new();
+            for &(time, value) in &series.points {
+                let (x, y) = (frame.x(&x_axis, time), frame.y(&y_axis, value));
+                if let Some(&(_, before)) = path.last() {
+                    path.push((x, before));
+                }
+                path.push((x, y));
+            }
+            scene.path(path, colour(number), 1.5);
+        }
+        scene
+    }
+}
+
+/// A legend, unless there is a single series without a name.
+pub fn legend<'a>(names: impl Iterator<Item = &'a String>, sample: impl Fn(usize) -> Sample) -> Vec<(String, Sample)> {
+    let entries: Vec<(String, Sample)> =
+        names.enumerate().map(|(number, name)| (name.clone(), sample(number))).collect();
+    match entries.as_slice() {
+        [(name, _)] if name.is_empty() => Vec::new(),
+        _ => entries,
+    }
+}

@@ -1,0 +1,71 @@
+//! Figures as SVG and PNG, drawn from plain data.
+//!
+//! Colours are those of Okabe and Ito, which colour-blind people can tell apart; series differ by mark as well.
+
+mod axis;
+mod bars;
+mod lines;
+mod plot;
+mod scene;
+mod sequence;
+mod trace_series;
+
+pub use axis::Scale;
+pub use bars::{Bar, BarChart, BarSeries};
+pub use lines::{LineChart, LinePoint, LineSeries, StepSeries, WindowPlot};
+pub use sequence::{SequencePlot, SequenceSeries};
+pub use trace_series::{sequence_series, window_series};
+
+use crate::error::ReportError;
+use scene::Scene;
+
+/// A figure.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Figure {
+    /// Bars by group and series.
+    Bars(BarChart),
+    /// Packets over time.
+    Sequence(SequencePlot),
+    /// Windows over time.
+    Window(WindowPlot),
+    /// Lines with error bars.
+    Lines(LineChart),
+}
+
+impl Figure {
+    /// The figure as an SVG document.
+    ///
+    /// # Errors
+    ///
+    /// When the drawing library refuses it.
+    pub fn render_svg(&self) -> Result<String, ReportError> {
+        self.scene().svg(&scene::DOCUMENT)
+    }
+
+    /// The figure as an `svg` element to be set into a page, with `alt` as its description.
+    ///
+    /// # Errors
+    ///
+    /// When the drawing library refuses it.
+    pub fn render_svg_element(&self, alt: &str) -> Result<String, ReportError> {
+        self.scene().svg(&scene::Root::Element { alt })
+    }
+
+    /// The figure as a PNG image, two pixels to a unit of the SVG.
+    ///
+    /// # Errors
+    ///
+    /// When the drawing library refuses it.
+    pub fn render_png(&self) -> Result<Vec<u8>, ReportError> {
+        self.scene().png()
+    }
+
+    fn scene(&self) -> Scene {
+        match self {
+            Self::Bars(chart) => chart.scene(),
+            Self::Sequence(plot) => plot.scene(),
+            Self::Window(plot) => plot.scene(),
+            Self::Lines(chart) => chart.scene(),
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! What figures have in common: title, legend, axes, and the area between them.
+
+use super::axis::Axis;
+use super::scene::{Align, GRID, INK, Mark, Point, Run, Scene, text_width};
+use plotters::prelude::RGBColor;
+
+/// Size of a figure in units.
+pub const WIDTH: u32 = 900;
+/// Size of a figure in units; bar charts with many bars are higher.
+pub const HEIGHT: u32 = 540;
+
+const MARGIN: f64 = 22.0;
+const TITLE_SIZE: f64 = 17.0;
+const TITLE_HEIGHT: f64 = 38.0;
+/// Size of legend and axis titles.
+const LABEL_SIZE: f64 = 14.0;
+/// Size of the numbers at the axes.
+const TICK_SIZE: f64 = 13.0;
+const LEGEND_LINE: f64 = 22.0;
+const LEGEND_SAMPLE: f64 = 24.0;
+const LEGEND_GAP: f64 = 24.0;
+const X_AXIS_HEIGHT: f64 = 64.0;
+
+/// What a legend shows of a series.
+#[derive(Clone, Copy)]
+pub enum Sample {
+    /// A filled box.
+    Box(RGBColor),
+    /// A mark.
+    Mark(Mark, f64, RGBColor),
+    /// A line.
+    Line(RGBColor),
+    /// A line with a mark on it.
+    LineAndMark(Mark, RGBColor),
+    /// The sign for published numbers.
+    Published,
+}
+
+/// The area between the axes.
+#[derive(Clone, Copy)]
+pub struct Frame {
+    pub left: f64,
+    pub right: f64,
+    pub top: f64,
+    pub bottom: f64,
+}
+
+impl Frame {
+    /// How far right a value of the x axis lies.
+    pub fn x(&self, axis: &Axis, value: f64) -> f64 {
+        self.left + (self.right - self.left) * axis.position(value)
+    }
+
+    /// How far down a value of the y axis lies.
+    pub fn y(&self, axis: &Axis, value: f64) -> f64 {
+        self.bottom - (self.bottom - self.top) * axis.position(value)
+    }
+}
+
+/// Height of title and legend together.
+pub fn head_height(legend: &[(String, Sample)]) -> f64 {
+    let lines = legend_lines(legend);
+    TITLE_HEIGHT + if lines.is_empty() { 10.0 } else { lines.len() as f64 * LEGEND_LINE + 14.0 }
+}
+
+/// Height of the x axis with its numbers and title.
+pub const fn foot_height() -> f64 {
+    X_AXIS_HEIGHT
+}
+
+/// Draws title and legend.
+pub fn head(scene: &mut Scene, title: &str, legend: &[(String, Sample)]) {
+    scene.text((MARGIN, MARGIN), title, TITLE_SIZE, Align::Left, Run::Across);
+    for (number, line) in legend_lines(legend).iter().enumerate() {
+        let y = TITLE_HEIGHT + (number as f64 + 0.5) * LEGEND_LINE;
+        for &(entry, x) in line {
+            let (name, sample) = &legend[entry];
+            draw_sample(scene, *sample, (x, y));
+            scene.text((x + LEGEND_SAMPLE + 6.0, y), name, LABEL_SIZE, Align::Left, Run::Across);
+        }
+    }
+}
+
+/// Which entries of the legend stand in which line, and where.
+fn legend_lines(legend: &[(String, Sample)]) -> Vec<Vec<(usize, f64)>> {
+    let mut lines: Vec<Vec<(usize, f64)>> = Vec::new();
+    let mut x = MARGIN;
+    for (entry, (name, _)) in legend.iter().enumerate() {
+        let width = LEGEND_SAMPLE + 6.0 + text_width(name, LABEL_SIZE) + LEGEND_GAP;
+        if lines.is_empty() || x + width - LEGEND_GAP > f64::from(WIDTH) - MARGIN {
+            lines.push(Vec::new());
+            x = MARGIN;
+        }
+        lines.last_mut().expect("a line was just made").push((entry, x));
+        x += width;
+    }
+    lines
+}
+
+fn draw_sample(scene: &mut Scene, sample: Sample, (x, y): Point) {
+    let middle = (x + LEGEND_SAMPLE / 2.0, y);
+    let line = vec![(x, y), (x + LEGEND_SAMPLE, y)];
+    match sample {
+        Sample::Box(colour) => scene.fill((x + 4.0, y - 6.0), (x + LEGEND_SAMPLE - 2.0, y + 6.0), colour),
+        Sample::Mark(mark, size, colour) => scene.mark(mark, middle, size, colour),
+        Sample::Line(colour) => scene.path(line, colour, 2.5),
+        Sample::LineAndMark(mark, colour) => {
+            scene.path(line, colour, 2.0);
+            scene.mark(mark, middle, 4.5, colour);
+        }
+        Sample::Published => published_sign(scene, middle),
+    }
+}
+
+/// The sign for a published number: a hollow diamond, to be seen on any colour.
+pub fn published_sign(scene: &mut Scene, at: Point) {
+    scene.mark(Mark::Diamond, at, 4.5, INK);
+    scene.mark(Mark::Diamond, at, 2.5, super::scene::PAPER);
+}
+
+/// Draws both axes of an x-y plot with their grid, below `head`, and returns the area between them.
+pub fn axes(scene: &mut Scene, head: f64, (x_axis, x_title): (&Axis, &str), (y_axis, y_title): (&Axis, &str)) -> Frame {
+    let numbers = y_axis.ticks.iter().map(|(_, label)| text_width(label, TICK_SIZE)).fold(0.0, f64::max);
+    let frame = Frame {
+        left: MARGIN + LABEL_SIZE + 12.0 + numbers,
+        right: f64::from(WIDTH) - MARGIN - 6.0,
+        top: head,
+        bottom: f64::from(HEIGHT) - X_AXIS_HEIGHT,
+    };
+    for (value, label) in &y_axis.ticks {
+        let y = frame.y(y_axis, *value);
+        scene.path(vec![(frame.left, y), (frame.right, y)], GRID, 1.0);
+        scene.text((frame.left - 8.0, y), label, TICK_SIZE, Align::Right, Run::Across);
+    }
+    let middle = (MARGIN, (frame.top + frame.bottom) / 2.0);
+    scene.text(middle, y_title, LABEL_SIZE, Align::Centre, Run::Upwards);
+    scene.path(vec![(frame.left, frame.top), (frame.left, frame.bottom)], INK, 1.0);
+    x_axis_below(scene, &frame, x_axis, x_title);
+    frame
+}
+
+/// Draws an x axis with its grid.
+pub fn x_axis_below(scene: &mut Scene, frame: &Frame, axis: &Axis, title: &str) {
+    for (value, label) in &axis.ticks {
+        let x = frame.x(axis, *value);
+        scene.path(vec![(x, frame.top), (x, frame.bottom)], GRID, 1.0);
+        scene.path(vec![(x, frame.bottom), (x, frame.bottom + 5.0)], INK, 1.0);
+        scene.text((x, frame.bottom + 16.0), label, TICK_SIZE, Align::Centre, Run::Across);
+    }
+    scene.path(vec![(frame.left, frame.bottom), (frame.right, frame.bottom)], INK, 1.0);
+    let middle = ((frame.left + frame.right) / 2.0, frame.bottom + 42.0);
+    scene.text(middle, title, LABEL_SIZE, Align::Centre, Run::Across);
+}
+
+/// A vertical error bar with caps.
+pub fn error_bar(scene: &mut Scene, x: f64, low: f64, high: f64, colour: RGBColor) {
+    scene.path(vec![(x, low), (x, high)], colour, 1.5);
+    for y in [low, high] {
+        scene.path(vec![(x - 4.0, y), (x + 4.0, y)], colour, 1.5);
+    }
+}

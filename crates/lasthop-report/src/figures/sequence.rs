@@ -1,0 +1,84 @@
+//! Packets over time: a dot each, and a cross for those sent again.
+
+use std::collections::HashSet;
+
+use super::axis::Axis;
+use super::plot::{self, HEIGHT, Sample, WIDTH};
+use super::scene::{Mark, Scene, VERMILLION, colour};
+
+/// A sequence plot.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SequencePlot {
+    /// What it shows.
+    pub title: String,
+    /// What the y axis shows, with its unit: `packet number`, `sequence number (KB)`.
+    pub y_label: String,
+    /// The series.
+    pub series: Vec<SequenceSeries>,
+}
+
+/// Packets of one sender.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SequenceSeries {
+    /// Its name.
+    pub name: String,
+    /// Packets sent for the first time: seconds, number.
+    pub sent: Vec<(f64, f64)>,
+    /// Packets sent again: seconds, number.
+    pub retransmitted: Vec<(f64, f64)>,
+}
+
+const DOT: f64 = 2.0;
+const CROSS: f64 = 4.0;
+
+impl SequencePlot {
+    pub(super) fn scene(&self) -> Scene {
+        let mut legend = Vec::new();
+        for (number, series) in self.series.iter().enumerate() {
+            legend.push((named(&series.name, "sent"), Sample::Mark(Mark::Circle, DOT + 1.0, colour(number * 2))));
+            if !series.retransmitted.is_empty() {
+                let sample = Sample::Mark(Mark::Cross, CROSS, again_colour(number));
+                legend.push((named(&series.name, "retransmitted"), sample));
+            }
+        }
+        let points = || self.series.iter().flat_map(|series| series.sent.iter().chain(&series.retransmitted));
+        let end = points().map(|point| point.0).fold(0.0, f64::max);
+        let largest = points().map(|point| point.1).filter(|y| y.is_finite()).fold(0.0, f64::max);
+        let least = points().map(|point| point.1).filter(|y| y.is_finite()).fold(largest, f64::min);
+        let x_axis = Axis::tight(0.0, end, 10);
+        let y_axis = Axis::round(least.min(largest * 0.1), largest, 8);
+
+        let mut scene = Scene::new(WIDTH, HEIGHT);
+        plot::head(&mut scene, &self.title, &legend);
+        let head = plot::head_height(&legend);
+        let frame = plot::axes(&mut scene, head, (&x_axis, "time (s)"), (&y_axis, &self.y_label));
+        let at = |&(time, number): &(f64, f64)| (frame.x(&x_axis, time), frame.y(&y_axis, number));
+        for (number, series) in self.series.iter().enumerate() {
+            for point in visible(series.sent.iter().map(at)) {
+                scene.mark(Mark::Circle, point, DOT, colour(number * 2));
+            }
+        }
+        // Above all dots: these are what the reader looks for.
+        for (number, series) in self.series.iter().enumerate() {
+            for point in visible(series.retransmitted.iter().map(at)) {
+                scene.mark(Mark::Cross, point, CROSS, again_colour(number));
+            }
+        }
+        scene
+    }
+}
+
+/// The second series needs another colour than the first, in crosses as well.
+const fn again_colour(series: usize) -> plotters::prelude::RGBColor {
+    if series == 0 { VERMILLION } else { colour(series * 2 + 1) }
+}
+
+fn named(name: &str, what: &str) -> String {
+    if name.is_empty() { what.to_owned() } else { format!("{name}, {what}") }
+}
+
+/// Points without those that another one hides: a transfer has thousands, and each is an element of the SVG.
+fn visible(points: impl Iterator<Item = (f64, f64)>) -> Vec<(f64, f64)> {
+    let mut taken = HashSet::new();
+    points.filter(|(x, y)| taken.insert((x.round() as i32, y.round() as i32))).collect()
+}

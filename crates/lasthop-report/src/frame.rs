@@ -1,0 +1,148 @@
+//! Packets as the bytes of Ethernet frames: headers only, with checksums over a payload of zeros.
+
+use etherparse::{EtherType, Ethernet2Header, IpFragOffset, IpNumber, Ipv4Header, TcpHeader, UdpHeader};
+use lasthop_proto::packet::{Body, Flags, Options, Packet, Segment};
+use lasthop_sim::trace::FlowInfo;
+
+use crate::error::ReportError;
+
+/// The kind of shared experimental TCP options (RFC 6994 §3).
+pub const EXPERIMENTAL_KIND: u8 = 253;
+/// ExID of the SMART option: "SM". Not registered with IANA.
+pub const SMART_EXID: u16 = 0x534d;
+/// ExID of the ELN option: "EL". Not registered with IANA.
+pub const ELN_EXID: u16 = 0x454c;
+
+/// The longest headers there are: Ethernet, IPv4 without options, TCP with 40 bytes of them.
+pub const LONGEST_HEADERS: u32 = 94;
+
+const NOP: u8 = 1;
+const OPTIONS_LIMIT: usize = 40;
+const TIME_TO_LIVE: u8 = 64;
+
+/// A packet in its form on the wire.
+pub struct Frame {
+    /// Ethernet, IPv4 and transport header. The payload is all zeros and left out.
+    pub headers: Vec<u8>,
+    /// Bytes with the payload.
+    pub original_len: u32,
+}
+
+/// The link that a frame is on: its ends' numbers as capture points.
+#[derive(Clone, Copy)]
+pub struct Hop {
+    /// Where the frame is sent.
+    pub from: u16,
+    /// Where it goes; unknown when nothing ever arrives there.
+    pub to: Option<u16>,
+}
+
+/// Builds the frame of `packet`, which belongs to `flow`, as it is on `hop`.
+pub fn build(packet: &Packet, flow: &FlowInfo, hop: Hop) -> Result<Frame, ReportError> {
+    let mut headers = Vec::with_capacity(LONGEST_HEADERS as usize);
+    headers.extend_from_slice(&ethernet(hop).to_bytes());
+    headers.extend_from_slice(&match &packet.body {
+        Body::Tcp(segment) => tcp(packet, segment, flow)?,
+        Body::Datagram { number } => udp(packet, *number, flow)?,
+    });
+    let original_len = headers.len() as u32 + packet.len;
+    Ok(Frame { headers, original_len })
+}
+
+/// Libpcap, and so tcptrace, refuses files with several interfaces of the link type for bare IP datagrams, so frames
+/// have an Ethernet header: locally administered addresses that end in the number of the capture point.
+fn ethernet(hop: Hop) -> Ethernet2Header {
+    let address = |point: u16| {
+        let [high, low] = point.to_be_bytes();
+        [0x02, 0, 0, 0, high, low]
+    };
+    Ethernet2Header {
+        source: address(hop.from),
+        destination: hop.to.map_or([0xff; 6], address),
+        ether_type: EtherType::IPV4,
+    }
+}
+
+fn tcp(packet: &Packet, segment: &Segment, flow: &FlowInfo) -> Result<Vec<u8>, ReportError> {
+    let (from, to) = (packet.from.index(), packet.from.peer().index());
+    let mut header = TcpHeader::new(flow.ports[from], flow.ports[to], segment.seq.0, segment.window);
+    let flags = segment.flags;
+    header.fin = flags.has(Flags::FIN);
+    header.syn = flags.has(Flags::SYN);
+    header.rst = flags.has(Flags::RST);
+    header.psh = flags.has(Flags::PSH);
+    header.ack = flags.has(Flags::ACK);
+    header.acknowledgment_number = if header.ack { segment.ack.0 } else { 0 };
+    header.set_options_raw(&option_bytes(&segment.options)).expect("at most 40 bytes of options");
+
+    let ip = ip_header(packet, header.header_len() + packet.len as usize, IpNumber::TCP, flow)?;
+    let payload = vec![0; packet.len as usize];
+    header.checksum = header.calc_checksum_ipv4(&ip, &payload).expect("its length fits IPv4's, which was checked");
+    Ok([&ip.to_bytes()[..], &header.to_bytes()[..]].concat())
+}
+
+fn udp(packet: &Packet, number: u32, flow: &FlowInfo) -> Result<Vec<u8>, ReportError> {
+    let (from, to) = (packet.from.index(), packet.from.peer().index());
+    let mut ip = ip_header(packet, UdpHeader::LEN + packet.len as usize, IpNumber::UDP, flow)?;
+    // Datagrams have no sequence number of their own in which a reader could tell them apart.
+    ip.identification = number as u16;
+    ip.header_checksum = ip.calc_header_checksum();
+    let payload = vec![0; packet.len as usize];
+    let header = UdpHeader::with_ipv4_checksum(flow.ports[from], flow.ports[to], &ip, &payload)
+        .expect("its length fits IPv4's, which was checked");
+    Ok([&ip.to_bytes()[..], &header.to_bytes()[..]].concat())
+}
+
+fn ip_header(packet: &Packet, len: usize, protocol: IpNumber, flow: &FlowInfo) -> Result<Ipv4Header, ReportError> {
+    let (from, to) = (packet.from.index(), packet.from.peer().index());
+    let too_long = || ReportError::PacketTooLong((Ipv4Header::MIN_LEN + len) as u64);
+    let len = u16::try_from(len).map_err(|_| too_long())?;
+    let mut header = Ipv4Header::new(len, TIME_TO_LIVE, protocol, flow.addresses[from], flow.addresses[to])
+        .map_err(|_| too_long())?;
+    header.dont_fragment = true;
+    header.fragment_offset = IpFragOffset::ZERO;
+    header.header_checksum = header.calc_header_checksum();
+    Ok(header)
+}
+
+/// The options as [`Options::wire_len`] counts them, each padded in front to a multiple of four. SACK blocks for which
+/// no room is left are dropped, oldest first.
+fn option_bytes(options: &Options) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(OPTIONS_LIMIT);
+    if let Some(mss) = options.mss {
+        bytes.extend([2, 4]);
+        bytes.extend(mss.to_be_bytes());
+    }
+    if let Some(shift) = options.window_scale {
+        bytes.extend([NOP, 3, 3, shift]);
+    }
+    if options.sack_permitted {
+        bytes.extend([NOP, NOP, 4, 2]);
+    }
+    if let Some(timestamps) = options.timestamps {
+        bytes.extend([NOP, NOP, 8, 10]);
+        bytes.extend(timestamps.val.to_be_bytes());
+        bytes.extend(timestamps.ecr.to_be_bytes());
+    }
+    if let Some(seq) = options.smart {
+        bytes.extend([EXPERIMENTAL_KIND, 8]);
+        bytes.extend(SMART_EXID.to_be_bytes());
+        bytes.extend(seq.0.to_be_bytes());
+    }
+    if options.eln {
+        bytes.extend([EXPERIMENTAL_KIND, 4]);
+        bytes.extend(ELN_EXID.to_be_bytes());
+    }
+    let room = OPTIONS_LIMIT.saturating_sub(bytes.len() + 4) / 8;
+    let blocks = options.sack.as_slice();
+    let blocks = &blocks[..blocks.len().min(room)];
+    if !blocks.is_empty() {
+        bytes.extend([NOP, NOP, 5, 2 + 8 * blocks.len() as u8]);
+        for block in blocks {
+            bytes.extend(block.left.0.to_be_bytes());
+            bytes.extend(block.right.0.to_be_bytes());
+        }
+    }
+    debug_assert!(bytes.len() <= OPTIONS_LIMIT && bytes.len().is_multiple_of(4));
+    bytes
+}

@@ -1,0 +1,166 @@
+//! A study as one page that needs nothing else: no network, no script.
+
+use minijinja::value::Serde;
+use minijinja::{AutoEscape, Environment};
+use serde::Serialize;
+
+use crate::error::ReportError;
+use crate::markup::escape;
+use crate::pivot::{self, Line, Pivot, Published, Runs};
+use crate::study::{Claim, Deviation, Holds, Study, Table};
+
+const TEMPLATE: &str = include_str!("../templates/index.html.j2");
+
+/// The page that shows `study`.
+///
+/// # Errors
+///
+/// When a figure cannot be drawn.
+pub fn index_html(study: &Study) -> Result<String, ReportError> {
+    let mut environment = Environment::new();
+    environment.set_auto_escape_callback(|_| AutoEscape::Html);
+    // The engine's own escaping also replaces slashes, which would hide the names of cells from text search.
+    environment.set_formatter(|out, _, value| {
+        let text = value.to_string();
+        Ok(out.write_str(&if value.is_safe() { text } else { escape(&text) })?)
+    });
+    environment.add_template("index.html", TEMPLATE)?;
+    let page = Page::of(study)?;
+    Ok(environment.get_template("index.html")?.render(Serde(&page))?)
+}
+
+#[derive(Serialize)]
+struct Page<'a> {
+    id: &'a str,
+    title: &'a str,
+    citation: &'a str,
+    command: &'a str,
+    held: usize,
+    summaries: Vec<String>,
+    claims: Vec<ClaimView<'a>>,
+    tables: Vec<TableView<'a>>,
+    figures: Vec<FigureView<'a>>,
+}
+
+#[derive(Serialize)]
+struct ClaimView<'a> {
+    id: &'a str,
+    text: &'a str,
+    evidence: &'a str,
+    class: &'static str,
+    verdict: &'static str,
+}
+
+#[derive(Serialize)]
+struct TableView<'a> {
+    id: &'a str,
+    title: String,
+    /// Whether a column shows the runs of each line.
+    shows_runs: bool,
+    metrics: Vec<MetricView>,
+    lines: Vec<LineView<'a>>,
+}
+
+#[derive(Serialize)]
+struct MetricView {
+    label: String,
+    columns: usize,
+    headings: Vec<&'static str>,
+}
+
+#[derive(Serialize)]
+struct LineView<'a> {
+    cell: &'a str,
+    runs: u32,
+    numbers: Vec<NumberView>,
+}
+
+#[derive(Serialize)]
+struct NumberView {
+    text: String,
+    class: &'static str,
+}
+
+#[derive(Serialize)]
+struct FigureView<'a> {
+    id: &'a str,
+    caption: &'a str,
+    svg: String,
+}
+
+impl<'a> Page<'a> {
+    fn of(study: &'a Study) -> Result<Self, ReportError> {
+        let mut figures = Vec::new();
+        for figure in &study.figures {
+            let svg = figure.figure.render_svg_element(&figure.alt)?;
+            figures.push(FigureView { id: &figure.id, caption: &figure.caption, svg });
+        }
+        Ok(Self {
+            id: &study.id,
+            title: &study.title,
+            citation: &study.citation,
+            command: &study.command,
+            held: study.claims.iter().filter(|claim| claim.holds == Holds::Yes).count(),
+            summaries: study.summaries().iter().map(pivot::summary_text).collect(),
+            claims: study.claims.iter().map(ClaimView::of).collect(),
+            tables: study.tables.iter().map(TableView::of).collect(),
+            figures,
+        })
+    }
+}
+
+impl<'a> ClaimView<'a> {
+    fn of(claim: &'a Claim) -> Self {
+        let (class, verdict) = match claim.holds {
+            Holds::Yes => ("held", "✓ holds"),
+            Holds::No => ("missed", "✗ missed"),
+        };
+        Self { id: &claim.id, text: &claim.text, evidence: &claim.evidence, class, verdict }
+    }
+}
+
+impl<'a> TableView<'a> {
+    fn of(table: &'a Table) -> Self {
+        let pivot = Pivot::of(table);
+        let metrics = pivot.metrics.iter().map(|metric| {
+            let headings = match metric.published {
+                Published::Some => vec!["published", "measured", "deviation"],
+                Published::None => vec!["measured"],
+            };
+            let label = format!("{} ({})", pivot::metric_label(metric.name), pivot::unit_label(metric.unit));
+            MetricView { label, columns: headings.len(), headings }
+        });
+        let metrics = metrics.collect();
+        let lines = pivot.lines.iter().map(|line| LineView {
+            cell: line.cell,
+            runs: line.runs,
+            numbers: numbers(&pivot, line),
+        });
+        let lines = lines.collect();
+        let title = pivot::title_text(&table.title, pivot.runs);
+        Self { id: &table.id, title, shows_runs: pivot.runs == Runs::Various, metrics, lines }
+    }
+}
+
+fn numbers(pivot: &Pivot, line: &Line) -> Vec<NumberView> {
+    let mut numbers = Vec::new();
+    for (metric, row) in pivot.metrics.iter().zip(&line.numbers) {
+        let mut push = |text: Option<String>, class| {
+            numbers.push(NumberView { text: text.unwrap_or_default(), class });
+        };
+        let measured = row.map(pivot::measured_text);
+        match metric.published {
+            Published::Some => {
+                let deviation = row.and_then(|row| row.deviation());
+                push(row.map(pivot::published_text), "start");
+                push(measured, "");
+                push(
+                    deviation.map(pivot::deviation_text),
+                    if deviation.is_some_and(Deviation::is_far) { "far" } else { "" },
+                );
+            }
+            Published::None => push(measured, "start"),
+        }
+    }
+    numbers
+}

@@ -1,0 +1,33 @@
+//! What a run leaves behind for people and other programs.
+//!
+//! | module | makes |
+//! |---|---|
+//! | [`trace_csv`], [`trace_text`] | a recorded run, record by record: CSV in a stable form, lines for the screen |
+//! | [`pcapng`] | a recorded run for Wireshark and tcptrace |
+//! | [`figures`] | bar charts, sequence and window plots, line charts, as SVG and PNG |
+//! | [`study`] | the plain data that the next three show |
+//! | [`cells_csv`], [`text_table`], [`html`] | a study as CSV, on the terminal, as one page |
+//! | [`rows`], `rows_parquet` | a sweep's rows as CSV and Parquet |
+//!
+//! The same input gives the same bytes: nothing here reads a clock, draws a number or looks at the machine.
+#![forbid(unsafe_code)]
+
+pub mod cells_csv;
+mod describe;
+pub mod error;
+mod fate;
+pub mod figures;
+mod frame;
+pub mod html;
+mod markup;
+pub mod pcapng;
+mod pivot;
+pub mod rows;
+#[cfg(feature = "parquet")]
+pub mod rows_parquet;
+pub mod study;
+pub mod text_table;
+pub mod trace_csv;
+pub mod trace_text;
+
+pub use error::ReportError;

@@ -1,0 +1,151 @@
+//! A study's table with one line a cell and its metrics side by side, each number in its final form. The page and the
+//! terminal show the same.
+
+use crate::study::{CellRow, Deviation, MetricSummary, Table};
+
+/// A table with its metrics side by side.
+pub struct Pivot<'a> {
+    pub metrics: Vec<Metric<'a>>,
+    pub lines: Vec<Line<'a>>,
+    pub runs: Runs,
+}
+
+/// How many runs stand behind the cells of a table.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Runs {
+    /// The same number behind each.
+    Same(u32),
+    /// Each its own number.
+    Various,
+}
+
+/// A group of columns.
+pub struct Metric<'a> {
+    pub name: &'a str,
+    pub unit: &'a str,
+    /// Whether any cell of the table has a published number of it.
+    pub published: Published,
+}
+
+/// Whether a metric has published numbers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Published {
+    Some,
+    None,
+}
+
+/// One cell's numbers, in the order of [`Pivot::metrics`].
+pub struct Line<'a> {
+    pub cell: &'a str,
+    pub runs: u32,
+    pub numbers: Vec<Option<&'a CellRow>>,
+}
+
+impl<'a> Pivot<'a> {
+    /// Metrics and cells keep the order in which they come first.
+    pub fn of(table: &'a Table) -> Self {
+        let mut metrics: Vec<Metric<'a>> = Vec::new();
+        let mut lines: Vec<Line<'a>> = Vec::new();
+        for row in &table.rows {
+            let column = metrics.iter().position(|metric| metric.name == row.metric).unwrap_or_else(|| {
+                metrics.push(Metric { name: &row.metric, unit: &row.unit, published: Published::None });
+                metrics.len() - 1
+            });
+            if row.published.is_some() {
+                metrics[column].published = Published::Some;
+            }
+            let line = lines.iter().position(|line| line.cell == row.cell).unwrap_or_else(|| {
+                lines.push(Line { cell: &row.cell, runs: row.runs, numbers: Vec::new() });
+                lines.len() - 1
+            });
+            let numbers = &mut lines[line].numbers;
+            numbers.resize(numbers.len().max(column + 1), None);
+            numbers[column] = Some(row);
+        }
+        for line in &mut lines {
+            line.numbers.resize(metrics.len(), None);
+        }
+        let runs = match table.rows.first() {
+            Some(first) if table.rows.iter().all(|row| row.runs == first.runs) => Runs::Same(first.runs),
+            _ => Runs::Various,
+        };
+        Self { metrics, lines, runs }
+    }
+}
+
+/// A table's title, with what it says about all cells.
+pub fn title_text(title: &str, runs: Runs) -> String {
+    match runs {
+        Runs::Same(1) => format!("{title} (1 run a cell)"),
+        Runs::Same(runs) => format!("{title} ({runs} runs a cell)"),
+        Runs::Various => title.to_owned(),
+    }
+}
+
+/// A metric's name for people: `wireless goodput`.
+pub fn metric_label(name: &str) -> String {
+    name.replace('_', " ")
+}
+
+/// A unit for people: `%`.
+pub fn unit_label(unit: &str) -> &str {
+    if unit == "percent" { "%" } else { unit }
+}
+
+/// Digits after the point of published numbers; measured ones get one more.
+fn decimals(row: &CellRow) -> usize {
+    match row.unit.as_str() {
+        "Mbps" => 2,
+        "percent" | "%" => 1,
+        _ => match row.published.unwrap_or(row.measured).abs() {
+            large if large >= 100.0 => 0,
+            medium if medium >= 10.0 => 1,
+            _ => 2,
+        },
+    }
+}
+
+/// `1.20`, or an en dash.
+pub fn published_text(row: &CellRow) -> String {
+    row.published.map_or_else(|| "–".to_owned(), |value| format!("{value:.*}", decimals(row)))
+}
+
+/// `1.198 ±0.004`.
+pub fn measured_text(row: &CellRow) -> String {
+    let digits = decimals(row) + 1;
+    let mean = format!("{:.digits$}", row.measured);
+    row.ci95.map_or_else(|| mean.clone(), |ci| format!("{mean} ±{ci:.digits$}"))
+}
+
+/// `−5.2 %` or `+0.3 pp`.
+pub fn deviation_text(deviation: Deviation) -> String {
+    // Rounded first: a value that shows as zero has no sign.
+    let (value, unit) = match deviation {
+        Deviation::Relative(fraction) => (fraction * 100.0, "%"),
+        Deviation::Points(points) => (points, "pp"),
+    };
+    let value = (value * 10.0).round() / 10.0;
+    let sign = match value {
+        above if above > 0.0 => "+",
+        below if below < 0.0 => "−",
+        _ => "",
+    };
+    format!("{sign}{:.1} {unit}", value.abs())
+}
+
+/// `throughput: mean absolute deviation 7.1 % over 29 cells, ...`.
+pub fn summary_text(summary: &MetricSummary) -> String {
+    let limit = match summary.worst {
+        Deviation::Relative(_) => "30 %",
+        Deviation::Points(_) => "1 pp",
+    };
+    format!(
+        "{}: mean absolute deviation {} over {} published cells; {} beyond {limit}; the farthest {} ({})",
+        metric_label(&summary.metric),
+        deviation_text(summary.mean).trim_start_matches('+'),
+        summary.cells,
+        summary.beyond,
+        deviation_text(summary.worst),
+        summary.worst_cell,
+    )
+}

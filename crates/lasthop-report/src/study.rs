@@ -1,0 +1,175 @@
+//! A study's outcome as plain data: what the page, the tables and the CSV file show.
+
+use std::collections::BTreeMap;
+
+use crate::figures::Figure;
+
+/// A reproduced study.
+#[derive(Clone, Debug)]
+pub struct Study {
+    /// The name that selects it, as `balakrishnan1997`.
+    pub id: String,
+    /// What it is called.
+    pub title: String,
+    /// Where the published numbers come from.
+    pub citation: String,
+    /// The command that makes all of this again.
+    pub command: String,
+    /// Published and measured numbers.
+    pub tables: Vec<Table>,
+    /// What the study concludes, and whether that came out.
+    pub claims: Vec<Claim>,
+    /// Figures.
+    pub figures: Vec<NamedFigure>,
+}
+
+/// A table of a study.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Table {
+    /// Its number in the paper, as `2`.
+    pub id: String,
+    /// What it shows.
+    pub title: String,
+    /// Its cells; several metrics of one cell are several rows.
+    pub rows: Vec<CellRow>,
+}
+
+/// One number of a table.
+#[derive(Clone, PartialEq, Debug)]
+pub struct CellRow {
+    /// Which configuration, as `LL-SMART/LAN/32`.
+    pub cell: String,
+    /// What was measured, as `wireless_goodput`.
+    pub metric: String,
+    /// Its unit: `Mbps`, `percent`, ...
+    pub unit: String,
+    /// The published number, if there is one.
+    pub published: Option<f64>,
+    /// The mean over the runs.
+    pub measured: f64,
+    /// Half of the 95 % confidence interval; none for a single run.
+    pub ci95: Option<f64>,
+    /// Runs.
+    pub runs: u32,
+}
+
+/// A claim of the study.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Claim {
+    /// Its letter or number.
+    pub id: String,
+    /// What it says.
+    pub text: String,
+    /// Whether it came out.
+    pub holds: Holds,
+    /// The numbers that decide it.
+    pub evidence: String,
+}
+
+/// Whether a claim came out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Holds {
+    /// It did.
+    Yes,
+    /// It did not.
+    No,
+}
+
+/// A figure of a study.
+#[derive(Clone, Debug)]
+pub struct NamedFigure {
+    /// Its name, as `figure-13`: also that of its files.
+    pub id: String,
+    /// What stands under it.
+    pub caption: String,
+    /// What it shows, for those who cannot see it.
+    pub alt: String,
+    /// The figure.
+    pub figure: Figure,
+}
+
+/// How far a measured number is from the published one.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Deviation {
+    /// As a fraction of the published number.
+    Relative(f64),
+    /// In percentage points: for numbers that are percentages.
+    Points(f64),
+}
+
+impl Deviation {
+    /// The number without its unit: a fraction or percentage points.
+    pub const fn value(self) -> f64 {
+        match self {
+            Self::Relative(value) | Self::Points(value) => value,
+        }
+    }
+
+    /// Whether it stands out: beyond 30 %, or beyond 1 percentage point.
+    pub const fn is_far(self) -> bool {
+        match self {
+            Self::Relative(value) => value.abs() > FAR_RELATIVE,
+            Self::Points(value) => value.abs() > FAR_POINTS,
+        }
+    }
+}
+
+impl CellRow {
+    /// How far the measured number is from the published one, if there is one.
+    pub fn deviation(&self) -> Option<Deviation> {
+        let published = self.published?;
+        match self.unit.as_str() {
+            "percent" | "%" => Some(Deviation::Points(self.measured - published)),
+            _ if published == 0.0 => None,
+            _ => Some(Deviation::Relative((self.measured - published) / published)),
+        }
+    }
+}
+
+/// How well one metric came out over all cells of a study that have a published number.
+#[derive(Clone, PartialEq, Debug)]
+pub struct MetricSummary {
+    /// The metric.
+    pub metric: String,
+    /// Cells with a published number.
+    pub cells: usize,
+    /// Mean of the absolute deviations.
+    pub mean: Deviation,
+    /// The largest absolute deviation.
+    pub worst: Deviation,
+    /// The cell that has it.
+    pub worst_cell: String,
+    /// Cells beyond 30 %, or beyond 1 percentage point.
+    pub beyond: usize,
+}
+
+/// Relative deviations beyond this stand out.
+const FAR_RELATIVE: f64 = 0.30;
+/// Deviations in percentage points beyond this stand out.
+const FAR_POINTS: f64 = 1.0;
+
+impl Study {
+    /// How well each metric with published numbers came out, by name of the metric.
+    pub fn summaries(&self) -> Vec<MetricSummary> {
+        let mut deviations: BTreeMap<&str, Vec<(&str, Deviation)>> = BTreeMap::new();
+        for row in self.tables.iter().flat_map(|table| &table.rows) {
+            if let Some(deviation) = row.deviation() {
+                deviations.entry(&row.metric).or_default().push((&row.cell, deviation));
+            }
+        }
+        deviations.into_iter().filter_map(|(metric, cells)| summary(metric, &cells)).collect()
+    }
+}
+
+fn summary(metric: &str, cells: &[(&str, Deviation)]) -> Option<MetricSummary> {
+    let size = |deviation: Deviation| deviation.value().abs();
+    let &(worst_cell, worst) = cells.iter().max_by(|a, b| size(a.1).total_cmp(&size(b.1)))?;
+    let mean = cells.iter().map(|cell| size(cell.1)).sum::<f64>() / cells.len() as f64;
+    let mean = match worst {
+        Deviation::Relative(_) => Deviation::Relative(mean),
+        Deviation::Points(_) => Deviation::Points(mean),
+    };
+    let beyond = cells.iter().filter(|cell| cell.1.is_far()).count();
+    let metric = metric.to_owned();
+    Some(MetricSummary { metric, cells: cells.len(), mean, worst, worst_cell: worst_cell.to_owned(), beyond })
+}

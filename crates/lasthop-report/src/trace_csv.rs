@@ -1,0 +1,93 @@
+//! A recorded run as CSV, in the stable form that `docs/trace-format.md` describes.
+
+use std::io::Write;
+
+use lasthop_proto::event::Event;
+use lasthop_proto::packet::{Body, Flags, Packet};
+use lasthop_proto::seq::Seq;
+use lasthop_sim::trace::{Record, Trace, What};
+
+use crate::describe;
+use crate::error::ReportError;
+
+/// The columns, in order. New ones go at the end; none is ever renamed or removed.
+pub const COLUMNS: [&str; 15] = [
+    "time", "point", "flow", "event", "reason", "from", "seq", "len", "ack", "window", "sack", "flags", "cwnd",
+    "ssthresh", "options",
+];
+
+/// Writes `trace`, one line a record.
+///
+/// # Errors
+///
+/// When `out` cannot be written, or a record names a capture point or flow that the trace does not define.
+pub fn write_trace_csv(trace: &Trace, out: impl Write) -> Result<(), ReportError> {
+    let mut writer = csv::Writer::from_writer(out);
+    writer.write_record(COLUMNS)?;
+    for record in &trace.records {
+        writer.write_record(line(trace, record)?)?;
+    }
+    writer.flush()?;
+    Ok(())
+}
+
+fn line(trace: &Trace, record: &Record) -> Result<[String; COLUMNS.len()], ReportError> {
+    let point =
+        trace.points.get(usize::from(record.point)).ok_or(ReportError::NoSuchPoint(usize::from(record.point)))?;
+    let flow = trace.flows.get(record.flow.0 as usize).ok_or(ReportError::NoSuchFlow(record.flow.0))?;
+    let [from, seq, len, ack, window, sack, flags, cwnd, ssthresh, options] = match &record.what {
+        What::Sent(packet) | What::Received(packet) | What::Dropped(packet, _) => packet_columns(packet),
+        What::Event(event) => event_columns(event),
+    };
+    Ok([
+        record.time.to_string(),
+        point.name.clone(),
+        flow.name.clone(),
+        describe::event_name(&record.what).to_owned(),
+        describe::reason(&record.what).to_owned(),
+        from,
+        seq,
+        len,
+        ack,
+        window,
+        sack,
+        flags,
+        cwnd,
+        ssthresh,
+        options,
+    ])
+}
+
+fn packet_columns(packet: &Packet) -> [String; 10] {
+    let mut columns = <[String; 10]>::default();
+    let [from, seq, len, ack, window, sack, flags, _, _, options] = &mut columns;
+    *from = describe::side_name(packet.from).to_owned();
+    *len = packet.len.to_string();
+    match &packet.body {
+        Body::Tcp(segment) => {
+            *seq = segment.seq.to_string();
+            if segment.flags.has(Flags::ACK) {
+                *ack = segment.ack.to_string();
+            }
+            *window = segment.window.to_string();
+            *sack = describe::sack_blocks(&segment.options.sack, '-', |seq| seq.0);
+            *flags = describe::flag_names(segment.flags);
+            *options = describe::options(&segment.options, |seq| seq.0);
+        }
+        Body::Datagram { number } => *seq = number.to_string(),
+    }
+    columns
+}
+
+fn event_columns(event: &Event) -> [String; 10] {
+    let numbers = describe::event_numbers(event);
+    let text = |seq: Option<Seq>| seq.map(|seq| seq.to_string()).unwrap_or_default();
+    let mut columns = <[String; 10]>::default();
+    columns[1] = text(numbers.seq);
+    columns[3] = text(numbers.ack);
+    if let Some((cwnd, ssthresh)) = numbers.window {
+        columns[7] = cwnd.to_string();
+        columns[8] = ssthresh.to_string();
+    }
+    columns
+}

@@ -1,0 +1,150 @@
+//! A study as CSV, on the terminal, as a page.
+
+#[path = "sample/study.rs"]
+mod study;
+
+use lasthop_report::cells_csv::write_cells_csv;
+use lasthop_report::html::index_html;
+use lasthop_report::study::{CellRow, Claim, Deviation, Holds, Study, Table};
+use lasthop_report::text_table::{text_claims, text_summaries, text_table};
+
+fn cell(cell: &str, metric: &str, unit: &str, published: Option<f64>, measured: f64) -> CellRow {
+    let (cell, metric, unit) = (cell.to_owned(), metric.to_owned(), unit.to_owned());
+    CellRow { cell, metric, unit, published, measured, ci95: Some(0.01), runs: 30 }
+}
+
+fn small() -> Study {
+    let rows = vec![
+        cell("LL/LAN/8", "throughput", "Mbps", Some(1.2), 1.140_000_000_04),
+        cell("LL/LAN/8", "wireless_goodput", "percent", Some(95.6), 97.1),
+        cell("LL/WAN/32", "throughput", "Mbps", None, 0.8),
+        CellRow { ci95: None, runs: 1, ..cell("E2E/LAN/8", "throughput", "Mbps", Some(0.5), 0.75) },
+    ];
+    Study {
+        tables: vec![Table { id: "2".to_owned(), title: "Link-layer schemes".to_owned(), rows }],
+        figures: Vec::new(),
+        ..study::study()
+    }
+}
+
+#[test]
+fn cells_csv_has_the_agreed_form() {
+    let mut out = Vec::new();
+    write_cells_csv(&small(), &mut out).expect("memory takes everything");
+    assert_eq!(
+        String::from_utf8(out).expect("UTF-8"),
+        "paper,table,cell,metric,unit,published,measured,ci95,runs\n\
+         balakrishnan1997,2,LL/LAN/8,throughput,Mbps,1.2,1.14,0.01,30\n\
+         balakrishnan1997,2,LL/LAN/8,wireless_goodput,percent,95.6,97.1,0.01,30\n\
+         balakrishnan1997,2,LL/WAN/32,throughput,Mbps,,0.8,0.01,30\n\
+         balakrishnan1997,2,E2E/LAN/8,throughput,Mbps,0.5,0.75,,1\n"
+    );
+}
+
+#[test]
+fn deviations_are_relative_or_in_points() {
+    let rows = &small().tables[0].rows;
+    assert!(matches!(rows[0].deviation(), Some(Deviation::Relative(value)) if (value + 0.05).abs() < 1e-9));
+    assert!(matches!(rows[1].deviation(), Some(Deviation::Points(value)) if (value - 1.5).abs() < 1e-9));
+    assert_eq!(rows[2].deviation(), None);
+}
+
+#[test]
+fn summaries_count_what_is_far_off() {
+    let summaries = small().summaries();
+    let throughput = &summaries[0];
+    assert_eq!((throughput.metric.as_str(), throughput.cells, throughput.beyond), ("throughput", 2, 1));
+    assert!(matches!(throughput.mean, Deviation::Relative(mean) if (mean - 0.275).abs() < 1e-9));
+    assert_eq!(throughput.worst_cell, "E2E/LAN/8");
+    assert_eq!(
+        text_summaries(&summaries),
+        "throughput: mean absolute deviation 27.5 % over 2 published cells; 1 beyond 30 %; the farthest +50.0 % \
+         (E2E/LAN/8)\n\
+         wireless goodput: mean absolute deviation 1.5 pp over 1 published cells; 1 beyond 1 pp; the farthest +1.5 pp \
+         (LL/LAN/8)\n"
+    );
+}
+
+#[test]
+fn terminal_table_sets_published_beside_measured() {
+    let text = text_table(&small().tables[0]);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], "Table 2: Link-layer schemes");
+    for expected in [
+        "LL/LAN/8 1.20 1.140 ±0.010 −5.0 % 95.6 97.10 ±0.01 +1.5 pp 30",
+        "LL/WAN/32 – 0.800 ±0.010 30",
+        "E2E/LAN/8 0.50 0.750 +50.0 % 1",
+    ] {
+        let found = lines.iter().any(|line| line.split_whitespace().collect::<Vec<_>>().join(" ") == expected);
+        assert!(found, "no line {expected} in\n{text}");
+    }
+    assert!(lines.iter().all(|line| line.chars().count() <= 120), "fits a terminal");
+}
+
+#[test]
+fn full_tables_fit_a_terminal_too() {
+    for table in &study::study().tables {
+        assert!(text_table(table).lines().all(|line| line.chars().count() <= 120));
+    }
+    // All runs alike: said once.
+    assert!(text_table(&study::study().tables[0]).starts_with("Table 2: Link-layer schemes (30 runs a cell)\n"));
+}
+
+#[test]
+fn claims_say_what_holds() {
+    assert_eq!(
+        text_claims(&small().claims),
+        "holds   (a) LL < LL-SMART < LL-TCP-AWARE in LAN 32 KB and WAN\n            1.20 ±0.01 < 1.29 ±0.01\n\
+         MISSED  (b) E2E below 50 % of the no-error maximum in the LAN\n            0.78 ±0.02 of 1.50 Mbps: 52 %\n\
+         1 of 2 claims hold\n"
+    );
+}
+
+#[test]
+fn page_needs_nothing_else() {
+    let page = index_html(&study::study()).expect("the page can be made");
+    for reference in ["http:", "https:", "src=", "<link", "@import", "url(", "<script"] {
+        assert!(!page.contains(reference), "{reference}");
+    }
+    assert_eq!(page.matches("<svg ").count(), 4);
+    assert!(page.contains("prefers-color-scheme: dark"));
+}
+
+#[test]
+fn page_shows_everything() {
+    let page = index_html(&small()).expect("the page can be made");
+    for expected in [
+        "<h1>A comparison of mechanisms for improving TCP performance over wireless links</h1>",
+        "Balakrishnan, Padmanabhan, Seshan &amp; Katz",
+        "<li>1 of 2 claims hold.</li>",
+        "<th scope=\"row\">LL/LAN/8</th><td class=\"start\">1.20</td><td>1.140 ±0.010</td><td>−5.0 %</td>",
+        "<td class=\"far\">+1.5 pp</td>",
+        "<td class=\"verdict missed\">✗ missed</td>",
+        "<td>LL &lt; LL-SMART &lt; LL-TCP-AWARE in LAN 32 KB and WAN</td>",
+        "<pre><code>cargo run --release -- reproduce balakrishnan1997 --out out</code></pre>",
+    ] {
+        assert!(page.contains(expected), "no {expected}");
+    }
+}
+
+#[test]
+fn figures_on_the_page_are_described() {
+    let mut study = study::study();
+    study.figures.truncate(1);
+    study.figures[0].alt = "bars of \"E2E\" & <others>".to_owned();
+    let page = index_html(&study).expect("the page can be made");
+    assert!(page.contains("<svg role=\"img\" aria-label=\"bars of &quot;E2E&quot; &amp; &lt;others&gt;\" viewBox="));
+    assert!(page.contains("<figcaption>Throughput of all schemes</figcaption>"));
+}
+
+#[test]
+fn what_a_study_says_cannot_break_the_page() {
+    let claim = Claim {
+        id: "x".to_owned(),
+        text: "<script>alert(1)</script>".to_owned(),
+        holds: Holds::Yes,
+        evidence: "\"><b>".to_owned(),
+    };
+    let page = index_html(&Study { claims: vec![claim], ..small() }).expect("the page can be made");
+    assert!(!page.contains("<script>") && !page.contains("<b>"));
+}

@@ -1,0 +1,16 @@
+//! The ready-made scenarios of `scenarios/`, built in.
+
+/// Name and text of each.
+pub(crate) const BUILTINS: [(&str, &str); 6] = [
+    ("wavelan-lan", include_str!("../../../scenarios/wavelan-lan.toml")),
+    ("wavelan-lan-8k", include_str!("../../../scenarios/wavelan-lan-8k.toml")),
+    ("wavelan-wan", include_str!("../../../scenarios/wavelan-wan.toml")),
+    ("peer-transfer", include_str!("../../../scenarios/peer-transfer.toml")),
+    ("many-flows", include_str!("../../../scenarios/many-flows.toml")),
+    ("satellite", include_str!("../../../scenarios/satellite.toml")),
+];
+
+/// The names of the ready-made scenarios.
+pub fn builtin_names() -> impl Iterator<Item = &'static str> {
+    BUILTINS.iter().map(|(name, _)| *name)
+}

@@ -1,0 +1,43 @@
+//! A scenario written out in full: every value, and where it comes from.
+
+use std::fmt::Write as _;
+
+use crate::document::quote;
+use crate::reader::{Entry, Standing};
+
+/// Comments stand in this column, or one space after what is longer.
+const COLUMN: usize = 40;
+
+/// The ledger as TOML, under a line that says what it is.
+pub(crate) fn write(file: &str, ledger: &[Entry]) -> String {
+    let mut text = format!("# {}, with every default. After each value: where it comes from.\n", one_line(file));
+    let mut tables: Vec<&str> = ledger.iter().map(|entry| entry.table.as_str()).collect();
+    // In order of first mention: values of one table need not have been read in one go.
+    let mut seen = std::collections::HashSet::new();
+    tables.retain(|table| seen.insert(*table));
+    let mut by_table = std::collections::HashMap::<&str, Vec<&Entry>>::new();
+    for entry in ledger {
+        by_table.entry(entry.table.as_str()).or_default().push(entry);
+    }
+    for table in tables {
+        if !table.is_empty() {
+            let _ = write!(text, "\n[{table}]\n");
+        }
+        for entry in by_table.get(table).into_iter().flatten() {
+            let Some(key) = entry.key else { continue };
+            let (mark, value) = match entry.standing {
+                Standing::Value => ("", &entry.value),
+                Standing::Remark => ("# ", &entry.value),
+            };
+            let line = format!("{mark}{key} = {value}");
+            let _ = writeln!(text, "{line:COLUMN$} # {}", one_line(&entry.source));
+        }
+    }
+    text
+}
+
+/// `text` without anything that would end a comment.
+fn one_line(text: &str) -> String {
+    let plain = quote(text);
+    plain[1..plain.len() - 1].replace("\\\"", "\"").replace("\\\\", "\\")
+}

@@ -1,0 +1,41 @@
+//! Scenario files: TOML with units, turned into checked types, and with a scheme into the networks that `lasthop-sim` runs.
+//!
+//! ```
+//! use lasthop_proto::scheme::Scheme;
+//! use lasthop_scenario::Scenario;
+//!
+//! let scenario = Scenario::builtin("wavelan-lan")?;
+//! let slower = scenario.with_overrides(&[("links.wireless.rate", "1 Mbps")])?;
+//! let network = slower.network(Scheme::by_name("LL-TCP-AWARE").unwrap())?;
+//! assert_eq!(network.elements.len(), 1);
+//! # Ok::<(), lasthop_scenario::Error>(())
+//! ```
+//!
+//! Every key is described in `docs/scenarios.md`. Whatever is wrong with a scenario is an [`Error`], one line that names the
+//! file, the line, the key, what was given, and what would be right.
+//!
+//! Inside: the text becomes a tree of values with their places (`document`), which a `reader` looks up by key, entering each
+//! value and each default into a ledger; `tcp`, `nodes`, `flows`, `channel` and `stations` read one part of the scenario
+//! each; `resolve` lays a scheme over the result, and `explain` prints the ledger.
+#![forbid(unsafe_code)]
+
+mod builtin;
+mod channel;
+mod document;
+mod error;
+mod explain;
+mod flows;
+mod nodes;
+mod reader;
+mod resolve;
+mod scenario;
+mod spec;
+mod stations;
+mod tcp;
+pub mod units;
+mod values;
+
+pub use builtin::builtin_names;
+pub use error::{Error, Place, Problem, Spot};
+pub use scenario::Scenario;
+pub use values::ElnSource;

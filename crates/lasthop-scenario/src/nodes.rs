@@ -1,0 +1,259 @@
+//! Hosts, routers and links, and that they form a tree.
+
+use std::path::Path;
+
+use lasthop_proto::channel::ErrorSpec;
+use lasthop_proto::tcp::config::{HeaderAccounting, TcpConfig};
+use lasthop_proto::time::Duration;
+use lasthop_sim::network::{DamagedFrames, Medium, QueueLimit, Rate};
+
+use crate::channel;
+use crate::error::{Error, Problem};
+use crate::flows::FlowNames;
+use crate::reader::{Reader, Value};
+use crate::tcp::{self, Base, TcpSpec};
+use crate::units::ByteSize;
+use crate::values::{Auto, MediumName, Or, Pair};
+
+/// Most hosts and routers of a scenario.
+const MOST_NODES: usize = 4096;
+
+/// A host.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Host {
+    pub name: String,
+    /// First sequence number of its endpoints.
+    pub iss: u32,
+    pub tcp: TcpSpec,
+}
+
+/// Hosts and routers. A node's index counts the hosts first, then the routers.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Nodes {
+    pub hosts: Vec<Host>,
+    pub routers: Vec<String>,
+}
+
+impl Nodes {
+    /// Reads all hosts and routers; `common` holds where a host has no TCP keys of its own.
+    pub(crate) fn read(root: &Reader<'_>, common: &TcpSpec) -> Result<Self, Error> {
+        let mut nodes = Self { hosts: Vec::new(), routers: Vec::new() };
+        for (name, reader) in root.named("hosts")? {
+            reader.allow(&["iss", "tcp"])?;
+            reader.note_table();
+            let iss = reader.or::<Iss>("iss", Iss(0), "default")?.0;
+            let section = reader.section("tcp")?;
+            let tcp = if section.is_present() { tcp::read(&section, Base::Table(common))? } else { common.clone() };
+            nodes.hosts.push(Host { name, iss, tcp });
+        }
+        for (name, reader) in root.named("routers")? {
+            reader.allow(&[])?;
+            reader.note_table();
+            if nodes.find(&name).is_some() {
+                let message = format!("\"{name}\" is the name of a host too; nodes need names of their own");
+                return Err(reader.fail_here(Problem::Conflict(message)));
+            }
+            nodes.routers.push(name);
+        }
+        if nodes.hosts.len() < 2 {
+            let expected = "at least two hosts, as [hosts.source] and [hosts.mobile]".to_owned();
+            return Err(root.fail("hosts", Problem::Missing { expected }));
+        }
+        if nodes.len() > MOST_NODES {
+            let message = format!("more than {MOST_NODES} hosts and routers");
+            return Err(root.fail("hosts", Problem::Conflict(message)));
+        }
+        Ok(nodes)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.hosts.len() + self.routers.len()
+    }
+
+    /// All names, in the order of their indices.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.hosts.iter().map(|host| host.name.as_str()).chain(self.routers.iter().map(String::as_str))
+    }
+
+    pub(crate) fn name(&self, index: usize) -> &str {
+        self.names().nth(index).unwrap_or_default()
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<usize> {
+        self.names().position(|known| known == name)
+    }
+
+    pub(crate) fn host(&self, name: &str) -> Option<usize> {
+        self.hosts.iter().position(|host| host.name == name)
+    }
+
+    pub(crate) fn is_host(&self, index: usize) -> bool {
+        index < self.hosts.len()
+    }
+}
+
+/// A sequence number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Iss(u32);
+
+impl Value for Iss {
+    fn expected() -> String {
+        format!("a sequence number from 0 to {}", u32::MAX)
+    }
+    fn read(data: &crate::document::Data) -> Result<Self, String> {
+        u32::try_from(u64::read(data)?).map(Self).map_err(|_| String::new())
+    }
+    fn show(&self) -> String {
+        self.0.to_string()
+    }
+}
+
+/// A link.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Link {
+    pub name: String,
+    /// Indices of the two nodes; "down" is from the first to the second.
+    pub between: [usize; 2],
+    pub medium: Medium,
+    pub delay: Duration,
+    /// Down, up.
+    pub directions: [Direction; 2],
+    /// None leaves it to the scheme.
+    pub damaged: Option<DamagedFrames>,
+}
+
+/// One direction of a link.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Direction {
+    pub rate: Rate,
+    pub queue: QueueLimit,
+    pub errors: ErrorSpec,
+}
+
+const KEYS: [&str; 12] = [
+    "between",
+    "medium",
+    "frame_overhead",
+    "rate",
+    "rate_up",
+    "delay",
+    "queue",
+    "queue_up",
+    "damaged",
+    "errors",
+    "errors_down",
+    "errors_up",
+];
+
+/// ns-2's default, and that of the second study.
+const QUEUE: QueueLimit = QueueLimit::Packets(50);
+
+/// Reads all links and checks that they join the nodes to a tree.
+pub(crate) fn links(root: &Reader<'_>, nodes: &Nodes, flows: &FlowNames, directory: &Path) -> Result<Vec<Link>, Error> {
+    let mut links = Vec::new();
+    // Which tree each node is in, while links join trees to larger ones.
+    let mut tree: Vec<usize> = (0..nodes.len()).collect();
+    for (name, reader) in root.named("links")? {
+        let link = link(name, &reader, nodes, flows, directory)?;
+        check_place(&reader, nodes, &links, &link)?;
+        let [from, to] = link.between.map(|node| tree[node]);
+        if from == to {
+            let [a, b] = link.between.map(|node| nodes.name(node));
+            let message = format!("\"{a}\" and \"{b}\" are joined already; links must form a tree, without cycles");
+            return Err(reader.fail("between", Problem::Conflict(message)));
+        }
+        tree.iter_mut().filter(|member| **member == to).for_each(|member| *member = from);
+        links.push(link);
+    }
+    let first = tree.first().copied().unwrap_or_default();
+    if let Some(lonely) = tree.iter().position(|member| *member != first) {
+        let section = root.section(if nodes.is_host(lonely) { "hosts" } else { "routers" })?;
+        let message = format!("no chain of links joins it to \"{}\"", nodes.name(0));
+        return Err(section.fail(nodes.name(lonely), Problem::Conflict(message)));
+    }
+    Ok(links)
+}
+
+/// A host has one link: only routers forward.
+fn check_place(reader: &Reader<'_>, nodes: &Nodes, links: &[Link], link: &Link) -> Result<(), Error> {
+    for node in link.between.into_iter().filter(|node| nodes.is_host(*node)) {
+        if let Some(other) = links.iter().find(|other| other.between.contains(&node)) {
+            let name = nodes.name(node);
+            let message = format!(
+                "host \"{name}\" has a link already (\"{}\"), and only routers forward; make it [routers.{name}]",
+                other.name
+            );
+            return Err(reader.fail("between", Problem::Conflict(message)));
+        }
+    }
+    Ok(())
+}
+
+fn link(name: String, reader: &Reader<'_>, nodes: &Nodes, flows: &FlowNames, directory: &Path) -> Result<Link, Error> {
+    reader.allow(&KEYS)?;
+    let Pair(ends) = reader.required("between")?;
+    let find =
+        |end: &str| nodes.find(end).ok_or_else(|| reader.unknown_name("between", "host or router", end, nodes.names()));
+    let between = [find(&ends[0])?, find(&ends[1])?];
+    if between[0] == between[1] {
+        return Err(reader.fail("between", Problem::Conflict("a link needs two different ends".to_owned())));
+    }
+    let medium = match reader.or("medium", MediumName::Duplex, "default")? {
+        MediumName::Duplex if reader.has("frame_overhead") => {
+            let message = "has a meaning only with medium = \"half-duplex\"".to_owned();
+            return Err(reader.fail("frame_overhead", Problem::Conflict(message)));
+        }
+        MediumName::Duplex => Medium::Duplex,
+        MediumName::HalfDuplex => {
+            Medium::HalfDuplex { frame_overhead: reader.or("frame_overhead", Duration::ZERO, "default")? }
+        }
+    };
+    let rate = reader.required("rate")?;
+    let rate_up = reader.or_derived("rate_up", rate, "as rate")?;
+    let delay = reader.required("delay")?;
+    let queue = reader.or("queue", QUEUE, "default")?;
+    let queue_up = reader.or_derived("queue_up", queue, "as queue")?;
+    for (key, queue) in [("queue", queue), ("queue_up", queue_up)] {
+        check_queue(reader, key, queue, nodes)?;
+    }
+    let Or(damaged, _) = reader.or::<Or<Auto, DamagedFrames>>("damaged", None.into(), DAMAGED)?;
+    let [errors_down, errors_up] = errors(reader, flows, directory)?;
+    let directions = [
+        Direction { rate, queue, errors: errors_down },
+        Direction { rate: rate_up, queue: queue_up, errors: errors_up },
+    ];
+    Ok(Link { name, between, medium, delay, directions, damaged })
+}
+
+const DAMAGED: &str = "default: deliver where the scheme makes ELN at the receiver, otherwise drop";
+
+/// The error models of the two directions: `errors` for both, unless `errors_down` or `errors_up` says otherwise.
+fn errors(reader: &Reader<'_>, flows: &FlowNames, directory: &Path) -> Result<[ErrorSpec; 2], Error> {
+    let own = |key: &str| {
+        let section = reader.section(key)?;
+        if section.is_present() { channel::read(&section, flows, directory).map(Some) } else { Ok(None) }
+    };
+    let both = reader.section("errors")?;
+    let (has_down, has_up) = (reader.has("errors_down"), reader.has("errors_up"));
+    if both.is_present() && has_down && has_up {
+        let message = "stands for both directions, but errors_down and errors_up are given too; drop one of the three";
+        return Err(reader.fail("errors", Problem::Conflict(message.to_owned())));
+    }
+    let common = if has_down && has_up { ErrorSpec::None } else { channel::read(&both, flows, directory)? };
+    Ok([own("errors_down")?.unwrap_or_else(|| common.clone()), own("errors_up")?.unwrap_or(common)])
+}
+
+/// A queue in bytes that cannot hold the largest segment of some host would drop all of them.
+fn check_queue(reader: &Reader<'_>, key: &'static str, queue: QueueLimit, nodes: &Nodes) -> Result<(), Error> {
+    // IPv4 and TCP headers, without options.
+    let headers = |config: &TcpConfig| if config.headers == HeaderAccounting::Full { 40 } else { 0 };
+    let frame = |host: &Host| u64::from(host.tcp.config.mss) + headers(&host.tcp.config);
+    let largest = nodes.hosts.iter().map(frame).max().unwrap_or_default();
+    match queue {
+        QueueLimit::Bytes(bytes) if bytes < largest => {
+            let message = format!("a queue of {} holds no full packet ({})", ByteSize(bytes), ByteSize(largest));
+            Err(reader.fail(key, Problem::Conflict(message)))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,168 @@
+//! From a scenario and a scheme to the network that the simulator runs.
+
+use std::sync::Arc;
+
+use lasthop_proto::pep::snoop::SnoopConfig;
+use lasthop_proto::scheme::{BaseStation, LocalDetection, Scheme};
+use lasthop_proto::tcp::config::{Recovery, Switch, TcpConfig};
+use lasthop_sim::network::{
+    DamagedFrames, DirectionSpec, Element, ElementSpec, FlowSpec, LinkId, LinkSpec, Network, NodeId, NodeKind, NodeSpec,
+};
+
+use crate::flows::{Flow, FlowNames};
+use crate::nodes::Link;
+use crate::spec::Spec;
+use crate::stations::{ElementKind, Port, Relay};
+use crate::tcp::TcpSpec;
+use crate::values::ElnSource;
+
+/// The scheme has a part at the base station, but the scenario has none.
+pub(crate) struct NoBaseStation;
+
+/// What the scheme leaves an endpoint to do, where the scenario does not say otherwise.
+#[derive(Clone, Copy)]
+struct Duty {
+    recovery: Recovery,
+    /// Whether someone on the way reads the SMART number, besides a peer with [`Recovery::Smart`].
+    smart_acks: Switch,
+}
+
+impl Duty {
+    const fn of(recovery: Recovery) -> Self {
+        Self { recovery, smart_acks: Switch::Off }
+    }
+
+    fn apply(self, spec: &TcpSpec) -> TcpConfig {
+        let recovery = spec.recovery.unwrap_or(self.recovery);
+        let smart = recovery == Recovery::Smart || self.smart_acks.is_on();
+        let smart_acks = spec.smart_acks.unwrap_or(if smart { Switch::On } else { Switch::Off });
+        TcpConfig { recovery, smart_acks, ..spec.config.clone() }
+    }
+}
+
+/// What sits on a port under the scheme.
+struct Placed<'s> {
+    port: &'s Port,
+    element: Element,
+}
+
+/// The network under `scheme`.
+pub(crate) fn network(spec: &Spec, scheme: &Scheme) -> Result<Network, NoBaseStation> {
+    let mut duties = vec![Duty::of(scheme.recovery); spec.nodes.hosts.len()];
+    let mut placed = Vec::new();
+    match (scheme.base_station, &spec.base_station) {
+        (BaseStation::Forward, _) => {}
+        (_, None) => return Err(NoBaseStation),
+        (BaseStation::Local { detection, awareness }, Some(station)) => {
+            let config = SnoopConfig { detection, awareness, ..station.snoop.clone() };
+            placed.push(snoop(&mut duties, &station.port, config));
+        }
+        (BaseStation::Split { wireless }, Some(station)) => {
+            placed.push(split(&mut duties, &station.port, &station.relay, scheme, wireless));
+        }
+    }
+    for element in &spec.elements {
+        placed.push(match &element.kind {
+            ElementKind::Snoop(config) => snoop(&mut duties, &element.port, config.clone()),
+            ElementKind::ElnMarker => Placed { port: &element.port, element: Element::ElnMarker },
+            ElementKind::Split(relay, wireless) => split(&mut duties, &element.port, relay, scheme, *wireless),
+        });
+    }
+    let hosts: Vec<Arc<TcpConfig>> =
+        spec.nodes.hosts.iter().zip(duties).map(|(host, duty)| Arc::new(duty.apply(&host.tcp))).collect();
+
+    let heeds_eln = hosts.iter().any(|host| heeds_eln(host)) || placed.iter().any(Placed::heeds_eln);
+    if heeds_eln && spec.eln_source == ElnSource::BaseStation && scheme.base_station == BaseStation::Forward {
+        let station = spec.base_station.as_ref().ok_or(NoBaseStation)?;
+        placed.push(Placed { port: &station.port, element: Element::ElnMarker });
+    }
+    let damaged = match spec.eln_source {
+        ElnSource::Receiver if heeds_eln => DamagedFrames::Deliver,
+        ElnSource::Receiver | ElnSource::BaseStation => DamagedFrames::Drop,
+    };
+    Ok(Network {
+        nodes: nodes(spec),
+        links: spec.links.iter().map(|link| link_spec(link, damaged)).collect(),
+        elements: placed.into_iter().map(Placed::spec).collect(),
+        flows: spec.flows.iter().flat_map(|flow| copies(spec, flow, &hosts)).collect(),
+        limit: spec.limit,
+    })
+}
+
+/// A cache on `port`; endpoints beyond one that finds losses by SMART numbers must send them.
+fn snoop<'s>(duties: &mut [Duty], port: &'s Port, config: SnoopConfig) -> Placed<'s> {
+    if config.detection == LocalDetection::Smart {
+        port.beyond.iter().for_each(|host| duties[*host].smart_acks = Switch::On);
+    }
+    Placed { port, element: Element::Snoop(config) }
+}
+
+/// A relay on `port`; endpoints beyond it are the peers of its wireless endpoint.
+fn split<'s>(duties: &mut [Duty], port: &'s Port, relay: &Relay, scheme: &Scheme, wireless: Recovery) -> Placed<'s> {
+    port.beyond.iter().for_each(|host| duties[*host].recovery = wireless);
+    let element = Element::Split {
+        buffer: relay.buffer,
+        wired: Arc::new(Duty::of(scheme.recovery).apply(&relay.wired)),
+        wireless: Arc::new(Duty::of(wireless).apply(&relay.wireless)),
+    };
+    Placed { port, element }
+}
+
+/// Whether the endpoint acts on ELN.
+fn heeds_eln(config: &TcpConfig) -> bool {
+    match config.recovery {
+        Recovery::Eln | Recovery::ElnRxmt => true,
+        Recovery::Sack => config.sack_eln.is_on(),
+        Recovery::Reno | Recovery::NewReno | Recovery::Smart => false,
+    }
+}
+
+impl Placed<'_> {
+    fn heeds_eln(&self) -> bool {
+        match &self.element {
+            Element::Split { wired, wireless, .. } => heeds_eln(wired) || heeds_eln(wireless),
+            Element::Snoop(_) | Element::ElnMarker => false,
+        }
+    }
+
+    fn spec(self) -> ElementSpec {
+        ElementSpec { router: NodeId(self.port.router), link: LinkId(self.port.link), element: self.element }
+    }
+}
+
+fn nodes(spec: &Spec) -> Vec<NodeSpec> {
+    let node = |(index, name): (usize, &str)| {
+        let kind = if spec.nodes.is_host(index) { NodeKind::Host } else { NodeKind::Router };
+        NodeSpec { name: name.to_owned(), kind }
+    };
+    spec.nodes.names().enumerate().map(node).collect()
+}
+
+fn link_spec(link: &Link, damaged: DamagedFrames) -> LinkSpec {
+    let damaged = link.damaged.unwrap_or(damaged);
+    let directions = link.directions.each_ref().map(|direction| DirectionSpec {
+        rate: direction.rate,
+        queue: direction.queue,
+        errors: direction.errors.clone(),
+        damaged,
+    });
+    LinkSpec {
+        name: link.name.clone(),
+        ends: link.between.map(NodeId),
+        medium: link.medium,
+        delay: link.delay,
+        directions,
+    }
+}
+
+fn copies<'s>(spec: &'s Spec, flow: &'s Flow, hosts: &'s [Arc<TcpConfig>]) -> impl Iterator<Item = FlowSpec> + 's {
+    (0..flow.count).map(|copy| FlowSpec {
+        name: FlowNames::copy_name(&flow.name, copy, flow.count),
+        from: NodeId(flow.from),
+        to: NodeId(flow.to),
+        start: flow.start + flow.spacing * u64::from(copy),
+        app: flow.app,
+        tcp: [Arc::clone(&hosts[flow.from]), Arc::clone(&hosts[flow.to])],
+        iss: [spec.nodes.hosts[flow.from].iss, spec.nodes.hosts[flow.to].iss],
+    })
+}

@@ -1,0 +1,185 @@
+//! A scenario as others use it.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use lasthop_proto::scheme::Scheme;
+use lasthop_proto::time::Instant;
+use lasthop_sim::network::Network;
+
+use crate::builtin::{BUILTINS, builtin_names};
+use crate::channel::read_limited;
+use crate::document;
+use crate::error::{Error, Place, Problem, Spot, did_you_mean};
+use crate::explain;
+use crate::reader::{Context, Entry, Reader};
+use crate::resolve;
+use crate::spec::{self, Spec};
+
+/// Most bytes of a scenario file.
+const LARGEST_FILE: u64 = 4 << 20;
+
+/// A scenario: who talks to whom over which links, with which TCP. A scheme makes it a network.
+///
+/// Two scenarios are equal when they say the same, whatever file and words they say it in.
+#[derive(Clone)]
+pub struct Scenario {
+    source: Source,
+    spec: Spec,
+    ledger: Vec<Entry>,
+}
+
+/// What a scenario was made from: enough to make it again with other values.
+#[derive(Clone)]
+struct Source {
+    /// As messages name the file.
+    file: String,
+    text: String,
+    /// What relative paths in it are relative to.
+    directory: PathBuf,
+    overrides: Vec<(String, String)>,
+}
+
+impl Scenario {
+    /// Reads the scenario file at `path`. Paths in it are relative to its directory.
+    pub fn load(path: impl AsRef<Path>) -> Result<Self, Error> {
+        let path = path.as_ref();
+        let file = path.display().to_string();
+        let fail = |error| Error::new(Place { file: file.clone(), spot: Spot::Whole }, None, Problem::Read(error));
+        let bytes = read_limited(path, LARGEST_FILE).map_err(fail)?;
+        let text = String::from_utf8(bytes).map_err(|error| {
+            let valid = error.utf8_error().valid_up_to();
+            let line = 1 + error.as_bytes()[..valid].iter().filter(|byte| **byte == b'\n').count();
+            let problem = Problem::Syntax { message: "it is not UTF-8 text".to_owned(), line: None, hint: None };
+            Error::new(Place { file: file.clone(), spot: Spot::Line(line) }, None, problem)
+        })?;
+        let directory = path.parent().unwrap_or(Path::new("")).to_owned();
+        Source { file, text, directory, overrides: Vec::new() }.read()
+    }
+
+    /// Reads a scenario from its text; messages call it `name`. Paths in it are relative to the current directory.
+    pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
+        let source =
+            Source { file: name.to_owned(), text: text.to_owned(), directory: PathBuf::new(), overrides: Vec::new() };
+        source.read()
+    }
+
+    /// The ready-made scenario of that name (see [`builtin_names`]).
+    pub fn builtin(name: &str) -> Result<Self, Error> {
+        match BUILTINS.iter().find(|(known, _)| *known == name) {
+            Some((name, text)) => Self::parse(name, text),
+            None => {
+                let near = did_you_mean(name, builtin_names()).map(str::to_owned);
+                let known = builtin_names().map(str::to_owned).collect();
+                let problem = Problem::UnknownName { what: "ready-made scenario", given: name.to_owned(), near, known };
+                Err(Error::new(Place { file: name.to_owned(), spot: Spot::Whole }, None, problem))
+            }
+        }
+    }
+
+    /// The text of the ready-made scenario of that name: a start for one's own.
+    pub fn builtin_text(name: &str) -> Option<&'static str> {
+        BUILTINS.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
+    }
+
+    /// What a user means by `name`: a file if there is one, or if it looks like one; otherwise a ready-made scenario.
+    pub fn open(name: &str) -> Result<Self, Error> {
+        let path = Path::new(name);
+        let looks_like_file = path.extension().is_some() || name.contains(['/', '\\']);
+        if path.is_file() || looks_like_file { Self::load(path) } else { Self::builtin(name) }
+    }
+
+    /// The same scenario with other values, each a dotted key and what to set it to: `("links.wireless.rate", "1 Mbps")`.
+    ///
+    /// What is a TOML value (`8`, `0.02`, `true`, `{ model = "none" }`) is taken as such, everything else as a string.
+    /// Keys that the file does not have are added; hosts, routers, links, flows and elements that it does not have are not.
+    pub fn with_overrides<K: AsRef<str>, V: AsRef<str>>(&self, values: &[(K, V)]) -> Result<Self, Error> {
+        let mut source = self.source.clone();
+        source.overrides.extend(values.iter().map(|(key, value)| (key.as_ref().to_owned(), value.as_ref().to_owned())));
+        source.read()
+    }
+
+    /// The network that this scenario is under `scheme`. Fails when the scheme has a part at the base station, and the
+    /// scenario has no `[base_station]`.
+    pub fn network(&self, scheme: &Scheme) -> Result<Network, Error> {
+        resolve::network(&self.spec, scheme).map_err(|_| self.source.no_base_station(scheme))
+    }
+
+    /// The scenario written out as TOML, with every default, each value with a remark on where it comes from. This text
+    /// is a scenario too, equal to this one.
+    pub fn explain(&self) -> String {
+        explain::write(&self.source.file, &self.ledger)
+    }
+
+    /// The file's name, as it was given; or the name of a ready-made scenario.
+    pub fn file(&self) -> &str {
+        &self.source.file
+    }
+
+    /// One line that says what it is.
+    pub fn title(&self) -> &str {
+        &self.spec.title
+    }
+
+    /// What else there is to say about it.
+    pub fn description(&self) -> Option<&str> {
+        self.spec.description.as_deref()
+    }
+
+    /// The scheme to run where none is asked for.
+    pub fn scheme(&self) -> &'static Scheme {
+        self.spec.scheme
+    }
+
+    /// How many runs, where no number is asked for.
+    pub fn runs(&self) -> u32 {
+        self.spec.runs
+    }
+
+    /// The root seed, where none is asked for.
+    pub fn seed(&self) -> u64 {
+        self.spec.seed
+    }
+
+    /// When a run ends at the latest.
+    pub fn limit(&self) -> Instant {
+        self.spec.limit
+    }
+}
+
+impl PartialEq for Scenario {
+    fn eq(&self, other: &Self) -> bool {
+        self.spec == other.spec
+    }
+}
+
+impl fmt::Debug for Scenario {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scenario").field("file", &self.source.file).field("spec", &self.spec).finish_non_exhaustive()
+    }
+}
+
+impl Source {
+    fn read(self) -> Result<Scenario, Error> {
+        let mut root = document::parse(&self.file, &self.text)?;
+        for (key, value) in &self.overrides {
+            document::set(&self.file, &mut root, key, value)?;
+        }
+        let context = Context { file: self.file.clone(), ledger: RefCell::default() };
+        let name =
+            Path::new(&self.file).file_stem().map_or(self.file.clone(), |stem| stem.to_string_lossy().into_owned());
+        let spec = spec::read(&Reader::root(&context, &root), &name, &self.directory)?;
+        let ledger = context.ledger.into_inner();
+        let scenario = Scenario { source: self, spec, ledger };
+        scenario.network(scenario.spec.scheme)?;
+        Ok(scenario)
+    }
+
+    fn no_base_station(&self, scheme: &Scheme) -> Error {
+        let name = scheme.name;
+        let expected = format!("[base_station] with router and link, where {name} has its part");
+        let place = Place { file: self.file.clone(), spot: Spot::Whole };
+        Error::new(place, Some("base_station".to_owned()), Problem::Missing { expected })
+    }
+}

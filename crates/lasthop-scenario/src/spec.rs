@@ -1,0 +1,74 @@
+//! A scenario, read and checked as a whole.
+
+use std::path::Path;
+
+use lasthop_proto::scheme::{SCHEMES, Scheme};
+use lasthop_proto::tcp::config::Preset;
+use lasthop_proto::time::{Duration, Instant};
+
+use crate::error::Error;
+use crate::flows::{self, Flow, FlowNames};
+use crate::nodes::{self, Link, Nodes};
+use crate::reader::Reader;
+use crate::stations::{self, Element, Station};
+use crate::tcp::{self, Base};
+use crate::values::{ElnSource, Line, Positive, Text, Whole};
+
+/// Everything that a scenario says, in full.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Spec {
+    pub title: String,
+    pub description: Option<String>,
+    pub scheme: &'static Scheme,
+    pub runs: u32,
+    pub seed: u64,
+    pub limit: Instant,
+    pub eln_source: ElnSource,
+    pub nodes: Nodes,
+    pub links: Vec<Link>,
+    pub flows: Vec<Flow>,
+    pub base_station: Option<Station>,
+    pub elements: Vec<Element>,
+}
+
+const KEYS: [&str; 14] = [
+    "title",
+    "description",
+    "scheme",
+    "runs",
+    "seed",
+    "limit",
+    "eln_source",
+    "tcp",
+    "hosts",
+    "routers",
+    "links",
+    "flows",
+    "base_station",
+    "elements",
+];
+
+/// Most runs of one scenario in one call.
+const MOST_RUNS: u32 = 1_000_000;
+
+/// Reads a scenario. `name` stands in for a missing title; files are relative to `directory`.
+pub(crate) fn read(root: &Reader<'_>, name: &str, directory: &Path) -> Result<Spec, Error> {
+    root.allow(&KEYS)?;
+    let Line(title) = root.or("title", Line(name.replace(char::is_control, " ")), "default: the scenario's name")?;
+    let description = root.get("description")?.map(|Text(text)| text);
+    let scheme = root.or("scheme", &SCHEMES[0], "default")?;
+    let Whole(runs) = root.or::<Whole<1, MOST_RUNS>>("runs", Whole(30), "default")?;
+    let seed = root.or("seed", 1, "default")?;
+    let Positive(limit) = root.or("limit", Positive(Duration::from_secs(1000)), "default")?;
+    let limit = Instant::ZERO + limit;
+    let eln_source = root.or("eln_source", ElnSource::Receiver, "default")?;
+
+    let tcp = tcp::read(&root.section("tcp")?, Base::Preset(Preset::Rfc))?;
+    let nodes = Nodes::read(root, &tcp)?;
+    let names = FlowNames::read(root)?;
+    let links = nodes::links(root, &nodes, &names, directory)?;
+    let flows = flows::read(root, &nodes, limit)?;
+    let base_station = stations::base_station(root, &nodes, &links, &tcp)?;
+    let elements = stations::elements(root, &nodes, &links, &tcp, base_station.as_ref())?;
+    Ok(Spec { title, description, scheme, runs, seed, limit, eln_source, nodes, links, flows, base_station, elements })
+}

@@ -1,0 +1,330 @@
+//! The keys of a TCP endpoint.
+
+use lasthop_proto::tcp::config::{Clock, DelayedAck, Preset, Recovery, Switch, TcpConfig};
+use lasthop_proto::time::Duration;
+
+use crate::error::{Error, Problem};
+use crate::reader::{Reader, Value};
+use crate::units::{ByteSize, TimeSpan};
+use crate::values::{
+    ByScheme, ClockName, Count, DelayedAckName, Drawn, Measured, Off, Or, Positive, SendBuffer, Unlimited, Whole,
+    Window, Word,
+};
+
+/// An endpoint as the scenario has it: the scheme fills in what the scenario leaves to it.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct TcpSpec {
+    /// Everything but [`TcpConfig::recovery`] and [`TcpConfig::smart_acks`].
+    pub config: TcpConfig,
+    /// Overrides the scheme's.
+    pub recovery: Option<Recovery>,
+    /// Overrides what follows from the recovery in use.
+    pub smart_acks: Option<Switch>,
+}
+
+/// What a table of TCP keys is laid over.
+#[derive(Clone, Copy)]
+pub(crate) enum Base<'b> {
+    /// The preset that the table names, otherwise this one.
+    Preset(Preset),
+    /// Another table, whose values hold where this one has none; unless this one names a preset.
+    Table(&'b TcpSpec),
+    /// [`Base::Table`] for an end of a relay, whose buffers are the relay's.
+    RelayEnd(&'b TcpSpec, u32),
+}
+
+/// All keys, in the order in which `explain` prints them.
+pub(crate) const KEYS: [&str; 41] = [
+    "preset",
+    "mss",
+    "socket_buffer",
+    "send_buffer",
+    "receive_buffer",
+    "window_scale",
+    "timestamps",
+    "headers",
+    "recovery",
+    "sack_algorithm",
+    "sack_blocks",
+    "sack_eln",
+    "smart_acks",
+    "smart_rtt",
+    "clock",
+    "slow_tick",
+    "fast_tick",
+    "tick_phase",
+    "rtt_rule",
+    "rtt_granularity",
+    "rto_initial",
+    "rto_min",
+    "rto_max",
+    "max_backoff",
+    "max_retries",
+    "delayed_ack",
+    "delayed_ack_timeout",
+    "initial_window",
+    "initial_ssthresh",
+    "max_cwnd",
+    "growth",
+    "deflation",
+    "dupack_threshold",
+    "limited_transmit",
+    "header_prediction",
+    "recovery_guard",
+    "recovery_burst",
+    "partial_ack_timer",
+    "idle_restart",
+    "nagle",
+    "time_wait",
+];
+
+/// IPv4 and TCP headers take 40 of 65,535 bytes.
+const LARGEST_MSS: u32 = 65_495;
+/// In segments: the product with the largest mss still fits into 32 bits.
+const LARGEST_WINDOW: u32 = 65_535;
+/// Far beyond any use, and far from overflow.
+const LARGEST_NUMBER: u32 = 1_000_000;
+
+/// 4.4BSD's ticks, for a clock that is set to ticks over a base without.
+const BSD_TICKS: (Duration, Duration) = (Duration::from_millis(500), Duration::from_millis(200));
+/// For delayed acknowledgments that are switched on over a base without: 4.4BSD's longest, and the usual value since.
+const DELAYED_ACK_TIMEOUT: Duration = Duration::from_millis(200);
+
+const SMART_ACKS: &str = "default: on where recovery is smart, and beyond a base station that reads SMART numbers";
+
+/// One table of TCP keys over what it is laid on.
+struct Layer<'r, 'd> {
+    reader: &'r Reader<'d>,
+    /// Where the values come from that this table does not have; none when another table of the scenario has them.
+    base: Option<String>,
+}
+
+impl Layer<'_, '_> {
+    fn value<T: Value>(&self, key: &'static str, base: T) -> Result<T, Error> {
+        match &self.base {
+            Some(source) => self.reader.or(key, base, source),
+            None => Ok(self.reader.get(key)?.unwrap_or(base)),
+        }
+    }
+
+    fn window(&self, key: &'static str, base: u32) -> Result<u32, Error> {
+        self.value(key, Window(base)).map(|Window(bytes)| bytes)
+    }
+
+    fn whole<const HIGH: u32>(&self, key: &'static str, base: u32) -> Result<u32, Error> {
+        self.value(key, Whole::<1, HIGH>(base)).map(|Whole(number)| number)
+    }
+
+    fn span(&self, key: &'static str, base: Duration) -> Result<Duration, Error> {
+        self.value(key, Positive(base)).map(|Positive(span)| span)
+    }
+
+    fn optional<W: Word, T: Value>(&self, key: &'static str, base: Option<T>) -> Result<Option<T>, Error> {
+        self.value(key, Or::<W, T>::from(base)).map(|value| value.0)
+    }
+
+    /// A value that the scheme decides unless it is given.
+    fn by_scheme<T: Value>(&self, key: &'static str, base: Option<T>, source: &str) -> Result<Option<T>, Error> {
+        let layer = Layer { reader: self.reader, base: self.base.as_ref().map(|_| source.to_owned()) };
+        layer.optional::<ByScheme, T>(key, base)
+    }
+
+    /// A number of which the largest `u32` stands for no limit.
+    fn limited_count(&self, key: &'static str, base: u32) -> Result<u32, Error> {
+        let base = (base != u32::MAX).then_some(Whole(base));
+        Ok(self.optional::<Unlimited, Count>(key, base)?.map_or(u32::MAX, |Whole(count)| count))
+    }
+
+    /// Bytes of which the largest `u32` stands for no limit.
+    fn limited_bytes(&self, key: &'static str, base: u32) -> Result<u32, Error> {
+        let base = (base != u32::MAX).then_some(Window(base));
+        Ok(self.optional::<Unlimited, Window>(key, base)?.map_or(u32::MAX, |Window(bytes)| bytes))
+    }
+
+    fn buffers(&self, config: &mut TcpConfig) -> Result<(), Error> {
+        let common = self.reader.get::<Window>("socket_buffer")?;
+        if common.is_some() && self.reader.has("send_buffer") && self.reader.has("receive_buffer") {
+            let message =
+                "stands for send_buffer and receive_buffer, but both of them are given too; drop one of the three";
+            return Err(self.reader.fail("socket_buffer", Problem::Conflict(message.to_owned())));
+        }
+        let buffer = |key, base| match common {
+            Some(common) => self.reader.or_derived(key, common, "as socket_buffer").map(|Window(bytes)| bytes),
+            None => self.window(key, base),
+        };
+        config.send_buffer = buffer("send_buffer", config.send_buffer)?;
+        config.receive_buffer = buffer("receive_buffer", config.receive_buffer)?;
+        Ok(())
+    }
+
+    fn relay_buffers(&self, config: &mut TcpConfig, buffer: u32) -> Result<(), Error> {
+        let keys = ["socket_buffer", "send_buffer", "receive_buffer"];
+        if let Some(key) = keys.into_iter().find(|key| self.reader.has(key)) {
+            let message = "the relay has one buffer for both of its connections; give split_buffer instead".to_owned();
+            return Err(self.reader.fail(key, Problem::Conflict(message)));
+        }
+        (config.send_buffer, config.receive_buffer) = (buffer, buffer);
+        Ok(())
+    }
+
+    fn clock(&self, base: Clock) -> Result<Clock, Error> {
+        let (name, ticks) = match base {
+            Clock::Fine => (ClockName::Fine, None),
+            Clock::Ticks { slow, fast } => (ClockName::Ticks, Some((slow, fast))),
+        };
+        match self.value("clock", name)? {
+            ClockName::Fine => {
+                self.only_with(&["slow_tick", "fast_tick"], "clock = \"ticks\"")?;
+                Ok(Clock::Fine)
+            }
+            ClockName::Ticks => {
+                let (slow, fast) = ticks.unwrap_or(BSD_TICKS);
+                let layer = self.default_unless(ticks.is_some());
+                Ok(Clock::Ticks { slow: layer.span("slow_tick", slow)?, fast: layer.span("fast_tick", fast)? })
+            }
+        }
+    }
+
+    fn delayed_ack(&self, base: DelayedAck) -> Result<DelayedAck, Error> {
+        let (name, timeout) = match base {
+            DelayedAck::Off => (DelayedAckName::Off, None),
+            DelayedAck::EverySecond { timeout } => (DelayedAckName::EverySecond, Some(timeout)),
+            DelayedAck::Ns2 { timeout } => (DelayedAckName::Ns2, Some(timeout)),
+            DelayedAck::WindowUpdate => (DelayedAckName::WindowUpdate, None),
+        };
+        let name = self.value("delayed_ack", name)?;
+        if matches!(name, DelayedAckName::Off | DelayedAckName::WindowUpdate) {
+            self.only_with(&["delayed_ack_timeout"], "delayed_ack = \"every-second\" or \"ns2\"")?;
+        }
+        let read = || {
+            let layer = self.default_unless(timeout.is_some());
+            layer.span("delayed_ack_timeout", timeout.unwrap_or(DELAYED_ACK_TIMEOUT))
+        };
+        Ok(match name {
+            DelayedAckName::Off => DelayedAck::Off,
+            DelayedAckName::EverySecond => DelayedAck::EverySecond { timeout: read()? },
+            DelayedAckName::Ns2 => DelayedAck::Ns2 { timeout: read()? },
+            DelayedAckName::WindowUpdate => DelayedAck::WindowUpdate,
+        })
+    }
+
+    /// This layer, if what it lies on `has` the value in question; otherwise the value is a default of its own.
+    fn default_unless(&self, has: bool) -> Self {
+        Self { reader: self.reader, base: if has { self.base.clone() } else { Some("default".to_owned()) } }
+    }
+
+    fn only_with(&self, keys: &[&str], condition: &str) -> Result<(), Error> {
+        match keys.iter().find(|key| self.reader.has(key)) {
+            Some(key) => Err(self.reader.fail(key, Problem::Conflict(format!("has a meaning only with {condition}")))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Reads a table of TCP keys.
+pub(crate) fn read(reader: &Reader<'_>, base: Base<'_>) -> Result<TcpSpec, Error> {
+    reader.allow(&KEYS)?;
+    let preset = match base {
+        Base::Preset(preset) => Some(reader.or("preset", preset, "default")?),
+        Base::Table(_) | Base::RelayEnd(..) => reader.get("preset")?,
+    };
+    let mut spec = match (preset, base) {
+        (None, Base::Table(table) | Base::RelayEnd(table, _)) => table.clone(),
+        (Some(preset), _) | (None, Base::Preset(preset)) => {
+            TcpSpec { config: TcpConfig::preset(preset), recovery: None, smart_acks: None }
+        }
+    };
+    let source = preset.map(|preset| format!("preset {}", preset.show().trim_matches('"')));
+    let layer = Layer { reader, base: source };
+    let c = &mut spec.config;
+
+    c.mss = layer.window("mss", c.mss)?;
+    match base {
+        Base::RelayEnd(_, buffer) => layer.relay_buffers(c, buffer)?,
+        Base::Preset(_) | Base::Table(_) => layer.buffers(c)?,
+    }
+    let shift = c.window_scale.map(|shift| Whole(shift.into()));
+    let shift = layer.optional::<Off, Whole<0, 14>>("window_scale", shift)?;
+    c.window_scale = shift.map(|Whole(shift)| shift as u8);
+    c.timestamps = layer.value("timestamps", c.timestamps)?;
+    c.headers = layer.value("headers", c.headers)?;
+    spec.recovery = layer.by_scheme("recovery", spec.recovery, "default: the scheme decides")?;
+    c.sack_algorithm = layer.value("sack_algorithm", c.sack_algorithm)?;
+    c.sack_blocks = layer.whole::<4>("sack_blocks", c.sack_blocks.into())? as u8;
+    c.sack_eln = layer.value("sack_eln", c.sack_eln)?;
+    spec.smart_acks = layer.by_scheme("smart_acks", spec.smart_acks, SMART_ACKS)?;
+    let smart_rtt = layer.optional::<Measured, Positive<Duration>>("smart_rtt", c.smart_rtt.map(Positive))?;
+    c.smart_rtt = smart_rtt.map(|Positive(span)| span);
+
+    c.clock = layer.clock(c.clock)?;
+    c.tick_phase = layer.optional::<Drawn, Duration>("tick_phase", c.tick_phase)?;
+    c.rtt_rule = layer.value("rtt_rule", c.rtt_rule)?;
+    c.rtt_granularity = layer.span("rtt_granularity", c.rtt_granularity)?;
+    c.rto_initial = layer.span("rto_initial", c.rto_initial)?;
+    c.rto_min = layer.span("rto_min", c.rto_min)?;
+    c.rto_max = layer.span("rto_max", c.rto_max)?;
+    c.max_backoff = layer.whole::<LARGEST_NUMBER>("max_backoff", c.max_backoff)?;
+    c.max_retries = layer.limited_count("max_retries", c.max_retries)?;
+    c.delayed_ack = layer.delayed_ack(c.delayed_ack)?;
+
+    c.initial_window = layer.whole::<LARGEST_WINDOW>("initial_window", c.initial_window)?;
+    c.initial_ssthresh = initial_ssthresh(&layer, c.initial_ssthresh)?;
+    c.max_cwnd = layer.limited_bytes("max_cwnd", c.max_cwnd)?;
+    c.growth = layer.value("growth", c.growth)?;
+    c.deflation = layer.value("deflation", c.deflation)?;
+    c.dupack_threshold = layer.whole::<LARGEST_NUMBER>("dupack_threshold", c.dupack_threshold)?;
+    c.limited_transmit = layer.value("limited_transmit", c.limited_transmit)?;
+    c.header_prediction = layer.value("header_prediction", c.header_prediction)?;
+    c.recovery_guard = layer.value("recovery_guard", c.recovery_guard)?;
+    c.recovery_burst = layer.limited_count("recovery_burst", c.recovery_burst)?;
+    c.partial_ack_timer = layer.value("partial_ack_timer", c.partial_ack_timer)?;
+    c.idle_restart = layer.value("idle_restart", c.idle_restart)?;
+    c.nagle = layer.value("nagle", c.nagle)?;
+    c.time_wait = layer.span("time_wait", c.time_wait)?;
+    check(reader, c)?;
+    Ok(spec)
+}
+
+/// `None` takes the send buffer; the largest `u32` stands for no limit.
+fn initial_ssthresh(layer: &Layer<'_, '_>, base: Option<u32>) -> Result<Option<u32>, Error> {
+    type Threshold = Or<SendBuffer, Or<Unlimited, Window>>;
+    let base = base.map(|bytes| Or::from((bytes != u32::MAX).then_some(Window(bytes))));
+    let value = layer.value("initial_ssthresh", Threshold::from(base))?;
+    Ok(value.0.map(|limit| limit.0.map_or(u32::MAX, |Window(bytes)| bytes)))
+}
+
+/// Values that must go together.
+fn check(reader: &Reader<'_>, config: &TcpConfig) -> Result<(), Error> {
+    // The message goes to the first of the keys that this table has: one of them is what is wrong here.
+    let conflict = |keys: &[&str], message: String| match keys.iter().find(|key| reader.has(key)) {
+        Some(key) => reader.fail(key, Problem::Conflict(message)),
+        None => reader.fail_here(Problem::Conflict(message)),
+    };
+    let bytes = |bytes: u32| ByteSize(bytes.into());
+    if config.mss > LARGEST_MSS {
+        return Err(conflict(&["mss"], format!("mss = {} is above {LARGEST_MSS} B", bytes(config.mss))));
+    }
+    let sizes = [
+        ("send_buffer", config.send_buffer),
+        ("receive_buffer", config.receive_buffer),
+        ("max_cwnd", config.max_cwnd),
+        ("initial_ssthresh", config.initial_ssthresh.unwrap_or(u32::MAX)),
+    ];
+    for (key, size) in sizes {
+        if size < config.mss {
+            let message = format!("{key} = {} does not hold one segment (mss = {})", bytes(size), bytes(config.mss));
+            return Err(conflict(&[key, "socket_buffer", "mss", "preset"], message));
+        }
+    }
+    for (key, span) in [("rto_min", config.rto_min), ("rto_initial", config.rto_initial)] {
+        if span > config.rto_max {
+            let (span, max) = (TimeSpan(span), TimeSpan(config.rto_max));
+            return Err(conflict(&[key, "rto_max", "preset"], format!("{key} = {span} is above rto_max = {max}")));
+        }
+    }
+    if config.sack_blocks > 3 && config.timestamps.is_on() {
+        let message = "timestamps leave room for 3 SACK blocks (40 bytes of options, RFC 2018 §3)";
+        return Err(conflict(&["sack_blocks", "timestamps", "preset"], message.to_owned()));
+    }
+    Ok(())
+}

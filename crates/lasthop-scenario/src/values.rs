@@ -1,0 +1,484 @@
+//! What keys can hold, read from TOML and written back: quantities, numbers, names and choices.
+
+use lasthop_proto::channel::Frames;
+use lasthop_proto::scheme::{LocalDetection, SCHEMES, Scheme, TcpAwareness};
+use lasthop_proto::tcp::config::{
+    Deflation, Growth, HeaderAccounting, PartialAckTimer, Preset, Recovery, RecoveryGuard, RttRule, SackAlgorithm,
+    Switch,
+};
+use lasthop_proto::time::{Duration, Instant};
+use lasthop_sim::network::{DamagedFrames, QueueLimit, Rate};
+
+use crate::document::{Data, quote};
+use crate::error::did_you_mean;
+use crate::reader::Value;
+use crate::units::{BitRate, ByteSize, Fraction, QueueSize, TimeSpan, UnitError};
+
+/// A quantity that is written as a string with a unit.
+fn read_unit<T: std::str::FromStr<Err = UnitError>>(data: &Data) -> Result<T, String> {
+    match data {
+        Data::String(text) => text.parse().map_err(|error: UnitError| error.to_string()),
+        Data::Integer(_) | Data::Float(_) => Err("the unit is missing".to_owned()),
+        _ => Err(String::new()),
+    }
+}
+
+/// A `T` above zero.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Positive<T>(pub T);
+
+impl Value for Rate {
+    fn expected() -> String {
+        "a rate, as \"1.5 Mbps\" (bps, kbps, Mbps, Gbps, Tbps)".to_owned()
+    }
+    fn read(data: &Data) -> Result<Self, String> {
+        match read_unit::<BitRate>(data)? {
+            BitRate(0) => Err("nothing would ever arrive".to_owned()),
+            rate => Ok(rate.into()),
+        }
+    }
+    fn show(&self) -> String {
+        quote(&BitRate::from(*self).to_string())
+    }
+}
+
+/// The longest span that a scenario takes: far beyond any run, and sums of several still fit into nanoseconds.
+const LONGEST: Duration = Duration::from_secs(1_000_000_000);
+
+impl Value for Duration {
+    fn expected() -> String {
+        "a time, as \"135 ms\" (ns, us, ms, s, min, h)".to_owned()
+    }
+    fn read(data: &Data) -> Result<Self, String> {
+        match read_unit::<TimeSpan>(data)? {
+            TimeSpan(span) if span > LONGEST => Err("it is longer than 1000000000 s".to_owned()),
+            span => Ok(span.into()),
+        }
+    }
+    fn show(&self) -> String {
+        quote(&TimeSpan(*self).to_string())
+    }
+}
+
+impl Value for Positive<Duration> {
+    fn expected() -> String {
+        Duration::expected()
+    }
+    fn read(data: &Data) -> Result<Self, String> {
+        match Duration::read(data)? {
+            Duration::ZERO => Err("it must be above zero".to_owned()),
+            span => Ok(Self(span)),
+        }
+    }
+    fn show(&self) -> String {
+        self.0.show()
+    }
+}
+
+impl Value for Instant {
+    fn expected() -> String {
+        Duration::expected()
+    }
+    fn read(data: &Data) -> Result<Self, String> {
+        Duration::read(data).map(|span| Self::ZERO + span)
+    }
+    fn show(&self) -> String {
+        self.since(Self::ZERO).show()
+    }
+}
+
+impl Value for ByteSize {
+    fn expected() -> String {
+        "a number of bytes, as \"64 KiB\" or 65536 (B, kB, KiB, MiB, GiB)".to_owned()
+    }
+    fn read(data: &Data) -> Result<Self, String> {
+        match data {
+            Data::Integer(bytes) if *bytes < 0 => Err("it is negative".to_owned()),
+            Data::Integer(bytes) => u64::try_from(*bytes).map(Self).map_err(|_| "it is too large".to_owned()),
+            Data::String(_) => read_unit(data),
+            _ => Err(String::new()),
+        }
+    }
+    fn show(&self) -> String {
+        quote(&self.to_string())
+    }
+}
+
+/// A [`ByteSize`] that fits a window: 1 byte to 1 GiB, the largest window that TCP can scale to (RFC 7323 §2.3).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Window(pub u32);
+
+impl Value for Window {
+    fn expected() -> String {
+        "a number of bytes from 1 to 1 GiB, as \"32 KiB\" or 32768".to_owned()
+    }
+    fn read(data: &Data) -> Result<Self, String> {
+        match ByteSize::read(data)? {
+            ByteSize(bytes @ 1..=0x4000_0000) => Ok(Self(bytes as u32)),
+            ByteSize(0) => Err("it must be above zero".to_owned()),
+            _ => Err("it is more than 1 GiB".to_owned()),
+        }
+    }
+    fn show(&self) -> String {
+        ByteSize(self.0.into()).show()
+    }
+}
+
+/// A mean distance in bytes, which need not be whole.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct MeanBytes(pub f64);
+
+impl Value for MeanBytes {
+    fn expected() -> String {
+        "a number of bytes above zero, as \"64 KiB\" or 65536".to_owned()
+    }
+    fn read(data: &Data) -> Result<Self, String> {
+        let bytes = match data {
+            Data::Float(bytes) => *bytes,
+            _ => ByteSize::read(data)?.0 as f64,
+        };
+        if bytes.is_finite() && bytes > 0.0 {
+            Ok(Self(bytes))
+        } else {
+            Err("it must be above zero and finite".to_owned())
+        }
+    }
+    fn show(&self) -> String {
+        // Whole numbers up to 2^53 are exact in both forms.
+        let whole = self.0.fract() == 0.0 && self.0 < 9_007_199_254_740_992.0;
+        if whole { ByteSize(self.0 as u64).show() } else { format!("{:?}", self.0) }
+    }
+}
+
+impl Value for QueueLimit {
+    fn expected() -> String {
+        "the size of a queue, as \"50 packets\" or \"64 KiB\"".to_owned()
+    }
+    fn read(data: &Data) -> Result<Self, String> {
+        match read_unit::<QueueSize>(data).map(Self::from) {
+            Ok(Self::Packets(0) | Self::Bytes(0)) => Err("it must hold at least one packet".to_owned()),
+            Err(_) if matches!(data, Data::Integer(_)) => Err("packets or bytes?".to_owned()),
+            other => other,
+        }
+    }
+    fn show(&self) -> String {
+        quote(&QueueSize::from(*self).to_string())
+    }
+}
+
+impl Value for Fraction {
+    fn expected() -> String {
+        "a probability from 0 to 1, as 0.0225 or \"2.25 %\"".to_owned()
+    }
+    fn read(data: &Data) -> Result<Self, String> {
+        let value = match data {
+            Data::Integer(number) => *number as f64,
+            Data::Float(number) => *number,
+            _ => return read_unit(data),
+        };
+        let percent = || format!("if it is in percent, write \"{value} %\"");
+        Self::new(value).map_err(|_| if (0.0..=100.0).contains(&value) { percent() } else { String::new() })
+    }
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl Value for u64 {
+    fn expected() -> String {
+        format!("a whole number from 0 to {}", Self::MAX)
+    }
+    fn read(data: &Data) -> Result<Self, String> {
+        match data {
+            Data::Integer(number) => Self::try_from(*number).map_err(|_| String::new()),
+            _ => Err(String::new()),
+        }
+    }
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}
+
+/// A whole number from `LOW` to `HIGH`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Whole<const LOW: u32, const HIGH: u32>(pub u32);
+
+/// A whole number from 1 on.
+pub(crate) type Count = Whole<1, { u32::MAX - 1 }>;
+
+impl<const LOW: u32, const HIGH: u32> Value for Whole<LOW, HIGH> {
+    fn expected() -> String {
+        match HIGH {
+            4_294_967_294.. => format!("a whole number from {LOW} on"),
+            _ => format!("a whole number from {LOW} to {HIGH}"),
+        }
+    }
+    fn read(data: &Data) -> Result<Self, String> {
+        match data {
+            Data::Integer(number) => match u32::try_from(*number) {
+                Ok(number) if (LOW..=HIGH).contains(&number) => Ok(Self(number)),
+                _ => Err(String::new()),
+            },
+            _ => Err(String::new()),
+        }
+    }
+    fn show(&self) -> String {
+        self.0.to_string()
+    }
+}
+
+/// A `T`, or a word in its place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Or<W, T>(pub Option<T>, pub W);
+
+/// A word that stands for something special; a type of its own for each, so that messages can name it.
+pub(crate) trait Word: Default {
+    const WORD: &'static str;
+}
+
+macro_rules! words {
+    ($($name:ident = $word:literal),* $(,)?) => {$(
+        #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+        pub(crate) struct $name;
+        impl Word for $name {
+            const WORD: &'static str = $word;
+        }
+    )*};
+}
+
+words! { Unlimited = "unlimited", SendBuffer = "send-buffer", Off = "off", Measured = "measured", Drawn = "random", ByScheme = "scheme", Auto = "auto" }
+
+impl<W: Word, T> From<Option<T>> for Or<W, T> {
+    fn from(value: Option<T>) -> Self {
+        Self(value, W::default())
+    }
+}
+
+impl<W: Word, T: Value> Value for Or<W, T> {
+    fn expected() -> String {
+        format!("{}, or \"{}\"", T::expected(), W::WORD)
+    }
+    fn read(data: &Data) -> Result<Self, String> {
+        match data {
+            Data::String(word) if word == W::WORD => Ok(None.into()),
+            _ => T::read(data).map(|value| Some(value).into()).map_err(|reason| match data {
+                Data::String(word) if did_you_mean(word, [W::WORD]).is_some() => {
+                    format!("did you mean \"{}\"?", W::WORD)
+                }
+                _ => reason,
+            }),
+        }
+    }
+    fn show(&self) -> String {
+        match &self.0 {
+            Some(value) => value.show(),
+            None => quote(W::WORD),
+        }
+    }
+}
+
+/// Free text.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Text(pub String);
+
+impl Value for Text {
+    fn expected() -> String {
+        "a text in quotes".to_owned()
+    }
+    fn read(data: &Data) -> Result<Self, String> {
+        match data {
+            Data::String(text) => Ok(Self(text.clone())),
+            _ => Err(String::new()),
+        }
+    }
+    fn show(&self) -> String {
+        quote(&self.0)
+    }
+}
+
+/// [`Text`] on one line.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Line(pub String);
+
+impl Value for Line {
+    fn expected() -> String {
+        "a text of one line in quotes".to_owned()
+    }
+    fn read(data: &Data) -> Result<Self, String> {
+        match Text::read(data)? {
+            Text(text) if text.contains(['\n', '\r']) => Err(String::new()),
+            Text(text) => Ok(Self(text)),
+        }
+    }
+    fn show(&self) -> String {
+        quote(&self.0)
+    }
+}
+
+/// A pair of names.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Pair(pub [String; 2]);
+
+impl Value for Pair {
+    fn expected() -> String {
+        "the names of two nodes, as [\"source\", \"base\"]".to_owned()
+    }
+    fn read(data: &Data) -> Result<Self, String> {
+        match data {
+            Data::Array(items) => match &items[..] {
+                [a, b] => Ok(Self([Text::read(&a.data)?.0, Text::read(&b.data)?.0])),
+                _ => Err(format!("it has {} entries", items.len())),
+            },
+            _ => Err(String::new()),
+        }
+    }
+    fn show(&self) -> String {
+        format!("[{}, {}]", quote(&self.0[0]), quote(&self.0[1]))
+    }
+}
+
+impl Value for &'static Scheme {
+    fn expected() -> String {
+        let names: Vec<_> = SCHEMES.iter().map(|scheme| scheme.name).collect();
+        format!("one of {}", names.join(", "))
+    }
+    fn read(data: &Data) -> Result<Self, String> {
+        let Data::String(name) = data else { return Err(String::new()) };
+        let near = || did_you_mean(name, SCHEMES.iter().map(|scheme| scheme.name));
+        let hint = || near().map(|near| format!("did you mean \"{near}\"?")).unwrap_or_default();
+        Scheme::by_name(name).ok_or_else(hint)
+    }
+    fn show(&self) -> String {
+        quote(self.name)
+    }
+}
+
+/// One of a few names.
+pub(crate) trait Choice: Copy + PartialEq + 'static {
+    const CHOICES: &'static [(&'static str, Self)];
+}
+
+impl<T: Choice> Value for T {
+    fn expected() -> String {
+        let names: Vec<_> = T::CHOICES.iter().map(|(name, _)| quote(name)).collect();
+        match &names[..] {
+            [only] => only.clone(),
+            [a, b] => format!("{a} or {b}"),
+            names => format!("one of {}", names.join(", ")),
+        }
+    }
+    fn read(data: &Data) -> Result<Self, String> {
+        let given = match data {
+            Data::String(given) => given.as_str(),
+            // `true` for a switch is what most would try first.
+            Data::Boolean(true) => "on",
+            Data::Boolean(false) => "off",
+            _ => return Err(String::new()),
+        };
+        let found = T::CHOICES.iter().find(|(name, _)| *name == given);
+        let near = || did_you_mean(given, T::CHOICES.iter().map(|(name, _)| *name));
+        let hint = || near().map(|near| format!("did you mean \"{near}\"?")).unwrap_or_default();
+        found.map(|(_, choice)| *choice).ok_or_else(hint)
+    }
+    fn show(&self) -> String {
+        let found = T::CHOICES.iter().find(|(_, choice)| choice == self);
+        quote(found.map_or("", |(name, _)| name))
+    }
+}
+
+macro_rules! choices {
+    ($($type:ident { $($name:literal = $variant:ident),* $(,)? })*) => {$(
+        impl Choice for $type {
+            const CHOICES: &'static [(&'static str, Self)] = &[$(($name, $type::$variant)),*];
+        }
+    )*};
+}
+
+/// How ELN comes about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ElnSource {
+    /// The receiver sees corrupted frames whose headers survived.
+    Receiver,
+    /// The base station watches duplicate acknowledgments.
+    BaseStation,
+}
+
+/// Names of [`Medium`](lasthop_sim::network::Medium).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum MediumName {
+    Duplex,
+    HalfDuplex,
+}
+
+/// Names of [`App`](lasthop_sim::network::App).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum AppName {
+    Transfer,
+    Idle,
+}
+
+/// Names of [`Clock`](lasthop_proto::tcp::config::Clock).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ClockName {
+    Fine,
+    Ticks,
+}
+
+/// Names of [`DelayedAck`](lasthop_proto::tcp::config::DelayedAck).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum DelayedAckName {
+    Off,
+    EverySecond,
+    Ns2,
+    WindowUpdate,
+}
+
+/// Names of [`ErrorSpec`](lasthop_proto::channel::ErrorSpec).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ModelName {
+    None,
+    Exponential,
+    Uniform,
+    TwoState,
+    TwoStatePacket,
+    Burst,
+    List,
+    Replay,
+}
+
+/// Names of what sits on a router's port.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ElementName {
+    Snoop,
+    ElnMarker,
+    Split,
+}
+
+choices! {
+    ElnSource { "receiver" = Receiver, "base-station" = BaseStation }
+    MediumName { "duplex" = Duplex, "half-duplex" = HalfDuplex }
+    AppName { "transfer" = Transfer, "idle" = Idle }
+    ClockName { "fine" = Fine, "ticks" = Ticks }
+    DelayedAckName { "off" = Off, "every-second" = EverySecond, "ns2" = Ns2, "window-update" = WindowUpdate }
+    ModelName {
+        "none" = None, "exponential" = Exponential, "uniform" = Uniform, "two-state" = TwoState,
+        "two-state-packet" = TwoStatePacket, "burst" = Burst, "list" = List, "replay" = Replay,
+    }
+    ElementName { "snoop" = Snoop, "eln-marker" = ElnMarker, "split" = Split }
+    Preset { "bsd-lite" = BsdLite, "ns2" = Ns2, "rfc" = Rfc }
+    Recovery {
+        "reno" = Reno, "new-reno" = NewReno, "smart" = Smart, "sack" = Sack, "eln" = Eln, "eln-rxmt" = ElnRxmt,
+    }
+    SackAlgorithm { "sack1" = Sack1, "rfc6675" = Rfc6675 }
+    RttRule { "bsd" = Bsd, "ns2" = Ns2, "rfc6298" = Rfc6298 }
+    Growth { "rfc5681" = Rfc5681, "bsd-lite" = BsdLite, "bsd-lite2" = BsdLite2, "ns2" = Ns2 }
+    Deflation { "always" = Always, "above-threshold" = AboveThreshold }
+    RecoveryGuard { "none" = None, "careful" = Careful }
+    PartialAckTimer { "impatient" = Impatient, "slow-but-steady" = SlowButSteady }
+    HeaderAccounting { "full" = Full, "ns2" = Ns2, "ns2-acks-only" = Ns2AcksOnly }
+    Switch { "on" = On, "off" = Off }
+    Frames { "all" = All, "data" = Data, "acks" = Acks }
+    DamagedFrames { "drop" = Drop, "deliver" = Deliver }
+    LocalDetection { "duplicate-acks" = DuplicateAcks, "smart" = Smart }
+    TcpAwareness { "unaware" = Unaware, "aware" = Aware }
+}

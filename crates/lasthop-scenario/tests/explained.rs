@@ -1,0 +1,87 @@
+//! `explain`: everything spelt out, and the same scenario again.
+
+use std::collections::BTreeSet;
+
+use lasthop_proto::scheme::SCHEMES;
+use lasthop_scenario::{Scenario, builtin_names};
+
+const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data");
+const DOCUMENTATION: &str = include_str!("../../../docs/scenarios.md");
+
+fn everything() -> Scenario {
+    Scenario::load(format!("{DATA}/everything.toml")).unwrap()
+}
+
+#[test]
+fn explained_scenarios_are_the_same_scenarios() {
+    for name in builtin_names() {
+        let scenario = Scenario::builtin(name).unwrap();
+        let again = Scenario::parse("explained.toml", &scenario.explain()).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(again, scenario, "{name}");
+        for scheme in &SCHEMES {
+            let [one, other] = [&scenario, &again].map(|scenario| format!("{:?}", scenario.network(scheme)));
+            assert_eq!(one, other, "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_scenario_with_every_key_survives_too() {
+    let scenario = everything();
+    // Beside the original: the loss trace that it names is there.
+    let path = format!("{DATA}/explained-{}.toml", std::process::id());
+    std::fs::write(&path, scenario.explain()).unwrap();
+    let again = Scenario::load(&path);
+    std::fs::remove_file(&path).unwrap();
+    let again = again.unwrap_or_else(|error| panic!("{error}\n{}", scenario.explain()));
+    assert_eq!(again, scenario);
+}
+
+#[test]
+fn explaining_twice_changes_no_value() {
+    let values = |text: &str| {
+        text.lines().map(|line| line.split(" # ").next().unwrap_or("").trim_end().to_owned()).collect::<Vec<_>>()
+    };
+    let once = Scenario::builtin("wavelan-wan").unwrap().explain();
+    let twice = Scenario::parse("wavelan-wan", &once).unwrap().explain();
+    assert_eq!(values(&once), values(&twice));
+}
+
+/// The line of `key` in the table `table`.
+#[track_caller]
+fn line<'t>(text: &'t str, table: &str, key: &str) -> &'t str {
+    let (_, rest) = text.split_once(&format!("\n[{table}]\n")).expect("the table");
+    let rest = rest.split("\n[").next().unwrap_or_default();
+    rest.lines().find(|line| line.trim_start_matches("# ").starts_with(&format!("{key} = "))).expect("the key")
+}
+
+#[test]
+fn each_value_says_where_it_comes_from() {
+    let scenario =
+        Scenario::builtin("wavelan-lan").unwrap().with_overrides(&[("links.wired.rate", "1000 kbps")]).unwrap();
+    let text = scenario.explain();
+    let says = |table: &str, key: &str, value: &str, source: &str| {
+        let line = line(&text, table, key);
+        let (left, right) = line.split_once(" # ").expect("a remark");
+        assert_eq!((left.trim_end(), right), (&*format!("{key} = {value}"), source));
+    };
+    says("tcp", "nagle", "\"on\"", "preset bsd-lite");
+    says("tcp", "recovery", "\"scheme\"", "default: the scheme decides");
+    says("flows.bulk", "start", "\"0 s\"", "default");
+    says("links.wired", "rate", "\"1 Mbps\"", "set from outside, written \"1000 kbps\"");
+    assert!(line(&text, "flows.bulk", "size").contains("# line "));
+    // What follows from another key is shown, but is no value: changing the other key must still change both.
+    assert!(line(&text, "links.wired", "rate_up").starts_with("# rate_up = \"1 Mbps\""));
+    assert!(line(&text, "tcp", "send_buffer").starts_with("# send_buffer = \"32 KiB\""));
+}
+
+#[test]
+fn every_key_is_documented() {
+    let text = everything().explain() + &Scenario::builtin("satellite").unwrap().explain();
+    let text = text + &Scenario::builtin("wavelan-lan").unwrap().explain();
+    let keys = text.lines().filter_map(|line| line.trim_start_matches("# ").split_once(" = ")).map(|(key, _)| key);
+    let keys: BTreeSet<_> = keys.filter(|key| key.chars().all(|c| c.is_ascii_lowercase() || c == '_')).collect();
+    assert!(keys.len() > 80, "{}", keys.len());
+    let missing: Vec<_> = keys.into_iter().filter(|key| !DOCUMENTATION.contains(&format!("`{key}`"))).collect();
+    assert!(missing.is_empty(), "not in docs/scenarios.md: {missing:?}");
+}

@@ -1,0 +1,351 @@
+//! What scenarios and schemes turn into.
+
+use lasthop_proto::channel::{Drop, DropFrame, ErrorSpec, Frames};
+use lasthop_proto::packet::FlowId;
+use lasthop_proto::scheme::{LocalDetection, SCHEMES, Scheme, TcpAwareness};
+use lasthop_proto::tcp::config::{Clock, DelayedAck, Growth, Recovery, Switch, TcpConfig};
+use lasthop_proto::time::{Duration, Instant};
+use lasthop_scenario::{Scenario, builtin_names};
+use lasthop_sim::network::{App, DamagedFrames, Element, LinkSpec, Medium, Network, NodeKind, QueueLimit, Rate};
+
+const EVERYTHING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/everything.toml");
+
+fn scheme(name: &str) -> &'static Scheme {
+    Scheme::by_name(name).expect("a scheme")
+}
+
+fn network(scenario: &str, scheme_name: &str) -> Network {
+    Scenario::builtin(scenario).unwrap().network(scheme(scheme_name)).unwrap()
+}
+
+/// The builtin LAN scenario with values set.
+fn lan_with(values: &[(&str, &str)], scheme_name: &str) -> Network {
+    Scenario::builtin("wavelan-lan").unwrap().with_overrides(values).unwrap().network(scheme(scheme_name)).unwrap()
+}
+
+/// How long a frame occupies the link.
+fn airtime(link: &LinkSpec, direction: usize, bytes: u32) -> Duration {
+    let overhead = match link.medium {
+        Medium::Duplex => Duration::ZERO,
+        Medium::HalfDuplex { frame_overhead } => frame_overhead,
+    };
+    link.directions[direction].rate.time_for(bytes) + overhead
+}
+
+#[test]
+fn every_ready_made_scenario_runs_under_every_scheme() {
+    for name in builtin_names() {
+        let scenario = Scenario::builtin(name).unwrap();
+        for scheme in &SCHEMES {
+            let network = scenario.network(scheme).unwrap();
+            assert_eq!(network.links.len() + 1, network.nodes.len(), "{name}: a tree");
+        }
+    }
+}
+
+#[test]
+fn the_testbeds_have_the_round_trips_that_the_study_states() {
+    for (scenario, millis) in [("wavelan-lan", 10), ("wavelan-lan-8k", 10), ("wavelan-wan", 135)] {
+        let network = network(scenario, "E2E");
+        let there_and_back =
+            network.links.iter().map(|link| airtime(link, 0, 1440) + airtime(link, 1, 40) + link.delay * 2);
+        let total = there_and_back.fold(Duration::ZERO, |sum, span| sum + span);
+        assert_eq!(total, Duration::from_millis(millis), "{scenario}");
+    }
+}
+
+#[test]
+fn the_testbeds_have_the_bulk_rate_that_the_study_states() {
+    let network = network("wavelan-lan", "E2E");
+    let wireless = &network.links[1];
+    // Every second segment is acknowledged.
+    let cycle = airtime(wireless, 0, 1440) * 2 + airtime(wireless, 1, 40);
+    let mbps = 2.0 * 1400.0 * 8.0 / cycle.as_secs_f64() / 1e6;
+    assert!((mbps - 1.5).abs() < 0.01, "{mbps}");
+}
+
+#[test]
+fn the_testbeds_differ_only_where_the_study_says() {
+    let [lan, lan8, wan] = ["wavelan-lan", "wavelan-lan-8k", "wavelan-wan"].map(|name| network(name, "E2E"));
+    assert_eq!(lan.flows[0].tcp[0].send_buffer, 32_768);
+    assert_eq!(lan8.flows[0].tcp[1].receive_buffer, 8192);
+    for network in [&lan, &lan8, &wan] {
+        assert_eq!(network.links[1].directions, lan.links[1].directions);
+        assert_eq!(network.links[1].medium, lan.links[1].medium);
+        assert_eq!(network.flows[0].app, App::Transfer { bytes: 8 << 20 });
+        let errors = ErrorSpec::Exponential { mean_bytes: 65536.0, frames: Frames::All };
+        assert!(network.links[1].directions.iter().all(|direction| direction.errors == errors));
+        assert!(network.links[0].directions.iter().all(|direction| direction.errors == ErrorSpec::None));
+    }
+}
+
+#[test]
+fn the_peer_transfer_is_that_of_the_comparison_with_ns2() {
+    let network = network("peer-transfer", "E2E");
+    let [wired, wireless] = [&network.links[0], &network.links[1]];
+    assert_eq!((wired.directions[0].rate, wired.delay), (Rate(10_000_000), Duration::from_micros(200)));
+    assert_eq!((wireless.directions[0].rate, wireless.delay), (Rate(1_500_000), Duration::from_millis(1)));
+    assert_eq!(wireless.directions[0].errors, ErrorSpec::Uniform { frame_loss: 0.0225, frames: Frames::Data });
+    assert_eq!(wireless.directions[1].errors, ErrorSpec::None);
+    let tcp = &network.flows[0].tcp[0];
+    assert_eq!((tcp.send_buffer, tcp.mss), (23 * 1400, 1400));
+    let App::Transfer { bytes } = network.flows[0].app else { panic!("a transfer") };
+    assert_eq!(bytes.div_ceil(1400), 5992);
+}
+
+#[test]
+fn ten_thousand_flows_have_names_of_their_own() {
+    let network = network("many-flows", "E2E");
+    assert_eq!(network.flows.len(), 10_000);
+    assert_eq!((&*network.flows[0].name, &*network.flows[9999].name), ("bulk#1", "bulk#10000"));
+    assert_eq!(network.flows[1].start.since(network.flows[0].start), Duration::from_micros(10));
+}
+
+#[test]
+fn schemes_decide_what_the_two_ends_run() {
+    use Recovery::{Eln, ElnRxmt, NewReno, Reno, Sack, Smart};
+    let expected = [
+        ("E2E", [Reno, Reno], [Switch::Off, Switch::Off]),
+        ("E2E-NEWRENO", [NewReno, NewReno], [Switch::Off, Switch::Off]),
+        ("E2E-SMART", [Smart, Smart], [Switch::On, Switch::On]),
+        ("E2E-IETF-SACK", [Sack, Sack], [Switch::Off, Switch::Off]),
+        ("E2E-ELN", [Eln, Eln], [Switch::Off, Switch::Off]),
+        ("E2E-ELN-RXMT", [ElnRxmt, ElnRxmt], [Switch::Off, Switch::Off]),
+        ("LL", [Reno, Reno], [Switch::Off, Switch::Off]),
+        ("LL-TCP-AWARE", [Reno, Reno], [Switch::Off, Switch::Off]),
+        // Only the mobile's acknowledgments pass the base station's detector.
+        ("LL-SMART", [Reno, Reno], [Switch::Off, Switch::On]),
+        ("LL-SMART-TCP-AWARE", [Reno, Reno], [Switch::Off, Switch::On]),
+        ("SPLIT", [Reno, Reno], [Switch::Off, Switch::Off]),
+        // The mobile's peer is the relay.
+        ("SPLIT-SMART", [Reno, Smart], [Switch::Off, Switch::On]),
+    ];
+    for (name, recovery, smart_acks) in expected {
+        let network = network("wavelan-lan", name);
+        assert_eq!(network.flows[0].tcp.each_ref().map(|tcp| tcp.recovery), recovery, "{name}");
+        assert_eq!(network.flows[0].tcp.each_ref().map(|tcp| tcp.smart_acks), smart_acks, "{name}");
+    }
+}
+
+#[test]
+fn schemes_decide_what_the_base_station_does() {
+    for scheme in &SCHEMES {
+        let network = network("wavelan-lan", scheme.name);
+        if scheme.name.starts_with("E2E") {
+            assert!(network.elements.is_empty(), "{}", scheme.name);
+            continue;
+        }
+        let [element] = &network.elements[..] else { panic!("one element under {}", scheme.name) };
+        assert_eq!(network.nodes[element.router.0].name, "base");
+        assert_eq!(network.links[element.link.0].name, "wireless");
+        match (scheme.name, &element.element) {
+            ("LL" | "LL-TCP-AWARE" | "LL-SMART" | "LL-SMART-TCP-AWARE", Element::Snoop(config)) => {
+                assert_eq!(config.detection == LocalDetection::Smart, scheme.name.contains("SMART"));
+                assert_eq!(config.awareness == TcpAwareness::Aware, scheme.name.contains("AWARE"));
+                assert_eq!(config.timer_min, Duration::from_millis(200));
+            }
+            ("SPLIT" | "SPLIT-SMART", Element::Split { buffer, wired, wireless }) => {
+                assert_eq!(*buffer, 65_536);
+                assert_eq!((wired.recovery, wired.smart_acks), (Recovery::Reno, Switch::Off));
+                assert_eq!(wireless.recovery == Recovery::Smart, scheme.name == "SPLIT-SMART");
+                assert_eq!(wireless.smart_acks.is_on(), scheme.name == "SPLIT-SMART");
+            }
+            (name, other) => panic!("{other:?} under {name}"),
+        }
+    }
+}
+
+#[test]
+fn eln_comes_from_the_receiver_or_from_the_base_station() {
+    let damaged = |network: &Network| network.links[1].directions.each_ref().map(|direction| direction.damaged);
+    for name in ["E2E-ELN", "E2E-ELN-RXMT"] {
+        let at_receiver = lan_with(&[], name);
+        assert_eq!(damaged(&at_receiver), [DamagedFrames::Deliver; 2], "{name}");
+        assert!(at_receiver.elements.is_empty());
+
+        let at_base = lan_with(&[("eln_source", "base-station")], name);
+        assert_eq!(damaged(&at_base), [DamagedFrames::Drop; 2], "{name}");
+        assert!(matches!(at_base.elements[0].element, Element::ElnMarker));
+    }
+    // Nobody else would know what to do with a damaged frame, or with a mark.
+    for scheme in SCHEMES.iter().filter(|scheme| !scheme.name.contains("ELN")) {
+        let network = lan_with(&[("eln_source", "base-station")], scheme.name);
+        assert_eq!(damaged(&network), [DamagedFrames::Drop; 2], "{}", scheme.name);
+        assert!(!network.elements.iter().any(|spec| matches!(spec.element, Element::ElnMarker)));
+    }
+    // SACK and ELN coupled.
+    let coupled = [("tcp.sack_eln", "on")];
+    assert_eq!(damaged(&lan_with(&coupled, "E2E-IETF-SACK")), [DamagedFrames::Deliver; 2]);
+    assert_eq!(damaged(&lan_with(&coupled, "E2E")), [DamagedFrames::Drop; 2]);
+    // What the scenario says comes first.
+    let kept = lan_with(&[("links.wireless.damaged", "drop")], "E2E-ELN");
+    assert_eq!(damaged(&kept), [DamagedFrames::Drop; 2]);
+}
+
+#[test]
+fn recovery_can_be_given() {
+    let both = lan_with(&[("tcp.recovery", "new-reno")], "E2E");
+    assert!(both.flows[0].tcp.iter().all(|tcp| tcp.recovery == Recovery::NewReno));
+    let one = lan_with(&[("hosts.source.tcp.recovery", "sack")], "E2E");
+    assert_eq!(one.flows[0].tcp.each_ref().map(|tcp| tcp.recovery), [Recovery::Sack, Recovery::Reno]);
+}
+
+#[test]
+fn values_set_from_outside_need_no_quotes() {
+    let network = lan_with(
+        &[
+            ("links.wireless.rate", "1.5 Mbps"),
+            ("links.wireless.errors", "{ model = \"uniform\", frame_loss = \"1 %\" }"),
+            ("links.wired.queue", "64 KiB"),
+            ("tcp.socket_buffer", "8192"),
+            ("tcp.timestamps", "on"),
+            ("hosts.mobile.tcp.delayed_ack", "off"),
+            ("flows.bulk.count", "3"),
+        ],
+        "E2E",
+    );
+    assert_eq!(network.links[1].directions.each_ref().map(|direction| direction.rate), [Rate(1_500_000); 2]);
+    let uniform = ErrorSpec::Uniform { frame_loss: 0.01, frames: Frames::All };
+    assert_eq!(network.links[1].directions[1].errors, uniform);
+    assert_eq!(network.links[0].directions[0].queue, QueueLimit::Bytes(65_536));
+    let [source, mobile] = &network.flows[2].tcp;
+    assert_eq!((source.send_buffer, mobile.receive_buffer), (8192, 8192));
+    assert!(source.timestamps.is_on() && mobile.timestamps.is_on());
+    assert_eq!((source.delayed_ack, mobile.delayed_ack), (DelayedAck::WindowUpdate, DelayedAck::Off));
+}
+
+#[test]
+fn values_set_later_win() {
+    let scenario = Scenario::builtin("wavelan-lan").unwrap();
+    let twice =
+        scenario.with_overrides(&[("runs", "5")]).unwrap().with_overrides(&[("runs", "7"), ("seed", "2")]).unwrap();
+    assert_eq!((twice.runs(), twice.seed()), (7, 2));
+    assert_eq!(scenario.runs(), 30, "the original stays as it was");
+}
+
+#[test]
+fn a_short_scenario_is_enough() {
+    let text = r#"
+        hosts = { a = {}, b = {} }
+        flows.f = { from = "a", to = "b", size = "1 MiB" }
+        [links.l]
+        between = ["a", "b"]
+        rate = "1 Mbps"
+        delay = "10 ms"
+    "#;
+    let scenario = Scenario::parse("short.toml", text).unwrap();
+    assert_eq!((scenario.title(), scenario.scheme().name, scenario.runs(), scenario.seed()), ("short", "E2E", 30, 1));
+    let network = scenario.network(scenario.scheme()).unwrap();
+    assert_eq!(network.limit, Instant::ZERO + Duration::from_secs(1000));
+    assert_eq!(network.links[0].directions[1].queue, QueueLimit::Packets(50));
+    assert_eq!(network.flows[0].tcp[0].growth, Growth::Rfc5681, "preset rfc");
+}
+
+fn everything() -> Network {
+    let scenario = Scenario::load(EVERYTHING).unwrap();
+    scenario.network(scenario.scheme()).unwrap()
+}
+
+fn node<'n>(network: &'n Network, flow: usize, end: usize) -> (&'n TcpConfig, u32) {
+    (&network.flows[flow].tcp[end], network.flows[flow].iss[end])
+}
+
+#[test]
+fn nodes_and_flows_keep_the_order_of_the_file() {
+    let network = everything();
+    let names: Vec<_> = network.nodes.iter().map(|node| node.name.as_str()).collect();
+    assert_eq!(names, ["zulu", "alpha", "mike", "kilo", "left", "right"]);
+    assert!(network.nodes.iter().skip(4).all(|node| node.kind == NodeKind::Router));
+    let flows: Vec<_> = network.flows.iter().map(|flow| flow.name.as_str()).collect();
+    assert_eq!(flows, ["first", "many#1", "many#2", "many#3"]);
+    assert_eq!(network.flows[3].start, Instant::from_nanos(20_000_000));
+    assert_eq!(network.flows[3].app, App::Idle);
+    assert_eq!(network.flows[0].iss, [u32::MAX, 0]);
+}
+
+#[test]
+fn a_host_inherits_what_it_does_not_say_itself() {
+    let network = everything();
+    let (zulu, iss) = node(&network, 0, 0);
+    assert_eq!(iss, u32::MAX);
+    assert_eq!((zulu.mss, zulu.send_buffer, zulu.receive_buffer), (1000, 32_000, 32_200));
+    assert_eq!(zulu.clock, Clock::Ticks { slow: Duration::from_millis(250), fast: Duration::from_millis(100) });
+    assert_eq!(zulu.delayed_ack, DelayedAck::EverySecond { timeout: Duration::from_millis(40) });
+    assert_eq!((zulu.initial_ssthresh, zulu.smart_rtt), (Some(65_536), Some(Duration::from_millis(30))));
+    // A preset of its own starts afresh.
+    let (alpha, _) = node(&network, 0, 1);
+    assert_eq!((alpha.mss, alpha.send_buffer, alpha.window_scale), (1400, 16_384, None));
+    assert_eq!((alpha.recovery, alpha.smart_acks), (Recovery::ElnRxmt, Switch::On));
+    let (mike, _) = node(&network, 1, 1);
+    assert_eq!((mike.mss, mike.send_buffer, mike.receive_buffer), (1000, 20_000, 10_240));
+    assert_eq!((mike.initial_ssthresh, mike.window_scale), (None, Some(14)));
+}
+
+#[test]
+fn error_models_are_read_per_direction() {
+    let network = everything();
+    let errors = |link: usize, direction: usize| network.links[link].directions[direction].errors.clone();
+    let ErrorSpec::Replay { trace, .. } = errors(0, 0) else { panic!("a replay") };
+    assert_eq!(*trace, [0, 0, 0, 1, 1, 1, 0, 0, 1].map(|lost| lost == 1));
+    let fades = ErrorSpec::TwoStateTime {
+        good: Duration::from_secs(10),
+        bad: Duration::from_millis(100),
+        good_ber: 1e-6,
+        bad_ber: 0.01,
+    };
+    assert_eq!(errors(0, 1), fades);
+    // Given in bits, meant per direction.
+    assert_eq!(errors(1, 0), ErrorSpec::Exponential { mean_bytes: 65536.0, frames: Frames::Acks });
+    assert_eq!(errors(1, 1), ErrorSpec::Burst { mean_bytes: 1000.5, packets: 3, frames: Frames::All });
+    let gilbert = ErrorSpec::TwoStatePacket {
+        good_to_bad: 0.01,
+        bad_to_good: 0.5,
+        good_loss: 0.0,
+        bad_loss: 0.9,
+        frames: Frames::Data,
+    };
+    assert_eq!([errors(2, 0), errors(2, 1)], [gilbert.clone(), gilbert]);
+    let ErrorSpec::List(drops) = errors(3, 0) else { panic!("a list") };
+    let data = |segment, transmission| DropFrame::Data { segment, transmission };
+    let expected = [(Some(0), data(17, 2)), (None, data(3, 1)), (Some(2), DropFrame::Ack(5))];
+    assert_eq!(*drops, expected.map(|(flow, frame)| Drop { flow: flow.map(FlowId), frame }));
+}
+
+#[test]
+fn links_can_be_asymmetric() {
+    let network = everything();
+    let link = &network.links[1];
+    assert_eq!(link.medium, Medium::HalfDuplex { frame_overhead: Duration::from_micros(1100) });
+    assert_eq!(link.directions.each_ref().map(|direction| direction.rate), [Rate(2_500_000), Rate(64_000)]);
+    let queues = link.directions.each_ref().map(|direction| direction.queue);
+    assert_eq!(queues, [QueueLimit::Bytes(65_536), QueueLimit::Packets(1)]);
+}
+
+#[test]
+fn elements_sit_where_they_are_put() {
+    let network = everything();
+    let places: Vec<_> = network
+        .elements
+        .iter()
+        .map(|spec| {
+            let kind = match &spec.element {
+                Element::Snoop(_) => "snoop",
+                Element::ElnMarker => "marker",
+                Element::Split { .. } => "split",
+            };
+            (network.nodes[spec.router.0].name.as_str(), network.links[spec.link.0].name.as_str(), kind)
+        })
+        .collect();
+    // The scheme's part at the base station, then the elements of the scenario.
+    let expected = [("right", "c", "split"), ("left", "a", "marker"), ("left", "d", "snoop"), ("right", "b", "split")];
+    assert_eq!(places, expected);
+    let Element::Split { wired, wireless, buffer } = &network.elements[0].element else { panic!("a relay") };
+    assert_eq!((*buffer, wired.nagle, wireless.mss), (16_384, Switch::Off, 1460));
+    let Element::Split { wired, wireless, .. } = &network.elements[3].element else { panic!("a relay") };
+    assert_eq!((wired.recovery, wireless.recovery), (Recovery::Reno, Recovery::Sack));
+    assert_eq!((wired.mss, wireless.mss), (1000, 500));
+    // Beyond the relay of link b, seen from its router, is the other half of the network.
+    assert_eq!(node(&network, 0, 0).0.recovery, Recovery::Sack, "zulu");
+    assert_eq!(node(&network, 1, 0).0.recovery, Recovery::Reno, "kilo");
+    assert!(node(&network, 1, 1).0.smart_acks.is_on(), "mike is beyond a cache that reads SMART numbers");
+}

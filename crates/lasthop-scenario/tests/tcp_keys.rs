@@ -1,0 +1,95 @@
+//! Every key of `[tcp]` reaches the endpoints.
+
+use lasthop_proto::scheme::SCHEMES;
+use lasthop_proto::tcp::config::TcpConfig;
+use lasthop_scenario::Scenario;
+
+/// One value for each field of `TcpConfig` that no preset has; a new field does not compile until it is here.
+macro_rules! keys {
+    ($($field:ident: $key:literal = $value:literal),* $(,)?) => {
+        const KEYS: &[(&str, &str, &str)] = &[$((stringify!($field), $key, $value)),*];
+        fn fields(config: TcpConfig) -> Vec<(&'static str, String)> {
+            let TcpConfig { $($field),* } = config;
+            vec![$((stringify!($field), format!("{:?}", $field))),*]
+        }
+    };
+}
+
+keys! {
+    mss: "mss" = "777",
+    send_buffer: "send_buffer" = "54321 B",
+    receive_buffer: "receive_buffer" = "54321 B",
+    window_scale: "window_scale" = "3",
+    timestamps: "timestamps" = "on",
+    headers: "headers" = "ns2-acks-only",
+    recovery: "recovery" = "eln-rxmt",
+    sack_algorithm: "sack_algorithm" = "rfc6675",
+    sack_blocks: "sack_blocks" = "2",
+    sack_eln: "sack_eln" = "on",
+    clock: "slow_tick" = "123 ms",
+    tick_phase: "tick_phase" = "7 ms",
+    rtt_rule: "rtt_rule" = "rfc6298",
+    rtt_granularity: "rtt_granularity" = "7 ms",
+    rto_initial: "rto_initial" = "7 s",
+    rto_min: "rto_min" = "7 ms",
+    rto_max: "rto_max" = "77 s",
+    max_backoff: "max_backoff" = "7",
+    max_retries: "max_retries" = "7",
+    delayed_ack: "delayed_ack" = "every-second",
+    initial_window: "initial_window" = "7",
+    initial_ssthresh: "initial_ssthresh" = "7 KiB",
+    max_cwnd: "max_cwnd" = "77 KiB",
+    dupack_threshold: "dupack_threshold" = "7",
+    limited_transmit: "limited_transmit" = "on",
+    growth: "growth" = "rfc5681",
+    deflation: "deflation" = "always",
+    header_prediction: "header_prediction" = "off",
+    recovery_guard: "recovery_guard" = "careful",
+    partial_ack_timer: "partial_ack_timer" = "impatient",
+    idle_restart: "idle_restart" = "off",
+    nagle: "nagle" = "off",
+    recovery_burst: "recovery_burst" = "7",
+    smart_acks: "smart_acks" = "on",
+    time_wait: "time_wait" = "7 s",
+    smart_rtt: "smart_rtt" = "7 ms",
+}
+
+fn config(values: &[(String, &str)]) -> TcpConfig {
+    let scenario = Scenario::builtin("wavelan-lan").unwrap().with_overrides(values).unwrap();
+    let network = scenario.network(&SCHEMES[0]).unwrap();
+    TcpConfig::clone(&network.flows[0].tcp[0])
+}
+
+#[test]
+fn each_key_changes_its_own_value_and_no_other() {
+    // Send and receive buffer of the scenario come as one key, which leaves no room for a key for each.
+    let separate = ("tcp".to_owned(), "{ preset = \"bsd-lite\" }");
+    let base = fields(config(std::slice::from_ref(&separate)));
+    for (field, key, value) in KEYS {
+        let set = fields(config(&[separate.clone(), (format!("tcp.{key}"), value)]));
+        let changed: Vec<_> = base.iter().zip(&set).filter(|(base, set)| base != set).map(|(base, _)| base.0).collect();
+        assert_eq!(changed, [*field], "{key} = {value}");
+    }
+}
+
+#[test]
+fn numbers_without_a_limit() {
+    for (key, largest) in [("max_cwnd", u32::MAX), ("max_retries", u32::MAX), ("recovery_burst", u32::MAX)] {
+        let config = config(&[(format!("tcp.{key}"), "unlimited")]);
+        let value = match key {
+            "max_cwnd" => config.max_cwnd,
+            "max_retries" => config.max_retries,
+            _ => config.recovery_burst,
+        };
+        assert_eq!(value, largest, "{key}");
+    }
+    assert_eq!(config(&[("tcp.initial_ssthresh".to_owned(), "unlimited")]).initial_ssthresh, Some(u32::MAX));
+    assert_eq!(config(&[("tcp.initial_ssthresh".to_owned(), "send-buffer")]).initial_ssthresh, None);
+}
+
+#[test]
+fn both_forms_of_a_switch_are_read() {
+    for on in ["on", "true"] {
+        assert!(config(&[("tcp.timestamps".to_owned(), on)]).timestamps.is_on());
+    }
+}

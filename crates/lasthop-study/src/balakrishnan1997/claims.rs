@@ -1,0 +1,233 @@
+//! What the study concludes, as checks with disjoint 95 % intervals.
+
+use lasthop_report::study::{Claim, Holds};
+
+use super::Results;
+use super::cells::{BURSTS, ERROR_INTERVALS, TESTBEDS};
+use crate::stats::Estimate;
+
+/// One comparison that a claim rests on.
+struct Check {
+    holds: bool,
+    evidence: String,
+}
+
+/// Collects the comparisons behind one claim; a missing cell leaves the claim out.
+struct Claimant<'a> {
+    results: &'a Results,
+    checks: Vec<Check>,
+}
+
+fn show(estimate: &Estimate) -> String {
+    match estimate.ci95 {
+        Some(ci95) => format!("{:.3} ± {ci95:.3}", estimate.mean),
+        None => format!("{:.3}", estimate.mean),
+    }
+}
+
+impl Claimant<'_> {
+    fn get(&self, cell: &str) -> Option<Estimate> {
+        self.results.throughput(cell).copied()
+    }
+
+    fn check(&mut self, holds: bool, evidence: String) {
+        self.checks.push(Check { holds, evidence });
+    }
+
+    /// `upper` exceeds `factor` times `lower`, intervals disjoint.
+    fn above(&mut self, upper: &str, factor: f64, lower: &str) -> Option<()> {
+        let (a, b) = (self.get(upper)?, self.get(lower)?);
+        let sign = if factor == 1.0 { String::new() } else { format!("{factor} × ") };
+        let evidence = format!("{upper} {} > {sign}{lower} {}", show(&a), show(&b));
+        self.check(a.above(&b.scaled(factor)), evidence);
+        Some(())
+    }
+
+    /// `upper`'s interval does not lie below `lower`'s.
+    fn not_below(&mut self, upper: &str, lower: &str) -> Option<()> {
+        let (a, b) = (self.get(upper)?, self.get(lower)?);
+        self.check(!b.above(&a), format!("{upper} {} ≥ {lower} {}", show(&a), show(&b)));
+        Some(())
+    }
+
+    /// The ratio of two cells lies in a range.
+    fn ratio_within(&mut self, a: &str, b: &str, (low, high): (f64, f64)) -> Option<()> {
+        let ratio = self.get(a)?.over(&self.get(b)?);
+        let holds = (low..=high).contains(&ratio.mean);
+        self.check(holds, format!("{a} / {b} = {} in {low} to {high}", show(&ratio)));
+        Some(())
+    }
+}
+
+/// Every claim for which `results` has the cells.
+pub fn check(results: &Results) -> Vec<Claim> {
+    let mut claims = Vec::new();
+    let mut claim = |id: &str, text: &str, gather: &dyn Fn(&mut Claimant) -> Option<()>| {
+        let mut claimant = Claimant { results, checks: Vec::new() };
+        if gather(&mut claimant).is_none() {
+            return;
+        }
+        let holds = if claimant.checks.iter().all(|check| check.holds) { Holds::Yes } else { Holds::No };
+        let lines = claimant.checks.into_iter().map(|check| {
+            let mark = if check.holds { "" } else { "MISSED: " };
+            format!("{mark}{}", check.evidence)
+        });
+        let evidence = lines.collect::<Vec<_>>().join("; ");
+        claims.push(Claim { id: id.to_owned(), text: text.to_owned(), holds, evidence });
+    };
+    claim("a", "LL < LL-SMART < LL-TCP-AWARE in LAN (32 KB) and WAN; LL-SMART-TCP-AWARE is best or equal", &link_layer);
+    claim("b", "E2E stays below 50 % of the error-free maximum in the LAN, below 25 % in the WAN", &collapse);
+    claim("c", "NewReno beats E2E in the LAN, by about two in the WAN", &newreno);
+    claim("d", "ELN and ELN-RXMT beat NewReno in the LAN, and are at least twice E2E in the WAN", &eln);
+    claim("e", "ELN-RXMT gains more over ELN at 8 KB than at 32 KB", &eln_rxmt);
+    claim("f", "SMART is the best end-to-end scheme in the LAN", &smart);
+    claim("g", "SACK at 32 KB is at least 1.4 times SACK at 8 KB", &|c| {
+        c.above("E2E-IETF-SACK/LAN/32", 1.4, "E2E-IETF-SACK/LAN/8")
+    });
+    claim(
+        "h",
+        "Wired goodput is 100 % under TCP-aware and split schemes; LL repairs about 90 % of its losses twice",
+        &repairs,
+    );
+    claim("i", "No coarse timeout under LL and LL-TCP-AWARE", &no_timeouts);
+    claim(
+        "j",
+        "SPLIT stalls: about E2E's level in the LAN, well above it in the WAN; SPLIT-SMART is far above SPLIT and slightly \
+         below LL-SMART-TCP-AWARE",
+        &split,
+    );
+    claim(
+        "k",
+        "Bursts of 2, 4, 6 packets: LL-SMART-TCP-AWARE beats LL-TCP-AWARE, and the gap grows with the burst",
+        &bursts,
+    );
+    claim(
+        "l",
+        "Error rates: schemes meet at one error per 256 KB; at 16 KB the TCP-aware ones are at least 1.5 times SMART, and \
+         SACK falls below SMART",
+        &error_rates,
+    );
+    claims
+}
+
+fn link_layer(c: &mut Claimant) -> Option<()> {
+    for testbed in ["LAN/32", "WAN/32"] {
+        let cell = |scheme: &str| format!("{scheme}/{testbed}");
+        c.above(&cell("LL-SMART"), 1.0, &cell("LL"))?;
+        c.above(&cell("LL-TCP-AWARE"), 1.0, &cell("LL-SMART"))?;
+        c.not_below(&cell("LL-SMART-TCP-AWARE"), &cell("LL-TCP-AWARE"))?;
+    }
+    Some(())
+}
+
+fn collapse(c: &mut Claimant) -> Option<()> {
+    for (testbed, share) in [("LAN/8", 0.5), ("LAN/32", 0.5), ("WAN/32", 0.25)] {
+        let (maximum, e2e) = (c.get(&format!("E2E/{testbed}/no-errors"))?, c.get(&format!("E2E/{testbed}"))?);
+        let evidence = format!("E2E/{testbed} {} < {share} × maximum {}", show(&e2e), show(&maximum));
+        c.check(maximum.scaled(share).above(&e2e), evidence);
+    }
+    Some(())
+}
+
+fn newreno(c: &mut Claimant) -> Option<()> {
+    for testbed in ["LAN/8", "LAN/32", "WAN/32"] {
+        c.above(&format!("E2E-NEWRENO/{testbed}"), 1.0, &format!("E2E/{testbed}"))?;
+    }
+    c.ratio_within("E2E-NEWRENO/WAN/32", "E2E/WAN/32", (1.6, 2.4))
+}
+
+fn eln(c: &mut Claimant) -> Option<()> {
+    for scheme in ["E2E-ELN", "E2E-ELN-RXMT"] {
+        for testbed in ["LAN/8", "LAN/32"] {
+            c.above(&format!("{scheme}/{testbed}"), 1.0, &format!("E2E-NEWRENO/{testbed}"))?;
+        }
+        c.above(&format!("{scheme}/WAN/32"), 2.0, "E2E/WAN/32")?;
+    }
+    Some(())
+}
+
+fn eln_rxmt(c: &mut Claimant) -> Option<()> {
+    let gain = |c: &Claimant, buffer| {
+        Some(c.get(&format!("E2E-ELN-RXMT/LAN/{buffer}"))?.over(&c.get(&format!("E2E-ELN/LAN/{buffer}"))?))
+    };
+    let (small, large) = (gain(c, 8)?, gain(c, 32)?);
+    c.check(small.above(&large), format!("gain at 8 KB {} > at 32 KB {}", show(&small), show(&large)));
+    Some(())
+}
+
+fn smart(c: &mut Claimant) -> Option<()> {
+    for testbed in ["LAN/8", "LAN/32"] {
+        for other in ["E2E", "E2E-NEWRENO", "E2E-IETF-SACK", "E2E-ELN", "E2E-ELN-RXMT"] {
+            c.above(&format!("E2E-SMART/{testbed}"), 1.0, &format!("{other}/{testbed}"))?;
+        }
+    }
+    Some(())
+}
+
+fn repairs(c: &mut Claimant) -> Option<()> {
+    for scheme in ["LL-TCP-AWARE", "LL-SMART-TCP-AWARE", "SPLIT", "SPLIT-SMART"] {
+        for (testbed, buffer) in TESTBEDS {
+            let cell = format!("{scheme}/{testbed}/{buffer}");
+            let goodput = *c.results.get(&cell, "wired_goodput")?;
+            // The study prints one decimal.
+            c.check(goodput.mean >= 99.95, format!("{cell} wired goodput {:.2} %", goodput.mean));
+        }
+    }
+    for (testbed, buffer) in TESTBEDS {
+        let cell = format!("LL/{testbed}/{buffer}");
+        let twice = c.results.get(&cell, "repaired_twice")?.over(c.results.get(&cell, "losses")?).scaled(100.0);
+        let holds = (80.0..=100.0).contains(&twice.mean);
+        c.check(holds, format!("{cell} repaired twice {:.0} % in 80 to 100", twice.mean));
+    }
+    Some(())
+}
+
+fn no_timeouts(c: &mut Claimant) -> Option<()> {
+    for scheme in ["LL", "LL-TCP-AWARE"] {
+        for (testbed, buffer) in TESTBEDS {
+            let cell = format!("{scheme}/{testbed}/{buffer}");
+            let timeouts = c.results.get(&cell, "timeouts")?.mean;
+            c.check(timeouts == 0.0, format!("{cell} {timeouts:.2} timeouts a transfer"));
+        }
+    }
+    Some(())
+}
+
+fn split(c: &mut Claimant) -> Option<()> {
+    for testbed in ["LAN/8", "LAN/32"] {
+        c.ratio_within(&format!("SPLIT/{testbed}"), &format!("E2E/{testbed}"), (0.75, 1.25))?;
+    }
+    c.above("SPLIT/WAN/32", 1.25, "E2E/WAN/32")?;
+    for testbed in ["LAN/8", "LAN/32", "WAN/32"] {
+        c.above(&format!("SPLIT-SMART/{testbed}"), 1.3, &format!("SPLIT/{testbed}"))?;
+        c.above(&format!("LL-SMART-TCP-AWARE/{testbed}"), 1.0, &format!("SPLIT-SMART/{testbed}"))?;
+    }
+    Some(())
+}
+
+fn bursts(c: &mut Claimant) -> Option<()> {
+    let mut gaps = Vec::new();
+    for packets in BURSTS {
+        let (smart, plain) =
+            (format!("LL-SMART-TCP-AWARE/LAN/32/burst-{packets}"), format!("LL-TCP-AWARE/LAN/32/burst-{packets}"));
+        c.above(&smart, 1.0, &plain)?;
+        gaps.push(c.get(&smart)?.minus(&c.get(&plain)?));
+    }
+    for (shorter, longer) in gaps.iter().zip(&gaps[1..]) {
+        c.check(longer.above(shorter), format!("gap {} grows to {}", show(shorter), show(longer)));
+    }
+    Some(())
+}
+
+fn error_rates(c: &mut Claimant) -> Option<()> {
+    let cell = |scheme: &str, kb: u32| format!("{scheme}/LAN/32/error-interval-{kb}KB");
+    let [rarest, densest] = [ERROR_INTERVALS[4], ERROR_INTERVALS[0]];
+    let smart = |kb| cell("E2E-SMART", kb);
+    for scheme in ["E2E-SMART", "E2E-IETF-SACK", "LL-TCP-AWARE"] {
+        c.ratio_within(&cell(scheme, rarest), &cell("LL-SMART-TCP-AWARE", rarest), (0.85, 1.05))?;
+    }
+    for scheme in ["LL-TCP-AWARE", "LL-SMART-TCP-AWARE"] {
+        c.above(&cell(scheme, densest), 1.5, &smart(densest))?;
+    }
+    c.above(&smart(densest), 1.0, &cell("E2E-IETF-SACK", densest))
+}

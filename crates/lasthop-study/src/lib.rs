@@ -1,0 +1,16 @@
+//! From single runs to answers: replications with confidence intervals, sweeps, and the published studies.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`stats`] | means and Student-t intervals |
+//! | [`replicate`] | many runs on many cores, in an order that does not depend on them |
+//! | [`measures`] | what a run is judged by |
+//! | [`sweep`] | cartesian parameter sweeps |
+//! | [`balakrishnan1997`] | the 1997 study: cells, tables, claims, figures |
+#![forbid(unsafe_code)]
+
+pub mod balakrishnan1997;
+pub mod measures;
+pub mod replicate;
+pub mod stats;
+pub mod sweep;

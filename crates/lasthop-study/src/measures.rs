@@ -1,0 +1,78 @@
+//! What a run is judged by, as numbers with names.
+
+use lasthop_sim::measure::{FlowReport, Report};
+use lasthop_sim::network::Network;
+
+use crate::stats::Estimate;
+
+/// One measure of one run.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Measure {
+    /// Its name: `throughput`, `wired_goodput`, ...
+    pub name: String,
+    /// Its unit.
+    pub unit: &'static str,
+    /// Its value.
+    pub value: f64,
+}
+
+/// The measures of a run, always in the same order for the same network.
+///
+/// `throughput` is the mean over the flows that transfer something; `LINK_goodput` is useful bytes over all payload bytes
+/// that the link carried in the direction that carries more payload; counts are sums over all flows.
+pub fn measures(network: &Network, report: &Report) -> Vec<Measure> {
+    let flows: Vec<&FlowReport> = report.flows.iter().filter(|flow| flow.received > 0).collect();
+    let throughput = flows.iter().map(|flow| flow.throughput()).sum::<f64>() / flows.len().max(1) as f64 / 1e6;
+    let mut measures = vec![Measure { name: "throughput".to_owned(), unit: "Mbps", value: throughput }];
+    for (link, paths) in network.links.iter().zip(&report.links) {
+        let busier = if paths[0].payload >= paths[1].payload { &paths[0] } else { &paths[1] };
+        if let Some(goodput) = busier.goodput() {
+            let name = format!("{}_goodput", link.name);
+            measures.push(Measure { name, unit: "percent", value: 100.0 * goodput });
+        }
+    }
+    let mut count = |name: &str, of: &dyn Fn(&FlowReport) -> u64| {
+        let value = report.flows.iter().map(of).sum::<u64>() as f64;
+        measures.push(Measure { name: name.to_owned(), unit: "count", value });
+    };
+    count("timeouts", &|flow| flow.sender.timeouts);
+    count("relay_timeouts", &|flow| flow.sender.relay_timeouts);
+    count("recoveries", &|flow| flow.sender.recoveries);
+    count("source_retransmissions", &|flow| flow.sender.source_retransmissions);
+    count("local_retransmissions", &|flow| flow.sender.local_retransmissions);
+    count("losses", &|flow| flow.losses);
+    count("repaired_locally", &|flow| flow.repaired_locally);
+    count("repaired_twice", &|flow| flow.repaired_twice);
+    count("dupacks_suppressed", &|flow| flow.dupacks_suppressed);
+    count("incomplete", &|flow| u64::from(!flow.complete));
+    measures
+}
+
+/// A measure over several runs.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Summary {
+    /// Its name.
+    pub name: String,
+    /// Its unit.
+    pub unit: &'static str,
+    /// Mean and interval.
+    pub estimate: Estimate,
+}
+
+/// Each measure over all `reports` of a network.
+pub fn summarise(network: &Network, reports: &[Report]) -> Vec<Summary> {
+    let runs: Vec<Vec<Measure>> = reports.iter().map(|report| measures(network, report)).collect();
+    let Some(first) = runs.first() else { return Vec::new() };
+    let of = |measure: &Measure| {
+        let values: Vec<f64> =
+            runs.iter().flat_map(|run| run.iter().find(|other| other.name == measure.name)).map(|m| m.value).collect();
+        let estimate = Estimate::of(&values)?;
+        Some(Summary { name: measure.name.clone(), unit: measure.unit, estimate })
+    };
+    first.iter().filter_map(of).collect()
+}
+
+/// The summary of that name.
+pub fn find<'a>(summaries: &'a [Summary], name: &str) -> Option<&'a Estimate> {
+    summaries.iter().find(|summary| summary.name == name).map(|summary| &summary.estimate)
+}

@@ -1,0 +1,87 @@
+//! Means and their confidence intervals.
+
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+/// A sample's mean and the half width of its 95 % Student-t interval.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Estimate {
+    /// The mean.
+    pub mean: f64,
+    /// Half width of the interval; `None` for fewer than two values.
+    pub ci95: Option<f64>,
+    /// How many values.
+    pub n: u32,
+}
+
+impl Estimate {
+    /// The estimate from `values`; `None` when there is none.
+    pub fn of(values: &[f64]) -> Option<Self> {
+        let n = values.len();
+        if n == 0 {
+            return None;
+        }
+        let mean = values.iter().sum::<f64>() / n as f64;
+        let ci95 = (n > 1).then(|| {
+            let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1) as f64;
+            t975(n - 1) * (variance / n as f64).sqrt()
+        });
+        Some(Self { mean, ci95, n: n as u32 })
+    }
+
+    /// The interval; a point for a single value.
+    pub fn interval(&self) -> (f64, f64) {
+        let half = self.ci95.unwrap_or(0.0);
+        (self.mean - half, self.mean + half)
+    }
+
+    /// The estimate of `factor` times the quantity.
+    pub fn scaled(&self, factor: f64) -> Self {
+        Self { mean: self.mean * factor, ci95: self.ci95.map(|half| half * factor.abs()), n: self.n }
+    }
+
+    /// The estimate of the difference to an independent quantity.
+    pub fn minus(&self, other: &Self) -> Self {
+        let half = self.ci95.unwrap_or(0.0).hypot(other.ci95.unwrap_or(0.0));
+        Self { mean: self.mean - other.mean, ci95: Some(half), n: self.n.min(other.n) }
+    }
+
+    /// The estimate of the ratio to an independent quantity, to first order in the errors.
+    pub fn over(&self, other: &Self) -> Self {
+        let relative = |estimate: &Self| estimate.ci95.unwrap_or(0.0) / estimate.mean;
+        let mean = self.mean / other.mean;
+        let half = mean.abs() * relative(self).hypot(relative(other));
+        Self { mean, ci95: Some(half), n: self.n.min(other.n) }
+    }
+
+    /// Whether the whole interval lies above the whole of `other`'s.
+    pub fn above(&self, other: &Self) -> bool {
+        self.interval().0 > other.interval().1
+    }
+}
+
+/// The 97.5 % quantile of Student's t.
+fn t975(degrees: usize) -> f64 {
+    StudentsT::new(0.0, 1.0, degrees as f64).map_or(f64::NAN, |t| t.inverse_cdf(0.975))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn matches_published_quantiles() {
+        // Any table of Student's t.
+        for (degrees, t) in [(1, 12.706), (9, 2.262), (29, 2.045)] {
+            assert!((t975(degrees) - t).abs() < 1e-3);
+        }
+    }
+
+    #[test]
+    fn a_worked_example() {
+        let estimate = Estimate::of(&[1.0, 2.0, 3.0]).unwrap();
+        assert_eq!(estimate.mean, 2.0);
+        assert!((estimate.ci95.unwrap() - 4.303 / 3f64.sqrt()).abs() < 1e-3);
+        assert!(!estimate.above(&Estimate::of(&[0.0, 0.1]).unwrap()));
+        assert!(estimate.above(&Estimate { mean: -1.0, ci95: Some(0.1), n: 5 }));
+    }
+}

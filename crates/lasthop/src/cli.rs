@@ -1,0 +1,217 @@
+//! Command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use lasthop_proto::scheme::{SCHEMES, Scheme};
+use lasthop_scenario::Scenario;
+use lasthop_study::sweep::Axis;
+
+use crate::error::Error;
+
+/// What a lossy last hop does to TCP, and what cures it.
+#[derive(Parser, Debug)]
+#[command(version, max_term_width = 100)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// List the schemes by name
+    Schemes(JsonArgs),
+    /// Run one scenario under one scheme
+    Run(RunArgs),
+    /// Run one scenario under several schemes that meet the same errors
+    Compare(CompareArgs),
+    /// Run all combinations of some keys' values
+    Sweep(SweepArgs),
+    /// Follow one run segment by segment
+    Trace(TraceArgs),
+    /// Draw sequence and window plots of one run
+    Plot(PlotArgs),
+    /// Reproduce a published study beside its published numbers
+    Reproduce(ReproduceArgs),
+    /// Print a scenario with every default and where each value comes from
+    Explain(ExplainArgs),
+    /// Print a completion script for a shell
+    Completions(CompletionsArgs),
+}
+
+#[derive(Args, Debug)]
+pub struct JsonArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A scenario and what to change in it.
+#[derive(Args, Debug)]
+pub struct ScenarioArgs {
+    /// Scenario file, or the name of a ready-made one
+    #[arg(value_name = "SCENARIO")]
+    pub scenario: String,
+    /// Set a key of the scenario, as links.wireless.rate="1 Mbps"; may be repeated
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Root seed [default: the scenario's]
+    #[arg(long, short)]
+    pub seed: Option<u64>,
+}
+
+impl ScenarioArgs {
+    pub fn open(&self) -> Result<Scenario, Error> {
+        let scenario = Scenario::open(&self.scenario)?;
+        let mut overrides = Vec::new();
+        for set in &self.set {
+            let (key, value) = set.split_once('=').ok_or_else(|| Error::Set { given: set.clone() })?;
+            overrides.push((key.trim().to_owned(), value.trim().to_owned()));
+        }
+        if overrides.is_empty() { Ok(scenario) } else { Ok(scenario.with_overrides(&overrides)?) }
+    }
+}
+
+/// How often to run, and on how many threads.
+#[derive(Args, Debug)]
+pub struct RunsArgs {
+    /// Runs [default: the scenario's]
+    #[arg(long, short = 'n', value_parser = clap::value_parser!(u32).range(1..))]
+    pub runs: Option<u32>,
+    /// Threads; 0 for one per core
+    #[arg(long, short, default_value_t = 0)]
+    pub jobs: usize,
+}
+
+/// The scheme by its name.
+pub fn scheme(name: &str) -> Result<&'static Scheme, String> {
+    Scheme::by_name(name).ok_or_else(|| {
+        let names: Vec<_> = SCHEMES.iter().map(|scheme| scheme.name).collect();
+        format!("no such scheme; there are {}", names.join(", "))
+    })
+}
+
+#[derive(Args, Debug)]
+pub struct RunArgs {
+    #[command(flatten)]
+    pub scenario: ScenarioArgs,
+    /// Scheme [default: the scenario's]
+    #[arg(long, value_parser = scheme)]
+    pub scheme: Option<&'static Scheme>,
+    #[command(flatten)]
+    pub runs: RunsArgs,
+    #[command(flatten)]
+    pub json: JsonArgs,
+}
+
+#[derive(Args, Debug)]
+pub struct CompareArgs {
+    #[command(flatten)]
+    pub scenario: ScenarioArgs,
+    /// Schemes [default: all]
+    #[arg(long, visible_alias = "schemes", value_parser = scheme, value_delimiter = ',')]
+    pub scheme: Vec<&'static Scheme>,
+    #[command(flatten)]
+    pub runs: RunsArgs,
+    #[command(flatten)]
+    pub json: JsonArgs,
+}
+
+#[derive(Args, Debug)]
+pub struct SweepArgs {
+    #[command(flatten)]
+    pub scenario: ScenarioArgs,
+    /// A key and its values; may be repeated
+    #[arg(long, value_name = "KEY=VALUE,VALUE,...", required = true)]
+    pub vary: Vec<Axis>,
+    /// Schemes [default: the scenario's]
+    #[arg(long, visible_alias = "schemes", value_parser = scheme, value_delimiter = ',')]
+    pub scheme: Vec<&'static Scheme>,
+    #[command(flatten)]
+    pub runs: RunsArgs,
+    /// File to write, .csv or .parquet; a sweep that was interrupted goes on where it stopped
+    #[arg(long, short, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    #[command(flatten)]
+    pub json: JsonArgs,
+}
+
+#[derive(Args, Debug)]
+pub struct TraceArgs {
+    #[command(flatten)]
+    pub scenario: ScenarioArgs,
+    /// Scheme [default: the scenario's]
+    #[arg(long, value_parser = scheme)]
+    pub scheme: Option<&'static Scheme>,
+    /// Number of the run to follow, from 0
+    #[arg(long, default_value_t = 0)]
+    pub run: u32,
+    /// Print CSV (docs/trace-format.md) instead of lines for people
+    #[arg(long, conflicts_with = "json")]
+    pub csv: bool,
+    /// Print one JSON object a record
+    #[arg(long)]
+    pub json: bool,
+    /// Write a pcapng file for Wireshark, all capture points in it
+    #[arg(long, value_name = "FILE")]
+    pub pcapng: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub struct PlotArgs {
+    #[command(flatten)]
+    pub scenario: ScenarioArgs,
+    /// Schemes, drawn together [default: the scenario's]
+    #[arg(long, visible_alias = "schemes", value_parser = scheme, value_delimiter = ',')]
+    pub scheme: Vec<&'static Scheme>,
+    /// Number of the run to draw, from 0
+    #[arg(long, default_value_t = 0)]
+    pub run: u32,
+    /// Folder for the pictures
+    #[arg(long, short, value_name = "DIR", default_value = "out")]
+    pub out: PathBuf,
+    #[command(flatten)]
+    pub json: JsonArgs,
+}
+
+#[derive(Args, Debug)]
+pub struct ReproduceArgs {
+    /// The study
+    #[arg(value_name = "STUDY", value_parser = ["balakrishnan1997"])]
+    pub study: String,
+    /// Only this table
+    #[arg(long, conflicts_with = "figure")]
+    pub table: Option<String>,
+    /// Only this figure
+    #[arg(long)]
+    pub figure: Option<String>,
+    /// Root seed
+    #[arg(long, short, default_value_t = 1)]
+    pub seed: u64,
+    /// Runs a cell
+    #[arg(long, short = 'n', default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..))]
+    pub runs: u32,
+    /// Threads; 0 for one per core
+    #[arg(long, short, default_value_t = 0)]
+    pub jobs: usize,
+    /// Folder for cells.csv, index.html and figures/
+    #[arg(long, short, value_name = "DIR", default_value = "out")]
+    pub out: PathBuf,
+    #[command(flatten)]
+    pub json: JsonArgs,
+}
+
+#[derive(Args, Debug)]
+pub struct ExplainArgs {
+    #[command(flatten)]
+    pub scenario: ScenarioArgs,
+    #[command(flatten)]
+    pub json: JsonArgs,
+}
+
+#[derive(Args, Debug)]
+pub struct CompletionsArgs {
+    /// The shell
+    #[arg(value_enum)]
+    pub shell: clap_complete::Shell,
+}

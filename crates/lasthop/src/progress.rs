@@ -1,0 +1,76 @@
+//! Progress: a bar on a terminal, plain lines elsewhere, both on standard error.
+
+use std::io::{IsTerminal, stderr};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use lasthop_study::replicate::Progress;
+
+/// Seconds between two plain lines.
+const LINE_EVERY: Duration = Duration::from_secs(2);
+
+/// Set by Ctrl-C.
+fn interrupted() -> &'static Arc<AtomicBool> {
+    static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+    FLAG.get_or_init(|| {
+        let flag = Arc::new(AtomicBool::new(false));
+        let set = flag.clone();
+        // Without the handler Ctrl-C ends the process at once, as ever.
+        let _ = ctrlc::set_handler(move || set.store(true, Ordering::Relaxed));
+        flag
+    })
+}
+
+/// Counts runs.
+pub struct Runs {
+    what: String,
+    total: u64,
+    done: AtomicU64,
+    bar: Option<ProgressBar>,
+    begun: Instant,
+    /// Milliseconds from `begun` at which the next plain line is due.
+    next_line: AtomicU64,
+}
+
+impl Runs {
+    pub fn new(what: &str, total: u64) -> Self {
+        interrupted();
+        let bar = stderr().is_terminal().then(|| {
+            let style = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} runs, {eta} left")
+                .unwrap_or_else(|_| ProgressStyle::default_bar());
+            ProgressBar::new(total).with_style(style).with_message(what.to_owned())
+        });
+        let next_line = AtomicU64::new(LINE_EVERY.as_millis() as u64);
+        Self { what: what.to_owned(), total, done: AtomicU64::new(0), bar, begun: Instant::now(), next_line }
+    }
+
+    pub fn finish(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+impl Progress for Runs {
+    fn run_done(&self) {
+        let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
+        if let Some(bar) = &self.bar {
+            bar.inc(1);
+            return;
+        }
+        let elapsed = self.begun.elapsed().as_millis() as u64;
+        let due = self.next_line.load(Ordering::Relaxed);
+        let next = elapsed + LINE_EVERY.as_millis() as u64;
+        let claimed = elapsed >= due
+            && self.next_line.compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        if claimed {
+            eprintln!("{}: {done} of {} runs", self.what, self.total);
+        }
+    }
+
+    fn stopped(&self) -> bool {
+        interrupted().load(Ordering::Relaxed)
+    }
+}
