@@ -85,3 +85,32 @@ fn every_key_is_documented() {
     let missing: Vec<_> = keys.into_iter().filter(|key| !DOCUMENTATION.contains(&format!("`{key}`"))).collect();
     assert!(missing.is_empty(), "not in docs/scenarios.md: {missing:?}");
 }
+
+#[test]
+fn the_documented_presets_are_the_real_ones() {
+    let columns = ["bsd-lite", "ns2", "rfc"].map(|preset| {
+        let tcp = format!("{{ preset = \"{preset}\" }}");
+        Scenario::builtin("wavelan-lan").unwrap().with_overrides(&[("tcp", tcp)]).unwrap().explain()
+    });
+    let rows = DOCUMENTATION.split("| key | bsd-lite | ns2 | rfc | meaning |").nth(1).expect("the table of presets");
+    let mut documented = 0;
+    for row in rows.lines().filter(|line| line.starts_with("| `")) {
+        let cells: Vec<_> = row.split('|').map(str::trim).collect();
+        let key = cells[1].trim_matches('`');
+        let shown = columns.each_ref().map(|text| {
+            let tcp = text.split("\n[tcp]\n").nth(1).and_then(|rest| rest.split("\n[").next()).unwrap_or_default();
+            let value = tcp.lines().find_map(|line| line.strip_prefix(&format!("{key} = "))?.split(" # ").next());
+            value.map_or("\u{2013}", |value| value.trim().trim_matches('"'))
+        });
+        assert_eq!(cells[2..5], shown, "{key}");
+        documented += 1;
+    }
+    assert!(documented > 35, "{documented}");
+}
+
+#[test]
+fn the_documented_scenario_is_one() {
+    let text = DOCUMENTATION.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
+    let scenario = Scenario::parse("example.toml", text).unwrap_or_else(|error| panic!("{error}"));
+    assert!(SCHEMES.iter().all(|scheme| scenario.network(scheme).is_ok()));
+}

@@ -20,6 +20,10 @@ const FLOOR: Duration = Duration::from_millis(1);
 /// Old acknowledgments in a row after which the state, not the mobile host, is taken to be wrong.
 const MAX_STALE: u32 = 16;
 
+/// Timeouts of one packet that do not double the next: four tries at 200 ms are over before a sender whose smallest timeout
+/// is 1 s gives up waiting, and on a lossy hop a lost retransmission is likelier than a round trip that has doubled.
+const STEADY_TRIES: u32 = 3;
+
 /// Most doublings of the local timeout.
 const MAX_DOUBLINGS: u32 = 6;
 
@@ -127,8 +131,10 @@ pub(super) struct Repair<P> {
     rtt: LinkRtt,
     /// When the cumulative acknowledgment last moved.
     progress: Instant,
-    /// Timeouts since the last round-trip sample.
-    timeouts: u32,
+    /// Doublings of the timeout, until the next round-trip sample.
+    doublings: u32,
+    /// What had been sent when the timer last expired: below this each packet's timer runs from its own sending.
+    recover: Seq,
     /// Packets known to have arrived above the hole at `last_ack`: one for each duplicate acknowledgment.
     above: u32,
     /// Duplicate acknowledgments that packets sent before the last local retransmission may still cause.
@@ -169,7 +175,8 @@ impl<P: Clone> Repair<P> {
             stale: 0,
             rtt: LinkRtt::default(),
             progress: now,
-            timeouts: 0,
+            doublings: 0,
+            recover: start,
             above: 0,
             expected: 0,
             echoes: (0, start),
@@ -253,7 +260,17 @@ impl<P: Clone> Repair<P> {
                 out.packets.push_back((Port::WIRED, Packet { cause: Cause::LocalAck, ..answer.clone() }));
                 DataVerdict::Absorbed
             }
-            _ => DataVerdict::Forward,
+            _ => {
+                self.expect_echoes(1);
+                DataVerdict::Forward
+            }
+        }
+    }
+
+    /// `copies` needless ones are on their way.
+    fn expect_echoes(&mut self, copies: u32) {
+        if copies > 0 {
+            self.echoes = (self.echoes.0.saturating_add(copies), self.high);
         }
     }
 
@@ -354,19 +371,20 @@ impl<P: Clone> Repair<P> {
 
     /// The cumulative acknowledgment moves to `ack`.
     fn advance(&mut self, now: Instant, ack: Seq, out: &mut Outbox<P>) {
+        // A single duplicate may itself have been an echo. If it was, so is the next one, and so on: each needless copy
+        // would beget another.
+        let doubtful = self.above == 1 && self.cache.front().is_some_and(|front| front.local > 0);
         let purged = self.cache.purge(ack);
         self.last_ack = Some(ack);
         self.progress = now;
         if let Some(sent) = purged.sample {
             self.rtt.sample(now.since(sent));
-            self.timeouts = 0;
+            self.doublings = 0;
         }
-        if self.echoes.1.le(ack) {
+        if self.echoes.1.lt(ack) {
             self.echoes = (0, ack);
         }
-        if purged.unproven > 0 {
-            self.echoes = (self.echoes.0.saturating_add(purged.unproven), self.high);
-        }
+        self.expect_echoes(purged.unproven.saturating_add(u32::from(doubtful)));
         if self.highest_marked.is_some_and(|highest| highest.lt(ack)) {
             self.highest_marked = None;
         }
@@ -508,19 +526,24 @@ impl<P: Clone> Repair<P> {
         if self.last_ack.is_none() || self.window_closed() || front.by_timer >= config.max_local_retries {
             return None;
         }
-        let since = if front.last_sent > self.progress { front.last_sent } else { self.progress };
-        // The first repetition waits no longer than the first: on a link that loses 2 % a lost retransmission is
-        // likelier than a round trip that has doubled.
-        let doublings = self.timeouts.saturating_sub(1).min(MAX_DOUBLINGS);
-        let timeout = self.rtt.timeout(config).saturating_mul(1 << doublings).min(config.timer_max.max(FLOOR));
-        Some(since + timeout).filter(|&at| at != Instant::FAR_FUTURE)
+        // Progress shows that the hop works through its queue, so that the timer starts again; but not for what was sent
+        // before a timeout, or a burst without later packets would cost a timeout for each packet.
+        let queued = front.seq.ge(self.recover) && self.progress > front.last_sent;
+        let since = if queued { self.progress } else { front.last_sent };
+        let timeout = self.rtt.timeout(config).saturating_mul(1 << self.doublings);
+        Some(since + timeout.min(config.timer_max.max(FLOOR))).filter(|&at| at != Instant::FAR_FUTURE)
     }
 
     /// The local timer expired.
     pub fn on_timer(&mut self, now: Instant, out: &mut Outbox<P>) {
         if let Some(front) = self.cache.get_mut(0) {
-            front.by_timer += 1;
-            self.timeouts = self.timeouts.saturating_add(1);
+            front.by_timer = front.by_timer.saturating_add(1);
+            if front.by_timer > STEADY_TRIES {
+                self.doublings = (self.doublings + 1).min(MAX_DOUBLINGS);
+            }
+            if front.seq.ge(self.recover) {
+                self.recover = self.high;
+            }
             self.resend(now, 0, Cause::LocalTimer, out);
             self.expect_duplicates();
         }
