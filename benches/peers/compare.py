@@ -186,37 +186,45 @@ def ns_trace(args, drops, setting, keep):
 def lasthop_scenario(drops, setting, phase):
     """The scenario file. `phase` is where between two 10 ms ticks ns-2's RTT clock starts, in seconds."""
     _, delack, limited = setting
-    down = ", ".join(f'"data {n} transmission {k}"' for n, k in drops.data)
-    up = ", ".join(f'"ack {k}"' for k in drops.acks)
+    down = ", ".join(f"{{ data = {n}, transmission = {k} }}" for n, k in drops.data)
+    up = ", ".join(f"{{ ack = {k} }}" for k in drops.acks)
+    # ns-2's limit counts the arriving packet as well: at most limit - 1 wait.
+    queue = drops.queue - 1
     return f"""\
+runs = 1
 seed = 1
 
 [tcp]
 preset = "ns2"
-mss = "{SEGMENT} B"
-window = {drops.window}
-delayed-ack = {'"100 ms"' if delack else '"off"'}
-limited-transmit = {'"on"' if limited else '"off"'}
-tick-phase = "{phase * 1e9:.0f} ns"
+mss = {SEGMENT}
+socket_buffer = "{drops.window * SEGMENT} B"
+{'delayed_ack = "ns2"' if delack else 'delayed_ack = "off"'}
+{'delayed_ack_timeout = "100 ms"' if delack else ''}
+limited_transmit = {'true' if limited else 'false'}
+tick_phase = "{(0.01 - phase) * 1e9:.0f} ns"
 
-[[flow]]
+[hosts.source]
+[hosts.mobile]
+[routers.base]
+
+[flows.bulk]
 from = "source"
 to = "mobile"
 size = "{drops.packets * SEGMENT} B"
 
-[[link]]
+[links.wired]
 between = ["source", "base"]
 rate = "10 Mbps"
 delay = "0.2 ms"
-queue = "{drops.queue} packets"
+queue = "{queue} packets"
 
-[[link]]
+[links.wireless]
 between = ["base", "mobile"]
 rate = "1.5 Mbps"
 delay = "1 ms"
-queue = "{drops.queue} packets"
-errors.down = {{ model = "list", drop = [{down}] }}
-errors.up = {{ model = "list", drop = [{up}] }}
+queue = "{queue} packets"
+errors_down = {{ model = "list", drop = [{down}] }}
+errors_up = {{ model = "list", drop = [{up}] }}
 """
 
 

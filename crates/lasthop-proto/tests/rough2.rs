@@ -8,9 +8,9 @@ use util::*;
 use std::sync::Arc;
 #[test]
 fn rough() {
-                let mut rng = Root(10).stream("x");
+                let mut rng = Root(29).stream("x");
                 let mut left = 40;
-                let c = TcpConfig { recovery: Recovery::Reno, ..TcpConfig::preset(Preset::Ns2) };
+                let c = TcpConfig { recovery: Recovery::Sack, ..TcpConfig::preset(Preset::Ns2) };
                 let mut pair = Pair::of(c.clone()).with_iss(u32::MAX-100000,u32::MAX-50000)
                     .with_time_per_byte(lasthop_proto::time::Duration::from_nanos(5000))
                     .judged_by(move |_| {
@@ -21,7 +21,7 @@ fn rough() {
                         f
                     });
 
-                pair.connect();
+pair = pair.with_middle(SplitRelay::new(65536, Arc::new(c.clone()), Arc::new(c.clone()), TickPhase::default(), Switch::Off)); pair.connect();
                 pair.client().write(1 << 18);
                 pair.client().close();
                 pair.server().write(100_000);

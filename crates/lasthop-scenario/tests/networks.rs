@@ -246,7 +246,7 @@ fn everything() -> Network {
     scenario.network(scenario.scheme()).unwrap()
 }
 
-fn node<'n>(network: &'n Network, flow: usize, end: usize) -> (&'n TcpConfig, u32) {
+fn node(network: &Network, flow: usize, end: usize) -> (&TcpConfig, u32) {
     (&network.flows[flow].tcp[end], network.flows[flow].iss[end])
 }
 

@@ -266,3 +266,19 @@ impl<P> Cache<P> {
         self.first_gap = gap.map(|(_, next)| next.seq);
     }
 }
+
+#[cfg(test)]
+impl<P> Cache<P> {
+    /// Checks what must hold at all times.
+    pub fn check(&self) {
+        let after = self.packets.iter().skip(1);
+        for (packet, next) in self.packets.iter().zip(after) {
+            assert!(packet.seq.lt(packet.end) && packet.end.le(next.seq), "{} {} {}", packet.seq, packet.end, next.seq);
+        }
+        assert_eq!(self.bytes, self.packets.iter().map(|packet| charge(&packet.packet)).sum());
+        assert_eq!(self.resent as usize, self.packets.iter().filter(|packet| packet.origin == Origin::Resent).count());
+        let gap = self.packets.iter().zip(self.packets.iter().skip(1)).find(|(packet, next)| packet.end != next.seq);
+        assert_eq!(self.first_gap, gap.map(|(_, next)| next.seq));
+        assert!(self.packets.capacity() <= KEEP_CAPACITY.max(4 * self.packets.len() + 4));
+    }
+}

@@ -1,11 +1,11 @@
 //! For tests: one transfer over a wired path, a base station and a lossy half-duplex hop ([a] §IV).
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 
 use crate::event::Event;
 use crate::node::{Node, Output, Port, pump};
-use crate::packet::{Cause, FlowId, Packet, Priority, Side};
+use crate::packet::{FlowId, Packet, Priority, Side};
 use crate::random::{Root, Stream};
 use crate::seq::Seq;
 use crate::tcp::config::{Switch, TcpConfig};
@@ -55,7 +55,7 @@ struct Rig<B> {
     errors: [Stream; 2],
     left_of_burst: [u32; 2],
     loss: Loss,
-    seen: alloc::collections::BTreeSet<u32>,
+    seen: BTreeSet<u32>,
     outcome: Outcome,
 }
 
@@ -216,7 +216,7 @@ pub fn transfer<B: Node<()>>(base: B, config: TcpConfig, delay: Duration, loss: 
         errors: [root.stream("down"), root.stream("up")],
         left_of_burst: [0, 0],
         loss,
-        seen: Default::default(),
+        seen: BTreeSet::new(),
         outcome: Outcome::default(),
     };
     rig.mobile.listen();
@@ -227,9 +227,4 @@ pub fn transfer<B: Node<()>>(base: B, config: TcpConfig, delay: Duration, loss: 
     assert_eq!(rig.mobile.received(), bytes, "stalled at {}", rig.now);
     rig.outcome.mbps = bytes as f64 * 8.0 / rig.now.as_secs_f64() / 1e6;
     rig.outcome
-}
-
-/// Whether the base station made this packet.
-pub fn is_local(packet: &Packet) -> bool {
-    packet.cause.is_local_retransmission() || packet.cause == Cause::LocalAck
 }

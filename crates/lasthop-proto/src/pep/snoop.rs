@@ -323,3 +323,7 @@ impl<P: Clone> Node<P> for Snoop<P> {
 #[cfg(test)]
 #[path = "snoop_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "snoop_properties.rs"]
+mod properties;

@@ -1,31 +1,536 @@
-use super::super::rig::{Loss, Outcome, transfer};
+//! Golden segment sequences: what goes in at which time, what must come out. Lengths are 100 bytes throughout; `data(n)`
+//! is the segment that starts at 100 n past the initial sequence number, `ack(n)` acknowledges all before it.
+
+use alloc::vec::Vec;
+
+use super::super::rig::{Loss, transfer};
 use super::*;
+use crate::node::{Output, pump};
+use crate::packet::{Body, Cause, Priority, SackBlock, Side};
+use crate::seq::Seq;
 use crate::tcp::config::{Preset, Switch, TcpConfig};
 use LocalDetection::{DuplicateAcks, Smart};
 use TcpAwareness::{Aware, Unaware};
-extern crate std;
+
+/// Chosen so that the sequence numbers wrap within the first segments.
+const ISN: Seq = Seq(u32::MAX - 250);
+
+fn at(millis: u64) -> Instant {
+    Instant::ZERO + Duration::from_millis(millis)
+}
+
+fn seq(n: u32) -> Seq {
+    ISN + n * 100
+}
+
+fn segment(from: Side, len: u32, segment: Segment) -> Packet {
+    Packet {
+        flow: FlowId(3),
+        from,
+        priority: Priority::Normal,
+        integrity: Integrity::Intact,
+        cause: Cause::New,
+        header_len: 40 + segment.options.wire_len(),
+        len,
+        body: Body::Tcp(segment),
+        payload: (),
+    }
+}
+
+fn data(n: u32) -> Packet {
+    segment(Side::Initiator, 100, Segment { seq: seq(n), flags: Flags::ACK, ..Segment::default() })
+}
+
+fn ack(n: u32) -> Packet {
+    segment(Side::Acceptor, 0, Segment { ack: seq(n), window: 5000, flags: Flags::ACK, ..Segment::default() })
+}
+
+fn change(mut packet: Packet, edit: impl FnOnce(&mut Segment)) -> Packet {
+    let Body::Tcp(segment) = &mut packet.body else { return packet };
+    let before = segment.options.wire_len();
+    edit(segment);
+    packet.header_len = packet.header_len - before + segment.options.wire_len();
+    packet
+}
+
+/// `ack(n)` caused by `data(cause)`.
+fn smart(n: u32, cause: u32) -> Packet {
+    change(ack(n), |segment| segment.options.smart = Some(seq(cause)))
+}
+
+fn sack(n: u32, runs: &[(u32, u32)]) -> Packet {
+    change(ack(n), |segment| {
+        runs.iter().for_each(|&(a, b)| segment.options.sack.push(SackBlock { left: seq(a), right: seq(b) }));
+    })
+}
+
+struct Bench {
+    snoop: Snoop<()>,
+}
+
+/// What came out: `(cause, n)` of packets to the mobile host, of packets to the sender, and events.
+#[derive(PartialEq, Debug, Default)]
+struct Seen {
+    down: Vec<(Cause, u32)>,
+    up: Vec<(Cause, u32)>,
+    events: Vec<Event>,
+}
+
+fn number(seq: Seq) -> u32 {
+    seq.since(ISN) / 100
+}
+
+impl Bench {
+    fn new(detection: LocalDetection, awareness: TcpAwareness) -> Self {
+        Self::with(SnoopConfig::new(detection, awareness))
+    }
+
+    fn with(config: SnoopConfig) -> Self {
+        Self { snoop: Snoop::new(config) }
+    }
+
+    /// `data(0..n)` at 0 ms, then `ack(1)` at 10 ms.
+    fn sent(detection: LocalDetection, awareness: TcpAwareness, n: u32) -> Self {
+        let mut bench = Self::new(detection, awareness);
+        for i in 0..n {
+            assert_eq!(bench.wired(0, data(i)).down, [(Cause::New, i)]);
+        }
+        let first = if detection == Smart { smart(1, 0) } else { ack(1) };
+        assert_eq!(bench.wireless(10, first).up, [(Cause::New, 1)]);
+        bench
+    }
+
+    fn drain(&mut self, now: Instant) -> Seen {
+        let mut seen = Seen::default();
+        pump(&mut self.snoop, now, |output| match output {
+            Output::Transmit(Port::WIRED, packet) => {
+                seen.up.push((packet.cause, packet.tcp().map_or(u32::MAX, |tcp| number(tcp.ack))));
+            }
+            Output::Transmit(_, packet) => {
+                let urgent = packet.priority == Priority::Urgent;
+                assert_eq!(urgent, packet.cause.is_local_retransmission());
+                seen.down.push((packet.cause, packet.tcp().map_or(u32::MAX, |tcp| number(tcp.seq))));
+            }
+            Output::Event(_, event) => seen.events.push(event),
+        });
+        seen
+    }
+
+    fn wired(&mut self, millis: u64, packet: Packet) -> Seen {
+        self.snoop.handle_packet(at(millis), Port::WIRED, packet);
+        self.drain(at(millis))
+    }
+
+    fn wireless(&mut self, millis: u64, packet: Packet) -> Seen {
+        self.snoop.handle_packet(at(millis), Port::WIRELESS, packet);
+        self.drain(at(millis))
+    }
+
+    /// Runs the timers up to a time; when each local retransmission left.
+    fn idle_until(&mut self, millis: u64) -> Vec<u64> {
+        let mut fired = Vec::new();
+        while let Some(deadline) = self.snoop.poll_deadline().filter(|&deadline| deadline <= at(millis)) {
+            self.snoop.handle_timeout(deadline);
+            let seen = self.drain(deadline);
+            fired.extend(seen.down.iter().map(|_| deadline.as_nanos() / 1_000_000));
+        }
+        fired
+    }
+}
+
+fn suppressed(n: u32) -> Event {
+    Event::DupAckSuppressed { ack: seq(n) }
+}
 
 #[test]
-fn look() {
-    for (name, buffer, delay) in [("LAN8", 8192, 3), ("LAN32", 32768, 3), ("WAN32", 32768, 65)] {
-        for detection in [DuplicateAcks, Smart] {
-            for awareness in [Unaware, Aware] {
-                for burst in [1, 2, 4, 6] {
-                    let mut all: std::vec::Vec<Outcome> = std::vec![];
-                    for seed in 0..10 {
-                        let mut tcp = TcpConfig::preset(Preset::BsdLite);
-                        (tcp.send_buffer, tcp.receive_buffer) = (buffer, buffer);
-                        if detection == Smart { tcp.smart_acks = Switch::On; }
-                        let base = Snoop::new(SnoopConfig::new(detection, awareness));
-                        all.push(transfer(base, tcp, Duration::from_millis(delay), Loss { mean_bytes: 65536.0, burst }, 8_000_000, seed));
-                    }
-                    let n = all.len() as f64;
-                    let sum = |f: &dyn Fn(&Outcome) -> f64| all.iter().map(f).sum::<f64>() / n;
-                    std::println!("{name} {detection:?} {awareness:?} b{burst}: {:.2} Mbps to {:.1} fr {:.1} src {:.1} lost {:.0} local {:?} sup {:.0} redundant {:.1}",
-                        sum(&|o| o.mbps), sum(&|o| o.timeouts as f64), sum(&|o| o.fast_retransmits as f64), sum(&|o| o.source_resends as f64), sum(&|o| o.lost as f64),
-                        all[0].local, sum(&|o| o.suppressed as f64), sum(&|o| o.redundant as f64));
+fn the_first_duplicate_is_repaired_and_all_are_kept_from_the_sender() {
+    let mut bench = Bench::sent(DuplicateAcks, Aware, 6);
+    let first = bench.wireless(12, ack(1));
+    assert_eq!(first, Seen { down: [(Cause::LocalDuplicate, 1)].into(), up: [].into(), events: [suppressed(1)].into() });
+    for millis in 13..16 {
+        let more = bench.wireless(millis, ack(1));
+        assert_eq!(more, Seen { events: [suppressed(1)].into(), ..Seen::default() });
+    }
+    assert_eq!(bench.wireless(18, ack(6)).up, [(Cause::New, 6)]);
+    assert_eq!(bench.snoop.cached_bytes(), 0);
+}
+
+#[test]
+fn ll_repairs_the_same_and_forwards_duplicates() {
+    let mut bench = Bench::sent(DuplicateAcks, Unaware, 6);
+    let first = bench.wireless(12, ack(1));
+    assert_eq!((first.down, first.up), ([(Cause::LocalDuplicate, 1)].into(), [(Cause::New, 1)].into()));
+    let second = bench.wireless(13, ack(1));
+    assert_eq!((second.down, second.up, second.events), ([].into(), [(Cause::New, 1)].into(), [].into()));
+    // It drops nothing, and answers nothing.
+    assert_eq!(bench.wireless(18, ack(6)).up, [(Cause::New, 6)]);
+    assert_eq!(bench.wireless(19, ack(2)).up, [(Cause::New, 2)]);
+    assert_eq!(bench.wired(20, data(3)).down, [(Cause::New, 3)]);
+}
+
+#[test]
+fn a_threshold_above_one_lets_earlier_duplicates_pass() {
+    let mut bench = Bench::with(SnoopConfig { dupack_threshold: 2, ..SnoopConfig::new(DuplicateAcks, Aware) });
+    (0..6).for_each(|i| drop(bench.wired(0, data(i))));
+    bench.wireless(10, ack(1));
+    assert_eq!(bench.wireless(12, ack(1)).up, [(Cause::New, 1)]);
+    assert_eq!(bench.wireless(13, ack(1)).down, [(Cause::LocalDuplicate, 1)]);
+}
+
+#[test]
+fn an_unexpected_duplicate_shows_that_the_retransmission_was_lost() {
+    let mut bench = Bench::sent(DuplicateAcks, Aware, 4);
+    assert_eq!(bench.wireless(12, ack(1)).down, [(Cause::LocalDuplicate, 1)]);
+    // Packets 2 and 3 explain two duplicates; the third comes from behind the retransmission.
+    assert_eq!(bench.wireless(13, ack(1)).down, []);
+    bench.wired(14, data(4));
+    assert_eq!(bench.wireless(16, ack(1)).down, [(Cause::LocalDuplicate, 1)]);
+}
+
+#[test]
+fn a_new_acknowledgment_shows_the_next_hole_of_a_burst() {
+    let mut bench = Bench::sent(DuplicateAcks, Aware, 8);
+    // 1 and 2 are lost, 3 and 4 arrive; 5 to 7 are still queued.
+    bench.wireless(12, ack(1));
+    bench.wireless(13, ack(1));
+    let partial = bench.wireless(14, ack(2));
+    assert_eq!((partial.down, partial.up), ([(Cause::LocalDuplicate, 2)].into(), [(Cause::New, 2)].into()));
+    // Now 5 is next, but nothing says that it is lost.
+    assert_eq!(bench.wireless(16, ack(5)).down, []);
+}
+
+#[test]
+fn packets_still_queued_do_not_pass_for_lost() {
+    let mut bench = Bench::sent(DuplicateAcks, Aware, 8);
+    // 1 is lost; 2 and 3 arrive, then the retransmission, before 4 to 7.
+    bench.wireless(12, ack(1));
+    bench.wireless(13, ack(1));
+    assert_eq!(bench.wireless(14, ack(4)).down, []);
+    assert_eq!(bench.wireless(15, ack(5)).down, []);
+}
+
+#[test]
+fn a_window_update_is_no_duplicate() {
+    let mut bench = Bench::sent(DuplicateAcks, Aware, 4);
+    let update = change(ack(1), |segment| segment.window = 6000);
+    assert_eq!(bench.wireless(12, update), Seen { up: [(Cause::New, 1)].into(), ..Seen::default() });
+    // Nor is anything when nothing is outstanding, nor what carries data.
+    let mut piggybacked = change(ack(1), |segment| segment.window = 6000);
+    piggybacked.len = 10;
+    assert_eq!(bench.wireless(13, piggybacked).up, [(Cause::New, 1)]);
+    bench.wireless(14, ack(4));
+    assert_eq!(bench.wireless(15, ack(4)).up, [(Cause::New, 4)]);
+}
+
+#[test]
+fn answers_to_probes_of_a_closed_window_pass() {
+    let mut bench = Bench::sent(DuplicateAcks, Aware, 1);
+    let closed = || change(ack(1), |segment| segment.window = 0);
+    bench.wireless(12, closed());
+    let mut probe = data(1);
+    probe.len = 1;
+    for round in 0..3 {
+        assert_eq!(bench.wired(100 + round * 100, probe).down, [(Cause::New, 1)]);
+        assert_eq!(bench.wireless(101 + round * 100, closed()), Seen { up: [(Cause::New, 1)].into(), ..Seen::default() });
+    }
+    assert_eq!(bench.idle_until(5_000), []);
+}
+
+#[test]
+fn duplicates_for_what_is_not_cached_or_resent_by_the_sender_pass() {
+    let mut bench = Bench::new(DuplicateAcks, Aware);
+    bench.wired(0, data(0));
+    (2..5).for_each(|i| drop(bench.wired(0, data(i))));
+    bench.wireless(10, ack(1));
+    // 1 never came by: congestion.
+    assert_eq!(bench.wireless(11, ack(1)), Seen { up: [(Cause::New, 1)].into(), ..Seen::default() });
+    // It comes from the sender, is kept, and is the sender's business until it is acknowledged.
+    assert_eq!(bench.wired(20, data(1)).down, [(Cause::New, 1)]);
+    assert_eq!(bench.snoop.cached_bytes(), 4 * 256);
+    assert_eq!(bench.wireless(21, ack(1)), Seen { up: [(Cause::New, 1)].into(), ..Seen::default() });
+    // A local timeout still repairs it.
+    assert_eq!(bench.idle_until(221), [220]);
+}
+
+#[test]
+fn a_sender_retransmission_above_the_last_acknowledgment_passes_and_resets() {
+    let mut bench = Bench::sent(DuplicateAcks, Aware, 4);
+    assert_eq!(bench.wireless(12, ack(1)).down, [(Cause::LocalDuplicate, 1)]);
+    assert_eq!(bench.wired(13, data(1)).down, [(Cause::New, 1)]);
+    assert_eq!(bench.wireless(14, ack(1)), Seen { up: [(Cause::New, 1)].into(), ..Seen::default() });
+}
+
+#[test]
+fn acknowledged_data_is_answered_here_and_old_acknowledgments_are_dropped() {
+    let mut bench = Bench::sent(DuplicateAcks, Aware, 4);
+    bench.wireless(12, ack(3));
+    let answered = bench.wired(20, data(1));
+    let event = Event::Absorbed { seq: seq(3) };
+    assert_eq!(answered, Seen { down: [].into(), up: [(Cause::LocalAck, 3)].into(), events: [event].into() });
+    assert_eq!(bench.wireless(21, ack(2)), Seen { events: [event].into(), ..Seen::default() });
+    // A keepalive asks for the mobile host.
+    let mut keepalive = change(data(3), |segment| segment.seq = seq(3) - 1);
+    keepalive.len = 1;
+    assert_eq!(bench.wired(22, keepalive).down.len(), 1);
+}
+
+#[test]
+fn old_acknowledgments_without_end_mean_that_the_state_is_wrong() {
+    let mut bench = Bench::sent(DuplicateAcks, Aware, 4);
+    bench.wireless(11, ack(4));
+    let passed: usize = (0..40).map(|i| bench.wireless(20 + i, ack(2)).up.len()).sum();
+    assert_eq!(passed, 40 - 15);
+    assert_eq!(bench.snoop.connections(), 0);
+}
+
+#[test]
+fn the_timer_keeps_at_it_then_backs_off_then_leaves_it_to_the_sender() {
+    let mut bench = Bench::sent(DuplicateAcks, Aware, 2);
+    // srtt 10 ms, dev 5 ms: the lower bound of 200 ms after the acknowledgment of 0 at 10 ms.
+    let fired = bench.idle_until(60_000);
+    assert_eq!(fired, [210, 410, 610, 810, 1210, 2010, 3610, 6610, 9610, 12610]);
+    assert_eq!(bench.snoop.poll_deadline(), None);
+    // Given up: duplicates pass. The sender's own retransmission starts it afresh.
+    assert_eq!(bench.wireless(60_001, ack(1)).up, [(Cause::New, 1)]);
+    bench.wired(60_010, data(1));
+    assert_eq!(bench.idle_until(64_000), [63_010]);
+}
+
+#[test]
+fn progress_restarts_the_timer_but_not_for_a_burst_that_has_timed_out() {
+    let mut bench = Bench::sent(DuplicateAcks, Aware, 4);
+    bench.wireless(150, ack(2));
+    // srtt = 10 + (150 - 10) / 8, dev = 5 + (140 - 5) / 4 approximately.
+    let fired = bench.idle_until(400);
+    assert_eq!(fired.len(), 1);
+    assert!(fired[0] >= 350, "{fired:?}");
+    // 3 was sent as long ago as 2: it does not wait for a timeout of its own.
+    let seen = bench.wireless(fired[0] + 10, ack(3));
+    assert_eq!(seen.down, [(Cause::LocalTimer, 3)]);
+}
+
+#[test]
+fn duplicates_cannot_starve_the_timer() {
+    let mut bench = Bench::sent(DuplicateAcks, Aware, 3);
+    let mut resent = 0;
+    for millis in 11..2000 {
+        resent += bench.wireless(millis, ack(1)).down.len();
+        resent += bench.idle_until(millis).len();
+    }
+    assert!(resent > 10, "{resent}");
+}
+
+#[test]
+fn nothing_is_resent_before_the_mobile_host_has_acknowledged_anything() {
+    let mut bench = Bench::new(DuplicateAcks, Aware);
+    bench.wired(0, data(0));
+    assert_eq!(bench.idle_until(60_000), []);
+}
+
+#[test]
+fn a_needless_copy_does_not_beget_another() {
+    let mut bench = Bench::sent(DuplicateAcks, Aware, 6);
+    assert_eq!(bench.idle_until(210), [210]);
+    // The original was only late; the copy comes back as a duplicate.
+    bench.wireless(215, ack(3));
+    assert_eq!(bench.wireless(216, ack(3)).down, []);
+    // The next duplicate is a loss.
+    assert_eq!(bench.wireless(217, ack(3)).down, [(Cause::LocalDuplicate, 3)]);
+}
+
+#[test]
+fn smart_numbers_show_every_hole_at_once_and_each_once_per_round_trip() {
+    let mut bench = Bench::sent(Smart, Aware, 8);
+    let holes = bench.wireless(12, smart(1, 4));
+    let resent = [(Cause::LocalHole, 1), (Cause::LocalHole, 2), (Cause::LocalHole, 3)];
+    assert_eq!(holes, Seen { down: resent.into(), up: [].into(), events: [suppressed(1)].into() });
+    assert_eq!(bench.wireless(13, smart(1, 6)).down, [(Cause::LocalHole, 5)]);
+    // 2 is filled, 1, 3 and 5 are not: a link round trip (10 ms) later they go again.
+    assert_eq!(bench.wireless(15, smart(1, 2)).down, []);
+    let again = [(Cause::LocalHole, 1), (Cause::LocalHole, 3)];
+    assert_eq!(bench.wireless(22, smart(1, 7)).down, again);
+    assert_eq!(bench.wireless(24, smart(8, 5)).up, [(Cause::New, 8)]);
+    assert_eq!(bench.snoop.cached_bytes(), 0);
+}
+
+#[test]
+fn ll_smart_forwards_duplicates() {
+    let mut bench = Bench::sent(Smart, Unaware, 4);
+    let seen = bench.wireless(12, smart(1, 2));
+    assert_eq!((seen.down, seen.up), ([(Cause::LocalHole, 1)].into(), [(Cause::New, 1)].into()));
+}
+
+#[test]
+fn a_smart_number_below_the_acknowledgment_shows_nothing() {
+    let mut bench = Bench::sent(Smart, Aware, 4);
+    assert_eq!(bench.wireless(12, smart(1, 0)), Seen { up: [(Cause::New, 1)].into(), ..Seen::default() });
+}
+
+#[test]
+fn sack_blocks_are_the_mask_where_there_is_no_smart_number() {
+    let mut bench = Bench::new(Smart, Aware);
+    (0..8).for_each(|i| drop(bench.wired(0, data(i))));
+    bench.wireless(10, ack(1));
+    let resent = bench.wireless(12, sack(1, &[(2, 3)]));
+    assert_eq!(resent, Seen { down: [(Cause::LocalHole, 1)].into(), up: [].into(), events: [suppressed(1)].into() });
+    assert_eq!(bench.wireless(13, sack(1, &[(2, 4)])).down, []);
+    assert_eq!(bench.wireless(14, sack(1, &[(5, 7), (2, 4)])).down, [(Cause::LocalHole, 4)]);
+    // What must pass does not tell the sender of holes that are being repaired.
+    bench.snoop.handle_packet(at(15), Port::WIRELESS, sack(2, &[(5, 7)]));
+    let mut bare = Vec::new();
+    pump(&mut bench.snoop, at(15), |output| {
+        if let Output::Transmit(Port::WIRED, packet) = output {
+            bare.push((packet.header_len, packet.tcp().map(|tcp| tcp.options.sack.is_empty())));
+        }
+    });
+    assert_eq!(bare.len(), 1);
+    // 2 and 3 arrived, so that 2 is not one of them: the mobile host has forgotten it, and says so to the sender.
+    assert_eq!(bare, [(52, Some(false))]);
+    bench.snoop.handle_packet(at(16), Port::WIRELESS, sack(4, &[(5, 7)]));
+    pump(&mut bench.snoop, at(16), |output| {
+        if let Output::Transmit(Port::WIRED, packet) = output {
+            bare.push((packet.header_len, packet.tcp().map(|tcp| tcp.options.sack.is_empty())));
+        }
+    });
+    assert_eq!(bare[1], (40, Some(true)));
+}
+
+#[test]
+fn a_duplicate_whose_holes_are_not_all_cached_passes() {
+    let mut bench = Bench::new(Smart, Aware);
+    // 3 is lost to congestion.
+    [0, 1, 2, 4, 5].iter().for_each(|&i| drop(bench.wired(0, data(i))));
+    bench.wireless(10, ack(1));
+    assert_eq!(bench.wireless(12, sack(1, &[(2, 3)])).up, []);
+    assert_eq!(bench.wireless(13, sack(1, &[(4, 5), (2, 3)])).up, [(Cause::New, 1)]);
+    // The sender's retransmission of it is never dropped.
+    assert_eq!(bench.wired(30, data(3)).down, [(Cause::New, 3)]);
+}
+
+#[test]
+fn syn_rst_and_fin_govern_the_state() {
+    let mut bench = Bench::new(DuplicateAcks, Aware);
+    let control = |n, flags| segment(Side::Initiator, 0, Segment { seq: seq(n), flags, ..Segment::default() });
+    bench.wired(0, control(0, Flags::SYN));
+    assert_eq!(bench.snoop.connections(), 1);
+    bench.wired(1, change(data(0), |segment| segment.seq += 1));
+    bench.wireless(2, change(ack(0), |segment| segment.ack += 1));
+    assert_eq!(bench.snoop.cached_bytes(), 256);
+    // A new connection on the old flow.
+    bench.wired(3, control(50, Flags::SYN));
+    assert_eq!((bench.snoop.connections(), bench.snoop.cached_bytes()), (1, 0));
+    bench.wired(4, data(51));
+    bench.wired(5, control(52, Flags::RST));
+    assert_eq!((bench.snoop.connections(), bench.snoop.cached_bytes()), (0, 0));
+    // A FIN behind data is cached with it; its acknowledgment ends the state.
+    bench.wired(6, data(60));
+    bench.wired(6, change(data(61), |segment| segment.flags = Flags::ACK.with(Flags::FIN)));
+    bench.wireless(7, ack(61));
+    assert_eq!(bench.snoop.cached_bytes(), 256);
+    bench.wireless(8, change(ack(62), |segment| segment.ack += 1));
+    assert_eq!((bench.snoop.connections(), bench.snoop.cached_bytes()), (0, 0));
+}
+
+#[test]
+fn an_acknowledgment_of_data_never_seen_drops_the_state() {
+    let mut bench = Bench::sent(DuplicateAcks, Aware, 4);
+    assert_eq!(bench.wireless(12, ack(9)).up, [(Cause::New, 9)]);
+    assert_eq!((bench.snoop.connections(), bench.snoop.poll_deadline()), (0, None));
+}
+
+#[test]
+fn resegmented_data_replaces_what_it_covers_and_leaves_what_it_cuts() {
+    let mut bench = Bench::sent(DuplicateAcks, Aware, 5);
+    let mut wide = data(2);
+    wide.len = 200;
+    bench.wired(20, wide);
+    assert_eq!(bench.snoop.cached_bytes(), 3 * 256);
+    bench.wired(21, change(data(2), |segment| segment.seq += 50));
+    assert_eq!(bench.snoop.cached_bytes(), 3 * 256);
+    bench.wireless(30, ack(4));
+    assert_eq!(bench.snoop.cached_bytes(), 256);
+}
+
+#[test]
+fn the_least_recently_used_connection_makes_room() {
+    let mut bench = Bench::with(SnoopConfig {
+        connections: 2,
+        cache_bytes: 4 * 256,
+        ..SnoopConfig::new(DuplicateAcks, Aware)
+    });
+    let of = |flow, n| Packet { flow: FlowId(flow), ..data(n) };
+    for (flow, n) in [(1, 0), (1, 1), (2, 0)] {
+        assert_eq!(bench.wired(0, of(flow, n)).events, []);
+    }
+    // The table is full.
+    assert_eq!(bench.wired(1, of(3, 0)).events, [Event::Evicted]);
+    assert_eq!((bench.snoop.connections(), bench.snoop.cached_bytes()), (2, 2 * 256));
+    bench.wired(2, of(3, 1));
+    bench.wired(2, of(3, 2));
+    assert_eq!(bench.snoop.cached_bytes(), 4 * 256);
+    // The cache is full: flow 3 holds more than its share and passes uncached; a newcomer takes flow 2's place.
+    assert_eq!(bench.wired(3, of(3, 3)), Seen { down: [(Cause::New, 3)].into(), ..Seen::default() });
+    assert_eq!(bench.wired(4, of(4, 0)).events, [Event::Evicted]);
+    assert_eq!((bench.snoop.connections(), bench.snoop.cached_bytes()), (2, 4 * 256));
+}
+
+#[test]
+fn ten_thousand_connections_each_have_their_timer() {
+    let mut bench = Bench::new(DuplicateAcks, Aware);
+    for flow in 0..10_000 {
+        let sent = u64::from(flow) / 100;
+        let own = |packet| Packet { flow: FlowId(flow), ..packet };
+        bench.wired(sent, own(data(0)));
+        bench.wired(sent, own(data(1)));
+        bench.wireless(sent + 1, own(ack(1)));
+    }
+    assert_eq!(bench.idle_until(301).len(), 10_000);
+}
+
+/// [a] §IV: exponential errors of one in 64 KB. No link-layer scheme may provoke a coarse timeout, and the TCP-aware ones
+/// keep every loss from the sender.
+#[test]
+fn the_four_schemes_of_the_paper() {
+    for (buffer, millis, least) in [(8_192, 3, 1.35), (32_768, 3, 1.35), (32_768, 65, 1.2)] {
+        for (detection, awareness) in [DuplicateAcks, Smart].into_iter().flat_map(|d| [(d, Unaware), (d, Aware)]) {
+            for seed in 0..4 {
+                let mut tcp = TcpConfig::preset(Preset::BsdLite);
+                (tcp.send_buffer, tcp.receive_buffer) = (buffer, buffer);
+                tcp.smart_acks = if detection == Smart { Switch::On } else { Switch::Off };
+                let loss = Loss { mean_bytes: 65_536.0, burst: 1 };
+                let base = Snoop::new(SnoopConfig::new(detection, awareness));
+                let outcome = transfer(base, tcp, Duration::from_millis(millis), loss, 8_000_000, seed);
+                let case = (detection, awareness, buffer, millis, &outcome);
+                assert_eq!(outcome.timeouts, 0, "{case:?}");
+                assert!(outcome.mbps > least, "{case:?}");
+                assert!(outcome.redundant <= outcome.source_resends + 3, "{case:?}");
+                if awareness == Aware {
+                    assert_eq!(outcome.source_resends, 0, "{case:?}");
+                } else {
+                    assert!(outcome.source_resends > 0, "{case:?}");
                 }
             }
         }
+    }
+}
+
+/// Bursts: SMART numbers show all holes, duplicates one at a time ([a] §V).
+#[test]
+fn masks_repair_bursts_better() {
+    let mbps = |detection, burst| {
+        let total: f64 = (0..4)
+            .map(|seed| {
+                let mut tcp = TcpConfig::preset(Preset::BsdLite);
+                tcp.smart_acks = if detection == Smart { Switch::On } else { Switch::Off };
+                let loss = Loss { mean_bytes: 65_536.0, burst };
+                let base = Snoop::new(SnoopConfig::new(detection, Aware));
+                transfer(base, tcp, Duration::from_millis(3), loss, 4_000_000, seed).mbps
+            })
+            .sum();
+        total / 4.0
+    };
+    for burst in [4, 6] {
+        let (plain, masks) = (mbps(DuplicateAcks, burst), mbps(Smart, burst));
+        assert!(masks > plain && plain > 0.8, "{burst}: {masks} {plain}");
     }
 }

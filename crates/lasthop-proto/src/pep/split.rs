@@ -12,7 +12,7 @@ use crate::packet::{Flags, FlowId, Packet, Side};
 use crate::seq::Seq;
 use crate::tcp::config::{Switch, TcpConfig};
 use crate::tcp::{Connection, Setup, State, TickPhase};
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 
 /// Most connections relayed at once; what comes beyond passes through untouched.
 const MAX_CONNECTIONS: usize = 16_384;
@@ -28,6 +28,9 @@ struct Relayed {
     read: [u64; 2],
     /// The deadline under which the flow is filed.
     filed: Option<Instant>,
+    /// When to forget the flow once both legs are closed: until then stray segments must not pass through to an end whose
+    /// sequence numbers they do not fit.
+    forget_at: Option<Instant>,
 }
 
 impl Relayed {
@@ -51,7 +54,7 @@ impl Relayed {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        self.legs.iter().filter_map(Node::poll_deadline).min()
+        self.legs.iter().filter_map(Node::poll_deadline).chain(self.forget_at).min()
     }
 
     fn over(&self) -> bool {
@@ -120,7 +123,7 @@ impl SplitRelay {
         let mut legs = if arrived == 0 { [leg(0, from.peer()), leg(1, from)] } else { [leg(0, from), leg(1, from.peer())] };
         legs[arrived].listen();
         legs[1 - arrived].connect();
-        self.flows.insert(flow, Relayed { legs, passed: [0; 2], read: [0; 2], filed: None });
+        self.flows.insert(flow, Relayed { legs, passed: [0; 2], read: [0; 2], filed: None, forget_at: None });
     }
 
     fn after(&mut self, flow: FlowId) {
@@ -129,8 +132,11 @@ impl SplitRelay {
         self.ready.push_back(flow);
     }
 
-    fn refile(&mut self, flow: FlowId) {
+    fn refile(&mut self, now: Instant, flow: FlowId) {
         let Some(relayed) = self.flows.get_mut(&flow) else { return };
+        if relayed.over() && relayed.forget_at.is_none() {
+            relayed.forget_at = Some(now + self.configs[0].time_wait.max(Duration::from_nanos(1)));
+        }
         let deadline = relayed.deadline();
         if deadline != relayed.filed {
             if let Some(filed) = relayed.filed {
@@ -140,9 +146,6 @@ impl SplitRelay {
                 self.timers.insert((deadline, flow));
             }
             relayed.filed = deadline;
-        }
-        if relayed.over() && deadline.is_none() {
-            self.flows.remove(&flow);
         }
     }
 }
@@ -180,6 +183,9 @@ impl Node<()> for SplitRelay {
                 for leg in &mut relayed.legs {
                     leg.handle_timeout(now);
                 }
+                if relayed.forget_at.is_some_and(|at| at <= now) {
+                    self.flows.remove(&flow);
+                }
             }
             self.after(flow);
         }
@@ -198,7 +204,7 @@ impl Node<()> for SplitRelay {
                 }
             }
             self.ready.pop_front();
-            self.refile(flow);
+            self.refile(now, flow);
         }
         None
     }

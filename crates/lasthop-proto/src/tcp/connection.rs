@@ -69,7 +69,8 @@ pub struct Connection {
     /// The latest timestamp that the peer sent in order (RFC 7323 §4.3).
     ts_recent: u32,
     time_wait: Option<Instant>,
-    reset: Option<(Seq, Seq)>,
+    /// A reset to send: its sequence number, and what it acknowledges.
+    reset: Option<(Seq, Option<Seq>)>,
     watch: Switch,
     watched: (u32, u32),
 }
@@ -127,7 +128,7 @@ impl Connection {
     pub fn abort(&mut self) {
         if !matches!(self.state, State::Closed | State::Listen | State::TimeWait) {
             let s = self.sender.state();
-            self.reset = Some((s.snd_max, self.receiver.rcv_nxt()));
+            self.reset = Some((s.snd_max, Some(self.receiver.rcv_nxt())));
             self.finish(Event::Aborted);
         }
     }
@@ -194,8 +195,9 @@ impl Connection {
             return;
         }
         if segment.flags.has(Flags::ACK) {
-            self.reset = Some((segment.ack, Seq(0)));
-        } else if segment.flags.has(Flags::SYN) && packet.len == 0 {
+            self.reset = Some((segment.ack, None));
+        } else if segment.flags.has(Flags::SYN) {
+            // Data on a SYN is not kept: the peer sends it again.
             self.negotiate(segment);
             self.receiver.on_syn(segment.seq);
             self.state = State::SynReceived;
@@ -207,7 +209,7 @@ impl Connection {
         let acks = segment.flags.has(Flags::ACK);
         if acks && (segment.ack.le(s.iss) || segment.ack.gt(s.snd_max)) {
             if !segment.flags.has(Flags::RST) {
-                self.reset = Some((segment.ack, Seq(0)));
+                self.reset = Some((segment.ack, None));
             }
             return;
         }
@@ -217,7 +219,7 @@ impl Connection {
             }
             return;
         }
-        if !segment.flags.has(Flags::SYN) || packet.len > 0 {
+        if !segment.flags.has(Flags::SYN) {
             return;
         }
         self.negotiate(segment);
@@ -265,7 +267,7 @@ impl Connection {
         if segment.flags.has(Flags::RST) {
             // RFC 5961 §3.2: only an exact hit resets; a near miss is challenged.
             if segment.seq == self.receiver.rcv_nxt() {
-                self.finish(Event::Aborted);
+                self.on_reset();
             } else {
                 self.receiver.ack_now();
             }
@@ -289,7 +291,7 @@ impl Connection {
         if self.state == State::SynReceived {
             let s = self.sender.state();
             if segment.ack.le(s.snd_una) || segment.ack.gt(s.snd_max) {
-                self.reset = Some((segment.ack, Seq(0)));
+                self.reset = Some((segment.ack, None));
                 return;
             }
             self.establish();
@@ -301,6 +303,16 @@ impl Connection {
         self.after_ack(now);
         if packet.len > 0 || segment.flags.has(Flags::FIN) {
             self.take_data(now, packet, segment);
+        }
+    }
+
+    /// A valid reset. In TIME-WAIT both directions were finished already, so nothing is lost (RFC 9293 §3.10.7.4).
+    fn on_reset(&mut self) {
+        if self.state == State::TimeWait {
+            self.state = State::Closed;
+            self.time_wait = None;
+        } else {
+            self.finish(Event::Aborted);
         }
     }
 
@@ -488,8 +500,12 @@ impl Node<()> for Connection {
         }
         match self.state {
             State::Closed => {
-                if !segment.flags.has(Flags::RST) {
-                    self.reset = Some((segment.ack, segment.seq + packet.seq_len()));
+                // RFC 9293 §3.10.7.1.
+                if segment.flags.has(Flags::RST) {
+                } else if segment.flags.has(Flags::ACK) {
+                    self.reset = Some((segment.ack, None));
+                } else {
+                    self.reset = Some((Seq(0), Some(segment.seq + packet.seq_len())));
                 }
             }
             State::Listen => self.on_listen(&packet, &segment),
@@ -514,8 +530,8 @@ impl Node<()> for Connection {
 
     fn poll_transmit(&mut self, now: Instant) -> Option<(Port, Packet)> {
         if let Some((seq, ack)) = self.reset.take() {
-            let flags = Flags::RST.with(Flags::ACK);
-            let segment = Segment { seq, ack, flags, ..Segment::default() };
+            let flags = if ack.is_some() { Flags::RST.with(Flags::ACK) } else { Flags::RST };
+            let segment = Segment { seq, ack: ack.unwrap_or_default(), flags, ..Segment::default() };
             return Some((Port::ONLY, self.packet(segment, 0, Cause::Reset)));
         }
         if matches!(self.state, State::Closed | State::Listen) {

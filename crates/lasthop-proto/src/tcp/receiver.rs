@@ -247,6 +247,10 @@ impl Receiver {
     /// (4.4BSD `tcp_output`; RFC 9293 §3.8.6.2.2).
     pub fn on_read(&mut self, bytes: u64) {
         self.unread = self.unread.saturating_sub(bytes);
+        if self.finished() {
+            // Nobody waits for the window any more, and the peer may be gone.
+            return;
+        }
         let moved = self.right_edge().since(self.rcv_adv);
         if moved >= 2 * self.config.mss || moved >= self.config.receive_buffer / 2 {
             self.due = AckDue::Now;
