@@ -2,6 +2,7 @@
 
 use lasthop_proto::node::{Node, Port};
 use lasthop_proto::packet::{Packet, Side};
+use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::tcp::{Connection, Setup, State};
 use lasthop_proto::time::Instant;
 
@@ -50,9 +51,11 @@ impl Endpoint {
             self.started = true;
             self.connection.connect();
             match self.app {
-                App::Transfer { bytes } => {
+                App::Transfer { bytes, close } => {
                     self.connection.write(bytes);
-                    self.connection.close();
+                    if close.is_on() {
+                        self.connection.close();
+                    }
                 }
                 App::Idle => {}
             }
@@ -74,16 +77,21 @@ impl Endpoint {
     /// Whether this end has nothing left to do: all that it sends is acknowledged and all that it expects has arrived, or
     /// the connection is gone.
     pub fn finished(&self) -> bool {
-        match self.app {
-            App::Idle => self.started,
-            App::Transfer { .. } => {
-                let connection = &self.connection;
-                let through = match self.side {
-                    Side::Initiator => connection.all_acked(),
-                    Side::Acceptor => connection.peer_closed(),
-                };
-                self.started && (through || connection.state() == State::Closed)
-            }
+        let through = match self.app {
+            App::Idle => true,
+            App::Transfer { .. } => self.through() || self.connection.state() == State::Closed,
+        };
+        self.started && through
+    }
+
+    /// Whether a transfer is over for this end, and not just the connection.
+    pub fn through(&self) -> bool {
+        let connection = &self.connection;
+        match (self.app, self.side) {
+            (App::Transfer { close: Switch::On, .. }, Side::Initiator) => connection.all_acked(),
+            (App::Transfer { bytes, close: Switch::Off }, Side::Initiator) => connection.acked() == bytes,
+            (App::Transfer { bytes, close: Switch::Off }, Side::Acceptor) => connection.received() == bytes,
+            (App::Transfer { close: Switch::On, .. } | App::Idle, _) => connection.peer_closed(),
         }
     }
 }

@@ -170,10 +170,12 @@ pub struct FlowSpec {
 /// What a flow's application does.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum App {
-    /// The initiator sends so many bytes and closes.
+    /// The initiator sends so many bytes.
     Transfer {
         /// Payload bytes.
         bytes: u64,
+        /// Whether it closes the connection behind them; without, the transfer is over when all bytes are acknowledged.
+        close: Switch,
     },
     /// Opens a connection and sends nothing.
     Idle,

@@ -220,7 +220,7 @@ impl Simulation {
             report.start = initiator.start();
             report.end = acceptor.last_delivery;
             received.push(report.received);
-            report.complete = initiator.finished() && acceptor.connection.peer_closed();
+            report.complete = initiator.finished() && acceptor.through();
         }
         for (index, bytes) in received.into_iter().enumerate() {
             fabric.credit(FlowId(index as u32), network, bytes);

@@ -56,17 +56,7 @@ impl<P> Cached<P> {
     /// A packet that leaves for the first time, or again when `origin` says so.
     pub fn new(now: Instant, packet: Packet<P>, seq: Seq, origin: Origin) -> Self {
         let end = seq + packet.seq_len();
-        Self {
-            packet,
-            seq,
-            end,
-            last_sent: now,
-            local: 0,
-            by_timer: 0,
-            unproven: 0,
-            origin,
-            mark: Mark::Unmarked,
-        }
+        Self { packet, seq, end, last_sent: now, local: 0, by_timer: 0, unproven: 0, origin, mark: Mark::Unmarked }
     }
 
     /// Whether the packet holds this byte.

@@ -91,7 +91,11 @@ impl Track {
         if self.gaps.first().is_some_and(|gap| gap.right.le(ack)) {
             self.gaps.retain(|gap| gap.right.gt(ack));
         }
-        if last == Some((ack, window)) && window != 0 && self.high.gt(ack) { AckKind::Duplicate } else { AckKind::Other }
+        if last == Some((ack, window)) && window != 0 && self.high.gt(ack) {
+            AckKind::Duplicate
+        } else {
+            AckKind::Other
+        }
     }
 
     fn is_missing(&self, seq: Seq) -> bool {

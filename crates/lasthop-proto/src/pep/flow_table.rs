@@ -167,6 +167,14 @@ impl<T> FlowTable<T> {
 }
 
 #[cfg(test)]
+impl<T> FlowTable<T> {
+    /// All state, in no particular order.
+    pub fn values(&self) -> impl Iterator<Item = &T> {
+        self.entries.iter().flatten().map(|entry| &entry.value)
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::FlowTable;
     use crate::packet::FlowId;

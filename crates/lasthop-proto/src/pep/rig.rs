@@ -8,9 +8,9 @@ use crate::node::{Node, Output, Port, pump};
 use crate::packet::{FlowId, Packet, Priority, Side};
 use crate::random::{Root, Stream};
 use crate::seq::Seq;
+use crate::tcp::TickPhase;
 use crate::tcp::config::{Switch, TcpConfig};
 use crate::tcp::{Connection, Setup};
-use crate::tcp::TickPhase;
 use crate::time::{Duration, Instant};
 
 /// What the hop does to a frame: mean bytes between losses, frames lost in a row.
@@ -193,7 +193,14 @@ impl<B: Node<()>> Rig<B> {
 }
 
 /// Transfers `bytes` to the mobile host through `base`.
-pub fn transfer<B: Node<()>>(base: B, config: TcpConfig, delay: Duration, loss: Loss, bytes: u64, seed: u64) -> Outcome {
+pub fn transfer<B: Node<()>>(
+    base: B,
+    config: TcpConfig,
+    delay: Duration,
+    loss: Loss,
+    bytes: u64,
+    seed: u64,
+) -> Outcome {
     let (root, config) = (Root(seed), Arc::new(config));
     let mut phases = root.stream("phases");
     let mut end = |side| {

@@ -326,4 +326,4 @@ mod tests;
 
 #[cfg(test)]
 #[path = "snoop_properties.rs"]
-mod properties;
+pub(super) mod properties;

@@ -73,6 +73,8 @@ pub struct Connection {
     reset: Option<(Seq, Option<Seq>)>,
     watch: Switch,
     watched: (u32, u32),
+    /// Challenge acknowledgments: since when they are counted, and how many.
+    challenges: (Instant, u8),
 }
 
 impl Connection {
@@ -93,6 +95,7 @@ impl Connection {
             reset: None,
             watch,
             watched: (0, 0),
+            challenges: (Instant::ZERO, 0),
             config,
         }
     }
@@ -190,7 +193,7 @@ impl Connection {
         self.sender.report(event);
     }
 
-    fn on_listen(&mut self, packet: &Packet, segment: &Segment) {
+    fn on_listen(&mut self, segment: &Segment) {
         if segment.flags.has(Flags::RST) {
             return;
         }
@@ -230,6 +233,7 @@ impl Connection {
             self.establish();
         } else {
             // Simultaneous open: the SYN goes out again, this time with an acknowledgment.
+            self.sender.answer_syn();
             self.state = State::SynReceived;
         }
     }
@@ -259,7 +263,19 @@ impl Connection {
 
     /// RFC 9293 §3.10.7.4 from the first check on.
     fn on_synchronized(&mut self, now: Instant, packet: &Packet, segment: &Segment) {
-        let seq_len = packet.seq_len();
+        let mut seq_len = packet.seq_len();
+        let mut segment = segment;
+        let trimmed;
+        if self.state == State::SynReceived
+            && segment.flags.has(Flags::SYN.with(Flags::ACK))
+            && segment.seq + 1 == self.receiver.rcv_nxt()
+        {
+            // The second half of a simultaneous open (RFC 9293 §3.5, figure 7). Its SYN lies left of the window and is
+            // trimmed off.
+            trimmed = Segment { seq: segment.seq + 1, flags: Flags(segment.flags.0 & !Flags::SYN.0), ..*segment };
+            segment = &trimmed;
+            seq_len -= 1;
+        }
         if self.is_replay(segment) || !self.receiver.acceptable(segment.seq, seq_len) {
             self.on_unacceptable(now, packet, segment, seq_len);
             return;
@@ -269,22 +285,22 @@ impl Connection {
             if segment.seq == self.receiver.rcv_nxt() {
                 self.on_reset();
             } else {
-                self.receiver.ack_now();
+                self.challenge(now);
             }
             return;
         }
         if segment.flags.has(Flags::SYN) {
-            // RFC 5961 §4.2. In SYN-RECEIVED it is the peer's SYN again, or its half of a simultaneous open.
-            self.receiver.ack_now();
-            if self.state != State::SynReceived || !segment.flags.has(Flags::ACK) {
-                return;
-            }
+            // RFC 5961 §4.2.
+            self.challenge(now);
+            return;
         }
         if !segment.flags.has(Flags::ACK) {
             return;
         }
+        // RFC 7323 §4.3: the echo is that of the earliest segment not acknowledged yet, so that delayed acknowledgments
+        // count into the peer's samples.
         if let Some(timestamps) = segment.options.timestamps
-            && segment.seq.le(self.receiver.rcv_nxt())
+            && segment.seq.le(self.receiver.last_ack_sent())
         {
             self.ts_recent = timestamps.val;
         }
@@ -297,12 +313,24 @@ impl Connection {
             self.establish();
         }
         if self.take_ack(now, packet, segment) == AckVerdict::Unsent {
-            self.receiver.ack_now();
+            self.challenge(now);
             return;
         }
         self.after_ack(now);
         if packet.len > 0 || segment.flags.has(Flags::FIN) {
             self.take_data(now, packet, segment);
+        }
+    }
+
+    /// Answers a segment that carries nothing and does not fit, at most ten times in five seconds (RFC 5961 §7): two ends
+    /// that disagree must not acknowledge each other's acknowledgments for ever at full speed.
+    fn challenge(&mut self, now: Instant) {
+        if now.since(self.challenges.0) >= Duration::from_secs(5) {
+            self.challenges = (now, 0);
+        }
+        if self.challenges.1 < 10 {
+            self.challenges.1 += 1;
+            self.receiver.ack_now();
         }
     }
 
@@ -333,8 +361,10 @@ impl Connection {
         }
         if packet.len > 0 && (segment.seq + seq_len).le(self.receiver.rcv_nxt()) {
             self.receiver.on_data(now, segment.seq, packet.len, Switch::Off);
-        } else {
+        } else if seq_len > 0 {
             self.receiver.ack_now();
+        } else {
+            self.challenge(now);
         }
         if self.state == State::TimeWait {
             self.time_wait = Some(now + self.config.time_wait);
@@ -508,7 +538,7 @@ impl Node<()> for Connection {
                     self.reset = Some((Seq(0), Some(segment.seq + packet.seq_len())));
                 }
             }
-            State::Listen => self.on_listen(&packet, &segment),
+            State::Listen => self.on_listen(&segment),
             State::SynSent => self.on_syn_sent(now, &packet, &segment),
             _ => self.on_synchronized(now, &packet, &segment),
         }
@@ -516,6 +546,9 @@ impl Node<()> for Connection {
     }
 
     fn handle_timeout(&mut self, now: Instant) {
+        if self.state == State::Closed {
+            return;
+        }
         self.sender.on_timer(now);
         self.receiver.on_timer(now);
         if self.sender.given_up() && self.state != State::Closed {
@@ -548,7 +581,7 @@ impl Node<()> for Connection {
             return Some((Port::ONLY, packet));
         }
         if self.receiver.ack_due() {
-            let segment = self.acknowledging(now, self.sender.state().snd_max);
+            let segment = self.acknowledging(now, self.sender.ack_seq());
             return Some((Port::ONLY, self.packet(segment, 0, Cause::Ack)));
         }
         None

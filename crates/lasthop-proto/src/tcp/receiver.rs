@@ -33,6 +33,8 @@ pub struct Receiver {
     rcv_nxt: Seq,
     /// Right edge of the window advertised last.
     rcv_adv: Seq,
+    /// `rcv_nxt` as acknowledged last (RFC 7323 §4.3: `Last.ACK.sent`).
+    last_ack_sent: Seq,
     /// In-order bytes that the application has not read.
     unread: u64,
     /// Stream bytes received in order.
@@ -64,6 +66,7 @@ impl Receiver {
             phase,
             rcv_nxt: Seq(0),
             rcv_adv: Seq(0),
+            last_ack_sent: Seq(0),
             unread: 0,
             received: 0,
             runs: Vec::new(),
@@ -82,12 +85,18 @@ impl Receiver {
     pub fn on_syn(&mut self, irs: Seq) {
         self.rcv_nxt = irs + 1;
         self.rcv_adv = self.rcv_nxt;
+        self.last_ack_sent = self.rcv_nxt;
         self.highest = self.rcv_nxt;
     }
 
     /// Next expected sequence number.
     pub fn rcv_nxt(&self) -> Seq {
         self.rcv_nxt
+    }
+
+    /// The acknowledgment sent last.
+    pub fn last_ack_sent(&self) -> Seq {
+        self.last_ack_sent
     }
 
     /// Stream bytes received in order.
@@ -152,9 +161,9 @@ impl Receiver {
         }
         self.deliver();
         let fin_now = self.finished() && fin.is_on();
-        if fresh && in_order && !had_runs && !fin_now {
-            self.delay_ack(now);
-        } else if !fin_now && self.config_holds_duplicates() && seq + len == self.rcv_nxt && self.runs.is_empty() {
+        let next = fresh && in_order && !had_runs;
+        let again = self.config_holds_duplicates() && seq + len == self.rcv_nxt && self.runs.is_empty();
+        if !fin_now && (next || again) {
             self.delay_ack(now);
         } else {
             self.due = AckDue::Now;
@@ -287,6 +296,7 @@ impl Receiver {
     /// The window field of the segment being sent, and books the acknowledgment as sent.
     pub fn take_window(&mut self) -> u16 {
         self.rcv_adv = self.right_edge();
+        self.last_ack_sent = self.rcv_nxt;
         self.due = AckDue::No;
         let window = self.rcv_adv.since(self.rcv_nxt) >> self.window_shift;
         window.min(0xffff) as u16

@@ -192,6 +192,15 @@ impl RttEstimator {
         self.srtt = 0;
     }
 
+    /// RFC 6298 §5.7: data after a SYN that was sent again, and not timed, starts with a timeout of 3 s.
+    pub fn after_syn_timeout(&mut self) {
+        let floor = Duration::from_secs(3);
+        if self.rule == RttRule::Rfc6298 && !self.has_sample && self.rto < floor {
+            self.rto = floor;
+            self.backoff = 1;
+        }
+    }
+
     /// Ends the backoff without a sample.
     pub fn end_backoff(&mut self) {
         self.backoff = 1;

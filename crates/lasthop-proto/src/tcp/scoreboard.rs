@@ -74,9 +74,16 @@ impl Scoreboard {
         self.runs.last().map(|run| run.right)
     }
 
-    /// Bytes SACKed.
-    pub fn sacked(&self) -> u32 {
-        self.runs.iter().map(|run| run.right.since(run.left)).sum()
+    /// The hole that holds the highest byte not SACKed: its first byte and the byte after its last.
+    pub fn highest_hole(&self, snd_una: Seq, snd_max: Seq) -> Option<(Seq, Seq)> {
+        let mut end = snd_max;
+        for run in self.runs.iter().rev() {
+            if run.right.lt(end) {
+                return Some((run.right, end));
+            }
+            end = run.left;
+        }
+        snd_una.lt(end).then_some((snd_una, end))
     }
 
     /// The first hole at or after `from` that has SACKed bytes above it: its first byte and the byte after its last.

@@ -79,6 +79,8 @@ pub struct SendState {
     /// Limited transmit: one new segment may go out beyond the congestion window, which counts as inflated by
     /// `dupacks`.
     pub limited: Switch,
+    /// Bytes sent by limited transmit since the last new acknowledgment.
+    pub limited_sent: u32,
     /// Segments that may still be sent before the next acknowledgment.
     pub budget: u32,
     /// Bytes above `snd_una` known to have left the network: they do not count against the congestion window.
@@ -110,6 +112,7 @@ impl SendState {
             dupacks: 0,
             resend: None,
             limited: Switch::Off,
+            limited_sent: 0,
             budget: u32::MAX,
             credit: 0,
             events: Vec::new(),
@@ -150,11 +153,6 @@ impl SendState {
         self.una_pos + u64::from(seq.since(self.snd_una))
     }
 
-    /// Whether the application has handed over data that was never sent.
-    pub fn has_unsent(&self) -> bool {
-        self.pos(self.snd_max) < 1 + self.queued
-    }
-
     /// Whether [`RecoveryGuard`] lets a fast retransmit begin, given the `recover` of the last one.
     pub fn may_enter(&self, recover: Option<Seq>) -> bool {
         match self.config.recovery_guard {
@@ -171,7 +169,9 @@ impl SendState {
     /// Fast retransmit: resends the lowest unacknowledged segment and halves the window.
     pub fn fast_retransmit(&mut self, now: Instant, cause: Cause) {
         self.events.push(Event::RecoveryEntered { seq: self.snd_una });
-        self.cc.halve(self.outstanding());
+        // RFC 5681 §3.2 step 2: what limited transmit sent must not count.
+        let Outstanding { flight, snd_wnd } = self.outstanding();
+        self.cc.halve(Outstanding { flight: flight.saturating_sub(self.limited_sent), snd_wnd });
         self.resend_lowest(now, cause);
     }
 
@@ -191,6 +191,7 @@ impl SendState {
         self.una_pos += u64::from(acked);
         self.snd_nxt = self.snd_nxt.max(ack);
         self.retries = 0;
+        self.limited_sent = 0;
         if let Some((end, sent)) = self.timed
             && ack.ge(end)
         {

@@ -2,7 +2,8 @@
 
 use alloc::sync::Arc;
 
-use super::config::{Switch, TcpConfig};
+use super::config::{Clock, RttRule, Switch, TcpConfig};
+use super::congestion::Congestion;
 use super::recovery::Recovery;
 use super::rtt::TickPhase;
 use super::send_state::{Ack, SendState, Timer};
@@ -11,7 +12,8 @@ use crate::packet::Cause;
 use crate::seq::Seq;
 use crate::time::{Duration, Instant};
 
-/// Bounds of the persist timer (4.4BSD `TCPTV_PERSMIN`, `TCPTV_PERSMAX`; RFC 9293 §3.8.6.1 leaves them open).
+/// Bounds of the persist timer: 4.4BSD `TCPTV_PERSMIN`, `TCPTV_PERSMAX`. RFC 9293 §3.8.6.1 asks for the first probe after
+/// one retransmission timeout, so the lower bound holds for 4.4BSD's clock only.
 const PERSIST: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(60));
 
 /// A segment to put on the wire.
@@ -68,6 +70,8 @@ pub struct Sender {
     persist: Option<Instant>,
     /// Probes in a row.
     probes: u32,
+    /// Probes since the peer was last heard of.
+    unanswered: u32,
     probe_due: Switch,
     /// Sequence and acknowledgment numbers of the segment used for the last window update (RFC 9293 §3.3.1).
     snd_wl: (Seq, Seq),
@@ -85,6 +89,7 @@ impl Sender {
             recovery,
             persist: None,
             probes: 0,
+            unanswered: 0,
             probe_due: Switch::Off,
             snd_wl: (Seq(0), Seq(0)),
             last_sent: Instant::ZERO,
@@ -97,9 +102,18 @@ impl Sender {
         &self.state
     }
 
-    /// Takes over the smaller of the two segment sizes.
+    /// Takes over the smaller of the two segment sizes. The initial window counts in it (RFC 6928 §2).
     pub fn limit_mss(&mut self, mss: u32) {
-        self.state.mss = self.state.mss.min(mss.max(1));
+        if mss < self.state.mss {
+            self.state.mss = mss.max(1);
+            let config = TcpConfig { mss: self.state.mss, ..TcpConfig::clone(&self.state.config) };
+            self.state.cc = Congestion::new(&config);
+        }
+    }
+
+    /// The SYN goes out again, to answer the peer's in a simultaneous open.
+    pub fn answer_syn(&mut self) {
+        self.state.snd_nxt = self.state.iss;
     }
 
     /// Reports something beside what the sender itself reports.
@@ -109,6 +123,9 @@ impl Sender {
 
     /// Hands over `bytes` more of the stream.
     pub fn write(&mut self, bytes: u64) {
+        if self.state.closed.is_on() {
+            return;
+        }
         self.state.queued = self.state.queued.saturating_add(bytes);
         self.state.budget = u32::MAX;
     }
@@ -178,6 +195,11 @@ impl Sender {
             return AckVerdict::Unsent;
         }
         self.state.budget = u32::MAX;
+        self.unanswered = 0;
+        if incoming.window == 0 {
+            // RFC 9293 §3.8.6.1: a peer that answers with a closed window is alive, however long it takes.
+            self.state.retries = 0;
+        }
         let window_before = self.state.snd_wnd;
         let window_changed = self.update_window(incoming);
         if ack.lt(self.state.snd_una) {
@@ -186,11 +208,9 @@ impl Sender {
         }
         if ack == self.state.snd_una {
             // RFC 5681 §2: no data, data outstanding, same window.
-            let duplicate = incoming.seq_len == 0
-                && !window_changed.is_on()
-                && incoming.window == self.state.snd_wnd
-                && self.state.snd_max != self.state.snd_una;
-            if duplicate {
+            let pure = incoming.seq_len == 0 && !window_changed.is_on() && incoming.window == self.state.snd_wnd;
+            let by_sack = !incoming.ack.sack.is_empty() && self.recovery.get().judges_by_sack();
+            if (pure || by_sack) && self.state.snd_max != self.state.snd_una {
                 self.recovery.get().on_duplicate(&mut self.state, now, &incoming.ack);
             }
             return AckVerdict::Taken;
@@ -202,6 +222,9 @@ impl Sender {
         if self.state.una_pos == 0 {
             self.state.advance(now, ack, Timer::Restart);
             self.state.cc.established(self.state.syn_retries);
+            if self.state.syn_retries > 0 {
+                self.state.rtt.after_syn_timeout();
+            }
             return AckVerdict::Taken;
         }
         // 4.4BSD header prediction: the short path looks after the timer and nothing else.
@@ -266,6 +289,12 @@ impl Sender {
         s.restart_timer(now);
     }
 
+    /// The sequence number of a pure acknowledgment. While probing, `snd_max` may lie beyond the window, where the peer
+    /// would refuse it (4.4BSD `tcp_output`).
+    pub fn ack_seq(&self) -> Seq {
+        if self.probes > 0 { self.state.snd_nxt } else { self.state.snd_max }
+    }
+
     /// The next segment to send, if windows and rules let one go.
     #[inline]
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmission> {
@@ -288,6 +317,7 @@ impl Sender {
         if self.state.limited.is_on() {
             self.state.limited = Switch::Off;
             if let Some(transmission) = self.limited_transmit() {
+                self.state.limited_sent += transmission.len;
                 return Some(self.emit(now, transmission));
             }
         }
@@ -303,7 +333,7 @@ impl Sender {
         if s.snd_nxt != s.iss {
             return None;
         }
-        let cause = if s.snd_max == s.iss { Cause::Handshake } else { Cause::Timeout };
+        let cause = if s.retries == 0 { Cause::Handshake } else { Cause::Timeout };
         let syn = Transmission { seq: s.iss, len: 0, syn: Switch::On, fin: Switch::Off, cause };
         Some(self.emit(now, syn))
     }
@@ -347,7 +377,11 @@ impl Sender {
             || len > 0 && again
             || fin_unsent;
         if !go {
-            if idle && in_buffer > 0 && s.snd_wnd == 0 && self.persist.is_none() && !self.probe_due.is_on() {
+            // Nothing under way and too little window: only a probe can tell that it has opened, should the update get
+            // lost. The same when the peer took the window back (RFC 9293 §3.8.6).
+            let taken_back = s.snd_wnd == 0 && s.snd_nxt == s.snd_una;
+            if (idle || taken_back) && in_buffer > 0 && self.persist.is_none() && !self.probe_due.is_on() {
+                self.state.rto_timer = None;
                 self.start_persist(now);
             }
             return None;
@@ -388,21 +422,35 @@ impl Sender {
     fn start_persist(&mut self, now: Instant) {
         let s = &mut self.state;
         let span = s.rtt.rto().saturating_mul(1 << self.probes.min(6));
-        if self.probes == 0 {
+        if self.probes == 0 && s.snd_wnd == 0 {
             s.events.push(Event::ZeroWindow);
         }
-        self.persist = Some(s.rtt.deadline_after(now, span.max(PERSIST.0).min(PERSIST.1)));
+        let least = if matches!(s.config.clock, Clock::Ticks { .. }) { PERSIST.0 } else { Duration::ZERO };
+        self.persist = Some(s.rtt.deadline_after(now, span.max(least).min(PERSIST.1)));
     }
 
-    /// One byte beyond the window. `snd_nxt` stays: should the byte be refused, it is sent again in its turn.
+    /// One byte beyond a closed window, or what a small one takes. `snd_nxt` stays in the former case: should the byte be
+    /// refused, it is sent again in its turn.
     fn probe(&mut self, now: Instant) -> Option<Transmission> {
         let s = &mut self.state;
-        if s.snd_wnd > 0 || s.pos(s.snd_una) >= 1 + s.queued {
+        if s.pos(s.snd_una) > s.queued {
+            return None;
+        }
+        if s.snd_wnd > 0 {
+            if s.snd_max != s.snd_una {
+                return None;
+            }
+            let end = s.snd_nxt + s.flow_window();
+            return Some(self.emit(now, self.segment(self.state.snd_nxt, end, Cause::Probe)));
+        }
+        if self.unanswered >= s.config.max_retries {
+            self.given_up = Switch::On;
             return None;
         }
         let probe = Transmission { seq: s.snd_una, len: 1, syn: Switch::Off, fin: Switch::Off, cause: Cause::Probe };
         s.snd_max = s.snd_max.max(s.snd_una + 1);
         self.probes = self.probes.saturating_add(1);
+        self.unanswered = self.unanswered.saturating_add(1);
         self.start_persist(now);
         Some(probe)
     }
@@ -412,12 +460,17 @@ impl Sender {
         let (seq, end) = (transmission.seq, transmission.end());
         self.recovery.get().on_sent(&self.state, now, seq, end);
         let s = &mut self.state;
+        let resent = seq.lt(s.snd_max) && s.config.rtt_rule != RttRule::Ns2;
         s.snd_nxt = s.snd_nxt.max(end);
         if end.gt(s.snd_max) {
             if s.timed.is_none() {
                 s.timed = Some((end, now));
             }
             s.snd_max = end;
+        }
+        if resent {
+            // Karn's rule; 4.4BSD abandons the measurement on any retransmission. ns-2 goes on timing.
+            s.timed = None;
         }
         if s.rto_timer.is_none() {
             s.restart_timer(now);

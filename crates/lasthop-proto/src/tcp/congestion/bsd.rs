@@ -64,7 +64,7 @@ impl Bsd {
         }
     }
 
-    pub fn deflate(&mut self, _flight: u32) {
+    pub fn deflate(&mut self, _flight: Option<u32>) {
         self.cwnd = self.cwnd.min(self.ssthresh);
     }
 

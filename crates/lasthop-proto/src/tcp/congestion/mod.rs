@@ -86,8 +86,9 @@ impl Congestion {
         each!(self, cc => cc.partial_ack(acked));
     }
 
-    /// Fast recovery is over with `flight` bytes outstanding: takes the inflation back.
-    pub fn deflate(&mut self, flight: u32) {
+    /// Fast recovery is over: takes the inflation back. A recovery that passes the bytes outstanding asks for no burst
+    /// when little is in flight (RFC 6582 §3.2 step 3, the first of its two choices).
+    pub fn deflate(&mut self, flight: Option<u32>) {
         each!(self, cc => cc.deflate(flight));
     }
 

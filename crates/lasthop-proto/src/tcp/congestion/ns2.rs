@@ -71,7 +71,7 @@ impl Ns2 {
         self.cwnd = self.cwnd.max(1.0);
     }
 
-    pub fn deflate(&mut self, _flight: u32) {
+    pub fn deflate(&mut self, _flight: Option<u32>) {
         self.inflation = 0;
     }
 

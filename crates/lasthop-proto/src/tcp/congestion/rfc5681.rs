@@ -71,9 +71,10 @@ impl Rfc5681 {
         self.cwnd = self.cwnd.max(self.smss);
     }
 
-    /// RFC 6582 §3.2 step 3, the first of its two choices: no burst when little is in flight.
-    pub fn deflate(&mut self, flight: u32) {
-        self.cwnd = self.ssthresh.min(flight.max(self.smss) + self.smss);
+    /// RFC 5681 §3.2 step 6; RFC 6582 §3.2 step 3 with `flight`.
+    pub fn deflate(&mut self, flight: Option<u32>) {
+        let no_burst = flight.map_or(u32::MAX, |flight| flight.max(self.smss).saturating_add(self.smss));
+        self.cwnd = self.ssthresh.min(no_burst);
     }
 
     pub fn timeout(&mut self, outstanding: Outstanding, retries: u32) {

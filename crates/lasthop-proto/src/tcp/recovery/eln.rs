@@ -47,7 +47,7 @@ impl LossRecovery for Eln {
         }
         s.dupacks += 1;
         let due = match self.trigger {
-            Trigger::Threshold => s.dupacks >= s.config.dupack_threshold,
+            Trigger::Threshold => s.dupacks == s.config.dupack_threshold,
             Trigger::First => true,
         };
         if due && self.resent.is_none_or(|resent| s.snd_una.gt(resent)) {

@@ -52,6 +52,11 @@ pub trait LossRecovery {
     /// A segment `seq..end` is being sent; `snd_max` has not been moved yet.
     fn on_sent(&mut self, _s: &SendState, _now: Instant, _seq: Seq, _end: Seq) {}
 
+    /// Whether what SACK blocks report makes a duplicate, even with data or a new window (RFC 6675 §2).
+    fn judges_by_sack(&self) -> bool {
+        false
+    }
+
     /// Whether the header-prediction path of 4.4BSD may be taken.
     fn predictable(&self) -> bool {
         true

@@ -57,7 +57,7 @@ impl LossRecovery for NewReno {
         if self.in_recovery {
             self.in_recovery = false;
             s.events.push(Event::RecoveryLeft { ack: ack.ack });
-            s.cc.deflate(s.flight());
+            s.cc.deflate(Some(s.flight()));
             if s.config.growth == Growth::Rfc5681 {
                 return;
             }

@@ -34,6 +34,10 @@ impl LossRecovery for Reno {
                 self.in_recovery = true;
                 s.fast_retransmit(now, Cause::FastRetransmit);
                 s.cc.inflate(threshold);
+                if matches!(s.config.growth, Growth::BsdLite | Growth::BsdLite2) {
+                    // 4.4BSD resends one segment and drops the acknowledgment; new data waits for the next.
+                    s.budget = 0;
+                }
             }
         } else if self.in_recovery || s.config.recovery_guard == RecoveryGuard::None {
             s.cc.inflate(1);
@@ -47,7 +51,7 @@ impl LossRecovery for Reno {
             Deflation::AboveThreshold => s.dupacks > s.config.dupack_threshold,
         };
         if deflate {
-            s.cc.deflate(s.flight());
+            s.cc.deflate(None);
         }
         if self.in_recovery {
             self.in_recovery = false;

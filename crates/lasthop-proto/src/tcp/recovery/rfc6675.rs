@@ -19,8 +19,8 @@ pub struct Rfc6675 {
     timeout_point: Option<Seq>,
     /// `HighRxt`: one past the highest byte resent in this recovery.
     high_rxt: Seq,
-    /// `RescueRxt`: set once the rescue retransmission of this recovery was used.
-    rescue_rxt: Option<Seq>,
+    /// `RescueRxt`: a rescue retransmission is open once more than this is acknowledged.
+    rescue_rxt: Seq,
     /// Whether this recovery took the loss for corruption (SACK and ELN coupled).
     spared: bool,
 }
@@ -49,7 +49,6 @@ impl Rfc6675 {
 
     fn enter(&mut self, s: &mut SendState, now: Instant, ack: &Ack) {
         self.recovery_point = Some(s.snd_max);
-        self.rescue_rxt = None;
         self.spared = s.config.sack_eln.is_on() && ack.eln.is_on();
         if self.spared {
             s.events.push(Event::RecoveryEntered { seq: s.snd_una });
@@ -58,12 +57,33 @@ impl Rfc6675 {
             s.fast_retransmit(now, Cause::FastRetransmit);
         }
         let hole_end = self.board.next_hole(s.snd_una).map_or(s.snd_max, |(_, end)| end);
+        // (4.3): both, lest the rescue come too early.
         self.high_rxt = hole_end.min(s.snd_una + s.mss);
+        self.rescue_rxt = self.high_rxt;
     }
 
     fn leave(&mut self, s: &mut SendState, ack: Seq) {
         self.recovery_point = None;
         s.events.push(Event::RecoveryLeft { ack });
+    }
+
+    /// §5: an acknowledgment outside recovery that SACKs something new, so a duplicate by §2 whatever else it brings.
+    fn count_duplicate(&mut self, s: &mut SendState, now: Instant, ack: &Ack) {
+        s.dupacks += 1;
+        let barred = self.timeout_point.is_some_and(|point| s.snd_una.lt(point));
+        if !barred && (s.dupacks >= s.config.dupack_threshold || self.is_lost(s, s.snd_una)) {
+            self.enter(s, now, ack);
+        } else {
+            s.limited = s.config.limited_transmit;
+        }
+    }
+
+    /// Rule 2 of `NextSeg`: unsent data that the peer's window and Nagle's rule let go.
+    fn new_data_can_go(s: &SendState) -> bool {
+        let unsent = (1 + s.queued).saturating_sub(s.pos(s.snd_max)).min(u64::from(s.mss)) as u32;
+        let room = s.flow_window().saturating_sub(s.flight());
+        let small = unsent < s.mss && s.config.nagle.is_on() && !s.closed.is_on();
+        unsent > 0 && room >= unsent && !small
     }
 
     /// The end of a segment of a hole that starts at `seq`.
@@ -82,22 +102,14 @@ impl LossRecovery for Rfc6675 {
             }
             return;
         }
-        // §2: a duplicate acknowledgment is one that SACKs something new.
-        if fresh == 0 {
-            return;
-        }
-        s.dupacks += 1;
-        let barred = self.timeout_point.is_some_and(|point| s.snd_una.lt(point));
-        if !barred && (s.dupacks >= s.config.dupack_threshold || self.is_lost(s, s.snd_una)) {
-            self.enter(s, now, ack);
-        } else {
-            s.limited = s.config.limited_transmit;
+        if fresh > 0 {
+            self.count_duplicate(s, now, ack);
         }
     }
 
     fn on_new_ack(&mut self, s: &mut SendState, now: Instant, ack: &Ack) {
         let acked = s.advance(now, ack.ack, Timer::Restart);
-        self.board.update(s.snd_una, s.snd_max, ack.sack);
+        let fresh = self.board.update(s.snd_una, s.snd_max, ack.sack);
         self.high_rxt = self.high_rxt.max(s.snd_una);
         match self.recovery_point {
             Some(point) if s.snd_una.ge(point) => {
@@ -108,13 +120,17 @@ impl LossRecovery for Rfc6675 {
             None => {
                 s.dupacks = 0;
                 s.grow(acked);
+                if fresh > 0 {
+                    self.count_duplicate(s, now, ack);
+                }
             }
         }
     }
 
     fn on_timeout(&mut self, s: &mut SendState) {
-        self.recovery_point = None;
-        self.timeout_point = Some(s.snd_max);
+        if self.recovery_point.take().is_some() {
+            self.timeout_point = Some(s.snd_max);
+        }
         self.board.clear();
         self.high_rxt = s.snd_una;
         s.limited = Switch::Off;
@@ -132,21 +148,23 @@ impl LossRecovery for Rfc6675 {
         {
             return Some((start, Self::segment_end(s, start, end), Cause::SackHole));
         }
-        let new_data = s.has_unsent() && s.snd_max.since(s.snd_una) < s.flow_window();
-        if new_data {
+        if Self::new_data_can_go(s) {
             return None;
         }
         if let Some((start, end)) = unproven {
             return Some((start, Self::segment_end(s, start, end), Cause::SackHole));
         }
         // Rule 4: one rescue retransmission of the highest unSACKed segment per recovery.
-        let top = self.board.highest().unwrap_or(s.snd_una).max(self.high_rxt);
-        if self.rescue_rxt.is_none() && top.lt(s.snd_max) && s.snd_una.lt(point) {
-            let start = if s.snd_max.since(top) > s.mss { s.snd_max - s.mss } else { top };
-            self.rescue_rxt = Some(point);
-            return Some((start, s.snd_max, Cause::SackHole));
+        if s.snd_una.le(self.rescue_rxt) {
+            return None;
         }
-        None
+        let (start, end) = self.board.highest_hole(s.snd_una, s.snd_max)?;
+        self.rescue_rxt = point;
+        Some((if end.since(start) > s.mss { end - s.mss } else { start }, end, Cause::SackHole))
+    }
+
+    fn judges_by_sack(&self) -> bool {
+        true
     }
 
     fn may_send_new(&self, s: &SendState) -> Option<bool> {

@@ -56,7 +56,7 @@ impl Sack1 {
             self.recover = None;
             s.advance(now, ack.ack, Timer::Restart);
             s.dupacks = 0;
-            s.cc.deflate(s.flight());
+            s.cc.deflate(None);
             s.events.push(Event::RecoveryLeft { ack: ack.ack });
             self.forget();
         } else if ack.ack.gt(s.snd_una) {

@@ -62,15 +62,26 @@ impl Smart {
         self.srtt = Some((srtt, rttvar));
     }
 
+    /// The segment that `ack` names.
+    fn named(&self, ack: &Ack) -> Option<usize> {
+        let smart = ack.smart?;
+        let index = self.segments.partition_point(|sent| sent.seq.le(smart)).checked_sub(1)?;
+        self.segments[index].end.gt(smart).then_some(index)
+    }
+
+    /// Takes a round-trip sample from the segment that `ack` names, if it was sent once only.
+    fn sample_named(&mut self, now: Instant, ack: &Ack) {
+        if let Some(index) = self.named(ack)
+            && self.segments[index].state == SegmentState::Sent
+        {
+            self.sample(now.since(self.segments[index].at));
+        }
+    }
+
     /// Marks the segment that `ack` names, and as lost what lies below it unmarked.
     fn mark(&mut self, s: &mut SendState, now: Instant, ack: &Ack) {
-        let Some(smart) = ack.smart else { return };
-        let named = self.segments.partition_point(|sent| sent.seq.le(smart));
-        let Some(index) = named.checked_sub(1).filter(|&index| self.segments[index].end.gt(smart)) else { return };
+        let Some(index) = self.named(ack) else { return };
         let sent = self.segments[index];
-        if sent.state == SegmentState::Sent {
-            self.sample(now.since(sent.at));
-        }
         if sent.state != SegmentState::Arrived {
             self.segments[index].state = SegmentState::Arrived;
             s.credit += sent.end.since(sent.seq);
@@ -114,14 +125,16 @@ impl Smart {
 impl LossRecovery for Smart {
     fn on_duplicate(&mut self, s: &mut SendState, now: Instant, ack: &Ack) {
         s.dupacks += 1;
+        self.sample_named(now, ack);
         self.mark(s, now, ack);
     }
 
     fn on_new_ack(&mut self, s: &mut SendState, now: Instant, ack: &Ack) {
         let acked = s.advance(now, ack.ack, Timer::Restart);
         s.dupacks = 0;
-        self.mark(s, now, ack);
+        self.sample_named(now, ack);
         self.drop_acknowledged(s);
+        self.mark(s, now, ack);
         match self.recover {
             Some(recover) if s.snd_una.lt(recover) => {}
             Some(_) => {
