@@ -1,10 +1,16 @@
-# The test command: `make test`. Everything that it needs beyond Rust is installed by `make tools`.
+# `make test` is the test command. It needs Rust (stable, by rustup) and Python 3; whatever else, it installs or builds itself.
 
 CARGO ?= cargo
+export CARGO
 
-.PHONY: test tools format lint no-std docs deny unit study
+.PHONY: test tools format lint unit no-std docs deny ns2 fuzz speed study
 
-test: tools format lint no-std unit docs deny
+test:
+	@./scripts/test.sh
+
+# What the steps below need beyond Rust and Python.
+tools:
+	@./scripts/tools.sh
 
 format:
 	$(CARGO) fmt --all --check
@@ -12,21 +18,33 @@ format:
 lint:
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
-# The mechanisms run without an operating system: a target that has no std proves it.
-no-std:
-	$(CARGO) build -p lasthop-proto --locked --target thumbv7em-none-eabihf
-
+# Unit, integration, property and documentation tests.
 unit:
 	$(CARGO) test --workspace --locked
+
+# The mechanisms run without an operating system, their dependencies too.
+no-std:
+	@./scripts/no-std.sh
 
 docs:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 
+# Licences, sources and known vulnerabilities of the dependencies.
 deny:
-	$(CARGO) deny --offline check bans licenses sources
+	@./scripts/deny.sh
 
-tools:
-	./scripts/tools.sh
+# Every segment as ns-2 sends it, where ns-2 is installed.
+ns2:
+	@./scripts/ns2.sh
+
+# Each fuzz target for FUZZ_SECONDS (10), where a nightly Rust and cargo-fuzz are installed.
+fuzz:
+	@./scripts/fuzz.sh
+
+# CPU time of a transfer, ours and ns-2's.
+speed:
+	$(CARGO) build --release --locked
+	python3 benches/peers/speed.py
 
 # The main job: the 1997 study beside its published numbers.
 study:

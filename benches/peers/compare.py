@@ -2,14 +2,16 @@
 """Does lasthop's preset ns2 send the same segments as ns-2.35, at the same times?
 
 Every drop list below runs in both programs, for Reno, NewReno and SACK, with and without delayed acknowledgments and limited transmit, over
-source --10 Mbps, 0.2 ms-- base --1.5 Mbps, 1 ms-- mobile. Every segment that the source sends must be the same packet, in the same order, within 0.1 ms.
+source --10 Mbps, 0.2 ms-- base --1.5 Mbps, 1 ms-- mobile or another of the paths below. Every segment that the source sends must be the same packet, in the same
+order, within 0.1 ms.
 
     python3 benches/peers/compare.py                          # the fixed lists
     python3 benches/peers/compare.py --random 200 --seed 7    # and 200 random ones
+    python3 benches/peers/compare.py --random 200 --paths wan,slow --windows 8,31 --queues 10
     python3 benches/peers/compare.py --data 5:1,6:1,5:2 --acks 9   # just this one
     python3 benches/peers/compare.py --only Reno/1/0 --keep out/  # one variant/delack/limited transmit; scenarios and both outputs are kept
 
-In a drop list, `N:K` is the K-th transmission of data segment N, counted from 1 (the SYN is none), and an ACK is known by its number, counted from 1 after the
+In a drop list, `N:K` is the K-th transmission of data segment N, counted from 1, or of the SYN, which is segment 0. An ACK is known by its number; 0 is the
 SYN's. A lost frame has used the link: it is lost at the far end of the last hop. Ends with status 1 when anything differs.
 """
 import argparse
@@ -37,9 +39,18 @@ VARIANTS = {"Reno": "E2E", "Newreno": "E2E-NEWRENO", "Sack1": "E2E-IETF-SACK"}
 SETTINGS = list(itertools.product(VARIANTS, (0, 1), (0, 1)))
 
 
+# Rate and delay of the wired link, rate and delay of the last hop. On a slow one, whole windows are resent needlessly.
+PATHS = {
+    "lan": ("10 Mbps", "0.2 ms", "1.5 Mbps", "1 ms"),
+    "wan": ("10 Mbps", "33 ms", "1.35 Mbps", "0.7 ms"),
+    "slow": ("10 Mbps", "0.2 ms", "64 kbps", "20 ms"),
+    "satellite": ("10 Mbps", "5 ms", "2 Mbps", "270 ms"),
+}
+
+
 @dataclass(frozen=True)
 class DropList:
-    """What is lost: data as (segment, transmission), acknowledgments by number."""
+    """What is lost: data as (segment, transmission), acknowledgments by number. Segment 0 is the SYN, acknowledgment 0 its first answer."""
 
     name: str
     data: tuple = ()
@@ -47,13 +58,14 @@ class DropList:
     packets: int = 100
     window: int = 23
     queue: int = 10000
+    path: str = "lan"
 
     def describe(self):
         text = ",".join(f"{n}:{k}" for n, k in self.data)
         if self.acks:
             text += (" " if text else "") + "acks " + ",".join(map(str, self.acks))
         extra = [f"{key}={value}" for key, value, usual in (
-            ("window", self.window, 23), ("packets", self.packets, 100), ("queue", self.queue, 10000)) if value != usual]
+            ("window", self.window, 23), ("packets", self.packets, 100), ("queue", self.queue, 10000), ("path", self.path, "lan")) if value != usual]
         return " ".join([text or "none"] + extra)
 
 
@@ -97,6 +109,20 @@ FIXED = [
     DropList("window 4", firsts(30), window=4),
     DropList("window 6, two", firsts(30, 32), window=6),
     DropList("window 40, six", firsts(100, 101, 104, 110, 119, 125), packets=200, window=40),
+    # the handshake
+    DropList("the SYN", firsts(0)),
+    DropList("two SYNs and the first segment", ((0, 1), (0, 2), (1, 1))),
+    DropList("the SYN's answer", (), (0,)),
+    # losses before anything but the SYN is acknowledged
+    DropList("the first, three times", ((1, 1), (1, 2), (1, 3))),
+    # another path
+    DropList("wan, four", firsts(40, 44, 45, 60), (52,), path="wan"),
+    DropList("slow, the first", firsts(1), path="slow"),
+    DropList("slow, two", firsts(20, 22), path="slow"),
+    DropList("satellite, three", firsts(30, 31, 40), path="satellite"),
+    # a queue that overflows
+    DropList("queue 10, two", firsts(30, 33), queue=10),
+    DropList("queue 5", queue=5),
     # acknowledgments
     DropList("lost ACKs only", (), (3, 7, 8, 15, 16, 17, 30)),
     DropList("an ACK of slow start's beginning", (), (1,)),
@@ -107,10 +133,10 @@ FIXED = [
 ]
 
 
-def random_list(number, seed, windows, queues):
+def random_list(number, seed, windows, queues, paths):
     """Drop list `number` of `seed`: clustered in one window, spread over the transfer, or with repeated losses."""
     rng = random.Random(f"{seed}/{number}")
-    packets = rng.choice([40, 100, 200])
+    packets = rng.choice([30, 60, 100, 200, 300])
     window = rng.choice(windows)
     data = set()
     kind = rng.randrange(3)
@@ -130,7 +156,13 @@ def random_list(number, seed, windows, queues):
     if rng.random() < 0.4:
         rate = rng.choice([0.03, 0.1, 0.3])
         acks = tuple(k for k in range(1, 2 * packets) if rng.random() < rate)
-    return DropList(f"random {seed}/{number}", tuple(sorted(data)), acks, packets, window, rng.choice(queues))
+    # A lost SYN or a lost answer, not both: lasthop's acceptor repeats its answer on its own, ns-2's does not.
+    handshake = rng.random()
+    if handshake < 0.06:
+        data.update((0, k) for k in range(1, rng.choice([1, 1, 2, 3]) + 1))
+    elif handshake < 0.09:
+        acks = (0, *acks)
+    return DropList(f"random {seed}/{number}", tuple(sorted(data)), acks, packets, window, rng.choice(queues), rng.choice(paths))
 
 
 class Failure(Exception):
@@ -153,51 +185,61 @@ def run(command):
 
 def ns_command(args, drops, setting):
     variant, delack, limited = setting
+    rate, delay, rate2, delay2 = (value.replace(" ", "").replace("bps", "b") for value in PATHS[drops.path])
     return shlex.split(args.ns) + [
         os.path.join(HERE, "ns2_trace.tcl"), f"variant={variant}", f"delack={delack}", f"lt={limited}", f"packets={drops.packets}",
-        f"window={drops.window}", f"queue={drops.queue}", "drop=" + (",".join(f"{n}:{k}" for n, k in drops.data) or "-"),
-        # The script counts the SYN's ACK too.
-        "ackdrop=" + (",".join(str(k + 1) for k in drops.acks) or "-"),
+        f"window={drops.window}", f"queue={drops.queue}", f"rate={rate}", f"delay={delay}", f"rate2={rate2}", f"delay2={delay2}",
+        "drop=" + (",".join(f"{n}:{k}" for n, k in drops.data) or "-"),
+        # The script counts the SYN's ACKs too; a lost one makes one more of them.
+        "ackdrop=" + (",".join(str(k + 1 + (0 in drops.acks and k > 0)) for k in drops.acks) or "-"), "verbose=1",
     ]
 
 
 def ns_trace(args, drops, setting, keep):
-    """The segments that ns-2 sends as (seconds, packet), and the phase of its RTT clock in seconds."""
+    """The segments that ns-2 sends as (seconds, packet), the phase of its RTT clock in seconds, and the data packets in the order in which they first reach the
+    last hop's end: usually ascending, but a queue that overflows changes it, and lasthop numbers segments in this order."""
     text = run(ns_command(args, drops, setting))
     if keep:
         with open(keep + ".ns", "w", encoding="utf-8") as out:
             out.write(text)
-    phase, segments, finished = None, [], False
+    phase, segments, order, finished = None, [], {}, False
     for line in text.splitlines():
         words = line.split()
         if words[:2] == ["#", "phase"]:
             phase = float(words[2])
         elif words[0] == "#":
             finished |= words[1] == "done"
+            if len(words) > 3 and words[2] == "data":
+                packet = int(words[3].split(":")[0])
+                if packet > 0:
+                    order.setdefault(packet, len(order) + 1)
         else:
             segments.append((float(words[0]), int(words[1])))
     if not finished:
         raise Failure("ns-2 did not finish the transfer")
-    return segments, phase
+    return segments, phase, order
 
 
 # ---------------------------------------------------------------- lasthop: what depends on its command line, scenario files and CSV
 
-def lasthop_scenario(drops, setting, phase):
+def lasthop_scenario(drops, setting, phase, order):
     """The scenario file. `phase` is where between two 10 ms ticks ns-2's RTT clock starts, in seconds."""
     _, delack, limited = setting
-    down = ", ".join(f"{{ data = {n}, transmission = {k} }}" for n, k in drops.data)
-    up = ", ".join(f"{{ ack = {k} }}" for k in drops.acks)
+    down = [f"{{ syn = {k} }}" if n == 0 else f"{{ data = {order[n]}, transmission = {k} }}" for n, k in drops.data if n == 0 or n in order]
+    up = [f"{{ ack = {k} }}" if k > 0 else "{ syn = 1 }" for k in drops.acks]
+    rate, delay, rate2, delay2 = PATHS[drops.path]
     # ns-2's limit counts the arriving packet as well: at most limit - 1 wait.
     queue = drops.queue - 1
     return f"""\
 runs = 1
 seed = 1
+limit = "3600 s"
 
 [tcp]
 preset = "ns2"
 mss = {SEGMENT}
 socket_buffer = "{drops.window * SEGMENT} B"
+{'window_scale = 3' if drops.window * SEGMENT > 0xffff else ''}
 {'delayed_ack = "ns2"' if delack else 'delayed_ack = "off"'}
 {'delayed_ack_timeout = "100 ms"' if delack else ''}
 limited_transmit = {'true' if limited else 'false'}
@@ -211,20 +253,21 @@ tick_phase = "{(0.01 - phase) * 1e9:.0f} ns"
 from = "source"
 to = "mobile"
 size = "{drops.packets * SEGMENT} B"
+close = false
 
 [links.wired]
 between = ["source", "base"]
-rate = "10 Mbps"
-delay = "0.2 ms"
+rate = "{rate}"
+delay = "{delay}"
 queue = "{queue} packets"
 
 [links.wireless]
 between = ["base", "mobile"]
-rate = "1.5 Mbps"
-delay = "1 ms"
+rate = "{rate2}"
+delay = "{delay2}"
 queue = "{queue} packets"
-errors_down = {{ model = "list", drop = [{down}] }}
-errors_up = {{ model = "list", drop = [{up}] }}
+errors_down = {{ model = "list", drop = [{', '.join(down)}] }}
+errors_up = {{ model = "list", drop = [{', '.join(up)}] }}
 """
 
 
@@ -235,7 +278,7 @@ def lasthop_command(args, path, setting):
 def lasthop_segments(text):
     """The segments that the source sends as (seconds, packet), out of `lasthop trace --csv`; packet 0 is the SYN.
 
-    Acknowledgments and FINs without data are left out: ns-2's one-way agents send neither.
+    Acknowledgments without data are left out: ns-2's one-way agents send none.
     """
     segments, first = [], None
     for row in csv.DictReader(io.StringIO(text)):
@@ -255,10 +298,10 @@ def lasthop_segments(text):
     return segments
 
 
-def lasthop_trace(args, drops, setting, phase, path, keep):
+def lasthop_trace(args, drops, setting, phase, order, path, keep):
     """The segments that lasthop sends as (seconds, packet). The scenario goes to `path`."""
     with open(path, "w", encoding="utf-8") as out:
-        out.write(lasthop_scenario(drops, setting, phase))
+        out.write(lasthop_scenario(drops, setting, phase, order))
     text = run(lasthop_command(args, path, setting))
     if keep:
         with open(keep + ".csv", "w", encoding="utf-8") as out:
@@ -299,8 +342,8 @@ def check(job):
     keep = os.path.join(directory, name) if args.keep else None
     heading = f"{drops.name}: {drops.describe()}\n    {setting[0]}, delayed ACKs {setting[1]}, limited transmit {setting[2]}"
     try:
-        theirs, phase = ns_trace(args, drops, setting, keep)
-        ours = lasthop_trace(args, drops, setting, phase, path, keep)
+        theirs, phase, order = ns_trace(args, drops, setting, keep)
+        ours = lasthop_trace(args, drops, setting, phase, order, path, keep)
     except Failure as failure:
         return "fail", f"{heading}\n    {failure}", 0, 0.0
     found = difference(ours, theirs)
@@ -326,14 +369,17 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--random", type=int, default=0, metavar="N", help="random drop lists besides the fixed ones")
     parser.add_argument("--seed", default="1", help="of the random lists (default 1)")
-    parser.add_argument("--windows", type=numbers, default=(23,), help="windows of the random lists (default 23)")
-    parser.add_argument("--queues", type=numbers, default=(10000,), help="queue limits of the random lists (default 10000); a queue that overflows changes the order in which "
-                        "segments first reach the last hop, and lasthop numbers them in that order")
+    parser.add_argument("--windows", type=numbers, default=(4, 6, 8, 12, 20, 23, 31, 40),
+                        help="windows of the random lists (default 4,6,8,12,20,23,31,40)")
+    parser.add_argument("--paths", type=lambda text: tuple(text.split(",")), default=("lan",), help=f"paths of the random lists, of {','.join(PATHS)} (default lan)")
+    parser.add_argument("--queues", type=numbers, default=(10000, 10000, 10000, 10, 5), help="queue limits of the random lists (default 10000,10000,10000,10,5)")
     parser.add_argument("--no-fixed", action="store_true", help="leave the fixed lists out")
     parser.add_argument("--data", type=parse_data, help="just this list of data losses: N:K,N:K,...")
     parser.add_argument("--acks", type=numbers, default=(), help="with --data: these ACK losses")
     parser.add_argument("--packets", type=int, default=100, help="with --data: length of the transfer")
     parser.add_argument("--window", type=int, default=23, help="with --data: window")
+    parser.add_argument("--path", choices=PATHS, default="lan", help="with --data: path")
+    parser.add_argument("--queue", type=int, default=10000, help="with --data: queue limit")
     parser.add_argument("--only", metavar="VARIANT/DELACK/LT", help="one setting, such as Sack1/0/1; parts may be left empty")
     parser.add_argument("--show", type=int, default=5, help="differences shown in full (default 5)")
     parser.add_argument("--keep", metavar="DIR", help="keep scenarios and outputs here")
@@ -348,6 +394,8 @@ def main():
     parser, args = arguments()
     if shutil.which(shlex.split(args.ns)[0]) is None:
         sys.exit("compare.py: ns-2 not found; on Debian: apt-get install ns2")
+    if not set(args.paths) <= set(PATHS):
+        parser.error(f"--paths takes {', '.join(PATHS)}")
     settings = SETTINGS
     if args.only:
         wanted = (args.only.split("/") + ["", ""])[:3]
@@ -355,10 +403,10 @@ def main():
         if not settings:
             parser.error(f"--only: no such setting; variants are {', '.join(VARIANTS)}")
     if args.data is not None:
-        lists = [DropList("given", args.data, args.acks, args.packets, args.window)]
+        lists = [DropList("given", args.data, args.acks, args.packets, args.window, args.queue, args.path)]
     else:
         lists = [] if args.no_fixed else list(FIXED)
-        lists += [random_list(i, args.seed, args.windows, args.queues) for i in range(args.random)]
+        lists += [random_list(i, args.seed, args.windows, args.queues, args.paths) for i in range(args.random)]
 
     with tempfile.TemporaryDirectory(prefix="lasthop-compare-") as scratch:
         directory = args.keep or scratch

@@ -158,22 +158,22 @@ fn list(reader: &Reader<'_>, flows: &FlowNames) -> Result<Vec<Drop>, Error> {
 }
 
 fn drop(entry: &Reader<'_>, flows: &FlowNames) -> Result<Drop, Error> {
-    entry.allow(&["data", "transmission", "ack", "flow"])?;
+    entry.allow(&["data", "transmission", "ack", "syn", "flow"])?;
     let number = |key: &str| entry.peek::<Count>(key).map(|number| number.map(|Whole(number)| number));
-    let frame = match (number("data")?, number("ack")?) {
-        (Some(segment), None) => DropFrame::Data { segment, transmission: number("transmission")?.unwrap_or(1) },
-        (None, Some(nth)) => {
-            if entry.has("transmission") {
-                let message = "acknowledgments have no transmissions; ack = 5 is the fifth one that passes".to_owned();
-                return Err(entry.fail("transmission", Problem::Conflict(message)));
-            }
-            DropFrame::Ack(nth)
-        }
+    let frame = match (number("data")?, number("ack")?, number("syn")?) {
+        (Some(segment), None, None) => DropFrame::Data { segment, transmission: number("transmission")?.unwrap_or(1) },
+        (None, Some(nth), None) => DropFrame::Ack(nth),
+        (None, None, Some(nth)) => DropFrame::Syn(nth),
         _ => {
-            let message = "give data = N (the Nth data segment) or ack = N (the Nth acknowledgment)".to_owned();
-            return Err(entry.fail_here(Problem::Conflict(message)));
+            let message =
+                "give data = N (the Nth data segment), ack = N (the Nth acknowledgment) or syn = N (the Nth SYN)";
+            return Err(entry.fail_here(Problem::Conflict(message.to_owned())));
         }
     };
+    if entry.has("transmission") && !matches!(frame, DropFrame::Data { .. }) {
+        let message = "only data has transmissions; ack = 5 is the fifth acknowledgment that passes".to_owned();
+        return Err(entry.fail("transmission", Problem::Conflict(message)));
+    }
     let flow = match entry.peek::<Text>("flow")? {
         Some(Text(name)) => Some(flows.find(&name).ok_or_else(|| {
             let names = flows.examples();
@@ -188,6 +188,7 @@ fn show(drop: &Drop, flows: &FlowNames) -> String {
     let frame = match drop.frame {
         DropFrame::Data { segment, transmission } => format!("data = {segment}, transmission = {transmission}"),
         DropFrame::Ack(nth) => format!("ack = {nth}"),
+        DropFrame::Syn(nth) => format!("syn = {nth}"),
     };
     match drop.flow.and_then(|flow| flows.name(flow)) {
         Some(flow) => format!("{{ {frame}, flow = {} }}", quote(&flow)),

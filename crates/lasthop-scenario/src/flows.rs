@@ -1,6 +1,7 @@
 //! Flows, and the copies that a flow can have.
 
 use lasthop_proto::packet::FlowId;
+use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_sim::network::App;
 
@@ -110,7 +111,7 @@ pub(crate) fn read(root: &Reader<'_>, nodes: &Nodes, limit: Instant) -> Result<V
 }
 
 fn flow(name: &str, reader: &Reader<'_>, nodes: &Nodes, limit: Instant) -> Result<Flow, Error> {
-    reader.allow(&["from", "to", "app", "size", "start", "count", "spacing"])?;
+    reader.allow(&["from", "to", "app", "size", "close", "start", "count", "spacing"])?;
     let end = |key: &'static str| -> Result<usize, Error> {
         let Text(host) = reader.required(key)?;
         nodes.host(&host).ok_or_else(|| match nodes.find(&host) {
@@ -127,11 +128,18 @@ fn flow(name: &str, reader: &Reader<'_>, nodes: &Nodes, limit: Instant) -> Resul
             let message = "app = \"idle\" sends nothing; drop this key, or app".to_owned();
             return Err(reader.fail("size", Problem::Conflict(message)));
         }
+        AppName::Idle if reader.has("close") => {
+            let message = "app = \"idle\" stays open; drop this key, or app".to_owned();
+            return Err(reader.fail("close", Problem::Conflict(message)));
+        }
         AppName::Idle => App::Idle,
-        AppName::Transfer => match reader.required("size")? {
-            ByteSize(bytes @ 1..=LARGEST_TRANSFER) => App::Transfer { bytes },
-            _ => return Err(reader.refuse("size", ByteSize::expected(), "it is not in 1 B to 1024 GiB")),
-        },
+        AppName::Transfer => {
+            let bytes = match reader.required("size")? {
+                ByteSize(bytes @ 1..=LARGEST_TRANSFER) => bytes,
+                _ => return Err(reader.refuse("size", ByteSize::expected(), "it is not in 1 B to 1024 GiB")),
+            };
+            App::Transfer { bytes, close: reader.or("close", Switch::On, "default")? }
+        }
     };
     let start: Instant = reader.or("start", Instant::ZERO, "default")?;
     let Whole(count): Copies = reader.or("count", Whole(1), "default")?;

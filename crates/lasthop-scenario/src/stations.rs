@@ -57,8 +57,8 @@ pub(crate) struct Relay {
     pub wireless: TcpSpec,
 }
 
-const CACHE_KEYS: [&str; 6] =
-    ["cache", "connections", "dupack_threshold", "timer_min", "timer_max", "max_local_retries"];
+const CACHE_KEYS: [&str; 7] =
+    ["cache", "connections", "priority", "dupack_threshold", "timer_min", "timer_max", "max_local_retries"];
 const RELAY_KEYS: [&str; 3] = ["split_buffer", "wired_tcp", "wireless_tcp"];
 
 /// Reads `[base_station]`, which may be absent.
@@ -186,7 +186,8 @@ fn snoop(reader: &Reader<'_>, detection: LocalDetection, awareness: TcpAwareness
         return Err(reader.fail(key, Problem::Conflict(format!("timer_min = {min} is above timer_max = {max}"))));
     }
     let max_local_retries = count("max_local_retries", default.max_local_retries)?;
-    Ok(SnoopConfig { cache_bytes, connections, dupack_threshold, timer_min, timer_max, max_local_retries, ..default })
+    let priority = reader.or("priority", default.priority, "default")?;
+    Ok(SnoopConfig { cache_bytes, connections, priority, dupack_threshold, timer_min, timer_max, max_local_retries, ..default })
 }
 
 fn relay(reader: &Reader<'_>, common: &TcpSpec) -> Result<Relay, Error> {

@@ -1,6 +1,7 @@
 //! What keys can hold, read from TOML and written back: quantities, numbers, names and choices.
 
 use lasthop_proto::channel::Frames;
+use lasthop_proto::pep::snoop::RepairPriority;
 use lasthop_proto::scheme::{LocalDetection, SCHEMES, Scheme, TcpAwareness};
 use lasthop_proto::tcp::config::{
     Deflation, Growth, HeaderAccounting, PartialAckTimer, Preset, Recovery, RecoveryGuard, RttRule, SackAlgorithm,
@@ -473,12 +474,13 @@ choices! {
     RttRule { "bsd" = Bsd, "ns2" = Ns2, "rfc6298" = Rfc6298 }
     Growth { "rfc5681" = Rfc5681, "bsd-lite" = BsdLite, "bsd-lite2" = BsdLite2, "ns2" = Ns2 }
     Deflation { "always" = Always, "above-threshold" = AboveThreshold }
-    RecoveryGuard { "none" = None, "careful" = Careful }
+    RecoveryGuard { "none" = None, "careful" = Careful, "ns2" = Ns2 }
     PartialAckTimer { "impatient" = Impatient, "slow-but-steady" = SlowButSteady }
     HeaderAccounting { "full" = Full, "ns2" = Ns2, "ns2-acks-only" = Ns2AcksOnly }
     Switch { "on" = On, "off" = Off }
     Frames { "all" = All, "data" = Data, "acks" = Acks }
     DamagedFrames { "drop" = Drop, "deliver" = Deliver }
     LocalDetection { "duplicate-acks" = DuplicateAcks, "smart" = Smart }
+    RepairPriority { "auto" = Auto, "urgent" = Urgent, "normal" = Normal }
     TcpAwareness { "unaware" = Unaware, "aware" = Aware }
 }

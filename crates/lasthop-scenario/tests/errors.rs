@@ -165,6 +165,7 @@ fn flows_that_cannot_be() {
     assert!(slip("to = \"mobile\"", "to = \"base\"").contains("it is a router; flows begin and end at hosts"));
     assert!(slip("to = \"mobile\"", "to = \"source\"").contains("give another host than from"));
     assert!(added("app = \"idle\"").starts_with("test.toml:16: flows.bulk.size: app = \"idle\" sends nothing"));
+    assert!(slip("size = \"8 MiB\"", "app = \"idle\"\nclose = false").contains("app = \"idle\" stays open"));
     assert!(added("start = \"1000 s\"").contains("the run ends at limit = 1000 s"));
     assert!(added("count = 100001").contains("give a whole number from 1 to 100000"));
     assert!(slip("size = \"8 MiB\"", "size = 0").contains("cannot be 0"));

@@ -72,7 +72,7 @@ fn the_testbeds_differ_only_where_the_study_says() {
     for network in [&lan, &lan8, &wan] {
         assert_eq!(network.links[1].directions, lan.links[1].directions);
         assert_eq!(network.links[1].medium, lan.links[1].medium);
-        assert_eq!(network.flows[0].app, App::Transfer { bytes: 8 << 20 });
+        assert_eq!(network.flows[0].app, App::Transfer { bytes: 8 << 20, close: Switch::On });
         let errors = ErrorSpec::Exponential { mean_bytes: 65536.0, frames: Frames::All };
         assert!(network.links[1].directions.iter().all(|direction| direction.errors == errors));
         assert!(network.links[0].directions.iter().all(|direction| direction.errors == ErrorSpec::None));
@@ -89,7 +89,7 @@ fn the_peer_transfer_is_that_of_the_comparison_with_ns2() {
     assert_eq!(wireless.directions[1].errors, ErrorSpec::None);
     let tcp = &network.flows[0].tcp[0];
     assert_eq!((tcp.send_buffer, tcp.mss), (23 * 1400, 1400));
-    let App::Transfer { bytes } = network.flows[0].app else { panic!("a transfer") };
+    let App::Transfer { bytes, close: Switch::Off } = network.flows[0].app else { panic!("a transfer left open") };
     assert_eq!(bytes.div_ceil(1400), 5992);
 }
 
@@ -307,7 +307,7 @@ fn error_models_are_read_per_direction() {
     assert_eq!([errors(2, 0), errors(2, 1)], [gilbert.clone(), gilbert]);
     let ErrorSpec::List(drops) = errors(3, 0) else { panic!("a list") };
     let data = |segment, transmission| DropFrame::Data { segment, transmission };
-    let expected = [(Some(0), data(17, 2)), (None, data(3, 1)), (Some(2), DropFrame::Ack(5))];
+    let expected = [(Some(0), data(17, 2)), (None, data(3, 1)), (Some(2), DropFrame::Ack(5)), (None, DropFrame::Syn(1))];
     assert_eq!(*drops, expected.map(|(flow, frame)| Drop { flow: flow.map(FlowId), frame }));
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use lasthop_proto::channel::ErrorSpec;
 use lasthop_proto::pep::snoop::SnoopConfig;
-use lasthop_proto::tcp::config::TcpConfig;
+use lasthop_proto::tcp::config::{Switch, TcpConfig};
 use lasthop_proto::time::{Duration, Instant};
 
 /// Index into [`Network::nodes`].

@@ -1,6 +1,6 @@
 //! What a run is judged by, as numbers with names.
 
-use lasthop_sim::measure::{FlowReport, Report};
+use lasthop_sim::measure::{FlowReport, PathReport, Report};
 use lasthop_sim::network::Network;
 
 use crate::stats::Estimate;
@@ -48,6 +48,18 @@ pub fn measures(network: &Network, report: &Report) -> Vec<Measure> {
     measures
 }
 
+/// All measures that runs of `network` can have, with any values: a run has no goodput of a link that carried no payload.
+fn every(network: &Network) -> Vec<Measure> {
+    let carried = PathReport { payload: 1, ..PathReport::default() };
+    let report = Report { links: vec![[carried; 2]; network.links.len()], ..Report::default() };
+    measures(network, &report)
+}
+
+/// The names of all measures that runs of `network` can have, in order.
+pub fn names(network: &Network) -> Vec<String> {
+    every(network).into_iter().map(|measure| measure.name).collect()
+}
+
 /// A measure over several runs.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Summary {
@@ -59,17 +71,15 @@ pub struct Summary {
     pub estimate: Estimate,
 }
 
-/// Each measure over all `reports` of a network.
+/// Each measure over all `reports` of a network; without those that no run has.
 pub fn summarise(network: &Network, reports: &[Report]) -> Vec<Summary> {
     let runs: Vec<Vec<Measure>> = reports.iter().map(|report| measures(network, report)).collect();
-    let Some(first) = runs.first() else { return Vec::new() };
-    let of = |measure: &Measure| {
-        let values: Vec<f64> =
-            runs.iter().flat_map(|run| run.iter().find(|other| other.name == measure.name)).map(|m| m.value).collect();
-        let estimate = Estimate::of(&values)?;
-        Some(Summary { name: measure.name.clone(), unit: measure.unit, estimate })
+    let of = |Measure { name, unit, .. }: Measure| {
+        let values = runs.iter().flat_map(|run| run.iter().find(|other| other.name == name));
+        let values: Vec<f64> = values.map(|measure| measure.value).collect();
+        Some(Summary { estimate: Estimate::of(&values)?, name, unit })
     };
-    first.iter().filter_map(of).collect()
+    every(network).into_iter().filter_map(of).collect()
 }
 
 /// The summary of that name.

@@ -1,7 +1,12 @@
 //! Many runs on many cores. Results come back in the order of the tasks, and each run's randomness depends on the root seed
 //! and its number only: neither on the number of threads nor on the scheme, so that schemes meet the same errors.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread::{self, available_parallelism};
 
 use lasthop_proto::random::Root;
 use lasthop_proto::scheme::Scheme;
@@ -9,7 +14,6 @@ use lasthop_scenario::Scenario;
 use lasthop_sim::measure::Report;
 use lasthop_sim::network::Network;
 use lasthop_sim::{Recording, run};
-use rayon::prelude::*;
 
 /// What to run how often.
 #[derive(Clone, Debug)]
@@ -64,25 +68,144 @@ impl Progress for AtomicBool {
 /// Runs every task on `jobs` threads (0: one per core). Per task, the reports in order of run number; a task that was
 /// stopped before its last run has fewer.
 pub fn run_all(tasks: &[Task], jobs: usize, progress: &dyn Progress) -> Vec<Vec<Report>> {
-    let work: Vec<(usize, u32)> =
-        tasks.iter().enumerate().flat_map(|(task, spec)| (0..spec.runs).map(move |number| (task, number))).collect();
-    let one = |&(task, number): &(usize, u32)| {
-        if progress.stopped() {
-            return None;
-        }
-        let Task { network, seed, .. } = &tasks[task];
+    let mut reports = vec![Vec::new(); tasks.len()];
+    let Ok(()) = run_each(tasks, jobs, progress, |task, report| {
+        reports[task].push(report);
+        Ok::<(), Infallible>(())
+    });
+    reports
+}
+
+/// Runs every task on `jobs` threads (0: one per core) and hands each report to `sink`, with the index of its task: task
+/// after task, run after run, as soon as all before it are there.
+///
+/// When `progress` stops it, what has begun is still finished and handed out; an error of `sink` ends it.
+pub fn run_each<E>(
+    tasks: &[Task],
+    jobs: usize,
+    progress: &dyn Progress,
+    mut sink: impl FnMut(usize, Report) -> Result<(), E>,
+) -> Result<(), E> {
+    // Runs are numbered through all tasks; where each task's end.
+    let mut total = 0;
+    let ends: Vec<usize> = tasks
+        .iter()
+        .map(|task| {
+            total += task.runs as usize;
+            total
+        })
+        .collect();
+    let task_of = |at: usize| ends.partition_point(|&end| end <= at);
+    let next = AtomicUsize::new(0);
+    let refused = AtomicBool::new(false);
+    // The next run that nobody has begun; they are begun in order, so that what is finished has no gaps.
+    let claim = || {
+        let stop = progress.stopped() || refused.load(Ordering::Relaxed);
+        if stop { None } else { Some(next.fetch_add(1, Ordering::Relaxed)).filter(|&at| at < total) }
+    };
+    let execute = |at: usize| {
+        let task = task_of(at);
+        let Task { network, seed, runs } = &tasks[task];
+        let number = *runs - (ends[task] - at) as u32;
         let report = run(network, run_seed(*seed, number), Recording::Off).report;
         progress.run_done();
-        Some((task, report))
+        report
     };
-    let done: Vec<_> = match rayon::ThreadPoolBuilder::new().num_threads(jobs).build() {
-        Ok(pool) => pool.install(|| work.par_iter().with_max_len(1).filter_map(one).collect()),
-        // Without threads the work is the same, one run after another.
-        Err(_) => work.iter().filter_map(one).collect(),
-    };
-    let mut reports = vec![Vec::new(); tasks.len()];
-    for (task, report) in done {
-        reports[task].push(report);
+    let threads = if jobs == 0 { available_parallelism().map_or(1, NonZeroUsize::get) } else { jobs };
+    thread::scope(|scope| {
+        let (finished, arriving) = mpsc::channel();
+        for _ in 1..threads.min(total) {
+            let (finished, claim, execute) = (finished.clone(), &claim, &execute);
+            let worker = move || {
+                while let Some(at) = claim() {
+                    // Nobody listens any more when the sink refused.
+                    let _ = finished.send((at, execute(at)));
+                }
+            };
+            // With fewer threads the work is the same.
+            if thread::Builder::new().spawn_scoped(scope, worker).is_err() {
+                break;
+            }
+        }
+        // This thread works too, and hands out what is next in order.
+        let (mut waiting, mut handed) = (BTreeMap::new(), 0);
+        let mut hand_out = |(at, report)| {
+            waiting.insert(at, report);
+            while let Some(report) = waiting.remove(&handed) {
+                sink(task_of(handed), report)?;
+                handed += 1;
+            }
+            Ok(())
+        };
+        let mut outcome = Ok(());
+        while outcome.is_ok()
+            && let Some(at) = claim()
+        {
+            outcome = hand_out((at, execute(at)));
+            while outcome.is_ok()
+                && let Ok(other) = arriving.try_recv()
+            {
+                outcome = hand_out(other);
+            }
+        }
+        drop(finished);
+        if outcome.is_ok() {
+            outcome = arriving.iter().try_for_each(&mut hand_out);
+        }
+        refused.store(outcome.is_err(), Ordering::Relaxed);
+        outcome
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tasks() -> Vec<Task> {
+        let scenario = Scenario::builtin("wavelan-lan").unwrap();
+        let small = scenario.with_overrides(&[("flows.bulk.size", "100 KiB")]).unwrap();
+        [3, 0, 2].map(|runs| Task::new(&small, small.scheme(), 7, runs).unwrap()).into()
     }
-    reports
+
+    #[test]
+    fn reports_come_in_order_at_any_number_of_threads() {
+        let one = run_all(&tasks(), 1, &Silent);
+        assert_eq!(one.iter().map(Vec::len).collect::<Vec<_>>(), [3, 0, 2]);
+        // Both tasks have the same seed: run for run they are the same, and no two runs are.
+        assert_eq!(one[0][..2], one[2]);
+        assert_ne!(one[0][0], one[0][1]);
+        for jobs in [0, 2, 50] {
+            assert_eq!(run_all(&tasks(), jobs, &Silent), one);
+        }
+    }
+
+    #[test]
+    fn what_was_finished_before_a_stop_has_no_gaps() {
+        struct After(AtomicUsize);
+        impl Progress for After {
+            fn run_done(&self) {
+                self.0.fetch_add(1, Ordering::Relaxed);
+            }
+            fn stopped(&self) -> bool {
+                self.0.load(Ordering::Relaxed) >= 2
+            }
+        }
+        let whole = run_all(&tasks(), 1, &Silent);
+        let part = run_all(&tasks(), 2, &After(AtomicUsize::new(0)));
+        let done: usize = part.iter().map(Vec::len).sum();
+        assert!((2..=4).contains(&done));
+        for (part, whole) in part.iter().zip(&whole) {
+            assert_eq!(part[..], whole[..part.len()]);
+        }
+    }
+
+    #[test]
+    fn a_sink_that_refuses_ends_it() {
+        let mut seen = 0;
+        let outcome = run_each(&tasks(), 2, &Silent, |_, _| {
+            seen += 1;
+            if seen == 2 { Err("enough") } else { Ok(()) }
+        });
+        assert_eq!((outcome, seen), (Err("enough"), 2));
+    }
 }

@@ -6,12 +6,13 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use lasthop_proto::scheme::Scheme;
-use lasthop_report::rows::{Kind, Rows, Value};
 use lasthop_report::ReportError;
+use lasthop_report::rows::{Kind, Rows, Value};
 use lasthop_scenario::Scenario;
+use lasthop_sim::measure::Report;
 
-use crate::measures::{Summary, summarise};
-use crate::replicate::{Progress, Task, run_all};
+use crate::measures::{find, names, summarise};
+use crate::replicate::{Progress, Task, run_each};
 
 /// One key and the values that it takes.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -24,21 +25,18 @@ pub struct Axis {
 
 /// What is wrong with an axis.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("--vary {given}: expected KEY=VALUE,VALUE,..., such as tcp.socket_buffer=\"8 KiB\",\"32 KiB\"")]
-pub struct AxisError {
-    given: String,
-}
+#[error("expected KEY=VALUE,VALUE,..., such as tcp.socket_buffer=\"8 KiB\",\"32 KiB\"")]
+pub struct AxisError;
 
 impl std::str::FromStr for Axis {
     type Err = AxisError;
 
     /// `KEY=VALUE,VALUE,...`; a value in quotes, brackets or braces may hold commas.
     fn from_str(text: &str) -> Result<Self, AxisError> {
-        let error = || AxisError { given: text.to_owned() };
-        let (key, list) = text.split_once('=').ok_or_else(error)?;
+        let (key, list) = text.split_once('=').ok_or(AxisError)?;
         let values: Vec<String> = split_values(list).into_iter().map(|value| value.trim().to_owned()).collect();
         if key.trim().is_empty() || values.iter().any(String::is_empty) {
-            return Err(error());
+            return Err(AxisError);
         }
         Ok(Self { key: key.trim().to_owned(), values })
     }
@@ -62,26 +60,59 @@ fn split_values(list: &str) -> Vec<&str> {
     values
 }
 
+/// Why a sweep cannot be.
+#[derive(Debug, thiserror::Error)]
+pub enum SweepError {
+    /// A point is no scenario.
+    #[error(transparent)]
+    Scenario(#[from] lasthop_scenario::Error),
+    /// A row could not be made or written.
+    #[error(transparent)]
+    Report(#[from] ReportError),
+    /// A key that is chosen in another way.
+    #[error("--vary {key}: cannot be varied; give {instead}")]
+    Reserved {
+        /// The key.
+        key: String,
+        /// What to do instead.
+        instead: &'static str,
+    },
+    /// A key that stands in two axes.
+    #[error("--vary {key}: given twice; give all values together, as {key}=1,2")]
+    Twice {
+        /// The key.
+        key: String,
+    },
+    /// More points than a sweep can have.
+    #[error("--vary: too many combinations; give values for at most {MAX_POINTS} in all")]
+    TooMany,
+}
+
+/// Most points of a sweep.
+pub const MAX_POINTS: usize = 1_000_000;
+
 /// One point of a sweep.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Point {
     /// The value of each axis.
     pub values: Vec<String>,
     /// The scheme.
     pub scheme: &'static Scheme,
-    task: Task,
 }
 
 /// A sweep that is ready to run: every scenario in it has been checked.
 #[derive(Clone, Debug)]
 pub struct Sweep {
+    scenario: Scenario,
     axes: Vec<Axis>,
     points: Vec<Point>,
-    fingerprint: u64,
+    columns: Vec<(String, Kind)>,
+    seed: u64,
+    runs: u32,
 }
 
-/// Points that are run before their rows are handed out, in runs.
-const BATCH_RUNS: usize = 256;
+/// Runs whose points are made ready together.
+const BATCH_RUNS: usize = 1024;
 
 impl Sweep {
     /// All combinations of `axes`, the last one changing fastest, each under every one of `schemes`.
@@ -91,34 +122,72 @@ impl Sweep {
         schemes: &[&'static Scheme],
         seed: u64,
         runs: u32,
-    ) -> Result<Self, lasthop_scenario::Error> {
+    ) -> Result<Self, SweepError> {
+        for (at, Axis { key, .. }) in axes.iter().enumerate() {
+            let instead = match key.as_str() {
+                "scheme" => Some("--scheme NAME,NAME"),
+                "runs" => Some("--runs N"),
+                "seed" => Some("--seed S"),
+                _ => None,
+            };
+            if let Some(instead) = instead {
+                return Err(SweepError::Reserved { key: key.clone(), instead });
+            }
+            if axes[..at].iter().any(|other| other.key == *key) {
+                return Err(SweepError::Twice { key: key.clone() });
+            }
+        }
+        let count = axes.iter().try_fold(schemes.len(), |count, axis| count.checked_mul(axis.values.len()));
+        if count.is_none_or(|count| count > MAX_POINTS) {
+            return Err(SweepError::TooMany);
+        }
         let mut combinations: Vec<Vec<String>> = vec![Vec::new()];
         for axis in &axes {
             combinations = combinations
                 .iter()
-                .flat_map(|head| axis.values.iter().map(|value| [head.as_slice(), &[value.clone()]].concat()))
+                .flat_map(|head| {
+                    axis.values.iter().map(|value| [head.as_slice(), std::slice::from_ref(value)].concat())
+                })
                 .collect();
         }
-        let mut points = Vec::new();
-        for values in combinations {
-            let overrides: Vec<_> = axes.iter().map(|axis| axis.key.clone()).zip(values.iter().cloned()).collect();
-            let varied = scenario.with_overrides(&overrides)?;
-            for &scheme in schemes {
-                let task = Task::new(&varied, scheme, seed, runs)?;
-                points.push(Point { values: values.clone(), scheme, task });
+        let points = combinations
+            .into_iter()
+            .flat_map(|values| schemes.iter().map(move |&scheme| Point { values: values.clone(), scheme }))
+            .collect();
+        let mut sweep = Self { scenario: scenario.clone(), axes, points, columns: Vec::new(), seed, runs };
+        let mut measures = Vec::new();
+        for (at, point) in sweep.points.iter().enumerate() {
+            let task = sweep.task(point)?;
+            if at == 0 {
+                measures = names(&task.network);
             }
         }
-        let mut hasher = DefaultHasher::new();
-        (scenario.explain(), points.len()).hash(&mut hasher);
-        for point in &points {
-            (&point.values, point.scheme.name).hash(&mut hasher);
+        sweep.columns = sweep.axes.iter().map(|axis| (axis.key.clone(), Kind::Text)).collect();
+        sweep.columns.push(("scheme".to_owned(), Kind::Text));
+        sweep.columns.push(("runs".to_owned(), Kind::Count));
+        for name in measures {
+            sweep.columns.push((name.clone(), Kind::Float));
+            sweep.columns.push((format!("{name}_ci95"), Kind::Float));
         }
-        Ok(Self { axes, points, fingerprint: hasher.finish() })
+        Ok(sweep)
     }
 
-    /// A number that tells sweeps apart: by scenario, keys, values and schemes.
+    fn task(&self, point: &Point) -> Result<Task, lasthop_scenario::Error> {
+        let values: Vec<_> = self.axes.iter().map(|axis| &axis.key).zip(&point.values).collect();
+        Task::new(&self.scenario.with_overrides(&values)?, point.scheme, self.seed, self.runs)
+    }
+
+    /// A number that tells sweeps apart: by scenario, keys, values, schemes, seed and runs.
     pub fn fingerprint(&self) -> u64 {
-        self.fingerprint
+        let mut hasher = DefaultHasher::new();
+        (env!("CARGO_PKG_VERSION"), self.scenario.explain(), self.seed, self.runs).hash(&mut hasher);
+        for axis in &self.axes {
+            (&axis.key, &axis.values).hash(&mut hasher);
+        }
+        for point in &self.points {
+            (&point.values, point.scheme.name).hash(&mut hasher);
+        }
+        hasher.finish()
     }
 
     /// The points, in order.
@@ -126,9 +195,14 @@ impl Sweep {
         &self.points
     }
 
-    /// Runs from point `first` on and hands each batch of finished rows to `sink`. Returns how many points are done in
-    /// all; fewer than there are when `progress` stopped it.
-    pub fn run<E: From<ReportError>>(
+    /// The columns of its rows: the axes, the scheme, the number of runs, and mean and interval of each measure.
+    pub fn columns(&self) -> &[(String, Kind)] {
+        &self.columns
+    }
+
+    /// Runs from point `first` on and hands the row of each point to `sink`, in order, as soon as it is finished. Returns
+    /// how many points are done in all; fewer than there are when `progress` stopped it.
+    pub fn run<E: From<SweepError>>(
         &self,
         first: usize,
         jobs: usize,
@@ -136,50 +210,36 @@ impl Sweep {
         mut sink: impl FnMut(&Rows) -> Result<(), E>,
     ) -> Result<usize, E> {
         let mut done = first.min(self.points.len());
-        while done < self.points.len() {
-            let runs = self.points[done].task.runs.max(1) as usize;
-            let end = (done + BATCH_RUNS.div_ceil(runs)).min(self.points.len());
+        while done < self.points.len() && !progress.stopped() {
+            let end = (done + BATCH_RUNS.div_ceil(self.runs.max(1) as usize)).min(self.points.len());
             let batch = &self.points[done..end];
-            let tasks: Vec<Task> = batch.iter().map(|point| point.task.clone()).collect();
-            let reports = run_all(&tasks, jobs, progress);
-            let complete = batch.iter().zip(&reports).take_while(|(point, got)| got.len() == point.task.runs as usize);
-            let mut rows: Option<Rows> = None;
-            let mut finished = 0;
-            for (point, reports) in complete {
-                let summaries = summarise(&point.task.network, reports);
-                let rows = rows.get_or_insert_with(|| Rows::new(self.columns(&summaries)));
-                rows.push(self.row(point, &summaries))?;
-                finished += 1;
-            }
-            if let Some(rows) = rows {
-                sink(&rows)?;
-            }
-            done += finished;
-            if progress.stopped() {
-                break;
-            }
+            let tasks = batch.iter().map(|point| self.task(point)).collect::<Result<Vec<_>, _>>();
+            let tasks = tasks.map_err(SweepError::from)?;
+            let mut reports = Vec::new();
+            run_each(&tasks, jobs, progress, |at, report| {
+                reports.push(report);
+                if reports.len() < self.runs as usize {
+                    return Ok(());
+                }
+                let mut rows = Rows::new(self.columns.clone());
+                rows.push(self.row(&batch[at], &tasks[at], &reports)).map_err(SweepError::from)?;
+                reports.clear();
+                done += 1;
+                sink(&rows)
+            })?;
         }
         Ok(done)
     }
 
-    fn columns(&self, summaries: &[Summary]) -> Vec<(String, Kind)> {
-        let mut columns: Vec<_> = self.axes.iter().map(|axis| (axis.key.clone(), Kind::Text)).collect();
-        columns.push(("scheme".to_owned(), Kind::Text));
-        columns.push(("runs".to_owned(), Kind::Count));
-        for summary in summaries {
-            columns.push((summary.name.clone(), Kind::Float));
-            columns.push((format!("{}_ci95", summary.name), Kind::Float));
-        }
-        columns
-    }
-
-    fn row(&self, point: &Point, summaries: &[Summary]) -> Vec<Value> {
+    fn row(&self, point: &Point, task: &Task, reports: &[Report]) -> Vec<Value> {
+        let summaries = summarise(&task.network, reports);
         let mut row: Vec<_> = point.values.iter().cloned().map(Value::Text).collect();
         row.push(Value::Text(point.scheme.name.to_owned()));
-        row.push(Value::Count(u64::from(point.task.runs)));
-        for summary in summaries {
-            row.push(Value::Float(summary.estimate.mean));
-            row.push(summary.estimate.ci95.map_or(Value::Missing, Value::Float));
+        row.push(Value::Count(u64::from(self.runs)));
+        for (name, _) in self.columns[row.len()..].iter().step_by(2) {
+            let estimate = find(&summaries, name);
+            row.push(estimate.map_or(Value::Missing, |estimate| Value::Float(estimate.mean)));
+            row.push(estimate.and_then(|estimate| estimate.ci95).map_or(Value::Missing, Value::Float));
         }
         row
     }
@@ -188,6 +248,10 @@ impl Sweep {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn axes(given: &[&str]) -> Vec<Axis> {
+        given.iter().map(|axis| axis.parse().unwrap()).collect()
+    }
 
     #[test]
     fn values_may_hold_commas_in_quotes_and_braces() {
@@ -200,9 +264,42 @@ mod tests {
     #[test]
     fn last_axis_changes_fastest() {
         let scenario = Scenario::builtin("wavelan-lan").unwrap();
-        let axes = vec!["seed=1,2".parse().unwrap(), "tcp.mss=500,1000".parse().unwrap()];
+        let axes = axes(&["links.wired.queue=1 packets,2 packets", "tcp.mss=500,1000"]);
         let sweep = Sweep::new(&scenario, axes, &[Scheme::by_name("E2E").unwrap()], 1, 1).unwrap();
         let values: Vec<_> = sweep.points().iter().map(|point| point.values.join("/")).collect();
-        assert_eq!(values, ["1/500", "1/1000", "2/500", "2/1000"]);
+        assert_eq!(values, ["1 packets/500", "1 packets/1000", "2 packets/500", "2 packets/1000"]);
+    }
+
+    #[test]
+    fn axes_that_would_change_nothing_are_refused() {
+        let scenario = Scenario::builtin("wavelan-lan").unwrap();
+        let refusal = |given: &[&str]| {
+            let sweep = Sweep::new(&scenario, axes(given), &[Scheme::by_name("E2E").unwrap()], 1, 1);
+            sweep.unwrap_err().to_string()
+        };
+        assert_eq!(refusal(&["scheme=E2E,LL"]), "--vary scheme: cannot be varied; give --scheme NAME,NAME");
+        assert_eq!(
+            refusal(&["tcp.mss=1", "tcp.mss=2"]),
+            "--vary tcp.mss: given twice; give all values together, as tcp.mss=1,2"
+        );
+        let many = format!("tcp.mss={}", vec!["1"; 2000].join(","));
+        assert!(refusal(&[&many, &many.replace("mss", "dupack_threshold")]).starts_with("--vary: too many"));
+    }
+
+    /// What a point delivers decides which measures it has, but not which columns.
+    #[test]
+    fn all_points_have_the_same_columns() {
+        let scenario = Scenario::builtin("wavelan-lan").unwrap();
+        let sweep = Sweep::new(&scenario, axes(&["limit=1 ms,2 s"]), &[Scheme::by_name("E2E").unwrap()], 1, 2).unwrap();
+        let mut rows = Vec::new();
+        let done = sweep.run(0, 1, &crate::replicate::Silent, |row| {
+            assert_eq!(row.columns(), sweep.columns());
+            rows.extend(row.rows().to_vec());
+            Ok::<(), SweepError>(())
+        });
+        assert_eq!((done.unwrap(), rows.len()), (2, 2));
+        let wired = sweep.columns().iter().position(|(name, _)| name == "wired_goodput").unwrap();
+        assert_eq!(rows[0][wired], Value::Missing);
+        assert!(matches!(rows[1][wired], Value::Float(_)));
     }
 }

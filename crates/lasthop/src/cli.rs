@@ -146,6 +146,9 @@ pub struct TraceArgs {
     /// Number of the run to follow, from 0
     #[arg(long, default_value_t = 0)]
     pub run: u32,
+    /// Threads: one run takes one, however many are given
+    #[arg(long, short, default_value_t = 0, hide_short_help = true)]
+    pub jobs: usize,
     /// Print CSV (docs/trace-format.md) instead of lines for people
     #[arg(long, conflicts_with = "json")]
     pub csv: bool,
@@ -167,6 +170,9 @@ pub struct PlotArgs {
     /// Number of the run to draw, from 0
     #[arg(long, default_value_t = 0)]
     pub run: u32,
+    /// Threads: one run takes one, however many are given
+    #[arg(long, short, default_value_t = 0, hide_short_help = true)]
+    pub jobs: usize,
     /// Folder for the pictures
     #[arg(long, short, value_name = "DIR", default_value = "out")]
     pub out: PathBuf,

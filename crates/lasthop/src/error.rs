@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use lasthop_report::ReportError;
 use lasthop_study::balakrishnan1997::StudyError;
+use lasthop_study::sweep::SweepError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -12,6 +13,8 @@ pub enum Error {
     Scenario(#[from] lasthop_scenario::Error),
     #[error(transparent)]
     Study(#[from] StudyError),
+    #[error(transparent)]
+    Sweep(#[from] SweepError),
     #[error(transparent)]
     Report(#[from] ReportError),
     #[error("{}: {error}", path.display())]
@@ -22,14 +25,14 @@ pub enum Error {
     Csv(#[from] csv::Error),
     #[error("--set {given}: expected KEY=VALUE, such as links.wireless.rate=\"1 Mbps\"")]
     Set { given: String },
-    #[error("--out {}: expected a name that ends in .csv or .parquet", path.display())]
+    #[error("--out {}: expected a file whose name ends in .csv or .parquet, not a folder", path.display())]
     SweepFile { path: PathBuf },
-    #[error("{}: holds another sweep; its first line is not {expected}. Give another --out, or remove it", path.display())]
+    #[error("{}: holds another sweep; its first line is not `{expected}`; give another --out, or remove it", path.display())]
     OtherSweep { path: PathBuf, expected: String },
     #[error("stopped: {done} of {total} points are in {}; the same command goes on from there", path.display())]
     SweepStopped { done: usize, total: usize, path: PathBuf },
-    #[error("stopped: {done} of {total} points are done")]
-    Stopped { done: usize, total: usize },
+    #[error("stopped: {done} of {total} {what} are done")]
+    Stopped { done: usize, total: usize, what: &'static str },
 }
 
 impl Error {
@@ -42,6 +45,9 @@ impl Error {
         match self {
             Self::Output(error) => error.kind() == io::ErrorKind::BrokenPipe,
             Self::Report(error) => error.is_broken_pipe(),
+            Self::Csv(error) => {
+                matches!(error.kind(), csv::ErrorKind::Io(error) if error.kind() == io::ErrorKind::BrokenPipe)
+            }
             _ => false,
         }
     }

@@ -30,7 +30,7 @@ fn main() -> ExitCode {
         // Whoever reads our output has seen enough (`lasthop trace ... | head`).
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error}");
+            progress::note(&format!("error: {error}"));
             ExitCode::FAILURE
         }
     }

@@ -16,6 +16,11 @@ pub fn print_json(value: &Value) -> Result<(), Error> {
     Ok(writeln!(out)?)
 }
 
+/// `1 run`, `2 runs`.
+pub fn count(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
 /// Means and intervals as a JSON object by name of the measure.
 pub fn summaries_json(summaries: &[Summary]) -> Value {
     let entry = |summary: &Summary| {

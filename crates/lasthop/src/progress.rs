@@ -1,6 +1,6 @@
 //! Progress: a bar on a terminal, plain lines elsewhere, both on standard error.
 
-use std::io::{IsTerminal, stderr};
+use std::io::{IsTerminal, Write, stderr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -8,8 +8,13 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 use lasthop_study::replicate::Progress;
 
-/// Seconds between two plain lines.
+/// Time between two plain lines.
 const LINE_EVERY: Duration = Duration::from_secs(2);
+
+/// Tells the user something beside the output. Whether anybody reads it does not matter.
+pub fn note(text: &str) {
+    let _ = writeln!(stderr(), "{text}");
+}
 
 /// Set by Ctrl-C.
 fn interrupted() -> &'static Arc<AtomicBool> {
@@ -63,10 +68,10 @@ impl Progress for Runs {
         let elapsed = self.begun.elapsed().as_millis() as u64;
         let due = self.next_line.load(Ordering::Relaxed);
         let next = elapsed + LINE_EVERY.as_millis() as u64;
-        let claimed = elapsed >= due
-            && self.next_line.compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        let claimed =
+            elapsed >= due && self.next_line.compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed).is_ok();
         if claimed {
-            eprintln!("{}: {done} of {} runs", self.what, self.total);
+            note(&format!("{}: {done} of {} runs", self.what, self.total));
         }
     }
 

@@ -1,6 +1,9 @@
 //! The mechanisms, linked without `std`. See `Cargo.toml` for why this is a proof.
 #![no_std]
 
+#[cfg(feature = "control")]
+extern crate std;
+
 use core::alloc::{GlobalAlloc, Layout};
 use core::panic::PanicInfo;
 

@@ -41,7 +41,8 @@ impl List {
         };
         Fate::lost_if(match kind {
             Kind::Data(first) => flow.drops_data(first),
-            Kind::Ack => flow.drops_ack(),
+            Kind::Ack => flow.acks.drops_next(),
+            Kind::Syn => flow.syns.drops_next(),
         })
     }
 }
@@ -52,6 +53,8 @@ enum Kind {
     Data(Seq),
     /// A pure acknowledgment.
     Ack,
+    /// A SYN without payload.
+    Syn,
 }
 
 impl Kind {
@@ -61,11 +64,30 @@ impl Kind {
             Body::Tcp(segment) if packet.len > 0 => {
                 Some(Self::Data(segment.seq + u32::from(segment.flags.has(Flags::SYN))))
             }
+            Body::Tcp(segment) if segment.flags.has(Flags::SYN) => Some(Self::Syn),
             Body::Tcp(segment) => {
-                let opens_or_closes = segment.flags.0 & (Flags::SYN.0 | Flags::FIN.0 | Flags::RST.0) != 0;
-                (segment.flags.has(Flags::ACK) && !opens_or_closes).then_some(Self::Ack)
+                let closes = segment.flags.0 & (Flags::FIN.0 | Flags::RST.0) != 0;
+                (segment.flags.has(Flags::ACK) && !closes).then_some(Self::Ack)
             }
         }
+    }
+}
+
+/// Frames of one kind, dropped by their number.
+#[derive(Clone, Default, Debug)]
+struct Counted {
+    wanted: BTreeSet<u32>,
+    /// How many have passed; no longer kept once no more are wanted.
+    passed: u32,
+}
+
+impl Counted {
+    fn drops_next(&mut self) -> bool {
+        if self.wanted.is_empty() {
+            return false;
+        }
+        self.passed += 1;
+        self.wanted.remove(&self.passed)
     }
 }
 
@@ -74,10 +96,8 @@ impl Kind {
 struct FlowDrops {
     /// Segment and transmission of each drop to come.
     data: BTreeSet<(u32, u32)>,
-    /// Number of each acknowledgment to drop.
-    acks: BTreeSet<u32>,
-    /// Acknowledgments so far.
-    acks_passed: u32,
+    acks: Counted,
+    syns: Counted,
     /// Segments numbered so far.
     numbered: u32,
     /// Positions of the numbered segments, ascending; empty once no more numbers are needed.
@@ -92,26 +112,24 @@ impl FlowDrops {
     fn want(&mut self, frame: DropFrame) {
         // Counts start at 1: what asks for a 0th never comes, and would keep the flow watched for ever.
         match frame {
-            DropFrame::Data { segment: 0, .. } | DropFrame::Data { transmission: 0, .. } | DropFrame::Ack(0) => {}
+            DropFrame::Data { segment: 0, .. }
+            | DropFrame::Data { transmission: 0, .. }
+            | DropFrame::Ack(0)
+            | DropFrame::Syn(0) => {}
             DropFrame::Data { segment, transmission } => {
                 self.data.insert((segment, transmission));
             }
             DropFrame::Ack(number) => {
-                self.acks.insert(number);
+                self.acks.wanted.insert(number);
+            }
+            DropFrame::Syn(number) => {
+                self.syns.wanted.insert(number);
             }
         }
     }
 
     fn is_done(&self) -> bool {
-        self.data.is_empty() && self.acks.is_empty()
-    }
-
-    fn drops_ack(&mut self) -> bool {
-        if self.acks.is_empty() {
-            return false;
-        }
-        self.acks_passed += 1;
-        self.acks.remove(&self.acks_passed)
+        self.data.is_empty() && self.acks.wanted.is_empty() && self.syns.wanted.is_empty()
     }
 
     fn drops_data(&mut self, first: Seq) -> bool {

@@ -107,6 +107,14 @@ fn only_pure_acknowledgments_count_as_such() {
 }
 
 #[test]
+fn syns_and_their_answers_count_together() {
+    let mut channel = channel(&[(Some(0), DropFrame::Syn(2)), (Some(0), DropFrame::Syn(0))]);
+    let passing = [Flags::SYN, Flags::ACK, Flags::SYN.with(Flags::ACK), Flags::FIN.with(Flags::ACK), Flags::SYN];
+    let fates = passing.map(|flags| drops(&mut channel, &tcp(0, 1, 0, flags)));
+    assert_eq!(fates, [false, false, true, false, false]);
+}
+
+#[test]
 fn only_payload_makes_a_data_segment() {
     let mut channel = channel(&[(Some(0), data(1, 1)), (Some(0), data(1, 2)), (Some(0), data(2, 1))]);
     assert!(!drops(&mut channel, &tcp(0, 99, 0, Flags::SYN)));

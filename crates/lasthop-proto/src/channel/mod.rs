@@ -129,6 +129,8 @@ pub enum DropFrame {
     },
     /// The nth pure acknowledgment (no payload, no SYN, FIN or RST).
     Ack(u32),
+    /// The nth SYN, its answer included (no payload).
+    Syn(u32),
 }
 
 /// What becomes of a frame.

@@ -32,6 +32,8 @@ const MAX_DOUBLINGS: u32 = 6;
 pub(super) struct Outbox<P> {
     pub packets: VecDeque<(Port, Packet<P>)>,
     pub events: VecDeque<(FlowId, Event)>,
+    /// The priority of local retransmissions.
+    pub repairs: Priority,
 }
 
 /// What to do with data from the wire.
@@ -555,7 +557,7 @@ impl<P: Clone> Repair<P> {
             cached.unproven = cached.unproven.saturating_add(u32::from(!proven));
             cached.local = cached.local.saturating_add(1);
             cached.last_sent = now;
-            let packet = Packet { priority: Priority::Urgent, cause, ..cached.packet.clone() };
+            let packet = Packet { priority: out.repairs, cause, ..cached.packet.clone() };
             out.packets.push_back((Port::WIRELESS, packet));
         }
     }

@@ -59,7 +59,8 @@ pub enum Clock {
 pub enum RttRule {
     /// 4.4BSD `tcp_xmit_timer`: integers in slow ticks, one segment timed at a time.
     Bsd,
-    /// ns-2's `TcpAgent::rtt_update`: integers in ticks of [`TcpConfig::rtt_granularity`].
+    /// ns-2's `TcpAgent`: integers in ticks of [`TcpConfig::rtt_granularity`]. The timer keeps running when everything is
+    /// acknowledged; its expiry is what [`TcpConfig::idle_restart`] waits for.
     Ns2,
     /// RFC 6298 §2, with G = [`TcpConfig::rtt_granularity`].
     Rfc6298,
@@ -114,6 +115,8 @@ pub enum RecoveryGuard {
     None,
     /// Not before `recover` is acknowledged, also after a timeout (RFC 6582 §3.2, "careful").
     Careful,
+    /// ns-2: [`RecoveryGuard::Careful`], but not before the first data is acknowledged (`bugfix_ss_`).
+    Ns2,
 }
 
 /// What a partial acknowledgment does to the retransmission timer (RFC 6582 §4).
@@ -227,7 +230,8 @@ pub struct TcpConfig {
     pub smart_acks: Switch,
     /// How long a closed connection waits for stray segments (RFC 9293: 2 MSL).
     pub time_wait: Duration,
-    /// SMART's fine-grained round-trip estimate: a hole is resent at most once in this time. `None` measures it.
+    /// SMART: the round trip after which a hole that was resent and still shows is resent again. With `None` a lost
+    /// retransmission waits for the timer, as in the study ([a] §III-B).
     pub smart_rtt: Option<Duration>,
 }
 
@@ -305,11 +309,10 @@ impl TcpConfig {
             growth: Growth::Ns2,
             deflation: Deflation::Always,
             header_prediction: Switch::Off,
-            recovery_guard: RecoveryGuard::Careful,
+            recovery_guard: RecoveryGuard::Ns2,
             partial_ack_timer: PartialAckTimer::Impatient,
             recovery_burst: 2,
             limited_transmit: Switch::On,
-            idle_restart: Switch::Off,
             nagle: Switch::Off,
             ..Self::bsd_lite()
         }

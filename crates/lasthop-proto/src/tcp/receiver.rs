@@ -13,9 +13,6 @@ use crate::time::Instant;
 /// sends.
 const MAX_RUNS: usize = 512;
 
-/// Most damaged runs remembered for ELN.
-const MAX_DAMAGED: usize = 64;
-
 /// Whether an acknowledgment is owed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum AckDue {
@@ -47,8 +44,9 @@ pub struct Receiver {
     latest: Option<SackBlock>,
     /// First sequence number of the segment that causes the next acknowledgment.
     smart: Option<Seq>,
-    /// Runs that arrived corrupted, not yet repaired.
-    damaged: Vec<SackBlock>,
+    /// The first run that arrived corrupted and is not repaired yet. ELN conveys one loss at a time ([a] §III-B): what is
+    /// corrupted while another loss is being repaired is not remembered.
+    damaged: Option<SackBlock>,
     /// Where the stream ends, once the FIN is known.
     fin: Option<Seq>,
     /// One past the highest byte that arrived.
@@ -73,7 +71,7 @@ impl Receiver {
             history: SackBlocks::default(),
             latest: None,
             smart: None,
-            damaged: Vec::new(),
+            damaged: None,
             fin: None,
             highest: Seq(0),
             due: AckDue::No,
@@ -155,7 +153,7 @@ impl Receiver {
         if fresh {
             self.highest = self.highest.max(right);
             self.latest = self.insert(SackBlock { left, right });
-            self.damaged.retain(|run| run.left.lt(left) || run.right.gt(right));
+            self.damaged = self.damaged.filter(|run| run.left.lt(left) || run.right.gt(right));
         } else {
             self.latest = self.run_at(seq);
         }
@@ -177,14 +175,14 @@ impl Receiver {
     /// Corrupted data with an intact header: of use for ELN only.
     pub fn on_damaged(&mut self, seq: Seq, len: u32) {
         let (left, right) = (seq.max(self.rcv_nxt), (seq + len).min(self.right_edge()));
-        if left.lt(right) && self.damaged.len() < MAX_DAMAGED {
-            self.damaged.push(SackBlock { left, right });
+        if left.lt(right) && self.damaged.is_none() {
+            self.damaged = Some(SackBlock { left, right });
         }
     }
 
     /// Whether the next expected byte arrived corrupted (ELN).
     pub fn next_was_damaged(&self) -> Switch {
-        let hit = self.damaged.iter().any(|run| run.left.le(self.rcv_nxt) && run.right.gt(self.rcv_nxt));
+        let hit = self.damaged.is_some_and(|run| run.left.le(self.rcv_nxt) && run.right.gt(self.rcv_nxt));
         if hit { Switch::On } else { Switch::Off }
     }
 
@@ -220,8 +218,7 @@ impl Receiver {
             self.received += bytes;
             self.unread += bytes;
             self.runs.remove(0);
-            let rcv_nxt = self.rcv_nxt;
-            self.damaged.retain(|run| run.right.gt(rcv_nxt));
+            self.damaged = self.damaged.filter(|run| run.right.gt(self.rcv_nxt));
         }
         if self.fin == Some(self.rcv_nxt) {
             self.rcv_nxt += 1;
@@ -258,6 +255,10 @@ impl Receiver {
         self.unread = self.unread.saturating_sub(bytes);
         if self.finished() {
             // Nobody waits for the window any more, and the peer may be gone.
+            return;
+        }
+        if matches!(self.config.delayed_ack, DelayedAck::Ns2 { .. }) && self.poll_deadline().is_some() {
+            // It knows no windows, so that nothing hastens an acknowledgment.
             return;
         }
         let moved = self.right_edge().since(self.rcv_adv);

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use crate::event::Event;
 use crate::packet::{Cause, SackBlocks};
 use crate::seq::Seq;
-use crate::tcp::config::{RecoveryGuard, Switch, TcpConfig};
+use crate::tcp::config::{RecoveryGuard, RttRule, Switch, TcpConfig};
 use crate::tcp::congestion::{Congestion, Outstanding};
 use crate::tcp::rtt::{RttEstimator, TickPhase};
 use crate::time::Instant;
@@ -157,8 +157,14 @@ impl SendState {
     pub fn may_enter(&self, recover: Option<Seq>) -> bool {
         match self.config.recovery_guard {
             RecoveryGuard::None => true,
-            RecoveryGuard::Careful => recover.is_none_or(|recover| self.snd_una.gt(recover)),
+            RecoveryGuard::Ns2 if self.una_pos == 1 => true,
+            RecoveryGuard::Careful | RecoveryGuard::Ns2 => recover.is_none_or(|recover| self.snd_una.gt(recover)),
         }
+    }
+
+    /// Whether the retransmission timer, expiring with nothing outstanding, is what ends an idle connection's window.
+    pub fn timer_finds_idleness(&self) -> bool {
+        self.config.rtt_rule == RttRule::Ns2 && self.config.idle_restart.is_on()
     }
 
     /// Starts the retransmission timer anew.
@@ -201,7 +207,7 @@ impl SendState {
         if self.resend.is_some_and(|(seq, _)| seq.lt(ack)) {
             self.resend = None;
         }
-        if ack == self.snd_max {
+        if ack == self.snd_max && !self.timer_finds_idleness() {
             self.rto_timer = None;
         } else if timer == Timer::Restart {
             self.restart_timer(now);

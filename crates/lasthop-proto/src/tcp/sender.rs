@@ -207,10 +207,11 @@ impl Sender {
             return AckVerdict::Taken;
         }
         if ack == self.state.snd_una {
-            // RFC 5681 §2: no data, data outstanding, same window.
+            // RFC 5681 §2: no data, data outstanding (4.4BSD: the timer runs, so a refused probe is not meant), same
+            // window.
             let pure = incoming.seq_len == 0 && !window_changed.is_on() && incoming.window == self.state.snd_wnd;
             let by_sack = !incoming.ack.sack.is_empty() && self.recovery.get().judges_by_sack();
-            if (pure || by_sack) && self.state.snd_max != self.state.snd_una {
+            if (pure || by_sack) && self.state.rto_timer.is_some() {
                 self.recovery.get().on_duplicate(&mut self.state, now, &incoming.ack);
             }
             return AckVerdict::Taken;
@@ -259,6 +260,9 @@ impl Sender {
         if self.persist.is_some_and(|at| at <= now) {
             self.persist = None;
             self.probe_due = Switch::On;
+            if self.unanswered >= self.state.config.max_retries {
+                self.given_up = Switch::On;
+            }
         }
     }
 
@@ -266,6 +270,12 @@ impl Sender {
         let s = &mut self.state;
         s.rto_timer = None;
         if s.snd_una == s.snd_max {
+            if s.timer_finds_idleness() {
+                self.recovery.get().on_timeout(s);
+                s.cc.restart_after_idle();
+                s.dupacks = 0;
+                s.budget = u32::MAX;
+            }
             return;
         }
         s.retries += 1;
@@ -380,7 +390,8 @@ impl Sender {
             // Nothing under way and too little window: only a probe can tell that it has opened, should the update get
             // lost. The same when the peer took the window back (RFC 9293 §3.8.6).
             let taken_back = s.snd_wnd == 0 && s.snd_nxt == s.snd_una;
-            if (idle || taken_back) && in_buffer > 0 && self.persist.is_none() && !self.probe_due.is_on() {
+            let too_little = flow <= s.cc.window();
+            if (idle && too_little || taken_back) && in_buffer > 0 && self.persist.is_none() && !self.probe_due.is_on() {
                 self.state.rto_timer = None;
                 self.start_persist(now);
             }
@@ -399,7 +410,8 @@ impl Sender {
     /// RFC 5681 §4.1; 4.4BSD `tcp_output`.
     fn restart_after_idle(&mut self, now: Instant) {
         let s = &mut self.state;
-        if s.snd_max == s.snd_una && s.config.idle_restart.is_on() && now.since(self.last_sent) >= s.rtt.rto() {
+        let by_clock = s.config.idle_restart.is_on() && !s.timer_finds_idleness();
+        if s.snd_max == s.snd_una && by_clock && now.since(self.last_sent) >= s.rtt.rto() {
             s.cc.restart_after_idle();
             self.last_sent = now;
         }
@@ -442,10 +454,6 @@ impl Sender {
             }
             let end = s.snd_nxt + s.flow_window();
             return Some(self.emit(now, self.segment(self.state.snd_nxt, end, Cause::Probe)));
-        }
-        if self.unanswered >= s.config.max_retries {
-            self.given_up = Switch::On;
-            return None;
         }
         let probe = Transmission { seq: s.snd_una, len: 1, syn: Switch::Off, fin: Switch::Off, cause: Cause::Probe };
         s.snd_max = s.snd_max.max(s.snd_una + 1);

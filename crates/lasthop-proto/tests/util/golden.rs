@@ -1,9 +1,10 @@
 //! The story of a transfer as text, to compare with one derived by hand.
 
-use lasthop_proto::packet::{Cause, Side};
+use lasthop_proto::packet::{Cause, Flags, Side};
+use lasthop_proto::tcp::config::{DelayedAck, Preset, Recovery, Switch, TcpConfig};
 use lasthop_proto::time::Instant;
 
-use super::{Pair, Sent};
+use super::{Fate, Pair, Sent, millis};
 
 /// The letter behind a segment's number.
 fn mark(cause: Cause) -> &'static str {
@@ -86,5 +87,68 @@ impl Pair {
     pub fn expect_acks(&self, expected: &str) {
         let story = self.ack_story();
         assert!(story == tidy(expected), "expected\n{}\n\nbut acknowledged\n{story}\n", tidy(expected));
+    }
+}
+
+/// The endpoint behind the golden tests of loss recovery, plain enough to follow by hand: segments of 1000 bytes, the
+/// first flight is 8 of them and congestion avoidance begins there, every segment is acknowledged at once, nothing
+/// limits the sender but its congestion window, and the timeout is its minimum, one second. With the 50 ms of
+/// [`Pair::of`] each way and no time to put a packet on the wire, things happen every 100 ms.
+pub fn lab(recovery: Recovery) -> TcpConfig {
+    lab_with_window(recovery, 8)
+}
+
+/// [`lab`] with a first flight of so many segments.
+pub fn lab_with_window(recovery: Recovery, segments: u32) -> TcpConfig {
+    TcpConfig {
+        mss: 1000,
+        send_buffer: 60_000,
+        receive_buffer: 60_000,
+        window_scale: None,
+        timestamps: Switch::Off,
+        recovery,
+        delayed_ack: DelayedAck::Off,
+        initial_window: segments,
+        initial_ssthresh: Some(segments * 1000),
+        limited_transmit: Switch::Off,
+        rto_min: millis(1000),
+        ..TcpConfig::preset(Preset::Rfc)
+    }
+}
+
+/// Segment 1 comes ten milliseconds late, after all of the first flight.
+pub const LATE_BY_A_FLIGHT: Fate = Fate::Late(millis(10));
+
+/// A segment as `> FA 1+1000:2`: from the initiator (`>`) or to it (`<`), its flags, its first sequence number, its payload,
+/// and what it acknowledges; numbers relative to the initial ones.
+fn line(sent: &Sent) -> String {
+    let flags = [(Flags::SYN, 'S'), (Flags::FIN, 'F'), (Flags::RST, 'R'), (Flags::ACK, 'A')];
+    let letters: String = flags.iter().filter(|(flag, _)| sent.is(*flag)).map(|(_, letter)| letter).collect();
+    let arrow = if sent.from == Side::Initiator { '>' } else { '<' };
+    let payload = if sent.len > 0 { format!("+{}", sent.len) } else { String::new() };
+    let ack = if sent.is(Flags::ACK) { format!(":{}", sent.ack) } else { String::new() };
+    format!("{arrow} {letters} {}{payload}{ack}", sent.seq)
+}
+
+impl Pair {
+    /// Everything that both ends sent, a line each, with the time in milliseconds since the start of the run.
+    pub fn conversation(&self) -> String {
+        let lines = self.trace.iter().filter(|sent| !sent.by_middle).map(|sent| {
+            let millis = sent.at.as_nanos() as f64 / 1e6;
+            format!("{millis} {}", line(sent))
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
+    /// Checks the conversation against one derived by hand.
+    #[track_caller]
+    pub fn expect_conversation(&self, expected: &str) {
+        let conversation = self.conversation();
+        assert!(conversation == tidy(expected), "expected\n{}\n\nbut heard\n{conversation}\n", tidy(expected));
+    }
+
+    /// Forgets the conversation so far.
+    pub fn forget(&mut self) {
+        self.trace.clear();
     }
 }

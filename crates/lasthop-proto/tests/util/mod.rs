@@ -26,7 +26,7 @@ pub fn ms(millis: u64) -> Instant {
 }
 
 /// A span of milliseconds.
-pub fn millis(millis: u64) -> Duration {
+pub const fn millis(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
@@ -278,11 +278,11 @@ impl Pair {
         }
     }
 
-    /// Runs until everything written was acknowledged, or nothing is left to happen.
-    pub fn until_all_acked(&mut self) {
+    /// Runs until everything that `side` wrote was acknowledged, or nothing is left to happen.
+    pub fn until_all_acked_by(&mut self, side: Side) {
         self.flush();
         let mut steps = 0;
-        while self.ends.iter().any(|end| end.unacked() > 0) && self.step(Instant::FAR_FUTURE) {
+        while self.ends[side.index()].unacked() > 0 && self.step(Instant::FAR_FUTURE) {
             steps += 1;
             assert!(steps < MAX_STEPS, "still not acknowledged at {} in {:?}", self.now, self.states());
         }

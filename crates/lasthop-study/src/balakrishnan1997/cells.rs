@@ -81,12 +81,10 @@ impl Cell {
         let errors = match self.experiment {
             Experiment::Standard => None,
             Experiment::NoErrors => Some("{ model = \"none\" }".to_owned()),
-            Experiment::Burst(packets) => {
-                Some(format!("{{ model = \"burst\", mean_bytes = \"64 KiB\", packets = {packets}, frames = \"data\" }}"))
-            }
-            Experiment::ErrorInterval(kb) => {
-                Some(format!("{{ model = \"exponential\", mean_bytes = \"{kb} KiB\" }}"))
-            }
+            Experiment::Burst(packets) => Some(format!(
+                "{{ model = \"burst\", mean_bytes = \"64 KiB\", packets = {packets}, frames = \"data\" }}"
+            )),
+            Experiment::ErrorInterval(kb) => Some(format!("{{ model = \"exponential\", mean_bytes = \"{kb} KiB\" }}")),
         };
         let scenario = match errors {
             None => scenario,

@@ -3,8 +3,8 @@
 use lasthop_proto::packet::{FlowId, Side};
 use lasthop_proto::scheme::{Family, SCHEMES};
 use lasthop_report::figures::{
-    Bar, BarChart, BarSeries, Figure, LineChart, LinePoint, LineSeries, Scale, SequencePlot, SequenceSeries, StepSeries,
-    WindowPlot, sequence_series, window_series,
+    Bar, BarChart, BarSeries, Figure, LineChart, LinePoint, LineSeries, Scale, SequencePlot, SequenceSeries,
+    StepSeries, WindowPlot, sequence_series, window_series,
 };
 use lasthop_report::study::NamedFigure;
 use lasthop_sim::trace::Trace;
@@ -103,11 +103,7 @@ fn window(trace: &Trace, at: &str, name: &str) -> StepSeries {
 }
 
 fn sequence_plot(title: &str, series: Vec<SequenceSeries>) -> Figure {
-    Figure::Sequence(SequencePlot {
-        title: title.to_owned(),
-        y_label: "sequence number (KB)".to_owned(),
-        series,
-    })
+    Figure::Sequence(SequencePlot { title: title.to_owned(), y_label: "sequence number (KB)".to_owned(), series })
 }
 
 fn window_plot(title: &str, series: Vec<StepSeries>) -> Figure {

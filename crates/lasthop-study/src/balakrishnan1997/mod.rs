@@ -103,9 +103,10 @@ pub fn reproduce(options: &Options, progress: &dyn Progress) -> Result<Study, St
     Ok(Study {
         id: NAME.to_owned(),
         title: format!("TCP over wireless links, 1997{part}"),
-        citation: "H. Balakrishnan, V. N. Padmanabhan, S. Seshan, R. H. Katz: A Comparison of Mechanisms for Improving \
+        citation:
+            "H. Balakrishnan, V. N. Padmanabhan, S. Seshan, R. H. Katz: A Comparison of Mechanisms for Improving \
                    TCP Performance over Wireless Links. IEEE/ACM Transactions on Networking 5(6), December 1997."
-            .to_owned(),
+                .to_owned(),
         command: format!("lasthop reproduce {NAME}{flags} --runs {} --seed {}", options.runs, options.seed),
         tables: tables(&cells, &results),
         claims: claims::check(&results),

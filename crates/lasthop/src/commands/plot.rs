@@ -1,6 +1,6 @@
 //! `lasthop plot`
 
-use std::io::Write;
+use std::io::{Write, stdout};
 use std::path::PathBuf;
 
 use lasthop_proto::packet::{FlowId, Side};
@@ -71,10 +71,8 @@ pub fn execute(args: &PlotArgs) -> Result<(), Error> {
     if args.json.json {
         return print_json(&json!({ "files": files }));
     }
-    for file in &files {
-        println!("{}", file.display());
-    }
-    Ok(())
+    let mut out = stdout().lock();
+    files.iter().try_for_each(|file| Ok(writeln!(out, "{}", file.display())?))
 }
 
 /// The capture point at which data of the flow is seen first: its source.

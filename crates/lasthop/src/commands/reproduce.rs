@@ -21,6 +21,9 @@ pub fn execute(args: &ReproduceArgs) -> Result<(), Error> {
         (None, None) => Selection::All,
     };
     let options = Options { selection, runs: args.runs, seed: args.seed, jobs: args.jobs };
+    // Rather now than after all runs.
+    let figures = args.out.join("figures");
+    std::fs::create_dir_all(&figures).map_err(Error::file(&figures))?;
     let progress = Runs::new(&args.study, total_runs(&options)?);
     let study = reproduce(&options, &progress)?;
     progress.finish();

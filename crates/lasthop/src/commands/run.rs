@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::cli::RunArgs;
 use crate::error::Error;
-use crate::output::{print_json, summaries_json};
+use crate::output::{count, print_json, summaries_json};
 use crate::progress::Runs;
 
 pub fn execute(args: &RunArgs) -> Result<(), Error> {
@@ -22,22 +22,21 @@ pub fn execute(args: &RunArgs) -> Result<(), Error> {
     progress.finish();
     let summaries = summarise(&task.network, &reports);
     if args.json.json {
-        return print_json(&json!({
+        print_json(&json!({
             "scenario": scenario.title(),
             "scheme": scheme.name,
             "seed": seed,
             "runs": reports.len(),
             "measures": summaries_json(&summaries),
-        }));
+        }))?;
+    } else {
+        let mut out = stdout().lock();
+        writeln!(out, "{}\n{}, {} from seed {seed}\n", scenario.title(), scheme.name, count(reports.len(), "run"))?;
+        for summary in &summaries {
+            let interval = summary.estimate.ci95.map_or(String::new(), |ci95| format!(" ± {ci95:.3}"));
+            writeln!(out, "{:<24} {:>10.3}{interval} {}", summary.name, summary.estimate.mean, summary.unit)?;
+        }
     }
-    let mut out = stdout().lock();
-    writeln!(out, "{}\n{}, {} runs from seed {seed}\n", scenario.title(), scheme.name, reports.len())?;
-    for summary in &summaries {
-        let interval = summary.estimate.ci95.map_or(String::new(), |ci95| format!(" ± {ci95:.3}"));
-        writeln!(out, "{:<24} {:>10.3}{interval} {}", summary.name, summary.estimate.mean, summary.unit)?;
-    }
-    if reports.len() < runs as usize {
-        return Err(Error::Stopped { done: reports.len(), total: runs as usize });
-    }
-    Ok(())
+    let (done, total) = (reports.len(), runs as usize);
+    if done < total { Err(Error::Stopped { done, total, what: "runs" }) } else { Ok(()) }
 }

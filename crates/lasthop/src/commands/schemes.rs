@@ -11,9 +11,7 @@ use crate::output::print_json;
 
 pub fn execute(args: &JsonArgs) -> Result<(), Error> {
     if args.json {
-        let scheme = |scheme: &lasthop_proto::scheme::Scheme| {
-            json!({ "name": scheme.name, "family": scheme.family.name(), "summary": scheme.summary })
-        };
+        let scheme = |scheme: &lasthop_proto::scheme::Scheme| json!({ "name": scheme.name, "family": scheme.family.name(), "summary": scheme.summary });
         return print_json(&json!(SCHEMES.iter().map(scheme).collect::<Vec<_>>()));
     }
     let mut out = stdout().lock();

@@ -1,65 +1,65 @@
 //! `lasthop sweep`
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{BufRead, BufReader, Write, stdout};
+use std::io::{BufWriter, Write, stdout};
 use std::path::{Path, PathBuf};
 
-use lasthop_report::rows::{Kind, Rows, Value, append_rows_csv, write_rows_csv};
+use lasthop_report::rows::{Kind, Rows, Value, append_rows_csv, read_rows_csv, write_rows_csv};
 use lasthop_report::rows_parquet::write_rows_parquet;
 use lasthop_study::sweep::Sweep;
 use serde_json::json;
 
 use crate::cli::SweepArgs;
 use crate::error::Error;
-use crate::output::{print_json, write_file};
-use crate::progress::Runs;
+use crate::output::{count, print_json, write_file};
+use crate::progress::{Runs, note};
 
 pub fn execute(args: &SweepArgs) -> Result<(), Error> {
+    let form = args.out.as_deref().map(Form::of).transpose()?;
     let scenario = args.scenario.open()?;
     let seed = args.scenario.seed.unwrap_or(scenario.seed());
     let runs = args.runs.runs.unwrap_or(scenario.runs());
     let schemes = if args.scheme.is_empty() { vec![scenario.scheme()] } else { args.scheme.clone() };
     let sweep = Sweep::new(&scenario, args.vary.clone(), &schemes, seed, runs)?;
     let total = sweep.points().len();
-    let fingerprint = format!("# lasthop sweep {} seed={seed} runs={runs} {:016x}", scenario.file(), sweep.fingerprint());
-    let Some(out) = &args.out else {
-        return to_screen(args, &sweep, runs);
+    let progress = |done: usize| Runs::new("sweep", ((total - done) * runs as usize) as u64);
+    let (Some(out), Some(form)) = (&args.out, form) else {
+        return to_screen(args, &sweep, &progress(0));
     };
-    let journal = Journal::open(out, &fingerprint)?;
-    let progress = Runs::new("sweep", ((total - journal.done.min(total)) * runs as usize) as u64);
-    let done = sweep.run(journal.done, args.runs.jobs, &progress, |rows| journal.append(rows))?;
+    let file = scenario.file().escape_debug();
+    let first_line = format!("# lasthop sweep of {file}, seed {seed}, runs {runs}: {:016x}", sweep.fingerprint());
+    let mut journal = Journal::open(out, &first_line, &sweep)?;
+    let begun_with = journal.done;
+    if begun_with > 0 {
+        note(&format!("{begun_with} of {} are in {} already", count(total, "point"), journal.path.display()));
+    }
+    let progress = progress(begun_with);
+    let done = sweep.run(begun_with, args.runs.jobs, &progress, |rows| journal.append(rows))?;
     progress.finish();
     if done < total {
         return Err(Error::SweepStopped { done, total, path: journal.path });
     }
-    journal.finish(out)?;
+    journal.finish(out, form, &sweep)?;
     if args.json.json {
         return print_json(&json!({ "points": total, "runs": runs, "seed": seed, "file": out }));
     }
-    eprintln!("{total} points in {}", out.display());
+    note(&format!("{} in {}", count(total, "point"), out.display()));
     Ok(())
 }
 
-fn to_screen(args: &SweepArgs, sweep: &Sweep, runs: u32) -> Result<(), Error> {
-    let total = sweep.points().len();
-    let progress = Runs::new("sweep", total as u64 * u64::from(runs));
-    let mut all: Option<Rows> = None;
-    let done = sweep.run(0, args.runs.jobs, &progress, |rows| -> Result<(), Error> {
-        let all = all.get_or_insert_with(|| Rows::new(rows.columns().to_vec()));
-        for row in rows.rows() {
-            all.push(row.clone())?;
-        }
-        Ok(())
+fn to_screen(args: &SweepArgs, sweep: &Sweep, progress: &Runs) -> Result<(), Error> {
+    let mut all = Rows::new(sweep.columns().to_vec());
+    let done = sweep.run(0, args.runs.jobs, progress, |rows| -> Result<(), Error> {
+        rows.rows().iter().try_for_each(|row| Ok(all.push(row.clone())?))
     })?;
     progress.finish();
-    if let Some(rows) = all {
-        if args.json.json {
-            print_json(&json!(rows.rows().iter().map(|row| row_json(&rows, row)).collect::<Vec<_>>()))?;
-        } else {
-            write_rows_csv(&rows, stdout().lock())?;
-        }
+    if args.json.json {
+        print_json(&json!(all.rows().iter().map(|row| row_json(&all, row)).collect::<Vec<_>>()))?;
+    } else {
+        write_rows_csv(&all, stdout().lock())?;
     }
-    if done < total { Err(Error::Stopped { done, total }) } else { Ok(()) }
+    let total = sweep.points().len();
+    if done < total { Err(Error::Stopped { done, total, what: "points" }) } else { Ok(()) }
 }
 
 fn row_json(rows: &Rows, row: &[Value]) -> serde_json::Value {
@@ -73,67 +73,94 @@ fn row_json(rows: &Rows, row: &[Value]) -> serde_json::Value {
     serde_json::Value::Object(columns.zip(row.iter().map(value)).collect())
 }
 
+/// What kind of file a sweep becomes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Csv,
+    Parquet,
+}
+
+impl Form {
+    fn of(out: &Path) -> Result<Self, Error> {
+        match out.extension().and_then(|ending| ending.to_str()) {
+            _ if out.is_dir() => Err(Error::SweepFile { path: out.to_owned() }),
+            Some("csv") => Ok(Self::Csv),
+            Some("parquet") => Ok(Self::Parquet),
+            _ => Err(Error::SweepFile { path: out.to_owned() }),
+        }
+    }
+}
+
 /// The file that rows go to as they finish: a line that says which sweep it is, then CSV. It becomes the file asked for when
 /// the sweep is complete.
 struct Journal {
     path: PathBuf,
+    file: File,
     /// Points that are in it.
     done: usize,
 }
 
 impl Journal {
-    fn open(out: &Path, fingerprint: &str) -> Result<Self, Error> {
-        let known = out.extension().is_some_and(|ending| ending == "csv" || ending == "parquet");
-        if !known {
-            return Err(Error::SweepFile { path: out.to_owned() });
-        }
+    /// Opens the journal beside `out`, or begins it. What is not whole in it, because the process was killed while it
+    /// wrote, goes.
+    fn open(out: &Path, first_line: &str, sweep: &Sweep) -> Result<Self, Error> {
         let mut name = out.as_os_str().to_owned();
         name.push(".partial");
         let path = PathBuf::from(name);
-        if !path.exists() {
-            write_file(&path, |file| writeln!(file, "{fingerprint}"))?;
-            return Ok(Self { path, done: 0 });
+        let mut head = format!("{first_line}\n").into_bytes();
+        write_rows_csv(&Rows::new(sweep.columns().to_vec()), &mut head)?;
+        let text = if path.exists() { fs::read(&path).map_err(Error::file(&path))? } else { Vec::new() };
+        let done = match text.strip_prefix(head.as_slice()) {
+            Some(rows) => {
+                let whole = head.len() + rows.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
+                let done = read(&text[..whole], sweep)?.rows().len();
+                if whole < text.len() {
+                    let file = OpenOptions::new().write(true).open(&path).map_err(Error::file(&path))?;
+                    file.set_len(whole as u64).map_err(Error::file(&path))?;
+                }
+                done
+            }
+            // Nothing yet, or the beginning of its head.
+            None if head.starts_with(&text) => {
+                write_file(&path, |file| file.write_all(&head))?;
+                0
+            }
+            None => return Err(Error::OtherSweep { path, expected: first_line.to_owned() }),
+        };
+        if done > sweep.points().len() {
+            return Err(Error::OtherSweep { path, expected: first_line.to_owned() });
         }
-        let file = BufReader::new(File::open(&path).map_err(Error::file(&path))?);
-        let lines: Vec<String> = file.lines().collect::<Result<_, _>>().map_err(Error::file(&path))?;
-        if lines.first().map(String::as_str) != Some(fingerprint) {
-            return Err(Error::OtherSweep { path, expected: fingerprint.to_owned() });
-        }
-        // A run that was killed may have left half a line; it is done again.
-        let whole: String = fs::read_to_string(&path).map_err(Error::file(&path))?;
-        let kept = whole.rfind('\n').map_or("", |end| &whole[..=end]);
-        if kept.len() < whole.len() {
-            fs::write(&path, kept).map_err(Error::file(&path))?;
-        }
-        Ok(Self { done: kept.lines().count().saturating_sub(2), path })
+        let file = OpenOptions::new().append(true).open(&path).map_err(Error::file(&path))?;
+        Ok(Self { path, file, done })
     }
 
-    fn append(&self, rows: &Rows) -> Result<(), Error> {
-        let mut file = OpenOptions::new().append(true).open(&self.path).map_err(Error::file(&self.path))?;
-        let begun = fs::read_to_string(&self.path).map_err(Error::file(&self.path))?.lines().count() > 1;
-        if begun { append_rows_csv(rows, &mut file)? } else { write_rows_csv(rows, &mut file)? }
-        file.flush().map_err(Error::file(&self.path))
+    fn append(&mut self, rows: &Rows) -> Result<(), Error> {
+        let mut lines = Vec::new();
+        append_rows_csv(rows, &mut lines)?;
+        self.file.write_all(&lines).map_err(Error::file(&self.path))
     }
 
-    fn finish(&self, out: &Path) -> Result<(), Error> {
-        let text = fs::read_to_string(&self.path).map_err(Error::file(&self.path))?;
-        let csv = text.split_once('\n').map_or("", |(_, csv)| csv);
-        if out.extension().is_some_and(|ending| ending == "parquet") {
-            let rows = parse(csv)?;
-            write_file(out, |file| write_rows_parquet(&rows, file))?;
-        } else {
-            write_file(out, |file| file.write_all(csv.as_bytes()))?;
+    fn finish(self, out: &Path, form: Form, sweep: &Sweep) -> Result<(), Error> {
+        let text = fs::read(&self.path).map_err(Error::file(&self.path))?;
+        match form {
+            Form::Csv => write_file(out, |file| file.write_all(csv_of(&text)))?,
+            Form::Parquet => {
+                let rows = read(&text, sweep)?;
+                write_file(out, |file: &mut BufWriter<File>| write_rows_parquet(&rows, file))?;
+            }
         }
         fs::remove_file(&self.path).map_err(Error::file(&self.path))
     }
 }
 
-/// The journal's own CSV back as rows: text up to `scheme`, then a count, then numbers.
-fn parse(csv: &str) -> Result<Rows, Error> {
-    lasthop_report::rows::read_rows_csv(csv.as_bytes(), |column, name| match name {
-        "runs" => Kind::Count,
-        _ if column > 0 && name == "scheme" => Kind::Text,
-        _ => Kind::Float,
-    })
-    .map_err(Error::from)
+/// The journal without its first line.
+fn csv_of(text: &[u8]) -> &[u8] {
+    let first_line = text.iter().position(|&byte| byte == b'\n').map_or(text.len(), |end| end + 1);
+    &text[first_line..]
+}
+
+/// The journal's rows.
+fn read(text: &[u8], sweep: &Sweep) -> Result<Rows, Error> {
+    let kind = |at: usize, _: &str| sweep.columns().get(at).map_or(Kind::Text, |(_, kind)| *kind);
+    Ok(read_rows_csv(csv_of(text), kind)?)
 }

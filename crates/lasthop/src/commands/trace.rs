@@ -5,8 +5,8 @@ use std::io::{BufWriter, Write, stdout};
 use lasthop_report::pcapng::write_pcapng;
 use lasthop_report::trace_csv::write_trace_csv;
 use lasthop_report::trace_text::write_trace_text;
-use lasthop_sim::{Recording, run};
 use lasthop_sim::trace::Trace;
+use lasthop_sim::{Recording, run};
 use lasthop_study::replicate::run_seed;
 use serde_json::{Value, json};
 

@@ -83,6 +83,8 @@ impl Ns2 {
     }
 
     pub fn restart_after_idle(&mut self) {
+        self.inflation = 0;
+        self.ssthresh = self.ssthresh.max(2);
         self.cwnd = 1.0;
     }
 }

@@ -41,7 +41,8 @@ impl Rfc5681 {
             self.cwnd = self.cwnd.saturating_add(acked.min(self.smss)).min(self.max);
             return;
         }
-        self.bytes_acked = self.bytes_acked.saturating_add(acked);
+        // However much one acknowledgment covers, the window grows by at most a segment per round trip.
+        self.bytes_acked = self.bytes_acked.saturating_add(acked.min(self.cwnd));
         if self.bytes_acked >= self.cwnd {
             self.bytes_acked -= self.cwnd;
             self.cwnd = self.cwnd.saturating_add(self.smss).min(self.max);

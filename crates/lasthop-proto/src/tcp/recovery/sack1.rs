@@ -127,7 +127,7 @@ impl LossRecovery for Sack1 {
     fn on_timeout(&mut self, s: &mut SendState) {
         self.in_recovery = false;
         self.recover = match s.config.recovery_guard {
-            RecoveryGuard::Careful => Some(s.snd_max),
+            RecoveryGuard::Careful | RecoveryGuard::Ns2 => Some(s.snd_max),
             RecoveryGuard::None => None,
         };
         self.forget();

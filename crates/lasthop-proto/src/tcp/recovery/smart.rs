@@ -1,5 +1,9 @@
 //! SMART ([a] §III-B, after Keshav and Morgan): each acknowledgment names the segment that caused it. The sender keeps a
-//! mask of what arrived and resends every hole below the highest segment named, without waiting for more.
+//! mask of what arrived and resends every hole below the highest segment named, without waiting for more. A lost
+//! retransmission is not detected: it waits for the timer, unless [`TcpConfig::smart_rtt`] says after what time a hole that
+//! still shows may be resent.
+//!
+//! [`TcpConfig::smart_rtt`]: crate::tcp::config::TcpConfig::smart_rtt
 
 use alloc::collections::VecDeque;
 
@@ -9,7 +13,7 @@ use crate::packet::Cause;
 use crate::seq::Seq;
 use crate::tcp::config::Switch;
 use crate::tcp::send_state::{Ack, SendState, Timer};
-use crate::time::{Duration, Instant};
+use crate::time::Instant;
 
 /// Most segments tracked. Beyond it the oldest are forgotten: they wait for the timer.
 const MAX_SEGMENTS: usize = 65_536;
@@ -40,42 +44,14 @@ pub struct Smart {
     segments: VecDeque<Sent>,
     /// `snd_max` when the window was last reduced: one reduction per window.
     recover: Option<Seq>,
-    /// Smoothed fine-grained round-trip time and its mean deviation.
-    srtt: Option<(Duration, Duration)>,
 }
 
 impl Smart {
-    /// How long a resent segment counts as under way.
-    fn rtt(&self, s: &SendState) -> Duration {
-        let measured = self.srtt.map(|(srtt, rttvar)| srtt + rttvar * 4);
-        s.config.smart_rtt.or(measured).unwrap_or(s.config.rto_min)
-    }
-
-    fn sample(&mut self, r: Duration) {
-        let (srtt, rttvar) = match self.srtt {
-            None => (r, r / 2),
-            Some((srtt, rttvar)) => {
-                let delta = r.as_nanos().abs_diff(srtt.as_nanos());
-                ((srtt * 7 + r) / 8, (rttvar * 3 + Duration::from_nanos(delta)) / 4)
-            }
-        };
-        self.srtt = Some((srtt, rttvar));
-    }
-
     /// The segment that `ack` names.
     fn named(&self, ack: &Ack) -> Option<usize> {
         let smart = ack.smart?;
         let index = self.segments.partition_point(|sent| sent.seq.le(smart)).checked_sub(1)?;
         self.segments[index].end.gt(smart).then_some(index)
-    }
-
-    /// Takes a round-trip sample from the segment that `ack` names, if it was sent once only.
-    fn sample_named(&mut self, now: Instant, ack: &Ack) {
-        if let Some(index) = self.named(ack)
-            && self.segments[index].state == SegmentState::Sent
-        {
-            self.sample(now.since(self.segments[index].at));
-        }
     }
 
     /// Marks the segment that `ack` names, and as lost what lies below it unmarked.
@@ -86,10 +62,11 @@ impl Smart {
             self.segments[index].state = SegmentState::Arrived;
             s.credit += sent.end.since(sent.seq);
         }
-        let rtt = self.rtt(s);
+        let lowest_was = self.segments.front().map(|lowest| lowest.state);
         let mut lost = false;
         for below in self.segments.iter_mut().take(index) {
-            let overdue = below.state == SegmentState::Resent && now.since(below.at) >= rtt;
+            let overdue = below.state == SegmentState::Resent
+                && s.config.smart_rtt.is_some_and(|rtt| now.since(below.at) >= rtt);
             if below.state == SegmentState::Sent || overdue {
                 below.state = SegmentState::Lost;
                 lost = true;
@@ -97,6 +74,10 @@ impl Smart {
         }
         if lost {
             self.reduce(s);
+        }
+        if lost && self.segments.front().map(|lowest| lowest.state) != lowest_was {
+            // The lowest segment goes out again now: its timeout counts from here (RFC 6298 §5).
+            s.restart_timer(now);
         }
     }
 
@@ -125,14 +106,12 @@ impl Smart {
 impl LossRecovery for Smart {
     fn on_duplicate(&mut self, s: &mut SendState, now: Instant, ack: &Ack) {
         s.dupacks += 1;
-        self.sample_named(now, ack);
         self.mark(s, now, ack);
     }
 
     fn on_new_ack(&mut self, s: &mut SendState, now: Instant, ack: &Ack) {
         let acked = s.advance(now, ack.ack, Timer::Restart);
         s.dupacks = 0;
-        self.sample_named(now, ack);
         self.drop_acknowledged(s);
         self.mark(s, now, ack);
         match self.recover {
@@ -160,6 +139,10 @@ impl LossRecovery for Smart {
     }
 
     fn on_sent(&mut self, s: &SendState, now: Instant, seq: Seq, end: Seq) {
+        if s.una_pos == 0 {
+            // The SYN: nothing names it.
+            return;
+        }
         let index = self.segments.partition_point(|sent| sent.seq.lt(seq));
         if let Some(sent) = self.segments.get_mut(index)
             && sent.seq == seq

@@ -1,0 +1,223 @@
+//! When the receiver acknowledges, and with what: RFC 5681 §4.2, RFC 1122 §4.2.3.2, 4.4BSD and ns-2 (protocols.md §1), RFC 2018 §4, RFC 7323
+//! §4 and §5. 50 ms each way, so what is sent at 0 arrives at 50.
+
+mod util;
+
+use lasthop_proto::packet::{Body, Flags, SackBlock, Side, Timestamps};
+use lasthop_proto::tcp::config::{DelayedAck, Preset, Recovery, Switch, TcpConfig};
+use util::golden::*;
+use util::*;
+
+fn flight(delayed_ack: DelayedAck, segments: u32) -> Pair {
+    Pair::of(TcpConfig { delayed_ack, ..lab_with_window(Recovery::NewReno, segments) })
+}
+
+fn every_second() -> DelayedAck {
+    DelayedAck::EverySecond { timeout: millis(200) }
+}
+
+/// Runs for 400 ms: long enough for every acknowledgment of the flight, too short for a timeout.
+fn answers(mut pair: Pair, segments: u32) -> Pair {
+    pair.send_segments(segments);
+    pair.run_until(pair.first_data() + millis(400));
+    pair
+}
+
+#[test]
+fn without_delay_each_segment_is_acknowledged() {
+    answers(flight(DelayedAck::Off, 4), 4).expect_acks("50: 1 2 3 4");
+}
+
+/// RFC 5681 §4.2: at least every second full-sized segment, and within 500 ms (here 200).
+#[test]
+fn every_second_segment() {
+    assert_eq!(TcpConfig::preset(Preset::Rfc).delayed_ack, every_second());
+    answers(flight(every_second(), 1), 1).expect_acks("250: 1");
+    answers(flight(every_second(), 2), 2).expect_acks("50: 2");
+    answers(flight(every_second(), 5), 5).expect_acks("50: 2 4\n250: 5");
+}
+
+/// RFC 5681 §4.2: out of order, and filling all or part of a gap: at once.
+#[test]
+fn gaps_are_answered_at_once() {
+    // 1 waits; 3 and 4 come out of order.
+    answers(flight(every_second(), 4).lose(&[(2, 1)]), 4).expect_acks("50: 1 1");
+    // 2, late, fills the gap. 3, which completes a pair with nothing, would have waited.
+    answers(flight(every_second(), 4).treat(2, 1, Fate::Late(millis(10))), 4).expect_acks("50: 1 1\n60: 4");
+    // 2 fills part of what is missing, 4 the rest.
+    let pair = flight(every_second(), 5).treat(2, 1, Fate::Late(millis(10))).treat(4, 1, Fate::Late(millis(20)));
+    answers(pair, 5).expect_acks("50: 1 1\n60: 3\n70: 5");
+}
+
+/// A duplicate segment is answered at once: the sender's copy of the acknowledgment may be lost.
+#[test]
+fn duplicates_are_answered_at_once() {
+    answers(flight(every_second(), 1).treat(1, 1, Fate::Twice), 1).expect_acks("50: 1");
+    answers(flight(every_second(), 2).treat(2, 1, Fate::Twice), 2).expect_acks("50: 2 2");
+}
+
+/// 4.4BSD: when the window can be moved by two segments, otherwise at the next tick of the global 200 ms clock. Data leaves at
+/// 150, arrives at 200: on a tick, so the next is at 400.
+#[test]
+fn bsd_every_second_segment_or_the_next_tick() {
+    let bsd = DelayedAck::WindowUpdate;
+    let config = |segments| {
+        let lab = lab_with_window(Recovery::NewReno, segments);
+        TcpConfig { delayed_ack: bsd, clock: TcpConfig::preset(Preset::BsdLite).clock, ..lab }
+    };
+    answers(Pair::of(config(1)), 1).expect_acks("250: 1");
+    answers(Pair::of(config(5)), 5).expect_acks("50: 2 4\n250: 5");
+    answers(Pair::of(config(4)).lose(&[(2, 1)]), 4).expect_acks("50: 1 1");
+    // An application that does not read moves no window: only the ticks acknowledge.
+    let mut pair = Pair::of(config(5));
+    pair.reading = [true, false];
+    answers(pair, 5).expect_acks("250: 5");
+    // In a buffer of less than four segments, half of it is enough.
+    let mut pair = Pair::between(config(3), TcpConfig { receive_buffer: 1900, ..config(3) });
+    pair.connect();
+    pair.client().write(1900);
+    pair.flush();
+    pair.run_until(pair.first_data() + millis(60));
+    pair.expect_acks("50: 1");
+}
+
+/// ns-2's `TCPSink/DelAck`: as every second, but a copy of the last segment in order waits like a new one.
+#[test]
+fn ns2_delayed_acknowledgments() {
+    let ns2 = DelayedAck::Ns2 { timeout: millis(100) };
+    answers(flight(ns2, 5), 5).expect_acks("50: 2 4\n150: 5");
+    answers(flight(ns2, 2).treat(2, 1, Fate::Twice), 2).expect_acks("50: 2\n150: 2");
+    answers(flight(ns2, 4).lose(&[(2, 1)]), 4).expect_acks("50: 1 1");
+}
+
+/// RFC 2018 §4: the first block holds the segment that caused the acknowledgment, the others repeat the most recent ones; at
+/// most as many as configured.
+#[test]
+fn sack_blocks() {
+    let mut pair = Pair::of(lab_with_window(Recovery::Sack, 12)).lose(&[(1, 1), (3, 1), (5, 1), (8, 1), (10, 1)]);
+    pair.send_segments(12);
+    pair.run_until(pair.first_data() + millis(60));
+    let blocks = |sent: &Sent| {
+        let number = |block: &SackBlock| ((block.left.0 - 1) / 1000 + 1, (block.right.0 - 1) / 1000);
+        sent.segment.options.sack.as_slice().iter().map(number).collect::<Vec<_>>()
+    };
+    let acks: Vec<_> = pair.sent_by(Side::Acceptor).filter(|sent| sent.is_pure_ack()).map(blocks).collect();
+    let expected: [&[(u32, u32)]; 7] = [
+        &[(2, 2)],
+        &[(4, 4), (2, 2)],
+        &[(6, 6), (4, 4), (2, 2)],
+        &[(6, 7), (4, 4), (2, 2)],
+        &[(9, 9), (6, 7), (4, 4)],
+        &[(11, 11), (9, 9), (6, 7)],
+        &[(11, 12), (9, 9), (6, 7)],
+    ];
+    assert_eq!(acks, expected);
+}
+
+/// A copy of what arrived out of order puts its block first again; what is acknowledged in sequence drops out.
+#[test]
+fn sack_blocks_move() {
+    let pair = Pair::of(lab_with_window(Recovery::Sack, 6)).lose(&[(3, 1)]);
+    let mut pair = pair.treat(1, 1, Fate::Late(millis(2))).treat(5, 1, Fate::Late(millis(1)));
+    pair.send_segments(6);
+    pair.run_until(pair.first_data() + millis(60));
+    let blocks = |sent: &Sent| {
+        let number = |block: &SackBlock| ((block.left.0 - 1) / 1000 + 1, (block.right.0 - 1) / 1000);
+        let sack: Vec<_> = sent.segment.options.sack.as_slice().iter().map(number).collect();
+        ((sent.ack - 1) / 1000, sack)
+    };
+    let acks: Vec<_> = pair.sent_by(Side::Acceptor).filter(|sent| sent.is_pure_ack()).map(blocks).collect();
+    // 2, 4, 6; then 5 joins 4 and 6; then 1 joins 2, which the acknowledgment covers.
+    let expected = [
+        (0, vec![(2, 2)]),
+        (0, vec![(4, 4), (2, 2)]),
+        (0, vec![(6, 6), (4, 4), (2, 2)]),
+        (0, vec![(4, 6), (2, 2)]),
+        (2, vec![(4, 6)]),
+    ];
+    assert_eq!(acks, expected);
+}
+
+/// RFC 7323 §4.3: the echo is that of the earliest segment that the acknowledgment answers, so that the sender's samples
+/// include the delay.
+#[test]
+fn the_echo_of_a_delayed_acknowledgment() {
+    let config = TcpConfig { delayed_ack: every_second(), timestamps: Switch::On, nagle: Switch::Off, ..lab(Recovery::NewReno) };
+    let mut pair = Pair::of(config);
+    pair.send_segments(1);
+    pair.run_until(ms(160));
+    pair.client().write(1000);
+    pair.run_until(ms(300));
+    let sent: Vec<_> = pair.trace.iter().filter(|sent| sent.len > 0).map(|sent| sent.segment.options.timestamps.unwrap().val).collect();
+    let ack = pair.trace.last().unwrap();
+    assert_eq!((ack.at, ack.ack), (ms(210), 2001));
+    assert_eq!(ack.segment.options.timestamps.unwrap().ecr, sent[0]);
+    assert_eq!(sent[1] - sent[0], 10);
+}
+
+/// RFC 7323 §4.3: across a gap, the echo is that of the last segment in order; the one that fills it is echoed.
+#[test]
+fn the_echo_across_a_gap() {
+    let config = TcpConfig { timestamps: Switch::On, ..lab_with_window(Recovery::NewReno, 4) };
+    let mut pair = Pair::of(config).lose(&[(2, 1)]);
+    pair.send_segments(4);
+    pair.finish();
+    let value = |sent: &Sent| sent.segment.options.timestamps.unwrap();
+    let data: Vec<_> = pair.sent_by(Side::Initiator).filter(|sent| sent.len > 0).map(value).collect();
+    let acks = pair.sent_by(Side::Acceptor).filter(|sent| sent.is_pure_ack());
+    let echoes: Vec<_> = acks.map(|sent| value(sent).ecr).collect();
+    let copy = data[4].val;
+    assert!(copy > data[0].val);
+    assert_eq!(echoes, [data[0].val, data[0].val, data[0].val, copy]);
+}
+
+/// RFC 7323 §5 (PAWS): a segment whose timestamp is older than the last one in order is answered and dropped, unless it is a
+/// reset. Timestamps wrap like sequence numbers.
+#[test]
+fn old_timestamps() {
+    let config = TcpConfig { timestamps: Switch::On, ..lab(Recovery::NewReno) };
+    let mut pair = Pair::of(config);
+    pair.connect();
+    let last = pair.trace.last().unwrap().segment.options.timestamps.unwrap().val;
+    let mut with = |flags: Flags, val: u32, len: u32| {
+        pair.forget();
+        let received = pair.ends[1].received();
+        let mut packet = pair.forge(Side::Acceptor, flags, 1 + received as u32, 1, len);
+        let Body::Tcp(segment) = &mut packet.body else { unreachable!() };
+        segment.options.timestamps = Some(Timestamps { val, ecr: 0 });
+        pair.inject(Side::Acceptor, packet);
+        (pair.ends[1].received() - received, pair.trace.len())
+    };
+    assert_eq!(with(Flags::ACK, last - 1, 100), (0, 1));
+    assert_eq!(with(Flags::ACK, last, 100), (100, 1));
+    assert_eq!(with(Flags::ACK, last + 5, 100), (100, 1));
+    assert_eq!(with(Flags::ACK, last + 4, 100), (0, 1));
+    assert_eq!(with(Flags::ACK, last + 0x7fff_0000, 100), (100, 1));
+    assert_eq!(with(Flags::ACK, last + 5, 100), (0, 1));
+    assert_eq!(with(Flags::RST, 0, 0), (0, 0));
+    assert_eq!(pair.states().1, lasthop_proto::tcp::State::Closed);
+}
+
+/// ELN: the mark stands while the next expected segment is one that came corrupted, and no longer.
+#[test]
+fn explicit_loss_notification() {
+    let mut pair = Pair::of(lab_with_window(Recovery::Eln, 6)).damage(&[(2, 1)]).lose(&[(4, 1)]);
+    pair.send_segments(6);
+    pair.run_until(pair.first_data() + millis(160));
+    let acks = pair.sent_by(Side::Acceptor).filter(|sent| sent.is_pure_ack());
+    let marks: Vec<_> = acks.map(|sent| ((sent.ack - 1) / 1000, sent.segment.options.eln)).collect();
+    // 1 comes before 2; 3, 5, 6 out of order; the copy of 2 brings it up to the gap at 4, which was lost without a trace.
+    assert_eq!(marks[..5], [(1, false), (1, true), (1, true), (1, true), (3, false)]);
+}
+
+/// SMART: the number of the segment that caused the acknowledgment.
+#[test]
+fn smart_numbers() {
+    let config = TcpConfig { smart_acks: Switch::On, ..lab_with_window(Recovery::Smart, 4) };
+    let mut pair = Pair::of(config).lose(&[(2, 1)]);
+    pair.send_segments(4);
+    pair.run_until(pair.first_data() + millis(160));
+    let acks = pair.sent_by(Side::Acceptor).filter(|sent| sent.is_pure_ack());
+    let named: Vec<_> = acks.map(|sent| (sent.segment.options.smart.unwrap().0 - 1) / 1000 + 1).collect();
+    assert_eq!(named, [1, 3, 4, 2]);
+}

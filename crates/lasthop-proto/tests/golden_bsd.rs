@@ -1,0 +1,208 @@
+//! 4.4BSD-Lite Reno (preset `bsd-lite`) segment by segment: what its source does (protocols.md §1), with each of its four
+//! quirks on and off. The flight is 8 segments of 1000 bytes unless said otherwise, the round trip 100 ms.
+
+mod util;
+
+use lasthop_proto::tcp::config::{Clock, DelayedAck, Deflation, Growth, Preset, Recovery, RecoveryGuard, Switch, TcpConfig};
+use util::*;
+
+/// 4.4BSD without its four quirks, every segment acknowledged at once.
+fn textbook(flight: u32) -> TcpConfig {
+    TcpConfig {
+        mss: 1000,
+        send_buffer: 60_000,
+        receive_buffer: 60_000,
+        initial_window: flight,
+        initial_ssthresh: Some(flight * 1000),
+        delayed_ack: DelayedAck::Off,
+        growth: Growth::BsdLite2,
+        deflation: Deflation::Always,
+        header_prediction: Switch::Off,
+        recovery_guard: RecoveryGuard::Careful,
+        ..TcpConfig::preset(Preset::BsdLite)
+    }
+}
+
+fn sends(config: TcpConfig, segments: u32, faults: impl FnOnce(Pair) -> Pair) -> Pair {
+    let mss = config.mss;
+    let mut pair = faults(Pair::of(config));
+    pair.send_segments(segments);
+    pair.finish();
+    assert_eq!(pair.ends[1].received(), u64::from(segments * mss));
+    pair
+}
+
+/// The third duplicate: `ssthresh` = ⌊8 / 2⌋, `cwnd` = 4 + 3, one segment resent and nothing else (`goto drop`). The others make
+/// it 8, 9, 10, 11: 9, 10, 11. The acknowledgment of all 8 sets `cwnd` = 4 and then opens it as any other: `cwnd` <=
+/// `ssthresh`, so 5 (12, 13). From there mss²/cwnd: 5200 (14), 5392 (15), 5577 (16); 5756 (17), 5929 (18), 6097 (19, 20), 6261
+/// (21), 6420 (22).
+#[test]
+fn fast_retransmit_and_growth() {
+    sends(textbook(8), 23, |pair| pair.lose(&[(1, 1)])).expect(
+        "0: 1 2 3 4 5 6 7 8
+         100: 1f 9 10 11
+         200: 12 13 14 15 16
+         300: 17 18 19 20 21 22
+         400: 23",
+    );
+}
+
+/// Quirk 1: a further mss / 8 = 125 with each step above `ssthresh`: 5325 (14), 5637 (15), 5939 (16); 6232 (17, 18), 6517 (19),
+/// 6795 (20), 7067 (21, 22), 7333 (23).
+#[test]
+fn quirk_1_an_eighth_more() {
+    let config = TcpConfig { growth: Growth::BsdLite, ..textbook(8) };
+    sends(config, 23, |pair| pair.lose(&[(1, 1)])).expect(
+        "0: 1 2 3 4 5 6 7 8
+         100: 1f 9 10 11
+         200: 12 13 14 15 16
+         300: 17 18 19 20 21 22 23",
+    );
+}
+
+/// Quirk 2: a flight of 4 makes exactly three duplicates: `ssthresh` 2, `cwnd` 5, which the acknowledgment does not take back:
+/// 5 + mss²/cwnd. Without the quirk `cwnd` = 2, opened to 3; then 3333 and 3633.
+#[test]
+fn quirk_2_no_deflation_after_three() {
+    let config = TcpConfig { deflation: Deflation::AboveThreshold, ..textbook(4) };
+    sends(config, 9, |pair| pair.lose(&[(1, 1)])).expect(
+        "0: 1 2 3 4
+         100: 1f
+         200: 5 6 7 8 9",
+    );
+    sends(textbook(4), 9, |pair| pair.lose(&[(1, 1)])).expect(
+        "0: 1 2 3 4
+         100: 1f
+         200: 5 6 7
+         300: 8 9",
+    );
+    // With a fourth duplicate the quirk does not show: `ssthresh` = ⌊5 / 2⌋ = 2, `cwnd` 5, 6 (one more: 6), then 2 + 1.
+    let config = TcpConfig { deflation: Deflation::AboveThreshold, ..textbook(5) };
+    sends(config, 8, |pair| pair.lose(&[(1, 1)])).expect(
+        "0: 1 2 3 4 5
+         100: 1f 6
+         200: 7 8",
+    );
+}
+
+/// Quirk 3: the peer's window is 8 segments; 7 duplicates inflate `cwnd` to 11 beyond it. The acknowledgment that ends recovery
+/// finds `snd_nxt` = `snd_max`, the window unchanged and `cwnd` >= `snd_wnd`: the short path. `cwnd` stays 11, so a whole window
+/// goes; and 7 duplicates stay counted, so the third from the next loss is the tenth: no fast retransmit. The timer: samples of
+/// one tick make 3 ticks, restarted at 200 (350 ms into the run), on the 500 ms ticks 500, 1000, 1500: 1350 by this clock.
+#[test]
+fn quirk_3_header_prediction() {
+    let window = |header_prediction| TcpConfig { receive_buffer: 8000, header_prediction, ..textbook(8) };
+    sends(window(Switch::On), 16, |pair| pair.lose(&[(1, 1), (9, 1)])).expect(
+        "0: 1 2 3 4 5 6 7 8
+         100: 1f
+         200: 9 10 11 12 13 14 15 16
+         1350: 9t",
+    );
+    // Without: `cwnd` 4, opened to 5. Of 9 to 13 the first is lost, 10 to 12 make three duplicates.
+    let unguarded = TcpConfig { recovery_guard: RecoveryGuard::None, ..window(Switch::Off) };
+    sends(unguarded, 13, |pair| pair.lose(&[(1, 1), (9, 1)])).expect(
+        "0: 1 2 3 4 5 6 7 8
+         100: 1f
+         200: 9 10 11 12 13
+         300: 9f",
+    );
+}
+
+/// Header prediction does not touch what it is not for: in a window larger than `cwnd` every acknowledgment takes the long way.
+#[test]
+fn header_prediction_leaves_a_large_window_alone() {
+    let story = |header_prediction| {
+        let config = TcpConfig { header_prediction, ..textbook(8) };
+        sends(config, 30, |pair| pair.lose(&[(1, 1), (12, 1)])).story()
+    };
+    assert_eq!(story(Switch::On), story(Switch::Off));
+}
+
+/// Quirk 4: flight 10, `ssthresh` 5, `cwnd` 8 to 13 (11, 12, 13). The acknowledgment up to 2 ends the recovery; 11 to 13 make
+/// three duplicates of 3. With the guard the timer has to: restarted at 200, see quirk 3.
+#[test]
+fn quirk_4_no_guard() {
+    let config = TcpConfig { recovery_guard: RecoveryGuard::None, ..textbook(10) };
+    sends(config, 13, |pair| pair.lose(&[(1, 1), (3, 1)])).expect(
+        "0: 1 2 3 4 5 6 7 8 9 10
+         100: 1f 11 12 13
+         200: 3f",
+    );
+    sends(textbook(10), 13, |pair| pair.lose(&[(1, 1), (3, 1)])).expect(
+        "0: 1 2 3 4 5 6 7 8 9 10
+         100: 1f 11 12 13
+         1350: 3t",
+    );
+}
+
+/// The preset has all four, and the rest of protocols.md §1.
+#[test]
+fn the_preset() {
+    let bsd = TcpConfig::preset(Preset::BsdLite);
+    assert_eq!((bsd.growth, bsd.deflation), (Growth::BsdLite, Deflation::AboveThreshold));
+    assert_eq!((bsd.header_prediction, bsd.recovery_guard), (Switch::On, RecoveryGuard::None));
+    assert_eq!((bsd.recovery, bsd.delayed_ack), (Recovery::Reno, DelayedAck::WindowUpdate));
+    assert_eq!(bsd.clock, Clock::Ticks { slow: millis(500), fast: millis(200) });
+    assert_eq!((bsd.initial_window, bsd.initial_ssthresh, bsd.max_cwnd), (1, Some(65535), 65535));
+    assert_eq!((bsd.rto_initial, bsd.rto_min, bsd.rto_max), (millis(6000), millis(1000), millis(64000)));
+}
+
+/// NewReno and SACK run on the same windows. NewReno: see the RFC's; `recover` = 8. Partial deflation: `cwnd` 10 - 2 + 1. The
+/// full acknowledgment at 300 sets 4 and opens it to 5: 14, 15.
+#[test]
+fn newreno_on_bsd_windows() {
+    let config = TcpConfig { recovery: Recovery::NewReno, ..textbook(8) };
+    sends(config, 18, |pair| pair.lose(&[(1, 1), (3, 1)])).expect(
+        "0: 1 2 3 4 5 6 7 8
+         100: 1f 9 10
+         200: 3p 11 12 13
+         300: 14 15 16 17 18",
+    );
+    // Sack1 leaves recovery with `cwnd` = 4 as it is (see there); then 4 + 1 as `cwnd` <= `ssthresh`, 5200, 5392.
+    let config = TcpConfig { recovery: Recovery::Sack, ..textbook(8) };
+    sends(config, 15, |pair| pair.lose(&[(1, 1), (3, 1)])).expect(
+        "0: 1 2 3 4 5 6 7 8
+         100: 1f 3s 9
+         200: 10 11 12 13 14
+         300: 15",
+    );
+}
+
+/// Slow start with delayed acknowledgments: one more segment per acknowledgment, not per segment. 40 ms each way, so the first
+/// data leaves 120 ms into the run. 1 arrives at 160 and is acknowledged by the fast tick at 200: `cwnd` 2 at 120. 2 and 3 move
+/// the window by two segments: acknowledged at once, `cwnd` 3 at 200. 4 and 5 at once (`cwnd` 4 at 280: 7, 8, 9), 6 by the tick
+/// at 400 (`cwnd` 5 at 320: 10, 11).
+#[test]
+fn slow_start_under_delayed_acknowledgments() {
+    let mut pair = Pair::of(TcpConfig::preset(Preset::BsdLite)).with_delay(millis(40));
+    pair.send_segments(11);
+    pair.finish();
+    pair.expect(
+        "0: 1
+         120: 2 3
+         200: 4 5 6
+         280: 7 8 9
+         320: 10 11",
+    );
+}
+
+/// The sender's silly-window rule (protocols.md §1): with segments of 1400 a buffer of 8192 bytes carries 5 and one of 32768
+/// carries 23, since the rest is neither a full segment, nor the last data when idle, nor half the largest window.
+#[test]
+fn buffers_carry_whole_segments() {
+    for (buffer, segments) in [(8192, 5), (32 * 1024, 23)] {
+        let config =
+            TcpConfig { send_buffer: buffer, receive_buffer: buffer, ..TcpConfig::preset(Preset::BsdLite) };
+        let mut pair = Pair::of(config).with_delay(millis(40));
+        pair.send_segments(400);
+        pair.finish();
+        let data = || pair.trace.iter().filter(|sent| sent.len > 0);
+        assert!(data().all(|sent| sent.len == 1400));
+        let acked_by = |at| {
+            let arrived = pair.arrived.iter().filter(|(time, side, _)| *time <= at && side.index() == 0);
+            arrived.last().map_or(1, |(_, _, packet)| packet.tcp().unwrap().ack.0)
+        };
+        let under_way = data().map(|sent| (sent.seq + sent.len - acked_by(sent.at)) / 1400).max();
+        assert_eq!(under_way, Some(segments), "{buffer}");
+    }
+}

@@ -1,0 +1,205 @@
+//! Explicit Loss Notification ([a] §III-B) segment by segment, with the endpoint of [`util::golden::lab`]: a flight of 8,
+//! `cwnd` = `ssthresh` = 8 segments, timeout 1 s, a round trip of 100 ms.
+//!
+//! The rules: acknowledgments whose next expected segment was lost to corruption carry a mark. On a marked third duplicate
+//! (E2E-ELN) or first (E2E-ELN-RXMT) that segment is resent, once, and the congestion window stays as it is. Only one loss is
+//! conveyed at a time: what is corrupted while another is missing gets no mark, and needs duplicates of its own. Timeouts, and
+//! losses without the mark, are as in NewReno.
+
+mod util;
+
+use lasthop_proto::tcp::config::{Recovery, TcpConfig};
+use util::golden::*;
+use util::*;
+
+fn sends(config: TcpConfig, segments: u32, faults: impl FnOnce(Pair) -> Pair) -> Pair {
+    let mut pair = faults(Pair::of(config));
+    pair.send_segments(segments);
+    pair.finish();
+    assert_eq!(pair.ends[1].received(), u64::from(segments) * 1000);
+    pair
+}
+
+fn eln() -> TcpConfig {
+    lab(Recovery::Eln)
+}
+
+fn eln_rxmt() -> TcpConfig {
+    lab(Recovery::ElnRxmt)
+}
+
+/// `cwnd` stays 8, so nothing more goes before the acknowledgment of all 8.
+#[test]
+fn one_loss() {
+    sends(eln(), 16, |pair| pair.damage(&[(1, 1)])).expect(
+        "0: 1 2 3 4 5 6 7 8
+         100: 1e
+         200: 9 10 11 12 13 14 15 16",
+    );
+    sends(eln_rxmt(), 16, |pair| pair.damage(&[(1, 1)])).expect(
+        "0: 1 2 3 4 5 6 7 8
+         100: 1e
+         200: 9 10 11 12 13 14 15 16",
+    );
+}
+
+/// What E2E-ELN-RXMT is for: windows too small for three duplicates. A flight of 2 makes one.
+#[test]
+fn one_loss_in_a_small_window() {
+    sends(lab_with_window(Recovery::Eln, 2), 4, |pair| pair.damage(&[(1, 1)])).expect(
+        "0: 1 2
+         1000: 1t
+         1100: 3 4",
+    );
+    sends(lab_with_window(Recovery::ElnRxmt, 2), 4, |pair| pair.damage(&[(1, 1)])).expect(
+        "0: 1 2
+         100: 1e
+         200: 3 4",
+    );
+}
+
+/// 200: the acknowledgment up to 2 is new and lets 9 and 10 go (`cwnd` is still 8). 3 was corrupted while 1 was missing, so
+/// that nothing was conveyed of it: its two duplicates have no mark and are too few. The timer restarted at 200; `cwnd` = 1.
+#[test]
+fn two_losses() {
+    for config in [eln(), eln_rxmt()] {
+        sends(config, 12, |pair| pair.damage(&[(1, 1), (3, 1)])).expect(
+            "0: 1 2 3 4 5 6 7 8
+             100: 1e
+             200: 9 10
+             1200: 3t
+             1300: 11 12",
+        );
+    }
+}
+
+/// After the timeout slow start goes back over what was sent: 5 and 6 (`cwnd` 2), then 11 and 12.
+#[test]
+fn three_losses() {
+    for config in [eln(), eln_rxmt()] {
+        sends(config, 12, |pair| pair.damage(&[(1, 1), (3, 1), (5, 1)])).expect(
+            "0: 1 2 3 4 5 6 7 8
+             100: 1e
+             200: 9 10
+             1200: 3t
+             1300: 5t 6t
+             1400: 11 12",
+        );
+    }
+}
+
+/// After 1 one new segment goes, one duplicate comes. Timeout: 2; 3, 4; 5, 6 (`cwnd` 3) and 10 to 12 (`cwnd` 4).
+#[test]
+fn four_losses() {
+    for config in [eln(), eln_rxmt()] {
+        sends(config, 12, |pair| pair.damage(&[(1, 1), (2, 1), (3, 1), (4, 1)])).expect(
+            "0: 1 2 3 4 5 6 7 8
+             100: 1e
+             200: 9
+             1200: 2t
+             1300: 3t 4t
+             1400: 5t 6t 10 11 12",
+        );
+    }
+}
+
+/// A hole that was not conveyed is NewReno's. Flight 10, 1 and 4 corrupted. 200: up to 3 is acknowledged: 3 new segments. Their
+/// duplicates have no mark; the third halves the window.
+#[test]
+fn a_second_loss_with_enough_duplicates() {
+    for recovery in [Recovery::Eln, Recovery::ElnRxmt] {
+        sends(lab_with_window(recovery, 10), 13, |pair| pair.damage(&[(1, 1), (4, 1)])).expect(
+            "0: 1 2 3 4 5 6 7 8 9 10
+             100: 1e
+             200: 11 12 13
+             300: 4f",
+        );
+    }
+}
+
+/// One loss after the other, each conveyed: the window never shrinks.
+#[test]
+fn a_loss_after_the_repair_of_another() {
+    for config in [eln(), eln_rxmt()] {
+        sends(config, 24, |pair| pair.damage(&[(1, 1), (9, 1)])).expect(
+            "0: 1 2 3 4 5 6 7 8
+             100: 1e
+             200: 9 10 11 12 13 14 15 16 17
+             300: 9e
+             400: 18 19 20 21 22 23 24",
+        );
+    }
+    sends(lab_with_window(Recovery::ElnRxmt, 2), 4, |pair| pair.damage(&[(1, 1), (3, 1)])).expect(
+        "0: 1 2
+         100: 1e
+         200: 3 4
+         300: 3e",
+    );
+}
+
+/// Each hole is resent once on its mark; the copy's loss waits for the timer, which restarted with it. The timeout halves the
+/// window as usual.
+#[test]
+fn a_lost_retransmission() {
+    for config in [eln(), eln_rxmt()] {
+        sends(config, 10, |pair| pair.damage(&[(1, 1)]).lose(&[(1, 2)])).expect(
+            "0: 1 2 3 4 5 6 7 8
+             100: 1e
+             1100: 1t
+             1200: 9 10",
+        );
+    }
+}
+
+/// Three duplicates left, then two, then one, then none.
+#[test]
+fn lost_duplicates() {
+    let lost = |count: u32| move |pair: Pair| pair.damage(&[(1, 1)]).lose_acks(&(1..=count).collect::<Vec<_>>());
+    let in_time = "0: 1 2 3 4 5 6 7 8
+                   100: 1e
+                   200: 9 10 11 12";
+    let too_late = "0: 1 2 3 4 5 6 7 8
+                    1000: 1t
+                    1100: 9 10
+                    1200: 11 12";
+    sends(eln(), 12, lost(4)).expect(in_time);
+    sends(eln(), 12, lost(5)).expect(too_late);
+    sends(eln_rxmt(), 12, lost(6)).expect(in_time);
+    sends(eln_rxmt(), 12, lost(7)).expect(too_late);
+}
+
+/// Overtaken, or lost without a trace: no mark, so NewReno's fast retransmit and half the window.
+#[test]
+fn reordering_and_congestion_are_not_corruption() {
+    for config in [eln(), eln_rxmt()] {
+        sends(config.clone(), 17, |pair| pair.treat(1, 1, LATE_BY_A_FLIGHT)).expect(
+            "0: 1 2 3 4 5 6 7 8
+             100: 1f 9 10 11
+             110: 12
+             200: 13 14 15
+             210: 16 17",
+        );
+        sends(config.clone(), 20, |pair| pair.lose(&[(1, 1), (3, 1)])).expect(
+            "0: 1 2 3 4 5 6 7 8
+             100: 1f 9 10
+             200: 3p 11 12 13
+             300: 14 15 16 17
+             400: 18 19 20",
+        );
+    }
+}
+
+/// 1 is corrupted, 3 lost without a trace. 1 is resent on its mark; 3's two duplicates at 300 have none, so even E2E-ELN-RXMT
+/// waits for a third.
+#[test]
+fn corruption_then_congestion() {
+    for config in [eln(), eln_rxmt()] {
+        sends(config, 12, |pair| pair.damage(&[(1, 1)]).lose(&[(3, 1)])).expect(
+            "0: 1 2 3 4 5 6 7 8
+             100: 1e
+             200: 9 10
+             1200: 3t
+             1300: 11 12",
+        );
+    }
+}

@@ -1,0 +1,151 @@
+//! SMART ([a] §III-B, after Keshav and Morgan) segment by segment, with the endpoint of [`util::golden::lab`]: a flight of 8,
+//! `cwnd` = `ssthresh` = 8 segments, timeout 1 s, a round trip of 100 ms.
+//!
+//! The rules: each acknowledgment names the segment that caused it; whatever lies below the highest one named and was not
+//! named itself is lost, at once, and is resent unless that happened within the last round trip; the window is halved once per
+//! window of data; a loss that no acknowledgment shows waits for the timer. Segments named do not count as under way.
+
+mod util;
+
+use lasthop_proto::tcp::config::{Recovery, Switch, TcpConfig};
+use util::golden::*;
+use util::*;
+
+/// The fine-grained round-trip time is given, between one and two of the real ones.
+fn smart() -> TcpConfig {
+    TcpConfig { smart_acks: Switch::On, smart_rtt: Some(millis(150)), ..lab(Recovery::Smart) }
+}
+
+fn sends(segments: u32, faults: impl FnOnce(Pair) -> Pair) -> Pair {
+    let mut pair = faults(Pair::of(smart()));
+    pair.send_segments(segments);
+    pair.finish();
+    assert_eq!(pair.ends[1].received(), u64::from(segments) * 1000);
+    pair
+}
+
+/// 2 arrives: 1 is lost, at the first duplicate. `cwnd` = 4. Of the 8 under way 2 to 6 have arrived when 6's duplicate makes
+/// room for 9; 7 and 8 for 10 and 11. At 200 all 8 are acknowledged: 9 to 11 are under way.
+#[test]
+fn one_loss() {
+    sends(12, |pair| pair.lose(&[(1, 1)])).expect(
+        "0: 1 2 3 4 5 6 7 8
+         100: 1m 9 10 11
+         200: 12",
+    );
+}
+
+/// 2 names 1 lost, 4 names 3 lost: both resent in the same round trip, the window halved once. With 2, 4, 5, 6, 7 arrived 3 of
+/// 8 are under way when 9 goes; 8: 10. 200: up to 2 acknowledged, 3, 9, 10 under way: 11. All 8: 9 to 11.
+#[test]
+fn two_losses() {
+    sends(12, |pair| pair.lose(&[(1, 1), (3, 1)])).expect(
+        "0: 1 2 3 4 5 6 7 8
+         100: 1m 3m 9 10
+         200: 11 12",
+    );
+}
+
+/// 200: 3, 5, 9 under way: 10. Then 5, 9, 10: 11. Then 9, 10, 11: 12.
+#[test]
+fn three_losses() {
+    sends(12, |pair| pair.lose(&[(1, 1), (3, 1), (5, 1)])).expect(
+        "0: 1 2 3 4 5 6 7 8
+         100: 1m 3m 5m 9
+         200: 10 11 12",
+    );
+}
+
+/// The first duplicate (5's) shows all four. With 8's, 4 are under way.
+#[test]
+fn four_losses() {
+    sends(12, |pair| pair.lose(&[(1, 1), (2, 1), (3, 1), (4, 1)])).expect(
+        "0: 1 2 3 4 5 6 7 8
+         100: 1m 2m 3m 4m
+         200: 9 10 11 12",
+    );
+}
+
+/// The copy of 1 is lost. At 200, 9 to 11 name themselves, but 1 was resent 100 ms ago, within the round-trip time. At 300 it
+/// was resent 200 ms ago: again, and not before. The window was halved in this window of data already.
+#[test]
+fn a_lost_retransmission_while_acknowledgments_come() {
+    sends(17, |pair| pair.lose(&[(1, 1), (1, 2)])).expect(
+        "0: 1 2 3 4 5 6 7 8
+         100: 1m 9 10 11
+         200: 12 13 14
+         300: 1m 15 16 17",
+    );
+}
+
+/// Without a round-trip time nothing tells when a copy is overdue: "no detection of lost retransmissions". The timer, restarted
+/// when 1 was resent.
+#[test]
+fn a_lost_retransmission_without_a_round_trip_time() {
+    let mut pair = Pair::of(TcpConfig { smart_rtt: None, ..smart() }).lose(&[(1, 1), (1, 2)]);
+    pair.send_segments(17);
+    pair.finish();
+    pair.expect(
+        "0: 1 2 3 4 5 6 7 8
+         100: 1m 9 10 11
+         200: 12 13 14
+         300: 15 16 17
+         1100: 1t",
+    );
+}
+
+/// With no more data nothing shows that the copy is lost: timer, one timeout after the copy was sent.
+#[test]
+fn a_lost_retransmission_at_the_end() {
+    sends(11, |pair| pair.lose(&[(1, 1), (1, 2)])).expect(
+        "0: 1 2 3 4 5 6 7 8
+         100: 1m 9 10 11
+         1100: 1t",
+    );
+}
+
+/// An acknowledgment names one segment only. Should those of 2 to 7 get lost, 8's makes all below it look lost. The first copy
+/// fills the hole; the others cause duplicates that name nothing outstanding.
+#[test]
+fn lost_acknowledgments_look_like_lost_segments() {
+    sends(12, |pair| pair.lose(&[(1, 1)]).lose_acks(&[1, 2, 3, 4, 5, 6])).expect(
+        "0: 1 2 3 4 5 6 7 8
+         100: 1m 2m 3m 4m 5m 6m 7m
+         200: 9 10 11 12",
+    );
+}
+
+#[test]
+fn all_acknowledgments_lost() {
+    sends(10, |pair| pair.lose(&[(1, 1)]).lose_acks(&[1, 2, 3, 4, 5, 6, 7])).expect(
+        "0: 1 2 3 4 5 6 7 8
+         1000: 1t
+         1100: 9 10",
+    );
+}
+
+/// No threshold: any overtaking is a loss.
+#[test]
+fn reordering() {
+    sends(12, |pair| pair.treat(1, 1, LATE_BY_A_FLIGHT)).expect(
+        "0: 1 2 3 4 5 6 7 8
+         100: 1m 9 10 11
+         110: 12",
+    );
+    // 1 a millisecond behind 2 to 8: 1 is resent all the same, and what follows goes by the halved window. The acknowledgment
+    // of all 8 comes at 101.
+    sends(12, |pair| pair.treat(1, 1, Fate::Late(millis(1)))).expect(
+        "0: 1 2 3 4 5 6 7 8
+         100: 1m 9 10 11
+         101: 12",
+    );
+}
+
+/// The last segment's loss shows in no acknowledgment.
+#[test]
+fn a_lost_tail() {
+    sends(8, |pair| pair.lose(&[(8, 1)])).expect(
+        "0: 1 2 3 4 5 6 7 8
+         1100: 8t",
+    );
+}

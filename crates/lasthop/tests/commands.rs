@@ -1,0 +1,225 @@
+//! Each command does its work on a small scenario, and says it as documented in docs/output.md.
+
+mod common;
+
+use common::{Bench, keys};
+
+const SCHEMES: [&str; 12] = [
+    "E2E",
+    "E2E-NEWRENO",
+    "E2E-SMART",
+    "E2E-IETF-SACK",
+    "E2E-ELN",
+    "E2E-ELN-RXMT",
+    "LL",
+    "LL-TCP-AWARE",
+    "LL-SMART",
+    "LL-SMART-TCP-AWARE",
+    "SPLIT",
+    "SPLIT-SMART",
+];
+
+const MEASURES: [&str; 13] = [
+    "throughput",
+    "internet_goodput",
+    "radio_goodput",
+    "timeouts",
+    "relay_timeouts",
+    "recoveries",
+    "source_retransmissions",
+    "local_retransmissions",
+    "losses",
+    "repaired_locally",
+    "repaired_twice",
+    "dupacks_suppressed",
+    "incomplete",
+];
+
+const TRACE_COLUMNS: &str = "time,point,flow,event,reason,from,seq,len,ack,window,sack,flags,cwnd,ssthresh,options";
+
+#[test]
+fn schemes_lists_the_twelve() {
+    let bench = Bench::new();
+    let names =
+        |text: &str| text.lines().map(|line| line.split_whitespace().next().unwrap().to_owned()).collect::<Vec<_>>();
+    assert_eq!(names(&bench.stdout("schemes")), SCHEMES);
+    let json = bench.json("schemes --json");
+    let schemes = json.as_array().unwrap();
+    assert!(schemes.iter().all(|scheme| keys(scheme) == ["name", "family", "summary"]));
+    assert_eq!(schemes.iter().map(|scheme| scheme["name"].as_str().unwrap()).collect::<Vec<_>>(), SCHEMES);
+}
+
+#[test]
+fn run_reports_every_measure() {
+    let bench = Bench::new();
+    let text = bench.stdout("run tiny.toml --scheme LL --runs 3 --seed 5");
+    assert!(text.starts_with("Tiny\nLL, 3 runs from seed 5\n"), "{text}");
+    assert!(MEASURES.iter().all(|measure| text.contains(measure)), "{text}");
+    let json = bench.json("run tiny.toml --scheme LL --runs 3 --seed 5 --json");
+    assert_eq!(keys(&json), ["scenario", "scheme", "seed", "runs", "measures"]);
+    assert_eq!(
+        (&json["scenario"], &json["scheme"], &json["seed"], &json["runs"]),
+        (&"Tiny".into(), &"LL".into(), &5.into(), &3.into())
+    );
+    assert_eq!(keys(&json["measures"]), MEASURES);
+    for measure in MEASURES {
+        let measure = &json["measures"][measure];
+        assert_eq!(keys(measure), ["unit", "mean", "ci95", "runs"]);
+        assert!(measure["mean"].is_f64() && measure["ci95"].is_f64() && measure["runs"] == 3);
+    }
+    let throughput = json["measures"]["throughput"]["mean"].as_f64().unwrap();
+    assert!((0.1..2.0).contains(&throughput), "{throughput}");
+    assert_eq!(json["measures"]["incomplete"]["mean"], 0.0);
+}
+
+#[test]
+fn one_run_has_no_interval() {
+    let json = Bench::new().json("run tiny.toml --runs 1 --json");
+    assert!(json["measures"]["throughput"]["ci95"].is_null());
+}
+
+#[test]
+fn every_scheme_delivers_everything() {
+    let bench = Bench::new();
+    let json = bench.json("compare tiny.toml --runs 4 --json");
+    let schemes = json["schemes"].as_array().unwrap();
+    assert_eq!(schemes.iter().map(|scheme| scheme["scheme"].as_str().unwrap()).collect::<Vec<_>>(), SCHEMES);
+    for scheme in schemes {
+        assert_eq!(scheme["measures"]["incomplete"]["mean"], 0.0, "{scheme}");
+    }
+}
+
+#[test]
+fn compare_takes_the_schemes_named() {
+    let bench = Bench::new();
+    let text = bench.stdout("compare tiny.toml --scheme LL,SPLIT --scheme E2E --runs 2");
+    let rows: Vec<_> = text.lines().skip(4).map(|line| line.split_whitespace().next().unwrap()).collect();
+    assert_eq!(rows, ["LL", "SPLIT", "E2E"], "{text}");
+    let json = bench.json("compare tiny.toml --scheme LL,SPLIT --runs 2 --json");
+    assert_eq!(keys(&json), ["scenario", "seed", "runs", "schemes"]);
+    assert_eq!(keys(&json["schemes"][0]), ["scheme", "measures"]);
+    assert_eq!(keys(&json["schemes"][0]["measures"]), MEASURES);
+}
+
+/// One run in `compare` is the run of the same number and seed in `run`.
+#[test]
+fn compare_and_run_agree() {
+    let bench = Bench::new();
+    let compared = bench.json("compare tiny.toml --scheme LL,E2E --runs 3 --seed 9 --json");
+    let run = bench.json("run tiny.toml --scheme E2E --runs 3 --seed 9 --json");
+    assert_eq!(compared["schemes"][1]["measures"], run["measures"]);
+}
+
+#[test]
+fn values_can_be_set() {
+    let bench = Bench::new();
+    let throughput = |arguments: &str| {
+        let json = bench.json(&format!("run tiny.toml --runs 1 --json {arguments}"));
+        json["measures"]["throughput"]["mean"].as_f64().unwrap()
+    };
+    let none = "--set links.radio.errors={model=\"none\"}";
+    assert!(throughput(&format!("{none} --set 'links.radio.rate=200 kbps'")) < 0.2);
+    assert!(throughput(none) > 0.5);
+    assert_eq!(bench.json("run tiny.toml --set seed=77 --set runs=1 --json")["seed"], 77);
+}
+
+#[test]
+fn ready_made_scenarios_run_by_name() {
+    let bench = Bench::new();
+    for name in ["wavelan-lan", "wavelan-lan-8k", "wavelan-wan", "peer-transfer", "satellite"] {
+        let json = bench.json(&format!("run {name} --scheme LL-TCP-AWARE --runs 1 --json"));
+        assert_eq!(json["measures"]["incomplete"]["mean"], 0.0, "{name}");
+    }
+}
+
+#[test]
+fn explain_prints_a_scenario_that_runs_alike() {
+    let bench = Bench::new();
+    let text = bench.stdout("explain tiny.toml --set 'links.radio.rate=1 Mbps'");
+    bench.put("explained.toml", &text);
+    assert_eq!(
+        bench.stdout("run explained.toml --json"),
+        bench.stdout("run tiny.toml --json --set 'links.radio.rate=1 Mbps'")
+    );
+    let json = bench.json("explain tiny.toml --json");
+    assert_eq!(keys(&json), ["title", "file", "scenario"]);
+    assert!(json["scenario"].as_str().unwrap().contains("frame_loss"));
+}
+
+#[test]
+fn trace_in_its_three_forms() {
+    let bench = Bench::new();
+    let csv = bench.stdout("trace tiny.toml --csv");
+    assert_eq!(csv.lines().next(), Some(TRACE_COLUMNS));
+    let records = csv.lines().count() - 1;
+    let points: std::collections::BTreeSet<_> =
+        csv.lines().skip(1).map(|line| line.split(',').nth(1).unwrap()).collect();
+    assert_eq!(points.into_iter().collect::<Vec<_>>(), ["phone", "server", "tower:internet", "tower:radio"]);
+    let json = bench.stdout("trace tiny.toml --json");
+    assert_eq!(json.lines().count(), records);
+    for line in json.lines() {
+        let record: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert_eq!(keys(&record).join(","), TRACE_COLUMNS);
+    }
+    let text = bench.stdout("trace tiny.toml");
+    assert!(text.lines().count() >= records && text.contains("[S]"), "{text}");
+    // Another run of the same seed is another run.
+    assert_ne!(csv, bench.stdout("trace tiny.toml --csv --run 1"));
+}
+
+#[test]
+fn trace_writes_pcapng_and_says_nothing_unless_asked() {
+    let bench = Bench::new();
+    assert_eq!(bench.stdout("trace tiny.toml --pcapng sub/tiny.pcapng"), "");
+    // Section header block.
+    assert_eq!(bench.bytes("sub/tiny.pcapng")[..4], [0x0a, 0x0d, 0x0d, 0x0a]);
+    assert!(bench.stdout("trace tiny.toml --csv --pcapng other.pcapng").starts_with(TRACE_COLUMNS));
+    assert_eq!(bench.bytes("sub/tiny.pcapng"), bench.bytes("other.pcapng"));
+}
+
+#[test]
+fn plot_draws_svg_and_png() {
+    let bench = Bench::new();
+    let text = bench.stdout("plot tiny.toml --scheme E2E,SPLIT --out pictures");
+    let files = ["pictures/sequence.svg", "pictures/sequence.png", "pictures/window.svg", "pictures/window.png"];
+    assert_eq!(text.lines().collect::<Vec<_>>(), files);
+    for svg in [files[0], files[2]] {
+        let text = bench.text(svg);
+        roxmltree::Document::parse(&text).unwrap();
+        assert!(text.contains("E2E") && text.contains("SPLIT, base station"), "{svg}");
+    }
+    for png in [files[1], files[3]] {
+        assert_eq!(bench.bytes(png)[..8], *b"\x89PNG\r\n\x1a\n");
+    }
+    let json = bench.json("plot tiny.toml --json --out again");
+    assert_eq!(keys(&json), ["files"]);
+    assert!(json["files"].as_array().unwrap().iter().all(|file| bench.has(file.as_str().unwrap())));
+}
+
+#[test]
+fn completions_for_every_shell() {
+    let bench = Bench::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = bench.stdout(&format!("completions {shell}"));
+        assert!(script.contains("reproduce") && script.contains("jobs"), "{shell}");
+    }
+}
+
+#[test]
+fn help_and_version() {
+    let bench = Bench::new();
+    for command in ["schemes", "run", "compare", "sweep", "trace", "plot", "reproduce", "explain", "completions"] {
+        assert!(bench.stdout("--help").contains(command));
+        assert!(bench.stdout(&format!("{command} --help")).contains("Usage: lasthop"), "{command}");
+    }
+    assert!(bench.stdout("--version").starts_with("lasthop "));
+}
+
+/// Nothing goes to standard error when nothing is wrong and nothing takes long.
+#[test]
+fn quiet_when_all_is_well() {
+    let bench = Bench::new();
+    for arguments in ["run tiny.toml", "compare tiny.toml", "trace tiny.toml", "plot tiny.toml", "explain tiny.toml"] {
+        assert_eq!(String::from_utf8(bench.run(arguments).stderr).unwrap(), "", "{arguments}");
+    }
+}

@@ -1,0 +1,145 @@
+//! Bad input gives one clear line that says what is wrong where, and what would be right; never a panic.
+
+mod common;
+
+use common::{Bench, TINY};
+
+/// The error of a command that must fail: what follows `error: ` in its only line about it.
+fn error(bench: &Bench, arguments: &str) -> String {
+    let output = bench.run(arguments);
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(matches!(output.status.code(), Some(1 | 2)), "lasthop {arguments}: {:?} {message}", output.status);
+    assert!(output.stdout.is_empty(), "lasthop {arguments}: {}", String::from_utf8_lossy(&output.stdout));
+    let errors: Vec<_> = message.lines().filter_map(|line| line.strip_prefix("error: ")).collect();
+    assert_eq!(errors.len(), 1, "lasthop {arguments}: {message}");
+    if output.status.code() == Some(1) {
+        assert_eq!(message.lines().count(), 1, "lasthop {arguments}: {message}");
+    }
+    errors[0].to_owned()
+}
+
+/// Checks that the error names all `parts`.
+fn refused(bench: &Bench, arguments: &str, parts: &[&str]) {
+    let message = error(bench, arguments);
+    for part in parts {
+        assert!(message.contains(part), "lasthop {arguments}: {message:?} does not say {part:?}");
+    }
+}
+
+#[test]
+fn files_that_cannot_be_read() {
+    let bench = Bench::new();
+    bench.put("binary.toml", "\u{0}\u{1}");
+    std::fs::write(bench.path().join("latin1.toml"), b"title = \"caf\xe9\"\n").unwrap();
+    refused(&bench, "run missing.toml", &["missing.toml: cannot be read"]);
+    refused(&bench, "run ./", &["./: cannot be read"]);
+    refused(&bench, "run binary.toml", &["binary.toml:1: not valid TOML"]);
+    refused(&bench, "run latin1.toml", &["latin1.toml:1: ", "not UTF-8"]);
+    refused(
+        &bench,
+        "run wavelan-lna",
+        &["there is no ready-made scenario \"wavelan-lna\"", "did you mean \"wavelan-lan\"?"],
+    );
+    refused(&bench, "run ''", &["the following required arguments were not provided"]);
+}
+
+/// Each change of the scenario, and what the message must name: file and line, key, and what would be right.
+#[test]
+fn scenarios_that_are_wrong() {
+    let bench = Bench::new();
+    let cases = [
+        ("rate = \"2 Mbps\"", "rate = \"2 Mpbs\"", ["bad.toml:17", "links.radio.rate", "as \"1.5 Mbps\""]),
+        ("rate = \"2 Mbps\"", "rate = 2000000", ["bad.toml:17", "links.radio.rate", "unit is missing"]),
+        (
+            "rate = \"2 Mbps\"",
+            "rat = \"2 Mbps\"",
+            ["bad.toml:17", "links.radio.rat: unknown key", "did you mean \"rate\"?"],
+        ),
+        ("rate = \"2 Mbps\"\n", "", ["bad.toml:15", "links.radio.rate: missing", "give a rate"]),
+        ("\"tower\", \"phone\"", "\"tower\", \"fone\"", ["bad.toml:16", "links.radio.between", "\"phone\""]),
+        ("3 %", "300 %", ["bad.toml:19", "links.radio.errors.frame_loss", "100 %"]),
+        ("\"uniform\"", "\"unifrom\"", ["bad.toml:19", "links.radio.errors.model", "did you mean \"uniform\"?"]),
+        ("to = \"phone\"", "to = \"tower\"", ["bad.toml:23", "flows.download.to", "host"]),
+        ("size = \"100 KiB\"", "size = \"-1 KiB\"", ["bad.toml:24", "flows.download.size", "give"]),
+        ("router = \"tower\"", "router = \"phone\"", ["bad.toml:27", "base_station.router", "\"tower\""]),
+        ("[hosts.phone]", "[hosts.phone", ["bad.toml:5", "not valid TOML", ""]),
+        ("runs = 2", "runs = 0", ["bad.toml:2", "runs", "give"]),
+    ];
+    for (from, to, parts) in cases {
+        assert!(TINY.contains(from), "{from}");
+        bench.put("bad.toml", &TINY.replace(from, to));
+        for command in ["run", "explain"] {
+            refused(&bench, &format!("{command} bad.toml"), &parts);
+        }
+    }
+}
+
+#[test]
+fn schemes_that_do_not_fit() {
+    let bench = Bench::new();
+    refused(&bench, "run tiny.toml --scheme SNOOP", &["SNOOP", "LL-TCP-AWARE"]);
+    refused(&bench, "run tiny.toml --scheme e2e", &["E2E"]);
+    refused(&bench, "compare tiny.toml --scheme E2E,", &["--scheme"]);
+    let (bare, _) = TINY.split_once("[base_station]").unwrap();
+    bench.put("bare.toml", bare);
+    bench.stdout("run bare.toml");
+    for arguments in ["run bare.toml --scheme LL", "compare bare.toml", "trace bare.toml --scheme SPLIT"] {
+        refused(&bench, arguments, &["bare.toml: base_station: missing", "router and link"]);
+    }
+}
+
+#[test]
+fn values_set_from_outside() {
+    let bench = Bench::new();
+    for command in ["run", "compare", "trace", "plot", "explain", "sweep --vary tcp.mss=1000"] {
+        let command = format!("{command} tiny.toml");
+        refused(&bench, &format!("{command} --set tcp.mss"), &["--set tcp.mss", "KEY=VALUE"]);
+        refused(&bench, &format!("{command} --set tcp.msss=1"), &["tiny.toml", "tcp.msss", "did you mean \"mss\"?"]);
+        refused(&bench, &format!("{command} --set tcp.mss=0"), &["tiny.toml", "tcp.mss", "give a number of bytes"]);
+    }
+    refused(&bench, "run tiny.toml --set links.wifi.rate=1", &["links.wifi"]);
+}
+
+#[test]
+fn sweeps_that_cannot_be() {
+    let bench = Bench::new();
+    refused(&bench, "sweep tiny.toml", &["--vary"]);
+    let _ = error(&bench, "sweep tiny.toml");
+    refused(&bench, "sweep tiny.toml --vary tcp.mss", &["--vary", "KEY=VALUE,VALUE"]);
+    refused(&bench, "sweep tiny.toml --vary tcp.mss=", &["--vary", "KEY=VALUE,VALUE"]);
+    refused(&bench, "sweep tiny.toml --vary tcp.mss=1000,x", &["tiny.toml", "tcp.mss", "\"x\""]);
+    refused(&bench, "sweep tiny.toml --vary scheme=LL,E2E", &["--vary scheme", "--scheme"]);
+    refused(&bench, "sweep tiny.toml --vary seed=1,2", &["--vary seed", "--seed"]);
+    refused(&bench, "sweep tiny.toml --vary tcp.mss=1000 --out rows.txt", &["rows.txt", ".csv or .parquet"]);
+    std::fs::create_dir(bench.path().join("folder.csv")).unwrap();
+    refused(&bench, "sweep tiny.toml --vary tcp.mss=1000 --out folder.csv", &["folder.csv", "a folder"]);
+    bench.put("file", "");
+    refused(&bench, "sweep tiny.toml --vary tcp.mss=1000 --out file/rows.csv", &["file"]);
+}
+
+#[test]
+fn places_that_cannot_be_written() {
+    let bench = Bench::new();
+    bench.put("file", "");
+    refused(&bench, "trace tiny.toml --pcapng file/x.pcapng", &["file"]);
+    refused(&bench, "plot tiny.toml --out file", &["file"]);
+    // Before any run.
+    refused(&bench, "reproduce balakrishnan1997 --runs 100000 --out file", &["file"]);
+}
+
+#[test]
+fn arguments_that_are_wrong() {
+    let bench = Bench::new();
+    refused(&bench, "run tiny.toml --runs 0", &["'0'", "--runs"]);
+    refused(&bench, "run tiny.toml --runs many", &["'many'", "--runs"]);
+    refused(&bench, "run tiny.toml --seed -1", &["-1"]);
+    refused(&bench, "run tiny.toml --jobs x", &["'x'", "--jobs"]);
+    refused(&bench, "run tiny.toml --frobnicate", &["--frobnicate"]);
+    refused(&bench, "trace tiny.toml --csv --json", &["--csv", "--json"]);
+    refused(&bench, "frobnicate", &["frobnicate"]);
+    refused(&bench, "completions tcsh", &["tcsh"]);
+    refused(&bench, "reproduce stevens1994", &["stevens1994"]);
+    refused(&bench, "reproduce balakrishnan1997 --table 9", &["no table 9", "2, 3, 4, 5"]);
+    refused(&bench, "reproduce balakrishnan1997 --figure 12", &["no figure 12", "10, 11, 13"]);
+    refused(&bench, "reproduce balakrishnan1997 --table 2 --figure 3", &["--table", "--figure"]);
+}

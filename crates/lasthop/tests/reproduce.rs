@@ -1,0 +1,111 @@
+//! `lasthop reproduce` and the files that it leaves.
+
+mod common;
+
+use std::collections::BTreeSet;
+
+use common::{Bench, keys};
+
+const COLUMNS: [&str; 9] = ["paper", "table", "cell", "metric", "unit", "published", "measured", "ci95", "runs"];
+
+#[test]
+fn all_of_the_1997_study() {
+    let bench = Bench::new();
+    let text = bench.stdout("reproduce balakrishnan1997 --runs 2 --out result");
+    assert!(text.contains("Balakrishnan") && text.contains("Written: result/index.html"), "{text}");
+    cells(&bench);
+    figures(&bench);
+    page(&bench);
+}
+
+fn cells(bench: &Bench) {
+    let mut reader = csv::Reader::from_path(bench.path().join("result/cells.csv")).unwrap();
+    assert_eq!(reader.headers().unwrap(), COLUMNS.as_slice());
+    let (mut published, mut cells) = (0, BTreeSet::new());
+    for row in reader.records() {
+        let row = row.unwrap();
+        assert_eq!((&row[0], &row[8]), ("balakrishnan1997", "2"));
+        match &row[3] {
+            "throughput" => assert_eq!(&row[4], "Mbps"),
+            "wireless_goodput" | "wired_goodput" => assert_eq!(&row[4], "percent"),
+            other => panic!("{other}"),
+        }
+        assert!(cells.insert((row[2].to_owned(), row[3].to_owned())), "{row:?} twice");
+        if !row[5].is_empty() {
+            published += 1;
+            row[5].parse::<f64>().unwrap();
+        }
+        let (measured, ci95) = (row[6].parse::<f64>().unwrap(), row[7].parse::<f64>().unwrap());
+        assert!(measured > 0.0 && ci95 >= 0.0, "{row:?}");
+    }
+    // Tables 2 and 3: 29 cells with three numbers each.
+    assert_eq!(published, 87);
+    for scheme in ["E2E", "LL-SMART", "SPLIT-SMART"] {
+        for testbed in ["LAN/8", "LAN/32", "WAN/32"] {
+            assert!(cells.contains(&(format!("{scheme}/{testbed}"), "wired_goodput".to_owned())), "{scheme}/{testbed}");
+        }
+    }
+}
+
+fn figures(bench: &Bench) {
+    for number in [3, 4, 5, 6, 7, 8, 9, 10, 11, 13] {
+        let svg = bench.text(&format!("result/figures/figure-{number}.svg"));
+        let document = roxmltree::Document::parse(&svg).unwrap();
+        assert_eq!(document.root_element().tag_name().name(), "svg");
+        fetches_nothing(&svg);
+    }
+}
+
+fn page(bench: &Bench) {
+    let page = bench.text("result/index.html");
+    assert!(page.starts_with("<!DOCTYPE html>"));
+    assert!(page.contains("LL-SMART-TCP-AWARE/LAN/32") || page.contains("LL-SMART-TCP-AWARE"));
+    assert_eq!(page.matches("<svg").count(), 10);
+    fetches_nothing(&page);
+}
+
+/// No reference to anything outside; a name space is none.
+fn fetches_nothing(text: &str) {
+    let without_names = text.replace("http://www.w3.org/2000/svg", "").replace("http://www.w3.org/1999/xlink", "");
+    for sign in ["http:", "https:", "src=\"//", "@import", "<link", "<script src", "url(h", "url(/"] {
+        assert!(!without_names.contains(sign), "{sign}");
+    }
+}
+
+#[test]
+fn a_part_of_the_study() {
+    let bench = Bench::new();
+    let json = bench.json("reproduce balakrishnan1997 --table 4 --runs 3 --seed 2 --json");
+    assert_eq!(keys(&json), ["study", "command", "tables", "claims"]);
+    assert_eq!(json["command"], "lasthop reproduce balakrishnan1997 --table 4 --runs 3 --seed 2");
+    let tables = json["tables"].as_array().unwrap();
+    assert_eq!(tables.len(), 1);
+    assert_eq!(keys(&tables[0]), ["table", "title", "rows"]);
+    let rows = tables[0]["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 18);
+    assert_eq!(keys(&rows[0]), ["cell", "metric", "unit", "published", "measured", "ci95", "runs"]);
+    let cells: BTreeSet<_> = rows.iter().map(|row| row["cell"].as_str().unwrap().split('/').next().unwrap()).collect();
+    assert_eq!(cells.into_iter().collect::<Vec<_>>(), ["SPLIT", "SPLIT-SMART"]);
+    for claim in json["claims"].as_array().unwrap() {
+        assert_eq!(keys(claim), ["claim", "text", "holds", "evidence"]);
+    }
+    assert!(!bench.has("out/figures/figure-3.svg"));
+    // The same cells as in the whole study.
+    let all = bench.json("reproduce balakrishnan1997 --runs 3 --seed 2 --json --out all");
+    let table = all["tables"].as_array().unwrap().iter().find(|table| table["table"] == "4").unwrap();
+    assert_eq!(table["rows"], tables[0]["rows"]);
+    assert_eq!(all["claims"].as_array().unwrap().len(), 12);
+}
+
+#[test]
+fn one_figure() {
+    let bench = Bench::new();
+    for (figure, rows) in [("3", 36), ("4", 0), ("10", 0), ("13", 75)] {
+        let out = format!("figure{figure}");
+        let json = bench.json(&format!("reproduce balakrishnan1997 --figure {figure} --runs 1 --json --out {out}"));
+        assert!(bench.has(&format!("{out}/figures/figure-{figure}.svg")));
+        assert_eq!(std::fs::read_dir(bench.path().join(&out).join("figures")).unwrap().count(), 1);
+        let tables = json["tables"].as_array().unwrap();
+        assert_eq!(tables.iter().map(|table| table["rows"].as_array().unwrap().len()).sum::<usize>(), rows, "{figure}");
+    }
+}

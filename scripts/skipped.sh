@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# Says loudly that something was not tested, now and again at the end of `make test`.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+echo "!!! SKIPPED: $*" >&2
+if [ -n "${LASTHOP_SKIPPED:-}" ]; then
+    echo "$*" >>"$LASTHOP_SKIPPED"
+fi

@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Everything that must hold, step by step: `make test`. Each step is a target of the Makefile too.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+LASTHOP_SKIPPED=$(mktemp)
+export LASTHOP_SKIPPED
+trap 'rm -f "$LASTHOP_SKIPPED"' EXIT
+
+times=()
+for step in tools format lint unit no-std docs deny ns2 fuzz; do
+    echo "=== $step"
+    begun=$SECONDS
+    "${MAKE:-make}" --no-print-directory "$step" || { echo "=== $step FAILED" >&2; exit 1; }
+    times+=("$(printf '%5d s  %s' $((SECONDS - begun)) "$step")")
+done
+echo "=== all steps passed"
+printf '%s\n' "${times[@]}"
+sed 's/^/!!! SKIPPED: /' "$LASTHOP_SKIPPED"

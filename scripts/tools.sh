@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Installs what the tests need beyond Rust and Python: a C linker (Debian, Ubuntu), rustfmt and clippy (rustup), and cargo-deny, built
+# from source into target/tools. What is there already is used as it is.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+cargo=${CARGO:-cargo}
+deny_version=0.20.2
+
+fail() {
+    echo "tools: $*" >&2
+    exit 1
+}
+
+command -v "$cargo" >/dev/null || fail "cargo is missing; install Rust (stable) with rustup"
+if ! command -v cc >/dev/null; then
+    [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || fail "a C linker is missing: apt-get install gcc libc6-dev"
+    apt-get update -qq
+    apt-get install -y -qq gcc libc6-dev
+fi
+for component in rustfmt clippy; do
+    "$cargo" "${component/rust/}" --version >/dev/null 2>&1 || rustup component add "$component"
+done
+tools="${CARGO_TARGET_DIR:-$PWD/target}/tools"
+if ! PATH="$tools/bin:$PATH" "$cargo" deny --version >/dev/null 2>&1; then
+    echo "tools: building cargo-deny $deny_version, once"
+    # Unoptimised: built in half the time, and fast enough.
+    CARGO_PROFILE_DEV_DEBUG=0 CARGO_TARGET_DIR="$tools/build" \
+        "$cargo" install --debug --locked --quiet --root "$tools" --version "$deny_version" cargo-deny
+    rm -rf "$tools/build"
+fi
