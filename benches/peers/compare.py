@@ -39,12 +39,13 @@ VARIANTS = {"Reno": "E2E", "Newreno": "E2E-NEWRENO", "Sack1": "E2E-IETF-SACK"}
 SETTINGS = list(itertools.product(VARIANTS, (0, 1), (0, 1)))
 
 
-# Rate and delay of the wired link, rate and delay of the last hop. On a slow one, whole windows are resent needlessly.
+# Rate and delay of the wired link, rate and delay of the last hop. On a slow one, whole windows are resent needlessly. The wired link brings a packet within a
+# transmission time of the last hop: otherwise an arrival at a full queue that coincides with a departure comes first in ns-2, second in lasthop.
 PATHS = {
     "lan": ("10 Mbps", "0.2 ms", "1.5 Mbps", "1 ms"),
-    "wan": ("10 Mbps", "33 ms", "1.35 Mbps", "0.7 ms"),
+    "wan": ("10 Mbps", "1 ms", "1.35 Mbps", "66 ms"),
     "slow": ("10 Mbps", "0.2 ms", "64 kbps", "20 ms"),
-    "satellite": ("10 Mbps", "5 ms", "2 Mbps", "270 ms"),
+    "satellite": ("10 Mbps", "1 ms", "2 Mbps", "270 ms"),
 }
 
 
@@ -334,6 +335,19 @@ def side_by_side(ours, theirs, index):
     return "\n".join(lines)
 
 
+def record(args, lists, settings):
+    """Writes what ns-2 sends for each list in one setting, in turn, and the scenario for lasthop: the cases of crates/lasthop-scenario/tests/ns2.rs."""
+    with open(args.record, "w", encoding="utf-8") as out:
+        out.write("# Written by benches/peers/compare.py --record. After each scenario: microseconds and number of each packet that ns-2.35 sends.\n")
+        for number, drops in enumerate(lists):
+            setting = settings[number % len(settings)]
+            segments, phase, order = ns_trace(args, drops, setting, None)
+            scenario = lasthop_scenario(drops, setting, phase, order)
+            scenario = "\n".join(line for line in scenario.splitlines() if line)
+            sent = "\n".join(f"{1e6 * time:.1f} {packet}" for time, packet in segments)
+            out.write(f"=== {VARIANTS[setting[0]]}, delayed ACKs {setting[1]}, limited transmit {setting[2]}: {drops.name}\n{scenario}\n---\n{sent}\n")
+
+
 def check(job):
     """One drop list in one setting: (cell of the table, report of a difference or None, segments, largest time difference)."""
     args, drops, setting, number, directory = job
@@ -383,6 +397,7 @@ def arguments():
     parser.add_argument("--only", metavar="VARIANT/DELACK/LT", help="one setting, such as Sack1/0/1; parts may be left empty")
     parser.add_argument("--show", type=int, default=5, help="differences shown in full (default 5)")
     parser.add_argument("--keep", metavar="DIR", help="keep scenarios and outputs here")
+    parser.add_argument("--record", metavar="FILE", help="run ns-2 only, and write the cases of lasthop's own test")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="parallel comparisons")
     parser.add_argument("--ns", default="ns", help="ns-2's command")
     parser.add_argument("--lasthop", default=os.environ.get("LASTHOP", os.path.join(ROOT, "target", "release", "lasthop")),
@@ -408,6 +423,9 @@ def main():
         lists = [] if args.no_fixed else list(FIXED)
         lists += [random_list(i, args.seed, args.windows, args.queues, args.paths) for i in range(args.random)]
 
+    if args.record:
+        record(args, lists, settings)
+        return 0
     with tempfile.TemporaryDirectory(prefix="lasthop-compare-") as scratch:
         directory = args.keep or scratch
         os.makedirs(directory, exist_ok=True)

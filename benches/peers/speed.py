@@ -2,7 +2,8 @@
 """CPU time of one 8 MiB transfer over a lossy last hop, in ns-2 and in lasthop, measured in the same call.
 
 Each program runs K transfers in one process for a small and for a large K, the programs taking turns; the slope of user + system time over K is the
-time of a transfer, so that start-up and the reading of scripts do not count. The median over the repetitions is reported.
+time of a transfer, so that start-up and the reading of scripts do not count. The median over the repetitions is reported. That both do the same work shows in
+the packets that they send for a transfer: 5992 and what losses cost.
 
     python3 benches/peers/speed.py                       # both schemes, both programs
     python3 benches/peers/speed.py --only ns --reps 3
@@ -11,11 +12,15 @@ time of a transfer, so that start-up and the reading of scripts do not count. Th
 lasthop must have been built (`cargo build --release`); another binary is chosen by --lasthop or $LASTHOP.
 """
 import argparse
+import json
 import os
+import re
 import shlex
 import shutil
 import statistics
+import subprocess
 import sys
+import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -24,9 +29,13 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 SCHEMES = [("Reno", "Reno", "E2E"), ("SACK", "Sack1", "E2E-IETF-SACK")]
 
 
-def ns_command(args, variant, transfers):
+# Packets of one transfer.
+PACKETS = 5992
+
+
+def ns_command(args, variant, transfers, quiet=1):
     return shlex.split(args.ns) + [
-        os.path.join(HERE, "ns2_speed.tcl"), f"variant={variant}", f"transfers={transfers}", "quiet=1",
+        os.path.join(HERE, "ns2_speed.tcl"), f"variant={variant}", f"transfers={transfers}", f"quiet={quiet}",
     ]
 
 
@@ -39,19 +48,36 @@ def lasthop_command(args, scheme, transfers):
 def cpu_seconds(command):
     """User plus system time of one child process, its output thrown away."""
     null = os.open(os.devnull, os.O_RDWR)
-    try:
-        pid = os.posix_spawnp(command[0], command, os.environ, file_actions=[
-            (os.POSIX_SPAWN_DUP2, null, 0), (os.POSIX_SPAWN_DUP2, null, 1),
-        ])
-    except OSError as error:
-        sys.exit(f"speed.py: cannot start {command[0]}: {error.strerror}")
-    finally:
-        os.close(null)
-    _, status, usage = os.wait4(pid, 0)
-    code = os.waitstatus_to_exitcode(status)
-    if code != 0:
-        sys.exit(f"speed.py: '{shlex.join(command)}' ended with status {code}")
+    with tempfile.TemporaryFile() as errors:
+        try:
+            pid = os.posix_spawnp(command[0], command, os.environ, file_actions=[
+                (os.POSIX_SPAWN_DUP2, null, 0), (os.POSIX_SPAWN_DUP2, null, 1), (os.POSIX_SPAWN_DUP2, errors.fileno(), 2),
+            ])
+        except OSError as error:
+            sys.exit(f"speed.py: cannot start {command[0]}: {error.strerror}")
+        finally:
+            os.close(null)
+        _, status, usage = os.wait4(pid, 0)
+        code = os.waitstatus_to_exitcode(status)
+        if code != 0:
+            errors.seek(0)
+            message = errors.read().decode(errors="replace")
+            sys.exit(f"speed.py: '{shlex.join(command)}' ended with status {code}\n{message}")
     return usage.ru_utime + usage.ru_stime
+
+
+def packets_sent(args, program, variant, scheme, transfers):
+    """Packets that a program sends for a transfer, on average; all transfers must come to their end."""
+    command = ns_command(args, variant, transfers, quiet=0) if program == "ns" else lasthop_command(args, scheme, transfers)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"speed.py: '{shlex.join(command)}' ended with status {done.returncode}\n{done.stderr}")
+    if program == "ns":
+        return float(re.search(r"([0-9.]+) packets sent each", done.stdout).group(1))
+    measures = json.loads(done.stdout)["measures"]
+    if measures["incomplete"]["mean"] > 0:
+        sys.exit(f"speed.py: '{shlex.join(command)}' did not finish every transfer")
+    return PACKETS + measures["source_retransmissions"]["mean"]
 
 
 def main():
@@ -80,9 +106,10 @@ def main():
         sys.exit(f"speed.py: {args.lasthop} not found; build it with cargo build --release")
 
     print(f"CPU time of a transfer of 8 MiB: slope between {args.small} and {args.large} transfers, {args.reps} repetitions, taking turns")
-    print(f"{'scheme':8} {'program':8} {'median ms':>10} {'min':>8} {'max':>8}   seconds at {args.small} / {args.large}")
+    print(f"{'scheme':8} {'program':8} {'median ms':>10} {'min':>8} {'max':>8} {'packets':>9}   seconds at {args.small} / {args.large}")
     failed = False
     for name, variant, scheme in chosen:
+        packets = {p: packets_sent(args, p, variant, scheme, args.large) for p in programs}
         slopes = {p: [] for p in programs}
         totals = {p: ([], []) for p in programs}
         for _ in range(args.reps):
@@ -100,7 +127,7 @@ def main():
         for program in programs:
             s = slopes[program]
             few, many = (statistics.median(t) for t in totals[program])
-            print(f"{name:8} {program:8} {statistics.median(s):10.3f} {min(s):8.3f} {max(s):8.3f}   {few:.3f} / {many:.3f}")
+            print(f"{name:8} {program:8} {statistics.median(s):10.3f} {min(s):8.3f} {max(s):8.3f} {packets[program]:9.1f}   {few:.3f} / {many:.3f}")
         if len(programs) == 2:
             ratio = statistics.median(slopes["lasthop"]) / statistics.median(slopes["ns"])
             verdict = ""

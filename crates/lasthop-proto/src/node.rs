@@ -55,7 +55,7 @@ pub enum Output<P> {
 
 /// Drains `node` into `sink`: events first, since they tell why packets follow. A deadline that falls on the very instant
 /// of a packet is acted on after it.
-#[inline]
+#[inline(always)]
 pub fn pump<P>(node: &mut (impl Node<P> + ?Sized), now: Instant, mut sink: impl FnMut(Output<P>)) {
     drain(node, now, &mut sink);
     if node.poll_deadline().is_some_and(|deadline| deadline <= now) {
@@ -65,7 +65,7 @@ pub fn pump<P>(node: &mut (impl Node<P> + ?Sized), now: Instant, mut sink: impl 
     debug_assert!(node.poll_deadline().is_none_or(|deadline| deadline > now), "a drained node's deadline has passed");
 }
 
-#[inline]
+#[inline(always)]
 fn drain<P>(node: &mut (impl Node<P> + ?Sized), now: Instant, sink: &mut impl FnMut(Output<P>)) {
     loop {
         while let Some((flow, event)) = node.poll_event() {

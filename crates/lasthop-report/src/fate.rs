@@ -4,8 +4,6 @@
 //! (duplicate acknowledgments look all the same), so a drop alone does not tell which of them it hit. Links deliver
 //! in order: among identical packets, the k-th fate (received at the other end, or destroyed by the channel) is that
 //! of the k-th sent. A full queue drops the packet that arrives: the last one sent.
-//!
-//! This also finds which two capture points are the ends of one link.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -41,8 +39,8 @@ fn same(a: &Packet, b: &Packet) -> bool {
     plain(a) == plain(b)
 }
 
-/// The fates of all records of `trace`, in their order. `senders` is what [`senders`] found.
-pub fn fates(trace: &Trace, senders: &HashMap<u16, u16>) -> Vec<Fate> {
+/// The fates of all records of `trace`, in their order.
+pub fn fates(trace: &Trace) -> Vec<Fate> {
     let mut fates = vec![Fate::NotDropped; trace.records.len()];
     let mut underway: HashMap<(u16, Key), VecDeque<usize>> = HashMap::new();
     let sent_at = |index: usize| match &trace.records[index].what {
@@ -53,7 +51,7 @@ pub fn fates(trace: &Trace, senders: &HashMap<u16, u16>) -> Vec<Fate> {
         match &record.what {
             What::Sent(packet) => underway.entry((record.point, key(packet))).or_default().push_back(index),
             What::Received(packet) => {
-                let Some(&sender) = senders.get(&record.point) else { continue };
+                let sender = Trace::far_end(record.point);
                 if let Some(queue) = underway.get_mut(&(sender, key(packet))) {
                     take(queue, |index| same(sent_at(index), packet), DropReason::Channel);
                 }
@@ -78,25 +76,4 @@ fn take(queue: &mut VecDeque<usize>, matches: impl Fn(usize) -> bool, reason: Dr
         DropReason::Queue => queue.iter().rposition(|&index| matches(index)),
     }?;
     queue.remove(position)
-}
-
-/// For each capture point that received anything, the point at the other end of its link: where its first packet was
-/// sent last.
-pub fn senders(trace: &Trace) -> HashMap<u16, u16> {
-    let mut senders = HashMap::new();
-    let mut last_sent: HashMap<Key, u16> = HashMap::new();
-    for record in &trace.records {
-        match &record.what {
-            What::Sent(packet) => {
-                last_sent.insert(key(packet), record.point);
-            }
-            What::Received(packet) if !senders.contains_key(&record.point) => {
-                if let Some(&sender) = last_sent.get(&key(packet)) {
-                    senders.insert(record.point, sender);
-                }
-            }
-            _ => {}
-        }
-    }
-    senders
 }

@@ -33,8 +33,8 @@ pub struct Frame {
 pub struct Hop {
     /// Where the frame is sent.
     pub from: u16,
-    /// Where it goes; unknown when nothing ever arrives there.
-    pub to: Option<u16>,
+    /// Where it goes.
+    pub to: u16,
 }
 
 /// Builds the frame of `packet`, which belongs to `flow`, as it is on `hop`.
@@ -56,11 +56,7 @@ fn ethernet(hop: Hop) -> Ethernet2Header {
         let [high, low] = point.to_be_bytes();
         [0x02, 0, 0, 0, high, low]
     };
-    Ethernet2Header {
-        source: address(hop.from),
-        destination: hop.to.map_or([0xff; 6], address),
-        ether_type: EtherType::IPV4,
-    }
+    Ethernet2Header { source: address(hop.from), destination: address(hop.to), ether_type: EtherType::IPV4 }
 }
 
 fn tcp(packet: &Packet, segment: &Segment, flow: &FlowInfo) -> Result<Vec<u8>, ReportError> {

@@ -3,7 +3,7 @@
 //! - One interface a capture point, with nanosecond stamps that count from the start of the run.
 //! - Ethernet, IPv4, and TCP or UDP headers with valid checksums over a payload of zeros. The payload is cut off (the
 //!   original length counts it), so that files stay small. Ethernet addresses are 02:00:00:00 and the number of the
-//!   capture point, from 0; broadcast stands for a far end where nothing ever arrived.
+//!   capture point, from 0.
 //! - SMART and ELN are experimental options (RFC 6994): kind 253, ExIDs 0x534d ("SM", then the sequence number) and
 //!   0x454c ("EL").
 //! - A packet that was dropped appears once, where it was sent, with the comment `dropped: channel` or
@@ -14,7 +14,6 @@
 //! for such uses.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::io::{BufWriter, Write};
 use std::time::Duration;
 
@@ -27,7 +26,7 @@ use pcap_file::pcapng::blocks::section_header::{SectionHeaderBlock, SectionHeade
 use pcap_file::{DataLink, Endianness};
 
 use crate::error::ReportError;
-use crate::fate::{Fate, fates, senders};
+use crate::fate::{Fate, fates};
 use crate::frame::{self, Hop, LONGEST_HEADERS};
 
 /// Units of 10⁻⁹ s.
@@ -78,15 +77,13 @@ fn write(trace: &Trace, points: &[usize], out: impl Write) -> Result<(), ReportE
         })?;
     }
 
-    let senders = senders(trace);
-    let receivers: HashMap<u16, u16> = senders.iter().map(|(receiver, sender)| (*sender, *receiver)).collect();
-    for (record, fate) in trace.records.iter().zip(fates(trace, &senders)) {
+    for (record, fate) in trace.records.iter().zip(fates(trace)) {
         let point = usize::from(record.point);
         let interface = interfaces.get(point).ok_or(ReportError::NoSuchPoint(point))?;
+        let far_end = Trace::far_end(record.point);
         let hop = match record.what {
-            // Nothing is received without having been sent; a trace that says so all the same still gets written.
-            What::Received(_) => Hop { from: *senders.get(&record.point).unwrap_or(&u16::MAX), to: Some(record.point) },
-            _ => Hop { from: record.point, to: receivers.get(&record.point).copied() },
+            What::Received(_) => Hop { from: far_end, to: record.point },
+            _ => Hop { from: record.point, to: far_end },
         };
         if let Some(interface) = interface
             && let Some(block) = block(trace, record, fate, hop, *interface)?

@@ -50,7 +50,8 @@ fn the_testbeds_have_the_round_trips_that_the_study_states() {
         let there_and_back =
             network.links.iter().map(|link| airtime(link, 0, 1440) + airtime(link, 1, 40) + link.delay * 2);
         let total = there_and_back.fold(Duration::ZERO, |sum, span| sum + span);
-        assert_eq!(total, Duration::from_millis(millis), "{scenario}");
+        let off = total.as_nanos().abs_diff(Duration::from_millis(millis).as_nanos());
+        assert!(off < 1000, "{scenario}: {total}");
     }
 }
 

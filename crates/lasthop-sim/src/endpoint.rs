@@ -32,7 +32,7 @@ impl Endpoint {
     }
 
     /// Takes a packet, and lets the application read and answer.
-    #[inline]
+    #[inline(always)]
     pub fn handle_packet(&mut self, now: Instant, packet: Packet) {
         self.connection.handle_packet(now, Port::ONLY, packet);
         let readable = self.connection.readable();

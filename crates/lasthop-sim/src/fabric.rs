@@ -7,11 +7,12 @@ use lasthop_proto::packet::{FlowId, Packet, Side};
 use lasthop_proto::random::Root;
 use lasthop_proto::time::Instant;
 
-use crate::link::{Accepted, Arrival, Direction, Link};
+use crate::link::{Accepted, Arrival, Direction, Frame, Link};
 use crate::measure::{FlowReport, LossLedger, PathReport};
 use crate::network::{LinkId, Network, NodeId, NodeKind};
+use crate::pool::{Handle, PacketPool};
 use crate::scheduler::{Scheduler, SourceId};
-use crate::trace::{CapturePoint, DropReason, Record, Trace, What};
+use crate::trace::{CapturePoint, DropReason, Trace, What};
 
 /// One direction of one link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -65,6 +66,7 @@ pub enum Receiver {
     Element(usize, Port),
 }
 
+#[derive(Clone, Copy)]
 struct ElementPlace {
     router: NodeId,
     leg: Leg,
@@ -80,7 +82,8 @@ pub struct Fabric {
     elements: Vec<ElementPlace>,
     /// Element on the router's end of a leg, if any: a router sends through it.
     through: Vec<Option<usize>>,
-    pub handoffs: VecDeque<(Receiver, Packet)>,
+    pub pool: PacketPool,
+    pub handoffs: VecDeque<(Receiver, Handle)>,
     pub paths: Vec<[PathReport; 2]>,
     pub flows: Vec<FlowReport>,
     pub ledger: LossLedger,
@@ -121,6 +124,7 @@ impl Fabric {
             hosts: network.flows.iter().map(|flow| [flow.from, flow.to]).collect(),
             elements,
             through,
+            pool: PacketPool::default(),
             handoffs: VecDeque::new(),
             paths: vec![Default::default(); network.links.len()],
             flows: vec![FlowReport::default(); network.flows.len()],
@@ -130,18 +134,12 @@ impl Fabric {
         }
     }
 
-    /// The leg from `node` towards the packet's destination.
-    #[inline]
-    fn route(&self, node: NodeId, packet: &Packet) -> Option<Leg> {
-        let to = self.hosts.get(packet.flow.0 as usize)?[packet.from.peer().index()];
-        self.routes[node.0][to.0]
-    }
-
     /// An endpoint sends.
-    #[inline]
+    #[inline(always)]
     pub fn send_from_endpoint(&mut self, now: Instant, scheduler: &mut Scheduler, packet: Packet) {
         let host = self.hosts[packet.flow.0 as usize][packet.from.index()];
-        self.forward(now, scheduler, host, packet);
+        let handle = self.pool.put(packet);
+        self.forward(now, scheduler, host, handle);
     }
 
     /// An element sends out of `port`.
@@ -153,78 +151,88 @@ impl Fabric {
         port: Port,
         packet: Packet,
     ) {
-        let place = &self.elements[element];
+        let ElementPlace { router, leg } = self.elements[element];
+        let handle = self.pool.put(packet);
         if port == Port::WIRELESS {
-            self.transmit(now, scheduler, place.leg, packet);
+            self.transmit(now, scheduler, leg, handle);
         } else {
-            let router = place.router;
-            self.forward(now, scheduler, router, packet);
+            self.forward(now, scheduler, router, handle);
         }
     }
 
     /// A node passes a packet on: onto a link, or to the element in front of it.
-    #[inline]
-    fn forward(&mut self, now: Instant, scheduler: &mut Scheduler, node: NodeId, packet: Packet) {
-        let Some(leg) = self.route(node, &packet) else { return };
+    #[inline(always)]
+    fn forward(&mut self, now: Instant, scheduler: &mut Scheduler, node: NodeId, handle: Handle) {
+        let packet = self.pool.get(handle);
+        let ends = self.hosts.get(packet.flow.0 as usize);
+        let leg = ends.and_then(|ends| self.routes[node.0][ends[packet.from.peer().index()].0]);
+        let Some(leg) = leg else {
+            self.pool.discard(handle);
+            return;
+        };
         match self.through[leg.source().0 as usize] {
-            Some(element) => self.handoffs.push_back((Receiver::Element(element, Port::WIRED), packet)),
-            None => self.transmit(now, scheduler, leg, packet),
+            Some(element) => self.handoffs.push_back((Receiver::Element(element, Port::WIRED), handle)),
+            None => self.transmit(now, scheduler, leg, handle),
         }
     }
 
     #[inline]
-    fn transmit(&mut self, now: Instant, scheduler: &mut Scheduler, leg: Leg, packet: Packet) {
+    fn transmit(&mut self, now: Instant, scheduler: &mut Scheduler, leg: Leg, handle: Handle) {
+        let packet = self.pool.get(handle);
         if packet.cause.is_source_retransmission() || packet.cause.is_local_retransmission() {
-            self.ledger.resend(&packet);
+            self.ledger.resend(packet);
         }
-        if self.trace.is_some() {
-            self.record(now, leg.near(), packet.flow, What::Sent(packet));
+        if let Some(trace) = &mut self.trace {
+            trace.record(now, leg.near(), packet.flow, What::Sent(*packet));
         }
         let link = &mut self.links[leg.link.0];
-        match link.enqueue(now, leg.direction, packet) {
+        match link.enqueue(now, leg.direction, Frame::new(handle, packet)) {
             Accepted::Queued => {
-                self.paths[leg.link.0][leg.direction.index()].carry(&packet);
+                self.paths[leg.link.0][leg.direction.index()].carry(packet);
                 let source = Leg { link: leg.link, direction: link.source_direction(leg.direction) };
                 if let Some(at) = link.next_event(source.direction) {
                     scheduler.wake_by(source.source(), at);
                 }
             }
-            Accepted::Dropped => {
-                self.paths[leg.link.0][leg.direction.index()].lose(DropReason::Queue);
-                self.record(now, leg.near(), packet.flow, What::Dropped(packet, DropReason::Queue));
-            }
+            Accepted::Dropped => self.drop(now, leg, handle, DropReason::Queue),
+        }
+    }
+
+    fn drop(&mut self, now: Instant, leg: Leg, handle: Handle, reason: DropReason) {
+        let packet = self.pool.take(handle);
+        self.paths[leg.link.0][leg.direction.index()].lose(reason);
+        self.record(now, leg.near(), packet.flow, What::Dropped(packet, reason));
+        if reason == DropReason::Channel {
+            self.ledger.lose(&packet);
         }
     }
 
     /// Lets the link that is first in the queue act; returns who gets what arrived, if it is for a node.
     #[inline]
-    pub fn advance(&mut self, now: Instant, scheduler: &mut Scheduler, source: SourceId) -> Option<(Receiver, Packet)> {
+    pub fn advance(&mut self, now: Instant, scheduler: &mut Scheduler, source: SourceId) -> Option<(Receiver, Handle)> {
         let leg = Leg::from_source(source);
         let link = &mut self.links[leg.link.0];
-        let arrival = link.advance(now, leg.direction);
+        let arrival = link.advance(now, leg.direction, &mut self.pool);
         scheduler.refile_first(source, link.next_event(leg.direction));
-        match arrival? {
-            Arrival::Delivered(direction, packet) => {
-                let leg = Leg { link: leg.link, direction };
+        let (direction, handle) = match arrival? {
+            Arrival::Delivered(direction, handle) => (direction, handle),
+            Arrival::Lost(direction, handle) => {
                 self.frames += 1;
-                if self.trace.is_some() {
-                    self.record(now, leg.far(), packet.flow, What::Received(packet));
-                }
-                match self.far[leg.source().0 as usize] {
-                    Far::Host => Some((Receiver::Endpoint(endpoint(packet.flow, packet.from.peer())), packet)),
-                    Far::Element(element) => Some((Receiver::Element(element, Port::WIRELESS), packet)),
-                    Far::Router(router) => {
-                        self.forward(now, scheduler, router, packet);
-                        None
-                    }
-                }
+                self.drop(now, Leg { link: leg.link, direction }, handle, DropReason::Channel);
+                return None;
             }
-            Arrival::Lost(direction, packet) => {
-                let leg = Leg { link: leg.link, direction };
-                self.frames += 1;
-                self.paths[leg.link.0][direction.index()].lose(DropReason::Channel);
-                self.ledger.lose(&packet);
-                self.record(now, leg.near(), packet.flow, What::Dropped(packet, DropReason::Channel));
+        };
+        let leg = Leg { link: leg.link, direction };
+        self.frames += 1;
+        let packet = self.pool.get(handle);
+        if let Some(trace) = &mut self.trace {
+            trace.record(now, leg.far(), packet.flow, What::Received(*packet));
+        }
+        match self.far[leg.source().0 as usize] {
+            Far::Host => Some((Receiver::Endpoint(endpoint(packet.flow, packet.from.peer())), handle)),
+            Far::Element(element) => Some((Receiver::Element(element, Port::WIRELESS), handle)),
+            Far::Router(router) => {
+                self.forward(now, scheduler, router, handle);
                 None
             }
         }
@@ -241,7 +249,7 @@ impl Fabric {
 
     pub fn record(&mut self, time: Instant, point: u16, flow: FlowId, what: What) {
         if let Some(trace) = &mut self.trace {
-            trace.records.push(Record { time, point, flow, what });
+            trace.record(time, point, flow, what);
         }
     }
 

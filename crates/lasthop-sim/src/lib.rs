@@ -8,6 +8,7 @@ mod fabric;
 mod link;
 pub mod measure;
 pub mod network;
+mod pool;
 mod scheduler;
 pub mod sim;
 pub mod trace;

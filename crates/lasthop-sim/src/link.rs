@@ -11,6 +11,7 @@ use lasthop_proto::random::Root;
 use lasthop_proto::time::{Duration, Instant};
 
 use crate::network::{DamagedFrames, DirectionSpec, LinkSpec, Medium, QueueLimit, Rate};
+use crate::pool::{Handle, PacketPool};
 
 /// "Down" is from a link's first end to its second.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,13 +46,42 @@ pub enum Accepted {
     Dropped,
 }
 
+/// What a link needs to know of a packet, small enough to travel in registers.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame {
+    handle: Handle,
+    /// Length, and in the highest bit whether it is urgent.
+    bytes: u32,
+}
+
+const URGENT: u32 = 1 << 31;
+
+impl Frame {
+    /// The frame that carries `packet`, which is in the pool under `handle`.
+    #[inline]
+    pub fn new(handle: Handle, packet: &Packet) -> Self {
+        let urgent = if packet.priority == Priority::Urgent { URGENT } else { 0 };
+        Self { handle, bytes: packet.wire_len() & !URGENT | urgent }
+    }
+
+    #[inline]
+    fn bytes(self) -> u32 {
+        self.bytes & !URGENT
+    }
+
+    #[inline]
+    fn is_urgent(self) -> bool {
+        self.bytes & URGENT != 0
+    }
+}
+
 /// A frame at the far end of its link.
 #[derive(Clone, Copy, Debug)]
 pub enum Arrival {
     /// To be handed to the node there.
-    Delivered(Direction, Packet),
+    Delivered(Direction, Handle),
     /// The channel destroyed it.
-    Lost(Direction, Packet),
+    Lost(Direction, Handle),
 }
 
 /// A link at work.
@@ -87,10 +117,10 @@ impl Link {
 
     /// Takes a packet to send.
     #[inline]
-    pub fn enqueue(&mut self, now: Instant, direction: Direction, packet: Packet) -> Accepted {
+    pub fn enqueue(&mut self, now: Instant, direction: Direction, frame: Frame) -> Accepted {
         match self {
-            Self::Duplex(directions) => directions[direction.index()].enqueue(now, packet),
-            Self::HalfDuplex(medium) => medium.enqueue(now, direction, packet),
+            Self::Duplex(directions) => directions[direction.index()].enqueue(now, frame),
+            Self::HalfDuplex(medium) => medium.enqueue(now, direction, frame),
         }
     }
 
@@ -115,10 +145,10 @@ impl Link {
 
     /// Acts on what is due at `now`; `None` when nothing arrived by it.
     #[inline]
-    pub fn advance(&mut self, now: Instant, direction: Direction) -> Option<Arrival> {
+    pub fn advance(&mut self, now: Instant, direction: Direction, pool: &mut PacketPool) -> Option<Arrival> {
         match self {
-            Self::Duplex(directions) => directions[direction.index()].arrive(now, direction),
-            Self::HalfDuplex(medium) => medium.advance(now),
+            Self::Duplex(directions) => directions[direction.index()].arrive(now, direction, pool),
+            Self::HalfDuplex(medium) => medium.advance(now, pool),
         }
     }
 }
@@ -130,14 +160,15 @@ struct Errors {
 
 impl Errors {
     #[inline]
-    fn judge(&mut self, mut packet: Packet, start: Instant, end: Instant, direction: Direction) -> Arrival {
-        match self.channel.judge(&packet, start, end) {
-            Fate::Delivered => Arrival::Delivered(direction, packet),
+    fn judge(&mut self, sent: InFlight, direction: Direction, pool: &mut PacketPool) -> Arrival {
+        let handle = sent.frame.handle;
+        match self.channel.judge(pool.get(handle), sent.start, sent.end) {
+            Fate::Delivered => Arrival::Delivered(direction, handle),
             Fate::Damaged if self.damaged == DamagedFrames::Deliver => {
-                packet.integrity = Integrity::PayloadDamaged;
-                Arrival::Delivered(direction, packet)
+                pool.get_mut(handle).integrity = Integrity::PayloadDamaged;
+                Arrival::Delivered(direction, handle)
             }
-            Fate::Damaged | Fate::Lost => Arrival::Lost(direction, packet),
+            Fate::Damaged | Fate::Lost => Arrival::Lost(direction, handle),
         }
     }
 }
@@ -205,7 +236,7 @@ impl TransmissionTime {
 struct InFlight {
     start: Instant,
     end: Instant,
-    packet: Packet,
+    frame: Frame,
 }
 
 /// One direction of a duplex link.
@@ -235,63 +266,61 @@ impl DuplexDirection {
     }
 
     #[inline]
-    fn enqueue(&mut self, now: Instant, packet: Packet) -> Accepted {
-        while let Some(frame) = self.frames.get(self.started)
-            && frame.start <= now
+    fn enqueue(&mut self, now: Instant, frame: Frame) -> Accepted {
+        while let Some(sent) = self.frames.get(self.started)
+            && sent.start <= now
         {
-            self.waiting.remove(frame.packet.wire_len());
+            self.waiting.remove(sent.frame.bytes());
             self.started += 1;
         }
-        let bytes = packet.wire_len();
         let start = self.busy_until.max(now);
-        if start > now && !self.waiting.has_room(bytes) {
+        if start > now && !self.waiting.has_room(frame.bytes()) {
             return Accepted::Dropped;
         }
-        let end = start + self.time.of(bytes);
-        self.waiting.add(bytes);
+        let end = start + self.time.of(frame.bytes());
+        self.waiting.add(frame.bytes());
         self.busy_until = end;
-        let frame = InFlight { start, end, packet };
-        if packet.priority == Priority::Urgent && start > now {
-            self.insert_urgent(frame);
+        if frame.is_urgent() && start > now {
+            self.insert_urgent(InFlight { start, end, frame });
         } else {
-            self.frames.push_back(frame);
+            self.frames.push_back(InFlight { start, end, frame });
         }
         Accepted::Queued
     }
 
     /// Puts an urgent frame ahead of the others that wait, which leave later for it.
-    fn insert_urgent(&mut self, mut frame: InFlight) {
-        let is_urgent = |frame: &InFlight| frame.packet.priority == Priority::Urgent;
-        let ahead = self.frames.iter().skip(self.started).take_while(|other| is_urgent(other)).count();
-        let at = self.started + ahead;
-        let took = frame.end.since(frame.start);
+    #[cold]
+    fn insert_urgent(&mut self, mut sent: InFlight) {
+        let is_urgent = |other: &&InFlight| other.frame.is_urgent();
+        let at = self.started + self.frames.iter().skip(self.started).take_while(is_urgent).count();
+        let took = sent.end.since(sent.start);
         if let Some(next) = self.frames.get(at) {
-            frame = InFlight { start: next.start, end: next.start + took, packet: frame.packet };
+            sent = InFlight { start: next.start, end: next.start + took, frame: sent.frame };
         }
         for later in self.frames.iter_mut().skip(at) {
             later.start += took;
             later.end += took;
         }
-        self.frames.insert(at, frame);
+        self.frames.insert(at, sent);
     }
 
     #[inline]
     fn next_event(&self) -> Option<Instant> {
-        self.frames.front().map(|frame| frame.end + self.delay)
+        self.frames.front().map(|sent| sent.end + self.delay)
     }
 
     #[inline]
-    fn arrive(&mut self, now: Instant, direction: Direction) -> Option<Arrival> {
+    fn arrive(&mut self, now: Instant, direction: Direction, pool: &mut PacketPool) -> Option<Arrival> {
         if self.next_event().is_none_or(|at| at > now) {
             return None;
         }
-        let frame = self.frames.pop_front()?;
+        let sent = self.frames.pop_front()?;
         if self.started == 0 {
-            self.waiting.remove(frame.packet.wire_len());
+            self.waiting.remove(sent.frame.bytes());
         } else {
             self.started -= 1;
         }
-        Some(self.errors.judge(frame.packet, frame.start, frame.end, direction))
+        Some(self.errors.judge(sent, direction, pool))
     }
 }
 
@@ -299,7 +328,7 @@ impl DuplexDirection {
 struct Station {
     time: TransmissionTime,
     errors: Errors,
-    queue: VecDeque<Packet>,
+    queue: VecDeque<Frame>,
     waiting: Waiting,
     propagating: VecDeque<InFlight>,
 }
@@ -326,18 +355,18 @@ impl SharedMedium {
         Self { delay, frame_overhead, stations, on_air: None }
     }
 
-    fn enqueue(&mut self, now: Instant, direction: Direction, packet: Packet) -> Accepted {
+    fn enqueue(&mut self, now: Instant, direction: Direction, frame: Frame) -> Accepted {
         let idle = self.on_air.is_none();
         let station = &mut self.stations[direction.index()];
-        if !idle && !station.waiting.has_room(packet.wire_len()) {
+        if !idle && !station.waiting.has_room(frame.bytes()) {
             return Accepted::Dropped;
         }
-        station.waiting.add(packet.wire_len());
-        if packet.priority == Priority::Urgent {
-            let ahead = station.queue.iter().take_while(|other| other.priority == Priority::Urgent).count();
-            station.queue.insert(ahead, packet);
+        station.waiting.add(frame.bytes());
+        if frame.is_urgent() {
+            let ahead = station.queue.iter().take_while(|other| other.is_urgent()).count();
+            station.queue.insert(ahead, frame);
         } else {
-            station.queue.push_back(packet);
+            station.queue.push_back(frame);
         }
         if idle {
             self.transmit(now, direction);
@@ -347,39 +376,35 @@ impl SharedMedium {
 
     fn transmit(&mut self, now: Instant, direction: Direction) {
         let station = &mut self.stations[direction.index()];
-        if let Some(packet) = station.queue.pop_front() {
-            station.waiting.remove(packet.wire_len());
-            let end = now + station.time.of(packet.wire_len()) + self.frame_overhead;
-            self.on_air = Some((direction, InFlight { start: now, end, packet }));
+        if let Some(frame) = station.queue.pop_front() {
+            station.waiting.remove(frame.bytes());
+            let end = now + station.time.of(frame.bytes()) + self.frame_overhead;
+            self.on_air = Some((direction, InFlight { start: now, end, frame }));
         }
     }
 
     fn next_event(&self) -> Option<Instant> {
         let arrivals = self.stations.iter().filter_map(|station| station.propagating.front());
-        let arrivals = arrivals.map(|frame| frame.end + self.delay);
-        arrivals.chain(self.on_air.iter().map(|(_, frame)| frame.end)).min()
+        let arrivals = arrivals.map(|sent| sent.end + self.delay);
+        arrivals.chain(self.on_air.iter().map(|(_, sent)| sent.end)).min()
     }
 
-    fn advance(&mut self, now: Instant) -> Option<Arrival> {
-        if let Some((direction, frame)) = self.on_air
-            && frame.end <= now
+    fn advance(&mut self, now: Instant, pool: &mut PacketPool) -> Option<Arrival> {
+        if let Some((direction, sent)) = self.on_air
+            && sent.end <= now
         {
             self.on_air = None;
-            self.stations[direction.index()].propagating.push_back(frame);
-            let next = if self.stations[direction.other().index()].queue.is_empty() {
-                direction
-            } else {
-                direction.other()
-            };
-            self.transmit(frame.end, next);
+            self.stations[direction.index()].propagating.push_back(sent);
+            let waits = !self.stations[direction.other().index()].queue.is_empty();
+            self.transmit(sent.end, if waits { direction.other() } else { direction });
         }
         for direction in [Direction::Down, Direction::Up] {
             let station = &mut self.stations[direction.index()];
-            if let Some(frame) = station.propagating.front().copied()
-                && frame.end + self.delay <= now
+            if let Some(sent) = station.propagating.front().copied()
+                && sent.end + self.delay <= now
             {
                 station.propagating.pop_front();
-                return Some(station.errors.judge(frame.packet, frame.start, frame.end, direction));
+                return Some(station.errors.judge(sent, direction, pool));
             }
         }
         None

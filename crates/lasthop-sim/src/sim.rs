@@ -1,7 +1,7 @@
 //! One run of a network: the event loop.
 
 use lasthop_proto::node::{Node, Output, pump};
-use lasthop_proto::packet::{FlowId, Packet, Side};
+use lasthop_proto::packet::{FlowId, Side};
 use lasthop_proto::pep::eln::{ElnMarker, ElnMarkerConfig};
 use lasthop_proto::pep::snoop::Snoop;
 use lasthop_proto::pep::split::SplitRelay;
@@ -15,6 +15,7 @@ use crate::endpoint::Endpoint;
 use crate::fabric::{Fabric, Receiver, capture_points, endpoint};
 use crate::measure::{Report, Reporter};
 use crate::network::{Element, ElementSpec, FlowSpec, Network, NodeId};
+use crate::pool::Handle;
 use crate::scheduler::{Scheduler, SourceId};
 use crate::trace::{FlowInfo, Trace, What};
 
@@ -113,14 +114,14 @@ impl Simulation {
             self.now = now;
         }
         if source.0 < self.first_endpoint {
-            if let Some((receiver, packet)) = self.fabric.advance(now, &mut self.scheduler, source) {
-                self.deliver(now, receiver, packet);
+            if let Some((receiver, handle)) = self.fabric.advance(now, &mut self.scheduler, source) {
+                self.deliver(now, receiver, handle);
             }
         } else {
             self.wake(now, source);
         }
-        while let Some((receiver, packet)) = self.fabric.handoffs.pop_front() {
-            self.deliver(now, receiver, packet);
+        while let Some((receiver, handle)) = self.fabric.handoffs.pop_front() {
+            self.deliver(now, receiver, handle);
         }
         true
     }
@@ -141,8 +142,9 @@ impl Simulation {
         }
     }
 
-    #[inline]
-    fn deliver(&mut self, now: Instant, receiver: Receiver, packet: Packet) {
+    #[inline(always)]
+    fn deliver(&mut self, now: Instant, receiver: Receiver, handle: Handle) {
+        let packet = self.fabric.pool.take(handle);
         match receiver {
             Receiver::Endpoint(index) => {
                 self.endpoints[index].handle_packet(now, packet);

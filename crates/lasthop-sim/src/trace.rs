@@ -7,7 +7,7 @@ use lasthop_proto::time::Instant;
 /// A recorded run.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
-    /// Where packets were captured. [`Record::point`] indexes this.
+    /// Where packets were captured. [`Record::point`] indexes this. Points 2k and 2k + 1 are the two ends of link k.
     pub points: Vec<CapturePoint>,
     /// The flows; [`FlowId`] indexes this.
     pub flows: Vec<FlowInfo>,
@@ -15,7 +15,21 @@ pub struct Trace {
     pub records: Vec<Record>,
 }
 
-/// One end of one link, seen from the node there, or a node as such (for its events).
+impl Trace {
+    /// The capture point at the other end of the link of `point`.
+    pub const fn far_end(point: u16) -> u16 {
+        point ^ 1
+    }
+}
+
+impl Trace {
+    /// Adds a record; times must not go back.
+    pub fn record(&mut self, time: Instant, point: u16, flow: FlowId, what: What) {
+        self.records.push(Record { time, point, flow, what });
+    }
+}
+
+/// One end of one link, seen from the node there; the node's own events are at one of its points too.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CapturePoint {
     /// `NODE` for an endpoint with a single link, otherwise `NODE:LINK`.

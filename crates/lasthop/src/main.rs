@@ -12,9 +12,19 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use crate::cli::{Cli, Command};
+use crate::progress::note;
 
 fn main() -> ExitCode {
-    let outcome = match Cli::parse().command {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) if error.use_stderr() => {
+            note(one_line_first(&error.to_string()).trim_end());
+            return ExitCode::from(2);
+        }
+        // Help and version.
+        Err(text) => text.exit(),
+    };
+    let outcome = match cli.command {
         Command::Schemes(args) => commands::schemes::execute(&args),
         Command::Run(args) => commands::run::execute(&args),
         Command::Compare(args) => commands::compare::execute(&args),
@@ -30,8 +40,15 @@ fn main() -> ExitCode {
         // Whoever reads our output has seen enough (`lasthop trace ... | head`).
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
         Err(error) => {
-            progress::note(&format!("error: {error}"));
+            note(&format!("error: {error}"));
             ExitCode::FAILURE
         }
     }
+}
+
+/// The message with its first paragraph, which says what is wrong, in one line; usage and hints follow.
+fn one_line_first(message: &str) -> String {
+    let (first, rest) = message.split_once("\n\n").unwrap_or((message, ""));
+    let first = first.lines().map(str::trim).collect::<Vec<_>>().join(" ");
+    format!("{first}\n\n{rest}")
 }

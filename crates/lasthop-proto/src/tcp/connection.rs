@@ -359,6 +359,12 @@ impl Connection {
             // Our SYN was lost or is still to come; its timer repeats it.
             return;
         }
+        if self.acknowledges_from_the_left(segment) && self.take_ack(now, packet, segment) == AckVerdict::Taken {
+            self.after_ack(now);
+            if seq_len == 0 {
+                return;
+            }
+        }
         if packet.len > 0 && (segment.seq + seq_len).le(self.receiver.rcv_nxt()) {
             self.receiver.on_data(now, segment.seq, packet.len, Switch::Off);
         } else if seq_len > 0 {
@@ -369,6 +375,18 @@ impl Connection {
         if self.state == State::TimeWait {
             self.time_wait = Some(now + self.config.time_wait);
         }
+    }
+
+    /// Whether a segment that lies left of the window brings an acknowledgment worth taking: 4.4BSD drops the data of such a
+    /// segment and goes on with the rest, RFC 9293 §3.10.7.4 wants "special allowance" at a closed window. Two ends that probe
+    /// each other's closed windows would otherwise refuse each other's acknowledgments for ever.
+    fn acknowledges_from_the_left(&self, segment: &Segment) -> bool {
+        let s = self.sender.state();
+        let near = self.receiver.rcv_nxt().since(segment.seq) <= self.config.receive_buffer;
+        let left = segment.seq.lt(self.receiver.rcv_nxt()) && near;
+        let news = segment.ack.gt(s.snd_una) || (s.snd_wnd == 0 && segment.ack == s.snd_una && segment.window > 0);
+        let synchronized = self.state != State::SynReceived;
+        left && news && synchronized && segment.flags.has(Flags::ACK) && !segment.flags.has(Flags::SYN) && !self.is_replay(segment)
     }
 
     fn take_ack(&mut self, now: Instant, packet: &Packet, segment: &Segment) -> AckVerdict {
@@ -436,10 +454,12 @@ impl Connection {
     }
 
     /// The clock behind TSval: milliseconds, starting at 1 so that 0 is never echoed.
+    #[inline(always)]
     fn timestamp(&self, now: Instant) -> u32 {
         (now.as_nanos() / 1_000_000 + 1) as u32
     }
 
+    #[inline(always)]
     fn report_window(&mut self) {
         if self.watch.is_on() {
             let window = self.window();
@@ -450,6 +470,7 @@ impl Connection {
         }
     }
 
+    #[inline(always)]
     fn packet(&self, segment: Segment, len: u32, cause: Cause) -> Packet {
         let header_len = match self.config.headers {
             HeaderAccounting::Full => HEADER + segment.options.wire_len(),
@@ -470,6 +491,7 @@ impl Connection {
     }
 
     /// Header fields that every segment after the handshake carries.
+    #[inline(always)]
     fn acknowledging(&mut self, now: Instant, seq: Seq) -> Segment {
         let mut options = Options::default();
         if self.timestamps.is_on() {
@@ -507,6 +529,7 @@ impl Connection {
         self.packet(segment, 0, transmission.cause)
     }
 
+    #[inline(always)]
     fn data(&mut self, now: Instant, transmission: Transmission) -> Packet {
         let mut segment = self.acknowledging(now, transmission.seq);
         if transmission.fin.is_on() {
@@ -521,9 +544,18 @@ impl Connection {
     }
 }
 
+/// The earlier of two deadlines.
+#[inline]
+fn earlier(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}
+
 impl Node<()> for Connection {
     fn handle_packet(&mut self, now: Instant, _port: Port, packet: Packet) {
-        let Some(&segment) = packet.tcp() else { return };
+        let Some(segment) = packet.tcp() else { return };
         if packet.integrity == Integrity::PayloadDamaged {
             self.receiver.on_damaged(segment.seq, packet.len);
             return;
@@ -538,9 +570,9 @@ impl Node<()> for Connection {
                     self.reset = Some((Seq(0), Some(segment.seq + packet.seq_len())));
                 }
             }
-            State::Listen => self.on_listen(&segment),
-            State::SynSent => self.on_syn_sent(now, &packet, &segment),
-            _ => self.on_synchronized(now, &packet, &segment),
+            State::Listen => self.on_listen(segment),
+            State::SynSent => self.on_syn_sent(now, &packet, segment),
+            _ => self.on_synchronized(now, &packet, segment),
         }
         self.report_window();
     }
@@ -587,12 +619,12 @@ impl Node<()> for Connection {
         None
     }
 
+    #[inline]
     fn poll_deadline(&self) -> Option<Instant> {
         if self.state == State::Closed {
             return None;
         }
-        let timers = [self.sender.poll_deadline(), self.receiver.poll_deadline(), self.time_wait];
-        timers.into_iter().flatten().min()
+        earlier(earlier(self.sender.poll_deadline(), self.receiver.poll_deadline()), self.time_wait)
     }
 
     #[inline]

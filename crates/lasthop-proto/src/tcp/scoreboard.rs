@@ -22,7 +22,9 @@ impl Scoreboard {
         self.acknowledge(snd_una);
         let mut fresh = 0;
         for block in blocks.as_slice() {
-            let sane = block.left.ge(snd_una) && block.left.lt(block.right) && block.right.le(snd_max);
+            // By distance from `snd_una`: numbers half the space away are neither before nor after.
+            let from_una = |seq: Seq| seq.0.wrapping_sub(snd_una.0);
+            let sane = from_una(block.left) < from_una(block.right) && from_una(block.right) <= from_una(snd_max);
             if sane {
                 fresh += self.insert(*block);
             }
@@ -142,6 +144,8 @@ mod tests {
     fn refuses_what_was_never_sent_or_is_reversed() {
         let mut board = Scoreboard::default();
         assert_eq!(board.update(Seq(50), Seq(100), &blocks(&[(90, 110), (40, 45), (80, 70), (60, 60)])), 0);
+        let far = 100 + (1 << 31) - 1;
+        assert_eq!(board.update(Seq(100), Seq(100), &blocks(&[(far, far + 10_000), (100, 101)])), 0);
         assert!(board.runs().is_empty());
     }
 

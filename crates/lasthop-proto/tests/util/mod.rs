@@ -99,6 +99,11 @@ impl Lane {
     }
 }
 
+fn collect(out: &mut Vec<Output<()>>, output: Output<()>) {
+    out.push(output);
+    assert!(out.len() < 100_000, "no end of what a node has to say: {output:?}");
+}
+
 type Judge = Box<dyn FnMut(&Sent) -> Fate>;
 
 /// Two connections and what lies between them.
@@ -361,9 +366,9 @@ impl Pair {
                         end.read(readable);
                     }
                 }
-                pump(end, self.now, |output| out.push(output));
+                pump(end, self.now, |output| collect(&mut out, output));
             }
-            Place::Middle(_) => pump(&mut **self.middle.as_mut().unwrap(), self.now, |output| out.push(output)),
+            Place::Middle(_) => pump(&mut **self.middle.as_mut().unwrap(), self.now, |output| collect(&mut out, output)),
         }
         for output in out {
             match (output, place) {

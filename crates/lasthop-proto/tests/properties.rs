@@ -1,0 +1,336 @@
+//! Whatever the path does to packets, a bounded number of times, a stream arrives complete and in order, both ways, and the
+//! connection comes to its end: for every preset and every loss recovery, with sequence numbers that wrap.
+
+mod util;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use lasthop_proto::event::Event;
+use lasthop_proto::packet::{Flags, Integrity, Side};
+use lasthop_proto::pep::split::SplitRelay;
+use lasthop_proto::tcp::config::{DelayedAck, Preset, Recovery, SackAlgorithm, Switch, TcpConfig};
+use lasthop_proto::tcp::{State, TickPhase};
+use lasthop_proto::time::Duration;
+use proptest::prelude::*;
+use util::*;
+
+const PRESETS: [Preset; 3] = [Preset::BsdLite, Preset::Ns2, Preset::Rfc];
+
+const RECOVERIES: [(Recovery, SackAlgorithm); 7] = [
+    (Recovery::Reno, SackAlgorithm::Sack1),
+    (Recovery::NewReno, SackAlgorithm::Sack1),
+    (Recovery::Smart, SackAlgorithm::Sack1),
+    (Recovery::Sack, SackAlgorithm::Sack1),
+    (Recovery::Sack, SackAlgorithm::Rfc6675),
+    (Recovery::Eln, SackAlgorithm::Sack1),
+    (Recovery::ElnRxmt, SackAlgorithm::Sack1),
+];
+
+/// Every combination that a connection can be asked for by name.
+fn combinations() -> impl Iterator<Item = (Preset, (Recovery, SackAlgorithm))> {
+    PRESETS.into_iter().flat_map(|preset| RECOVERIES.map(|recovery| (preset, recovery)))
+}
+
+/// Keys that a scenario is likely to turn.
+#[derive(Clone, Debug)]
+struct Keys {
+    mss: u32,
+    buffers: [u32; 2],
+    delayed_ack: Option<DelayedAck>,
+    limited_transmit: bool,
+    sack_eln: bool,
+    nagle: bool,
+    timestamps: Option<bool>,
+}
+
+fn switch(on: bool) -> Switch {
+    if on { Switch::On } else { Switch::Off }
+}
+
+impl Keys {
+    fn config(&self, preset: Preset, recovery: (Recovery, SackAlgorithm)) -> TcpConfig {
+        let base = TcpConfig::preset(preset);
+        TcpConfig {
+            mss: self.mss,
+            send_buffer: self.buffers[0],
+            receive_buffer: self.buffers[1],
+            recovery: recovery.0,
+            sack_algorithm: recovery.1,
+            smart_acks: switch(recovery.0 == Recovery::Smart),
+            delayed_ack: self.delayed_ack.unwrap_or(base.delayed_ack),
+            limited_transmit: switch(self.limited_transmit),
+            sack_eln: switch(self.sack_eln),
+            nagle: switch(self.nagle),
+            timestamps: self.timestamps.map_or(base.timestamps, switch),
+            // The faults of these tests may hit the same segment many times.
+            max_retries: 1000,
+            // Longer than any timeout: an end that has waited it out answers a late copy of the peer's FIN with a reset.
+            time_wait: Duration::from_secs(600),
+            ..base
+        }
+    }
+}
+
+fn keys() -> impl Strategy<Value = Keys> {
+    let delayed_ack = prop_oneof![
+        3 => Just(None),
+        1 => Just(Some(DelayedAck::Off)),
+        1 => Just(Some(DelayedAck::WindowUpdate)),
+        1 => Just(Some(DelayedAck::EverySecond { timeout: millis(200) })),
+        1 => Just(Some(DelayedAck::Ns2 { timeout: millis(100) })),
+    ];
+    let buffer = prop_oneof![2_000u32..10_000, 10_000u32..300_000];
+    (
+        prop_oneof![Just(1400u32), Just(1460u32), 200u32..2000],
+        [buffer.clone(), buffer],
+        delayed_ack,
+        any::<bool>(),
+        any::<bool>(),
+        any::<bool>(),
+        any::<Option<bool>>(),
+    )
+        .prop_map(|(mss, buffers, delayed_ack, limited_transmit, sack_eln, nagle, timestamps)| Keys {
+            mss,
+            buffers,
+            delayed_ack,
+            limited_transmit,
+            sack_eln,
+            nagle,
+            timestamps,
+        })
+}
+
+/// What an application does, and when, in milliseconds.
+#[derive(Clone, Debug)]
+enum Act {
+    Write(u32),
+    Close,
+    Pause,
+    Resume,
+}
+
+#[derive(Clone, Debug)]
+struct Plan {
+    keys: Keys,
+    iss: [u32; 2],
+    delay: Duration,
+    per_byte: Duration,
+    acts: Vec<(u64, Side, Act)>,
+    /// Packets on the lossy hop before the faults begin, and what happens to those after.
+    skip: usize,
+    fates: Vec<Fate>,
+}
+
+fn side() -> impl Strategy<Value = Side> {
+    prop_oneof![2 => Just(Side::Initiator), 1 => Just(Side::Acceptor)]
+}
+
+fn fate() -> impl Strategy<Value = Fate> {
+    prop_oneof![
+        6 => Just(Fate::Arrive),
+        3 => Just(Fate::Lose),
+        2 => Just(Fate::Damage),
+        1 => Just(Fate::Twice),
+        2 => (1u64..400).prop_map(|late| Fate::Late(millis(late))),
+        1 => (1u64..20).prop_map(|late| Fate::Late(millis(late))),
+    ]
+}
+
+fn plan() -> impl Strategy<Value = Plan> {
+    let act = prop_oneof![
+        8 => prop_oneof![1u32..3000, 3000u32..60_000].prop_map(Act::Write),
+        1 => Just(Act::Close),
+        1 => Just(Act::Pause),
+        1 => Just(Act::Resume),
+    ];
+    // Just below the wrap, of the sign or of the number, or anywhere.
+    let iss = prop_oneof![
+        3 => (0u32..100_000).prop_map(|below| u32::MAX - below),
+        1 => (0u32..100_000).prop_map(|below| (1 << 31) - below),
+        1 => any::<u32>(),
+    ];
+    (
+        keys(),
+        [iss.clone(), iss],
+        (0u64..200_000).prop_map(Duration::from_micros),
+        (0u64..20_000).prop_map(Duration::from_nanos),
+        prop::collection::vec((0u64..5000, side(), act), 1..8),
+        0usize..150,
+        prop::collection::vec(fate(), 0..120),
+    )
+        .prop_map(|(keys, iss, delay, per_byte, mut acts, skip, fates)| {
+            acts.sort_by_key(|&(at, ..)| at);
+            Plan { keys, iss, delay, per_byte, acts, skip, fates }
+        })
+}
+
+/// What an end may know of its peer's stream: the ranges that really arrived, mapped from sequence numbers to stream offsets.
+#[derive(Default)]
+struct Stream {
+    irs: Option<u32>,
+    /// Ranges that arrived intact, disjoint: from offset to offset.
+    ranges: BTreeMap<u64, u64>,
+    /// The offset at which the FIN stands.
+    fin: Option<u64>,
+}
+
+impl Stream {
+    fn insert(&mut self, mut from: u64, mut to: u64) {
+        let touching: Vec<_> = self.ranges.range(..=to).filter(|&(_, &end)| end >= from).map(|(&start, _)| start).collect();
+        for start in touching {
+            let end = self.ranges.remove(&start).unwrap();
+            (from, to) = (from.min(start), to.max(end));
+        }
+        self.ranges.insert(from, to);
+    }
+
+    /// How much has arrived without a gap.
+    fn in_order(&self) -> u64 {
+        self.ranges.get(&0).copied().unwrap_or(0)
+    }
+}
+
+/// Watches a pair from outside and objects to whatever cannot be.
+struct Witness {
+    /// By receiving side.
+    streams: [Stream; 2],
+    written: [u64; 2],
+    closed: [bool; 2],
+    seen: usize,
+    relayed: bool,
+}
+
+impl Witness {
+    fn look(&mut self, pair: &Pair) -> Result<(), TestCaseError> {
+        for (_, side, packet) in &pair.arrived[self.seen..] {
+            let stream = &mut self.streams[side.index()];
+            let segment = packet.tcp().unwrap();
+            if packet.integrity != Integrity::Intact {
+                continue;
+            }
+            if segment.flags.has(Flags::SYN) {
+                prop_assert!(stream.irs.is_none_or(|irs| irs == segment.seq.0));
+                stream.irs = Some(segment.seq.0);
+            }
+            let Some(irs) = stream.irs else { continue };
+            let from = u64::from(segment.seq.0.wrapping_sub(irs.wrapping_add(1)));
+            let to = from + u64::from(packet.len);
+            if packet.len > 0 {
+                prop_assert!(to <= self.written[side.peer().index()], "sent {from}..{to}, which was never written");
+                stream.insert(from, to);
+            }
+            if segment.flags.has(Flags::FIN) {
+                prop_assert!(stream.fin.is_none_or(|fin| fin == to));
+                stream.fin = Some(to);
+            }
+        }
+        self.seen = pair.arrived.len();
+        for side in [Side::Initiator, Side::Acceptor] {
+            let (end, peer) = (&pair.ends[side.index()], &pair.ends[side.peer().index()]);
+            let stream = &self.streams[side.index()];
+            prop_assert!(end.received() <= stream.in_order(), "delivered what never arrived");
+            prop_assert!(end.readable() <= u64::from(pair.configs[side.index()].receive_buffer));
+            if end.peer_closed() {
+                prop_assert_eq!(stream.fin, Some(end.received()));
+                prop_assert!(self.closed[side.peer().index()]);
+            }
+            if !self.relayed {
+                prop_assert!(end.acked() <= peer.received(), "acknowledged what was not delivered");
+            }
+        }
+        Ok(())
+    }
+
+    fn run(&mut self, pair: &mut Pair, until: lasthop_proto::time::Instant) -> Result<(), TestCaseError> {
+        pair.flush();
+        let mut steps = 0;
+        while pair.step(until) {
+            self.look(pair)?;
+            steps += 1;
+            prop_assert!(steps < 100_000, "not quiet at {} in {:?}", pair.now, pair.states());
+        }
+        if until != lasthop_proto::time::Instant::FAR_FUTURE {
+            pair.now = pair.now.max(until);
+        }
+        Ok(())
+    }
+}
+
+fn follow(plan: &Plan, mut pair: Pair, relayed: bool) -> Result<(), TestCaseError> {
+    let (skip, fates) = (plan.skip, plan.fates.clone());
+    let mut packets = 0;
+    pair = pair.judged_by(move |_| {
+        packets += 1;
+        if packets > skip { fates.get(packets - skip - 1).copied().unwrap_or(Fate::Arrive) } else { Fate::Arrive }
+    });
+    let mut witness =
+        Witness { streams: Default::default(), written: [0; 2], closed: [false; 2], seen: 0, relayed };
+    pair.ends[1].listen();
+    pair.ends[0].connect();
+    for (at, side, act) in &plan.acts {
+        witness.run(&mut pair, ms(*at))?;
+        let index = side.index();
+        match act {
+            // An end that has not heard of its peer is not asked to do anything yet: what an application may do to a
+            // listener is another test's business.
+            Act::Close if pair.ends[index].state() == State::Listen => {}
+            Act::Write(bytes) if !witness.closed[index] => {
+                pair.ends[index].write(u64::from(*bytes));
+                witness.written[index] += u64::from(*bytes);
+            }
+            Act::Write(_) => pair.ends[index].write(1),
+            Act::Close => {
+                pair.ends[index].close();
+                witness.closed[index] = true;
+            }
+            Act::Pause => pair.reading[index] = false,
+            Act::Resume => pair.reading[index] = true,
+        }
+    }
+    witness.run(&mut pair, ms(6000))?;
+    pair.reading = [true; 2];
+    // Give a handshake under fire the time that it needs before the ends are closed.
+    witness.run(&mut pair, ms(4 * 3_600_000))?;
+    for index in 0..2 {
+        pair.ends[index].close();
+        witness.closed[index] = true;
+    }
+    let asked = pair.now;
+    witness.run(&mut pair, lasthop_proto::time::Instant::FAR_FUTURE)?;
+    prop_assert_eq!(pair.ends[1].received(), witness.written[0]);
+    prop_assert_eq!(pair.ends[0].received(), witness.written[1]);
+    prop_assert!(pair.ends.iter().all(|end| end.peer_closed() && end.all_acked() && end.unacked() == 0));
+    prop_assert_eq!(pair.states(), (State::Closed, State::Closed));
+    prop_assert_eq!(pair.count_events(|event| *event == Event::Aborted), 0);
+    prop_assert!(pair.now.since(asked) < Duration::from_secs(4 * 3600), "closed at {} only", pair.now);
+    Ok(())
+}
+
+fn pair_for(plan: &Plan, config: TcpConfig) -> Pair {
+    let pair = Pair::of(config).with_iss(plan.iss[0], plan.iss[1]);
+    pair.with_delay(plan.delay).with_time_per_byte(plan.per_byte)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, max_shrink_iters: 4000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_stream_arrives_whatever_the_path_does(plan in plan()) {
+        for (preset, recovery) in combinations() {
+            let pair = pair_for(&plan, plan.keys.config(preset, recovery));
+            follow(&plan, pair, false).map_err(|error| TestCaseError::fail(format!("{preset:?} {recovery:?}: {error}")))?;
+        }
+    }
+
+    #[test]
+    fn a_stream_arrives_through_a_split_relay(plan in plan(), buffer in 4_000u32..70_000) {
+        for (preset, recovery) in combinations() {
+            let config = plan.keys.config(preset, recovery);
+            let leg = Arc::new(config.clone());
+            let relay = SplitRelay::new(buffer, leg.clone(), leg, TickPhase::default(), Switch::Off);
+            let pair = pair_for(&plan, config).with_middle(relay);
+            follow(&plan, pair, true).map_err(|error| TestCaseError::fail(format!("{preset:?} {recovery:?}: {error}")))?;
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Packets under way are kept in one place and go from link to link by number: moving them would cost more than all else.
+
+use lasthop_proto::packet::Packet;
+
+/// Number of a packet in its [`PacketPool`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Handle(u32);
+
+/// The packets that are under way.
+#[derive(Default)]
+pub struct PacketPool {
+    packets: Vec<Packet>,
+    free: Vec<Handle>,
+}
+
+impl PacketPool {
+    /// Keeps a packet.
+    #[inline(always)]
+    pub fn put(&mut self, packet: Packet) -> Handle {
+        match self.free.pop() {
+            Some(handle) => {
+                self.packets[handle.0 as usize] = packet;
+                handle
+            }
+            None => {
+                self.packets.push(packet);
+                Handle(self.packets.len() as u32 - 1)
+            }
+        }
+    }
+
+    /// The packet of that number.
+    #[inline]
+    pub fn get(&self, handle: Handle) -> &Packet {
+        &self.packets[handle.0 as usize]
+    }
+
+    /// The packet of that number, to change.
+    #[inline]
+    pub fn get_mut(&mut self, handle: Handle) -> &mut Packet {
+        &mut self.packets[handle.0 as usize]
+    }
+
+    /// Gives the packet out; its number may be used again.
+    #[inline(always)]
+    pub fn take(&mut self, handle: Handle) -> Packet {
+        self.free.push(handle);
+        self.packets[handle.0 as usize]
+    }
+
+    /// Forgets the packet.
+    #[inline]
+    pub fn discard(&mut self, handle: Handle) {
+        self.free.push(handle);
+    }
+}

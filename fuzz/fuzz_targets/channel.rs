@@ -1,0 +1,85 @@
+//! Any error model, parameters out of range included, and any frames: a fate for each, the same again from the same seed.
+#![no_main]
+
+use std::sync::Arc;
+
+use arbitrary::{Result, Unstructured};
+use lasthop_fuzz::{passing, pause, steps};
+use lasthop_proto::channel::{Channel, Drop, DropFrame, ErrorSpec, Frames};
+use lasthop_proto::packet::FlowId;
+use lasthop_proto::random::Root;
+use lasthop_proto::time::{Duration, Instant};
+use libfuzzer_sys::fuzz_target;
+
+fn number(u: &mut Unstructured<'_>) -> Result<f64> {
+    Ok(match u.int_in_range(0..=3u8)? {
+        0 => u.arbitrary()?,
+        1 => f64::from(u.arbitrary::<u8>()?) / 255.0,
+        2 => f64::from(u.arbitrary::<u16>()?),
+        _ => 1e-5,
+    })
+}
+
+fn duration(u: &mut Unstructured<'_>) -> Result<Duration> {
+    if u.ratio(1, 8)? { Ok(Duration::from_nanos(u.arbitrary()?)) } else { pause(u) }
+}
+
+fn small(u: &mut Unstructured<'_>) -> Result<u32> {
+    if u.ratio(1, 8)? { u.arbitrary() } else { u.int_in_range(0..=8) }
+}
+
+fn drops(u: &mut Unstructured<'_>) -> Result<Vec<Drop>> {
+    let mut drops = Vec::new();
+    for _ in 0..u.int_in_range(0..=20u8)? {
+        let frame = match u.int_in_range(0..=3u8)? {
+            0 => DropFrame::Ack(small(u)?),
+            1 => DropFrame::Syn(small(u)?),
+            _ => DropFrame::Data { segment: small(u)?, transmission: small(u)? },
+        };
+        let flow = u.ratio(1, 3)?.then(|| small(u)).transpose()?.map(FlowId);
+        drops.push(Drop { flow, frame });
+    }
+    Ok(drops)
+}
+
+fn spec(u: &mut Unstructured<'_>) -> Result<ErrorSpec> {
+    let frames = *u.choose(&[Frames::All, Frames::Data, Frames::Acks])?;
+    Ok(match u.int_in_range(0..=7u8)? {
+        0 => ErrorSpec::None,
+        1 => ErrorSpec::Exponential { mean_bytes: number(u)?, frames },
+        2 => ErrorSpec::Uniform { frame_loss: number(u)?, frames },
+        3 => {
+            ErrorSpec::TwoStateTime { good: duration(u)?, bad: duration(u)?, good_ber: number(u)?, bad_ber: number(u)? }
+        }
+        4 => ErrorSpec::TwoStatePacket {
+            good_to_bad: number(u)?,
+            bad_to_good: number(u)?,
+            good_loss: number(u)?,
+            bad_loss: number(u)?,
+            frames,
+        },
+        5 => ErrorSpec::Burst { mean_bytes: number(u)?, packets: small(u)?, frames },
+        6 => ErrorSpec::List(Arc::new(drops(u)?)),
+        _ => ErrorSpec::Replay { trace: Arc::new(u.arbitrary()?), frames },
+    })
+}
+
+fn run(u: &mut Unstructured<'_>) -> Result<()> {
+    let spec = spec(u)?;
+    let seed = u.arbitrary()?;
+    let mut channels = [0, 1].map(|_| Channel::new(&spec, Root(seed).stream("links/x/down/errors")));
+    let mut now = Instant::ZERO;
+    steps(u, 200, |u| {
+        let (_, packet) = passing(u)?;
+        let start = now + pause(u)?;
+        // No frame takes longer on the air than this; time never runs backwards.
+        now = start + Duration::from_nanos(u64::from(u.arbitrary::<u32>()?));
+        let [one, other] = channels.each_mut().map(|channel| channel.judge(&packet, start, now));
+        assert_eq!(one, other);
+        Ok(())
+    })
+}
+
+fuzz_target!(|data: &[u8]| {
+    let _ = run(&mut Unstructured::new(data));
+});

@@ -1,0 +1,66 @@
+//! Whatever a loss trace file holds: a channel that replays it, or a one-line message.
+#![no_main]
+
+use std::path::PathBuf;
+use std::sync::LazyLock;
+
+use lasthop_proto::channel::{Channel, ErrorSpec, Fate};
+use lasthop_proto::packet::{Body, Cause, FlowId, Integrity, Packet, Priority, Segment, Side};
+use lasthop_proto::random::Root;
+use lasthop_proto::scheme::Scheme;
+use lasthop_proto::time::Instant;
+use lasthop_scenario::Scenario;
+use libfuzzer_sys::fuzz_target;
+
+const SCENARIO: &str = r#"
+hosts = { a = {}, b = {} }
+[links.l]
+between = ["a", "b"]
+rate = "1 Mbps"
+delay = "1 ms"
+errors_down = { model = "replay", file = "loss.txt" }
+[flows.f]
+from = "a"
+to = "b"
+size = 1
+"#;
+
+static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
+    let folder = std::env::temp_dir().join(format!("lasthop-fuzz-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder for the files");
+    std::fs::write(folder.join("scenario.toml"), SCENARIO).expect("a file in it");
+    folder
+});
+
+fuzz_target!(|text: &[u8]| {
+    std::fs::write(FOLDER.join("loss.txt"), text).expect("a file");
+    let scenario = match Scenario::load(FOLDER.join("scenario.toml")) {
+        Ok(scenario) => scenario,
+        Err(error) => {
+            let message = error.to_string();
+            assert!(!message.contains('\n') && message.contains("loss.txt"), "{message}");
+            return;
+        }
+    };
+    let network = scenario.network(Scheme::by_name("E2E").expect("E2E")).expect("E2E fits everywhere");
+    let spec = &network.links[0].directions[0].errors;
+    let ErrorSpec::Replay { trace, .. } = spec else { panic!("{spec:?}") };
+    let digits = text.iter().filter(|&&byte| byte == b'0' || byte == b'1').count();
+    assert!(!trace.is_empty() && trace.len() <= digits);
+    let packet = Packet {
+        flow: FlowId(0),
+        from: Side::Initiator,
+        priority: Priority::Normal,
+        integrity: Integrity::Intact,
+        cause: Cause::New,
+        header_len: 40,
+        len: 100,
+        body: Body::Tcp(Segment::default()),
+        payload: (),
+    };
+    let mut channel = Channel::new(spec, Root(1).stream("x"));
+    for &lost in trace.iter().chain(trace.iter()) {
+        let fate = channel.judge(&packet, Instant::ZERO, Instant::ZERO);
+        assert_eq!(fate, if lost { Fate::Lost } else { Fate::Delivered });
+    }
+});

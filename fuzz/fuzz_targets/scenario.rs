@@ -1,0 +1,31 @@
+//! Whatever the text: a scenario or a one-line message. What can be read becomes networks, and its explanation says the same.
+#![no_main]
+
+use lasthop_proto::scheme::SCHEMES;
+use lasthop_scenario::Scenario;
+use libfuzzer_sys::{Corpus, fuzz_target};
+
+fuzz_target!(|text: &str| -> Corpus {
+    let scenario = match Scenario::parse("fuzz.toml", text) {
+        Ok(scenario) => scenario,
+        Err(error) => {
+            let message = error.to_string();
+            assert!(message.starts_with("fuzz.toml"), "{message}");
+            assert!(!message.contains('\n') && message.len() < 2_000, "{message}");
+            return Corpus::Keep;
+        }
+    };
+    for scheme in &SCHEMES {
+        if let Ok(network) = scenario.network(scheme) {
+            assert!(network.links.len() < network.nodes.len(), "a tree has fewer links than nodes");
+            // Counts of flows are fine, but tell the fuzzer nothing.
+            if network.flows.len() > 1_000 {
+                return Corpus::Reject;
+            }
+        }
+    }
+    let explained = scenario.explain();
+    let again = Scenario::parse("explained.toml", &explained);
+    assert!(again.as_ref().is_ok_and(|again| *again == scenario), "{again:?}\n{explained}");
+    Corpus::Keep
+});

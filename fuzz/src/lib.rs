@@ -1,0 +1,196 @@
+//! What the fuzz targets share: packets, configurations and steps made from arbitrary bytes.
+//!
+//! Numbers are drawn so that they meet: sequence numbers near each other and near the wrap, few flows, small sizes; and now
+//! and then anything.
+
+use arbitrary::{Result, Unstructured};
+use lasthop_proto::node::{Node, Output, Port, pump};
+use lasthop_proto::packet::{
+    Body, Cause, Flags, FlowId, Integrity, Options, Packet, Priority, SackBlock, Segment, Side, Timestamps,
+};
+use lasthop_proto::seq::Seq;
+use lasthop_proto::tcp::TickPhase;
+use lasthop_proto::tcp::config::{DelayedAck, Preset, Recovery, SackAlgorithm, Switch, TcpConfig};
+use lasthop_proto::time::{Duration, Instant};
+
+/// Half of all values near `base`, as seen in steps of a segment; the others anything.
+fn near(u: &mut Unstructured<'_>, base: u32) -> Result<Seq> {
+    Ok(match u.int_in_range(0..=7u8)? {
+        0 => Seq(u.arbitrary()?),
+        1 => Seq(base.wrapping_add_signed(i32::from(u.arbitrary::<i16>()?))),
+        2 | 3 => Seq(base.wrapping_add_signed(i32::from(u.arbitrary::<i8>()?))),
+        _ => Seq(base.wrapping_add_signed(100 * i32::from(u.arbitrary::<i8>()?))),
+    })
+}
+
+/// What the other side of a conversation is likely to say: the sequence number that we wait for, and ours.
+#[derive(Clone, Copy, Debug)]
+pub struct Bases {
+    /// The peer's next sequence number.
+    pub seq: u32,
+    /// Ours.
+    pub ack: u32,
+}
+
+/// A TCP header.
+fn segment(u: &mut Unstructured<'_>, bases: Bases) -> Result<Segment> {
+    let mut options = Options {
+        mss: rarely(u)?.then(|| u.arbitrary()).transpose()?,
+        window_scale: rarely(u)?.then(|| u.arbitrary()).transpose()?,
+        sack_permitted: u.ratio(1, 4)?,
+        eln: u.ratio(1, 4)?,
+        smart: u.ratio(1, 4)?.then(|| near(u, bases.ack)).transpose()?,
+        ..Options::default()
+    };
+    if u.ratio(1, 4)? {
+        options.timestamps = Some(Timestamps { val: near(u, 1000)?.0, ecr: near(u, 1000)?.0 });
+    }
+    for _ in 0..u.int_in_range(0..=4u8)?.saturating_sub(1) {
+        options.sack.push(SackBlock { left: near(u, bases.ack)?, right: near(u, bases.ack)? });
+    }
+    let flags = match u.int_in_range(0..=9u8)? {
+        0 => Flags(u.arbitrary()?),
+        1 => Flags::SYN,
+        2 => Flags::SYN.with(Flags::ACK),
+        3 => Flags::FIN.with(Flags::ACK),
+        _ => Flags::ACK,
+    };
+    let window = if u.ratio(1, 4)? { u.arbitrary()? } else { 8_000 };
+    Ok(Segment { seq: near(u, bases.seq)?, ack: near(u, bases.ack)?, window, flags, options })
+}
+
+fn rarely(u: &mut Unstructured<'_>) -> Result<bool> {
+    u.ratio(1, 8)
+}
+
+/// A packet of `flow` from `from`.
+pub fn packet(u: &mut Unstructured<'_>, flow: FlowId, from: Side, bases: Bases) -> Result<Packet> {
+    let body = match u.ratio(1, 30)? {
+        true => Body::Datagram { number: u.arbitrary()? },
+        false => Body::Tcp(segment(u, bases)?),
+    };
+    let len = match u.int_in_range(0..=7u8)? {
+        0 => u.arbitrary()?,
+        1 => u32::from(u.arbitrary::<u8>()?),
+        2..=4 => 100,
+        _ => 0,
+    };
+    Ok(Packet {
+        flow,
+        from,
+        priority: Priority::Normal,
+        integrity: if rarely(u)? { Integrity::PayloadDamaged } else { Integrity::Intact },
+        cause: Cause::New,
+        header_len: if rarely(u)? { u.arbitrary()? } else { 40 },
+        len,
+        body,
+        payload: (),
+    })
+}
+
+/// A packet on its way through a base station, of one of a few flows.
+pub fn passing(u: &mut Unstructured<'_>) -> Result<(Port, Packet)> {
+    let flow = FlowId(if rarely(u)? { u.arbitrary()? } else { u32::from(u.arbitrary::<u8>()? & 3) });
+    let port = match u.int_in_range(0..=40u8)? {
+        0 => Port(u.arbitrary()?),
+        odd if odd % 2 == 1 => Port::WIRED,
+        _ => Port::WIRELESS,
+    };
+    let from = if (port == Port::WIRED) != rarely(u)? { Side::Initiator } else { Side::Acceptor };
+    let bases = Bases { seq: u32::MAX - 2_000, ack: u32::MAX - 2_000 };
+    Ok((port, packet(u, flow, from, bases)?))
+}
+
+/// Time that passes between two steps: nanoseconds to minutes, some of it exactly on ticks.
+pub fn pause(u: &mut Unstructured<'_>) -> Result<Duration> {
+    Ok(match u.int_in_range(0..=5u8)? {
+        0 => Duration::from_nanos(0),
+        1 => Duration::from_nanos(u64::from(u.arbitrary::<u32>()?)),
+        2 => Duration::from_millis(u64::from(u.arbitrary::<u8>()?)),
+        3 => Duration::from_millis(100 * u64::from(u.arbitrary::<u8>()?)),
+        _ => Duration::from_secs(u64::from(u.arbitrary::<u8>()?)),
+    })
+}
+
+/// One of the presets with some keys changed.
+pub fn tcp_config(u: &mut Unstructured<'_>) -> Result<TcpConfig> {
+    let preset = *u.choose(&[Preset::BsdLite, Preset::Ns2, Preset::Rfc])?;
+    let recoveries =
+        [Recovery::Reno, Recovery::NewReno, Recovery::Smart, Recovery::Sack, Recovery::Eln, Recovery::ElnRxmt];
+    let switch = |on| if on { Switch::On } else { Switch::Off };
+    let mut config = TcpConfig { recovery: *u.choose(&recoveries)?, ..TcpConfig::preset(preset) };
+    if u.arbitrary()? {
+        config.mss = u32::from(u.arbitrary::<u8>()?) + 1;
+        config.send_buffer = u32::from(u.arbitrary::<u16>()?) + 1;
+        config.receive_buffer = u32::from(u.arbitrary::<u16>()?) + 1;
+        config.sack_algorithm = *u.choose(&[SackAlgorithm::Sack1, SackAlgorithm::Rfc6675])?;
+        config.sack_blocks = u.int_in_range(1..=4)?;
+        config.window_scale = u.arbitrary::<bool>()?.then(|| u.int_in_range(0..=14)).transpose()?;
+        config.timestamps = switch(u.arbitrary()?);
+        config.limited_transmit = switch(u.arbitrary()?);
+        config.nagle = switch(u.arbitrary()?);
+        config.smart_acks = switch(u.arbitrary()?);
+        config.sack_eln = switch(u.arbitrary()?);
+        config.initial_window = u.int_in_range(1..=20)?;
+        config.dupack_threshold = u.int_in_range(1..=5)?;
+        config.recovery_burst = u.int_in_range(1..=5)?;
+        if u.arbitrary()? {
+            config.delayed_ack = DelayedAck::EverySecond { timeout: Duration::from_millis(200) };
+        }
+    }
+    Ok(config)
+}
+
+/// The phase of a host's ticks.
+pub fn phase(u: &mut Unstructured<'_>) -> Result<TickPhase> {
+    let tick = |u: &mut Unstructured<'_>| Ok(Duration::from_millis(u.int_in_range(0..=199)?));
+    Ok(TickPhase { slow: tick(u)?, fast: tick(u)? })
+}
+
+/// No node answers one packet or one timer with more outputs than this.
+const MOST_OUTPUTS: usize = 200_000;
+
+/// Drains a node as drivers do, which checks the rules of the contract, and hands each output to `sink`.
+pub fn drain(node: &mut impl Node<()>, now: Instant, mut sink: impl FnMut(Output<()>)) {
+    let mut outputs = 0;
+    pump(node, now, |output| {
+        outputs += 1;
+        assert!(outputs < MOST_OUTPUTS, "a node that never runs dry");
+        sink(output);
+    });
+    assert!(node.poll_deadline().is_none_or(|deadline| deadline > now), "a drained node's deadline has passed");
+}
+
+/// Lets time pass up to `until`, waking the node whenever it asks for it, and at `until`.
+pub fn wait(node: &mut impl Node<()>, until: Instant, mut sink: impl FnMut(Output<()>)) {
+    for _ in 0..MOST_OUTPUTS {
+        match node.poll_deadline() {
+            Some(deadline) if deadline <= until => {
+                node.handle_timeout(deadline);
+                drain(node, deadline, &mut sink);
+            }
+            _ => {
+                // Too early, and harmless.
+                node.handle_timeout(until);
+                drain(node, until, &mut sink);
+                return;
+            }
+        }
+    }
+    panic!("a node that wakes without end");
+}
+
+/// Runs `step` with what is left of the input until it is used up, at most `most` times.
+pub fn steps(
+    u: &mut Unstructured<'_>,
+    most: usize,
+    mut step: impl FnMut(&mut Unstructured<'_>) -> Result<()>,
+) -> Result<()> {
+    for _ in 0..most {
+        if u.is_empty() {
+            break;
+        }
+        step(u)?;
+    }
+    Ok(())
+}

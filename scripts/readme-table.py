@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""The README's results as Markdown, from what `lasthop reproduce` writes.
+
+    lasthop reproduce balakrishnan1997 --out out --json > out/study.json
+    python3 scripts/readme-table.py out/cells.csv out/study.json                      # prints them
+    python3 scripts/readme-table.py out/cells.csv out/study.json --update README.md   # puts them between the markers there
+
+Without the second file the claims are left out.
+"""
+import argparse
+import csv
+import json
+import sys
+
+BEGIN = "<!-- results: written by scripts/readme-table.py -->"
+END = "<!-- end of results -->"
+TABLES = {"2": "Link-layer schemes (Table 2)", "3": "End-to-end schemes (Table 3)", "4": "Split connections (Table 4)"}
+TESTBEDS = ("LAN/8", "LAN/32", "WAN/32")
+
+
+def read_cells(path):
+    """Throughputs as {(table, scheme): {testbed: (published or None, measured, ci95)}}, in the file's order."""
+    cells = {}
+    with open(path, encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            scheme, _, testbed = row["cell"].partition("/")
+            if row["metric"] == "throughput" and testbed in TESTBEDS and row["table"] in TABLES:
+                published = float(row["published"]) if row["published"] else None
+                value = (published, float(row["measured"]), float(row["ci95"] or 0))
+                cells.setdefault((row["table"], scheme), {})[testbed] = value
+    return cells
+
+
+def runs_of(path):
+    with open(path, encoding="utf-8", newline="") as file:
+        return next(csv.DictReader(file))["runs"]
+
+
+def throughputs(cells):
+    yield "| | LAN, 8 KB | | LAN, 32 KB | | WAN, 32 KB | |"
+    yield "|---|--:|--:|--:|--:|--:|--:|"
+    yield "| **Mbps** | published | measured | published | measured | published | measured |"
+    for table, title in TABLES.items():
+        yield f"| *{title}* | | | | | | |"
+        for (of, scheme), testbeds in cells.items():
+            if of != table:
+                continue
+            words = [f"`{scheme}`"]
+            for testbed in TESTBEDS:
+                published, measured, ci95 = testbeds[testbed]
+                words += ["–" if published is None else f"{published:.2f}", f"{measured:.2f} ± {ci95:.2f}"]
+            yield "| " + " | ".join(words) + " |"
+
+
+def deviation(cells):
+    """How far the published cells are off, in one sentence."""
+    off = [
+        (measured / published - 1, f"`{scheme}/{testbed}`")
+        for (_, scheme), testbeds in cells.items()
+        for testbed, (published, measured, _) in testbeds.items()
+        if published is not None
+    ]
+    mean = 100 * sum(abs(share) for share, _ in off) / len(off)
+    far = [f"{name} ({'−' if share < 0 else '+'}{100 * abs(share):.0f} %)" for share, name in off if abs(share) > 0.3]
+    beyond = f"{len(far)} beyond 30 %: {', '.join(far)}" if far else "none beyond 30 %"
+    return f"Mean absolute deviation over the {len(off)} published throughputs: {mean:.1f} %; {beyond}."
+
+
+def claims(path):
+    with open(path, encoding="utf-8") as file:
+        found = json.load(file)["claims"]
+    held = sum(claim["holds"] for claim in found)
+    yield f"{held} of the paper's {len(found)} conclusions that are checked hold, with disjoint 95 % intervals:"
+    yield ""
+    yield "| | conclusion | |"
+    yield "|---|---|---|"
+    for claim in found:
+        verdict = "holds"
+        if not claim["holds"]:
+            parts = [part.removeprefix("MISSED: ") for part in claim["evidence"].split("; ") if part.startswith("MISSED: ")]
+            verdict = "**missed:** " + "; ".join(parts)
+        yield f"| ({claim['claim']}) | {claim['text']} | {verdict} |"
+
+
+def markdown(arguments):
+    cells = read_cells(arguments.cells)
+    lines = [*throughputs(cells), "", f"{deviation(cells)} {runs_of(arguments.cells)} runs a cell, ± is the 95 % interval."]
+    if arguments.study:
+        lines += ["", *claims(arguments.study)]
+    return "\n".join(lines)
+
+
+def update(path, text):
+    with open(path, encoding="utf-8") as file:
+        old = file.read()
+    before, begin, rest = old.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        sys.exit(f"readme-table.py: {path} lacks the markers {BEGIN} and {END}")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(f"{before}{BEGIN}\n{text}\n{END}{after}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("cells", help="cells.csv")
+    parser.add_argument("study", nargs="?", help="what --json printed")
+    parser.add_argument("--update", metavar="FILE", help="a file with the two markers, to be rewritten")
+    arguments = parser.parse_args()
+    text = markdown(arguments)
+    if arguments.update:
+        update(arguments.update, text)
+    else:
+        print(text)
+
+
+if __name__ == "__main__":
+    main()
