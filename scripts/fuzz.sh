@@ -16,13 +16,21 @@ fi
 target="${CARGO_TARGET_DIR:-$PWD/target}/fuzz"
 unset CARGO_TARGET_DIR
 cargo +nightly fuzz build --target-dir "$target"
-found=0
 for name in $(cargo +nightly fuzz list); do
-    echo "fuzz: $name"
-    # New inputs go into a folder of their own: the seeds in fuzz/seeds stay as they are.
+    seeds="fuzz/seeds/$name"
+    [ "$name" = scenario ] && seeds="scenarios crates/lasthop-scenario/tests/data"
+    [ "$name" = scenario ] || [ -d "$seeds" ] || seeds=""
+    # What is found goes into a folder of its own; the seeds stay as they are.
     corpus="$target/corpus/$name"
-    mkdir -p "$corpus" "fuzz/seeds/$name"
-    cargo +nightly fuzz run --target-dir "$target" "$name" "$corpus" "fuzz/seeds/$name" -- \
-        -max_total_time="${FUZZ_SECONDS:-10}" -timeout=10 -rss_limit_mb=2048 -verbosity=0 -print_final_stats=1 || found=1
+    mkdir -p "$corpus" "$target/artifacts"
+    log="$target/$name.log"
+    # shellcheck disable=SC2086
+    if cargo +nightly fuzz run --target-dir "$target" "$name" "$corpus" $seeds -- \
+        -max_total_time="${FUZZ_SECONDS:-10}" -timeout=10 -rss_limit_mb=3000 -print_final_stats=1 >"$log" 2>&1; then
+        echo "fuzz: $name: $(sed -n 's/^stat::number_of_executed_units: *//p' "$log") inputs"
+    else
+        tail -60 "$log"
+        echo "fuzz: $name FAILED" >&2
+        exit 1
+    fi
 done
-exit "$found"

@@ -48,7 +48,7 @@ def throughputs(cells):
             words = [f"`{scheme}`"]
             for testbed in TESTBEDS:
                 published, measured, ci95 = testbeds[testbed]
-                words += ["–" if published is None else f"{published:.2f}", f"{measured:.2f} ± {ci95:.2f}"]
+                words += ["–" if published is None else f"{published:.2f}", f"{measured:.3f} ± {ci95:.3f}"]
             yield "| " + " | ".join(words) + " |"
 
 
@@ -78,7 +78,7 @@ def claims(path):
         verdict = "holds"
         if not claim["holds"]:
             parts = [part.removeprefix("MISSED: ") for part in claim["evidence"].split("; ") if part.startswith("MISSED: ")]
-            verdict = "**missed:** " + "; ".join(parts)
+            verdict = "**missed**, for these do not hold: " + "; ".join(parts)
         yield f"| ({claim['claim']}) | {claim['text']} | {verdict} |"
 
 

@@ -36,6 +36,7 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
     let mut bases = Bases { seq: 5_000, ack: iss };
     let mut written = 0_u64;
     steps(u, 300, |u| {
+        let known = bases;
         let mut see = |output| {
             let Output::Transmit(port, packet) = output else { return };
             assert_eq!((port, packet.flow, packet.from), (Port::ONLY, FlowId(0), side));
@@ -67,7 +68,7 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
                 wait(&mut connection, now, &mut see);
             }
             _ => {
-                let packet = packet(u, FlowId(0), side.peer(), bases)?;
+                let packet = packet(u, FlowId(0), side.peer(), known)?;
                 connection.handle_packet(now, Port::ONLY, packet);
             }
         }

@@ -55,14 +55,23 @@ pub enum Output<P> {
 
 /// Drains `node` into `sink`: events first, since they tell why packets follow. A deadline that falls on the very instant
 /// of a packet is acted on after it.
+///
+/// Returns the deadline that the node has then.
 #[inline(always)]
-pub fn pump<P>(node: &mut (impl Node<P> + ?Sized), now: Instant, mut sink: impl FnMut(Output<P>)) {
+pub fn pump<P>(
+    node: &mut (impl Node<P> + ?Sized),
+    now: Instant,
+    mut sink: impl FnMut(Output<P>),
+) -> Option<Instant> {
     drain(node, now, &mut sink);
-    if node.poll_deadline().is_some_and(|deadline| deadline <= now) {
+    let mut deadline = node.poll_deadline();
+    if deadline.is_some_and(|deadline| deadline <= now) {
         node.handle_timeout(now);
         drain(node, now, &mut sink);
+        deadline = node.poll_deadline();
     }
-    debug_assert!(node.poll_deadline().is_none_or(|deadline| deadline > now), "a drained node's deadline has passed");
+    debug_assert!(deadline.is_none_or(|deadline| deadline > now), "a drained node's deadline has passed");
+    deadline
 }
 
 #[inline(always)]

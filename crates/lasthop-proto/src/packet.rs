@@ -185,6 +185,9 @@ pub struct SackBlocks {
 }
 
 impl SackBlocks {
+    /// No block.
+    pub const NONE: Self = Self { len: 0, blocks: [SackBlock { left: Seq(0), right: Seq(0) }; 4] };
+
     /// Adds a block after those present; drops it when four are there already.
     pub fn push(&mut self, block: SackBlock) {
         if let Some(slot) = self.blocks.get_mut(usize::from(self.len)) {
@@ -295,7 +298,7 @@ impl<P> Packet<P> {
     /// Bytes on the wire: headers and payload.
     #[inline]
     pub const fn wire_len(&self) -> u32 {
-        self.header_len as u32 + self.len
+        self.len.saturating_add(self.header_len as u32)
     }
 
     /// The TCP header, if it is a TCP segment.
@@ -312,7 +315,7 @@ impl<P> Packet<P> {
     pub const fn seq_len(&self) -> u32 {
         match &self.body {
             Body::Tcp(segment) => {
-                self.len + segment.flags.has(Flags::SYN) as u32 + segment.flags.has(Flags::FIN) as u32
+                self.len.saturating_add(segment.flags.has(Flags::SYN) as u32 + segment.flags.has(Flags::FIN) as u32)
             }
             Body::Datagram { .. } => 0,
         }

@@ -84,7 +84,8 @@ fn number() -> impl Strategy<Value = Number> {
 
 fn noise() -> impl Strategy<Value = Noise> {
     let len = prop_oneof![4 => Just(0u32), 2 => 1u32..3000, 1 => 1u32..3, 1 => Just(65_535u32)];
-    let flags = prop_oneof![6 => Just(Flags::ACK.0), 1 => Just(Flags::ACK.0 | Flags::FIN.0), 2 => 0u8..32, 1 => any::<u8>()];
+    let flags =
+        prop_oneof![6 => Just(Flags::ACK.0), 1 => Just(Flags::ACK.0 | Flags::FIN.0), 2 => 0u8..32, 1 => any::<u8>()];
     let window = prop_oneof![3 => any::<u16>(), 1 => Just(0u16), 1 => 1u16..1500, 1 => Just(0xffff)];
     let options = (
         prop::option::weighted(0.2, any::<u16>()),
@@ -180,9 +181,8 @@ fn act(pair: &mut Pair, step: &Step) {
     match step {
         Step::Noise(side, noise) => {
             let of = |side: Side| pair.trace.iter().rev().find(move |sent| sent.from == side && !sent.by_middle);
-            let end = of(*side).map_or((Seq(0), pair.iss[side.index()]), |sent| {
-                (sent.segment.ack, sent.segment.seq + sent.len)
-            });
+            let end = of(*side)
+                .map_or((Seq(0), pair.iss[side.index()]), |sent| (sent.segment.ack, sent.segment.seq + sent.len));
             let stamp = of(side.peer()).and_then(|sent| sent.segment.options.timestamps).map_or(0, |stamps| stamps.val);
             let packet = noise.packet(side.peer(), end.0, end.1, stamp);
             pair.inject(*side, packet);

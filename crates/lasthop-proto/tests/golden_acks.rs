@@ -142,13 +142,19 @@ fn sack_blocks_move() {
 /// include the delay.
 #[test]
 fn the_echo_of_a_delayed_acknowledgment() {
-    let config = TcpConfig { delayed_ack: every_second(), timestamps: Switch::On, nagle: Switch::Off, ..lab(Recovery::NewReno) };
+    let config =
+        TcpConfig { delayed_ack: every_second(), timestamps: Switch::On, nagle: Switch::Off, ..lab(Recovery::NewReno) };
     let mut pair = Pair::of(config);
     pair.send_segments(1);
     pair.run_until(ms(160));
     pair.client().write(1000);
     pair.run_until(ms(300));
-    let sent: Vec<_> = pair.trace.iter().filter(|sent| sent.len > 0).map(|sent| sent.segment.options.timestamps.unwrap().val).collect();
+    let sent: Vec<_> = pair
+        .trace
+        .iter()
+        .filter(|sent| sent.len > 0)
+        .map(|sent| sent.segment.options.timestamps.unwrap().val)
+        .collect();
     let ack = pair.trace.last().unwrap();
     assert_eq!((ack.at, ack.ack), (ms(210), 2001));
     assert_eq!(ack.segment.options.timestamps.unwrap().ecr, sent[0]);

@@ -3,7 +3,9 @@
 
 mod util;
 
-use lasthop_proto::tcp::config::{Clock, DelayedAck, Deflation, Growth, Preset, Recovery, RecoveryGuard, Switch, TcpConfig};
+use lasthop_proto::tcp::config::{
+    Clock, Deflation, DelayedAck, Growth, Preset, Recovery, RecoveryGuard, Switch, TcpConfig,
+};
 use util::*;
 
 /// 4.4BSD without its four quirks, every segment acknowledged at once.
@@ -191,8 +193,7 @@ fn slow_start_under_delayed_acknowledgments() {
 #[test]
 fn buffers_carry_whole_segments() {
     for (buffer, segments) in [(8192, 5), (32 * 1024, 23)] {
-        let config =
-            TcpConfig { send_buffer: buffer, receive_buffer: buffer, ..TcpConfig::preset(Preset::BsdLite) };
+        let config = TcpConfig { send_buffer: buffer, receive_buffer: buffer, ..TcpConfig::preset(Preset::BsdLite) };
         let mut pair = Pair::of(config).with_delay(millis(40));
         pair.send_segments(400);
         pair.finish();

@@ -20,7 +20,11 @@ fn open() -> Pair {
 
 fn events(pair: &Pair, side: Side) -> Vec<(Instant, Event)> {
     let of_close = |event: &Event| matches!(event, Event::PeerClosed | Event::Closed | Event::Aborted);
-    pair.events.iter().filter(|(_, from, event)| *from == side && of_close(event)).map(|&(at, _, event)| (at, event)).collect()
+    pair.events
+        .iter()
+        .filter(|(_, from, event)| *from == side && of_close(event))
+        .map(|&(at, _, event)| (at, event))
+        .collect()
 }
 
 /// Figure 12. FIN-WAIT-1, FIN-WAIT-2, TIME-WAIT; CLOSE-WAIT, LAST-ACK. TIME-WAIT lasts its minute.

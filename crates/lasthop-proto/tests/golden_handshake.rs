@@ -67,7 +67,8 @@ fn a_lost_syn() {
         let mut pair = losing_syns(TcpConfig::preset(preset), &[1, 2], &[]);
         pair.run_until(ms(opened));
         pair.connect();
-        let sent: Vec<_> = pair.sent_by(Side::Initiator).filter(|sent| sent.is(Flags::SYN)).map(|sent| sent.at).collect();
+        let sent: Vec<_> =
+            pair.sent_by(Side::Initiator).filter(|sent| sent.is(Flags::SYN)).map(|sent| sent.at).collect();
         assert_eq!(sent, [ms(opened), ms(first), ms(second)], "{preset:?}");
     }
 }
@@ -115,7 +116,11 @@ fn a_lost_answer() {
 #[test]
 fn a_lost_last_acknowledgment() {
     let mut pair = Pair::of(rfc()).judged_by(|sent| {
-        if sent.from == Side::Initiator && sent.is_pure_ack() && sent.transmission == 1 { Fate::Lose } else { Fate::Arrive }
+        if sent.from == Side::Initiator && sent.is_pure_ack() && sent.transmission == 1 {
+            Fate::Lose
+        } else {
+            Fate::Arrive
+        }
     });
     pair.connect();
     pair.expect_conversation(
@@ -131,7 +136,11 @@ fn a_lost_last_acknowledgment() {
 #[test]
 fn data_makes_up_for_a_lost_last_acknowledgment() {
     let mut pair = Pair::of(rfc()).judged_by(|sent| {
-        if sent.from == Side::Initiator && sent.is_pure_ack() && sent.transmission == 1 { Fate::Lose } else { Fate::Arrive }
+        if sent.from == Side::Initiator && sent.is_pure_ack() && sent.transmission == 1 {
+            Fate::Lose
+        } else {
+            Fate::Arrive
+        }
     });
     pair.ends[1].listen();
     pair.ends[0].connect();
@@ -225,7 +234,13 @@ fn nonsense_for_a_listener() {
 #[test]
 fn negotiation() {
     let full = TcpConfig { receive_buffer: 1 << 20, send_buffer: 1 << 20, ..TcpConfig::preset(Preset::Rfc) };
-    let plain = TcpConfig { window_scale: None, timestamps: Switch::Off, recovery: Recovery::NewReno, mss: 1000, ..full.clone() };
+    let plain = TcpConfig {
+        window_scale: None,
+        timestamps: Switch::Off,
+        recovery: Recovery::NewReno,
+        mss: 1000,
+        ..full.clone()
+    };
     let options = |client: &TcpConfig, server: &TcpConfig| {
         let mut pair = Pair::between(client.clone(), server.clone());
         pair.send_segments(1);

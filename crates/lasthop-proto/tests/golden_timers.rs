@@ -176,7 +176,8 @@ fn idle_restart() {
     assert_eq!(flight_after(on.clone(), 999), 11);
     assert_eq!(flight_after(on, 1001), 8);
     assert_eq!(flight_after(off, 100_000), 11);
-    let bsd = TcpConfig { mss: 1000, send_buffer: 60_000, receive_buffer: 60_000, ..TcpConfig::preset(Preset::BsdLite) };
+    let bsd =
+        TcpConfig { mss: 1000, send_buffer: 60_000, receive_buffer: 60_000, ..TcpConfig::preset(Preset::BsdLite) };
     assert_eq!(flight_after(bsd, 10_000), 1);
 }
 
@@ -209,7 +210,13 @@ fn the_timer_restarts_with_progress() {
 #[test]
 fn presets() {
     let rule = |preset| TcpConfig::preset(preset).rtt_rule;
-    assert_eq!([rule(Preset::BsdLite), rule(Preset::Ns2), rule(Preset::Rfc)], [RttRule::Bsd, RttRule::Ns2, RttRule::Rfc6298]);
+    assert_eq!(
+        [rule(Preset::BsdLite), rule(Preset::Ns2), rule(Preset::Rfc)],
+        [RttRule::Bsd, RttRule::Ns2, RttRule::Rfc6298]
+    );
     let initial = |preset| TcpConfig::preset(preset).rto_initial;
-    assert_eq!([initial(Preset::BsdLite), initial(Preset::Ns2), initial(Preset::Rfc)], [millis(6000), millis(3000), millis(1000)]);
+    assert_eq!(
+        [initial(Preset::BsdLite), initial(Preset::Ns2), initial(Preset::Rfc)],
+        [millis(6000), millis(3000), millis(1000)]
+    );
 }

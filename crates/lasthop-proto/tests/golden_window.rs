@@ -4,8 +4,8 @@ mod util;
 
 use lasthop_proto::event::Event;
 use lasthop_proto::packet::{Body, Cause, Flags, Side};
-use lasthop_proto::tcp::config::{Preset, Recovery, Switch, TcpConfig};
 use lasthop_proto::tcp::State;
+use lasthop_proto::tcp::config::{Preset, Recovery, Switch, TcpConfig};
 use util::golden::*;
 use util::*;
 
@@ -51,7 +51,8 @@ fn a_closed_window_is_probed() {
          3250 > A 4001+1:1
          3300 < A 1:4001",
     );
-    let windows: Vec<_> = pair.trace.iter().filter(|sent| sent.from == Side::Acceptor).map(|sent| sent.segment.window).collect();
+    let windows: Vec<_> =
+        pair.trace.iter().filter(|sent| sent.from == Side::Acceptor).map(|sent| sent.segment.window).collect();
     assert_eq!(windows, [4000, 3000, 2000, 1000, 0, 0, 0]);
     assert_eq!(pair.count_events(|event| *event == Event::ZeroWindow), 1);
     pair.run_until(ms(300_000));
@@ -240,7 +241,8 @@ fn patience_with_a_closed_window() {
     pair.run_until(ms(3_700_000));
     assert_eq!(pair.states(), (State::FinWait2, State::CloseWait));
 
-    let mut pair = small_buffer(config).judged_by(|sent| if sent.cause == Cause::Probe { Fate::Lose } else { Fate::Arrive });
+    let mut pair =
+        small_buffer(config).judged_by(|sent| if sent.cause == Cause::Probe { Fate::Lose } else { Fate::Arrive });
     pair.send_segments(10);
     pair.run_until(ms(3_600_000));
     assert_eq!((probes(&pair).len(), pair.states().0), (5, State::Closed));
@@ -251,7 +253,8 @@ fn patience_with_a_closed_window() {
 #[test]
 fn window_scaling() {
     let under_way = |window_scale| {
-        let config = TcpConfig { window_scale, receive_buffer: 300_000, send_buffer: 1 << 20, ..TcpConfig::preset(Preset::Rfc) };
+        let config =
+            TcpConfig { window_scale, receive_buffer: 300_000, send_buffer: 1 << 20, ..TcpConfig::preset(Preset::Rfc) };
         let mut pair = Pair::of(config);
         pair.send_segments(2000);
         pair.finish();

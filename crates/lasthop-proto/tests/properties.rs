@@ -177,7 +177,8 @@ struct Stream {
 
 impl Stream {
     fn insert(&mut self, mut from: u64, mut to: u64) {
-        let touching: Vec<_> = self.ranges.range(..=to).filter(|&(_, &end)| end >= from).map(|(&start, _)| start).collect();
+        let touching: Vec<_> =
+            self.ranges.range(..=to).filter(|&(_, &end)| end >= from).map(|(&start, _)| start).collect();
         for start in touching {
             let end = self.ranges.remove(&start).unwrap();
             (from, to) = (from.min(start), to.max(end));
@@ -264,8 +265,7 @@ fn follow(plan: &Plan, mut pair: Pair, relayed: bool) -> Result<(), TestCaseErro
         packets += 1;
         if packets > skip { fates.get(packets - skip - 1).copied().unwrap_or(Fate::Arrive) } else { Fate::Arrive }
     });
-    let mut witness =
-        Witness { streams: Default::default(), written: [0; 2], closed: [false; 2], seen: 0, relayed };
+    let mut witness = Witness { streams: Default::default(), written: [0; 2], closed: [false; 2], seen: 0, relayed };
     pair.ends[1].listen();
     pair.ends[0].connect();
     for (at, side, act) in &plan.acts {

@@ -29,7 +29,8 @@ fn config(preset: Preset, recovery: (Recovery, SackAlgorithm)) -> TcpConfig {
 fn a_megabyte_arrives_and_both_ends_close() {
     for preset in PRESETS {
         for recovery in RECOVERIES {
-            let mut pair = Pair::of(config(preset, recovery)).with_time_per_byte(lasthop_proto::time::Duration::from_nanos(5000));
+            let mut pair =
+                Pair::of(config(preset, recovery)).with_time_per_byte(lasthop_proto::time::Duration::from_nanos(5000));
             pair.connect();
             pair.client().write(1 << 20);
             pair.client().close();

@@ -68,10 +68,10 @@ impl Endpoint {
         self.start
     }
 
-    /// When to be woken next.
+    /// When to be woken to start; `None` once it has.
     #[inline]
-    pub fn poll_deadline(&self) -> Option<Instant> {
-        if self.started { self.connection.poll_deadline() } else { Some(self.start) }
+    pub fn poll_start(&self) -> Option<Instant> {
+        if self.started { None } else { Some(self.start) }
     }
 
     /// Whether this end has nothing left to do: all that it sends is acknowledged and all that it expects has arrived, or

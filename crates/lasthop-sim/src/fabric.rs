@@ -187,12 +187,11 @@ impl Fabric {
         }
         let link = &mut self.links[leg.link.0];
         match link.enqueue(now, leg.direction, Frame::new(handle, packet)) {
-            Accepted::Queued => {
+            Accepted::Queued => self.paths[leg.link.0][leg.direction.index()].carry(packet),
+            Accepted::Next(at) => {
                 self.paths[leg.link.0][leg.direction.index()].carry(packet);
                 let source = Leg { link: leg.link, direction: link.source_direction(leg.direction) };
-                if let Some(at) = link.next_event(source.direction) {
-                    scheduler.wake_by(source.source(), at);
-                }
+                scheduler.wake_by(source.source(), at);
             }
             Accepted::Dropped => self.drop(now, leg, handle, DropReason::Queue),
         }

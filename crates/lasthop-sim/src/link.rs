@@ -40,8 +40,10 @@ impl Direction {
 /// What became of a packet given to a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Accepted {
-    /// It waits or is on its way.
+    /// It waits or is on its way, behind others.
     Queued,
+    /// It is what happens next on this link, at that time.
+    Next(Instant),
     /// The queue was full.
     Dropped,
 }
@@ -282,10 +284,10 @@ impl DuplexDirection {
         self.busy_until = end;
         if frame.is_urgent() && start > now {
             self.insert_urgent(InFlight { start, end, frame });
-        } else {
-            self.frames.push_back(InFlight { start, end, frame });
+            return Accepted::Queued;
         }
-        Accepted::Queued
+        self.frames.push_back(InFlight { start, end, frame });
+        if self.frames.len() == 1 { Accepted::Next(end + self.delay) } else { Accepted::Queued }
     }
 
     /// Puts an urgent frame ahead of the others that wait, which leave later for it.
@@ -371,7 +373,10 @@ impl SharedMedium {
         if idle {
             self.transmit(now, direction);
         }
-        Accepted::Queued
+        match self.next_event() {
+            Some(at) if idle => Accepted::Next(at),
+            _ => Accepted::Queued,
+        }
     }
 
     fn transmit(&mut self, now: Instant, direction: Direction) {

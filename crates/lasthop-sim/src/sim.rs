@@ -83,7 +83,7 @@ impl Simulation {
         let first_endpoint = network.links.len() as u32 * 2;
         let mut scheduler = Scheduler::new(first_endpoint as usize + endpoints.len() + elements.len());
         for (index, endpoint) in endpoints.iter().enumerate() {
-            if let Some(at) = endpoint.poll_deadline() {
+            if let Some(at) = endpoint.poll_start() {
                 scheduler.wake_by(SourceId(first_endpoint + index as u32), at);
             }
         }
@@ -161,7 +161,7 @@ impl Simulation {
     fn pump_endpoint(&mut self, now: Instant, index: usize) {
         let Self { fabric, scheduler, endpoints, .. } = self;
         let side = if index.is_multiple_of(2) { Side::Initiator } else { Side::Acceptor };
-        pump(&mut endpoints[index].connection, now, |output| match output {
+        let deadline = pump(&mut endpoints[index].connection, now, |output| match output {
             Output::Transmit(_, packet) => {
                 fabric.flows[index / 2].count_resent(packet.cause);
                 fabric.send_from_endpoint(now, scheduler, packet);
@@ -172,7 +172,7 @@ impl Simulation {
                 fabric.record(now, point, flow, What::Event(event));
             }
         });
-        if let Some(at) = self.endpoints[index].poll_deadline() {
+        if let Some(at) = self.endpoints[index].poll_start().or(deadline) {
             self.scheduler.wake_by(SourceId(self.first_endpoint + index as u32), at);
         }
         if !self.done[index] && self.endpoints[index].finished() {
@@ -183,7 +183,7 @@ impl Simulation {
 
     fn pump_element(&mut self, now: Instant, index: usize) {
         let Self { fabric, scheduler, elements, .. } = self;
-        pump(&mut *elements[index], now, |output| match output {
+        let deadline = pump(&mut *elements[index], now, |output| match output {
             Output::Transmit(port, packet) => {
                 if let Some(flow) = fabric.flows.get_mut(packet.flow.0 as usize)
                     && packet.cause.is_local_retransmission()
@@ -200,7 +200,7 @@ impl Simulation {
                 fabric.record(now, point, flow, What::Event(event));
             }
         });
-        if let Some(at) = self.elements[index].poll_deadline() {
+        if let Some(at) = deadline {
             let source = self.first_endpoint + (self.endpoints.len() + index) as u32;
             self.scheduler.wake_by(SourceId(source), at);
         }

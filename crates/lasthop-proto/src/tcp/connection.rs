@@ -391,7 +391,6 @@ impl Connection {
 
     fn take_ack(&mut self, now: Instant, packet: &Packet, segment: &Segment) -> AckVerdict {
         let shift = if segment.flags.has(Flags::SYN) { 0 } else { self.peer_shift };
-        let none = SackBlocks::default();
         let options = &segment.options;
         let echoed = match (self.timestamps, options.timestamps) {
             (Switch::On, Some(timestamps)) if timestamps.ecr != 0 => {
@@ -404,7 +403,7 @@ impl Connection {
         };
         let ack = Ack {
             ack: segment.ack,
-            sack: if self.sack.is_on() { &options.sack } else { &none },
+            sack: if self.sack.is_on() { &options.sack } else { &SackBlocks::NONE },
             smart: options.smart,
             eln: if options.eln { Switch::On } else { Switch::Off },
         };

@@ -144,6 +144,10 @@ impl Receiver {
         if self.config.smart_acks.is_on() {
             self.smart = Some(seq);
         }
+        if seq == self.rcv_nxt && self.runs.is_empty() && self.fin.is_none() && !fin.is_on() && right == seq + len {
+            self.take_in_order(now, len);
+            return;
+        }
         if fin.is_on() && self.fin.is_none() && (seq + len).le(edge) {
             self.fin = Some(seq + len);
         }
@@ -166,6 +170,18 @@ impl Receiver {
         } else {
             self.due = AckDue::Now;
         }
+    }
+
+    /// The usual case: the next segment, with nothing queued behind it.
+    #[inline]
+    fn take_in_order(&mut self, now: Instant, len: u32) {
+        self.rcv_nxt += len;
+        self.received += u64::from(len);
+        self.unread += u64::from(len);
+        self.highest = self.highest.max(self.rcv_nxt);
+        self.latest = None;
+        self.damaged = self.damaged.filter(|run| run.right.gt(self.rcv_nxt));
+        self.delay_ack(now);
     }
 
     fn config_holds_duplicates(&self) -> bool {

@@ -314,8 +314,13 @@ impl Sender {
         if self.state.una_pos == 0 {
             return self.poll_syn(now);
         }
-        if self.state.budget > 0 {
-            if let Some((seq, end, cause)) = self.recovery.get().next_hole(&self.state, now) {
+        let s = &self.state;
+        if s.una_pos == s.end_pos() && !self.probe_due.is_on() {
+            // All is sent and acknowledged: the usual state of an end that only receives.
+            return None;
+        }
+        if s.budget > 0 {
+            if let Some((seq, end, cause)) = self.recovery.next_hole(&self.state, now) {
                 return Some(self.emit(now, self.segment(seq, end, cause)));
             }
             if let Some(transmission) = self.next_in_order(now) {
@@ -365,7 +370,7 @@ impl Sender {
         self.restart_after_idle(now);
         let s = &self.state;
         let flow = s.flow_window();
-        let window = match self.recovery.get().may_send_new(s) {
+        let window = match self.recovery.may_send_new(s) {
             Some(true) => flow,
             Some(false) => return None,
             None => flow.min(s.cc.window().saturating_add(s.credit)),
@@ -373,6 +378,9 @@ impl Sender {
         let used = s.snd_nxt.since(s.snd_una);
         let pos = s.pos(s.snd_nxt);
         let data_end = 1 + s.queued;
+        if used >= window && used > 0 && s.snd_wnd > 0 && pos < data_end {
+            return None;
+        }
         let in_buffer = data_end.min(s.una_pos + u64::from(s.config.send_buffer)).saturating_sub(pos) as u32;
         let room = window.saturating_sub(used);
         let len = in_buffer.min(room).min(s.mss);
@@ -466,7 +474,7 @@ impl Sender {
     /// Books a segment as sent.
     fn emit(&mut self, now: Instant, transmission: Transmission) -> Transmission {
         let (seq, end) = (transmission.seq, transmission.end());
-        self.recovery.get().on_sent(&self.state, now, seq, end);
+        self.recovery.on_sent(&self.state, now, seq, end);
         let s = &mut self.state;
         let resent = seq.lt(s.snd_max) && s.config.rtt_rule != RttRule::Ns2;
         s.snd_nxt = s.snd_nxt.max(end);

@@ -368,7 +368,9 @@ impl Pair {
                 }
                 pump(end, self.now, |output| collect(&mut out, output));
             }
-            Place::Middle(_) => pump(&mut **self.middle.as_mut().unwrap(), self.now, |output| collect(&mut out, output)),
+            Place::Middle(_) => {
+                pump(&mut **self.middle.as_mut().unwrap(), self.now, |output| collect(&mut out, output))
+            }
         }
         for output in out {
             match (output, place) {

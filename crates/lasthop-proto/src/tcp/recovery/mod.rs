@@ -96,6 +96,33 @@ impl Recovery {
         }
     }
 
+    /// [`LossRecovery::next_hole`], without a call where no algorithm answers.
+    #[inline]
+    pub fn next_hole(&mut self, s: &SendState, now: Instant) -> Option<(Seq, Seq, Cause)> {
+        match self {
+            Self::Reno(_) | Self::NewReno(_) | Self::Eln(_) => None,
+            _ => self.get().next_hole(s, now),
+        }
+    }
+
+    /// [`LossRecovery::may_send_new`], without a call where no algorithm answers.
+    #[inline]
+    pub fn may_send_new(&mut self, s: &SendState) -> Option<bool> {
+        match self {
+            Self::Reno(_) | Self::NewReno(_) | Self::Eln(_) | Self::Smart(_) => None,
+            _ => self.get().may_send_new(s),
+        }
+    }
+
+    /// [`LossRecovery::on_sent`], without a call where no algorithm listens.
+    #[inline]
+    pub fn on_sent(&mut self, s: &SendState, now: Instant, seq: Seq, end: Seq) {
+        match self {
+            Self::Reno(_) | Self::NewReno(_) | Self::Eln(_) => {}
+            _ => self.get().on_sent(s, now, seq, end),
+        }
+    }
+
     /// The algorithm behind the name.
     #[inline]
     pub fn get(&mut self) -> &mut dyn LossRecovery {
