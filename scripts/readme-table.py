@@ -11,6 +11,7 @@ import argparse
 import csv
 import json
 import sys
+import textwrap
 
 BEGIN = "<!-- results: written by scripts/readme-table.py -->"
 END = "<!-- end of results -->"
@@ -84,7 +85,8 @@ def claims(path):
 
 def markdown(arguments):
     cells = read_cells(arguments.cells)
-    lines = [*throughputs(cells), "", f"{deviation(cells)} {runs_of(arguments.cells)} runs a cell, ± is the 95 % interval."]
+    summary = f"{deviation(cells)} {runs_of(arguments.cells)} runs a cell, ± is the 95 % interval."
+    lines = [*throughputs(cells), "", textwrap.fill(summary, 120, break_on_hyphens=False)]
     if arguments.study:
         lines += ["", *claims(arguments.study)]
     return "\n".join(lines)

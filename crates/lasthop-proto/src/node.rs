@@ -58,11 +58,7 @@ pub enum Output<P> {
 ///
 /// Returns the deadline that the node has then.
 #[inline(always)]
-pub fn pump<P>(
-    node: &mut (impl Node<P> + ?Sized),
-    now: Instant,
-    mut sink: impl FnMut(Output<P>),
-) -> Option<Instant> {
+pub fn pump<P>(node: &mut (impl Node<P> + ?Sized), now: Instant, mut sink: impl FnMut(Output<P>)) -> Option<Instant> {
     drain(node, now, &mut sink);
     let mut deadline = node.poll_deadline();
     if deadline.is_some_and(|deadline| deadline <= now) {

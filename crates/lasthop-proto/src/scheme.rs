@@ -98,7 +98,11 @@ const fn split(name: &'static str, wireless: Recovery, summary: &'static str) ->
 /// All schemes, in the study's order.
 pub const SCHEMES: [Scheme; 12] = [
     end_to_end("E2E", Recovery::Reno, "TCP Reno"),
-    end_to_end("E2E-NEWRENO", Recovery::NewReno, "Reno that repairs one loss per round trip on partial acknowledgments"),
+    end_to_end(
+        "E2E-NEWRENO",
+        Recovery::NewReno,
+        "Reno that repairs one loss per round trip on partial acknowledgments",
+    ),
     end_to_end("E2E-SMART", Recovery::Smart, "acknowledgments name the segment that caused them; every hole is resent"),
     end_to_end("E2E-IETF-SACK", Recovery::Sack, "selective acknowledgments (RFC 2018)"),
     end_to_end("E2E-ELN", Recovery::Eln, "NewReno told of corruption: no window reduction for it"),

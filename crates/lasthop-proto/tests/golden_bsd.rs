@@ -200,8 +200,8 @@ fn buffers_carry_whole_segments() {
         let data = || pair.trace.iter().filter(|sent| sent.len > 0);
         assert!(data().all(|sent| sent.len == 1400));
         let acked_by = |at| {
-            let arrived = pair.arrived.iter().filter(|(time, side, _)| *time <= at && side.index() == 0);
-            arrived.last().map_or(1, |(_, _, packet)| packet.tcp().unwrap().ack.0)
+            let mut arrived = pair.arrived.iter().rev().filter(|(time, side, _)| *time <= at && side.index() == 0);
+            arrived.next().map_or(1, |(_, _, packet)| packet.tcp().unwrap().ack.0)
         };
         let under_way = data().map(|sent| (sent.seq + sent.len - acked_by(sent.at)) / 1400).max();
         assert_eq!(under_way, Some(segments), "{buffer}");

@@ -8,7 +8,7 @@
 
 mod util;
 
-use lasthop_proto::tcp::config::{Recovery, TcpConfig};
+use lasthop_proto::tcp::config::{Recovery, SackAlgorithm, Switch, TcpConfig};
 use util::golden::*;
 use util::*;
 
@@ -202,4 +202,55 @@ fn corruption_then_congestion() {
              1300: 11 12",
         );
     }
+}
+
+/// SACK and ELN coupled ([a] future work): recovery as SACK has it, but a loss marked as corruption costs no window.
+fn sack_eln(sack_algorithm: SackAlgorithm) -> TcpConfig {
+    TcpConfig { sack_eln: Switch::On, sack_algorithm, ..lab(Recovery::Sack) }
+}
+
+/// Sack1: the third duplicate (4): `pipe` = 5, 1 and nothing else. 5: `pipe` 4, `cwnd` still 8: 9 to 12. 6, 7, 8: one each.
+/// RFC 6675: the third duplicate: `pipe` = 1 + 5 to 8 = 5: 9 to 11 at once, then one for each of 5 to 8. At 200 all 8 are
+/// acknowledged and 7 under way.
+#[test]
+fn sack_and_corruption() {
+    for algorithm in [SackAlgorithm::Sack1, SackAlgorithm::Rfc6675] {
+        sends(sack_eln(algorithm), 20, |pair| pair.damage(&[(1, 1)])).expect(
+            "0: 1 2 3 4 5 6 7 8
+             100: 1e 9 10 11 12 13 14 15
+             200: 16 17 18 19 20",
+        );
+        // Without a mark it is a loss as any other.
+        sends(sack_eln(algorithm), 20, |pair| pair.lose(&[(1, 1)])).expect(
+            "0: 1 2 3 4 5 6 7 8
+             100: 1f 9 10 11
+             200: 12 13 14 15
+             300: 16 17 18 19 20",
+        );
+    }
+}
+
+/// In slow start `ssthresh` is far above `cwnd`, in congestion avoidance below it: either way `cwnd` comes out of recovery as it
+/// went in.
+#[test]
+fn sack_and_corruption_leave_the_window_alone() {
+    for algorithm in [SackAlgorithm::Sack1, SackAlgorithm::Rfc6675] {
+        for initial_ssthresh in [Some(1_000_000), Some(2000)] {
+            let config = TcpConfig { initial_ssthresh, ..sack_eln(algorithm) };
+            let pair = sends(config, 8, |pair| pair.damage(&[(1, 1)]));
+            assert_eq!(pair.ends[0].window(), (8000, initial_ssthresh.unwrap()), "{algorithm:?}");
+        }
+    }
+}
+
+/// 1 is corrupted, 3 lost without a trace. The marked third duplicate (5) spares the window; 6: `pipe` 4: 3, 9, 10, 11; 7: 12; 8:
+/// 13. The partial acknowledgment at 200 has no mark: a loss for congestion after all. FlightSize 11 (3 to 13), `cwnd` 5.5;
+/// `pipe` 6. All 8: 9 to 13 under way, one for each acknowledgment.
+#[test]
+fn sack_and_corruption_then_congestion() {
+    sends(sack_eln(SackAlgorithm::Sack1), 18, |pair| pair.damage(&[(1, 1)]).lose(&[(3, 1)])).expect(
+        "0: 1 2 3 4 5 6 7 8
+         100: 1e 3s 9 10 11 12 13
+         200: 14 15 16 17 18",
+    );
 }

@@ -187,7 +187,16 @@ fn snoop(reader: &Reader<'_>, detection: LocalDetection, awareness: TcpAwareness
     }
     let max_local_retries = count("max_local_retries", default.max_local_retries)?;
     let priority = reader.or("priority", default.priority, "default")?;
-    Ok(SnoopConfig { cache_bytes, connections, priority, dupack_threshold, timer_min, timer_max, max_local_retries, ..default })
+    Ok(SnoopConfig {
+        cache_bytes,
+        connections,
+        priority,
+        dupack_threshold,
+        timer_min,
+        timer_max,
+        max_local_retries,
+        ..default
+    })
 }
 
 fn relay(reader: &Reader<'_>, common: &TcpSpec) -> Result<Relay, Error> {

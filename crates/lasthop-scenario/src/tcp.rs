@@ -7,7 +7,7 @@ use crate::error::{Error, Problem};
 use crate::reader::{Reader, Value};
 use crate::units::{ByteSize, TimeSpan};
 use crate::values::{
-    ByScheme, ClockName, Count, DelayedAckName, Drawn, Measured, Off, Or, Positive, SendBuffer, Unlimited, Whole,
+    ByScheme, ClockName, Count, DelayedAckName, Drawn, Off, Or, Positive, SendBuffer, Unlimited, Whole,
     Window, Word,
 };
 
@@ -253,7 +253,7 @@ pub(crate) fn read(reader: &Reader<'_>, base: Base<'_>) -> Result<TcpSpec, Error
     c.sack_blocks = layer.whole::<4>("sack_blocks", c.sack_blocks.into())? as u8;
     c.sack_eln = layer.value("sack_eln", c.sack_eln)?;
     spec.smart_acks = layer.by_scheme("smart_acks", spec.smart_acks, SMART_ACKS)?;
-    let smart_rtt = layer.optional::<Measured, Positive<Duration>>("smart_rtt", c.smart_rtt.map(Positive))?;
+    let smart_rtt = layer.optional::<Off, Positive<Duration>>("smart_rtt", c.smart_rtt.map(Positive))?;
     c.smart_rtt = smart_rtt.map(|Positive(span)| span);
 
     c.clock = layer.clock(c.clock)?;

@@ -247,7 +247,7 @@ macro_rules! words {
     )*};
 }
 
-words! { Unlimited = "unlimited", SendBuffer = "send-buffer", Off = "off", Measured = "measured", Drawn = "random", ByScheme = "scheme", Auto = "auto" }
+words! { Unlimited = "unlimited", SendBuffer = "send-buffer", Off = "off", Drawn = "random", ByScheme = "scheme", Auto = "auto" }
 
 impl<W: Word, T> From<Option<T>> for Or<W, T> {
     fn from(value: Option<T>) -> Self {

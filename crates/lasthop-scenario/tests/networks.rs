@@ -308,7 +308,8 @@ fn error_models_are_read_per_direction() {
     assert_eq!([errors(2, 0), errors(2, 1)], [gilbert.clone(), gilbert]);
     let ErrorSpec::List(drops) = errors(3, 0) else { panic!("a list") };
     let data = |segment, transmission| DropFrame::Data { segment, transmission };
-    let expected = [(Some(0), data(17, 2)), (None, data(3, 1)), (Some(2), DropFrame::Ack(5)), (None, DropFrame::Syn(1))];
+    let expected =
+        [(Some(0), data(17, 2)), (None, data(3, 1)), (Some(2), DropFrame::Ack(5)), (None, DropFrame::Syn(1))];
     assert_eq!(*drops, expected.map(|(flow, frame)| Drop { flow: flow.map(FlowId), frame }));
 }
 

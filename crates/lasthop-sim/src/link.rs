@@ -87,6 +87,7 @@ pub enum Arrival {
 }
 
 /// A link at work.
+#[expect(clippy::large_enum_variant, reason = "duplex links are the frequent ones, and networks have few links")]
 pub enum Link {
     /// Both ends send at once.
     Duplex([DuplexDirection; 2]),

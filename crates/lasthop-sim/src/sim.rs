@@ -274,4 +274,3 @@ fn element(spec: &ElementSpec, root: Root, network: &Network, watch: Switch) -> 
         }
     }
 }
-

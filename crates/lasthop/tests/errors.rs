@@ -56,12 +56,16 @@ fn scenarios_that_are_wrong() {
             ["bad.toml:15", "links.radio.rat: unknown key", "did you mean \"rate\"?"],
         ),
         ("rate = \"2 Mbps\"\n", "", ["bad.toml:13", "links.radio.rate: missing", "give a rate"]),
-        ("\"tower\", \"phone\"", "\"tower\", \"fone\"", ["bad.toml:14", "links.radio.between", "there is: server, phone, tower"]),
+        (
+            "\"tower\", \"phone\"",
+            "\"tower\", \"fone\"",
+            ["bad.toml:14", "links.radio.between", "there is: server, phone, tower"],
+        ),
         ("3 %", "300 %", ["bad.toml:17", "links.radio.errors.frame_loss", "100 %"]),
         ("\"uniform\"", "\"unifrom\"", ["bad.toml:17", "links.radio.errors.model", "did you mean \"uniform\"?"]),
         ("to = \"phone\"", "to = \"tower\"", ["bad.toml:21", "flows.download.to", "host"]),
         ("size = \"100 KiB\"", "size = \"-1 KiB\"", ["bad.toml:22", "flows.download.size", "give"]),
-        ("router = \"tower\"", "router = \"phone\"", ["bad.toml:25", "base_station.router", "\"tower\""]),
+        ("router = \"tower\"", "router = \"phone\"", ["bad.toml:25", "base_station.router", "give a router"]),
         ("[hosts.phone]", "[hosts.phone", ["bad.toml:5", "not valid TOML", ""]),
         ("runs = 2", "runs = 0", ["bad.toml:2", "runs", "give"]),
     ];

@@ -221,6 +221,18 @@ fn two_state_time_gives_the_frame_loss_rates_of_xylomenos() {
     }
 }
 
+/// States so short that a frame meets millions of them: each bit is hit at the mean rate, and it takes no longer than usual.
+#[test]
+fn states_far_shorter_than_frames() {
+    let (good_ber, bad_ber) = (1e-5, 1e-3);
+    let nanos = Duration::from_nanos;
+    let spec = ErrorSpec::TwoStateTime { good: nanos(3), bad: nanos(1), good_ber, bad_ber };
+    let n = 20_000;
+    let fates = fates(&spec, frame(40, 210), n, MS * 20, MS * 10);
+    let survives = libm::pow(1.0 - good_ber, 1500.0) * libm::pow(1.0 - bad_ber, 500.0);
+    assert_share(share(&fates, hit), 1.0 - survives, n as usize, 1.0);
+}
+
 #[test]
 fn two_state_time_hits_header_and_payload_by_position() {
     let ber = 1e-4;

@@ -42,6 +42,10 @@ impl PerState {
 /// `exp(-(1/good + 1/bad) t)`, here at most `exp(-2048)`, which is 0 in an `f64`.
 const CYCLES_TO_FORGET: u64 = 512;
 
+/// A frame that lasts longer than this many mean cycles meets both states in the proportion of their means: their shares
+/// vary by less than 1 % of themselves (the square root of 1/65536, twice), and to walk through them all would take for ever.
+const CYCLES_TO_AVERAGE: u64 = 1 << 16;
+
 /// States with exponentially distributed durations that pass in time, whether or not frames are sent.
 ///
 /// Instead of a draw for every frame, the bits carry on to the next error over all frames: each bit adds
@@ -52,6 +56,7 @@ pub(super) struct TimeClocked {
     /// Mean durations in nanoseconds.
     mean: PerState,
     forgotten_after: Duration,
+    averaged_after: Duration,
     /// `-ln(1 - BER)`: what each bit adds.
     per_bit: PerState,
     state: State,
@@ -68,9 +73,11 @@ impl TimeClocked {
         // A state lasts a nanosecond at least on average, or two empty ones would alternate without time passing.
         let nanos = |mean: Duration| mean.as_nanos().max(1);
         let bits = Root(stream.below(u64::MAX)).stream("bits");
+        let cycle = Duration::from_nanos(nanos(good).saturating_add(nanos(bad)));
         let mut channel = Self {
             mean: PerState { good: nanos(good) as f64, bad: nanos(bad) as f64 },
-            forgotten_after: Duration::from_nanos(nanos(good).saturating_add(nanos(bad))) * CYCLES_TO_FORGET,
+            forgotten_after: cycle * CYCLES_TO_FORGET,
+            averaged_after: cycle * CYCLES_TO_AVERAGE,
             per_bit: PerState { good: per_bit(good_ber), bad: per_bit(bad_ber) },
             state: State::Good,
             until: Instant::ZERO,
@@ -85,6 +92,10 @@ impl TimeClocked {
     pub(super) fn judge<P>(&mut self, packet: &Packet<P>, start: Instant, end: Instant) -> Fate {
         self.advance_to(start);
         let total = f64::from(packet.wire_len()) * 8.0;
+        let header = f64::from(packet.header_len) * 8.0;
+        if end.since(start) > self.averaged_after {
+            return self.judge_average(total, header, end);
+        }
         let span = end.since(start).as_nanos() as f64;
         // Bits before the piece of the frame that lies in the present state.
         let mut sent = 0.0;
@@ -93,7 +104,7 @@ impl TimeClocked {
             let sent_by_then = if is_last { total } else { total * (self.until.since(start).as_nanos() as f64 / span) };
             let per_bit = self.per_bit.of(self.state);
             if let Some(at) = self.errors.hit((sent_by_then - sent) * per_bit) {
-                return Fate::hit_at(sent + at / per_bit, f64::from(packet.header_len) * 8.0);
+                return Fate::hit_at(sent + at / per_bit, header);
             }
             if is_last {
                 return Fate::Delivered;
@@ -101,6 +112,27 @@ impl TimeClocked {
             sent = sent_by_then;
             self.enter(self.state.other(), self.until);
         }
+    }
+
+    #[cold]
+    fn judge_average(&mut self, total: f64, header: f64, end: Instant) -> Fate {
+        let bad_share = self.bad_share();
+        let per_bit = self.per_bit.good * (1.0 - bad_share) + self.per_bit.bad * bad_share;
+        self.enter_any(end);
+        match self.errors.hit(total * per_bit) {
+            Some(at) => Fate::hit_at(at / per_bit, header),
+            None => Fate::Delivered,
+        }
+    }
+
+    fn bad_share(&self) -> f64 {
+        self.mean.bad / (self.mean.good + self.mean.bad)
+    }
+
+    /// What is left of a state is distributed as the whole of it: exponentials have no memory.
+    fn enter_any(&mut self, at: Instant) {
+        let state = if self.states.chance(self.bad_share()) { State::Bad } else { State::Good };
+        self.enter(state, at);
     }
 
     #[inline]
@@ -113,10 +145,7 @@ impl TimeClocked {
     #[cold]
     fn advance_through_idle(&mut self, now: Instant) {
         if now.since(self.until) > self.forgotten_after {
-            let bad_share = self.mean.bad / (self.mean.good + self.mean.bad);
-            let state = if self.states.chance(bad_share) { State::Bad } else { State::Good };
-            // What is left of a state is distributed as the whole of it: exponentials have no memory.
-            self.enter(state, now);
+            self.enter_any(now);
         }
         while self.until < now {
             self.enter(self.state.other(), self.until);

@@ -7,4 +7,5 @@ mod repair;
 #[cfg(test)]
 mod rig;
 pub mod snoop;
+mod snoop_config;
 pub mod split;

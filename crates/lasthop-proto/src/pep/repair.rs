@@ -3,7 +3,7 @@
 use alloc::collections::VecDeque;
 
 use super::cache::{Cache, Cached, Mark, Origin, Overlap};
-use super::snoop::SnoopConfig;
+use super::snoop_config::SnoopConfig;
 use crate::event::Event;
 use crate::node::Port;
 use crate::packet::{Body, Cause, Flags, FlowId, Packet, Priority, SackBlocks, Segment, Side};

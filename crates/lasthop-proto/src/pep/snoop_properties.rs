@@ -7,7 +7,9 @@ use proptest::prelude::*;
 use super::*;
 use crate::node::{Output, pump};
 use crate::packet::{Body, Cause, Options, Priority, SackBlock, Side, Timestamps};
+use crate::scheme::{LocalDetection, TcpAwareness};
 use crate::seq::Seq;
+use crate::time::Duration;
 
 const CONNECTIONS: usize = 3;
 const CACHE: u64 = 20_000;

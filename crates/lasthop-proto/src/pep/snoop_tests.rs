@@ -7,8 +7,10 @@ use super::super::rig::{Loss, transfer};
 use super::*;
 use crate::node::{Output, pump};
 use crate::packet::{Body, Cause, Priority, SackBlock, Side};
+use crate::scheme::{LocalDetection, TcpAwareness};
 use crate::seq::Seq;
 use crate::tcp::config::{Preset, Switch, TcpConfig};
+use crate::time::Duration;
 use LocalDetection::{DuplicateAcks, Smart};
 use TcpAwareness::{Aware, Unaware};
 

@@ -79,13 +79,7 @@ pub struct SplitRelay {
 impl SplitRelay {
     /// A relay that holds at most `buffer` bytes per connection and direction. `wired` and `wireless` configure the legs
     /// that face [`Port::WIRED`] and [`Port::WIRELESS`].
-    pub fn new(
-        buffer: u32,
-        wired: Arc<TcpConfig>,
-        wireless: Arc<TcpConfig>,
-        phase: TickPhase,
-        watch: Switch,
-    ) -> Self {
+    pub fn new(buffer: u32, wired: Arc<TcpConfig>, wireless: Arc<TcpConfig>, phase: TickPhase, watch: Switch) -> Self {
         let with_buffer = |config: Arc<TcpConfig>| {
             Arc::new(TcpConfig { send_buffer: buffer, receive_buffer: buffer, ..TcpConfig::clone(&config) })
         };
@@ -119,8 +113,9 @@ impl SplitRelay {
                 watch: if index == usize::from(Port::WIRELESS.0) { self.watch } else { Switch::Off },
             })
         };
-        let arrived = usize::from(port.0);
-        let mut legs = if arrived == 0 { [leg(0, from.peer()), leg(1, from)] } else { [leg(0, from), leg(1, from.peer())] };
+        let arrived = usize::from(port.0.min(1));
+        let mut legs =
+            if arrived == 0 { [leg(0, from.peer()), leg(1, from)] } else { [leg(0, from), leg(1, from.peer())] };
         legs[arrived].listen();
         legs[1 - arrived].connect();
         self.flows.insert(flow, Relayed { legs, passed: [0; 2], read: [0; 2], filed: None, forget_at: None });

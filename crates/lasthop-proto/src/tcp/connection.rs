@@ -386,7 +386,11 @@ impl Connection {
         let left = segment.seq.lt(self.receiver.rcv_nxt()) && near;
         let news = segment.ack.gt(s.snd_una) || (s.snd_wnd == 0 && segment.ack == s.snd_una && segment.window > 0);
         let synchronized = self.state != State::SynReceived;
-        left && news && synchronized && segment.flags.has(Flags::ACK) && !segment.flags.has(Flags::SYN) && !self.is_replay(segment)
+        left && news
+            && synchronized
+            && segment.flags.has(Flags::ACK)
+            && !segment.flags.has(Flags::SYN)
+            && !self.is_replay(segment)
     }
 
     fn take_ack(&mut self, now: Instant, packet: &Packet, segment: &Segment) -> AckVerdict {
@@ -474,7 +478,9 @@ impl Connection {
         let header_len = match self.config.headers {
             HeaderAccounting::Full => HEADER + segment.options.wire_len(),
             HeaderAccounting::Ns2AcksOnly if len > 0 => 0,
-            HeaderAccounting::Ns2 | HeaderAccounting::Ns2AcksOnly => HEADER + 8 * segment.options.sack.as_slice().len() as u16,
+            HeaderAccounting::Ns2 | HeaderAccounting::Ns2AcksOnly => {
+                HEADER + 8 * segment.options.sack.as_slice().len() as u16
+            }
         };
         Packet {
             flow: self.flow,

@@ -80,18 +80,19 @@ impl RttEstimator {
     /// only segments sent once are sampled.
     pub fn sample(&mut self, sent: Instant, now: Instant) {
         match self.rule {
-            RttRule::Bsd => self.sample_bsd(1 + ticks_between(sent, now, self.tick, self.phase)),
-            RttRule::Ns2 => self.sample_ns2(ticks_between(sent, now, self.tick, self.phase).max(1)),
+            RttRule::Bsd => self.sample_ticks(1 + ticks_between(sent, now, self.tick, self.phase), 1),
+            RttRule::Ns2 => self.sample_ticks(ticks_between(sent, now, self.tick, self.phase).max(1), 0),
             RttRule::Rfc6298 => self.sample_rfc6298(now.since(sent)),
         }
         self.has_sample = true;
         self.backoff = 1;
     }
 
-    /// 4.4BSD `tcp_xmit_timer`: the counter `t_rtt` starts at 1, hence the -1.
-    fn sample_bsd(&mut self, m: i64) {
+    /// The integers of Jacobson (1988), srtt scaled by 8 and rttvar by 4, for a sample of `m` ticks. `origin` is what the
+    /// counter of ticks starts with: 1 for 4.4BSD's `t_rtt`, 0 for ns-2.
+    fn sample_ticks(&mut self, m: i64, origin: i64) {
         if self.srtt != 0 {
-            let delta = m - 1 - (self.srtt >> 3);
+            let delta = m - origin - (self.srtt >> 3);
             self.srtt = (self.srtt + delta).max(1);
             let delta = delta.abs() - (self.rttvar >> 2);
             self.rttvar = (self.rttvar + delta).max(1);
@@ -100,19 +101,6 @@ impl RttEstimator {
             self.rttvar = m << 1;
         }
         self.rto = self.tick * ((self.srtt >> 3) + self.rttvar) as u64;
-    }
-
-    fn sample_ns2(&mut self, m: i64) {
-        if self.srtt != 0 {
-            let delta = m - (self.srtt >> 3);
-            self.srtt = (self.srtt + delta).max(1);
-            let delta = delta.abs() - (self.rttvar >> 2);
-            self.rttvar = (self.rttvar + delta).max(1);
-        } else {
-            self.srtt = m << 3;
-            self.rttvar = m << 1;
-        }
-        self.rto = self.tick * (((self.rttvar << 3) + self.srtt) >> 3) as u64;
     }
 
     /// RFC 6298 §2.2 and §2.3.
@@ -139,7 +127,14 @@ impl RttEstimator {
 
     /// The timeout in force, backoff included.
     pub fn rto(&self) -> Duration {
-        self.rto.max(self.min).saturating_mul(u64::from(self.backoff)).min(self.max).max(self.tick_floor())
+        let backoff = u64::from(self.backoff);
+        let rto = match self.rule {
+            // 4.4BSD `TCPT_RANGESET` bounds the product.
+            RttRule::Bsd => self.rto.saturating_mul(backoff).max(self.min),
+            // RFC 6298 §2.4 bounds the timeout, §5.5 doubles it.
+            RttRule::Rfc6298 | RttRule::Ns2 => self.rto.max(self.min).saturating_mul(backoff),
+        };
+        rto.min(self.max).max(self.tick_floor())
     }
 
     fn tick_floor(&self) -> Duration {

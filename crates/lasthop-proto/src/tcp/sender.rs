@@ -399,7 +399,8 @@ impl Sender {
             // lost. The same when the peer took the window back (RFC 9293 §3.8.6).
             let taken_back = s.snd_wnd == 0 && s.snd_nxt == s.snd_una;
             let too_little = flow <= s.cc.window();
-            if (idle && too_little || taken_back) && in_buffer > 0 && self.persist.is_none() && !self.probe_due.is_on() {
+            if (idle && too_little || taken_back) && in_buffer > 0 && self.persist.is_none() && !self.probe_due.is_on()
+            {
                 self.state.rto_timer = None;
                 self.start_persist(now);
             }

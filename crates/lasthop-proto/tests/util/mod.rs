@@ -369,7 +369,7 @@ impl Pair {
                 pump(end, self.now, |output| collect(&mut out, output));
             }
             Place::Middle(_) => {
-                pump(&mut **self.middle.as_mut().unwrap(), self.now, |output| collect(&mut out, output))
+                pump(&mut **self.middle.as_mut().unwrap(), self.now, |output| collect(&mut out, output));
             }
         }
         for output in out {

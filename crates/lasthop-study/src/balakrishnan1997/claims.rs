@@ -86,7 +86,7 @@ pub fn check(results: &Results) -> Vec<Claim> {
     });
     claim(
         "h",
-        "Wired goodput is 100 % under TCP-aware and split schemes; LL repairs about 90 % of its losses twice",
+        "Wired goodput is 100 % under TCP-aware and split schemes; LL repairs about 90 % of its losses twice (LAN)",
         &repairs,
     );
     claim("i", "No coarse timeout under LL and LL-TCP-AWARE", &no_timeouts);
@@ -173,9 +173,9 @@ fn repairs(c: &mut Claimant) -> Option<()> {
             c.check(goodput.mean >= 99.95, format!("{cell} wired goodput {:.2} %", goodput.mean));
         }
     }
-    for (testbed, buffer) in TESTBEDS {
-        let cell = format!("LL/{testbed}/{buffer}");
-        let twice = c.results.get(&cell, "repaired_twice")?.over(c.results.get(&cell, "losses")?).scaled(100.0);
+    // Of the WAN the study's own goodputs say 73 %: (100 - 98.4) of (100 - 97.8).
+    for cell in ["LL/LAN/8", "LL/LAN/32"] {
+        let twice = c.results.get(cell, "repaired_twice")?.over(c.results.get(cell, "losses")?).scaled(100.0);
         let holds = (80.0..=100.0).contains(&twice.mean);
         c.check(holds, format!("{cell} repaired twice {:.0} % in 80 to 100", twice.mean));
     }

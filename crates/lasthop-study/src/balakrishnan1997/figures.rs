@@ -10,12 +10,9 @@ use lasthop_report::study::NamedFigure;
 use lasthop_sim::trace::Trace;
 use lasthop_sim::{Recording, run};
 
-use super::cells::{ERROR_INTERVALS, FIGURE_13, TESTBEDS};
+use super::cells::{ERROR_INTERVALS, FIGURE_13, FIGURES, TESTBEDS};
 use super::{Results, Selection, StudyError};
 use crate::replicate::run_seed;
-
-/// The figures that can be drawn.
-pub const FIGURES: [&str; 10] = ["3", "4", "5", "6", "7", "8", "9", "10", "11", "13"];
 
 /// Draws what `selection` asks for.
 pub fn draw(selection: &Selection, results: &Results, seed: u64) -> Result<Vec<NamedFigure>, StudyError> {

@@ -74,8 +74,8 @@ impl Rfc5681 {
 
     /// RFC 5681 §3.2 step 6; RFC 6582 §3.2 step 3 with `flight`.
     pub fn deflate(&mut self, flight: Option<u32>) {
-        let no_burst = flight.map_or(u32::MAX, |flight| flight.max(self.smss).saturating_add(self.smss));
-        self.cwnd = self.ssthresh.min(no_burst);
+        let most = flight.map_or(self.cwnd, |flight| flight.max(self.smss).saturating_add(self.smss));
+        self.cwnd = self.ssthresh.min(most);
     }
 
     pub fn timeout(&mut self, outstanding: Outstanding, retries: u32) {

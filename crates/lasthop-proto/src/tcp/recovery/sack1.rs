@@ -56,7 +56,9 @@ impl Sack1 {
             self.recover = None;
             s.advance(now, ack.ack, Timer::Restart);
             s.dupacks = 0;
-            s.cc.deflate(None);
+            if !self.spared {
+                s.cc.deflate(None);
+            }
             s.events.push(Event::RecoveryLeft { ack: ack.ack });
             self.forget();
         } else if ack.ack.gt(s.snd_una) {

@@ -65,8 +65,8 @@ impl Smart {
         let lowest_was = self.segments.front().map(|lowest| lowest.state);
         let mut lost = false;
         for below in self.segments.iter_mut().take(index) {
-            let overdue = below.state == SegmentState::Resent
-                && s.config.smart_rtt.is_some_and(|rtt| now.since(below.at) >= rtt);
+            let overdue =
+                below.state == SegmentState::Resent && s.config.smart_rtt.is_some_and(|rtt| now.since(below.at) >= rtt);
             if below.state == SegmentState::Sent || overdue {
                 below.state = SegmentState::Lost;
                 lost = true;

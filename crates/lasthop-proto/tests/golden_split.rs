@@ -1,0 +1,169 @@
+//! The split relay (protocols.md §4; [a] §III-C) between two endpoints. 50 ms each way on either hop; the relay's wireless hop is
+//! the one that loses.
+
+mod util;
+
+use std::sync::Arc;
+
+use lasthop_proto::event::Event;
+use lasthop_proto::node::{Node, Port};
+use lasthop_proto::packet::{Body, Cause, Flags, FlowId, Packet, Side};
+use lasthop_proto::pep::split::SplitRelay;
+use lasthop_proto::tcp::config::{Recovery, Switch};
+use lasthop_proto::tcp::{State, TickPhase};
+use util::golden::*;
+use util::*;
+
+fn relay(buffer: u32) -> SplitRelay {
+    let leg = Arc::new(lab(Recovery::NewReno));
+    SplitRelay::new(buffer, leg.clone(), leg, TickPhase::default(), Switch::Off)
+}
+
+fn split(buffer: u32) -> Pair {
+    Pair::of(lab(Recovery::NewReno)).with_middle(relay(buffer))
+}
+
+/// What the relay sent towards the acceptor, in the form of [`Pair::story`], in milliseconds since the initiator's first data.
+fn beyond(pair: &Pair) -> Vec<(u64, u32)> {
+    let start = pair.first_data();
+    let data = pair.trace.iter().filter(|sent| sent.by_middle && sent.from == Side::Initiator && sent.len > 0);
+    data.map(|sent| (sent.at.since(start).as_nanos() / 1_000_000, sent.number)).collect()
+}
+
+/// Each leg has a handshake of its own; the second begins when the first one's SYN arrives. Data is acknowledged when it arrives
+/// at the base station, and goes on from there.
+#[test]
+fn two_connections_joined() {
+    let mut pair = split(60_000);
+    pair.connect();
+    let syns: Vec<_> =
+        pair.trace.iter().filter(|sent| sent.is(Flags::SYN)).map(|sent| (sent.at, sent.by_middle, sent.from)).collect();
+    let expected = [
+        (ms(0), false, Side::Initiator),
+        (ms(50), true, Side::Acceptor),
+        (ms(50), true, Side::Initiator),
+        (ms(100), false, Side::Acceptor),
+    ];
+    assert_eq!(syns, expected);
+    pair.client().write(3000);
+    pair.finish();
+    pair.expect("0: 1 2 3");
+    // The last one tells that the buffer is free again.
+    let acks = pair.trace.iter().filter(|sent| sent.by_middle && sent.from == Side::Acceptor && sent.is_pure_ack());
+    let acks: Vec<_> = acks.map(|sent| (sent.at.since(pair.first_data()), sent.ack)).collect();
+    assert_eq!(acks, [(millis(50), 1001), (millis(50), 2001), (millis(50), 3001), (millis(150), 3001)]);
+    assert_eq!(beyond(&pair), [(50, 1), (50, 2), (50, 3)]);
+    assert_eq!(pair.ends[1].received(), 3000);
+}
+
+/// Losses on one hop are that hop's business: the sender neither resends nor halves its window.
+#[test]
+fn losses_do_not_cross() {
+    let mut pair = split(60_000).judged_by(|sent| {
+        if sent.len > 0 && sent.transmission == 1 && [1, 3, 9].contains(&sent.number) {
+            Fate::Lose
+        } else {
+            Fate::Arrive
+        }
+    });
+    pair.send_segments(40);
+    pair.finish();
+    assert_eq!(pair.ends[1].received(), 40_000);
+    assert!(pair.sent_by(Side::Initiator).all(|sent| !sent.cause.is_source_retransmission()));
+    let repaired = pair.trace.iter().filter(|sent| sent.by_middle && sent.cause.is_source_retransmission());
+    assert_eq!(repaired.map(|sent| sent.number).collect::<Vec<_>>(), [1, 3, 9]);
+}
+
+/// A stalled wireless side closes the wired side's window when the buffer is full; the sender probes. Nothing is lost.
+#[test]
+fn a_stalled_wireless_side_closes_the_window() {
+    let mut pair = split(4000).judged_by(|sent| {
+        // Nothing gets through to the acceptor for ten seconds after the handshake.
+        let stalled = sent.len > 0 && sent.at > ms(200) && sent.at < ms(10_000);
+        if stalled { Fate::Lose } else { Fate::Arrive }
+    });
+    pair.send_segments(12);
+    pair.run_until(ms(9_000));
+    let sent: Vec<_> =
+        pair.sent_by(Side::Initiator).filter(|sent| sent.len > 0).map(|sent| (sent.number, sent.cause)).collect();
+    assert_eq!(sent[..4].iter().map(|&(number, _)| number).collect::<Vec<_>>(), [1, 2, 3, 4]);
+    assert!(sent[4..].iter().all(|&(_, cause)| cause == Cause::Probe) && sent.len() > 5, "{sent:?}");
+    assert_eq!(pair.count_events(|event| *event == Event::ZeroWindow), 1);
+    pair.finish();
+    assert_eq!(pair.ends[1].received(), 12_000);
+    assert!(pair.sent_by(Side::Initiator).all(|sent| !sent.cause.is_source_retransmission()));
+}
+
+/// The FIN goes on only behind the last of the data.
+#[test]
+fn the_fin_comes_last() {
+    let mut pair = split(60_000).judged_by(|sent| {
+        if sent.len > 0 && sent.number == 2 && sent.transmission < 4 { Fate::Lose } else { Fate::Arrive }
+    });
+    pair.send_segments(8);
+    pair.client().close();
+    pair.server().close();
+    pair.finish();
+    assert_eq!((pair.ends[1].received(), pair.states()), (8000, (State::Closed, State::Closed)));
+    let closed =
+        pair.events.iter().find(|(_, side, event)| *side == Side::Acceptor && *event == Event::PeerClosed).unwrap();
+    let last = pair
+        .arrived
+        .iter()
+        .filter(|(_, side, packet)| *side == Side::Acceptor && packet.len > 0)
+        .map(|(at, ..)| *at)
+        .max();
+    assert_eq!(Some(closed.0), last);
+    assert_eq!(pair.count_events(|event| *event == Event::Aborted), 0);
+}
+
+/// A reset on either side aborts both.
+#[test]
+fn resets_cross() {
+    for side in [Side::Initiator, Side::Acceptor] {
+        let mut pair = split(60_000);
+        pair.connect();
+        pair.ends[side.index()].abort();
+        pair.finish();
+        assert_eq!(pair.states(), (State::Closed, State::Closed));
+        let aborted: Vec<_> =
+            pair.events.iter().filter(|(.., event)| *event == Event::Aborted).map(|(_, side, _)| *side).collect();
+        assert_eq!(aborted, [side, side.peer()]);
+    }
+}
+
+/// A connection refused beyond the relay is reset towards the one who asked.
+#[test]
+fn refused_beyond() {
+    let mut pair = split(60_000);
+    pair.ends[0].connect();
+    pair.finish();
+    assert_eq!(pair.states(), (State::Closed, State::Closed));
+    assert_eq!(pair.count_events(|event| *event == Event::Aborted), 1);
+}
+
+/// What belongs to no connection opened through the relay passes as it is; what belongs to one that has ended does not, lest it
+/// reach an end whose numbers it does not fit.
+#[test]
+fn strangers_pass_and_ghosts_do_not() {
+    let mut relay = relay(60_000);
+    let pair = Pair::of(lab(Recovery::NewReno));
+    let stranger = pair.forge(Side::Acceptor, Flags::ACK, 5, 7, 100);
+    let datagram = Packet { flow: FlowId(9), body: Body::Datagram { number: 3 }, ..stranger };
+    for (packet, from, to) in [(stranger, Port::WIRED, Port::WIRELESS), (datagram, Port::WIRELESS, Port::WIRED)] {
+        relay.handle_packet(ms(1), from, packet);
+        assert_eq!(relay.poll_transmit(ms(1)), Some((to, packet)));
+        assert_eq!(relay.poll_transmit(ms(1)), None);
+    }
+
+    // The acceptor's last acknowledgment comes twice: the second finds the connection over.
+    let mut pair = split(60_000)
+        .judged_by(|sent| if sent.from == Side::Acceptor && sent.is_pure_ack() { Fate::Twice } else { Fate::Arrive });
+    pair.send_segments(3);
+    pair.client().close();
+    pair.server().close();
+    pair.finish();
+    assert_eq!(pair.states(), (State::Closed, State::Closed));
+    assert_eq!(pair.count_events(|event| *event == Event::Aborted), 0);
+    assert!(pair.trace.len() < 60, "{}", pair.trace.len());
+}
