@@ -10,6 +10,10 @@
 //! | [`pep`] | performance-enhancing proxies (RFC 3135): snoop, ELN marker, split relay |
 //! | [`channel`] | when a frame is lost |
 //! | [`scheme`] | the schemes by the names that the studies give them |
+//!
+//! \[a\] cites H. Balakrishnan, V. N. Padmanabhan, S. Seshan, R. H. Katz: *A Comparison of Mechanisms for Improving TCP
+//! Performance over Wireless Links*, IEEE/ACM Transactions on Networking 5(6), 1997; \[b\] G. Xylomenos, M. Vasalas Kokkinakis:
+//! *Multiple Layer Error Control over Wireless Links*.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -40,7 +40,7 @@ pub enum Priority {
     /// First come, first served.
     #[default]
     Normal,
-    /// Ahead of queued data: local retransmissions ([a] §III-A).
+    /// Ahead of queued data: local retransmissions (\[a\] §III-A).
     Urgent,
 }
 
@@ -216,9 +216,9 @@ pub struct Options {
     pub window_scale: Option<u8>,
     /// SACK permitted, on a SYN (RFC 2018 §2).
     pub sack_permitted: bool,
-    /// Explicit Loss Notification: the next expected segment was lost to corruption ([a] §III-B).
+    /// Explicit Loss Notification: the next expected segment was lost to corruption (\[a\] §III-B).
     pub eln: bool,
-    /// SMART: first sequence number of the segment that caused this acknowledgment ([a] §III-B, after Keshav and
+    /// SMART: first sequence number of the segment that caused this acknowledgment (\[a\] §III-B, after Keshav and
     /// Morgan).
     pub smart: Option<Seq>,
     /// Timestamps (RFC 7323 §3).

@@ -2,7 +2,7 @@
 
 use crate::tcp::config::Recovery;
 
-/// How a link-layer scheme finds losses on its hop ([a] §III-A).
+/// How a link-layer scheme finds losses on its hop (\[a\] §III-A).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LocalDetection {
     /// Duplicate acknowledgments and a timer: one hole at a time.

@@ -297,7 +297,7 @@ fn fragments_do_not_pile_up() {
     }
 }
 
-/// An idle connection is small: 10,000 of them fit where a simulation runs (issue 2: at most 2 KiB each).
+/// An idle connection is small: 10,000 of them fit where a simulation runs (at most 2 KiB each).
 #[test]
 fn an_idle_connection_is_small() {
     assert!(size_of::<Connection>() <= 1024, "{}", size_of::<Connection>());

@@ -1,4 +1,4 @@
-//! When the receiver acknowledges, and with what: RFC 5681 §4.2, RFC 1122 §4.2.3.2, 4.4BSD and ns-2 (protocols.md §1), RFC 2018 §4, RFC 7323
+//! When the receiver acknowledges, and with what: RFC 5681 §4.2, RFC 1122 §4.2.3.2, 4.4BSD and ns-2, RFC 2018 §4, RFC 7323
 //! §4 and §5. 50 ms each way, so what is sent at 0 arrives at 50.
 
 mod util;

@@ -1,4 +1,4 @@
-//! 4.4BSD-Lite Reno (preset `bsd-lite`) segment by segment: what its source does (protocols.md §1), with each of its four
+//! 4.4BSD-Lite Reno (preset `bsd-lite`) segment by segment: what its source does, with each of its four
 //! quirks on and off. The flight is 8 segments of 1000 bytes unless said otherwise, the round trip 100 ms.
 
 mod util;
@@ -137,7 +137,7 @@ fn quirk_4_no_guard() {
     );
 }
 
-/// The preset has all four, and the rest of protocols.md §1.
+/// The preset has all four, and the rest of what docs/models/presets.md lists.
 #[test]
 fn the_preset() {
     let bsd = TcpConfig::preset(Preset::BsdLite);
@@ -188,7 +188,7 @@ fn slow_start_under_delayed_acknowledgments() {
     );
 }
 
-/// The sender's silly-window rule (protocols.md §1): with segments of 1400 a buffer of 8192 bytes carries 5 and one of 32768
+/// The sender's silly-window rule: with segments of 1400 a buffer of 8192 bytes carries 5 and one of 32768
 /// carries 23, since the rest is neither a full segment, nor the last data when idle, nor half the largest window.
 #[test]
 fn buffers_carry_whole_segments() {

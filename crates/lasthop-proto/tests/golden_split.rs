@@ -1,4 +1,4 @@
-//! The split relay (protocols.md §4; [a] §III-C) between two endpoints. 50 ms each way on either hop; the relay's wireless hop is
+//! The split relay ([a] §III-C) between two endpoints. 50 ms each way on either hop; the relay's wireless hop is
 //! the one that loses.
 
 mod util;

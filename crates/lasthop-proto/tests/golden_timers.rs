@@ -1,5 +1,5 @@
 //! The retransmission timer and the windows at the start and after a pause: RFC 6298, RFC 6928, RFC 5681 §4.1, and 4.4BSD's
-//! ticks (protocols.md §1).
+//! ticks.
 
 mod util;
 

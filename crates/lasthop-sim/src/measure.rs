@@ -80,7 +80,7 @@ pub struct PathReport {
 }
 
 impl FlowReport {
-    /// Application bits per second at the receiver ([a]: throughput); 0 when nothing arrived.
+    /// Application bits per second at the receiver (throughput of \[a\]); 0 when nothing arrived.
     pub fn throughput(&self) -> f64 {
         let seconds = self.end.since(self.start).as_secs_f64();
         if seconds > 0.0 { self.received as f64 * 8.0 / seconds } else { 0.0 }
@@ -88,7 +88,7 @@ impl FlowReport {
 }
 
 impl PathReport {
-    /// Useful bytes over all payload bytes that the path carried, 0 to 1 ([a]: goodput); `None` when it carried none.
+    /// Useful bytes over all payload bytes that the path carried, 0 to 1 (goodput of \[a\]); `None` when it carried none.
     pub fn goodput(&self) -> Option<f64> {
         (self.payload > 0).then(|| self.useful as f64 / self.payload as f64)
     }

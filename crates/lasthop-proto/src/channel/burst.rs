@@ -1,4 +1,4 @@
-//! Errors at exponentially distributed distances in bytes, each of which destroys a run of frames ([a] §V: bursts of 2,
+//! Errors at exponentially distributed distances in bytes, each of which destroys a run of frames (\[a\] §V: bursts of 2,
 //! 4 and 6 packets, once per 64 Kbytes on average).
 
 use super::Fate;

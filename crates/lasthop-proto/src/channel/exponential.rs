@@ -1,4 +1,4 @@
-//! Errors at exponentially distributed distances in bytes ([a] §IV: mean 65536 bytes in each direction).
+//! Errors at exponentially distributed distances in bytes (\[a\] §IV: mean 65536 bytes in each direction).
 
 use super::Fate;
 use super::gap::Gap;

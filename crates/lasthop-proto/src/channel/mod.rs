@@ -48,7 +48,7 @@ pub enum ErrorSpec {
     /// Nothing is lost.
     None,
     /// Errors at exponentially distributed distances in bytes; a frame with an error in it is damaged, in its header or
-    /// in its payload as the position says ([a] §IV).
+    /// in its payload as the position says (\[a\] §IV).
     Exponential {
         /// Mean bytes between errors.
         mean_bytes: f64,
@@ -87,7 +87,7 @@ pub enum ErrorSpec {
         /// Which frames.
         frames: Frames,
     },
-    /// Errors at exponentially distributed distances in bytes, each of which destroys a run of frames ([a] §V).
+    /// Errors at exponentially distributed distances in bytes, each of which destroys a run of frames (\[a\] §V).
     Burst {
         /// Mean bytes between bursts.
         mean_bytes: f64,

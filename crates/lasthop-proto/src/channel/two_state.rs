@@ -1,4 +1,4 @@
-//! Two-state channels: good and bad, changing with time ([b]) or with every frame (Gilbert 1960, Elliott 1963).
+//! Two-state channels: good and bad, changing with time (\[b\]) or with every frame (Gilbert 1960, Elliott 1963).
 
 use super::Fate;
 use super::gap::Gap;

@@ -1,4 +1,4 @@
-//! Independent loss with one probability for every frame, whatever its length ([b]'s uniform errors).
+//! Independent loss with one probability for every frame, whatever its length (\[b\]'s uniform errors).
 
 use super::Fate;
 use crate::random::Stream;

@@ -187,7 +187,7 @@ fn state_ends_with_the_connection_or_for_another() {
     assert_eq!(marker.connections(), 0);
 }
 
-/// [a] §IV: a sender that is told of corruption keeps its window, which matters most over a long path.
+/// \[a\] §IV: a sender that is told of corruption keeps its window, which matters most over a long path.
 #[test]
 fn marks_help_a_sender_that_heeds_them() {
     let mbps = |recovery| {

@@ -1,4 +1,4 @@
-//! For tests: one transfer over a wired path, a base station and a lossy half-duplex hop ([a] §IV).
+//! For tests: one transfer over a wired path, a base station and a lossy half-duplex hop (\[a\] §IV).
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;

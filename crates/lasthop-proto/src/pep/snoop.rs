@@ -1,4 +1,4 @@
-//! The snoop protocol and its siblings: local retransmission from a cache at the base station ([a] §III-A).
+//! The snoop protocol and its siblings: local retransmission from a cache at the base station (\[a\] §III-A).
 
 use alloc::collections::{BTreeSet, VecDeque};
 

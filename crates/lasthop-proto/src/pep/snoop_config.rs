@@ -28,9 +28,9 @@ pub struct SnoopConfig {
     pub connections: usize,
     /// Where local retransmissions go in the queue.
     pub priority: RepairPriority,
-    /// Duplicate acknowledgments that trigger a local retransmission ([a]: "a small number").
+    /// Duplicate acknowledgments that trigger a local retransmission (\[a\]: "a small number").
     pub dupack_threshold: u32,
-    /// Smallest local timeout ([a] §III-A: 200 ms).
+    /// Smallest local timeout (\[a\] §III-A: 200 ms).
     pub timer_min: Duration,
     /// Largest local timeout.
     pub timer_max: Duration,
@@ -42,7 +42,7 @@ impl SnoopConfig {
     /// The defaults: 16 MiB for 16,384 connections, a local timer of 200 ms to 3 s with 10 retries, and the first
     /// duplicate acknowledgment triggers. Retransmissions go ahead of queued data under the TCP-aware schemes only.
     ///
-    /// [a] §III-A asks for "a small number" of duplicates. Nothing between the base station and the mobile host changes
+    /// \[a\] §III-A asks for "a small number" of duplicates. Nothing between the base station and the mobile host changes
     /// the order of packets, so one is proof; and a window of 5 packets does not yield many more.
     pub const fn new(detection: LocalDetection, awareness: TcpAwareness) -> Self {
         Self {
@@ -60,7 +60,7 @@ impl SnoopConfig {
 
     /// The priority that local retransmissions get.
     ///
-    /// [a] finds that LL's losses are repaired by the source as well in nine of ten cases. That takes three duplicates before
+    /// \[a\] finds that LL's losses are repaired by the source as well in nine of ten cases. That takes three duplicates before
     /// the repair arrives, so LL's repairs must have waited behind queued data. Snoop sends them ahead of it.
     pub(super) const fn queue_priority(&self) -> Priority {
         match (self.priority, self.awareness) {

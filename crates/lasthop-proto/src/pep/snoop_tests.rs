@@ -493,7 +493,7 @@ fn ten_thousand_connections_each_have_their_timer() {
     assert_eq!(bench.idle_until(301).len(), 10_000);
 }
 
-/// [a] §IV: exponential errors of one in 64 KB. No link-layer scheme may provoke a coarse timeout, and the TCP-aware ones
+/// \[a\] §IV: exponential errors of one in 64 KB. No link-layer scheme may provoke a coarse timeout, and the TCP-aware ones
 /// keep every loss from the sender.
 #[test]
 fn the_four_schemes_of_the_paper() {
@@ -520,7 +520,7 @@ fn the_four_schemes_of_the_paper() {
     }
 }
 
-/// Bursts: SMART numbers show all holes, duplicates one at a time ([a] §V).
+/// Bursts: SMART numbers show all holes, duplicates one at a time (\[a\] §V).
 #[test]
 fn masks_repair_bursts_better() {
     let mbps = |detection, burst| {

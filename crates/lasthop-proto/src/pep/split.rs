@@ -1,4 +1,4 @@
-//! Split connection ([a] §III-C): the base station ends the connection of either side and joins the two.
+//! Split connection (\[a\] §III-C): the base station ends the connection of either side and joins the two.
 //!
 //! Data is handed over by pointer: bytes stay in the receive buffer of the leg they came in on until the other leg's peer
 //! has acknowledged them. So the window advertised to the fast side is the buffer that the slow side leaves free.

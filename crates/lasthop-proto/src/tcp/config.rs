@@ -20,11 +20,11 @@ pub enum Recovery {
     Reno,
     /// Partial acknowledgments repair further losses (RFC 6582).
     NewReno,
-    /// Every acknowledgment names the segment that caused it ([a] §III-B).
+    /// Every acknowledgment names the segment that caused it (\[a\] §III-B).
     Smart,
     /// Selective acknowledgments (RFC 2018); the algorithm is [`TcpConfig::sack_algorithm`].
     Sack,
-    /// NewReno that does not reduce its window for losses marked as corruption ([a] §III-B).
+    /// NewReno that does not reduce its window for losses marked as corruption (\[a\] §III-B).
     Eln,
     /// [`Recovery::Eln`] that acts on the first marked duplicate acknowledgment.
     ElnRxmt,
@@ -177,7 +177,7 @@ pub struct TcpConfig {
     pub sack_algorithm: SackAlgorithm,
     /// Most SACK blocks that the receiver sends (1 to 4; timestamps leave room for 3).
     pub sack_blocks: u8,
-    /// SACK and ELN coupled ([a] future work): no window reduction for losses marked as corruption.
+    /// SACK and ELN coupled (\[a\] future work): no window reduction for losses marked as corruption.
     pub sack_eln: Switch,
     /// Timer resolution.
     pub clock: Clock,
@@ -207,7 +207,7 @@ pub struct TcpConfig {
     pub max_cwnd: u32,
     /// Duplicate acknowledgments that start fast retransmit.
     pub dupack_threshold: u32,
-    /// A new segment on the first and second duplicate ([a] §IV-B; RFC 3042).
+    /// A new segment on the first and second duplicate (\[a\] §IV-B; RFC 3042).
     pub limited_transmit: Switch,
     /// How the window grows.
     pub growth: Growth,
@@ -231,7 +231,7 @@ pub struct TcpConfig {
     /// How long a closed connection waits for stray segments (RFC 9293: 2 MSL).
     pub time_wait: Duration,
     /// SMART: the round trip after which a hole that was resent and still shows is resent again. With `None` a lost
-    /// retransmission waits for the timer, as in the study ([a] §III-B).
+    /// retransmission waits for the timer, as in the study (\[a\] §III-B).
     pub smart_rtt: Option<Duration>,
 }
 

@@ -44,7 +44,7 @@ pub struct Receiver {
     latest: Option<SackBlock>,
     /// First sequence number of the segment that causes the next acknowledgment.
     smart: Option<Seq>,
-    /// The first run that arrived corrupted and is not repaired yet. ELN conveys one loss at a time ([a] §III-B): what is
+    /// The first run that arrived corrupted and is not repaired yet. ELN conveys one loss at a time (\[a\] §III-B): what is
     /// corrupted while another loss is being repaired is not remembered.
     damaged: Option<SackBlock>,
     /// Where the stream ends, once the FIN is known.

@@ -1,4 +1,4 @@
-//! Explicit Loss Notification ([a] §III-B): a loss that the acknowledgment marks as corruption is resent without touching
+//! Explicit Loss Notification (\[a\] §III-B): a loss that the acknowledgment marks as corruption is resent without touching
 //! the congestion window. Anything else is NewReno's business.
 
 use super::LossRecovery;

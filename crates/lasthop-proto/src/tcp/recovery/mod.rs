@@ -70,13 +70,13 @@ pub enum Recovery {
     Reno(Reno),
     /// RFC 6582.
     NewReno(NewReno),
-    /// [a] §III-B.
+    /// \[a\] §III-B.
     Smart(Box<Smart>),
     /// Fall and Floyd.
     Sack1(Box<Sack1>),
     /// RFC 6675.
     Rfc6675(Box<Rfc6675>),
-    /// [a] §III-B.
+    /// \[a\] §III-B.
     Eln(Eln),
 }
 

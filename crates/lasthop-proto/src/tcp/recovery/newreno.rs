@@ -1,4 +1,4 @@
-//! NewReno: partial acknowledgments repair further losses of the same window, one per round trip (RFC 6582; [a] §III-B).
+//! NewReno: partial acknowledgments repair further losses of the same window, one per round trip (RFC 6582; \[a\] §III-B).
 
 use super::LossRecovery;
 use super::reno::below_threshold;

@@ -1,4 +1,4 @@
-//! SMART ([a] §III-B, after Keshav and Morgan): each acknowledgment names the segment that caused it. The sender keeps a
+//! SMART (\[a\] §III-B, after Keshav and Morgan): each acknowledgment names the segment that caused it. The sender keeps a
 //! mask of what arrived and resends every hole below the highest segment named, without waiting for more. A lost
 //! retransmission is not detected: it waits for the timer, unless [`TcpConfig::smart_rtt`] says after what time a hole that
 //! still shows may be resent.
