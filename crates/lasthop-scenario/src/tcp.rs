@@ -7,8 +7,7 @@ use crate::error::{Error, Problem};
 use crate::reader::{Reader, Value};
 use crate::units::{ByteSize, TimeSpan};
 use crate::values::{
-    ByScheme, ClockName, Count, DelayedAckName, Drawn, Off, Or, Positive, SendBuffer, Unlimited, Whole,
-    Window, Word,
+    ByScheme, ClockName, Count, DelayedAckName, Drawn, Off, Or, Positive, SendBuffer, Unlimited, Whole, Window, Word,
 };
 
 /// An endpoint as the scenario has it: the scheme fills in what the scenario leaves to it.

@@ -16,6 +16,8 @@ pub struct Endpoint {
     app: App,
     start: Instant,
     started: bool,
+    /// Whether [`Endpoint::finishes`] has said so.
+    done: bool,
     /// When the last byte so far was delivered to the application here.
     pub last_delivery: Instant,
 }
@@ -28,7 +30,7 @@ impl Endpoint {
         if side == Side::Acceptor {
             connection.listen();
         }
-        Self { connection, side, app, start, started: side == Side::Acceptor, last_delivery: start }
+        Self { connection, side, app, start, started: side == Side::Acceptor, done: false, last_delivery: start }
     }
 
     /// Takes a packet, and lets the application read and answer.
@@ -82,6 +84,14 @@ impl Endpoint {
             App::Transfer { .. } => self.through() || self.connection.state() == State::Closed,
         };
         self.started && through
+    }
+
+    /// Whether it has finished since this was last asked.
+    #[inline]
+    pub fn finishes(&mut self) -> bool {
+        let finishes = !self.done && self.finished();
+        self.done |= finishes;
+        finishes
     }
 
     /// Whether a transfer is over for this end, and not just the connection.

@@ -7,46 +7,34 @@ use lasthop_proto::packet::{FlowId, Packet, Side};
 use lasthop_proto::random::Root;
 use lasthop_proto::time::Instant;
 
-use crate::link::{Accepted, Arrival, Direction, Frame, Link};
+use crate::link::{Accepted, Direction, DuplexDirection, Errors, Frame, SharedMedium};
 use crate::measure::{FlowReport, LossLedger, PathReport};
-use crate::network::{LinkId, Network, NodeId, NodeKind};
+use crate::network::{LinkId, LinkSpec, Medium, Network, NodeId, NodeKind};
 use crate::pool::{Handle, PacketPool};
-use crate::scheduler::{Scheduler, SourceId};
+use crate::scheduler::{NEVER, Tournament};
 use crate::trace::{CapturePoint, DropReason, Trace, What};
 
-/// One direction of one link.
+/// One direction of one link: twice the link's number, plus one for up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Leg {
-    pub link: LinkId,
-    pub direction: Direction,
-}
+pub struct LegId(pub u32);
 
-impl Leg {
-    /// Index among event sources: two per link.
-    #[inline]
-    pub fn source(self) -> SourceId {
-        SourceId((self.link.0 * 2 + self.direction.index()) as u32)
-    }
-
-    /// The leg with that index.
-    #[inline]
-    pub fn from_source(source: SourceId) -> Self {
-        let direction = if source.0.is_multiple_of(2) { Direction::Down } else { Direction::Up };
-        Self { link: LinkId(source.0 as usize / 2), direction }
+impl LegId {
+    fn new(link: LinkId, direction: Direction) -> Self {
+        Self((link.0 * 2 + direction.index()) as u32)
     }
 
     /// Capture point at the sending end.
     fn near(self) -> u16 {
-        (self.link.0 * 2 + self.direction.index()) as u16
+        self.0 as u16
     }
 
     /// Capture point at the receiving end.
     fn far(self) -> u16 {
-        (self.link.0 * 2 + 1 - self.direction.index()) as u16
+        (self.0 ^ 1) as u16
     }
 }
 
-/// Where a leg ends, or where a router sends.
+/// Where a leg ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Far {
     /// At a host: the packet's flow says which endpoint.
@@ -55,6 +43,23 @@ enum Far {
     Router(NodeId),
     /// At an element's wireless port.
     Element(usize),
+}
+
+/// What carries a leg's frames.
+enum Carrier {
+    Own(DuplexDirection),
+    /// One of the fabric's media, shared with the opposite leg. Its events are filed under the leg that points down.
+    Shared(usize, Direction),
+}
+
+/// One direction of one link, and all that is known of it.
+struct Leg {
+    carrier: Carrier,
+    far: Far,
+    /// Element on the router's end, if any: the router sends through it.
+    through: Option<usize>,
+    report: PathReport,
+    errors: Errors,
 }
 
 /// Who gets a packet next.
@@ -69,22 +74,21 @@ pub enum Receiver {
 #[derive(Clone, Copy)]
 struct ElementPlace {
     router: NodeId,
-    leg: Leg,
+    leg: LegId,
 }
 
 /// Links, routes and taps.
 pub struct Fabric {
-    links: Vec<Link>,
-    far: Vec<Far>,
-    /// Per router and host: for each link of the network, nothing; routes are by node and flow side.
-    routes: Vec<Vec<Option<Leg>>>,
+    legs: Vec<Leg>,
+    /// When something happens next on each leg.
+    pub agenda: Tournament,
+    media: Vec<SharedMedium>,
+    /// First legs, by node and destination.
+    routes: Vec<Vec<Option<LegId>>>,
     hosts: Vec<[NodeId; 2]>,
     elements: Vec<ElementPlace>,
-    /// Element on the router's end of a leg, if any: a router sends through it.
-    through: Vec<Option<usize>>,
     pub pool: PacketPool,
     pub handoffs: VecDeque<(Receiver, Handle)>,
-    pub paths: Vec<[PathReport; 2]>,
     pub flows: Vec<FlowReport>,
     pub ledger: LossLedger,
     pub frames: u64,
@@ -93,40 +97,42 @@ pub struct Fabric {
 
 impl Fabric {
     pub fn new(network: &Network, root: Root, trace: Option<Trace>) -> Self {
-        let links = network.links.iter().map(|spec| Link::new(spec, root)).collect();
         let mut through = vec![None; network.links.len() * 2];
         let mut elements = Vec::new();
         for (index, spec) in network.elements.iter().enumerate() {
             let away = if network.links[spec.link.0].ends[0] == spec.router { Direction::Down } else { Direction::Up };
-            let leg = Leg { link: spec.link, direction: away };
-            through[leg.source().0 as usize] = Some(index);
+            let leg = LegId::new(spec.link, away);
+            through[leg.0 as usize] = Some(index);
             elements.push(ElementPlace { router: spec.router, leg });
         }
-        let mut far = Vec::new();
-        for (index, link) in network.links.iter().enumerate() {
+        let mut legs = Vec::with_capacity(through.len());
+        let mut media = Vec::new();
+        for link in &network.links {
             for direction in [Direction::Down, Direction::Up] {
-                let back = Leg {
-                    link: LinkId(index),
-                    direction: if direction == Direction::Down { Direction::Up } else { Direction::Down },
-                };
                 let node = link.ends[1 - direction.index()];
-                far.push(match (through[back.source().0 as usize], network.nodes[node.0].kind) {
+                let far = match (through[legs.len() ^ 1], network.nodes[node.0].kind) {
                     (Some(element), _) => Far::Element(element),
                     (None, NodeKind::Host) => Far::Host,
                     (None, NodeKind::Router) => Far::Router(node),
+                };
+                legs.push(Leg {
+                    carrier: carrier(link, direction, &mut media),
+                    far,
+                    through: through[legs.len()],
+                    report: PathReport::default(),
+                    errors: Errors::new(link, direction, root),
                 });
             }
         }
         Self {
-            links,
-            far,
+            agenda: Tournament::new(legs.len()),
+            legs,
+            media,
             routes: network.nodes.iter().enumerate().map(|(node, _)| routes(network, NodeId(node))).collect(),
             hosts: network.flows.iter().map(|flow| [flow.from, flow.to]).collect(),
             elements,
-            through,
             pool: PacketPool::default(),
             handoffs: VecDeque::new(),
-            paths: vec![Default::default(); network.links.len()],
             flows: vec![FlowReport::default(); network.flows.len()],
             ledger: LossLedger::default(),
             frames: 0,
@@ -135,34 +141,27 @@ impl Fabric {
     }
 
     /// An endpoint sends.
-    #[inline(always)]
-    pub fn send_from_endpoint(&mut self, now: Instant, scheduler: &mut Scheduler, packet: Packet) {
+    #[inline]
+    pub fn send_from_endpoint(&mut self, now: Instant, packet: Packet) {
         let host = self.hosts[packet.flow.0 as usize][packet.from.index()];
         let handle = self.pool.put(packet);
-        self.forward(now, scheduler, host, handle);
+        self.forward(now, host, handle);
     }
 
     /// An element sends out of `port`.
-    pub fn send_from_element(
-        &mut self,
-        now: Instant,
-        scheduler: &mut Scheduler,
-        element: usize,
-        port: Port,
-        packet: Packet,
-    ) {
+    pub fn send_from_element(&mut self, now: Instant, element: usize, port: Port, packet: Packet) {
         let ElementPlace { router, leg } = self.elements[element];
         let handle = self.pool.put(packet);
         if port == Port::WIRELESS {
-            self.transmit(now, scheduler, leg, handle);
+            self.transmit(now, leg, handle);
         } else {
-            self.forward(now, scheduler, router, handle);
+            self.forward(now, router, handle);
         }
     }
 
     /// A node passes a packet on: onto a link, or to the element in front of it.
     #[inline(always)]
-    fn forward(&mut self, now: Instant, scheduler: &mut Scheduler, node: NodeId, handle: Handle) {
+    fn forward(&mut self, now: Instant, node: NodeId, handle: Handle) {
         let packet = self.pool.get(handle);
         let ends = self.hosts.get(packet.flow.0 as usize);
         let leg = ends.and_then(|ends| self.routes[node.0][ends[packet.from.peer().index()].0]);
@@ -170,68 +169,81 @@ impl Fabric {
             self.pool.discard(handle);
             return;
         };
-        match self.through[leg.source().0 as usize] {
+        match self.legs[leg.0 as usize].through {
             Some(element) => self.handoffs.push_back((Receiver::Element(element, Port::WIRED), handle)),
-            None => self.transmit(now, scheduler, leg, handle),
+            None => self.transmit(now, leg, handle),
         }
     }
 
-    #[inline]
-    fn transmit(&mut self, now: Instant, scheduler: &mut Scheduler, leg: Leg, handle: Handle) {
+    #[inline(always)]
+    fn transmit(&mut self, now: Instant, id: LegId, handle: Handle) {
         let packet = self.pool.get(handle);
         if packet.cause.is_source_retransmission() || packet.cause.is_local_retransmission() {
             self.ledger.resend(packet);
         }
         if let Some(trace) = &mut self.trace {
-            trace.record(now, leg.near(), packet.flow, What::Sent(*packet));
+            trace.record(now, id.near(), packet.flow, What::Sent(*packet));
         }
-        let link = &mut self.links[leg.link.0];
-        match link.enqueue(now, leg.direction, Frame::new(handle, packet)) {
-            Accepted::Queued => self.paths[leg.link.0][leg.direction.index()].carry(packet),
+        let leg = &mut self.legs[id.0 as usize];
+        let frame = Frame::new(handle, packet);
+        let (accepted, source) = match &mut leg.carrier {
+            Carrier::Own(wire) => (wire.enqueue(now, frame), id.0),
+            Carrier::Shared(medium, direction) => (self.media[*medium].enqueue(now, *direction, frame), id.0 & !1),
+        };
+        match accepted {
+            Accepted::Queued => leg.report.carry(packet),
             Accepted::Next(at) => {
-                self.paths[leg.link.0][leg.direction.index()].carry(packet);
-                let source = Leg { link: leg.link, direction: link.source_direction(leg.direction) };
-                scheduler.wake_by(source.source(), at);
+                leg.report.carry(packet);
+                self.agenda.set(source, at);
             }
-            Accepted::Dropped => self.drop(now, leg, handle, DropReason::Queue),
+            Accepted::Dropped => self.drop(now, id, handle, DropReason::Queue),
         }
     }
 
-    fn drop(&mut self, now: Instant, leg: Leg, handle: Handle, reason: DropReason) {
+    #[inline(never)]
+    fn drop(&mut self, now: Instant, leg: LegId, handle: Handle, reason: DropReason) {
         let packet = self.pool.take(handle);
-        self.paths[leg.link.0][leg.direction.index()].lose(reason);
+        self.legs[leg.0 as usize].report.lose(reason);
         self.record(now, leg.near(), packet.flow, What::Dropped(packet, reason));
         if reason == DropReason::Channel {
             self.ledger.lose(&packet);
         }
     }
 
-    /// Lets the link that is first in the queue act; returns who gets what arrived, if it is for a node.
+    /// Lets the leg that is first on the agenda act; returns who gets what arrived, if it is for a node.
     #[inline]
-    pub fn advance(&mut self, now: Instant, scheduler: &mut Scheduler, source: SourceId) -> Option<(Receiver, Handle)> {
-        let leg = Leg::from_source(source);
-        let link = &mut self.links[leg.link.0];
-        let arrival = link.advance(now, leg.direction, &mut self.pool);
-        scheduler.refile_first(source, link.next_event(leg.direction));
-        let (direction, handle) = match arrival? {
-            Arrival::Delivered(direction, handle) => (direction, handle),
-            Arrival::Lost(direction, handle) => {
-                self.frames += 1;
-                self.drop(now, Leg { link: leg.link, direction }, handle, DropReason::Channel);
-                return None;
+    pub fn advance(&mut self, now: Instant, id: LegId) -> Option<(Receiver, Handle)> {
+        let leg = &mut self.legs[id.0 as usize];
+        let (arrived, next) = match &mut leg.carrier {
+            Carrier::Own(wire) => {
+                let (sent, next) = wire.arrive();
+                (sent.map(|sent| (id, sent)), next)
+            }
+            Carrier::Shared(medium, _) => {
+                let medium = &mut self.media[*medium];
+                let arrived = medium.advance(now);
+                let arrived = arrived.map(|(direction, sent)| (LegId(id.0 | direction.index() as u32), sent));
+                (arrived, medium.next_event())
             }
         };
-        let leg = Leg { link: leg.link, direction };
+        self.agenda.set(id.0, next.unwrap_or(NEVER));
+        let (id, sent) = arrived?;
+        let leg = &mut self.legs[id.0 as usize];
+        let handle = sent.frame.handle;
+        let packet = self.pool.get_mut(handle);
         self.frames += 1;
-        let packet = self.pool.get(handle);
-        if let Some(trace) = &mut self.trace {
-            trace.record(now, leg.far(), packet.flow, What::Received(*packet));
+        if !leg.errors.spare(&sent, packet) {
+            self.drop(now, id, handle, DropReason::Channel);
+            return None;
         }
-        match self.far[leg.source().0 as usize] {
+        if let Some(trace) = &mut self.trace {
+            trace.record(now, id.far(), packet.flow, What::Received(*packet));
+        }
+        match leg.far {
             Far::Host => Some((Receiver::Endpoint(endpoint(packet.flow, packet.from.peer())), handle)),
             Far::Element(element) => Some((Receiver::Element(element, Port::WIRELESS), handle)),
             Far::Router(router) => {
-                self.forward(now, scheduler, router, handle);
+                self.forward(now, router, handle);
                 None
             }
         }
@@ -241,9 +253,14 @@ impl Fabric {
     pub fn credit(&mut self, flow: FlowId, network: &Network, bytes: u64) {
         let [mut at, to] = self.hosts[flow.0 as usize];
         while let Some(leg) = self.routes[at.0][to.0] {
-            self.paths[leg.link.0][leg.direction.index()].useful += bytes;
-            at = network.links[leg.link.0].ends[1 - leg.direction.index()];
+            self.legs[leg.0 as usize].report.useful += bytes;
+            at = network.links[leg.0 as usize / 2].ends[1 - leg.0 as usize % 2];
         }
+    }
+
+    /// What each link carried: down, up.
+    pub fn paths(&self) -> Vec<[PathReport; 2]> {
+        self.legs.chunks_exact(2).map(|legs| [legs[0].report, legs[1].report]).collect()
     }
 
     pub fn record(&mut self, time: Instant, point: u16, flow: FlowId, what: What) {
@@ -256,12 +273,25 @@ impl Fabric {
     pub fn endpoint_point(&self, flow: FlowId, side: Side) -> u16 {
         let [from, to] = self.hosts[flow.0 as usize];
         let (here, there) = if side == Side::Initiator { (from, to) } else { (to, from) };
-        self.routes[here.0][there.0].map_or(0, Leg::near)
+        self.routes[here.0][there.0].map_or(0, LegId::near)
     }
 
     /// Capture point of an element: its router's end of the link.
     pub fn element_point(&self, element: usize) -> u16 {
         self.elements[element].leg.near()
+    }
+}
+
+/// What carries the frames of a link in one direction.
+fn carrier(link: &LinkSpec, direction: Direction, media: &mut Vec<SharedMedium>) -> Carrier {
+    match link.medium {
+        Medium::Duplex => Carrier::Own(DuplexDirection::new(&link.directions[direction.index()], link.delay)),
+        Medium::HalfDuplex { frame_overhead } => {
+            if direction == Direction::Down {
+                media.push(SharedMedium::new(&link.directions, link.delay, frame_overhead));
+            }
+            Carrier::Shared(media.len() - 1, direction)
+        }
     }
 }
 
@@ -272,7 +302,7 @@ pub fn endpoint(flow: FlowId, side: Side) -> usize {
 }
 
 /// The first leg from `node` to every node of the tree.
-fn routes(network: &Network, node: NodeId) -> Vec<Option<Leg>> {
+fn routes(network: &Network, node: NodeId) -> Vec<Option<LegId>> {
     let mut routes = vec![None; network.nodes.len()];
     let mut reached = vec![false; network.nodes.len()];
     reached[node.0] = true;
@@ -283,7 +313,7 @@ fn routes(network: &Network, node: NodeId) -> Vec<Option<Leg>> {
             for (near, far, direction) in hops {
                 if near == at && !reached[far.0] {
                     reached[far.0] = true;
-                    routes[far.0] = routes[at.0].or(Some(Leg { link: LinkId(index), direction }));
+                    routes[far.0] = routes[at.0].or(Some(LegId::new(LinkId(index), direction)));
                     frontier.push_back(far);
                 }
             }
@@ -292,7 +322,7 @@ fn routes(network: &Network, node: NodeId) -> Vec<Option<Leg>> {
     routes
 }
 
-/// Capture points of a network, in the order that [`Leg`] numbers them.
+/// Capture points of a network, in the order that [`LegId`] numbers them.
 pub fn capture_points(network: &Network) -> Vec<CapturePoint> {
     let degree = |node: NodeId| network.links.iter().flat_map(|link| link.ends).filter(|&end| end == node).count();
     let name = |node: NodeId, link: &str| {

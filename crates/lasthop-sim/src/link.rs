@@ -10,8 +10,8 @@ use lasthop_proto::packet::{Integrity, Packet, Priority};
 use lasthop_proto::random::Root;
 use lasthop_proto::time::{Duration, Instant};
 
-use crate::network::{DamagedFrames, DirectionSpec, LinkSpec, Medium, QueueLimit, Rate};
-use crate::pool::{Handle, PacketPool};
+use crate::network::{DamagedFrames, DirectionSpec, LinkSpec, QueueLimit, Rate};
+use crate::pool::Handle;
 
 /// "Down" is from a link's first end to its second.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,7 +29,8 @@ impl Direction {
         self as usize
     }
 
-    const fn other(self) -> Self {
+    /// The other way.
+    pub const fn other(self) -> Self {
         match self {
             Self::Down => Self::Up,
             Self::Up => Self::Down,
@@ -51,7 +52,8 @@ pub enum Accepted {
 /// What a link needs to know of a packet, small enough to travel in registers.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame {
-    handle: Handle,
+    /// The packet's place in the pool.
+    pub handle: Handle,
     /// Length, and in the highest bit whether it is urgent.
     bytes: u32,
 }
@@ -77,101 +79,31 @@ impl Frame {
     }
 }
 
-/// A frame at the far end of its link.
-#[derive(Clone, Copy, Debug)]
-pub enum Arrival {
-    /// To be handed to the node there.
-    Delivered(Direction, Handle),
-    /// The channel destroyed it.
-    Lost(Direction, Handle),
-}
-
-/// A link at work.
-#[expect(clippy::large_enum_variant, reason = "duplex links are the frequent ones, and networks have few links")]
-pub enum Link {
-    /// Both ends send at once.
-    Duplex([DuplexDirection; 2]),
-    /// One frame at a time.
-    HalfDuplex(Box<SharedMedium>),
-}
-
-impl Link {
-    /// A link whose error processes draw from `links/NAME/down/errors` and `links/NAME/up/errors`.
-    pub fn new(spec: &LinkSpec, root: Root) -> Self {
-        let errors = |direction: &str, spec_direction: &DirectionSpec| {
-            let stream = root.stream(&format!("links/{}/{direction}/errors", spec.name));
-            Errors { channel: Channel::new(&spec_direction.errors, stream), damaged: spec_direction.damaged }
-        };
-        let [down, up] = &spec.directions;
-        let errors = [errors("down", down), errors("up", up)];
-        match spec.medium {
-            Medium::Duplex => {
-                let [down_errors, up_errors] = errors;
-                Self::Duplex([
-                    DuplexDirection::new(down, spec.delay, down_errors),
-                    DuplexDirection::new(up, spec.delay, up_errors),
-                ])
-            }
-            Medium::HalfDuplex { frame_overhead } => {
-                Self::HalfDuplex(Box::new(SharedMedium::new(&spec.directions, spec.delay, frame_overhead, errors)))
-            }
-        }
-    }
-
-    /// Takes a packet to send.
-    #[inline]
-    pub fn enqueue(&mut self, now: Instant, direction: Direction, frame: Frame) -> Accepted {
-        match self {
-            Self::Duplex(directions) => directions[direction.index()].enqueue(now, frame),
-            Self::HalfDuplex(medium) => medium.enqueue(now, direction, frame),
-        }
-    }
-
-    /// When something happens next in `direction`. A shared medium answers under [`Direction::Down`] for both.
-    #[inline]
-    pub fn next_event(&self, direction: Direction) -> Option<Instant> {
-        match self {
-            Self::Duplex(directions) => directions[direction.index()].next_event(),
-            Self::HalfDuplex(medium) if direction == Direction::Down => medium.next_event(),
-            Self::HalfDuplex(_) => None,
-        }
-    }
-
-    /// The event source that [`Link::enqueue`] in `direction` stirs.
-    #[inline]
-    pub fn source_direction(&self, direction: Direction) -> Direction {
-        match self {
-            Self::Duplex(_) => direction,
-            Self::HalfDuplex(_) => Direction::Down,
-        }
-    }
-
-    /// Acts on what is due at `now`; `None` when nothing arrived by it.
-    #[inline]
-    pub fn advance(&mut self, now: Instant, direction: Direction, pool: &mut PacketPool) -> Option<Arrival> {
-        match self {
-            Self::Duplex(directions) => directions[direction.index()].arrive(now, direction, pool),
-            Self::HalfDuplex(medium) => medium.advance(now, pool),
-        }
-    }
-}
-
-struct Errors {
+/// The error process of one direction of a link.
+pub struct Errors {
     channel: Channel,
     damaged: DamagedFrames,
 }
 
 impl Errors {
+    /// Draws from `links/NAME/down/errors` or `links/NAME/up/errors`.
+    pub fn new(spec: &LinkSpec, direction: Direction, root: Root) -> Self {
+        let name = ["down", "up"][direction.index()];
+        let stream = root.stream(&format!("links/{}/{name}/errors", spec.name));
+        let spec = &spec.directions[direction.index()];
+        Self { channel: Channel::new(&spec.errors, stream), damaged: spec.damaged }
+    }
+
+    /// Whether the packet, which was on the air as `sent`, arrives; marks it when it does so damaged.
     #[inline]
-    fn judge(&mut self, sent: InFlight, direction: Direction, pool: &mut PacketPool) -> Arrival {
-        let handle = sent.frame.handle;
-        match self.channel.judge(pool.get(handle), sent.start, sent.end) {
-            Fate::Delivered => Arrival::Delivered(direction, handle),
+    pub fn spare(&mut self, sent: &InFlight, packet: &mut Packet) -> bool {
+        match self.channel.judge(packet, sent.start, sent.end) {
+            Fate::Delivered => true,
             Fate::Damaged if self.damaged == DamagedFrames::Deliver => {
-                pool.get_mut(handle).integrity = Integrity::PayloadDamaged;
-                Arrival::Delivered(direction, handle)
+                packet.integrity = Integrity::PayloadDamaged;
+                true
             }
-            Fate::Damaged | Fate::Lost => Arrival::Lost(direction, handle),
+            Fate::Damaged | Fate::Lost => false,
         }
     }
 }
@@ -235,32 +167,34 @@ impl TransmissionTime {
     }
 }
 
+/// A frame and when it is on the air.
 #[derive(Clone, Copy, Debug)]
-struct InFlight {
+pub struct InFlight {
     start: Instant,
     end: Instant,
-    frame: Frame,
+    /// The frame.
+    pub frame: Frame,
 }
 
 /// One direction of a duplex link.
 pub struct DuplexDirection {
-    time: TransmissionTime,
-    delay: Duration,
-    errors: Errors,
     /// Frames queued, on the wire or propagating, in order.
     frames: VecDeque<InFlight>,
     /// How many of `frames` had begun transmission when last looked at.
     started: usize,
-    waiting: Waiting,
     busy_until: Instant,
+    delay: Duration,
+    time: TransmissionTime,
+    /// What of `frames` had not begun when last looked at.
+    waiting: Waiting,
 }
 
 impl DuplexDirection {
-    fn new(spec: &DirectionSpec, delay: Duration, errors: Errors) -> Self {
+    /// A direction without frames.
+    pub fn new(spec: &DirectionSpec, delay: Duration) -> Self {
         Self {
             time: TransmissionTime::new(spec.rate),
             delay,
-            errors,
             frames: VecDeque::new(),
             started: 0,
             waiting: Waiting::new(spec.queue),
@@ -268,27 +202,46 @@ impl DuplexDirection {
         }
     }
 
-    #[inline]
-    fn enqueue(&mut self, now: Instant, frame: Frame) -> Accepted {
+    /// Takes a packet to send.
+    #[inline(always)]
+    pub fn enqueue(&mut self, now: Instant, frame: Frame) -> Accepted {
+        let start = self.busy_until.max(now);
+        if start > now && (frame.is_urgent() || !self.waiting.has_room(frame.bytes())) {
+            return self.enqueue_carefully(now, start, frame);
+        }
+        self.append(start, frame)
+    }
+
+    #[inline(always)]
+    fn append(&mut self, start: Instant, frame: Frame) -> Accepted {
+        let end = start + self.time.of(frame.bytes());
+        self.waiting.add(frame.bytes());
+        self.busy_until = end;
+        let first = self.frames.is_empty();
+        self.frames.push_back(InFlight { start, end, frame });
+        if first { Accepted::Next(end + self.delay) } else { Accepted::Queued }
+    }
+
+    /// The same where it matters which frames have left the queue by now.
+    #[inline(never)]
+    fn enqueue_carefully(&mut self, now: Instant, start: Instant, frame: Frame) -> Accepted {
         while let Some(sent) = self.frames.get(self.started)
             && sent.start <= now
         {
             self.waiting.remove(sent.frame.bytes());
             self.started += 1;
         }
-        let start = self.busy_until.max(now);
-        if start > now && !self.waiting.has_room(frame.bytes()) {
+        if !self.waiting.has_room(frame.bytes()) {
             return Accepted::Dropped;
+        }
+        if !frame.is_urgent() {
+            return self.append(start, frame);
         }
         let end = start + self.time.of(frame.bytes());
         self.waiting.add(frame.bytes());
         self.busy_until = end;
-        if frame.is_urgent() && start > now {
-            self.insert_urgent(InFlight { start, end, frame });
-            return Accepted::Queued;
-        }
-        self.frames.push_back(InFlight { start, end, frame });
-        if self.frames.len() == 1 { Accepted::Next(end + self.delay) } else { Accepted::Queued }
+        self.insert_urgent(InFlight { start, end, frame });
+        Accepted::Queued
     }
 
     /// Puts an urgent frame ahead of the others that wait, which leave later for it.
@@ -307,30 +260,24 @@ impl DuplexDirection {
         self.frames.insert(at, sent);
     }
 
+    /// The frame that arrives now, and when the next one does.
     #[inline]
-    fn next_event(&self) -> Option<Instant> {
-        self.frames.front().map(|sent| sent.end + self.delay)
-    }
-
-    #[inline]
-    fn arrive(&mut self, now: Instant, direction: Direction, pool: &mut PacketPool) -> Option<Arrival> {
-        if self.next_event().is_none_or(|at| at > now) {
-            return None;
+    pub fn arrive(&mut self) -> (Option<InFlight>, Option<Instant>) {
+        let arrived = self.frames.pop_front();
+        if let Some(sent) = arrived {
+            if self.started == 0 {
+                self.waiting.remove(sent.frame.bytes());
+            } else {
+                self.started -= 1;
+            }
         }
-        let sent = self.frames.pop_front()?;
-        if self.started == 0 {
-            self.waiting.remove(sent.frame.bytes());
-        } else {
-            self.started -= 1;
-        }
-        Some(self.errors.judge(sent, direction, pool))
+        (arrived, self.frames.front().map(|sent| sent.end + self.delay))
     }
 }
 
 /// One direction of a shared medium.
 struct Station {
     time: TransmissionTime,
-    errors: Errors,
     queue: VecDeque<Frame>,
     waiting: Waiting,
     propagating: VecDeque<InFlight>,
@@ -345,20 +292,20 @@ pub struct SharedMedium {
 }
 
 impl SharedMedium {
-    fn new(specs: &[DirectionSpec; 2], delay: Duration, frame_overhead: Duration, errors: [Errors; 2]) -> Self {
-        let station = |spec: &DirectionSpec, errors| Station {
+    /// A medium without frames.
+    pub fn new(specs: &[DirectionSpec; 2], delay: Duration, frame_overhead: Duration) -> Self {
+        let station = |spec: &DirectionSpec| Station {
             time: TransmissionTime::new(spec.rate),
-            errors,
             queue: VecDeque::new(),
             waiting: Waiting::new(spec.queue),
             propagating: VecDeque::new(),
         };
-        let [down, up] = errors;
-        let stations = [station(&specs[0], down), station(&specs[1], up)];
+        let stations = [station(&specs[0]), station(&specs[1])];
         Self { delay, frame_overhead, stations, on_air: None }
     }
 
-    fn enqueue(&mut self, now: Instant, direction: Direction, frame: Frame) -> Accepted {
+    /// Takes a packet to send.
+    pub fn enqueue(&mut self, now: Instant, direction: Direction, frame: Frame) -> Accepted {
         let idle = self.on_air.is_none();
         let station = &mut self.stations[direction.index()];
         if !idle && !station.waiting.has_room(frame.bytes()) {
@@ -389,13 +336,15 @@ impl SharedMedium {
         }
     }
 
-    fn next_event(&self) -> Option<Instant> {
+    /// When something happens next.
+    pub fn next_event(&self) -> Option<Instant> {
         let arrivals = self.stations.iter().filter_map(|station| station.propagating.front());
         let arrivals = arrivals.map(|sent| sent.end + self.delay);
         arrivals.chain(self.on_air.iter().map(|(_, sent)| sent.end)).min()
     }
 
-    fn advance(&mut self, now: Instant, pool: &mut PacketPool) -> Option<Arrival> {
+    /// Acts on what is due at `now`; `None` when nothing arrived by it.
+    pub fn advance(&mut self, now: Instant) -> Option<(Direction, InFlight)> {
         if let Some((direction, sent)) = self.on_air
             && sent.end <= now
         {
@@ -410,7 +359,7 @@ impl SharedMedium {
                 && sent.end + self.delay <= now
             {
                 station.propagating.pop_front();
-                return Some(station.errors.judge(sent, direction, pool));
+                return Some((direction, sent));
             }
         }
         None

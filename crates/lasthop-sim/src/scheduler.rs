@@ -1,108 +1,84 @@
-//! The event queue: one entry per source of events (a link, an endpoint, an element), not one per event.
+//! The event queue: one entry per source of events (a leg, a node), not one per event.
 //!
-//! Links deliver in order and nodes have one deadline each, so the next event of each source is all there is to sort. The
-//! heap stays as small as the topology, whatever is in flight. Timers are lazy: moving a deadline to later costs nothing;
-//! the source is woken early, does nothing, and is filed again.
+//! Links deliver in order and nodes have one deadline each, so the next event of each source is all there is to sort: the
+//! queue is as small as the topology, whatever is in flight. Timers are lazy: moving a deadline to later costs nothing; the
+//! source is woken early, does nothing, and is filed again.
 
 use lasthop_proto::time::Instant;
 
-/// A source of events.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct SourceId(pub u32);
+/// When no event comes.
+pub const NEVER: Instant = Instant::FAR_FUTURE;
 
-const ABSENT: u32 = u32::MAX;
-
-/// A binary heap over sources, keyed by time; ties go to the smaller [`SourceId`].
-#[derive(Debug)]
-pub struct Scheduler {
-    heap: Vec<(Instant, SourceId)>,
-    /// Where each source stands in the heap.
-    place: Vec<u32>,
+/// What happens next in a [`Tournament`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Due {
+    /// When; [`NEVER`] if nothing does.
+    pub at: Instant,
+    /// Where.
+    pub source: u32,
 }
 
-impl Scheduler {
-    /// An empty queue for so many sources.
-    pub fn new(sources: usize) -> Self {
-        Self { heap: Vec::with_capacity(sources), place: vec![ABSENT; sources] }
+/// A tournament over sources, four to a match: the earliest event wins, ties go to the smaller number.
+///
+/// Every source has its place in the first round for good, so that filing it anew takes one walk to the final and needs no
+/// search.
+#[derive(Debug)]
+pub struct Tournament {
+    first: Due,
+    /// The final, then the round before it, and so on: the winner of match n goes on to match (n - 1) / 4.
+    matches: Vec<[Due; 4]>,
+    /// Where the first round begins.
+    first_round: usize,
+}
+
+impl Tournament {
+    /// Sources `0..count`, none of which expects anything.
+    pub fn new(count: usize) -> Self {
+        let (mut first_round, mut size) = (0, 1);
+        while 4 * size < count {
+            first_round += size;
+            size *= 4;
+        }
+        let nothing = Due { at: NEVER, source: 0 };
+        // The last matches of the first round have nobody to play.
+        let matches = first_round + count.div_ceil(4).max(1);
+        Self { first: nothing, matches: vec![[nothing; 4]; matches], first_round }
     }
 
-    /// The next source due.
+    /// What happens next.
     #[inline]
-    pub fn peek(&self) -> Option<(Instant, SourceId)> {
-        self.heap.first().copied()
+    pub fn first(&self) -> Due {
+        self.first
+    }
+
+    /// Files `source` anew.
+    #[inline(always)]
+    pub fn set(&mut self, source: u32, at: Instant) {
+        let mut index = self.first_round + source as usize / 4;
+        let mut winner = play(&mut self.matches[index], source as usize % 4, Due { at, source });
+        while let Some(above) = index.checked_sub(1) {
+            index = above / 4;
+            winner = play(&mut self.matches[index], above % 4, winner);
+        }
+        self.first = winner;
     }
 
     /// Sees to it that `source` is woken at `at` or earlier.
     #[inline]
-    pub fn wake_by(&mut self, source: SourceId, at: Instant) {
-        let place = self.place[source.0 as usize];
-        if place == ABSENT {
-            self.heap.push((at, source));
-            self.sift_up(self.heap.len() - 1);
-        } else if at < self.heap[place as usize].0 {
-            self.heap[place as usize].0 = at;
-            self.sift_up(place as usize);
+    pub fn wake_by(&mut self, source: u32, at: Instant) {
+        if at < self.matches[self.first_round + source as usize / 4][source as usize % 4].at {
+            self.set(source, at);
         }
     }
+}
 
-    /// Files `source`, which is first in the queue, anew: at `next`, or not at all.
-    #[inline]
-    pub fn refile_first(&mut self, source: SourceId, next: Option<Instant>) {
-        debug_assert_eq!(self.heap.first().map(|first| first.1), Some(source));
-        match next {
-            Some(at) => {
-                self.heap[0].0 = at;
-                self.sift_down(0);
-            }
-            None => {
-                self.place[source.0 as usize] = ABSENT;
-                if let Some(last) = self.heap.pop()
-                    && last.1 != source
-                {
-                    self.heap[0] = last;
-                    self.sift_down(0);
-                }
-            }
-        }
-    }
-
-    #[inline]
-    fn sift_up(&mut self, mut at: usize) {
-        let entry = self.heap[at];
-        while at > 0 {
-            let parent = (at - 1) / 2;
-            if self.heap[parent] <= entry {
-                break;
-            }
-            self.heap[at] = self.heap[parent];
-            self.place[self.heap[at].1.0 as usize] = at as u32;
-            at = parent;
-        }
-        self.heap[at] = entry;
-        self.place[entry.1.0 as usize] = at as u32;
-    }
-
-    #[inline]
-    fn sift_down(&mut self, mut at: usize) {
-        let entry = self.heap[at];
-        loop {
-            let mut child = 2 * at + 1;
-            if child >= self.heap.len() {
-                break;
-            }
-            if child + 1 < self.heap.len() && self.heap[child + 1] < self.heap[child] {
-                child += 1;
-            }
-            if entry <= self.heap[child] {
-                break;
-            }
-            self.heap[at] = self.heap[child];
-            self.place[self.heap[at].1.0 as usize] = at as u32;
-            at = child;
-        }
-        self.heap[at] = entry;
-        self.place[entry.1.0 as usize] = at as u32;
-    }
+/// Seats a player and returns who wins.
+#[inline]
+fn play(players: &mut [Due; 4], seat: usize, player: Due) -> Due {
+    players[seat] = player;
+    let earlier = |a: Due, b: Due| if b.at < a.at { b } else { a };
+    let [a, b, c, d] = *players;
+    earlier(earlier(a, b), earlier(c, d))
 }
 
 #[cfg(test)]
@@ -115,27 +91,31 @@ mod tests {
 
     #[test]
     fn wakes_in_order_of_time_then_source() {
-        let mut scheduler = Scheduler::new(4);
-        for (source, nanos) in [(2, 30), (0, 10), (3, 10), (1, 20)] {
-            scheduler.wake_by(SourceId(source), at(nanos));
+        for count in [4, 5, 17] {
+            let mut queue = Tournament::new(count);
+            assert_eq!(queue.first().at, NEVER);
+            for (source, nanos) in [(2, 30), (0, 10), (3, 10), (1, 20)] {
+                queue.wake_by(source, at(nanos));
+            }
+            let mut order = Vec::new();
+            while queue.first().at != NEVER {
+                let first = queue.first();
+                order.push((first.at.as_nanos(), first.source));
+                queue.set(first.source, NEVER);
+            }
+            assert_eq!(order, [(10, 0), (10, 3), (20, 1), (30, 2)]);
         }
-        let mut order = Vec::new();
-        while let Some((time, source)) = scheduler.peek() {
-            order.push((time.as_nanos(), source.0));
-            scheduler.refile_first(source, None);
-        }
-        assert_eq!(order, [(10, 0), (10, 3), (20, 1), (30, 2)]);
     }
 
     #[test]
     fn later_is_lazy_and_earlier_is_not() {
-        let mut scheduler = Scheduler::new(2);
-        scheduler.wake_by(SourceId(0), at(10));
-        scheduler.wake_by(SourceId(0), at(50));
-        assert_eq!(scheduler.peek(), Some((at(10), SourceId(0))));
-        scheduler.wake_by(SourceId(0), at(5));
-        assert_eq!(scheduler.peek(), Some((at(5), SourceId(0))));
-        scheduler.refile_first(SourceId(0), Some(at(50)));
-        assert_eq!(scheduler.peek(), Some((at(50), SourceId(0))));
+        let mut queue = Tournament::new(2);
+        queue.wake_by(0, at(10));
+        queue.wake_by(0, at(50));
+        assert_eq!(queue.first(), Due { at: at(10), source: 0 });
+        queue.wake_by(0, at(5));
+        assert_eq!(queue.first(), Due { at: at(5), source: 0 });
+        queue.set(0, at(50));
+        assert_eq!(queue.first(), Due { at: at(50), source: 0 });
     }
 }

@@ -12,11 +12,11 @@ use lasthop_proto::tcp::{Setup, TickPhase};
 use lasthop_proto::time::{Duration, Instant};
 
 use crate::endpoint::Endpoint;
-use crate::fabric::{Fabric, Receiver, capture_points, endpoint};
+use crate::fabric::{Fabric, LegId, Receiver, capture_points, endpoint};
 use crate::measure::{Report, Reporter};
 use crate::network::{Element, ElementSpec, FlowSpec, Network, NodeId};
 use crate::pool::Handle;
-use crate::scheduler::{Scheduler, SourceId};
+use crate::scheduler::{NEVER, Tournament};
 use crate::trace::{FlowInfo, Trace, What};
 
 /// Whether a run keeps a record of every packet and event.
@@ -40,14 +40,12 @@ pub struct Outcome {
 /// A network at work.
 pub struct Simulation {
     fabric: Fabric,
-    scheduler: Scheduler,
+    /// When to wake each endpoint, and after them each element.
+    alarms: Tournament,
     endpoints: Vec<Endpoint>,
     elements: Vec<Box<dyn Node<()>>>,
-    /// Event sources of endpoints begin here, those of elements after them.
-    first_endpoint: u32,
     limit: Instant,
     unfinished: usize,
-    done: Vec<bool>,
     #[cfg(debug_assertions)]
     now: Instant,
 }
@@ -80,21 +78,18 @@ impl Simulation {
             }
         }
         let elements: Vec<_> = network.elements.iter().map(|spec| element(spec, root, network, watch)).collect();
-        let first_endpoint = network.links.len() as u32 * 2;
-        let mut scheduler = Scheduler::new(first_endpoint as usize + endpoints.len() + elements.len());
+        let mut alarms = Tournament::new(endpoints.len() + elements.len());
         for (index, endpoint) in endpoints.iter().enumerate() {
             if let Some(at) = endpoint.poll_start() {
-                scheduler.wake_by(SourceId(first_endpoint + index as u32), at);
+                alarms.set(index as u32, at);
             }
         }
         Self {
             fabric: Fabric::new(network, root, trace),
-            scheduler,
+            alarms,
             unfinished: endpoints.len(),
-            done: vec![false; endpoints.len()],
             endpoints,
             elements,
-            first_endpoint,
             limit: network.limit,
             #[cfg(debug_assertions)]
             now: Instant::ZERO,
@@ -104,8 +99,9 @@ impl Simulation {
     /// Acts on the next event; false when there is none, the limit is reached, or every flow has finished.
     #[inline]
     pub fn step(&mut self) -> bool {
-        let Some((now, source)) = self.scheduler.peek() else { return false };
-        if now > self.limit || self.unfinished == 0 {
+        let (arrival, alarm) = (self.fabric.agenda.first(), self.alarms.first());
+        let now = arrival.at.min(alarm.at);
+        if now > self.limit || now == NEVER || self.unfinished == 0 {
             return false;
         }
         #[cfg(debug_assertions)]
@@ -113,12 +109,12 @@ impl Simulation {
             assert!(now >= self.now, "time ran backwards");
             self.now = now;
         }
-        if source.0 < self.first_endpoint {
-            if let Some((receiver, handle)) = self.fabric.advance(now, &mut self.scheduler, source) {
+        if arrival.at <= alarm.at {
+            if let Some((receiver, handle)) = self.fabric.advance(now, LegId(arrival.source)) {
                 self.deliver(now, receiver, handle);
             }
         } else {
-            self.wake(now, source);
+            self.wake(now, alarm.source);
         }
         while let Some((receiver, handle)) = self.fabric.handoffs.pop_front() {
             self.deliver(now, receiver, handle);
@@ -126,10 +122,10 @@ impl Simulation {
         true
     }
 
-    fn wake(&mut self, now: Instant, source: SourceId) {
-        let index = (source.0 - self.first_endpoint) as usize;
+    fn wake(&mut self, now: Instant, source: u32) {
+        let index = source as usize;
         // Filed far away first: pumping may only move it closer.
-        self.scheduler.refile_first(source, None);
+        self.alarms.set(source, NEVER);
         match index.checked_sub(self.endpoints.len()) {
             None => {
                 self.endpoints[index].handle_timeout(now);
@@ -159,12 +155,15 @@ impl Simulation {
 
     #[inline]
     fn pump_endpoint(&mut self, now: Instant, index: usize) {
-        let Self { fabric, scheduler, endpoints, .. } = self;
+        let Self { fabric, alarms, endpoints, unfinished, .. } = self;
         let side = if index.is_multiple_of(2) { Side::Initiator } else { Side::Acceptor };
-        let deadline = pump(&mut endpoints[index].connection, now, |output| match output {
+        let endpoint = &mut endpoints[index];
+        let deadline = pump(&mut endpoint.connection, now, |output| match output {
             Output::Transmit(_, packet) => {
-                fabric.flows[index / 2].count_resent(packet.cause);
-                fabric.send_from_endpoint(now, scheduler, packet);
+                if packet.cause.is_source_retransmission() {
+                    fabric.flows[index / 2].count_resent(packet.cause);
+                }
+                fabric.send_from_endpoint(now, packet);
             }
             Output::Event(flow, event) => {
                 fabric.flows[index / 2].count(Reporter::Endpoint, &event);
@@ -172,17 +171,16 @@ impl Simulation {
                 fabric.record(now, point, flow, What::Event(event));
             }
         });
-        if let Some(at) = self.endpoints[index].poll_start().or(deadline) {
-            self.scheduler.wake_by(SourceId(self.first_endpoint + index as u32), at);
+        if let Some(at) = endpoint.poll_start().or(deadline) {
+            alarms.wake_by(index as u32, at);
         }
-        if !self.done[index] && self.endpoints[index].finished() {
-            self.done[index] = true;
-            self.unfinished -= 1;
+        if endpoint.finishes() {
+            *unfinished -= 1;
         }
     }
 
     fn pump_element(&mut self, now: Instant, index: usize) {
-        let Self { fabric, scheduler, elements, .. } = self;
+        let Self { fabric, elements, .. } = self;
         let deadline = pump(&mut *elements[index], now, |output| match output {
             Output::Transmit(port, packet) => {
                 if let Some(flow) = fabric.flows.get_mut(packet.flow.0 as usize)
@@ -190,7 +188,7 @@ impl Simulation {
                 {
                     flow.count_resent(packet.cause);
                 }
-                fabric.send_from_element(now, scheduler, index, port, packet);
+                fabric.send_from_element(now, index, port, packet);
             }
             Output::Event(flow, event) => {
                 if let Some(report) = fabric.flows.get_mut(flow.0 as usize) {
@@ -201,8 +199,7 @@ impl Simulation {
             }
         });
         if let Some(at) = deadline {
-            let source = self.first_endpoint + (self.endpoints.len() + index) as u32;
-            self.scheduler.wake_by(SourceId(source), at);
+            self.alarms.wake_by((self.endpoints.len() + index) as u32, at);
         }
     }
 
@@ -228,7 +225,8 @@ impl Simulation {
             fabric.credit(FlowId(index as u32), network, bytes);
         }
         let end = fabric.flows.iter().map(|flow| flow.end).max().unwrap_or_default();
-        let report = Report { flows: fabric.flows, links: fabric.paths, end, frames: fabric.frames };
+        let links = fabric.paths();
+        let report = Report { flows: fabric.flows, links, end, frames: fabric.frames };
         Outcome { report, trace: fabric.trace.unwrap_or_default() }
     }
 }

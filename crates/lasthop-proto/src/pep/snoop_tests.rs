@@ -67,6 +67,8 @@ fn sack(n: u32, runs: &[(u32, u32)]) -> Packet {
 }
 
 struct Bench {
+    /// Whether repairs go ahead of queued data: under the TCP-aware schemes they do.
+    aware: bool,
     snoop: Snoop<()>,
 }
 
@@ -88,7 +90,7 @@ impl Bench {
     }
 
     fn with(config: SnoopConfig) -> Self {
-        Self { snoop: Snoop::new(config) }
+        Self { aware: config.awareness == Aware, snoop: Snoop::new(config) }
     }
 
     /// `data(0..n)` at 0 ms, then `ack(1)` at 10 ms.
@@ -110,7 +112,7 @@ impl Bench {
             }
             Output::Transmit(_, packet) => {
                 let urgent = packet.priority == Priority::Urgent;
-                assert_eq!(urgent, packet.cause.is_local_retransmission());
+                assert_eq!(urgent, self.aware && packet.cause.is_local_retransmission());
                 seen.down.push((packet.cause, packet.tcp().map_or(u32::MAX, |tcp| number(tcp.seq))));
             }
             Output::Event(_, event) => seen.events.push(event),
@@ -508,9 +510,11 @@ fn the_four_schemes_of_the_paper() {
                 let outcome = transfer(base, tcp, Duration::from_millis(millis), loss, 8_000_000, seed);
                 let case = (detection, awareness, buffer, millis, &outcome);
                 assert_eq!(outcome.timeouts, 0, "{case:?}");
+                // Unaware schemes over the WAN halve the sender's window at most losses: 0.82 and 0.93 in \[a\].
+                let least = if awareness == Unaware && millis == 65 { 0.7 } else { least };
                 assert!(outcome.mbps > least, "{case:?}");
-                assert!(outcome.redundant <= outcome.source_resends + 3, "{case:?}");
                 if awareness == Aware {
+                    assert!(outcome.redundant <= 3, "{case:?}");
                     assert_eq!(outcome.source_resends, 0, "{case:?}");
                 } else {
                     assert!(outcome.source_resends > 0, "{case:?}");

@@ -1,17 +1,17 @@
 //! One end of a TCP connection: handshake, data both ways, close and reset (RFC 9293 §3.3.2, §3.10.7).
 
+mod segments;
+
 use alloc::sync::Arc;
 
-use super::config::{HeaderAccounting, Recovery, Switch, TcpConfig};
+use super::config::{Recovery, Switch, TcpConfig};
 use super::receiver::Receiver;
 use super::rtt::TickPhase;
 use super::send_state::Ack;
-use super::sender::{AckVerdict, Incoming, Sender, Transmission};
+use super::sender::{AckVerdict, Incoming, Sender};
 use crate::event::Event;
 use crate::node::{Node, Port};
-use crate::packet::{
-    Body, Cause, Flags, FlowId, Integrity, Options, Packet, Priority, SackBlocks, Segment, Side, Timestamps,
-};
+use crate::packet::{Cause, Flags, FlowId, Integrity, Packet, SackBlocks, Segment, Side};
 use crate::seq::Seq;
 use crate::time::{Duration, Instant};
 
@@ -66,6 +66,8 @@ pub struct Connection {
     peer_shift: u8,
     sack: Switch,
     timestamps: Switch,
+    /// Whether segments after the handshake may carry options.
+    optional: Switch,
     /// The latest timestamp that the peer sent in order (RFC 7323 §4.3).
     ts_recent: u32,
     time_wait: Option<Instant>,
@@ -90,6 +92,7 @@ impl Connection {
             peer_shift: 0,
             sack: Switch::Off,
             timestamps: Switch::Off,
+            optional: Switch::On,
             ts_recent: 0,
             time_wait: None,
             reset: None,
@@ -258,6 +261,9 @@ impl Connection {
             self.timestamps = Switch::On;
             self.ts_recent = timestamps.val;
         }
+        let marks = self.config.smart_acks.is_on() || self.reports_damage();
+        let optional = marks || self.sack.is_on() || self.timestamps.is_on();
+        self.optional = if optional { Switch::On } else { Switch::Off };
         self.sender.set_window(u32::from(segment.window), segment.seq, segment.ack);
     }
 
@@ -473,79 +479,28 @@ impl Connection {
         }
     }
 
-    #[inline(always)]
-    fn packet(&self, segment: Segment, len: u32, cause: Cause) -> Packet {
-        let header_len = match self.config.headers {
-            HeaderAccounting::Full => HEADER + segment.options.wire_len(),
-            HeaderAccounting::Ns2AcksOnly if len > 0 => 0,
-            HeaderAccounting::Ns2 | HeaderAccounting::Ns2AcksOnly => {
-                HEADER + 8 * segment.options.sack.as_slice().len() as u16
-            }
+    /// Whether a pure acknowledgment is due. A closed connection still acknowledges the FIN that closed it.
+    #[inline]
+    fn acknowledges(&self) -> bool {
+        let open = match self.state {
+            State::Listen => false,
+            State::Closed => self.receiver.finished(),
+            _ => true,
         };
-        Packet {
-            flow: self.flow,
-            from: self.side,
-            priority: Priority::Normal,
-            integrity: Integrity::Intact,
-            cause,
-            header_len,
-            len,
-            body: Body::Tcp(segment),
-            payload: (),
-        }
+        self.receiver.ack_due() && open
     }
 
-    /// Header fields that every segment after the handshake carries.
-    #[inline(always)]
-    fn acknowledging(&mut self, now: Instant, seq: Seq) -> Segment {
-        let mut options = Options::default();
-        if self.timestamps.is_on() {
-            options.timestamps = Some(Timestamps { val: self.timestamp(now), ecr: self.ts_recent });
-        }
-        if self.sack.is_on() {
-            options.sack = self.receiver.take_sack_blocks();
-        }
-        if self.config.smart_acks.is_on() {
-            options.smart = self.receiver.take_smart();
-        }
-        let eln = matches!(self.config.recovery, Recovery::Eln | Recovery::ElnRxmt) || self.config.sack_eln.is_on();
-        options.eln = eln && self.receiver.next_was_damaged().is_on();
-        let ack = self.receiver.rcv_nxt();
-        Segment { seq, ack, window: self.receiver.take_window(), flags: Flags::ACK, options }
+    fn ack_seq(&self) -> Seq {
+        if self.state == State::Closed { self.sender.state().snd_max } else { self.sender.ack_seq() }
     }
 
-    fn syn(&mut self, now: Instant, transmission: Transmission) -> Packet {
-        let answers = self.state == State::SynReceived;
-        let seq = transmission.seq;
-        let mut segment = if answers { self.acknowledging(now, seq) } else { Segment { seq, ..Segment::default() } };
-        segment.flags = if answers { Flags::SYN.with(Flags::ACK) } else { Flags::SYN };
-        if !answers {
-            segment.window = self.receiver.take_window();
+    /// The FIN leaves.
+    fn on_fin_sent(&mut self) {
+        match self.state {
+            State::Established => self.state = State::FinWait1,
+            State::CloseWait => self.state = State::LastAck,
+            _ => {}
         }
-        segment.window = self.config.receive_buffer.min(0xffff) as u16;
-        let offers = |negotiated: Switch| !answers || negotiated.is_on();
-        segment.options.mss = Some(self.config.mss.min(0xffff) as u16);
-        let scales = !answers || self.receiver.window_shift > 0 || self.peer_shift > 0;
-        segment.options.window_scale = self.config.window_scale.filter(|_| scales);
-        segment.options.sack_permitted = self.config.recovery == Recovery::Sack && offers(self.sack);
-        if self.config.timestamps.is_on() && offers(self.timestamps) {
-            segment.options.timestamps = Some(Timestamps { val: self.timestamp(now), ecr: self.ts_recent });
-        }
-        self.packet(segment, 0, transmission.cause)
-    }
-
-    #[inline(always)]
-    fn data(&mut self, now: Instant, transmission: Transmission) -> Packet {
-        let mut segment = self.acknowledging(now, transmission.seq);
-        if transmission.fin.is_on() {
-            segment.flags = segment.flags.with(Flags::FIN);
-            match self.state {
-                State::Established => self.state = State::FinWait1,
-                State::CloseWait => self.state = State::LastAck,
-                _ => {}
-            }
-        }
-        self.packet(segment, transmission.len, transmission.cause)
     }
 }
 
@@ -599,29 +554,30 @@ impl Node<()> for Connection {
     }
 
     fn poll_transmit(&mut self, now: Instant) -> Option<(Port, Packet)> {
-        if let Some((seq, ack)) = self.reset.take() {
+        if let Some((seq, ack)) = self.reset {
+            self.reset = None;
             let flags = if ack.is_some() { Flags::RST.with(Flags::ACK) } else { Flags::RST };
             let segment = Segment { seq, ack: ack.unwrap_or_default(), flags, ..Segment::default() };
             return Some((Port::ONLY, self.packet(segment, 0, Cause::Reset)));
         }
-        if matches!(self.state, State::Closed | State::Listen) {
-            // A closed connection still acknowledges the FIN that closed it.
-            if self.state == State::Closed && self.receiver.ack_due() && self.receiver.finished() {
-                let segment = self.acknowledging(now, self.sender.state().snd_max);
-                return Some((Port::ONLY, self.packet(segment, 0, Cause::Ack)));
+        let transmission = match self.state {
+            State::Closed | State::Listen => None,
+            _ => self.sender.poll_transmit(now),
+        };
+        let (seq, len, flags, cause) = match transmission {
+            Some(transmission) if transmission.syn.is_on() => return Some((Port::ONLY, self.syn(now, transmission))),
+            Some(transmission) => {
+                let mut flags = Flags::ACK;
+                if transmission.fin.is_on() {
+                    flags = flags.with(Flags::FIN);
+                    self.on_fin_sent();
+                }
+                (transmission.seq, transmission.len, flags, transmission.cause)
             }
-            return None;
-        }
-        if let Some(transmission) = self.sender.poll_transmit(now) {
-            let packet =
-                if transmission.syn.is_on() { self.syn(now, transmission) } else { self.data(now, transmission) };
-            return Some((Port::ONLY, packet));
-        }
-        if self.receiver.ack_due() {
-            let segment = self.acknowledging(now, self.sender.ack_seq());
-            return Some((Port::ONLY, self.packet(segment, 0, Cause::Ack)));
-        }
-        None
+            None if self.acknowledges() => (self.ack_seq(), 0, Flags::ACK, Cause::Ack),
+            None => return None,
+        };
+        Some((Port::ONLY, self.acknowledging(now, seq, flags, len, cause)))
     }
 
     #[inline]

@@ -308,7 +308,8 @@ impl Sender {
     /// The next segment to send, if windows and rules let one go.
     #[inline]
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmission> {
-        if let Some((seq, cause)) = self.state.resend.take() {
+        if let Some((seq, cause)) = self.state.resend {
+            self.state.resend = None;
             return Some(self.emit(now, self.segment(seq, self.state.snd_max, cause)));
         }
         if self.state.una_pos == 0 {

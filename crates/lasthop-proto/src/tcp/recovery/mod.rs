@@ -1,5 +1,5 @@
 //! Loss recovery: what to resend, and when. One file an algorithm, chosen at run time by
-//! [`config::Recovery`](crate::tcp::config::Recovery).
+//! [`config::Recovery`].
 
 mod eln;
 mod newreno;
@@ -24,7 +24,7 @@ use crate::time::Instant;
 
 /// What the sender asks of a loss recovery.
 ///
-/// A recovery acts by calling [`SendState`]: it moves windows, sets the segment to resend, and limits what else may go out
+/// A recovery acts by calling `SendState`: it moves windows, sets the segment to resend, and limits what else may go out
 /// before the next acknowledgment.
 pub trait LossRecovery {
     /// An acknowledgment older than `snd_una`.

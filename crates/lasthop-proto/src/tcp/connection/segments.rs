@@ -1,0 +1,100 @@
+//! The segments that a connection sends, and their options.
+
+use super::{Connection, HEADER, State};
+use crate::packet::{Body, Cause, Flags, Integrity, Options, Packet, Priority, Segment, Timestamps};
+use crate::seq::Seq;
+use crate::tcp::config::{HeaderAccounting, Recovery, Switch};
+use crate::tcp::sender::Transmission;
+use crate::time::Instant;
+
+impl Connection {
+    /// A packet with the header length of a segment without options.
+    #[inline(always)]
+    pub(super) fn packet(&self, segment: Segment, len: u32, cause: Cause) -> Packet {
+        Packet {
+            flow: self.flow,
+            from: self.side,
+            priority: Priority::Normal,
+            integrity: Integrity::Intact,
+            cause,
+            header_len: if len > 0 && self.config.headers == HeaderAccounting::Ns2AcksOnly { 0 } else { HEADER },
+            len,
+            body: Body::Tcp(segment),
+            payload: (),
+        }
+    }
+
+    fn header_len(&self, options: &Options, len: u32) -> u16 {
+        match self.config.headers {
+            HeaderAccounting::Full => HEADER + options.wire_len(),
+            HeaderAccounting::Ns2AcksOnly if len > 0 => 0,
+            HeaderAccounting::Ns2 | HeaderAccounting::Ns2AcksOnly => HEADER + 8 * options.sack.as_slice().len() as u16,
+        }
+    }
+
+    /// A segment after the handshake.
+    #[inline(always)]
+    pub(super) fn acknowledging(&mut self, now: Instant, seq: Seq, flags: Flags, len: u32, cause: Cause) -> Packet {
+        if self.optional.is_on() {
+            return self.with_options(now, seq, flags, len, cause);
+        }
+        let (ack, window) = (self.receiver.rcv_nxt(), self.receiver.take_window());
+        self.packet(Segment { seq, ack, window, flags, options: Options::default() }, len, cause)
+    }
+
+    #[inline(never)]
+    fn with_options(&mut self, now: Instant, seq: Seq, flags: Flags, len: u32, cause: Cause) -> Packet {
+        let options = self.options(now);
+        let (ack, window) = (self.receiver.rcv_nxt(), self.receiver.take_window());
+        let mut packet = self.packet(Segment { seq, ack, window, flags, options }, len, cause);
+        packet.header_len = self.header_len(&options, len);
+        packet
+    }
+
+    /// The options of a segment after the handshake.
+    #[inline(never)]
+    fn options(&mut self, now: Instant) -> Options {
+        let mut options = Options::default();
+        if self.timestamps.is_on() {
+            options.timestamps = Some(Timestamps { val: self.timestamp(now), ecr: self.ts_recent });
+        }
+        if self.sack.is_on() {
+            options.sack = self.receiver.take_sack_blocks();
+        }
+        if self.config.smart_acks.is_on() {
+            options.smart = self.receiver.take_smart();
+        }
+        options.eln = self.reports_damage() && self.receiver.next_was_damaged().is_on();
+        options
+    }
+
+    /// Whether acknowledgments tell that the next segment arrived corrupted (ELN).
+    pub(super) fn reports_damage(&self) -> bool {
+        matches!(self.config.recovery, Recovery::Eln | Recovery::ElnRxmt) || self.config.sack_eln.is_on()
+    }
+
+    #[inline(never)]
+    pub(super) fn syn(&mut self, now: Instant, transmission: Transmission) -> Packet {
+        let answers = self.state == State::SynReceived;
+        let offers = |negotiated: Switch| !answers || negotiated.is_on();
+        let mut options = if answers { self.options(now) } else { Options::default() };
+        options.mss = Some(self.config.mss.min(0xffff) as u16);
+        let scales = !answers || self.receiver.window_shift > 0 || self.peer_shift > 0;
+        options.window_scale = self.config.window_scale.filter(|_| scales);
+        options.sack_permitted = self.config.recovery == Recovery::Sack && offers(self.sack);
+        if self.config.timestamps.is_on() && offers(self.timestamps) {
+            options.timestamps = Some(Timestamps { val: self.timestamp(now), ecr: self.ts_recent });
+        }
+        let (ack, flags) = match answers {
+            true => (self.receiver.rcv_nxt(), Flags::SYN.with(Flags::ACK)),
+            false => (Seq(0), Flags::SYN),
+        };
+        self.receiver.take_window();
+        // Never scaled (RFC 7323 §2.2).
+        let window = self.config.receive_buffer.min(0xffff) as u16;
+        let mut packet =
+            self.packet(Segment { seq: transmission.seq, ack, window, flags, options }, 0, transmission.cause);
+        packet.header_len = self.header_len(&options, 0);
+        packet
+    }
+}
