@@ -18,6 +18,10 @@ use crate::time::{Duration, Instant};
 /// IPv4 and TCP headers without options.
 const HEADER: u16 = 40;
 
+/// No IP packet is larger than this, in bytes (jumbograms as receive offload builds them included); more would leave the
+/// range in which sequence numbers can be compared.
+const MAX_SEGMENT: u32 = 1 << 20;
+
 /// What a connection needs to know at birth.
 #[derive(Clone, Debug)]
 pub struct Setup {
@@ -515,7 +519,7 @@ fn earlier(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
 
 impl Node<()> for Connection {
     fn handle_packet(&mut self, now: Instant, _port: Port, packet: Packet) {
-        let Some(segment) = packet.tcp() else { return };
+        let Some(segment) = packet.tcp().filter(|_| packet.len <= MAX_SEGMENT) else { return };
         if packet.integrity == Integrity::PayloadDamaged {
             self.receiver.on_damaged(segment.seq, packet.len);
             return;
