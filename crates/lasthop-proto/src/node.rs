@@ -53,35 +53,58 @@ pub enum Output<P> {
     Event(FlowId, Event),
 }
 
+/// Takes what a node gives out.
+pub trait Sink<P> {
+    /// A packet to send out of `port`.
+    fn transmit(&mut self, port: Port, packet: Packet<P>);
+
+    /// Something to report.
+    fn event(&mut self, flow: FlowId, event: Event);
+}
+
+/// A closure as a sink.
+struct Closure<F>(F);
+
+impl<P, F: FnMut(Output<P>)> Sink<P> for Closure<F> {
+    fn transmit(&mut self, port: Port, packet: Packet<P>) {
+        self.0(Output::Transmit(port, packet));
+    }
+
+    fn event(&mut self, flow: FlowId, event: Event) {
+        self.0(Output::Event(flow, event));
+    }
+}
+
 /// Drains `node` into `sink`: events first, since they tell why packets follow. A deadline that falls on the very instant
 /// of a packet is acted on after it.
 ///
 /// Returns the deadline that the node has then.
-#[inline(always)]
-pub fn pump<P>(node: &mut (impl Node<P> + ?Sized), now: Instant, mut sink: impl FnMut(Output<P>)) -> Option<Instant> {
-    drain(node, now, &mut sink);
-    let mut deadline = node.poll_deadline();
-    if deadline.is_some_and(|deadline| deadline <= now) {
-        node.handle_timeout(now);
-        drain(node, now, &mut sink);
-        deadline = node.poll_deadline();
-    }
-    debug_assert!(deadline.is_none_or(|deadline| deadline > now), "a drained node's deadline has passed");
-    deadline
+pub fn pump<P>(node: &mut (impl Node<P> + ?Sized), now: Instant, sink: impl FnMut(Output<P>)) -> Option<Instant> {
+    pump_into(node, now, &mut Closure(sink))
 }
 
+/// [`pump`] for a driver that treats packets and events apart.
 #[inline(always)]
-fn drain<P>(node: &mut (impl Node<P> + ?Sized), now: Instant, sink: &mut impl FnMut(Output<P>)) {
+pub fn pump_into<P>(node: &mut (impl Node<P> + ?Sized), now: Instant, sink: &mut impl Sink<P>) -> Option<Instant> {
+    let mut woken = false;
     loop {
         while let Some((flow, event)) = node.poll_event() {
-            sink(Output::Event(flow, event));
+            sink.event(flow, event);
         }
-        match node.poll_transmit(now) {
-            Some((port, packet)) => sink(Output::Transmit(port, packet)),
-            None => break,
+        if let Some((port, packet)) = node.poll_transmit(now) {
+            sink.transmit(port, packet);
+            continue;
         }
-    }
-    while let Some((flow, event)) = node.poll_event() {
-        sink(Output::Event(flow, event));
+        if let Some((flow, event)) = node.poll_event() {
+            sink.event(flow, event);
+            continue;
+        }
+        let deadline = node.poll_deadline();
+        if woken || deadline.is_none_or(|deadline| deadline > now) {
+            debug_assert!(deadline.is_none_or(|deadline| deadline > now), "a drained node's deadline has passed");
+            return deadline;
+        }
+        node.handle_timeout(now);
+        woken = true;
     }
 }

@@ -56,8 +56,6 @@ enum Carrier {
 struct Leg {
     carrier: Carrier,
     far: Far,
-    /// Element on the router's end, if any: the router sends through it.
-    through: Option<usize>,
     report: PathReport,
     errors: Errors,
 }
@@ -77,15 +75,40 @@ struct ElementPlace {
     leg: LegId,
 }
 
+/// Where a node sends a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Hop {
+    /// Onto a link.
+    Leg(LegId),
+    /// To the element in front of a link.
+    Element(u32),
+    /// Nowhere: the destination is the node itself, or cannot be reached.
+    Nowhere,
+}
+
+/// Next hops, by node and destination.
+struct Routes {
+    nodes: usize,
+    hops: Vec<Hop>,
+}
+
+impl Routes {
+    #[inline]
+    fn next(&self, from: NodeId, to: NodeId) -> Hop {
+        self.hops.get(from.0 * self.nodes + to.0).copied().unwrap_or(Hop::Nowhere)
+    }
+}
+
 /// Links, routes and taps.
 pub struct Fabric {
     legs: Vec<Leg>,
     /// When something happens next on each leg.
     pub agenda: Tournament,
     media: Vec<SharedMedium>,
-    /// First legs, by node and destination.
-    routes: Vec<Vec<Option<LegId>>>,
+    routes: Routes,
     hosts: Vec<[NodeId; 2]>,
+    /// What each endpoint sends into.
+    first_hops: Vec<Hop>,
     elements: Vec<ElementPlace>,
     pub pool: PacketPool,
     pub handoffs: VecDeque<(Receiver, Handle)>,
@@ -105,6 +128,10 @@ impl Fabric {
             through[leg.0 as usize] = Some(index);
             elements.push(ElementPlace { router: spec.router, leg });
         }
+        let routes = Routes {
+            nodes: network.nodes.len(),
+            hops: (0..network.nodes.len()).flat_map(|node| routes(network, NodeId(node), &through)).collect(),
+        };
         let mut legs = Vec::with_capacity(through.len());
         let mut media = Vec::new();
         for link in &network.links {
@@ -118,7 +145,6 @@ impl Fabric {
                 legs.push(Leg {
                     carrier: carrier(link, direction, &mut media),
                     far,
-                    through: through[legs.len()],
                     report: PathReport::default(),
                     errors: Errors::new(link, direction, root),
                 });
@@ -128,7 +154,12 @@ impl Fabric {
             agenda: Tournament::new(legs.len()),
             legs,
             media,
-            routes: network.nodes.iter().enumerate().map(|(node, _)| routes(network, NodeId(node))).collect(),
+            first_hops: network
+                .flows
+                .iter()
+                .flat_map(|flow| [routes.next(flow.from, flow.to), routes.next(flow.to, flow.from)])
+                .collect(),
+            routes,
             hosts: network.flows.iter().map(|flow| [flow.from, flow.to]).collect(),
             elements,
             pool: PacketPool::default(),
@@ -140,12 +171,12 @@ impl Fabric {
         }
     }
 
-    /// An endpoint sends.
-    #[inline]
-    pub fn send_from_endpoint(&mut self, now: Instant, packet: Packet) {
-        let host = self.hosts[packet.flow.0 as usize][packet.from.index()];
+    /// The endpoint of that index sends.
+    #[inline(always)]
+    pub fn send_from_endpoint(&mut self, now: Instant, endpoint: usize, packet: Packet) {
+        let hop = self.first_hops[endpoint];
         let handle = self.pool.put(packet);
-        self.forward(now, host, handle);
+        self.send(now, hop, handle);
     }
 
     /// An element sends out of `port`.
@@ -159,19 +190,23 @@ impl Fabric {
         }
     }
 
-    /// A node passes a packet on: onto a link, or to the element in front of it.
+    /// A router passes a packet on.
     #[inline(always)]
-    fn forward(&mut self, now: Instant, node: NodeId, handle: Handle) {
+    fn forward(&mut self, now: Instant, router: NodeId, handle: Handle) {
         let packet = self.pool.get(handle);
         let ends = self.hosts.get(packet.flow.0 as usize);
-        let leg = ends.and_then(|ends| self.routes[node.0][ends[packet.from.peer().index()].0]);
-        let Some(leg) = leg else {
-            self.pool.discard(handle);
-            return;
-        };
-        match self.legs[leg.0 as usize].through {
-            Some(element) => self.handoffs.push_back((Receiver::Element(element, Port::WIRED), handle)),
-            None => self.transmit(now, leg, handle),
+        let hop = ends.map_or(Hop::Nowhere, |ends| self.routes.next(router, ends[packet.from.peer().index()]));
+        self.send(now, hop, handle);
+    }
+
+    #[inline(always)]
+    fn send(&mut self, now: Instant, hop: Hop, handle: Handle) {
+        match hop {
+            Hop::Leg(leg) => self.transmit(now, leg, handle),
+            Hop::Element(element) => {
+                self.handoffs.push_back((Receiver::Element(element as usize, Port::WIRED), handle));
+            }
+            Hop::Nowhere => self.pool.discard(handle),
         }
     }
 
@@ -252,7 +287,7 @@ impl Fabric {
     /// Books `bytes` that a flow delivered with every link that they crossed.
     pub fn credit(&mut self, flow: FlowId, network: &Network, bytes: u64) {
         let [mut at, to] = self.hosts[flow.0 as usize];
-        while let Some(leg) = self.routes[at.0][to.0] {
+        while let Some(leg) = self.leg_towards(at, to) {
             self.legs[leg.0 as usize].report.useful += bytes;
             at = network.links[leg.0 as usize / 2].ends[1 - leg.0 as usize % 2];
         }
@@ -273,7 +308,16 @@ impl Fabric {
     pub fn endpoint_point(&self, flow: FlowId, side: Side) -> u16 {
         let [from, to] = self.hosts[flow.0 as usize];
         let (here, there) = if side == Side::Initiator { (from, to) } else { (to, from) };
-        self.routes[here.0][there.0].map_or(0, LegId::near)
+        self.leg_towards(here, there).map_or(0, LegId::near)
+    }
+
+    /// The leg on which the way from `from` to `to` begins.
+    fn leg_towards(&self, from: NodeId, to: NodeId) -> Option<LegId> {
+        match self.routes.next(from, to) {
+            Hop::Leg(leg) => Some(leg),
+            Hop::Element(element) => Some(self.elements[element as usize].leg),
+            Hop::Nowhere => None,
+        }
     }
 
     /// Capture point of an element: its router's end of the link.
@@ -301,9 +345,9 @@ pub fn endpoint(flow: FlowId, side: Side) -> usize {
     flow.0 as usize * 2 + side.index()
 }
 
-/// The first leg from `node` to every node of the tree.
-fn routes(network: &Network, node: NodeId) -> Vec<Option<LegId>> {
-    let mut routes = vec![None; network.nodes.len()];
+/// The next hop from `node` to every node of the tree; `through` tells which elements stand in front of which legs.
+fn routes(network: &Network, node: NodeId, through: &[Option<usize>]) -> Vec<Hop> {
+    let mut routes = vec![Hop::Nowhere; network.nodes.len()];
     let mut reached = vec![false; network.nodes.len()];
     reached[node.0] = true;
     let mut frontier = VecDeque::from([node]);
@@ -313,7 +357,12 @@ fn routes(network: &Network, node: NodeId) -> Vec<Option<LegId>> {
             for (near, far, direction) in hops {
                 if near == at && !reached[far.0] {
                     reached[far.0] = true;
-                    routes[far.0] = routes[at.0].or(Some(LegId::new(LinkId(index), direction)));
+                    let leg = LegId::new(LinkId(index), direction);
+                    let first = match through[leg.0 as usize] {
+                        Some(element) => Hop::Element(element as u32),
+                        None => Hop::Leg(leg),
+                    };
+                    routes[far.0] = if at == node { first } else { routes[at.0] };
                     frontier.push_back(far);
                 }
             }

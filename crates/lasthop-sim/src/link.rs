@@ -156,14 +156,16 @@ impl TransmissionTime {
 
     #[inline]
     fn of(&mut self, bytes: u32) -> Duration {
-        for (known, time) in self.known {
-            if known == bytes {
-                return time;
-            }
+        let [first, second] = &self.known;
+        if first.0 == bytes {
+            first.1
+        } else if second.0 == bytes {
+            second.1
+        } else {
+            let time = self.rate.time_for(bytes);
+            self.known = [(bytes, time), self.known[0]];
+            time
         }
-        let time = self.rate.time_for(bytes);
-        self.known = [(bytes, time), self.known[0]];
-        time
     }
 }
 

@@ -64,7 +64,7 @@ impl Tournament {
     }
 
     /// Sees to it that `source` is woken at `at` or earlier.
-    #[inline]
+    #[inline(always)]
     pub fn wake_by(&mut self, source: u32, at: Instant) {
         if at < self.matches[self.first_round + source as usize / 4][source as usize % 4].at {
             self.set(source, at);

@@ -1,7 +1,8 @@
 //! One run of a network: the event loop.
 
-use lasthop_proto::node::{Node, Output, pump};
-use lasthop_proto::packet::{FlowId, Side};
+use lasthop_proto::event::Event;
+use lasthop_proto::node::{Node, Port, Sink, pump_into};
+use lasthop_proto::packet::{FlowId, Packet, Side};
 use lasthop_proto::pep::eln::{ElnMarker, ElnMarkerConfig};
 use lasthop_proto::pep::snoop::Snoop;
 use lasthop_proto::pep::split::SplitRelay;
@@ -155,49 +156,19 @@ impl Simulation {
 
     #[inline]
     fn pump_endpoint(&mut self, now: Instant, index: usize) {
-        let Self { fabric, alarms, endpoints, unfinished, .. } = self;
-        let side = if index.is_multiple_of(2) { Side::Initiator } else { Side::Acceptor };
-        let endpoint = &mut endpoints[index];
-        let deadline = pump(&mut endpoint.connection, now, |output| match output {
-            Output::Transmit(_, packet) => {
-                if packet.cause.is_source_retransmission() {
-                    fabric.flows[index / 2].count_resent(packet.cause);
-                }
-                fabric.send_from_endpoint(now, packet);
-            }
-            Output::Event(flow, event) => {
-                fabric.flows[index / 2].count(Reporter::Endpoint, &event);
-                let point = fabric.endpoint_point(flow, side);
-                fabric.record(now, point, flow, What::Event(event));
-            }
-        });
+        let endpoint = &mut self.endpoints[index];
+        let deadline = pump_into(&mut endpoint.connection, now, &mut FromEndpoint { fabric: &mut self.fabric, now, index });
         if let Some(at) = endpoint.poll_start().or(deadline) {
-            alarms.wake_by(index as u32, at);
+            self.alarms.wake_by(index as u32, at);
         }
         if endpoint.finishes() {
-            *unfinished -= 1;
+            self.unfinished -= 1;
         }
     }
 
     fn pump_element(&mut self, now: Instant, index: usize) {
-        let Self { fabric, elements, .. } = self;
-        let deadline = pump(&mut *elements[index], now, |output| match output {
-            Output::Transmit(port, packet) => {
-                if let Some(flow) = fabric.flows.get_mut(packet.flow.0 as usize)
-                    && packet.cause.is_local_retransmission()
-                {
-                    flow.count_resent(packet.cause);
-                }
-                fabric.send_from_element(now, index, port, packet);
-            }
-            Output::Event(flow, event) => {
-                if let Some(report) = fabric.flows.get_mut(flow.0 as usize) {
-                    report.count(Reporter::Element, &event);
-                }
-                let point = fabric.element_point(index);
-                fabric.record(now, point, flow, What::Event(event));
-            }
-        });
+        let element = &mut *self.elements[index];
+        let deadline = pump_into(element, now, &mut FromElement { fabric: &mut self.fabric, now, index });
         if let Some(at) = deadline {
             self.alarms.wake_by((self.endpoints.len() + index) as u32, at);
         }
@@ -228,6 +199,57 @@ impl Simulation {
         let links = fabric.paths();
         let report = Report { flows: fabric.flows, links, end, frames: fabric.frames };
         Outcome { report, trace: fabric.trace.unwrap_or_default() }
+    }
+}
+
+/// Where an endpoint's output goes.
+struct FromEndpoint<'a> {
+    fabric: &'a mut Fabric,
+    now: Instant,
+    index: usize,
+}
+
+impl Sink<()> for FromEndpoint<'_> {
+    #[inline(always)]
+    fn transmit(&mut self, _port: Port, packet: Packet) {
+        if packet.cause.is_source_retransmission() {
+            self.fabric.flows[self.index / 2].count_resent(packet.cause);
+        }
+        self.fabric.send_from_endpoint(self.now, self.index, packet);
+    }
+
+    #[inline(never)]
+    fn event(&mut self, flow: FlowId, event: Event) {
+        let side = if self.index.is_multiple_of(2) { Side::Initiator } else { Side::Acceptor };
+        self.fabric.flows[self.index / 2].count(Reporter::Endpoint, &event);
+        let point = self.fabric.endpoint_point(flow, side);
+        self.fabric.record(self.now, point, flow, What::Event(event));
+    }
+}
+
+/// Where an element's output goes.
+struct FromElement<'a> {
+    fabric: &'a mut Fabric,
+    now: Instant,
+    index: usize,
+}
+
+impl Sink<()> for FromElement<'_> {
+    fn transmit(&mut self, port: Port, packet: Packet) {
+        if let Some(flow) = self.fabric.flows.get_mut(packet.flow.0 as usize)
+            && packet.cause.is_local_retransmission()
+        {
+            flow.count_resent(packet.cause);
+        }
+        self.fabric.send_from_element(self.now, self.index, port, packet);
+    }
+
+    fn event(&mut self, flow: FlowId, event: Event) {
+        if let Some(report) = self.fabric.flows.get_mut(flow.0 as usize) {
+            report.count(Reporter::Element, &event);
+        }
+        let point = self.fabric.element_point(self.index);
+        self.fabric.record(self.now, point, flow, What::Event(event));
     }
 }
 

@@ -11,7 +11,7 @@ use super::send_state::Ack;
 use super::sender::{AckVerdict, Incoming, Sender};
 use crate::event::Event;
 use crate::node::{Node, Port};
-use crate::packet::{Cause, Flags, FlowId, Integrity, Packet, SackBlocks, Segment, Side};
+use crate::packet::{Flags, FlowId, Integrity, Packet, SackBlocks, Segment, Side};
 use crate::seq::Seq;
 use crate::time::{Duration, Instant};
 
@@ -557,31 +557,10 @@ impl Node<()> for Connection {
         self.report_window();
     }
 
+    #[inline]
     fn poll_transmit(&mut self, now: Instant) -> Option<(Port, Packet)> {
-        if let Some((seq, ack)) = self.reset {
-            self.reset = None;
-            let flags = if ack.is_some() { Flags::RST.with(Flags::ACK) } else { Flags::RST };
-            let segment = Segment { seq, ack: ack.unwrap_or_default(), flags, ..Segment::default() };
-            return Some((Port::ONLY, self.packet(segment, 0, Cause::Reset)));
-        }
-        let transmission = match self.state {
-            State::Closed | State::Listen => None,
-            _ => self.sender.poll_transmit(now),
-        };
-        let (seq, len, flags, cause) = match transmission {
-            Some(transmission) if transmission.syn.is_on() => return Some((Port::ONLY, self.syn(now, transmission))),
-            Some(transmission) => {
-                let mut flags = Flags::ACK;
-                if transmission.fin.is_on() {
-                    flags = flags.with(Flags::FIN);
-                    self.on_fin_sent();
-                }
-                (transmission.seq, transmission.len, flags, transmission.cause)
-            }
-            None if self.acknowledges() => (self.ack_seq(), 0, Flags::ACK, Cause::Ack),
-            None => return None,
-        };
-        Some((Port::ONLY, self.acknowledging(now, seq, flags, len, cause)))
+        let idle = self.reset.is_none() && !self.receiver.ack_due() && !self.sender.may_have_more();
+        if idle { None } else { self.next_segment(now) }
     }
 
     #[inline]

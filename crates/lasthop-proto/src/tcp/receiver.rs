@@ -113,7 +113,16 @@ impl Receiver {
     }
 
     /// RFC 9293 §3.10.7.4: whether any of the segment lies in the window.
+    #[inline]
     pub fn acceptable(&self, seq: Seq, seq_len: u32) -> bool {
+        // The usual case: exactly what is expected, which the window advertised last covers.
+        if seq == self.rcv_nxt && seq_len <= self.rcv_adv.since(seq) {
+            return true;
+        }
+        self.overlaps_window(seq, seq_len)
+    }
+
+    fn overlaps_window(&self, seq: Seq, seq_len: u32) -> bool {
         let window = self.window();
         if seq_len == 0 {
             return if window == 0 { seq == self.rcv_nxt } else { self.in_window(seq, window) };
@@ -138,16 +147,24 @@ impl Receiver {
     }
 
     /// Takes `len` bytes at `seq` that arrived intact, and the FIN behind them if `fin` is on.
+    #[inline]
     pub fn on_data(&mut self, now: Instant, seq: Seq, len: u32, fin: Switch) {
-        let edge = self.right_edge();
-        let (left, right) = (seq.max(self.rcv_nxt), (seq + len).min(edge));
         if self.config.smart_acks.is_on() {
             self.smart = Some(seq);
         }
-        if seq == self.rcv_nxt && self.runs.is_empty() && self.fin.is_none() && !fin.is_on() && right == seq + len {
+        let expected = seq == self.rcv_nxt && len <= self.rcv_adv.since(seq);
+        if expected && self.runs.is_empty() && self.fin.is_none() && !fin.is_on() {
             self.take_in_order(now, len);
-            return;
+        } else {
+            self.take_run(now, seq, len, fin);
         }
+    }
+
+    /// Any other case: data out of order, seen before, beyond the window, or with a FIN.
+    #[inline(never)]
+    fn take_run(&mut self, now: Instant, seq: Seq, len: u32, fin: Switch) {
+        let edge = self.right_edge();
+        let (left, right) = (seq.max(self.rcv_nxt), (seq + len).min(edge));
         if fin.is_on() && self.fin.is_none() && (seq + len).le(edge) {
             self.fin = Some(seq + len);
         }
@@ -269,8 +286,8 @@ impl Receiver {
     /// (4.4BSD `tcp_output`; RFC 9293 §3.8.6.2.2).
     pub fn on_read(&mut self, bytes: u64) {
         self.unread = self.unread.saturating_sub(bytes);
-        if self.finished() {
-            // Nobody waits for the window any more, and the peer may be gone.
+        if self.ack_due() || self.finished() {
+            // It goes out as it is; or nobody waits for the window any more, and the peer may be gone.
             return;
         }
         if matches!(self.config.delayed_ack, DelayedAck::Ns2 { .. }) && self.poll_deadline().is_some() {

@@ -305,6 +305,14 @@ impl Sender {
         if self.probes > 0 { self.state.snd_nxt } else { self.state.snd_max }
     }
 
+    /// Whether [`Sender::poll_transmit`] is worth asking.
+    #[inline]
+    pub fn may_have_more(&self) -> bool {
+        let s = &self.state;
+        let in_order = s.budget > 0 && s.una_pos != s.end_pos();
+        in_order || s.una_pos == 0 || s.resend.is_some() || s.limited.is_on() || self.probe_due.is_on()
+    }
+
     /// The next segment to send, if windows and rules let one go.
     #[inline]
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmission> {
@@ -325,7 +333,6 @@ impl Sender {
                 return Some(self.emit(now, self.segment(seq, end, cause)));
             }
             if let Some(transmission) = self.next_in_order(now) {
-                self.state.budget -= 1;
                 self.state.limited = Switch::Off;
                 return Some(self.emit(now, transmission));
             }
@@ -407,7 +414,10 @@ impl Sender {
             }
             return None;
         }
-        let s = &self.state;
+        let s = &mut self.state;
+        // Nothing more can go out before the next acknowledgment once the window is full.
+        let full = used + len >= window && s.snd_wnd > 0 && pos + u64::from(len) < data_end;
+        s.budget = if full { 0 } else { s.budget - 1 };
         let cause = match (again, len) {
             (true, _) => Cause::Timeout,
             (false, 0) => Cause::Handshake,

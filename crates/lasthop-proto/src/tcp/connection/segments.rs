@@ -1,6 +1,7 @@
 //! The segments that a connection sends, and their options.
 
 use super::{Connection, HEADER, State};
+use crate::node::Port;
 use crate::packet::{Body, Cause, Flags, Integrity, Options, Packet, Priority, Segment, Timestamps};
 use crate::seq::Seq;
 use crate::tcp::config::{HeaderAccounting, Recovery, Switch};
@@ -8,6 +9,44 @@ use crate::tcp::sender::Transmission;
 use crate::time::Instant;
 
 impl Connection {
+    /// The next segment to send.
+    #[inline(never)]
+    pub(super) fn next_segment(&mut self, now: Instant) -> Option<(Port, Packet)> {
+        if self.reset.is_some() {
+            return self.take_reset();
+        }
+        let transmission = match self.state {
+            State::Closed | State::Listen => None,
+            _ => self.sender.poll_transmit(now),
+        };
+        let (seq, len, flags, cause) = match transmission {
+            Some(transmission) if transmission.syn.is_on() => return Some((Port::ONLY, self.syn(now, transmission))),
+            Some(transmission) => {
+                let mut flags = Flags::ACK;
+                if transmission.fin.is_on() {
+                    flags = flags.with(Flags::FIN);
+                    self.on_fin_sent();
+                }
+                (transmission.seq, transmission.len, flags, transmission.cause)
+            }
+            None if self.acknowledges() => (self.ack_seq(), 0, Flags::ACK, Cause::Ack),
+            None => return None,
+        };
+        if self.optional.is_on() {
+            return Some((Port::ONLY, self.with_options(now, seq, flags, len, cause)));
+        }
+        let (ack, window) = (self.receiver.rcv_nxt(), self.receiver.take_window());
+        Some((Port::ONLY, self.packet(Segment { seq, ack, window, flags, options: Options::default() }, len, cause)))
+    }
+
+    #[inline(never)]
+    fn take_reset(&mut self) -> Option<(Port, Packet)> {
+        let (seq, ack) = self.reset.take()?;
+        let flags = if ack.is_some() { Flags::RST.with(Flags::ACK) } else { Flags::RST };
+        let segment = Segment { seq, ack: ack.unwrap_or_default(), flags, ..Segment::default() };
+        Some((Port::ONLY, self.packet(segment, 0, Cause::Reset)))
+    }
+
     /// A packet with the header length of a segment without options.
     #[inline(always)]
     pub(super) fn packet(&self, segment: Segment, len: u32, cause: Cause) -> Packet {
@@ -32,16 +71,7 @@ impl Connection {
         }
     }
 
-    /// A segment after the handshake.
-    #[inline(always)]
-    pub(super) fn acknowledging(&mut self, now: Instant, seq: Seq, flags: Flags, len: u32, cause: Cause) -> Packet {
-        if self.optional.is_on() {
-            return self.with_options(now, seq, flags, len, cause);
-        }
-        let (ack, window) = (self.receiver.rcv_nxt(), self.receiver.take_window());
-        self.packet(Segment { seq, ack, window, flags, options: Options::default() }, len, cause)
-    }
-
+    /// A segment after the handshake that may carry options.
     #[inline(never)]
     fn with_options(&mut self, now: Instant, seq: Seq, flags: Flags, len: u32, cause: Cause) -> Packet {
         let options = self.options(now);
