@@ -271,6 +271,44 @@ impl Connection {
         self.sender.set_window(u32::from(segment.window), segment.seq, segment.ack);
     }
 
+    /// Header prediction (Van Jacobson, as in 4.4BSD `tcp_input`): the next data of a stream that flows one way, and nothing
+    /// else. Says whether it was that; a segment that was not goes through all the checks, with the same result.
+    #[inline]
+    fn take_predicted(&mut self, now: Instant, packet: &Packet, segment: &Segment) -> bool {
+        let predicted = self.state == State::Established
+            && segment.flags == Flags::ACK
+            && packet.len > 0
+            && self.receiver.expects(segment.seq, packet.len)
+            && !self.timestamps.is_on()
+            && segment.options.sack.is_empty()
+            && self.sender.on_nothing_new(segment.seq, segment.ack, u32::from(segment.window) << self.peer_shift);
+        if predicted {
+            self.receiver.on_data(now, segment.seq, packet.len, Switch::Off);
+            self.after_data(now);
+        }
+        predicted
+    }
+
+    /// RFC 9293 §3.10.7.
+    #[inline(never)]
+    fn take_segment(&mut self, now: Instant, packet: &Packet, segment: &Segment) {
+        match self.state {
+            State::Closed => {
+                // RFC 9293 §3.10.7.1.
+                if segment.flags.has(Flags::RST) {
+                } else if segment.flags.has(Flags::ACK) {
+                    self.reset = Some((segment.ack, None));
+                } else {
+                    self.reset = Some((Seq(0), Some(segment.seq + packet.seq_len())));
+                }
+            }
+            State::Listen => self.on_listen(segment),
+            State::SynSent => self.on_syn_sent(now, packet, segment),
+            _ => self.on_synchronized(now, packet, segment),
+        }
+        self.report_window();
+    }
+
     /// RFC 9293 §3.10.7.4 from the first check on.
     fn on_synchronized(&mut self, now: Instant, packet: &Packet, segment: &Segment) {
         let mut seq_len = packet.seq_len();
@@ -453,6 +491,12 @@ impl Connection {
         }
         let fin = if segment.flags.has(Flags::FIN) { Switch::On } else { Switch::Off };
         self.receiver.on_data(now, segment.seq, packet.len, fin);
+        self.after_data(now);
+    }
+
+    /// The state change that the end of the peer's stream brings.
+    #[inline]
+    fn after_data(&mut self, now: Instant) {
         if !self.receiver.finished() {
             return;
         }
@@ -518,27 +562,14 @@ fn earlier(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
 }
 
 impl Node<()> for Connection {
+    #[inline]
     fn handle_packet(&mut self, now: Instant, _port: Port, packet: Packet) {
         let Some(segment) = packet.tcp().filter(|_| packet.len <= MAX_SEGMENT) else { return };
         if packet.integrity == Integrity::PayloadDamaged {
             self.receiver.on_damaged(segment.seq, packet.len);
-            return;
+        } else if !self.take_predicted(now, &packet, segment) {
+            self.take_segment(now, &packet, segment);
         }
-        match self.state {
-            State::Closed => {
-                // RFC 9293 §3.10.7.1.
-                if segment.flags.has(Flags::RST) {
-                } else if segment.flags.has(Flags::ACK) {
-                    self.reset = Some((segment.ack, None));
-                } else {
-                    self.reset = Some((Seq(0), Some(segment.seq + packet.seq_len())));
-                }
-            }
-            State::Listen => self.on_listen(segment),
-            State::SynSent => self.on_syn_sent(now, &packet, segment),
-            _ => self.on_synchronized(now, &packet, segment),
-        }
-        self.report_window();
     }
 
     fn handle_timeout(&mut self, now: Instant) {

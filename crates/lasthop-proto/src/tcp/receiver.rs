@@ -115,11 +115,13 @@ impl Receiver {
     /// RFC 9293 §3.10.7.4: whether any of the segment lies in the window.
     #[inline]
     pub fn acceptable(&self, seq: Seq, seq_len: u32) -> bool {
-        // The usual case: exactly what is expected, which the window advertised last covers.
-        if seq == self.rcv_nxt && seq_len <= self.rcv_adv.since(seq) {
-            return true;
-        }
-        self.overlaps_window(seq, seq_len)
+        self.expects(seq, seq_len) || self.overlaps_window(seq, seq_len)
+    }
+
+    /// Whether the segment is exactly what comes next, and the window advertised last covers it.
+    #[inline]
+    pub fn expects(&self, seq: Seq, seq_len: u32) -> bool {
+        seq == self.rcv_nxt && seq_len <= self.rcv_adv.since(seq)
     }
 
     fn overlaps_window(&self, seq: Seq, seq_len: u32) -> bool {
@@ -152,8 +154,7 @@ impl Receiver {
         if self.config.smart_acks.is_on() {
             self.smart = Some(seq);
         }
-        let expected = seq == self.rcv_nxt && len <= self.rcv_adv.since(seq);
-        if expected && self.runs.is_empty() && self.fin.is_none() && !fin.is_on() {
+        if self.expects(seq, len) && self.runs.is_empty() && self.fin.is_none() && !fin.is_on() {
             self.take_in_order(now, len);
         } else {
             self.take_run(now, seq, len, fin);

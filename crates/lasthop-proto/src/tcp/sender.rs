@@ -188,6 +188,22 @@ impl Sender {
         if changed { Switch::On } else { Switch::Off }
     }
 
+    /// Data arrived with an acknowledgment: says whether that brings no news to a sender that has nothing under way, and if
+    /// so takes it in.
+    #[inline]
+    pub fn on_nothing_new(&mut self, seq: Seq, ack: Seq, window: u32) -> bool {
+        let s = &mut self.state;
+        let nothing_new = ack == s.snd_una && ack == s.snd_max && window == s.snd_wnd && window > 0;
+        if nothing_new && self.persist.is_none() {
+            s.budget = u32::MAX;
+            self.unanswered = 0;
+            self.probes = 0;
+            self.snd_wl = (seq, ack);
+            return true;
+        }
+        false
+    }
+
     /// Takes in an acknowledgment.
     pub fn on_ack(&mut self, now: Instant, incoming: &Incoming) -> AckVerdict {
         let ack = incoming.ack.ack;
