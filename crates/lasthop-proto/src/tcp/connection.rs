@@ -70,7 +70,7 @@ pub struct Connection {
     peer_shift: u8,
     sack: Switch,
     timestamps: Switch,
-    /// Whether segments after the handshake may carry options.
+    /// Whether segments after the handshake may carry options besides SACK blocks.
     optional: Switch,
     /// The latest timestamp that the peer sent in order (RFC 7323 §4.3).
     ts_recent: u32,
@@ -266,7 +266,7 @@ impl Connection {
             self.ts_recent = timestamps.val;
         }
         let marks = self.config.smart_acks.is_on() || self.reports_damage();
-        let optional = marks || self.sack.is_on() || self.timestamps.is_on();
+        let optional = marks || self.timestamps.is_on();
         self.optional = if optional { Switch::On } else { Switch::Off };
         self.sender.set_window(u32::from(segment.window), segment.seq, segment.ack);
     }

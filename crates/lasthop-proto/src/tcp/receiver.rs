@@ -252,6 +252,9 @@ impl Receiver {
             self.received += bytes;
             self.unread += bytes;
             self.runs.remove(0);
+            if self.runs.is_empty() {
+                self.history = SackBlocks::default();
+            }
             self.damaged = self.damaged.filter(|run| run.right.gt(self.rcv_nxt));
         }
         if self.fin == Some(self.rcv_nxt) {
@@ -342,13 +345,17 @@ impl Receiver {
         self.smart.take()
     }
 
+    /// Whether there is data out of order to report.
+    #[inline]
+    pub fn has_runs(&self) -> bool {
+        !self.runs.is_empty()
+    }
+
     /// The SACK blocks of the segment being sent: the run of the segment that caused it, then those reported most
     /// recently (RFC 2018 §4).
     pub fn take_sack_blocks(&mut self) -> SackBlocks {
         let mut blocks = SackBlocks::default();
-        if self.runs.is_empty() {
-            self.history = blocks;
-            self.latest = None;
+        if !self.has_runs() {
             return blocks;
         }
         let most = usize::from(self.config.sack_blocks);

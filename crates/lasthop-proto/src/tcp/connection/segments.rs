@@ -32,7 +32,7 @@ impl Connection {
             None if self.acknowledges() => (self.ack_seq(), 0, Flags::ACK, Cause::Ack),
             None => return None,
         };
-        if self.optional.is_on() {
+        if self.optional.is_on() || self.sack.is_on() && self.receiver.has_runs() {
             return Some((Port::ONLY, self.with_options(now, seq, flags, len, cause)));
         }
         let (ack, window) = (self.receiver.rcv_nxt(), self.receiver.take_window());
