@@ -271,22 +271,38 @@ impl Connection {
         self.sender.set_window(u32::from(segment.window), segment.seq, segment.ack);
     }
 
-    /// Header prediction (Van Jacobson, as in 4.4BSD `tcp_input`): the next data of a stream that flows one way, and nothing
-    /// else. Says whether it was that; a segment that was not goes through all the checks, with the same result.
+    /// Header prediction (Van Jacobson, as in 4.4BSD `tcp_input`): in a stream that flows one way a segment is the next data
+    /// and nothing else, or a pure acknowledgment. Says whether it was either; a segment that was not goes through all the
+    /// checks, with the same result.
     #[inline]
     fn take_predicted(&mut self, now: Instant, packet: &Packet, segment: &Segment) -> bool {
-        let predicted = self.state == State::Established
+        let expected = self.state == State::Established
             && segment.flags == Flags::ACK
-            && packet.len > 0
             && self.receiver.expects(segment.seq, packet.len)
-            && !self.timestamps.is_on()
-            && segment.options.sack.is_empty()
-            && self.sender.on_nothing_new(segment.seq, segment.ack, u32::from(segment.window) << self.peer_shift);
+            && !self.timestamps.is_on();
+        if !expected {
+            return false;
+        }
+        if packet.len == 0 {
+            self.take_pure_ack(now, packet, segment);
+            return true;
+        }
+        let window = u32::from(segment.window) << self.peer_shift;
+        let predicted =
+            segment.options.sack.is_empty() && self.sender.on_nothing_new(segment.seq, segment.ack, window);
         if predicted {
             self.receiver.on_data(now, segment.seq, packet.len, Switch::Off);
             self.after_data(now);
         }
         predicted
+    }
+
+    #[inline(never)]
+    fn take_pure_ack(&mut self, now: Instant, packet: &Packet, segment: &Segment) {
+        if self.take_ack(now, packet, segment) == AckVerdict::Unsent {
+            self.challenge(now);
+        }
+        self.report_window();
     }
 
     /// RFC 9293 §3.10.7.

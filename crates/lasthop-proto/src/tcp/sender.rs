@@ -446,8 +446,11 @@ impl Sender {
     /// RFC 5681 §4.1; 4.4BSD `tcp_output`.
     fn restart_after_idle(&mut self, now: Instant) {
         let s = &mut self.state;
+        if s.snd_max != s.snd_una {
+            return;
+        }
         let by_clock = s.config.idle_restart.is_on() && !s.timer_finds_idleness();
-        if s.snd_max == s.snd_una && by_clock && now.since(self.last_sent) >= s.rtt.rto() {
+        if by_clock && now.since(self.last_sent) >= s.rtt.rto() {
             s.cc.restart_after_idle();
             self.last_sent = now;
         }
