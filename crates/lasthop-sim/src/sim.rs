@@ -157,7 +157,8 @@ impl Simulation {
     #[inline]
     fn pump_endpoint(&mut self, now: Instant, index: usize) {
         let endpoint = &mut self.endpoints[index];
-        let deadline = pump_into(&mut endpoint.connection, now, &mut FromEndpoint { fabric: &mut self.fabric, now, index });
+        let deadline =
+            pump_into(&mut endpoint.connection, now, &mut FromEndpoint { fabric: &mut self.fabric, now, index });
         if let Some(at) = endpoint.poll_start().or(deadline) {
             self.alarms.wake_by(index as u32, at);
         }

@@ -288,8 +288,7 @@ impl Connection {
             return true;
         }
         let window = u32::from(segment.window) << self.peer_shift;
-        let predicted =
-            segment.options.sack.is_empty() && self.sender.on_nothing_new(segment.seq, segment.ack, window);
+        let predicted = segment.options.sack.is_empty() && self.sender.on_nothing_new(segment.seq, segment.ack, window);
         if predicted {
             self.receiver.on_data(now, segment.seq, packet.len, Switch::Off);
             self.after_data(now);
@@ -457,6 +456,7 @@ impl Connection {
             && !self.is_replay(segment)
     }
 
+    #[inline]
     fn take_ack(&mut self, now: Instant, packet: &Packet, segment: &Segment) -> AckVerdict {
         let shift = if segment.flags.has(Flags::SYN) { 0 } else { self.peer_shift };
         let options = &segment.options;
@@ -606,8 +606,13 @@ impl Node<()> for Connection {
 
     #[inline]
     fn poll_transmit(&mut self, now: Instant) -> Option<(Port, Packet)> {
-        let idle = self.reset.is_none() && !self.receiver.ack_due() && !self.sender.may_have_more();
-        if idle { None } else { self.next_segment(now) }
+        if self.reset.is_some() || self.sender.is_awake() {
+            self.next_segment(now)
+        } else if self.receiver.ack_due() {
+            self.next_ack(now)
+        } else {
+            None
+        }
     }
 
     #[inline]

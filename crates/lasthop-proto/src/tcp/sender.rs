@@ -78,6 +78,8 @@ pub struct Sender {
     last_sent: Instant,
     /// Given up after too many timeouts.
     given_up: Switch,
+    /// Off when nothing can be sent until something happens: an acknowledgment, a timer, more to send.
+    awake: Switch,
 }
 
 impl Sender {
@@ -94,6 +96,7 @@ impl Sender {
             snd_wl: (Seq(0), Seq(0)),
             last_sent: Instant::ZERO,
             given_up: Switch::Off,
+            awake: Switch::On,
         }
     }
 
@@ -108,12 +111,14 @@ impl Sender {
             self.state.mss = mss.max(1);
             let config = TcpConfig { mss: self.state.mss, ..TcpConfig::clone(&self.state.config) };
             self.state.cc = Congestion::new(&config);
+            self.awake = Switch::On;
         }
     }
 
     /// The SYN goes out again, to answer the peer's in a simultaneous open.
     pub fn answer_syn(&mut self) {
         self.state.snd_nxt = self.state.iss;
+        self.awake = Switch::On;
     }
 
     /// Reports something beside what the sender itself reports.
@@ -128,11 +133,13 @@ impl Sender {
         }
         self.state.queued = self.state.queued.saturating_add(bytes);
         self.state.budget = u32::MAX;
+        self.awake = Switch::On;
     }
 
     /// A FIN follows what was written.
     pub fn close(&mut self) {
         self.state.closed = Switch::On;
+        self.awake = Switch::On;
     }
 
     /// Stream bytes acknowledged.
@@ -166,6 +173,7 @@ impl Sender {
         self.state.snd_wnd = window;
         self.state.max_snd_wnd = window;
         self.snd_wl = (seq, ack);
+        self.awake = Switch::On;
     }
 
     /// RFC 9293 §3.10.7.4: takes the window from segments that are not older than the last one used.
@@ -210,6 +218,7 @@ impl Sender {
         if ack.gt(self.state.snd_max) {
             return AckVerdict::Unsent;
         }
+        self.awake = Switch::On;
         self.state.budget = u32::MAX;
         self.unanswered = 0;
         if incoming.window == 0 {
@@ -270,6 +279,7 @@ impl Sender {
 
     /// Acts on whichever timer has expired.
     pub fn on_timer(&mut self, now: Instant) {
+        self.awake = Switch::On;
         if self.state.rto_timer.is_some_and(|at| at <= now) {
             self.on_retransmission_timeout(now);
         }
@@ -321,17 +331,24 @@ impl Sender {
         if self.probes > 0 { self.state.snd_nxt } else { self.state.snd_max }
     }
 
-    /// Whether [`Sender::poll_transmit`] is worth asking.
+    /// Whether [`Sender::poll_transmit`] may have something to send.
     #[inline]
-    pub fn may_have_more(&self) -> bool {
-        let s = &self.state;
-        let in_order = s.budget > 0 && s.una_pos != s.end_pos();
-        in_order || s.una_pos == 0 || s.resend.is_some() || s.limited.is_on() || self.probe_due.is_on()
+    pub fn is_awake(&self) -> bool {
+        self.awake.is_on()
     }
 
     /// The next segment to send, if windows and rules let one go.
     #[inline]
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmission> {
+        let transmission = self.next_transmission(now);
+        if transmission.is_none() {
+            self.awake = Switch::Off;
+        }
+        transmission
+    }
+
+    #[inline]
+    fn next_transmission(&mut self, now: Instant) -> Option<Transmission> {
         if let Some((seq, cause)) = self.state.resend {
             self.state.resend = None;
             return Some(self.emit(now, self.segment(seq, self.state.snd_max, cause)));
@@ -431,9 +448,12 @@ impl Sender {
             return None;
         }
         let s = &mut self.state;
+        s.budget -= 1;
         // Nothing more can go out before the next acknowledgment once the window is full.
         let full = used + len >= window && s.snd_wnd > 0 && pos + u64::from(len) < data_end;
-        s.budget = if full { 0 } else { s.budget - 1 };
+        if full && !self.probe_due.is_on() {
+            self.awake = Switch::Off;
+        }
         let cause = match (again, len) {
             (true, _) => Cause::Timeout,
             (false, 0) => Cause::Handshake,

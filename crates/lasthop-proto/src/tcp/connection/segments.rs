@@ -19,19 +19,36 @@ impl Connection {
             State::Closed | State::Listen => None,
             _ => self.sender.poll_transmit(now),
         };
-        let (seq, len, flags, cause) = match transmission {
-            Some(transmission) if transmission.syn.is_on() => return Some((Port::ONLY, self.syn(now, transmission))),
-            Some(transmission) => {
-                let mut flags = Flags::ACK;
-                if transmission.fin.is_on() {
-                    flags = flags.with(Flags::FIN);
-                    self.on_fin_sent();
-                }
-                (transmission.seq, transmission.len, flags, transmission.cause)
-            }
-            None if self.acknowledges() => (self.ack_seq(), 0, Flags::ACK, Cause::Ack),
-            None => return None,
+        let Some(Transmission { seq, len, cause, syn, fin }) = transmission else {
+            return self.next_ack(now);
         };
+        if syn.is_on() {
+            return Some((Port::ONLY, self.syn(now, seq, cause)));
+        }
+        let mut flags = Flags::ACK;
+        if fin.is_on() {
+            flags = flags.with(Flags::FIN);
+            self.on_fin_sent();
+        }
+        self.acknowledging(now, seq, flags, len, cause)
+    }
+
+    /// A pure acknowledgment, if one is due.
+    #[inline(never)]
+    pub(super) fn next_ack(&mut self, now: Instant) -> Option<(Port, Packet)> {
+        if self.acknowledges() { self.acknowledging(now, self.ack_seq(), Flags::ACK, 0, Cause::Ack) } else { None }
+    }
+
+    /// A segment after the handshake.
+    #[inline(always)]
+    fn acknowledging(
+        &mut self,
+        now: Instant,
+        seq: Seq,
+        flags: Flags,
+        len: u32,
+        cause: Cause,
+    ) -> Option<(Port, Packet)> {
         if self.optional.is_on() || self.sack.is_on() && self.receiver.has_runs() {
             return Some((Port::ONLY, self.with_options(now, seq, flags, len, cause)));
         }
@@ -49,7 +66,7 @@ impl Connection {
 
     /// A packet with the header length of a segment without options.
     #[inline(always)]
-    pub(super) fn packet(&self, segment: Segment, len: u32, cause: Cause) -> Packet {
+    fn packet(&self, segment: Segment, len: u32, cause: Cause) -> Packet {
         Packet {
             flow: self.flow,
             from: self.side,
@@ -104,7 +121,7 @@ impl Connection {
     }
 
     #[inline(never)]
-    pub(super) fn syn(&mut self, now: Instant, transmission: Transmission) -> Packet {
+    fn syn(&mut self, now: Instant, seq: Seq, cause: Cause) -> Packet {
         let answers = self.state == State::SynReceived;
         let offers = |negotiated: Switch| !answers || negotiated.is_on();
         let mut options = if answers { self.options(now) } else { Options::default() };
@@ -122,8 +139,7 @@ impl Connection {
         self.receiver.take_window();
         // Never scaled (RFC 7323 §2.2).
         let window = self.config.receive_buffer.min(0xffff) as u16;
-        let mut packet =
-            self.packet(Segment { seq: transmission.seq, ack, window, flags, options }, 0, transmission.cause);
+        let mut packet = self.packet(Segment { seq, ack, window, flags, options }, 0, cause);
         packet.header_len = self.header_len(&options, 0);
         packet
     }
