@@ -95,7 +95,7 @@ struct Routes {
 impl Routes {
     #[inline]
     fn next(&self, from: NodeId, to: NodeId) -> Hop {
-        self.hops.get(from.0 * self.nodes + to.0).copied().unwrap_or(Hop::Nowhere)
+        self.hops[from.0 * self.nodes + to.0]
     }
 }
 
@@ -107,8 +107,8 @@ pub struct Fabric {
     media: Vec<SharedMedium>,
     routes: Routes,
     hosts: Vec<[NodeId; 2]>,
-    /// What each endpoint sends into.
-    first_hops: Vec<Hop>,
+    /// What each endpoint sends into, and the node that it sends to.
+    first_hops: Vec<(Hop, NodeId)>,
     elements: Vec<ElementPlace>,
     pub pool: PacketPool,
     pub handoffs: VecDeque<(Receiver, Handle)>,
@@ -157,7 +157,8 @@ impl Fabric {
             first_hops: network
                 .flows
                 .iter()
-                .flat_map(|flow| [routes.next(flow.from, flow.to), routes.next(flow.to, flow.from)])
+                .flat_map(|flow| [(flow.from, flow.to), (flow.to, flow.from)])
+                .map(|(from, to)| (routes.next(from, to), to))
                 .collect(),
             routes,
             hosts: network.flows.iter().map(|flow| [flow.from, flow.to]).collect(),
@@ -174,64 +175,58 @@ impl Fabric {
     /// The endpoint of that index sends.
     #[inline(always)]
     pub fn send_from_endpoint(&mut self, now: Instant, endpoint: usize, packet: Packet) {
-        let hop = self.first_hops[endpoint];
-        let handle = self.pool.put(packet);
-        self.send(now, hop, handle);
+        let (hop, to) = self.first_hops[endpoint];
+        let frame = Frame::new(self.pool.reserve(), &packet, to);
+        self.pool.put(frame.handle, packet);
+        self.send(now, hop, frame);
     }
 
     /// An element sends out of `port`.
     pub fn send_from_element(&mut self, now: Instant, element: usize, port: Port, packet: Packet) {
+        let Some(ends) = self.hosts.get(packet.flow.0 as usize) else { return };
+        let to = ends[packet.from.peer().index()];
+        let frame = Frame::new(self.pool.reserve(), &packet, to);
+        self.pool.put(frame.handle, packet);
         let ElementPlace { router, leg } = self.elements[element];
-        let handle = self.pool.put(packet);
         if port == Port::WIRELESS {
-            self.transmit(now, leg, handle);
+            self.transmit(now, leg, frame);
         } else {
-            self.forward(now, router, handle);
+            self.send(now, self.routes.next(router, to), frame);
         }
     }
 
-    /// A router passes a packet on.
     #[inline(always)]
-    fn forward(&mut self, now: Instant, router: NodeId, handle: Handle) {
-        let packet = self.pool.get(handle);
-        let ends = self.hosts.get(packet.flow.0 as usize);
-        let hop = ends.map_or(Hop::Nowhere, |ends| self.routes.next(router, ends[packet.from.peer().index()]));
-        self.send(now, hop, handle);
-    }
-
-    #[inline(always)]
-    fn send(&mut self, now: Instant, hop: Hop, handle: Handle) {
+    fn send(&mut self, now: Instant, hop: Hop, frame: Frame) {
         match hop {
-            Hop::Leg(leg) => self.transmit(now, leg, handle),
+            Hop::Leg(leg) => self.transmit(now, leg, frame),
             Hop::Element(element) => {
-                self.handoffs.push_back((Receiver::Element(element as usize, Port::WIRED), handle));
+                self.handoffs.push_back((Receiver::Element(element as usize, Port::WIRED), frame.handle));
             }
-            Hop::Nowhere => self.pool.discard(handle),
+            Hop::Nowhere => self.pool.discard(frame.handle),
         }
     }
 
     #[inline(always)]
-    fn transmit(&mut self, now: Instant, id: LegId, handle: Handle) {
-        let packet = self.pool.get(handle);
-        if packet.cause.is_source_retransmission() || packet.cause.is_local_retransmission() {
-            self.ledger.resend(packet);
+    fn transmit(&mut self, now: Instant, id: LegId, frame: Frame) {
+        if frame.is_resent() {
+            self.ledger.resend(self.pool.get(frame.handle));
         }
         if let Some(trace) = &mut self.trace {
+            let packet = self.pool.get(frame.handle);
             trace.record(now, id.near(), packet.flow, What::Sent(*packet));
         }
         let leg = &mut self.legs[id.0 as usize];
-        let frame = Frame::new(handle, packet);
         let (accepted, source) = match &mut leg.carrier {
             Carrier::Own(wire) => (wire.enqueue(now, frame), id.0),
             Carrier::Shared(medium, direction) => (self.media[*medium].enqueue(now, *direction, frame), id.0 & !1),
         };
         match accepted {
-            Accepted::Queued => leg.report.carry(packet),
+            Accepted::Queued => leg.report.carry(frame),
             Accepted::Next(at) => {
-                leg.report.carry(packet);
+                leg.report.carry(frame);
                 self.agenda.set(source, at);
             }
-            Accepted::Dropped => self.drop(now, id, handle, DropReason::Queue),
+            Accepted::Dropped => self.drop(now, id, frame.handle, DropReason::Queue),
         }
     }
 
@@ -264,23 +259,26 @@ impl Fabric {
         self.agenda.set(id.0, next.unwrap_or(NEVER));
         let (id, sent) = arrived?;
         let leg = &mut self.legs[id.0 as usize];
-        let handle = sent.frame.handle;
-        let packet = self.pool.get_mut(handle);
+        let frame = sent.frame;
         self.frames += 1;
-        if !leg.errors.spare(&sent, packet) {
-            self.drop(now, id, handle, DropReason::Channel);
+        if leg.errors.strike() && !leg.errors.spare(&sent, self.pool.get_mut(frame.handle)) {
+            self.drop(now, id, frame.handle, DropReason::Channel);
             return None;
         }
         if let Some(trace) = &mut self.trace {
+            let packet = self.pool.get(frame.handle);
             trace.record(now, id.far(), packet.flow, What::Received(*packet));
         }
         match leg.far {
-            Far::Host => Some((Receiver::Endpoint(endpoint(packet.flow, packet.from.peer())), handle)),
-            Far::Element(element) => Some((Receiver::Element(element, Port::WIRELESS), handle)),
             Far::Router(router) => {
-                self.forward(now, router, handle);
+                self.send(now, self.routes.next(router, NodeId(frame.to as usize)), frame);
                 None
             }
+            Far::Host => {
+                let packet = self.pool.get(frame.handle);
+                Some((Receiver::Endpoint(endpoint(packet.flow, packet.from.peer())), frame.handle))
+            }
+            Far::Element(element) => Some((Receiver::Element(element, Port::WIRELESS), frame.handle)),
         }
     }
 

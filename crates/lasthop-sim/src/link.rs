@@ -10,7 +10,7 @@ use lasthop_proto::packet::{Integrity, Packet, Priority};
 use lasthop_proto::random::Root;
 use lasthop_proto::time::{Duration, Instant};
 
-use crate::network::{DamagedFrames, DirectionSpec, LinkSpec, QueueLimit, Rate};
+use crate::network::{DamagedFrames, DirectionSpec, LinkSpec, NodeId, QueueLimit, Rate};
 use crate::pool::Handle;
 
 /// "Down" is from a link's first end to its second.
@@ -49,33 +49,49 @@ pub enum Accepted {
     Dropped,
 }
 
-/// What a link needs to know of a packet, small enough to travel in registers.
+/// What links and routers need to know of a packet, so that they need not look at it: it may have left the processor's
+/// caches.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame {
     /// The packet's place in the pool.
     pub handle: Handle,
-    /// Length, and in the highest bit whether it is urgent.
-    bytes: u32,
+    /// Where it goes: the number of a node.
+    pub to: u32,
+    /// Bytes of payload.
+    pub payload: u32,
+    /// Bytes with headers, and [`URGENT`] and [`RESENT`].
+    marked_bytes: u32,
 }
 
 const URGENT: u32 = 1 << 31;
+const RESENT: u32 = 1 << 30;
 
 impl Frame {
-    /// The frame that carries `packet`, which is in the pool under `handle`.
+    /// The frame that carries `packet` to the node `to`; the packet is in the pool under `handle`.
     #[inline]
-    pub fn new(handle: Handle, packet: &Packet) -> Self {
+    pub fn new(handle: Handle, packet: &Packet, to: NodeId) -> Self {
         let urgent = if packet.priority == Priority::Urgent { URGENT } else { 0 };
-        Self { handle, bytes: packet.wire_len() & !URGENT | urgent }
+        let resent = packet.cause.is_source_retransmission() || packet.cause.is_local_retransmission();
+        let resent = if resent { RESENT } else { 0 };
+        let marked_bytes = packet.wire_len() & !(URGENT | RESENT) | urgent | resent;
+        Self { handle, to: to.0 as u32, payload: packet.len, marked_bytes }
     }
 
+    /// Bytes on the wire.
     #[inline]
-    fn bytes(self) -> u32 {
-        self.bytes & !URGENT
+    pub fn bytes(self) -> u32 {
+        self.marked_bytes & !(URGENT | RESENT)
     }
 
     #[inline]
     fn is_urgent(self) -> bool {
-        self.bytes & URGENT != 0
+        self.marked_bytes & URGENT != 0
+    }
+
+    /// Whether its data was sent before, by the source or by a base station.
+    #[inline]
+    pub fn is_resent(self) -> bool {
+        self.marked_bytes & RESENT != 0
     }
 }
 
@@ -92,6 +108,12 @@ impl Errors {
         let stream = root.stream(&format!("links/{}/{name}/errors", spec.name));
         let spec = &spec.directions[direction.index()];
         Self { channel: Channel::new(&spec.errors, stream), damaged: spec.damaged }
+    }
+
+    /// Whether there are any.
+    #[inline]
+    pub fn strike(&self) -> bool {
+        !self.channel.is_clean()
     }
 
     /// Whether the packet, which was on the air as `sent`, arrives; marks it when it does so damaged.

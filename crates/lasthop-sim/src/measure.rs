@@ -7,6 +7,7 @@ use lasthop_proto::packet::{Cause, Packet};
 use lasthop_proto::seq::Seq;
 use lasthop_proto::time::Instant;
 
+use crate::link::Frame;
 use crate::trace::DropReason;
 
 /// The result of one run.
@@ -177,10 +178,10 @@ impl FlowReport {
 impl PathReport {
     /// Counts a packet that the link took.
     #[inline]
-    pub fn carry(&mut self, packet: &Packet) {
+    pub fn carry(&mut self, frame: Frame) {
         self.frames += 1;
-        self.payload += u64::from(packet.len);
-        self.bytes += u64::from(packet.wire_len());
+        self.payload += u64::from(frame.payload);
+        self.bytes += u64::from(frame.bytes());
     }
 
     /// Counts a packet that was dropped.

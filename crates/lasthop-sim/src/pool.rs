@@ -14,18 +14,18 @@ pub struct PacketPool {
 }
 
 impl PacketPool {
-    /// Keeps a packet.
+    /// A number for the next packet.
     #[inline(always)]
-    pub fn put(&mut self, packet: Packet) -> Handle {
-        match self.free.pop() {
-            Some(handle) => {
-                self.packets[handle.0 as usize] = packet;
-                handle
-            }
-            None => {
-                self.packets.push(packet);
-                Handle(self.packets.len() as u32 - 1)
-            }
+    pub fn reserve(&mut self) -> Handle {
+        self.free.pop().unwrap_or(Handle(self.packets.len() as u32))
+    }
+
+    /// Keeps a packet under the number reserved for it.
+    #[inline(always)]
+    pub fn put(&mut self, handle: Handle, packet: Packet) {
+        match self.packets.get_mut(handle.0 as usize) {
+            Some(place) => *place = packet,
+            None => self.packets.push(packet),
         }
     }
 

@@ -207,14 +207,16 @@ impl Channel {
         Self { frames, model }
     }
 
+    /// Whether every frame arrives as sent.
+    #[inline]
+    pub fn is_clean(&self) -> bool {
+        matches!(self.model, Model::None)
+    }
+
     /// What becomes of a frame that is on the air from `start` to `end`. Frames are given in order of transmission; each
     /// is judged once, transmissions of the same data being frames of their own.
     #[inline]
     pub fn judge<P>(&mut self, packet: &Packet<P>, start: Instant, end: Instant) -> Fate {
-        if matches!(self.model, Model::None) { Fate::Delivered } else { self.judge_lossy(packet, start, end) }
-    }
-
-    fn judge_lossy<P>(&mut self, packet: &Packet<P>, start: Instant, end: Instant) -> Fate {
         if !self.frames.include(packet) {
             return Fate::Delivered;
         }
