@@ -177,7 +177,7 @@ impl Fabric {
     pub fn send_from_endpoint(&mut self, now: Instant, endpoint: usize, packet: Packet) {
         let (hop, to) = self.first_hops[endpoint];
         let frame = Frame::new(self.pool.reserve(), &packet, to);
-        self.pool.put(frame.handle, packet);
+        self.pool.put(frame.handle(), packet);
         self.send(now, hop, frame);
     }
 
@@ -186,7 +186,7 @@ impl Fabric {
         let Some(ends) = self.hosts.get(packet.flow.0 as usize) else { return };
         let to = ends[packet.from.peer().index()];
         let frame = Frame::new(self.pool.reserve(), &packet, to);
-        self.pool.put(frame.handle, packet);
+        self.pool.put(frame.handle(), packet);
         let ElementPlace { router, leg } = self.elements[element];
         if port == Port::WIRELESS {
             self.transmit(now, leg, frame);
@@ -200,19 +200,19 @@ impl Fabric {
         match hop {
             Hop::Leg(leg) => self.transmit(now, leg, frame),
             Hop::Element(element) => {
-                self.handoffs.push_back((Receiver::Element(element as usize, Port::WIRED), frame.handle));
+                self.handoffs.push_back((Receiver::Element(element as usize, Port::WIRED), frame.handle()));
             }
-            Hop::Nowhere => self.pool.discard(frame.handle),
+            Hop::Nowhere => self.pool.discard(frame.handle()),
         }
     }
 
     #[inline(always)]
     fn transmit(&mut self, now: Instant, id: LegId, frame: Frame) {
         if frame.is_resent() {
-            self.ledger.resend(self.pool.get(frame.handle));
+            self.ledger.resend(self.pool.get(frame.handle()));
         }
         if let Some(trace) = &mut self.trace {
-            let packet = self.pool.get(frame.handle);
+            let packet = self.pool.get(frame.handle());
             trace.record(now, id.near(), packet.flow, What::Sent(*packet));
         }
         let leg = &mut self.legs[id.0 as usize];
@@ -226,7 +226,7 @@ impl Fabric {
                 leg.report.carry(frame);
                 self.agenda.set(source, at);
             }
-            Accepted::Dropped => self.drop(now, id, frame.handle, DropReason::Queue),
+            Accepted::Dropped => self.drop(now, id, frame.handle(), DropReason::Queue),
         }
     }
 
@@ -261,24 +261,24 @@ impl Fabric {
         let leg = &mut self.legs[id.0 as usize];
         let frame = sent.frame;
         self.frames += 1;
-        if leg.errors.strike() && !leg.errors.spare(&sent, self.pool.get_mut(frame.handle)) {
-            self.drop(now, id, frame.handle, DropReason::Channel);
+        if leg.errors.strike() && !leg.errors.spare(&sent, self.pool.get_mut(frame.handle())) {
+            self.drop(now, id, frame.handle(), DropReason::Channel);
             return None;
         }
         if let Some(trace) = &mut self.trace {
-            let packet = self.pool.get(frame.handle);
+            let packet = self.pool.get(frame.handle());
             trace.record(now, id.far(), packet.flow, What::Received(*packet));
         }
         match leg.far {
             Far::Router(router) => {
-                self.send(now, self.routes.next(router, NodeId(frame.to as usize)), frame);
+                self.send(now, self.routes.next(router, frame.to()), frame);
                 None
             }
             Far::Host => {
-                let packet = self.pool.get(frame.handle);
-                Some((Receiver::Endpoint(endpoint(packet.flow, packet.from.peer())), frame.handle))
+                let packet = self.pool.get(frame.handle());
+                Some((Receiver::Endpoint(endpoint(packet.flow, packet.from.peer())), frame.handle()))
             }
-            Far::Element(element) => Some((Receiver::Element(element, Port::WIRELESS), frame.handle)),
+            Far::Element(element) => Some((Receiver::Element(element, Port::WIRELESS), frame.handle())),
         }
     }
 

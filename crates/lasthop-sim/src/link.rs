@@ -50,21 +50,17 @@ pub enum Accepted {
 }
 
 /// What links and routers need to know of a packet, so that they need not look at it: it may have left the processor's
-/// caches.
+/// caches. Two words, which travel in registers.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame {
-    /// The packet's place in the pool.
-    pub handle: Handle,
-    /// Where it goes: the number of a node.
-    pub to: u32,
-    /// Bytes of payload.
-    pub payload: u32,
-    /// Bytes with headers, and [`URGENT`] and [`RESENT`].
-    marked_bytes: u32,
+    /// The packet's place in the pool, and above it the number of the node that it goes to.
+    place: u64,
+    /// Bytes of payload, and above them the bytes with headers, [`URGENT`] and [`RESENT`].
+    size: u64,
 }
 
-const URGENT: u32 = 1 << 31;
-const RESENT: u32 = 1 << 30;
+const URGENT: u64 = 1 << 63;
+const RESENT: u64 = 1 << 62;
 
 impl Frame {
     /// The frame that carries `packet` to the node `to`; the packet is in the pool under `handle`.
@@ -73,25 +69,46 @@ impl Frame {
         let urgent = if packet.priority == Priority::Urgent { URGENT } else { 0 };
         let resent = packet.cause.is_source_retransmission() || packet.cause.is_local_retransmission();
         let resent = if resent { RESENT } else { 0 };
-        let marked_bytes = packet.wire_len() & !(URGENT | RESENT) | urgent | resent;
-        Self { handle, to: to.0 as u32, payload: packet.len, marked_bytes }
+        let bytes = u64::from(packet.wire_len()) << 32 & !(URGENT | RESENT);
+        Self {
+            place: (to.0 as u64) << 32 | u64::from(handle.0),
+            size: urgent | resent | bytes | u64::from(packet.len),
+        }
+    }
+
+    /// The packet's place in the pool.
+    #[inline]
+    pub fn handle(self) -> Handle {
+        Handle(self.place as u32)
+    }
+
+    /// The node that the packet goes to.
+    #[inline]
+    pub fn to(self) -> NodeId {
+        NodeId((self.place >> 32) as usize)
+    }
+
+    /// Bytes of payload.
+    #[inline]
+    pub fn payload(self) -> u32 {
+        self.size as u32
     }
 
     /// Bytes on the wire.
     #[inline]
     pub fn bytes(self) -> u32 {
-        self.marked_bytes & !(URGENT | RESENT)
+        ((self.size & !(URGENT | RESENT)) >> 32) as u32
     }
 
     #[inline]
     fn is_urgent(self) -> bool {
-        self.marked_bytes & URGENT != 0
+        self.size & URGENT != 0
     }
 
     /// Whether its data was sent before, by the source or by a base station.
     #[inline]
     pub fn is_resent(self) -> bool {
-        self.marked_bytes & RESENT != 0
+        self.size & RESENT != 0
     }
 }
 

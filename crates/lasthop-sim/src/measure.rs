@@ -180,7 +180,7 @@ impl PathReport {
     #[inline]
     pub fn carry(&mut self, frame: Frame) {
         self.frames += 1;
-        self.payload += u64::from(frame.payload);
+        self.payload += u64::from(frame.payload());
         self.bytes += u64::from(frame.bytes());
     }
 

@@ -1,10 +1,23 @@
 //! Packets under way are kept in one place and go from link to link by number: moving them would cost more than all else.
 
-use lasthop_proto::packet::Packet;
+use lasthop_proto::packet::{Body, Cause, FlowId, Integrity, Packet, Priority, Side};
 
 /// Number of a packet in its [`PacketPool`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Handle(u32);
+pub struct Handle(pub u32);
+
+/// What a place holds before its first packet.
+const BLANK: Packet = Packet {
+    flow: FlowId(0),
+    from: Side::Initiator,
+    priority: Priority::Normal,
+    integrity: Integrity::Intact,
+    cause: Cause::Datagram,
+    header_len: 0,
+    len: 0,
+    body: Body::Datagram { number: 0 },
+    payload: (),
+};
 
 /// The packets that are under way.
 #[derive(Default)]
@@ -17,16 +30,19 @@ impl PacketPool {
     /// A number for the next packet.
     #[inline(always)]
     pub fn reserve(&mut self) -> Handle {
-        self.free.pop().unwrap_or(Handle(self.packets.len() as u32))
+        self.free.pop().unwrap_or_else(|| self.grow())
+    }
+
+    #[cold]
+    fn grow(&mut self) -> Handle {
+        self.packets.push(BLANK);
+        Handle(self.packets.len() as u32 - 1)
     }
 
     /// Keeps a packet under the number reserved for it.
     #[inline(always)]
     pub fn put(&mut self, handle: Handle, packet: Packet) {
-        match self.packets.get_mut(handle.0 as usize) {
-            Some(place) => *place = packet,
-            None => self.packets.push(packet),
-        }
+        self.packets[handle.0 as usize] = packet;
     }
 
     /// The packet of that number.

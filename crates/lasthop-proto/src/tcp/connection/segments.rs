@@ -10,7 +10,7 @@ use crate::time::Instant;
 
 impl Connection {
     /// The next segment to send.
-    #[inline(never)]
+    #[inline(always)]
     pub(super) fn next_segment(&mut self, now: Instant) -> Option<(Port, Packet)> {
         if self.reset.is_some() {
             return self.take_reset();
@@ -34,7 +34,7 @@ impl Connection {
     }
 
     /// A pure acknowledgment, if one is due.
-    #[inline(never)]
+    #[inline(always)]
     pub(super) fn next_ack(&mut self, now: Instant) -> Option<(Port, Packet)> {
         if self.acknowledges() { self.acknowledging(now, self.ack_seq(), Flags::ACK, 0, Cause::Ack) } else { None }
     }
