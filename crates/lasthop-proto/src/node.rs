@@ -37,6 +37,14 @@ pub trait Node<P> {
     /// The next packet to send, and where.
     fn poll_transmit(&mut self, now: Instant) -> Option<(Port, Packet<P>)>;
 
+    /// [`poll_transmit`](Node::poll_transmit) into a place that the driver has ready.
+    #[inline]
+    fn poll_transmit_into(&mut self, now: Instant, place: &mut Packet<P>) -> Option<Port> {
+        let (port, packet) = self.poll_transmit(now)?;
+        *place = packet;
+        Some(port)
+    }
+
     /// When to call [`handle_timeout`](Node::handle_timeout) next.
     fn poll_deadline(&self) -> Option<Instant>;
 
@@ -55,32 +63,44 @@ pub enum Output<P> {
 
 /// Takes what a node gives out.
 pub trait Sink<P> {
-    /// A packet to send out of `port`.
-    fn transmit(&mut self, port: Port, packet: Packet<P>);
+    /// Where the next packet is to be put.
+    fn place(&mut self) -> &mut Packet<P>;
+
+    /// The packet that was put there is to be sent out of `port`.
+    fn transmit(&mut self, port: Port);
 
     /// Something to report.
     fn event(&mut self, flow: FlowId, event: Event);
-}
-
-/// A closure as a sink.
-struct Closure<F>(F);
-
-impl<P, F: FnMut(Output<P>)> Sink<P> for Closure<F> {
-    fn transmit(&mut self, port: Port, packet: Packet<P>) {
-        self.0(Output::Transmit(port, packet));
-    }
-
-    fn event(&mut self, flow: FlowId, event: Event) {
-        self.0(Output::Event(flow, event));
-    }
 }
 
 /// Drains `node` into `sink`: events first, since they tell why packets follow. A deadline that falls on the very instant
 /// of a packet is acted on after it.
 ///
 /// Returns the deadline that the node has then.
-pub fn pump<P>(node: &mut (impl Node<P> + ?Sized), now: Instant, sink: impl FnMut(Output<P>)) -> Option<Instant> {
-    pump_into(node, now, &mut Closure(sink))
+pub fn pump<P>(node: &mut (impl Node<P> + ?Sized), now: Instant, mut sink: impl FnMut(Output<P>)) -> Option<Instant> {
+    let mut woken = false;
+    loop {
+        let output = match node.poll_event() {
+            Some((flow, event)) => Output::Event(flow, event),
+            None => match node.poll_transmit(now) {
+                Some((port, packet)) => Output::Transmit(port, packet),
+                None => match node.poll_event() {
+                    Some((flow, event)) => Output::Event(flow, event),
+                    None if woken => return node.poll_deadline(),
+                    None => {
+                        let deadline = node.poll_deadline();
+                        if deadline.is_none_or(|deadline| deadline > now) {
+                            return deadline;
+                        }
+                        node.handle_timeout(now);
+                        woken = true;
+                        continue;
+                    }
+                },
+            },
+        };
+        sink(output);
+    }
 }
 
 /// [`pump`] for a driver that treats packets and events apart.
@@ -91,8 +111,8 @@ pub fn pump_into<P>(node: &mut (impl Node<P> + ?Sized), now: Instant, sink: &mut
         while let Some((flow, event)) = node.poll_event() {
             sink.event(flow, event);
         }
-        if let Some((port, packet)) = node.poll_transmit(now) {
-            sink.transmit(port, packet);
+        if let Some(port) = node.poll_transmit_into(now, sink.place()) {
+            sink.transmit(port);
             continue;
         }
         if let Some((flow, event)) = node.poll_event() {

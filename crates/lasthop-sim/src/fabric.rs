@@ -172,21 +172,27 @@ impl Fabric {
         }
     }
 
-    /// The endpoint of that index sends.
+    /// The endpoint of that index sends what is in the pool's next place.
     #[inline(always)]
-    pub fn send_from_endpoint(&mut self, now: Instant, endpoint: usize, packet: Packet) {
+    pub fn send_from_endpoint(&mut self, now: Instant, endpoint: usize) {
         let (hop, to) = self.first_hops[endpoint];
-        let frame = Frame::new(self.pool.reserve(), &packet, to);
-        self.pool.put(frame.handle(), packet);
+        let frame = self.pool.commit(to);
+        if frame.is_resent() {
+            let cause = self.pool.get(frame.handle()).cause;
+            self.flows[endpoint / 2].count_resent(cause);
+        }
         self.send(now, hop, frame);
     }
 
-    /// An element sends out of `port`.
-    pub fn send_from_element(&mut self, now: Instant, element: usize, port: Port, packet: Packet) {
-        let Some(ends) = self.hosts.get(packet.flow.0 as usize) else { return };
-        let to = ends[packet.from.peer().index()];
-        let frame = Frame::new(self.pool.reserve(), &packet, to);
-        self.pool.put(frame.handle(), packet);
+    /// An element sends what is in the pool's next place out of `port`.
+    pub fn send_from_element(&mut self, now: Instant, element: usize, port: Port) {
+        let packet = self.pool.place();
+        let flow = packet.flow.0 as usize;
+        if packet.cause.is_local_retransmission() {
+            self.flows[flow].count_resent(packet.cause);
+        }
+        let to = self.hosts[flow][packet.from.peer().index()];
+        let frame = self.pool.commit(to);
         let ElementPlace { router, leg } = self.elements[element];
         if port == Port::WIRELESS {
             self.transmit(now, leg, frame);

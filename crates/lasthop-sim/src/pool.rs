@@ -2,6 +2,9 @@
 
 use lasthop_proto::packet::{Body, Cause, FlowId, Integrity, Packet, Priority, Side};
 
+use crate::link::Frame;
+use crate::network::NodeId;
+
 /// Number of a packet in its [`PacketPool`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Handle(pub u32);
@@ -19,30 +22,38 @@ const BLANK: Packet = Packet {
     payload: (),
 };
 
-/// The packets that are under way.
-#[derive(Default)]
+/// The packets that are under way, and a place for the next one.
 pub struct PacketPool {
     packets: Vec<Packet>,
     free: Vec<Handle>,
+    next: Handle,
+}
+
+impl Default for PacketPool {
+    fn default() -> Self {
+        Self { packets: vec![BLANK], free: Vec::new(), next: Handle(0) }
+    }
 }
 
 impl PacketPool {
-    /// A number for the next packet.
+    /// Where the next packet is to be put.
     #[inline(always)]
-    pub fn reserve(&mut self) -> Handle {
-        self.free.pop().unwrap_or_else(|| self.grow())
+    pub fn place(&mut self) -> &mut Packet {
+        &mut self.packets[self.next.0 as usize]
+    }
+
+    /// The packet in the next place is under way to the node `to`.
+    #[inline(always)]
+    pub fn commit(&mut self, to: NodeId) -> Frame {
+        let handle = self.next;
+        self.next = self.free.pop().unwrap_or_else(|| self.grow());
+        Frame::new(handle, &self.packets[handle.0 as usize], to)
     }
 
     #[cold]
     fn grow(&mut self) -> Handle {
         self.packets.push(BLANK);
         Handle(self.packets.len() as u32 - 1)
-    }
-
-    /// Keeps a packet under the number reserved for it.
-    #[inline(always)]
-    pub fn put(&mut self, handle: Handle, packet: Packet) {
-        self.packets[handle.0 as usize] = packet;
     }
 
     /// The packet of that number.

@@ -212,11 +212,13 @@ struct FromEndpoint<'a> {
 
 impl Sink<()> for FromEndpoint<'_> {
     #[inline(always)]
-    fn transmit(&mut self, _port: Port, packet: Packet) {
-        if packet.cause.is_source_retransmission() {
-            self.fabric.flows[self.index / 2].count_resent(packet.cause);
-        }
-        self.fabric.send_from_endpoint(self.now, self.index, packet);
+    fn place(&mut self) -> &mut Packet {
+        self.fabric.pool.place()
+    }
+
+    #[inline(always)]
+    fn transmit(&mut self, _port: Port) {
+        self.fabric.send_from_endpoint(self.now, self.index);
     }
 
     #[inline(never)]
@@ -236,13 +238,12 @@ struct FromElement<'a> {
 }
 
 impl Sink<()> for FromElement<'_> {
-    fn transmit(&mut self, port: Port, packet: Packet) {
-        if let Some(flow) = self.fabric.flows.get_mut(packet.flow.0 as usize)
-            && packet.cause.is_local_retransmission()
-        {
-            flow.count_resent(packet.cause);
-        }
-        self.fabric.send_from_element(self.now, self.index, port, packet);
+    fn place(&mut self) -> &mut Packet {
+        self.fabric.pool.place()
+    }
+
+    fn transmit(&mut self, port: Port) {
+        self.fabric.send_from_element(self.now, self.index, port);
     }
 
     fn event(&mut self, flow: FlowId, event: Event) {

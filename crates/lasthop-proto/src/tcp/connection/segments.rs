@@ -9,64 +9,64 @@ use crate::tcp::sender::Transmission;
 use crate::time::Instant;
 
 impl Connection {
-    /// The next segment to send.
-    #[inline(always)]
-    pub(super) fn next_segment(&mut self, now: Instant) -> Option<(Port, Packet)> {
-        if self.reset.is_some() {
-            return self.take_reset();
+    /// Puts the next segment to send into `place`.
+    #[inline(never)]
+    pub(super) fn next_segment(&mut self, now: Instant, place: &mut Packet) -> Option<Port> {
+        if let Some((seq, ack)) = self.reset.take() {
+            *place = self.reset_segment(seq, ack);
+            return Some(Port::ONLY);
         }
         let transmission = match self.state {
             State::Closed | State::Listen => None,
             _ => self.sender.poll_transmit(now),
         };
         let Some(Transmission { seq, len, cause, syn, fin }) = transmission else {
-            return self.next_ack(now);
+            return self.next_ack(now, place);
         };
         if syn.is_on() {
-            return Some((Port::ONLY, self.syn(now, seq, cause)));
+            *place = self.syn(now, seq, cause);
+            return Some(Port::ONLY);
         }
         let mut flags = Flags::ACK;
         if fin.is_on() {
             flags = flags.with(Flags::FIN);
             self.on_fin_sent();
         }
-        self.acknowledging(now, seq, flags, len, cause)
+        self.put_segment(now, place, Segment { seq, flags, ..Segment::default() }, len, cause);
+        Some(Port::ONLY)
     }
 
-    /// A pure acknowledgment, if one is due.
-    #[inline(always)]
-    pub(super) fn next_ack(&mut self, now: Instant) -> Option<(Port, Packet)> {
-        if self.acknowledges() { self.acknowledging(now, self.ack_seq(), Flags::ACK, 0, Cause::Ack) } else { None }
+    /// Puts a pure acknowledgment into `place`, if one is due.
+    #[inline(never)]
+    pub(super) fn next_ack(&mut self, now: Instant, place: &mut Packet) -> Option<Port> {
+        if !self.acknowledges() {
+            return None;
+        }
+        let segment = Segment { seq: self.ack_seq(), flags: Flags::ACK, ..Segment::default() };
+        self.put_segment(now, place, segment, 0, Cause::Ack);
+        Some(Port::ONLY)
     }
 
-    /// A segment after the handshake.
+    /// Completes a segment after the handshake with what the receiving half has to say.
     #[inline(always)]
-    fn acknowledging(
-        &mut self,
-        now: Instant,
-        seq: Seq,
-        flags: Flags,
-        len: u32,
-        cause: Cause,
-    ) -> Option<(Port, Packet)> {
+    fn put_segment(&mut self, now: Instant, place: &mut Packet, segment: Segment, len: u32, cause: Cause) {
         if self.optional.is_on() || self.sack.is_on() && self.receiver.has_runs() {
-            return Some((Port::ONLY, self.with_options(now, seq, flags, len, cause)));
+            *place = self.with_options(now, segment, len, cause);
+            return;
         }
         let (ack, window) = (self.receiver.rcv_nxt(), self.receiver.take_window());
-        Some((Port::ONLY, self.packet(Segment { seq, ack, window, flags, options: Options::default() }, len, cause)))
+        *place = self.packet(Segment { ack, window, ..segment }, len, cause);
     }
 
     #[inline(never)]
-    fn take_reset(&mut self) -> Option<(Port, Packet)> {
-        let (seq, ack) = self.reset.take()?;
+    fn reset_segment(&self, seq: Seq, ack: Option<Seq>) -> Packet {
         let flags = if ack.is_some() { Flags::RST.with(Flags::ACK) } else { Flags::RST };
-        let segment = Segment { seq, ack: ack.unwrap_or_default(), flags, ..Segment::default() };
-        Some((Port::ONLY, self.packet(segment, 0, Cause::Reset)))
+        self.packet(Segment { seq, ack: ack.unwrap_or_default(), flags, ..Segment::default() }, 0, Cause::Reset)
     }
 
     /// A packet with the header length of a segment without options.
     #[inline(always)]
-    fn packet(&self, segment: Segment, len: u32, cause: Cause) -> Packet {
+    pub(super) fn packet(&self, segment: Segment, len: u32, cause: Cause) -> Packet {
         Packet {
             flow: self.flow,
             from: self.side,
@@ -90,10 +90,10 @@ impl Connection {
 
     /// A segment after the handshake that may carry options.
     #[inline(never)]
-    fn with_options(&mut self, now: Instant, seq: Seq, flags: Flags, len: u32, cause: Cause) -> Packet {
+    fn with_options(&mut self, now: Instant, segment: Segment, len: u32, cause: Cause) -> Packet {
         let options = self.options(now);
         let (ack, window) = (self.receiver.rcv_nxt(), self.receiver.take_window());
-        let mut packet = self.packet(Segment { seq, ack, window, flags, options }, len, cause);
+        let mut packet = self.packet(Segment { ack, window, options, ..segment }, len, cause);
         packet.header_len = self.header_len(&options, len);
         packet
     }
