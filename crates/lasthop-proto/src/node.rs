@@ -34,16 +34,9 @@ pub trait Node<P> {
     /// Acts on whatever deadline has come. Harmless when called early.
     fn handle_timeout(&mut self, now: Instant);
 
-    /// The next packet to send, and where.
-    fn poll_transmit(&mut self, now: Instant) -> Option<(Port, Packet<P>)>;
-
-    /// [`poll_transmit`](Node::poll_transmit) into a place that the driver has ready.
-    #[inline]
-    fn poll_transmit_into(&mut self, now: Instant, place: &mut Packet<P>) -> Option<Port> {
-        let (port, packet) = self.poll_transmit(now)?;
-        *place = packet;
-        Some(port)
-    }
+    /// Puts the next packet to send into `place`, and says out of which port it goes. What was in `place` is of no meaning;
+    /// it stays when there is no packet.
+    fn poll_transmit(&mut self, now: Instant, place: &mut Packet<P>) -> Option<Port>;
 
     /// When to call [`handle_timeout`](Node::handle_timeout) next.
     fn poll_deadline(&self) -> Option<Instant>;
@@ -73,37 +66,39 @@ pub trait Sink<P> {
     fn event(&mut self, flow: FlowId, event: Event);
 }
 
+/// A closure as a sink.
+struct Closure<P, F> {
+    place: Packet<P>,
+    sink: F,
+}
+
+impl<P: Default, F: FnMut(Output<P>)> Sink<P> for Closure<P, F> {
+    fn place(&mut self) -> &mut Packet<P> {
+        &mut self.place
+    }
+
+    fn transmit(&mut self, port: Port) {
+        (self.sink)(Output::Transmit(port, core::mem::take(&mut self.place)));
+    }
+
+    fn event(&mut self, flow: FlowId, event: Event) {
+        (self.sink)(Output::Event(flow, event));
+    }
+}
+
 /// Drains `node` into `sink`: events first, since they tell why packets follow. A deadline that falls on the very instant
 /// of a packet is acted on after it.
 ///
 /// Returns the deadline that the node has then.
-pub fn pump<P>(node: &mut (impl Node<P> + ?Sized), now: Instant, mut sink: impl FnMut(Output<P>)) -> Option<Instant> {
-    let mut woken = false;
-    loop {
-        let output = match node.poll_event() {
-            Some((flow, event)) => Output::Event(flow, event),
-            None => match node.poll_transmit(now) {
-                Some((port, packet)) => Output::Transmit(port, packet),
-                None => match node.poll_event() {
-                    Some((flow, event)) => Output::Event(flow, event),
-                    None if woken => return node.poll_deadline(),
-                    None => {
-                        let deadline = node.poll_deadline();
-                        if deadline.is_none_or(|deadline| deadline > now) {
-                            return deadline;
-                        }
-                        node.handle_timeout(now);
-                        woken = true;
-                        continue;
-                    }
-                },
-            },
-        };
-        sink(output);
-    }
+pub fn pump<P: Default>(
+    node: &mut (impl Node<P> + ?Sized),
+    now: Instant,
+    sink: impl FnMut(Output<P>),
+) -> Option<Instant> {
+    pump_into(node, now, &mut Closure { place: Packet::default(), sink })
 }
 
-/// [`pump`] for a driver that treats packets and events apart.
+/// [`pump`] for a driver that keeps packets in a place of its own.
 #[inline(always)]
 pub fn pump_into<P>(node: &mut (impl Node<P> + ?Sized), now: Instant, sink: &mut impl Sink<P>) -> Option<Instant> {
     let mut woken = false;
@@ -111,7 +106,7 @@ pub fn pump_into<P>(node: &mut (impl Node<P> + ?Sized), now: Instant, sink: &mut
         while let Some((flow, event)) = node.poll_event() {
             sink.event(flow, event);
         }
-        if let Some(port) = node.poll_transmit_into(now, sink.place()) {
+        if let Some(port) = node.poll_transmit(now, sink.place()) {
             sink.transmit(port);
             continue;
         }

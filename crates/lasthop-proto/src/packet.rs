@@ -270,9 +270,15 @@ pub enum Body {
     },
 }
 
+impl Default for Body {
+    fn default() -> Self {
+        Self::Datagram { number: 0 }
+    }
+}
+
 /// A packet: parsed headers, the length of its payload, and the payload in whatever form the driver keeps it (nothing in
 /// the simulator, a buffer handle in the gateway).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Packet<P = ()> {
     /// The connection.
     pub flow: FlowId,

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use lasthop_proto::node::Port;
-use lasthop_proto::packet::{FlowId, Packet, Side};
+use lasthop_proto::packet::{FlowId, Side};
 use lasthop_proto::random::Root;
 use lasthop_proto::time::Instant;
 

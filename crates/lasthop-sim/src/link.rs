@@ -70,10 +70,7 @@ impl Frame {
         let resent = packet.cause.is_source_retransmission() || packet.cause.is_local_retransmission();
         let resent = if resent { RESENT } else { 0 };
         let bytes = u64::from(packet.wire_len()) << 32 & !(URGENT | RESENT);
-        Self {
-            place: (to.0 as u64) << 32 | u64::from(handle.0),
-            size: urgent | resent | bytes | u64::from(packet.len),
-        }
+        Self { place: (to.0 as u64) << 32 | u64::from(handle.0), size: urgent | resent | bytes | u64::from(packet.len) }
     }
 
     /// The packet's place in the pool.

@@ -1,6 +1,6 @@
 //! Packets under way are kept in one place and go from link to link by number: moving them would cost more than all else.
 
-use lasthop_proto::packet::{Body, Cause, FlowId, Integrity, Packet, Priority, Side};
+use lasthop_proto::packet::Packet;
 
 use crate::link::Frame;
 use crate::network::NodeId;
@@ -8,19 +8,6 @@ use crate::network::NodeId;
 /// Number of a packet in its [`PacketPool`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Handle(pub u32);
-
-/// What a place holds before its first packet.
-const BLANK: Packet = Packet {
-    flow: FlowId(0),
-    from: Side::Initiator,
-    priority: Priority::Normal,
-    integrity: Integrity::Intact,
-    cause: Cause::Datagram,
-    header_len: 0,
-    len: 0,
-    body: Body::Datagram { number: 0 },
-    payload: (),
-};
 
 /// The packets that are under way, and a place for the next one.
 pub struct PacketPool {
@@ -31,7 +18,7 @@ pub struct PacketPool {
 
 impl Default for PacketPool {
     fn default() -> Self {
-        Self { packets: vec![BLANK], free: Vec::new(), next: Handle(0) }
+        Self { packets: vec![Packet::default()], free: Vec::new(), next: Handle(0) }
     }
 }
 
@@ -52,7 +39,7 @@ impl PacketPool {
 
     #[cold]
     fn grow(&mut self) -> Handle {
-        self.packets.push(BLANK);
+        self.packets.push(Packet::default());
         Handle(self.packets.len() as u32 - 1)
     }
 

@@ -291,8 +291,10 @@ impl<P> Node<P> for ElnMarker<P> {
     fn handle_timeout(&mut self, _now: Instant) {}
 
     #[inline]
-    fn poll_transmit(&mut self, _now: Instant) -> Option<(Port, Packet<P>)> {
-        self.packets.pop_front()
+    fn poll_transmit(&mut self, _now: Instant, place: &mut Packet<P>) -> Option<Port> {
+        let (port, packet) = self.packets.pop_front()?;
+        *place = packet;
+        Some(port)
     }
 
     fn poll_deadline(&self) -> Option<Instant> {

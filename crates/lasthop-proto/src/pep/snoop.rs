@@ -261,12 +261,14 @@ impl<P: Clone> Node<P> for Snoop<P> {
     }
 
     #[inline]
-    fn poll_transmit(&mut self, now: Instant) -> Option<(Port, Packet<P>)> {
+    fn poll_transmit(&mut self, now: Instant, place: &mut Packet<P>) -> Option<Port> {
         if self.out.packets.is_empty() {
             // A packet may have come at the very time of a deadline; it goes first, since it may be the acknowledgment.
             self.run_timers(now);
         }
-        self.out.packets.pop_front()
+        let (port, packet) = self.out.packets.pop_front()?;
+        *place = packet;
+        Some(port)
     }
 
     #[inline]

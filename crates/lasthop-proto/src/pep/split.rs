@@ -186,15 +186,16 @@ impl Node<()> for SplitRelay {
         }
     }
 
-    fn poll_transmit(&mut self, now: Instant) -> Option<(Port, Packet)> {
-        if let Some(out) = self.bypass.pop_front() {
-            return Some(out);
+    fn poll_transmit(&mut self, now: Instant, place: &mut Packet) -> Option<Port> {
+        if let Some((port, packet)) = self.bypass.pop_front() {
+            *place = packet;
+            return Some(port);
         }
         while let Some(&flow) = self.ready.front() {
             if let Some(relayed) = self.flows.get_mut(&flow) {
                 for (port, leg) in [Port::WIRED, Port::WIRELESS].into_iter().zip(&mut relayed.legs) {
-                    if let Some((_, packet)) = leg.poll_transmit(now) {
-                        return Some((port, packet));
+                    if leg.poll_transmit(now, place).is_some() {
+                        return Some(port);
                     }
                 }
             }

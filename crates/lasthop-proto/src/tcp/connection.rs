@@ -11,7 +11,7 @@ use super::send_state::Ack;
 use super::sender::{AckVerdict, Incoming, Sender};
 use crate::event::Event;
 use crate::node::{Node, Port};
-use crate::packet::{Cause, Flags, FlowId, Integrity, Packet, SackBlocks, Segment, Side};
+use crate::packet::{Flags, FlowId, Integrity, Packet, SackBlocks, Segment, Side};
 use crate::seq::Seq;
 use crate::time::{Duration, Instant};
 
@@ -604,14 +604,8 @@ impl Node<()> for Connection {
         self.report_window();
     }
 
-    fn poll_transmit(&mut self, now: Instant) -> Option<(Port, Packet)> {
-        let mut packet = self.packet(Segment::default(), 0, Cause::Reset);
-        let port = self.poll_transmit_into(now, &mut packet)?;
-        Some((port, packet))
-    }
-
     #[inline]
-    fn poll_transmit_into(&mut self, now: Instant, place: &mut Packet) -> Option<Port> {
+    fn poll_transmit(&mut self, now: Instant, place: &mut Packet) -> Option<Port> {
         if self.reset.is_some() || self.sender.is_awake() {
             self.next_segment(now, place)
         } else if self.receiver.ack_due() {

@@ -66,7 +66,7 @@ impl Connection {
 
     /// A packet with the header length of a segment without options.
     #[inline(always)]
-    pub(super) fn packet(&self, segment: Segment, len: u32, cause: Cause) -> Packet {
+    fn packet(&self, segment: Segment, len: u32, cause: Cause) -> Packet {
         Packet {
             flow: self.flow,
             from: self.side,
