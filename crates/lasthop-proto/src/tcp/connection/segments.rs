@@ -32,7 +32,7 @@ impl Connection {
             flags = flags.with(Flags::FIN);
             self.on_fin_sent();
         }
-        self.put_segment(now, place, Segment { seq, flags, ..Segment::default() }, len, cause);
+        self.put_segment(now, place, seq, flags, len, cause);
         Some(Port::ONLY)
     }
 
@@ -42,20 +42,19 @@ impl Connection {
         if !self.acknowledges() {
             return None;
         }
-        let segment = Segment { seq: self.ack_seq(), flags: Flags::ACK, ..Segment::default() };
-        self.put_segment(now, place, segment, 0, Cause::Ack);
+        self.put_segment(now, place, self.ack_seq(), Flags::ACK, 0, Cause::Ack);
         Some(Port::ONLY)
     }
 
-    /// Completes a segment after the handshake with what the receiving half has to say.
+    /// Puts a segment after the handshake into `place`, with what the receiving half has to say.
     #[inline(always)]
-    fn put_segment(&mut self, now: Instant, place: &mut Packet, segment: Segment, len: u32, cause: Cause) {
-        if self.optional.is_on() || self.sack.is_on() && self.receiver.has_runs() {
-            *place = self.with_options(now, segment, len, cause);
-            return;
-        }
+    fn put_segment(&mut self, now: Instant, place: &mut Packet, seq: Seq, flags: Flags, len: u32, cause: Cause) {
         let (ack, window) = (self.receiver.rcv_nxt(), self.receiver.take_window());
-        *place = self.packet(Segment { ack, window, ..segment }, len, cause);
+        // Written field by field, where it stays: copying what was just written stalls the processor.
+        *place = self.packet(Segment { seq, ack, window, flags, options: Options::default() }, len, cause);
+        if self.optional.is_on() || self.sack.is_on() && self.receiver.has_runs() {
+            self.put_options(now, place);
+        }
     }
 
     #[inline(never)]
@@ -90,12 +89,12 @@ impl Connection {
 
     /// A segment after the handshake that may carry options.
     #[inline(never)]
-    fn with_options(&mut self, now: Instant, segment: Segment, len: u32, cause: Cause) -> Packet {
+    fn put_options(&mut self, now: Instant, packet: &mut Packet) {
         let options = self.options(now);
-        let (ack, window) = (self.receiver.rcv_nxt(), self.receiver.take_window());
-        let mut packet = self.packet(Segment { ack, window, options, ..segment }, len, cause);
-        packet.header_len = self.header_len(&options, len);
-        packet
+        packet.header_len = self.header_len(&options, packet.len);
+        if let Body::Tcp(segment) = &mut packet.body {
+            segment.options = options;
+        }
     }
 
     /// The options of a segment after the handshake.
