@@ -26,9 +26,29 @@ pub struct Due {
 pub struct Tournament {
     first: Due,
     /// The final, then the round before it, and so on: the winner of match n goes on to match (n - 1) / 4.
-    matches: Vec<[Due; 4]>,
+    matches: Vec<Match>,
     /// Where the first round begins.
     first_round: usize,
+}
+
+/// Four players.
+#[derive(Clone, Copy, Debug)]
+struct Match {
+    at: [Instant; 4],
+    source: [u32; 4],
+}
+
+impl Match {
+    /// Seats a player and returns who wins.
+    #[inline(always)]
+    fn play(&mut self, seat: usize, player: Due) -> Due {
+        self.at[seat] = player.at;
+        self.source[seat] = player.source;
+        let left = usize::from(self.at[1] < self.at[0]);
+        let right = 2 + usize::from(self.at[3] < self.at[2]);
+        let winner = if self.at[right] < self.at[left] { right } else { left };
+        Due { at: self.at[winner], source: self.source[winner] }
+    }
 }
 
 impl Tournament {
@@ -39,10 +59,10 @@ impl Tournament {
             first_round += size;
             size *= 4;
         }
-        let nothing = Due { at: NEVER, source: 0 };
         // The last matches of the first round have nobody to play.
         let matches = first_round + count.div_ceil(4).max(1);
-        Self { first: nothing, matches: vec![[nothing; 4]; matches], first_round }
+        let nobody = Match { at: [NEVER; 4], source: [0; 4] };
+        Self { first: Due { at: NEVER, source: 0 }, matches: vec![nobody; matches], first_round }
     }
 
     /// What happens next.
@@ -55,10 +75,10 @@ impl Tournament {
     #[inline(always)]
     pub fn set(&mut self, source: u32, at: Instant) {
         let mut index = self.first_round + source as usize / 4;
-        let mut winner = play(&mut self.matches[index], source as usize % 4, Due { at, source });
+        let mut winner = self.matches[index].play(source as usize % 4, Due { at, source });
         while let Some(above) = index.checked_sub(1) {
             index = above / 4;
-            winner = play(&mut self.matches[index], above % 4, winner);
+            winner = self.matches[index].play(above % 4, winner);
         }
         self.first = winner;
     }
@@ -66,19 +86,10 @@ impl Tournament {
     /// Sees to it that `source` is woken at `at` or earlier.
     #[inline(always)]
     pub fn wake_by(&mut self, source: u32, at: Instant) {
-        if at < self.matches[self.first_round + source as usize / 4][source as usize % 4].at {
+        if at < self.matches[self.first_round + source as usize / 4].at[source as usize % 4] {
             self.set(source, at);
         }
     }
-}
-
-/// Seats a player and returns who wins.
-#[inline]
-fn play(players: &mut [Due; 4], seat: usize, player: Due) -> Due {
-    players[seat] = player;
-    let earlier = |a: Due, b: Due| if b.at < a.at { b } else { a };
-    let [a, b, c, d] = *players;
-    earlier(earlier(a, b), earlier(c, d))
 }
 
 #[cfg(test)]
