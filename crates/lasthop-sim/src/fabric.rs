@@ -250,21 +250,21 @@ impl Fabric {
     #[inline]
     pub fn advance(&mut self, now: Instant, id: LegId) -> Option<(Receiver, Handle)> {
         let leg = &mut self.legs[id.0 as usize];
-        let (arrived, next) = match &mut leg.carrier {
+        let (leg, id, sent) = match &mut leg.carrier {
             Carrier::Own(wire) => {
                 let (sent, next) = wire.arrive();
-                (sent.map(|sent| (id, sent)), next)
+                self.agenda.set(id.0, next.unwrap_or(NEVER));
+                (leg, id, sent?)
             }
             Carrier::Shared(medium, _) => {
                 let medium = &mut self.media[*medium];
                 let arrived = medium.advance(now);
-                let arrived = arrived.map(|(direction, sent)| (LegId(id.0 | direction.index() as u32), sent));
-                (arrived, medium.next_event())
+                self.agenda.set(id.0, medium.next_event().unwrap_or(NEVER));
+                let (direction, sent) = arrived?;
+                let id = LegId(id.0 | direction.index() as u32);
+                (&mut self.legs[id.0 as usize], id, sent)
             }
         };
-        self.agenda.set(id.0, next.unwrap_or(NEVER));
-        let (id, sent) = arrived?;
-        let leg = &mut self.legs[id.0 as usize];
         let frame = sent.frame;
         self.frames += 1;
         if leg.errors.strike() && !leg.errors.spare(&sent, self.pool.get_mut(frame.handle())) {

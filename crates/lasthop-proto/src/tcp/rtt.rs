@@ -48,8 +48,10 @@ pub struct RttEstimator {
     rttvar: i64,
     has_sample: bool,
     /// The timeout before backoff and before the minimum is applied.
-    rto: Duration,
+    estimate: Duration,
     backoff: u32,
+    /// The timeout in force.
+    rto: Duration,
 }
 
 impl RttEstimator {
@@ -59,7 +61,7 @@ impl RttEstimator {
             (RttRule::Bsd, Clock::Ticks { slow, .. }) => slow,
             _ => config.rtt_granularity,
         };
-        Self {
+        let mut estimator = Self {
             rule: config.rtt_rule,
             tick,
             phase: phase.slow,
@@ -71,9 +73,12 @@ impl RttEstimator {
             srtt: 0,
             rttvar: 0,
             has_sample: false,
-            rto: config.rto_initial,
+            estimate: config.rto_initial,
             backoff: 1,
-        }
+            rto: Duration::ZERO,
+        };
+        estimator.refresh();
+        estimator
     }
 
     /// Takes the sample of a segment sent at `sent` and acknowledged now. Ends the backoff: Karn's rule sees to it that
@@ -86,6 +91,7 @@ impl RttEstimator {
         }
         self.has_sample = true;
         self.backoff = 1;
+        self.refresh();
     }
 
     /// The integers of Jacobson (1988), srtt scaled by 8 and rttvar by 4, for a sample of `m` ticks. `origin` is what the
@@ -100,7 +106,7 @@ impl RttEstimator {
             self.srtt = m << 3;
             self.rttvar = m << 1;
         }
-        self.rto = self.tick * ((self.srtt >> 3) + self.rttvar) as u64;
+        self.estimate = self.tick * ((self.srtt >> 3) + self.rttvar) as u64;
     }
 
     /// RFC 6298 §2.2 and §2.3.
@@ -114,7 +120,7 @@ impl RttEstimator {
             self.rttvar = r / 2;
         }
         let var = (4 * self.rttvar).max(self.granularity.as_nanos() as i64);
-        self.rto = Duration::from_nanos((self.srtt + var) as u64);
+        self.estimate = Duration::from_nanos((self.srtt + var) as u64);
     }
 
     /// The smoothed round-trip time, once there is a sample.
@@ -126,15 +132,20 @@ impl RttEstimator {
     }
 
     /// The timeout in force, backoff included.
+    #[inline]
     pub fn rto(&self) -> Duration {
+        self.rto
+    }
+
+    fn refresh(&mut self) {
         let backoff = u64::from(self.backoff);
         let rto = match self.rule {
             // 4.4BSD `TCPT_RANGESET` bounds the product.
-            RttRule::Bsd => self.rto.saturating_mul(backoff).max(self.min),
+            RttRule::Bsd => self.estimate.saturating_mul(backoff).max(self.min),
             // RFC 6298 §2.4 bounds the timeout, §5.5 doubles it.
-            RttRule::Rfc6298 | RttRule::Ns2 => self.rto.max(self.min).saturating_mul(backoff),
+            RttRule::Rfc6298 | RttRule::Ns2 => self.estimate.max(self.min).saturating_mul(backoff),
         };
-        rto.min(self.max).max(self.tick_floor())
+        self.rto = rto.min(self.max).max(self.tick_floor());
     }
 
     fn tick_floor(&self) -> Duration {
@@ -180,6 +191,7 @@ impl RttEstimator {
             }
             RttRule::Rfc6298 => self.backoff = self.backoff.saturating_mul(2).min(self.max_backoff),
         }
+        self.refresh();
     }
 
     fn forget_srtt(&mut self) {
@@ -190,15 +202,16 @@ impl RttEstimator {
     /// RFC 6298 §5.7: data after a SYN that was sent again, and not timed, starts with a timeout of 3 s.
     pub fn after_syn_timeout(&mut self) {
         let floor = Duration::from_secs(3);
-        if self.rule == RttRule::Rfc6298 && !self.has_sample && self.rto < floor {
-            self.rto = floor;
-            self.backoff = 1;
+        if self.rule == RttRule::Rfc6298 && !self.has_sample && self.estimate < floor {
+            self.estimate = floor;
+            self.end_backoff();
         }
     }
 
     /// Ends the backoff without a sample.
     pub fn end_backoff(&mut self) {
         self.backoff = 1;
+        self.refresh();
     }
 }
 
@@ -242,6 +255,6 @@ mod tests {
         rtt.sample(at(5), at(37));
         // m = 3 edges: srtt = 24, rttvar = 6, rtxcur = 6 + 3 ticks.
         assert_eq!(rtt.rto(), Duration::from_millis(200));
-        assert_eq!(rtt.rto, Duration::from_millis(90));
+        assert_eq!(rtt.estimate, Duration::from_millis(90));
     }
 }
