@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use lasthop_proto::node::Port;
-use lasthop_proto::packet::{FlowId, Side};
+use lasthop_proto::packet::{FlowId, Packet, Side};
 use lasthop_proto::random::Root;
 use lasthop_proto::time::Instant;
 
@@ -217,9 +217,8 @@ impl Fabric {
         if frame.is_resent() {
             self.ledger.resend(self.pool.get(frame.handle()));
         }
-        if let Some(trace) = &mut self.trace {
-            let packet = self.pool.get(frame.handle());
-            trace.record(now, id.near(), packet.flow, What::Sent(*packet));
+        if self.trace.is_some() {
+            self.record_packet(now, id.near(), frame.handle(), What::Sent);
         }
         let leg = &mut self.legs[id.0 as usize];
         let (accepted, source) = match &mut leg.carrier {
@@ -271,11 +270,11 @@ impl Fabric {
             self.drop(now, id, frame.handle(), DropReason::Channel);
             return None;
         }
-        if let Some(trace) = &mut self.trace {
-            let packet = self.pool.get(frame.handle());
-            trace.record(now, id.far(), packet.flow, What::Received(*packet));
+        let far = leg.far;
+        if self.trace.is_some() {
+            self.record_packet(now, id.far(), frame.handle(), What::Received);
         }
-        match leg.far {
+        match far {
             Far::Router(router) => {
                 self.send(now, self.routes.next(router, frame.to()), frame);
                 None
@@ -302,6 +301,13 @@ impl Fabric {
         self.legs.chunks_exact(2).map(|legs| [legs[0].report, legs[1].report]).collect()
     }
 
+    #[cold]
+    fn record_packet(&mut self, time: Instant, point: u16, handle: Handle, what: fn(Packet) -> What) {
+        let packet = *self.pool.get(handle);
+        self.record(time, point, packet.flow, what(packet));
+    }
+
+    /// Keeps a record, if this run keeps any.
     pub fn record(&mut self, time: Instant, point: u16, flow: FlowId, what: What) {
         if let Some(trace) = &mut self.trace {
             trace.record(time, point, flow, what);

@@ -110,6 +110,7 @@ pub struct LossLedger {
 
 impl LossLedger {
     /// The channel destroyed a data segment.
+    #[cold]
     pub fn lose(&mut self, packet: &Packet) {
         if let Some(key) = Self::key(packet) {
             self.lost.entry(key).or_default();
@@ -117,6 +118,7 @@ impl LossLedger {
     }
 
     /// A data segment was sent again.
+    #[cold]
     pub fn resend(&mut self, packet: &Packet) {
         if let Some(key) = Self::key(packet)
             && let Some(repairs) = self.lost.get_mut(&key)
