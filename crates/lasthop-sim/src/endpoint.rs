@@ -18,6 +18,8 @@ pub struct Endpoint {
     started: bool,
     /// Whether [`Endpoint::finishes`] has said so.
     done: bool,
+    /// Whether it can finish only after leaving ESTABLISHED.
+    closes: bool,
     /// When the last byte so far was delivered to the application here.
     pub last_delivery: Instant,
 }
@@ -30,7 +32,16 @@ impl Endpoint {
         if side == Side::Acceptor {
             connection.listen();
         }
-        Self { connection, side, app, start, started: side == Side::Acceptor, done: false, last_delivery: start }
+        Self {
+            connection,
+            side,
+            app,
+            start,
+            started: side == Side::Acceptor,
+            done: false,
+            closes: matches!(app, App::Transfer { close: Switch::On, .. }),
+            last_delivery: start,
+        }
     }
 
     /// Takes a packet, and lets the application read and answer.
@@ -89,9 +100,12 @@ impl Endpoint {
     /// Whether it has finished since this was last asked.
     #[inline]
     pub fn finishes(&mut self) -> bool {
-        let finishes = !self.done && self.finished();
-        self.done |= finishes;
-        finishes
+        let under_way = self.closes && self.connection.state() == State::Established;
+        if self.done || under_way {
+            return false;
+        }
+        self.done = self.finished();
+        self.done
     }
 
     /// Whether a transfer is over for this end, and not just the connection.

@@ -2,6 +2,12 @@
 
 use crate::random::Stream;
 
+/// `-ln(1 - p)`: the expected errors in something that is hit with probability `p`, for a [`Gap`] of mean 1. Kept finite so
+/// that nothing at all still adds nothing when everything is hit.
+pub(super) fn expected_errors(p: f64) -> f64 {
+    (-libm::log1p(-p)).clamp(0.0, f64::MAX)
+}
+
 /// The distance to the next error, carried from frame to frame. The unit is the caller's: bytes, or expected errors.
 #[derive(Clone, Debug)]
 pub(super) struct Gap {

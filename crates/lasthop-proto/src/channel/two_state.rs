@@ -1,7 +1,7 @@
 //! Two-state channels: good and bad, changing with time (\[b\]) or with every frame (Gilbert 1960, Elliott 1963).
 
 use super::Fate;
-use super::gap::Gap;
+use super::gap::{Gap, expected_errors};
 use crate::packet::Packet;
 use crate::random::{Root, Stream};
 use crate::time::{Duration, Instant};
@@ -78,7 +78,7 @@ impl TimeClocked {
             mean: PerState { good: nanos(good) as f64, bad: nanos(bad) as f64 },
             forgotten_after: cycle * CYCLES_TO_FORGET,
             averaged_after: cycle * CYCLES_TO_AVERAGE,
-            per_bit: PerState { good: per_bit(good_ber), bad: per_bit(bad_ber) },
+            per_bit: PerState { good: expected_errors(good_ber), bad: expected_errors(bad_ber) },
             state: State::Good,
             until: Instant::ZERO,
             states: stream,
@@ -157,11 +157,6 @@ impl TimeClocked {
         let nanos = self.states.exponential(self.mean.of(state)) + 0.5;
         self.until = at + Duration::from_nanos(nanos as u64);
     }
-}
-
-/// `-ln(1 - ber)`, kept finite so that no bits at all still add nothing when every bit is hit.
-fn per_bit(ber: f64) -> f64 {
-    (-libm::log1p(-ber)).clamp(0.0, f64::MAX)
 }
 
 /// The state may change after every frame; begins in the good state.

@@ -191,6 +191,7 @@ impl SendState {
 
     /// Moves `snd_una` to `ack`, takes the round-trip sample and sees to the timer. Returns the sequence space
     /// acknowledged.
+    #[inline]
     pub fn advance(&mut self, now: Instant, ack: Seq, timer: Timer) -> u32 {
         let acked = ack.since(self.snd_una);
         self.snd_una = ack;

@@ -523,6 +523,7 @@ impl Sender {
     }
 
     /// Books a segment as sent.
+    #[inline]
     fn emit(&mut self, now: Instant, transmission: Transmission) -> Transmission {
         let (seq, end) = (transmission.seq, transmission.end());
         self.recovery.on_sent(&self.state, now, seq, end);
