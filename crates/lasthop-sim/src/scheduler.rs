@@ -44,10 +44,11 @@ impl Match {
     fn play(&mut self, seat: usize, player: Due) -> Due {
         self.at[seat] = player.at;
         self.source[seat] = player.source;
-        let left = usize::from(self.at[1] < self.at[0]);
-        let right = 2 + usize::from(self.at[3] < self.at[2]);
-        let winner = if self.at[right] < self.at[left] { right } else { left };
-        Due { at: self.at[winner], source: self.source[winner] }
+        let [a, b, c, d] = self.at;
+        let left = if b < a { (b, 1) } else { (a, 0) };
+        let right = if d < c { (d, 3) } else { (c, 2) };
+        let (at, winner) = if right.0 < left.0 { right } else { left };
+        Due { at, source: self.source[winner] }
     }
 }
 
