@@ -90,17 +90,14 @@ impl Connection {
     /// A segment after the handshake that may carry options.
     #[inline(never)]
     fn put_options(&mut self, now: Instant, packet: &mut Packet) {
-        let options = self.options(now);
-        packet.header_len = self.header_len(&options, packet.len);
         if let Body::Tcp(segment) = &mut packet.body {
-            segment.options = options;
+            self.set_options(now, &mut segment.options);
+            packet.header_len = self.header_len(&segment.options, packet.len);
         }
     }
 
-    /// The options of a segment after the handshake.
-    #[inline(never)]
-    fn options(&mut self, now: Instant) -> Options {
-        let mut options = Options::default();
+    /// Sets the options of a segment after the handshake.
+    fn set_options(&mut self, now: Instant, options: &mut Options) {
         if self.timestamps.is_on() {
             options.timestamps = Some(Timestamps { val: self.timestamp(now), ecr: self.ts_recent });
         }
@@ -111,7 +108,6 @@ impl Connection {
             options.smart = self.receiver.take_smart();
         }
         options.eln = self.reports_damage() && self.receiver.next_was_damaged().is_on();
-        options
     }
 
     /// Whether acknowledgments tell that the next segment arrived corrupted (ELN).
@@ -123,7 +119,10 @@ impl Connection {
     fn syn(&mut self, now: Instant, seq: Seq, cause: Cause) -> Packet {
         let answers = self.state == State::SynReceived;
         let offers = |negotiated: Switch| !answers || negotiated.is_on();
-        let mut options = if answers { self.options(now) } else { Options::default() };
+        let mut options = Options::default();
+        if answers {
+            self.set_options(now, &mut options);
+        }
         options.mss = Some(self.config.mss.min(0xffff) as u16);
         let scales = !answers || self.receiver.window_shift > 0 || self.peer_shift > 0;
         options.window_scale = self.config.window_scale.filter(|_| scales);

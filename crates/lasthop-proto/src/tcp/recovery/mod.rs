@@ -96,30 +96,35 @@ impl Recovery {
         }
     }
 
-    /// [`LossRecovery::next_hole`], without a call where no algorithm answers.
+    /// Whether the algorithm has a say in what is sent, and wants to know of it. Where it has not, the calls below cost
+    /// nothing.
+    #[inline]
+    fn steers(&self) -> bool {
+        match self {
+            Self::Reno(_) | Self::NewReno(_) | Self::Eln(_) => false,
+            Self::Smart(_) => true,
+            Self::Sack1(recovery) => recovery.in_recovery(),
+            Self::Rfc6675(recovery) => recovery.in_recovery(),
+        }
+    }
+
+    /// [`LossRecovery::next_hole`].
     #[inline]
     pub fn next_hole(&mut self, s: &SendState, now: Instant) -> Option<(Seq, Seq, Cause)> {
-        match self {
-            Self::Reno(_) | Self::NewReno(_) | Self::Eln(_) => None,
-            _ => self.get().next_hole(s, now),
-        }
+        if self.steers() { self.get().next_hole(s, now) } else { None }
     }
 
-    /// [`LossRecovery::may_send_new`], without a call where no algorithm answers.
+    /// [`LossRecovery::may_send_new`].
     #[inline]
     pub fn may_send_new(&mut self, s: &SendState) -> Option<bool> {
-        match self {
-            Self::Reno(_) | Self::NewReno(_) | Self::Eln(_) | Self::Smart(_) => None,
-            _ => self.get().may_send_new(s),
-        }
+        if self.steers() { self.get().may_send_new(s) } else { None }
     }
 
-    /// [`LossRecovery::on_sent`], without a call where no algorithm listens.
+    /// [`LossRecovery::on_sent`].
     #[inline]
     pub fn on_sent(&mut self, s: &SendState, now: Instant, seq: Seq, end: Seq) {
-        match self {
-            Self::Reno(_) | Self::NewReno(_) | Self::Eln(_) => {}
-            _ => self.get().on_sent(s, now, seq, end),
+        if self.steers() {
+            self.get().on_sent(s, now, seq, end);
         }
     }
 

@@ -26,6 +26,12 @@ pub struct Rfc6675 {
 }
 
 impl Rfc6675 {
+    /// Whether a loss is being repaired.
+    #[inline]
+    pub(super) fn in_recovery(&self) -> bool {
+        self.recovery_point.is_some()
+    }
+
     fn is_lost(&self, s: &SendState, seq: Seq) -> bool {
         self.board.is_lost(seq, s.config.dupack_threshold, s.mss)
     }
@@ -168,12 +174,11 @@ impl LossRecovery for Rfc6675 {
     }
 
     fn may_send_new(&self, s: &SendState) -> Option<bool> {
-        self.recovery_point?;
         Some(s.cc.window().saturating_sub(self.pipe(s)) >= s.mss)
     }
 
     fn on_sent(&mut self, _s: &SendState, _now: Instant, seq: Seq, end: Seq) {
-        if self.recovery_point.is_some() && self.board.highest().is_some_and(|highest| seq.lt(highest)) {
+        if self.board.highest().is_some_and(|highest| seq.lt(highest)) {
             self.high_rxt = self.high_rxt.max(end);
         }
     }

@@ -29,6 +29,12 @@ pub struct Sack1 {
 }
 
 impl Sack1 {
+    /// Whether a loss is being repaired.
+    #[inline]
+    pub(super) fn in_recovery(&self) -> bool {
+        self.in_recovery
+    }
+
     fn enter(&mut self, s: &mut SendState, now: Instant, ack: &Ack) {
         if !s.may_enter(self.recover) {
             return;
@@ -138,7 +144,7 @@ impl LossRecovery for Sack1 {
     }
 
     fn next_hole(&mut self, s: &SendState, _now: Instant) -> Option<(Seq, Seq, Cause)> {
-        if !self.in_recovery || self.pipe >= i64::from(s.cc.window() / s.mss) {
+        if self.pipe >= i64::from(s.cc.window() / s.mss) {
             return None;
         }
         let from = self.resent_to.map_or(s.snd_una, |seq| seq.max(s.snd_una));
@@ -147,13 +153,10 @@ impl LossRecovery for Sack1 {
     }
 
     fn may_send_new(&self, s: &SendState) -> Option<bool> {
-        self.in_recovery.then(|| self.pipe < i64::from(s.cc.window() / s.mss))
+        Some(self.pipe < i64::from(s.cc.window() / s.mss))
     }
 
     fn on_sent(&mut self, _s: &SendState, _now: Instant, seq: Seq, end: Seq) {
-        if !self.in_recovery {
-            return;
-        }
         // The first retransmission of a recovery is not counted: `resent_to` already lies at its end.
         if self.resent_to.is_some_and(|resent_to| end.le(resent_to)) {
             return;
