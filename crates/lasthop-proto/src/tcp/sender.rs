@@ -351,7 +351,7 @@ impl Sender {
     fn next_transmission(&mut self, now: Instant) -> Option<Transmission> {
         if let Some((seq, cause)) = self.state.resend {
             self.state.resend = None;
-            return Some(self.emit(now, self.segment(seq, self.state.snd_max, cause)));
+            return Some(self.book(now, self.segment(seq, self.state.snd_max, cause)));
         }
         if self.state.una_pos == 0 {
             return self.poll_syn(now);
@@ -363,18 +363,18 @@ impl Sender {
         }
         if s.budget > 0 {
             if let Some((seq, end, cause)) = self.recovery.next_hole(&self.state, now) {
-                return Some(self.emit(now, self.segment(seq, end, cause)));
+                return Some(self.book(now, self.segment(seq, end, cause)));
             }
             if let Some(transmission) = self.next_in_order(now) {
                 self.state.limited = Switch::Off;
-                return Some(self.emit(now, transmission));
+                return Some(self.book(now, transmission));
             }
         }
         if self.state.limited.is_on() {
             self.state.limited = Switch::Off;
             if let Some(transmission) = self.limited_transmit() {
                 self.state.limited_sent += transmission.len;
-                return Some(self.emit(now, transmission));
+                return Some(self.book(now, transmission));
             }
         }
         if self.probe_due.is_on() {
@@ -391,7 +391,7 @@ impl Sender {
         }
         let cause = if s.retries == 0 { Cause::Handshake } else { Cause::Timeout };
         let syn = Transmission { seq: s.iss, len: 0, syn: Switch::On, fin: Switch::Off, cause };
-        Some(self.emit(now, syn))
+        Some(self.book(now, syn))
     }
 
     /// The segment that starts at `seq`, which was sent before and ends at `end` at the latest.
@@ -512,7 +512,7 @@ impl Sender {
                 return None;
             }
             let end = s.snd_nxt + s.flow_window();
-            return Some(self.emit(now, self.segment(self.state.snd_nxt, end, Cause::Probe)));
+            return Some(self.book(now, self.segment(self.state.snd_nxt, end, Cause::Probe)));
         }
         let probe = Transmission { seq: s.snd_una, len: 1, syn: Switch::Off, fin: Switch::Off, cause: Cause::Probe };
         s.snd_max = s.snd_max.max(s.snd_una + 1);
@@ -523,9 +523,13 @@ impl Sender {
     }
 
     /// Books a segment as sent.
-    #[inline]
-    fn emit(&mut self, now: Instant, transmission: Transmission) -> Transmission {
-        let (seq, end) = (transmission.seq, transmission.end());
+    #[inline(always)]
+    fn book(&mut self, now: Instant, transmission: Transmission) -> Transmission {
+        self.book_range(now, transmission.seq, transmission.end());
+        transmission
+    }
+
+    fn book_range(&mut self, now: Instant, seq: Seq, end: Seq) {
         self.recovery.on_sent(&self.state, now, seq, end);
         let s = &mut self.state;
         let resent = seq.lt(s.snd_max) && s.config.rtt_rule != RttRule::Ns2;
@@ -544,6 +548,5 @@ impl Sender {
             s.restart_timer(now);
         }
         self.last_sent = now;
-        transmission
     }
 }
