@@ -106,9 +106,10 @@ pub struct Fabric {
     pub agenda: Tournament,
     media: Vec<SharedMedium>,
     routes: Routes,
-    hosts: Vec<[NodeId; 2]>,
-    /// What each endpoint sends into, and the node that it sends to.
-    first_hops: Vec<(Hop, NodeId)>,
+    /// The host of each endpoint: two per flow.
+    hosts: Vec<NodeId>,
+    /// What each endpoint sends into.
+    first_hops: Vec<Hop>,
     elements: Vec<ElementPlace>,
     pub pool: PacketPool,
     pub handoffs: VecDeque<(Receiver, Handle)>,
@@ -157,11 +158,10 @@ impl Fabric {
             first_hops: network
                 .flows
                 .iter()
-                .flat_map(|flow| [(flow.from, flow.to), (flow.to, flow.from)])
-                .map(|(from, to)| (routes.next(from, to), to))
+                .flat_map(|flow| [routes.next(flow.from, flow.to), routes.next(flow.to, flow.from)])
                 .collect(),
             routes,
-            hosts: network.flows.iter().map(|flow| [flow.from, flow.to]).collect(),
+            hosts: network.flows.iter().flat_map(|flow| [flow.from, flow.to]).collect(),
             elements,
             pool: PacketPool::default(),
             handoffs: VecDeque::new(),
@@ -175,8 +175,8 @@ impl Fabric {
     /// The endpoint of that index sends what is in the pool's next place.
     #[inline(always)]
     pub fn send_from_endpoint(&mut self, now: Instant, endpoint: usize) {
-        let (hop, to) = self.first_hops[endpoint];
-        let frame = self.pool.commit(to);
+        let hop = self.first_hops[endpoint];
+        let frame = self.pool.commit(endpoint ^ 1);
         if frame.is_resent() {
             let cause = self.pool.get(frame.handle()).cause;
             self.flows[endpoint / 2].count_resent(cause);
@@ -187,17 +187,16 @@ impl Fabric {
     /// An element sends what is in the pool's next place out of `port`.
     pub fn send_from_element(&mut self, now: Instant, element: usize, port: Port) {
         let packet = self.pool.place();
-        let flow = packet.flow.0 as usize;
         if packet.cause.is_local_retransmission() {
-            self.flows[flow].count_resent(packet.cause);
+            self.flows[packet.flow.0 as usize].count_resent(packet.cause);
         }
-        let to = self.hosts[flow][packet.from.peer().index()];
+        let to = endpoint(packet.flow, packet.from.peer());
         let frame = self.pool.commit(to);
         let ElementPlace { router, leg } = self.elements[element];
         if port == Port::WIRELESS {
             self.transmit(now, leg, frame);
         } else {
-            self.send(now, self.routes.next(router, to), frame);
+            self.send(now, self.routes.next(router, self.hosts[to]), frame);
         }
     }
 
@@ -276,20 +275,17 @@ impl Fabric {
         }
         match far {
             Far::Router(router) => {
-                self.send(now, self.routes.next(router, frame.to()), frame);
+                self.send(now, self.routes.next(router, self.hosts[frame.to()]), frame);
                 None
             }
-            Far::Host => {
-                let packet = self.pool.get(frame.handle());
-                Some((Receiver::Endpoint(endpoint(packet.flow, packet.from.peer())), frame.handle()))
-            }
+            Far::Host => Some((Receiver::Endpoint(frame.to()), frame.handle())),
             Far::Element(element) => Some((Receiver::Element(element, Port::WIRELESS), frame.handle())),
         }
     }
 
     /// Books `bytes` that a flow delivered with every link that they crossed.
     pub fn credit(&mut self, flow: FlowId, network: &Network, bytes: u64) {
-        let [mut at, to] = self.hosts[flow.0 as usize];
+        let (mut at, to) = (self.host(flow, Side::Initiator), self.host(flow, Side::Acceptor));
         while let Some(leg) = self.leg_towards(at, to) {
             self.legs[leg.0 as usize].report.useful += bytes;
             at = network.links[leg.0 as usize / 2].ends[1 - leg.0 as usize % 2];
@@ -316,9 +312,11 @@ impl Fabric {
 
     /// Capture point of an endpoint: its host's first link.
     pub fn endpoint_point(&self, flow: FlowId, side: Side) -> u16 {
-        let [from, to] = self.hosts[flow.0 as usize];
-        let (here, there) = if side == Side::Initiator { (from, to) } else { (to, from) };
-        self.leg_towards(here, there).map_or(0, LegId::near)
+        self.leg_towards(self.host(flow, side), self.host(flow, side.peer())).map_or(0, LegId::near)
+    }
+
+    fn host(&self, flow: FlowId, side: Side) -> NodeId {
+        self.hosts[endpoint(flow, side)]
     }
 
     /// The leg on which the way from `from` to `to` begins.

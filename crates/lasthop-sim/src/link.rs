@@ -10,7 +10,7 @@ use lasthop_proto::packet::{Integrity, Packet, Priority};
 use lasthop_proto::random::Root;
 use lasthop_proto::time::{Duration, Instant};
 
-use crate::network::{DamagedFrames, DirectionSpec, LinkSpec, NodeId, QueueLimit, Rate};
+use crate::network::{DamagedFrames, DirectionSpec, LinkSpec, QueueLimit, Rate};
 use crate::pool::Handle;
 
 /// "Down" is from a link's first end to its second.
@@ -53,7 +53,7 @@ pub enum Accepted {
 /// caches. Two words, which travel in registers.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame {
-    /// The packet's place in the pool, and above it the number of the node that it goes to.
+    /// The packet's place in the pool, and above it the index of the endpoint that it goes to.
     place: u64,
     /// Bytes of payload, and above them the bytes with headers, [`URGENT`] and [`RESENT`].
     size: u64,
@@ -63,14 +63,14 @@ const URGENT: u64 = 1 << 63;
 const RESENT: u64 = 1 << 62;
 
 impl Frame {
-    /// The frame that carries `packet` to the node `to`; the packet is in the pool under `handle`.
+    /// The frame that carries `packet` to the endpoint of index `to`; the packet is in the pool under `handle`.
     #[inline]
-    pub fn new(handle: Handle, packet: &Packet, to: NodeId) -> Self {
+    pub fn new(handle: Handle, packet: &Packet, to: usize) -> Self {
         let urgent = if packet.priority == Priority::Urgent { URGENT } else { 0 };
         let resent = packet.cause.is_source_retransmission() || packet.cause.is_local_retransmission();
         let resent = if resent { RESENT } else { 0 };
         let bytes = u64::from(packet.wire_len()) << 32 & !(URGENT | RESENT);
-        Self { place: (to.0 as u64) << 32 | u64::from(handle.0), size: urgent | resent | bytes | u64::from(packet.len) }
+        Self { place: (to as u64) << 32 | u64::from(handle.0), size: urgent | resent | bytes | u64::from(packet.len) }
     }
 
     /// The packet's place in the pool.
@@ -79,10 +79,10 @@ impl Frame {
         Handle(self.place as u32)
     }
 
-    /// The node that the packet goes to.
+    /// The endpoint that the packet goes to.
     #[inline]
-    pub fn to(self) -> NodeId {
-        NodeId((self.place >> 32) as usize)
+    pub fn to(self) -> usize {
+        (self.place >> 32) as usize
     }
 
     /// Bytes of payload.

@@ -3,7 +3,6 @@
 use lasthop_proto::packet::Packet;
 
 use crate::link::Frame;
-use crate::network::NodeId;
 
 /// Number of a packet in its [`PacketPool`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,9 +28,9 @@ impl PacketPool {
         &mut self.packets[self.next.0 as usize]
     }
 
-    /// The packet in the next place is under way to the node `to`.
+    /// The packet in the next place is under way to the endpoint of index `to`.
     #[inline(always)]
-    pub fn commit(&mut self, to: NodeId) -> Frame {
+    pub fn commit(&mut self, to: usize) -> Frame {
         let handle = self.next;
         self.next = self.free.pop().unwrap_or_else(|| self.grow());
         Frame::new(handle, &self.packets[handle.0 as usize], to)
