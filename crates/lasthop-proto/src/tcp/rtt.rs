@@ -1,5 +1,7 @@
 //! From round-trip samples to the retransmission timeout: `srtt`, `rttvar`, `rto`, and exponential backoff.
 
+use alloc::sync::Arc;
+
 use crate::tcp::config::{Clock, RttRule, TcpConfig};
 use crate::time::{Duration, Instant};
 
@@ -33,60 +35,51 @@ fn ticks_between(from: Instant, to: Instant, period: Duration, phase: Duration) 
 /// Estimator and timer value of one sender.
 #[derive(Clone, Debug)]
 pub struct RttEstimator {
-    rule: RttRule,
-    /// Length of a tick for the integer rules.
-    tick: Duration,
+    config: Arc<TcpConfig>,
     phase: Duration,
-    clock: Clock,
-    granularity: Duration,
-    min: Duration,
-    max: Duration,
-    max_backoff: u32,
     /// Integer rules: scaled by 8, in ticks. RFC 6298: nanoseconds.
     srtt: i64,
     /// Integer rules: scaled by 4, in ticks. RFC 6298: nanoseconds.
     rttvar: i64,
-    has_sample: bool,
     /// The timeout before backoff and before the minimum is applied.
     estimate: Duration,
-    backoff: u32,
     /// The timeout in force.
     rto: Duration,
+    backoff: u32,
+    has_sample: bool,
 }
 
 impl RttEstimator {
     /// An estimator without samples.
-    pub fn new(config: &TcpConfig, phase: TickPhase) -> Self {
-        let tick = match (config.rtt_rule, config.clock) {
-            (RttRule::Bsd, Clock::Ticks { slow, .. }) => slow,
-            _ => config.rtt_granularity,
-        };
+    pub fn new(config: Arc<TcpConfig>, phase: TickPhase) -> Self {
         let mut estimator = Self {
-            rule: config.rtt_rule,
-            tick,
             phase: phase.slow,
-            clock: config.clock,
-            granularity: config.rtt_granularity,
-            min: config.rto_min,
-            max: config.rto_max,
-            max_backoff: config.max_backoff,
             srtt: 0,
             rttvar: 0,
-            has_sample: false,
             estimate: config.rto_initial,
-            backoff: 1,
             rto: Duration::ZERO,
+            backoff: 1,
+            has_sample: false,
+            config,
         };
         estimator.refresh();
         estimator
     }
 
+    /// Length of a tick for the integer rules.
+    fn tick(&self) -> Duration {
+        match (self.config.rtt_rule, self.config.clock) {
+            (RttRule::Bsd, Clock::Ticks { slow, .. }) => slow,
+            _ => self.config.rtt_granularity,
+        }
+    }
+
     /// Takes the sample of a segment sent at `sent` and acknowledged now. Ends the backoff: Karn's rule sees to it that
     /// only segments sent once are sampled.
     pub fn sample(&mut self, sent: Instant, now: Instant) {
-        match self.rule {
-            RttRule::Bsd => self.sample_ticks(1 + ticks_between(sent, now, self.tick, self.phase), 1),
-            RttRule::Ns2 => self.sample_ticks(ticks_between(sent, now, self.tick, self.phase).max(1), 0),
+        match self.config.rtt_rule {
+            RttRule::Bsd => self.sample_ticks(1 + ticks_between(sent, now, self.tick(), self.phase), 1),
+            RttRule::Ns2 => self.sample_ticks(ticks_between(sent, now, self.tick(), self.phase).max(1), 0),
             RttRule::Rfc6298 => self.sample_rfc6298(now.since(sent)),
         }
         self.has_sample = true;
@@ -106,7 +99,7 @@ impl RttEstimator {
             self.srtt = m << 3;
             self.rttvar = m << 1;
         }
-        self.estimate = self.tick * ((self.srtt >> 3) + self.rttvar) as u64;
+        self.estimate = self.tick() * ((self.srtt >> 3) + self.rttvar) as u64;
     }
 
     /// RFC 6298 §2.2 and §2.3.
@@ -119,14 +112,14 @@ impl RttEstimator {
             self.srtt = r;
             self.rttvar = r / 2;
         }
-        let var = (4 * self.rttvar).max(self.granularity.as_nanos() as i64);
+        let var = (4 * self.rttvar).max(self.config.rtt_granularity.as_nanos() as i64);
         self.estimate = Duration::from_nanos((self.srtt + var) as u64);
     }
 
     /// The smoothed round-trip time, once there is a sample.
     pub fn srtt(&self) -> Option<Duration> {
-        self.has_sample.then(|| match self.rule {
-            RttRule::Bsd | RttRule::Ns2 => self.tick * (self.srtt.max(1) as u64) / 8,
+        self.has_sample.then(|| match self.config.rtt_rule {
+            RttRule::Bsd | RttRule::Ns2 => self.tick() * (self.srtt.max(1) as u64) / 8,
             RttRule::Rfc6298 => Duration::from_nanos(self.srtt as u64),
         })
     }
@@ -139,18 +132,18 @@ impl RttEstimator {
 
     fn refresh(&mut self) {
         let backoff = u64::from(self.backoff);
-        let rto = match self.rule {
+        let rto = match self.config.rtt_rule {
             // 4.4BSD `TCPT_RANGESET` bounds the product.
-            RttRule::Bsd => self.estimate.saturating_mul(backoff).max(self.min),
+            RttRule::Bsd => self.estimate.saturating_mul(backoff).max(self.config.rto_min),
             // RFC 6298 §2.4 bounds the timeout, §5.5 doubles it.
-            RttRule::Rfc6298 | RttRule::Ns2 => self.estimate.max(self.min).saturating_mul(backoff),
+            RttRule::Rfc6298 | RttRule::Ns2 => self.estimate.max(self.config.rto_min).saturating_mul(backoff),
         };
-        self.rto = rto.min(self.max).max(self.tick_floor());
+        self.rto = rto.min(self.config.rto_max).max(self.tick_floor());
     }
 
     fn tick_floor(&self) -> Duration {
-        match self.rule {
-            RttRule::Ns2 => self.tick * 2,
+        match self.config.rtt_rule {
+            RttRule::Ns2 => self.tick() * 2,
             RttRule::Bsd | RttRule::Rfc6298 => Duration::ZERO,
         }
     }
@@ -162,7 +155,7 @@ impl RttEstimator {
 
     /// When a timer of `span` started now fires: after n-1 to n ticks where timers tick.
     pub fn deadline_after(&self, now: Instant, span: Duration) -> Instant {
-        match self.clock {
+        match self.config.clock {
             Clock::Fine => now + span,
             Clock::Ticks { slow, .. } => {
                 let n = span.as_nanos().div_ceil(slow.as_nanos().max(1)).max(1);
@@ -173,23 +166,23 @@ impl RttEstimator {
 
     /// Doubles the timeout after an expiry (RFC 6298 §5.5).
     pub fn back_off(&mut self) {
-        match self.rule {
+        match self.config.rtt_rule {
             RttRule::Bsd => {
-                self.backoff = self.backoff.saturating_mul(2).min(self.max_backoff);
+                self.backoff = self.backoff.saturating_mul(2).min(self.config.max_backoff);
                 // From the fourth on the estimate counts as wrong: it is kept in rttvar until a sample comes.
                 if self.backoff >= 16 {
                     self.forget_srtt();
                 }
             }
             RttRule::Ns2 => {
-                if self.backoff < self.max_backoff || self.rto() < self.max {
+                if self.backoff < self.config.max_backoff || self.rto() < self.config.rto_max {
                     self.backoff = self.backoff.saturating_mul(2);
                 }
                 if self.backoff > 8 {
                     self.forget_srtt();
                 }
             }
-            RttRule::Rfc6298 => self.backoff = self.backoff.saturating_mul(2).min(self.max_backoff),
+            RttRule::Rfc6298 => self.backoff = self.backoff.saturating_mul(2).min(self.config.max_backoff),
         }
         self.refresh();
     }
@@ -202,7 +195,7 @@ impl RttEstimator {
     /// RFC 6298 §5.7: data after a SYN that was sent again, and not timed, starts with a timeout of 3 s.
     pub fn after_syn_timeout(&mut self) {
         let floor = Duration::from_secs(3);
-        if self.rule == RttRule::Rfc6298 && !self.has_sample && self.estimate < floor {
+        if self.config.rtt_rule == RttRule::Rfc6298 && !self.has_sample && self.estimate < floor {
             self.estimate = floor;
             self.end_backoff();
         }
@@ -220,13 +213,17 @@ mod tests {
     use super::*;
     use crate::tcp::config::Preset;
 
+    fn estimator(preset: Preset) -> RttEstimator {
+        RttEstimator::new(Arc::new(TcpConfig::preset(preset)), TickPhase::default())
+    }
+
     fn at(millis: u64) -> Instant {
         Instant::ZERO + Duration::from_millis(millis)
     }
 
     #[test]
     fn bsd_steady_short_round_trips_settle_at_three_ticks() {
-        let mut rtt = RttEstimator::new(&TcpConfig::preset(Preset::BsdLite), TickPhase::default());
+        let mut rtt = estimator(Preset::BsdLite);
         assert_eq!(rtt.rto(), Duration::from_secs(6));
         for _ in 0..50 {
             rtt.sample(at(10), at(20));
@@ -240,7 +237,7 @@ mod tests {
 
     #[test]
     fn rfc6298_first_sample() {
-        let mut rtt = RttEstimator::new(&TcpConfig::preset(Preset::Rfc), TickPhase::default());
+        let mut rtt = estimator(Preset::Rfc);
         rtt.sample(at(0), at(800));
         assert_eq!(rtt.rto(), Duration::from_millis(800 + 4 * 400));
         rtt.back_off();
@@ -251,7 +248,7 @@ mod tests {
 
     #[test]
     fn ns2_counts_tick_edges() {
-        let mut rtt = RttEstimator::new(&TcpConfig::preset(Preset::Ns2), TickPhase::default());
+        let mut rtt = estimator(Preset::Ns2);
         rtt.sample(at(5), at(37));
         // m = 3 edges: srtt = 24, rttvar = 6, rtxcur = 6 + 3 ticks.
         assert_eq!(rtt.rto(), Duration::from_millis(200));

@@ -104,7 +104,7 @@ impl SendState {
             queued: 0,
             closed: Switch::Off,
             cc: Congestion::new(&config),
-            rtt: RttEstimator::new(&config, phase),
+            rtt: RttEstimator::new(config.clone(), phase),
             timed: None,
             rto_timer: None,
             retries: 0,
