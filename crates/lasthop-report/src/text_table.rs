@@ -76,6 +76,9 @@ pub fn text_claims(claims: &[Claim]) -> String {
             text += &format!("            {}\n", claim.evidence);
         }
     }
+    if claims.is_empty() {
+        return text;
+    }
     let held = claims.iter().filter(|claim| claim.holds == Holds::Yes).count();
     text + &format!("{held} of {} claims hold\n", claims.len())
 }

@@ -9,7 +9,7 @@ use lasthop_proto::time::Instant;
 
 use crate::link::{Accepted, Direction, DuplexDirection, Errors, Frame, SharedMedium};
 use crate::measure::{FlowReport, LossLedger, PathReport};
-use crate::network::{LinkId, LinkSpec, Medium, Network, NodeId, NodeKind};
+use crate::network::{Element, LinkId, LinkSpec, Medium, Network, NodeId, NodeKind};
 use crate::pool::{Handle, PacketPool};
 use crate::scheduler::{NEVER, Tournament};
 use crate::trace::{CapturePoint, DropReason, Trace, What};
@@ -73,6 +73,8 @@ pub enum Receiver {
 struct ElementPlace {
     router: NodeId,
     leg: LegId,
+    /// Whether it sends on its own account what endpoints send elsewhere: what it resends is resent here.
+    relays: bool,
 }
 
 /// Where a node sends a packet.
@@ -127,7 +129,8 @@ impl Fabric {
             let away = if network.links[spec.link.0].ends[0] == spec.router { Direction::Down } else { Direction::Up };
             let leg = LegId::new(spec.link, away);
             through[leg.0 as usize] = Some(index);
-            elements.push(ElementPlace { router: spec.router, leg });
+            let relays = matches!(spec.element, Element::Split { .. });
+            elements.push(ElementPlace { router: spec.router, leg, relays });
         }
         let routes = Routes {
             nodes: network.nodes.len(),
@@ -178,21 +181,21 @@ impl Fabric {
         let hop = self.first_hops[endpoint];
         let frame = self.pool.commit(endpoint ^ 1);
         if frame.is_resent() {
-            let cause = self.pool.get(frame.handle()).cause;
-            self.flows[endpoint / 2].count_resent(cause);
+            self.flows[endpoint / 2].sender.source_retransmissions += 1;
         }
         self.send(now, hop, frame);
     }
 
     /// An element sends what is in the pool's next place out of `port`.
     pub fn send_from_element(&mut self, now: Instant, element: usize, port: Port) {
+        let ElementPlace { router, leg, relays } = self.elements[element];
         let packet = self.pool.place();
-        if packet.cause.is_local_retransmission() {
-            self.flows[packet.flow.0 as usize].count_resent(packet.cause);
+        let cause = packet.cause;
+        if cause.is_local_retransmission() || relays && cause.is_source_retransmission() {
+            self.flows[packet.flow.0 as usize].sender.local_retransmissions += 1;
         }
         let to = endpoint(packet.flow, packet.from.peer());
         let frame = self.pool.commit(to);
-        let ElementPlace { router, leg } = self.elements[element];
         if port == Port::WIRELESS {
             self.transmit(now, leg, frame);
         } else {

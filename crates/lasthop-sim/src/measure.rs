@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use lasthop_proto::event::Event;
-use lasthop_proto::packet::{Cause, Packet};
+use lasthop_proto::packet::Packet;
 use lasthop_proto::seq::Seq;
 use lasthop_proto::time::Instant;
 
@@ -59,7 +59,7 @@ pub struct SenderReport {
     pub recoveries: u64,
     /// Data segments that the source resent.
     pub source_retransmissions: u64,
-    /// Data segments that the base station resent.
+    /// Data segments that the base station resent, the relay of a split connection included.
     pub local_retransmissions: u64,
 }
 
@@ -163,16 +163,6 @@ impl FlowReport {
             (_, Event::DupAckSuppressed { .. }) => self.dupacks_suppressed += 1,
             (Reporter::Endpoint, Event::Aborted) => self.aborted = true,
             _ => {}
-        }
-    }
-
-    /// Counts a packet where it enters the network.
-    #[inline]
-    pub fn count_resent(&mut self, cause: Cause) {
-        if cause.is_source_retransmission() {
-            self.sender.source_retransmissions += 1;
-        } else if cause.is_local_retransmission() {
-            self.sender.local_retransmissions += 1;
         }
     }
 }

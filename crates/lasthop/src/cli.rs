@@ -158,6 +158,9 @@ pub struct TraceArgs {
     /// Write a pcapng file for Wireshark, all capture points in it
     #[arg(long, value_name = "FILE")]
     pub pcapng: Option<PathBuf>,
+    /// Write only what this capture point saw into the pcapng file, for tools that follow connections (tcptrace)
+    #[arg(long, value_name = "NAME", requires = "pcapng")]
+    pub point: Option<String>,
 }
 
 #[derive(Args, Debug)]

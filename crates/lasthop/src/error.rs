@@ -25,6 +25,8 @@ pub enum Error {
     Csv(#[from] csv::Error),
     #[error("--set {given}: expected KEY=VALUE, such as links.wireless.rate=\"1 Mbps\"")]
     Set { given: String },
+    #[error("--point {given}: no such capture point; there are {}", points.join(", "))]
+    Point { given: String, points: Vec<String> },
     #[error("--out {}: expected a file whose name ends in .csv or .parquet, not a folder", path.display())]
     SweepFile { path: PathBuf },
     #[error("{}: holds another sweep; its first line is not `{expected}`; give another --out, or remove it", path.display())]

@@ -2,7 +2,7 @@
 
 use std::io::{BufWriter, Write, stdout};
 
-use lasthop_report::pcapng::write_pcapng;
+use lasthop_report::pcapng::{write_pcapng, write_pcapng_at};
 use lasthop_report::trace_csv::write_trace_csv;
 use lasthop_report::trace_text::write_trace_text;
 use lasthop_sim::trace::Trace;
@@ -20,7 +20,13 @@ pub fn execute(args: &TraceArgs) -> Result<(), Error> {
     let seed = args.scenario.seed.unwrap_or(scenario.seed());
     let trace = run(&scenario.network(scheme)?, run_seed(seed, args.run), Recording::On).trace;
     if let Some(path) = &args.pcapng {
-        write_file(path, |file| write_pcapng(&trace, file))?;
+        match &args.point {
+            Some(point) => {
+                let point = find_point(&trace, point)?;
+                write_file(path, |file| write_pcapng_at(&trace, point, file))?;
+            }
+            None => write_file(path, |file| write_pcapng(&trace, file))?,
+        }
         if !args.csv && !args.json {
             return Ok(());
         }
@@ -34,6 +40,13 @@ pub fn execute(args: &TraceArgs) -> Result<(), Error> {
         write_trace_text(&trace, &mut out)?;
     }
     Ok(out.flush()?)
+}
+
+fn find_point(trace: &Trace, given: &str) -> Result<usize, Error> {
+    trace.points.iter().position(|point| point.name == given).ok_or_else(|| Error::Point {
+        given: given.to_owned(),
+        points: trace.points.iter().map(|point| point.name.clone()).collect(),
+    })
 }
 
 /// The CSV's columns under the same names, an object a line, so that there is one form to document.
