@@ -253,7 +253,7 @@ impl Fabric {
         let leg = &mut self.legs[id.0 as usize];
         let (leg, id, sent) = match &mut leg.carrier {
             Carrier::Own(wire) => {
-                let (sent, next) = wire.arrive();
+                let (sent, next) = wire.arrive(now);
                 self.agenda.set(id.0, next.unwrap_or(NEVER));
                 (leg, id, sent?)
             }

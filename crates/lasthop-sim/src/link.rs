@@ -216,15 +216,41 @@ pub struct InFlight {
 
 /// One direction of a duplex link.
 pub struct DuplexDirection {
-    /// Frames queued, on the wire or propagating, in order.
+    /// Frames queued, on the wire or propagating, in order, with the times at which they are on the wire.
     frames: VecDeque<InFlight>,
     /// How many of `frames` had begun transmission when last looked at.
     started: usize,
+    /// Frames behind these whose turn is not fixed yet: used from the first urgent frame on that had to wait until nothing
+    /// waits any more.
+    deferred: Deferred,
+    /// When what has its time is sent.
     busy_until: Instant,
     delay: Duration,
     time: TransmissionTime,
-    /// What of `frames` had not begun when last looked at.
+    /// What had not begun when last looked at.
     waiting: Waiting,
+}
+
+/// Frames that wait for their turn: urgent ones first, each kind in order.
+#[derive(Default)]
+struct Deferred {
+    urgent: VecDeque<Frame>,
+    normal: VecDeque<Frame>,
+}
+
+impl Deferred {
+    #[inline]
+    fn is_empty(&self) -> bool {
+        self.normal.is_empty() && self.urgent.is_empty()
+    }
+
+    fn push(&mut self, frame: Frame) {
+        if frame.is_urgent() { self.urgent.push_back(frame) } else { self.normal.push_back(frame) }
+    }
+
+    fn pop(&mut self) -> Option<Frame> {
+        self.urgent.pop_front().or_else(|| self.normal.pop_front())
+    }
 }
 
 impl DuplexDirection {
@@ -235,6 +261,7 @@ impl DuplexDirection {
             delay,
             frames: VecDeque::new(),
             started: 0,
+            deferred: Deferred::default(),
             waiting: Waiting::new(spec.queue),
             busy_until: Instant::ZERO,
         }
@@ -243,11 +270,13 @@ impl DuplexDirection {
     /// Takes a packet to send.
     #[inline(always)]
     pub fn enqueue(&mut self, now: Instant, frame: Frame) -> Accepted {
-        let start = self.busy_until.max(now);
-        if start > now && (frame.is_urgent() || !self.waiting.has_room(frame.bytes())) {
-            return self.enqueue_carefully(now, start, frame);
+        let idle = self.busy_until <= now;
+        let simple = idle || !frame.is_urgent() && self.waiting.has_room(frame.bytes());
+        if simple && self.deferred.is_empty() {
+            self.append(self.busy_until.max(now), frame)
+        } else {
+            self.enqueue_carefully(now, frame)
         }
-        self.append(start, frame)
     }
 
     #[inline(always)]
@@ -262,45 +291,51 @@ impl DuplexDirection {
 
     /// The same where it matters which frames have left the queue by now.
     #[inline(never)]
-    fn enqueue_carefully(&mut self, now: Instant, start: Instant, frame: Frame) -> Accepted {
+    fn enqueue_carefully(&mut self, now: Instant, frame: Frame) -> Accepted {
         while let Some(sent) = self.frames.get(self.started)
             && sent.start <= now
         {
             self.waiting.remove(sent.frame.bytes());
             self.started += 1;
         }
+        self.start_deferred(now);
+        if self.busy_until <= now {
+            return self.append(now, frame);
+        }
         if !self.waiting.has_room(frame.bytes()) {
             return Accepted::Dropped;
         }
-        if !frame.is_urgent() {
-            return self.append(start, frame);
+        if self.deferred.is_empty() {
+            if !frame.is_urgent() {
+                return self.append(self.busy_until, frame);
+            }
+            // What waits loses its place.
+            for waits in self.frames.drain(self.started..) {
+                self.busy_until = self.busy_until.min(waits.start);
+                self.deferred.push(waits.frame);
+            }
         }
-        let end = start + self.time.of(frame.bytes());
         self.waiting.add(frame.bytes());
-        self.busy_until = end;
-        self.insert_urgent(InFlight { start, end, frame });
+        self.deferred.push(frame);
         Accepted::Queued
     }
 
-    /// Puts an urgent frame ahead of the others that wait, which leave later for it.
-    #[cold]
-    fn insert_urgent(&mut self, mut sent: InFlight) {
-        let is_urgent = |other: &&InFlight| other.frame.is_urgent();
-        let at = self.started + self.frames.iter().skip(self.started).take_while(is_urgent).count();
-        let took = sent.end.since(sent.start);
-        if let Some(next) = self.frames.get(at) {
-            sent = InFlight { start: next.start, end: next.start + took, frame: sent.frame };
+    /// Gives those deferred frames their time that begin by `now`.
+    fn start_deferred(&mut self, now: Instant) {
+        while self.busy_until <= now
+            && let Some(frame) = self.deferred.pop()
+        {
+            let (start, end) = (self.busy_until, self.busy_until + self.time.of(frame.bytes()));
+            self.frames.push_back(InFlight { start, end, frame });
+            self.busy_until = end;
+            self.waiting.remove(frame.bytes());
+            self.started += 1;
         }
-        for later in self.frames.iter_mut().skip(at) {
-            later.start += took;
-            later.end += took;
-        }
-        self.frames.insert(at, sent);
     }
 
-    /// The frame that arrives now, and when the next one does.
+    /// The frame that arrives at `now`, and when the next one does.
     #[inline]
-    pub fn arrive(&mut self) -> (Option<InFlight>, Option<Instant>) {
+    pub fn arrive(&mut self, now: Instant) -> (Option<InFlight>, Option<Instant>) {
         let arrived = self.frames.pop_front();
         if let Some(sent) = arrived {
             if self.started == 0 {
@@ -308,6 +343,9 @@ impl DuplexDirection {
             } else {
                 self.started -= 1;
             }
+        }
+        if !self.deferred.is_empty() {
+            self.start_deferred(now);
         }
         (arrived, self.frames.front().map(|sent| sent.end + self.delay))
     }
