@@ -297,6 +297,20 @@ fn fragments_do_not_pile_up() {
     }
 }
 
+/// No IP packet is as long as sequence space is wide; one that says so is not taken for a segment.
+#[test]
+fn a_segment_longer_than_any_packet_is_ignored() {
+    for config in configs() {
+        let mut pair = open(config);
+        for len in [(1 << 20) + 1, 1 << 31, u32::MAX] {
+            let packet = pair.forge(Side::Acceptor, Flags::ACK, 1, 1, len);
+            let before = pair.trace.len();
+            pair.inject(Side::Acceptor, packet);
+            assert_eq!((pair.ends[1].received(), pair.trace.len()), (0, before), "{len}");
+        }
+    }
+}
+
 /// An idle connection is small: 10,000 of them fit where a simulation runs (at most 2 KiB each).
 #[test]
 fn an_idle_connection_is_small() {

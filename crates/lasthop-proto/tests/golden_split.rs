@@ -157,6 +157,12 @@ fn strangers_pass_and_ghosts_do_not() {
         assert_eq!(outputs, [Output::Transmit(to, packet)]);
     }
 
+    // A port that a relay does not have is its wireless one.
+    relay.handle_packet(ms(2), Port(7), stranger);
+    let mut outputs = Vec::new();
+    pump(&mut relay, ms(2), |output| outputs.push(output));
+    assert_eq!(outputs, [Output::Transmit(Port::WIRED, stranger)]);
+
     // The acceptor's last acknowledgment comes twice: the second finds the connection over.
     let mut pair = split(60_000)
         .judged_by(|sent| if sent.from == Side::Acceptor && sent.is_pure_ack() { Fate::Twice } else { Fate::Arrive });

@@ -441,3 +441,7 @@ impl SharedMedium {
         None
     }
 }
+
+#[cfg(test)]
+#[path = "link_tests.rs"]
+mod tests;

@@ -175,6 +175,9 @@ fn trace_writes_pcapng_and_says_nothing_unless_asked() {
     assert_eq!(bench.bytes("sub/tiny.pcapng")[..4], [0x0a, 0x0d, 0x0d, 0x0a]);
     assert!(bench.stdout("trace tiny.toml --csv --pcapng other.pcapng").starts_with(TRACE_COLUMNS));
     assert_eq!(bench.bytes("sub/tiny.pcapng"), bench.bytes("other.pcapng"));
+    // One capture point has less to say than all of them.
+    bench.stdout("trace tiny.toml --pcapng one.pcapng --point phone");
+    assert!(bench.bytes("one.pcapng").len() < bench.bytes("other.pcapng").len());
 }
 
 #[test]

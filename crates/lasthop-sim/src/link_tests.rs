@@ -1,0 +1,206 @@
+//! Links against models of them that are slow and plain.
+
+use std::collections::VecDeque;
+
+use lasthop_proto::channel::ErrorSpec;
+use lasthop_proto::packet::{Packet, Priority};
+use lasthop_proto::time::{Duration, Instant};
+use proptest::prelude::*;
+
+use super::*;
+use crate::network::Rate;
+
+/// 8 bits a microsecond: a byte takes a microsecond.
+const RATE: Rate = Rate(8_000_000);
+
+fn spec(queue: QueueLimit) -> DirectionSpec {
+    DirectionSpec { rate: RATE, queue, errors: ErrorSpec::None, damaged: DamagedFrames::Drop }
+}
+
+fn at(micros: u64) -> Instant {
+    Instant::ZERO + Duration::from_micros(micros)
+}
+
+/// The frame of number `number`: it is found in `handle`.
+fn frame(number: u32, bytes: u32, priority: Priority) -> Frame {
+    Frame::new(Handle(number), &Packet { len: bytes, priority, ..Packet::default() }, 0)
+}
+
+/// Something handed to a link.
+#[derive(Clone, Copy, Debug)]
+struct Offer {
+    /// Microseconds after the one before.
+    after: u64,
+    bytes: u32,
+    priority: Priority,
+}
+
+fn offers() -> impl Strategy<Value = Vec<Offer>> {
+    let priority = prop_oneof![4 => Just(Priority::Normal), 1 => Just(Priority::Urgent)];
+    let after = prop_oneof![Just(0), 1u64..40, 40u64..400];
+    let offer = (after, 1u32..100, priority).prop_map(|(after, bytes, priority)| Offer { after, bytes, priority });
+    prop::collection::vec(offer, 1..60)
+}
+
+fn limits() -> impl Strategy<Value = QueueLimit> {
+    prop_oneof![
+        (0u32..6).prop_map(QueueLimit::Packets),
+        Just(QueueLimit::Packets(1000)),
+        (0u64..400).prop_map(QueueLimit::Bytes)
+    ]
+}
+
+/// What happened to each frame: when it arrived, or that it was dropped.
+type Fates = Vec<Option<Instant>>;
+
+/// A wire that sends one frame after the other, as one would act it out with paper and pencil.
+fn reference(offers: &[Offer], limit: QueueLimit, delay: Duration) -> Fates {
+    let mut fates = vec![None; offers.len()];
+    let (mut waiting, mut free_at, mut now) = (VecDeque::<usize>::new(), Instant::ZERO, Instant::ZERO);
+    let start = |number: usize, begin: Instant, fates: &mut Fates| {
+        let end = begin + Duration::from_micros(u64::from(offers[number].bytes));
+        fates[number] = Some(end + delay);
+        end
+    };
+    for (number, offer) in offers.iter().enumerate() {
+        now += Duration::from_micros(offer.after);
+        while free_at <= now
+            && let Some(next) = waiting.pop_front()
+        {
+            free_at = start(next, free_at, &mut fates);
+        }
+        let held: u64 = waiting.iter().map(|&other| u64::from(offers[other].bytes)).sum();
+        let room = match limit {
+            QueueLimit::Packets(packets) => waiting.len() < packets as usize,
+            QueueLimit::Bytes(bytes) => held + u64::from(offer.bytes) <= bytes,
+        };
+        if free_at <= now {
+            free_at = start(number, now, &mut fates);
+        } else if room {
+            let urgent = |&&other: &&usize| offers[other].priority == Priority::Urgent;
+            let ahead = if offer.priority == Priority::Urgent {
+                waiting.iter().take_while(urgent).count()
+            } else {
+                waiting.len()
+            };
+            waiting.insert(ahead, number);
+        }
+    }
+    while let Some(next) = waiting.pop_front() {
+        free_at = start(next, free_at, &mut fates);
+    }
+    fates
+}
+
+/// The same, done by the link under test and an event loop around it.
+fn observed(offers: &[Offer], limit: QueueLimit, delay: Duration) -> Fates {
+    let mut wire = DuplexDirection::new(&spec(limit), delay);
+    let mut fates = vec![None; offers.len()];
+    let (mut next, mut now) = (None, Instant::ZERO);
+    let arrive = |wire: &mut DuplexDirection, next: &mut Option<Instant>, fates: &mut Fates| {
+        let due = next.take().expect("something is due");
+        let (sent, following) = wire.arrive(due);
+        let sent = sent.expect("what is due arrives");
+        assert_eq!(sent.end + delay, due);
+        fates[sent.frame.handle().0 as usize] = Some(due);
+        *next = following;
+    };
+    for (number, offer) in offers.iter().enumerate() {
+        now += Duration::from_micros(offer.after);
+        while next.is_some_and(|due| due <= now) {
+            arrive(&mut wire, &mut next, &mut fates);
+        }
+        match wire.enqueue(now, frame(number as u32, offer.bytes, offer.priority)) {
+            Accepted::Next(due) => next = Some(due),
+            Accepted::Queued => assert!(next.is_some()),
+            Accepted::Dropped => {}
+        }
+    }
+    while next.is_some() {
+        arrive(&mut wire, &mut next, &mut fates);
+    }
+    fates
+}
+
+proptest! {
+    /// Every frame arrives at the very time of the model, or is dropped where the model drops it: any sizes, any gaps,
+    /// urgent frames among them, any limit, with a wire shorter or longer than a frame.
+    #[test]
+    fn a_duplex_direction_is_a_queue_and_a_wire(offers in offers(), limit in limits(), delay in 0u64..500) {
+        let delay = Duration::from_micros(delay);
+        prop_assert_eq!(observed(&offers, limit, delay), reference(&offers, limit, delay));
+    }
+}
+
+/// Sends `down` and `up` frames of those sizes at time 0 and lists what arrives: when, in which direction, and its number.
+fn share(overhead: u64, down: &[u32], up: &[u32]) -> Vec<(Instant, Direction, u32)> {
+    let specs = [spec(QueueLimit::Packets(100)), spec(QueueLimit::Packets(100))];
+    let mut medium = SharedMedium::new(&specs, Duration::from_micros(3), Duration::from_micros(overhead));
+    for (direction, sizes) in [(Direction::Down, down), (Direction::Up, up)] {
+        for (number, &bytes) in sizes.iter().enumerate() {
+            medium.enqueue(Instant::ZERO, direction, frame(number as u32, bytes, Priority::Normal));
+        }
+    }
+    let mut arrived = Vec::new();
+    while let Some(now) = medium.next_event() {
+        if let Some((direction, sent)) = medium.advance(now) {
+            arrived.push((now, direction, sent.frame.handle().0));
+        }
+    }
+    arrived
+}
+
+/// Two stations take turns while both have frames; each frame takes its bytes and the overhead, and arrives a delay later.
+#[test]
+fn a_shared_medium_alternates() {
+    use Direction::{Down, Up};
+    let arrived = share(10, &[50, 50, 50], &[20, 20]);
+    let expected = [(63, Down, 0), (93, Up, 0), (153, Down, 1), (183, Up, 1), (243, Down, 2)];
+    assert_eq!(arrived, expected.map(|(micros, direction, number)| (at(micros), direction, number)));
+}
+
+/// Without anything to send the other way, a station goes on.
+#[test]
+fn a_shared_medium_does_not_wait_for_the_silent() {
+    let arrived = share(0, &[30, 30, 30], &[]);
+    let expected = [33, 63, 93].map(at);
+    assert_eq!(arrived.iter().map(|&(time, ..)| time).collect::<Vec<_>>(), expected);
+}
+
+/// An urgent frame goes ahead of what waits at its station, not of what is on the air.
+#[test]
+fn urgent_frames_overtake_on_a_shared_medium() {
+    let mut medium = SharedMedium::new(
+        &[spec(QueueLimit::Packets(9)), spec(QueueLimit::Packets(9))],
+        Duration::ZERO,
+        Duration::ZERO,
+    );
+    for (number, priority) in
+        [Priority::Normal, Priority::Normal, Priority::Urgent, Priority::Urgent].into_iter().enumerate()
+    {
+        medium.enqueue(Instant::ZERO, Direction::Down, frame(number as u32, 10, priority));
+    }
+    let mut order = Vec::new();
+    while let Some(now) = medium.next_event() {
+        order.extend(medium.advance(now).map(|(_, sent)| sent.frame.handle().0));
+    }
+    assert_eq!(order, [0, 2, 3, 1]);
+}
+
+/// A frame says again all that it was made of, at the bounds of its fields.
+#[test]
+fn frames_keep_what_they_are_told() {
+    let packet = Packet {
+        len: (1 << 20) - 1,
+        header_len: 120,
+        priority: Priority::Urgent,
+        cause: lasthop_proto::packet::Cause::LocalTimer,
+        ..Packet::default()
+    };
+    let frame = Frame::new(Handle(u32::MAX), &packet, u32::MAX as usize);
+    assert_eq!((frame.handle(), frame.to()), (Handle(u32::MAX), u32::MAX as usize));
+    assert_eq!((frame.payload(), frame.bytes()), ((1 << 20) - 1, (1 << 20) - 1 + 120));
+    assert!(frame.is_urgent() && frame.is_resent());
+    let plain = Frame::new(Handle(0), &Packet::default(), 0);
+    assert!(!plain.is_urgent() && !plain.is_resent() && plain.bytes() == 0);
+}

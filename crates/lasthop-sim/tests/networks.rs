@@ -1,0 +1,251 @@
+//! Whole networks: what arrives, when, and that it is the same every time.
+
+use std::sync::Arc;
+
+use lasthop_proto::channel::{ErrorSpec, Frames};
+use lasthop_proto::packet::Flags;
+use lasthop_proto::pep::snoop::SnoopConfig;
+use lasthop_proto::scheme::{LocalDetection, TcpAwareness};
+use lasthop_proto::tcp::config::{Preset, Recovery, Switch, TcpConfig};
+use lasthop_proto::time::{Duration, Instant};
+use lasthop_sim::network::{
+    App, DamagedFrames, DirectionSpec, Element, ElementSpec, FlowSpec, LinkId, LinkSpec, Medium, Network, NodeId,
+    NodeKind, NodeSpec, QueueLimit, Rate,
+};
+use lasthop_sim::trace::What;
+use lasthop_sim::{Recording, run};
+use proptest::prelude::*;
+
+fn direction(rate: u64, queue: QueueLimit, errors: ErrorSpec) -> DirectionSpec {
+    DirectionSpec { rate: Rate(rate), queue, errors, damaged: DamagedFrames::Drop }
+}
+
+fn node(name: &str, kind: NodeKind) -> NodeSpec {
+    NodeSpec { name: name.to_owned(), kind }
+}
+
+fn transfer(from: usize, to: usize, bytes: u64, tcp: &Arc<TcpConfig>) -> FlowSpec {
+    FlowSpec {
+        name: format!("{from}-{to}"),
+        from: NodeId(from),
+        to: NodeId(to),
+        start: Instant::ZERO,
+        app: App::Transfer { bytes, close: Switch::On },
+        tcp: [tcp.clone(), tcp.clone()],
+        iss: [u32::MAX - 1000, 7],
+    }
+}
+
+/// Two hosts and one link of 1 Mbps and 10 ms.
+fn pair(tcp: TcpConfig, bytes: u64, queue: QueueLimit) -> Network {
+    let wire = || direction(1_000_000, queue, ErrorSpec::None);
+    Network {
+        nodes: vec![node("a", NodeKind::Host), node("b", NodeKind::Host)],
+        links: vec![LinkSpec {
+            name: "wire".to_owned(),
+            ends: [NodeId(0), NodeId(1)],
+            medium: Medium::Duplex,
+            delay: Duration::from_millis(10),
+            directions: [wire(), wire()],
+        }],
+        elements: Vec::new(),
+        flows: vec![transfer(0, 1, bytes, &Arc::new(tcp))],
+        limit: Instant::ZERO + Duration::from_secs(600),
+    }
+}
+
+/// Each frame is received after its bytes' time on the wire and the delay, counted from when the wire was free for it.
+#[test]
+fn frames_take_their_bytes_and_the_delay() {
+    let outcome = run(&pair(TcpConfig::preset(Preset::Rfc), 50_000, QueueLimit::Packets(100)), 1, Recording::On);
+    for point in [0, 1] {
+        let (mut free_at, mut expected) = (Instant::ZERO, Vec::new());
+        let mut received = Vec::new();
+        for record in &outcome.trace.records {
+            match record.what {
+                What::Sent(packet) if record.point == point => {
+                    free_at = free_at.max(record.time) + Duration::from_micros(u64::from(packet.wire_len()) * 8);
+                    expected.push(free_at + Duration::from_millis(10));
+                }
+                What::Received(_) if record.point == point ^ 1 => received.push(record.time),
+                _ => {}
+            }
+        }
+        assert!(received.len() > 10);
+        assert_eq!(received, expected[..received.len()]);
+    }
+}
+
+/// Of an initial window of ten, a queue of four holds four besides the one on the wire; the rest is dropped at once.
+#[test]
+fn a_full_queue_drops_the_tail() {
+    let tcp = TcpConfig { initial_window: 10, ..TcpConfig::preset(Preset::Rfc) };
+    for queue in [QueueLimit::Packets(4), QueueLimit::Bytes(4 * 1512)] {
+        let outcome = run(&pair(tcp.clone(), 1 << 20, queue), 1, Recording::On);
+        let first_window: Vec<bool> = outcome
+            .trace
+            .records
+            .iter()
+            .filter_map(|record| match record.what {
+                What::Sent(packet) if packet.len > 0 => Some(true),
+                What::Dropped(..) => Some(false),
+                _ => None,
+            })
+            .take(15)
+            .collect();
+        // Sent, and dropped at the same place if there was no room.
+        let expected = [vec![true; 5], [true, false].repeat(5)].concat();
+        assert_eq!(first_window, expected, "{queue:?}");
+        assert!(outcome.report.flows[0].complete);
+    }
+}
+
+/// Without loss, a transfer's throughput is that of the link, headers counted.
+#[test]
+fn a_long_transfer_fills_the_link() {
+    let tcp = TcpConfig { timestamps: Switch::Off, ..TcpConfig::preset(Preset::Rfc) };
+    let mss = f64::from(tcp.mss);
+    let outcome = run(&pair(tcp, 4_000_000, QueueLimit::Packets(1000)), 1, Recording::Off);
+    let throughput = outcome.report.flows[0].throughput();
+    let most = 1e6 * mss / (mss + 40.0);
+    assert!(throughput < most && throughput > 0.99 * most, "{throughput} of {most}");
+}
+
+/// A segment for nobody: a run ends at its limit, and says that the flow did not finish.
+#[test]
+fn a_dead_link_ends_at_the_limit() {
+    let mut network = pair(TcpConfig::preset(Preset::Rfc), 1000, QueueLimit::Packets(10));
+    network.links[0].directions[0].errors = ErrorSpec::Uniform { frame_loss: 1.0, frames: Frames::All };
+    network.limit = Instant::ZERO + Duration::from_secs(20);
+    let outcome = run(&network, 1, Recording::On);
+    assert!(!outcome.report.flows[0].complete && outcome.report.flows[0].received == 0);
+    let sent: Vec<Instant> = outcome
+        .trace
+        .records
+        .iter()
+        .filter(|record| matches!(record.what, What::Sent(packet) if packet.tcp().is_some_and(|tcp| tcp.flags == Flags::SYN)))
+        .map(|record| record.time)
+        .collect();
+    // RFC 6298: 1 s, doubled each time.
+    assert_eq!(sent, [0, 1, 3, 7, 15].map(|seconds| Instant::ZERO + Duration::from_secs(seconds)));
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Nothing,
+    Snoop,
+    Marker,
+    Split,
+}
+
+/// A chain of routers with hosts on them, and who talks to whom.
+#[derive(Clone, Debug)]
+struct Plan {
+    routers: usize,
+    /// For each host: its router, whether its link points away from it, what sits on the link, its loss, and its medium.
+    hosts: Vec<(usize, bool, Kind, f64, bool)>,
+    flows: Vec<(usize, usize, u64)>,
+    recovery: Recovery,
+    preset: Preset,
+    seed: u64,
+}
+
+fn plans() -> impl Strategy<Value = Plan> {
+    let kind = prop_oneof![Just(Kind::Nothing), Just(Kind::Snoop), Just(Kind::Marker), Just(Kind::Split)];
+    let host = (0usize..3, any::<bool>(), kind, 0.0..0.08f64, any::<bool>());
+    let recovery = prop_oneof![
+        Just(Recovery::Reno),
+        Just(Recovery::NewReno),
+        Just(Recovery::Smart),
+        Just(Recovery::Sack),
+        Just(Recovery::Eln)
+    ];
+    let preset = prop_oneof![Just(Preset::Rfc), Just(Preset::BsdLite), Just(Preset::Ns2)];
+    (1usize..4, prop::collection::vec(host, 2..5), recovery, preset, any::<u64>()).prop_flat_map(
+        |(routers, hosts, recovery, preset, seed)| {
+            let count = hosts.len();
+            let flow = (0..count, 1..count, 0u64..60_000)
+                .prop_map(move |(from, step, bytes)| (from, (from + step) % count, bytes));
+            prop::collection::vec(flow, 1..6).prop_map(move |flows| Plan {
+                routers,
+                hosts: hosts.clone(),
+                flows,
+                recovery,
+                preset,
+                seed,
+            })
+        },
+    )
+}
+
+fn build(plan: &Plan) -> Network {
+    let tcp = Arc::new(TcpConfig { recovery: plan.recovery, ..TcpConfig::preset(plan.preset) });
+    let mut nodes: Vec<NodeSpec> =
+        (0..plan.routers).map(|index| node(&format!("r{index}"), NodeKind::Router)).collect();
+    let queue = QueueLimit::Packets(60);
+    let link = |name: String, ends: [usize; 2], loss: f64, medium| LinkSpec {
+        name,
+        ends: ends.map(NodeId),
+        medium,
+        delay: Duration::from_millis(3),
+        directions: [
+            direction(5_000_000, queue, ErrorSpec::Uniform { frame_loss: loss, frames: Frames::All }),
+            direction(2_000_000, queue, ErrorSpec::Uniform { frame_loss: loss, frames: Frames::All }),
+        ],
+    };
+    let mut links: Vec<LinkSpec> =
+        (1..plan.routers).map(|index| link(format!("core{index}"), [index - 1, index], 0.0, Medium::Duplex)).collect();
+    let mut elements = Vec::new();
+    for (index, &(router, away, kind, loss, shared)) in plan.hosts.iter().enumerate() {
+        let (router, host) = (router % plan.routers, nodes.len());
+        nodes.push(node(&format!("h{index}"), NodeKind::Host));
+        let ends = if away { [host, router] } else { [router, host] };
+        let medium =
+            if shared { Medium::HalfDuplex { frame_overhead: Duration::from_micros(200) } } else { Medium::Duplex };
+        let element = match kind {
+            Kind::Nothing => None,
+            Kind::Snoop => Some(Element::Snoop(SnoopConfig::new(LocalDetection::DuplicateAcks, TcpAwareness::Aware))),
+            Kind::Marker => Some(Element::ElnMarker),
+            Kind::Split => Some(Element::Split { buffer: 65_536, wired: tcp.clone(), wireless: tcp.clone() }),
+        };
+        if let Some(element) = element {
+            elements.push(ElementSpec { router: NodeId(router), link: LinkId(links.len()), element });
+        }
+        links.push(link(format!("edge{index}"), ends, loss, medium));
+    }
+    let flows =
+        plan.flows.iter().map(|&(from, to, bytes)| transfer(plan.routers + from, plan.routers + to, bytes, &tcp));
+    Network { nodes, links, elements, flows: flows.collect(), limit: Instant::ZERO + Duration::from_secs(100_000) }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
+
+    /// Any tree, flows in all directions at once, any element on any router's port, loss on every edge: each stream arrives
+    /// whole, each link's books agree with what was seen on it, and the same seed gives the same run.
+    #[test]
+    fn every_stream_arrives_through_any_tree(plan in plans()) {
+        let network = build(&plan);
+        let outcome = run(&network, plan.seed, Recording::On);
+        for (flow, &(_, _, bytes)) in outcome.report.flows.iter().zip(&plan.flows) {
+            prop_assert!(flow.complete && !flow.aborted, "{:?}", flow);
+            prop_assert_eq!(flow.received, bytes);
+        }
+        for (index, paths) in outcome.report.links.iter().enumerate() {
+            for (direction, path) in paths.iter().enumerate() {
+                let near = (2 * index + direction) as u16;
+                let count = |which: fn(&What) -> bool, point: u16| {
+                    outcome.trace.records.iter().filter(|record| record.point == point && which(&record.what)).count() as u64
+                };
+                prop_assert_eq!(path.frames, count(|what| matches!(what, What::Sent(_)), near));
+                let dropped = count(|what| matches!(what, What::Dropped(..)), near);
+                prop_assert_eq!(path.queue_drops + path.channel_drops, dropped);
+                let received = count(|what| matches!(what, What::Received(_)), near ^ 1);
+                prop_assert!(received <= path.frames - dropped);
+            }
+        }
+        let again = run(&network, plan.seed, Recording::On);
+        prop_assert!(again.report == outcome.report && again.trace.records == outcome.trace.records);
+        prop_assert_eq!(run(&network, plan.seed, Recording::Off).report, outcome.report);
+    }
+}
