@@ -1,6 +1,6 @@
 //! One end of a flow: a TCP connection and the application on top of it.
 
-use lasthop_proto::node::{Node, Port};
+use lasthop_proto::node::Node;
 use lasthop_proto::packet::{Packet, Side};
 use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::tcp::{Connection, Setup, State};
@@ -46,8 +46,8 @@ impl Endpoint {
 
     /// Takes a packet, and lets the application read and answer.
     #[inline(always)]
-    pub fn handle_packet(&mut self, now: Instant, packet: Packet) {
-        self.connection.handle_packet(now, Port::ONLY, packet);
+    pub fn take_packet(&mut self, now: Instant, packet: &Packet) {
+        self.connection.take_packet(now, packet);
         let readable = self.connection.readable();
         if readable > 0 {
             self.connection.read(readable);
@@ -100,7 +100,7 @@ impl Endpoint {
     /// Whether it has finished since this was last asked.
     #[inline]
     pub fn finishes(&mut self) -> bool {
-        let under_way = self.closes && self.connection.state() == State::Established;
+        let under_way = self.connection.state() == State::Established && (self.closes || !self.through());
         if self.done || under_way {
             return false;
         }

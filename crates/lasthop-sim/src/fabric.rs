@@ -182,6 +182,7 @@ impl Fabric {
         let frame = self.pool.commit(endpoint ^ 1);
         if frame.is_resent() {
             self.flows[endpoint / 2].sender.source_retransmissions += 1;
+            self.ledger.resend(self.pool.get(frame.handle()));
         }
         self.send(now, hop, frame);
     }
@@ -193,6 +194,7 @@ impl Fabric {
         let cause = packet.cause;
         if cause.is_local_retransmission() || relays && cause.is_source_retransmission() {
             self.flows[packet.flow.0 as usize].sender.local_retransmissions += 1;
+            self.ledger.resend(packet);
         }
         let to = endpoint(packet.flow, packet.from.peer());
         let frame = self.pool.commit(to);
@@ -216,9 +218,6 @@ impl Fabric {
 
     #[inline(always)]
     fn transmit(&mut self, now: Instant, id: LegId, frame: Frame) {
-        if frame.is_resent() {
-            self.ledger.resend(self.pool.get(frame.handle()));
-        }
         if self.trace.is_some() {
             self.record_packet(now, id.near(), frame.handle(), What::Sent);
         }

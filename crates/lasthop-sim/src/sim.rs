@@ -141,13 +141,14 @@ impl Simulation {
 
     #[inline(always)]
     fn deliver(&mut self, now: Instant, receiver: Receiver, handle: Handle) {
-        let packet = self.fabric.pool.take(handle);
         match receiver {
             Receiver::Endpoint(index) => {
-                self.endpoints[index].handle_packet(now, packet);
+                self.endpoints[index].take_packet(now, self.fabric.pool.get(handle));
+                self.fabric.pool.discard(handle);
                 self.pump_endpoint(now, index);
             }
             Receiver::Element(index, port) => {
+                let packet = self.fabric.pool.take(handle);
                 self.elements[index].handle_packet(now, port, packet);
                 self.pump_element(now, index);
             }

@@ -188,6 +188,17 @@ impl Connection {
         self.sender.fin_acked()
     }
 
+    /// Takes a packet that arrived: [`Node::handle_packet`] for drivers that keep the packet.
+    #[inline]
+    pub fn take_packet(&mut self, now: Instant, packet: &Packet) {
+        let Some(segment) = packet.tcp().filter(|_| packet.len <= MAX_SEGMENT) else { return };
+        if packet.integrity == Integrity::PayloadDamaged {
+            self.receiver.on_damaged(segment.seq, packet.len);
+        } else if !self.take_predicted(now, packet, segment) {
+            self.take_segment(now, packet, segment);
+        }
+    }
+
     /// Congestion window and slow-start threshold, in bytes.
     pub fn window(&self) -> (u32, u32) {
         let s = self.sender.state();
@@ -580,12 +591,7 @@ fn earlier(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
 impl Node<()> for Connection {
     #[inline]
     fn handle_packet(&mut self, now: Instant, _port: Port, packet: Packet) {
-        let Some(segment) = packet.tcp().filter(|_| packet.len <= MAX_SEGMENT) else { return };
-        if packet.integrity == Integrity::PayloadDamaged {
-            self.receiver.on_damaged(segment.seq, packet.len);
-        } else if !self.take_predicted(now, &packet, segment) {
-            self.take_segment(now, &packet, segment);
-        }
+        self.take_packet(now, &packet);
     }
 
     fn handle_timeout(&mut self, now: Instant) {

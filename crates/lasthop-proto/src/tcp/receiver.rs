@@ -229,7 +229,9 @@ impl Receiver {
             merged.left = merged.left.min(self.runs[from].left);
             merged.right = merged.right.max(self.runs[from + touching - 1].right);
             self.runs[from] = merged;
-            self.runs.drain(from + 1..from + touching);
+            if touching > 1 {
+                self.runs.drain(from + 1..from + touching);
+            }
         } else if self.runs.len() < MAX_RUNS || block.left == self.rcv_nxt {
             self.runs.insert(from, merged);
         } else {

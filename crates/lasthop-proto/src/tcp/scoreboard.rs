@@ -35,7 +35,9 @@ impl Scoreboard {
     /// Forgets everything below `snd_una`.
     pub fn acknowledge(&mut self, snd_una: Seq) {
         let gone = self.runs.iter().take_while(|run| run.right.le(snd_una)).count();
-        self.runs.drain(..gone);
+        if gone > 0 {
+            self.runs.drain(..gone);
+        }
         if let Some(first) = self.runs.first_mut() {
             first.left = first.left.max(snd_una);
         }
@@ -53,11 +55,20 @@ impl Scoreboard {
             return block.right.since(block.left);
         }
         let merged = &self.runs[from..from + touching];
+        if let [run] = merged
+            && run.left.le(block.left)
+            && block.right.le(run.right)
+        {
+            // Most blocks are repetitions.
+            return 0;
+        }
         let known: u32 = merged.iter().map(|run| run.right.since(run.left)).sum();
         let left = block.left.min(merged[0].left);
         let right = block.right.max(merged[touching - 1].right);
         self.runs[from] = SackBlock { left, right };
-        self.runs.drain(from + 1..from + touching);
+        if touching > 1 {
+            self.runs.drain(from + 1..from + touching);
+        }
         right.since(left) - known
     }
 
