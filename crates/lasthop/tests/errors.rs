@@ -126,7 +126,11 @@ fn places_that_cannot_be_written() {
     let bench = Bench::new();
     bench.put("file", "");
     refused(&bench, "trace tiny.toml --pcapng file/x.pcapng", &["file"]);
-    refused(&bench, "trace tiny.toml --pcapng x.pcapng --point nowhere", &["--point nowhere", "server, tower:internet"]);
+    refused(
+        &bench,
+        "trace tiny.toml --pcapng x.pcapng --point nowhere",
+        &["--point nowhere", "server, tower:internet"],
+    );
     refused(&bench, "plot tiny.toml --out file", &["file"]);
     // Before any run.
     refused(&bench, "reproduce balakrishnan1997 --runs 100000 --out file", &["file"]);
