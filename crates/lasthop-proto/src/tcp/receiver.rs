@@ -222,6 +222,13 @@ impl Receiver {
 
     /// Adds a run and merges it with those it touches; returns the run that it became part of, if it was kept.
     fn insert(&mut self, block: SackBlock) -> Option<SackBlock> {
+        if let Some(last) = self.runs.last_mut()
+            && last.right == block.left
+        {
+            // The usual case: what follows the highest run.
+            last.right = block.right;
+            return Some(*last);
+        }
         let from = self.runs.iter().take_while(|run| run.right.lt(block.left)).count();
         let touching = self.runs[from..].iter().take_while(|run| run.left.le(block.right)).count();
         let mut merged = block;

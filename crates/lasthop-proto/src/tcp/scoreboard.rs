@@ -45,6 +45,16 @@ impl Scoreboard {
 
     /// Adds a run and merges it with those it touches. Returns the bytes that it adds.
     fn insert(&mut self, block: SackBlock) -> u32 {
+        if let Some(last) = self.runs.last_mut()
+            && last.left.le(block.left)
+            && block.left.le(last.right)
+            && last.right.le(block.right)
+        {
+            // Most news is that the highest run has grown.
+            let fresh = block.right.since(last.right);
+            last.right = block.right;
+            return fresh;
+        }
         let from = self.runs.iter().take_while(|run| run.right.lt(block.left)).count();
         let touching = self.runs[from..].iter().take_while(|run| run.left.le(block.right)).count();
         if touching == 0 {
