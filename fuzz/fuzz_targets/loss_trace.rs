@@ -56,6 +56,7 @@ fuzz_target!(|text: &[u8]| {
         header_len: 40,
         len: 100,
         body: Body::Tcp(Segment::default()),
+        link: None,
         payload: (),
     };
     let mut channel = Channel::new(spec, Root(1).stream("x"));

@@ -84,6 +84,7 @@ pub fn packet(u: &mut Unstructured<'_>, flow: FlowId, from: Side, bases: Bases) 
         header_len: if rarely(u)? { u.arbitrary()? } else { 40 },
         len,
         body,
+        link: None,
         payload: (),
     })
 }

@@ -21,6 +21,7 @@ extern crate alloc;
 
 pub mod channel;
 pub mod event;
+pub mod link;
 pub mod node;
 pub mod packet;
 pub mod pep;

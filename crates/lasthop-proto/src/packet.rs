@@ -7,6 +7,11 @@ use crate::seq::Seq;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct FlowId(pub u32);
 
+impl FlowId {
+    /// Of a link's control frames, which belong to no flow.
+    pub const NONE: Self = Self(u32::MAX);
+}
+
 /// The end of a flow that a packet comes from.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub enum Side {
@@ -92,6 +97,12 @@ pub enum Cause {
     LocalAck,
     /// An unreliable datagram.
     Datagram,
+    /// Resent by a link protocol: the other end of the link says that the frame is missing.
+    LinkNack,
+    /// Resent by a link protocol on its own timer.
+    LinkTimer,
+    /// A control frame of a link protocol.
+    LinkControl,
 }
 
 impl Cause {
@@ -103,9 +114,9 @@ impl Cause {
         )
     }
 
-    /// Whether a base station repeats data here that it forwarded before.
+    /// Whether a base station, or an end of the lossy link, repeats data here that it sent before.
     pub const fn is_local_retransmission(self) -> bool {
-        matches!(self, Self::LocalDuplicate | Self::LocalHole | Self::LocalTimer)
+        matches!(self, Self::LocalDuplicate | Self::LocalHole | Self::LocalTimer | Self::LinkNack | Self::LinkTimer)
     }
 
     /// A stable lower-case name, used in traces.
@@ -128,6 +139,9 @@ impl Cause {
             Self::LocalTimer => "local-timer",
             Self::LocalAck => "local-ack",
             Self::Datagram => "datagram",
+            Self::LinkNack => "link-nack",
+            Self::LinkTimer => "link-timer",
+            Self::LinkControl => "link-control",
         }
     }
 }
@@ -268,6 +282,21 @@ pub enum Body {
         /// Counts from 0.
         number: u32,
     },
+    /// Nothing: a control frame of a link protocol.
+    Control,
+}
+
+/// What a link protocol puts in front of a packet on its hop. Frame numbers wrap; both ends count from 0.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LinkHeader {
+    /// The frame of that number, which carries a packet.
+    Data(u16),
+    /// Control: every frame before that number arrived.
+    Ack(u16),
+    /// Control: the frame of that number is missing.
+    Nack(u16),
+    /// Control: no frame before that number comes any more.
+    Skip(u16),
 }
 
 impl Default for Body {
@@ -296,6 +325,8 @@ pub struct Packet<P = ()> {
     pub len: u32,
     /// Headers.
     pub body: Body,
+    /// The header of a link protocol, between the two ends of its link.
+    pub link: Option<LinkHeader>,
     /// The driver's form of the payload.
     pub payload: P,
 }
@@ -312,7 +343,7 @@ impl<P> Packet<P> {
     pub const fn tcp(&self) -> Option<&Segment> {
         match &self.body {
             Body::Tcp(segment) => Some(segment),
-            Body::Datagram { .. } => None,
+            Body::Datagram { .. } | Body::Control => None,
         }
     }
 
@@ -323,7 +354,7 @@ impl<P> Packet<P> {
             Body::Tcp(segment) => {
                 self.len.saturating_add(segment.flags.has(Flags::SYN) as u32 + segment.flags.has(Flags::FIN) as u32)
             }
-            Body::Datagram { .. } => 0,
+            Body::Datagram { .. } | Body::Control => 0,
         }
     }
 }

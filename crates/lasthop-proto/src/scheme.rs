@@ -37,9 +37,11 @@ pub enum BaseStation {
         /// Loss recovery of the wireless connection.
         wireless: Recovery,
     },
+    /// Runs selective repeat with the other end of the lossy link (\[b\]).
+    SelectiveRepeat,
 }
 
-/// A scheme of the 1997 study.
+/// A scheme of the 1997 study, or a combination of the second study.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Scheme {
     /// The name that selects it, everywhere.
@@ -54,7 +56,7 @@ pub struct Scheme {
     pub summary: &'static str,
 }
 
-/// The study's three families.
+/// The three families of the 1997 study, and the combinations of the second.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Family {
     /// Changes in the endpoints only.
@@ -63,6 +65,8 @@ pub enum Family {
     LinkLayer,
     /// Two connections joined at the base station.
     SplitConnection,
+    /// TCP's recovery over that of a link protocol which knows nothing of TCP, or over none.
+    MultipleLayers,
 }
 
 impl Family {
@@ -72,6 +76,7 @@ impl Family {
             Self::EndToEnd => "end-to-end",
             Self::LinkLayer => "link-layer",
             Self::SplitConnection => "split-connection",
+            Self::MultipleLayers => "multiple-layers",
         }
     }
 }
@@ -95,8 +100,12 @@ const fn split(name: &'static str, wireless: Recovery, summary: &'static str) ->
     Scheme { name, family: Family::SplitConnection, recovery: Recovery::Reno, base_station, summary }
 }
 
-/// All schemes, in the study's order.
-pub const SCHEMES: [Scheme; 12] = [
+const fn layers(name: &'static str, recovery: Recovery, base_station: BaseStation, summary: &'static str) -> Scheme {
+    Scheme { name, family: Family::MultipleLayers, recovery, base_station, summary }
+}
+
+/// All schemes, in the studies' order.
+pub const SCHEMES: [Scheme; 16] = [
     end_to_end("E2E", Recovery::Reno, "TCP Reno"),
     end_to_end(
         "E2E-NEWRENO",
@@ -133,6 +142,15 @@ pub const SCHEMES: [Scheme; 12] = [
     ),
     split("SPLIT", Recovery::Reno, "two Reno connections joined at the base station"),
     split("SPLIT-SMART", Recovery::Smart, "split connection with SMART on the wireless side"),
+    layers("Reno/Raw", Recovery::Reno, BaseStation::Forward, "TCP Reno over the bare link"),
+    layers("SACK/Raw", Recovery::Sack, BaseStation::Forward, "selective acknowledgments over the bare link"),
+    layers("Reno/SR", Recovery::Reno, BaseStation::SelectiveRepeat, "TCP Reno over selective repeat on the lossy link"),
+    layers(
+        "SACK/SR",
+        Recovery::Sack,
+        BaseStation::SelectiveRepeat,
+        "selective acknowledgments over selective repeat on the lossy link",
+    ),
 ];
 
 impl Scheme {

@@ -143,6 +143,7 @@ impl Noise {
             header_len: 40,
             len: self.len,
             body,
+            link: None,
             payload: (),
         }
     }

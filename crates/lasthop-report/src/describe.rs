@@ -1,9 +1,11 @@
 //! The words and numbers by which traces name things, shared by every form of trace.
 
 use lasthop_proto::event::Event;
-use lasthop_proto::packet::{Cause, Flags, Integrity, Options, Packet, SackBlocks, Side};
+use lasthop_proto::packet::{Cause, Flags, FlowId, Integrity, LinkHeader, Options, Packet, SackBlocks, Side};
 use lasthop_proto::seq::Seq;
-use lasthop_sim::trace::What;
+use lasthop_sim::trace::{FlowInfo, Record, Trace, What};
+
+use crate::error::ReportError;
 
 /// Flags by name, in the order in which people say them (`SYN|ACK`), with their one-letter forms.
 const FLAGS: [(u8, &str, char); 8] = [
@@ -48,6 +50,28 @@ pub fn options(options: &Options, smart: impl Fn(Seq) -> u32) -> String {
     words.extend(options.smart.map(|seq| format!("smart={}", smart(seq))));
     words.extend(options.eln.then(|| "eln".to_owned()));
     words.join(" ")
+}
+
+/// What a link protocol put in front: `data 17`, `ack 18`, `nack 17`, `skip 18`.
+pub fn link_header(header: LinkHeader) -> String {
+    match header {
+        LinkHeader::Data(number) => format!("data {number}"),
+        LinkHeader::Ack(number) => format!("ack {number}"),
+        LinkHeader::Nack(number) => format!("nack {number}"),
+        LinkHeader::Skip(number) => format!("skip {number}"),
+    }
+}
+
+/// The flow of a record; `None` for a link's control frames, which belong to none.
+///
+/// # Errors
+///
+/// When the trace does not define the flow.
+pub fn flow<'t>(trace: &'t Trace, record: &Record) -> Result<Option<&'t FlowInfo>, ReportError> {
+    if record.flow == FlowId::NONE {
+        return Ok(None);
+    }
+    trace.flows.get(record.flow.0 as usize).map(Some).ok_or(ReportError::NoSuchFlow(record.flow.0))
 }
 
 /// `initiator` or `acceptor`.

@@ -11,9 +11,9 @@ use crate::describe;
 use crate::error::ReportError;
 
 /// The columns, in order. New ones go at the end; none is ever renamed or removed.
-pub const COLUMNS: [&str; 15] = [
+pub const COLUMNS: [&str; 16] = [
     "time", "point", "flow", "event", "reason", "from", "seq", "len", "ack", "window", "sack", "flags", "cwnd",
-    "ssthresh", "options",
+    "ssthresh", "options", "link",
 ];
 
 /// Writes `trace`, one line a record.
@@ -34,7 +34,8 @@ pub fn write_trace_csv(trace: &Trace, out: impl Write) -> Result<(), ReportError
 fn line(trace: &Trace, record: &Record) -> Result<[String; COLUMNS.len()], ReportError> {
     let point =
         trace.points.get(usize::from(record.point)).ok_or(ReportError::NoSuchPoint(usize::from(record.point)))?;
-    let flow = trace.flows.get(record.flow.0 as usize).ok_or(ReportError::NoSuchFlow(record.flow.0))?;
+    let flow = describe::flow(trace, record)?.map_or(String::new(), |flow| flow.name.clone());
+    let link = describe::packet(&record.what).and_then(|packet| packet.link);
     let [from, seq, len, ack, window, sack, flags, cwnd, ssthresh, options] = match &record.what {
         What::Sent(packet) | What::Received(packet) | What::Dropped(packet, _) => packet_columns(packet),
         What::Event(event) => event_columns(event),
@@ -42,7 +43,7 @@ fn line(trace: &Trace, record: &Record) -> Result<[String; COLUMNS.len()], Repor
     Ok([
         record.time.to_string(),
         point.name.clone(),
-        flow.name.clone(),
+        flow,
         describe::event_name(&record.what).to_owned(),
         describe::reason(&record.what).to_owned(),
         from,
@@ -55,12 +56,16 @@ fn line(trace: &Trace, record: &Record) -> Result<[String; COLUMNS.len()], Repor
         cwnd,
         ssthresh,
         options,
+        link.map(describe::link_header).unwrap_or_default(),
     ])
 }
 
 fn packet_columns(packet: &Packet) -> [String; 10] {
     let mut columns = <[String; 10]>::default();
     let [from, seq, len, ack, window, sack, flags, _, _, options] = &mut columns;
+    if packet.body == Body::Control {
+        return columns;
+    }
     *from = describe::side_name(packet.from).to_owned();
     *len = packet.len.to_string();
     match &packet.body {
@@ -75,6 +80,7 @@ fn packet_columns(packet: &Packet) -> [String; 10] {
             *options = describe::options(&segment.options, |seq| seq.0);
         }
         Body::Datagram { number } => *seq = number.to_string(),
+        Body::Control => {}
     }
     columns
 }

@@ -24,10 +24,10 @@ pub fn write_trace_text(trace: &Trace, mut out: impl Write) -> Result<(), Report
     for record in &trace.records {
         let point = usize::from(record.point);
         let point_name = &trace.points.get(point).ok_or(ReportError::NoSuchPoint(point))?.name;
-        let flow = trace.flows.get(record.flow.0 as usize).ok_or(ReportError::NoSuchFlow(record.flow.0))?;
+        let flow = describe::flow(trace, record)?;
         write!(out, "{:>14}  {point_name:<points$}  ", record.time.to_string())?;
         if trace.flows.len() > 1 {
-            write!(out, "{:<flows$}  ", flow.name)?;
+            write!(out, "{:<flows$}  ", flow.map_or("", |flow| &flow.name))?;
         }
         let details = details(record, flow, &directions);
         let line = format!("{:<verbs$}  {details}", verb(&record.what));
@@ -52,7 +52,10 @@ fn verb(what: &What) -> String {
     }
 }
 
-fn details(record: &Record, flow: &FlowInfo, directions: &Directions) -> String {
+fn details(record: &Record, flow: Option<&FlowInfo>, directions: &Directions) -> String {
+    let link = describe::packet(&record.what).and_then(|packet| packet.link);
+    let link = link.map(|header| format!("link {}", describe::link_header(header))).unwrap_or_default();
+    let Some(flow) = flow else { return link };
     match &record.what {
         What::Sent(packet) | What::Received(packet) | What::Dropped(packet, _) => {
             let arrow = match packet.from {
@@ -62,8 +65,10 @@ fn details(record: &Record, flow: &FlowInfo, directions: &Directions) -> String 
             let text = match &packet.body {
                 Body::Tcp(segment) => segment_text(segment, packet, flow),
                 Body::Datagram { number } => format!("datagram {number}, length {}", packet.len),
+                Body::Control => String::new(),
             };
-            format!("{arrow} {text}")
+            let link = if link.is_empty() { link } else { format!("  ({link})") };
+            format!("{arrow} {text}{link}")
         }
         What::Event(event) => event_text(event, flow.iss[directions.data_from(record.flow).index()]),
     }

@@ -25,27 +25,27 @@ fn text(trace: &Trace) -> String {
 fn csv_has_the_documented_lines() {
     let csv = csv(&sample::trace());
     let lines: Vec<&str> = csv.lines().collect();
-    assert_eq!(lines[0], "time,point,flow,event,reason,from,seq,len,ack,window,sack,flags,cwnd,ssthresh,options");
+    assert_eq!(lines[0], "time,point,flow,event,reason,from,seq,len,ack,window,sack,flags,cwnd,ssthresh,options,link");
     for expected in [
         // The options of a SYN; no acknowledgment number without the ACK flag.
-        "0.000000000,source,bulk,sent,handshake,initiator,4294964295,0,,16384,,SYN,,,mss=1360 wscale=2 sackok ts=17/0",
-        "0.002000000,mobile,bulk,sent,handshake,acceptor,7000,0,4294964296,16384,,SYN|ACK,,,mss=1360 wscale=2 sackok ts=17/0",
-        "0.004000000,source,bulk,window,,,,,,,,,1360,65535,",
-        "0.004000000,source,bulk,sent,new,initiator,4294964296,1360,7001,8192,,PSH|ACK,,,",
-        "0.010000000,base:radio,bulk,dropped,channel,initiator,4294965656,1360,7001,8192,,PSH|ACK,,,",
-        "0.010500000,base:radio,bulk,dropped,queue,initiator,2440,1360,7001,8192,,PSH|ACK,,,",
-        "0.011000000,mobile,bulk,received,damaged,initiator,1080,1360,7001,8192,,PSH|ACK,,,",
-        "0.011500000,base:radio,bulk,dupack-suppressed,,,,,4294965656,,,,,,",
-        "0.011500000,base:radio,bulk,retransmitted,local-duplicate,initiator,4294965656,1360,7001,8192,,PSH|ACK,,,",
-        "0.013600000,base:radio,bulk,received,,acceptor,7001,0,4294965656,8192,,ACK,,,smart=2440 eln",
+        "0.000000000,source,bulk,sent,handshake,initiator,4294964295,0,,16384,,SYN,,,mss=1360 wscale=2 sackok ts=17/0,",
+        "0.002000000,mobile,bulk,sent,handshake,acceptor,7000,0,4294964296,16384,,SYN|ACK,,,mss=1360 wscale=2 sackok ts=17/0,",
+        "0.004000000,source,bulk,window,,,,,,,,,1360,65535,,",
+        "0.004000000,source,bulk,sent,new,initiator,4294964296,1360,7001,8192,,PSH|ACK,,,,",
+        "0.010000000,base:radio,bulk,dropped,channel,initiator,4294965656,1360,7001,8192,,PSH|ACK,,,,",
+        "0.010500000,base:radio,bulk,dropped,queue,initiator,2440,1360,7001,8192,,PSH|ACK,,,,",
+        "0.011000000,mobile,bulk,received,damaged,initiator,1080,1360,7001,8192,,PSH|ACK,,,,",
+        "0.011500000,base:radio,bulk,dupack-suppressed,,,,,4294965656,,,,,,,",
+        "0.011500000,base:radio,bulk,retransmitted,local-duplicate,initiator,4294965656,1360,7001,8192,,PSH|ACK,,,,",
+        "0.013600000,base:radio,bulk,received,,acceptor,7001,0,4294965656,8192,,ACK,,,smart=2440 eln,",
         // Sequence numbers wrap as on the wire.
-        "0.010500000,mobile,bulk,sent,ack,acceptor,7001,0,4294965656,8192,4294967016-1080,ACK,,,",
+        "0.010500000,mobile,bulk,sent,ack,acceptor,7001,0,4294965656,8192,4294967016-1080,ACK,,,,",
         // Passing a retransmission on counts as one, with the same reason.
-        "0.015600000,base:radio,bulk,retransmitted,fast-retransmit,initiator,4294965656,1360,7001,8192,,PSH|ACK,,,",
-        "0.014700000,source,bulk,sent,limited-transmit,initiator,3800,1360,7001,8192,,PSH|ACK,,,",
-        "1.018600000,source,bulk,timeout,,,2440,,,,,,,,",
-        "0.018600000,source,bulk,recovery-left,,,,,2440,,,,,,",
-        "1.031000000,base:radio,\"probe, udp\",sent,datagram,initiator,65537,200,,,,,,,",
+        "0.015600000,base:radio,bulk,retransmitted,fast-retransmit,initiator,4294965656,1360,7001,8192,,PSH|ACK,,,,",
+        "0.014700000,source,bulk,sent,limited-transmit,initiator,3800,1360,7001,8192,,PSH|ACK,,,,",
+        "1.018600000,source,bulk,timeout,,,2440,,,,,,,,,",
+        "0.018600000,source,bulk,recovery-left,,,,,2440,,,,,,,",
+        "1.031000000,base:radio,\"probe, udp\",sent,datagram,initiator,65537,200,,,,,,,,",
     ] {
         assert!(lines.contains(&expected), "no line {expected}");
     }

@@ -19,6 +19,7 @@
 //! each; `resolve` lays a scheme over the result, and `explain` prints the ledger.
 #![forbid(unsafe_code)]
 
+mod arq;
 mod builtin;
 mod channel;
 mod document;

@@ -60,12 +60,16 @@ pub(crate) fn network(spec: &Spec, scheme: &Scheme) -> Result<Network, NoBaseSta
         (BaseStation::Split { wireless }, Some(station)) => {
             placed.push(split(&mut duties, &station.port, &station.relay, scheme, wireless));
         }
+        (BaseStation::SelectiveRepeat, Some(station)) => {
+            placed.push(Placed { port: &station.port, element: Element::Arq(station.arq.clone()) });
+        }
     }
     for element in &spec.elements {
         placed.push(match &element.kind {
             ElementKind::Snoop(config) => snoop(&mut duties, &element.port, config.clone()),
             ElementKind::ElnMarker => Placed { port: &element.port, element: Element::ElnMarker },
             ElementKind::Split(relay, wireless) => split(&mut duties, &element.port, relay, scheme, *wireless),
+            ElementKind::Arq(config) => Placed { port: &element.port, element: Element::Arq(config.clone()) },
         });
     }
     let hosts: Vec<Arc<TcpConfig>> =
@@ -83,7 +87,7 @@ pub(crate) fn network(spec: &Spec, scheme: &Scheme) -> Result<Network, NoBaseSta
     Ok(Network {
         nodes: nodes(spec),
         links: spec.links.iter().map(|link| link_spec(link, damaged)).collect(),
-        elements: placed.into_iter().map(Placed::spec).collect(),
+        elements: placed.into_iter().flat_map(|placed| placed.specs(spec)).collect(),
         flows: spec.flows.iter().flat_map(|flow| copies(spec, flow, &hosts)).collect(),
         limit: spec.limit,
     })
@@ -121,12 +125,21 @@ impl Placed<'_> {
     fn heeds_eln(&self) -> bool {
         match &self.element {
             Element::Split { wired, wireless, .. } => heeds_eln(wired) || heeds_eln(wireless),
-            Element::Snoop(_) | Element::ElnMarker => false,
+            Element::Snoop(_) | Element::ElnMarker | Element::Arq(_) => false,
         }
     }
 
-    fn spec(self) -> ElementSpec {
-        ElementSpec { router: NodeId(self.port.router), link: LinkId(self.port.link), element: self.element }
+    /// One, or for a link protocol one at each end of the link.
+    fn specs(self, spec: &Spec) -> Vec<ElementSpec> {
+        let Port { router, link, .. } = *self.port;
+        let at = |node: usize, element: Element| ElementSpec { node: NodeId(node), link: LinkId(link), element };
+        match self.element {
+            Element::Arq(config) => {
+                let other = spec.links[link].between.into_iter().find(|end| *end != router).unwrap_or(router);
+                vec![at(router, Element::Arq(config.clone())), at(other, Element::Arq(config))]
+            }
+            element => vec![at(router, element)],
+        }
     }
 }
 

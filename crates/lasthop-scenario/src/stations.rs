@@ -1,10 +1,12 @@
 //! What sits on routers' ports: the scheme's part at the base station, and elements of the scenario's own.
 
+use lasthop_proto::link::arq::ArqConfig;
 use lasthop_proto::pep::snoop::SnoopConfig;
 use lasthop_proto::scheme::{LocalDetection, TcpAwareness};
 use lasthop_proto::tcp::config::Recovery;
 use lasthop_proto::time::Duration;
 
+use crate::arq::{self, ARQ_KEYS};
 use crate::error::{Error, Problem};
 use crate::nodes::{Link, Nodes};
 use crate::reader::Reader;
@@ -30,6 +32,8 @@ pub(crate) struct Station {
     /// Detection and awareness are the scheme's.
     pub snoop: SnoopConfig,
     pub relay: Relay,
+    /// Both ends of the link.
+    pub arq: ArqConfig,
 }
 
 /// What is on a port whatever the scheme.
@@ -45,6 +49,8 @@ pub(crate) enum ElementKind {
     ElnMarker,
     /// And the loss recovery of the wireless connection.
     Split(Box<Relay>, Recovery),
+    /// At both ends of the link.
+    Arq(ArqConfig),
 }
 
 /// Parameters of a split connection's relay.
@@ -72,12 +78,13 @@ pub(crate) fn base_station(
     if !reader.is_present() {
         return Ok(None);
     }
-    reader.allow(&[&["router", "link"], &CACHE_KEYS[..], &RELAY_KEYS[..]].concat())?;
+    reader.allow(&[&["router", "link", "arq"], &CACHE_KEYS[..], &RELAY_KEYS[..]].concat())?;
     let port = port(&reader, nodes, links)?;
     Ok(Some(Station {
         port,
         snoop: snoop(&reader, LocalDetection::DuplicateAcks, TcpAwareness::Unaware)?,
         relay: relay(&reader, common)?,
+        arq: link_protocol(&reader)?,
     }))
 }
 
@@ -104,17 +111,26 @@ pub(crate) fn elements(
     Ok(elements)
 }
 
+/// Reads `[base_station.arq]`, which may be absent.
+fn link_protocol(station: &Reader<'_>) -> Result<ArqConfig, Error> {
+    let reader = station.section("arq")?;
+    reader.allow(&ARQ_KEYS)?;
+    arq::read(&reader)
+}
+
 fn element(reader: &Reader<'_>, nodes: &Nodes, links: &[Link], common: &TcpSpec) -> Result<Element, Error> {
     const PORT_KEYS: [&str; 3] = ["kind", "router", "link"];
     const SNOOP_KEYS: [&str; 2] = ["detection", "awareness"];
     if !reader.has("kind") {
-        reader.allow(&[&PORT_KEYS[..], &SNOOP_KEYS[..], &CACHE_KEYS[..], &["recovery"], &RELAY_KEYS[..]].concat())?;
+        let all = [&PORT_KEYS[..], &SNOOP_KEYS[..], &CACHE_KEYS[..], &["recovery"], &RELAY_KEYS[..], &ARQ_KEYS[..]];
+        reader.allow(&all.concat())?;
     }
     let kind = reader.required("kind")?;
     reader.allow(&match kind {
         ElementName::Snoop => [&PORT_KEYS[..], &SNOOP_KEYS[..], &CACHE_KEYS[..]].concat(),
         ElementName::ElnMarker => PORT_KEYS.to_vec(),
         ElementName::Split => [&PORT_KEYS[..], &["recovery"], &RELAY_KEYS[..]].concat(),
+        ElementName::Arq => [&PORT_KEYS[..], &ARQ_KEYS[..]].concat(),
     })?;
     let port = port(reader, nodes, links)?;
     let kind = match kind {
@@ -128,6 +144,7 @@ fn element(reader: &Reader<'_>, nodes: &Nodes, links: &[Link], common: &TcpSpec)
             let recovery = reader.or("recovery", Recovery::Reno, "default")?;
             ElementKind::Split(Box::new(relay(reader, common)?), recovery)
         }
+        ElementName::Arq => ElementKind::Arq(arq::read(reader)?),
     };
     Ok(Element { port, kind })
 }

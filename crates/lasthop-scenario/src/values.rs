@@ -1,6 +1,7 @@
 //! What keys can hold, read from TOML and written back: quantities, numbers, names and choices.
 
 use lasthop_proto::channel::Frames;
+use lasthop_proto::link::arq::{Delivery, Protocol};
 use lasthop_proto::pep::snoop::RepairPriority;
 use lasthop_proto::scheme::{LocalDetection, SCHEMES, Scheme, TcpAwareness};
 use lasthop_proto::tcp::config::{
@@ -247,7 +248,7 @@ macro_rules! words {
     )*};
 }
 
-words! { Unlimited = "unlimited", SendBuffer = "send-buffer", Off = "off", Drawn = "random", ByScheme = "scheme", Auto = "auto" }
+words! { Unlimited = "unlimited", SendBuffer = "send-buffer", Off = "off", Drawn = "random", ByScheme = "scheme", Auto = "auto", Estimated = "estimated" }
 
 impl<W: Word, T> From<Option<T>> for Or<W, T> {
     fn from(value: Option<T>) -> Self {
@@ -453,6 +454,7 @@ pub(crate) enum ElementName {
     Snoop,
     ElnMarker,
     Split,
+    Arq,
 }
 
 choices! {
@@ -465,7 +467,7 @@ choices! {
         "none" = None, "exponential" = Exponential, "uniform" = Uniform, "two-state" = TwoState,
         "two-state-packet" = TwoStatePacket, "burst" = Burst, "list" = List, "replay" = Replay,
     }
-    ElementName { "snoop" = Snoop, "eln-marker" = ElnMarker, "split" = Split }
+    ElementName { "snoop" = Snoop, "eln-marker" = ElnMarker, "split" = Split, "arq" = Arq }
     Preset { "bsd-lite" = BsdLite, "ns2" = Ns2, "rfc" = Rfc }
     Recovery {
         "reno" = Reno, "new-reno" = NewReno, "smart" = Smart, "sack" = Sack, "eln" = Eln, "eln-rxmt" = ElnRxmt,
@@ -483,4 +485,6 @@ choices! {
     LocalDetection { "duplicate-acks" = DuplicateAcks, "smart" = Smart }
     RepairPriority { "auto" = Auto, "urgent" = Urgent, "normal" = Normal }
     TcpAwareness { "unaware" = Unaware, "aware" = Aware }
+    Protocol { "stop-and-wait" = StopAndWait, "go-back-n" = GoBackN, "selective-repeat" = SelectiveRepeat }
+    Delivery { "in-order" = InOrder, "immediate" = Immediate }
 }

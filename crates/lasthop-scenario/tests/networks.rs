@@ -1,12 +1,15 @@
 //! What scenarios and schemes turn into.
 
 use lasthop_proto::channel::{Drop, DropFrame, ErrorSpec, Frames};
+use lasthop_proto::link::arq::{ArqConfig, Delivery, Protocol, Timer};
 use lasthop_proto::packet::FlowId;
 use lasthop_proto::scheme::{LocalDetection, SCHEMES, Scheme, TcpAwareness};
 use lasthop_proto::tcp::config::{Clock, DelayedAck, Growth, Recovery, Switch, TcpConfig};
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_scenario::{Scenario, builtin_names};
-use lasthop_sim::network::{App, DamagedFrames, Element, LinkSpec, Medium, Network, NodeKind, QueueLimit, Rate};
+use lasthop_sim::network::{
+    App, DamagedFrames, Element, ElementSpec, LinkSpec, Medium, Network, NodeKind, QueueLimit, Rate,
+};
 
 const EVERYTHING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/everything.toml");
 
@@ -132,12 +135,20 @@ fn schemes_decide_what_the_two_ends_run() {
 fn schemes_decide_what_the_base_station_does() {
     for scheme in &SCHEMES {
         let network = network("wavelan-lan", scheme.name);
-        if scheme.name.starts_with("E2E") {
+        if scheme.name.starts_with("E2E") || scheme.name.ends_with("/Raw") {
             assert!(network.elements.is_empty(), "{}", scheme.name);
             continue;
         }
+        if scheme.name.ends_with("/SR") {
+            // One end at the base station, the other at the mobile host.
+            let ends: Vec<_> = network.elements.iter().map(|spec| network.nodes[spec.node.0].name.as_str()).collect();
+            assert_eq!(ends, ["base", "mobile"]);
+            let same = |spec: &ElementSpec| matches!(&spec.element, Element::Arq(config) if config.window == 8);
+            assert!(network.elements.iter().all(same));
+            continue;
+        }
         let [element] = &network.elements[..] else { panic!("one element under {}", scheme.name) };
-        assert_eq!(network.nodes[element.router.0].name, "base");
+        assert_eq!(network.nodes[element.node.0].name, "base");
         assert_eq!(network.links[element.link.0].name, "wireless");
         match (scheme.name, &element.element) {
             ("LL" | "LL-TCP-AWARE" | "LL-SMART" | "LL-SMART-TCP-AWARE", Element::Snoop(config)) => {
@@ -323,6 +334,44 @@ fn links_can_be_asymmetric() {
     assert_eq!(queues, [QueueLimit::Bytes(65_536), QueueLimit::Packets(1)]);
 }
 
+/// A link protocol of the scenario's own sits at both ends of its link, with its keys.
+#[test]
+fn a_link_protocol_has_two_ends() {
+    let text = r#"
+        [elements.arq]
+        kind = "arq"
+        router = "base"
+        link = "wired"
+        protocol = "go-back-n"
+        window = 100
+        header = 6
+        timer = "estimated"
+        timer_min = "50 ms"
+        nack_again = "30 ms"
+        max_retransmissions = 3
+        delivery = "immediate"
+        queue = 7
+    "#;
+    let text = Scenario::builtin_text("wavelan-lan").unwrap().to_owned() + text;
+    let network = Scenario::parse("arq", &text).unwrap().network(&SCHEMES[0]).unwrap();
+    let expected = ArqConfig {
+        protocol: Protocol::GoBackN,
+        window: 100,
+        header: 6,
+        timer: Timer::Estimated { min: Duration::from_millis(50) },
+        nack_again: Some(Duration::from_millis(30)),
+        max_retransmissions: Some(3),
+        delivery: Delivery::Immediate,
+        queue: 7,
+    };
+    let ends: Vec<_> = network.elements.iter().map(|spec| (spec.node, spec.link.0)).collect();
+    assert_eq!(ends.len(), 2);
+    for spec in &network.elements {
+        assert_eq!(network.links[spec.link.0].name, "wired");
+        assert!(matches!(&spec.element, Element::Arq(config) if *config == expected), "{spec:?}");
+    }
+}
+
 #[test]
 fn elements_sit_where_they_are_put() {
     let network = everything();
@@ -334,8 +383,9 @@ fn elements_sit_where_they_are_put() {
                 Element::Snoop(_) => "snoop",
                 Element::ElnMarker => "marker",
                 Element::Split { .. } => "split",
+                Element::Arq(_) => "arq",
             };
-            (network.nodes[spec.router.0].name.as_str(), network.links[spec.link.0].name.as_str(), kind)
+            (network.nodes[spec.node.0].name.as_str(), network.links[spec.link.0].name.as_str(), kind)
         })
         .collect();
     // The scheme's part at the base station, then the elements of the scenario.

@@ -71,7 +71,7 @@ pub enum Receiver {
 
 #[derive(Clone, Copy)]
 struct ElementPlace {
-    router: NodeId,
+    node: NodeId,
     leg: LegId,
     /// Whether it sends on its own account what endpoints send elsewhere: what it resends is resent here.
     relays: bool,
@@ -126,11 +126,11 @@ impl Fabric {
         let mut through = vec![None; network.links.len() * 2];
         let mut elements = Vec::new();
         for (index, spec) in network.elements.iter().enumerate() {
-            let away = if network.links[spec.link.0].ends[0] == spec.router { Direction::Down } else { Direction::Up };
+            let away = if network.links[spec.link.0].ends[0] == spec.node { Direction::Down } else { Direction::Up };
             let leg = LegId::new(spec.link, away);
             through[leg.0 as usize] = Some(index);
             let relays = matches!(spec.element, Element::Split { .. });
-            elements.push(ElementPlace { router: spec.router, leg, relays });
+            elements.push(ElementPlace { node: spec.node, leg, relays });
         }
         let routes = Routes {
             nodes: network.nodes.len(),
@@ -189,19 +189,23 @@ impl Fabric {
 
     /// An element sends what is in the pool's next place out of `port`.
     pub fn send_from_element(&mut self, now: Instant, element: usize, port: Port) {
-        let ElementPlace { router, leg, relays } = self.elements[element];
+        let ElementPlace { node, leg, relays } = self.elements[element];
         let packet = self.pool.place();
         let cause = packet.cause;
-        if cause.is_local_retransmission() || relays && cause.is_source_retransmission() {
+        let resent = cause.is_local_retransmission() || relays && cause.is_source_retransmission();
+        if resent && packet.len > 0 {
             self.flows[packet.flow.0 as usize].sender.local_retransmissions += 1;
             self.ledger.resend(packet);
         }
-        let to = endpoint(packet.flow, packet.from.peer());
+        // A control frame goes to the other end of its link and no further.
+        let to = if packet.flow == FlowId::NONE { 0 } else { endpoint(packet.flow, packet.from.peer()) };
         let frame = self.pool.commit(to);
         if port == Port::WIRELESS {
             self.transmit(now, leg, frame);
+        } else if self.hosts[to] == node {
+            self.handoffs.push_back((Receiver::Endpoint(to), frame.handle()));
         } else {
-            self.send(now, self.routes.next(router, self.hosts[to]), frame);
+            self.send(now, self.routes.next(node, self.hosts[to]), frame);
         }
     }
 

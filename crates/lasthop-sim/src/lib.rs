@@ -3,6 +3,7 @@
 //! A [`network::Network`] says what there is; [`run`] runs it once for a seed.
 #![forbid(unsafe_code)]
 
+pub mod apps;
 mod endpoint;
 mod fabric;
 mod link;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use lasthop_proto::channel::ErrorSpec;
+use lasthop_proto::link::arq::ArqConfig;
 use lasthop_proto::pep::snoop::SnoopConfig;
 use lasthop_proto::tcp::config::{Switch, TcpConfig};
 use lasthop_proto::time::{Duration, Instant};
@@ -22,7 +23,7 @@ pub struct Network {
     pub nodes: Vec<NodeSpec>,
     /// What joins them.
     pub links: Vec<LinkSpec>,
-    /// What sits on routers' ports.
+    /// What sits on nodes' ports.
     pub elements: Vec<ElementSpec>,
     /// Who talks to whom.
     pub flows: Vec<FlowSpec>,
@@ -119,18 +120,18 @@ pub enum DamagedFrames {
     Deliver,
 }
 
-/// Something that sits between a router and one of its links.
+/// Something that sits between a node and one of its links.
 #[derive(Clone, Debug)]
 pub struct ElementSpec {
-    /// The router.
-    pub router: NodeId,
-    /// The link: the element's wireless side. Its wired side is the router.
+    /// The node: a router, or for one end of a link protocol also a host.
+    pub node: NodeId,
+    /// The link: the element's wireless side. Its wired side is the node.
     pub link: LinkId,
     /// What it is.
     pub element: Element,
 }
 
-/// What sits on a router's port.
+/// What sits on a node's port.
 #[derive(Clone, Debug)]
 pub enum Element {
     /// Local retransmission from a cache: the four link-layer schemes.
@@ -146,6 +147,8 @@ pub enum Element {
         /// The endpoint that faces the link.
         wireless: Arc<TcpConfig>,
     },
+    /// One end of a link protocol; the other end of the link needs the same.
+    Arq(ArqConfig),
 }
 
 /// A flow between two hosts.

@@ -1,6 +1,7 @@
 //! One run of a network: the event loop.
 
 use lasthop_proto::event::Event;
+use lasthop_proto::link::arq::Arq;
 use lasthop_proto::node::{Node, Port, Sink, pump_into};
 use lasthop_proto::packet::{FlowId, Packet, Side};
 use lasthop_proto::pep::eln::{ElnMarker, ElnMarkerConfig};
@@ -290,9 +291,10 @@ fn tick_phase(root: Root, network: &Network, node: NodeId, config: &TcpConfig) -
 fn element(spec: &ElementSpec, root: Root, network: &Network, watch: Switch) -> Box<dyn Node<()>> {
     match &spec.element {
         Element::Snoop(config) => Box::new(Snoop::<()>::new(config.clone())),
+        Element::Arq(config) => Box::new(Arq::<()>::new(config.clone())),
         Element::ElnMarker => Box::new(ElnMarker::<()>::new(ElnMarkerConfig::default())),
         Element::Split { buffer, wired, wireless } => {
-            let phase = tick_phase(root, network, spec.router, wireless);
+            let phase = tick_phase(root, network, spec.node, wireless);
             Box::new(SplitRelay::new(*buffer, wired.clone(), wireless.clone(), phase, watch))
         }
     }

@@ -209,7 +209,7 @@ fn build(plan: &Plan) -> Network {
             Kind::Split => Some(Element::Split { buffer: 65_536, wired: tcp.clone(), wireless: tcp.clone() }),
         };
         if let Some(element) = element {
-            elements.push(ElementSpec { router: NodeId(router), link: LinkId(links.len()), element });
+            elements.push(ElementSpec { node: NodeId(router), link: LinkId(links.len()), element });
         }
         links.push(link(format!("edge{index}"), ends, loss, medium));
     }

@@ -4,7 +4,7 @@ mod common;
 
 use common::{Bench, keys};
 
-const SCHEMES: [&str; 12] = [
+const SCHEMES: [&str; 16] = [
     "E2E",
     "E2E-NEWRENO",
     "E2E-SMART",
@@ -17,6 +17,10 @@ const SCHEMES: [&str; 12] = [
     "LL-SMART-TCP-AWARE",
     "SPLIT",
     "SPLIT-SMART",
+    "Reno/Raw",
+    "SACK/Raw",
+    "Reno/SR",
+    "SACK/SR",
 ];
 
 const MEASURES: [&str; 13] = [
@@ -35,10 +39,11 @@ const MEASURES: [&str; 13] = [
     "incomplete",
 ];
 
-const TRACE_COLUMNS: &str = "time,point,flow,event,reason,from,seq,len,ack,window,sack,flags,cwnd,ssthresh,options";
+const TRACE_COLUMNS: &str =
+    "time,point,flow,event,reason,from,seq,len,ack,window,sack,flags,cwnd,ssthresh,options,link";
 
 #[test]
-fn schemes_lists_the_twelve() {
+fn schemes_lists_them_all() {
     let bench = Bench::new();
     let names =
         |text: &str| text.lines().map(|line| line.split_whitespace().next().unwrap().to_owned()).collect::<Vec<_>>();

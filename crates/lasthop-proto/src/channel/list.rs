@@ -61,6 +61,7 @@ impl Kind {
     fn of<P>(packet: &Packet<P>) -> Option<Self> {
         match &packet.body {
             Body::Datagram { number } => (packet.len > 0).then_some(Self::Data(Seq(*number))),
+            Body::Control => None,
             Body::Tcp(segment) if packet.len > 0 => {
                 Some(Self::Data(segment.seq + u32::from(segment.flags.has(Flags::SYN))))
             }

@@ -31,6 +31,7 @@ fn tcp(flow: u32, seq: u32, len: u32, flags: Flags) -> Packet {
         header_len: 40,
         len,
         body: Body::Tcp(Segment { seq: Seq(seq), flags, ..Segment::default() }),
+        link: None,
         payload: (),
     }
 }

@@ -20,6 +20,7 @@ fn frame(header_len: u16, len: u32) -> Packet {
         header_len,
         len,
         body: Body::Datagram { number: 0 },
+        link: None,
         payload: (),
     }
 }

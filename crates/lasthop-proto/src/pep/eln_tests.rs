@@ -28,6 +28,7 @@ fn packet(from: Side, len: u32, segment: Segment) -> Packet {
         header_len: 40 + segment.options.wire_len(),
         len,
         body: Body::Tcp(segment),
+        link: None,
         payload: (),
     }
 }

@@ -62,8 +62,18 @@ pub(in super::super) fn step() -> impl Strategy<Value = Step> {
         let header_len = if rare < 10 { header_len } else { 40 };
         let len = if wired { len } else { len * u32::from(rare < 5) };
         let (priority, cause) = (Priority::Normal, Cause::New);
-        let packet =
-            Packet { flow: FlowId(flow), from: side, priority, integrity, cause, header_len, len, body, payload: () };
+        let packet = Packet {
+            flow: FlowId(flow),
+            from: side,
+            priority,
+            integrity,
+            cause,
+            header_len,
+            len,
+            body,
+            link: None,
+            payload: (),
+        };
         Step::Packet(if wired { Port::WIRED } else { Port::WIRELESS }, packet)
     });
     let wait = prop_oneof![5 => 0u64..50_000_000, 1 => 0u64..5_000_000_000, 1 => any::<u64>().prop_map(|n| n >> 4)];

@@ -350,6 +350,7 @@ impl Pair {
             header_len: 40,
             len,
             body: Body::Tcp(segment),
+            link: None,
             payload: (),
         }
     }

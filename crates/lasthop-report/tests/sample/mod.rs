@@ -111,6 +111,7 @@ pub fn packet(from: Side, cause: Cause, len: u32, segment: Segment) -> Packet {
         header_len: 40 + segment.options.wire_len(),
         len,
         body: Body::Tcp(segment),
+        link: None,
         payload: (),
     }
 }

@@ -32,7 +32,7 @@ pub fn execute(args: &PlotArgs) -> Result<(), Error> {
         windows.push(window_series(&trace, source, FLOW, scheme.name));
         // A split connection has a second sender: the relay, at its end of the link.
         for element in network.elements.iter().filter(|element| matches!(element.element, Element::Split { .. })) {
-            let up = u16::from(network.links[element.link.0].ends[0] != element.router);
+            let up = u16::from(network.links[element.link.0].ends[0] != element.node);
             let point = element.link.0 as u16 * 2 + up;
             let name = format!("{}, base station", scheme.name);
             sequences.push(sequence_series(&trace, point, FLOW, Side::Initiator, &name));

@@ -75,6 +75,7 @@ impl Connection {
             header_len: if len > 0 && self.config.headers == HeaderAccounting::Ns2AcksOnly { 0 } else { HEADER },
             len,
             body: Body::Tcp(segment),
+            link: None,
             payload: (),
         }
     }

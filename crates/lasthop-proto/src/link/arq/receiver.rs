@@ -1,0 +1,171 @@
+//! The receiving half of an end: acknowledges frames, asks for those missing, and hands packets on.
+
+use alloc::collections::VecDeque;
+
+use super::{ArqConfig, Delivery, FLOOR, MAX_WINDOW, Outbox, Protocol, control};
+use crate::node::Port;
+use crate::packet::{LinkHeader, Packet, Priority};
+use crate::time::{Duration, Instant};
+
+/// What is known of a number at or after the one expected.
+#[derive(Clone, Debug)]
+enum Slot<P> {
+    /// The frame is missing.
+    Missing {
+        /// When it was last asked for.
+        nacked: Instant,
+    },
+    /// The frame waits for a gap to be filled.
+    Held(Packet<P>),
+    /// The packet was handed on ([`Delivery::Immediate`]).
+    Passed,
+}
+
+/// Frames that arrived out of order.
+#[derive(Clone, Debug)]
+pub(super) struct Receiver<P> {
+    /// The first number that is missing; all before arrived, or were skipped.
+    expected: u16,
+    /// From `expected` on. If there is one, the first is missing. Go-back-N has that one only.
+    slots: VecDeque<Slot<P>>,
+    /// How many are [`Slot::Held`].
+    held: usize,
+    /// No NACK is repeated before: a lower bound, made exact when it has come.
+    deadline: Instant,
+}
+
+impl<P> Receiver<P> {
+    pub fn new() -> Self {
+        Self { expected: 0, slots: VecDeque::new(), held: 0, deadline: Instant::FAR_FUTURE }
+    }
+
+    pub fn held(&self) -> usize {
+        self.held
+    }
+
+    /// [`Instant::FAR_FUTURE`] for never.
+    pub fn deadline(&self) -> Instant {
+        self.deadline
+    }
+}
+
+impl<P: Default> Receiver<P> {
+    /// A frame with a packet.
+    pub fn on_data(&mut self, now: Instant, config: &ArqConfig, number: u16, packet: Packet<P>, out: &mut Outbox<P>) {
+        let offset = number.wrapping_sub(self.expected);
+        if offset == 0 {
+            self.slots.pop_front();
+            self.expected = self.expected.wrapping_add(1);
+            hand_on(config, packet, out);
+            self.advance(config, out);
+        } else if offset < config.window {
+            self.on_gap(now, config, usize::from(offset), packet, out);
+        } else if offset >= MAX_WINDOW {
+            // It was here before: the acknowledgment was lost.
+            self.acknowledge(config, out);
+        }
+    }
+
+    /// No frame before `next` comes any more.
+    pub fn on_skip(&mut self, config: &ArqConfig, next: u16, out: &mut Outbox<P>) {
+        let count = next.wrapping_sub(self.expected);
+        if count <= config.window {
+            let known = usize::from(count).min(self.slots.len());
+            for slot in self.slots.drain(..known) {
+                if let Slot::Held(packet) = slot {
+                    self.held -= 1;
+                    hand_on(config, packet, out);
+                }
+            }
+            self.expected = next;
+            self.advance(config, out);
+        } else if count >= MAX_WINDOW {
+            self.acknowledge(config, out);
+        }
+    }
+
+    /// Asks again for what is still missing.
+    pub fn on_timeout(&mut self, now: Instant, config: &ArqConfig, out: &mut Outbox<P>) {
+        let Some(span) = nack_again(config) else { return };
+        if now < self.deadline || self.deadline == Instant::FAR_FUTURE {
+            return;
+        }
+        self.deadline = Instant::FAR_FUTURE;
+        for (index, slot) in self.slots.iter_mut().enumerate() {
+            let Slot::Missing { nacked } = slot else { continue };
+            if *nacked + span <= now {
+                *nacked = now;
+                out.push_back(nack(config, self.expected, index));
+            }
+            self.deadline = self.deadline.min(*nacked + span);
+        }
+    }
+
+    /// A frame `index` after the one expected.
+    fn on_gap(&mut self, now: Instant, config: &ArqConfig, index: usize, packet: Packet<P>, out: &mut Outbox<P>) {
+        let missing_to = match config.protocol {
+            Protocol::GoBackN => 1,
+            Protocol::StopAndWait | Protocol::SelectiveRepeat => index,
+        };
+        while self.slots.len() < missing_to {
+            out.push_back(nack(config, self.expected, self.slots.len()));
+            self.slots.push_back(Slot::Missing { nacked: now });
+            self.deadline = self.deadline.min(nack_again(config).map_or(Instant::FAR_FUTURE, |span| now + span));
+        }
+        if config.protocol == Protocol::GoBackN {
+            return;
+        }
+        if self.slots.len() == index {
+            self.slots.push_back(Slot::Missing { nacked: now });
+        }
+        let slot = &mut self.slots[index];
+        if matches!(slot, Slot::Missing { .. }) {
+            match config.delivery {
+                Delivery::InOrder => {
+                    *slot = Slot::Held(packet);
+                    self.held += 1;
+                }
+                Delivery::Immediate => {
+                    *slot = Slot::Passed;
+                    hand_on(config, packet, out);
+                }
+            }
+        }
+    }
+
+    /// What was expected has come, or comes no more: hands on what waited for it, and acknowledges.
+    fn advance(&mut self, config: &ArqConfig, out: &mut Outbox<P>) {
+        while let Some(slot) = self.slots.pop_front_if(|slot| !matches!(slot, Slot::Missing { .. })) {
+            self.expected = self.expected.wrapping_add(1);
+            if let Slot::Held(packet) = slot {
+                self.held -= 1;
+                hand_on(config, packet, out);
+            }
+        }
+        if self.slots.is_empty() {
+            self.deadline = Instant::FAR_FUTURE;
+        }
+        self.acknowledge(config, out);
+    }
+
+    fn acknowledge(&self, config: &ArqConfig, out: &mut Outbox<P>) {
+        out.push_back(control(config, LinkHeader::Ack(self.expected)));
+    }
+}
+
+/// The time between two NACKs of a frame, if there is a second one.
+fn nack_again(config: &ArqConfig) -> Option<Duration> {
+    config.nack_again.map(|span| span.max(FLOOR))
+}
+
+/// The NACK of the frame `index` after `expected`.
+fn nack<P: Default>(config: &ArqConfig, expected: u16, index: usize) -> (Port, Packet<P>) {
+    // Less than the window.
+    control(config, LinkHeader::Nack(expected.wrapping_add(index as u16)))
+}
+
+/// Hands a packet out as it was before the hop. The priority of a retransmission was for the hop only.
+fn hand_on<P>(config: &ArqConfig, packet: Packet<P>, out: &mut Outbox<P>) {
+    let header_len = packet.header_len.saturating_sub(config.header);
+    out.push_back((Port::WIRED, Packet { link: None, header_len, priority: Priority::Normal, ..packet }));
+}

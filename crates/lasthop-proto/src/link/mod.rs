@@ -1,0 +1,3 @@
+//! Protocols of one link: what its two ends do to bring packets over it.
+
+pub mod arq;
