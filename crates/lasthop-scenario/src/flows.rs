@@ -3,13 +3,14 @@
 use lasthop_proto::packet::FlowId;
 use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::time::{Duration, Instant};
+use lasthop_sim::apps::OnOffConfig;
 use lasthop_sim::network::App;
 
 use crate::error::{Error, Problem};
 use crate::nodes::Nodes;
 use crate::reader::{Reader, Value};
 use crate::units::{ByteSize, TimeSpan};
-use crate::values::{AppName, Text, Whole};
+use crate::values::{AppName, Positive, Text, Whole};
 
 /// Most flows of a scenario, copies included.
 pub(crate) const MOST_FLOWS: u32 = 100_000;
@@ -91,6 +92,11 @@ impl FlowNames {
         None
     }
 
+    /// How many flows there are.
+    pub(crate) fn total(&self) -> u32 {
+        self.0.iter().map(|(_, count)| count).sum()
+    }
+
     /// One name of each flow: what a message can offer.
     pub(crate) fn examples(&self) -> Vec<String> {
         self.0.iter().map(|(name, count)| Self::copy_name(name, 0, *count)).collect()
@@ -99,41 +105,41 @@ impl FlowNames {
 
 type Copies = Whole<1, MOST_FLOWS>;
 
-/// Reads all flows.
+/// Reads all flows; sessions do as well.
 pub(crate) fn read(root: &Reader<'_>, nodes: &Nodes, limit: Instant) -> Result<Vec<Flow>, Error> {
     let flows: Vec<_> =
         root.named("flows")?.iter().map(|(name, reader)| flow(name, reader, nodes, limit)).collect::<Result<_, _>>()?;
-    if flows.is_empty() {
-        let expected = "a flow, as [flows.bulk] with from, to and size".to_owned();
+    if flows.is_empty() && root.named("sessions")?.is_empty() {
+        let expected = "a flow, as [flows.bulk] with from, to and size, or a session".to_owned();
         return Err(root.fail("flows", Problem::Missing { expected }));
     }
     Ok(flows)
 }
 
 fn flow(name: &str, reader: &Reader<'_>, nodes: &Nodes, limit: Instant) -> Result<Flow, Error> {
-    reader.allow(&["from", "to", "app", "size", "close", "start", "count", "spacing"])?;
-    let end = |key: &'static str| -> Result<usize, Error> {
-        let Text(host) = reader.required(key)?;
-        nodes.host(&host).ok_or_else(|| match nodes.find(&host) {
-            Some(_) => reader.refuse(key, "a host", "it is a router; flows begin and end at hosts"),
-            None => reader.unknown_name(key, "host", &host, nodes.hosts.iter().map(|host| host.name.as_str())),
-        })
-    };
-    let (from, to) = (end("from")?, end("to")?);
+    reader.allow(&[&["from", "to", "app", "size", "close", "start", "count", "spacing"], &ON_OFF_KEYS[..]].concat())?;
+    let (from, to) = (host(reader, "from", nodes)?, host(reader, "to", nodes)?);
     if from == to {
         return Err(reader.refuse("to", "another host than from", ""));
     }
-    let app = match reader.or("app", AppName::Transfer, "default")? {
-        AppName::Idle if reader.has("size") => {
-            let message = "app = \"idle\" sends nothing; drop this key, or app".to_owned();
-            return Err(reader.fail("size", Problem::Conflict(message)));
+    let name_of_app = reader.or("app", AppName::Transfer, "default")?;
+    let not_for = |keys: &[&'static str], why: &str| match keys.iter().find(|key| reader.has(key)) {
+        Some(key) => Err(reader.fail(key, Problem::Conflict(format!("{why}; drop this key, or app")))),
+        None => Ok(()),
+    };
+    let app = match name_of_app {
+        AppName::Idle => {
+            not_for(&["size"], "app = \"idle\" sends nothing")?;
+            not_for(&["close"], "app = \"idle\" stays open")?;
+            not_for(&ON_OFF_KEYS, "app = \"idle\" sends nothing")?;
+            App::Idle
         }
-        AppName::Idle if reader.has("close") => {
-            let message = "app = \"idle\" stays open; drop this key, or app".to_owned();
-            return Err(reader.fail("close", Problem::Conflict(message)));
+        AppName::OnOff => {
+            not_for(&["size", "close"], "app = \"on-off\" never ends")?;
+            App::OnOff(on_off(reader)?)
         }
-        AppName::Idle => App::Idle,
         AppName::Transfer => {
+            not_for(&ON_OFF_KEYS, "app = \"transfer\" sends as TCP lets it")?;
             let bytes = match reader.required("size")? {
                 ByteSize(bytes @ 1..=LARGEST_TRANSFER) => bytes,
                 _ => return Err(reader.refuse("size", ByteSize::expected(), "it is not in 1 B to 1024 GiB")),
@@ -141,6 +147,35 @@ fn flow(name: &str, reader: &Reader<'_>, nodes: &Nodes, limit: Instant) -> Resul
             App::Transfer { bytes, close: reader.or("close", Switch::On, "default")? }
         }
     };
+    let (start, count, spacing) = copies(reader, limit)?;
+    Ok(Flow { name: name.to_owned(), from, to, app, start, count, spacing })
+}
+
+const ON_OFF_KEYS: [&str; 4] = ["on", "off", "rate", "packet"];
+
+/// The keys of a source that is on and off in turn.
+fn on_off(reader: &Reader<'_>) -> Result<OnOffConfig, Error> {
+    let Positive(on) = reader.required("on")?;
+    let off = reader.required("off")?;
+    let rate = reader.required("rate")?;
+    let bytes = match reader.required("packet")? {
+        ByteSize(bytes @ 1..=65_507) => bytes as u32,
+        _ => return Err(reader.refuse("packet", "a number of bytes from 1 to 65507, as one datagram holds", "")),
+    };
+    Ok(OnOffConfig { start: Instant::ZERO, on, off, bytes, rate })
+}
+
+/// The host that `key` names.
+pub(crate) fn host(reader: &Reader<'_>, key: &'static str, nodes: &Nodes) -> Result<usize, Error> {
+    let Text(host) = reader.required(key)?;
+    nodes.host(&host).ok_or_else(|| match nodes.find(&host) {
+        Some(_) => reader.refuse(key, "a host", "it is a router; flows begin and end at hosts"),
+        None => reader.unknown_name(key, "host", &host, nodes.hosts.iter().map(|host| host.name.as_str())),
+    })
+}
+
+/// When the first copy starts, how many there are, and the time between one and the next.
+pub(crate) fn copies(reader: &Reader<'_>, limit: Instant) -> Result<(Instant, u32, Duration), Error> {
     let start: Instant = reader.or("start", Instant::ZERO, "default")?;
     let Whole(count): Copies = reader.or("count", Whole(1), "default")?;
     let spacing: Duration = reader.or("spacing", Duration::ZERO, "default")?;
@@ -151,5 +186,5 @@ fn flow(name: &str, reader: &Reader<'_>, nodes: &Nodes, limit: Instant) -> Resul
         let message = format!("its last copy would start at {last}, but the run ends at limit = {limit}");
         return Err(reader.fail(key, Problem::Conflict(message)));
     }
-    Ok(Flow { name: name.to_owned(), from, to, app, start, count, spacing })
+    Ok((start, count, spacing))
 }

@@ -30,6 +30,7 @@ mod nodes;
 mod reader;
 mod resolve;
 mod scenario;
+mod sessions;
 mod spec;
 mod stations;
 mod tcp;

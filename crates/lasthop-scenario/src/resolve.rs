@@ -2,15 +2,18 @@
 
 use std::sync::Arc;
 
+use lasthop_proto::packet::FlowId;
 use lasthop_proto::pep::snoop::SnoopConfig;
 use lasthop_proto::scheme::{BaseStation, LocalDetection, Scheme};
 use lasthop_proto::tcp::config::{Recovery, Switch, TcpConfig};
 use lasthop_sim::network::{
-    DamagedFrames, DirectionSpec, Element, ElementSpec, FlowSpec, LinkId, LinkSpec, Network, NodeId, NodeKind, NodeSpec,
+    App, DamagedFrames, DirectionSpec, Element, ElementSpec, FlowSpec, LinkId, LinkSpec, Network, NodeId, NodeKind,
+    NodeSpec, SessionSpec,
 };
 
 use crate::flows::{Flow, FlowNames};
 use crate::nodes::Link;
+use crate::sessions::Session;
 use crate::spec::Spec;
 use crate::stations::{ElementKind, Port, Relay};
 use crate::tcp::TcpSpec;
@@ -84,11 +87,14 @@ pub(crate) fn network(spec: &Spec, scheme: &Scheme) -> Result<Network, NoBaseSta
         ElnSource::Receiver if heeds_eln => DamagedFrames::Deliver,
         ElnSource::Receiver | ElnSource::BaseStation => DamagedFrames::Drop,
     };
+    let mut flows: Vec<FlowSpec> = spec.flows.iter().flat_map(|flow| copies(spec, flow, &hosts)).collect();
+    let sessions = spec.sessions.iter().flat_map(|session| web_sessions(spec, session, &hosts, &mut flows)).collect();
     Ok(Network {
         nodes: nodes(spec),
         links: spec.links.iter().map(|link| link_spec(link, damaged)).collect(),
         elements: placed.into_iter().flat_map(|placed| placed.specs(spec)).collect(),
-        flows: spec.flows.iter().flat_map(|flow| copies(spec, flow, &hosts)).collect(),
+        flows,
+        sessions,
         limit: spec.limit,
     })
 }
@@ -178,4 +184,37 @@ fn copies<'s>(spec: &'s Spec, flow: &'s Flow, hosts: &'s [Arc<TcpConfig>]) -> im
         tcp: [Arc::clone(&hosts[flow.from]), Arc::clone(&hosts[flow.to])],
         iss: [spec.nodes.hosts[flow.from].iss, spec.nodes.hosts[flow.to].iss],
     })
+}
+
+/// The copies of a session; their flows are added to `flows`.
+fn web_sessions(
+    spec: &Spec,
+    session: &Session,
+    hosts: &[Arc<TcpConfig>],
+    flows: &mut Vec<FlowSpec>,
+) -> Vec<SessionSpec> {
+    let copy = |copy: u32| {
+        let name = FlowNames::copy_name(&session.name, copy, session.count);
+        let start = session.start + session.spacing * u64::from(copy);
+        let mut add = |name: String, from: usize, to: usize| {
+            flows.push(FlowSpec {
+                name,
+                from: NodeId(from),
+                to: NodeId(to),
+                start,
+                app: App::Web,
+                tcp: [Arc::clone(&hosts[from]), Arc::clone(&hosts[to])],
+                iss: [spec.nodes.hosts[from].iss, spec.nodes.hosts[to].iss],
+            });
+            FlowId(flows.len() as u32 - 1)
+        };
+        let pairs = (1..=session.web.parallel).map(|pair| {
+            let request = add(format!("{name}/request-{pair}"), session.client, session.server);
+            let reply = add(format!("{name}/reply-{pair}"), session.server, session.client);
+            [request, reply]
+        });
+        let pairs = pairs.collect();
+        SessionSpec { name, start, web: session.web, syn_loss_memory: session.syn_loss_memory, pairs }
+    };
+    (0..session.count).map(copy).collect()
 }

@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::flows::{self, Flow, FlowNames};
 use crate::nodes::{self, Link, Nodes};
 use crate::reader::Reader;
+use crate::sessions::{self, Session};
 use crate::stations::{self, Element, Station};
 use crate::tcp::{self, Base};
 use crate::values::{ElnSource, Line, Positive, Text, Whole};
@@ -27,11 +28,12 @@ pub(crate) struct Spec {
     pub nodes: Nodes,
     pub links: Vec<Link>,
     pub flows: Vec<Flow>,
+    pub sessions: Vec<Session>,
     pub base_station: Option<Station>,
     pub elements: Vec<Element>,
 }
 
-const KEYS: [&str; 14] = [
+const KEYS: [&str; 15] = [
     "title",
     "description",
     "scheme",
@@ -44,6 +46,7 @@ const KEYS: [&str; 14] = [
     "routers",
     "links",
     "flows",
+    "sessions",
     "base_station",
     "elements",
 ];
@@ -68,7 +71,22 @@ pub(crate) fn read(root: &Reader<'_>, name: &str, directory: &Path) -> Result<Sp
     let names = FlowNames::read(root)?;
     let links = nodes::links(root, &nodes, &names, directory)?;
     let flows = flows::read(root, &nodes, limit)?;
+    let sessions = sessions::read(root, &nodes, limit, names.total())?;
     let base_station = stations::base_station(root, &nodes, &links, &tcp)?;
     let elements = stations::elements(root, &nodes, &links, &tcp, base_station.as_ref())?;
-    Ok(Spec { title, description, scheme, runs, seed, limit, eln_source, nodes, links, flows, base_station, elements })
+    Ok(Spec {
+        title,
+        description,
+        scheme,
+        runs,
+        seed,
+        limit,
+        eln_source,
+        nodes,
+        links,
+        flows,
+        sessions,
+        base_station,
+        elements,
+    })
 }

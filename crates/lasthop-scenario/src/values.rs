@@ -417,6 +417,7 @@ pub(crate) enum MediumName {
 pub(crate) enum AppName {
     Transfer,
     Idle,
+    OnOff,
 }
 
 /// Names of [`Clock`](lasthop_proto::tcp::config::Clock).
@@ -460,7 +461,7 @@ pub(crate) enum ElementName {
 choices! {
     ElnSource { "receiver" = Receiver, "base-station" = BaseStation }
     MediumName { "duplex" = Duplex, "half-duplex" = HalfDuplex }
-    AppName { "transfer" = Transfer, "idle" = Idle }
+    AppName { "transfer" = Transfer, "idle" = Idle, "on-off" = OnOff }
     ClockName { "fine" = Fine, "ticks" = Ticks }
     DelayedAckName { "off" = Off, "every-second" = EverySecond, "ns2" = Ns2, "window-update" = WindowUpdate }
     ModelName {

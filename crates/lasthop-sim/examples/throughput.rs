@@ -80,6 +80,7 @@ fn network(flows: u64, app: App) -> Network {
         ],
         elements: Vec::new(),
         flows: (0..flows).map(flow).collect(),
+        sessions: Vec::new(),
         limit: Instant::ZERO + Duration::from_secs(1000),
     }
 }

@@ -1,12 +1,46 @@
-//! One end of a flow: a TCP connection and the application on top of it.
+//! One end of a flow: a TCP connection and the application on top of it, or a source or sink of datagrams.
 
 use lasthop_proto::node::Node;
-use lasthop_proto::packet::{Packet, Side};
-use lasthop_proto::tcp::config::Switch;
+use lasthop_proto::packet::{Body, Cause, FlowId, Packet, Side};
+use lasthop_proto::random::Stream;
+use lasthop_proto::tcp::config::{HeaderAccounting, Switch};
 use lasthop_proto::tcp::{Connection, Setup, State};
 use lasthop_proto::time::Instant;
 
+use crate::apps::{OnOff, OnOffConfig};
 use crate::network::App;
+
+/// What sends datagrams, and how a datagram looks.
+pub struct Source {
+    /// When.
+    pub on_off: OnOff,
+    /// Bytes of payload and of headers, together what the source calls a packet.
+    len: u32,
+    header_len: u16,
+}
+
+impl Source {
+    /// The source that `config` describes, whose headers count as TCP's do on the same flow.
+    pub fn new(config: OnOffConfig, headers: HeaderAccounting, stream: Stream) -> Self {
+        // IPv4 and UDP; ns-2 counts neither.
+        let header_len = if headers == HeaderAccounting::Full { 28 } else { 0 };
+        let len = config.bytes.saturating_sub(u32::from(header_len)).max(1);
+        Self { on_off: OnOff::new(config, stream), len, header_len }
+    }
+
+    /// The datagram that is due.
+    pub fn take(&mut self, flow: FlowId) -> Packet {
+        Packet {
+            flow,
+            from: Side::Initiator,
+            cause: Cause::Datagram,
+            header_len: self.header_len,
+            len: self.len,
+            body: Body::Datagram { number: self.on_off.take() },
+            ..Packet::default()
+        }
+    }
+}
 
 /// An endpoint at work.
 pub struct Endpoint {
@@ -16,6 +50,12 @@ pub struct Endpoint {
     app: App,
     start: Instant,
     started: bool,
+    /// What a source of datagrams sends.
+    source: Option<Box<Source>>,
+    /// Bytes that arrived over earlier connections, or in datagrams.
+    earlier: u64,
+    /// Bytes of the transfer that a web session has asked for.
+    asked: u64,
     /// Whether [`Endpoint::finishes`] has said so.
     done: bool,
     /// Whether it can finish only after leaving ESTABLISHED.
@@ -37,16 +77,58 @@ impl Endpoint {
             side,
             app,
             start,
-            started: side == Side::Acceptor,
-            done: false,
+            started: side == Side::Acceptor || app == App::Web,
+            source: None,
+            earlier: 0,
+            asked: 0,
+            done: matches!(app, App::OnOff(_) | App::Web),
             closes: matches!(app, App::Transfer { close: Switch::On, .. }),
             last_delivery: start,
         }
     }
 
+    /// The initiator of a flow of datagrams.
+    pub fn with_source(self, source: Source) -> Self {
+        Self { source: Some(Box::new(source)), ..self }
+    }
+
+    /// What this end sends, if it is a source of datagrams.
+    #[inline]
+    pub fn source(&mut self) -> Option<&mut Source> {
+        self.source.as_deref_mut()
+    }
+
+    /// A web session transfers `bytes` over a fresh connection, which `setup` describes: the initiator opens it.
+    pub fn begin(&mut self, setup: Setup, bytes: u64) {
+        self.earlier += self.connection.received();
+        self.connection = Connection::new(setup);
+        match self.side {
+            Side::Initiator => {
+                self.asked = bytes;
+                self.done = false;
+                self.connection.connect();
+                self.connection.write(bytes);
+            }
+            Side::Acceptor => self.connection.listen(),
+        }
+    }
+
+    /// Application bytes that arrived here.
+    pub fn received(&self) -> u64 {
+        self.earlier + self.connection.received()
+    }
+
+    fn take_datagram(&mut self, now: Instant, packet: &Packet) {
+        self.earlier += u64::from(packet.len);
+        self.last_delivery = now;
+    }
+
     /// Takes a packet, and lets the application read and answer.
     #[inline(always)]
     pub fn take_packet(&mut self, now: Instant, packet: &Packet) {
+        if packet.tcp().is_none() {
+            return self.take_datagram(now, packet);
+        }
         self.connection.take_packet(now, packet);
         let readable = self.connection.readable();
         if readable > 0 {
@@ -70,7 +152,7 @@ impl Endpoint {
                         self.connection.close();
                     }
                 }
-                App::Idle => {}
+                App::Idle | App::OnOff(_) | App::Web => {}
             }
         }
         self.connection.handle_timeout(now);
@@ -84,15 +166,19 @@ impl Endpoint {
     /// When to be woken to start; `None` once it has.
     #[inline]
     pub fn poll_start(&self) -> Option<Instant> {
-        if self.started { None } else { Some(self.start) }
+        if self.started {
+            None
+        } else {
+            Some(self.source.as_ref().map_or(self.start, |source| source.on_off.next_at()))
+        }
     }
 
     /// Whether this end has nothing left to do: all that it sends is acknowledged and all that it expects has arrived, or
     /// the connection is gone.
     pub fn finished(&self) -> bool {
         let through = match self.app {
-            App::Idle => true,
-            App::Transfer { .. } => self.through() || self.connection.state() == State::Closed,
+            App::Idle | App::OnOff(_) => true,
+            App::Transfer { .. } | App::Web => self.through() || self.connection.state() == State::Closed,
         };
         self.started && through
     }
@@ -115,7 +201,9 @@ impl Endpoint {
             (App::Transfer { close: Switch::On, .. }, Side::Initiator) => connection.all_acked(),
             (App::Transfer { bytes, close: Switch::Off }, Side::Initiator) => connection.acked() == bytes,
             (App::Transfer { bytes, close: Switch::Off }, Side::Acceptor) => connection.received() == bytes,
-            (App::Transfer { close: Switch::On, .. } | App::Idle, _) => connection.peer_closed(),
+            (App::Web, Side::Initiator) => connection.acked() == self.asked,
+            (App::Web, Side::Acceptor) => false,
+            (App::Transfer { close: Switch::On, .. } | App::Idle | App::OnOff(_), _) => connection.peer_closed(),
         }
     }
 }

@@ -11,6 +11,7 @@ pub mod measure;
 pub mod network;
 mod pool;
 mod scheduler;
+mod sessions;
 pub mod sim;
 pub mod trace;
 

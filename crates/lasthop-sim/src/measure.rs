@@ -7,6 +7,7 @@ use lasthop_proto::packet::Packet;
 use lasthop_proto::seq::Seq;
 use lasthop_proto::time::Instant;
 
+use crate::apps::WebReport;
 use crate::link::Frame;
 use crate::trace::DropReason;
 
@@ -15,6 +16,8 @@ use crate::trace::DropReason;
 pub struct Report {
     /// Per flow, in the network's order.
     pub flows: Vec<FlowReport>,
+    /// Per web session, in the network's order.
+    pub sessions: Vec<SessionReport>,
     /// Per link, in the network's order: down, up.
     pub links: Vec<[PathReport; 2]>,
     /// When the run ended.
@@ -46,6 +49,23 @@ pub struct FlowReport {
     pub repaired_twice: u64,
     /// Duplicate acknowledgments that the base station suppressed.
     pub dupacks_suppressed: u64,
+}
+
+/// What became of a web session.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SessionReport {
+    /// When it started.
+    pub start: Instant,
+    /// Pages, reply bytes and the end of the last page.
+    pub web: WebReport,
+}
+
+impl SessionReport {
+    /// Reply bits per second up to the end of the last page; 0 without one.
+    pub fn throughput(&self) -> f64 {
+        let seconds = self.web.end.since(self.start).as_secs_f64();
+        if seconds > 0.0 { self.web.reply_bytes as f64 * 8.0 / seconds } else { 0.0 }
+    }
 }
 
 /// What senders did.

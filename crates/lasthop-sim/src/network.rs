@@ -4,9 +4,12 @@ use std::sync::Arc;
 
 use lasthop_proto::channel::ErrorSpec;
 use lasthop_proto::link::arq::ArqConfig;
+use lasthop_proto::packet::FlowId;
 use lasthop_proto::pep::snoop::SnoopConfig;
 use lasthop_proto::tcp::config::{Switch, TcpConfig};
 use lasthop_proto::time::{Duration, Instant};
+
+use crate::apps::{OnOffConfig, WebConfig};
 
 /// Index into [`Network::nodes`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -27,6 +30,8 @@ pub struct Network {
     pub elements: Vec<ElementSpec>,
     /// Who talks to whom.
     pub flows: Vec<FlowSpec>,
+    /// Who browses the web, over which of the flows.
+    pub sessions: Vec<SessionSpec>,
     /// The run ends here at the latest; earlier when every flow has finished.
     pub limit: Instant,
 }
@@ -182,4 +187,24 @@ pub enum App {
     },
     /// Opens a connection and sends nothing.
     Idle,
+    /// The initiator sends datagrams while it is on and nothing while it is off. Never over; keeps no run alive.
+    OnOff(OnOffConfig),
+    /// One direction of a pair of connections of a web session, opened anew for each transfer.
+    Web,
+}
+
+/// A user who browses the web: flows with [`App::Web`], told what to transfer.
+#[derive(Clone, Debug)]
+pub struct SessionSpec {
+    /// Its name in the scenario.
+    pub name: String,
+    /// When the user begins. A session never ends: its run does at the limit.
+    pub start: Instant,
+    /// How the pages are fetched.
+    pub web: WebConfig,
+    /// Whether a flow on which a SYN was lost once begins all later transfers with a window of one segment, as ns-2's
+    /// agents do.
+    pub syn_loss_memory: Switch,
+    /// Per pair of connections: the flow of the requests, and that of the replies.
+    pub pairs: Vec<[FlowId; 2]>,
 }

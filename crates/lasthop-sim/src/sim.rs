@@ -13,12 +13,14 @@ use lasthop_proto::tcp::config::{Clock, Switch, TcpConfig};
 use lasthop_proto::tcp::{Setup, TickPhase};
 use lasthop_proto::time::{Duration, Instant};
 
-use crate::endpoint::Endpoint;
+use crate::apps::OnOffConfig;
+use crate::endpoint::{Endpoint, Source};
 use crate::fabric::{Fabric, LegId, Receiver, capture_points, endpoint};
 use crate::measure::{Report, Reporter};
-use crate::network::{Element, ElementSpec, FlowSpec, Network, NodeId};
+use crate::network::{App, Element, ElementSpec, FlowSpec, Network, NodeId};
 use crate::pool::Handle;
 use crate::scheduler::{NEVER, Tournament};
+use crate::sessions::{Fresh, Sessions};
 use crate::trace::{FlowInfo, Trace, What};
 
 /// Whether a run keeps a record of every packet and event.
@@ -46,6 +48,7 @@ pub struct Simulation {
     alarms: Tournament,
     endpoints: Vec<Endpoint>,
     elements: Vec<Box<dyn Node<()>>>,
+    sessions: Sessions,
     limit: Instant,
     unfinished: usize,
     #[cfg(debug_assertions)]
@@ -69,16 +72,28 @@ impl Simulation {
             records: Vec::new(),
         });
         let watch = if trace.is_some() { Switch::On } else { Switch::Off };
+        let setup = |id: FlowId, side: Side| {
+            let flow = &network.flows[id.0 as usize];
+            let config = flow.tcp[side.index()].clone();
+            let node = if side == Side::Initiator { flow.from } else { flow.to };
+            let phase = tick_phase(root, network, node, &config);
+            Setup { flow: id, side, config, iss: Seq(flow.iss[side.index()]), phase, watch }
+        };
         let mut endpoints = Vec::with_capacity(network.flows.len() * 2);
         for (index, flow) in network.flows.iter().enumerate() {
-            for (side, node) in [(Side::Initiator, flow.from), (Side::Acceptor, flow.to)] {
-                let config = flow.tcp[side.index()].clone();
-                let phase = tick_phase(root, network, node, &config);
-                let iss = Seq(flow.iss[side.index()]);
-                let setup = Setup { flow: FlowId(index as u32), side, config, iss, phase, watch };
-                endpoints.push(Endpoint::new(setup, flow.app, flow.start));
+            for side in [Side::Initiator, Side::Acceptor] {
+                let endpoint = Endpoint::new(setup(FlowId(index as u32), side), flow.app, flow.start);
+                endpoints.push(match (flow.app, side) {
+                    (App::OnOff(config), Side::Initiator) => {
+                        let stream = root.stream(&format!("flows/{}/on-off", flow.name));
+                        let config = OnOffConfig { start: flow.start, ..config };
+                        endpoint.with_source(Source::new(config, flow.tcp[0].headers, stream))
+                    }
+                    _ => endpoint,
+                });
             }
         }
+        let sessions = Sessions::new(network, root, setup);
         let elements: Vec<_> = network.elements.iter().map(|spec| element(spec, root, network, watch)).collect();
         let mut alarms = Tournament::new(endpoints.len() + elements.len());
         for (index, endpoint) in endpoints.iter().enumerate() {
@@ -86,12 +101,20 @@ impl Simulation {
                 alarms.set(index as u32, at);
             }
         }
+        for (at, flow) in sessions.starts() {
+            alarms.set(endpoint(flow, Side::Initiator) as u32, at);
+        }
+        // A session is never over, and what only runs beside others does not count unless there is nothing else.
+        let counts = |flow: &FlowSpec| !matches!(flow.app, App::OnOff(_) | App::Web);
+        let counted = 2 * network.flows.iter().filter(|flow| counts(flow)).count();
+        let endless = !sessions.is_empty() || counted == 0 && !network.flows.is_empty();
         Self {
             fabric: Fabric::new(network, root, trace),
             alarms,
-            unfinished: endpoints.len(),
+            unfinished: counted + usize::from(endless),
             endpoints,
             elements,
+            sessions,
             limit: network.limit,
             #[cfg(debug_assertions)]
             now: Instant::ZERO,
@@ -129,7 +152,11 @@ impl Simulation {
         // Filed far away first: pumping may only move it closer.
         self.alarms.set(source, NEVER);
         match index.checked_sub(self.endpoints.len()) {
+            None if self.endpoints[index].source().is_some() => self.send_datagrams(now, index),
             None => {
+                if !self.sessions.is_empty() {
+                    self.begin_session(now, index);
+                }
                 self.endpoints[index].handle_timeout(now);
                 self.pump_endpoint(now, index);
             }
@@ -165,8 +192,53 @@ impl Simulation {
             self.alarms.wake_by(index as u32, at);
         }
         if endpoint.finishes() {
-            self.unfinished -= 1;
+            self.finished(now, index);
         }
+    }
+
+    /// An endpoint has nothing left to do.
+    #[cold]
+    fn finished(&mut self, now: Instant, index: usize) {
+        if self.sessions.is_empty() {
+            self.unfinished -= 1;
+            return;
+        }
+        let flow = FlowId(index as u32 / 2);
+        if self.endpoints[index].connection.syn_retries() > 0 {
+            self.sessions.syn_lost(flow);
+        }
+        match self.sessions.next(now, flow) {
+            Some(transfers) => self.begin_transfers(now, transfers),
+            None => self.unfinished -= 1,
+        }
+    }
+
+    /// Starts the session whose first transfer goes over the flow of that endpoint, if it has not begun.
+    fn begin_session(&mut self, now: Instant, index: usize) {
+        if let Some(transfer) = self.sessions.begin(FlowId(index as u32 / 2), now) {
+            self.begin_transfers(now, vec![transfer]);
+        }
+    }
+
+    fn begin_transfers(&mut self, now: Instant, transfers: Vec<Fresh>) {
+        for Fresh { flow, setups: [initiator, acceptor], bytes } in transfers {
+            self.endpoints[endpoint(flow, Side::Acceptor)].begin(acceptor, bytes);
+            let index = endpoint(flow, Side::Initiator);
+            self.endpoints[index].begin(initiator, bytes);
+            self.pump_endpoint(now, index);
+        }
+    }
+
+    /// Sends the datagrams that are due.
+    fn send_datagrams(&mut self, now: Instant, index: usize) {
+        let Self { fabric, alarms, endpoints, .. } = self;
+        let endpoint = &mut endpoints[index];
+        let Some(source) = endpoint.source() else { return };
+        while source.on_off.next_at() <= now {
+            *fabric.pool.place() = source.take(FlowId(index as u32 / 2));
+            fabric.send_from_endpoint(now, index);
+        }
+        alarms.set(index as u32, source.on_off.next_at());
     }
 
     fn pump_element(&mut self, now: Instant, index: usize) {
@@ -189,18 +261,20 @@ impl Simulation {
         let mut received = Vec::with_capacity(fabric.flows.len());
         for (index, report) in fabric.flows.iter_mut().enumerate() {
             let [initiator, acceptor] = [&self.endpoints[2 * index], &self.endpoints[2 * index + 1]];
-            report.received = acceptor.connection.received();
+            report.received = acceptor.received();
             report.start = initiator.start();
             report.end = acceptor.last_delivery;
             received.push(report.received);
-            report.complete = initiator.finished() && acceptor.through();
+            let endless = matches!(network.flows[index].app, App::OnOff(_) | App::Web);
+            report.complete = endless || initiator.finished() && acceptor.through();
         }
         for (index, bytes) in received.into_iter().enumerate() {
             fabric.credit(FlowId(index as u32), network, bytes);
         }
         let end = fabric.flows.iter().map(|flow| flow.end).max().unwrap_or_default();
         let links = fabric.paths();
-        let report = Report { flows: fabric.flows, links, end, frames: fabric.frames };
+        let sessions = self.sessions.reports();
+        let report = Report { flows: fabric.flows, sessions, links, end, frames: fabric.frames };
         Outcome { report, trace: fabric.trace.unwrap_or_default() }
     }
 }

@@ -50,6 +50,7 @@ fn pair(tcp: TcpConfig, bytes: u64, queue: QueueLimit) -> Network {
         }],
         elements: Vec::new(),
         flows: vec![transfer(0, 1, bytes, &Arc::new(tcp))],
+        sessions: Vec::new(),
         limit: Instant::ZERO + Duration::from_secs(600),
     }
 }
@@ -215,7 +216,14 @@ fn build(plan: &Plan) -> Network {
     }
     let flows =
         plan.flows.iter().map(|&(from, to, bytes)| transfer(plan.routers + from, plan.routers + to, bytes, &tcp));
-    Network { nodes, links, elements, flows: flows.collect(), limit: Instant::ZERO + Duration::from_secs(100_000) }
+    Network {
+        nodes,
+        links,
+        elements,
+        flows: flows.collect(),
+        sessions: Vec::new(),
+        limit: Instant::ZERO + Duration::from_secs(100_000),
+    }
 }
 
 proptest! {

@@ -1,7 +1,7 @@
 //! What a run is judged by, as numbers with names.
 
-use lasthop_sim::measure::{FlowReport, PathReport, Report};
-use lasthop_sim::network::Network;
+use lasthop_sim::measure::{FlowReport, PathReport, Report, SessionReport};
+use lasthop_sim::network::{App, Network};
 
 use crate::stats::Estimate;
 
@@ -18,11 +18,14 @@ pub struct Measure {
 
 /// The measures of a run, always in the same order for the same network.
 ///
-/// `throughput` is the mean over the flows that transfer something; `LINK_goodput` is useful bytes over all payload bytes
+/// `throughput` is the mean over the transfers that brought something and the web sessions; `LINK_goodput` is useful bytes over all payload bytes
 /// that the link carried in the direction that carries more payload; counts are sums over all flows.
 pub fn measures(network: &Network, report: &Report) -> Vec<Measure> {
-    let flows: Vec<&FlowReport> = report.flows.iter().filter(|flow| flow.received > 0).collect();
-    let throughput = flows.iter().map(|flow| flow.throughput()).sum::<f64>() / flows.len().max(1) as f64 / 1e6;
+    let transfers = network.flows.iter().zip(&report.flows);
+    let transfers = transfers.filter(|(spec, flow)| matches!(spec.app, App::Transfer { .. }) && flow.received > 0);
+    let transfers = transfers.map(|(_, flow)| flow.throughput());
+    let each: Vec<f64> = transfers.chain(report.sessions.iter().map(SessionReport::throughput)).collect();
+    let throughput = each.iter().sum::<f64>() / each.len().max(1) as f64 / 1e6;
     let mut measures = vec![Measure { name: "throughput".to_owned(), unit: "Mbps", value: throughput }];
     for (link, paths) in network.links.iter().zip(&report.links) {
         let busier = if paths[0].payload >= paths[1].payload { &paths[0] } else { &paths[1] };
@@ -30,6 +33,10 @@ pub fn measures(network: &Network, report: &Report) -> Vec<Measure> {
             let name = format!("{}_goodput", link.name);
             measures.push(Measure { name, unit: "percent", value: 100.0 * goodput });
         }
+    }
+    if !network.sessions.is_empty() {
+        let pages = report.sessions.iter().map(|session| session.web.pages).sum::<u64>() as f64;
+        measures.push(Measure { name: "pages".to_owned(), unit: "count", value: pages });
     }
     let mut count = |name: &str, of: &dyn Fn(&FlowReport) -> u64| {
         let value = report.flows.iter().map(of).sum::<u64>() as f64;

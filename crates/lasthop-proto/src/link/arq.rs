@@ -1,9 +1,9 @@
 //! Automatic repeat request on one link: stop-and-wait, go-back-N and selective repeat (multireject, after Brady 1987;
 //! \[b\]).
 //!
-//! Each end of the link is an [`Arq`]. What comes in at [`Port::WIRED`] is numbered and sent over the hop; what comes in at
-//! [`Port::WIRELESS`] is acknowledged and handed out at [`Port::WIRED`]. The two directions are independent, and no flow is
-//! looked at. `docs/models/arq.md` has the rules with their reasons.
+//! Each end of the link is an [`Arq`]. What comes in at [`Port::WIRED`] is numbered and sent over the hop; what comes
+//! in at [`Port::WIRELESS`] is acknowledged and handed out at [`Port::WIRED`]. The two directions are independent,
+//! and no flow is looked at. `docs/models/arq.md` has the rules with their reasons.
 
 mod receiver;
 mod rto;
@@ -18,8 +18,8 @@ use crate::node::{Node, Port};
 use crate::packet::{Body, Cause, FlowId, Integrity, LinkHeader, Packet, Priority};
 use crate::time::{Duration, Instant};
 
-/// The largest usable window, in frames: half of the numbers, so that a receiver can tell a frame that it waits for from one
-/// that it had before.
+/// The largest usable window, in frames: half of the numbers, so that a receiver can tell a frame that it waits for
+/// from one that it had before.
 pub const MAX_WINDOW: u16 = 1 << 15;
 
 /// Shortest time, for timers and repeated NACKs: with none at all time would not go on.
@@ -39,7 +39,8 @@ pub enum Protocol {
     SelectiveRepeat,
 }
 
-/// When frames that arrive behind a gap are handed on. Only selective repeat keeps such frames; the others are not affected.
+/// When frames that arrive behind a gap are handed on. Only selective repeat keeps such frames; the others are not
+/// affected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Delivery {
     /// When the gap is filled.
@@ -48,14 +49,14 @@ pub enum Delivery {
     Immediate,
 }
 
-/// How long a frame's acknowledgment is waited for. The time counts from when the frame is handed to the link: what it then
-/// waits in a queue below is part of it.
+/// How long a frame's acknowledgment is waited for. The time counts from when the frame is handed to the link: what
+/// it then waits in a queue below is part of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Timer {
     /// So long, each time.
     Fixed(Duration),
-    /// As RFC 6298 estimates it from the link's own round trips (1 s before the first), at least so long. Doubled each time
-    /// it expires for the same frame, up to 64 s.
+    /// As RFC 6298 estimates it from the link's own round trips (1 s before the first), at least so long. Doubled
+    /// each time it expires for the same frame, up to 64 s.
     Estimated {
         /// Lower bound.
         min: Duration,
@@ -67,8 +68,8 @@ pub enum Timer {
 pub struct ArqConfig {
     /// Which frames are sent again.
     pub protocol: Protocol,
-    /// Frames that may be sent and not acknowledged: at least 1, at most [`MAX_WINDOW`], whatever is asked for. Stop-and-wait
-    /// has a window of 1.
+    /// Frames that may be sent and not acknowledged: at least 1, at most [`MAX_WINDOW`], whatever is asked for.
+    /// Stop-and-wait has a window of 1.
     pub window: u16,
     /// Bytes that the protocol adds to each frame, control frames included.
     pub header: u16,
@@ -141,7 +142,8 @@ impl<P: Clone + Default> Arq<P> {
         if packet.integrity == Integrity::Intact {
             self.sender.on_packet(now, &self.config, packet, &mut self.out);
         } else {
-            // The other end would take damage done before this hop for damage done by it, and ask for the frame for ever.
+            // The other end would take damage done before this hop for damage done by it, and ask for the frame for
+            // ever.
             self.out.push_back((Port::WIRELESS, Packet { link: None, ..packet }));
         }
     }

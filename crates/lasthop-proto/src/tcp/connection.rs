@@ -168,6 +168,11 @@ impl Connection {
         self.sender.state().queued - self.sender.acked()
     }
 
+    /// How often our SYN had to be sent again.
+    pub fn syn_retries(&self) -> u32 {
+        self.sender.state().syn_retries
+    }
+
     /// Where the connection stands.
     pub fn state(&self) -> State {
         self.state

@@ -70,12 +70,8 @@ impl<P: Default> Receiver<P> {
     pub fn on_skip(&mut self, config: &ArqConfig, next: u16, out: &mut Outbox<P>) {
         let count = next.wrapping_sub(self.expected);
         if count <= config.window {
-            let known = usize::from(count).min(self.slots.len());
-            for slot in self.slots.drain(..known) {
-                if let Slot::Held(packet) = slot {
-                    self.held -= 1;
-                    hand_on(config, packet, out);
-                }
+            for _ in 0..usize::from(count).min(self.slots.len()) {
+                self.pop(config, out);
             }
             self.expected = next;
             self.advance(config, out);
@@ -135,17 +131,22 @@ impl<P: Default> Receiver<P> {
 
     /// What was expected has come, or comes no more: hands on what waited for it, and acknowledges.
     fn advance(&mut self, config: &ArqConfig, out: &mut Outbox<P>) {
-        while let Some(slot) = self.slots.pop_front_if(|slot| !matches!(slot, Slot::Missing { .. })) {
+        while self.slots.front().is_some_and(|slot| !matches!(slot, Slot::Missing { .. })) {
+            self.pop(config, out);
             self.expected = self.expected.wrapping_add(1);
-            if let Slot::Held(packet) = slot {
-                self.held -= 1;
-                hand_on(config, packet, out);
-            }
         }
         if self.slots.is_empty() {
             self.deadline = Instant::FAR_FUTURE;
         }
         self.acknowledge(config, out);
+    }
+
+    /// Takes the first slot out, and hands on the packet if one waits there.
+    fn pop(&mut self, config: &ArqConfig, out: &mut Outbox<P>) {
+        if let Some(Slot::Held(packet)) = self.slots.pop_front() {
+            self.held -= 1;
+            hand_on(config, packet, out);
+        }
     }
 
     fn acknowledge(&self, config: &ArqConfig, out: &mut Outbox<P>) {

@@ -36,8 +36,8 @@ impl Rto {
             None => (self.srtt, self.rttvar) = (Some(r), r / 2),
             Some(srtt) => {
                 let error = r.saturating_sub(srtt).max(srtt.saturating_sub(r));
-                self.rttvar = self.rttvar - self.rttvar / 4 + error / 4;
-                self.srtt = Some(srtt - srtt / 8 + r / 8);
+                self.rttvar = (self.rttvar * 3 + error) / 4;
+                self.srtt = Some((srtt * 7 + r) / 8);
             }
         }
         self.doublings = 0;
@@ -50,8 +50,9 @@ impl Rto {
         doublings
     }
 
-    /// The timeout of a frame whose own expiries double it so often. A timeout that is too short for every frame lets none be
-    /// sampled: hence frames that did not expire start with the doublings of those that did, until there is a sample.
+    /// The timeout of a frame whose own expiries double it so often. A timeout that is too short for every frame lets
+    /// none be sampled: hence frames that did not expire start with the doublings of those that did, until there is a
+    /// sample.
     pub fn timeout(&self, doublings: u8) -> Duration {
         match self.timer {
             Timer::Fixed(span) => span.max(FLOOR),

@@ -155,7 +155,8 @@ impl<P: Clone + Default> Sender<P> {
             Protocol::GoBackN => self.frames.len(),
             Protocol::StopAndWait | Protocol::SelectiveRepeat => index + 1,
         };
-        self.frames[index].retransmissions += 1;
+        let asked_for = &mut self.frames[index].retransmissions;
+        *asked_for = asked_for.saturating_add(1);
         for frame in self.frames.range_mut(index..end) {
             let Some(packet) = &frame.packet else { continue };
             out.push_back((Port::WIRELESS, Packet { priority: Priority::Urgent, cause, ..packet.clone() }));
@@ -165,19 +166,19 @@ impl<P: Clone + Default> Sender<P> {
         }
     }
 
-    /// Gives up the frames whose timers expired after the last permitted retransmission, and tells the other end; again, if it
-    /// does not seem to have heard of earlier ones.
+    /// Gives up the frames whose timers expired after the last permitted retransmission, and tells the other end;
+    /// again, if it does not seem to have heard of earlier ones.
     fn give_up(&mut self, now: Instant, config: &ArqConfig, out: &mut Outbox<P>) {
         let mut tell = false;
         for frame in self.frames.iter_mut().filter(|frame| frame.due <= now) {
-            if frame.packet.is_none() {
-                frame.doublings = self.rto.back_off(frame.doublings);
-            } else if is_exhausted(config, frame) {
+            if frame.packet.is_some() {
+                if !is_exhausted(config, frame) {
+                    continue;
+                }
                 (frame.packet, frame.sent) = (None, None);
                 self.given_up += 1;
-            } else {
-                continue;
             }
+            frame.doublings = self.rto.back_off(frame.doublings);
             frame.due = Instant::FAR_FUTURE;
             tell = true;
         }
@@ -186,8 +187,8 @@ impl<P: Clone + Default> Sender<P> {
         }
     }
 
-    /// Tells the other end not to wait for the frames at the front of the window that were given up, if there are any. The
-    /// timer of the first sees to it that this is repeated until it is acknowledged.
+    /// Tells the other end not to wait for the frames at the front of the window that were given up, if there are
+    /// any. The timer of the first sees to it that this is repeated until it is acknowledged.
     fn skip(&mut self, now: Instant, config: &ArqConfig, out: &mut Outbox<P>) {
         let count = self.frames.iter().take_while(|frame| frame.packet.is_none()).count();
         if let Some(first) = self.frames.front_mut().filter(|_| count > 0) {

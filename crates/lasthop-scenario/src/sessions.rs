@@ -1,0 +1,65 @@
+//! Web sessions, and the copies that one can have.
+
+use lasthop_proto::tcp::config::Switch;
+use lasthop_proto::time::{Duration, Instant};
+use lasthop_sim::apps::WebConfig;
+
+use crate::error::{Error, Problem};
+use crate::flows::{self, MOST_FLOWS};
+use crate::nodes::Nodes;
+use crate::reader::Reader;
+use crate::units::ByteSize;
+use crate::values::Whole;
+
+/// A session and its copies.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Session {
+    pub name: String,
+    /// Index of the client's host.
+    pub client: usize,
+    /// Index of the server's host.
+    pub server: usize,
+    pub web: WebConfig,
+    pub syn_loss_memory: Switch,
+    pub start: Instant,
+    pub count: u32,
+    /// Between the starts of one copy and the next.
+    pub spacing: Duration,
+}
+
+/// Most connections that a browser opens at once.
+const MOST_PARALLEL: u32 = 64;
+
+/// Reads all sessions; `flows` are taken already.
+pub(crate) fn read(root: &Reader<'_>, nodes: &Nodes, limit: Instant, flows: u32) -> Result<Vec<Session>, Error> {
+    let mut sessions = Vec::new();
+    let mut total = flows;
+    for (name, reader) in root.named("sessions")? {
+        let session = session(&name, &reader, nodes, limit)?;
+        total = total.saturating_add(session.count.saturating_mul(2 * session.web.parallel as u32));
+        if total > MOST_FLOWS {
+            let message = format!("more than {MOST_FLOWS} flows with those of its sessions, copies included");
+            return Err(reader.fail_here(Problem::Conflict(message)));
+        }
+        sessions.push(session);
+    }
+    Ok(sessions)
+}
+
+fn session(name: &str, reader: &Reader<'_>, nodes: &Nodes, limit: Instant) -> Result<Session, Error> {
+    reader.allow(&["client", "server", "parallel", "packet", "syn_loss_memory", "start", "count", "spacing"])?;
+    let client = flows::host(reader, "client", nodes)?;
+    let server = flows::host(reader, "server", nodes)?;
+    if client == server {
+        return Err(reader.refuse("server", "another host than client", ""));
+    }
+    let Whole(parallel) = reader.or::<Whole<1, MOST_PARALLEL>>("parallel", Whole(4), "default")?;
+    let packet = nodes.hosts[server].tcp.config.mss;
+    let ByteSize(packet) = reader.or_derived("packet", ByteSize(packet.into()), "as the server's mss")?;
+    let packet = u32::try_from(packet).ok().filter(|packet| (1..=1 << 20).contains(packet));
+    let packet = packet.ok_or_else(|| reader.refuse("packet", "a number of bytes from 1 to 1 MiB", ""))?;
+    let syn_loss_memory = reader.or("syn_loss_memory", Switch::Off, "default")?;
+    let (start, count, spacing) = flows::copies(reader, limit)?;
+    let web = WebConfig { parallel: parallel as usize, packet };
+    Ok(Session { name: name.to_owned(), client, server, web, syn_loss_memory, start, count, spacing })
+}
