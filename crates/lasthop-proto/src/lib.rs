@@ -8,6 +8,7 @@
 //! | [`time`], [`seq`], [`packet`], [`random`], [`node`], [`event`] | the vocabulary and the one contract |
 //! | [`tcp`] | TCP endpoints: sender, receiver, loss recovery, congestion control |
 //! | [`pep`] | performance-enhancing proxies (RFC 3135): snoop, ELN marker, split relay |
+//! | [`link`] | what the two ends of a link do to bring packets over it: automatic repeat request |
 //! | [`channel`] | when a frame is lost |
 //! | [`scheme`] | the schemes by the names that the studies give them |
 //!

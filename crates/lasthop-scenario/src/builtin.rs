@@ -1,12 +1,20 @@
 //! The ready-made scenarios of `scenarios/`, built in.
 
 /// Name and text of each.
-pub(crate) const BUILTINS: [(&str, &str); 6] = [
+pub(crate) const BUILTINS: [(&str, &str); 14] = [
     ("wavelan-lan", include_str!("../../../scenarios/wavelan-lan.toml")),
     ("wavelan-lan-8k", include_str!("../../../scenarios/wavelan-lan-8k.toml")),
     ("wavelan-wan", include_str!("../../../scenarios/wavelan-wan.toml")),
     ("peer-transfer", include_str!("../../../scenarios/peer-transfer.toml")),
     ("many-flows", include_str!("../../../scenarios/many-flows.toml")),
+    ("multilayer-lan", include_str!("../../../scenarios/multilayer-lan.toml")),
+    ("multilayer-wan", include_str!("../../../scenarios/multilayer-wan.toml")),
+    ("multilayer-udp-lan", include_str!("../../../scenarios/multilayer-udp-lan.toml")),
+    ("multilayer-udp-wan", include_str!("../../../scenarios/multilayer-udp-wan.toml")),
+    ("multilayer-web-lan", include_str!("../../../scenarios/multilayer-web-lan.toml")),
+    ("multilayer-web-wan", include_str!("../../../scenarios/multilayer-web-wan.toml")),
+    ("multilayer-web-udp-lan", include_str!("../../../scenarios/multilayer-web-udp-lan.toml")),
+    ("multilayer-web-udp-wan", include_str!("../../../scenarios/multilayer-web-udp-wan.toml")),
     ("satellite", include_str!("../../../scenarios/satellite.toml")),
 ];
 

@@ -192,8 +192,9 @@ impl Fabric {
         let ElementPlace { node, leg, relays } = self.elements[element];
         let packet = self.pool.place();
         let cause = packet.cause;
-        let resent = cause.is_local_retransmission() || relays && cause.is_source_retransmission();
-        if resent && packet.len > 0 {
+        // What a link protocol hands up still says why it came over the link.
+        let resent = cause.is_local_retransmission() && port == Port::WIRELESS;
+        if (resent || relays && cause.is_source_retransmission()) && packet.len > 0 {
             self.flows[packet.flow.0 as usize].sender.local_retransmissions += 1;
             self.ledger.resend(packet);
         }
