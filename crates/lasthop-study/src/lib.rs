@@ -6,11 +6,16 @@
 //! | [`replicate`] | many runs on many cores, in an order that does not depend on them |
 //! | [`measures`] | what a run is judged by |
 //! | [`sweep`] | cartesian parameter sweeps |
+//! | [`study`] | the published studies by name |
 //! | [`balakrishnan1997`] | the 1997 study: cells, tables, claims, figures |
+//! | [`xylomenos_kokkinakis`] | the study of error control at several layers |
 #![forbid(unsafe_code)]
 
 pub mod balakrishnan1997;
+mod claims;
 pub mod measures;
 pub mod replicate;
 pub mod stats;
+pub mod study;
 pub mod sweep;
+pub mod xylomenos_kokkinakis;

@@ -186,7 +186,7 @@ pub struct PlotArgs {
 #[derive(Args, Debug)]
 pub struct ReproduceArgs {
     /// The study
-    #[arg(value_name = "STUDY", value_parser = ["balakrishnan1997"])]
+    #[arg(value_name = "STUDY", value_parser = lasthop_study::study::STUDIES)]
     pub study: String,
     /// Only this table
     #[arg(long, conflicts_with = "figure")]

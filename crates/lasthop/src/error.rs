@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use lasthop_report::ReportError;
-use lasthop_study::balakrishnan1997::StudyError;
+use lasthop_study::study::StudyError;
 use lasthop_study::sweep::SweepError;
 
 #[derive(Debug, thiserror::Error)]

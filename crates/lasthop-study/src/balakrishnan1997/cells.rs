@@ -6,8 +6,9 @@ use lasthop_proto::scheme::{Family, SCHEMES, Scheme};
 use lasthop_report::study::{CellRow, Table};
 use lasthop_scenario::Scenario;
 
-use super::{NAME, Results, StudyError};
+use super::NAME;
 use crate::replicate::Task;
+use crate::study::{Results, Selection, StudyError};
 
 /// The published cells of Tables 2 and 3.
 const PUBLISHED: &str = include_str!("../../data/balakrishnan1997.csv");
@@ -23,17 +24,6 @@ pub const ERROR_INTERVALS: [u32; 5] = [16, 32, 64, 128, 256];
 
 /// The schemes of Figure 13.
 pub const FIGURE_13: [&str; 5] = ["LL-SMART-TCP-AWARE", "LL-TCP-AWARE", "E2E-SMART", "E2E-IETF-SACK", "E2E"];
-
-/// Which part of the study.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Selection {
-    /// Everything.
-    All,
-    /// One table, by number.
-    Table(String),
-    /// One figure, by number.
-    Figure(String),
-}
 
 /// The figures that can be drawn.
 pub const FIGURES: [&str; 10] = ["3", "4", "5", "6", "7", "8", "9", "10", "11", "13"];

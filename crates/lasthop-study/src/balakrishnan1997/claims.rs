@@ -1,79 +1,16 @@
 //! What the study concludes, as checks with disjoint 95 % intervals.
 
-use lasthop_report::study::{Claim, Holds};
+use lasthop_report::study::Claim;
 
-use super::Results;
 use super::cells::{BURSTS, ERROR_INTERVALS, TESTBEDS};
-use crate::stats::Estimate;
-
-/// One comparison that a claim rests on.
-struct Check {
-    holds: bool,
-    evidence: String,
-}
-
-/// Collects the comparisons behind one claim; a missing cell leaves the claim out.
-struct Claimant<'a> {
-    results: &'a Results,
-    checks: Vec<Check>,
-}
-
-fn show(estimate: &Estimate) -> String {
-    match estimate.ci95 {
-        Some(ci95) => format!("{:.3} ± {ci95:.3}", estimate.mean),
-        None => format!("{:.3}", estimate.mean),
-    }
-}
-
-impl Claimant<'_> {
-    fn get(&self, cell: &str) -> Option<Estimate> {
-        self.results.throughput(cell).copied()
-    }
-
-    fn check(&mut self, holds: bool, evidence: String) {
-        self.checks.push(Check { holds, evidence });
-    }
-
-    /// `upper` exceeds `factor` times `lower`, intervals disjoint.
-    fn above(&mut self, upper: &str, factor: f64, lower: &str) -> Option<()> {
-        let (a, b) = (self.get(upper)?, self.get(lower)?);
-        let sign = if factor == 1.0 { String::new() } else { format!("{factor} × ") };
-        let evidence = format!("{upper} {} > {sign}{lower} {}", show(&a), show(&b));
-        self.check(a.above(&b.scaled(factor)), evidence);
-        Some(())
-    }
-
-    /// `upper`'s interval does not lie below `lower`'s.
-    fn not_below(&mut self, upper: &str, lower: &str) -> Option<()> {
-        let (a, b) = (self.get(upper)?, self.get(lower)?);
-        self.check(!b.above(&a), format!("{upper} {} ≥ {lower} {}", show(&a), show(&b)));
-        Some(())
-    }
-
-    /// The ratio of two cells lies in a range.
-    fn ratio_within(&mut self, a: &str, b: &str, (low, high): (f64, f64)) -> Option<()> {
-        let ratio = self.get(a)?.over(&self.get(b)?);
-        let holds = (low..=high).contains(&ratio.mean);
-        self.check(holds, format!("{a} / {b} = {} in {low} to {high}", show(&ratio)));
-        Some(())
-    }
-}
+use crate::claims::{self, Claimant, show};
+use crate::study::Results;
 
 /// Every claim for which `results` has the cells.
 pub fn check(results: &Results) -> Vec<Claim> {
     let mut claims = Vec::new();
     let mut claim = |id: &str, text: &str, gather: &dyn Fn(&mut Claimant) -> Option<()>| {
-        let mut claimant = Claimant { results, checks: Vec::new() };
-        if gather(&mut claimant).is_none() {
-            return;
-        }
-        let holds = if claimant.checks.iter().all(|check| check.holds) { Holds::Yes } else { Holds::No };
-        let lines = claimant.checks.into_iter().map(|check| {
-            let mark = if check.holds { "" } else { "MISSED: " };
-            format!("{mark}{}", check.evidence)
-        });
-        let evidence = lines.collect::<Vec<_>>().join("; ");
-        claims.push(Claim { id: id.to_owned(), text: text.to_owned(), holds, evidence });
+        claims.extend(claims::claim(results, id, text, gather));
     };
     claim("a", "LL < LL-SMART < LL-TCP-AWARE in LAN (32 KB) and WAN; LL-SMART-TCP-AWARE is best or equal", &link_layer);
     claim("b", "E2E stays below 50 % of the error-free maximum in the LAN, below 25 % in the WAN", &collapse);

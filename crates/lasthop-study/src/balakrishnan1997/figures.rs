@@ -11,8 +11,8 @@ use lasthop_sim::trace::Trace;
 use lasthop_sim::{Recording, run};
 
 use super::cells::{ERROR_INTERVALS, FIGURE_13, FIGURES, TESTBEDS};
-use super::{Results, Selection, StudyError};
 use crate::replicate::run_seed;
+use crate::study::{Results, Selection, StudyError};
 
 /// Draws what `selection` asks for.
 pub fn draw(selection: &Selection, results: &Results, seed: u64) -> Result<Vec<NamedFigure>, StudyError> {

@@ -6,7 +6,7 @@ use lasthop_report::cells_csv::write_cells_csv;
 use lasthop_report::html::index_html;
 use lasthop_report::study::Study;
 use lasthop_report::text_table::{text_claims, text_summaries, text_table};
-use lasthop_study::balakrishnan1997::{Options, Selection, reproduce, total_runs};
+use lasthop_study::study::{Options, Selection, reproduce, total_runs};
 use serde_json::json;
 
 use crate::cli::ReproduceArgs;
@@ -24,8 +24,8 @@ pub fn execute(args: &ReproduceArgs) -> Result<(), Error> {
     // Rather now than after all runs.
     let figures = args.out.join("figures");
     std::fs::create_dir_all(&figures).map_err(Error::file(&figures))?;
-    let progress = Runs::new(&args.study, total_runs(&options)?);
-    let study = reproduce(&options, &progress)?;
+    let progress = Runs::new(&args.study, total_runs(&args.study, &options)?);
+    let study = reproduce(&args.study, &options, &progress)?;
     progress.finish();
     write(args, &study)?;
     if args.json.json { print_study_json(&study) } else { print_study(args, &study) }

@@ -1,0 +1,79 @@
+//! What studies conclude, as checks with disjoint 95 % intervals.
+
+use lasthop_report::study::{Claim, Holds};
+
+use crate::stats::Estimate;
+use crate::study::Results;
+
+/// One comparison that a claim rests on.
+pub struct Check {
+    /// Whether it holds.
+    pub holds: bool,
+    /// The numbers.
+    pub evidence: String,
+}
+
+/// Collects the comparisons behind one claim; a missing cell leaves the claim out.
+pub struct Claimant<'a> {
+    /// What was measured.
+    pub results: &'a Results,
+    /// The comparisons so far.
+    pub checks: Vec<Check>,
+}
+
+/// An estimate in words.
+pub fn show(estimate: &Estimate) -> String {
+    match estimate.ci95 {
+        Some(ci95) => format!("{:.3} ± {ci95:.3}", estimate.mean),
+        None => format!("{:.3}", estimate.mean),
+    }
+}
+
+impl Claimant<'_> {
+    /// The throughput of a cell.
+    pub fn get(&self, cell: &str) -> Option<Estimate> {
+        self.results.throughput(cell).copied()
+    }
+
+    /// Adds a comparison.
+    pub fn check(&mut self, holds: bool, evidence: String) {
+        self.checks.push(Check { holds, evidence });
+    }
+
+    /// `upper` exceeds `factor` times `lower`, intervals disjoint.
+    pub fn above(&mut self, upper: &str, factor: f64, lower: &str) -> Option<()> {
+        let (a, b) = (self.get(upper)?, self.get(lower)?);
+        let sign = if factor == 1.0 { String::new() } else { format!("{factor} × ") };
+        let evidence = format!("{upper} {} > {sign}{lower} {}", show(&a), show(&b));
+        self.check(a.above(&b.scaled(factor)), evidence);
+        Some(())
+    }
+
+    /// `upper`'s interval does not lie below `lower`'s.
+    pub fn not_below(&mut self, upper: &str, lower: &str) -> Option<()> {
+        let (a, b) = (self.get(upper)?, self.get(lower)?);
+        self.check(!b.above(&a), format!("{upper} {} ≥ {lower} {}", show(&a), show(&b)));
+        Some(())
+    }
+
+    /// The ratio of two cells lies in a range.
+    pub fn ratio_within(&mut self, a: &str, b: &str, (low, high): (f64, f64)) -> Option<()> {
+        let ratio = self.get(a)?.over(&self.get(b)?);
+        let holds = (low..=high).contains(&ratio.mean);
+        self.check(holds, format!("{a} / {b} = {} in {low} to {high}", show(&ratio)));
+        Some(())
+    }
+}
+
+/// Gathers the comparisons behind a claim; `None` when a cell is missing.
+pub fn claim(results: &Results, id: &str, text: &str, gather: &dyn Fn(&mut Claimant) -> Option<()>) -> Option<Claim> {
+    let mut claimant = Claimant { results, checks: Vec::new() };
+    gather(&mut claimant)?;
+    let holds = if claimant.checks.iter().all(|check| check.holds) { Holds::Yes } else { Holds::No };
+    let lines = claimant.checks.into_iter().map(|check| {
+        let mark = if check.holds { "" } else { "MISSED: " };
+        format!("{mark}{}", check.evidence)
+    });
+    let evidence = lines.collect::<Vec<_>>().join("; ");
+    Some(Claim { id: id.to_owned(), text: text.to_owned(), holds, evidence })
+}
