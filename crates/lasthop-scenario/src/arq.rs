@@ -14,9 +14,9 @@ pub(crate) const ARQ_KEYS: [&str; 9] =
 /// What holds where a scenario says nothing: what fits the second study best (docs/models/arq.md).
 const DEFAULT: ArqConfig = ArqConfig {
     protocol: Protocol::SelectiveRepeat,
-    window: 8,
+    window: 16,
     header: 4,
-    timer: Timer::Fixed(Duration::from_millis(600)),
+    timer: Timer::Fixed(Duration::from_millis(900)),
     nack_again: None,
     max_retransmissions: None,
     delivery: Delivery::InOrder,

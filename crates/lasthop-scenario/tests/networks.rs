@@ -143,7 +143,7 @@ fn schemes_decide_what_the_base_station_does() {
             // One end at the base station, the other at the mobile host.
             let ends: Vec<_> = network.elements.iter().map(|spec| network.nodes[spec.node.0].name.as_str()).collect();
             assert_eq!(ends, ["base", "mobile"]);
-            let same = |spec: &ElementSpec| matches!(&spec.element, Element::Arq(config) if config.window == 8);
+            let same = |spec: &ElementSpec| matches!(&spec.element, Element::Arq(config) if config.window == 16);
             assert!(network.elements.iter().all(same));
             continue;
         }
