@@ -18,6 +18,21 @@ fn all_of_the_1997_study() {
     page(&bench);
 }
 
+/// A table of the second study: throughputs in kbps, and gains over Reno/Raw of the other combinations.
+#[test]
+fn a_table_of_the_second_study() {
+    let bench = Bench::new();
+    bench.stdout("reproduce xylomenos-kokkinakis --table III --runs 2 --out second");
+    let mut reader = csv::Reader::from_path(bench.path().join("second/cells.csv")).unwrap();
+    let rows: Vec<_> = reader.records().map(Result::unwrap).collect();
+    let count = |metric: &str| rows.iter().filter(|row| &row[3] == metric && !row[5].is_empty()).count();
+    assert_eq!((rows.len(), count("throughput"), count("gain")), (28, 16, 12));
+    let row = rows.iter().find(|row| &row[2] == "web-browsing/uniform/none/9.8/SACK/SR" && &row[3] == "throughput");
+    let row = row.unwrap();
+    assert_eq!((&row[0], &row[1], &row[4]), ("xylomenos-kokkinakis", "III", "kbps"));
+    assert!((10.0..40.0).contains(&row[6].parse::<f64>().unwrap()), "{row:?}");
+}
+
 fn cells(bench: &Bench) {
     let mut reader = csv::Reader::from_path(bench.path().join("result/cells.csv")).unwrap();
     assert_eq!(reader.headers().unwrap(), COLUMNS.as_slice());
