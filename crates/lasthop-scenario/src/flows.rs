@@ -23,7 +23,7 @@ pub(crate) struct Flow {
     pub name: String,
     /// Index of the host that opens it.
     pub from: usize,
-    /// Index of the host that accepts it.
+    /// Index of the host that accepts it; for datagrams it can be a router.
     pub to: usize,
     pub app: App,
     pub start: Instant,
@@ -118,11 +118,12 @@ pub(crate) fn read(root: &Reader<'_>, nodes: &Nodes, limit: Instant) -> Result<V
 
 fn flow(name: &str, reader: &Reader<'_>, nodes: &Nodes, limit: Instant) -> Result<Flow, Error> {
     reader.allow(&[&["from", "to", "app", "size", "close", "start", "count", "spacing"], &ON_OFF_KEYS[..]].concat())?;
-    let (from, to) = (host(reader, "from", nodes)?, host(reader, "to", nodes)?);
+    let name_of_app = reader.or("app", AppName::Transfer, "default")?;
+    let from = host(reader, "from", nodes)?;
+    let to = if name_of_app == AppName::OnOff { node(reader, "to", nodes)? } else { host(reader, "to", nodes)? };
     if from == to {
         return Err(reader.refuse("to", "another host than from", ""));
     }
-    let name_of_app = reader.or("app", AppName::Transfer, "default")?;
     let not_for = |keys: &[&'static str], why: &str| match keys.iter().find(|key| reader.has(key)) {
         Some(key) => Err(reader.fail(key, Problem::Conflict(format!("{why}; drop this key, or app")))),
         None => Ok(()),
@@ -163,6 +164,12 @@ fn on_off(reader: &Reader<'_>) -> Result<OnOffConfig, Error> {
         _ => return Err(reader.refuse("packet", "a number of bytes from 1 to 65507, as one datagram holds", "")),
     };
     Ok(OnOffConfig { start: Instant::ZERO, on, off, bytes, rate })
+}
+
+/// The host or router that `key` names: datagrams may end at either.
+fn node(reader: &Reader<'_>, key: &'static str, nodes: &Nodes) -> Result<usize, Error> {
+    let Text(name) = reader.required(key)?;
+    nodes.find(&name).ok_or_else(|| reader.unknown_name(key, "host or router", &name, nodes.names()))
 }
 
 /// The host that `key` names.

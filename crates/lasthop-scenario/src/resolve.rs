@@ -181,8 +181,9 @@ fn copies<'s>(spec: &'s Spec, flow: &'s Flow, hosts: &'s [Arc<TcpConfig>]) -> im
         to: NodeId(flow.to),
         start: flow.start + flow.spacing * u64::from(copy),
         app: flow.app,
-        tcp: [Arc::clone(&hosts[flow.from]), Arc::clone(&hosts[flow.to])],
-        iss: [spec.nodes.hosts[flow.from].iss, spec.nodes.hosts[flow.to].iss],
+        // Datagrams can end at a router, which has no keys of its own.
+        tcp: [flow.from, flow.to].map(|end| Arc::clone(hosts.get(end).unwrap_or(&hosts[flow.from]))),
+        iss: [flow.from, flow.to].map(|end| spec.nodes.hosts.get(end).map_or(0, |host| host.iss)),
     })
 }
 

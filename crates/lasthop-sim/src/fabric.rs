@@ -84,7 +84,9 @@ enum Hop {
     Leg(LegId),
     /// To the element in front of a link.
     Element(u32),
-    /// Nowhere: the destination is the node itself, or cannot be reached.
+    /// To an endpoint on the node itself.
+    Here,
+    /// Nowhere: the destination cannot be reached.
     Nowhere,
 }
 
@@ -203,8 +205,6 @@ impl Fabric {
         let frame = self.pool.commit(to);
         if port == Port::WIRELESS {
             self.transmit(now, leg, frame);
-        } else if self.hosts[to] == node {
-            self.handoffs.push_back((Receiver::Endpoint(to), frame.handle()));
         } else {
             self.send(now, self.routes.next(node, self.hosts[to]), frame);
         }
@@ -217,6 +217,7 @@ impl Fabric {
             Hop::Element(element) => {
                 self.handoffs.push_back((Receiver::Element(element as usize, Port::WIRED), frame.handle()));
             }
+            Hop::Here => self.handoffs.push_back((Receiver::Endpoint(frame.to()), frame.handle())),
             Hop::Nowhere => self.pool.discard(frame.handle()),
         }
     }
@@ -331,7 +332,7 @@ impl Fabric {
         match self.routes.next(from, to) {
             Hop::Leg(leg) => Some(leg),
             Hop::Element(element) => Some(self.elements[element as usize].leg),
-            Hop::Nowhere => None,
+            Hop::Here | Hop::Nowhere => None,
         }
     }
 
@@ -363,6 +364,7 @@ pub fn endpoint(flow: FlowId, side: Side) -> usize {
 /// The next hop from `node` to every node of the tree; `through` tells which elements stand in front of which legs.
 fn routes(network: &Network, node: NodeId, through: &[Option<usize>]) -> Vec<Hop> {
     let mut routes = vec![Hop::Nowhere; network.nodes.len()];
+    routes[node.0] = Hop::Here;
     let mut reached = vec![false; network.nodes.len()];
     reached[node.0] = true;
     let mut frontier = VecDeque::from([node]);
