@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""CPU time of one 8 MiB transfer over a lossy last hop, in ns-2 and in lasthop, measured in the same call.
+"""CPU time of one 8 MiB transfer over a lossy last hop, and of 2000 s of web browsing, in ns-2 and in lasthop, measured in the same call.
 
 Each program runs K transfers in one process for a small and for a large K, the programs taking turns; the slope of user + system time over K is the
 time of a transfer, so that start-up and the reading of scripts do not count. The median over the repetitions is reported. That both do the same work shows in
-the packets that they send for a transfer: 5992 and what losses cost.
+the packets that they send for a transfer, 5992 and what losses cost, and in the pages that a user gets.
 
     python3 benches/peers/speed.py                       # both schemes, both programs
     python3 benches/peers/speed.py --only ns --reps 3
@@ -26,22 +26,26 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 
 # name in the table, ns-2's agent, lasthop's scheme
-SCHEMES = [("Reno", "Reno", "E2E"), ("SACK", "Sack1", "E2E-IETF-SACK")]
+SCHEMES = [("Reno", "Reno", "E2E"), ("SACK", "Sack1", "E2E-IETF-SACK"), ("web", "Reno", "Reno/Raw")]
 
 
 # Packets of one transfer.
 PACKETS = 5992
 
 
-def ns_command(args, variant, transfers, quiet=1):
+def ns_command(args, name, variant, transfers, quiet=1):
+    if name == "web":
+        # Sessions of 2000 s, one after the other.
+        return shlex.split(args.ns) + [os.path.join(HERE, "ns2_web.tcl"), f"variant={variant}", f"runs={transfers}", f"quiet={quiet}"]
     return shlex.split(args.ns) + [
         os.path.join(HERE, "ns2_speed.tcl"), f"variant={variant}", f"transfers={transfers}", f"quiet={quiet}",
     ]
 
 
-def lasthop_command(args, scheme, transfers):
+def lasthop_command(args, name, scheme, transfers):
+    scenario = os.path.join(ROOT, "scenarios", "multilayer-web-lan.toml") if name == "web" else args.scenario
     return shlex.split(args.lasthop) + [
-        "run", args.scenario, "--scheme", scheme, "--runs", str(transfers), "--jobs", "1", "--json",
+        "run", scenario, "--scheme", scheme, "--runs", str(transfers), "--jobs", "1", "--json",
     ]
 
 
@@ -66,15 +70,23 @@ def cpu_seconds(command):
     return usage.ru_utime + usage.ru_stime
 
 
-def packets_sent(args, program, variant, scheme, transfers):
-    """Packets that a program sends for a transfer, on average; all transfers must come to their end."""
-    command = ns_command(args, variant, transfers, quiet=0) if program == "ns" else lasthop_command(args, scheme, transfers)
+def packets_sent(args, program, case, transfers):
+    """Packets that a program sends for a transfer, on average; all transfers must come to their end. For a web session its pages."""
+    name, variant, scheme = case
+    if program == "ns":
+        command = ns_command(args, name, variant, transfers, quiet=0)
+    else:
+        command = lasthop_command(args, name, scheme, transfers)
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         sys.exit(f"speed.py: '{shlex.join(command)}' ended with status {done.returncode}\n{done.stderr}")
+    if program == "ns" and name == "web":
+        return statistics.mean(int(pages) for pages in re.findall(r"(\d+) pages", done.stdout))
     if program == "ns":
         return float(re.search(r"([0-9.]+) packets sent each", done.stdout).group(1))
     measures = json.loads(done.stdout)["measures"]
+    if name == "web":
+        return measures["pages"]["mean"]
     if measures["incomplete"]["mean"] > 0:
         sys.exit(f"speed.py: '{shlex.join(command)}' did not finish every transfer")
     return PACKETS + measures["source_retransmissions"]["mean"]
@@ -86,7 +98,7 @@ def main():
     parser.add_argument("--small", type=int, default=20, help="fewer transfers (default 20)")
     parser.add_argument("--large", type=int, default=220, help="more transfers (default 220)")
     parser.add_argument("--only", choices=["ns", "lasthop"], help="measure one program only")
-    parser.add_argument("--schemes", default="Reno,SACK", help="which, separated by commas (default Reno,SACK)")
+    parser.add_argument("--schemes", default="Reno,SACK,web", help="which, separated by commas (default Reno,SACK,web)")
     parser.add_argument("--ns", default="ns", help="ns-2's command")
     parser.add_argument("--lasthop", default=os.environ.get("LASTHOP", os.path.join(ROOT, "target", "release", "lasthop")),
                         help="lasthop's command (default target/release/lasthop, or $LASTHOP)")
@@ -105,11 +117,11 @@ def main():
     if "lasthop" in programs and shutil.which(shlex.split(args.lasthop)[0]) is None:
         sys.exit(f"speed.py: {args.lasthop} not found; build it with cargo build --release")
 
-    print(f"CPU time of a transfer of 8 MiB: slope between {args.small} and {args.large} transfers, {args.reps} repetitions, taking turns")
+    print(f"CPU time of a transfer of 8 MiB, or of 2000 s of web browsing: slope between {args.small} and {args.large} transfers, {args.reps} repetitions, taking turns")
     print(f"{'scheme':8} {'program':8} {'median ms':>10} {'min':>8} {'max':>8} {'packets':>9}   seconds at {args.small} / {args.large}")
     failed = False
     for name, variant, scheme in chosen:
-        packets = {p: packets_sent(args, p, variant, scheme, args.large) for p in programs}
+        packets = {p: packets_sent(args, p, (name, variant, scheme), args.large) for p in programs}
         slopes = {p: [] for p in programs}
         totals = {p: ([], []) for p in programs}
         for _ in range(args.reps):
@@ -117,9 +129,9 @@ def main():
                 times = []
                 for transfers in (args.small, args.large):
                     if program == "ns":
-                        command = ns_command(args, variant, transfers)
+                        command = ns_command(args, name, variant, transfers)
                     else:
-                        command = lasthop_command(args, scheme, transfers)
+                        command = lasthop_command(args, name, scheme, transfers)
                     times.append(cpu_seconds(command))
                 slopes[program].append(1000 * (times[1] - times[0]) / (args.large - args.small))
                 totals[program][0].append(times[0])
