@@ -14,7 +14,7 @@ pub use axis::Scale;
 pub use bars::{Bar, BarChart, BarSeries};
 pub use lines::{LineChart, LinePoint, LineSeries, StepSeries, WindowPlot};
 pub use sequence::{SequencePlot, SequenceSeries};
-pub use trace_series::{sequence_series, window_series};
+pub use trace_series::{link_series, sequence_series, window_series};
 
 use crate::error::ReportError;
 use scene::Scene;

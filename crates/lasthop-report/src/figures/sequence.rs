@@ -35,7 +35,7 @@ impl SequencePlot {
     pub(super) fn scene(&self) -> Scene {
         let mut legend = Vec::new();
         for (number, series) in self.series.iter().enumerate() {
-            legend.push((named(&series.name, "sent"), Sample::Mark(Mark::Circle, DOT + 1.0, colour(number * 2))));
+            legend.push((named(&series.name, "sent"), Sample::Mark(Mark::Circle, DOT + 1.0, dot_colour(number))));
             if !series.retransmitted.is_empty() {
                 let sample = Sample::Mark(Mark::Cross, CROSS, again_colour(number));
                 legend.push((named(&series.name, "retransmitted"), sample));
@@ -55,7 +55,7 @@ impl SequencePlot {
         let at = |&(time, number): &(f64, f64)| (frame.x(&x_axis, time), frame.y(&y_axis, number));
         for (number, series) in self.series.iter().enumerate() {
             for point in visible(series.sent.iter().map(at)) {
-                scene.mark(Mark::Circle, point, DOT, colour(number * 2));
+                scene.mark(Mark::Circle, point, DOT, dot_colour(number));
             }
         }
         // Above all dots: these are what the reader looks for.
@@ -66,6 +66,11 @@ impl SequencePlot {
         }
         scene
     }
+}
+
+/// Every other colour of six, and after three series those between them.
+fn dot_colour(series: usize) -> plotters::prelude::RGBColor {
+    colour(series * 2 + series / 3)
 }
 
 /// The second series needs another colour than the first, in crosses as well.

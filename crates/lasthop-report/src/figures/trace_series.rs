@@ -1,7 +1,9 @@
 //! Series for sequence and window plots from a recorded run.
 
+use std::collections::HashMap;
+
 use lasthop_proto::event::Event;
-use lasthop_proto::packet::{FlowId, Side};
+use lasthop_proto::packet::{FlowId, LinkHeader, Side};
 use lasthop_sim::trace::{Trace, What};
 
 use super::{SequenceSeries, StepSeries};
@@ -30,6 +32,43 @@ pub fn sequence_series(trace: &Trace, point: u16, flow: FlowId, from: Side, name
         }
     }
     series
+}
+
+/// The frames of a link protocol that carry the data which `from` sends on `flow`, as its end at capture point `point` sees
+/// them: the frames with those sent again, then the acknowledgments and the requests for missing frames that come back,
+/// each at the sequence number of the frame that it speaks of.
+pub fn link_series(trace: &Trace, point: u16, flow: FlowId, from: Side, name: &str) -> [SequenceSeries; 3] {
+    let frames = sequence_series(trace, point, flow, from, &format!("{name}, link frames"));
+    let empty = |what: &str| SequenceSeries { name: format!("{name}, {what}"), sent: vec![], retransmitted: vec![] };
+    let (mut acks, mut nacks) = (empty("link ACKs"), empty("link NACKs"));
+    let iss = trace.flows.get(flow.0 as usize).map_or(0, |flow| flow.iss[from.index()]);
+    // Where in the stream each frame number was used last.
+    let mut carried: HashMap<u16, f64> = HashMap::new();
+    for record in trace.records.iter().filter(|record| record.point == point) {
+        let header = describe::packet(&record.what).and_then(|packet| packet.link);
+        match (&record.what, header) {
+            (What::Sent(packet), Some(LinkHeader::Data(number))) => {
+                carried.remove(&number);
+                if (record.flow, packet.from) == (flow, from)
+                    && packet.len > 0
+                    && let Some(segment) = packet.tcp()
+                {
+                    let offset = segment.seq.0.wrapping_sub(iss).wrapping_sub(1);
+                    carried.insert(number, f64::from(offset) / KB);
+                }
+            }
+            (What::Received(_), Some(LinkHeader::Ack(next))) => {
+                let at = carried.get(&next.wrapping_sub(1));
+                acks.sent.extend(at.map(|at| (record.time.as_secs_f64(), *at)));
+            }
+            (What::Received(_), Some(LinkHeader::Nack(number))) => {
+                let at = carried.get(&number);
+                nacks.sent.extend(at.map(|at| (record.time.as_secs_f64(), *at)));
+            }
+            _ => {}
+        }
+    }
+    [frames, acks, nacks]
 }
 
 /// The congestion window that `flow` had at capture point `point`, in KB, until the end of the trace.

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use lasthop_proto::packet::{FlowId, Side};
 use lasthop_proto::scheme::Scheme;
-use lasthop_report::figures::{Figure, SequencePlot, WindowPlot, sequence_series, window_series};
+use lasthop_report::figures::{Figure, SequencePlot, WindowPlot, link_series, sequence_series, window_series};
 use lasthop_sim::network::Element;
-use lasthop_sim::trace::Trace;
+use lasthop_sim::trace::{Trace, What};
 use lasthop_sim::{Recording, run};
 use lasthop_study::replicate::run_seed;
 use serde_json::json;
@@ -37,6 +37,15 @@ pub fn execute(args: &PlotArgs) -> Result<(), Error> {
             let name = format!("{}, base station", scheme.name);
             sequences.push(sequence_series(&trace, point, FLOW, Side::Initiator, &name));
             windows.push(window_series(&trace, point, FLOW, &name));
+        }
+        // A link protocol's frames, at the end from which the data comes: the one that the flow's data leaves.
+        let link_ends = network.elements.iter().filter(|element| matches!(element.element, Element::Arq(_)));
+        let points = link_ends.map(|element| {
+            let up = u16::from(network.links[element.link.0].ends[0] != element.node);
+            element.link.0 as u16 * 2 + up
+        });
+        if let Some(point) = points.into_iter().find(|point| sends_data(&trace, *point)) {
+            sequences.extend(link_series(&trace, point, FLOW, Side::Initiator, scheme.name));
         }
     }
     let title = scenario.title();
@@ -73,6 +82,16 @@ pub fn execute(args: &PlotArgs) -> Result<(), Error> {
     }
     let mut out = stdout().lock();
     files.iter().try_for_each(|file| Ok(writeln!(out, "{}", file.display())?))
+}
+
+/// Whether the flow's data is sent from this capture point on.
+fn sends_data(trace: &Trace, point: u16) -> bool {
+    trace.records.iter().any(|record| match &record.what {
+        What::Sent(packet) => {
+            (record.point, record.flow, packet.from) == (point, FLOW, Side::Initiator) && packet.len > 0
+        }
+        _ => false,
+    })
 }
 
 /// The capture point at which data of the flow is seen first: its source.
