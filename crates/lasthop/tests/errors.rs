@@ -147,7 +147,11 @@ fn arguments_that_are_wrong() {
     refused(&bench, "trace tiny.toml --csv --json", &["--csv", "--json"]);
     refused(&bench, "frobnicate", &["frobnicate"]);
     refused(&bench, "completions tcsh", &["tcsh"]);
-    refused(&bench, "reproduce stevens1994", &["stevens1994", "[possible values: balakrishnan1997]"]);
+    refused(
+        &bench,
+        "reproduce stevens1994",
+        &["stevens1994", "[possible values: balakrishnan1997, xylomenos-kokkinakis]"],
+    );
     refused(&bench, "reproduce balakrishnan1997 --table 9", &["no table 9", "2, 3, 4, 5"]);
     refused(&bench, "reproduce balakrishnan1997 --figure 12", &["no figure 12", "10, 11, 13"]);
     refused(&bench, "reproduce balakrishnan1997 --table 2 --figure 3", &["--table", "--figure"]);

@@ -73,9 +73,9 @@ pub struct Cell {
     pub testbed: Testbed,
     /// Application, errors and congestion.
     pub setting: Setting,
-    /// Index into [`FRAME_LOSS`].
+    /// Which of the four frame loss rates, from 0.
     pub loss: usize,
-    /// One of [`COMBINATIONS`].
+    /// TCP's recovery and what the link runs, as `SACK/SR`.
     pub combination: &'static str,
 }
 
