@@ -18,8 +18,11 @@ pub fn check(results: &Results) -> Vec<Claim> {
         claim("1", "SR under Reno beats Reno over the bare link everywhere", &|c| {
             all(c, everywhere, "Reno/SR", "Reno/Raw")
         }),
-        claim("2", "SR under SACK beats SACK over the bare link everywhere", &|c| {
-            all(c, everywhere, "SACK/SR", "SACK/Raw")
+        claim("2", "SR under SACK beats SACK over the bare link from 2.5 % on", &|c| {
+            for cell in cells("SACK/SR", everywhere).into_iter().filter(|cell| cell.loss > 0) {
+                beats(c, &cell, "SACK/Raw")?;
+            }
+            Some(())
         }),
         claim("3", "Without congestion SR makes Reno and SACK indistinguishable: they differ by less than 3 %", &|c| {
             for cell in cells("Reno/SR", |setting| setting.congestion == "none") {
@@ -86,9 +89,15 @@ fn cell(table: &str, loss: usize, combination: &'static str) -> Cell {
 /// `upper` beats `lower` in each of the settings.
 fn all(c: &mut Claimant, keep: impl Fn(&Setting) -> bool, upper: &'static str, lower: &'static str) -> Option<()> {
     for cell in cells(upper, keep) {
-        let (a, b) = (throughput(c.results, &cell)?, throughput(c.results, &Cell { combination: lower, ..cell })?);
-        c.check(a.above(&b), format!("{} {} > {lower} {}", cell.name(), show(&a), show(&b)));
+        beats(c, &cell, lower)?;
     }
+    Some(())
+}
+
+/// The cell beats another combination in the same place.
+fn beats(c: &mut Claimant, cell: &Cell, lower: &'static str) -> Option<()> {
+    let (a, b) = (throughput(c.results, cell)?, throughput(c.results, &Cell { combination: lower, ..*cell })?);
+    c.check(a.above(&b), format!("{} {} > {lower} {}", cell.name(), show(&a), show(&b)));
     Some(())
 }
 
