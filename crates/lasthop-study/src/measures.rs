@@ -16,17 +16,22 @@ pub struct Measure {
     pub value: f64,
 }
 
+/// The mean throughput, in Mbps, of the transfers that brought something and of the web sessions.
+pub fn throughput(network: &Network, report: &Report) -> f64 {
+    let transfers = network.flows.iter().zip(&report.flows);
+    let transfers = transfers.filter(|(spec, flow)| matches!(spec.app, App::Transfer { .. }) && flow.received > 0);
+    let transfers = transfers.map(|(_, flow)| flow.throughput());
+    let each: Vec<f64> = transfers.chain(report.sessions.iter().map(SessionReport::throughput)).collect();
+    each.iter().sum::<f64>() / each.len().max(1) as f64 / 1e6
+}
+
 /// The measures of a run, always in the same order for the same network.
 ///
 /// `throughput` is the mean over the transfers that brought something and the web sessions; `LINK_goodput` is useful bytes over all payload bytes
 /// that the link carried in the direction that carries more payload; counts are sums over all flows.
 pub fn measures(network: &Network, report: &Report) -> Vec<Measure> {
-    let transfers = network.flows.iter().zip(&report.flows);
-    let transfers = transfers.filter(|(spec, flow)| matches!(spec.app, App::Transfer { .. }) && flow.received > 0);
-    let transfers = transfers.map(|(_, flow)| flow.throughput());
-    let each: Vec<f64> = transfers.chain(report.sessions.iter().map(SessionReport::throughput)).collect();
-    let throughput = each.iter().sum::<f64>() / each.len().max(1) as f64 / 1e6;
-    let mut measures = vec![Measure { name: "throughput".to_owned(), unit: "Mbps", value: throughput }];
+    let mut measures =
+        vec![Measure { name: "throughput".to_owned(), unit: "Mbps", value: throughput(network, report) }];
     for (link, paths) in network.links.iter().zip(&report.links) {
         let busier = if paths[0].payload >= paths[1].payload { &paths[0] } else { &paths[1] };
         if let Some(goodput) = busier.goodput() {

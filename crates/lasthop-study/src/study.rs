@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use lasthop_report::study::Study;
 
-use crate::measures::{Summary, find, summarise};
+use crate::measures::{Summary, find, summarise, throughput};
 use crate::replicate::{Progress, Task, run_all};
 use crate::stats::Estimate;
 use crate::{balakrishnan1997, xylomenos_kokkinakis};
@@ -115,20 +115,33 @@ pub(crate) fn run_cells(
     if progress.stopped() {
         return Err(StudyError::Stopped);
     }
-    let cells = names.into_iter().zip(tasks.iter().zip(&reports));
-    Ok(Results { cells: cells.map(|(name, (task, reports))| (name, summarise(&task.network, reports))).collect() })
+    let mut results = Results::default();
+    for (name, (task, reports)) in names.into_iter().zip(tasks.iter().zip(&reports)) {
+        let each = reports.iter().map(|report| throughput(&task.network, report)).collect();
+        results.runs.insert(name.clone(), each);
+        results.cells.insert(name, summarise(&task.network, reports));
+    }
+    Ok(results)
 }
 
 /// What was measured in each cell.
 #[derive(Clone, Debug, Default)]
 pub struct Results {
     cells: BTreeMap<String, Vec<Summary>>,
+    /// Throughput of each run of a cell, in Mbps.
+    runs: BTreeMap<String, Vec<f64>>,
 }
 
 impl Results {
     /// A measure of a cell, such as `throughput` of `E2E/LAN/32`.
     pub(crate) fn get(&self, cell: &str, measure: &str) -> Option<&Estimate> {
         find(self.cells.get(cell)?, measure)
+    }
+
+    /// The ratio of two cells' throughputs, run by run: runs of the same number meet the same errors and the same traffic.
+    pub(crate) fn paired_ratio(&self, a: &str, b: &str) -> Option<Estimate> {
+        let ratios = self.runs.get(a)?.iter().zip(self.runs.get(b)?).map(|(a, b)| a / b);
+        Estimate::of(&ratios.collect::<Vec<_>>())
     }
 
     pub(crate) fn throughput(&self, cell: &str) -> Option<&Estimate> {

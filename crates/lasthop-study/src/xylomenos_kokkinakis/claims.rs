@@ -103,7 +103,7 @@ fn beats(c: &mut Claimant, cell: &Cell, lower: &'static str) -> Option<()> {
 
 /// The whole interval of the ratio lies within the margin.
 fn same(c: &mut Claimant, a: &Cell, b: &Cell) -> Option<()> {
-    let ratio = throughput(c.results, a)?.over(&throughput(c.results, b)?);
+    let ratio = c.results.paired_ratio(&a.name(), &b.name())?;
     let (low, high) = ratio.interval();
     let holds = low > 1.0 - MARGIN && high < 1.0 + MARGIN;
     c.check(
