@@ -41,18 +41,14 @@ pub struct Hop {
 pub fn build(packet: &Packet, flow: &FlowInfo, hop: Hop) -> Result<Frame, ReportError> {
     let mut headers = Vec::with_capacity(LONGEST_HEADERS as usize);
     headers.extend_from_slice(&ethernet(hop).to_bytes());
-    headers.extend_from_slice(&match &packet.body {
-        Body::Tcp(segment) => tcp(packet, segment, flow)?,
-        Body::Datagram { number } => udp(packet, *number, flow)?,
-        Body::Control => Vec::new(),
-    });
+    headers.extend_from_slice(&ip_packet(packet, flow)?);
     let original_len = headers.len() as u32 + packet.len;
     Ok(Frame { headers, original_len })
 }
 
 /// Builds the link frame that `packet` travels in: its link header, and behind it the IPv4 packet unless it is a control
-/// frame. The header is a byte for its kind (0 data, 1 acknowledgment, 2 "missing", 3 "no longer
-/// sent"), a zero, and the frame number.
+/// frame. The header is a byte for its kind (0 data, 1 acknowledgment, 2 "missing", 3 "no longer sent"), a zero, and the
+/// frame number.
 pub fn build_link(packet: &Packet, header: LinkHeader, flow: Option<&FlowInfo>) -> Result<Frame, ReportError> {
     let (kind, number) = match header {
         LinkHeader::Data(number) => (0, number),
@@ -63,11 +59,7 @@ pub fn build_link(packet: &Packet, header: LinkHeader, flow: Option<&FlowInfo>) 
     let mut headers = vec![kind, 0];
     headers.extend_from_slice(&number.to_be_bytes());
     if let Some(flow) = flow {
-        headers.extend_from_slice(&match &packet.body {
-            Body::Tcp(segment) => tcp(packet, segment, flow)?,
-            Body::Datagram { number } => udp(packet, *number, flow)?,
-            Body::Control => Vec::new(),
-        });
+        headers.extend_from_slice(&ip_packet(packet, flow)?);
     }
     let original_len = headers.len() as u32 + packet.len;
     Ok(Frame { headers, original_len })
@@ -81,6 +73,15 @@ fn ethernet(hop: Hop) -> Ethernet2Header {
         [0x02, 0, 0, 0, high, low]
     };
     Ethernet2Header { source: address(hop.from), destination: address(hop.to), ether_type: EtherType::IPV4 }
+}
+
+/// The headers of the IPv4 packet that `packet` is: none for a link's control frame.
+fn ip_packet(packet: &Packet, flow: &FlowInfo) -> Result<Vec<u8>, ReportError> {
+    match &packet.body {
+        Body::Tcp(segment) => tcp(packet, segment, flow),
+        Body::Datagram { number } => udp(packet, *number, flow),
+        Body::Control => Ok(Vec::new()),
+    }
 }
 
 fn tcp(packet: &Packet, segment: &Segment, flow: &FlowInfo) -> Result<Vec<u8>, ReportError> {
