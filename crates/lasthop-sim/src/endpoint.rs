@@ -1,46 +1,12 @@
-//! One end of a flow: a TCP connection and the application on top of it, or a source or sink of datagrams.
+//! One end of a flow: a TCP connection and the application on top of it, or a sink of datagrams.
 
 use lasthop_proto::node::Node;
-use lasthop_proto::packet::{Body, Cause, FlowId, Packet, Side};
-use lasthop_proto::random::Stream;
-use lasthop_proto::tcp::config::{HeaderAccounting, Switch};
+use lasthop_proto::packet::{Packet, Side};
+use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::tcp::{Connection, Setup, State};
 use lasthop_proto::time::Instant;
 
-use crate::apps::{OnOff, OnOffConfig};
 use crate::network::App;
-
-/// What sends datagrams, and how a datagram looks.
-pub struct Source {
-    /// When.
-    pub on_off: OnOff,
-    /// Bytes of payload and of headers, together what the source calls a packet.
-    len: u32,
-    header_len: u16,
-}
-
-impl Source {
-    /// The source that `config` describes, whose headers count as TCP's do on the same flow.
-    pub fn new(config: OnOffConfig, headers: HeaderAccounting, stream: Stream) -> Self {
-        // IPv4 and UDP; ns-2 counts neither.
-        let header_len = if headers == HeaderAccounting::Full { 28 } else { 0 };
-        let len = config.bytes.saturating_sub(u32::from(header_len)).max(1);
-        Self { on_off: OnOff::new(config, stream), len, header_len }
-    }
-
-    /// The datagram that is due.
-    pub fn take(&mut self, flow: FlowId) -> Packet {
-        Packet {
-            flow,
-            from: Side::Initiator,
-            cause: Cause::Datagram,
-            header_len: self.header_len,
-            len: self.len,
-            body: Body::Datagram { number: self.on_off.take() },
-            ..Packet::default()
-        }
-    }
-}
 
 /// An endpoint at work.
 pub struct Endpoint {
@@ -50,8 +16,6 @@ pub struct Endpoint {
     app: App,
     start: Instant,
     started: bool,
-    /// What a source of datagrams sends.
-    source: Option<Box<Source>>,
     /// Bytes that arrived over earlier connections, or in datagrams.
     earlier: u64,
     /// Bytes of the transfer that a web session has asked for.
@@ -77,25 +41,13 @@ impl Endpoint {
             side,
             app,
             start,
-            started: side == Side::Acceptor || app == App::Web,
-            source: None,
+            started: side == Side::Acceptor || matches!(app, App::OnOff(_) | App::Web),
             earlier: 0,
             asked: 0,
             done: matches!(app, App::OnOff(_) | App::Web),
             closes: matches!(app, App::Transfer { close: Switch::On, .. }),
             last_delivery: start,
         }
-    }
-
-    /// The initiator of a flow of datagrams.
-    pub fn with_source(self, source: Source) -> Self {
-        Self { source: Some(Box::new(source)), ..self }
-    }
-
-    /// What this end sends, if it is a source of datagrams.
-    #[inline]
-    pub fn source(&mut self) -> Option<&mut Source> {
-        self.source.as_deref_mut()
     }
 
     /// A web session transfers `bytes` over a fresh connection, which `setup` describes: the initiator opens it.
@@ -118,8 +70,9 @@ impl Endpoint {
         self.earlier + self.connection.received()
     }
 
-    fn take_datagram(&mut self, now: Instant, packet: &Packet) {
-        self.earlier += u64::from(packet.len);
+    /// Takes datagrams with `bytes` of payload in all, the last of which arrived at `now`.
+    pub fn take_datagrams(&mut self, now: Instant, bytes: u64) {
+        self.earlier += bytes;
         self.last_delivery = now;
     }
 
@@ -127,7 +80,7 @@ impl Endpoint {
     #[inline(always)]
     pub fn take_packet(&mut self, now: Instant, packet: &Packet) {
         if packet.tcp().is_none() {
-            return self.take_datagram(now, packet);
+            return self.take_datagrams(now, u64::from(packet.len));
         }
         self.connection.take_packet(now, packet);
         let readable = self.connection.readable();
@@ -166,11 +119,7 @@ impl Endpoint {
     /// When to be woken to start; `None` once it has.
     #[inline]
     pub fn poll_start(&self) -> Option<Instant> {
-        if self.started {
-            None
-        } else {
-            Some(self.source.as_ref().map_or(self.start, |source| source.on_off.next_at()))
-        }
+        (!self.started).then_some(self.start)
     }
 
     /// Whether this end has nothing left to do: all that it sends is acknowledged and all that it expects has arrived, or

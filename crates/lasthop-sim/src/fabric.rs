@@ -7,6 +7,7 @@ use lasthop_proto::packet::{FlowId, Packet, Side};
 use lasthop_proto::random::Root;
 use lasthop_proto::time::Instant;
 
+use crate::datagrams::{Arrived, CrossedDirection, DatagramSource};
 use crate::link::{Accepted, Direction, DuplexDirection, Errors, Frame, SharedMedium};
 use crate::measure::{FlowReport, LossLedger, PathReport};
 use crate::network::{Element, LinkId, LinkSpec, Medium, Network, NodeId, NodeKind};
@@ -48,6 +49,7 @@ enum Far {
 /// What carries a leg's frames.
 enum Carrier {
     Own(DuplexDirection),
+    Crossed(Box<CrossedDirection>),
     /// One of the fabric's media, shared with the opposite leg. Its events are filed under the leg that points down.
     Shared(usize, Direction),
 }
@@ -230,6 +232,7 @@ impl Fabric {
         let leg = &mut self.legs[id.0 as usize];
         let (accepted, source) = match &mut leg.carrier {
             Carrier::Own(wire) => (wire.enqueue(now, frame), id.0),
+            Carrier::Crossed(wire) => (wire.enqueue(now, frame), id.0),
             Carrier::Shared(medium, direction) => (self.media[*medium].enqueue(now, *direction, frame), id.0 & !1),
         };
         match accepted {
@@ -262,6 +265,11 @@ impl Fabric {
                 self.agenda.set(id.0, next.unwrap_or(NEVER));
                 (leg, id, sent?)
             }
+            Carrier::Crossed(wire) => {
+                let (sent, next) = wire.arrive(now);
+                self.agenda.set(id.0, next.unwrap_or(NEVER));
+                (leg, id, sent?)
+            }
             Carrier::Shared(medium, _) => {
                 let medium = &mut self.media[*medium];
                 let arrived = medium.advance(now);
@@ -289,6 +297,39 @@ impl Fabric {
             Far::Host => Some((Receiver::Endpoint(frame.to()), frame.handle())),
             Far::Element(element) => Some((Receiver::Element(element, Port::WIRELESS), frame.handle())),
         }
+    }
+
+    /// Takes charge of a source whose datagrams make no difference but to the queue of the one leg that they cross; gives it
+    /// back if they do, or if every packet is recorded.
+    pub fn take_charge(&mut self, network: &Network, source: DatagramSource) -> Option<DatagramSource> {
+        let Hop::Leg(id) = self.first_hops[source.endpoint()] else { return Some(source) };
+        let (link, direction) = (&network.links[id.0 as usize / 2], id.0 as usize % 2);
+        let leg = &mut self.legs[id.0 as usize];
+        let ends_here = link.ends[1 - direction] == self.hosts[source.endpoint() ^ 1];
+        let unseen = self.trace.is_none() && !leg.errors.strike() && !matches!(leg.far, Far::Element(_));
+        match &leg.carrier {
+            Carrier::Own(_) if ends_here && unseen => {
+                let wire = DuplexDirection::new(&link.directions[direction], link.delay);
+                leg.carrier = Carrier::Crossed(Box::new(CrossedDirection::new(wire, source)));
+                None
+            }
+            _ => Some(source),
+        }
+    }
+
+    /// Ends the run at `end`: what arrived of the datagrams of sources in its charge.
+    pub fn settle(&mut self, end: Instant) -> Vec<Arrived> {
+        self.ledger.settle(&mut self.flows);
+        let mut all = Vec::new();
+        for leg in &mut self.legs {
+            if let Carrier::Crossed(wire) = &mut leg.carrier {
+                let (arrived, report) = wire.settle(end);
+                leg.report.add(&report);
+                self.frames += arrived.datagrams;
+                all.push(arrived);
+            }
+        }
+        all
     }
 
     /// Books `bytes` that a flow delivered with every link that they crossed.

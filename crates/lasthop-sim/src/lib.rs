@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod apps;
+mod datagrams;
 mod endpoint;
 mod fabric;
 mod link;

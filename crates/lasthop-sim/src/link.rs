@@ -333,6 +333,17 @@ impl DuplexDirection {
         }
     }
 
+    /// The frame that arrives next, and when.
+    #[inline]
+    pub fn first(&self) -> Option<(Frame, Instant)> {
+        self.frames.front().map(|sent| (sent.frame, sent.end + self.delay))
+    }
+
+    /// When the first frame of those that `wanted` tells arrives.
+    pub fn find(&self, wanted: impl Fn(Frame) -> bool) -> Option<Instant> {
+        self.frames.iter().find(|sent| wanted(sent.frame)).map(|sent| sent.end + self.delay)
+    }
+
     /// The frame that arrives at `now`, and when the next one does.
     #[inline]
     pub fn arrive(&mut self, now: Instant) -> (Option<InFlight>, Option<Instant>) {

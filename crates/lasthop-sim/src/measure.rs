@@ -196,6 +196,16 @@ impl PathReport {
         self.bytes += u64::from(frame.bytes());
     }
 
+    /// Counts what another counted besides.
+    pub fn add(&mut self, other: &Self) {
+        self.frames += other.frames;
+        self.payload += other.payload;
+        self.bytes += other.bytes;
+        self.useful += other.useful;
+        self.queue_drops += other.queue_drops;
+        self.channel_drops += other.channel_drops;
+    }
+
     /// Counts a packet that was dropped.
     pub fn lose(&mut self, reason: DropReason) {
         match reason {

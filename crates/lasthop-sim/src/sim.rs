@@ -14,7 +14,8 @@ use lasthop_proto::tcp::{Setup, TickPhase};
 use lasthop_proto::time::{Duration, Instant};
 
 use crate::apps::OnOffConfig;
-use crate::endpoint::{Endpoint, Source};
+use crate::datagrams::DatagramSource;
+use crate::endpoint::Endpoint;
 use crate::fabric::{Fabric, LegId, Receiver, capture_points, endpoint};
 use crate::measure::{Report, Reporter};
 use crate::network::{App, Element, ElementSpec, FlowSpec, Network, NodeId};
@@ -44,14 +45,15 @@ pub struct Outcome {
 /// A network at work.
 pub struct Simulation {
     fabric: Fabric,
-    /// When to wake each endpoint, and after them each element.
+    /// When to wake each endpoint, after them each element, and after those each source.
     alarms: Tournament,
     endpoints: Vec<Endpoint>,
     elements: Vec<Box<dyn Node<()>>>,
+    sources: Vec<DatagramSource>,
     sessions: Sessions,
     limit: Instant,
     unfinished: usize,
-    #[cfg(debug_assertions)]
+    /// When the last event was, and the limit when there are no more.
     now: Instant,
 }
 
@@ -82,20 +84,25 @@ impl Simulation {
         let mut endpoints = Vec::with_capacity(network.flows.len() * 2);
         for (index, flow) in network.flows.iter().enumerate() {
             for side in [Side::Initiator, Side::Acceptor] {
-                let endpoint = Endpoint::new(setup(FlowId(index as u32), side), flow.app, flow.start);
-                endpoints.push(match (flow.app, side) {
-                    (App::OnOff(config), Side::Initiator) => {
-                        let stream = root.stream(&format!("flows/{}/on-off", flow.name));
-                        let config = OnOffConfig { start: flow.start, ..config };
-                        endpoint.with_source(Source::new(config, flow.tcp[0].headers, stream))
-                    }
-                    _ => endpoint,
-                });
+                endpoints.push(Endpoint::new(setup(FlowId(index as u32), side), flow.app, flow.start));
             }
         }
+        let mut fabric = Fabric::new(network, root, trace);
+        let sources = network.flows.iter().enumerate().filter_map(|(index, flow)| {
+            let App::OnOff(config) = flow.app else { return None };
+            let stream = root.stream(&format!("flows/{}/on-off", flow.name));
+            let config = OnOffConfig { start: flow.start, ..config };
+            let source = DatagramSource::new(config, FlowId(index as u32), flow.tcp[0].headers, stream);
+            fabric.take_charge(network, source)
+        });
+        let sources: Vec<_> = sources.collect();
         let sessions = Sessions::new(network, root, setup);
         let elements: Vec<_> = network.elements.iter().map(|spec| element(spec, root, network, watch)).collect();
-        let mut alarms = Tournament::new(endpoints.len() + elements.len());
+        let mut alarms = Tournament::new(endpoints.len() + elements.len() + sources.len());
+        let starts = sources.iter().map(DatagramSource::next_at);
+        for (source, at) in (endpoints.len() + elements.len()..).zip(starts) {
+            alarms.set(source as u32, at);
+        }
         for (index, endpoint) in endpoints.iter().enumerate() {
             if let Some(at) = endpoint.poll_start() {
                 alarms.set(index as u32, at);
@@ -109,14 +116,14 @@ impl Simulation {
         let counted = 2 * network.flows.iter().filter(|flow| counts(flow)).count();
         let endless = !sessions.is_empty() || counted == 0 && !network.flows.is_empty();
         Self {
-            fabric: Fabric::new(network, root, trace),
+            fabric,
             alarms,
             unfinished: counted + usize::from(endless),
             endpoints,
             elements,
+            sources,
             sessions,
             limit: network.limit,
-            #[cfg(debug_assertions)]
             now: Instant::ZERO,
         }
     }
@@ -126,14 +133,15 @@ impl Simulation {
     pub fn step(&mut self) -> bool {
         let (arrival, alarm) = (self.fabric.agenda.first(), self.alarms.first());
         let now = arrival.at.min(alarm.at);
-        if now > self.limit || now == NEVER || self.unfinished == 0 {
+        if self.unfinished == 0 {
             return false;
         }
-        #[cfg(debug_assertions)]
-        {
-            assert!(now >= self.now, "time ran backwards");
-            self.now = now;
+        if now > self.limit || now == NEVER {
+            self.now = self.limit;
+            return false;
         }
+        debug_assert!(now >= self.now, "time ran backwards");
+        self.now = now;
         if arrival.at <= alarm.at {
             if let Some((receiver, handle)) = self.fabric.advance(now, LegId(arrival.source)) {
                 self.deliver(now, receiver, handle);
@@ -152,7 +160,6 @@ impl Simulation {
         // Filed far away first: pumping may only move it closer.
         self.alarms.set(source, NEVER);
         match index.checked_sub(self.endpoints.len()) {
-            None if self.endpoints[index].source().is_some() => self.send_datagrams(now, index),
             None => {
                 if !self.sessions.is_empty() {
                     self.begin_session(now, index);
@@ -160,10 +167,11 @@ impl Simulation {
                 self.endpoints[index].handle_timeout(now);
                 self.pump_endpoint(now, index);
             }
-            Some(element) => {
+            Some(element) if element < self.elements.len() => {
                 self.elements[element].handle_timeout(now);
                 self.pump_element(now, element);
             }
+            Some(other) => self.send_datagram(now, other - self.elements.len()),
         }
     }
 
@@ -229,16 +237,12 @@ impl Simulation {
         }
     }
 
-    /// Sends the datagrams that are due.
-    fn send_datagrams(&mut self, now: Instant, index: usize) {
-        let Self { fabric, alarms, endpoints, .. } = self;
-        let endpoint = &mut endpoints[index];
-        let Some(source) = endpoint.source() else { return };
-        while source.on_off.next_at() <= now {
-            *fabric.pool.place() = source.take(FlowId(index as u32 / 2));
-            fabric.send_from_endpoint(now, index);
-        }
-        alarms.set(index as u32, source.on_off.next_at());
+    /// A source sends the datagram that is due.
+    fn send_datagram(&mut self, now: Instant, index: usize) {
+        let source = &mut self.sources[index];
+        *self.fabric.pool.place() = source.take();
+        self.fabric.send_from_endpoint(now, source.endpoint());
+        self.alarms.set((self.endpoints.len() + self.elements.len() + index) as u32, source.next_at());
     }
 
     fn pump_element(&mut self, now: Instant, index: usize) {
@@ -256,11 +260,16 @@ impl Simulation {
 
     /// What the run of `network` came to.
     pub fn finish(self, network: &Network) -> Outcome {
-        let mut fabric = self.fabric;
-        fabric.ledger.settle(&mut fabric.flows);
+        let Self { mut fabric, mut endpoints, .. } = self;
+        for arrived in fabric.settle(self.now) {
+            let acceptor = &mut endpoints[endpoint(arrived.flow, Side::Acceptor)];
+            if let Some(last) = arrived.last {
+                acceptor.take_datagrams(last, arrived.bytes);
+            }
+        }
         let mut received = Vec::with_capacity(fabric.flows.len());
         for (index, report) in fabric.flows.iter_mut().enumerate() {
-            let [initiator, acceptor] = [&self.endpoints[2 * index], &self.endpoints[2 * index + 1]];
+            let [initiator, acceptor] = [&endpoints[2 * index], &endpoints[2 * index + 1]];
             report.received = acceptor.received();
             report.start = initiator.start();
             report.end = acceptor.last_delivery;

@@ -1,0 +1,163 @@
+//! Sources of datagrams, and what they come to where others never see them arrive.
+
+use lasthop_proto::packet::{Body, Cause, FlowId, Packet, Side};
+use lasthop_proto::random::Stream;
+use lasthop_proto::tcp::config::HeaderAccounting;
+use lasthop_proto::time::Instant;
+
+use crate::apps::{OnOff, OnOffConfig};
+use crate::fabric::endpoint;
+use crate::link::{Accepted, DuplexDirection, Frame, InFlight};
+use crate::measure::PathReport;
+use crate::pool::Handle;
+use crate::trace::DropReason;
+
+/// What sends datagrams, and how a datagram looks.
+pub struct DatagramSource {
+    on_off: OnOff,
+    flow: FlowId,
+    /// Bytes of payload and of headers, together what the source calls a packet.
+    len: u32,
+    header_len: u16,
+}
+
+impl DatagramSource {
+    /// The source of `flow` that `config` describes, whose headers count as TCP's do on the same flow.
+    pub fn new(config: OnOffConfig, flow: FlowId, headers: HeaderAccounting, stream: Stream) -> Self {
+        // IPv4 and UDP; ns-2 counts neither.
+        let header_len = if headers == HeaderAccounting::Full { 28 } else { 0 };
+        let len = config.bytes.saturating_sub(u32::from(header_len)).max(1);
+        Self { on_off: OnOff::new(config, stream), flow, len, header_len }
+    }
+
+    /// When the next datagram is due.
+    #[inline]
+    pub fn next_at(&self) -> Instant {
+        self.on_off.next_at()
+    }
+
+    /// Index of the endpoint that sends them.
+    pub fn endpoint(&self) -> usize {
+        endpoint(self.flow, Side::Initiator)
+    }
+
+    /// The datagram that is due.
+    pub fn take(&mut self) -> Packet {
+        Packet { body: Body::Datagram { number: self.on_off.take() }, ..self.datagram() }
+    }
+
+    fn datagram(&self) -> Packet {
+        Packet {
+            flow: self.flow,
+            from: Side::Initiator,
+            cause: Cause::Datagram,
+            header_len: self.header_len,
+            len: self.len,
+            body: Body::Datagram { number: 0 },
+            ..Packet::default()
+        }
+    }
+}
+
+/// What arrived of a source's datagrams.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrived {
+    /// Whose they were.
+    pub flow: FlowId,
+    /// How many.
+    pub datagrams: u64,
+    /// Their payload.
+    pub bytes: u64,
+    /// When the last one did; `None` if none did.
+    pub last: Option<Instant>,
+}
+
+/// One direction of a duplex link that loses nothing, shared with datagrams that go to its far end and no further.
+///
+/// All that anyone notices of such cross traffic is that the queue is fuller. So it causes no events: it is caught up with
+/// whenever another frame comes, at a tenth of the cost.
+pub struct CrossedDirection {
+    wire: DuplexDirection,
+    source: DatagramSource,
+    /// What each datagram is on the wire.
+    frame: Frame,
+    /// Frames of others that are under way.
+    others: usize,
+    arrived: Arrived,
+    datagrams: PathReport,
+}
+
+/// Where no packet is: a datagram that nobody will look at takes up none of the pool.
+const NO_PACKET: Handle = Handle(u32::MAX);
+
+impl CrossedDirection {
+    /// `wire`, on which `source` sends besides.
+    pub fn new(wire: DuplexDirection, source: DatagramSource) -> Self {
+        let frame = Frame::new(NO_PACKET, &source.datagram(), source.endpoint() ^ 1);
+        let arrived = Arrived { flow: source.flow, datagrams: 0, bytes: 0, last: None };
+        Self { wire, source, frame, others: 0, arrived, datagrams: PathReport::default() }
+    }
+
+    /// Takes another's packet to send.
+    pub fn enqueue(&mut self, now: Instant, frame: Frame) -> Accepted {
+        self.catch_up(now);
+        let accepted = self.wire.enqueue(now, frame);
+        if accepted == Accepted::Dropped {
+            return accepted;
+        }
+        self.others += 1;
+        if self.others == 1 { self.next().map_or(accepted, Accepted::Next) } else { Accepted::Queued }
+    }
+
+    /// The other's frame that arrives at `now`, and when the next one does.
+    pub fn arrive(&mut self, now: Instant) -> (Option<InFlight>, Option<Instant>) {
+        self.catch_up(now);
+        self.retire(now);
+        self.others = self.others.saturating_sub(1);
+        (self.wire.arrive(now).0, self.next())
+    }
+
+    /// Ends the run at `end`: what arrived of the datagrams by then, and what this direction has to report of them.
+    pub fn settle(&mut self, end: Instant) -> (Arrived, PathReport) {
+        while self.source.next_at() <= end {
+            self.send_datagram();
+        }
+        self.retire(end);
+        (self.arrived, self.datagrams)
+    }
+
+    /// Sends the datagrams that were due before `now`: of all that happens at one time, they come last.
+    fn catch_up(&mut self, now: Instant) {
+        while self.source.next_at() < now {
+            self.send_datagram();
+        }
+    }
+
+    fn send_datagram(&mut self) {
+        let at = self.source.next_at();
+        self.source.on_off.take();
+        self.retire(at);
+        match self.wire.enqueue(at, self.frame) {
+            Accepted::Dropped => self.datagrams.lose(DropReason::Queue),
+            Accepted::Queued | Accepted::Next(_) => self.datagrams.carry(self.frame),
+        }
+    }
+
+    /// Lets the datagrams go that have arrived by `now` and are not behind another's frame.
+    fn retire(&mut self, now: Instant) {
+        while let Some((frame, at)) = self.wire.first()
+            && at <= now
+            && frame.handle() == NO_PACKET
+        {
+            self.wire.arrive(now);
+            self.arrived.datagrams += 1;
+            self.arrived.bytes += u64::from(self.frame.payload());
+            self.arrived.last = Some(at);
+        }
+    }
+
+    /// When the next of the others' frames arrives.
+    fn next(&self) -> Option<Instant> {
+        if self.others == 0 { None } else { self.wire.find(|frame| frame.handle() != NO_PACKET) }
+    }
+}
