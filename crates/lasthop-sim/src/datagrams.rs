@@ -10,7 +10,6 @@ use crate::fabric::endpoint;
 use crate::link::{Accepted, DuplexDirection, Frame, InFlight};
 use crate::measure::PathReport;
 use crate::pool::Handle;
-use crate::trace::DropReason;
 
 /// What sends datagrams, and how a datagram looks.
 pub struct DatagramSource {
@@ -83,8 +82,10 @@ pub struct CrossedDirection {
     frame: Frame,
     /// Frames of others that are under way.
     others: usize,
-    arrived: Arrived,
-    datagrams: PathReport,
+    sent: u64,
+    dropped: u64,
+    arrived: u64,
+    last: Instant,
 }
 
 /// Where no packet is: a datagram that nobody will look at takes up none of the pool.
@@ -94,8 +95,7 @@ impl CrossedDirection {
     /// `wire`, on which `source` sends besides.
     pub fn new(wire: DuplexDirection, source: DatagramSource) -> Self {
         let frame = Frame::new(NO_PACKET, &source.datagram(), source.endpoint() ^ 1);
-        let arrived = Arrived { flow: source.flow, datagrams: 0, bytes: 0, last: None };
-        Self { wire, source, frame, others: 0, arrived, datagrams: PathReport::default() }
+        Self { wire, source, frame, others: 0, sent: 0, dropped: 0, arrived: 0, last: Instant::ZERO }
     }
 
     /// Takes another's packet to send.
@@ -123,7 +123,21 @@ impl CrossedDirection {
             self.send_datagram();
         }
         self.retire(end);
-        (self.arrived, self.datagrams)
+        let (payload, bytes) = (u64::from(self.frame.payload()), u64::from(self.frame.bytes()));
+        let arrived = Arrived {
+            flow: self.source.flow,
+            datagrams: self.arrived,
+            bytes: self.arrived * payload,
+            last: (self.arrived > 0).then_some(self.last),
+        };
+        let report = PathReport {
+            frames: self.sent + self.dropped,
+            payload: self.sent * payload,
+            bytes: self.sent * bytes,
+            queue_drops: self.dropped,
+            ..PathReport::default()
+        };
+        (arrived, report)
     }
 
     /// Sends the datagrams that were due before `now`: of all that happens at one time, they come last.
@@ -133,16 +147,18 @@ impl CrossedDirection {
         }
     }
 
+    #[inline]
     fn send_datagram(&mut self) {
         let at = self.source.next_at();
         self.source.on_off.take();
         self.retire(at);
         match self.wire.enqueue(at, self.frame) {
-            Accepted::Dropped => self.datagrams.lose(DropReason::Queue),
-            Accepted::Queued | Accepted::Next(_) => self.datagrams.carry(self.frame),
+            Accepted::Dropped => self.dropped += 1,
+            Accepted::Queued | Accepted::Next(_) => self.sent += 1,
         }
     }
 
+    #[inline]
     /// Lets the datagrams go that have arrived by `now` and are not behind another's frame.
     fn retire(&mut self, now: Instant) {
         while let Some((frame, at)) = self.wire.first()
@@ -150,9 +166,8 @@ impl CrossedDirection {
             && frame.handle() == NO_PACKET
         {
             self.wire.arrive(now);
-            self.arrived.datagrams += 1;
-            self.arrived.bytes += u64::from(self.frame.payload());
-            self.arrived.last = Some(at);
+            self.arrived += 1;
+            self.last = at;
         }
     }
 

@@ -34,15 +34,23 @@ struct Plan {
 fn plans() -> impl Strategy<Value = Plan> {
     let queue = prop_oneof![(0u32..60).prop_map(QueueLimit::Packets), (0u64..20_000).prop_map(QueueLimit::Bytes)];
     let milliseconds = |range: std::ops::Range<u64>| range.prop_map(Duration::from_millis);
-    let source = (milliseconds(0..400), milliseconds(0..400), 1u32..1500, 100_000u64..12_000_000).prop_map(
-        |(on, off, bytes, rate)| OnOffConfig { start: Instant::ZERO, on, off, bytes, rate: Rate(rate) },
-    );
+    let source = (milliseconds(0..400), milliseconds(0..400), 1u32..1500, 100_000u64..12_000_000)
+        .prop_map(|(on, off, bytes, rate)| OnOffConfig { start: Instant::ZERO, on, off, bytes, rate: Rate(rate) });
     let wired = (1_000_000u64..12_000_000).prop_map(Rate);
     let wireless = (64_000u64..4_000_000).prop_map(Rate);
     let times = (milliseconds(0..30), milliseconds(0..700), milliseconds(1..60_000));
     (any::<u64>(), 0u64..200_000, queue, wired, wireless, 0.0..0.1f64, source, times).prop_map(
-        |(seed, bytes, queue, wired, wireless, loss, source, (wired_delay, start, limit))| {
-            Plan { seed, bytes, queue, wired, wired_delay, wireless, loss, start, source, limit }
+        |(seed, bytes, queue, wired, wireless, loss, source, (wired_delay, start, limit))| Plan {
+            seed,
+            bytes,
+            queue,
+            wired,
+            wired_delay,
+            wireless,
+            loss,
+            start,
+            source,
+            limit,
         },
     )
 }
@@ -72,11 +80,7 @@ fn build(plan: &Plan) -> Network {
     let node = |name: &str, kind| NodeSpec { name: name.to_owned(), kind };
     let errors = ErrorSpec::Uniform { frame_loss: plan.loss, frames: Frames::All };
     Network {
-        nodes: vec![
-            node("server", NodeKind::Host),
-            node("base", NodeKind::Router),
-            node("mobile", NodeKind::Host),
-        ],
+        nodes: vec![node("server", NodeKind::Host), node("base", NodeKind::Router), node("mobile", NodeKind::Host)],
         links: vec![
             link("wired", [0, 1], plan.wired, plan.wired_delay, ErrorSpec::None),
             link("wireless", [1, 2], plan.wireless, Duration::from_millis(5), errors),

@@ -10,7 +10,7 @@ mod figures;
 use lasthop_report::study::Study;
 
 use self::cells::tables;
-pub use self::cells::{Cell, Setting, Testbed, plan};
+pub use self::cells::{Cell, Setting, Testbed, plan, published};
 use crate::replicate::Progress;
 use crate::study::{Options, StudyError, run_cells};
 
