@@ -1,23 +1,14 @@
 //! Packets as the bytes of Ethernet frames: headers only, with checksums over a payload of zeros.
 
-use etherparse::{EtherType, Ethernet2Header, IpFragOffset, IpNumber, Ipv4Header, TcpHeader, UdpHeader};
-use lasthop_proto::packet::{Body, Flags, LinkHeader, Options, Packet, Segment};
+use etherparse::{EtherType, Ethernet2Header, IpFragOffset, IpNumber, Ipv4Header, UdpHeader};
+use lasthop_proto::packet::{Body, LinkHeader, Packet, Segment};
 use lasthop_sim::trace::FlowInfo;
 
 use crate::error::ReportError;
 
-/// The kind of shared experimental TCP options (RFC 6994 §3).
-pub const EXPERIMENTAL_KIND: u8 = 253;
-/// ExID of the SMART option: "SM". Not registered with IANA.
-pub const SMART_EXID: u16 = 0x534d;
-/// ExID of the ELN option: "EL". Not registered with IANA.
-pub const ELN_EXID: u16 = 0x454c;
-
 /// The longest headers there are: Ethernet, IPv4 without options, TCP with 40 bytes of them.
 pub const LONGEST_HEADERS: u32 = 94;
 
-const NOP: u8 = 1;
-const OPTIONS_LIMIT: usize = 40;
 const TIME_TO_LIVE: u8 = 64;
 
 /// A packet in its form on the wire.
@@ -86,16 +77,7 @@ fn ip_packet(packet: &Packet, flow: &FlowInfo) -> Result<Vec<u8>, ReportError> {
 
 fn tcp(packet: &Packet, segment: &Segment, flow: &FlowInfo) -> Result<Vec<u8>, ReportError> {
     let (from, to) = (packet.from.index(), packet.from.peer().index());
-    let mut header = TcpHeader::new(flow.ports[from], flow.ports[to], segment.seq.0, segment.window);
-    let flags = segment.flags;
-    header.fin = flags.has(Flags::FIN);
-    header.syn = flags.has(Flags::SYN);
-    header.rst = flags.has(Flags::RST);
-    header.psh = flags.has(Flags::PSH);
-    header.ack = flags.has(Flags::ACK);
-    header.acknowledgment_number = if header.ack { segment.ack.0 } else { 0 };
-    header.set_options_raw(&option_bytes(&segment.options)).expect("at most 40 bytes of options");
-
+    let mut header = lasthop_wire::tcp_header([flow.ports[from], flow.ports[to]], segment);
     let ip = ip_header(packet, header.header_len() + packet.len as usize, IpNumber::TCP, flow)?;
     let payload = vec![0; packet.len as usize];
     header.checksum = header.calc_checksum_ipv4(&ip, &payload).expect("its length fits IPv4's, which was checked");
@@ -124,46 +106,4 @@ fn ip_header(packet: &Packet, len: usize, protocol: IpNumber, flow: &FlowInfo) -
     header.fragment_offset = IpFragOffset::ZERO;
     header.header_checksum = header.calc_header_checksum();
     Ok(header)
-}
-
-/// The options as [`Options::wire_len`] counts them, each padded in front to a multiple of four. SACK blocks for which
-/// no room is left are dropped, oldest first.
-fn option_bytes(options: &Options) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(OPTIONS_LIMIT);
-    if let Some(mss) = options.mss {
-        bytes.extend([2, 4]);
-        bytes.extend(mss.to_be_bytes());
-    }
-    if let Some(shift) = options.window_scale {
-        bytes.extend([NOP, 3, 3, shift]);
-    }
-    if options.sack_permitted {
-        bytes.extend([NOP, NOP, 4, 2]);
-    }
-    if let Some(timestamps) = options.timestamps {
-        bytes.extend([NOP, NOP, 8, 10]);
-        bytes.extend(timestamps.val.to_be_bytes());
-        bytes.extend(timestamps.ecr.to_be_bytes());
-    }
-    if let Some(seq) = options.smart {
-        bytes.extend([EXPERIMENTAL_KIND, 8]);
-        bytes.extend(SMART_EXID.to_be_bytes());
-        bytes.extend(seq.0.to_be_bytes());
-    }
-    if options.eln {
-        bytes.extend([EXPERIMENTAL_KIND, 4]);
-        bytes.extend(ELN_EXID.to_be_bytes());
-    }
-    let room = OPTIONS_LIMIT.saturating_sub(bytes.len() + 4) / 8;
-    let blocks = options.sack.as_slice();
-    let blocks = &blocks[..blocks.len().min(room)];
-    if !blocks.is_empty() {
-        bytes.extend([NOP, NOP, 5, 2 + 8 * blocks.len() as u8]);
-        for block in blocks {
-            bytes.extend(block.left.0.to_be_bytes());
-            bytes.extend(block.right.0.to_be_bytes());
-        }
-    }
-    debug_assert!(bytes.len() <= OPTIONS_LIMIT && bytes.len().is_multiple_of(4));
-    bytes
 }

@@ -6,7 +6,7 @@ use lasthop_proto::tcp::config::HeaderAccounting;
 use lasthop_proto::time::Instant;
 
 use crate::apps::{OnOff, OnOffConfig};
-use crate::fabric::endpoint;
+use crate::endpoint::index as endpoint;
 use crate::link::{Accepted, DuplexDirection, Frame, InFlight};
 use crate::measure::PathReport;
 use crate::pool::Handle;

@@ -1,12 +1,18 @@
 //! One end of a flow: a TCP connection and the application on top of it, or a sink of datagrams.
 
 use lasthop_proto::node::Node;
-use lasthop_proto::packet::{Packet, Side};
+use lasthop_proto::packet::{FlowId, Packet, Side};
 use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::tcp::{Connection, Setup, State};
 use lasthop_proto::time::Instant;
 
 use crate::network::App;
+
+/// Index of an endpoint: two per flow.
+#[inline]
+pub fn index(flow: FlowId, side: Side) -> usize {
+    flow.0 as usize * 2 + side.index()
+}
 
 /// An endpoint at work.
 pub struct Endpoint {

@@ -8,6 +8,7 @@ use lasthop_proto::random::Root;
 use lasthop_proto::time::Instant;
 
 use crate::datagrams::{Arrived, CrossedDirection, DatagramSource};
+use crate::endpoint::index as endpoint;
 use crate::link::{Accepted, Direction, DuplexDirection, Errors, Frame, SharedMedium};
 use crate::measure::{FlowReport, LossLedger, PathReport};
 use crate::network::{Element, LinkId, LinkSpec, Medium, Network, NodeId, NodeKind};
@@ -394,12 +395,6 @@ fn carrier(link: &LinkSpec, direction: Direction, media: &mut Vec<SharedMedium>)
             Carrier::Shared(media.len() - 1, direction)
         }
     }
-}
-
-/// Index of an endpoint.
-#[inline]
-pub fn endpoint(flow: FlowId, side: Side) -> usize {
-    flow.0 as usize * 2 + side.index()
 }
 
 /// The next hop from `node` to every node of the tree; `through` tells which elements stand in front of which legs.

@@ -15,8 +15,8 @@ use lasthop_proto::time::{Duration, Instant};
 
 use crate::apps::OnOffConfig;
 use crate::datagrams::DatagramSource;
-use crate::endpoint::Endpoint;
-use crate::fabric::{Fabric, LegId, Receiver, capture_points, endpoint};
+use crate::endpoint::{Endpoint, index as endpoint};
+use crate::fabric::{Fabric, LegId, Receiver, capture_points};
 use crate::measure::{Report, Reporter};
 use crate::network::{App, Element, ElementSpec, FlowSpec, Network, NodeId};
 use crate::pool::Handle;

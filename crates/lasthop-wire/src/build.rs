@@ -1,0 +1,139 @@
+//! From what the mechanisms send to bytes.
+
+use std::net::{IpAddr, SocketAddr};
+
+use etherparse::{IpNumber, Ipv4Header, Ipv6FlowLabel, Ipv6Header, TcpHeader};
+use lasthop_proto::packet::{Flags, Options, Segment};
+
+use crate::parse::{NOP, Route, SACK};
+
+/// The kind of shared experimental TCP options (RFC 6994 §3).
+pub const EXPERIMENTAL_KIND: u8 = 253;
+/// ExID of the SMART option: "SM". Not registered with IANA.
+pub const SMART_EXID: u16 = 0x534d;
+/// ExID of the ELN option: "EL". Not registered with IANA.
+pub const ELN_EXID: u16 = 0x454c;
+
+const MOST_OPTIONS: usize = 40;
+const TIME_TO_LIVE: u8 = 64;
+
+/// The packet that carries `segment` and `payload` from one end to the other, checksums computed; with DF set over IPv4.
+///
+/// `None` when the two ends are not of one address family, or the packet would be longer than 65,535 bytes.
+pub fn build(route: Route, segment: &Segment, payload: &[u8]) -> Option<Vec<u8>> {
+    let mut tcp = tcp_header([route.source.port(), route.destination.port()], segment);
+    let len = tcp.header_len() + payload.len();
+    let mut bytes = Vec::with_capacity(Ipv6Header::LEN + len);
+    match (route.source, route.destination) {
+        (SocketAddr::V4(source), SocketAddr::V4(destination)) => {
+            let addresses = [source.ip().octets(), destination.ip().octets()];
+            let len = u16::try_from(len).ok()?;
+            let mut ip = Ipv4Header::new(len, TIME_TO_LIVE, IpNumber::TCP, addresses[0], addresses[1]).ok()?;
+            ip.dont_fragment = true;
+            ip.header_checksum = ip.calc_header_checksum();
+            tcp.checksum = tcp.calc_checksum_ipv4(&ip, payload).ok()?;
+            bytes.extend_from_slice(&ip.to_bytes());
+        }
+        (SocketAddr::V6(source), SocketAddr::V6(destination)) => {
+            let ip = Ipv6Header {
+                traffic_class: 0,
+                flow_label: Ipv6FlowLabel::ZERO,
+                payload_length: u16::try_from(len).ok()?,
+                next_header: IpNumber::TCP,
+                hop_limit: TIME_TO_LIVE,
+                source: source.ip().octets(),
+                destination: destination.ip().octets(),
+            };
+            tcp.checksum = tcp.calc_checksum_ipv6(&ip, payload).ok()?;
+            bytes.extend_from_slice(&ip.to_bytes());
+        }
+        _ => return None,
+    }
+    bytes.extend_from_slice(&tcp.to_bytes());
+    bytes.extend_from_slice(payload);
+    Some(bytes)
+}
+
+/// The TCP header of `segment`, from the first port to the second, its checksum still 0.
+pub fn tcp_header(ports: [u16; 2], segment: &Segment) -> TcpHeader {
+    let mut header = TcpHeader::new(ports[0], ports[1], segment.seq.0, segment.window);
+    let flags = segment.flags;
+    header.fin = flags.has(Flags::FIN);
+    header.syn = flags.has(Flags::SYN);
+    header.rst = flags.has(Flags::RST);
+    header.psh = flags.has(Flags::PSH);
+    header.ack = flags.has(Flags::ACK);
+    header.acknowledgment_number = if header.ack { segment.ack.0 } else { 0 };
+    header.set_options_raw(&option_bytes(&segment.options)).expect("at most 40 bytes of options");
+    header
+}
+
+/// The options as [`Options::wire_len`] counts them, each padded in front to a multiple of four. SACK blocks for which
+/// no room is left are dropped, oldest first.
+pub fn option_bytes(options: &Options) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(MOST_OPTIONS);
+    if let Some(mss) = options.mss {
+        bytes.extend([2, 4]);
+        bytes.extend(mss.to_be_bytes());
+    }
+    if let Some(shift) = options.window_scale {
+        bytes.extend([NOP, 3, 3, shift]);
+    }
+    if options.sack_permitted {
+        bytes.extend([NOP, NOP, 4, 2]);
+    }
+    if let Some(timestamps) = options.timestamps {
+        bytes.extend([NOP, NOP, 8, 10]);
+        bytes.extend(timestamps.val.to_be_bytes());
+        bytes.extend(timestamps.ecr.to_be_bytes());
+    }
+    if let Some(seq) = options.smart {
+        bytes.extend([EXPERIMENTAL_KIND, 8]);
+        bytes.extend(SMART_EXID.to_be_bytes());
+        bytes.extend(seq.0.to_be_bytes());
+    }
+    if options.eln {
+        bytes.extend([EXPERIMENTAL_KIND, 4]);
+        bytes.extend(ELN_EXID.to_be_bytes());
+    }
+    let room = MOST_OPTIONS.saturating_sub(bytes.len() + 4) / 8;
+    let blocks = options.sack.as_slice();
+    let blocks = &blocks[..blocks.len().min(room)];
+    if !blocks.is_empty() {
+        bytes.extend([NOP, NOP, SACK, 2 + 8 * blocks.len() as u8]);
+        for block in blocks {
+            bytes.extend(block.left.0.to_be_bytes());
+            bytes.extend(block.right.0.to_be_bytes());
+        }
+    }
+    debug_assert!(bytes.len() <= MOST_OPTIONS && bytes.len().is_multiple_of(4));
+    bytes
+}
+
+/// Computes the checksum of the TCP header at `ip_len` anew, and IPv4's own.
+pub(crate) fn seal(packet: &mut [u8], ip_len: usize) {
+    let (ip, transport) = packet.split_at_mut(ip_len);
+    let Some(field) = transport.get_mut(16..18) else { return };
+    field.fill(0);
+    let pseudo = match ip.first().map(|first| first >> 4) {
+        Some(4) => &ip[12..20],
+        _ => &ip[8..40],
+    };
+    let sum = etherparse::checksum::Sum16BitWords::new()
+        .add_slice(pseudo)
+        .add_2bytes([0, IpNumber::TCP.0])
+        .add_4bytes((transport.len() as u32).to_be_bytes())
+        .add_slice(transport)
+        .ones_complement();
+    transport[16..18].copy_from_slice(&sum.to_ne_bytes());
+    if ip.first().is_some_and(|first| first >> 4 == 4) {
+        ip[10..12].fill(0);
+        let sum = etherparse::checksum::Sum16BitWords::new().add_slice(ip).ones_complement();
+        ip[10..12].copy_from_slice(&sum.to_ne_bytes());
+    }
+}
+
+/// Whether an address is of the fourth version.
+pub(crate) const fn is_v4(address: IpAddr) -> bool {
+    matches!(address, IpAddr::V4(_))
+}

@@ -1,0 +1,68 @@
+//! Packets made of packets: cut for a link that takes no more, and without their SACK blocks.
+
+use lasthop_proto::packet::Flags;
+
+use crate::build::{is_v4, seal};
+use crate::parse::{NOP, SACK, View};
+
+/// Cuts a packet, read as `view`, into packets with at most `most` bytes of payload each, as a network card would:
+/// sequence numbers go on, CWR stays on the first and FIN and PSH on the last, checksums are computed. A packet that fits
+/// comes back alone, its checksum computed too.
+pub fn pieces(packet: &[u8], view: &View, most: usize) -> Vec<Vec<u8>> {
+    let (headers, payload) = packet[..view.total_len()].split_at(view.header_len);
+    let most = most.max(1);
+    let count = payload.len().div_ceil(most).max(1);
+    let identification = u16::from_be_bytes([headers[4], headers[5]]);
+    let piece = |index: usize| {
+        let at = index * most;
+        let payload = &payload[at..payload.len().min(at + most)];
+        let mut bytes = Vec::with_capacity(headers.len() + payload.len());
+        bytes.extend_from_slice(headers);
+        bytes.extend_from_slice(payload);
+        if is_v4(view.route.source.ip()) {
+            // At most `most` bytes of payload were asked for; a longer total cannot be said, and was not there before.
+            let total = u16::try_from(bytes.len()).unwrap_or(u16::MAX);
+            bytes[2..4].copy_from_slice(&total.to_be_bytes());
+            bytes[4..6].copy_from_slice(&identification.wrapping_add(index as u16).to_be_bytes());
+        } else {
+            let len = u16::try_from(bytes.len() - view.ip_len).unwrap_or(0);
+            bytes[4..6].copy_from_slice(&len.to_be_bytes());
+        }
+        let tcp = &mut bytes[view.ip_len..];
+        let seq = view.segment.seq.0.wrapping_add(at as u32);
+        tcp[4..8].copy_from_slice(&seq.to_be_bytes());
+        if index > 0 {
+            tcp[13] &= !CWR;
+        }
+        if index + 1 < count {
+            tcp[13] &= !(Flags::FIN.0 | Flags::PSH.0);
+        }
+        seal(&mut bytes, view.ip_len);
+        bytes
+    };
+    (0..count).map(piece).collect()
+}
+
+/// Congestion window reduced (RFC 3168 §6.1.2).
+const CWR: u8 = 0x80;
+
+/// The packet, read as `view`, with NOPs in place of its SACK blocks, and checksums computed.
+pub fn hide_sack(packet: &[u8], view: &View) -> Vec<u8> {
+    let mut bytes = packet[..view.total_len()].to_vec();
+    let options = &mut bytes[view.ip_len + 20..view.header_len];
+    let mut at = 0;
+    while let Some(&kind) = options.get(at) {
+        let len = match kind {
+            0 => break,
+            NOP => 1,
+            _ => options.get(at + 1).map_or(1, |&len| usize::from(len).max(1)),
+        };
+        let end = (at + len).min(options.len());
+        if kind == SACK {
+            options[at..end].fill(NOP);
+        }
+        at = end;
+    }
+    seal(&mut bytes, view.ip_len);
+    bytes
+}

@@ -1,0 +1,16 @@
+//! TCP/IP packets as bytes: read into the mechanisms' form, built from it, cut into pieces, and stripped of SACK blocks.
+//!
+//! Bytes come from anybody. What is not a whole, well-formed TCP segment over IPv4 or IPv6 is not read ([`parse`] returns
+//! `None`), and whoever holds it passes it on as it is. Packets begin with their IP header.
+#![forbid(unsafe_code)]
+
+mod build;
+mod change;
+mod parse;
+
+pub use build::{ELN_EXID, EXPERIMENTAL_KIND, SMART_EXID, build, option_bytes, tcp_header};
+pub use change::{hide_sack, pieces};
+pub use parse::{Route, View, parse};
+
+#[cfg(test)]
+mod tests;

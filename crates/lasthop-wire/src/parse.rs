@@ -1,0 +1,148 @@
+//! From bytes to what the mechanisms read.
+
+use std::net::{IpAddr, SocketAddr};
+
+use etherparse::{IpNumber, Ipv4HeaderSlice, Ipv6Header, Ipv6HeaderSlice, TcpHeaderSlice};
+use lasthop_proto::packet::{Flags, Options, SackBlock, SackBlocks, Segment, Timestamps};
+use lasthop_proto::seq::Seq;
+
+use crate::build::{ELN_EXID, EXPERIMENTAL_KIND, SMART_EXID};
+
+pub(crate) const NOP: u8 = 1;
+pub(crate) const SACK: u8 = 5;
+
+/// One direction of a TCP connection.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Route {
+    /// Who sends.
+    pub source: SocketAddr,
+    /// Who receives.
+    pub destination: SocketAddr,
+}
+
+impl Route {
+    /// The other direction.
+    pub const fn reversed(self) -> Self {
+        Self { source: self.destination, destination: self.source }
+    }
+}
+
+/// What a packet's headers say, and where its payload is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct View {
+    /// Between whom.
+    pub route: Route,
+    /// The TCP header; options that no mechanism knows are left out.
+    pub segment: Segment,
+    /// Bytes of IP header.
+    pub ip_len: usize,
+    /// Bytes of IP and TCP header: the payload begins here.
+    pub header_len: usize,
+    /// Bytes of payload.
+    pub payload_len: usize,
+}
+
+impl View {
+    /// Bytes of the whole packet; what follows in the buffer is padding.
+    pub const fn total_len(&self) -> usize {
+        self.header_len + self.payload_len
+    }
+}
+
+/// Reads a packet that begins with its IP header. `None` for all but whole, unfragmented TCP segments without IPv6
+/// extension headers whose lengths agree with `bytes` (which may be longer).
+///
+/// Checksums are not looked at: with offloads on, the kernel hands out packets whose checksum is yet to be computed.
+pub fn parse(bytes: &[u8]) -> Option<View> {
+    let (source, destination, ip_len, total_len) = match bytes.first()? >> 4 {
+        4 => {
+            let ip = Ipv4HeaderSlice::from_slice(bytes).ok()?;
+            if ip.protocol() != IpNumber::TCP || ip.is_fragmenting_payload() {
+                return None;
+            }
+            let addresses = (IpAddr::V4(ip.source_addr()), IpAddr::V4(ip.destination_addr()));
+            (addresses.0, addresses.1, ip.slice().len(), usize::from(ip.total_len()))
+        }
+        6 => {
+            let ip = Ipv6HeaderSlice::from_slice(bytes).ok()?;
+            if ip.next_header() != IpNumber::TCP {
+                return None;
+            }
+            let addresses = (IpAddr::V6(ip.source_addr()), IpAddr::V6(ip.destination_addr()));
+            let payload = usize::from(ip.payload_length());
+            // A super-segment longer than the length field can say has 0 there (RFC 2675 without the option, as Linux builds it).
+            let total = if payload == 0 { bytes.len() } else { Ipv6Header::LEN + payload };
+            (addresses.0, addresses.1, Ipv6Header::LEN, total)
+        }
+        _ => return None,
+    };
+    let tcp = TcpHeaderSlice::from_slice(bytes.get(ip_len..total_len)?).ok()?;
+    let header_len = ip_len + tcp.slice().len();
+    Some(View {
+        route: Route {
+            source: SocketAddr::new(source, tcp.source_port()),
+            destination: SocketAddr::new(destination, tcp.destination_port()),
+        },
+        segment: segment(&tcp)?,
+        ip_len,
+        header_len,
+        payload_len: total_len - header_len,
+    })
+}
+
+fn segment(tcp: &TcpHeaderSlice<'_>) -> Option<Segment> {
+    // FIN to ACK, in wire order; URG, ECE and CWR are no mechanism's business.
+    let flags = Flags(tcp.slice()[13] & 0x1f);
+    Some(Segment {
+        seq: Seq(tcp.sequence_number()),
+        ack: Seq(tcp.acknowledgment_number()),
+        window: tcp.window_size(),
+        flags,
+        options: options(tcp)?,
+    })
+}
+
+/// `None` when the options are malformed.
+fn options(tcp: &TcpHeaderSlice<'_>) -> Option<Options> {
+    let mut options = Options::default();
+    let mut rest = tcp.options();
+    while let Some(&kind) = rest.first() {
+        match kind {
+            0 => break,
+            NOP => {
+                rest = &rest[1..];
+                continue;
+            }
+            _ => {}
+        }
+        let len = usize::from(*rest.get(1)?);
+        let option = rest.get(..len).filter(|_| len >= 2)?;
+        let number = |at: usize| {
+            let bytes = option.get(at..at + 4)?;
+            Some(u32::from_be_bytes(bytes.try_into().ok()?))
+        };
+        match (kind, len) {
+            (2, 4) => options.mss = Some(u16::from_be_bytes([option[2], option[3]])),
+            (3, 3) => options.window_scale = Some(option[2]),
+            (4, 2) => options.sack_permitted = true,
+            (SACK, _) => options.sack = blocks(&option[2..]),
+            (8, 10) => options.timestamps = Some(Timestamps { val: number(2)?, ecr: number(6)? }),
+            (EXPERIMENTAL_KIND, 8) if option[2..4] == SMART_EXID.to_be_bytes() => {
+                options.smart = Some(Seq(number(4)?));
+            }
+            (EXPERIMENTAL_KIND, 4) if option[2..4] == ELN_EXID.to_be_bytes() => options.eln = true,
+            _ => {}
+        }
+        rest = &rest[len..];
+    }
+    Some(options)
+}
+
+fn blocks(bytes: &[u8]) -> SackBlocks {
+    let mut blocks = SackBlocks::NONE;
+    for block in bytes.chunks_exact(8) {
+        let edge = |at: usize| Seq(u32::from_be_bytes([block[at], block[at + 1], block[at + 2], block[at + 3]]));
+        blocks.push(SackBlock { left: edge(0), right: edge(4) });
+    }
+    blocks
+}

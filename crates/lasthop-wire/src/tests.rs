@@ -1,0 +1,148 @@
+//! Round trips, and bytes from anybody.
+
+use std::net::SocketAddr;
+
+use etherparse::{PacketBuilder, SlicedPacket, TransportSlice};
+use lasthop_proto::packet::{Flags, Options, SackBlock, SackBlocks, Segment, Timestamps};
+use lasthop_proto::seq::Seq;
+use proptest::prelude::*;
+
+use super::*;
+
+fn routes() -> impl Strategy<Value = Route> {
+    let v4 = |(a, p, b, q): ([u8; 4], u16, [u8; 4], u16)| (SocketAddr::from((a, p)), SocketAddr::from((b, q)));
+    let v6 = |(a, p, b, q): ([u8; 16], u16, [u8; 16], u16)| (SocketAddr::from((a, p)), SocketAddr::from((b, q)));
+    prop_oneof![
+        any::<([u8; 4], u16, [u8; 4], u16)>().prop_map(v4),
+        any::<([u8; 16], u16, [u8; 16], u16)>().prop_map(v6)
+    ]
+    .prop_map(|(source, destination)| Route { source, destination })
+}
+
+fn segments() -> impl Strategy<Value = Segment> {
+    let block = any::<(u32, u32)>().prop_map(|(left, right)| SackBlock { left: Seq(left), right: Seq(right) });
+    // Timestamps leave room for three blocks, and SMART for one less.
+    let sack = prop::collection::vec(block, 0..3);
+    let timestamps = any::<Option<(u32, u32)>>().prop_map(|pair| pair.map(|(val, ecr)| Timestamps { val, ecr }));
+    let on_syn = any::<(Option<u16>, Option<u8>, bool)>();
+    (any::<(u32, u32, u16, bool)>(), 0u8..32, sack, timestamps, any::<Option<u32>>(), on_syn).prop_map(
+        |((seq, ack, window, eln), flags, sack, timestamps, smart, (mss, window_scale, sack_permitted))| {
+            let flags = Flags(flags);
+            let syn = flags.has(Flags::SYN);
+            let mut blocks = SackBlocks::NONE;
+            sack.into_iter().filter(|_| !syn).for_each(|block| blocks.push(block));
+            let options = Options {
+                mss: mss.filter(|_| syn),
+                window_scale: window_scale.filter(|_| syn),
+                sack_permitted: sack_permitted && syn,
+                eln: eln && !syn && smart.is_none(),
+                smart: smart.map(Seq).filter(|_| !syn && blocks.as_slice().len() < 2),
+                timestamps,
+                sack: blocks,
+            };
+            let ack = if flags.has(Flags::ACK) { ack } else { 0 };
+            Segment { seq: Seq(seq), ack: Seq(ack), window, flags, options }
+        },
+    )
+}
+
+/// A well-kept parser finds both checksums right.
+fn check(packet: &[u8]) {
+    let sliced = SlicedPacket::from_ip(packet).unwrap();
+    let Some(TransportSlice::Tcp(tcp)) = sliced.transport else { panic!("no TCP") };
+    let (header, payload) = (tcp.to_header(), tcp.payload());
+    match sliced.net.unwrap() {
+        etherparse::NetSlice::Ipv4(ip) => {
+            let ip = ip.header().to_header();
+            assert_eq!(ip.header_checksum, ip.calc_header_checksum());
+            assert_eq!(header.checksum, header.calc_checksum_ipv4(&ip, payload).unwrap());
+        }
+        etherparse::NetSlice::Ipv6(ip) => {
+            let ip = ip.header().to_header();
+            assert_eq!(header.checksum, header.calc_checksum_ipv6(&ip, payload).unwrap());
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_is_built_is_read_back(route in routes(), segment in segments(), payload in prop::collection::vec(any::<u8>(), 0..100)) {
+        let bytes = build(route, &segment, &payload).unwrap();
+        check(&bytes);
+        let view = parse(&bytes).unwrap();
+        prop_assert_eq!((view.route, view.segment), (route, segment));
+        prop_assert_eq!(&bytes[view.header_len..view.total_len()], &payload[..]);
+        prop_assert_eq!(view.header_len - view.ip_len, 20 + usize::from(segment.options.wire_len()));
+    }
+
+    #[test]
+    fn pieces_make_up_the_whole(route in routes(), segment in segments(), payload in prop::collection::vec(any::<u8>(), 0..5000), most in 1usize..2000) {
+        let whole = build(route, &segment, &payload).unwrap();
+        let pieces = pieces(&whole, &parse(&whole).unwrap(), most);
+        let (mut joined, last) = (Vec::new(), pieces.len() - 1);
+        for (index, piece) in pieces.iter().enumerate() {
+            check(piece);
+            let view = parse(piece).unwrap();
+            prop_assert_eq!(view.segment.seq, segment.seq + joined.len() as u32);
+            prop_assert!(view.payload_len <= most && view.total_len() == piece.len());
+            let ends = if index == last { Flags(0x1f) } else { Flags(!(Flags::FIN.0 | Flags::PSH.0) & 0x1f) };
+            prop_assert_eq!(view.segment.flags.0, segment.flags.0 & ends.0);
+            prop_assert_eq!((view.route, view.segment.options), (route, segment.options));
+            joined.extend_from_slice(&piece[view.header_len..]);
+        }
+        prop_assert_eq!(joined, payload);
+    }
+
+    #[test]
+    fn hidden_blocks_are_all_that_changes(route in routes(), segment in segments(), payload in prop::collection::vec(any::<u8>(), 0..50)) {
+        let bytes = build(route, &segment, &payload).unwrap();
+        let hidden = hide_sack(&bytes, &parse(&bytes).unwrap());
+        check(&hidden);
+        let view = parse(&hidden).unwrap();
+        let options = Options { sack: SackBlocks::NONE, ..segment.options };
+        prop_assert_eq!(view.segment, Segment { options, ..segment });
+        prop_assert_eq!((hidden.len(), &hidden[view.header_len..]), (bytes.len(), &payload[..]));
+    }
+
+    #[test]
+    fn any_bytes_are_read_or_not(bytes in prop::collection::vec(any::<u8>(), 0..120), first in prop_oneof![Just(0x45u8), Just(0x46), Just(0x60), any::<u8>()]) {
+        let mut bytes = bytes;
+        if let [version, rest @ ..] = &mut bytes[..] {
+            *version = first;
+            if let Some(protocol) = rest.get_mut(if first >> 4 == 4 { 8 } else { 5 }) {
+                *protocol = 6;
+            }
+        }
+        if let Some(view) = parse(&bytes) {
+            prop_assert!(view.ip_len + 20 <= view.header_len && view.total_len() <= bytes.len());
+            prop_assert!(!pieces(&bytes, &view, 7).is_empty());
+            prop_assert_eq!(hide_sack(&bytes, &view).len(), view.total_len());
+        }
+    }
+}
+
+#[test]
+fn what_is_not_a_whole_tcp_segment_is_left_alone() {
+    let udp = |payload: &[u8]| {
+        let builder = PacketBuilder::ipv4([1, 2, 3, 4], [5, 6, 7, 8], 9).udp(1, 2);
+        let mut bytes = Vec::new();
+        builder.write(&mut bytes, payload).unwrap();
+        bytes
+    };
+    assert_eq!(parse(&udp(&[0; 30])), None);
+    assert_eq!(parse(&[]), None);
+    let route = Route { source: "10.0.0.1:80".parse().unwrap(), destination: "10.0.0.2:81".parse().unwrap() };
+    let whole = build(route, &Segment::default(), &[7; 40]).unwrap();
+    assert!(parse(&whole).is_some());
+    // Cut short, and a fragment.
+    assert_eq!(parse(&whole[..whole.len() - 1]), None);
+    for (at, value) in [(6, 0x20), (7, 1)] {
+        let mut fragment = whole.clone();
+        fragment[at] = value;
+        assert_eq!(parse(&fragment), None);
+    }
+    // Padding behind it is not part of it.
+    let padded = [&whole[..], &[0; 6]].concat();
+    assert_eq!(parse(&padded), parse(&whole));
+}
