@@ -3,5 +3,8 @@
 //! | module | holds |
 //! |---|---|
 //! | [`clock`] | the kernel's monotonic clock as the mechanisms' time |
+//! | [`gateway`] | a daemon that treats the TCP connections it forwards |
+#![cfg(target_os = "linux")]
 
 pub mod clock;
+pub mod gateway;
