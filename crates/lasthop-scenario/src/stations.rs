@@ -1,7 +1,7 @@
 //! What sits on routers' ports: the scheme's part at the base station, and elements of the scenario's own.
 
 use lasthop_proto::link::arq::ArqConfig;
-use lasthop_proto::pep::snoop::SnoopConfig;
+use lasthop_proto::pep::snoop::{HopControl, SnoopConfig};
 use lasthop_proto::scheme::{LocalDetection, TcpAwareness};
 use lasthop_proto::tcp::config::Recovery;
 use lasthop_proto::time::Duration;
@@ -12,7 +12,7 @@ use crate::nodes::{Link, Nodes};
 use crate::reader::Reader;
 use crate::tcp::{self, Base, TcpSpec};
 use crate::units::{ByteSize, TimeSpan};
-use crate::values::{Count, ElementName, Positive, Text, Whole, Window};
+use crate::values::{Count, ElementName, FlowControlName, Positive, Text, Whole, Window};
 
 /// A router's port to a link.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -63,8 +63,18 @@ pub(crate) struct Relay {
     pub wireless: TcpSpec,
 }
 
-const CACHE_KEYS: [&str; 7] =
-    ["cache", "connections", "priority", "dupack_threshold", "timer_min", "timer_max", "max_local_retries"];
+const CACHE_KEYS: [&str; 10] = [
+    "cache",
+    "connections",
+    "priority",
+    "dupack_threshold",
+    "timer_min",
+    "timer_max",
+    "max_local_retries",
+    "flow_control",
+    "backlog",
+    "held",
+];
 const RELAY_KEYS: [&str; 3] = ["split_buffer", "wired_tcp", "wireless_tcp"];
 
 /// Reads `[base_station]`, which may be absent.
@@ -204,6 +214,22 @@ fn snoop(reader: &Reader<'_>, detection: LocalDetection, awareness: TcpAwareness
     }
     let max_local_retries = count("max_local_retries", default.max_local_retries)?;
     let priority = reader.or("priority", default.priority, "default")?;
+    let hop = match reader.or("flow_control", FlowControlName::None, "default")? {
+        FlowControlName::None => {
+            for key in ["backlog", "held"] {
+                if reader.has(key) {
+                    let message = format!("{key} is for flow_control = \"fast\" only");
+                    return Err(reader.fail(key, Problem::Conflict(message)));
+                }
+            }
+            None
+        }
+        FlowControlName::Fast => {
+            let backlog = count("backlog", HopControl::DEFAULT.backlog)?;
+            let Window(held) = reader.or("held", Window(HopControl::DEFAULT.held), "default")?;
+            Some(HopControl { backlog, held })
+        }
+    };
     Ok(SnoopConfig {
         cache_bytes,
         connections,
@@ -212,6 +238,7 @@ fn snoop(reader: &Reader<'_>, detection: LocalDetection, awareness: TcpAwareness
         timer_min,
         timer_max,
         max_local_retries,
+        hop,
         ..default
     })
 }

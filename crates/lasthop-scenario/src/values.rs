@@ -449,6 +449,13 @@ pub(crate) enum ModelName {
     Replay,
 }
 
+/// Flow control on the hop.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum FlowControlName {
+    None,
+    Fast,
+}
+
 /// Names of what sits on a router's port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ElementName {
@@ -468,6 +475,7 @@ choices! {
         "none" = None, "exponential" = Exponential, "uniform" = Uniform, "two-state" = TwoState,
         "two-state-packet" = TwoStatePacket, "burst" = Burst, "list" = List, "replay" = Replay,
     }
+    FlowControlName { "none" = None, "fast" = Fast }
     ElementName { "snoop" = Snoop, "eln-marker" = ElnMarker, "split" = Split, "arq" = Arq }
     Preset { "bsd-lite" = BsdLite, "ns2" = Ns2, "rfc" = Rfc }
     Recovery {

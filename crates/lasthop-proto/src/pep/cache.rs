@@ -24,12 +24,14 @@ pub(super) enum Origin {
     Resent,
 }
 
-/// What the mobile host said of a packet above its cumulative acknowledgment.
+/// Where a packet kept is, as far as the base station knows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Mark {
-    /// Nothing.
-    Unmarked,
-    /// It arrived (SMART number or SACK block).
+pub(super) enum Whereabouts {
+    /// Not sent yet: it waits for room on the hop.
+    Held,
+    /// On the hop, or lost there.
+    OnHop,
+    /// At the mobile host.
     Arrived,
 }
 
@@ -49,14 +51,24 @@ pub(super) struct Cached<P> {
     /// Copies sent without proof that the one before was lost: each may come back as a duplicate acknowledgment.
     pub unproven: u32,
     pub origin: Origin,
-    pub mark: Mark,
+    pub whereabouts: Whereabouts,
 }
 
 impl<P> Cached<P> {
     /// A packet that leaves for the first time, or again when `origin` says so.
     pub fn new(now: Instant, packet: Packet<P>, seq: Seq, origin: Origin) -> Self {
         let end = seq + packet.seq_len();
-        Self { packet, seq, end, last_sent: now, local: 0, by_timer: 0, unproven: 0, origin, mark: Mark::Unmarked }
+        Self {
+            packet,
+            seq,
+            end,
+            last_sent: now,
+            local: 0,
+            by_timer: 0,
+            unproven: 0,
+            origin,
+            whereabouts: Whereabouts::OnHop,
+        }
     }
 
     /// Whether the packet holds this byte.
@@ -108,6 +120,8 @@ pub(super) struct Purged {
     pub sample: Option<Instant>,
     /// Copies that may come back as duplicate acknowledgments.
     pub unproven: u32,
+    /// Payload bytes of those of which nothing said before that they had arrived.
+    pub landed: u64,
 }
 
 /// Packets in order of sequence number, none overlapping another, all within 2^31.
@@ -161,6 +175,18 @@ impl<P> Cache<P> {
     #[inline]
     pub fn is_whole_below(&self, seq: Seq) -> bool {
         self.first_gap.is_none_or(|gap| gap.gt(seq))
+    }
+
+    /// Whether the `count` packets from `first` on are `seq..end`, without a gap.
+    pub fn is_unbroken(&self, first: usize, count: usize, seq: Seq, end: Seq) -> bool {
+        let mut next = seq;
+        for packet in self.packets.range(first..first + count) {
+            if packet.seq != next {
+                return false;
+            }
+            next = packet.end;
+        }
+        next == end
     }
 
     /// Index of the first packet that starts at `seq` or later.
@@ -225,7 +251,7 @@ impl<P> Cache<P> {
     /// Takes out what lies wholly below `ack`.
     #[inline]
     pub fn purge(&mut self, ack: Seq) -> Purged {
-        let mut purged = Purged { packets: 0, sample: None, unproven: 0 };
+        let mut purged = Purged { packets: 0, sample: None, unproven: 0, landed: 0 };
         let mut again = false;
         while self.packets.front().is_some_and(|packet| packet.end.le(ack)) {
             let Some(packet) = self.packets.pop_front() else { break };
@@ -235,6 +261,9 @@ impl<P> Cache<P> {
             purged.packets += 1;
             purged.sample = Some(packet.last_sent);
             purged.unproven = purged.unproven.saturating_add(packet.unproven);
+            if packet.whereabouts == Whereabouts::OnHop {
+                purged.landed += u64::from(packet.packet.len);
+            }
         }
         if again {
             purged.sample = None;

@@ -3,6 +3,7 @@
 mod cache;
 pub mod eln;
 mod flow_table;
+mod hop_window;
 mod repair;
 #[cfg(test)]
 mod rig;

@@ -1,8 +1,11 @@
 //! One connection at the base station: what is cached, which of it the wireless hop lost, and when to resend it.
 
+mod hop;
+
 use alloc::collections::VecDeque;
 
-use super::cache::{Cache, Cached, Mark, Origin, Overlap};
+use super::cache::{Cache, Cached, Origin, Overlap, Whereabouts};
+
 use super::snoop_config::SnoopConfig;
 use crate::event::Event;
 use crate::node::Port;
@@ -10,6 +13,8 @@ use crate::packet::{Body, Cause, Flags, FlowId, Packet, Priority, SackBlocks, Se
 use crate::scheme::{LocalDetection, TcpAwareness};
 use crate::seq::Seq;
 use crate::time::{Duration, Instant};
+use hop::Hop;
+pub(super) use hop::Passage;
 
 /// Farther than this from the last acknowledgment, in bytes, nothing belongs to the same window (RFC 7323 §2.3).
 const MAX_WINDOW: u32 = 1 << 30;
@@ -47,6 +52,10 @@ pub(super) enum DataVerdict {
     Absorbed,
     /// It belongs to another time of this flow: start over.
     Foreign,
+    /// It is kept, and goes later.
+    Held,
+    /// There is no room for it: drop it, as any full queue does.
+    Refused,
 }
 
 /// Where data belongs in the cache.
@@ -152,6 +161,8 @@ pub(super) struct Repair<P> {
     /// The SACK blocks taken in last.
     blocks: SackBlocks,
     masks: Masks,
+    /// Flow control on the hop, if there is any.
+    hop: Option<Hop>,
 }
 
 /// Whether this mobile host tells what arrived above a hole.
@@ -163,7 +174,7 @@ enum Masks {
 
 impl<P: Clone> Repair<P> {
     /// A connection whose first segment from the wired side lies at `start`.
-    pub fn new(now: Instant, side: Side, start: Seq) -> Self {
+    pub fn new(now: Instant, config: &SnoopConfig, side: Side, start: Seq) -> Self {
         Self {
             side,
             cache: Cache::new(),
@@ -187,6 +198,11 @@ impl<P: Clone> Repair<P> {
             recheck: Instant::FAR_FUTURE,
             blocks: SackBlocks::default(),
             masks: Masks::Unseen,
+            // Without TCP's acknowledgments in hand there is nothing to control.
+            hop: config
+                .hop
+                .filter(|_| config.awareness == TcpAwareness::Aware)
+                .map(|control| Hop::new(now, control, start)),
         }
     }
 
@@ -228,7 +244,12 @@ impl<P: Clone> Repair<P> {
         }
         self.high = self.high.max(end);
         self.recheck = self.recheck.min(now + self.rtt.round_trip(config));
-        match self.cache.overlap(seq, end) {
+        let overlap = self.cache.overlap(seq, end);
+        if self.has_in_hand(config, seq, end, overlap) {
+            out.events.push_back((packet.flow, Event::Absorbed { seq }));
+            return DataVerdict::Absorbed;
+        }
+        match overlap {
             Overlap::None(first) => DataVerdict::Store(Place::Within { first, count: 0 }),
             Overlap::Covers { first, count } => DataVerdict::Store(Place::Within { first, count }),
             Overlap::Cuts { first, count } => {
@@ -276,24 +297,33 @@ impl<P: Clone> Repair<P> {
         }
     }
 
-    /// Keeps a packet.
-    pub fn store(&mut self, now: Instant, packet: Packet<P>, seq: Seq, place: Place) {
+    /// Keeps a packet, and says whether it may go now.
+    pub fn store(&mut self, now: Instant, packet: Packet<P>, seq: Seq, place: Place) -> Passage {
+        let len = packet.len;
         match place {
-            Place::Back => self.cache.push(Cached::new(now, packet, seq, Origin::Fresh)),
+            Place::Back => {
+                self.cache.push(Cached::new(now, packet, seq, Origin::Fresh));
+                self.admit(self.cache.len() - 1, len)
+            }
             Place::Within { first, count } => {
                 let mut cached = Cached::new(now, packet, seq, Origin::Resent);
                 let (mut all_marked, mut copies) = (count > 0, u32::from(count > 0));
                 for index in first..first + count {
                     if let Some(old) = self.cache.get_mut(index) {
-                        all_marked &= old.mark == Mark::Arrived;
+                        all_marked &= old.whereabouts == Whereabouts::Arrived;
                         copies = copies.saturating_add(old.unproven);
                     }
                 }
                 cached.unproven = copies;
                 if all_marked {
-                    cached.mark = Mark::Arrived;
+                    cached.whereabouts = Whereabouts::Arrived;
                 }
                 self.cache.replace(first, count, cached);
+                // What the sender resends goes ahead of what waits.
+                if let Some(hop) = &mut self.hop {
+                    hop.sent(len);
+                }
+                Passage::Now
             }
         }
     }
@@ -319,6 +349,9 @@ impl<P: Clone> Repair<P> {
             return self.on_old_ack(config, packet.flow, pure, last_ack, out);
         }
         self.stale = 0;
+        if !segment.flags.has(Flags::SYN) {
+            self.draw_in(packet);
+        }
         let advanced = self.last_ack != Some(ack);
         // RFC 5681 §2. A closed window is answered to probes; nothing is lost then.
         let duplicate = !advanced && pure && segment.window == self.window && self.window != 0 && self.high.gt(ack);
@@ -332,7 +365,7 @@ impl<P: Clone> Repair<P> {
                 return AckVerdict::Forget;
             }
         }
-        let masked = config.detection == LocalDetection::Smart && self.take_masks(ack, segment);
+        let masked = config.detection == LocalDetection::Smart && self.take_masks(now, ack, segment);
         if self.highest_marked.is_some() {
             self.resend_holes(now, config, out);
         }
@@ -379,9 +412,17 @@ impl<P: Clone> Repair<P> {
         let purged = self.cache.purge(ack);
         self.last_ack = Some(ack);
         self.progress = now;
+        if let Some(hop) = &mut self.hop {
+            hop.landed(purged.landed);
+        }
         if let Some(sent) = purged.sample {
             self.rtt.sample(now.since(sent));
             self.doublings = 0;
+            if let Some(hop) = &mut self.hop
+                && purged.landed > 0
+            {
+                hop.sample(now, sent, ack, self.high);
+            }
         }
         if self.echoes.1.lt(ack) {
             self.echoes = (0, ack);
@@ -441,20 +482,19 @@ impl<P: Clone> Repair<P> {
     }
 
     /// Marks what the SMART number or the SACK blocks say has arrived; whether they said anything.
-    fn take_masks(&mut self, ack: Seq, segment: &Segment) -> bool {
+    fn take_masks(&mut self, now: Instant, ack: Seq, segment: &Segment) -> bool {
+        let mut said = false;
         if let Some(smart) = segment.options.smart {
             self.masks = Masks::Seen;
-            if smart.lt(ack) || smart.ge(self.high) {
-                return false;
+            if smart.ge(ack) && smart.lt(self.high) {
+                said = true;
+                let index = self.cache.index_after(smart);
+                if self.cache.get_mut(index).is_some_and(|packet| packet.covers(smart)) {
+                    self.mark(now, index);
+                }
             }
-            let index = self.cache.index_after(smart);
-            if self.cache.get_mut(index).is_some_and(|packet| packet.covers(smart)) {
-                self.mark(index);
-            }
-            return true;
         }
         let old = core::mem::replace(&mut self.blocks, segment.options.sack);
-        let mut said = false;
         for block in segment.options.sack.as_slice() {
             if !(ack.lt(block.left) && block.left.lt(block.right) && block.right.le(self.high)) {
                 continue;
@@ -471,7 +511,7 @@ impl<P: Clone> Repair<P> {
                 && packet.end.le(block.right)
             {
                 if packet.seq.ge(block.left) {
-                    self.mark(index);
+                    self.mark(now, index);
                 }
                 index += 1;
             }
@@ -479,10 +519,18 @@ impl<P: Clone> Repair<P> {
         said
     }
 
-    fn mark(&mut self, index: usize) {
+    fn mark(&mut self, now: Instant, index: usize) {
         if let Some(packet) = self.cache.get_mut(index) {
-            packet.mark = Mark::Arrived;
+            let before = core::mem::replace(&mut packet.whereabouts, Whereabouts::Arrived);
             let seq = packet.seq;
+            if let Some(hop) = &mut self.hop
+                && before == Whereabouts::OnHop
+            {
+                hop.landed(packet.packet.len.into());
+                if !packet.sent_again() {
+                    hop.sample(now, packet.last_sent, seq, self.high);
+                }
+            }
             self.highest_marked = Some(self.highest_marked.map_or(seq, |highest| highest.max(seq)));
         }
     }
@@ -490,7 +538,11 @@ impl<P: Clone> Repair<P> {
     /// Resends every unmarked packet below the highest marked one: at once, then at most once per link round trip.
     fn resend_holes(&mut self, now: Instant, config: &SnoopConfig, out: &mut Outbox<P>) {
         let Some(highest) = self.highest_marked else { return };
-        let due = now >= self.recheck;
+        // Where flow control keeps the order in view, a retransmission is lost once something sent later has arrived.
+        let due = match &self.hop {
+            Some(hop) => hop.outrun(self.recheck),
+            None => now >= self.recheck,
+        };
         if !due && self.scanned_to.ge(highest) {
             return;
         }
@@ -500,14 +552,19 @@ impl<P: Clone> Repair<P> {
         while let Some(packet) = self.cache.get_mut(index)
             && packet.seq.lt(highest)
         {
-            if packet.mark == Mark::Unmarked {
-                let resent = if packet.sent_again() && now.since(packet.last_sent) < round_trip {
+            if packet.whereabouts == Whereabouts::OnHop {
+                let under_way = packet.sent_again()
+                    && match &self.hop {
+                        Some(hop) => !hop.outrun(packet.last_sent),
+                        None => now.since(packet.last_sent) < round_trip,
+                    };
+                let resent = if under_way {
                     packet.last_sent
                 } else {
                     self.resend(now, index, Cause::LocalHole, out);
                     now
                 };
-                recheck = recheck.min(resent + round_trip);
+                recheck = recheck.min(if self.hop.is_some() { resent } else { resent + round_trip });
             }
             index += 1;
         }
@@ -519,7 +576,7 @@ impl<P: Clone> Repair<P> {
     fn repairs_all(&self, config: &SnoopConfig, ack: Seq) -> bool {
         self.cache.front().is_some_and(|front| front.covers(ack) && front.local > 0 && !given_up(front, config))
             && self.highest_marked.is_none_or(|highest| self.cache.is_whole_below(highest))
-            && !self.cache.any_resent()
+            && (self.hop.is_some() || !self.cache.any_resent())
     }
 
     /// When the oldest packet is to be resent.
@@ -557,6 +614,7 @@ impl<P: Clone> Repair<P> {
             cached.unproven = cached.unproven.saturating_add(u32::from(!proven));
             cached.local = cached.local.saturating_add(1);
             cached.last_sent = now;
+            // The copy before is not on the hop any more, so that only one counts.
             let packet = Packet { priority: out.repairs, cause, ..cached.packet.clone() };
             out.packets.push_back((Port::WIRELESS, packet));
         }

@@ -32,6 +32,8 @@ pub struct Outcome {
     pub suppressed: u32,
     pub marked: u32,
     pub redundant: u32,
+    /// Most packets that ever waited for the hop.
+    pub longest_queue: usize,
 }
 
 enum Happening {
@@ -110,6 +112,7 @@ impl<B: Node<()>> Rig<B> {
                     let ahead = queue.iter().take_while(|queued| queued.priority == Priority::Urgent).count();
                     let index = if packet.priority == Priority::Urgent { ahead } else { queue.len() };
                     queue.insert(index, packet);
+                    self.outcome.longest_queue = self.outcome.longest_queue.max(queue.len());
                 }
                 Output::Event(_, Event::DupAckSuppressed { .. }) => self.outcome.suppressed += 1,
                 Output::Event(_, Event::ElnMarked { .. }) => self.outcome.marked += 1,

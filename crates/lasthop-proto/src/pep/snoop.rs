@@ -4,11 +4,12 @@ use alloc::collections::{BTreeSet, VecDeque};
 
 use super::cache::{MAX_PACKETS, charge};
 use super::flow_table::FlowTable;
-use super::repair::{AckVerdict, DataVerdict, Outbox, Place, Repair};
-pub use super::snoop_config::{RepairPriority, SnoopConfig};
+use super::repair::{AckVerdict, DataVerdict, Outbox, Passage, Place, Repair};
+pub use super::snoop_config::{HopControl, RepairPriority, SnoopConfig};
 use crate::event::Event;
 use crate::node::{Node, Port};
-use crate::packet::{Flags, FlowId, Integrity, Packet, Segment};
+use crate::packet::{Flags, FlowId, Integrity, Packet, Segment, Side};
+use crate::seq::Seq;
 use crate::time::Instant;
 
 /// No IP packet is larger than this, in bytes (jumbograms as receive offload builds them included).
@@ -62,7 +63,10 @@ impl<P: Clone> Snoop<P> {
 
     fn on_wired(&mut self, now: Instant, packet: Packet<P>) {
         if let Some(&segment) = usable(&packet)
-            && self.take_wired(now, &packet, &segment) == DataVerdict::Absorbed
+            && matches!(
+                self.take_wired(now, &packet, &segment),
+                DataVerdict::Absorbed | DataVerdict::Held | DataVerdict::Refused
+            )
         {
             return;
         }
@@ -72,16 +76,21 @@ impl<P: Clone> Snoop<P> {
     fn take_wired(&mut self, now: Instant, packet: &Packet<P>, segment: &Segment) -> DataVerdict {
         let found = self.connections.find(packet.flow);
         if segment.flags.has(Flags::RST) {
-            self.forget(found);
+            found.and_then(|slot| self.discard(slot));
             return DataVerdict::Forward;
         }
         let end = segment.seq + packet.seq_len();
         if segment.flags.has(Flags::SYN) {
-            self.forget(found);
-            if let Some(slot) = self.create(now, packet, segment)
+            // The mobile host's own SYN, if it opens the connection.
+            let embryo = found.and_then(|slot| self.discard(slot)).map(|(_, embryo)| embryo);
+            if let Some(slot) = self.create(now, packet.flow, packet.from, segment.seq)
                 && let Some((_, connection)) = self.connections.get_mut(slot)
             {
                 connection.on_control(segment, end);
+                connection.on_syn(segment, packet.from);
+                if let Some(embryo) = embryo.filter(|_| segment.flags.has(Flags::ACK)) {
+                    connection.take_over(&embryo);
+                }
             }
             return DataVerdict::Forward;
         }
@@ -95,14 +104,16 @@ impl<P: Clone> Snoop<P> {
             }
             return DataVerdict::Forward;
         }
-        let Some(slot) = found.or_else(|| self.create(now, packet, segment)) else { return DataVerdict::Forward };
+        let Some(slot) = found.or_else(|| self.create(now, packet.flow, packet.from, segment.seq)) else {
+            return DataVerdict::Forward;
+        };
         self.connections.touch(slot);
         let verdict = self.take_data(now, slot, packet, segment);
         if verdict != DataVerdict::Foreign {
             return verdict;
         }
         self.forget(Some(slot));
-        match self.create(now, packet, segment) {
+        match self.create(now, packet.flow, packet.from, segment.seq) {
             Some(slot) => self.take_data(now, slot, packet, segment),
             None => DataVerdict::Forward,
         }
@@ -114,20 +125,31 @@ impl<P: Clone> Snoop<P> {
             return DataVerdict::Forward;
         }
         let verdict = connection.on_data(now, &self.config, packet, segment, &mut self.out);
-        if let DataVerdict::Store(place) = verdict
-            && self.make_room(slot, packet)
-        {
-            self.store(now, slot, packet.clone(), segment, place);
-        }
+        let verdict = match verdict {
+            DataVerdict::Store(place) => self.keep(now, slot, packet, segment, place),
+            other => other,
+        };
         self.arm(slot);
         verdict
     }
 
-    fn store(&mut self, now: Instant, slot: u32, packet: Packet<P>, segment: &Segment, place: Place) {
-        if let Some((_, connection)) = self.connections.get_mut(slot) {
-            let before = connection.cache.bytes();
-            connection.store(now, packet, segment.seq, place);
-            self.cached_bytes = self.cached_bytes - before + connection.cache.bytes();
+    /// Keeps a packet if there is room for it.
+    fn keep(&mut self, now: Instant, slot: u32, packet: &Packet<P>, segment: &Segment, place: Place) -> DataVerdict {
+        let Some((_, connection)) = self.connections.get_mut(slot) else { return DataVerdict::Forward };
+        if place == Place::Back && connection.is_full(packet.len) {
+            return DataVerdict::Refused;
+        }
+        let overtakes = place == Place::Back && connection.holds();
+        if !self.make_room(slot, packet) {
+            return if overtakes { DataVerdict::Refused } else { DataVerdict::Forward };
+        }
+        let Some((_, connection)) = self.connections.get_mut(slot) else { return DataVerdict::Forward };
+        let before = connection.cache.bytes();
+        let passage = connection.store(now, packet.clone(), segment.seq, place);
+        self.cached_bytes = self.cached_bytes - before + connection.cache.bytes();
+        match passage {
+            Passage::Now => DataVerdict::Forward,
+            Passage::Later => DataVerdict::Held,
         }
     }
 
@@ -164,18 +186,31 @@ impl<P: Clone> Snoop<P> {
     }
 
     fn take_wireless(&mut self, now: Instant, packet: &mut Packet<P>, segment: &Segment) -> AckVerdict {
-        let Some(slot) = self.connections.find(packet.flow) else { return AckVerdict::Forward };
+        let found = self.connections.find(packet.flow);
         let (syn, acks) = (segment.flags.has(Flags::SYN), segment.flags.has(Flags::ACK));
         if segment.flags.has(Flags::RST) || (syn && !acks) {
-            self.forget(Some(slot));
+            found.and_then(|slot| self.discard(slot));
+            // Flow control has to know the window scale; for all else the data is the beginning.
+            if syn
+                && self.config.hop.is_some()
+                && let Some(slot) = self.create(now, packet.flow, packet.from.peer(), segment.ack)
+                && let Some((_, connection)) = self.connections.get_mut(slot)
+            {
+                connection.on_syn(segment, packet.from);
+            }
             return AckVerdict::Forward;
         }
+        let Some(slot) = found else { return AckVerdict::Forward };
         let Some((_, connection)) = self.connections.get_mut(slot) else { return AckVerdict::Forward };
         if !acks || connection.side == packet.from {
             return AckVerdict::Forward;
         }
         let before = connection.cache.bytes();
+        if syn {
+            connection.on_syn(segment, packet.from);
+        }
         let verdict = connection.on_ack(now, &self.config, packet, segment, &mut self.out);
+        connection.release(now, &mut self.out);
         self.cached_bytes = self.cached_bytes - before + connection.cache.bytes();
         if verdict == AckVerdict::Forget {
             self.forget(Some(slot));
@@ -186,13 +221,13 @@ impl<P: Clone> Snoop<P> {
         verdict
     }
 
-    fn create(&mut self, now: Instant, packet: &Packet<P>, segment: &Segment) -> Option<u32> {
+    fn create(&mut self, now: Instant, flow: FlowId, data_from: Side, start: Seq) -> Option<u32> {
         if self.connections.is_full()
             && let Some(oldest) = self.connections.oldest()
         {
             self.evict(oldest);
         }
-        self.connections.insert(packet.flow, Repair::new(now, packet.from, segment.seq))
+        self.connections.insert(flow, Repair::new(now, &self.config, data_from, start))
     }
 
     fn evict(&mut self, slot: u32) {
@@ -201,15 +236,22 @@ impl<P: Clone> Snoop<P> {
         }
     }
 
+    /// Drops the state of a connection that goes on.
     fn forget(&mut self, slot: Option<u32>) -> Option<FlowId> {
-        let slot = slot?;
+        let (flow, mut connection) = self.discard(slot?)?;
+        connection.flush(&mut self.out);
+        Some(flow)
+    }
+
+    /// Drops the state of a connection that is over.
+    fn discard(&mut self, slot: u32) -> Option<(FlowId, Repair<P>)> {
         let (flow, connection) = self.connections.remove(slot)?;
         self.cached_bytes -= connection.cache.bytes();
         if let Some(at) = connection.queued {
             self.timers.remove(&(at, slot));
             self.next_timer = self.timers.first().map(|&(at, _)| at);
         }
-        Some(flow)
+        Some((flow, connection))
     }
 
     /// Sees to it that the queue wakes up for this connection in time. A deadline that moves back, as each acknowledgment

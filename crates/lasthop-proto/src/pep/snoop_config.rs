@@ -1,5 +1,6 @@
 //! Parameters of the snoop element.
 
+pub use super::hop_window::HopControl;
 use crate::packet::Priority;
 use crate::scheme::{LocalDetection, TcpAwareness};
 use crate::time::Duration;
@@ -36,6 +37,8 @@ pub struct SnoopConfig {
     pub timer_max: Duration,
     /// Timer-driven local retransmissions of one packet before it is left to the sender.
     pub max_local_retries: u32,
+    /// Flow control on the hop; none in \[a\], whose windows were smaller than the base station's queue.
+    pub hop: Option<HopControl>,
 }
 
 impl SnoopConfig {
@@ -55,6 +58,7 @@ impl SnoopConfig {
             timer_min: Duration::from_millis(200),
             timer_max: Duration::from_secs(3),
             max_local_retries: 10,
+            hop: None,
         }
     }
 

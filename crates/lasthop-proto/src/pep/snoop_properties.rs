@@ -84,12 +84,14 @@ fn config() -> impl Strategy<Value = SnoopConfig> {
     let detection = prop_oneof![Just(LocalDetection::DuplicateAcks), Just(LocalDetection::Smart)];
     let awareness = prop_oneof![Just(TcpAwareness::Aware), Just(TcpAwareness::Unaware)];
     let limits = (0..=CONNECTIONS, prop_oneof![Just(CACHE), 0..=CACHE], 0u32..4, 0u32..12);
+    let hop = proptest::option::of((0u32..20, prop_oneof![Just(0), 0u32..20_000, any::<u32>()]));
+    let hop = hop.prop_map(|hop| hop.map(|(backlog, held)| HopControl { backlog, held }));
     let timer = prop_oneof![4 => Just(200u64), 1 => Just(0), 1 => Just(u64::MAX / 1_000_000)];
-    (detection, awareness, limits, timer).prop_map(|(detection, awareness, limits, timer)| {
+    (detection, awareness, limits, timer, hop).prop_map(|(detection, awareness, limits, timer, hop)| {
         let (connections, cache_bytes, dupack_threshold, max_local_retries) = limits;
         let timer_min = Duration::from_millis(timer);
         let new = SnoopConfig::new(detection, awareness);
-        SnoopConfig { connections, cache_bytes, dupack_threshold, max_local_retries, timer_min, ..new }
+        SnoopConfig { connections, cache_bytes, dupack_threshold, max_local_retries, timer_min, hop, ..new }
     })
 }
 
@@ -123,6 +125,7 @@ proptest! {
     fn any_input_is_survived(config in config(), steps in proptest::collection::vec(step(), 1..200)) {
         let limits = (config.cache_bytes, config.connections);
         let unaware = config.awareness == TcpAwareness::Unaware;
+        let hop = config.hop.is_some();
         let mut snoop = Snoop::new(config);
         run(&mut snoop, &steps, |snoop, step, outputs| {
             assert!(snoop.cached_bytes() <= limits.0 && snoop.connections() <= limits.1);
@@ -137,7 +140,9 @@ proptest! {
                 let to = if *port == Port::WIRED { Port::WIRELESS } else { Port::WIRED };
                 // Control segments and what is not TCP pass as they are; LL lets all pass as it is.
                 let control = packet.tcp().is_none_or(|tcp| {
-                    tcp.flags.has(Flags::SYN) || tcp.flags.has(Flags::RST) || (tcp.flags.has(Flags::FIN) && packet.len == 0)
+                    let fin = tcp.flags.has(Flags::FIN) && packet.len == 0;
+                    // With flow control the window in it may be another.
+                    tcp.flags.has(Flags::SYN) || tcp.flags.has(Flags::RST) || (fin && !hop)
                 });
                 if unaware || control || packet.integrity != Integrity::Intact {
                     assert!(passed(to, packet), "{packet:?} {outputs:?}");

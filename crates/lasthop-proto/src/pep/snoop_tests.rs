@@ -562,3 +562,22 @@ fn a_sack_sender_does_not_learn_of_the_losses() {
         }
     }
 }
+
+/// With flow control on the hop the sender's windows do not matter, and neither losses nor a full queue reach it.
+#[test]
+fn flow_control_keeps_the_hop_full_and_its_queue_short() {
+    for (millis, burst) in [(3, 1), (65, 1), (65, 4)] {
+        for seed in 0..2 {
+            let mut tcp = TcpConfig::preset(Preset::Rfc);
+            (tcp.send_buffer, tcp.receive_buffer) = (1 << 20, 1 << 20);
+            let loss = Loss { mean_bytes: 65_536.0, burst };
+            let base = Snoop::new(SnoopConfig { hop: Some(HopControl::DEFAULT), ..SnoopConfig::new(Smart, Aware) });
+            let outcome = transfer(base, tcp, Duration::from_millis(millis), loss, 8_000_000, seed);
+            let case = (millis, burst, seed, &outcome);
+            assert_eq!((outcome.timeouts, outcome.source_resends), (0, 0), "{case:?}");
+            assert!(outcome.mbps > 1.3, "{case:?}");
+            // What it takes to fill this hop, which has no delay of its own, and the backlog.
+            assert!(outcome.longest_queue <= 24, "{case:?}");
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! How much of one connection's data is on the hop at once.
+//!
+//! What the sender sends beyond is held at the base station. Thus the queue in front of the hop stays short, where that queue
+//! is not the base station's own: repairs come through fast, and so does everybody else's traffic. The window follows FAST
+//! TCP (Jin, Wei, Low, INFOCOM 2004): it looks at delay only, since on this hop loss says nothing of congestion.
+
+use crate::seq::Seq;
+use crate::time::{Duration, Instant};
+
+/// The least window, in segments: enough to show a loss.
+const LEAST: u64 = 4;
+
+/// The first window, in segments (RFC 6928).
+const FIRST: u64 = 10;
+
+/// The largest window, in bytes.
+const MOST: u64 = 1 << 28;
+
+/// How often the queue is let run dry, to see how long the hop takes without one: the path may have changed.
+const PROBE_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Parameters of flow control on the hop.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HopControl {
+    /// Segments of a connection that are to wait in the queue in front of the hop (FAST's alpha).
+    pub backlog: u32,
+    /// Bytes of a connection that wait at the base station; the sender's window is kept within what is left of it.
+    pub held: u32,
+}
+
+impl HopControl {
+    /// 10 segments in the queue, 256 KiB held.
+    pub const DEFAULT: Self = Self { backlog: 10, held: 256 << 10 };
+}
+
+/// What the window does when it is too small.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Growth {
+    /// It doubles each round trip, until half of the backlog waits.
+    SlowStart,
+    /// It approaches the window at which the whole backlog waits.
+    Steady,
+}
+
+/// Whether the queue is being let run dry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Probe {
+    Idle,
+    /// For a round trip, until what was sent into the queue has left it.
+    Drain,
+    /// For another, whose shortest round trip is the new base.
+    Measure,
+}
+
+/// The window of one connection, and what is in it.
+#[derive(Clone, Debug)]
+pub(super) struct HopWindow {
+    window: u64,
+    in_flight: u64,
+    /// The largest segment seen, in bytes.
+    segment: u64,
+    base: Option<Duration>,
+    growth: Growth,
+    probe: Probe,
+    probe_at: Instant,
+    /// The round trip ends when something at or behind this has arrived.
+    round_end: Seq,
+    samples: Samples,
+    /// Whether the window held anything back in it.
+    limited: Limited,
+}
+
+/// The round trips measured within one.
+#[derive(Clone, Copy, Default, Debug)]
+struct Samples {
+    shortest: Option<Duration>,
+    sum: u64,
+    count: u64,
+}
+
+impl Samples {
+    fn add(&mut self, rtt: Duration) {
+        self.shortest = Some(self.shortest.map_or(rtt, |shortest| shortest.min(rtt)));
+        self.sum = self.sum.saturating_add(rtt.as_nanos());
+        self.count += 1;
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Limited {
+    No,
+    Yes,
+}
+
+impl HopWindow {
+    /// An empty window of a connection whose data begins at `start`.
+    pub fn new(now: Instant, start: Seq) -> Self {
+        Self {
+            window: 0,
+            in_flight: 0,
+            segment: 0,
+            base: None,
+            growth: Growth::SlowStart,
+            probe: Probe::Idle,
+            probe_at: now + PROBE_INTERVAL,
+            round_end: start,
+            samples: Samples::default(),
+            limited: Limited::No,
+        }
+    }
+
+    /// Bytes that may be on the hop.
+    fn allowed(&self, control: HopControl) -> u64 {
+        let window = if self.window == 0 { FIRST * self.segment } else { self.window };
+        match self.probe {
+            Probe::Idle => window,
+            // The whole backlog, and as much again in case that its estimate is off.
+            Probe::Drain | Probe::Measure => window.saturating_sub(2 * self.backlog(control)).max(LEAST * self.segment),
+        }
+    }
+
+    fn backlog(&self, control: HopControl) -> u64 {
+        u64::from(control.backlog) * self.segment
+    }
+
+    /// Whether `len` bytes more may go, when `arrived` bytes of those in flight are known to have arrived.
+    pub fn admits(&mut self, control: HopControl, len: u32, arrived: u64) -> bool {
+        self.segment = self.segment.max(len.into());
+        let in_flight = self.in_flight.saturating_sub(arrived);
+        let admitted = in_flight == 0 || in_flight + u64::from(len) <= self.allowed(control);
+        if !admitted {
+            self.limited = Limited::Yes;
+        }
+        admitted
+    }
+
+    /// `len` bytes go onto the hop.
+    pub fn sent(&mut self, len: u32) {
+        self.segment = self.segment.max(len.into());
+        self.in_flight += u64::from(len);
+    }
+
+    /// `len` bytes are not on it any more.
+    pub fn landed(&mut self, len: u64) {
+        self.in_flight = self.in_flight.saturating_sub(len);
+    }
+
+    /// The packet at `seq` took `rtt` to be acknowledged; what is sent next begins at `next`.
+    pub fn sample(&mut self, now: Instant, control: HopControl, rtt: Duration, seq: Seq, next: Seq) {
+        self.samples.add(rtt);
+        if seq.ge(self.round_end) {
+            self.end_round(now, control);
+            self.round_end = next;
+        }
+    }
+
+    fn end_round(&mut self, now: Instant, control: HopControl) {
+        let samples = core::mem::take(&mut self.samples);
+        let Some(shortest) = samples.shortest else { return };
+        // A sender that was stalled comes in a burst, whose queue the shortest round trip does not see.
+        let mean = samples.sum / samples.count;
+        if self.window == 0 {
+            self.window = FIRST * self.segment;
+        }
+        let base = match self.probe {
+            Probe::Measure => shortest,
+            Probe::Idle | Probe::Drain => self.base.map_or(shortest, |base| base.min(shortest)),
+        };
+        self.base = Some(base);
+        let limited = core::mem::replace(&mut self.limited, Limited::No);
+        if limited == Limited::Yes && self.probe == Probe::Idle {
+            self.adjust(base.as_nanos().max(1), mean.max(1), self.backlog(control));
+        }
+        self.probe = match self.probe {
+            Probe::Idle if now >= self.probe_at => Probe::Drain,
+            Probe::Drain => Probe::Measure,
+            Probe::Idle | Probe::Measure => Probe::Idle,
+        };
+        if self.probe == Probe::Drain {
+            self.probe_at = now + PROBE_INTERVAL;
+        }
+    }
+
+    /// FAST: w = w/2 + (base/rtt w + alpha)/2, once a round trip.
+    fn adjust(&mut self, base: u64, rtt: u64, backlog: u64) {
+        let part = |window: u64, nanos: u64| (u128::from(window) * u128::from(nanos) / u128::from(rtt)) as u64;
+        let queued = part(self.window, rtt.saturating_sub(base));
+        if self.growth == Growth::SlowStart && 2 * queued < backlog {
+            self.window *= 2;
+        } else {
+            self.growth = Growth::Steady;
+            self.window = (self.window + part(self.window, base) + backlog) / 2;
+        }
+        self.window = self.window.clamp(LEAST * self.segment, MOST);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CONTROL: HopControl = HopControl { backlog: 10, held: 1 << 20 };
+    const SEGMENT: u32 = 1000;
+
+    /// A hop that takes `base` and sends a segment a millisecond, with all of the window on it, for `rounds` round trips.
+    fn settle(hop: &mut HopWindow, now: &mut Instant, base: Duration, rounds: u32) -> u64 {
+        let mut seq = hop.round_end;
+        for _ in 0..rounds {
+            hop.in_flight = 0;
+            while hop.admits(CONTROL, SEGMENT, 0) {
+                hop.sent(SEGMENT);
+            }
+            let rtt = base.max(Duration::from_millis(hop.in_flight / u64::from(SEGMENT)));
+            *now += rtt;
+            let next = seq + hop.in_flight as u32;
+            hop.sample(*now, CONTROL, rtt, seq, next);
+            seq = next;
+        }
+        hop.in_flight / u64::from(SEGMENT)
+    }
+
+    #[test]
+    fn the_backlog_waits_and_no_more() {
+        for base in [20, 60, 300] {
+            let (mut hop, mut now) = (HopWindow::new(Instant::ZERO, Seq(7)), Instant::ZERO);
+            let segments = settle(&mut hop, &mut now, Duration::from_millis(base), 40);
+            assert!((base..=base + 12).contains(&segments), "{segments} segments on a hop that takes {base} ms");
+        }
+    }
+
+    #[test]
+    fn a_longer_path_is_noticed() {
+        let (mut hop, mut now) = (HopWindow::new(Instant::ZERO, Seq(7)), Instant::ZERO);
+        settle(&mut hop, &mut now, Duration::from_millis(20), 40);
+        // At first the added delay passes for a queue.
+        let segments = settle(&mut hop, &mut now, Duration::from_millis(100), 20);
+        assert!(segments < 30, "{segments}");
+        let segments = settle(&mut hop, &mut now, Duration::from_millis(100), 300);
+        assert!(segments >= 95, "{segments}");
+    }
+
+    #[test]
+    fn a_window_that_is_not_used_does_not_grow() {
+        let mut hop = HopWindow::new(Instant::ZERO, Seq(0));
+        for round in 0..100 {
+            assert!(hop.admits(CONTROL, SEGMENT, 0));
+            hop.sent(SEGMENT);
+            hop.landed(SEGMENT.into());
+            let now = Instant::ZERO + Duration::from_millis(20 * (round + 1));
+            hop.sample(now, CONTROL, Duration::from_millis(20), Seq(round as u32), Seq(round as u32 + 1));
+        }
+        assert_eq!(hop.window, 10 * u64::from(SEGMENT));
+    }
+}

@@ -1,0 +1,200 @@
+//! Flow control on the hop: what is held at the base station, when it goes, and how the sender is kept from sending more.
+//!
+//! The sender's congestion window is of no use here: on a lossy hop it must not follow losses, and what the base station hides from
+//! it is all that it could follow. Its *receive* window does it instead: the right edge in acknowledgments is drawn in to what
+//! the base station has room for. No edge ever moves left, and nothing is acknowledged but by the mobile host.
+
+use super::{Outbox, Repair, given_up};
+use crate::node::Port;
+use crate::packet::{Body, Packet, Segment, Side};
+use crate::pep::cache::{Overlap, Whereabouts};
+use crate::pep::hop_window::{HopControl, HopWindow};
+use crate::pep::snoop_config::SnoopConfig;
+use crate::seq::Seq;
+use crate::time::Instant;
+
+/// Flow control of one connection.
+#[derive(Clone, Debug)]
+pub(in crate::pep) struct Hop {
+    control: HopControl,
+    window: HopWindow,
+    /// Bytes held.
+    held: u64,
+    /// Where they begin.
+    first_held: Seq,
+    /// The latest sending of any packet that was sent once and has arrived.
+    delivered: Instant,
+    /// The right edge that the sender has been told.
+    edge: Option<Seq>,
+    /// The window scale of either side's SYN: of the side that the data comes from, and of the mobile host. `None` for a SYN
+    /// that did not come by.
+    shifts: [Option<Option<u8>>; 2],
+}
+
+/// What becomes of new data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::pep) enum Passage {
+    /// It goes now.
+    Now,
+    /// It waits in the cache.
+    Later,
+}
+
+impl Hop {
+    pub fn new(now: Instant, control: HopControl, start: Seq) -> Self {
+        Self {
+            control,
+            window: HopWindow::new(now, start),
+            held: 0,
+            first_held: start,
+            delivered: Instant::ZERO,
+            edge: None,
+            shifts: [None; 2],
+        }
+    }
+
+    /// The shift of the windows that the mobile host advertises (RFC 7323 §2.2), if both SYNs came by.
+    fn shift(&self) -> Option<u8> {
+        match self.shifts {
+            [Some(Some(_)), Some(Some(shift))] => Some(shift.min(14)),
+            [Some(_), Some(_)] => Some(0),
+            _ => None,
+        }
+    }
+
+    /// Whether a retransmission of a packet sent at `last_sent` is lost too: what was sent behind it has arrived.
+    pub fn outrun(&self, last_sent: Instant) -> bool {
+        self.delivered > last_sent
+    }
+
+    /// `len` bytes sent again, or for the first time.
+    pub fn sent(&mut self, len: u32) {
+        self.window.sent(len);
+    }
+
+    /// `len` bytes arrived.
+    pub fn landed(&mut self, len: u64) {
+        self.window.landed(len);
+    }
+
+    /// A packet at `seq` that was sent once has arrived; all data seen ends at `high`.
+    pub fn sample(&mut self, now: Instant, last_sent: Instant, seq: Seq, high: Seq) {
+        self.delivered = self.delivered.max(last_sent);
+        let next = if self.held > 0 { self.first_held } else { high };
+        self.window.sample(now, self.control, now.since(last_sent), seq, next);
+    }
+}
+
+impl<P: Clone> Repair<P> {
+    /// A SYN came by, from that side.
+    pub fn on_syn(&mut self, segment: &Segment, from: Side) {
+        let mobile = usize::from(from != self.side);
+        if let Some(hop) = &mut self.hop {
+            hop.shifts[mobile] = Some(segment.options.window_scale);
+        }
+    }
+
+    /// What the SYN of the mobile host said of the windows, for the connection that the other side's SYN begins.
+    pub fn take_over(&mut self, embryo: &Self) {
+        if let (Some(hop), Some(old)) = (&mut self.hop, &embryo.hop) {
+            hop.shifts[1] = hop.shifts[1].or(old.shifts[1]);
+        }
+    }
+
+    /// Whether there is no room for `len` bytes more.
+    pub fn is_full(&self, len: u32) -> bool {
+        self.hop.as_ref().is_some_and(|hop| hop.held > 0 && hop.held + u64::from(len) > hop.control.held.into())
+    }
+
+    /// Whether anything waits.
+    pub fn holds(&self) -> bool {
+        self.hop.as_ref().is_some_and(|hop| hop.held > 0)
+    }
+
+    /// Whether the sender resends what is being taken care of here: all of `seq..end` is cached, and was not given up.
+    pub(super) fn has_in_hand(&self, config: &SnoopConfig, seq: Seq, end: Seq, overlap: Overlap) -> bool {
+        let Overlap::Covers { first, count } = overlap else { return false };
+        self.hop.is_some()
+            && self.cache.is_unbroken(first, count, seq, end)
+            && self.cache.front().is_some_and(|front| !given_up(front, config))
+    }
+
+    /// Says whether the packet just stored at `index` may go now.
+    pub(super) fn admit(&mut self, index: usize, len: u32) -> Passage {
+        let arrived = self.arrived_unmarked();
+        let (Some(hop), Some(cached)) = (&mut self.hop, self.cache.get_mut(index)) else { return Passage::Now };
+        if hop.held == 0 && hop.window.admits(hop.control, len, arrived) {
+            hop.window.sent(len);
+            return Passage::Now;
+        }
+        if hop.held == 0 {
+            hop.first_held = cached.seq;
+        }
+        hop.held += u64::from(len);
+        cached.whereabouts = Whereabouts::Held;
+        Passage::Later
+    }
+
+    /// Sends what the window has room for by now.
+    pub fn release(&mut self, now: Instant, out: &mut Outbox<P>) {
+        let arrived = self.arrived_unmarked();
+        let Some(hop) = &mut self.hop else { return };
+        if hop.held == 0 {
+            return;
+        }
+        let mut index = self.cache.index_from(hop.first_held);
+        while let Some(cached) = self.cache.get_mut(index) {
+            let len = cached.packet.len;
+            if cached.whereabouts == Whereabouts::Held {
+                if !hop.window.admits(hop.control, len, arrived) {
+                    hop.first_held = cached.seq;
+                    return;
+                }
+                cached.whereabouts = Whereabouts::OnHop;
+                cached.last_sent = now;
+                hop.window.sent(len);
+                hop.held = hop.held.saturating_sub(len.into());
+                out.packets.push_back((Port::WIRELESS, cached.packet.clone()));
+            }
+            index += 1;
+        }
+        hop.held = 0;
+    }
+
+    /// Sends all that is held: the state is given up.
+    pub fn flush(&mut self, out: &mut Outbox<P>) {
+        let Some(hop) = &self.hop else { return };
+        if hop.held == 0 {
+            return;
+        }
+        let mut index = self.cache.index_from(hop.first_held);
+        while let Some(cached) = self.cache.get_mut(index) {
+            if cached.whereabouts == Whereabouts::Held {
+                out.packets.push_back((Port::WIRELESS, cached.packet.clone()));
+            }
+            index += 1;
+        }
+    }
+
+    /// Draws the window in an acknowledgment in to what there is room for.
+    pub(super) fn draw_in(&mut self, packet: &mut Packet<P>) {
+        let high = self.high;
+        let Some(hop) = &mut self.hop else { return };
+        let (Some(shift), Body::Tcp(segment)) = (hop.shift(), &mut packet.body) else { return };
+        let room = u64::from(hop.control.held).saturating_sub(hop.held) as u32;
+        let edge = high + room;
+        let edge = hop.edge.map_or(edge, |told| told.max(edge));
+        let window = u32::from(segment.window) << shift;
+        let allowed = edge.since(segment.ack);
+        if window > allowed {
+            segment.window = u16::try_from(allowed >> shift).unwrap_or(u16::MAX).min(segment.window);
+        }
+        hop.edge = Some(edge);
+    }
+
+    /// Bytes that duplicate acknowledgments without blocks show to have arrived.
+    fn arrived_unmarked(&self) -> u64 {
+        let len = self.cache.front().map_or(0, |front| front.packet.len);
+        u64::from(self.above) * u64::from(len)
+    }
+}
