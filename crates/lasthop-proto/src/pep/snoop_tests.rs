@@ -484,6 +484,34 @@ fn the_least_recently_used_connection_makes_room() {
 }
 
 #[test]
+fn a_removed_connection_leaves_nothing_behind() {
+    let mut bench = Bench::sent(DuplicateAcks, Aware, 3);
+    assert_eq!((bench.snoop.connections(), bench.snoop.cached_bytes()), (1, 3 * 256));
+    bench.snoop.remove(data(0).flow);
+    bench.snoop.remove(FlowId(77));
+    assert_eq!((bench.snoop.connections(), bench.snoop.cached_bytes()), (0, 0));
+    assert_eq!(bench.snoop.poll_deadline(), None);
+}
+
+#[test]
+fn lower_limits_push_out_the_least_recently_used() {
+    let mut bench = Bench::new(DuplicateAcks, Aware);
+    let of = |flow, n| Packet { flow: FlowId(flow), ..data(n) };
+    for flow in 1..=4 {
+        bench.wired(u64::from(flow), of(flow, 0));
+    }
+    let config = SnoopConfig { connections: 3, ..SnoopConfig::new(DuplicateAcks, Aware) };
+    bench.snoop.set_config(config.clone());
+    assert_eq!((bench.snoop.connections(), bench.snoop.cached_bytes()), (3, 3 * 256));
+    bench.snoop.set_config(SnoopConfig { cache_bytes: 256, ..config });
+    assert_eq!((bench.snoop.connections(), bench.snoop.cached_bytes()), (1, 256));
+    // The newest stayed: its loss is still repaired here, and a new connection still finds room.
+    bench.wired(10, of(4, 1));
+    assert_eq!(bench.wired(11, of(5, 0)).events, [Event::Evicted]);
+    assert_eq!(bench.snoop.connections(), 1);
+}
+
+#[test]
 fn ten_thousand_connections_each_have_their_timer() {
     let mut bench = Bench::new(DuplicateAcks, Aware);
     for flow in 0..10_000 {
