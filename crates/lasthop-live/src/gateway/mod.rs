@@ -3,5 +3,16 @@
 //! | module | holds |
 //! |---|---|
 //! | [`engine`] | what becomes of each packet: no I/O, no clock |
+//! | [`rules`] | what an engine is told: which connections, which treatment |
+//! | [`counters`] | what it reports |
+//! | [`ab`] | the comparison of treated and untreated connections |
 
+pub mod ab;
+pub mod counters;
 pub mod engine;
+mod flow;
+mod flows;
+mod held;
+mod observe;
+pub mod rules;
+mod treatment;
