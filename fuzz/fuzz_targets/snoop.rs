@@ -5,7 +5,7 @@ use arbitrary::{Result, Unstructured};
 use lasthop_fuzz::{drain, passing, pause, steps, wait};
 use lasthop_proto::node::{Node, Output, Port};
 use lasthop_proto::packet::{Flags, Integrity, Packet};
-use lasthop_proto::pep::snoop::{RepairPriority, Snoop, SnoopConfig};
+use lasthop_proto::pep::snoop::{HopControl, RepairPriority, Snoop, SnoopConfig};
 use lasthop_proto::scheme::{LocalDetection, TcpAwareness};
 use lasthop_proto::time::{Duration, Instant};
 use libfuzzer_sys::fuzz_target;
@@ -19,6 +19,9 @@ fn config(u: &mut Unstructured<'_>) -> Result<SnoopConfig> {
     config.cache_bytes = u64::from(u.arbitrary::<u16>()?);
     config.dupack_threshold = u.int_in_range(0..=4)?;
     config.max_local_retries = u.int_in_range(0..=12)?;
+    if u.arbitrary()? {
+        config.hop = Some(HopControl { backlog: u.int_in_range(0..=30)?, held: u.arbitrary()? });
+    }
     if u.ratio(1, 4)? {
         config.timer_min = Duration::from_nanos(u.arbitrary()?);
         config.timer_max = Duration::from_nanos(u.arbitrary()?);

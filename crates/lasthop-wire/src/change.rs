@@ -1,6 +1,6 @@
-//! Packets made of packets: cut for a link that takes no more, and without their SACK blocks.
+//! Packets made of packets: cut for a link that takes no more, with another window, without their SACK blocks.
 
-use lasthop_proto::packet::Flags;
+use lasthop_proto::packet::{Flags, Segment};
 
 use crate::build::{is_v4, seal};
 use crate::parse::{NOP, SACK, View};
@@ -46,9 +46,19 @@ pub fn pieces(packet: &[u8], view: &View, most: usize) -> Vec<Vec<u8>> {
 /// Congestion window reduced (RFC 3168 §6.1.2).
 const CWR: u8 = 0x80;
 
-/// The packet, read as `view`, with NOPs in place of its SACK blocks, and checksums computed.
-pub fn hide_sack(packet: &[u8], view: &View) -> Vec<u8> {
+/// The packet, read as `view`, with the window of `segment`, with NOPs in place of its SACK blocks if `segment` has none, and
+/// checksums computed.
+pub fn revise(packet: &[u8], view: &View, segment: &Segment) -> Vec<u8> {
     let mut bytes = packet[..view.total_len()].to_vec();
+    bytes[view.ip_len + 14..view.ip_len + 16].copy_from_slice(&segment.window.to_be_bytes());
+    if segment.options.sack.is_empty() {
+        hide_sack(&mut bytes, view);
+    }
+    seal(&mut bytes, view.ip_len);
+    bytes
+}
+
+fn hide_sack(bytes: &mut [u8], view: &View) {
     let options = &mut bytes[view.ip_len + 20..view.header_len];
     let mut at = 0;
     while let Some(&kind) = options.get(at) {
@@ -63,6 +73,4 @@ pub fn hide_sack(packet: &[u8], view: &View) -> Vec<u8> {
         }
         at = end;
     }
-    seal(&mut bytes, view.ip_len);
-    bytes
 }

@@ -1,4 +1,4 @@
-//! TCP/IP packets as bytes: read into the mechanisms' form, built from it, cut into pieces, and stripped of SACK blocks.
+//! TCP/IP packets as bytes: read into the mechanisms' form, built from it, cut into pieces, and revised.
 //!
 //! Bytes come from anybody. What is not a whole, well-formed TCP segment over IPv4 or IPv6 is not read ([`parse`] returns
 //! `None`), and whoever holds it passes it on as it is. Packets begin with their IP header.
@@ -9,7 +9,7 @@ mod change;
 mod parse;
 
 pub use build::{ELN_EXID, EXPERIMENTAL_KIND, SMART_EXID, build, option_bytes, tcp_header};
-pub use change::{hide_sack, pieces};
+pub use change::{pieces, revise};
 pub use parse::{Route, View, parse};
 
 #[cfg(test)]

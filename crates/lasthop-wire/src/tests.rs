@@ -95,14 +95,17 @@ proptest! {
     }
 
     #[test]
-    fn hidden_blocks_are_all_that_changes(route in routes(), segment in segments(), payload in prop::collection::vec(any::<u8>(), 0..50)) {
+    fn window_and_blocks_are_all_that_changes(route in routes(), segment in segments(), payload in prop::collection::vec(any::<u8>(), 0..50), window: u16) {
         let bytes = build(route, &segment, &payload).unwrap();
-        let hidden = hide_sack(&bytes, &parse(&bytes).unwrap());
-        check(&hidden);
-        let view = parse(&hidden).unwrap();
-        let options = Options { sack: SackBlocks::NONE, ..segment.options };
-        prop_assert_eq!(view.segment, Segment { options, ..segment });
-        prop_assert_eq!((hidden.len(), &hidden[view.header_len..]), (bytes.len(), &payload[..]));
+        let hidden = Options { sack: SackBlocks::NONE, ..segment.options };
+        for options in [segment.options, hidden] {
+            let wanted = Segment { window, options, ..segment };
+            let revised = revise(&bytes, &parse(&bytes).unwrap(), &wanted);
+            check(&revised);
+            let view = parse(&revised).unwrap();
+            prop_assert_eq!(view.segment, wanted);
+            prop_assert_eq!((revised.len(), &revised[view.header_len..]), (bytes.len(), &payload[..]));
+        }
     }
 
     #[test]
@@ -117,7 +120,7 @@ proptest! {
         if let Some(view) = parse(&bytes) {
             prop_assert!(view.ip_len + 20 <= view.header_len && view.total_len() <= bytes.len());
             prop_assert!(!pieces(&bytes, &view, 7).is_empty());
-            prop_assert_eq!(hide_sack(&bytes, &view).len(), view.total_len());
+            prop_assert_eq!(revise(&bytes, &view, &Segment::default()).len(), view.total_len());
         }
     }
 }

@@ -183,7 +183,10 @@ fn blocks_that_show_repaired_holes_are_hidden() {
 }
 
 fn hide(packet: &[u8]) -> Vec<u8> {
-    lasthop_wire::hide_sack(packet, &parse(packet).unwrap())
+    let view = parse(packet).unwrap();
+    let mut segment = view.segment;
+    segment.options.sack = SackBlocks::NONE;
+    lasthop_wire::revise(packet, &view, &segment)
 }
 
 #[test]

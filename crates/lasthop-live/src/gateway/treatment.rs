@@ -5,7 +5,7 @@ use lasthop_proto::node::{Node, Port};
 use lasthop_proto::packet::{Body, Cause, Flags, FlowId, Integrity, Packet, Priority, Segment, Side};
 use lasthop_proto::pep::snoop::{Snoop, SnoopConfig};
 use lasthop_proto::time::Instant;
-use lasthop_wire::{View, hide_sack};
+use lasthop_wire::{View, revise};
 
 use super::ab::Reservoir;
 use super::counters::RuleCounters;
@@ -34,12 +34,13 @@ pub(super) struct Passing<'a> {
 }
 
 /// What a mechanism did with the packet that it was given.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 enum Fate {
+    /// It was dropped, or comes later.
     Kept,
     Passed,
-    /// Passed without its SACK blocks.
-    Stripped,
+    /// It passed with another window, or without its SACK blocks.
+    Revised(Box<Segment>),
 }
 
 /// A rule at work.
@@ -145,7 +146,7 @@ impl Treatment {
         // Beyond what may be cached, each piece is held by itself, so that none keeps a whole super-segment in memory.
         let share = !cut || meter.bytes() < self.cache_bytes;
         let held = if share && self.is_asked_for(port, view) { hold(packet, view, meter) } else { None };
-        let (mut at, mut kept, mut pieces, mut stripped, mut answer) = (0, 0u32, 0u32, false, None);
+        let (mut at, mut kept, mut passed, mut revised, mut answer) = (0, 0u32, Vec::new(), None, None);
         loop {
             let part = piece.min(len - at);
             let mut segment = view.segment;
@@ -160,33 +161,39 @@ impl Treatment {
             };
             let given = parsed(passing.id, passing.from, view.header_len as u16, part, segment, bytes);
             let Some(snoop) = &mut self.snoop else { return Verdict::Accept };
-            snoop.handle_packet(now, port, given);
-            let (fate, answered) = self.drain(now, Some(&segment), flows, mtu, out);
+            snoop.handle_packet(now, port, given.clone());
+            let (fate, answered) = self.drain(now, Some((port, &given)), flows, mtu, out);
             answer = answered.or(answer);
-            pieces += 1;
-            kept += u32::from(fate == Fate::Kept);
-            stripped |= fate == Fate::Stripped;
+            match fate {
+                Fate::Kept => kept += 1,
+                Fate::Passed => passed.push(given),
+                Fate::Revised(segment) => revised = Some(segment),
+            }
             at += part;
             if at >= len {
                 break;
             }
         }
-        self.counters.sack_hidden += u64::from(stripped);
+        let hidden = |segment: &Segment| segment.options.sack.is_empty() && !view.segment.options.sack.is_empty();
+        self.counters.sack_hidden += u64::from(revised.as_deref().is_some_and(hidden));
         if self.mode != Mode::Snoop {
             return Verdict::Accept;
         }
-        if kept == pieces {
-            // One answer for all: more would pass for duplicates.
-            if let Some(answer) = answer {
-                self.counters.local_acks += 1;
-                inject(&answer, Port::WIRED, mtu[usize::from(Port::WIRED.0)].unwrap_or(LARGEST), out);
-            }
-            Verdict::Drop
-        } else if stripped {
-            Verdict::Replace(hide_sack(packet, view))
-        } else {
-            Verdict::Accept
+        if let Some(segment) = revised {
+            return Verdict::Replace(revise(packet, view, &segment));
         }
+        if kept == 0 {
+            return Verdict::Accept;
+        }
+        for piece in &passed {
+            inject(piece, Port::WIRELESS, mtu[usize::from(Port::WIRELESS.0)].unwrap_or(LARGEST), out);
+        }
+        // One answer for all: more would pass for duplicates.
+        if let Some(answer) = answer.filter(|_| passed.is_empty()) {
+            self.counters.local_acks += 1;
+            inject(&answer, Port::WIRED, mtu[usize::from(Port::WIRED.0)].unwrap_or(LARGEST), out);
+        }
+        Verdict::Drop
     }
 
     /// Whether the mechanism may ask for the packet again: data for the hop, and acknowledgments to answer old data with.
@@ -198,7 +205,7 @@ impl Treatment {
     fn drain(
         &mut self,
         now: Instant,
-        given: Option<&Segment>,
+        given: Option<(Port, &Packet<Held>)>,
         flows: &mut FlowTable<Flow>,
         mtu: [Option<usize>; 2],
         out: &mut Vec<Injection>,
@@ -221,12 +228,19 @@ impl Treatment {
                         inject(&place, to, mtu[usize::from(to.0 & 1)].unwrap_or(LARGEST), out);
                     }
                 }
-                // The mechanism changes nothing but SACK blocks, and of those it leaves none.
-                _ => {
-                    let blocks = |segment: &Segment| !segment.options.sack.is_empty();
-                    let gone = given.is_some_and(blocks) && !place.tcp().is_some_and(blocks);
-                    fate = if gone { Fate::Stripped } else { Fate::Passed };
-                }
+                _ => match given.filter(|(port, given)| *port != to && is_same(given, &place)) {
+                    Some((_, given)) => {
+                        fate = match place.tcp().filter(|&segment| Some(segment) != given.tcp()) {
+                            Some(&segment) => Fate::Revised(Box::new(segment)),
+                            None => Fate::Passed,
+                        };
+                    }
+                    // It was held until now.
+                    None if self.mode == Mode::Snoop => {
+                        inject(&place, to, mtu[usize::from(to.0 & 1)].unwrap_or(LARGEST), out);
+                    }
+                    None => {}
+                },
             }
         }
         while let Some((_, event)) = snoop.poll_event() {
@@ -241,9 +255,17 @@ impl Treatment {
     }
 }
 
-/// The rule's parameters; every connection that the gateway knows has a place in the mechanism.
+/// The rule's parameters; every connection that the gateway knows has a place in the mechanism. Who only watches controls
+/// nothing.
 fn snoop_config(rule: &Rule, flows: usize) -> SnoopConfig {
-    SnoopConfig { connections: flows, ..rule.snoop.clone() }
+    let hop = rule.snoop.hop.filter(|_| rule.mode == Mode::Snoop);
+    SnoopConfig { connections: flows, hop, ..rule.snoop.clone() }
+}
+
+/// Whether `sent` is the packet that the mechanism was given.
+fn is_same(given: &Packet<Held>, sent: &Packet<Held>) -> bool {
+    let seq = |packet: &Packet<Held>| packet.tcp().map(|segment| segment.seq);
+    (given.flow, given.from, given.len, seq(given)) == (sent.flow, sent.from, sent.len, seq(sent))
 }
 
 /// A packet as mechanisms see it.
