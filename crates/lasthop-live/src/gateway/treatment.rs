@@ -3,7 +3,7 @@
 use lasthop_proto::event::Event;
 use lasthop_proto::node::{Node, Port};
 use lasthop_proto::packet::{Body, Cause, Flags, FlowId, Integrity, Packet, Priority, Segment, Side};
-use lasthop_proto::pep::snoop::{Snoop, SnoopConfig};
+use lasthop_proto::pep::snoop::{HopControl, Snoop, SnoopConfig};
 use lasthop_proto::time::Instant;
 use lasthop_wire::{View, revise};
 
@@ -50,6 +50,7 @@ pub(super) struct Treatment {
     /// Under [`Mode::Observe`] one whose packets go nowhere.
     snoop: Option<Snoop<Held>>,
     cache_bytes: u64,
+    flow_control: Option<HopControl>,
     pub counters: RuleCounters,
     /// By [`super::ab::Arm`].
     pub arms: [Reservoir; 2],
@@ -59,7 +60,14 @@ impl Treatment {
     pub fn new(rule: &Rule, flows: usize) -> Self {
         let snoop = (rule.mode != Mode::Bypass).then(|| Snoop::new(snoop_config(rule, flows)));
         let counters = RuleCounters { name: rule.name.clone(), ..RuleCounters::default() };
-        Self { mode: rule.mode, snoop, cache_bytes: rule.snoop.cache_bytes, counters, arms: Default::default() }
+        Self {
+            mode: rule.mode,
+            snoop,
+            cache_bytes: rule.snoop.cache_bytes,
+            flow_control: rule.snoop.hop,
+            counters,
+            arms: Default::default(),
+        }
     }
 
     /// Whether it goes on under this rule.
@@ -68,7 +76,7 @@ impl Treatment {
     }
 
     pub fn reconfigure(&mut self, rule: &Rule, flows: usize) {
-        self.cache_bytes = rule.snoop.cache_bytes;
+        (self.cache_bytes, self.flow_control) = (rule.snoop.cache_bytes, rule.snoop.hop);
         if let Some(snoop) = &mut self.snoop {
             snoop.set_config(snoop_config(rule, flows));
         }
@@ -182,7 +190,8 @@ impl Treatment {
         if let Some(segment) = revised {
             return Verdict::Replace(revise(packet, view, &segment));
         }
-        if kept == 0 {
+        // Old data in it does no harm; what flow control keeps must not pass.
+        if kept == 0 || !passed.is_empty() && self.flow_control.is_none() {
             return Verdict::Accept;
         }
         for piece in &passed {
