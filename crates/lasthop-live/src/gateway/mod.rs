@@ -3,5 +3,9 @@
 //! | module | holds |
 //! |---|---|
 //! | [`engine`] | what becomes of each packet: no I/O, no clock |
+//! | [`nfqueue`] | packets from the kernel and verdicts back |
+//! | [`raw`] | packets that the gateway sends by itself |
 
 pub mod engine;
+pub mod nfqueue;
+pub mod raw;
