@@ -48,7 +48,7 @@ pub struct Gateway {
     pub metrics: Option<SocketAddr>,
     /// The least severe messages that are logged: "error", "warn", "info", "debug" or "trace".
     pub log: String,
-    /// The first of the numbers of netfilter queues that it takes, one a rule.
+    /// The number of the netfilter queue that it takes.
     pub queue: u16,
     /// The packet mark of what it sends itself, a single bit.
     pub mark: u32,
@@ -197,7 +197,7 @@ fn read(root: &Reader<'_>) -> Result<Gateway, Error> {
     let AbsolutePath(control) = root.or("control", default, "default")?;
     let Or(metrics, _) = root.or::<Or<Off, Address>>("metrics", None.into(), "default")?;
     let LogLevel(log) = root.or("log", LogLevel("info".to_owned()), "default")?;
-    let Whole(queue) = root.or::<Whole<0, { 65_535 - MOST_RULES as u32 }>>("queue", Whole(27_000), "default")?;
+    let Whole(queue) = root.or::<Whole<0, 65_535>>("queue", Whole(27_000), "default")?;
     let Whole(mark) = root.or::<Whole<1, 0x8000_0000>>("mark", Whole(0x4000_0000), "default")?;
     if !mark.is_power_of_two() {
         return Err(root.refuse("mark", "a power of two, as 0x40000000", "several bits are set"));
@@ -215,7 +215,7 @@ fn read(root: &Reader<'_>) -> Result<Gateway, Error> {
 }
 
 fn rules(root: &Reader<'_>) -> Result<Vec<Rule>, Error> {
-    let readers = root.array("rule")?;
+    let readers = root.array("rule", "tables, as [[rule]] with name, mode and interface")?;
     if readers.is_empty() {
         let expected = "at least one rule, as [[rule]] with name, mode and interface".to_owned();
         return Err(root.fail("rule", Problem::Missing { expected }));
@@ -250,7 +250,14 @@ fn rule(reader: &Reader<'_>) -> Result<Rule, Error> {
             return Err(reader.refuse(key, format!("at most {MOST_ENTRIES}"), ""));
         }
     }
-    let opened_by = reader.or("opened_by", OpenedBy::Either, "default")?;
+    let opened_by = match ports.is_empty() {
+        true => reader.or("opened_by", OpenedBy::Either, "default")?,
+        false => reader.or("opened_by", OpenedBy::Wireless, "default: most connections are")?,
+    };
+    if !ports.is_empty() && opened_by == OpenedBy::Either {
+        let expected = "\"wireless\" or \"wired\", or two rules";
+        return Err(reader.refuse("opened_by", expected, "ports are those of the side that is called"));
+    }
     let ab = reader.or("ab", Fraction::ZERO, "default")?;
     for (table, of) in [("snoop", ModeName::Snoop), ("split", ModeName::Split)] {
         if reader.has(table) && mode != of {
@@ -274,9 +281,9 @@ fn snoop(reader: &Reader<'_>) -> Result<SnoopSettings, Error> {
     let default = SnoopConfig::new(LocalDetection::DuplicateAcks, TcpAwareness::Aware);
     let Whole(dupack_threshold) =
         reader.or::<Whole<1, 100>>("dupack_threshold", Whole(default.dupack_threshold), "default")?;
-    // The 1997 value of 200 ms suited a coarse clock; a kernel's own smallest timeout is 200 ms too, so a local one must be well below.
-    let Positive(timer_min) = reader.or("timer_min", Positive(Duration::from_millis(20)), "default")?;
-    let Positive(timer_max) = reader.or("timer_max", Positive(default.timer_max), "default")?;
+    // The 200 ms and 3 s of 1997 suited senders that waited for a second; today's wait for 200 ms and the round trip.
+    let Positive(timer_min) = reader.or("timer_min", Positive(Duration::from_millis(50)), "default")?;
+    let Positive(timer_max) = reader.or("timer_max", Positive(Duration::from_secs(1)), "default")?;
     if timer_max < timer_min {
         return Err(reader.refuse("timer_max", "a time not below timer_min", ""));
     }
