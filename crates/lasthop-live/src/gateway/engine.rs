@@ -1,8 +1,21 @@
 //! What becomes of each packet that the gateway sees. No I/O and no clock: drivers feed it packets and the time, and carry
 //! out what it says; a recorded sequence fed to it gives the same decisions.
 
+use std::num::NonZeroU16;
+
 use lasthop_proto::node::Port;
-use lasthop_proto::time::Instant;
+use lasthop_proto::packet::{Flags, FlowId};
+use lasthop_proto::random::{Root, Stream};
+use lasthop_proto::time::{Duration, Instant};
+use lasthop_wire::{View, parse};
+
+use super::ab::{Arm, ArmReport, RuleArms};
+use super::counters::Counters;
+use super::flow::{Flow, Stage, has_foreign_options};
+use super::flows::{FlowTable, Key, side};
+use super::held::Meter;
+use super::rules::{EngineConfig, Rule};
+use super::treatment::{Passing, Treatment};
 
 /// What the kernel is to do with a packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -24,26 +37,306 @@ pub struct Injection {
     pub packet: Vec<u8>,
 }
 
+/// How often silent connections are looked for.
+const SWEEP: Duration = Duration::from_secs(1);
+
+/// Most connections forgotten in one sweep, so that no call takes long.
+const SWEPT: usize = 64;
+
+/// After a sweep that left some.
+const SWEEP_ON: Duration = Duration::from_millis(1);
+
+/// Smallest MTU that is believed: what IPv4 asks of every host.
+const LEAST_MTU: usize = 576;
+
 /// The treatment of all connections through one gateway.
-#[derive(Debug, Default)]
-pub struct Engine {}
+#[derive(Debug)]
+pub struct Engine {
+    config: EngineConfig,
+    treatments: Vec<Treatment>,
+    flows: FlowTable<Flow>,
+    ab_keys: [u64; 2],
+    sample: Stream,
+    meter: Meter,
+    /// By port, as far as known.
+    mtu: [Option<usize>; 2],
+    sweep: Instant,
+    unread: u64,
+    unmatched: u64,
+}
 
 impl Engine {
+    /// An engine without any connections. The seed decides which connections a comparison leaves untreated, and keys the
+    /// tables: in a gateway it has to be one that nobody can guess.
+    pub fn new(config: EngineConfig, seed: u64) -> Self {
+        let mut keys = Root(seed).stream("gateway/keys");
+        let mut pair = || [keys.below(u64::MAX), keys.below(u64::MAX)];
+        Self {
+            treatments: config.rules.iter().map(|rule| Treatment::new(rule, config.flows)).collect(),
+            flows: FlowTable::new(config.flows, pair()),
+            ab_keys: pair(),
+            sample: Root(seed).stream("gateway/sample"),
+            meter: Meter::default(),
+            mtu: [None; 2],
+            sweep: Instant::ZERO,
+            unread: 0,
+            unmatched: 0,
+            config,
+        }
+    }
+
+    /// Takes another configuration. A connection keeps its treatment and its arm where a rule of the same name and mode is
+    /// left; otherwise it belongs to the first rule that matches it now, or is forgotten.
+    pub fn reconfigure(&mut self, config: EngineConfig) {
+        let mut old: Vec<Option<Treatment>> = std::mem::take(&mut self.treatments).into_iter().map(Some).collect();
+        let mut moved = vec![None; old.len()];
+        for (at, rule) in config.rules.iter().enumerate() {
+            let same = |had: &Option<Treatment>| had.as_ref().is_some_and(|had| had.is_for(rule));
+            let kept = old.iter().position(same).and_then(|from| {
+                moved[from] = Some(at);
+                old[from].take()
+            });
+            self.treatments.push(match kept {
+                Some(mut kept) => {
+                    kept.reconfigure(rule, config.flows);
+                    kept
+                }
+                None => Treatment::new(rule, config.flows),
+            });
+        }
+        let mut homeless = Vec::new();
+        for (id, flow) in self.flows.iter_mut() {
+            if let Some(rule) = moved.get(flow.rule).copied().flatten() {
+                flow.rule = rule;
+            } else if let Some(rule) = config.rule_for(flow.wired(), flow.wireless()) {
+                (flow.rule, flow.arm) = (rule, arm(&config.rules[rule], &flow.key, self.ab_keys));
+                self.treatments[rule].on_flow();
+            } else {
+                homeless.push(id);
+            }
+        }
+        homeless.into_iter().for_each(|id| drop(self.flows.remove(id)));
+        self.flows.set_limit(config.flows);
+        self.config = config;
+        while self.flows.len() > self.config.flows
+            && let Some(id) = self.flows.surplus()
+        {
+            self.evict(id);
+        }
+        while let Some(id) = self.flows.crowded_out() {
+            self.evict(id);
+        }
+    }
+
+    /// The largest IP packet that leaves by `port`, in bytes; local retransmissions are cut to it. Without it they are as
+    /// large as the connection's segments.
+    pub fn set_mtu(&mut self, port: Port, mtu: u16) {
+        self.mtu[usize::from(port.0 & 1)] = Some(usize::from(mtu).max(LEAST_MTU));
+    }
+
     /// Takes a packet that came in at `port` ([`Port::WIRED`]: on its way to the lossy hop), beginning with its IP header,
     /// possibly a super-segment as receive offload builds them, its checksum possibly not computed yet. What the gateway is
     /// to send besides goes to the end of `out`.
     pub fn handle_packet(&mut self, now: Instant, port: Port, packet: &[u8], out: &mut Vec<Injection>) -> Verdict {
-        let _ = (now, port, packet, out);
-        Verdict::Accept
+        self.handle(now, port, packet, None, out)
+    }
+
+    /// [`Engine::handle_packet`] for a packet of which the driver knows how many bytes of payload each segment in it has
+    /// (`gso_size` of a virtio header). Without it that is told from the options of both SYNs or, where these were not seen,
+    /// from an MTU of 1500.
+    pub fn handle_super_segment(
+        &mut self,
+        now: Instant,
+        port: Port,
+        packet: &[u8],
+        segment_size: NonZeroU16,
+        out: &mut Vec<Injection>,
+    ) -> Verdict {
+        self.handle(now, port, packet, Some(segment_size), out)
+    }
+
+    fn handle(
+        &mut self,
+        now: Instant,
+        port: Port,
+        packet: &[u8],
+        segment_size: Option<NonZeroU16>,
+        out: &mut Vec<Injection>,
+    ) -> Verdict {
+        let Some(view) = parse(packet) else {
+            self.unread += 1;
+            return Verdict::Accept;
+        };
+        let Some(id) = self.find_or_admit(port, &view) else {
+            self.unmatched += 1;
+            return Verdict::Accept;
+        };
+        let Some(flow) = self.flows.get_mut(id) else { return Verdict::Accept };
+        let from = side(&flow.first, &view.route);
+        let treatment = &mut self.treatments[flow.rule];
+        treatment.on_packet(port, view.total_len());
+        if flow.port_of(from) != port {
+            // It came back by the way it went, or the network is not what it seems: nothing to be told from it.
+            return Verdict::Accept;
+        }
+        flow.seen = now;
+        let size = flow.segment_size(&view, segment_size, self.mtu[usize::from(port.0 & 1) ^ 1]);
+        flow.watch.on_packet(now, port, &view, size, &mut treatment.counters);
+        let stage = flow.advance(port, &view);
+        let foreign = view.segment.flags.0 & Flags::SYN.0 == 0 && has_foreign_options(packet, &view);
+        let verdict = if foreign || flow.opaque {
+            // What a checksum of its own guards must not be changed, nor cut (TCP-MD5, TCP-AO, MPTCP).
+            if !flow.opaque {
+                flow.opaque = true;
+                treatment.remove(id);
+            }
+            Verdict::Accept
+        } else if flow.arm == Arm::Untreated || flow.stage == Stage::Opening {
+            if view.segment.flags.has(Flags::RST) {
+                treatment.remove(id);
+            }
+            Verdict::Accept
+        } else {
+            if stage == Stage::Opening {
+                treatment.introduce(now, id, flow);
+            }
+            let passing = Passing { now, port, packet, view: &view, id, from, size };
+            self.treat(passing, out)
+        };
+        self.settle(id, stage);
+        verdict
+    }
+
+    fn treat(&mut self, passing: Passing<'_>, out: &mut Vec<Injection>) -> Verdict {
+        let Some(rule) = self.flows.get_mut(passing.id).map(|flow| flow.rule) else { return Verdict::Accept };
+        let mtu = self.mtu;
+        self.treatments[rule].treat(&passing, &self.meter, &mut self.flows, mtu, out)
+    }
+
+    /// Sees to the connection's place in the table after a packet of it.
+    fn settle(&mut self, id: FlowId, before: Stage) {
+        let Some(flow) = self.flows.get_mut(id) else { return };
+        let stage = flow.stage;
+        self.flows.touch(id, stage.standing());
+        if stage != before {
+            while let Some(id) = self.flows.crowded_out() {
+                self.evict(id);
+            }
+        }
+    }
+
+    /// The connection that a packet belongs to; `None` where no rule is for it.
+    fn find_or_admit(&mut self, port: Port, view: &View) -> Option<FlowId> {
+        let key = Key::of(&view.route);
+        if let Some(id) = self.flows.find(&key) {
+            if !self.flows.get_mut(id)?.is_reopened_by(view) {
+                return Some(id);
+            }
+            // The same addresses and ports, another connection.
+            self.forget(id);
+        }
+        let ends = [view.route.source, view.route.destination];
+        let (wired, wireless) = if port == Port::WIRED { (ends[0], ends[1]) } else { (ends[1], ends[0]) };
+        let rule = self.config.rule_for(wired, wireless)?;
+        if let Some(old) = self.flows.surplus() {
+            self.evict(old);
+        }
+        let arm = arm(&self.config.rules[rule], &key, self.ab_keys);
+        let id = self.flows.insert(key, Flow::new(key, view.route, port, rule, arm))?;
+        self.treatments[rule].on_flow();
+        Some(id)
+    }
+
+    fn evict(&mut self, id: FlowId) {
+        if let Some(rule) = self.forget(id) {
+            self.treatments[rule].counters.flows_evicted += 1;
+        }
+    }
+
+    /// Drops a connection's state; what it measured stays.
+    fn forget(&mut self, id: FlowId) -> Option<usize> {
+        let flow = self.flows.remove(id)?;
+        let treatment = &mut self.treatments[flow.rule];
+        treatment.remove(id);
+        if let Some(goodput) = flow.watch.goodput(self.config.measured_bytes) {
+            treatment.arms[flow.arm as usize].push(goodput, &mut self.sample);
+        }
+        Some(flow.rule)
     }
 
     /// Acts on whatever deadline has come. Harmless when called early.
     pub fn handle_timeout(&mut self, now: Instant, out: &mut Vec<Injection>) {
-        let _ = (now, out);
+        for treatment in &mut self.treatments {
+            treatment.on_timeout(now, &mut self.flows, self.mtu, out);
+        }
+        if now >= self.sweep {
+            self.sweep(now);
+        }
     }
 
-    /// When to call [`Engine::handle_timeout`] next.
+    /// Forgets connections that were silent for too long.
+    fn sweep(&mut self, now: Instant) {
+        self.sweep = now + SWEEP;
+        let mut left = SWEPT;
+        for standing in [Stage::Opening.standing(), Stage::Established.standing()] {
+            while let Some(id) = self.flows.oldest(standing)
+                && self.flows.get_mut(id).is_some_and(|flow| now.since(flow.seen) >= self.config.idle)
+            {
+                if left == 0 {
+                    self.sweep = now + SWEEP_ON;
+                    return;
+                }
+                left -= 1;
+                self.forget(id);
+            }
+        }
+    }
+
+    /// When to call [`Engine::handle_timeout`] next. After a call of it and before another packet this lies after the time of
+    /// the call.
     pub fn poll_deadline(&self) -> Option<Instant> {
-        None
+        let repairs = self.treatments.iter().filter_map(Treatment::poll_deadline).min();
+        let sweep = (self.flows.len() > 0).then_some(self.sweep);
+        [repairs, sweep].into_iter().flatten().min()
+    }
+
+    /// What happened so far.
+    pub fn counters(&mut self) -> Counters {
+        let mut rules: Vec<_> = self.treatments.iter().map(Treatment::report).collect();
+        for (_, flow) in self.flows.iter_mut() {
+            rules[flow.rule].flows_active += 1;
+        }
+        let (unread, unmatched) = (self.unread, self.unmatched);
+        Counters { rules, unread, unmatched, flows: self.flows.len() as u64, held_bytes: self.meter.bytes() }
+    }
+
+    /// Goodputs by rule and arm: of connections that ended, and of those at work now.
+    pub fn arms(&mut self) -> Vec<RuleArms> {
+        let of = |treatment: &Treatment| RuleArms {
+            name: treatment.counters.name.clone(),
+            treated: ArmReport::of(&treatment.arms[Arm::Treated as usize]),
+            untreated: ArmReport::of(&treatment.arms[Arm::Untreated as usize]),
+        };
+        let mut arms: Vec<_> = self.treatments.iter().map(of).collect();
+        for (_, flow) in self.flows.iter_mut() {
+            if let Some(goodput) = flow.watch.goodput(self.config.measured_bytes) {
+                let report = match flow.arm {
+                    Arm::Treated => &mut arms[flow.rule].treated,
+                    Arm::Untreated => &mut arms[flow.rule].untreated,
+                };
+                report.flows += 1;
+                report.goodputs.push(goodput);
+            }
+        }
+        arms
     }
 }
+
+/// Which arm of a rule a connection belongs to.
+fn arm(rule: &Rule, key: &Key, keys: [u64; 2]) -> Arm {
+    if key.uniform(keys) < rule.ab { Arm::Untreated } else { Arm::Treated }
+}
+
+#[cfg(test)]
+#[path = "engine_tests.rs"]
+mod tests;

@@ -58,6 +58,11 @@ impl<T> FlowTable<T> {
         self.len >= self.limit
     }
 
+    /// Sets another limit. Flows beyond it stay until they are removed.
+    pub fn set_limit(&mut self, limit: usize) {
+        self.limit = limit.min(NONE as usize);
+    }
+
     /// The slot of a flow.
     #[inline]
     pub fn find(&self, flow: FlowId) -> Option<u32> {

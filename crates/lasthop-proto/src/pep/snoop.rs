@@ -60,6 +60,24 @@ impl<P: Clone> Snoop<P> {
         self.connections.len()
     }
 
+    /// Drops a connection's state: its number will name another.
+    pub fn remove(&mut self, flow: FlowId) {
+        self.forget(self.connections.find(flow));
+    }
+
+    /// Takes new parameters; connections keep their state. Where the limits are lower than what is kept, the least recently
+    /// used connections go. Timers that run already keep their time.
+    pub fn set_config(&mut self, config: SnoopConfig) {
+        self.out.repairs = config.queue_priority();
+        self.connections.set_limit(config.connections);
+        while (self.cached_bytes > config.cache_bytes || self.connections.len() > config.connections)
+            && let Some(oldest) = self.connections.oldest()
+        {
+            self.evict(oldest);
+        }
+        self.config = config;
+    }
+
     fn on_wired(&mut self, now: Instant, packet: Packet<P>) {
         if let Some(&segment) = usable(&packet)
             && self.take_wired(now, &packet, &segment) == DataVerdict::Absorbed

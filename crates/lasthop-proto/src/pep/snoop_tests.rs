@@ -484,6 +484,37 @@ fn the_least_recently_used_connection_makes_room() {
 }
 
 #[test]
+fn a_removed_connection_leaves_nothing_behind() {
+    let mut bench = Bench::sent(DuplicateAcks, Aware, 3);
+    assert_eq!((bench.snoop.connections(), bench.snoop.cached_bytes()), (1, 2 * 256));
+    bench.snoop.remove(data(0).flow);
+    bench.snoop.remove(FlowId(77));
+    assert_eq!((bench.snoop.connections(), bench.snoop.cached_bytes()), (0, 0));
+    assert_eq!(bench.snoop.poll_deadline(), None);
+}
+
+#[test]
+fn lower_limits_push_out_the_least_recently_used() {
+    let mut bench = Bench::new(DuplicateAcks, Aware);
+    let of = |flow, n| Packet { flow: FlowId(flow), ..data(n) };
+    for flow in 1..=4 {
+        bench.wired(u64::from(flow), of(flow, 0));
+    }
+    let config = SnoopConfig { connections: 3, ..SnoopConfig::new(DuplicateAcks, Aware) };
+    bench.snoop.set_config(config.clone());
+    assert_eq!((bench.snoop.connections(), bench.snoop.cached_bytes()), (3, 3 * 256));
+    bench.snoop.set_config(SnoopConfig { cache_bytes: 2 * 256, ..config.clone() });
+    assert_eq!((bench.snoop.connections(), bench.snoop.cached_bytes()), (2, 2 * 256));
+    bench.snoop.set_config(SnoopConfig { connections: 1, ..config });
+    assert_eq!((bench.snoop.connections(), bench.snoop.cached_bytes()), (1, 256));
+    // The newest stayed, and it makes room for the next.
+    assert_eq!(bench.wired(10, of(4, 1)).events, []);
+    assert_eq!(bench.snoop.cached_bytes(), 2 * 256);
+    assert_eq!(bench.wired(11, of(5, 0)).events, [Event::Evicted]);
+    assert_eq!((bench.snoop.connections(), bench.snoop.cached_bytes()), (1, 256));
+}
+
+#[test]
 fn ten_thousand_connections_each_have_their_timer() {
     let mut bench = Bench::new(DuplicateAcks, Aware);
     for flow in 0..10_000 {

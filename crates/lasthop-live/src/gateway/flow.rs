@@ -1,0 +1,186 @@
+//! One connection through the gateway.
+
+use std::net::SocketAddr;
+use std::num::NonZeroU16;
+
+use lasthop_proto::node::Port;
+use lasthop_proto::packet::{Flags, Segment, Side};
+use lasthop_proto::time::Instant;
+use lasthop_wire::{EXPERIMENTAL_KIND, Route, View};
+
+use super::ab::Arm;
+use super::flows::{Key, Standing};
+use super::observe::Watch;
+
+/// What a link takes when nothing else is known: Ethernet's MTU.
+const USUAL_MTU: usize = 1500;
+
+/// Smallest segments that a super-segment is thought to be made of (Linux: `min_adv_mss`): bounds the work it makes.
+const LEAST_SEGMENT: usize = 256;
+
+/// The fixed part of a TCP header.
+const TCP_HEADER: usize = 20;
+
+/// How far a connection has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Stage {
+    /// Not both ends are known to take part.
+    Opening,
+    /// Both are.
+    Established,
+    /// Both have said all that they had to say.
+    Closing,
+}
+
+impl Stage {
+    pub const fn standing(self) -> Standing {
+        match self {
+            Self::Established => Standing::Established,
+            Self::Opening | Self::Closing => Standing::Doubtful,
+        }
+    }
+}
+
+/// One connection.
+#[derive(Debug)]
+pub(super) struct Flow {
+    pub key: Key,
+    /// The way its first packet went: from [`Side::Initiator`], as far as is known here.
+    pub first: Route,
+    /// Where that came in.
+    port: Port,
+    pub rule: usize,
+    pub arm: Arm,
+    pub stage: Stage,
+    /// Its segments carry what the gateway does not know.
+    pub opaque: bool,
+    pub seen: Instant,
+    pub watch: Watch,
+    /// The SYN that came in at each port.
+    pub syn: [Option<Segment>; 2],
+    /// Ports at which an acknowledgment came in.
+    acked: [bool; 2],
+    /// Ports at which a FIN came in.
+    fin: [bool; 2],
+    /// The smaller of both maximum segment sizes.
+    mss: Option<u16>,
+}
+
+impl Flow {
+    pub fn new(key: Key, first: Route, port: Port, rule: usize, arm: Arm) -> Self {
+        Self {
+            key,
+            first,
+            port,
+            rule,
+            arm,
+            stage: Stage::Opening,
+            opaque: false,
+            seen: Instant::ZERO,
+            watch: Watch::default(),
+            syn: [None; 2],
+            acked: [false; 2],
+            fin: [false; 2],
+            mss: None,
+        }
+    }
+
+    /// The port that a side's packets come in at.
+    pub fn port_of(&self, side: Side) -> Port {
+        match side {
+            Side::Initiator => self.port,
+            Side::Acceptor => Port(self.port.0 ^ 1),
+        }
+    }
+
+    /// The side whose packets come in at a port.
+    pub fn side_at(&self, port: Port) -> Side {
+        if port == self.port { Side::Initiator } else { Side::Acceptor }
+    }
+
+    /// The end on the wired side.
+    pub fn wired(&self) -> SocketAddr {
+        if self.port == Port::WIRED { self.first.source } else { self.first.destination }
+    }
+
+    /// The end behind the lossy hop.
+    pub fn wireless(&self) -> SocketAddr {
+        if self.port == Port::WIRED { self.first.destination } else { self.first.source }
+    }
+
+    /// Whether a packet opens another connection between the same ports.
+    pub fn is_reopened_by(&self, view: &View) -> bool {
+        let flags = view.segment.flags;
+        if !flags.has(Flags::SYN) || flags.has(Flags::ACK) || flags.has(Flags::RST) {
+            return false;
+        }
+        let from = usize::from(self.port_of(super::flows::side(&self.first, &view.route)).0 & 1);
+        match self.syn[from] {
+            // Sent again: the connection is still opening.
+            Some(syn) => syn.seq != view.segment.seq,
+            None => self.stage != Stage::Opening,
+        }
+    }
+
+    /// Takes in what a packet says of the connection's stage; returns what it was.
+    pub fn advance(&mut self, port: Port, view: &View) -> Stage {
+        let before = self.stage;
+        let (from, to) = (usize::from(port.0 & 1), usize::from(port.0 & 1) ^ 1);
+        let segment = &view.segment;
+        if segment.flags.has(Flags::RST) {
+            // If the reset was forged, both ends go on, and it shows.
+            (self.stage, self.acked, self.fin, self.syn) = (Stage::Opening, [false; 2], [false; 2], [None; 2]);
+            return before;
+        }
+        if segment.flags.has(Flags::SYN) {
+            self.syn[from] = Some(*segment);
+            if let Some(mss) = segment.options.mss {
+                self.mss = Some(self.mss.map_or(mss, |least| least.min(mss)));
+            }
+            return before;
+        }
+        self.acked[from] |= segment.flags.has(Flags::ACK);
+        self.fin[from] |= segment.flags.has(Flags::FIN);
+        if self.stage == Stage::Opening {
+            // Who answers a SYN with its number has seen it: its address is not made up.
+            let answered = self.syn[from].is_some() && self.syn[to].is_some_and(|syn| syn.seq + 1 == segment.ack);
+            if self.acked == [true; 2] || (answered && self.acked[from]) {
+                self.stage = Stage::Established;
+            }
+        }
+        if self.stage == Stage::Established && self.fin == [true; 2] {
+            self.stage = Stage::Closing;
+        }
+        before
+    }
+
+    /// How many bytes of payload the segments have that make up a packet.
+    pub fn segment_size(&self, view: &View, told: Option<NonZeroU16>, mtu: Option<usize>) -> u32 {
+        let options = view.header_len - view.ip_len - TCP_HEADER;
+        let size = match (told, self.mss) {
+            (Some(told), _) => usize::from(told.get()),
+            (None, Some(mss)) => usize::from(mss).saturating_sub(options),
+            (None, None) => USUAL_MTU.saturating_sub(view.header_len),
+        };
+        let most = mtu.map_or(usize::MAX, |mtu| mtu.saturating_sub(view.header_len));
+        size.min(most).max(LEAST_SEGMENT) as u32
+    }
+}
+
+/// Whether a segment carries options whose meaning could change when it is dropped, changed or cut.
+pub(super) fn has_foreign_options(packet: &[u8], view: &View) -> bool {
+    let mut rest = packet.get(view.ip_len + TCP_HEADER..view.header_len).unwrap_or_default();
+    while let Some((&kind, tail)) = rest.split_first() {
+        let len = match kind {
+            0 => return false,
+            1 => {
+                rest = tail;
+                continue;
+            }
+            2 | 3 | 4 | 5 | 8 | EXPERIMENTAL_KIND => tail.first().map_or(2, |&len| usize::from(len)),
+            _ => return true,
+        };
+        rest = rest.get(len.max(2)..).unwrap_or_default();
+    }
+    false
+}

@@ -1,0 +1,263 @@
+//! What one rule does to the packets of its connections.
+
+use lasthop_proto::event::Event;
+use lasthop_proto::node::{Node, Port};
+use lasthop_proto::packet::{Body, Cause, Flags, FlowId, Integrity, Packet, Priority, Segment, Side};
+use lasthop_proto::pep::snoop::{Snoop, SnoopConfig};
+use lasthop_proto::time::Instant;
+use lasthop_wire::{View, hide_sack};
+
+use super::ab::Reservoir;
+use super::counters::RuleCounters;
+use super::engine::{Injection, Verdict};
+use super::flow::Flow;
+use super::flows::FlowTable;
+use super::held::{Held, Meter, hold, hold_piece, inject};
+use super::observe::Loss;
+use super::rules::{Mode, Rule};
+
+/// IP packets on the hop are no larger than this, whatever is known of its MTU.
+const LARGEST: usize = u16::MAX as usize;
+
+/// A packet on its way through.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Passing<'a> {
+    pub now: Instant,
+    /// Where it came in.
+    pub port: Port,
+    pub packet: &'a [u8],
+    pub view: &'a View,
+    pub id: FlowId,
+    pub from: Side,
+    /// Payload bytes of the segments in it.
+    pub size: u32,
+}
+
+/// What a mechanism did with the packet that it was given.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Fate {
+    Kept,
+    Passed,
+    /// Passed without its SACK blocks.
+    Stripped,
+}
+
+/// A rule at work.
+#[derive(Debug)]
+pub(super) struct Treatment {
+    mode: Mode,
+    /// Under [`Mode::Observe`] one whose packets go nowhere.
+    snoop: Option<Snoop<Held>>,
+    cache_bytes: u64,
+    pub counters: RuleCounters,
+    /// By [`super::ab::Arm`].
+    pub arms: [Reservoir; 2],
+}
+
+impl Treatment {
+    pub fn new(rule: &Rule, flows: usize) -> Self {
+        let snoop = (rule.mode != Mode::Bypass).then(|| Snoop::new(snoop_config(rule, flows)));
+        let counters = RuleCounters { name: rule.name.clone(), ..RuleCounters::default() };
+        Self { mode: rule.mode, snoop, cache_bytes: rule.snoop.cache_bytes, counters, arms: Default::default() }
+    }
+
+    /// Whether it goes on under this rule.
+    pub fn is_for(&self, rule: &Rule) -> bool {
+        self.counters.name == rule.name && self.mode == rule.mode
+    }
+
+    pub fn reconfigure(&mut self, rule: &Rule, flows: usize) {
+        self.cache_bytes = rule.snoop.cache_bytes;
+        if let Some(snoop) = &mut self.snoop {
+            snoop.set_config(snoop_config(rule, flows));
+        }
+    }
+
+    pub fn on_flow(&mut self) {
+        self.counters.flows_seen += 1;
+    }
+
+    pub fn on_packet(&mut self, port: Port, bytes: usize) {
+        let port = usize::from(port.0 & 1);
+        self.counters.packets[port] += 1;
+        self.counters.bytes[port] += bytes as u64;
+    }
+
+    /// Drops what is cached of a connection.
+    pub fn remove(&mut self, id: FlowId) {
+        if let Some(snoop) = &mut self.snoop {
+            snoop.remove(id);
+        }
+    }
+
+    pub fn poll_deadline(&self) -> Option<Instant> {
+        self.snoop.as_ref()?.poll_deadline()
+    }
+
+    pub fn report(&self) -> RuleCounters {
+        let cached_bytes = self.snoop.as_ref().map_or(0, Snoop::cached_bytes);
+        RuleCounters { cached_bytes, ..self.counters.clone() }
+    }
+
+    /// Makes the mechanism acquainted with a connection whose opening it did not see: only what proves to be a connection
+    /// may take room in it.
+    pub fn introduce(&mut self, now: Instant, id: FlowId, flow: &Flow) {
+        let Some(snoop) = &mut self.snoop else { return };
+        for port in [Port::WIRED, Port::WIRELESS] {
+            // Of the receiver only what it acknowledges counts.
+            let counts = |syn: &Segment| port == Port::WIRED || syn.flags.has(Flags::ACK);
+            if let Some(syn) = flow.syn[usize::from(port.0)].filter(counts) {
+                snoop.handle_packet(now, port, parsed(id, flow.side_at(port), 40, 0, syn, None));
+            }
+        }
+        // They went by before.
+        let mut place = Packet::default();
+        while snoop.poll_transmit(now, &mut place).is_some_and(|_| place.cause == Cause::New) {}
+    }
+
+    /// Acts on the mechanism's deadline.
+    pub fn on_timeout(
+        &mut self,
+        now: Instant,
+        flows: &mut FlowTable<Flow>,
+        mtu: [Option<usize>; 2],
+        out: &mut Vec<Injection>,
+    ) {
+        if let Some(snoop) = &mut self.snoop {
+            snoop.handle_timeout(now);
+        }
+        self.drain(now, None, flows, mtu, out);
+    }
+
+    /// What becomes of a packet.
+    pub fn treat(
+        &mut self,
+        passing: &Passing<'_>,
+        meter: &Meter,
+        flows: &mut FlowTable<Flow>,
+        mtu: [Option<usize>; 2],
+        out: &mut Vec<Injection>,
+    ) -> Verdict {
+        let Passing { now, port, packet, view, .. } = *passing;
+        let len = view.payload_len as u32;
+        let cut = port == Port::WIRED && len > passing.size && !view.segment.flags.has(Flags::SYN);
+        let piece = if cut { passing.size } else { len };
+        // Beyond what may be cached, each piece is held by itself, so that none keeps a whole super-segment in memory.
+        let share = !cut || meter.bytes() < self.cache_bytes;
+        let held = if share && self.is_asked_for(port, view) { hold(packet, view, meter) } else { None };
+        let (mut at, mut kept, mut pieces, mut stripped, mut answer) = (0, 0u32, 0u32, false, None);
+        loop {
+            let part = piece.min(len - at);
+            let mut segment = view.segment;
+            segment.seq += at;
+            if at + part < len {
+                segment.flags = Flags(segment.flags.0 & !(Flags::FIN.0 | Flags::PSH.0));
+            }
+            let bytes = if share || self.mode != Mode::Snoop {
+                held.clone()
+            } else {
+                hold_piece(packet, view, &segment, part, meter)
+            };
+            let given = parsed(passing.id, passing.from, view.header_len as u16, part, segment, bytes);
+            let Some(snoop) = &mut self.snoop else { return Verdict::Accept };
+            snoop.handle_packet(now, port, given);
+            let (fate, answered) = self.drain(now, Some(&segment), flows, mtu, out);
+            answer = answered.or(answer);
+            pieces += 1;
+            kept += u32::from(fate == Fate::Kept);
+            stripped |= fate == Fate::Stripped;
+            at += part;
+            if at >= len {
+                break;
+            }
+        }
+        self.counters.sack_hidden += u64::from(stripped);
+        if self.mode != Mode::Snoop {
+            return Verdict::Accept;
+        }
+        if kept == pieces {
+            // One answer for all: more would pass for duplicates.
+            if let Some(answer) = answer {
+                self.counters.local_acks += 1;
+                inject(&answer, Port::WIRED, mtu[usize::from(Port::WIRED.0)].unwrap_or(LARGEST), out);
+            }
+            Verdict::Drop
+        } else if stripped {
+            Verdict::Replace(hide_sack(packet, view))
+        } else {
+            Verdict::Accept
+        }
+    }
+
+    /// Whether the mechanism may ask for the packet again: data for the hop, and acknowledgments to answer old data with.
+    fn is_asked_for(&self, port: Port, view: &View) -> bool {
+        self.mode == Mode::Snoop && (port == Port::WIRED) == (view.payload_len > 0)
+    }
+
+    /// Takes out what the mechanism sends. What became of the packet that it was given, and what it answers it with.
+    fn drain(
+        &mut self,
+        now: Instant,
+        given: Option<&Segment>,
+        flows: &mut FlowTable<Flow>,
+        mtu: [Option<usize>; 2],
+        out: &mut Vec<Injection>,
+    ) -> (Fate, Option<Packet<Held>>) {
+        let Some(snoop) = &mut self.snoop else { return (Fate::Passed, None) };
+        let counters = &mut self.counters;
+        let (mut fate, mut answer) = (Fate::Kept, None);
+        let mut place = Packet::default();
+        while let Some(to) = snoop.poll_transmit(now, &mut place) {
+            match place.cause {
+                Cause::LocalAck => answer = Some(std::mem::take(&mut place)),
+                cause if cause.is_local_retransmission() => {
+                    counters.repairs.count(cause);
+                    if let (Some(flow), Some(segment)) = (flows.get_mut(place.flow), place.tcp())
+                        && flow.watch.on_loss(segment.seq, segment.seq + place.seq_len()) == Loss::New
+                    {
+                        counters.wireless_losses += 1;
+                    }
+                    if self.mode == Mode::Snoop {
+                        inject(&place, to, mtu[usize::from(to.0 & 1)].unwrap_or(LARGEST), out);
+                    }
+                }
+                // The mechanism changes nothing but SACK blocks, and of those it leaves none.
+                _ => {
+                    let blocks = |segment: &Segment| !segment.options.sack.is_empty();
+                    let gone = given.is_some_and(blocks) && !place.tcp().is_some_and(blocks);
+                    fate = if gone { Fate::Stripped } else { Fate::Passed };
+                }
+            }
+        }
+        while let Some((_, event)) = snoop.poll_event() {
+            match event {
+                Event::DupAckSuppressed { .. } => counters.dup_acks_suppressed += 1,
+                Event::Absorbed { .. } => counters.absorbed += 1,
+                Event::Evicted => counters.cache_evicted += 1,
+                _ => {}
+            }
+        }
+        (fate, answer)
+    }
+}
+
+/// The rule's parameters; every connection that the gateway knows has a place in the mechanism.
+fn snoop_config(rule: &Rule, flows: usize) -> SnoopConfig {
+    SnoopConfig { connections: flows, ..rule.snoop.clone() }
+}
+
+/// A packet as mechanisms see it.
+fn parsed(flow: FlowId, from: Side, header_len: u16, len: u32, segment: Segment, payload: Held) -> Packet<Held> {
+    Packet {
+        flow,
+        from,
+        priority: Priority::Normal,
+        integrity: Integrity::Intact,
+        cause: Cause::New,
+        header_len,
+        len,
+        body: Body::Tcp(segment),
+        link: None,
+        payload,
+    }
+}
