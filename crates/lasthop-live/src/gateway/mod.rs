@@ -3,5 +3,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`engine`] | what becomes of each packet: no I/O, no clock |
+//! | [`split`] | transparent split connections |
 
 pub mod engine;
+pub mod split;
