@@ -185,7 +185,7 @@ impl SplitConfig {
             return wrong("listen", "needs two different ports above 0");
         }
         if !self.marks.are_disjoint() {
-            return wrong("marks", "`deliver` and `accepted` need at least one bit each, none in common");
+            return wrong("marks", "`deliver`, `accepted` and `opened` need at least one bit each, none in common");
         }
         if matches!(self.table, 0 | 253..=255) {
             return wrong("table", "needs a routing table of its own, not 0 or 253 to 255");

@@ -111,17 +111,23 @@ pub struct Marks {
     pub deliver: u32,
     /// On packets of the half between opener and gateway.
     pub accepted: u32,
+    /// On packets of the other half.
+    pub opened: u32,
 }
 
 impl Default for Marks {
     fn default() -> Self {
-        Self { deliver: 0x1000_0000, accepted: 0x2000_0000 }
+        Self { deliver: 0x1000_0000, accepted: 0x2000_0000, opened: 0x4000_0000 }
     }
 }
 
 impl Marks {
     pub(super) const fn are_disjoint(self) -> bool {
-        self.deliver != 0 && self.accepted != 0 && self.deliver & self.accepted == 0
+        let all = self.deliver | self.accepted | self.opened;
+        self.deliver != 0
+            && self.accepted != 0
+            && self.opened != 0
+            && all.count_ones() == self.deliver.count_ones() + self.accepted.count_ones() + self.opened.count_ones()
     }
 }
 
@@ -187,15 +193,18 @@ impl<'a> SplitRules<'a> {
     }
 
     fn install_family(&self, family: Family) -> Vec<Command> {
-        let Marks { deliver, accepted } = self.config.marks;
-        let (deliver, accepted) = (format!("{deliver:#x}/{deliver:#x}"), format!("{accepted:#x}/{accepted:#x}"));
+        let Marks { deliver, accepted, opened } = self.config.marks;
+        let [deliver, accepted, opened] = [deliver, accepted, opened].map(|mark| format!("{mark:#x}/{mark:#x}"));
         let mut commands = self.routing(family, "add");
         for table in ["raw", "mangle"] {
             commands.push(chain_rule(family, table, "-N"));
         }
 
-        // Established: the mark of the socket says which half it is. Then new connections, then the near half of both.
-        commands.push(chain_rule(family, "raw", "-A").args("-p tcp ! --syn -m socket --transparent --restore-skmark"));
+        // Established: the mark of the socket says which half it is. A half that is only half open has no socket to take it
+        // from, and is a near one. Then new connections; then the near half of both.
+        let established =
+            chain_rule(family, "raw", "-A").args("-p tcp ! --syn -m socket --transparent --restore-skmark");
+        commands.push(established.args("-m mark ! --mark").arg(&opened).args("-j MARK --set-xmark").arg(&accepted));
         for selection in self.selections(family) {
             let mut command = chain_rule(family, "raw", "-A").args("-p tcp --syn");
             command.0.extend(selection);
@@ -246,7 +255,7 @@ impl<'a> SplitRules<'a> {
 
     /// What packets meet first; the rest is in the chains.
     fn jumps(&self, family: Family, action: &str) -> Vec<Command> {
-        let Marks { deliver, accepted } = self.config.marks;
+        let Marks { deliver, accepted, .. } = self.config.marks;
         let rule =
             |table: &str, chain: &str| Command::new(&format!("{} -w -t {table} {action} {chain}", family.iptables));
         vec![

@@ -42,7 +42,7 @@ pub(super) fn listen(config: &SplitConfig, side: Side, loopback: IpAddr) -> Resu
         source,
     })?;
     set_options(&socket, config, side).map_err(system("socket options"))?;
-    // Its packets are told from those of the other half, which has the same addresses, by this mark.
+    // The two halves have the same addresses: the firewall tells them by this mark.
     socket.set_mark(config.marks.accepted).map_err(system("SO_MARK"))?;
     socket.bind(&address.into()).map_err(system("bind"))?;
     socket.listen(i32::from(config.backlog)).map_err(system("listen"))?;
@@ -57,6 +57,7 @@ pub(super) fn connect(config: &SplitConfig, side: Side, client: SocketAddr, serv
     let socket = transparent(client)?;
     set_congestion(&socket, config.side(side))?;
     set_options(&socket, config, side)?;
+    socket.set_mark(config.marks.opened)?;
     socket.bind(&client.into())?;
     match socket.connect(&server.into()) {
         Err(error) if error.raw_os_error() != Some(Errno::INPROGRESS.raw_os_error()) => Err(error),
