@@ -76,6 +76,16 @@ pub struct ListenPorts {
     pub wireless: u16,
 }
 
+/// Which protocols' connections are split.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Families {
+    /// Both.
+    #[default]
+    V4AndV6,
+    /// Where the gateway has no IPv6.
+    V4Only,
+}
+
 /// How bytes get from one socket to the other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Transfer {
@@ -91,6 +101,8 @@ pub enum Transfer {
 pub struct SplitConfig {
     /// The interface of the lossy hop.
     pub wireless_interface: String,
+    /// Which protocols.
+    pub families: Families,
     /// The destinations behind it: connections that come from elsewhere to one of these are split. Connections that come
     /// from `wireless_interface` are split whatever their destination.
     pub wireless_networks: Vec<Network>,
@@ -132,6 +144,7 @@ impl SplitConfig {
     pub fn new(wireless_interface: impl Into<String>) -> Self {
         Self {
             wireless_interface: wireless_interface.into(),
+            families: Families::default(),
             wireless_networks: Vec::new(),
             destination_ports: Vec::new(),
             bypass: Share::NONE,

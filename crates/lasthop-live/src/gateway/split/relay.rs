@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::Timespec;
 use socket2::Socket;
-use tracing::{debug, info, warn};
+use tracing::{debug, warn};
 
 use super::conduit::{Conduit, Leg, Pool, Progress};
 use super::counters::{End, SplitCounters};
@@ -122,23 +122,15 @@ impl SplitProxy {
         reserve_descriptors(config.max_connections)?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|e| SplitError::system("epoll")(e.into()))?;
         let mut listeners = Vec::new();
-        for loopback in socket::LOOPBACKS {
+        for &loopback in socket::loopbacks(config.families) {
             for opener in [Side::Wired, Side::Wireless] {
-                let socket = match socket::listen(&config, opener, loopback) {
-                    Err(SplitError::System { what, source }) if loopback.is_ipv6() && is_without_family(&source) => {
-                        info!("no IPv6: {what}: {source}");
-                        continue;
-                    }
-                    result => result?,
-                };
+                let socket = socket::listen(&config, opener, loopback)?;
                 let token = Token { generation: 0, index: listeners.len() as u32, end: Source::Listener };
                 epoll::add(&epoll, &socket, token.data(), EventFlags::IN | EventFlags::ET)
                     .map_err(|error| SplitError::system("epoll")(error.into()))?;
                 listeners.push(Listener { socket, opener, pending: true });
             }
         }
-        // A congestion control may be granted to listeners only if it is to those that connect: both are the same call. So
-        // nothing but a change of the system makes it fail later.
         Ok(Self {
             pool: Pool::new(config.transfer_buffer as usize, config.transfer),
             config,
@@ -387,11 +379,6 @@ impl SplitProxy {
 fn slot_connection(slots: &mut [Slot], token: Token) -> Option<&mut Connection> {
     let slot = slots.get_mut(token.index as usize)?;
     if slot.generation == token.generation { slot.connection.as_deref_mut() } else { None }
-}
-
-fn is_without_family(error: &io::Error) -> bool {
-    let errno = Errno::from_io_error(error);
-    matches!(errno, Some(Errno::AFNOSUPPORT | Errno::ADDRNOTAVAIL))
 }
 
 fn is_exhausted(error: &io::Error) -> bool {

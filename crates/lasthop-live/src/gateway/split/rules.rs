@@ -10,7 +10,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use super::SplitConfig;
+use super::{Families, SplitConfig};
 
 /// The chain, in the tables `raw` and `mangle`.
 pub const CHAIN: &str = "LASTHOP_SPLIT";
@@ -173,23 +173,31 @@ impl<'a> SplitRules<'a> {
 
     /// In this order, after the relay listens. When one fails, undo all with [`SplitRules::remove`].
     pub fn install(&self) -> Vec<Command> {
-        FAMILIES.into_iter().flat_map(|family| self.install_family(family)).collect()
+        self.families().flat_map(|family| self.install_family(family)).collect()
     }
 
     /// In this order, before the relay stops. Each may fail where it finds nothing to remove; run all of them.
     pub fn remove(&self) -> Vec<Command> {
-        FAMILIES.into_iter().flat_map(|family| self.remove_family(family)).collect()
+        self.families().flat_map(|family| self.remove_family(family)).collect()
     }
 
     /// New connections bypass the relay from now on, those that are open stay: before a stop that hurts nobody, and when
     /// the relay is full.
     pub fn pause(&self) -> Vec<Command> {
-        FAMILIES.into_iter().map(|family| chain_rule(family, "raw", "-I").args("-p tcp --syn -j RETURN")).collect()
+        self.families().map(|family| chain_rule(family, "raw", "-I").args("-p tcp --syn -j RETURN")).collect()
     }
 
     /// Undoes [`SplitRules::pause`].
     pub fn resume(&self) -> Vec<Command> {
-        FAMILIES.into_iter().map(|family| chain_rule(family, "raw", "-D").args("-p tcp --syn -j RETURN")).collect()
+        self.families().map(|family| chain_rule(family, "raw", "-D").args("-p tcp --syn -j RETURN")).collect()
+    }
+
+    fn families(&self) -> impl Iterator<Item = Family> {
+        let count = match self.config.families {
+            Families::V4AndV6 => 2,
+            Families::V4Only => 1,
+        };
+        FAMILIES.into_iter().take(count)
     }
 
     fn install_family(&self, family: Family) -> Vec<Command> {
@@ -296,3 +304,7 @@ impl<'a> SplitRules<'a> {
 fn chain_rule(family: Family, table: &str, action: &str) -> Command {
     Command::new(&format!("{} -w -t {table} {action} {CHAIN}", family.iptables))
 }
+
+#[cfg(test)]
+#[path = "rules_tests.rs"]
+mod tests;

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt;
 use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 
-use super::{Side, SplitConfig, SplitError, TcpSide};
+use super::{Families, Side, SplitConfig, SplitError, TcpSide};
 
 /// What the kernel says of a connection.
 #[derive(Clone, Copy, Debug, Default)]
@@ -49,8 +49,14 @@ pub(super) fn listen(config: &SplitConfig, side: Side, loopback: IpAddr) -> Resu
     Ok(socket)
 }
 
-/// The loopback address of each family that the rules name.
-pub(super) const LOOPBACKS: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
+/// The loopback address of each family, as the rules name it.
+pub(super) const fn loopbacks(families: Families) -> &'static [IpAddr] {
+    const BOTH: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
+    match families {
+        Families::V4AndV6 => &BOTH,
+        Families::V4Only => BOTH.split_at(1).0,
+    }
+}
 
 /// Begins a connection on `side` to `server` that appears to come from `client`.
 pub(super) fn connect(config: &SplitConfig, side: Side, client: SocketAddr, server: SocketAddr) -> io::Result<Socket> {
