@@ -21,7 +21,7 @@ use lasthop_proto::time::Duration;
 use crate::channel::read_limited;
 use crate::document;
 use crate::error::{Error, Place, Problem, Spot};
-use crate::gateway_values::{Address, AbsolutePath, CongestionName, InterfaceName, List, LogLevel};
+use crate::gateway_values::{AbsolutePath, Address, CongestionName, InterfaceName, List, LogLevel};
 use crate::reader::{Context, Reader};
 use crate::units::{ByteSize, Fraction};
 use crate::values::{Choice, Off, Or, Positive, Text, Whole, Window};
@@ -198,9 +198,9 @@ fn read(root: &Reader<'_>) -> Result<Gateway, Error> {
     let Or(metrics, _) = root.or::<Or<Off, Address>>("metrics", None.into(), "default")?;
     let LogLevel(log) = root.or("log", LogLevel("info".to_owned()), "default")?;
     let Whole(queue) = root.or::<Whole<0, 65_535>>("queue", Whole(27_000), "default")?;
-    let Whole(mark) = root.or::<Whole<1, 0x8000_0000>>("mark", Whole(0x4000_0000), "default")?;
+    let Whole(mark) = root.or::<Whole<1, 0x8000_0000>>("mark", Whole(0x0800_0000), "default")?;
     if !mark.is_power_of_two() {
-        return Err(root.refuse("mark", "a power of two, as 0x40000000", "several bits are set"));
+        return Err(root.refuse("mark", "a power of two, as 0x08000000", "several bits are set"));
     }
     let limits = root.section("limits")?;
     limits.allow(&["cache", "flows"])?;
@@ -211,7 +211,15 @@ fn read(root: &Reader<'_>) -> Result<Gateway, Error> {
     let Whole(flows) = limits.or::<Whole<1, 16_777_216>>("flows", Whole(65_536), "default")?;
     let rules = rules(root)?;
     let limits = Limits { cache, flows };
-    Ok(Gateway { control, metrics: metrics.map(|Address(address)| address), log, queue: queue as u16, mark, limits, rules })
+    Ok(Gateway {
+        control,
+        metrics: metrics.map(|Address(address)| address),
+        log,
+        queue: queue as u16,
+        mark,
+        limits,
+        rules,
+    })
 }
 
 fn rules(root: &Reader<'_>) -> Result<Vec<Rule>, Error> {
@@ -228,6 +236,14 @@ fn rules(root: &Reader<'_>) -> Result<Vec<Rule>, Error> {
         let rule = rule(reader)?;
         if rules.iter().any(|other| other.name == rule.name) {
             return Err(reader.refuse("name", "a name of its own", "another rule has it"));
+        }
+        let splits = |rule: &Rule| matches!(rule.mode, Mode::Split(_));
+        if splits(&rule) && rules.iter().any(splits) {
+            return Err(reader.refuse(
+                "mode",
+                "\"snoop\" or \"observe\"",
+                "another rule splits already; there can be one",
+            ));
         }
         rules.push(rule);
     }
@@ -267,9 +283,16 @@ fn rule(reader: &Reader<'_>) -> Result<Rule, Error> {
     }
     let mode = match mode {
         ModeName::Snoop => Mode::Snoop(snoop(&reader.section("snoop")?)?),
+        ModeName::Split if ports.len() > 15 || ports.iter().any(|range| range.first != range.last) => {
+            return Err(reader.refuse("ports", "at most 15 single ports for mode = \"split\"", ""));
+        }
         ModeName::Split => Mode::Split(split(&reader.section("split")?)?),
         ModeName::Observe if ab != Fraction::ZERO => {
-            return Err(reader.refuse("ab", "mode = \"snoop\" or \"split\" for it", "there is no treatment to compare with"));
+            return Err(reader.refuse(
+                "ab",
+                "mode = \"snoop\" or \"split\" for it",
+                "there is no treatment to compare with",
+            ));
         }
         ModeName::Observe => Mode::Observe,
     };
@@ -301,5 +324,8 @@ fn side(reader: &Reader<'_>) -> Result<SideSettings, Error> {
     reader.allow(&["congestion", "buffer"])?;
     let congestion = reader.get::<CongestionName>("congestion")?.map(|CongestionName(name)| name);
     let buffer = reader.get::<Window>("buffer")?.map(|Window(bytes)| bytes);
+    if buffer.is_some_and(|bytes| bytes < 4096) {
+        return Err(reader.refuse("buffer", "4 KiB to 1 GiB", ""));
+    }
     Ok(SideSettings { congestion, buffer })
 }

@@ -8,6 +8,8 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::gateway::snapshot::Snapshot;
+
 /// Most bytes of one message: a configuration, quoted, or a snapshot.
 const LARGEST: usize = 512 << 10;
 
@@ -37,50 +39,6 @@ pub enum Notice {
     },
     /// What it has done until now.
     Snapshot(Box<Snapshot>),
-}
-
-/// What a worker has done since it was started.
-#[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
-pub struct Snapshot {
-    /// Packets and what became of them.
-    pub packets: PacketCounters,
-    /// Connections with state.
-    pub flows: u64,
-    /// Bytes of packets in caches.
-    pub cached_bytes: u64,
-}
-
-/// Packets that went through the queue, since the worker was started.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
-pub struct PacketCounters {
-    /// Packets towards the lossy hop; a super-segment is one.
-    pub towards_wireless: u64,
-    /// Their bytes, from their IP headers on.
-    pub towards_wireless_bytes: u64,
-    /// Packets from the lossy hop.
-    pub from_wireless: u64,
-    /// Their bytes.
-    pub from_wireless_bytes: u64,
-    /// Packets that went on as they were.
-    pub accepted: u64,
-    /// Packets that ended here.
-    pub dropped: u64,
-    /// Packets that went on changed.
-    pub replaced: u64,
-    /// Packets sent over the lossy hop by the gateway itself.
-    pub injected_wireless: u64,
-    /// Packets sent the other way by the gateway itself.
-    pub injected_wired: u64,
-    /// Packets that could not be sent.
-    pub injection_failures: u64,
-    /// Packets of which the queue showed only a part; passed on.
-    pub truncated: u64,
-    /// Packets of interfaces that no rule names (any more); passed on.
-    pub strangers: u64,
-    /// Times that the queue had no room, and let packets pass by.
-    pub overflows: u64,
-    /// Verdicts that the kernel did not take.
-    pub verdict_failures: u64,
 }
 
 /// One end.

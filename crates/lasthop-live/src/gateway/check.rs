@@ -88,12 +88,15 @@ fn rules(gateway: &Gateway) -> Vec<Finding> {
             Finding::new(subject, Outcome::Hint, detail)
         })?;
         let missing = |error: &dyn std::fmt::Display| {
-            let detail = format!("{error}; it takes iptables and the kernel modules xt_NFQUEUE, xt_mark, xt_multiport, xt_conntrack");
+            let detail = format!(
+                "{error}; it takes iptables and the kernel modules xt_NFQUEUE, xt_mark, xt_multiport, xt_conntrack"
+            );
             Finding::new(subject, Outcome::Missing, detail)
         };
         let firewall = Firewall::choose(&gateway).map_err(|error| missing(&error))?;
         firewall.install(&gateway).map_err(|error| missing(&error))?;
-        let mut findings = vec![Finding::new(subject, Outcome::Ok, format!("accepted by {}", firewall.programs().join(" and ")))];
+        let mut findings =
+            vec![Finding::new(subject, Outcome::Ok, format!("accepted by {}", firewall.programs().join(" and ")))];
         if gateway.rules.iter().any(|rule| matches!(rule.mode, Mode::Split(_))) {
             let proxy = firewall.try_transparent_proxy();
             findings.push(match proxy {
@@ -150,12 +153,14 @@ fn interface(name: &str) -> Vec<Finding> {
         _ => findings.push(Finding::new(&subject, Outcome::Ok, "exists")),
     }
     if folder.join("brport").exists() {
-        let detail = "is a port of a bridge: name the bridge, or route; bridged packets come here only with br_netfilter";
+        let detail =
+            "is a port of a bridge: name the bridge, or route; bridged packets come here only with br_netfilter";
         findings.push(Finding::new(&subject, Outcome::Missing, detail));
     }
     match offload::lro(name) {
         Some(offload::Switch::On) => {
-            let detail = format!("large receive offload is on, and loses what forwarding needs; ethtool -K {name} lro off");
+            let detail =
+                format!("large receive offload is on, and loses what forwarding needs; ethtool -K {name} lro off");
             findings.push(Finding::new(format!("{subject} offloads"), Outcome::Hint, detail));
         }
         Some(offload::Switch::Off) => {

@@ -14,9 +14,11 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use lasthop_scenario::gateway::Rule;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::gateway::snapshot::RuleSnapshot;
 use crate::gateway::supervisor::{SharedState, State, Wishes};
 
 /// Most bytes of a request.
@@ -207,23 +209,49 @@ fn answer(request: Request, state: &SharedState, wishes: &Wishes) -> Result<Valu
 }
 
 fn status(state: &State) -> Value {
-    let rules = state.gateway.rules.iter().map(|rule| {
-        json!({ "name": rule.name, "mode": rule.mode.name(), "interface": rule.interface, "ab": rule.ab.get() })
-    });
     json!({
         "version": env!("CARGO_PKG_VERSION"),
         "uptime_seconds": state.started.elapsed().as_secs_f64(),
         "worker": { "pid": state.worker, "restarts": state.restarts },
         "reloads": state.reloads,
-        "rules": rules.collect::<Vec<_>>(),
         "limits": { "cache_bytes": state.gateway.limits.cache, "flows": state.gateway.limits.flows },
         "flows": state.snapshot.flows,
         "cached_bytes": state.snapshot.cached_bytes,
+        "unread": state.snapshot.unread,
+        "unmatched": state.snapshot.unmatched,
         "packets": state.snapshot.packets,
+        "rules": rules(state, |snapshot| json!(snapshot)),
+        "split": state.snapshot.split,
     })
 }
 
 fn report(state: &State) -> Value {
-    let rules = state.gateway.rules.iter().map(|rule| json!({ "name": rule.name, "mode": rule.mode.name() }));
-    json!({ "rules": rules.collect::<Vec<_>>() })
+    let report = |rule: &RuleSnapshot| {
+        json!({
+            "treated": rule.treated,
+            "untreated": rule.untreated,
+            "gain": rule.gain,
+            "wireless_losses": rule.wireless_losses,
+            "wired_losses": rule.wired_losses,
+            "repairs": rule.repairs_duplicate + rule.repairs_hole + rule.repairs_timer,
+            "rtt_wired": rule.rtt_wired,
+            "rtt_wireless": rule.rtt_wireless,
+        })
+    };
+    json!({ "rules": rules(state, report), "split": state.snapshot.split })
+}
+
+/// What the configuration says about each rule, and what the worker does.
+fn rules(state: &State, describe: impl Fn(&RuleSnapshot) -> Value) -> Vec<Value> {
+    let rule = |rule: &Rule| {
+        let mut value = json!({
+            "name": rule.name, "mode": rule.mode.name(), "interface": rule.interface, "ab": rule.ab.get(),
+        });
+        let found = state.snapshot.rules.iter().find(|snapshot| snapshot.name == rule.name);
+        if let (Value::Object(all), Some(Value::Object(more))) = (&mut value, found.map(&describe)) {
+            all.extend(more);
+        }
+        value
+    };
+    state.gateway.rules.iter().map(rule).collect()
 }

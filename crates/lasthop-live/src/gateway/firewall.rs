@@ -2,13 +2,17 @@
 //! and taken out again without a trace.
 //!
 //! A chain `LASTHOP`, reached from the end of `FORWARD`, sends the packets of each rule to the queue; with
-//! `--queue-bypass`, so that they pass when nobody listens.
+//! `--queue-bypass`, so that they pass when nobody listens. What leads connections to the relay of split connections is
+//! [`split::rules`]'s.
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::process::{Command, Output, Stdio};
 
 use lasthop_scenario::gateway::{Gateway, Mode, Network, OpenedBy, PortRange, Rule};
+
+use crate::gateway::settings;
+use crate::gateway::split::{self, SplitConfig};
 
 /// The gateway's chain.
 pub const CHAIN: &str = "LASTHOP";
@@ -169,6 +173,38 @@ fn jump() -> String {
 #[derive(Clone, Debug)]
 pub struct Firewall {
     tables: Vec<Tables>,
+    /// What leads connections to the relay, when a rule splits.
+    split: Option<SplitConfig>,
+}
+
+/// Whether new connections are led to the relay.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Splitting {
+    /// They are.
+    On,
+    /// They pass: there is no relay.
+    Off,
+}
+
+/// Runs one command.
+fn run(command: &split::Command) -> Result<(), FirewallError> {
+    let (program, arguments) = command.parts();
+    let output = Command::new(program).args(arguments).stdin(Stdio::null()).output();
+    let output = output.map_err(|error| FirewallError::Run { program: program.to_owned(), error })?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let message = String::from_utf8_lossy(&output.stderr).lines().next().unwrap_or_default().to_owned();
+    Err(FirewallError::Refused { program: command.to_string(), message })
+}
+
+/// Undoes what leads connections to the relay, as much of it as is there.
+fn remove_split(config: &SplitConfig) {
+    for command in config.rules().remove() {
+        if let Err(error) = run(&command) {
+            tracing::debug!(%error, "nothing to remove");
+        }
+    }
 }
 
 impl Firewall {
@@ -197,14 +233,21 @@ impl Firewall {
                 None => return Err(problem),
             }
         }
-        Ok(Self { tables })
+        Ok(Self { tables, split: settings::split(gateway) })
     }
 
     /// Puts the rules in place of whatever the gateway's chains hold; each version of IP in one transaction. On failure
     /// nothing of the gateway's is left.
     pub fn install(&self, gateway: &Gateway) -> Result<(), FirewallError> {
-        for tables in &self.tables {
-            if let Err(error) = tables.install(gateway) {
+        if let Err(error) = self.replace(gateway) {
+            self.remove()?;
+            return Err(error);
+        }
+        let Some(split) = &self.split else { return Ok(()) };
+        // What a dead gateway left would be there twice.
+        remove_split(split);
+        for command in split.rules().install() {
+            if let Err(error) = run(&command) {
                 self.remove()?;
                 return Err(error);
             }
@@ -212,8 +255,26 @@ impl Firewall {
         Ok(())
     }
 
+    /// [`Firewall::install`] for rules that lead to the queue only: connections that are split are not disturbed.
+    pub fn replace(&self, gateway: &Gateway) -> Result<(), FirewallError> {
+        self.tables.iter().try_for_each(|tables| tables.install(gateway))
+    }
+
+    /// Lets new connections pass while there is no relay, and leads them to it again.
+    pub fn set_splitting(&self, splitting: Splitting) -> Result<(), FirewallError> {
+        let Some(split) = &self.split else { return Ok(()) };
+        let commands = match splitting {
+            Splitting::On => split.rules().resume(),
+            Splitting::Off => split.rules().pause(),
+        };
+        commands.iter().try_for_each(run)
+    }
+
     /// Takes all rules out.
     pub fn remove(&self) -> Result<(), FirewallError> {
+        if let Some(split) = &self.split {
+            remove_split(split);
+        }
         // All of them, even when one fails.
         let outcomes: Vec<_> = self.tables.iter().map(Tables::remove).collect();
         outcomes.into_iter().try_for_each(|outcome| outcome.map(drop))
@@ -244,6 +305,9 @@ impl Firewall {
             let _ = writeln!(lines, "# {}-restore -w {LOCK_WAIT} --noflush", tables.program);
             lines.push_str(&text(gateway, tables.family, Entry::Missing));
         }
+        for command in self.split.iter().flat_map(|split| split.rules().install()) {
+            let _ = writeln!(lines, "{command}");
+        }
         lines
     }
 }
@@ -263,6 +327,8 @@ impl Tables {
 /// Takes out what any gateway left, whichever program put it in. Says which programs found something.
 pub fn clean() -> Result<Vec<&'static str>, FirewallError> {
     let mut found = Vec::new();
+    // Marks, tables and chains of split connections are the same under every configuration.
+    remove_split(&SplitConfig::new("lo"));
     for family in Family::BOTH {
         for program in family.programs() {
             match (Tables { family, program }).remove() {
@@ -340,13 +406,15 @@ fn ends(rule: &Rule, way: Way) -> Vec<String> {
         Way::ToCalled => "dport",
         Way::FromCalled => "sport",
     };
-    groups(&rule.ports).map(|ports| match ports {
-        [one] => format!(" -m tcp --{which} {one}"),
-        several => {
-            let several: Vec<_> = several.iter().map(PortRange::to_string).collect();
-            format!(" -m multiport --{which}s {}", several.join(","))
-        }
-    }).collect()
+    groups(&rule.ports)
+        .map(|ports| match ports {
+            [one] => format!(" -m tcp --{which} {one}"),
+            several => {
+                let several: Vec<_> = several.iter().map(PortRange::to_string).collect();
+                format!(" -m multiport --{which}s {}", several.join(","))
+            }
+        })
+        .collect()
 }
 
 /// `ports` in groups that fit one match each.

@@ -2,6 +2,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use prometheus_client::encoding::{EncodeLabelSet, text};
@@ -10,6 +11,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::registry::{Registry, Unit};
 
+use crate::gateway::snapshot::{RoundTrips, RuleSnapshot};
 use crate::gateway::supervisor::{SharedState, State};
 
 /// How long a client may take, request and answer together.
@@ -94,6 +96,52 @@ struct Judged {
     verdict: &'static str,
 }
 
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct OfRule {
+    rule: String,
+}
+
+/// What came of each rule.
+fn register_rules(registry: &mut Registry, rules: &[RuleSnapshot]) {
+    type Read = fn(&RuleSnapshot) -> u64;
+    let counters: [(&str, &str, Read); 8] = [
+        ("rule_flows_seen", "Connections seen", |rule| rule.flows_seen),
+        ("rule_flows_evicted", "Connections forgotten for want of room", |rule| rule.flows_evicted),
+        ("rule_cache_evicted", "Connections whose cache was given up for want of room", |rule| rule.cache_evicted),
+        ("rule_repairs", "Packets resent over the lossy hop (observe: that would have been)", |rule| {
+            rule.repairs_duplicate + rule.repairs_hole + rule.repairs_timer
+        }),
+        ("rule_dup_acks_suppressed", "Duplicate acknowledgments kept from senders", |rule| rule.dup_acks_suppressed),
+        ("rule_wireless_losses", "Segments lost behind the gateway", |rule| rule.wireless_losses),
+        ("rule_wired_losses", "Segments lost before the gateway", |rule| rule.wired_losses),
+        ("rule_source_retransmissions", "Segments that came again", |rule| rule.source_retransmissions),
+    ];
+    for (name, help, read) in counters {
+        let family = Family::<OfRule, Counter>::default();
+        for rule in rules {
+            family.get_or_create(&OfRule { rule: rule.name.clone() }).inc_by(read(rule));
+        }
+        registry.register(name, help, family);
+    }
+    type Trips = fn(&RuleSnapshot) -> &RoundTrips;
+    let trips: [(&str, &str, Trips); 2] = [
+        ("wired", "wired end", |rule| &rule.rtt_wired),
+        ("wireless", "end behind the lossy hop", |rule| &rule.rtt_wireless),
+    ];
+    for (side, end, read) in trips {
+        let samples = Family::<OfRule, Counter>::default();
+        let sums = Family::<OfRule, Counter<f64, AtomicU64>>::default();
+        for rule in rules {
+            let label = OfRule { rule: rule.name.clone() };
+            samples.get_or_create(&label).inc_by(read(rule).samples);
+            sums.get_or_create(&label).inc_by(read(rule).sum_seconds);
+        }
+        registry.register(format!("rule_rtt_{side}_samples"), format!("Round trips measured to the {end}"), samples);
+        let help = format!("Sum of round trips to the {end}");
+        registry.register_with_unit(format!("rule_rtt_{side}"), help, Unit::Seconds, sums);
+    }
+}
+
 /// The figures as text. Counters that the worker keeps start anew with each worker, as Prometheus expects of a restart.
 pub fn encode(state: &State) -> Result<String, std::fmt::Error> {
     let mut registry = Registry::with_prefix("lasthop");
@@ -137,9 +185,22 @@ pub fn encode(state: &State) -> Result<String, std::fmt::Error> {
     }
     let cached = ConstGauge::new(state.snapshot.cached_bytes);
     registry.register_with_unit("cached", "Bytes of packets in caches", Unit::Bytes, cached);
-    let uptime = Gauge::<f64, std::sync::atomic::AtomicU64>::default();
+    let uptime = Gauge::<f64, AtomicU64>::default();
     uptime.set(state.started.elapsed().as_secs_f64());
     registry.register_with_unit("uptime", "How long the gateway has run", Unit::Seconds, uptime);
+    register_rules(&mut registry, &state.snapshot.rules);
+    if let Some(split) = &state.snapshot.split {
+        registry.register("split_connections", "Connections split", ConstCounter::new(split.total));
+        registry.register(
+            "split_refused",
+            "Connections whose far side was out of reach",
+            ConstCounter::new(split.refused),
+        );
+        registry.register("split_aborted", "Connections that did not end well", ConstCounter::new(split.aborted));
+        registry.register("split_open_connections", "Connections split now", ConstGauge::new(split.open));
+        let bytes = directions(split.wireless.bytes, split.wired.bytes);
+        registry.register_with_unit("split_relayed", "Bytes relayed", Unit::Bytes, bytes);
+    }
     let mut out = String::new();
     text::encode(&mut out, &registry)?;
     Ok(out)

@@ -20,11 +20,13 @@ use lasthop_scenario::gateway::Gateway;
 use rustix::event::{PollFd, PollFlags};
 use sd_notify::NotifyState;
 
-use crate::gateway::channel::{Channel, Incoming, Notice, Order, Snapshot};
+use crate::gateway::channel::{Channel, Incoming, Notice, Order};
 use crate::gateway::control::{self, ControlError};
-use crate::gateway::firewall::{Firewall, FirewallError};
+use crate::gateway::firewall::{Firewall, FirewallError, Splitting};
 use crate::gateway::metrics::{self, MetricsError};
 use crate::gateway::nfqueue::wait;
+use crate::gateway::settings;
+use crate::gateway::snapshot::Snapshot;
 
 /// A worker that was silent for so long hangs.
 pub const SILENCE: Duration = Duration::from_millis(200);
@@ -160,8 +162,16 @@ pub fn run(path: &Path, program: WorkerProgram, tell_level: &dyn Fn(&str)) -> Re
         snapshot: Snapshot::default(),
     })));
     let (requests, wishes) = mpsc::sync_channel(4);
-    let mut supervisor =
-        Supervisor { path: path.to_owned(), text, program, firewall, state: state.clone(), worker: None, pause: None };
+    let mut supervisor = Supervisor {
+        path: path.to_owned(),
+        text,
+        program,
+        firewall,
+        state: state.clone(),
+        worker: None,
+        pause: None,
+        splitting: Splitting::On,
+    };
     supervisor.start_first(&signals)?;
     if let Some(listener) = metrics {
         metrics::serve(listener, state.clone()).map_err(system("cannot start a thread"))?;
@@ -309,6 +319,8 @@ struct Supervisor {
     worker: Option<Worker>,
     /// When to start the next worker, and how long the wait was.
     pause: Option<(Instant, Duration)>,
+    /// Whether rules lead new connections to the worker's relay, if it has one.
+    splitting: Splitting,
 }
 
 impl Supervisor {
@@ -381,7 +393,9 @@ impl Supervisor {
                 patience = patience.min(at.saturating_duration_since(now));
             }
             let mut fds = vec![PollFd::new(&signals.woken, PollFlags::IN)];
-            fds.extend(self.worker.as_ref().map(|worker| PollFd::from_borrowed_fd(worker.channel.as_fd(), PollFlags::IN)));
+            fds.extend(
+                self.worker.as_ref().map(|worker| PollFd::from_borrowed_fd(worker.channel.as_fd(), PollFlags::IN)),
+            );
             wait(&mut fds, patience).map_err(system("cannot wait"))?;
             signals.drain();
             self.look_after_worker();
@@ -407,6 +421,9 @@ impl Supervisor {
             worker.listen(&self.state);
             let now = Instant::now();
             if now < worker.deadline() {
+                if worker.phase == Phase::Working {
+                    self.set_splitting(Splitting::On);
+                }
                 return;
             }
             let reason = match &worker.phase {
@@ -420,10 +437,16 @@ impl Supervisor {
                 true => Duration::ZERO,
                 false => (before * 2).clamp(SHORTEST_PAUSE, LONGEST_PAUSE),
             };
-            tracing::warn!(reason, end, pause_ms = pause.as_millis() as u64, "the worker is lost; packets pass untreated");
+            tracing::warn!(
+                reason,
+                end,
+                pause_ms = pause.as_millis() as u64,
+                "the worker is lost; packets pass untreated"
+            );
             self.worker = None;
             self.state.lock().worker = None;
             self.pause = Some((now + pause, pause));
+            self.set_splitting(Splitting::Off);
         }
         if self.pause.is_some_and(|(at, _)| at <= Instant::now()) {
             match self.start() {
@@ -439,6 +462,16 @@ impl Supervisor {
         }
     }
 
+    fn set_splitting(&mut self, splitting: Splitting) {
+        if self.splitting == splitting {
+            return;
+        }
+        self.splitting = splitting;
+        if let Err(error) = self.firewall.set_splitting(splitting) {
+            tracing::error!(%error, ?splitting, "cannot change whether new connections are split");
+        }
+    }
+
     /// Takes the configuration file as it is now. On failure everything stays as it was.
     fn reload(&mut self, tell_level: &dyn Fn(&str)) -> Result<(), SupervisorError> {
         let (gateway, text) = Gateway::load_with_text(&self.path)?;
@@ -448,6 +481,7 @@ impl Supervisor {
             ("metrics", gateway.metrics != old.metrics),
             ("queue", gateway.queue != old.queue),
             ("mark", gateway.mark != old.mark),
+            ("split", settings::split(&gateway) != settings::split(&old)),
         ];
         if let Some((key, _)) = fixed.into_iter().find(|(_, differs)| *differs) {
             return Err(SupervisorError::Fixed { key });
@@ -476,10 +510,10 @@ impl Supervisor {
         old: &Gateway,
     ) -> Result<(), SupervisorError> {
         let old_text = std::mem::replace(&mut self.text, text);
-        let outcome = self.configure_worker().and_then(|()| Ok(firewall.install(gateway)?));
+        let outcome = self.configure_worker().and_then(|()| Ok(firewall.replace(gateway)?));
         if let Err(error) = outcome {
             self.text = old_text;
-            self.firewall.install(old)?;
+            self.firewall.replace(old)?;
             self.configure_worker()?;
             return Err(error);
         }

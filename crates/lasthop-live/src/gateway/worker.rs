@@ -14,16 +14,19 @@ use rustix::process::Signal;
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
 use crate::clock::Clock;
-use crate::gateway::channel::{Channel, Incoming, Notice, Order, PacketCounters, Snapshot};
+use crate::gateway::channel::{Channel, Incoming, Notice, Order};
 use crate::gateway::engine::{Engine, Injection, Verdict};
 use crate::gateway::nfqueue::message::{COPY_RANGE, Extent, Message, Queued, Shape, Verdicts};
 use crate::gateway::nfqueue::{Buffer, Queue, Received, wait};
 use crate::gateway::raw::Sender;
+use crate::gateway::settings;
+use crate::gateway::snapshot::{PacketCounters, Snapshot};
+use crate::gateway::split::{SplitCounters, SplitError, SplitProxy};
 
 /// How often the loop says that it turns: five times within the shortest silence that the supervisor takes for death.
 const BEAT: Duration = Duration::from_millis(20);
 /// A snapshot goes with every so many beats.
-const BEATS_PER_SNAPSHOT: u32 = 10;
+const BEATS_PER_SNAPSHOT: u32 = 25;
 /// Interfaces come and go, and get new numbers: how often they are looked up.
 const LOOKUP: Duration = Duration::from_secs(1);
 /// Batches taken before the loop looks after its other duties.
@@ -55,6 +58,9 @@ pub enum WorkerError {
     /// No raw sockets.
     #[error("cannot open raw sockets: {0}; CAP_NET_RAW is needed")]
     Raw(io::Error),
+    /// Connections cannot be split.
+    #[error(transparent)]
+    Split(#[from] SplitError),
     /// Something else in the system.
     #[error("{what}: {error}")]
     System {
@@ -124,6 +130,13 @@ impl Interfaces {
         self.indices = self.names.iter().filter_map(index).collect();
     }
 
+    /// The smallest of their MTUs; none while there are none.
+    fn mtu(&self) -> Option<u16> {
+        let mtu = |name| std::fs::read_to_string(format!("/sys/class/net/{name}/mtu")).ok()?.trim().parse::<u32>().ok();
+        let least = self.names.iter().filter_map(mtu).min()?;
+        Some(u16::try_from(least).unwrap_or(u16::MAX))
+    }
+
     /// By which port of the engine a packet came in; none when no lossy hop is involved.
     fn port(&self, packet: &Queued<'_>) -> Option<Port> {
         if self.indices.contains(&packet.to) {
@@ -134,8 +147,28 @@ impl Interfaces {
     }
 }
 
+/// The relay of split connections, in a thread of its own.
+struct Relay {
+    counters: Arc<SplitCounters>,
+}
+
+impl Relay {
+    fn start(mut proxy: SplitProxy) -> io::Result<Self> {
+        let counters = proxy.counters();
+        std::thread::Builder::new().name("relay".to_owned()).spawn(move || {
+            // It runs until the process ends, and its connections end with it.
+            if let Err(error) = proxy.run(&AtomicBool::new(false)) {
+                tracing::error!(%error, "the relay of split connections is lost");
+                std::process::exit(1);
+            }
+        })?;
+        Ok(Self { counters })
+    }
+}
+
 struct Worker {
     engine: Engine,
+    relay: Option<Relay>,
     queue: Queue,
     sender: Sender,
     interfaces: Interfaces,
@@ -168,9 +201,13 @@ impl Worker {
         let mut buffer = Buffer::default();
         let queue = Queue::bind(gateway.queue, &mut buffer)
             .map_err(|error| WorkerError::Queue { queue: gateway.queue, error })?;
+        let proxy = settings::split(&gateway).map(SplitProxy::bind).transpose()?;
         drop_privileges().map_err(system("cannot drop privileges"))?;
-        Ok(Self {
-            engine: Engine::default(),
+        let relay = proxy.map(Relay::start).transpose().map_err(system("cannot start a thread"))?;
+        let seed = seed().map_err(system("/dev/urandom"))?;
+        let mut worker = Self {
+            engine: Engine::new(settings::engine(&gateway), seed),
+            relay,
             interfaces: Interfaces::new(&gateway, &queue),
             verdicts: Verdicts::new(queue.number()),
             queue,
@@ -179,7 +216,17 @@ impl Worker {
             injections: Vec::new(),
             counters: PacketCounters::default(),
             clock: Clock::start(),
-        })
+        };
+        worker.look_up();
+        Ok(worker)
+    }
+
+    /// Interfaces come and go, and their MTUs change.
+    fn look_up(&mut self) {
+        self.interfaces.look_up(&self.queue);
+        if let Some(mtu) = self.interfaces.mtu() {
+            self.engine.set_mtu(Port::WIRELESS, mtu);
+        }
     }
 
     fn work(&mut self, channel: &mut Channel) -> Result<(), WorkerError> {
@@ -197,7 +244,7 @@ impl Worker {
                     let _ = channel.send(&Notice::Snapshot(Box::new(self.snapshot())));
                 }
                 if now.duration_since(self.interfaces.looked_up) >= LOOKUP {
-                    self.interfaces.look_up(&self.queue);
+                    self.look_up();
                 }
             }
             let patience = next_beat.saturating_duration_since(now);
@@ -225,6 +272,8 @@ impl Worker {
             Incoming::Message(Order::Configure { file, text }) => {
                 let gateway = Gateway::parse(&file, &text)?;
                 self.interfaces = Interfaces::new(&gateway, &self.queue);
+                self.engine.reconfigure(settings::engine(&gateway));
+                self.look_up();
                 let _ = channel.send(&Notice::Configured);
                 Ok(Next::Continue)
             }
@@ -293,8 +342,10 @@ impl Worker {
         }
     }
 
-    fn snapshot(&self) -> Snapshot {
-        Snapshot { packets: self.counters, ..Snapshot::default() }
+    fn snapshot(&mut self) -> Snapshot {
+        let (counters, arms) = (self.engine.counters(), self.engine.arms());
+        let split = self.relay.as_ref().map(|relay| relay.counters.snapshot());
+        Snapshot::new(self.counters, &counters, &arms, split)
     }
 }
 
@@ -348,6 +399,13 @@ impl PacketCounters {
         *packets += 1;
         *sum += bytes as u64;
     }
+}
+
+/// A number that nobody can guess.
+fn seed() -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    io::Read::read_exact(&mut std::fs::File::open("/dev/urandom")?, &mut bytes)?;
+    Ok(u64::from_ne_bytes(bytes))
 }
 
 fn first_configuration(channel: &mut Channel) -> Result<Gateway, WorkerError> {
