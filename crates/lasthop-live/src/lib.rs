@@ -3,8 +3,10 @@
 //! | module | holds |
 //! |---|---|
 //! | [`clock`] | the kernel's monotonic clock as the mechanisms' time |
+//! | [`logs`] | what daemons write about themselves |
 //! | [`gateway`] | a daemon that treats the TCP connections it forwards |
 #![cfg(target_os = "linux")]
 
 pub mod clock;
 pub mod gateway;
+pub mod logs;

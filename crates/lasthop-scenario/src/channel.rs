@@ -147,7 +147,7 @@ fn list(reader: &Reader<'_>, flows: &FlowNames) -> Result<Vec<Drop>, Error> {
         let expected = "the frames to drop, as [{ data = 17, transmission = 2 }, { ack = 5 }]".to_owned();
         return Err(reader.fail("drop", Problem::Missing { expected }));
     }
-    let entries = reader.array("drop")?;
+    let entries = reader.array("drop", "an array of tables, as [{ data = 17 }]")?;
     if entries.len() > LONGEST_LIST {
         return Err(reader.refuse("drop", format!("a list of at most {LONGEST_LIST} frames"), ""));
     }

@@ -26,6 +26,8 @@ mod document;
 mod error;
 mod explain;
 mod flows;
+pub mod gateway;
+mod gateway_values;
 mod nodes;
 mod reader;
 mod resolve;

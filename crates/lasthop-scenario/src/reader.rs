@@ -152,10 +152,9 @@ impl<'d> Reader<'d> {
         Ok(sections)
     }
 
-    /// The elements of the array at `key` as tables, or none.
-    pub(crate) fn array(&self, key: &str) -> Result<Vec<Self>, Error> {
+    /// The elements of the array at `key` as tables, or none. `expected` says how such an array is written.
+    pub(crate) fn array(&self, key: &str, expected: &str) -> Result<Vec<Self>, Error> {
         let Some(item) = self.item(key) else { return Ok(Vec::new()) };
-        let expected = "an array of tables, as [{ data = 17 }]";
         let Data::Array(items) = &item.data else { return Err(self.refuse(key, expected, "")) };
         let mut readers = Vec::new();
         for (index, item) in items.iter().enumerate() {

@@ -35,8 +35,14 @@ pub enum Command {
     Reproduce(ReproduceArgs),
     /// Print a scenario with every default and where each value comes from
     Explain(ExplainArgs),
+    /// Treat the TCP connections that this machine forwards over a lossy hop
+    #[cfg(target_os = "linux")]
+    Gateway(GatewayArgs),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
+    /// Print a manual page
+    #[command(hide = true)]
+    Man(ManArgs),
 }
 
 #[derive(Args, Debug)]
@@ -223,4 +229,78 @@ pub struct CompletionsArgs {
     /// The shell
     #[arg(value_enum)]
     pub shell: clap_complete::Shell,
+}
+
+#[derive(Args, Debug)]
+pub struct ManArgs {
+    /// The command, as "gateway" [default: all of lasthop]
+    pub command: Option<String>,
+}
+
+#[cfg(target_os = "linux")]
+#[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
+pub struct GatewayArgs {
+    #[command(subcommand)]
+    pub command: Option<GatewayCommand>,
+    #[command(flatten)]
+    pub run: Option<GatewayRunArgs>,
+}
+
+#[cfg(target_os = "linux")]
+#[derive(Subcommand, Debug)]
+pub enum GatewayCommand {
+    /// Run the gateway in the foreground (as `lasthop gateway FILE` does)
+    Run(GatewayRunArgs),
+    /// Say what this machine lacks for a configuration
+    Check(GatewayCheckArgs),
+    /// Print what a running gateway has done
+    Status(GatewayAskArgs),
+    /// Print what the treatment gains over the connections that are left alone
+    Report(GatewayAskArgs),
+    /// Let a running gateway read its configuration again
+    Reload(GatewaySocketArgs),
+    /// Remove what a dead gateway left: its rules and its socket
+    Clean(GatewaySocketArgs),
+    /// Handle packets (started by the gateway itself)
+    #[command(hide = true)]
+    Worker,
+}
+
+#[cfg(target_os = "linux")]
+#[derive(Args, Debug)]
+pub struct GatewayRunArgs {
+    /// Configuration file
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Print every rule that would be installed, and install none
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+#[cfg(target_os = "linux")]
+#[derive(Args, Debug)]
+pub struct GatewayCheckArgs {
+    /// Configuration file
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    #[command(flatten)]
+    pub json: JsonArgs,
+}
+
+#[cfg(target_os = "linux")]
+#[derive(Args, Debug)]
+pub struct GatewaySocketArgs {
+    /// The gateway's control socket, as its configuration names it
+    #[arg(long, value_name = "PATH", default_value = lasthop_scenario::gateway::DEFAULT_CONTROL)]
+    pub control: PathBuf,
+}
+
+#[cfg(target_os = "linux")]
+#[derive(Args, Debug)]
+pub struct GatewayAskArgs {
+    #[command(flatten)]
+    pub socket: GatewaySocketArgs,
+    #[command(flatten)]
+    pub json: JsonArgs,
 }

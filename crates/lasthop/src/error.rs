@@ -33,6 +33,23 @@ pub enum Error {
     OtherSweep { path: PathBuf, expected: String },
     #[error("stopped: {done} of {total} points are in {}; the same command goes on from there", path.display())]
     SweepStopped { done: usize, total: usize, path: PathBuf },
+    #[cfg(target_os = "linux")]
+    #[error(transparent)]
+    Supervisor(#[from] lasthop_live::gateway::supervisor::SupervisorError),
+    #[cfg(target_os = "linux")]
+    #[error(transparent)]
+    Worker(#[from] lasthop_live::gateway::worker::WorkerError),
+    #[cfg(target_os = "linux")]
+    #[error(transparent)]
+    Control(#[from] lasthop_live::gateway::control::ControlError),
+    #[cfg(target_os = "linux")]
+    #[error(transparent)]
+    Firewall(#[from] lasthop_live::gateway::firewall::FirewallError),
+    #[cfg(target_os = "linux")]
+    #[error("{}: {missing} of {total} checks failed", file.display())]
+    Check { file: PathBuf, missing: usize, total: usize },
+    #[error("man {given}: no such command")]
+    Man { given: String },
     #[error("stopped: {done} of {total} {what} are done")]
     Stopped { done: usize, total: usize, what: &'static str },
 }

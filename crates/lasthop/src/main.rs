@@ -33,6 +33,9 @@ fn main() -> ExitCode {
         Command::Plot(args) => commands::plot::execute(&args),
         Command::Reproduce(args) => commands::reproduce::execute(&args),
         Command::Explain(args) => commands::explain::execute(&args),
+        #[cfg(target_os = "linux")]
+        Command::Gateway(args) => commands::gateway::execute(&args),
+        Command::Man(args) => commands::man::execute(&args),
         Command::Completions(args) => commands::completions::execute(&args),
     };
     match outcome {

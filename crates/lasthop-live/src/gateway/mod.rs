@@ -1,18 +1,49 @@
 //! The gateway: what it does to the TCP connections that it forwards, and the daemon around it.
 //!
+//! What becomes of each packet, without I/O and clock:
+//!
 //! | module | holds |
 //! |---|---|
-//! | [`engine`] | what becomes of each packet: no I/O, no clock |
+//! | [`engine`] | the treatment of all connections through one gateway |
 //! | [`rules`] | what an engine is told: which connections, which treatment |
 //! | [`counters`] | what it reports |
 //! | [`ab`] | the comparison of treated and untreated connections |
+//! | [`split`] | split connections: a relay, and the rules that lead to it |
+//!
+//! The daemon:
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`nfqueue`] | packets from the kernel and verdicts back |
+//! | [`raw`] | packets that the gateway sends by itself |
+//! | [`settings`] | what the configuration means to engine and relay |
+//! | [`firewall`] | the netfilter rules that lead packets here |
+//! | [`worker`] | the process that handles packets |
+//! | [`supervisor`] | the process that keeps a worker alive, and the rules with it |
+//! | [`channel`] | what the two say to each other |
+//! | [`snapshot`] | what a worker has done |
+//! | [`control`] | the socket on which the supervisor answers |
+//! | [`metrics`] | its figures for Prometheus |
+//! | [`check`] | what a machine lacks |
 
 pub mod ab;
+pub mod channel;
+pub mod check;
+pub mod control;
 pub mod counters;
 pub mod engine;
+pub mod firewall;
 mod flow;
 mod flows;
 mod held;
+pub mod metrics;
+pub mod nfqueue;
 mod observe;
+pub mod raw;
 pub mod rules;
+pub mod settings;
+pub mod snapshot;
+pub mod split;
+pub mod supervisor;
 mod treatment;
+pub mod worker;

@@ -3,6 +3,9 @@
 pub mod compare;
 pub mod completions;
 pub mod explain;
+#[cfg(target_os = "linux")]
+pub mod gateway;
+pub mod man;
 pub mod plot;
 pub mod reproduce;
 pub mod run;

@@ -1,0 +1,207 @@
+//! The gateway's figures for Prometheus, over HTTP on a loopback address: `GET /metrics` and nothing else.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::AtomicU64;
+use std::time::{Duration, Instant};
+
+use prometheus_client::encoding::{EncodeLabelSet, text};
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::registry::{Registry, Unit};
+
+use crate::gateway::snapshot::{RoundTrips, RuleSnapshot};
+use crate::gateway::supervisor::{SharedState, State};
+
+/// How long a client may take, request and answer together.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Most bytes of a request with its headers.
+const LONGEST_REQUEST: usize = 8192;
+
+/// The address cannot be had.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot serve metrics on {address}: {error}")]
+pub struct MetricsError {
+    address: SocketAddr,
+    error: io::Error,
+}
+
+/// Takes the address.
+pub(super) fn bind(address: SocketAddr) -> Result<TcpListener, MetricsError> {
+    TcpListener::bind(address).map_err(|error| MetricsError { address, error })
+}
+
+/// Answers in a thread of its own, one client after the other.
+pub(super) fn serve(listener: TcpListener, state: SharedState) -> io::Result<()> {
+    std::thread::Builder::new().name("metrics".to_owned()).spawn(move || {
+        for stream in listener.incoming() {
+            if let Err(error) = stream.and_then(|stream| answer(stream, &state)) {
+                tracing::debug!(%error, "a client of the metrics is gone");
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        }
+    })?;
+    Ok(())
+}
+
+/// What a client sends, up to the empty line behind its headers.
+fn request(stream: &mut TcpStream) -> io::Result<String> {
+    // A client that sends a byte now and then holds nobody up for longer than all may take together.
+    let end = Instant::now() + PATIENCE;
+    let mut bytes = Vec::new();
+    while !bytes.windows(4).any(|window| window == b"\r\n\r\n") {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() || bytes.len() >= LONGEST_REQUEST {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        stream.set_read_timeout(Some(left))?;
+        let mut chunk = [0; 1024];
+        match stream.read(&mut chunk)? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            len => bytes.extend_from_slice(&chunk[..len]),
+        }
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn answer(mut stream: TcpStream, state: &SharedState) -> io::Result<()> {
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let request = request(&mut stream)?;
+    let mut words = request.split_ascii_whitespace();
+    let (status, kind, body) = match (words.next(), words.next()) {
+        (Some("GET"), Some("/metrics")) => {
+            let state = state.lock().clone();
+            let body = encode(&state).map_err(io::Error::other)?;
+            ("200 OK", "application/openmetrics-text; version=1.0.0; charset=utf-8", body)
+        }
+        (Some("GET"), Some(_)) => ("404 Not Found", "text/plain", "only /metrics is here\n".to_owned()),
+        _ => ("405 Method Not Allowed", "text/plain", "only GET is answered\n".to_owned()),
+    };
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes())?;
+    stream.write_all(body.as_bytes())
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct Direction {
+    towards: &'static str,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct Judged {
+    verdict: &'static str,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct OfRule {
+    rule: String,
+}
+
+/// What came of each rule.
+fn register_rules(registry: &mut Registry, rules: &[RuleSnapshot]) {
+    type Read = fn(&RuleSnapshot) -> u64;
+    let counters: [(&str, &str, Read); 8] = [
+        ("rule_flows_seen", "Connections seen", |rule| rule.flows_seen),
+        ("rule_flows_evicted", "Connections forgotten for want of room", |rule| rule.flows_evicted),
+        ("rule_cache_evicted", "Connections whose cache was given up for want of room", |rule| rule.cache_evicted),
+        ("rule_repairs", "Packets resent over the lossy hop (observe: that would have been)", |rule| {
+            rule.repairs_duplicate + rule.repairs_hole + rule.repairs_timer
+        }),
+        ("rule_dup_acks_suppressed", "Duplicate acknowledgments kept from senders", |rule| rule.dup_acks_suppressed),
+        ("rule_wireless_losses", "Segments lost behind the gateway", |rule| rule.wireless_losses),
+        ("rule_wired_losses", "Segments lost before the gateway", |rule| rule.wired_losses),
+        ("rule_source_retransmissions", "Segments that came again", |rule| rule.source_retransmissions),
+    ];
+    for (name, help, read) in counters {
+        let family = Family::<OfRule, Counter>::default();
+        for rule in rules {
+            family.get_or_create(&OfRule { rule: rule.name.clone() }).inc_by(read(rule));
+        }
+        registry.register(name, help, family);
+    }
+    type Trips = fn(&RuleSnapshot) -> &RoundTrips;
+    let trips: [(&str, &str, Trips); 2] = [
+        ("wired", "wired end", |rule| &rule.rtt_wired),
+        ("wireless", "end behind the lossy hop", |rule| &rule.rtt_wireless),
+    ];
+    for (side, end, read) in trips {
+        let samples = Family::<OfRule, Counter>::default();
+        let sums = Family::<OfRule, Counter<f64, AtomicU64>>::default();
+        for rule in rules {
+            let label = OfRule { rule: rule.name.clone() };
+            samples.get_or_create(&label).inc_by(read(rule).samples);
+            sums.get_or_create(&label).inc_by(read(rule).sum_seconds);
+        }
+        registry.register(format!("rule_rtt_{side}_samples"), format!("Round trips measured to the {end}"), samples);
+        let help = format!("Sum of round trips to the {end}");
+        registry.register_with_unit(format!("rule_rtt_{side}"), help, Unit::Seconds, sums);
+    }
+}
+
+/// The figures as text. Counters that the worker keeps start anew with each worker, as Prometheus expects of a restart.
+pub fn encode(state: &State) -> Result<String, std::fmt::Error> {
+    let mut registry = Registry::with_prefix("lasthop");
+    let packets = &state.snapshot.packets;
+    let directions = |wireless: u64, wired: u64| {
+        let family = Family::<Direction, Counter>::default();
+        family.get_or_create(&Direction { towards: "wireless" }).inc_by(wireless);
+        family.get_or_create(&Direction { towards: "wired" }).inc_by(wired);
+        family
+    };
+    let forwarded = directions(packets.towards_wireless, packets.from_wireless);
+    registry.register("packets", "Packets seen; a super-segment is one", forwarded);
+    let bytes = directions(packets.towards_wireless_bytes, packets.from_wireless_bytes);
+    registry.register_with_unit("seen", "Bytes seen, from the IP header on", Unit::Bytes, bytes);
+    let injected = directions(packets.injected_wireless, packets.injected_wired);
+    registry.register("injected_packets", "Packets sent by the gateway itself", injected);
+    let verdicts = Family::<Judged, Counter>::default();
+    let judged = [("accept", packets.accepted), ("drop", packets.dropped), ("replace", packets.replaced)];
+    for (verdict, count) in judged {
+        verdicts.get_or_create(&Judged { verdict }).inc_by(count);
+    }
+    registry.register("verdicts", "Packets by what became of them", verdicts);
+    let counters = [
+        ("injection_failures", "Packets that could not be sent", packets.injection_failures),
+        ("truncated_packets", "Packets shown in part only, and passed on", packets.truncated),
+        ("stranger_packets", "Packets of interfaces without a rule, passed on", packets.strangers),
+        ("queue_overflows", "Times that packets passed by a full queue", packets.overflows),
+        ("verdict_failures", "Verdicts that the kernel did not take", packets.verdict_failures),
+        ("worker_restarts", "Workers started after the first", state.restarts),
+        ("reloads", "Configurations taken after the first", state.reloads),
+    ];
+    for (name, help, count) in counters {
+        registry.register(name, help, ConstCounter::new(count));
+    }
+    let gauges = [
+        ("flows", "Connections with state", state.snapshot.flows),
+        ("worker_up", "Whether there is a worker", u64::from(state.worker.is_some())),
+    ];
+    for (name, help, value) in gauges {
+        registry.register(name, help, ConstGauge::new(value));
+    }
+    let cached = ConstGauge::new(state.snapshot.cached_bytes);
+    registry.register_with_unit("cached", "Bytes of packets in caches", Unit::Bytes, cached);
+    let uptime = Gauge::<f64, AtomicU64>::default();
+    uptime.set(state.started.elapsed().as_secs_f64());
+    registry.register_with_unit("uptime", "How long the gateway has run", Unit::Seconds, uptime);
+    register_rules(&mut registry, &state.snapshot.rules);
+    if let Some(split) = &state.snapshot.split {
+        registry.register("split_connections", "Connections split", ConstCounter::new(split.total));
+        registry.register(
+            "split_refused",
+            "Connections whose far side was out of reach",
+            ConstCounter::new(split.refused),
+        );
+        registry.register("split_aborted", "Connections that did not end well", ConstCounter::new(split.aborted));
+        registry.register("split_open_connections", "Connections split now", ConstGauge::new(split.open));
+        let bytes = directions(split.wireless.bytes, split.wired.bytes);
+        registry.register_with_unit("split_relayed", "Bytes relayed", Unit::Bytes, bytes);
+    }
+    let mut out = String::new();
+    text::encode(&mut out, &registry)?;
+    Ok(out)
+}

@@ -1,0 +1,265 @@
+//! Netfilter queue messages as bytes: read with every length checked, and written. No I/O.
+
+/// The message types of the queue subsystem (`NFNL_SUBSYS_QUEUE << 8 | NFQNL_MSG_*`).
+const PACKET: u16 = 0x300;
+const VERDICT: u16 = 0x301;
+const CONFIG: u16 = 0x302;
+const VERDICT_BATCH: u16 = 0x303;
+/// `NLMSG_ERROR`: the answer to a request, good or bad.
+const ERROR: u16 = 2;
+
+const REQUEST: u16 = 1;
+const ACK: u16 = 4;
+
+/// Bytes of `nlmsghdr`, `nfgenmsg` and `nlattr`.
+const HEADER: usize = 16;
+const GENERIC: usize = 4;
+const ATTRIBUTE: usize = 4;
+
+/// The most that a queue copies of a packet: what an attribute can hold.
+pub const COPY_RANGE: u32 = 0xffff - ATTRIBUTE as u32;
+
+/// What the queue says about a packet (`NFQA_SKB_INFO`).
+const INFO_GSO: u32 = 1 << 1;
+
+/// A packet that waits in the kernel for its verdict.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Queued<'b> {
+    /// Its number in its queue.
+    pub id: u32,
+    /// The index of the interface that it came in by; 0 when there is none.
+    pub from: u32,
+    /// The index of the interface that it is going out by; 0 when there is none.
+    pub to: u32,
+    /// From its IP header on.
+    pub bytes: &'b [u8],
+    /// How much of it there is.
+    pub extent: Extent,
+    /// Whether it is one packet on the wire.
+    pub shape: Shape,
+}
+
+/// Whether a message holds a packet in full.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Extent {
+    /// All of it.
+    Whole,
+    /// Only its beginning.
+    Truncated,
+}
+
+/// What a packet becomes on the wire.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shape {
+    /// One packet.
+    Single,
+    /// A super-segment, cut on the way out.
+    Super,
+}
+
+/// A message from the kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Message<'b> {
+    /// A packet waits.
+    Queued(Queued<'b>),
+    /// The request with this number was carried out (0), or failed with this error number.
+    Answer {
+        /// The request's number.
+        sequence: u32,
+        /// `errno`.
+        errno: i32,
+    },
+    /// Something else, or malformed.
+    Other,
+}
+
+/// The messages in what was read from the socket. Ends at the first whose length is wrong.
+pub fn messages(mut bytes: &[u8]) -> impl Iterator<Item = Message<'_>> {
+    std::iter::from_fn(move || {
+        let len = usize::try_from(word(bytes, 0)?).ok()?;
+        let message = bytes.get(..len).filter(|_| len >= HEADER)?;
+        bytes = bytes.get(align(len)..).unwrap_or_default();
+        Some(read(message).unwrap_or(Message::Other))
+    })
+}
+
+fn read(message: &[u8]) -> Option<Message<'_>> {
+    let kind = u16::from_ne_bytes(array(message, 4)?);
+    match kind {
+        PACKET => Some(Message::Queued(queued(message.get(HEADER + GENERIC..)?)?)),
+        ERROR => {
+            let errno = i32::from_ne_bytes(array(message, HEADER)?).checked_neg()?;
+            // The answer repeats the request's header behind the error number.
+            Some(Message::Answer { sequence: word(message, HEADER + 4 + 8)?, errno })
+        }
+        _ => None,
+    }
+}
+
+fn queued(mut attributes: &[u8]) -> Option<Queued<'_>> {
+    let mut id = None;
+    let mut bytes: &[u8] = &[];
+    let (mut from, mut to, mut full_len, mut info) = (0, 0, None, 0);
+    while attributes.len() >= ATTRIBUTE {
+        let len = usize::from(u16::from_ne_bytes(array(attributes, 0)?));
+        // The two highest bits are flags (NLA_F_NESTED, NLA_F_NET_BYTEORDER).
+        let kind = u16::from_ne_bytes(array(attributes, 2)?) & 0x3fff;
+        let value = attributes.get(ATTRIBUTE..len)?;
+        let number = || array(value, 0).map(u32::from_be_bytes);
+        match kind {
+            1 => id = Some(number()?),
+            5 => from = number()?,
+            6 => to = number()?,
+            10 => bytes = value,
+            13 => full_len = Some(number()?),
+            14 => info = number()?,
+            _ => {}
+        }
+        attributes = attributes.get(align(len)..).unwrap_or_default();
+    }
+    let truncated = full_len.is_some_and(|len| usize::try_from(len).is_ok_and(|len| len > bytes.len()));
+    let extent = if truncated { Extent::Truncated } else { Extent::Whole };
+    let shape = if info & INFO_GSO != 0 { Shape::Super } else { Shape::Single };
+    Some(Queued { id: id?, from, to, bytes, extent, shape })
+}
+
+fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+    bytes.get(at..at.checked_add(N)?)?.try_into().ok()
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    array(bytes, at).map(u32::from_ne_bytes)
+}
+
+const fn align(len: usize) -> usize {
+    (len + 3) & !3
+}
+
+/// Appends a message; `attributes` writes what follows its headers.
+fn write(out: &mut Vec<u8>, kind: u16, flags: u16, sequence: u32, queue: u16, attributes: impl FnOnce(&mut Vec<u8>)) {
+    let start = out.len();
+    out.extend_from_slice(&[0; 4]);
+    out.extend_from_slice(&kind.to_ne_bytes());
+    out.extend_from_slice(&flags.to_ne_bytes());
+    out.extend_from_slice(&sequence.to_ne_bytes());
+    out.extend_from_slice(&[0; 4]);
+    // Any address family, version 0, and the queue.
+    out.extend_from_slice(&[0, 0]);
+    out.extend_from_slice(&queue.to_be_bytes());
+    attributes(out);
+    let len = (out.len() - start) as u32;
+    out[start..start + 4].copy_from_slice(&len.to_ne_bytes());
+}
+
+fn attribute(out: &mut Vec<u8>, kind: u16, value: &[u8]) {
+    out.extend_from_slice(&((ATTRIBUTE + value.len()) as u16).to_ne_bytes());
+    out.extend_from_slice(&kind.to_ne_bytes());
+    out.extend_from_slice(value);
+    out.resize(align(out.len()), 0);
+}
+
+/// The request to bind `queue`: whole packets, at most `length` of them, passed on when there is no room, super-segments
+/// as they are. One message, so that there is no moment in which the queue exists but takes no packets.
+pub fn bind(queue: u16, length: u32, sequence: u32) -> Vec<u8> {
+    /// `NFQA_CFG_F_FAIL_OPEN` and `NFQA_CFG_F_GSO`.
+    const FLAGS: u32 = 1 | 1 << 2;
+    let mut out = Vec::new();
+    write(&mut out, CONFIG, REQUEST | ACK, sequence, queue, |out| {
+        attribute(out, 1, &[1, 0, 0, 0]);
+        let mut copy = COPY_RANGE.to_be_bytes().to_vec();
+        copy.push(2);
+        attribute(out, 2, &copy);
+        attribute(out, 3, &length.to_be_bytes());
+        attribute(out, 4, &FLAGS.to_be_bytes());
+        attribute(out, 5, &FLAGS.to_be_bytes());
+    });
+    out
+}
+
+/// `NF_DROP` and `NF_ACCEPT`.
+const NF_DROP: u32 = 0;
+const NF_ACCEPT: u32 = 1;
+
+/// The verdicts on packets of one queue, gathered so that a run of accepted packets is one message and all are one system
+/// call. Packets must be judged in the order in which they were queued.
+#[derive(Debug)]
+pub struct Verdicts {
+    queue: u16,
+    bytes: Vec<u8>,
+    /// The last packet of a run of accepted ones that is not written yet.
+    run: Option<u32>,
+}
+
+impl Verdicts {
+    /// None yet.
+    pub fn new(queue: u16) -> Self {
+        Self { queue, bytes: Vec::new(), run: None }
+    }
+
+    /// The packet goes on.
+    pub fn accept(&mut self, id: u32) {
+        self.run = Some(id);
+    }
+
+    /// The packet ends here.
+    pub fn drop(&mut self, id: u32) {
+        self.judge(id, NF_DROP, None);
+    }
+
+    /// The packet goes on as `packet`, at most [`COPY_RANGE`] long.
+    pub fn replace(&mut self, id: u32, packet: &[u8]) {
+        self.judge(id, NF_ACCEPT, Some(packet));
+    }
+
+    /// Bytes gathered so far.
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether there is nothing to send.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty() && self.run.is_none()
+    }
+
+    /// What is to be sent; [`Verdicts::clear`] after that.
+    pub fn bytes(&mut self) -> &[u8] {
+        self.end_run();
+        &self.bytes
+    }
+
+    /// Forgets what was sent.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.run = None;
+    }
+
+    fn judge(&mut self, id: u32, verdict: u32, payload: Option<&[u8]>) {
+        // A batch verdict holds for every packet up to its number: the ones before come first.
+        self.end_run();
+        write(&mut self.bytes, VERDICT, REQUEST, 0, self.queue, |out| {
+            attribute(out, 2, &header(verdict, id));
+            if let Some(payload) = payload {
+                attribute(out, 10, payload);
+            }
+        });
+    }
+
+    fn end_run(&mut self) {
+        if let Some(id) = self.run.take() {
+            write(&mut self.bytes, VERDICT_BATCH, REQUEST, 0, self.queue, |out| {
+                attribute(out, 2, &header(NF_ACCEPT, id));
+            });
+        }
+    }
+}
+
+fn header(verdict: u32, id: u32) -> [u8; 8] {
+    let mut header = [0; 8];
+    header[..4].copy_from_slice(&verdict.to_be_bytes());
+    header[4..].copy_from_slice(&id.to_be_bytes());
+    header
+}
+
+#[cfg(test)]
+#[path = "message_tests.rs"]
+mod tests;

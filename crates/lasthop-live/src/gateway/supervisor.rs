@@ -1,0 +1,554 @@
+//! The process that an operator starts: it puts the rules in, keeps a worker alive, answers on the control socket, and
+//! takes the rules out at the end.
+//!
+//! A worker that does not beat is killed. The kernel then gives up the queue, its packets' rules let everything pass, and
+//! the next worker takes over.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use lasthop_scenario::gateway::Gateway;
+use rustix::event::{PollFd, PollFlags};
+use sd_notify::NotifyState;
+
+use crate::gateway::channel::{Channel, Incoming, Notice, Order};
+use crate::gateway::control::{self, ControlError};
+use crate::gateway::firewall::{Firewall, FirewallError, Splitting};
+use crate::gateway::metrics::{self, MetricsError};
+use crate::gateway::nfqueue::wait;
+use crate::gateway::settings;
+use crate::gateway::snapshot::Snapshot;
+
+/// A worker that was silent for so long hangs.
+pub const SILENCE: Duration = Duration::from_millis(200);
+/// A worker may take so long until it beats for the first time.
+const START: Duration = Duration::from_secs(5);
+/// A worker that lived for so long was well; the next one starts at once.
+const WELL: Duration = Duration::from_secs(5);
+/// How long to wait before workers that die young are started again: doubled each time, between these.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+/// How long packets that wait in the queue may take after the rules are gone.
+const DRAIN: Duration = Duration::from_millis(100);
+/// How long a worker may take to end.
+const END: Duration = Duration::from_millis(500);
+
+/// Why the gateway does not run.
+#[derive(Debug, thiserror::Error)]
+pub enum SupervisorError {
+    /// The configuration is bad.
+    #[error(transparent)]
+    Config(#[from] lasthop_scenario::Error),
+    /// The rules cannot be set.
+    #[error(transparent)]
+    Firewall(#[from] FirewallError),
+    /// The control socket cannot be had.
+    #[error(transparent)]
+    Control(#[from] ControlError),
+    /// The metrics address cannot be had.
+    #[error(transparent)]
+    Metrics(#[from] MetricsError),
+    /// The first worker failed.
+    #[error("{0}")]
+    Worker(String),
+    /// Something that only a start can change.
+    #[error("`{key}` cannot change while the gateway runs; restart it")]
+    Fixed {
+        /// The key.
+        key: &'static str,
+    },
+    /// Something else in the system.
+    #[error("{what}: {error}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// Why it failed.
+        error: io::Error,
+    },
+}
+
+fn system(what: &'static str) -> impl FnOnce(io::Error) -> SupervisorError {
+    move |error| SupervisorError::System { what, error }
+}
+
+/// How to start a worker: a program that calls [`worker::run`](crate::gateway::worker::run) with its standard input.
+#[derive(Clone, Debug)]
+pub struct WorkerProgram {
+    /// The program.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+}
+
+/// What the supervisor knows and others report.
+#[derive(Clone, Debug)]
+pub struct State {
+    /// The configuration in force.
+    pub gateway: Gateway,
+    /// When the daemon started.
+    pub started: Instant,
+    /// The worker's process, when there is one.
+    pub worker: Option<u32>,
+    /// Workers that were started after the first.
+    pub restarts: u64,
+    /// Configurations that were taken after the first.
+    pub reloads: u64,
+    /// The newest that the worker told about itself.
+    pub snapshot: Snapshot,
+}
+
+/// A state that threads share.
+#[derive(Clone, Debug)]
+pub struct SharedState(Arc<Mutex<State>>);
+
+impl SharedState {
+    /// The state, for a moment.
+    pub fn lock(&self) -> MutexGuard<'_, State> {
+        // Every change to it is a single assignment: a thread that panicked left it whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A wish of the control socket's, and where its outcome goes.
+pub(super) type ReloadRequest = SyncSender<Result<(), String>>;
+
+/// How other threads ask for a reload.
+#[derive(Clone, Debug)]
+pub(super) struct Wishes {
+    requests: SyncSender<ReloadRequest>,
+    wake: Arc<UnixStream>,
+}
+
+impl Wishes {
+    /// Asks for a reload, and waits for its outcome.
+    pub fn reload(&self, patience: Duration) -> Result<(), String> {
+        let (reply, outcome) = mpsc::sync_channel(1);
+        self.requests.try_send(reply).map_err(|_| "the gateway is busy".to_owned())?;
+        // A full pipe wakes just as well.
+        let _ = io::Write::write(&mut &*self.wake, &[0]);
+        outcome.recv_timeout(patience).unwrap_or_else(|_| Err("the gateway did not answer".to_owned()))
+    }
+}
+
+/// Prints what [`run`] would install, and installs nothing.
+pub fn dry_run(path: &Path) -> Result<String, SupervisorError> {
+    let gateway = Gateway::load(path)?;
+    Ok(Firewall::choose(&gateway)?.describe(&gateway))
+}
+
+/// Runs the gateway until SIGTERM or SIGINT. `tell_level` is given the log level of each configuration that is taken.
+pub fn run(path: &Path, program: WorkerProgram, tell_level: &dyn Fn(&str)) -> Result<(), SupervisorError> {
+    let (gateway, text) = Gateway::load_with_text(path)?;
+    tell_level(&gateway.log);
+    let signals = Signals::new().map_err(system("cannot handle signals"))?;
+    let control = control::Listener::bind(&gateway.control)?;
+    let metrics = gateway.metrics.map(metrics::bind).transpose()?;
+    let firewall = Firewall::choose(&gateway)?;
+    let state = SharedState(Arc::new(Mutex::new(State {
+        gateway,
+        started: Instant::now(),
+        worker: None,
+        restarts: 0,
+        reloads: 0,
+        snapshot: Snapshot::default(),
+    })));
+    let (requests, wishes) = mpsc::sync_channel(4);
+    let mut supervisor = Supervisor {
+        path: path.to_owned(),
+        text,
+        program,
+        firewall,
+        state: state.clone(),
+        worker: None,
+        pause: None,
+        splitting: Splitting::On,
+    };
+    supervisor.start_first(&signals)?;
+    if let Some(listener) = metrics {
+        metrics::serve(listener, state.clone()).map_err(system("cannot start a thread"))?;
+    }
+    let _control = control
+        .serve(state, Wishes { requests, wake: Arc::clone(&signals.wake) })
+        .map_err(system("cannot start a thread"))?;
+    notify(&[NotifyState::Ready]);
+    tracing::info!(file = %path.display(), "the gateway runs");
+    let outcome = supervisor.supervise(&signals, &wishes, tell_level);
+    notify(&[NotifyState::Stopping]);
+    let ended = supervisor.stop();
+    tracing::info!("the gateway has ended");
+    outcome.and(ended)
+}
+
+fn notify(states: &[NotifyState<'_>]) {
+    // Without a service manager nobody listens.
+    if let Err(error) = sd_notify::notify(states) {
+        tracing::debug!(%error, "cannot tell the service manager");
+    }
+}
+
+/// Signals as flags, and a socket that wakes whoever waits.
+struct Signals {
+    terminate: Arc<AtomicBool>,
+    reload: Arc<AtomicBool>,
+    woken: UnixStream,
+    wake: Arc<UnixStream>,
+}
+
+impl Signals {
+    fn new() -> io::Result<Self> {
+        use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+        let (woken, wake) = UnixStream::pair()?;
+        woken.set_nonblocking(true)?;
+        wake.set_nonblocking(true)?;
+        let (terminate, reload) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        for (signal, flag) in [(SIGTERM, &terminate), (SIGINT, &terminate), (SIGHUP, &reload)] {
+            signal_hook::flag::register(signal, Arc::clone(flag))?;
+            signal_hook::low_level::pipe::register(signal, wake.try_clone()?)?;
+        }
+        Ok(Self { terminate, reload, woken, wake: Arc::new(wake) })
+    }
+
+    fn drain(&self) {
+        let mut bytes = [0; 64];
+        while matches!(io::Read::read(&mut &self.woken, &mut bytes), Ok(1..)) {}
+    }
+}
+
+/// A worker, and when it was heard of last.
+struct Worker {
+    child: Child,
+    channel: Channel,
+    started: Instant,
+    heard: Instant,
+    phase: Phase,
+}
+
+/// How far a worker is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Phase {
+    /// It has not said yet that it takes packets.
+    Starting,
+    /// It takes packets.
+    Working,
+    /// It works, and takes a new configuration at the moment.
+    Changing,
+    /// It is gone, or must go.
+    Lost(String),
+}
+
+impl Worker {
+    fn spawn(program: &WorkerProgram, order: &Order) -> Result<Self, SupervisorError> {
+        let (channel, theirs) = Channel::pair().map_err(system("cannot make a socket pair"))?;
+        let mut command = Command::new(&program.program);
+        command.args(&program.arguments).stdin(Stdio::from(theirs)).stdout(Stdio::null());
+        let child = command.spawn().map_err(system("cannot start the worker"))?;
+        let now = Instant::now();
+        let worker = Self { child, channel, started: now, heard: now, phase: Phase::Starting };
+        worker.channel.send(order).map_err(system("cannot send the configuration to the worker"))?;
+        Ok(worker)
+    }
+
+    /// Reads what it says.
+    fn listen(&mut self, state: &SharedState) {
+        // What waited while this process did not run counts as heard now: it is no fault of the worker's.
+        for _ in 0..1000 {
+            match self.channel.receive::<Notice>() {
+                Ok(Incoming::Message(notice)) => {
+                    self.heard = Instant::now();
+                    match notice {
+                        Notice::Beat => {}
+                        Notice::Configured => self.phase = Phase::Working,
+                        Notice::Failed { message } => self.phase = Phase::Lost(message),
+                        Notice::Snapshot(snapshot) => state.lock().snapshot = *snapshot,
+                    }
+                }
+                Ok(Incoming::Nothing) => return,
+                Ok(Incoming::End) => {
+                    if !matches!(self.phase, Phase::Lost(_)) {
+                        self.phase = Phase::Lost("it ended".to_owned());
+                    }
+                    return;
+                }
+                Err(error) => {
+                    self.phase = Phase::Lost(error.to_string());
+                    return;
+                }
+            }
+        }
+    }
+
+    /// When its silence becomes too long.
+    fn deadline(&self) -> Instant {
+        match self.phase {
+            Phase::Starting => self.started + START,
+            Phase::Working | Phase::Changing => self.heard + SILENCE,
+            Phase::Lost(_) => self.started,
+        }
+    }
+
+    /// Ends it, and says how it ended.
+    fn kill(&mut self) -> String {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        match self.child.wait() {
+            Ok(status) => match status.signal() {
+                Some(signal) => format!("signal {signal}"),
+                None => status.to_string(),
+            },
+            Err(error) => error.to_string(),
+        }
+    }
+}
+
+struct Supervisor {
+    path: PathBuf,
+    /// The configuration in force, as text.
+    text: String,
+    program: WorkerProgram,
+    firewall: Firewall,
+    state: SharedState,
+    worker: Option<Worker>,
+    /// When to start the next worker, and how long the wait was.
+    pause: Option<(Instant, Duration)>,
+    /// Whether rules lead new connections to the worker's relay, if it has one.
+    splitting: Splitting,
+}
+
+impl Supervisor {
+    fn order(&self) -> Order {
+        Order::Configure { file: self.path.display().to_string(), text: self.text.clone() }
+    }
+
+    /// Starts the first worker, whose failure is the gateway's; and once it takes packets, puts the rules in.
+    fn start_first(&mut self, signals: &Signals) -> Result<(), SupervisorError> {
+        self.start()?;
+        self.await_phase(Phase::Working, START)?;
+        if signals.terminate.load(Ordering::Relaxed) {
+            return self.stop();
+        }
+        let gateway = self.state.lock().gateway.clone();
+        self.firewall.install(&gateway)?;
+        Ok(())
+    }
+
+    fn start(&mut self) -> Result<(), SupervisorError> {
+        let worker = Worker::spawn(&self.program, &self.order())?;
+        self.state.lock().worker = Some(worker.child.id());
+        self.worker = Some(worker);
+        Ok(())
+    }
+
+    /// Waits until the worker is in that phase.
+    fn await_phase(&mut self, phase: Phase, patience: Duration) -> Result<(), SupervisorError> {
+        let end = Instant::now() + patience;
+        loop {
+            let Some(worker) = &mut self.worker else {
+                return Err(SupervisorError::Worker("there is no worker".to_owned()));
+            };
+            worker.listen(&self.state);
+            let left = end.saturating_duration_since(Instant::now());
+            match &worker.phase {
+                reached if *reached == phase => return Ok(()),
+                Phase::Lost(message) => return Err(SupervisorError::Worker(message.clone())),
+                _ if left.is_zero() => {
+                    return Err(SupervisorError::Worker("the worker does not answer".to_owned()));
+                }
+                _ => {}
+            }
+            wait(&mut [PollFd::new(&worker.channel, PollFlags::IN)], left).map_err(system("cannot wait"))?;
+        }
+    }
+
+    /// Keeps a worker alive until a signal says otherwise.
+    fn supervise(
+        &mut self,
+        signals: &Signals,
+        wishes: &Receiver<ReloadRequest>,
+        tell_level: &dyn Fn(&str),
+    ) -> Result<(), SupervisorError> {
+        let watchdog = sd_notify::watchdog_enabled().map(|limit| limit / 3);
+        let mut next_watchdog = Instant::now();
+        while !signals.terminate.load(Ordering::Relaxed) {
+            let now = Instant::now();
+            let mut patience = Duration::from_secs(3600);
+            if let Some(interval) = watchdog {
+                if now >= next_watchdog {
+                    notify(&[NotifyState::Watchdog]);
+                    next_watchdog = now + interval;
+                }
+                patience = patience.min(next_watchdog.saturating_duration_since(now));
+            }
+            if let Some(worker) = &self.worker {
+                patience = patience.min(worker.deadline().saturating_duration_since(now));
+            } else if let Some((at, _)) = self.pause {
+                patience = patience.min(at.saturating_duration_since(now));
+            }
+            let mut fds = vec![PollFd::new(&signals.woken, PollFlags::IN)];
+            fds.extend(
+                self.worker.as_ref().map(|worker| PollFd::from_borrowed_fd(worker.channel.as_fd(), PollFlags::IN)),
+            );
+            wait(&mut fds, patience).map_err(system("cannot wait"))?;
+            signals.drain();
+            self.look_after_worker();
+            let wish = wishes.try_recv().ok();
+            if signals.reload.swap(false, Ordering::Relaxed) || wish.is_some() {
+                let outcome = self.reload(tell_level).map_err(|error| error.to_string());
+                match &outcome {
+                    Ok(()) => tracing::info!(file = %self.path.display(), "reloaded"),
+                    Err(error) => tracing::error!(%error, "not reloaded; all stays as it was"),
+                }
+                if let Some(reply) = wish {
+                    // Whoever asked may have gone.
+                    let _ = reply.try_send(outcome);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends a worker that hangs, and starts another when there is none.
+    fn look_after_worker(&mut self) {
+        if let Some(worker) = &mut self.worker {
+            worker.listen(&self.state);
+            let now = Instant::now();
+            if now < worker.deadline() {
+                if worker.phase == Phase::Working {
+                    self.set_splitting(Splitting::On);
+                }
+                return;
+            }
+            let reason = match &worker.phase {
+                Phase::Lost(reason) => reason.clone(),
+                _ => format!("it was silent for {} ms", now.duration_since(worker.heard).as_millis()),
+            };
+            let lived = worker.started.elapsed();
+            let end = worker.kill();
+            let before = self.pause.map_or(Duration::ZERO, |(_, pause)| pause);
+            let pause = match lived >= WELL {
+                true => Duration::ZERO,
+                false => (before * 2).clamp(SHORTEST_PAUSE, LONGEST_PAUSE),
+            };
+            tracing::warn!(
+                reason,
+                end,
+                pause_ms = pause.as_millis() as u64,
+                "the worker is lost; packets pass untreated"
+            );
+            self.worker = None;
+            self.state.lock().worker = None;
+            self.pause = Some((now + pause, pause));
+            self.set_splitting(Splitting::Off);
+        }
+        if self.pause.is_some_and(|(at, _)| at <= Instant::now()) {
+            match self.start() {
+                Ok(()) => {
+                    self.state.lock().restarts += 1;
+                    tracing::info!("another worker is started");
+                }
+                Err(error) => {
+                    tracing::error!(%error, "no worker");
+                    self.pause = Some((Instant::now() + LONGEST_PAUSE, LONGEST_PAUSE));
+                }
+            }
+        }
+    }
+
+    fn set_splitting(&mut self, splitting: Splitting) {
+        if self.splitting == splitting {
+            return;
+        }
+        self.splitting = splitting;
+        if let Err(error) = self.firewall.set_splitting(splitting) {
+            tracing::error!(%error, ?splitting, "cannot change whether new connections are split");
+        }
+    }
+
+    /// Takes the configuration file as it is now. On failure everything stays as it was.
+    fn reload(&mut self, tell_level: &dyn Fn(&str)) -> Result<(), SupervisorError> {
+        let (gateway, text) = Gateway::load_with_text(&self.path)?;
+        let old = self.state.lock().gateway.clone();
+        let fixed = [
+            ("control", gateway.control != old.control),
+            ("metrics", gateway.metrics != old.metrics),
+            ("queue", gateway.queue != old.queue),
+            ("mark", gateway.mark != old.mark),
+            ("split", settings::split(&gateway) != settings::split(&old)),
+        ];
+        if let Some((key, _)) = fixed.into_iter().find(|(_, differs)| *differs) {
+            return Err(SupervisorError::Fixed { key });
+        }
+        let firewall = Firewall::choose(&gateway)?;
+        match NotifyState::monotonic_usec_now() {
+            Ok(now) => notify(&[NotifyState::Reloading, now]),
+            Err(_) => notify(&[NotifyState::Reloading]),
+        }
+        let outcome = self.apply(&gateway, text, firewall, &old);
+        notify(&[NotifyState::Ready]);
+        outcome?;
+        tell_level(&gateway.log);
+        let mut state = self.state.lock();
+        state.gateway = gateway;
+        state.reloads += 1;
+        Ok(())
+    }
+
+    /// The worker first, so that it knows what the new rules lead to it.
+    fn apply(
+        &mut self,
+        gateway: &Gateway,
+        text: String,
+        firewall: Firewall,
+        old: &Gateway,
+    ) -> Result<(), SupervisorError> {
+        let old_text = std::mem::replace(&mut self.text, text);
+        let outcome = self.configure_worker().and_then(|()| Ok(firewall.replace(gateway)?));
+        if let Err(error) = outcome {
+            self.text = old_text;
+            self.firewall.replace(old)?;
+            self.configure_worker()?;
+            return Err(error);
+        }
+        let before = std::mem::replace(&mut self.firewall, firewall);
+        Ok(before.remove_where_not(&self.firewall)?)
+    }
+
+    fn configure_worker(&mut self) -> Result<(), SupervisorError> {
+        let order = self.order();
+        match &mut self.worker {
+            // One that starts, or will, may have had the old text.
+            Some(worker) if worker.phase == Phase::Working => {
+                worker.channel.send(&order).map_err(system("cannot send the configuration to the worker"))?;
+                worker.phase = Phase::Changing;
+                self.await_phase(Phase::Working, SILENCE * 2)
+            }
+            Some(_) => Err(SupervisorError::Worker("the worker is just being started; try again".to_owned())),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes the rules out, lets the worker judge what still waits, and ends it.
+    fn stop(&mut self) -> Result<(), SupervisorError> {
+        let removed = self.firewall.remove();
+        if let Some(Worker { mut child, channel, .. }) = self.worker.take() {
+            std::thread::sleep(DRAIN);
+            drop(channel);
+            let end = Instant::now() + END;
+            while matches!(child.try_wait(), Ok(None)) && Instant::now() < end {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            // It has ended, or must.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        Ok(removed?)
+    }
+}

@@ -1,0 +1,417 @@
+//! The process that handles the packets: one thread, one queue, one engine. Its supervisor feeds it the configuration, and
+//! kills it when it no longer beats.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use lasthop_proto::node::Port;
+use lasthop_scenario::gateway::Gateway;
+use rustix::event::{PollFd, PollFlags};
+use rustix::process::Signal;
+use rustix::thread::{CapabilitySet, CapabilitySets};
+
+use crate::clock::Clock;
+use crate::gateway::channel::{Channel, Incoming, Notice, Order};
+use crate::gateway::engine::{Engine, Injection, Verdict};
+use crate::gateway::nfqueue::message::{COPY_RANGE, Extent, Message, Queued, Shape, Verdicts};
+use crate::gateway::nfqueue::{Buffer, Queue, Received, wait};
+use crate::gateway::raw::Sender;
+use crate::gateway::settings;
+use crate::gateway::snapshot::{PacketCounters, Snapshot};
+use crate::gateway::split::{SplitCounters, SplitError, SplitProxy};
+
+/// How often the loop says that it turns: five times within the shortest silence that the supervisor takes for death.
+const BEAT: Duration = Duration::from_millis(20);
+/// A snapshot goes with every so many beats.
+const BEATS_PER_SNAPSHOT: u32 = 25;
+/// Interfaces come and go, and get new numbers: how often they are looked up.
+const LOOKUP: Duration = Duration::from_secs(1);
+/// Batches taken before the loop looks after its other duties.
+const BATCHES: usize = 8;
+/// Bytes of verdicts after which they are sent before the batch is over: well within a socket's buffer.
+const MOST_VERDICT_BYTES: usize = 96 << 10;
+/// How long the first configuration may take to come.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Payload of the pieces of a changed super-segment: they fit every link that takes IPv6.
+const PIECE: usize = 1200;
+
+/// Why a worker ends.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkerError {
+    /// Its configuration is bad.
+    #[error(transparent)]
+    Config(#[from] lasthop_scenario::Error),
+    /// The supervisor sent none.
+    #[error("no configuration came; this command is for the gateway's own use")]
+    NoConfig,
+    /// The queue cannot be had.
+    #[error("cannot bind netfilter queue {queue}: {error}{}", hint(.error))]
+    Queue {
+        /// Its number.
+        queue: u16,
+        /// Why.
+        error: io::Error,
+    },
+    /// No raw sockets.
+    #[error("cannot open raw sockets: {0}; CAP_NET_RAW is needed")]
+    Raw(io::Error),
+    /// Connections cannot be split.
+    #[error(transparent)]
+    Split(#[from] SplitError),
+    /// Something else in the system.
+    #[error("{what}: {error}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// Why it failed.
+        error: io::Error,
+    },
+}
+
+fn hint(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::EPERM) => "; CAP_NET_ADMIN is needed",
+        Some(libc::EBUSY) => "; another program has it: give another number as `queue`",
+        Some(libc::EPROTONOSUPPORT | libc::EINVAL) => "; the kernel module nfnetlink_queue is needed",
+        _ => "",
+    }
+}
+
+fn system(what: &'static str) -> impl FnOnce(io::Error) -> WorkerError {
+    move |error| WorkerError::System { what, error }
+}
+
+/// Handles packets until the supervisor closes `channel`.
+pub fn run(channel: OwnedFd) -> Result<(), WorkerError> {
+    let mut channel = Channel::new(channel);
+    let outcome = Worker::start(&mut channel).and_then(|mut worker| worker.work(&mut channel));
+    if let Err(error) = &outcome {
+        // It may be gone already.
+        let _ = channel.send(&Notice::Failed { message: error.to_string() });
+    }
+    outcome
+}
+
+/// Gives up all rights but those that the packet loop needs, for good.
+fn drop_privileges() -> io::Result<()> {
+    let needed = CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW;
+    let has = rustix::thread::capabilities(None)?;
+    let kept = has.permitted & needed;
+    let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
+    rustix::thread::set_capabilities(None, sets)?;
+    rustix::thread::set_no_new_privs(true)?;
+    Ok(())
+}
+
+/// The interfaces towards the lossy hops, by number.
+#[derive(Debug)]
+struct Interfaces {
+    names: Vec<String>,
+    indices: Vec<u32>,
+    looked_up: Instant,
+}
+
+impl Interfaces {
+    fn new(gateway: &Gateway, queue: &Queue) -> Self {
+        let mut names: Vec<String> = gateway.rules.iter().map(|rule| rule.interface.clone()).collect();
+        names.sort();
+        names.dedup();
+        let mut interfaces = Self { names, indices: Vec::new(), looked_up: Instant::now() };
+        interfaces.look_up(queue);
+        interfaces
+    }
+
+    fn look_up(&mut self, queue: &Queue) {
+        self.looked_up = Instant::now();
+        let index = |name: &String| rustix::net::netdevice::name_to_index(queue.as_fd(), name).ok();
+        self.indices = self.names.iter().filter_map(index).collect();
+    }
+
+    /// The smallest of their MTUs; none while there are none.
+    fn mtu(&self) -> Option<u16> {
+        let mtu = |name| std::fs::read_to_string(format!("/sys/class/net/{name}/mtu")).ok()?.trim().parse::<u32>().ok();
+        let least = self.names.iter().filter_map(mtu).min()?;
+        Some(u16::try_from(least).unwrap_or(u16::MAX))
+    }
+
+    /// By which port of the engine a packet came in; none when no lossy hop is involved.
+    fn port(&self, packet: &Queued<'_>) -> Option<Port> {
+        if self.indices.contains(&packet.to) {
+            Some(Port::WIRED)
+        } else {
+            self.indices.contains(&packet.from).then_some(Port::WIRELESS)
+        }
+    }
+}
+
+/// The relay of split connections, in a thread of its own.
+struct Relay {
+    counters: Arc<SplitCounters>,
+}
+
+impl Relay {
+    fn start(mut proxy: SplitProxy) -> io::Result<Self> {
+        let counters = proxy.counters();
+        std::thread::Builder::new().name("relay".to_owned()).spawn(move || {
+            // It runs until the process ends, and its connections end with it.
+            if let Err(error) = proxy.run(&AtomicBool::new(false)) {
+                tracing::error!(%error, "the relay of split connections is lost");
+                std::process::exit(1);
+            }
+        })?;
+        Ok(Self { counters })
+    }
+}
+
+struct Worker {
+    engine: Engine,
+    relay: Option<Relay>,
+    queue: Queue,
+    sender: Sender,
+    interfaces: Interfaces,
+    buffer: Buffer,
+    verdicts: Verdicts,
+    injections: Vec<Injection>,
+    counters: PacketCounters,
+    clock: Clock,
+}
+
+/// Whether the loop goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Next {
+    Continue,
+    End,
+}
+
+impl Worker {
+    fn start(channel: &mut Channel) -> Result<Self, WorkerError> {
+        // Whoever supervises is the only one who takes the rules out: the worker never outlives it, and leaves the signals
+        // that a terminal sends to both to it.
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+            .map_err(|error| system("cannot ask for the parent's death signal")(error.into()))?;
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
+            signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))
+                .map_err(system("cannot handle signals"))?;
+        }
+        let gateway = first_configuration(channel)?;
+        let sender = Sender::new(gateway.mark).map_err(WorkerError::Raw)?;
+        let mut buffer = Buffer::default();
+        let queue = Queue::bind(gateway.queue, &mut buffer)
+            .map_err(|error| WorkerError::Queue { queue: gateway.queue, error })?;
+        let proxy = settings::split(&gateway).map(SplitProxy::bind).transpose()?;
+        drop_privileges().map_err(system("cannot drop privileges"))?;
+        let relay = proxy.map(Relay::start).transpose().map_err(system("cannot start a thread"))?;
+        let seed = seed().map_err(system("/dev/urandom"))?;
+        let mut worker = Self {
+            engine: Engine::new(settings::engine(&gateway), seed),
+            relay,
+            interfaces: Interfaces::new(&gateway, &queue),
+            verdicts: Verdicts::new(queue.number()),
+            queue,
+            sender,
+            buffer,
+            injections: Vec::new(),
+            counters: PacketCounters::default(),
+            clock: Clock::start(),
+        };
+        worker.look_up();
+        Ok(worker)
+    }
+
+    /// Interfaces come and go, and their MTUs change.
+    fn look_up(&mut self) {
+        self.interfaces.look_up(&self.queue);
+        if let Some(mtu) = self.interfaces.mtu() {
+            self.engine.set_mtu(Port::WIRELESS, mtu);
+        }
+    }
+
+    fn work(&mut self, channel: &mut Channel) -> Result<(), WorkerError> {
+        let _ = channel.send(&Notice::Configured);
+        let mut next_beat = Instant::now();
+        let mut beats = 0_u32;
+        loop {
+            let now = Instant::now();
+            if now >= next_beat {
+                next_beat = now + BEAT;
+                beats = beats.wrapping_add(1);
+                // A supervisor that does not read has other worries than this beat.
+                let _ = channel.send(&Notice::Beat);
+                if beats % BEATS_PER_SNAPSHOT == 1 {
+                    let _ = channel.send(&Notice::Snapshot(Box::new(self.snapshot())));
+                }
+                if now.duration_since(self.interfaces.looked_up) >= LOOKUP {
+                    self.look_up();
+                }
+            }
+            let patience = next_beat.saturating_duration_since(now);
+            let patience = self.engine.poll_deadline().map_or(patience, |at| patience.min(self.clock.until(at)));
+            let mut fds = [PollFd::new(channel, PollFlags::IN), PollFd::new(&self.queue, PollFlags::IN)];
+            wait(&mut fds, patience).map_err(system("cannot wait for packets"))?;
+            let [ordered, queued] = fds.map(|fd| !fd.revents().is_empty());
+            if queued {
+                self.take_packets().map_err(system("cannot read packets"))?;
+            }
+            if self.engine.poll_deadline().is_some_and(|at| at <= self.clock.now()) {
+                self.engine.handle_timeout(self.clock.now(), &mut self.injections);
+                self.inject();
+            }
+            if ordered && self.obey(channel)? == Next::End {
+                return self.take_packets().map_err(system("cannot read packets"));
+            }
+        }
+    }
+
+    fn obey(&mut self, channel: &mut Channel) -> Result<Next, WorkerError> {
+        match channel.receive::<Order>().map_err(system("cannot read from the supervisor"))? {
+            Incoming::Nothing => Ok(Next::Continue),
+            Incoming::End => Ok(Next::End),
+            Incoming::Message(Order::Configure { file, text }) => {
+                let gateway = Gateway::parse(&file, &text)?;
+                self.interfaces = Interfaces::new(&gateway, &self.queue);
+                self.engine.reconfigure(settings::engine(&gateway));
+                self.look_up();
+                let _ = channel.send(&Notice::Configured);
+                Ok(Next::Continue)
+            }
+        }
+    }
+
+    /// Judges what waits, a few batches at most.
+    fn take_packets(&mut self) -> io::Result<()> {
+        for _ in 0..BATCHES {
+            let count = match self.queue.receive(&mut self.buffer)? {
+                Received::Messages(count) => count,
+                Received::Nothing => break,
+                Received::Overflow => {
+                    self.counters.overflows += 1;
+                    continue;
+                }
+            };
+            for index in 0..count {
+                for message in self.buffer.messages(index) {
+                    let packet = match message {
+                        Message::Queued(packet) => packet,
+                        Message::Answer { errno: 0, .. } | Message::Other => continue,
+                        Message::Answer { .. } => {
+                            self.counters.verdict_failures += 1;
+                            continue;
+                        }
+                    };
+                    let verdict = match self.interfaces.port(&packet) {
+                        _ if packet.extent == Extent::Truncated => {
+                            self.counters.truncated += 1;
+                            Verdict::Accept
+                        }
+                        None => {
+                            self.counters.strangers += 1;
+                            Verdict::Accept
+                        }
+                        Some(port) => {
+                            self.counters.count(port, packet.bytes.len());
+                            let now = self.clock.now();
+                            self.engine.handle_packet(now, port, packet.bytes, &mut self.injections)
+                        }
+                    };
+                    judge(&packet, verdict, &mut self.verdicts, &mut self.counters, &mut self.injections);
+                }
+                if self.verdicts.len() > MOST_VERDICT_BYTES {
+                    send(&self.queue, &mut self.verdicts, &mut self.counters);
+                }
+            }
+            send(&self.queue, &mut self.verdicts, &mut self.counters);
+            // After the verdicts: what is sent besides never overtakes what it was sent because of.
+            self.inject();
+        }
+        Ok(())
+    }
+
+    fn inject(&mut self) {
+        for injection in self.injections.drain(..) {
+            match (self.sender.send(&injection.packet), injection.towards) {
+                (Ok(()), Port::WIRELESS) => self.counters.injected_wireless += 1,
+                (Ok(()), _) => self.counters.injected_wired += 1,
+                (Err(error), _) => {
+                    self.counters.injection_failures += 1;
+                    tracing::debug!(%error, bytes = injection.packet.len(), "cannot send a packet");
+                }
+            }
+        }
+    }
+
+    fn snapshot(&mut self) -> Snapshot {
+        let (counters, arms) = (self.engine.counters(), self.engine.arms());
+        let split = self.relay.as_ref().map(|relay| relay.counters.snapshot());
+        Snapshot::new(self.counters, &counters, &arms, split)
+    }
+}
+
+/// Writes down the verdict on a packet, and counts it.
+fn judge(
+    packet: &Queued<'_>,
+    verdict: Verdict,
+    verdicts: &mut Verdicts,
+    counters: &mut PacketCounters,
+    injections: &mut Vec<Injection>,
+) {
+    match verdict {
+        Verdict::Accept => {
+            counters.accepted += 1;
+            verdicts.accept(packet.id);
+        }
+        Verdict::Drop => {
+            counters.dropped += 1;
+            verdicts.drop(packet.id);
+        }
+        Verdict::Replace(bytes) => {
+            counters.replaced += 1;
+            let fits = bytes.len() <= COPY_RANGE as usize;
+            match (packet.shape, lasthop_wire::parse(&bytes)) {
+                (Shape::Single, _) if fits => verdicts.replace(packet.id, &bytes),
+                // The kernel would cut the new bytes by the old ones' sizes: they go out in pieces instead.
+                (_, Some(view)) => {
+                    verdicts.drop(packet.id);
+                    let pieces = lasthop_wire::pieces(&bytes, &view, PIECE).into_iter();
+                    injections.extend(pieces.map(|packet| Injection { towards: Port::WIRED, packet }));
+                }
+                (_, None) => verdicts.accept(packet.id),
+            }
+        }
+    }
+}
+
+fn send(queue: &Queue, verdicts: &mut Verdicts, counters: &mut PacketCounters) {
+    if let Err(error) = queue.send(verdicts) {
+        counters.verdict_failures += 1;
+        tracing::debug!(%error, "cannot send verdicts");
+    }
+}
+
+impl PacketCounters {
+    fn count(&mut self, port: Port, bytes: usize) {
+        let (packets, sum) = match port {
+            Port::WIRELESS => (&mut self.from_wireless, &mut self.from_wireless_bytes),
+            _ => (&mut self.towards_wireless, &mut self.towards_wireless_bytes),
+        };
+        *packets += 1;
+        *sum += bytes as u64;
+    }
+}
+
+/// A number that nobody can guess.
+fn seed() -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    io::Read::read_exact(&mut std::fs::File::open("/dev/urandom")?, &mut bytes)?;
+    Ok(u64::from_ne_bytes(bytes))
+}
+
+fn first_configuration(channel: &mut Channel) -> Result<Gateway, WorkerError> {
+    wait(&mut [PollFd::new(channel, PollFlags::IN)], PATIENCE).map_err(system("cannot wait for a configuration"))?;
+    match channel.receive::<Order>() {
+        Ok(Incoming::Message(Order::Configure { file, text })) => Ok(Gateway::parse(&file, &text)?),
+        _ => Err(WorkerError::NoConfig),
+    }
+}

@@ -1,0 +1,87 @@
+//! How fast split connections are on virtual links, against plain forwarding by the kernel. Run alone, optimised:
+//! `cargo test --release -p lasthop-live --test split_speed -- --ignored --nocapture`.
+
+#[allow(dead_code)]
+mod split_lab;
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+use lasthop_live::gateway::split::{SplitConfig, TcpSide, Transfer};
+use rustix::time::{ClockId, clock_gettime};
+use split_lab::{Family, Host, Lab, WIRED, WIRELESS, lab};
+
+const TIME: Duration = Duration::from_secs(3);
+
+/// Gbit/s of one flow from client to server, and the seconds of processor time per gigabyte that this process, in which both
+/// ends and the relay run, took for it; what the kernel does for nobody in particular is not in it.
+fn flow(lab: &Lab, port: u16) -> (f64, f64) {
+    let address = lab.address(Host::Server, Family::V4, port);
+    let listener = lab.on(Host::Server, move || TcpListener::bind(address).unwrap()).join().unwrap();
+    let server = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut buffer = vec![0; 256 << 10];
+        let mut total = 0;
+        loop {
+            match stream.read(&mut buffer).unwrap() {
+                0 => return total,
+                bytes => total += bytes,
+            }
+        }
+    });
+    let (start, before) = (Instant::now(), cpu());
+    let client = lab.on(Host::Client, move || {
+        let mut stream = TcpStream::connect(address).unwrap();
+        let buffer = vec![0x5A; 128 << 10];
+        while start.elapsed() < TIME {
+            stream.write_all(&buffer).unwrap();
+        }
+    });
+    client.join().unwrap();
+    let bytes = server.join().unwrap() as f64;
+    (bytes * 8.0 / start.elapsed().as_secs_f64() / 1e9, (cpu() - before) / (bytes / 1e9))
+}
+
+fn cpu() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+#[test]
+#[ignore = "measures; takes half a minute and wants the machine for itself"]
+fn one_flow_split_and_forwarded() {
+    let Some(lab) = lab("speed") else { return };
+    let side = TcpSide { congestion: Some("cubic".into()), buffer: None };
+    for offloads in ["on", "off"] {
+        for (host, device) in
+            [(Host::Client, "e0"), (Host::Server, "e0"), (Host::Gateway, WIRED), (Host::Gateway, WIRELESS)]
+        {
+            lab.run(host, &format!("ethtool -K {device} tx {offloads} tso {offloads} gso {offloads} gro {offloads}"));
+        }
+        for round in 0..2 {
+            let (rate, cpu) = flow(&lab, 6000);
+            println!("offloads {offloads}, forwarded, run {round}: {rate:.2} Gbit/s, {cpu:.2} s/GB");
+            for transfer in [Transfer::Splice, Transfer::Copy] {
+                for transfer_buffer in [64 << 10, 256 << 10, 1 << 20] {
+                    let (wired, wireless) = (side.clone(), side.clone());
+                    let config = SplitConfig {
+                        wired,
+                        wireless,
+                        transfer,
+                        transfer_buffer,
+                        max_connections: 16,
+                        ..SplitConfig::new(WIRELESS)
+                    };
+                    let relay = lab.start(config.clone());
+                    let (rate, cpu) = flow(&lab, 6001);
+                    println!(
+                        "offloads {offloads}, {transfer:?} {transfer_buffer}, run {round}: {rate:.2} Gbit/s, {cpu:.2} s/GB"
+                    );
+                    assert_eq!(relay.snapshot().total, 1);
+                    lab.apply(&config.rules().remove());
+                }
+            }
+        }
+    }
+}

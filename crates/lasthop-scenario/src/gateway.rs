@@ -1,0 +1,331 @@
+//! The configuration of the gateway: TOML turned into checked types, with the same messages as scenarios.
+//!
+//! ```
+//! use lasthop_scenario::gateway::{Gateway, Mode};
+//!
+//! let gateway = Gateway::parse("gateway.toml", "[[rule]]\nname = 'roof'\nmode = 'snoop'\ninterface = 'wlan0'\n")?;
+//! assert!(matches!(gateway.rules[0].mode, Mode::Snoop(_)));
+//! # Ok::<(), lasthop_scenario::Error>(())
+//! ```
+//!
+//! Every key is described in `docs/gateway.md`.
+
+use std::cell::RefCell;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use lasthop_proto::pep::snoop::SnoopConfig;
+use lasthop_proto::scheme::{LocalDetection, TcpAwareness};
+use lasthop_proto::time::Duration;
+
+use crate::channel::read_limited;
+use crate::document;
+use crate::error::{Error, Place, Problem, Spot};
+use crate::gateway_values::{AbsolutePath, Address, CongestionName, InterfaceName, List, LogLevel};
+use crate::reader::{Context, Reader};
+use crate::units::{ByteSize, Fraction};
+use crate::values::{Choice, Off, Or, Positive, Text, Whole, Window};
+
+pub use crate::gateway_values::{Network, PortRange};
+
+/// Most bytes of a configuration: it travels as one message to the process that handles the packets.
+const LARGEST_FILE: u64 = 128 << 10;
+/// Most rules, and most addresses or ports in one.
+const MOST_RULES: usize = 64;
+const MOST_ENTRIES: usize = 256;
+/// Most characters of a rule's name.
+const LONGEST_NAME: usize = 32;
+
+/// The control socket where a configuration names none.
+pub const DEFAULT_CONTROL: &str = "/run/lasthop/gateway.sock";
+
+/// The whole configuration of a gateway.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Gateway {
+    /// The Unix socket on which the daemon answers.
+    pub control: PathBuf,
+    /// Where it serves metrics, a loopback address.
+    pub metrics: Option<SocketAddr>,
+    /// The least severe messages that are logged: "error", "warn", "info", "debug" or "trace".
+    pub log: String,
+    /// The number of the netfilter queue that it takes.
+    pub queue: u16,
+    /// The packet mark of what it sends itself, a single bit.
+    pub mark: u32,
+    /// What bounds its memory.
+    pub limits: Limits,
+    /// What it treats, in the order of the file: the first rule that matches a packet decides.
+    pub rules: Vec<Rule>,
+}
+
+/// What bounds the gateway's memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Most bytes of packets in the caches of all rules together.
+    pub cache: u64,
+    /// Most connections that are remembered, all rules together.
+    pub flows: u32,
+}
+
+/// Which connections are treated, and how.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Rule {
+    /// Its name: a word, of its own in the file.
+    pub name: String,
+    /// What is done to its connections.
+    pub mode: Mode,
+    /// The interface towards the lossy hop.
+    pub interface: String,
+    /// The hosts behind it; all when empty.
+    pub addresses: Vec<Network>,
+    /// The ports of the side that was called; all when empty.
+    pub ports: Vec<PortRange>,
+    /// Who opens the connections.
+    pub opened_by: OpenedBy,
+    /// The share of its connections that are left alone, for comparison.
+    pub ab: Fraction,
+}
+
+/// What is done to a connection.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Mode {
+    /// Losses are repaired where they happen; acknowledgments stay end to end.
+    Snoop(SnoopSettings),
+    /// Two connections in place of one, each with its own congestion control.
+    Split(SplitSettings),
+    /// Nothing; losses and delays are reported.
+    Observe,
+}
+
+impl Mode {
+    /// As it stands in the file.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Snoop(_) => "snoop",
+            Self::Split(_) => "split",
+            Self::Observe => "observe",
+        }
+    }
+}
+
+/// The side that opens a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OpenedBy {
+    /// A host behind the lossy hop: most downloads.
+    Wireless,
+    /// A host on the other side: a server behind the lossy hop is called.
+    Wired,
+    /// Whoever.
+    Either,
+}
+
+impl Choice for OpenedBy {
+    const CHOICES: &'static [(&'static str, Self)] =
+        &[("wireless", Self::Wireless), ("wired", Self::Wired), ("either", Self::Either)];
+}
+
+/// Parameters of local repair.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SnoopSettings {
+    /// Duplicate acknowledgments that trigger a local retransmission.
+    pub dupack_threshold: u32,
+    /// Smallest local timeout.
+    pub timer_min: Duration,
+    /// Largest local timeout.
+    pub timer_max: Duration,
+    /// Timer-driven local retransmissions of one packet before it is left to the sender.
+    pub max_local_retries: u32,
+}
+
+/// Parameters of split connections.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SplitSettings {
+    /// Of the connection over the lossy hop.
+    pub wireless: SideSettings,
+    /// Of the connection to the other side.
+    pub wired: SideSettings,
+}
+
+/// Parameters of one of the two connections.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SideSettings {
+    /// The kernel's congestion control; the system's where none is named.
+    pub congestion: Option<String>,
+    /// Bytes of each socket buffer; the kernel's tuning where none is given.
+    pub buffer: Option<u32>,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum ModeName {
+    Snoop,
+    Split,
+    Observe,
+}
+
+impl Choice for ModeName {
+    const CHOICES: &'static [(&'static str, Self)] =
+        &[("snoop", Self::Snoop), ("split", Self::Split), ("observe", Self::Observe)];
+}
+
+impl Gateway {
+    /// Reads the configuration file at `path`.
+    pub fn load(path: impl AsRef<Path>) -> Result<Self, Error> {
+        Self::load_with_text(path).map(|(gateway, _)| gateway)
+    }
+
+    /// Reads the configuration file at `path`; also gives its text, of which [`Gateway::parse`] makes the same.
+    pub fn load_with_text(path: impl AsRef<Path>) -> Result<(Self, String), Error> {
+        let file = path.as_ref().display().to_string();
+        let fail = |problem| Error::new(Place { file: file.clone(), spot: Spot::Whole }, None, problem);
+        let bytes = read_limited(path.as_ref(), LARGEST_FILE).map_err(|error| fail(Problem::Read(error)))?;
+        let not_text = |_| Problem::Syntax { message: "it is not UTF-8 text".to_owned(), line: None, hint: None };
+        let text = String::from_utf8(bytes).map_err(|error| fail(not_text(error)))?;
+        Ok((Self::parse(&file, &text)?, text))
+    }
+
+    /// Reads a configuration from its text; messages call it `name`.
+    pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
+        let root = document::parse(name, text)?;
+        let context = Context { file: name.to_owned(), ledger: RefCell::default() };
+        read(&Reader::root(&context, &root))
+    }
+}
+
+fn read(root: &Reader<'_>) -> Result<Gateway, Error> {
+    root.allow(&["control", "metrics", "log", "queue", "mark", "limits", "rule"])?;
+    let default = AbsolutePath(PathBuf::from(DEFAULT_CONTROL));
+    let AbsolutePath(control) = root.or("control", default, "default")?;
+    let Or(metrics, _) = root.or::<Or<Off, Address>>("metrics", None.into(), "default")?;
+    let LogLevel(log) = root.or("log", LogLevel("info".to_owned()), "default")?;
+    let Whole(queue) = root.or::<Whole<0, 65_535>>("queue", Whole(27_000), "default")?;
+    let Whole(mark) = root.or::<Whole<1, 0x8000_0000>>("mark", Whole(0x0800_0000), "default")?;
+    if !mark.is_power_of_two() {
+        return Err(root.refuse("mark", "a power of two, as 0x08000000", "several bits are set"));
+    }
+    let limits = root.section("limits")?;
+    limits.allow(&["cache", "flows"])?;
+    let cache = limits.or("cache", ByteSize(64 << 20), "default")?.0;
+    if !((1 << 20)..=(64 << 30)).contains(&cache) {
+        return Err(limits.refuse("cache", "1 MiB to 64 GiB, as \"64 MiB\"", ""));
+    }
+    let Whole(flows) = limits.or::<Whole<1, 16_777_216>>("flows", Whole(65_536), "default")?;
+    let rules = rules(root)?;
+    let limits = Limits { cache, flows };
+    Ok(Gateway {
+        control,
+        metrics: metrics.map(|Address(address)| address),
+        log,
+        queue: queue as u16,
+        mark,
+        limits,
+        rules,
+    })
+}
+
+fn rules(root: &Reader<'_>) -> Result<Vec<Rule>, Error> {
+    let readers = root.array("rule", "tables, as [[rule]] with name, mode and interface")?;
+    if readers.is_empty() {
+        let expected = "at least one rule, as [[rule]] with name, mode and interface".to_owned();
+        return Err(root.fail("rule", Problem::Missing { expected }));
+    }
+    if let Some(beyond) = readers.get(MOST_RULES) {
+        return Err(beyond.fail_here(Problem::Conflict(format!("there are more than {MOST_RULES} rules"))));
+    }
+    let mut rules: Vec<Rule> = Vec::new();
+    for reader in &readers {
+        let rule = rule(reader)?;
+        if rules.iter().any(|other| other.name == rule.name) {
+            return Err(reader.refuse("name", "a name of its own", "another rule has it"));
+        }
+        let splits = |rule: &Rule| matches!(rule.mode, Mode::Split(_));
+        if splits(&rule) && rules.iter().any(splits) {
+            return Err(reader.refuse(
+                "mode",
+                "\"snoop\" or \"observe\"",
+                "another rule splits already; there can be one",
+            ));
+        }
+        rules.push(rule);
+    }
+    Ok(rules)
+}
+
+fn rule(reader: &Reader<'_>) -> Result<Rule, Error> {
+    reader.allow(&["name", "mode", "interface", "addresses", "ports", "opened_by", "ab", "snoop", "split"])?;
+    let Text(name) = reader.required("name")?;
+    let bare = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
+    if name.is_empty() || name.len() > LONGEST_NAME || !bare {
+        return Err(reader.refuse("name", format!("1 to {LONGEST_NAME} letters, digits, `-` and `_`"), ""));
+    }
+    let mode = reader.required::<ModeName>("mode")?;
+    let InterfaceName(interface) = reader.required("interface")?;
+    let List(addresses) = reader.or("addresses", List(Vec::<Network>::new()), "default")?;
+    let List(ports) = reader.or("ports", List(Vec::<PortRange>::new()), "default")?;
+    for (key, count) in [("addresses", addresses.len()), ("ports", ports.len())] {
+        if count > MOST_ENTRIES {
+            return Err(reader.refuse(key, format!("at most {MOST_ENTRIES}"), ""));
+        }
+    }
+    let opened_by = match ports.is_empty() {
+        true => reader.or("opened_by", OpenedBy::Either, "default")?,
+        false => reader.or("opened_by", OpenedBy::Wireless, "default: most connections are")?,
+    };
+    if !ports.is_empty() && opened_by == OpenedBy::Either {
+        let expected = "\"wireless\" or \"wired\", or two rules";
+        return Err(reader.refuse("opened_by", expected, "ports are those of the side that is called"));
+    }
+    let ab = reader.or("ab", Fraction::ZERO, "default")?;
+    for (table, of) in [("snoop", ModeName::Snoop), ("split", ModeName::Split)] {
+        if reader.has(table) && mode != of {
+            let message = format!("has a meaning only with mode = \"{table}\"");
+            return Err(reader.fail(table, Problem::Conflict(message)));
+        }
+    }
+    let mode = match mode {
+        ModeName::Snoop => Mode::Snoop(snoop(&reader.section("snoop")?)?),
+        ModeName::Split if ports.len() > 15 || ports.iter().any(|range| range.first != range.last) => {
+            return Err(reader.refuse("ports", "at most 15 single ports for mode = \"split\"", ""));
+        }
+        ModeName::Split => Mode::Split(split(&reader.section("split")?)?),
+        ModeName::Observe if ab != Fraction::ZERO => {
+            return Err(reader.refuse(
+                "ab",
+                "mode = \"snoop\" or \"split\" for it",
+                "there is no treatment to compare with",
+            ));
+        }
+        ModeName::Observe => Mode::Observe,
+    };
+    Ok(Rule { name, mode, interface, addresses, ports, opened_by, ab })
+}
+
+fn snoop(reader: &Reader<'_>) -> Result<SnoopSettings, Error> {
+    reader.allow(&["dupack_threshold", "timer_min", "timer_max", "max_local_retries"])?;
+    let default = SnoopConfig::new(LocalDetection::DuplicateAcks, TcpAwareness::Aware);
+    let Whole(dupack_threshold) =
+        reader.or::<Whole<1, 100>>("dupack_threshold", Whole(default.dupack_threshold), "default")?;
+    // The 200 ms and 3 s of 1997 suited senders that waited for a second; today's wait for 200 ms and the round trip.
+    let Positive(timer_min) = reader.or("timer_min", Positive(Duration::from_millis(50)), "default")?;
+    let Positive(timer_max) = reader.or("timer_max", Positive(Duration::from_secs(1)), "default")?;
+    if timer_max < timer_min {
+        return Err(reader.refuse("timer_max", "a time not below timer_min", ""));
+    }
+    let Whole(max_local_retries) =
+        reader.or::<Whole<0, 100>>("max_local_retries", Whole(default.max_local_retries), "default")?;
+    Ok(SnoopSettings { dupack_threshold, timer_min, timer_max, max_local_retries })
+}
+
+fn split(reader: &Reader<'_>) -> Result<SplitSettings, Error> {
+    reader.allow(&["wireless", "wired"])?;
+    Ok(SplitSettings { wireless: side(&reader.section("wireless")?)?, wired: side(&reader.section("wired")?)? })
+}
+
+fn side(reader: &Reader<'_>) -> Result<SideSettings, Error> {
+    reader.allow(&["congestion", "buffer"])?;
+    let congestion = reader.get::<CongestionName>("congestion")?.map(|CongestionName(name)| name);
+    let buffer = reader.get::<Window>("buffer")?.map(|Window(bytes)| bytes);
+    if buffer.is_some_and(|bytes| bytes < 4096) {
+        return Err(reader.refuse("buffer", "4 KiB to 1 GiB", ""));
+    }
+    Ok(SideSettings { congestion, buffer })
+}

@@ -1,0 +1,260 @@
+//! What keys of the gateway's configuration can hold: addresses, ports, names of things in the system.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use crate::document::{Data, quote};
+use crate::reader::Value;
+
+/// Addresses with a common beginning, or a single one: `10.0.0.0/8`, `2001:db8::1`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Network {
+    /// The first of them: all bits behind the common ones are zero.
+    pub address: IpAddr,
+    /// How many bits are common.
+    pub prefix: u8,
+}
+
+impl Network {
+    /// Whether `address` is one of them.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        let differs = |ours: u128, theirs: u128, width: u32| {
+            let behind = width - u32::from(self.prefix);
+            (ours ^ theirs).checked_shr(behind).unwrap_or(0) != 0
+        };
+        match (self.address, address) {
+            (IpAddr::V4(ours), IpAddr::V4(theirs)) => !differs(ours.to_bits().into(), theirs.to_bits().into(), 32),
+            (IpAddr::V6(ours), IpAddr::V6(theirs)) => !differs(ours.to_bits(), theirs.to_bits(), 128),
+            _ => false,
+        }
+    }
+}
+
+impl FromStr for Network {
+    /// Why it is none.
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (address, prefix) = match text.split_once('/') {
+            Some((address, prefix)) => (address, Some(prefix)),
+            None => (text, None),
+        };
+        let address: IpAddr = address.parse().map_err(|_| format!("{} is no address", quote(address)))?;
+        let width = if address.is_ipv4() { 32 } else { 128 };
+        let prefix = match prefix.map(str::parse::<u8>) {
+            None => width,
+            Some(Ok(prefix)) if prefix <= width => prefix,
+            Some(_) => return Err(format!("the prefix of {} is not 0 to {width}", quote(text))),
+        };
+        let hosts = match address {
+            IpAddr::V4(address) => u128::from(address.to_bits()),
+            IpAddr::V6(address) => address.to_bits(),
+        };
+        let behind = u32::from(width - prefix);
+        let mask = 1_u128.checked_shl(behind).map_or(u128::MAX, |bit| bit - 1);
+        if hosts & mask != 0 {
+            return Err(format!("{} has bits behind its prefix", quote(text)));
+        }
+        Ok(Self { address, prefix })
+    }
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.prefix)
+    }
+}
+
+/// A port, or some in a row.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PortRange {
+    /// The first.
+    pub first: u16,
+    /// The last, not below the first.
+    pub last: u16,
+}
+
+/// As iptables writes it: `80`, `8000:8100`.
+impl fmt::Display for PortRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.first == self.last { write!(f, "{}", self.first) } else { write!(f, "{}:{}", self.first, self.last) }
+    }
+}
+
+/// Items of a list that are all of one kind.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct List<T>(pub Vec<T>);
+
+impl<T: Value> Value for List<T> {
+    fn expected() -> String {
+        format!("a list of which each is {}", T::expected())
+    }
+    fn read(data: &Data) -> Result<Self, String> {
+        let Data::Array(items) = data else { return Err(String::new()) };
+        let read = |(index, item): (usize, &crate::document::Item)| {
+            T::read(&item.data).map_err(|reason| match reason.as_str() {
+                "" => format!("item {} is {}", index + 1, item.data.describe()),
+                _ => reason,
+            })
+        };
+        items.iter().enumerate().map(read).collect::<Result<_, _>>().map(Self)
+    }
+    fn show(&self) -> String {
+        let items: Vec<_> = self.0.iter().map(Value::show).collect();
+        format!("[{}]", items.join(", "))
+    }
+}
+
+impl Value for Network {
+    fn expected() -> String {
+        "an address or network, as \"192.0.2.7\" or \"2001:db8::/32\"".to_owned()
+    }
+    fn read(data: &Data) -> Result<Self, String> {
+        match data {
+            Data::String(text) => text.parse(),
+            _ => Err(String::new()),
+        }
+    }
+    fn show(&self) -> String {
+        quote(&self.to_string())
+    }
+}
+
+impl Value for PortRange {
+    fn expected() -> String {
+        "a port from 1 to 65535, or a range, as \"8000-8100\"".to_owned()
+    }
+    fn read(data: &Data) -> Result<Self, String> {
+        let (first, last) = match data {
+            Data::Integer(port) => (u16::try_from(*port), u16::try_from(*port)),
+            Data::String(text) => {
+                let (first, last) = text.split_once('-').unwrap_or((text, text));
+                let port = |text: &str| text.trim().parse::<u16>().map_err(|_| format!("{} is no port", quote(text)));
+                (Ok(port(first)?), Ok(port(last)?))
+            }
+            _ => return Err(String::new()),
+        };
+        match (first, last) {
+            (Ok(first @ 1..), Ok(last)) if first <= last => Ok(Self { first, last }),
+            (Ok(1..), Ok(_)) => Err(format!("{} runs backwards", data.describe())),
+            _ => Err(format!("{} is no port", data.describe())),
+        }
+    }
+    fn show(&self) -> String {
+        if self.first == self.last { self.first.to_string() } else { quote(&format!("{}-{}", self.first, self.last)) }
+    }
+}
+
+/// An absolute path.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct AbsolutePath(pub PathBuf);
+
+impl Value for AbsolutePath {
+    fn expected() -> String {
+        // The kernel's limit on the names of Unix sockets.
+        "an absolute path of at most 107 bytes, as \"/run/lasthop/gateway.sock\"".to_owned()
+    }
+    fn read(data: &Data) -> Result<Self, String> {
+        match data {
+            Data::String(text) if text.len() <= 107 && !text.contains('\0') => {
+                let path = PathBuf::from(text);
+                if path.is_absolute() { Ok(Self(path)) } else { Err("it is relative".to_owned()) }
+            }
+            _ => Err(String::new()),
+        }
+    }
+    fn show(&self) -> String {
+        quote(&self.0.display().to_string())
+    }
+}
+
+/// A loopback address with its port.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Address(pub SocketAddr);
+
+impl Value for Address {
+    fn expected() -> String {
+        "a loopback address with a port, as \"127.0.0.1:9469\" or \"[::1]:9469\"".to_owned()
+    }
+    fn read(data: &Data) -> Result<Self, String> {
+        let Data::String(text) = data else { return Err(String::new()) };
+        match text.parse::<SocketAddr>() {
+            Ok(address) if !address.ip().is_loopback() => Err("others could reach it".to_owned()),
+            Ok(address) => Ok(Self(address)),
+            Err(_) => Err(String::new()),
+        }
+    }
+    fn show(&self) -> String {
+        quote(&self.0.to_string())
+    }
+}
+
+/// The name of a network interface, as the kernel takes it; no pattern.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct InterfaceName(pub String);
+
+impl Value for InterfaceName {
+    fn expected() -> String {
+        "the name of one interface, as \"wlan0\"".to_owned()
+    }
+    fn read(data: &Data) -> Result<Self, String> {
+        match data {
+            Data::String(name) if (1..=15).contains(&name.len()) => {
+                let plain = |c: char| c.is_ascii_graphic() && !matches!(c, '/' | '+' | '!' | '"' | '\'' | '\\');
+                let named = name.chars().all(plain) && name != "." && name != ".." && !name.starts_with('-');
+                if named { Ok(Self(name.clone())) } else { Err("no interface is called that".to_owned()) }
+            }
+            Data::String(_) => Err("it is not 1 to 15 characters long".to_owned()),
+            _ => Err(String::new()),
+        }
+    }
+    fn show(&self) -> String {
+        quote(&self.0)
+    }
+}
+
+/// The name of a congestion control of the kernel.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct CongestionName(pub String);
+
+impl Value for CongestionName {
+    fn expected() -> String {
+        "a congestion control of the kernel, as \"bbr\" or \"cubic\"".to_owned()
+    }
+    fn read(data: &Data) -> Result<Self, String> {
+        match data {
+            Data::String(name)
+                if (1..=15).contains(&name.len())
+                    && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_') =>
+            {
+                Ok(Self(name.clone()))
+            }
+            _ => Err(String::new()),
+        }
+    }
+    fn show(&self) -> String {
+        quote(&self.0)
+    }
+}
+
+/// The severity from which on messages are logged.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct LogLevel(pub String);
+
+impl Value for LogLevel {
+    fn expected() -> String {
+        "one of \"error\", \"warn\", \"info\", \"debug\", \"trace\"".to_owned()
+    }
+    fn read(data: &Data) -> Result<Self, String> {
+        match data {
+            Data::String(level) if ["error", "warn", "info", "debug", "trace"].contains(&level.as_str()) => {
+                Ok(Self(level.clone()))
+            }
+            _ => Err(String::new()),
+        }
+    }
+    fn show(&self) -> String {
+        quote(&self.0)
+    }
+}

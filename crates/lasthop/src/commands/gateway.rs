@@ -1,0 +1,113 @@
+//! `lasthop gateway`
+
+use std::io::{Write, stdin, stdout};
+use std::os::fd::AsFd;
+
+use lasthop_live::gateway::check::{self, Finding, Outcome};
+use lasthop_live::gateway::control::{self, Request};
+use lasthop_live::gateway::supervisor::{self, WorkerProgram};
+use lasthop_live::gateway::{firewall, worker};
+use lasthop_live::logs;
+use lasthop_scenario::gateway::Gateway;
+use serde_json::Value;
+
+use crate::cli::{GatewayArgs, GatewayAskArgs, GatewayCheckArgs, GatewayCommand, GatewayRunArgs, GatewaySocketArgs};
+use crate::error::Error;
+use crate::output::print_json;
+
+pub fn execute(args: &GatewayArgs) -> Result<(), Error> {
+    match (&args.command, &args.run) {
+        (Some(GatewayCommand::Run(args)), _) | (None, Some(args)) => run(args),
+        (Some(GatewayCommand::Check(args)), _) => check(args),
+        (Some(GatewayCommand::Status(args)), _) => ask(args, Request::Status),
+        (Some(GatewayCommand::Report(args)), _) => ask(args, Request::Report),
+        (Some(GatewayCommand::Reload(args)), _) => Ok(control::ask(&args.control, Request::Reload).map(drop)?),
+        (Some(GatewayCommand::Clean(args)), _) => clean(args),
+        (Some(GatewayCommand::Worker), _) => {
+            logs::start();
+            // The supervisor's end of a pair of sockets.
+            let channel = stdin().as_fd().try_clone_to_owned()?;
+            Ok(worker::run(channel)?)
+        }
+        (None, None) => unreachable!("clap asks for one of the two"),
+    }
+}
+
+fn run(args: &GatewayRunArgs) -> Result<(), Error> {
+    if args.dry_run {
+        let text = supervisor::dry_run(&args.file)?;
+        return Ok(stdout().lock().write_all(text.as_bytes())?);
+    }
+    let level = logs::start();
+    // The very file that runs now, even when another was put in its place.
+    let program = "/proc/self/exe".into();
+    let arguments = vec!["gateway".into(), "worker".into()];
+    Ok(supervisor::run(&args.file, WorkerProgram { program, arguments }, &|name| level.set(name))?)
+}
+
+fn check(args: &GatewayCheckArgs) -> Result<(), Error> {
+    let findings = check::check(&Gateway::load(&args.file)?);
+    if args.json.json {
+        print_json(&serde_json::to_value(&findings).map_err(std::io::Error::from)?)?;
+    } else {
+        let mut out = stdout().lock();
+        for Finding { subject, outcome, detail } in &findings {
+            let outcome = match outcome {
+                Outcome::Ok => "ok",
+                Outcome::Hint => "hint",
+                Outcome::Missing => "MISSING",
+            };
+            writeln!(out, "{outcome:<8} {subject}: {detail}")?;
+        }
+    }
+    let missing = findings.iter().filter(|finding| finding.outcome == Outcome::Missing).count();
+    match missing {
+        0 => Ok(()),
+        missing => Err(Error::Check { file: args.file.clone(), missing, total: findings.len() }),
+    }
+}
+
+fn ask(args: &GatewayAskArgs, request: Request) -> Result<(), Error> {
+    let answer = control::ask(&args.socket.control, request)?;
+    if args.json.json {
+        return print_json(&answer);
+    }
+    let mut lines = String::new();
+    describe(&answer, 0, &mut lines);
+    Ok(stdout().lock().write_all(lines.as_bytes())?)
+}
+
+/// A JSON object as indented lines for people.
+fn describe(value: &Value, depth: usize, lines: &mut String) {
+    let indent = "  ".repeat(depth);
+    let Value::Object(fields) = value else { return };
+    for (key, value) in fields {
+        let key = key.replace('_', " ");
+        match value {
+            Value::Object(_) => {
+                lines.push_str(&format!("{indent}{key}:\n"));
+                describe(value, depth + 1, lines);
+            }
+            Value::Array(items) => {
+                for item in items {
+                    let name = item.get("name").and_then(Value::as_str).unwrap_or_default();
+                    lines.push_str(&format!("{indent}{} {name}:\n", key.trim_end_matches('s')));
+                    describe(item, depth + 1, lines);
+                }
+            }
+            Value::String(text) => lines.push_str(&format!("{indent}{key}: {text}\n")),
+            Value::Null => lines.push_str(&format!("{indent}{key}: none\n")),
+            other => lines.push_str(&format!("{indent}{key}: {other}\n")),
+        }
+    }
+}
+
+fn clean(args: &GatewaySocketArgs) -> Result<(), Error> {
+    // First: it fails when a gateway runs, whose rules must stay.
+    control::remove_stale(&args.control)?;
+    let mut out = stdout().lock();
+    for program in firewall::clean()? {
+        writeln!(out, "removed the rules that {program} lists")?;
+    }
+    Ok(())
+}
