@@ -32,7 +32,7 @@ use std::thread::JoinHandle;
 
 use lasthop_proto::channel::ErrorSpec;
 use lasthop_proto::tcp::config::{Switch, TcpConfig};
-use lasthop_proto::time::{Duration, Instant};
+use lasthop_proto::time::Duration;
 use lasthop_wire::Route;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use tun_rs::{DeviceBuilder, SyncDevice};
@@ -126,12 +126,23 @@ pub struct Receiving {
 
 /// What callers ask of the thread.
 enum Request {
-    Send(Ticket, Sending, Answer),
-    Receive(Ticket, Receiving, Answer),
+    Begin(Ticket, Job, Answers),
     Abort(Ticket),
 }
 
-type Answer = mpsc::Sender<Result<Outcome, HostError>>;
+/// A transfer to begin.
+enum Job {
+    Send(Sending),
+    Receive(Receiving),
+}
+
+/// Who waits for an answer.
+struct Answers {
+    /// Whether the transfer has begun.
+    begun: mpsc::Sender<Result<(), HostError>>,
+    /// What became of it.
+    outcome: mpsc::Sender<Outcome>,
+}
 
 /// How callers reach the thread; when the last is gone the thread ends.
 struct Line {
@@ -168,7 +179,7 @@ pub struct Host {
 pub struct Transfer {
     line: Arc<Line>,
     ticket: Ticket,
-    answer: mpsc::Receiver<Result<Outcome, HostError>>,
+    outcome: mpsc::Receiver<Outcome>,
 }
 
 impl Host {
@@ -185,7 +196,7 @@ impl Host {
         let driver = Driver {
             stack: Stack::new(config.addresses.clone(), config.mtu, config.seed, config.watch),
             air: [Air::new(&config.errors[0], config.seed, "in"), Air::new(&config.errors[1], config.seed, "out")],
-            answers: BTreeMap::new(),
+            waiting: BTreeMap::new(),
             out: Vec::new(),
             device,
             clock,
@@ -198,29 +209,31 @@ impl Host {
 
     /// Sends, and waits until that is over.
     pub fn send(&self, sending: Sending) -> Result<Outcome, HostError> {
-        self.start_sending(sending).wait()
+        self.start_sending(sending)?.wait()
     }
 
     /// Accepts a connection and receives, and waits until that is over.
     pub fn receive(&self, receiving: Receiving) -> Result<Outcome, HostError> {
-        self.start_receiving(receiving).wait()
+        self.start_receiving(receiving)?.wait()
     }
 
-    /// Begins to send.
-    pub fn start_sending(&self, sending: Sending) -> Transfer {
-        self.start(|ticket, answer| Request::Send(ticket, sending, answer))
+    /// Begins to send: the SYN is sent.
+    pub fn start_sending(&self, sending: Sending) -> Result<Transfer, HostError> {
+        self.start(Job::Send(sending))
     }
 
-    /// Begins to wait for a connection.
-    pub fn start_receiving(&self, receiving: Receiving) -> Transfer {
-        self.start(|ticket, answer| Request::Receive(ticket, receiving, answer))
+    /// Begins to wait for a connection: a SYN that arrives from now on is answered.
+    pub fn start_receiving(&self, receiving: Receiving) -> Result<Transfer, HostError> {
+        self.start(Job::Receive(receiving))
     }
 
-    fn start(&self, request: impl FnOnce(Ticket, Answer) -> Request) -> Transfer {
+    fn start(&self, job: Job) -> Result<Transfer, HostError> {
+        let (begun, has_begun) = mpsc::channel();
         let (answer, outcome) = mpsc::channel();
         let ticket = self.line.ticket();
-        self.line.ask(request(ticket, answer));
-        Transfer { line: self.line.clone(), ticket, answer: outcome }
+        self.line.ask(Request::Begin(ticket, job, Answers { begun, outcome: answer }));
+        has_begun.recv().unwrap_or(Err(HostError::Gone))?;
+        Ok(Transfer { line: self.line.clone(), ticket, outcome })
     }
 }
 
@@ -238,7 +251,7 @@ impl Drop for Host {
 impl Transfer {
     /// Waits until the transfer is over, at the latest at its limit.
     pub fn wait(self) -> Result<Outcome, HostError> {
-        self.answer.recv().unwrap_or(Err(HostError::Gone))
+        self.outcome.recv().map_err(|_| HostError::Gone)
     }
 
     /// Resets the connection; the outcome is what became of the transfer until then.
@@ -265,7 +278,8 @@ struct Driver {
     stack: Stack,
     /// From the device, and to it.
     air: [Air; 2],
-    answers: BTreeMap<Ticket, Answer>,
+    /// Who waits for an outcome.
+    waiting: BTreeMap<Ticket, mpsc::Sender<Outcome>>,
     out: Out,
     device: SyncDevice,
     clock: Clock,
@@ -299,28 +313,25 @@ impl Driver {
 
     fn serve(&mut self, request: Request) {
         let now = self.clock.now();
-        let (ticket, answer, refused) = match request {
-            Request::Send(ticket, sending, answer) => {
-                let Sending { config, local, remote, bytes, close, limit } = sending;
-                let route = Route { source: local, destination: remote };
-                let opening = (route, App::Send { bytes, close }, config);
-                let refused = self.stack.open(now, ticket, opening, after(now, limit), &mut self.out);
-                (ticket, answer, refused)
-            }
-            Request::Receive(ticket, receiving, answer) => {
-                let Receiving { config, local, bytes, payload, limit } = receiving;
-                let listening = (local, App::Receive { bytes, payload }, config);
-                (ticket, answer, self.stack.listen(now, ticket, listening, after(now, limit)))
-            }
+        let (ticket, job, answers) = match request {
+            Request::Begin(ticket, job, answers) => (ticket, job, answers),
             Request::Abort(ticket) => return self.stack.abort(now, ticket, &mut self.out),
         };
-        match refused {
-            Ok(()) => {
-                self.answers.insert(ticket, answer);
+        let begun = match job {
+            Job::Send(Sending { config, local, remote, bytes, close, limit }) => {
+                let route = Route { source: local, destination: remote };
+                let opening = (route, App::Send { bytes, close }, config);
+                self.stack.open(now, ticket, opening, now + limit, &mut self.out)
             }
-            // Whoever asked may have lost interest.
-            Err(error) => drop(answer.send(Err(error))),
+            Job::Receive(Receiving { config, local, bytes, payload, limit }) => {
+                self.stack.listen(now, ticket, (local, App::Receive { bytes, payload }, config), now + limit)
+            }
+        };
+        if begun.is_ok() {
+            self.waiting.insert(ticket, answers.outcome);
         }
+        // Whoever asked may have lost interest.
+        let _ = answers.begun.send(begun);
     }
 
     /// Writes what the stack has to send. What the device does not take is lost, as in a full queue.
@@ -336,8 +347,8 @@ impl Driver {
 
     fn answer(&mut self) {
         for (ticket, outcome) in self.stack.take_outcomes() {
-            if let Some(answer) = self.answers.remove(&ticket) {
-                let _ = answer.send(Ok(outcome));
+            if let Some(waiting) = self.waiting.remove(&ticket) {
+                let _ = waiting.send(outcome);
             }
         }
     }
@@ -370,8 +381,4 @@ impl Driver {
         }
         Ok(())
     }
-}
-
-fn after(now: Instant, limit: Duration) -> Instant {
-    Instant::from_nanos(now.as_nanos().saturating_add(limit.as_nanos()))
 }

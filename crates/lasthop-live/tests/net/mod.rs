@@ -1,7 +1,15 @@
 //! A host and the kernel in a namespace of their own.
 #![allow(dead_code)]
 
-use super::*;
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+
+use lasthop_live::clock::Clock;
+pub use lasthop_live::host::{Ending, Host, HostConfig, Outcome, Payload, Receiving, Sending, pattern};
+use lasthop_proto::channel::{ErrorSpec, Frames};
+use lasthop_proto::tcp::config::{Preset, Switch, TcpConfig};
+use lasthop_proto::time::Duration;
 
 /// The kernel's address on the device.
 pub const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
@@ -93,5 +101,18 @@ pub fn receive(listener: &TcpListener) -> Result<u64, String> {
                 received += len as u64;
             }
         }
+    }
+}
+
+/// Connects, sends the pattern, closes, and waits for the peer to close too.
+pub fn send(to: (Ipv4Addr, u16), bytes: u64) -> Result<u64, String> {
+    let mut stream = TcpStream::connect(to).map_err(|error| error.to_string())?;
+    let mut buffer = vec![0; bytes as usize];
+    pattern::fill(0, &mut buffer);
+    stream.write_all(&buffer).map_err(|error| error.to_string())?;
+    stream.shutdown(std::net::Shutdown::Write).map_err(|error| error.to_string())?;
+    match stream.read(&mut buffer) {
+        Ok(0) => Ok(bytes),
+        other => Err(format!("instead of its end the peer sent {other:?}")),
     }
 }
