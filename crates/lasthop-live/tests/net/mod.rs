@@ -1,11 +1,12 @@
 //! A host and the kernel in a namespace of their own.
-#![allow(dead_code)]
 
 use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 
-use lasthop_live::clock::Clock;
+mod faults;
+
+pub use lasthop_live::clock::Clock;
 pub use lasthop_live::host::{Ending, Host, HostConfig, Outcome, Payload, Receiving, Sending, pattern};
 use lasthop_proto::channel::{ErrorSpec, Frames};
 use lasthop_proto::tcp::config::{Preset, Switch, TcpConfig};
@@ -44,8 +45,8 @@ pub fn lossy(frame_loss: f64) -> [ErrorSpec; 2] {
 }
 
 /// A host at [`OURS`], the kernel at [`KERNEL`].
-pub fn open(errors: &[ErrorSpec; 2], seed: u64) -> Host {
-    let config = HostConfig {
+pub fn config(errors: &[ErrorSpec; 2], seed: u64) -> HostConfig {
+    HostConfig {
         device: "lhtun0".to_owned(),
         kernel_v4: Some((KERNEL, 24)),
         kernel_v6: None,
@@ -54,8 +55,12 @@ pub fn open(errors: &[ErrorSpec; 2], seed: u64) -> Host {
         seed,
         errors: errors.clone(),
         watch: Switch::Off,
-    };
-    Host::open(config, Clock::start()).expect("host")
+    }
+}
+
+/// [`config`]'s host.
+pub fn open(errors: &[ErrorSpec; 2], seed: u64) -> Host {
+    Host::open(config(errors, seed), Clock::start()).expect("host")
 }
 
 /// Today's TCP.
@@ -105,7 +110,7 @@ pub fn receive(listener: &TcpListener) -> Result<u64, String> {
 }
 
 /// Connects, sends the pattern, closes, and waits for the peer to close too.
-pub fn send(to: (Ipv4Addr, u16), bytes: u64) -> Result<u64, String> {
+pub fn send(to: impl ToSocketAddrs, bytes: u64) -> Result<u64, String> {
     let mut stream = TcpStream::connect(to).map_err(|error| error.to_string())?;
     let mut buffer = vec![0; bytes as usize];
     pattern::fill(0, &mut buffer);
