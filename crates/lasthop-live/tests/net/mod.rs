@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 mod faults;
 
-pub use lasthop_live::clock::Clock;
+use lasthop_live::clock::Clock;
 pub use lasthop_live::host::{Ending, Host, HostConfig, Outcome, Payload, Receiving, Sending, pattern};
 use lasthop_proto::channel::{ErrorSpec, Frames};
 use lasthop_proto::tcp::config::{Preset, Switch, TcpConfig};
