@@ -123,3 +123,34 @@ fn kernel_with_timestamps() {
 fn kernel_with_neither() {
     interoperate("0", "0");
 }
+
+/// A measurement: run it in release mode, with `--ignored --nocapture`.
+#[test]
+#[ignore = "a measurement, for a quiet machine and release mode"]
+fn throughput_with_a_kernel() {
+    if namespace().is_none() {
+        return;
+    }
+    let bytes = 2_000_000_000;
+    let host = open(&lossy(0.0), 1);
+    let config = TcpConfig { send_buffer: 4 << 20, receive_buffer: 4 << 20, ..rfc() };
+    for port in [5000, 5001, 5002] {
+        let listener = TcpListener::bind((KERNEL, port)).expect("port");
+        let kernel = thread::spawn(move || receive(&listener));
+        let outcome = host.send(Sending { bytes, ..sending(config.clone(), port, port) }).expect("host");
+        assert_eq!(kernel.join().expect("kernel"), Ok(bytes));
+        report("to a kernel", bytes, &outcome);
+        let ours = host.start_receiving(receiving(config.clone(), port)).expect("host");
+        let kernel = thread::spawn(move || send((OURS, port), bytes));
+        let outcome = ours.wait().expect("host");
+        assert_eq!(kernel.join().expect("kernel"), Ok(bytes));
+        report("from a kernel", bytes, &outcome);
+    }
+}
+
+fn report(direction: &str, bytes: u64, outcome: &Outcome) {
+    let seconds = outcome.end.since(outcome.start).as_secs_f64();
+    let rate = bytes as f64 * 8.0 / seconds / 1e6;
+    let resent = outcome.sender.source_retransmissions;
+    println!("{direction}: {rate:.0} Mbit/s, {resent} retransmissions, intact: {}", outcome.is_intact());
+}
