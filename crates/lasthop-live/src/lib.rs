@@ -5,8 +5,10 @@
 //! | [`clock`] | the kernel's monotonic clock as the mechanisms' time |
 //! | [`logs`] | what daemons write about themselves |
 //! | [`gateway`] | a daemon that treats the TCP connections it forwards |
+//! | [`host`] | lasthop's own TCP on a TUN device |
 #![cfg(target_os = "linux")]
 
 pub mod clock;
 pub mod gateway;
+pub mod host;
 pub mod logs;

@@ -18,9 +18,15 @@ use crate::time::{Duration, Instant};
 /// IPv4 and TCP headers without options.
 const HEADER: u16 = 40;
 
+/// Bytes that the timestamps option takes, padded.
+const TIMESTAMPS: u32 = 12;
+
 /// No IP packet is larger than this, in bytes (jumbograms as receive offload builds them included); more would leave the
 /// range in which sequence numbers can be compared.
 const MAX_SEGMENT: u32 = 1 << 20;
+
+/// The least maximum segment size that is believed of a peer or a path: options at their longest and 8 bytes of payload.
+const LEAST_MSS: u32 = 48;
 
 /// What a connection needs to know at birth.
 #[derive(Clone, Debug)]
@@ -68,6 +74,11 @@ pub struct Connection {
     receiver: Receiver,
     /// Shift of the windows that the peer advertises.
     peer_shift: u8,
+    /// The maximum segment size that the peer announced.
+    peer_mss: u32,
+    /// Bytes of options and payload that the path takes in one segment. A driver without packets has no limit, and counts
+    /// options in addition.
+    path_mss: Option<u32>,
     sack: Switch,
     timestamps: Switch,
     /// Whether segments after the handshake may carry options besides SACK blocks.
@@ -94,6 +105,8 @@ impl Connection {
             sender: Sender::new(config.clone(), iss, phase),
             receiver: Receiver::new(config.clone(), phase),
             peer_shift: 0,
+            peer_mss: u32::MAX,
+            path_mss: None,
             sack: Switch::Off,
             timestamps: Switch::Off,
             optional: Switch::On,
@@ -118,6 +131,16 @@ impl Connection {
     pub fn listen(&mut self) {
         if self.state == State::Closed {
             self.state = State::Listen;
+        }
+    }
+
+    /// The path takes `mss` bytes of options and payload in one segment (RFC 6691): called before the connection opens with
+    /// what the interface takes, and again when the path turns out to take less (RFC 1191 §6.4). What is outstanding then is
+    /// sent again in smaller segments, at once and without a reduction of the window.
+    pub fn fit_path(&mut self, now: Instant, mss: u32) {
+        self.path_mss = Some(mss.max(LEAST_MSS));
+        if !matches!(self.state, State::Closed | State::Listen | State::SynSent) {
+            self.sender.shrink_segments(now, self.largest_payload());
         }
     }
 
@@ -269,7 +292,7 @@ impl Connection {
     /// Takes over what both SYNs offer (RFC 9293 §3.7.1, RFC 7323 §2 and §3, RFC 2018 §2).
     fn negotiate(&mut self, segment: &Segment) {
         let options = &segment.options;
-        self.sender.limit_mss(u32::from(options.mss.unwrap_or(536)));
+        self.peer_mss = u32::from(options.mss.unwrap_or(536));
         if let (Some(ours), Some(theirs)) = (self.config.window_scale, options.window_scale) {
             self.receiver.window_shift = ours.min(14);
             self.peer_shift = theirs.min(14);
@@ -284,7 +307,16 @@ impl Connection {
         let marks = self.config.smart_acks.is_on() || self.reports_damage();
         let optional = marks || self.timestamps.is_on();
         self.optional = if optional { Switch::On } else { Switch::Off };
+        self.sender.limit_mss(self.largest_payload());
         self.sender.set_window(u32::from(segment.window), segment.seq, segment.ack);
+    }
+
+    /// The largest payload that peer and path take beside the options that every segment carries (RFC 6691 §2).
+    fn largest_payload(&self) -> u32 {
+        let Some(path) = self.path_mss else { return self.peer_mss };
+        let marks = if self.config.smart_acks.is_on() { 8 } else { 0 } + if self.reports_damage() { 4 } else { 0 };
+        let options = marks + if self.timestamps.is_on() { TIMESTAMPS } else { 0 };
+        self.peer_mss.min(path).max(LEAST_MSS) - options
     }
 
     /// Header prediction (Van Jacobson, as in 4.4BSD `tcp_input`): in a stream that flows one way a segment is the next data

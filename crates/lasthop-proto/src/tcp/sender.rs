@@ -115,6 +115,27 @@ impl Sender {
         }
     }
 
+    /// The path turned out to take segments of at most `mss` bytes: what is outstanding goes out again, which is no sign of
+    /// congestion (RFC 1191 §6.4). Congestion control goes on counting in the segments that it began with.
+    pub fn shrink_segments(&mut self, now: Instant, mss: u32) {
+        let s = &mut self.state;
+        if mss >= s.mss {
+            return;
+        }
+        s.mss = mss.max(1);
+        if s.una_pos > 0 && s.flight() > 0 {
+            self.recovery.get().on_timeout(s);
+            s.timed = None;
+            s.dupacks = 0;
+            s.credit = 0;
+            s.resend = None;
+            s.budget = u32::MAX;
+            s.snd_nxt = s.snd_una;
+            s.restart_timer(now);
+        }
+        self.awake = Switch::On;
+    }
+
     /// The SYN goes out again, to answer the peer's in a simultaneous open.
     pub fn answer_syn(&mut self) {
         self.state.snd_nxt = self.state.iss;

@@ -1,8 +1,8 @@
 //! The segments that a connection sends, and their options.
 
-use super::{Connection, HEADER, State};
+use super::{Connection, HEADER, State, TIMESTAMPS};
 use crate::node::Port;
-use crate::packet::{Body, Cause, Flags, Integrity, Options, Packet, Priority, Segment, Timestamps};
+use crate::packet::{Body, Cause, Flags, Integrity, Options, Packet, Priority, SackBlocks, Segment, Timestamps};
 use crate::seq::Seq;
 use crate::tcp::config::{HeaderAccounting, Recovery, Switch};
 use crate::tcp::sender::Transmission;
@@ -93,6 +93,11 @@ impl Connection {
     fn put_options(&mut self, now: Instant, packet: &mut Packet) {
         if let Body::Tcp(segment) = &mut packet.body {
             self.set_options(now, &mut segment.options);
+            let too_long = |most| packet.len > 0 && packet.len + u32::from(segment.options.wire_len()) > most;
+            if self.path_mss.is_some_and(too_long) {
+                // The next pure acknowledgment repeats them.
+                segment.options.sack = SackBlocks::NONE;
+            }
             packet.header_len = self.header_len(&segment.options, packet.len);
         }
     }
@@ -116,6 +121,13 @@ impl Connection {
         matches!(self.config.recovery, Recovery::Eln | Recovery::ElnRxmt) || self.config.sack_eln.is_on()
     }
 
+    /// What a peer that counts options in (RFC 6691) has to keep to.
+    fn announced_mss(&self) -> u16 {
+        let options = if self.config.timestamps.is_on() { TIMESTAMPS } else { 0 };
+        let mss = self.path_mss.map_or(self.config.mss, |path| path.min(self.config.mss.saturating_add(options)));
+        mss.min(0xffff) as u16
+    }
+
     #[inline(never)]
     fn syn(&mut self, now: Instant, seq: Seq, cause: Cause) -> Packet {
         let answers = self.state == State::SynReceived;
@@ -124,7 +136,7 @@ impl Connection {
         if answers {
             self.set_options(now, &mut options);
         }
-        options.mss = Some(self.config.mss.min(0xffff) as u16);
+        options.mss = Some(self.announced_mss());
         let scales = !answers || self.receiver.window_shift > 0 || self.peer_shift > 0;
         options.window_scale = self.config.window_scale.filter(|_| scales);
         options.sack_permitted = self.config.recovery == Recovery::Sack && offers(self.sack);

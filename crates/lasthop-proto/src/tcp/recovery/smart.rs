@@ -3,11 +3,15 @@
 //! retransmission is not detected: it waits for the timer, unless [`TcpConfig::smart_rtt`] says after what time a hole that
 //! still shows may be resent.
 //!
+//! A peer that names nothing does not speak SMART: with it the sender does as NewReno does, instead of waiting for the timer
+//! on every loss.
+//!
 //! [`TcpConfig::smart_rtt`]: crate::tcp::config::TcpConfig::smart_rtt
 
 use alloc::collections::VecDeque;
 
 use super::LossRecovery;
+use super::newreno::NewReno;
 use crate::event::Event;
 use crate::packet::Cause;
 use crate::seq::Seq;
@@ -44,9 +48,36 @@ pub struct Smart {
     segments: VecDeque<Sent>,
     /// `snd_max` when the window was last reduced: one reduction per window.
     recover: Option<Seq>,
+    /// Whether an acknowledgment ever named a segment.
+    spoken: Spoken,
+}
+
+/// Whether the peer speaks SMART.
+#[derive(Clone, Debug)]
+enum Spoken {
+    /// Not so far: losses are NewReno's business.
+    NotYet(NewReno),
+    Yes,
+}
+
+impl Default for Spoken {
+    fn default() -> Self {
+        Self::NotYet(NewReno::default())
+    }
 }
 
 impl Smart {
+    /// NewReno, unless `ack` or one before it named a segment.
+    fn stand_in(&mut self, ack: &Ack) -> Option<&mut NewReno> {
+        if ack.smart.is_some() {
+            self.spoken = Spoken::Yes;
+        }
+        match &mut self.spoken {
+            Spoken::NotYet(newreno) => Some(newreno),
+            Spoken::Yes => None,
+        }
+    }
+
     /// The segment that `ack` names.
     fn named(&self, ack: &Ack) -> Option<usize> {
         let smart = ack.smart?;
@@ -105,11 +136,20 @@ impl Smart {
 
 impl LossRecovery for Smart {
     fn on_duplicate(&mut self, s: &mut SendState, now: Instant, ack: &Ack) {
+        if let Some(newreno) = self.stand_in(ack) {
+            newreno.on_duplicate(s, now, ack);
+            return;
+        }
         s.dupacks += 1;
         self.mark(s, now, ack);
     }
 
     fn on_new_ack(&mut self, s: &mut SendState, now: Instant, ack: &Ack) {
+        if let Some(newreno) = self.stand_in(ack) {
+            newreno.on_new_ack(s, now, ack);
+            self.drop_acknowledged(s);
+            return;
+        }
         let acked = s.advance(now, ack.ack, Timer::Restart);
         s.dupacks = 0;
         self.drop_acknowledged(s);
@@ -131,6 +171,9 @@ impl LossRecovery for Smart {
         self.recover = None;
         s.credit = 0;
         s.limited = Switch::Off;
+        if let Spoken::NotYet(newreno) = &mut self.spoken {
+            newreno.on_timeout(s);
+        }
     }
 
     fn next_hole(&mut self, _s: &SendState, _now: Instant) -> Option<(Seq, Seq, Cause)> {

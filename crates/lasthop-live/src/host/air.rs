@@ -1,0 +1,44 @@
+//! A lossy link between a host and its device: frames are lost and damaged as the simulator's channels say.
+
+use lasthop_proto::channel::{Channel, ErrorSpec, Fate};
+use lasthop_proto::packet::{Body, Packet};
+use lasthop_proto::random::Root;
+use lasthop_proto::time::Instant;
+use lasthop_wire::parse;
+
+/// What becomes of the packets of one direction.
+pub(super) struct Air {
+    channel: Channel,
+}
+
+impl Air {
+    /// The direction called `name`.
+    pub fn new(errors: &ErrorSpec, seed: u64, name: &str) -> Self {
+        Self { channel: Channel::new(errors, Root(seed).stream(&format!("host/air/{name}"))) }
+    }
+
+    /// Whether the packet gets through; its payload may be damaged then. What is not TCP always does.
+    pub fn carry(&mut self, now: Instant, bytes: &mut [u8]) -> bool {
+        if self.channel.is_clean() {
+            return true;
+        }
+        let Some(view) = parse(bytes) else { return true };
+        let packet = Packet::<()> {
+            header_len: view.header_len as u16,
+            len: view.payload_len as u32,
+            body: Body::Tcp(view.segment),
+            ..Packet::default()
+        };
+        match self.channel.judge(&packet, now, now) {
+            Fate::Delivered => true,
+            Fate::Lost => false,
+            Fate::Damaged => {
+                // The checksum is wrong from now on: kernels drop it, and a host that speaks ELN can tell.
+                if let Some(first) = bytes.get_mut(view.header_len) {
+                    *first ^= 0xff;
+                }
+                true
+            }
+        }
+    }
+}

@@ -1,0 +1,327 @@
+//! The host without its device: packets as bytes in, packets as bytes out. No I/O and no clock.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use lasthop_proto::packet::{Flags, Integrity, Segment};
+use lasthop_proto::random::{Root, Stream};
+use lasthop_proto::seq::Seq;
+use lasthop_proto::tcp::TickPhase;
+use lasthop_proto::tcp::config::{Clock, Switch, TcpConfig};
+use lasthop_proto::time::{Duration, Instant};
+use lasthop_wire::{Route, View, build, parse};
+
+use super::HostError;
+use super::checksum;
+use super::end::{App, Birth, End, Ticket};
+use super::icmp;
+use super::outcome::{Ending, Outcome};
+
+/// Most connections at once, those in TIME-WAIT included.
+pub(super) const MAX_ENDS: usize = 1024;
+/// Most connections that came in and have not finished their handshake; the oldest gives way.
+pub(super) const MAX_HALF_OPEN: usize = 128;
+/// Most receivers that wait for a connection.
+const MAX_WAITING: usize = 1024;
+
+/// A receiver that waits for a connection to take up.
+struct Waiting {
+    ticket: Ticket,
+    app: App,
+    config: Arc<TcpConfig>,
+    since: Instant,
+    limit: Instant,
+}
+
+/// What the stack sends: a whole packet at a time.
+pub(super) type Out = Vec<Vec<u8>>;
+
+/// All connections of a host.
+pub(super) struct Stack {
+    addresses: Vec<IpAddr>,
+    mtu: u16,
+    random: Stream,
+    watch: Switch,
+    /// By the route from the end to its peer.
+    ends: BTreeMap<Route, End>,
+    /// By local address and port, first come, first served.
+    waiting: BTreeMap<SocketAddr, VecDeque<Waiting>>,
+    /// Connections that nobody has taken up yet, oldest first.
+    half_open: VecDeque<Route>,
+    outcomes: Vec<(Ticket, Outcome)>,
+    scratch: Vec<u8>,
+}
+
+impl Stack {
+    /// A host with these addresses on an interface that takes packets of `mtu` bytes.
+    pub fn new(addresses: Vec<IpAddr>, mtu: u16, seed: u64, watch: Switch) -> Self {
+        Self {
+            addresses,
+            mtu,
+            random: Root(seed).stream("host"),
+            watch,
+            ends: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            half_open: VecDeque::new(),
+            outcomes: Vec::new(),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Connections and receivers that wait for one.
+    #[cfg(test)]
+    pub fn sizes(&self) -> (usize, usize) {
+        (self.ends.len(), self.waiting.values().map(VecDeque::len).sum())
+    }
+
+    /// Opens a connection from `route.source`, on which `app` runs until `limit` at the latest.
+    pub fn open(
+        &mut self,
+        now: Instant,
+        ticket: Ticket,
+        (route, app, config): (Route, App, Arc<TcpConfig>),
+        limit: Instant,
+        out: &mut Out,
+    ) -> Result<(), HostError> {
+        self.owns(route.source)?;
+        if route.source.is_ipv4() != route.destination.is_ipv4() {
+            return Err(HostError::Families(route.source, route.destination));
+        }
+        if self.ends.contains_key(&route) {
+            return Err(HostError::Busy(route.source, route.destination));
+        }
+        if self.ends.len() >= MAX_ENDS {
+            return Err(HostError::Full(MAX_ENDS));
+        }
+        let mut end = End::active(now, self.birth(route, app, config));
+        end.adopt(ticket, app, limit);
+        self.ends.insert(route, end);
+        self.pump(now, route, out);
+        Ok(())
+    }
+
+    /// Waits at `local` for a connection, on which `app` runs.
+    pub fn listen(
+        &mut self,
+        now: Instant,
+        ticket: Ticket,
+        (local, app, config): (SocketAddr, App, Arc<TcpConfig>),
+        limit: Instant,
+    ) -> Result<(), HostError> {
+        self.owns(local)?;
+        if self.waiting.values().map(VecDeque::len).sum::<usize>() >= MAX_WAITING {
+            return Err(HostError::Full(MAX_WAITING));
+        }
+        let waiting = Waiting { ticket, app, config, since: now, limit };
+        self.waiting.entry(local).or_default().push_back(waiting);
+        Ok(())
+    }
+
+    /// Resets the connection of `ticket`, or stops waiting for it.
+    pub fn abort(&mut self, now: Instant, ticket: Ticket, out: &mut Out) {
+        self.stop_waiting(now, |waiting| waiting.ticket == ticket, Ending::Aborted);
+        let found = self.ends.iter().find(|(_, end)| end.ticket == Some(ticket)).map(|(&route, _)| route);
+        if let Some(route) = found {
+            self.abort_end(now, route, Ending::Aborted, out);
+        }
+    }
+
+    /// Resets every connection: the host goes down.
+    pub fn abort_all(&mut self, now: Instant, out: &mut Out) {
+        self.stop_waiting(now, |_| true, Ending::Aborted);
+        for route in self.ends.keys().copied().collect::<Vec<_>>() {
+            self.abort_end(now, route, Ending::Aborted, out);
+        }
+    }
+
+    /// Takes a packet that arrived; what is not TCP for one of the host's addresses does nothing, but for the ICMP messages
+    /// that tell of a smaller path MTU.
+    pub fn handle_packet(&mut self, now: Instant, bytes: &[u8], out: &mut Out) {
+        let Some(view) = parse(bytes) else {
+            if let Some(too_big) = icmp::parse(bytes) {
+                self.shrink_path(now, &too_big, out);
+            }
+            return;
+        };
+        let packet = &bytes[..view.total_len()];
+        if !self.addresses.contains(&view.route.destination.ip()) || !checksum::ip_holds(packet, &view) {
+            return;
+        }
+        let payload = &packet[view.header_len..];
+        let integrity = if checksum::tcp_holds(packet, &view) { Integrity::Intact } else { Integrity::PayloadDamaged };
+        let route = view.route.reversed();
+        if let Some(end) = self.ends.get_mut(&route) {
+            end.take(now, &view, payload, integrity);
+            self.pump(now, route, out);
+        } else if integrity == Integrity::Intact {
+            self.take_stray(now, route, &view, payload, out);
+        }
+    }
+
+    /// Acts on whatever deadlines have come.
+    pub fn handle_timeout(&mut self, now: Instant, out: &mut Out) {
+        self.stop_waiting(now, |waiting| waiting.limit <= now, Ending::OutOfTime);
+        let due = |end: &End| end.poll_deadline().is_some_and(|at| at <= now);
+        let due: Vec<_> = self.ends.iter().filter(|(_, end)| due(end)).map(|(&route, _)| route).collect();
+        for route in due {
+            if let Some(end) = self.ends.get_mut(&route) {
+                end.handle_timeout(now);
+            }
+            self.pump(now, route, out);
+        }
+    }
+
+    /// When to call [`Stack::handle_timeout`] next.
+    pub fn poll_deadline(&self) -> Option<Instant> {
+        let ends = self.ends.values().filter_map(End::poll_deadline);
+        let waiting = self.waiting.values().flatten().map(|waiting| waiting.limit);
+        ends.chain(waiting).min()
+    }
+
+    /// What became of the transfers that are over.
+    pub fn take_outcomes(&mut self) -> Vec<(Ticket, Outcome)> {
+        std::mem::take(&mut self.outcomes)
+    }
+
+    fn owns(&self, local: SocketAddr) -> Result<(), HostError> {
+        if self.addresses.contains(&local.ip()) { Ok(()) } else { Err(HostError::NotOurs(local)) }
+    }
+
+    fn birth(&mut self, route: Route, app: App, config: Arc<TcpConfig>) -> Birth {
+        let headers = if route.source.is_ipv4() { 40 } else { 60 };
+        let mss = u32::from(self.mtu).saturating_sub(headers);
+        let phase = self.tick_phase(&config);
+        let iss = Seq(self.random.below(1 << 32) as u32);
+        Birth { route, app, config, iss, phase, mss, watch: self.watch }
+    }
+
+    /// As the simulator draws it: the ticks of a host have a random phase, unless the configuration says which.
+    fn tick_phase(&mut self, config: &TcpConfig) -> TickPhase {
+        let (slow, fast) = match config.clock {
+            Clock::Ticks { slow, fast } => (slow, fast),
+            Clock::Fine => (config.rtt_granularity, config.rtt_granularity),
+        };
+        let mut draw = |period: Duration| Duration::from_nanos(self.random.below(period.as_nanos()));
+        match config.tick_phase {
+            Some(phase) => TickPhase { slow: phase, fast: phase },
+            None => TickPhase { slow: draw(slow), fast: draw(fast) },
+        }
+    }
+
+    /// A segment for which there is no connection: opens one, or is answered with a reset (RFC 9293 §3.10.7.1).
+    fn take_stray(&mut self, now: Instant, route: Route, view: &View, payload: &[u8], out: &mut Out) {
+        let flags = view.segment.flags;
+        let opens = flags.has(Flags::SYN) && !flags.has(Flags::ACK) && !flags.has(Flags::RST);
+        let waiting = self.waiting.get(&route.source).and_then(VecDeque::front);
+        if let (true, Some(&Waiting { app, ref config, .. })) = (opens, waiting) {
+            let config = config.clone();
+            if self.make_room() {
+                let mut end = End::passive(now, self.birth(route, app, config));
+                end.take(now, view, payload, Integrity::Intact);
+                self.ends.insert(route, end);
+                self.half_open.push_back(route);
+                self.pump(now, route, out);
+            }
+        } else if !flags.has(Flags::RST) {
+            out.extend(reset(route, &view.segment, payload.len()));
+        }
+    }
+
+    /// Whether there is room for one more connection that comes in.
+    fn make_room(&mut self) -> bool {
+        while self.half_open.len() >= MAX_HALF_OPEN {
+            if let Some(oldest) = self.half_open.pop_front() {
+                self.ends.remove(&oldest);
+            }
+        }
+        self.ends.len() < MAX_ENDS
+    }
+
+    /// Sends what an end has to send, and sees what has become of it.
+    fn pump(&mut self, now: Instant, route: Route, out: &mut Out) {
+        let Some(end) = self.ends.get_mut(&route) else { return };
+        end.pump(now, &mut self.scratch, |packet, payload| {
+            let segment = packet.tcp().and_then(|segment| build(route, segment, payload));
+            out.extend(segment);
+        });
+        let adopts = end.is_established() && self.half_open.contains(&route);
+        if adopts {
+            self.half_open.retain(|&half_open| half_open != route);
+            let Some(waiting) = self.next_waiting(route.source) else {
+                // Another was faster, and nobody waits for this one.
+                return self.abort_end(now, route, Ending::Aborted, out);
+            };
+            let Some(end) = self.ends.get_mut(&route) else { return };
+            end.adopt(waiting.ticket, waiting.app, waiting.limit);
+        }
+        self.settle(now, route);
+    }
+
+    fn next_waiting(&mut self, local: SocketAddr) -> Option<Waiting> {
+        let queue = self.waiting.get_mut(&local)?;
+        let first = queue.pop_front();
+        if queue.is_empty() {
+            self.waiting.remove(&local);
+        }
+        first
+    }
+
+    /// Takes the outcome of an end that has one, and forgets the end when it is over.
+    fn settle(&mut self, now: Instant, route: Route) {
+        let Some(end) = self.ends.get_mut(&route) else { return };
+        self.outcomes.extend(end.poll_outcome(now));
+        if end.is_over(now) {
+            self.ends.remove(&route);
+            self.half_open.retain(|&half_open| half_open != route);
+        }
+    }
+
+    fn abort_end(&mut self, now: Instant, route: Route, ending: Ending, out: &mut Out) {
+        if let Some(end) = self.ends.get_mut(&route) {
+            end.abort(ending);
+            self.pump(now, route, out);
+        }
+    }
+
+    fn stop_waiting(&mut self, now: Instant, which: impl Fn(&Waiting) -> bool, ending: Ending) {
+        let outcomes = &mut self.outcomes;
+        self.waiting.retain(|&local, queue| {
+            queue.retain(|waiting| {
+                let stops = which(waiting);
+                if stops {
+                    let nobody = SocketAddr::new(local.ip(), 0);
+                    let outcome = Outcome { ending, end: now, ..Outcome::new(local, nobody, waiting.since) };
+                    outcomes.push((waiting.ticket, outcome));
+                }
+                !stops
+            });
+            !queue.is_empty()
+        });
+    }
+
+    fn shrink_path(&mut self, now: Instant, too_big: &icmp::TooBig, out: &mut Out) {
+        let route = too_big.route;
+        let headers = if route.source.is_ipv4() { 40 } else { 60 };
+        if let Some(end) = self.ends.get_mut(&route)
+            && end.is_outstanding(too_big.seq)
+            && too_big.mtu < self.mtu
+        {
+            end.fit_path(now, u32::from(too_big.mtu) - headers);
+            self.pump(now, route, out);
+        }
+    }
+}
+
+/// The reset that answers a segment which belongs to no connection.
+fn reset(route: Route, segment: &Segment, payload_len: usize) -> Option<Vec<u8>> {
+    let flags = segment.flags;
+    let answer = if flags.has(Flags::ACK) {
+        Segment { seq: segment.ack, flags: Flags::RST, ..Segment::default() }
+    } else {
+        let marks = u32::from(flags.has(Flags::SYN)) + u32::from(flags.has(Flags::FIN));
+        let ack = segment.seq + (payload_len as u32).wrapping_add(marks);
+        Segment { ack, flags: Flags::RST.with(Flags::ACK), ..Segment::default() }
+    };
+    build(route, &answer, &[])
+}
