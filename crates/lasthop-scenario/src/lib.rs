@@ -26,6 +26,7 @@ mod document;
 mod error;
 mod explain;
 mod flows;
+mod lab;
 mod nodes;
 mod reader;
 mod resolve;
@@ -38,6 +39,7 @@ pub mod units;
 mod values;
 
 pub use builtin::builtin_names;
+pub use lab::{Endpoints, KernelSettings, LabSpec};
 pub use error::{Error, Place, Problem, Spot};
 pub use scenario::Scenario;
 pub use values::ElnSource;

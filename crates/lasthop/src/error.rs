@@ -33,6 +33,12 @@ pub enum Error {
     OtherSweep { path: PathBuf, expected: String },
     #[error("stopped: {done} of {total} points are in {}; the same command goes on from there", path.display())]
     SweepStopped { done: usize, total: usize, path: PathBuf },
+    #[error(transparent)]
+    Lab(#[from] lasthop_live::lab::LabError),
+    #[error("lab: give a scenario file, the name of a ready-made one, or `clean`")]
+    NoLabScenario,
+    #[error("cannot listen to signals: {0}")]
+    Signals(io::Error),
     #[error("stopped: {done} of {total} {what} are done")]
     Stopped { done: usize, total: usize, what: &'static str },
 }

@@ -3,6 +3,7 @@
 pub mod compare;
 pub mod completions;
 pub mod explain;
+pub mod lab;
 pub mod plot;
 pub mod reproduce;
 pub mod run;
