@@ -11,6 +11,9 @@ use lasthop_study::replicate::Progress;
 /// Time between two plain lines.
 const LINE_EVERY: Duration = Duration::from_secs(2);
 
+/// The same within a run that takes minutes.
+const RARELY: Duration = Duration::from_secs(10);
+
 /// Tells the user something beside the output. Whether anybody reads it does not matter.
 pub fn note(text: &str) {
     let _ = writeln!(stderr(), "{text}");
@@ -58,16 +61,16 @@ impl Runs {
                 bar.set_message(what.to_owned());
                 bar.tick();
             }
-            None if self.line_is_due() => note(&format!("{}: {what}", self.what)),
+            None if self.line_is_due(RARELY) => note(&format!("{}: {what}", self.what)),
             None => {}
         }
     }
 
     /// Whether a plain line is due; then the next one is only after a while.
-    fn line_is_due(&self) -> bool {
+    fn line_is_due(&self, every: Duration) -> bool {
         let elapsed = self.begun.elapsed().as_millis() as u64;
         let due = self.next_line.load(Ordering::Relaxed);
-        let next = elapsed + LINE_EVERY.as_millis() as u64;
+        let next = elapsed + every.as_millis() as u64;
         elapsed >= due && self.next_line.compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
@@ -85,7 +88,7 @@ impl Progress for Runs {
             bar.inc(1);
             return;
         }
-        if self.line_is_due() {
+        if self.line_is_due(LINE_EVERY) {
             note(&format!("{}: {done} of {} runs", self.what, self.total));
         }
     }

@@ -28,14 +28,14 @@ pub struct Counts {
 struct Stream {
     /// Behind the last byte that left the node; counts on where sequence numbers wrap.
     high: u64,
-    /// For each segment that is not acknowledged: how often it came to the node, and how often it left.
+    /// For each segment that is not acknowledged: how often it came to the node, and how often it went on.
     copies: BTreeMap<u64, Copies>,
 }
 
 #[derive(Clone, Copy, Default)]
 struct Copies {
     came: u32,
-    left: u32,
+    forwarded: u32,
 }
 
 impl Stream {
@@ -89,11 +89,11 @@ impl Counts {
             NodeKind::Host => {}
             NodeKind::Router => {
                 let copies = stream.copies(place);
-                copies.left += 1;
                 // A relay has connections of its own: what leaves it twice it resent, whatever came.
-                let own = copies.left > copies.came || self.relay == Some(point);
-                if again && own {
+                if again && (copies.forwarded >= copies.came || self.relay == Some(point)) {
                     packet.cause = Cause::LocalHole;
+                } else {
+                    copies.forwarded += 1;
                 }
             }
         }
