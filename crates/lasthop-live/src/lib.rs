@@ -6,9 +6,11 @@
 //! | [`logs`] | what daemons write about themselves |
 //! | [`gateway`] | a daemon that treats the TCP connections it forwards |
 //! | [`host`] | lasthop's own TCP on a TUN device |
+//! | [`lab`] | a scenario on real packets, in network namespaces |
 #![cfg(target_os = "linux")]
 
 pub mod clock;
 pub mod gateway;
 pub mod host;
+pub mod lab;
 pub mod logs;

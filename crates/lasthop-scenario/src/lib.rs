@@ -28,6 +28,7 @@ mod explain;
 mod flows;
 pub mod gateway;
 mod gateway_values;
+mod lab;
 mod nodes;
 mod reader;
 mod resolve;
@@ -40,6 +41,7 @@ pub mod units;
 mod values;
 
 pub use builtin::builtin_names;
+pub use lab::{Endpoints, KernelSettings, LabSpec};
 pub use error::{Error, Place, Problem, Spot};
 pub use scenario::Scenario;
 pub use values::ElnSource;

@@ -13,6 +13,7 @@ use crate::channel::read_limited;
 use crate::document;
 use crate::error::{Error, Place, Problem, Spot, did_you_mean};
 use crate::explain;
+use crate::lab::LabSpec;
 use crate::reader::{Context, Entry, Reader};
 use crate::resolve;
 use crate::spec::{self, Spec};
@@ -140,6 +141,11 @@ impl Scenario {
     /// The root seed, where none is asked for.
     pub fn seed(&self) -> u64 {
         self.spec.seed
+    }
+
+    /// How the lab runs it, on real packets.
+    pub fn lab(&self) -> &LabSpec {
+        &self.spec.lab
     }
 
     /// When a run ends at the latest.

@@ -8,6 +8,7 @@ use lasthop_proto::time::{Duration, Instant};
 
 use crate::error::Error;
 use crate::flows::{self, Flow, FlowNames};
+use crate::lab::{self, LabSpec};
 use crate::nodes::{self, Link, Nodes};
 use crate::reader::Reader;
 use crate::sessions::{self, Session};
@@ -31,9 +32,10 @@ pub(crate) struct Spec {
     pub sessions: Vec<Session>,
     pub base_station: Option<Station>,
     pub elements: Vec<Element>,
+    pub lab: LabSpec,
 }
 
-const KEYS: [&str; 15] = [
+const KEYS: [&str; 16] = [
     "title",
     "description",
     "scheme",
@@ -49,6 +51,7 @@ const KEYS: [&str; 15] = [
     "sessions",
     "base_station",
     "elements",
+    "lab",
 ];
 
 /// Most runs of one scenario in one call.
@@ -74,6 +77,7 @@ pub(crate) fn read(root: &Reader<'_>, name: &str, directory: &Path) -> Result<Sp
     let sessions = sessions::read(root, &nodes, limit, names.total())?;
     let base_station = stations::base_station(root, &nodes, &links, &tcp)?;
     let elements = stations::elements(root, &nodes, &links, &tcp, base_station.as_ref())?;
+    let lab = lab::read(root)?;
     Ok(Spec {
         title,
         description,
@@ -88,5 +92,6 @@ pub(crate) fn read(root: &Reader<'_>, name: &str, directory: &Path) -> Result<Sp
         sessions,
         base_station,
         elements,
+        lab,
     })
 }

@@ -13,6 +13,7 @@ use lasthop_sim::network::{DamagedFrames, QueueLimit, Rate};
 
 use crate::document::{Data, quote};
 use crate::error::did_you_mean;
+use crate::lab::{Endpoints, KernelSettings};
 use crate::reader::Value;
 use crate::units::{BitRate, ByteSize, Fraction, QueueSize, TimeSpan, UnitError};
 
@@ -495,5 +496,7 @@ choices! {
     RepairPriority { "auto" = Auto, "urgent" = Urgent, "normal" = Normal }
     TcpAwareness { "unaware" = Unaware, "aware" = Aware }
     Protocol { "stop-and-wait" = StopAndWait, "go-back-n" = GoBackN, "selective-repeat" = SelectiveRepeat }
+    Endpoints { "kernel" = Kernel, "own" = Own }
+    KernelSettings { "scenario" = Scenario, "kernel" = Kernel }
     Delivery { "in-order" = InOrder, "immediate" = Immediate }
 }

@@ -288,3 +288,20 @@ fn values_set_from_outside_are_named_too() {
     assert!(refused("flows.bulk.size.x", "1").to_string().contains("size is \"8 MiB\", not a table"));
     assert!(refused("", "1").to_string().contains("a key or a part of it is empty"));
 }
+
+#[test]
+fn the_lab_is_checked_like_all_else() {
+    assert_eq!(
+        added("[lab]\ncongestion = \"re no\"\n"),
+        "test.toml:18: lab.congestion: cannot be \"re no\"; give the name of a kernel's congestion control, as \"reno\", \
+         \"cubic\" or \"bbr\""
+    );
+    assert_eq!(
+        added("[lab]\nsacks = \"on\"\n"),
+        "test.toml:18: lab.sacks: unknown key; did you mean \"sack\"?"
+    );
+    assert_eq!(
+        added("[lab]\nsettings = \"linux\"\n"),
+        "test.toml:18: lab.settings: cannot be \"linux\"; give \"scenario\" or \"kernel\""
+    );
+}

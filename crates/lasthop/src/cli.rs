@@ -29,6 +29,8 @@ pub enum Command {
     Sweep(SweepArgs),
     /// Follow one run segment by segment
     Trace(TraceArgs),
+    /// Run a scenario with real TCP over emulated links, in network namespaces (root)
+    Lab(LabArgs),
     /// Draw sequence and window plots of one run
     Plot(PlotArgs),
     /// Reproduce a published study beside its published numbers
@@ -167,6 +169,41 @@ pub struct TraceArgs {
     /// Write only what this capture point saw into the pcapng file, for tools that follow connections (tcptrace)
     #[arg(long, value_name = "NAME", requires = "pcapng")]
     pub point: Option<String>,
+}
+
+#[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct LabArgs {
+    #[command(subcommand)]
+    pub command: Option<LabCommand>,
+    #[command(flatten)]
+    pub run: LabRunArgs,
+}
+
+#[derive(Subcommand, Debug)]
+pub enum LabCommand {
+    /// Remove what labs that were killed left behind
+    Clean,
+}
+
+#[derive(Args, Debug)]
+pub struct LabRunArgs {
+    #[command(flatten)]
+    pub scenario: Option<ScenarioArgs>,
+    /// Schemes [default: the scenario's]
+    #[arg(long, visible_alias = "schemes", value_parser = scheme, value_delimiter = ',')]
+    pub scheme: Vec<&'static Scheme>,
+    /// Runs, each in real time [default: the scenario's]
+    #[arg(long, short = 'n', value_parser = clap::value_parser!(u32).range(1..))]
+    pub runs: Option<u32>,
+    /// Simulate the same runs, and print them beside
+    #[arg(long)]
+    pub against_sim: bool,
+    /// Folder for a pcapng file of each run, both ends of all links in it
+    #[arg(long, value_name = "DIR")]
+    pub pcapng: Option<PathBuf>,
+    #[command(flatten)]
+    pub json: JsonArgs,
 }
 
 #[derive(Args, Debug)]

@@ -50,6 +50,12 @@ pub enum Error {
     Check { file: PathBuf, missing: usize, total: usize },
     #[error("man {given}: no such command")]
     Man { given: String },
+    #[error(transparent)]
+    Lab(#[from] lasthop_live::lab::LabError),
+    #[error("lab: give a scenario file, the name of a ready-made one, or `clean`")]
+    NoLabScenario,
+    #[error("cannot listen to signals: {0}")]
+    Signals(io::Error),
     #[error("stopped: {done} of {total} {what} are done")]
     Stopped { done: usize, total: usize, what: &'static str },
 }

@@ -11,6 +11,9 @@ use lasthop_study::replicate::Progress;
 /// Time between two plain lines.
 const LINE_EVERY: Duration = Duration::from_secs(2);
 
+/// The same within a run that takes minutes.
+const RARELY: Duration = Duration::from_secs(10);
+
 /// Tells the user something beside the output. Whether anybody reads it does not matter.
 pub fn note(text: &str) {
     let _ = writeln!(stderr(), "{text}");
@@ -51,6 +54,26 @@ impl Runs {
         Self { what: what.to_owned(), total, done: AtomicU64::new(0), bar, begun: Instant::now(), next_line }
     }
 
+    /// Tells what is being done: beside the bar, or as a plain line when one is due.
+    pub fn doing(&self, what: &str) {
+        match &self.bar {
+            Some(bar) => {
+                bar.set_message(what.to_owned());
+                bar.tick();
+            }
+            None if self.line_is_due(RARELY) => note(&format!("{}: {what}", self.what)),
+            None => {}
+        }
+    }
+
+    /// Whether a plain line is due; then the next one is only after a while.
+    fn line_is_due(&self, every: Duration) -> bool {
+        let elapsed = self.begun.elapsed().as_millis() as u64;
+        let due = self.next_line.load(Ordering::Relaxed);
+        let next = elapsed + every.as_millis() as u64;
+        elapsed >= due && self.next_line.compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
     pub fn finish(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
@@ -65,12 +88,7 @@ impl Progress for Runs {
             bar.inc(1);
             return;
         }
-        let elapsed = self.begun.elapsed().as_millis() as u64;
-        let due = self.next_line.load(Ordering::Relaxed);
-        let next = elapsed + LINE_EVERY.as_millis() as u64;
-        let claimed =
-            elapsed >= due && self.next_line.compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed).is_ok();
-        if claimed {
+        if self.line_is_due(LINE_EVERY) {
             note(&format!("{}: {done} of {} runs", self.what, self.total));
         }
     }

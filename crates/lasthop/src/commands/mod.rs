@@ -6,6 +6,7 @@ pub mod explain;
 #[cfg(target_os = "linux")]
 pub mod gateway;
 pub mod man;
+pub mod lab;
 pub mod plot;
 pub mod reproduce;
 pub mod run;

@@ -1,0 +1,275 @@
+//! The emulated links without their I/O: the simulator's own state machines, fed with real frames.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use lasthop_proto::packet::{Body, FlowId, Packet, Side};
+use lasthop_proto::random::Root;
+use lasthop_proto::time::Instant;
+use lasthop_sim::link::{Accepted, Direction, DuplexDirection, Errors, Frame, InFlight, SharedMedium};
+use lasthop_sim::measure::{FlowReport, PathReport};
+use lasthop_sim::network::{LinkSpec, Medium};
+use lasthop_sim::pool::{Handle, PacketPool};
+use lasthop_sim::trace::DropReason;
+use lasthop_wire::Route;
+
+use super::capture::{Capture, Passage};
+use super::counts::Counts;
+use super::plan::{Plan, Point};
+
+/// Ethernet addresses and type in front of the packet.
+const ETHERNET: usize = 14;
+const IPV4: [u8; 2] = [0x08, 0x00];
+
+/// All links of a lab, and everything on them.
+pub struct Air {
+    links: Vec<Link>,
+    flows: BTreeMap<Route, (FlowId, Side)>,
+    pool: PacketPool,
+    /// By handle: the frame's bytes, and its number in the capture.
+    frames: Vec<Stored>,
+    counts: Counts,
+    /// What passed each point; `None` when nobody wants it.
+    capture: Option<Capture>,
+    carried: u64,
+}
+
+#[derive(Default)]
+struct Stored {
+    bytes: Vec<u8>,
+    recorded: Option<usize>,
+}
+
+struct Link {
+    carrier: Carrier,
+    errors: [Errors; 2],
+    report: [PathReport; 2],
+    /// When it last did something: nothing happens on it before.
+    last: Instant,
+}
+
+enum Carrier {
+    Duplex(Box<[DuplexDirection; 2]>),
+    Shared(Box<SharedMedium>),
+}
+
+/// A frame that arrives.
+pub struct Arrival<'f> {
+    /// Where.
+    pub point: Point,
+    /// When, on the link's own clock.
+    pub due: Instant,
+    /// With its Ethernet header.
+    pub bytes: &'f [u8],
+}
+
+/// What the links carried.
+pub struct Carried {
+    /// Per link: down, up; without what was useful of it.
+    pub links: Vec<[PathReport; 2]>,
+    /// Per flow: retransmissions and losses.
+    pub flows: Vec<FlowReport>,
+    /// Frames that links carried.
+    pub frames: u64,
+    /// What passed each point.
+    pub capture: Option<Capture>,
+}
+
+impl Air {
+    /// Links without frames; errors come from the streams that the simulator uses under `root`.
+    pub fn new(plan: &Plan<'_>, root: Root, capture: Option<Capture>) -> Self {
+        Self {
+            links: plan.network.links.iter().map(|spec| Link::new(spec, root)).collect(),
+            flows: plan.routes(),
+            pool: PacketPool::default(),
+            frames: Vec::new(),
+            counts: Counts::new(plan),
+            capture,
+            carried: 0,
+        }
+    }
+
+    /// Takes the frame that the node at `point` sent at `now`. What is not IPv4 is no packet of the scenario and goes nowhere.
+    pub fn send(&mut self, now: Instant, point: Point, bytes: &[u8]) {
+        if bytes.get(12..ETHERNET) != Some(&IPV4) {
+            return;
+        }
+        let mut packet = self.read(&bytes[ETHERNET..]);
+        self.counts.sent(point, &mut packet);
+        let recorded = self.capture.as_mut().and_then(|capture| {
+            capture.add(Passage { time: now, point, outbound: true, cause: packet.cause, dropped: None }, bytes)
+        });
+        *self.pool.place() = packet;
+        let frame = self.pool.commit(point ^ 1);
+        let link = &mut self.links[point / 2];
+        let direction = [Direction::Down, Direction::Up][point % 2];
+        let report = &mut link.report[direction.index()];
+        // A wake-up that came late may have let the link go on; it cannot go back.
+        let now = now.max(link.last);
+        match link.carrier.send(now, direction, frame) {
+            Accepted::Queued | Accepted::Next(_) => {
+                report.carry(frame);
+                let place = frame.handle().0 as usize;
+                if place >= self.frames.len() {
+                    self.frames.resize_with(place + 1, Stored::default);
+                }
+                let stored = &mut self.frames[place];
+                stored.bytes.clear();
+                stored.bytes.extend_from_slice(bytes);
+                stored.recorded = recorded;
+            }
+            Accepted::Dropped => {
+                report.lose(DropReason::Queue);
+                self.pool.discard(frame.handle());
+                self.mark(recorded, DropReason::Queue);
+            }
+        }
+    }
+
+    /// The mechanisms' form of an IPv4 packet, whose length is all that counts on a link.
+    fn read(&self, bytes: &[u8]) -> Packet {
+        let view = lasthop_wire::parse(bytes);
+        let Some((view, (flow, from))) = view.and_then(|view| Some((view, *self.flows.get(&view.route)?))) else {
+            let total = bytes.get(2..4).map_or(0, |field| u16::from_be_bytes([field[0], field[1]]));
+            let len = u32::from(total).min(bytes.len() as u32);
+            let body = Body::Datagram { number: 0 };
+            return Packet { flow: FlowId::NONE, header_len: 0, len, body, ..Packet::default() };
+        };
+        Packet {
+            flow,
+            from,
+            header_len: view.header_len as u16,
+            len: view.payload_len as u32,
+            body: Body::Tcp(view.segment),
+            ..Packet::default()
+        }
+    }
+
+    fn mark(&mut self, recorded: Option<usize>, reason: DropReason) {
+        if let (Some(capture), Some(recorded)) = (&mut self.capture, recorded) {
+            capture.mark_dropped(recorded, reason);
+        }
+    }
+
+    /// When something happens next.
+    pub fn next_event(&self) -> Option<Instant> {
+        self.links.iter().filter_map(|link| link.carrier.next_event()).min()
+    }
+
+    /// Acts on everything that is due by `now`, in order of time, and hands out what arrives.
+    ///
+    /// # Errors
+    ///
+    /// Those of `deliver`, after which the rest waits for the next call.
+    pub fn advance(
+        &mut self,
+        now: Instant,
+        mut deliver: impl FnMut(Arrival<'_>) -> io::Result<()>,
+    ) -> io::Result<()> {
+        loop {
+            let due = |(index, link): (usize, &Link)| Some((link.carrier.next_event()?, index));
+            let Some((at, index)) = self.links.iter().enumerate().filter_map(due).min().filter(|(at, _)| *at <= now)
+            else {
+                return Ok(());
+            };
+            let link = &mut self.links[index];
+            link.last = link.last.max(at);
+            let Some((direction, sent)) = link.carrier.advance(at) else { continue };
+            self.carried += 1;
+            let handle = sent.frame.handle();
+            let errors = &mut link.errors[direction.index()];
+            if errors.strike() && !errors.spare(&sent, self.pool.get_mut(handle)) {
+                link.report[direction.index()].lose(DropReason::Channel);
+                let packet = self.pool.take(handle);
+                self.counts.lost(&packet);
+                let recorded = self.frames.get(handle.0 as usize).and_then(|stored| stored.recorded);
+                self.mark(recorded, DropReason::Channel);
+                continue;
+            }
+            self.arrive(at, 2 * index + direction.other().index(), handle, &mut deliver)?;
+        }
+    }
+
+    fn arrive(
+        &mut self,
+        due: Instant,
+        point: Point,
+        handle: Handle,
+        deliver: &mut impl FnMut(Arrival<'_>) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let packet = self.pool.take(handle);
+        let Some(stored) = self.frames.get_mut(handle.0 as usize) else { return Ok(()) };
+        if packet.integrity != Default::default()
+            && let Some(last) = stored.bytes.last_mut()
+        {
+            // A receiver that looks sees it by the checksum; others drop it.
+            *last ^= 0xff;
+        }
+        self.counts.received(point, &packet);
+        if let Some(capture) = &mut self.capture {
+            let passage = Passage { time: due, point, outbound: false, cause: packet.cause, dropped: None };
+            capture.add(passage, &stored.bytes);
+        }
+        deliver(Arrival { point, due, bytes: &stored.bytes })
+    }
+
+    /// Ends the run.
+    pub fn finish(self) -> Carried {
+        Carried {
+            links: self.links.iter().map(|link| link.report).collect(),
+            flows: self.counts.settle(),
+            frames: self.carried,
+            capture: self.capture,
+        }
+    }
+}
+
+impl Link {
+    fn new(spec: &LinkSpec, root: Root) -> Self {
+        let carrier = match spec.medium {
+            Medium::Duplex => {
+                let direction = |direction| DuplexDirection::new(direction, spec.delay);
+                Carrier::Duplex(Box::new(spec.directions.each_ref().map(direction)))
+            }
+            Medium::HalfDuplex { frame_overhead } => {
+                Carrier::Shared(Box::new(SharedMedium::new(&spec.directions, spec.delay, frame_overhead)))
+            }
+        };
+        let errors = [Direction::Down, Direction::Up].map(|direction| Errors::new(spec, direction, root));
+        Self { carrier, errors, report: [PathReport::default(); 2], last: Instant::ZERO }
+    }
+}
+
+impl Carrier {
+    fn send(&mut self, now: Instant, direction: Direction, frame: Frame) -> Accepted {
+        match self {
+            Self::Duplex(directions) => directions[direction.index()].enqueue(now, frame),
+            Self::Shared(medium) => medium.enqueue(now, direction, frame),
+        }
+    }
+
+    fn next_event(&self) -> Option<Instant> {
+        match self {
+            Self::Duplex(directions) => {
+                directions.iter().filter_map(|direction| Some(direction.first()?.1)).min()
+            }
+            Self::Shared(medium) => medium.next_event(),
+        }
+    }
+
+    /// Acts on what is due at `at`, which is what [`Carrier::next_event`] said.
+    fn advance(&mut self, at: Instant) -> Option<(Direction, InFlight)> {
+        match self {
+            Self::Duplex(directions) => {
+                let due = |direction: &Direction| directions[direction.index()].first().is_some_and(|(_, due)| due <= at);
+                let direction = [Direction::Down, Direction::Up].into_iter().find(due)?;
+                Some((direction, directions[direction.index()].arrive(at).0?))
+            }
+            Self::Shared(medium) => medium.advance(at),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "air_tests.rs"]
+mod tests;

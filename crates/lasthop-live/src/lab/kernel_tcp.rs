@@ -1,0 +1,161 @@
+//! Sockets of the kernel's TCP, set as the scenario says, and what the kernel counts.
+
+use std::fs;
+use std::io;
+use std::mem::size_of;
+use std::net::SocketAddrV4;
+use std::os::fd::AsRawFd;
+
+use lasthop_proto::tcp::config::TcpConfig;
+use socket2::{Domain, Protocol, Socket, Type};
+
+use super::error::LabError;
+use super::plan::Plan;
+
+/// A TCP socket of the calling thread's namespace, bound to `address`, that never blocks.
+///
+/// # Errors
+///
+/// When the kernel refuses an option, or does not have the congestion control.
+pub fn socket(plan: &Plan<'_>, config: &TcpConfig, address: SocketAddrV4) -> Result<Socket, LabError> {
+    let fail = |what: &'static str| LabError::system(format!("cannot {what} at {address}"));
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP)).map_err(fail("make a TCP socket"))?;
+    socket.set_reuse_address(true).map_err(fail("reuse the address"))?;
+    socket.set_nonblocking(true).map_err(fail("make the socket non-blocking"))?;
+    socket.set_tcp_nodelay(!config.nagle.is_on()).map_err(fail("switch Nagle's algorithm"))?;
+    set(&socket, libc::TCP_MAXSEG, plan.segment(config)).map_err(fail("set the segment size"))?;
+    // Force: past the limits of an ordinary user's sockets. The kernel doubles both, for its own overhead.
+    set_at(&socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, config.send_buffer).map_err(fail("set the send buffer"))?;
+    set_at(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, config.receive_buffer)
+        .map_err(fail("set the receive buffer"))?;
+    clamp_window(&socket, config.receive_buffer).map_err(fail("set the window"))?;
+    set_congestion(&socket, &plan.lab.congestion)?;
+    socket.bind(&address.into()).map_err(fail("bind a socket"))?;
+    Ok(socket)
+}
+
+/// Keeps the window that `socket` advertises at `bytes`, which would otherwise be what the kernel's overhead leaves of the
+/// doubled buffer. The kernel forgets it when it measures that overhead anew, on segments of another size.
+///
+/// # Errors
+///
+/// As the kernel says.
+pub fn clamp_window(socket: &Socket, bytes: u32) -> io::Result<()> {
+    set(socket, libc::TCP_WINDOW_CLAMP, bytes)
+}
+
+fn set_congestion(socket: &Socket, name: &str) -> Result<(), LabError> {
+    rustix::net::sockopt::set_tcp_congestion(socket, name).map_err(|error| {
+        let available = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
+        let available = available.unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(", ");
+        LabError::Congestion { name: name.to_owned(), error: error.into(), available }
+    })
+}
+
+fn set(socket: &Socket, option: libc::c_int, value: u32) -> io::Result<()> {
+    set_at(socket, libc::IPPROTO_TCP, option, value)
+}
+
+fn set_at(socket: &Socket, level: libc::c_int, option: libc::c_int, value: u32) -> io::Result<()> {
+    let value = libc::c_int::try_from(value).unwrap_or(libc::c_int::MAX);
+    let len = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: `value` is of the length given and lives through the call.
+    let outcome = unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const value).cast(), len) };
+    if outcome < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Bytes that were written to a socket and are not acknowledged.
+///
+/// # Errors
+///
+/// As the kernel says.
+pub fn unacknowledged(socket: &Socket) -> io::Result<u64> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: this request writes an int, which lives through the call.
+    let outcome = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+    if outcome < 0 { Err(io::Error::last_os_error()) } else { Ok(u64::try_from(bytes).unwrap_or_default()) }
+}
+
+/// What the lab reads of `struct tcp_info`.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct TcpInfo {
+    /// `tcpi_total_retrans`: segments sent again, SYNs included.
+    pub retransmissions: u64,
+    /// `tcpi_total_rto`: retransmission timers that expired, in a row too; from Linux 6.7 on.
+    pub timeouts: Option<u64>,
+}
+
+impl TcpInfo {
+    /// Asks the kernel.
+    ///
+    /// # Errors
+    ///
+    /// As the kernel says.
+    pub fn of(socket: &Socket) -> io::Result<Self> {
+        let mut bytes = [0_u8; 512];
+        let mut len = bytes.len() as libc::socklen_t;
+        let fd = socket.as_raw_fd();
+        // SAFETY: `bytes` has room for `len` bytes and lives through the call.
+        let outcome = unsafe {
+            libc::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, bytes.as_mut_ptr().cast(), &raw mut len)
+        };
+        if outcome < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Self::read(&bytes[..(len as usize).min(bytes.len())]))
+    }
+
+    /// Fields are only ever added at the end: what a kernel does not have is not there.
+    fn read(bytes: &[u8]) -> Self {
+        const TOTAL_RETRANS: usize = 100;
+        const TOTAL_RTO: usize = 240;
+        let retransmissions = bytes.get(TOTAL_RETRANS..TOTAL_RETRANS + 4).and_then(|field| field.try_into().ok());
+        let timeouts = bytes.get(TOTAL_RTO..TOTAL_RTO + 2).and_then(|field| field.try_into().ok());
+        Self {
+            retransmissions: retransmissions.map_or(0, |field| u64::from(u32::from_ne_bytes(field))),
+            timeouts: timeouts.map(|field| u64::from(u16::from_ne_bytes(field))),
+        }
+    }
+}
+
+/// Loss recoveries that began without a timeout in the calling thread's namespace.
+///
+/// # Errors
+///
+/// When the kernel does not show its counters.
+pub fn recoveries() -> Result<u64, LabError> {
+    let path = "/proc/thread-self/net/netstat";
+    let text = fs::read_to_string(path).map_err(|error| LabError::File { path: path.into(), error })?;
+    Ok(["TCPRenoRecovery", "TCPSackRecovery"].iter().filter_map(|name| counter(&text, name)).sum())
+}
+
+/// A counter in a file of name lines, each before its line of values.
+fn counter(text: &str, name: &str) -> Option<u64> {
+    let lines: Vec<&str> = text.lines().collect();
+    lines.chunks_exact(2).find_map(|pair| {
+        let place = pair[0].split_whitespace().position(|field| field == name)?;
+        pair[1].split_whitespace().nth(place)?.parse().ok()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_found_by_name() {
+        let text = "TcpExt: A TCPRenoRecovery B\nTcpExt: 1 22 3\nIpExt: C\nIpExt: 4\n";
+        assert_eq!(counter(text, "TCPRenoRecovery"), Some(22));
+        assert_eq!(counter(text, "C"), Some(4));
+        assert_eq!(counter(text, "D"), None);
+    }
+
+    #[test]
+    fn an_old_kernel_has_no_count_of_timeouts() {
+        let mut bytes = [0; 248];
+        bytes[100] = 7;
+        bytes[240] = 3;
+        assert_eq!(TcpInfo::read(&bytes), TcpInfo { retransmissions: 7, timeouts: Some(3) });
+        assert_eq!(TcpInfo::read(&bytes[..232]), TcpInfo { retransmissions: 7, timeouts: None });
+    }
+}

@@ -1,0 +1,29 @@
+//! The lab: a scenario on real packets. A network namespace for each node, kernel TCP at the hosts, kernel forwarding at the
+//! routers, and between them links that the simulator's own state machines emulate, with its errors from the same seeds.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`namespace`] | namespaces by name, and removing them whatever happens |
+//! | [`plan`] | from a network to devices, addresses and routes; what the lab cannot do |
+//! | [`air`], [`emulator`], [`packet_socket`] | the links: state machines, their thread, frames in and out |
+//! | [`lateness`] | how well the links kept time |
+//! | [`kernel_tcp`], [`transfer`] | the flows |
+//! | [`counts`], [`capture`] | what is told from the packets; pcapng |
+//! | [`station`] | what a scheme does at the base station |
+
+pub mod air;
+pub mod capture;
+pub mod counts;
+pub mod emulator;
+mod error;
+pub mod kernel_tcp;
+pub mod lateness;
+pub mod namespace;
+pub mod packet_socket;
+pub mod plan;
+mod run;
+pub mod station;
+pub mod transfer;
+
+pub use error::LabError;
+pub use run::{Captures, Experiment, Outcome, Watch, run};

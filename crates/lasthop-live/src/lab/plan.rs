@@ -1,0 +1,310 @@
+//! From a network to what is to be made of namespaces, devices, addresses and routes; and what the lab cannot do.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+
+use lasthop_proto::packet::{FlowId, Side};
+use lasthop_proto::scheme::Scheme;
+use lasthop_proto::tcp::config::{Recovery, TcpConfig};
+use lasthop_scenario::{Endpoints, KernelSettings, LabSpec};
+use lasthop_sim::network::{App, Element, FlowSpec, Network, NodeId, NodeKind};
+use lasthop_wire::Route;
+
+use super::error::LabError;
+
+/// Every flow is two sockets and a thread or two.
+const MOST_FLOWS: usize = 1000;
+/// Every node is a namespace.
+const MOST_NODES: usize = 100;
+/// Where acceptors listen, as in the simulator's captures.
+const ACCEPTOR_PORT: u16 = 5001;
+const FIRST_INITIATOR_PORT: u16 = 40_000;
+/// What timestamps take of each segment.
+const TIMESTAMPS: u32 = 12;
+/// IPv4 and TCP header.
+const HEADERS: u32 = 40;
+/// What `TCP_MAXSEG` takes.
+const SEGMENTS: std::ops::RangeInclusive<u32> = 88..=32_767;
+
+/// One end of a link, seen from its node: point 2k is the first end of link k, 2k + 1 the second. The numbers of captures.
+pub type Point = usize;
+
+/// What the lab is to make of a network.
+#[derive(Clone, Copy)]
+pub struct Plan<'n> {
+    /// The network.
+    pub network: &'n Network,
+    /// What runs over it.
+    pub scheme: &'n Scheme,
+    /// How.
+    pub lab: &'n LabSpec,
+}
+
+impl<'n> Plan<'n> {
+    /// Checks that the lab can run `network`.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot: the message names what is in the way.
+    pub fn new(network: &'n Network, scheme: &'n Scheme, lab: &'n LabSpec) -> Result<Self, LabError> {
+        let plan = Self { network, scheme, lab };
+        plan.check()?;
+        Ok(plan)
+    }
+
+    fn check(&self) -> Result<(), LabError> {
+        let refuse = |what, name: &str, instead| Err(LabError::Unsupported { what, name: name.to_owned(), instead });
+        let network = self.network;
+        if let Some(session) = network.sessions.first() {
+            return refuse("web sessions", &session.name, "it runs transfers; take `lasthop run` for the rest");
+        }
+        if network.flows.len() > MOST_FLOWS {
+            let name = format!("{} flows", network.flows.len());
+            return refuse("so many flows", &name, "1000 at most");
+        }
+        if network.nodes.len() > MOST_NODES {
+            let name = format!("{} nodes", network.nodes.len());
+            return refuse("so many nodes", &name, "100 hosts and routers at most");
+        }
+        for flow in &network.flows {
+            let instead = "it runs transfers; take `lasthop run` for the rest";
+            match flow.app {
+                App::Transfer { .. } => {}
+                App::Idle => return refuse("idle connections", &flow.name, instead),
+                App::OnOff(_) => return refuse("datagrams", &flow.name, instead),
+                App::Web => return refuse("web sessions", &flow.name, instead),
+            }
+            for (config, node) in flow.tcp.iter().zip([flow.from, flow.to]) {
+                if !SEGMENTS.contains(&self.segment(config)) {
+                    let name = format!("mss = {} at {}", config.mss, network.nodes[node.0].name);
+                    return refuse("this segment size", &name, "kernels take 88 to 32767 bytes, options included");
+                }
+                self.check_endpoint(config, node)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a kernel can be this endpoint.
+    fn check_endpoint(&self, config: &TcpConfig, node: NodeId) -> Result<(), LabError> {
+        let what = match config.recovery {
+            _ if self.lab.endpoints == Endpoints::Own => "lab.endpoints = \"own\"",
+            Recovery::Smart => "SMART recovery",
+            Recovery::Eln => "ELN",
+            Recovery::ElnRxmt => "ELN with retransmission",
+            Recovery::Sack if config.sack_eln.is_on() => "SACK coupled with ELN",
+            Recovery::Reno | Recovery::NewReno | Recovery::Sack if config.smart_acks.is_on() => "SMART acknowledgments",
+            Recovery::Reno | Recovery::NewReno | Recovery::Sack => return Ok(()),
+        };
+        let host = self.network.nodes[node.0].name.clone();
+        Err(LabError::NeedsOwnEndpoints { scheme: self.scheme.name, host, what })
+    }
+
+    /// The payload and TCP options of a full segment, as `TCP_MAXSEG` counts: the kernel takes timestamps out of it, the
+    /// scenario's `mss` is payload alone.
+    pub fn segment(&self, config: &TcpConfig) -> u32 {
+        let timestamps = self.lab.settings == KernelSettings::Kernel || config.timestamps.is_on();
+        config.mss + if timestamps { TIMESTAMPS } else { 0 }
+    }
+
+    /// MTU of all devices: that of Ethernet, unless segments are longer.
+    pub fn mtu(&self) -> u32 {
+        let segments = self.network.flows.iter().flat_map(|flow| &flow.tcp).map(|config| self.segment(config) + HEADERS);
+        segments.max().unwrap_or_default().max(1500)
+    }
+
+    /// The TCP of a host's endpoints: the first flow's, they all have the same.
+    pub fn tcp(&self, node: NodeId) -> Option<&'n TcpConfig> {
+        self.network.flows.iter().find_map(|flow| {
+            let side = [flow.from, flow.to].iter().position(|end| *end == node)?;
+            Some(&*flow.tcp[side])
+        })
+    }
+
+    /// Whether a host's endpoints use selective acknowledgments.
+    pub fn sack(&self, config: &TcpConfig) -> bool {
+        self.lab.sack.map_or(config.recovery == Recovery::Sack, |sack| sack.is_on())
+    }
+
+    /// How many capture points there are.
+    pub fn points(&self) -> usize {
+        2 * self.network.links.len()
+    }
+
+    /// The node at a point.
+    pub fn node(&self, point: Point) -> NodeId {
+        self.network.links[point / 2].ends[point % 2]
+    }
+
+    /// The points of a node.
+    pub fn points_of(&self, node: NodeId) -> impl Iterator<Item = Point> + '_ {
+        (0..self.points()).filter(move |&point| self.node(point) == node)
+    }
+
+    /// The capture points' names: `NODE` for a node with a single link, otherwise `NODE:LINK`.
+    pub fn point_name(&self, point: Point) -> String {
+        let node = self.node(point);
+        let name = &self.network.nodes[node.0].name;
+        match self.points_of(node).count() {
+            1 => name.clone(),
+            _ => format!("{name}:{}", self.network.links[point / 2].name),
+        }
+    }
+
+    /// The device at a point, inside the node's namespace.
+    pub fn device(point: Point) -> String {
+        format!("link{}", point / 2)
+    }
+
+    /// The device's other end, inside the links' namespace.
+    pub fn far_device(point: Point) -> String {
+        format!("point{point}")
+    }
+
+    /// The hardware address at a point, as in the simulator's captures.
+    pub fn hardware_address(point: Point) -> String {
+        let [high, low] = (point as u16).to_be_bytes();
+        format!("02:00:00:00:{high:02x}:{low:02x}")
+    }
+
+    /// A node's address, as in the simulator's captures.
+    pub fn address(node: NodeId) -> Ipv4Addr {
+        let [high, low] = (node.0 as u16 + 1).to_be_bytes();
+        Ipv4Addr::new(10, 0, high, low)
+    }
+
+    /// The two ends of a flow: initiator, acceptor.
+    pub fn sockets(flow: FlowId, spec: &FlowSpec) -> [SocketAddrV4; 2] {
+        let port = FIRST_INITIATOR_PORT + flow.0 as u16;
+        [SocketAddrV4::new(Self::address(spec.from), port), SocketAddrV4::new(Self::address(spec.to), ACCEPTOR_PORT)]
+    }
+
+    /// The flow and the sending end of every route that belongs to a flow.
+    pub fn routes(&self) -> BTreeMap<Route, (FlowId, Side)> {
+        let mut routes = BTreeMap::new();
+        for (index, spec) in self.network.flows.iter().enumerate() {
+            let flow = FlowId(index as u32);
+            let [source, destination] = Self::sockets(flow, spec).map(SocketAddr::V4);
+            let route = Route { source, destination };
+            routes.insert(route, (flow, Side::Initiator));
+            routes.insert(route.reversed(), (flow, Side::Acceptor));
+        }
+        routes
+    }
+
+    /// The point through which `from` sends to each other node.
+    pub fn next_hops(&self, from: NodeId) -> BTreeMap<usize, Point> {
+        let mut hops: BTreeMap<usize, Point> = BTreeMap::new();
+        let mut open = VecDeque::from([from]);
+        while let Some(at) = open.pop_front() {
+            for point in self.points_of(at) {
+                let far = self.node(point ^ 1);
+                if far != from && !hops.contains_key(&far.0) {
+                    let first = hops.get(&at.0).copied().unwrap_or(point);
+                    hops.insert(far.0, first);
+                    open.push_back(far);
+                }
+            }
+        }
+        hops
+    }
+
+    /// The points through which a flow's data leave each node on their way, in order.
+    pub fn path(&self, spec: &FlowSpec) -> Vec<Point> {
+        let mut path = Vec::new();
+        let mut at = spec.from;
+        while at != spec.to && path.len() < self.network.nodes.len() {
+            let Some(&point) = self.next_hops(at).get(&spec.to.0) else { break };
+            path.push(point);
+            at = self.node(point ^ 1);
+        }
+        path
+    }
+
+    /// `ip` commands that make all veth pairs, in the links' namespace; `namespaces` has the names of the nodes'.
+    pub fn devices(&self, namespaces: &[&str]) -> Vec<String> {
+        let mtu = self.mtu();
+        let make = |point: Point| {
+            let (near, far) = (Self::device(point), Self::far_device(point));
+            let (node, address) = (namespaces[self.node(point).0], Self::hardware_address(point));
+            [
+                format!("link add {far} mtu {mtu} type veth peer name {near} address {address} mtu {mtu} netns {node}"),
+                format!("link set {far} up"),
+            ]
+        };
+        (0..self.points()).flat_map(make).collect()
+    }
+
+    /// `ip` commands that give a node its addresses, neighbours and routes. Neighbours are permanent, so that nothing but
+    /// the flows' packets crosses the links.
+    pub fn addresses(&self, node: NodeId) -> Vec<String> {
+        let own = Self::address(node);
+        let mut lines = vec!["link set lo up".to_owned()];
+        let is_host = self.network.nodes[node.0].kind == NodeKind::Host;
+        for (index, point) in self.points_of(node).enumerate() {
+            let (device, far) = (Self::device(point), point ^ 1);
+            let (neighbour, hardware) = (Self::address(self.node(far)), Self::hardware_address(far));
+            lines.push(format!("link set {device} up"));
+            if index == 0 {
+                lines.push(format!("addr add {own}/32 dev {}", if is_host { &device } else { "lo" }));
+            }
+            lines.push(format!("neigh add {neighbour} lladdr {hardware} dev {device} nud permanent"));
+        }
+        let metrics = if is_host { self.route_metrics(node) } else { String::new() };
+        for (to, point) in self.next_hops(node) {
+            let (to, device) = (Self::address(NodeId(to)), Self::device(point));
+            let via = Self::address(self.node(point ^ 1));
+            lines.push(format!("route add {to}/32 via {via} dev {device} onlink src {own}{metrics}"));
+        }
+        lines
+    }
+
+    /// What of the scenario's TCP a route can say.
+    fn route_metrics(&self, node: NodeId) -> String {
+        match self.tcp(node) {
+            Some(config) if self.lab.settings == KernelSettings::Scenario => {
+                let rto_min = config.rto_min.as_nanos().div_ceil(1_000_000).max(1);
+                format!(" rto_min {rto_min}ms initcwnd {}", config.initial_window)
+            }
+            _ => String::new(),
+        }
+    }
+
+    /// Kernel parameters that keep a namespace from sending by itself.
+    pub fn quiet(&self) -> Vec<(&'static str, String)> {
+        let keys = ["net/ipv6/conf/all/disable_ipv6", "net/ipv6/conf/default/disable_ipv6"];
+        let has_ipv6 = std::path::Path::new("/proc/sys/net/ipv6").exists();
+        keys.into_iter().filter(|_| has_ipv6).map(|key| (key, "1".to_owned())).collect()
+    }
+
+    /// Kernel parameters of a node.
+    pub fn sysctls(&self, node: NodeId) -> Vec<(&'static str, String)> {
+        let mut values = self.quiet();
+        if self.network.nodes[node.0].kind == NodeKind::Router {
+            values.push(("net/ipv4/ip_forward", "1".to_owned()));
+            values.push(("net/ipv4/conf/all/send_redirects", "0".to_owned()));
+        }
+        let Some(config) = self.tcp(node) else { return values };
+        let switch = |on: bool| u8::from(on).to_string();
+        // Each run starts knowing nothing of the path.
+        values.push(("net/ipv4/tcp_no_metrics_save", "1".to_owned()));
+        values.push(("net/ipv4/tcp_sack", switch(self.sack(config))));
+        if self.lab.settings == KernelSettings::Scenario {
+            values.push(("net/ipv4/tcp_timestamps", switch(config.timestamps.is_on())));
+            values.push(("net/ipv4/tcp_window_scaling", switch(config.window_scale.is_some())));
+            values.push(("net/ipv4/tcp_slow_start_after_idle", switch(config.idle_restart.is_on())));
+            values.push(("net/ipv4/tcp_reordering", config.dupack_threshold.to_string()));
+            // Forward RTO recovery and tail loss probes are of later years than any scheme here.
+            values.push(("net/ipv4/tcp_frto", "0".to_owned()));
+            values.push(("net/ipv4/tcp_early_retrans", "0".to_owned()));
+        }
+        values
+    }
+
+    /// The element that the scheme puts at the base station.
+    pub fn element(&self) -> Option<(Point, &'n Element)> {
+        let spec = self.network.elements.first()?;
+        let point = self.points_of(spec.node).find(|point| point / 2 == spec.link.0)?;
+        Some((point, &spec.element))
+    }
+}

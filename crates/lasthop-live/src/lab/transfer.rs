@@ -1,0 +1,223 @@
+//! The two ends of a transfer over kernel TCP: threads that write, read and check.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use lasthop_proto::time::Instant;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use socket2::{SockAddr, Socket};
+
+use super::kernel_tcp::{TcpInfo, clamp_window, unacknowledged};
+use crate::clock::Clock;
+
+/// How soon the end is noticed.
+const STEP: Duration = Duration::from_millis(20);
+/// What is written and read at once.
+const CHUNK: usize = 64 * 1024;
+/// The byte at offset n is n modulo this: no power of two, so that data that moved shows.
+const PERIOD: u64 = 251;
+
+/// What all threads of a run share.
+pub struct Run {
+    /// Starts with the run.
+    pub clock: Clock,
+    /// Everyone is to come to an end.
+    pub over: AtomicBool,
+    /// Bytes that receivers have.
+    pub received: AtomicU64,
+}
+
+/// One flow.
+#[derive(Clone, Copy)]
+pub struct Transfer {
+    /// Bytes.
+    pub bytes: u64,
+    /// How it ends.
+    pub end: End,
+    /// When it begins.
+    pub start: Instant,
+    /// The receiver's window in bytes.
+    pub window: u32,
+}
+
+/// How a transfer ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// With a FIN each way.
+    Close,
+    /// When all bytes are acknowledged.
+    Acknowledged,
+}
+
+/// What the sending end saw.
+#[derive(Clone, Copy, Debug)]
+pub struct Sent {
+    /// When it began.
+    pub start: Instant,
+    /// What the kernel counted.
+    pub info: TcpInfo,
+    /// Whether all was acknowledged.
+    pub complete: bool,
+    /// Whether the connection broke.
+    pub aborted: bool,
+}
+
+/// What the receiving end saw.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Received {
+    /// Bytes in order.
+    pub bytes: u64,
+    /// When the last of them came.
+    pub end: Instant,
+    /// Whether all came, and the end of the transfer.
+    pub complete: bool,
+    /// Whether the connection broke.
+    pub aborted: bool,
+    /// Offset of the first byte that is not the one sent.
+    pub altered: Option<u64>,
+}
+
+impl Run {
+    /// Waits until `socket` is ready; false when the run is over first.
+    fn wait(&self, socket: &Socket, flags: PollFlags) -> io::Result<bool> {
+        let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(STEP.subsec_nanos()) };
+        while !self.over.load(Ordering::Relaxed) {
+            match poll(&mut [PollFd::new(socket, flags)], Some(&timeout)) {
+                Ok(0) | Err(rustix::io::Errno::INTR) => {}
+                Ok(_) => return Ok(true),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(false)
+    }
+
+    /// Tries until it works or the run is over.
+    fn retry<T>(
+        &self,
+        socket: &Socket,
+        flags: PollFlags,
+        mut attempt: impl FnMut() -> io::Result<T>,
+    ) -> io::Result<Option<T>> {
+        loop {
+            match attempt() {
+                Ok(done) => return Ok(Some(done)),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    if !self.wait(socket, flags)? {
+                        return Ok(None);
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Sends a transfer over `socket` to `peer`.
+    pub fn send(&self, socket: &Socket, peer: &SockAddr, transfer: Transfer) -> Sent {
+        while self.clock.now() < transfer.start && !self.over.load(Ordering::Relaxed) {
+            thread::sleep(self.clock.until(transfer.start).min(STEP));
+        }
+        let start = self.clock.now();
+        let outcome = self.send_all(socket, peer, transfer);
+        // A connection that broke may have nothing to tell any more.
+        let info = TcpInfo::of(socket).unwrap_or_default();
+        let complete = matches!(outcome, Ok(true));
+        Sent { start: start.max(transfer.start), info, complete, aborted: outcome.is_err() }
+    }
+
+    /// Whether everything was sent and acknowledged; false when the run was over first.
+    fn send_all(&self, mut socket: &Socket, peer: &SockAddr, transfer: Transfer) -> io::Result<bool> {
+        match socket.connect(peer) {
+            Ok(()) => {}
+            Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => {
+                if !self.wait(socket, PollFlags::OUT)? {
+                    return Ok(false);
+                }
+                if let Some(error) = socket.take_error()? {
+                    return Err(error);
+                }
+            }
+            Err(error) => return Err(error),
+        }
+        let pattern = pattern();
+        let mut sent = 0;
+        while sent < transfer.bytes {
+            let from = (sent % PERIOD) as usize;
+            let len = usize::try_from(transfer.bytes - sent).unwrap_or(CHUNK).min(CHUNK);
+            let chunk = &pattern[from..from + len];
+            match self.retry(socket, PollFlags::OUT, || socket.write(chunk))? {
+                Some(written) => sent += written as u64,
+                None => return Ok(false),
+            }
+        }
+        match transfer.end {
+            End::Close => {
+                socket.shutdown(std::net::Shutdown::Write)?;
+                let mut rest = [0; 64];
+                // Nothing comes but the other end's FIN.
+                let end = self.retry(socket, PollFlags::IN, || socket.read(&mut rest))?;
+                Ok(end.is_some() && unacknowledged(socket)? == 0)
+            }
+            End::Acknowledged => {
+                while unacknowledged(socket)? > 0 {
+                    if self.over.load(Ordering::Relaxed) {
+                        return Ok(false);
+                    }
+                    thread::sleep(STEP);
+                }
+                Ok(true)
+            }
+        }
+    }
+
+    /// Takes the next connection at `listener`, with the port that it comes from; `None` when the run is over first.
+    ///
+    /// # Errors
+    ///
+    /// As the kernel says.
+    pub fn accept(&self, listener: &Socket) -> io::Result<Option<(Socket, u16)>> {
+        let Some((socket, peer)) = self.retry(listener, PollFlags::IN, || listener.accept())? else { return Ok(None) };
+        socket.set_nonblocking(true)?;
+        Ok(Some((socket, peer.as_socket().map_or(0, |address| address.port()))))
+    }
+
+    /// Receives a transfer.
+    pub fn receive(&self, socket: &Socket, transfer: Transfer) -> Received {
+        let mut received = Received { end: transfer.start, ..Received::default() };
+        received.aborted = self.receive_all(socket, transfer, &mut received).is_err();
+        received
+    }
+
+    fn receive_all(&self, mut socket: &Socket, transfer: Transfer, received: &mut Received) -> io::Result<()> {
+        let pattern = pattern();
+        let mut buffer = vec![0; CHUNK];
+        loop {
+            let Some(count) = self.retry(socket, PollFlags::IN, || socket.read(&mut buffer))? else { return Ok(()) };
+            if count == 0 {
+                received.complete = received.bytes == transfer.bytes;
+                return Ok(());
+            }
+            let from = (received.bytes % PERIOD) as usize;
+            let (came, meant) = (&buffer[..count], &pattern[from..from + count]);
+            if received.altered.is_none() && came != meant {
+                let place = came.iter().zip(meant).take_while(|(a, b)| a == b).count();
+                received.altered = Some(received.bytes + place as u64);
+            }
+            received.bytes += count as u64;
+            received.end = self.clock.now();
+            clamp_window(socket, transfer.window)?;
+            self.received.fetch_add(count as u64, Ordering::Relaxed);
+            if transfer.end == End::Acknowledged && received.bytes >= transfer.bytes {
+                received.complete = received.bytes == transfer.bytes;
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// From every offset below [`PERIOD`] on a chunk of the bytes that all transfers carry.
+fn pattern() -> Vec<u8> {
+    (0..PERIOD + CHUNK as u64).map(|at| (at % PERIOD) as u8).collect()
+}

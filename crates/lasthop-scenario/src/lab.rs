@@ -1,0 +1,74 @@
+//! What holds only where real packets run: in the lab.
+
+use lasthop_proto::tcp::config::Switch;
+use lasthop_proto::time::Duration;
+
+use crate::error::Error;
+use crate::reader::{Reader, Value};
+use crate::values::{ByScheme, Or, Positive, Text};
+
+/// Whose TCP the hosts of the lab run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Endpoints {
+    /// The kernel's.
+    Kernel,
+    /// That of the simulator.
+    Own,
+}
+
+/// What the kernel's TCP is set to, where the scenario's TCP and the kernel's differ.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum KernelSettings {
+    /// What comes nearest to the scenario's.
+    Scenario,
+    /// What the kernel comes with.
+    Kernel,
+}
+
+/// How the lab runs a scenario.
+#[derive(Clone, PartialEq, Debug)]
+pub struct LabSpec {
+    /// Whose TCP.
+    pub endpoints: Endpoints,
+    /// Name of the kernel's congestion control.
+    pub congestion: String,
+    /// Selective acknowledgments; `None` leaves it to the scheme.
+    pub sack: Option<Switch>,
+    /// Timers, initial window and options of the kernel's TCP.
+    pub settings: KernelSettings,
+    /// A run is void when the 99th percentile of how late frames left the emulated links is above this.
+    pub lateness: Duration,
+}
+
+const KEYS: [&str; 5] = ["endpoints", "congestion", "sack", "settings", "lateness"];
+
+/// Reads `[lab]`, which may be absent.
+pub(crate) fn read(root: &Reader<'_>) -> Result<LabSpec, Error> {
+    let reader = root.section("lab")?;
+    reader.allow(&KEYS)?;
+    let endpoints = reader.or("endpoints", Endpoints::Kernel, "default")?;
+    let Congestion(congestion) = reader.or("congestion", Congestion("reno".to_owned()), "default")?;
+    let Or(sack, _) = reader.or::<Or<ByScheme, Switch>>("sack", None.into(), "default: on where recovery is sack")?;
+    let settings = reader.or("settings", KernelSettings::Scenario, "default")?;
+    let Positive(lateness) = reader.or("lateness", Positive(Duration::from_millis(1)), "default")?;
+    Ok(LabSpec { endpoints, congestion, sack, settings, lateness })
+}
+
+/// A name that a kernel may know.
+struct Congestion(String);
+
+impl Value for Congestion {
+    fn expected() -> String {
+        "the name of a kernel's congestion control, as \"reno\", \"cubic\" or \"bbr\"".to_owned()
+    }
+    fn read(data: &crate::document::Data) -> Result<Self, String> {
+        // TCP_CA_NAME_MAX is 16, with the zero at the end.
+        const LONGEST: usize = 15;
+        let Text(name) = Text::read(data)?;
+        let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
+        if plain && (1..=LONGEST).contains(&name.len()) { Ok(Self(name)) } else { Err(String::new()) }
+    }
+    fn show(&self) -> String {
+        crate::document::quote(&self.0)
+    }
+}
