@@ -32,7 +32,7 @@ fn bytes(u: &mut Unstructured<'_>) -> Result<(Port, Vec<u8>)> {
     let (port, packet) = passing(u)?;
     let port = if port == Port::WIRED { Port::WIRED } else { Port::WIRELESS };
     let Some(segment) = packet.tcp() else { return Ok((port, u.arbitrary()?)) };
-    let client = 1000 + packet.flow.0 as u16;
+    let client = 1000 | packet.flow.0 as u16;
     let route = if client & 1 == 0 {
         Route { source: ([10, 0, 0, 1], 80).into(), destination: ([10, 0, 0, 2], client).into() }
     } else {
