@@ -1,9 +1,7 @@
 //! How fast the gateway's engine is: `cargo run --release -p lasthop-live --example engine_rate`.
 //!
-//! Data passes and is acknowledged a window later; nothing is lost. The packets are made beforehand, their numbers set as they
+//! In CPU time, so that others at work on the machine count little. Data passes and is acknowledged a window later; nothing is lost. The packets are made beforehand, their numbers set as they
 //! go in.
-
-use std::time::Instant as Clock;
 
 use lasthop_live::gateway::engine::{Engine, Verdict};
 use lasthop_live::gateway::rules::{EngineConfig, Mode, Rule};
@@ -12,9 +10,13 @@ use lasthop_proto::packet::{Flags, Options, Segment, Timestamps};
 use lasthop_proto::seq::Seq;
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_wire::{Route, build};
+use rustix::time::{ClockId, clock_gettime};
 
-/// Data packets between a packet and its acknowledgment, which names two.
-const WINDOW: u64 = 32;
+/// Most bytes under way to one client.
+const WINDOW: u64 = 32 * 1448;
+
+/// More than all windows together.
+const CACHE: u64 = 1 << 30;
 
 /// A packet to be used many times: in IPv4, after 20 bytes, come the ports, the number and the acknowledgment.
 fn packet(route: Route, payload: usize) -> Vec<u8> {
@@ -27,9 +29,19 @@ fn set(packet: &mut [u8], at: usize, value: Seq) {
     packet[at..at + 4].copy_from_slice(&value.0.to_be_bytes());
 }
 
+/// CPU time of this process in seconds.
+fn cpu() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+}
+
 /// Packets of all kinds, and of data, per second.
 fn rate(mode: Mode, flows: u64, payload: usize) -> (f64, f64) {
-    let mut engine = Engine::new(EngineConfig::new(vec![Rule::all("all", mode)]), 1);
+    let mut rule = Rule::all("all", mode);
+    rule.snoop.cache_bytes = CACHE;
+    let mut engine = Engine::new(EngineConfig::new(vec![rule]), 1);
+    // Data packets between one and its acknowledgment, which names two.
+    let window = (WINDOW / payload as u64).clamp(2, 32);
     let mut pairs: Vec<(Vec<u8>, Vec<u8>)> = (0..flows)
         .map(|n| {
             let client = ([10, 1, (n >> 8) as u8, n as u8], 4000).into();
@@ -39,19 +51,19 @@ fn rate(mode: Mode, flows: u64, payload: usize) -> (f64, f64) {
         .collect();
     let mut out = Vec::new();
     let (mut now, mut packets, mut rounds) = (Instant::ZERO, 0_u64, 0_u64);
-    let mut start = Clock::now();
+    let mut start = cpu();
     // The first rounds fill the window and the tables.
-    while rounds < 2 * WINDOW || start.elapsed().as_secs_f64() < 2.0 {
-        if rounds == 2 * WINDOW {
-            (start, packets) = (Clock::now(), 0);
+    while rounds < 2 * window || cpu() - start < 1.0 {
+        if rounds == 2 * window {
+            (start, packets) = (cpu(), 0);
         }
         for (data, ack) in &mut pairs {
             set(data, 24, Seq(rounds as u32 * payload as u32));
             now += Duration::from_nanos(500);
             assert_eq!(engine.handle_packet(now, Port::WIRED, data, &mut out), Verdict::Accept);
             packets += 1;
-            if rounds == 0 || (rounds > WINDOW && rounds % 2 == 0) {
-                set(ack, 28, Seq(rounds.saturating_sub(WINDOW) as u32 * payload as u32));
+            if rounds == 0 || (rounds > window && rounds % 2 == 0) {
+                set(ack, 28, Seq(rounds.saturating_sub(window) as u32 * payload as u32));
                 assert_eq!(engine.handle_packet(now, Port::WIRELESS, ack, &mut out), Verdict::Accept);
                 packets += 1;
             }
@@ -60,8 +72,8 @@ fn rate(mode: Mode, flows: u64, payload: usize) -> (f64, f64) {
         assert!(out.is_empty(), "nothing is lost");
         rounds += 1;
     }
-    let seconds = start.elapsed().as_secs_f64();
-    (packets as f64 / seconds, (rounds - 2 * WINDOW) as f64 * flows as f64 / seconds)
+    let seconds = cpu() - start;
+    (packets as f64 / seconds, (rounds - 2 * window) as f64 * flows as f64 / seconds)
 }
 
 fn main() {

@@ -115,7 +115,9 @@ impl Engine {
                 homeless.push(id);
             }
         }
-        homeless.into_iter().for_each(|id| drop(self.flows.remove(id)));
+        for id in homeless {
+            self.flows.remove(id);
+        }
         self.flows.set_limit(config.flows);
         self.config = config;
         while self.flows.len() > self.config.flows

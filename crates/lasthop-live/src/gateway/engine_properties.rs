@@ -111,7 +111,7 @@ fn run(mode: Mode, ab: f64, steps: &[Step]) -> (Vec<(Verdict, Vec<Injection>)>, 
         assert!(counters.held_bytes <= held, "{}", counters.held_bytes);
         for injection in &out {
             let view = parse(&injection.packet).expect("whole packets");
-            assert_eq!(pieces(&injection.packet, &view, usize::MAX), [injection.packet.clone()]);
+            assert!(pieces(&injection.packet, &view, usize::MAX).iter().eq([&injection.packet]));
         }
         said.push((verdict, out));
     }

@@ -2,7 +2,7 @@
 //! openings pushes out no connection at work.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, Hash, Hasher};
+use std::hash::BuildHasher;
 use std::net::{IpAddr, SocketAddr};
 
 use lasthop_proto::packet::{FlowId, Side};
@@ -49,12 +49,6 @@ impl BuildHasher for Keyed {
 
     fn build_hasher(&self) -> SipHasher13 {
         SipHasher13::new_with_keys(self.0[0], self.0[1])
-    }
-
-    fn hash_one<T: Hash>(&self, value: T) -> u64 {
-        let mut hasher = self.build_hasher();
-        value.hash(&mut hasher);
-        hasher.finish()
     }
 }
 
