@@ -28,8 +28,9 @@ use crate::gateway::nfqueue::wait;
 use crate::gateway::settings;
 use crate::gateway::snapshot::Snapshot;
 
-/// A worker that was silent for so long hangs.
-pub const SILENCE: Duration = Duration::from_millis(200);
+/// A worker that was silent for so long hangs. Below the 200 ms after which a sender at the earliest repeats itself: what it
+/// repeats then passes already, and does not end in a queue that is given up.
+pub const SILENCE: Duration = Duration::from_millis(150);
 /// A worker may take so long until it beats for the first time.
 const START: Duration = Duration::from_secs(5);
 /// A worker that lived for so long was well; the next one starts at once.

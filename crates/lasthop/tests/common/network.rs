@@ -84,6 +84,20 @@ impl Network {
         })
     }
 
+    /// What an HTTP server in a namespace answers.
+    pub fn get(&self, name: &str, address: &str, path: &str) -> String {
+        let (address, request) = (address.to_owned(), format!("GET {path} HTTP/1.1\r\nHost: gateway\r\n\r\n"));
+        let exchange = move || {
+            let mut stream = TcpStream::connect(address).unwrap();
+            stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+            stream.write_all(request.as_bytes()).unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            answer
+        };
+        self.within(name, exchange).join().unwrap()
+    }
+
     /// Lines of the gateway's rules in all tables.
     pub fn rules(&self) -> String {
         let list = ["iptables", "ip6tables"].map(|program| {
