@@ -88,7 +88,7 @@ pub struct RuleCounters {
     pub absorbed: u64,
     /// Acknowledgments sent for the latter.
     pub local_acks: u64,
-    /// Segments that passed the gateway and that the receiver was first found to miss: each counts once. Zero where nothing
+    /// Segments that passed the gateway and that acknowledgments show to be missing behind it: each counts once. Zero where nothing
     /// looks for them (bypass, and the untreated share).
     pub wireless_losses: u64,
     /// Segments missing in what comes from the wired side that came later, as retransmissions do.

@@ -340,3 +340,11 @@ fn arm(rule: &Rule, key: &Key, keys: [u64; 2]) -> Arm {
 #[cfg(test)]
 #[path = "engine_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "engine_reports_tests.rs"]
+mod reports;
+
+#[cfg(test)]
+#[path = "engine_properties.rs"]
+mod properties;

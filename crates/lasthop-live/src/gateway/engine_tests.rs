@@ -9,41 +9,41 @@ use lasthop_wire::{Route, build};
 use super::*;
 use crate::gateway::rules::Mode;
 
-const V4: [&str; 2] = ["10.0.0.1:80", "192.168.1.2:4000"];
-const V6: [&str; 2] = ["[2001:db8::1]:80", "[2001:db8:1::2]:4000"];
-const MSS: u32 = 1448;
+pub(super) const V4: [&str; 2] = ["10.0.0.1:80", "192.168.1.2:4000"];
+pub(super) const V6: [&str; 2] = ["[2001:db8::1]:80", "[2001:db8:1::2]:4000"];
+pub(super) const MSS: u32 = 1448;
 
 /// An engine between a server on the wired side and a client behind the hop, who opens.
-struct Bench {
-    engine: Engine,
-    route: Route,
-    now: Instant,
-    out: Vec<Injection>,
+pub(super) struct Bench {
+    pub engine: Engine,
+    pub route: Route,
+    pub now: Instant,
+    pub out: Vec<Injection>,
 }
 
-fn times(val: u32) -> Option<Timestamps> {
+pub(super) fn times(val: u32) -> Option<Timestamps> {
     Some(Timestamps { val, ecr: val / 2 })
 }
 
 impl Bench {
-    fn with(config: EngineConfig, ends: [&str; 2]) -> Self {
+    pub fn with(config: EngineConfig, ends: [&str; 2]) -> Self {
         let ends: [SocketAddr; 2] = ends.map(|end| end.parse().unwrap());
         let route = Route { source: ends[0], destination: ends[1] };
         Self { engine: Engine::new(config, 7), route, now: Instant::ZERO, out: Vec::new() }
     }
 
-    fn new(mode: Mode, ends: [&str; 2]) -> Self {
+    pub fn new(mode: Mode, ends: [&str; 2]) -> Self {
         Self::with(EngineConfig::new(vec![Rule::all("r", mode)]), ends)
     }
 
-    fn opened(mode: Mode, ends: [&str; 2]) -> Self {
+    pub fn opened(mode: Mode, ends: [&str; 2]) -> Self {
         let mut bench = Self::new(mode, ends);
         bench.open();
         bench
     }
 
     /// The server's first byte has number 1001, the client's 1.
-    fn open(&mut self) {
+    pub fn open(&mut self) {
         let options = Options {
             mss: Some(1460),
             window_scale: Some(7),
@@ -57,13 +57,13 @@ impl Bench {
         self.passes(Port::WIRELESS, ack_of(1001, &[]), b"");
     }
 
-    fn bytes(&self, port: Port, segment: Segment, payload: &[u8]) -> Vec<u8> {
+    pub fn bytes(&self, port: Port, segment: Segment, payload: &[u8]) -> Vec<u8> {
         let route = if port == Port::WIRED { self.route } else { self.route.reversed() };
         build(route, &segment, payload).unwrap()
     }
 
     /// A millisecond later a packet comes.
-    fn take(&mut self, port: Port, packet: &[u8]) -> (Verdict, Vec<Injection>) {
+    pub fn take(&mut self, port: Port, packet: &[u8]) -> (Verdict, Vec<Injection>) {
         self.now += Duration::from_millis(1);
         self.engine.handle_timeout(self.now, &mut self.out);
         assert!(self.engine.poll_deadline().is_none_or(|at| at > self.now));
@@ -71,29 +71,29 @@ impl Bench {
         (verdict, std::mem::take(&mut self.out))
     }
 
-    fn give(&mut self, port: Port, segment: Segment, payload: &[u8]) -> (Verdict, Vec<Injection>) {
+    pub fn give(&mut self, port: Port, segment: Segment, payload: &[u8]) -> (Verdict, Vec<Injection>) {
         let packet = self.bytes(port, segment, payload);
         self.take(port, &packet)
     }
 
-    fn passes(&mut self, port: Port, segment: Segment, payload: &[u8]) {
+    pub fn passes(&mut self, port: Port, segment: Segment, payload: &[u8]) {
         assert_eq!(self.give(port, segment, payload), (Verdict::Accept, vec![]), "{port:?} {segment:?}");
     }
 
     /// The `n`th segment from the server.
-    fn data(&mut self, n: u32) {
+    pub fn data(&mut self, n: u32) {
         self.passes(Port::WIRED, data(n), &payload(n, 1));
     }
 
-    fn ack(&mut self, seq: u32, blocks: &[(u32, u32)]) -> (Verdict, Vec<Injection>) {
+    pub fn ack(&mut self, seq: u32, blocks: &[(u32, u32)]) -> (Verdict, Vec<Injection>) {
         self.give(Port::WIRELESS, ack_of(seq, blocks), b"")
     }
 
-    fn counters(&mut self) -> crate::gateway::counters::RuleCounters {
+    pub fn counters(&mut self) -> crate::gateway::counters::RuleCounters {
         self.engine.counters().rules[0].clone()
     }
 
-    fn wait(&mut self, millis: u64) -> Vec<Injection> {
+    pub fn wait(&mut self, millis: u64) -> Vec<Injection> {
         let end = self.now + Duration::from_millis(millis);
         while let Some(at) = self.engine.poll_deadline().filter(|&at| at <= end) {
             self.now = at;
@@ -105,20 +105,20 @@ impl Bench {
 }
 
 /// Sequence number of the server's `n`th segment.
-fn seq(n: u32) -> u32 {
+pub(super) fn seq(n: u32) -> u32 {
     1001 + n * MSS
 }
 
-fn payload(n: u32, segments: u32) -> Vec<u8> {
+pub(super) fn payload(n: u32, segments: u32) -> Vec<u8> {
     (n * MSS..(n + segments) * MSS).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
 }
 
-fn data(n: u32) -> Segment {
+pub(super) fn data(n: u32) -> Segment {
     let options = Options { timestamps: times(n + 10), ..Options::default() };
     Segment { seq: Seq(seq(n)), ack: Seq(1), window: 500, flags: Flags::ACK.with(Flags::PSH), options }
 }
 
-fn ack_of(seq: u32, blocks: &[(u32, u32)]) -> Segment {
+pub(super) fn ack_of(seq: u32, blocks: &[(u32, u32)]) -> Segment {
     let mut sack = SackBlocks::NONE;
     blocks.iter().for_each(|&(left, right)| sack.push(SackBlock { left: Seq(left), right: Seq(right) }));
     let options = Options { timestamps: times(100), sack, ..Options::default() };
@@ -126,7 +126,7 @@ fn ack_of(seq: u32, blocks: &[(u32, u32)]) -> Segment {
 }
 
 /// The only packet sent besides, checksums checked: where to, its header, its payload.
-fn only(sent: &[Injection]) -> (Port, Segment, Vec<u8>) {
+pub(super) fn only(sent: &[Injection]) -> (Port, Segment, Vec<u8>) {
     let [Injection { towards, packet }] = sent else { panic!("{} packets", sent.len()) };
     let view = parse(packet).unwrap();
     // Built anew from what it says, it has the same checksums.
@@ -273,7 +273,8 @@ fn the_end_of_a_burst_is_resent_by_the_timer() {
     let sent = bench.wait(90);
     assert_eq!(only(&sent), (Port::WIRELESS, data(2), payload(2, 1)));
     let counters = bench.counters();
-    assert_eq!((counters.repairs.timer, counters.wireless_losses), (1, 1));
+    // The timer only guesses.
+    assert_eq!((counters.repairs.timer, counters.wireless_losses), (1, 0));
 }
 
 #[test]

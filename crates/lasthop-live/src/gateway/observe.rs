@@ -86,10 +86,13 @@ impl Watch {
         }
     }
 
-    /// A packet is missing behind the hop, as acknowledgments show or the timer guesses; says whether for the first time.
-    pub fn on_loss(&mut self, seq: Seq, end: Seq) -> Loss {
-        // What is resent is not timed.
+    /// A packet is sent again over the hop, which ends its timing.
+    pub fn on_repair(&mut self) {
         self.streams[0].timed = None;
+    }
+
+    /// Acknowledgments show that a packet is missing behind the hop; says whether for the first time.
+    pub fn on_loss(&mut self, seq: Seq, end: Seq) -> Loss {
         if self.counted_to.is_none_or(|counted| seq.ge(counted) || counted.since(seq) > FAR) {
             self.counted_to = Some(end);
             Loss::New
@@ -104,6 +107,9 @@ impl Watch {
         let near = |high: &Seq| seq.since(*high) < FAR && high.since(seq) < FAR;
         let Some(high) = stream.high.filter(near) else {
             (stream.high, stream.timed) = (Some(end), Some((end, now)));
+            if port == Port::WIRED {
+                self.acked = Some(seq + u32::from(view.segment.flags.has(Flags::SYN)));
+            }
             return;
         };
         if end.gt(high) {

@@ -212,10 +212,13 @@ impl Treatment {
                 Cause::LocalAck => answer = Some(std::mem::take(&mut place)),
                 cause if cause.is_local_retransmission() => {
                     counters.repairs.count(cause);
-                    if let (Some(flow), Some(segment)) = (flows.get_mut(place.flow), place.tcp())
-                        && flow.watch.on_loss(segment.seq, segment.seq + place.seq_len()) == Loss::New
-                    {
-                        counters.wireless_losses += 1;
+                    if let (Some(flow), Some(segment)) = (flows.get_mut(place.flow), place.tcp()) {
+                        flow.watch.on_repair();
+                        // The timer only guesses.
+                        let end = segment.seq + place.seq_len();
+                        if cause != Cause::LocalTimer && flow.watch.on_loss(segment.seq, end) == Loss::New {
+                            counters.wireless_losses += 1;
+                        }
                     }
                     if self.mode == Mode::Snoop {
                         inject(&place, to, mtu[usize::from(to.0 & 1)].unwrap_or(LARGEST), out);
