@@ -378,6 +378,21 @@ fn nothing_remains_of_the_rules() {
 }
 
 #[test]
+fn without_the_relay_new_connections_fail_until_the_rules_are_removed() {
+    let Some(lab) = lab("rules without a relay") else { return };
+    let config = config();
+    let mut relay = lab.start(config.clone());
+    relay.stop();
+    let (_listener, address) = listen(&lab, Host::Server, Family::V4);
+    // The kernel repeats its SYN after a second: the very connection that failed to begin goes on.
+    let waiting = lab.on(Host::Client, move || TcpStream::connect_timeout(&address, Duration::from_secs(15)));
+    thread::sleep(Duration::from_millis(500));
+    assert!(!waiting.is_finished(), "TPROXY drops what finds no listener");
+    lab.apply(&config.rules().remove());
+    waiting.join().unwrap().unwrap();
+}
+
+#[test]
 fn a_share_of_the_connections_bypasses_the_relay() {
     let Some(lab) = lab("bypass") else { return };
     for (share, split) in [(1.0, 0..=0), (0.5, 25..=75), (0.0, 100..=100)] {

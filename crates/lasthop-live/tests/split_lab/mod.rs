@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use lasthop_live::gateway::split::{self, SplitConfig, SplitCounters, SplitProxy, SplitSnapshot};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use rustix::time::{ClockId, clock_gettime};
 
 /// Names of interfaces on the gateway.
 pub const WIRELESS: &str = "wl0";
@@ -165,6 +166,8 @@ impl Lab {
                 let mut proxy = SplitProxy::bind(config).unwrap();
                 sender.send(proxy.counters()).unwrap();
                 proxy.run(&stop).unwrap();
+                let time = clock_gettime(ClockId::ThreadCPUTime);
+                Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
             })
         };
         let counters = receiver.recv().unwrap();
@@ -185,7 +188,7 @@ impl Drop for Lab {
 pub struct Relay {
     counters: Arc<SplitCounters>,
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<JoinHandle<Duration>>,
 }
 
 impl Relay {
@@ -206,13 +209,12 @@ impl Relay {
         }
     }
 
-    /// Stops the relay, and waits until it has.
-    pub fn stop(&mut self) {
+    /// Stops the relay, and waits until it has; says how long it kept a processor busy.
+    pub fn stop(&mut self) -> Duration {
         self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            let result = thread.join();
-            assert!(result.is_ok() || thread::panicking(), "the relay panicked");
-        }
+        let result = self.thread.take().map(JoinHandle::join).transpose();
+        assert!(result.is_ok() || thread::panicking(), "the relay panicked");
+        result.ok().flatten().unwrap_or_default()
     }
 }
 
