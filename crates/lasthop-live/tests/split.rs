@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use lasthop_live::gateway::split::{Share, SplitConfig, SplitError, SplitProxy, TcpSide, Transfer};
 use socket2::{Domain, SockRef, Socket, Type};
-use split_lab::{Family, Host, Lab, Relay, WIRELESS, lab};
+use split_lab::{Family, Host, Lab, Relay, WIRELESS, is_taken, lab, once_free};
 
 const PORT: u16 = 5001;
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(20));
@@ -42,7 +42,7 @@ fn listen(lab: &Lab, host: Host, family: Family) -> (TcpListener, SocketAddr) {
         .on(host, move || {
             let socket = Socket::new(Domain::for_address(address), Type::STREAM, None).unwrap();
             socket.set_reuse_address(true).unwrap();
-            socket.bind(&address.into()).unwrap();
+            once_free(|| socket.bind(&address.into()), |error| error.kind() == ErrorKind::AddrInUse);
             socket.listen(2048).unwrap();
             TcpListener::from(socket)
         })
@@ -538,5 +538,5 @@ fn what_cannot_be_is_said_at_the_start() {
     let error = bind(config()).unwrap_err();
     assert!(error.to_string().contains("127.0.0.1:7411"), "{error}");
     drop(taken);
-    bind(config()).unwrap();
+    once_free(|| bind(config()), is_taken);
 }

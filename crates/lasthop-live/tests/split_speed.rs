@@ -4,13 +4,13 @@
 #[allow(dead_code)]
 mod split_lab;
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use lasthop_live::gateway::split::{SplitConfig, TcpSide, Transfer};
 use rustix::time::{ClockId, clock_gettime};
-use split_lab::{Family, Host, Lab, WIRED, WIRELESS, lab};
+use split_lab::{Family, Host, Lab, WIRED, WIRELESS, lab, once_free};
 
 const TIME: Duration = Duration::from_secs(3);
 
@@ -18,7 +18,8 @@ const TIME: Duration = Duration::from_secs(3);
 /// ends and the relay run, took for it; what the kernel does for nobody in particular is not in it.
 fn flow(lab: &Lab, port: u16) -> (f64, f64) {
     let address = lab.address(Host::Server, Family::V4, port);
-    let listener = lab.on(Host::Server, move || TcpListener::bind(address).unwrap()).join().unwrap();
+    let bind = move || once_free(|| TcpListener::bind(address), |error| error.kind() == ErrorKind::AddrInUse);
+    let listener = lab.on(Host::Server, bind).join().unwrap();
     let server = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
         let mut buffer = vec![0; 256 << 10];
