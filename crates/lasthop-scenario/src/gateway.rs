@@ -61,7 +61,7 @@ pub struct Gateway {
 /// What bounds the gateway's memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Most bytes of packets in the caches of all rules together.
+    /// Most bytes of payload in the caches of all rules together, at least 1 MiB.
     pub cache: u64,
     /// Most connections that are remembered, all rules together.
     pub flows: u32,

@@ -31,7 +31,10 @@ fn what_is_wrong_is_said_in_one_line_with_file_line_and_key() {
         ("rule = 3", "g.toml:1: rule: cannot be 3; give tables, as [[rule]] with name, mode and interface"),
         ("[[rule]]\nnme = 'x'", "g.toml:2: rule[1].nme: unknown key; did you mean \"name\"?"),
         ("[[rule]]\nname = 'x'", "g.toml:1: rule[1].mode: missing; give one of \"snoop\", \"split\", \"observe\""),
-        ("[[rule]]\nname = 'a b'", "g.toml:2: rule[1].name: cannot be \"a b\"; give 1 to 32 letters, digits, `-` and `_`"),
+        (
+            "[[rule]]\nname = 'a b'",
+            "g.toml:2: rule[1].name: cannot be \"a b\"; give 1 to 32 letters, digits, `-` and `_`",
+        ),
         (
             "[[rule]]\nname = 'x'\nmode = 'snoop'\ninterface = 'wlan+'",
             "g.toml:4: rule[1].interface: cannot be \"wlan+\" (no interface is called that); give the name of one interface, \
@@ -67,7 +70,10 @@ fn what_is_wrong_is_said_in_one_line_with_file_line_and_key() {
             "g.toml:5: rule[1].ab: cannot be 50 (if it is in percent, write \"50 %\"); give a probability from 0 to 1, as \
              0.0225 or \"2.25 %\"",
         ),
-        (&format!("{RULE}{RULE}"), "g.toml:6: rule[2].name: cannot be \"roof\" (another rule has it); give a name of its own"),
+        (
+            &format!("{RULE}{RULE}"),
+            "g.toml:6: rule[2].name: cannot be \"roof\" (another rule has it); give a name of its own",
+        ),
         (&format!("{RULE}split = {{}}"), "g.toml:5: rule[1].split: has a meaning only with mode = \"split\""),
         (
             &format!("{RULE}snoop = {{ timer_min = '2 s' }}"),
@@ -87,7 +93,10 @@ fn what_is_wrong_is_said_in_one_line_with_file_line_and_key() {
             &format!("mark = 3\n{RULE}"),
             "g.toml:1: mark: cannot be 3 (several bits are set); give a power of two, as 0x08000000",
         ),
-        (&format!("[limits]\ncache = '1 KiB'\n{RULE}"), "g.toml:2: limits.cache: cannot be \"1 KiB\"; give 1 MiB to 64 GiB, as \"64 MiB\""),
+        (
+            &format!("[limits]\ncache = '1 KiB'\n{RULE}"),
+            "g.toml:2: limits.cache: cannot be \"1 KiB\"; give 1 MiB to 64 GiB, as \"64 MiB\"",
+        ),
         (
             &RULE.replace("snoop", "observe").replace("wlan0'", "wlan0'\nab = 0.5"),
             "g.toml:5: rule[1].ab: cannot be 0.5 (there is no treatment to compare with); give mode = \"snoop\" or \"split\" \

@@ -104,7 +104,10 @@ impl Network {
             ["raw", "mangle", "filter"].map(|table| format!("{program} -t {table} -S 2>/dev/null; ")).concat()
         });
         let all = self.sh("g", &(list.concat() + "ip rule; ip route show table all type local"));
-        all.lines().filter(|line| line.contains("LASTHOP") || line.contains("fwmark")).map(|l| format!("{l}\n")).collect()
+        all.lines()
+            .filter(|line| line.contains("LASTHOP") || line.contains("fwmark"))
+            .map(|l| format!("{l}\n"))
+            .collect()
     }
 
     /// Sends `seconds` of data from server to client at 200 Mbit/s, and checks every byte. Says what was longest between
@@ -123,7 +126,9 @@ impl Network {
             for index in 0..chunks {
                 random.fill(&mut chunk);
                 stream.write_all(&chunk).unwrap();
-                std::thread::sleep((start + Duration::from_millis(index as u64)).saturating_duration_since(Instant::now()));
+                std::thread::sleep(
+                    (start + Duration::from_millis(index as u64)).saturating_duration_since(Instant::now()),
+                );
             }
             peer
         });
