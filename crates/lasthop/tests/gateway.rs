@@ -40,6 +40,18 @@ fn packets_pass_as_they_are_and_nothing_is_left_afterwards() {
     assert!(metrics.contains("lasthop_rule_flows_seen_total{rule=\"all\"} 2"), "{metrics}");
     assert!(metrics.ends_with("# EOF\n"), "{metrics}");
 
+    // One at a time; and what is no request is answered as such.
+    let second = network.command("g", lasthop()).arg("gateway").arg(daemon.file()).output().unwrap();
+    let message = String::from_utf8(second.stderr).unwrap();
+    assert!(!second.status.success() && message.contains("a gateway runs already"), "{message}");
+    for garbage in ["\n", "{\"request\":\"stop\"}\n", "\u{0}\n"] {
+        let answer = daemon.tell(garbage.as_bytes());
+        assert!(answer.contains("\"ok\":false") && answer.contains("expected "), "{answer}");
+    }
+    // Whoever does not come to an end is not listened to.
+    daemon.tell(&[b'x'; 100_000]);
+    assert!(daemon.ask("report").unwrap()["rules"][0]["gain"].is_null());
+
     daemon.signal(Signal::TERM);
     assert!(daemon.wait().success(), "{}", daemon.log());
     assert_eq!(network.rules(), before);

@@ -1,9 +1,10 @@
 //! A client, a gateway and a server in network namespaces of their own, and a gateway daemon between them.
 
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -253,6 +254,17 @@ impl Daemon {
     pub fn ask(&self, what: &str) -> Option<Value> {
         let output = self.command(what).arg("--json").output().unwrap();
         output.status.success().then(|| serde_json::from_slice(&output.stdout).unwrap())
+    }
+
+    /// What the control socket answers to some bytes.
+    pub fn tell(&self, bytes: &[u8]) -> String {
+        let mut stream = UnixStream::connect(self.control()).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        // It may have heard enough before all is written.
+        let _ = stream.write_all(bytes);
+        let mut answer = String::new();
+        let _ = BufReader::new(stream).read_line(&mut answer);
+        answer
     }
 
     /// The status once it is as wanted.
