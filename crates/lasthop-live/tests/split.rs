@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use lasthop_live::gateway::split::{Share, SplitConfig, SplitError, SplitProxy, TcpSide, Transfer};
 use socket2::{Domain, SockRef, Socket, Type};
-use split_lab::{Family, Host, Lab, Relay, WIRELESS, lab};
+use split_lab::{Family, Host, Lab, Relay, WIRELESS, is_taken, lab, once_free};
 
 const PORT: u16 = 5001;
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(20));
@@ -42,7 +42,7 @@ fn listen(lab: &Lab, host: Host, family: Family) -> (TcpListener, SocketAddr) {
         .on(host, move || {
             let socket = Socket::new(Domain::for_address(address), Type::STREAM, None).unwrap();
             socket.set_reuse_address(true).unwrap();
-            socket.bind(&address.into()).unwrap();
+            once_free(|| socket.bind(&address.into()), |error| error.kind() == ErrorKind::AddrInUse);
             socket.listen(2048).unwrap();
             TcpListener::from(socket)
         })
@@ -378,6 +378,21 @@ fn nothing_remains_of_the_rules() {
 }
 
 #[test]
+fn without_the_relay_new_connections_fail_until_the_rules_are_removed() {
+    let Some(lab) = lab("rules without a relay") else { return };
+    let config = config();
+    let mut relay = lab.start(config.clone());
+    relay.stop();
+    let (_listener, address) = listen(&lab, Host::Server, Family::V4);
+    // The kernel repeats its SYN after a second: the very connection that failed to begin goes on.
+    let waiting = lab.on(Host::Client, move || TcpStream::connect_timeout(&address, Duration::from_secs(15)));
+    thread::sleep(Duration::from_millis(500));
+    assert!(!waiting.is_finished(), "TPROXY drops what finds no listener");
+    lab.apply(&config.rules().remove());
+    waiting.join().unwrap().unwrap();
+}
+
+#[test]
 fn a_share_of_the_connections_bypasses_the_relay() {
     let Some(lab) = lab("bypass") else { return };
     for (share, split) in [(1.0, 0..=0), (0.5, 25..=75), (0.0, 100..=100)] {
@@ -523,5 +538,5 @@ fn what_cannot_be_is_said_at_the_start() {
     let error = bind(config()).unwrap_err();
     assert!(error.to_string().contains("127.0.0.1:7411"), "{error}");
     drop(taken);
-    bind(config()).unwrap();
+    once_free(|| bind(config()), is_taken);
 }

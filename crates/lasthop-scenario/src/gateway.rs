@@ -61,7 +61,7 @@ pub struct Gateway {
 /// What bounds the gateway's memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Most bytes of packets in the caches of all rules together.
+    /// Most bytes of payload in the caches of all rules together, at least 1 MiB.
     pub cache: u64,
     /// Most connections that are remembered, all rules together.
     pub flows: u32,
@@ -308,7 +308,10 @@ fn snoop(reader: &Reader<'_>) -> Result<SnoopSettings, Error> {
     let Positive(timer_min) = reader.or("timer_min", Positive(Duration::from_millis(50)), "default")?;
     let Positive(timer_max) = reader.or("timer_max", Positive(Duration::from_secs(1)), "default")?;
     if timer_max < timer_min {
-        return Err(reader.refuse("timer_max", "a time not below timer_min", ""));
+        return Err(match reader.has("timer_max") {
+            true => reader.refuse("timer_max", "a time not below timer_min", ""),
+            false => reader.refuse("timer_min", "a time not above timer_max", "that is 1 s"),
+        });
     }
     let Whole(max_local_retries) =
         reader.or::<Whole<0, 100>>("max_local_retries", Whole(default.max_local_retries), "default")?;

@@ -29,6 +29,7 @@
 pub mod ab;
 pub mod channel;
 pub mod check;
+mod child;
 pub mod control;
 pub mod counters;
 pub mod engine;

@@ -9,7 +9,10 @@ use crate::gateway::split::{Share, SplitConfig, TcpSide};
 
 /// What the engine is told: every rule but those that split.
 pub fn engine(gateway: &Gateway) -> EngineConfig {
-    let rules = gateway.rules.iter().filter_map(|rule| engine_rule(rule, gateway.limits.cache)).collect();
+    // Each rule has a cache of its own.
+    let caches = gateway.rules.iter().filter(|rule| !matches!(rule.mode, Mode::Split(_))).count() as u64;
+    let cache = gateway.limits.cache / caches.max(1);
+    let rules = gateway.rules.iter().filter_map(|rule| engine_rule(rule, cache)).collect();
     EngineConfig { flows: gateway.limits.flows as usize, ..EngineConfig::new(rules) }
 }
 

@@ -4,13 +4,10 @@
 //! A worker that does not beat is killed. The kernel then gives up the queue, its packets' rules let everything pass, and
 //! the next worker takes over.
 
-use std::ffi::OsString;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,7 +17,9 @@ use lasthop_scenario::gateway::Gateway;
 use rustix::event::{PollFd, PollFlags};
 use sd_notify::NotifyState;
 
-use crate::gateway::channel::{Channel, Incoming, Notice, Order};
+use crate::gateway::channel::Order;
+use crate::gateway::child::{Phase, START, Worker};
+pub use crate::gateway::child::{SILENCE, WorkerProgram};
 use crate::gateway::control::{self, ControlError};
 use crate::gateway::firewall::{Firewall, FirewallError, Splitting};
 use crate::gateway::metrics::{self, MetricsError};
@@ -28,10 +27,6 @@ use crate::gateway::nfqueue::wait;
 use crate::gateway::settings;
 use crate::gateway::snapshot::Snapshot;
 
-/// A worker that was silent for so long hangs.
-pub const SILENCE: Duration = Duration::from_millis(200);
-/// A worker may take so long until it beats for the first time.
-const START: Duration = Duration::from_secs(5);
 /// A worker that lived for so long was well; the next one starts at once.
 const WELL: Duration = Duration::from_secs(5);
 /// How long to wait before workers that die young are started again: doubled each time, between these.
@@ -76,17 +71,8 @@ pub enum SupervisorError {
     },
 }
 
-fn system(what: &'static str) -> impl FnOnce(io::Error) -> SupervisorError {
+pub(super) fn system(what: &'static str) -> impl FnOnce(io::Error) -> SupervisorError {
     move |error| SupervisorError::System { what, error }
-}
-
-/// How to start a worker: a program that calls [`worker::run`](crate::gateway::worker::run) with its standard input.
-#[derive(Clone, Debug)]
-pub struct WorkerProgram {
-    /// The program.
-    pub program: PathBuf,
-    /// Its arguments.
-    pub arguments: Vec<OsString>,
 }
 
 /// What the supervisor knows and others report.
@@ -220,92 +206,6 @@ impl Signals {
     fn drain(&self) {
         let mut bytes = [0; 64];
         while matches!(io::Read::read(&mut &self.woken, &mut bytes), Ok(1..)) {}
-    }
-}
-
-/// A worker, and when it was heard of last.
-struct Worker {
-    child: Child,
-    channel: Channel,
-    started: Instant,
-    heard: Instant,
-    phase: Phase,
-}
-
-/// How far a worker is.
-#[derive(Clone, PartialEq, Eq, Debug)]
-enum Phase {
-    /// It has not said yet that it takes packets.
-    Starting,
-    /// It takes packets.
-    Working,
-    /// It works, and takes a new configuration at the moment.
-    Changing,
-    /// It is gone, or must go.
-    Lost(String),
-}
-
-impl Worker {
-    fn spawn(program: &WorkerProgram, order: &Order) -> Result<Self, SupervisorError> {
-        let (channel, theirs) = Channel::pair().map_err(system("cannot make a socket pair"))?;
-        let mut command = Command::new(&program.program);
-        command.args(&program.arguments).stdin(Stdio::from(theirs)).stdout(Stdio::null());
-        let child = command.spawn().map_err(system("cannot start the worker"))?;
-        let now = Instant::now();
-        let worker = Self { child, channel, started: now, heard: now, phase: Phase::Starting };
-        worker.channel.send(order).map_err(system("cannot send the configuration to the worker"))?;
-        Ok(worker)
-    }
-
-    /// Reads what it says.
-    fn listen(&mut self, state: &SharedState) {
-        // What waited while this process did not run counts as heard now: it is no fault of the worker's.
-        for _ in 0..1000 {
-            match self.channel.receive::<Notice>() {
-                Ok(Incoming::Message(notice)) => {
-                    self.heard = Instant::now();
-                    match notice {
-                        Notice::Beat => {}
-                        Notice::Configured => self.phase = Phase::Working,
-                        Notice::Failed { message } => self.phase = Phase::Lost(message),
-                        Notice::Snapshot(snapshot) => state.lock().snapshot = *snapshot,
-                    }
-                }
-                Ok(Incoming::Nothing) => return,
-                Ok(Incoming::End) => {
-                    if !matches!(self.phase, Phase::Lost(_)) {
-                        self.phase = Phase::Lost("it ended".to_owned());
-                    }
-                    return;
-                }
-                Err(error) => {
-                    self.phase = Phase::Lost(error.to_string());
-                    return;
-                }
-            }
-        }
-    }
-
-    /// When its silence becomes too long.
-    fn deadline(&self) -> Instant {
-        match self.phase {
-            Phase::Starting => self.started + START,
-            Phase::Working | Phase::Changing => self.heard + SILENCE,
-            Phase::Lost(_) => self.started,
-        }
-    }
-
-    /// Ends it, and says how it ended.
-    fn kill(&mut self) -> String {
-        // It may have ended by itself.
-        let _ = self.child.kill();
-        match self.child.wait() {
-            Ok(status) => match status.signal() {
-                Some(signal) => format!("signal {signal}"),
-                None => status.to_string(),
-            },
-            Err(error) => error.to_string(),
-        }
     }
 }
 

@@ -35,6 +35,8 @@ const BATCHES: usize = 8;
 const MOST_VERDICT_BYTES: usize = 96 << 10;
 /// How long the first configuration may take to come.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// As `nice` counts.
+const PRIORITY: i32 = -10;
 /// Payload of the pieces of a changed super-segment: they fit every link that takes IPv6.
 const PIECE: usize = 1200;
 
@@ -201,6 +203,8 @@ impl Worker {
         let mut buffer = Buffer::default();
         let queue = Queue::bind(gateway.queue, &mut buffer)
             .map_err(|error| WorkerError::Queue { queue: gateway.queue, error })?;
+        // Packets wait for this process; where it may not go before others, it works all the same.
+        let _ = rustix::process::setpriority_process(None, PRIORITY);
         let proxy = settings::split(&gateway).map(SplitProxy::bind).transpose()?;
         drop_privileges().map_err(system("cannot drop privileges"))?;
         let relay = proxy.map(Relay::start).transpose().map_err(system("cannot start a thread"))?;

@@ -1,5 +1,6 @@
 //! A client, a gateway and a server in network namespaces of their own, and a relay on the gateway.
 
+use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
@@ -8,8 +9,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use lasthop_live::gateway::split::{self, SplitConfig, SplitCounters, SplitProxy, SplitSnapshot};
+use lasthop_live::gateway::split::{self, SplitConfig, SplitCounters, SplitError, SplitProxy, SplitSnapshot};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use rustix::time::{ClockId, clock_gettime};
 
 /// Names of interfaces on the gateway.
 pub const WIRELESS: &str = "wl0";
@@ -149,10 +151,18 @@ impl Lab {
                 all += &self.run(Host::Gateway, &format!("{iptables} -w -t {table} -S"));
             }
         }
-        all + &self.run(Host::Gateway, "ip rule")
-            + &self.run(Host::Gateway, "ip -6 rule")
-            + &self.run(Host::Gateway, "ip route show table all")
-            + &self.run(Host::Gateway, "ip -6 route show table all")
+        for ip in ["ip", "ip -6"] {
+            all += &self.run(Host::Gateway, &format!("{ip} rule"));
+            // What the kernel does by itself goes on meanwhile: addresses being tried out, for one.
+            let routes = self.run(Host::Gateway, &format!("{ip} route show table all"));
+            all.extend(
+                routes
+                    .lines()
+                    .filter(|line| !line.contains("proto kernel") && !line.contains("table local"))
+                    .map(|line| format!("{line}\n")),
+            );
+        }
+        all
     }
 
     /// Starts a relay on the gateway, and installs the rules.
@@ -162,14 +172,35 @@ impl Lab {
         let thread = {
             let (stop, config) = (Arc::clone(&stop), config.clone());
             self.on(Host::Gateway, move || {
-                let mut proxy = SplitProxy::bind(config).unwrap();
+                let mut proxy = once_free(|| SplitProxy::bind(config.clone()), is_taken);
                 sender.send(proxy.counters()).unwrap();
                 proxy.run(&stop).unwrap();
+                let time = clock_gettime(ClockId::ThreadCPUTime);
+                Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
             })
         };
         let counters = receiver.recv().unwrap();
         self.apply(&config.rules().install());
         Relay { counters, stop, thread: Some(thread) }
+    }
+}
+
+/// Whether somebody has the port.
+pub fn is_taken(error: &SplitError) -> bool {
+    matches!(error, SplitError::System { source, .. } if source.kind() == ErrorKind::AddrInUse)
+}
+
+/// Tries, within reason, until a port is free: a process that another test just starts has copies of all sockets until it
+/// runs its program, also of those that have been closed here.
+pub fn once_free<T, E: std::fmt::Debug>(mut bind: impl FnMut() -> Result<T, E>, is_taken: impl Fn(&E) -> bool) -> T {
+    let start = Instant::now();
+    loop {
+        match bind() {
+            Err(error) if is_taken(&error) && start.elapsed() < Duration::from_secs(5) => {
+                thread::sleep(Duration::from_millis(5))
+            }
+            result => return result.unwrap(),
+        }
     }
 }
 
@@ -185,7 +216,7 @@ impl Drop for Lab {
 pub struct Relay {
     counters: Arc<SplitCounters>,
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<JoinHandle<Duration>>,
 }
 
 impl Relay {
@@ -206,13 +237,12 @@ impl Relay {
         }
     }
 
-    /// Stops the relay, and waits until it has.
-    pub fn stop(&mut self) {
+    /// Stops the relay, and waits until it has; says how long it kept a processor busy.
+    pub fn stop(&mut self) -> Duration {
         self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            let result = thread.join();
-            assert!(result.is_ok() || thread::panicking(), "the relay panicked");
-        }
+        let result = self.thread.take().map(JoinHandle::join).transpose();
+        assert!(result.is_ok() || thread::panicking(), "the relay panicked");
+        result.ok().flatten().unwrap_or_default()
     }
 }
 

@@ -1,6 +1,9 @@
 //! What the relay did, readable from other threads while it runs.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
 use std::time::Duration;
 
 use super::Side;
@@ -65,10 +68,11 @@ impl SplitCounters {
         }
     }
 
-    /// All counters; each is exact, together they may be of slightly different moments.
+    /// All counters; each is exact. What connections did that are over is whole, the rest may be of slightly different moments.
     pub fn snapshot(&self) -> SplitSnapshot {
         SplitSnapshot {
-            open: self.open.load(Relaxed),
+            // First, and with what `ended` counted before: a connection that isn't open any more is in the other counters.
+            open: self.open.load(Acquire),
             total: self.total.load(Relaxed),
             refused: self.refused.load(Relaxed),
             aborted: self.aborted.load(Relaxed),
@@ -79,17 +83,17 @@ impl SplitCounters {
     }
 
     pub(super) fn accepted(&self) {
-        self.open.fetch_add(1, Relaxed);
         self.total.fetch_add(1, Relaxed);
+        self.open.fetch_add(1, Relaxed);
     }
 
     pub(super) fn ended(&self, end: End) {
-        self.open.fetch_sub(1, Relaxed);
         match end {
             End::Complete => 0,
             End::Refused => self.refused.fetch_add(1, Relaxed),
             End::Aborted => self.aborted.fetch_add(1, Relaxed),
         };
+        self.open.fetch_sub(1, Release);
     }
 
     pub(super) fn full(&self) {

@@ -10,7 +10,8 @@
 //! | `conduit` | one direction of a connection: bytes from one socket to the other |
 //! | `relay` | all connections of one gateway, in one thread |
 //!
-//! [`SplitProxy`] needs `CAP_NET_ADMIN` and `SIGPIPE` ignored (as Rust programs start).
+//! [`SplitProxy`] needs `CAP_NET_ADMIN`, `CAP_NET_BIND_SERVICE` for clients with a port below 1024, and `SIGPIPE` ignored (as
+//! Rust programs start).
 
 mod conduit;
 pub mod counters;
@@ -155,7 +156,7 @@ impl SplitConfig {
             wireless: TcpSide { congestion: Some("bbr".into()), buffer: None },
             max_connections: 8192,
             backlog: 1024,
-            transfer_buffer: 256 << 10,
+            transfer_buffer: 64 << 10,
             transfer: Transfer::default(),
             connect_timeout: Duration::from_secs(10),
             keepalive: Duration::from_secs(300),

@@ -212,7 +212,9 @@ impl SplitProxy {
             let error = leg.socket.take_error().ok().flatten();
             let connecting = matches!(connection.phase, Phase::Connecting { .. }) && token.end == Source::Server;
             debug!(side = %leg.side, ?error, connecting, "a connection died");
-            return self.end(token.index, if connecting { End::Refused } else { End::Aborted });
+            // Only a connection that was open can be reset: its opening comes with the same event.
+            let answered = !connecting || error.is_some_and(|error| error.kind() == io::ErrorKind::ConnectionReset);
+            return self.end(token.index, if answered { End::Aborted } else { End::Refused });
         }
         if let Phase::Connecting { .. } = connection.phase
             && token.end == Source::Server

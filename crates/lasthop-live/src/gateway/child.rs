@@ -1,0 +1,110 @@
+//! A worker as its supervisor sees it: a process, what it says, and when it was heard of last.
+
+use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::gateway::channel::{Channel, Incoming, Notice, Order};
+use crate::gateway::supervisor::{SharedState, SupervisorError, system};
+
+/// A worker that was silent for so long hangs. Below the 200 ms after which a sender at the earliest repeats itself: what it
+/// repeats then passes already, and does not end in a queue that is given up.
+pub const SILENCE: Duration = Duration::from_millis(150);
+/// A worker may take so long until it beats for the first time.
+pub(super) const START: Duration = Duration::from_secs(5);
+/// How to start a worker: a program that calls [`worker::run`](crate::gateway::worker::run) with its standard input.
+#[derive(Clone, Debug)]
+pub struct WorkerProgram {
+    /// The program.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+}
+
+/// A worker, and when it was heard of last.
+pub(super) struct Worker {
+    pub child: Child,
+    pub channel: Channel,
+    pub started: Instant,
+    pub heard: Instant,
+    pub phase: Phase,
+}
+
+/// How far a worker is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Phase {
+    /// It has not said yet that it takes packets.
+    Starting,
+    /// It takes packets.
+    Working,
+    /// It works, and takes a new configuration at the moment.
+    Changing,
+    /// It is gone, or must go.
+    Lost(String),
+}
+
+impl Worker {
+    pub fn spawn(program: &WorkerProgram, order: &Order) -> Result<Self, SupervisorError> {
+        let (channel, theirs) = Channel::pair().map_err(system("cannot make a socket pair"))?;
+        let mut command = Command::new(&program.program);
+        command.args(&program.arguments).stdin(Stdio::from(theirs)).stdout(Stdio::null());
+        let child = command.spawn().map_err(system("cannot start the worker"))?;
+        let now = Instant::now();
+        let worker = Self { child, channel, started: now, heard: now, phase: Phase::Starting };
+        worker.channel.send(order).map_err(system("cannot send the configuration to the worker"))?;
+        Ok(worker)
+    }
+
+    /// Reads what it says.
+    pub fn listen(&mut self, state: &SharedState) {
+        // What waited while this process did not run counts as heard now: it is no fault of the worker's.
+        for _ in 0..1000 {
+            match self.channel.receive::<Notice>() {
+                Ok(Incoming::Message(notice)) => {
+                    self.heard = Instant::now();
+                    match notice {
+                        Notice::Beat => {}
+                        Notice::Configured => self.phase = Phase::Working,
+                        Notice::Failed { message } => self.phase = Phase::Lost(message),
+                        Notice::Snapshot(snapshot) => state.lock().snapshot = *snapshot,
+                    }
+                }
+                Ok(Incoming::Nothing) => return,
+                Ok(Incoming::End) => {
+                    if !matches!(self.phase, Phase::Lost(_)) {
+                        self.phase = Phase::Lost("it ended".to_owned());
+                    }
+                    return;
+                }
+                Err(error) => {
+                    self.phase = Phase::Lost(error.to_string());
+                    return;
+                }
+            }
+        }
+    }
+
+    /// When its silence becomes too long.
+    pub fn deadline(&self) -> Instant {
+        match self.phase {
+            Phase::Starting => self.started + START,
+            Phase::Working | Phase::Changing => self.heard + SILENCE,
+            Phase::Lost(_) => self.started,
+        }
+    }
+
+    /// Ends it, and says how it ended.
+    pub fn kill(&mut self) -> String {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        match self.child.wait() {
+            Ok(status) => match status.signal() {
+                Some(signal) => format!("signal {signal}"),
+                None => status.to_string(),
+            },
+            Err(error) => error.to_string(),
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! The gateway's configuration, and what is said about a bad one.
+
+use lasthop_scenario::gateway::{Gateway, Mode, OpenedBy};
+
+const RULE: &str = "[[rule]]\nname = 'roof'\nmode = 'snoop'\ninterface = 'wlan0'\n";
+
+#[test]
+fn a_whole_configuration() {
+    let text = "control = '/run/x.sock'\nmetrics = '127.0.0.1:9469'\nlog = 'debug'\nqueue = 5\n\
+                [limits]\ncache = '8 MiB'\nflows = 1000\n\
+                [[rule]]\nname = 'web'\nmode = 'split'\ninterface = 'wlan0'\naddresses = ['10.0.0.0/8', '2001:db8::1']\n\
+                ports = [80, 443]\nab = '50 %'\nsplit.wireless = { congestion = 'bbr', buffer = '4 MiB' }\n\
+                [[rule]]\nname = 'rest'\nmode = 'snoop'\ninterface = 'wlan0'\nsnoop.timer_min = '30 ms'\n";
+    let gateway = Gateway::parse("gateway.toml", text).unwrap();
+    assert_eq!((gateway.queue, gateway.limits.cache, gateway.limits.flows), (5, 8 << 20, 1000));
+    let [web, rest] = &gateway.rules[..] else { panic!("{gateway:?}") };
+    assert_eq!((web.opened_by, rest.opened_by), (OpenedBy::Wireless, OpenedBy::Either));
+    assert_eq!(web.ab.get(), 0.5);
+    assert!(web.addresses[0].contains("10.1.2.3".parse().unwrap()));
+    assert!(!web.addresses[1].contains("2001:db8::2".parse().unwrap()));
+    let Mode::Split(split) = &web.mode else { panic!("{web:?}") };
+    assert_eq!((split.wireless.congestion.as_deref(), split.wireless.buffer), (Some("bbr"), Some(4 << 20)));
+    let Mode::Snoop(snoop) = &rest.mode else { panic!("{rest:?}") };
+    assert_eq!(snoop.timer_min.as_nanos(), 30_000_000);
+}
+
+#[test]
+fn what_is_wrong_is_said_in_one_line_with_file_line_and_key() {
+    let cases: &[(&str, &str)] = &[
+        ("", "g.toml: rule: missing; give at least one rule, as [[rule]] with name, mode and interface"),
+        ("rule = 3", "g.toml:1: rule: cannot be 3; give tables, as [[rule]] with name, mode and interface"),
+        ("[[rule]]\nnme = 'x'", "g.toml:2: rule[1].nme: unknown key; did you mean \"name\"?"),
+        ("[[rule]]\nname = 'x'", "g.toml:1: rule[1].mode: missing; give one of \"snoop\", \"split\", \"observe\""),
+        (
+            "[[rule]]\nname = 'a b'",
+            "g.toml:2: rule[1].name: cannot be \"a b\"; give 1 to 32 letters, digits, `-` and `_`",
+        ),
+        (
+            "[[rule]]\nname = 'x'\nmode = 'snoop'\ninterface = 'wlan+'",
+            "g.toml:4: rule[1].interface: cannot be \"wlan+\" (no interface is called that); give the name of one interface, \
+             as \"wlan0\"",
+        ),
+        (
+            &format!("{RULE}addresses = ['10.0.0.1/8']"),
+            "g.toml:5: rule[1].addresses: cannot be an array (\"10.0.0.1/8\" has bits behind its prefix); give a list of which \
+             each is an address or network, as \"192.0.2.7\" or \"2001:db8::/32\"",
+        ),
+        (
+            &format!("{RULE}addresses = ['10.0.0.0/33']"),
+            "g.toml:5: rule[1].addresses: cannot be an array (the prefix of \"10.0.0.0/33\" is not 0 to 32); give a list of \
+             which each is an address or network, as \"192.0.2.7\" or \"2001:db8::/32\"",
+        ),
+        (
+            &format!("{RULE}ports = [0]"),
+            "g.toml:5: rule[1].ports: cannot be an array (0 is no port); give a list of which each is a port from 1 to 65535, \
+             or a range, as \"8000-8100\"",
+        ),
+        (
+            &format!("{RULE}ports = ['90-80']"),
+            "g.toml:5: rule[1].ports: cannot be an array (\"90-80\" runs backwards); give a list of which each is a port from \
+             1 to 65535, or a range, as \"8000-8100\"",
+        ),
+        (
+            &format!("{RULE}ports = [80]\nopened_by = 'either'"),
+            "g.toml:6: rule[1].opened_by: cannot be \"either\" (ports are those of the side that is called); give \
+             \"wireless\" or \"wired\", or two rules",
+        ),
+        (
+            &format!("{RULE}ab = 50"),
+            "g.toml:5: rule[1].ab: cannot be 50 (if it is in percent, write \"50 %\"); give a probability from 0 to 1, as \
+             0.0225 or \"2.25 %\"",
+        ),
+        (
+            &format!("{RULE}{RULE}"),
+            "g.toml:6: rule[2].name: cannot be \"roof\" (another rule has it); give a name of its own",
+        ),
+        (&format!("{RULE}split = {{}}"), "g.toml:5: rule[1].split: has a meaning only with mode = \"split\""),
+        (
+            &format!("{RULE}snoop = {{ timer_min = '2 s' }}"),
+            "g.toml:5: rule[1].snoop.timer_min: cannot be \"2 s\" (that is 1 s); give a time not above timer_max",
+        ),
+        (
+            &format!("metrics = '0.0.0.0:9469'\n{RULE}"),
+            "g.toml:1: metrics: cannot be \"0.0.0.0:9469\" (others could reach it); give a loopback address with a port, as \
+             \"127.0.0.1:9469\" or \"[::1]:9469\", or \"off\"",
+        ),
+        (
+            &format!("control = 'gateway.sock'\n{RULE}"),
+            "g.toml:1: control: cannot be \"gateway.sock\" (it is relative); give an absolute path of at most 107 bytes, as \
+             \"/run/lasthop/gateway.sock\"",
+        ),
+        (
+            &format!("mark = 3\n{RULE}"),
+            "g.toml:1: mark: cannot be 3 (several bits are set); give a power of two, as 0x08000000",
+        ),
+        (
+            &format!("[limits]\ncache = '1 KiB'\n{RULE}"),
+            "g.toml:2: limits.cache: cannot be \"1 KiB\"; give 1 MiB to 64 GiB, as \"64 MiB\"",
+        ),
+        (
+            &RULE.replace("snoop", "observe").replace("wlan0'", "wlan0'\nab = 0.5"),
+            "g.toml:5: rule[1].ab: cannot be 0.5 (there is no treatment to compare with); give mode = \"snoop\" or \"split\" \
+             for it",
+        ),
+        (
+            &RULE.replace("snoop", "split").replace("wlan0'", "wlan0'\nports = ['1-2']"),
+            "g.toml:5: rule[1].ports: cannot be an array; give at most 15 single ports for mode = \"split\"",
+        ),
+    ];
+    for (text, expected) in cases {
+        let error = Gateway::parse("g.toml", text).expect_err(text);
+        assert_eq!(error.to_string(), *expected, "{text}");
+    }
+}

@@ -1,0 +1,321 @@
+//! A client, a gateway and a server in network namespaces of their own, and a gateway daemon between them.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Says loudly that a test does not run where it cannot, and whether that is so.
+pub fn is_skipped(test: &str) -> bool {
+    if rustix::process::geteuid().is_root() && Path::new("/proc/net/netfilter/nfnetlink_queue").exists() {
+        return false;
+    }
+    let message = format!("{test}: it takes root and the kernel's netfilter queues");
+    eprintln!("!!! SKIPPED: {message}");
+    if let Some(file) = std::env::var_os("LASTHOP_SKIPPED") {
+        let mut file = File::options().append(true).create(true).open(file).unwrap();
+        writeln!(file, "{message}").unwrap();
+    }
+    true
+}
+
+/// client (10.2.0.2, fd02::2) -- wl0 gateway wired -- server (10.1.0.2, fd01::2)
+pub struct Network {
+    prefix: String,
+}
+
+impl Network {
+    pub fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let network = Self { prefix: format!("lh{}n{number}", std::process::id()) };
+        let [client, gateway, server] = ["c", "g", "s"].map(|name| network.namespace(name));
+        for name in [&client, &gateway, &server] {
+            ip(&format!("netns add {name}"));
+            ip(&format!("-n {name} link set lo up"));
+        }
+        for (near, far, subnet) in [("wl0", &client, 2), ("wired", &server, 1)] {
+            ip(&format!("-n {gateway} link add {near} type veth peer name eth0 netns {far}"));
+            for (name, device, host) in [(&gateway, near, 1), (far, "eth0", 2)] {
+                ip(&format!("-n {name} addr add 10.{subnet}.0.{host}/24 dev {device}"));
+                ip(&format!("-n {name} addr add fd0{subnet}::{host}/64 dev {device} nodad"));
+                ip(&format!("-n {name} link set {device} up"));
+            }
+            ip(&format!("-n {far} route add default via 10.{subnet}.0.1"));
+            ip(&format!("-n {far} route add default via fd0{subnet}::1"));
+        }
+        network.sh("g", "echo 1 >/proc/sys/net/ipv4/ip_forward; echo 1 >/proc/sys/net/ipv6/conf/all/forwarding");
+        network
+    }
+
+    fn namespace(&self, name: &str) -> String {
+        format!("{}{name}", self.prefix)
+    }
+
+    /// What a shell command in a namespace prints.
+    pub fn sh(&self, name: &str, command: &str) -> String {
+        let output = Command::new("ip").args(["netns", "exec", &self.namespace(name), "sh", "-c", command]).output();
+        String::from_utf8(output.unwrap().stdout).unwrap()
+    }
+
+    /// A command in a namespace.
+    pub fn command(&self, name: &str, program: impl AsRef<Path>) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.namespace(name)]).arg(program.as_ref());
+        command
+    }
+
+    /// Runs `work` in a thread whose sockets are in a namespace.
+    pub fn within<T: Send + 'static>(&self, name: &str, work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+        let file = File::open(format!("/run/netns/{}", self.namespace(name))).unwrap();
+        std::thread::spawn(move || {
+            let network = Some(rustix::thread::LinkNameSpaceType::Network);
+            rustix::thread::move_into_link_name_space(file.as_fd(), network).unwrap();
+            work()
+        })
+    }
+
+    /// What an HTTP server in a namespace answers.
+    pub fn get(&self, name: &str, address: &str, path: &str) -> String {
+        let (address, request) = (address.to_owned(), format!("GET {path} HTTP/1.1\r\nHost: gateway\r\n\r\n"));
+        let exchange = move || {
+            let mut stream = TcpStream::connect(address).unwrap();
+            stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+            stream.write_all(request.as_bytes()).unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            answer
+        };
+        self.within(name, exchange).join().unwrap()
+    }
+
+    /// Lines of the gateway's rules in all tables.
+    pub fn rules(&self) -> String {
+        let list = ["iptables", "ip6tables"].map(|program| {
+            ["raw", "mangle", "filter"].map(|table| format!("{program} -t {table} -S 2>/dev/null; ")).concat()
+        });
+        let all = self.sh("g", &(list.concat() + "ip rule; ip route show table all type local"));
+        all.lines()
+            .filter(|line| line.contains("LASTHOP") || line.contains("fwmark"))
+            .map(|l| format!("{l}\n"))
+            .collect()
+    }
+
+    /// Sends `seconds` of data from server to client at 200 Mbit/s, and checks every byte. Says what was longest between
+    /// two receptions.
+    pub fn transfer(&self, server: &str, seconds: u32) -> Transfer {
+        const CHUNK: usize = 25_000;
+        let chunks = seconds as usize * 1000;
+        let address: SocketAddr = server.parse().unwrap();
+        let listener = self.within("s", move || TcpListener::bind(address).unwrap()).join().unwrap();
+        let sender = std::thread::spawn(move || {
+            let (mut stream, peer) = listener.accept().unwrap();
+            stream.set_write_timeout(Some(Duration::from_secs(20))).unwrap();
+            let start = Instant::now();
+            let mut random = Bytes(1);
+            let mut chunk = vec![0; CHUNK];
+            for index in 0..chunks {
+                random.fill(&mut chunk);
+                stream.write_all(&chunk).unwrap();
+                std::thread::sleep(
+                    (start + Duration::from_millis(index as u64)).saturating_duration_since(Instant::now()),
+                );
+            }
+            peer
+        });
+        let receiver = self.within("c", move || {
+            let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(10)).unwrap();
+            stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+            let mut random = Bytes(1);
+            let (mut received, mut expected) = (vec![0; 65_536], vec![0; 65_536]);
+            let (mut total, mut gap, mut last) = (0, Duration::ZERO, Instant::now());
+            loop {
+                let len = stream.read(&mut received).unwrap();
+                gap = gap.max(last.elapsed());
+                last = Instant::now();
+                if len == 0 {
+                    return Received { total, gap };
+                }
+                random.fill(&mut expected[..len]);
+                assert!(received[..len] == expected[..len], "bytes differ near {total}");
+                total += len;
+            }
+        });
+        Transfer { sender, receiver, expected: chunks * CHUNK }
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        for name in ["c", "g", "s"] {
+            let _ = Command::new("ip").args(["netns", "del", &self.namespace(name)]).output();
+        }
+    }
+}
+
+fn ip(arguments: &str) {
+    let output = Command::new("ip").args(arguments.split(' ')).output().unwrap();
+    assert!(output.status.success(), "ip {arguments}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// The same bytes for sender and receiver (xorshift).
+struct Bytes(u64);
+
+impl Bytes {
+    fn fill(&mut self, bytes: &mut [u8]) {
+        for byte in bytes {
+            self.0 ^= self.0 << 13;
+            self.0 ^= self.0 >> 7;
+            self.0 ^= self.0 << 17;
+            *byte = self.0 as u8;
+        }
+    }
+}
+
+/// A transfer under way.
+pub struct Transfer {
+    sender: JoinHandle<SocketAddr>,
+    receiver: JoinHandle<Received>,
+    expected: usize,
+}
+
+struct Received {
+    total: usize,
+    gap: Duration,
+}
+
+impl Transfer {
+    /// Waits until all has arrived, and says how long the longest silence was, and whom the server saw.
+    pub fn end(self) -> (Duration, SocketAddr) {
+        let peer = self.sender.join().unwrap();
+        let Received { total, gap } = self.receiver.join().unwrap();
+        assert_eq!(total, self.expected);
+        (gap, peer)
+    }
+}
+
+/// A running gateway.
+pub struct Daemon {
+    child: Child,
+    folder: TempDir,
+}
+
+impl Daemon {
+    /// Starts a gateway with these rules, and waits until it answers.
+    pub fn start(network: &Network, rules: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let log = File::create(folder.path().join("log")).unwrap();
+        let mut command = network.command("g", lasthop());
+        command.arg("gateway").arg(folder.path().join("gateway.toml")).stdin(Stdio::null()).stderr(log);
+        configure(folder.path(), rules);
+        let mut daemon = Self { child: command.spawn().unwrap(), folder };
+        let end = Instant::now() + Duration::from_secs(10);
+        while daemon.ask("status").is_none_or(|status| status["packets"].is_null()) || network.rules().is_empty() {
+            assert!(Instant::now() < end && daemon.child.try_wait().unwrap().is_none(), "no gateway: {}", daemon.log());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        daemon
+    }
+
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("log")).unwrap()
+    }
+
+    pub fn file(&self) -> PathBuf {
+        self.folder.path().join("gateway.toml")
+    }
+
+    pub fn control(&self) -> PathBuf {
+        self.folder.path().join("control.sock")
+    }
+
+    pub fn configure(&self, rules: &str) {
+        configure(self.folder.path(), rules);
+    }
+
+    /// `lasthop gateway WHAT --control ...`
+    pub fn command(&self, what: &str) -> Command {
+        let mut command = Command::new(lasthop());
+        command.args(["gateway", what, "--control"]).arg(self.control());
+        command
+    }
+
+    /// `status` or `report`, when the gateway answers.
+    pub fn ask(&self, what: &str) -> Option<Value> {
+        let output = self.command(what).arg("--json").output().unwrap();
+        output.status.success().then(|| serde_json::from_slice(&output.stdout).unwrap())
+    }
+
+    /// What the control socket answers to some bytes.
+    pub fn tell(&self, bytes: &[u8]) -> String {
+        let mut stream = UnixStream::connect(self.control()).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        // It may have heard enough before all is written.
+        let _ = stream.write_all(bytes);
+        let mut answer = String::new();
+        let _ = BufReader::new(stream).read_line(&mut answer);
+        answer
+    }
+
+    /// The status once it is as wanted.
+    pub fn await_status(&self, wanted: impl Fn(&Value) -> bool) -> Value {
+        let end = Instant::now() + Duration::from_secs(10);
+        loop {
+            let status = self.ask("status").unwrap_or_default();
+            if wanted(&status) {
+                return status;
+            }
+            assert!(Instant::now() < end, "{status:#}\n{}", self.log());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        rustix::process::kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    pub fn signal_worker(&self, signal: Signal) {
+        let status = self.await_status(|status| status["worker"]["pid"].is_u64());
+        let worker = Pid::from_raw(status["worker"]["pid"].as_i64().unwrap() as i32).unwrap();
+        rustix::process::kill_process(worker, signal).unwrap();
+    }
+
+    /// Waits until it has ended.
+    pub fn wait(&mut self) -> ExitStatus {
+        let end = Instant::now() + Duration::from_secs(10);
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(Instant::now() < end, "the gateway does not end: {}", self.log());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub fn lasthop() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_lasthop"))
+}
+
+fn configure(folder: &Path, rules: &str) {
+    let control = folder.join("control.sock");
+    let text = format!("control = \"{}\"\nmetrics = \"127.0.0.1:9469\"\n{rules}", control.display());
+    std::fs::write(folder.join("gateway.toml"), text).unwrap();
+}
