@@ -436,7 +436,7 @@ proptest! {
                     }
                 }
                 Garbage::Timer(nanos) => {
-                    pair.now = pair.now + Duration::from_nanos(nanos);
+                    pair.now += Duration::from_nanos(nanos);
                     for host in [0, 1] {
                         let mut out = Vec::new();
                         pair.stacks[host].handle_timeout(pair.now, &mut out);
