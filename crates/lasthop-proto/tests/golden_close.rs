@@ -282,3 +282,22 @@ fn a_peer_that_vanishes() {
     pair.expect("0: 1\n1000: 1t\n3000: 1t\n7000: 1t\n15000: 1t\n31000: 1t");
     assert_eq!(events(&pair, Side::Initiator), [(ms(63_150), Event::Aborted)]);
 }
+
+/// RFC 5961 §5: an acknowledgment older than the largest window that the peer ever had is no peer's: its data is dropped, and it
+/// draws a challenge. One that is old, but within that window, may bring data.
+#[test]
+fn acknowledgments_too_old_to_be_true() {
+    let mut pair = open();
+    pair.client().write(200_000);
+    pair.until_all_acked_by(Side::Acceptor);
+    pair.finish();
+    pair.forget();
+    let oldest = 200_001 - 60_000;
+    for (seq, ack, received) in [(1, 1, 0), (1, oldest - 1, 0), (1, oldest, 100), (101, 200_001, 200)] {
+        let packet = pair.forge(Side::Initiator, Flags::ACK, seq, ack, 100);
+        pair.inject(Side::Initiator, packet);
+        assert_eq!(pair.ends[0].received(), received, "{ack}");
+    }
+    let said: Vec<_> = pair.trace.iter().map(|sent| sent.ack).collect();
+    assert_eq!(said, [1, 1, 101, 201]);
+}

@@ -149,3 +149,19 @@ fn a_lost_tail() {
          1100: 8t",
     );
 }
+
+/// A peer that does not speak SMART, as kernels do not: what NewReno does, letter by letter, instead of a timeout.
+#[test]
+fn a_peer_without_smart() {
+    for losses in [&[(1, 1)][..], &[(1, 1), (3, 1), (5, 1)], &[(4, 1), (4, 2)], &[(8, 1)]] {
+        let [with, without] = [Recovery::Smart, Recovery::NewReno].map(|recovery| {
+            let client = TcpConfig { recovery, ..smart() };
+            let mut pair = Pair::between(client, lab(Recovery::NewReno)).lose(losses);
+            pair.send_segments(30);
+            pair.finish();
+            assert_eq!(pair.ends[1].received(), 30_000);
+            pair.story()
+        });
+        assert_eq!(with, without);
+    }
+}

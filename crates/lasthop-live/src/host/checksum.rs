@@ -14,7 +14,7 @@ fn sum(bytes: &[u8]) -> u64 {
 /// Whether the ones' complement sum is all ones.
 fn is_whole(sum: u64) -> bool {
     // 2^16 is 1 in this arithmetic: what lies above comes down.
-    sum != 0 && sum % 0xffff == 0
+    sum != 0 && sum.is_multiple_of(0xffff)
 }
 
 /// Whether the header checksum of an IPv4 packet is right; IPv6 has none.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use lasthop_proto::event::Event;
 use lasthop_proto::node::{Node, Output, pump};
-use lasthop_proto::packet::{Body, Flags, FlowId, Integrity, Packet, Side};
+use lasthop_proto::packet::{Body, Flags, FlowId, Integrity, Packet, Segment, Side};
 use lasthop_proto::seq::Seq;
 use lasthop_proto::tcp::config::{Switch, TcpConfig};
 use lasthop_proto::tcp::{Connection, Setup, State, TickPhase};
@@ -157,7 +157,7 @@ impl End {
             ..Packet::default()
         };
         let (acked, received) = (self.connection.acked(), self.connection.received());
-        if integrity == Integrity::Intact {
+        if integrity == Integrity::Intact && !payload.is_empty() {
             self.check(received, view.segment.seq, payload);
         }
         self.connection.take_packet(now, &packet);
@@ -179,13 +179,8 @@ impl End {
 
     /// Compares what arrived in the window with the pattern.
     fn check(&mut self, received: u64, seq: Seq, payload: &[u8]) {
-        let (App::Receive { payload: Payload::Pattern, .. }, Some(irs), false) =
-            (self.app, self.irs, payload.is_empty())
-        else {
-            return;
-        };
-        let rcv_nxt = irs.0.wrapping_add(1).wrapping_add(received as u32);
-        let offset = i64::from(seq.0.wrapping_sub(rcv_nxt) as i32);
+        let App::Receive { payload: Payload::Pattern, .. } = self.app else { return };
+        let offset = i64::from(seq.0.wrapping_sub(self.rcv_nxt().0) as i32);
         // What lies before the window was checked when it came; what lies beyond is not taken.
         let skip = usize::try_from(-offset).unwrap_or(0).min(payload.len());
         let fresh = &payload[skip..];
@@ -196,6 +191,24 @@ impl End {
         if self.outcome.mismatch.is_none() {
             self.outcome.mismatch = pattern::mismatch(position, fresh);
         }
+    }
+
+    /// Whether the connection waits for nothing but strays.
+    pub fn is_spent(&self) -> bool {
+        self.ticket.is_none() && self.connection.state() == State::TimeWait
+    }
+
+    /// Whether `segment` opens the connection anew that lies in TIME-WAIT here: a SYN beyond all that the old one brought (RFC
+    /// 9293 §3.10.7.4, after RFC 1122 §4.2.2.13).
+    pub fn gives_way_to(&self, segment: &Segment) -> bool {
+        let flags = segment.flags;
+        let opens = flags.has(Flags::SYN) && !flags.has(Flags::ACK) && !flags.has(Flags::RST);
+        opens && self.is_spent() && segment.seq.gt(self.rcv_nxt())
+    }
+
+    /// Behind the peer's SYN and stream.
+    fn rcv_nxt(&self) -> Seq {
+        self.irs.unwrap_or_default() + 1 + self.connection.received() as u32
     }
 
     /// The path takes no more than `mss` bytes of options and payload.

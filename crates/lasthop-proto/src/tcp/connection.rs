@@ -346,7 +346,7 @@ impl Connection {
 
     #[inline(never)]
     fn take_pure_ack(&mut self, now: Instant, packet: &Packet, segment: &Segment) {
-        if self.take_ack(now, packet, segment) == AckVerdict::Unsent {
+        if self.take_ack(now, packet, segment) == AckVerdict::Implausible {
             self.challenge(now);
         }
         self.report_window();
@@ -423,7 +423,7 @@ impl Connection {
             }
             self.establish();
         }
-        if self.take_ack(now, packet, segment) == AckVerdict::Unsent {
+        if self.take_ack(now, packet, segment) == AckVerdict::Implausible {
             self.challenge(now);
             return;
         }

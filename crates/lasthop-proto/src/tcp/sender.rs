@@ -42,8 +42,9 @@ impl Transmission {
 pub enum AckVerdict {
     /// Taken in.
     Taken,
-    /// It acknowledges what was never sent (RFC 9293 §3.10.7.4: acknowledge and drop).
-    Unsent,
+    /// It acknowledges what was never sent, or is older than any window of the peer (RFC 9293 §3.10.7.4, RFC 5961 §5:
+    /// acknowledge and drop): no peer means it.
+    Implausible,
 }
 
 /// A segment's fields that concern the sender besides [`Ack`].
@@ -236,8 +237,8 @@ impl Sender {
     /// Takes in an acknowledgment.
     pub fn on_ack(&mut self, now: Instant, incoming: &Incoming) -> AckVerdict {
         let ack = incoming.ack.ack;
-        if ack.gt(self.state.snd_max) {
-            return AckVerdict::Unsent;
+        if ack.gt(self.state.snd_max) || self.state.snd_una.since(ack) > self.state.max_snd_wnd {
+            return AckVerdict::Implausible;
         }
         self.awake = Switch::On;
         self.state.budget = u32::MAX;
