@@ -106,7 +106,8 @@ impl Emulator {
             self.carry(&mut arrived)?;
         }
         let overruns = self.sockets.iter().map(|socket| socket.overruns().map(u64::from));
-        let overruns = overruns.sum::<Result<u64, _>>().map_err(LabError::system("cannot read a socket's statistics"))?;
+        let overruns =
+            overruns.sum::<Result<u64, _>>().map_err(LabError::system("cannot read a socket's statistics"))?;
         Ok(Emulated { carried: self.air.finish(), lateness: self.lateness, scheduling, overruns })
     }
 
@@ -171,7 +172,11 @@ pub fn void(emulated: &Emulated, bound: Duration) -> Option<String> {
         Some(format!("the kernel dropped {} frames before the emulated links saw them", emulated.overruns))
     } else if p99 > bound {
         let millis = super::error::millis;
-        Some(format!("one frame in a hundred left an emulated link {} late or more (bound: {})", millis(p99), millis(bound)))
+        Some(format!(
+            "one frame in a hundred left an emulated link {} late or more (bound: {})",
+            millis(p99),
+            millis(bound)
+        ))
     } else {
         None
     }

@@ -96,9 +96,8 @@ impl TcpInfo {
         let mut len = bytes.len() as libc::socklen_t;
         let fd = socket.as_raw_fd();
         // SAFETY: `bytes` has room for `len` bytes and lives through the call.
-        let outcome = unsafe {
-            libc::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, bytes.as_mut_ptr().cast(), &raw mut len)
-        };
+        let outcome =
+            unsafe { libc::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, bytes.as_mut_ptr().cast(), &raw mut len) };
         if outcome < 0 {
             return Err(io::Error::last_os_error());
         }

@@ -59,12 +59,10 @@ impl<'n> Plan<'n> {
             return refuse("web sessions", &session.name, "it runs transfers; take `lasthop run` for the rest");
         }
         if network.flows.len() > MOST_FLOWS {
-            let name = format!("{} flows", network.flows.len());
-            return refuse("so many flows", &name, "1000 at most");
+            return refuse("so many flows", &network.flows.len().to_string(), "it takes 1000 at most");
         }
         if network.nodes.len() > MOST_NODES {
-            let name = format!("{} nodes", network.nodes.len());
-            return refuse("so many nodes", &name, "100 hosts and routers at most");
+            return refuse("so many hosts and routers", &network.nodes.len().to_string(), "it takes 100 at most");
         }
         for flow in &network.flows {
             let instead = "it runs transfers; take `lasthop run` for the rest";
@@ -109,7 +107,8 @@ impl<'n> Plan<'n> {
 
     /// MTU of all devices: that of Ethernet, unless segments are longer.
     pub fn mtu(&self) -> u32 {
-        let segments = self.network.flows.iter().flat_map(|flow| &flow.tcp).map(|config| self.segment(config) + HEADERS);
+        let segments =
+            self.network.flows.iter().flat_map(|flow| &flow.tcp).map(|config| self.segment(config) + HEADERS);
         segments.max().unwrap_or_default().max(1500)
     }
 

@@ -285,9 +285,11 @@ impl Ends {
             scope.spawn(move || accept_all(run, &listener, &mine))
         });
         let acceptors = acceptors.collect();
-        let senders = self.initiators.into_iter().zip(transfers).map(|((socket, peer), transfer)| {
-            scope.spawn(move || run.send(&socket, &peer, transfer))
-        });
+        let senders = self
+            .initiators
+            .into_iter()
+            .zip(transfers)
+            .map(|((socket, peer), transfer)| scope.spawn(move || run.send(&socket, &peer, transfer)));
         Flows { senders: senders.collect(), acceptors }
     }
 }

@@ -32,9 +32,7 @@ pub trait Running: Send {}
 /// When nothing here plays that part.
 pub fn start_base_station(site: &Site<'_>, scheme: &Scheme) -> Result<Box<dyn Running>, LabError> {
     // Elements of the scenario's own ask for the gateway as well, also where the scheme only forwards.
-    let (BaseStation::Forward
-    | BaseStation::Local { .. }
-    | BaseStation::Split { .. }
-    | BaseStation::SelectiveRepeat) = scheme.base_station;
+    let (BaseStation::Forward | BaseStation::Local { .. } | BaseStation::Split { .. } | BaseStation::SelectiveRepeat) =
+        scheme.base_station;
     Err(LabError::NeedsGateway { scheme: scheme.name, router: site.router.to_owned() })
 }
