@@ -277,6 +277,8 @@ fn what_a_killed_lab_leaves_is_cleaned() {
 
 #[test]
 fn what_the_lab_cannot_do_is_said() {
+    // Holds without root too.
+    let _turn = namespace::require_root().is_ok().then(turn);
     let error = |scheme: &str| try_run(&scenario("1 MiB", "", ""), scheme, &Quiet).err().unwrap();
     assert!(matches!(error("LL-TCP-AWARE"), LabError::NeedsGateway { .. } | LabError::NotRoot));
     let message = error("E2E-SMART").to_string();

@@ -3,6 +3,8 @@
 mod common;
 
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -83,11 +85,18 @@ fn a_signal_ends_it_in_order() {
 #[test]
 fn without_root_there_is_one_clear_line() {
     let bench = Bench::new();
-    if is_root() {
-        return println!("as root there is nothing to refuse; the same code is asked in every other test");
-    }
-    for arguments in ["lab tiny.toml", "lab clean"] {
-        let output = bench.run(arguments);
+    // As root: as nobody, who must be able to read the command and its folder.
+    let nobody = require_root().is_ok().then_some(65_534);
+    let command = bench.path().join("lasthop");
+    std::fs::copy(env!("CARGO_BIN_EXE_lasthop"), &command).unwrap();
+    std::fs::set_permissions(bench.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    for arguments in [&["lab", "tiny.toml"][..], &["lab", "clean"]] {
+        let mut lasthop = Command::new(&command);
+        lasthop.args(arguments).current_dir(bench.path());
+        if let Some(uid) = nobody {
+            lasthop.uid(uid);
+        }
+        let output = lasthop.output().unwrap();
         let message = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(1), "{message}");
         assert_eq!(message, "error: the lab makes network namespaces, which takes root; run it with sudo\n");

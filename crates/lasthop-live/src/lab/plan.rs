@@ -77,14 +77,18 @@ impl<'n> Plan<'n> {
                     let name = format!("mss = {} at {}", config.mss, network.nodes[node.0].name);
                     return refuse("this segment size", &name, "kernels take 88 to 32767 bytes, options included");
                 }
-                self.check_endpoint(config, node)?;
+                self.kernel_will_do(config, node)?;
             }
         }
         Ok(())
     }
 
-    /// Whether a kernel can be this endpoint.
-    fn check_endpoint(&self, config: &TcpConfig, node: NodeId) -> Result<(), LabError> {
+    /// Refuses endpoints that no kernel can be.
+    ///
+    /// # Errors
+    ///
+    /// When it needs lasthop's own TCP.
+    pub fn kernel_will_do(&self, config: &TcpConfig, node: NodeId) -> Result<(), LabError> {
         let what = match config.recovery {
             _ if self.lab.endpoints == Endpoints::Own => "lab.endpoints = \"own\"",
             Recovery::Smart => "SMART recovery",
@@ -206,6 +210,13 @@ impl<'n> Plan<'n> {
             }
         }
         hops
+    }
+
+    /// The addresses of the hosts that are reached through a point.
+    pub fn hosts_beyond(&self, point: Point) -> Vec<Ipv4Addr> {
+        let hops = self.next_hops(self.node(point));
+        let beyond = hops.into_iter().filter(|(_, through)| *through == point).map(|(node, _)| NodeId(node));
+        beyond.filter(|node| self.network.nodes[node.0].kind == NodeKind::Host).map(Self::address).collect()
     }
 
     /// The points through which a flow's data leave each node on their way, in order.
