@@ -128,8 +128,10 @@ impl Emulator {
         arrived.frames.clear();
         for (point, socket) in self.sockets.iter_mut().enumerate().filter(|(point, _)| ready[*point]) {
             for _ in 0..MOST_BATCHES {
-                let now = self.clock.now();
+                // Read with the first frame, since ages are as of then.
+                let mut now = None;
                 let more = socket.receive(|age, frame| {
+                    let now = *now.get_or_insert_with(|| self.clock.now());
                     let start = arrived.bytes.len();
                     arrived.bytes.extend_from_slice(frame);
                     let time = Instant::from_nanos(now.as_nanos().saturating_sub(age));
