@@ -128,6 +128,23 @@ pub fn recoveries() -> Result<u64, LabError> {
     Ok(["TCPRenoRecovery", "TCPSackRecovery"].iter().filter_map(|name| counter(&text, name)).sum())
 }
 
+/// Frames that devices of the calling thread's namespace could not send.
+///
+/// # Errors
+///
+/// When the kernel does not show its counters.
+pub fn unsent() -> Result<u64, LabError> {
+    let path = "/proc/thread-self/net/dev";
+    let text = fs::read_to_string(path).map_err(|error| LabError::File { path: path.into(), error })?;
+    Ok(send_drops(&text))
+}
+
+/// The sum of a table's column of drops when sending: the twelfth behind the name.
+fn send_drops(table: &str) -> u64 {
+    let rows = table.lines().filter_map(|line| line.split_once(':'));
+    rows.filter_map(|(_, fields)| fields.split_whitespace().nth(11)?.parse::<u64>().ok()).sum()
+}
+
 /// A counter in a file of name lines, each before its line of values.
 fn counter(text: &str, name: &str) -> Option<u64> {
     let lines: Vec<&str> = text.lines().collect();
@@ -147,6 +164,16 @@ mod tests {
         assert_eq!(counter(text, "TCPRenoRecovery"), Some(22));
         assert_eq!(counter(text, "C"), Some(4));
         assert_eq!(counter(text, "D"), None);
+    }
+
+    #[test]
+    fn drops_of_all_devices_add_up() {
+        let table = "Inter-|   Receive                  |  Transmit\n\
+            \u{20}face |bytes    packets errs drop fifo frame compressed multicast|bytes packets errs drop fifo colls carrier compressed\n\
+            \u{20}   lo:       1       2    3    4    5     6          7         8        9      10   11   12    13    14      15         16\n\
+            link0: 1 2 3 4 5 6 7 8 9 10 11 30 13 14 15 16\n";
+        assert_eq!(send_drops(table), 42);
+        assert_eq!(send_drops(""), 0);
     }
 
     #[test]

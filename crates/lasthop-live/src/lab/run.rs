@@ -17,7 +17,7 @@ use super::capture::Capture;
 use super::emulator::{Emulated, Emulator, Scheduling, void};
 use super::ends::{Accepted, Ends, join};
 use super::error::LabError;
-use super::kernel_tcp::recoveries;
+use super::kernel_tcp::{recoveries, unsent};
 use super::lateness::Lateness;
 use super::namespace::{Namespace, Namespaces, require_root};
 use super::packet_socket::{PacketSocket, switch_offloads_off};
@@ -180,6 +180,8 @@ impl Bench {
             Ok::<_, LabError>((flows?, emulated))
         })?;
         let counts_timeouts = flows.iter().all(|(sent, _)| sent.timeouts.is_some());
+        let unsent = self.nodes.iter().map(|node| node.within(unsent)).sum::<Result<u64, _>>()?;
+        let emulated = Emulated { dropped: emulated.dropped + unsent, ..emulated };
         let report = self.report(plan, &flows, &emulated)?;
         Ok(Attempt { report, emulated, counts_timeouts })
     }
