@@ -28,6 +28,8 @@ use crate::clock::Clock;
 
 /// How often a run is tried whose links were late.
 const ATTEMPTS: u32 = 3;
+/// What receivers have to read once all senders have ended.
+const GRACE: lasthop_proto::time::Duration = lasthop_proto::time::Duration::from_secs(2);
 /// How often the watcher is told.
 const STEP: Duration = Duration::from_millis(20);
 
@@ -291,6 +293,7 @@ impl Flows<'_> {
     ) -> Result<(), LabError> {
         let total = plan.network.flows.iter().map(|spec| transfer(spec).bytes).sum();
         let limit = plan.network.limit;
+        let mut all_sent = None;
         loop {
             let done = self.senders.iter().all(ScopedJoinHandle::is_finished)
                 && self.acceptors.iter().all(ScopedJoinHandle::is_finished);
@@ -298,9 +301,12 @@ impl Flows<'_> {
             if done || emulator.is_finished() || run.clock.now() > limit {
                 return Ok(());
             }
-            // An initiator that gave up before it was accepted leaves its acceptor waiting.
-            if self.senders.iter().all(ScopedJoinHandle::is_finished) && run.received.load(Ordering::Relaxed) == 0 {
-                return Ok(());
+            // Nobody comes any more to an acceptor whose initiator gave up.
+            if self.senders.iter().all(ScopedJoinHandle::is_finished) {
+                let since = *all_sent.get_or_insert_with(|| run.clock.now());
+                if run.clock.now() > since + GRACE {
+                    return Ok(());
+                }
             }
             if watch.stopped() {
                 return Err(LabError::Stopped);
