@@ -190,7 +190,7 @@ fn hand_over(socket: &PacketSocket, frame: &[u8]) -> io::Result<bool> {
 pub fn void(emulated: &Emulated, bound: Duration) -> Option<String> {
     let p99 = emulated.lateness.percentile(99);
     if emulated.dropped > 0 {
-        Some(format!("the kernel dropped {} frames on their way between nodes and emulated links", emulated.dropped))
+        Some(format!("the kernel dropped frames on their way between nodes and emulated links ({})", emulated.dropped))
     } else if p99 > bound {
         let millis = super::error::millis;
         Some(format!(
