@@ -28,20 +28,12 @@ pub fn socket(plan: &Plan<'_>, config: &TcpConfig, address: SocketAddrV4) -> Res
     set_at(&socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, config.send_buffer).map_err(fail("set the send buffer"))?;
     set_at(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, config.receive_buffer)
         .map_err(fail("set the receive buffer"))?;
-    clamp_window(&socket, config.receive_buffer).map_err(fail("set the window"))?;
+    // The kernel forgets this when it measures its overhead anew. Saying it again during a transfer would be worse: the window
+    // then changes from one duplicate acknowledgment to the next, which for the sender are none then (RFC 5681 §2).
+    set(&socket, libc::TCP_WINDOW_CLAMP, config.receive_buffer).map_err(fail("set the window"))?;
     set_congestion(&socket, &plan.lab.congestion)?;
     socket.bind(&address.into()).map_err(fail("bind a socket"))?;
     Ok(socket)
-}
-
-/// Keeps the window that `socket` advertises at `bytes`, which would otherwise be what the kernel's overhead leaves of the
-/// doubled buffer. The kernel forgets it when it measures that overhead anew, on segments of another size.
-///
-/// # Errors
-///
-/// As the kernel says.
-pub fn clamp_window(socket: &Socket, bytes: u32) -> io::Result<()> {
-    set(socket, libc::TCP_WINDOW_CLAMP, bytes)
 }
 
 fn set_congestion(socket: &Socket, name: &str) -> Result<(), LabError> {

@@ -275,7 +275,7 @@ fn transfer(spec: &FlowSpec) -> Transfer {
         App::Transfer { bytes, .. } => (bytes, End::Acknowledged),
         App::Idle | App::OnOff(_) | App::Web => (0, End::Close),
     };
-    Transfer { bytes, end, start: spec.start, window: spec.tcp[1].receive_buffer }
+    Transfer { bytes, end, start: spec.start }
 }
 
 fn port(plan: &Plan<'_>, flow: usize) -> u16 {

@@ -9,7 +9,7 @@ use lasthop_proto::time::Instant;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{SockAddr, Socket};
 
-use super::kernel_tcp::{TcpInfo, clamp_window, unacknowledged};
+use super::kernel_tcp::{TcpInfo, unacknowledged};
 use crate::clock::Clock;
 
 /// How soon the end is noticed.
@@ -38,8 +38,6 @@ pub struct Transfer {
     pub end: End,
     /// When it begins.
     pub start: Instant,
-    /// The receiver's window in bytes.
-    pub window: u32,
 }
 
 /// How a transfer ends.
@@ -207,7 +205,6 @@ impl Run {
             }
             received.bytes += count as u64;
             received.end = self.clock.now();
-            clamp_window(socket, transfer.window)?;
             self.received.fetch_add(count as u64, Ordering::Relaxed);
             if transfer.end == End::Acknowledged && received.bytes >= transfer.bytes {
                 received.complete = received.bytes == transfer.bytes;
