@@ -199,6 +199,25 @@ fn a_half_duplex_link_carries_one_frame_at_a_time() {
 }
 
 #[test]
+fn a_transfer_without_a_fin_and_one_that_nobody_hears() {
+    let Some(_turn) = turn() else { return };
+    let open = scenario("20 KiB", "", "").with_overrides(&[("flows.bulk.close", "off")]).unwrap();
+    let outcome = try_run(&open, "E2E", &Quiet).unwrap();
+    let flow = &outcome.report.flows[0];
+    assert!(flow.complete && flow.received == 20 << 10, "{flow:?}");
+    // Nothing ever arrives: the run ends at the limit, and says so.
+    let errors = "errors = { model = \"uniform\", frame_loss = \"100 %\" }";
+    let deaf = scenario("20 KiB", errors, "").with_overrides(&[("limit", "2 s")]).unwrap();
+    let begun = Instant::now();
+    let outcome = try_run(&deaf, "E2E", &Quiet).unwrap();
+    let flow = &outcome.report.flows[0];
+    assert!(!flow.complete && flow.received == 0 && flow.throughput() == 0.0, "{flow:?}");
+    assert!(outcome.report.links[1][0].channel_drops >= 1);
+    assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+    assert_eq!(ours(), []);
+}
+
+#[test]
 fn an_error_leaves_nothing_behind() {
     let Some(_turn) = turn() else { return };
     let error = try_run(&scenario("1 MiB", "", "congestion = \"none-such\""), "E2E", &Quiet).err().unwrap().to_string();
@@ -277,6 +296,8 @@ fn what_a_killed_lab_leaves_is_cleaned() {
 
 #[test]
 fn what_the_lab_cannot_do_is_said() {
+    // Holds without root too.
+    let _turn = namespace::require_root().is_ok().then(turn);
     let error = |scheme: &str| try_run(&scenario("1 MiB", "", ""), scheme, &Quiet).err().unwrap();
     assert!(matches!(error("LL-TCP-AWARE"), LabError::NeedsGateway { .. } | LabError::NotRoot));
     let message = error("E2E-SMART").to_string();

@@ -41,7 +41,7 @@ pub mod units;
 mod values;
 
 pub use builtin::builtin_names;
-pub use lab::{Endpoints, KernelSettings, LabSpec};
 pub use error::{Error, Place, Problem, Spot};
+pub use lab::{Endpoints, KernelSettings, LabSpec};
 pub use scenario::Scenario;
 pub use values::ElnSource;

@@ -296,10 +296,7 @@ fn the_lab_is_checked_like_all_else() {
         "test.toml:18: lab.congestion: cannot be \"re no\"; give the name of a kernel's congestion control, as \"reno\", \
          \"cubic\" or \"bbr\""
     );
-    assert_eq!(
-        added("[lab]\nsacks = \"on\"\n"),
-        "test.toml:18: lab.sacks: unknown key; did you mean \"sack\"?"
-    );
+    assert_eq!(added("[lab]\nsacks = \"on\"\n"), "test.toml:18: lab.sacks: unknown key; did you mean \"sack\"?");
     assert_eq!(
         added("[lab]\nsettings = \"linux\"\n"),
         "test.toml:18: lab.settings: cannot be \"linux\"; give \"scenario\" or \"kernel\""

@@ -161,11 +161,7 @@ impl Air {
     /// # Errors
     ///
     /// Those of `deliver`, after which the rest waits for the next call.
-    pub fn advance(
-        &mut self,
-        now: Instant,
-        mut deliver: impl FnMut(Arrival<'_>) -> io::Result<()>,
-    ) -> io::Result<()> {
+    pub fn advance(&mut self, now: Instant, mut deliver: impl FnMut(Arrival<'_>) -> io::Result<()>) -> io::Result<()> {
         loop {
             let due = |(index, link): (usize, &Link)| Some((link.carrier.next_event()?, index));
             let Some((at, index)) = self.links.iter().enumerate().filter_map(due).min().filter(|(at, _)| *at <= now)
@@ -250,9 +246,7 @@ impl Carrier {
 
     fn next_event(&self) -> Option<Instant> {
         match self {
-            Self::Duplex(directions) => {
-                directions.iter().filter_map(|direction| Some(direction.first()?.1)).min()
-            }
+            Self::Duplex(directions) => directions.iter().filter_map(|direction| Some(direction.first()?.1)).min(),
             Self::Shared(medium) => medium.next_event(),
         }
     }
@@ -261,7 +255,8 @@ impl Carrier {
     fn advance(&mut self, at: Instant) -> Option<(Direction, InFlight)> {
         match self {
             Self::Duplex(directions) => {
-                let due = |direction: &Direction| directions[direction.index()].first().is_some_and(|(_, due)| due <= at);
+                let due =
+                    |direction: &Direction| directions[direction.index()].first().is_some_and(|(_, due)| due <= at);
                 let direction = [Direction::Down, Direction::Up].into_iter().find(due)?;
                 Some((direction, directions[direction.index()].arrive(at).0?))
             }

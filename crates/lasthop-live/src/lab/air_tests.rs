@@ -96,7 +96,8 @@ fn a_frame_takes_what_its_packet_takes() {
     air.send(at(10), BASE, &rig.frame(1, 1400));
     air.send(at(10), MOBILE, &rig.frame(1, 0));
     // 1440 and 40 bytes at 2 Mbps, and 1 ms: Ethernet's bytes do not count.
-    let expected = [(BASE, at(11) + Duration::from_micros(160), 54), (MOBILE, at(11) + Duration::from_micros(5760), 1454)];
+    let expected =
+        [(BASE, at(11) + Duration::from_micros(160), 54), (MOBILE, at(11) + Duration::from_micros(5760), 1454)];
     assert_eq!(arrivals(&mut air, at(100)), expected);
     assert_eq!(air.next_event(), None);
 }
@@ -165,7 +166,8 @@ fn a_full_queue_and_what_is_no_packet() {
         air.send(at(10), BASE, other);
     }
     // Of IPv4, but no TCP: carried, at the length that its header says.
-    let ping = [&[0; 12], &IPV4[..], &[0x45, 0, 0, 20, 0, 0, 0, 0, 64, 1, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2], &[0; 26]].concat();
+    let ping =
+        [&[0; 12], &IPV4[..], &[0x45, 0, 0, 20, 0, 0, 0, 0, 64, 1, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2], &[0; 26]].concat();
     air.send(at(500), BASE, &ping);
     assert_eq!(arrivals(&mut air, at(1000)).len(), 4);
     let report = air.finish().links[1][0];

@@ -23,7 +23,9 @@ pub enum LabError {
         instead: &'static str,
     },
     /// The scheme has a part at the base station that nothing here plays.
-    #[error("scheme {scheme} needs the gateway at {router}, which the lab does not start yet; schemes that only forward there are E2E, E2E-NEWRENO and E2E-IETF-SACK")]
+    #[error(
+        "scheme {scheme} needs the gateway at {router}, which the lab does not start yet; schemes that only forward there are E2E, E2E-NEWRENO and E2E-IETF-SACK"
+    )]
     NeedsGateway {
         /// The scheme.
         scheme: &'static str,

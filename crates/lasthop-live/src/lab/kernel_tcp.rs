@@ -28,20 +28,12 @@ pub fn socket(plan: &Plan<'_>, config: &TcpConfig, address: SocketAddrV4) -> Res
     set_at(&socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, config.send_buffer).map_err(fail("set the send buffer"))?;
     set_at(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, config.receive_buffer)
         .map_err(fail("set the receive buffer"))?;
-    clamp_window(&socket, config.receive_buffer).map_err(fail("set the window"))?;
+    // The kernel forgets this when it measures its overhead anew. Saying it again during a transfer would be worse: the window
+    // then changes from one duplicate acknowledgment to the next, which for the sender are none then (RFC 5681 §2).
+    set(&socket, libc::TCP_WINDOW_CLAMP, config.receive_buffer).map_err(fail("set the window"))?;
     set_congestion(&socket, &plan.lab.congestion)?;
     socket.bind(&address.into()).map_err(fail("bind a socket"))?;
     Ok(socket)
-}
-
-/// Keeps the window that `socket` advertises at `bytes`, which would otherwise be what the kernel's overhead leaves of the
-/// doubled buffer. The kernel forgets it when it measures that overhead anew, on segments of another size.
-///
-/// # Errors
-///
-/// As the kernel says.
-pub fn clamp_window(socket: &Socket, bytes: u32) -> io::Result<()> {
-    set(socket, libc::TCP_WINDOW_CLAMP, bytes)
 }
 
 fn set_congestion(socket: &Socket, name: &str) -> Result<(), LabError> {
@@ -96,9 +88,8 @@ impl TcpInfo {
         let mut len = bytes.len() as libc::socklen_t;
         let fd = socket.as_raw_fd();
         // SAFETY: `bytes` has room for `len` bytes and lives through the call.
-        let outcome = unsafe {
-            libc::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, bytes.as_mut_ptr().cast(), &raw mut len)
-        };
+        let outcome =
+            unsafe { libc::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, bytes.as_mut_ptr().cast(), &raw mut len) };
         if outcome < 0 {
             return Err(io::Error::last_os_error());
         }
@@ -129,6 +120,23 @@ pub fn recoveries() -> Result<u64, LabError> {
     Ok(["TCPRenoRecovery", "TCPSackRecovery"].iter().filter_map(|name| counter(&text, name)).sum())
 }
 
+/// Frames that devices of the calling thread's namespace could not send.
+///
+/// # Errors
+///
+/// When the kernel does not show its counters.
+pub fn unsent() -> Result<u64, LabError> {
+    let path = "/proc/thread-self/net/dev";
+    let text = fs::read_to_string(path).map_err(|error| LabError::File { path: path.into(), error })?;
+    Ok(send_drops(&text))
+}
+
+/// The sum of a table's column of drops when sending: the twelfth behind the name.
+fn send_drops(table: &str) -> u64 {
+    let rows = table.lines().filter_map(|line| line.split_once(':'));
+    rows.filter_map(|(_, fields)| fields.split_whitespace().nth(11)?.parse::<u64>().ok()).sum()
+}
+
 /// A counter in a file of name lines, each before its line of values.
 fn counter(text: &str, name: &str) -> Option<u64> {
     let lines: Vec<&str> = text.lines().collect();
@@ -148,6 +156,16 @@ mod tests {
         assert_eq!(counter(text, "TCPRenoRecovery"), Some(22));
         assert_eq!(counter(text, "C"), Some(4));
         assert_eq!(counter(text, "D"), None);
+    }
+
+    #[test]
+    fn drops_of_all_devices_add_up() {
+        let table = "Inter-|   Receive                  |  Transmit\n\
+            \u{20}face |bytes    packets errs drop fifo frame compressed multicast|bytes packets errs drop fifo colls carrier compressed\n\
+            \u{20}   lo:       1       2    3    4    5     6          7         8        9      10   11   12    13    14      15         16\n\
+            link0: 1 2 3 4 5 6 7 8 9 10 11 30 13 14 15 16\n";
+        assert_eq!(send_drops(table), 42);
+        assert_eq!(send_drops(""), 0);
     }
 
     #[test]

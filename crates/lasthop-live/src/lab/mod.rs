@@ -7,7 +7,7 @@
 //! | [`plan`] | from a network to devices, addresses and routes; what the lab cannot do |
 //! | [`air`], [`emulator`], [`packet_socket`] | the links: state machines, their thread, frames in and out |
 //! | [`lateness`] | how well the links kept time |
-//! | [`kernel_tcp`], [`transfer`] | the flows |
+//! | [`ends`], [`kernel_tcp`], [`transfer`] | the flows |
 //! | [`counts`], [`capture`] | what is told from the packets; pcapng |
 //! | [`station`] | what a scheme does at the base station |
 
@@ -15,6 +15,7 @@ pub mod air;
 pub mod capture;
 pub mod counts;
 pub mod emulator;
+pub mod ends;
 mod error;
 pub mod kernel_tcp;
 pub mod lateness;

@@ -5,8 +5,8 @@
 
 use std::fs::File;
 use std::io::Write as _;
-use std::os::unix::process::CommandExt as _;
 use std::os::fd::AsFd as _;
+use std::os::unix::process::CommandExt as _;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

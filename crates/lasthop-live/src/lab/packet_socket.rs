@@ -81,8 +81,7 @@ impl PacketSocket {
         batch.rewind();
         let (fd, flags) = (self.fd.as_raw_fd(), libc::MSG_DONTWAIT as _);
         // SAFETY: the headers point to buffers of the batch of the lengths that they say, which live through the call.
-        let count =
-            unsafe { libc::recvmmsg(fd, batch.headers.as_mut_ptr(), BATCH as u32, flags, ptr::null_mut()) };
+        let count = unsafe { libc::recvmmsg(fd, batch.headers.as_mut_ptr(), BATCH as u32, flags, ptr::null_mut()) };
         if count < 0 {
             let error = io::Error::last_os_error();
             return match error.kind() {

@@ -59,12 +59,10 @@ impl<'n> Plan<'n> {
             return refuse("web sessions", &session.name, "it runs transfers; take `lasthop run` for the rest");
         }
         if network.flows.len() > MOST_FLOWS {
-            let name = format!("{} flows", network.flows.len());
-            return refuse("so many flows", &name, "1000 at most");
+            return refuse("so many flows", &network.flows.len().to_string(), "it takes 1000 at most");
         }
         if network.nodes.len() > MOST_NODES {
-            let name = format!("{} nodes", network.nodes.len());
-            return refuse("so many nodes", &name, "100 hosts and routers at most");
+            return refuse("so many hosts and routers", &network.nodes.len().to_string(), "it takes 100 at most");
         }
         for flow in &network.flows {
             let instead = "it runs transfers; take `lasthop run` for the rest";
@@ -79,14 +77,18 @@ impl<'n> Plan<'n> {
                     let name = format!("mss = {} at {}", config.mss, network.nodes[node.0].name);
                     return refuse("this segment size", &name, "kernels take 88 to 32767 bytes, options included");
                 }
-                self.check_endpoint(config, node)?;
+                self.kernel_will_do(config, node)?;
             }
         }
         Ok(())
     }
 
-    /// Whether a kernel can be this endpoint.
-    fn check_endpoint(&self, config: &TcpConfig, node: NodeId) -> Result<(), LabError> {
+    /// Refuses endpoints that no kernel can be.
+    ///
+    /// # Errors
+    ///
+    /// When it needs lasthop's own TCP.
+    pub fn kernel_will_do(&self, config: &TcpConfig, node: NodeId) -> Result<(), LabError> {
         let what = match config.recovery {
             _ if self.lab.endpoints == Endpoints::Own => "lab.endpoints = \"own\"",
             Recovery::Smart => "SMART recovery",
@@ -109,7 +111,8 @@ impl<'n> Plan<'n> {
 
     /// MTU of all devices: that of Ethernet, unless segments are longer.
     pub fn mtu(&self) -> u32 {
-        let segments = self.network.flows.iter().flat_map(|flow| &flow.tcp).map(|config| self.segment(config) + HEADERS);
+        let segments =
+            self.network.flows.iter().flat_map(|flow| &flow.tcp).map(|config| self.segment(config) + HEADERS);
         segments.max().unwrap_or_default().max(1500)
     }
 
@@ -207,6 +210,13 @@ impl<'n> Plan<'n> {
             }
         }
         hops
+    }
+
+    /// The addresses of the hosts that are reached through a point.
+    pub fn hosts_beyond(&self, point: Point) -> Vec<Ipv4Addr> {
+        let hops = self.next_hops(self.node(point));
+        let beyond = hops.into_iter().filter(|(_, through)| *through == point).map(|(node, _)| NodeId(node));
+        beyond.filter(|node| self.network.nodes[node.0].kind == NodeKind::Host).map(Self::address).collect()
     }
 
     /// The points through which a flow's data leave each node on their way, in order.

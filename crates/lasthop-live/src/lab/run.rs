@@ -1,6 +1,5 @@
 //! One run: everything is made afresh, and gone when it is over.
 
-use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::Duration;
@@ -12,23 +11,25 @@ use lasthop_proto::time::Instant;
 use lasthop_scenario::LabSpec;
 use lasthop_sim::measure::{FlowReport, Report};
 use lasthop_sim::network::{App, FlowSpec, Network, NodeId};
-use socket2::{SockAddr, Socket};
 
 use super::air::Air;
 use super::capture::Capture;
 use super::emulator::{Emulated, Emulator, Scheduling, void};
+use super::ends::{Accepted, Ends, join};
 use super::error::LabError;
-use super::kernel_tcp::{recoveries, socket};
+use super::kernel_tcp::{recoveries, unsent};
 use super::lateness::Lateness;
 use super::namespace::{Namespace, Namespaces, require_root};
 use super::packet_socket::{PacketSocket, switch_offloads_off};
 use super::plan::Plan;
-use super::station::{Running, Site, start_base_station};
+use super::station::{Running, Site, StationCounts, start_base_station};
 use super::transfer::{End, Received, Run, Sent, Transfer};
 use crate::clock::Clock;
 
 /// How often a run is tried whose links were late.
 const ATTEMPTS: u32 = 3;
+/// What receivers have to read once all senders have ended.
+const GRACE: lasthop_proto::time::Duration = lasthop_proto::time::Duration::from_secs(2);
 /// How often the watcher is told.
 const STEP: Duration = Duration::from_millis(20);
 
@@ -106,7 +107,7 @@ pub fn run(experiment: &Experiment<'_>, watch: &dyn Watch) -> Result<Outcome, La
 
 /// Everything that stands around the flows. Fields go in order: the base station before the namespaces.
 struct Bench {
-    _base_station: Option<Box<dyn Running>>,
+    base_station: Option<Box<dyn Running>>,
     /// By node.
     nodes: Vec<Namespace>,
     links: Namespace,
@@ -147,10 +148,11 @@ impl Bench {
             let wired = plan.points_of(router).filter(|&other| other != point).map(Plan::device).collect();
             let name = &plan.network.nodes[router.0].name;
             let wireless = Plan::device(point);
-            let site = Site { namespace: &nodes[router.0], router: name, wireless, wired, element };
+            let beyond = plan.hosts_beyond(point);
+            let site = Site { namespace: &nodes[router.0], router: name, wireless, wired, beyond, element };
             start_base_station(&site, plan.scheme)
         });
-        Ok(Self { _base_station: base_station.transpose()?, nodes, links, _namespaces: namespaces })
+        Ok(Self { base_station: base_station.transpose()?, nodes, links, _namespaces: namespaces })
     }
 
     fn run(&self, plan: &Plan<'_>, experiment: &Experiment<'_>, watch: &dyn Watch) -> Result<Attempt, LabError> {
@@ -164,14 +166,14 @@ impl Bench {
             };
             (0..plan.points()).map(open).collect::<Result<Vec<_>, _>>()
         })?;
-        let ends = Ends::open(self, plan)?;
+        let ends = Ends::open(&self.nodes, plan)?;
         let run = Run { clock: Clock::start(), over: AtomicBool::new(false), received: AtomicU64::new(0) };
         let scheduling = Scheduling::for_network(plan.network);
         let (flows, emulated) = thread::scope(|scope| {
             let over = Over(&run.over);
             let emulator = Emulator::new(air, sockets, run.clock);
             let emulator = scope.spawn(|| emulator.run(scheduling, &run.over));
-            let flows = ends.start(scope, &run, plan);
+            let flows = Flows::start(ends, scope, &run, plan);
             let outcome = flows.watch(&run, plan, &emulator, watch);
             drop(over);
             let flows = flows.join();
@@ -179,7 +181,9 @@ impl Bench {
             outcome?;
             Ok::<_, LabError>((flows?, emulated))
         })?;
-        let counts_timeouts = flows.iter().all(|(sent, _)| sent.info.timeouts.is_some());
+        let counts_timeouts = flows.iter().all(|(sent, _)| sent.timeouts.is_some());
+        let unsent = self.nodes.iter().map(|node| node.within(unsent)).sum::<Result<u64, _>>()?;
+        let emulated = Emulated { dropped: emulated.dropped + unsent, ..emulated };
         let report = self.report(plan, &flows, &emulated)?;
         Ok(Attempt { report, emulated, counts_timeouts })
     }
@@ -198,10 +202,18 @@ impl Bench {
         }
         // The kernel counts recoveries per namespace: they are booked with the first flow from there.
         for (index, node) in self.nodes.iter().enumerate() {
-            let from_here = |spec: &FlowSpec| spec.from == NodeId(index);
-            if let Some(first) = plan.network.flows.iter().position(from_here) {
+            let by_kernel = |(spec, (sent, _)): (&FlowSpec, &(Sent, Received))| {
+                spec.from == NodeId(index) && sent.recoveries.is_none()
+            };
+            if let Some(first) = plan.network.flows.iter().zip(ends).position(by_kernel) {
                 flows[first].sender.recoveries = node.within(recoveries)?;
             }
+        }
+        // So are the base station's counts, with the first flow of all.
+        if let (Some(station), Some(first)) = (&self.base_station, flows.first_mut()) {
+            let StationCounts { relay_timeouts, dupacks_suppressed } = station.counts()?;
+            first.sender.relay_timeouts = relay_timeouts;
+            first.dupacks_suppressed = dupacks_suppressed;
         }
         let end = flows.iter().map(|flow| flow.end).max().unwrap_or_default();
         Ok(Report { flows, sessions: Vec::new(), links, end, frames: emulated.carried.frames })
@@ -214,8 +226,9 @@ fn settle(flow: &mut FlowReport, sent: &Sent, received: &Received) {
     flow.end = received.end.max(sent.start);
     flow.complete = sent.complete && received.complete;
     flow.aborted = sent.aborted || received.aborted;
-    flow.sender.timeouts = sent.info.timeouts.unwrap_or_default();
-    flow.sender.source_retransmissions = sent.info.retransmissions;
+    flow.sender.timeouts = sent.timeouts.unwrap_or_default();
+    flow.sender.recoveries = sent.recoveries.unwrap_or_default();
+    flow.sender.source_retransmissions = sent.retransmissions;
 }
 
 fn offloads_off(namespace: &Namespace, devices: &[String]) -> Result<(), LabError> {
@@ -235,59 +248,22 @@ impl Drop for Over<'_> {
     }
 }
 
-/// The sockets of all flows.
-struct Ends {
-    /// By flow: the initiator's socket, and whom it is to call.
-    initiators: Vec<(Socket, SockAddr)>,
-    /// Per accepting host: its listener, and the flows that come to it.
-    acceptors: Vec<(Socket, Vec<usize>)>,
-}
-
-type Accepted = Vec<(usize, Received)>;
-
 /// The threads of all flows.
 struct Flows<'s> {
     senders: Vec<ScopedJoinHandle<'s, Sent>>,
     acceptors: Vec<ScopedJoinHandle<'s, std::io::Result<Accepted>>>,
 }
 
-impl Ends {
-    fn open(bench: &Bench, plan: &Plan<'_>) -> Result<Self, LabError> {
-        let specs = &plan.network.flows;
-        let mut acceptors = Vec::new();
-        let mut initiators: Vec<Option<(Socket, SockAddr)>> = specs.iter().map(|_| None).collect();
-        for (index, namespace) in bench.nodes.iter().enumerate() {
-            let at = |node: NodeId| node == NodeId(index);
-            let flows_to: Vec<usize> = (0..specs.len()).filter(|&flow| at(specs[flow].to)).collect();
-            let flows_from: Vec<usize> = (0..specs.len()).filter(|&flow| at(specs[flow].from)).collect();
-            let sockets = |flow: usize| Plan::sockets(FlowId(flow as u32), &specs[flow]);
-            namespace.within(|| {
-                if let Some(&first) = flows_to.first() {
-                    let listener = socket(plan, &specs[first].tcp[1], sockets(first)[1])?;
-                    let backlog = flows_to.len().try_into().unwrap_or(i32::MAX);
-                    listener.listen(backlog).map_err(LabError::system("cannot listen"))?;
-                    acceptors.push((listener, flows_to));
-                }
-                for flow in flows_from {
-                    let [own, peer] = sockets(flow);
-                    initiators[flow] = Some((socket(plan, &specs[flow].tcp[0], own)?, peer.into()));
-                }
-                Ok(())
-            })?;
-        }
-        Ok(Self { initiators: initiators.into_iter().flatten().collect(), acceptors })
-    }
-
-    fn start<'s>(self, scope: &'s Scope<'s, '_>, run: &'s Run, plan: &Plan<'_>) -> Flows<'s> {
+impl Flows<'_> {
+    fn start<'s>(ends: Ends, scope: &'s Scope<'s, '_>, run: &'s Run, plan: &Plan<'_>) -> Flows<'s> {
         let transfers: Vec<Transfer> = plan.network.flows.iter().map(transfer).collect();
-        let acceptors = self.acceptors.into_iter().map(|(listener, flows)| {
+        let acceptors = ends.acceptors.into_iter().map(|(acceptor, flows)| {
             let mine: Vec<_> = flows.iter().map(|&flow| (flow, port(plan, flow), transfers[flow])).collect();
-            scope.spawn(move || accept_all(run, &listener, &mine))
+            scope.spawn(move || acceptor.accept_all(run, &mine))
         });
         let acceptors = acceptors.collect();
-        let senders = self.initiators.into_iter().zip(transfers).map(|((socket, peer), transfer)| {
-            scope.spawn(move || run.send(&socket, &peer, transfer))
-        });
+        let senders = ends.initiators.into_iter().zip(transfers);
+        let senders = senders.map(|(initiator, transfer)| scope.spawn(move || initiator.send(run, transfer)));
         Flows { senders: senders.collect(), acceptors }
     }
 }
@@ -299,26 +275,11 @@ fn transfer(spec: &FlowSpec) -> Transfer {
         App::Transfer { bytes, .. } => (bytes, End::Acknowledged),
         App::Idle | App::OnOff(_) | App::Web => (0, End::Close),
     };
-    Transfer { bytes, end, start: spec.start, window: spec.tcp[1].receive_buffer }
+    Transfer { bytes, end, start: spec.start }
 }
 
 fn port(plan: &Plan<'_>, flow: usize) -> u16 {
     Plan::sockets(FlowId(flow as u32), &plan.network.flows[flow])[0].port()
-}
-
-/// Takes one connection for each flow, known by the port that it comes from, and receives what it brings.
-fn accept_all(run: &Run, listener: &Socket, flows: &[(usize, u16, Transfer)]) -> std::io::Result<Accepted> {
-    thread::scope(|scope| {
-        let mut receivers = Vec::new();
-        while receivers.len() < flows.len()
-            && let Some((socket, from)) = run.accept(listener)?
-        {
-            if let Some(&(flow, _, transfer)) = flows.iter().find(|(_, port, _)| *port == from) {
-                receivers.push((flow, scope.spawn(move || run.receive(&socket, transfer))));
-            }
-        }
-        Ok(receivers.into_iter().map(|(flow, receiver)| (flow, join(receiver))).collect())
-    })
 }
 
 impl Flows<'_> {
@@ -332,6 +293,7 @@ impl Flows<'_> {
     ) -> Result<(), LabError> {
         let total = plan.network.flows.iter().map(|spec| transfer(spec).bytes).sum();
         let limit = plan.network.limit;
+        let mut all_sent = None;
         loop {
             let done = self.senders.iter().all(ScopedJoinHandle::is_finished)
                 && self.acceptors.iter().all(ScopedJoinHandle::is_finished);
@@ -339,9 +301,12 @@ impl Flows<'_> {
             if done || emulator.is_finished() || run.clock.now() > limit {
                 return Ok(());
             }
-            // An initiator that gave up before it was accepted leaves its acceptor waiting.
-            if self.senders.iter().all(ScopedJoinHandle::is_finished) && run.received.load(Ordering::Relaxed) == 0 {
-                return Ok(());
+            // Nobody comes any more to an acceptor whose initiator gave up.
+            if self.senders.iter().all(ScopedJoinHandle::is_finished) {
+                let since = *all_sent.get_or_insert_with(|| run.clock.now());
+                if run.clock.now() > since + GRACE {
+                    return Ok(());
+                }
             }
             if watch.stopped() {
                 return Err(LabError::Stopped);
@@ -361,9 +326,4 @@ impl Flows<'_> {
         }
         Ok(sent.into_iter().zip(received).collect())
     }
-}
-
-/// Its outcome, or its panic.
-fn join<T>(handle: ScopedJoinHandle<'_, T>) -> T {
-    handle.join().unwrap_or_else(|panic| resume_unwind(panic))
 }

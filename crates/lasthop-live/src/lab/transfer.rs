@@ -9,7 +9,7 @@ use lasthop_proto::time::Instant;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{SockAddr, Socket};
 
-use super::kernel_tcp::{TcpInfo, clamp_window, unacknowledged};
+use super::kernel_tcp::{TcpInfo, unacknowledged};
 use crate::clock::Clock;
 
 /// How soon the end is noticed.
@@ -38,8 +38,6 @@ pub struct Transfer {
     pub end: End,
     /// When it begins.
     pub start: Instant,
-    /// The receiver's window in bytes.
-    pub window: u32,
 }
 
 /// How a transfer ends.
@@ -56,8 +54,12 @@ pub enum End {
 pub struct Sent {
     /// When it began.
     pub start: Instant,
-    /// What the kernel counted.
-    pub info: TcpInfo,
+    /// Segments sent again.
+    pub retransmissions: u64,
+    /// Retransmission timers that expired; `None` where nobody counts them.
+    pub timeouts: Option<u64>,
+    /// Loss recoveries without a timeout; `None` where only the kernel of the whole host counts them.
+    pub recoveries: Option<u64>,
     /// Whether all was acknowledged.
     pub complete: bool,
     /// Whether the connection broke.
@@ -122,9 +124,9 @@ impl Run {
         let start = self.clock.now();
         let outcome = self.send_all(socket, peer, transfer);
         // A connection that broke may have nothing to tell any more.
-        let info = TcpInfo::of(socket).unwrap_or_default();
-        let complete = matches!(outcome, Ok(true));
-        Sent { start: start.max(transfer.start), info, complete, aborted: outcome.is_err() }
+        let TcpInfo { retransmissions, timeouts } = TcpInfo::of(socket).unwrap_or_default();
+        let (complete, aborted) = (matches!(outcome, Ok(true)), outcome.is_err());
+        Sent { start: start.max(transfer.start), retransmissions, timeouts, recoveries: None, complete, aborted }
     }
 
     /// Whether everything was sent and acknowledged; false when the run was over first.
@@ -141,12 +143,12 @@ impl Run {
             }
             Err(error) => return Err(error),
         }
-        let pattern = pattern();
+        let mut chunk = vec![0; CHUNK];
         let mut sent = 0;
         while sent < transfer.bytes {
-            let from = (sent % PERIOD) as usize;
             let len = usize::try_from(transfer.bytes - sent).unwrap_or(CHUNK).min(CHUNK);
-            let chunk = &pattern[from..from + len];
+            fill(sent, &mut chunk[..len]);
+            let chunk = &chunk[..len];
             match self.retry(socket, PollFlags::OUT, || socket.write(chunk))? {
                 Some(written) => sent += written as u64,
                 None => return Ok(false),
@@ -191,7 +193,6 @@ impl Run {
     }
 
     fn receive_all(&self, mut socket: &Socket, transfer: Transfer, received: &mut Received) -> io::Result<()> {
-        let pattern = pattern();
         let mut buffer = vec![0; CHUNK];
         loop {
             let Some(count) = self.retry(socket, PollFlags::IN, || socket.read(&mut buffer))? else { return Ok(()) };
@@ -199,15 +200,11 @@ impl Run {
                 received.complete = received.bytes == transfer.bytes;
                 return Ok(());
             }
-            let from = (received.bytes % PERIOD) as usize;
-            let (came, meant) = (&buffer[..count], &pattern[from..from + count]);
-            if received.altered.is_none() && came != meant {
-                let place = came.iter().zip(meant).take_while(|(a, b)| a == b).count();
-                received.altered = Some(received.bytes + place as u64);
+            if received.altered.is_none() {
+                received.altered = mismatch(received.bytes, &buffer[..count]);
             }
             received.bytes += count as u64;
             received.end = self.clock.now();
-            clamp_window(socket, transfer.window)?;
             self.received.fetch_add(count as u64, Ordering::Relaxed);
             if transfer.end == End::Acknowledged && received.bytes >= transfer.bytes {
                 received.complete = received.bytes == transfer.bytes;
@@ -217,7 +214,30 @@ impl Run {
     }
 }
 
-/// From every offset below [`PERIOD`] on a chunk of the bytes that all transfers carry.
-fn pattern() -> Vec<u8> {
-    (0..PERIOD + CHUNK as u64).map(|at| (at % PERIOD) as u8).collect()
+/// Writes the bytes that all transfers carry from `position` on.
+fn fill(position: u64, bytes: &mut [u8]) {
+    for (byte, at) in bytes.iter_mut().zip(position..) {
+        *byte = (at % PERIOD) as u8;
+    }
+}
+
+/// The position of the first byte that is not one that transfers carry there.
+fn mismatch(position: u64, bytes: &[u8]) -> Option<u64> {
+    let wrong = bytes.iter().zip(position..).find(|(byte, at)| u64::from(**byte) != at % PERIOD);
+    wrong.map(|(_, at)| at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_that_moved_or_changed_are_seen() {
+        let mut bytes = vec![0; 1000];
+        fill(5_000_000_000, &mut bytes);
+        assert_eq!(mismatch(5_000_000_000, &bytes), None);
+        assert_eq!(mismatch(5_000_000_000 + 1400, &bytes), Some(5_000_001_400));
+        bytes[700] ^= 1;
+        assert_eq!(mismatch(5_000_000_000, &bytes), Some(5_000_000_700));
+    }
 }

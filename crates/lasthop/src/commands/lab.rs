@@ -81,7 +81,8 @@ fn measure(args: &LabRunArgs) -> Result<(), Error> {
         let mut row =
             Row { task, scheme, reports: vec![], lateness: vec![], scheduling: Scheduling::Normal, voided: 0 };
         for number in 0..runs {
-            let watcher = Watcher { stop: &stop, progress: &progress, scheme, run: number + 1, runs, tenths: Cell::new(0) };
+            let watcher =
+                Watcher { stop: &stop, progress: &progress, scheme, run: number + 1, runs, tenths: Cell::new(0) };
             match one(&scenario, &row.task.network, scheme, number, seed, args, &watcher) {
                 Ok(outcome) => row.take(outcome),
                 Err(Error::Lab(LabError::Stopped)) => {
@@ -96,7 +97,9 @@ fn measure(args: &LabRunArgs) -> Result<(), Error> {
             done += 1;
             progress.run_done();
         }
-        rows.push(row);
+        if !row.reports.is_empty() {
+            rows.push(row);
+        }
         if stopped {
             break;
         }
@@ -108,7 +111,11 @@ fn measure(args: &LabRunArgs) -> Result<(), Error> {
         let tasks: Vec<Task> = rows.iter().map(task).collect();
         run_all(&tasks, 0, &AtomicBool::new(false))
     });
-    if args.json.json { print_rows_json(&scenario, seed, runs, &rows, simulated)? } else { print_rows(&scenario, seed, &rows, simulated)? }
+    if args.json.json {
+        print_rows_json(&scenario, seed, runs, &rows, simulated)?
+    } else {
+        print_rows(&scenario, seed, &rows, simulated)?
+    }
     if done < total { Err(Error::Stopped { done, total, what: "runs" }) } else { Ok(()) }
 }
 
@@ -206,12 +213,7 @@ impl Row {
     }
 }
 
-fn print_rows(
-    scenario: &Scenario,
-    seed: u64,
-    rows: &[Row],
-    simulated: Option<Vec<Vec<Report>>>,
-) -> Result<(), Error> {
+fn print_rows(scenario: &Scenario, seed: u64, rows: &[Row], simulated: Option<Vec<Vec<Report>>>) -> Result<(), Error> {
     let mut out = stdout().lock();
     let runs = rows.iter().map(|row| row.reports.len()).max().unwrap_or_default();
     let interval = if runs == 1 { "" } else { "; means, throughput with 95 % interval" };

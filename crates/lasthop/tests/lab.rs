@@ -1,0 +1,123 @@
+//! `lasthop lab` as its users call it. What needs root is left out without it, loudly.
+
+mod common;
+
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::Bench;
+use lasthop_live::lab::namespace::{all, require_root};
+
+fn is_root() -> bool {
+    if require_root().is_ok() {
+        return true;
+    }
+    let what = "`lasthop lab`: it needs root";
+    println!("!!! SKIPPED: {what}");
+    if let Some(path) = std::env::var_os("LASTHOP_SKIPPED")
+        && let Ok(mut file) = std::fs::OpenOptions::new().append(true).create(true).open(path)
+    {
+        let _ = writeln!(file, "{what}");
+    }
+    false
+}
+
+fn namespaces_of(pid: u32) -> usize {
+    all().iter().filter(|namespace| namespace.pid == pid).count()
+}
+
+#[test]
+fn beside_the_simulator_with_a_capture() {
+    if !is_root() {
+        return;
+    }
+    let bench = Bench::new();
+    // Other tests run beside this.
+    let output = bench.run("lab tiny.toml --set lab.lateness=200ms --against-sim --json --pcapng captures");
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{message}");
+    let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let scheme = &value["schemes"][0];
+    assert_eq!((&value["runs"], &scheme["scheme"]), (&2.into(), &"E2E".into()));
+    for measures in [&scheme["measures"], &scheme["simulated"]] {
+        assert_eq!(measures["incomplete"]["mean"], 0.0, "{scheme}");
+        assert!(measures["throughput"]["mean"].as_f64().unwrap() > 0.1, "{scheme}");
+        assert_eq!(measures["throughput"]["runs"], 2);
+    }
+    assert!(scheme["lateness_us"]["p99"].as_f64().unwrap() > 0.0);
+    for file in ["captures/E2E-0.pcapng", "captures/E2E-1.pcapng"] {
+        assert!(bench.bytes(file).len() > 10_000, "{file}");
+    }
+}
+
+#[test]
+fn a_signal_ends_it_in_order() {
+    if !is_root() {
+        return;
+    }
+    for signal in ["INT", "TERM", "HUP"] {
+        let bench = Bench::new();
+        let lab = Command::new(env!("CARGO_BIN_EXE_lasthop"))
+            .args(["lab", "tiny.toml", "--runs", "3", "--set", "flows.download.size=100 MiB"])
+            .current_dir(bench.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (pid, begun) = (lab.id(), Instant::now());
+        while namespaces_of(pid) < 4 && begun.elapsed() < Duration::from_secs(10) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert_eq!(namespaces_of(pid), 4, "three nodes, and the links");
+        assert!(Command::new("kill").args(["-s", signal, &pid.to_string()]).status().unwrap().success());
+        let output = lab.wait_with_output().unwrap();
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{signal}: {message}");
+        assert!(message.ends_with("error: stopped: 0 of 3 runs are done\n"), "{signal}: {message}");
+        assert_eq!(namespaces_of(pid), 0, "{signal}");
+        assert!(begun.elapsed() < Duration::from_secs(20), "{signal}: {:?}", begun.elapsed());
+    }
+}
+
+#[test]
+fn without_root_there_is_one_clear_line() {
+    let bench = Bench::new();
+    // As root: as nobody, who must be able to read the command and its folder.
+    let nobody = require_root().is_ok().then_some(65_534);
+    let command = bench.path().join("lasthop");
+    std::fs::copy(env!("CARGO_BIN_EXE_lasthop"), &command).unwrap();
+    std::fs::set_permissions(bench.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    for arguments in [&["lab", "tiny.toml"][..], &["lab", "clean"]] {
+        let mut lasthop = Command::new(&command);
+        lasthop.args(arguments).current_dir(bench.path());
+        if let Some(uid) = nobody {
+            lasthop.uid(uid);
+        }
+        let output = lasthop.output().unwrap();
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{message}");
+        assert_eq!(message, "error: the lab makes network namespaces, which takes root; run it with sudo\n");
+    }
+}
+
+#[test]
+fn what_it_cannot_run_is_said_before_anything_is_made() {
+    let bench = Bench::new();
+    for (arguments, what) in [
+        ("lab multilayer-web-lan", "web sessions"),
+        ("lab many-flows", "so many flows (10000)"),
+        ("lab tiny.toml --schemes E2E-SMART", "own TCP"),
+        ("lab tiny.toml --set lab.sack=maybe", "lab.sack: cannot be \"maybe\""),
+        ("lab tiny.toml --set lab.sakc=on", "lab.sakc: unknown key"),
+        ("lab", "<SCENARIO>"),
+    ] {
+        let output = bench.run(arguments);
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(matches!(output.status.code(), Some(1 | 2)), "{arguments}: {message}");
+        assert!(message.contains(what), "{arguments}: {message}");
+        assert!(output.stdout.is_empty());
+    }
+}
