@@ -5,8 +5,8 @@ pub mod completions;
 pub mod explain;
 #[cfg(target_os = "linux")]
 pub mod gateway;
-pub mod man;
 pub mod lab;
+pub mod man;
 pub mod plot;
 pub mod reproduce;
 pub mod run;
