@@ -14,7 +14,7 @@ use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use lasthop_proto::pep::snoop::SnoopConfig;
+use lasthop_proto::pep::snoop::{HopControl, SnoopConfig};
 use lasthop_proto::scheme::{LocalDetection, TcpAwareness};
 use lasthop_proto::time::Duration;
 
@@ -23,8 +23,9 @@ use crate::document;
 use crate::error::{Error, Place, Problem, Spot};
 use crate::gateway_values::{AbsolutePath, Address, CongestionName, InterfaceName, List, LogLevel};
 use crate::reader::{Context, Reader};
+use crate::stations::flow_control;
 use crate::units::{ByteSize, Fraction};
-use crate::values::{Choice, Off, Or, Positive, Text, Whole, Window};
+use crate::values::{Choice, FlowControlName, Off, Or, Positive, Text, Whole, Window};
 
 pub use crate::gateway_values::{Network, PortRange};
 
@@ -135,6 +136,8 @@ pub struct SnoopSettings {
     pub timer_max: Duration,
     /// Timer-driven local retransmissions of one packet before it is left to the sender.
     pub max_local_retries: u32,
+    /// Flow control on the hop.
+    pub hop: Option<HopControl>,
 }
 
 /// Parameters of split connections.
@@ -300,7 +303,15 @@ fn rule(reader: &Reader<'_>) -> Result<Rule, Error> {
 }
 
 fn snoop(reader: &Reader<'_>) -> Result<SnoopSettings, Error> {
-    reader.allow(&["dupack_threshold", "timer_min", "timer_max", "max_local_retries"])?;
+    reader.allow(&[
+        "dupack_threshold",
+        "timer_min",
+        "timer_max",
+        "max_local_retries",
+        "flow_control",
+        "backlog",
+        "held",
+    ])?;
     let default = SnoopConfig::new(LocalDetection::DuplicateAcks, TcpAwareness::Aware);
     let Whole(dupack_threshold) =
         reader.or::<Whole<1, 100>>("dupack_threshold", Whole(default.dupack_threshold), "default")?;
@@ -315,7 +326,9 @@ fn snoop(reader: &Reader<'_>) -> Result<SnoopSettings, Error> {
     }
     let Whole(max_local_retries) =
         reader.or::<Whole<0, 100>>("max_local_retries", Whole(default.max_local_retries), "default")?;
-    Ok(SnoopSettings { dupack_threshold, timer_min, timer_max, max_local_retries })
+    // Senders of today would fill the queue in front of the hop.
+    let hop = flow_control(reader, FlowControlName::Fast)?;
+    Ok(SnoopSettings { dupack_threshold, timer_min, timer_max, max_local_retries, hop })
 }
 
 fn split(reader: &Reader<'_>) -> Result<SplitSettings, Error> {

@@ -214,22 +214,7 @@ fn snoop(reader: &Reader<'_>, detection: LocalDetection, awareness: TcpAwareness
     }
     let max_local_retries = count("max_local_retries", default.max_local_retries)?;
     let priority = reader.or("priority", default.priority, "default")?;
-    let hop = match reader.or("flow_control", FlowControlName::None, "default")? {
-        FlowControlName::None => {
-            for key in ["backlog", "held"] {
-                if reader.has(key) {
-                    let message = format!("{key} is for flow_control = \"fast\" only");
-                    return Err(reader.fail(key, Problem::Conflict(message)));
-                }
-            }
-            None
-        }
-        FlowControlName::Fast => {
-            let backlog = count("backlog", HopControl::DEFAULT.backlog)?;
-            let Window(held) = reader.or("held", Window(HopControl::DEFAULT.held), "default")?;
-            Some(HopControl { backlog, held })
-        }
-    };
+    let hop = flow_control(reader, FlowControlName::None)?;
     Ok(SnoopConfig {
         cache_bytes,
         connections,
@@ -241,6 +226,26 @@ fn snoop(reader: &Reader<'_>, detection: LocalDetection, awareness: TcpAwareness
         hop,
         ..default
     })
+}
+
+/// Flow control on the hop: `default` where the keys say nothing.
+pub(crate) fn flow_control(reader: &Reader<'_>, default: FlowControlName) -> Result<Option<HopControl>, Error> {
+    match reader.or("flow_control", default, "default")? {
+        FlowControlName::None => {
+            for key in ["backlog", "held"] {
+                if reader.has(key) {
+                    let message = format!("{key} is for flow_control = \"fast\" only");
+                    return Err(reader.fail(key, Problem::Conflict(message)));
+                }
+            }
+            Ok(None)
+        }
+        FlowControlName::Fast => {
+            let Whole(backlog) = reader.or::<Count>("backlog", Whole(HopControl::DEFAULT.backlog), "default")?;
+            let Window(held) = reader.or("held", Window(HopControl::DEFAULT.held), "default")?;
+            Ok(Some(HopControl { backlog, held }))
+        }
+    }
 }
 
 fn relay(reader: &Reader<'_>, common: &TcpSpec) -> Result<Relay, Error> {

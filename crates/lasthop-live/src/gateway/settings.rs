@@ -27,6 +27,7 @@ fn engine_rule(rule: &Rule, cache: u64) -> Option<rules::Rule> {
             snoop.timer_min = settings.timer_min;
             snoop.timer_max = settings.timer_max;
             snoop.max_local_retries = settings.max_local_retries;
+            snoop.hop = settings.hop;
             rules::Mode::Snoop
         }
     };

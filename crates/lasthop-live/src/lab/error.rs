@@ -24,7 +24,7 @@ pub enum LabError {
     },
     /// The scheme has a part at the base station that nothing here plays.
     #[error(
-        "scheme {scheme} needs the gateway at {router}, which the lab does not start yet; schemes that only forward there are E2E, E2E-NEWRENO and E2E-IETF-SACK"
+        "scheme {scheme} asks for something at {router} that the gateway does not do; it does LL-TCP-AWARE and SPLIT"
     )]
     NeedsGateway {
         /// The scheme.
@@ -32,6 +32,9 @@ pub enum LabError {
         /// Where its part would be.
         router: String,
     },
+    /// The gateway did not come up, or went away.
+    #[error("the gateway at the base station: {0}")]
+    Gateway(String),
     /// The scheme needs a TCP that no kernel has.
     #[error("scheme {scheme} needs lasthop's own TCP at {host} ({what}), which the lab does not start yet")]
     NeedsOwnEndpoints {

@@ -1,12 +1,25 @@
 //! The base station: what a scheme adds to the router's plain forwarding.
 
+use std::fs::File;
 use std::net::Ipv4Addr;
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::{thread, time};
 
-use lasthop_proto::scheme::{BaseStation, Scheme};
+use lasthop_proto::pep::snoop::HopControl;
+use lasthop_proto::scheme::{BaseStation, Scheme, TcpAwareness};
+use lasthop_proto::tcp::config::Recovery;
+use lasthop_proto::time::Duration;
 use lasthop_sim::network::Element;
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use serde_json::Value;
 
 use super::error::LabError;
 use super::namespace::Namespace;
+use crate::gateway::control::{self, Request};
 
 /// Where a scheme's part at the base station goes.
 pub struct Site<'l> {
@@ -43,16 +56,130 @@ pub struct StationCounts {
     pub dupacks_suppressed: u64,
 }
 
-/// Starts what `scheme` does at the base station, and returns when it is ready for packets.
+/// Starts what `scheme` does at the base station, and returns when it is ready for packets: the gateway, as an operator would
+/// run it, which is this program again.
 ///
-/// It must not outlive this process, not even one that is killed: a child asks for a signal on its parent's death.
+/// It does not outlive this process, not even one that is killed.
 ///
 /// # Errors
 ///
-/// When nothing here plays that part.
+/// When the gateway does not play that part, or does not start.
 pub fn start_base_station(site: &Site<'_>, scheme: &Scheme) -> Result<Box<dyn Running>, LabError> {
-    // Elements of the scenario's own ask for the gateway as well, also where the scheme only forwards.
-    let (BaseStation::Forward | BaseStation::Local { .. } | BaseStation::Split { .. } | BaseStation::SelectiveRepeat) =
-        scheme.base_station;
-    Err(LabError::NeedsGateway { scheme: scheme.name, router: site.router.to_owned() })
+    let text = configuration(site, scheme)
+        .ok_or_else(|| LabError::NeedsGateway { scheme: scheme.name, router: site.router.to_owned() })?;
+    Ok(Box::new(Daemon::start(site.namespace, &text)?))
+}
+
+/// The gateway's configuration for a scheme; `None` where it does something else.
+fn configuration(site: &Site<'_>, scheme: &Scheme) -> Option<String> {
+    let addresses: Vec<String> = site.beyond.iter().map(|address| format!("\"{address}/32\"")).collect();
+    let micros = |span: Duration| format!("\"{} us\"", span.as_nanos() / 1000);
+    let mut text = String::from("control = \"CONTROL\"\nlog = \"warn\"\n[[rule]]\nname = \"lab\"\n");
+    text += &format!("interface = \"{}\"\naddresses = [{}]\n", site.wireless, addresses.join(", "));
+    match (scheme.base_station, site.element) {
+        (BaseStation::Local { awareness: TcpAwareness::Aware, .. }, Element::Snoop(config)) => {
+            text += "mode = \"snoop\"\n[rule.snoop]\n";
+            text += &format!("dupack_threshold = {}\n", config.dupack_threshold);
+            text += &format!("timer_min = {}\n", micros(config.timer_min));
+            text += &format!("timer_max = {}\n", micros(config.timer_max));
+            text += &format!("max_local_retries = {}\n", config.max_local_retries);
+            text += &match config.hop {
+                None => "flow_control = \"none\"\n".to_owned(),
+                Some(HopControl { backlog, held }) => {
+                    format!("flow_control = \"fast\"\nbacklog = {backlog}\nheld = {held}\n")
+                }
+            };
+        }
+        (BaseStation::Split { wireless: Recovery::Reno }, Element::Split { buffer, .. }) => {
+            text += "mode = \"split\"\n";
+            for side in ["wireless", "wired"] {
+                text += &format!("[rule.split.{side}]\ncongestion = \"reno\"\nbuffer = {buffer}\n");
+            }
+        }
+        _ => return None,
+    }
+    Some(text)
+}
+
+/// How long the gateway may take to start, and to stop.
+const PATIENCE: time::Duration = time::Duration::from_secs(15);
+const STEP: time::Duration = time::Duration::from_millis(20);
+
+/// The gateway as a child process. Its files are in a folder of its own.
+struct Daemon {
+    child: Child,
+    folder: PathBuf,
+    control: PathBuf,
+}
+
+impl Daemon {
+    fn start(namespace: &Namespace, text: &str) -> Result<Self, LabError> {
+        let folder = std::env::temp_dir().join(namespace.name());
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |error| LabError::File { path, error }
+        };
+        std::fs::create_dir_all(&folder).map_err(failed(&folder))?;
+        let (file, control) = (folder.join("gateway.toml"), folder.join("gateway.sock"));
+        let text = text.replace("CONTROL", &control.display().to_string());
+        std::fs::write(&file, text).map_err(failed(&file))?;
+        let netns = File::open(namespace.path()).map_err(failed(&namespace.path()))?;
+        let mut command = Command::new("/proc/self/exe");
+        command.args(["gateway", "run"]).arg(&file).stdin(Stdio::null()).stdout(Stdio::null());
+        let enter = move || {
+            rustix::process::set_parent_process_death_signal(Some(Signal::TERM))?;
+            move_into_link_name_space(netns.as_fd(), Some(LinkNameSpaceType::Network))?;
+            Ok(())
+        };
+        // SAFETY: between fork and exec it makes two system calls and neither allocates nor takes a lock.
+        unsafe { command.pre_exec(enter) };
+        let child = command.spawn().map_err(LabError::system("cannot start the gateway"))?;
+        let mut daemon = Self { child, folder, control };
+        daemon.wait_until_ready()?;
+        Ok(daemon)
+    }
+
+    fn wait_until_ready(&mut self) -> Result<(), LabError> {
+        let begun = time::Instant::now();
+        while begun.elapsed() < PATIENCE {
+            if control::ask(&self.control, Request::Status).is_ok() {
+                return Ok(());
+            }
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return Err(LabError::Gateway(format!("it ended with {status}; its messages are above")));
+            }
+            thread::sleep(STEP);
+        }
+        Err(LabError::Gateway(format!("it was not ready within {} s", PATIENCE.as_secs())))
+    }
+}
+
+impl Running for Daemon {
+    fn counts(&self) -> Result<StationCounts, LabError> {
+        let status =
+            control::ask(&self.control, Request::Status).map_err(|error| LabError::Gateway(error.to_string()))?;
+        let rules = status.pointer("/counters/rules").or_else(|| status.get("rules"));
+        let sum = |key: &str| {
+            let rules = rules.and_then(Value::as_array).into_iter().flatten();
+            rules.filter_map(|rule| rule.get(key).and_then(Value::as_u64)).sum()
+        };
+        // What a relay's kernel counts it tells when a connection has ended, and timeouts not at all.
+        Ok(StationCounts { relay_timeouts: 0, dupacks_suppressed: sum("dup_acks_suppressed") })
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        // It takes its rules back, and then ends.
+        if let Some(pid) = Pid::from_raw(self.child.id() as i32) {
+            let _ = kill_process(pid, Signal::TERM);
+        }
+        let begun = time::Instant::now();
+        while begun.elapsed() < PATIENCE && matches!(self.child.try_wait(), Ok(None)) {
+            thread::sleep(STEP);
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
 }
