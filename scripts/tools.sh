@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what the tests need beyond Rust and Python: a C linker (Debian, Ubuntu), rustfmt and clippy (rustup), and cargo-deny, built
-# from source into target/tools. What is there already is used as it is.
+# Installs what the tests need beyond Rust and Python: a C linker (Debian, Ubuntu), iproute2 and iptables where root can test in network
+# namespaces, rustfmt and clippy (rustup), and cargo-deny, built from source into target/tools. What is there already is used as it is.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo=${CARGO:-cargo}
@@ -16,6 +16,16 @@ if ! command -v cc >/dev/null; then
     [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || fail "a C linker is missing: apt-get install gcc libc6-dev"
     apt-get update -qq
     apt-get install -y -qq gcc libc6-dev
+fi
+# Lab and gateway are tested in network namespaces, which only root can make.
+if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    packages=()
+    command -v ip >/dev/null || packages+=(iproute2)
+    command -v iptables >/dev/null || packages+=(iptables)
+    if [ ${#packages[@]} -gt 0 ]; then
+        apt-get update -qq
+        apt-get install -y -qq "${packages[@]}"
+    fi
 fi
 for component in rustfmt clippy; do
     "$cargo" "${component/rust/}" --version >/dev/null 2>&1 || rustup component add "$component"
