@@ -53,6 +53,31 @@ fn beside_the_simulator_with_a_capture() {
     }
 }
 
+/// The base station is the gateway itself: it repairs what the link loses, and a kernel's sender does not notice.
+#[test]
+fn snoop_at_the_base_station_hides_the_losses_from_a_kernel() {
+    if !is_root() {
+        return;
+    }
+    let bench = Bench::new();
+    let output = bench.run(
+        "lab wavelan-lan --schemes LL-TCP-AWARE,SPLIT --runs 1 --json --set lab.lateness=500ms \
+         --set flows.bulk.size=600KiB",
+    );
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{message}");
+    let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let mean = |scheme: usize, measure: &str| {
+        value["schemes"][scheme]["measures"][measure]["mean"].as_f64().unwrap_or_else(|| panic!("{measure}: {value}"))
+    };
+    for scheme in 0..2 {
+        assert_eq!(mean(scheme, "incomplete"), 0.0, "{value}");
+        assert!(mean(scheme, "losses") > 3.0 && mean(scheme, "throughput") > 0.05, "{value}");
+    }
+    let (local, source) = (mean(0, "local_retransmissions"), mean(0, "source_retransmissions"));
+    assert!(local >= mean(0, "losses") && source <= 2.0, "{value}");
+}
+
 #[test]
 fn a_signal_ends_it_in_order() {
     if !is_root() {
