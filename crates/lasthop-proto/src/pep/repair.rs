@@ -308,9 +308,13 @@ impl<P: Clone> Repair<P> {
             Place::Within { first, count } => {
                 let mut cached = Cached::new(now, packet, seq, Origin::Resent);
                 let (mut all_marked, mut copies) = (count > 0, u32::from(count > 0));
+                let mut replaced = 0;
                 for index in first..first + count {
                     if let Some(old) = self.cache.get_mut(index) {
                         all_marked &= old.whereabouts == Whereabouts::Arrived;
+                        if old.whereabouts == Whereabouts::OnHop {
+                            replaced += u64::from(old.packet.len);
+                        }
                         copies = copies.saturating_add(old.unproven);
                     }
                 }
@@ -321,7 +325,10 @@ impl<P: Clone> Repair<P> {
                 self.cache.replace(first, count, cached);
                 // What the sender resends goes ahead of what waits.
                 if let Some(hop) = &mut self.hop {
-                    hop.sent(len);
+                    hop.landed(replaced);
+                    if !all_marked {
+                        hop.sent(len);
+                    }
                 }
                 Passage::Now
             }
