@@ -158,8 +158,8 @@ impl CrossedDirection {
         }
     }
 
-    #[inline]
     /// Lets the datagrams go that have arrived by `now` and are not behind another's frame.
+    #[inline]
     fn retire(&mut self, now: Instant) {
         while let Some((frame, at)) = self.wire.first()
             && at <= now

@@ -158,9 +158,8 @@ impl Running for Daemon {
     fn counts(&self) -> Result<StationCounts, LabError> {
         let status =
             control::ask(&self.control, Request::Status).map_err(|error| LabError::Gateway(error.to_string()))?;
-        let rules = status.pointer("/counters/rules").or_else(|| status.get("rules"));
         let sum = |key: &str| {
-            let rules = rules.and_then(Value::as_array).into_iter().flatten();
+            let rules = status.get("rules").and_then(Value::as_array).into_iter().flatten();
             rules.filter_map(|rule| rule.get(key).and_then(Value::as_u64)).sum()
         };
         // What a relay's kernel counts it tells when a connection has ended, and timeouts not at all.
