@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use etherparse::{IpNumber, Ipv4Header, Ipv6FlowLabel, Ipv6Header, TcpHeader};
 use lasthop_proto::packet::{Flags, Options, Segment};
 
-use crate::parse::{NOP, Route, SACK};
+use crate::parse::{NOP, Route, SACK, TIMESTAMPS};
 
 /// The kind of shared experimental TCP options (RFC 6994 §3).
 pub const EXPERIMENTAL_KIND: u8 = 253;
@@ -83,7 +83,7 @@ pub fn option_bytes(options: &Options) -> Vec<u8> {
         bytes.extend([NOP, NOP, 4, 2]);
     }
     if let Some(timestamps) = options.timestamps {
-        bytes.extend([NOP, NOP, 8, 10]);
+        bytes.extend([NOP, NOP, TIMESTAMPS, 10]);
         bytes.extend(timestamps.val.to_be_bytes());
         bytes.extend(timestamps.ecr.to_be_bytes());
     }

@@ -3,7 +3,7 @@
 use lasthop_proto::packet::{Flags, Segment};
 
 use crate::build::{is_v4, seal};
-use crate::parse::{NOP, SACK, View};
+use crate::parse::{NOP, SACK, TIMESTAMPS, View};
 
 /// Cuts a packet, read as `view`, into packets with at most `most` bytes of payload each, as a network card would:
 /// sequence numbers go on, CWR stays on the first and FIN and PSH on the last, checksums are computed. A packet that fits
@@ -58,7 +58,24 @@ pub fn revise(packet: &[u8], view: &View, segment: &Segment) -> Vec<u8> {
     bytes
 }
 
+/// Writes the timestamp of `segment` (TSval) into a packet with the headers that were read as `view`. Checksums are left as
+/// they are.
+pub fn stamp(bytes: &mut [u8], view: &View, segment: &Segment) {
+    if let Some(timestamps) = segment.options.timestamps {
+        for_each_option(bytes, view, TIMESTAMPS, |option| {
+            if let Some(val) = option.get_mut(2..6) {
+                val.copy_from_slice(&timestamps.val.to_be_bytes());
+            }
+        });
+    }
+}
+
 fn hide_sack(bytes: &mut [u8], view: &View) {
+    for_each_option(bytes, view, SACK, |option| option.fill(NOP));
+}
+
+/// Hands out the options of one kind, kind and length included.
+fn for_each_option(bytes: &mut [u8], view: &View, wanted: u8, mut change: impl FnMut(&mut [u8])) {
     let options = &mut bytes[view.ip_len + 20..view.header_len];
     let mut at = 0;
     while let Some(&kind) = options.get(at) {
@@ -68,8 +85,8 @@ fn hide_sack(bytes: &mut [u8], view: &View) {
             _ => options.get(at + 1).map_or(1, |&len| usize::from(len).max(1)),
         };
         let end = (at + len).min(options.len());
-        if kind == SACK {
-            options[at..end].fill(NOP);
+        if kind == wanted {
+            change(&mut options[at..end]);
         }
         at = end;
     }

@@ -9,7 +9,7 @@ mod change;
 mod parse;
 
 pub use build::{ELN_EXID, EXPERIMENTAL_KIND, SMART_EXID, build, option_bytes, tcp_header};
-pub use change::{pieces, revise};
+pub use change::{pieces, revise, stamp};
 pub use parse::{Route, View, parse};
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use crate::build::{ELN_EXID, EXPERIMENTAL_KIND, SMART_EXID};
 
 pub(crate) const NOP: u8 = 1;
 pub(crate) const SACK: u8 = 5;
+pub(crate) const TIMESTAMPS: u8 = 8;
 
 /// One direction of a TCP connection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -126,7 +127,7 @@ fn options(tcp: &TcpHeaderSlice<'_>) -> Option<Options> {
             (3, 3) => options.window_scale = Some(option[2]),
             (4, 2) => options.sack_permitted = true,
             (SACK, _) => options.sack = blocks(&option[2..]),
-            (8, 10) => options.timestamps = Some(Timestamps { val: number(2)?, ecr: number(6)? }),
+            (TIMESTAMPS, 10) => options.timestamps = Some(Timestamps { val: number(2)?, ecr: number(6)? }),
             (EXPERIMENTAL_KIND, 8) if option[2..4] == SMART_EXID.to_be_bytes() => {
                 options.smart = Some(Seq(number(4)?));
             }

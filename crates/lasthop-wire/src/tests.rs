@@ -109,6 +109,20 @@ proptest! {
     }
 
     #[test]
+    fn a_stamp_changes_the_timestamp_only(route in routes(), segment in segments(), val: u32) {
+        let bytes = build(route, &segment, b"payload").unwrap();
+        let mut wanted = segment;
+        if let Some(timestamps) = &mut wanted.options.timestamps {
+            timestamps.val = val;
+        }
+        let (mut stamped, view) = (bytes.clone(), parse(&bytes).unwrap());
+        stamp(&mut stamped, &view, &wanted);
+        let after = parse(&stamped).unwrap();
+        prop_assert_eq!((after.segment, after.total_len()), (wanted, bytes.len()));
+        prop_assert!(segment.options.timestamps.is_some() || stamped == bytes);
+    }
+
+    #[test]
     fn any_bytes_are_read_or_not(bytes in prop::collection::vec(any::<u8>(), 0..120), first in prop_oneof![Just(0x45u8), Just(0x46), Just(0x60), any::<u8>()]) {
         let mut bytes = bytes;
         if let [version, rest @ ..] = &mut bytes[..] {

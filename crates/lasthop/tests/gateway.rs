@@ -86,6 +86,10 @@ fn survives(what: &str, rules: &str, harm: impl FnOnce(&mut Daemon)) {
     let transfer = network.transfer(&server(5002), 3);
     std::thread::sleep(Duration::from_millis(1200));
     harm(&mut daemon);
+    if !transfer.is_over_within(15) {
+        let status = daemon.ask("status").unwrap_or_default();
+        panic!("{what}: stuck\n{}{status:#}\n{}", network.sockets(), daemon.log());
+    }
     let (gap, _) = transfer.end();
     eprintln!("{what}: longest receive gap {} ms", gap.as_millis());
     assert!(gap < Duration::from_secs(1), "{what}: {gap:?}\n{}", daemon.log());

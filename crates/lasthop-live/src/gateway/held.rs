@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use lasthop_proto::node::Port;
 use lasthop_proto::packet::{Flags, Packet, Segment};
-use lasthop_wire::{View, parse, pieces};
+use lasthop_wire::{View, parse, pieces, stamp};
 
 use super::engine::Injection;
 
@@ -72,6 +72,7 @@ fn part(packet: &[u8], view: &View, segment: &Segment, len: u32) -> Option<(Vec<
         *flags &= !(Flags::FIN.0 | Flags::PSH.0);
     }
     let part = View { segment: *segment, payload_len: payload.len(), ..*view };
+    stamp(&mut bytes, view, segment);
     // Held pieces are read again, so that their lengths must be right.
     Some((pieces(&bytes, &part, payload.len()).pop()?, part))
 }

@@ -1,6 +1,7 @@
 //! One connection at the base station: what is cached, which of it the wireless hop lost, and when to resend it.
 
 mod hop;
+mod timestamps;
 
 use alloc::collections::VecDeque;
 
@@ -15,6 +16,7 @@ use crate::seq::Seq;
 use crate::time::{Duration, Instant};
 use hop::Hop;
 pub(super) use hop::Passage;
+use timestamps::Newest;
 
 /// Farther than this from the last acknowledgment, in bytes, nothing belongs to the same window (RFC 7323 §2.3).
 const MAX_WINDOW: u32 = 1 << 30;
@@ -161,6 +163,7 @@ pub(super) struct Repair<P> {
     /// The SACK blocks taken in last.
     blocks: SackBlocks,
     masks: Masks,
+    newest: Newest,
     /// Flow control on the hop, if there is any.
     hop: Option<Hop>,
 }
@@ -198,6 +201,7 @@ impl<P: Clone> Repair<P> {
             recheck: Instant::FAR_FUTURE,
             blocks: SackBlocks::default(),
             masks: Masks::Unseen,
+            newest: Newest::default(),
             // Without TCP's acknowledgments in hand there is nothing to control.
             hop: config
                 .hop
@@ -249,6 +253,7 @@ impl<P: Clone> Repair<P> {
             out.events.push_back((packet.flow, Event::Absorbed { seq }));
             return DataVerdict::Absorbed;
         }
+        self.newest.note(packet);
         match overlap {
             Overlap::None(first) => DataVerdict::Store(Place::Within { first, count: 0 }),
             Overlap::Covers { first, count } => DataVerdict::Store(Place::Within { first, count }),
@@ -285,6 +290,7 @@ impl<P: Clone> Repair<P> {
             }
             _ => {
                 self.expect_echoes(1);
+                self.newest.note(packet);
                 DataVerdict::Forward
             }
         }
@@ -363,8 +369,9 @@ impl<P: Clone> Repair<P> {
         // RFC 5681 §2. A closed window is answered to probes; nothing is lost then.
         let duplicate = !advanced && pure && segment.window == self.window && self.window != 0 && self.high.gt(ack);
         self.window = segment.window;
-        if pure && !duplicate && config.awareness == TcpAwareness::Aware {
-            self.answer = Some(packet.clone());
+        if !duplicate && config.awareness == TcpAwareness::Aware {
+            // Behind data of the mobile host an older acknowledgment would pass for a replay.
+            self.answer = pure.then(|| packet.clone());
         }
         if advanced {
             self.advance(now, ack, out);
@@ -622,7 +629,7 @@ impl<P: Clone> Repair<P> {
             cached.local = cached.local.saturating_add(1);
             cached.last_sent = now;
             // The copy before is not on the hop any more, so that only one counts.
-            let packet = Packet { priority: out.repairs, cause, ..cached.packet.clone() };
+            let packet = Packet { priority: out.repairs, cause, ..self.newest.copy_of(&cached.packet) };
             out.packets.push_back((Port::WIRELESS, packet));
         }
     }

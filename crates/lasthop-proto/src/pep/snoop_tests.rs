@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use super::super::rig::{Loss, transfer};
 use super::*;
 use crate::node::{Output, pump};
-use crate::packet::{Body, Cause, Priority, SackBlock, Side};
+use crate::packet::{Body, Cause, Priority, SackBlock, Side, Timestamps};
 use crate::scheme::{LocalDetection, TcpAwareness};
 use crate::seq::Seq;
 use crate::tcp::config::{Preset, Switch, TcpConfig};
@@ -269,6 +269,68 @@ fn a_sender_retransmission_above_the_last_acknowledgment_passes_and_resets() {
     assert_eq!(bench.wireless(12, ack(1)).down, [(Cause::LocalDuplicate, 1)]);
     assert_eq!(bench.wired(13, data(1)).down, [(Cause::New, 1)]);
     assert_eq!(bench.wireless(14, ack(1)), Seen { up: [(Cause::New, 1)].into(), ..Seen::default() });
+}
+
+fn stamped(n: u32, val: u32) -> Packet {
+    change(data(n), |segment| segment.options.timestamps = Some(Timestamps { val, ecr: 7 }))
+}
+
+/// Timestamps of what goes to the mobile host, and which data it is.
+fn stamps(snoop: &mut Snoop<()>, now: Instant) -> Vec<(u32, u32)> {
+    let mut seen = Vec::new();
+    pump(snoop, now, |output| {
+        if let Output::Transmit(Port::WIRELESS, packet) = output
+            && let Some(tcp) = packet.tcp()
+        {
+            seen.push((number(tcp.seq), tcp.options.timestamps.map_or(0, |timestamps| timestamps.val)));
+        }
+    });
+    seen
+}
+
+/// RFC 7323 §5.3: a mobile host that has taken a timestamp takes none below it.
+#[test]
+fn what_is_resent_after_newer_data_below_it_is_no_replay() {
+    // The clock of timestamps wraps in between.
+    let (old, new) = (u32::MAX - 3, 5);
+    let mut bench = Bench::new(DuplicateAcks, Aware);
+    (0..4).for_each(|n| drop(bench.wired(0, stamped(n, old))));
+    bench.wireless(10, ack(1));
+    // Nobody else repairs 1: the sender does, in its own time, and the mobile host takes it.
+    bench.snoop.handle_packet(at(20), Port::WIRED, stamped(1, new));
+    assert_eq!(stamps(&mut bench.snoop, at(20)), [(1, new)]);
+    bench.wireless(30, ack(2));
+    // The first duplicate may come from the copy of 1.
+    bench.wireless(31, ack(2));
+    bench.snoop.handle_packet(at(32), Port::WIRELESS, ack(2));
+    assert_eq!(stamps(&mut bench.snoop, at(32)), [(2, new)]);
+}
+
+#[test]
+fn what_was_held_while_the_sender_resent_is_no_replay() {
+    let hop = Some(HopControl { backlog: 1, held: 10_000 });
+    let mut bench = Bench::with(SnoopConfig { hop, ..SnoopConfig::new(Smart, Aware) });
+    let late = change(stamped(0, 100), |segment| segment.seq = seq(1));
+    for n in 1..20 {
+        bench.snoop.handle_packet(at(0), Port::WIRED, change(late.clone(), |segment| segment.seq = seq(n)));
+    }
+    assert_eq!(stamps(&mut bench.snoop, at(0)).len(), 10);
+    // It went by before there was any state.
+    bench.snoop.handle_packet(at(5), Port::WIRED, stamped(0, 200));
+    assert_eq!(stamps(&mut bench.snoop, at(5)), [(0, 200)]);
+    bench.snoop.handle_packet(at(6), Port::WIRELESS, ack(11));
+    let released = stamps(&mut bench.snoop, at(6));
+    assert!(released.len() > 1 && released.iter().all(|&(_, val)| val == 200), "{released:?}");
+}
+
+#[test]
+fn no_acknowledgment_older_than_the_mobile_hosts_data_is_repeated() {
+    let mut bench = Bench::sent(DuplicateAcks, Aware, 4);
+    bench.wireless(12, ack(3));
+    let mut piggybacked = ack(3);
+    piggybacked.len = 10;
+    bench.wireless(15, piggybacked);
+    assert_eq!(bench.wired(20, data(1)), Seen { down: [(Cause::New, 1)].into(), ..Seen::default() });
 }
 
 #[test]

@@ -99,6 +99,11 @@ impl Network {
         self.within(name, exchange).join().unwrap()
     }
 
+    /// What the kernels know of their connections.
+    pub fn sockets(&self) -> String {
+        ["s", "c"].map(|name| format!("{name}:\n{}", self.sh(name, "ss -tinom"))).concat()
+    }
+
     /// Lines of the gateway's rules in all tables.
     pub fn rules(&self) -> String {
         let list = ["iptables", "ip6tables"].map(|program| {
@@ -195,6 +200,18 @@ struct Received {
 }
 
 impl Transfer {
+    /// Waits until both ends are done, for at most `seconds`; whether they are.
+    pub fn is_over_within(&self, seconds: u64) -> bool {
+        let end = Instant::now() + Duration::from_secs(seconds);
+        while Instant::now() < end {
+            if self.sender.is_finished() && self.receiver.is_finished() {
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        false
+    }
+
     /// Waits until all has arrived, and says how long the longest silence was, and whom the server saw.
     pub fn end(self) -> (Duration, SocketAddr) {
         let peer = self.sender.join().unwrap();

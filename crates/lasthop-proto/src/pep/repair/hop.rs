@@ -154,7 +154,7 @@ impl<P: Clone> Repair<P> {
                 cached.last_sent = now;
                 hop.window.sent(len);
                 hop.held = hop.held.saturating_sub(len.into());
-                out.packets.push_back((Port::WIRELESS, cached.packet.clone()));
+                out.packets.push_back((Port::WIRELESS, self.newest.copy_of(&cached.packet)));
             }
             index += 1;
         }
@@ -170,7 +170,7 @@ impl<P: Clone> Repair<P> {
         let mut index = self.cache.index_from(hop.first_held);
         while let Some(cached) = self.cache.get_mut(index) {
             if cached.whereabouts == Whereabouts::Held {
-                out.packets.push_back((Port::WIRELESS, cached.packet.clone()));
+                out.packets.push_back((Port::WIRELESS, self.newest.copy_of(&cached.packet)));
             }
             index += 1;
         }
