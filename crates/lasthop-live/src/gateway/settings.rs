@@ -65,6 +65,7 @@ pub fn split(gateway: &Gateway) -> Option<SplitConfig> {
         let networks = rule.addresses.iter().map(Network::to_string);
         config.wireless_networks = networks.filter_map(|network| network.parse().ok()).collect();
     }
+    config.queue = Some(gateway.queue);
     config.max_connections = gateway.limits.flows.min(config.max_connections);
     let no_v6 =
         !rule.addresses.is_empty() && rule.addresses.iter().all(|network| matches!(network.address, IpAddr::V4(_)));
