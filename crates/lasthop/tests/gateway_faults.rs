@@ -117,8 +117,9 @@ fn held_data_goes_on(what: &str, end: impl FnOnce(&mut Daemon)) {
     if !network.is_slowed(20) {
         return;
     }
-    // A window that the hop's queue can hold: with the gateway gone nothing is lost there.
+    // A window that the hop's queue can hold: with the gateway gone nothing is lost there. And a sender that fills it.
     network.must("c", "echo 4096 400000 400000 >/proc/sys/net/ipv4/tcp_rmem");
+    network.must("s", "echo reno >/proc/sys/net/ipv4/tcp_congestion_control");
     let mut daemon = Daemon::start(&network, SNOOP);
     let transfer = network.transfer_chunks(&server(5105), 250);
     daemon.await_status(|status| status["cached_bytes"].as_u64() > Some(100_000));
