@@ -7,7 +7,7 @@ mod network;
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use network::{Daemon, Network, is_skipped};
+use network::{Daemon, Network, Pace, is_skipped};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use rustix::process::Signal;
 
@@ -66,11 +66,11 @@ fn an_interface_that_is_replaced_is_found_again() {
     let network = Network::new();
     let daemon = Daemon::start(&network, SNOOP);
     let seen = |status: &serde_json::Value| status["rules"][0]["flows_seen"].as_u64();
-    network.transfer_chunks(&server(5102), 20).end();
+    network.transfer_chunks(&server(5102), 20, Pace::Steady).end();
     daemon.await_status(|status| seen(status) == Some(1));
     network.must("g", "ip link del wl0");
     network.attach_client();
-    network.transfer_chunks(&server(5103), 20).end();
+    network.transfer_chunks(&server(5103), 20, Pace::Steady).end();
     let status = daemon.await_status(|status| seen(status) == Some(2));
     assert_eq!(status["packets"]["strangers"], 0, "{status:#}");
 }
@@ -121,7 +121,7 @@ fn held_data_goes_on(what: &str, end: impl FnOnce(&mut Daemon)) {
     network.must("c", "echo 4096 400000 400000 >/proc/sys/net/ipv4/tcp_rmem");
     network.must("s", "echo reno >/proc/sys/net/ipv4/tcp_congestion_control");
     let mut daemon = Daemon::start(&network, SNOOP);
-    let transfer = network.transfer_chunks(&server(5105), 250);
+    let transfer = network.transfer_chunks(&server(5105), 250, Pace::Steady);
     daemon.await_status(|status| status["cached_bytes"].as_u64() > Some(100_000));
     pause(1000);
     let before = network.retransmissions();
@@ -183,7 +183,7 @@ fn a_killed_relay_refuses_nobody() {
     }
     let network = Network::new();
     let daemon = Daemon::start(&network, SPLIT);
-    network.transfer_chunks(&server(5110), 20).end();
+    network.transfer_chunks(&server(5110), 20, Pace::Steady).end();
     daemon.await_status(|status| status["split"]["total"] == 1);
     for round in 1..=3_u16 {
         daemon.signal_worker(Signal::KILL);
@@ -194,7 +194,7 @@ fn a_killed_relay_refuses_nobody() {
     }
     // And then they are split again.
     daemon.await_status(|status| status["split"].is_object());
-    network.transfer_chunks(&server(5120), 20).end();
+    network.transfer_chunks(&server(5120), 20, Pace::Steady).end();
     daemon.await_status(|status| status["split"]["total"].as_u64() >= Some(1));
 }
 
@@ -211,7 +211,7 @@ fn without_a_supervisor_new_connections_pass_a_splitting_gateway() {
     eprintln!("supervisor of a relay killed: a new connection took {} ms", took.as_millis());
     assert!(took < Duration::from_secs(4), "{took:?}");
     assert!(network.rules().contains("TPROXY") && network.rules().contains("NFQUEUE"));
-    let (_, peer) = network.transfer_chunks(&server(5131), 20).end();
+    let (_, peer) = network.transfer_chunks(&server(5131), 20, Pace::Steady).end();
     assert_eq!(peer.ip().to_string(), "10.2.0.2");
 }
 

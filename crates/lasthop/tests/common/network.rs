@@ -166,11 +166,11 @@ impl Network {
     /// Sends `seconds` of data from server to client at 200 Mbit/s, and checks every byte. Says what was longest between
     /// two receptions.
     pub fn transfer(&self, server: &str, seconds: u32) -> Transfer {
-        self.transfer_chunks(server, seconds as usize * 1000)
+        self.transfer_chunks(server, seconds as usize * 1000, Pace::Steady)
     }
 
-    /// [`Network::transfer`] of so many chunks of 25,000 bytes, at most one each millisecond.
-    pub fn transfer_chunks(&self, server: &str, chunks: usize) -> Transfer {
+    /// [`Network::transfer`] of so many chunks of 25,000 bytes.
+    pub fn transfer_chunks(&self, server: &str, chunks: usize, pace: Pace) -> Transfer {
         const CHUNK: usize = 25_000;
         let address: SocketAddr = server.parse().unwrap();
         let listener = self.within("s", move || TcpListener::bind(address).unwrap()).join().unwrap();
@@ -183,9 +183,10 @@ impl Network {
             for index in 0..chunks {
                 random.fill(&mut chunk);
                 stream.write_all(&chunk).unwrap();
-                std::thread::sleep(
-                    (start + Duration::from_millis(index as u64)).saturating_duration_since(Instant::now()),
-                );
+                if pace == Pace::Steady {
+                    let next = start + Duration::from_millis(index as u64);
+                    std::thread::sleep(next.saturating_duration_since(Instant::now()));
+                }
             }
             peer
         });
@@ -225,10 +226,10 @@ fn ip(arguments: &str) {
 }
 
 /// The same bytes for sender and receiver (xorshift).
-struct Bytes(u64);
+pub struct Bytes(pub u64);
 
 impl Bytes {
-    fn fill(&mut self, bytes: &mut [u8]) {
+    pub fn fill(&mut self, bytes: &mut [u8]) {
         for byte in bytes {
             self.0 ^= self.0 << 13;
             self.0 ^= self.0 >> 7;
@@ -236,6 +237,15 @@ impl Bytes {
             *byte = self.0 as u8;
         }
     }
+}
+
+/// How fast a sender sends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Pace {
+    /// A chunk each millisecond.
+    Steady,
+    /// As fast as TCP takes it.
+    Full,
 }
 
 /// A transfer under way.
