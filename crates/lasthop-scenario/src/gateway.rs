@@ -66,6 +66,8 @@ pub struct Limits {
     pub cache: u64,
     /// Most connections that are remembered, all rules together.
     pub flows: u32,
+    /// A connection that was silent for so long is forgotten.
+    pub idle: Duration,
 }
 
 /// Which connections are treated, and how.
@@ -206,14 +208,15 @@ fn read(root: &Reader<'_>) -> Result<Gateway, Error> {
         return Err(root.refuse("mark", "a power of two, as 0x08000000", "several bits are set"));
     }
     let limits = root.section("limits")?;
-    limits.allow(&["cache", "flows"])?;
+    limits.allow(&["cache", "flows", "idle"])?;
     let cache = limits.or("cache", ByteSize(64 << 20), "default")?.0;
     if !((1 << 20)..=(64 << 30)).contains(&cache) {
         return Err(limits.refuse("cache", "1 MiB to 64 GiB, as \"64 MiB\"", ""));
     }
     let Whole(flows) = limits.or::<Whole<1, 16_777_216>>("flows", Whole(65_536), "default")?;
+    let Positive(idle) = limits.or("idle", Positive(Duration::from_secs(600)), "default")?;
     let rules = rules(root)?;
-    let limits = Limits { cache, flows };
+    let limits = Limits { cache, flows, idle };
     Ok(Gateway {
         control,
         metrics: metrics.map(|Address(address)| address),

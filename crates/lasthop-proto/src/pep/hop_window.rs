@@ -134,6 +134,11 @@ impl HopWindow {
         admitted
     }
 
+    /// From now on everything may go.
+    pub fn open(&mut self) {
+        (self.window, self.probe, self.in_flight) = (MOST, Probe::Idle, 0);
+    }
+
     /// `len` bytes go onto the hop.
     pub fn sent(&mut self, len: u32) {
         self.segment = self.segment.max(len.into());

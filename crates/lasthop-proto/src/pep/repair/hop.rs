@@ -161,6 +161,18 @@ impl<P: Clone> Repair<P> {
         hop.held = 0;
     }
 
+    /// Takes other parameters; without any, all that is held goes.
+    pub fn set_control(&mut self, now: Instant, control: Option<HopControl>, out: &mut Outbox<P>) {
+        let Some(hop) = &mut self.hop else { return };
+        if let Some(control) = control {
+            hop.control = control;
+        } else {
+            hop.window.open();
+            self.release(now, out);
+            self.hop = None;
+        }
+    }
+
     /// Sends all that is held: the state is given up.
     pub fn flush(&mut self, out: &mut Outbox<P>) {
         let Some(hop) = &self.hop else { return };
