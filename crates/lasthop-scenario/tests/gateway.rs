@@ -32,10 +32,9 @@ fn a_whole_configuration() {
 #[test]
 fn the_four_kinds_of_local_repair() {
     for (detection, found) in [("duplicate-acks", LocalDetection::DuplicateAcks), ("smart", LocalDetection::Smart)] {
-        for (awareness, heard, hop) in [
-            ("aware", TcpAwareness::Aware, Some(HopControl::DEFAULT)),
-            ("unaware", TcpAwareness::Unaware, None),
-        ] {
+        for (awareness, heard, hop) in
+            [("aware", TcpAwareness::Aware, Some(HopControl::DEFAULT)), ("unaware", TcpAwareness::Unaware, None)]
+        {
             let text = format!("{RULE}snoop = {{ detection = '{detection}', awareness = '{awareness}' }}");
             let gateway = Gateway::parse("gateway.toml", &text).unwrap();
             let expected = SnoopConfig { detection: found, awareness: heard, hop, ..SnoopConfig::modern() };

@@ -15,10 +15,12 @@ use rustix::thread::{CapabilitySet, CapabilitySets};
 
 use crate::clock::Clock;
 use crate::gateway::channel::{Channel, Incoming, Notice, Order};
-use crate::gateway::engine::{Engine, Injection, Verdict};
+use crate::gateway::engine::{Injection, Verdict};
 use crate::gateway::nfqueue::message::{COPY_RANGE, Extent, Message, Queued, Shape, Verdicts};
 use crate::gateway::nfqueue::{Buffer, Queue, Received, wait};
 use crate::gateway::raw::Sender;
+use crate::gateway::recording::engine::RecordedEngine;
+use crate::gateway::recording::recorder::RecordTo;
 use crate::gateway::settings;
 use crate::gateway::snapshot::{PacketCounters, Snapshot};
 use crate::gateway::split::{SplitCounters, SplitError, SplitProxy};
@@ -86,10 +88,10 @@ fn system(what: &'static str) -> impl FnOnce(io::Error) -> WorkerError {
     move |error| WorkerError::System { what, error }
 }
 
-/// Handles packets until the supervisor closes `channel`.
-pub fn run(channel: OwnedFd) -> Result<(), WorkerError> {
+/// Handles packets until the supervisor closes `channel`; what the engine decides is added to the end of the file `record`.
+pub fn run(channel: OwnedFd, record: Option<RecordTo>) -> Result<(), WorkerError> {
     let mut channel = Channel::new(channel);
-    let outcome = Worker::start(&mut channel).and_then(|mut worker| worker.work(&mut channel));
+    let outcome = Worker::start(&mut channel, record).and_then(|mut worker| worker.work(&mut channel));
     if let Err(error) = &outcome {
         // It may be gone already.
         let _ = channel.send(&Notice::Failed { message: error.to_string() });
@@ -169,7 +171,7 @@ impl Relay {
 }
 
 struct Worker {
-    engine: Engine,
+    engine: RecordedEngine,
     relay: Option<Relay>,
     queue: Queue,
     sender: Sender,
@@ -189,7 +191,7 @@ enum Next {
 }
 
 impl Worker {
-    fn start(channel: &mut Channel) -> Result<Self, WorkerError> {
+    fn start(channel: &mut Channel, record: Option<RecordTo>) -> Result<Self, WorkerError> {
         // Whoever supervises is the only one who takes the rules out: the worker never outlives it, and leaves the signals
         // that a terminal sends to both to it.
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
@@ -198,7 +200,7 @@ impl Worker {
             signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))
                 .map_err(system("cannot handle signals"))?;
         }
-        let gateway = first_configuration(channel)?;
+        let (gateway, text) = first_configuration(channel)?;
         let sender = Sender::new(gateway.mark).map_err(WorkerError::Raw)?;
         let mut buffer = Buffer::default();
         let queue = Queue::bind(gateway.queue, &mut buffer)
@@ -206,11 +208,13 @@ impl Worker {
         // Packets wait for this process; where it may not go before others, it works all the same.
         let _ = rustix::process::setpriority_process(None, PRIORITY);
         let proxy = settings::split(&gateway).map(SplitProxy::bind).transpose()?;
+        let record = record.and_then(RecordTo::open);
         drop_privileges().map_err(system("cannot drop privileges"))?;
         let relay = proxy.map(Relay::start).transpose().map_err(system("cannot start a thread"))?;
         let seed = seed().map_err(system("/dev/urandom"))?;
+        let recorder = record.and_then(|file| file.start(&text, seed));
         let mut worker = Self {
-            engine: Engine::new(settings::engine(&gateway), seed),
+            engine: RecordedEngine::new(&gateway, seed, recorder),
             relay,
             interfaces: Interfaces::new(&gateway, &queue),
             verdicts: Verdicts::new(queue.number()),
@@ -276,7 +280,8 @@ impl Worker {
             Incoming::Message(Order::Configure { file, text }) => {
                 let gateway = Gateway::parse(&file, &text)?;
                 self.interfaces = Interfaces::new(&gateway, &self.queue);
-                self.engine.reconfigure(settings::engine(&gateway));
+                self.engine.reconfigure(self.clock.now(), &gateway, &text, &mut self.injections);
+                self.inject();
                 self.look_up();
                 let _ = channel.send(&Notice::Configured);
                 Ok(Next::Continue)
@@ -412,10 +417,10 @@ fn seed() -> io::Result<u64> {
     Ok(u64::from_ne_bytes(bytes))
 }
 
-fn first_configuration(channel: &mut Channel) -> Result<Gateway, WorkerError> {
+fn first_configuration(channel: &mut Channel) -> Result<(Gateway, String), WorkerError> {
     wait(&mut [PollFd::new(channel, PollFlags::IN)], PATIENCE).map_err(system("cannot wait for a configuration"))?;
     match channel.receive::<Order>() {
-        Ok(Incoming::Message(Order::Configure { file, text })) => Ok(Gateway::parse(&file, &text)?),
+        Ok(Incoming::Message(Order::Configure { file, text })) => Ok((Gateway::parse(&file, &text)?, text)),
         _ => Err(WorkerError::NoConfig),
     }
 }

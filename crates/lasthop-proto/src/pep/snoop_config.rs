@@ -73,6 +73,11 @@ impl SnoopConfig {
         }
     }
 
+    /// Flow control on the hop, where it is possible: without TCP's acknowledgments in hand there is nothing to control.
+    pub(super) fn hop_control(&self) -> Option<HopControl> {
+        self.hop.filter(|_| self.awareness == TcpAwareness::Aware)
+    }
+
     /// The priority that local retransmissions get.
     ///
     /// \[a\] finds that LL's losses are repaired by the source as well in nine of ten cases. That takes three duplicates before

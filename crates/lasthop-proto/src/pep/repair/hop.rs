@@ -41,10 +41,10 @@ pub(in crate::pep) enum Passage {
 }
 
 impl Hop {
-    pub fn new(now: Instant, control: HopControl, start: Seq) -> Self {
+    pub fn new(control: HopControl, start: Seq) -> Self {
         Self {
             control,
-            window: HopWindow::new(now, start),
+            window: HopWindow::new(start),
             held: 0,
             first_held: start,
             delivered: Instant::ZERO,
@@ -159,6 +159,18 @@ impl<P: Clone> Repair<P> {
             index += 1;
         }
         hop.held = 0;
+    }
+
+    /// Takes other parameters; without any, all that is held goes.
+    pub fn set_control(&mut self, now: Instant, control: Option<HopControl>, out: &mut Outbox<P>) {
+        let Some(hop) = &mut self.hop else { return };
+        if let Some(control) = control {
+            hop.control = control;
+        } else {
+            hop.window.open();
+            self.release(now, out);
+            self.hop = None;
+        }
     }
 
     /// Sends all that is held: the state is given up.
