@@ -358,4 +358,4 @@ mod reports;
 
 #[cfg(test)]
 #[path = "engine_properties.rs"]
-mod properties;
+pub(super) mod properties;

@@ -8,7 +8,7 @@
 //! | interface | its frames |
 //! |---|---|
 //! | `wired`, `wireless` (raw IP) | inbound: a packet that came in there. The comment `dropped` or `replaced` is the verdict; without one it was accepted. Outbound: what the engine sent there, `replacement` for the packet before, or `injected` besides |
-//! | `engine` (USER0, text) | `timeout`: it acted on its deadlines. `mtu wireless 1500`: so large are packets there. `configure`, and on the next lines the configuration that it took |
+//! | `engine` (text, as Wireshark exports PDUs: LINKTYPE 252) | `timeout`: it acted on its deadlines. `mtu wireless 1500`: so large are packets there. `configure`, and on the next lines the configuration that it took |
 //!
 //! What the engine sent follows what it was told, with the same stamp. Payload is cut off: no decision depends on it, and
 //! nobody's data is in the file. Replayed packets have zeros instead.
@@ -37,6 +37,8 @@ const FORMAT: &str = "lasthop gateway recording 1, seed ";
 const INTERFACES: [&str; 3] = ["wired", "wireless", "engine"];
 /// The interface of what is no packet.
 const ENGINE: u32 = 2;
+/// Tells Wireshark that text follows: the tag of a dissector's name, 16 bytes of it, no more tags.
+const TEXT_FOLLOWS: &[u8] = b"\0\x0c\0\x10data-text-lines\0\0\0\0\0";
 /// Units of 10⁻⁹ s.
 const NANOSECONDS: u8 = 9;
 const INBOUND: u32 = 1;

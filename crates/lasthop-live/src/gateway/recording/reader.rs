@@ -15,7 +15,7 @@ use pcap_file::pcapng::{Block, PcapNgReader};
 
 use super::{
     Call, DROPPED, Decision, ENGINE, FORMAT, Headers, INBOUND, INJECTED, INTERFACES, Judgement, LONGEST_HEADERS,
-    NANOSECONDS, OUTBOUND, REPLACED, REPLACEMENT, Step,
+    NANOSECONDS, OUTBOUND, REPLACED, REPLACEMENT, Step, TEXT_FOLLOWS,
 };
 
 /// No packet is larger than this (jumbograms as receive offload builds them included).
@@ -243,7 +243,8 @@ impl<R: Read> Recording<R> {
     }
 
     fn event(&self, frame: &Frame) -> Result<Call, RecordingError> {
-        let text = std::str::from_utf8(&frame.data).unwrap_or_default();
+        let text = frame.data.strip_prefix(TEXT_FOLLOWS).and_then(|text| std::str::from_utf8(text).ok());
+        let text = text.unwrap_or_default();
         let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
         let mtu = |words: &str| words.parse().ok();
         let call = match first.split_once(' ') {

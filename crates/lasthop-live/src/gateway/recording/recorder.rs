@@ -20,14 +20,16 @@ use pcap_file::pcapng::blocks::section_header::{SectionHeaderBlock, SectionHeade
 use pcap_file::{DataLink, Endianness, PcapError};
 
 use super::{
-    DROPPED, ENGINE, FORMAT, INBOUND, INJECTED, INTERFACES, NANOSECONDS, OUTBOUND, REPLACED, REPLACEMENT, headers_len,
+    DROPPED, ENGINE, FORMAT, INBOUND, INJECTED, INTERFACES, NANOSECONDS, OUTBOUND, REPLACED, REPLACEMENT,
+    TEXT_FOLLOWS, headers_len,
 };
 use crate::gateway::engine::{Injection, Verdict};
 
 /// Bytes that go to the file at once.
 const CHUNK: usize = 64 << 10;
-/// Chunks that may wait for the disk.
-const WAITING: usize = 64;
+/// Chunks that may wait for the disk; beyond, they grow to this.
+const WAITING: usize = 16;
+const LARGEST_CHUNK: usize = 4 << 20;
 /// What is recorded is in the file this much later at the latest, while packets come.
 const DELAY: Duration = Duration::from_secs(1);
 /// Bytes of a configuration in one comment: below the 65,535 that an option takes.
@@ -137,11 +139,12 @@ impl Recorder {
     /// The engine was told something else; `text` is what the file says of it, its first line what Wireshark shows.
     pub fn event(&mut self, now: Instant, text: &str, sent: &[Injection]) {
         let first = text.lines().next().unwrap_or_default();
+        let data = [TEXT_FOLLOWS, text.as_bytes()].concat();
         let block = EnhancedPacketBlock {
             interface_id: ENGINE,
             timestamp: std::time::Duration::from_nanos(now.as_nanos()),
-            original_len: text.len() as u32,
-            data: Cow::Borrowed(text.as_bytes()),
+            original_len: data.len() as u32,
+            data: Cow::Owned(data),
             options: vec![EnhancedPacketOption::Comment(Cow::Borrowed(first))],
         };
         self.step(now, block, None, sent);
@@ -173,26 +176,30 @@ impl Recorder {
 
     /// Ends the recording where it was `before` bytes long if it is too long for the file now.
     fn bound(&mut self, before: usize) {
-        if self.writer.get_ref().len() as u64 > self.left {
+        let len = self.writer.get_ref().len();
+        if len as u64 > self.left {
             self.writer.get_mut().truncate(before);
-            self.flush();
             self.end(&format!("has reached its limit of {}", ByteSize(self.to.limit)));
+        } else if len > LARGEST_CHUNK {
+            self.end("is on a disk that is too slow");
         }
     }
 
     fn flush(&mut self) {
         let chunk = std::mem::take(self.writer.get_mut());
-        self.left = self.left.saturating_sub(chunk.len() as u64);
         let Some(chunks) = self.chunks.as_ref().filter(|_| !chunk.is_empty()) else { return };
+        let len = chunk.len() as u64;
         match chunks.try_send(chunk) {
-            Ok(()) => {}
-            Err(TrySendError::Full(_)) => self.end("is on a disk that is too slow"),
+            Ok(()) => self.left = self.left.saturating_sub(len),
+            Err(TrySendError::Full(chunk)) => *self.writer.get_mut() = chunk,
             // The thread has said why.
             Err(TrySendError::Disconnected(_)) => self.chunks = None,
         }
     }
 
+    /// What is not on its way to the file yet is lost if the disk is behind: the packet loop waits for nothing.
     fn end(&mut self, why: &str) {
+        self.flush();
         self.chunks = None;
         let (file, packets) = (self.to.path.display(), self.packets);
         tracing::warn!("the recording {file} {why}: it ends after {packets} packets; the gateway goes on");
@@ -201,8 +208,10 @@ impl Recorder {
 
 impl Drop for Recorder {
     fn drop(&mut self) {
-        self.flush();
-        self.chunks = None;
+        // Now there is time.
+        if let Some(chunks) = self.chunks.take() {
+            let _ = chunks.send(std::mem::take(self.writer.get_mut()));
+        }
         if let Some(thread) = self.thread.take() {
             // It has reported what went wrong.
             let _ = thread.join();
@@ -231,7 +240,7 @@ fn section(configuration: &str, seed: u64) -> Result<PcapNgWriter<Vec<u8>>, Pcap
     let mut writer = PcapNgWriter::with_section_header(Vec::with_capacity(CHUNK), header)?;
     let today = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     for (number, name) in INTERFACES.into_iter().enumerate() {
-        let linktype = if number as u32 == ENGINE { DataLink::USER0 } else { DataLink::RAW };
+        let linktype = if number as u32 == ENGINE { DataLink::WIRESHARK_UPPER_PDU } else { DataLink::RAW };
         let options = vec![
             InterfaceDescriptionOption::IfName(Cow::Borrowed(name)),
             InterfaceDescriptionOption::IfTsResol(NANOSECONDS),
