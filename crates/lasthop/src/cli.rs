@@ -305,7 +305,7 @@ pub enum GatewayCommand {
     Replay(GatewayReplayArgs),
     /// Handle packets (started by the gateway itself)
     #[command(hide = true)]
-    Worker(RecordArgs),
+    Worker(GatewayWorkerArgs),
 }
 
 #[cfg(target_os = "linux")]
@@ -317,19 +317,20 @@ pub struct GatewayRunArgs {
     /// Print every rule that would be installed, and install none
     #[arg(long)]
     pub dry_run: bool,
-    #[command(flatten)]
-    pub record: RecordArgs,
-}
-
-/// Where to record what the gateway is told and decides.
-#[cfg(target_os = "linux")]
-#[derive(Args, Debug)]
-pub struct RecordArgs {
     /// Record every packet's headers and what was decided on it, as pcapng, in a new file
     #[arg(long, value_name = "FILE.pcapng")]
     pub record: Option<PathBuf>,
     /// Largest recording
-    #[arg(long, value_name = "SIZE", requires = "record", default_value = "1 GiB", value_parser = byte_size)]
+    #[arg(long, value_name = "SIZE", default_value = "1 GiB", value_parser = byte_size)]
+    pub record_limit: ByteSize,
+}
+
+#[cfg(target_os = "linux")]
+#[derive(Args, Debug)]
+pub struct GatewayWorkerArgs {
+    #[arg(long)]
+    pub record: Option<PathBuf>,
+    #[arg(long, default_value = "1 GiB", value_parser = byte_size)]
     pub record_limit: ByteSize,
 }
 

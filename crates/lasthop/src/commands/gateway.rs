@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Write, stdin, stdout};
 use std::os::fd::AsFd;
+use std::path::Path;
 
 use lasthop_live::gateway::check::{self, Finding, Outcome};
 use lasthop_live::gateway::control::{self, Request};
@@ -18,8 +19,7 @@ use lasthop_scenario::units::ByteSize;
 use serde_json::Value;
 
 use crate::cli::{
-    GatewayArgs, GatewayAskArgs, GatewayCheckArgs, GatewayCommand, GatewayReplayArgs, GatewayRunArgs,
-    GatewaySocketArgs, RecordArgs,
+    GatewayArgs, GatewayAskArgs, GatewayCheckArgs, GatewayCommand, GatewayReplayArgs, GatewayRunArgs, GatewaySocketArgs,
 };
 use crate::error::Error;
 use crate::output::{count, print_json};
@@ -33,11 +33,11 @@ pub fn execute(args: &GatewayArgs) -> Result<(), Error> {
         (Some(GatewayCommand::Reload(args)), _) => Ok(control::ask(&args.control, Request::Reload).map(drop)?),
         (Some(GatewayCommand::Clean(args)), _) => clean(args),
         (Some(GatewayCommand::Replay(args)), _) => replay(args),
-        (Some(GatewayCommand::Worker(record)), _) => {
+        (Some(GatewayCommand::Worker(args)), _) => {
             logs::start();
             // The supervisor's end of a pair of sockets.
             let channel = stdin().as_fd().try_clone_to_owned()?;
-            Ok(worker::run(channel, record_to(record))?)
+            Ok(worker::run(channel, record_to(args.record.as_deref(), args.record_limit))?)
         }
         (None, None) => unreachable!("clap asks for one of the two"),
     }
@@ -52,7 +52,7 @@ fn run(args: &GatewayRunArgs) -> Result<(), Error> {
     // The very file that runs now, even when another was put in its place.
     let program = "/proc/self/exe".into();
     let mut arguments: Vec<OsString> = vec!["gateway".into(), "worker".into()];
-    if let Some(to) = record_to(&args.record) {
+    if let Some(to) = record_to(args.record.as_deref(), args.record_limit) {
         // Empty, so that a worker that follows another goes on behind it.
         to.create().map_err(Error::file(&to.path))?;
         let limit = ByteSize(to.limit).to_string();
@@ -61,9 +61,8 @@ fn run(args: &GatewayRunArgs) -> Result<(), Error> {
     Ok(supervisor::run(&args.file, WorkerProgram { program, arguments }, &|name| level.set(name))?)
 }
 
-fn record_to(args: &RecordArgs) -> Option<RecordTo> {
-    let RecordArgs { record, record_limit: ByteSize(limit) } = args;
-    record.as_ref().map(|path| RecordTo { path: path.clone(), limit: *limit })
+fn record_to(path: Option<&Path>, ByteSize(limit): ByteSize) -> Option<RecordTo> {
+    path.map(|path| RecordTo { path: path.to_owned(), limit })
 }
 
 fn replay(args: &GatewayReplayArgs) -> Result<(), Error> {

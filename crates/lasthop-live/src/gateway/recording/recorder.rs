@@ -20,8 +20,8 @@ use pcap_file::pcapng::blocks::section_header::{SectionHeaderBlock, SectionHeade
 use pcap_file::{DataLink, Endianness, PcapError};
 
 use super::{
-    DROPPED, ENGINE, FORMAT, INBOUND, INJECTED, INTERFACES, NANOSECONDS, OUTBOUND, REPLACED, REPLACEMENT,
-    TEXT_FOLLOWS, headers_len,
+    DROPPED, ENGINE, FORMAT, INBOUND, INJECTED, INTERFACES, NANOSECONDS, OUTBOUND, REPLACED, REPLACEMENT, TEXT_FOLLOWS,
+    headers_len,
 };
 use crate::gateway::engine::{Injection, Verdict};
 

@@ -88,8 +88,13 @@ impl Bench {
 
     fn open(&mut self) {
         let times = Some(Timestamps { val: 1, ecr: 0 });
-        let options =
-            Options { mss: Some(1012), window_scale: Some(7), sack_permitted: true, timestamps: times, ..Options::default() };
+        let options = Options {
+            mss: Some(1012),
+            window_scale: Some(7),
+            sack_permitted: true,
+            timestamps: times,
+            ..Options::default()
+        };
         let syn = |seq, ack, flags| Segment { seq: Seq(seq), ack: Seq(ack), window: 64_000, flags, options };
         self.tcp(Port::WIRELESS, syn(0, 0, Flags::SYN), 0);
         self.tcp(Port::WIRED, syn(1000, 1, Flags::SYN.with(Flags::ACK)), 0);
@@ -214,7 +219,8 @@ fn another_decision_is_found_at_its_frame() {
         let first = comparison.first_difference.unwrap();
         // The first duplicate: it was repaired, and no longer is.
         let steps = steps(read(&bytes).unwrap());
-        let repair = steps.iter().find(|step| step.decision.judgement == Judgement::Drop && !step.decision.sent.is_empty());
+        let repair =
+            steps.iter().find(|step| step.decision.judgement == Judgement::Drop && !step.decision.sent.is_empty());
         assert_eq!(first.frame, repair.unwrap().frame);
         assert!(first.recorded.starts_with("drop, send wireless seq 4001 len 1000"), "{first}");
         assert!(first.replayed.starts_with("replace by seq 1 len 0 ack 4001 window "), "{first}");
@@ -232,13 +238,15 @@ fn a_new_configuration_and_a_new_engine_are_part_of_it() {
     bench.engine = None;
     // A worker that follows another begins at zero again.
     let path = bench.folder.path().join("recording");
-    bench.engine = Some(RecordedEngine::new(&Gateway::parse("g", SNOOP).unwrap(), 7, Some(recorder(&path, LIMIT, SNOOP))));
+    bench.engine =
+        Some(RecordedEngine::new(&Gateway::parse("g", SNOOP).unwrap(), 7, Some(recorder(&path, LIMIT, SNOOP))));
     bench.now = Instant::ZERO;
     bench.transfer();
     let bytes = bench.bytes();
     let comparison = replayed(&bytes);
     assert_eq!((comparison.engines, comparison.differences), (2, 0), "{:?}", comparison.first_difference);
-    let configured = steps(read(&bytes).unwrap()).into_iter().filter(|step| matches!(step.call, Call::Configure { .. }));
+    let configured =
+        steps(read(&bytes).unwrap()).into_iter().filter(|step| matches!(step.call, Call::Configure { .. }));
     assert_eq!(configured.map(|step| step.call).collect::<Vec<_>>(), [Call::Configure { text: observe }]);
     let error = replay_element(Recording::new("r.pcapng", Cursor::new(&bytes)).unwrap()).unwrap_err().to_string();
     assert!(error.contains(": the simulator's element keeps the parameters"), "{error}");
@@ -289,7 +297,10 @@ fn what_is_no_recording_is_one_line() {
         bytes[at..at + to.len()].copy_from_slice(to);
         error(&bytes)
     };
-    assert_eq!(other(b"recording 1", b"recording 2"), "r.pcapng: not a recording that `lasthop gateway run --record` made");
+    assert_eq!(
+        other(b"recording 1", b"recording 2"),
+        "r.pcapng: not a recording that `lasthop gateway run --record` made"
+    );
     assert_eq!(other(b"wireless", b"wirewire"), "r.pcapng: not a recording that `lasthop gateway run --record` made");
     let message = other(b"mode = 'snoop'", b"mode = 'sneep'");
     assert!(message.starts_with("r.pcapng: configuration:3: rule[1].mode: cannot be \"sneep\""), "{message}");
