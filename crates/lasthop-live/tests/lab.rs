@@ -299,7 +299,7 @@ fn what_the_lab_cannot_do_is_said() {
     // Holds without root too.
     let _turn = namespace::require_root().is_ok().then(turn);
     let error = |scheme: &str| try_run(&scenario("1 MiB", "", ""), scheme, &Quiet).err().unwrap();
-    assert!(matches!(error("LL"), LabError::NeedsGateway { .. } | LabError::NotRoot));
+    assert!(matches!(error("Reno/SR"), LabError::NeedsGateway { .. } | LabError::NotRoot));
     let message = error("E2E-SMART").to_string();
     assert!(message.contains("E2E-SMART") && message.contains("own TCP at source"), "{message}");
     let web = Scenario::builtin("multilayer-web-lan").unwrap();

@@ -50,7 +50,7 @@ const CWR: u8 = 0x80;
 /// checksums computed.
 pub fn revise(packet: &[u8], view: &View, segment: &Segment) -> Vec<u8> {
     let mut bytes = packet[..view.total_len()].to_vec();
-    bytes[view.ip_len + 14..view.ip_len + 16].copy_from_slice(&segment.window.to_be_bytes());
+    set_window(&mut bytes, view, segment);
     if segment.options.sack.is_empty() {
         hide_sack(&mut bytes, view);
     }
@@ -58,9 +58,10 @@ pub fn revise(packet: &[u8], view: &View, segment: &Segment) -> Vec<u8> {
     bytes
 }
 
-/// Writes the timestamp of `segment` (TSval) into a packet with the headers that were read as `view`. Checksums are left as
-/// they are.
+/// Writes window and timestamp (TSval) of `segment` into a packet with the headers that were read as `view`. Checksums are left
+/// as they are.
 pub fn stamp(bytes: &mut [u8], view: &View, segment: &Segment) {
+    set_window(bytes, view, segment);
     if let Some(timestamps) = segment.options.timestamps {
         for_each_option(bytes, view, TIMESTAMPS, |option| {
             if let Some(val) = option.get_mut(2..6) {
@@ -68,6 +69,10 @@ pub fn stamp(bytes: &mut [u8], view: &View, segment: &Segment) {
             }
         });
     }
+}
+
+fn set_window(bytes: &mut [u8], view: &View, segment: &Segment) {
+    bytes[view.ip_len + 14..view.ip_len + 16].copy_from_slice(&segment.window.to_be_bytes());
 }
 
 fn hide_sack(bytes: &mut [u8], view: &View) {

@@ -24,7 +24,7 @@ pub enum LabError {
     },
     /// The scheme has a part at the base station that nothing here plays.
     #[error(
-        "scheme {scheme} asks for something at {router} that the gateway does not do; it does LL-TCP-AWARE and SPLIT"
+        "scheme {scheme} asks for something at {router} that the gateway does not do; it does LL, LL-SMART, their TCP-AWARE kinds, and SPLIT"
     )]
     NeedsGateway {
         /// The scheme.

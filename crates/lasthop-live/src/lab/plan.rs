@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
 use lasthop_proto::packet::{FlowId, Side};
-use lasthop_proto::scheme::Scheme;
+use lasthop_proto::scheme::{LocalDetection, Scheme};
 use lasthop_proto::tcp::config::{Recovery, TcpConfig};
 use lasthop_scenario::{Endpoints, KernelSettings, LabSpec};
 use lasthop_sim::network::{App, Element, FlowSpec, Network, NodeId, NodeKind};
@@ -95,7 +95,9 @@ impl<'n> Plan<'n> {
             Recovery::Eln => "ELN",
             Recovery::ElnRxmt => "ELN with retransmission",
             Recovery::Sack if config.sack_eln.is_on() => "SACK coupled with ELN",
-            Recovery::Reno | Recovery::NewReno | Recovery::Sack if config.smart_acks.is_on() => "SMART acknowledgments",
+            Recovery::Reno | Recovery::NewReno | Recovery::Sack if config.smart_acks.is_on() && !self.has_masks() => {
+                "SMART acknowledgments"
+            }
             Recovery::Reno | Recovery::NewReno | Recovery::Sack => return Ok(()),
         };
         let host = self.network.nodes[node.0].name.clone();
@@ -126,7 +128,13 @@ impl<'n> Plan<'n> {
 
     /// Whether a host's endpoints use selective acknowledgments.
     pub fn sack(&self, config: &TcpConfig) -> bool {
-        self.lab.sack.map_or(config.recovery == Recovery::Sack, |sack| sack.is_on())
+        self.lab.sack.map_or(config.recovery == Recovery::Sack || self.has_masks(), |sack| sack.is_on())
+    }
+
+    /// Whether the base station reads in acknowledgments what arrived above a hole. A kernel's SACK blocks say it as well as SMART
+    /// numbers do.
+    fn has_masks(&self) -> bool {
+        matches!(self.element(), Some((_, Element::Snoop(config))) if config.detection == LocalDetection::Smart)
     }
 
     /// How many capture points there are.

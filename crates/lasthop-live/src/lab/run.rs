@@ -80,6 +80,9 @@ pub struct Outcome {
     pub voided: u32,
     /// What passed the links' ends, if that was asked for.
     pub capture: Option<Capture>,
+    /// What the gateway at the base station decided, if that was asked for and it decides on packets: a file as
+    /// [`crate::gateway::recording`] lays it out.
+    pub recording: Option<Vec<u8>>,
 }
 
 /// Runs an experiment once; again, up to twice, when the links were late.
@@ -92,12 +95,13 @@ pub fn run(experiment: &Experiment<'_>, watch: &dyn Watch) -> Result<Outcome, La
     require_root()?;
     let mut reason = String::new();
     for voided in 0..ATTEMPTS {
-        let bench = Bench::build(&plan, watch)?;
+        let mut bench = Bench::build(&plan, experiment.captures, watch)?;
         let Attempt { report, emulated, counts_timeouts } = bench.run(&plan, experiment, watch)?;
         let Some(why) = void(&emulated, plan.lab.lateness) else {
             let Emulated { carried, lateness, scheduling, .. } = emulated;
             let capture = carried.capture;
-            return Ok(Outcome { report, lateness, scheduling, counts_timeouts, voided, capture });
+            let recording = bench.base_station.take().and_then(|station| station.end());
+            return Ok(Outcome { report, lateness, scheduling, counts_timeouts, voided, capture, recording });
         };
         watch.void(&why);
         reason = why;
@@ -121,7 +125,7 @@ struct Attempt {
 }
 
 impl Bench {
-    fn build(plan: &Plan<'_>, watch: &dyn Watch) -> Result<Self, LabError> {
+    fn build(plan: &Plan<'_>, captures: Captures, watch: &dyn Watch) -> Result<Self, LabError> {
         let mut namespaces = Namespaces::default();
         let links = namespaces.add("links")?;
         links.sysctls(&plan.quiet())?;
@@ -149,7 +153,7 @@ impl Bench {
             let name = &plan.network.nodes[router.0].name;
             let wireless = Plan::device(point);
             let beyond = plan.hosts_beyond(point);
-            let site = Site { namespace: &nodes[router.0], router: name, wireless, wired, beyond, element };
+            let site = Site { namespace: &nodes[router.0], router: name, wireless, wired, beyond, element, captures };
             start_base_station(&site, plan.scheme)
         });
         Ok(Self { base_station: base_station.transpose()?, nodes, links, _namespaces: namespaces })

@@ -137,19 +137,27 @@ fn one(
     if let (Some(folder), Some(capture)) = (&args.pcapng, &outcome.capture) {
         write_capture(folder, scheme, number, capture)?;
     }
+    if let (Some(folder), Some(recording)) = (&args.pcapng, &outcome.recording) {
+        let path = folder.join(format!("{}-{number}-gateway.pcapng", file_name(scheme)));
+        std::fs::write(&path, recording).map_err(Error::file(&path))?;
+    }
     Ok(outcome)
 }
 
 fn write_capture(folder: &Path, scheme: &Scheme, number: u32, capture: &Capture) -> Result<(), Error> {
     std::fs::create_dir_all(folder).map_err(Error::file(folder))?;
-    // "Reno/SR" is no file name.
-    let path = folder.join(format!("{}-{number}.pcapng", scheme.name.replace('/', "-")));
+    let path = folder.join(format!("{}-{number}.pcapng", file_name(scheme)));
     let file = File::create(&path).map_err(Error::file(&path))?;
     capture.write(file).map_err(Error::file(&path))?;
     if capture.left_out() > 0 {
         note(&format!("{}: {} packets found no room in it", path.display(), capture.left_out()));
     }
     Ok(())
+}
+
+/// "Reno/SR" is none.
+fn file_name(scheme: &Scheme) -> String {
+    scheme.name.replace('/', "-")
 }
 
 /// Set by Ctrl-C, SIGTERM and SIGHUP: the lab then ends in order.
