@@ -15,6 +15,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use lasthop_proto::pep::snoop::{HopControl, SnoopConfig};
+use lasthop_proto::time::Duration;
 
 use crate::channel::read_limited;
 use crate::document;
@@ -23,7 +24,7 @@ use crate::gateway_values::{AbsolutePath, Address, CongestionName, InterfaceName
 use crate::reader::{Context, Reader};
 use crate::snoop::{self, KIND_KEYS, REPAIR_KEYS};
 use crate::units::{ByteSize, Fraction};
-use crate::values::{Choice, Off, Or, Text, Whole, Window};
+use crate::values::{Choice, Off, Or, Positive, Text, Whole, Window};
 
 pub use crate::gateway_values::{Network, PortRange};
 
@@ -64,6 +65,8 @@ pub struct Limits {
     pub cache: u64,
     /// Most connections that are remembered, all rules together.
     pub flows: u32,
+    /// A connection that was silent for so long is forgotten.
+    pub idle: Duration,
 }
 
 /// Which connections are treated, and how.
@@ -190,14 +193,15 @@ fn read(root: &Reader<'_>) -> Result<Gateway, Error> {
         return Err(root.refuse("mark", "a power of two, as 0x08000000", "several bits are set"));
     }
     let limits = root.section("limits")?;
-    limits.allow(&["cache", "flows"])?;
+    limits.allow(&["cache", "flows", "idle"])?;
     let cache = limits.or("cache", ByteSize(64 << 20), "default")?.0;
     if !((1 << 20)..=(64 << 30)).contains(&cache) {
         return Err(limits.refuse("cache", "1 MiB to 64 GiB, as \"64 MiB\"", ""));
     }
     let Whole(flows) = limits.or::<Whole<1, 16_777_216>>("flows", Whole(65_536), "default")?;
+    let Positive(idle) = limits.or("idle", Positive(Duration::from_secs(600)), "default")?;
     let rules = rules(root)?;
-    let limits = Limits { cache, flows };
+    let limits = Limits { cache, flows, idle };
     Ok(Gateway {
         control,
         metrics: metrics.map(|Address(address)| address),

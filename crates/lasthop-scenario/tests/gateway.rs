@@ -2,6 +2,7 @@
 
 use lasthop_proto::pep::snoop::{HopControl, SnoopConfig};
 use lasthop_proto::scheme::{LocalDetection, TcpAwareness};
+use lasthop_proto::time::Duration;
 use lasthop_scenario::gateway::{Gateway, Mode, OpenedBy};
 
 const RULE: &str = "[[rule]]\nname = 'roof'\nmode = 'snoop'\ninterface = 'wlan0'\n";
@@ -9,12 +10,13 @@ const RULE: &str = "[[rule]]\nname = 'roof'\nmode = 'snoop'\ninterface = 'wlan0'
 #[test]
 fn a_whole_configuration() {
     let text = "control = '/run/x.sock'\nmetrics = '127.0.0.1:9469'\nlog = 'debug'\nqueue = 5\n\
-                [limits]\ncache = '8 MiB'\nflows = 1000\n\
+                [limits]\ncache = '8 MiB'\nflows = 1000\nidle = '30 s'\n\
                 [[rule]]\nname = 'web'\nmode = 'split'\ninterface = 'wlan0'\naddresses = ['10.0.0.0/8', '2001:db8::1']\n\
                 ports = [80, 443]\nab = '50 %'\nsplit.wireless = { congestion = 'bbr', buffer = '4 MiB' }\n\
                 [[rule]]\nname = 'rest'\nmode = 'snoop'\ninterface = 'wlan0'\nsnoop.timer_min = '30 ms'\n";
     let gateway = Gateway::parse("gateway.toml", text).unwrap();
     assert_eq!((gateway.queue, gateway.limits.cache, gateway.limits.flows), (5, 8 << 20, 1000));
+    assert_eq!(gateway.limits.idle, Duration::from_secs(30));
     let [web, rest] = &gateway.rules[..] else { panic!("{gateway:?}") };
     assert_eq!((web.opened_by, rest.opened_by), (OpenedBy::Wireless, OpenedBy::Either));
     assert_eq!(web.ab.get(), 0.5);

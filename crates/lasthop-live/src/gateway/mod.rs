@@ -16,6 +16,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`nfqueue`] | packets from the kernel and verdicts back |
+//! | [`links`] | the interfaces towards the lossy hops, as they come, change and go |
 //! | [`raw`] | packets that the gateway sends by itself |
 //! | [`settings`] | what the configuration means to engine and relay |
 //! | [`firewall`] | the netfilter rules that lead packets here |
@@ -38,11 +39,13 @@ pub mod firewall;
 mod flow;
 mod flows;
 mod held;
+pub mod links;
 pub mod metrics;
 pub mod nfqueue;
 mod observe;
 pub mod raw;
 pub mod recording;
+mod relay;
 pub mod rules;
 pub mod settings;
 pub mod snapshot;

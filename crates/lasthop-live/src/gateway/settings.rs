@@ -14,7 +14,8 @@ pub fn engine(gateway: &Gateway) -> EngineConfig {
     let caches = gateway.rules.iter().filter(|rule| !matches!(rule.mode, Mode::Split(_))).count() as u64;
     let cache = gateway.limits.cache / caches.max(1);
     let rules = gateway.rules.iter().filter_map(|rule| engine_rule(rule, cache)).collect();
-    EngineConfig { flows: gateway.limits.flows as usize, ..EngineConfig::new(rules) }
+    let limits = gateway.limits;
+    EngineConfig { flows: limits.flows as usize, idle: limits.idle, ..EngineConfig::new(rules) }
 }
 
 fn engine_rule(rule: &Rule, cache: u64) -> Option<rules::Rule> {
@@ -58,6 +59,7 @@ pub fn split(gateway: &Gateway) -> Option<SplitConfig> {
         let networks = rule.addresses.iter().map(Network::to_string);
         config.wireless_networks = networks.filter_map(|network| network.parse().ok()).collect();
     }
+    config.queue = Some(gateway.queue);
     config.max_connections = gateway.limits.flows.min(config.max_connections);
     let no_v6 =
         !rule.addresses.is_empty() && rule.addresses.iter().all(|network| matches!(network.address, IpAddr::V4(_)));

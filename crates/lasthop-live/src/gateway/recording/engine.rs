@@ -8,6 +8,7 @@ use super::recorder::Recorder;
 use crate::gateway::ab::RuleArms;
 use crate::gateway::counters::Counters;
 use crate::gateway::engine::{Engine, Injection, Verdict};
+use crate::gateway::rules::EngineConfig;
 use crate::gateway::settings;
 
 /// An engine, and a recording of all that it is told, if one is wanted.
@@ -32,6 +33,13 @@ impl RecordedEngine {
         let before = out.len();
         self.engine.reconfigure(now, settings::engine(gateway), out);
         self.event(now, &out[before..], || format!("configure\n{text}"));
+    }
+
+    /// Treats nothing from now on, and sends what is held back.
+    pub fn release(&mut self, now: Instant, out: &mut Vec<Injection>) {
+        let before = out.len();
+        self.engine.reconfigure(now, EngineConfig::new(Vec::new()), out);
+        self.event(now, &out[before..], || "release".to_owned());
     }
 
     /// [`Engine::set_mtu`]

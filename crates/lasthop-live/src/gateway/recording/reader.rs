@@ -249,6 +249,7 @@ impl<R: Read> Recording<R> {
         let mtu = |words: &str| words.parse().ok();
         let call = match first.split_once(' ') {
             None if first == "timeout" => Some(Call::Timeout),
+            None if first == "release" => Some(Call::Release),
             None if first == "configure" => Some(Call::Configure { text: rest.to_owned() }),
             Some(("mtu", words)) => match words.split_once(' ') {
                 Some(("wired", bytes)) => mtu(bytes).map(|mtu| Call::Mtu { port: Port::WIRED, mtu }),
@@ -257,7 +258,7 @@ impl<R: Read> Recording<R> {
             },
             _ => None,
         };
-        call.ok_or_else(|| self.bad("it is not one of timeout, mtu PORT BYTES, configure"))
+        call.ok_or_else(|| self.bad("it is not one of timeout, mtu PORT BYTES, configure, release"))
     }
 
     fn check_interfaces(&self) -> Result<(), RecordingError> {

@@ -12,6 +12,7 @@ use super::element::Element;
 use super::reader::{Entry, Recording, RecordingError};
 use super::{Call, Decision, Headers, Judgement, Step};
 use crate::gateway::engine::{Engine, Injection, Verdict};
+use crate::gateway::rules::EngineConfig;
 use crate::gateway::settings;
 
 /// What came of a replay.
@@ -159,6 +160,7 @@ impl Player for Again {
                 let gateway = Gateway::parse("", text).map_err(|_| "its configuration is not valid")?;
                 self.engine.reconfigure(step.time, settings::engine(&gateway), &mut sent);
             }
+            Call::Release => self.engine.reconfigure(step.time, EngineConfig::new(Vec::new()), &mut sent),
         }
         Ok(Said { due, decision: Decision::of(&verdict, &sent) })
     }
