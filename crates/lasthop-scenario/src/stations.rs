@@ -191,8 +191,10 @@ fn cache(reader: &Reader<'_>, default: SnoopConfig) -> Result<SnoopConfig, Error
     }
     let connections = u32::try_from(default.connections).unwrap_or(u32::MAX);
     let Whole(connections) = reader.or::<Count>("connections", Whole(connections), "default")?;
-    let priority = reader.or("priority", default.priority, "default")?;
-    snoop::repair(reader, SnoopConfig { cache_bytes, connections: connections as usize, priority, ..default })
+    let config = SnoopConfig { cache_bytes, connections: connections as usize, ..default };
+    let config = snoop::repair(reader, config)?;
+    let priority = reader.or("priority", config.priority, "default")?;
+    Ok(SnoopConfig { priority, ..config })
 }
 
 fn relay(reader: &Reader<'_>, common: &TcpSpec) -> Result<Relay, Error> {

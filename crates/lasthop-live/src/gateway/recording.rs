@@ -8,7 +8,7 @@
 //! | interface | its frames |
 //! |---|---|
 //! | `wired`, `wireless` (raw IP) | inbound: a packet that came in there. The comment `dropped` or `replaced` is the verdict; without one it was accepted. Outbound: what the engine sent there, `replacement` for the packet before, or `injected` besides |
-//! | `engine` (text, as Wireshark exports PDUs: LINKTYPE 252) | `timeout`: it acted on its deadlines. `release`: it took leave of all connections. `mtu wireless 1500`: so large are packets there. `configure`, and on the next lines the configuration that it took |
+//! | `engine` (text, as Wireshark exports PDUs: LINKTYPE 252) | `timeout`: it acted on its deadlines. `mtu wireless 1500`: so large are packets there. `configure`, and on the next lines the configuration that it took. `release`: it treats nothing any more |
 //!
 //! What the engine sent follows what it was told, with the same stamp. Payload is cut off: no decision depends on it, and
 //! nobody's data is in the file. Replayed packets have zeros instead.
@@ -115,6 +115,8 @@ pub enum Call {
         /// The text of its file.
         text: String,
     },
+    /// No rules any more.
+    Release,
 }
 
 /// What an engine decides on a packet; what is no packet counts as accepted.

@@ -251,17 +251,17 @@ impl Worker {
                 self.links.follow(interfaces(&gateway)).map_err(system("cannot list interfaces"))?;
                 self.tell_mtu();
                 self.engine.reconfigure(self.clock.now(), &gateway, &text, &mut self.injections);
-                Ok(self.reconfigured(channel))
+                Ok(self.carried_out(channel))
             }
             Incoming::Message(Order::Release) => {
                 self.relay.iter_mut().for_each(Relay::close);
                 self.engine.release(self.clock.now(), &mut self.injections);
-                Ok(self.reconfigured(channel))
+                Ok(self.carried_out(channel))
             }
         }
     }
 
-    fn reconfigured(&mut self, channel: &Channel) -> Next {
+    fn carried_out(&mut self, channel: &Channel) -> Next {
         self.inject();
         let _ = channel.send(&Notice::Configured);
         Next::Continue

@@ -25,7 +25,8 @@ const MOST_FLOWS: usize = 1 << 16;
 /// The simulator's element, and between whom its flows are.
 pub(super) struct Element {
     snoop: Snoop<()>,
-    predicate: Predicate,
+    /// None when it treats nothing any more.
+    predicate: Option<Predicate>,
     flows: HashMap<Key, (FlowId, Flow)>,
     /// By port.
     mtu: [Option<usize>; 2],
@@ -57,7 +58,7 @@ impl Element {
             return Err("the simulator's element takes rules with mode = \"snoop\" and without ab");
         }
         let snoop = Snoop::new(SnoopConfig { connections: config.flows, ..rule.snoop.clone() });
-        Ok(Self { snoop, predicate: rule.predicate.clone(), flows: HashMap::new(), mtu: [None; 2] })
+        Ok(Self { snoop, predicate: Some(rule.predicate.clone()), flows: HashMap::new(), mtu: [None; 2] })
     }
 
     fn take_packet(&mut self, now: Instant, port: Port, headers: &Headers) -> Result<Done, &'static str> {
@@ -66,7 +67,7 @@ impl Element {
         let Some(view) = parse(&bytes) else { return passes };
         let (source, destination) = (view.route.source, view.route.destination);
         let (wired, wireless) = if port == Port::WIRED { (source, destination) } else { (destination, source) };
-        if !self.predicate.matches(wired, wireless) {
+        if self.predicate.as_ref().is_none_or(|predicate| !predicate.matches(wired, wireless)) {
             return passes;
         }
         let packet = self.packet(port, &view, &bytes)?;
@@ -165,6 +166,11 @@ impl Player for Element {
             Call::Mtu { port, mtu } => {
                 self.mtu[usize::from(port.0 & 1)] = Some(usize::from(*mtu));
                 Ok(Done { fate: Fate::Forwarded, sent: Vec::new() })
+            }
+            Call::Release => {
+                self.predicate = None;
+                self.snoop.clear();
+                Ok(self.drain(step.time, None))
             }
             Call::Configure { .. } => Err("the simulator's element keeps the parameters that it begins with"),
         }

@@ -35,7 +35,7 @@ impl RecordedEngine {
         self.event(now, &out[before..], || format!("configure\n{text}"));
     }
 
-    /// [`Engine::reconfigure`], to no rules at all: everything goes on without the engine.
+    /// Treats nothing from now on, and sends what is held back.
     pub fn release(&mut self, now: Instant, out: &mut Vec<Injection>) {
         let before = out.len();
         self.engine.reconfigure(now, EngineConfig::new(Vec::new()), out);

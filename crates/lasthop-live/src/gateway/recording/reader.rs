@@ -258,7 +258,7 @@ impl<R: Read> Recording<R> {
             },
             _ => None,
         };
-        call.ok_or_else(|| self.bad("it is not one of timeout, release, mtu PORT BYTES, configure"))
+        call.ok_or_else(|| self.bad("it is not one of timeout, mtu PORT BYTES, configure, release"))
     }
 
     fn check_interfaces(&self) -> Result<(), RecordingError> {

@@ -161,6 +161,7 @@ impl Player for Again {
                 let gateway = Gateway::parse("", text).map_err(|_| "its configuration is not valid")?;
                 self.engine.reconfigure(step.time, settings::engine(&gateway), &mut sent);
             }
+            Call::Release => self.engine.reconfigure(step.time, EngineConfig::new(Vec::new()), &mut sent),
         }
         Ok(Said { due, decision: Decision::of(&verdict, &sent) })
     }
