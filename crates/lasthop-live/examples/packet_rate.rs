@@ -35,6 +35,8 @@ const DESTINATION: usize = ETHERNET + 16;
 const SEQ: usize = ETHERNET + 24;
 const ACK: usize = ETHERNET + 28;
 const FLAGS: usize = ETHERNET + 33;
+/// Of a frame with data.
+const HEADERS: usize = ETHERNET + 40;
 
 struct Flow {
     syn: [Vec<u8>; 3],
@@ -70,6 +72,14 @@ impl Flow {
             resent_at: 0,
         }
     }
+}
+
+/// A frame that has come.
+struct Seen {
+    flow: usize,
+    flags: Flags,
+    seq: u32,
+    payload: usize,
 }
 
 #[derive(Default)]
@@ -120,13 +130,14 @@ impl Ends {
         let _ = poll(&mut [PollFd::new(wired, PollFlags::IN), PollFd::new(wireless, PollFlags::IN)], Some(&timeout));
     }
 
-    /// All frames that wait at an end: flow, flags, sequence number.
-    fn take(&mut self, end: usize, into: &mut Vec<(usize, u8, u32)>) -> std::io::Result<()> {
+    /// All frames that wait at an end.
+    fn take(&mut self, end: usize, into: &mut Vec<Seen>) -> std::io::Result<()> {
         let client = [SOURCE, DESTINATION][end];
         into.clear();
         while self.sockets[end].receive(|_, frame| {
             if let (Some(flow), Some(seq)) = (flow(frame, client), get(frame, SEQ)) {
-                into.push((flow, frame[FLAGS], seq));
+                let payload = frame.len().saturating_sub(HEADERS);
+                into.push(Seen { flow, flags: Flags(frame[FLAGS]), seq, payload });
             }
         })? {}
         Ok(())
@@ -149,17 +160,13 @@ impl Ends {
             }
             self.wait(1);
             self.take(1, &mut frames)?;
-            for &(number, flags, _) in &frames {
-                if Flags(flags).has(Flags::SYN) {
-                    self.sockets[1].send(&self.flows[number].syn[1])?;
-                }
+            for seen in frames.iter().filter(|seen| seen.flags.has(Flags::SYN)) {
+                self.sockets[1].send(&self.flows[seen.flow].syn[1])?;
             }
             self.take(0, &mut frames)?;
-            for &(number, flags, _) in &frames {
-                if Flags(flags).has(Flags::SYN) {
-                    self.sockets[0].send(&self.flows[number].syn[2])?;
-                    open += 1;
-                }
+            for seen in frames.iter().filter(|seen| seen.flags.has(Flags::SYN)) {
+                self.sockets[0].send(&self.flows[seen.flow].syn[2])?;
+                open += 1;
             }
         }
         Ok(())
@@ -167,14 +174,15 @@ impl Ends {
 
     /// Keeps segments under way until `end`.
     fn exchange(&mut self, end: Instant) -> std::io::Result<()> {
-        let share = (UNDER_WAY / self.flows.len() as u32).max(1);
+        let count = self.flows.len();
+        let share = (UNDER_WAY / count as u32).max(1);
         let mut under_way: u32 = self.flows.iter().map(|flow| flow.sent - flow.arrived).sum();
         let (mut next, mut checked, mut frames) = (0, Instant::now(), Vec::new());
         while Instant::now() < end {
             let (mut looked, mut burst) = (0, 0);
-            while under_way < UNDER_WAY && burst < BURST && looked < self.flows.len() {
+            while under_way < UNDER_WAY && burst < BURST && looked < count {
                 let flow = &mut self.flows[next];
-                next = (next + 1) % self.flows.len();
+                next = (next + 1) % count;
                 looked += 1;
                 while flow.sent - flow.arrived < share && under_way < UNDER_WAY && burst < BURST {
                     set(&mut flow.data, SEQ, flow.sent.wrapping_mul(self.payload).wrapping_add(1));
@@ -187,8 +195,9 @@ impl Ends {
                 self.wait(1);
             }
             self.take(1, &mut frames)?;
-            for &(number, _, seq) in &frames {
-                let flow = &mut self.flows[number];
+            // The last acknowledgments of the openings may still be on their way.
+            for &Seen { flow, seq, .. } in frames.iter().filter(|seen| seen.payload > 0) {
+                let flow = &mut self.flows[flow];
                 if seq != flow.arrived.wrapping_mul(self.payload).wrapping_add(1) {
                     self.counts.again += 1;
                     continue;
