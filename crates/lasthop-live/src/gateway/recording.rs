@@ -101,8 +101,6 @@ pub enum Call {
     },
     /// Its deadline came.
     Timeout,
-    /// [`Engine::reconfigure`](super::engine::Engine::reconfigure) to no rules: the gateway stops.
-    Release,
     /// How large packets are at a port.
     Mtu {
         /// The port.

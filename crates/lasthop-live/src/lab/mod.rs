@@ -9,6 +9,7 @@
 //! | [`lateness`] | how well the links kept time |
 //! | [`ends`], [`kernel_tcp`], [`transfer`] | the flows |
 //! | [`counts`], [`capture`] | what is told from the packets; pcapng |
+//! | [`hold`] | a lab for other programs' packets |
 //! | [`station`] | what a scheme does at the base station |
 
 pub mod air;
@@ -17,6 +18,7 @@ pub mod counts;
 pub mod emulator;
 pub mod ends;
 mod error;
+pub mod hold;
 pub mod kernel_tcp;
 pub mod lateness;
 pub mod namespace;

@@ -110,10 +110,10 @@ pub fn run(experiment: &Experiment<'_>, watch: &dyn Watch) -> Result<Outcome, La
 }
 
 /// Everything that stands around the flows. Fields go in order: the base station before the namespaces.
-struct Bench {
+pub(super) struct Bench {
     base_station: Option<Box<dyn Running>>,
     /// By node.
-    nodes: Vec<Namespace>,
+    pub(super) nodes: Vec<Namespace>,
     links: Namespace,
     _namespaces: Namespaces,
 }
@@ -125,7 +125,7 @@ struct Attempt {
 }
 
 impl Bench {
-    fn build(plan: &Plan<'_>, captures: Captures, watch: &dyn Watch) -> Result<Self, LabError> {
+    pub(super) fn build(plan: &Plan<'_>, captures: Captures, watch: &dyn Watch) -> Result<Self, LabError> {
         let mut namespaces = Namespaces::default();
         let links = namespaces.add("links")?;
         links.sysctls(&plan.quiet())?;
@@ -160,22 +160,12 @@ impl Bench {
     }
 
     fn run(&self, plan: &Plan<'_>, experiment: &Experiment<'_>, watch: &dyn Watch) -> Result<Attempt, LabError> {
-        let points = (0..plan.points()).map(|point| plan.point_name(point)).collect();
-        let capture = (experiment.captures == Captures::On).then(|| Capture::new(points));
-        let air = Air::new(plan, Root(experiment.seed), capture);
-        let sockets = self.links.within(|| {
-            let open = |point| {
-                let device = Plan::far_device(point);
-                PacketSocket::open(&device, plan.mtu()).map_err(LabError::system(format!("cannot listen at {device}")))
-            };
-            (0..plan.points()).map(open).collect::<Result<Vec<_>, _>>()
-        })?;
         let ends = Ends::open(&self.nodes, plan)?;
         let run = Run { clock: Clock::start(), over: AtomicBool::new(false), received: AtomicU64::new(0) };
+        let emulator = self.emulator(plan, experiment, run.clock)?;
         let scheduling = Scheduling::for_network(plan.network);
         let (flows, emulated) = thread::scope(|scope| {
             let over = Over(&run.over);
-            let emulator = Emulator::new(air, sockets, run.clock);
             let emulator = scope.spawn(|| emulator.run(scheduling, &run.over));
             let flows = Flows::start(ends, scope, &run, plan);
             let outcome = flows.watch(&run, plan, &emulator, watch);
@@ -190,6 +180,26 @@ impl Bench {
         let emulated = Emulated { dropped: emulated.dropped + unsent, ..emulated };
         let report = self.report(plan, &flows, &emulated)?;
         Ok(Attempt { report, emulated, counts_timeouts })
+    }
+
+    /// The links, that nothing has crossed yet.
+    pub(super) fn emulator(
+        &self,
+        plan: &Plan<'_>,
+        experiment: &Experiment<'_>,
+        clock: Clock,
+    ) -> Result<Emulator, LabError> {
+        let points = (0..plan.points()).map(|point| plan.point_name(point)).collect();
+        let capture = (experiment.captures == Captures::On).then(|| Capture::new(points));
+        let air = Air::new(plan, Root(experiment.seed), capture);
+        let sockets = self.links.within(|| {
+            let open = |point| {
+                let device = Plan::far_device(point);
+                PacketSocket::open(&device, plan.mtu()).map_err(LabError::system(format!("cannot listen at {device}")))
+            };
+            (0..plan.points()).map(open).collect::<Result<Vec<_>, _>>()
+        })?;
+        Ok(Emulator::new(air, sockets, clock))
     }
 
     fn report(&self, plan: &Plan<'_>, ends: &[(Sent, Received)], emulated: &Emulated) -> Result<Report, LabError> {

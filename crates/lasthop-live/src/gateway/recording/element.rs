@@ -71,7 +71,7 @@ impl Element {
             return passes;
         }
         let packet = self.packet(port, &view, &bytes)?;
-        self.snoop.handle_packet(now, port, packet);
+        self.snoop.handle_packet(now, port, packet.clone());
         Ok(self.drain(now, Some((port, &packet))))
     }
 
@@ -157,10 +157,6 @@ impl Player for Element {
             Call::Packet { port, headers } => self.take_packet(step.time, *port, headers),
             Call::Timeout => {
                 self.snoop.handle_timeout(step.time);
-                Ok(self.drain(step.time, None))
-            }
-            Call::Release => {
-                self.snoop.clear();
                 Ok(self.drain(step.time, None))
             }
             Call::Mtu { port, mtu } => {

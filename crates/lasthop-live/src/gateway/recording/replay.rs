@@ -155,7 +155,6 @@ impl Player for Again {
                 }
                 self.engine.handle_timeout(step.time, &mut sent);
             }
-            Call::Release => self.engine.reconfigure(step.time, EngineConfig::new(Vec::new()), &mut sent),
             Call::Mtu { port, mtu } => self.engine.set_mtu(*port, *mtu),
             Call::Configure { text } => {
                 let gateway = Gateway::parse("", text).map_err(|_| "its configuration is not valid")?;
