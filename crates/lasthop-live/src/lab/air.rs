@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
+use lasthop_proto::node::Port;
 use lasthop_proto::packet::{Body, FlowId, Packet, Side};
 use lasthop_proto::random::Root;
 use lasthop_proto::time::Instant;
@@ -15,6 +16,7 @@ use lasthop_wire::Route;
 
 use super::capture::{Capture, Passage};
 use super::counts::Counts;
+use super::marker::Marker;
 use super::plan::{Plan, Point};
 
 /// Ethernet addresses and type in front of the packet.
@@ -29,6 +31,8 @@ pub struct Air {
     /// By handle: the frame's bytes, and its number in the capture.
     frames: Vec<Stored>,
     counts: Counts,
+    /// What sits between a router and a link, by its point.
+    markers: BTreeMap<Point, Marker>,
     /// What passed each point; `None` when nobody wants it.
     capture: Option<Capture>,
     carried: u64,
@@ -84,6 +88,7 @@ impl Air {
             pool: PacketPool::default(),
             frames: Vec::new(),
             counts: Counts::new(plan),
+            markers: plan.markers().into_iter().map(|point| (point, Marker::default())).collect(),
             capture,
             carried: 0,
         }
@@ -95,6 +100,9 @@ impl Air {
             return;
         }
         let mut packet = self.read(&bytes[ETHERNET..]);
+        let marker = self.markers.get_mut(&point);
+        let marked = marker.and_then(|marker| marker.pass(now, Port::WIRED, &mut packet, bytes));
+        let bytes = marked.as_deref().unwrap_or(bytes);
         self.counts.sent(point, &mut packet);
         let recorded = self.capture.as_mut().and_then(|capture| {
             capture.add(Passage { time: now, point, outbound: true, cause: packet.cause, dropped: None }, bytes)
@@ -193,18 +201,22 @@ impl Air {
         handle: Handle,
         deliver: &mut impl FnMut(Arrival<'_>) -> io::Result<()>,
     ) -> io::Result<()> {
-        let packet = self.pool.take(handle);
+        let mut packet = self.pool.take(handle);
         let Some(stored) = self.frames.get_mut(handle.0 as usize) else { return Ok(()) };
         if packet.integrity != Default::default()
             && let Some(last) = stored.bytes.last_mut()
         {
-            // A receiver that looks sees it by the checksum; others drop it.
-            *last ^= 0xff;
+            // A receiver that looks sees it by the checksum; others drop it. A second damage does not make up for the first.
+            *last = last.wrapping_add(1);
         }
         self.counts.received(point, &packet);
         if let Some(capture) = &mut self.capture {
             let passage = Passage { time: due, point, outbound: false, cause: packet.cause, dropped: None };
             capture.add(passage, &stored.bytes);
+        }
+        let marker = self.markers.get_mut(&point);
+        if let Some(marked) = marker.and_then(|marker| marker.pass(due, Port::WIRELESS, &mut packet, &stored.bytes)) {
+            stored.bytes = marked;
         }
         deliver(Arrival { point, due, bytes: &stored.bytes })
     }
