@@ -7,9 +7,9 @@ use std::sync::Arc;
 use lasthop_proto::packet::{Flags, Integrity, Segment};
 use lasthop_proto::random::{Root, Stream};
 use lasthop_proto::seq::Seq;
-use lasthop_proto::tcp::TickPhase;
-use lasthop_proto::tcp::config::{Clock, Switch, TcpConfig};
-use lasthop_proto::time::{Duration, Instant};
+use lasthop_proto::tcp::config::{Switch, TcpConfig};
+use lasthop_proto::time::Instant;
+use lasthop_sim::sim::tick_phase;
 use lasthop_wire::{Checksums, Route, View, build, checksums, parse};
 
 use super::end::{App, Birth, End, Ticket};
@@ -211,26 +211,9 @@ impl Stack {
     fn birth(&mut self, route: Route, app: App, config: Arc<TcpConfig>) -> Birth {
         let headers = if route.source.is_ipv4() { 40 } else { 60 };
         let mss = u32::from(self.mtu).saturating_sub(headers);
-        let phase = self.tick_phase(&config);
+        let phase = tick_phase(self.root, &self.name, &config);
         let iss = Seq(self.random.below(1 << 32) as u32);
         Birth { route, app, config, iss, phase, mss, watch: self.watch }
-    }
-
-    /// As the simulator draws it, from the same streams: the ticks of a host have a random phase, the same for all of its
-    /// connections, unless the configuration says which.
-    fn tick_phase(&self, config: &TcpConfig) -> TickPhase {
-        let (slow, fast) = match config.clock {
-            Clock::Ticks { slow, fast } => (slow, fast),
-            Clock::Fine => (config.rtt_granularity, config.rtt_granularity),
-        };
-        let draw = |which: &str, period: Duration| {
-            let mut stream = self.root.stream(&format!("hosts/{}/ticks/{which}", self.name));
-            Duration::from_nanos(stream.below(period.as_nanos()))
-        };
-        match config.tick_phase {
-            Some(phase) => TickPhase { slow: phase, fast: phase },
-            None => TickPhase { slow: draw("slow", slow), fast: draw("fast", fast) },
-        }
     }
 
     /// A segment for which there is no connection: opens one, or is answered with a reset (RFC 9293 §3.10.7.1).

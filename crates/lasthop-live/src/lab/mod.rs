@@ -9,17 +9,17 @@
 //! | [`lateness`] | how well the links kept time |
 //! | [`ends`], [`kernel_tcp`], [`own_tcp`], [`transfer`] | the flows |
 //! | [`counts`], [`capture`] | what is told from the packets; pcapng |
-//! | [`station`], [`marker`] | what a scheme does at the base station |
+//! | [`station`], [`elements`] | what a scheme does at the base station: the gateway, and at the emulated links |
 
 pub mod air;
 pub mod capture;
 pub mod counts;
+pub mod elements;
 pub mod emulator;
 pub mod ends;
 mod error;
 pub mod kernel_tcp;
 pub mod lateness;
-pub mod marker;
 pub mod namespace;
 pub mod own_tcp;
 pub mod packet_socket;

@@ -124,20 +124,12 @@ impl<'n> Plan<'n> {
 
     fn check_elements(&self) -> Result<(), LabError> {
         let refuse = |what, instead| Err(LabError::Unsupported { what, name: self.scheme.name.to_owned(), instead });
-        for spec in &self.network.elements {
-            match &spec.element {
-                Element::Arq(_) => return refuse("link protocols", "take `lasthop run`"),
-                Element::Split { wireless, .. } if beyond_kernels(wireless).is_some() => {
-                    let instead =
-                        "the gateway's relay has kernel sockets on both sides, and no kernel has that recovery";
-                    return refuse("this split connection", instead);
-                }
-                Element::Snoop(_) | Element::Split { .. } | Element::ElnMarker => {}
-            }
+        if self.network.elements.iter().any(|spec| matches!(spec.element, Element::Arq(_))) {
+            return refuse("link protocols", "take `lasthop run`");
         }
-        match self.stations().count() {
+        match self.network.elements.iter().filter(|spec| !is_emulated(&spec.element)).count() {
             0 | 1 => Ok(()),
-            _ => refuse("so many base stations", "it takes one, and any number of ELN markers"),
+            _ => refuse("so many base stations", "the gateway plays one"),
         }
     }
 
@@ -182,7 +174,11 @@ impl<'n> Plan<'n> {
         let segment = |(config, node): (&Arc<TcpConfig>, NodeId)| {
             if self.is_own(node) { config.mss + OPTIONS } else { self.segment(config) }
         };
-        ends.map(|end| segment(end) + HEADERS).max().unwrap_or_default().max(1500)
+        let relays = self.emulated().flat_map(|(_, element)| match element {
+            Element::Split { wired, wireless, .. } => [wired.mss + OPTIONS, wireless.mss + OPTIONS],
+            Element::Snoop(_) | Element::ElnMarker | Element::Arq(_) => [0; 2],
+        });
+        ends.map(segment).chain(relays).max().unwrap_or_default().max(1500 - HEADERS) + HEADERS
     }
 
     /// The TCP of a host's endpoints: the first flow's, they all have the same.
@@ -238,8 +234,13 @@ impl<'n> Plan<'n> {
 
     /// The hardware address at a point, as in the simulator's captures.
     pub fn hardware_address(point: Point) -> String {
+        Self::hardware_bytes(point).map(|byte| format!("{byte:02x}")).join(":")
+    }
+
+    /// The same, as frames carry it.
+    pub fn hardware_bytes(point: Point) -> [u8; 6] {
         let [high, low] = (point as u16).to_be_bytes();
-        format!("02:00:00:00:{high:02x}:{low:02x}")
+        [2, 0, 0, 0, high, low]
     }
 
     /// A node's address, as in the simulator's captures.
@@ -392,22 +393,31 @@ impl<'n> Plan<'n> {
 
     /// What the gateway is to do at the base station.
     pub fn element(&self) -> Option<(Point, &'n Element)> {
-        self.stations().next()
+        self.elements().find(|(_, element)| !is_emulated(element))
     }
 
-    /// Where the emulated links are to mark acknowledgments with ELN: a router's ends of links.
-    pub fn markers(&self) -> Vec<Point> {
-        let markers = self.network.elements.iter().filter(|spec| matches!(spec.element, Element::ElnMarker));
-        markers.filter_map(|spec| self.point_of(spec)).collect()
+    /// What the emulated links do themselves at routers' ends of them.
+    pub fn emulated(&self) -> impl Iterator<Item = (Point, &'n Element)> + '_ {
+        self.elements().filter(|(_, element)| is_emulated(element))
     }
 
-    /// All elements but those that the emulated links play themselves.
-    fn stations(&self) -> impl Iterator<Item = (Point, &'n Element)> + '_ {
-        let others = self.network.elements.iter().filter(|spec| !matches!(spec.element, Element::ElnMarker));
-        others.filter_map(|spec| Some((self.point_of(spec)?, &spec.element)))
+    /// The routers at which relays end connections, be it the gateway's or at an emulated link.
+    pub fn relays(&self) -> Vec<NodeId> {
+        let relays = self.elements().filter(|(_, element)| matches!(element, Element::Split { .. }));
+        relays.map(|(point, _)| self.node(point)).collect()
     }
 
-    fn point_of(&self, spec: &ElementSpec) -> Option<Point> {
-        self.points_of(spec.node).find(|point| point / 2 == spec.link.0)
+    fn elements(&self) -> impl Iterator<Item = (Point, &'n Element)> + '_ {
+        let point = |spec: &ElementSpec| self.points_of(spec.node).find(|point| point / 2 == spec.link.0);
+        self.network.elements.iter().filter_map(move |spec| Some((point(spec)?, &spec.element)))
+    }
+}
+
+/// Whether an element is none of the gateway's: ELN markers, and relays whose TCP no kernel has.
+fn is_emulated(element: &Element) -> bool {
+    match element {
+        Element::ElnMarker => true,
+        Element::Split { wired, wireless, .. } => [wired, wireless].iter().any(|config| beyond_kernels(config).is_some()),
+        Element::Snoop(_) | Element::Arq(_) => false,
     }
 }

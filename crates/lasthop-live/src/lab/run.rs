@@ -216,14 +216,14 @@ impl Bench {
                 spec.from == NodeId(index) && sent.recoveries.is_none()
             };
             if let Some(first) = plan.network.flows.iter().zip(ends).position(by_kernel) {
-                flows[first].sender.recoveries = node.within(recoveries)?;
+                flows[first].sender.recoveries += node.within(recoveries)?;
             }
         }
         // So are the base station's counts, with the first flow of all.
         if let (Some(station), Some(first)) = (&self.base_station, flows.first_mut()) {
             let StationCounts { relay_timeouts, dupacks_suppressed } = station.counts()?;
-            first.sender.relay_timeouts = relay_timeouts;
-            first.dupacks_suppressed = dupacks_suppressed;
+            first.sender.relay_timeouts += relay_timeouts;
+            first.dupacks_suppressed += dupacks_suppressed;
         }
         let end = flows.iter().map(|flow| flow.end).max().unwrap_or_default();
         Ok(Report { flows, sessions: Vec::new(), links, end, frames: emulated.carried.frames })
@@ -237,7 +237,8 @@ fn settle(flow: &mut FlowReport, sent: &Sent, received: &Received) {
     flow.complete = sent.complete && received.complete;
     flow.aborted = sent.aborted || received.aborted;
     flow.sender.timeouts = sent.timeouts.unwrap_or_default();
-    flow.sender.recoveries = sent.recoveries.unwrap_or_default();
+    // To what a relay had.
+    flow.sender.recoveries += sent.recoveries.unwrap_or_default();
     flow.sender.source_retransmissions = sent.retransmissions;
 }
 
