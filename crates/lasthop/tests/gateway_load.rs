@@ -128,12 +128,17 @@ fn ten_thousand_connections_at_once_all_get_what_is_theirs() {
     let mut received = vec![0; PART];
     for part in 0..PARTS {
         for (number, stream) in streams.iter_mut().enumerate() {
-            stream.read_exact(&mut received).unwrap_or_else(|error| panic!("{number}: {error}\n{}", daemon.log()));
-            assert!(received == contents.part(number, part), "connection {number}: bytes differ");
+            stream.read_exact(&mut received).unwrap_or_else(|error| {
+                let port = format!("ss -tinom '( sport = {0} or dport = {0} )'", stream.local_addr().unwrap().port());
+                let ends = ["s", "c"].map(|name| network.sh(name, &port)).concat();
+                let status = daemon.ask("status").unwrap_or_default();
+                panic!("part {part} of connection {number}: {error}\n{ends}{status:#}\n{}", daemon.log())
+            });
+            assert!(received[..] == *contents.part(number, part), "connection {number}: bytes differ");
         }
     }
     let carried = start.elapsed() - opened;
-    let status = daemon.await_status(|status| status["cached_bytes"] == 0);
+    let status = daemon.await_status(|status| status["rules"][0]["cached_bytes"] == 0);
     let (now, most) = (daemon.worker_memory("VmRSS"), daemon.worker_memory("VmHWM"));
     eprintln!(
         "{CONNECTIONS} connections: opened in {} ms, {} MiB carried in {} ms; worker's memory {} MiB, at most {} MiB",
@@ -262,7 +267,7 @@ fn floods_and_garbage_disturb_no_honest_transfer() {
     }
     stop.store(true, Ordering::Relaxed);
     let sent: u64 = floods.map(|flood| flood.join().unwrap()).iter().sum();
-    let status = daemon.await_status(|status| status["cached_bytes"] == 0);
+    let status = daemon.await_status(|status| status["rules"][0]["cached_bytes"] == 0);
     let most = daemon.worker_memory("VmHWM");
     eprintln!(
         "{sent} hostile packets: {} connections of at most 4096, {} pushed out, {} unread; worker's memory at most {} MiB",
