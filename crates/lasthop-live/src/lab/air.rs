@@ -126,12 +126,7 @@ impl Air {
     }
 
     /// Has the element at a point do something, and passes on what it gives out.
-    fn through(
-        &mut self,
-        now: Instant,
-        point: Point,
-        act: impl FnOnce(&mut dyn PortElement, Instant, &mut Given),
-    ) {
+    fn through(&mut self, now: Instant, point: Point, act: impl FnOnce(&mut dyn PortElement, Instant, &mut Given)) {
         // A wake-up that came late may have let it go on, too.
         let now = now.max(self.links[point / 2].last);
         let mut given = Given::default();

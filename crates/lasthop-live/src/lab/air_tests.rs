@@ -199,7 +199,8 @@ fn local_retransmissions_are_told_from_the_sources() {
 /// duplicate was lost there. Marked frames are whole TCP packets again.
 #[test]
 fn acknowledgments_of_what_the_hop_lost_are_marked() {
-    let text = "eln_source = \"base-station\"\n".to_owned() + TEXT + "[base_station]\nrouter = \"base\"\nlink = \"wireless\"";
+    let text =
+        "eln_source = \"base-station\"\n".to_owned() + TEXT + "[base_station]\nrouter = \"base\"\nlink = \"wireless\"";
     let wireless = "errors_down = { model = \"list\", drop = [{ data = 2 }] }";
     let scenario = Scenario::parse("test.toml", &text.replace("{wireless}", wireless)).unwrap();
     let scheme = Scheme::by_name("E2E-ELN").unwrap();

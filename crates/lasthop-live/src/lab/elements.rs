@@ -228,7 +228,8 @@ impl Stream {
     /// `len` bytes from the offset whose last 32 bits are `low`.
     fn get(&self, low: u32, len: usize) -> Vec<u8> {
         let offset = self.place(low).unwrap_or_default();
-        let byte = |at: u64| self.ring.get((at % (self.ring.len() as u64).max(1)) as usize).copied().unwrap_or_default();
+        let byte =
+            |at: u64| self.ring.get((at % (self.ring.len() as u64).max(1)) as usize).copied().unwrap_or_default();
         (offset..offset + len as u64).map(byte).collect()
     }
 }
@@ -241,7 +242,8 @@ mod tests {
     fn a_stream_keeps_a_window_of_bytes_across_the_wrap() {
         let first = Seq(u32::MAX - 1000);
         let mut stream = Stream::new(first, 1000);
-        let bytes = |offset: u64, len: usize| (offset..offset + len as u64).map(|at| (at % 251) as u8).collect::<Vec<_>>();
+        let bytes =
+            |offset: u64, len: usize| (offset..offset + len as u64).map(|at| (at % 251) as u8).collect::<Vec<_>>();
         let mut sent = 0;
         // Past two laps of the ring, each second piece before the first of its pair.
         while sent < 400_000 {

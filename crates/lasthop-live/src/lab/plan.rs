@@ -417,7 +417,9 @@ impl<'n> Plan<'n> {
 fn is_emulated(element: &Element) -> bool {
     match element {
         Element::ElnMarker => true,
-        Element::Split { wired, wireless, .. } => [wired, wireless].iter().any(|config| beyond_kernels(config).is_some()),
+        Element::Split { wired, wireless, .. } => {
+            [wired, wireless].iter().any(|config| beyond_kernels(config).is_some())
+        }
         Element::Snoop(_) | Element::Arq(_) => false,
     }
 }
