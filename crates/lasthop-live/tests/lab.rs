@@ -379,6 +379,26 @@ fn eln_is_marked_by_the_receiver_or_by_the_base_station() {
     assert_eq!(ours(), []);
 }
 
+/// The base station ends the kernel's connection and opens one with SMART to the mobile host, which no kernel could be; data go
+/// either way, and the source does not notice what the hop loses.
+#[test]
+fn a_relay_with_smart_between_a_kernel_and_our_host() {
+    let Some(_turn) = turn() else { return };
+    let errors = "errors_down = { model = \"list\", drop = [{ data = 30 }, { data = 31 }, { data = 90 }] }";
+    let back = "[flows.back]\nfrom = \"mobile\"\nto = \"source\"\nsize = \"100 KiB\"";
+    let outcome = try_run(&scenario("256 KiB", errors, back), "SPLIT-SMART", &Quiet).unwrap();
+    same_hosts(&outcome, HostTcp::Kernel, HostTcp::Own);
+    let [bulk, back] = &outcome.report.flows[..] else { panic!("two flows") };
+    assert!(bulk.complete && back.complete, "{bulk:?} {back:?}");
+    assert_eq!((bulk.received, back.received), (256 << 10, 100 << 10));
+    // The list counts the segments of all flows that go down, and only one flow's data do.
+    assert_eq!((bulk.losses, bulk.repaired_locally, bulk.repaired_twice), (3, 3, 0), "{bulk:?}");
+    assert_eq!((bulk.sender.local_retransmissions, bulk.sender.source_retransmissions), (3, 0), "{bulk:?}");
+    assert_eq!((back.sender.local_retransmissions, back.sender.source_retransmissions), (0, 0), "{back:?}");
+    assert!(bulk.sender.recoveries >= 1 && bulk.sender.timeouts == 0, "{bulk:?}");
+    assert_eq!(ours(), []);
+}
+
 #[test]
 fn many_flows_each_way_between_two_of_our_hosts() {
     let Some(_turn) = turn() else { return };
