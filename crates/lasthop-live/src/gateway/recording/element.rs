@@ -71,7 +71,7 @@ impl Element {
             return passes;
         }
         let packet = self.packet(port, &view, &bytes)?;
-        self.snoop.handle_packet(now, port, packet.clone());
+        self.snoop.handle_packet(now, port, packet);
         Ok(self.drain(now, Some((port, &packet))))
     }
 
