@@ -119,6 +119,7 @@ impl Recorder {
             flushed: Instant::ZERO,
         };
         recorder.bound(0);
+        recorder.flush();
         Ok(recorder)
     }
 
