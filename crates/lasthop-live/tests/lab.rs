@@ -305,7 +305,8 @@ fn what_a_killed_lab_leaves_is_cleaned() {
 const CORRUPTING: &str = "errors_down = { model = \"exponential\", mean_bytes = \"40 KB\" }";
 
 fn same_hosts(outcome: &Outcome, source: HostTcp, mobile: HostTcp) {
-    assert_eq!(outcome.hosts, [("source".to_owned(), source), ("mobile".to_owned(), mobile)]);
+    let ends = outcome.ends.iter().filter(|(name, _)| name != "base");
+    assert_eq!(ends.cloned().collect::<Vec<_>>(), [("source".to_owned(), source), ("mobile".to_owned(), mobile)]);
 }
 
 #[test]
@@ -388,6 +389,7 @@ fn a_relay_with_smart_between_a_kernel_and_our_host() {
     let back = "[flows.back]\nfrom = \"mobile\"\nto = \"source\"\nsize = \"100 KiB\"";
     let outcome = try_run(&scenario("256 KiB", errors, back), "SPLIT-SMART", &Quiet).unwrap();
     same_hosts(&outcome, HostTcp::Kernel, HostTcp::Own);
+    assert_eq!(outcome.ends[2], ("base".to_owned(), HostTcp::Own));
     let [bulk, back] = &outcome.report.flows[..] else { panic!("two flows") };
     assert!(bulk.complete && back.complete, "{bulk:?} {back:?}");
     assert_eq!((bulk.received, back.received), (256 << 10, 100 << 10));
@@ -420,6 +422,9 @@ fn what_the_lab_cannot_do_is_said() {
     let kernel = scenario("1 MiB", "", "endpoints = \"kernel\"");
     let message = try_run(&kernel, "E2E-SMART", &Quiet).err().unwrap().to_string();
     assert!(message.contains("E2E-SMART asks source for something that no kernel has (SMART recovery)"), "{message}");
+    let relay = scenario("1 MiB", "", "endpoints = \"kernel\"\nhosts.mobile.endpoints = \"own\"");
+    let message = try_run(&relay, "SPLIT-SMART", &Quiet).err().unwrap().to_string();
+    assert!(message.contains("SPLIT-SMART asks base for something that no kernel has"), "{message}");
     let message = error("Reno/SR").to_string();
     assert!(message.contains("link protocols (Reno/SR)"), "{message}");
     let mut two = scenario_text("1 MiB", "", "");

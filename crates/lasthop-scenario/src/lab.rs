@@ -33,6 +33,8 @@ pub enum KernelSettings {
 pub struct LabSpec {
     /// Whose TCP, host by host, in the order in which the scenario names them.
     pub endpoints: Vec<Endpoints>,
+    /// Whose TCP the relays of split connections run.
+    pub relays: Endpoints,
     /// Name of the kernel's congestion control.
     pub congestion: String,
     /// Selective acknowledgments; `None` leaves it to the scheme.
@@ -63,7 +65,7 @@ pub(crate) fn read(root: &Reader<'_>, nodes: &Nodes) -> Result<LabSpec, Error> {
     let Or(sack, _) = reader.or::<Or<ByScheme, Switch>>("sack", None.into(), "default: on where recovery is sack")?;
     let settings = reader.or("settings", KernelSettings::Scenario, "default")?;
     let Positive(lateness) = reader.or("lateness", Positive(Duration::from_millis(1)), "default")?;
-    Ok(LabSpec { endpoints, congestion, sack, settings, lateness })
+    Ok(LabSpec { endpoints, relays: common, congestion, sack, settings, lateness })
 }
 
 /// A name that a kernel may know.

@@ -39,8 +39,8 @@ pub enum LabError {
     Gateway(String),
     /// The scheme needs a TCP that no kernel has.
     #[error(
-        "scheme {scheme} asks {host} for something that no kernel has ({what}); give \"auto\" or \"own\" in lab.endpoints, and in \
-         lab.hosts.{host}.endpoints if that is there"
+        "scheme {scheme} asks {host} for something that no kernel has ({what}), and the scenario says \"kernel\" there; give \"auto\" or \
+         \"own\" (lab.endpoints, lab.hosts.NAME.endpoints)"
     )]
     NeedsOwnTcp {
         /// The scheme.

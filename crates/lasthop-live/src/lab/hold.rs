@@ -48,7 +48,7 @@ pub fn hold(
     opened: impl FnOnce(&[Place]) -> io::Result<()>,
 ) -> Result<Held, LabError> {
     let plan = Plan::new(experiment.network, experiment.scheme, experiment.lab)?;
-    if let Some((name, _)) = plan.hosts().into_iter().find(|(_, tcp)| *tcp == HostTcp::Own) {
+    if let Some((name, _)) = plan.ends().into_iter().find(|(_, tcp)| *tcp == HostTcp::Own) {
         let instead = "other programs use the kernel's; give lab.endpoints = \"kernel\", or take another scheme";
         return Err(LabError::Unsupported { what: "lasthop's own TCP in a lab that is held open", name, instead });
     }

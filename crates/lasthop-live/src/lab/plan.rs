@@ -128,7 +128,13 @@ impl<'n> Plan<'n> {
         if self.network.elements.iter().any(|spec| matches!(spec.element, Element::Arq(_))) {
             return refuse("link protocols", "take `lasthop run`");
         }
-        match self.network.elements.iter().filter(|spec| !is_emulated(&spec.element)).count() {
+        for spec in &self.network.elements {
+            if let (Endpoints::Kernel, Some(what)) = (self.lab.relays, beyond_relays(&spec.element)) {
+                let host = self.network.nodes[spec.node.0].name.clone();
+                return Err(LabError::NeedsOwnTcp { scheme: self.scheme.name, host, what });
+            }
+        }
+        match self.network.elements.iter().filter(|spec| !self.is_emulated(&spec.element)).count() {
             0 | 1 => Ok(()),
             _ => refuse("so many base stations", "the gateway plays one"),
         }
@@ -155,10 +161,18 @@ impl<'n> Plan<'n> {
         self.host_tcp(node) == Some(HostTcp::Own)
     }
 
-    /// All hosts with flows by name, and whose TCP they run.
-    pub fn hosts(&self) -> Vec<(String, HostTcp)> {
+    /// All hosts with flows and all routers with relays by name, and whose TCP they run.
+    pub fn ends(&self) -> Vec<(String, HostTcp)> {
         let nodes = self.network.nodes.iter().enumerate();
-        nodes.filter_map(|(index, node)| Some((node.name.clone(), self.host_tcp(NodeId(index))?))).collect()
+        let end = |index| self.host_tcp(NodeId(index)).or_else(|| self.relay_tcp(NodeId(index)));
+        nodes.filter_map(|(index, node)| Some((node.name.clone(), end(index)?))).collect()
+    }
+
+    /// Whose TCP a router's relay runs, if it has one.
+    fn relay_tcp(&self, node: NodeId) -> Option<HostTcp> {
+        let mut here = self.network.elements.iter().filter(|spec| spec.node == node);
+        let relay = here.find(|spec| matches!(spec.element, Element::Split { .. }))?;
+        Some(if self.is_emulated(&relay.element) { HostTcp::Own } else { HostTcp::Kernel })
     }
 
     /// The payload and TCP options of a full segment, as `TCP_MAXSEG` counts: the kernel takes timestamps out of it, the
@@ -405,12 +419,12 @@ impl<'n> Plan<'n> {
 
     /// What the gateway is to do at the base station.
     pub fn element(&self) -> Option<(Point, &'n Element)> {
-        self.elements().find(|(_, element)| !is_emulated(element))
+        self.elements().find(|(_, element)| !self.is_emulated(element))
     }
 
     /// What the emulated links do themselves at routers' ends of them.
     pub fn emulated(&self) -> impl Iterator<Item = (Point, &'n Element)> + '_ {
-        self.elements().filter(|(_, element)| is_emulated(element))
+        self.elements().filter(|(_, element)| self.is_emulated(element))
     }
 
     /// The routers at which relays end connections, be it the gateway's or at an emulated link.
@@ -423,15 +437,23 @@ impl<'n> Plan<'n> {
         let point = |spec: &ElementSpec| self.points_of(spec.node).find(|point| point / 2 == spec.link.0);
         self.network.elements.iter().filter_map(move |spec| Some((point(spec)?, &spec.element)))
     }
+
+    /// Whether an element is none of the gateway's: ELN markers, and relays with lasthop's TCP.
+    fn is_emulated(&self, element: &Element) -> bool {
+        match element {
+            Element::ElnMarker => true,
+            Element::Split { .. } => self.lab.relays == Endpoints::Own || beyond_relays(element).is_some(),
+            Element::Snoop(_) | Element::Arq(_) => false,
+        }
+    }
 }
 
-/// Whether an element is none of the gateway's: ELN markers, and relays whose TCP no kernel has.
-fn is_emulated(element: &Element) -> bool {
+/// What of a relay no kernel has.
+fn beyond_relays(element: &Element) -> Option<&'static str> {
     match element {
-        Element::ElnMarker => true,
         Element::Split { wired, wireless, .. } => {
-            [wired, wireless].iter().any(|config| beyond_kernels(config).is_some())
+            [wired, wireless].into_iter().find_map(|config| beyond_kernels(config))
         }
-        Element::Snoop(_) | Element::Arq(_) => false,
+        Element::Snoop(_) | Element::ElnMarker | Element::Arq(_) => None,
     }
 }

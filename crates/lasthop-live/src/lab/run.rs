@@ -72,8 +72,8 @@ pub trait Watch {
 pub struct Outcome {
     /// The measures, as the simulator reports them.
     pub report: Report,
-    /// Whose TCP each host ran that has flows, by name.
-    pub hosts: Vec<(String, HostTcp)>,
+    /// Whose TCP each host ran that has flows, and each relay, by the node's name.
+    pub ends: Vec<(String, HostTcp)>,
     /// How late frames left the links.
     pub lateness: Lateness,
     /// How the emulator's thread was scheduled.
@@ -105,8 +105,8 @@ pub fn run(experiment: &Experiment<'_>, watch: &dyn Watch) -> Result<Outcome, La
             let Emulated { carried, lateness, scheduling, .. } = emulated;
             let capture = carried.capture;
             let recording = bench.base_station.take().and_then(|station| station.end());
-            let hosts = plan.hosts();
-            return Ok(Outcome { report, hosts, lateness, scheduling, counts_timeouts, voided, capture, recording });
+            let ends = plan.ends();
+            return Ok(Outcome { report, ends, lateness, scheduling, counts_timeouts, voided, capture, recording });
         };
         watch.void(&why);
         reason = why;

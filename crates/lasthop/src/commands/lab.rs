@@ -126,8 +126,8 @@ struct Row {
     task: Task,
     scheme: &'static Scheme,
     reports: Vec<Report>,
-    /// Whose TCP each host ran.
-    hosts: Vec<(String, HostTcp)>,
+    /// Whose TCP each host and relay ran.
+    ends: Vec<(String, HostTcp)>,
     lateness: Vec<Lateness>,
     scheduling: Scheduling,
     voided: u32,
@@ -158,7 +158,7 @@ fn measure(args: &LabRunArgs) -> Result<(), Error> {
             task,
             scheme,
             reports: vec![],
-            hosts: vec![],
+            ends: vec![],
             lateness: vec![],
             scheduling: Scheduling::Normal,
             voided: 0,
@@ -280,7 +280,7 @@ impl Watch for Watcher<'_> {
 impl Row {
     fn take(&mut self, outcome: Outcome) {
         self.reports.push(outcome.report);
-        self.hosts = outcome.hosts;
+        self.ends = outcome.ends;
         self.lateness.push(outcome.lateness);
         self.scheduling = outcome.scheduling;
         self.voided += outcome.voided;
@@ -320,7 +320,7 @@ fn print_rows(scenario: &Scenario, seed: u64, rows: &[Row], simulated: Option<Ve
         let [median, p99, max] = row.lateness();
         let scheduling = if row.scheduling == Scheduling::RealTime { "real-time" } else { "normal" };
         let (name, voided) = (row.scheme.name, row.voided);
-        writeln!(out, "{name}: TCP {}", whose(&row.hosts))?;
+        writeln!(out, "{name}: TCP {}", whose(&row.ends))?;
         writeln!(
             out,
             "{name}: links late by {median:.0} us (median), {p99:.0} us (99 %), {max:.0} us (most); {scheduling} priority; {voided} void"
@@ -329,17 +329,17 @@ fn print_rows(scenario: &Scenario, seed: u64, rows: &[Row], simulated: Option<Ve
     Ok(())
 }
 
-/// `own at source, kernel at mobile`; of many hosts, how many have which.
-fn whose(hosts: &[(String, HostTcp)]) -> String {
+/// `own at source, kernel at mobile`; of many nodes, how many have which.
+fn whose(ends: &[(String, HostTcp)]) -> String {
     const MOST: usize = 6;
-    if hosts.len() <= MOST {
-        let each = hosts.iter().map(|(name, tcp)| format!("{} at {name}", tcp.name()));
+    if ends.len() <= MOST {
+        let each = ends.iter().map(|(name, tcp)| format!("{} at {name}", tcp.name()));
         return each.collect::<Vec<_>>().join(", ");
     }
-    let of = |wanted| hosts.iter().filter(|(_, tcp)| *tcp == wanted).count();
+    let of = |wanted| ends.iter().filter(|(_, tcp)| *tcp == wanted).count();
     let kinds = [HostTcp::Own, HostTcp::Kernel].map(|tcp| (tcp, of(tcp)));
     let kinds = kinds.into_iter().filter(|(_, number)| *number > 0);
-    kinds.map(|(tcp, number)| format!("{} at {}", tcp.name(), count(number, "host"))).collect::<Vec<_>>().join(", ")
+    kinds.map(|(tcp, number)| format!("{} at {}", tcp.name(), count(number, "node"))).collect::<Vec<_>>().join(", ")
 }
 
 /// The ratio of throughputs with its interval.
@@ -364,7 +364,7 @@ fn print_rows_json(
         let [median, p99, max] = row.lateness();
         let mut value = json!({
             "scheme": row.scheme.name,
-            "endpoints": row.hosts.iter().map(|(name, tcp)| (name.clone(), json!(tcp.name()))).collect::<Map<_, _>>(),
+            "endpoints": row.ends.iter().map(|(name, tcp)| (name.clone(), json!(tcp.name()))).collect::<Map<_, _>>(),
             "measures": summaries_json(&row.summaries()),
             "lateness_us": { "p50": median, "p99": p99, "max": max },
             "real_time": row.scheduling == Scheduling::RealTime,
