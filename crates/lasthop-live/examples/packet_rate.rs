@@ -54,8 +54,13 @@ impl Flow {
         let [high, low] = number.to_be_bytes();
         let down = Route { source: ([10, 0, 0, 1], 80).into(), destination: ([10, 1, high, low], 4000).into() };
         let frame = |route, flags, seq, ack, payload: usize, to: [u8; 6]| {
-            let options = if flags == Flags::ACK { Options::default() } else { Options { mss: Some(1460), ..Options::default() } };
-            let segment = Segment { seq: Seq(seq), ack: Seq(ack), window: 65_535, flags, options, ..Segment::default() };
+            let options = if flags == Flags::ACK {
+                Options::default()
+            } else {
+                Options { mss: Some(1460), ..Options::default() }
+            };
+            let segment =
+                Segment { seq: Seq(seq), ack: Seq(ack), window: 65_535, flags, options, ..Segment::default() };
             let packet = build(route, &segment, &vec![0x55; payload]).expect("a short packet");
             [&to[..], &[2, 0, 0, 0, 1, 0], &[8, 0], &packet].concat()
         };
@@ -151,7 +156,9 @@ impl Ends {
         let limit = Instant::now() + Duration::from_secs(10);
         while open < self.flows.len() {
             if Instant::now() > limit {
-                return Err(format!("only {open} of {} connections opened: packets do not pass", self.flows.len()).into());
+                return Err(
+                    format!("only {open} of {} connections opened: packets do not pass", self.flows.len()).into()
+                );
             }
             while begun - open < 64
                 && let Some(number) = waiting.pop_front()

@@ -59,7 +59,11 @@ fn hold(args: &LabHoldArgs) -> Result<(), Error> {
         if args.json {
             writeln!(out, "{}", places_json(places))?;
         } else {
-            writeln!(out, "{}: open until Ctrl-C; `ip netns exec NAMESPACE COMMAND` runs a program in it\n", scenario.title())?;
+            writeln!(
+                out,
+                "{}: open until Ctrl-C; `ip netns exec NAMESPACE COMMAND` runs a program in it\n",
+                scenario.title()
+            )?;
             for Place { node, namespace, address, devices } in places {
                 let devices: Vec<_> = devices.iter().map(|(link, device)| format!("{device} ({link})")).collect();
                 writeln!(out, "{node:12} {namespace:28} {address:12} {}", devices.join(", "))?;
@@ -86,7 +90,11 @@ fn hold(args: &LabHoldArgs) -> Result<(), Error> {
         writeln!(out, "{}", json!({ "links": links, "lateness_us": lateness, "void": void }))?;
     } else {
         let frames = emulated.carried.frames;
-        writeln!(out, "{frames} frames, late by {:.0} us (median), {:.0} us (99 %), {latest:.0} us (most)", late[0], late[1])?;
+        writeln!(
+            out,
+            "{frames} frames, late by {:.0} us (median), {:.0} us (99 %), {latest:.0} us (most)",
+            late[0], late[1]
+        )?;
     }
     if let Some(reason) = void.filter(|_| !args.json) {
         note(&format!("void: {reason}"));
