@@ -7,7 +7,7 @@ Sender and receiver are this machine's own kernel, unmodified, with SACK. Betwee
     A: 0 ms + 30 ms one way        B: 25 ms + 5 ms
 
 A cell is the median over the seeds of what the receiver reads in 10 s from the connection on; the ping's percentiles are over all echoes of all seeds. Runs in which the
-emulated links were late are repeated. kcptun (two-ended) and PEPsal are measured where they are installed.
+emulated links were late, or the gateway's worker was restarted, are repeated. kcptun (two-ended) and PEPsal are measured where they are installed.
 
     sudo python3 benches/live/peers.py                                    # everything: 25 minutes
     sudo python3 benches/live/peers.py --topologies B --systems snoop,split
@@ -191,11 +191,16 @@ def transfer(args, system, lab):
             sent = None
             with contextlib.suppress(RuntimeError):
                 sent = sending.result(5)
-        if args.details and asked:
-            with open(os.path.join(args.details, "gateway.json"), "w", encoding="utf-8") as out:
-                json.dump(asked.status(), out, indent=2)
+        restarts = 0
+        if asked:
+            status = asked.status()
+            restarts = status["worker"]["restarts"]
+            if args.details:
+                with open(os.path.join(args.details, "gateway.json"), "w", encoding="utf-8") as out:
+                    json.dump(status, out, indent=2)
     seen = sent is not None and sent["own"] == read["peer"] and sent["peer"] == read["own"]
-    return {"mbps": read["bytes"] * 8e-6 / read["seconds"], "ping_ms": pings["ms"], "pings_lost": pings["sent"] - len(pings["ms"]), "addresses_kept": seen}
+    return {"mbps": read["bytes"] * 8e-6 / read["seconds"], "ping_ms": pings["ms"], "pings_lost": pings["sent"] - len(pings["ms"]), "addresses_kept": seen,
+            "void": "the gateway's worker was restarted: it was kept from running" if restarts else None}
 
 
 def one(args, name, topology, loss, seed):
@@ -211,10 +216,11 @@ def one(args, name, topology, loss, seed):
                 links = lab.close()
         finally:
             args.details = details
-        if links["void"] is None:
+        void = links["void"] or outcome["void"]
+        if void is None:
             return outcome | {"seed": seed, "lateness_us": links["lateness_us"]}
-        note(f"{name}, topology {topology}, {loss} %, seed {seed} is void: {links['void']}")
-    fail(f"void in each of {ATTEMPTS} attempts; end other load on this machine, or raise --lateness (now {args.lateness})")
+        note(f"{name}, topology {topology}, {loss} %, seed {seed} is void: {void}")
+    fail(f"void in each of {ATTEMPTS} attempts; end other load on this machine (bound for lateness: {args.lateness})")
 
 
 def verdict(name, topology, loss, mbps, cells):
