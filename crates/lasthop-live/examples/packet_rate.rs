@@ -60,7 +60,7 @@ impl Flow {
                 Options { mss: Some(1460), ..Options::default() }
             };
             let segment =
-                Segment { seq: Seq(seq), ack: Seq(ack), window: 65_535, flags, options, ..Segment::default() };
+                Segment { seq: Seq(seq), ack: Seq(ack), window: 65_535, flags, options };
             let packet = build(route, &segment, &vec![0x55; payload]).expect("a short packet");
             [&to[..], &[2, 0, 0, 0, 1, 0], &[8, 0], &packet].concat()
         };
@@ -215,7 +215,7 @@ impl Ends {
                 flow.sent = flow.sent.max(flow.arrived);
                 self.counts.data += 1;
                 under_way = under_way.saturating_sub(1);
-                if flow.arrived % 2 == 0 && flow.arrived > LATE {
+                if flow.arrived.is_multiple_of(2) && flow.arrived > LATE {
                     set(&mut flow.ack, ACK, (flow.arrived - LATE).wrapping_mul(self.payload).wrapping_add(1));
                     self.sockets[1].send(&flow.ack)?;
                 }

@@ -53,6 +53,28 @@ fn beside_the_simulator_with_a_capture() {
     }
 }
 
+/// The table and the JSON say whose TCP ran; the same TCP as the simulator's comes to about the same.
+#[test]
+fn our_own_ends_beside_the_simulator() {
+    if !is_root() {
+        return;
+    }
+    let bench = Bench::new();
+    let lab = "lab tiny.toml --runs 1 --set lab.lateness=200ms --set lab.hosts.server.endpoints=own";
+    let table = bench.run(lab);
+    let message = String::from_utf8_lossy(&table.stderr).into_owned();
+    let table = String::from_utf8_lossy(&table.stdout).into_owned();
+    assert!(table.contains("E2E: TCP own at server, kernel at phone\n"), "{table}{message}");
+    let output = bench.run("lab tiny.toml --runs 1 --set lab.lateness=200ms --schemes E2E-SMART --against-sim --json");
+    let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let scheme = &value["schemes"][0];
+    assert_eq!(scheme["endpoints"], serde_json::json!({ "server": "own", "phone": "own" }), "{value}");
+    for measure in ["losses", "incomplete"] {
+        let [lab, simulated] = [&scheme["measures"], &scheme["simulated"]].map(|of| of[measure]["mean"].as_f64());
+        assert!(lab.is_some() && lab == simulated, "{measure}: {value}");
+    }
+}
+
 /// The base station is the gateway itself: it repairs what the link loses, and a kernel's sender does not notice.
 #[test]
 fn snoop_at_the_base_station_hides_the_losses_from_a_kernel() {
@@ -169,7 +191,12 @@ fn what_it_cannot_run_is_said_before_anything_is_made() {
     for (arguments, what) in [
         ("lab multilayer-web-lan", "web sessions"),
         ("lab many-flows", "so many flows (10000)"),
-        ("lab tiny.toml --schemes E2E-SMART", "own TCP"),
+        (
+            "lab tiny.toml --schemes E2E-SMART --set lab.endpoints=kernel",
+            "something that no kernel has (SMART recovery)",
+        ),
+        ("lab tiny.toml --set lab.endpoints=ours", "lab.endpoints: cannot be \"ours\"; give one of \"auto\""),
+        ("lab tiny.toml --set lab.hosts.moblie.endpoints=own", "lab.hosts.moblie: there is no host \"moblie\""),
         ("lab tiny.toml --set lab.sack=maybe", "lab.sack: cannot be \"maybe\""),
         ("lab tiny.toml --set lab.sakc=on", "lab.sakc: unknown key"),
         ("lab", "<SCENARIO>"),

@@ -11,7 +11,7 @@ use super::emulator::{Emulated, Scheduling, void};
 use super::ends::join;
 use super::error::LabError;
 use super::namespace::{Namespace, require_root};
-use super::plan::Plan;
+use super::plan::{HostTcp, Plan};
 use super::run::{Bench, Experiment, Watch};
 use crate::clock::Clock;
 
@@ -48,8 +48,12 @@ pub fn hold(
     opened: impl FnOnce(&[Place]) -> io::Result<()>,
 ) -> Result<Held, LabError> {
     let plan = Plan::new(experiment.network, experiment.scheme, experiment.lab)?;
+    if let Some((name, _)) = plan.hosts().into_iter().find(|(_, tcp)| *tcp == HostTcp::Own) {
+        let instead = "other programs use the kernel's; give lab.endpoints = \"kernel\", or take another scheme";
+        return Err(LabError::Unsupported { what: "lasthop's own TCP in a lab that is held open", name, instead });
+    }
     require_root()?;
-    let bench = Bench::build(&plan, &Until(stop))?;
+    let bench = Bench::build(&plan, experiment, &Until(stop))?;
     let emulator = bench.emulator(&plan, experiment, Clock::start())?;
     opened(&places(&bench, &plan)).map_err(LabError::system("cannot say where the lab is"))?;
     let scheduling = Scheduling::for_network(plan.network);

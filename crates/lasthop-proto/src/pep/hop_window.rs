@@ -68,7 +68,8 @@ pub(super) struct HopWindow {
     base: Option<Duration>,
     growth: Growth,
     probe: Probe,
-    probe_at: Instant,
+    /// From the first round trip on.
+    probe_at: Option<Instant>,
     /// The round trip ends when something at or behind this has arrived.
     round_end: Seq,
     samples: Samples,
@@ -100,7 +101,7 @@ enum Limited {
 
 impl HopWindow {
     /// An empty window of a connection whose data begins at `start`.
-    pub fn new(now: Instant, start: Seq) -> Self {
+    pub fn new(start: Seq) -> Self {
         Self {
             window: 0,
             in_flight: 0,
@@ -109,7 +110,7 @@ impl HopWindow {
             base: None,
             growth: Growth::SlowStart,
             probe: Probe::Idle,
-            probe_at: now + PROBE_INTERVAL,
+            probe_at: None,
             round_end: start,
             samples: Samples::default(),
             limited: Limited::No,
@@ -139,6 +140,11 @@ impl HopWindow {
             self.limited = Limited::Yes;
         }
         admitted
+    }
+
+    /// From now on everything may go.
+    pub fn open(&mut self) {
+        (self.window, self.probe, self.in_flight) = (MOST, Probe::Idle, 0);
     }
 
     /// `len` bytes go onto the hop.
@@ -178,13 +184,14 @@ impl HopWindow {
         if limited == Limited::Yes && self.probe == Probe::Idle {
             self.adjust(base.as_nanos().max(1), mean.max(1), control);
         }
+        let probe_at = *self.probe_at.get_or_insert(now + PROBE_INTERVAL);
         self.probe = match self.probe {
-            Probe::Idle if now >= self.probe_at => Probe::Drain,
+            Probe::Idle if now >= probe_at => Probe::Drain,
             Probe::Drain => Probe::Measure,
             Probe::Idle | Probe::Measure => Probe::Idle,
         };
         if self.probe == Probe::Drain {
-            self.probe_at = now + PROBE_INTERVAL;
+            self.probe_at = Some(now + PROBE_INTERVAL);
         }
     }
 
@@ -237,7 +244,7 @@ mod tests {
     #[test]
     fn the_backlog_waits_and_no_more() {
         for base in [20, 60, 300] {
-            let (mut hop, mut now) = (HopWindow::new(Instant::ZERO, Seq(7)), Instant::ZERO);
+            let (mut hop, mut now) = (HopWindow::new(Seq(7)), Instant::ZERO);
             let segments = settle(&mut hop, &mut now, Duration::from_millis(base), 40);
             assert!((base..=base + 12).contains(&segments), "{segments} segments on a hop that takes {base} ms");
         }
@@ -253,7 +260,7 @@ mod tests {
 
     #[test]
     fn a_longer_path_is_noticed() {
-        let (mut hop, mut now) = (HopWindow::new(Instant::ZERO, Seq(7)), Instant::ZERO);
+        let (mut hop, mut now) = (HopWindow::new(Seq(7)), Instant::ZERO);
         settle(&mut hop, &mut now, Duration::from_millis(20), 40);
         // At first the added delay passes for a queue.
         let segments = settle(&mut hop, &mut now, Duration::from_millis(100), 20);
@@ -264,7 +271,7 @@ mod tests {
 
     #[test]
     fn a_window_that_is_not_used_does_not_grow() {
-        let mut hop = HopWindow::new(Instant::ZERO, Seq(0));
+        let mut hop = HopWindow::new(Seq(0));
         for round in 0..100 {
             assert!(hop.admits(CONTROL, SEGMENT, 0));
             hop.sent(SEGMENT);

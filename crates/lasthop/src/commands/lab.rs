@@ -10,7 +10,7 @@ use lasthop_live::lab::capture::Capture;
 use lasthop_live::lab::emulator::Scheduling;
 use lasthop_live::lab::hold::{Held, Place};
 use lasthop_live::lab::lateness::Lateness;
-use lasthop_live::lab::plan::Plan;
+use lasthop_live::lab::plan::{HostTcp, Plan};
 use lasthop_live::lab::{Captures, Experiment, LabError, Outcome, Watch, namespace, run};
 use lasthop_proto::scheme::Scheme;
 use lasthop_scenario::Scenario;
@@ -126,6 +126,8 @@ struct Row {
     task: Task,
     scheme: &'static Scheme,
     reports: Vec<Report>,
+    /// Whose TCP each host ran.
+    hosts: Vec<(String, HostTcp)>,
     lateness: Vec<Lateness>,
     scheduling: Scheduling,
     voided: u32,
@@ -152,8 +154,15 @@ fn measure(args: &LabRunArgs) -> Result<(), Error> {
     let mut done = 0;
     let mut stopped = false;
     for (scheme, task) in schemes.into_iter().zip(tasks) {
-        let mut row =
-            Row { task, scheme, reports: vec![], lateness: vec![], scheduling: Scheduling::Normal, voided: 0 };
+        let mut row = Row {
+            task,
+            scheme,
+            reports: vec![],
+            hosts: vec![],
+            lateness: vec![],
+            scheduling: Scheduling::Normal,
+            voided: 0,
+        };
         for number in 0..runs {
             let watcher =
                 Watcher { stop: &stop, progress: &progress, scheme, run: number + 1, runs, tenths: Cell::new(0) };
@@ -209,8 +218,11 @@ fn one(
         note("this kernel does not count retransmission timeouts (tcpi_total_rto, Linux 6.7): they read 0");
     }
     if let (Some(folder), Some(capture)) = (&args.pcapng, &outcome.capture) {
-        // "Reno/SR" is no file name.
-        write_capture(&folder.join(format!("{}-{number}.pcapng", scheme.name.replace('/', "-"))), capture)?;
+        write_capture(&folder.join(format!("{}-{number}.pcapng", file_name(scheme))), capture)?;
+    }
+    if let (Some(folder), Some(recording)) = (&args.pcapng, &outcome.recording) {
+        let path = folder.join(format!("{}-{number}-gateway.pcapng", file_name(scheme)));
+        write_file(&path, |out| out.write_all(recording).map_err(Error::file(&path)))?;
     }
     Ok(outcome)
 }
@@ -221,6 +233,11 @@ fn write_capture(path: &Path, capture: &Capture) -> Result<(), Error> {
         note(&format!("{}: {} packets found no room in it", path.display(), capture.left_out()));
     }
     Ok(())
+}
+
+/// "Reno/SR" is none.
+fn file_name(scheme: &Scheme) -> String {
+    scheme.name.replace('/', "-")
 }
 
 /// Set by Ctrl-C, SIGTERM and SIGHUP: the lab then ends in order.
@@ -263,6 +280,7 @@ impl Watch for Watcher<'_> {
 impl Row {
     fn take(&mut self, outcome: Outcome) {
         self.reports.push(outcome.report);
+        self.hosts = outcome.hosts;
         self.lateness.push(outcome.lateness);
         self.scheduling = outcome.scheduling;
         self.voided += outcome.voided;
@@ -302,12 +320,26 @@ fn print_rows(scenario: &Scenario, seed: u64, rows: &[Row], simulated: Option<Ve
         let [median, p99, max] = row.lateness();
         let scheduling = if row.scheduling == Scheduling::RealTime { "real-time" } else { "normal" };
         let (name, voided) = (row.scheme.name, row.voided);
+        writeln!(out, "{name}: TCP {}", whose(&row.hosts))?;
         writeln!(
             out,
             "{name}: links late by {median:.0} us (median), {p99:.0} us (99 %), {max:.0} us (most); {scheduling} priority; {voided} void"
         )?;
     }
     Ok(())
+}
+
+/// `own at source, kernel at mobile`; of many hosts, how many have which.
+fn whose(hosts: &[(String, HostTcp)]) -> String {
+    const MOST: usize = 6;
+    if hosts.len() <= MOST {
+        let each = hosts.iter().map(|(name, tcp)| format!("{} at {name}", tcp.name()));
+        return each.collect::<Vec<_>>().join(", ");
+    }
+    let of = |wanted| hosts.iter().filter(|(_, tcp)| *tcp == wanted).count();
+    let kinds = [HostTcp::Own, HostTcp::Kernel].map(|tcp| (tcp, of(tcp)));
+    let kinds = kinds.into_iter().filter(|(_, number)| *number > 0);
+    kinds.map(|(tcp, number)| format!("{} at {}", tcp.name(), count(number, "host"))).collect::<Vec<_>>().join(", ")
 }
 
 /// The ratio of throughputs with its interval.
@@ -332,6 +364,7 @@ fn print_rows_json(
         let [median, p99, max] = row.lateness();
         let mut value = json!({
             "scheme": row.scheme.name,
+            "endpoints": row.hosts.iter().map(|(name, tcp)| (name.clone(), json!(tcp.name()))).collect::<Map<_, _>>(),
             "measures": summaries_json(&row.summaries()),
             "lateness_us": { "p50": median, "p99": p99, "max": max },
             "real_time": row.scheduling == Scheduling::RealTime,
