@@ -14,7 +14,7 @@
     us         a message of 64 bytes to the receiver and back over TCP: median and 99th percentile, and what of it is added to the kernel's forwarding
 
 CPU time is that of the program, system calls included; the kernel's work on arriving packets counts for whoever it interrupts. Modes take turns; medians of all repetitions, with
-the lowest and the highest.
+the lowest and the highest. A measurement in which packets passed the program by, or it was restarted, is repeated.
 
     cargo build --release && cargo build --release -p lasthop-live --examples
     sudo python3 benches/live/speed.py                        # 5 minutes
@@ -22,6 +22,7 @@ the lowest and the highest.
 """
 import argparse
 import contextlib
+import functools
 import json
 import os
 import statistics
@@ -31,6 +32,7 @@ import time
 from common import ROOT, Gateway, Program, check_machine, end, fail, lasthop_argument, note, percentile, run, table
 
 PORT = 5001
+ATTEMPTS = 3
 QUEUE = 27000
 RATES = [1, 1000]
 # Behind 54 bytes of headers.
@@ -42,6 +44,10 @@ SENDER, RECEIVER = "10.0.0.1", "10.1.0.1"
 def parameter(namespace, name):
     """Switches a kernel parameter of a namespace on."""
     run("sh", "-c", f"! [ -e /proc/sys/net/{name} ] || echo 1 > /proc/sys/net/{name}", namespace=namespace)
+
+
+class Void(Exception):
+    """A measurement that does not count."""
 
 
 class Path:
@@ -122,9 +128,11 @@ def gateway(mode, settings=""):
         rule = f'mode = "{mode}"\ninterface = "wireless"\naddresses = ["10.1.0.0/16"]\n{settings}'
         with Gateway(args, path.gateway, rule) as daemon:
             yield daemon.worker()
-            overflows = daemon.status().get("queue_overflows", 0)
-            if overflows:
-                note(f"{mode}: {overflows} times packets passed untreated, because the program was too slow")
+            status = daemon.status()
+            if status["worker"]["restarts"]:
+                raise Void(f"the worker was restarted: {daemon.program.said()}")
+            if overflows := status["packets"]["overflows"]:
+                raise Void(f"{overflows} times packets passed untreated, because the program was too slow")
     return installed
 
 
@@ -143,9 +151,12 @@ def cpu(pid):
     if pid is None:
         return 0.0
     total = 0
-    for thread in os.listdir(f"/proc/{pid}/task"):
-        with open(f"/proc/{pid}/task/{thread}/schedstat", encoding="ascii") as stat:
-            total += int(stat.read().split()[0])
+    try:
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/schedstat", encoding="ascii") as stat:
+                total += int(stat.read().split()[0])
+    except FileNotFoundError as error:
+        raise Void(f"the program that was measured (process {pid}) is gone") from error
     return total * 1e-9
 
 
@@ -159,11 +170,11 @@ def throughput(args, path, pid):
         used = cpu(pid) - begun
     gigabytes = read["bytes"] * 1e-9
     if gigabytes == 0:
-        raise RuntimeError("nothing arrived")
+        raise Void("nothing arrived")
     return {"gbps": 8 * gigabytes / read["seconds"], "cpu_s_per_gb": used / gigabytes if pid else None}
 
 
-def rate(args, path, pid, flows):
+def rate(args, path, flows, pid):
     ends = [f"far-{name}@{Path.mac(side)}" for side, name in enumerate(("wired", "wireless"))]
     with Program(path.ends[0], args.packet_rate, *ends, str(flows), str(PAYLOAD), str(args.seconds)) as program:
         program.line()
@@ -173,6 +184,8 @@ def rate(args, path, pid, flows):
         used = cpu(pid) - begun
         counts = json.loads(line)
     packets = counts["data"] + counts["acks"]
+    if packets == 0:
+        raise Void("nothing arrived")
     return {"kpps": packets / counts["seconds"] / 1000, "cpu_us": 1e6 * used / packets if pid else None, "again": counts["again"],
             "resent": counts["resent"], "generator_busy": counts["busy"]}
 
@@ -219,21 +232,28 @@ def main():
 
     results = {mode: {} for mode in modes}
 
-    def keep(mode, measure, outcome):
-        results[mode].setdefault(measure, []).append(outcome)
-        note(f"{mode} {measure}: " + ", ".join(f"{key} {value:.2f}" for key, value in outcome.items() if value is not None))
+    def keep(mode, measure, where, work):
+        for _ in range(ATTEMPTS):
+            try:
+                with MODES[mode](args, where) as pid:
+                    outcome = work(pid)
+            except Void as reason:
+                note(f"{mode} {measure} is void: {reason}")
+                continue
+            results[mode].setdefault(measure, []).append(outcome)
+            note(f"{mode} {measure}: " + ", ".join(f"{key} {value:.2f}" for key, value in outcome.items() if value is not None))
+            return
+        fail(f"void in each of {ATTEMPTS} attempts; end other load on this machine")
 
     with Path() as path, Path(frames=True) as frames:
         for _ in range(args.reps):
             for mode in modes:
                 for measure, work in (("throughput", throughput), ("latency", latency)):
                     if measure in measures:
-                        with MODES[mode](args, path) as pid:
-                            keep(mode, measure, work(args, path, pid))
+                        keep(mode, measure, path, functools.partial(work, args, path))
                 if "rate" in measures and mode != "split":
                     for flows in RATES:
-                        with MODES[mode](args, frames) as pid:
-                            keep(mode, f"rate-{flows}", rate(args, frames, pid, flows))
+                        keep(mode, f"rate-{flows}", frames, functools.partial(rate, args, frames, flows))
 
     def values(mode, measure, key):
         return [outcome[key] for outcome in results[mode].get(measure, [])]
