@@ -16,7 +16,7 @@ use lasthop_proto::scheme::Scheme;
 use lasthop_scenario::Scenario;
 use lasthop_sim::measure::Report;
 use lasthop_sim::network::Network;
-use lasthop_study::measures::{Summary, find, summarise};
+use lasthop_study::measures::{Summary, find, summaries_json, summarise};
 use lasthop_study::replicate::{Progress, Task, run_all, run_seed};
 use lasthop_study::stats::Estimate;
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use crate::cli::{LabArgs, LabCommand, LabRunArgs};
 use crate::commands::compare::{heading, row};
 use crate::error::Error;
-use crate::output::{count, print_json, summaries_json};
+use crate::output::{count, print_json};
 use crate::progress::{Runs, note};
 
 pub fn execute(args: &LabArgs) -> Result<(), Error> {

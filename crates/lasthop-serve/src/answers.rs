@@ -1,0 +1,82 @@
+//! What the page asks for, computed: no sockets here. Whatever takes time asks `stop` every few hundred microseconds.
+
+use lasthop_report::diagram::{Diagram, busiest_flow};
+use lasthop_report::figures::{Figure, SequencePlot, WindowPlot, transfer_series};
+use lasthop_study::measures::summaries_json;
+use lasthop_study::progressive::{record_unless, refine, rounds};
+use lasthop_study::replicate::run_seed;
+use serde_json::{Value, json};
+
+use crate::plan::Plan;
+use crate::refusal::Refusal;
+
+/// Runs of each scheme before the first numbers are shown.
+const FIRST_ROUND: u32 = 5;
+
+/// Most records of a run that is shown: packets at both ends of each link, and events.
+const MOST_RECORDS: usize = 60_000;
+
+/// Compares the schemes of `plan` on `jobs` threads (0: one per core), and hands a JSON object at a time to `sink`:
+///
+/// * first `{"state": ...}`, the [`State`](crate::plan::State) of the page;
+/// * `{"scheme", "runs", "measures"}` for each scheme as soon as it has had a round of runs;
+/// * at last `{"done": true}`, or `{"done": false}` when `stop` ended it before all runs were done.
+///
+/// # Errors
+///
+/// Before anything is handed out: when the scenario is no network under one of the schemes.
+pub fn compare(
+    plan: &Plan,
+    jobs: usize,
+    stop: &(dyn Fn() -> bool + Sync),
+    mut sink: impl FnMut(Value),
+) -> Result<(), Refusal> {
+    let tasks = plan.tasks()?;
+    sink(json!({ "state": plan.state() }));
+    let rounds = rounds(FIRST_ROUND, plan.scenario.runs());
+    let done = refine(&tasks, &rounds, jobs, stop, |so_far| {
+        let scheme = plan.schemes[so_far.task].name;
+        sink(json!({ "scheme": scheme, "runs": so_far.runs, "measures": summaries_json(&so_far.measures) }));
+    });
+    sink(json!({ "done": done }));
+    Ok(())
+}
+
+/// One run of the scheme shown, packet by packet: `scheme`, `run`, `cut` (whether the record ends before the run),
+/// `sequence` and `window` (figures), and `diagram`. `None` when `stop` said so before the end.
+///
+/// # Errors
+///
+/// When the scenario is no network under that scheme.
+pub fn trace(plan: &Plan, stop: &dyn Fn() -> bool) -> Result<Option<Value>, Refusal> {
+    let network = plan.scenario.network(plan.shown).map_err(|error| Refusal::scenario(&error, Some("scheme")))?;
+    let seed = run_seed(plan.scenario.seed(), plan.run);
+    let Some(recorded) = record_unless(&network, seed, MOST_RECORDS, stop) else { return Ok(None) };
+    let trace = recorded.outcome.trace;
+    let flow = busiest_flow(&trace);
+    let name = plan.shown.name;
+    let series = transfer_series(&network, &trace, flow, name);
+    let sequence = Figure::Sequence(SequencePlot {
+        title: format!("Packets of {name}, run {}", plan.run),
+        y_label: "sequence number (KB)".to_owned(),
+        series: series.sequences,
+    });
+    let window = Figure::Window(WindowPlot {
+        title: format!("Congestion window of {name}, run {}", plan.run),
+        y_label: "congestion window (KB)".to_owned(),
+        series: series.windows,
+    });
+    let diagram = Diagram::of(&network, &trace, flow);
+    Ok(Some(json!({
+        "scheme": name,
+        "run": plan.run,
+        "cut": recorded.cut,
+        "sequence": sequence,
+        "window": window,
+        "diagram": diagram,
+    })))
+}
+
+#[cfg(test)]
+#[path = "answers_tests.rs"]
+mod tests;
