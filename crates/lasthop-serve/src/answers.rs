@@ -5,6 +5,7 @@ use lasthop_report::figures::{Figure, SequencePlot, WindowPlot, transfer_series}
 use lasthop_study::measures::summaries_json;
 use lasthop_study::progressive::{record_unless, refine, rounds};
 use lasthop_study::replicate::run_seed;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::plan::Plan;
@@ -42,13 +43,29 @@ pub fn compare(
     Ok(())
 }
 
-/// One run of the scheme shown, packet by packet: `scheme`, `run`, `cut` (whether the record ends before the run),
-/// `sequence` and `window` (figures), and `diagram`. `None` when `stop` said so before the end.
+/// One run, packet by packet.
+#[derive(Clone, Serialize, Debug)]
+pub struct Shown {
+    /// The scheme.
+    pub scheme: &'static str,
+    /// The run, counted from 0.
+    pub run: u32,
+    /// Whether the record ends before the run.
+    pub cut: bool,
+    /// Its packets over time.
+    pub sequence: Figure,
+    /// Its windows over time.
+    pub window: Figure,
+    /// Its packets from node to node.
+    pub diagram: Diagram,
+}
+
+/// One run of the scheme shown, packet by packet. `None` when `stop` said so before the end.
 ///
 /// # Errors
 ///
 /// When the scenario is no network under that scheme.
-pub fn trace(plan: &Plan, stop: &dyn Fn() -> bool) -> Result<Option<Value>, Refusal> {
+pub fn trace(plan: &Plan, stop: &dyn Fn() -> bool) -> Result<Option<Shown>, Refusal> {
     let network = plan.scenario.network(plan.shown).map_err(|error| Refusal::scenario(&error, Some("scheme")))?;
     let seed = run_seed(plan.scenario.seed(), plan.run);
     let Some(recorded) = record_unless(&network, seed, MOST_RECORDS, stop) else { return Ok(None) };
@@ -67,14 +84,7 @@ pub fn trace(plan: &Plan, stop: &dyn Fn() -> bool) -> Result<Option<Value>, Refu
         series: series.windows,
     });
     let diagram = Diagram::of(&network, &trace, flow);
-    Ok(Some(json!({
-        "scheme": name,
-        "run": plan.run,
-        "cut": recorded.cut,
-        "sequence": sequence,
-        "window": window,
-        "diagram": diagram,
-    })))
+    Ok(Some(Shown { scheme: name, run: plan.run, cut: recorded.cut, sequence, window, diagram }))
 }
 
 #[cfg(test)]

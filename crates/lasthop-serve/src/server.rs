@@ -18,7 +18,8 @@ use axum::routing::get;
 use futures_core::Stream;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use crate::answers;
@@ -234,8 +235,11 @@ async fn compute<T: Send + 'static>(
     done.await.map_err(|_| failed())?.map_err(|refusal| refused(&refusal))
 }
 
-fn json_answer(status: StatusCode, value: &Value) -> Response {
-    (status, [(header::CONTENT_TYPE, "application/json")], value.to_string()).into_response()
+fn json_answer(status: StatusCode, value: &impl Serialize) -> Response {
+    match serde_json::to_string(value) {
+        Ok(text) => (status, [(header::CONTENT_TYPE, "application/json")], text).into_response(),
+        Err(_) => failed(),
+    }
 }
 
 fn refused(refusal: &Refusal) -> Response {
