@@ -37,13 +37,24 @@ pub struct Facts {
     network: Network,
     /// Index of the lossy link.
     lossy: usize,
-    /// The scenario's name of the first transfer, its bytes, and its number of copies.
-    transfer: Option<(String, u64, usize)>,
+    /// Its keys for errors, each with the direction whose model it sets (of both, where one key stands for both).
+    error_keys: Vec<(String, usize)>,
+    transfer: Option<Transfer>,
     limit: TimeSpan,
     runs: u32,
     seed: u64,
     /// Bytes of a full data frame.
     frame: u32,
+}
+
+/// The first transfer of a scenario.
+#[derive(Clone, Debug)]
+struct Transfer {
+    /// Its name in the scenario.
+    name: String,
+    bytes: u64,
+    /// How many there are of it, where the scenario has a number of them.
+    copies: Option<usize>,
 }
 
 /// Most loss that the page takes: beyond it, hardly anything arrives.
@@ -64,13 +75,22 @@ impl Facts {
             // Copies are called `bulk#1`, `bulk#2`, ...
             let name = flow.name.split('#').next().unwrap_or_default();
             let copies = network.flows.iter().filter(|other| other.name.split('#').next() == Some(name)).count();
-            Some((name.to_owned(), bytes, copies))
+            // A single one may be what is left of many.
+            let many = copies > 1 || scenario.gives(&format!("flows.{name}.count"));
+            Some(Transfer { name: name.to_owned(), bytes, copies: many.then_some(copies) })
         });
         let tcp = network.flows.first().map(|flow| &flow.tcp[0]);
         let options = tcp.map_or(0, |tcp| if tcp.timestamps == Switch::On { 12 } else { 0 });
         let frame = tcp.map_or(1500, |tcp| tcp.mss) + 40 + options;
+        let lossy = lossy_link(scenario, &network);
+        let key = |key: &str| format!("links.{}.{key}", network.links[lossy].name);
+        let error_keys = match scenario.gives(&key("errors")) {
+            true => vec![(key("errors"), 0)],
+            false => vec![(key("errors_down"), 0), (key("errors_up"), 1)],
+        };
         Ok(Self {
-            lossy: lossy_link(scenario, &network),
+            lossy,
+            error_keys,
             transfer,
             limit: TimeSpan(scenario.limit().since(lasthop_proto::time::Instant::ZERO)),
             runs: scenario.runs(),
@@ -95,15 +115,16 @@ impl Facts {
     pub fn controls(&self, given: &[(String, String)]) -> Vec<Control> {
         let lossy = &self.network.links[self.lossy];
         let loss = self.loss();
+        let error_keys: Vec<String> = self.error_keys.iter().map(|(key, _)| key.clone()).collect();
         let mut controls = vec![
             Control {
                 hint: format!("Share of the data frames that do not survive {}, either way.", lossy.name),
-                keys: vec![self.link_key("errors_down"), self.link_key("errors_up")],
+                keys: error_keys.clone(),
                 ..control("loss", "Frames lost", loss.map_or(String::new(), |loss| percent(loss.share)), stops::LOSS)
             },
             Control {
                 hint: "Frames lost in a row; 1: each on its own.".to_owned(),
-                keys: vec![self.link_key("errors_down"), self.link_key("errors_up")],
+                keys: error_keys,
                 ..control("burst", "Burst length", loss.map_or(String::new(), |loss| short(loss.burst)), stops::BURST)
             },
         ];
@@ -142,13 +163,13 @@ impl Facts {
             });
         }
         match &self.transfer {
-            Some((name, bytes, copies)) => {
+            Some(Transfer { name, bytes, copies }) => {
                 controls.push(Control {
                     hint: "Bytes to bring.".to_owned(),
                     keys: vec![format!("flows.{name}.size")],
                     ..control("size", "Transfer", ByteSize(*bytes).to_string(), stops::SIZE)
                 });
-                if *copies > 1 {
+                if let Some(copies) = copies {
                     controls.push(Control {
                         hint: "Transfers at once.".to_owned(),
                         keys: vec![format!("flows.{name}.count")],
@@ -207,7 +228,8 @@ impl Facts {
         }
         let lossy = &self.network.links[self.lossy];
         let lossless = lossy.directions.iter().all(|way| loss::of(&way.errors, self.frame).is_some_and(|l| l.share == 0.0));
-        for (way, key) in lossy.directions.iter().zip(["errors_down", "errors_up"]) {
+        for (key, way) in &self.error_keys {
+            let way = &lossy.directions[*way];
             let own = loss::of(&way.errors, self.frame);
             // A way that loses nothing of itself stays so beside one that does.
             if own.is_some_and(|own| own.share == 0.0) && !lossless {
@@ -215,7 +237,7 @@ impl Facts {
             }
             let own = own.unwrap_or(Loss { share: 0.0, burst: 1.0 });
             let wanted = Loss { share: share.unwrap_or(own.share), burst: burst.unwrap_or(own.burst) };
-            overrides.push((self.link_key(key), loss::model(&way.errors, wanted, self.frame)));
+            overrides.push((key.clone(), loss::model(&way.errors, wanted, self.frame)));
         }
         Ok(overrides)
     }

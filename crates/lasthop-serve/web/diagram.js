@@ -91,8 +91,11 @@ export class Diagram {
     this.data = data;
     this.longest = data.arrows.reduce((most, arrow) => Math.max(most, arrow.ended - arrow.sent), 0);
     this.element = svg('svg', { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: 'lanes', role: 'img' });
-    this.clip = svg('g');
-    this.element.append(this.frame(), this.clip);
+    this.field = svg('g');
+    // Packets are cut off below the nodes' names.
+    const inner = svg('svg', { x: 0, y: HEAD, width: WIDTH, height: HEIGHT - HEAD, viewBox: `0 ${HEAD} ${WIDTH} ${HEIGHT - HEAD}` });
+    inner.append(this.field);
+    this.element.append(this.frame(), inner);
   }
 
   /** @param {number} index */
@@ -134,8 +137,8 @@ export class Diagram {
     for (const arrow of arrows) group.append(this.arrow(arrow, at, y, labelled));
     for (const note of notes) if (SHOWN_NOTES.has(note.event)) group.append(this.note(note, y));
     group.append(svg('line', { class: 'now', x1: 0, x2: WIDTH, y1: NOW, y2: NOW }));
-    this.clip.replaceWith(group);
-    this.clip = group;
+    this.field.replaceWith(group);
+    this.field = group;
     this.element.setAttribute('aria-label', `${arrows.length} packets from ${seconds(Math.max(at - span, 0))} to ${seconds(at)}; the table below lists them`);
   }
 

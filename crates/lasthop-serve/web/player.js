@@ -35,16 +35,16 @@ export class Player {
       element.addEventListener('click', act);
       return element;
     };
-    this.play = button('play', '▶ Play', 'Play', () => this.toggle());
+    this.play = button('play', 'Play', 'Play', () => this.toggle());
     this.find = make('select', { id: 'find' }, ...Object.entries(SEARCHES).map(([value, [name]]) => make('option', { value, textContent: name })));
     this.find.setAttribute('aria-label', 'What to look for');
     this.speed = make('select', { id: 'speed' }, ...['0.1', '0.25', '0.5', '1', '2', '5'].map((value) => make('option', { value, textContent: `${value}×`, selected: value === '0.5' })));
     this.speed.setAttribute('aria-label', 'Speed');
     const tools = make('div', { className: 'tools' },
-      button('first', '⏮', 'To the beginning', () => this.go(0)),
+      button('first', '|◀', 'To the beginning', () => this.go(0)),
       button('back', '◀', 'One step back', () => this.step(-1)),
       this.play,
-      button('forward', '▶︎|', 'One step on', () => this.step(1)),
+      button('forward', '▶', 'One step on', () => this.step(1)),
       this.speed,
       button('out', '−', 'Show more time', () => this.zoom(2)),
       button('in', '+', 'Show less time', () => this.zoom(0.5)),
@@ -96,10 +96,10 @@ export class Player {
     this.draw();
   }
 
-  /** Time in which some thirty packets pass. */
+  /** Time in which some two dozen packets pass. */
   usualSpan() {
     const index = firstFrom(this.data.arrows, (arrow) => arrow.sent, this.at);
-    const [from, to] = [this.data.arrows[Math.max(0, index - 14)], this.data.arrows[Math.min(this.data.arrows.length - 1, index + 14)]];
+    const [from, to] = [this.data.arrows[Math.max(0, index - 11)], this.data.arrows[Math.min(this.data.arrows.length - 1, index + 11)]];
     return Math.max(LEAST_SPAN, from && to ? to.sent - from.sent : 1e5);
   }
 
@@ -171,7 +171,7 @@ export class Player {
     if (!this.data) return;
     if (this.at >= this.data.end) this.at = 0;
     this.playing = true;
-    this.play.textContent = '⏸ Pause';
+    this.play.textContent = 'Pause';
     this.play.setAttribute('aria-label', 'Pause');
     // Nobody can listen to packets as they fly.
     this.words.setAttribute('aria-live', 'off');
@@ -201,7 +201,7 @@ export class Player {
   pause() {
     if (!this.playing) return;
     this.playing = false;
-    this.play.textContent = '▶ Play';
+    this.play.textContent = 'Play';
     this.play.setAttribute('aria-label', 'Play');
     this.words.setAttribute('aria-live', 'polite');
     this.list();

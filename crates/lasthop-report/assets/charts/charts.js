@@ -250,7 +250,7 @@ function overX(plot, figure, { ink, axis, common, options }) {
     height,
     cursor: { show: overTime, points: { show: false }, drag: { x: overTime, y: false, setScale: true }, y: false, ...sync },
     scales: {
-      x: { time: false, ...(log ? { distr: 3 } : {}), ...(figure.kind === 'lines' ? { range: (_, low, high) => around(low, high, log) } : {}) },
+      x: { time: false, ...(log ? { distr: 3 } : {}), range: (_, low, high) => (overTime ? [zoomed(low, xs[0]) ? low : 0, high] : around(low, high, log)) },
       y: { range: (_, low) => [figure.kind === 'sequence' && low > most * 0.1 ? low : 0, most > 0 ? most * 1.04 : 1] },
     },
     axes: [
@@ -268,6 +268,9 @@ function overX(plot, figure, { ink, axis, common, options }) {
   }
   return chart;
 }
+
+/** Whether the left end is one that somebody chose. */
+const zoomed = (low, first) => low > first;
 
 /** Some room at both ends. */
 function around(low, high, log) {
