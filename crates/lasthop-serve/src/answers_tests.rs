@@ -12,7 +12,7 @@ fn plan(query: &str) -> Plan {
 #[test]
 fn the_first_round_of_all_schemes_comes_first() {
     let mut lines = Vec::new();
-    compare(&plan("size=100+KiB&runs=12"), 2, &|| false, |line| lines.push(line)).unwrap();
+    compare(&plan("size=100+KiB&runs=12"), 1, &|| false, |line| lines.push(line)).unwrap();
     assert!(lines[0]["state"]["controls"].is_array());
     assert_eq!(lines.last().unwrap()["done"], true);
     let runs: Vec<_> = lines.iter().filter_map(|line| line["runs"].as_u64()).collect();

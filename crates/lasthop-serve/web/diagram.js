@@ -6,13 +6,17 @@
  * @typedef {{flow: string, lanes: string[], arrows: Arrow[], notes: Note[], end: number}} Data times in microseconds
  */
 
-const WIDTH = 720;
+/** Widths of the picture: on a screen, and on a phone. */
+export const WIDE = 720;
+export const NARROW = 400;
 const HEIGHT = 460;
 const HEAD = 30;
 /** Where the present is: the past is above. */
 const NOW = HEIGHT - 26;
 /** Labels stand at arrows while there are at most so many. */
 const LABELLED = 36;
+/** How far along the arrow. */
+const LABEL_AT = 0.3;
 /** More are not drawn: nobody could tell them apart. */
 const MOST = 1500;
 
@@ -86,14 +90,15 @@ const svg = (name, attributes = {}, text) => {
 };
 
 export class Diagram {
-  /** @param {Data} data */
-  constructor(data) {
+  /** @param {Data} data @param {number} width */
+  constructor(data, width) {
     this.data = data;
+    this.width = width;
     this.longest = data.arrows.reduce((most, arrow) => Math.max(most, arrow.ended - arrow.sent), 0);
-    this.element = svg('svg', { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: 'lanes', role: 'img' });
+    this.element = svg('svg', { viewBox: `0 0 ${width} ${HEIGHT}`, class: 'lanes', role: 'img' });
     this.field = svg('g');
     // Packets are cut off below the nodes' names.
-    const inner = svg('svg', { x: 0, y: HEAD, width: WIDTH, height: HEIGHT - HEAD, viewBox: `0 ${HEAD} ${WIDTH} ${HEIGHT - HEAD}` });
+    const inner = svg('svg', { x: 0, y: HEAD, width, height: HEIGHT - HEAD, viewBox: `0 ${HEAD} ${width} ${HEIGHT - HEAD}` });
     inner.append(this.field);
     this.element.append(this.frame(), inner);
   }
@@ -101,7 +106,8 @@ export class Diagram {
   /** @param {number} index */
   x(index) {
     const lanes = Math.max(this.data.lanes.length, 2);
-    return 90 + (index * (WIDTH - 180)) / (lanes - 1);
+    const margin = this.width * 0.125;
+    return margin + (index * (this.width - 2 * margin)) / (lanes - 1);
   }
 
   frame() {
@@ -136,7 +142,7 @@ export class Diagram {
     const labelled = arrows.length <= LABELLED;
     for (const arrow of arrows) group.append(this.arrow(arrow, at, y, labelled));
     for (const note of notes) if (SHOWN_NOTES.has(note.event)) group.append(this.note(note, y));
-    group.append(svg('line', { class: 'now', x1: 0, x2: WIDTH, y1: NOW, y2: NOW }));
+    group.append(svg('line', { class: 'now', x1: 0, x2: this.width, y1: NOW, y2: NOW }));
     this.field.replaceWith(group);
     this.field = group;
     this.element.setAttribute('aria-label', `${arrows.length} packets from ${seconds(Math.max(at - span, 0))} to ${seconds(at)}; the table below lists them`);
@@ -147,7 +153,7 @@ export class Diagram {
     const power = 10 ** Math.floor(Math.log10(span / 4));
     const step = [5, 2, 1].map((factor) => factor * power).find((step) => span / step >= 4) ?? power;
     for (let time = Math.max(0, Math.ceil((at - span) / step) * step); time <= at; time += step) {
-      group.append(svg('line', { class: 'tick', x1: 0, x2: WIDTH, y1: y(time), y2: y(time) }));
+      group.append(svg('line', { class: 'tick', x1: 0, x2: this.width, y1: y(time), y2: y(time) }));
       const decimals = Math.max(0, Math.min(6, 6 - Math.floor(Math.log10(step))));
       group.append(svg('text', { class: 'time', x: 2, y: y(time) - 3 }, `${(time / 1e6).toFixed(decimals)} s`));
     }
@@ -168,12 +174,12 @@ export class Diagram {
     group.append(svg('line', { x1, y1, x2, y2 }));
     if (!over) group.append(svg('circle', { class: 'head', cx: x2, cy: y2, r: 3.5 }));
     else group.append(...this.tip(arrow, x2, y2, Math.atan2(dy, dx)));
-    if (labelled) {
+    if (labelled && progress > LABEL_AT) {
       const side = Math.sign(dx) || 1;
       const text = arrow.len > 0 ? `${arrow.number}` : arrow.kind.endsWith('ack') ? `ack ${arrow.number}` : arrow.cause;
-      const anchor = side > 0 ? 'start' : 'end';
-      const slope = Math.max(-25, Math.min(25, (Math.atan2(dy * side, dx * side) * 180) / Math.PI));
-      group.append(svg('text', { x: x1 + side * 8, y: y1 - 3, 'text-anchor': anchor, transform: `rotate(${slope} ${x1} ${y1})` }, text));
+      const [x, y] = [x1 + dx * LABEL_AT, y1 + dy * LABEL_AT];
+      const slope = (Math.atan2(dy * side, dx * side) * 180) / Math.PI;
+      group.append(svg('text', { x, y: y - 3, 'text-anchor': 'middle', transform: `rotate(${slope.toFixed(1)} ${x} ${y})` }, text));
     }
     group.append(svg('title', {}, arrowInWords(this.data, arrow)));
     return group;

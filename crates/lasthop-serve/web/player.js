@@ -1,6 +1,6 @@
 // Steps, plays and zooms through the diagram.
 
-import { Diagram, arrowInWords, firstFrom, legendOf, noteInWords, seconds, unpack } from './diagram.js';
+import { Diagram, NARROW, WIDE, arrowInWords, firstFrom, legendOf, noteInWords, seconds, unpack } from './diagram.js';
 
 /** What one can look for, in the order of the list. */
 const SEARCHES = {
@@ -70,6 +70,17 @@ export class Player {
     this.table = make('details', { className: 'chart-numbers' }, make('summary', { textContent: 'Packets as a table' }), scroll);
     this.table.addEventListener('toggle', () => this.list());
     element.replaceChildren(tools, this.position, this.words, this.legend, this.stage, this.table);
+    new ResizeObserver(() => {
+      if (this.diagram && this.diagram.width !== this.width()) { this.draft(); this.draw(); }
+    }).observe(this.stage);
+  }
+
+  /** On a phone the nodes stand closer together, so that the writing stays readable. */
+  width() { return this.stage.clientWidth < 520 ? NARROW : WIDE; }
+
+  draft() {
+    this.diagram = new Diagram(this.data, this.width());
+    this.stage.replaceChildren(this.diagram.element);
   }
 
   /** Shows another run; at its first event of interest unless `at` says otherwise. @param {object} packed @param {number|undefined} at @param {number|undefined} span */
@@ -77,7 +88,7 @@ export class Player {
     this.pause();
     const data = unpack(packed);
     this.data = data;
-    this.diagram = new Diagram(data);
+    this.draft();
     const events = [
       ...data.arrows.map((arrow) => ({ time: arrow.sent, begins: true, arrow })),
       ...data.arrows.filter((arrow) => arrow.fate !== 'underway').map((arrow) => ({ time: arrow.ended, ends: true, arrow })),
@@ -88,7 +99,6 @@ export class Player {
     /** The moments at which something happens, each once. */
     this.moments = [...new Set(this.events.map((event) => event.time))];
     this.position.max = String(data.end);
-    this.stage.replaceChildren(this.diagram.element);
     this.legend.replaceChildren(legendOf(data));
     const first = ['suppressed', 'local', 'source', 'loss'].map((what) => this.events.find(SEARCHES[what][1])?.time).find((time) => time !== undefined);
     this.at = Math.min(at ?? first ?? 0, data.end);
