@@ -34,6 +34,8 @@ function keep() {
 /** Something was set: asks the server anew, and gives up what it was asked before. */
 function changed() {
   keep();
+  // What the page shows is not of this state until answers come.
+  for (const name of ['done', 'firstMs']) delete $('throughput').dataset[name];
   asked.abort();
   asked = new AbortController();
   ask(asked.signal);
@@ -141,7 +143,7 @@ $('scheme').addEventListener('change', () => { state.scheme = $('scheme').value;
 $('run').addEventListener('change', () => { state.run = Number.parseInt($('run').value, 10) || 0; forgetMoment(); changed(); });
 $('set').addEventListener('change', () => { state.set = $('set').value.split('\n').map((line) => line.trim()).filter(Boolean); forgetMoment(); changed(); });
 $('all').addEventListener('click', () => choose(boxes().map((box) => box.value)));
-$('none').addEventListener('click', () => { for (const box of boxes()) box.checked = false; });
+$('none').addEventListener('click', () => { for (const box of boxes()) box.checked = false; choose([]); });
 $('usual').addEventListener('click', () => { delete state.schemes; changed(); });
 $('reset').addEventListener('click', () => { state = { run: 0, controls: {}, set: [], scenario: state.scenario }; $('set').value = ''; changed(); });
 $('settings').addEventListener('submit', (event) => event.preventDefault());

@@ -191,7 +191,7 @@ mod tests {
     fn a_stop_ends_it_within_a_run() {
         let scenario = Scenario::builtin("wavelan-lan").unwrap();
         // Far longer than anybody would wait: only a stop within the run ends it.
-        let endless = scenario.with_overrides(&[("flows.bulk.size", "4096 GiB"), ("limit", "10000 h")]).unwrap();
+        let endless = scenario.with_overrides(&[("flows.bulk.size", "1024 GiB"), ("limit", "10000 h")]).unwrap();
         let task = Task::new(&endless, Scheme::by_name("E2E").unwrap(), 1, 1).unwrap();
         let stop = AtomicBool::new(false);
         let asked = AtomicUsize::new(0);
