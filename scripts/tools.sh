@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the tests need beyond Rust and Python: a C linker (Debian, Ubuntu), iproute2 and iptables where root can test in network
-# namespaces, Chromium and Node.js for the pages, rustfmt and clippy (rustup), and cargo-deny, built from source into target/tools. What is there already is used as it is.
+# namespaces, Chromium and Node.js for the pages, rustfmt and clippy (rustup), and cargo-deny, built from source into target/tools. What is
+# there already is used as it is.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo=${CARGO:-cargo}

@@ -133,7 +133,8 @@ impl Diagram {
         let path = path(network, spec.from, spec.to);
         let lane_of = |node: NodeId| path.iter().position(|on_path| *on_path == node);
         let lanes = path.iter().map(|node| network.nodes[node.0].name.clone()).collect();
-        let node_at = |point: u16| network.links.get(usize::from(point / 2)).map(|link| link.ends[usize::from(point % 2)]);
+        let node_at =
+            |point: u16| network.links.get(usize::from(point / 2)).map(|link| link.ends[usize::from(point % 2)]);
         let lane_at = |point: u16| node_at(point).and_then(lane_of);
         let same_node = |a: u16, b: u16| node_at(a) == node_at(b);
         let data_from = data_sender(trace, flow);

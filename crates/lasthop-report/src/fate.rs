@@ -78,7 +78,8 @@ pub fn courses(trace: &Trace) -> Vec<Course> {
             What::Received(packet) => {
                 let sender = Trace::far_end(record.point);
                 let queue = underway.get_mut(&(sender, key(packet)));
-                let sent = queue.and_then(|queue| take(queue, |index| same(sent_at(index), packet), DropReason::Channel));
+                let sent =
+                    queue.and_then(|queue| take(queue, |index| same(sent_at(index), packet), DropReason::Channel));
                 if let Some(sent) = sent {
                     courses[sent] = Course::Arrived(index);
                 }

@@ -115,7 +115,8 @@ impl<'a> Page<'a> {
             let svg = figure.figure.render_svg_element(&figure.alt)?;
             figures.push(FigureView { id: &figure.id, caption: &figure.caption, svg });
         }
-        let data = study.figures.iter().map(|named| FigureData { id: &named.id, alt: &named.alt, figure: &named.figure });
+        let data =
+            study.figures.iter().map(|named| FigureData { id: &named.id, alt: &named.alt, figure: &named.figure });
         let data: Vec<_> = data.collect();
         let charts = match data.is_empty() {
             true => None,

@@ -55,9 +55,9 @@ impl Catalogue {
         let scenarios = self.entries.iter().map(|(name, scenario)| {
             json!({ "name": name, "title": scenario.title(), "description": scenario.description() })
         });
-        let schemes = SCHEMES.iter().map(|scheme| {
-            json!({ "name": scheme.name, "family": scheme.family.name(), "summary": scheme.summary })
-        });
+        let schemes = SCHEMES
+            .iter()
+            .map(|scheme| json!({ "name": scheme.name, "family": scheme.family.name(), "summary": scheme.summary }));
         json!({
             "version": env!("CARGO_PKG_VERSION"),
             "scenarios": scenarios.collect::<Vec<_>>(),
@@ -75,5 +75,8 @@ pub(crate) fn usual_schemes(scenario: &Scenario) -> Vec<&'static Scheme> {
 /// The scheme whose packets are shown where none is asked for.
 pub(crate) fn usual_shown(schemes: &[&'static Scheme], scenario: &Scenario) -> &'static Scheme {
     let named = |name: &str| schemes.iter().find(|scheme| scheme.name == name).copied();
-    named(SHOWN_FIRST).or_else(|| named(scenario.scheme().name)).or(schemes.first().copied()).unwrap_or(scenario.scheme())
+    named(SHOWN_FIRST)
+        .or_else(|| named(scenario.scheme().name))
+        .or(schemes.first().copied())
+        .unwrap_or(scenario.scheme())
 }

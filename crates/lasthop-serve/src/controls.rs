@@ -1,8 +1,8 @@
 //! What the page has to turn: each control's value in the scenario at hand, the steps of its slider, and the keys that it sets.
 
 use lasthop_proto::tcp::config::Switch;
-use lasthop_scenario::units::{BitRate, ByteSize, Fraction, QueueSize, TimeSpan};
 use lasthop_scenario::Scenario;
+use lasthop_scenario::units::{BitRate, ByteSize, Fraction, QueueSize, TimeSpan};
 use lasthop_sim::network::{App, Network};
 use serde::Serialize;
 
@@ -227,7 +227,8 @@ impl Facts {
             return Ok(overrides);
         }
         let lossy = &self.network.links[self.lossy];
-        let lossless = lossy.directions.iter().all(|way| loss::of(&way.errors, self.frame).is_some_and(|l| l.share == 0.0));
+        let lossless =
+            lossy.directions.iter().all(|way| loss::of(&way.errors, self.frame).is_some_and(|l| l.share == 0.0));
         for (key, way) in &self.error_keys {
             let way = &lossy.directions[*way];
             let own = loss::of(&way.errors, self.frame);
@@ -246,7 +247,8 @@ impl Facts {
 /// The link that the schemes are about: where the base station, or whatever else the scenario has, does its part; otherwise
 /// the last one that loses frames.
 fn lossy_link(scenario: &Scenario, network: &Network) -> usize {
-    let helped = lasthop_proto::scheme::Scheme::by_name("LL-TCP-AWARE").and_then(|scheme| scenario.network(scheme).ok());
+    let helped =
+        lasthop_proto::scheme::Scheme::by_name("LL-TCP-AWARE").and_then(|scheme| scenario.network(scheme).ok());
     let element = helped.iter().chain([network]).find_map(|network| network.elements.first());
     let lossy = |link: &lasthop_sim::network::LinkSpec| {
         link.directions.iter().any(|way| way.errors != lasthop_proto::channel::ErrorSpec::None)
@@ -270,9 +272,13 @@ fn control(id: &str, label: &str, text: String, stops: &[&str]) -> Control {
 
 fn read_share(text: &str) -> Result<f64, Refusal> {
     let refuse = |reason: &str| {
-        Refusal::of("loss", format!("cannot be \"{text}\" ({reason}); give a share from 0 % to 50 %, as \"2.2 %\" or 0.022"))
+        Refusal::of(
+            "loss",
+            format!("cannot be \"{text}\" ({reason}); give a share from 0 % to 50 %, as \"2.2 %\" or 0.022"),
+        )
     };
-    let share: Fraction = text.parse().map_err(|error: lasthop_scenario::units::UnitError| refuse(&error.to_string()))?;
+    let share: Fraction =
+        text.parse().map_err(|error: lasthop_scenario::units::UnitError| refuse(&error.to_string()))?;
     if share.get() > MOST_LOSS { Err(refuse("it is more than 50 %")) } else { Ok(share.get()) }
 }
 
@@ -302,10 +308,12 @@ fn number(text: &str) -> Option<f64> {
     let share = || text.parse::<Fraction>().ok().map(Fraction::get);
     let span = || text.parse::<TimeSpan>().ok().map(|TimeSpan(span)| span.as_nanos() as f64);
     let rate = || text.parse::<BitRate>().ok().map(|BitRate(rate)| rate as f64);
-    let size = || text.parse::<QueueSize>().ok().map(|size| match size {
-        QueueSize::Packets(packets) => f64::from(packets),
-        QueueSize::Bytes(ByteSize(bytes)) => bytes as f64,
-    });
+    let size = || {
+        text.parse::<QueueSize>().ok().map(|size| match size {
+            QueueSize::Packets(packets) => f64::from(packets),
+            QueueSize::Bytes(ByteSize(bytes)) => bytes as f64,
+        })
+    };
     let plain = || text.parse::<f64>().ok().filter(|number| number.is_finite());
     plain().or_else(share).or_else(span).or_else(rate).or_else(size)
 }

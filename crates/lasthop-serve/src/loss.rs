@@ -118,7 +118,9 @@ mod tests {
     #[test]
     fn a_model_has_the_loss_that_was_asked_for() {
         for own in owns() {
-            for (share, burst) in [(0.0, 1.0), (0.001, 1.0), (0.0225, 1.0), (0.3, 1.0), (0.02, 3.0), (0.2, 8.0), (0.5, 2.0)] {
+            for (share, burst) in
+                [(0.0, 1.0), (0.001, 1.0), (0.0225, 1.0), (0.3, 1.0), (0.02, 3.0), (0.2, 8.0), (0.5, 2.0)]
+            {
                 let asked = Loss { share, burst };
                 let got = of(&read(&model(&own, asked, FRAME)), FRAME).unwrap();
                 assert!((got.share - share).abs() < 1e-9, "{own:?} {asked:?}: {got:?}");
@@ -136,7 +138,8 @@ mod tests {
                 let spec = read(&model(&own, Loss { share: 0.05, burst }, FRAME));
                 let stream = lasthop_proto::random::Root(1).stream("errors");
                 let mut channel = lasthop_proto::channel::Channel::new(&spec, stream);
-                let mut packet = lasthop_proto::packet::Packet::<()> { len: 1400, header_len: 40, ..Default::default() };
+                let mut packet =
+                    lasthop_proto::packet::Packet::<()> { len: 1400, header_len: 40, ..Default::default() };
                 packet.body = lasthop_proto::packet::Body::Tcp(lasthop_proto::packet::Segment::default());
                 let mut lost = 0;
                 let mut now = Instant::ZERO;

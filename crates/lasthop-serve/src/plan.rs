@@ -170,7 +170,10 @@ impl Words {
                 "scheme" => words.scheme = Some(value),
                 "run" => {
                     words.run = value.parse().ok().filter(|run| *run < MOST_RUNS).ok_or_else(|| {
-                        Refusal::of("run", format!("cannot be \"{value}\"; give the number of a run from 0 to {}", MOST_RUNS - 1))
+                        Refusal::of(
+                            "run",
+                            format!("cannot be \"{value}\"; give the number of a run from 0 to {}", MOST_RUNS - 1),
+                        )
                     })?;
                 }
                 "set" => words.set.push(read_set(&value)?),
@@ -182,7 +185,10 @@ impl Words {
             }
         }
         if words.set.len() > MOST_SET {
-            return Err(Refusal::of("set", format!("is given {} times; at most {MOST_SET} are taken", words.set.len())));
+            return Err(Refusal::of(
+                "set",
+                format!("is given {} times; at most {MOST_SET} are taken", words.set.len()),
+            ));
         }
         Ok(words)
     }

@@ -39,7 +39,9 @@ fn the_page_is_whole_and_asks_nobody_else() {
         assert_eq!(headers["x-content-type-options"], "nosniff");
     }
     // What the page and its scripts name is there.
-    let named = html.split(['"', '\'']).filter(|word| word.ends_with(".js") || word.ends_with(".css") || word.ends_with(".svg"));
+    let named = html
+        .split(['"', '\''])
+        .filter(|word| word.ends_with(".js") || word.ends_with(".css") || word.ends_with(".svg"));
     for name in named {
         assert!(ASSETS.iter().any(|asset| asset.path == format!("/{name}")), "{name}");
     }

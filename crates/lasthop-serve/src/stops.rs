@@ -1,8 +1,8 @@
 //! The values that sliders offer.
 
 pub const LOSS: &[&str] = &[
-    "0 %", "0.1 %", "0.2 %", "0.3 %", "0.5 %", "0.7 %", "1 %", "1.5 %", "2 %", "2.5 %", "3 %", "4 %", "5 %", "6 %", "7 %",
-    "8 %", "10 %", "12 %", "15 %", "20 %", "25 %", "30 %",
+    "0 %", "0.1 %", "0.2 %", "0.3 %", "0.5 %", "0.7 %", "1 %", "1.5 %", "2 %", "2.5 %", "3 %", "4 %", "5 %", "6 %",
+    "7 %", "8 %", "10 %", "12 %", "15 %", "20 %", "25 %", "30 %",
 ];
 
 pub const BURST: &[&str] = &["1", "2", "3", "4", "5", "6", "7", "8", "10", "12", "16", "20", "30", "50"];
@@ -14,14 +14,30 @@ pub const DELAY: &[&str] = &[
 ];
 
 pub const RATE: &[&str] = &[
-    "16 kbps", "32 kbps", "64 kbps", "128 kbps", "256 kbps", "512 kbps", "1 Mbps", "1.5 Mbps", "2 Mbps", "3 Mbps", "5 Mbps",
-    "7 Mbps", "10 Mbps", "20 Mbps", "50 Mbps", "100 Mbps", "200 Mbps", "500 Mbps", "1 Gbps",
+    "16 kbps", "32 kbps", "64 kbps", "128 kbps", "256 kbps", "512 kbps", "1 Mbps", "1.5 Mbps", "2 Mbps", "3 Mbps",
+    "5 Mbps", "7 Mbps", "10 Mbps", "20 Mbps", "50 Mbps", "100 Mbps", "200 Mbps", "500 Mbps", "1 Gbps",
 ];
 
 pub const QUEUE: &[&str] = &[
-    "1 packet", "2 packets", "3 packets", "4 packets", "5 packets", "6 packets", "8 packets", "10 packets", "15 packets",
-    "20 packets", "30 packets", "50 packets", "75 packets", "100 packets", "200 packets", "500 packets", "1000 packets",
-    "10000 packets", "100000 packets",
+    "1 packet",
+    "2 packets",
+    "3 packets",
+    "4 packets",
+    "5 packets",
+    "6 packets",
+    "8 packets",
+    "10 packets",
+    "15 packets",
+    "20 packets",
+    "30 packets",
+    "50 packets",
+    "75 packets",
+    "100 packets",
+    "200 packets",
+    "500 packets",
+    "1000 packets",
+    "10000 packets",
+    "100000 packets",
 ];
 
 pub const QUEUE_BYTES: &[&str] = &[
@@ -29,12 +45,13 @@ pub const QUEUE_BYTES: &[&str] = &[
 ];
 
 pub const WINDOW: &[&str] = &[
-    "2 KiB", "4 KiB", "5000 B", "8 KiB", "12 KiB", "16 KiB", "24 KiB", "32 KiB", "48 KiB", "64 KiB", "96 KiB", "128 KiB",
-    "192 KiB", "256 KiB", "512 KiB", "1 MiB", "2 MiB", "4 MiB",
+    "2 KiB", "4 KiB", "5000 B", "8 KiB", "12 KiB", "16 KiB", "24 KiB", "32 KiB", "48 KiB", "64 KiB", "96 KiB",
+    "128 KiB", "192 KiB", "256 KiB", "512 KiB", "1 MiB", "2 MiB", "4 MiB",
 ];
 
 pub const SIZE: &[&str] = &[
-    "32 KiB", "64 KiB", "128 KiB", "256 KiB", "512 KiB", "1 MiB", "2 MiB", "4 MiB", "8 MiB", "16 MiB", "32 MiB", "64 MiB",
+    "32 KiB", "64 KiB", "128 KiB", "256 KiB", "512 KiB", "1 MiB", "2 MiB", "4 MiB", "8 MiB", "16 MiB", "32 MiB",
+    "64 MiB",
 ];
 
 pub const COUNT: &[&str] = &["1", "2", "5", "10", "20", "50", "100", "200", "500", "1000", "2000", "5000", "10000"];
