@@ -11,11 +11,20 @@ use serde_json::{Value, json};
 use crate::plan::Plan;
 use crate::refusal::Refusal;
 
-/// Runs of each scheme before the first numbers are shown.
-const FIRST_ROUND: u32 = 5;
+/// Runs of each scheme before the first numbers are shown: enough for an interval, few enough to be there at once.
+const FIRST_ROUND: u32 = 3;
 
 /// Most records of a run that is shown: packets at both ends of each link, and events.
 const MOST_RECORDS: usize = 60_000;
+
+/// Which runs a comparison makes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Extent {
+    /// So few that the answer is there at once.
+    First,
+    /// All, with an answer every now and then; the least of them has more runs than [`Extent::First`], unless that has all.
+    All,
+}
 
 /// Compares the schemes of `plan` on `jobs` threads (0: one per core), and hands a JSON object at a time to `sink`:
 ///
@@ -28,6 +37,7 @@ const MOST_RECORDS: usize = 60_000;
 /// Before anything is handed out: when the scenario is no network under one of the schemes.
 pub fn compare(
     plan: &Plan,
+    extent: Extent,
     jobs: usize,
     stop: &(dyn Fn() -> bool + Sync),
     mut sink: impl FnMut(Value),
@@ -35,7 +45,11 @@ pub fn compare(
     let tasks = plan.tasks()?;
     sink(json!({ "state": plan.state() }));
     let rounds = rounds(FIRST_ROUND, plan.scenario.runs());
-    let done = refine(&tasks, &rounds, jobs, stop, |so_far| {
+    let rounds = match extent {
+        Extent::First => &rounds[..1],
+        Extent::All => &rounds[usize::from(rounds.len() > 1)..],
+    };
+    let done = refine(&tasks, rounds, jobs, stop, |so_far| {
         let scheme = plan.schemes[so_far.task].name;
         sink(json!({ "scheme": scheme, "runs": so_far.runs, "measures": summaries_json(&so_far.measures) }));
     });

@@ -22,7 +22,7 @@ use serde::Serialize;
 use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
-use crate::answers;
+use crate::answers::{self, Extent};
 use crate::assets::ASSETS;
 use crate::catalogue::Catalogue;
 use crate::guard::{HostNames, guard};
@@ -54,7 +54,8 @@ pub fn router(catalogue: Catalogue, names: HostNames) -> Router {
     let app = App { catalogue, computing: Arc::new(Semaphore::new(COMPUTING)), waiting: AtomicUsize::new(0) };
     let mut router = Router::new()
         .route("/api/catalogue", get(catalogue_answer))
-        .route("/api/compare", get(compare_answer))
+        .route("/api/first", get(|app, query| compare_answer(app, query, Extent::First)))
+        .route("/api/compare", get(|app, query| compare_answer(app, query, Extent::All)))
         .route("/api/trace", get(trace_answer))
         .route("/api/scenario", get(scenario_answer));
     for asset in &ASSETS {
@@ -142,7 +143,7 @@ async fn trace_answer(State(app): State<Arc<App>>, RawQuery(query): RawQuery) ->
     }
 }
 
-async fn compare_answer(State(app): State<Arc<App>>, RawQuery(query): RawQuery) -> Response {
+async fn compare_answer(State(app): State<Arc<App>>, RawQuery(query): RawQuery, extent: Extent) -> Response {
     let permit = match app.permit().await {
         Ok(permit) => permit,
         Err(response) => return response,
@@ -157,7 +158,7 @@ async fn compare_answer(State(app): State<Arc<App>>, RawQuery(query): RawQuery) 
         // The client has gone, or asks for something else: nobody holds the other end.
         let stop = || lines.is_closed() || Instant::now() > deadline;
         let compared = Plan::read(&app.catalogue, query.as_deref().unwrap_or_default()).and_then(|plan| {
-            answers::compare(&plan, 0, &stop, |line| {
+            answers::compare(&plan, extent, 0, &stop, |line| {
                 if let Some(begun) = begun.take() {
                     let _ = begun.send(Ok(()));
                 }

@@ -80,7 +80,7 @@ fn a_comparison_comes_line_by_line() {
 
 #[test]
 fn what_is_wrong_comes_as_one_line_with_its_key() {
-    for path in ["/api/compare", "/api/trace", "/api/scenario"] {
+    for path in ["/api/first", "/api/compare", "/api/trace", "/api/scenario"] {
         let (status, _, text) = get_answer(&format!("{path}?delay.wired=soon"));
         assert_eq!(status, StatusCode::BAD_REQUEST, "{path}");
         let error: serde_json::Value = serde_json::from_str(&text).unwrap();

@@ -19,7 +19,7 @@ const controls = new Controls($('controls'), (id, text) => {
   forgetMoment();
   changed();
 });
-const results = new Results($('bars'), $('measures'), (scheme) => { state.scheme = scheme; forgetMoment(); changed(); });
+const results = new Results($('bars'), $('measures'), (scheme) => { state.scheme = scheme; forgetMoment(); changed(); }, showProgress);
 const player = new Player($('diagram'), (at, span) => { state.at = at; state.span = span; keep(); });
 const plots = {};
 
@@ -41,41 +41,62 @@ function changed() {
   ask(asked.signal);
 }
 
+/** What came of the comparison: when it was asked for, when each scheme had numbers, and whether it has ended. */
+let progress = { begun: 0, first: null, done: undefined, drawn: () => {} };
+
 async function ask(signal) {
-  const begun = performance.now();
   const words = query(state);
   document.body.classList.add('busy');
-  const done = await Promise.allSettled([askComparison(words, signal, begun), askRun(words, signal)]);
-  if (signal.aborted) return;
-  document.body.classList.remove('busy');
-  const refused = done.find((outcome) => outcome.status === 'rejected')?.reason;
-  if (refused instanceof Refused) showError(refused.control, refused.message);
-  else if (refused) showError(null, `The server does not answer: ${refused.message}`);
-  if (refused) { $('status').textContent = ''; $('trace-status').textContent = ''; }
+  const drawn = new Promise((drawn) => { progress = { begun: performance.now(), first: null, done: undefined, drawn }; });
+  try {
+    // First the numbers, which move with the slider, then the packets, then better numbers: each takes what the machine has.
+    await compare('first', words, signal, take);
+    if (!signal.aborted && results.complete) await drawn;
+    if (!signal.aborted) await askRun(words, signal);
+    if (!signal.aborted && results.complete && results.runs < known.runs) await compare('compare', words, signal, refined);
+    else progress.done = results.complete;
+    results.soon();
+  } catch (error) {
+    if (signal.aborted) return;
+    if (error instanceof Refused) showError(error.control, error.message);
+    else showError(null, `The server does not answer: ${error.message}`);
+    $('status').textContent = '';
+    $('trace-status').textContent = '';
+  }
+  if (!signal.aborted) document.body.classList.remove('busy');
 }
 
-async function askComparison(words, signal, begun) {
-  let first = null;
-  await compare(words, signal, (lines) => {
-    if (lines[0].state) {
-      showError(null, '');
-      showState(lines[0].state);
-      results.begin(known.schemes);
-    }
-    results.take(lines.filter((line) => line.scheme));
-    if (first === null && results.complete) {
-      first = performance.now() - begun;
-      $('throughput').dataset.firstMs = first.toFixed(1);
-    }
-    const end = lines.at(-1);
-    $('throughput').dataset.done = String(end.done === true);
-    if (end.done === false) showStatus('stopped: this takes too long for a page; fewer runs or a smaller transfer would do', first);
-    else showStatus(results.complete ? `${results.runs} ${results.runs === 1 ? 'run' : 'runs'} of each scheme${end.done ? '' : ', more to come'}` : 'computing', first);
-  });
+/** The first numbers. @param {object[]} lines */
+function take(lines) {
+  if (lines[0].state) {
+    showError(null, '');
+    showState(lines[0].state);
+    results.begin(known.schemes);
+  }
+  refined(lines, false);
 }
 
-function showStatus(text, first) {
-  $('status').textContent = first === null ? text : `${text}; first numbers after ${first.toFixed(0)} ms`;
+/** Numbers, as they come. @param {object[]} lines @param {boolean} [last] whether none come after these */
+function refined(lines, last = true) {
+  const { done } = lines.at(-1);
+  // What is cut short stays so, whatever is asked next.
+  if (done === false || last) progress.done = done;
+  results.take(lines.filter((line) => line.scheme));
+}
+
+function showProgress() {
+  const { begun, done } = progress;
+  const section = $('throughput');
+  if (progress.first === null && results.complete) {
+    progress.first = performance.now() - begun;
+    section.dataset.firstMs = progress.first.toFixed(1);
+    progress.drawn();
+  }
+  if (done !== undefined) section.dataset.done = String(done);
+  const runs = `${results.runs} ${results.runs === 1 ? 'run' : 'runs'} of each scheme`;
+  const after = progress.first === null ? '' : `; first numbers after ${progress.first.toFixed(0)} ms`;
+  if (done === false) $('status').textContent = `stopped: this takes too long for a page; fewer runs or a smaller transfer would do${after}`;
+  else $('status').textContent = (results.complete ? runs + (done ? '' : ', more to come') : 'computing') + after;
 }
 
 async function askRun(words, signal) {

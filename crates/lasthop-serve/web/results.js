@@ -10,14 +10,21 @@ import { drawFigure } from './charts.js';
 const COLUMNS = ['timeouts', 'source_retransmissions', 'local_retransmissions', 'dupacks_suppressed'];
 
 export class Results {
-  /** @param {HTMLElement} bars @param {HTMLTableElement} table @param {(scheme: string) => void} choose */
-  constructor(bars, table, choose) {
+  /**
+   * @param {HTMLElement} bars @param {HTMLTableElement} table @param {(scheme: string) => void} choose
+   * @param {() => void} drawn called whenever what is shown has changed
+   */
+  constructor(bars, table, choose, drawn) {
+    this.drawn = drawn;
+    this.due = false;
     this.bars = bars;
     this.body = table.tBodies[0];
     this.choose = choose;
     this.chart = null;
     /** @type {string[]} */
     this.schemes = [];
+    /** Those whose numbers are of this comparison. @type {Set<string>} */
+    this.fresh = new Set();
     /** @type {Map<string, SoFar>} */
     this.results = new Map();
     this.shown = '';
@@ -31,7 +38,7 @@ export class Results {
     this.fresh = new Set();
     this.schemes = schemes;
     this.results = kept;
-    this.draw();
+    this.soon();
   }
 
   /** @param {SoFar[]} lines */
@@ -40,7 +47,14 @@ export class Results {
       this.results.set(line.scheme, line);
       this.fresh.add(line.scheme);
     }
-    this.draw();
+    this.soon();
+  }
+
+  /** Draws with the next frame, however many lines come until then. */
+  soon() {
+    if (this.due) return;
+    this.due = true;
+    requestAnimationFrame(() => { this.due = false; this.draw(); this.drawn(); });
   }
 
   /** Whether every scheme has numbers of this comparison. */
@@ -52,7 +66,7 @@ export class Results {
   /** @param {string} scheme */
   highlight(scheme) {
     this.shown = scheme;
-    this.draw();
+    this.soon();
   }
 
   draw() {

@@ -32,11 +32,11 @@ export async function trace(query, signal) {
 }
 
 /**
- * Compares the schemes; hands each line of the answer on as it comes.
- * @param {string} query @param {AbortSignal} signal @param {(lines: object[]) => void} take
+ * Compares the schemes, with a few runs (`first`) or with all (`compare`); hands each line of the answer on as it comes.
+ * @param {'first'|'compare'} extent @param {string} query @param {AbortSignal} signal @param {(lines: object[]) => void} take
  */
-export async function compare(query, signal, take) {
-  const response = await ask(`api/compare?${query}`, signal);
+export async function compare(extent, query, signal, take) {
+  const response = await ask(`api/${extent}?${query}`, signal);
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = '';
   for (;;) {
