@@ -145,7 +145,7 @@ fn page_shows_everything() {
         "<td class=\"far\">+1.5 pp</td>",
         "<td class=\"verdict missed\">✗ missed</td>",
         "<td>LL &lt; LL-SMART &lt; LL-TCP-AWARE in LAN 32 KB and WAN</td>",
-        "<pre><code>cargo run --release -- reproduce balakrishnan1997 --out out</code></pre>",
+        "<pre tabindex=\"0\"><code>cargo run --release -- reproduce balakrishnan1997 --out out</code></pre>",
     ] {
         assert!(page.contains(expected), "no {expected}");
     }

@@ -22,7 +22,12 @@ fn every_stop_of_every_control_is_taken_by_every_scenario() {
         let facts = Facts::of(&scenario).unwrap();
         for control in facts.controls(&[]) {
             assert!(control.at < control.stops.len(), "{name} {control:?}");
+            let last = control.stops.len() - 1;
             for (index, stop) in control.stops.iter().enumerate() {
+                // All of one scenario, and of the others those that go furthest.
+                if name != "wavelan-lan" && index != 0 && index != last {
+                    continue;
+                }
                 let given = given(&[(&control.id, stop)]);
                 let overrides = facts.overrides(&given).unwrap();
                 let set = scenario.with_overrides(&overrides).unwrap_or_else(|error| panic!("{name} {stop}: {error}"));
