@@ -3,7 +3,7 @@
 CARGO ?= cargo
 export CARGO
 
-.PHONY: test tools format lint unit no-std docs deny ns2 fuzz speed live study
+.PHONY: test tools format lint unit no-std docs deny ns2 browser fuzz speed live latency study
 
 test:
 	@./scripts/test.sh
@@ -37,6 +37,10 @@ deny:
 ns2:
 	@./scripts/ns2.sh
 
+# The page of `serve` and the page of `reproduce` in Chromium, where Node.js and Chromium are installed.
+browser:
+	@./scripts/browser.sh
+
 # Each fuzz target for FUZZ_SECONDS (10), where a nightly Rust and cargo-fuzz are installed.
 fuzz:
 	@./scripts/fuzz.sh
@@ -52,6 +56,11 @@ live:
 	$(CARGO) build --release --locked -p lasthop-live --examples
 	python3 benches/live/peers.py
 	python3 benches/live/speed.py
+
+# How long after a slider moves the page of `serve` has new numbers.
+latency: browser
+	$(CARGO) build --release --locked
+	node benches/serve/latency.js
 
 # The main job: the 1997 study beside its published numbers.
 study:

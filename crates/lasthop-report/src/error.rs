@@ -33,6 +33,9 @@ pub enum ReportError {
     /// A page could not be filled in.
     #[error("cannot fill in the page: {0}")]
     Page(#[from] minijinja::Error),
+    /// A figure could not be written as JSON.
+    #[error("cannot write JSON: {0}")]
+    Json(#[from] serde_json::Error),
     /// A row does not have the columns that it should have.
     #[error("row {row}: {problem}")]
     Row {

@@ -101,6 +101,12 @@ impl Scenario {
         source.read()
     }
 
+    /// Whether the scenario says something at this dotted path, in its file or from outside, rather than leave it to a default.
+    pub fn gives(&self, path: &str) -> bool {
+        let set = self.source.overrides.iter().any(|(key, _)| key == path);
+        set || document::parse(&self.source.file, &self.source.text).is_ok_and(|root| root.has(path))
+    }
+
     /// The network that this scenario is under `scheme`. Fails when the scheme has a part at the base station, and the
     /// scenario has no `[base_station]`.
     pub fn network(&self, scheme: &Scheme) -> Result<Network, Error> {

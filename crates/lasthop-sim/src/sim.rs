@@ -258,6 +258,11 @@ impl Simulation {
         &self.endpoints[endpoint(flow, side)]
     }
 
+    /// How many records it has so far.
+    pub fn recorded(&self) -> usize {
+        self.fabric.trace.as_ref().map_or(0, |trace| trace.records.len())
+    }
+
     /// What the run of `network` came to.
     pub fn finish(self, network: &Network) -> Outcome {
         let Self { mut fabric, mut endpoints, .. } = self;

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`stats`] | means and Student-t intervals |
 //! | [`replicate`] | many runs on many cores, in an order that does not depend on them |
+//! | [`progressive`] | the same for someone who watches: an answer soon, better ones later, an end at any moment |
 //! | [`measures`] | what a run is judged by |
 //! | [`sweep`] | cartesian parameter sweeps |
 //! | [`study`] | the published studies by name |
@@ -14,6 +15,7 @@
 pub mod balakrishnan1997;
 mod claims;
 pub mod measures;
+pub mod progressive;
 pub mod replicate;
 pub mod stats;
 pub mod study;

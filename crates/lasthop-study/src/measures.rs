@@ -2,6 +2,7 @@
 
 use lasthop_sim::measure::{FlowReport, PathReport, Report, SessionReport};
 use lasthop_sim::network::{App, Network};
+use serde_json::{Map, Value, json};
 
 use crate::stats::Estimate;
 
@@ -97,4 +98,14 @@ pub fn summarise(network: &Network, reports: &[Report]) -> Vec<Summary> {
 /// The summary of that name.
 pub fn find<'a>(summaries: &'a [Summary], name: &str) -> Option<&'a Estimate> {
     summaries.iter().find(|summary| summary.name == name).map(|summary| &summary.estimate)
+}
+
+/// Means and intervals as a JSON object by name of the measure: of `unit`, `mean`, `ci95`, `runs`.
+pub fn summaries_json(summaries: &[Summary]) -> Value {
+    let entry = |summary: &Summary| {
+        let estimate = &summary.estimate;
+        let value = json!({ "unit": summary.unit, "mean": estimate.mean, "ci95": estimate.ci95, "runs": estimate.n });
+        (summary.name.clone(), value)
+    };
+    Value::Object(summaries.iter().map(entry).collect::<Map<_, _>>())
 }

@@ -1,5 +1,6 @@
 //! Command line.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
@@ -37,6 +38,8 @@ pub enum Command {
     Plot(PlotArgs),
     /// Reproduce a published study beside its published numbers
     Reproduce(ReproduceArgs),
+    /// Explore scenarios on a local web page
+    Serve(ServeArgs),
     /// Print a scenario with every default and where each value comes from
     Explain(ExplainArgs),
     /// Treat the TCP connections that this machine forwards over a lossy hop
@@ -270,6 +273,22 @@ pub struct ReproduceArgs {
     pub out: PathBuf,
     #[command(flatten)]
     pub json: JsonArgs,
+}
+
+#[derive(Args, Debug)]
+pub struct ServeArgs {
+    /// Scenario files to offer besides the ready-made ones
+    #[arg(value_name = "FILE")]
+    pub scenarios: Vec<PathBuf>,
+    /// Address and port; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8097")]
+    pub listen: SocketAddr,
+    /// A name under which browsers on other machines may ask for the page; may be repeated
+    #[arg(long, value_name = "NAME")]
+    pub host_name: Vec<String>,
+    /// Open the page in a browser
+    #[arg(long)]
+    pub open: bool,
 }
 
 #[derive(Args, Debug)]

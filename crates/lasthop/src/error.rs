@@ -1,6 +1,7 @@
 //! What can go wrong, each in one line.
 
 use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use lasthop_report::ReportError;
@@ -58,6 +59,8 @@ pub enum Error {
     Man { given: String },
     #[error(transparent)]
     Lab(#[from] lasthop_live::lab::LabError),
+    #[error("--listen {address}: {error}")]
+    Listen { address: SocketAddr, error: io::Error },
     #[error("lab: give a scenario file, the name of a ready-made one, or `clean`")]
     NoLabScenario,
     #[error("cannot listen to signals: {0}")]

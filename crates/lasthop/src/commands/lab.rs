@@ -16,7 +16,7 @@ use lasthop_proto::scheme::Scheme;
 use lasthop_scenario::Scenario;
 use lasthop_sim::measure::{PathReport, Report};
 use lasthop_sim::network::{LinkSpec, Network};
-use lasthop_study::measures::{Summary, find, summarise};
+use lasthop_study::measures::{Summary, find, summaries_json, summarise};
 use lasthop_study::replicate::{Progress, Task, run_all, run_seed};
 use lasthop_study::stats::Estimate;
 use serde_json::{Map, Value, json};
@@ -24,7 +24,7 @@ use serde_json::{Map, Value, json};
 use crate::cli::{LabArgs, LabCommand, LabHoldArgs, LabRunArgs};
 use crate::commands::compare::{heading, row};
 use crate::error::Error;
-use crate::output::{count, print_json, summaries_json, write_file};
+use crate::output::{count, print_json, write_file};
 use crate::progress::{Runs, note};
 
 pub fn execute(args: &LabArgs) -> Result<(), Error> {
