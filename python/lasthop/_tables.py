@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from . import _lasthop
+from ._types import Column
 
 _NUMBERS = {"float64": pa.float64(), "uint64": pa.uint64(), "uint32": pa.uint32()}
 
@@ -19,7 +20,7 @@ def metadata(**values: object) -> dict[str, str]:
 
 
 def table(
-    columns: Sequence[_lasthop.Column], about: Mapping[str, str], units: Mapping[str, str] | None = None
+    columns: Sequence[Column], about: Mapping[str, str], units: Mapping[str, str] | None = None
 ) -> pa.Table:
     """A table of ``columns``; ``about`` becomes its metadata, ``units`` that of the fields with these names."""
     fields, arrays = [], []
@@ -32,7 +33,8 @@ def table(
 
 
 def _array(kind: str, length: int, buffers: Sequence[Any]) -> pa.Array:
-    validity, *rest = [None if buffer is None else pa.py_buffer(buffer) for buffer in buffers]
+    validity: pa.Buffer | None
+    validity, *rest = (None if buffer is None else pa.py_buffer(buffer) for buffer in buffers)
     if kind == "dictionary":
         indices, offsets, text = rest
         texts = pa.Array.from_buffers(pa.string(), offsets.size // 4 - 1, [None, offsets, text])

@@ -7,6 +7,7 @@ depends on it.
 
 from __future__ import annotations
 
+import pickle
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -15,11 +16,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _lasthop
+from ._types import Floats, Job, Progress
 
 if TYPE_CHECKING:
     from distributed import Client, Future
-
-    from .runs import Progress
 
 #: Seconds that a task should take: long against Dask's overhead of some milliseconds, short against what a dying worker loses.
 TASK_SECONDS = 0.5
@@ -29,6 +29,8 @@ TASKS_PER_THREAD = 3
 FIRST_RUNS = 4
 #: Factor by which tasks grow at most, from one to the next.
 GROWTH = 4
+#: Factor by which they shrink at most, at the end.
+SHRINK = 8
 #: Seconds between two looks at the size of the cluster.
 LOOK_EVERY = 1.0
 
@@ -43,22 +45,23 @@ class Work:
         seed: the root seed.
     """
 
-    jobs: Callable[[int, int], list[_lasthop.Job]]
+    jobs: Callable[[int, int], list[Job]]
     measures: tuple[str, ...]
     seed: int
 
 
-def measure(
-    jobs: list[_lasthop.Job], measures: tuple[str, ...], seed: int, version: str
-) -> tuple[_lasthop.Floats, float]:
-    """On a worker: the values of all runs of ``jobs``, row by row, and the seconds that it took.
+def measure(packed: bytes, measures: tuple[str, ...], seed: int, version: str) -> tuple[Floats, float]:
+    """On a worker: the values of all runs of the jobs that ``packed`` holds, row by row, and the seconds that it took.
 
     Raises:
         RuntimeError: the worker has another version of lasthop, which may give other numbers.
+        ScenarioError: a scenario does not hold here: a file that it names is not there.
     """
     if version != _lasthop.__version__:
         raise RuntimeError(f"a worker has lasthop {_lasthop.__version__}, the client {version}; install the same")
     begun = time.perf_counter()
+    # Here, not where Dask unpacks the task: its scheduler has neither the files nor, maybe, lasthop.
+    jobs: list[Job] = pickle.loads(packed)
     values = _lasthop.measure(jobs, measures, seed, 1)
     return values, time.perf_counter() - begun
 
@@ -70,12 +73,12 @@ class _Unit:
     runs: range
     width: int
     missing: int = field(init=False)
-    values: _lasthop.Floats | None = field(init=False, default=None)
+    values: Floats | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         self.missing = len(self.runs)
 
-    def put(self, runs: range, values: _lasthop.Floats) -> None:
+    def put(self, runs: range, values: Floats) -> None:
         if self.values is None:
             self.values = np.empty(len(self.runs) * self.width)
         first = (runs.start - self.runs.start) * self.width
@@ -98,13 +101,14 @@ class _Pace:
         self.size = max(1, min(int(wanted), self.size * GROWTH))
 
     def of(self, left: int, threads: int) -> int:
-        # Towards the end smaller ones, so that all threads end at about the same time.
-        return max(1, min(self.size, -(-left // (2 * threads))))
+        # Towards the end smaller ones, so that all threads end at about the same time; not so small that Dask's overhead shows.
+        least = self.size // SHRINK
+        return max(1, least, min(self.size, left // (2 * threads)))
 
 
 def compute(
     client: Client, work: Work, units: Sequence[range], progress: Progress | None = None
-) -> Iterator[tuple[int, _lasthop.Floats]]:
+) -> Iterator[tuple[int, Floats]]:
     """Computes ``units`` and yields each with its number as soon as it is whole: its values, row by row, a run a row.
 
     Dask computes again what a dying worker had. When this ends early, what has not been computed is cancelled.
@@ -118,7 +122,7 @@ def compute(
         raise TypeError(f"client: cannot be {client!r}; give a dask.distributed.Client that is not asynchronous")
     todo = _Todo(client, work, [_Unit(unit, len(work.measures)) for unit in units])
     total, done = todo.left, 0
-    running = as_completed()
+    running = as_completed()  # type: ignore[no-untyped-call]
     try:
         todo.submit(running)
         for future in running:
@@ -138,7 +142,7 @@ def compute(
             if progress is not None:
                 progress(done, total)
     finally:
-        client.cancel(list(todo.running), force=True)
+        client.cancel(list(todo.running), force=True)  # type: ignore[no-untyped-call]
 
 
 class _Todo:
@@ -149,7 +153,7 @@ class _Todo:
         self.work = work
         self.units = units
         self.left = sum(len(unit.runs) for unit in units)
-        self.running: dict[Future, list[tuple[int, range]]] = {}
+        self.running: dict[Future[Any], list[tuple[int, range]]] = {}
         self._pace = _Pace()
         #: The next run that nobody computes: its unit and number.
         self._next = (0, units[0].runs.start if units else 0)
@@ -159,7 +163,7 @@ class _Todo:
     def threads(self) -> int:
         """Of all workers; they may come and go."""
         if time.monotonic() - self._looked >= LOOK_EVERY:
-            self._threads = max(1, sum(self.client.nthreads().values()))
+            self._threads = max(1, sum(self.client.nthreads().values()))  # type: ignore[no-untyped-call]
             self._looked = time.monotonic()
         return self._threads
 
@@ -170,12 +174,12 @@ class _Todo:
             pieces = self._claim(self._pace.of(self.left, threads))
             jobs = [job for first, end in _joined(pieces) for job in self.work.jobs(first, end)]
             future = self.client.submit(
-                measure, jobs, self.work.measures, self.work.seed, _lasthop.__version__, pure=False
+                measure, pickle.dumps(jobs), self.work.measures, self.work.seed, _lasthop.__version__, pure=False
             )
             self.running[future] = pieces
             running.add(future)
 
-    def take(self, future: Future, seconds: float) -> list[tuple[int, range]]:
+    def take(self, future: Future[Any], seconds: float) -> list[tuple[int, range]]:
         """What a finished task had: ranges of runs, each of one unit."""
         pieces = self.running.pop(future)
         self._pace.learn(sum(len(runs) for _, runs in pieces), seconds)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from ._lasthop import Points
+    from ._types import Points
     from .runs import Comparison
 
 _COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#F0E442")
@@ -54,10 +54,12 @@ def window(series: list[tuple[str, Points]], title: str, ax: Axes | None) -> Axe
 
 def _finish(ax: Axes, title: str, y_label: str) -> Axes:
     ax.set(xlabel="time (s)", ylabel=y_label, title=title)
+    # Setting one limit fixes the other, and an earlier call may have: make room for what is new.
+    ax.autoscale()
     ax.set_xlim(left=0)
     ax.set_ylim(bottom=0)
     ax.grid(alpha=0.3)
-    ax.legend(markerscale=2, fontsize="small")
+    ax.legend(markerscale=1.5, fontsize="small")
     return ax
 
 

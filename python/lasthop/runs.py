@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -13,13 +13,11 @@ import pyarrow.compute as pc
 
 from . import _lasthop
 from ._tables import metadata, table
+from ._types import Floats, Progress
 from .scenario import JOBS, RUNS, SEEDS, Scenario, ScenarioLike, SchemeLike, count, scheme_name, scheme_names, schemes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-#: Called with the numbers of runs done and to do, in the thread that waits, some twenty times a second at most.
-Progress = Callable[[int, int], object]
 
 
 @dataclass(frozen=True)
@@ -61,7 +59,7 @@ class _Measured:
     seed: int
     runs: int
     _core: _lasthop.Sweep = field(repr=False)
-    _values: list[_lasthop.Floats] = field(repr=False)
+    _values: list[Floats] = field(repr=False)
 
     def _estimates(self, point: int) -> dict[str, Estimate]:
         summaries = self._core.summaries(self._values[point])
@@ -213,7 +211,7 @@ def _measure(
     seed: int | None,
     jobs: int | None,
     progress: Progress | None,
-) -> tuple[_lasthop.Sweep, list[_lasthop.Floats], int, int]:
+) -> tuple[_lasthop.Sweep, list[Floats], int, int]:
     runs = count("runs", runs, scenario.runs, RUNS)
     seed = count("seed", seed, scenario.seed, SEEDS)
     # A sweep in which nothing is varied.

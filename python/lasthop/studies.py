@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from . import _lasthop
 from ._tables import metadata, table
-from .runs import Progress
+from ._types import Progress
 from .scenario import JOBS, RUNS, SEEDS, count
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 
 from . import _lasthop
 from ._tables import table
-from .runs import Progress, about
+from ._types import Floats, Progress
+from .runs import about
 from .scenario import JOBS, RUNS, SEEDS, Scenario, ScenarioLike, SchemeLike, count, scheme_names, value_text
 
 if TYPE_CHECKING:
@@ -171,7 +172,7 @@ def sweep(
     if client is not None and jobs is not None:
         raise ValueError("jobs: given together with client; the cluster's workers have their own number of threads")
     threads = count("jobs", jobs, 0, JOBS)
-    core, files = grid._core, ()
+    core = grid._core
     if out is None:
         if client is None:
             columns = core.run(threads, progress)
@@ -211,7 +212,7 @@ def _grid(
 
 def _on_cluster(
     grid: Grid, client: Client, parts: _lasthop.Parts | None, progress: Progress | None
-) -> list[_lasthop.Floats]:
+) -> list[Floats]:
     """Computes on a cluster what is missing in ``parts``, or everything: then the values of each point's runs."""
     from . import cluster
 
@@ -222,7 +223,7 @@ def _on_cluster(
         grid.seed,
     )
 
-    def by_point(values: _lasthop.Floats) -> list[_lasthop.Floats]:
+    def by_point(values: Floats) -> list[Floats]:
         return list(values.reshape(-1, runs * width))
 
     if parts is None:
