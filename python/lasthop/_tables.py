@@ -33,8 +33,8 @@ def table(
 
 
 def _array(kind: str, length: int, buffers: Sequence[Any]) -> pa.Array:
-    validity: pa.Buffer | None
-    validity, *rest = (None if buffer is None else pa.py_buffer(buffer) for buffer in buffers)
+    given: list[Any] = [None if buffer is None else pa.py_buffer(buffer) for buffer in buffers]
+    validity, *rest = given
     if kind == "dictionary":
         indices, offsets, text = rest
         texts = pa.Array.from_buffers(pa.string(), offsets.size // 4 - 1, [None, offsets, text])

@@ -122,7 +122,7 @@ def compute(
         raise TypeError(f"client: cannot be {client!r}; give a dask.distributed.Client that is not asynchronous")
     todo = _Todo(client, work, [_Unit(unit, len(work.measures)) for unit in units])
     total, done = todo.left, 0
-    running = as_completed()  # type: ignore[no-untyped-call]
+    running = as_completed()
     try:
         todo.submit(running)
         for future in running:
@@ -142,7 +142,7 @@ def compute(
             if progress is not None:
                 progress(done, total)
     finally:
-        client.cancel(list(todo.running), force=True)  # type: ignore[no-untyped-call]
+        client.cancel(list(todo.running), force=True)
 
 
 class _Todo:
@@ -163,7 +163,7 @@ class _Todo:
     def threads(self) -> int:
         """Of all workers; they may come and go."""
         if time.monotonic() - self._looked >= LOOK_EVERY:
-            self._threads = max(1, sum(self.client.nthreads().values()))  # type: ignore[no-untyped-call]
+            self._threads = max(1, sum(self.client.nthreads().values()))
             self._looked = time.monotonic()
         return self._threads
 

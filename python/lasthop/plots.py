@@ -21,7 +21,8 @@ def _axes(ax: Axes | None, size: tuple[float, float]) -> Axes:
         import matplotlib.pyplot as plt
     except ImportError as error:
         raise ImportError("plots need matplotlib: pip install 'lasthop[plot]'") from error
-    return plt.subplots(figsize=size, layout="constrained")[1]
+    made: Axes = plt.subplots(figsize=size, layout="constrained")[1]
+    return made
 
 
 def _series_before(ax: Axes) -> int:
