@@ -35,6 +35,7 @@ impl From<Error> for PyErr {
         match error {
             Error::Scenario(error)
             | Error::Sweep(SweepError::Scenario(error))
+            | Error::Parts(PartsError::Sweep(SweepError::Scenario(error)))
             | Error::Study(StudyError::Scenario(error)) => scenario(&error),
             Error::Sweep(SweepError::Reserved { key, .. }) => {
                 let argument = if key == "scheme" { "schemes" } else { &key };
@@ -44,6 +45,7 @@ impl From<Error> for PyErr {
             Error::Sweep(SweepError::TooMany) => {
                 PyValueError::new_err(format!("vary: too many combinations; give values for at most {MAX_POINTS} in all"))
             }
+            Error::Parts(PartsError::Sweep(error)) => Error::Sweep(error).into(),
             Error::Parts(error @ (PartsError::Other { .. } | PartsError::Foreign { .. })) => {
                 exception("SweepError", (error.to_string(),))
             }

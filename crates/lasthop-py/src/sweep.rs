@@ -153,20 +153,10 @@ impl PySweep {
     /// Computes here what is missing in the folder.
     fn fill(&self, py: Python<'_>, parts: &Bound<'_, PyParts>, jobs: usize, progress: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let parts = &parts.get().0;
-        let points: Vec<usize> = parts.missing().into_iter().flat_map(|part| parts.points(part)).collect();
-        let total = points.len() as u64 * u64::from(self.0.runs());
-        let done = watched(py, total, progress, |watch| {
-            let mut all = Vec::new();
-            self.0.run_points(&points, jobs, watch, |point, samples| {
-                all.push(samples);
-                let part = parts.part_of(point);
-                if point + 1 < parts.points(part).end {
-                    return Ok(());
-                }
-                parts.write(part, &self.0, &std::mem::take(&mut all)).map_err(Error::from)
-            })
-        })?;
-        done.map(drop).map_err(PyErr::from)
+        let points: usize = parts.missing().into_iter().map(|part| parts.points(part).len()).sum();
+        let total = points as u64 * u64::from(self.0.runs());
+        let done = watched(py, total, progress, |watch| parts.fill(&self.0, jobs, watch))?;
+        Ok(done.map_err(Error::from)?)
     }
 
     /// Writes a part, from the values of the runs of each of its points.

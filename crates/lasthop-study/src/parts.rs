@@ -7,14 +7,18 @@ use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write as _};
 use std::ops::Range;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::sync_channel;
+use std::thread;
 
 use lasthop_report::ReportError;
 use lasthop_report::rows::Rows;
 use lasthop_report::rows_parquet::write_rows_parquet;
 
 use crate::measures::Samples;
-use crate::sweep::Sweep;
+use crate::replicate::Progress;
+use crate::sweep::{Sweep, SweepError};
 
 /// Says which sweep the folder holds. Readers of Parquet folders skip names that begin so.
 const MANIFEST: &str = "_sweep.toml";
@@ -24,6 +28,9 @@ const LEAST_RUNS: usize = 128;
 
 /// Files that a folder has at most.
 const MOST_PARTS: usize = 4096;
+
+/// Parts that wait to be written, at most.
+const PARTS_WAITING: usize = 8;
 
 /// Why a folder cannot hold a sweep.
 #[derive(Debug, thiserror::Error)]
@@ -53,6 +60,9 @@ pub enum PartsError {
     /// A part could not be made.
     #[error(transparent)]
     Report(#[from] ReportError),
+    /// A point could not be run.
+    #[error(transparent)]
+    Sweep(#[from] SweepError),
 }
 
 fn at(path: &Path) -> impl FnOnce(io::Error) -> PartsError {
@@ -126,6 +136,37 @@ impl Parts {
         (0..self.count()).filter(|&part| !self.path(part).exists()).collect()
     }
 
+    /// Computes on `jobs` threads (0: one per core) what is missing, until `progress` stops it.
+    ///
+    /// # Errors
+    ///
+    /// When a part cannot be written; those before it are.
+    pub fn fill(&self, sweep: &Sweep, jobs: usize, progress: &dyn Progress) -> Result<(), PartsError> {
+        let points: Vec<usize> = self.missing().into_iter().flat_map(|part| self.points(part)).collect();
+        // Until a part is safe on the disk takes as long as many runs: the threads that run do not wait for that.
+        let (whole, parts) = sync_channel::<(usize, Vec<Samples>)>(PARTS_WAITING);
+        thread::scope(|scope| {
+            let write = move || parts.iter().try_for_each(|(part, samples)| self.write(part, sweep, &samples));
+            let writer = scope.spawn(write);
+            let mut all = Vec::new();
+            let outcome = sweep.run_points(&points, jobs, progress, |point, samples| {
+                all.push(samples);
+                let part = self.part_of(point);
+                if point + 1 == self.points(part).end {
+                    // Nobody listens any more when a part could not be written.
+                    whole.send((part, std::mem::take(&mut all))).map_err(|_| Stop::Unwritten)?;
+                }
+                Ok(())
+            });
+            drop(whole);
+            writer.join().unwrap_or_else(|panic| resume_unwind(panic))?;
+            match outcome {
+                Ok(_) | Err(Stop::Unwritten) => Ok(()),
+                Err(Stop::Sweep(error)) => Err(error.into()),
+            }
+        })
+    }
+
     /// Writes a part, from what the runs of each of its points measured.
     ///
     /// # Errors
@@ -137,6 +178,19 @@ impl Parts {
             rows.push(sweep.row(point, samples))?;
         }
         replace(&self.path(part), |file| Ok(write_rows_parquet(&rows, file)?))
+    }
+}
+
+/// Why runs ended before the last.
+enum Stop {
+    /// The writer, which knows why, is gone.
+    Unwritten,
+    Sweep(SweepError),
+}
+
+impl From<SweepError> for Stop {
+    fn from(error: SweepError) -> Self {
+        Self::Sweep(error)
     }
 }
 
@@ -207,7 +261,6 @@ mod tests {
 
     use super::*;
     use crate::replicate::Silent;
-    use crate::sweep::SweepError;
 
     fn sweep(seed: u64, values: usize) -> Sweep {
         let small = [("flows.bulk.size", "10 KiB")];
@@ -241,7 +294,7 @@ mod tests {
         let (sweep, here, there) = (sweep(1, 150), folder("here"), folder("there"));
         let first = Parts::open(&here, &sweep).unwrap();
         assert_eq!((first.count(), first.points(0), first.points(2)), (3, 0..64, 128..150));
-        compute(&first, &sweep, &[0, 1, 2]);
+        first.fill(&sweep, 2, &Silent).unwrap();
         let second = Parts::open(&there, &sweep).unwrap();
         compute(&second, &sweep, &[2, 0]);
         assert_eq!(Parts::open(&there, &sweep).unwrap().missing(), [1]);
@@ -254,6 +307,14 @@ mod tests {
         }
         fs::remove_dir_all(here).unwrap();
         fs::remove_dir_all(there).unwrap();
+    }
+
+    #[test]
+    fn a_part_that_cannot_be_written_ends_it() {
+        let (sweep, folder) = (sweep(1, 150), folder("unwritten"));
+        let parts = Parts::open(&folder, &sweep).unwrap();
+        fs::remove_dir_all(&folder).unwrap();
+        assert!(matches!(parts.fill(&sweep, 2, &Silent), Err(PartsError::File { .. })));
     }
 
     #[test]
