@@ -3,7 +3,7 @@
 CARGO ?= cargo
 export CARGO
 
-.PHONY: test tools format lint unit no-std docs deny ns2 browser fuzz speed live latency study
+.PHONY: test tools format lint unit python no-std docs deny ns2 browser fuzz speed live latency study
 
 test:
 	@./scripts/test.sh
@@ -21,6 +21,10 @@ lint:
 # Unit, integration, property and documentation tests.
 unit:
 	$(CARGO) test --workspace --locked
+
+# The Python package: installed as users do, and tested, on a Dask cluster as well.
+python:
+	@./scripts/python.sh
 
 # The mechanisms run without an operating system, their dependencies too.
 no-std:

@@ -44,6 +44,9 @@ pub enum ReportError {
         /// What is wrong with it.
         problem: String,
     },
+    /// A column in memory cannot hold so much text.
+    #[error("the texts of one column are longer than 2 GiB together")]
+    ColumnTooLong,
     /// A Parquet file could not be written.
     #[cfg(feature = "parquet")]
     #[error("cannot write Parquet: {0}")]

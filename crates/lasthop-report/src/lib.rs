@@ -10,12 +10,14 @@
 //! | [`study`] | the plain data that the next three show |
 //! | [`cells_csv`], [`text_table`], [`html`] | a study as CSV, on the terminal, as one page |
 //! | [`rows`], `rows_parquet` | a sweep's rows as CSV and Parquet |
+//! | [`columns`] | rows and traces in memory, for Apache Arrow |
 //!
 //! The same input gives the same bytes: nothing here reads a clock, draws a number or looks at the machine.
 #![forbid(unsafe_code)]
 
 pub mod cells_csv;
 pub mod charts;
+pub mod columns;
 mod describe;
 pub mod diagram;
 pub mod error;

@@ -44,5 +44,5 @@ mod values;
 pub use builtin::builtin_names;
 pub use error::{Error, Place, Problem, Spot};
 pub use lab::{Endpoints, KernelSettings, LabSpec};
-pub use scenario::Scenario;
+pub use scenario::{Scenario, Source};
 pub use values::ElnSource;

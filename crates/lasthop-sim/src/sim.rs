@@ -64,6 +64,22 @@ pub fn run(network: &Network, seed: u64, recording: Recording) -> Outcome {
     simulation.finish(network)
 }
 
+/// Events between two questions whether to go on: well under a millisecond.
+const EVENTS_BETWEEN_QUESTIONS: u32 = 4096;
+
+/// As [`run`], but asks now and then whether to go on; `None` when it was told not to.
+pub fn run_while(network: &Network, seed: u64, recording: Recording, go_on: impl Fn() -> bool) -> Option<Outcome> {
+    let mut simulation = Simulation::new(network, seed, recording);
+    while go_on() {
+        for _ in 0..EVENTS_BETWEEN_QUESTIONS {
+            if !simulation.step() {
+                return Some(simulation.finish(network));
+            }
+        }
+    }
+    None
+}
+
 impl Simulation {
     /// A run that has not begun.
     pub fn new(network: &Network, seed: u64, recording: Recording) -> Self {
