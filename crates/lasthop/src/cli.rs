@@ -184,8 +184,25 @@ pub struct LabArgs {
 
 #[derive(Subcommand, Debug)]
 pub enum LabCommand {
+    /// Open namespaces and links for other programs, print their names, and close them at Ctrl-C
+    Hold(LabHoldArgs),
     /// Remove what labs that were killed left behind
     Clean,
+}
+
+#[derive(Args, Debug)]
+pub struct LabHoldArgs {
+    #[command(flatten)]
+    pub scenario: ScenarioArgs,
+    /// Scheme, for what it does at the base station [default: the scenario's]
+    #[arg(long, value_parser = scheme)]
+    pub scheme: Option<&'static Scheme>,
+    /// pcapng file of all that crosses the links, both ends of each
+    #[arg(long, value_name = "FILE")]
+    pub pcapng: Option<PathBuf>,
+    /// Print JSON: a line when the lab is open, another when it has been closed
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Args, Debug)]

@@ -22,7 +22,7 @@ const MIB: u64 = 1 << 20;
 
 const CONNECTIONS: usize = 10_000;
 /// What each connection carries, in two parts, so that all are at work at once.
-const PART: usize = 8192;
+const PART: usize = 4096;
 const PARTS: usize = 2;
 /// Tells the test below that it is to be the server, and where.
 const SERVE: &str = "LASTHOP_SERVE";
@@ -128,12 +128,17 @@ fn ten_thousand_connections_at_once_all_get_what_is_theirs() {
     let mut received = vec![0; PART];
     for part in 0..PARTS {
         for (number, stream) in streams.iter_mut().enumerate() {
-            stream.read_exact(&mut received).unwrap_or_else(|error| panic!("{number}: {error}\n{}", daemon.log()));
-            assert!(received == contents.part(number, part), "connection {number}: bytes differ");
+            stream.read_exact(&mut received).unwrap_or_else(|error| {
+                let port = format!("ss -tinom '( sport = {0} or dport = {0} )'", stream.local_addr().unwrap().port());
+                let ends = ["s", "c"].map(|name| network.sh(name, &port)).concat();
+                let status = daemon.ask("status").unwrap_or_default();
+                panic!("part {part} of connection {number}: {error}\n{ends}{status:#}\n{}", daemon.log())
+            });
+            assert!(received[..] == *contents.part(number, part), "connection {number}: bytes differ");
         }
     }
     let carried = start.elapsed() - opened;
-    let status = daemon.await_status(|status| status["cached_bytes"] == 0);
+    let status = daemon.await_status(|status| status["rules"][0]["cached_bytes"] == 0);
     let (now, most) = (daemon.worker_memory("VmRSS"), daemon.worker_memory("VmHWM"));
     eprintln!(
         "{CONNECTIONS} connections: opened in {} ms, {} MiB carried in {} ms; worker's memory {} MiB, at most {} MiB",
@@ -143,11 +148,9 @@ fn ten_thousand_connections_at_once_all_get_what_is_theirs() {
         now / MIB,
         most / MIB
     );
-    assert_eq!(
-        (&status["flows"], &status["rules"][0]["flows_evicted"]),
-        (&CONNECTIONS.into(), &0.into()),
-        "{status:#}"
-    );
+    // Before the server listened, some came to nothing.
+    assert!(status["flows"].as_u64() >= Some(CONNECTIONS as u64), "{status:#}");
+    assert_eq!(status["rules"][0]["flows_evicted"], 0, "{status:#}");
     assert!(status["rules"][0]["wireless_losses"].as_u64() > Some(0), "{status:#}");
     assert_eq!(status["worker"]["restarts"], 0, "{status:#}");
     // The cache, as much again on its way, and what the connections are.
@@ -262,7 +265,7 @@ fn floods_and_garbage_disturb_no_honest_transfer() {
     }
     stop.store(true, Ordering::Relaxed);
     let sent: u64 = floods.map(|flood| flood.join().unwrap()).iter().sum();
-    let status = daemon.await_status(|status| status["cached_bytes"] == 0);
+    let status = daemon.await_status(|status| status["rules"][0]["cached_bytes"] == 0);
     let most = daemon.worker_memory("VmHWM");
     eprintln!(
         "{sent} hostile packets: {} connections of at most 4096, {} pushed out, {} unread; worker's memory at most {} MiB",

@@ -18,7 +18,7 @@ use rustix::event::{PollFd, PollFlags};
 use sd_notify::NotifyState;
 
 use crate::gateway::channel::Order;
-use crate::gateway::child::{Phase, START, Worker};
+use crate::gateway::child::{BUSY, Phase, START, Worker};
 pub use crate::gateway::child::{SILENCE, WorkerProgram};
 use crate::gateway::control::{self, ControlError};
 use crate::gateway::firewall::{Firewall, FirewallError};
@@ -310,7 +310,7 @@ impl Supervisor {
         if let Some(worker) = &mut self.worker {
             worker.listen(&self.state);
             let now = Instant::now();
-            if now < worker.deadline() {
+            if now < worker.deadline() || worker.is_excused(now) {
                 return;
             }
             let reason = match &worker.phase {
@@ -408,7 +408,7 @@ impl Supervisor {
             Some(worker) if worker.phase == Phase::Working => {
                 worker.channel.send(order).map_err(system("cannot send an order to the worker"))?;
                 worker.phase = Phase::Changing;
-                self.await_phase(Phase::Working, SILENCE * 2)
+                self.await_phase(Phase::Working, BUSY)
             }
             Some(_) => Err(SupervisorError::Worker("the worker is just being started; try again".to_owned())),
             None => Ok(()),

@@ -16,6 +16,10 @@ const FIRST: u64 = 10;
 /// The largest window, in bytes.
 const MOST: u64 = 1 << 28;
 
+/// The least queueing delay that is aimed at: CoDel's target (RFC 8289 §4.3). On a fast hop a few segments wait for less time
+/// than schedulers and interrupts take, whose delays would pass for a queue.
+const TARGET: Duration = Duration::from_millis(5);
+
 /// How often the queue is let run dry, to see how long the hop takes without one: the path may have changed.
 const PROBE_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -59,6 +63,8 @@ pub(super) struct HopWindow {
     in_flight: u64,
     /// The largest segment seen, in bytes.
     segment: u64,
+    /// Bytes that are to wait in the queue, where that is more than the parameter says.
+    target: u64,
     base: Option<Duration>,
     growth: Growth,
     probe: Probe,
@@ -100,6 +106,7 @@ impl HopWindow {
             window: 0,
             in_flight: 0,
             segment: 0,
+            target: 0,
             base: None,
             growth: Growth::SlowStart,
             probe: Probe::Idle,
@@ -121,7 +128,7 @@ impl HopWindow {
     }
 
     fn backlog(&self, control: HopControl) -> u64 {
-        u64::from(control.backlog) * self.segment
+        (u64::from(control.backlog) * self.segment).max(self.target)
     }
 
     /// Whether `len` bytes more may go, when `arrived` bytes of those in flight are known to have arrived.
@@ -175,7 +182,7 @@ impl HopWindow {
         self.base = Some(base);
         let limited = core::mem::replace(&mut self.limited, Limited::No);
         if limited == Limited::Yes && self.probe == Probe::Idle {
-            self.adjust(base.as_nanos().max(1), mean.max(1), self.backlog(control));
+            self.adjust(base.as_nanos().max(1), mean.max(1), control);
         }
         let probe_at = *self.probe_at.get_or_insert(now + PROBE_INTERVAL);
         self.probe = match self.probe {
@@ -189,8 +196,11 @@ impl HopWindow {
     }
 
     /// FAST: w = w/2 + (base/rtt w + alpha)/2, once a round trip.
-    fn adjust(&mut self, base: u64, rtt: u64, backlog: u64) {
+    fn adjust(&mut self, base: u64, rtt: u64, control: HopControl) {
         let part = |window: u64, nanos: u64| (u128::from(window) * u128::from(nanos) / u128::from(rtt)) as u64;
+        // At most so much that the window doubles.
+        self.target = part(self.window, TARGET.as_nanos()).min(2 * self.window);
+        let backlog = self.backlog(control);
         let queued = part(self.window, rtt.saturating_sub(base));
         if self.growth == Growth::SlowStart && 2 * queued < backlog {
             self.window *= 2;
@@ -211,13 +221,18 @@ mod tests {
 
     /// A hop that takes `base` and sends a segment a millisecond, with all of the window on it, for `rounds` round trips.
     fn settle(hop: &mut HopWindow, now: &mut Instant, base: Duration, rounds: u32) -> u64 {
+        settle_at(Duration::from_millis(1), hop, now, base, rounds)
+    }
+
+    /// The same for a hop that takes `each` for a segment.
+    fn settle_at(each: Duration, hop: &mut HopWindow, now: &mut Instant, base: Duration, rounds: u32) -> u64 {
         let mut seq = hop.round_end;
         for _ in 0..rounds {
             hop.in_flight = 0;
             while hop.admits(CONTROL, SEGMENT, 0) {
                 hop.sent(SEGMENT);
             }
-            let rtt = base.max(Duration::from_millis(hop.in_flight / u64::from(SEGMENT)));
+            let rtt = base.max(Duration::from_nanos(hop.in_flight / u64::from(SEGMENT) * each.as_nanos()));
             *now += rtt;
             let next = seq + hop.in_flight as u32;
             hop.sample(*now, CONTROL, rtt, seq, next);
@@ -233,6 +248,14 @@ mod tests {
             let segments = settle(&mut hop, &mut now, Duration::from_millis(base), 40);
             assert!((base..=base + 12).contains(&segments), "{segments} segments on a hop that takes {base} ms");
         }
+    }
+
+    #[test]
+    fn on_a_fast_hop_the_target_waits() {
+        let (mut hop, mut now) = (HopWindow::new(Instant::ZERO, Seq(7)), Instant::ZERO);
+        // 8 Gbps: 1000 segments fill the hop, 5000 wait for 5 ms.
+        let segments = settle_at(Duration::from_micros(1), &mut hop, &mut now, Duration::from_millis(1), 60);
+        assert!((5900..=6100).contains(&segments), "{segments}");
     }
 
     #[test]

@@ -612,6 +612,25 @@ fn what_is_held_goes_on_its_way_when_the_state_is_dropped() {
     assert_eq!((bench.drain(at(1)).down, bench.snoop.connections(), bench.snoop.cached_bytes()), (Vec::new(), 0, 0));
 }
 
+/// What nobody resends here, the sender has to: else nobody does.
+#[test]
+fn only_what_the_timer_takes_care_of_is_kept_from_the_hop() {
+    let hop = Some(HopControl::DEFAULT);
+    // A connection in its midst, of which one packet came by so far: there may never be an acknowledgment.
+    let mut bench = Bench::with(SnoopConfig { hop, ..SnoopConfig::new(Smart, Aware) });
+    assert_eq!(bench.wired(0, data(50)).down, [(Cause::New, 50)]);
+    for n in 1..5 {
+        assert_eq!(bench.wired(1000 * n, data(50)).down, [(Cause::New, 50)]);
+    }
+    bench.wireless(5000, ack(50));
+    assert_eq!(bench.wired(5001, data(50)).down, []);
+    // No tries at all.
+    let mut bench = Bench::with(SnoopConfig { hop, max_local_retries: 0, ..SnoopConfig::new(Smart, Aware) });
+    bench.wired(0, data(0));
+    bench.wireless(1, ack(0));
+    assert_eq!(bench.wired(300, data(0)).down, [(Cause::New, 0)]);
+}
+
 #[test]
 fn ten_thousand_connections_each_have_their_timer() {
     let mut bench = Bench::new(DuplicateAcks, Aware);
