@@ -172,7 +172,7 @@ mod tests {
         assert!(refine(&tasks, &[3, 8], 2, &|| false, |so_far| seen.push(so_far)));
         assert_eq!(seen.len(), 6);
         for runs in [3, 8] {
-            let tasks: Vec<Task> = tasks.iter().cloned().map(|task| Task { runs, ..task }).collect();
+            let tasks: Vec<Task> = tasks.iter().cloned().map(|task| Task { runs: 0..runs, ..task }).collect();
             for (index, reports) in run_all(&tasks, 1, &Silent).iter().enumerate() {
                 let measures = summarise(&tasks[index].network, reports);
                 assert!(seen.contains(&SoFar { task: index, runs, measures }), "task {index}, {runs} runs");

@@ -49,7 +49,6 @@ fn a_link_that_goes_down_and_comes_back_interrupts_and_loses_nothing() {
         pause(300);
         network.must("g", "ip link set wl0 up");
     }
-    // Away for good, and another of the same name: its number is new.
     pause(300);
     let gap = finish("link down for 300 ms", transfer, &network, &daemon);
     assert!(gap < Duration::from_secs(5), "{gap:?}");

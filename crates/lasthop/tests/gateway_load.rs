@@ -55,8 +55,8 @@ fn may_open_all() -> bool {
 }
 
 fn patient(stream: &TcpStream) {
-    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    stream.set_write_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    stream.set_write_timeout(Some(Duration::from_secs(60))).unwrap();
 }
 
 /// No test by itself: the server of the next one, in a process of its own, since files are limited by process.
@@ -81,8 +81,9 @@ fn serves_ten_thousand_connections() {
             stream.write_all(contents.part(*number, part)).unwrap();
         }
     }
-    // Until the client has closed all.
+    // Until the client, who reads them one after the other, has closed all.
     for (stream, _) in &mut streams {
+        stream.set_read_timeout(Some(Duration::from_secs(180))).unwrap();
         assert_eq!(stream.read(&mut [0]).unwrap(), 0);
     }
 }

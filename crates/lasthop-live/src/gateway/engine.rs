@@ -47,7 +47,7 @@ const SWEPT: usize = 64;
 const SWEEP_ON: Duration = Duration::from_millis(1);
 
 /// Smallest MTU that is believed: what IPv4 asks of every host.
-const LEAST_MTU: usize = 576;
+pub(super) const LEAST_MTU: usize = 576;
 
 /// The treatment of all connections through one gateway.
 #[derive(Debug)]

@@ -115,11 +115,8 @@ impl Links {
                     }
                 }
                 Err(Errno::AGAIN | Errno::INTR) => break,
-                // Some changes were lost: all is asked for again. While a list is under way, that is.
-                Err(Errno::NOBUFS) => match self.ask() {
-                    Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {}
-                    asked => asked?,
-                },
+                // Some changes were lost: all is asked for again.
+                Err(Errno::NOBUFS) => self.ask()?,
                 Err(error) => return Err(error.into()),
             }
         }

@@ -15,7 +15,7 @@ use rustix::thread::{CapabilitySet, CapabilitySets};
 
 use crate::clock::Clock;
 use crate::gateway::channel::{Channel, Incoming, Notice, Order};
-use crate::gateway::engine::{Injection, Verdict};
+use crate::gateway::engine::{Injection, LEAST_MTU, Verdict};
 use crate::gateway::links::Links;
 use crate::gateway::nfqueue::message::{COPY_RANGE, Extent, Hook, Message, Queued, Shape, Verdicts};
 use crate::gateway::nfqueue::{Buffer, Queue, Received, wait};
@@ -366,7 +366,7 @@ impl Worker {
         if let Err(error) = self.read_links() {
             tracing::debug!(%error, "cannot read changes of interfaces");
         }
-        let mtu = self.links.mtu().map_or(PIECE, usize::from);
+        let mtu = self.links.mtu().map_or(PIECE, usize::from).max(LEAST_MTU);
         for Injection { towards, packet } in refused.drain(..) {
             let Some(view) = lasthop_wire::parse(&packet) else { continue };
             let most = mtu.saturating_sub(view.header_len);
