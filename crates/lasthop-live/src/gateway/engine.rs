@@ -207,7 +207,8 @@ impl Engine {
             Verdict::Accept
         } else {
             if stage == Stage::Opening {
-                treatment.introduce(now, id, flow);
+                let syns = flow.syns();
+                treatment.introduce(now, id, &syns, &mut self.flows, self.mtu, out);
             }
             let passing = Passing { now, port, packet, view: &view, id, from, size };
             self.treat(passing, out)
@@ -357,4 +358,4 @@ mod reports;
 
 #[cfg(test)]
 #[path = "engine_properties.rs"]
-mod properties;
+pub(super) mod properties;

@@ -8,6 +8,7 @@
 //! | [`rules`] | what an engine is told: which connections, which treatment |
 //! | [`counters`] | what it reports |
 //! | [`ab`] | the comparison of treated and untreated connections |
+//! | [`recording`] | what an engine was told and decided, in a file, and again |
 //! | [`split`] | split connections: a relay, and the rules that lead to it |
 //!
 //! The daemon:
@@ -43,6 +44,7 @@ pub mod metrics;
 pub mod nfqueue;
 mod observe;
 pub mod raw;
+pub mod recording;
 mod relay;
 pub mod rules;
 pub mod settings;

@@ -127,20 +127,24 @@ impl Treatment {
         RuleCounters { cached_bytes, ..self.counters.clone() }
     }
 
-    /// Makes the mechanism acquainted with a connection whose opening it did not see: only what proves to be a connection
-    /// may take room in it.
-    pub fn introduce(&mut self, now: Instant, id: FlowId, flow: &Flow) {
-        let Some(snoop) = &mut self.snoop else { return };
-        for port in [Port::WIRED, Port::WIRELESS] {
-            // Of the receiver only what it acknowledges counts.
-            let counts = |syn: &Segment| port == Port::WIRED || syn.flags.has(Flags::ACK);
-            if let Some(syn) = flow.syn[usize::from(port.0)].filter(counts) {
-                snoop.handle_packet(now, port, parsed(id, flow.side_at(port), 40, 0, syn, None));
-            }
+    /// Makes the mechanism acquainted with a connection whose opening it did not see, by its SYNs in their order: only what
+    /// proves to be a connection may take room in it.
+    pub fn introduce(
+        &mut self,
+        now: Instant,
+        id: FlowId,
+        syns: &[(Port, Side, Segment)],
+        flows: &mut FlowTable<Flow>,
+        mtu: [Option<usize>; 2],
+        out: &mut Vec<Injection>,
+    ) {
+        for &(port, from, syn) in syns {
+            let Some(snoop) = &mut self.snoop else { return };
+            let given = parsed(id, from, 40, 0, syn, None);
+            snoop.handle_packet(now, port, given.clone());
+            // It went by before.
+            self.drain(now, Some((port, &given)), flows, mtu, out);
         }
-        // They went by before.
-        let mut place = Packet::default();
-        while snoop.poll_transmit(now, &mut place).is_some_and(|_| place.cause == Cause::New) {}
     }
 
     /// Acts on the mechanism's deadline.

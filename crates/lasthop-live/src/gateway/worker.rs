@@ -15,13 +15,14 @@ use rustix::thread::{CapabilitySet, CapabilitySets};
 
 use crate::clock::Clock;
 use crate::gateway::channel::{Channel, Incoming, Notice, Order};
-use crate::gateway::engine::{Engine, Injection, LEAST_MTU, Verdict};
+use crate::gateway::engine::{Injection, LEAST_MTU, Verdict};
 use crate::gateway::links::Links;
 use crate::gateway::nfqueue::message::{COPY_RANGE, Extent, Hook, Message, Queued, Shape, Verdicts};
 use crate::gateway::nfqueue::{Buffer, Queue, Received, wait};
 use crate::gateway::raw::Sender;
+use crate::gateway::recording::engine::RecordedEngine;
+use crate::gateway::recording::recorder::RecordTo;
 use crate::gateway::relay::Relay;
-use crate::gateway::rules::EngineConfig;
 use crate::gateway::settings;
 use crate::gateway::snapshot::{PacketCounters, Snapshot};
 use crate::gateway::split::{SplitError, SplitProxy};
@@ -33,8 +34,6 @@ const ROUNDS_PER_SNAPSHOT: u32 = 25;
 /// How long, in all, packets may wait at once for a socket that is full, and how often it is tried again.
 const FULL: Duration = Duration::from_millis(20);
 const PAUSE: Duration = Duration::from_millis(1);
-/// Batches taken before the loop looks after its other duties.
-const BATCHES: usize = 8;
 /// Bytes of verdicts after which they are sent before the batch is over: well within a socket's buffer.
 const MOST_VERDICT_BYTES: usize = 96 << 10;
 /// How long the first configuration may take to come.
@@ -93,15 +92,27 @@ fn system(what: &'static str) -> impl FnOnce(io::Error) -> WorkerError {
     move |error| WorkerError::System { what, error }
 }
 
-/// Handles packets until the supervisor closes `channel`.
-pub fn run(channel: OwnedFd) -> Result<(), WorkerError> {
+/// Handles packets until the supervisor closes `channel`; what the engine decides is added to the end of the file `record`.
+pub fn run(channel: OwnedFd, record: Option<RecordTo>) -> Result<(), WorkerError> {
     let mut channel = Channel::new(channel);
-    let outcome = Worker::start(&mut channel).and_then(|mut worker| worker.work(&mut channel));
+    let outcome = Worker::start(&mut channel, record).and_then(|mut worker| worker.work(&mut channel));
     if let Err(error) = &outcome {
         // It may be gone already.
         let _ = channel.send(&Notice::Failed { message: error.to_string() });
     }
     outcome
+}
+
+/// Keeps memory that is free for the next packets. What leaves the cache makes room for what comes: giving its pages back to the
+/// kernel and taking them anew, page by page, would cost more time than all that is done to a packet.
+fn keep_memory() {
+    #[cfg(target_env = "gnu")]
+    {
+        /// What a worker keeps, beyond what any cache holds.
+        const KEPT: libc::c_int = libc::c_int::MAX;
+        // SAFETY: sets parameters of the allocator, which takes them at any time.
+        unsafe { libc::mallopt(libc::M_TRIM_THRESHOLD, KEPT) };
+    }
 }
 
 /// Gives up all rights but those that the packet loop needs, for good.
@@ -145,7 +156,7 @@ impl Heart {
 
 struct Worker {
     heart: Heart,
-    engine: Engine,
+    engine: RecordedEngine,
     relay: Option<Relay>,
     queue: Queue,
     sender: Sender,
@@ -165,7 +176,7 @@ enum Next {
 }
 
 impl Worker {
-    fn start(channel: &mut Channel) -> Result<Self, WorkerError> {
+    fn start(channel: &mut Channel, record: Option<RecordTo>) -> Result<Self, WorkerError> {
         // Whoever supervises is the only one who takes the rules out: the worker never outlives it, and leaves the signals
         // that a terminal sends to both to it.
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
@@ -174,7 +185,8 @@ impl Worker {
             signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))
                 .map_err(system("cannot handle signals"))?;
         }
-        let gateway = first_configuration(channel)?;
+        let (gateway, text) = first_configuration(channel)?;
+        keep_memory();
         let sender = Sender::new(gateway.mark).map_err(WorkerError::Raw)?;
         let mut buffer = Buffer::default();
         let queue = Queue::bind(gateway.queue, &mut buffer)
@@ -184,13 +196,15 @@ impl Worker {
         let split = settings::split(&gateway);
         let marks = split.as_ref().map(|split| split.marks.accepted);
         let proxy = split.map(SplitProxy::bind).transpose()?;
+        let record = record.and_then(RecordTo::open);
         drop_privileges().map_err(system("cannot drop privileges"))?;
         let relay = proxy.zip(marks).map(|(proxy, mark)| Relay::start(proxy, mark));
         let relay = relay.transpose().map_err(system("cannot start a thread"))?;
         let seed = seed().map_err(system("/dev/urandom"))?;
+        let recorder = record.and_then(|file| file.start(&text, seed));
         let mut worker = Self {
             heart: Heart { next: Instant::now() },
-            engine: Engine::new(settings::engine(&gateway), seed),
+            engine: RecordedEngine::new(&gateway, seed, recorder),
             relay,
             links: Links::open().map_err(system("cannot listen for changes of interfaces"))?,
             verdicts: Verdicts::new(queue.number()),
@@ -266,25 +280,27 @@ impl Worker {
                 let gateway = Gateway::parse(&file, &text)?;
                 self.links.follow(interfaces(&gateway)).map_err(system("cannot list interfaces"))?;
                 self.tell_mtu();
-                self.reconfigure(settings::engine(&gateway), channel)
+                self.engine.reconfigure(self.clock.now(), &gateway, &text, &mut self.injections);
+                Ok(self.carried_out(channel))
             }
             Incoming::Message(Order::Release) => {
                 self.relay.iter_mut().for_each(Relay::close);
-                self.reconfigure(EngineConfig::new(Vec::new()), channel)
+                self.engine.release(self.clock.now(), &mut self.injections);
+                Ok(self.carried_out(channel))
             }
         }
     }
 
-    fn reconfigure(&mut self, config: EngineConfig, channel: &Channel) -> Result<Next, WorkerError> {
-        self.engine.reconfigure(self.clock.now(), config, &mut self.injections);
+    fn carried_out(&mut self, channel: &Channel) -> Next {
         self.inject(channel);
         let _ = channel.send(&Notice::Configured);
-        Ok(Next::Continue)
+        Next::Continue
     }
 
-    /// Judges what waits, a few batches at most.
+    /// Judges what waits, until the next beat is due.
     fn take_packets(&mut self, channel: &Channel) -> io::Result<()> {
-        for _ in 0..BATCHES {
+        let begun = Instant::now();
+        while begun.elapsed() < BEAT {
             let count = match self.queue.receive(&mut self.buffer)? {
                 Received::Messages(count) => count,
                 Received::Nothing => break,
@@ -452,10 +468,10 @@ fn seed() -> io::Result<u64> {
     Ok(u64::from_ne_bytes(bytes))
 }
 
-fn first_configuration(channel: &mut Channel) -> Result<Gateway, WorkerError> {
+fn first_configuration(channel: &mut Channel) -> Result<(Gateway, String), WorkerError> {
     wait(&mut [PollFd::new(channel, PollFlags::IN)], PATIENCE).map_err(system("cannot wait for a configuration"))?;
     match channel.receive::<Order>() {
-        Ok(Incoming::Message(Order::Configure { file, text })) => Ok(Gateway::parse(&file, &text)?),
+        Ok(Incoming::Message(Order::Configure { file, text })) => Ok((Gateway::parse(&file, &text)?, text)),
         _ => Err(WorkerError::NoConfig),
     }
 }

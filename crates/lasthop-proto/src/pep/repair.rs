@@ -202,7 +202,7 @@ impl<P: Clone> Repair<P> {
             blocks: SackBlocks::default(),
             masks: Masks::Unseen,
             newest: Newest::default(),
-            hop: config.hop_control().map(|control| Hop::new(now, control, start)),
+            hop: config.hop_control().map(|control| Hop::new(control, start)),
         }
     }
 

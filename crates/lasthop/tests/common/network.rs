@@ -291,10 +291,15 @@ pub struct Daemon {
 impl Daemon {
     /// Starts a gateway with these rules, and waits until it answers.
     pub fn start(network: &Network, rules: &str) -> Self {
+        Self::start_with(network, rules, &[])
+    }
+
+    /// The same with more arguments.
+    pub fn start_with(network: &Network, rules: &str, arguments: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let log = File::create(folder.path().join("log")).unwrap();
         let mut command = network.command("g", lasthop());
-        command.arg("gateway").arg(folder.path().join("gateway.toml")).stdin(Stdio::null()).stderr(log);
+        command.arg("gateway").arg(folder.path().join("gateway.toml")).args(arguments).stdin(Stdio::null()).stderr(log);
         configure(folder.path(), rules);
         let mut daemon = Self { child: command.spawn().unwrap(), folder };
         let end = Instant::now() + Duration::from_secs(10);

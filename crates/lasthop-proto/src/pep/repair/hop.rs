@@ -41,10 +41,10 @@ pub(in crate::pep) enum Passage {
 }
 
 impl Hop {
-    pub fn new(now: Instant, control: HopControl, start: Seq) -> Self {
+    pub fn new(control: HopControl, start: Seq) -> Self {
         Self {
             control,
-            window: HopWindow::new(now, start),
+            window: HopWindow::new(start),
             held: 0,
             first_held: start,
             delivered: Instant::ZERO,
