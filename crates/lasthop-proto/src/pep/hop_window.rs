@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn on_a_fast_hop_the_target_waits() {
-        let (mut hop, mut now) = (HopWindow::new(Instant::ZERO, Seq(7)), Instant::ZERO);
+        let (mut hop, mut now) = (HopWindow::new(Seq(7)), Instant::ZERO);
         // 8 Gbps: 1000 segments fill the hop, 5000 wait for 5 ms.
         let segments = settle_at(Duration::from_micros(1), &mut hop, &mut now, Duration::from_millis(1), 60);
         assert!((5900..=6100).contains(&segments), "{segments}");

@@ -312,7 +312,7 @@ fn what_was_held_while_the_sender_resent_is_no_replay() {
     let mut bench = Bench::with(SnoopConfig { hop, ..SnoopConfig::new(Smart, Aware) });
     let late = change(stamped(0, 100), |segment| segment.seq = seq(1));
     for n in 1..20 {
-        bench.snoop.handle_packet(at(0), Port::WIRED, change(late.clone(), |segment| segment.seq = seq(n)));
+        bench.snoop.handle_packet(at(0), Port::WIRED, change(late, |segment| segment.seq = seq(n)));
     }
     assert_eq!(stamps(&mut bench.snoop, at(0)).len(), 10);
     // It went by before there was any state.
