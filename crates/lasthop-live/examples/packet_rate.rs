@@ -10,6 +10,7 @@
 
 use std::collections::VecDeque;
 use std::error::Error;
+use std::num::NonZeroU16;
 use std::time::{Duration, Instant};
 
 use lasthop_live::lab::packet_socket::PacketSocket;
@@ -137,12 +138,12 @@ impl Ends {
 
     /// All frames that wait at an end.
     fn take(&mut self, end: usize, into: &mut Vec<Seen>) -> std::io::Result<()> {
-        let client = [SOURCE, DESTINATION][end];
+        let (client, count) = ([SOURCE, DESTINATION][end], self.flows.len());
         into.clear();
         while self.sockets[end].receive(|_, frame| {
-            if let (Some(flow), Some(seq)) = (flow(frame, client), get(frame, SEQ)) {
+            if let (Some(flow), Some(seq)) = (flow(frame, client).filter(|&flow| flow < count), get(frame, SEQ)) {
                 let payload = frame.len().saturating_sub(HEADERS);
-                into.push(Seen { flow, flags: Flags(frame[FLAGS]), seq, payload });
+                into.push(Seen { flow, flags: Flags(frame.get(FLAGS).copied().unwrap_or(0)), seq, payload });
             }
         })? {}
         Ok(())
@@ -251,11 +252,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let usage = "usage: packet_rate WIRED@MAC WIRELESS@MAC FLOWS PAYLOAD SECONDS";
     let [wired, wireless, flows, payload, seconds] = &arguments[..] else { return Err(usage.into()) };
     let (wired, wireless) = (end(wired).ok_or(usage)?, end(wireless).ok_or(usage)?);
-    let (flows, payload): (u16, u16) = (flows.parse()?, payload.parse()?);
+    let (flows, payload): (NonZeroU16, u16) = (flows.parse()?, payload.parse()?);
     let far = [wired.1, wireless.1];
     let mut ends = Ends {
         sockets: [PacketSocket::open(wired.0, 1500)?, PacketSocket::open(wireless.0, 1500)?],
-        flows: (0..flows).map(|number| Flow::new(number, usize::from(payload), far)).collect(),
+        flows: (0..flows.get()).map(|number| Flow::new(number, usize::from(payload), far)).collect(),
         payload: u32::from(payload),
         counts: Counts::default(),
     };
