@@ -41,6 +41,7 @@ link = "wireless"
 flow_control = "fast"
 held = "16 KiB"
 [lab]
+endpoints = "kernel"
 lateness = "500 ms"
 settings = "kernel"
 "#;
