@@ -3,7 +3,7 @@
 CARGO ?= cargo
 export CARGO
 
-.PHONY: test tools format lint unit no-std docs deny ns2 browser fuzz speed latency study
+.PHONY: test tools format lint unit no-std docs deny ns2 browser fuzz speed latency live study
 
 test:
 	@./scripts/test.sh
@@ -54,6 +54,13 @@ speed:
 latency: browser
 	$(CARGO) build --release --locked
 	node benches/serve/latency.js
+
+# The gateway beside its peers, and what it costs; for root (docs/benchmarks-live.md).
+live:
+	$(CARGO) build --release --locked
+	$(CARGO) build --release --locked -p lasthop-live --examples
+	python3 benches/live/peers.py
+	python3 benches/live/speed.py
 
 # The main job: the 1997 study beside its published numbers.
 study:
