@@ -59,8 +59,7 @@ impl Flow {
             } else {
                 Options { mss: Some(1460), ..Options::default() }
             };
-            let segment =
-                Segment { seq: Seq(seq), ack: Seq(ack), window: 65_535, flags, options };
+            let segment = Segment { seq: Seq(seq), ack: Seq(ack), window: 65_535, flags, options };
             let packet = build(route, &segment, &vec![0x55; payload]).expect("a short packet");
             [&to[..], &[2, 0, 0, 0, 1, 0], &[8, 0], &packet].concat()
         };

@@ -126,7 +126,7 @@ pub fn busiest_flow(trace: &Trace) -> FlowId {
 impl Diagram {
     /// The diagram of `flow` in a `trace` of `network`; without lanes when the flow does not exist.
     pub fn of(network: &Network, trace: &Trace, flow: FlowId) -> Self {
-        let end = trace.records.last().map_or(0, |record| micros(record));
+        let end = trace.records.last().map_or(0, micros);
         let Some((spec, info)) = network.flows.get(flow.0 as usize).zip(trace.flows.get(flow.0 as usize)) else {
             return Self { flow: String::new(), lanes: vec![], packets: vec![], notes: vec![], end };
         };
