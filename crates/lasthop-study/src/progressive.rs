@@ -201,7 +201,9 @@ mod tests {
             }
             stop.load(Ordering::Relaxed)
         };
-        assert!(!refine(std::slice::from_ref(&task), &[1], 1, &stopping, |so_far| panic!("nothing is done: {so_far:?}")));
+        assert!(!refine(std::slice::from_ref(&task), &[1], 1, &stopping, |so_far| panic!(
+            "nothing is done: {so_far:?}"
+        )));
         assert!(record_unless(&task.network, 1, usize::MAX, &|| true).is_none());
         let recorded = record_unless(&task.network, 1, 1000, &|| false).unwrap();
         assert!(recorded.cut);
