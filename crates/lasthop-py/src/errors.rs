@@ -42,17 +42,17 @@ impl From<Error> for PyErr {
                 PyValueError::new_err(format!("vary: {key}: cannot be varied; give {argument}=..."))
             }
             Error::Sweep(SweepError::Twice { key }) => PyValueError::new_err(format!("vary: {key}: given twice")),
-            Error::Sweep(SweepError::TooMany) => {
-                PyValueError::new_err(format!("vary: too many combinations; give values for at most {MAX_POINTS} in all"))
-            }
+            Error::Sweep(SweepError::TooMany) => PyValueError::new_err(format!(
+                "vary: too many combinations; give values for at most {MAX_POINTS} in all"
+            )),
             Error::Parts(PartsError::Sweep(error)) => Error::Sweep(error).into(),
             Error::Parts(error @ (PartsError::Other { .. } | PartsError::Foreign { .. })) => {
                 exception("SweepError", (error.to_string(),))
             }
             Error::Parts(error @ PartsError::File { .. }) => PyOSError::new_err(error.to_string()),
-            Error::Sweep(SweepError::Report(error)) | Error::Parts(PartsError::Report(error)) | Error::Report(error) => {
-                PyOSError::new_err(error.to_string())
-            }
+            Error::Sweep(SweepError::Report(error))
+            | Error::Parts(PartsError::Report(error))
+            | Error::Report(error) => PyOSError::new_err(error.to_string()),
             Error::Study(error) => PyValueError::new_err(error.to_string()),
             Error::Argument(message) => PyValueError::new_err(message),
         }

@@ -111,7 +111,8 @@ impl PyScenario {
     /// Relative paths in it stay what they are here, in whatever folder it is made again.
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
         let Source { file, text, directory, overrides } = self.0.source();
-        let directory = path::absolute(if directory.as_os_str().is_empty() { ".".as_ref() } else { directory.as_path() })?;
+        let directory =
+            path::absolute(if directory.as_os_str().is_empty() { ".".as_ref() } else { directory.as_path() })?;
         let make = py.get_type::<Self>().getattr("from_source")?;
         Ok((make, (file, text, directory, overrides.clone()).into_pyobject(py)?))
     }

@@ -72,7 +72,9 @@ impl PySweep {
     ) -> PyResult<Vec<Bound<'py, PyTuple>>> {
         let mut all = Rows::new(self.0.columns().to_vec());
         let done = watched(py, self.total_runs(), progress, |watch| {
-            self.0.run(0, jobs, watch, |rows| rows.rows().iter().try_for_each(|row| all.push(row.clone())).map_err(SweepError::from))
+            self.0.run(0, jobs, watch, |rows| {
+                rows.rows().iter().try_for_each(|row| all.push(row.clone())).map_err(SweepError::from)
+            })
         })?;
         done.map_err(Error::from)?;
         table::columns(py, row_columns(&all).map_err(Error::from)?)
@@ -131,18 +133,15 @@ impl PySweep {
     }
 
     /// The runs `first..end`, counted through all points: which of which point.
-    fn jobs<'py>(
-        slf: &Bound<'py, Self>,
-        scenario: &Bound<'py, PyScenario>,
-        first: usize,
-        end: usize,
-    ) -> Vec<Job<'py>> {
+    fn jobs<'py>(slf: &Bound<'py, Self>, scenario: &Bound<'py, PyScenario>, first: usize, end: usize) -> Vec<Job<'py>> {
         let sweep = &slf.get().0;
-        ranges(first..end, sweep.runs()).map(|(point, first, end)| {
-            let values = &sweep.points()[point];
-            let set = sweep.axes().iter().map(|axis| axis.key.clone()).zip(values.values.iter().cloned());
-            (scenario.clone(), set.collect(), values.scheme.name.to_owned(), first, end)
-        }).collect()
+        ranges(first..end, sweep.runs())
+            .map(|(point, first, end)| {
+                let values = &sweep.points()[point];
+                let set = sweep.axes().iter().map(|axis| axis.key.clone()).zip(values.values.iter().cloned());
+                (scenario.clone(), set.collect(), values.scheme.name.to_owned(), first, end)
+            })
+            .collect()
     }
 
     /// Opens the folder that holds this sweep, or begins it.
@@ -151,7 +150,13 @@ impl PySweep {
     }
 
     /// Computes here what is missing in the folder.
-    fn fill(&self, py: Python<'_>, parts: &Bound<'_, PyParts>, jobs: usize, progress: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+    fn fill(
+        &self,
+        py: Python<'_>,
+        parts: &Bound<'_, PyParts>,
+        jobs: usize,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
         let parts = &parts.get().0;
         let points: usize = parts.missing().into_iter().map(|part| parts.points(part).len()).sum();
         let total = points as u64 * u64::from(self.0.runs());

@@ -19,9 +19,8 @@ pub fn columns(py: Python<'_>, columns: Vec<Column>) -> PyResult<Vec<Bound<'_, P
 
 fn column(py: Python<'_>, Column { name, len, validity, values }: Column) -> PyResult<Bound<'_, PyTuple>> {
     let mut buffers = vec![validity.map(|bits| bits.into_pyarray(py).into_any())];
-    let texts = |texts: Texts| {
-        [texts.offsets.into_pyarray(py).into_any(), texts.bytes.into_pyarray(py).into_any()].map(Some)
-    };
+    let texts =
+        |texts: Texts| [texts.offsets.into_pyarray(py).into_any(), texts.bytes.into_pyarray(py).into_any()].map(Some);
     let kind = match values {
         Values::Float(values) => {
             buffers.push(Some(values.into_pyarray(py).into_any()));

@@ -129,6 +129,8 @@ impl PyTrace {
 
     fn point(&self, given: &str) -> Result<usize, Error> {
         let point = self.trace.points.iter().position(|point| point.name == given);
-        point.ok_or_else(|| Error::Argument(format!("no capture point {given:?}; there are {}", self.points().join(", "))))
+        point.ok_or_else(|| {
+            Error::Argument(format!("no capture point {given:?}; there are {}", self.points().join(", ")))
+        })
     }
 }

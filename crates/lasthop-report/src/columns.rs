@@ -206,7 +206,9 @@ pub fn trace_columns(trace: &Trace) -> Result<Vec<Column>, ReportError> {
         }
     }
     let column = |(name, cells): (&str, Vec<String>)| match name {
-        "time" => Ok(Column::floats(name.to_owned(), trace.records.iter().map(|record| Some(record.time.as_secs_f64())))),
+        "time" => {
+            Ok(Column::floats(name.to_owned(), trace.records.iter().map(|record| Some(record.time.as_secs_f64()))))
+        }
         name if TRACE_WORDS.contains(&name) => {
             Ok(Column::words(name.to_owned(), cells.iter().map(|cell| cell.parse().ok())))
         }

@@ -231,10 +231,7 @@ fn difference(found: &str, wanted: &str) -> String {
 }
 
 /// Writes a file beside its place, and puts it there when it is whole.
-fn replace(
-    path: &Path,
-    write: impl FnOnce(&mut BufWriter<File>) -> Result<(), PartsError>,
-) -> Result<(), PartsError> {
+fn replace(path: &Path, write: impl FnOnce(&mut BufWriter<File>) -> Result<(), PartsError>) -> Result<(), PartsError> {
     // Of this process only: another one that computes the same must not write into it. Readers skip names with a dot.
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let beside = path.with_file_name(format!(".{name}.{}", std::process::id()));
@@ -322,7 +319,12 @@ mod tests {
         let folder = folder("refused");
         Parts::open(&folder, &sweep(1, 2)).unwrap();
         let error = Parts::open(&folder, &sweep(2, 2)).unwrap_err().to_string();
-        assert!(error.ends_with("holds another sweep (`seed = 1` there, `seed = 2` here); give another folder, or remove this one"), "{error}");
+        assert!(
+            error.ends_with(
+                "holds another sweep (`seed = 1` there, `seed = 2` here); give another folder, or remove this one"
+            ),
+            "{error}"
+        );
         let error = Parts::open(&folder, &sweep(1, 3)).unwrap_err().to_string();
         assert!(error.contains("`vary.\"tcp.mss\" = [\"500\", \"501\"]` there"), "{error}");
         fs::remove_file(folder.join(MANIFEST)).unwrap();
