@@ -3,7 +3,7 @@
 CARGO ?= cargo
 export CARGO
 
-.PHONY: test tools format lint unit python no-std docs deny ns2 fuzz speed study
+.PHONY: test tools format lint unit python no-std docs deny ns2 fuzz speed live study
 
 test:
 	@./scripts/test.sh
@@ -49,6 +49,13 @@ fuzz:
 speed:
 	$(CARGO) build --release --locked
 	python3 benches/peers/speed.py
+
+# The gateway beside its peers, and what it costs; for root (docs/benchmarks-live.md).
+live:
+	$(CARGO) build --release --locked
+	$(CARGO) build --release --locked -p lasthop-live --examples
+	python3 benches/live/peers.py
+	python3 benches/live/speed.py
 
 # The main job: the 1997 study beside its published numbers.
 study:

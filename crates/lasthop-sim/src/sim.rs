@@ -94,7 +94,7 @@ impl Simulation {
             let flow = &network.flows[id.0 as usize];
             let config = flow.tcp[side.index()].clone();
             let node = if side == Side::Initiator { flow.from } else { flow.to };
-            let phase = tick_phase(root, network, node, &config);
+            let phase = tick_phase(root, &network.nodes[node.0].name, &config);
             Setup { flow: id, side, config, iss: Seq(flow.iss[side.index()]), phase, watch }
         };
         let mut endpoints = Vec::with_capacity(network.flows.len() * 2);
@@ -370,9 +370,8 @@ fn flow_info(index: usize, flow: &FlowSpec) -> FlowInfo {
     }
 }
 
-/// A host's ticks start at a random phase, the same for all of its connections.
-fn tick_phase(root: Root, network: &Network, node: NodeId, config: &TcpConfig) -> TickPhase {
-    let name = &network.nodes[node.0].name;
+/// Where the ticks of the node of that name start under `root`: at a random phase, the same for all of its connections.
+pub fn tick_phase(root: Root, name: &str, config: &TcpConfig) -> TickPhase {
     let draw = |which: &str, period: Duration| {
         let phase = root.stream(&format!("hosts/{name}/ticks/{which}")).below(period.as_nanos());
         Duration::from_nanos(phase)
@@ -393,7 +392,7 @@ fn element(spec: &ElementSpec, root: Root, network: &Network, watch: Switch) -> 
         Element::Arq(config) => Box::new(Arq::<()>::new(config.clone())),
         Element::ElnMarker => Box::new(ElnMarker::<()>::new(ElnMarkerConfig::default())),
         Element::Split { buffer, wired, wireless } => {
-            let phase = tick_phase(root, network, spec.node, wireless);
+            let phase = tick_phase(root, &network.nodes[spec.node.0].name, wireless);
             Box::new(SplitRelay::new(*buffer, wired.clone(), wireless.clone(), phase, watch))
         }
     }

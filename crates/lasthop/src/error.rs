@@ -48,6 +48,12 @@ pub enum Error {
     #[cfg(target_os = "linux")]
     #[error("{}: {missing} of {total} checks failed", file.display())]
     Check { file: PathBuf, missing: usize, total: usize },
+    #[cfg(target_os = "linux")]
+    #[error(transparent)]
+    Recording(#[from] lasthop_live::gateway::recording::reader::RecordingError),
+    #[cfg(target_os = "linux")]
+    #[error("{}: {differences} of {calls} decisions differ, first at {first}", file.display())]
+    Replay { file: PathBuf, differences: u64, calls: u64, first: String },
     #[error("man {given}: no such command")]
     Man { given: String },
     #[error(transparent)]

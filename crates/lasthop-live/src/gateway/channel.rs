@@ -23,6 +23,8 @@ pub enum Order {
         /// Its text, checked already.
         text: String,
     },
+    /// Treat nothing from now on, and send what is held back: the end is near.
+    Release,
 }
 
 /// From the worker.
@@ -30,7 +32,7 @@ pub enum Order {
 pub enum Notice {
     /// The packet loop turns.
     Beat,
-    /// The configuration holds; packets are taken.
+    /// The last order is carried out; packets are taken.
     Configured,
     /// It cannot go on.
     Failed {

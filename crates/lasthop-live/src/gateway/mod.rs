@@ -8,6 +8,7 @@
 //! | [`rules`] | what an engine is told: which connections, which treatment |
 //! | [`counters`] | what it reports |
 //! | [`ab`] | the comparison of treated and untreated connections |
+//! | [`recording`] | what an engine was told and decided, in a file, and again |
 //! | [`split`] | split connections: a relay, and the rules that lead to it |
 //!
 //! The daemon:
@@ -15,6 +16,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`nfqueue`] | packets from the kernel and verdicts back |
+//! | [`links`] | the interfaces towards the lossy hops, as they come, change and go |
 //! | [`raw`] | packets that the gateway sends by itself |
 //! | [`settings`] | what the configuration means to engine and relay |
 //! | [`firewall`] | the netfilter rules that lead packets here |
@@ -37,10 +39,13 @@ pub mod firewall;
 mod flow;
 mod flows;
 mod held;
+pub mod links;
 pub mod metrics;
 pub mod nfqueue;
 mod observe;
 pub mod raw;
+pub mod recording;
+mod relay;
 pub mod rules;
 pub mod settings;
 pub mod snapshot;

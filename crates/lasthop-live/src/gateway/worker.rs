@@ -15,22 +15,25 @@ use rustix::thread::{CapabilitySet, CapabilitySets};
 
 use crate::clock::Clock;
 use crate::gateway::channel::{Channel, Incoming, Notice, Order};
-use crate::gateway::engine::{Engine, Injection, Verdict};
-use crate::gateway::nfqueue::message::{COPY_RANGE, Extent, Message, Queued, Shape, Verdicts};
+use crate::gateway::engine::{Injection, Verdict};
+use crate::gateway::links::Links;
+use crate::gateway::nfqueue::message::{COPY_RANGE, Extent, Hook, Message, Queued, Shape, Verdicts};
 use crate::gateway::nfqueue::{Buffer, Queue, Received, wait};
 use crate::gateway::raw::Sender;
+use crate::gateway::recording::engine::RecordedEngine;
+use crate::gateway::recording::recorder::RecordTo;
+use crate::gateway::relay::Relay;
 use crate::gateway::settings;
 use crate::gateway::snapshot::{PacketCounters, Snapshot};
-use crate::gateway::split::{SplitCounters, SplitError, SplitProxy};
+use crate::gateway::split::{SplitError, SplitProxy};
 
-/// How often the loop says that it turns: five times within the shortest silence that the supervisor takes for death.
+/// How often the loop says that it gets on: five times within the shortest silence that the supervisor takes for death.
 const BEAT: Duration = Duration::from_millis(20);
-/// A snapshot goes with every so many beats.
-const BEATS_PER_SNAPSHOT: u32 = 25;
-/// Interfaces come and go, and get new numbers: how often they are looked up.
-const LOOKUP: Duration = Duration::from_secs(1);
-/// Batches taken before the loop looks after its other duties.
-const BATCHES: usize = 8;
+/// A snapshot goes every so many beats.
+const ROUNDS_PER_SNAPSHOT: u32 = 25;
+/// How long, in all, packets may wait at once for a socket that is full, and how often it is tried again.
+const FULL: Duration = Duration::from_millis(20);
+const PAUSE: Duration = Duration::from_millis(1);
 /// Bytes of verdicts after which they are sent before the batch is over: well within a socket's buffer.
 const MOST_VERDICT_BYTES: usize = 96 << 10;
 /// How long the first configuration may take to come.
@@ -60,6 +63,9 @@ pub enum WorkerError {
     /// No raw sockets.
     #[error("cannot open raw sockets: {0}; CAP_NET_RAW is needed")]
     Raw(io::Error),
+    /// The relay does nothing.
+    #[error("the relay of split connections hangs")]
+    Relay,
     /// Connections cannot be split.
     #[error(transparent)]
     Split(#[from] SplitError),
@@ -86,15 +92,27 @@ fn system(what: &'static str) -> impl FnOnce(io::Error) -> WorkerError {
     move |error| WorkerError::System { what, error }
 }
 
-/// Handles packets until the supervisor closes `channel`.
-pub fn run(channel: OwnedFd) -> Result<(), WorkerError> {
+/// Handles packets until the supervisor closes `channel`; what the engine decides is added to the end of the file `record`.
+pub fn run(channel: OwnedFd, record: Option<RecordTo>) -> Result<(), WorkerError> {
     let mut channel = Channel::new(channel);
-    let outcome = Worker::start(&mut channel).and_then(|mut worker| worker.work(&mut channel));
+    let outcome = Worker::start(&mut channel, record).and_then(|mut worker| worker.work(&mut channel));
     if let Err(error) = &outcome {
         // It may be gone already.
         let _ = channel.send(&Notice::Failed { message: error.to_string() });
     }
     outcome
+}
+
+/// Keeps memory that is free for the next packets. What leaves the cache makes room for what comes: giving its pages back to the
+/// kernel and taking them anew, page by page, would cost more time than all that is done to a packet.
+fn keep_memory() {
+    #[cfg(target_env = "gnu")]
+    {
+        /// What a worker keeps, beyond what any cache holds.
+        const KEPT: libc::c_int = libc::c_int::MAX;
+        // SAFETY: sets parameters of the allocator, which takes them at any time.
+        unsafe { libc::mallopt(libc::M_TRIM_THRESHOLD, KEPT) };
+    }
 }
 
 /// Gives up all rights but those that the packet loop needs, for good.
@@ -108,72 +126,41 @@ fn drop_privileges() -> io::Result<()> {
     Ok(())
 }
 
-/// The interfaces towards the lossy hops, by number.
-#[derive(Debug)]
-struct Interfaces {
-    names: Vec<String>,
-    indices: Vec<u32>,
-    looked_up: Instant,
+/// The names of the interfaces towards the lossy hops.
+fn interfaces(gateway: &Gateway) -> Vec<String> {
+    gateway.rules.iter().map(|rule| rule.interface.clone()).collect()
 }
 
-impl Interfaces {
-    fn new(gateway: &Gateway, queue: &Queue) -> Self {
-        let mut names: Vec<String> = gateway.rules.iter().map(|rule| rule.interface.clone()).collect();
-        names.sort();
-        names.dedup();
-        let mut interfaces = Self { names, indices: Vec::new(), looked_up: Instant::now() };
-        interfaces.look_up(queue);
-        interfaces
-    }
+/// By which port of the engine a packet came in; none when no lossy hop is involved.
+fn port(links: &Links, packet: &Queued<'_>) -> Option<Port> {
+    if links.contains(packet.to) { Some(Port::WIRED) } else { links.contains(packet.from).then_some(Port::WIRELESS) }
+}
 
-    fn look_up(&mut self, queue: &Queue) {
-        self.looked_up = Instant::now();
-        let index = |name: &String| rustix::net::netdevice::name_to_index(queue.as_fd(), name).ok();
-        self.indices = self.names.iter().filter_map(index).collect();
-    }
+/// Tells the supervisor that this process gets on with its work.
+#[derive(Debug)]
+struct Heart {
+    next: Instant,
+}
 
-    /// The smallest of their MTUs; none while there are none.
-    fn mtu(&self) -> Option<u16> {
-        let mtu = |name| std::fs::read_to_string(format!("/sys/class/net/{name}/mtu")).ok()?.trim().parse::<u32>().ok();
-        let least = self.names.iter().filter_map(mtu).min()?;
-        Some(u16::try_from(least).unwrap_or(u16::MAX))
-    }
-
-    /// By which port of the engine a packet came in; none when no lossy hop is involved.
-    fn port(&self, packet: &Queued<'_>) -> Option<Port> {
-        if self.indices.contains(&packet.to) {
-            Some(Port::WIRED)
-        } else {
-            self.indices.contains(&packet.from).then_some(Port::WIRELESS)
+impl Heart {
+    /// Beats if it is time.
+    fn beat(&mut self, channel: &Channel) {
+        let now = Instant::now();
+        if now >= self.next {
+            self.next = now + BEAT;
+            // A supervisor that does not read has other worries than this beat.
+            let _ = channel.send(&Notice::Beat);
         }
     }
 }
 
-/// The relay of split connections, in a thread of its own.
-struct Relay {
-    counters: Arc<SplitCounters>,
-}
-
-impl Relay {
-    fn start(mut proxy: SplitProxy) -> io::Result<Self> {
-        let counters = proxy.counters();
-        std::thread::Builder::new().name("relay".to_owned()).spawn(move || {
-            // It runs until the process ends, and its connections end with it.
-            if let Err(error) = proxy.run(&AtomicBool::new(false)) {
-                tracing::error!(%error, "the relay of split connections is lost");
-                std::process::exit(1);
-            }
-        })?;
-        Ok(Self { counters })
-    }
-}
-
 struct Worker {
-    engine: Engine,
+    heart: Heart,
+    engine: RecordedEngine,
     relay: Option<Relay>,
     queue: Queue,
     sender: Sender,
-    interfaces: Interfaces,
+    links: Links,
     buffer: Buffer,
     verdicts: Verdicts,
     injections: Vec<Injection>,
@@ -189,7 +176,7 @@ enum Next {
 }
 
 impl Worker {
-    fn start(channel: &mut Channel) -> Result<Self, WorkerError> {
+    fn start(channel: &mut Channel, record: Option<RecordTo>) -> Result<Self, WorkerError> {
         // Whoever supervises is the only one who takes the rules out: the worker never outlives it, and leaves the signals
         // that a terminal sends to both to it.
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
@@ -198,21 +185,28 @@ impl Worker {
             signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))
                 .map_err(system("cannot handle signals"))?;
         }
-        let gateway = first_configuration(channel)?;
+        let (gateway, text) = first_configuration(channel)?;
+        keep_memory();
         let sender = Sender::new(gateway.mark).map_err(WorkerError::Raw)?;
         let mut buffer = Buffer::default();
         let queue = Queue::bind(gateway.queue, &mut buffer)
             .map_err(|error| WorkerError::Queue { queue: gateway.queue, error })?;
         // Packets wait for this process; where it may not go before others, it works all the same.
         let _ = rustix::process::setpriority_process(None, PRIORITY);
-        let proxy = settings::split(&gateway).map(SplitProxy::bind).transpose()?;
+        let split = settings::split(&gateway);
+        let marks = split.as_ref().map(|split| split.marks.accepted);
+        let proxy = split.map(SplitProxy::bind).transpose()?;
+        let record = record.and_then(RecordTo::open);
         drop_privileges().map_err(system("cannot drop privileges"))?;
-        let relay = proxy.map(Relay::start).transpose().map_err(system("cannot start a thread"))?;
+        let relay = proxy.zip(marks).map(|(proxy, mark)| Relay::start(proxy, mark));
+        let relay = relay.transpose().map_err(system("cannot start a thread"))?;
         let seed = seed().map_err(system("/dev/urandom"))?;
+        let recorder = record.and_then(|file| file.start(&text, seed));
         let mut worker = Self {
-            engine: Engine::new(settings::engine(&gateway), seed),
+            heart: Heart { next: Instant::now() },
+            engine: RecordedEngine::new(&gateway, seed, recorder),
             relay,
-            interfaces: Interfaces::new(&gateway, &queue),
+            links: Links::open().map_err(system("cannot listen for changes of interfaces"))?,
             verdicts: Verdicts::new(queue.number()),
             queue,
             sender,
@@ -221,50 +215,59 @@ impl Worker {
             counters: PacketCounters::default(),
             clock: Clock::start(),
         };
-        worker.look_up();
+        worker.links.follow(interfaces(&gateway)).map_err(system("cannot list interfaces"))?;
+        worker.tell_mtu();
         Ok(worker)
     }
 
-    /// Interfaces come and go, and their MTUs change.
-    fn look_up(&mut self) {
-        self.interfaces.look_up(&self.queue);
-        if let Some(mtu) = self.interfaces.mtu() {
+    fn tell_mtu(&mut self) {
+        if let Some(mtu) = self.links.mtu() {
             self.engine.set_mtu(Port::WIRELESS, mtu);
         }
     }
 
+    /// Interfaces come and go, and their MTUs change.
+    fn read_links(&mut self) -> io::Result<()> {
+        self.links.read()?;
+        self.tell_mtu();
+        Ok(())
+    }
+
     fn work(&mut self, channel: &mut Channel) -> Result<(), WorkerError> {
         let _ = channel.send(&Notice::Configured);
-        let mut next_beat = Instant::now();
-        let mut beats = 0_u32;
+        let mut next_round = Instant::now();
+        let mut rounds = 0_u32;
         loop {
             let now = Instant::now();
-            if now >= next_beat {
-                next_beat = now + BEAT;
-                beats = beats.wrapping_add(1);
-                // A supervisor that does not read has other worries than this beat.
-                let _ = channel.send(&Notice::Beat);
-                if beats % BEATS_PER_SNAPSHOT == 1 {
+            if now >= next_round {
+                next_round = now + BEAT;
+                if self.relay.as_mut().is_some_and(Relay::hangs) {
+                    return Err(WorkerError::Relay);
+                }
+                rounds = rounds.wrapping_add(1);
+                if rounds % ROUNDS_PER_SNAPSHOT == 1 {
                     let _ = channel.send(&Notice::Snapshot(Box::new(self.snapshot())));
                 }
-                if now.duration_since(self.interfaces.looked_up) >= LOOKUP {
-                    self.look_up();
-                }
             }
-            let patience = next_beat.saturating_duration_since(now);
+            self.heart.beat(channel);
+            let patience = next_round.saturating_duration_since(now);
             let patience = self.engine.poll_deadline().map_or(patience, |at| patience.min(self.clock.until(at)));
-            let mut fds = [PollFd::new(channel, PollFlags::IN), PollFd::new(&self.queue, PollFlags::IN)];
+            let [orders, changes, packets] = [channel.as_fd(), self.links.as_fd(), self.queue.as_fd()];
+            let mut fds = [orders, changes, packets].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
             wait(&mut fds, patience).map_err(system("cannot wait for packets"))?;
-            let [ordered, queued] = fds.map(|fd| !fd.revents().is_empty());
+            let [ordered, changed, queued] = fds.map(|fd| !fd.revents().is_empty());
+            if changed {
+                self.read_links().map_err(system("cannot read changes of interfaces"))?;
+            }
             if queued {
-                self.take_packets().map_err(system("cannot read packets"))?;
+                self.take_packets(channel).map_err(system("cannot read packets"))?;
             }
             if self.engine.poll_deadline().is_some_and(|at| at <= self.clock.now()) {
                 self.engine.handle_timeout(self.clock.now(), &mut self.injections);
-                self.inject();
+                self.inject(channel);
             }
             if ordered && self.obey(channel)? == Next::End {
-                return self.take_packets().map_err(system("cannot read packets"));
+                return self.take_packets(channel).map_err(system("cannot read packets"));
             }
         }
     }
@@ -275,18 +278,29 @@ impl Worker {
             Incoming::End => Ok(Next::End),
             Incoming::Message(Order::Configure { file, text }) => {
                 let gateway = Gateway::parse(&file, &text)?;
-                self.interfaces = Interfaces::new(&gateway, &self.queue);
-                self.engine.reconfigure(settings::engine(&gateway));
-                self.look_up();
-                let _ = channel.send(&Notice::Configured);
-                Ok(Next::Continue)
+                self.links.follow(interfaces(&gateway)).map_err(system("cannot list interfaces"))?;
+                self.tell_mtu();
+                self.engine.reconfigure(self.clock.now(), &gateway, &text, &mut self.injections);
+                Ok(self.carried_out(channel))
+            }
+            Incoming::Message(Order::Release) => {
+                self.relay.iter_mut().for_each(Relay::close);
+                self.engine.release(self.clock.now(), &mut self.injections);
+                Ok(self.carried_out(channel))
             }
         }
     }
 
-    /// Judges what waits, a few batches at most.
-    fn take_packets(&mut self) -> io::Result<()> {
-        for _ in 0..BATCHES {
+    fn carried_out(&mut self, channel: &Channel) -> Next {
+        self.inject(channel);
+        let _ = channel.send(&Notice::Configured);
+        Next::Continue
+    }
+
+    /// Judges what waits, until the next beat is due.
+    fn take_packets(&mut self, channel: &Channel) -> io::Result<()> {
+        let begun = Instant::now();
+        while begun.elapsed() < BEAT {
             let count = match self.queue.receive(&mut self.buffer)? {
                 Received::Messages(count) => count,
                 Received::Nothing => break,
@@ -305,7 +319,15 @@ impl Worker {
                             continue;
                         }
                     };
-                    let verdict = match self.interfaces.port(&packet) {
+                    if packet.hook == Hook::Prerouting {
+                        // The beginning of a connection that a rule splits.
+                        match self.relay.as_ref().and_then(Relay::mark) {
+                            Some(mark) => self.verdicts.repeat(packet.id, packet.mark | mark),
+                            None => self.verdicts.accept(packet.id),
+                        }
+                        continue;
+                    }
+                    let verdict = match port(&self.links, &packet) {
                         _ if packet.extent == Extent::Truncated => {
                             self.counters.truncated += 1;
                             Verdict::Accept
@@ -328,27 +350,61 @@ impl Worker {
             }
             send(&self.queue, &mut self.verdicts, &mut self.counters);
             // After the verdicts: what is sent besides never overtakes what it was sent because of.
-            self.inject();
+            self.inject(channel);
+            self.heart.beat(channel);
         }
         Ok(())
     }
 
-    fn inject(&mut self) {
+    /// Sends what waits to be sent. An MTU that has just become smaller may not be known yet: what is too long for it is cut
+    /// again, once.
+    fn inject(&mut self, channel: &Channel) {
+        let mut refused = self.send_injections(channel);
+        if refused.is_empty() {
+            return;
+        }
+        if let Err(error) = self.read_links() {
+            tracing::debug!(%error, "cannot read changes of interfaces");
+        }
+        let mtu = self.links.mtu().map_or(PIECE, usize::from);
+        for Injection { towards, packet } in refused.drain(..) {
+            let Some(view) = lasthop_wire::parse(&packet) else { continue };
+            let most = mtu.saturating_sub(view.header_len);
+            let pieces = lasthop_wire::pieces(&packet, &view, most).into_iter();
+            self.injections.extend(pieces.map(|packet| Injection { towards, packet }));
+        }
+        self.counters.injection_failures += self.send_injections(channel).len() as u64;
+    }
+
+    /// Sends what waits to be sent; what is too long for its interface comes back.
+    fn send_injections(&mut self, channel: &Channel) -> Vec<Injection> {
+        let mut refused = Vec::new();
+        let mut patience = FULL;
         for injection in self.injections.drain(..) {
-            match (self.sender.send(&injection.packet), injection.towards) {
+            let mut sent = self.sender.send(&injection.packet);
+            while matches!(&sent, Err(error) if error.kind() == io::ErrorKind::WouldBlock) && !patience.is_zero() {
+                std::thread::sleep(PAUSE);
+                patience = patience.saturating_sub(PAUSE);
+                sent = self.sender.send(&injection.packet);
+            }
+            match (sent, injection.towards) {
                 (Ok(()), Port::WIRELESS) => self.counters.injected_wireless += 1,
                 (Ok(()), _) => self.counters.injected_wired += 1,
+                (Err(error), _) if error.raw_os_error() == Some(libc::EMSGSIZE) => refused.push(injection),
                 (Err(error), _) => {
                     self.counters.injection_failures += 1;
                     tracing::debug!(%error, bytes = injection.packet.len(), "cannot send a packet");
                 }
             }
+            // A thousand timers may have come at once.
+            self.heart.beat(channel);
         }
+        refused
     }
 
     fn snapshot(&mut self) -> Snapshot {
         let (counters, arms) = (self.engine.counters(), self.engine.arms());
-        let split = self.relay.as_ref().map(|relay| relay.counters.snapshot());
+        let split = self.relay.as_ref().map(Relay::snapshot);
         Snapshot::new(self.counters, &counters, &arms, split)
     }
 }
@@ -412,10 +468,10 @@ fn seed() -> io::Result<u64> {
     Ok(u64::from_ne_bytes(bytes))
 }
 
-fn first_configuration(channel: &mut Channel) -> Result<Gateway, WorkerError> {
+fn first_configuration(channel: &mut Channel) -> Result<(Gateway, String), WorkerError> {
     wait(&mut [PollFd::new(channel, PollFlags::IN)], PATIENCE).map_err(system("cannot wait for a configuration"))?;
     match channel.receive::<Order>() {
-        Ok(Incoming::Message(Order::Configure { file, text })) => Ok(Gateway::parse(&file, &text)?),
+        Ok(Incoming::Message(Order::Configure { file, text })) => Ok((Gateway::parse(&file, &text)?, text)),
         _ => Err(WorkerError::NoConfig),
     }
 }
