@@ -389,6 +389,10 @@ impl<P: Clone> Repair<P> {
                 out.events.push_back((packet.flow, Event::DupAckSuppressed { ack }));
                 return AckVerdict::Hold;
             }
+            // With an older timestamp than the sender has seen by now, the answer would pass for a replay.
+            if let Some(Body::Tcp(answer)) = self.answer.as_mut().map(|answer| &mut answer.body) {
+                answer.options.timestamps = segment.options.timestamps;
+            }
         } else if masked && pure && config.awareness == TcpAwareness::Aware && self.repairs_all(config, ack) {
             hide_blocks(packet);
         }

@@ -334,6 +334,26 @@ fn no_acknowledgment_older_than_the_mobile_hosts_data_is_repeated() {
 }
 
 #[test]
+fn the_answer_is_not_older_than_a_duplicate_that_passed() {
+    let at_time = |packet, val| {
+        change(packet, |segment: &mut Segment| segment.options.timestamps = Some(Timestamps { val, ecr: 1 }))
+    };
+    let mut bench = Bench::sent(DuplicateAcks, Aware, 4);
+    bench.wireless(12, at_time(ack(3), 12));
+    // The sender resent 3 itself, so that duplicates pass.
+    bench.wired(13, data(3));
+    assert_eq!(bench.wireless(14, at_time(ack(3), 14)).up, [(Cause::New, 3)]);
+    bench.snoop.handle_packet(at(20), Port::WIRED, data(1));
+    let mut answers = Vec::new();
+    pump(&mut bench.snoop, at(20), |output| {
+        if let Output::Transmit(Port::WIRED, packet) = output {
+            answers.extend(packet.tcp().and_then(|tcp| tcp.options.timestamps).map(|timestamps| timestamps.val));
+        }
+    });
+    assert_eq!(answers, [14]);
+}
+
+#[test]
 fn acknowledged_data_is_answered_here_and_old_acknowledgments_are_dropped() {
     let mut bench = Bench::sent(DuplicateAcks, Aware, 4);
     bench.wireless(12, ack(3));
