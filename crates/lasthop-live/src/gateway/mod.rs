@@ -15,6 +15,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`nfqueue`] | packets from the kernel and verdicts back |
+//! | [`bridge`] | TCP out of a bridge and back into it |
 //! | [`raw`] | packets that the gateway sends by itself |
 //! | [`settings`] | what the configuration means to engine and relay |
 //! | [`firewall`] | the netfilter rules that lead packets here |
@@ -27,6 +28,7 @@
 //! | [`check`] | what a machine lacks |
 
 pub mod ab;
+pub mod bridge;
 pub mod channel;
 pub mod check;
 mod child;
@@ -40,6 +42,7 @@ mod held;
 pub mod metrics;
 pub mod nfqueue;
 mod observe;
+mod path;
 pub mod raw;
 pub mod rules;
 pub mod settings;

@@ -1,26 +1,26 @@
-//! The process that handles the packets: one thread, one queue, one engine. Its supervisor feeds it the configuration, and
+//! The process that handles the packets: one thread, one packet path, one engine. Its supervisor feeds it the configuration, and
 //! kills it when it no longer beats.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use lasthop_proto::node::Port;
 use lasthop_scenario::gateway::Gateway;
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::Signal;
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
-use crate::clock::Clock;
+use crate::gateway::bridge::{BridgeError, BridgePath};
 use crate::gateway::channel::{Channel, Incoming, Notice, Order};
-use crate::gateway::engine::{Engine, Injection, Verdict};
-use crate::gateway::nfqueue::message::{COPY_RANGE, Extent, Message, Queued, Shape, Verdicts};
-use crate::gateway::nfqueue::{Buffer, Queue, Received, wait};
+use crate::gateway::engine::Engine;
+use crate::gateway::nfqueue::path::QueuePath;
+use crate::gateway::nfqueue::{Buffer, Queue, wait};
+use crate::gateway::path::{Core, PacketPath};
 use crate::gateway::raw::Sender;
 use crate::gateway::settings;
-use crate::gateway::snapshot::{PacketCounters, Snapshot};
+use crate::gateway::snapshot::Snapshot;
 use crate::gateway::split::{SplitCounters, SplitError, SplitProxy};
 
 /// How often the loop says that it turns: five times within the shortest silence that the supervisor takes for death.
@@ -29,16 +29,10 @@ const BEAT: Duration = Duration::from_millis(20);
 const BEATS_PER_SNAPSHOT: u32 = 25;
 /// Interfaces come and go, and get new numbers: how often they are looked up.
 const LOOKUP: Duration = Duration::from_secs(1);
-/// Batches taken before the loop looks after its other duties.
-const BATCHES: usize = 8;
-/// Bytes of verdicts after which they are sent before the batch is over: well within a socket's buffer.
-const MOST_VERDICT_BYTES: usize = 96 << 10;
 /// How long the first configuration may take to come.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// As `nice` counts.
 const PRIORITY: i32 = -10;
-/// Payload of the pieces of a changed super-segment: they fit every link that takes IPv6.
-const PIECE: usize = 1200;
 
 /// Why a worker ends.
 #[derive(Debug, thiserror::Error)]
@@ -60,6 +54,9 @@ pub enum WorkerError {
     /// No raw sockets.
     #[error("cannot open raw sockets: {0}; CAP_NET_RAW is needed")]
     Raw(io::Error),
+    /// TCP cannot be taken out of the bridge.
+    #[error(transparent)]
+    Bridge(#[from] BridgeError),
     /// Connections cannot be split.
     #[error(transparent)]
     Split(#[from] SplitError),
@@ -108,47 +105,6 @@ fn drop_privileges() -> io::Result<()> {
     Ok(())
 }
 
-/// The interfaces towards the lossy hops, by number.
-#[derive(Debug)]
-struct Interfaces {
-    names: Vec<String>,
-    indices: Vec<u32>,
-    looked_up: Instant,
-}
-
-impl Interfaces {
-    fn new(gateway: &Gateway, queue: &Queue) -> Self {
-        let mut names: Vec<String> = gateway.rules.iter().map(|rule| rule.interface.clone()).collect();
-        names.sort();
-        names.dedup();
-        let mut interfaces = Self { names, indices: Vec::new(), looked_up: Instant::now() };
-        interfaces.look_up(queue);
-        interfaces
-    }
-
-    fn look_up(&mut self, queue: &Queue) {
-        self.looked_up = Instant::now();
-        let index = |name: &String| rustix::net::netdevice::name_to_index(queue.as_fd(), name).ok();
-        self.indices = self.names.iter().filter_map(index).collect();
-    }
-
-    /// The smallest of their MTUs; none while there are none.
-    fn mtu(&self) -> Option<u16> {
-        let mtu = |name| std::fs::read_to_string(format!("/sys/class/net/{name}/mtu")).ok()?.trim().parse::<u32>().ok();
-        let least = self.names.iter().filter_map(mtu).min()?;
-        Some(u16::try_from(least).unwrap_or(u16::MAX))
-    }
-
-    /// By which port of the engine a packet came in; none when no lossy hop is involved.
-    fn port(&self, packet: &Queued<'_>) -> Option<Port> {
-        if self.indices.contains(&packet.to) {
-            Some(Port::WIRED)
-        } else {
-            self.indices.contains(&packet.from).then_some(Port::WIRELESS)
-        }
-    }
-}
-
 /// The relay of split connections, in a thread of its own.
 struct Relay {
     counters: Arc<SplitCounters>,
@@ -169,16 +125,9 @@ impl Relay {
 }
 
 struct Worker {
-    engine: Engine,
+    core: Core,
     relay: Option<Relay>,
-    queue: Queue,
-    sender: Sender,
-    interfaces: Interfaces,
-    buffer: Buffer,
-    verdicts: Verdicts,
-    injections: Vec<Injection>,
-    counters: PacketCounters,
-    clock: Clock,
+    path: Box<dyn PacketPath>,
 }
 
 /// Whether the loop goes on.
@@ -199,74 +148,61 @@ impl Worker {
                 .map_err(system("cannot handle signals"))?;
         }
         let gateway = first_configuration(channel)?;
-        let sender = Sender::new(gateway.mark).map_err(WorkerError::Raw)?;
-        let mut buffer = Buffer::default();
-        let queue = Queue::bind(gateway.queue, &mut buffer)
-            .map_err(|error| WorkerError::Queue { queue: gateway.queue, error })?;
+        let path = open_path(&gateway)?;
         // Packets wait for this process; where it may not go before others, it works all the same.
         let _ = rustix::process::setpriority_process(None, PRIORITY);
         let proxy = settings::split(&gateway).map(SplitProxy::bind).transpose()?;
         drop_privileges().map_err(system("cannot drop privileges"))?;
         let relay = proxy.map(Relay::start).transpose().map_err(system("cannot start a thread"))?;
         let seed = seed().map_err(system("/dev/urandom"))?;
-        let mut worker = Self {
-            engine: Engine::new(settings::engine(&gateway), seed),
-            relay,
-            interfaces: Interfaces::new(&gateway, &queue),
-            verdicts: Verdicts::new(queue.number()),
-            queue,
-            sender,
-            buffer,
-            injections: Vec::new(),
-            counters: PacketCounters::default(),
-            clock: Clock::start(),
-        };
-        worker.look_up();
-        Ok(worker)
-    }
-
-    /// Interfaces come and go, and their MTUs change.
-    fn look_up(&mut self) {
-        self.interfaces.look_up(&self.queue);
-        if let Some(mtu) = self.interfaces.mtu() {
-            self.engine.set_mtu(Port::WIRELESS, mtu);
-        }
+        Ok(Self { core: Core::new(Engine::new(settings::engine(&gateway), seed)), relay, path })
     }
 
     fn work(&mut self, channel: &mut Channel) -> Result<(), WorkerError> {
+        self.look_up()?;
         let _ = channel.send(&Notice::Configured);
         let mut next_beat = Instant::now();
+        let mut next_lookup = next_beat + LOOKUP;
         let mut beats = 0_u32;
         loop {
             let now = Instant::now();
             if now >= next_beat {
                 next_beat = now + BEAT;
                 beats = beats.wrapping_add(1);
+                self.path.beat().map_err(system("cannot say that packets are handled"))?;
                 // A supervisor that does not read has other worries than this beat.
                 let _ = channel.send(&Notice::Beat);
                 if beats % BEATS_PER_SNAPSHOT == 1 {
                     let _ = channel.send(&Notice::Snapshot(Box::new(self.snapshot())));
                 }
-                if now.duration_since(self.interfaces.looked_up) >= LOOKUP {
-                    self.look_up();
+                if now >= next_lookup {
+                    next_lookup = now + LOOKUP;
+                    self.look_up()?;
                 }
             }
             let patience = next_beat.saturating_duration_since(now);
-            let patience = self.engine.poll_deadline().map_or(patience, |at| patience.min(self.clock.until(at)));
-            let mut fds = [PollFd::new(channel, PollFlags::IN), PollFd::new(&self.queue, PollFlags::IN)];
+            let patience =
+                self.core.engine.poll_deadline().map_or(patience, |at| patience.min(self.core.clock.until(at)));
+            let mut fds = vec![PollFd::new(channel, PollFlags::IN)];
+            fds.extend(self.path.fds().into_iter().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
             wait(&mut fds, patience).map_err(system("cannot wait for packets"))?;
-            let [ordered, queued] = fds.map(|fd| !fd.revents().is_empty());
-            if queued {
-                self.take_packets().map_err(system("cannot read packets"))?;
+            let ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
+            let (ordered, arrived) = (ready(&fds[0]), fds[1..].iter().any(ready));
+            if arrived {
+                self.path.take_packets(&mut self.core).map_err(system("cannot read packets"))?;
             }
-            if self.engine.poll_deadline().is_some_and(|at| at <= self.clock.now()) {
-                self.engine.handle_timeout(self.clock.now(), &mut self.injections);
-                self.inject();
+            if self.core.engine.poll_deadline().is_some_and(|at| at <= self.core.clock.now()) {
+                self.core.engine.handle_timeout(self.core.clock.now(), &mut self.core.injections);
+                self.path.inject(&mut self.core);
             }
             if ordered && self.obey(channel)? == Next::End {
-                return self.take_packets().map_err(system("cannot read packets"));
+                return self.path.finish(&mut self.core).map_err(system("cannot read packets"));
             }
         }
+    }
+
+    fn look_up(&mut self) -> Result<(), WorkerError> {
+        self.path.look_up(&mut self.core).map_err(system("cannot look after interfaces"))
     }
 
     fn obey(&mut self, channel: &mut Channel) -> Result<Next, WorkerError> {
@@ -275,134 +211,32 @@ impl Worker {
             Incoming::End => Ok(Next::End),
             Incoming::Message(Order::Configure { file, text }) => {
                 let gateway = Gateway::parse(&file, &text)?;
-                self.interfaces = Interfaces::new(&gateway, &self.queue);
-                self.engine.reconfigure(settings::engine(&gateway));
-                self.look_up();
+                self.path.reconfigure(&gateway);
+                self.core.engine.reconfigure(settings::engine(&gateway));
+                self.look_up()?;
                 let _ = channel.send(&Notice::Configured);
                 Ok(Next::Continue)
             }
         }
     }
 
-    /// Judges what waits, a few batches at most.
-    fn take_packets(&mut self) -> io::Result<()> {
-        for _ in 0..BATCHES {
-            let count = match self.queue.receive(&mut self.buffer)? {
-                Received::Messages(count) => count,
-                Received::Nothing => break,
-                Received::Overflow => {
-                    self.counters.overflows += 1;
-                    continue;
-                }
-            };
-            for index in 0..count {
-                for message in self.buffer.messages(index) {
-                    let packet = match message {
-                        Message::Queued(packet) => packet,
-                        Message::Answer { errno: 0, .. } | Message::Other => continue,
-                        Message::Answer { .. } => {
-                            self.counters.verdict_failures += 1;
-                            continue;
-                        }
-                    };
-                    let verdict = match self.interfaces.port(&packet) {
-                        _ if packet.extent == Extent::Truncated => {
-                            self.counters.truncated += 1;
-                            Verdict::Accept
-                        }
-                        None => {
-                            self.counters.strangers += 1;
-                            Verdict::Accept
-                        }
-                        Some(port) => {
-                            self.counters.count(port, packet.bytes.len());
-                            let now = self.clock.now();
-                            self.engine.handle_packet(now, port, packet.bytes, &mut self.injections)
-                        }
-                    };
-                    judge(&packet, verdict, &mut self.verdicts, &mut self.counters, &mut self.injections);
-                }
-                if self.verdicts.len() > MOST_VERDICT_BYTES {
-                    send(&self.queue, &mut self.verdicts, &mut self.counters);
-                }
-            }
-            send(&self.queue, &mut self.verdicts, &mut self.counters);
-            // After the verdicts: what is sent besides never overtakes what it was sent because of.
-            self.inject();
-        }
-        Ok(())
-    }
-
-    fn inject(&mut self) {
-        for injection in self.injections.drain(..) {
-            match (self.sender.send(&injection.packet), injection.towards) {
-                (Ok(()), Port::WIRELESS) => self.counters.injected_wireless += 1,
-                (Ok(()), _) => self.counters.injected_wired += 1,
-                (Err(error), _) => {
-                    self.counters.injection_failures += 1;
-                    tracing::debug!(%error, bytes = injection.packet.len(), "cannot send a packet");
-                }
-            }
-        }
-    }
-
     fn snapshot(&mut self) -> Snapshot {
-        let (counters, arms) = (self.engine.counters(), self.engine.arms());
+        let (counters, arms) = (self.core.engine.counters(), self.core.engine.arms());
         let split = self.relay.as_ref().map(|relay| relay.counters.snapshot());
-        Snapshot::new(self.counters, &counters, &arms, split)
+        Snapshot::new(self.core.counters, &counters, &arms, split)
     }
 }
 
-/// Writes down the verdict on a packet, and counts it.
-fn judge(
-    packet: &Queued<'_>,
-    verdict: Verdict,
-    verdicts: &mut Verdicts,
-    counters: &mut PacketCounters,
-    injections: &mut Vec<Injection>,
-) {
-    match verdict {
-        Verdict::Accept => {
-            counters.accepted += 1;
-            verdicts.accept(packet.id);
-        }
-        Verdict::Drop => {
-            counters.dropped += 1;
-            verdicts.drop(packet.id);
-        }
-        Verdict::Replace(bytes) => {
-            counters.replaced += 1;
-            let fits = bytes.len() <= COPY_RANGE as usize;
-            match (packet.shape, lasthop_wire::parse(&bytes)) {
-                (Shape::Single, _) if fits => verdicts.replace(packet.id, &bytes),
-                // The kernel would cut the new bytes by the old ones' sizes: they go out in pieces instead.
-                (_, Some(view)) => {
-                    verdicts.drop(packet.id);
-                    let pieces = lasthop_wire::pieces(&bytes, &view, PIECE).into_iter();
-                    injections.extend(pieces.map(|packet| Injection { towards: Port::WIRED, packet }));
-                }
-                (_, None) => verdicts.accept(packet.id),
-            }
-        }
+/// The way in which packets come: from a bridge, or from the queue.
+fn open_path(gateway: &Gateway) -> Result<Box<dyn PacketPath>, WorkerError> {
+    if let Some(bridge) = &gateway.bridge {
+        return Ok(Box::new(BridgePath::open(bridge, gateway.limits.flows)?));
     }
-}
-
-fn send(queue: &Queue, verdicts: &mut Verdicts, counters: &mut PacketCounters) {
-    if let Err(error) = queue.send(verdicts) {
-        counters.verdict_failures += 1;
-        tracing::debug!(%error, "cannot send verdicts");
-    }
-}
-
-impl PacketCounters {
-    fn count(&mut self, port: Port, bytes: usize) {
-        let (packets, sum) = match port {
-            Port::WIRELESS => (&mut self.from_wireless, &mut self.from_wireless_bytes),
-            _ => (&mut self.towards_wireless, &mut self.towards_wireless_bytes),
-        };
-        *packets += 1;
-        *sum += bytes as u64;
-    }
+    let sender = Sender::new(gateway.mark).map_err(WorkerError::Raw)?;
+    let mut buffer = Buffer::default();
+    let queue =
+        Queue::bind(gateway.queue, &mut buffer).map_err(|error| WorkerError::Queue { queue: gateway.queue, error })?;
+    Ok(Box::new(QueuePath::new(gateway, queue, sender, buffer)))
 }
 
 /// A number that nobody can guess.
