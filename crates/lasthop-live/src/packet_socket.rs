@@ -88,7 +88,6 @@ impl PacketSocket {
     pub fn open_offloaded(device: &str, filter: BorrowedFd<'_>) -> io::Result<Self> {
         Self::open_with(device, LONGEST, Offloading::On, |fd| {
             set_option(fd, libc::SOL_PACKET, libc::PACKET_VNET_HDR, 1)?;
-            set_option(fd, libc::SOL_PACKET, libc::PACKET_AUXDATA, 1)?;
             set_option(fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, SEND_BUFFER)?;
             set_option(fd, libc::SOL_SOCKET, libc::SO_ATTACH_BPF, filter.as_raw_fd())
         })
@@ -115,6 +114,7 @@ impl PacketSocket {
         // SAFETY: the call just returned it, and nobody else has it.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         set_option(&fd, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1)?;
+        set_option(&fd, libc::SOL_PACKET, libc::PACKET_AUXDATA, 1)?;
         set_option(&fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, RECEIVE_BUFFER)?;
         prepare(&fd)?;
         // SAFETY: all zeros is a valid address.
