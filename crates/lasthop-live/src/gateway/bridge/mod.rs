@@ -136,15 +136,21 @@ impl BridgePath {
         Ok(path)
     }
 
-    /// Sees to it that the classifier is at every port of the bridge: a host that moves to another port is to be found.
+    /// Puts the classifier at every port of the bridge where it is not yet: a host that moves to another port is to be found.
     fn attach(&mut self) -> io::Result<()> {
-        // The two are there while the bridge is changed; they take nothing then.
-        let now = ports::bridge_of(&self.config).map(|bridge| ports::all(&bridge)).unwrap_or_default();
+        // While the bridge is changed, the two are ports all the same: they take nothing then.
+        let Ok(bridge) = ports::bridge_of(&self.config) else { return Ok(()) };
+        let now = ports::all(&bridge);
         self.attached.retain(|index, _| now.contains_key(index));
         for (&index, name) in &now {
-            if !self.attached.contains_key(&index) {
-                self.attached.insert(index, self.classifier.attach(index)?);
-                tracing::debug!(port = name, "a port of the bridge");
+            if self.attached.contains_key(&index) {
+                continue;
+            }
+            match self.classifier.attach(index) {
+                Ok(link) => drop(self.attached.insert(index, link)),
+                Err(error) if self.ends.iter().any(|end| end.index == index) => return Err(error),
+                // It may be gone already.
+                Err(error) => tracing::warn!(%error, port = name, "cannot see which hosts are at a port of the bridge"),
             }
         }
         Ok(())
@@ -158,9 +164,17 @@ impl BridgePath {
         let mut outgoing = Vec::with_capacity(BATCH);
         let more = from.socket.receive(|arrival| pass(arrival, port, core, headers, &mut outgoing));
         let more = match more {
-            // It comes up again, or is looked up.
-            Err(error) if error.raw_os_error() == Some(libc::ENETDOWN) => false,
-            more => more?,
+            Ok(more) => more,
+            Err(error) => match error.raw_os_error() {
+                // It comes up again, or is looked up.
+                Some(libc::ENETDOWN) => false,
+                // A frame that no offload header describes: the kernel gave it up.
+                Some(libc::EINVAL) => {
+                    core.counters.overflows += 1;
+                    true
+                }
+                _ => return Err(error),
+            },
         };
         core.counters.verdict_failures += to.send(&outgoing);
         Ok(more)

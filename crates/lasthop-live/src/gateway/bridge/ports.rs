@@ -25,6 +25,9 @@ pub enum PortError {
         /// The other.
         wireless: String,
     },
+    /// They are not to be connected.
+    #[error("bridge {0} keeps the two ports isolated from each other; bridge link set dev PORT isolated off")]
+    Isolated(String),
     /// The bridge changes frames.
     #[error(
         "bridge {0} filters VLANs, and gives and takes tags as the gateway does not; ip link set {0} type bridge vlan_filtering 0"
@@ -68,6 +71,10 @@ pub fn bridge_of(ports: &Bridge) -> Result<String, PortError> {
     let bridge = master(&ports.wired)?;
     if bridge != master(&ports.wireless)? {
         return Err(PortError::Apart { wired: ports.wired.clone(), wireless: ports.wireless.clone() });
+    }
+    let is_isolated = |port: &String| read(folder(port).join("brport/isolated")).as_deref() == Some("1");
+    if is_isolated(&ports.wired) && is_isolated(&ports.wireless) {
+        return Err(PortError::Isolated(bridge));
     }
     match read(folder(&bridge).join("bridge/vlan_filtering")).as_deref() {
         None | Some("0") => Ok(bridge),
