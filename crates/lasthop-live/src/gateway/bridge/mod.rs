@@ -20,6 +20,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
 
 use lasthop_proto::node::Port;
 use lasthop_scenario::gateway::{Bridge, Gateway};
@@ -29,7 +30,7 @@ use rustix::time::ClockId;
 use self::bpf::{Link, Program};
 use self::links::LinkHeaders;
 use self::ports::PortError;
-use self::programs::Maps;
+use self::programs::{Maps, SILENCE};
 use crate::gateway::engine::{Injection, Verdict};
 use crate::gateway::path::{Core, PacketPath};
 use crate::gateway::snapshot::PacketCounters;
@@ -99,6 +100,8 @@ pub(super) struct BridgePath {
     attached: BTreeMap<u32, Link>,
     headers: LinkHeaders,
     state: State,
+    /// The last one, by the monotonic clock; zero while the heart rests.
+    beat: Duration,
 }
 
 /// Whether TCP is taken.
@@ -130,8 +133,16 @@ impl BridgePath {
         let ends = [end(0)?, end(1)?];
         let headers = LinkHeaders::new(2 * flows as usize);
         let config = config.clone();
-        let mut path =
-            Self { config, ends, maps, classifier, attached: BTreeMap::new(), headers, state: State::Closed };
+        let mut path = Self {
+            config,
+            ends,
+            maps,
+            classifier,
+            attached: BTreeMap::new(),
+            headers,
+            state: State::Closed,
+            beat: Duration::ZERO,
+        };
         path.attach().map_err(kernel("tcx"))?;
         Ok(path)
     }
@@ -273,10 +284,19 @@ impl PacketPath for BridgePath {
             }
         }
         let now = rustix::time::clock_gettime(ClockId::Monotonic);
-        match state {
-            State::Open => self.maps.beat.set_first(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64),
-            State::Closed => self.maps.beat.set_first(0),
+        let now = Duration::new(now.tv_sec as u64, now.tv_nsec as u32);
+        let silence = now.saturating_sub(self.beat);
+        if !self.beat.is_zero() && silence > SILENCE {
+            tracing::warn!(
+                silence_ms = silence.as_millis() as u64,
+                "the packet loop stood still; TCP passed untreated"
+            );
         }
+        self.beat = match state {
+            State::Open => now,
+            State::Closed => Duration::ZERO,
+        };
+        self.maps.beat.set_first(self.beat.as_nanos() as u64)
     }
 
     fn look_up(&mut self, core: &mut Core) -> io::Result<()> {
