@@ -3,7 +3,7 @@
 CARGO ?= cargo
 export CARGO
 
-.PHONY: test tools format lint unit no-std docs deny ns2 fuzz speed study
+.PHONY: test tools format lint unit python no-std docs deny ns2 browser fuzz speed live latency study
 
 test:
 	@./scripts/test.sh
@@ -22,6 +22,10 @@ lint:
 unit:
 	$(CARGO) test --workspace --locked
 
+# The Python package: installed as users do, and tested, on a Dask cluster as well.
+python:
+	@./scripts/python.sh
+
 # The mechanisms run without an operating system, their dependencies too.
 no-std:
 	@./scripts/no-std.sh
@@ -37,6 +41,10 @@ deny:
 ns2:
 	@./scripts/ns2.sh
 
+# The page of `serve` and the page of `reproduce` in Chromium, where Node.js and Chromium are installed.
+browser:
+	@./scripts/browser.sh
+
 # Each fuzz target for FUZZ_SECONDS (10), where a nightly Rust and cargo-fuzz are installed.
 fuzz:
 	@./scripts/fuzz.sh
@@ -45,6 +53,18 @@ fuzz:
 speed:
 	$(CARGO) build --release --locked
 	python3 benches/peers/speed.py
+
+# The gateway beside its peers, and what it costs; for root (docs/benchmarks-live.md).
+live:
+	$(CARGO) build --release --locked
+	$(CARGO) build --release --locked -p lasthop-live --examples
+	python3 benches/live/peers.py
+	python3 benches/live/speed.py
+
+# How long after a slider moves the page of `serve` has new numbers.
+latency: browser
+	$(CARGO) build --release --locked
+	node benches/serve/latency.js
 
 # The main job: the 1997 study beside its published numbers.
 study:

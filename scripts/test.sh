@@ -7,7 +7,7 @@ export LASTHOP_SKIPPED
 trap 'rm -f "$LASTHOP_SKIPPED"' EXIT
 
 times=()
-for step in tools format lint unit no-std docs deny ns2 fuzz; do
+for step in tools format lint unit python no-std docs deny ns2 browser fuzz; do
     echo "=== $step"
     begun=$SECONDS
     "${MAKE:-make}" --no-print-directory "$step" || { echo "=== $step FAILED" >&2; exit 1; }

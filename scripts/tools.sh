@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the tests need beyond Rust and Python: a C linker (Debian, Ubuntu), iproute2 and iptables where root can test in network
-# namespaces, rustfmt and clippy (rustup), and cargo-deny, built from source into target/tools. What is there already is used as it is.
+# namespaces, Chromium and Node.js for the pages, rustfmt and clippy (rustup), and cargo-deny, built from source into target/tools. What is
+# there already is used as it is.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo=${CARGO:-cargo}
@@ -22,6 +23,10 @@ if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     packages=()
     command -v ip >/dev/null || packages+=(iproute2)
     command -v iptables >/dev/null || packages+=(iptables)
+    # The pages are tested in a real browser.
+    [ -x "${CHROMIUM:-/usr/bin/chromium}" ] || packages+=(chromium)
+    command -v node >/dev/null || packages+=(nodejs)
+    command -v npm >/dev/null || packages+=(npm)
     if [ ${#packages[@]} -gt 0 ]; then
         apt-get update -qq
         apt-get install -y -qq "${packages[@]}"

@@ -79,7 +79,7 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
             7 => {
                 let new = config(u)?;
                 treats |= new.rules.iter().any(|rule| rule.mode == Mode::Snoop);
-                engine.reconfigure(new);
+                engine.reconfigure(now, new, &mut out);
             }
             8 => engine.set_mtu(*u.choose(&[Port::WIRED, Port::WIRELESS])?, u.arbitrary()?),
             _ => {

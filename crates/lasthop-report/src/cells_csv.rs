@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use crate::error::ReportError;
+use crate::rows::{Kind, Rows, Value};
 use crate::study::Study;
 
 /// The columns, in order.
@@ -34,6 +35,37 @@ pub fn write_cells_csv(study: &Study, out: impl Write) -> Result<(), ReportError
     }
     writer.flush()?;
     Ok(())
+}
+
+impl Study {
+    /// The cells of all tables as rows with these columns. Numbers are not rounded.
+    ///
+    /// # Errors
+    ///
+    /// Never, as long as the kinds of columns and values agree.
+    pub fn rows(&self) -> Result<Rows, ReportError> {
+        use Kind::{Count, Float, Text};
+        let kinds = [Text, Text, Text, Text, Text, Float, Float, Float, Count];
+        let mut rows = Rows::new(COLUMNS.map(str::to_owned).into_iter().zip(kinds).collect());
+        let text = |text: &String| Value::Text(text.clone());
+        let float = |value: Option<f64>| value.filter(|value| value.is_finite()).map_or(Value::Missing, Value::Float);
+        for table in &self.tables {
+            for row in &table.rows {
+                rows.push(vec![
+                    text(&self.id),
+                    text(&table.id),
+                    text(&row.cell),
+                    text(&row.metric),
+                    text(&row.unit),
+                    float(row.published),
+                    float(Some(row.measured)),
+                    float(row.ci95),
+                    Value::Count(u64::from(row.runs)),
+                ])?;
+            }
+        }
+        Ok(rows)
+    }
 }
 
 fn number(value: Option<f64>) -> String {

@@ -33,6 +33,9 @@ pub enum ReportError {
     /// A page could not be filled in.
     #[error("cannot fill in the page: {0}")]
     Page(#[from] minijinja::Error),
+    /// A figure could not be written as JSON.
+    #[error("cannot write JSON: {0}")]
+    Json(#[from] serde_json::Error),
     /// A row does not have the columns that it should have.
     #[error("row {row}: {problem}")]
     Row {
@@ -41,6 +44,9 @@ pub enum ReportError {
         /// What is wrong with it.
         problem: String,
     },
+    /// A column in memory cannot hold so much text.
+    #[error("the texts of one column are longer than 2 GiB together")]
+    ColumnTooLong,
     /// A Parquet file could not be written.
     #[cfg(feature = "parquet")]
     #[error("cannot write Parquet: {0}")]

@@ -1,4 +1,4 @@
-//! Which of the packets sent were dropped later.
+//! What became of the packets sent: which record shows the arrival or the drop of each.
 //!
 //! A trace records a packet when it is sent and again when it is dropped. Identical packets can be on a link at once
 //! (duplicate acknowledgments look all the same), so a drop alone does not tell which of them it hit. Links deliver
@@ -40,9 +40,33 @@ fn same(a: &Packet, b: &Packet) -> bool {
     plain(a) == plain(b)
 }
 
+/// What became of a packet sent.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Course {
+    /// It was neither received nor dropped when the trace ended.
+    #[default]
+    Underway,
+    /// That record received it.
+    Arrived(usize),
+    /// That record dropped it.
+    Dropped(usize, DropReason),
+}
+
 /// The fates of all records of `trace`, in their order.
 pub fn fates(trace: &Trace) -> Vec<Fate> {
     let mut fates = vec![Fate::NotDropped; trace.records.len()];
+    for (sent, course) in courses(trace).into_iter().enumerate() {
+        if let Course::Dropped(dropped, reason) = course {
+            fates[sent] = Fate::DroppedLater(reason);
+            fates[dropped] = Fate::Merged;
+        }
+    }
+    fates
+}
+
+/// The course of the packet that each record of `trace` sends; [`Course::Underway`] for records that send none.
+pub fn courses(trace: &Trace) -> Vec<Course> {
+    let mut courses = vec![Course::Underway; trace.records.len()];
     let mut underway: HashMap<(u16, Key), VecDeque<usize>> = HashMap::new();
     let sent_at = |index: usize| match &trace.records[index].what {
         What::Sent(packet) => packet,
@@ -53,21 +77,23 @@ pub fn fates(trace: &Trace) -> Vec<Fate> {
             What::Sent(packet) => underway.entry((record.point, key(packet))).or_default().push_back(index),
             What::Received(packet) => {
                 let sender = Trace::far_end(record.point);
-                if let Some(queue) = underway.get_mut(&(sender, key(packet))) {
-                    take(queue, |index| same(sent_at(index), packet), DropReason::Channel);
+                let queue = underway.get_mut(&(sender, key(packet)));
+                let sent =
+                    queue.and_then(|queue| take(queue, |index| same(sent_at(index), packet), DropReason::Channel));
+                if let Some(sent) = sent {
+                    courses[sent] = Course::Arrived(index);
                 }
             }
             What::Dropped(packet, reason) => {
                 let Some(queue) = underway.get_mut(&(record.point, key(packet))) else { continue };
                 if let Some(sent) = take(queue, |index| same(sent_at(index), packet), *reason) {
-                    fates[sent] = Fate::DroppedLater(*reason);
-                    fates[index] = Fate::Merged;
+                    courses[sent] = Course::Dropped(index, *reason);
                 }
             }
             What::Event(_) => {}
         }
     }
-    fates
+    courses
 }
 
 /// Takes out the packet that the channel met next, or that the queue met last.

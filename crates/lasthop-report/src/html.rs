@@ -1,10 +1,12 @@
-//! A study as one page that needs nothing else: no network, no script.
+//! A study as one page that needs nothing else: no network, and scripts only to draw its figures. Without them it shows pictures.
 
 use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment};
 use serde::Serialize;
 
+use crate::charts::{CHARTS_SCRIPT, CHARTS_STYLE, UPLOT_SCRIPT, UPLOT_STYLE, json_for_script};
 use crate::error::ReportError;
+use crate::figures::Figure;
 use crate::markup::escape;
 use crate::pivot::{self, Line, Pivot, Published, Runs};
 use crate::study::{Claim, Deviation, Holds, Study, Table};
@@ -40,6 +42,24 @@ struct Page<'a> {
     claims: Vec<ClaimView<'a>>,
     tables: Vec<TableView<'a>>,
     figures: Vec<FigureView<'a>>,
+    charts: Option<ChartsView>,
+}
+
+/// What draws the figures.
+#[derive(Serialize)]
+struct ChartsView {
+    styles: String,
+    library: &'static str,
+    script: &'static str,
+    /// A list of [`FigureData`].
+    figures: String,
+}
+
+#[derive(Serialize)]
+struct FigureData<'a> {
+    id: &'a str,
+    alt: &'a str,
+    figure: &'a Figure,
 }
 
 #[derive(Serialize)]
@@ -95,6 +115,18 @@ impl<'a> Page<'a> {
             let svg = figure.figure.render_svg_element(&figure.alt)?;
             figures.push(FigureView { id: &figure.id, caption: &figure.caption, svg });
         }
+        let data =
+            study.figures.iter().map(|named| FigureData { id: &named.id, alt: &named.alt, figure: &named.figure });
+        let data: Vec<_> = data.collect();
+        let charts = match data.is_empty() {
+            true => None,
+            false => Some(ChartsView {
+                styles: [UPLOT_STYLE, "\n", CHARTS_STYLE].concat(),
+                library: UPLOT_SCRIPT.trim_end(),
+                script: CHARTS_SCRIPT.trim_end(),
+                figures: json_for_script(&data)?,
+            }),
+        };
         Ok(Self {
             id: &study.id,
             title: &study.title,
@@ -105,6 +137,7 @@ impl<'a> Page<'a> {
             claims: study.claims.iter().map(ClaimView::of).collect(),
             tables: study.tables.iter().map(TableView::of).collect(),
             figures,
+            charts,
         })
     }
 }

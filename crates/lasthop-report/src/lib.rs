@@ -4,16 +4,22 @@
 //! |---|---|
 //! | [`trace_csv`], [`trace_text`] | a recorded run, record by record: CSV in a stable form, lines for the screen |
 //! | [`pcapng`] | a recorded run for Wireshark and tcptrace |
+//! | [`diagram`] | a recorded run as a time-sequence diagram: packets from node to node |
 //! | [`figures`] | bar charts, sequence and window plots, line charts, as SVG and PNG |
+//! | [`charts`] | the script that draws figures on pages |
 //! | [`study`] | the plain data that the next three show |
 //! | [`cells_csv`], [`text_table`], [`html`] | a study as CSV, on the terminal, as one page |
 //! | [`rows`], `rows_parquet` | a sweep's rows as CSV and Parquet |
+//! | [`columns`] | rows and traces in memory, for Apache Arrow |
 //!
 //! The same input gives the same bytes: nothing here reads a clock, draws a number or looks at the machine.
 #![forbid(unsafe_code)]
 
 pub mod cells_csv;
+pub mod charts;
+pub mod columns;
 mod describe;
+pub mod diagram;
 pub mod error;
 mod fate;
 pub mod figures;

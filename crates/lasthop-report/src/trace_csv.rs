@@ -31,7 +31,8 @@ pub fn write_trace_csv(trace: &Trace, out: impl Write) -> Result<(), ReportError
     Ok(())
 }
 
-fn line(trace: &Trace, record: &Record) -> Result<[String; COLUMNS.len()], ReportError> {
+/// The fields of one record, in the order of [`COLUMNS`].
+pub(crate) fn line(trace: &Trace, record: &Record) -> Result<[String; COLUMNS.len()], ReportError> {
     let point =
         trace.points.get(usize::from(record.point)).ok_or(ReportError::NoSuchPoint(usize::from(record.point)))?;
     let flow = describe::flow(trace, record)?.map_or(String::new(), |flow| flow.name.clone());

@@ -103,11 +103,35 @@ fn claims_say_what_holds() {
 #[test]
 fn page_needs_nothing_else() {
     let page = index_html(&study::study()).expect("the page can be made");
-    for reference in ["http:", "https:", "src=", "<link", "@import", "url(", "<script"] {
-        assert!(!page.contains(reference), "{reference}");
+    // What the page itself says; the chart library's script names its home in a remark.
+    let (body, scripts) = page.split_once("<script").expect("figures are drawn");
+    for reference in ["http:", "https:", "src=", "<link", "@import", "url("] {
+        assert!(!body.contains(reference), "{reference}");
     }
-    assert_eq!(page.matches("<svg ").count(), 4);
+    assert!(!scripts.contains("src=") && !scripts.contains("from '") && !scripts.contains("fetch("));
+    // And the browser holds it to that.
+    let policy = "content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'\"";
+    assert!(body.contains(policy));
+    // For readers without scripts there is a picture of each figure.
+    assert_eq!(body.matches("<noscript><svg ").count(), 4);
+    assert_eq!(body.matches("<div data-figure=").count(), 4);
     assert!(page.contains("prefers-color-scheme: dark"));
+}
+
+#[test]
+fn figures_are_on_the_page_as_data() {
+    let page = index_html(&study::study()).expect("the page can be made");
+    let data = page.split_once("id=\"figure-data\">").and_then(|(_, rest)| rest.split_once("</script>"));
+    let data: serde_json::Value = serde_json::from_str(data.expect("data").0).expect("JSON");
+    let figures = data.as_array().expect("a list");
+    assert_eq!(figures.len(), 4);
+    for (figure, named) in figures.iter().zip(&study::study().figures) {
+        assert_eq!(figure["id"], named.id.as_str());
+        assert!(["bars", "sequence", "window", "lines"].contains(&figure["figure"]["kind"].as_str().expect("a kind")));
+        assert!(figure["figure"]["series"].as_array().is_some_and(|series| !series.is_empty()));
+    }
+    // Without figures nothing is there to draw them.
+    assert!(!index_html(&small()).expect("the page can be made").contains("<script"));
 }
 
 #[test]
@@ -121,7 +145,7 @@ fn page_shows_everything() {
         "<td class=\"far\">+1.5 pp</td>",
         "<td class=\"verdict missed\">✗ missed</td>",
         "<td>LL &lt; LL-SMART &lt; LL-TCP-AWARE in LAN 32 KB and WAN</td>",
-        "<pre><code>cargo run --release -- reproduce balakrishnan1997 --out out</code></pre>",
+        "<pre tabindex=\"0\"><code>cargo run --release -- reproduce balakrishnan1997 --out out</code></pre>",
     ] {
         assert!(page.contains(expected), "no {expected}");
     }
@@ -147,4 +171,12 @@ fn what_a_study_says_cannot_break_the_page() {
     };
     let page = index_html(&Study { claims: vec![claim], ..small() }).expect("the page can be made");
     assert!(!page.contains("<script>") && !page.contains("<b>"));
+    let mut study = study::study();
+    let title = "</script><b>".to_owned();
+    if let lasthop_report::figures::Figure::Bars(chart) = &mut study.figures[0].figure {
+        chart.title.clone_from(&title);
+    }
+    study.figures[0].alt = title;
+    let page = index_html(&study).expect("the page can be made");
+    assert!(!page.contains("</script><b>") && page.contains("\\u003c/script>\\u003cb>"));
 }

@@ -40,6 +40,17 @@ impl Table {
         self.0.iter().map(|(name, item)| (name.as_str(), item))
     }
 
+    /// Whether there is a value at this dotted path.
+    pub(crate) fn has(&self, path: &str) -> bool {
+        match path.split_once('.') {
+            None => self.get(path).is_some(),
+            Some((key, rest)) => match self.get(key) {
+                Some(Item { data: Data::Table(inner), .. }) => inner.has(rest),
+                _ => false,
+            },
+        }
+    }
+
     fn get_mut(&mut self, key: &str) -> Option<&mut Item> {
         self.0.iter_mut().find(|(name, _)| name == key).map(|(_, item)| item)
     }

@@ -10,7 +10,28 @@ const COLUMN: usize = 40;
 
 /// The ledger as TOML, under a line that says what it is.
 pub(crate) fn write(file: &str, ledger: &[Entry]) -> String {
-    let mut text = format!("# {}, with every default. After each value: where it comes from.\n", one_line(file));
+    let head = format!("# {}, with every default. After each value: where it comes from.\n", one_line(file));
+    tables(head, ledger, |text, key, entry| {
+        let (mark, value) = match entry.standing {
+            Standing::Value => ("", &entry.value),
+            Standing::Remark => ("# ", &entry.value),
+        };
+        let line = format!("{mark}{key} = {value}");
+        let _ = writeln!(text, "{line:COLUMN$} # {}", one_line(&entry.source));
+    })
+}
+
+/// The ledger as TOML: nothing but keys and values.
+pub(crate) fn write_values(ledger: &[Entry]) -> String {
+    tables(String::new(), ledger, |text, key, entry| {
+        if let Standing::Value = entry.standing {
+            let _ = writeln!(text, "{key} = {}", entry.value);
+        }
+    })
+}
+
+/// Writes each entry with `line`, behind `text`, table by table.
+fn tables(mut text: String, ledger: &[Entry], line: impl Fn(&mut String, &str, &Entry)) -> String {
     let mut tables: Vec<&str> = ledger.iter().map(|entry| entry.table.as_str()).collect();
     // In order of first mention: values of one table need not have been read in one go.
     let mut seen = std::collections::HashSet::new();
@@ -25,12 +46,7 @@ pub(crate) fn write(file: &str, ledger: &[Entry]) -> String {
         }
         for entry in by_table.get(table).into_iter().flatten() {
             let Some(key) = entry.key else { continue };
-            let (mark, value) = match entry.standing {
-                Standing::Value => ("", &entry.value),
-                Standing::Remark => ("# ", &entry.value),
-            };
-            let line = format!("{mark}{key} = {value}");
-            let _ = writeln!(text, "{line:COLUMN$} # {}", one_line(&entry.source));
+            line(&mut text, key, entry);
         }
     }
     text

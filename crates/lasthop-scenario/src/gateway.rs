@@ -15,7 +15,6 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use lasthop_proto::pep::snoop::{HopControl, SnoopConfig};
-use lasthop_proto::scheme::{LocalDetection, TcpAwareness};
 use lasthop_proto::time::Duration;
 
 use crate::channel::read_limited;
@@ -23,9 +22,9 @@ use crate::document;
 use crate::error::{Error, Place, Problem, Spot};
 use crate::gateway_values::{AbsolutePath, Address, CongestionName, InterfaceName, List, LogLevel};
 use crate::reader::{Context, Reader};
-use crate::stations::flow_control;
+use crate::snoop::{self, KIND_KEYS, REPAIR_KEYS};
 use crate::units::{ByteSize, Fraction};
-use crate::values::{Choice, FlowControlName, Off, Or, Positive, Text, Whole, Window};
+use crate::values::{Choice, Off, Or, Positive, Text, Whole, Window};
 
 pub use crate::gateway_values::{Network, PortRange};
 
@@ -77,6 +76,8 @@ pub struct Limits {
     pub cache: u64,
     /// Most connections that are remembered, all rules together.
     pub flows: u32,
+    /// A connection that was silent for so long is forgotten.
+    pub idle: Duration,
 }
 
 /// Which connections are treated, and how.
@@ -101,8 +102,9 @@ pub struct Rule {
 /// What is done to a connection.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Mode {
-    /// Losses are repaired where they happen; acknowledgments stay end to end.
-    Snoop(SnoopSettings),
+    /// Losses are repaired where they happen; acknowledgments stay end to end. Cache and connections have the gateway's
+    /// [`Limits`], not these.
+    Snoop(SnoopConfig),
     /// Two connections in place of one, each with its own congestion control.
     Split(SplitSettings),
     /// Nothing; losses and delays are reported.
@@ -134,21 +136,6 @@ pub enum OpenedBy {
 impl Choice for OpenedBy {
     const CHOICES: &'static [(&'static str, Self)] =
         &[("wireless", Self::Wireless), ("wired", Self::Wired), ("either", Self::Either)];
-}
-
-/// Parameters of local repair.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct SnoopSettings {
-    /// Duplicate acknowledgments that trigger a local retransmission.
-    pub dupack_threshold: u32,
-    /// Smallest local timeout.
-    pub timer_min: Duration,
-    /// Largest local timeout.
-    pub timer_max: Duration,
-    /// Timer-driven local retransmissions of one packet before it is left to the sender.
-    pub max_local_retries: u32,
-    /// Flow control on the hop.
-    pub hop: Option<HopControl>,
 }
 
 /// Parameters of split connections.
@@ -217,15 +204,16 @@ fn read(root: &Reader<'_>) -> Result<Gateway, Error> {
         return Err(root.refuse("mark", "a power of two, as 0x08000000", "several bits are set"));
     }
     let limits = root.section("limits")?;
-    limits.allow(&["cache", "flows"])?;
+    limits.allow(&["cache", "flows", "idle"])?;
     let cache = limits.or("cache", ByteSize(64 << 20), "default")?.0;
     if !((1 << 20)..=(64 << 30)).contains(&cache) {
         return Err(limits.refuse("cache", "1 MiB to 64 GiB, as \"64 MiB\"", ""));
     }
     let Whole(flows) = limits.or::<Whole<1, 16_777_216>>("flows", Whole(65_536), "default")?;
+    let Positive(idle) = limits.or("idle", Positive(Duration::from_secs(600)), "default")?;
     let rules = rules(root)?;
     let bridge = bridge(root, &rules)?;
-    let limits = Limits { cache, flows };
+    let limits = Limits { cache, flows, idle };
     Ok(Gateway {
         control,
         metrics: metrics.map(|Address(address)| address),
@@ -334,7 +322,7 @@ fn rule(reader: &Reader<'_>) -> Result<Rule, Error> {
         }
     }
     let mode = match mode {
-        ModeName::Snoop => Mode::Snoop(snoop(&reader.section("snoop")?)?),
+        ModeName::Snoop => Mode::Snoop(local_repair(&reader.section("snoop")?)?),
         ModeName::Split if ports.len() > 15 || ports.iter().any(|range| range.first != range.last) => {
             return Err(reader.refuse("ports", "at most 15 single ports for mode = \"split\"", ""));
         }
@@ -351,33 +339,11 @@ fn rule(reader: &Reader<'_>) -> Result<Rule, Error> {
     Ok(Rule { name, mode, interface, addresses, ports, opened_by, ab })
 }
 
-fn snoop(reader: &Reader<'_>) -> Result<SnoopSettings, Error> {
-    reader.allow(&[
-        "dupack_threshold",
-        "timer_min",
-        "timer_max",
-        "max_local_retries",
-        "flow_control",
-        "backlog",
-        "held",
-    ])?;
-    let default = SnoopConfig::new(LocalDetection::DuplicateAcks, TcpAwareness::Aware);
-    let Whole(dupack_threshold) =
-        reader.or::<Whole<1, 100>>("dupack_threshold", Whole(default.dupack_threshold), "default")?;
-    // The 200 ms and 3 s of 1997 suited senders that waited for a second; today's wait for 200 ms and the round trip.
-    let Positive(timer_min) = reader.or("timer_min", Positive(Duration::from_millis(50)), "default")?;
-    let Positive(timer_max) = reader.or("timer_max", Positive(Duration::from_secs(1)), "default")?;
-    if timer_max < timer_min {
-        return Err(match reader.has("timer_max") {
-            true => reader.refuse("timer_max", "a time not below timer_min", ""),
-            false => reader.refuse("timer_min", "a time not above timer_max", "that is 1 s"),
-        });
-    }
-    let Whole(max_local_retries) =
-        reader.or::<Whole<0, 100>>("max_local_retries", Whole(default.max_local_retries), "default")?;
+fn local_repair(reader: &Reader<'_>) -> Result<SnoopConfig, Error> {
+    reader.allow(&[&KIND_KEYS[..], &REPAIR_KEYS[..]].concat())?;
     // Senders of today would fill the queue in front of the hop.
-    let hop = flow_control(reader, FlowControlName::Fast)?;
-    Ok(SnoopSettings { dupack_threshold, timer_min, timer_max, max_local_retries, hop })
+    let default = SnoopConfig { hop: Some(HopControl::DEFAULT), ..SnoopConfig::modern() };
+    snoop::repair(reader, snoop::kind(reader, default)?)
 }
 
 fn split(reader: &Reader<'_>) -> Result<SplitSettings, Error> {

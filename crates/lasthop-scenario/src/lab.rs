@@ -4,12 +4,15 @@ use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::time::Duration;
 
 use crate::error::Error;
+use crate::nodes::Nodes;
 use crate::reader::{Reader, Value};
 use crate::values::{ByScheme, Or, Positive, Text};
 
-/// Whose TCP the hosts of the lab run.
+/// Whose TCP a host of the lab runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Endpoints {
+    /// The kernel's where a kernel has what the scheme asks of the host, otherwise that of the simulator.
+    Auto,
     /// The kernel's.
     Kernel,
     /// That of the simulator.
@@ -28,8 +31,10 @@ pub enum KernelSettings {
 /// How the lab runs a scenario.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LabSpec {
-    /// Whose TCP.
-    pub endpoints: Endpoints,
+    /// Whose TCP, host by host, in the order in which the scenario names them.
+    pub endpoints: Vec<Endpoints>,
+    /// Whose TCP the relays of split connections run.
+    pub relays: Endpoints,
     /// Name of the kernel's congestion control.
     pub congestion: String,
     /// Selective acknowledgments; `None` leaves it to the scheme.
@@ -40,18 +45,27 @@ pub struct LabSpec {
     pub lateness: Duration,
 }
 
-const KEYS: [&str; 5] = ["endpoints", "congestion", "sack", "settings", "lateness"];
+const KEYS: [&str; 6] = ["endpoints", "hosts", "congestion", "sack", "settings", "lateness"];
 
 /// Reads `[lab]`, which may be absent.
-pub(crate) fn read(root: &Reader<'_>) -> Result<LabSpec, Error> {
+pub(crate) fn read(root: &Reader<'_>, nodes: &Nodes) -> Result<LabSpec, Error> {
     let reader = root.section("lab")?;
     reader.allow(&KEYS)?;
-    let endpoints = reader.or("endpoints", Endpoints::Kernel, "default")?;
+    let common = reader.or("endpoints", Endpoints::Auto, "default")?;
+    let mut endpoints = vec![common; nodes.hosts.len()];
+    for (name, own) in reader.named("hosts")? {
+        let Some(host) = nodes.host(&name) else {
+            let hosts = nodes.hosts.iter().map(|host| host.name.as_str());
+            return Err(reader.section("hosts")?.unknown_name(&name, "host", &name, hosts));
+        };
+        own.allow(&["endpoints"])?;
+        endpoints[host] = own.required("endpoints")?;
+    }
     let Congestion(congestion) = reader.or("congestion", Congestion("reno".to_owned()), "default")?;
     let Or(sack, _) = reader.or::<Or<ByScheme, Switch>>("sack", None.into(), "default: on where recovery is sack")?;
     let settings = reader.or("settings", KernelSettings::Scenario, "default")?;
     let Positive(lateness) = reader.or("lateness", Positive(Duration::from_millis(1)), "default")?;
-    Ok(LabSpec { endpoints, congestion, sack, settings, lateness })
+    Ok(LabSpec { endpoints, relays: common, congestion, sack, settings, lateness })
 }
 
 /// A name that a kernel may know.

@@ -15,7 +15,7 @@
 //! file, the line, the key, what was given, and what would be right.
 //!
 //! Inside: the text becomes a tree of values with their places (`document`), which a `reader` looks up by key, entering each
-//! value and each default into a ledger; `tcp`, `nodes`, `flows`, `channel` and `stations` read one part of the scenario
+//! value and each default into a ledger; `tcp`, `nodes`, `flows`, `channel`, `stations` and `snoop` read one part of the scenario
 //! each; `resolve` lays a scheme over the result, and `explain` prints the ledger.
 #![forbid(unsafe_code)]
 
@@ -34,6 +34,7 @@ mod reader;
 mod resolve;
 mod scenario;
 mod sessions;
+mod snoop;
 mod spec;
 mod stations;
 mod tcp;
@@ -43,5 +44,5 @@ mod values;
 pub use builtin::builtin_names;
 pub use error::{Error, Place, Problem, Spot};
 pub use lab::{Endpoints, KernelSettings, LabSpec};
-pub use scenario::Scenario;
+pub use scenario::{Scenario, Source};
 pub use values::ElnSource;

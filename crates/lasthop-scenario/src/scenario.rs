@@ -31,15 +31,17 @@ pub struct Scenario {
     ledger: Vec<Entry>,
 }
 
-/// What a scenario was made from: enough to make it again with other values.
-#[derive(Clone)]
-struct Source {
+/// What a scenario was made from: enough to make it again with other values, or in another process.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Source {
     /// As messages name the file.
-    file: String,
-    text: String,
+    pub file: String,
+    /// What is in it.
+    pub text: String,
     /// What relative paths in it are relative to.
-    directory: PathBuf,
-    overrides: Vec<(String, String)>,
+    pub directory: PathBuf,
+    /// Dotted keys and what they were set to, in that order.
+    pub overrides: Vec<(String, String)>,
 }
 
 impl Scenario {
@@ -101,6 +103,12 @@ impl Scenario {
         source.read()
     }
 
+    /// Whether the scenario says something at this dotted path, in its file or from outside, rather than leave it to a default.
+    pub fn gives(&self, path: &str) -> bool {
+        let set = self.source.overrides.iter().any(|(key, _)| key == path);
+        set || document::parse(&self.source.file, &self.source.text).is_ok_and(|root| root.has(path))
+    }
+
     /// The network that this scenario is under `scheme`. Fails when the scheme has a part at the base station, and the
     /// scenario has no `[base_station]`.
     pub fn network(&self, scheme: &Scheme) -> Result<Network, Error> {
@@ -111,6 +119,22 @@ impl Scenario {
     /// is a scenario too, equal to this one.
     pub fn explain(&self) -> String {
         explain::write(&self.source.file, &self.ledger)
+    }
+
+    /// The scenario as TOML with every default, and nothing but keys and values: what [`explain`](Self::explain) prints,
+    /// without the remarks. This text is a scenario too, equal to this one.
+    pub fn to_toml(&self) -> String {
+        explain::write_values(&self.ledger)
+    }
+
+    /// What it was made from.
+    pub const fn source(&self) -> &Source {
+        &self.source
+    }
+
+    /// Makes a scenario again.
+    pub fn from_source(source: Source) -> Result<Self, Error> {
+        source.read()
     }
 
     /// The file's name, as it was given; or the name of a ready-made scenario.

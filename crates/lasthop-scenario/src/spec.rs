@@ -77,7 +77,7 @@ pub(crate) fn read(root: &Reader<'_>, name: &str, directory: &Path) -> Result<Sp
     let sessions = sessions::read(root, &nodes, limit, names.total())?;
     let base_station = stations::base_station(root, &nodes, &links, &tcp)?;
     let elements = stations::elements(root, &nodes, &links, &tcp, base_station.as_ref())?;
-    let lab = lab::read(root)?;
+    let lab = lab::read(root, &nodes)?;
     Ok(Spec {
         title,
         description,

@@ -1,18 +1,18 @@
 //! What sits on routers' ports: the scheme's part at the base station, and elements of the scenario's own.
 
 use lasthop_proto::link::arq::ArqConfig;
-use lasthop_proto::pep::snoop::{HopControl, SnoopConfig};
+use lasthop_proto::pep::snoop::SnoopConfig;
 use lasthop_proto::scheme::{LocalDetection, TcpAwareness};
 use lasthop_proto::tcp::config::Recovery;
-use lasthop_proto::time::Duration;
 
 use crate::arq::{self, ARQ_KEYS};
 use crate::error::{Error, Problem};
 use crate::nodes::{Link, Nodes};
 use crate::reader::Reader;
+use crate::snoop::{self, KIND_KEYS, REPAIR_KEYS};
 use crate::tcp::{self, Base, TcpSpec};
-use crate::units::{ByteSize, TimeSpan};
-use crate::values::{Count, ElementName, FlowControlName, Positive, Text, Whole, Window};
+use crate::units::ByteSize;
+use crate::values::{Count, ElementName, Text, Whole, Window};
 
 /// A router's port to a link.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -63,18 +63,7 @@ pub(crate) struct Relay {
     pub wireless: TcpSpec,
 }
 
-const CACHE_KEYS: [&str; 10] = [
-    "cache",
-    "connections",
-    "priority",
-    "dupack_threshold",
-    "timer_min",
-    "timer_max",
-    "max_local_retries",
-    "flow_control",
-    "backlog",
-    "held",
-];
+const CACHE_KEYS: [&str; 3] = ["cache", "connections", "priority"];
 const RELAY_KEYS: [&str; 3] = ["split_buffer", "wired_tcp", "wireless_tcp"];
 
 /// Reads `[base_station]`, which may be absent.
@@ -88,11 +77,11 @@ pub(crate) fn base_station(
     if !reader.is_present() {
         return Ok(None);
     }
-    reader.allow(&[&["router", "link", "arq"], &CACHE_KEYS[..], &RELAY_KEYS[..]].concat())?;
+    reader.allow(&[&["router", "link", "arq"], &CACHE_KEYS[..], &REPAIR_KEYS[..], &RELAY_KEYS[..]].concat())?;
     let port = port(&reader, nodes, links)?;
     Ok(Some(Station {
         port,
-        snoop: snoop(&reader, LocalDetection::DuplicateAcks, TcpAwareness::Unaware)?,
+        snoop: cache(&reader, SnoopConfig::new(LocalDetection::DuplicateAcks, TcpAwareness::Aware))?,
         relay: relay(&reader, common)?,
         arq: link_protocol(&reader)?,
     }))
@@ -130,14 +119,14 @@ fn link_protocol(station: &Reader<'_>) -> Result<ArqConfig, Error> {
 
 fn element(reader: &Reader<'_>, nodes: &Nodes, links: &[Link], common: &TcpSpec) -> Result<Element, Error> {
     const PORT_KEYS: [&str; 3] = ["kind", "router", "link"];
-    const SNOOP_KEYS: [&str; 2] = ["detection", "awareness"];
+    let snoop_keys = [&PORT_KEYS[..], &KIND_KEYS[..], &CACHE_KEYS[..], &REPAIR_KEYS[..]].concat();
     if !reader.has("kind") {
-        let all = [&PORT_KEYS[..], &SNOOP_KEYS[..], &CACHE_KEYS[..], &["recovery"], &RELAY_KEYS[..], &ARQ_KEYS[..]];
+        let all = [&snoop_keys[..], &["recovery"], &RELAY_KEYS[..], &ARQ_KEYS[..]];
         reader.allow(&all.concat())?;
     }
     let kind = reader.required("kind")?;
     reader.allow(&match kind {
-        ElementName::Snoop => [&PORT_KEYS[..], &SNOOP_KEYS[..], &CACHE_KEYS[..]].concat(),
+        ElementName::Snoop => snoop_keys,
         ElementName::ElnMarker => PORT_KEYS.to_vec(),
         ElementName::Split => [&PORT_KEYS[..], &["recovery"], &RELAY_KEYS[..]].concat(),
         ElementName::Arq => [&PORT_KEYS[..], &ARQ_KEYS[..]].concat(),
@@ -145,9 +134,8 @@ fn element(reader: &Reader<'_>, nodes: &Nodes, links: &[Link], common: &TcpSpec)
     let port = port(reader, nodes, links)?;
     let kind = match kind {
         ElementName::Snoop => {
-            let detection = reader.or("detection", LocalDetection::DuplicateAcks, "default")?;
-            let awareness = reader.or("awareness", TcpAwareness::Aware, "default")?;
-            ElementKind::Snoop(snoop(reader, detection, awareness)?)
+            let default = SnoopConfig::new(LocalDetection::DuplicateAcks, TcpAwareness::Aware);
+            ElementKind::Snoop(cache(reader, snoop::kind(reader, default)?)?)
         }
         ElementName::ElnMarker => ElementKind::ElnMarker,
         ElementName::Split => {
@@ -195,57 +183,18 @@ fn hosts_beyond(nodes: &Nodes, links: &[Link], router: usize, link: usize) -> Ve
     (0..nodes.hosts.len()).filter(|host| reached[*host]).collect()
 }
 
-fn snoop(reader: &Reader<'_>, detection: LocalDetection, awareness: TcpAwareness) -> Result<SnoopConfig, Error> {
-    let default = SnoopConfig::new(detection, awareness);
+/// A cache and what it is for, detection and awareness as `default` has them.
+fn cache(reader: &Reader<'_>, default: SnoopConfig) -> Result<SnoopConfig, Error> {
     let ByteSize(cache_bytes) = reader.or("cache", ByteSize(default.cache_bytes), "default")?;
     if cache_bytes == 0 {
         return Err(reader.refuse("cache", "a size above zero", ""));
     }
-    let count = |key, default| reader.or::<Count>(key, Whole(default), "default").map(|Whole(count)| count);
-    let span =
-        |key, default| reader.or(key, Positive(default), "default").map(|Positive(span): Positive<Duration>| span);
-    let connections = count("connections", u32::try_from(default.connections).unwrap_or(u32::MAX))? as usize;
-    let dupack_threshold = count("dupack_threshold", default.dupack_threshold)?;
-    let (timer_min, timer_max) = (span("timer_min", default.timer_min)?, span("timer_max", default.timer_max)?);
-    if timer_min > timer_max {
-        let key = if reader.has("timer_min") { "timer_min" } else { "timer_max" };
-        let (min, max) = (TimeSpan(timer_min), TimeSpan(timer_max));
-        return Err(reader.fail(key, Problem::Conflict(format!("timer_min = {min} is above timer_max = {max}"))));
-    }
-    let max_local_retries = count("max_local_retries", default.max_local_retries)?;
-    let priority = reader.or("priority", default.priority, "default")?;
-    let hop = flow_control(reader, FlowControlName::None)?;
-    Ok(SnoopConfig {
-        cache_bytes,
-        connections,
-        priority,
-        dupack_threshold,
-        timer_min,
-        timer_max,
-        max_local_retries,
-        hop,
-        ..default
-    })
-}
-
-/// Flow control on the hop: `default` where the keys say nothing.
-pub(crate) fn flow_control(reader: &Reader<'_>, default: FlowControlName) -> Result<Option<HopControl>, Error> {
-    match reader.or("flow_control", default, "default")? {
-        FlowControlName::None => {
-            for key in ["backlog", "held"] {
-                if reader.has(key) {
-                    let message = format!("{key} is for flow_control = \"fast\" only");
-                    return Err(reader.fail(key, Problem::Conflict(message)));
-                }
-            }
-            Ok(None)
-        }
-        FlowControlName::Fast => {
-            let Whole(backlog) = reader.or::<Count>("backlog", Whole(HopControl::DEFAULT.backlog), "default")?;
-            let Window(held) = reader.or("held", Window(HopControl::DEFAULT.held), "default")?;
-            Ok(Some(HopControl { backlog, held }))
-        }
-    }
+    let connections = u32::try_from(default.connections).unwrap_or(u32::MAX);
+    let Whole(connections) = reader.or::<Count>("connections", Whole(connections), "default")?;
+    let config = SnoopConfig { cache_bytes, connections: connections as usize, ..default };
+    let config = snoop::repair(reader, config)?;
+    let priority = reader.or("priority", config.priority, "default")?;
+    Ok(SnoopConfig { priority, ..config })
 }
 
 fn relay(reader: &Reader<'_>, common: &TcpSpec) -> Result<Relay, Error> {

@@ -496,7 +496,7 @@ choices! {
     RepairPriority { "auto" = Auto, "urgent" = Urgent, "normal" = Normal }
     TcpAwareness { "unaware" = Unaware, "aware" = Aware }
     Protocol { "stop-and-wait" = StopAndWait, "go-back-n" = GoBackN, "selective-repeat" = SelectiveRepeat }
-    Endpoints { "kernel" = Kernel, "own" = Own }
+    Endpoints { "auto" = Auto, "kernel" = Kernel, "own" = Own }
     KernelSettings { "scenario" = Scenario, "kernel" = Kernel }
     Delivery { "in-order" = InOrder, "immediate" = Immediate }
 }

@@ -301,4 +301,17 @@ fn the_lab_is_checked_like_all_else() {
         added("[lab]\nsettings = \"linux\"\n"),
         "test.toml:18: lab.settings: cannot be \"linux\"; give \"scenario\" or \"kernel\""
     );
+    assert_eq!(
+        added("[lab]\nendpoints = \"ours\"\n"),
+        "test.toml:18: lab.endpoints: cannot be \"ours\"; give one of \"auto\", \"kernel\", \"own\""
+    );
+    assert_eq!(
+        added("[lab.hosts.moblie]\nendpoints = \"own\"\n"),
+        "test.toml:17: lab.hosts.moblie: there is no host \"moblie\"; did you mean \"mobile\"?"
+    );
+    assert_eq!(
+        added("[lab.hosts.mobile]\nendpoint = \"own\"\n"),
+        "test.toml:18: lab.hosts.mobile.endpoint: unknown key; did you mean \"endpoints\"?"
+    );
+    assert!(added("[lab.hosts]\nmobile = \"own\"\n").contains("lab.hosts.mobile: cannot be \"own\"; give a table"));
 }

@@ -18,6 +18,9 @@ fn explained_scenarios_are_the_same_scenarios() {
         let scenario = Scenario::builtin(name).unwrap();
         let again = Scenario::parse("explained.toml", &scenario.explain()).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(again, scenario, "{name}");
+        let values = scenario.to_toml();
+        assert!(!values.contains('#'), "{values}");
+        assert_eq!(Scenario::parse("values.toml", &values).unwrap_or_else(|error| panic!("{error}")), scenario);
         for scheme in &SCHEMES {
             let [one, other] = [&scenario, &again].map(|scenario| format!("{:?}", scenario.network(scheme)));
             assert_eq!(one, other, "{name}");
@@ -45,6 +48,13 @@ fn explaining_twice_changes_no_value() {
     let once = Scenario::builtin("wavelan-wan").unwrap().explain();
     let twice = Scenario::parse("wavelan-wan", &once).unwrap().explain();
     assert_eq!(values(&once), values(&twice));
+}
+
+#[test]
+fn a_scenario_is_made_again_from_its_source() {
+    let scenario = everything().with_overrides(&[("seed", "77")]).unwrap();
+    let again = Scenario::from_source(scenario.source().clone()).unwrap();
+    assert_eq!((again.seed(), &again), (77, &scenario));
 }
 
 /// The line of `key` in the table `table`.

@@ -1,5 +1,8 @@
 //! The gateway's configuration, and what is said about a bad one.
 
+use lasthop_proto::pep::snoop::{HopControl, SnoopConfig};
+use lasthop_proto::scheme::{LocalDetection, TcpAwareness};
+use lasthop_proto::time::Duration;
 use lasthop_scenario::gateway::{Gateway, Mode, OpenedBy};
 
 const RULE: &str = "[[rule]]\nname = 'roof'\nmode = 'snoop'\ninterface = 'wlan0'\n";
@@ -7,12 +10,13 @@ const RULE: &str = "[[rule]]\nname = 'roof'\nmode = 'snoop'\ninterface = 'wlan0'
 #[test]
 fn a_whole_configuration() {
     let text = "control = '/run/x.sock'\nmetrics = '127.0.0.1:9469'\nlog = 'debug'\nqueue = 5\n\
-                [limits]\ncache = '8 MiB'\nflows = 1000\n\
+                [limits]\ncache = '8 MiB'\nflows = 1000\nidle = '30 s'\n\
                 [[rule]]\nname = 'web'\nmode = 'split'\ninterface = 'wlan0'\naddresses = ['10.0.0.0/8', '2001:db8::1']\n\
                 ports = [80, 443]\nab = '50 %'\nsplit.wireless = { congestion = 'bbr', buffer = '4 MiB' }\n\
                 [[rule]]\nname = 'rest'\nmode = 'snoop'\ninterface = 'wlan0'\nsnoop.timer_min = '30 ms'\n";
     let gateway = Gateway::parse("gateway.toml", text).unwrap();
     assert_eq!((gateway.queue, gateway.limits.cache, gateway.limits.flows), (5, 8 << 20, 1000));
+    assert_eq!(gateway.limits.idle, Duration::from_secs(30));
     let [web, rest] = &gateway.rules[..] else { panic!("{gateway:?}") };
     assert_eq!((web.opened_by, rest.opened_by), (OpenedBy::Wireless, OpenedBy::Either));
     assert_eq!(web.ab.get(), 0.5);
@@ -22,6 +26,23 @@ fn a_whole_configuration() {
     assert_eq!((split.wireless.congestion.as_deref(), split.wireless.buffer), (Some("bbr"), Some(4 << 20)));
     let Mode::Snoop(snoop) = &rest.mode else { panic!("{rest:?}") };
     assert_eq!(snoop.timer_min.as_nanos(), 30_000_000);
+    let modern = SnoopConfig { hop: Some(HopControl::DEFAULT), ..SnoopConfig::modern() };
+    assert_eq!(*snoop, SnoopConfig { timer_min: snoop.timer_min, ..modern });
+}
+
+/// LL, which lets every acknowledgment pass, has nothing to hold senders back with.
+#[test]
+fn the_four_kinds_of_local_repair() {
+    for (detection, found) in [("duplicate-acks", LocalDetection::DuplicateAcks), ("smart", LocalDetection::Smart)] {
+        for (awareness, heard, hop) in
+            [("aware", TcpAwareness::Aware, Some(HopControl::DEFAULT)), ("unaware", TcpAwareness::Unaware, None)]
+        {
+            let text = format!("{RULE}snoop = {{ detection = '{detection}', awareness = '{awareness}' }}");
+            let gateway = Gateway::parse("gateway.toml", &text).unwrap();
+            let expected = SnoopConfig { detection: found, awareness: heard, hop, ..SnoopConfig::modern() };
+            assert_eq!(gateway.rules[0].mode, Mode::Snoop(expected));
+        }
+    }
 }
 
 #[test]
@@ -119,7 +140,20 @@ fn what_is_wrong_is_said_in_one_line_with_file_line_and_key() {
         (&format!("{RULE}split = {{}}"), "g.toml:5: rule[1].split: has a meaning only with mode = \"split\""),
         (
             &format!("{RULE}snoop = {{ timer_min = '2 s' }}"),
-            "g.toml:5: rule[1].snoop.timer_min: cannot be \"2 s\" (that is 1 s); give a time not above timer_max",
+            "g.toml:5: rule[1].snoop.timer_min: timer_min = 2 s is above timer_max = 1 s",
+        ),
+        (
+            &format!("{RULE}snoop = {{ detection = 'sack' }}"),
+            "g.toml:5: rule[1].snoop.detection: cannot be \"sack\"; give \"duplicate-acks\" or \"smart\"",
+        ),
+        (
+            &format!("{RULE}snoop = {{ awareness = 'unaware', flow_control = 'fast' }}"),
+            "g.toml:5: rule[1].snoop.flow_control: flow_control = \"fast\" holds senders back, which takes awareness = \
+             \"aware\"",
+        ),
+        (
+            &format!("{RULE}snoop = {{ awareness = 'unaware', held = '1 MiB' }}"),
+            "g.toml:5: rule[1].snoop.held: held is for flow_control = \"fast\" only",
         ),
         (
             &format!("metrics = '0.0.0.0:9469'\n{RULE}"),

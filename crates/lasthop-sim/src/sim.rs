@@ -64,6 +64,22 @@ pub fn run(network: &Network, seed: u64, recording: Recording) -> Outcome {
     simulation.finish(network)
 }
 
+/// Events between two questions whether to go on: well under a millisecond.
+const EVENTS_BETWEEN_QUESTIONS: u32 = 4096;
+
+/// As [`run`], but asks now and then whether to go on; `None` when it was told not to.
+pub fn run_while(network: &Network, seed: u64, recording: Recording, go_on: impl Fn() -> bool) -> Option<Outcome> {
+    let mut simulation = Simulation::new(network, seed, recording);
+    while go_on() {
+        for _ in 0..EVENTS_BETWEEN_QUESTIONS {
+            if !simulation.step() {
+                return Some(simulation.finish(network));
+            }
+        }
+    }
+    None
+}
+
 impl Simulation {
     /// A run that has not begun.
     pub fn new(network: &Network, seed: u64, recording: Recording) -> Self {
@@ -78,7 +94,7 @@ impl Simulation {
             let flow = &network.flows[id.0 as usize];
             let config = flow.tcp[side.index()].clone();
             let node = if side == Side::Initiator { flow.from } else { flow.to };
-            let phase = tick_phase(root, network, node, &config);
+            let phase = tick_phase(root, &network.nodes[node.0].name, &config);
             Setup { flow: id, side, config, iss: Seq(flow.iss[side.index()]), phase, watch }
         };
         let mut endpoints = Vec::with_capacity(network.flows.len() * 2);
@@ -258,6 +274,11 @@ impl Simulation {
         &self.endpoints[endpoint(flow, side)]
     }
 
+    /// How many records it has so far.
+    pub fn recorded(&self) -> usize {
+        self.fabric.trace.as_ref().map_or(0, |trace| trace.records.len())
+    }
+
     /// What the run of `network` came to.
     pub fn finish(self, network: &Network) -> Outcome {
         let Self { mut fabric, mut endpoints, .. } = self;
@@ -354,9 +375,8 @@ fn flow_info(index: usize, flow: &FlowSpec) -> FlowInfo {
     }
 }
 
-/// A host's ticks start at a random phase, the same for all of its connections.
-fn tick_phase(root: Root, network: &Network, node: NodeId, config: &TcpConfig) -> TickPhase {
-    let name = &network.nodes[node.0].name;
+/// Where the ticks of the node of that name start under `root`: at a random phase, the same for all of its connections.
+pub fn tick_phase(root: Root, name: &str, config: &TcpConfig) -> TickPhase {
     let draw = |which: &str, period: Duration| {
         let phase = root.stream(&format!("hosts/{name}/ticks/{which}")).below(period.as_nanos());
         Duration::from_nanos(phase)
@@ -377,7 +397,7 @@ fn element(spec: &ElementSpec, root: Root, network: &Network, watch: Switch) -> 
         Element::Arq(config) => Box::new(Arq::<()>::new(config.clone())),
         Element::ElnMarker => Box::new(ElnMarker::<()>::new(ElnMarkerConfig::default())),
         Element::Split { buffer, wired, wireless } => {
-            let phase = tick_phase(root, network, spec.node, wireless);
+            let phase = tick_phase(root, &network.nodes[spec.node.0].name, wireless);
             Box::new(SplitRelay::new(*buffer, wired.clone(), wireless.clone(), phase, watch))
         }
     }

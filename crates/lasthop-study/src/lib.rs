@@ -4,8 +4,9 @@
 //! |---|---|
 //! | [`stats`] | means and Student-t intervals |
 //! | [`replicate`] | many runs on many cores, in an order that does not depend on them |
+//! | [`progressive`] | the same for someone who watches: an answer soon, better ones later, an end at any moment |
 //! | [`measures`] | what a run is judged by |
-//! | [`sweep`] | cartesian parameter sweeps |
+//! | [`sweep`], [`parts`] | cartesian parameter sweeps, and their folders of Parquet files |
 //! | [`study`] | the published studies by name |
 //! | [`balakrishnan1997`] | the 1997 study: cells, tables, claims, figures |
 //! | [`xylomenos_kokkinakis`] | the study of error control at several layers |
@@ -14,6 +15,8 @@
 pub mod balakrishnan1997;
 mod claims;
 pub mod measures;
+pub mod parts;
+pub mod progressive;
 pub mod replicate;
 pub mod stats;
 pub mod study;

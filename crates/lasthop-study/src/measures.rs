@@ -2,6 +2,7 @@
 
 use lasthop_sim::measure::{FlowReport, PathReport, Report, SessionReport};
 use lasthop_sim::network::{App, Network};
+use serde_json::{Map, Value, json};
 
 use crate::stats::Estimate;
 
@@ -67,9 +68,72 @@ fn every(network: &Network) -> Vec<Measure> {
     measures(network, &report)
 }
 
-/// The names of all measures that runs of `network` can have, in order.
-pub fn names(network: &Network) -> Vec<String> {
-    every(network).into_iter().map(|measure| measure.name).collect()
+/// Names and units of all measures that runs of `network` can have, in order.
+pub fn columns(network: &Network) -> Vec<(String, &'static str)> {
+    every(network).into_iter().map(|measure| (measure.name, measure.unit)).collect()
+}
+
+/// The measures of several runs: a row a run, a column a measure.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Samples {
+    columns: Vec<(String, &'static str)>,
+    /// Row by row; NaN where a run has no such measure.
+    values: Vec<f64>,
+}
+
+impl Samples {
+    /// No rows yet. A measure that is not among `columns`, which are names and units, will be left out.
+    pub const fn new(columns: Vec<(String, &'static str)>) -> Self {
+        Self { columns, values: Vec::new() }
+    }
+
+    /// The rows that [`values`](Self::values) of others with the same columns gave; a row that is not whole is left out.
+    pub fn from_values(columns: Vec<(String, &'static str)>, mut values: Vec<f64>) -> Self {
+        values.truncate(values.len() - values.len() % columns.len().max(1));
+        Self { columns, values }
+    }
+
+    /// Adds a run of `network`.
+    pub fn push(&mut self, network: &Network, report: &Report) {
+        let measures = measures(network, report);
+        let value = |name: &String| measures.iter().find(|measure| measure.name == *name).map(|measure| measure.value);
+        self.values.extend(self.columns.iter().map(|(name, _)| value(name).unwrap_or(f64::NAN)));
+    }
+
+    /// How many runs.
+    pub fn runs(&self) -> usize {
+        self.values.len() / self.columns.len().max(1)
+    }
+
+    /// Names and units of the measures.
+    pub fn columns(&self) -> &[(String, &'static str)] {
+        &self.columns
+    }
+
+    /// All values, row by row; NaN where a run has no such measure.
+    pub fn values(&self) -> &[f64] {
+        &self.values
+    }
+
+    /// As [`values`](Self::values), without copying.
+    pub fn into_values(self) -> Vec<f64> {
+        self.values
+    }
+
+    /// The values of one column.
+    pub fn column(&self, at: usize) -> impl Iterator<Item = Option<f64>> {
+        let values = self.values.iter().skip(at).step_by(self.columns.len().max(1));
+        values.map(|value| (!value.is_nan()).then_some(*value))
+    }
+
+    /// Mean and interval of each measure; without those that no run has.
+    pub fn summaries(&self) -> Vec<Summary> {
+        let of = |(at, (name, unit)): (usize, &(String, &'static str))| {
+            let values: Vec<f64> = self.column(at).flatten().collect();
+            Some(Summary { name: name.clone(), unit, estimate: Estimate::of(&values)? })
+        };
+        self.columns.iter().enumerate().filter_map(of).collect()
+    }
 }
 
 /// A measure over several runs.
@@ -85,16 +149,47 @@ pub struct Summary {
 
 /// Each measure over all `reports` of a network; without those that no run has.
 pub fn summarise(network: &Network, reports: &[Report]) -> Vec<Summary> {
-    let runs: Vec<Vec<Measure>> = reports.iter().map(|report| measures(network, report)).collect();
-    let of = |Measure { name, unit, .. }: Measure| {
-        let values = runs.iter().flat_map(|run| run.iter().find(|other| other.name == name));
-        let values: Vec<f64> = values.map(|measure| measure.value).collect();
-        Some(Summary { estimate: Estimate::of(&values)?, name, unit })
-    };
-    every(network).into_iter().filter_map(of).collect()
+    let mut samples = Samples::new(columns(network));
+    reports.iter().for_each(|report| samples.push(network, report));
+    samples.summaries()
 }
 
 /// The summary of that name.
 pub fn find<'a>(summaries: &'a [Summary], name: &str) -> Option<&'a Estimate> {
     summaries.iter().find(|summary| summary.name == name).map(|summary| &summary.estimate)
+}
+
+/// Means and intervals as a JSON object by name of the measure: of `unit`, `mean`, `ci95`, `runs`.
+pub fn summaries_json(summaries: &[Summary]) -> Value {
+    let entry = |summary: &Summary| {
+        let estimate = &summary.estimate;
+        let value = json!({ "unit": summary.unit, "mean": estimate.mean, "ci95": estimate.ci95, "runs": estimate.n });
+        (summary.name.clone(), value)
+    };
+    Value::Object(summaries.iter().map(entry).collect::<Map<_, _>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use lasthop_scenario::Scenario;
+
+    use super::*;
+    use crate::replicate::{Silent, Task, run_all};
+
+    #[test]
+    fn values_carry_samples_from_one_process_to_another() {
+        let scenario = Scenario::builtin("wavelan-lan").unwrap();
+        // Within a millisecond nothing is delivered: no goodput.
+        for limit in ["1 ms", "2 s"] {
+            let scenario = scenario.with_overrides(&[("limit", limit)]).unwrap();
+            let task = Task::new(&scenario, scenario.scheme(), 1, 3).unwrap();
+            let reports = run_all(std::slice::from_ref(&task), 1, &Silent).remove(0);
+            let mut samples = Samples::new(columns(&task.network));
+            reports.iter().for_each(|report| samples.push(&task.network, report));
+            let again = Samples::from_values(samples.columns().to_vec(), samples.values().to_vec());
+            assert_eq!((again.runs(), again.summaries()), (3, summarise(&task.network, &reports)));
+            let goodput = samples.columns().iter().position(|(name, _)| name == "wired_goodput").unwrap();
+            assert_eq!(samples.column(goodput).flatten().count(), if limit == "1 ms" { 0 } else { 3 });
+        }
+    }
 }

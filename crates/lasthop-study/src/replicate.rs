@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::num::NonZeroUsize;
+use std::ops::Range;
+use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread::{self, available_parallelism};
@@ -13,7 +15,7 @@ use lasthop_proto::scheme::Scheme;
 use lasthop_scenario::Scenario;
 use lasthop_sim::measure::Report;
 use lasthop_sim::network::Network;
-use lasthop_sim::{Recording, run};
+use lasthop_sim::{Recording, run_while};
 
 /// What to run how often.
 #[derive(Clone, Debug)]
@@ -22,14 +24,14 @@ pub struct Task {
     pub network: Network,
     /// Root seed.
     pub seed: u64,
-    /// Runs, numbered from 0.
-    pub runs: u32,
+    /// Numbers of the runs; a whole task begins with 0.
+    pub runs: Range<u32>,
 }
 
 impl Task {
     /// `scenario` under `scheme`.
     pub fn new(scenario: &Scenario, scheme: &Scheme, seed: u64, runs: u32) -> Result<Self, lasthop_scenario::Error> {
-        Ok(Self { network: scenario.network(scheme)?, seed, runs })
+        Ok(Self { network: scenario.network(scheme)?, seed, runs: 0..runs })
     }
 }
 
@@ -45,6 +47,11 @@ pub trait Progress: Sync {
 
     /// Whether to stop: runs that have not begun are left out.
     fn stopped(&self) -> bool {
+        false
+    }
+
+    /// Whether to give up in the middle of runs, too. Asked often, from every thread.
+    fn abandoned(&self) -> bool {
         false
     }
 }
@@ -79,7 +86,7 @@ pub fn run_all(tasks: &[Task], jobs: usize, progress: &dyn Progress) -> Vec<Vec<
 /// Runs every task on `jobs` threads (0: one per core) and hands each report to `sink`, with the index of its task: task
 /// after task, run after run, as soon as all before it are there.
 ///
-/// When `progress` stops it, what has begun is still finished and handed out; an error of `sink` ends it.
+/// When `progress` stops it, what has begun is still finished and handed out, unless it is abandoned; an error of `sink` ends it.
 pub fn run_each<E>(
     tasks: &[Task],
     jobs: usize,
@@ -91,7 +98,7 @@ pub fn run_each<E>(
     let ends: Vec<usize> = tasks
         .iter()
         .map(|task| {
-            total += task.runs as usize;
+            total += task.runs.len();
             total
         })
         .collect();
@@ -106,20 +113,22 @@ pub fn run_each<E>(
     let execute = |at: usize| {
         let task = task_of(at);
         let Task { network, seed, runs } = &tasks[task];
-        let number = *runs - (ends[task] - at) as u32;
-        let report = run(network, run_seed(*seed, number), Recording::Off).report;
+        let number = runs.end - (ends[task] - at) as u32;
+        let outcome = run_while(network, run_seed(*seed, number), Recording::Off, || !progress.abandoned())?;
         progress.run_done();
-        report
+        Some(outcome.report)
     };
-    let threads = if jobs == 0 { available_parallelism().map_or(1, NonZeroUsize::get) } else { jobs };
+    let threads = threads(jobs);
     thread::scope(|scope| {
         let (finished, arriving) = mpsc::channel();
         for _ in 1..threads.min(total) {
             let (finished, claim, execute) = (finished.clone(), &claim, &execute);
             let worker = move || {
-                while let Some(at) = claim() {
+                while let Some(at) = claim()
+                    && let Some(report) = execute(at)
+                {
                     // Nobody listens any more when the sink refused.
-                    let _ = finished.send((at, execute(at)));
+                    let _ = finished.send((at, report));
                 }
             };
             // With fewer threads the work is the same.
@@ -140,8 +149,9 @@ pub fn run_each<E>(
         let mut outcome = Ok(());
         while outcome.is_ok()
             && let Some(at) = claim()
+            && let Some(report) = execute(at)
         {
-            outcome = hand_out((at, execute(at)));
+            outcome = hand_out((at, report));
             while outcome.is_ok()
                 && let Ok(other) = arriving.try_recv()
             {
@@ -156,6 +166,37 @@ pub fn run_each<E>(
         outcome
     })
 }
+
+/// The number of threads that `jobs` means.
+fn threads(jobs: usize) -> usize {
+    if jobs == 0 { available_parallelism().map_or(1, NonZeroUsize::get) } else { jobs }
+}
+
+/// `of` each of `items`, on `jobs` threads (0: one per core), in their order; the error of the first that has one.
+pub(crate) fn map_all<I: Sync, T: Send, E: Send>(
+    items: &[I],
+    jobs: usize,
+    of: impl Fn(&I) -> Result<T, E> + Sync,
+) -> Result<Vec<T>, E> {
+    let share = items.len().div_ceil(threads(jobs)).max(LEAST_SHARE);
+    let each = |items: &[I]| items.iter().map(&of).collect::<Result<Vec<_>, E>>();
+    if share >= items.len() {
+        return each(items);
+    }
+    thread::scope(|scope| {
+        let each = &each;
+        let shares: Vec<_> = items.chunks(share).map(|share| scope.spawn(move || each(share))).collect();
+        let mut all = Vec::with_capacity(items.len());
+        for share in shares {
+            // A panic goes on in this thread.
+            all.extend(share.join().unwrap_or_else(|panic| resume_unwind(panic))?);
+        }
+        Ok(all)
+    })
+}
+
+/// Fewer items than these are not worth a thread.
+const LEAST_SHARE: usize = 16;
 
 #[cfg(test)]
 mod tests {
@@ -196,6 +237,41 @@ mod tests {
         assert!((2..=4).contains(&done));
         for (part, whole) in part.iter().zip(&whole) {
             assert_eq!(part[..], whole[..part.len()]);
+        }
+    }
+
+    #[test]
+    fn a_task_can_be_cut_into_ranges_of_runs() {
+        let whole = tasks().remove(0);
+        let parts = [0..1, 1..3].map(|runs| Task { runs, ..whole.clone() });
+        let reports = run_all(&parts, 2, &Silent);
+        assert_eq!(reports.iter().map(Vec::len).collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(reports.concat(), run_all(&[whole], 1, &Silent)[0]);
+    }
+
+    #[test]
+    fn an_abandoned_run_is_left_out() {
+        /// Lets two runs finish, and gives up in the middle of the next.
+        struct Amid(AtomicUsize);
+        impl Progress for Amid {
+            fn run_done(&self) {
+                self.0.fetch_add(1, Ordering::Relaxed);
+            }
+            fn abandoned(&self) -> bool {
+                self.0.load(Ordering::Relaxed) >= 2
+            }
+        }
+        let reports = run_all(&tasks(), 1, &Amid(AtomicUsize::new(0)));
+        assert_eq!(reports.iter().map(Vec::len).collect::<Vec<_>>(), [2, 0, 0]);
+    }
+
+    #[test]
+    fn mapping_keeps_the_order_and_the_first_error() {
+        let items: Vec<u32> = (0..1000).collect();
+        for jobs in [1, 2, 7] {
+            assert_eq!(map_all(&items, jobs, |item| Ok::<_, ()>(item + 1)).unwrap(), (1..=1000).collect::<Vec<_>>());
+            let odd = |item: &u32| if item % 400 == 399 { Err(*item) } else { Ok(()) };
+            assert_eq!(map_all(&items, jobs, odd), Err(399));
         }
     }
 

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use lasthop_proto::scheme::Scheme;
 use lasthop_report::study::Study;
+use lasthop_scenario::Scenario;
 
-use crate::measures::{Summary, find, summarise, throughput};
-use crate::replicate::{Progress, Task, run_all};
+use crate::measures::{Samples, Summary, columns, find};
+use crate::replicate::{Progress, Task, run_each};
 use crate::stats::Estimate;
 use crate::{balakrishnan1997, xylomenos_kokkinakis};
 
@@ -76,52 +78,116 @@ pub struct Options {
     pub jobs: usize,
 }
 
-/// Runs in all, for a progress bar.
-///
-/// # Errors
-///
-/// When there is no such study, or it has no such table or figure.
-pub fn total_runs(study: &str, options: &Options) -> Result<u64, StudyError> {
-    let cells = match study {
-        balakrishnan1997::NAME => balakrishnan1997::plan(&options.selection)?.len(),
-        xylomenos_kokkinakis::NAME => xylomenos_kokkinakis::plan(&options.selection)?.len(),
-        _ => return Err(StudyError::NoSuchStudy { given: study.to_owned() }),
-    };
-    Ok(cells as u64 * u64::from(options.runs))
+/// A cell of a study: a scenario under a scheme, to be run a number of times.
+#[derive(Clone, Debug)]
+pub struct Cell {
+    /// Its name, as `LL-SMART/LAN/32`.
+    pub name: String,
+    /// The scenario.
+    pub scenario: Scenario,
+    /// The scheme.
+    pub scheme: &'static Scheme,
 }
 
-/// Runs a study, or the part selected, and returns it with its tables, claims and figures. Claims that need cells outside
-/// the selection are left out.
+/// What reproducing a study takes: cells to run, wherever that is done.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    study: &'static str,
+    options: Options,
+    cells: Vec<Cell>,
+    measures: Vec<(String, &'static str)>,
+}
+
+impl Plan {
+    /// The cells of a study, or of the part selected.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such study, or it has no such table or figure.
+    pub fn new(study: &str, options: &Options) -> Result<Self, StudyError> {
+        let (study, cells) = match study {
+            balakrishnan1997::NAME => (balakrishnan1997::NAME, balakrishnan1997::cells(&options.selection)?),
+            xylomenos_kokkinakis::NAME => {
+                (xylomenos_kokkinakis::NAME, xylomenos_kokkinakis::cells(&options.selection)?)
+            }
+            _ => return Err(StudyError::NoSuchStudy { given: study.to_owned() }),
+        };
+        let mut plan = Self { study, options: options.clone(), cells, measures: Vec::new() };
+        // Cells differ in what they have: only web sessions have pages.
+        for task in plan.tasks()? {
+            for column in columns(&task.network) {
+                if !plan.measures.contains(&column) {
+                    plan.measures.push(column);
+                }
+            }
+        }
+        Ok(plan)
+    }
+
+    /// The cells.
+    pub fn cells(&self) -> &[Cell] {
+        &self.cells
+    }
+
+    /// Names and units of what is measured in each run.
+    pub fn measures(&self) -> &[(String, &'static str)] {
+        &self.measures
+    }
+
+    /// Runs in all.
+    pub fn total_runs(&self) -> u64 {
+        self.cells.len() as u64 * u64::from(self.options.runs)
+    }
+
+    fn tasks(&self) -> Result<Vec<Task>, lasthop_scenario::Error> {
+        let Options { seed, runs, .. } = self.options;
+        self.cells.iter().map(|cell| Task::new(&cell.scenario, cell.scheme, seed, runs)).collect()
+    }
+
+    /// Runs all cells here. Of each, what its runs measured.
+    ///
+    /// # Errors
+    ///
+    /// When `progress` stops it.
+    pub fn run(&self, progress: &dyn Progress) -> Result<Vec<Samples>, StudyError> {
+        let tasks = self.tasks()?;
+        let mut samples = vec![Samples::new(self.measures.clone()); tasks.len()];
+        run_each(&tasks, self.options.jobs, progress, |at, report| {
+            samples[at].push(&tasks[at].network, &report);
+            Ok::<(), StudyError>(())
+        })?;
+        if progress.stopped() { Err(StudyError::Stopped) } else { Ok(samples) }
+    }
+
+    /// The study with its tables, claims and figures, from what the runs of each cell measured. Claims that need cells
+    /// outside the selection are left out.
+    ///
+    /// # Errors
+    ///
+    /// When a scenario that is followed for a figure does not hold.
+    pub fn finish(&self, samples: &[Samples]) -> Result<Study, StudyError> {
+        let mut results = Results::default();
+        for (Cell { name, .. }, samples) in self.cells.iter().zip(samples) {
+            let throughput = samples.columns().iter().position(|(name, _)| name == "throughput");
+            let throughput = throughput.map(|at| samples.column(at).flatten().collect());
+            results.runs.insert(name.clone(), throughput.unwrap_or_default());
+            results.cells.insert(name.clone(), samples.summaries());
+        }
+        match self.study {
+            balakrishnan1997::NAME => balakrishnan1997::assemble(&self.options, &results),
+            _ => xylomenos_kokkinakis::assemble(&self.options, &results),
+        }
+    }
+}
+
+/// Runs a study, or the part selected, and returns it with its tables, claims and figures.
 ///
 /// # Errors
 ///
-/// As [`total_runs`], and when `progress` stops it.
+/// When there is no such study, or it has no such table or figure, and when `progress` stops it.
 pub fn reproduce(study: &str, options: &Options, progress: &dyn Progress) -> Result<Study, StudyError> {
-    match study {
-        balakrishnan1997::NAME => balakrishnan1997::reproduce(options, progress),
-        xylomenos_kokkinakis::NAME => xylomenos_kokkinakis::reproduce(options, progress),
-        _ => Err(StudyError::NoSuchStudy { given: study.to_owned() }),
-    }
-}
-
-/// Runs the tasks of cells and sums each cell up under its name.
-pub(crate) fn run_cells(
-    cells: Vec<(String, Task)>,
-    options: &Options,
-    progress: &dyn Progress,
-) -> Result<Results, StudyError> {
-    let (names, tasks): (Vec<String>, Vec<Task>) = cells.into_iter().unzip();
-    let reports = run_all(&tasks, options.jobs, progress);
-    if progress.stopped() {
-        return Err(StudyError::Stopped);
-    }
-    let mut results = Results::default();
-    for (name, (task, reports)) in names.into_iter().zip(tasks.iter().zip(&reports)) {
-        let each = reports.iter().map(|report| throughput(&task.network, report)).collect();
-        results.runs.insert(name.clone(), each);
-        results.cells.insert(name, summarise(&task.network, reports));
-    }
-    Ok(results)
+    let plan = Plan::new(study, options)?;
+    plan.finish(&plan.run(progress)?)
 }
 
 /// What was measured in each cell.

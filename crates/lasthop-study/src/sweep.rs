@@ -9,10 +9,9 @@ use lasthop_proto::scheme::Scheme;
 use lasthop_report::ReportError;
 use lasthop_report::rows::{Kind, Rows, Value};
 use lasthop_scenario::Scenario;
-use lasthop_sim::measure::Report;
 
-use crate::measures::{find, names, summarise};
-use crate::replicate::{Progress, Task, run_each};
+use crate::measures::{self, Samples, find};
+use crate::replicate::{Progress, Task, map_all, run_each};
 
 /// One key and the values that it takes.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -106,6 +105,8 @@ pub struct Sweep {
     scenario: Scenario,
     axes: Vec<Axis>,
     points: Vec<Point>,
+    /// Names and units of what is measured.
+    measures: Vec<(String, &'static str)>,
     columns: Vec<(String, Kind)>,
     seed: u64,
     runs: u32,
@@ -154,18 +155,16 @@ impl Sweep {
             .into_iter()
             .flat_map(|values| schemes.iter().map(move |&scheme| Point { values: values.clone(), scheme }))
             .collect();
-        let mut sweep = Self { scenario: scenario.clone(), axes, points, columns: Vec::new(), seed, runs };
-        let mut measures = Vec::new();
-        for (at, point) in sweep.points.iter().enumerate() {
-            let task = sweep.task(point)?;
-            if at == 0 {
-                measures = names(&task.network);
-            }
+        let (scenario, measures, columns) = (scenario.clone(), Vec::new(), Vec::new());
+        let mut sweep = Self { scenario, axes, points, measures, columns, seed, runs };
+        map_all(&sweep.points, 0, |point| sweep.task(point).map(drop))?;
+        if let Some(point) = sweep.points.first() {
+            sweep.measures = measures::columns(&sweep.task(point)?.network);
         }
         sweep.columns = sweep.axes.iter().map(|axis| (axis.key.clone(), Kind::Text)).collect();
         sweep.columns.push(("scheme".to_owned(), Kind::Text));
         sweep.columns.push(("runs".to_owned(), Kind::Count));
-        for name in measures {
+        for (name, _) in &sweep.measures {
             sweep.columns.push((name.clone(), Kind::Float));
             sweep.columns.push((format!("{name}_ci95"), Kind::Float));
         }
@@ -190,6 +189,31 @@ impl Sweep {
         hasher.finish()
     }
 
+    /// The scenario that is varied.
+    pub const fn scenario(&self) -> &Scenario {
+        &self.scenario
+    }
+
+    /// What is varied.
+    pub fn axes(&self) -> &[Axis] {
+        &self.axes
+    }
+
+    /// Runs of each point.
+    pub const fn runs(&self) -> u32 {
+        self.runs
+    }
+
+    /// Root seed.
+    pub const fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// Names and units of what is measured in each run.
+    pub fn measures(&self) -> &[(String, &'static str)] {
+        &self.measures
+    }
+
     /// The points, in order.
     pub fn points(&self) -> &[Point] {
         &self.points
@@ -209,34 +233,52 @@ impl Sweep {
         progress: &dyn Progress,
         mut sink: impl FnMut(&Rows) -> Result<(), E>,
     ) -> Result<usize, E> {
-        let mut done = first.min(self.points.len());
-        while done < self.points.len() && !progress.stopped() {
-            let end = (done + BATCH_RUNS.div_ceil(self.runs.max(1) as usize)).min(self.points.len());
-            let batch = &self.points[done..end];
-            let tasks = batch.iter().map(|point| self.task(point)).collect::<Result<Vec<_>, _>>();
-            let tasks = tasks.map_err(SweepError::from)?;
-            let mut reports = Vec::new();
+        let first = first.min(self.points.len());
+        let points: Vec<usize> = (first..self.points.len()).collect();
+        let done = self.run_points(&points, jobs, progress, |point, samples| {
+            let mut rows = Rows::new(self.columns.clone());
+            rows.push(self.row(point, &samples)).map_err(SweepError::from)?;
+            sink(&rows)
+        })?;
+        Ok(first + done)
+    }
+
+    /// Runs some points, by their numbers, and hands each with the measures of its runs to `sink`, in the order of
+    /// `points`, as soon as it is finished. Returns how many of them are done; fewer than there are when `progress` stopped it.
+    pub fn run_points<E: From<SweepError>>(
+        &self,
+        points: &[usize],
+        jobs: usize,
+        progress: &dyn Progress,
+        mut sink: impl FnMut(usize, Samples) -> Result<(), E>,
+    ) -> Result<usize, E> {
+        let mut done = 0;
+        for batch in points.chunks(BATCH_RUNS.div_ceil(self.runs.max(1) as usize)) {
+            if progress.stopped() {
+                break;
+            }
+            let tasks = map_all(batch, jobs, |&point| self.task(&self.points[point])).map_err(SweepError::from)?;
+            let mut samples = Samples::new(self.measures.clone());
             run_each(&tasks, jobs, progress, |at, report| {
-                reports.push(report);
-                if reports.len() < self.runs as usize {
+                samples.push(&tasks[at].network, &report);
+                if samples.runs() < self.runs as usize {
                     return Ok(());
                 }
-                let mut rows = Rows::new(self.columns.clone());
-                rows.push(self.row(&batch[at], &tasks[at], &reports)).map_err(SweepError::from)?;
-                reports.clear();
                 done += 1;
-                sink(&rows)
+                sink(batch[at], std::mem::replace(&mut samples, Samples::new(self.measures.clone())))
             })?;
         }
         Ok(done)
     }
 
-    fn row(&self, point: &Point, task: &Task, reports: &[Report]) -> Vec<Value> {
-        let summaries = summarise(&task.network, reports);
-        let mut row: Vec<_> = point.values.iter().cloned().map(Value::Text).collect();
-        row.push(Value::Text(point.scheme.name.to_owned()));
+    /// The row of a point, whose runs measured `samples`.
+    pub fn row(&self, point: usize, samples: &Samples) -> Vec<Value> {
+        let Point { values, scheme } = &self.points[point];
+        let summaries = samples.summaries();
+        let mut row: Vec<_> = values.iter().cloned().map(Value::Text).collect();
+        row.push(Value::Text(scheme.name.to_owned()));
         row.push(Value::Count(u64::from(self.runs)));
-        for (name, _) in self.columns[row.len()..].iter().step_by(2) {
+        for (name, _) in &self.measures {
             let estimate = find(&summaries, name);
             row.push(estimate.map_or(Value::Missing, |estimate| Value::Float(estimate.mean)));
             row.push(estimate.and_then(|estimate| estimate.ci95).map_or(Value::Missing, Value::Float));

@@ -2,7 +2,7 @@
 
 use lasthop_proto::packet::{Flags, Segment};
 
-use crate::build::{is_v4, seal};
+use crate::build::{ELN_EXID, EXPERIMENTAL_KIND, MOST_OPTIONS, is_v4, seal};
 use crate::parse::{NOP, SACK, TIMESTAMPS, View};
 
 /// Cuts a packet, read as `view`, into packets with at most `most` bytes of payload each, as a network card would:
@@ -50,7 +50,7 @@ const CWR: u8 = 0x80;
 /// checksums computed.
 pub fn revise(packet: &[u8], view: &View, segment: &Segment) -> Vec<u8> {
     let mut bytes = packet[..view.total_len()].to_vec();
-    bytes[view.ip_len + 14..view.ip_len + 16].copy_from_slice(&segment.window.to_be_bytes());
+    set_window(&mut bytes, view, segment);
     if segment.options.sack.is_empty() {
         hide_sack(&mut bytes, view);
     }
@@ -58,9 +58,10 @@ pub fn revise(packet: &[u8], view: &View, segment: &Segment) -> Vec<u8> {
     bytes
 }
 
-/// Writes the timestamp of `segment` (TSval) into a packet with the headers that were read as `view`. Checksums are left as
-/// they are.
+/// Writes window and timestamp (TSval) of `segment` into a packet with the headers that were read as `view`. Checksums are left
+/// as they are.
 pub fn stamp(bytes: &mut [u8], view: &View, segment: &Segment) {
+    set_window(bytes, view, segment);
     if let Some(timestamps) = segment.options.timestamps {
         for_each_option(bytes, view, TIMESTAMPS, |option| {
             if let Some(val) = option.get_mut(2..6) {
@@ -69,6 +70,60 @@ pub fn stamp(bytes: &mut [u8], view: &View, segment: &Segment) {
         });
     }
 }
+
+fn set_window(bytes: &mut [u8], view: &View, segment: &Segment) {
+    bytes[view.ip_len + 14..view.ip_len + 16].copy_from_slice(&segment.window.to_be_bytes());
+}
+
+/// The packet, read as `view`, with the ELN option in front of its others, which stay as they are; checksums are computed. Where
+/// there is no room for it the SACK block reported longest ago gives way (RFC 2018 §3). `None` without such a block.
+pub fn mark_eln(packet: &[u8], view: &View) -> Option<Vec<u8>> {
+    let (headers, payload) = packet[..view.total_len()].split_at(view.header_len);
+    let mut options = headers[view.ip_len + 20..].to_vec();
+    let [high, low] = ELN_EXID.to_be_bytes();
+    let mark = [EXPERIMENTAL_KIND, 4, high, low];
+    if options.len() + mark.len() > MOST_OPTIONS {
+        drop_last_block(&mut options)?;
+    }
+    let mut bytes = headers[..view.ip_len + 20].to_vec();
+    bytes.extend(mark);
+    bytes.extend(options);
+    let tcp_len = bytes.len() - view.ip_len;
+    bytes[view.ip_len + 12] = (tcp_len as u8 / 4) << 4 | bytes[view.ip_len + 12] & 0xf;
+    bytes.extend_from_slice(payload);
+    let (field, len) = if is_v4(view.route.source.ip()) { (2, bytes.len()) } else { (4, bytes.len() - view.ip_len) };
+    let len = u16::try_from(len).ok()?;
+    bytes[field..field + 2].copy_from_slice(&len.to_be_bytes());
+    seal(&mut bytes, view.ip_len);
+    Some(bytes)
+}
+
+/// Takes the last SACK block out of the options; `None` if there is none.
+fn drop_last_block(options: &mut Vec<u8>) -> Option<()> {
+    let mut at = 0;
+    let (start, len) = loop {
+        match *options.get(at)? {
+            0 => return None,
+            NOP => at += 1,
+            kind => {
+                let len = usize::from(*options.get(at + 1)?).max(2);
+                if kind == SACK && len >= 2 + BLOCK && at + len <= options.len() {
+                    break (at, len);
+                }
+                at += len;
+            }
+        }
+    };
+    options.drain(start + len - BLOCK..start + len);
+    options[start + 1] -= BLOCK as u8;
+    if len == 2 + BLOCK {
+        options[start..start + 2].fill(NOP);
+    }
+    Some(())
+}
+
+/// Bytes of a SACK block.
+const BLOCK: usize = 8;
 
 fn hide_sack(bytes: &mut [u8], view: &View) {
     for_each_option(bytes, view, SACK, |option| option.fill(NOP));

@@ -8,8 +8,8 @@ mod build;
 mod change;
 mod parse;
 
-pub use build::{ELN_EXID, EXPERIMENTAL_KIND, SMART_EXID, build, option_bytes, tcp_header};
-pub use change::{pieces, revise, stamp};
+pub use build::{Checksums, ELN_EXID, EXPERIMENTAL_KIND, SMART_EXID, build, checksums, option_bytes, tcp_header};
+pub use change::{mark_eln, pieces, revise, stamp};
 pub use parse::{Route, View, parse};
 
 #[cfg(test)]

@@ -123,6 +123,41 @@ proptest! {
     }
 
     #[test]
+    fn a_mark_is_all_that_is_added(route in routes(), segment in segments(), payload in prop::collection::vec(any::<u8>(), 0..50)) {
+        let options = Options { eln: false, ..segment.options };
+        let bytes = build(route, &Segment { options, ..segment }, &payload).unwrap();
+        let room = options.wire_len() <= 36;
+        let Some(marked) = mark_eln(&bytes, &parse(&bytes).unwrap()) else {
+            prop_assert!(!room && options.sack.is_empty());
+            return Ok(());
+        };
+        check(&marked);
+        let view = parse(&marked).unwrap();
+        let mut sack = SackBlocks::NONE;
+        let kept = options.sack.as_slice().len() - usize::from(!room);
+        options.sack.as_slice()[..kept].iter().for_each(|&block| sack.push(block));
+        prop_assert_eq!((view.route, view.segment), (route, Segment { options: Options { eln: true, sack, ..options }, ..segment }));
+        prop_assert_eq!(&marked[view.header_len..], &payload[..]);
+    }
+
+    #[test]
+    fn a_flipped_bit_shows_in_the_checksum_of_its_part(route in routes(), segment in segments(), payload in prop::collection::vec(any::<u8>(), 0..50), at: prop::sample::Index, bit in 0u8..8) {
+        let mut bytes = build(route, &segment, &payload).unwrap();
+        let view = parse(&bytes).unwrap();
+        prop_assert_eq!(checksums(&bytes, &view), Checksums::Hold);
+        // The version says how to read the rest.
+        let at = 1 + at.index(bytes.len() - 1);
+        bytes[at] ^= 1u8 << bit;
+        let wrong = match (at < view.ip_len, route.source.is_ipv4()) {
+            (true, true) => Checksums::IpWrong,
+            // Of IPv6's header only the addresses count, through TCP's checksum.
+            (true, false) if at < 8 => Checksums::Hold,
+            _ => Checksums::TcpWrong,
+        };
+        prop_assert_eq!(checksums(&bytes, &view), wrong);
+    }
+
+    #[test]
     fn any_bytes_are_read_or_not(bytes in prop::collection::vec(any::<u8>(), 0..120), first in prop_oneof![Just(0x45u8), Just(0x46), Just(0x60), any::<u8>()]) {
         let mut bytes = bytes;
         if let [version, rest @ ..] = &mut bytes[..] {
@@ -135,7 +170,33 @@ proptest! {
             prop_assert!(view.ip_len + 20 <= view.header_len && view.total_len() <= bytes.len());
             prop_assert!(!pieces(&bytes, &view, 7).is_empty());
             prop_assert_eq!(revise(&bytes, &view, &Segment::default()).len(), view.total_len());
+            let _ = checksums(&bytes, &view);
+            if let Some(marked) = mark_eln(&bytes, &view) {
+                prop_assert!(parse(&marked).is_some_and(|marked| marked.total_len() <= view.total_len() + 4));
+            }
         }
+    }
+}
+
+/// Timestamps and three blocks fill the space for options; the mark takes the place of the last block.
+#[test]
+fn a_mark_takes_the_place_of_the_last_block() {
+    let route = Route { source: ([10, 0, 0, 1], 1).into(), destination: ([10, 0, 0, 2], 2).into() };
+    let block = |left: u32| SackBlock { left: Seq(left), right: Seq(left + 1) };
+    let timestamps = Some(Timestamps { val: 1, ecr: 2 });
+    for (smart, blocks, kept) in [(None, 3, 2), (Some(Seq(5)), 2, 1)] {
+        let mut sack = SackBlocks::NONE;
+        (0..blocks).for_each(|index| sack.push(block(10 * index)));
+        let options = Options { timestamps, smart, sack, ..Options::default() };
+        let segment = Segment { flags: Flags::ACK, options, ..Segment::default() };
+        let bytes = build(route, &segment, &[]).unwrap();
+        assert_eq!(bytes.len(), 80);
+        let marked = mark_eln(&bytes, &parse(&bytes).unwrap()).unwrap();
+        check(&marked);
+        let view = parse(&marked).unwrap();
+        assert!(view.segment.options.eln && marked.len() == 76);
+        assert_eq!(view.segment.options.sack.as_slice(), &options.sack.as_slice()[..kept]);
+        assert_eq!((view.segment.options.timestamps, view.segment.options.smart), (timestamps, smart));
     }
 }
 

@@ -1,10 +1,13 @@
 //! Command line.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use lasthop_proto::scheme::{SCHEMES, Scheme};
 use lasthop_scenario::Scenario;
+#[cfg(target_os = "linux")]
+use lasthop_scenario::units::ByteSize;
 use lasthop_study::sweep::Axis;
 
 use crate::error::Error;
@@ -35,6 +38,8 @@ pub enum Command {
     Plot(PlotArgs),
     /// Reproduce a published study beside its published numbers
     Reproduce(ReproduceArgs),
+    /// Explore scenarios on a local web page
+    Serve(ServeArgs),
     /// Print a scenario with every default and where each value comes from
     Explain(ExplainArgs),
     /// Treat the TCP connections that this machine forwards over a lossy hop
@@ -182,8 +187,25 @@ pub struct LabArgs {
 
 #[derive(Subcommand, Debug)]
 pub enum LabCommand {
+    /// Open namespaces and links for other programs, print their names, and close them at Ctrl-C
+    Hold(LabHoldArgs),
     /// Remove what labs that were killed left behind
     Clean,
+}
+
+#[derive(Args, Debug)]
+pub struct LabHoldArgs {
+    #[command(flatten)]
+    pub scenario: ScenarioArgs,
+    /// Scheme, for what it does at the base station [default: the scenario's]
+    #[arg(long, value_parser = scheme)]
+    pub scheme: Option<&'static Scheme>,
+    /// pcapng file of all that crosses the links, both ends of each
+    #[arg(long, value_name = "FILE")]
+    pub pcapng: Option<PathBuf>,
+    /// Print JSON: a line when the lab is open, another when it has been closed
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Args, Debug)]
@@ -254,6 +276,22 @@ pub struct ReproduceArgs {
 }
 
 #[derive(Args, Debug)]
+pub struct ServeArgs {
+    /// Scenario files to offer besides the ready-made ones
+    #[arg(value_name = "FILE")]
+    pub scenarios: Vec<PathBuf>,
+    /// Address and port; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8097")]
+    pub listen: SocketAddr,
+    /// A name under which browsers on other machines may ask for the page; may be repeated
+    #[arg(long, value_name = "NAME")]
+    pub host_name: Vec<String>,
+    /// Open the page in a browser
+    #[arg(long)]
+    pub open: bool,
+}
+
+#[derive(Args, Debug)]
 pub struct ExplainArgs {
     #[command(flatten)]
     pub scenario: ScenarioArgs,
@@ -299,9 +337,11 @@ pub enum GatewayCommand {
     Reload(GatewaySocketArgs),
     /// Remove what a dead gateway left: its rules and its socket
     Clean(GatewaySocketArgs),
+    /// Decide once more on what was recorded, and compare
+    Replay(GatewayReplayArgs),
     /// Handle packets (started by the gateway itself)
     #[command(hide = true)]
-    Worker,
+    Worker(GatewayWorkerArgs),
 }
 
 #[cfg(target_os = "linux")]
@@ -313,6 +353,40 @@ pub struct GatewayRunArgs {
     /// Print every rule that would be installed, and install none
     #[arg(long)]
     pub dry_run: bool,
+    /// Record every packet's headers and what was decided on it, as pcapng, in a new file
+    #[arg(long, value_name = "FILE.pcapng")]
+    pub record: Option<PathBuf>,
+    /// Largest recording
+    #[arg(long, value_name = "SIZE", default_value = "1 GiB", value_parser = byte_size)]
+    pub record_limit: ByteSize,
+}
+
+#[cfg(target_os = "linux")]
+#[derive(Args, Debug)]
+pub struct GatewayWorkerArgs {
+    #[arg(long)]
+    pub record: Option<PathBuf>,
+    #[arg(long, default_value = "1 GiB", value_parser = byte_size)]
+    pub record_limit: ByteSize,
+}
+
+/// A number of bytes, as "1 GiB".
+#[cfg(target_os = "linux")]
+fn byte_size(text: &str) -> Result<ByteSize, String> {
+    text.parse().map_err(|error| format!("{error}; give a number of bytes, as \"1 GiB\""))
+}
+
+#[cfg(target_os = "linux")]
+#[derive(Args, Debug)]
+pub struct GatewayReplayArgs {
+    /// Recording
+    #[arg(value_name = "FILE.pcapng")]
+    pub file: PathBuf,
+    /// Let the simulator's element decide, instead of the gateway's engine
+    #[arg(long)]
+    pub element: bool,
+    #[command(flatten)]
+    pub json: JsonArgs,
 }
 
 #[cfg(target_os = "linux")]

@@ -1,6 +1,7 @@
 //! What can go wrong, each in one line.
 
 use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use lasthop_report::ReportError;
@@ -48,10 +49,21 @@ pub enum Error {
     #[cfg(target_os = "linux")]
     #[error("{}: {missing} of {total} checks failed", file.display())]
     Check { file: PathBuf, missing: usize, total: usize },
+    #[cfg(target_os = "linux")]
+    #[error(transparent)]
+    Recording(#[from] lasthop_live::gateway::recording::reader::RecordingError),
+    #[cfg(target_os = "linux")]
+    #[error("{}: a gateway on a `bridge` cannot be recorded; leave out --record", file.display())]
+    RecordedBridge { file: PathBuf },
+    #[cfg(target_os = "linux")]
+    #[error("{}: {differences} of {calls} decisions differ, first at {first}", file.display())]
+    Replay { file: PathBuf, differences: u64, calls: u64, first: String },
     #[error("man {given}: no such command")]
     Man { given: String },
     #[error(transparent)]
     Lab(#[from] lasthop_live::lab::LabError),
+    #[error("--listen {address}: {error}")]
+    Listen { address: SocketAddr, error: io::Error },
     #[error("lab: give a scenario file, the name of a ready-made one, or `clean`")]
     NoLabScenario,
     #[error("cannot listen to signals: {0}")]

@@ -33,6 +33,7 @@ fn main() -> ExitCode {
         Command::Lab(args) => commands::lab::execute(&args),
         Command::Plot(args) => commands::plot::execute(&args),
         Command::Reproduce(args) => commands::reproduce::execute(&args),
+        Command::Serve(args) => commands::serve::execute(&args),
         Command::Explain(args) => commands::explain::execute(&args),
         #[cfg(target_os = "linux")]
         Command::Gateway(args) => commands::gateway::execute(&args),

@@ -4,8 +4,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write, stdout};
 use std::path::Path;
 
-use lasthop_study::measures::Summary;
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
 use crate::error::Error;
 
@@ -19,16 +18,6 @@ pub fn print_json(value: &Value) -> Result<(), Error> {
 /// `1 run`, `2 runs`.
 pub fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
-}
-
-/// Means and intervals as a JSON object by name of the measure.
-pub fn summaries_json(summaries: &[Summary]) -> Value {
-    let entry = |summary: &Summary| {
-        let estimate = &summary.estimate;
-        let value = json!({ "unit": summary.unit, "mean": estimate.mean, "ci95": estimate.ci95, "runs": estimate.n });
-        (summary.name.clone(), value)
-    };
-    Value::Object(summaries.iter().map(entry).collect::<Map<_, _>>())
 }
 
 /// Creates a file and whatever folders it needs, and lets `write` fill it.

@@ -216,7 +216,9 @@ fn completions_for_every_shell() {
 #[test]
 fn help_and_version() {
     let bench = Bench::new();
-    for command in ["schemes", "run", "compare", "sweep", "trace", "plot", "reproduce", "explain", "completions"] {
+    for command in
+        ["schemes", "run", "compare", "sweep", "trace", "plot", "reproduce", "serve", "explain", "completions"]
+    {
         assert!(bench.stdout("--help").contains(command));
         assert!(bench.stdout(&format!("{command} --help")).contains("Usage: lasthop"), "{command}");
     }

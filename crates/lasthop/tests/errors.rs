@@ -137,6 +137,16 @@ fn places_that_cannot_be_written() {
 }
 
 #[test]
+fn pages_that_cannot_be_served() {
+    let bench = Bench::new();
+    refused(&bench, "serve missing.toml", &["missing.toml"]);
+    refused(&bench, "serve --listen here", &["--listen", "here"]);
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    refused(&bench, &format!("serve --listen {address}"), &["--listen", &address.to_string()]);
+}
+
+#[test]
 fn arguments_that_are_wrong() {
     let bench = Bench::new();
     refused(&bench, "run tiny.toml --runs 0", &["'0'", "--runs"]);

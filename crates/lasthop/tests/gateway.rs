@@ -2,7 +2,6 @@
 #![cfg(target_os = "linux")]
 
 #[path = "common/network.rs"]
-#[allow(dead_code, reason = "some of it is for bridges")]
 mod network;
 
 use std::time::Duration;

@@ -2,11 +2,11 @@
 #![cfg(target_os = "linux")]
 
 #[path = "common/network.rs"]
-#[allow(dead_code, reason = "some of it is for routers")]
 mod network;
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use lasthop_live::packet_socket::frame::LinkHeader;
@@ -92,6 +92,21 @@ fn connects(network: &Network, from: &str, to: (&str, &str)) -> bool {
     let outcome = network.within(from, move || TcpStream::connect_timeout(&address, patience).is_ok()).join().unwrap();
     drop(listener);
     outcome
+}
+
+#[test]
+fn a_recording_is_refused_before_its_file_is_touched() {
+    let folder = tempfile::tempdir().unwrap();
+    let [config, recording] = ["gateway.toml", "r.pcapng"].map(|name| folder.path().join(name));
+    std::fs::write(&config, SNOOP).unwrap();
+    std::fs::write(&recording, "an old one").unwrap();
+    let output = Command::new(lasthop()).args(["gateway", "run", "--record"]).args([&recording, &config]).output();
+    let output = output.unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let problem =
+        format!("error: {}: a gateway on a `bridge` cannot be recorded; leave out --record\n", config.display());
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), problem);
+    assert_eq!(std::fs::read_to_string(&recording).unwrap(), "an old one");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
@@ -50,6 +50,28 @@ fn beside_the_simulator_with_a_capture() {
     assert!(scheme["lateness_us"]["p99"].as_f64().unwrap() > 0.0);
     for file in ["captures/E2E-0.pcapng", "captures/E2E-1.pcapng"] {
         assert!(bench.bytes(file).len() > 10_000, "{file}");
+    }
+}
+
+/// The table and the JSON say whose TCP ran; the same TCP as the simulator's comes to about the same.
+#[test]
+fn our_own_ends_beside_the_simulator() {
+    if !is_root() {
+        return;
+    }
+    let bench = Bench::new();
+    let lab = "lab tiny.toml --runs 1 --set lab.lateness=200ms --set lab.hosts.server.endpoints=own";
+    let table = bench.run(lab);
+    let message = String::from_utf8_lossy(&table.stderr).into_owned();
+    let table = String::from_utf8_lossy(&table.stdout).into_owned();
+    assert!(table.contains("E2E: TCP own at server, kernel at phone\n"), "{table}{message}");
+    let output = bench.run("lab tiny.toml --runs 1 --set lab.lateness=200ms --schemes E2E-SMART --against-sim --json");
+    let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let scheme = &value["schemes"][0];
+    assert_eq!(scheme["endpoints"], serde_json::json!({ "server": "own", "phone": "own" }), "{value}");
+    for measure in ["losses", "incomplete"] {
+        let [lab, simulated] = [&scheme["measures"], &scheme["simulated"]].map(|of| of[measure]["mean"].as_f64());
+        assert!(lab.is_some() && lab == simulated, "{measure}: {value}");
     }
 }
 
@@ -108,6 +130,41 @@ fn a_signal_ends_it_in_order() {
 }
 
 #[test]
+fn other_programs_use_a_lab_that_is_held_open() {
+    if !is_root() {
+        return;
+    }
+    let bench = Bench::new();
+    let mut lab = Command::new(env!("CARGO_BIN_EXE_lasthop"))
+        .args(["lab", "hold", "tiny.toml", "--json", "--pcapng", "captures/held.pcapng"])
+        .args(["--set", "links.radio.errors.frame_loss=0 %"])
+        .current_dir(bench.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let pid = lab.id();
+    let mut lines = BufReader::new(lab.stdout.take().unwrap()).lines();
+    let mut value = || serde_json::from_str::<serde_json::Value>(&lines.next().unwrap().unwrap()).unwrap();
+    let nodes = value()["nodes"].clone();
+    assert_eq!(nodes["tower"]["devices"], serde_json::json!({ "internet": "link0", "radio": "link1" }), "{nodes}");
+    let (namespace, address) = (nodes["server"]["namespace"].as_str(), nodes["phone"]["address"].as_str());
+    // Nobody listens there: the phone says so.
+    let send = format!("echo > /dev/udp/{}/9", address.unwrap());
+    let sent = Command::new("ip").args(["netns", "exec", namespace.unwrap(), "bash", "-c", &send]).status().unwrap();
+    assert!(sent.success());
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(Command::new("kill").args(["-s", "TERM", &pid.to_string()]).status().unwrap().success());
+    let outcome = value();
+    assert!(lab.wait().unwrap().success());
+    assert_eq!(namespaces_of(pid), 0);
+    for (link, way) in [("internet", 0), ("radio", 0), ("radio", 1), ("internet", 1)] {
+        assert_eq!(outcome["links"][link][way]["frames"], 1, "{outcome}");
+    }
+    assert!(outcome["lateness_us"]["max"].as_f64().unwrap() > 0.0);
+    assert!(!bench.bytes("captures/held.pcapng").is_empty());
+}
+
+#[test]
 fn without_root_there_is_one_clear_line() {
     let bench = Bench::new();
     // As root: as nobody, who must be able to read the command and its folder.
@@ -115,7 +172,7 @@ fn without_root_there_is_one_clear_line() {
     let command = bench.path().join("lasthop");
     std::fs::copy(env!("CARGO_BIN_EXE_lasthop"), &command).unwrap();
     std::fs::set_permissions(bench.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
-    for arguments in [&["lab", "tiny.toml"][..], &["lab", "clean"]] {
+    for arguments in [&["lab", "tiny.toml"][..], &["lab", "hold", "tiny.toml"], &["lab", "clean"]] {
         let mut lasthop = Command::new(&command);
         lasthop.args(arguments).current_dir(bench.path());
         if let Some(uid) = nobody {
@@ -134,10 +191,16 @@ fn what_it_cannot_run_is_said_before_anything_is_made() {
     for (arguments, what) in [
         ("lab multilayer-web-lan", "web sessions"),
         ("lab many-flows", "so many flows (10000)"),
-        ("lab tiny.toml --schemes E2E-SMART", "own TCP"),
+        (
+            "lab tiny.toml --schemes E2E-SMART --set lab.endpoints=kernel",
+            "something that no kernel has (SMART recovery)",
+        ),
+        ("lab tiny.toml --set lab.endpoints=ours", "lab.endpoints: cannot be \"ours\"; give one of \"auto\""),
+        ("lab tiny.toml --set lab.hosts.moblie.endpoints=own", "lab.hosts.moblie: there is no host \"moblie\""),
         ("lab tiny.toml --set lab.sack=maybe", "lab.sack: cannot be \"maybe\""),
         ("lab tiny.toml --set lab.sakc=on", "lab.sakc: unknown key"),
         ("lab", "<SCENARIO>"),
+        ("lab hold multilayer-web-lan", "web sessions"),
     ] {
         let output = bench.run(arguments);
         let message = String::from_utf8_lossy(&output.stderr).into_owned();

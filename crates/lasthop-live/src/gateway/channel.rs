@@ -23,6 +23,8 @@ pub enum Order {
         /// Its text, checked already.
         text: String,
     },
+    /// Treat nothing from now on, and send what is held back: the end is near.
+    Release,
 }
 
 /// From the worker.
@@ -30,7 +32,7 @@ pub enum Order {
 pub enum Notice {
     /// The packet loop turns.
     Beat,
-    /// The configuration holds; packets are taken.
+    /// The last order is carried out; packets are taken.
     Configured,
     /// It cannot go on.
     Failed {
@@ -75,11 +77,14 @@ impl Channel {
         Self { socket, buffer: vec![0; LARGEST] }
     }
 
+    /// Another handle of this end, which only sends.
+    pub fn speaker(&self) -> io::Result<Speaker> {
+        Ok(Speaker { socket: self.socket.try_clone()? })
+    }
+
     /// Sends a message. Fails when there is no room for it, rather than wait.
     pub fn send(&self, message: &impl Serialize) -> io::Result<()> {
-        let bytes = serde_json::to_vec(message)?;
-        rustix::net::send(&self.socket, &bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?;
-        Ok(())
+        send(self.socket.as_fd(), message)
     }
 
     /// The next message, if one waits.
@@ -91,6 +96,25 @@ impl Channel {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// What sends by an end that is read elsewhere.
+#[derive(Debug)]
+pub struct Speaker {
+    socket: OwnedFd,
+}
+
+impl Speaker {
+    /// [`Channel::send`]
+    pub fn send(&self, message: &impl Serialize) -> io::Result<()> {
+        send(self.socket.as_fd(), message)
+    }
+}
+
+fn send(socket: BorrowedFd<'_>, message: &impl Serialize) -> io::Result<()> {
+    let bytes = serde_json::to_vec(message)?;
+    rustix::net::send(socket, &bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?;
+    Ok(())
 }
 
 impl AsFd for Channel {

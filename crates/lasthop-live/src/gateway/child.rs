@@ -12,6 +12,10 @@ use crate::gateway::supervisor::{SharedState, SupervisorError, system};
 /// A worker that was silent for so long hangs. Below the 200 ms after which a sender at the earliest repeats itself: what it
 /// repeats then passes already, and does not end in a queue that is given up.
 pub const SILENCE: Duration = Duration::from_millis(150);
+/// A silent worker that the kernel runs, or would if there were a processor for it, may just be slow; not for so long.
+pub(super) const BUSY: Duration = Duration::from_secs(1);
+/// How often one is looked at.
+const LOOK: Duration = Duration::from_millis(20);
 /// A worker may take so long until it beats for the first time.
 pub(super) const START: Duration = Duration::from_secs(5);
 /// How to start a worker: a program that calls [`worker::run`](crate::gateway::worker::run) with its standard input.
@@ -29,6 +33,8 @@ pub(super) struct Worker {
     pub channel: Channel,
     pub started: Instant,
     pub heard: Instant,
+    /// Until then its silence is forgiven.
+    excused: Instant,
     pub phase: Phase,
 }
 
@@ -52,7 +58,7 @@ impl Worker {
         command.args(&program.arguments).stdin(Stdio::from(theirs)).stdout(Stdio::null());
         let child = command.spawn().map_err(system("cannot start the worker"))?;
         let now = Instant::now();
-        let worker = Self { child, channel, started: now, heard: now, phase: Phase::Starting };
+        let worker = Self { child, channel, started: now, heard: now, excused: now, phase: Phase::Starting };
         worker.channel.send(order).map_err(system("cannot send the configuration to the worker"))?;
         Ok(worker)
     }
@@ -90,9 +96,21 @@ impl Worker {
     pub fn deadline(&self) -> Instant {
         match self.phase {
             Phase::Starting => self.started + START,
-            Phase::Working | Phase::Changing => self.heard + SILENCE,
+            Phase::Working | Phase::Changing => self.excused.max(self.heard + SILENCE),
             Phase::Lost(_) => self.started,
         }
+    }
+
+    /// Whether its silence is forgiven for a while, because it is busy: it is at work, or waits for a processor. To kill it would
+    /// cost the packets that wait for it, and help nobody.
+    pub fn is_excused(&mut self, now: Instant) -> bool {
+        let busy = matches!(self.phase, Phase::Working | Phase::Changing)
+            && now < self.heard + BUSY
+            && state(self.child.id()) == Some('R');
+        if busy {
+            self.excused = now + LOOK;
+        }
+        busy
     }
 
     /// Ends it, and says how it ended.
@@ -106,5 +124,35 @@ impl Worker {
             },
             Err(error) => error.to_string(),
         }
+    }
+}
+
+/// What a process does, in the kernel's letters: `R` for one that runs or could.
+fn state(process: u32) -> Option<char> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // Behind its name, which may hold anything.
+    stat.rsplit_once(") ")?.1.chars().next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_tells_what_a_process_does() {
+        let mut busy = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+        let mut idle = Command::new("sleep").arg("60").spawn().unwrap();
+        let find = |child: &Child, wanted| {
+            (0..200).any(|_| {
+                std::thread::sleep(Duration::from_millis(10));
+                state(child.id()) == Some(wanted)
+            })
+        };
+        let found = (find(&busy, 'R'), find(&idle, 'S'));
+        for child in [&mut busy, &mut idle] {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        assert_eq!((found, state(idle.id())), ((true, true), None));
     }
 }

@@ -15,7 +15,7 @@ use super::flow::{Flow, Stage, has_foreign_options};
 use super::flows::{FlowTable, Key, side};
 use super::held::Meter;
 use super::rules::{EngineConfig, Rule};
-use super::treatment::{Passing, Treatment};
+use super::treatment::{Future, Passing, Treatment};
 
 /// What the kernel is to do with a packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -47,7 +47,7 @@ const SWEPT: usize = 64;
 const SWEEP_ON: Duration = Duration::from_millis(1);
 
 /// Smallest MTU that is believed: what IPv4 asks of every host.
-const LEAST_MTU: usize = 576;
+pub(super) const LEAST_MTU: usize = 576;
 
 /// The treatment of all connections through one gateway.
 #[derive(Debug)]
@@ -86,8 +86,9 @@ impl Engine {
     }
 
     /// Takes another configuration. A connection keeps its treatment and its arm where a rule of the same name and mode is
-    /// left; otherwise it belongs to the first rule that matches it now, or is forgotten.
-    pub fn reconfigure(&mut self, config: EngineConfig) {
+    /// left; otherwise it belongs to the first rule that matches it now, or is forgotten. What was held back of it, and is so
+    /// no longer, goes to the end of `out`.
+    pub fn reconfigure(&mut self, now: Instant, config: EngineConfig, out: &mut Vec<Injection>) {
         let mut old: Vec<Option<Treatment>> = std::mem::take(&mut self.treatments).into_iter().map(Some).collect();
         let mut moved = vec![None; old.len()];
         for (at, rule) in config.rules.iter().enumerate() {
@@ -98,11 +99,16 @@ impl Engine {
             });
             self.treatments.push(match kept {
                 Some(mut kept) => {
-                    kept.reconfigure(rule, config.flows);
+                    kept.reconfigure(now, rule, config.flows);
+                    kept.release(now, &mut self.flows, self.mtu, out);
                     kept
                 }
                 None => Treatment::new(rule, config.flows),
             });
+        }
+        for treatment in old.iter_mut().flatten() {
+            treatment.clear();
+            treatment.release(now, &mut self.flows, self.mtu, out);
         }
         let mut homeless = Vec::new();
         for (id, flow) in self.flows.iter_mut() {
@@ -123,10 +129,10 @@ impl Engine {
         while self.flows.len() > self.config.flows
             && let Some(id) = self.flows.surplus()
         {
-            self.evict(id);
+            self.evict(now, id, out);
         }
         while let Some(id) = self.flows.crowded_out() {
-            self.evict(id);
+            self.evict(now, id, out);
         }
     }
 
@@ -169,7 +175,7 @@ impl Engine {
             self.unread += 1;
             return Verdict::Accept;
         };
-        let Some(id) = self.find_or_admit(port, &view) else {
+        let Some(id) = self.find_or_admit(now, port, &view, out) else {
             self.unmatched += 1;
             return Verdict::Accept;
         };
@@ -190,22 +196,24 @@ impl Engine {
             // What a checksum of its own guards must not be changed, nor cut (TCP-MD5, TCP-AO, MPTCP).
             if !flow.opaque {
                 flow.opaque = true;
-                treatment.remove(id);
+                treatment.remove(id, Future::GoesOn);
+                treatment.release(now, &mut self.flows, self.mtu, out);
             }
             Verdict::Accept
         } else if flow.arm == Arm::Untreated || flow.stage == Stage::Opening {
             if view.segment.flags.has(Flags::RST) {
-                treatment.remove(id);
+                treatment.remove(id, Future::Over);
             }
             Verdict::Accept
         } else {
             if stage == Stage::Opening {
-                treatment.introduce(now, id, flow);
+                let syns = flow.syns();
+                treatment.introduce(now, id, &syns, &mut self.flows, self.mtu, out);
             }
             let passing = Passing { now, port, packet, view: &view, id, from, size };
             self.treat(passing, out)
         };
-        self.settle(id, stage);
+        self.settle(now, id, stage, out);
         verdict
     }
 
@@ -216,32 +224,32 @@ impl Engine {
     }
 
     /// Sees to the connection's place in the table after a packet of it.
-    fn settle(&mut self, id: FlowId, before: Stage) {
+    fn settle(&mut self, now: Instant, id: FlowId, before: Stage, out: &mut Vec<Injection>) {
         let Some(flow) = self.flows.get_mut(id) else { return };
         let stage = flow.stage;
         self.flows.touch(id, stage.standing());
         if stage != before {
             while let Some(id) = self.flows.crowded_out() {
-                self.evict(id);
+                self.evict(now, id, out);
             }
         }
     }
 
     /// The connection that a packet belongs to; `None` where no rule is for it.
-    fn find_or_admit(&mut self, port: Port, view: &View) -> Option<FlowId> {
+    fn find_or_admit(&mut self, now: Instant, port: Port, view: &View, out: &mut Vec<Injection>) -> Option<FlowId> {
         let key = Key::of(&view.route);
         if let Some(id) = self.flows.find(&key) {
             if !self.flows.get_mut(id)?.is_reopened_by(view) {
                 return Some(id);
             }
             // The same addresses and ports, another connection.
-            self.forget(id);
+            self.forget(now, id, Future::Over, out);
         }
         let ends = [view.route.source, view.route.destination];
         let (wired, wireless) = if port == Port::WIRED { (ends[0], ends[1]) } else { (ends[1], ends[0]) };
         let rule = self.config.rule_for(wired, wireless)?;
         if let Some(old) = self.flows.surplus() {
-            self.evict(old);
+            self.evict(now, old, out);
         }
         let arm = arm(&self.config.rules[rule], &key, self.ab_keys);
         let id = self.flows.insert(key, Flow::new(key, view.route, port, rule, arm))?;
@@ -249,17 +257,18 @@ impl Engine {
         Some(id)
     }
 
-    fn evict(&mut self, id: FlowId) {
-        if let Some(rule) = self.forget(id) {
+    fn evict(&mut self, now: Instant, id: FlowId, out: &mut Vec<Injection>) {
+        if let Some(rule) = self.forget(now, id, Future::GoesOn, out) {
             self.treatments[rule].counters.flows_evicted += 1;
         }
     }
 
     /// Drops a connection's state; what it measured stays.
-    fn forget(&mut self, id: FlowId) -> Option<usize> {
+    fn forget(&mut self, now: Instant, id: FlowId, future: Future, out: &mut Vec<Injection>) -> Option<usize> {
         let flow = self.flows.remove(id)?;
         let treatment = &mut self.treatments[flow.rule];
-        treatment.remove(id);
+        treatment.remove(id, future);
+        treatment.release(now, &mut self.flows, self.mtu, out);
         if let Some(goodput) = flow.watch.goodput(self.config.measured_bytes) {
             treatment.arms[flow.arm as usize].push(goodput, &mut self.sample);
         }
@@ -272,12 +281,12 @@ impl Engine {
             treatment.on_timeout(now, &mut self.flows, self.mtu, out);
         }
         if now >= self.sweep {
-            self.sweep(now);
+            self.sweep(now, out);
         }
     }
 
     /// Forgets connections that were silent for too long.
-    fn sweep(&mut self, now: Instant) {
+    fn sweep(&mut self, now: Instant, out: &mut Vec<Injection>) {
         self.sweep = now + SWEEP;
         let mut left = SWEPT;
         for standing in [Stage::Opening.standing(), Stage::Established.standing()] {
@@ -289,7 +298,7 @@ impl Engine {
                     return;
                 }
                 left -= 1;
-                self.forget(id);
+                self.forget(now, id, Future::GoesOn, out);
             }
         }
     }
@@ -349,4 +358,4 @@ mod reports;
 
 #[cfg(test)]
 #[path = "engine_properties.rs"]
-mod properties;
+pub(super) mod properties;

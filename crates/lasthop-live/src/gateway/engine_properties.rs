@@ -21,7 +21,7 @@ const CACHE: u64 = 30_000;
 const PER_FLOW: u64 = 200;
 
 #[derive(Clone, Debug)]
-enum Step {
+pub(in crate::gateway) enum Step {
     Packet(Port, Vec<u8>),
     Wait(u64),
 }
@@ -51,7 +51,7 @@ fn segment() -> impl Strategy<Value = Segment> {
     )
 }
 
-fn step() -> impl Strategy<Value = Step> {
+pub(in crate::gateway) fn step() -> impl Strategy<Value = Step> {
     let len = prop_oneof![4 => Just(0usize), 6 => Just(1_000), 1 => 0usize..3_000, 1 => 3_000usize..60_000];
     let packet = (any::<bool>(), 0u16..20, segment(), len, 0u8..40, any::<bool>()).prop_map(
         |(wired, flow, segment, len, rare, v6)| {

@@ -9,6 +9,7 @@ use lasthop_wire::{Route, build};
 use super::tests::*;
 use super::*;
 use crate::gateway::rules::{Ends, Mode, Net, Predicate};
+use lasthop_proto::pep::snoop::{HopControl, SnoopConfig};
 
 #[test]
 fn observing_changes_nothing_and_tells_what_snoop_would_do() {
@@ -159,17 +160,47 @@ fn the_first_rule_that_matches_counts_and_is_kept() {
     // Another order, another parameter: the connection stays, its cache too.
     let mut turned = EngineConfig::new(rules.iter().rev().cloned().collect());
     turned.rules[0].snoop.timer_min = Duration::from_millis(80);
-    bench.engine.reconfigure(turned);
+    bench.engine.reconfigure(bench.now, turned, &mut bench.out);
     assert_eq!(bench.ack(seq(1), &[(seq(2), seq(3))]).1.len(), 1);
     assert_eq!(packets(&mut bench), (vec![4, 0], 0));
     // Its rule is gone: it belongs to another; and then to none.
-    bench.engine.reconfigure(EngineConfig::new(vec![Rule::all("all", Mode::Observe)]));
+    bench.engine.reconfigure(bench.now, EngineConfig::new(vec![Rule::all("all", Mode::Observe)]), &mut bench.out);
     bench.data(3);
     assert_eq!((packets(&mut bench), bench.engine.counters().held_bytes), ((vec![1], 0), 0));
-    bench.engine.reconfigure(EngineConfig::new(vec![]));
+    bench.engine.reconfigure(bench.now, EngineConfig::new(vec![]), &mut bench.out);
     bench.data(4);
     assert_eq!((packets(&mut bench), bench.engine.counters().flows), ((vec![], 1), 0));
     assert_eq!((bench.engine.poll_deadline(), bench.wait(10_000)), (None, vec![]));
+}
+
+#[test]
+fn what_is_held_back_goes_when_its_rule_does() {
+    let mut rule = Rule::all("r", Mode::Snoop);
+    rule.snoop.hop = Some(HopControl::DEFAULT);
+    let held = |bench: &mut Bench| {
+        (0..10).for_each(|n| bench.data(n));
+        for n in 10..14 {
+            assert_eq!(bench.give(Port::WIRED, data(n), &payload(n, 1)), (Verdict::Drop, vec![]), "{n}");
+        }
+    };
+    let free = Rule { snoop: SnoopConfig { hop: None, ..rule.snoop.clone() }, ..rule.clone() };
+    let none = EngineConfig { flows: 0, ..EngineConfig::new(vec![rule.clone()]) };
+    for next in [EngineConfig::new(vec![]), EngineConfig::new(vec![free]), none] {
+        let mut bench = Bench::with(EngineConfig::new(vec![rule.clone()]), V4);
+        bench.open();
+        held(&mut bench);
+        bench.engine.reconfigure(bench.now, next, &mut bench.out);
+        let sent: Vec<_> = std::mem::take(&mut bench.out).into_iter().map(|injection| injection.packet).collect();
+        let expected: Vec<_> = (10..14).map(|n| bench.bytes(Port::WIRED, data(n), &payload(n, 1))).collect();
+        assert_eq!(sent, expected);
+        bench.data(14);
+    }
+    // A reset ends the connection: what it overtakes is of no use to anybody.
+    let mut bench = Bench::with(EngineConfig::new(vec![rule]), V4);
+    bench.open();
+    held(&mut bench);
+    bench.passes(Port::WIRED, Segment { flags: Flags::RST, ..data(14) }, b"");
+    assert_eq!((bench.wait(5_000), bench.engine.counters().held_bytes), (vec![], 0));
 }
 
 #[test]

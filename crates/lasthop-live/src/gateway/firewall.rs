@@ -177,15 +177,6 @@ pub struct Firewall {
     split: Option<SplitConfig>,
 }
 
-/// Whether new connections are led to the relay.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Splitting {
-    /// They are.
-    On,
-    /// They pass: there is no relay.
-    Off,
-}
-
 /// Runs one command.
 fn run(command: &split::Command) -> Result<(), FirewallError> {
     let (program, arguments) = command.parts();
@@ -261,16 +252,6 @@ impl Firewall {
     /// [`Firewall::install`] for rules that lead to the queue only: connections that are split are not disturbed.
     pub fn replace(&self, gateway: &Gateway) -> Result<(), FirewallError> {
         self.tables.iter().try_for_each(|tables| tables.install(gateway))
-    }
-
-    /// Lets new connections pass while there is no relay, and leads them to it again.
-    pub fn set_splitting(&self, splitting: Splitting) -> Result<(), FirewallError> {
-        let Some(split) = &self.split else { return Ok(()) };
-        let commands = match splitting {
-            Splitting::On => split.rules().resume(),
-            Splitting::Off => split.rules().pause(),
-        };
-        commands.iter().try_for_each(run)
     }
 
     /// Takes all rules out.

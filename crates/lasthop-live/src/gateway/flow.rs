@@ -98,6 +98,14 @@ impl Flow {
         if port == self.port { Side::Initiator } else { Side::Acceptor }
     }
 
+    /// The SYNs that came by: where, from whom; the one that opens the connection before the one that answers it.
+    pub fn syns(&self) -> Vec<(Port, Side, Segment)> {
+        let syn = |port: Port| Some((port, self.side_at(port), self.syn[usize::from(port.0)]?));
+        let mut syns: Vec<_> = [Port::WIRED, Port::WIRELESS].into_iter().filter_map(syn).collect();
+        syns.sort_by_key(|(.., syn)| syn.flags.has(Flags::ACK));
+        syns
+    }
+
     /// The end on the wired side.
     pub fn wired(&self) -> SocketAddr {
         if self.port == Port::WIRED { self.first.source } else { self.first.destination }

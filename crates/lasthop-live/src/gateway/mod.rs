@@ -8,6 +8,7 @@
 //! | [`rules`] | what an engine is told: which connections, which treatment |
 //! | [`counters`] | what it reports |
 //! | [`ab`] | the comparison of treated and untreated connections |
+//! | [`recording`] | what an engine was told and decided, in a file, and again |
 //! | [`split`] | split connections: a relay, and the rules that lead to it |
 //!
 //! The daemon:
@@ -16,6 +17,7 @@
 //! |---|---|
 //! | [`nfqueue`] | packets from the kernel and verdicts back |
 //! | [`bridge`] | TCP out of a bridge and back into it |
+//! | [`links`] | the interfaces towards the lossy hops, as they come, change and go |
 //! | [`raw`] | packets that the gateway sends by itself |
 //! | [`settings`] | what the configuration means to engine and relay |
 //! | [`firewall`] | the netfilter rules that lead packets here |
@@ -39,11 +41,14 @@ pub mod firewall;
 mod flow;
 mod flows;
 mod held;
+pub mod links;
 pub mod metrics;
 pub mod nfqueue;
 mod observe;
 mod path;
 pub mod raw;
+pub mod recording;
+mod relay;
 pub mod rules;
 pub mod settings;
 pub mod snapshot;

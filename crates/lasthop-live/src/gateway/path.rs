@@ -3,17 +3,50 @@
 use std::io;
 use std::num::NonZeroU16;
 use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
 
 use lasthop_proto::node::Port;
 use lasthop_scenario::gateway::Gateway;
 
 use crate::clock::Clock;
-use crate::gateway::engine::{Engine, Injection, Verdict};
+use crate::gateway::channel::{Notice, Speaker};
+use crate::gateway::engine::{Injection, Verdict};
+use crate::gateway::recording::engine::RecordedEngine;
+use crate::gateway::relay::Relay;
 use crate::gateway::snapshot::PacketCounters;
+
+/// How often the loop says that it gets on: five times within the shortest silence that the supervisor takes for death.
+pub(super) const BEAT: Duration = Duration::from_millis(20);
+
+/// Tells the supervisor that this process gets on with its work.
+#[derive(Debug)]
+pub(super) struct Heart {
+    next: Instant,
+    speaker: Speaker,
+}
+
+impl Heart {
+    pub fn new(speaker: Speaker) -> Self {
+        Self { next: Instant::now(), speaker }
+    }
+
+    /// Beats if it is time.
+    pub fn beat(&mut self) {
+        let now = Instant::now();
+        if now >= self.next {
+            self.next = now + BEAT;
+            // A supervisor that does not read has other worries than this beat.
+            let _ = self.speaker.send(&Notice::Beat);
+        }
+    }
+}
 
 /// What the loop and every packet path work with.
 pub(super) struct Core {
-    pub engine: Engine,
+    pub heart: Heart,
+    pub engine: RecordedEngine,
+    /// To which connections go that a rule splits.
+    pub relay: Option<Relay>,
     /// What the engine wants to be sent.
     pub injections: Vec<Injection>,
     pub counters: PacketCounters,
@@ -21,8 +54,9 @@ pub(super) struct Core {
 }
 
 impl Core {
-    pub fn new(engine: Engine) -> Self {
-        Self { engine, injections: Vec::new(), counters: PacketCounters::default(), clock: Clock::start() }
+    pub fn new(heart: Heart, engine: RecordedEngine, relay: Option<Relay>) -> Self {
+        let (injections, counters) = (Vec::new(), PacketCounters::default());
+        Self { heart, engine, relay, injections, counters, clock: Clock::start() }
     }
 
     /// What becomes of a packet that came in at `port`; `size` is the payload of each segment in it, where that is known.
@@ -50,9 +84,12 @@ impl PacketCounters {
 /// A way in which packets come and leave.
 pub(super) trait PacketPath {
     /// Where packets are waited for.
-    fn fds(&self) -> Vec<BorrowedFd<'_>>;
+    fn packets(&self) -> Vec<BorrowedFd<'_>>;
 
-    /// Handles the packets that wait, for some milliseconds at most, and sends what the engine wants besides.
+    /// Where changes of the interfaces are told, if they are: then they are looked up at once.
+    fn changes(&self) -> Option<BorrowedFd<'_>>;
+
+    /// Handles the packets that wait, until the next beat is due, and sends what the engine wants besides.
     fn take_packets(&mut self, core: &mut Core) -> io::Result<()>;
 
     /// Sends what the engine wants to be sent.
@@ -64,8 +101,9 @@ pub(super) trait PacketPath {
     /// Sees what has become of the interfaces: they come and go, and their MTUs change.
     fn look_up(&mut self, core: &mut Core) -> io::Result<()>;
 
-    /// Takes another configuration, which differs in nothing that only a start can change.
-    fn reconfigure(&mut self, gateway: &Gateway);
+    /// Takes another configuration, which differs in nothing that only a start can change; to be followed by
+    /// [`PacketPath::look_up`].
+    fn reconfigure(&mut self, gateway: &Gateway) -> io::Result<()>;
 
     /// Handles the last packets; all that come after them pass by.
     fn finish(&mut self, core: &mut Core) -> io::Result<()>;

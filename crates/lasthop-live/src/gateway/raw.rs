@@ -23,8 +23,10 @@ impl Sender {
             let socket = Socket::new(domain, Type::RAW, Some(Protocol::from(libc::IPPROTO_RAW)))?;
             socket.set_mark(mark)?;
             socket.set_nonblocking(true)?;
-            // As much as the system allows.
-            let _ = socket.set_send_buffer_size(SEND_BUFFER);
+            // Beyond the system's limit where that is allowed; what there is otherwise.
+            if rustix::net::sockopt::set_socket_send_buffer_size_force(&socket, SEND_BUFFER).is_err() {
+                let _ = socket.set_send_buffer_size(SEND_BUFFER);
+            }
             Ok::<_, io::Error>(socket)
         };
         let v4 = open(Domain::IPV4)?;

@@ -4,7 +4,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 
 use lasthop_proto::pep::snoop::SnoopConfig;
-use lasthop_proto::scheme::{LocalDetection, TcpAwareness};
 use lasthop_proto::time::Duration;
 
 /// What a rule does with its connections.
@@ -91,20 +90,10 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// A rule for all connections, with [`modern_snoop`] and no comparison.
+    /// A rule for all connections, with [`SnoopConfig::modern`] and no comparison.
     pub fn all(name: &str, mode: Mode) -> Self {
-        Self { name: name.to_owned(), predicate: Predicate::default(), mode, ab: 0.0, snoop: modern_snoop() }
+        Self { name: name.to_owned(), predicate: Predicate::default(), mode, ab: 0.0, snoop: SnoopConfig::modern() }
     }
-}
-
-/// Snoop for the TCP of today: SACK blocks as masks (duplicates where there are none), local timeouts from 50 ms, since
-/// senders no longer wait for a second but for 200 ms and the round trip; 64 MiB.
-pub const fn modern_snoop() -> SnoopConfig {
-    let mut config = SnoopConfig::new(LocalDetection::Smart, TcpAwareness::Aware);
-    config.timer_min = Duration::from_millis(50);
-    config.timer_max = Duration::from_secs(1);
-    config.cache_bytes = 64 << 20;
-    config
 }
 
 /// All that an engine is told.

@@ -2,9 +2,10 @@
 
 use std::net::IpAddr;
 
+use lasthop_proto::pep::snoop::SnoopConfig;
 use lasthop_scenario::gateway::{Gateway, Mode, Network, OpenedBy, Rule, SideSettings};
 
-use crate::gateway::rules::{self, Ends, EngineConfig, Net, Predicate, modern_snoop};
+use crate::gateway::rules::{self, Ends, EngineConfig, Net, Predicate};
 use crate::gateway::split::{Share, SplitConfig, TcpSide};
 
 /// What the engine is told: every rule but those that split.
@@ -13,24 +14,17 @@ pub fn engine(gateway: &Gateway) -> EngineConfig {
     let caches = gateway.rules.iter().filter(|rule| !matches!(rule.mode, Mode::Split(_))).count() as u64;
     let cache = gateway.limits.cache / caches.max(1);
     let rules = gateway.rules.iter().filter_map(|rule| engine_rule(rule, cache)).collect();
-    EngineConfig { flows: gateway.limits.flows as usize, ..EngineConfig::new(rules) }
+    let limits = gateway.limits;
+    EngineConfig { flows: limits.flows as usize, idle: limits.idle, ..EngineConfig::new(rules) }
 }
 
 fn engine_rule(rule: &Rule, cache: u64) -> Option<rules::Rule> {
-    let mut snoop = modern_snoop();
-    snoop.cache_bytes = cache;
-    let mode = match &rule.mode {
+    let (mode, snoop) = match &rule.mode {
         Mode::Split(_) => return None,
-        Mode::Observe => rules::Mode::Observe,
-        Mode::Snoop(settings) => {
-            snoop.dupack_threshold = settings.dupack_threshold;
-            snoop.timer_min = settings.timer_min;
-            snoop.timer_max = settings.timer_max;
-            snoop.max_local_retries = settings.max_local_retries;
-            snoop.hop = settings.hop;
-            rules::Mode::Snoop
-        }
+        Mode::Observe => (rules::Mode::Observe, SnoopConfig::modern()),
+        Mode::Snoop(config) => (rules::Mode::Snoop, config.clone()),
     };
+    let snoop = SnoopConfig { cache_bytes: cache, ..snoop };
     let nets = rule.addresses.iter().map(|&Network { address, prefix }| Net { address, prefix }).collect();
     let ports: Vec<_> = rule.ports.iter().map(|range| range.first..=range.last).collect();
     let (wired_ports, wireless_ports) = match rule.opened_by {
@@ -65,6 +59,7 @@ pub fn split(gateway: &Gateway) -> Option<SplitConfig> {
         let networks = rule.addresses.iter().map(Network::to_string);
         config.wireless_networks = networks.filter_map(|network| network.parse().ok()).collect();
     }
+    config.queue = Some(gateway.queue);
     config.max_connections = gateway.limits.flows.min(config.max_connections);
     let no_v6 =
         !rule.addresses.is_empty() && rule.addresses.iter().all(|network| matches!(network.address, IpAddr::V4(_)));

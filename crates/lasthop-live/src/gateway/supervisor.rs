@@ -18,10 +18,10 @@ use rustix::event::{PollFd, PollFlags};
 use sd_notify::NotifyState;
 
 use crate::gateway::channel::Order;
-use crate::gateway::child::{Phase, START, Worker};
+use crate::gateway::child::{BUSY, Phase, START, Worker};
 pub use crate::gateway::child::{SILENCE, WorkerProgram};
 use crate::gateway::control::{self, ControlError};
-use crate::gateway::firewall::{Firewall, FirewallError, Splitting};
+use crate::gateway::firewall::{Firewall, FirewallError};
 use crate::gateway::metrics::{self, MetricsError};
 use crate::gateway::nfqueue::wait;
 use crate::gateway::settings;
@@ -148,16 +148,8 @@ pub fn run(path: &Path, program: WorkerProgram, tell_level: &dyn Fn(&str)) -> Re
         snapshot: Snapshot::default(),
     })));
     let (requests, wishes) = mpsc::sync_channel(4);
-    let mut supervisor = Supervisor {
-        path: path.to_owned(),
-        text,
-        program,
-        firewall,
-        state: state.clone(),
-        worker: None,
-        pause: None,
-        splitting: Splitting::On,
-    };
+    let mut supervisor =
+        Supervisor { path: path.to_owned(), text, program, firewall, state: state.clone(), worker: None, pause: None };
     supervisor.start_first(&signals)?;
     if let Some(listener) = metrics {
         metrics::serve(listener, state.clone()).map_err(system("cannot start a thread"))?;
@@ -219,8 +211,6 @@ struct Supervisor {
     worker: Option<Worker>,
     /// When to start the next worker, and how long the wait was.
     pause: Option<(Instant, Duration)>,
-    /// Whether rules lead new connections to the worker's relay, if it has one.
-    splitting: Splitting,
 }
 
 impl Supervisor {
@@ -320,10 +310,7 @@ impl Supervisor {
         if let Some(worker) = &mut self.worker {
             worker.listen(&self.state);
             let now = Instant::now();
-            if now < worker.deadline() {
-                if worker.phase == Phase::Working {
-                    self.set_splitting(Splitting::On);
-                }
+            if now < worker.deadline() || worker.is_excused(now) {
                 return;
             }
             let reason = match &worker.phase {
@@ -346,7 +333,6 @@ impl Supervisor {
             self.worker = None;
             self.state.lock().worker = None;
             self.pause = Some((now + pause, pause));
-            self.set_splitting(Splitting::Off);
         }
         if self.pause.is_some_and(|(at, _)| at <= Instant::now()) {
             match self.start() {
@@ -359,16 +345,6 @@ impl Supervisor {
                     self.pause = Some((Instant::now() + LONGEST_PAUSE, LONGEST_PAUSE));
                 }
             }
-        }
-    }
-
-    fn set_splitting(&mut self, splitting: Splitting) {
-        if self.splitting == splitting {
-            return;
-        }
-        self.splitting = splitting;
-        if let Err(error) = self.firewall.set_splitting(splitting) {
-            tracing::error!(%error, ?splitting, "cannot change whether new connections are split");
         }
     }
 
@@ -423,21 +399,31 @@ impl Supervisor {
     }
 
     fn configure_worker(&mut self) -> Result<(), SupervisorError> {
-        let order = self.order();
+        self.tell_worker(&self.order())
+    }
+
+    /// Sends the worker an order, and waits until it is carried out.
+    fn tell_worker(&mut self, order: &Order) -> Result<(), SupervisorError> {
         match &mut self.worker {
             // One that starts, or will, may have had the old text.
             Some(worker) if worker.phase == Phase::Working => {
-                worker.channel.send(&order).map_err(system("cannot send the configuration to the worker"))?;
+                worker.channel.send(order).map_err(system("cannot send an order to the worker"))?;
                 worker.phase = Phase::Changing;
-                self.await_phase(Phase::Working, SILENCE * 2)
+                self.await_phase(Phase::Working, BUSY)
             }
             Some(_) => Err(SupervisorError::Worker("the worker is just being started; try again".to_owned())),
             None => Ok(()),
         }
     }
 
-    /// Takes the rules out, lets the worker judge what still waits, and ends it.
+    /// Has the worker send what it holds back, takes the rules out, lets the worker judge what still waits, and ends it.
     fn stop(&mut self) -> Result<(), SupervisorError> {
+        // First, so that nothing overtakes what was held.
+        if self.worker.as_ref().is_some_and(|worker| worker.phase == Phase::Working)
+            && let Err(error) = self.tell_worker(&Order::Release)
+        {
+            tracing::warn!(%error, "the worker may lose what it holds back");
+        }
         let removed = self.firewall.remove();
         if let Some(Worker { mut child, channel, .. }) = self.worker.take() {
             std::thread::sleep(DRAIN);

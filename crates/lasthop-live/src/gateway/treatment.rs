@@ -43,6 +43,15 @@ enum Fate {
     Revised(Box<Segment>),
 }
 
+/// What lies before a connection whose state is dropped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Future {
+    /// Its ends go on: nothing of it may be lost here.
+    GoesOn,
+    /// None.
+    Over,
+}
+
 /// A rule at work.
 #[derive(Debug)]
 pub(super) struct Treatment {
@@ -75,10 +84,11 @@ impl Treatment {
         self.counters.name == rule.name && self.mode == rule.mode
     }
 
-    pub fn reconfigure(&mut self, rule: &Rule, flows: usize) {
+    /// Takes the rule's new parameters; what they no longer hold back is in the next [`Treatment::release`].
+    pub fn reconfigure(&mut self, now: Instant, rule: &Rule, flows: usize) {
         (self.cache_bytes, self.flow_control) = (rule.snoop.cache_bytes, rule.snoop.hop);
         if let Some(snoop) = &mut self.snoop {
-            snoop.set_config(snoop_config(rule, flows));
+            snoop.set_config(now, snoop_config(rule, flows));
         }
     }
 
@@ -92,10 +102,19 @@ impl Treatment {
         self.counters.bytes[port] += bytes as u64;
     }
 
-    /// Drops what is cached of a connection.
-    pub fn remove(&mut self, id: FlowId) {
+    /// Drops what is cached of a connection; if it goes on, what is held of it is in the next [`Treatment::release`].
+    pub fn remove(&mut self, id: FlowId, future: Future) {
+        match (&mut self.snoop, future) {
+            (Some(snoop), Future::GoesOn) => snoop.remove(id),
+            (Some(snoop), Future::Over) => snoop.close(id),
+            (None, _) => {}
+        }
+    }
+
+    /// Drops what is cached of all connections, which go on.
+    pub fn clear(&mut self) {
         if let Some(snoop) = &mut self.snoop {
-            snoop.remove(id);
+            snoop.clear();
         }
     }
 
@@ -108,20 +127,24 @@ impl Treatment {
         RuleCounters { cached_bytes, ..self.counters.clone() }
     }
 
-    /// Makes the mechanism acquainted with a connection whose opening it did not see: only what proves to be a connection
-    /// may take room in it.
-    pub fn introduce(&mut self, now: Instant, id: FlowId, flow: &Flow) {
-        let Some(snoop) = &mut self.snoop else { return };
-        for port in [Port::WIRED, Port::WIRELESS] {
-            // Of the receiver only what it acknowledges counts.
-            let counts = |syn: &Segment| port == Port::WIRED || syn.flags.has(Flags::ACK);
-            if let Some(syn) = flow.syn[usize::from(port.0)].filter(counts) {
-                snoop.handle_packet(now, port, parsed(id, flow.side_at(port), 40, 0, syn, None));
-            }
+    /// Makes the mechanism acquainted with a connection whose opening it did not see, by its SYNs in their order: only what
+    /// proves to be a connection may take room in it.
+    pub fn introduce(
+        &mut self,
+        now: Instant,
+        id: FlowId,
+        syns: &[(Port, Side, Segment)],
+        flows: &mut FlowTable<Flow>,
+        mtu: [Option<usize>; 2],
+        out: &mut Vec<Injection>,
+    ) {
+        for &(port, from, syn) in syns {
+            let Some(snoop) = &mut self.snoop else { return };
+            let given = parsed(id, from, 40, 0, syn, None);
+            snoop.handle_packet(now, port, given.clone());
+            // It went by before.
+            self.drain(now, Some((port, &given)), flows, mtu, out);
         }
-        // They went by before.
-        let mut place = Packet::default();
-        while snoop.poll_transmit(now, &mut place).is_some_and(|_| place.cause == Cause::New) {}
     }
 
     /// Acts on the mechanism's deadline.
@@ -135,6 +158,17 @@ impl Treatment {
         if let Some(snoop) = &mut self.snoop {
             snoop.handle_timeout(now);
         }
+        self.release(now, flows, mtu, out);
+    }
+
+    /// Sends what the mechanism sends besides.
+    pub fn release(
+        &mut self,
+        now: Instant,
+        flows: &mut FlowTable<Flow>,
+        mtu: [Option<usize>; 2],
+        out: &mut Vec<Injection>,
+    ) {
         self.drain(now, None, flows, mtu, out);
     }
 

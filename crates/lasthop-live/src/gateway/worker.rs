@@ -2,7 +2,8 @@
 //! kills it when it no longer beats.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::iter;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -14,20 +15,20 @@ use rustix::thread::{CapabilitySet, CapabilitySets};
 
 use crate::gateway::bridge::{BridgeError, BridgePath};
 use crate::gateway::channel::{Channel, Incoming, Notice, Order};
-use crate::gateway::engine::Engine;
 use crate::gateway::nfqueue::path::QueuePath;
 use crate::gateway::nfqueue::{Buffer, Queue, wait};
-use crate::gateway::path::{Core, PacketPath};
+use crate::gateway::path::{BEAT, Core, Heart, PacketPath};
 use crate::gateway::raw::Sender;
+use crate::gateway::recording::engine::RecordedEngine;
+use crate::gateway::recording::recorder::RecordTo;
+use crate::gateway::relay::Relay;
 use crate::gateway::settings;
 use crate::gateway::snapshot::Snapshot;
-use crate::gateway::split::{SplitCounters, SplitError, SplitProxy};
+use crate::gateway::split::{SplitError, SplitProxy};
 
-/// How often the loop says that it turns: five times within the shortest silence that the supervisor takes for death.
-const BEAT: Duration = Duration::from_millis(20);
-/// A snapshot goes with every so many beats.
-const BEATS_PER_SNAPSHOT: u32 = 25;
-/// Interfaces come and go, and get new numbers: how often they are looked up.
+/// A snapshot goes every so many beats.
+const ROUNDS_PER_SNAPSHOT: u32 = 25;
+/// Interfaces come and go, and get new numbers: how often they are looked up, also where no message tells of it.
 const LOOKUP: Duration = Duration::from_secs(1);
 /// How long the first configuration may take to come.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -57,6 +58,9 @@ pub enum WorkerError {
     /// TCP cannot be taken out of the bridge.
     #[error(transparent)]
     Bridge(#[from] BridgeError),
+    /// The relay does nothing.
+    #[error("the relay of split connections hangs")]
+    Relay,
     /// Connections cannot be split.
     #[error(transparent)]
     Split(#[from] SplitError),
@@ -83,15 +87,27 @@ fn system(what: &'static str) -> impl FnOnce(io::Error) -> WorkerError {
     move |error| WorkerError::System { what, error }
 }
 
-/// Handles packets until the supervisor closes `channel`.
-pub fn run(channel: OwnedFd) -> Result<(), WorkerError> {
+/// Handles packets until the supervisor closes `channel`; what the engine decides is added to the end of the file `record`.
+pub fn run(channel: OwnedFd, record: Option<RecordTo>) -> Result<(), WorkerError> {
     let mut channel = Channel::new(channel);
-    let outcome = Worker::start(&mut channel).and_then(|mut worker| worker.work(&mut channel));
+    let outcome = Worker::start(&mut channel, record).and_then(|mut worker| worker.work(&mut channel));
     if let Err(error) = &outcome {
         // It may be gone already.
         let _ = channel.send(&Notice::Failed { message: error.to_string() });
     }
     outcome
+}
+
+/// Keeps memory that is free for the next packets. What leaves the cache makes room for what comes: giving its pages back to the
+/// kernel and taking them anew, page by page, would cost more time than all that is done to a packet.
+fn keep_memory() {
+    #[cfg(target_env = "gnu")]
+    {
+        /// What a worker keeps, beyond what any cache holds.
+        const KEPT: libc::c_int = libc::c_int::MAX;
+        // SAFETY: sets parameters of the allocator, which takes them at any time.
+        unsafe { libc::mallopt(libc::M_TRIM_THRESHOLD, KEPT) };
+    }
 }
 
 /// Gives up all rights but those that the packet loop needs, for good.
@@ -105,28 +121,8 @@ fn drop_privileges() -> io::Result<()> {
     Ok(())
 }
 
-/// The relay of split connections, in a thread of its own.
-struct Relay {
-    counters: Arc<SplitCounters>,
-}
-
-impl Relay {
-    fn start(mut proxy: SplitProxy) -> io::Result<Self> {
-        let counters = proxy.counters();
-        std::thread::Builder::new().name("relay".to_owned()).spawn(move || {
-            // It runs until the process ends, and its connections end with it.
-            if let Err(error) = proxy.run(&AtomicBool::new(false)) {
-                tracing::error!(%error, "the relay of split connections is lost");
-                std::process::exit(1);
-            }
-        })?;
-        Ok(Self { counters })
-    }
-}
-
 struct Worker {
     core: Core,
-    relay: Option<Relay>,
     path: Box<dyn PacketPath>,
 }
 
@@ -138,7 +134,7 @@ enum Next {
 }
 
 impl Worker {
-    fn start(channel: &mut Channel) -> Result<Self, WorkerError> {
+    fn start(channel: &mut Channel, record: Option<RecordTo>) -> Result<Self, WorkerError> {
         // Whoever supervises is the only one who takes the rules out: the worker never outlives it, and leaves the signals
         // that a terminal sends to both to it.
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
@@ -147,32 +143,41 @@ impl Worker {
             signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))
                 .map_err(system("cannot handle signals"))?;
         }
-        let gateway = first_configuration(channel)?;
+        let (gateway, text) = first_configuration(channel)?;
+        keep_memory();
         let path = open_path(&gateway)?;
         // Packets wait for this process; where it may not go before others, it works all the same.
         let _ = rustix::process::setpriority_process(None, PRIORITY);
-        let proxy = settings::split(&gateway).map(SplitProxy::bind).transpose()?;
+        let split = settings::split(&gateway);
+        let marks = split.as_ref().map(|split| split.marks.accepted);
+        let proxy = split.map(SplitProxy::bind).transpose()?;
+        let record = record.and_then(RecordTo::open);
         drop_privileges().map_err(system("cannot drop privileges"))?;
-        let relay = proxy.map(Relay::start).transpose().map_err(system("cannot start a thread"))?;
+        let relay = proxy.zip(marks).map(|(proxy, mark)| Relay::start(proxy, mark));
+        let relay = relay.transpose().map_err(system("cannot start a thread"))?;
         let seed = seed().map_err(system("/dev/urandom"))?;
-        Ok(Self { core: Core::new(Engine::new(settings::engine(&gateway), seed)), relay, path })
+        let recorder = record.and_then(|file| file.start(&text, seed));
+        let engine = RecordedEngine::new(&gateway, seed, recorder);
+        let heart = Heart::new(channel.speaker().map_err(system("cannot speak to the supervisor"))?);
+        Ok(Self { core: Core::new(heart, engine, relay), path })
     }
 
     fn work(&mut self, channel: &mut Channel) -> Result<(), WorkerError> {
         self.look_up()?;
         let _ = channel.send(&Notice::Configured);
-        let mut next_beat = Instant::now();
-        let mut next_lookup = next_beat + LOOKUP;
-        let mut beats = 0_u32;
+        let mut next_round = Instant::now();
+        let mut next_lookup = next_round + LOOKUP;
+        let mut rounds = 0_u32;
         loop {
             let now = Instant::now();
-            if now >= next_beat {
-                next_beat = now + BEAT;
-                beats = beats.wrapping_add(1);
+            if now >= next_round {
+                next_round = now + BEAT;
+                if self.core.relay.as_mut().is_some_and(Relay::hangs) {
+                    return Err(WorkerError::Relay);
+                }
                 self.path.beat().map_err(system("cannot say that packets are handled"))?;
-                // A supervisor that does not read has other worries than this beat.
-                let _ = channel.send(&Notice::Beat);
-                if beats % BEATS_PER_SNAPSHOT == 1 {
+                rounds = rounds.wrapping_add(1);
+                if rounds % ROUNDS_PER_SNAPSHOT == 1 {
                     let _ = channel.send(&Notice::Snapshot(Box::new(self.snapshot())));
                 }
                 if now >= next_lookup {
@@ -180,14 +185,20 @@ impl Worker {
                     self.look_up()?;
                 }
             }
-            let patience = next_beat.saturating_duration_since(now);
+            self.core.heart.beat();
+            let patience = next_round.saturating_duration_since(now);
             let patience =
                 self.core.engine.poll_deadline().map_or(patience, |at| patience.min(self.core.clock.until(at)));
-            let mut fds = vec![PollFd::new(channel, PollFlags::IN)];
-            fds.extend(self.path.fds().into_iter().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+            let changes = self.path.changes();
+            let first = 1 + usize::from(changes.is_some());
+            let all = iter::once(channel.as_fd()).chain(changes).chain(self.path.packets());
+            let mut fds: Vec<_> = all.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
             wait(&mut fds, patience).map_err(system("cannot wait for packets"))?;
-            let ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
-            let (ordered, arrived) = (ready(&fds[0]), fds[1..].iter().any(ready));
+            let ready = |fds: &[PollFd<'_>]| fds.iter().any(|fd| !fd.revents().is_empty());
+            let (ordered, changed, arrived) = (ready(&fds[..1]), ready(&fds[1..first]), ready(&fds[first..]));
+            if changed {
+                self.look_up()?;
+            }
             if arrived {
                 self.path.take_packets(&mut self.core).map_err(system("cannot read packets"))?;
             }
@@ -211,18 +222,30 @@ impl Worker {
             Incoming::End => Ok(Next::End),
             Incoming::Message(Order::Configure { file, text }) => {
                 let gateway = Gateway::parse(&file, &text)?;
-                self.path.reconfigure(&gateway);
-                self.core.engine.reconfigure(settings::engine(&gateway));
+                self.path.reconfigure(&gateway).map_err(system("cannot list interfaces"))?;
                 self.look_up()?;
-                let _ = channel.send(&Notice::Configured);
-                Ok(Next::Continue)
+                let Core { engine, clock, injections, .. } = &mut self.core;
+                engine.reconfigure(clock.now(), &gateway, &text, injections);
+                Ok(self.carried_out(channel))
+            }
+            Incoming::Message(Order::Release) => {
+                let Core { engine, relay, clock, injections, .. } = &mut self.core;
+                relay.iter_mut().for_each(Relay::close);
+                engine.release(clock.now(), injections);
+                Ok(self.carried_out(channel))
             }
         }
     }
 
+    fn carried_out(&mut self, channel: &Channel) -> Next {
+        self.path.inject(&mut self.core);
+        let _ = channel.send(&Notice::Configured);
+        Next::Continue
+    }
+
     fn snapshot(&mut self) -> Snapshot {
         let (counters, arms) = (self.core.engine.counters(), self.core.engine.arms());
-        let split = self.relay.as_ref().map(|relay| relay.counters.snapshot());
+        let split = self.core.relay.as_ref().map(Relay::snapshot);
         Snapshot::new(self.core.counters, &counters, &arms, split)
     }
 }
@@ -236,7 +259,8 @@ fn open_path(gateway: &Gateway) -> Result<Box<dyn PacketPath>, WorkerError> {
     let mut buffer = Buffer::default();
     let queue =
         Queue::bind(gateway.queue, &mut buffer).map_err(|error| WorkerError::Queue { queue: gateway.queue, error })?;
-    Ok(Box::new(QueuePath::new(gateway, queue, sender, buffer)))
+    let path = QueuePath::new(gateway, queue, sender, buffer).map_err(system("cannot list interfaces"))?;
+    Ok(Box::new(path))
 }
 
 /// A number that nobody can guess.
@@ -246,10 +270,10 @@ fn seed() -> io::Result<u64> {
     Ok(u64::from_ne_bytes(bytes))
 }
 
-fn first_configuration(channel: &mut Channel) -> Result<Gateway, WorkerError> {
+fn first_configuration(channel: &mut Channel) -> Result<(Gateway, String), WorkerError> {
     wait(&mut [PollFd::new(channel, PollFlags::IN)], PATIENCE).map_err(system("cannot wait for a configuration"))?;
     match channel.receive::<Order>() {
-        Ok(Incoming::Message(Order::Configure { file, text })) => Ok(Gateway::parse(&file, &text)?),
+        Ok(Incoming::Message(Order::Configure { file, text })) => Ok((Gateway::parse(&file, &text)?, text)),
         _ => Err(WorkerError::NoConfig),
     }
 }

@@ -1,6 +1,7 @@
 //! One end of a connection on the wire: the state machine, the application on top of it, and what is measured.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use lasthop_proto::event::Event;
 use lasthop_proto::node::{Node, Output, pump};
@@ -18,12 +19,12 @@ use super::pattern;
 const LINGER: Duration = Duration::from_secs(60);
 
 /// What the application at an end does.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum App {
     /// Sends the pattern, and closes afterwards if told to.
     Send { bytes: u64, close: Switch },
-    /// Receives `bytes`, or until the peer closes; closes then.
-    Receive { bytes: Option<u64>, payload: Payload },
+    /// Receives `bytes`, or until the peer closes, and closes then; what has come is added to the meter.
+    Receive { bytes: Option<u64>, payload: Payload, meter: Option<Arc<AtomicU64>> },
 }
 
 /// What a receiver expects to get.
@@ -165,9 +166,15 @@ impl End {
         if readable > 0 {
             self.connection.read(readable);
         }
-        let progress = match self.app {
+        let progress = match &self.app {
             App::Send { .. } => self.connection.acked() > acked,
-            App::Receive { .. } => self.connection.received() > received,
+            App::Receive { meter, .. } => {
+                let fresh = self.connection.received() - received;
+                if let Some(meter) = meter {
+                    meter.fetch_add(fresh, Ordering::Relaxed);
+                }
+                fresh > 0
+            }
         };
         if progress {
             self.outcome.end = now;
@@ -250,7 +257,7 @@ impl End {
                 outcome.count_packet(&packet, packet.cause);
                 scratch.clear();
                 scratch.resize(packet.len as usize, 0);
-                if let (App::Send { .. }, Some(segment)) = (*app, packet.tcp()) {
+                if let (App::Send { .. }, Some(segment)) = (&*app, packet.tcp()) {
                     pattern::fill(acked + u64::from(segment.seq.0.wrapping_sub(una)), scratch);
                 }
                 send(&packet, scratch);

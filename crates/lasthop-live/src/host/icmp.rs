@@ -2,10 +2,9 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use etherparse::checksum::Sum16BitWords;
 use lasthop_proto::seq::Seq;
 use lasthop_wire::Route;
-
-use super::checksum;
 
 /// No path is believed to take less, in bytes: what Linux believes over IPv4 (`net.ipv4.route.min_pmtu`), and the least that
 /// IPv6 allows.
@@ -36,12 +35,7 @@ fn parse_v4(bytes: &[u8]) -> Option<TooBig> {
     let header_len = usize::from(bytes[0] & 0xf) * 4;
     let message = bytes.get(header_len..usize::from(short(bytes, 2)?))?;
     let fragment = short(bytes, 6)? & 0x3fff != 0;
-    if header_len < 20
-        || fragment
-        || bytes[9] != 1
-        || message.get(..2)? != [3, 4]
-        || !checksum::icmp_holds(message, &[])
-    {
+    if header_len < 20 || fragment || bytes[9] != 1 || message.get(..2)? != [3, 4] || !checksum_holds(&[], message) {
         return None;
     }
     let packet = message.get(8..)?;
@@ -61,7 +55,7 @@ fn parse_v6(bytes: &[u8]) -> Option<TooBig> {
     let message = bytes.get(40..)?.get(..usize::from(short(bytes, 4)?))?;
     let next_header = 58;
     let pseudo = [&bytes[8..40], &(message.len() as u32).to_be_bytes(), &[0, 0, 0, next_header]].concat();
-    if bytes[6] != next_header || message.get(..2)? != [2, 0] || !checksum::icmp_holds(message, &pseudo) {
+    if bytes[6] != next_header || message.get(..2)? != [2, 0] || !checksum_holds(&pseudo, message) {
         return None;
     }
     let packet = message.get(8..)?;
@@ -75,6 +69,11 @@ fn parse_v6(bytes: &[u8]) -> Option<TooBig> {
     let mtu = u32::from_be_bytes(message.get(4..8)?.try_into().ok()?);
     let mtu = u16::try_from(mtu).unwrap_or(u16::MAX).max(LEAST_MTU[1]);
     too_big([address(8)?, address(24)?], packet.get(40..)?, mtu)
+}
+
+/// Whether the checksum of a message is right (RFC 1071), `pseudo` being what counts besides.
+fn checksum_holds(pseudo: &[u8], message: &[u8]) -> bool {
+    Sum16BitWords::new().add_slice(pseudo).add_slice(message).ones_complement() == 0
 }
 
 fn too_big([source, destination]: [IpAddr; 2], transport: &[u8], mtu: u16) -> Option<TooBig> {

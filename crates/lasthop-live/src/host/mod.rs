@@ -10,10 +10,9 @@
 //! | `end` | one end of a connection, and the application on top of it |
 //! | [`pattern`] | the bytes that are transferred |
 //! | `air` | a lossy link in front of the device |
-//! | `checksum`, `icmp` | what arrives damaged, and what tells of a smaller path MTU |
+//! | `icmp` | what tells of a smaller path MTU |
 
 mod air;
-mod checksum;
 mod end;
 mod icmp;
 mod outcome;
@@ -27,6 +26,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
@@ -51,6 +51,8 @@ const BATCH: usize = 64;
 /// Where a host is, and what lies between it and its device.
 #[derive(Clone, Debug)]
 pub struct HostConfig {
+    /// The host's name: with the same name and seed its ticks have the phases that they have in the simulator.
+    pub name: String,
     /// Name of the TUN device, which is made in the calling thread's network namespace.
     pub device: String,
     /// The kernel's IPv4 address on the device, with the length of its prefix: the kernel reaches those of the host's
@@ -116,10 +118,14 @@ pub struct Receiving {
     /// This end: an address of the host, and a port. Several may wait at the same; connections are theirs first come, first
     /// served, and have the configuration of the one that was first when their SYN came.
     pub local: SocketAddr,
+    /// The only other end that will do; `None`: any.
+    pub remote: Option<SocketAddr>,
     /// After how many bytes the transfer is complete; `None`: when the peer closes.
     pub bytes: Option<u64>,
     /// What is expected to arrive.
     pub payload: Payload,
+    /// Where bytes that arrive in order are added up while the transfer goes on.
+    pub meter: Option<Arc<AtomicU64>>,
     /// How long the transfer may take, the wait for it included, before it is aborted.
     pub limit: Duration,
 }
@@ -148,7 +154,7 @@ struct Answers {
 struct Line {
     requests: mpsc::Sender<Request>,
     wake: OwnedFd,
-    tickets: std::sync::atomic::AtomicU64,
+    tickets: AtomicU64,
 }
 
 impl Line {
@@ -164,7 +170,22 @@ impl Line {
     }
 
     fn ticket(&self) -> Ticket {
-        Ticket(self.tickets.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
+        Ticket(self.tickets.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// A host's TUN device, which is there and carries nothing yet: what arrives on it waits for [`Host::start`].
+pub struct Device {
+    config: HostConfig,
+    device: SyncDevice,
+}
+
+impl Device {
+    /// Makes the device in the calling thread's network namespace and sets it up.
+    pub fn open(config: HostConfig) -> Result<Self, HostError> {
+        let device =
+            open_device(&config).map_err(|source| HostError::Device { name: config.device.clone(), source })?;
+        Ok(Self { config, device })
     }
 }
 
@@ -183,18 +204,21 @@ pub struct Transfer {
 }
 
 impl Host {
-    /// Makes the device in the calling thread's network namespace and sets it up. `clock` is the one that outcomes are timed
-    /// by; hosts whose outcomes are compared share one.
+    /// Makes the device in the calling thread's network namespace and starts the host. `clock` is the one that outcomes are
+    /// timed by; hosts whose outcomes are compared share one.
     pub fn open(config: HostConfig, clock: Clock) -> Result<Self, HostError> {
-        let device =
-            open_device(&config).map_err(|source| HostError::Device { name: config.device.clone(), source })?;
+        Self::start(Device::open(config)?, clock)
+    }
+
+    /// Starts a host on its device.
+    pub fn start(Device { config, device }: Device, clock: Clock) -> Result<Self, HostError> {
         let wake = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)
             .and_then(|wake| Ok((wake.try_clone().map_err(|_| rustix::io::Errno::MFILE)?, wake)))
             .map_err(|errno| HostError::Thread(errno.into()))?;
         let (requests, queue) = mpsc::channel();
         let (stop, stopped) = mpsc::channel();
         let driver = Driver {
-            stack: Stack::new(config.addresses.clone(), config.mtu, config.seed, config.watch),
+            stack: Stack::new(&config),
             air: [Air::new(&config.errors[0], config.seed, "in"), Air::new(&config.errors[1], config.seed, "out")],
             waiting: BTreeMap::new(),
             out: Vec::new(),
@@ -219,15 +243,15 @@ impl Host {
 
     /// Begins to send: the SYN is sent.
     pub fn start_sending(&self, sending: Sending) -> Result<Transfer, HostError> {
-        self.start(Job::Send(sending))
+        self.begin(Job::Send(sending))
     }
 
     /// Begins to wait for a connection: a SYN that arrives from now on is answered.
     pub fn start_receiving(&self, receiving: Receiving) -> Result<Transfer, HostError> {
-        self.start(Job::Receive(receiving))
+        self.begin(Job::Receive(receiving))
     }
 
-    fn start(&self, job: Job) -> Result<Transfer, HostError> {
+    fn begin(&self, job: Job) -> Result<Transfer, HostError> {
         let (begun, has_begun) = mpsc::channel();
         let (answer, outcome) = mpsc::channel();
         let ticket = self.line.ticket();
@@ -252,6 +276,15 @@ impl Transfer {
     /// Waits until the transfer is over, at the latest at its limit.
     pub fn wait(self) -> Result<Outcome, HostError> {
         self.outcome.recv().map_err(|_| HostError::Gone)
+    }
+
+    /// The outcome if the transfer is over within `patience`.
+    pub fn wait_for(&self, patience: std::time::Duration) -> Result<Option<Outcome>, HostError> {
+        match self.outcome.recv_timeout(patience) {
+            Ok(outcome) => Ok(Some(outcome)),
+            Err(mpsc::RecvTimeoutError::Timeout) => Ok(None),
+            Err(mpsc::RecvTimeoutError::Disconnected) => Err(HostError::Gone),
+        }
     }
 
     /// Resets the connection; the outcome is what became of the transfer until then.
@@ -323,8 +356,9 @@ impl Driver {
                 let opening = (route, App::Send { bytes, close }, config);
                 self.stack.open(now, ticket, opening, now + limit, &mut self.out)
             }
-            Job::Receive(Receiving { config, local, bytes, payload, limit }) => {
-                self.stack.listen(now, ticket, (local, App::Receive { bytes, payload }, config), now + limit)
+            Job::Receive(Receiving { config, local, remote, bytes, payload, meter, limit }) => {
+                let app = App::Receive { bytes, payload, meter };
+                self.stack.listen(now, ticket, (local, remote, app, config), now + limit)
             }
         };
         if begun.is_ok() {

@@ -7,20 +7,19 @@ use std::sync::Arc;
 use lasthop_proto::packet::{Flags, Integrity, Segment};
 use lasthop_proto::random::{Root, Stream};
 use lasthop_proto::seq::Seq;
-use lasthop_proto::tcp::TickPhase;
-use lasthop_proto::tcp::config::{Clock, Switch, TcpConfig};
-use lasthop_proto::time::{Duration, Instant};
-use lasthop_wire::{Route, View, build, parse};
+use lasthop_proto::tcp::config::{Switch, TcpConfig};
+use lasthop_proto::time::Instant;
+use lasthop_sim::sim::tick_phase;
+use lasthop_wire::{Checksums, Route, View, build, checksums, parse};
 
-use super::HostError;
-use super::checksum;
 use super::end::{App, Birth, End, Ticket};
 use super::icmp;
 use super::outcome::{Ending, Outcome};
+use super::{HostConfig, HostError};
 
 /// Most connections at once, those in TIME-WAIT included.
 pub(super) const MAX_ENDS: usize = 1024;
-/// Most connections that came in and have not finished their handshake; the oldest gives way.
+/// Most connections that came in and have not finished their handshake, unless more are waited for; the oldest gives way.
 pub(super) const MAX_HALF_OPEN: usize = 128;
 /// Most receivers that wait for a connection.
 const MAX_WAITING: usize = 1024;
@@ -28,10 +27,19 @@ const MAX_WAITING: usize = 1024;
 /// A receiver that waits for a connection to take up.
 struct Waiting {
     ticket: Ticket,
+    /// The only peer that will do, if there is one.
+    remote: Option<SocketAddr>,
     app: App,
     config: Arc<TcpConfig>,
     since: Instant,
     limit: Instant,
+}
+
+impl Waiting {
+    /// Whether a connection with this route is one that it waits for.
+    fn suits(&self, route: Route) -> bool {
+        self.remote.is_none_or(|remote| remote == route.destination)
+    }
 }
 
 /// What the stack sends: a whole packet at a time.
@@ -39,8 +47,10 @@ pub(super) type Out = Vec<Vec<u8>>;
 
 /// All connections of a host.
 pub(super) struct Stack {
+    name: String,
     addresses: Vec<IpAddr>,
     mtu: u16,
+    root: Root,
     random: Stream,
     watch: Switch,
     /// By the route from the end to its peer.
@@ -54,13 +64,16 @@ pub(super) struct Stack {
 }
 
 impl Stack {
-    /// A host with these addresses on an interface that takes packets of `mtu` bytes.
-    pub fn new(addresses: Vec<IpAddr>, mtu: u16, seed: u64, watch: Switch) -> Self {
+    /// A host without connections.
+    pub fn new(config: &HostConfig) -> Self {
+        let root = Root(config.seed);
         Self {
-            addresses,
-            mtu,
-            random: Root(seed).stream("host"),
-            watch,
+            name: config.name.clone(),
+            addresses: config.addresses.clone(),
+            mtu: config.mtu,
+            root,
+            random: root.stream(&format!("hosts/{}/iss", config.name)),
+            watch: config.watch,
             ends: BTreeMap::new(),
             waiting: BTreeMap::new(),
             half_open: VecDeque::new(),
@@ -94,26 +107,26 @@ impl Stack {
         if self.ends.len() >= MAX_ENDS {
             return Err(HostError::Full(MAX_ENDS));
         }
-        let mut end = End::active(now, self.birth(route, app, config));
+        let mut end = End::active(now, self.birth(route, app.clone(), config));
         end.adopt(ticket, app, limit);
         self.ends.insert(route, end);
         self.pump(now, route, out);
         Ok(())
     }
 
-    /// Waits at `local` for a connection, on which `app` runs.
+    /// Waits at `local` for a connection, from `remote` if that says which, on which `app` runs.
     pub fn listen(
         &mut self,
         now: Instant,
         ticket: Ticket,
-        (local, app, config): (SocketAddr, App, Arc<TcpConfig>),
+        (local, remote, app, config): (SocketAddr, Option<SocketAddr>, App, Arc<TcpConfig>),
         limit: Instant,
     ) -> Result<(), HostError> {
         self.owns(local)?;
         if self.waiting.values().map(VecDeque::len).sum::<usize>() >= MAX_WAITING {
             return Err(HostError::Full(MAX_WAITING));
         }
-        let waiting = Waiting { ticket, app, config, since: now, limit };
+        let waiting = Waiting { ticket, remote, app, config, since: now, limit };
         self.waiting.entry(local).or_default().push_back(waiting);
         Ok(())
     }
@@ -145,11 +158,15 @@ impl Stack {
             return;
         };
         let packet = &bytes[..view.total_len()];
-        if !self.addresses.contains(&view.route.destination.ip()) || !checksum::ip_holds(packet, &view) {
+        if !self.addresses.contains(&view.route.destination.ip()) {
             return;
         }
         let payload = &packet[view.header_len..];
-        let integrity = if checksum::tcp_holds(packet, &view) { Integrity::Intact } else { Integrity::PayloadDamaged };
+        let integrity = match checksums(packet, &view) {
+            Checksums::Hold => Integrity::Intact,
+            Checksums::TcpWrong => Integrity::PayloadDamaged,
+            Checksums::IpWrong => return,
+        };
         let route = view.route.reversed();
         if integrity == Integrity::Intact && self.ends.get(&route).is_some_and(|end| end.gives_way_to(&view.segment)) {
             self.ends.remove(&route);
@@ -194,31 +211,18 @@ impl Stack {
     fn birth(&mut self, route: Route, app: App, config: Arc<TcpConfig>) -> Birth {
         let headers = if route.source.is_ipv4() { 40 } else { 60 };
         let mss = u32::from(self.mtu).saturating_sub(headers);
-        let phase = self.tick_phase(&config);
+        let phase = tick_phase(self.root, &self.name, &config);
         let iss = Seq(self.random.below(1 << 32) as u32);
         Birth { route, app, config, iss, phase, mss, watch: self.watch }
-    }
-
-    /// As the simulator draws it: the ticks of a host have a random phase, unless the configuration says which.
-    fn tick_phase(&mut self, config: &TcpConfig) -> TickPhase {
-        let (slow, fast) = match config.clock {
-            Clock::Ticks { slow, fast } => (slow, fast),
-            Clock::Fine => (config.rtt_granularity, config.rtt_granularity),
-        };
-        let mut draw = |period: Duration| Duration::from_nanos(self.random.below(period.as_nanos()));
-        match config.tick_phase {
-            Some(phase) => TickPhase { slow: phase, fast: phase },
-            None => TickPhase { slow: draw(slow), fast: draw(fast) },
-        }
     }
 
     /// A segment for which there is no connection: opens one, or is answered with a reset (RFC 9293 §3.10.7.1).
     fn take_stray(&mut self, now: Instant, route: Route, view: &View, payload: &[u8], out: &mut Out) {
         let flags = view.segment.flags;
         let opens = flags.has(Flags::SYN) && !flags.has(Flags::ACK) && !flags.has(Flags::RST);
-        let waiting = self.waiting.get(&route.source).and_then(VecDeque::front);
-        if let (true, Some(&Waiting { app, ref config, .. })) = (opens, waiting) {
-            let config = config.clone();
+        let mut waiting = self.waiting.get(&route.source).into_iter().flatten();
+        if let (true, Some(Waiting { app, config, .. })) = (opens, waiting.find(|waiting| waiting.suits(route))) {
+            let (app, config) = (app.clone(), config.clone());
             if self.make_room() {
                 let mut end = End::passive(now, self.birth(route, app, config));
                 end.take(now, view, payload, Integrity::Intact);
@@ -233,7 +237,9 @@ impl Stack {
 
     /// Whether there is room for one more connection that comes in.
     fn make_room(&mut self) -> bool {
-        while self.half_open.len() >= MAX_HALF_OPEN {
+        // As many as are waited for may come at once.
+        let waiting: usize = self.waiting.values().map(VecDeque::len).sum();
+        while self.half_open.len() >= MAX_HALF_OPEN.max(waiting) {
             if let Some(oldest) = self.half_open.pop_front() {
                 self.ends.remove(&oldest);
             }
@@ -251,7 +257,7 @@ impl Stack {
         let adopts = end.is_established() && self.half_open.contains(&route);
         if adopts {
             self.half_open.retain(|&half_open| half_open != route);
-            let Some(waiting) = self.next_waiting(route.source) else {
+            let Some(waiting) = self.next_waiting(route) else {
                 // Another was faster, and nobody waits for this one.
                 return self.abort_end(now, route, Ending::Aborted, out);
             };
@@ -261,11 +267,12 @@ impl Stack {
         self.settle(now, route);
     }
 
-    fn next_waiting(&mut self, local: SocketAddr) -> Option<Waiting> {
-        let queue = self.waiting.get_mut(&local)?;
-        let first = queue.pop_front();
+    fn next_waiting(&mut self, route: Route) -> Option<Waiting> {
+        let queue = self.waiting.get_mut(&route.source)?;
+        let place = queue.iter().position(|waiting| waiting.suits(route))?;
+        let first = queue.remove(place);
         if queue.is_empty() {
-            self.waiting.remove(&local);
+            self.waiting.remove(&route.source);
         }
         first
     }

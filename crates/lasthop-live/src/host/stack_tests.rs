@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use lasthop_proto::channel::ErrorSpec;
 use lasthop_proto::event::Event;
 use lasthop_proto::packet::{Flags, Segment};
 use lasthop_proto::seq::Seq;
@@ -15,7 +17,7 @@ use proptest::prelude::*;
 use super::end::{App, Payload, Ticket};
 use super::outcome::{Ending, Outcome};
 use super::stack::{MAX_ENDS, MAX_HALF_OPEN, Stack};
-use super::{HostError, icmp};
+use super::{HostConfig, HostError, icmp};
 
 const DELAY: Duration = Duration::from_millis(10);
 
@@ -28,7 +30,17 @@ fn route() -> Route {
 }
 
 fn stack(host: u8) -> Stack {
-    Stack::new(vec![address(host).ip()], 1500, u64::from(host), Switch::On)
+    Stack::new(&HostConfig {
+        name: host.to_string(),
+        device: String::new(),
+        kernel_v4: None,
+        kernel_v6: None,
+        addresses: vec![address(host).ip()],
+        mtu: 1500,
+        seed: u64::from(host),
+        errors: [ErrorSpec::None, ErrorSpec::None],
+        watch: Switch::On,
+    })
 }
 
 fn rfc(recovery: Recovery) -> Arc<TcpConfig> {
@@ -37,7 +49,7 @@ fn rfc(recovery: Recovery) -> Arc<TcpConfig> {
 }
 
 fn receive() -> App {
-    App::Receive { bytes: None, payload: Payload::Pattern }
+    App::Receive { bytes: None, payload: Payload::Pattern, meter: None }
 }
 
 /// Two hosts, [`DELAY`] apart, the first of which sends to the second.
@@ -55,7 +67,7 @@ impl Pair {
             Self { now: Instant::ZERO, stacks: [stack(1), stack(2)], wire: VecDeque::new(), outcomes: [None, None] };
         let limit = Instant::ZERO + Duration::from_secs(600);
         let mut out = Vec::new();
-        let listening = (address(2), receive(), config.clone());
+        let listening = (address(2), None, receive(), config.clone());
         pair.stacks[1].listen(pair.now, Ticket(1), listening, limit).expect("room");
         let opening = (route(), App::Send { bytes, close: Switch::On }, config.clone());
         pair.stacks[0].open(pair.now, Ticket(0), opening, limit, &mut out).expect("room");
@@ -188,7 +200,7 @@ fn a_connection_anew() {
             assert_eq!(view(&out[0]).segment.flags, Flags::SYN);
             continue;
         }
-        pair.stacks[0].listen(pair.now, Ticket(2), (address(1), receive(), config.clone()), limit).expect("room");
+        pair.stacks[0].listen(pair.now, Ticket(2), (address(1), None, receive(), config.clone()), limit).expect("room");
         for (seq, answer) in [(last, Flags::ACK), (last + 1000, Flags::SYN.with(Flags::ACK))] {
             let segment = Segment { seq, flags: Flags::SYN, window: 1000, ..Segment::default() };
             let packet = build(route().reversed(), &segment, &[]).expect("a packet");
@@ -296,7 +308,7 @@ fn a_flood_of_syns() {
     assert!(outcomes.iter().all(Outcome::is_intact));
     let mut host = stack(2);
     let limit = Instant::ZERO + Duration::from_secs(10);
-    host.listen(Instant::ZERO, Ticket(1), (address(2), receive(), rfc(Recovery::Sack)), limit).expect("room");
+    host.listen(Instant::ZERO, Ticket(1), (address(2), None, receive(), rfc(Recovery::Sack)), limit).expect("room");
     let mut out = Vec::new();
     for port in ports.by_ref().take(10_000) {
         host.handle_packet(Instant::ZERO, &syn(port), &mut out);
@@ -475,6 +487,37 @@ fn addresses_are_ours() {
     let mut host = stack(1);
     let limit = Instant::ZERO + Duration::from_secs(1);
     let elsewhere = SocketAddr::new(IpAddr::from([10, 0, 0, 77]), 1);
-    let listening = (elsewhere, receive(), rfc(Recovery::Reno));
+    let listening = (elsewhere, None, receive(), rfc(Recovery::Reno));
     assert!(matches!(host.listen(Instant::ZERO, Ticket(0), listening, limit), Err(HostError::NotOurs(_))));
+}
+
+/// Two wait at the same address, each for one peer: each gets its own, and its meter what came.
+#[test]
+fn a_receiver_may_wait_for_one_peer() {
+    let mut host = stack(2);
+    let limit = Instant::ZERO + Duration::from_secs(1);
+    let meters = [(); 2].map(|()| Arc::new(AtomicU64::new(0)));
+    let peers = [7, 8].map(|port| SocketAddr::new(address(1).ip(), port));
+    for ((ticket, peer), meter) in (0..).zip(peers).zip(&meters) {
+        let app = App::Receive { bytes: None, payload: Payload::Any, meter: Some(meter.clone()) };
+        host.listen(Instant::ZERO, Ticket(ticket), (address(2), Some(peer), app, rfc(Recovery::Reno)), limit)
+            .expect("room");
+    }
+    for (peer, len) in [(9, 0), (8, 80), (7, 70)] {
+        let route = Route { source: SocketAddr::new(address(1).ip(), peer), destination: address(2) };
+        let mut out = Vec::new();
+        let mut arrive = |segment: Segment, payload: &[u8]| {
+            host.handle_packet(Instant::ZERO, &build(route, &segment, payload).expect("a packet"), &mut out);
+            view(&out.pop().expect("an answer")).segment
+        };
+        let syn = Segment { seq: Seq(0), flags: Flags::SYN, window: 1000, ..Segment::default() };
+        let answer = arrive(syn, &[]);
+        assert_eq!(answer.flags.has(Flags::RST), len == 0, "nobody waits for port 9");
+        let fin = Flags::ACK.with(Flags::FIN);
+        let data = Segment { seq: Seq(1), ack: answer.seq + 1, flags: fin, window: 1000, ..Segment::default() };
+        arrive(data, &vec![1; len]);
+    }
+    assert_eq!(meters.map(|meter| meter.load(Ordering::Relaxed)), [70, 80]);
+    let outcomes = host.take_outcomes().into_iter().map(|(ticket, outcome)| (ticket.0, outcome.remote));
+    assert_eq!(outcomes.collect::<Vec<_>>(), [(1, peers[1]), (0, peers[0])]);
 }

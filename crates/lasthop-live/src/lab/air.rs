@@ -1,13 +1,15 @@
 //! The emulated links without their I/O: the simulator's own state machines, fed with real frames.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
+use std::mem::take;
 
+use lasthop_proto::node::Port;
 use lasthop_proto::packet::{Body, FlowId, Packet, Side};
 use lasthop_proto::random::Root;
 use lasthop_proto::time::Instant;
 use lasthop_sim::link::{Accepted, Direction, DuplexDirection, Errors, Frame, InFlight, SharedMedium};
-use lasthop_sim::measure::{FlowReport, PathReport};
+use lasthop_sim::measure::{FlowReport, PathReport, Reporter};
 use lasthop_sim::network::{LinkSpec, Medium};
 use lasthop_sim::pool::{Handle, PacketPool};
 use lasthop_sim::trace::DropReason;
@@ -15,11 +17,12 @@ use lasthop_wire::Route;
 
 use super::capture::{Capture, Passage};
 use super::counts::Counts;
+use super::elements::{Given, PortElement, element};
 use super::plan::{Plan, Point};
 
 /// Ethernet addresses and type in front of the packet.
-const ETHERNET: usize = 14;
-const IPV4: [u8; 2] = [0x08, 0x00];
+pub(super) const ETHERNET: usize = 14;
+pub(super) const IPV4: [u8; 2] = [0x08, 0x00];
 
 /// All links of a lab, and everything on them.
 pub struct Air {
@@ -29,9 +32,22 @@ pub struct Air {
     /// By handle: the frame's bytes, and its number in the capture.
     frames: Vec<Stored>,
     counts: Counts,
+    /// What sits between a router and a link, by its point.
+    elements: Vec<Option<Box<dyn PortElement>>>,
+    /// What these gave back to their routers.
+    turned: VecDeque<(Instant, Point, Vec<u8>)>,
+    /// What they told.
+    told: Vec<FlowReport>,
     /// What passed each point; `None` when nobody wants it.
     capture: Option<Capture>,
     carried: u64,
+}
+
+/// What can happen next: on a link, or at a point. Links go first, since an element acts on what came before its own timer.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Next {
+    Link(usize),
+    Element(Point),
 }
 
 #[derive(Default)]
@@ -67,7 +83,7 @@ pub struct Arrival<'f> {
 pub struct Carried {
     /// Per link: down, up; without what was useful of it.
     pub links: Vec<[PathReport; 2]>,
-    /// Per flow: retransmissions and losses.
+    /// Per flow: retransmissions and losses, and what relays told of themselves.
     pub flows: Vec<FlowReport>,
     /// Frames that links carried.
     pub frames: u64,
@@ -78,12 +94,19 @@ pub struct Carried {
 impl Air {
     /// Links without frames; errors come from the streams that the simulator uses under `root`.
     pub fn new(plan: &Plan<'_>, root: Root, capture: Option<Capture>) -> Self {
+        let mut elements: Vec<_> = (0..plan.points()).map(|_| None).collect();
+        for (point, spec) in plan.emulated() {
+            elements[point] = element(spec, point, plan, root);
+        }
         Self {
             links: plan.network.links.iter().map(|spec| Link::new(spec, root)).collect(),
             flows: plan.routes(),
             pool: PacketPool::default(),
             frames: Vec::new(),
             counts: Counts::new(plan),
+            elements,
+            turned: VecDeque::new(),
+            told: vec![FlowReport::default(); plan.network.flows.len()],
             capture,
             carried: 0,
         }
@@ -94,6 +117,37 @@ impl Air {
         if bytes.get(12..ETHERNET) != Some(&IPV4) {
             return;
         }
+        if self.elements[point].is_some() {
+            let packet = self.read(&bytes[ETHERNET..]);
+            self.through(now, point, |element, now, given| element.take(now, Port::WIRED, &packet, bytes, given));
+        } else {
+            self.launch(now, point, bytes);
+        }
+    }
+
+    /// Has the element at a point do something, and passes on what it gives out.
+    fn through(&mut self, now: Instant, point: Point, act: impl FnOnce(&mut dyn PortElement, Instant, &mut Given)) {
+        // A wake-up that came late may have let it go on, too.
+        let now = now.max(self.links[point / 2].last);
+        let mut given = Given::default();
+        if let Some(element) = &mut self.elements[point] {
+            act(&mut **element, now, &mut given);
+        }
+        for (flow, event) in given.events {
+            if let Some(report) = self.told.get_mut(flow.0 as usize) {
+                report.count(Reporter::Element, &event);
+            }
+        }
+        for (port, frame) in given.frames {
+            match port {
+                Port::WIRELESS => self.launch(now, point, &frame),
+                _ => self.turned.push_back((now, point, frame)),
+            }
+        }
+    }
+
+    /// Puts a frame onto the link at `point`.
+    fn launch(&mut self, now: Instant, point: Point, bytes: &[u8]) {
         let mut packet = self.read(&bytes[ETHERNET..]);
         self.counts.sent(point, &mut packet);
         let recorded = self.capture.as_mut().and_then(|capture| {
@@ -153,7 +207,16 @@ impl Air {
 
     /// When something happens next.
     pub fn next_event(&self) -> Option<Instant> {
-        self.links.iter().filter_map(|link| link.carrier.next_event()).min()
+        let turned = self.turned.front().map(|(due, ..)| *due);
+        turned.or_else(|| self.next().map(|(at, _)| at))
+    }
+
+    /// What is next, and when.
+    fn next(&self) -> Option<(Instant, Next)> {
+        let links = self.links.iter().map(|link| link.carrier.next_event()).enumerate();
+        let links = links.filter_map(|(index, at)| Some((at?, Next::Link(index))));
+        let elements = self.elements.iter().map(|element| element.as_ref()?.poll_deadline()).enumerate();
+        links.chain(elements.filter_map(|(point, at)| Some((at?, Next::Element(point))))).min()
     }
 
     /// Acts on everything that is due by `now`, in order of time, and hands out what arrives.
@@ -163,10 +226,16 @@ impl Air {
     /// Those of `deliver`, after which the rest waits for the next call.
     pub fn advance(&mut self, now: Instant, mut deliver: impl FnMut(Arrival<'_>) -> io::Result<()>) -> io::Result<()> {
         loop {
-            let due = |(index, link): (usize, &Link)| Some((link.carrier.next_event()?, index));
-            let Some((at, index)) = self.links.iter().enumerate().filter_map(due).min().filter(|(at, _)| *at <= now)
-            else {
-                return Ok(());
+            while let Some((due, point, bytes)) = self.turned.pop_front() {
+                deliver(Arrival { point, due, bytes: &bytes })?;
+            }
+            let Some((at, next)) = self.next().filter(|(at, _)| *at <= now) else { return Ok(()) };
+            let index = match next {
+                Next::Link(index) => index,
+                Next::Element(point) => {
+                    self.through(at, point, |element, now, given| element.handle_timeout(now, given));
+                    continue;
+                }
             };
             let link = &mut self.links[index];
             link.last = link.last.max(at);
@@ -198,22 +267,32 @@ impl Air {
         if packet.integrity != Default::default()
             && let Some(last) = stored.bytes.last_mut()
         {
-            // A receiver that looks sees it by the checksum; others drop it.
-            *last ^= 0xff;
+            // A receiver that looks sees it by the checksum; others drop it. A second damage does not make up for the first.
+            *last = last.wrapping_add(1);
         }
         self.counts.received(point, &packet);
         if let Some(capture) = &mut self.capture {
             let passage = Passage { time: due, point, outbound: false, cause: packet.cause, dropped: None };
             capture.add(passage, &stored.bytes);
         }
+        if self.elements[point].is_some() {
+            let bytes = take(&mut stored.bytes);
+            self.through(due, point, |element, now, given| element.take(now, Port::WIRELESS, &packet, &bytes, given));
+            return Ok(());
+        }
         deliver(Arrival { point, due, bytes: &stored.bytes })
     }
 
     /// Ends the run.
     pub fn finish(self) -> Carried {
+        let mut flows = self.counts.settle();
+        for (flow, told) in flows.iter_mut().zip(&self.told) {
+            flow.sender.recoveries += told.sender.recoveries;
+            flow.sender.relay_timeouts += told.sender.relay_timeouts;
+        }
         Carried {
             links: self.links.iter().map(|link| link.report).collect(),
-            flows: self.counts.settle(),
+            flows,
             frames: self.carried,
             capture: self.capture,
         }

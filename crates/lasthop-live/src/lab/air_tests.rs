@@ -1,7 +1,7 @@
 use std::net::SocketAddr;
 
 use lasthop_proto::packet::{Flags, Segment};
-use lasthop_proto::scheme::SCHEMES;
+use lasthop_proto::scheme::{SCHEMES, Scheme};
 use lasthop_proto::seq::Seq;
 use lasthop_proto::time::Duration;
 use lasthop_scenario::Scenario;
@@ -10,8 +10,10 @@ use lasthop_sim::network::Network;
 use super::*;
 
 fn scenario(wireless: &str) -> Scenario {
-    let text = format!(
-        r#"
+    Scenario::parse("test.toml", &TEXT.replace("{wireless}", wireless)).unwrap()
+}
+
+const TEXT: &str = r#"
 [tcp]
 preset = "bsd-lite"
 [hosts.source]
@@ -30,10 +32,7 @@ delay = "1 ms"
 from = "source"
 to = "mobile"
 size = "1 MiB"
-"#
-    );
-    Scenario::parse("test.toml", &text).unwrap()
-}
+"#;
 
 /// The base station's end of the wireless link, and the mobile host's.
 const BASE: Point = 2;
@@ -194,4 +193,37 @@ fn local_retransmissions_are_told_from_the_sources() {
     pass(&mut air, BASE, 1001);
     let sender = air.finish().flows[0].sender;
     assert_eq!((sender.source_retransmissions, sender.local_retransmissions), (1, 1));
+}
+
+/// The base station's marker sits between its router and the wireless link: what it saw leave and what comes back as a
+/// duplicate was lost there. Marked frames are whole TCP packets again.
+#[test]
+fn acknowledgments_of_what_the_hop_lost_are_marked() {
+    let text =
+        "eln_source = \"base-station\"\n".to_owned() + TEXT + "[base_station]\nrouter = \"base\"\nlink = \"wireless\"";
+    let wireless = "errors_down = { model = \"list\", drop = [{ data = 2 }] }";
+    let scenario = Scenario::parse("test.toml", &text.replace("{wireless}", wireless)).unwrap();
+    let scheme = Scheme::by_name("E2E-ELN").unwrap();
+    let rig = Rig { network: scenario.network(scheme).unwrap(), scenario };
+    let plan = Plan::new(&rig.network, scheme, rig.scenario.lab()).unwrap();
+    let mut air = Air::new(&plan, Root(1), None);
+    let mut now = 10;
+    let mut marks = Vec::new();
+    // The fourth segment never came to the base station: congestion took it before.
+    for (data, ack) in [(1, 1001), (1001, 1001), (2001, 1001), (4001, 1001), (1001, 3001), (5001, 3001)] {
+        for (point, frame) in [(BASE, rig.frame(data, 1000)), (MOBILE, rig.frame(ack, 0))] {
+            now += 20;
+            air.send(at(now), point, &frame);
+            air.advance(at(now + 19), |arrival| {
+                let view = lasthop_wire::parse(&arrival.bytes[ETHERNET..]).unwrap();
+                assert_eq!(lasthop_wire::checksums(&arrival.bytes[ETHERNET..], &view), lasthop_wire::Checksums::Hold);
+                if arrival.point == BASE {
+                    marks.push((view.segment.ack.0, view.segment.options.eln));
+                }
+                Ok(())
+            })
+            .unwrap();
+        }
+    }
+    assert_eq!(marks, [(1001, false), (1001, true), (1001, true), (1001, true), (3001, false), (3001, false)]);
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use lasthop_proto::packet::{Cause, Flags, FlowId, Packet, Side};
 use lasthop_proto::seq::Seq;
 use lasthop_sim::measure::{FlowReport, LossLedger};
-use lasthop_sim::network::{Element, NodeId, NodeKind};
+use lasthop_sim::network::{NodeId, NodeKind};
 
 use super::plan::{Plan, Point};
 
@@ -17,8 +17,8 @@ const MOST_COPIES: usize = 8192;
 pub struct Counts {
     /// The node of each point, and whether it is a router.
     nodes: Vec<(NodeId, NodeKind)>,
-    /// The point towards the lossy link at which a relay ends connections.
-    relay: Option<Point>,
+    /// Nodes at which relays end connections, which they continue with sequence numbers of their own.
+    relays: Vec<NodeId>,
     streams: BTreeMap<(NodeId, FlowId, Side), Stream>,
     ledger: LossLedger,
     flows: Vec<FlowReport>,
@@ -61,10 +61,9 @@ impl Counts {
     /// Nothing counted yet.
     pub fn new(plan: &Plan<'_>) -> Self {
         let node = |point| (plan.node(point), plan.network.nodes[plan.node(point).0].kind);
-        let relay = plan.element().filter(|(_, element)| matches!(element, Element::Split { .. }));
         Self {
             nodes: (0..plan.points()).map(node).collect(),
-            relay: relay.map(|(point, _)| point),
+            relays: plan.relays(),
             streams: BTreeMap::new(),
             ledger: LossLedger::default(),
             flows: vec![FlowReport::default(); plan.network.flows.len()],
@@ -90,8 +89,8 @@ impl Counts {
             NodeKind::Host => {}
             NodeKind::Router => {
                 let copies = stream.copies(place);
-                // A relay has connections of its own: what leaves it twice it resent, whatever came.
-                if again && (copies.forwarded >= copies.came || self.relay == Some(point)) {
+                // Of what leaves a relay's node nothing came; what leaves twice the relay resent.
+                if again && copies.forwarded >= copies.came {
                     packet.cause = Cause::LocalHole;
                 } else {
                     copies.forwarded += 1;
@@ -109,7 +108,7 @@ impl Counts {
     pub fn received(&mut self, point: Point, packet: &Packet) {
         let Some(segment) = packet.tcp() else { return };
         let (node, kind) = self.nodes[point];
-        if kind == NodeKind::Host {
+        if kind == NodeKind::Host || self.relays.contains(&node) {
             return;
         }
         if packet.len > 0 {

@@ -1,19 +1,23 @@
-//! The ends of all flows: kernel TCP, and the place for any other.
+//! The ends of all flows: TCP of the kernel or of lasthop.
 
+use std::collections::BTreeMap;
 use std::io;
+use std::net::{SocketAddr, SocketAddrV4};
 use std::panic::resume_unwind;
+use std::sync::Arc;
 use std::thread::{self, ScopedJoinHandle};
 
 use lasthop_proto::packet::FlowId;
-use lasthop_proto::tcp::config::TcpConfig;
-use lasthop_sim::network::NodeId;
+use lasthop_sim::network::{FlowSpec, NodeId};
 use socket2::{SockAddr, Socket};
 
 use super::error::LabError;
 use super::kernel_tcp::socket;
 use super::namespace::Namespace;
+use super::own_tcp::{self, OwnAcceptor, OwnInitiator};
 use super::plan::Plan;
 use super::transfer::{Received, Run, Sent, Transfer};
+use crate::host::{Device, Host, HostError};
 
 /// What an accepting host received: flows by index.
 pub type Accepted = Vec<(usize, Received)>;
@@ -41,46 +45,98 @@ pub struct Ends {
     pub initiators: Vec<Box<dyn Initiator>>,
     /// Per accepting host, with the flows that come to it.
     pub acceptors: Vec<(Box<dyn Acceptor>, Vec<usize>)>,
+    /// Hosts with lasthop's TCP. They are to stay until all flows are over: whoever goes resets its connections.
+    pub hosts: Vec<Arc<Host>>,
 }
 
+/// Devices for hosts with lasthop's TCP, by node.
+pub type Devices = BTreeMap<usize, Device>;
+
 impl Ends {
-    /// Makes them in the namespaces of their nodes; acceptors listen.
+    /// Makes them in the namespaces of their nodes, and on `devices` where they run lasthop's TCP; acceptors listen.
     ///
     /// # Errors
     ///
-    /// When a kernel cannot be such an end, or refuses.
-    pub fn open(nodes: &[Namespace], plan: &Plan<'_>) -> Result<Self, LabError> {
+    /// When the kernel refuses.
+    pub fn open(nodes: &[Namespace], mut devices: Devices, plan: &Plan<'_>, run: &Run) -> Result<Self, LabError> {
         let specs = &plan.network.flows;
-        let mut acceptors: Vec<(Box<dyn Acceptor>, Vec<usize>)> = Vec::new();
+        let mut ends = Self { initiators: Vec::new(), acceptors: Vec::new(), hosts: Vec::new() };
         let mut initiators: Vec<Option<Box<dyn Initiator>>> = specs.iter().map(|_| None).collect();
         for (index, namespace) in nodes.iter().enumerate() {
             let node = NodeId(index);
-            let flows_to: Vec<usize> = (0..specs.len()).filter(|&flow| specs[flow].to == node).collect();
-            let flows_from: Vec<usize> = (0..specs.len()).filter(|&flow| specs[flow].from == node).collect();
-            let sockets = |flow: usize| Plan::sockets(FlowId(flow as u32), &specs[flow]);
-            // The kernel's, unless the scheme or the scenario asks for another TCP at this host.
-            let kernel = |config: &TcpConfig| plan.kernel_will_do(config, node);
-            namespace.within(|| {
-                if let Some(&first) = flows_to.first() {
-                    let config = &specs[first].tcp[1];
-                    kernel(config)?;
-                    let listener = socket(plan, config, sockets(first)[1])?;
-                    let backlog = flows_to.len().try_into().unwrap_or(i32::MAX);
-                    listener.listen(backlog).map_err(LabError::system("cannot listen"))?;
-                    acceptors.push((Box::new(KernelAcceptor(listener)), flows_to));
+            let flows = |end: fn(&FlowSpec) -> NodeId| (0..specs.len()).filter(move |&flow| end(&specs[flow]) == node);
+            let (flows_to, flows_from) = (flows(|spec| spec.to).collect::<Vec<_>>(), flows(|spec| spec.from));
+            let make: Made = match devices.remove(&index) {
+                Some(device) => {
+                    let host = Host::start(device, run.clock).map_err(own_tcp::failed(plan, node))?;
+                    let host = Arc::new(host);
+                    ends.hosts.push(host.clone());
+                    own_ends(&host, &flows_to, flows_from, plan, run).map_err(own_tcp::failed(plan, node))?
                 }
-                for flow in flows_from {
-                    let config = &specs[flow].tcp[0];
-                    kernel(config)?;
-                    let [own, peer] = sockets(flow);
-                    let initiator = KernelInitiator { socket: socket(plan, config, own)?, peer: peer.into() };
-                    initiators[flow] = Some(Box::new(initiator));
-                }
-                Ok(())
-            })?;
+                None => namespace.within(|| kernel_ends(&flows_to, flows_from, plan))?,
+            };
+            ends.acceptors.extend(make.acceptor.map(|acceptor| (acceptor, flows_to)));
+            for (flow, initiator) in make.initiators {
+                initiators[flow] = Some(initiator);
+            }
         }
-        Ok(Self { initiators: initiators.into_iter().flatten().collect(), acceptors })
+        ends.initiators = initiators.into_iter().flatten().collect();
+        Ok(ends)
     }
+}
+
+/// The ends at a host.
+struct Made {
+    acceptor: Option<Box<dyn Acceptor>>,
+    /// Each with its flow.
+    initiators: Vec<(usize, Box<dyn Initiator>)>,
+}
+
+/// The kernel's: sockets of the calling thread's namespace.
+fn kernel_ends(flows_to: &[usize], flows_from: impl Iterator<Item = usize>, plan: &Plan<'_>) -> Result<Made, LabError> {
+    let specs = &plan.network.flows;
+    let mut made = Made { acceptor: None, initiators: Vec::new() };
+    if let Some(&first) = flows_to.first() {
+        let listener = socket(plan, &specs[first].tcp[1], sockets(plan, first)[1])?;
+        let backlog = flows_to.len().try_into().unwrap_or(i32::MAX);
+        listener.listen(backlog).map_err(LabError::system("cannot listen"))?;
+        made.acceptor = Some(Box::new(KernelAcceptor(listener)));
+    }
+    for flow in flows_from {
+        let [own, peer] = sockets(plan, flow);
+        let initiator = KernelInitiator { socket: socket(plan, &specs[flow].tcp[0], own)?, peer: peer.into() };
+        made.initiators.push((flow, Box::new(initiator)));
+    }
+    Ok(made)
+}
+
+/// lasthop's.
+fn own_ends(
+    host: &Arc<Host>,
+    flows_to: &[usize],
+    flows_from: impl Iterator<Item = usize>,
+    plan: &Plan<'_>,
+    run: &Run,
+) -> Result<Made, HostError> {
+    let specs = &plan.network.flows;
+    let mut made = Made { acceptor: None, initiators: Vec::new() };
+    if !flows_to.is_empty() {
+        let flows = flows_to.iter().map(|&flow| {
+            let [peer, own] = sockets(plan, flow).map(SocketAddr::V4);
+            (flow, [own, peer], specs[flow].tcp[1].clone(), Transfer::of(&specs[flow]))
+        });
+        made.acceptor = Some(Box::new(OwnAcceptor::listen(host, run, flows)?));
+    }
+    for flow in flows_from {
+        let sockets = sockets(plan, flow).map(SocketAddr::V4);
+        let initiator = OwnInitiator { host: host.clone(), config: specs[flow].tcp[0].clone(), sockets };
+        made.initiators.push((flow, Box::new(initiator)));
+    }
+    Ok(made)
+}
+
+fn sockets(plan: &Plan<'_>, flow: usize) -> [SocketAddrV4; 2] {
+    Plan::sockets(FlowId(flow as u32), &plan.network.flows[flow])
 }
 
 struct KernelInitiator {

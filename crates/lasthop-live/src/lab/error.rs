@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use lasthop_proto::time::Duration;
 
+use crate::host::HostError;
+
 /// Why there is no result.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -24,7 +26,7 @@ pub enum LabError {
     },
     /// The scheme has a part at the base station that nothing here plays.
     #[error(
-        "scheme {scheme} asks for something at {router} that the gateway does not do; it does LL-TCP-AWARE and SPLIT"
+        "scheme {scheme} asks for something at {router} that the gateway does not do; it does LL, LL-SMART, their TCP-AWARE kinds, and SPLIT"
     )]
     NeedsGateway {
         /// The scheme.
@@ -36,14 +38,25 @@ pub enum LabError {
     #[error("the gateway at the base station: {0}")]
     Gateway(String),
     /// The scheme needs a TCP that no kernel has.
-    #[error("scheme {scheme} needs lasthop's own TCP at {host} ({what}), which the lab does not start yet")]
-    NeedsOwnEndpoints {
+    #[error(
+        "scheme {scheme} asks {host} for something that no kernel has ({what}), and the scenario says \"kernel\" there; give \"auto\" or \
+         \"own\" (lab.endpoints, lab.hosts.NAME.endpoints)"
+    )]
+    NeedsOwnTcp {
         /// The scheme.
         scheme: &'static str,
         /// Which host.
         host: String,
         /// What it would do there.
         what: &'static str,
+    },
+    /// A host with lasthop's TCP did not come up.
+    #[error("lasthop's own TCP at {host}: {error}")]
+    OwnTcp {
+        /// Which host.
+        host: String,
+        /// Why not.
+        error: HostError,
     },
     /// The kernel does not have the congestion control.
     #[error("lab.congestion: this kernel has no \"{name}\" ({error}); it has {available}")]

@@ -1,5 +1,5 @@
-//! The lab: a scenario on real packets. A network namespace for each node, kernel TCP at the hosts, kernel forwarding at the
-//! routers, and between them links that the simulator's own state machines emulate, with its errors from the same seeds.
+//! The lab: a scenario on real packets. A network namespace for each node, TCP of the kernel or of lasthop at the hosts,
+//! kernel forwarding at the routers, and between them links that the simulator's own state machines emulate, with its errors from the same seeds.
 //!
 //! | module | holds |
 //! |---|---|
@@ -7,19 +7,23 @@
 //! | [`plan`] | from a network to devices, addresses and routes; what the lab cannot do |
 //! | [`air`], [`emulator`] | the links: state machines and their thread |
 //! | [`lateness`] | how well the links kept time |
-//! | [`ends`], [`kernel_tcp`], [`transfer`] | the flows |
+//! | [`ends`], [`kernel_tcp`], [`own_tcp`], [`transfer`] | the flows |
 //! | [`counts`], [`capture`] | what is told from the packets; pcapng |
-//! | [`station`] | what a scheme does at the base station |
+//! | [`hold`] | a lab for other programs' packets |
+//! | [`station`], [`elements`] | what a scheme does at the base station: the gateway, and at the emulated links |
 
 pub mod air;
 pub mod capture;
 pub mod counts;
+pub mod elements;
 pub mod emulator;
 pub mod ends;
 mod error;
+pub mod hold;
 pub mod kernel_tcp;
 pub mod lateness;
 pub mod namespace;
+pub mod own_tcp;
 pub mod plan;
 mod run;
 pub mod station;

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::sync::Arc;
 
 use lasthop_proto::packet::{FlowId, Side};
-use lasthop_proto::scheme::Scheme;
+use lasthop_proto::scheme::{LocalDetection, Scheme};
 use lasthop_proto::tcp::config::{Recovery, TcpConfig};
 use lasthop_scenario::{Endpoints, KernelSettings, LabSpec};
-use lasthop_sim::network::{App, Element, FlowSpec, Network, NodeId, NodeKind};
+use lasthop_sim::network::{App, Element, ElementSpec, FlowSpec, Network, NodeId, NodeKind};
 use lasthop_wire::Route;
 
 use super::error::LabError;
@@ -23,8 +24,43 @@ const FIRST_INITIATOR_PORT: u16 = 40_000;
 const TIMESTAMPS: u32 = 12;
 /// IPv4 and TCP header.
 const HEADERS: u32 = 40;
+/// The most that TCP options take.
+const OPTIONS: u32 = 40;
 /// What `TCP_MAXSEG` takes.
 const SEGMENTS: std::ops::RangeInclusive<u32> = 88..=32_767;
+
+/// Whose TCP a host of a lab runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HostTcp {
+    /// The kernel's.
+    Kernel,
+    /// lasthop's, which is the simulator's.
+    Own,
+}
+
+impl HostTcp {
+    /// As the scenario calls it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Kernel => "kernel",
+            Self::Own => "own",
+        }
+    }
+}
+
+/// What of an endpoint no kernel has.
+fn beyond_kernels(config: &TcpConfig) -> Option<&'static str> {
+    match config.recovery {
+        Recovery::Smart => Some("SMART recovery"),
+        Recovery::Eln => Some("ELN"),
+        Recovery::ElnRxmt => Some("ELN with retransmission"),
+        Recovery::Sack if config.sack_eln.is_on() => Some("SACK coupled with ELN"),
+        Recovery::Reno | Recovery::NewReno | Recovery::Sack if config.smart_acks.is_on() => {
+            Some("SMART acknowledgments")
+        }
+        Recovery::Reno | Recovery::NewReno | Recovery::Sack => None,
+    }
+}
 
 /// One end of a link, seen from its node: point 2k is the first end of link k, 2k + 1 the second. The numbers of captures.
 pub type Point = usize;
@@ -77,29 +113,66 @@ impl<'n> Plan<'n> {
                     let name = format!("mss = {} at {}", config.mss, network.nodes[node.0].name);
                     return refuse("this segment size", &name, "kernels take 88 to 32767 bytes, options included");
                 }
-                self.kernel_will_do(config, node)?;
+                let beyond = beyond_kernels(config).filter(|_| !self.says_it_by_sack(config));
+                if let (Endpoints::Kernel, Some(what)) = (self.endpoints(node), beyond) {
+                    let host = network.nodes[node.0].name.clone();
+                    return Err(LabError::NeedsOwnTcp { scheme: self.scheme.name, host, what });
+                }
             }
         }
-        Ok(())
+        self.check_elements()
     }
 
-    /// Refuses endpoints that no kernel can be.
-    ///
-    /// # Errors
-    ///
-    /// When it needs lasthop's own TCP.
-    pub fn kernel_will_do(&self, config: &TcpConfig, node: NodeId) -> Result<(), LabError> {
-        let what = match config.recovery {
-            _ if self.lab.endpoints == Endpoints::Own => "lab.endpoints = \"own\"",
-            Recovery::Smart => "SMART recovery",
-            Recovery::Eln => "ELN",
-            Recovery::ElnRxmt => "ELN with retransmission",
-            Recovery::Sack if config.sack_eln.is_on() => "SACK coupled with ELN",
-            Recovery::Reno | Recovery::NewReno | Recovery::Sack if config.smart_acks.is_on() => "SMART acknowledgments",
-            Recovery::Reno | Recovery::NewReno | Recovery::Sack => return Ok(()),
-        };
-        let host = self.network.nodes[node.0].name.clone();
-        Err(LabError::NeedsOwnEndpoints { scheme: self.scheme.name, host, what })
+    fn check_elements(&self) -> Result<(), LabError> {
+        let refuse = |what, instead| Err(LabError::Unsupported { what, name: self.scheme.name.to_owned(), instead });
+        if self.network.elements.iter().any(|spec| matches!(spec.element, Element::Arq(_))) {
+            return refuse("link protocols", "take `lasthop run`");
+        }
+        for spec in &self.network.elements {
+            if let (Endpoints::Kernel, Some(what)) = (self.lab.relays, beyond_relays(&spec.element)) {
+                let host = self.network.nodes[spec.node.0].name.clone();
+                return Err(LabError::NeedsOwnTcp { scheme: self.scheme.name, host, what });
+            }
+        }
+        match self.network.elements.iter().filter(|spec| !self.is_emulated(&spec.element)).count() {
+            0 | 1 => Ok(()),
+            _ => refuse("so many base stations", "the gateway plays one"),
+        }
+    }
+
+    /// What the scenario says of the TCP of `node`.
+    fn endpoints(&self, node: NodeId) -> Endpoints {
+        // Hosts come first among the nodes.
+        self.lab.endpoints.get(node.0).copied().unwrap_or(Endpoints::Auto)
+    }
+
+    /// Whose TCP a host runs; `None` where no flow ends.
+    pub fn host_tcp(&self, node: NodeId) -> Option<HostTcp> {
+        let config = self.tcp(node)?;
+        Some(match self.endpoints(node) {
+            Endpoints::Own => HostTcp::Own,
+            Endpoints::Auto if beyond_kernels(config).is_some() => HostTcp::Own,
+            Endpoints::Auto | Endpoints::Kernel => HostTcp::Kernel,
+        })
+    }
+
+    /// Whether a host runs lasthop's TCP.
+    pub fn is_own(&self, node: NodeId) -> bool {
+        self.host_tcp(node) == Some(HostTcp::Own)
+    }
+
+    /// All hosts with flows and all routers with relays by name, and whose TCP they run.
+    pub fn ends(&self) -> Vec<(String, HostTcp)> {
+        let nodes = self.network.nodes.iter().enumerate();
+        let end = |index| self.host_tcp(NodeId(index)).or_else(|| self.relay_tcp(NodeId(index)));
+        nodes.filter_map(|(index, node)| Some((node.name.clone(), end(index)?))).collect()
+    }
+
+    /// Whose TCP a router's relay runs, if it has one.
+    fn relay_tcp(&self, node: NodeId) -> Option<HostTcp> {
+        let mut here = self.network.elements.iter().filter(|spec| spec.node == node);
+        let relay = here.find(|spec| matches!(spec.element, Element::Split { .. }))?;
+        Some(if self.is_emulated(&relay.element) { HostTcp::Own } else { HostTcp::Kernel })
     }
 
     /// The payload and TCP options of a full segment, as `TCP_MAXSEG` counts: the kernel takes timestamps out of it, the
@@ -111,9 +184,16 @@ impl<'n> Plan<'n> {
 
     /// MTU of all devices: that of Ethernet, unless segments are longer.
     pub fn mtu(&self) -> u32 {
-        let segments =
-            self.network.flows.iter().flat_map(|flow| &flow.tcp).map(|config| self.segment(config) + HEADERS);
-        segments.max().unwrap_or_default().max(1500)
+        let ends = self.network.flows.iter().flat_map(|flow| flow.tcp.iter().zip([flow.from, flow.to]));
+        // The scenario's `mss` is payload: lasthop's TCP is to have room for whatever options come on top.
+        let segment = |(config, node): (&Arc<TcpConfig>, NodeId)| {
+            if self.is_own(node) { config.mss + OPTIONS } else { self.segment(config) }
+        };
+        let relays = self.emulated().flat_map(|(_, element)| match element {
+            Element::Split { wired, wireless, .. } => [wired.mss + OPTIONS, wireless.mss + OPTIONS],
+            Element::Snoop(_) | Element::ElnMarker | Element::Arq(_) => [0; 2],
+        });
+        ends.map(segment).chain(relays).max().unwrap_or_default().max(1500 - HEADERS) + HEADERS
     }
 
     /// The TCP of a host's endpoints: the first flow's, they all have the same.
@@ -126,7 +206,18 @@ impl<'n> Plan<'n> {
 
     /// Whether a host's endpoints use selective acknowledgments.
     pub fn sack(&self, config: &TcpConfig) -> bool {
-        self.lab.sack.map_or(config.recovery == Recovery::Sack, |sack| sack.is_on())
+        self.lab.sack.map_or(config.recovery == Recovery::Sack || self.has_masks(), |sack| sack.is_on())
+    }
+
+    /// Whether a kernel's SACK blocks do for the SMART numbers that the scheme asks for.
+    fn says_it_by_sack(&self, config: &TcpConfig) -> bool {
+        self.has_masks() && config.smart_acks.is_on() && matches!(config.recovery, Recovery::Reno | Recovery::NewReno)
+    }
+
+    /// Whether the base station reads in acknowledgments what arrived above a hole. A kernel's SACK blocks say it as well as SMART
+    /// numbers do.
+    fn has_masks(&self) -> bool {
+        matches!(self.element(), Some((_, Element::Snoop(config))) if config.detection == LocalDetection::Smart)
     }
 
     /// How many capture points there are.
@@ -159,6 +250,9 @@ impl<'n> Plan<'n> {
         format!("link{}", point / 2)
     }
 
+    /// The device of lasthop's TCP, inside the namespace of a host that runs it.
+    pub const OWN_DEVICE: &'static str = "lasthop";
+
     /// The device's other end, inside the links' namespace.
     pub fn far_device(point: Point) -> String {
         format!("point{point}")
@@ -166,8 +260,13 @@ impl<'n> Plan<'n> {
 
     /// The hardware address at a point, as in the simulator's captures.
     pub fn hardware_address(point: Point) -> String {
+        Self::hardware_bytes(point).map(|byte| format!("{byte:02x}")).join(":")
+    }
+
+    /// The same, as frames carry it.
+    pub fn hardware_bytes(point: Point) -> [u8; 6] {
         let [high, low] = (point as u16).to_be_bytes();
-        format!("02:00:00:00:{high:02x}:{low:02x}")
+        [2, 0, 0, 0, high, low]
     }
 
     /// A node's address, as in the simulator's captures.
@@ -246,25 +345,32 @@ impl<'n> Plan<'n> {
     }
 
     /// `ip` commands that give a node its addresses, neighbours and routes. Neighbours are permanent, so that nothing but
-    /// the flows' packets crosses the links.
+    /// the flows' packets crosses the links. Where lasthop's TCP is the host, its device is there already, and the kernel has
+    /// no address at all: it forwards between that device and the links, and there is nothing that it could answer for.
     pub fn addresses(&self, node: NodeId) -> Vec<String> {
         let own = Self::address(node);
         let mut lines = vec!["link set lo up".to_owned()];
         let is_host = self.network.nodes[node.0].kind == NodeKind::Host;
+        let is_own = self.is_own(node);
+        if is_own {
+            lines.push(format!("link set {} up", Self::OWN_DEVICE));
+            lines.push(format!("route add {own}/32 dev {}", Self::OWN_DEVICE));
+        }
         for (index, point) in self.points_of(node).enumerate() {
             let (device, far) = (Self::device(point), point ^ 1);
             let (neighbour, hardware) = (Self::address(self.node(far)), Self::hardware_address(far));
             lines.push(format!("link set {device} up"));
-            if index == 0 {
+            if index == 0 && !is_own {
                 lines.push(format!("addr add {own}/32 dev {}", if is_host { &device } else { "lo" }));
             }
             lines.push(format!("neigh add {neighbour} lladdr {hardware} dev {device} nud permanent"));
         }
-        let metrics = if is_host { self.route_metrics(node) } else { String::new() };
+        let source = if is_own { String::new() } else { format!(" src {own}") };
+        let metrics = if is_host && !is_own { self.route_metrics(node) } else { String::new() };
         for (to, point) in self.next_hops(node) {
             let (to, device) = (Self::address(NodeId(to)), Self::device(point));
             let via = Self::address(self.node(point ^ 1));
-            lines.push(format!("route add {to}/32 via {via} dev {device} onlink src {own}{metrics}"));
+            lines.push(format!("route add {to}/32 via {via} dev {device} onlink{source}{metrics}"));
         }
         lines
     }
@@ -290,11 +396,11 @@ impl<'n> Plan<'n> {
     /// Kernel parameters of a node.
     pub fn sysctls(&self, node: NodeId) -> Vec<(&'static str, String)> {
         let mut values = self.quiet();
-        if self.network.nodes[node.0].kind == NodeKind::Router {
+        if self.network.nodes[node.0].kind == NodeKind::Router || self.is_own(node) {
             values.push(("net/ipv4/ip_forward", "1".to_owned()));
             values.push(("net/ipv4/conf/all/send_redirects", "0".to_owned()));
         }
-        let Some(config) = self.tcp(node) else { return values };
+        let Some(config) = self.tcp(node).filter(|_| !self.is_own(node)) else { return values };
         let switch = |on: bool| u8::from(on).to_string();
         // Each run starts knowing nothing of the path.
         values.push(("net/ipv4/tcp_no_metrics_save", "1".to_owned()));
@@ -311,10 +417,43 @@ impl<'n> Plan<'n> {
         values
     }
 
-    /// The element that the scheme puts at the base station.
+    /// What the gateway is to do at the base station.
     pub fn element(&self) -> Option<(Point, &'n Element)> {
-        let spec = self.network.elements.first()?;
-        let point = self.points_of(spec.node).find(|point| point / 2 == spec.link.0)?;
-        Some((point, &spec.element))
+        self.elements().find(|(_, element)| !self.is_emulated(element))
+    }
+
+    /// What the emulated links do themselves at routers' ends of them.
+    pub fn emulated(&self) -> impl Iterator<Item = (Point, &'n Element)> + '_ {
+        self.elements().filter(|(_, element)| self.is_emulated(element))
+    }
+
+    /// The routers at which relays end connections, be it the gateway's or at an emulated link.
+    pub fn relays(&self) -> Vec<NodeId> {
+        let relays = self.elements().filter(|(_, element)| matches!(element, Element::Split { .. }));
+        relays.map(|(point, _)| self.node(point)).collect()
+    }
+
+    fn elements(&self) -> impl Iterator<Item = (Point, &'n Element)> + '_ {
+        let point = |spec: &ElementSpec| self.points_of(spec.node).find(|point| point / 2 == spec.link.0);
+        self.network.elements.iter().filter_map(move |spec| Some((point(spec)?, &spec.element)))
+    }
+
+    /// Whether an element is none of the gateway's: ELN markers, and relays with lasthop's TCP.
+    fn is_emulated(&self, element: &Element) -> bool {
+        match element {
+            Element::ElnMarker => true,
+            Element::Split { .. } => self.lab.relays == Endpoints::Own || beyond_relays(element).is_some(),
+            Element::Snoop(_) | Element::Arq(_) => false,
+        }
+    }
+}
+
+/// What of a relay no kernel has.
+fn beyond_relays(element: &Element) -> Option<&'static str> {
+    match element {
+        Element::Split { wired, wireless, .. } => {
+            [wired, wireless].into_iter().find_map(|config| beyond_kernels(config))
+        }
+        Element::Snoop(_) | Element::ElnMarker | Element::Arq(_) => None,
     }
 }

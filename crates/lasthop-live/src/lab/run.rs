@@ -1,6 +1,7 @@
 //! One run: everything is made afresh, and gone when it is over.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::mem::take;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::Duration;
 
@@ -10,19 +11,20 @@ use lasthop_proto::scheme::Scheme;
 use lasthop_proto::time::Instant;
 use lasthop_scenario::LabSpec;
 use lasthop_sim::measure::{FlowReport, Report};
-use lasthop_sim::network::{App, FlowSpec, Network, NodeId};
+use lasthop_sim::network::{FlowSpec, Network, NodeId};
 
 use super::air::Air;
 use super::capture::Capture;
 use super::emulator::{Emulated, Emulator, Scheduling, void};
-use super::ends::{Accepted, Ends, join};
+use super::ends::{Accepted, Devices, Ends, join};
 use super::error::LabError;
 use super::kernel_tcp::{recoveries, unsent};
 use super::lateness::Lateness;
 use super::namespace::{Namespace, Namespaces, require_root};
-use super::plan::Plan;
+use super::own_tcp;
+use super::plan::{HostTcp, Plan};
 use super::station::{Running, Site, StationCounts, start_base_station};
-use super::transfer::{End, Received, Run, Sent, Transfer};
+use super::transfer::{Received, Run, Sent, Transfer};
 use crate::clock::Clock;
 use crate::packet_socket::{PacketSocket, switch_offloads_off};
 
@@ -70,6 +72,8 @@ pub trait Watch {
 pub struct Outcome {
     /// The measures, as the simulator reports them.
     pub report: Report,
+    /// Whose TCP each host ran that has flows, and each relay, by the node's name.
+    pub ends: Vec<(String, HostTcp)>,
     /// How late frames left the links.
     pub lateness: Lateness,
     /// How the emulator's thread was scheduled.
@@ -80,6 +84,9 @@ pub struct Outcome {
     pub voided: u32,
     /// What passed the links' ends, if that was asked for.
     pub capture: Option<Capture>,
+    /// What the gateway at the base station decided, if that was asked for and it decides on packets: a file as
+    /// [`crate::gateway::recording`] lays it out.
+    pub recording: Option<Vec<u8>>,
 }
 
 /// Runs an experiment once; again, up to twice, when the links were late.
@@ -92,12 +99,14 @@ pub fn run(experiment: &Experiment<'_>, watch: &dyn Watch) -> Result<Outcome, La
     require_root()?;
     let mut reason = String::new();
     for voided in 0..ATTEMPTS {
-        let bench = Bench::build(&plan, watch)?;
+        let mut bench = Bench::build(&plan, experiment, watch)?;
         let Attempt { report, emulated, counts_timeouts } = bench.run(&plan, experiment, watch)?;
         let Some(why) = void(&emulated, plan.lab.lateness) else {
             let Emulated { carried, lateness, scheduling, .. } = emulated;
             let capture = carried.capture;
-            return Ok(Outcome { report, lateness, scheduling, counts_timeouts, voided, capture });
+            let recording = bench.base_station.take().and_then(|station| station.end());
+            let ends = plan.ends();
+            return Ok(Outcome { report, ends, lateness, scheduling, counts_timeouts, voided, capture, recording });
         };
         watch.void(&why);
         reason = why;
@@ -106,10 +115,11 @@ pub fn run(experiment: &Experiment<'_>, watch: &dyn Watch) -> Result<Outcome, La
 }
 
 /// Everything that stands around the flows. Fields go in order: the base station before the namespaces.
-struct Bench {
+pub(super) struct Bench {
     base_station: Option<Box<dyn Running>>,
     /// By node.
-    nodes: Vec<Namespace>,
+    pub(super) nodes: Vec<Namespace>,
+    devices: Devices,
     links: Namespace,
     _namespaces: Namespaces,
 }
@@ -121,7 +131,8 @@ struct Attempt {
 }
 
 impl Bench {
-    fn build(plan: &Plan<'_>, watch: &dyn Watch) -> Result<Self, LabError> {
+    pub(super) fn build(plan: &Plan<'_>, experiment: &Experiment<'_>, watch: &dyn Watch) -> Result<Self, LabError> {
+        let (seed, captures) = (experiment.seed, experiment.captures);
         let mut namespaces = Namespaces::default();
         let links = namespaces.add("links")?;
         links.sysctls(&plan.quiet())?;
@@ -137,7 +148,11 @@ impl Bench {
         }
         let names: Vec<&str> = nodes.iter().map(Namespace::name).collect();
         links.ip(&plan.devices(&names))?;
+        let mut devices = Devices::new();
         for (index, node) in nodes.iter().enumerate() {
+            if plan.is_own(NodeId(index)) {
+                devices.insert(index, node.within(|| own_tcp::open_device(plan, NodeId(index), seed))?);
+            }
             node.ip(&plan.addresses(NodeId(index)))?;
             let devices: Vec<String> = plan.points_of(NodeId(index)).map(Plan::device).collect();
             offloads_off(node, &devices)?;
@@ -149,29 +164,20 @@ impl Bench {
             let name = &plan.network.nodes[router.0].name;
             let wireless = Plan::device(point);
             let beyond = plan.hosts_beyond(point);
-            let site = Site { namespace: &nodes[router.0], router: name, wireless, wired, beyond, element };
+            let site = Site { namespace: &nodes[router.0], router: name, wireless, wired, beyond, element, captures };
             start_base_station(&site, plan.scheme)
         });
-        Ok(Self { base_station: base_station.transpose()?, nodes, links, _namespaces: namespaces })
+        Ok(Self { base_station: base_station.transpose()?, nodes, devices, links, _namespaces: namespaces })
     }
 
-    fn run(&self, plan: &Plan<'_>, experiment: &Experiment<'_>, watch: &dyn Watch) -> Result<Attempt, LabError> {
-        let points = (0..plan.points()).map(|point| plan.point_name(point)).collect();
-        let capture = (experiment.captures == Captures::On).then(|| Capture::new(points));
-        let air = Air::new(plan, Root(experiment.seed), capture);
-        let sockets = self.links.within(|| {
-            let open = |point| {
-                let device = Plan::far_device(point);
-                PacketSocket::open(&device, plan.mtu()).map_err(LabError::system(format!("cannot listen at {device}")))
-            };
-            (0..plan.points()).map(open).collect::<Result<Vec<_>, _>>()
-        })?;
-        let ends = Ends::open(&self.nodes, plan)?;
-        let run = Run { clock: Clock::start(), over: AtomicBool::new(false), received: AtomicU64::new(0) };
+    fn run(&mut self, plan: &Plan<'_>, experiment: &Experiment<'_>, watch: &dyn Watch) -> Result<Attempt, LabError> {
+        let run = Run::begin();
+        let mut ends = Ends::open(&self.nodes, take(&mut self.devices), plan, &run)?;
+        let _hosts = take(&mut ends.hosts);
+        let emulator = self.emulator(plan, experiment, run.clock)?;
         let scheduling = Scheduling::for_network(plan.network);
         let (flows, emulated) = thread::scope(|scope| {
             let over = Over(&run.over);
-            let emulator = Emulator::new(air, sockets, run.clock);
             let emulator = scope.spawn(|| emulator.run(scheduling, &run.over));
             let flows = Flows::start(ends, scope, &run, plan);
             let outcome = flows.watch(&run, plan, &emulator, watch);
@@ -186,6 +192,26 @@ impl Bench {
         let emulated = Emulated { dropped: emulated.dropped + unsent, ..emulated };
         let report = self.report(plan, &flows, &emulated)?;
         Ok(Attempt { report, emulated, counts_timeouts })
+    }
+
+    /// The links, that nothing has crossed yet.
+    pub(super) fn emulator(
+        &self,
+        plan: &Plan<'_>,
+        experiment: &Experiment<'_>,
+        clock: Clock,
+    ) -> Result<Emulator, LabError> {
+        let points = (0..plan.points()).map(|point| plan.point_name(point)).collect();
+        let capture = (experiment.captures == Captures::On).then(|| Capture::new(points));
+        let air = Air::new(plan, Root(experiment.seed), capture);
+        let sockets = self.links.within(|| {
+            let open = |point| {
+                let device = Plan::far_device(point);
+                PacketSocket::open(&device, plan.mtu()).map_err(LabError::system(format!("cannot listen at {device}")))
+            };
+            (0..plan.points()).map(open).collect::<Result<Vec<_>, _>>()
+        })?;
+        Ok(Emulator::new(air, sockets, clock))
     }
 
     fn report(&self, plan: &Plan<'_>, ends: &[(Sent, Received)], emulated: &Emulated) -> Result<Report, LabError> {
@@ -206,14 +232,14 @@ impl Bench {
                 spec.from == NodeId(index) && sent.recoveries.is_none()
             };
             if let Some(first) = plan.network.flows.iter().zip(ends).position(by_kernel) {
-                flows[first].sender.recoveries = node.within(recoveries)?;
+                flows[first].sender.recoveries += node.within(recoveries)?;
             }
         }
         // So are the base station's counts, with the first flow of all.
         if let (Some(station), Some(first)) = (&self.base_station, flows.first_mut()) {
             let StationCounts { relay_timeouts, dupacks_suppressed } = station.counts()?;
-            first.sender.relay_timeouts = relay_timeouts;
-            first.dupacks_suppressed = dupacks_suppressed;
+            first.sender.relay_timeouts += relay_timeouts;
+            first.dupacks_suppressed += dupacks_suppressed;
         }
         let end = flows.iter().map(|flow| flow.end).max().unwrap_or_default();
         Ok(Report { flows, sessions: Vec::new(), links, end, frames: emulated.carried.frames })
@@ -227,7 +253,8 @@ fn settle(flow: &mut FlowReport, sent: &Sent, received: &Received) {
     flow.complete = sent.complete && received.complete;
     flow.aborted = sent.aborted || received.aborted;
     flow.sender.timeouts = sent.timeouts.unwrap_or_default();
-    flow.sender.recoveries = sent.recoveries.unwrap_or_default();
+    // To what a relay had.
+    flow.sender.recoveries += sent.recoveries.unwrap_or_default();
     flow.sender.source_retransmissions = sent.retransmissions;
 }
 
@@ -256,7 +283,7 @@ struct Flows<'s> {
 
 impl Flows<'_> {
     fn start<'s>(ends: Ends, scope: &'s Scope<'s, '_>, run: &'s Run, plan: &Plan<'_>) -> Flows<'s> {
-        let transfers: Vec<Transfer> = plan.network.flows.iter().map(transfer).collect();
+        let transfers: Vec<Transfer> = plan.network.flows.iter().map(Transfer::of).collect();
         let acceptors = ends.acceptors.into_iter().map(|(acceptor, flows)| {
             let mine: Vec<_> = flows.iter().map(|&flow| (flow, port(plan, flow), transfers[flow])).collect();
             scope.spawn(move || acceptor.accept_all(run, &mine))
@@ -266,16 +293,6 @@ impl Flows<'_> {
         let senders = senders.map(|(initiator, transfer)| scope.spawn(move || initiator.send(run, transfer)));
         Flows { senders: senders.collect(), acceptors }
     }
-}
-
-fn transfer(spec: &FlowSpec) -> Transfer {
-    // The plan let only transfers pass.
-    let (bytes, end) = match spec.app {
-        App::Transfer { bytes, close } if close.is_on() => (bytes, End::Close),
-        App::Transfer { bytes, .. } => (bytes, End::Acknowledged),
-        App::Idle | App::OnOff(_) | App::Web => (0, End::Close),
-    };
-    Transfer { bytes, end, start: spec.start }
 }
 
 fn port(plan: &Plan<'_>, flow: usize) -> u16 {
@@ -291,7 +308,7 @@ impl Flows<'_> {
         emulator: &ScopedJoinHandle<'_, T>,
         watch: &dyn Watch,
     ) -> Result<(), LabError> {
-        let total = plan.network.flows.iter().map(|spec| transfer(spec).bytes).sum();
+        let total = plan.network.flows.iter().map(|spec| Transfer::of(spec).bytes).sum();
         let limit = plan.network.limit;
         let mut all_sent = None;
         loop {

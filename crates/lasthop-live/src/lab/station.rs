@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::{thread, time};
 
-use lasthop_proto::pep::snoop::HopControl;
-use lasthop_proto::scheme::{BaseStation, Scheme, TcpAwareness};
+use lasthop_proto::pep::snoop::{HopControl, SnoopConfig};
+use lasthop_proto::scheme::{BaseStation, LocalDetection, Scheme, TcpAwareness};
 use lasthop_proto::tcp::config::Recovery;
 use lasthop_proto::time::Duration;
 use lasthop_sim::network::Element;
@@ -19,6 +19,7 @@ use serde_json::Value;
 
 use super::error::LabError;
 use super::namespace::Namespace;
+use super::run::Captures;
 use crate::gateway::control::{self, Request};
 
 /// Where a scheme's part at the base station goes.
@@ -35,6 +36,8 @@ pub struct Site<'l> {
     pub beyond: Vec<Ipv4Addr>,
     /// What the simulator runs there, with all its parameters.
     pub element: &'l Element,
+    /// Whether its decisions are recorded.
+    pub captures: Captures,
 }
 
 /// A base station at work: it ends when this is dropped, before the namespace goes.
@@ -45,6 +48,9 @@ pub trait Running: Send {
     ///
     /// When it cannot say: it may have ended too early.
     fn counts(&self) -> Result<StationCounts, LabError>;
+
+    /// Ends it. What it decided, if that was recorded ([`crate::gateway::recording`]).
+    fn end(self: Box<Self>) -> Option<Vec<u8>>;
 }
 
 /// What only the base station knows, over all flows.
@@ -67,7 +73,10 @@ pub struct StationCounts {
 pub fn start_base_station(site: &Site<'_>, scheme: &Scheme) -> Result<Box<dyn Running>, LabError> {
     let text = configuration(site, scheme)
         .ok_or_else(|| LabError::NeedsGateway { scheme: scheme.name, router: site.router.to_owned() })?;
-    Ok(Box::new(Daemon::start(site.namespace, &text)?))
+    // A relay does not decide on packets.
+    let decides = matches!(site.element, Element::Snoop(_));
+    let captures = if decides { site.captures } else { Captures::Off };
+    Ok(Box::new(Daemon::start(site.namespace, &text, captures)?))
 }
 
 /// The gateway's configuration for a scheme; `None` where it does something else.
@@ -77,13 +86,16 @@ fn configuration(site: &Site<'_>, scheme: &Scheme) -> Option<String> {
     let mut text = String::from("control = \"CONTROL\"\nlog = \"warn\"\n[[rule]]\nname = \"lab\"\n");
     text += &format!("interface = \"{}\"\naddresses = [{}]\n", site.wireless, addresses.join(", "));
     match (scheme.base_station, site.element) {
-        (BaseStation::Local { awareness: TcpAwareness::Aware, .. }, Element::Snoop(config)) => {
+        (_, Element::Snoop(config)) => {
+            let (detection, awareness) = names(config);
             text += "mode = \"snoop\"\n[rule.snoop]\n";
+            text += &format!("detection = \"{detection}\"\nawareness = \"{awareness}\"\n");
             text += &format!("dupack_threshold = {}\n", config.dupack_threshold);
             text += &format!("timer_min = {}\n", micros(config.timer_min));
             text += &format!("timer_max = {}\n", micros(config.timer_max));
             text += &format!("max_local_retries = {}\n", config.max_local_retries);
-            text += &match config.hop {
+            // Who knows nothing of TCP has nothing to hold senders back with.
+            text += &match config.hop.filter(|_| config.awareness == TcpAwareness::Aware) {
                 None => "flow_control = \"none\"\n".to_owned(),
                 Some(HopControl { backlog, held }) => {
                     format!("flow_control = \"fast\"\nbacklog = {backlog}\nheld = {held}\n")
@@ -101,8 +113,23 @@ fn configuration(site: &Site<'_>, scheme: &Scheme) -> Option<String> {
     Some(text)
 }
 
+/// Detection and awareness as files name them.
+const fn names(config: &SnoopConfig) -> (&'static str, &'static str) {
+    let detection = match config.detection {
+        LocalDetection::DuplicateAcks => "duplicate-acks",
+        LocalDetection::Smart => "smart",
+    };
+    let awareness = match config.awareness {
+        TcpAwareness::Aware => "aware",
+        TcpAwareness::Unaware => "unaware",
+    };
+    (detection, awareness)
+}
+
 /// How long the gateway may take to start, and to stop.
 const PATIENCE: time::Duration = time::Duration::from_secs(15);
+/// It is kept in memory at the end of a run: some 500,000 packets.
+const LONGEST_RECORDING: &str = "64 MiB";
 const STEP: time::Duration = time::Duration::from_millis(20);
 
 /// The gateway as a child process. Its files are in a folder of its own.
@@ -110,10 +137,11 @@ struct Daemon {
     child: Child,
     folder: PathBuf,
     control: PathBuf,
+    recording: Option<PathBuf>,
 }
 
 impl Daemon {
-    fn start(namespace: &Namespace, text: &str) -> Result<Self, LabError> {
+    fn start(namespace: &Namespace, text: &str, captures: Captures) -> Result<Self, LabError> {
         let folder = std::env::temp_dir().join(namespace.name());
         let failed = |path: &Path| {
             let path = path.to_owned();
@@ -126,6 +154,10 @@ impl Daemon {
         let netns = File::open(namespace.path()).map_err(failed(&namespace.path()))?;
         let mut command = Command::new("/proc/self/exe");
         command.args(["gateway", "run"]).arg(&file).stdin(Stdio::null()).stdout(Stdio::null());
+        let recording = (captures == Captures::On).then(|| folder.join("gateway.pcapng"));
+        if let Some(path) = &recording {
+            command.arg("--record").arg(path).args(["--record-limit", LONGEST_RECORDING]);
+        }
         let enter = move || {
             rustix::process::set_parent_process_death_signal(Some(Signal::TERM))?;
             move_into_link_name_space(netns.as_fd(), Some(LinkNameSpaceType::Network))?;
@@ -134,7 +166,7 @@ impl Daemon {
         // SAFETY: between fork and exec it makes two system calls and neither allocates nor takes a lock.
         unsafe { command.pre_exec(enter) };
         let child = command.spawn().map_err(LabError::system("cannot start the gateway"))?;
-        let mut daemon = Self { child, folder, control };
+        let mut daemon = Self { child, folder, control, recording };
         daemon.wait_until_ready()?;
         Ok(daemon)
     }
@@ -152,6 +184,19 @@ impl Daemon {
         }
         Err(LabError::Gateway(format!("it was not ready within {} s", PATIENCE.as_secs())))
     }
+
+    /// Lets it take its rules back, and waits for its end.
+    fn stop(&mut self) {
+        if let Some(pid) = Pid::from_raw(self.child.id() as i32).filter(|_| matches!(self.child.try_wait(), Ok(None))) {
+            let _ = kill_process(pid, Signal::TERM);
+        }
+        let begun = time::Instant::now();
+        while begun.elapsed() < PATIENCE && matches!(self.child.try_wait(), Ok(None)) {
+            thread::sleep(STEP);
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }
 
 impl Running for Daemon {
@@ -165,20 +210,17 @@ impl Running for Daemon {
         // What a relay's kernel counts it tells when a connection has ended, and timeouts not at all.
         Ok(StationCounts { relay_timeouts: 0, dupacks_suppressed: sum("dup_acks_suppressed") })
     }
+
+    fn end(mut self: Box<Self>) -> Option<Vec<u8>> {
+        self.stop();
+        // What is missing of it its own messages say.
+        self.recording.as_ref().and_then(|path| std::fs::read(path).ok())
+    }
 }
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // It takes its rules back, and then ends.
-        if let Some(pid) = Pid::from_raw(self.child.id() as i32) {
-            let _ = kill_process(pid, Signal::TERM);
-        }
-        let begun = time::Instant::now();
-        while begun.elapsed() < PATIENCE && matches!(self.child.try_wait(), Ok(None)) {
-            thread::sleep(STEP);
-        }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.stop();
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 }

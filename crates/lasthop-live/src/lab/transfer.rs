@@ -1,23 +1,24 @@
 //! The two ends of a transfer over kernel TCP: threads that write, read and check.
 
 use std::io::{self, ErrorKind, Read, Write};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use lasthop_proto::time::Instant;
+use lasthop_sim::network::{App, FlowSpec};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{SockAddr, Socket};
 
 use super::kernel_tcp::{TcpInfo, unacknowledged};
 use crate::clock::Clock;
+use crate::host::pattern;
 
 /// How soon the end is noticed.
-const STEP: Duration = Duration::from_millis(20);
+pub const STEP: Duration = Duration::from_millis(20);
 /// What is written and read at once.
 const CHUNK: usize = 64 * 1024;
-/// The byte at offset n is n modulo this: no power of two, so that data that moved shows.
-const PERIOD: u64 = 251;
 
 /// What all threads of a run share.
 pub struct Run {
@@ -25,8 +26,8 @@ pub struct Run {
     pub clock: Clock,
     /// Everyone is to come to an end.
     pub over: AtomicBool,
-    /// Bytes that receivers have.
-    pub received: AtomicU64,
+    /// Bytes that receivers have so far.
+    pub received: Arc<AtomicU64>,
 }
 
 /// One flow.
@@ -38,6 +39,19 @@ pub struct Transfer {
     pub end: End,
     /// When it begins.
     pub start: Instant,
+}
+
+impl Transfer {
+    /// What a flow transfers.
+    pub fn of(spec: &FlowSpec) -> Self {
+        // The plan let only transfers pass.
+        let (bytes, end) = match spec.app {
+            App::Transfer { bytes, close } if close.is_on() => (bytes, End::Close),
+            App::Transfer { bytes, .. } => (bytes, End::Acknowledged),
+            App::Idle | App::OnOff(_) | App::Web => (0, End::Close),
+        };
+        Self { bytes, end, start: spec.start }
+    }
 }
 
 /// How a transfer ends.
@@ -82,6 +96,11 @@ pub struct Received {
 }
 
 impl Run {
+    /// A run that begins now.
+    pub fn begin() -> Self {
+        Self { clock: Clock::start(), over: AtomicBool::new(false), received: Arc::default() }
+    }
+
     /// Waits until `socket` is ready; false when the run is over first.
     fn wait(&self, socket: &Socket, flags: PollFlags) -> io::Result<bool> {
         let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(STEP.subsec_nanos()) };
@@ -116,11 +135,16 @@ impl Run {
         }
     }
 
+    /// Waits until `at`, or until the run is over.
+    pub fn wait_until(&self, at: Instant) {
+        while self.clock.now() < at && !self.over.load(Ordering::Relaxed) {
+            thread::sleep(self.clock.until(at).min(STEP));
+        }
+    }
+
     /// Sends a transfer over `socket` to `peer`.
     pub fn send(&self, socket: &Socket, peer: &SockAddr, transfer: Transfer) -> Sent {
-        while self.clock.now() < transfer.start && !self.over.load(Ordering::Relaxed) {
-            thread::sleep(self.clock.until(transfer.start).min(STEP));
-        }
+        self.wait_until(transfer.start);
         let start = self.clock.now();
         let outcome = self.send_all(socket, peer, transfer);
         // A connection that broke may have nothing to tell any more.
@@ -147,7 +171,7 @@ impl Run {
         let mut sent = 0;
         while sent < transfer.bytes {
             let len = usize::try_from(transfer.bytes - sent).unwrap_or(CHUNK).min(CHUNK);
-            fill(sent, &mut chunk[..len]);
+            pattern::fill(sent, &mut chunk[..len]);
             let chunk = &chunk[..len];
             match self.retry(socket, PollFlags::OUT, || socket.write(chunk))? {
                 Some(written) => sent += written as u64,
@@ -201,7 +225,7 @@ impl Run {
                 return Ok(());
             }
             if received.altered.is_none() {
-                received.altered = mismatch(received.bytes, &buffer[..count]);
+                received.altered = pattern::mismatch(received.bytes, &buffer[..count]);
             }
             received.bytes += count as u64;
             received.end = self.clock.now();
@@ -211,33 +235,5 @@ impl Run {
                 return Ok(());
             }
         }
-    }
-}
-
-/// Writes the bytes that all transfers carry from `position` on.
-fn fill(position: u64, bytes: &mut [u8]) {
-    for (byte, at) in bytes.iter_mut().zip(position..) {
-        *byte = (at % PERIOD) as u8;
-    }
-}
-
-/// The position of the first byte that is not one that transfers carry there.
-fn mismatch(position: u64, bytes: &[u8]) -> Option<u64> {
-    let wrong = bytes.iter().zip(position..).find(|(byte, at)| u64::from(**byte) != at % PERIOD);
-    wrong.map(|(_, at)| at)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bytes_that_moved_or_changed_are_seen() {
-        let mut bytes = vec![0; 1000];
-        fill(5_000_000_000, &mut bytes);
-        assert_eq!(mismatch(5_000_000_000, &bytes), None);
-        assert_eq!(mismatch(5_000_000_000 + 1400, &bytes), Some(5_000_001_400));
-        bytes[700] ^= 1;
-        assert_eq!(mismatch(5_000_000_000, &bytes), Some(5_000_000_700));
     }
 }

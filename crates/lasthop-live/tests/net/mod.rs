@@ -56,6 +56,7 @@ pub fn lossy(frame_loss: f64) -> [ErrorSpec; 2] {
 /// A host at [`OURS`], the kernel at [`KERNEL`].
 pub fn config(errors: &[ErrorSpec; 2], seed: u64) -> HostConfig {
     HostConfig {
+        name: "host".to_owned(),
         device: "lhtun0".to_owned(),
         kernel_v4: Some((KERNEL, 24)),
         kernel_v6: None,
@@ -94,8 +95,10 @@ pub fn receiving(config: TcpConfig, local: u16) -> Receiving {
     Receiving {
         config: Arc::new(config),
         local: SocketAddr::from((OURS, local)),
+        remote: None,
         bytes: None,
         payload: Payload::Pattern,
+        meter: None,
         limit: Duration::from_secs(20),
     }
 }

@@ -81,6 +81,11 @@ impl<T> FlowTable<T> {
         Some((entry.flow, &mut entry.value))
     }
 
+    /// All state, in no particular order.
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.entries.iter_mut().flatten().map(|entry| &mut entry.value)
+    }
+
     /// The slot of the flow not used for longest.
     pub fn oldest(&self) -> Option<u32> {
         Some(self.oldest).filter(|&slot| slot != NONE)

@@ -16,6 +16,10 @@ const FIRST: u64 = 10;
 /// The largest window, in bytes.
 const MOST: u64 = 1 << 28;
 
+/// The least queueing delay that is aimed at: CoDel's target (RFC 8289 §4.3). On a fast hop a few segments wait for less time
+/// than schedulers and interrupts take, whose delays would pass for a queue.
+const TARGET: Duration = Duration::from_millis(5);
+
 /// How often the queue is let run dry, to see how long the hop takes without one: the path may have changed.
 const PROBE_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -59,10 +63,13 @@ pub(super) struct HopWindow {
     in_flight: u64,
     /// The largest segment seen, in bytes.
     segment: u64,
+    /// Bytes that are to wait in the queue, where that is more than the parameter says.
+    target: u64,
     base: Option<Duration>,
     growth: Growth,
     probe: Probe,
-    probe_at: Instant,
+    /// From the first round trip on.
+    probe_at: Option<Instant>,
     /// The round trip ends when something at or behind this has arrived.
     round_end: Seq,
     samples: Samples,
@@ -94,15 +101,16 @@ enum Limited {
 
 impl HopWindow {
     /// An empty window of a connection whose data begins at `start`.
-    pub fn new(now: Instant, start: Seq) -> Self {
+    pub fn new(start: Seq) -> Self {
         Self {
             window: 0,
             in_flight: 0,
             segment: 0,
+            target: 0,
             base: None,
             growth: Growth::SlowStart,
             probe: Probe::Idle,
-            probe_at: now + PROBE_INTERVAL,
+            probe_at: None,
             round_end: start,
             samples: Samples::default(),
             limited: Limited::No,
@@ -120,7 +128,7 @@ impl HopWindow {
     }
 
     fn backlog(&self, control: HopControl) -> u64 {
-        u64::from(control.backlog) * self.segment
+        (u64::from(control.backlog) * self.segment).max(self.target)
     }
 
     /// Whether `len` bytes more may go, when `arrived` bytes of those in flight are known to have arrived.
@@ -132,6 +140,11 @@ impl HopWindow {
             self.limited = Limited::Yes;
         }
         admitted
+    }
+
+    /// From now on everything may go.
+    pub fn open(&mut self) {
+        (self.window, self.probe, self.in_flight) = (MOST, Probe::Idle, 0);
     }
 
     /// `len` bytes go onto the hop.
@@ -169,21 +182,25 @@ impl HopWindow {
         self.base = Some(base);
         let limited = core::mem::replace(&mut self.limited, Limited::No);
         if limited == Limited::Yes && self.probe == Probe::Idle {
-            self.adjust(base.as_nanos().max(1), mean.max(1), self.backlog(control));
+            self.adjust(base.as_nanos().max(1), mean.max(1), control);
         }
+        let probe_at = *self.probe_at.get_or_insert(now + PROBE_INTERVAL);
         self.probe = match self.probe {
-            Probe::Idle if now >= self.probe_at => Probe::Drain,
+            Probe::Idle if now >= probe_at => Probe::Drain,
             Probe::Drain => Probe::Measure,
             Probe::Idle | Probe::Measure => Probe::Idle,
         };
         if self.probe == Probe::Drain {
-            self.probe_at = now + PROBE_INTERVAL;
+            self.probe_at = Some(now + PROBE_INTERVAL);
         }
     }
 
     /// FAST: w = w/2 + (base/rtt w + alpha)/2, once a round trip.
-    fn adjust(&mut self, base: u64, rtt: u64, backlog: u64) {
+    fn adjust(&mut self, base: u64, rtt: u64, control: HopControl) {
         let part = |window: u64, nanos: u64| (u128::from(window) * u128::from(nanos) / u128::from(rtt)) as u64;
+        // At most so much that the window doubles.
+        self.target = part(self.window, TARGET.as_nanos()).min(2 * self.window);
+        let backlog = self.backlog(control);
         let queued = part(self.window, rtt.saturating_sub(base));
         if self.growth == Growth::SlowStart && 2 * queued < backlog {
             self.window *= 2;
@@ -204,13 +221,18 @@ mod tests {
 
     /// A hop that takes `base` and sends a segment a millisecond, with all of the window on it, for `rounds` round trips.
     fn settle(hop: &mut HopWindow, now: &mut Instant, base: Duration, rounds: u32) -> u64 {
+        settle_at(Duration::from_millis(1), hop, now, base, rounds)
+    }
+
+    /// The same for a hop that takes `each` for a segment.
+    fn settle_at(each: Duration, hop: &mut HopWindow, now: &mut Instant, base: Duration, rounds: u32) -> u64 {
         let mut seq = hop.round_end;
         for _ in 0..rounds {
             hop.in_flight = 0;
             while hop.admits(CONTROL, SEGMENT, 0) {
                 hop.sent(SEGMENT);
             }
-            let rtt = base.max(Duration::from_millis(hop.in_flight / u64::from(SEGMENT)));
+            let rtt = base.max(Duration::from_nanos(hop.in_flight / u64::from(SEGMENT) * each.as_nanos()));
             *now += rtt;
             let next = seq + hop.in_flight as u32;
             hop.sample(*now, CONTROL, rtt, seq, next);
@@ -222,15 +244,23 @@ mod tests {
     #[test]
     fn the_backlog_waits_and_no_more() {
         for base in [20, 60, 300] {
-            let (mut hop, mut now) = (HopWindow::new(Instant::ZERO, Seq(7)), Instant::ZERO);
+            let (mut hop, mut now) = (HopWindow::new(Seq(7)), Instant::ZERO);
             let segments = settle(&mut hop, &mut now, Duration::from_millis(base), 40);
             assert!((base..=base + 12).contains(&segments), "{segments} segments on a hop that takes {base} ms");
         }
     }
 
     #[test]
+    fn on_a_fast_hop_the_target_waits() {
+        let (mut hop, mut now) = (HopWindow::new(Seq(7)), Instant::ZERO);
+        // 8 Gbps: 1000 segments fill the hop, 5000 wait for 5 ms.
+        let segments = settle_at(Duration::from_micros(1), &mut hop, &mut now, Duration::from_millis(1), 60);
+        assert!((5900..=6100).contains(&segments), "{segments}");
+    }
+
+    #[test]
     fn a_longer_path_is_noticed() {
-        let (mut hop, mut now) = (HopWindow::new(Instant::ZERO, Seq(7)), Instant::ZERO);
+        let (mut hop, mut now) = (HopWindow::new(Seq(7)), Instant::ZERO);
         settle(&mut hop, &mut now, Duration::from_millis(20), 40);
         // At first the added delay passes for a queue.
         let segments = settle(&mut hop, &mut now, Duration::from_millis(100), 20);
@@ -241,7 +271,7 @@ mod tests {
 
     #[test]
     fn a_window_that_is_not_used_does_not_grow() {
-        let mut hop = HopWindow::new(Instant::ZERO, Seq(0));
+        let mut hop = HopWindow::new(Seq(0));
         for round in 0..100 {
             assert!(hop.admits(CONTROL, SEGMENT, 0));
             hop.sent(SEGMENT);

@@ -202,11 +202,7 @@ impl<P: Clone> Repair<P> {
             blocks: SackBlocks::default(),
             masks: Masks::Unseen,
             newest: Newest::default(),
-            // Without TCP's acknowledgments in hand there is nothing to control.
-            hop: config
-                .hop
-                .filter(|_| config.awareness == TcpAwareness::Aware)
-                .map(|control| Hop::new(now, control, start)),
+            hop: config.hop_control().map(|control| Hop::new(control, start)),
         }
     }
 

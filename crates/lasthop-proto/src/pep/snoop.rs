@@ -61,15 +61,33 @@ impl<P: Clone> Snoop<P> {
         self.connections.len()
     }
 
-    /// Drops a connection's state: its number will name another.
+    /// Drops the state of a connection that goes on without this element: what is held of it goes now.
     pub fn remove(&mut self, flow: FlowId) {
         self.forget(self.connections.find(flow));
     }
 
+    /// Drops the state of a connection that is over: what is held of it goes nowhere.
+    pub fn close(&mut self, flow: FlowId) {
+        self.connections.find(flow).and_then(|slot| self.discard(slot));
+    }
+
+    /// Drops the state of all connections, which go on: what is held goes now.
+    pub fn clear(&mut self) {
+        while let Some(oldest) = self.connections.oldest() {
+            self.forget(Some(oldest));
+        }
+    }
+
     /// Takes new parameters; connections keep their state. Where the limits are lower than what is kept, the least recently
-    /// used connections go. Timers that run already keep their time.
-    pub fn set_config(&mut self, config: SnoopConfig) {
+    /// used connections go. Timers that run already keep their time. Without flow control all that is held goes now; where
+    /// it is new, connections that are known already go on without it.
+    pub fn set_config(&mut self, now: Instant, config: SnoopConfig) {
         self.out.repairs = config.queue_priority();
+        if config.hop_control() != self.config.hop_control() {
+            for connection in self.connections.values_mut() {
+                connection.set_control(now, config.hop_control(), &mut self.out);
+            }
+        }
         self.connections.set_limit(config.connections);
         while (self.cached_bytes > config.cache_bytes || self.connections.len() > config.connections)
             && let Some(oldest) = self.connections.oldest()

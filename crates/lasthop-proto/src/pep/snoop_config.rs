@@ -62,6 +62,22 @@ impl SnoopConfig {
         }
     }
 
+    /// For the TCP of today: SACK blocks as masks (duplicates where there are none) and a local timer from 50 ms to 1 s, since
+    /// senders no longer wait for a second but for 200 ms and the round trip; 64 MiB.
+    pub const fn modern() -> Self {
+        Self {
+            timer_min: Duration::from_millis(50),
+            timer_max: Duration::from_secs(1),
+            cache_bytes: 64 << 20,
+            ..Self::new(LocalDetection::Smart, TcpAwareness::Aware)
+        }
+    }
+
+    /// Flow control on the hop, where it is possible: without TCP's acknowledgments in hand there is nothing to control.
+    pub(super) fn hop_control(&self) -> Option<HopControl> {
+        self.hop.filter(|_| self.awareness == TcpAwareness::Aware)
+    }
+
     /// The priority that local retransmissions get.
     ///
     /// \[a\] finds that LL's losses are repaired by the source as well in nine of ten cases. That takes three duplicates before

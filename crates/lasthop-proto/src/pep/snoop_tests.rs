@@ -312,7 +312,7 @@ fn what_was_held_while_the_sender_resent_is_no_replay() {
     let mut bench = Bench::with(SnoopConfig { hop, ..SnoopConfig::new(Smart, Aware) });
     let late = change(stamped(0, 100), |segment| segment.seq = seq(1));
     for n in 1..20 {
-        bench.snoop.handle_packet(at(0), Port::WIRED, change(late.clone(), |segment| segment.seq = seq(n)));
+        bench.snoop.handle_packet(at(0), Port::WIRED, change(late, |segment| segment.seq = seq(n)));
     }
     assert_eq!(stamps(&mut bench.snoop, at(0)).len(), 10);
     // It went by before there was any state.
@@ -563,17 +563,72 @@ fn lower_limits_push_out_the_least_recently_used() {
         bench.wired(u64::from(flow), of(flow, 0));
     }
     let config = SnoopConfig { connections: 3, ..SnoopConfig::new(DuplicateAcks, Aware) };
-    bench.snoop.set_config(config.clone());
+    bench.snoop.set_config(Instant::ZERO, config.clone());
     assert_eq!((bench.snoop.connections(), bench.snoop.cached_bytes()), (3, 3 * 256));
-    bench.snoop.set_config(SnoopConfig { cache_bytes: 2 * 256, ..config.clone() });
+    bench.snoop.set_config(Instant::ZERO, SnoopConfig { cache_bytes: 2 * 256, ..config.clone() });
     assert_eq!((bench.snoop.connections(), bench.snoop.cached_bytes()), (2, 2 * 256));
-    bench.snoop.set_config(SnoopConfig { connections: 1, ..config });
+    bench.snoop.set_config(Instant::ZERO, SnoopConfig { connections: 1, ..config });
     assert_eq!((bench.snoop.connections(), bench.snoop.cached_bytes()), (1, 256));
     // The newest stayed, and it makes room for the next.
     assert_eq!(bench.wired(10, of(4, 1)).events, [Event::Evicted; 3]);
     assert_eq!(bench.snoop.cached_bytes(), 2 * 256);
     assert_eq!(bench.wired(11, of(5, 0)).events, [Event::Evicted]);
     assert_eq!((bench.snoop.connections(), bench.snoop.cached_bytes()), (1, 256));
+}
+
+/// Flow control with ten segments on the hop and four held.
+fn held_back() -> Bench {
+    let hop = Some(HopControl { backlog: 1, held: 10_000 });
+    let mut bench = Bench::with(SnoopConfig { hop, ..SnoopConfig::new(Smart, Aware) });
+    for n in 0..14 {
+        bench.wired(0, data(n));
+    }
+    bench
+}
+
+#[test]
+fn what_is_held_goes_on_its_way_when_the_state_is_dropped() {
+    let held: Vec<_> = (10..14).map(|n| (Cause::New, n)).collect();
+    let drops: [fn(&mut Snoop<()>); 4] = [
+        |snoop| snoop.remove(data(0).flow),
+        |snoop| snoop.clear(),
+        |snoop| snoop.set_config(at(1), SnoopConfig { connections: 0, ..SnoopConfig::new(Smart, Aware) }),
+        |snoop| snoop.set_config(at(1), SnoopConfig::new(Smart, Aware)),
+    ];
+    for drop in drops {
+        let mut bench = held_back();
+        drop(&mut bench.snoop);
+        assert_eq!(bench.drain(at(1)).down, held);
+    }
+    // Without flow control the connection goes on, and nothing is held any more.
+    let mut bench = held_back();
+    bench.snoop.set_config(at(1), SnoopConfig::new(Smart, Aware));
+    assert_eq!((bench.snoop.connections(), bench.snoop.cached_bytes()), (1, 14 * 256));
+    bench.drain(at(1));
+    assert_eq!(bench.wired(2, data(14)).down, [(Cause::New, 14)]);
+    // A connection that is over has no use for it.
+    let mut bench = held_back();
+    bench.snoop.close(data(0).flow);
+    assert_eq!((bench.drain(at(1)).down, bench.snoop.connections(), bench.snoop.cached_bytes()), (Vec::new(), 0, 0));
+}
+
+/// What nobody resends here, the sender has to: else nobody does.
+#[test]
+fn only_what_the_timer_takes_care_of_is_kept_from_the_hop() {
+    let hop = Some(HopControl::DEFAULT);
+    // A connection in its midst, of which one packet came by so far: there may never be an acknowledgment.
+    let mut bench = Bench::with(SnoopConfig { hop, ..SnoopConfig::new(Smart, Aware) });
+    assert_eq!(bench.wired(0, data(50)).down, [(Cause::New, 50)]);
+    for n in 1..5 {
+        assert_eq!(bench.wired(1000 * n, data(50)).down, [(Cause::New, 50)]);
+    }
+    bench.wireless(5000, ack(50));
+    assert_eq!(bench.wired(5001, data(50)).down, []);
+    // No tries at all.
+    let mut bench = Bench::with(SnoopConfig { hop, max_local_retries: 0, ..SnoopConfig::new(Smart, Aware) });
+    bench.wired(0, data(0));
+    bench.wireless(1, ack(0));
+    assert_eq!(bench.wired(300, data(0)).down, [(Cause::New, 0)]);
 }
 
 #[test]

@@ -100,6 +100,11 @@ impl SplitRelay {
         self.flows.len()
     }
 
+    /// Whether a flow is relayed: what belongs to another passes through untouched, but for a SYN that opens one.
+    pub fn relays(&self, flow: FlowId) -> bool {
+        self.flows.contains_key(&flow)
+    }
+
     /// A SYN came in at `port` from `from`: accepts there, and opens the other leg at once.
     fn open(&mut self, flow: FlowId, port: Port, from: Side) {
         let leg = |index: usize, side: Side| {

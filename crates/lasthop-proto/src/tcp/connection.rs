@@ -314,9 +314,13 @@ impl Connection {
     /// The largest payload that peer and path take beside the options that every segment carries (RFC 6691 §2).
     fn largest_payload(&self) -> u32 {
         let Some(path) = self.path_mss else { return self.peer_mss };
+        self.peer_mss.min(path).max(LEAST_MSS) - self.options_len(self.timestamps)
+    }
+
+    /// Bytes of the options that segments carry besides SACK blocks, with timestamps or without.
+    fn options_len(&self, timestamps: Switch) -> u32 {
         let marks = if self.config.smart_acks.is_on() { 8 } else { 0 } + if self.reports_damage() { 4 } else { 0 };
-        let options = marks + if self.timestamps.is_on() { TIMESTAMPS } else { 0 };
-        self.peer_mss.min(path).max(LEAST_MSS) - options
+        marks + if timestamps.is_on() { TIMESTAMPS } else { 0 }
     }
 
     /// Header prediction (Van Jacobson, as in 4.4BSD `tcp_input`): in a stream that flows one way a segment is the next data

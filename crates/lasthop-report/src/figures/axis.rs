@@ -1,7 +1,10 @@
 //! Axes: which numbers stand at them, and where a value lies.
 
+use serde::Serialize;
+
 /// How values are laid out along an axis.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Debug)]
+#[serde(rename_all = "kebab-case")]
 pub enum Scale {
     /// Evenly.
     #[default]

@@ -1,11 +1,13 @@
 //! Bar charts: one group a scheme, one bar a series. Bars lie, because names of schemes are long.
 
+use serde::Serialize;
+
 use super::axis::Axis;
 use super::plot::{self, Frame, Sample};
 use super::scene::{Align, INK, Run, Scene, colour, text_width};
 
 /// A bar chart.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct BarChart {
     /// What it shows.
     pub title: String,
@@ -18,7 +20,7 @@ pub struct BarChart {
 }
 
 /// One bar of each group.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct BarSeries {
     /// Its name, as `LAN, 8 KB`.
     pub name: String,
@@ -27,7 +29,7 @@ pub struct BarSeries {
 }
 
 /// A bar.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Serialize, Debug)]
 pub struct Bar {
     /// The number measured.
     pub value: f64,

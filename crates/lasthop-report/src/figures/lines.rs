@@ -1,11 +1,14 @@
 //! Lines with error bars, and windows over time as steps.
 
+use serde::Serialize;
+
 use super::axis::{Axis, Scale};
+use super::data::rounded;
 use super::plot::{self, HEIGHT, Sample, WIDTH};
 use super::scene::{Mark, Scene, colour};
 
 /// A line chart.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct LineChart {
     /// What it shows.
     pub title: String,
@@ -20,7 +23,7 @@ pub struct LineChart {
 }
 
 /// A line of a [`LineChart`].
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct LineSeries {
     /// Its name.
     pub name: String,
@@ -29,7 +32,7 @@ pub struct LineSeries {
 }
 
 /// A point of a [`LineSeries`].
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Serialize, Debug)]
 pub struct LinePoint {
     /// Where.
     pub x: f64,
@@ -40,7 +43,7 @@ pub struct LinePoint {
 }
 
 /// Windows, or anything else that keeps its value until it changes, over time.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct WindowPlot {
     /// What it shows.
     pub title: String,
@@ -51,11 +54,12 @@ pub struct WindowPlot {
 }
 
 /// A line of a [`WindowPlot`].
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct StepSeries {
     /// Its name.
     pub name: String,
     /// Since when (in seconds) it has had which value, in order of time. Its last point is where the line ends.
+    #[serde(serialize_with = "rounded")]
     pub points: Vec<(f64, f64)>,
 }
 

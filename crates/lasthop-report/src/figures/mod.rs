@@ -4,6 +4,7 @@
 
 mod axis;
 mod bars;
+mod data;
 mod lines;
 mod plot;
 mod scene;
@@ -14,13 +15,17 @@ pub use axis::Scale;
 pub use bars::{Bar, BarChart, BarSeries};
 pub use lines::{LineChart, LinePoint, LineSeries, StepSeries, WindowPlot};
 pub use sequence::{SequencePlot, SequenceSeries};
-pub use trace_series::{link_series, sequence_series, window_series};
+pub use trace_series::{TransferSeries, link_series, sequence_series, transfer_series, window_series};
+
+use serde::Serialize;
 
 use crate::error::ReportError;
 use scene::Scene;
 
-/// A figure.
-#[derive(Clone, PartialEq, Debug)]
+/// A figure. As JSON, its `kind` is `bars`, `sequence`, `window` or `lines`, beside the fields of the chart: what the script
+/// of the pages draws ([`crate::charts`]).
+#[derive(Clone, PartialEq, Serialize, Debug)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Figure {
     /// Bars by group and series.
     Bars(BarChart),

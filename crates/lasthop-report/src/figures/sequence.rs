@@ -2,12 +2,15 @@
 
 use std::collections::HashSet;
 
+use serde::Serialize;
+
 use super::axis::Axis;
+use super::data::rounded;
 use super::plot::{self, HEIGHT, Sample, WIDTH};
 use super::scene::{Mark, Scene, VERMILLION, colour};
 
 /// A sequence plot.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct SequencePlot {
     /// What it shows.
     pub title: String,
@@ -18,13 +21,15 @@ pub struct SequencePlot {
 }
 
 /// Packets of one sender.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct SequenceSeries {
     /// Its name.
     pub name: String,
     /// Packets sent for the first time: seconds, number.
+    #[serde(serialize_with = "rounded")]
     pub sent: Vec<(f64, f64)>,
     /// Packets sent again: seconds, number.
+    #[serde(serialize_with = "rounded")]
     pub retransmitted: Vec<(f64, f64)>,
 }
 
@@ -35,7 +40,9 @@ impl SequencePlot {
     pub(super) fn scene(&self) -> Scene {
         let mut legend = Vec::new();
         for (number, series) in self.series.iter().enumerate() {
-            legend.push((named(&series.name, "sent"), Sample::Mark(Mark::Circle, DOT + 1.0, dot_colour(number))));
+            if !series.sent.is_empty() || series.retransmitted.is_empty() {
+                legend.push((named(&series.name, "sent"), Sample::Mark(Mark::Circle, DOT + 1.0, dot_colour(number))));
+            }
             if !series.retransmitted.is_empty() {
                 let sample = Sample::Mark(Mark::Cross, CROSS, again_colour(number));
                 legend.push((named(&series.name, "retransmitted"), sample));

@@ -4,12 +4,72 @@ use std::collections::HashMap;
 
 use lasthop_proto::event::Event;
 use lasthop_proto::packet::{FlowId, LinkHeader, Side};
+use lasthop_sim::network::{Element, ElementSpec, Network};
 use lasthop_sim::trace::{Trace, What};
 
 use super::{SequenceSeries, StepSeries};
 use crate::describe;
 
 const KB: f64 = 1024.0;
+
+/// What sequence and window plots show of one flow under one scheme.
+#[derive(Clone, PartialEq, Default, Debug)]
+pub struct TransferSeries {
+    /// Packets of each sender.
+    pub sequences: Vec<SequenceSeries>,
+    /// Windows of each sender.
+    pub windows: Vec<StepSeries>,
+}
+
+/// The series of `flow` in a `trace` of `network`: of its source, and of the base station where that sends on its own account.
+pub fn transfer_series(network: &Network, trace: &Trace, flow: FlowId, name: &str) -> TransferSeries {
+    let mut series = TransferSeries::default();
+    let first = trace.records.iter().find(|record| match &record.what {
+        What::Sent(packet) => record.flow == flow && packet.len > 0,
+        _ => false,
+    });
+    // Without data there is nothing to plot but an empty series of the end that opened the flow.
+    let opened = || trace.records.iter().find(|record| record.flow == flow);
+    let source = first.or_else(opened).map_or(0, |record| record.point);
+    let from = first.and_then(|record| describe::packet(&record.what)).map_or(Side::Initiator, |packet| packet.from);
+    series.sequences.push(sequence_series(trace, source, flow, from, name));
+    series.windows.push(window_series(trace, source, flow, name));
+    let at_base = format!("{name}, base station");
+    for element in &network.elements {
+        let point = point_of(network, element);
+        match element.element {
+            // A split connection has a second sender: the relay, at its end of the link.
+            Element::Split { .. } => {
+                series.sequences.push(sequence_series(trace, point, flow, from, &at_base));
+                series.windows.push(window_series(trace, point, flow, &at_base));
+            }
+            Element::Snoop(_) => {
+                let local = sequence_series(trace, point, flow, from, &at_base);
+                // What it hands on is the source's.
+                series.sequences.push(SequenceSeries { sent: Vec::new(), ..local });
+            }
+            Element::Arq(_) | Element::ElnMarker => {}
+        }
+    }
+    // A link protocol's frames, at the end from which the data comes: the one that the flow's data leaves.
+    let links = network.elements.iter().filter(|element| matches!(element.element, Element::Arq(_)));
+    let sends_data = |point: &u16| {
+        trace.records.iter().any(|record| match &record.what {
+            What::Sent(packet) => (record.point, record.flow, packet.from) == (*point, flow, from) && packet.len > 0,
+            _ => false,
+        })
+    };
+    if let Some(point) = links.map(|element| point_of(network, element)).find(sends_data) {
+        series.sequences.extend(link_series(trace, point, flow, from, name));
+    }
+    series
+}
+
+/// The capture point of an element's wireless side.
+fn point_of(network: &Network, element: &ElementSpec) -> u16 {
+    let up = u16::from(network.links[element.link.0].ends[0] != element.node);
+    element.link.0 as u16 * 2 + up
+}
 
 /// The data that `from` sends on `flow`, as seen leaving capture point `point`: time in seconds, sequence number in KB
 /// from the start of the stream.

@@ -70,6 +70,12 @@ impl Cell {
 
     /// What to run for it.
     pub fn task(&self, seed: u64, runs: u32) -> Result<Task, StudyError> {
+        let (scenario, scheme) = self.scenario()?;
+        Ok(Task::new(&scenario, scheme, seed, runs)?)
+    }
+
+    /// The scenario, and the scheme that it is run under.
+    pub fn scenario(&self) -> Result<(Scenario, &'static Scheme), StudyError> {
         let scenario = testbed_scenario(self.testbed, self.buffer_kb)?;
         let errors = match self.experiment {
             Experiment::Standard => None,
@@ -84,7 +90,7 @@ impl Cell {
             Some(errors) => scenario.with_overrides(&[("links.wireless.errors", errors)])?,
         };
         let scheme = Scheme::by_name(self.scheme).unwrap_or(scenario.scheme());
-        Ok(Task::new(&scenario, scheme, seed, runs)?)
+        Ok((scenario, scheme))
     }
 
     /// The table that it stands in.

@@ -1,7 +1,7 @@
 //! H. Balakrishnan, V. N. Padmanabhan, S. Seshan, R. H. Katz: A Comparison of Mechanisms for Improving TCP Performance over
 //! Wireless Links. IEEE/ACM Transactions on Networking 5(6), December 1997.
 //!
-//! [`plan`] lists what has to be run, [`reproduce`] runs it and puts it beside the published numbers.
+//! [`plan`] lists what has to be run, [`reproduce`](crate::study::reproduce) runs it and puts it beside the published numbers.
 
 mod cells;
 mod claims;
@@ -12,21 +12,24 @@ use lasthop_report::study::Study;
 
 pub use self::cells::{Cell, Experiment, plan};
 use self::cells::{tables, testbed_scenario};
-use crate::replicate::{Progress, Task};
-use crate::study::{Options, StudyError, run_cells};
+use crate::replicate::Task;
+use crate::study::{self, Options, Results, Selection, StudyError};
 
 /// The name that selects the study.
 pub const NAME: &str = "balakrishnan1997";
 
-/// Runs the study, or the part selected, and returns it with its tables, claims and figures. Claims that need cells outside
-/// the selection are left out.
-pub fn reproduce(options: &Options, progress: &dyn Progress) -> Result<Study, StudyError> {
+/// What has to be run for `selection`: each cell with its scenario and scheme.
+pub fn cells(selection: &Selection) -> Result<Vec<study::Cell>, StudyError> {
+    let cell = |cell: Cell| {
+        let (scenario, scheme) = cell.scenario()?;
+        Ok(study::Cell { name: cell.name(), scenario, scheme })
+    };
+    plan(selection)?.into_iter().map(cell).collect()
+}
+
+/// The study, or the part selected, from what was measured.
+pub(crate) fn assemble(options: &Options, results: &Results) -> Result<Study, StudyError> {
     let cells = plan(&options.selection)?;
-    let mut tasks = Vec::new();
-    for cell in &cells {
-        tasks.push((cell.name(), cell.task(options.seed, options.runs)?));
-    }
-    let results = run_cells(tasks, options, progress)?;
     let (part, flags) = options.selection.words();
     Ok(Study {
         id: NAME.to_owned(),
@@ -36,9 +39,9 @@ pub fn reproduce(options: &Options, progress: &dyn Progress) -> Result<Study, St
                    TCP Performance over Wireless Links. IEEE/ACM Transactions on Networking 5(6), December 1997."
                 .to_owned(),
         command: format!("lasthop reproduce {NAME}{flags} --runs {} --seed {}", options.runs, options.seed),
-        tables: tables(&cells, &results),
-        claims: claims::check(&results),
-        figures: figures::draw(&options.selection, &results, options.seed)?,
+        tables: tables(&cells, results),
+        claims: claims::check(results),
+        figures: figures::draw(&options.selection, results, options.seed)?,
     })
 }
 

@@ -89,6 +89,12 @@ impl Cell {
 
     /// What to run for it.
     pub fn task(&self, seed: u64, runs: u32) -> Result<Task, StudyError> {
+        let (scenario, scheme) = self.scenario()?;
+        Ok(Task::new(&scenario, scheme, seed, runs)?)
+    }
+
+    /// The scenario, and the scheme that it is run under.
+    pub fn scenario(&self) -> Result<(Scenario, &'static Scheme), StudyError> {
         let web = if self.setting.application == "web-browsing" { "-web" } else { "" };
         let udp = if self.setting.congestion == "udp-on-off" { "-udp" } else { "" };
         let testbed = if self.testbed == Testbed::Lan { "lan" } else { "wan" };
@@ -102,7 +108,7 @@ impl Cell {
         };
         let scenario = scenario.with_overrides(&[("links.wireless.errors", errors)])?;
         let scheme = Scheme::by_name(self.combination).unwrap_or(scenario.scheme());
-        Ok(Task::new(&scenario, scheme, seed, runs)?)
+        Ok((scenario, scheme))
     }
 }
 

@@ -3,13 +3,13 @@
 use std::io::{Write, stdout};
 
 use lasthop_proto::scheme::{SCHEMES, Scheme};
-use lasthop_study::measures::{Summary, find, summarise};
+use lasthop_study::measures::{Summary, find, summaries_json, summarise};
 use lasthop_study::replicate::{Task, run_all};
 use serde_json::json;
 
 use crate::cli::CompareArgs;
 use crate::error::Error;
-use crate::output::{count, print_json, summaries_json};
+use crate::output::{count, print_json};
 use crate::progress::Runs;
 
 /// Columns of the table: measure, heading.

@@ -1,19 +1,28 @@
 //! `lasthop gateway`
 
+use std::ffi::OsString;
+use std::fs::File;
 use std::io::{Write, stdin, stdout};
 use std::os::fd::AsFd;
+use std::path::Path;
 
 use lasthop_live::gateway::check::{self, Finding, Outcome};
 use lasthop_live::gateway::control::{self, Request};
+use lasthop_live::gateway::recording::reader::Recording;
+use lasthop_live::gateway::recording::recorder::RecordTo;
+use lasthop_live::gateway::recording::replay::{self, Comparison};
 use lasthop_live::gateway::supervisor::{self, WorkerProgram};
 use lasthop_live::gateway::{firewall, worker};
 use lasthop_live::logs;
 use lasthop_scenario::gateway::Gateway;
+use lasthop_scenario::units::ByteSize;
 use serde_json::Value;
 
-use crate::cli::{GatewayArgs, GatewayAskArgs, GatewayCheckArgs, GatewayCommand, GatewayRunArgs, GatewaySocketArgs};
+use crate::cli::{
+    GatewayArgs, GatewayAskArgs, GatewayCheckArgs, GatewayCommand, GatewayReplayArgs, GatewayRunArgs, GatewaySocketArgs,
+};
 use crate::error::Error;
-use crate::output::print_json;
+use crate::output::{count, print_json};
 
 pub fn execute(args: &GatewayArgs) -> Result<(), Error> {
     match (&args.command, &args.run) {
@@ -23,11 +32,12 @@ pub fn execute(args: &GatewayArgs) -> Result<(), Error> {
         (Some(GatewayCommand::Report(args)), _) => ask(args, Request::Report),
         (Some(GatewayCommand::Reload(args)), _) => Ok(control::ask(&args.control, Request::Reload).map(drop)?),
         (Some(GatewayCommand::Clean(args)), _) => clean(args),
-        (Some(GatewayCommand::Worker), _) => {
+        (Some(GatewayCommand::Replay(args)), _) => replay(args),
+        (Some(GatewayCommand::Worker(args)), _) => {
             logs::start();
             // The supervisor's end of a pair of sockets.
             let channel = stdin().as_fd().try_clone_to_owned()?;
-            Ok(worker::run(channel)?)
+            Ok(worker::run(channel, record_to(args.record.as_deref(), args.record_limit))?)
         }
         (None, None) => unreachable!("clap asks for one of the two"),
     }
@@ -41,8 +51,49 @@ fn run(args: &GatewayRunArgs) -> Result<(), Error> {
     let level = logs::start();
     // The very file that runs now, even when another was put in its place.
     let program = "/proc/self/exe".into();
-    let arguments = vec!["gateway".into(), "worker".into()];
+    let mut arguments: Vec<OsString> = vec!["gateway".into(), "worker".into()];
+    if let Some(to) = record_to(args.record.as_deref(), args.record_limit) {
+        if Gateway::load(&args.file)?.bridge.is_some() {
+            return Err(Error::RecordedBridge { file: args.file.clone() });
+        }
+        // Empty, so that a worker that follows another goes on behind it.
+        to.create().map_err(Error::file(&to.path))?;
+        let limit = ByteSize(to.limit).to_string();
+        arguments.extend(["--record".into(), to.path.into(), "--record-limit".into(), limit.into()]);
+    }
     Ok(supervisor::run(&args.file, WorkerProgram { program, arguments }, &|name| level.set(name))?)
+}
+
+fn record_to(path: Option<&Path>, ByteSize(limit): ByteSize) -> Option<RecordTo> {
+    path.map(|path| RecordTo { path: path.to_owned(), limit })
+}
+
+fn replay(args: &GatewayReplayArgs) -> Result<(), Error> {
+    let file = File::open(&args.file).map_err(Error::file(&args.file))?;
+    let recording = Recording::new(&args.file.display().to_string(), file)?;
+    let comparison = if args.element { replay::replay_element(recording)? } else { replay::replay(recording)? };
+    if args.json.json {
+        print_json(&serde_json::to_value(&comparison).map_err(std::io::Error::from)?)?;
+    } else {
+        let Comparison { engines, packets, dropped, replaced, timeouts, sent, .. } = comparison;
+        let [engines, packets, timeouts] =
+            [(engines, "engine"), (packets, "packet"), (timeouts, "timeout")].map(|(n, what)| count(n as usize, what));
+        let mut out = stdout().lock();
+        writeln!(
+            out,
+            "{engines}: {packets} ({dropped} dropped, {replaced} replaced), {timeouts}, {sent} sent besides"
+        )?;
+    }
+    let calls = comparison.packets + comparison.timeouts;
+    match comparison.first_difference {
+        None => Ok(()),
+        Some(first) => Err(Error::Replay {
+            file: args.file.clone(),
+            differences: comparison.differences,
+            calls,
+            first: first.to_string(),
+        }),
+    }
 }
 
 fn check(args: &GatewayCheckArgs) -> Result<(), Error> {

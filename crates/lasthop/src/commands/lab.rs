@@ -1,7 +1,6 @@
 //! `lasthop lab`
 
 use std::cell::Cell;
-use std::fs::File;
 use std::io::{Write, stdout};
 use std::path::Path;
 use std::sync::Arc;
@@ -9,27 +8,29 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use lasthop_live::lab::capture::Capture;
 use lasthop_live::lab::emulator::Scheduling;
+use lasthop_live::lab::hold::{Held, Place};
 use lasthop_live::lab::lateness::Lateness;
-use lasthop_live::lab::plan::Plan;
+use lasthop_live::lab::plan::{HostTcp, Plan};
 use lasthop_live::lab::{Captures, Experiment, LabError, Outcome, Watch, namespace, run};
 use lasthop_proto::scheme::Scheme;
 use lasthop_scenario::Scenario;
-use lasthop_sim::measure::Report;
-use lasthop_sim::network::Network;
-use lasthop_study::measures::{Summary, find, summarise};
+use lasthop_sim::measure::{PathReport, Report};
+use lasthop_sim::network::{LinkSpec, Network};
+use lasthop_study::measures::{Summary, find, summaries_json, summarise};
 use lasthop_study::replicate::{Progress, Task, run_all, run_seed};
 use lasthop_study::stats::Estimate;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use crate::cli::{LabArgs, LabCommand, LabRunArgs};
+use crate::cli::{LabArgs, LabCommand, LabHoldArgs, LabRunArgs};
 use crate::commands::compare::{heading, row};
 use crate::error::Error;
-use crate::output::{count, print_json, summaries_json};
+use crate::output::{count, print_json, write_file};
 use crate::progress::{Runs, note};
 
 pub fn execute(args: &LabArgs) -> Result<(), Error> {
     match &args.command {
         Some(LabCommand::Clean) => clean(),
+        Some(LabCommand::Hold(args)) => hold(args),
         None => measure(&args.run),
     }
 }
@@ -44,11 +45,89 @@ fn clean() -> Result<(), Error> {
     Ok(())
 }
 
+fn hold(args: &LabHoldArgs) -> Result<(), Error> {
+    let scenario = args.scenario.open()?;
+    let seed = args.scenario.seed.unwrap_or(scenario.seed());
+    let scheme = args.scheme.unwrap_or(scenario.scheme());
+    let network = scenario.network(scheme)?;
+    let captures = if args.pcapng.is_some() { Captures::On } else { Captures::Off };
+    let experiment = Experiment { network: &network, scheme, lab: scenario.lab(), seed: run_seed(seed, 0), captures };
+    let stop = stop_on_signals()?;
+    note_leftovers();
+    let opened = |places: &[Place]| {
+        let mut out = stdout().lock();
+        if args.json {
+            writeln!(out, "{}", places_json(places))?;
+        } else {
+            writeln!(
+                out,
+                "{}: open until Ctrl-C; `ip netns exec NAMESPACE COMMAND` runs a program in it\n",
+                scenario.title()
+            )?;
+            for Place { node, namespace, address, devices } in places {
+                let devices: Vec<_> = devices.iter().map(|(link, device)| format!("{device} ({link})")).collect();
+                writeln!(out, "{node:12} {namespace:28} {address:12} {}", devices.join(", "))?;
+            }
+        }
+        out.flush()
+    };
+    let Held { emulated, void } = lasthop_live::lab::hold::hold(&experiment, &stop, opened)?;
+    if let (Some(path), Some(capture)) = (&args.pcapng, &emulated.carried.capture) {
+        write_capture(path, capture)?;
+    }
+    let late = [50, 99].map(|percent| micros(emulated.lateness.percentile(percent)));
+    let latest = micros(emulated.lateness.max());
+    let mut out = stdout().lock();
+    if args.json {
+        let link = |(spec, sent): (&LinkSpec, &[PathReport; 2])| {
+            let sent = sent.each_ref().map(|way| {
+                json!({ "frames": way.frames, "bytes": way.bytes, "queue_drops": way.queue_drops, "channel_drops": way.channel_drops })
+            });
+            (spec.name.clone(), json!(sent))
+        };
+        let links: Map<_, _> = network.links.iter().zip(&emulated.carried.links).map(link).collect();
+        let lateness = json!({ "p50": late[0], "p99": late[1], "max": latest });
+        writeln!(out, "{}", json!({ "links": links, "lateness_us": lateness, "void": void }))?;
+    } else {
+        let frames = emulated.carried.frames;
+        writeln!(
+            out,
+            "{frames} frames, late by {:.0} us (median), {:.0} us (99 %), {latest:.0} us (most)",
+            late[0], late[1]
+        )?;
+    }
+    if let Some(reason) = void.filter(|_| !args.json) {
+        note(&format!("void: {reason}"));
+    }
+    Ok(())
+}
+
+fn places_json(places: &[Place]) -> Value {
+    let place = |Place { node, namespace, address, devices }: &Place| {
+        let devices: Map<_, _> = devices.iter().map(|(link, device)| (link.clone(), json!(device))).collect();
+        (node.clone(), json!({ "namespace": namespace, "address": address, "devices": devices }))
+    };
+    json!({ "nodes": places.iter().map(place).collect::<Map<_, _>>() })
+}
+
+fn note_leftovers() {
+    if let leftovers @ 1.. = namespace::leftovers().len() {
+        let what = count(leftovers, "network namespace");
+        note(&format!("there are {what} of labs that were killed; `lasthop lab clean` removes them"));
+    }
+}
+
+fn micros(span: lasthop_proto::time::Duration) -> f64 {
+    span.as_nanos() as f64 / 1e3
+}
+
 /// A scheme, and what the lab measured of it.
 struct Row {
     task: Task,
     scheme: &'static Scheme,
     reports: Vec<Report>,
+    /// Whose TCP each host and relay ran.
+    ends: Vec<(String, HostTcp)>,
     lateness: Vec<Lateness>,
     scheduling: Scheduling,
     voided: u32,
@@ -70,16 +149,20 @@ fn measure(args: &LabRunArgs) -> Result<(), Error> {
     let progress = Runs::new("lab", total as u64);
     let stop = stop_on_signals()?;
     namespace::require_root()?;
-    if let leftovers @ 1.. = namespace::leftovers().len() {
-        let what = count(leftovers, "network namespace");
-        note(&format!("there are {what} of labs that were killed; `lasthop lab clean` removes them"));
-    }
+    note_leftovers();
     let mut rows: Vec<Row> = Vec::new();
     let mut done = 0;
     let mut stopped = false;
     for (scheme, task) in schemes.into_iter().zip(tasks) {
-        let mut row =
-            Row { task, scheme, reports: vec![], lateness: vec![], scheduling: Scheduling::Normal, voided: 0 };
+        let mut row = Row {
+            task,
+            scheme,
+            reports: vec![],
+            ends: vec![],
+            lateness: vec![],
+            scheduling: Scheduling::Normal,
+            voided: 0,
+        };
         for number in 0..runs {
             let watcher =
                 Watcher { stop: &stop, progress: &progress, scheme, run: number + 1, runs, tenths: Cell::new(0) };
@@ -107,7 +190,7 @@ fn measure(args: &LabRunArgs) -> Result<(), Error> {
     progress.finish();
     let simulated = args.against_sim.then(|| {
         // As many runs as the lab has: both with the same errors.
-        let task = |row: &Row| Task { runs: row.reports.len() as u32, ..row.task.clone() };
+        let task = |row: &Row| Task { runs: 0..row.reports.len() as u32, ..row.task.clone() };
         let tasks: Vec<Task> = rows.iter().map(task).collect();
         run_all(&tasks, 0, &AtomicBool::new(false))
     });
@@ -135,21 +218,26 @@ fn one(
         note("this kernel does not count retransmission timeouts (tcpi_total_rto, Linux 6.7): they read 0");
     }
     if let (Some(folder), Some(capture)) = (&args.pcapng, &outcome.capture) {
-        write_capture(folder, scheme, number, capture)?;
+        write_capture(&folder.join(format!("{}-{number}.pcapng", file_name(scheme))), capture)?;
+    }
+    if let (Some(folder), Some(recording)) = (&args.pcapng, &outcome.recording) {
+        let path = folder.join(format!("{}-{number}-gateway.pcapng", file_name(scheme)));
+        write_file(&path, |out| out.write_all(recording).map_err(Error::file(&path)))?;
     }
     Ok(outcome)
 }
 
-fn write_capture(folder: &Path, scheme: &Scheme, number: u32, capture: &Capture) -> Result<(), Error> {
-    std::fs::create_dir_all(folder).map_err(Error::file(folder))?;
-    // "Reno/SR" is no file name.
-    let path = folder.join(format!("{}-{number}.pcapng", scheme.name.replace('/', "-")));
-    let file = File::create(&path).map_err(Error::file(&path))?;
-    capture.write(file).map_err(Error::file(&path))?;
+fn write_capture(path: &Path, capture: &Capture) -> Result<(), Error> {
+    write_file(path, |out| capture.write(out).map_err(Error::file(path)))?;
     if capture.left_out() > 0 {
         note(&format!("{}: {} packets found no room in it", path.display(), capture.left_out()));
     }
     Ok(())
+}
+
+/// "Reno/SR" is none.
+fn file_name(scheme: &Scheme) -> String {
+    scheme.name.replace('/', "-")
 }
 
 /// Set by Ctrl-C, SIGTERM and SIGHUP: the lab then ends in order.
@@ -192,6 +280,7 @@ impl Watch for Watcher<'_> {
 impl Row {
     fn take(&mut self, outcome: Outcome) {
         self.reports.push(outcome.report);
+        self.ends = outcome.ends;
         self.lateness.push(outcome.lateness);
         self.scheduling = outcome.scheduling;
         self.voided += outcome.voided;
@@ -204,7 +293,6 @@ impl Row {
     /// The worst of all runs: median, 99th percentile, latest; in microseconds.
     fn lateness(&self) -> [f64; 3] {
         let worst = |of: &dyn Fn(&Lateness) -> f64| self.lateness.iter().map(of).fold(0.0, f64::max);
-        let micros = |span: lasthop_proto::time::Duration| span.as_nanos() as f64 / 1e3;
         [
             worst(&|lateness| micros(lateness.percentile(50))),
             worst(&|lateness| micros(lateness.percentile(99))),
@@ -232,12 +320,26 @@ fn print_rows(scenario: &Scenario, seed: u64, rows: &[Row], simulated: Option<Ve
         let [median, p99, max] = row.lateness();
         let scheduling = if row.scheduling == Scheduling::RealTime { "real-time" } else { "normal" };
         let (name, voided) = (row.scheme.name, row.voided);
+        writeln!(out, "{name}: TCP {}", whose(&row.ends))?;
         writeln!(
             out,
             "{name}: links late by {median:.0} us (median), {p99:.0} us (99 %), {max:.0} us (most); {scheduling} priority; {voided} void"
         )?;
     }
     Ok(())
+}
+
+/// `own at source, kernel at mobile`; of many nodes, how many have which.
+fn whose(ends: &[(String, HostTcp)]) -> String {
+    const MOST: usize = 6;
+    if ends.len() <= MOST {
+        let each = ends.iter().map(|(name, tcp)| format!("{} at {name}", tcp.name()));
+        return each.collect::<Vec<_>>().join(", ");
+    }
+    let of = |wanted| ends.iter().filter(|(_, tcp)| *tcp == wanted).count();
+    let kinds = [HostTcp::Own, HostTcp::Kernel].map(|tcp| (tcp, of(tcp)));
+    let kinds = kinds.into_iter().filter(|(_, number)| *number > 0);
+    kinds.map(|(tcp, number)| format!("{} at {}", tcp.name(), count(number, "node"))).collect::<Vec<_>>().join(", ")
 }
 
 /// The ratio of throughputs with its interval.
@@ -262,6 +364,7 @@ fn print_rows_json(
         let [median, p99, max] = row.lateness();
         let mut value = json!({
             "scheme": row.scheme.name,
+            "endpoints": row.ends.iter().map(|(name, tcp)| (name.clone(), json!(tcp.name()))).collect::<Map<_, _>>(),
             "measures": summaries_json(&row.summaries()),
             "lateness_us": { "p50": median, "p99": p99, "max": max },
             "real_time": row.scheduling == Scheduling::RealTime,

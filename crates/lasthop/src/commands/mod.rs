@@ -11,5 +11,6 @@ pub mod plot;
 pub mod reproduce;
 pub mod run;
 pub mod schemes;
+pub mod serve;
 pub mod sweep;
 pub mod trace;

@@ -3,11 +3,9 @@
 use std::io::{Write, stdout};
 use std::path::PathBuf;
 
-use lasthop_proto::packet::{FlowId, Side};
+use lasthop_proto::packet::FlowId;
 use lasthop_proto::scheme::Scheme;
-use lasthop_report::figures::{Figure, SequencePlot, WindowPlot, link_series, sequence_series, window_series};
-use lasthop_sim::network::Element;
-use lasthop_sim::trace::{Trace, What};
+use lasthop_report::figures::{Figure, SequencePlot, WindowPlot, transfer_series};
 use lasthop_sim::{Recording, run};
 use lasthop_study::replicate::run_seed;
 use serde_json::json;
@@ -27,26 +25,9 @@ pub fn execute(args: &PlotArgs) -> Result<(), Error> {
     for scheme in &schemes {
         let network = scenario.network(scheme)?;
         let trace = run(&network, seed, Recording::On).trace;
-        let source = first_sender(&trace);
-        sequences.push(sequence_series(&trace, source, FLOW, Side::Initiator, scheme.name));
-        windows.push(window_series(&trace, source, FLOW, scheme.name));
-        // A split connection has a second sender: the relay, at its end of the link.
-        for element in network.elements.iter().filter(|element| matches!(element.element, Element::Split { .. })) {
-            let up = u16::from(network.links[element.link.0].ends[0] != element.node);
-            let point = element.link.0 as u16 * 2 + up;
-            let name = format!("{}, base station", scheme.name);
-            sequences.push(sequence_series(&trace, point, FLOW, Side::Initiator, &name));
-            windows.push(window_series(&trace, point, FLOW, &name));
-        }
-        // A link protocol's frames, at the end from which the data comes: the one that the flow's data leaves.
-        let link_ends = network.elements.iter().filter(|element| matches!(element.element, Element::Arq(_)));
-        let points = link_ends.map(|element| {
-            let up = u16::from(network.links[element.link.0].ends[0] != element.node);
-            element.link.0 as u16 * 2 + up
-        });
-        if let Some(point) = points.into_iter().find(|point| sends_data(&trace, *point)) {
-            sequences.extend(link_series(&trace, point, FLOW, Side::Initiator, scheme.name));
-        }
+        let series = transfer_series(&network, &trace, FLOW, scheme.name);
+        sequences.extend(series.sequences);
+        windows.extend(series.windows);
     }
     let title = scenario.title();
     let figures = [
@@ -82,19 +63,4 @@ pub fn execute(args: &PlotArgs) -> Result<(), Error> {
     }
     let mut out = stdout().lock();
     files.iter().try_for_each(|file| Ok(writeln!(out, "{}", file.display())?))
-}
-
-/// Whether the flow's data is sent from this capture point on.
-fn sends_data(trace: &Trace, point: u16) -> bool {
-    trace.records.iter().any(|record| match &record.what {
-        What::Sent(packet) => {
-            (record.point, record.flow, packet.from) == (point, FLOW, Side::Initiator) && packet.len > 0
-        }
-        _ => false,
-    })
-}
-
-/// The capture point at which data of the flow is seen first: its source.
-fn first_sender(trace: &Trace) -> u16 {
-    trace.records.iter().find(|record| record.flow == FLOW).map_or(0, |record| record.point)
 }

@@ -2,11 +2,9 @@
 
 use std::io::{Write, stdout};
 
-use lasthop_report::cells_csv::write_cells_csv;
-use lasthop_report::html::index_html;
 use lasthop_report::study::Study;
 use lasthop_report::text_table::{text_claims, text_summaries, text_table};
-use lasthop_study::study::{Options, Selection, reproduce, total_runs};
+use lasthop_study::study::{Options, Plan, Selection};
 use serde_json::json;
 
 use crate::cli::ReproduceArgs;
@@ -24,22 +22,19 @@ pub fn execute(args: &ReproduceArgs) -> Result<(), Error> {
     // Rather now than after all runs.
     let figures = args.out.join("figures");
     std::fs::create_dir_all(&figures).map_err(Error::file(&figures))?;
-    let progress = Runs::new(&args.study, total_runs(&args.study, &options)?);
-    let study = reproduce(&args.study, &options, &progress)?;
+    let plan = Plan::new(&args.study, &options)?;
+    let progress = Runs::new(&args.study, plan.total_runs());
+    let study = plan.finish(&plan.run(&progress)?)?;
     progress.finish();
     write(args, &study)?;
     if args.json.json { print_study_json(&study) } else { print_study(args, &study) }
 }
 
 fn write(args: &ReproduceArgs, study: &Study) -> Result<(), Error> {
-    write_file(&args.out.join("cells.csv"), |file| write_cells_csv(study, file))?;
-    for figure in &study.figures {
-        let path = args.out.join("figures").join(format!("{}.svg", figure.id));
-        let svg = figure.figure.render_svg()?;
-        write_file(&path, |file| file.write_all(svg.as_bytes()))?;
+    for (name, bytes) in study.files()? {
+        write_file(&args.out.join(name), |file| file.write_all(&bytes))?;
     }
-    let page = index_html(study)?;
-    write_file(&args.out.join("index.html"), |file| file.write_all(page.as_bytes()))
+    Ok(())
 }
 
 fn print_study(args: &ReproduceArgs, study: &Study) -> Result<(), Error> {

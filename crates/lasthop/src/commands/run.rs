@@ -2,13 +2,13 @@
 
 use std::io::{Write, stdout};
 
-use lasthop_study::measures::summarise;
+use lasthop_study::measures::{summaries_json, summarise};
 use lasthop_study::replicate::{Task, run_all};
 use serde_json::json;
 
 use crate::cli::RunArgs;
 use crate::error::Error;
-use crate::output::{count, print_json, summaries_json};
+use crate::output::{count, print_json};
 use crate::progress::Runs;
 
 pub fn execute(args: &RunArgs) -> Result<(), Error> {

@@ -1,4 +1,5 @@
 //! A client, a gateway and a server in network namespaces of their own, and a gateway daemon between them.
+#![allow(dead_code, reason = "each test file uses a part")]
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -25,13 +26,17 @@ pub fn is_skipped_without(test: &str, thing: &str, is_there: bool) -> bool {
     if rustix::process::geteuid().is_root() && is_there {
         return false;
     }
-    let message = format!("{test}: it takes root and {thing}");
+    skip(&format!("{test}: it takes root and {thing}"));
+    true
+}
+
+/// Says loudly that something is not tested.
+pub fn skip(message: &str) {
     eprintln!("!!! SKIPPED: {message}");
     if let Some(file) = std::env::var_os("LASTHOP_SKIPPED") {
         let mut file = File::options().append(true).create(true).open(file).unwrap();
         writeln!(file, "{message}").unwrap();
     }
-    true
 }
 
 /// Routed: client (10.2.0.2, fd02::2) -- wl0 gateway wired -- server (10.1.0.2, fd01::2)
@@ -80,19 +85,27 @@ impl Network {
     /// The gateway is a router.
     pub fn new() -> Self {
         let network = Self::apart(&["c", "g", "s"]);
-        let [client, gateway, server] = ["c", "g", "s"].map(|name| network.namespace(name));
-        for (near, far, subnet) in [("wl0", &client, 2), ("wired", &server, 1)] {
-            ip(&format!("-n {gateway} link add {near} type veth peer name eth0 netns {far}"));
-            for (name, device, host) in [(&gateway, near, 1), (far, "eth0", 2)] {
-                ip(&format!("-n {name} addr add 10.{subnet}.0.{host}/24 dev {device}"));
-                ip(&format!("-n {name} addr add fd0{subnet}::{host}/64 dev {device} nodad"));
-                ip(&format!("-n {name} link set {device} up"));
-            }
-            ip(&format!("-n {far} route add default via 10.{subnet}.0.1"));
-            ip(&format!("-n {far} route add default via fd0{subnet}::1"));
-        }
+        network.attach_client();
+        network.attach("wired", "s", 1);
         network.sh("g", "echo 1 >/proc/sys/net/ipv4/ip_forward; echo 1 >/proc/sys/net/ipv6/conf/all/forwarding");
         network
+    }
+
+    /// Connects the client to the gateway, by an interface `wl0`.
+    pub fn attach_client(&self) {
+        self.attach("wl0", "c", 2);
+    }
+
+    fn attach(&self, near: &str, far: &str, subnet: u8) {
+        let (gateway, far) = (self.namespace("g"), self.namespace(far));
+        ip(&format!("-n {gateway} link add {near} type veth peer name eth0 netns {far}"));
+        for (name, device, host) in [(&gateway, near, 1), (&far, "eth0", 2)] {
+            ip(&format!("-n {name} addr add 10.{subnet}.0.{host}/24 dev {device}"));
+            ip(&format!("-n {name} addr add fd0{subnet}::{host}/64 dev {device} nodad"));
+            ip(&format!("-n {name} link set {device} up"));
+        }
+        ip(&format!("-n {far} route add default via 10.{subnet}.0.1"));
+        ip(&format!("-n {far} route add default via fd0{subnet}::1"));
     }
 
     fn namespace(&self, name: &str) -> String {
@@ -103,6 +116,40 @@ impl Network {
     pub fn sh(&self, name: &str, command: &str) -> String {
         let output = Command::new("ip").args(["netns", "exec", &self.namespace(name), "sh", "-c", command]).output();
         String::from_utf8(output.unwrap().stdout).unwrap()
+    }
+
+    /// Carries out a shell command in a namespace, which must succeed.
+    pub fn must(&self, name: &str, command: &str) {
+        let output = Command::new("ip").args(["netns", "exec", &self.namespace(name), "sh", "-c", command]).output();
+        let output = output.unwrap();
+        assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// From now on the hop loses this share of the packets to the client, each by itself.
+    pub fn lose(&self, share: f64) {
+        // One packet on the wire is one to the hop.
+        self.must("s", "ip link set eth0 gso_max_segs 1");
+        let rule = "PREROUTING -i eth0 -m statistic --mode random --probability";
+        self.must("c", &format!("iptables -w -t raw -F PREROUTING && iptables -w -t raw -A {rule} {share} -j DROP"));
+    }
+
+    /// Gives the hop a rate, in Mbit/s, and a queue of a megabyte; says loudly where the kernel cannot.
+    pub fn is_slowed(&self, rate: u32) -> bool {
+        self.must("s", "ip link set eth0 gso_max_segs 1");
+        let qdisc = format!("tc qdisc add dev wl0 root tbf rate {rate}mbit burst 16k limit 1m && echo done");
+        let slowed = self.sh("g", &qdisc).contains("done");
+        if !slowed {
+            skip("a hop of limited rate: it takes the kernel's tbf queueing discipline");
+        }
+        slowed
+    }
+
+    /// Segments that the server's kernel has sent again so far.
+    pub fn retransmissions(&self) -> u64 {
+        let text = self.sh("s", "grep ^Tcp: /proc/net/snmp");
+        let columns: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+        let column = columns[0].iter().position(|name| *name == "RetransSegs").unwrap();
+        columns[1][column].parse().unwrap()
     }
 
     /// A command in a namespace.
@@ -156,8 +203,12 @@ impl Network {
     /// Sends `seconds` of data from server to client at 200 Mbit/s, and checks every byte. Says what was longest between
     /// two receptions.
     pub fn transfer(&self, server: &str, seconds: u32) -> Transfer {
+        self.transfer_chunks(server, seconds as usize * 1000, Pace::Steady)
+    }
+
+    /// [`Network::transfer`] of so many chunks of 25,000 bytes.
+    pub fn transfer_chunks(&self, server: &str, chunks: usize, pace: Pace) -> Transfer {
         const CHUNK: usize = 25_000;
-        let chunks = seconds as usize * 1000;
         let address: SocketAddr = server.parse().unwrap();
         let listener = self.within("s", move || TcpListener::bind(address).unwrap()).join().unwrap();
         let sender = std::thread::spawn(move || {
@@ -169,9 +220,10 @@ impl Network {
             for index in 0..chunks {
                 random.fill(&mut chunk);
                 stream.write_all(&chunk).unwrap();
-                std::thread::sleep(
-                    (start + Duration::from_millis(index as u64)).saturating_duration_since(Instant::now()),
-                );
+                if pace == Pace::Steady {
+                    let next = start + Duration::from_millis(index as u64);
+                    std::thread::sleep(next.saturating_duration_since(Instant::now()));
+                }
             }
             peer
         });
@@ -211,10 +263,10 @@ fn ip(arguments: &str) {
 }
 
 /// The same bytes for sender and receiver (xorshift).
-struct Bytes(u64);
+pub struct Bytes(pub u64);
 
 impl Bytes {
-    fn fill(&mut self, bytes: &mut [u8]) {
+    pub fn fill(&mut self, bytes: &mut [u8]) {
         for byte in bytes {
             self.0 ^= self.0 << 13;
             self.0 ^= self.0 >> 7;
@@ -222,6 +274,15 @@ impl Bytes {
             *byte = self.0 as u8;
         }
     }
+}
+
+/// How fast a sender sends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Pace {
+    /// A chunk each millisecond.
+    Steady,
+    /// As fast as TCP takes it.
+    Full,
 }
 
 /// A transfer under way.
@@ -267,10 +328,15 @@ pub struct Daemon {
 impl Daemon {
     /// Starts a gateway with these rules, and waits until it answers.
     pub fn start(network: &Network, rules: &str) -> Self {
+        Self::start_with(network, rules, &[])
+    }
+
+    /// The same with more arguments.
+    pub fn start_with(network: &Network, rules: &str, arguments: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let log = File::create(folder.path().join("log")).unwrap();
         let mut command = network.command("g", lasthop());
-        command.arg("gateway").arg(folder.path().join("gateway.toml")).stdin(Stdio::null()).stderr(log);
+        command.arg("gateway").arg(folder.path().join("gateway.toml")).args(arguments).stdin(Stdio::null()).stderr(log);
         configure(folder.path(), rules);
         let mut daemon = Self { child: command.spawn().unwrap(), folder };
         let end = Instant::now() + Duration::from_secs(10);
@@ -346,6 +412,14 @@ impl Daemon {
         let status = self.await_status(|status| status["worker"]["pid"].is_u64());
         let worker = Pid::from_raw(status["worker"]["pid"].as_i64().unwrap() as i32).unwrap();
         rustix::process::kill_process(worker, signal).unwrap();
+    }
+
+    /// The worker's memory as the kernel counts it, in bytes: now (`VmRSS`) or at most so far (`VmHWM`).
+    pub fn worker_memory(&self, key: &str) -> u64 {
+        let status = self.await_status(|status| status["worker"]["pid"].is_u64());
+        let text = std::fs::read_to_string(format!("/proc/{}/status", status["worker"]["pid"])).unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':')).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
     }
 
     /// Waits until it has ended.

@@ -20,7 +20,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lasthop_proto::node::Port;
 use lasthop_scenario::gateway::{Bridge, Gateway};
@@ -32,14 +32,12 @@ use self::links::LinkHeaders;
 use self::ports::PortError;
 use self::programs::{Maps, SILENCE};
 use crate::gateway::engine::{Injection, Verdict};
-use crate::gateway::path::{Core, PacketPath};
+use crate::gateway::path::{BEAT, Core, PacketPath};
 use crate::gateway::snapshot::PacketCounters;
 use crate::packet_socket::frame::{ETHERNET, LinkHeader, Offload, Outgoing};
 use crate::packet_socket::{Arrival, BATCH, PacketSocket};
 
-/// Batches taken from each port before the loop looks after its other duties.
-const BATCHES: usize = 8;
-/// Rounds of that after which what still waits at the end is left.
+/// Turns of the loop after which what still waits at the end is left.
 const LAST_ROUNDS: usize = 100;
 
 /// Why TCP cannot be taken out of a bridge.
@@ -233,17 +231,24 @@ fn pass<'b>(
 }
 
 impl PacketPath for BridgePath {
-    fn fds(&self) -> Vec<BorrowedFd<'_>> {
+    fn packets(&self) -> Vec<BorrowedFd<'_>> {
         self.ends.iter().map(|end| end.socket.as_fd()).collect()
     }
 
+    fn changes(&self) -> Option<BorrowedFd<'_>> {
+        // Much of what is looked up here no message tells.
+        None
+    }
+
     fn take_packets(&mut self, core: &mut Core) -> io::Result<()> {
-        for _ in 0..BATCHES {
+        let begun = Instant::now();
+        while begun.elapsed() < BEAT {
             let mut more = false;
             for port in [Port::WIRED, Port::WIRELESS] {
                 more |= self.take_batch(port, core)?;
                 // After what came: what is sent besides never overtakes what it was sent because of.
                 self.inject(core);
+                core.heart.beat();
             }
             if !more {
                 break;
@@ -313,8 +318,9 @@ impl PacketPath for BridgePath {
         self.attach()
     }
 
-    fn reconfigure(&mut self, _: &Gateway) {
+    fn reconfigure(&mut self, _: &Gateway) -> io::Result<()> {
         // The ports change with a restart only.
+        Ok(())
     }
 
     fn finish(&mut self, core: &mut Core) -> io::Result<()> {

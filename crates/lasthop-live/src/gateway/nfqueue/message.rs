@@ -27,6 +27,10 @@ const INFO_GSO: u32 = 1 << 1;
 pub struct Queued<'b> {
     /// Its number in its queue.
     pub id: u32,
+    /// Where on its way it waits.
+    pub hook: Hook,
+    /// Its firewall mark.
+    pub mark: u32,
     /// The index of the interface that it came in by; 0 when there is none.
     pub from: u32,
     /// The index of the interface that it is going out by; 0 when there is none.
@@ -37,6 +41,15 @@ pub struct Queued<'b> {
     pub extent: Extent,
     /// Whether it is one packet on the wire.
     pub shape: Shape,
+}
+
+/// A place on a packet's way through the machine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Hook {
+    /// It has just come in; nobody has asked yet where it goes.
+    Prerouting,
+    /// Any other: it is being forwarded.
+    Elsewhere,
 }
 
 /// Whether a message holds a packet in full.
@@ -100,6 +113,7 @@ fn queued(mut attributes: &[u8]) -> Option<Queued<'_>> {
     let mut id = None;
     let mut bytes: &[u8] = &[];
     let (mut from, mut to, mut full_len, mut info) = (0, 0, None, 0);
+    let (mut hook, mut mark) = (Hook::Elsewhere, 0);
     while attributes.len() >= ATTRIBUTE {
         let len = usize::from(u16::from_ne_bytes(array(attributes, 0)?));
         // The two highest bits are flags (NLA_F_NESTED, NLA_F_NET_BYTEORDER).
@@ -107,7 +121,14 @@ fn queued(mut attributes: &[u8]) -> Option<Queued<'_>> {
         let value = attributes.get(ATTRIBUTE..len)?;
         let number = || array(value, 0).map(u32::from_be_bytes);
         match kind {
-            1 => id = Some(number()?),
+            1 => {
+                id = Some(number()?);
+                // Behind the number and the protocol; NF_INET_PRE_ROUTING is 0.
+                if value.get(6) == Some(&0) {
+                    hook = Hook::Prerouting;
+                }
+            }
+            3 => mark = number()?,
             5 => from = number()?,
             6 => to = number()?,
             10 => bytes = value,
@@ -120,7 +141,7 @@ fn queued(mut attributes: &[u8]) -> Option<Queued<'_>> {
     let truncated = full_len.is_some_and(|len| usize::try_from(len).is_ok_and(|len| len > bytes.len()));
     let extent = if truncated { Extent::Truncated } else { Extent::Whole };
     let shape = if info & INFO_GSO != 0 { Shape::Super } else { Shape::Single };
-    Some(Queued { id: id?, from, to, bytes, extent, shape })
+    Some(Queued { id: id?, hook, mark, from, to, bytes, extent, shape })
 }
 
 fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
@@ -176,9 +197,18 @@ pub fn bind(queue: u16, length: u32, sequence: u32) -> Vec<u8> {
     out
 }
 
-/// `NF_DROP` and `NF_ACCEPT`.
+/// `NF_DROP`, `NF_ACCEPT` and `NF_REPEAT`.
 const NF_DROP: u32 = 0;
 const NF_ACCEPT: u32 = 1;
+const NF_REPEAT: u32 = 4;
+
+/// What a verdict changes of its packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Change<'b> {
+    Nothing,
+    Packet(&'b [u8]),
+    Mark(u32),
+}
 
 /// The verdicts on packets of one queue, gathered so that a run of accepted packets is one message and all are one system
 /// call. Packets must be judged in the order in which they were queued.
@@ -203,12 +233,17 @@ impl Verdicts {
 
     /// The packet ends here.
     pub fn drop(&mut self, id: u32) {
-        self.judge(id, NF_DROP, None);
+        self.judge(id, NF_DROP, Change::Nothing);
+    }
+
+    /// The packet meets the rules of its table again, from the first on, with another firewall mark.
+    pub fn repeat(&mut self, id: u32, mark: u32) {
+        self.judge(id, NF_REPEAT, Change::Mark(mark));
     }
 
     /// The packet goes on as `packet`, at most [`COPY_RANGE`] long.
     pub fn replace(&mut self, id: u32, packet: &[u8]) {
-        self.judge(id, NF_ACCEPT, Some(packet));
+        self.judge(id, NF_ACCEPT, Change::Packet(packet));
     }
 
     /// Bytes gathered so far.
@@ -233,13 +268,15 @@ impl Verdicts {
         self.run = None;
     }
 
-    fn judge(&mut self, id: u32, verdict: u32, payload: Option<&[u8]>) {
+    fn judge(&mut self, id: u32, verdict: u32, change: Change<'_>) {
         // A batch verdict holds for every packet up to its number: the ones before come first.
         self.end_run();
         write(&mut self.bytes, VERDICT, REQUEST, 0, self.queue, |out| {
             attribute(out, 2, &header(verdict, id));
-            if let Some(payload) = payload {
-                attribute(out, 10, payload);
+            match change {
+                Change::Nothing => {}
+                Change::Packet(packet) => attribute(out, 10, packet),
+                Change::Mark(mark) => attribute(out, 3, &mark.to_be_bytes()),
             }
         });
     }

@@ -24,14 +24,29 @@ fn be(number: u32) -> Vec<u8> {
 
 #[test]
 fn packets_are_read_with_their_interfaces_and_what_the_kernel_says_about_them() {
-    let mut bytes = packet(5, b"first", &[(5, be(3)), (6, be(4)), (14, be(INFO_GSO))]);
+    let mut bytes = packet(5, b"first", &[(3, be(0x90)), (5, be(3)), (6, be(4)), (14, be(INFO_GSO))]);
     bytes.extend(packet(6, b"cut", &[(13, be(9000))]));
     bytes.extend(packet(7, b"not cut", &[(13, be(7))]));
     let read: Vec<_> = messages(&bytes).collect();
-    let first = Queued { id: 5, from: 3, to: 4, bytes: b"first", extent: Extent::Whole, shape: Shape::Super };
-    let cut = Queued { id: 6, from: 0, to: 0, bytes: b"cut", extent: Extent::Truncated, shape: Shape::Single };
-    let whole = Queued { id: 7, bytes: b"not cut", extent: Extent::Whole, ..cut };
+    let first = Queued {
+        id: 5,
+        hook: Hook::Elsewhere,
+        mark: 0x90,
+        from: 3,
+        to: 4,
+        bytes: b"first",
+        extent: Extent::Whole,
+        shape: Shape::Super,
+    };
+    let alone = Queued { mark: 0, from: 0, to: 0, shape: Shape::Single, ..first };
+    let cut = Queued { id: 6, bytes: b"cut", extent: Extent::Truncated, ..alone };
+    let whole = Queued { id: 7, bytes: b"not cut", ..alone };
     assert_eq!(read, [first, cut, whole].map(Message::Queued));
+    // NF_INET_FORWARD is 2, as above.
+    let mut early = packet(8, b"early", &[]);
+    early[HEADER + GENERIC + ATTRIBUTE + 6] = 0;
+    let expected = Queued { id: 8, hook: Hook::Prerouting, bytes: b"early", ..alone };
+    assert_eq!(messages(&early).collect::<Vec<_>>(), [Message::Queued(expected)]);
 }
 
 #[test]
@@ -77,8 +92,14 @@ fn a_run_of_accepted_packets_is_one_message_and_goes_before_what_follows_it() {
     verdicts.replace(4, b"other");
     verdicts.accept(5);
     verdicts.accept(6);
-    let expected =
-        [(true, 1, 2, None), (false, 0, 3, None), (false, 1, 4, Some(b"other".to_vec())), (true, 1, 6, None)];
+    verdicts.repeat(7, 0x1234_5678);
+    let expected = [
+        (true, 1, 2, None),
+        (false, 0, 3, None),
+        (false, 1, 4, Some(b"other".to_vec())),
+        (true, 1, 6, None),
+        (false, 4, 7, Some(vec![0x12, 0x34, 0x56, 0x78])),
+    ];
     assert_eq!(said(verdicts.bytes()), expected);
     verdicts.clear();
     assert!(verdicts.is_empty());

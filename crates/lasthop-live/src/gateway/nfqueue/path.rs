@@ -2,86 +2,95 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
 
 use lasthop_proto::node::Port;
 use lasthop_scenario::gateway::Gateway;
 
-use super::message::{COPY_RANGE, Extent, Message, Queued, Shape, Verdicts};
+use super::message::{COPY_RANGE, Extent, Hook, Message, Queued, Shape, Verdicts};
 use super::{Buffer, Queue, Received};
-use crate::gateway::engine::{Injection, Verdict};
-use crate::gateway::path::{Core, PacketPath};
+use crate::gateway::engine::{Injection, LEAST_MTU, Verdict};
+use crate::gateway::links::Links;
+use crate::gateway::path::{BEAT, Core, PacketPath};
 use crate::gateway::raw::Sender;
+use crate::gateway::relay::Relay;
 use crate::gateway::snapshot::PacketCounters;
 
-/// Batches taken before the loop looks after its other duties.
-const BATCHES: usize = 8;
+/// How long, in all, packets may wait at once for a socket that is full, and how often it is tried again.
+const FULL: Duration = Duration::from_millis(20);
+const PAUSE: Duration = Duration::from_millis(1);
 /// Bytes of verdicts after which they are sent before the batch is over: well within a socket's buffer.
 const MOST_VERDICT_BYTES: usize = 96 << 10;
 /// Payload of the pieces of a changed super-segment: they fit every link that takes IPv6.
 const PIECE: usize = 1200;
 
-/// The interfaces towards the lossy hops, by number.
-#[derive(Debug)]
-struct Interfaces {
-    names: Vec<String>,
-    indices: Vec<u32>,
+/// The names of the interfaces towards the lossy hops.
+fn interfaces(gateway: &Gateway) -> Vec<String> {
+    gateway.rules.iter().map(|rule| rule.interface.clone()).collect()
 }
 
-impl Interfaces {
-    fn new(gateway: &Gateway, queue: &Queue) -> Self {
-        let mut names: Vec<String> = gateway.rules.iter().map(|rule| rule.interface.clone()).collect();
-        names.sort();
-        names.dedup();
-        let mut interfaces = Self { names, indices: Vec::new() };
-        interfaces.look_up(queue);
-        interfaces
-    }
-
-    fn look_up(&mut self, queue: &Queue) {
-        let index = |name: &String| rustix::net::netdevice::name_to_index(queue.as_fd(), name).ok();
-        self.indices = self.names.iter().filter_map(index).collect();
-    }
-
-    /// The smallest of their MTUs; none while there are none.
-    fn mtu(&self) -> Option<u16> {
-        let mtu = |name| std::fs::read_to_string(format!("/sys/class/net/{name}/mtu")).ok()?.trim().parse::<u32>().ok();
-        let least = self.names.iter().filter_map(mtu).min()?;
-        Some(u16::try_from(least).unwrap_or(u16::MAX))
-    }
-
-    /// By which port of the engine a packet came in; none when no lossy hop is involved.
-    fn port(&self, packet: &Queued<'_>) -> Option<Port> {
-        if self.indices.contains(&packet.to) {
-            Some(Port::WIRED)
-        } else {
-            self.indices.contains(&packet.from).then_some(Port::WIRELESS)
-        }
-    }
+/// By which port of the engine a packet came in; none when no lossy hop is involved.
+fn port(links: &Links, packet: &Queued<'_>) -> Option<Port> {
+    if links.contains(packet.to) { Some(Port::WIRED) } else { links.contains(packet.from).then_some(Port::WIRELESS) }
 }
 
 /// A queue and raw sockets.
 pub(in crate::gateway) struct QueuePath {
     queue: Queue,
     sender: Sender,
-    interfaces: Interfaces,
+    links: Links,
     buffer: Buffer,
     verdicts: Verdicts,
 }
 
 impl QueuePath {
-    pub fn new(gateway: &Gateway, queue: Queue, sender: Sender, buffer: Buffer) -> Self {
-        let interfaces = Interfaces::new(gateway, &queue);
-        Self { interfaces, verdicts: Verdicts::new(queue.number()), queue, sender, buffer }
+    /// Fails when the kernel does not list its interfaces.
+    pub fn new(gateway: &Gateway, queue: Queue, sender: Sender, buffer: Buffer) -> io::Result<Self> {
+        let mut links = Links::open()?;
+        links.follow(interfaces(gateway))?;
+        Ok(Self { links, verdicts: Verdicts::new(queue.number()), queue, sender, buffer })
+    }
+
+    /// Sends what waits to be sent; what is too long for its interface comes back.
+    fn send_injections(&self, core: &mut Core) -> Vec<Injection> {
+        let Core { heart, injections, counters, .. } = core;
+        let mut refused = Vec::new();
+        let mut patience = FULL;
+        for injection in injections.drain(..) {
+            let mut sent = self.sender.send(&injection.packet);
+            while matches!(&sent, Err(error) if error.kind() == io::ErrorKind::WouldBlock) && !patience.is_zero() {
+                std::thread::sleep(PAUSE);
+                patience = patience.saturating_sub(PAUSE);
+                sent = self.sender.send(&injection.packet);
+            }
+            match (sent, injection.towards) {
+                (Ok(()), Port::WIRELESS) => counters.injected_wireless += 1,
+                (Ok(()), _) => counters.injected_wired += 1,
+                (Err(error), _) if error.raw_os_error() == Some(libc::EMSGSIZE) => refused.push(injection),
+                (Err(error), _) => {
+                    counters.injection_failures += 1;
+                    tracing::debug!(%error, bytes = injection.packet.len(), "cannot send a packet");
+                }
+            }
+            // A thousand timers may have come at once.
+            heart.beat();
+        }
+        refused
     }
 }
 
 impl PacketPath for QueuePath {
-    fn fds(&self) -> Vec<BorrowedFd<'_>> {
+    fn packets(&self) -> Vec<BorrowedFd<'_>> {
         vec![self.queue.as_fd()]
     }
 
+    fn changes(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.links.as_fd())
+    }
+
     fn take_packets(&mut self, core: &mut Core) -> io::Result<()> {
-        for _ in 0..BATCHES {
+        let begun = Instant::now();
+        while begun.elapsed() < BEAT {
             let count = match self.queue.receive(&mut self.buffer)? {
                 Received::Messages(count) => count,
                 Received::Nothing => break,
@@ -100,7 +109,15 @@ impl PacketPath for QueuePath {
                             continue;
                         }
                     };
-                    let verdict = match self.interfaces.port(&packet) {
+                    if packet.hook == Hook::Prerouting {
+                        // The beginning of a connection that a rule splits.
+                        match core.relay.as_ref().and_then(Relay::mark) {
+                            Some(mark) => self.verdicts.repeat(packet.id, packet.mark | mark),
+                            None => self.verdicts.accept(packet.id),
+                        }
+                        continue;
+                    }
+                    let verdict = match port(&self.links, &packet) {
                         _ if packet.extent == Extent::Truncated => {
                             core.counters.truncated += 1;
                             Verdict::Accept
@@ -120,21 +137,28 @@ impl PacketPath for QueuePath {
             send(&self.queue, &mut self.verdicts, &mut core.counters);
             // After the verdicts: what is sent besides never overtakes what it was sent because of.
             self.inject(core);
+            core.heart.beat();
         }
         Ok(())
     }
 
+    /// An MTU that has just become smaller may not be known yet: what is too long for it is cut again, once.
     fn inject(&mut self, core: &mut Core) {
-        for injection in core.injections.drain(..) {
-            match (self.sender.send(&injection.packet), injection.towards) {
-                (Ok(()), Port::WIRELESS) => core.counters.injected_wireless += 1,
-                (Ok(()), _) => core.counters.injected_wired += 1,
-                (Err(error), _) => {
-                    core.counters.injection_failures += 1;
-                    tracing::debug!(%error, bytes = injection.packet.len(), "cannot send a packet");
-                }
-            }
+        let mut refused = self.send_injections(core);
+        if refused.is_empty() {
+            return;
         }
+        if let Err(error) = self.look_up(core) {
+            tracing::debug!(%error, "cannot read changes of interfaces");
+        }
+        let mtu = self.links.mtu().map_or(PIECE, usize::from).max(LEAST_MTU);
+        for Injection { towards, packet } in refused.drain(..) {
+            let Some(view) = lasthop_wire::parse(&packet) else { continue };
+            let most = mtu.saturating_sub(view.header_len);
+            let pieces = lasthop_wire::pieces(&packet, &view, most).into_iter();
+            core.injections.extend(pieces.map(|packet| Injection { towards, packet }));
+        }
+        core.counters.injection_failures += self.send_injections(core).len() as u64;
     }
 
     fn beat(&mut self) -> io::Result<()> {
@@ -143,15 +167,15 @@ impl PacketPath for QueuePath {
     }
 
     fn look_up(&mut self, core: &mut Core) -> io::Result<()> {
-        self.interfaces.look_up(&self.queue);
-        if let Some(mtu) = self.interfaces.mtu() {
+        self.links.read()?;
+        if let Some(mtu) = self.links.mtu() {
             core.engine.set_mtu(Port::WIRELESS, mtu);
         }
         Ok(())
     }
 
-    fn reconfigure(&mut self, gateway: &Gateway) {
-        self.interfaces = Interfaces::new(gateway, &self.queue);
+    fn reconfigure(&mut self, gateway: &Gateway) -> io::Result<()> {
+        self.links.follow(interfaces(gateway))
     }
 
     fn finish(&mut self, core: &mut Core) -> io::Result<()> {

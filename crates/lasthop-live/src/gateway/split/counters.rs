@@ -26,6 +26,7 @@ pub struct SplitCounters {
     refused: AtomicU64,
     aborted: AtomicU64,
     full: AtomicU64,
+    turns: AtomicU64,
     wired: SideCounters,
     wireless: SideCounters,
 }
@@ -66,6 +67,16 @@ impl SplitCounters {
             Side::Wired => &self.wired,
             Side::Wireless => &self.wireless,
         }
+    }
+
+    /// The relay's loop turned.
+    pub(super) fn turned(&self) {
+        self.turns.fetch_add(1, Relaxed);
+    }
+
+    /// How often the relay's loop has turned: at least ten times a second while it is well.
+    pub fn turns(&self) -> u64 {
+        self.turns.load(Relaxed)
     }
 
     /// All counters; each is exact. What connections did that are over is whole, the rest may be of slightly different moments.

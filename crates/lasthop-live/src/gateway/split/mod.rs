@@ -115,6 +115,9 @@ pub struct SplitConfig {
     pub listen: ListenPorts,
     /// The firewall marks in use.
     pub marks: Marks,
+    /// The netfilter queue whose reader decides on new connections: those that it repeats with the mark `accepted` are split,
+    /// others pass, and all pass while nobody reads it. Without one all are split.
+    pub queue: Option<u16>,
     /// The routing table that leads to the relay.
     pub table: u32,
     /// The TCP of the wired side.
@@ -151,6 +154,7 @@ impl SplitConfig {
             bypass: Share::NONE,
             listen: ListenPorts { wired: 7411, wireless: 7412 },
             marks: Marks::default(),
+            queue: None,
             table: 7411,
             wired: TcpSide { congestion: Some("cubic".into()), buffer: None },
             wireless: TcpSide { congestion: Some("bbr".into()), buffer: None },

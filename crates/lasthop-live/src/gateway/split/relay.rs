@@ -161,6 +161,7 @@ impl SplitProxy {
         let tick = Timespec { tv_sec: 0, tv_nsec: TICK.as_nanos() as i64 };
         let mut swept = Instant::now();
         while !stop.load(Ordering::Relaxed) {
+            self.counters.turned();
             let busy =
                 !self.ready.is_empty() || (self.accepting && self.listeners.iter().any(|listener| listener.pending));
             let wait = if busy { Timespec::default() } else { tick };

@@ -227,7 +227,14 @@ impl<'a> SplitRules<'a> {
                 let split = if first > 0xFFFF { "0x10000".into() } else { format!("{first:#x}:0xffff") };
                 command = command.args("-m u32 --u32").arg(format!("{}&0xFFFF={split}", family.sequence));
             }
-            commands.push(command.args("-j MARK --set-xmark").arg(&accepted));
+            commands.push(match self.config.queue {
+                None => command.args("-j MARK --set-xmark").arg(&accepted),
+                // It comes by here again with the mark, or goes on without: with nobody at the queue at once.
+                Some(queue) => {
+                    let command = command.args("-m mark ! --mark").arg(&accepted);
+                    command.args("-j NFQUEUE --queue-num").arg(queue.to_string()).arg("--queue-bypass")
+                }
+            });
         }
         commands.push(chain_rule(family, "raw", "-A").args("-m mark --mark").arg(&accepted).args("-j CT --notrack"));
 

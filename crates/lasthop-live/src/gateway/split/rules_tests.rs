@@ -65,6 +65,17 @@ fn the_commands_for_ipv6_name_no_address_of_ipv4() {
 }
 
 #[test]
+fn with_a_queue_its_reader_decides_and_without_a_reader_all_pass() {
+    let config = SplitConfig { queue: Some(27_000), families: Families::V4Only, ..SplitConfig::new("wlan0") };
+    let lines = lines(&config.rules().install());
+    let mut rules = lines.lines().skip_while(|line| !line.contains("--syn -i wlan0"));
+    let first = "iptables -w -t raw -A LASTHOP_SPLIT -p tcp --syn -i wlan0 -m addrtype --dst-type UNICAST \
+                 -m mark ! --mark 0x20000000/0x20000000 -j NFQUEUE --queue-num 27000 --queue-bypass";
+    assert_eq!(rules.next(), Some(first));
+    assert!(rules.next().is_some_and(|line| line.ends_with("-m mark --mark 0x20000000/0x20000000 -j CT --notrack")));
+}
+
+#[test]
 fn shares_networks_and_words_for_a_shell() {
     assert!([-0.1, 1.1, f64::NAN].into_iter().all(|share| Share::new(share).is_none()));
     let (half, all) = (Share::new(0.5).unwrap(), Share::new(1.0).unwrap());

@@ -4,7 +4,7 @@
 //! it is all that it could follow. Its *receive* window does it instead: the right edge in acknowledgments is drawn in to what
 //! the base station has room for. No edge ever moves left, and nothing is acknowledged but by the mobile host.
 
-use super::{Outbox, Repair, given_up};
+use super::{Outbox, Repair};
 use crate::node::Port;
 use crate::packet::{Body, Packet, Segment, Side};
 use crate::pep::cache::{Overlap, Whereabouts};
@@ -41,10 +41,10 @@ pub(in crate::pep) enum Passage {
 }
 
 impl Hop {
-    pub fn new(now: Instant, control: HopControl, start: Seq) -> Self {
+    pub fn new(control: HopControl, start: Seq) -> Self {
         Self {
             control,
-            window: HopWindow::new(now, start),
+            window: HopWindow::new(start),
             held: 0,
             first_held: start,
             delivered: Instant::ZERO,
@@ -111,12 +111,12 @@ impl<P: Clone> Repair<P> {
         self.hop.as_ref().is_some_and(|hop| hop.held > 0)
     }
 
-    /// Whether the sender resends what is being taken care of here: all of `seq..end` is cached, and was not given up.
+    /// Whether the sender resends what is being taken care of here: all of `seq..end` is cached, and the timer runs. It does not
+    /// after too many tries, with a closed window, nor before the first acknowledgment, which never comes where the only packet
+    /// seen of a connection is lost.
     pub(super) fn has_in_hand(&self, config: &SnoopConfig, seq: Seq, end: Seq, overlap: Overlap) -> bool {
         let Overlap::Covers { first, count } = overlap else { return false };
-        self.hop.is_some()
-            && self.cache.is_unbroken(first, count, seq, end)
-            && self.cache.front().is_some_and(|front| !given_up(front, config))
+        self.hop.is_some() && self.cache.is_unbroken(first, count, seq, end) && self.deadline(config).is_some()
     }
 
     /// Says whether the packet just stored at `index` may go now.
@@ -159,6 +159,18 @@ impl<P: Clone> Repair<P> {
             index += 1;
         }
         hop.held = 0;
+    }
+
+    /// Takes other parameters; without any, all that is held goes.
+    pub fn set_control(&mut self, now: Instant, control: Option<HopControl>, out: &mut Outbox<P>) {
+        let Some(hop) = &mut self.hop else { return };
+        if let Some(control) = control {
+            hop.control = control;
+        } else {
+            hop.window.open();
+            self.release(now, out);
+            self.hop = None;
+        }
     }
 
     /// Sends all that is held: the state is given up.

@@ -1,6 +1,6 @@
 //! The segments that a connection sends, and their options.
 
-use super::{Connection, HEADER, State, TIMESTAMPS};
+use super::{Connection, HEADER, State};
 use crate::node::Port;
 use crate::packet::{Body, Cause, Flags, Integrity, Options, Packet, Priority, SackBlocks, Segment, Timestamps};
 use crate::seq::Seq;
@@ -121,9 +121,10 @@ impl Connection {
         matches!(self.config.recovery, Recovery::Eln | Recovery::ElnRxmt) || self.config.sack_eln.is_on()
     }
 
-    /// What a peer that counts options in (RFC 6691) has to keep to.
+    /// What a peer that counts options in (RFC 6691) has to keep to. A peer with the same options then sends `mss` bytes of
+    /// payload; with fewer, two of its segments would not be what a BSD receiver acknowledges at once.
     fn announced_mss(&self) -> u16 {
-        let options = if self.config.timestamps.is_on() { TIMESTAMPS } else { 0 };
+        let options = self.options_len(self.config.timestamps);
         let mss = self.path_mss.map_or(self.config.mss, |path| path.min(self.config.mss.saturating_add(options)));
         mss.min(0xffff) as u16
     }

@@ -1,0 +1,173 @@
+"""What the benchmarks share: namespaces, programs in them, the gateway, tables."""
+import ctypes
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+PR_SET_PDEATHSIG = 1
+LIBC = ctypes.CDLL(None)
+
+
+def fail(message):
+    sys.exit(f"{os.path.basename(sys.argv[0])}: {message}")
+
+
+def note(message):
+    print(message, file=sys.stderr, flush=True)
+
+
+def skipped(what):
+    note(f"!!! SKIPPED: {what}")
+
+
+def die_with_parent():
+    # A benchmark that is killed leaves no program behind.
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def lasthop_argument(parser):
+    parser.add_argument("--lasthop", default=os.environ.get("LASTHOP", os.path.join(ROOT, "target", "release", "lasthop")),
+                        help="lasthop's command (default target/release/lasthop, or $LASTHOP)")
+
+
+def check_machine(args):
+    """Ends with a message when this machine cannot run a benchmark."""
+    if sys.platform != "linux" or os.geteuid() != 0:
+        fail("network namespaces take root on Linux; run it with sudo")
+    if shutil.which(args.lasthop) is None:
+        fail(f"{args.lasthop} not found; build it with cargo build --release")
+    for command in ("ip", "iptables"):
+        if shutil.which(command) is None:
+            fail(f"{command} not found; on Debian: apt-get install iproute2 iptables")
+    # Ends in `with` blocks, which take everything down.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+
+
+def run(*command, namespace=None, text=None):
+    """Runs a command to its end and returns its output."""
+    inside = ["ip", "netns", "exec", namespace] if namespace else []
+    done = subprocess.run([*inside, *command], input=text, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"'{shlex.join(command)}' ended with status {done.returncode}: {done.stderr.strip()}")
+    return done.stdout
+
+
+class Program:
+    """A program in a namespace; ends with its `with` block."""
+
+    def __init__(self, namespace, *command, log=None):
+        inside = ["ip", "netns", "exec", namespace] if namespace else []
+        self.command = command
+        self.log = log or tempfile.TemporaryFile("w+")
+        self.process = subprocess.Popen([*inside, *command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.log,
+                                        text=True, start_new_session=True, preexec_fn=die_with_parent)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def said(self):
+        """What it wrote to standard error."""
+        self.log.seek(0)
+        return self.log.read().strip()
+
+    def line(self):
+        """The next line of its output."""
+        line = self.process.stdout.readline()
+        if not line:
+            self.process.wait()
+            raise RuntimeError(f"'{shlex.join(self.command)}' ended with status {self.process.returncode}: {self.said()}")
+        return line
+
+    def result(self, timeout):
+        """All that is left of its output, once it has ended, as JSON."""
+        try:
+            out, _ = self.process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired as error:
+            raise RuntimeError(f"'{shlex.join(self.command)}' did not end within {timeout} s") from error
+        if self.process.returncode != 0:
+            raise RuntimeError(f"'{shlex.join(self.command)}' ended with status {self.process.returncode}: {self.said()}")
+        return json.loads(out)
+
+    def stop(self):
+        """Ends it in order; returns the rest of its output."""
+        if self.process.poll() is None:
+            self.process.terminate()
+        try:
+            return self.process.communicate(timeout=20)[0]
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            return self.process.communicate()[0]
+        except ValueError:
+            # Its output was read to the end before.
+            return ""
+
+
+def end(namespace, *arguments):
+    """One of the roles of ends.py."""
+    return Program(namespace, sys.executable, os.path.join(HERE, "ends.py"), *map(str, arguments))
+
+
+class Gateway:
+    """`lasthop gateway` in a namespace, with a configuration of one rule."""
+
+    def __init__(self, args, namespace, rule, limits=""):
+        self.args = args
+        self.folder = tempfile.TemporaryDirectory(prefix="lasthop-bench-")
+        self.control = os.path.join(self.folder.name, "gateway.sock")
+        file = os.path.join(self.folder.name, "gateway.toml")
+        with open(file, "w", encoding="utf-8") as out:
+            out.write(f'control = "{self.control}"\nlog = "warn"\n{limits}\n[[rule]]\nname = "bench"\n{rule}\n')
+        self.program = Program(namespace, args.lasthop, "gateway", "run", file)
+
+    def __enter__(self):
+        for _ in range(200):
+            try:
+                self.status()
+                return self
+            except RuntimeError:
+                if self.program.process.poll() is not None:
+                    break
+                time.sleep(0.05)
+        self.__exit__()
+        raise RuntimeError(f"the gateway did not start: {self.program.said()}")
+
+    def __exit__(self, *_):
+        self.program.stop()
+        self.folder.cleanup()
+
+    def status(self):
+        return json.loads(run(self.args.lasthop, "gateway", "status", "--json", "--control", self.control))
+
+    def worker(self):
+        """The process that handles the packets."""
+        with open(f"/proc/{self.program.pid}/task/{self.program.pid}/children", encoding="ascii") as children:
+            return int(children.read().split()[0])
+
+
+def percentile(values, percent):
+    """The smallest of `values` that `percent` of them do not exceed."""
+    ordered = sorted(values)
+    return ordered[max(0, -(-len(ordered) * percent // 100) - 1)] if ordered else None
+
+
+def table(heads, rows):
+    """Prints columns; the first is to the left, the others to the right."""
+    rows = [[str(cell) for cell in row] for row in rows]
+    widths = [max(len(row[column]) for row in [heads, *rows]) for column in range(len(heads))]
+    for row in [heads, *rows]:
+        print("  ".join(cell.ljust(width) if column == 0 else cell.rjust(width) for column, (cell, width) in enumerate(zip(row, widths))))

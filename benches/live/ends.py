@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""The ends of the benchmarks' connections. Each role prints one line of JSON when it has done its part.
+
+    receive PORT SECONDS        takes one connection and reads for so long
+    send ADDRESS PORT CONTROL   connects under a congestion control, and sends until the other side has enough
+    ping ADDRESS SECONDS        ICMP echoes, 50 a second
+    echo PORT                   returns messages as they come
+    talk ADDRESS PORT SECONDS   sends a message, waits for it to come back, sends the next
+"""
+import json
+import os
+import select
+import socket
+import struct
+import sys
+import time
+
+# Bytes of a message.
+MESSAGE = 64
+# Seconds between echoes.
+GAP = 0.02
+# What a connection may take to open.
+PATIENCE = 15
+
+
+def listen(port):
+    listener = socket.create_server(("", port))
+    listener.settimeout(PATIENCE)
+    print("ready", flush=True)
+    return listener.accept()
+
+
+def receive(port, seconds):
+    connection, peer = listen(int(port))
+    end = time.monotonic() + float(seconds)
+    total, buffer = 0, bytearray(1 << 18)
+    while (left := end - time.monotonic()) > 0:
+        if select.select([connection], [], [], left)[0]:
+            count = connection.recv_into(buffer)
+            if count == 0:
+                break
+            total += count
+    # Data that nobody reads: closing resets, and the sender has enough.
+    own = connection.getsockname()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.close()
+    return {"bytes": total, "seconds": float(seconds), "own": own, "peer": peer}
+
+
+def send(address, port, control):
+    connection = socket.socket()
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, control.encode())
+    connection.settimeout(PATIENCE)
+    connection.connect((address, int(port)))
+    addresses = {"own": connection.getsockname(), "peer": connection.getpeername()}
+    data = os.urandom(1 << 20)
+    # Longer than the receiver reads: where nobody tells the sender, the benchmark ends it.
+    connection.settimeout(600)
+    try:
+        while True:
+            connection.sendall(data)
+    except ConnectionError:
+        return addresses
+
+
+def checksum(data):
+    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    total = (total >> 16) + (total & 0xFFFF)
+    return ~(total + (total >> 16)) & 0xFFFF
+
+
+def ping(address, seconds):
+    raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
+    number = os.getpid() & 0xFFFF
+    begun = time.monotonic()
+    sent, times = {}, []
+    while (now := time.monotonic()) < begun + float(seconds) + 1:
+        if now < begun + float(seconds) and now >= begun + GAP * len(sent):
+            sequence = len(sent)
+            body = struct.pack("!HH", number, sequence) + bytes(48)
+            echo = struct.pack("!BBH", 8, 0, checksum(b"\x08\0\0\0" + body)) + body
+            raw.sendto(echo, (address, 0))
+            sent[sequence] = now
+        wait = max(0, min(GAP, begun + GAP * len(sent) - time.monotonic()))
+        if select.select([raw], [], [], wait)[0]:
+            packet = raw.recv(2048)
+            now = time.monotonic()
+            kind, _, _, own, sequence = struct.unpack("!BBHHH", packet[20:28])
+            if kind == 0 and own == number and (start := sent.get(sequence)) is not None:
+                times.append(1000 * (now - start))
+    return {"ms": times, "sent": len(sent)}
+
+
+def echo(port):
+    connection, _ = listen(int(port))
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    while data := connection.recv(65536):
+        connection.sendall(data)
+    return {}
+
+
+def talk(address, port, seconds):
+    connection = socket.create_connection((address, int(port)), PATIENCE)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    message, times = bytes(MESSAGE), []
+    end = time.monotonic() + float(seconds)
+    while (start := time.monotonic()) < end:
+        connection.sendall(message)
+        left = MESSAGE
+        while left > 0:
+            count = len(connection.recv(left))
+            if count == 0:
+                raise ConnectionError("the other end closed")
+            left -= count
+        times.append(1e6 * (time.monotonic() - start))
+    return {"us": times}
+
+
+ROLES = {role.__name__: role for role in (receive, send, ping, echo, talk)}
+
+if __name__ == "__main__":
+    try:
+        print(json.dumps(ROLES[sys.argv[1]](*sys.argv[2:])))
+    except (IndexError, KeyError, TypeError):
+        sys.exit(__doc__)
+    except OSError as error:
+        sys.exit(f"{' '.join(sys.argv[1:])}: {error}")

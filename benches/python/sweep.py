@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""How fast a sweep of many short runs is: on one core, on two, and on two workers of a Dask cluster.
+
+    pip install '.[cluster]'
+    python benches/python/sweep.py
+
+Prints runs per second of wall-clock time, the best of some rounds, for rounds are disturbed by whatever else a machine does; rounds
+of the three take turns, so that they are disturbed alike. Goals: two cores 1.8 times as fast as one, Dask 85 % of that.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from distributed import Client, LocalCluster
+
+import lasthop
+
+GOAL_CORES, GOAL_DASK = 1.8, 0.85
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--size", default="4 MiB", help="of each transfer [%(default)s]")
+    parser.add_argument("--points", type=int, default=500, help="points of the sweep [%(default)s]")
+    parser.add_argument("--runs", type=int, default=20, help="runs of each point [%(default)s]")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds of each way [%(default)s]")
+    arguments = parser.parse_args()
+    logging.getLogger("distributed").setLevel(logging.ERROR)
+
+    scenario = lasthop.Scenario.builtin("wavelan-lan").set({"flows.bulk.size": arguments.size})
+    values = [600 + 2 * number for number in range(arguments.points // 2)]
+    grid = lasthop.Grid(scenario, {"tcp.mss": values}, schemes=["E2E", "LL-TCP-AWARE"], runs=arguments.runs)
+    total = len(grid) * grid.runs
+    print(f"{len(grid)} points with {grid.runs} runs each, {total} in all, transfers of {arguments.size}")
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+        tempfile.TemporaryDirectory() as folder,
+    ):
+        ways: dict[str, dict[str, Any]] = {
+            "one core": {"jobs": 1},
+            "two cores": {"jobs": 2},
+            "two Dask workers": {"client": client},
+        }
+        # Workers import the package with their first task.
+        lasthop.sweep(lasthop.Grid(scenario, {"tcp.mss": values[:20]}, runs=5), client=client)
+        cores = os.sched_getaffinity(0)
+        seconds: dict[str, list[float]] = {way: [] for way in ways}
+        for number in range(arguments.rounds):
+            for way, options in ways.items():
+                # One core is one: the thread that writes files shares it. What this thread starts stays there, too.
+                os.sched_setaffinity(0, {min(cores)} if way == "one core" else cores)
+                begun = time.perf_counter()
+                lasthop.sweep(grid, out=Path(folder) / f"{way} {number}", **options)
+                seconds[way].append(time.perf_counter() - begun)
+                print(f"round {number + 1}: {way:<16} {total / seconds[way][-1]:8.0f} runs/s", flush=True)
+    rate = {way: total / min(of) for way, of in seconds.items()}
+    gain, dask = rate["two cores"] / rate["one core"], rate["two Dask workers"] / rate["two cores"]
+    for way in ways:
+        print(f"{way:<16} {rate[way]:8.0f} runs/s")
+    print(f"two cores: {gain:.2f} times one (goal {GOAL_CORES}); Dask: {dask:.0%} of two cores (goal {GOAL_DASK:.0%})")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,155 @@
+//! lasthop's own TCP as the end of flows: a [`Host`] on a device of the node's namespace, whose kernel forwards between that
+//! device and the links.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use lasthop_proto::channel::ErrorSpec;
+use lasthop_proto::tcp::config::{Switch, TcpConfig};
+use lasthop_proto::time::Duration;
+use lasthop_sim::network::NodeId;
+
+use super::ends::{Accepted, Acceptor, Initiator};
+use super::error::LabError;
+use super::plan::Plan;
+use super::transfer::{End, Received, Run, STEP, Sent, Transfer};
+use crate::host::{self, Device, Ending, Host, HostConfig, HostError, Outcome, Payload, Receiving, Sending};
+
+/// Longer than any run, which ends the transfers that are left.
+const NO_LIMIT: Duration = Duration::from_secs(1_000_000_000);
+
+/// Makes the device of `node` in the calling thread's namespace.
+///
+/// # Errors
+///
+/// When the kernel refuses.
+pub fn open_device(plan: &Plan<'_>, node: NodeId, seed: u64) -> Result<Device, LabError> {
+    let config = HostConfig {
+        name: plan.network.nodes[node.0].name.clone(),
+        device: Plan::OWN_DEVICE.to_owned(),
+        kernel_v4: None,
+        kernel_v6: None,
+        addresses: vec![Plan::address(node).into()],
+        // The plan took no segments that come near.
+        mtu: plan.mtu().try_into().unwrap_or(u16::MAX),
+        seed,
+        errors: [ErrorSpec::None, ErrorSpec::None],
+        watch: Switch::Off,
+    };
+    Device::open(config).map_err(failed(plan, node))
+}
+
+/// What went wrong at `node`.
+pub fn failed(plan: &Plan<'_>, node: NodeId) -> impl FnOnce(HostError) -> LabError {
+    let host = plan.network.nodes[node.0].name.clone();
+    move |error| LabError::OwnTcp { host, error }
+}
+
+/// The end of a flow that sends.
+pub struct OwnInitiator {
+    /// Where.
+    pub host: Arc<Host>,
+    /// Its TCP.
+    pub config: Arc<TcpConfig>,
+    /// This end and the other.
+    pub sockets: [SocketAddr; 2],
+}
+
+impl Initiator for OwnInitiator {
+    fn send(self: Box<Self>, run: &Run, transfer: Transfer) -> Sent {
+        run.wait_until(transfer.start);
+        let Self { host, config, sockets: [local, remote] } = *self;
+        let close = if transfer.end == End::Close { Switch::On } else { Switch::Off };
+        let sending = Sending { config, local, remote, bytes: transfer.bytes, close, limit: NO_LIMIT };
+        match host.start_sending(sending).and_then(|sending| finish(run, &sending)) {
+            Ok(outcome) => Sent {
+                start: outcome.start,
+                retransmissions: outcome.sender.source_retransmissions,
+                timeouts: Some(outcome.sender.timeouts),
+                recoveries: Some(outcome.sender.recoveries),
+                complete: outcome.ending == Ending::Complete,
+                aborted: is_broken(&outcome),
+            },
+            Err(error) => {
+                tracing::warn!(%error, "a flow could not begin, or its host ended");
+                Sent {
+                    start: transfer.start,
+                    retransmissions: 0,
+                    timeouts: Some(0),
+                    recoveries: Some(0),
+                    complete: false,
+                    aborted: true,
+                }
+            }
+        }
+    }
+}
+
+/// A host that waits for its flows.
+pub struct OwnAcceptor(Vec<(usize, host::Transfer)>);
+
+impl OwnAcceptor {
+    /// Waits for `flows` from now on: the index of each, its socket here and the other, its configuration, and what it brings.
+    ///
+    /// # Errors
+    ///
+    /// When the host cannot take so many, or is gone.
+    pub fn listen(
+        host: &Host,
+        run: &Run,
+        flows: impl IntoIterator<Item = (usize, [SocketAddr; 2], Arc<TcpConfig>, Transfer)>,
+    ) -> Result<Self, HostError> {
+        let listen = |(flow, [local, remote], config, transfer): (usize, [SocketAddr; 2], _, Transfer)| {
+            let receiving = Receiving {
+                config,
+                local,
+                remote: Some(remote),
+                bytes: (transfer.end == End::Acknowledged).then_some(transfer.bytes),
+                payload: Payload::Pattern,
+                meter: Some(run.received.clone()),
+                limit: NO_LIMIT,
+            };
+            Ok((flow, host.start_receiving(receiving)?))
+        };
+        Ok(Self(flows.into_iter().map(listen).collect::<Result<_, _>>()?))
+    }
+}
+
+impl Acceptor for OwnAcceptor {
+    fn accept_all(self: Box<Self>, run: &Run, flows: &[(usize, u16, Transfer)]) -> io::Result<Accepted> {
+        let mut accepted = Vec::new();
+        // All are under way: while one is waited for, what became of others is kept for their turn.
+        for (flow, receiving) in self.0 {
+            let outcome = finish(run, &receiving).map_err(io::Error::other)?;
+            let Some((.., transfer)) = flows.iter().find(|(index, ..)| *index == flow) else { continue };
+            let all = outcome.ending == Ending::Complete && outcome.received == transfer.bytes;
+            let received = Received {
+                bytes: outcome.received,
+                end: outcome.end,
+                complete: all,
+                aborted: is_broken(&outcome),
+                altered: outcome.mismatch,
+            };
+            accepted.push((flow, received));
+        }
+        Ok(accepted)
+    }
+}
+
+/// Waits for the outcome; what is under way when the run is over is aborted.
+fn finish(run: &Run, transfer: &host::Transfer) -> Result<Outcome, HostError> {
+    loop {
+        if let Some(outcome) = transfer.wait_for(STEP)? {
+            return Ok(outcome);
+        }
+        if run.over.load(Ordering::Relaxed) {
+            transfer.abort();
+        }
+    }
+}
+
+fn is_broken(outcome: &Outcome) -> bool {
+    matches!(outcome.ending, Ending::Reset | Ending::GaveUp)
+}

@@ -1,0 +1,46 @@
+//! The compiled part of the Python package: scenarios, runs and traces as `lasthop-scenario`, `-study` and `-report` make them,
+//! handed to Python without copying. What users call is in `python/lasthop`, on top of this.
+#![forbid(unsafe_code)]
+
+mod errors;
+mod scenario;
+mod study;
+mod sweep;
+mod table;
+mod trace;
+mod watch;
+
+use lasthop_proto::scheme::SCHEMES;
+use pyo3::prelude::*;
+
+/// The compiled part of lasthop.
+#[pymodule]
+mod _lasthop {
+    use super::*;
+
+    #[pymodule_export]
+    use super::scenario::PyScenario;
+    #[pymodule_export]
+    use super::study::{PyPlan, PyStudy};
+    #[pymodule_export]
+    use super::sweep::{PyParts, PySweep, measure};
+    #[pymodule_export]
+    use super::trace::PyTrace;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+
+    /// Name, family and summary of each scheme.
+    #[pyfunction]
+    fn schemes() -> Vec<(&'static str, &'static str, &'static str)> {
+        SCHEMES.iter().map(|scheme| (scheme.name, scheme.family.name(), scheme.summary)).collect()
+    }
+
+    /// The names of the ready-made scenarios.
+    #[pyfunction]
+    fn builtin_names() -> Vec<&'static str> {
+        lasthop_scenario::builtin_names().collect()
+    }
+}

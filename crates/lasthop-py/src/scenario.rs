@@ -1,0 +1,119 @@
+//! Scenarios.
+
+use std::path::{self, PathBuf};
+
+use lasthop_scenario::{Scenario, Source};
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use crate::errors::Error;
+
+/// A scenario that has been read and checked.
+#[pyclass(frozen, name = "Scenario", module = "lasthop._lasthop")]
+pub struct PyScenario(pub Scenario);
+
+fn new(scenario: Result<Scenario, lasthop_scenario::Error>) -> Result<PyScenario, Error> {
+    Ok(PyScenario(scenario?))
+}
+
+#[pymethods]
+impl PyScenario {
+    /// Reads a scenario file.
+    #[staticmethod]
+    fn load(path: PathBuf) -> Result<Self, Error> {
+        new(Scenario::load(path))
+    }
+
+    /// The ready-made scenario of that name.
+    #[staticmethod]
+    fn builtin(name: &str) -> Result<Self, Error> {
+        new(Scenario::builtin(name))
+    }
+
+    /// Reads a scenario from its text; messages call it `name`.
+    #[staticmethod]
+    fn parse(text: &str, name: &str) -> Result<Self, Error> {
+        new(Scenario::parse(name, text))
+    }
+
+    /// A file if there is one or if it looks like one, otherwise a ready-made scenario.
+    #[staticmethod]
+    fn open(name: &str) -> Result<Self, Error> {
+        new(Scenario::open(name))
+    }
+
+    /// Makes a scenario again from its file's name, text, folder, and the values set from outside.
+    #[staticmethod]
+    fn from_source(
+        file: String,
+        text: String,
+        directory: PathBuf,
+        overrides: Vec<(String, String)>,
+    ) -> Result<Self, Error> {
+        new(Scenario::from_source(Source { file, text, directory, overrides }))
+    }
+
+    /// The same with other values: dotted keys and texts, as `lasthop run --set` takes them.
+    fn with_overrides(&self, values: Vec<(String, String)>) -> Result<Self, Error> {
+        new(self.0.with_overrides(&values))
+    }
+
+    /// As TOML with every default.
+    fn to_toml(&self) -> String {
+        self.0.to_toml()
+    }
+
+    /// As TOML with every default, each with a remark on where it comes from.
+    fn explain(&self) -> String {
+        self.0.explain()
+    }
+
+    /// The name of its file.
+    #[getter]
+    fn file(&self) -> &str {
+        self.0.file()
+    }
+
+    /// One line that says what it is.
+    #[getter]
+    fn title(&self) -> &str {
+        self.0.title()
+    }
+
+    /// What else there is to say about it.
+    #[getter]
+    fn description(&self) -> Option<&str> {
+        self.0.description()
+    }
+
+    /// The name of the scheme that runs where none is asked for.
+    #[getter]
+    fn scheme(&self) -> &'static str {
+        self.0.scheme().name
+    }
+
+    /// How many runs, where no number is asked for.
+    #[getter]
+    fn runs(&self) -> u32 {
+        self.0.runs()
+    }
+
+    /// The root seed, where none is asked for.
+    #[getter]
+    fn seed(&self) -> u64 {
+        self.0.seed()
+    }
+
+    fn __eq__(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+
+    /// Relative paths in it stay what they are here, in whatever folder it is made again.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+        let Source { file, text, directory, overrides } = self.0.source();
+        let directory =
+            path::absolute(if directory.as_os_str().is_empty() { ".".as_ref() } else { directory.as_path() })?;
+        let make = py.get_type::<Self>().getattr("from_source")?;
+        Ok((make, (file, text, directory, overrides.clone()).into_pyobject(py)?))
+    }
+}

@@ -1,0 +1,252 @@
+//! Sweeps; a comparison is one without anything varied, a run one of a single point.
+
+use std::path::PathBuf;
+
+use lasthop_report::columns::{Column, row_columns};
+use lasthop_report::rows::Rows;
+use lasthop_study::measures::Samples;
+use lasthop_study::parts::Parts;
+use lasthop_study::replicate::{Task, run_each};
+use lasthop_study::sweep::{Axis, Sweep, SweepError};
+use numpy::PyArray1;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use crate::errors::{Error, scheme};
+use crate::scenario::PyScenario;
+use crate::table::{self, Matrix};
+use crate::watch::watched;
+
+/// A sweep that is ready to run.
+#[pyclass(frozen, name = "Sweep", module = "lasthop._lasthop")]
+pub struct PySweep(Sweep);
+
+/// A folder that holds a sweep, whole or in part.
+#[pyclass(frozen, name = "Parts", module = "lasthop._lasthop")]
+pub struct PyParts(Parts);
+
+/// Runs of a cell, for whoever computes them: the scenario, what is set in it, the scheme, the first run, and the one behind
+/// the last.
+pub type Job<'py> = (Bound<'py, PyScenario>, Vec<(String, String)>, String, u32, u32);
+
+/// Mean and interval of a measure: name, unit, mean, half the width of the 95 % interval, how many values.
+type Summary = (String, &'static str, f64, Option<f64>, u32);
+
+#[pymethods]
+impl PySweep {
+    /// Checks all combinations of the values of `axes`, each under every scheme.
+    #[new]
+    fn new(
+        py: Python<'_>,
+        scenario: &Bound<'_, PyScenario>,
+        axes: Vec<(String, Vec<String>)>,
+        schemes: Vec<String>,
+        seed: u64,
+        runs: u32,
+    ) -> PyResult<Self> {
+        let axes = axes.into_iter().map(|(key, values)| Axis { key, values }).collect();
+        let schemes = schemes.iter().map(|name| scheme(name)).collect::<Result<Vec<_>, _>>()?;
+        let scenario = &scenario.get().0;
+        let sweep = watched(py, 0, None, |_| Sweep::new(scenario, axes, &schemes, seed, runs))?;
+        Ok(Self(sweep.map_err(Error::from)?))
+    }
+
+    /// How many points.
+    #[getter]
+    fn points(&self) -> usize {
+        self.0.points().len()
+    }
+
+    /// Names and units of what is measured in each run.
+    #[getter]
+    fn measures(&self) -> Vec<(String, &'static str)> {
+        self.0.measures().to_vec()
+    }
+
+    /// Runs everything here. The columns of the rows, a row a point.
+    fn run<'py>(
+        &self,
+        py: Python<'py>,
+        jobs: usize,
+        progress: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Vec<Bound<'py, PyTuple>>> {
+        let mut all = Rows::new(self.0.columns().to_vec());
+        let done = watched(py, self.total_runs(), progress, |watch| {
+            self.0.run(0, jobs, watch, |rows| {
+                rows.rows().iter().try_for_each(|row| all.push(row.clone())).map_err(SweepError::from)
+            })
+        })?;
+        done.map_err(Error::from)?;
+        table::columns(py, row_columns(&all).map_err(Error::from)?)
+    }
+
+    /// Runs everything here. The values of the runs of each point, row by row.
+    fn samples<'py>(
+        &self,
+        py: Python<'py>,
+        jobs: usize,
+        progress: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Vec<Bound<'py, PyArray1<f64>>>> {
+        let points: Vec<usize> = (0..self.points()).collect();
+        let mut all = Vec::new();
+        let done = watched(py, self.total_runs(), progress, |watch| {
+            self.0.run_points(&points, jobs, watch, |_, samples| {
+                all.push(samples);
+                Ok::<(), SweepError>(())
+            })
+        })?;
+        done.map_err(Error::from)?;
+        Ok(all.into_iter().map(|samples| table::values(py, samples)).collect())
+    }
+
+    /// The columns of the rows of points, from the values of their runs; the first one's number is `first`.
+    fn rows<'py>(&self, py: Python<'py>, first: usize, values: Vec<Matrix<'py>>) -> PyResult<Vec<Bound<'py, PyTuple>>> {
+        let mut rows = Rows::new(self.0.columns().to_vec());
+        for (point, values) in (first..self.points()).zip(&values) {
+            rows.push(self.0.row(point, &self.samples_of(values)?)).map_err(Error::from)?;
+        }
+        table::columns(py, row_columns(&rows).map_err(Error::from)?)
+    }
+
+    /// The columns of a table of single runs, a row a run: scheme, number of the run, and each measure.
+    fn run_rows<'py>(&self, py: Python<'py>, values: Vec<Matrix<'py>>) -> PyResult<Vec<Bound<'py, PyTuple>>> {
+        let samples = values.iter().map(|values| self.samples_of(values)).collect::<PyResult<Vec<_>>>()?;
+        let points = || self.0.points().iter().zip(&samples);
+        let schemes = points().flat_map(|(point, samples)| (0..samples.runs()).map(|_| Some(point.scheme.name)));
+        let runs = points().flat_map(|(_, samples)| (0..samples.runs()).map(|run| Some(run as u64)));
+        let mut columns = vec![
+            Column::texts("scheme".to_owned(), schemes).map_err(Error::from)?,
+            Column::counts("run".to_owned(), runs),
+        ];
+        for (at, (name, _)) in self.0.measures().iter().enumerate() {
+            columns.push(Column::floats(name.clone(), samples.iter().flat_map(|samples| samples.column(at))));
+        }
+        table::columns(py, columns)
+    }
+
+    /// Mean and interval of each measure of a point, from the values of its runs.
+    fn summaries(&self, values: Matrix<'_>) -> PyResult<Vec<Summary>> {
+        let summary = |of: lasthop_study::measures::Summary| {
+            (of.name, of.unit, of.estimate.mean, of.estimate.ci95, of.estimate.n)
+        };
+        Ok(self.samples_of(&values)?.summaries().into_iter().map(summary).collect())
+    }
+
+    /// The runs `first..end`, counted through all points: which of which point.
+    fn jobs<'py>(slf: &Bound<'py, Self>, scenario: &Bound<'py, PyScenario>, first: usize, end: usize) -> Vec<Job<'py>> {
+        let sweep = &slf.get().0;
+        ranges(first..end, sweep.runs())
+            .map(|(point, first, end)| {
+                let values = &sweep.points()[point];
+                let set = sweep.axes().iter().map(|axis| axis.key.clone()).zip(values.values.iter().cloned());
+                (scenario.clone(), set.collect(), values.scheme.name.to_owned(), first, end)
+            })
+            .collect()
+    }
+
+    /// Opens the folder that holds this sweep, or begins it.
+    fn open(&self, folder: PathBuf) -> PyResult<PyParts> {
+        Ok(PyParts(Parts::open(folder, &self.0).map_err(Error::from)?))
+    }
+
+    /// Computes here what is missing in the folder.
+    fn fill(
+        &self,
+        py: Python<'_>,
+        parts: &Bound<'_, PyParts>,
+        jobs: usize,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let parts = &parts.get().0;
+        let points: usize = parts.missing().into_iter().map(|part| parts.points(part).len()).sum();
+        let total = points as u64 * u64::from(self.0.runs());
+        let done = watched(py, total, progress, |watch| parts.fill(&self.0, jobs, watch))?;
+        Ok(done.map_err(Error::from)?)
+    }
+
+    /// Writes a part, from the values of the runs of each of its points.
+    fn write(&self, py: Python<'_>, parts: &Bound<'_, PyParts>, part: usize, values: Vec<Matrix<'_>>) -> PyResult<()> {
+        let samples = values.iter().map(|values| self.samples_of(values)).collect::<PyResult<Vec<_>>>()?;
+        let parts = &parts.get().0;
+        py.detach(|| parts.write(part, &self.0, &samples)).map_err(|error| Error::from(error).into())
+    }
+}
+
+impl PySweep {
+    fn total_runs(&self) -> u64 {
+        self.points() as u64 * u64::from(self.0.runs())
+    }
+
+    fn samples_of(&self, values: &Matrix<'_>) -> PyResult<Samples> {
+        table::samples(self.0.measures(), values)
+    }
+}
+
+#[pymethods]
+impl PyParts {
+    /// How many parts there will be.
+    #[getter]
+    fn count(&self) -> usize {
+        self.0.count()
+    }
+
+    /// The first point of a part, and the one behind the last.
+    fn points(&self, part: usize) -> (usize, usize) {
+        let points = self.0.points(part);
+        (points.start, points.end)
+    }
+
+    /// The file of a part.
+    fn path(&self, part: usize) -> PathBuf {
+        self.0.path(part)
+    }
+
+    /// The parts that are not there.
+    fn missing(&self) -> Vec<usize> {
+        self.0.missing()
+    }
+}
+
+/// The runs `numbers`, counted through all cells of `runs` runs each: which of which cell.
+pub fn ranges(numbers: std::ops::Range<usize>, runs: u32) -> impl Iterator<Item = (usize, u32, u32)> {
+    let each = runs.max(1) as usize;
+    let cells = if numbers.is_empty() { 0..0 } else { numbers.start / each..numbers.end.div_ceil(each) };
+    cells.map(move |cell| {
+        let begins = cell * each;
+        let first = numbers.start.saturating_sub(begins);
+        let end = (numbers.end - begins).min(each);
+        (cell, first as u32, end as u32)
+    })
+}
+
+/// Does jobs: the values of all their runs, row by row, a column a measure.
+#[pyfunction]
+pub fn measure<'py>(
+    py: Python<'py>,
+    jobs: Vec<Job<'py>>,
+    measures: Vec<String>,
+    seed: u64,
+    threads: usize,
+) -> PyResult<Bound<'py, PyArray1<f64>>> {
+    let mut tasks = Vec::new();
+    for (scenario, set, name, first, end) in &jobs {
+        let base = &scenario.get().0;
+        let scheme = scheme(name)?;
+        let task = if set.is_empty() {
+            Task::new(base, scheme, seed, *end)
+        } else {
+            base.with_overrides(set).and_then(|scenario| Task::new(&scenario, scheme, seed, *end))
+        };
+        let task = task.map_err(Error::from)?;
+        tasks.push(Task { runs: *first..*end, ..task });
+    }
+    let mut samples = Samples::new(measures.into_iter().map(|name| (name, "")).collect());
+    let done = watched(py, 0, None, |watch| {
+        run_each(&tasks, threads, watch, |at, report| {
+            samples.push(&tasks[at].network, &report);
+            Ok::<(), SweepError>(())
+        })
+    })?;
+    done.map_err(Error::from)?;
+    Ok(table::values(py, samples))
+}

@@ -1,0 +1,135 @@
+//! Traced runs.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+
+use lasthop_proto::packet::FlowId;
+use lasthop_report::ReportError;
+use lasthop_report::columns::trace_columns;
+use lasthop_report::figures::transfer_series;
+use lasthop_report::pcapng::{write_pcapng, write_pcapng_at};
+use lasthop_report::trace_text::write_trace_text;
+use lasthop_sim::network::Network;
+use lasthop_sim::trace::Trace;
+use lasthop_sim::{Recording, run_while};
+use lasthop_study::measures::{Samples, columns};
+use lasthop_study::replicate::{Progress, run_seed};
+use numpy::{IntoPyArray, PyArray1};
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use crate::errors::{Error, scheme};
+use crate::scenario::PyScenario;
+use crate::table;
+use crate::watch::watched;
+
+/// A run with every packet and event in it.
+#[pyclass(frozen, name = "Trace", module = "lasthop._lasthop")]
+pub struct PyTrace {
+    network: Network,
+    trace: Trace,
+    scheme: &'static str,
+    samples: Samples,
+}
+
+/// Times in seconds, and numbers.
+type Points<'py> = (Bound<'py, PyArray1<f64>>, Bound<'py, PyArray1<f64>>);
+
+fn points<'py>(py: Python<'py>, points: &[(f64, f64)]) -> Points<'py> {
+    let (x, y): (Vec<f64>, Vec<f64>) = points.iter().copied().unzip();
+    (x.into_pyarray(py), y.into_pyarray(py))
+}
+
+#[pymethods]
+impl PyTrace {
+    /// Runs `scenario` once.
+    #[new]
+    fn new(py: Python<'_>, scenario: &Bound<'_, PyScenario>, scheme_name: &str, seed: u64, run: u32) -> PyResult<Self> {
+        let scheme = scheme(scheme_name)?;
+        let network = scenario.get().0.network(scheme).map_err(Error::from)?;
+        let outcome = watched(py, 1, None, |watch| {
+            run_while(&network, run_seed(seed, run), Recording::On, || !watch.abandoned())
+        })?;
+        let outcome = outcome.ok_or_else(|| Error::Argument("the run was given up".to_owned()))?;
+        let mut samples = Samples::new(columns(&network));
+        samples.push(&network, &outcome.report);
+        Ok(Self { network, trace: outcome.trace, scheme: scheme.name, samples })
+    }
+
+    /// The names of the capture points.
+    #[getter]
+    fn points(&self) -> Vec<&str> {
+        self.trace.points.iter().map(|point| point.name.as_str()).collect()
+    }
+
+    /// The names of the flows.
+    #[getter]
+    fn flows(&self) -> Vec<&str> {
+        self.trace.flows.iter().map(|flow| flow.name.as_str()).collect()
+    }
+
+    /// How many records there are.
+    fn __len__(&self) -> usize {
+        self.trace.records.len()
+    }
+
+    /// What the run measured: name, unit, value.
+    #[getter]
+    fn measures(&self) -> Vec<(String, &'static str, f64)> {
+        let values = self.samples.columns().iter().zip(self.samples.values());
+        values.filter(|(_, value)| !value.is_nan()).map(|((name, unit), value)| (name.clone(), *unit, *value)).collect()
+    }
+
+    /// The columns of the records.
+    fn columns<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyTuple>>> {
+        let columns = py.detach(|| trace_columns(&self.trace)).map_err(Error::from)?;
+        table::columns(py, columns)
+    }
+
+    /// The packets of a flow at each sender of its data: name, those sent, those sent again, in seconds and KB.
+    fn sequences<'py>(&self, py: Python<'py>, flow: &str) -> PyResult<Vec<(String, Points<'py>, Points<'py>)>> {
+        let series = transfer_series(&self.network, &self.trace, self.flow(flow)?, self.scheme).sequences.into_iter();
+        Ok(series.map(|series| (series.name, points(py, &series.sent), points(py, &series.retransmitted))).collect())
+    }
+
+    /// The congestion window of a flow at each sender: name, and since when it was what, in seconds and KB.
+    fn windows<'py>(&self, py: Python<'py>, flow: &str) -> PyResult<Vec<(String, Points<'py>)>> {
+        let series = transfer_series(&self.network, &self.trace, self.flow(flow)?, self.scheme).windows;
+        Ok(series.into_iter().map(|series| (series.name, points(py, &series.points))).collect())
+    }
+
+    /// Lines for people.
+    fn text(&self) -> PyResult<String> {
+        let mut text = Vec::new();
+        write_trace_text(&self.trace, &mut text).map_err(Error::from)?;
+        Ok(String::from_utf8_lossy(&text).into_owned())
+    }
+
+    /// Writes a pcapng file, with all capture points or one.
+    fn write_pcapng(&self, path: PathBuf, point: Option<&str>) -> PyResult<()> {
+        let point = point.map(|given| self.point(given)).transpose()?;
+        let mut out = BufWriter::new(File::create(path)?);
+        let written: Result<(), ReportError> = match point {
+            Some(point) => write_pcapng_at(&self.trace, point, &mut out),
+            None => write_pcapng(&self.trace, &mut out),
+        };
+        written.map_err(Error::from)?;
+        Ok(out.flush()?)
+    }
+}
+
+impl PyTrace {
+    fn flow(&self, given: &str) -> Result<FlowId, Error> {
+        let flow = self.trace.flows.iter().position(|flow| flow.name == given);
+        flow.map(|flow| FlowId(flow as u32))
+            .ok_or_else(|| Error::Argument(format!("no flow {given:?}; there are {}", self.flows().join(", "))))
+    }
+
+    fn point(&self, given: &str) -> Result<usize, Error> {
+        let point = self.trace.points.iter().position(|point| point.name == given);
+        point.ok_or_else(|| {
+            Error::Argument(format!("no capture point {given:?}; there are {}", self.points().join(", ")))
+        })
+    }
+}

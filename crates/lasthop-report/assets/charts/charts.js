@@ -1,0 +1,341 @@
+// Draws figures that lasthop writes as JSON, with uPlot: bars with intervals, packets and windows over time, lines with error bars.
+// Beside each stands its legend, and its numbers as a table for those who cannot see it.
+
+/**
+ * @typedef {{value: number, ci95: number|null, published: number|null}} Bar
+ * @typedef {[number, number]} Point seconds, value
+ * @typedef {{kind: 'bars', title: string, value_label: string, groups: string[], series: {name: string, bars: (Bar|null)[]}[]}} Bars
+ * @typedef {{kind: 'sequence', title: string, y_label: string, series: {name: string, sent: Point[], retransmitted: Point[]}[]}} Sequence
+ * @typedef {{kind: 'window', title: string, y_label: string, series: {name: string, points: Point[]}[]}} Windows
+ * @typedef {{kind: 'lines', title: string, x_label: string, y_label: string, x_scale: 'linear'|'log',
+ *   series: {name: string, points: {x: number, y: number, ci95: number|null}[]}[]}} Lines
+ * @typedef {Bars|Sequence|Windows|Lines} Figure
+ * @typedef {'box'|'line'|'dot'|'cross'|'diamond'} Mark
+ * @typedef {{name: string, mark: Mark, colour: number, xs: number[], ys: (number|null)[], cis?: (number|null)[]}} Trace
+ * @typedef {{label?: string, height?: number, title?: boolean, numbers?: boolean, onTime?: (seconds: number) => void}} Options
+ */
+
+const TABLE_ROWS = 500;
+const FONT = '12px system-ui, sans-serif';
+
+/** The same Okabe-Ito colours as in the pictures, in CSS so that they suit light and dark. */
+const colour = (element, number) => css(element, `--chart-${(number % 6) + 1}`);
+const css = (element, name) => getComputedStyle(element).getPropertyValue(name).trim() || '#888';
+
+/**
+ * Draws a figure into `element`, in place of what is there, and again when the width or the colour scheme changes.
+ * @param {HTMLElement} element @param {Figure} figure @param {Options} [options]
+ * @returns {{update: (figure: Figure) => void}}
+ */
+export function drawFigure(element, figure, options = {}) {
+  element.classList.add('chart');
+  const title = make('p', 'chart-title');
+  const legend = make('ul', 'chart-legend');
+  const plot = make('div', 'chart-plot');
+  plot.setAttribute('role', 'img');
+  const numbers = make('details', 'chart-numbers');
+  const summary = make('summary', '', 'Numbers as a table');
+  const scroll = make('div', 'scroll');
+  scroll.tabIndex = 0;
+  numbers.append(summary, scroll);
+  element.replaceChildren(...(options.title === false ? [] : [title]), legend, plot, ...(options.numbers === false ? [] : [numbers]));
+
+  let chart = null;
+  let shown = figure;
+  const fill = () => { if (numbers.open) scroll.replaceChildren(tableOf(shown)); };
+  const redraw = () => {
+    const width = Math.floor(plot.clientWidth);
+    if (width < 40) return;
+    chart?.destroy();
+    chart = uplot(plot, shown, width, options);
+  };
+  const update = (next) => {
+    shown = next;
+    title.textContent = next.title;
+    scroll.setAttribute('role', 'region');
+    scroll.setAttribute('aria-label', `Numbers of: ${options.label ?? next.title}`);
+    plot.setAttribute('aria-label', `${options.label ?? next.title}. ${inWords(next)}`);
+    legend.replaceChildren(...legendOf(element, next));
+    legend.hidden = !legend.children.length;
+    redraw();
+    fill();
+  };
+  numbers.addEventListener('toggle', fill);
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => update(shown));
+  let width = 0;
+  new ResizeObserver(() => {
+    if (Math.abs(plot.clientWidth - width) >= 1) { width = plot.clientWidth; redraw(); }
+  }).observe(plot);
+  update(figure);
+  return { update };
+}
+
+/** @param {string} tag @param {string} [name] @param {string} [text] */
+function make(tag, name, text) {
+  const element = document.createElement(tag);
+  if (name) element.className = name;
+  if (text !== undefined) element.textContent = text;
+  return element;
+}
+
+/** What a figure shows, in a sentence. @param {Figure} figure */
+function inWords(figure) {
+  const names = figure.series.map((series) => series.name).filter(Boolean);
+  const of = names.length ? ` of ${names.join(', ')}` : '';
+  switch (figure.kind) {
+    case 'bars': return `Bars${of} for ${figure.groups.join(', ')}; the numbers are in the table.`;
+    case 'sequence': return `Packets over time${of}; the numbers are in the table.`;
+    case 'window': return `Windows over time${of}; the numbers are in the table.`;
+    case 'lines': return `${figure.y_label} over ${figure.x_label}${of}; the numbers are in the table.`;
+  }
+}
+
+/** Series with marks and colours. @param {Exclude<Figure, Bars>} figure @returns {Trace[]} */
+function traces(figure) {
+  const named = (name, what) => (name ? `${name}, ${what}` : what);
+  const split = (points) => ({ xs: points.map((point) => point[0]), ys: points.map((point) => point[1]) });
+  return figure.series.flatMap((series, number) => {
+    switch (figure.kind) {
+      case 'sequence': {
+        const sent = { name: named(series.name, 'sent'), mark: 'dot', colour: number * 2 + Math.floor(number / 3), ...split(series.sent) };
+        const again = { name: named(series.name, 'retransmitted'), mark: 'cross', colour: number ? number * 2 + 1 : 5, ...split(series.retransmitted) };
+        return [sent, again].filter((trace) => trace.xs.length);
+      }
+      case 'window': return [{ name: series.name, mark: 'line', colour: number * 5, ...split(series.points) }];
+      case 'lines': return [{
+        name: series.name, mark: 'line', colour: number,
+        xs: series.points.map((point) => point.x), ys: series.points.map((point) => point.y), cis: series.points.map((point) => point.ci95),
+      }];
+    }
+  });
+}
+
+function legendOf(element, figure) {
+  /** @type {{name: string, mark: Mark, colour: number}[]} */
+  let entries = [];
+  if (figure.kind === 'bars') {
+    entries = figure.series.filter((series) => series.name).map((series, colour) => ({ name: series.name, mark: 'box', colour }));
+    if (figure.series.some((series) => series.bars.some((bar) => bar?.published != null))) entries.push({ name: 'published', mark: 'diamond', colour: 0 });
+  } else {
+    entries = traces(figure);
+    if (entries.length === 1 && !entries[0].name) entries = [];
+  }
+  const shapes = {
+    box: '<rect x="3" y="1" width="12" height="10"/>',
+    line: '<path d="M0 6h18" stroke-width="2.5"/>',
+    dot: '<circle cx="9" cy="6" r="3"/>',
+    cross: '<path d="M5 2l8 8m0-8l-8 8" stroke-width="1.8"/>',
+    diamond: '<path d="M9 1l5 5-5 5-5-5z" fill="none" stroke-width="1.8"/>',
+  };
+  return entries.map((entry) => {
+    const item = make('li');
+    const hue = entry.mark === 'diamond' ? css(element, '--ink') : colour(element, entry.colour);
+    // Only the shapes above and a colour of the style sheet stand in this.
+    item.innerHTML = `<svg viewBox="0 0 18 12" aria-hidden="true" fill="${hue}" stroke="${hue}">${shapes[entry.mark]}</svg>`;
+    item.append(make('span', '', entry.name));
+    return item;
+  });
+}
+
+function uplot(plot, figure, width, options) {
+  const ink = css(plot, '--ink');
+  const grid = { stroke: css(plot, '--line'), width: 1 };
+  const axis = { stroke: css(plot, '--soft'), font: FONT, labelFont: FONT, grid, ticks: { ...grid, size: 4 }, gap: 4, labelGap: 2, labelSize: 20, size: 30 };
+  const common = { width, legend: { show: false }, padding: [8, 10, 0, 4] };
+  return figure.kind === 'bars'
+    ? bars(plot, figure, { ink, axis, common, options })
+    : overX(plot, figure, { ink, axis, common, options });
+}
+
+/** Lying bars: names of schemes are long. */
+function bars(plot, figure, { ink, axis, common, options }) {
+  const groups = figure.groups.length;
+  const series = Math.max(figure.series.length, 1);
+  const thickness = series === 1 ? 18 : Math.max(7, Math.min(14, 28 / series));
+  const height = options.height ?? Math.max(1, groups) * (thickness * series + 8) + 60;
+  const ends = figure.series.flatMap((one) => one.bars).filter(Boolean).map((bar) => Math.max(bar.value + (bar.ci95 ?? 0), bar.published ?? 0));
+  const most = Math.max(...ends.filter(Number.isFinite), 1e-9) * 1.04;
+  const names = Math.min(textWidth(figure.groups) + 12, common.width * 0.45);
+  const draw = (u) => {
+    const { ctx } = u;
+    const scale = devicePixelRatio;
+    const x = (value) => u.valToPos(value, 'y', true);
+    ctx.save();
+    figure.groups.forEach((_, group) => figure.series.forEach((one, number) => {
+      const bar = one.bars[group];
+      if (!bar) return;
+      const middle = u.valToPos(group, 'x', true) + (number - (series - 1) / 2) * thickness * scale;
+      const half = (thickness / 2 - 1) * scale;
+      ctx.fillStyle = colour(plot, number);
+      ctx.fillRect(x(0), middle - half, x(Math.max(bar.value, 0)) - x(0), 2 * half);
+      ctx.strokeStyle = ink;
+      ctx.lineWidth = 1.2 * scale;
+      if (bar.ci95 != null) {
+        const [low, high] = [x(Math.max(bar.value - bar.ci95, 0)), x(bar.value + bar.ci95)];
+        line(ctx, [[low, middle], [high, middle]]);
+        for (const end of [low, high]) line(ctx, [[end, middle - half * 0.5], [end, middle + half * 0.5]]);
+      }
+      if (bar.published != null) {
+        const [at, r] = [x(bar.published), 4.5 * scale];
+        ctx.fillStyle = css(plot, '--paper');
+        line(ctx, [[at, middle - r], [at + r, middle], [at, middle + r], [at - r, middle], [at, middle - r]], true);
+      }
+    }));
+    ctx.restore();
+  };
+  const chart = new uPlot({
+    ...common,
+    height,
+    cursor: { show: false },
+    scales: { x: { time: false, ori: 1, dir: -1, range: [-0.5, groups - 0.5] }, y: { ori: 0, dir: 1, range: [0, most] } },
+    axes: [
+      { ...axis, stroke: ink, scale: 'x', side: 3, size: names, splits: () => figure.groups.map((_, group) => group), values: () => figure.groups, grid: { show: false }, ticks: { show: false } },
+      { ...axis, scale: 'y', side: 2, label: figure.value_label },
+    ],
+    series: [{}, { show: true, paths: () => null, points: { show: false } }],
+    hooks: { draw: [draw] },
+  }, [figure.groups.map((_, group) => group), figure.groups.map(() => 0)], plot);
+  return chart;
+}
+
+function line(ctx, points, filled = false) {
+  ctx.beginPath();
+  points.forEach(([x, y], index) => (index ? ctx.lineTo(x, y) : ctx.moveTo(x, y)));
+  if (filled) ctx.fill();
+  ctx.stroke();
+}
+
+function textWidth(texts) {
+  const ctx = document.createElement('canvas').getContext('2d');
+  ctx.font = FONT;
+  return Math.max(0, ...texts.map((text) => ctx.measureText(text).width));
+}
+
+/** Everything with numbers on both axes. */
+function overX(plot, figure, { ink, axis, common, options }) {
+  const all = traces(figure);
+  const overTime = figure.kind !== 'lines';
+  const log = figure.kind === 'lines' && figure.x_scale === 'log';
+  const xs = [...new Set(all.flatMap((trace) => trace.xs))].sort((a, b) => a - b);
+  const place = new Map(xs.map((x, index) => [x, index]));
+  // One column for all: gaps where a series has nothing. Two packets of a series at the same instant: the later one shows.
+  const columns = all.map((trace) => {
+    const column = new Array(xs.length).fill(null);
+    trace.xs.forEach((x, index) => { column[place.get(x)] = trace.ys[index]; });
+    return column;
+  });
+  const most = all.reduce((most, trace) => trace.ys.reduce((most, y, index) => Math.max(most, y + (trace.cis?.[index] ?? 0)), most), 0);
+  const height = options.height ?? Math.round(Math.max(220, Math.min(380, common.width * 0.5)));
+  const errorBars = (u) => all.forEach((trace) => trace.cis?.forEach((ci, index) => {
+    if (ci == null) return;
+    const scale = devicePixelRatio;
+    const [x, low, high] = [u.valToPos(trace.xs[index], 'x', true), u.valToPos(Math.max(trace.ys[index] - ci, 0), 'y', true), u.valToPos(trace.ys[index] + ci, 'y', true)];
+    u.ctx.strokeStyle = colour(plot, trace.colour);
+    u.ctx.lineWidth = 1.5 * scale;
+    line(u.ctx, [[x, low], [x, high]]);
+    for (const y of [low, high]) line(u.ctx, [[x - 4 * scale, y], [x + 4 * scale, y]]);
+  }));
+  const series = all.map((trace) => {
+    const hue = colour(plot, trace.colour);
+    if (trace.mark === 'line') {
+      const paths = overTime ? uPlot.paths.stepped({ align: 1 }) : uPlot.paths.linear();
+      return { label: trace.name, stroke: hue, width: overTime ? 1.5 : 2, spanGaps: true, paths, points: { show: !overTime, size: 7, fill: hue } };
+    }
+    return { label: trace.name, stroke: hue, fill: hue, width: trace.mark === 'cross' ? 1.4 : 1e-3, paths: marks(trace.mark), points: { show: false } };
+  });
+  const own = log && xs.length <= 10 ? { splits: () => xs, values: (_, splits) => splits.map(String), filter: (_, splits) => splits } : {};
+  const sync = overTime ? { sync: { key: 'time', setSeries: false } } : {};
+  const chart = new uPlot({
+    ...common,
+    height,
+    cursor: { show: overTime, points: { show: false }, drag: { x: overTime, y: false, setScale: true }, y: false, ...sync },
+    scales: {
+      x: { time: false, ...(log ? { distr: 3 } : {}), range: (_, low, high) => (overTime ? [zoomed(low, xs[0]) ? low : 0, high] : around(low, high, log)) },
+      y: { range: (_, low) => [figure.kind === 'sequence' && low > most * 0.1 ? low : 0, most > 0 ? most * 1.04 : 1] },
+    },
+    axes: [
+      { ...axis, label: overTime ? 'time (s)' : figure.x_label, ...own },
+      { ...axis, label: figure.y_label, size: 46 },
+    ],
+    series: [{}, ...series],
+    hooks: { draw: [errorBars] },
+  }, [xs, ...columns], plot);
+  if (options.onTime) {
+    chart.over.addEventListener('click', () => {
+      const seconds = chart.posToVal(chart.cursor.left ?? -1, 'x');
+      if ((chart.cursor.left ?? -1) >= 0 && Number.isFinite(seconds)) options.onTime(seconds);
+    });
+  }
+  return chart;
+}
+
+/** Whether the left end is one that somebody chose. */
+const zoomed = (low, first) => low > first;
+
+/** Some room at both ends. */
+function around(low, high, log) {
+  if (log) { const room = (high / low) ** 0.05; return [low / room, high * room]; }
+  const room = (high - low) * 0.05 || 1;
+  return [low - room, high + room];
+}
+
+/** Draws each point as a dot or a cross; points on top of each other once. @param {Mark} mark */
+function marks(mark) {
+  return (u, index, first, last) => {
+    const [path, taken, scale] = [new Path2D(), new Set(), devicePixelRatio];
+    const r = (mark === 'dot' ? 1.6 : 3.6) * scale;
+    for (let i = first; i <= last; i++) {
+      const value = u.data[index][i];
+      if (value == null) continue;
+      const x = Math.round(u.valToPos(u.data[0][i], 'x', true));
+      const y = Math.round(u.valToPos(value, 'y', true));
+      const key = x * 1e5 + y;
+      if (taken.has(key)) continue;
+      taken.add(key);
+      if (mark === 'dot') path.rect(x - r, y - r, 2 * r, 2 * r);
+      else { path.moveTo(x - r, y - r); path.lineTo(x + r, y + r); path.moveTo(x - r, y + r); path.lineTo(x + r, y - r); }
+    }
+    return { stroke: path, fill: mark === 'dot' ? path : null, clip: null, flags: 1 };
+  };
+}
+
+/** A figure's numbers. @param {Figure} figure */
+function tableOf(figure) {
+  const estimate = (value, ci95) => (ci95 == null ? value.toFixed(3) : `${value.toFixed(3)} ± ${ci95.toFixed(3)}`);
+  let head;
+  let rows;
+  if (figure.kind === 'bars') {
+    const published = (one) => one.bars.some((bar) => bar?.published != null);
+    head = ['', ...figure.series.flatMap((one) => [one.name || figure.value_label, ...(published(one) ? ['published'] : [])])];
+    rows = figure.groups.map((group, index) => [group, ...figure.series.flatMap((one) => {
+      const bar = one.bars[index];
+      return [bar ? estimate(bar.value, bar.ci95) : '', ...(published(one) ? [bar?.published ?? ''] : [])];
+    })]);
+  } else {
+    const timed = figure.kind !== 'lines';
+    head = ['series', timed ? 'time (s)' : figure.x_label, figure.y_label];
+    rows = traces(figure).flatMap((trace) => trace.xs.map((x, index) => [
+      trace.name, timed ? x.toFixed(6) : String(x), estimate(trace.ys[index], trace.cis?.[index]),
+    ]));
+    if (timed) rows.sort((a, b) => Number(a[1]) - Number(b[1]));
+  }
+  const table = make('table');
+  if (rows.length > TABLE_ROWS) {
+    table.append(make('caption', '', `The first ${TABLE_ROWS} of ${rows.length} rows.`));
+    rows.length = TABLE_ROWS;
+  }
+  const row = (cells, header) => {
+    const line = make('tr');
+    line.append(...cells.map((cell, index) => {
+      const element = make(header || !index ? 'th' : 'td', '', String(cell));
+      if (header || !index) element.setAttribute('scope', header ? 'col' : 'row');
+      return element;
+    }));
+    return line;
+  };
+  const [thead, tbody] = [make('thead'), make('tbody')];
+  thead.append(row(head.map((text) => text || 'group'), true));
+  tbody.append(...rows.map((cells) => row(cells, false)));
+  table.append(thead, tbody);
+  return table;
+}

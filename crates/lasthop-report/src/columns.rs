@@ -1,0 +1,273 @@
+//! Rows and traces column by column, in the memory layout of Apache Arrow: what analysis tools take without copying.
+
+use std::collections::HashMap;
+
+use lasthop_sim::trace::Trace;
+
+use crate::error::ReportError;
+use crate::rows::{Kind, Rows, Value};
+use crate::trace_csv;
+
+/// A named column.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Column {
+    /// Its name.
+    pub name: String,
+    /// How many values it has, missing ones included.
+    pub len: usize,
+    /// A bit a value, the lowest of each byte first: 1 where there is one. `None` when there are all.
+    pub validity: Option<Vec<u8>>,
+    /// The values. Where one is missing, there is some other in its place.
+    pub values: Values,
+}
+
+/// The values of a column.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Values {
+    /// Numbers with a fraction.
+    Float(Vec<f64>),
+    /// Whole numbers.
+    Count(Vec<u64>),
+    /// Whole numbers of 32 bits.
+    Word(Vec<u32>),
+    /// Texts.
+    Text(Texts),
+    /// Texts that come again and again: for each value its place in the list of the texts.
+    Repeated(Vec<i32>, Texts),
+}
+
+/// Texts one behind the other.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Texts {
+    /// Where each begins, and where the last one ends.
+    pub offsets: Vec<i32>,
+    /// All of them, in UTF-8.
+    pub bytes: Vec<u8>,
+}
+
+impl Default for Texts {
+    fn default() -> Self {
+        Self { offsets: vec![0], bytes: Vec::new() }
+    }
+}
+
+impl Texts {
+    fn push(&mut self, text: &str) -> Result<(), ReportError> {
+        self.bytes.extend_from_slice(text.as_bytes());
+        self.offsets.push(i32::try_from(self.bytes.len()).map_err(|_| ReportError::ColumnTooLong)?);
+        Ok(())
+    }
+
+    fn len(&self) -> usize {
+        self.offsets.len() - 1
+    }
+}
+
+/// Says which values of a column there are.
+#[derive(Default)]
+struct Validity {
+    bits: Vec<u8>,
+    len: usize,
+    missing: usize,
+}
+
+impl Validity {
+    fn push(&mut self, there: Option<()>) {
+        if self.len.is_multiple_of(8) {
+            self.bits.push(0);
+        }
+        match (there, self.bits.last_mut()) {
+            (Some(()), Some(byte)) => *byte |= 1 << (self.len % 8),
+            _ => self.missing += 1,
+        }
+        self.len += 1;
+    }
+
+    fn column(self, name: String, values: Values) -> Column {
+        let validity = (self.missing > 0).then_some(self.bits);
+        Column { name, len: self.len, validity, values }
+    }
+}
+
+/// Collects numbers, or `None` where one is missing.
+fn numbers<T: Default>(values: impl Iterator<Item = Option<T>>) -> (Validity, Vec<T>) {
+    let mut validity = Validity::default();
+    let of = |value: Option<T>| {
+        validity.push(value.as_ref().map(|_| ()));
+        value.unwrap_or_default()
+    };
+    let values = values.map(of).collect();
+    (validity, values)
+}
+
+impl Column {
+    /// A column of numbers with a fraction.
+    pub fn floats(name: String, values: impl Iterator<Item = Option<f64>>) -> Self {
+        let (validity, values) = numbers(values);
+        validity.column(name, Values::Float(values))
+    }
+
+    /// A column of whole numbers.
+    pub fn counts(name: String, values: impl Iterator<Item = Option<u64>>) -> Self {
+        let (validity, values) = numbers(values);
+        validity.column(name, Values::Count(values))
+    }
+
+    /// A column of whole numbers of 32 bits.
+    pub fn words(name: String, values: impl Iterator<Item = Option<u32>>) -> Self {
+        let (validity, values) = numbers(values);
+        validity.column(name, Values::Word(values))
+    }
+
+    /// A column of texts.
+    ///
+    /// # Errors
+    ///
+    /// When they are too long together: 2 GiB.
+    pub fn texts<'t>(name: String, values: impl Iterator<Item = Option<&'t str>>) -> Result<Self, ReportError> {
+        let (mut validity, mut texts) = (Validity::default(), Texts::default());
+        for value in values {
+            validity.push(value.map(|_| ()));
+            texts.push(value.unwrap_or_default())?;
+        }
+        Ok(validity.column(name, Values::Text(texts)))
+    }
+
+    /// A column of texts that come again and again. A text that is empty is missing.
+    ///
+    /// # Errors
+    ///
+    /// When they are too long together: 2 GiB.
+    pub fn repeated(name: String, values: impl Iterator<Item = String>) -> Result<Self, ReportError> {
+        let (mut validity, mut texts) = (Validity::default(), Texts::default());
+        let mut places: HashMap<String, i32> = HashMap::new();
+        let mut indices = Vec::new();
+        for value in values {
+            validity.push((!value.is_empty()).then_some(()));
+            indices.push(match places.get(&value) {
+                Some(place) => *place,
+                None if value.is_empty() => 0,
+                None => {
+                    let place = i32::try_from(texts.len()).map_err(|_| ReportError::ColumnTooLong)?;
+                    texts.push(&value)?;
+                    places.insert(value, place);
+                    place
+                }
+            });
+        }
+        Ok(validity.column(name, Values::Repeated(indices, texts)))
+    }
+}
+
+/// The columns of `rows`.
+///
+/// # Errors
+///
+/// When the texts of a column are too long together.
+pub fn row_columns(rows: &Rows) -> Result<Vec<Column>, ReportError> {
+    let column = |(at, (name, kind)): (usize, &(String, Kind))| {
+        let values = rows.rows().iter().map(|row| &row[at]);
+        let name = name.clone();
+        Ok(match kind {
+            Kind::Float => Column::floats(name, values.map(float)),
+            Kind::Count => Column::counts(name, values.map(count)),
+            Kind::Text => Column::texts(name, values.map(text))?,
+        })
+    };
+    rows.columns().iter().enumerate().map(column).collect()
+}
+
+const fn float(value: &Value) -> Option<f64> {
+    if let Value::Float(value) = value { Some(*value) } else { None }
+}
+
+const fn count(value: &Value) -> Option<u64> {
+    if let Value::Count(value) = value { Some(*value) } else { None }
+}
+
+fn text(value: &Value) -> Option<&str> {
+    if let Value::Text(value) = value { Some(value) } else { None }
+}
+
+/// Columns of a trace that hold whole numbers.
+const TRACE_WORDS: [&str; 6] = ["seq", "len", "ack", "window", "cwnd", "ssthresh"];
+
+/// The columns of a trace, as its CSV form has them: `time` in seconds, numbers as such, everything else as text. What is
+/// empty there is missing here.
+///
+/// # Errors
+///
+/// When a record names a capture point or flow that the trace does not define, or texts are too long together.
+pub fn trace_columns(trace: &Trace) -> Result<Vec<Column>, ReportError> {
+    let mut cells: Vec<Vec<String>> = vec![Vec::new(); trace_csv::COLUMNS.len()];
+    for record in &trace.records {
+        for (column, cell) in cells.iter_mut().zip(trace_csv::line(trace, record)?) {
+            column.push(cell);
+        }
+    }
+    let column = |(name, cells): (&str, Vec<String>)| match name {
+        "time" => {
+            Ok(Column::floats(name.to_owned(), trace.records.iter().map(|record| Some(record.time.as_secs_f64()))))
+        }
+        name if TRACE_WORDS.contains(&name) => {
+            Ok(Column::words(name.to_owned(), cells.iter().map(|cell| cell.parse().ok())))
+        }
+        name => Column::repeated(name.to_owned(), cells.into_iter()),
+    };
+    trace_csv::COLUMNS.into_iter().zip(cells).map(column).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use lasthop_proto::packet::FlowId;
+    use lasthop_proto::time::Instant;
+    use lasthop_sim::trace::{CapturePoint, FlowInfo};
+
+    use super::*;
+
+    #[test]
+    fn missing_values_are_marked_and_others_are_where_they_were() {
+        let mut rows = Rows::new(
+            [("key", Kind::Text), ("runs", Kind::Count), ("mean", Kind::Float)]
+                .map(|(name, kind)| (name.to_owned(), kind))
+                .to_vec(),
+        );
+        for number in 0..10 {
+            let mean = if number == 8 { Value::Missing } else { Value::Float(f64::from(number)) };
+            rows.push(vec![Value::Text("é".repeat(number as usize)), Value::Count(number as u64), mean]).unwrap();
+        }
+        let [key, runs, mean] = row_columns(&rows).unwrap().try_into().unwrap();
+        assert_eq!((key.len, key.validity), (10, None));
+        let Values::Text(texts) = key.values else { panic!("{:?}", key.values) };
+        assert_eq!(texts.offsets, [0, 0, 2, 6, 12, 20, 30, 42, 56, 72, 90]);
+        assert_eq!(runs.values, Values::Count((0..10).collect()));
+        assert_eq!(mean.validity, Some(vec![0xff, 0b10]));
+    }
+
+    #[test]
+    fn texts_that_come_again_are_kept_once() {
+        let texts = ["b", "a", "", "b", "a"].map(str::to_owned);
+        let column = Column::repeated("point".to_owned(), texts.into_iter()).unwrap();
+        assert_eq!(column.validity, Some(vec![0b11011]));
+        let Values::Repeated(indices, texts) = column.values else { panic!("{:?}", column.values) };
+        assert_eq!((indices, texts.bytes.as_slice()), (vec![0, 1, 0, 0, 1], b"ba".as_slice()));
+    }
+
+    #[test]
+    fn a_trace_has_the_columns_of_its_csv_form() {
+        use lasthop_proto::event::Event;
+        use lasthop_sim::trace::What;
+        let flow = FlowInfo { name: "bulk".to_owned(), addresses: [[0; 4]; 2], ports: [1, 2], iss: [0, 0] };
+        let points = vec![CapturePoint { name: "source".to_owned() }];
+        let mut trace = Trace { points, flows: vec![flow], records: Vec::new() };
+        let window = What::Event(Event::Window { cwnd: 2920, ssthresh: u32::MAX });
+        trace.record(Instant::from_nanos(1_500_000_000), 0, FlowId(0), window);
+        trace.record(Instant::from_nanos(1_500_000_001), 0, FlowId(0), What::Event(Event::Established));
+        let columns = trace_columns(&trace).unwrap();
+        assert!(columns.iter().map(|column| column.name.as_str()).eq(trace_csv::COLUMNS));
+        assert_eq!(columns[0].values, Values::Float(vec![1.5, 1.500_000_001]));
+        assert_eq!(columns[13].values, Values::Word(vec![u32::MAX, 0]));
+        assert_eq!(columns[13].validity, Some(vec![0b01]));
+        assert_eq!(columns[5].validity, Some(vec![0]));
+    }
+}

@@ -1,0 +1,67 @@
+//! The keys of local repair, as the base station, elements and the gateway's rules have them.
+
+use lasthop_proto::pep::snoop::{HopControl, SnoopConfig};
+use lasthop_proto::scheme::TcpAwareness;
+use lasthop_proto::time::Duration;
+
+use crate::error::{Error, Problem};
+use crate::reader::Reader;
+use crate::units::TimeSpan;
+use crate::values::{Count, FlowControlName, Positive, Whole, Window};
+
+/// What [`kind`] reads: what a scheme says where one is at work.
+pub(crate) const KIND_KEYS: [&str; 2] = ["detection", "awareness"];
+
+/// What [`repair`] reads.
+pub(crate) const REPAIR_KEYS: [&str; 7] =
+    ["dupack_threshold", "timer_min", "timer_max", "max_local_retries", "flow_control", "backlog", "held"];
+
+/// How losses are found and what the sender hears of them; `default` where the keys say nothing.
+pub(crate) fn kind(reader: &Reader<'_>, default: SnoopConfig) -> Result<SnoopConfig, Error> {
+    let detection = reader.or("detection", default.detection, "default")?;
+    let awareness = reader.or("awareness", default.awareness, "default")?;
+    Ok(SnoopConfig { detection, awareness, ..default })
+}
+
+/// How losses are repaired; `default` where the keys say nothing.
+pub(crate) fn repair(reader: &Reader<'_>, default: SnoopConfig) -> Result<SnoopConfig, Error> {
+    let span =
+        |key, default| reader.or(key, Positive(default), "default").map(|Positive(span): Positive<Duration>| span);
+    let Whole(dupack_threshold) = reader.or::<Count>("dupack_threshold", Whole(default.dupack_threshold), "default")?;
+    let (timer_min, timer_max) = (span("timer_min", default.timer_min)?, span("timer_max", default.timer_max)?);
+    if timer_min > timer_max {
+        let key = if reader.has("timer_min") { "timer_min" } else { "timer_max" };
+        let (min, max) = (TimeSpan(timer_min), TimeSpan(timer_max));
+        return Err(reader.fail(key, Problem::Conflict(format!("timer_min = {min} is above timer_max = {max}"))));
+    }
+    let Whole(max_local_retries) =
+        reader.or::<Whole<0, { u32::MAX - 1 }>>("max_local_retries", Whole(default.max_local_retries), "default")?;
+    let hop = flow_control(reader, &default)?;
+    Ok(SnoopConfig { dupack_threshold, timer_min, timer_max, max_local_retries, hop, ..default })
+}
+
+fn flow_control(reader: &Reader<'_>, default: &SnoopConfig) -> Result<Option<HopControl>, Error> {
+    let aware = default.awareness == TcpAwareness::Aware;
+    let name = if default.hop.is_some() && aware { FlowControlName::Fast } else { FlowControlName::None };
+    match reader.or("flow_control", name, "default")? {
+        FlowControlName::None => {
+            for key in ["backlog", "held"] {
+                if reader.has(key) {
+                    let message = format!("{key} is for flow_control = \"fast\" only");
+                    return Err(reader.fail(key, Problem::Conflict(message)));
+                }
+            }
+            Ok(None)
+        }
+        FlowControlName::Fast if !aware => {
+            let message = "flow_control = \"fast\" holds senders back, which takes awareness = \"aware\"".to_owned();
+            Err(reader.fail("flow_control", Problem::Conflict(message)))
+        }
+        FlowControlName::Fast => {
+            let HopControl { backlog, held } = default.hop.unwrap_or(HopControl::DEFAULT);
+            let Whole(backlog) = reader.or::<Count>("backlog", Whole(backlog), "default")?;
+            let Window(held) = reader.or("held", Window(held), "default")?;
+            Ok(Some(HopControl { backlog, held }))
+        }
+    }
+}

@@ -1,0 +1,66 @@
+// What the tests share: lasthop serving on a free port, and a browser.
+
+import { spawn } from 'node:child_process';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { chromium } from 'playwright-core';
+
+const ROOT = fileURLToPath(new URL('../../../../', import.meta.url));
+const TARGET = process.env.CARGO_TARGET_DIR ?? `${ROOT}target`;
+export const LASTHOP = process.env.LASTHOP ?? `${TARGET}/debug/lasthop`;
+
+/** Starts `lasthop serve`; the address it prints, and how to end it. @param {string[]} args */
+export async function serve(args = []) {
+  const child = spawn(LASTHOP, ['serve', '--listen', '127.0.0.1:0', ...args], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const failed = new Promise((_, reject) => {
+    child.once('error', reject);
+    child.once('exit', (code) => reject(new Error(`lasthop serve ended with ${code}`)));
+  });
+  failed.catch(() => {});
+  const lines = createInterface({ input: child.stdout });
+  const url = await Promise.race([new Promise((resolve) => lines.once('line', resolve)), failed]);
+  return { url, stop: () => child.kill() };
+}
+
+/** Debian's Chromium, or the one that CHROMIUM names. It looks for nothing outside of this machine. */
+export function browser() {
+  return chromium.launch({
+    executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
+    args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'],
+  });
+}
+
+/** A small transfer: the tests ask whether numbers come, not for how long they take. */
+export const SMALL = 'size=200+KiB&runs=6';
+
+/** Opens the page at a link and waits until everything is shown. @param {import('playwright-core').Browser} chromium @param {string} url @param {object} [options] */
+export async function open(chromium, url, options = {}) {
+  const page = await chromium.newPage({ viewport: { width: 1200, height: 900 }, ...options });
+  page.errors = [];
+  page.on('pageerror', (error) => page.errors.push(error.message));
+  page.on('console', (message) => { if (message.type() === 'error') page.errors.push(message.text()); });
+  await go(page, url);
+  return page;
+}
+
+/** Another link in the same page, as from scratch. @param {import('playwright-core').Page} page @param {string} url */
+export async function go(page, url) {
+  // Otherwise only the fragment changes, which nothing waits for.
+  await page.goto('about:blank');
+  await page.goto(url);
+  await settled(page);
+}
+
+/** Waits until the answers to the page's present state are all shown. @param {import('playwright-core').Page} page */
+export async function settled(page) {
+  await page.waitForFunction(() => {
+    const words = new URL(document.getElementById('download').href).search.slice(1);
+    return !document.body.classList.contains('busy') && document.getElementById('shown').dataset.drawn === words
+      && document.getElementById('throughput').dataset.done === 'true';
+  }, undefined, { timeout: 30_000 });
+}
+
+/** The table's numbers by scheme. @param {import('playwright-core').Page} page */
+export function numbers(page) {
+  return page.$$eval('#measures tbody tr', (rows) => Object.fromEntries(rows.map((row) => [row.dataset.scheme, [...row.cells].slice(1).map((cell) => cell.textContent)])));
+}

@@ -1,0 +1,76 @@
+// `index.html` of `lasthop reproduce` in a real browser: from a file, without a network, with scripts and without.
+
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { pathToFileURL } from 'node:url';
+import { LASTHOP, browser } from './page.js';
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+
+let chromium;
+let folder;
+before(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'lasthop-browser-'));
+  execFileSync(LASTHOP, ['reproduce', 'balakrishnan1997', '--runs', '2', '--out', folder], { stdio: ['ignore', 'ignore', 'inherit'] });
+  chromium = await browser();
+});
+after(async () => { await chromium?.close(); rmSync(folder, { recursive: true, force: true }); });
+
+/** @param {object} options */
+async function open(options) {
+  const page = await chromium.newPage({ viewport: { width: 1200, height: 900 }, offline: true, ...options });
+  page.errors = [];
+  page.on('pageerror', (error) => page.errors.push(error.message));
+  page.on('console', (message) => { if (message.type() === 'error') page.errors.push(message.text()); });
+  page.asked = [];
+  page.on('request', (request) => page.asked.push(request.url()));
+  await page.goto(pathToFileURL(join(folder, 'index.html')).href);
+  return page;
+}
+
+test('every figure is drawn, with its numbers as a table, and nothing is asked of a network', async () => {
+  const page = await open({});
+  const figures = await page.locator('[data-figure]').count();
+  assert.ok(figures > 3);
+  await page.waitForFunction((figures) => document.querySelectorAll('[data-figure] canvas').length === figures, figures);
+  for (const figure of await page.locator('[data-figure]').all()) {
+    // Ink on the canvas, in more than one colour.
+    const colours = await figure.locator('canvas').evaluate((canvas) => {
+      const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+      const seen = new Set();
+      for (let at = 0; at < data.length; at += 4) if (data[at + 3] > 200) seen.add(data.slice(at, at + 3).join());
+      return seen.size;
+    });
+    assert.ok(colours > 2, `${colours} colours`);
+    await figure.locator('summary').click();
+    await figure.locator('tbody tr').first().waitFor();
+  }
+  assert.equal(await page.locator('figure svg[role=img]').count(), 0, 'pictures are for readers without scripts');
+  assert.deepEqual(page.errors, []);
+  assert.deepEqual(page.asked.filter((url) => !url.startsWith('file:')), []);
+  await page.close();
+});
+
+test('without scripts there is a picture of each figure', async () => {
+  const page = await open({ javaScriptEnabled: false });
+  const figures = await page.locator('figure').count();
+  assert.ok(figures > 3);
+  assert.equal(await page.locator('figure svg[role=img]').count(), figures);
+  assert.ok(await page.locator('figure svg[role=img]').first().isVisible());
+  await page.close();
+});
+
+test('axe finds nothing serious, and a phone need not scroll sideways', async () => {
+  const page = await open({ bypassCSP: true, viewport: { width: 390, height: 844 }, colorScheme: 'dark' });
+  await page.evaluate(AXE);
+  const { violations } = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ['violations'] }));
+  const serious = violations.filter(({ impact }) => impact === 'serious' || impact === 'critical');
+  assert.deepEqual(serious.map(({ id, nodes }) => `${id}: ${nodes.slice(0, 3).map((node) => node.html).join(' ')}`), []);
+  assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), 390);
+  await page.close();
+});

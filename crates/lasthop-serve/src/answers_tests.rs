@@ -1,0 +1,85 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::to_value;
+
+use super::*;
+use crate::Catalogue;
+
+fn plan(query: &str) -> Plan {
+    Plan::read(&Catalogue::new(&[]).unwrap(), query).unwrap()
+}
+
+#[test]
+fn a_few_runs_of_all_schemes_come_first_and_then_better_numbers() {
+    let answer = |query: &str, extent: Extent| {
+        let mut lines = Vec::new();
+        compare(&plan(query), extent, 1, &|| false, |line| lines.push(line)).unwrap();
+        lines
+    };
+    let runs = |lines: &[Value]| lines.iter().filter_map(|line| line["runs"].as_u64()).collect::<Vec<_>>();
+    let first = answer("size=100+KiB&runs=8", Extent::First);
+    assert_eq!(runs(&first), [3; 12]);
+    assert!(first[1]["measures"]["throughput"]["ci95"].is_f64());
+    // There are no more runs than these.
+    assert_eq!(answer("size=100+KiB&runs=2", Extent::First), answer("size=100+KiB&runs=2", Extent::All));
+    let lines = answer("size=100+KiB&runs=8", Extent::All);
+    assert!(lines[0]["state"]["controls"].is_array());
+    assert_eq!(lines.last().unwrap()["done"], true);
+    assert_eq!(runs(&lines), [[7; 12], [8; 12]].concat());
+}
+
+#[test]
+fn nobody_waits_so_nothing_is_computed() {
+    let asked = AtomicUsize::new(0);
+    let gone = || asked.fetch_add(1, Ordering::Relaxed) >= 3;
+    let mut lines = Vec::new();
+    // Hours of work, if it were done.
+    compare(&plan("size=64+MiB&runs=1000"), Extent::All, 2, &gone, |line| lines.push(line)).unwrap();
+    assert_eq!(lines.len(), 2);
+    assert_eq!(lines[1]["done"], false);
+    assert!(trace(&plan("size=64+MiB"), &|| true).unwrap().is_none());
+}
+
+#[test]
+fn a_run_of_the_tcp_aware_hop_shows_what_it_does() {
+    let shown = trace(&plan("size=500+KiB&scheme=LL-TCP-AWARE"), &|| false).unwrap().unwrap();
+    assert_eq!(shown.diagram.lanes, ["source", "base", "mobile"]);
+    let shown = to_value(&shown).unwrap();
+    assert_eq!((shown["scheme"].as_str(), shown["cut"].as_bool()), (Some("LL-TCP-AWARE"), Some(false)));
+    let packets = shown["diagram"]["packets"].as_array().unwrap();
+    let count = |field: usize, name: &str| packets.iter().filter(|packet| packet[field] == name).count();
+    assert!(count(4, "local-retransmission") > 0 && count(5, "lost") > 0);
+    // Each duplicate that the report counts as suppressed ends at the base station in the picture.
+    let report = {
+        let plan = plan("size=500+KiB&scheme=LL-TCP-AWARE");
+        let network = plan.scenario.network(plan.shown).unwrap();
+        lasthop_sim::run(&network, run_seed(1, 0), lasthop_sim::Recording::Off).report
+    };
+    assert_eq!(count(5, "suppressed") as u64, report.flows[0].dupacks_suppressed);
+    assert!(report.flows[0].dupacks_suppressed > 0);
+    assert_eq!(count(4, "local-retransmission") as u64, report.flows[0].sender.local_retransmissions);
+    let drawn = &shown["sequence"]["series"][1];
+    assert_eq!(drawn["retransmitted"].as_array().unwrap().len() as u64, report.flows[0].sender.local_retransmissions);
+    // No packet arrives before it is sent, and none leaves a lane for itself.
+    for packet in packets {
+        assert!(packet[1].as_u64() >= packet[0].as_u64() && packet[2] != packet[3], "{packet}");
+    }
+}
+
+#[test]
+fn a_long_run_is_shown_up_to_a_bound() {
+    let shown = trace(&plan("size=64+MiB&loss=0"), &|| false).unwrap().unwrap();
+    assert!(shown.cut);
+    assert!(shown.diagram.packets.len() <= MOST_RECORDS);
+}
+
+#[test]
+fn every_scenario_has_a_run_to_show() {
+    for scenario in ["satellite", "multilayer-lan", "multilayer-web-udp-lan", "many-flows", "peer-transfer"] {
+        let shown = trace(&plan(&format!("scenario={scenario}")), &|| false).unwrap().unwrap();
+        // Of ten thousand flows that begin at once, the record holds the beginning.
+        let least = if scenario == "many-flows" { 1 } else { 100 };
+        assert!(shown.diagram.packets.len() >= least, "{scenario}");
+        assert!(shown.diagram.lanes.len() > 1, "{scenario}");
+    }
+}

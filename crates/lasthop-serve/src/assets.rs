@@ -1,0 +1,38 @@
+//! The page's files, in the binary.
+
+use lasthop_report::charts::{CHARTS_SCRIPT, CHARTS_STYLE, UPLOT_SCRIPT, UPLOT_STYLE};
+
+/// A file of the page.
+pub(crate) struct Asset {
+    pub path: &'static str,
+    pub media_type: &'static str,
+    pub text: &'static str,
+}
+
+const HTML: &str = "text/html; charset=utf-8";
+const CSS: &str = "text/css; charset=utf-8";
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+const SVG: &str = "image/svg+xml";
+
+const fn asset(path: &'static str, media_type: &'static str, text: &'static str) -> Asset {
+    Asset { path, media_type, text }
+}
+
+/// All files.
+pub(crate) const ASSETS: [Asset; 15] = [
+    asset("/", HTML, include_str!("../web/index.html")),
+    asset("/icon.svg", SVG, include_str!("../web/icon.svg")),
+    asset("/style.css", CSS, include_str!("../web/style.css")),
+    asset("/diagram.css", CSS, include_str!("../web/diagram.css")),
+    asset("/charts.css", CSS, CHARTS_STYLE),
+    asset("/uplot.css", CSS, UPLOT_STYLE),
+    asset("/uplot.js", SCRIPT, UPLOT_SCRIPT),
+    asset("/charts.js", SCRIPT, CHARTS_SCRIPT),
+    asset("/app.js", SCRIPT, include_str!("../web/app.js")),
+    asset("/link.js", SCRIPT, include_str!("../web/link.js")),
+    asset("/server.js", SCRIPT, include_str!("../web/server.js")),
+    asset("/controls.js", SCRIPT, include_str!("../web/controls.js")),
+    asset("/results.js", SCRIPT, include_str!("../web/results.js")),
+    asset("/diagram.js", SCRIPT, include_str!("../web/diagram.js")),
+    asset("/player.js", SCRIPT, include_str!("../web/player.js")),
+];

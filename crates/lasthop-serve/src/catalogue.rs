@@ -1,0 +1,82 @@
+//! The scenarios that the page offers.
+
+use std::path::PathBuf;
+
+use lasthop_proto::scheme::{Family, SCHEMES, Scheme};
+use lasthop_scenario::{Scenario, builtin_names};
+use serde_json::{Value, json};
+
+/// The scenario that the page shows first.
+const FIRST: &str = "wavelan-lan";
+
+/// The scheme whose packets are shown first where it is among those chosen: the one that shows what a base station can do.
+const SHOWN_FIRST: &str = "LL-TCP-AWARE";
+
+/// Scenarios by name.
+#[derive(Clone, Debug)]
+pub struct Catalogue {
+    entries: Vec<(String, Scenario)>,
+    first: String,
+}
+
+impl Catalogue {
+    /// The ready-made scenarios, and before them those in `files`.
+    ///
+    /// # Errors
+    ///
+    /// When a file is not a scenario.
+    pub fn new(files: &[PathBuf]) -> Result<Self, lasthop_scenario::Error> {
+        let mut entries = Vec::new();
+        for file in files {
+            entries.push((file.display().to_string(), Scenario::load(file)?));
+        }
+        let first = entries.first().map_or_else(|| FIRST.to_owned(), |(name, _)| name.clone());
+        for name in builtin_names() {
+            entries.push((name.to_owned(), Scenario::builtin(name)?));
+        }
+        Ok(Self { entries, first })
+    }
+
+    /// The scenario shown where none is asked for.
+    pub(crate) fn first(&self) -> &str {
+        &self.first
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<&Scenario> {
+        self.entries.iter().find(|(known, _)| known == name).map(|(_, scenario)| scenario)
+    }
+
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.entries.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// What there is to choose from, as JSON: `version`, `scenarios`, `schemes`.
+    pub fn to_json(&self) -> Value {
+        let scenarios = self.entries.iter().map(|(name, scenario)| {
+            json!({ "name": name, "title": scenario.title(), "description": scenario.description() })
+        });
+        let schemes = SCHEMES
+            .iter()
+            .map(|scheme| json!({ "name": scheme.name, "family": scheme.family.name(), "summary": scheme.summary }));
+        json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "scenarios": scenarios.collect::<Vec<_>>(),
+            "schemes": schemes.collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// The schemes compared where none are asked for: those of the study that the scenario's own scheme is from.
+pub(crate) fn usual_schemes(scenario: &Scenario) -> Vec<&'static Scheme> {
+    let layers = |scheme: &Scheme| scheme.family == Family::MultipleLayers;
+    SCHEMES.iter().filter(|scheme| layers(scheme) == layers(scenario.scheme())).collect()
+}
+
+/// The scheme whose packets are shown where none is asked for.
+pub(crate) fn usual_shown(schemes: &[&'static Scheme], scenario: &Scenario) -> &'static Scheme {
+    let named = |name: &str| schemes.iter().find(|scheme| scheme.name == name).copied();
+    named(SHOWN_FIRST)
+        .or_else(|| named(scenario.scheme().name))
+        .or(schemes.first().copied())
+        .unwrap_or(scenario.scheme())
+}

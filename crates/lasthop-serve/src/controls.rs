@@ -1,0 +1,335 @@
+//! What the page has to turn: each control's value in the scenario at hand, the steps of its slider, and the keys that it sets.
+
+use lasthop_proto::tcp::config::Switch;
+use lasthop_scenario::Scenario;
+use lasthop_scenario::units::{BitRate, ByteSize, Fraction, QueueSize, TimeSpan};
+use lasthop_sim::network::{App, Network};
+use serde::Serialize;
+
+use crate::loss::{self, Loss};
+use crate::refusal::Refusal;
+use crate::stops;
+
+/// A control, as the page shows it.
+#[derive(Clone, PartialEq, Serialize, Debug)]
+pub struct Control {
+    /// The parameter of the request that sets it.
+    pub id: String,
+    /// What it is called.
+    pub label: String,
+    /// One line about it.
+    pub hint: String,
+    /// Its value as text; what the request says where it says something.
+    pub text: String,
+    /// Whether the request sets it.
+    pub set: bool,
+    /// The values that its slider offers, in order; each can stand in a request.
+    pub stops: Vec<String>,
+    /// Index of the stop that is nearest to its value.
+    pub at: usize,
+    /// The keys of the scenario that it sets.
+    pub keys: Vec<String>,
+}
+
+/// Names and values of a scenario that the controls speak of.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    network: Network,
+    /// Index of the lossy link.
+    lossy: usize,
+    /// Its keys for errors, each with the direction whose model it sets (of both, where one key stands for both).
+    error_keys: Vec<(String, usize)>,
+    transfer: Option<Transfer>,
+    limit: TimeSpan,
+    runs: u32,
+    seed: u64,
+    /// Bytes of a full data frame.
+    frame: u32,
+}
+
+/// The first transfer of a scenario.
+#[derive(Clone, Debug)]
+struct Transfer {
+    /// Its name in the scenario.
+    name: String,
+    bytes: u64,
+    /// How many there are of it, where the scenario has a number of them.
+    copies: Option<usize>,
+}
+
+/// Most loss that the page takes: beyond it, hardly anything arrives.
+const MOST_LOSS: f64 = 0.5;
+/// Longest bursts that the page takes, in frames.
+const LONGEST_BURST: u32 = 100;
+
+impl Facts {
+    /// What there is to turn in `scenario`.
+    ///
+    /// # Errors
+    ///
+    /// When the scenario is none under its own scheme.
+    pub fn of(scenario: &Scenario) -> Result<Self, lasthop_scenario::Error> {
+        let network = scenario.network(scenario.scheme())?;
+        let transfer = network.flows.iter().find_map(|flow| {
+            let App::Transfer { bytes, .. } = flow.app else { return None };
+            // Copies are called `bulk#1`, `bulk#2`, ...
+            let name = flow.name.split('#').next().unwrap_or_default();
+            let copies = network.flows.iter().filter(|other| other.name.split('#').next() == Some(name)).count();
+            // A single one may be what is left of many.
+            let many = copies > 1 || scenario.gives(&format!("flows.{name}.count"));
+            Some(Transfer { name: name.to_owned(), bytes, copies: many.then_some(copies) })
+        });
+        let tcp = network.flows.first().map(|flow| &flow.tcp[0]);
+        let options = tcp.map_or(0, |tcp| if tcp.timestamps == Switch::On { 12 } else { 0 });
+        let frame = tcp.map_or(1500, |tcp| tcp.mss) + 40 + options;
+        let lossy = lossy_link(scenario, &network);
+        let key = |key: &str| format!("links.{}.{key}", network.links[lossy].name);
+        let error_keys = match scenario.gives(&key("errors")) {
+            true => vec![(key("errors"), 0)],
+            false => vec![(key("errors_down"), 0), (key("errors_up"), 1)],
+        };
+        Ok(Self {
+            lossy,
+            error_keys,
+            transfer,
+            limit: TimeSpan(scenario.limit().since(lasthop_proto::time::Instant::ZERO)),
+            runs: scenario.runs(),
+            seed: scenario.seed(),
+            frame,
+            network,
+        })
+    }
+
+    fn link_key(&self, key: &str) -> String {
+        format!("links.{}.{key}", self.network.links[self.lossy].name)
+    }
+
+    /// The loss on the lossy link, of the way on which there is more.
+    fn loss(&self) -> Option<Loss> {
+        let ways = self.network.links[self.lossy].directions.iter();
+        let ways: Option<Vec<Loss>> = ways.map(|way| loss::of(&way.errors, self.frame)).collect();
+        ways?.into_iter().max_by(|a, b| a.share.total_cmp(&b.share))
+    }
+
+    /// The controls of this scenario, in the page's order. `given` is what the request sets.
+    pub fn controls(&self, given: &[(String, String)]) -> Vec<Control> {
+        let lossy = &self.network.links[self.lossy];
+        let loss = self.loss();
+        let error_keys: Vec<String> = self.error_keys.iter().map(|(key, _)| key.clone()).collect();
+        let mut controls = vec![
+            Control {
+                hint: format!("Share of the data frames that do not survive {}, either way.", lossy.name),
+                keys: error_keys.clone(),
+                ..control("loss", "Frames lost", loss.map_or(String::new(), |loss| percent(loss.share)), stops::LOSS)
+            },
+            Control {
+                hint: "Frames lost in a row; 1: each on its own.".to_owned(),
+                keys: error_keys,
+                ..control("burst", "Burst length", loss.map_or(String::new(), |loss| short(loss.burst)), stops::BURST)
+            },
+        ];
+        for (index, link) in self.network.links.iter().enumerate() {
+            let what = if index == self.lossy { ", the lossy link" } else { "" };
+            controls.push(Control {
+                hint: format!("One way over {}{what}.", link.name),
+                keys: vec![format!("links.{}.delay", link.name)],
+                ..control(
+                    &format!("delay.{}", link.name),
+                    &format!("Delay, {}", link.name),
+                    TimeSpan(link.delay).to_string(),
+                    stops::DELAY,
+                )
+            });
+        }
+        let way = &lossy.directions[0];
+        controls.push(Control {
+            hint: format!("What {} carries at best.", lossy.name),
+            keys: vec![self.link_key("rate")],
+            ..control("rate", &format!("Rate, {}", lossy.name), BitRate::from(way.rate).to_string(), stops::RATE)
+        });
+        let queue = QueueSize::from(way.queue);
+        let queue_stops = if matches!(queue, QueueSize::Bytes(_)) { stops::QUEUE_BYTES } else { stops::QUEUE };
+        controls.push(Control {
+            hint: format!("What waits in front of {} at most.", lossy.name),
+            keys: vec![self.link_key("queue")],
+            ..control("queue", "Queue", queue.to_string(), queue_stops)
+        });
+        if let Some(flow) = self.network.flows.first() {
+            let buffer = ByteSize(flow.tcp[0].send_buffer.into());
+            controls.push(Control {
+                hint: "Buffer of each end: the largest window.".to_owned(),
+                keys: ["socket_buffer", "send_buffer", "receive_buffer"].map(|key| format!("tcp.{key}")).into(),
+                ..control("window", "Socket buffer", buffer.to_string(), stops::WINDOW)
+            });
+        }
+        match &self.transfer {
+            Some(Transfer { name, bytes, copies }) => {
+                controls.push(Control {
+                    hint: "Bytes to bring.".to_owned(),
+                    keys: vec![format!("flows.{name}.size")],
+                    ..control("size", "Transfer", ByteSize(*bytes).to_string(), stops::SIZE)
+                });
+                if let Some(copies) = copies {
+                    controls.push(Control {
+                        hint: "Transfers at once.".to_owned(),
+                        keys: vec![format!("flows.{name}.count")],
+                        ..control("count", "Flows", copies.to_string(), stops::COUNT)
+                    });
+                }
+            }
+            None => controls.push(Control {
+                hint: "How long a run lasts.".to_owned(),
+                keys: vec!["limit".to_owned()],
+                ..control("limit", "Time", self.limit.to_string(), stops::LIMIT)
+            }),
+        }
+        controls.push(Control {
+            hint: "Runs of each scheme, each with errors of its own: more of them narrow the interval.".to_owned(),
+            keys: vec!["runs".to_owned()],
+            ..control("runs", "Runs", self.runs.to_string(), stops::RUNS)
+        });
+        controls.push(Control {
+            hint: "The same seed, the same numbers.".to_owned(),
+            keys: vec!["seed".to_owned()],
+            ..control("seed", "Seed", self.seed.to_string(), stops::SEED)
+        });
+        for control in &mut controls {
+            if let Some((_, text)) = given.iter().find(|(id, _)| *id == control.id) {
+                control.text.clone_from(text);
+                control.set = true;
+            }
+            control.at = nearest(&control.text, &control.stops);
+        }
+        controls
+    }
+
+    /// What to set in this scenario so that its controls are at `given`: keys and values.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such control, or loss or burst length cannot be that.
+    pub fn overrides(&self, given: &[(String, String)]) -> Result<Vec<(String, String)>, Refusal> {
+        let controls = self.controls(&[]);
+        let mut overrides = Vec::new();
+        let (mut share, mut burst) = (None, None);
+        for (id, text) in given {
+            let Some(control) = controls.iter().find(|control| control.id == *id) else {
+                let known: Vec<_> = controls.iter().map(|control| control.id.as_str()).collect();
+                return Err(Refusal::of(id, format!("no such control; there are {}", known.join(", "))));
+            };
+            match id.as_str() {
+                "loss" => share = Some(read_share(text)?),
+                "burst" => burst = Some(read_burst(text)?),
+                _ => overrides.push((control.keys[0].clone(), text.clone())),
+            }
+        }
+        if share.is_none() && burst.is_none() {
+            return Ok(overrides);
+        }
+        let lossy = &self.network.links[self.lossy];
+        let lossless =
+            lossy.directions.iter().all(|way| loss::of(&way.errors, self.frame).is_some_and(|l| l.share == 0.0));
+        for (key, way) in &self.error_keys {
+            let way = &lossy.directions[*way];
+            let own = loss::of(&way.errors, self.frame);
+            // A way that loses nothing of itself stays so beside one that does.
+            if own.is_some_and(|own| own.share == 0.0) && !lossless {
+                continue;
+            }
+            let own = own.unwrap_or(Loss { share: 0.0, burst: 1.0 });
+            let wanted = Loss { share: share.unwrap_or(own.share), burst: burst.unwrap_or(own.burst) };
+            overrides.push((key.clone(), loss::model(&way.errors, wanted, self.frame)));
+        }
+        Ok(overrides)
+    }
+}
+
+/// The link that the schemes are about: where the base station, or whatever else the scenario has, does its part; otherwise
+/// the last one that loses frames.
+fn lossy_link(scenario: &Scenario, network: &Network) -> usize {
+    let helped =
+        lasthop_proto::scheme::Scheme::by_name("LL-TCP-AWARE").and_then(|scheme| scenario.network(scheme).ok());
+    let element = helped.iter().chain([network]).find_map(|network| network.elements.first());
+    let lossy = |link: &lasthop_sim::network::LinkSpec| {
+        link.directions.iter().any(|way| way.errors != lasthop_proto::channel::ErrorSpec::None)
+    };
+    let last = network.links.len().saturating_sub(1);
+    element.map_or_else(|| network.links.iter().rposition(lossy).unwrap_or(last), |element| element.link.0)
+}
+
+fn control(id: &str, label: &str, text: String, stops: &[&str]) -> Control {
+    Control {
+        id: id.to_owned(),
+        label: label.to_owned(),
+        hint: String::new(),
+        text,
+        set: false,
+        stops: stops.iter().map(|stop| (*stop).to_owned()).collect(),
+        at: 0,
+        keys: Vec::new(),
+    }
+}
+
+fn read_share(text: &str) -> Result<f64, Refusal> {
+    let refuse = |reason: &str| {
+        Refusal::of(
+            "loss",
+            format!("cannot be \"{text}\" ({reason}); give a share from 0 % to 50 %, as \"2.2 %\" or 0.022"),
+        )
+    };
+    let share: Fraction =
+        text.parse().map_err(|error: lasthop_scenario::units::UnitError| refuse(&error.to_string()))?;
+    if share.get() > MOST_LOSS { Err(refuse("it is more than 50 %")) } else { Ok(share.get()) }
+}
+
+fn read_burst(text: &str) -> Result<f64, Refusal> {
+    match text.trim().parse::<u32>() {
+        Ok(frames) if (1..=LONGEST_BURST).contains(&frames) => Ok(f64::from(frames)),
+        _ => {
+            let message = format!("cannot be \"{text}\"; give a whole number of frames from 1 to {LONGEST_BURST}");
+            Err(Refusal::of("burst", message))
+        }
+    }
+}
+
+/// The stop nearest to `text`, by their ratio; the first for what is no number.
+fn nearest(text: &str, stops: &[String]) -> usize {
+    let Some(value) = number(text) else { return 0 };
+    // Zero is as far below the least stop above it as that is below the next ones.
+    let height = |value: f64| value.max(1e-12).ln();
+    let distance = |stop: &String| number(stop).map_or(f64::INFINITY, |stop| (height(stop) - height(value)).abs());
+    let nearest = stops.iter().enumerate().min_by(|(_, a), (_, b)| distance(a).total_cmp(&distance(b)));
+    nearest.map_or(0, |(index, _)| index)
+}
+
+/// The number that a text with or without a unit stands for, in its smallest unit.
+fn number(text: &str) -> Option<f64> {
+    let text = text.trim();
+    let share = || text.parse::<Fraction>().ok().map(Fraction::get);
+    let span = || text.parse::<TimeSpan>().ok().map(|TimeSpan(span)| span.as_nanos() as f64);
+    let rate = || text.parse::<BitRate>().ok().map(|BitRate(rate)| rate as f64);
+    let size = || {
+        text.parse::<QueueSize>().ok().map(|size| match size {
+            QueueSize::Packets(packets) => f64::from(packets),
+            QueueSize::Bytes(ByteSize(bytes)) => bytes as f64,
+        })
+    };
+    let plain = || text.parse::<f64>().ok().filter(|number| number.is_finite());
+    plain().or_else(share).or_else(span).or_else(rate).or_else(size)
+}
+
+/// A share as people read it: `2.17 %`.
+fn percent(share: f64) -> String {
+    format!("{} %", short(share * 100.0))
+}
+
+/// Up to three significant digits.
+fn short(value: f64) -> String {
+    let decimals = if value == 0.0 { 0 } else { (2 - value.abs().log10().floor() as i32).clamp(0, 9) as usize };
+    let text = format!("{value:.decimals$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+#[cfg(test)]
+#[path = "controls_tests.rs"]
+mod tests;

@@ -1,0 +1,122 @@
+use lasthop_proto::channel::ErrorSpec;
+use lasthop_scenario::builtin_names;
+
+use super::*;
+
+fn facts(name: &str) -> Facts {
+    Facts::of(&Scenario::builtin(name).unwrap()).unwrap()
+}
+
+fn given(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+    pairs.iter().map(|(id, text)| ((*id).to_owned(), (*text).to_owned())).collect()
+}
+
+#[test]
+fn every_stop_of_every_control_is_taken_by_every_scenario() {
+    for name in builtin_names() {
+        let mut scenario = Scenario::builtin(name).unwrap();
+        if name == "many-flows" {
+            // As many as it has would only take longer.
+            scenario = scenario.with_overrides(&[("flows.bulk.count", "10")]).unwrap();
+        }
+        let facts = Facts::of(&scenario).unwrap();
+        for control in facts.controls(&[]) {
+            assert!(control.at < control.stops.len(), "{name} {control:?}");
+            let last = control.stops.len() - 1;
+            for (index, stop) in control.stops.iter().enumerate() {
+                // All of one scenario, and of the others those that go furthest.
+                if name != "wavelan-lan" && index != 0 && index != last {
+                    continue;
+                }
+                let given = given(&[(&control.id, stop)]);
+                let overrides = facts.overrides(&given).unwrap();
+                let set = scenario.with_overrides(&overrides).unwrap_or_else(|error| panic!("{name} {stop}: {error}"));
+                // And the slider stays where it was put.
+                let controls = Facts::of(&set).unwrap().controls(&given);
+                let again = controls.iter().find(|other| other.id == control.id).unwrap();
+                assert_eq!(
+                    (again.at, again.text.as_str(), again.set),
+                    (index, stop.as_str(), true),
+                    "{name} {}",
+                    control.id
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_control_shows_what_the_scenario_has() {
+    let controls = facts("wavelan-lan").controls(&[]);
+    let text = |id: &str| controls.iter().find(|control| control.id == id).unwrap().text.clone();
+    let texts =
+        ["loss", "burst", "delay.wired", "delay.wireless", "rate", "queue", "window", "size", "runs", "seed"].map(text);
+    assert_eq!(texts, ["2.17 %", "1", "347 us", "1 us", "2 Mbps", "100 packets", "32 KiB", "8 MiB", "30", "1"]);
+    assert!(controls.iter().all(|control| !control.set));
+    // The lossy link, not the other.
+    assert!(controls.iter().find(|control| control.id == "rate").unwrap().keys == ["links.wireless.rate"]);
+    // A session has no size, and several flows have a number.
+    let ids = |name: &str| facts(name).controls(&[]).into_iter().map(|control| control.id).collect::<Vec<_>>();
+    assert!(
+        ids("multilayer-web-lan").contains(&"limit".to_owned())
+            && !ids("multilayer-web-lan").contains(&"size".to_owned())
+    );
+    assert!(ids("many-flows").contains(&"count".to_owned()));
+}
+
+#[test]
+fn loss_keeps_the_kind_of_model_and_the_ways_that_have_one() {
+    let set = |name: &str, pairs: &[(&str, &str)]| {
+        let scenario = Scenario::builtin(name).unwrap();
+        let overrides = Facts::of(&scenario).unwrap().overrides(&given(pairs)).unwrap();
+        let scenario = scenario.with_overrides(&overrides).unwrap();
+        let network = scenario.network(scenario.scheme()).unwrap();
+        network.links[1].directions.clone().map(|way| way.errors)
+    };
+    let [down, up] = set("wavelan-lan", &[("loss", "5 %")]);
+    assert!(
+        matches!(down, ErrorSpec::Exponential { mean_bytes, .. } if (mean_bytes - 28073.9).abs() < 0.1),
+        "{down:?}"
+    );
+    assert_eq!(down, up);
+    let [down, _] = set("wavelan-lan", &[("burst", "4")]);
+    assert!(matches!(down, ErrorSpec::Burst { packets: 4, .. }), "{down:?}");
+    // One way only loses data here.
+    let [down, up] = set("peer-transfer", &[("loss", "10 %"), ("burst", "2")]);
+    assert!(
+        matches!(down, ErrorSpec::TwoStatePacket { bad_to_good, frames: lasthop_proto::channel::Frames::Data, .. } if bad_to_good == 0.5)
+    );
+    assert_eq!(up, ErrorSpec::None);
+    assert_eq!(set("satellite", &[("loss", "0")]), [ErrorSpec::None, ErrorSpec::None]);
+}
+
+#[test]
+fn what_cannot_be_is_refused_by_name() {
+    let refused = |id: &str, text: &str| facts("wavelan-lan").overrides(&given(&[(id, text)])).unwrap_err();
+    for (id, text) in [
+        ("loss", "60 %"),
+        ("loss", "-1 %"),
+        ("loss", "much"),
+        ("loss", ""),
+        ("burst", "0"),
+        ("burst", "1.5"),
+        ("burst", "1000"),
+        ("dealy.wired", "1 ms"),
+    ] {
+        let refusal = refused(id, text);
+        assert_eq!(refusal.control.as_deref(), Some(id));
+        assert!(
+            refusal.message.starts_with(&format!("{id}: ")) && refusal.message.contains("give") || id == "dealy.wired",
+            "{refusal}"
+        );
+    }
+}
+
+#[test]
+fn numbers_are_short() {
+    for (value, text) in
+        [(0.0, "0"), (2.1735, "2.17"), (12.0, "12"), (0.05, "0.05"), (0.000_123_4, "0.000123"), (150.4, "150")]
+    {
+        assert_eq!(short(value), text);
+    }
+}

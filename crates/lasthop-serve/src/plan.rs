@@ -1,0 +1,249 @@
+//! What a request asks for: its parameters, read and checked, and the scenario that they make.
+
+use lasthop_proto::scheme::{SCHEMES, Scheme};
+use lasthop_scenario::Scenario;
+use lasthop_study::replicate::Task;
+use serde::Serialize;
+
+use crate::catalogue::{Catalogue, usual_schemes, usual_shown};
+use crate::controls::{Control, Facts};
+use crate::refusal::Refusal;
+
+/// Longest query that is read, in bytes.
+pub const LONGEST_QUERY: usize = 8 << 10;
+/// Most keys that a request sets besides its controls.
+const MOST_SET: usize = 32;
+/// Most runs of a scheme.
+const MOST_RUNS: u32 = 1000;
+/// Most flows: their endpoints are in memory all at once.
+const MOST_FLOWS: usize = 20_000;
+
+/// A state of the page.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The scenario's name in the catalogue.
+    pub name: String,
+    /// The scenario with everything set that the request sets.
+    pub scenario: Scenario,
+    /// The schemes compared.
+    pub schemes: Vec<&'static Scheme>,
+    /// The scheme whose packets are shown.
+    pub shown: &'static Scheme,
+    /// The run that is shown, counted from 0.
+    pub run: u32,
+    /// What there is to turn.
+    pub controls: Vec<Control>,
+    /// Keys set besides, as given.
+    pub set: Vec<(String, String)>,
+}
+
+/// A [`Plan`] as the page shows it.
+#[derive(Clone, Serialize, Debug)]
+pub struct State {
+    /// The scenario's name in the catalogue.
+    pub scenario: String,
+    /// What it is called.
+    pub title: String,
+    /// More about it.
+    pub description: Option<String>,
+    /// The schemes compared.
+    pub schemes: Vec<&'static str>,
+    /// The scheme whose packets are shown.
+    pub scheme: &'static str,
+    /// The run that is shown, counted from 0.
+    pub run: u32,
+    /// Runs of each scheme.
+    pub runs: u32,
+    /// Root seed.
+    pub seed: u64,
+    /// What there is to turn.
+    pub controls: Vec<Control>,
+    /// Keys set besides: `KEY=VALUE`.
+    pub set: Vec<String>,
+}
+
+impl Plan {
+    /// Reads the parameters of a request, a query as in a link.
+    ///
+    /// # Errors
+    ///
+    /// Names the parameter, what was given, and what would be right.
+    pub fn read(catalogue: &Catalogue, query: &str) -> Result<Self, Refusal> {
+        let words = Words::read(query)?;
+        let name = words.scenario.as_deref().unwrap_or(catalogue.first());
+        let Some(base) = catalogue.find(name) else {
+            let known = catalogue.names().collect::<Vec<_>>().join(", ");
+            return Err(Refusal::of("scenario", format!("there is no \"{name}\"; there are {known}")));
+        };
+        let schemes = match &words.schemes {
+            Some(names) => read_schemes(names)?,
+            None => usual_schemes(base),
+        };
+        let shown = match &words.scheme {
+            Some(name) => find_scheme("scheme", name)?,
+            None => usual_shown(&schemes, base),
+        };
+        let broken = |error: &lasthop_scenario::Error| Refusal::scenario(error, None);
+        let facts = Facts::of(base).map_err(|error| broken(&error))?;
+        let mut overrides = vec![("scheme".to_owned(), shown.name.to_owned())];
+        overrides.extend(facts.overrides(&words.controls)?);
+        overrides.extend(words.set.iter().cloned());
+        let scenario = base.with_overrides(&overrides).map_err(|error| {
+            let key = error.key().unwrap_or_default().to_owned();
+            Refusal::scenario(&error, words.control_of(&key, &facts).as_deref())
+        })?;
+        if scenario.runs() > MOST_RUNS {
+            return Err(Refusal::of("runs", format!("cannot be {}; give 1 to {MOST_RUNS}", scenario.runs())));
+        }
+        let controls = Facts::of(&scenario).map_err(|error| broken(&error))?.controls(&words.controls);
+        let plan = Self { name: name.to_owned(), scenario, schemes, shown, run: words.run, controls, set: words.set };
+        // Under every scheme it must be a network.
+        for scheme in plan.schemes.iter().chain([&shown]) {
+            let network = plan.scenario.network(scheme).map_err(|error| Refusal::scenario(&error, Some("schemes")))?;
+            if network.flows.len() > MOST_FLOWS {
+                let message = format!("cannot be {}; give at most {MOST_FLOWS} on this page", network.flows.len());
+                return Err(Refusal::of("count", message));
+            }
+        }
+        Ok(plan)
+    }
+
+    /// The page's view of it.
+    pub fn state(&self) -> State {
+        State {
+            scenario: self.name.clone(),
+            title: self.scenario.title().to_owned(),
+            description: self.scenario.description().map(str::to_owned),
+            schemes: self.schemes.iter().map(|scheme| scheme.name).collect(),
+            scheme: self.shown.name,
+            run: self.run,
+            runs: self.scenario.runs(),
+            seed: self.scenario.seed(),
+            controls: self.controls.clone(),
+            set: self.set.iter().map(|(key, value)| format!("{key}={value}")).collect(),
+        }
+    }
+
+    /// The scenario as a file: `lasthop` makes the page's numbers of it.
+    pub fn scenario_file(&self) -> String {
+        let schemes: Vec<&str> = self.schemes.iter().map(|scheme| scheme.name).collect();
+        let schemes = schemes.join(",");
+        format!("# The page's numbers: lasthop compare FILE --schemes {schemes}\n{}", self.scenario.explain())
+    }
+
+    /// The runs of each scheme.
+    ///
+    /// # Errors
+    ///
+    /// When the scenario is no network under a scheme.
+    pub fn tasks(&self) -> Result<Vec<Task>, Refusal> {
+        let task = |scheme: &&'static Scheme| {
+            Task::new(&self.scenario, scheme, self.scenario.seed(), self.scenario.runs())
+                .map_err(|error| Refusal::scenario(&error, Some("schemes")))
+        };
+        self.schemes.iter().map(task).collect()
+    }
+}
+
+/// The parameters of a request.
+#[derive(Default)]
+struct Words {
+    scenario: Option<String>,
+    schemes: Option<String>,
+    scheme: Option<String>,
+    run: u32,
+    controls: Vec<(String, String)>,
+    set: Vec<(String, String)>,
+}
+
+impl Words {
+    fn read(query: &str) -> Result<Self, Refusal> {
+        if query.len() > LONGEST_QUERY {
+            return Err(Refusal::of("link", format!("is longer than {LONGEST_QUERY} bytes")));
+        }
+        let mut words = Self::default();
+        for (key, value) in form_urlencoded::parse(query.as_bytes()) {
+            let value = value.into_owned();
+            match &*key {
+                "scenario" => words.scenario = Some(value),
+                "schemes" => words.schemes = Some(value),
+                "scheme" => words.scheme = Some(value),
+                "run" => {
+                    words.run = value.parse().ok().filter(|run| *run < MOST_RUNS).ok_or_else(|| {
+                        Refusal::of(
+                            "run",
+                            format!("cannot be \"{value}\"; give the number of a run from 0 to {}", MOST_RUNS - 1),
+                        )
+                    })?;
+                }
+                "set" => words.set.push(read_set(&value)?),
+                id => {
+                    // The last one counts, as for all others.
+                    words.controls.retain(|(known, _)| known != id);
+                    words.controls.push((id.to_owned(), read_value(id, value)?));
+                }
+            }
+        }
+        if words.set.len() > MOST_SET {
+            return Err(Refusal::of(
+                "set",
+                format!("is given {} times; at most {MOST_SET} are taken", words.set.len()),
+            ));
+        }
+        Ok(words)
+    }
+
+    /// The control by which `key` was set.
+    fn control_of(&self, key: &str, facts: &Facts) -> Option<String> {
+        let within = |set: &str| key == set || key.strip_prefix(set).is_some_and(|rest| rest.starts_with('.'));
+        if self.set.iter().any(|(set, _)| within(set)) {
+            return Some("set".to_owned());
+        }
+        let controls = facts.controls(&[]);
+        let mut given = controls.iter().filter(|control| self.controls.iter().any(|(id, _)| *id == control.id));
+        given.find(|control| control.keys.iter().any(|set| within(set))).map(|control| control.id.clone())
+    }
+}
+
+/// `KEY=VALUE`. Whoever reaches the page must not make it read files, so no table can be set whole (a loss trace is one), and
+/// no key called `file`.
+fn read_set(text: &str) -> Result<(String, String), Refusal> {
+    let Some((key, value)) = text.split_once('=') else {
+        return Err(Refusal::of("set", format!("\"{text}\" is not KEY=VALUE, such as tcp.mss=512")));
+    };
+    let (key, value) = (key.trim().to_owned(), read_value("set", value.trim().to_owned())?);
+    if key.split('.').any(|part| part == "file") {
+        return Err(Refusal::of("set", format!("{key} cannot be set from the page; put it into a scenario file")));
+    }
+    Ok((key, value))
+}
+
+/// A value that stands on one line and is no table or list.
+fn read_value(id: &str, value: String) -> Result<String, Refusal> {
+    if value.chars().any(char::is_control) || value.trim_start().starts_with(['{', '[']) {
+        return Err(Refusal::of(id, "takes a single value, neither a table nor a list"));
+    }
+    Ok(value)
+}
+
+fn read_schemes(names: &str) -> Result<Vec<&'static Scheme>, Refusal> {
+    let mut schemes: Vec<&'static Scheme> = Vec::new();
+    for name in names.split(',').filter(|name| !name.is_empty()) {
+        let scheme = find_scheme("schemes", name)?;
+        if !schemes.contains(&scheme) {
+            schemes.push(scheme);
+        }
+    }
+    if schemes.is_empty() { Err(Refusal::of("schemes", "choose at least one")) } else { Ok(schemes) }
+}
+
+fn find_scheme(control: &str, name: &str) -> Result<&'static Scheme, Refusal> {
+    Scheme::by_name(name).ok_or_else(|| {
+        let known: Vec<_> = SCHEMES.iter().map(|scheme| scheme.name).collect();
+        Refusal::of(control, format!("there is no scheme \"{name}\"; there are {}", known.join(", ")))
+    })
+}
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;

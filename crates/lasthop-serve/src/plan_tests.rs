@@ -1,0 +1,114 @@
+use lasthop_study::measures::summarise;
+use lasthop_study::replicate::{Silent, run_all};
+
+use super::*;
+
+fn plan(query: &str) -> Result<Plan, Refusal> {
+    Plan::read(&Catalogue::new(&[]).unwrap(), query)
+}
+
+#[test]
+fn nothing_said_is_the_first_scenario_with_its_own_values() {
+    let plan = plan("").unwrap();
+    assert_eq!(plan.name, "wavelan-lan");
+    assert_eq!(plan.schemes.len(), 12);
+    assert_eq!(plan.shown.name, "LL-TCP-AWARE");
+    let own = Scenario::builtin("wavelan-lan").unwrap();
+    assert_eq!(plan.scenario, own.with_overrides(&[("scheme", "LL-TCP-AWARE")]).unwrap());
+}
+
+#[test]
+fn the_file_is_the_scenario_of_the_page() {
+    for query in [
+        "loss=5+%25&burst=3&delay.wired=20+ms&window=16+KiB&queue=8+packets&runs=7&seed=3&set=tcp.mss%3D512",
+        "scenario=satellite&loss=1+%25&schemes=E2E,SPLIT",
+        "scenario=multilayer-web-lan&limit=50+s&runs=2",
+    ] {
+        let plan = plan(query).unwrap();
+        let file = Scenario::parse("downloaded.toml", &plan.scenario_file()).unwrap();
+        assert_eq!(file, plan.scenario, "{query}");
+    }
+}
+
+#[test]
+fn the_file_runs_to_the_same_numbers() {
+    let plan = plan("size=200+KiB&loss=4+%25&burst=2&runs=3&schemes=E2E,LL-TCP-AWARE").unwrap();
+    let file = Scenario::parse("downloaded.toml", &plan.scenario_file()).unwrap();
+    let mut last = Vec::new();
+    crate::answers::compare(&plan, crate::answers::Extent::All, 2, &|| false, |line| {
+        if line["runs"] == 3 {
+            last.push(line);
+        }
+    })
+    .unwrap();
+    last.sort_by_key(|line| line["scheme"].as_str().map(str::to_owned));
+    for (line, scheme) in last.iter().zip(&plan.schemes) {
+        let task = Task::new(&file, scheme, file.seed(), file.runs()).unwrap();
+        let reports = run_all(std::slice::from_ref(&task), 1, &Silent).pop().unwrap();
+        let measures = lasthop_study::measures::summaries_json(&summarise(&task.network, &reports));
+        assert_eq!((line["scheme"].as_str(), &line["measures"]), (Some(scheme.name), &measures));
+    }
+    assert_eq!(last.len(), 2);
+}
+
+#[test]
+fn what_is_wrong_is_named_with_its_control() {
+    for (query, control, words) in [
+        ("scenario=nope", "scenario", "there is no \"nope\""),
+        ("schemes=E2E,XYZ", "schemes", "XYZ"),
+        ("schemes=", "schemes", "at least one"),
+        ("scheme=XYZ", "scheme", "XYZ"),
+        ("run=many", "run", "many"),
+        ("delay.wired=12", "delay.wired", "links.wired.delay: cannot be 12 (the unit is missing)"),
+        ("window=lots", "window", "tcp."),
+        ("queue=0 packets", "queue", "links.wireless.queue"),
+        ("loss=70 %25", "loss", "50 %"),
+        ("runs=100000", "runs", "1000"),
+        ("set=tcp.mss", "set", "KEY=VALUE"),
+        ("set=tcp.mms=3", "set", "did you mean \"mss\"?"),
+        ("set=links.wireles.rate=1 Mbps", "set", "wireless"),
+        ("scenario=many-flows&count=90000", "count", "at most"),
+        ("colour=red", "colour", "no such control"),
+    ] {
+        let refusal = plan(query).expect_err(query);
+        assert_eq!(refusal.control.as_deref(), Some(control), "{query}: {refusal}");
+        assert!(refusal.message.contains(words), "{query}: {refusal}");
+        assert!(!refusal.message.contains('\n'), "{query}: {refusal}");
+    }
+}
+
+#[test]
+fn nobody_makes_the_page_read_files() {
+    for query in [
+        "set=links.wireless.errors={model=\"replay\",file=\"/etc/hostname\"}",
+        "set=links.wireless.errors.file=/etc/hostname",
+        "set=links.wireless={errors={model=\"replay\",file=\"/etc/hostname\"}}",
+        "set=links.wireless.errors_down=%0A{model=\"replay\",file=\"/etc/hostname\"}",
+        "delay.wired={a=1}",
+        "loss=[1]",
+    ] {
+        let refusal = plan(query).expect_err(query);
+        let words = refusal.message.as_str();
+        assert!(words.contains("neither a table nor a list") || words.contains("from the page"), "{query}: {words}");
+    }
+}
+
+#[test]
+fn nothing_that_is_long_or_strange_panics() {
+    assert!(plan(&"x".repeat(LONGEST_QUERY + 1)).is_err());
+    let many = "set=tcp.mss=512&".repeat(MOST_SET + 1);
+    assert!(plan(&many).is_err());
+    // Byte soup, the same each time.
+    let mut state = 1_u64;
+    let catalogue = Catalogue::new(&[]).unwrap();
+    for _ in 0..100 {
+        let mut query = String::new();
+        for _ in 0..40 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            query.push(char::from_u32((state >> 40) as u32 % 0x180).unwrap_or('%'));
+        }
+        for start in ["", "loss=", "window=", "set=tcp.mss="] {
+            let _ = Plan::read(&catalogue, &format!("{start}{query}"));
+        }
+    }
+}

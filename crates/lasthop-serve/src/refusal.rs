@@ -1,0 +1,33 @@
+//! What is wrong with a request, in one line that names the key.
+
+use serde::Serialize;
+
+/// Why a request is refused.
+#[derive(Clone, PartialEq, Eq, Serialize, thiserror::Error, Debug)]
+#[error("{message}")]
+pub struct Refusal {
+    /// One line: what was given, and what would be right.
+    pub message: String,
+    /// The key of the scenario in question, if it is one of a key.
+    pub key: Option<String>,
+    /// The parameter of the request that it is about: the page shows the message beside its control.
+    pub control: Option<String>,
+}
+
+impl Refusal {
+    /// `control` cannot be what was given.
+    pub(crate) fn of(control: &str, message: impl Into<String>) -> Self {
+        let message = format!("{control}: {}", message.into());
+        Self { message, key: None, control: Some(control.to_owned()) }
+    }
+
+    /// The scenario does not hold; `control` is where it was set, if it was set from the page.
+    pub(crate) fn scenario(error: &lasthop_scenario::Error, control: Option<&str>) -> Self {
+        // Where a value was set is plain to who set it.
+        let message = match (error.key(), control) {
+            (Some(key), Some(_)) => format!("{key}: {}", error.problem()),
+            _ => error.to_string(),
+        };
+        Self { message, key: error.key().map(str::to_owned), control: control.map(str::to_owned) }
+    }
+}

@@ -1,0 +1,256 @@
+//! The page over HTTP.
+
+use std::future::Future;
+use std::net::{SocketAddr, TcpListener};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::{RawQuery, State};
+use axum::http::{StatusCode, header};
+use axum::middleware::from_fn_with_state;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use futures_core::Stream;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use serde::Serialize;
+use serde_json::json;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+
+use crate::answers::{self, Extent};
+use crate::assets::ASSETS;
+use crate::catalogue::Catalogue;
+use crate::guard::{HostNames, guard};
+use crate::plan::Plan;
+use crate::refusal::Refusal;
+
+/// Answers that are computed at once; each uses all cores.
+const COMPUTING: usize = 2;
+/// Requests that wait for them.
+const WAITING: usize = 16;
+/// Connections at once.
+const CONNECTIONS: usize = 64;
+/// A request line and its headers come within this time, and are at most so long.
+const HEADERS_WITHIN: Duration = Duration::from_secs(10);
+const LONGEST_HEADERS: usize = 32 << 10;
+/// An answer that takes longer is cut short.
+const LONGEST_ANSWER: Duration = Duration::from_secs(60);
+/// More lines than an answer has, so that a client which does not read keeps nobody waiting.
+const LINES: usize = 1024;
+
+struct App {
+    catalogue: Catalogue,
+    computing: Arc<Semaphore>,
+    waiting: AtomicUsize,
+}
+
+/// Everything that is served, without a socket.
+pub fn router(catalogue: Catalogue, names: HostNames) -> Router {
+    let app = App { catalogue, computing: Arc::new(Semaphore::new(COMPUTING)), waiting: AtomicUsize::new(0) };
+    let mut router = Router::new()
+        .route("/api/catalogue", get(catalogue_answer))
+        .route("/api/first", get(|app, query| compare_answer(app, query, Extent::First)))
+        .route("/api/compare", get(|app, query| compare_answer(app, query, Extent::All)))
+        .route("/api/trace", get(trace_answer))
+        .route("/api/scenario", get(scenario_answer));
+    for asset in &ASSETS {
+        let answer = || async { ([(header::CONTENT_TYPE, asset.media_type)], asset.text) };
+        router = router.route(asset.path, get(answer));
+    }
+    router.with_state(Arc::new(app)).layer(from_fn_with_state(names, guard))
+}
+
+/// Listens at `address`.
+///
+/// # Errors
+///
+/// When the address is taken, or is none of this machine's.
+pub fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let listener = TcpListener::bind(address)?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+/// Serves the page to whoever connects, until the process ends.
+///
+/// # Errors
+///
+/// When the runtime cannot be started.
+pub fn serve(listener: TcpListener, catalogue: Catalogue, names: HostNames) -> std::io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        // As many as compute, and one each that reads a request.
+        .max_blocking_threads(COMPUTING + WAITING)
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        accept(listener, router(catalogue, names)).await;
+        Ok(())
+    })
+}
+
+async fn accept(listener: tokio::net::TcpListener, router: Router) {
+    let connections = Arc::new(Semaphore::new(CONNECTIONS));
+    let mut http = hyper::server::conn::http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(HEADERS_WITHIN).max_buf_size(LONGEST_HEADERS);
+    while let Ok(permit) = connections.clone().acquire_owned().await {
+        let Ok((socket, _)) = listener.accept().await else {
+            // Out of descriptors, or the peer has gone already.
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            continue;
+        };
+        let connection = http.serve_connection(TokioIo::new(socket), TowerToHyperService::new(router.clone()));
+        tokio::spawn(async move {
+            let _permit = permit;
+            // How a connection ends concerns nobody else.
+            let _ = connection.await;
+        });
+    }
+}
+
+async fn catalogue_answer(State(app): State<Arc<App>>) -> Response {
+    json_answer(StatusCode::OK, &app.catalogue.to_json())
+}
+
+async fn scenario_answer(State(app): State<Arc<App>>, RawQuery(query): RawQuery) -> Response {
+    let plan = compute(&app, query, |plan, _| Ok((plan.name.clone(), plan.scenario_file()))).await;
+    match plan {
+        Ok((name, text)) => {
+            let stem = std::path::Path::new(&name).file_stem().map(|stem| stem.to_string_lossy().into_owned());
+            let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '_' };
+            let stem: String = stem.unwrap_or_default().chars().map(plain).collect();
+            let headers = [
+                (header::CONTENT_TYPE, "application/toml; charset=utf-8".to_owned()),
+                (header::CONTENT_DISPOSITION, format!("attachment; filename=\"{stem}.toml\"")),
+            ];
+            (headers, text).into_response()
+        }
+        Err(response) => response,
+    }
+}
+
+async fn trace_answer(State(app): State<Arc<App>>, RawQuery(query): RawQuery) -> Response {
+    match compute(&app, query, |plan, stop| answers::trace(plan, stop)).await {
+        Ok(Some(value)) => json_answer(StatusCode::OK, &value),
+        Ok(None) => (StatusCode::SERVICE_UNAVAILABLE, "this run takes too long for a page\n").into_response(),
+        Err(response) => response,
+    }
+}
+
+async fn compare_answer(State(app): State<Arc<App>>, RawQuery(query): RawQuery, extent: Extent) -> Response {
+    let permit = match app.permit().await {
+        Ok(permit) => permit,
+        Err(response) => return response,
+    };
+    let (lines, stream) = mpsc::channel(LINES);
+    let (begun, beginning) = oneshot::channel();
+    let app = app.clone();
+    tokio::task::spawn_blocking(move || {
+        let _permit = permit;
+        let mut begun = Some(begun);
+        let deadline = Instant::now() + LONGEST_ANSWER;
+        // The client has gone, or asks for something else: nobody holds the other end.
+        let stop = || lines.is_closed() || Instant::now() > deadline;
+        let compared = Plan::read(&app.catalogue, query.as_deref().unwrap_or_default()).and_then(|plan| {
+            answers::compare(&plan, extent, 0, &stop, |line| {
+                if let Some(begun) = begun.take() {
+                    let _ = begun.send(Ok(()));
+                }
+                let _ = lines.try_send(Bytes::from(format!("{line}\n")));
+            })
+        });
+        if let (Err(refusal), Some(begun)) = (compared, begun) {
+            let _ = begun.send(Err(refusal));
+        }
+    });
+    match beginning.await {
+        Ok(Ok(())) => {
+            let body = Body::from_stream(Lines(stream));
+            ([(header::CONTENT_TYPE, "application/x-ndjson; charset=utf-8")], body).into_response()
+        }
+        Ok(Err(refusal)) => refused(&refusal),
+        Err(_) => failed(),
+    }
+}
+
+/// Lines as they come.
+struct Lines(mpsc::Receiver<Bytes>);
+
+impl Stream for Lines {
+    type Item = Result<Bytes, std::convert::Infallible>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0.poll_recv(context).map(|line| line.map(Ok))
+    }
+}
+
+impl App {
+    /// Leave to compute; a refusal when too many wait for it.
+    fn permit(&self) -> impl Future<Output = Result<OwnedSemaphorePermit, Response>> {
+        struct Waits<'a>(&'a AtomicUsize);
+        impl Drop for Waits<'_> {
+            fn drop(&mut self) {
+                self.0.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+        async {
+            let before = self.waiting.fetch_add(1, Ordering::Relaxed);
+            let _waits = Waits(&self.waiting);
+            if before >= WAITING {
+                return Err((StatusCode::SERVICE_UNAVAILABLE, "too many requests at once\n").into_response());
+            }
+            self.computing.clone().acquire_owned().await.map_err(|_| failed())
+        }
+    }
+}
+
+/// Reads the plan of a request and does `work` with it, away from the connections. The work is told to stop when the client
+/// has gone, or when it takes too long.
+async fn compute<T: Send + 'static>(
+    app: &Arc<App>,
+    query: Option<String>,
+    work: impl FnOnce(&Plan, &dyn Fn() -> bool) -> Result<T, Refusal> + Send + 'static,
+) -> Result<T, Response> {
+    struct Gone(Arc<AtomicBool>);
+    impl Drop for Gone {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+    let permit = app.permit().await?;
+    let app = app.clone();
+    let gone = Gone(Arc::default());
+    let stopped = gone.0.clone();
+    let done = tokio::task::spawn_blocking(move || {
+        let _permit = permit;
+        let deadline = Instant::now() + LONGEST_ANSWER;
+        let stop = || stopped.load(Ordering::Relaxed) || Instant::now() > deadline;
+        work(&Plan::read(&app.catalogue, query.as_deref().unwrap_or_default())?, &stop)
+    });
+    done.await.map_err(|_| failed())?.map_err(|refusal| refused(&refusal))
+}
+
+fn json_answer(status: StatusCode, value: &impl Serialize) -> Response {
+    match serde_json::to_string(value) {
+        Ok(text) => (status, [(header::CONTENT_TYPE, "application/json")], text).into_response(),
+        Err(_) => failed(),
+    }
+}
+
+fn refused(refusal: &Refusal) -> Response {
+    json_answer(StatusCode::BAD_REQUEST, &json!({ "error": refusal }))
+}
+
+fn failed() -> Response {
+    (StatusCode::INTERNAL_SERVER_ERROR, "the computation failed\n").into_response()
+}
+
+#[cfg(test)]
+#[path = "server_tests.rs"]
+mod tests;

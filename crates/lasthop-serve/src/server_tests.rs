@@ -1,0 +1,123 @@
+use axum::body::Body;
+use axum::http::Request;
+use http_body_util::BodyExt;
+use tower::ServiceExt;
+
+use super::*;
+
+fn page() -> Router {
+    router(Catalogue::new(&[]).unwrap(), HostNames::default())
+}
+
+fn get_request(path: &str) -> axum::http::request::Builder {
+    Request::get(path).header("host", "127.0.0.1:8097")
+}
+
+fn answer(request: Request<Body>) -> (StatusCode, axum::http::HeaderMap, String) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let response = page().oneshot(request).await.unwrap();
+        let (parts, body) = response.into_parts();
+        let bytes = body.collect().await.unwrap().to_bytes();
+        (parts.status, parts.headers, String::from_utf8(bytes.to_vec()).unwrap())
+    })
+}
+
+fn get_answer(path: &str) -> (StatusCode, axum::http::HeaderMap, String) {
+    answer(get_request(path).body(Body::empty()).unwrap())
+}
+
+#[test]
+fn the_page_is_whole_and_asks_nobody_else() {
+    let (_, _, html) = get_answer("/");
+    for asset in &ASSETS {
+        let (status, headers, text) = get_answer(asset.path);
+        assert_eq!((status, text.as_str()), (StatusCode::OK, asset.text), "{}", asset.path);
+        assert_eq!(headers[header::CONTENT_TYPE], asset.media_type);
+        let policy = headers[header::CONTENT_SECURITY_POLICY].to_str().unwrap();
+        assert!(policy.starts_with("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
+        assert_eq!(headers["x-content-type-options"], "nosniff");
+    }
+    // What the page and its scripts name is there.
+    let named = html
+        .split(['"', '\''])
+        .filter(|word| word.ends_with(".js") || word.ends_with(".css") || word.ends_with(".svg"));
+    for name in named {
+        assert!(ASSETS.iter().any(|asset| asset.path == format!("/{name}")), "{name}");
+    }
+    for asset in &ASSETS {
+        for import in asset.text.split("from './").skip(1) {
+            let name = import.split('\'').next().unwrap();
+            assert!(ASSETS.iter().any(|asset| asset.path == format!("/{name}")), "{} imports {name}", asset.path);
+        }
+    }
+}
+
+#[test]
+fn who_is_not_meant_to_ask_is_refused() {
+    let ask = |request: axum::http::request::Builder| answer(request.body(Body::empty()).unwrap()).0;
+    assert_eq!(ask(Request::get("/").header("host", "evil.example")), StatusCode::MISDIRECTED_REQUEST);
+    assert_eq!(ask(Request::get("/api/catalogue")), StatusCode::MISDIRECTED_REQUEST);
+    assert_eq!(ask(Request::post("/").header("host", "localhost")), StatusCode::METHOD_NOT_ALLOWED);
+    assert_eq!(ask(get_request("/api/catalogue").header("sec-fetch-site", "cross-site")), StatusCode::FORBIDDEN);
+    assert_eq!(ask(get_request("/api/catalogue").header("sec-fetch-site", "same-site")), StatusCode::FORBIDDEN);
+    assert_eq!(ask(get_request("/api/catalogue").header("sec-fetch-site", "same-origin")), StatusCode::OK);
+    // A link from elsewhere may lead here.
+    assert_eq!(ask(get_request("/").header("sec-fetch-site", "cross-site")), StatusCode::OK);
+    assert_eq!(ask(get_request("/etc/passwd")), StatusCode::NOT_FOUND);
+    assert_eq!(ask(get_request("/../Cargo.toml")), StatusCode::NOT_FOUND);
+}
+
+#[test]
+fn a_comparison_comes_line_by_line() {
+    let (status, headers, text) = get_answer("/api/compare?size=100+KiB&runs=2&schemes=E2E,LL");
+    assert_eq!(status, StatusCode::OK);
+    assert!(headers[header::CONTENT_TYPE].to_str().unwrap().starts_with("application/x-ndjson"));
+    let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 4);
+    assert_eq!(lines[3]["done"], true);
+}
+
+#[test]
+fn what_is_wrong_comes_as_one_line_with_its_key() {
+    for path in ["/api/first", "/api/compare", "/api/trace", "/api/scenario"] {
+        let (status, _, text) = get_answer(&format!("{path}?delay.wired=soon"));
+        assert_eq!(status, StatusCode::BAD_REQUEST, "{path}");
+        let error: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(error["error"]["key"], "links.wired.delay", "{path}");
+        assert_eq!(error["error"]["control"], "delay.wired", "{path}");
+    }
+}
+
+#[test]
+fn the_scenario_comes_as_a_file() {
+    let (status, headers, text) = get_answer("/api/scenario?loss=3+%25");
+    assert_eq!(status, StatusCode::OK);
+    assert_eq!(headers[header::CONTENT_DISPOSITION], "attachment; filename=\"wavelan-lan.toml\"");
+    assert!(lasthop_scenario::Scenario::parse("file", &text).is_ok());
+}
+
+/// Over a real socket: a client that asks for hours of work and leaves, as often as there are places to compute.
+#[test]
+fn work_ends_when_the_client_leaves() {
+    use std::io::{Read, Write};
+    let listener = listen("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = listener.local_addr().unwrap();
+    // It serves until the test's process ends.
+    std::thread::spawn(move || serve(listener, Catalogue::new(&[]).unwrap(), HostNames::default()));
+    let ask = |path: &str| {
+        let mut socket = std::net::TcpStream::connect(address).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(8))).unwrap();
+        write!(socket, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
+        socket
+    };
+    for _ in 0..3 * COMPUTING {
+        let mut socket = ask("/api/compare?size=64+MiB&runs=1000&loss=10+%25");
+        let mut first = [0; 16];
+        socket.read_exact(&mut first).unwrap();
+        assert_eq!(&first[..15], b"HTTP/1.1 200 OK");
+    }
+    let mut text = String::new();
+    ask("/api/compare?size=100+KiB&runs=1&schemes=E2E").read_to_string(&mut text).unwrap();
+    assert!(text.contains("{\"done\":true}"), "{text}");
+}

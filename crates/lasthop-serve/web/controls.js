@@ -1,0 +1,81 @@
+// The settings: a text and a slider for each control that the server names. The server reads the text, knows the units, and
+// says which stop of the slider is nearest.
+
+/**
+ * @typedef {{id: string, label: string, hint: string, text: string, set: boolean, stops: string[], at: number}} Control
+ * @typedef {{row: HTMLElement, label: HTMLLabelElement, text: HTMLInputElement, range: HTMLInputElement, clear: HTMLButtonElement,
+ *   hint: HTMLElement, stops: string[]}} Row
+ */
+
+export class Controls {
+  /** @param {HTMLElement} element @param {(id: string, text: string|undefined) => void} changed */
+  constructor(element, changed) {
+    this.element = element;
+    this.changed = changed;
+    /** @type {Map<string, Row>} */
+    this.rows = new Map();
+  }
+
+  /** @param {Control[]} controls */
+  show(controls) {
+    for (const [id, row] of this.rows) {
+      if (!controls.some((control) => control.id === id)) { row.row.remove(); this.rows.delete(id); }
+    }
+    controls.forEach((control, index) => {
+      const row = this.rows.get(control.id) ?? this.make(control.id);
+      if (this.element.children[index] !== row.row) this.element.insertBefore(row.row, this.element.children[index] ?? null);
+      row.label.textContent = control.label;
+      row.hint.textContent = control.hint;
+      row.row.title = control.hint;
+      row.row.classList.toggle('set', control.set);
+      row.clear.disabled = !control.set;
+      row.clear.setAttribute('aria-label', `${control.label} as in the scenario`);
+      row.range.setAttribute('aria-label', `${control.label}, slider`);
+      row.stops = control.stops;
+      row.range.max = String(control.stops.length - 1);
+      row.text.value = control.text;
+      row.range.value = String(control.at);
+      row.range.setAttribute('aria-valuetext', control.text);
+    });
+  }
+
+  /** @param {string} id @returns {Row} */
+  make(id) {
+    const name = id.replace(/[^a-z0-9]/gi, '-');
+    const row = document.createElement('div');
+    row.className = 'control';
+    row.dataset.id = id;
+    const label = Object.assign(document.createElement('label'), { htmlFor: `text-${name}` });
+    const text = Object.assign(document.createElement('input'), { type: 'text', id: `text-${name}`, spellcheck: false, maxLength: 60 });
+    text.setAttribute('aria-describedby', `hint-${name} error-${name}`);
+    const range = Object.assign(document.createElement('input'), { type: 'range', id: `range-${name}`, min: '0', step: '1' });
+    const clear = Object.assign(document.createElement('button'), { type: 'button', className: 'clear', textContent: '↺', title: 'As in the scenario' });
+    const hint = Object.assign(document.createElement('p'), { className: 'hidden', id: `hint-${name}` });
+    const error = Object.assign(document.createElement('p'), { className: 'error', id: `error-${name}` });
+    error.setAttribute('role', 'alert');
+    row.append(label, text, clear, range, hint, error);
+    const made = { row, label, text, range, clear, hint, stops: [] };
+    range.addEventListener('input', () => {
+      const stop = made.stops[Number(range.value)];
+      text.value = stop;
+      range.setAttribute('aria-valuetext', stop);
+      this.changed(id, stop);
+    });
+    text.addEventListener('change', () => this.changed(id, text.value.trim() || undefined));
+    clear.addEventListener('click', () => this.changed(id, undefined));
+    this.rows.set(id, made);
+    return made;
+  }
+}
+
+/** Shows what is wrong beside what it is about; nothing with an empty message. @param {string|null} control @param {string} message */
+export function showError(control, message) {
+  for (const element of document.querySelectorAll('p.error')) element.textContent = '';
+  for (const element of document.querySelectorAll('[aria-invalid]')) element.removeAttribute('aria-invalid');
+  if (!message) return;
+  const name = (control ?? '').replace(/[^a-z0-9]/gi, '-');
+  const beside = (control && document.getElementById(`error-${name}`)) || document.getElementById('error-page');
+  beside.textContent = message;
+  beside.closest('details')?.setAttribute('open', '');
+  for (const id of [`text-${name}`, name]) document.getElementById(id)?.setAttribute('aria-invalid', 'true');
+}

@@ -1,0 +1,244 @@
+// The time-sequence diagram: a line for each node, time running down, and each packet an arrow from node to node.
+
+/**
+ * @typedef {{sent: number, ended: number, from: number, to: number, kind: string, fate: string, number: number, len: number, cause: string}} Arrow
+ * @typedef {{time: number, lane: number, event: string, number: number|null}} Note
+ * @typedef {{flow: string, lanes: string[], arrows: Arrow[], notes: Note[], end: number}} Data times in microseconds
+ */
+
+/** Widths of the picture: on a screen, and on a phone. */
+export const WIDE = 720;
+export const NARROW = 400;
+const HEIGHT = 460;
+const HEAD = 30;
+/** Where the present is: the past is above. */
+const NOW = HEIGHT - 26;
+/** Labels stand at arrows while there are at most so many. */
+const LABELLED = 36;
+/** How far along the arrow. */
+const LABEL_AT = 0.3;
+/** More are not drawn: nobody could tell them apart. */
+const MOST = 1500;
+
+/** What the server calls things, in words. */
+export const KINDS = {
+  'data': 'data',
+  'source-retransmission': 'retransmission by the source',
+  'local-retransmission': 'local retransmission',
+  'ack': 'acknowledgment',
+  'duplicate-ack': 'duplicate acknowledgment',
+  'handshake': 'handshake',
+  'link-control': 'link protocol control',
+  'datagram': 'datagram',
+};
+const FATES = {
+  'arrived': 'arrives', 'damaged': 'arrives damaged', 'lost': 'lost on the link', 'queue-full': 'dropped by a full queue',
+  'suppressed': 'kept back by the base station', 'absorbed': 'dropped by the base station as old', 'underway': 'still underway',
+};
+const EVENTS = {
+  'timeout': 'timeout', 'recovery-entered': 'loss recovery begins', 'recovery-left': 'loss recovery ends', 'eln-marked': 'marks the ACK: loss was corruption',
+  'dupack-suppressed': 'keeps the duplicate ACK back', 'absorbed': 'drops an old packet', 'established': 'connected', 'closed': 'closed',
+  'peer-closed': 'all received', 'aborted': 'gives up', 'zero-window': 'window is closed', 'evicted': 'forgets the flow',
+};
+/** Notes that stand in the picture; the others are told in words only. */
+const SHOWN_NOTES = new Set(['timeout', 'recovery-entered', 'recovery-left', 'eln-marked', 'aborted', 'zero-window', 'evicted']);
+
+/** The server's lists as objects. @returns {Data} */
+export function unpack({ flow, lanes, packets, notes, end }) {
+  const names = ['sent', 'ended', 'from', 'to', 'kind', 'fate', 'number', 'len', 'cause'];
+  const arrows = packets.map((values) => Object.fromEntries(names.map((name, index) => [name, values[index]])));
+  return { flow, lanes, arrows, notes, end };
+}
+
+/** A time in seconds, to the microsecond. @param {number} micros */
+export const seconds = (micros) => `${(micros / 1e6).toFixed(6)} s`;
+
+/** A packet by name: bytes of the stream, or what it acknowledges. @param {Arrow} arrow */
+export function nameOf(arrow) {
+  if (arrow.len > 0) return `bytes ${arrow.number}–${arrow.number + arrow.len - 1}`;
+  return arrow.kind === 'ack' || arrow.kind === 'duplicate-ack' ? `ACK ${arrow.number}` : KINDS[arrow.kind];
+}
+
+/** A packet's story. @param {Data} data @param {Arrow} arrow */
+export function arrowInWords(data, arrow) {
+  const what = KINDS[arrow.kind];
+  const why = arrow.kind.endsWith('retransmission') ? ` (${arrow.cause.replaceAll('-', ' ')})` : '';
+  return `${data.lanes[arrow.from]} → ${data.lanes[arrow.to]}: ${nameOf(arrow)}, ${what}${why}, ${FATES[arrow.fate]}`;
+}
+
+/** @param {Data} data @param {Note} note */
+export function noteInWords(data, note) {
+  const at = note.number === null ? '' : ` at byte ${note.number}`;
+  return `${data.lanes[note.lane]}: ${EVENTS[note.event] ?? note.event}${at}`;
+}
+
+/** Index of the first entry whose time is not below. @template T @param {T[]} list @param {(entry: T) => number} time @param {number} bound */
+export function firstFrom(list, time, bound) {
+  let [low, high] = [0, list.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (time(list[middle]) < bound) low = middle + 1; else high = middle;
+  }
+  return low;
+}
+
+const svg = (name, attributes = {}, text) => {
+  const element = document.createElementNS('http://www.w3.org/2000/svg', name);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, String(value));
+  if (text !== undefined) element.textContent = text;
+  return element;
+};
+
+export class Diagram {
+  /** @param {Data} data @param {number} width */
+  constructor(data, width) {
+    this.data = data;
+    this.width = width;
+    this.longest = data.arrows.reduce((most, arrow) => Math.max(most, arrow.ended - arrow.sent), 0);
+    this.element = svg('svg', { viewBox: `0 0 ${width} ${HEIGHT}`, class: 'lanes', role: 'img' });
+    this.field = svg('g');
+    // Packets are cut off below the nodes' names.
+    const inner = svg('svg', { x: 0, y: HEAD, width, height: HEIGHT - HEAD, viewBox: `0 ${HEAD} ${width} ${HEIGHT - HEAD}` });
+    inner.append(this.field);
+    this.element.append(this.frame(), inner);
+  }
+
+  /** @param {number} index */
+  x(index) {
+    const lanes = Math.max(this.data.lanes.length, 2);
+    const margin = this.width * 0.125;
+    return margin + (index * (this.width - 2 * margin)) / (lanes - 1);
+  }
+
+  frame() {
+    const group = svg('g', { class: 'frame' });
+    this.data.lanes.forEach((name, index) => {
+      group.append(svg('line', { x1: this.x(index), x2: this.x(index), y1: HEAD, y2: HEIGHT }));
+      group.append(svg('text', { x: this.x(index), y: 18, 'text-anchor': 'middle' }, name));
+    });
+    return group;
+  }
+
+  /** What is to be seen: the packets sent or underway, and the notes, within `span` before `at`. @param {number} at @param {number} span */
+  visible(at, span) {
+    const { arrows, notes } = this.data;
+    const from = at - span;
+    const first = firstFrom(arrows, (arrow) => arrow.sent, from - this.longest);
+    const last = firstFrom(arrows, (arrow) => arrow.sent, at + 0.5);
+    const shown = [];
+    for (let index = last - 1; index >= first && shown.length < MOST; index--) {
+      if (arrows[index].ended >= from) shown.push(arrows[index]);
+    }
+    const within = notes.slice(firstFrom(notes, (note) => note.time, from), firstFrom(notes, (note) => note.time, at + 0.5));
+    return { arrows: shown.reverse(), notes: within };
+  }
+
+  /** Draws the `span` before `at`, both in microseconds. @param {number} at @param {number} span */
+  draw(at, span) {
+    const y = (time) => NOW - ((at - time) / span) * (NOW - HEAD);
+    const { arrows, notes } = this.visible(at, span);
+    const group = svg('g');
+    this.grid(group, at, span, y);
+    const labelled = arrows.length <= LABELLED;
+    for (const arrow of arrows) group.append(this.arrow(arrow, at, y, labelled));
+    for (const note of notes) if (SHOWN_NOTES.has(note.event)) group.append(this.note(note, y));
+    group.append(svg('line', { class: 'now', x1: 0, x2: this.width, y1: NOW, y2: NOW }));
+    this.field.replaceWith(group);
+    this.field = group;
+    this.element.setAttribute('aria-label', `${arrows.length} packets from ${seconds(Math.max(at - span, 0))} to ${seconds(at)}; the table below lists them`);
+  }
+
+  grid(group, at, span, y) {
+    // Whole steps of 1, 2 or 5 so that there are four to ten.
+    const power = 10 ** Math.floor(Math.log10(span / 4));
+    const step = [5, 2, 1].map((factor) => factor * power).find((step) => span / step >= 4) ?? power;
+    for (let time = Math.max(0, Math.ceil((at - span) / step) * step); time <= at; time += step) {
+      group.append(svg('line', { class: 'tick', x1: 0, x2: this.width, y1: y(time), y2: y(time) }));
+      const decimals = Math.max(0, Math.min(6, 6 - Math.floor(Math.log10(step))));
+      group.append(svg('text', { class: 'time', x: 2, y: y(time) - 3 }, `${(time / 1e6).toFixed(decimals)} s`));
+    }
+  }
+
+  /** One packet, as far as it has come. */
+  arrow(arrow, at, y, labelled) {
+    const group = svg('g', { class: `arrow ${arrow.kind} ${arrow.fate}` });
+    const [x1, y1] = [this.x(arrow.from), y(arrow.sent)];
+    const flight = Math.max(arrow.ended - arrow.sent, 1);
+    const over = at >= arrow.ended;
+    // What a queue drops does not come far; what the channel destroys nearly arrives.
+    const reach = arrow.fate === 'queue-full' ? 0.12 : arrow.fate === 'lost' ? 0.72 : 1;
+    const progress = Math.min((at - arrow.sent) / flight, 1) * reach;
+    const dx = this.x(arrow.to) - x1;
+    const dy = y(arrow.ended) - y1;
+    const [x2, y2] = [x1 + dx * progress, y1 + dy * progress];
+    group.append(svg('line', { x1, y1, x2, y2 }));
+    if (!over) group.append(svg('circle', { class: 'head', cx: x2, cy: y2, r: 3.5 }));
+    else group.append(...this.tip(arrow, x2, y2, Math.atan2(dy, dx)));
+    if (labelled && progress > LABEL_AT) {
+      const side = Math.sign(dx) || 1;
+      const text = arrow.len > 0 ? `${arrow.number}` : arrow.kind.endsWith('ack') ? `ack ${arrow.number}` : arrow.cause;
+      const [x, y] = [x1 + dx * LABEL_AT, y1 + dy * LABEL_AT];
+      const slope = (Math.atan2(dy * side, dx * side) * 180) / Math.PI;
+      group.append(svg('text', { x, y: y - 3, 'text-anchor': 'middle', transform: `rotate(${slope.toFixed(1)} ${x} ${y})` }, text));
+    }
+    group.append(svg('title', {}, arrowInWords(this.data, arrow)));
+    return group;
+  }
+
+  /** How a packet's way ended. */
+  tip(arrow, x, y, angle) {
+    const cross = (size) => svg('path', { class: 'cross', d: `M${x - size} ${y - size}l${2 * size} ${2 * size}m0 ${-2 * size}l${-2 * size} ${2 * size}` });
+    switch (arrow.fate) {
+      case 'lost': case 'queue-full': return [cross(5)];
+      case 'underway': return [];
+      case 'suppressed': case 'absorbed':
+        return [svg('circle', { class: 'stop', cx: x, cy: y, r: 6.5 }), svg('line', { class: 'stop', x1: x - 4.6, y1: y + 4.6, x2: x + 4.6, y2: y - 4.6 })];
+      default: {
+        const corner = (turn) => `${x - 8 * Math.cos(angle + turn)} ${y - 8 * Math.sin(angle + turn)}`;
+        const tip = svg('path', { class: 'tip', d: `M${x} ${y}L${corner(0.4)}L${corner(-0.4)}Z` });
+        return arrow.fate === 'damaged' ? [tip, cross(3.5)] : [tip];
+      }
+    }
+  }
+
+  note(note, y) {
+    const group = svg('g', { class: `note ${note.event}` });
+    const x = this.x(note.lane);
+    const last = note.lane === this.data.lanes.length - 1;
+    group.append(svg('rect', { x: x - 5, y: y(note.time) - 5, width: 10, height: 10, transform: `rotate(45 ${x} ${y(note.time)})` }));
+    group.append(svg('text', { x: x + (last ? 12 : -12), y: y(note.time) + 4, 'text-anchor': last ? 'start' : 'end' }, note.event.replaceAll('-', ' ')));
+    group.append(svg('title', {}, noteInWords(this.data, note)));
+    return group;
+  }
+}
+
+/** What the legend shows: those kinds and fates that occur. @param {Data} data */
+export function legendOf(data) {
+  const list = document.createElement('ul');
+  list.className = 'diagram-legend';
+  const entry = (name, draw) => {
+    const picture = svg('svg', { viewBox: '0 0 34 16', width: 34, height: 16, 'aria-hidden': 'true' });
+    picture.append(draw);
+    const item = document.createElement('li');
+    item.append(picture, name);
+    list.append(item);
+  };
+  const kinds = new Set(data.arrows.map((arrow) => arrow.kind));
+  for (const kind of Object.keys(KINDS).filter((kind) => kinds.has(kind))) {
+    const group = svg('g', { class: `arrow ${kind}` });
+    group.append(svg('line', { x1: 1, y1: 8, x2: 27, y2: 8 }), svg('path', { class: 'tip', d: 'M33 8L25 5L25 11Z' }));
+    entry(KINDS[kind], group);
+  }
+  const fates = new Set(data.arrows.map((arrow) => arrow.fate));
+  if (fates.has('lost') || fates.has('queue-full')) {
+    const group = svg('g', { class: 'arrow lost' });
+    group.append(svg('path', { class: 'cross', d: 'M12 3l10 10m0-10l-10 10' }));
+    entry('lost', group);
+  }
+  if (fates.has('suppressed')) {
+    const group = svg('g', { class: 'arrow suppressed' });
+    group.append(svg('circle', { class: 'stop', cx: 17, cy: 8, r: 6.5 }), svg('line', { class: 'stop', x1: 12.4, y1: 12.6, x2: 21.6, y2: 3.4 }));
+    entry('duplicate ACK kept back', group);
+  }
+  return list;
+}

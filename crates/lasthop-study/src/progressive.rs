@@ -1,0 +1,220 @@
+//! Runs for someone who watches: an answer after a few runs of each task, a better one after more, and an end at any moment.
+//!
+//! The numbers are those of [`replicate`](crate::replicate): run *n* of a task is the same run, and a task's summary after *n* runs
+//! is what [`run_all`](crate::replicate::run_all) with *n* runs comes to.
+
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread::{self, available_parallelism};
+
+use lasthop_sim::measure::Report;
+use lasthop_sim::network::Network;
+use lasthop_sim::{Outcome, Recording, Simulation};
+
+use crate::measures::{Summary, summarise};
+use crate::replicate::{Task, run_seed};
+
+/// Simulated events between two questions whether to stop: some hundred microseconds.
+const STEPS: u32 = 2048;
+
+/// What a run that may be cut short came to.
+#[derive(Clone, Debug)]
+pub struct Recorded {
+    /// What was measured and recorded up to its end.
+    pub outcome: Outcome,
+    /// Whether it ended because enough was recorded.
+    pub cut: bool,
+}
+
+/// Runs `network` once; `None` when `stop` said so before the end.
+pub fn run_unless(network: &Network, seed: u64, stop: &dyn Fn() -> bool) -> Option<Report> {
+    let mut simulation = Simulation::new(network, seed, Recording::Off);
+    loop {
+        for _ in 0..STEPS {
+            if !simulation.step() {
+                return Some(simulation.finish(network).report);
+            }
+        }
+        if stop() {
+            return None;
+        }
+    }
+}
+
+/// Runs `network` once and records it, at most `records` records; `None` when `stop` said so before the end.
+pub fn record_unless(network: &Network, seed: u64, records: usize, stop: &dyn Fn() -> bool) -> Option<Recorded> {
+    let mut simulation = Simulation::new(network, seed, Recording::On);
+    let cut = 'run: loop {
+        for _ in 0..STEPS {
+            if !simulation.step() {
+                break 'run false;
+            }
+            if simulation.recorded() >= records {
+                break 'run true;
+            }
+        }
+        if stop() {
+            return None;
+        }
+    };
+    let mut outcome = simulation.finish(network);
+    // One step can record many packets.
+    outcome.trace.records.truncate(records);
+    Some(Recorded { outcome, cut })
+}
+
+/// What a task has come to so far.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SoFar {
+    /// Index of the task.
+    pub task: usize,
+    /// Runs that it rests on.
+    pub runs: u32,
+    /// Its measures over these runs.
+    pub measures: Vec<Summary>,
+}
+
+/// The runs of a task after each round: `first`, then about twice as many each time, up to `all`.
+pub fn rounds(first: u32, all: u32) -> Vec<u32> {
+    let mut rounds = vec![first.clamp(1, all.max(1))];
+    while let Some(&last) = rounds.last()
+        && last < all
+    {
+        rounds.push(last.saturating_mul(2).saturating_add(last / 2).min(all));
+    }
+    rounds
+}
+
+/// Runs every task on `jobs` threads (0: one per core), in rounds: all tasks to the first number of runs, then all to the second.
+/// What each task has come to goes to `sink` as soon as its round is complete.
+///
+/// [`Task::runs`] is not heeded; `rounds` must grow. `false` when `stop` ended it, which it is asked every few hundred microseconds.
+pub fn refine(
+    tasks: &[Task],
+    rounds: &[u32],
+    jobs: usize,
+    stop: &(dyn Fn() -> bool + Sync),
+    mut sink: impl FnMut(SoFar),
+) -> bool {
+    let mut plan: Vec<(usize, u32)> = Vec::new();
+    let mut before = 0;
+    for &round in rounds {
+        plan.extend((0..tasks.len()).flat_map(|task| (before..round).map(move |run| (task, run))));
+        before = round;
+    }
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let &(task, run) = plan.get(next.fetch_add(1, Ordering::Relaxed))?;
+        let Task { network, seed, .. } = &tasks[task];
+        let report = run_unless(network, run_seed(*seed, run), stop)?;
+        Some((task, run, report))
+    };
+    let threads = if jobs == 0 { available_parallelism().map_or(1, NonZeroUsize::get) } else { jobs };
+    thread::scope(|scope| {
+        let (finished, arriving) = mpsc::channel();
+        for _ in 0..threads.min(plan.len()) {
+            let (finished, work) = (finished.clone(), &work);
+            let worker = move || {
+                while !stop()
+                    && let Some(done) = work()
+                {
+                    // Somebody listens until the last worker has ended.
+                    let _ = finished.send(done);
+                }
+            };
+            if thread::Builder::new().spawn_scoped(scope, worker).is_err() {
+                break;
+            }
+        }
+        drop(finished);
+        let mut reports: Vec<Vec<Option<Report>>> = vec![vec![None; before as usize]; tasks.len()];
+        let mut done = vec![0; tasks.len()];
+        let mut complete = 0;
+        for (task, run, report) in arriving {
+            reports[task][run as usize] = Some(report);
+            complete += 1;
+            while let Some(&round) = rounds.get(done[task]) {
+                // Runs end in any order; a summary rests on the first so many.
+                let first = &reports[task][..round as usize];
+                if first.iter().any(Option::is_none) {
+                    break;
+                }
+                let first: Vec<Report> = first.iter().flatten().cloned().collect();
+                done[task] += 1;
+                sink(SoFar { task, runs: round, measures: summarise(&tasks[task].network, &first) });
+            }
+        }
+        complete == plan.len()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use lasthop_proto::scheme::{SCHEMES, Scheme};
+    use lasthop_scenario::Scenario;
+
+    use super::*;
+    use crate::replicate::{Silent, run_all};
+
+    fn tasks() -> Vec<Task> {
+        let scenario = Scenario::builtin("wavelan-lan").unwrap();
+        let small = scenario.with_overrides(&[("flows.bulk.size", "100 KiB")]).unwrap();
+        SCHEMES[..3].iter().map(|scheme| Task::new(&small, scheme, 7, 8).unwrap()).collect()
+    }
+
+    #[test]
+    fn each_round_is_what_as_many_runs_come_to() {
+        let tasks = tasks();
+        let mut seen = Vec::new();
+        assert!(refine(&tasks, &[3, 8], 2, &|| false, |so_far| seen.push(so_far)));
+        assert_eq!(seen.len(), 6);
+        for runs in [3, 8] {
+            let tasks: Vec<Task> = tasks.iter().cloned().map(|task| Task { runs: 0..runs, ..task }).collect();
+            for (index, reports) in run_all(&tasks, 1, &Silent).iter().enumerate() {
+                let measures = summarise(&tasks[index].network, reports);
+                assert!(seen.contains(&SoFar { task: index, runs, measures }), "task {index}, {runs} runs");
+            }
+        }
+    }
+
+    #[test]
+    fn every_task_has_an_answer_before_any_has_a_better_one() {
+        let mut runs = Vec::new();
+        assert!(refine(&tasks(), &[1, 2], 1, &|| false, |so_far| runs.push((so_far.runs, so_far.task))));
+        assert_eq!(runs, [(1, 0), (1, 1), (1, 2), (2, 0), (2, 1), (2, 2)]);
+    }
+
+    #[test]
+    fn a_stop_ends_it_within_a_run() {
+        let scenario = Scenario::builtin("wavelan-lan").unwrap();
+        // Far longer than anybody would wait: only a stop within the run ends it.
+        let endless = scenario.with_overrides(&[("flows.bulk.size", "1024 GiB"), ("limit", "10000 h")]).unwrap();
+        let task = Task::new(&endless, Scheme::by_name("E2E").unwrap(), 1, 1).unwrap();
+        let stop = AtomicBool::new(false);
+        let asked = AtomicUsize::new(0);
+        let stopping = || {
+            if asked.fetch_add(1, Ordering::Relaxed) > 20 {
+                stop.store(true, Ordering::Relaxed);
+            }
+            stop.load(Ordering::Relaxed)
+        };
+        assert!(!refine(std::slice::from_ref(&task), &[1], 1, &stopping, |so_far| panic!(
+            "nothing is done: {so_far:?}"
+        )));
+        assert!(record_unless(&task.network, 1, usize::MAX, &|| true).is_none());
+        let recorded = record_unless(&task.network, 1, 1000, &|| false).unwrap();
+        assert!(recorded.cut);
+        assert_eq!(recorded.outcome.trace.records.len(), 1000);
+    }
+
+    #[test]
+    fn rounds_grow_to_the_end() {
+        assert_eq!(rounds(5, 30), [5, 12, 30]);
+        assert_eq!(rounds(5, 5), [5]);
+        assert_eq!(rounds(5, 2), [2]);
+        assert_eq!(rounds(1, 3), [1, 2, 3]);
+    }
+}

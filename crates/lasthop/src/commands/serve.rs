@@ -1,0 +1,40 @@
+//! `lasthop serve`
+
+use std::io::{Write, stdout};
+use std::process::{Command, Stdio};
+
+use lasthop_serve::{Catalogue, HostNames, listen, serve};
+
+use crate::cli::ServeArgs;
+use crate::error::Error;
+use crate::progress::note;
+
+pub fn execute(args: &ServeArgs) -> Result<(), Error> {
+    let catalogue = Catalogue::new(&args.scenarios)?;
+    let refused = |error| Error::Listen { address: args.listen, error };
+    let listener = listen(args.listen).map_err(refused)?;
+    let address = listener.local_addr().map_err(refused)?;
+    if !address.ip().is_loopback() {
+        note(&format!(
+            "warning: {address} can be reached from other machines: whoever does can make this one compute; there is no password and no encryption"
+        ));
+    }
+    let url = format!("http://{address}/");
+    let mut out = stdout().lock();
+    writeln!(out, "{url}")?;
+    out.flush()?;
+    drop(out);
+    if args.open {
+        open(&url);
+    }
+    serve(listener, catalogue, HostNames(args.host_name.clone())).map_err(refused)
+}
+
+/// Shows the page in the user's browser, if there is one.
+fn open(url: &str) {
+    let opener = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+    let quiet = || Stdio::null();
+    if let Err(error) = Command::new(opener).arg(url).stdin(quiet()).stdout(quiet()).stderr(quiet()).spawn() {
+        note(&format!("cannot open a browser ({opener}: {error}); open {url} yourself"));
+    }
+}

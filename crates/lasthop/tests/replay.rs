@@ -1,0 +1,206 @@
+//! What the gateway decided on real packets is decided again without any: by its engine, and by the simulator's element.
+#![cfg(target_os = "linux")]
+
+mod common;
+#[path = "common/network.rs"]
+mod network;
+
+use std::path::Path;
+
+use common::Bench;
+use network::{Daemon, Network, Pace, is_skipped};
+use rustix::process::Signal;
+use serde_json::Value;
+
+/// Losses of data, of a repair, of acknowledgments, and of the last segment, which takes a timer. Other tests may run beside
+/// this.
+const SHORT: &str = r#"title = "A short transfer over a lossy hop"
+limit = "60 s"
+[tcp]
+preset = "bsd-lite"
+[hosts.source]
+[hosts.mobile]
+[routers.base]
+[links.wired]
+between = ["source", "base"]
+rate = "10 Mbps"
+delay = "1 ms"
+[links.wireless]
+between = ["base", "mobile"]
+rate = "4 Mbps"
+delay = "2 ms"
+errors_down = { model = "list", drop = [{ data = 4 }, { data = 9 }, { data = 9, transmission = 2 }, { data = 10 }, { data = 24 }, { data = 75 }] }
+errors_up = { model = "list", drop = [{ ack = 3 }, { ack = 20 }, { ack = 21 }] }
+[flows.bulk]
+from = "source"
+to = "mobile"
+size = "102 KiB"
+[base_station]
+router = "base"
+link = "wireless"
+flow_control = "fast"
+held = "16 KiB"
+[lab]
+endpoints = "kernel"
+lateness = "500 ms"
+settings = "kernel"
+"#;
+
+/// What of it makes for flow control.
+const FLOW_CONTROL: &str = "flow_control = \"fast\"\nheld = \"16 KiB\"\n";
+
+/// The replay's figures, if all decisions are the same.
+fn replayed(bench: &Bench, file: &str) -> Value {
+    try_replayed(bench, file).unwrap_or_else(|message| panic!("{file}: {message}"))
+}
+
+fn try_replayed(bench: &Bench, file: &str) -> Result<Value, String> {
+    let output = bench.run(&format!("gateway replay {file} --json"));
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    if output.status.success() { Ok(serde_json::from_slice(&output.stdout).unwrap()) } else { Err(message) }
+}
+
+/// The checked-in recording is of [`SHORT`] with 40 KiB and without lost acknowledgments, as LL-SMART-TCP-AWARE in the lab made it
+/// (`--pcapng`). A change of the mechanism that is meant to decide otherwise takes a new one.
+#[test]
+fn a_recording_of_real_packets_is_decided_again_anywhere() {
+    let bench = Bench::new();
+    let recording = include_bytes!("data/recording.pcapng");
+    std::fs::write(bench.path().join("r.pcapng"), recording).unwrap();
+    let expected = serde_json::json!({
+        "engines": 1, "packets": 64, "dropped": 22, "replaced": 11, "timeouts": 3, "sent": 9,
+        "differences": 0, "first_difference": null,
+    });
+    assert_eq!(replayed(&bench, "r.pcapng"), expected);
+    assert_eq!(replayed(&bench, "r.pcapng --element"), expected);
+    let output = bench.run("gateway replay r.pcapng");
+    let line = "1 engine: 64 packets (22 dropped, 11 replaced), 3 timeouts, 9 sent besides\n";
+    assert_eq!(String::from_utf8_lossy(&output.stdout), line);
+
+    // Another mechanism decides otherwise.
+    let place = |text: &[u8]| recording.windows(text.len()).position(|bytes| bytes == text).unwrap();
+    let mut other = recording.to_vec();
+    let at = place(b"held = 16384");
+    other[at + 7..at + 12].copy_from_slice(b"99999");
+    std::fs::write(bench.path().join("other.pcapng"), &other).unwrap();
+    for element in ["", " --element"] {
+        let output = bench.run(&format!("gateway replay other.pcapng{element}"));
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{message}");
+        let (start, rest) = message.split_once(" of 67 decisions differ, first at frame ").expect(&message);
+        assert!(
+            start.starts_with("error: other.pcapng: ") && rest.contains("s: recorded: replace by seq "),
+            "{message}"
+        );
+        assert_eq!(message.lines().count(), 1, "{message}");
+    }
+    // Cut short.
+    std::fs::write(bench.path().join("cut.pcapng"), &recording[..recording.len() - 5]).unwrap();
+    for (file, expected) in [
+        ("none.pcapng", "error: none.pcapng: No such file or directory (os error 2)\n"),
+        ("tiny.toml", "error: tiny.toml: not a pcapng file\n"),
+        ("cut.pcapng", "error: cut.pcapng: ends in the midst of a block, behind frame 86\n"),
+    ] {
+        let output = bench.run(&format!("gateway replay {file}"));
+        assert_eq!((output.status.code(), &*String::from_utf8_lossy(&output.stderr)), (Some(1), expected));
+    }
+}
+
+#[test]
+fn what_the_lab_recorded_is_decided_again_packet_for_packet() {
+    if is_skipped("recordings of the lab") {
+        return;
+    }
+    let bench = Bench::new();
+    for (flow_control, schemes) in
+        [("none", "LL,LL-TCP-AWARE,LL-SMART,LL-SMART-TCP-AWARE"), ("fast", "LL-TCP-AWARE,LL-SMART-TCP-AWARE")]
+    {
+        let text = if flow_control == "fast" { SHORT.to_owned() } else { SHORT.replace(FLOW_CONTROL, "") };
+        bench.put("short.toml", &text);
+        for scheme in schemes.split(',') {
+            let (file, engine) = recorded(&bench, scheme, flow_control);
+            let count = |key: &str| engine[key].as_u64().unwrap();
+            assert!(count("packets") > 100 && count("timeouts") > 0, "{file}: {engine}");
+            // What LL lets pass to the source, the source repairs too, and sooner at times.
+            let least = if scheme.ends_with("AWARE") { 6 } else { 2 };
+            assert!(count("sent") >= least, "{file}: {engine}");
+            assert_eq!(count("dropped") > 0, scheme.ends_with("AWARE"), "{file}: {engine}");
+            assert_eq!(
+                count("replaced") > 0,
+                flow_control == "fast" || scheme == "LL-SMART-TCP-AWARE",
+                "{file}: {engine}"
+            );
+        }
+    }
+}
+
+/// A run's recording, and what engine and element say of it.
+fn recorded(bench: &Bench, scheme: &str, folder: &str) -> (String, Value) {
+    let file = format!("{folder}/{scheme}-0-gateway.pcapng");
+    // On a machine so busy that the gateway's worker seems to hang, the one that follows misses a connection's SYNs.
+    for _ in 0..5 {
+        // A kernel at the mobile host: its SACK blocks are there to be hidden.
+        let ends = "--set lab.endpoints=kernel";
+        let output = bench.run(&format!("lab short.toml --schemes {scheme} --runs 1 --pcapng {folder} {ends}"));
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let engine = replayed(bench, &file);
+        match try_replayed(bench, &format!("{file} --element")) {
+            Ok(element) => {
+                assert_eq!(engine, element, "{file}");
+                return (file, engine);
+            }
+            Err(message) => assert!(message.contains(": a connection without a SYN before it"), "{file}: {message}"),
+        }
+    }
+    panic!("{file}: no worker lived through a run");
+}
+
+/// Losses, two connections, both IP versions, a new configuration, and two workers.
+#[test]
+fn a_gateway_records_across_workers_until_the_limit() {
+    if is_skipped("recordings of a gateway") {
+        return;
+    }
+    const RULES: &str = "[[rule]]\nname = 'all'\nmode = 'snoop'\ninterface = 'wl0'\n";
+    let bench = Bench::new();
+    let path = |name: &str| bench.path().join(name).display().to_string();
+    let network = Network::new();
+    let mut daemon = Daemon::start_with(&network, RULES, &["--record", &path("r.pcapng")]);
+    network.lose(0.01);
+    network.transfer_chunks("10.1.0.2:5001", 500, Pace::Steady).end();
+    daemon.configure(&format!("{RULES}snoop = {{ flow_control = 'none' }}\n"));
+    assert!(daemon.command("reload").status().unwrap().success());
+    network.transfer_chunks("[fd01::2]:5001", 500, Pace::Steady).end();
+    daemon.signal_worker(Signal::KILL);
+    daemon.await_status(|status| status["worker"]["restarts"].as_u64() >= Some(1) && status["worker"]["pid"].is_u64());
+    network.transfer_chunks("10.1.0.2:5002", 500, Pace::Steady).end();
+    // On a busy machine a worker may look as if it hung, and be replaced too.
+    let restarts = |daemon: &Daemon| daemon.ask("status").unwrap()["worker"]["restarts"].as_u64().unwrap();
+    let workers = restarts(&daemon) + 1;
+    daemon.signal(Signal::TERM);
+    assert!(daemon.wait().success(), "{}", daemon.log());
+    let replay = replayed(&bench, "r.pcapng");
+    assert!((2..=workers).contains(&replay["engines"].as_u64().unwrap()), "{replay}");
+    let count = |key: &str| replay[key].as_u64().unwrap();
+    assert!(count("packets") > 2_000 && count("replaced") > 0 && count("sent") > 10, "{replay}");
+
+    // Nothing but the recording ends.
+    let mut daemon =
+        Daemon::start_with(&network, RULES, &["--record", &path("small.pcapng"), "--record-limit", "50 KiB"]);
+    network.transfer_chunks("10.1.0.2:5003", 500, Pace::Steady).end();
+    daemon.await_status(|status| status["packets"]["towards_wireless"].as_u64() > Some(100));
+    let workers = restarts(&daemon) + 1;
+    daemon.signal(Signal::TERM);
+    assert!(daemon.wait().success());
+    let log = daemon.log();
+    let told = log.matches("small.pcapng has reached its limit of 50 KiB: it ends after ").count() as u64;
+    assert!((1..=workers).contains(&told), "{log}");
+    let len = Path::new(&path("small.pcapng")).metadata().unwrap().len();
+    assert!((40_000..=50 << 10).contains(&len), "{len}");
+    let replay = replayed(&bench, "small.pcapng");
+    assert!(replay["packets"].as_u64() > Some(100), "{replay}");
+    // Here the side behind the hop opens, as most do, and each packet is one segment.
+    if workers == 1 {
+        assert_eq!(replayed(&bench, "small.pcapng --element"), replay);
+    }
+}

@@ -1,0 +1,21 @@
+//! Recordings of the gateway: whatever a file holds, it is replayed, or one line says why not.
+#![no_main]
+
+use std::io::Cursor;
+
+use lasthop_live::gateway::recording::reader::{Recording, RecordingError};
+use lasthop_live::gateway::recording::replay::{Comparison, replay, replay_element};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| {
+    let open = || Recording::new("recording", Cursor::new(data));
+    let said = |outcome: Result<Comparison, RecordingError>| match outcome {
+        Ok(comparison) => {
+            assert_eq!(comparison.differences == 0, comparison.first_difference.is_none());
+            assert!(comparison.dropped + comparison.replaced <= comparison.packets);
+        }
+        Err(error) => assert_eq!(error.to_string().lines().count(), 1, "{error}"),
+    };
+    said(open().and_then(replay));
+    said(open().and_then(replay_element));
+});

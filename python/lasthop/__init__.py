@@ -1,0 +1,42 @@
+"""What a lossy last hop does to TCP, and what cures it.
+
+>>> import lasthop
+>>> farm = lasthop.Scenario.builtin("wavelan-lan").set({"links.wireless.delay": "30 ms"})
+>>> result = lasthop.compare(farm, ["E2E", "LL-TCP-AWARE"], runs=10)
+>>> result["LL-TCP-AWARE"]["throughput"].mean > result["E2E"]["throughput"].mean
+True
+
+The same scenario, scheme, seed and number of runs give the same numbers as the command ``lasthop``, on any number of
+threads, processes and machines.
+"""
+
+from ._errors import ScenarioError, SweepError
+from ._lasthop import __version__
+from .runs import Comparison, Estimate, RunResult, Trace, compare, run, trace
+from .scenario import Scenario, Scheme, builtin_names, schemes
+from .studies import Claim, Figure, Study, reproduce
+from .sweeps import Grid, SweepResult, sweep
+
+__all__ = [
+    "Claim",
+    "Comparison",
+    "Estimate",
+    "Figure",
+    "Grid",
+    "RunResult",
+    "Scenario",
+    "ScenarioError",
+    "Scheme",
+    "Study",
+    "SweepError",
+    "SweepResult",
+    "Trace",
+    "__version__",
+    "builtin_names",
+    "compare",
+    "reproduce",
+    "run",
+    "schemes",
+    "sweep",
+    "trace",
+]

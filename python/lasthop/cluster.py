@@ -1,0 +1,212 @@
+"""Runs on the workers of a Dask cluster.
+
+What is computed is a list of *runs*, counted through all cells; a *unit* is a range of them that its user wants together, such as
+the rows of one file. A task is a range of runs, too, as long as suits the cluster: neither what a unit holds nor any number
+depends on it.
+"""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from . import _lasthop
+from ._types import Floats, Job, Progress
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+#: Seconds that a task should take: long against Dask's overhead of some milliseconds, short against what a dying worker loses.
+TASK_SECONDS = 0.5
+#: Tasks for each thread of the cluster: one at work, and those that wait on its worker while results travel.
+TASKS_PER_THREAD = 3
+#: Runs of the first tasks, when nobody knows how long one takes.
+FIRST_RUNS = 4
+#: Factor by which tasks grow at most, from one to the next.
+GROWTH = 4
+#: Factor by which they shrink at most, at the end.
+SHRINK = 8
+#: Seconds between two looks at the size of the cluster.
+LOOK_EVERY = 1.0
+
+
+@dataclass(frozen=True)
+class Work:
+    """What to compute.
+
+    Attributes:
+        jobs: the jobs for the runs from the first up to, not including, the second number.
+        measures: the names of what is measured: the columns of the values.
+        seed: the root seed.
+    """
+
+    jobs: Callable[[int, int], list[Job]]
+    measures: tuple[str, ...]
+    seed: int
+
+
+def measure(packed: bytes, measures: tuple[str, ...], seed: int, version: str) -> tuple[Floats, float]:
+    """On a worker: the values of all runs of the jobs that ``packed`` holds, row by row, and the seconds that it took.
+
+    Raises:
+        RuntimeError: the worker has another version of lasthop, which may give other numbers.
+        ScenarioError: a scenario does not hold here: a file that it names is not there.
+    """
+    if version != _lasthop.__version__:
+        raise RuntimeError(f"a worker has lasthop {_lasthop.__version__}, the client {version}; install the same")
+    begun = time.perf_counter()
+    # Here, not where Dask unpacks the task: its scheduler has neither the files nor, maybe, lasthop.
+    jobs: list[Job] = pickle.loads(packed)
+    values = _lasthop.measure(jobs, measures, seed, 1)
+    return values, time.perf_counter() - begun
+
+
+@dataclass
+class _Unit:
+    """A unit whose values are coming in."""
+
+    runs: range
+    width: int
+    missing: int = field(init=False)
+    values: Floats | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        self.missing = len(self.runs)
+
+    def put(self, runs: range, values: Floats) -> None:
+        if self.values is None:
+            self.values = np.empty(len(self.runs) * self.width)
+        first = (runs.start - self.runs.start) * self.width
+        self.values[first : first + len(values)] = values
+        self.missing -= len(runs)
+
+
+@dataclass
+class _Pace:
+    """How many runs a task should have."""
+
+    size: int = FIRST_RUNS
+    runs: int = 0
+    seconds: float = 0.0
+
+    def learn(self, runs: int, seconds: float) -> None:
+        # What was long ago counts less: runs of other cells may take longer.
+        self.runs, self.seconds = self.runs // 2 + runs, self.seconds / 2 + seconds
+        wanted = TASK_SECONDS * self.runs / max(self.seconds, 1e-6)
+        self.size = max(1, min(int(wanted), self.size * GROWTH))
+
+    def of(self, left: int, threads: int) -> int:
+        # Towards the end smaller ones, so that all threads end at about the same time; not so small that Dask's overhead shows.
+        least = self.size // SHRINK
+        return max(1, least, min(self.size, left // (2 * threads)))
+
+
+def compute(
+    client: Client, work: Work, units: Sequence[range], progress: Progress | None = None
+) -> Iterator[tuple[int, Floats]]:
+    """Computes ``units`` and yields each with its number as soon as it is whole: its values, row by row, a run a row.
+
+    Dask computes again what a dying worker had. When this ends early, what has not been computed is cancelled.
+
+    Raises:
+        TypeError: ``client`` is none of dask.distributed, or an asynchronous one.
+    """
+    from distributed import Client, as_completed
+
+    if not isinstance(client, Client) or client.asynchronous:
+        raise TypeError(f"client: cannot be {client!r}; give a dask.distributed.Client that is not asynchronous")
+    todo = _Todo(client, work, [_Unit(unit, len(work.measures)) for unit in units])
+    total, done = todo.left, 0
+    running = as_completed()
+    try:
+        todo.submit(running)
+        for future in running:
+            values, seconds = future.result()
+            pieces = todo.take(future, seconds)
+            # Before its values are dealt with, so that the cluster does not wait for that.
+            todo.submit(running)
+            at = 0
+            for unit, runs in pieces:
+                end = at + len(runs) * len(work.measures)
+                todo.units[unit].put(runs, values[at:end])
+                at, done = end, done + len(runs)
+                if todo.units[unit].missing == 0:
+                    whole, todo.units[unit].values = todo.units[unit].values, None
+                    assert whole is not None
+                    yield unit, whole
+            if progress is not None:
+                progress(done, total)
+    finally:
+        client.cancel(list(todo.running), force=True)
+
+
+class _Todo:
+    """What has not been computed, and what is being computed."""
+
+    def __init__(self, client: Client, work: Work, units: list[_Unit]) -> None:
+        self.client = client
+        self.work = work
+        self.units = units
+        self.left = sum(len(unit.runs) for unit in units)
+        self.running: dict[Future[Any], list[tuple[int, range]]] = {}
+        self._pace = _Pace()
+        #: The next run that nobody computes: its unit and number.
+        self._next = (0, units[0].runs.start if units else 0)
+        self._looked = -LOOK_EVERY
+        self._threads = 1
+
+    def threads(self) -> int:
+        """Of all workers; they may come and go."""
+        if time.monotonic() - self._looked >= LOOK_EVERY:
+            self._threads = max(1, sum(self.client.nthreads().values()))
+            self._looked = time.monotonic()
+        return self._threads
+
+    def submit(self, running: Any) -> None:
+        """Keeps all threads busy."""
+        threads = self.threads()
+        while self.left > 0 and len(self.running) < TASKS_PER_THREAD * threads:
+            pieces = self._claim(self._pace.of(self.left, threads))
+            jobs = [job for first, end in _joined(pieces) for job in self.work.jobs(first, end)]
+            future = self.client.submit(
+                measure, pickle.dumps(jobs), self.work.measures, self.work.seed, _lasthop.__version__, pure=False
+            )
+            self.running[future] = pieces
+            running.add(future)
+
+    def take(self, future: Future[Any], seconds: float) -> list[tuple[int, range]]:
+        """What a finished task had: ranges of runs, each of one unit."""
+        pieces = self.running.pop(future)
+        self._pace.learn(sum(len(runs) for _, runs in pieces), seconds)
+        return pieces
+
+    def _claim(self, size: int) -> list[tuple[int, range]]:
+        pieces = []
+        unit, first = self._next
+        while size > 0 and unit < len(self.units):
+            end = min(first + size, self.units[unit].runs.stop)
+            pieces.append((unit, range(first, end)))
+            size -= end - first
+            self.left -= end - first
+            first = end
+            if end == self.units[unit].runs.stop:
+                unit += 1
+                first = self.units[unit].runs.start if unit < len(self.units) else 0
+        self._next = (unit, first)
+        return pieces
+
+
+def _joined(pieces: list[tuple[int, range]]) -> list[tuple[int, int]]:
+    """The ranges, those that follow each other as one."""
+    joined: list[tuple[int, int]] = []
+    for _, runs in pieces:
+        if joined and joined[-1][1] == runs.start:
+            joined[-1] = (joined[-1][0], runs.stop)
+        else:
+            joined.append((runs.start, runs.stop))
+    return joined

@@ -1,0 +1,87 @@
+"""Plots with matplotlib. Colours are those of Okabe and Ito, which colour-blind people can tell apart."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from ._types import Points
+    from .runs import Comparison
+
+_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#F0E442")
+_AGAIN = "#D55E00"
+
+
+def _axes(ax: Axes | None, size: tuple[float, float]) -> Axes:
+    if ax is not None:
+        return ax
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError("plots need matplotlib: pip install 'lasthop[plot]'") from error
+    made: Axes = plt.subplots(figsize=size, layout="constrained")[1]
+    return made
+
+
+def _series_before(ax: Axes) -> int:
+    """How many series an earlier call drew here: those of another scheme, as a rule."""
+    return len(ax.get_legend_handles_labels()[1])
+
+
+def sequence(series: list[tuple[str, Points, Points]], title: str, ax: Axes | None) -> Axes:
+    """A dot a packet, a cross for each sent again."""
+    ax = _axes(ax, (8.0, 4.5))
+    before = sum(not label.endswith("retransmitted") for label in ax.get_legend_handles_labels()[1])
+    for number, (name, sent, again) in enumerate(series, start=before):
+        colour = _COLOURS[number % len(_COLOURS)]
+        ax.plot(*sent, ".", markersize=2.5, color=colour, label=name, rasterized=len(sent[0]) > 5000)
+        if len(again[0]) > 0:
+            # The first series' crosses stand out; others keep their colour, so that one can tell whose they are.
+            crosses = _AGAIN if number == 0 else colour
+            ax.plot(*again, "x", markersize=5, markeredgewidth=1.2, color=crosses, label=f"{name}, retransmitted", zorder=3)
+    return _finish(ax, title, "sequence number (KB)")
+
+
+def window(series: list[tuple[str, Points]], title: str, ax: Axes | None) -> Axes:
+    """A step for each change."""
+    ax = _axes(ax, (8.0, 4.5))
+    for number, (name, points) in enumerate(series, start=_series_before(ax)):
+        colour = _COLOURS[number % len(_COLOURS)]
+        ax.step(*points, where="post", linewidth=1.2, color=colour, label=name)
+    return _finish(ax, title, "congestion window (KB)")
+
+
+def _finish(ax: Axes, title: str, y_label: str) -> Axes:
+    ax.set(xlabel="time (s)", ylabel=y_label, title=title)
+    # Setting one limit fixes the other, and an earlier call may have: make room for what is new.
+    ax.autoscale()
+    ax.set_xlim(left=0)
+    ax.set_ylim(bottom=0)
+    ax.grid(alpha=0.3)
+    ax.legend(markerscale=1.5, fontsize="small")
+    return ax
+
+
+def comparison(result: Comparison, measure: str, ax: Axes | None) -> Axes:
+    """A bar a scheme, in the order in which they were given, from the top."""
+    known = {name for measures in result.measures.values() for name in measures}
+    if measure not in known:
+        raise ValueError(f"no measure {measure!r}; there are {', '.join(sorted(known))}")
+    names = [name for name in result.schemes if measure in result[name]]
+    estimates = [result[name][measure] for name in names]
+    ax = _axes(ax, (7.0, 1.2 + 0.3 * len(names)))
+    ax.barh(
+        range(len(names)),
+        [estimate.mean for estimate in estimates],
+        xerr=[estimate.ci95 or 0.0 for estimate in estimates],
+        color=_COLOURS[0],
+        error_kw={"capsize": 3, "elinewidth": 1},
+    )
+    ax.set_yticks(range(len(names)), names)
+    ax.invert_yaxis()
+    ax.set(xlabel=f"{measure.replace('_', ' ')} ({estimates[0].unit})", title=result.scenario.title)
+    ax.set_xlim(left=0)
+    ax.grid(axis="x", alpha=0.3)
+    return ax

@@ -1,0 +1,237 @@
+"""Sweeps: all combinations of the values of some keys, here or on a cluster."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from . import _lasthop
+from ._tables import table
+from ._types import Floats, Progress
+from .runs import about
+from .scenario import JOBS, RUNS, SEEDS, Scenario, ScenarioLike, SchemeLike, count, scheme_names, value_text
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+#: Values by dotted key, as ``{"links.radio.rate": ["1 Mbps", "2 Mbps"]}``.
+Vary = Mapping[str, Iterable[object]]
+
+
+class Grid:
+    """What a sweep computes: every combination of the values of some keys, under each of some schemes.
+
+    Attributes:
+        scenario: the scenario that is varied.
+        vary: the values of each key, as they appear in the rows. The last key changes fastest, after it the scheme.
+        schemes, runs, seed: what is run.
+    """
+
+    def __init__(
+        self,
+        scenario: ScenarioLike,
+        vary: Vary,
+        *,
+        schemes: Iterable[SchemeLike] | SchemeLike | None = None,
+        runs: int | None = None,
+        seed: int | None = None,
+    ) -> None:
+        """Checks every combination.
+
+        Args:
+            scenario: a scenario, the path of a file, or the name of a ready-made one.
+            vary: values by dotted key; what a value can be says :meth:`Scenario.set`.
+            schemes, runs, seed: the scenario's unless given.
+
+        Raises:
+            ScenarioError: a combination is no scenario.
+            ValueError: there is no such scheme, a key has no values, or ``scheme``, ``runs`` or ``seed`` is varied.
+        """
+        self.scenario = Scenario.open(scenario)
+        self.vary: dict[str, list[str]] = {}
+        for key, values in vary.items():
+            if isinstance(values, (str, Mapping)) or not isinstance(values, Iterable):
+                raise TypeError(f"vary: {key}: cannot be {values!r}; give a list of values")
+            self.vary[key] = [value_text(value) for value in values]
+            if not self.vary[key]:
+                raise ValueError(f"vary: {key}: no values given")
+        self.schemes = scheme_names(schemes, [self.scenario.scheme])
+        self.runs = count("runs", runs, self.scenario.runs, RUNS)
+        self.seed = count("seed", seed, self.scenario.seed, SEEDS)
+        axes = list(self.vary.items())
+        self._core = _lasthop.Sweep(self.scenario._core, axes, self.schemes, self.seed, self.runs)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Grid:
+        """Reads a grid from a TOML file::
+
+            scenario = "farm.toml"                  # relative to this file, or the name of a ready-made one
+            schemes = ["E2E", "LL-TCP-AWARE"]       # as runs and seed: the scenario's unless given
+            runs = 30
+            [vary]
+            "links.radio.errors.frame_loss" = ["0.1 %", "1 %"]
+
+        Raises:
+            OSError: it cannot be read.
+            ValueError: it is no grid; the message begins with the file.
+        """
+        path = Path(path)
+        try:
+            given = tomllib.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise ValueError(f"{path}: not valid TOML: {error}") from None
+        unknown = given.keys() - {"scenario", "vary", "schemes", "runs", "seed"}
+        if unknown:
+            raise ValueError(f"{path}: unknown key {min(unknown)!r}; known: scenario, schemes, runs, seed, vary")
+        for key, kind in {"scenario": str, "vary": dict}.items():
+            if not isinstance(given.get(key), kind):
+                raise ValueError(f"{path}: {key}: missing, or not a {'text' if kind is str else 'table'}")
+        beside = path.parent / given["scenario"]
+        scenario = Scenario.open(str(beside) if beside.is_file() else given["scenario"])
+        vary = dict(_flat(given["vary"]))
+        try:
+            return cls(scenario, vary, **{key: given[key] for key in ("schemes", "runs", "seed") if key in given})
+        except TypeError as error:
+            raise ValueError(f"{path}: {error}") from None
+
+    def __len__(self) -> int:
+        """How many points: rows of the result."""
+        return self._core.points
+
+    def __repr__(self) -> str:
+        return f"<lasthop.Grid of {self.scenario.file}: {len(self)} points with {self.runs} runs each>"
+
+
+def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
+    """Dotted keys, whether they stand in quotes or not."""
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value
+
+
+@dataclass(frozen=True)
+class SweepResult:
+    """The rows of a sweep.
+
+    Attributes:
+        grid: what was computed.
+        table: a row a point: a column for each key varied, with the values as given; ``scheme``; ``runs``; then for each measure
+            its mean, and under ``NAME_ci95`` half the width of its 95 % interval (docs/output.md).
+        files: the Parquet files that hold the rows, where a folder was given.
+    """
+
+    grid: Grid
+    table: pa.Table
+    files: tuple[Path, ...] = ()
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+
+def sweep(
+    grid: Grid | ScenarioLike,
+    vary: Vary | None = None,
+    *,
+    schemes: Iterable[SchemeLike] | SchemeLike | None = None,
+    runs: int | None = None,
+    seed: int | None = None,
+    jobs: int | None = None,
+    client: Client | None = None,
+    out: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+) -> SweepResult:
+    """Runs all combinations of some keys' values: what ``lasthop sweep`` does, here or on a cluster.
+
+    The rows are the same, to the last bit, on any number of threads, workers and machines.
+
+    Args:
+        grid: a grid or the path of its file; with ``vary``, a scenario as for :class:`Grid`.
+        vary, schemes, runs, seed: as for :class:`Grid`.
+        jobs: threads; one per core unless given. Not together with ``client``.
+        client: a client of ``dask.distributed`` whose workers compute. Without one, this process does.
+        out: a folder for the rows as Parquet files, each written when its rows are there. The same call again computes only
+            what is missing.
+        progress: called now and then with the numbers of runs done and to do; what it raises ends the sweep.
+
+    Raises:
+        ScenarioError: a combination is no scenario.
+        SweepError: ``out`` holds another sweep, or something else.
+        ValueError: the grid is wrong otherwise.
+        OSError: ``out`` cannot be written.
+    """
+    grid = _grid(grid, vary, schemes, runs, seed)
+    if client is not None and jobs is not None:
+        raise ValueError("jobs: given together with client; the cluster's workers have their own number of threads")
+    threads = count("jobs", jobs, 0, JOBS)
+    core = grid._core
+    if out is None:
+        if client is None:
+            columns = core.run(threads, progress)
+        else:
+            columns = core.rows(0, _on_cluster(grid, client, None, progress))
+        rows = table(columns, about(grid.scenario, grid.seed, grid.runs), dict(core.measures))
+        return SweepResult(grid, rows)
+    parts = core.open(out)
+    if client is None:
+        core.fill(parts, threads, progress)
+    else:
+        _on_cluster(grid, client, parts, progress)
+    files = tuple(Path(parts.path(part)) for part in range(parts.count))
+    rows = pa.concat_tables([pq.read_table(file) for file in files])
+    return SweepResult(grid, rows.replace_schema_metadata(about(grid.scenario, grid.seed, grid.runs)), files)
+
+
+def _grid(
+    grid: Grid | ScenarioLike,
+    vary: Vary | None,
+    schemes: Iterable[SchemeLike] | SchemeLike | None,
+    runs: int | None,
+    seed: int | None,
+) -> Grid:
+    if vary is not None:
+        if isinstance(grid, Grid):
+            raise ValueError("vary: given together with a grid, which has its own")
+        return Grid(grid, vary, schemes=schemes, runs=runs, seed=seed)
+    if schemes is not None or runs is not None or seed is not None:
+        raise ValueError("schemes, runs, seed: given together with a grid, which has its own")
+    if isinstance(grid, Grid):
+        return grid
+    if isinstance(grid, Scenario):
+        raise ValueError("vary: missing; give values by key, as {'links.radio.rate': ['1 Mbps', '2 Mbps']}")
+    return Grid.load(grid)
+
+
+def _on_cluster(
+    grid: Grid, client: Client, parts: _lasthop.Parts | None, progress: Progress | None
+) -> list[Floats]:
+    """Computes on a cluster what is missing in ``parts``, or everything: then the values of each point's runs."""
+    from . import cluster
+
+    core, runs, width = grid._core, grid.runs, len(grid._core.measures)
+    work = cluster.Work(
+        lambda first, end: core.jobs(grid.scenario._core, first, end),
+        tuple(name for name, _ in core.measures),
+        grid.seed,
+    )
+
+    def by_point(values: Floats) -> list[Floats]:
+        return list(values.reshape(-1, runs * width))
+
+    if parts is None:
+        whole = [range(len(grid) * runs)]
+        (values,) = dict(cluster.compute(client, work, whole, progress)).values()
+        return by_point(values)
+    missing = parts.missing()
+    units = [range(*(point * runs for point in parts.points(part))) for part in missing]
+    for unit, values in cluster.compute(client, work, units, progress):
+        core.write(parts, missing[unit], by_point(values))
+    return []

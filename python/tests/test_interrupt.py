@@ -1,0 +1,49 @@
+"""Ctrl-C, in a process of its own."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+# One run takes many times as long as the test has patience for: the interrupt must reach its middle.
+ONE_LONG_RUN = """
+big = lasthop.Scenario.builtin("wavelan-lan").set({"flows.bulk.size": "1024 GiB", "limit": "100000 h"})
+"""
+
+CALLS = {
+    "run": "lasthop.run(big)",
+    "compare": 'lasthop.compare(big, ["E2E", "LL"])',
+    "sweep": 'lasthop.sweep(big, {"tcp.mss": [500, 1000]}, out="rows")',
+    "trace": "lasthop.trace(big)",
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_ctrl_c_ends_a_run_in_the_middle(call: str) -> None:
+    program = f"""
+import lasthop
+{ONE_LONG_RUN}
+print("ready", flush=True)
+try:
+    {CALLS[call]}
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(0.3)
+        assert process.poll() is None
+        pressed = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        try:
+            assert process.stdout.readline() == "interrupted\n"
+            # A fraction of a second, as a rule; this machine may be busy.
+            assert time.monotonic() - pressed < 5
+            assert process.wait(timeout=10) == 0
+        finally:
+            process.kill()

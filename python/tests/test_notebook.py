@@ -1,0 +1,29 @@
+"""The notebook runs, and shows what it shows when it runs again."""
+
+from __future__ import annotations
+
+import nbformat
+from conftest import ROOT
+from nbclient import NotebookClient
+
+
+def texts(notebook: nbformat.NotebookNode) -> list[str]:
+    """What its cells print and return, pictures apart."""
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    return [output.get("text") or output.get("data", {}).get("text/plain", "") for output in outputs]
+
+
+def pictures(notebook: nbformat.NotebookNode) -> int:
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    return sum("image/png" in output.get("data", {}) for output in outputs)
+
+
+def test_lossy_link() -> None:
+    notebook = nbformat.read(ROOT / "examples" / "lossy-link.ipynb", as_version=4)
+    stored = texts(notebook)
+    NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
+    assert pictures(notebook) == 3
+    # Figures' sizes in words depend on matplotlib.
+    plain = [[text for text in some if not text.startswith("<Figure")] for some in (texts(notebook), stored)]
+    assert plain[0] == plain[1]
+    assert any("LL-TCP-AWARE" in text for text in plain[0])

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import matplotlib
+import matplotlib.pyplot as plt
+import pytest
+
+import lasthop
+
+# Without a screen.
+matplotlib.use("Agg")
+
+
+@pytest.fixture(autouse=True)
+def close() -> Iterator[None]:
+    yield
+    plt.close("all")
+
+
+def test_sequence(small: lasthop.Scenario) -> None:
+    trace = lasthop.trace(small, "LL")
+    ax = trace.plot_sequence()
+    assert ax.get_title() == small.title and ax.get_xlabel() == "time (s)"
+    labels = ax.get_legend_handles_labels()[1]
+    assert labels == ["LL", "LL, retransmitted"]
+    sent, again = (line.get_xydata() for line in ax.lines)
+    table = trace.packets.to_pylist()
+    mine = [row for row in table if row["point"] == "server" and row["from"] == "initiator" and row["len"]]
+    assert len(sent) == sum(row["event"] == "sent" for row in mine)
+    assert len(again) == sum(row["event"] == "retransmitted" for row in mine) > 0
+    assert sent[-1][1] == pytest.approx(200, abs=2)
+    # Another scheme into the same picture, in another colour.
+    lasthop.trace(small, "SPLIT").plot_sequence(ax=ax)
+    assert ax.get_legend_handles_labels()[1][2:4] == ["SPLIT", "SPLIT, base station"]
+    colours = [line.get_color() for line in ax.lines]
+    assert colours[0] not in colours[1:]
+    with pytest.raises(ValueError, match='no flow "upload"; there are download'):
+        trace.plot_sequence(flow="upload")
+
+
+def test_window(small: lasthop.Scenario) -> None:
+    trace = lasthop.trace(small, "E2E")
+    _, given = plt.subplots()
+    ax = trace.plot_window(ax=given)
+    assert ax is given
+    line = ax.lines[0].get_xydata()
+    windows = [row for row in trace.events.to_pylist() if row["event"] == "window" and row["point"] == "server"]
+    assert [y * 1024 for y in line[:-1, 1]] == [row["cwnd"] for row in windows]
+    assert line[-1][0] == trace.table["time"][-1].as_py()
+
+
+def test_comparison(small: lasthop.Scenario) -> None:
+    result = lasthop.compare(small, ["E2E", "LL-TCP-AWARE", "SPLIT"])
+    ax = result.plot_comparison()
+    assert [bar.get_width() for bar in ax.patches] == [result[name]["throughput"].mean for name in result.schemes]
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["E2E", "LL-TCP-AWARE", "SPLIT"]
+    assert ax.get_xlabel() == "throughput (Mbps)"
+    assert result.plot_comparison("local_retransmissions").get_xlabel() == "local retransmissions (count)"
+    with pytest.raises(ValueError, match="no measure 'speed'; there are "):
+        result.plot_comparison("speed")
+    # A single run has no interval, and can be drawn all the same.
+    lasthop.compare(small, ["E2E"], runs=1).plot_comparison()
