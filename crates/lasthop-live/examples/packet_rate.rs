@@ -13,7 +13,7 @@ use std::error::Error;
 use std::num::NonZeroU16;
 use std::time::{Duration, Instant};
 
-use lasthop_live::lab::packet_socket::PacketSocket;
+use lasthop_live::packet_socket::PacketSocket;
 use lasthop_proto::packet::{Flags, Options, Segment};
 use lasthop_proto::seq::Seq;
 use lasthop_wire::{Route, build};
@@ -140,7 +140,8 @@ impl Ends {
     fn take(&mut self, end: usize, into: &mut Vec<Seen>) -> std::io::Result<()> {
         let (client, count) = ([SOURCE, DESTINATION][end], self.flows.len());
         into.clear();
-        while self.sockets[end].receive(|_, frame| {
+        while self.sockets[end].receive(|arrival| {
+            let frame = arrival.bytes;
             if let (Some(flow), Some(seq)) = (flow(frame, client).filter(|&flow| flow < count), get(frame, SEQ)) {
                 let payload = frame.len().saturating_sub(HEADERS);
                 into.push(Seen { flow, flags: Flags(frame.get(FLAGS).copied().unwrap_or(0)), seq, payload });

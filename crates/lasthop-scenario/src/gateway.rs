@@ -52,10 +52,21 @@ pub struct Gateway {
     pub queue: u16,
     /// The packet mark of what it sends itself, a single bit.
     pub mark: u32,
+    /// The ports between which it stands, when it is on a bridge rather than on a router.
+    pub bridge: Option<Bridge>,
     /// What bounds its memory.
     pub limits: Limits,
     /// What it treats, in the order of the file: the first rule that matches a packet decides.
     pub rules: Vec<Rule>,
+}
+
+/// Two ports of a bridge.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Bridge {
+    /// The one towards the wired side.
+    pub wired: String,
+    /// The one towards the lossy hop, that of all rules.
+    pub wireless: String,
 }
 
 /// What bounds the gateway's memory.
@@ -182,7 +193,7 @@ impl Gateway {
 }
 
 fn read(root: &Reader<'_>) -> Result<Gateway, Error> {
-    root.allow(&["control", "metrics", "log", "queue", "mark", "limits", "rule"])?;
+    root.allow(&["control", "metrics", "log", "queue", "mark", "bridge", "limits", "rule"])?;
     let default = AbsolutePath(PathBuf::from(DEFAULT_CONTROL));
     let AbsolutePath(control) = root.or("control", default, "default")?;
     let Or(metrics, _) = root.or::<Or<Off, Address>>("metrics", None.into(), "default")?;
@@ -201,6 +212,7 @@ fn read(root: &Reader<'_>) -> Result<Gateway, Error> {
     let Whole(flows) = limits.or::<Whole<1, 16_777_216>>("flows", Whole(65_536), "default")?;
     let Positive(idle) = limits.or("idle", Positive(Duration::from_secs(600)), "default")?;
     let rules = rules(root)?;
+    let bridge = bridge(root, &rules)?;
     let limits = Limits { cache, flows, idle };
     Ok(Gateway {
         control,
@@ -208,9 +220,46 @@ fn read(root: &Reader<'_>) -> Result<Gateway, Error> {
         log,
         queue: queue as u16,
         mark,
+        bridge,
         limits,
         rules,
     })
+}
+
+/// The ports of the bridge, if the file names them; and whether the rules can be carried out there.
+fn bridge(root: &Reader<'_>, rules: &[Rule]) -> Result<Option<Bridge>, Error> {
+    if !root.has("bridge") {
+        return Ok(None);
+    }
+    let reader = root.section("bridge")?;
+    reader.allow(&["wired"])?;
+    let InterfaceName(wired) = reader.required("wired")?;
+    for key in ["queue", "mark"] {
+        if root.has(key) {
+            let message = "has no meaning on a bridge: packets do not come through netfilter there".to_owned();
+            return Err(root.fail(key, Problem::Conflict(message)));
+        }
+    }
+    let mut wireless: Option<String> = None;
+    for (rule, reader) in rules.iter().zip(root.array("rule", "tables")?) {
+        if matches!(rule.mode, Mode::Split(_)) {
+            let reason = "on a bridge there is nothing that could end a connection";
+            return Err(reader.refuse("mode", "\"snoop\" or \"observe\"", reason));
+        }
+        if rule.ports.is_empty() && rule.opened_by != OpenedBy::Either {
+            let reason = "on a bridge it is told by the ports";
+            return Err(reader.refuse("opened_by", "\"either\", or ports with it", reason));
+        }
+        if rule.interface == wired {
+            return Err(reader.refuse("interface", "the port towards the lossy hop", "bridge.wired is the other one"));
+        }
+        let wireless = wireless.get_or_insert_with(|| rule.interface.clone());
+        if rule.interface != *wireless {
+            let expected = format!("{wireless:?} as in the first rule");
+            return Err(reader.refuse("interface", expected, "on a bridge all rules are for one lossy hop"));
+        }
+    }
+    Ok(wireless.map(|wireless| Bridge { wired, wireless }))
 }
 
 fn rules(root: &Reader<'_>) -> Result<Vec<Rule>, Error> {

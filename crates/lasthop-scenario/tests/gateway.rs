@@ -46,6 +46,48 @@ fn the_four_kinds_of_local_repair() {
 }
 
 #[test]
+fn a_bridge_has_a_wired_port_and_that_of_all_rules() {
+    let gateway = Gateway::parse("g.toml", &format!("bridge.wired = 'eth0'\n{RULE}")).unwrap();
+    let bridge = gateway.bridge.unwrap();
+    assert_eq!((bridge.wired.as_str(), bridge.wireless.as_str()), ("eth0", "wlan0"));
+    assert_eq!(Gateway::parse("g.toml", RULE).unwrap().bridge, None);
+    let second = "[[rule]]\nname = 'x'\nmode = 'observe'\n";
+    let cases = [
+        (
+            format!("bridge = {{}}\n{RULE}"),
+            "g.toml:1: bridge.wired: missing; give the name of one interface, as \"wlan0\"",
+        ),
+        (
+            format!("mark = 1\nbridge.wired = 'eth0'\n{RULE}"),
+            "g.toml:1: mark: has no meaning on a bridge: packets do not come through netfilter there",
+        ),
+        (
+            format!("bridge.wired = 'wlan0'\n{RULE}"),
+            "g.toml:5: rule[1].interface: cannot be \"wlan0\" (bridge.wired is the other one); give the port towards the \
+             lossy hop",
+        ),
+        (
+            format!("bridge.wired = 'eth0'\n{RULE}{second}interface = 'wlan1'\n"),
+            "g.toml:9: rule[2].interface: cannot be \"wlan1\" (on a bridge all rules are for one lossy hop); give \
+             \"wlan0\" as in the first rule",
+        ),
+        (
+            format!("bridge.wired = 'eth0'\n{RULE}opened_by = 'wired'"),
+            "g.toml:6: rule[1].opened_by: cannot be \"wired\" (on a bridge it is told by the ports); give \"either\", or \
+             ports with it",
+        ),
+        (
+            format!("bridge.wired = 'eth0'\n{}", RULE.replace("snoop", "split")),
+            "g.toml:4: rule[1].mode: cannot be \"split\" (on a bridge there is nothing that could end a connection); give \
+             \"snoop\" or \"observe\"",
+        ),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(Gateway::parse("g.toml", &text).unwrap_err().to_string(), expected);
+    }
+}
+
+#[test]
 fn what_is_wrong_is_said_in_one_line_with_file_line_and_key() {
     let cases: &[(&str, &str)] = &[
         ("", "g.toml: rule: missing; give at least one rule, as [[rule]] with name, mode and interface"),

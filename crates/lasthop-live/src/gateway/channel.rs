@@ -77,11 +77,14 @@ impl Channel {
         Self { socket, buffer: vec![0; LARGEST] }
     }
 
+    /// Another handle of this end, which only sends.
+    pub fn speaker(&self) -> io::Result<Speaker> {
+        Ok(Speaker { socket: self.socket.try_clone()? })
+    }
+
     /// Sends a message. Fails when there is no room for it, rather than wait.
     pub fn send(&self, message: &impl Serialize) -> io::Result<()> {
-        let bytes = serde_json::to_vec(message)?;
-        rustix::net::send(&self.socket, &bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?;
-        Ok(())
+        send(self.socket.as_fd(), message)
     }
 
     /// The next message, if one waits.
@@ -93,6 +96,25 @@ impl Channel {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// What sends by an end that is read elsewhere.
+#[derive(Debug)]
+pub struct Speaker {
+    socket: OwnedFd,
+}
+
+impl Speaker {
+    /// [`Channel::send`]
+    pub fn send(&self, message: &impl Serialize) -> io::Result<()> {
+        send(self.socket.as_fd(), message)
+    }
+}
+
+fn send(socket: BorrowedFd<'_>, message: &impl Serialize) -> io::Result<()> {
+    let bytes = serde_json::to_vec(message)?;
+    rustix::net::send(socket, &bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?;
+    Ok(())
 }
 
 impl AsFd for Channel {

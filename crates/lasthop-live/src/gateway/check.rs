@@ -8,6 +8,7 @@ use lasthop_scenario::gateway::{Gateway, Mode};
 use rustix::thread::{CapabilitySet, UnshareFlags};
 use serde::Serialize;
 
+use crate::gateway::bridge;
 use crate::gateway::firewall::{Family, Firewall};
 use crate::gateway::nfqueue::{Buffer, Queue};
 
@@ -35,7 +36,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    fn new(subject: impl Into<String>, outcome: Outcome, detail: impl Into<String>) -> Self {
+    pub(super) fn new(subject: impl Into<String>, outcome: Outcome, detail: impl Into<String>) -> Self {
         Self { subject: subject.into(), outcome, detail: detail.into() }
     }
 }
@@ -44,11 +45,17 @@ impl Finding {
 pub fn check(gateway: &Gateway) -> Vec<Finding> {
     let mut findings = Vec::new();
     findings.extend(capabilities());
+    if let Some(bridge) = &gateway.bridge {
+        findings.extend(bridge::check::check(bridge));
+        let ports = [&bridge.wired, &bridge.wireless];
+        findings.extend(ports.into_iter().flat_map(|name| interface(name, Place::Bridge)));
+        return findings;
+    }
     findings.push(queue(gateway));
     findings.extend(rules(gateway));
     findings.extend(forwarding(gateway));
     let interfaces: BTreeSet<&str> = gateway.rules.iter().map(|rule| rule.interface.as_str()).collect();
-    findings.extend(interfaces.into_iter().flat_map(interface));
+    findings.extend(interfaces.into_iter().flat_map(|name| interface(name, Place::Router)));
     findings.extend(congestion(gateway));
     findings
 }
@@ -139,22 +146,32 @@ fn forwarding(gateway: &Gateway) -> Vec<Finding> {
     concerned.map(finding).collect()
 }
 
-fn interface(name: &str) -> Vec<Finding> {
+/// Where an interface is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Place {
+    Router,
+    Bridge,
+}
+
+fn interface(name: &str, place: Place) -> Vec<Finding> {
     let subject = format!("interface {name}");
     let folder = Path::new("/sys/class/net").join(name);
     let there = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, None)
         .is_ok_and(|socket| rustix::net::netdevice::name_to_index(&socket, name).is_ok());
     if !there {
-        return vec![Finding::new(subject, Outcome::Missing, "does not exist; its rule works once it does")];
+        let detail = match place {
+            Place::Router => "does not exist; its rule works once it does",
+            Place::Bridge => "does not exist",
+        };
+        return vec![Finding::new(subject, Outcome::Missing, detail)];
     }
     let mut findings = Vec::new();
     match read(folder.join("operstate")).as_deref() {
         Some("down") => findings.push(Finding::new(&subject, Outcome::Hint, "is down")),
         _ => findings.push(Finding::new(&subject, Outcome::Ok, "exists")),
     }
-    if folder.join("brport").exists() {
-        let detail =
-            "is a port of a bridge: name the bridge, or route; bridged packets come here only with br_netfilter";
+    if place == Place::Router && folder.join("brport").exists() {
+        let detail = "is a port of a bridge: name the bridge, or route; or give `bridge.wired`, its other port";
         findings.push(Finding::new(&subject, Outcome::Missing, detail));
     }
     match offload::lro(name) {

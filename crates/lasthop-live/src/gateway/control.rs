@@ -14,7 +14,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use lasthop_scenario::gateway::Rule;
+use lasthop_scenario::gateway::{Bridge, Rule};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -209,11 +209,13 @@ fn answer(request: Request, state: &SharedState, wishes: &Wishes) -> Result<Valu
 }
 
 fn status(state: &State) -> Value {
+    let bridge = state.gateway.bridge.as_ref();
     json!({
         "version": env!("CARGO_PKG_VERSION"),
         "uptime_seconds": state.started.elapsed().as_secs_f64(),
         "worker": { "pid": state.worker, "restarts": state.restarts },
         "reloads": state.reloads,
+        "bridge": bridge.map(|Bridge { wired, wireless }| json!({ "wired": wired, "wireless": wireless })),
         "limits": { "cache_bytes": state.gateway.limits.cache, "flows": state.gateway.limits.flows },
         "flows": state.snapshot.flows,
         "cached_bytes": state.snapshot.cached_bytes,

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::process::{Command, Output, Stdio};
 
-use lasthop_scenario::gateway::{Gateway, Mode, Network, OpenedBy, PortRange, Rule};
+use lasthop_scenario::gateway::{Bridge, Gateway, Mode, Network, OpenedBy, PortRange, Rule};
 
 use crate::gateway::settings;
 use crate::gateway::split::{self, SplitConfig};
@@ -199,9 +199,12 @@ fn remove_split(config: &SplitConfig) {
 }
 
 impl Firewall {
-    /// Finds, for each version of IP, the first program that takes the rules.
+    /// Finds, for each version of IP, the first program that takes the rules. On a bridge there are none.
     pub fn choose(gateway: &Gateway) -> Result<Self, FirewallError> {
         let mut tables = Vec::new();
+        if gateway.bridge.is_some() {
+            return Ok(Self { tables, split: None });
+        }
         for family in Family::BOTH.into_iter().filter(|family| family.concerns(gateway)) {
             let text = text(gateway, family, Entry::Missing);
             let mut problem = FirewallError::Missing { family };
@@ -282,6 +285,12 @@ impl Firewall {
     /// What [`Firewall::install`] runs on a machine without such rules: commands as comments, their input below.
     pub fn describe(&self, gateway: &Gateway) -> String {
         let mut lines = String::new();
+        if let Some(Bridge { wired, wireless }) = &gateway.bridge {
+            let _ = writeln!(
+                lines,
+                "# no rules: BPF programs at the ports of the bridge take what is TCP between {wired} and {wireless}"
+            );
+        }
         for tables in &self.tables {
             let _ = writeln!(lines, "# {}-restore -w {LOCK_WAIT} --noflush", tables.program);
             lines.push_str(&text(gateway, tables.family, Entry::Missing));

@@ -16,6 +16,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`nfqueue`] | packets from the kernel and verdicts back |
+//! | [`bridge`] | TCP out of a bridge and back into it |
 //! | [`links`] | the interfaces towards the lossy hops, as they come, change and go |
 //! | [`raw`] | packets that the gateway sends by itself |
 //! | [`settings`] | what the configuration means to engine and relay |
@@ -29,6 +30,7 @@
 //! | [`check`] | what a machine lacks |
 
 pub mod ab;
+pub mod bridge;
 pub mod channel;
 pub mod check;
 mod child;
@@ -43,6 +45,7 @@ pub mod links;
 pub mod metrics;
 pub mod nfqueue;
 mod observe;
+mod path;
 pub mod raw;
 pub mod recording;
 mod relay;

@@ -4,6 +4,7 @@
 //! `--queue-bypass` lets packets pass; when it is slower than packets come, they pass too, ahead of those that wait.
 
 pub mod message;
+pub(super) mod path;
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};

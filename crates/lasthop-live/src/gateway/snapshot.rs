@@ -52,9 +52,9 @@ pub struct PacketCounters {
     pub truncated: u64,
     /// Packets of interfaces that no rule names (any more); passed on.
     pub strangers: u64,
-    /// Times that the queue had no room, and let packets pass by.
+    /// Times that the queue had no room, and let packets pass by; on a bridge, frames that were lost for want of room.
     pub overflows: u64,
-    /// Verdicts that the kernel did not take.
+    /// Verdicts, and on a bridge frames to pass on, that the kernel did not take.
     pub verdict_failures: u64,
 }
 

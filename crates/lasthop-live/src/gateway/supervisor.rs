@@ -357,6 +357,7 @@ impl Supervisor {
             ("metrics", gateway.metrics != old.metrics),
             ("queue", gateway.queue != old.queue),
             ("mark", gateway.mark != old.mark),
+            ("bridge", gateway.bridge != old.bridge),
             ("split", settings::split(&gateway) != settings::split(&old)),
         ];
         if let Some((key, _)) = fixed.into_iter().find(|(_, differs)| *differs) {

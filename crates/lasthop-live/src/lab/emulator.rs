@@ -15,9 +15,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::air::{Air, Arrival, Carried};
 use super::error::LabError;
 use super::lateness::Lateness;
-use super::packet_socket::PacketSocket;
 use super::plan::Point;
 use crate::clock::Clock;
+use crate::packet_socket::PacketSocket;
 
 /// Below this, a thread with real-time priority cannot use up the share of a core that the kernel grants to such threads.
 const REAL_TIME_BELOW: Rate = Rate(100_000_000);
@@ -133,12 +133,12 @@ impl Emulator {
             for _ in 0..MOST_BATCHES {
                 // Read with the first frame, since ages are as of then.
                 let mut now = None;
-                let more = socket.receive(|age, frame| {
+                let more = socket.receive(|frame| {
                     let now = *now.get_or_insert_with(|| self.clock.now());
                     let start = arrived.bytes.len();
-                    arrived.bytes.extend_from_slice(frame);
-                    let time = Instant::from_nanos(now.as_nanos().saturating_sub(age));
-                    arrived.frames.push((time, point, start..start + frame.len()));
+                    arrived.bytes.extend_from_slice(frame.bytes);
+                    let time = Instant::from_nanos(now.as_nanos().saturating_sub(frame.age));
+                    arrived.frames.push((time, point, start..start + frame.bytes.len()));
                 });
                 if !more.map_err(LabError::system("cannot take frames"))? {
                     break;

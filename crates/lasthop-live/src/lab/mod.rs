@@ -5,7 +5,7 @@
 //! |---|---|
 //! | [`namespace`] | namespaces by name, and removing them whatever happens |
 //! | [`plan`] | from a network to devices, addresses and routes; what the lab cannot do |
-//! | [`air`], [`emulator`], [`packet_socket`] | the links: state machines, their thread, frames in and out |
+//! | [`air`], [`emulator`] | the links: state machines and their thread |
 //! | [`lateness`] | how well the links kept time |
 //! | [`ends`], [`kernel_tcp`], [`own_tcp`], [`transfer`] | the flows |
 //! | [`counts`], [`capture`] | what is told from the packets; pcapng |
@@ -24,7 +24,6 @@ pub mod kernel_tcp;
 pub mod lateness;
 pub mod namespace;
 pub mod own_tcp;
-pub mod packet_socket;
 pub mod plan;
 mod run;
 pub mod station;

@@ -22,11 +22,11 @@ use super::kernel_tcp::{recoveries, unsent};
 use super::lateness::Lateness;
 use super::namespace::{Namespace, Namespaces, require_root};
 use super::own_tcp;
-use super::packet_socket::{PacketSocket, switch_offloads_off};
 use super::plan::{HostTcp, Plan};
 use super::station::{Running, Site, StationCounts, start_base_station};
 use super::transfer::{Received, Run, Sent, Transfer};
 use crate::clock::Clock;
+use crate::packet_socket::{PacketSocket, switch_offloads_off};
 
 /// How often a run is tried whose links were late.
 const ATTEMPTS: u32 = 3;

@@ -18,10 +18,15 @@ use tempfile::TempDir;
 
 /// Says loudly that a test does not run where it cannot, and whether that is so.
 pub fn is_skipped(test: &str) -> bool {
-    if rustix::process::geteuid().is_root() && Path::new("/proc/net/netfilter/nfnetlink_queue").exists() {
+    is_skipped_without(test, "the kernel's netfilter queues", Path::new("/proc/net/netfilter/nfnetlink_queue").exists())
+}
+
+/// The same for another thing than queues, which is there or not.
+pub fn is_skipped_without(test: &str, thing: &str, is_there: bool) -> bool {
+    if rustix::process::geteuid().is_root() && is_there {
         return false;
     }
-    skip(&format!("{test}: it takes root and the kernel's netfilter queues"));
+    skip(&format!("{test}: it takes root and {thing}"));
     true
 }
 
@@ -34,20 +39,52 @@ pub fn skip(message: &str) {
     }
 }
 
-/// client (10.2.0.2, fd02::2) -- wl0 gateway wired -- server (10.1.0.2, fd01::2)
+/// Routed: client (10.2.0.2, fd02::2) -- wl0 gateway wired -- server (10.1.0.2, fd01::2)
+///
+/// Bridged: client (10.1.0.3, fd01::3) -- wl0 gateway (10.1.0.1) wired -- server (10.1.0.2, fd01::2), and a third host
+/// (10.1.0.4, fd01::4) -- lan
 pub struct Network {
     prefix: String,
 }
 
+/// All namespaces that there may be.
+const NAMES: [&str; 4] = ["c", "g", "s", "t"];
+
 impl Network {
-    pub fn new() -> Self {
+    /// Namespaces without connections.
+    fn apart(names: &[&str]) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let network = Self { prefix: format!("lh{}n{number}", std::process::id()) };
-        for name in ["c", "g", "s"].map(|name| network.namespace(name)) {
+        for name in names.iter().map(|name| network.namespace(name)) {
             ip(&format!("netns add {name}"));
             ip(&format!("-n {name} link set lo up"));
         }
+        network
+    }
+
+    /// The gateway is a bridge.
+    pub fn bridged() -> Self {
+        let network = Self::apart(&NAMES);
+        let gateway = network.namespace("g");
+        // Without the seconds in which it only listens.
+        ip(&format!("-n {gateway} link add br0 type bridge forward_delay 0"));
+        for (name, port, host) in [("s", "wired", 2), ("c", "wl0", 3), ("t", "lan", 4)] {
+            let far = network.namespace(name);
+            ip(&format!("-n {gateway} link add {port} type veth peer name eth0 netns {far}"));
+            ip(&format!("-n {gateway} link set {port} master br0 up"));
+            ip(&format!("-n {far} addr add 10.1.0.{host}/24 dev eth0"));
+            ip(&format!("-n {far} addr add fd01::{host}/64 dev eth0 nodad"));
+            ip(&format!("-n {far} link set eth0 up"));
+        }
+        ip(&format!("-n {gateway} addr add 10.1.0.1/24 dev br0"));
+        ip(&format!("-n {gateway} link set br0 up"));
+        network
+    }
+
+    /// The gateway is a router.
+    pub fn new() -> Self {
+        let network = Self::apart(&["c", "g", "s"]);
         network.attach_client();
         network.attach("wired", "s", 1);
         network.sh("g", "echo 1 >/proc/sys/net/ipv4/ip_forward; echo 1 >/proc/sys/net/ipv6/conf/all/forwarding");
@@ -214,7 +251,7 @@ impl Network {
 
 impl Drop for Network {
     fn drop(&mut self) {
-        for name in ["c", "g", "s"] {
+        for name in NAMES {
             let _ = Command::new("ip").args(["netns", "del", &self.namespace(name)]).output();
         }
     }
@@ -303,7 +340,11 @@ impl Daemon {
         configure(folder.path(), rules);
         let mut daemon = Self { child: command.spawn().unwrap(), folder };
         let end = Instant::now() + Duration::from_secs(10);
-        while daemon.ask("status").is_none_or(|status| status["packets"].is_null()) || network.rules().is_empty() {
+        let is_ready = |status: Value| {
+            let is_led_here = status["bridge"].is_object() || !network.rules().is_empty();
+            is_led_here && !status["packets"].is_null()
+        };
+        while !daemon.ask("status").is_some_and(is_ready) {
             assert!(Instant::now() < end && daemon.child.try_wait().unwrap().is_none(), "no gateway: {}", daemon.log());
             std::thread::sleep(Duration::from_millis(20));
         }

@@ -1,5 +1,7 @@
 //! An engine that is recorded, or not.
 
+use std::num::NonZeroU16;
+
 use lasthop_proto::node::Port;
 use lasthop_proto::time::Instant;
 use lasthop_scenario::gateway::Gateway;
@@ -61,6 +63,20 @@ impl RecordedEngine {
             recorder.packet(now, port, packet, &verdict, &out[before..]);
         }
         verdict
+    }
+
+    /// [`Engine::handle_super_segment`]. Recordings have no place for the size, so that on a bridge, where it is known,
+    /// none can be asked for.
+    pub fn handle_super_segment(
+        &mut self,
+        now: Instant,
+        port: Port,
+        packet: &[u8],
+        segment_size: NonZeroU16,
+        out: &mut Vec<Injection>,
+    ) -> Verdict {
+        self.now = now;
+        self.engine.handle_super_segment(now, port, packet, segment_size, out)
     }
 
     /// [`Engine::handle_timeout`]

@@ -1,0 +1,97 @@
+//! What the kernel says about a bridge and its ports.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use lasthop_scenario::gateway::Bridge;
+
+/// `BR_STATE_FORWARDING`.
+const FORWARDING: &str = "3";
+
+/// Why TCP cannot be taken out of a bridge.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum PortError {
+    /// There is no such interface.
+    #[error("interface {0} does not exist")]
+    Missing(String),
+    /// It is no bridge's.
+    #[error("interface {0} is no port of a bridge; ip link set {0} master BRIDGE")]
+    NoPort(String),
+    /// They are not connected.
+    #[error("interfaces {wired} and {wireless} are ports of different bridges")]
+    Apart {
+        /// One of them.
+        wired: String,
+        /// The other.
+        wireless: String,
+    },
+    /// They are not to be connected.
+    #[error("bridge {0} keeps the two ports isolated from each other; bridge link set dev PORT isolated off")]
+    Isolated(String),
+    /// The bridge changes frames.
+    #[error(
+        "bridge {0} filters VLANs, and gives and takes tags as the gateway does not; ip link set {0} type bridge vlan_filtering 0"
+    )]
+    Vlans(String),
+}
+
+fn folder(interface: &str) -> PathBuf {
+    Path::new("/sys/class/net").join(interface)
+}
+
+fn read(path: PathBuf) -> Option<String> {
+    std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
+}
+
+/// The number of an interface.
+pub fn index(interface: &str) -> Option<u32> {
+    read(folder(interface).join("ifindex"))?.parse().ok()
+}
+
+/// The largest packet that leaves by an interface, in bytes.
+pub fn mtu(interface: &str) -> Option<u16> {
+    let mtu: u32 = read(folder(interface).join("mtu"))?.parse().ok()?;
+    Some(u16::try_from(mtu).unwrap_or(u16::MAX))
+}
+
+/// The bridge of a port.
+fn master(interface: &str) -> Result<String, PortError> {
+    index(interface).ok_or_else(|| PortError::Missing(interface.to_owned()))?;
+    let link = std::fs::read_link(folder(interface).join("brport/bridge")).ok();
+    let name = link.as_deref().and_then(Path::file_name).and_then(|name| name.to_str());
+    name.map(str::to_owned).ok_or_else(|| PortError::NoPort(interface.to_owned()))
+}
+
+/// The bridge of which both are ports, and which passes frames on as they are.
+///
+/// # Errors
+///
+/// When there is none.
+pub fn bridge_of(ports: &Bridge) -> Result<String, PortError> {
+    let bridge = master(&ports.wired)?;
+    if bridge != master(&ports.wireless)? {
+        return Err(PortError::Apart { wired: ports.wired.clone(), wireless: ports.wireless.clone() });
+    }
+    let is_isolated = |port: &String| read(folder(port).join("brport/isolated")).as_deref() == Some("1");
+    if is_isolated(&ports.wired) && is_isolated(&ports.wireless) {
+        return Err(PortError::Isolated(bridge));
+    }
+    match read(folder(&bridge).join("bridge/vlan_filtering")).as_deref() {
+        None | Some("0") => Ok(bridge),
+        Some(_) => Err(PortError::Vlans(bridge)),
+    }
+}
+
+/// Whether frames that come in by one of the two may leave by the other: both are ports of that bridge, and the spanning
+/// tree has not closed them.
+pub fn are_open(ports: &Bridge) -> bool {
+    let is_open = |port: &String| read(folder(port).join("brport/state")).as_deref() == Some(FORWARDING);
+    is_open(&ports.wired) && is_open(&ports.wireless) && bridge_of(ports).is_ok()
+}
+
+/// All ports of a bridge by number, with their names.
+pub fn all(bridge: &str) -> BTreeMap<u32, String> {
+    let entries = std::fs::read_dir(folder(bridge).join("brif")).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    names.filter_map(|name| Some((index(&name)?, name))).collect()
+}

@@ -1,0 +1,151 @@
+//! Ethernet frames as packet sockets of devices with offloads take and give them.
+
+use std::borrow::Cow;
+use std::num::NonZeroU16;
+
+/// Bytes of an Ethernet header, and of a VLAN tag in it.
+pub const ETHERNET: usize = 14;
+const TAG: usize = 4;
+/// 802.1Q.
+const VLAN: u16 = 0x8100;
+/// Of linux/if_packet.h.
+const STATUS_VLAN: u32 = 1 << 4;
+const STATUS_VLAN_PROTOCOL: u32 = 1 << 6;
+/// `VIRTIO_NET_HDR_F_NEEDS_CSUM`.
+const NEEDS_CHECKSUM: u8 = 1;
+
+/// What is left to do for a frame before it goes on a wire: `struct virtio_net_hdr`, in the machine's byte order.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[repr(C)]
+pub struct Offload {
+    flags: u8,
+    /// What kind of super-segment it is; 0: none.
+    kind: u8,
+    header_len: u16,
+    segment_size: u16,
+    checksum_start: u16,
+    checksum_offset: u16,
+}
+
+impl Offload {
+    /// Payload bytes of each segment, when the frame is a super-segment.
+    pub fn segment_size(&self) -> Option<NonZeroU16> {
+        NonZeroU16::new(self.segment_size).filter(|_| self.kind != 0)
+    }
+
+    /// The same for a frame whose headers end at `header_len`, behind a link header of `link` bytes in place of
+    /// [`ETHERNET`]: the kernel keeps the headers in one piece, and takes the rest as pages.
+    #[must_use]
+    pub fn behind(self, link: LinkHeader, header_len: usize) -> Self {
+        let more = (link.bytes().len() - ETHERNET) as u16;
+        let needs_checksum = self.flags & NEEDS_CHECKSUM != 0;
+        Self {
+            flags: self.flags & NEEDS_CHECKSUM,
+            header_len: u16::try_from(header_len).unwrap_or(0),
+            checksum_start: if needs_checksum { self.checksum_start.saturating_add(more) } else { 0 },
+            checksum_offset: if needs_checksum { self.checksum_offset } else { 0 },
+            ..self
+        }
+    }
+
+    /// As the kernel reads and writes it.
+    pub(super) fn bytes(&self) -> &[u8] {
+        // SAFETY: the structure has no padding (two bytes and four aligned 16-bit numbers), so that all its bytes are
+        // initialised, and the slice lives no longer than the structure.
+        unsafe { std::slice::from_raw_parts(std::ptr::from_ref(self).cast(), size_of::<Self>()) }
+    }
+}
+
+/// A VLAN tag: its protocol and its control information.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Tag([u8; TAG]);
+
+impl Tag {
+    /// The tag that the kernel says it took out.
+    pub(super) fn read(said: &libc::tpacket_auxdata) -> Option<Self> {
+        let protocol = if said.tp_status & STATUS_VLAN_PROTOCOL != 0 { said.tp_vlan_tpid } else { VLAN };
+        let ([a, b], [c, d]) = (protocol.to_be_bytes(), said.tp_vlan_tci.to_be_bytes());
+        (said.tp_status & STATUS_VLAN != 0).then_some(Self([a, b, c, d]))
+    }
+}
+
+/// An Ethernet header, its VLAN tag included.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LinkHeader {
+    bytes: [u8; ETHERNET + TAG],
+    len: u8,
+}
+
+impl LinkHeader {
+    /// That of a frame out of which the kernel took `tag`; `None` where the frame is too short.
+    pub fn new(frame: &[u8], tag: Option<Tag>) -> Option<Self> {
+        let header = frame.get(..ETHERNET)?;
+        let mut bytes = [0; ETHERNET + TAG];
+        let Some(Tag(tag)) = tag else {
+            bytes[..ETHERNET].copy_from_slice(header);
+            return Some(Self { bytes, len: ETHERNET as u8 });
+        };
+        bytes[..12].copy_from_slice(&header[..12]);
+        bytes[12..16].copy_from_slice(&tag);
+        bytes[16..].copy_from_slice(&header[12..]);
+        Some(Self { bytes, len: (ETHERNET + TAG) as u8 })
+    }
+
+    /// As it goes on the wire.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+}
+
+/// A frame to send.
+#[derive(Clone, Debug)]
+pub struct Outgoing<'b> {
+    /// What is left to do for it.
+    pub offload: Offload,
+    /// Its link header.
+    pub link: LinkHeader,
+    /// What comes behind.
+    pub packet: Cow<'b, [u8]>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tag_comes_back_to_its_place() {
+        let frame: Vec<u8> = (0..20).collect();
+        assert_eq!(LinkHeader::new(&frame[..13], None), None);
+        assert_eq!(LinkHeader::new(&frame, None).unwrap().bytes(), &frame[..14]);
+        // SAFETY: all zeros is a valid value of a structure of numbers.
+        let mut said: libc::tpacket_auxdata = unsafe { std::mem::zeroed() };
+        assert_eq!(Tag::read(&said), None);
+        (said.tp_status, said.tp_vlan_tci) = (STATUS_VLAN, 0x2005);
+        let tagged = LinkHeader::new(&frame, Tag::read(&said)).unwrap();
+        assert_eq!(tagged.bytes(), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 0x81, 0, 0x20, 5, 12, 13]);
+        (said.tp_status, said.tp_vlan_tpid) = (STATUS_VLAN | STATUS_VLAN_PROTOCOL, 0x88a8);
+        assert_eq!(Tag::read(&said), Some(Tag([0x88, 0xa8, 0x20, 5])));
+    }
+
+    #[test]
+    fn a_checksum_moves_with_the_headers() {
+        let offload = Offload {
+            flags: NEEDS_CHECKSUM | 2,
+            kind: 1,
+            header_len: 300,
+            segment_size: 1448,
+            checksum_start: 34,
+            checksum_offset: 16,
+        };
+        assert_eq!(offload.bytes().len(), 10);
+        let frame = [0; 14];
+        let plain = offload.behind(LinkHeader::new(&frame, None).unwrap(), 66);
+        assert_eq!((plain.flags, plain.header_len, plain.checksum_start), (NEEDS_CHECKSUM, 66, 34));
+        let tagged = offload.behind(LinkHeader::new(&frame, Some(Tag([0x81, 0, 0, 5]))).unwrap(), 70);
+        assert_eq!((tagged.header_len, tagged.checksum_start, tagged.checksum_offset), (70, 38, 16));
+        assert_eq!(tagged.segment_size(), NonZeroU16::new(1448));
+        // A checksum that was found right is left alone.
+        let whole = Offload { flags: 2, kind: 0, ..offload }.behind(LinkHeader::new(&frame, None).unwrap(), 66);
+        assert_eq!((whole.flags, whole.checksum_start, whole.segment_size()), (0, 0, None));
+    }
+}

@@ -1,0 +1,347 @@
+//! The gateway on a bridge, on real packets between network namespaces.
+#![cfg(target_os = "linux")]
+
+#[path = "common/network.rs"]
+mod network;
+
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use lasthop_live::packet_socket::frame::LinkHeader;
+use lasthop_live::packet_socket::{Arrival, PacketSocket};
+use lasthop_proto::packet::{Flags, Segment};
+use lasthop_proto::seq::Seq;
+use lasthop_wire::Route;
+use network::{Daemon, Network, is_skipped_without, lasthop};
+use rustix::process::Signal;
+use serde_json::Value;
+
+const SNOOP: &str = "bridge.wired = 'wired'\n[[rule]]\nname = 'all'\nmode = 'snoop'\ninterface = 'wl0'\n";
+const OBSERVE: &str = "bridge.wired = 'wired'\n[[rule]]\nname = 'all'\nmode = 'observe'\ninterface = 'wl0'\n";
+
+fn is_skipped(test: &str) -> bool {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse::<u32>().ok());
+    let version = (numbers.next(), numbers.next());
+    is_skipped_without(test, "Linux 6.6", version >= (Some(6), Some(6)))
+}
+
+/// The server's address, a port for each transfer of a test.
+fn server(port: u16) -> String {
+    format!("10.1.0.2:{port}")
+}
+
+fn packets(status: &Value) -> u64 {
+    let count = |key: &str| status["packets"][key].as_u64().unwrap();
+    count("towards_wireless") + count("from_wireless")
+}
+
+fn sum(status: &Value, keys: &[&str]) -> u64 {
+    keys.iter().map(|key| status["rules"][0][key].as_u64().unwrap()).sum()
+}
+
+/// A status that was told after everything until now.
+fn settled(daemon: &Daemon) -> Value {
+    // Snapshots come twice a second.
+    std::thread::sleep(Duration::from_millis(1100));
+    daemon.await_status(|status| status["packets"].is_object())
+}
+
+/// Sockets that see packets of the gateway's machine.
+fn packet_sockets(network: &Network) -> usize {
+    network.sh("g", "cat /proc/net/packet").lines().count() - 1
+}
+
+/// A hundred datagrams there and back, and one that is refused by ICMP.
+fn datagrams(network: &Network, server: SocketAddr) {
+    let echo = network.within("s", move || UdpSocket::bind(server).unwrap()).join().unwrap();
+    echo.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    let answers = std::thread::spawn(move || {
+        let mut bytes = [0; 2000];
+        for _ in 0..100 {
+            let (len, from) = echo.recv_from(&mut bytes).unwrap();
+            echo.send_to(&bytes[..len], from).unwrap();
+        }
+    });
+    let ask = move || {
+        let any = if server.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+        let socket = UdpSocket::bind(any).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        socket.connect(server).unwrap();
+        for number in 0..100_u8 {
+            socket.send(&[number; 1200]).unwrap();
+            let mut bytes = [0; 2000];
+            assert_eq!(socket.recv(&mut bytes).unwrap(), 1200);
+            assert_eq!(bytes[..1200], [number; 1200]);
+        }
+        socket.connect((server.ip(), server.port() + 1)).unwrap();
+        socket.send(&[0]).unwrap();
+        assert_eq!(socket.recv(&mut [0]).map_err(|error| error.kind()), Err(ErrorKind::ConnectionRefused));
+    };
+    network.within("c", ask).join().unwrap();
+    answers.join().unwrap();
+}
+
+/// Whether a connection from one namespace to another can be had.
+fn connects(network: &Network, from: &str, to: (&str, &str)) -> bool {
+    let address: SocketAddr = to.1.parse().unwrap();
+    let listener = network.within(to.0, move || TcpListener::bind(address).unwrap()).join().unwrap();
+    let patience = Duration::from_millis(800);
+    let outcome = network.within(from, move || TcpStream::connect_timeout(&address, patience).is_ok()).join().unwrap();
+    drop(listener);
+    outcome
+}
+
+#[test]
+fn a_recording_is_refused_before_its_file_is_touched() {
+    let folder = tempfile::tempdir().unwrap();
+    let [config, recording] = ["gateway.toml", "r.pcapng"].map(|name| folder.path().join(name));
+    std::fs::write(&config, SNOOP).unwrap();
+    std::fs::write(&recording, "an old one").unwrap();
+    let output = Command::new(lasthop()).args(["gateway", "run", "--record"]).args([&recording, &config]).output();
+    let output = output.unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let problem =
+        format!("error: {}: a gateway on a `bridge` cannot be recorded; leave out --record\n", config.display());
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), problem);
+    assert_eq!(std::fs::read_to_string(&recording).unwrap(), "an old one");
+}
+
+#[test]
+fn tcp_is_repaired_all_else_stays_with_the_bridge_and_nothing_is_left() {
+    if is_skipped("repairs on a bridge") {
+        return;
+    }
+    let network = Network::bridged();
+    let sockets = packet_sockets(&network);
+    let mut daemon = Daemon::start(&network, SNOOP);
+    assert_eq!(packet_sockets(&network), sockets + 2);
+    for address in ["10.1.0.2:7000", "[fd01::2]:7000"] {
+        // Neighbours have to be found anew, by ARP and neighbour discovery.
+        network.sh("c", "ip neigh flush dev eth0");
+        datagrams(&network, address.parse().unwrap());
+    }
+    let status = settled(&daemon);
+    assert_eq!(packets(&status), 0, "{status:#}");
+
+    // What arrives at the client's TCP is less than what its interface received.
+    let lossy = "-A INPUT -p tcp -m statistic --mode random --probability 0.02 -j DROP";
+    network.sh("c", &format!("iptables {lossy}; ip6tables {lossy}"));
+    assert!(network.sh("c", "iptables -S INPUT; ip6tables -S INPUT").matches("statistic").count() == 2);
+    // Where processors are scarce the worker may have been replaced, and its figures with it.
+    let enough = |status: &Value| {
+        let repairs = sum(status, &["repairs_hole", "repairs_duplicate", "repairs_timer"]);
+        repairs > 10 && sum(status, &["wireless_losses"]) > 10 && sum(status, &["flows_seen"]) > 1
+    };
+    let status = (0..4).find_map(|round| {
+        network.transfer(&server(5001 + round), 1).end();
+        network.transfer(&format!("[fd01::2]:{}", 5001 + round), 1).end();
+        Some(settled(&daemon)).filter(enough)
+    });
+    let status = status.unwrap_or_else(|| panic!("no repairs\n{}", daemon.log()));
+    assert_eq!(status["packets"]["injection_failures"], 0, "{status:#}");
+    let repairs = sum(&status, &["repairs_hole", "repairs_duplicate", "repairs_timer"]);
+    let resent = sum(&status, &["source_retransmissions"]);
+    eprintln!("2 % of the packets lost: {repairs} segments repaired, {resent} resent by the sender");
+
+    daemon.signal(Signal::TERM);
+    assert!(daemon.wait().success(), "{}", daemon.log());
+    assert_eq!(packet_sockets(&network), sockets);
+    assert_eq!(network.rules(), "");
+    assert!(!daemon.control().exists());
+    network.sh("c", "iptables -F INPUT");
+    network.transfer(&server(5010), 1).end();
+}
+
+/// What happens to a transfer when `harm` comes in its midst.
+fn survives(what: &str, harm: impl FnOnce(&mut Daemon)) {
+    let network = Network::bridged();
+    let mut daemon = Daemon::start(&network, SNOOP);
+    let transfer = network.transfer(&server(5003), 3);
+    std::thread::sleep(Duration::from_millis(1200));
+    harm(&mut daemon);
+    if !transfer.is_over_within(15) {
+        panic!("{what}: stuck\n{}\n{}", network.sockets(), daemon.log());
+    }
+    let (gap, _) = transfer.end();
+    eprintln!("{what}: longest receive gap {} ms", gap.as_millis());
+    assert!(gap < Duration::from_secs(1), "{what}: {gap:?}\n{}", daemon.log());
+}
+
+#[test]
+fn a_killed_or_stopped_worker_is_replaced_and_flows_go_on() {
+    if is_skipped("killed and stopped worker on a bridge") {
+        return;
+    }
+    for (what, signal) in [("killed", Signal::KILL), ("stopped", Signal::STOP)] {
+        survives(&format!("worker {what}"), |daemon| {
+            daemon.signal_worker(signal);
+            daemon.await_status(|status| status["worker"]["restarts"] == 1 && status["worker"]["pid"].is_u64());
+        });
+    }
+}
+
+#[test]
+fn flows_go_on_when_worker_and_supervisor_hang_or_die() {
+    if is_skipped("hanging gateway on a bridge") {
+        return;
+    }
+    // Nobody is left to kill the worker: the programs in the kernel miss its heartbeat.
+    survives("all stopped", |daemon| {
+        daemon.signal_worker(Signal::STOP);
+        daemon.signal(Signal::STOP);
+    });
+    survives("all killed", |daemon| {
+        daemon.signal(Signal::KILL);
+        daemon.wait();
+    });
+}
+
+#[test]
+fn what_does_not_cross_the_hop_stays_with_the_bridge() {
+    if is_skipped("strangers on a bridge") {
+        return;
+    }
+    let network = Network::bridged();
+    let daemon = Daemon::start(&network, OBSERVE);
+    // With the bridge's machine, and with a host at a third port.
+    for (from, to) in [("c", ("g", "10.1.0.1:80")), ("s", ("g", "10.1.0.1:80")), ("t", ("c", "10.1.0.3:80"))] {
+        assert!(connects(&network, from, to), "{from} {to:?}");
+    }
+    let status = settled(&daemon);
+    assert_eq!(packets(&status), 0, "{status:#}");
+    assert!(connects(&network, "c", ("s", "10.1.0.2:80")));
+    let known = packets(&settled(&daemon));
+    assert!(known > 0);
+
+    // The client moves to where the third host is: its packets go there, and past the gateway.
+    let [client, third] = ["c", "t"].map(|name| network.sh(name, "cat /sys/class/net/eth0/address"));
+    network.sh("t", "ip link set eth0 down");
+    network.sh("c", "ip link set eth0 down");
+    network.sh("t", &format!("ip link set eth0 address {client}"));
+    network.sh("t", "ip addr flush dev eth0; ip addr add 10.1.0.3/24 dev eth0; ip link set eth0 up");
+    network.sh("c", &format!("ip link set eth0 address {third}"));
+    assert!(connects(&network, "t", ("s", "10.1.0.2:80")));
+    assert!(connects(&network, "s", ("t", "10.1.0.3:80")));
+    assert!(packets(&settled(&daemon)) <= known);
+}
+
+/// A TCP segment in a frame between two namespaces, in VLAN 5 with priority 1.
+fn tagged(network: &Network, [from, to]: [&str; 2], seq: u32) -> Vec<u8> {
+    let host = |name: &str| if name == "s" { [10, 5, 0, 2] } else { [10, 5, 0, 3] };
+    let route = Route { source: (host(from), 80).into(), destination: (host(to), 80).into() };
+    let segment = Segment { seq: Seq(seq), flags: Flags::ACK, ..Segment::default() };
+    let mac = |name: &str| {
+        let text = network.sh(name, "cat /sys/class/net/eth0/address");
+        text.trim().split(':').map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect::<Vec<_>>()
+    };
+    let tag = [0x81, 0, 0x20, 5, 8, 0];
+    [mac(to), mac(from), tag.to_vec(), lasthop_wire::build(route, &segment, &[7; 300]).unwrap()].concat()
+}
+
+#[test]
+fn a_tagged_frame_keeps_its_tag() {
+    if is_skipped("VLAN on a bridge") {
+        return;
+    }
+    let network = Network::bridged();
+    let daemon = Daemon::start(&network, OBSERVE);
+    let open = || PacketSocket::open("eth0", 1500).unwrap();
+    let mut ends = ["s", "c"].map(|name| network.within(name, open).join().unwrap());
+    let mut cross = |seq: u32| {
+        let (from, to) = if seq % 2 == 1 { (0, 1) } else { (1, 0) };
+        let frame = tagged(&network, [["s", "c"][from], ["s", "c"][to]], seq);
+        ends[from].send(&frame).unwrap();
+        let end = Instant::now() + Duration::from_secs(5);
+        let mut found = 0;
+        while found == 0 {
+            assert!(Instant::now() < end, "frame {seq} does not arrive: {}", daemon.log());
+            let receive = |arrival: Arrival<'_>| {
+                let header = LinkHeader::new(arrival.bytes, arrival.tag).unwrap();
+                found += usize::from([header.bytes(), &arrival.bytes[14..]].concat() == frame);
+            };
+            ends[to].receive(receive).unwrap();
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(found, 1);
+    };
+    // The bridge carries those whose receiver was never heard of, and those that come while the worker gets no processor.
+    let taken = (0..4).any(|round| {
+        (1..=4).for_each(|seq| cross(4 * round + seq));
+        let status = settled(&daemon);
+        let taken = packets(&status);
+        assert!(taken <= 4 * u64::from(round) + 4 && status["packets"]["accepted"] == taken, "{status:#}");
+        taken > 0
+    });
+    assert!(taken, "{}", daemon.log());
+}
+
+#[test]
+fn a_port_that_the_bridge_closes_is_closed() {
+    if is_skipped("closed port of a bridge") {
+        return;
+    }
+    let network = Network::bridged();
+    let daemon = Daemon::start(&network, OBSERVE);
+    let address = ("s", "10.1.0.2:80");
+    assert!(connects(&network, "c", address));
+    let known = packets(&settled(&daemon));
+    assert!(known > 0);
+    network.sh("g", "bridge link set dev wl0 state 0");
+    std::thread::sleep(Duration::from_millis(200));
+    assert!(!connects(&network, "c", address));
+    let closed = packets(&settled(&daemon));
+    assert!(closed <= known, "{closed} {known}");
+    network.sh("g", "bridge link set dev wl0 state 3");
+    std::thread::sleep(Duration::from_millis(200));
+    assert!(connects(&network, "c", address));
+    assert!(packets(&settled(&daemon)) > closed);
+}
+
+#[test]
+fn a_check_says_what_a_bridge_lacks() {
+    if is_skipped("check of a bridge") {
+        return;
+    }
+    let network = Network::bridged();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("gateway.toml");
+    std::fs::write(&file, SNOOP).unwrap();
+    let run = |arguments: &[&str]| {
+        let output = network.command("g", lasthop()).arg("gateway").args(arguments).arg(&file).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
+        (output.status.success(), text)
+    };
+    let (fine, text) = run(&["check"]);
+    assert!(fine && text.contains("bridge of wired and wl0: br0, which forwards"), "{text}");
+    assert!(text.contains("ok       BPF programs: the kernel takes them"), "{text}");
+    let (fine, text) = run(&["run", "--dry-run"]);
+    assert!(fine && text.contains("take what is TCP between wired and wl0"), "{text}");
+    let mut cases = Vec::new();
+    if !network.sh("g", "ls /sys/class/net/br0/bridge/vlan_filtering").is_empty() {
+        let filter = "ip link set br0 type bridge vlan_filtering 1";
+        cases.push((filter, "MISSING  bridge of wired and wl0: bridge br0 filters VLANs"));
+    }
+    cases.extend([
+        (
+            "for port in wl0 wired; do bridge link set dev $port isolated on; done",
+            "MISSING  bridge of wired and wl0: bridge br0 keeps the two ports isolated",
+        ),
+        ("ip link set wl0 nomaster", "MISSING  bridge of wired and wl0: interface wl0 is no port of a bridge"),
+        (
+            "ip link add br1 type bridge; ip link set wl0 master br1",
+            "MISSING  bridge of wired and wl0: interfaces wired and wl0 are ports of different bridges",
+        ),
+        ("ip link del wl0", "MISSING  bridge of wired and wl0: interface wl0 does not exist"),
+    ]);
+    for (command, expected) in cases {
+        network.sh("g", command);
+        let (fine, text) = run(&["check"]);
+        assert!(!fine && text.contains(expected), "{command}: {text}");
+        // It does not start either, and says the same.
+        let (fine, text) = run(&["run"]);
+        assert!(!fine && text.contains(expected.rsplit(": ").next().unwrap()), "{command}: {text}");
+    }
+}
