@@ -33,10 +33,12 @@ def _series_before(ax: Axes) -> int:
 def sequence(series: list[tuple[str, Points, Points]], title: str, ax: Axes | None) -> Axes:
     """A dot a packet, a cross for each sent again."""
     ax = _axes(ax, (8.0, 4.5))
-    before = sum(not label.endswith("retransmitted") for label in ax.get_legend_handles_labels()[1])
+    before = len({label.removesuffix(", retransmitted") for label in ax.get_legend_handles_labels()[1]})
     for number, (name, sent, again) in enumerate(series, start=before):
         colour = _COLOURS[number % len(_COLOURS)]
-        ax.plot(*sent, ".", markersize=2.5, color=colour, label=name, rasterized=len(sent[0]) > 5000)
+        # A base station may only repeat what others sent.
+        if len(sent[0]) > 0:
+            ax.plot(*sent, ".", markersize=2.5, color=colour, label=name, rasterized=len(sent[0]) > 5000)
         if len(again[0]) > 0:
             # The first series' crosses stand out; others keep their colour, so that one can tell whose they are.
             crosses = _AGAIN if number == 0 else colour

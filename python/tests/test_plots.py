@@ -23,16 +23,18 @@ def test_sequence(small: lasthop.Scenario) -> None:
     ax = trace.plot_sequence()
     assert ax.get_title() == small.title and ax.get_xlabel() == "time (s)"
     labels = ax.get_legend_handles_labels()[1]
-    assert labels == ["LL", "LL, retransmitted"]
-    sent, again = (line.get_xydata() for line in ax.lines)
+    assert labels == ["LL", "LL, retransmitted", "LL, base station, retransmitted"]
+    sent, again, local = (line.get_xydata() for line in ax.lines)
     table = trace.packets.to_pylist()
     mine = [row for row in table if row["point"] == "server" and row["from"] == "initiator" and row["len"]]
     assert len(sent) == sum(row["event"] == "sent" for row in mine)
     assert len(again) == sum(row["event"] == "retransmitted" for row in mine) > 0
+    repairs = [row for row in table if row["point"] != "server" and row["event"] == "retransmitted" and row["len"]]
+    assert len(local) == len(repairs) > 0
     assert sent[-1][1] == pytest.approx(200, abs=2)
     # Another scheme into the same picture, in another colour.
     lasthop.trace(small, "SPLIT").plot_sequence(ax=ax)
-    assert ax.get_legend_handles_labels()[1][2:4] == ["SPLIT", "SPLIT, base station"]
+    assert ax.get_legend_handles_labels()[1][3:5] == ["SPLIT", "SPLIT, base station"]
     colours = [line.get_color() for line in ax.lines]
     assert colours[0] not in colours[1:]
     with pytest.raises(ValueError, match='no flow "upload"; there are download'):
