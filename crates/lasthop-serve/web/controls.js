@@ -4,7 +4,7 @@
 /**
  * @typedef {{id: string, label: string, hint: string, text: string, set: boolean, stops: string[], at: number}} Control
  * @typedef {{row: HTMLElement, label: HTMLLabelElement, text: HTMLInputElement, range: HTMLInputElement, clear: HTMLButtonElement,
- *   hint: HTMLElement, stops: string[]}} Row
+ *   hint: HTMLElement, stops: string[], editing: boolean}} Row
  */
 
 export class Controls {
@@ -33,7 +33,8 @@ export class Controls {
       row.range.setAttribute('aria-label', `${control.label}, slider`);
       row.stops = control.stops;
       row.range.max = String(control.stops.length - 1);
-      row.text.value = control.text;
+      // Whoever is typing is not interrupted by an answer to what was there before.
+      if (!row.editing) row.text.value = control.text;
       row.range.value = String(control.at);
       row.range.setAttribute('aria-valuetext', control.text);
     });
@@ -54,15 +55,23 @@ export class Controls {
     const error = Object.assign(document.createElement('p'), { className: 'error', id: `error-${name}` });
     error.setAttribute('role', 'alert');
     row.append(label, text, clear, range, hint, error);
-    const made = { row, label, text, range, clear, hint, stops: [] };
+    const made = { row, label, text, range, clear, hint, stops: [], editing: false };
     range.addEventListener('input', () => {
       const stop = made.stops[Number(range.value)];
+      made.editing = false;
       text.value = stop;
       range.setAttribute('aria-valuetext', stop);
       this.changed(id, stop);
     });
-    text.addEventListener('change', () => this.changed(id, text.value.trim() || undefined));
-    clear.addEventListener('click', () => this.changed(id, undefined));
+    text.addEventListener('input', () => { made.editing = true; });
+    text.addEventListener('change', () => {
+      made.editing = false;
+      this.changed(id, text.value.trim() || undefined);
+    });
+    clear.addEventListener('click', () => {
+      made.editing = false;
+      this.changed(id, undefined);
+    });
     this.rows.set(id, made);
     return made;
   }
