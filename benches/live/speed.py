@@ -185,7 +185,7 @@ def rate(args, path, flows, pid):
         counts = json.loads(line)
     packets = counts["data"] + counts["acks"]
     if packets == 0:
-        raise Void("nothing arrived")
+        raise Void(f"nothing arrived: {counts}")
     return {"kpps": packets / counts["seconds"] / 1000, "cpu_us": 1e6 * used / packets if pid else None, "again": counts["again"],
             "resent": counts["resent"], "generator_busy": counts["busy"]}
 
