@@ -87,7 +87,10 @@ impl Flow {
     fn arrive(&mut self, seq: u32, payload: u32) -> Arrived {
         let offset = seq.wrapping_sub(self.arrived.wrapping_mul(payload).wrapping_add(1));
         let ahead = offset / payload;
-        if !offset.is_multiple_of(payload) || ahead >= UNDER_WAY || self.early.contains(&self.arrived.wrapping_add(ahead)) {
+        if !offset.is_multiple_of(payload)
+            || ahead >= UNDER_WAY
+            || self.early.contains(&self.arrived.wrapping_add(ahead))
+        {
             return Arrived::Again;
         }
         if ahead > 0 {

@@ -7,6 +7,7 @@ mod hop_window;
 mod repair;
 #[cfg(test)]
 mod rig;
+mod sender_room;
 pub mod snoop;
 mod snoop_config;
 pub mod split;

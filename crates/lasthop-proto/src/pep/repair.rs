@@ -1,5 +1,6 @@
 //! One connection at the base station: what is cached, which of it the wireless hop lost, and when to resend it.
 
+mod copies;
 mod hop;
 mod timestamps;
 
@@ -14,6 +15,7 @@ use crate::packet::{Body, Cause, Flags, FlowId, Packet, Priority, SackBlocks, Se
 use crate::scheme::{LocalDetection, TcpAwareness};
 use crate::seq::Seq;
 use crate::time::{Duration, Instant};
+use copies::Copies;
 use hop::Hop;
 pub(super) use hop::Passage;
 use timestamps::Newest;
@@ -164,6 +166,7 @@ pub(super) struct Repair<P> {
     blocks: SackBlocks,
     masks: Masks,
     newest: Newest,
+    copies: Copies,
     /// Flow control on the hop, if there is any.
     hop: Option<Hop>,
 }
@@ -202,6 +205,7 @@ impl<P: Clone> Repair<P> {
             blocks: SackBlocks::default(),
             masks: Masks::Unseen,
             newest: Newest::default(),
+            copies: Copies::default(),
             hop: config.hop_control().map(|control| Hop::new(control, start)),
         }
     }
@@ -249,7 +253,7 @@ impl<P: Clone> Repair<P> {
             out.events.push_back((packet.flow, Event::Absorbed { seq }));
             return DataVerdict::Absorbed;
         }
-        self.newest.note(packet);
+        self.forwarded_again(packet, end);
         match overlap {
             Overlap::None(first) => DataVerdict::Store(Place::Within { first, count: 0 }),
             Overlap::Covers { first, count } => DataVerdict::Store(Place::Within { first, count }),
@@ -286,10 +290,16 @@ impl<P: Clone> Repair<P> {
             }
             _ => {
                 self.expect_echoes(1);
-                self.newest.note(packet);
+                self.forwarded_again(packet, last_ack);
                 DataVerdict::Forward
             }
         }
+    }
+
+    /// What the sender resent, up to `end`, goes on to the mobile host.
+    fn forwarded_again(&mut self, packet: &Packet<P>, end: Seq) {
+        self.newest.note(packet);
+        self.copies.by_sender(end);
     }
 
     /// `copies` needless ones are on their way.
@@ -363,7 +373,8 @@ impl<P: Clone> Repair<P> {
         }
         let advanced = self.last_ack != Some(ack);
         // RFC 5681 §2. A closed window is answered to probes; nothing is lost then.
-        let duplicate = !advanced && pure && segment.window == self.window && self.window != 0 && self.high.gt(ack);
+        let repeats = !advanced && pure && segment.window == self.window && self.window != 0;
+        let duplicate = repeats && self.high.gt(ack);
         self.window = segment.window;
         if !duplicate && config.awareness == TcpAwareness::Aware {
             // Behind data of the mobile host an older acknowledgment would pass for a replay.
@@ -375,12 +386,17 @@ impl<P: Clone> Repair<P> {
                 return AckVerdict::Forget;
             }
         }
-        let masked = config.detection == LocalDetection::Smart && self.take_masks(now, ack, segment);
+        let smart = config.detection == LocalDetection::Smart;
+        let masked = smart && self.take_masks(now, ack, segment);
         if self.highest_marked.is_some() {
             self.resend_holes(now, config, out);
         }
+        if repeats && smart && !masked && config.awareness == TcpAwareness::Aware && self.copies.explain(segment) {
+            out.events.push_back((packet.flow, Event::DupAckSuppressed { ack }));
+            return AckVerdict::Hold;
+        }
         if duplicate {
-            let repaired = if masked || (self.masks == Masks::Seen && config.detection == LocalDetection::Smart) {
+            let repaired = if masked || (self.masks == Masks::Seen && smart) {
                 self.repairs_all(config, ack)
             } else {
                 self.on_duplicate(now, config, ack, out)
@@ -628,6 +644,7 @@ impl<P: Clone> Repair<P> {
             cached.unproven = cached.unproven.saturating_add(u32::from(!proven));
             cached.local = cached.local.saturating_add(1);
             cached.last_sent = now;
+            self.copies.by_base_station(cached.seq);
             // The copy before is not on the hop any more, so that only one counts.
             let packet = Packet { priority: out.repairs, cause, ..self.newest.copy_of(&cached.packet) };
             out.packets.push_back((Port::WIRELESS, packet));

@@ -172,7 +172,7 @@ impl<P: Clone> Snoop<P> {
     /// Keeps a packet if there is room for it.
     fn keep(&mut self, now: Instant, slot: u32, packet: &Packet<P>, segment: &Segment, place: Place) -> DataVerdict {
         let Some((_, connection)) = self.connections.get_mut(slot) else { return DataVerdict::Forward };
-        if place == Place::Back && connection.is_full(packet.len) {
+        if place == Place::Back && connection.is_full(packet.len, segment.seq + packet.len) {
             return DataVerdict::Refused;
         }
         let overtakes = place == Place::Back && connection.holds();

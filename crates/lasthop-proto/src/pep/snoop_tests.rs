@@ -461,6 +461,26 @@ fn a_smart_number_below_the_acknowledgment_shows_nothing() {
 }
 
 #[test]
+fn acknowledgments_of_needless_copies_are_kept_from_the_sender() {
+    let named = [smart(4, 1), sack(4, &[(1, 2)])];
+    let kept = Seen { events: [suppressed(4)].into(), ..Seen::default() };
+    // Where the sender resent it too, it is told.
+    let told = Seen { up: [(Cause::New, 4)].into(), ..Seen::default() };
+    for (copied, sender_resends, seen) in
+        named.into_iter().flat_map(|copied| [(copied, false, &kept), (copied, true, &told)])
+    {
+        let mut bench = Bench::sent(Smart, Aware, 4);
+        // The acknowledgment that 1 caused is lost, the next one shows a hole; all have arrived.
+        assert_eq!(bench.wireless(12, smart(1, 2)).down, [(Cause::LocalHole, 1)]);
+        if sender_resends {
+            assert_eq!(bench.wired(12, data(1)).down, [(Cause::New, 1)]);
+        }
+        assert_eq!(bench.wireless(13, smart(4, 3)).up, [(Cause::New, 4)]);
+        assert_eq!(&bench.wireless(22, copied), seen);
+    }
+}
+
+#[test]
 fn sack_blocks_are_the_mask_where_there_is_no_smart_number() {
     let mut bench = Bench::new(Smart, Aware);
     (0..8).for_each(|i| drop(bench.wired(0, data(i))));

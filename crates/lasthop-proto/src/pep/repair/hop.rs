@@ -9,6 +9,7 @@ use crate::node::Port;
 use crate::packet::{Body, Packet, Segment, Side};
 use crate::pep::cache::{Overlap, Whereabouts};
 use crate::pep::hop_window::{HopControl, HopWindow};
+use crate::pep::sender_room::SenderRoom;
 use crate::pep::snoop_config::SnoopConfig;
 use crate::seq::Seq;
 use crate::time::Instant;
@@ -18,6 +19,7 @@ use crate::time::Instant;
 pub(in crate::pep) struct Hop {
     control: HopControl,
     window: HopWindow,
+    room: SenderRoom,
     /// Bytes held.
     held: u64,
     /// Where they begin.
@@ -45,6 +47,7 @@ impl Hop {
         Self {
             control,
             window: HopWindow::new(start),
+            room: SenderRoom::new(),
             held: 0,
             first_held: start,
             delivered: Instant::ZERO,
@@ -101,9 +104,13 @@ impl<P: Clone> Repair<P> {
         }
     }
 
-    /// Whether there is no room for `len` bytes more.
-    pub fn is_full(&self, len: u32) -> bool {
-        self.hop.as_ref().is_some_and(|hop| hop.held > 0 && hop.held + u64::from(len) > hop.control.held.into())
+    /// Whether there is no room for `len` bytes more, which end at `end`. There is for all that the sender was allowed.
+    pub fn is_full(&self, len: u32, end: Seq) -> bool {
+        self.hop.as_ref().is_some_and(|hop| {
+            hop.held > 0
+                && hop.held + u64::from(len) > hop.control.held.into()
+                && hop.edge.is_none_or(|edge| end.gt(edge))
+        })
     }
 
     /// Whether anything waits.
@@ -123,6 +130,7 @@ impl<P: Clone> Repair<P> {
     pub(super) fn admit(&mut self, index: usize, len: u32) -> Passage {
         let arrived = self.arrived_unmarked();
         let (Some(hop), Some(cached)) = (&mut self.hop, self.cache.get_mut(index)) else { return Passage::Now };
+        hop.room.arrived(hop.control, cached.end, len, hop.held);
         if hop.held == 0 && hop.window.admits(hop.control, len, arrived) {
             hop.window.sent(len);
             return Passage::Now;
@@ -193,7 +201,7 @@ impl<P: Clone> Repair<P> {
         let high = self.high;
         let Some(hop) = &mut self.hop else { return };
         let (Some(shift), Body::Tcp(segment)) = (hop.shift(), &mut packet.body) else { return };
-        let room = u64::from(hop.control.held).saturating_sub(hop.held) as u32;
+        let room = u64::from(hop.room.bytes(hop.control)).saturating_sub(hop.held) as u32;
         let edge = high + room;
         let edge = hop.edge.map_or(edge, |told| told.max(edge));
         let window = u32::from(segment.window) << shift;
