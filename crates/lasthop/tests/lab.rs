@@ -100,6 +100,47 @@ fn snoop_at_the_base_station_hides_the_losses_from_a_kernel() {
     assert!(local >= mean(0, "losses") && source <= 2.0, "{value}");
 }
 
+/// Processes that `pid` started, from any of its threads.
+fn children_of(pid: u32) -> Vec<u32> {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let texts = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
+    texts.flat_map(|text| text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>()).collect()
+}
+
+#[test]
+fn a_run_in_which_the_gateways_worker_was_replaced_is_void() {
+    if !is_root() {
+        return;
+    }
+    let bench = Bench::new();
+    let lab = Command::new(env!("CARGO_BIN_EXE_lasthop"))
+        .args("lab wavelan-lan --schemes LL-TCP-AWARE --runs 1 --json".split(' '))
+        .args(["--set", "lab.lateness=500ms", "--set", "flows.bulk.size=600KiB"])
+        .current_dir(bench.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (pid, begun) = (lab.id(), Instant::now());
+    let worker = loop {
+        if let Some(&worker) =
+            children_of(pid).iter().flat_map(|&gateway| children_of(gateway)).collect::<Vec<_>>().first()
+        {
+            break worker;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(10), "no gateway");
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    // It takes three seconds.
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(Command::new("kill").args(["-s", "KILL", &worker.to_string()]).status().unwrap().success());
+    let output = lab.wait_with_output().unwrap();
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && message.contains("had its worker replaced, 1 times"), "{message}");
+    let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(value["schemes"][0]["void"], 1, "{value}");
+}
+
 #[test]
 fn a_signal_ends_it_in_order() {
     if !is_root() {

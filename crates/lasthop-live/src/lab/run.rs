@@ -28,7 +28,7 @@ use super::transfer::{Received, Run, Sent, Transfer};
 use crate::clock::Clock;
 use crate::packet_socket::{PacketSocket, switch_offloads_off};
 
-/// How often a run is tried whose links were late.
+/// How often a run is tried that does not count.
 const ATTEMPTS: u32 = 3;
 /// What receivers have to read once all senders have ended.
 const GRACE: lasthop_proto::time::Duration = lasthop_proto::time::Duration::from_secs(2);
@@ -89,7 +89,7 @@ pub struct Outcome {
     pub recording: Option<Vec<u8>>,
 }
 
-/// Runs an experiment once; again, up to twice, when the links were late.
+/// Runs an experiment once; again, up to twice, when the links were late or packets passed the base station untreated.
 ///
 /// # Errors
 ///
@@ -100,8 +100,8 @@ pub fn run(experiment: &Experiment<'_>, watch: &dyn Watch) -> Result<Outcome, La
     let mut reason = String::new();
     for voided in 0..ATTEMPTS {
         let mut bench = Bench::build(&plan, experiment, watch)?;
-        let Attempt { report, emulated, counts_timeouts } = bench.run(&plan, experiment, watch)?;
-        let Some(why) = void(&emulated, plan.lab.lateness) else {
+        let Attempt { report, emulated, station, counts_timeouts } = bench.run(&plan, experiment, watch)?;
+        let Some(why) = void(&emulated, plan.lab.lateness).or_else(|| station.void()) else {
             let Emulated { carried, lateness, scheduling, .. } = emulated;
             let capture = carried.capture;
             let recording = bench.base_station.take().and_then(|station| station.end());
@@ -127,6 +127,7 @@ pub(super) struct Bench {
 struct Attempt {
     report: Report,
     emulated: Emulated,
+    station: StationCounts,
     counts_timeouts: bool,
 }
 
@@ -190,8 +191,9 @@ impl Bench {
         let counts_timeouts = flows.iter().all(|(sent, _)| sent.timeouts.is_some());
         let unsent = self.nodes.iter().map(|node| node.within(unsent)).sum::<Result<u64, _>>()?;
         let emulated = Emulated { dropped: emulated.dropped + unsent, ..emulated };
-        let report = self.report(plan, &flows, &emulated)?;
-        Ok(Attempt { report, emulated, counts_timeouts })
+        let station = self.base_station.as_ref().map(|station| station.counts()).transpose()?.unwrap_or_default();
+        let report = self.report(plan, &flows, &emulated, station)?;
+        Ok(Attempt { report, emulated, station, counts_timeouts })
     }
 
     /// The links, that nothing has crossed yet.
@@ -214,7 +216,13 @@ impl Bench {
         Ok(Emulator::new(air, sockets, clock))
     }
 
-    fn report(&self, plan: &Plan<'_>, ends: &[(Sent, Received)], emulated: &Emulated) -> Result<Report, LabError> {
+    fn report(
+        &self,
+        plan: &Plan<'_>,
+        ends: &[(Sent, Received)],
+        emulated: &Emulated,
+        station: StationCounts,
+    ) -> Result<Report, LabError> {
         let mut flows = emulated.carried.flows.clone();
         let mut links = emulated.carried.links.clone();
         for ((flow, spec), (sent, received)) in flows.iter_mut().zip(&plan.network.flows).zip(ends) {
@@ -236,10 +244,9 @@ impl Bench {
             }
         }
         // So are the base station's counts, with the first flow of all.
-        if let (Some(station), Some(first)) = (&self.base_station, flows.first_mut()) {
-            let StationCounts { relay_timeouts, dupacks_suppressed } = station.counts()?;
-            first.sender.relay_timeouts += relay_timeouts;
-            first.dupacks_suppressed += dupacks_suppressed;
+        if let Some(first) = flows.first_mut() {
+            first.sender.relay_timeouts += station.relay_timeouts;
+            first.dupacks_suppressed += station.dupacks_suppressed;
         }
         let end = flows.iter().map(|flow| flow.end).max().unwrap_or_default();
         Ok(Report { flows, sessions: Vec::new(), links, end, frames: emulated.carried.frames })

@@ -60,6 +60,23 @@ pub struct StationCounts {
     pub relay_timeouts: u64,
     /// Duplicate acknowledgments that it kept back.
     pub dupacks_suppressed: u64,
+    /// How often its worker had to be replaced.
+    pub restarts: u64,
+    /// How often packets passed it by, because it was too slow.
+    pub overflows: u64,
+}
+
+impl StationCounts {
+    /// Why a run does not count, if it does not: the scheme did not see all packets.
+    pub fn void(&self) -> Option<String> {
+        let Self { restarts, overflows, .. } = *self;
+        let what = match (restarts, overflows) {
+            (0, 0) => return None,
+            (0, _) => format!("was too slow, {overflows} times"),
+            _ => format!("had its worker replaced, {restarts} times"),
+        };
+        Some(format!("packets passed the base station untreated: the gateway {what}"))
+    }
 }
 
 /// Starts what `scheme` does at the base station, and returns when it is ready for packets: the gateway, as an operator would
@@ -207,8 +224,14 @@ impl Running for Daemon {
             let rules = status.get("rules").and_then(Value::as_array).into_iter().flatten();
             rules.filter_map(|rule| rule.get(key).and_then(Value::as_u64)).sum()
         };
-        // What a relay's kernel counts it tells when a connection has ended, and timeouts not at all.
-        Ok(StationCounts { relay_timeouts: 0, dupacks_suppressed: sum("dup_acks_suppressed") })
+        let count = |path: &str| status.pointer(path).and_then(Value::as_u64).unwrap_or_default();
+        Ok(StationCounts {
+            // What a relay's kernel counts it tells when a connection has ended, and timeouts not at all.
+            relay_timeouts: 0,
+            dupacks_suppressed: sum("dup_acks_suppressed"),
+            restarts: count("/worker/restarts"),
+            overflows: count("/packets/overflows"),
+        })
     }
 
     fn end(mut self: Box<Self>) -> Option<Vec<u8>> {

@@ -142,6 +142,11 @@ impl HopWindow {
         admitted
     }
 
+    /// The shortest round trip there was, since the path was last looked at.
+    pub fn base(&self) -> Option<Duration> {
+        self.base
+    }
+
     /// From now on everything may go.
     pub fn open(&mut self) {
         (self.window, self.probe, self.in_flight) = (MOST, Probe::Idle, 0);

@@ -439,6 +439,9 @@ impl<P: Clone> Repair<P> {
         // A single duplicate may itself have been an echo. If it was, so is the next one, and so on: each needless copy
         // would beget another.
         let doubtful = self.above == 1 && self.cache.front().is_some_and(|front| front.local > 0);
+        if self.timed_out_early(now) {
+            self.recover = ack;
+        }
         let purged = self.cache.purge(ack);
         self.last_ack = Some(ack);
         self.progress = now;
@@ -560,6 +563,8 @@ impl<P: Clone> Repair<P> {
                 if !packet.sent_again() {
                     hop.sample(now, packet.last_sent, seq, self.high);
                 }
+                // What comes behind a repair that is lost shows the loss, so that the timer is for when nothing comes.
+                self.progress = now;
             }
             self.highest_marked = Some(self.highest_marked.map_or(seq, |highest| highest.max(seq)));
         }

@@ -616,6 +616,41 @@ fn lower_limits_push_out_the_least_recently_used() {
     assert_eq!((bench.snoop.connections(), bench.snoop.cached_bytes()), (1, 256));
 }
 
+/// Flow control, and a mobile host that has acknowledged the first of eight packets after 10 ms.
+fn one_of_eight_acknowledged() -> Bench {
+    let (hop, timer_min) = (Some(HopControl::DEFAULT), Duration::from_millis(50));
+    let mut bench = Bench::with(SnoopConfig { hop, timer_min, ..SnoopConfig::new(Smart, Aware) });
+    (0..8).for_each(|n| assert_eq!(bench.wired(0, data(n)).down.len(), 1));
+    bench.wireless(10, ack(1));
+    bench
+}
+
+#[test]
+fn with_flow_control_the_timer_is_for_when_nothing_comes() {
+    let mut bench = one_of_eight_acknowledged();
+    assert_eq!(bench.wireless(12, sack(1, &[(2, 3)])).down, [(Cause::LocalHole, 1)]);
+    // All of it was sent before 1 was resent.
+    for n in 4..8 {
+        let now = u64::from(n - 3) * 40;
+        assert_eq!(bench.idle_until(now), []);
+        assert_eq!(bench.wireless(now, sack(1, &[(2, n)])).down, []);
+    }
+    assert_eq!(bench.idle_until(500).first(), Some(&210));
+}
+
+#[test]
+fn a_timeout_that_came_too_early_does_not_beget_others() {
+    for (acked, due) in [(65, 115), (71, 71)] {
+        let mut bench = one_of_eight_acknowledged();
+        assert_eq!(bench.idle_until(60), [60]);
+        // A copy takes 10 ms at least.
+        let seen = bench.wireless(acked, ack(2)).down;
+        assert_eq!(seen, if due == acked { Vec::from([(Cause::LocalTimer, 2)]) } else { Vec::new() });
+        assert_eq!(bench.idle_until(114), []);
+        assert_eq!(bench.idle_until(115).len(), usize::from(due == 115));
+    }
+}
+
 /// Flow control with ten segments on the hop and four held.
 fn held_back() -> Bench {
     let hop = Some(HopControl { backlog: 1, held: 10_000 });

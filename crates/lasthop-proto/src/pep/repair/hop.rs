@@ -126,6 +126,15 @@ impl<P: Clone> Repair<P> {
         self.hop.is_some() && self.cache.is_unbroken(first, count, seq, end) && self.deadline(config).is_some()
     }
 
+    /// Whether what is being acknowledged was not lost when its timer resent it: the acknowledgment is here sooner than the hop
+    /// could have brought one for the copy. Then what was sent before is not lost either, only late.
+    pub(super) fn timed_out_early(&self, now: Instant) -> bool {
+        let Some((front, base)) = self.cache.front().zip(self.hop.as_ref().and_then(|hop| hop.window.base())) else {
+            return false;
+        };
+        front.by_timer > 0 && now.since(front.last_sent) < base
+    }
+
     /// Says whether the packet just stored at `index` may go now.
     pub(super) fn admit(&mut self, index: usize, len: u32) -> Passage {
         let arrived = self.arrived_unmarked();
