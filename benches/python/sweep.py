@@ -4,8 +4,8 @@
     pip install '.[cluster]'
     python benches/python/sweep.py
 
-Prints runs per second of wall-clock time, the best of some rounds, for rounds are disturbed by whatever else a machine does; rounds
-of the three take turns, so that they are disturbed alike. Goals: two cores 1.8 times as fast as one, Dask 85 % of that.
+Prints runs per second of wall-clock time, the best of some rounds, for rounds are disturbed by whatever else a machine does; one core
+and two take turns, so that they are disturbed alike. Goals: two cores 1.8 times as fast as one, Dask 85 % of that.
 """
 
 from __future__ import annotations
@@ -39,31 +39,30 @@ def main() -> None:
     grid = lasthop.Grid(scenario, {"tcp.mss": values}, schemes=["E2E", "LL-TCP-AWARE"], runs=arguments.runs)
     total = len(grid) * grid.runs
     print(f"{len(grid)} points with {grid.runs} runs each, {total} in all, transfers of {arguments.size}")
-    with (
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
-        Client(cluster) as client,
-        tempfile.TemporaryDirectory() as folder,
-    ):
-        ways: dict[str, dict[str, Any]] = {
-            "one core": {"jobs": 1},
-            "two cores": {"jobs": 2},
-            "two Dask workers": {"client": client},
-        }
+    cores = os.sched_getaffinity(0)
+    seconds: dict[str, list[float]] = {}
+
+    def measure(way: str, number: int, **options: Any) -> None:
+        # One core is one: the thread that writes files shares it. What this thread starts stays there, too.
+        os.sched_setaffinity(0, {min(cores)} if way == "one core" else cores)
+        with tempfile.TemporaryDirectory() as folder:
+            begun = time.perf_counter()
+            lasthop.sweep(grid, out=Path(folder) / "sweep", **options)
+            seconds.setdefault(way, []).append(time.perf_counter() - begun)
+        print(f"round {number + 1}: {way:<16} {total / seconds[way][-1]:8.0f} runs/s", flush=True)
+
+    # Without a cluster: its processes are busy even when they have nothing to do.
+    for number in range(arguments.rounds):
+        measure("one core", number, jobs=1)
+        measure("two cores", number, jobs=2)
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster) as client:
         # Workers import the package with their first task.
         lasthop.sweep(lasthop.Grid(scenario, {"tcp.mss": values[:20]}, runs=5), client=client)
-        cores = os.sched_getaffinity(0)
-        seconds: dict[str, list[float]] = {way: [] for way in ways}
         for number in range(arguments.rounds):
-            for way, options in ways.items():
-                # One core is one: the thread that writes files shares it. What this thread starts stays there, too.
-                os.sched_setaffinity(0, {min(cores)} if way == "one core" else cores)
-                begun = time.perf_counter()
-                lasthop.sweep(grid, out=Path(folder) / f"{way} {number}", **options)
-                seconds[way].append(time.perf_counter() - begun)
-                print(f"round {number + 1}: {way:<16} {total / seconds[way][-1]:8.0f} runs/s", flush=True)
+            measure("two Dask workers", number, client=client)
     rate = {way: total / min(of) for way, of in seconds.items()}
     gain, dask = rate["two cores"] / rate["one core"], rate["two Dask workers"] / rate["two cores"]
-    for way in ways:
+    for way in rate:
         print(f"{way:<16} {rate[way]:8.0f} runs/s")
     print(f"two cores: {gain:.2f} times one (goal {GOAL_CORES}); Dask: {dask:.0%} of two cores (goal {GOAL_DASK:.0%})")
 
