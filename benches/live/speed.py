@@ -19,6 +19,7 @@ the lowest and the highest. A measurement in which packets passed the program by
     cargo build --release && cargo build --release -p lasthop-live --examples
     sudo python3 benches/live/speed.py                        # 5 minutes
     sudo python3 benches/live/speed.py --modes kernel,bare,snoop --only rate --reps 5
+    sudo python3 benches/live/speed.py --bridge
 """
 import argparse
 import contextlib
@@ -54,6 +55,8 @@ class Path:
     """Sender, gateway and receiver. For raw frames the two ends are one namespace without addresses, whose kernel keeps out of it."""
 
     NUMBER = 0
+    # Of the gateway's configuration.
+    SETTINGS = ""
 
     def __init__(self, frames=False):
         self.frames = frames
@@ -104,6 +107,26 @@ class Path:
                 run("ip", "netns", "delete", namespace)
 
 
+class BridgedPath(Path):
+    """The gateway is a bridge."""
+
+    SETTINGS = 'bridge.wired = "wired"\n'
+
+    def build(self):
+        for namespace in {self.gateway, *self.ends}:
+            run("ip", "netns", "add", namespace)
+            parameter(namespace, "ipv6/conf/all/disable_ipv6")
+            parameter(namespace, "ipv6/conf/default/disable_ipv6")
+            run("ip", "link", "set", "lo", "up", namespace=namespace)
+        # Without the seconds in which it only listens.
+        run("ip", "link", "add", "bridge", "up", "type", "bridge", "forward_delay", "0", namespace=self.gateway)
+        for name, namespace, address in zip(("wired", "wireless"), self.ends, (SENDER, RECEIVER)):
+            run("ip", "link", "add", name, "type", "veth", "peer", "name", f"far-{name}", "netns", namespace, namespace=self.gateway)
+            run("ip", "link", "set", name, "master", "bridge", "up", namespace=self.gateway)
+            run("ip", "addr", "add", address + "/8", "dev", f"far-{name}", namespace=namespace)
+            run("ip", "link", "set", f"far-{name}", "up", namespace=namespace)
+
+
 @contextlib.contextmanager
 def kernel(args, path):
     del args, path
@@ -126,7 +149,7 @@ def gateway(mode, settings=""):
     @contextlib.contextmanager
     def installed(args, path):
         rule = f'mode = "{mode}"\ninterface = "wireless"\naddresses = ["10.1.0.0/16"]\n{settings}'
-        with Gateway(args, path.gateway, rule) as daemon:
+        with Gateway(args, path.gateway, rule, path.SETTINGS) as daemon:
             yield daemon.worker()
             status = daemon.status()
             if status["worker"]["restarts"]:
@@ -144,6 +167,9 @@ MODES = {
     "snoop-fc": gateway("snoop"),
     "split": gateway("split"),
 }
+
+
+ON_A_BRIDGE = ["kernel", "observe", "snoop", "snoop-fc"]
 
 
 def cpu(pid):
@@ -214,7 +240,8 @@ def main():
     examples = os.path.join(ROOT, "target", "release", "examples")
     parser.add_argument("--accept-all", default=os.path.join(examples, "accept_all"), help="the bare forwarder")
     parser.add_argument("--packet-rate", default=os.path.join(examples, "packet_rate"), help="the source of frames")
-    parser.add_argument("--modes", default=",".join(MODES), help=f"which, separated by commas (default {','.join(MODES)})")
+    parser.add_argument("--modes", help=f"which, separated by commas (default {','.join(MODES)})")
+    parser.add_argument("--bridge", action="store_true", help=f"the gateway is a bridge: {', '.join(ON_A_BRIDGE)}, without packet rates")
     parser.add_argument("--only", choices=MEASURES, help="measure only this")
     parser.add_argument("--reps", type=int, default=3, help="repetitions (default 3)")
     parser.add_argument("--seconds", type=float, default=2, help="of each measurement (default 2)")
@@ -222,10 +249,13 @@ def main():
     parser.add_argument("--require", action="store_true", help="exit 1 when a goal is missed")
     args = parser.parse_args()
     check_machine(args)
-    modes = args.modes.split(",")
-    if unknown := [mode for mode in modes if mode not in MODES]:
-        parser.error(f"unknown: {', '.join(unknown)}; there are {', '.join(MODES)}")
-    measures = [args.only] if args.only else MEASURES
+    possible = ON_A_BRIDGE if args.bridge else list(MODES)
+    modes = args.modes.split(",") if args.modes else possible
+    if unknown := [mode for mode in modes if mode not in possible]:
+        parser.error(f"unknown: {', '.join(unknown)}; there are {', '.join(possible)}")
+    if args.bridge and args.only == "rate":
+        parser.error("the generator of small packets needs a router")
+    measures = [args.only] if args.only else [measure for measure in MEASURES if not (args.bridge and measure == "rate")]
     for program in (args.accept_all, args.packet_rate):
         if not os.access(program, os.X_OK):
             fail(f"{program} not found; build it with cargo build --release -p lasthop-live --examples")
@@ -245,7 +275,7 @@ def main():
             return
         fail(f"void in each of {ATTEMPTS} attempts; end other load on this machine")
 
-    with Path() as path, Path(frames=True) as frames:
+    with (BridgedPath if args.bridge else Path)() as path, Path(frames=True) as frames:
         for _ in range(args.reps):
             for mode in modes:
                 for measure, work in (("throughput", throughput), ("latency", latency)):
@@ -265,7 +295,7 @@ def main():
     goals = []
 
     def goal(text, value, least):
-        if value is not None:
+        if value is not None and not args.bridge:
             goals.append({"goal": text, "value": value, "least": least, "met": value >= least})
 
     for mode in ("snoop", "snoop-fc"):
