@@ -70,12 +70,8 @@ impl StationCounts {
     /// Why a run does not count, if it does not: the scheme did not see all packets.
     pub fn void(&self) -> Option<String> {
         let Self { restarts, overflows, .. } = *self;
-        let what = match (restarts, overflows) {
-            (0, 0) => return None,
-            (0, _) => format!("was too slow, {overflows} times"),
-            _ => format!("had its worker replaced, {restarts} times"),
-        };
-        Some(format!("packets passed the base station untreated: the gateway {what}"))
+        let why = format!("its worker was replaced: {restarts}, it was too slow: {overflows}");
+        (restarts + overflows > 0).then(|| format!("packets passed the gateway untreated ({why})"))
     }
 }
 
