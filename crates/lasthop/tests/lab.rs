@@ -134,7 +134,11 @@ fn a_run_in_which_the_gateways_worker_was_replaced_is_void() {
     assert!(Command::new("kill").args(["-s", "KILL", &workers[0].to_string()]).status().unwrap().success());
     let output = lab.wait_with_output().unwrap();
     let message = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success() && message.contains("is void: packets passed the gateway untreated (its worker was replaced: 1,"), "{message}");
+    assert!(
+        output.status.success()
+            && message.contains("is void: packets passed the gateway untreated (its worker was replaced: 1,"),
+        "{message}"
+    );
     let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(value["schemes"][0]["void"], 1, "{value}");
 }
