@@ -53,9 +53,6 @@ pub enum Error {
     #[error(transparent)]
     Recording(#[from] lasthop_live::gateway::recording::reader::RecordingError),
     #[cfg(target_os = "linux")]
-    #[error("{}: a gateway on a `bridge` cannot be recorded; leave out --record", file.display())]
-    RecordedBridge { file: PathBuf },
-    #[cfg(target_os = "linux")]
     #[error("{}: {differences} of {calls} decisions differ, first at {first}", file.display())]
     Replay { file: PathBuf, differences: u64, calls: u64, first: String },
     #[error("man {given}: no such command")]

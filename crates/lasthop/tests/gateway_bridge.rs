@@ -95,21 +95,6 @@ fn connects(network: &Network, from: &str, to: (&str, &str)) -> bool {
 }
 
 #[test]
-fn a_recording_is_refused_before_its_file_is_touched() {
-    let folder = tempfile::tempdir().unwrap();
-    let [config, recording] = ["gateway.toml", "r.pcapng"].map(|name| folder.path().join(name));
-    std::fs::write(&config, SNOOP).unwrap();
-    std::fs::write(&recording, "an old one").unwrap();
-    let output = Command::new(lasthop()).args(["gateway", "run", "--record"]).args([&recording, &config]).output();
-    let output = output.unwrap();
-    assert_eq!(output.status.code(), Some(1));
-    let problem =
-        format!("error: {}: a gateway on a `bridge` cannot be recorded; leave out --record\n", config.display());
-    assert_eq!(String::from_utf8(output.stderr).unwrap(), problem);
-    assert_eq!(std::fs::read_to_string(&recording).unwrap(), "an old one");
-}
-
-#[test]
 fn tcp_is_repaired_all_else_stays_with_the_bridge_and_nothing_is_left() {
     if is_skipped("repairs on a bridge") {
         return;
@@ -153,6 +138,29 @@ fn tcp_is_repaired_all_else_stays_with_the_bridge_and_nothing_is_left() {
     assert!(!daemon.control().exists());
     network.sh("c", "iptables -F INPUT");
     network.transfer(&server(5010), 1).end();
+}
+
+/// Offloads are on: super-segments come with the size of their segments.
+#[test]
+fn what_was_recorded_on_a_bridge_is_decided_again() {
+    if is_skipped("recordings on a bridge") {
+        return;
+    }
+    let network = Network::bridged();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("bridge.pcapng");
+    let mut daemon = Daemon::start_with(&network, SNOOP, &["--record", file.to_str().unwrap()]);
+    network.sh("c", "iptables -A INPUT -p tcp -m statistic --mode random --probability 0.02 -j DROP");
+    network.transfer(&server(5001), 1).end();
+    daemon.signal(Signal::TERM);
+    assert!(daemon.wait().success(), "{}", daemon.log());
+    let output = Command::new(lasthop()).args(["gateway", "replay", "--json"]).arg(&file).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let replay: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(replay["differences"], 0, "{replay}");
+    assert!(replay["packets"].as_u64() > Some(100) && replay["sent"].as_u64() > Some(10), "{replay}");
+    let sized = std::fs::read(&file).unwrap().windows(12).any(|bytes| bytes == b"segments of ");
+    assert!(sized, "no super-segment came");
 }
 
 /// What happens to a transfer when `harm` comes in its midst.

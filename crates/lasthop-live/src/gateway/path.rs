@@ -63,10 +63,7 @@ impl Core {
     pub fn judge(&mut self, port: Port, packet: &[u8], size: Option<NonZeroU16>) -> Verdict {
         self.counters.count(port, packet.len());
         let now = self.clock.now();
-        match size {
-            Some(size) => self.engine.handle_super_segment(now, port, packet, size, &mut self.injections),
-            None => self.engine.handle_packet(now, port, packet, &mut self.injections),
-        }
+        self.engine.handle_packet(now, port, packet, size, &mut self.injections)
     }
 }
 

@@ -7,7 +7,7 @@
 //!
 //! | interface | its frames |
 //! |---|---|
-//! | `wired`, `wireless` (raw IP) | inbound: a packet that came in there. The comment `dropped` or `replaced` is the verdict; without one it was accepted. Outbound: what the engine sent there, `replacement` for the packet before, or `injected` besides |
+//! | `wired`, `wireless` (raw IP) | inbound: a packet that came in there. The comment `dropped` or `replaced` is the verdict; without one it was accepted. `segments of 1448` is how many bytes of payload each segment in it has, where the driver knew. Outbound: what the engine sent there, `replacement` for the packet before, or `injected` besides |
 //! | `engine` (text, as Wireshark exports PDUs: LINKTYPE 252) | `timeout`: it acted on its deadlines. `mtu wireless 1500`: so large are packets there. `configure`, and on the next lines the configuration that it took. `release`: it treats nothing any more |
 //!
 //! What the engine sent follows what it was told, with the same stamp. Payload is cut off: no decision depends on it, and
@@ -25,6 +25,8 @@ pub mod engine;
 pub mod reader;
 pub mod recorder;
 pub mod replay;
+
+use std::num::NonZeroU16;
 
 use lasthop_proto::node::Port;
 use lasthop_proto::time::Instant;
@@ -47,6 +49,8 @@ const DROPPED: &str = "dropped";
 const REPLACED: &str = "replaced";
 const REPLACEMENT: &str = "replacement";
 const INJECTED: &str = "injected";
+/// A comment by itself: the rest is a number.
+const SEGMENTS: &str = "segments of ";
 /// Bytes of the longest headers that are read: IPv4 and TCP, each with all its options.
 const LONGEST_HEADERS: usize = 120;
 
@@ -98,6 +102,8 @@ pub enum Call {
         port: Port,
         /// Which.
         headers: Headers,
+        /// Bytes of payload of each segment in it, where the driver knew.
+        size: Option<NonZeroU16>,
     },
     /// Its deadline came.
     Timeout,

@@ -53,9 +53,6 @@ fn run(args: &GatewayRunArgs) -> Result<(), Error> {
     let program = "/proc/self/exe".into();
     let mut arguments: Vec<OsString> = vec!["gateway".into(), "worker".into()];
     if let Some(to) = record_to(args.record.as_deref(), args.record_limit) {
-        if Gateway::load(&args.file)?.bridge.is_some() {
-            return Err(Error::RecordedBridge { file: args.file.clone() });
-        }
         // Empty, so that a worker that follows another goes on behind it.
         to.create().map_err(Error::file(&to.path))?;
         let limit = ByteSize(to.limit).to_string();

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::fmt::{self, Display};
+use std::num::NonZeroU16;
 
 use lasthop_proto::node::{Node, Output, Port, pump};
 use lasthop_proto::packet::{Body, Cause, Flags, FlowId, Packet, Segment};
@@ -61,7 +62,13 @@ impl Element {
         Ok(Self { snoop, predicate: Some(rule.predicate.clone()), flows: HashMap::new(), mtu: [None; 2] })
     }
 
-    fn take_packet(&mut self, now: Instant, port: Port, headers: &Headers) -> Result<Done, &'static str> {
+    fn take_packet(
+        &mut self,
+        now: Instant,
+        port: Port,
+        headers: &Headers,
+        size: Option<NonZeroU16>,
+    ) -> Result<Done, &'static str> {
         let passes = Ok(Done { fate: Fate::Forwarded, sent: Vec::new() });
         let bytes = headers.packet();
         let Some(view) = parse(&bytes) else { return passes };
@@ -70,13 +77,19 @@ impl Element {
         if self.predicate.as_ref().is_none_or(|predicate| !predicate.matches(wired, wireless)) {
             return passes;
         }
-        let packet = self.packet(port, &view, &bytes)?;
+        let packet = self.packet(port, &view, &bytes, size)?;
         self.snoop.handle_packet(now, port, packet);
         Ok(self.drain(now, Some((port, &packet))))
     }
 
     /// As mechanisms see it.
-    fn packet(&mut self, port: Port, view: &View, bytes: &[u8]) -> Result<Packet, &'static str> {
+    fn packet(
+        &mut self,
+        port: Port,
+        view: &View,
+        bytes: &[u8],
+        size: Option<NonZeroU16>,
+    ) -> Result<Packet, &'static str> {
         let key = Key::of(&view.route);
         let syn = view.segment.flags.has(Flags::SYN);
         let new = || Flow::new(key, view.route, port, 0, Arm::Treated);
@@ -99,7 +112,7 @@ impl Element {
         if !syn && has_foreign_options(bytes, view) {
             return Err("it has TCP options that no simulator's packet has");
         }
-        if view.payload_len as u32 > flow.segment_size(view, None, self.mtu[usize::from(port.0 & 1) ^ 1]) {
+        if view.payload_len as u32 > flow.segment_size(view, size, self.mtu[usize::from(port.0 & 1) ^ 1]) {
             return Err("it is several segments in one, which no simulator's packet is (receive offload makes such)");
         }
         Ok(Packet {
@@ -154,7 +167,7 @@ impl Player for Element {
 
     fn play(&mut self, step: &Step) -> Result<Done, &'static str> {
         match &step.call {
-            Call::Packet { port, headers } => self.take_packet(step.time, *port, headers),
+            Call::Packet { port, headers, size } => self.take_packet(step.time, *port, headers, *size),
             Call::Timeout => {
                 self.snoop.handle_timeout(step.time);
                 Ok(self.drain(step.time, None))

@@ -54,29 +54,25 @@ impl RecordedEngine {
         }
     }
 
-    /// [`Engine::handle_packet`]
-    pub fn handle_packet(&mut self, now: Instant, port: Port, packet: &[u8], out: &mut Vec<Injection>) -> Verdict {
-        let before = out.len();
-        let verdict = self.engine.handle_packet(now, port, packet, out);
-        self.now = now;
-        if let Some(recorder) = &mut self.recorder {
-            recorder.packet(now, port, packet, &verdict, &out[before..]);
-        }
-        verdict
-    }
-
-    /// [`Engine::handle_super_segment`]. Recordings have no place for the size, so that on a bridge, where it is known,
-    /// none can be asked for.
-    pub fn handle_super_segment(
+    /// [`Engine::handle_packet`], or [`Engine::handle_super_segment`] where the `size` of the segments in it is known.
+    pub fn handle_packet(
         &mut self,
         now: Instant,
         port: Port,
         packet: &[u8],
-        segment_size: NonZeroU16,
+        size: Option<NonZeroU16>,
         out: &mut Vec<Injection>,
     ) -> Verdict {
+        let before = out.len();
+        let verdict = match size {
+            Some(size) => self.engine.handle_super_segment(now, port, packet, size, out),
+            None => self.engine.handle_packet(now, port, packet, out),
+        };
         self.now = now;
-        self.engine.handle_super_segment(now, port, packet, segment_size, out)
+        if let Some(recorder) = &mut self.recorder {
+            recorder.packet(now, port, packet, size, &verdict, &out[before..]);
+        }
+        verdict
     }
 
     /// [`Engine::handle_timeout`]

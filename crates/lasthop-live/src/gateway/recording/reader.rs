@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::io::Read;
+use std::num::NonZeroU16;
 
 use lasthop_proto::node::Port;
 use lasthop_proto::time::Instant;
@@ -15,7 +16,7 @@ use pcap_file::pcapng::{Block, PcapNgReader};
 
 use super::{
     Call, DROPPED, Decision, ENGINE, FORMAT, Headers, INBOUND, INJECTED, INTERFACES, Judgement, LONGEST_HEADERS,
-    NANOSECONDS, OUTBOUND, REPLACED, REPLACEMENT, Step, TEXT_FOLLOWS,
+    NANOSECONDS, OUTBOUND, REPLACED, REPLACEMENT, SEGMENTS, Step, TEXT_FOLLOWS,
 };
 
 /// No packet is larger than this (jumbograms as receive offload builds them included).
@@ -91,6 +92,8 @@ struct Frame {
     time: Instant,
     direction: u32,
     comment: String,
+    /// Bytes of payload of each segment in it.
+    size: Option<NonZeroU16>,
     data: Vec<u8>,
     len: u32,
 }
@@ -209,12 +212,13 @@ impl<R: Read> Recording<R> {
             return Err(self.bad("its length is not that of a packet's headers"));
         }
         let headers = Headers { bytes: frame.data, len: frame.len as usize };
+        let size = frame.size;
         match (frame.direction, &frame.comment[..]) {
-            (INBOUND, "") => self.begin_step(Call::Packet { port, headers }, Judgement::Accept),
-            (INBOUND, DROPPED) => self.begin_step(Call::Packet { port, headers }, Judgement::Drop),
+            (INBOUND, "") => self.begin_step(Call::Packet { port, headers, size }, Judgement::Accept),
+            (INBOUND, DROPPED) => self.begin_step(Call::Packet { port, headers, size }, Judgement::Drop),
             (INBOUND, REPLACED) => {
                 let awaited = Judgement::Replace(Headers { bytes: Vec::new(), len: 0 });
-                self.begin_step(Call::Packet { port, headers }, awaited);
+                self.begin_step(Call::Packet { port, headers, size }, awaited);
             }
             (OUTBOUND, REPLACEMENT) => match &mut self.pending {
                 Some(Step { decision: Decision { judgement: Judgement::Replace(awaited), .. }, .. }) => {
@@ -290,11 +294,15 @@ const NO_RECORDING: &str = "not a recording that `lasthop gateway run --record` 
 
 impl Frame {
     fn of(block: EnhancedPacketBlock<'_>) -> Self {
-        let (mut direction, mut comment) = (0, String::new());
+        let (mut direction, mut comment, mut size) = (0, String::new(), None);
+        let number = |text: &str| text.strip_prefix(SEGMENTS)?.parse::<NonZeroU16>().ok();
         for option in block.options {
             match option {
                 EnhancedPacketOption::Flags(flags) => direction = flags & (INBOUND | OUTBOUND),
-                EnhancedPacketOption::Comment(text) => comment = text.into_owned(),
+                EnhancedPacketOption::Comment(text) => match number(&text) {
+                    None => comment = text.into_owned(),
+                    given => size = given,
+                },
                 _ => {}
             }
         }
@@ -303,6 +311,7 @@ impl Frame {
             time: Instant::from_nanos(u64::try_from(block.timestamp.as_nanos()).unwrap_or(u64::MAX)),
             direction,
             comment,
+            size,
             data: block.data.into_owned(),
             len: block.original_len,
         }

@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::num::NonZeroU16;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -20,8 +21,8 @@ use pcap_file::pcapng::blocks::section_header::{SectionHeaderBlock, SectionHeade
 use pcap_file::{DataLink, Endianness, PcapError};
 
 use super::{
-    DROPPED, ENGINE, FORMAT, INBOUND, INJECTED, INTERFACES, NANOSECONDS, OUTBOUND, REPLACED, REPLACEMENT, TEXT_FOLLOWS,
-    headers_len,
+    DROPPED, ENGINE, FORMAT, INBOUND, INJECTED, INTERFACES, NANOSECONDS, OUTBOUND, REPLACED, REPLACEMENT, SEGMENTS,
+    TEXT_FOLLOWS, headers_len,
 };
 use crate::gateway::engine::{Injection, Verdict};
 
@@ -124,13 +125,22 @@ impl Recorder {
     }
 
     /// The engine was given a packet, and decided.
-    pub fn packet(&mut self, now: Instant, port: Port, packet: &[u8], verdict: &Verdict, sent: &[Injection]) {
+    pub fn packet(
+        &mut self,
+        now: Instant,
+        port: Port,
+        packet: &[u8],
+        size: Option<NonZeroU16>,
+        verdict: &Verdict,
+        sent: &[Injection],
+    ) {
         let (comment, replacement) = match verdict {
             Verdict::Accept => (None, None),
             Verdict::Drop => (Some(DROPPED), None),
             Verdict::Replace(replacement) => (Some(REPLACED), Some(&replacement[..])),
         };
-        let given = of_packet(now, port, packet, INBOUND, comment);
+        let mut given = of_packet(now, port, packet, INBOUND, comment);
+        given.options.extend(size.map(|size| EnhancedPacketOption::Comment(Cow::Owned(format!("{SEGMENTS}{size}")))));
         let beyond = Port(port.0 ^ 1);
         let replacement = replacement.map(|packet| of_packet(now, beyond, packet, OUTBOUND, Some(REPLACEMENT)));
         self.step(now, given, replacement, sent);

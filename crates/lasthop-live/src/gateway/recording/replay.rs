@@ -145,8 +145,12 @@ impl Player for Again {
         let mut sent: Vec<Injection> = Vec::new();
         let (mut due, mut verdict) = (Due::Yes, Verdict::Accept);
         match &step.call {
-            Call::Packet { port, headers } => {
-                verdict = self.engine.handle_packet(step.time, *port, &headers.packet(), &mut sent);
+            Call::Packet { port, headers, size } => {
+                let packet = headers.packet();
+                verdict = match *size {
+                    Some(size) => self.engine.handle_super_segment(step.time, *port, &packet, size, &mut sent),
+                    None => self.engine.handle_packet(step.time, *port, &packet, &mut sent),
+                };
             }
             Call::Timeout => {
                 // A driver comes when it is due, never before.
