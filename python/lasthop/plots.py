@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 _COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#F0E442")
 _AGAIN = "#D55E00"
+_RETRANSMITTED = ", retransmitted"
 
 
 def _axes(ax: Axes | None, size: tuple[float, float]) -> Axes:
@@ -27,14 +28,13 @@ def _axes(ax: Axes | None, size: tuple[float, float]) -> Axes:
 
 def _series_before(ax: Axes) -> int:
     """How many series an earlier call drew here: those of another scheme, as a rule."""
-    return len(ax.get_legend_handles_labels()[1])
+    return len({label.removesuffix(_RETRANSMITTED) for label in ax.get_legend_handles_labels()[1]})
 
 
 def sequence(series: list[tuple[str, Points, Points]], title: str, ax: Axes | None) -> Axes:
     """A dot a packet, a cross for each sent again."""
     ax = _axes(ax, (8.0, 4.5))
-    before = len({label.removesuffix(", retransmitted") for label in ax.get_legend_handles_labels()[1]})
-    for number, (name, sent, again) in enumerate(series, start=before):
+    for number, (name, sent, again) in enumerate(series, start=_series_before(ax)):
         colour = _COLOURS[number % len(_COLOURS)]
         # A base station may only repeat what others sent.
         if len(sent[0]) > 0:
@@ -42,7 +42,7 @@ def sequence(series: list[tuple[str, Points, Points]], title: str, ax: Axes | No
         if len(again[0]) > 0:
             # The first series' crosses stand out; others keep their colour, so that one can tell whose they are.
             crosses = _AGAIN if number == 0 else colour
-            ax.plot(*again, "x", markersize=5, markeredgewidth=1.2, color=crosses, label=f"{name}, retransmitted", zorder=3)
+            ax.plot(*again, "x", markersize=5, markeredgewidth=1.2, color=crosses, label=name + _RETRANSMITTED, zorder=3)
     return _finish(ax, title, "sequence number (KB)")
 
 

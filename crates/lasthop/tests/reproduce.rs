@@ -74,7 +74,7 @@ fn figures(bench: &Bench) {
 fn page(bench: &Bench) {
     let page = bench.text("result/index.html");
     assert!(page.starts_with("<!DOCTYPE html>"));
-    assert!(page.contains("LL-SMART-TCP-AWARE/LAN/32") || page.contains("LL-SMART-TCP-AWARE"));
+    assert!(page.contains("LL-SMART-TCP-AWARE"));
     assert_eq!(page.matches("<noscript><svg ").count(), 10);
     assert_eq!(page.matches("<div data-figure=").count(), 10);
     // The chart library names its home in a remark.

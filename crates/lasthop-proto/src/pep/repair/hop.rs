@@ -180,29 +180,20 @@ impl<P: Clone> Repair<P> {
 
     /// Takes other parameters; without any, all that is held goes.
     pub fn set_control(&mut self, now: Instant, control: Option<HopControl>, out: &mut Outbox<P>) {
-        let Some(hop) = &mut self.hop else { return };
-        if let Some(control) = control {
-            hop.control = control;
-        } else {
-            hop.window.open();
-            self.release(now, out);
-            self.hop = None;
+        match (&mut self.hop, control) {
+            (Some(hop), Some(control)) => hop.control = control,
+            (_, None) => self.flush(now, out),
+            (None, Some(_)) => {}
         }
     }
 
-    /// Sends all that is held: the state is given up.
-    pub fn flush(&mut self, out: &mut Outbox<P>) {
-        let Some(hop) = &self.hop else { return };
-        if hop.held == 0 {
-            return;
+    /// Sends all that is held: there is no flow control from now on.
+    pub fn flush(&mut self, now: Instant, out: &mut Outbox<P>) {
+        if let Some(hop) = &mut self.hop {
+            hop.window.open();
         }
-        let mut index = self.cache.index_from(hop.first_held);
-        while let Some(cached) = self.cache.get_mut(index) {
-            if cached.whereabouts == Whereabouts::Held {
-                out.packets.push_back((Port::WIRELESS, self.newest.copy_of(&cached.packet)));
-            }
-            index += 1;
-        }
+        self.release(now, out);
+        self.hop = None;
     }
 
     /// Draws the window in an acknowledgment in to what there is room for.
