@@ -142,9 +142,10 @@ impl HopWindow {
         admitted
     }
 
-    /// The shortest round trip there was, since the path was last looked at.
-    pub fn base(&self) -> Option<Duration> {
-        self.base
+    /// Whether an acknowledgment comes sooner after a sending than the hop can have brought it: within half of the shortest
+    /// round trip seen, for a queue or a slow scheduler may never have let one pass undelayed.
+    pub fn is_too_soon(&self, elapsed: Duration) -> bool {
+        self.base.is_some_and(|base| elapsed < base.saturating_sub(TARGET) / 2)
     }
 
     /// From now on everything may go.

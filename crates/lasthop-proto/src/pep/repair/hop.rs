@@ -129,10 +129,8 @@ impl<P: Clone> Repair<P> {
     /// Whether what is being acknowledged was not lost when its timer resent it: the acknowledgment is here sooner than the hop
     /// could have brought one for the copy. Then what was sent before is not lost either, only late.
     pub(super) fn timed_out_early(&self, now: Instant) -> bool {
-        let Some((front, base)) = self.cache.front().zip(self.hop.as_ref().and_then(|hop| hop.window.base())) else {
-            return false;
-        };
-        front.by_timer > 0 && now.since(front.last_sent) < base
+        let (Some(front), Some(hop)) = (self.cache.front(), &self.hop) else { return false };
+        front.by_timer > 0 && hop.window.is_too_soon(now.since(front.last_sent))
     }
 
     /// Says whether the packet just stored at `index` may go now.
