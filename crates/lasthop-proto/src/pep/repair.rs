@@ -447,6 +447,9 @@ impl<P: Clone> Repair<P> {
         self.progress = now;
         if let Some(hop) = &mut self.hop {
             hop.landed(purged.landed);
+            // The hop is up again. Until a round trip can be measured all that it lost while it was down is repaired, and
+            // some of the repairs may be lost.
+            self.doublings = 0;
         }
         if let Some(sent) = purged.sample {
             self.rtt.sample(now.since(sent));

@@ -639,6 +639,16 @@ fn with_flow_control_the_timer_is_for_when_nothing_comes() {
 }
 
 #[test]
+fn the_senders_retransmissions_pass_once_the_local_timer_backs_off() {
+    let mut bench = one_of_eight_acknowledged();
+    // Four tries, 50 ms apart, then the pauses double.
+    assert_eq!(bench.idle_until(209), [60, 110, 160]);
+    assert_eq!(bench.wired(209, data(1)).down, []);
+    assert_eq!(bench.idle_until(400), [210, 310]);
+    assert_eq!(bench.wired(401, data(1)).down, [(Cause::New, 1)]);
+}
+
+#[test]
 fn a_timeout_that_came_too_early_does_not_beget_others() {
     for (acked, due) in [(62, 112), (63, 63)] {
         let mut bench = one_of_eight_acknowledged();

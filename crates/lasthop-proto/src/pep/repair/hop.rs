@@ -120,10 +120,14 @@ impl<P: Clone> Repair<P> {
 
     /// Whether the sender resends what is being taken care of here: all of `seq..end` is cached, and the timer runs. It does not
     /// after too many tries, with a closed window, nor before the first acknowledgment, which never comes where the only packet
-    /// seen of a connection is lost.
+    /// seen of a connection is lost. Once it backs off, the hop may have been down, and the sender may know sooner that it is
+    /// up again.
     pub(super) fn has_in_hand(&self, config: &SnoopConfig, seq: Seq, end: Seq, overlap: Overlap) -> bool {
         let Overlap::Covers { first, count } = overlap else { return false };
-        self.hop.is_some() && self.cache.is_unbroken(first, count, seq, end) && self.deadline(config).is_some()
+        self.hop.is_some()
+            && self.doublings == 0
+            && self.cache.is_unbroken(first, count, seq, end)
+            && self.deadline(config).is_some()
     }
 
     /// Whether what is being acknowledged was not lost when its timer resent it: the acknowledgment is here sooner than the hop
