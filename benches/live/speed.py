@@ -68,6 +68,11 @@ class Path:
 
     def __enter__(self):
         try:
+            for namespace in {self.gateway, *self.ends}:
+                run("ip", "netns", "add", namespace)
+                parameter(namespace, "ipv6/conf/all/disable_ipv6")
+                parameter(namespace, "ipv6/conf/default/disable_ipv6")
+                run("ip", "link", "set", "lo", "up", namespace=namespace)
             self.build()
         except BaseException:
             self.__exit__()
@@ -75,11 +80,6 @@ class Path:
         return self
 
     def build(self):
-        for namespace in {self.gateway, *self.ends}:
-            run("ip", "netns", "add", namespace)
-            parameter(namespace, "ipv6/conf/all/disable_ipv6")
-            parameter(namespace, "ipv6/conf/default/disable_ipv6")
-            run("ip", "link", "set", "lo", "up", namespace=namespace)
         parameter(self.gateway, "ipv4/ip_forward")
         for side, (name, namespace, address) in enumerate(zip(("wired", "wireless"), self.ends, (SENDER, RECEIVER))):
             run("ip", "link", "add", name, "address", self.mac(side), "type", "veth", "peer", "name", f"far-{name}",
@@ -113,11 +113,6 @@ class BridgedPath(Path):
     SETTINGS = 'bridge.wired = "wired"\n'
 
     def build(self):
-        for namespace in {self.gateway, *self.ends}:
-            run("ip", "netns", "add", namespace)
-            parameter(namespace, "ipv6/conf/all/disable_ipv6")
-            parameter(namespace, "ipv6/conf/default/disable_ipv6")
-            run("ip", "link", "set", "lo", "up", namespace=namespace)
         # Without the seconds in which it only listens.
         run("ip", "link", "add", "bridge", "up", "type", "bridge", "forward_delay", "0", namespace=self.gateway)
         for name, namespace, address in zip(("wired", "wireless"), self.ends, (SENDER, RECEIVER)):
@@ -275,7 +270,8 @@ def main():
             return
         fail(f"void in each of {ATTEMPTS} attempts; end other load on this machine")
 
-    with (BridgedPath if args.bridge else Path)() as path, Path(frames=True) as frames:
+    with (BridgedPath if args.bridge else Path)() as path, contextlib.ExitStack() as stack:
+        frames = stack.enter_context(Path(frames=True)) if "rate" in measures else None
         for _ in range(args.reps):
             for mode in modes:
                 for measure, work in (("throughput", throughput), ("latency", latency)):

@@ -84,10 +84,8 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
             8 => engine.set_mtu(*u.choose(&[Port::WIRED, Port::WIRELESS])?, u.arbitrary()?),
             _ => {
                 let (port, packet) = bytes(u)?;
-                let verdict = match u.ratio(1, 8)?.then(|| u.arbitrary()).transpose()? {
-                    Some(size) => engine.handle_super_segment(now, port, &packet, size, &mut out),
-                    None => engine.handle_packet(now, port, &packet, &mut out),
-                };
+                let size = u.ratio(1, 8)?.then(|| u.arbitrary()).transpose()?;
+                let verdict = engine.handle_packet(now, port, &packet, size, &mut out);
                 assert!(treats || (verdict == Verdict::Accept && out.is_empty()));
                 assert!(verdict == Verdict::Accept || parse(&packet).is_some(), "what is not TCP passes");
             }

@@ -60,11 +60,11 @@ fn rate(mode: Mode, flows: u64, payload: usize) -> (f64, f64) {
         for (data, ack) in &mut pairs {
             set(data, 24, Seq(rounds as u32 * payload as u32));
             now += Duration::from_nanos(500);
-            assert_eq!(engine.handle_packet(now, Port::WIRED, data, &mut out), Verdict::Accept);
+            assert_eq!(engine.handle_packet(now, Port::WIRED, data, None, &mut out), Verdict::Accept);
             packets += 1;
             if rounds == 0 || (rounds > window && rounds % 2 == 0) {
                 set(ack, 28, Seq(rounds.saturating_sub(window) as u32 * payload as u32));
-                assert_eq!(engine.handle_packet(now, Port::WIRELESS, ack, &mut out), Verdict::Accept);
+                assert_eq!(engine.handle_packet(now, Port::WIRELESS, ack, None, &mut out), Verdict::Accept);
                 packets += 1;
             }
         }

@@ -5,7 +5,8 @@
 //! short queue takes, and when one has arrived the next goes out, so that nothing is lost and the slowest part sets the pace.
 //! Every second segment is acknowledged, a few segments late: of every connection some data are always unacknowledged, and
 //! cached by whoever caches. Segments that were overtaken, as where the scheduler moves a program on the way from one
-//! processor to another, are acknowledged as RFC 5681 §4.2 has it, at once. Prints `measuring` after a second, and its figures as JSON at the end.
+//! processor to another, are acknowledged as RFC 5681 §4.2 has it, at once. Prints `measuring` after a second, and its
+//! figures as JSON at the end.
 //!
 //! Sequence numbers are set in packets made beforehand. Their checksums are wrong from then on; nobody on the way looks.
 

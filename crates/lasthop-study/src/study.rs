@@ -89,6 +89,19 @@ pub struct Cell {
     pub scheme: &'static Scheme,
 }
 
+/// The cells of a plan, each with its scenario and scheme, which it knows how to make.
+pub(crate) fn cells<C>(
+    plan: Vec<C>,
+    name: impl Fn(&C) -> String,
+    scenario: impl Fn(&C) -> Result<(Scenario, &'static Scheme), StudyError>,
+) -> Result<Vec<Cell>, StudyError> {
+    let cell = |cell: &C| {
+        let (scenario, scheme) = scenario(cell)?;
+        Ok(Cell { name: name(cell), scenario, scheme })
+    };
+    plan.iter().map(cell).collect()
+}
+
 /// What reproducing a study takes: cells to run, wherever that is done.
 #[derive(Clone, Debug)]
 pub struct Plan {

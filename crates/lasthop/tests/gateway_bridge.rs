@@ -21,6 +21,9 @@ use serde_json::Value;
 const SNOOP: &str = "bridge.wired = 'wired'\n[[rule]]\nname = 'all'\nmode = 'snoop'\ninterface = 'wl0'\n";
 const OBSERVE: &str = "bridge.wired = 'wired'\n[[rule]]\nname = 'all'\nmode = 'observe'\ninterface = 'wl0'\n";
 
+/// What arrives at the client's TCP is less than what its interface received.
+const LOSSY: &str = "-A INPUT -p tcp -m statistic --mode random --probability 0.02 -j DROP";
+
 fn is_skipped(test: &str) -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse::<u32>().ok());
@@ -111,9 +114,7 @@ fn tcp_is_repaired_all_else_stays_with_the_bridge_and_nothing_is_left() {
     let status = settled(&daemon);
     assert_eq!(packets(&status), 0, "{status:#}");
 
-    // What arrives at the client's TCP is less than what its interface received.
-    let lossy = "-A INPUT -p tcp -m statistic --mode random --probability 0.02 -j DROP";
-    network.sh("c", &format!("iptables {lossy}; ip6tables {lossy}"));
+    network.sh("c", &format!("iptables {LOSSY}; ip6tables {LOSSY}"));
     assert!(network.sh("c", "iptables -S INPUT; ip6tables -S INPUT").matches("statistic").count() == 2);
     // Where processors are scarce the worker may have been replaced, and its figures with it.
     let enough = |status: &Value| {
@@ -150,7 +151,7 @@ fn what_was_recorded_on_a_bridge_is_decided_again() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("bridge.pcapng");
     let mut daemon = Daemon::start_with(&network, SNOOP, &["--record", file.to_str().unwrap()]);
-    network.sh("c", "iptables -A INPUT -p tcp -m statistic --mode random --probability 0.02 -j DROP");
+    network.sh("c", &format!("iptables {LOSSY}"));
     network.transfer(&server(5001), 1).end();
     daemon.signal(Signal::TERM);
     assert!(daemon.wait().success(), "{}", daemon.log());

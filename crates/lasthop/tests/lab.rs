@@ -5,10 +5,10 @@ mod common;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::Bench;
+use common::{Bench, split};
 use lasthop_live::lab::namespace::{all, require_root};
 
 fn is_root() -> bool {
@@ -27,6 +27,17 @@ fn is_root() -> bool {
 
 fn namespaces_of(pid: u32) -> usize {
     all().iter().filter(|namespace| namespace.pid == pid).count()
+}
+
+/// Starts `lasthop` in the folder, as [`Bench::run`] runs it.
+fn start(bench: &Bench, arguments: &str) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lasthop"));
+    command.args(split(arguments)).current_dir(bench.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().unwrap()
+}
+
+fn signal(pid: u32, signal: &str) {
+    assert!(Command::new("kill").args(["-s", signal, &pid.to_string()]).status().unwrap().success());
 }
 
 #[test]
@@ -113,14 +124,10 @@ fn a_run_in_which_the_gateways_worker_was_replaced_is_void() {
         return;
     }
     let bench = Bench::new();
-    let lab = Command::new(env!("CARGO_BIN_EXE_lasthop"))
-        .args("lab wavelan-lan --schemes LL-TCP-AWARE --runs 1 --json".split(' '))
-        .args(["--set", "lab.lateness=500ms", "--set", "flows.bulk.size=600KiB"])
-        .current_dir(bench.path())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let lab = start(
+        &bench,
+        "lab wavelan-lan --schemes LL-TCP-AWARE --runs 1 --json --set lab.lateness=500ms --set flows.bulk.size=600KiB",
+    );
     let (pid, begun) = (lab.id(), Instant::now());
     let workers = || children_of(pid).into_iter().flat_map(children_of).collect::<Vec<_>>();
     while workers().is_empty() {
@@ -131,7 +138,7 @@ fn a_run_in_which_the_gateways_worker_was_replaced_is_void() {
     std::thread::sleep(Duration::from_secs(1));
     let workers = workers();
     assert_eq!(workers.len(), 1);
-    assert!(Command::new("kill").args(["-s", "KILL", &workers[0].to_string()]).status().unwrap().success());
+    signal(workers[0], "KILL");
     let output = lab.wait_with_output().unwrap();
     let message = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(
@@ -148,27 +155,21 @@ fn a_signal_ends_it_in_order() {
     if !is_root() {
         return;
     }
-    for signal in ["INT", "TERM", "HUP"] {
+    for name in ["INT", "TERM", "HUP"] {
         let bench = Bench::new();
-        let lab = Command::new(env!("CARGO_BIN_EXE_lasthop"))
-            .args(["lab", "tiny.toml", "--runs", "3", "--set", "flows.download.size=100 MiB"])
-            .current_dir(bench.path())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let lab = start(&bench, "lab tiny.toml --runs 3 --set 'flows.download.size=100 MiB'");
         let (pid, begun) = (lab.id(), Instant::now());
         while namespaces_of(pid) < 4 && begun.elapsed() < Duration::from_secs(10) {
             std::thread::sleep(Duration::from_millis(20));
         }
         assert_eq!(namespaces_of(pid), 4, "three nodes, and the links");
-        assert!(Command::new("kill").args(["-s", signal, &pid.to_string()]).status().unwrap().success());
+        signal(pid, name);
         let output = lab.wait_with_output().unwrap();
         let message = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(1), "{signal}: {message}");
-        assert!(message.ends_with("error: stopped: 0 of 3 runs are done\n"), "{signal}: {message}");
-        assert_eq!(namespaces_of(pid), 0, "{signal}");
-        assert!(begun.elapsed() < Duration::from_secs(20), "{signal}: {:?}", begun.elapsed());
+        assert_eq!(output.status.code(), Some(1), "{name}: {message}");
+        assert!(message.ends_with("error: stopped: 0 of 3 runs are done\n"), "{name}: {message}");
+        assert_eq!(namespaces_of(pid), 0, "{name}");
+        assert!(begun.elapsed() < Duration::from_secs(20), "{name}: {:?}", begun.elapsed());
     }
 }
 
@@ -178,13 +179,8 @@ fn other_programs_use_a_lab_that_is_held_open() {
         return;
     }
     let bench = Bench::new();
-    let mut lab = Command::new(env!("CARGO_BIN_EXE_lasthop"))
-        .args(["lab", "hold", "tiny.toml", "--json", "--pcapng", "captures/held.pcapng"])
-        .args(["--set", "links.radio.errors.frame_loss=0 %"])
-        .current_dir(bench.path())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let arguments = "lab hold tiny.toml --json --pcapng captures/held.pcapng --set 'links.radio.errors.frame_loss=0 %'";
+    let mut lab = start(&bench, arguments);
     let pid = lab.id();
     let mut lines = BufReader::new(lab.stdout.take().unwrap()).lines();
     let mut value = || serde_json::from_str::<serde_json::Value>(&lines.next().unwrap().unwrap()).unwrap();
@@ -196,7 +192,7 @@ fn other_programs_use_a_lab_that_is_held_open() {
     let sent = Command::new("ip").args(["netns", "exec", namespace.unwrap(), "bash", "-c", &send]).status().unwrap();
     assert!(sent.success());
     std::thread::sleep(Duration::from_millis(500));
-    assert!(Command::new("kill").args(["-s", "TERM", &pid.to_string()]).status().unwrap().success());
+    signal(pid, "TERM");
     let outcome = value();
     assert!(lab.wait().unwrap().success());
     assert_eq!(namespaces_of(pid), 0);

@@ -145,30 +145,15 @@ impl Engine {
     /// Takes a packet that came in at `port` ([`Port::WIRED`]: on its way to the lossy hop), beginning with its IP header,
     /// possibly a super-segment as receive offload builds them, its checksum possibly not computed yet. What the gateway is
     /// to send besides goes to the end of `out`.
-    pub fn handle_packet(&mut self, now: Instant, port: Port, packet: &[u8], out: &mut Vec<Injection>) -> Verdict {
-        self.handle(now, port, packet, None, out)
-    }
-
-    /// [`Engine::handle_packet`] for a packet of which the driver knows how many bytes of payload each segment in it has
-    /// (`gso_size` of a virtio header). Without it that is told from the options of both SYNs or, where these were not seen,
-    /// from an MTU of 1500.
-    pub fn handle_super_segment(
+    ///
+    /// `size` is how many bytes of payload each segment in it has, where the driver knows (`gso_size` of a virtio header).
+    /// Without it that is told from the options of both SYNs or, where these were not seen, from an MTU of 1500.
+    pub fn handle_packet(
         &mut self,
         now: Instant,
         port: Port,
         packet: &[u8],
-        segment_size: NonZeroU16,
-        out: &mut Vec<Injection>,
-    ) -> Verdict {
-        self.handle(now, port, packet, Some(segment_size), out)
-    }
-
-    fn handle(
-        &mut self,
-        now: Instant,
-        port: Port,
-        packet: &[u8],
-        segment_size: Option<NonZeroU16>,
+        size: Option<NonZeroU16>,
         out: &mut Vec<Injection>,
     ) -> Verdict {
         let Some(view) = parse(packet) else {
@@ -188,7 +173,7 @@ impl Engine {
             return Verdict::Accept;
         }
         flow.seen = now;
-        let size = flow.segment_size(&view, segment_size, self.mtu[usize::from(port.0 & 1) ^ 1]);
+        let size = flow.segment_size(&view, size, self.mtu[usize::from(port.0 & 1) ^ 1]);
         flow.watch.on_packet(now, port, &view, size, &mut treatment.counters);
         let stage = flow.advance(port, &view);
         let foreign = view.segment.flags.0 & Flags::SYN.0 == 0 && has_foreign_options(packet, &view);

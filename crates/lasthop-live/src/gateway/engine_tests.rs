@@ -67,7 +67,7 @@ impl Bench {
         self.now += Duration::from_millis(1);
         self.engine.handle_timeout(self.now, &mut self.out);
         assert!(self.engine.poll_deadline().is_none_or(|at| at > self.now));
-        let verdict = self.engine.handle_packet(self.now, port, packet, &mut self.out);
+        let verdict = self.engine.handle_packet(self.now, port, packet, None, &mut self.out);
         (verdict, std::mem::take(&mut self.out))
     }
 
@@ -214,10 +214,8 @@ fn a_hole_in_a_super_segment_takes_one_small_packet() {
 fn the_size_of_segments_is_told_or_known_or_usual() {
     let resent = |bench: &mut Bench, told: Option<u16>, hole: (u32, u32)| {
         let whole = bench.bytes(Port::WIRED, data(0), &payload(0, 10));
-        let verdict = match told.and_then(NonZeroU16::new) {
-            Some(size) => bench.engine.handle_super_segment(bench.now, Port::WIRED, &whole, size, &mut bench.out),
-            None => bench.engine.handle_packet(bench.now, Port::WIRED, &whole, &mut bench.out),
-        };
+        let told = told.and_then(NonZeroU16::new);
+        let verdict = bench.engine.handle_packet(bench.now, Port::WIRED, &whole, told, &mut bench.out);
         assert_eq!((verdict, bench.out.len()), (Verdict::Accept, 0));
         let (_, sent) = bench.ack(hole.0, &[(hole.1, seq(10))]);
         sent.iter().map(|sent| (parse(&sent.packet).unwrap().segment.seq.0, sent.packet.len())).collect::<Vec<_>>()

@@ -46,17 +46,15 @@ impl SenderRoom {
             self.unhindered += u64::from(len);
         }
         self.least_held = self.least_held.min(held);
-        let room = self.bytes(control);
-        match self.round_end {
-            Some(round_end) if end.lt(round_end) => return,
-            Some(_) => self.room = self.right_size(control, room),
-            None => {}
+        if self.round_end.is_some_and(|round_end| end.lt(round_end)) {
+            return;
         }
-        let Self { room, .. } = *self;
-        *self = Self { room, round_end: Some(end + self.bytes(control)), ..Self::new() };
+        let room = if self.round_end.is_some() { self.right_size(control) } else { self.bytes(control) };
+        *self = Self { room, round_end: Some(end + room), ..Self::new() };
     }
 
-    fn right_size(&self, control: HopControl, room: u32) -> u32 {
+    fn right_size(&self, control: HopControl) -> u32 {
+        let room = self.bytes(control);
         if 2 * self.unhindered > self.arrived {
             return room.saturating_mul(2).min(control.held.saturating_mul(MOST)).min(LARGEST);
         }

@@ -20,11 +20,7 @@ pub const NAME: &str = "balakrishnan1997";
 
 /// What has to be run for `selection`: each cell with its scenario and scheme.
 pub fn cells(selection: &Selection) -> Result<Vec<study::Cell>, StudyError> {
-    let cell = |cell: Cell| {
-        let (scenario, scheme) = cell.scenario()?;
-        Ok(study::Cell { name: cell.name(), scenario, scheme })
-    };
-    plan(selection)?.into_iter().map(cell).collect()
+    study::cells(plan(selection)?, Cell::name, Cell::scenario)
 }
 
 /// The study, or the part selected, from what was measured.

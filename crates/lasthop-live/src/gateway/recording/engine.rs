@@ -54,7 +54,7 @@ impl RecordedEngine {
         }
     }
 
-    /// [`Engine::handle_packet`], or [`Engine::handle_super_segment`] where the `size` of the segments in it is known.
+    /// [`Engine::handle_packet`]
     pub fn handle_packet(
         &mut self,
         now: Instant,
@@ -64,10 +64,7 @@ impl RecordedEngine {
         out: &mut Vec<Injection>,
     ) -> Verdict {
         let before = out.len();
-        let verdict = match size {
-            Some(size) => self.engine.handle_super_segment(now, port, packet, size, out),
-            None => self.engine.handle_packet(now, port, packet, out),
-        };
+        let verdict = self.engine.handle_packet(now, port, packet, size, out);
         self.now = now;
         if let Some(recorder) = &mut self.recorder {
             recorder.packet(now, port, packet, size, &verdict, &out[before..]);

@@ -146,11 +146,7 @@ impl Player for Again {
         let (mut due, mut verdict) = (Due::Yes, Verdict::Accept);
         match &step.call {
             Call::Packet { port, headers, size } => {
-                let packet = headers.packet();
-                verdict = match *size {
-                    Some(size) => self.engine.handle_super_segment(step.time, *port, &packet, size, &mut sent),
-                    None => self.engine.handle_packet(step.time, *port, &packet, &mut sent),
-                };
+                verdict = self.engine.handle_packet(step.time, *port, &headers.packet(), *size, &mut sent);
             }
             Call::Timeout => {
                 // A driver comes when it is due, never before.
