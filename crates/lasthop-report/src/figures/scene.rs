@@ -28,8 +28,6 @@ pub const INK: RGBColor = RGBColor(0x22, 0x22, 0x22);
 pub const GRID: RGBColor = RGBColor(0xDD, 0xDD, 0xDD);
 /// Background.
 pub const PAPER: RGBColor = RGBColor(0xFF, 0xFF, 0xFF);
-/// What calls for attention: retransmissions.
-pub const VERMILLION: RGBColor = RGBColor(0xD5, 0x5E, 0x00);
 /// Okabe and Ito's colours, in an order that keeps the first few far apart; without black, which is [`INK`]'s.
 pub const COLOURS: [RGBColor; 6] = [
     RGBColor(0x00, 0x72, 0xB2),
@@ -37,7 +35,7 @@ pub const COLOURS: [RGBColor; 6] = [
     RGBColor(0x00, 0x9E, 0x73),
     RGBColor(0xCC, 0x79, 0xA7),
     RGBColor(0x56, 0xB4, 0xE9),
-    VERMILLION,
+    RGBColor(0xD5, 0x5E, 0x00),
 ];
 
 /// The colour of the series with that number.

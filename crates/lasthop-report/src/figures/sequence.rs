@@ -2,12 +2,13 @@
 
 use std::collections::HashSet;
 
+use plotters::prelude::RGBColor;
 use serde::Serialize;
 
 use super::axis::Axis;
 use super::data::rounded;
 use super::plot::{self, HEIGHT, Sample, WIDTH};
-use super::scene::{Mark, Scene, VERMILLION, colour};
+use super::scene::{Mark, Scene, colour};
 
 /// A sequence plot.
 #[derive(Clone, PartialEq, Serialize, Debug)]
@@ -38,13 +39,14 @@ const CROSS: f64 = 4.0;
 
 impl SequencePlot {
     pub(super) fn scene(&self) -> Scene {
+        let again = self.again_colours();
         let mut legend = Vec::new();
         for (number, series) in self.series.iter().enumerate() {
             if !series.sent.is_empty() || series.retransmitted.is_empty() {
                 legend.push((named(&series.name, "sent"), Sample::Mark(Mark::Circle, DOT + 1.0, dot_colour(number))));
             }
             if !series.retransmitted.is_empty() {
-                let sample = Sample::Mark(Mark::Cross, CROSS, again_colour(number));
+                let sample = Sample::Mark(Mark::Cross, CROSS, again[number]);
                 legend.push((named(&series.name, "retransmitted"), sample));
             }
         }
@@ -66,23 +68,28 @@ impl SequencePlot {
             }
         }
         // Above all dots: these are what the reader looks for.
-        for (number, series) in self.series.iter().enumerate() {
+        for (series, colour) in self.series.iter().zip(again) {
             for point in visible(series.retransmitted.iter().map(at)) {
-                scene.mark(Mark::Cross, point, CROSS, again_colour(number));
+                scene.mark(Mark::Cross, point, CROSS, colour);
             }
         }
         scene
     }
+
+    /// For the crosses of each series, those that no dots of the first three have: up to three series with crosses differ.
+    fn again_colours(&self) -> Vec<RGBColor> {
+        let before = self.series.iter().scan(0, |crosses, series| {
+            let number = *crosses;
+            *crosses += usize::from(!series.retransmitted.is_empty());
+            Some(number)
+        });
+        before.map(|number| colour(5 + 4 * number)).collect()
+    }
 }
 
 /// Every other colour of six, and after three series those between them.
-fn dot_colour(series: usize) -> plotters::prelude::RGBColor {
+const fn dot_colour(series: usize) -> RGBColor {
     colour(series * 2 + series / 3)
-}
-
-/// The second series needs another colour than the first, in crosses as well.
-const fn again_colour(series: usize) -> plotters::prelude::RGBColor {
-    if series == 0 { VERMILLION } else { colour(series * 2 + 1) }
 }
 
 fn named(name: &str, what: &str) -> String {
