@@ -26,7 +26,7 @@ fn main() {
         let nanos_per_frame = |seed| {
             let mut simulation = Simulation::new(&network, seed, Recording::Off);
             let start = time::Instant::now();
-            while simulation.step() {}
+            while simulation.advance(u32::MAX) {}
             let took = start.elapsed().as_nanos() as f64;
             took / simulation.finish(&network).report.frames as f64
         };
@@ -37,7 +37,7 @@ fn main() {
     let network = network(flows, App::Idle);
     let before = resident();
     let mut simulation = Simulation::new(&network, 0, Recording::Off);
-    while simulation.step() {}
+    while simulation.advance(u32::MAX) {}
     if let (Some(before), Some(after)) = (before, resident()) {
         println!("{:.0} bytes per idle connection", after.saturating_sub(before) as f64 / flows as f64);
     }

@@ -60,7 +60,7 @@ pub struct Simulation {
 /// Runs `network` once with the randomness of `seed`.
 pub fn run(network: &Network, seed: u64, recording: Recording) -> Outcome {
     let mut simulation = Simulation::new(network, seed, recording);
-    while simulation.step() {}
+    while simulation.advance(u32::MAX) {}
     simulation.finish(network)
 }
 
@@ -71,10 +71,8 @@ const EVENTS_BETWEEN_QUESTIONS: u32 = 4096;
 pub fn run_while(network: &Network, seed: u64, recording: Recording, go_on: impl Fn() -> bool) -> Option<Outcome> {
     let mut simulation = Simulation::new(network, seed, recording);
     while go_on() {
-        for _ in 0..EVENTS_BETWEEN_QUESTIONS {
-            if !simulation.step() {
-                return Some(simulation.finish(network));
-            }
+        if !simulation.advance(EVENTS_BETWEEN_QUESTIONS) {
+            return Some(simulation.finish(network));
         }
     }
     None
@@ -144,9 +142,19 @@ impl Simulation {
         }
     }
 
-    /// Acts on the next event; false when there is none, the limit is reached, or every flow has finished.
-    #[inline]
-    pub fn step(&mut self) -> bool {
+    /// Acts on the next events, at most `most`; false when there are no more, the limit is reached, or every flow has finished.
+    pub fn advance(&mut self, most: u32) -> bool {
+        // No iterator with a closure: this is the loop in which a run spends its time, and the closure stays a call.
+        for _ in 0..most {
+            if !self.step() {
+                return false;
+            }
+        }
+        true
+    }
+
+    #[inline(always)]
+    fn step(&mut self) -> bool {
         let (arrival, alarm) = (self.fabric.agenda.first(), self.alarms.first());
         let now = arrival.at.min(alarm.at);
         if self.unfinished == 0 {

@@ -3,19 +3,18 @@
 //! The numbers are those of [`replicate`](crate::replicate): run *n* of a task is the same run, and a task's summary after *n* runs
 //! is what [`run_all`](crate::replicate::run_all) with *n* runs comes to.
 
-use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
-use std::thread::{self, available_parallelism};
+use std::thread;
 
 use lasthop_sim::measure::Report;
 use lasthop_sim::network::Network;
-use lasthop_sim::{Outcome, Recording, Simulation};
+use lasthop_sim::{Outcome, Recording, Simulation, run_while};
 
 use crate::measures::{Summary, summarise};
-use crate::replicate::{Task, run_seed};
+use crate::replicate::{Task, run_seed, threads};
 
-/// Simulated events between two questions whether to stop: some hundred microseconds.
+/// Simulated events between two questions whether to stop while all is recorded: some hundred microseconds.
 const STEPS: u32 = 2048;
 
 /// What a run that may be cut short came to.
@@ -27,27 +26,12 @@ pub struct Recorded {
     pub cut: bool,
 }
 
-/// Runs `network` once; `None` when `stop` said so before the end.
-pub fn run_unless(network: &Network, seed: u64, stop: &dyn Fn() -> bool) -> Option<Report> {
-    let mut simulation = Simulation::new(network, seed, Recording::Off);
-    loop {
-        for _ in 0..STEPS {
-            if !simulation.step() {
-                return Some(simulation.finish(network).report);
-            }
-        }
-        if stop() {
-            return None;
-        }
-    }
-}
-
 /// Runs `network` once and records it, at most `records` records; `None` when `stop` said so before the end.
 pub fn record_unless(network: &Network, seed: u64, records: usize, stop: &dyn Fn() -> bool) -> Option<Recorded> {
     let mut simulation = Simulation::new(network, seed, Recording::On);
     let cut = 'run: loop {
         for _ in 0..STEPS {
-            if !simulation.step() {
+            if !simulation.advance(1) {
                 break 'run false;
             }
             if simulation.recorded() >= records {
@@ -107,13 +91,12 @@ pub fn refine(
     let work = || {
         let &(task, run) = plan.get(next.fetch_add(1, Ordering::Relaxed))?;
         let Task { network, seed, .. } = &tasks[task];
-        let report = run_unless(network, run_seed(*seed, run), stop)?;
-        Some((task, run, report))
+        let outcome = run_while(network, run_seed(*seed, run), Recording::Off, || !stop())?;
+        Some((task, run, outcome.report))
     };
-    let threads = if jobs == 0 { available_parallelism().map_or(1, NonZeroUsize::get) } else { jobs };
     thread::scope(|scope| {
         let (finished, arriving) = mpsc::channel();
-        for _ in 0..threads.min(plan.len()) {
+        for _ in 0..threads(jobs).min(plan.len()) {
             let (finished, work) = (finished.clone(), &work);
             let worker = move || {
                 while !stop()

@@ -168,7 +168,7 @@ pub fn run_each<E>(
 }
 
 /// The number of threads that `jobs` means.
-fn threads(jobs: usize) -> usize {
+pub(crate) fn threads(jobs: usize) -> usize {
     if jobs == 0 { available_parallelism().map_or(1, NonZeroUsize::get) } else { jobs }
 }
 
