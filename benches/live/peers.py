@@ -30,14 +30,14 @@ PATIENCE = 40
 ATTEMPTS = 3
 LOSSES = ["0", "2.3", "10"]
 
-# Mbps at 2.3 and 10 % loss.
+# Mbps at 2.3 and 10 % loss. For split they are what PEPsal 2.0.2 with BBR came to in these topologies, nine seeds a cell (B at 2.3 %: three); where PEPsal is
+# installed, what it comes to in the same call.
 GOALS = {
     ("snoop", "A"): {"2.3": 9.0, "10": 7.8},
     ("snoop", "B"): {"2.3": 9.1, "10": 8.2},
+    ("split", "A"): {"2.3": 9.13, "10": 7.94},
+    ("split", "B"): {"2.3": 9.25, "10": 8.50},
 }
-# What PEPsal with BBR was measured to reach in these topologies, and BBR with nothing in between: where PEPsal is not installed, split is to have as much of what
-# BBR has in the same call.
-PEPSAL = {("A", "2.3"): 9.17 / 9.15, ("A", "10"): 7.91 / 7.87, ("B", "2.3"): 9.28 / 9.19, ("B", "10"): 8.54 / 8.05}
 
 
 class Lab:
@@ -226,12 +226,9 @@ def one(args, name, topology, loss, seed):
 def verdict(name, topology, loss, mbps, cells):
     goal = GOALS.get((name, topology), {}).get(loss)
     if name == "split":
-        if beside := cells.get(("pepsal", topology, loss)):
-            goal = beside["mbps"]
-        elif (direct := cells.get(("bbr", topology, loss))) and (topology, loss) in PEPSAL:
-            goal = direct["mbps"] * PEPSAL[topology, loss]
+        beside = cells.get(("pepsal", topology, loss))
         # Two kernels' BBR: to the digit that the seeds agree on.
-        goal, mbps = goal and round(goal, 1), round(mbps, 1)
+        goal, mbps = (round(value, 1) if value else value for value in (beside["mbps"] if beside else goal, mbps))
     if goal is None:
         return ""
     return f"{'ok' if mbps >= goal else 'MISSED'} (>= {goal})"
