@@ -6,6 +6,7 @@ mod util;
 use lasthop_proto::tcp::config::{
     Clock, Deflation, DelayedAck, Growth, Preset, Recovery, RecoveryGuard, Switch, TcpConfig,
 };
+use util::golden::sends;
 use util::*;
 
 /// 4.4BSD without its four quirks, every segment acknowledged at once.
@@ -23,15 +24,6 @@ fn textbook(flight: u32) -> TcpConfig {
         recovery_guard: RecoveryGuard::Careful,
         ..TcpConfig::preset(Preset::BsdLite)
     }
-}
-
-fn sends(config: TcpConfig, segments: u32, faults: impl FnOnce(Pair) -> Pair) -> Pair {
-    let mss = config.mss;
-    let mut pair = faults(Pair::of(config));
-    pair.send_segments(segments);
-    pair.finish();
-    assert_eq!(pair.ends[1].received(), u64::from(segments * mss));
-    pair
 }
 
 /// The third duplicate: `ssthresh` = ⌊8 / 2⌋, `cwnd` = 4 + 3, one segment resent and nothing else (`goto drop`). The others make

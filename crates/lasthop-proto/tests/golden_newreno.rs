@@ -7,14 +7,6 @@ use lasthop_proto::tcp::config::{PartialAckTimer, Recovery, RecoveryGuard, Switc
 use util::golden::*;
 use util::*;
 
-fn sends(config: TcpConfig, segments: u32, faults: impl FnOnce(Pair) -> Pair) -> Pair {
-    let mut pair = faults(Pair::of(config));
-    pair.send_segments(segments);
-    pair.finish();
-    assert_eq!(pair.ends[1].received(), u64::from(segments) * 1000);
-    pair
-}
-
 fn newreno() -> TcpConfig {
     lab(Recovery::NewReno)
 }

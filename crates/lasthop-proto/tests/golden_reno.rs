@@ -12,14 +12,6 @@ fn reno() -> TcpConfig {
     TcpConfig { recovery_guard: RecoveryGuard::None, ..lab(Recovery::Reno) }
 }
 
-fn sends(config: TcpConfig, segments: u32, faults: impl FnOnce(Pair) -> Pair) -> Pair {
-    let mut pair = faults(Pair::of(config));
-    pair.send_segments(segments);
-    pair.finish();
-    assert_eq!(pair.ends[1].received(), u64::from(segments) * 1000);
-    pair
-}
-
 /// Step 2 and 3: the third of the seven duplicates (from 2, 3, 4) sets `ssthresh` = FlightSize / 2 = 4 and `cwnd` = 4 + 3,
 /// and resends 1. Step 4: the four others make `cwnd` 8, 9, 10, 11; step 5: from 9 on that is one new segment each (9, 10,
 /// 11). Step 6: the acknowledgment of everything up to 8 sets `cwnd` = 4, so with 9, 10, 11 under way one more goes, and

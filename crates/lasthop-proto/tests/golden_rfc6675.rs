@@ -12,14 +12,6 @@ fn rfc6675() -> TcpConfig {
     TcpConfig { sack_algorithm: SackAlgorithm::Rfc6675, ..lab(Recovery::Sack) }
 }
 
-fn sends(config: TcpConfig, segments: u32, faults: impl FnOnce(Pair) -> Pair) -> Pair {
-    let mut pair = faults(Pair::of(config));
-    pair.send_segments(segments);
-    pair.finish();
-    assert_eq!(pair.ends[1].received(), u64::from(segments) * 1000);
-    pair
-}
-
 /// §5 (1): the third duplicate (4). (4.2) `cwnd` = 4; (4.3) 1; (4.4) `pipe` = 1 (resent) + 5 to 8 = 5. 5: `pipe` 4. 6, 7, 8: 3
 /// each time, so rule 2 of NextSeg sends 9, 10, 11. (A) the acknowledgment of all 8 ends recovery.
 #[test]

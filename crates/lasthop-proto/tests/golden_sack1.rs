@@ -13,20 +13,15 @@ use lasthop_proto::tcp::config::{Recovery, SackAlgorithm, TcpConfig};
 use util::golden::*;
 use util::*;
 
-fn sends(segments: u32, faults: impl FnOnce(Pair) -> Pair) -> Pair {
-    let config = TcpConfig { sack_algorithm: SackAlgorithm::Sack1, ..lab(Recovery::Sack) };
-    let mut pair = faults(Pair::of(config));
-    pair.send_segments(segments);
-    pair.finish();
-    assert_eq!(pair.ends[1].received(), u64::from(segments) * 1000);
-    pair
+fn sack1() -> TcpConfig {
+    TcpConfig { sack_algorithm: SackAlgorithm::Sack1, ..lab(Recovery::Sack) }
 }
 
 /// Third duplicate (4): `pipe` = 8 - 3 = 5, `cwnd` = 4, 1. 5: `pipe` 4. 6, 7, 8: 3 each time, so one new segment each (9, 10,
 /// 11). At 200 all 8 are acknowledged: `cwnd` 4 with three under way.
 #[test]
 fn one_loss() {
-    sends(20, |pair| pair.lose(&[(1, 1)])).expect(
+    sends(sack1(), 20, |pair| pair.lose(&[(1, 1)])).expect(
         "0: 1 2 3 4 5 6 7 8
          100: 1f 9 10 11
          200: 12 13 14 15
@@ -39,7 +34,7 @@ fn one_loss() {
 /// Congestion avoidance: the fourth acknowledgment (12's) makes `cwnd` 5.
 #[test]
 fn two_losses() {
-    sends(20, |pair| pair.lose(&[(1, 1), (3, 1)])).expect(
+    sends(sack1(), 20, |pair| pair.lose(&[(1, 1), (3, 1)])).expect(
         "0: 1 2 3 4 5 6 7 8
          100: 1f 3s 9
          200: 10 11 12 13
@@ -52,7 +47,7 @@ fn two_losses() {
 /// `pipe` 2: 10 and 11. 300: all 8.
 #[test]
 fn three_losses() {
-    sends(20, |pair| pair.lose(&[(1, 1), (3, 1), (5, 1)])).expect(
+    sends(sack1(), 20, |pair| pair.lose(&[(1, 1), (3, 1), (5, 1)])).expect(
         "0: 1 2 3 4 5 6 7 8
          100: 1f 3s
          200: 5s 9 10 11
@@ -65,7 +60,7 @@ fn three_losses() {
 /// 10 and 11. 400: all 8.
 #[test]
 fn four_losses() {
-    sends(20, |pair| pair.lose(&[(1, 1), (2, 1), (3, 1), (4, 1)])).expect(
+    sends(sack1(), 20, |pair| pair.lose(&[(1, 1), (2, 1), (3, 1), (4, 1)])).expect(
         "0: 1 2 3 4 5 6 7 8
          100: 1f
          200: 2s 3s
@@ -79,7 +74,7 @@ fn four_losses() {
 /// then).
 #[test]
 fn a_lost_retransmission() {
-    sends(20, |pair| pair.lose(&[(1, 1), (1, 2)])).expect(
+    sends(sack1(), 20, |pair| pair.lose(&[(1, 1), (1, 2)])).expect(
         "0: 1 2 3 4 5 6 7 8
          100: 1f 9 10 11
          200: 12 13 14
@@ -94,7 +89,7 @@ fn a_lost_retransmission() {
 /// the scoreboard is forgotten: `ssthresh` is half of 13 (3 to 15), 3 covers all.
 #[test]
 fn a_lost_retransmission_of_a_hole() {
-    sends(15, |pair| pair.lose(&[(1, 1), (3, 1), (3, 2)])).expect(
+    sends(sack1(), 15, |pair| pair.lose(&[(1, 1), (3, 1), (3, 2)])).expect(
         "0: 1 2 3 4 5 6 7 8
          100: 1f 3s 9
          200: 10 11 12
@@ -106,7 +101,7 @@ fn a_lost_retransmission_of_a_hole() {
 /// The duplicates from 6, 7, 8 are left. `pipe` = 8 - 3 all the same: what the lost ones would have told is not counted.
 #[test]
 fn lost_duplicates_that_leave_three() {
-    sends(17, |pair| pair.lose(&[(1, 1)]).lose_acks(&[1, 2, 3, 4])).expect(
+    sends(sack1(), 17, |pair| pair.lose(&[(1, 1)]).lose_acks(&[1, 2, 3, 4])).expect(
         "0: 1 2 3 4 5 6 7 8
          100: 1f
          200: 9 10 11 12
@@ -117,7 +112,7 @@ fn lost_duplicates_that_leave_three() {
 /// "Needs 3 duplicates": two SACK blocks' worth of news do not help.
 #[test]
 fn lost_duplicates_that_leave_two() {
-    sends(14, |pair| pair.lose(&[(1, 1)]).lose_acks(&[1, 2, 3, 4, 5])).expect(
+    sends(sack1(), 14, |pair| pair.lose(&[(1, 1)]).lose_acks(&[1, 2, 3, 4, 5])).expect(
         "0: 1 2 3 4 5 6 7 8
          1000: 1t
          1100: 9 10
@@ -128,7 +123,7 @@ fn lost_duplicates_that_leave_two() {
 /// The acknowledgment of the late segment ends recovery. The copy's duplicate SACKs nothing new.
 #[test]
 fn reordering_beyond_the_threshold() {
-    sends(17, |pair| pair.treat(1, 1, LATE_BY_A_FLIGHT)).expect(
+    sends(sack1(), 17, |pair| pair.treat(1, 1, LATE_BY_A_FLIGHT)).expect(
         "0: 1 2 3 4 5 6 7 8
          100: 1f 9 10 11
          110: 12
@@ -144,7 +139,7 @@ fn reordering_below_the_threshold() {
         let pair = pair.treat(1, 1, Fate::Late(millis(1)));
         (4..=8).fold(pair, |pair, number| pair.treat(number, 1, Fate::Late(millis(2))))
     };
-    sends(17, late).expect(
+    sends(sack1(), 17, late).expect(
         "0: 1 2 3 4 5 6 7 8
          101: 9 10 11
          102: 12 13 14 15 16 17",

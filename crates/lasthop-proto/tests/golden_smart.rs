@@ -16,19 +16,11 @@ fn smart() -> TcpConfig {
     TcpConfig { smart_acks: Switch::On, smart_rtt: Some(millis(150)), ..lab(Recovery::Smart) }
 }
 
-fn sends(segments: u32, faults: impl FnOnce(Pair) -> Pair) -> Pair {
-    let mut pair = faults(Pair::of(smart()));
-    pair.send_segments(segments);
-    pair.finish();
-    assert_eq!(pair.ends[1].received(), u64::from(segments) * 1000);
-    pair
-}
-
 /// 2 arrives: 1 is lost, at the first duplicate. `cwnd` = 4. Of the 8 under way 2 to 6 have arrived when 6's duplicate makes
 /// room for 9; 7 and 8 for 10 and 11. At 200 all 8 are acknowledged: 9 to 11 are under way.
 #[test]
 fn one_loss() {
-    sends(12, |pair| pair.lose(&[(1, 1)])).expect(
+    sends(smart(), 12, |pair| pair.lose(&[(1, 1)])).expect(
         "0: 1 2 3 4 5 6 7 8
          100: 1m 9 10 11
          200: 12",
@@ -39,7 +31,7 @@ fn one_loss() {
 /// 8 are under way when 9 goes; 8: 10. 200: up to 2 acknowledged, 3, 9, 10 under way: 11. All 8: 9 to 11.
 #[test]
 fn two_losses() {
-    sends(12, |pair| pair.lose(&[(1, 1), (3, 1)])).expect(
+    sends(smart(), 12, |pair| pair.lose(&[(1, 1), (3, 1)])).expect(
         "0: 1 2 3 4 5 6 7 8
          100: 1m 3m 9 10
          200: 11 12",
@@ -49,7 +41,7 @@ fn two_losses() {
 /// 200: 3, 5, 9 under way: 10. Then 5, 9, 10: 11. Then 9, 10, 11: 12.
 #[test]
 fn three_losses() {
-    sends(12, |pair| pair.lose(&[(1, 1), (3, 1), (5, 1)])).expect(
+    sends(smart(), 12, |pair| pair.lose(&[(1, 1), (3, 1), (5, 1)])).expect(
         "0: 1 2 3 4 5 6 7 8
          100: 1m 3m 5m 9
          200: 10 11 12",
@@ -59,7 +51,7 @@ fn three_losses() {
 /// The first duplicate (5's) shows all four. With 8's, 4 are under way.
 #[test]
 fn four_losses() {
-    sends(12, |pair| pair.lose(&[(1, 1), (2, 1), (3, 1), (4, 1)])).expect(
+    sends(smart(), 12, |pair| pair.lose(&[(1, 1), (2, 1), (3, 1), (4, 1)])).expect(
         "0: 1 2 3 4 5 6 7 8
          100: 1m 2m 3m 4m
          200: 9 10 11 12",
@@ -70,7 +62,7 @@ fn four_losses() {
 /// was resent 200 ms ago: again, and not before. The window was halved in this window of data already.
 #[test]
 fn a_lost_retransmission_while_acknowledgments_come() {
-    sends(17, |pair| pair.lose(&[(1, 1), (1, 2)])).expect(
+    sends(smart(), 17, |pair| pair.lose(&[(1, 1), (1, 2)])).expect(
         "0: 1 2 3 4 5 6 7 8
          100: 1m 9 10 11
          200: 12 13 14
@@ -97,7 +89,7 @@ fn a_lost_retransmission_without_a_round_trip_time() {
 /// With no more data nothing shows that the copy is lost: timer, one timeout after the copy was sent.
 #[test]
 fn a_lost_retransmission_at_the_end() {
-    sends(11, |pair| pair.lose(&[(1, 1), (1, 2)])).expect(
+    sends(smart(), 11, |pair| pair.lose(&[(1, 1), (1, 2)])).expect(
         "0: 1 2 3 4 5 6 7 8
          100: 1m 9 10 11
          1100: 1t",
@@ -108,7 +100,7 @@ fn a_lost_retransmission_at_the_end() {
 /// fills the hole; the others cause duplicates that name nothing outstanding.
 #[test]
 fn lost_acknowledgments_look_like_lost_segments() {
-    sends(12, |pair| pair.lose(&[(1, 1)]).lose_acks(&[1, 2, 3, 4, 5, 6])).expect(
+    sends(smart(), 12, |pair| pair.lose(&[(1, 1)]).lose_acks(&[1, 2, 3, 4, 5, 6])).expect(
         "0: 1 2 3 4 5 6 7 8
          100: 1m 2m 3m 4m 5m 6m 7m
          200: 9 10 11 12",
@@ -117,7 +109,7 @@ fn lost_acknowledgments_look_like_lost_segments() {
 
 #[test]
 fn all_acknowledgments_lost() {
-    sends(10, |pair| pair.lose(&[(1, 1)]).lose_acks(&[1, 2, 3, 4, 5, 6, 7])).expect(
+    sends(smart(), 10, |pair| pair.lose(&[(1, 1)]).lose_acks(&[1, 2, 3, 4, 5, 6, 7])).expect(
         "0: 1 2 3 4 5 6 7 8
          1000: 1t
          1100: 9 10",
@@ -127,14 +119,14 @@ fn all_acknowledgments_lost() {
 /// No threshold: any overtaking is a loss.
 #[test]
 fn reordering() {
-    sends(12, |pair| pair.treat(1, 1, LATE_BY_A_FLIGHT)).expect(
+    sends(smart(), 12, |pair| pair.treat(1, 1, LATE_BY_A_FLIGHT)).expect(
         "0: 1 2 3 4 5 6 7 8
          100: 1m 9 10 11
          110: 12",
     );
     // 1 a millisecond behind 2 to 8: 1 is resent all the same, and what follows goes by the halved window. The acknowledgment
     // of all 8 comes at 101.
-    sends(12, |pair| pair.treat(1, 1, Fate::Late(millis(1)))).expect(
+    sends(smart(), 12, |pair| pair.treat(1, 1, Fate::Late(millis(1)))).expect(
         "0: 1 2 3 4 5 6 7 8
          100: 1m 9 10 11
          101: 12",
@@ -144,7 +136,7 @@ fn reordering() {
 /// The last segment's loss shows in no acknowledgment.
 #[test]
 fn a_lost_tail() {
-    sends(8, |pair| pair.lose(&[(8, 1)])).expect(
+    sends(smart(), 8, |pair| pair.lose(&[(8, 1)])).expect(
         "0: 1 2 3 4 5 6 7 8
          1100: 8t",
     );

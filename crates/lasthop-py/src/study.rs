@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use lasthop_report::columns::row_columns;
 use lasthop_report::study::{Holds, Study};
-use lasthop_study::study::{Options, Plan, Selection};
+use lasthop_study::reproduce::Plan;
+use lasthop_study::study::{Options, Selection};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 

@@ -32,6 +32,7 @@ pub mod rows;
 #[cfg(feature = "parquet")]
 pub mod rows_parquet;
 pub mod study;
+mod study_files;
 pub mod text_table;
 pub mod trace_csv;
 pub mod trace_text;

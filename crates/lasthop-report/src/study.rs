@@ -2,10 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::cells_csv::write_cells_csv;
-use crate::error::ReportError;
 use crate::figures::Figure;
-use crate::html::index_html;
 
 /// A reproduced study.
 #[derive(Clone, Debug)]
@@ -152,22 +149,6 @@ const FAR_RELATIVE: f64 = 0.30;
 const FAR_POINTS: f64 = 1.0;
 
 impl Study {
-    /// The files that it becomes, by their paths in a folder: `cells.csv`, `figures/figure-N.svg`, `index.html`.
-    ///
-    /// # Errors
-    ///
-    /// When a figure or the page cannot be made.
-    pub fn files(&self) -> Result<Vec<(String, Vec<u8>)>, ReportError> {
-        let mut cells = Vec::new();
-        write_cells_csv(self, &mut cells)?;
-        let mut files = vec![("cells.csv".to_owned(), cells)];
-        for figure in &self.figures {
-            files.push((format!("figures/{}.svg", figure.id), figure.figure.render_svg()?.into_bytes()));
-        }
-        files.push(("index.html".to_owned(), index_html(self)?.into_bytes()));
-        Ok(files)
-    }
-
     /// How well each metric with published numbers came out, by name of the metric.
     pub fn summaries(&self) -> Vec<MetricSummary> {
         let mut deviations: BTreeMap<&str, Vec<(&str, Deviation)>> = BTreeMap::new();

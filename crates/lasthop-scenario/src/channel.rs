@@ -10,7 +10,7 @@ use lasthop_proto::time::Duration;
 
 use crate::document::{Data, quote};
 use crate::error::{Error, Problem};
-use crate::flows::FlowNames;
+use crate::flow_names::FlowNames;
 use crate::reader::{Reader, Standing, Value};
 use crate::units::Fraction;
 use crate::values::{Choice, Count, MeanBytes, ModelName, Positive, Text, Whole};

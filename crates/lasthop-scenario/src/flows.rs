@@ -1,19 +1,17 @@
 //! Flows, and the copies that a flow can have.
 
-use lasthop_proto::packet::FlowId;
 use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_sim::apps::OnOffConfig;
 use lasthop_sim::network::App;
 
 use crate::error::{Error, Problem};
+use crate::flow_names::Copies;
 use crate::nodes::Nodes;
 use crate::reader::{Reader, Value};
 use crate::units::{ByteSize, TimeSpan};
 use crate::values::{AppName, Positive, Text, Whole};
 
-/// Most flows of a scenario, copies included.
-pub(crate) const MOST_FLOWS: u32 = 100_000;
 /// Most bytes of a transfer: 1 TiB, far beyond any run.
 const LARGEST_TRANSFER: u64 = 1 << 40;
 
@@ -31,79 +29,6 @@ pub(crate) struct Flow {
     /// Between the starts of one copy and the next.
     pub spacing: Duration,
 }
-
-/// The names of all flows, copies included: `bulk`, or `bulk#1` to `bulk#N`. A flow's position is its [`FlowId`].
-#[derive(Clone, Default, Debug)]
-pub(crate) struct FlowNames(Vec<(String, u32)>);
-
-impl FlowNames {
-    /// Reads only names and counts: links refer to flows, and come before them.
-    pub(crate) fn read(root: &Reader<'_>) -> Result<Self, Error> {
-        let mut names = Vec::new();
-        let mut total = 0;
-        for (name, flow) in root.named("flows")? {
-            let count = flow.peek::<Copies>("count")?.map_or(1, |Whole(count)| count);
-            total += count;
-            if total > MOST_FLOWS {
-                let message = format!("more than {MOST_FLOWS} flows, copies included");
-                return Err(flow.fail_here(Problem::Conflict(message)));
-            }
-            names.push((name, count));
-        }
-        Ok(Self(names))
-    }
-
-    /// The name of copy `copy` (from 0) of the flow `name`, which has `count`.
-    pub(crate) fn copy_name(name: &str, copy: u32, count: u32) -> String {
-        if count == 1 { name.to_owned() } else { format!("{name}#{}", copy + 1) }
-    }
-
-    /// The flow of that name.
-    pub(crate) fn find(&self, wanted: &str) -> Option<FlowId> {
-        let (base, copy) = match wanted.split_once('#') {
-            Some((base, copy)) => (base, Some(copy)),
-            None => (wanted, None),
-        };
-        let mut first = 0;
-        for (name, count) in &self.0 {
-            if name == base {
-                let copy = match copy {
-                    None if *count == 1 => 0,
-                    None => return None,
-                    Some(copy) => copy.parse::<u32>().ok()?.checked_sub(1)?,
-                };
-                return (copy < *count && wanted == Self::copy_name(name, copy, *count))
-                    .then_some(FlowId(first + copy));
-            }
-            first += count;
-        }
-        None
-    }
-
-    /// The name of a flow.
-    pub(crate) fn name(&self, flow: FlowId) -> Option<String> {
-        let mut copy = flow.0;
-        for (name, count) in &self.0 {
-            if copy < *count {
-                return Some(Self::copy_name(name, copy, *count));
-            }
-            copy -= count;
-        }
-        None
-    }
-
-    /// How many flows there are.
-    pub(crate) fn total(&self) -> u32 {
-        self.0.iter().map(|(_, count)| count).sum()
-    }
-
-    /// One name of each flow: what a message can offer.
-    pub(crate) fn examples(&self) -> Vec<String> {
-        self.0.iter().map(|(name, count)| Self::copy_name(name, 0, *count)).collect()
-    }
-}
-
-type Copies = Whole<1, MOST_FLOWS>;
 
 /// Reads all flows; sessions do as well.
 pub(crate) fn read(root: &Reader<'_>, nodes: &Nodes, limit: Instant) -> Result<Vec<Flow>, Error> {

@@ -6,7 +6,7 @@ use lasthop_proto::time::Duration;
 use crate::error::Error;
 use crate::nodes::Nodes;
 use crate::reader::{Reader, Value};
-use crate::values::{ByScheme, Or, Positive, Text};
+use crate::values::{ByScheme, Choice, Or, Positive, Text, choices};
 
 /// Whose TCP a host of the lab runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,6 +26,11 @@ pub enum KernelSettings {
     Scenario,
     /// What the kernel comes with.
     Kernel,
+}
+
+choices! {
+    Endpoints { "auto" = Auto, "kernel" = Kernel, "own" = Own }
+    KernelSettings { "scenario" = Scenario, "kernel" = Kernel }
 }
 
 /// How the lab runs a scenario.

@@ -25,6 +25,7 @@ mod channel;
 mod document;
 mod error;
 mod explain;
+mod flow_names;
 mod flows;
 pub mod gateway;
 mod gateway_values;

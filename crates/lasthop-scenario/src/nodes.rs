@@ -9,7 +9,7 @@ use lasthop_sim::network::{DamagedFrames, Medium, QueueLimit, Rate};
 
 use crate::channel;
 use crate::error::{Error, Problem};
-use crate::flows::FlowNames;
+use crate::flow_names::FlowNames;
 use crate::reader::{Reader, Value};
 use crate::tcp::{self, Base, TcpSpec};
 use crate::units::ByteSize;

@@ -11,7 +11,8 @@ use lasthop_sim::network::{
     NodeSpec, SessionSpec,
 };
 
-use crate::flows::{Flow, FlowNames};
+use crate::flow_names::FlowNames;
+use crate::flows::Flow;
 use crate::nodes::Link;
 use crate::sessions::Session;
 use crate::spec::Spec;

@@ -5,7 +5,8 @@ use lasthop_proto::time::{Duration, Instant};
 use lasthop_sim::apps::WebConfig;
 
 use crate::error::{Error, Problem};
-use crate::flows::{self, MOST_FLOWS};
+use crate::flow_names::MOST_FLOWS;
+use crate::flows;
 use crate::nodes::Nodes;
 use crate::reader::Reader;
 use crate::units::ByteSize;

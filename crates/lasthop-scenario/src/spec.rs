@@ -7,7 +7,8 @@ use lasthop_proto::tcp::config::Preset;
 use lasthop_proto::time::{Duration, Instant};
 
 use crate::error::Error;
-use crate::flows::{self, Flow, FlowNames};
+use crate::flow_names::FlowNames;
+use crate::flows::{self, Flow};
 use crate::lab::{self, LabSpec};
 use crate::nodes::{self, Link, Nodes};
 use crate::reader::Reader;

@@ -13,7 +13,6 @@ use lasthop_sim::network::{DamagedFrames, QueueLimit, Rate};
 
 use crate::document::{Data, quote};
 use crate::error::did_you_mean;
-use crate::lab::{Endpoints, KernelSettings};
 use crate::reader::Value;
 use crate::units::{BitRate, ByteSize, Fraction, QueueSize, TimeSpan, UnitError};
 
@@ -397,6 +396,8 @@ macro_rules! choices {
     )*};
 }
 
+pub(crate) use choices;
+
 /// How ELN comes about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ElnSource {
@@ -496,7 +497,5 @@ choices! {
     RepairPriority { "auto" = Auto, "urgent" = Urgent, "normal" = Normal }
     TcpAwareness { "unaware" = Unaware, "aware" = Aware }
     Protocol { "stop-and-wait" = StopAndWait, "go-back-n" = GoBackN, "selective-repeat" = SelectiveRepeat }
-    Endpoints { "auto" = Auto, "kernel" = Kernel, "own" = Own }
-    KernelSettings { "scenario" = Scenario, "kernel" = Kernel }
     Delivery { "in-order" = InOrder, "immediate" = Immediate }
 }

@@ -11,7 +11,6 @@ use lasthop_proto::random::Root;
 use lasthop_proto::time::{Duration, Instant};
 
 use crate::network::{DamagedFrames, DirectionSpec, LinkSpec, QueueLimit, Rate};
-use crate::pool::Handle;
 
 /// "Down" is from a link's first end to its second.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,6 +47,10 @@ pub enum Accepted {
     /// The queue was full.
     Dropped,
 }
+
+/// Number of a packet in its [`PacketPool`](crate::pool::PacketPool).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Handle(pub u32);
 
 /// What links and routers need to know of a packet, so that they need not look at it: it may have left the processor's
 /// caches. Two words, which travel in registers.

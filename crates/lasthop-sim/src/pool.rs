@@ -3,10 +3,7 @@
 use lasthop_proto::packet::Packet;
 
 use crate::link::Frame;
-
-/// Number of a packet in its [`PacketPool`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Handle(pub u32);
+pub use crate::link::Handle;
 
 /// The packets that are under way, and a place for the next one.
 pub struct PacketPool {

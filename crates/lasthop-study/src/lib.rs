@@ -7,7 +7,8 @@
 //! | [`progressive`] | the same for someone who watches: an answer soon, better ones later, an end at any moment |
 //! | [`measures`] | what a run is judged by |
 //! | [`sweep`], [`parts`] | cartesian parameter sweeps, and their folders of Parquet files |
-//! | [`study`] | the published studies by name |
+//! | [`reproduce`] | the published studies by name, and what reproducing one takes |
+//! | [`study`] | what they have in common: cells, and what was measured in them |
 //! | [`balakrishnan1997`] | the 1997 study: cells, tables, claims, figures |
 //! | [`xylomenos_kokkinakis`] | the study of error control at several layers |
 #![forbid(unsafe_code)]
@@ -18,6 +19,7 @@ pub mod measures;
 pub mod parts;
 pub mod progressive;
 pub mod replicate;
+pub mod reproduce;
 pub mod stats;
 pub mod study;
 pub mod sweep;

@@ -6,16 +6,9 @@ use etherparse::checksum::Sum16BitWords;
 use etherparse::{IpNumber, Ipv4Header, Ipv6FlowLabel, Ipv6Header, TcpHeader};
 use lasthop_proto::packet::{Flags, Options, Segment};
 
-use crate::parse::{NOP, Route, SACK, TIMESTAMPS, View};
+use crate::options::{ELN_EXID, EXPERIMENTAL_KIND, MOST_OPTIONS, NOP, SACK, SMART_EXID, TIMESTAMPS};
+use crate::parse::{Route, View};
 
-/// The kind of shared experimental TCP options (RFC 6994 §3).
-pub const EXPERIMENTAL_KIND: u8 = 253;
-/// ExID of the SMART option: "SM". Not registered with IANA.
-pub const SMART_EXID: u16 = 0x534d;
-/// ExID of the ELN option: "EL". Not registered with IANA.
-pub const ELN_EXID: u16 = 0x454c;
-
-pub(crate) const MOST_OPTIONS: usize = 40;
 const TIME_TO_LIVE: u8 = 64;
 
 /// The packet that carries `segment` and `payload` from one end to the other, checksums computed; with DF set over IPv4.

@@ -2,8 +2,9 @@
 
 use lasthop_proto::packet::{Flags, Segment};
 
-use crate::build::{ELN_EXID, EXPERIMENTAL_KIND, MOST_OPTIONS, is_v4, seal};
-use crate::parse::{NOP, SACK, TIMESTAMPS, View};
+use crate::build::{is_v4, seal};
+use crate::options::{ELN_EXID, EXPERIMENTAL_KIND, MOST_OPTIONS, NOP, SACK, TIMESTAMPS};
+use crate::parse::View;
 
 /// Cuts a packet, read as `view`, into packets with at most `most` bytes of payload each, as a network card would:
 /// sequence numbers go on, CWR stays on the first and FIN and PSH on the last, checksums are computed. A packet that fits

@@ -6,10 +6,12 @@
 
 mod build;
 mod change;
+mod options;
 mod parse;
 
-pub use build::{Checksums, ELN_EXID, EXPERIMENTAL_KIND, SMART_EXID, build, checksums, option_bytes, tcp_header};
+pub use build::{Checksums, build, checksums, option_bytes, tcp_header};
 pub use change::{mark_eln, pieces, revise, stamp};
+pub use options::{ELN_EXID, EXPERIMENTAL_KIND, SMART_EXID};
 pub use parse::{Route, View, parse};
 
 #[cfg(test)]

@@ -6,11 +6,7 @@ use etherparse::{IpNumber, Ipv4HeaderSlice, Ipv6Header, Ipv6HeaderSlice, TcpHead
 use lasthop_proto::packet::{Flags, Options, SackBlock, SackBlocks, Segment, Timestamps};
 use lasthop_proto::seq::Seq;
 
-use crate::build::{ELN_EXID, EXPERIMENTAL_KIND, SMART_EXID};
-
-pub(crate) const NOP: u8 = 1;
-pub(crate) const SACK: u8 = 5;
-pub(crate) const TIMESTAMPS: u8 = 8;
+use crate::options::{ELN_EXID, EXPERIMENTAL_KIND, NOP, SACK, SMART_EXID, TIMESTAMPS};
 
 /// One direction of a TCP connection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

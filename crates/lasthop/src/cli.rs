@@ -251,7 +251,7 @@ pub struct PlotArgs {
 #[derive(Args, Debug)]
 pub struct ReproduceArgs {
     /// The study
-    #[arg(value_name = "STUDY", value_parser = lasthop_study::study::STUDIES)]
+    #[arg(value_name = "STUDY", value_parser = lasthop_study::reproduce::STUDIES)]
     pub study: String,
     /// Only this table
     #[arg(long, conflicts_with = "figure")]

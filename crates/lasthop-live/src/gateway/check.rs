@@ -6,40 +6,11 @@ use std::path::Path;
 
 use lasthop_scenario::gateway::{Gateway, Mode};
 use rustix::thread::{CapabilitySet, UnshareFlags};
-use serde::Serialize;
 
 use crate::gateway::bridge;
+pub use crate::gateway::finding::{Finding, Outcome};
 use crate::gateway::firewall::{Family, Firewall};
 use crate::gateway::nfqueue::{Buffer, Queue};
-
-/// What came of one check.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Outcome {
-    /// It is there.
-    Ok,
-    /// It works without, though less well; or it could not be found out.
-    Hint,
-    /// It does not work without.
-    Missing,
-}
-
-/// One thing that was looked at.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Finding {
-    /// The thing.
-    pub subject: String,
-    /// What came of it.
-    pub outcome: Outcome,
-    /// What was found, and what would help.
-    pub detail: String,
-}
-
-impl Finding {
-    pub(super) fn new(subject: impl Into<String>, outcome: Outcome, detail: impl Into<String>) -> Self {
-        Self { subject: subject.into(), outcome, detail: detail.into() }
-    }
-}
 
 /// Looks at everything that the configuration needs.
 pub fn check(gateway: &Gateway) -> Vec<Finding> {

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::gateway::snapshot::RuleSnapshot;
-use crate::gateway::supervisor::{SharedState, State, Wishes};
+use crate::gateway::state::{SharedState, State, Wishes};
 
 /// Most bytes of a request.
 const LONGEST_REQUEST: u64 = 4096;

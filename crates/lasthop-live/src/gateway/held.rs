@@ -7,7 +7,7 @@ use lasthop_proto::node::Port;
 use lasthop_proto::packet::{Flags, Packet, Segment};
 use lasthop_wire::{View, parse, pieces, stamp};
 
-use super::engine::Injection;
+use super::verdict::Injection;
 
 /// Congestion window reduced (RFC 3168 §6.1.2).
 const CWR: u8 = 0x80;

@@ -12,7 +12,7 @@ use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::gateway::snapshot::{RoundTrips, RuleSnapshot};
-use crate::gateway::supervisor::{SharedState, State};
+use crate::gateway::state::{SharedState, State};
 
 /// How long a client may take, request and answer together.
 const PATIENCE: Duration = Duration::from_secs(2);

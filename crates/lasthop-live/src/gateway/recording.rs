@@ -22,6 +22,7 @@
 
 pub mod element;
 pub mod engine;
+mod player;
 pub mod reader;
 pub mod recorder;
 pub mod replay;

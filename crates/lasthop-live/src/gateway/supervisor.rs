@@ -8,9 +8,9 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver, SyncSender};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
 use lasthop_scenario::gateway::Gateway;
@@ -18,14 +18,15 @@ use rustix::event::{PollFd, PollFlags};
 use sd_notify::NotifyState;
 
 use crate::gateway::channel::Order;
-use crate::gateway::child::{BUSY, Phase, START, Worker};
-pub use crate::gateway::child::{SILENCE, WorkerProgram};
+use crate::gateway::child::{BUSY, Phase, START, Worker, system};
+pub use crate::gateway::child::{SILENCE, SystemError, WorkerProgram};
 use crate::gateway::control::{self, ControlError};
 use crate::gateway::firewall::{Firewall, FirewallError};
 use crate::gateway::metrics::{self, MetricsError};
 use crate::gateway::nfqueue::wait;
 use crate::gateway::settings;
 use crate::gateway::snapshot::Snapshot;
+use crate::gateway::state::{ReloadRequest, SharedState, State, Wishes};
 
 /// A worker that lived for so long was well; the next one starts at once.
 const WELL: Duration = Duration::from_secs(5);
@@ -62,67 +63,8 @@ pub enum SupervisorError {
         key: &'static str,
     },
     /// Something else in the system.
-    #[error("{what}: {error}")]
-    System {
-        /// What was tried.
-        what: &'static str,
-        /// Why it failed.
-        error: io::Error,
-    },
-}
-
-pub(super) fn system(what: &'static str) -> impl FnOnce(io::Error) -> SupervisorError {
-    move |error| SupervisorError::System { what, error }
-}
-
-/// What the supervisor knows and others report.
-#[derive(Clone, Debug)]
-pub struct State {
-    /// The configuration in force.
-    pub gateway: Gateway,
-    /// When the daemon started.
-    pub started: Instant,
-    /// The worker's process, when there is one.
-    pub worker: Option<u32>,
-    /// Workers that were started after the first.
-    pub restarts: u64,
-    /// Configurations that were taken after the first.
-    pub reloads: u64,
-    /// The newest that the worker told about itself.
-    pub snapshot: Snapshot,
-}
-
-/// A state that threads share.
-#[derive(Clone, Debug)]
-pub struct SharedState(Arc<Mutex<State>>);
-
-impl SharedState {
-    /// The state, for a moment.
-    pub fn lock(&self) -> MutexGuard<'_, State> {
-        // Every change to it is a single assignment: a thread that panicked left it whole.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// A wish of the control socket's, and where its outcome goes.
-pub(super) type ReloadRequest = SyncSender<Result<(), String>>;
-
-/// How other threads ask for a reload.
-#[derive(Clone, Debug)]
-pub(super) struct Wishes {
-    requests: SyncSender<ReloadRequest>,
-    wake: Arc<UnixStream>,
-}
-
-impl Wishes {
-    /// Asks for a reload, and waits for its outcome.
-    pub fn reload(&self, patience: Duration) -> Result<(), String> {
-        let (reply, outcome) = mpsc::sync_channel(1);
-        self.requests.try_send(reply).map_err(|_| "the gateway is busy".to_owned())?;
-        // A full pipe wakes just as well.
-        let _ = io::Write::write(&mut &*self.wake, &[0]);
-        outcome.recv_timeout(patience).unwrap_or_else(|_| Err("the gateway did not answer".to_owned()))
-    }
+    #[error(transparent)]
+    System(#[from] SystemError),
 }
 
 /// Prints what [`run`] would install, and installs nothing.
@@ -139,14 +81,14 @@ pub fn run(path: &Path, program: WorkerProgram, tell_level: &dyn Fn(&str)) -> Re
     let control = control::Listener::bind(&gateway.control)?;
     let metrics = gateway.metrics.map(metrics::bind).transpose()?;
     let firewall = Firewall::choose(&gateway)?;
-    let state = SharedState(Arc::new(Mutex::new(State {
+    let state = SharedState::new(State {
         gateway,
         started: Instant::now(),
         worker: None,
         restarts: 0,
         reloads: 0,
         snapshot: Snapshot::default(),
-    })));
+    });
     let (requests, wishes) = mpsc::sync_channel(4);
     let mut supervisor =
         Supervisor { path: path.to_owned(), text, program, firewall, state: state.clone(), worker: None, pause: None };
@@ -155,7 +97,7 @@ pub fn run(path: &Path, program: WorkerProgram, tell_level: &dyn Fn(&str)) -> Re
         metrics::serve(listener, state.clone()).map_err(system("cannot start a thread"))?;
     }
     let _control = control
-        .serve(state, Wishes { requests, wake: Arc::clone(&signals.wake) })
+        .serve(state, Wishes::new(requests, Arc::clone(&signals.wake)))
         .map_err(system("cannot start a thread"))?;
     notify(&[NotifyState::Ready]);
     tracing::info!(file = %path.display(), "the gateway runs");

@@ -9,12 +9,12 @@ use lasthop_wire::{View, revise};
 
 use super::ab::Reservoir;
 use super::counters::RuleCounters;
-use super::engine::{Injection, Verdict};
 use super::flow::Flow;
 use super::flows::FlowTable;
 use super::held::{Held, Meter, hold, hold_piece, inject};
 use super::observe::Loss;
 use super::rules::{Mode, Rule};
+use super::verdict::{Injection, Verdict};
 
 /// IP packets on the hop are no larger than this, whatever is known of its MTU.
 const LARGEST: usize = u16::MAX as usize;

@@ -17,12 +17,8 @@ use lasthop_wire::Route;
 
 use super::capture::{Capture, Passage};
 use super::counts::Counts;
-use super::elements::{Given, PortElement, element};
+use super::elements::{ETHERNET, Given, IPV4, PortElement, element};
 use super::plan::{Plan, Point};
-
-/// Ethernet addresses and type in front of the packet.
-pub(super) const ETHERNET: usize = 14;
-pub(super) const IPV4: [u8; 2] = [0x08, 0x00];
 
 /// All links of a lab, and everything on them.
 pub struct Air {

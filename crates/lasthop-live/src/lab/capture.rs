@@ -15,6 +15,15 @@ use pcap_file::{DataLink, Endianness, PcapError};
 
 use super::plan::Point;
 
+/// Whether a run keeps what passed the links' ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Captures {
+    /// No.
+    Off,
+    /// Yes.
+    On,
+}
+
 /// Ethernet, IPv4 and TCP headers with all their options; payload is left out.
 const SNAP: usize = 14 + 60 + 60;
 /// Most packets of one capture: some 400 MB of memory. Later ones are counted, not kept.

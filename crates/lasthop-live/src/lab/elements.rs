@@ -16,8 +16,11 @@ use lasthop_sim::network::Element;
 use lasthop_sim::sim::tick_phase;
 use lasthop_wire::{Checksums, Route, View, build, checksums, mark_eln, parse};
 
-use super::air::{ETHERNET, IPV4};
 use super::plan::{Plan, Point};
+
+/// Ethernet addresses and type in front of the packet.
+pub(super) const ETHERNET: usize = 14;
+pub(super) const IPV4: [u8; 2] = [0x08, 0x00];
 
 /// What an element gives out, each in order.
 #[derive(Default)]

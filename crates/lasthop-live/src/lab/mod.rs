@@ -29,5 +29,6 @@ mod run;
 pub mod station;
 pub mod transfer;
 
+pub use capture::Captures;
 pub use error::LabError;
-pub use run::{Captures, Experiment, Outcome, Watch, run};
+pub use run::{Experiment, Outcome, Watch, run};

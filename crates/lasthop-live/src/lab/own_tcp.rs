@@ -11,10 +11,9 @@ use lasthop_proto::tcp::config::{Switch, TcpConfig};
 use lasthop_proto::time::Duration;
 use lasthop_sim::network::NodeId;
 
-use super::ends::{Accepted, Acceptor, Initiator};
 use super::error::LabError;
 use super::plan::Plan;
-use super::transfer::{End, Received, Run, STEP, Sent, Transfer};
+use super::transfer::{Accepted, Acceptor, End, Initiator, Received, Run, STEP, Sent, Transfer};
 use crate::host::{self, Device, Ending, Host, HostConfig, HostError, Outcome, Payload, Receiving, Sending};
 
 /// Longer than any run, which ends the transfers that are left.

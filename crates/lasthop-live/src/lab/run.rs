@@ -14,9 +14,9 @@ use lasthop_sim::measure::{FlowReport, Report};
 use lasthop_sim::network::{FlowSpec, Network, NodeId};
 
 use super::air::Air;
-use super::capture::Capture;
+use super::capture::{Capture, Captures};
 use super::emulator::{Emulated, Emulator, Scheduling, void};
-use super::ends::{Accepted, Devices, Ends, join};
+use super::ends::{Devices, Ends, join};
 use super::error::LabError;
 use super::kernel_tcp::{recoveries, unsent};
 use super::lateness::Lateness;
@@ -24,6 +24,7 @@ use super::namespace::{Namespace, Namespaces, require_root};
 use super::own_tcp;
 use super::plan::{HostTcp, Plan};
 use super::station::{Running, Site, StationCounts, start_base_station};
+use super::transfer::Accepted;
 use super::transfer::{Received, Run, Sent, Transfer};
 use crate::clock::Clock;
 use crate::packet_socket::{PacketSocket, switch_offloads_off};
@@ -34,15 +35,6 @@ const ATTEMPTS: u32 = 3;
 const GRACE: lasthop_proto::time::Duration = lasthop_proto::time::Duration::from_secs(2);
 /// How often the watcher is told.
 const STEP: Duration = Duration::from_millis(20);
-
-/// Whether a run keeps what passed the links' ends.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Captures {
-    /// No.
-    Off,
-    /// Yes.
-    On,
-}
 
 /// What to run.
 pub struct Experiment<'n> {

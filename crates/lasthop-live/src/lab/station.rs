@@ -17,9 +17,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::Value;
 
+use super::capture::Captures;
 use super::error::LabError;
 use super::namespace::Namespace;
-use super::run::Captures;
 use crate::gateway::control::{self, Request};
 
 /// Where a scheme's part at the base station goes.

@@ -95,6 +95,26 @@ pub struct Received {
     pub altered: Option<u64>,
 }
 
+/// What an accepting host received: flows by index.
+pub type Accepted = Vec<(usize, Received)>;
+
+/// The end of a flow that sends, ready to open it.
+pub trait Initiator: Send {
+    /// Transfers; comes back when all is acknowledged, the connection broke, or the run is over.
+    fn send(self: Box<Self>, run: &Run, transfer: Transfer) -> Sent;
+}
+
+/// A host that listens.
+pub trait Acceptor: Send {
+    /// Takes a connection for each of `flows` (its index, the port that it comes from, what it is to bring) and receives
+    /// what it brings; comes back when all have ended or the run is over.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot take connections.
+    fn accept_all(self: Box<Self>, run: &Run, flows: &[(usize, u16, Transfer)]) -> io::Result<Accepted>;
+}
+
 impl Run {
     /// A run that begins now.
     pub fn begin() -> Self {

@@ -44,6 +44,16 @@ fn tidy(text: &str) -> String {
     lines.join("\n")
 }
 
+/// A transfer of `segments` full segments over a path with `faults`; the other end gets every byte.
+pub fn sends(config: TcpConfig, segments: u32, faults: impl FnOnce(Pair) -> Pair) -> Pair {
+    let mss = config.mss;
+    let mut pair = faults(Pair::of(config));
+    pair.send_segments(segments);
+    pair.finish();
+    assert_eq!(pair.ends[1].received(), u64::from(segments * mss));
+    pair
+}
+
 impl Pair {
     /// When the first data segment left the initiator.
     pub fn first_data(&self) -> Instant {

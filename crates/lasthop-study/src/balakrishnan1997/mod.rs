@@ -1,7 +1,7 @@
 //! H. Balakrishnan, V. N. Padmanabhan, S. Seshan, R. H. Katz: A Comparison of Mechanisms for Improving TCP Performance over
 //! Wireless Links. IEEE/ACM Transactions on Networking 5(6), December 1997.
 //!
-//! [`plan`] lists what has to be run, [`reproduce`](crate::study::reproduce) runs it and puts it beside the published numbers.
+//! [`plan`] lists what has to be run, [`reproduce`](crate::reproduce::reproduce) runs it and puts it beside the published numbers.
 
 mod cells;
 mod claims;

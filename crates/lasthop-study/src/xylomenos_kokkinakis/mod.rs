@@ -1,7 +1,7 @@
 //! G. Xylomenos, M. Vasalas Kokkinakis: Multiple Layer Error Control over Wireless Links.
 //!
 //! Selective repeat on a slow lossy link under Reno and SACK, for file transfer and web browsing, with and without bursts of
-//! UDP on the wired link. [`plan`] lists what has to be run, [`reproduce`](crate::study::reproduce) runs it and puts it beside the published numbers.
+//! UDP on the wired link. [`plan`] lists what has to be run, [`reproduce`](crate::reproduce::reproduce) runs it and puts it beside the published numbers.
 
 mod cells;
 mod claims;

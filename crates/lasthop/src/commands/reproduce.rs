@@ -4,7 +4,8 @@ use std::io::{Write, stdout};
 
 use lasthop_report::study::Study;
 use lasthop_report::text_table::{text_claims, text_summaries, text_table};
-use lasthop_study::study::{Options, Plan, Selection};
+use lasthop_study::reproduce::Plan;
+use lasthop_study::study::{Options, Selection};
 use serde_json::json;
 
 use crate::cli::ReproduceArgs;

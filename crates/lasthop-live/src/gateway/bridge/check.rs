@@ -10,7 +10,7 @@ use super::BridgeError;
 use super::kernel;
 use super::ports;
 use super::programs::Maps;
-use crate::gateway::check::{Finding, Outcome};
+use crate::gateway::finding::{Finding, Outcome};
 use crate::packet_socket::PacketSocket;
 
 /// Looks at everything that only a bridge needs.

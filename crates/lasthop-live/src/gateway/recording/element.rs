@@ -12,7 +12,7 @@ use lasthop_proto::time::Instant;
 use lasthop_scenario::gateway::Gateway;
 use lasthop_wire::{View, parse};
 
-use super::replay::{Player, list, segment};
+use super::player::{Player, list, segment};
 use super::{Call, Headers, Judgement, Step};
 use crate::gateway::ab::Arm;
 use crate::gateway::flow::{Flow, has_foreign_options};

@@ -9,6 +9,7 @@ use lasthop_scenario::gateway::Gateway;
 use serde::Serialize;
 
 use super::element::Element;
+use super::player::{Player, list, segment};
 use super::reader::{Entry, Recording, RecordingError};
 use super::{Call, Decision, Headers, Judgement, Step};
 use crate::gateway::engine::{Engine, Injection, Verdict};
@@ -54,17 +55,6 @@ impl Display for Difference {
         let Self { frame, time, recorded, replayed } = self;
         write!(f, "frame {frame} at {time:.6} s: recorded: {recorded}; replayed: {replayed}")
     }
-}
-
-/// What decides on a recorded call once more. `D` is a decision as far as it can tell.
-pub(super) trait Player {
-    type Decision: Display + PartialEq;
-
-    /// What it would have to decide.
-    fn recorded(&self, step: &Step) -> Self::Decision;
-
-    /// What it decides; an error says why it cannot.
-    fn play(&mut self, step: &Step) -> Result<Self::Decision, &'static str>;
 }
 
 /// Feeds a recording to an engine, which has neither clock nor network, and compares its decisions with those recorded.
@@ -209,26 +199,7 @@ impl Display for Said {
     }
 }
 
-/// `, send wireless SEQ, ...`
-pub(super) fn list(f: &mut fmt::Formatter<'_>, sent: impl ExactSizeIterator<Item = (Port, String)>) -> fmt::Result {
-    /// More make no message clearer.
-    const SHOWN: usize = 3;
-    let beyond = sent.len().saturating_sub(SHOWN);
-    for (port, packet) in sent.take(SHOWN) {
-        let port = if port == Port::WIRED { "wired" } else { "wireless" };
-        write!(f, ", send {port} {packet}")?;
-    }
-    if beyond > 0 { write!(f, ", and {beyond} more") } else { Ok(()) }
-}
-
 fn describe(headers: &Headers) -> String {
     let view = lasthop_wire::parse(&headers.packet());
     view.map_or_else(|| format!("{} bytes", headers.len), |view| segment(&view.segment, view.payload_len as u32))
-}
-
-/// A segment in a message.
-pub(super) fn segment(segment: &lasthop_proto::packet::Segment, len: u32) -> String {
-    let lasthop_proto::packet::Segment { seq, ack, window, options, .. } = segment;
-    let blocks = if options.sack.is_empty() { "" } else { " with SACK" };
-    format!("seq {} len {len} ack {} window {window}{blocks}", seq.0, ack.0)
 }

@@ -1,0 +1,24 @@
+//! A study's outcome as files.
+
+use crate::cells_csv::write_cells_csv;
+use crate::error::ReportError;
+use crate::html::index_html;
+use crate::study::Study;
+
+impl Study {
+    /// The files that it becomes, by their paths in a folder: `cells.csv`, `figures/figure-N.svg`, `index.html`.
+    ///
+    /// # Errors
+    ///
+    /// When a figure or the page cannot be made.
+    pub fn files(&self) -> Result<Vec<(String, Vec<u8>)>, ReportError> {
+        let mut cells = Vec::new();
+        write_cells_csv(self, &mut cells)?;
+        let mut files = vec![("cells.csv".to_owned(), cells)];
+        for figure in &self.figures {
+            files.push((format!("figures/{}.svg", figure.id), figure.figure.render_svg()?.into_bytes()));
+        }
+        files.push(("index.html".to_owned(), index_html(self)?.into_bytes()));
+        Ok(files)
+    }
+}
