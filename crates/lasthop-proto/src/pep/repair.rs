@@ -1,30 +1,32 @@
 //! One connection at the base station: what is cached, which of it the wireless hop lost, and when to resend it.
 
 mod copies;
+mod data;
 mod hop;
+mod link_rtt;
+mod masks;
 mod timestamps;
 
 use alloc::collections::VecDeque;
 
-use super::cache::{Cache, Cached, Origin, Overlap, Whereabouts};
-
+use super::cache::{Cache, Cached, Origin};
 use super::snoop_config::SnoopConfig;
 use crate::event::Event;
 use crate::node::Port;
 use crate::packet::{Body, Cause, Flags, FlowId, Packet, Priority, SackBlocks, Segment, Side};
 use crate::scheme::{LocalDetection, TcpAwareness};
 use crate::seq::Seq;
-use crate::time::{Duration, Instant};
+use crate::time::Instant;
 use copies::Copies;
+pub(super) use data::{DataVerdict, Place};
 use hop::Hop;
 pub(super) use hop::Passage;
+use link_rtt::{FLOOR, LinkRtt};
+use masks::{Masks, hide_blocks};
 use timestamps::Newest;
 
 /// Farther than this from the last acknowledgment, in bytes, nothing belongs to the same window (RFC 7323 §2.3).
 const MAX_WINDOW: u32 = 1 << 30;
-
-/// Smallest local timeout and link round trip that are believed: bounds the work that a mobile host can ask for.
-const FLOOR: Duration = Duration::from_millis(1);
 
 /// Old acknowledgments in a row after which the state, not the mobile host, is taken to be wrong.
 const MAX_STALE: u32 = 16;
@@ -45,37 +47,6 @@ pub(super) struct Outbox<P> {
     pub repairs: Priority,
 }
 
-/// What to do with data from the wire.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum DataVerdict {
-    /// Keep it, if there is room, and forward it.
-    Store(Place),
-    /// Forward it.
-    Forward,
-    /// The mobile host has it; it was answered here.
-    Absorbed,
-    /// It belongs to another time of this flow: start over.
-    Foreign,
-    /// It is kept, and goes later.
-    Held,
-    /// There is no room for it: drop it, as any full queue does.
-    Refused,
-}
-
-/// Where data belongs in the cache.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Place {
-    /// Behind all that was seen.
-    Back,
-    /// In place of `count` packets from `first` on; the sender resent it, or it is late.
-    Within {
-        /// Index of the first.
-        first: usize,
-        /// How many; none for a hole.
-        count: usize,
-    },
-}
-
 /// What to do with a packet from the mobile host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum AckVerdict {
@@ -85,42 +56,6 @@ pub(super) enum AckVerdict {
     Hold,
     /// Forward it and drop the state: all is acknowledged up to the FIN, or the state does not fit this connection.
     Forget,
-}
-
-/// Smoothed round trip of the wireless hop (the estimator of RFC 6298 §2, in nanoseconds).
-#[derive(Clone, Copy, Default, Debug)]
-struct LinkRtt {
-    srtt: Option<u64>,
-    dev: u64,
-}
-
-impl LinkRtt {
-    fn sample(&mut self, rtt: Duration) {
-        let rtt = rtt.as_nanos();
-        match self.srtt {
-            None => (self.srtt, self.dev) = (Some(rtt), rtt / 2),
-            Some(srtt) => {
-                let error = srtt.abs_diff(rtt);
-                self.dev = self.dev - self.dev / 4 + error / 4;
-                self.srtt = Some(srtt - srtt / 8 + rtt / 8);
-            }
-        }
-    }
-
-    /// srtt + 4 dev within the configured bounds. Before the first sample twice the lower bound: the mobile host may hold
-    /// its first acknowledgment back for as long as the bound itself.
-    fn timeout(&self, config: &SnoopConfig) -> Duration {
-        let nanos = match self.srtt {
-            Some(srtt) => srtt.saturating_add(self.dev.saturating_mul(4)),
-            None => config.timer_min.as_nanos().saturating_mul(2),
-        };
-        Duration::from_nanos(nanos).min(config.timer_max).max(config.timer_min).max(FLOOR)
-    }
-
-    /// In what time a hole is resent at most once.
-    fn round_trip(&self, config: &SnoopConfig) -> Duration {
-        self.srtt.map_or(config.timer_min, Duration::from_nanos).max(FLOOR)
-    }
 }
 
 /// The state of one connection's data towards the mobile host.
@@ -171,13 +106,6 @@ pub(super) struct Repair<P> {
     hop: Option<Hop>,
 }
 
-/// Whether this mobile host tells what arrived above a hole.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Masks {
-    Unseen,
-    Seen,
-}
-
 impl<P: Clone> Repair<P> {
     /// A connection whose first segment from the wired side lies at `start`.
     pub fn new(now: Instant, config: &SnoopConfig, side: Side, start: Seq) -> Self {
@@ -210,140 +138,10 @@ impl<P: Clone> Repair<P> {
         }
     }
 
-    /// A SYN or FIN without data passed, up to `end`.
-    pub fn on_control(&mut self, segment: &Segment, end: Seq) {
-        if self.is_near(end) {
-            self.high = self.high.max(end);
-            if segment.flags.has(Flags::FIN) {
-                self.fin = Some(end);
-            }
-        }
-    }
-
-    /// Data from the wire that ends at `end`: what to do with it.
-    pub fn on_data(
-        &mut self,
-        now: Instant,
-        config: &SnoopConfig,
-        packet: &Packet<P>,
-        segment: &Segment,
-        out: &mut Outbox<P>,
-    ) -> DataVerdict {
-        let (seq, end) = (segment.seq, segment.seq + packet.seq_len());
-        if !self.is_near(end) || !self.is_near(seq) {
-            return DataVerdict::Foreign;
-        }
-        if let Some(last_ack) = self.last_ack
-            && end.le(last_ack)
-        {
-            return self.on_acknowledged_data(config, packet, last_ack, out);
-        }
-        if segment.flags.has(Flags::FIN) {
-            self.fin = Some(end);
-        }
-        if seq.ge(self.high) {
-            self.high = end;
-            // A one-byte probe of a closed window is not worth keeping: it would stand in the way of the real data.
-            return if self.window_closed() { DataVerdict::Forward } else { DataVerdict::Store(Place::Back) };
-        }
-        self.high = self.high.max(end);
-        self.recheck = self.recheck.min(now + self.rtt.round_trip(config));
-        let overlap = self.cache.overlap(seq, end);
-        if self.has_in_hand(config, seq, end, overlap) {
-            out.events.push_back((packet.flow, Event::Absorbed { seq }));
-            return DataVerdict::Absorbed;
-        }
-        self.forwarded_again(packet, end);
-        match overlap {
-            Overlap::None(first) => DataVerdict::Store(Place::Within { first, count: 0 }),
-            Overlap::Covers { first, count } => DataVerdict::Store(Place::Within { first, count }),
-            Overlap::Cuts { first, count } => {
-                // Kept as it is: whichever form arrives, acknowledgments take both out.
-                for index in first..first + count {
-                    self.cache.set_resent(index);
-                    if let Some(old) = self.cache.get_mut(index) {
-                        old.unproven = old.unproven.saturating_add(1);
-                        (old.last_sent, old.local, old.by_timer) = (now, 0, 0);
-                    }
-                }
-                DataVerdict::Forward
-            }
-        }
-    }
-
-    /// The sender has not seen the acknowledgment: repeats it, instead of the data.
-    fn on_acknowledged_data(
-        &mut self,
-        config: &SnoopConfig,
-        packet: &Packet<P>,
-        last_ack: Seq,
-        out: &mut Outbox<P>,
-    ) -> DataVerdict {
-        // A keepalive asks whether the mobile host is there, not the base station.
-        let keepalive = packet.len <= 1;
-        let answer = self.answer.as_ref().filter(|answer| answer.tcp().is_some_and(|tcp| tcp.ack == last_ack));
-        match answer {
-            Some(answer) if config.awareness == TcpAwareness::Aware && !keepalive => {
-                out.events.push_back((packet.flow, Event::Absorbed { seq: last_ack }));
-                out.packets.push_back((Port::WIRED, Packet { cause: Cause::LocalAck, ..answer.clone() }));
-                DataVerdict::Absorbed
-            }
-            _ => {
-                self.expect_echoes(1);
-                self.forwarded_again(packet, last_ack);
-                DataVerdict::Forward
-            }
-        }
-    }
-
-    /// What the sender resent, up to `end`, goes on to the mobile host.
-    fn forwarded_again(&mut self, packet: &Packet<P>, end: Seq) {
-        self.newest.note(packet);
-        self.copies.by_sender(end);
-    }
-
     /// `copies` needless ones are on their way.
     fn expect_echoes(&mut self, copies: u32) {
         if copies > 0 {
             self.echoes = (self.echoes.0.saturating_add(copies), self.high);
-        }
-    }
-
-    /// Keeps a packet, and says whether it may go now.
-    pub fn store(&mut self, now: Instant, packet: Packet<P>, seq: Seq, place: Place) -> Passage {
-        let len = packet.len;
-        match place {
-            Place::Back => {
-                self.cache.push(Cached::new(now, packet, seq, Origin::Fresh));
-                self.admit(self.cache.len() - 1, len)
-            }
-            Place::Within { first, count } => {
-                let mut cached = Cached::new(now, packet, seq, Origin::Resent);
-                let (mut all_marked, mut copies) = (count > 0, u32::from(count > 0));
-                let mut replaced = 0;
-                for index in first..first + count {
-                    if let Some(old) = self.cache.get_mut(index) {
-                        all_marked &= old.whereabouts == Whereabouts::Arrived;
-                        if old.whereabouts == Whereabouts::OnHop {
-                            replaced += u64::from(old.packet.len);
-                        }
-                        copies = copies.saturating_add(old.unproven);
-                    }
-                }
-                cached.unproven = copies;
-                if all_marked {
-                    cached.whereabouts = Whereabouts::Arrived;
-                }
-                self.cache.replace(first, count, cached);
-                // What the sender resends goes ahead of what waits.
-                if let Some(hop) = &mut self.hop {
-                    hop.landed(replaced);
-                    if !all_marked {
-                        hop.sent(len);
-                    }
-                }
-                Passage::Now
-            }
         }
     }
 
@@ -517,106 +315,6 @@ impl<P: Clone> Repair<P> {
         self.expected = (self.cache.len() as u32).saturating_sub(1).saturating_sub(self.above);
     }
 
-    /// Marks what the SMART number or the SACK blocks say has arrived; whether they said anything.
-    fn take_masks(&mut self, now: Instant, ack: Seq, segment: &Segment) -> bool {
-        let mut said = false;
-        if let Some(smart) = segment.options.smart {
-            self.masks = Masks::Seen;
-            if smart.ge(ack) && smart.lt(self.high) {
-                said = true;
-                let index = self.cache.index_after(smart);
-                if self.cache.get_mut(index).is_some_and(|packet| packet.covers(smart)) {
-                    self.mark(now, index);
-                }
-            }
-        }
-        let old = core::mem::replace(&mut self.blocks, segment.options.sack);
-        for block in segment.options.sack.as_slice() {
-            if !(ack.lt(block.left) && block.left.lt(block.right) && block.right.le(self.high)) {
-                continue;
-            }
-            self.masks = Masks::Seen;
-            said = true;
-            // A block usually is an earlier one grown at its right end: only the growth is news.
-            let known = old.as_slice().iter().find(|old| old.left == block.left && old.right.le(block.right));
-            let mut index = match known {
-                Some(old) if old.right.gt(old.left) => self.cache.index_after(old.right),
-                _ => self.cache.index_from(block.left),
-            };
-            while let Some(packet) = self.cache.get_mut(index)
-                && packet.end.le(block.right)
-            {
-                if packet.seq.ge(block.left) {
-                    self.mark(now, index);
-                }
-                index += 1;
-            }
-        }
-        said
-    }
-
-    fn mark(&mut self, now: Instant, index: usize) {
-        if let Some(packet) = self.cache.get_mut(index) {
-            let before = core::mem::replace(&mut packet.whereabouts, Whereabouts::Arrived);
-            let seq = packet.seq;
-            if let Some(hop) = &mut self.hop
-                && before == Whereabouts::OnHop
-            {
-                hop.landed(packet.packet.len.into());
-                if !packet.sent_again() {
-                    hop.sample(now, packet.last_sent, seq, self.high);
-                }
-                // What comes behind a repair that is lost shows the loss, so that the timer is for when nothing comes.
-                self.progress = now;
-            }
-            self.highest_marked = Some(self.highest_marked.map_or(seq, |highest| highest.max(seq)));
-        }
-    }
-
-    /// Resends every unmarked packet below the highest marked one: at once, then at most once per link round trip.
-    fn resend_holes(&mut self, now: Instant, config: &SnoopConfig, out: &mut Outbox<P>) {
-        let Some(highest) = self.highest_marked else { return };
-        // Where flow control keeps the order in view, a retransmission is lost once something sent later has arrived.
-        let due = match &self.hop {
-            Some(hop) => hop.outrun(self.recheck),
-            None => now >= self.recheck,
-        };
-        if !due && self.scanned_to.ge(highest) {
-            return;
-        }
-        let mut index = if due { 0 } else { self.cache.index_from(self.scanned_to) };
-        let mut recheck = if due { Instant::FAR_FUTURE } else { self.recheck };
-        let round_trip = self.rtt.round_trip(config);
-        while let Some(packet) = self.cache.get_mut(index)
-            && packet.seq.lt(highest)
-        {
-            if packet.whereabouts == Whereabouts::OnHop {
-                let under_way = packet.sent_again()
-                    && match &self.hop {
-                        Some(hop) => !hop.outrun(packet.last_sent),
-                        None => now.since(packet.last_sent) < round_trip,
-                    };
-                let resent = if under_way {
-                    packet.last_sent
-                } else {
-                    self.resend(now, index, Cause::LocalHole, out);
-                    now
-                };
-                recheck = recheck.min(if self.hop.is_some() { resent } else { resent + round_trip });
-            }
-            index += 1;
-        }
-        self.recheck = recheck;
-        self.scanned_to = self.scanned_to.max(highest);
-    }
-
-    /// Whether all holes that the mobile host has are repaired here, so that the sender need not know.
-    fn repairs_all(&self, config: &SnoopConfig, ack: Seq) -> bool {
-        self.cache.front().is_some_and(|front| front.covers(ack) && front.local > 0 && !given_up(front, config))
-            && self.highest_marked.is_none_or(|highest| self.cache.is_whole_below(highest))
-            && (self.hop.is_some() || !self.cache.any_resent())
-    }
-
     /// When the oldest packet is to be resent.
     pub fn deadline(&self, config: &SnoopConfig) -> Option<Instant> {
         let front = self.cache.front()?;
@@ -673,14 +371,4 @@ impl<P: Clone> Repair<P> {
 /// Whether the timer resent a packet in vain so often that it is left to the sender.
 fn given_up<P>(front: &Cached<P>, config: &SnoopConfig) -> bool {
     front.by_timer > 0 && front.by_timer >= config.max_local_retries
-}
-
-/// Takes the SACK blocks out of an acknowledgment that must pass: they show holes that are being repaired here.
-fn hide_blocks<P>(packet: &mut Packet<P>) {
-    if let Body::Tcp(segment) = &mut packet.body {
-        let before = segment.options.wire_len();
-        segment.options.sack = SackBlocks::default();
-        let saved = before - segment.options.wire_len();
-        packet.header_len = packet.header_len.saturating_sub(saved);
-    }
 }

@@ -1,0 +1,267 @@
+//! Segments that arrive (RFC 9293 §3.10.7.4).
+
+use super::{Connection, State};
+use crate::event::Event;
+use crate::packet::{Flags, Packet, SackBlocks, Segment};
+use crate::seq::Seq;
+use crate::tcp::config::Switch;
+use crate::tcp::send_state::Ack;
+use crate::tcp::sender::{AckVerdict, Incoming};
+use crate::time::{Duration, Instant};
+
+impl Connection {
+    /// Header prediction (Van Jacobson, as in 4.4BSD `tcp_input`): in a stream that flows one way a segment is the next data
+    /// and nothing else, or a pure acknowledgment. Says whether it was either; a segment that was not goes through all the
+    /// checks, with the same result.
+    #[inline]
+    pub(super) fn take_predicted(&mut self, now: Instant, packet: &Packet, segment: &Segment) -> bool {
+        let expected = self.state == State::Established
+            && segment.flags == Flags::ACK
+            && self.receiver.expects(segment.seq, packet.len)
+            && !self.timestamps.is_on();
+        if !expected {
+            return false;
+        }
+        if packet.len == 0 {
+            self.take_pure_ack(now, packet, segment);
+            return true;
+        }
+        let window = u32::from(segment.window) << self.peer_shift;
+        let predicted = segment.options.sack.is_empty() && self.sender.on_nothing_new(segment.seq, segment.ack, window);
+        if predicted {
+            self.receiver.on_data(now, segment.seq, packet.len, Switch::Off);
+            self.after_data(now);
+        }
+        predicted
+    }
+
+    #[inline(never)]
+    pub(super) fn take_pure_ack(&mut self, now: Instant, packet: &Packet, segment: &Segment) {
+        if self.take_ack(now, packet, segment) == AckVerdict::Implausible {
+            self.challenge(now);
+        }
+        self.report_window();
+    }
+
+    /// RFC 9293 §3.10.7.
+    #[inline(never)]
+    pub(super) fn take_segment(&mut self, now: Instant, packet: &Packet, segment: &Segment) {
+        match self.state {
+            State::Closed => {
+                // RFC 9293 §3.10.7.1.
+                if segment.flags.has(Flags::RST) {
+                } else if segment.flags.has(Flags::ACK) {
+                    self.reset = Some((segment.ack, None));
+                } else {
+                    self.reset = Some((Seq(0), Some(segment.seq + packet.seq_len())));
+                }
+            }
+            State::Listen => self.on_listen(segment),
+            State::SynSent => self.on_syn_sent(now, packet, segment),
+            _ => self.on_synchronized(now, packet, segment),
+        }
+        self.report_window();
+    }
+
+    /// RFC 9293 §3.10.7.4 from the first check on.
+    pub(super) fn on_synchronized(&mut self, now: Instant, packet: &Packet, segment: &Segment) {
+        let mut seq_len = packet.seq_len();
+        let mut segment = segment;
+        let trimmed;
+        if self.state == State::SynReceived
+            && segment.flags.has(Flags::SYN.with(Flags::ACK))
+            && segment.seq + 1 == self.receiver.rcv_nxt()
+        {
+            // The second half of a simultaneous open (RFC 9293 §3.5, figure 7). Its SYN lies left of the window and is
+            // trimmed off.
+            trimmed = Segment { seq: segment.seq + 1, flags: Flags(segment.flags.0 & !Flags::SYN.0), ..*segment };
+            segment = &trimmed;
+            seq_len -= 1;
+        }
+        if self.is_replay(segment) || !self.receiver.acceptable(segment.seq, seq_len) {
+            self.on_unacceptable(now, packet, segment, seq_len);
+            return;
+        }
+        if segment.flags.has(Flags::RST) {
+            // RFC 5961 §3.2: only an exact hit resets; a near miss is challenged.
+            if segment.seq == self.receiver.rcv_nxt() {
+                self.on_reset();
+            } else {
+                self.challenge(now);
+            }
+            return;
+        }
+        if segment.flags.has(Flags::SYN) {
+            // RFC 5961 §4.2.
+            self.challenge(now);
+            return;
+        }
+        if !segment.flags.has(Flags::ACK) {
+            return;
+        }
+        // RFC 7323 §4.3: the echo is that of the earliest segment not acknowledged yet, so that delayed acknowledgments
+        // count into the peer's samples.
+        if let Some(timestamps) = segment.options.timestamps
+            && segment.seq.le(self.receiver.last_ack_sent())
+        {
+            self.ts_recent = timestamps.val;
+        }
+        if self.state == State::SynReceived {
+            let s = self.sender.state();
+            if segment.ack.le(s.snd_una) || segment.ack.gt(s.snd_max) {
+                self.reset = Some((segment.ack, None));
+                return;
+            }
+            self.establish();
+        }
+        if self.take_ack(now, packet, segment) == AckVerdict::Implausible {
+            self.challenge(now);
+            return;
+        }
+        self.after_ack(now);
+        if packet.len > 0 || segment.flags.has(Flags::FIN) {
+            self.take_data(now, packet, segment);
+        }
+    }
+
+    /// Answers a segment that carries nothing and does not fit, at most ten times in five seconds (RFC 5961 §7): two ends
+    /// that disagree must not acknowledge each other's acknowledgments for ever at full speed.
+    pub(super) fn challenge(&mut self, now: Instant) {
+        if now.since(self.challenges.0) >= Duration::from_secs(5) {
+            self.challenges = (now, 0);
+        }
+        if self.challenges.1 < 10 {
+            self.challenges.1 += 1;
+            self.receiver.ack_now();
+        }
+    }
+
+    /// A valid reset. In TIME-WAIT both directions were finished already, so nothing is lost (RFC 9293 §3.10.7.4).
+    pub(super) fn on_reset(&mut self) {
+        if self.state == State::TimeWait {
+            self.state = State::Closed;
+            self.time_wait = None;
+        } else {
+            self.finish(Event::Aborted);
+        }
+    }
+
+    /// RFC 7323 §5 (PAWS).
+    pub(super) fn is_replay(&self, segment: &Segment) -> bool {
+        self.timestamps.is_on()
+            && !segment.flags.has(Flags::RST)
+            && segment.options.timestamps.is_some_and(|ts| Seq(ts.val).lt(Seq(self.ts_recent)))
+    }
+
+    pub(super) fn on_unacceptable(&mut self, now: Instant, packet: &Packet, segment: &Segment, seq_len: u32) {
+        if segment.flags.has(Flags::RST) {
+            return;
+        }
+        if self.state == State::SynReceived && segment.flags.has(Flags::SYN) {
+            // Our SYN was lost or is still to come; its timer repeats it.
+            return;
+        }
+        if self.acknowledges_from_the_left(segment) && self.take_ack(now, packet, segment) == AckVerdict::Taken {
+            self.after_ack(now);
+            if seq_len == 0 {
+                return;
+            }
+        }
+        if packet.len > 0 && (segment.seq + seq_len).le(self.receiver.rcv_nxt()) {
+            self.receiver.on_data(now, segment.seq, packet.len, Switch::Off);
+        } else if seq_len > 0 {
+            self.receiver.ack_now();
+        } else {
+            self.challenge(now);
+        }
+        if self.state == State::TimeWait {
+            self.time_wait = Some(now + self.config.time_wait);
+        }
+    }
+
+    /// Whether a segment that lies left of the window brings an acknowledgment worth taking: 4.4BSD drops the data of such a
+    /// segment and goes on with the rest, RFC 9293 §3.10.7.4 wants "special allowance" at a closed window. Two ends that probe
+    /// each other's closed windows would otherwise refuse each other's acknowledgments for ever.
+    pub(super) fn acknowledges_from_the_left(&self, segment: &Segment) -> bool {
+        let s = self.sender.state();
+        let near = self.receiver.rcv_nxt().since(segment.seq) <= self.config.receive_buffer;
+        let left = segment.seq.lt(self.receiver.rcv_nxt()) && near;
+        let news = segment.ack.gt(s.snd_una) || (s.snd_wnd == 0 && segment.ack == s.snd_una && segment.window > 0);
+        let synchronized = self.state != State::SynReceived;
+        left && news
+            && synchronized
+            && segment.flags.has(Flags::ACK)
+            && !segment.flags.has(Flags::SYN)
+            && !self.is_replay(segment)
+    }
+
+    #[inline]
+    pub(super) fn take_ack(&mut self, now: Instant, packet: &Packet, segment: &Segment) -> AckVerdict {
+        let shift = if segment.flags.has(Flags::SYN) { 0 } else { self.peer_shift };
+        let options = &segment.options;
+        let echoed = match (self.timestamps, options.timestamps) {
+            (Switch::On, Some(timestamps)) if timestamps.ecr != 0 => {
+                // The clock counts milliseconds and starts at 1.
+                let age = (self.timestamp(now)).wrapping_sub(timestamps.ecr);
+                let age = Duration::from_millis(u64::from(age));
+                Some(Instant::from_nanos(now.as_nanos().saturating_sub(age.as_nanos())))
+            }
+            _ => None,
+        };
+        let ack = Ack {
+            ack: segment.ack,
+            sack: if self.sack.is_on() { &options.sack } else { &SackBlocks::NONE },
+            smart: options.smart,
+            eln: if options.eln { Switch::On } else { Switch::Off },
+        };
+        let window = u32::from(segment.window) << shift;
+        let incoming = Incoming { ack, window, seq_len: packet.seq_len(), seq: segment.seq, echoed };
+        self.sender.on_ack(now, &incoming)
+    }
+
+    /// State changes that the acknowledgment of our FIN brings.
+    pub(super) fn after_ack(&mut self, now: Instant) {
+        if !self.sender.fin_acked() {
+            return;
+        }
+        match self.state {
+            State::FinWait1 => self.state = State::FinWait2,
+            State::Closing => self.enter_time_wait(now),
+            State::LastAck => self.finish(Event::Closed),
+            _ => {}
+        }
+    }
+
+    pub(super) fn enter_time_wait(&mut self, now: Instant) {
+        self.state = State::TimeWait;
+        self.time_wait = Some(now + self.config.time_wait);
+        self.sender.report(Event::Closed);
+    }
+
+    pub(super) fn take_data(&mut self, now: Instant, packet: &Packet, segment: &Segment) {
+        if !matches!(self.state, State::Established | State::FinWait1 | State::FinWait2) {
+            // After the peer's FIN there is no more data; it repeats itself because our acknowledgment was lost.
+            self.receiver.ack_now();
+            return;
+        }
+        let fin = if segment.flags.has(Flags::FIN) { Switch::On } else { Switch::Off };
+        self.receiver.on_data(now, segment.seq, packet.len, fin);
+        self.after_data(now);
+    }
+
+    /// The state change that the end of the peer's stream brings.
+    #[inline]
+    pub(super) fn after_data(&mut self, now: Instant) {
+        if !self.receiver.finished() {
+            return;
+        }
+        self.receiver.ack_now();
+        self.sender.report(Event::PeerClosed);
+        match self.state {
+            State::Established => self.state = State::CloseWait,
+            State::FinWait1 => self.state = State::Closing,
+            State::FinWait2 => self.enter_time_wait(now),
+            _ => {}
+        }
+    }
+}

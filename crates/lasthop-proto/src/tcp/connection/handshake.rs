@@ -1,0 +1,93 @@
+//! The handshake, and what its two SYNs agree on (RFC 9293 §3.10.7.2 and §3.10.7.3).
+
+use super::{Connection, LEAST_MSS, State, TIMESTAMPS};
+use crate::event::Event;
+use crate::packet::{Flags, Packet, Segment};
+use crate::tcp::config::{Recovery, Switch};
+use crate::time::Instant;
+
+impl Connection {
+    pub(super) fn on_listen(&mut self, segment: &Segment) {
+        if segment.flags.has(Flags::RST) {
+            return;
+        }
+        if segment.flags.has(Flags::ACK) {
+            self.reset = Some((segment.ack, None));
+        } else if segment.flags.has(Flags::SYN) {
+            // Data on a SYN is not kept: the peer sends it again.
+            self.negotiate(segment);
+            self.receiver.on_syn(segment.seq);
+            self.state = State::SynReceived;
+        }
+    }
+
+    pub(super) fn on_syn_sent(&mut self, now: Instant, packet: &Packet, segment: &Segment) {
+        let s = self.sender.state();
+        let acks = segment.flags.has(Flags::ACK);
+        if acks && (segment.ack.le(s.iss) || segment.ack.gt(s.snd_max)) {
+            if !segment.flags.has(Flags::RST) {
+                self.reset = Some((segment.ack, None));
+            }
+            return;
+        }
+        if segment.flags.has(Flags::RST) {
+            if acks {
+                self.finish(Event::Aborted);
+            }
+            return;
+        }
+        if !segment.flags.has(Flags::SYN) {
+            return;
+        }
+        self.negotiate(segment);
+        self.receiver.on_syn(segment.seq);
+        self.receiver.ack_now();
+        if acks {
+            self.take_ack(now, packet, segment);
+            self.establish();
+        } else {
+            // Simultaneous open: the SYN goes out again, this time with an acknowledgment.
+            self.sender.answer_syn();
+            self.state = State::SynReceived;
+        }
+    }
+
+    pub(super) fn establish(&mut self) {
+        self.state = State::Established;
+        self.sender.report(Event::Established);
+    }
+
+    /// Takes over what both SYNs offer (RFC 9293 §3.7.1, RFC 7323 §2 and §3, RFC 2018 §2).
+    pub(super) fn negotiate(&mut self, segment: &Segment) {
+        let options = &segment.options;
+        self.peer_mss = u32::from(options.mss.unwrap_or(536));
+        if let (Some(ours), Some(theirs)) = (self.config.window_scale, options.window_scale) {
+            self.receiver.window_shift = ours.min(14);
+            self.peer_shift = theirs.min(14);
+        }
+        if self.config.recovery == Recovery::Sack && options.sack_permitted {
+            self.sack = Switch::On;
+        }
+        if let (Switch::On, Some(timestamps)) = (self.config.timestamps, options.timestamps) {
+            self.timestamps = Switch::On;
+            self.ts_recent = timestamps.val;
+        }
+        let marks = self.config.smart_acks.is_on() || self.reports_damage();
+        let optional = marks || self.timestamps.is_on();
+        self.optional = if optional { Switch::On } else { Switch::Off };
+        self.sender.limit_mss(self.largest_payload());
+        self.sender.set_window(u32::from(segment.window), segment.seq, segment.ack);
+    }
+
+    /// The largest payload that peer and path take beside the options that every segment carries (RFC 6691 §2).
+    pub(super) fn largest_payload(&self) -> u32 {
+        let Some(path) = self.path_mss else { return self.peer_mss };
+        self.peer_mss.min(path).max(LEAST_MSS) - self.options_len(self.timestamps)
+    }
+
+    /// Bytes of the options that segments carry besides SACK blocks, with timestamps or without.
+    pub(super) fn options_len(&self, timestamps: Switch) -> u32 {
+        let marks = if self.config.smart_acks.is_on() { 8 } else { 0 } + if self.reports_damage() { 4 } else { 0 };
+        marks + if timestamps.is_on() { TIMESTAMPS } else { 0 }
+    }
+}

@@ -1,0 +1,217 @@
+//! What to send next: retransmissions, new data, probes of a closed window.
+
+use super::{Sender, Transmission};
+use crate::event::Event;
+use crate::packet::Cause;
+use crate::seq::Seq;
+use crate::tcp::config::{Clock, RttRule, Switch};
+use crate::time::{Duration, Instant};
+
+/// Bounds of the persist timer: 4.4BSD `TCPTV_PERSMIN`, `TCPTV_PERSMAX`. RFC 9293 §3.8.6.1 asks for the first probe after
+/// one retransmission timeout, so the lower bound holds for 4.4BSD's clock only.
+const PERSIST: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(60));
+
+impl Sender {
+    #[inline]
+    pub(super) fn next_transmission(&mut self, now: Instant) -> Option<Transmission> {
+        if let Some((seq, cause)) = self.state.resend {
+            self.state.resend = None;
+            return Some(self.book(now, self.segment(seq, self.state.snd_max, cause)));
+        }
+        if self.state.una_pos == 0 {
+            return self.poll_syn(now);
+        }
+        let s = &self.state;
+        if s.una_pos == s.end_pos() && !self.probe_due.is_on() {
+            // All is sent and acknowledged: the usual state of an end that only receives.
+            return None;
+        }
+        if s.budget > 0 {
+            if let Some((seq, end, cause)) = self.recovery.next_hole(&self.state, now) {
+                return Some(self.book(now, self.segment(seq, end, cause)));
+            }
+            if let Some(transmission) = self.next_in_order(now) {
+                self.state.limited = Switch::Off;
+                return Some(self.book(now, transmission));
+            }
+        }
+        if self.state.limited.is_on() {
+            self.state.limited = Switch::Off;
+            if let Some(transmission) = self.limited_transmit() {
+                self.state.limited_sent += transmission.len;
+                return Some(self.book(now, transmission));
+            }
+        }
+        if self.probe_due.is_on() {
+            self.probe_due = Switch::Off;
+            return self.probe(now);
+        }
+        None
+    }
+
+    fn poll_syn(&mut self, now: Instant) -> Option<Transmission> {
+        let s = &self.state;
+        if s.snd_nxt != s.iss {
+            return None;
+        }
+        let cause = if s.retries == 0 { Cause::Handshake } else { Cause::Timeout };
+        let syn = Transmission { seq: s.iss, len: 0, syn: Switch::On, fin: Switch::Off, cause };
+        Some(self.book(now, syn))
+    }
+
+    /// The segment that starts at `seq`, which was sent before and ends at `end` at the latest.
+    fn segment(&self, seq: Seq, end: Seq, cause: Cause) -> Transmission {
+        let s = &self.state;
+        let data_end = 1 + s.queued;
+        let data = data_end.saturating_sub(s.pos(seq)).min(u64::from(s.mss)) as u32;
+        let len = data.min(end.since(seq));
+        let fin = s.closed.is_on() && s.pos(seq) + u64::from(len) == data_end && end.gt(seq + len);
+        let fin = if fin { Switch::On } else { Switch::Off };
+        Transmission { seq, len, syn: Switch::Off, fin, cause }
+    }
+
+    /// The segment at `snd_nxt`, if the windows, Nagle's rule and the sender's silly-window rule let it go (RFC 9293
+    /// §3.8.6.2.1).
+    fn next_in_order(&mut self, now: Instant) -> Option<Transmission> {
+        self.restart_after_idle(now);
+        let s = &self.state;
+        let flow = s.flow_window();
+        let window = match self.recovery.may_send_new(s) {
+            Some(true) => flow,
+            Some(false) => return None,
+            None => flow.min(s.cc.window().saturating_add(s.credit)),
+        };
+        let used = s.snd_nxt.since(s.snd_una);
+        let pos = s.pos(s.snd_nxt);
+        let data_end = 1 + s.queued;
+        if used >= window && used > 0 && s.snd_wnd > 0 && pos < data_end {
+            return None;
+        }
+        let in_buffer = data_end.min(s.una_pos + u64::from(s.config.send_buffer)).saturating_sub(pos) as u32;
+        let room = window.saturating_sub(used);
+        let len = in_buffer.min(room).min(s.mss);
+        let last = pos + u64::from(len) == data_end;
+        let fin = s.closed.is_on() && last && pos <= data_end && (len > 0 || in_buffer == 0);
+        let fin_unsent = fin && (!self.fin_sent() || s.snd_nxt.lt(s.snd_max));
+        let again = s.snd_nxt.lt(s.snd_max);
+        let idle = s.snd_max == s.snd_una;
+        let go = len == s.mss && len > 0
+            || len > 0 && len == in_buffer && (idle || !s.config.nagle.is_on())
+            || len > 0 && len >= s.max_snd_wnd / 2
+            || len > 0 && again
+            || fin_unsent;
+        if !go {
+            // Nothing under way and too little window: only a probe can tell that it has opened, should the update get
+            // lost. The same when the peer took the window back (RFC 9293 §3.8.6).
+            let taken_back = s.snd_wnd == 0 && s.snd_nxt == s.snd_una;
+            let too_little = flow <= s.cc.window();
+            if (idle && too_little || taken_back) && in_buffer > 0 && self.persist.is_none() && !self.probe_due.is_on()
+            {
+                self.state.rto_timer = None;
+                self.start_persist(now);
+            }
+            return None;
+        }
+        let s = &mut self.state;
+        s.budget -= 1;
+        // Nothing more can go out before the next acknowledgment once the window is full.
+        let full = used + len >= window && s.snd_wnd > 0 && pos + u64::from(len) < data_end;
+        if full && !self.probe_due.is_on() {
+            self.awake = Switch::Off;
+        }
+        let cause = match (again, len) {
+            (true, _) => Cause::Timeout,
+            (false, 0) => Cause::Handshake,
+            (false, _) => Cause::New,
+        };
+        let fin = if fin { Switch::On } else { Switch::Off };
+        Some(Transmission { seq: s.snd_nxt, len, syn: Switch::Off, fin, cause })
+    }
+
+    /// RFC 5681 §4.1; 4.4BSD `tcp_output`.
+    fn restart_after_idle(&mut self, now: Instant) {
+        let s = &mut self.state;
+        if s.snd_max != s.snd_una {
+            return;
+        }
+        let by_clock = s.config.idle_restart.is_on() && !s.timer_finds_idleness();
+        if by_clock && now.since(self.last_sent) >= s.rtt.rto() {
+            s.cc.restart_after_idle();
+            self.last_sent = now;
+        }
+    }
+
+    /// RFC 3042: one new segment per first and second duplicate, within the peer's window.
+    fn limited_transmit(&mut self) -> Option<Transmission> {
+        let s = &self.state;
+        let window = s.cc.window().saturating_add(s.dupacks.saturating_mul(s.mss)).min(s.flow_window());
+        let room = window.saturating_sub(s.snd_nxt.since(s.snd_una));
+        let left = s.end_pos().saturating_sub(s.pos(s.snd_nxt)).min(u64::from(s.mss)) as u32;
+        if left == 0 || room < left {
+            return None;
+        }
+        let again = s.snd_nxt.lt(s.snd_max);
+        let cause = if again { Cause::Timeout } else { Cause::LimitedTransmit };
+        Some(self.segment(s.snd_nxt, s.snd_nxt + s.mss + 1, cause))
+    }
+
+    fn start_persist(&mut self, now: Instant) {
+        let s = &mut self.state;
+        let span = s.rtt.rto().saturating_mul(1 << self.probes.min(6));
+        if self.probes == 0 && s.snd_wnd == 0 {
+            s.events.push(Event::ZeroWindow);
+        }
+        let least = if matches!(s.config.clock, Clock::Ticks { .. }) { PERSIST.0 } else { Duration::ZERO };
+        self.persist = Some(s.rtt.deadline_after(now, span.max(least).min(PERSIST.1)));
+    }
+
+    /// One byte beyond a closed window, or what a small one takes. `snd_nxt` stays in the former case: should the byte be
+    /// refused, it is sent again in its turn.
+    fn probe(&mut self, now: Instant) -> Option<Transmission> {
+        let s = &mut self.state;
+        if s.pos(s.snd_una) > s.queued {
+            return None;
+        }
+        if s.snd_wnd > 0 {
+            if s.snd_max != s.snd_una {
+                return None;
+            }
+            let end = s.snd_nxt + s.flow_window();
+            return Some(self.book(now, self.segment(self.state.snd_nxt, end, Cause::Probe)));
+        }
+        let probe = Transmission { seq: s.snd_una, len: 1, syn: Switch::Off, fin: Switch::Off, cause: Cause::Probe };
+        s.snd_max = s.snd_max.max(s.snd_una + 1);
+        self.probes = self.probes.saturating_add(1);
+        self.unanswered = self.unanswered.saturating_add(1);
+        self.start_persist(now);
+        Some(probe)
+    }
+
+    /// Books a segment as sent.
+    #[inline(always)]
+    fn book(&mut self, now: Instant, transmission: Transmission) -> Transmission {
+        self.book_range(now, transmission.seq, transmission.end());
+        transmission
+    }
+
+    fn book_range(&mut self, now: Instant, seq: Seq, end: Seq) {
+        self.recovery.on_sent(&self.state, now, seq, end);
+        let s = &mut self.state;
+        let resent = seq.lt(s.snd_max) && s.config.rtt_rule != RttRule::Ns2;
+        s.snd_nxt = s.snd_nxt.max(end);
+        if end.gt(s.snd_max) {
+            if s.timed.is_none() {
+                s.timed = Some((end, now));
+            }
+            s.snd_max = end;
+        }
+        if resent {
+            // Karn's rule; 4.4BSD abandons the measurement on any retransmission. ns-2 goes on timing.
+            s.timed = None;
+        }
+        if s.rto_timer.is_none() {
+            s.restart_timer(now);
+        }
+        self.last_sent = now;
+    }
+}
