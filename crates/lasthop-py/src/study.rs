@@ -128,9 +128,9 @@ impl PyStudy {
 
     /// Its claims: letter or number, text, whether it came out, evidence.
     #[getter]
-    fn claims(&self) -> Vec<(&str, &str, bool, &str)> {
+    fn claims(&self) -> Vec<(&str, &str, bool, String)> {
         let claims = self.0.claims.iter();
-        claims.map(|claim| (&*claim.id, &*claim.text, claim.holds == Holds::Yes, &*claim.evidence)).collect()
+        claims.map(|claim| (&*claim.id, &*claim.text, claim.holds == Holds::Yes, claim.evidence())).collect()
     }
 
     /// Its figures: name, caption, SVG.

@@ -66,9 +66,18 @@ struct FigureData<'a> {
 struct ClaimView<'a> {
     id: &'a str,
     text: &'a str,
-    evidence: &'a str,
+    /// All of it, if it is short; otherwise `summary` and `comparisons` are there.
+    evidence: Option<String>,
+    summary: Option<String>,
+    comparisons: Vec<ComparisonView<'a>>,
     class: &'static str,
     verdict: &'static str,
+}
+
+#[derive(Serialize)]
+struct ComparisonView<'a> {
+    text: &'a str,
+    missed: bool,
 }
 
 #[derive(Serialize)]
@@ -148,7 +157,14 @@ impl<'a> ClaimView<'a> {
             Holds::Yes => ("held", "✓ holds"),
             Holds::No => ("missed", "✗ missed"),
         };
-        Self { id: &claim.id, text: &claim.text, evidence: &claim.evidence, class, verdict }
+        let summary = claim.summary();
+        let evidence = summary.is_none().then(|| claim.evidence());
+        let comparisons = claim
+            .comparisons
+            .iter()
+            .map(|comparison| ComparisonView { text: &comparison.text, missed: comparison.holds == Holds::No });
+        let comparisons = comparisons.filter(|_| summary.is_some()).collect();
+        Self { id: &claim.id, text: &claim.text, evidence, summary, comparisons, class, verdict }
     }
 }
 

@@ -63,7 +63,16 @@ pub struct Claim {
     /// Whether it came out.
     pub holds: Holds,
     /// The numbers that decide it.
-    pub evidence: String,
+    pub comparisons: Vec<Comparison>,
+}
+
+/// One comparison of numbers that a claim rests on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Comparison {
+    /// Whether it came out.
+    pub holds: Holds,
+    /// The numbers, and how they should stand to each other.
+    pub text: String,
 }
 
 /// Whether a claim came out.
@@ -143,10 +152,36 @@ pub struct MetricSummary {
     pub beyond: usize,
 }
 
+/// Comparisons that are shown one after the other.
+const AT_A_GLANCE: usize = 4;
 /// Relative deviations beyond this stand out.
 const FAR_RELATIVE: f64 = 0.30;
 /// Deviations in percentage points beyond this stand out.
 const FAR_POINTS: f64 = 1.0;
+
+impl Claim {
+    /// Its comparisons in one line, those that did not come out marked.
+    pub fn evidence(&self) -> String {
+        self.comparisons.iter().map(Comparison::marked).collect::<Vec<_>>().join("; ")
+    }
+
+    /// How many comparisons came out, where there are more than can be taken in at a glance.
+    pub fn summary(&self) -> Option<String> {
+        let held = self.comparisons.iter().filter(|comparison| comparison.holds == Holds::Yes).count();
+        match self.comparisons.len() {
+            0..=AT_A_GLANCE => None,
+            all if held == all => Some(format!("all {all} comparisons hold")),
+            all => Some(format!("{held} of {all} comparisons hold")),
+        }
+    }
+}
+
+impl Comparison {
+    fn marked(&self) -> String {
+        let mark = if self.holds == Holds::Yes { "" } else { "MISSED: " };
+        format!("{mark}{}", self.text)
+    }
+}
 
 impl Study {
     /// How well each metric with published numbers came out, by name of the metric.

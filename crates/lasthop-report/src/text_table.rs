@@ -63,7 +63,7 @@ fn row_cells(pivot: &Pivot, line: &Line) -> Vec<String> {
     cells
 }
 
-/// One line a claim, its evidence below it, then how many hold.
+/// One line a claim; below it its evidence or, where that is long, what of it did not come out; then how many hold.
 pub fn text_claims(claims: &[Claim]) -> String {
     let mut text = String::new();
     for claim in claims {
@@ -72,8 +72,15 @@ pub fn text_claims(claims: &[Claim]) -> String {
             Holds::No => "MISSED",
         };
         text += &format!("{verdict}  ({}) {}\n", claim.id, claim.text);
-        if !claim.evidence.is_empty() {
-            text += &format!("            {}\n", claim.evidence);
+        let evidence = match claim.summary() {
+            None => claim.evidence(),
+            Some(summary) => {
+                let missed = claim.comparisons.iter().filter(|comparison| comparison.holds == Holds::No);
+                missed.fold(summary, |line, comparison| format!("{line}; MISSED: {}", comparison.text))
+            }
+        };
+        if !evidence.is_empty() {
+            text += &format!("            {evidence}\n");
         }
     }
     if claims.is_empty() {

@@ -78,8 +78,31 @@ fn line_chart_numbers_the_values_that_were_varied() {
 }
 
 #[test]
+fn line_chart_shows_what_was_published() {
+    let chart = |published| LineChart {
+        title: "web".to_owned(),
+        x_label: "x".to_owned(),
+        y_label: "y".to_owned(),
+        x_scale: Scale::Linear,
+        series: vec![LineSeries {
+            name: "Reno/Raw".to_owned(),
+            points: vec![LinePoint { x: 1.0, y: 1.0, ci95: None, published }],
+        }],
+    };
+    let texts = |published| texts(&svg(&Figure::Lines(chart(published))));
+    let (with, without) = (texts(Some(3.0)), texts(None));
+    let has_legend = |texts: &[(String, f64, f64)]| texts.iter().any(|(text, ..)| text == "published");
+    assert!(has_legend(&with) && !has_legend(&without));
+    // The axis has room for it.
+    let largest = |texts: &[(String, f64, f64)]| {
+        texts.iter().filter_map(|(text, ..)| text.parse::<f64>().ok()).fold(0.0, f64::max)
+    };
+    assert!(largest(&with) >= 3.0 && largest(&without) < 3.0);
+}
+
+#[test]
 fn names_are_escaped() {
-    let point = LinePoint { x: 1.0, y: 1.0, ci95: None };
+    let point = LinePoint { x: 1.0, y: 1.0, ci95: None, published: None };
     let chart = LineChart {
         title: "a < b & \"c\"".to_owned(),
         x_label: "x".to_owned(),

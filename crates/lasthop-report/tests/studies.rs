@@ -5,7 +5,7 @@ mod study;
 
 use lasthop_report::cells_csv::write_cells_csv;
 use lasthop_report::html::index_html;
-use lasthop_report::study::{CellRow, Claim, Deviation, Holds, Study, Table};
+use lasthop_report::study::{CellRow, Claim, Comparison, Deviation, Holds, Study, Table};
 use lasthop_report::text_table::{text_claims, text_summaries, text_table};
 
 fn cell(cell: &str, metric: &str, unit: &str, published: Option<f64>, measured: f64) -> CellRow {
@@ -95,9 +95,28 @@ fn claims_say_what_holds() {
     assert_eq!(
         text_claims(&small().claims),
         "holds   (a) LL < LL-SMART < LL-TCP-AWARE in LAN 32 KB and WAN\n            1.20 ±0.01 < 1.29 ±0.01\n\
-         MISSED  (b) E2E below 50 % of the no-error maximum in the LAN\n            0.78 ±0.02 of 1.50 Mbps: 52 %\n\
+         MISSED  (b) E2E below 50 % of the no-error maximum in the LAN\n            MISSED: 0.78 ±0.02 of 1.50 Mbps: 52 %\n\
          1 of 2 claims hold\n"
     );
+}
+
+#[test]
+fn many_comparisons_are_counted_and_those_missed_are_named() {
+    let claim = |missed: &[usize]| {
+        let comparison = |number: usize| {
+            let holds = if missed.contains(&number) { Holds::No } else { Holds::Yes };
+            Comparison { holds, text: format!("{number} < 9") }
+        };
+        Claim { comparisons: (0..5).map(comparison).collect(), ..small().claims.remove(0) }
+    };
+    let shown = |missed: &[usize]| text_claims(&[claim(missed)]).lines().nth(1).unwrap_or_default().trim().to_owned();
+    assert_eq!(shown(&[]), "all 5 comparisons hold");
+    assert_eq!(shown(&[3]), "4 of 5 comparisons hold; MISSED: 3 < 9");
+    assert_eq!(claim(&[3]).evidence(), "0 < 9; 1 < 9; 2 < 9; MISSED: 3 < 9; 4 < 9");
+    // The page has them all.
+    let page = index_html(&Study { claims: vec![claim(&[3])], ..small() }).expect("the page can be made");
+    assert!(page.contains("<summary>4 of 5 comparisons hold</summary>"));
+    assert!(page.contains("<li>0 &lt; 9</li>") && page.contains("<li class=\"missed\">3 &lt; 9</li>"));
 }
 
 #[test]
@@ -167,7 +186,7 @@ fn what_a_study_says_cannot_break_the_page() {
         id: "x".to_owned(),
         text: "<script>alert(1)</script>".to_owned(),
         holds: Holds::Yes,
-        evidence: "\"><b>".to_owned(),
+        comparisons: vec![Comparison { holds: Holds::Yes, text: "\"><b>".to_owned() }],
     };
     let page = index_html(&Study { claims: vec![claim], ..small() }).expect("the page can be made");
     assert!(!page.contains("<script>") && !page.contains("<b>"));

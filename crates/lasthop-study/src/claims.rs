@@ -1,24 +1,16 @@
 //! What studies conclude, as checks with disjoint 95 % intervals.
 
-use lasthop_report::study::{Claim, Holds};
+use lasthop_report::study::{Claim, Comparison, Holds};
 
 use crate::stats::Estimate;
 use crate::study::Results;
-
-/// One comparison that a claim rests on.
-pub struct Check {
-    /// Whether it holds.
-    pub holds: bool,
-    /// The numbers.
-    pub evidence: String,
-}
 
 /// Collects the comparisons behind one claim; a missing cell leaves the claim out.
 pub struct Claimant<'a> {
     /// What was measured.
     pub results: &'a Results,
     /// The comparisons so far.
-    pub checks: Vec<Check>,
+    pub comparisons: Vec<Comparison>,
 }
 
 /// An estimate in words.
@@ -36,8 +28,9 @@ impl Claimant<'_> {
     }
 
     /// Adds a comparison.
-    pub fn check(&mut self, holds: bool, evidence: String) {
-        self.checks.push(Check { holds, evidence });
+    pub fn check(&mut self, holds: bool, text: String) {
+        let holds = if holds { Holds::Yes } else { Holds::No };
+        self.comparisons.push(Comparison { holds, text });
     }
 
     /// `upper` exceeds `factor` times `lower`, intervals disjoint.
@@ -67,13 +60,10 @@ impl Claimant<'_> {
 
 /// Gathers the comparisons behind a claim; `None` when a cell is missing.
 pub fn claim(results: &Results, id: &str, text: &str, gather: &dyn Fn(&mut Claimant) -> Option<()>) -> Option<Claim> {
-    let mut claimant = Claimant { results, checks: Vec::new() };
+    let mut claimant = Claimant { results, comparisons: Vec::new() };
     gather(&mut claimant)?;
-    let holds = if claimant.checks.iter().all(|check| check.holds) { Holds::Yes } else { Holds::No };
-    let lines = claimant.checks.into_iter().map(|check| {
-        let mark = if check.holds { "" } else { "MISSED: " };
-        format!("{mark}{}", check.evidence)
-    });
-    let evidence = lines.collect::<Vec<_>>().join("; ");
-    Some(Claim { id: id.to_owned(), text: text.to_owned(), holds, evidence })
+    let comparisons = claimant.comparisons;
+    let holds =
+        if comparisons.iter().all(|comparison| comparison.holds == Holds::Yes) { Holds::Yes } else { Holds::No };
+    Some(Claim { id: id.to_owned(), text: text.to_owned(), holds, comparisons })
 }

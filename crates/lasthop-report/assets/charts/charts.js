@@ -8,14 +8,17 @@
  * @typedef {{kind: 'sequence', title: string, y_label: string, series: {name: string, sent: Point[], retransmitted: Point[]}[]}} Sequence
  * @typedef {{kind: 'window', title: string, y_label: string, series: {name: string, points: Point[]}[]}} Windows
  * @typedef {{kind: 'lines', title: string, x_label: string, y_label: string, x_scale: 'linear'|'log',
- *   series: {name: string, points: {x: number, y: number, ci95: number|null}[]}[]}} Lines
+ *   series: {name: string, points: {x: number, y: number, ci95: number|null, published: number|null}[]}[]}} Lines
  * @typedef {Bars|Sequence|Windows|Lines} Figure
  * @typedef {'box'|'line'|'dot'|'cross'|'diamond'} Mark
- * @typedef {{name: string, mark: Mark, colour: number, xs: number[], ys: (number|null)[], cis?: (number|null)[]}} Trace
+ * @typedef {{name: string, mark: Mark, colour: number, xs: number[], ys: (number|null)[], cis?: (number|null)[],
+ *   published?: (number|null)[]}} Trace
  * @typedef {{label?: string, height?: number, title?: boolean, numbers?: boolean, onTime?: (seconds: number) => void}} Options
  */
 
 const TABLE_ROWS = 500;
+/** The legend's entry for published numbers. */
+const PUBLISHED = { name: 'published', mark: 'diamond', colour: 0 };
 const FONT = '12px system-ui, sans-serif';
 
 /** The same Okabe-Ito colours as in the pictures, in CSS so that they suit light and dark. */
@@ -94,17 +97,21 @@ function inWords(figure) {
 function traces(figure) {
   const named = (name, what) => (name ? `${name}, ${what}` : what);
   const split = (points) => ({ xs: points.map((point) => point[0]), ys: points.map((point) => point[1]) });
+  // Up to three series with retransmissions have crosses of their own colours, as in the pictures.
+  let crosses = 0;
   return figure.series.flatMap((series, number) => {
     switch (figure.kind) {
       case 'sequence': {
         const sent = { name: named(series.name, 'sent'), mark: 'dot', colour: number * 2 + Math.floor(number / 3), ...split(series.sent) };
-        const again = { name: named(series.name, 'retransmitted'), mark: 'cross', colour: number ? number * 2 + 1 : 5, ...split(series.retransmitted) };
+        const again = { name: named(series.name, 'retransmitted'), mark: 'cross', colour: 5 + 4 * crosses, ...split(series.retransmitted) };
+        if (again.xs.length) crosses += 1;
         return [sent, again].filter((trace) => trace.xs.length);
       }
       case 'window': return [{ name: series.name, mark: 'line', colour: number * 5, ...split(series.points) }];
       case 'lines': return [{
         name: series.name, mark: 'line', colour: number,
         xs: series.points.map((point) => point.x), ys: series.points.map((point) => point.y), cis: series.points.map((point) => point.ci95),
+        published: series.points.map((point) => point.published),
       }];
     }
   });
@@ -115,10 +122,11 @@ function legendOf(element, figure) {
   let entries = [];
   if (figure.kind === 'bars') {
     entries = figure.series.filter((series) => series.name).map((series, colour) => ({ name: series.name, mark: 'box', colour }));
-    if (figure.series.some((series) => series.bars.some((bar) => bar?.published != null))) entries.push({ name: 'published', mark: 'diamond', colour: 0 });
+    if (figure.series.some((series) => series.bars.some((bar) => bar?.published != null))) entries.push(PUBLISHED);
   } else {
     entries = traces(figure);
     if (entries.length === 1 && !entries[0].name) entries = [];
+    if (figure.kind === 'lines' && hasPublished(traces(figure))) entries.push(PUBLISHED);
   }
   const shapes = {
     box: '<rect x="3" y="1" width="12" height="10"/>',
@@ -176,9 +184,7 @@ function bars(plot, figure, { ink, axis, common, options }) {
         for (const end of [low, high]) line(ctx, [[end, middle - half * 0.5], [end, middle + half * 0.5]]);
       }
       if (bar.published != null) {
-        const [at, r] = [x(bar.published), 4.5 * scale];
-        ctx.fillStyle = css(plot, '--paper');
-        line(ctx, [[at, middle - r], [at + r, middle], [at, middle + r], [at - r, middle], [at, middle - r]], true);
+        diamond(plot, ctx, x(bar.published), middle, ink);
       }
     }));
     ctx.restore();
@@ -205,6 +211,18 @@ function line(ctx, points, filled = false) {
   ctx.stroke();
 }
 
+/** The sign for a published number at a point of the canvas. */
+function diamond(plot, ctx, x, y, hue) {
+  const r = 4.5 * devicePixelRatio;
+  ctx.fillStyle = css(plot, '--paper');
+  ctx.strokeStyle = hue;
+  ctx.lineWidth = 1.2 * devicePixelRatio;
+  line(ctx, [[x, y - r], [x + r, y], [x, y + r], [x - r, y], [x, y - r]], true);
+}
+
+/** Whether any trace has published numbers. */
+const hasPublished = (all) => all.some((trace) => trace.published?.some((value) => value != null));
+
 function textWidth(texts) {
   const ctx = document.createElement('canvas').getContext('2d');
   ctx.font = FONT;
@@ -224,7 +242,7 @@ function overX(plot, figure, { ink, axis, common, options }) {
     trace.xs.forEach((x, index) => { column[place.get(x)] = trace.ys[index]; });
     return column;
   });
-  const most = all.reduce((most, trace) => trace.ys.reduce((most, y, index) => Math.max(most, y + (trace.cis?.[index] ?? 0)), most), 0);
+  const most = all.reduce((most, trace) => trace.ys.reduce((most, y, index) => Math.max(most, y + (trace.cis?.[index] ?? 0), trace.published?.[index] ?? 0), most), 0);
   const height = options.height ?? Math.round(Math.max(220, Math.min(380, common.width * 0.5)));
   const errorBars = (u) => all.forEach((trace) => trace.cis?.forEach((ci, index) => {
     if (ci == null) return;
@@ -234,6 +252,9 @@ function overX(plot, figure, { ink, axis, common, options }) {
     u.ctx.lineWidth = 1.5 * scale;
     line(u.ctx, [[x, low], [x, high]]);
     for (const y of [low, high]) line(u.ctx, [[x - 4 * scale, y], [x + 4 * scale, y]]);
+  }));
+  const published = (u) => all.forEach((trace) => trace.published?.forEach((value, index) => {
+    if (value != null) diamond(plot, u.ctx, u.valToPos(trace.xs[index], 'x', true), u.valToPos(value, 'y', true), colour(plot, trace.colour));
   }));
   const series = all.map((trace) => {
     const hue = colour(plot, trace.colour);
@@ -258,7 +279,7 @@ function overX(plot, figure, { ink, axis, common, options }) {
       { ...axis, label: figure.y_label, size: 46 },
     ],
     series: [{}, ...series],
-    hooks: { draw: [errorBars] },
+    hooks: { draw: [errorBars, published] },
   }, [xs, ...columns], plot);
   if (options.onTime) {
     chart.over.addEventListener('click', () => {
@@ -313,9 +334,12 @@ function tableOf(figure) {
     })]);
   } else {
     const timed = figure.kind !== 'lines';
-    head = ['series', timed ? 'time (s)' : figure.x_label, figure.y_label];
-    rows = traces(figure).flatMap((trace) => trace.xs.map((x, index) => [
+    const all = traces(figure);
+    const beside = hasPublished(all);
+    head = ['series', timed ? 'time (s)' : figure.x_label, figure.y_label, ...(beside ? ['published'] : [])];
+    rows = all.flatMap((trace) => trace.xs.map((x, index) => [
       trace.name, timed ? x.toFixed(6) : String(x), estimate(trace.ys[index], trace.cis?.[index]),
+      ...(beside ? [trace.published?.[index]?.toFixed(3) ?? ''] : []),
     ]));
     if (timed) rows.sort((a, b) => Number(a[1]) - Number(b[1]));
   }

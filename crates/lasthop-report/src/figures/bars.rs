@@ -98,7 +98,7 @@ impl BarChart {
                 }
             }
             if let Some(published) = bar.published {
-                plot::published_sign(scene, (frame.x(axis, published), centre));
+                plot::published_sign(scene, (frame.x(axis, published), centre), INK);
             }
         }
     }

@@ -40,6 +40,8 @@ pub struct LinePoint {
     pub y: f64,
     /// Half of its 95 % confidence interval.
     pub ci95: Option<f64>,
+    /// The number published.
+    pub published: Option<f64>,
 }
 
 /// Windows, or anything else that keeps its value until it changes, over time.
@@ -66,12 +68,16 @@ pub struct StepSeries {
 impl LineChart {
     pub(super) fn scene(&self) -> Scene {
         let style = |number| (Mark::of_series(number), colour(number));
-        let legend = legend(self.series.iter().map(|series| &series.name), |number| {
+        let mut legend = legend(self.series.iter().map(|series| &series.name), |number| {
             let (mark, colour) = style(number);
             Sample::LineAndMark(mark, colour)
         });
         let points = || self.series.iter().flat_map(|series| &series.points);
-        let largest = points().map(|point| point.y + point.ci95.unwrap_or(0.0)).filter(|y| y.is_finite());
+        if points().any(|point| point.published.is_some()) {
+            legend.push(("published".to_owned(), Sample::Published));
+        }
+        let most = |point: &LinePoint| (point.y + point.ci95.unwrap_or(0.0)).max(point.published.unwrap_or(0.0));
+        let largest = points().map(most).filter(|y| y.is_finite());
         let x_axis = Axis::around(points().map(|point| point.x), self.x_scale);
         let y_axis = Axis::round(0.0, largest.fold(0.0, f64::max), 7);
 
@@ -92,6 +98,15 @@ impl LineChart {
                     plot::error_bar(&mut scene, x, low, high, colour);
                 }
                 scene.mark(mark, (x, y), 4.5, colour);
+            }
+        }
+        // Above all lines, which come close to them.
+        for (number, series) in self.series.iter().enumerate() {
+            for point in series.points.iter().filter(|point| x_axis.holds(point.x)) {
+                if let Some(published) = point.published {
+                    let at = (frame.x(&x_axis, point.x), frame.y(&y_axis, published));
+                    plot::published_sign(&mut scene, at, colour(number));
+                }
             }
         }
         scene

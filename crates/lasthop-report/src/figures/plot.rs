@@ -108,13 +108,13 @@ fn draw_sample(scene: &mut Scene, sample: Sample, (x, y): Point) {
             scene.path(line, colour, 2.0);
             scene.mark(mark, middle, 4.5, colour);
         }
-        Sample::Published => published_sign(scene, middle),
+        Sample::Published => published_sign(scene, middle, INK),
     }
 }
 
-/// The sign for a published number: a hollow diamond, to be seen on any colour.
-pub fn published_sign(scene: &mut Scene, at: Point) {
-    scene.mark(Mark::Diamond, at, 4.5, INK);
+/// The sign for a published number: a hollow diamond, to be seen on any colour; in ink, or as the line that it belongs to.
+pub fn published_sign(scene: &mut Scene, at: Point, colour: RGBColor) {
+    scene.mark(Mark::Diamond, at, 4.5, colour);
     scene.mark(Mark::Diamond, at, 2.5, super::scene::PAPER);
 }
 

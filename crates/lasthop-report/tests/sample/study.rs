@@ -5,7 +5,7 @@ use lasthop_report::figures::{
     Bar, BarChart, BarSeries, Figure, LineChart, LinePoint, LineSeries, Scale, SequencePlot, SequenceSeries,
     StepSeries, WindowPlot,
 };
-use lasthop_report::study::{CellRow, Claim, Holds, NamedFigure, Study, Table};
+use lasthop_report::study::{CellRow, Claim, Comparison, Holds, NamedFigure, Study, Table};
 
 /// Schemes with published throughputs (LAN 8 KB, LAN 32 KB, WAN 32 KB) and goodputs.
 const SCHEMES: [(&str, [f64; 3], f64, f64); 12] = [
@@ -141,7 +141,7 @@ pub fn line_chart() -> Figure {
             .iter()
             .map(|x: &f64| {
                 let y = 1.45 - (0.95 - 0.15 * number as f64) * (256.0 / x).log2() / 4.0 - 0.02 * number as f64;
-                LinePoint { x: *x, y, ci95: Some(0.03) }
+                LinePoint { x: *x, y, ci95: Some(0.03), published: None }
             })
             .collect(),
     });
@@ -165,7 +165,7 @@ pub fn study() -> Study {
         id: id.to_owned(),
         text: text.to_owned(),
         holds,
-        evidence: evidence.to_owned(),
+        comparisons: vec![Comparison { holds, text: evidence.to_owned() }],
     };
     Study {
         id: "balakrishnan1997".to_owned(),

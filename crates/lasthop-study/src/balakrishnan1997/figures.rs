@@ -131,7 +131,7 @@ fn error_rates(results: &Results) -> Figure {
     let line = |scheme: &str| {
         let point = |kb: u32| {
             let estimate = results.throughput(&format!("{scheme}/LAN/32/error-interval-{kb}KB"))?;
-            Some(LinePoint { x: f64::from(kb), y: estimate.mean, ci95: estimate.ci95 })
+            Some(LinePoint { x: f64::from(kb), y: estimate.mean, ci95: estimate.ci95, published: None })
         };
         LineSeries { name: scheme.to_owned(), points: ERROR_INTERVALS.into_iter().filter_map(point).collect() }
     };

@@ -157,7 +157,10 @@ pub fn plan(selection: &Selection) -> Result<Vec<Cell>, StudyError> {
 
 /// Published values by cell and metric: throughputs in kbps, as the paper's gains over Reno/Raw give them, and the gains
 /// in percent.
-pub fn published() -> BTreeMap<(String, &'static str), f64> {
+pub type Published = BTreeMap<(String, &'static str), f64>;
+
+/// All published values.
+pub fn published() -> Published {
     let mut reader = csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(PUBLISHED.as_bytes());
     let mut values = BTreeMap::new();
     for record in reader.records().flatten() {

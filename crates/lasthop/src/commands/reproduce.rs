@@ -61,7 +61,7 @@ fn print_study_json(study: &Study) -> Result<(), Error> {
     });
     let claims = study.claims.iter().map(|claim| {
         let holds = claim.holds == lasthop_report::study::Holds::Yes;
-        json!({ "claim": claim.id, "text": claim.text, "holds": holds, "evidence": claim.evidence })
+        json!({ "claim": claim.id, "text": claim.text, "holds": holds, "evidence": claim.evidence() })
     });
     print_json(&json!({
         "study": study.id,
