@@ -226,9 +226,10 @@ def one(args, name, topology, loss, seed):
 def verdict(name, topology, loss, mbps, cells):
     goal = GOALS.get((name, topology), {}).get(loss)
     if name == "split":
-        beside = cells.get(("pepsal", topology, loss))
+        if beside := cells.get(("pepsal", topology, loss)):
+            goal = beside["mbps"]
         # Two kernels' BBR: to the digit that the seeds agree on.
-        goal, mbps = (round(value, 1) if value else value for value in (beside["mbps"] if beside else goal, mbps))
+        goal, mbps = goal and round(goal, 1), round(mbps, 1)
     if goal is None:
         return ""
     return f"{'ok' if mbps >= goal else 'MISSED'} (>= {goal})"

@@ -177,7 +177,8 @@ impl Claim {
 }
 
 impl Comparison {
-    fn marked(&self) -> String {
+    /// The text, marked if it did not come out.
+    pub(crate) fn marked(&self) -> String {
         let mark = if self.holds == Holds::Yes { "" } else { "MISSED: " };
         format!("{mark}{}", self.text)
     }

@@ -76,7 +76,7 @@ pub fn text_claims(claims: &[Claim]) -> String {
             None => claim.evidence(),
             Some(summary) => {
                 let missed = claim.comparisons.iter().filter(|comparison| comparison.holds == Holds::No);
-                missed.fold(summary, |line, comparison| format!("{line}; MISSED: {}", comparison.text))
+                missed.fold(summary, |line, comparison| format!("{line}; {}", comparison.marked()))
             }
         };
         if !evidence.is_empty() {

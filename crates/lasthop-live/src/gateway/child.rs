@@ -1,7 +1,6 @@
 //! A worker as its supervisor sees it: a process, what it says, and when it was heard of last.
 
 use std::ffi::OsString;
-use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -9,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::gateway::channel::{Channel, Incoming, Notice, Order};
 use crate::gateway::state::SharedState;
+use crate::gateway::system_error::{SystemError, system};
 
 /// A worker that was silent for so long hangs. Below the 200 ms after which a sender at the earliest repeats itself: what it
 /// repeats then passes already, and does not end in a queue that is given up.
@@ -19,20 +19,6 @@ pub(super) const BUSY: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_millis(20);
 /// A worker may take so long until it beats for the first time.
 pub(super) const START: Duration = Duration::from_secs(5);
-
-/// Something in the system that failed.
-#[derive(Debug, thiserror::Error)]
-#[error("{what}: {error}")]
-pub struct SystemError {
-    /// What was tried.
-    what: &'static str,
-    /// Why it failed.
-    error: io::Error,
-}
-
-pub(super) fn system(what: &'static str) -> impl FnOnce(io::Error) -> SystemError {
-    move |error| SystemError { what, error }
-}
 
 /// How to start a worker: a program that calls [`worker::run`](crate::gateway::worker::run) with its standard input.
 #[derive(Clone, Debug)]

@@ -56,6 +56,7 @@ pub mod snapshot;
 pub mod split;
 mod state;
 pub mod supervisor;
+mod system_error;
 mod treatment;
 mod verdict;
 pub mod worker;

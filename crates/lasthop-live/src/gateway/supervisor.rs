@@ -18,8 +18,8 @@ use rustix::event::{PollFd, PollFlags};
 use sd_notify::NotifyState;
 
 use crate::gateway::channel::Order;
-use crate::gateway::child::{BUSY, Phase, START, Worker, system};
-pub use crate::gateway::child::{SILENCE, SystemError, WorkerProgram};
+use crate::gateway::child::{BUSY, Phase, START, Worker};
+pub use crate::gateway::child::{SILENCE, WorkerProgram};
 use crate::gateway::control::{self, ControlError};
 use crate::gateway::firewall::{Firewall, FirewallError};
 use crate::gateway::metrics::{self, MetricsError};
@@ -27,6 +27,7 @@ use crate::gateway::nfqueue::wait;
 use crate::gateway::settings;
 use crate::gateway::snapshot::Snapshot;
 use crate::gateway::state::{ReloadRequest, SharedState, State, Wishes};
+use crate::gateway::system_error::{SystemError, system};
 
 /// A worker that lived for so long was well; the next one starts at once.
 const WELL: Duration = Duration::from_secs(5);

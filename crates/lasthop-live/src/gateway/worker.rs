@@ -25,6 +25,7 @@ use crate::gateway::relay::Relay;
 use crate::gateway::settings;
 use crate::gateway::snapshot::Snapshot;
 use crate::gateway::split::{SplitError, SplitProxy};
+use crate::gateway::system_error::{SystemError, system};
 
 /// A snapshot goes every so many beats.
 const ROUNDS_PER_SNAPSHOT: u32 = 25;
@@ -65,13 +66,8 @@ pub enum WorkerError {
     #[error(transparent)]
     Split(#[from] SplitError),
     /// Something else in the system.
-    #[error("{what}: {error}")]
-    System {
-        /// What was tried.
-        what: &'static str,
-        /// Why it failed.
-        error: io::Error,
-    },
+    #[error(transparent)]
+    System(#[from] SystemError),
 }
 
 fn hint(error: &io::Error) -> &'static str {
@@ -81,10 +77,6 @@ fn hint(error: &io::Error) -> &'static str {
         Some(libc::EPROTONOSUPPORT | libc::EINVAL) => "; the kernel module nfnetlink_queue is needed",
         _ => "",
     }
-}
-
-fn system(what: &'static str) -> impl FnOnce(io::Error) -> WorkerError {
-    move |error| WorkerError::System { what, error }
 }
 
 /// Handles packets until the supervisor closes `channel`; what the engine decides is added to the end of the file `record`.
@@ -207,13 +199,13 @@ impl Worker {
                 self.path.inject(&mut self.core);
             }
             if ordered && self.obey(channel)? == Next::End {
-                return self.path.finish(&mut self.core).map_err(system("cannot read packets"));
+                return Ok(self.path.finish(&mut self.core).map_err(system("cannot read packets"))?);
             }
         }
     }
 
     fn look_up(&mut self) -> Result<(), WorkerError> {
-        self.path.look_up(&mut self.core).map_err(system("cannot look after interfaces"))
+        Ok(self.path.look_up(&mut self.core).map_err(system("cannot look after interfaces"))?)
     }
 
     fn obey(&mut self, channel: &mut Channel) -> Result<Next, WorkerError> {

@@ -24,8 +24,7 @@ use super::namespace::{Namespace, Namespaces, require_root};
 use super::own_tcp;
 use super::plan::{HostTcp, Plan};
 use super::station::{Running, Site, StationCounts, start_base_station};
-use super::transfer::Accepted;
-use super::transfer::{Received, Run, Sent, Transfer};
+use super::transfer::{Accepted, Received, Run, Sent, Transfer};
 use crate::clock::Clock;
 use crate::packet_socket::{PacketSocket, switch_offloads_off};
 
