@@ -9,7 +9,7 @@ use lasthop_wire::{View, parse};
 
 use super::ab::{Arm, ArmReport, RuleArms};
 use super::counters::Counters;
-use super::flow::{Flow, Stage, has_foreign_options};
+use super::flow::{Flow, Stage};
 use super::flows::{FlowTable, Key, side};
 use super::held::Meter;
 pub use super::offloaded::{Condition, Offloaded};
@@ -162,14 +162,7 @@ impl Engine {
         let size = flow.segment_size(&view, offloaded.size, self.mtu[usize::from(port.0 & 1) ^ 1]);
         flow.watch.on_packet(now, port, &view, size, &mut treatment.counters);
         let stage = flow.advance(port, &view);
-        let foreign = view.segment.flags.0 & Flags::SYN.0 == 0 && has_foreign_options(packet, &view);
-        let verdict = if foreign || flow.opaque {
-            // What a checksum of its own guards must not be changed, nor cut (TCP-MD5, TCP-AO, MPTCP).
-            if !flow.opaque {
-                flow.opaque = true;
-                treatment.remove(id, Future::GoesOn);
-                treatment.release(now, &mut self.flows, self.mtu, out);
-            }
+        let verdict = if flow.is_guarded(port, packet, &view) {
             Verdict::Accept
         } else if flow.arm == Arm::Untreated || flow.stage == Stage::Opening {
             if view.segment.flags.has(Flags::RST) {

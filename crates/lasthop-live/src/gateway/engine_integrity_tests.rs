@@ -122,6 +122,49 @@ fn a_super_segment_with_the_checksum_of_its_first_part_passes_uncached() {
     assert!(bench.engine.counters().held_bytes > held + 10_000);
 }
 
+#[test]
+fn a_stranger_with_an_unknown_option_ends_nobodys_treatment() {
+    let strange = |bench: &Bench, kind: u8, port, segment, bytes: &[u8]| {
+        let mut packet = bench.bytes(port, segment, bytes);
+        let view = parse(&packet).unwrap();
+        // NOP NOP 8 10 ... becomes NOP NOP `kind` 10 ...
+        let at = packet[view.ip_len + 20..].windows(2).position(|option| option == [8, 10]).unwrap();
+        lasthop_wire::amend(&mut packet, &view, |tcp| tcp[20 + at] = kind);
+        packet
+    };
+    let mut bench = Bench::opened(Mode::Snoop, V4);
+    (0..2).for_each(|n| bench.data(n));
+    let held = bench.engine.counters().held_bytes;
+    for (port, segment, bytes) in
+        [(Port::WIRED, data(2), payload(2, 1)), (Port::WIRELESS, ack_of(seq(1), &[(seq(2), seq(3))]), vec![])]
+    {
+        let packet = strange(&bench, 77, port, segment, &bytes);
+        assert_eq!(bench.take(port, &packet), (Verdict::Accept, vec![]));
+    }
+    assert_eq!(bench.engine.counters().held_bytes, held);
+    assert_eq!(bench.ack(seq(0), &[(seq(1), seq(2))]).1.len(), 1);
+    // Where both SYNs agree, all segments are left alone; where one does not, none that does not say so.
+    for (answers, repairs) in [(true, 0), (false, 1)] {
+        let mut bench = Bench::new(Mode::Snoop, V4);
+        let open = Options {
+            mss: Some(1460),
+            sack_permitted: true,
+            timestamps: data(0).options.timestamps,
+            ..Options::default()
+        };
+        let syn = |seq, ack, flags| Segment { seq: Seq(seq), ack: Seq(ack), window: 64_000, flags, options: open };
+        let first = strange(&bench, 30, Port::WIRELESS, syn(0, 0, Flags::SYN), b"");
+        let answer = syn(1000, 1, Flags::SYN.with(Flags::ACK));
+        let second =
+            if answers { strange(&bench, 30, Port::WIRED, answer, b"") } else { bench.bytes(Port::WIRED, answer, b"") };
+        assert_eq!(bench.take(Port::WIRELESS, &first), (Verdict::Accept, vec![]));
+        assert_eq!(bench.take(Port::WIRED, &second), (Verdict::Accept, vec![]));
+        bench.passes(Port::WIRELESS, ack_of(1001, &[]), b"");
+        (0..2).for_each(|n| bench.data(n));
+        assert_eq!(bench.ack(seq(0), &[(seq(1), seq(2))]).1.len(), repairs);
+    }
+}
+
 /// Flips bits anywhere until a checksum shows it.
 fn damage(packet: &mut [u8], flips: &[(prop::sample::Index, u8)]) -> bool {
     for (at, bit) in flips {
