@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use lasthop_proto::node::Port;
-use lasthop_proto::packet::{Flags, Packet, Segment};
+use lasthop_proto::packet::{Flags, Packet, Payload, Segment};
+use lasthop_proto::seq::Seq;
 use lasthop_wire::{View, parse, pieces, stamp};
 
 use super::verdict::Injection;
@@ -25,15 +26,24 @@ impl Meter {
 
 /// A packet's bytes, as they came.
 #[derive(Debug)]
-pub(super) struct Buffer {
+struct Buffer {
     bytes: Box<[u8]>,
+    /// The sequence number of the first byte of payload, and where that is.
+    seq: Seq,
+    header_len: usize,
     meter: Meter,
 }
 
 impl Buffer {
-    fn new(bytes: Box<[u8]>, meter: &Meter) -> Held {
+    fn new(bytes: Box<[u8]>, seq: Seq, header_len: usize, meter: &Meter) -> Held {
         meter.0.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        Some(Arc::new(Self { bytes, meter: meter.clone() }))
+        Held(Some(Arc::new(Self { bytes, seq, header_len, meter: meter.clone() })))
+    }
+
+    /// `len` bytes of payload from `seq` on.
+    fn payload(&self, seq: Seq, len: u32) -> Option<&[u8]> {
+        let at = self.header_len.checked_add(seq.0.wrapping_sub(self.seq.0) as usize)?;
+        self.bytes.get(at..at.checked_add(len as usize)?)
     }
 }
 
@@ -44,16 +54,39 @@ impl Drop for Buffer {
 }
 
 /// The packet that a mechanism's packet is, or is a piece of; nothing where it can't be asked for again.
-pub(super) type Held = Option<Arc<Buffer>>;
+#[derive(Clone, Default, Debug)]
+pub(super) struct Held(Option<Arc<Buffer>>);
+
+impl Held {
+    /// Nothing is kept.
+    pub const NONE: Self = Self(None);
+}
+
+impl Payload for Held {
+    fn agrees(a: &Packet<Self>, b: &Packet<Self>) -> bool {
+        let (held, segments) = ((&a.payload.0, &b.payload.0), a.tcp().zip(b.tcp()));
+        let (Some(first), Some(second), Some((one, other))) = (held.0, held.1, segments) else {
+            // Who only watches keeps no bytes.
+            return held.0.is_none() && held.1.is_none();
+        };
+        let from = one.seq.max(other.seq);
+        let len = (one.seq + a.len).min(other.seq + b.len).since(from);
+        match (first.payload(from, len), second.payload(from, len)) {
+            (Some(first), Some(second)) => first == second,
+            _ => false,
+        }
+    }
+}
 
 /// Keeps a packet read as `view`.
 pub(super) fn hold(packet: &[u8], view: &View, meter: &Meter) -> Held {
-    Buffer::new(packet[..view.total_len()].into(), meter)
+    Buffer::new(packet[..view.total_len()].into(), view.segment.seq, view.header_len, meter)
 }
 
 /// Keeps the part of a packet, read as `view`, that `segment` with `len` bytes of payload is.
 pub(super) fn hold_piece(packet: &[u8], view: &View, segment: &Segment, len: u32, meter: &Meter) -> Held {
-    Buffer::new(part(packet, view, segment, len)?.0.into(), meter)
+    let Some((bytes, view)) = part(packet, view, segment, len) else { return Held::NONE };
+    Buffer::new(bytes.into(), view.segment.seq, view.header_len, meter)
 }
 
 /// The bytes of a part of a packet, lengths and checksums still those of the whole, and what they read as.
@@ -79,7 +112,7 @@ fn part(packet: &[u8], view: &View, segment: &Segment, len: u32) -> Option<(Vec<
 
 /// Puts a packet that a mechanism made out of one that it was given to the end of `out`, in pieces of at most `mtu` bytes.
 pub(super) fn inject(packet: &Packet<Held>, towards: Port, mtu: usize, out: &mut Vec<Injection>) {
-    let Some((held, segment)) = packet.payload.as_ref().zip(packet.tcp()) else { return };
+    let Some((held, segment)) = packet.payload.0.as_ref().zip(packet.tcp()) else { return };
     let Some(whole) = parse(&held.bytes) else { return };
     let Some((bytes, view)) = part(&held.bytes, &whole, segment, packet.len) else { return };
     let most = mtu.saturating_sub(view.header_len).max(1);
