@@ -305,6 +305,20 @@ impl Default for Body {
     }
 }
 
+/// The driver's form of a payload, as far as mechanisms look at it.
+pub trait Payload: Clone {
+    /// Whether two packets of one direction of a flow hold the same bytes wherever their sequence numbers meet. Not where
+    /// nobody can tell.
+    fn agrees(a: &Packet<Self>, b: &Packet<Self>) -> bool;
+}
+
+/// The simulator's packets have no bytes that could differ.
+impl Payload for () {
+    fn agrees(_: &Packet, _: &Packet) -> bool {
+        true
+    }
+}
+
 /// A packet: parsed headers, the length of its payload, and the payload in whatever form the driver keeps it (nothing in
 /// the simulator, a buffer handle in the gateway).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

@@ -6,7 +6,7 @@ use std::num::NonZeroU16;
 use lasthop_live::gateway::engine::{Engine, Injection, Offloaded, Verdict};
 use lasthop_live::gateway::rules::{EngineConfig, Mode, Rule};
 use lasthop_proto::node::{Node, Port};
-use lasthop_proto::packet::{Body, Cause, FlowId, Packet, Segment, Side};
+use lasthop_proto::packet::{Body, Cause, FlowId, Packet, Payload, Segment, Side};
 use lasthop_proto::pep::snoop::{HopControl, Snoop, SnoopConfig};
 use lasthop_proto::scheme::LocalDetection;
 use lasthop_proto::time::Instant;
@@ -208,20 +208,23 @@ fn is_damaged(packet: &[u8]) -> bool {
 }
 
 /// The mechanism by itself.
-pub struct Bare(Snoop<Payload>);
+pub struct Bare(Snoop<Token>);
 
-/// A payload, as it came: from which number on, and whose.
+/// Whose bytes a payload holds; which they are follows from their numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Payload {
-    seq: u32,
-    content: Content,
+pub struct Token(Content);
+
+impl Payload for Token {
+    fn agrees(a: &Packet<Self>, b: &Packet<Self>) -> bool {
+        a.payload == b.payload
+    }
 }
 
 /// What the mechanism says: the packet that it was given, if any, and all that it sends.
-type BareSaid = (Option<Packet<Payload>>, Vec<(Port, Packet<Payload>)>);
+type BareSaid = (Option<Packet<Token>>, Vec<(Port, Packet<Token>)>);
 
 impl Bare {
-    fn drain(&mut self, now: Instant, given: Option<Packet<Payload>>) -> BareSaid {
+    fn drain(&mut self, now: Instant, given: Option<Packet<Token>>) -> BareSaid {
         let (mut sent, mut place) = (Vec::new(), Packet::default());
         while let Some(port) = self.0.poll_transmit(now, &mut place) {
             sent.push((port, std::mem::take(&mut place)));
@@ -232,7 +235,7 @@ impl Bare {
 }
 
 impl Middle for Bare {
-    type Packet = Packet<Payload>;
+    type Packet = Packet<Token>;
     type Said = BareSaid;
 
     fn new(setup: Setup) -> Self {
@@ -250,7 +253,7 @@ impl Middle for Bare {
             header_len: 40,
             len: packet.len,
             body: Body::Tcp(packet.segment),
-            payload: Payload { seq: packet.segment.seq.0, content: packet.content },
+            payload: Token(packet.content),
             ..Packet::default()
         })
     }
@@ -274,9 +277,9 @@ impl Middle for Bare {
         let mut besides = Vec::new();
         for (towards, packet) in sent {
             let Some(&segment) = packet.tcp() else { continue };
-            let same = |given: &Packet<Payload>| {
+            let same = |given: &Packet<Token>| {
                 let there = if given.from == Side::Acceptor { Port::WIRELESS } else { Port::WIRED };
-                let first = |packet: &Packet<Payload>| packet.tcp().map(|tcp| tcp.seq);
+                let first = |packet: &Packet<Token>| packet.tcp().map(|tcp| tcp.seq);
                 packet.cause == Cause::New
                     && (*towards, packet.from, packet.len, first(packet))
                         == (there, given.from, given.len, first(given))
@@ -286,7 +289,7 @@ impl Middle for Bare {
                 passed = Passed::Unchanged;
                 continue;
             }
-            let forged = packet.payload.content == Content::Forged && packet.len > 0;
+            let forged = packet.payload == Token(Content::Forged) && packet.len > 0;
             let bytes = || (0..packet.len).map(|at| byte((segment.seq + at).0, Content::Forged)).collect();
             let sent = Sent { towards: *towards, segment, len: packet.len, odd: forged.then(bytes) };
             if is_given {

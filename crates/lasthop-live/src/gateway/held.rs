@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use lasthop_proto::node::Port;
-use lasthop_proto::packet::{Flags, Packet, Segment};
+use lasthop_proto::packet::{Flags, Packet, Payload, Segment};
+use lasthop_proto::seq::Seq;
 use lasthop_wire::{Checksum, View, parse, pieces, stamp};
 
 use super::verdict::Injection;
@@ -25,16 +26,26 @@ impl Meter {
 
 /// A packet's bytes, as they came and were verified.
 #[derive(Debug)]
-pub(super) struct Buffer {
+struct Buffer {
     bytes: Box<[u8]>,
+    /// The sequence number of the first byte of payload, and where that is.
+    seq: Seq,
+    header_len: usize,
     checksum: Checksum,
     meter: Meter,
 }
 
 impl Buffer {
-    fn new(bytes: Box<[u8]>, checksum: Checksum, meter: &Meter) -> Held {
+    fn new(bytes: Box<[u8]>, view: &View, checksum: Checksum, meter: &Meter) -> Held {
         meter.0.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        Some(Arc::new(Self { bytes, checksum, meter: meter.clone() }))
+        let (seq, header_len) = (view.segment.seq, view.header_len);
+        Held(Some(Arc::new(Self { bytes, seq, header_len, checksum, meter: meter.clone() })))
+    }
+
+    /// `len` bytes of payload from `seq` on.
+    fn payload(&self, seq: Seq, len: u32) -> Option<&[u8]> {
+        let at = self.header_len.checked_add(seq.0.wrapping_sub(self.seq.0) as usize)?;
+        self.bytes.get(at..at.checked_add(len as usize)?)
     }
 }
 
@@ -45,17 +56,39 @@ impl Drop for Buffer {
 }
 
 /// The packet that a mechanism's packet is, or is a piece of; nothing where it can't be asked for again.
-pub(super) type Held = Option<Arc<Buffer>>;
+#[derive(Clone, Default, Debug)]
+pub(super) struct Held(Option<Arc<Buffer>>);
+
+impl Held {
+    /// Nothing is kept.
+    pub const NONE: Self = Self(None);
+}
+
+impl Payload for Held {
+    fn agrees(a: &Packet<Self>, b: &Packet<Self>) -> bool {
+        let (held, segments) = ((&a.payload.0, &b.payload.0), a.tcp().zip(b.tcp()));
+        let (Some(first), Some(second), Some((one, other))) = (held.0, held.1, segments) else {
+            // Who only watches keeps no bytes.
+            return held.0.is_none() && held.1.is_none();
+        };
+        let from = one.seq.max(other.seq);
+        let len = (one.seq + a.len).min(other.seq + b.len).since(from);
+        match (first.payload(from, len), second.payload(from, len)) {
+            (Some(first), Some(second)) => first == second,
+            _ => false,
+        }
+    }
+}
 
 /// Keeps a packet read as `view`.
 pub(super) fn hold(packet: &[u8], view: &View, checksum: Checksum, meter: &Meter) -> Held {
-    Buffer::new(packet[..view.total_len()].into(), checksum, meter)
+    Buffer::new(packet[..view.total_len()].into(), view, checksum, meter)
 }
 
 /// Keeps the part of a super-segment, read as `view`, that `segment` with `len` bytes of payload is.
 pub(super) fn hold_piece(packet: &[u8], view: &View, segment: &Segment, len: u32, meter: &Meter) -> Held {
-    let piece = part(packet, view, segment, len, Checksum::Pending)?.0;
-    Buffer::new(piece.into(), Checksum::Complete, meter)
+    let Some((bytes, view)) = part(packet, view, segment, len, Checksum::Pending) else { return Held::NONE };
+    Buffer::new(bytes.into(), &view, Checksum::Complete, meter)
 }
 
 /// The part of a packet that `segment` with `len` bytes of payload is, with its window and timestamp, and what it reads as. The
@@ -85,7 +118,7 @@ fn part(packet: &[u8], view: &View, segment: &Segment, len: u32, checksum: Check
 
 /// Puts a packet that a mechanism made out of one that it was given to the end of `out`, in pieces of at most `mtu` bytes.
 pub(super) fn inject(packet: &Packet<Held>, towards: Port, mtu: usize, out: &mut Vec<Injection>) {
-    let Some((held, segment)) = packet.payload.as_ref().zip(packet.tcp()) else { return };
+    let Some((held, segment)) = packet.payload.0.as_ref().zip(packet.tcp()) else { return };
     let Some(whole) = parse(&held.bytes) else { return };
     let Some((bytes, view)) = part(&held.bytes, &whole, segment, packet.len, held.checksum) else { return };
     let most = mtu.saturating_sub(view.header_len).max(1);

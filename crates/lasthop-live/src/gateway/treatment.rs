@@ -142,7 +142,7 @@ impl Treatment {
     ) {
         for &(port, from, syn) in syns {
             let Some(snoop) = &mut self.snoop else { return };
-            let given = parsed(id, from, 40, 0, syn, None);
+            let given = parsed(id, from, 40, 0, syn, Held::NONE);
             snoop.handle_packet(now, port, given.clone());
             // It went by before.
             self.drain(now, Some((port, &given)), flows, mtu, out);
@@ -189,7 +189,8 @@ impl Treatment {
         let piece = if cut { passing.size } else { len };
         // Beyond what may be cached, each piece is held by itself, so that none keeps a whole super-segment in memory.
         let share = !cut || meter.bytes() < self.cache_bytes;
-        let held = if share && self.is_asked_for(port, view) { hold(packet, view, checksum, meter) } else { None };
+        let asked = share && self.is_asked_for(port, view);
+        let held = if asked { hold(packet, view, checksum, meter) } else { Held::NONE };
         let (mut at, mut kept, mut passed, mut revised, mut answer) = (0, 0u32, Vec::new(), None, None);
         loop {
             let part = piece.min(len - at);

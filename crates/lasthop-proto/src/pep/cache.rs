@@ -2,15 +2,19 @@
 
 use alloc::collections::VecDeque;
 
-use crate::packet::Packet;
+use super::repair::Sendings;
+use crate::packet::{Packet, Payload};
 use crate::seq::Seq;
 use crate::time::Instant;
 
 /// Least that a packet counts, in bytes: what its headers take in memory, so that small packets cannot get past the limit.
 const LEAST_CHARGE: u32 = 256;
 
-/// Most packets kept of one connection: bounds the cost of an insertion in the middle.
+/// Most packets kept of one connection.
 pub(super) const MAX_PACKETS: usize = 8192;
+
+/// Most packets that move when one is put in their midst: bounds what a packet of the sender's can cost.
+const MOST_MOVED: usize = 256;
 
 /// Packets for which room is kept when the cache shrinks.
 const KEEP_CAPACITY: usize = 32;
@@ -44,6 +48,8 @@ pub(super) struct Cached<P> {
     pub end: Seq,
     /// When it last left, by whoever's doing.
     pub last_sent: Instant,
+    /// In which order.
+    pub sendings: Sendings,
     /// Local retransmissions since the sender last sent it.
     pub local: u32,
     /// Those of them made by the timer.
@@ -63,6 +69,7 @@ impl<P> Cached<P> {
             seq,
             end,
             last_sent: now,
+            sendings: Sendings::default(),
             local: 0,
             by_timer: 0,
             unproven: 0,
@@ -111,6 +118,16 @@ pub(super) enum Overlap {
     },
 }
 
+impl Overlap {
+    /// Index of the first packet that is met, or in front of which the segment belongs; and how many are met.
+    pub const fn range(self) -> (usize, usize) {
+        match self {
+            Self::None(first) => (first, 0),
+            Self::Covers { first, count } | Self::Cuts { first, count } => (first, count),
+        }
+    }
+}
+
 /// What an acknowledgment took out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Purged {
@@ -122,6 +139,8 @@ pub(super) struct Purged {
     pub unproven: u32,
     /// Payload bytes of those of which nothing said before that they had arrived.
     pub landed: u64,
+    /// Payload bytes of those that never left here: they came to the mobile host by another way.
+    pub held: u64,
 }
 
 /// Packets in order of sequence number, none overlapping another, all within 2^31.
@@ -131,14 +150,14 @@ pub(super) struct Cache<P> {
     bytes: u64,
     /// Packets with [`Origin::Resent`].
     resent: u32,
-    /// Where the first discontinuity ends: data below it never came by, or was not kept.
-    first_gap: Option<Seq>,
+    /// Where discontinuities end: data before these places never came by, or was not kept.
+    gaps: VecDeque<Seq>,
 }
 
-impl<P> Cache<P> {
+impl<P: Payload> Cache<P> {
     /// An empty cache.
     pub fn new() -> Self {
-        Self { packets: VecDeque::new(), bytes: 0, resent: 0, first_gap: None }
+        Self { packets: VecDeque::new(), bytes: 0, resent: 0, gaps: VecDeque::new() }
     }
 
     /// Bytes charged.
@@ -174,7 +193,7 @@ impl<P> Cache<P> {
     /// Whether every byte from the oldest packet to `seq` is here.
     #[inline]
     pub fn is_whole_below(&self, seq: Seq) -> bool {
-        self.first_gap.is_none_or(|gap| gap.gt(seq))
+        self.gaps.front().is_none_or(|gap| gap.gt(seq))
     }
 
     /// Whether the `count` packets from `first` on are `seq..end`, without a gap.
@@ -213,20 +232,27 @@ impl<P> Cache<P> {
     /// Adds a packet behind all others.
     #[inline]
     pub fn push(&mut self, packet: Cached<P>) {
-        if self.first_gap.is_none() && self.packets.back().is_some_and(|last| last.end != packet.seq) {
-            self.first_gap = Some(packet.seq);
+        if self.packets.back().is_some_and(|last| last.end != packet.seq) {
+            self.gaps.push_back(packet.seq);
         }
         self.bytes += charge(&packet.packet);
         self.resent += u32::from(packet.origin == Origin::Resent);
         self.packets.push_back(packet);
     }
 
+    /// Whether a packet can take the place of the `count` packets from `index` on without moving too many others.
+    pub fn has_place(&self, index: usize, count: usize) -> bool {
+        count == 1 || index.min(self.packets.len() - index - count) <= MOST_MOVED
+    }
+
+    /// Whether a packet holds the same bytes as the `count` packets from `first` on.
+    pub fn agrees(&self, first: usize, count: usize, packet: &Packet<P>) -> bool {
+        self.packets.range(first..first + count).all(|kept| P::agrees(&kept.packet, packet))
+    }
+
     /// Puts a packet in place of the `count` packets from `index` on.
     pub fn replace(&mut self, index: usize, count: usize, packet: Cached<P>) {
-        for old in self.packets.range(index..index + count) {
-            self.bytes -= charge(&old.packet);
-            self.resent -= u32::from(old.origin == Origin::Resent);
-        }
+        self.uncount(index, count);
         self.bytes += charge(&packet.packet);
         self.resent += u32::from(packet.origin == Origin::Resent);
         if count == 0 {
@@ -235,7 +261,39 @@ impl<P> Cache<P> {
             self.packets[index] = packet;
             self.packets.drain(index + 1..index + count);
         }
-        self.find_gap();
+        self.note_gaps(index..index + 2);
+    }
+
+    /// Takes out the `count` packets from `index` on.
+    pub fn remove(&mut self, index: usize, count: usize) -> impl Iterator<Item = Cached<P>> {
+        self.uncount(index, count);
+        let removed: VecDeque<_> = self.packets.drain(index..index + count).collect();
+        self.note_gaps(index..index + 1);
+        removed.into_iter()
+    }
+
+    /// What the `count` packets from `index` on counted for, and the gaps at and behind them.
+    fn uncount(&mut self, index: usize, count: usize) {
+        for old in self.packets.range(index..index + count) {
+            self.bytes -= charge(&old.packet);
+            self.resent -= u32::from(old.origin == Origin::Resent);
+        }
+        let (Some(first), last) = (self.packets.get(index), self.packets.get(index + count)) else { return };
+        let last = last.map_or_else(|| self.packets[index + count - 1].seq, |last| last.seq);
+        let from = self.gaps.partition_point(|gap| gap.lt(first.seq));
+        let to = self.gaps.partition_point(|gap| gap.le(last));
+        self.gaps.drain(from..to);
+    }
+
+    /// The gaps in front of these packets.
+    fn note_gaps(&mut self, indices: core::ops::Range<usize>) {
+        for index in indices.start.max(1)..indices.end.min(self.packets.len()) {
+            let seq = self.packets[index].seq;
+            if self.packets[index - 1].end != seq {
+                let at = self.gaps.partition_point(|gap| gap.lt(seq));
+                self.gaps.insert(at, seq);
+            }
+        }
     }
 
     /// The sender resent the packet at `index`.
@@ -248,10 +306,10 @@ impl<P> Cache<P> {
         }
     }
 
-    /// Takes out what lies wholly below `ack`.
+    /// Takes out what lies wholly below `ack`; `arrived` is told of each packet of which nothing said before that it had.
     #[inline]
-    pub fn purge(&mut self, ack: Seq) -> Purged {
-        let mut purged = Purged { packets: 0, sample: None, unproven: 0, landed: 0 };
+    pub fn purge(&mut self, ack: Seq, mut arrived: impl FnMut(&Cached<P>)) -> Purged {
+        let mut purged = Purged { packets: 0, sample: None, unproven: 0, landed: 0, held: 0 };
         let mut again = false;
         while self.packets.front().is_some_and(|packet| packet.end.le(ack)) {
             let Some(packet) = self.packets.pop_front() else { break };
@@ -261,15 +319,21 @@ impl<P> Cache<P> {
             purged.packets += 1;
             purged.sample = Some(packet.last_sent);
             purged.unproven = purged.unproven.saturating_add(packet.unproven);
-            if packet.whereabouts == Whereabouts::OnHop {
-                purged.landed += u64::from(packet.packet.len);
+            let len = u64::from(packet.packet.len);
+            match packet.whereabouts {
+                Whereabouts::OnHop => {
+                    purged.landed += len;
+                    arrived(&packet);
+                }
+                Whereabouts::Held => purged.held += len,
+                Whereabouts::Arrived => {}
             }
         }
         if again {
             purged.sample = None;
         }
-        if self.first_gap.is_some_and(|gap| self.packets.front().is_none_or(|front| front.seq.ge(gap))) {
-            self.find_gap();
+        while self.gaps.front().is_some_and(|gap| self.packets.front().is_none_or(|front| front.seq.ge(*gap))) {
+            self.gaps.pop_front();
         }
         // What a large window once took must not stay taken by thousands of idle connections.
         let kept = self.packets.capacity();
@@ -277,12 +341,6 @@ impl<P> Cache<P> {
             self.packets.shrink_to((self.packets.len() * 2).max(KEEP_CAPACITY));
         }
         purged
-    }
-
-    fn find_gap(&mut self) {
-        let after = self.packets.iter().skip(1);
-        let gap = self.packets.iter().zip(after).find(|(packet, next)| packet.end != next.seq);
-        self.first_gap = gap.map(|(_, next)| next.seq);
     }
 }
 
@@ -296,8 +354,10 @@ impl<P> Cache<P> {
         }
         assert_eq!(self.bytes, self.packets.iter().map(|packet| charge(&packet.packet)).sum());
         assert_eq!(self.resent as usize, self.packets.iter().filter(|packet| packet.origin == Origin::Resent).count());
-        let gap = self.packets.iter().zip(self.packets.iter().skip(1)).find(|(packet, next)| packet.end != next.seq);
-        assert_eq!(self.first_gap, gap.map(|(_, next)| next.seq));
+        let pairs = self.packets.iter().zip(self.packets.iter().skip(1));
+        let gaps: VecDeque<_> =
+            pairs.filter(|(packet, next)| packet.end != next.seq).map(|(_, next)| next.seq).collect();
+        assert_eq!(self.gaps, gaps);
         assert!(self.packets.capacity() <= KEEP_CAPACITY.max(4 * self.packets.len() + 4));
     }
 }

@@ -11,3 +11,4 @@ mod sender_room;
 pub mod snoop;
 mod snoop_config;
 pub mod split;
+pub mod tracking;

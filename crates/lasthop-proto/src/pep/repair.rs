@@ -5,28 +5,29 @@ mod data;
 mod hop;
 mod link_rtt;
 mod masks;
+mod order;
 mod timestamps;
 
 use alloc::collections::VecDeque;
 
 use super::cache::{Cache, Cached, Origin};
 use super::snoop_config::SnoopConfig;
+use super::tracking::Tracking;
 use crate::event::Event;
 use crate::node::Port;
-use crate::packet::{Body, Cause, Flags, FlowId, Packet, Priority, SackBlocks, Segment, Side};
+use crate::packet::{Body, Cause, Flags, FlowId, Packet, Payload, Priority, SackBlocks, Segment, Side};
 use crate::scheme::{LocalDetection, TcpAwareness};
 use crate::seq::Seq;
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use copies::Copies;
 pub(super) use data::{DataVerdict, Place};
 use hop::Hop;
 pub(super) use hop::Passage;
 use link_rtt::{FLOOR, LinkRtt};
 use masks::{Masks, hide_blocks};
-use timestamps::Newest;
-
-/// Farther than this from the last acknowledgment, in bytes, nothing belongs to the same window (RFC 7323 §2.3).
-const MAX_WINDOW: u32 = 1 << 30;
+use order::Order;
+pub(super) use order::Sendings;
+use timestamps::copy_of;
 
 /// Old acknowledgments in a row after which the state, not the mobile host, is taken to be wrong.
 const MAX_STALE: u32 = 16;
@@ -34,6 +35,17 @@ const MAX_STALE: u32 = 16;
 /// Timeouts of one packet that do not double the next: four tries at 200 ms are over before a sender whose smallest timeout
 /// is 1 s gives up waiting, and on a lossy hop a lost retransmission is likelier than a round trip that has doubled.
 const STEADY_TRIES: u32 = 3;
+
+/// Repairs with one acknowledgment: so many and one for each packet that has arrived, up to so many more. Thus repairs go as fast as
+/// packets leave the hop, and no acknowledgment asks for all of a window.
+const LEAST_REPAIRS: u32 = 2;
+const MOST_REPAIRS: u32 = 16;
+
+/// Repairs that go at once when it is time for spaced ones.
+const SPACED: u32 = 2;
+
+/// For so long after the last arrival the base station speaks for the mobile host.
+const CERTAIN: Duration = Duration::from_secs(1);
 
 /// Most doublings of the local timeout.
 const MAX_DOUBLINGS: u32 = 6;
@@ -66,8 +78,8 @@ pub(super) struct Repair<P> {
     pub cache: Cache<P>,
     /// For which time this connection is in the queue of timers.
     pub queued: Option<Instant>,
-    /// Where the data seen begins.
-    start: Seq,
+    /// What either end could have sent and would accept.
+    pub tracking: Tracking,
     /// Last acknowledgment.
     last_ack: Option<Seq>,
     /// One past the highest byte seen.
@@ -79,7 +91,7 @@ pub(super) struct Repair<P> {
     answer: Option<Packet<P>>,
     stale: u32,
     rtt: LinkRtt,
-    /// When the cumulative acknowledgment last moved.
+    /// When the cumulative acknowledgment last moved, or something above it was seen to have arrived.
     progress: Instant,
     /// Doublings of the timeout, until the next round-trip sample.
     doublings: u32,
@@ -93,31 +105,35 @@ pub(super) struct Repair<P> {
     echoes: (u32, Seq),
     /// The highest packet that the mobile host named.
     highest_marked: Option<Seq>,
-    /// Holes below this were resent at least once.
-    scanned_to: Seq,
-    /// Before this no hole below `scanned_to` may be resent again.
-    recheck: Instant,
+    /// In which order packets left, and what that tells.
+    order: Order,
+    /// From here on it is still to be seen what is lost.
+    walk: Option<Seq>,
+    /// When the next of what is lost goes, if nothing arrives before.
+    pace: Option<Instant>,
+    /// Repairs made since something arrived last, but for those that it asked for.
+    in_vain: u32,
     /// The SACK blocks taken in last.
     blocks: SackBlocks,
     masks: Masks,
-    newest: Newest,
     copies: Copies,
     /// Flow control on the hop, if there is any.
     hop: Option<Hop>,
 }
 
-impl<P: Clone> Repair<P> {
-    /// A connection whose first segment from the wired side lies at `start`.
-    pub fn new(now: Instant, config: &SnoopConfig, side: Side, start: Seq) -> Self {
+impl<P: Payload> Repair<P> {
+    /// A connection whose data comes from that side, as far as it is known.
+    pub fn new(now: Instant, config: &SnoopConfig, side: Side, tracking: Tracking) -> Self {
+        let (start, last_ack, window) = (tracking.next(side), tracking.acked(side), tracking.window(side));
         Self {
             side,
             cache: Cache::new(),
             queued: None,
-            start,
-            last_ack: None,
+            tracking,
+            last_ack,
             high: start,
             fin: None,
-            window: 0,
+            window,
             answer: None,
             stale: 0,
             rtt: LinkRtt::default(),
@@ -128,11 +144,12 @@ impl<P: Clone> Repair<P> {
             expected: 0,
             echoes: (0, start),
             highest_marked: None,
-            scanned_to: start,
-            recheck: Instant::FAR_FUTURE,
+            order: Order::default(),
+            walk: None,
+            pace: None,
+            in_vain: 0,
             blocks: SackBlocks::default(),
             masks: Masks::Unseen,
-            newest: Newest::default(),
             copies: Copies::default(),
             hop: config.hop_control().map(|control| Hop::new(control, start)),
         }
@@ -155,15 +172,13 @@ impl<P: Clone> Repair<P> {
         out: &mut Outbox<P>,
     ) -> AckVerdict {
         let ack = segment.ack;
-        // For data that never came by: forged, or this state is not this connection's. Either way it is of no use.
-        if !self.is_near(ack) || ack.gt(self.high) {
-            return AckVerdict::Forget;
-        }
+        // Beyond what came by: some of it passed elsewhere.
+        self.high = self.high.max(ack);
         let pure = packet.len == 0 && !segment.flags.has(Flags::SYN) && !segment.flags.has(Flags::FIN);
         if let Some(last_ack) = self.last_ack
             && ack.lt(last_ack)
         {
-            return self.on_old_ack(config, packet.flow, pure, last_ack, out);
+            return self.on_old_ack(now, config, packet.flow, pure, last_ack, out);
         }
         self.stale = 0;
         if !segment.flags.has(Flags::SYN) {
@@ -178,16 +193,17 @@ impl<P: Clone> Repair<P> {
             // Behind data of the mobile host an older acknowledgment would pass for a replay.
             self.answer = pure.then(|| packet.clone());
         }
+        let mut arrived = 0;
         if advanced {
-            self.advance(now, ack, out);
+            arrived = self.advance(now, ack, out);
             if self.fin.is_some_and(|fin| ack.ge(fin)) {
                 return AckVerdict::Forget;
             }
         }
         let smart = config.detection == LocalDetection::Smart;
-        let masked = smart && self.take_masks(now, ack, segment);
-        if self.highest_marked.is_some() {
-            self.resend_holes(now, config, out);
+        let (masked, marked) = if smart { self.take_masks(now, ack, segment) } else { (false, 0) };
+        if self.masks == Masks::Seen {
+            self.resend_lost(now, LEAST_REPAIRS + (arrived + marked).min(MOST_REPAIRS), out);
         }
         if repeats && smart && !masked && config.awareness == TcpAwareness::Aware && self.copies.explain(segment) {
             out.events.push_back((packet.flow, Event::DupAckSuppressed { ack }));
@@ -215,13 +231,14 @@ impl<P: Clone> Repair<P> {
 
     fn on_old_ack(
         &mut self,
+        now: Instant,
         config: &SnoopConfig,
         flow: FlowId,
         pure: bool,
         last_ack: Seq,
         out: &mut Outbox<P>,
     ) -> AckVerdict {
-        if !pure || config.awareness == TcpAwareness::Unaware {
+        if !pure || config.awareness == TcpAwareness::Unaware || !self.is_certain(now) {
             return AckVerdict::Forward;
         }
         self.stale += 1;
@@ -232,26 +249,36 @@ impl<P: Clone> Repair<P> {
         AckVerdict::Hold
     }
 
-    /// The cumulative acknowledgment moves to `ack`.
-    fn advance(&mut self, now: Instant, ack: Seq, out: &mut Outbox<P>) {
+    /// Something has arrived.
+    fn heard(&mut self, now: Instant) {
+        self.progress = now;
+        (self.doublings, self.in_vain) = (0, 0);
+    }
+
+    /// Whether what the mobile host said last may still be told to the sender in its place: only for a while, so that a picture that is
+    /// wrong silences nobody.
+    fn is_certain(&self, now: Instant) -> bool {
+        now.since(self.progress) < CERTAIN
+    }
+
+    /// The cumulative acknowledgment moves to `ack`; how many packets it takes out.
+    fn advance(&mut self, now: Instant, ack: Seq, out: &mut Outbox<P>) -> u32 {
         // A single duplicate may itself have been an echo. If it was, so is the next one, and so on: each needless copy
         // would beget another.
         let doubtful = self.above == 1 && self.cache.front().is_some_and(|front| front.local > 0);
         if self.timed_out_early(now) {
             self.recover = ack;
         }
-        let purged = self.cache.purge(ack);
+        let (order, rtt) = (&mut self.order, &self.rtt);
+        let purged = self.cache.purge(ack, |cached| order.arrive(cached, is_too_soon(rtt, now, cached)));
         self.last_ack = Some(ack);
-        self.progress = now;
+        self.heard(now);
         if let Some(hop) = &mut self.hop {
             hop.landed(purged.landed);
-            // The hop is up again. Until a round trip can be measured all that it lost while it was down is repaired, and
-            // some of the repairs may be lost.
-            self.doublings = 0;
+            hop.unheld(u32::try_from(purged.held).unwrap_or(u32::MAX));
         }
         if let Some(sent) = purged.sample {
             self.rtt.sample(now.since(sent));
-            self.doublings = 0;
             if let Some(hop) = &mut self.hop
                 && purged.landed > 0
             {
@@ -265,7 +292,6 @@ impl<P: Clone> Repair<P> {
         if self.highest_marked.is_some_and(|highest| highest.lt(ack)) {
             self.highest_marked = None;
         }
-        self.scanned_to = self.scanned_to.max(ack);
         // All that was purged beyond the hole itself had arrived. What arrived besides lies above the next hole, so
         // that the next hole belongs to the same burst ([a]); without this, packets still queued would pass for lost.
         self.above = self.above.saturating_sub(purged.packets.saturating_sub(1));
@@ -278,6 +304,7 @@ impl<P: Clone> Repair<P> {
             }
             _ => self.above = 0,
         }
+        purged.packets
     }
 
     /// A duplicate acknowledgment without a mask: whether the loss behind it is being repaired here.
@@ -315,22 +342,41 @@ impl<P: Clone> Repair<P> {
         self.expected = (self.cache.len() as u32).saturating_sub(1).saturating_sub(self.above);
     }
 
-    /// When the oldest packet is to be resent.
+    /// When something is to be resent.
     pub fn deadline(&self, config: &SnoopConfig) -> Option<Instant> {
+        let timer = self.timer(config)?;
+        Some(self.pace.map_or(timer, |pace| pace.min(timer)))
+    }
+
+    /// When the oldest packet is to be resent, though nothing has arrived.
+    fn timer(&self, config: &SnoopConfig) -> Option<Instant> {
         let front = self.cache.front()?;
         if self.last_ack.is_none() || self.window_closed() || front.by_timer >= config.max_local_retries {
             return None;
         }
-        // Progress shows that the hop works through its queue, so that the timer starts again; but not for what was sent
-        // before a timeout, or a burst without later packets would cost a timeout for each packet.
-        let queued = front.seq.ge(self.recover) && self.progress > front.last_sent;
-        let since = if queued { self.progress } else { front.last_sent };
+        // Progress shows that the hop works through its queue, so that the timer starts again. But where nothing tells what else
+        // was lost, not for what was sent before a timeout, or a burst without later packets would cost a timeout for each packet.
+        let restarts = self.masks == Masks::Seen || front.seq.ge(self.recover);
+        let since = if restarts { self.progress.max(front.last_sent) } else { front.last_sent };
         let timeout = self.rtt.timeout(config).saturating_mul(1 << self.doublings);
         Some(since + timeout.min(config.timer_max.max(FLOOR))).filter(|&at| at != Instant::FAR_FUTURE)
     }
 
-    /// The local timer expired.
-    pub fn on_timer(&mut self, now: Instant, out: &mut Outbox<P>) {
+    /// Acts on what is due.
+    pub fn on_timer(&mut self, now: Instant, config: &SnoopConfig, out: &mut Outbox<P>) {
+        if self.pace.is_some_and(|pace| pace <= now) {
+            self.pace = None;
+            self.in_vain = self.in_vain.saturating_add(SPACED);
+            self.resend_lost(now, SPACED, out);
+        }
+        if self.timer(config).is_some_and(|timer| timer <= now) {
+            self.on_timeout(now, out);
+        }
+    }
+
+    /// Nothing has arrived for too long.
+    fn on_timeout(&mut self, now: Instant, out: &mut Outbox<P>) {
+        self.order.time_out();
         if let Some(front) = self.cache.get_mut(0) {
             front.by_timer = front.by_timer.saturating_add(1);
             if front.by_timer > STEADY_TRIES {
@@ -342,17 +388,22 @@ impl<P: Clone> Repair<P> {
             self.resend(now, 0, Cause::LocalTimer, out);
             self.expect_duplicates();
         }
+        if self.masks == Masks::Seen {
+            self.resend_lost(now, LEAST_REPAIRS, out);
+        }
     }
 
     fn resend(&mut self, now: Instant, index: usize, cause: Cause, out: &mut Outbox<P>) {
+        let recent = self.tracking.recent(self.side);
         if let Some(cached) = self.cache.get_mut(index) {
             let proven = cause != Cause::LocalTimer && !cached.sent_again();
             cached.unproven = cached.unproven.saturating_add(u32::from(!proven));
             cached.local = cached.local.saturating_add(1);
             cached.last_sent = now;
+            self.order.leave(&mut cached.sendings, out.repairs);
             self.copies.by_base_station(cached.seq);
             // The copy before is not on the hop any more, so that only one counts.
-            let packet = Packet { priority: out.repairs, cause, ..self.newest.copy_of(&cached.packet) };
+            let packet = Packet { priority: out.repairs, cause, ..copy_of(&cached.packet, recent) };
             out.packets.push_back((Port::WIRELESS, packet));
         }
     }
@@ -361,11 +412,11 @@ impl<P: Clone> Repair<P> {
     fn window_closed(&self) -> bool {
         self.last_ack.is_some() && self.window == 0
     }
+}
 
-    fn is_near(&self, seq: Seq) -> bool {
-        let anchor = self.last_ack.unwrap_or(self.start);
-        seq.since(anchor) <= MAX_WINDOW && anchor.since(seq) < MAX_WINDOW
-    }
+/// Whether a packet that has arrived cannot have done so in its last sending.
+fn is_too_soon<P>(rtt: &LinkRtt, now: Instant, cached: &Cached<P>) -> bool {
+    cached.sent_again() && rtt.is_too_soon(now.since(cached.last_sent))
 }
 
 /// Whether the timer resent a packet in vain so often that it is left to the sender.

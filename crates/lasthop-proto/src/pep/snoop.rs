@@ -6,10 +6,10 @@ use super::cache::{MAX_PACKETS, charge};
 use super::flow_table::FlowTable;
 use super::repair::{AckVerdict, DataVerdict, Outbox, Passage, Place, Repair};
 pub use super::snoop_config::{HopControl, RepairPriority, SnoopConfig};
+use super::tracking::{Take, Tracking};
 use crate::event::Event;
 use crate::node::{Node, Port};
-use crate::packet::{Flags, FlowId, Integrity, Packet, Segment, Side};
-use crate::seq::Seq;
+use crate::packet::{Flags, FlowId, Integrity, Packet, Payload, Segment, Side};
 use crate::time::Instant;
 
 /// No IP packet is larger than this, in bytes (jumbograms as receive offload builds them included).
@@ -37,7 +37,7 @@ pub struct Snoop<P> {
     out: Outbox<P>,
 }
 
-impl<P: Clone> Snoop<P> {
+impl<P: Payload> Snoop<P> {
     /// An element without any connections.
     pub fn new(config: SnoopConfig) -> Self {
         let repairs = config.queue_priority();
@@ -110,57 +110,78 @@ impl<P: Clone> Snoop<P> {
     }
 
     fn take_wired(&mut self, now: Instant, packet: &Packet<P>, segment: &Segment) -> DataVerdict {
+        let begins = segment.flags.has(Flags::SYN) || packet.len > 0;
         let found = self.connections.find(packet.flow);
-        if segment.flags.has(Flags::RST) {
-            found.and_then(|slot| self.discard(slot));
-            return DataVerdict::Forward;
-        }
-        let end = segment.seq + packet.seq_len();
-        if segment.flags.has(Flags::SYN) {
-            // The mobile host's own SYN, if it opens the connection.
-            let embryo = found.and_then(|slot| self.discard(slot)).map(|(_, embryo)| embryo);
-            if let Some(slot) = self.create(now, packet.flow, packet.from, segment.seq)
-                && let Some((_, connection)) = self.connections.get_mut(slot)
-            {
-                connection.on_control(segment, end);
-                connection.on_syn(segment, packet.from);
-                if let Some(embryo) = embryo.filter(|_| segment.flags.has(Flags::ACK)) {
-                    connection.take_over(&embryo);
-                }
-            }
-            return DataVerdict::Forward;
-        }
-        if packet.len == 0 {
-            if let Some(slot) = found
-                && let Some((_, connection)) = self.connections.get_mut(slot)
-                && connection.side == packet.from
-                && segment.flags.has(Flags::FIN)
-            {
-                connection.on_control(segment, end);
-            }
-            return DataVerdict::Forward;
-        }
-        let Some(slot) = found.or_else(|| self.create(now, packet.flow, packet.from, segment.seq)) else {
+        let found = found.or_else(|| if begins { self.create(now, packet.flow, packet.from) } else { None });
+        let Some((slot, take)) = self.judge(now, found, Port::WIRED, packet, segment) else {
             return DataVerdict::Forward;
         };
+        let data = packet.len > 0 && !segment.flags.has(Flags::SYN);
+        match take {
+            Take::Believed | Take::Opened if data => {
+                self.connections.touch(slot);
+                self.take_data(now, slot, packet, segment)
+            }
+            Take::Old => self.take_old_data(now, slot, packet),
+            Take::Believed if segment.flags.has(Flags::FIN) => {
+                if let Some((_, connection)) = self.connections.get_mut(slot) {
+                    connection.on_fin(segment.seq + packet.seq_len());
+                }
+                DataVerdict::Forward
+            }
+            _ => DataVerdict::Forward,
+        }
+    }
+
+    /// What to think of a packet, and the connection whose state may follow it; none where there is none, or where it comes from
+    /// the wrong side.
+    fn judge(
+        &mut self,
+        now: Instant,
+        found: Option<u32>,
+        port: Port,
+        packet: &Packet<P>,
+        segment: &Segment,
+    ) -> Option<(u32, Take)> {
+        let slot = found?;
+        let (_, connection) = self.connections.get_mut(slot)?;
+        if (connection.side == packet.from) != (port == Port::WIRED) {
+            return None;
+        }
+        let take = connection.tracking.take(packet.from, segment, packet.len);
+        match take {
+            Take::Reset => {
+                self.discard(slot);
+                return None;
+            }
+            Take::Opened => self.begin(now, slot),
+            _ => {}
+        }
+        Some((slot, take))
+    }
+
+    /// The connection has begun: what is held of one before it goes now.
+    fn begin(&mut self, now: Instant, slot: u32) {
+        let Some((_, connection)) = self.connections.get_mut(slot) else { return };
+        self.cached_bytes -= connection.cache.bytes();
+        connection.flush(now, &mut self.out);
+        let tracking = core::mem::take(&mut connection.tracking);
+        let queued = connection.queued;
+        *connection = Repair::new(now, &self.config, connection.side, tracking);
+        connection.queued = queued;
+    }
+
+    fn take_old_data(&mut self, now: Instant, slot: u32, packet: &Packet<P>) -> DataVerdict {
         self.connections.touch(slot);
-        let verdict = self.take_data(now, slot, packet, segment);
-        if verdict != DataVerdict::Foreign {
-            return verdict;
-        }
-        self.forget(Some(slot));
-        match self.create(now, packet.flow, packet.from, segment.seq) {
-            Some(slot) => self.take_data(now, slot, packet, segment),
-            None => DataVerdict::Forward,
-        }
+        let Some((_, connection)) = self.connections.get_mut(slot) else { return DataVerdict::Forward };
+        connection.on_acknowledged_data(&self.config, now, packet, &mut self.out)
     }
 
     fn take_data(&mut self, now: Instant, slot: u32, packet: &Packet<P>, segment: &Segment) -> DataVerdict {
         let Some((_, connection)) = self.connections.get_mut(slot) else { return DataVerdict::Forward };
-        if connection.side != packet.from {
-            return DataVerdict::Forward;
-        }
+        let before = connection.cache.bytes();
         let verdict = connection.on_data(now, &self.config, packet, segment, &mut self.out);
+        self.cached_bytes = self.cached_bytes - before + connection.cache.bytes();
         let verdict = match verdict {
             DataVerdict::Store(place) => self.keep(now, slot, packet, segment, place),
             other => other,
@@ -223,28 +244,17 @@ impl<P: Clone> Snoop<P> {
 
     fn take_wireless(&mut self, now: Instant, packet: &mut Packet<P>, segment: &Segment) -> AckVerdict {
         let found = self.connections.find(packet.flow);
-        let (syn, acks) = (segment.flags.has(Flags::SYN), segment.flags.has(Flags::ACK));
-        if segment.flags.has(Flags::RST) || (syn && !acks) {
-            found.and_then(|slot| self.discard(slot));
-            // Flow control has to know the window scale; for all else the data is the beginning.
-            if syn
-                && self.config.hop.is_some()
-                && let Some(slot) = self.create(now, packet.flow, packet.from.peer(), segment.ack)
-                && let Some((_, connection)) = self.connections.get_mut(slot)
-            {
-                connection.on_syn(segment, packet.from);
-            }
+        // The mobile host's own SYN tells how large its windows are.
+        let begins = segment.flags.has(Flags::SYN);
+        let found = found.or_else(|| if begins { self.create(now, packet.flow, packet.from.peer()) } else { None });
+        let Some((slot, take)) = self.judge(now, found, Port::WIRELESS, packet, segment) else {
+            return AckVerdict::Forward;
+        };
+        if take != Take::Believed {
             return AckVerdict::Forward;
         }
-        let Some(slot) = found else { return AckVerdict::Forward };
         let Some((_, connection)) = self.connections.get_mut(slot) else { return AckVerdict::Forward };
-        if !acks || connection.side == packet.from {
-            return AckVerdict::Forward;
-        }
         let before = connection.cache.bytes();
-        if syn {
-            connection.on_syn(segment, packet.from);
-        }
         let verdict = connection.on_ack(now, &self.config, packet, segment, &mut self.out);
         connection.release(now, &mut self.out);
         self.cached_bytes = self.cached_bytes - before + connection.cache.bytes();
@@ -257,13 +267,13 @@ impl<P: Clone> Snoop<P> {
         verdict
     }
 
-    fn create(&mut self, now: Instant, flow: FlowId, data_from: Side, start: Seq) -> Option<u32> {
+    fn create(&mut self, now: Instant, flow: FlowId, data_from: Side) -> Option<u32> {
         if self.connections.is_full()
             && let Some(oldest) = self.connections.oldest()
         {
             self.evict(oldest);
         }
-        self.connections.insert(flow, Repair::new(now, &self.config, data_from, start))
+        self.connections.insert(flow, Repair::new(now, &self.config, data_from, Tracking::new()))
     }
 
     fn evict(&mut self, slot: u32) {
@@ -314,7 +324,7 @@ impl<P: Clone> Snoop<P> {
             let Some((_, connection)) = self.connections.get_mut(slot) else { continue };
             connection.queued = None;
             if connection.deadline(&self.config).is_some_and(|deadline| deadline <= now) {
-                connection.on_timer(now, &mut self.out);
+                connection.on_timer(now, &self.config, &mut self.out);
             }
             self.arm(slot);
         }
@@ -326,7 +336,7 @@ fn usable<P>(packet: &Packet<P>) -> Option<&Segment> {
     packet.tcp().filter(|_| packet.integrity == Integrity::Intact && packet.len <= MAX_SEGMENT)
 }
 
-impl<P: Clone> Node<P> for Snoop<P> {
+impl<P: Payload> Node<P> for Snoop<P> {
     fn handle_packet(&mut self, now: Instant, port: Port, packet: Packet<P>) {
         if port == Port::WIRED {
             self.on_wired(now, packet);

@@ -2,13 +2,17 @@
 
 use super::super::cache::{Cached, Origin, Overlap, Whereabouts};
 use super::super::snoop_config::SnoopConfig;
+use super::timestamps::copy_of;
 use super::{Outbox, Passage, Repair};
 use crate::event::Event;
 use crate::node::Port;
-use crate::packet::{Cause, Flags, Packet, Segment};
+use crate::packet::{Cause, Flags, Packet, Payload, Priority, Segment};
 use crate::scheme::TcpAwareness;
 use crate::seq::Seq;
 use crate::time::Instant;
+
+/// Most packets kept here that are compared with one from the wire: no sender of large segments has sent so small ones before.
+const MOST_MET: usize = 64;
 
 /// What to do with data from the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,8 +23,6 @@ pub(in crate::pep) enum DataVerdict {
     Forward,
     /// The mobile host has it; it was answered here.
     Absorbed,
-    /// It belongs to another time of this flow: start over.
-    Foreign,
     /// It is kept, and goes later.
     Held,
     /// There is no room for it: drop it, as any full queue does.
@@ -41,15 +43,11 @@ pub(in crate::pep) enum Place {
     },
 }
 
-impl<P: Clone> Repair<P> {
-    /// A SYN or FIN without data passed, up to `end`.
-    pub fn on_control(&mut self, segment: &Segment, end: Seq) {
-        if self.is_near(end) {
-            self.high = self.high.max(end);
-            if segment.flags.has(Flags::FIN) {
-                self.fin = Some(end);
-            }
-        }
+impl<P: Payload> Repair<P> {
+    /// A FIN without data passed; `end` is one past it.
+    pub fn on_fin(&mut self, end: Seq) {
+        self.high = self.high.max(end);
+        self.fin = Some(end);
     }
 
     /// Data from the wire that ends at `end`: what to do with it.
@@ -62,14 +60,6 @@ impl<P: Clone> Repair<P> {
         out: &mut Outbox<P>,
     ) -> DataVerdict {
         let (seq, end) = (segment.seq, segment.seq + packet.seq_len());
-        if !self.is_near(end) || !self.is_near(seq) {
-            return DataVerdict::Foreign;
-        }
-        if let Some(last_ack) = self.last_ack
-            && end.le(last_ack)
-        {
-            return self.on_acknowledged_data(config, packet, last_ack, out);
-        }
         if segment.flags.has(Flags::FIN) {
             self.fin = Some(end);
         }
@@ -79,59 +69,76 @@ impl<P: Clone> Repair<P> {
             return if self.window_closed() { DataVerdict::Forward } else { DataVerdict::Store(Place::Back) };
         }
         self.high = self.high.max(end);
-        self.recheck = self.recheck.min(now + self.rtt.round_trip(config));
         let overlap = self.cache.overlap(seq, end);
-        if self.has_in_hand(config, seq, end, overlap) {
+        let (first, count) = overlap.range();
+        if count > MOST_MET || !self.cache.agrees(first, count, packet) {
+            self.disown(first, count, out);
+            self.copies.by_sender(end);
+            return DataVerdict::Forward;
+        }
+        if self.has_in_hand(now, config, seq, end, overlap) {
             out.events.push_back((packet.flow, Event::Absorbed { seq }));
             return DataVerdict::Absorbed;
         }
-        self.forwarded_again(packet, end);
-        match overlap {
-            Overlap::None(first) => DataVerdict::Store(Place::Within { first, count: 0 }),
-            Overlap::Covers { first, count } => DataVerdict::Store(Place::Within { first, count }),
-            Overlap::Cuts { first, count } => {
-                // Kept as it is: whichever form arrives, acknowledgments take both out.
-                for index in first..first + count {
-                    self.cache.set_resent(index);
-                    if let Some(old) = self.cache.get_mut(index) {
-                        old.unproven = old.unproven.saturating_add(1);
-                        (old.last_sent, old.local, old.by_timer) = (now, 0, 0);
-                    }
+        self.copies.by_sender(end);
+        let fits = !matches!(overlap, Overlap::Cuts { .. }) && self.cache.has_place(first, count);
+        if fits {
+            return DataVerdict::Store(Place::Within { first, count });
+        }
+        // What there is stays as it is: whichever form arrives, acknowledgments take both out.
+        for index in first..first + count {
+            self.cache.set_resent(index);
+            if let Some(old) = self.cache.get_mut(index) {
+                old.unproven = old.unproven.saturating_add(1);
+                self.order.leave(&mut old.sendings, Priority::Normal);
+                (old.last_sent, old.local, old.by_timer) = (now, 0, 0);
+            }
+        }
+        DataVerdict::Forward
+    }
+
+    /// Packets of which somebody has sent another version: which is right only the ends can tell. What was held of them goes as it
+    /// would have gone.
+    fn disown(&mut self, first: usize, count: usize, out: &mut Outbox<P>) {
+        let recent = self.tracking.recent(self.side);
+        for old in self.cache.remove(first, count) {
+            let len = old.packet.len;
+            let Some(hop) = &mut self.hop else { continue };
+            match old.whereabouts {
+                Whereabouts::Held => {
+                    hop.unheld(len);
+                    out.packets.push_back((Port::WIRELESS, copy_of(&old.packet, recent)));
                 }
-                DataVerdict::Forward
+                Whereabouts::OnHop => hop.landed(len.into()),
+                Whereabouts::Arrived => {}
             }
         }
     }
 
     /// The sender has not seen the acknowledgment: repeats it, instead of the data.
-    fn on_acknowledged_data(
+    pub fn on_acknowledged_data(
         &mut self,
         config: &SnoopConfig,
+        now: Instant,
         packet: &Packet<P>,
-        last_ack: Seq,
         out: &mut Outbox<P>,
     ) -> DataVerdict {
+        let Some(last_ack) = self.last_ack else { return DataVerdict::Forward };
         // A keepalive asks whether the mobile host is there, not the base station.
         let keepalive = packet.len <= 1;
         let answer = self.answer.as_ref().filter(|answer| answer.tcp().is_some_and(|tcp| tcp.ack == last_ack));
         match answer {
-            Some(answer) if config.awareness == TcpAwareness::Aware && !keepalive => {
+            Some(answer) if config.awareness == TcpAwareness::Aware && !keepalive && self.is_certain(now) => {
                 out.events.push_back((packet.flow, Event::Absorbed { seq: last_ack }));
                 out.packets.push_back((Port::WIRED, Packet { cause: Cause::LocalAck, ..answer.clone() }));
                 DataVerdict::Absorbed
             }
             _ => {
                 self.expect_echoes(1);
-                self.forwarded_again(packet, last_ack);
+                self.copies.by_sender(last_ack);
                 DataVerdict::Forward
             }
         }
-    }
-
-    /// What the sender resent, up to `end`, goes on to the mobile host.
-    fn forwarded_again(&mut self, packet: &Packet<P>, end: Seq) {
-        self.newest.note(packet);
-        self.copies.by_sender(end);
     }
 
     /// Keeps a packet, and says whether it may go now.
@@ -145,24 +152,29 @@ impl<P: Clone> Repair<P> {
             Place::Within { first, count } => {
                 let mut cached = Cached::new(now, packet, seq, Origin::Resent);
                 let (mut all_marked, mut copies) = (count > 0, u32::from(count > 0));
-                let mut replaced = 0;
+                let (mut on_hop, mut held) = (0, 0);
                 for index in first..first + count {
                     if let Some(old) = self.cache.get_mut(index) {
                         all_marked &= old.whereabouts == Whereabouts::Arrived;
-                        if old.whereabouts == Whereabouts::OnHop {
-                            replaced += u64::from(old.packet.len);
+                        match old.whereabouts {
+                            Whereabouts::OnHop => on_hop += old.packet.len,
+                            Whereabouts::Held => held += old.packet.len,
+                            Whereabouts::Arrived => {}
                         }
                         copies = copies.saturating_add(old.unproven);
+                        cached.sendings = old.sendings;
                     }
                 }
                 cached.unproven = copies;
+                self.order.leave(&mut cached.sendings, Priority::Normal);
                 if all_marked {
                     cached.whereabouts = Whereabouts::Arrived;
                 }
                 self.cache.replace(first, count, cached);
                 // What the sender resends goes ahead of what waits.
                 if let Some(hop) = &mut self.hop {
-                    hop.landed(replaced);
+                    hop.landed(on_hop.into());
+                    hop.unheld(held);
                     if !all_marked {
                         hop.sent(len);
                     }

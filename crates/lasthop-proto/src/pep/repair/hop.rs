@@ -4,15 +4,19 @@
 //! it is all that it could follow. Its *receive* window does it instead: the right edge in acknowledgments is drawn in to what
 //! the base station has room for. No edge ever moves left, and nothing is acknowledged but by the mobile host.
 
+use super::timestamps::copy_of;
 use super::{Outbox, Repair};
 use crate::node::Port;
-use crate::packet::{Body, Packet, Segment, Side};
+use crate::packet::{Body, Packet, Payload, Priority};
 use crate::pep::cache::{Overlap, Whereabouts};
 use crate::pep::hop_window::{HopControl, HopWindow};
 use crate::pep::sender_room::SenderRoom;
 use crate::pep::snoop_config::SnoopConfig;
 use crate::seq::Seq;
 use crate::time::Instant;
+
+/// Local timeouts without an arrival after which the sender's own retransmissions pass.
+const PATIENCE: u64 = 4;
 
 /// Flow control of one connection.
 #[derive(Clone, Debug)]
@@ -24,13 +28,8 @@ pub(in crate::pep) struct Hop {
     held: u64,
     /// Where they begin.
     first_held: Seq,
-    /// The latest sending of any packet that was sent once and has arrived.
-    delivered: Instant,
     /// The right edge that the sender has been told.
     edge: Option<Seq>,
-    /// The window scale of either side's SYN: of the side that the data comes from, and of the mobile host. `None` for a SYN
-    /// that did not come by.
-    shifts: [Option<Option<u8>>; 2],
 }
 
 /// What becomes of new data.
@@ -50,24 +49,8 @@ impl Hop {
             room: SenderRoom::new(),
             held: 0,
             first_held: start,
-            delivered: Instant::ZERO,
             edge: None,
-            shifts: [None; 2],
         }
-    }
-
-    /// The shift of the windows that the mobile host advertises (RFC 7323 §2.2), if both SYNs came by.
-    fn shift(&self) -> Option<u8> {
-        match self.shifts {
-            [Some(Some(_)), Some(Some(shift))] => Some(shift.min(14)),
-            [Some(_), Some(_)] => Some(0),
-            _ => None,
-        }
-    }
-
-    /// Whether a retransmission of a packet sent at `last_sent` is lost too: what was sent behind it has arrived.
-    pub fn outrun(&self, last_sent: Instant) -> bool {
-        self.delivered > last_sent
     }
 
     /// `len` bytes sent again, or for the first time.
@@ -80,30 +63,19 @@ impl Hop {
         self.window.landed(len);
     }
 
+    /// `len` bytes are not held any more.
+    pub fn unheld(&mut self, len: u32) {
+        self.held = self.held.saturating_sub(len.into());
+    }
+
     /// A packet at `seq` that was sent once has arrived; all data seen ends at `high`.
     pub fn sample(&mut self, now: Instant, last_sent: Instant, seq: Seq, high: Seq) {
-        self.delivered = self.delivered.max(last_sent);
         let next = if self.held > 0 { self.first_held } else { high };
         self.window.sample(now, self.control, now.since(last_sent), seq, next);
     }
 }
 
-impl<P: Clone> Repair<P> {
-    /// A SYN came by, from that side.
-    pub fn on_syn(&mut self, segment: &Segment, from: Side) {
-        let mobile = usize::from(from != self.side);
-        if let Some(hop) = &mut self.hop {
-            hop.shifts[mobile] = Some(segment.options.window_scale);
-        }
-    }
-
-    /// What the SYN of the mobile host said of the windows, for the connection that the other side's SYN begins.
-    pub fn take_over(&mut self, embryo: &Self) {
-        if let (Some(hop), Some(old)) = (&mut self.hop, &embryo.hop) {
-            hop.shifts[1] = hop.shifts[1].or(old.shifts[1]);
-        }
-    }
-
+impl<P: Payload> Repair<P> {
     /// Whether there is no room for `len` bytes more, which end at `end`. There is for all that the sender was allowed.
     pub fn is_full(&self, len: u32, end: Seq) -> bool {
         self.hop.as_ref().is_some_and(|hop| {
@@ -120,14 +92,21 @@ impl<P: Clone> Repair<P> {
 
     /// Whether the sender resends what is being taken care of here: all of `seq..end` is cached, and the timer runs. It does not
     /// after too many tries, with a closed window, nor before the first acknowledgment, which never comes where the only packet
-    /// seen of a connection is lost. Once it backs off, the hop may have been down, and the sender may know sooner that it is
-    /// up again.
-    pub(super) fn has_in_hand(&self, config: &SnoopConfig, seq: Seq, end: Seq, overlap: Overlap) -> bool {
+    /// seen of a connection is lost. Nor when nothing has arrived for several timeouts: the hop may have been down, and the sender
+    /// may know sooner that it is up again.
+    pub(super) fn has_in_hand(
+        &self,
+        now: Instant,
+        config: &SnoopConfig,
+        seq: Seq,
+        end: Seq,
+        overlap: Overlap,
+    ) -> bool {
         let Overlap::Covers { first, count } = overlap else { return false };
         self.hop.is_some()
-            && self.doublings == 0
+            && now.since(self.progress) < self.rtt.timeout(config).saturating_mul(PATIENCE)
             && self.cache.is_unbroken(first, count, seq, end)
-            && self.deadline(config).is_some()
+            && self.timer(config).is_some()
     }
 
     /// Whether what is being acknowledged was not lost when its timer resent it: the acknowledgment is here sooner than the hop
@@ -140,10 +119,15 @@ impl<P: Clone> Repair<P> {
     /// Says whether the packet just stored at `index` may go now.
     pub(super) fn admit(&mut self, index: usize, len: u32) -> Passage {
         let arrived = self.arrived_unmarked();
-        let (Some(hop), Some(cached)) = (&mut self.hop, self.cache.get_mut(index)) else { return Passage::Now };
+        let Some(cached) = self.cache.get_mut(index) else { return Passage::Now };
+        let Some(hop) = &mut self.hop else {
+            self.order.leave(&mut cached.sendings, Priority::Normal);
+            return Passage::Now;
+        };
         hop.room.arrived(hop.control, cached.end, len, hop.held);
         if hop.held == 0 && hop.window.admits(hop.control, len, arrived) {
             hop.window.sent(len);
+            self.order.leave(&mut cached.sendings, Priority::Normal);
             return Passage::Now;
         }
         if hop.held == 0 {
@@ -156,7 +140,7 @@ impl<P: Clone> Repair<P> {
 
     /// Sends what the window has room for by now.
     pub fn release(&mut self, now: Instant, out: &mut Outbox<P>) {
-        let arrived = self.arrived_unmarked();
+        let (arrived, recent) = (self.arrived_unmarked(), self.tracking.recent(self.side));
         let Some(hop) = &mut self.hop else { return };
         if hop.held == 0 {
             return;
@@ -171,9 +155,10 @@ impl<P: Clone> Repair<P> {
                 }
                 cached.whereabouts = Whereabouts::OnHop;
                 cached.last_sent = now;
+                self.order.leave(&mut cached.sendings, Priority::Normal);
                 hop.window.sent(len);
                 hop.held = hop.held.saturating_sub(len.into());
-                out.packets.push_back((Port::WIRELESS, self.newest.copy_of(&cached.packet)));
+                out.packets.push_back((Port::WIRELESS, copy_of(&cached.packet, recent)));
             }
             index += 1;
         }
@@ -200,9 +185,9 @@ impl<P: Clone> Repair<P> {
 
     /// Draws the window in an acknowledgment in to what there is room for.
     pub(super) fn draw_in(&mut self, packet: &mut Packet<P>) {
-        let high = self.high;
+        let (high, shift) = (self.high, self.tracking.shift(self.side.peer()));
         let Some(hop) = &mut self.hop else { return };
-        let (Some(shift), Body::Tcp(segment)) = (hop.shift(), &mut packet.body) else { return };
+        let (Some(shift), Body::Tcp(segment)) = (shift, &mut packet.body) else { return };
         let room = u64::from(hop.room.bytes(hop.control)).saturating_sub(hop.held) as u32;
         let edge = high + room;
         let edge = hop.edge.map_or(edge, |told| told.max(edge));

@@ -6,16 +6,27 @@ use crate::time::Duration;
 /// Smallest local timeout and link round trip that are believed: bounds the work that a mobile host can ask for.
 pub(super) const FLOOR: Duration = Duration::from_millis(1);
 
+/// Pauses between spaced repairs in a round trip, and the longest of them.
+const PARTS: u64 = 16;
+const LONGEST_SPACING: Duration = Duration::from_millis(16);
+
+/// Spaced repairs in vain after which the pauses double; and how often they do at most.
+const STEADY: u32 = 16;
+const MOST_DOUBLINGS: u32 = 6;
+
 /// Smoothed round trip of the wireless hop (the estimator of RFC 6298 §2, in nanoseconds).
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct LinkRtt {
     srtt: Option<u64>,
     dev: u64,
+    /// The shortest seen.
+    least: u64,
 }
 
 impl LinkRtt {
     pub fn sample(&mut self, rtt: Duration) {
         let rtt = rtt.as_nanos();
+        self.least = if self.srtt.is_some() { self.least.min(rtt) } else { rtt };
         match self.srtt {
             None => (self.srtt, self.dev) = (Some(rtt), rtt / 2),
             Some(srtt) => {
@@ -36,7 +47,18 @@ impl LinkRtt {
         Duration::from_nanos(nanos).min(config.timer_max).max(config.timer_min).max(FLOOR)
     }
 
-    /// In what time a hole is resent at most once.
+    /// Whether an acknowledgment comes sooner after a sending than the hop can have brought it.
+    pub fn is_too_soon(&self, elapsed: Duration) -> bool {
+        elapsed.as_nanos() < self.least - self.least / 8
+    }
+
+    /// The time between repairs that nothing has asked for: a part of a round trip, and longer the more of them were in vain.
+    pub fn spacing(&self, in_vain: u32) -> Duration {
+        let part = Duration::from_nanos(self.srtt.unwrap_or(0) / PARTS).max(FLOOR).min(LONGEST_SPACING);
+        part.saturating_mul(1 << (in_vain / STEADY).min(MOST_DOUBLINGS))
+    }
+
+    /// The smoothed round trip, or the smallest timeout before there is one.
     pub fn round_trip(&self, config: &SnoopConfig) -> Duration {
         self.srtt.map_or(config.timer_min, Duration::from_nanos).max(FLOOR)
     }

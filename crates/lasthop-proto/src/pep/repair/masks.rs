@@ -2,8 +2,8 @@
 
 use super::super::cache::Whereabouts;
 use super::super::snoop_config::SnoopConfig;
-use super::{Outbox, Repair, given_up};
-use crate::packet::{Body, Cause, Packet, SackBlocks, Segment};
+use super::{Outbox, Repair, given_up, is_too_soon};
+use crate::packet::{Body, Cause, Packet, Payload, SackBlock, SackBlocks, Segment};
 use crate::seq::Seq;
 use crate::time::Instant;
 
@@ -14,21 +14,24 @@ pub(super) enum Masks {
     Seen,
 }
 
-impl<P: Clone> Repair<P> {
-    /// Marks what the SMART number or the SACK blocks say has arrived; whether they said anything.
-    pub(super) fn take_masks(&mut self, now: Instant, ack: Seq, segment: &Segment) -> bool {
-        let mut said = false;
+/// Most packets kept here that one acknowledgment has looked at: bounds what it can cost.
+const MOST_STEPS: u32 = 256;
+
+impl<P: Payload> Repair<P> {
+    /// Marks what the SMART number or the SACK blocks say has arrived. Whether they said anything, and how many packets they marked.
+    pub(super) fn take_masks(&mut self, now: Instant, ack: Seq, segment: &Segment) -> (bool, u32) {
+        let (mut said, mut marked, mut steps) = (false, 0, MOST_STEPS);
         if let Some(smart) = segment.options.smart {
             self.masks = Masks::Seen;
             if smart.ge(ack) && smart.lt(self.high) {
                 said = true;
                 let index = self.cache.index_after(smart);
                 if self.cache.get_mut(index).is_some_and(|packet| packet.covers(smart)) {
-                    self.mark(now, index);
+                    marked += self.mark(now, index);
                 }
             }
         }
-        let old = core::mem::replace(&mut self.blocks, segment.options.sack);
+        let old = core::mem::take(&mut self.blocks);
         for block in segment.options.sack.as_slice() {
             if !(ack.lt(block.left) && block.left.lt(block.right) && block.right.le(self.high)) {
                 continue;
@@ -41,71 +44,92 @@ impl<P: Clone> Repair<P> {
                 Some(old) if old.right.gt(old.left) => self.cache.index_after(old.right),
                 _ => self.cache.index_from(block.left),
             };
+            let mut looked_at = block.right;
             while let Some(packet) = self.cache.get_mut(index)
                 && packet.end.le(block.right)
             {
+                if steps == 0 {
+                    // The rest with the next acknowledgment, which has the block again.
+                    looked_at = packet.seq;
+                    break;
+                }
+                steps -= 1;
                 if packet.seq.ge(block.left) {
-                    self.mark(now, index);
+                    marked += self.mark(now, index);
                 }
                 index += 1;
             }
+            self.blocks.push(SackBlock { left: block.left, right: looked_at });
         }
-        said
+        (said, marked)
     }
 
-    fn mark(&mut self, now: Instant, index: usize) {
-        if let Some(packet) = self.cache.get_mut(index) {
-            let before = core::mem::replace(&mut packet.whereabouts, Whereabouts::Arrived);
-            let seq = packet.seq;
-            if let Some(hop) = &mut self.hop
-                && before == Whereabouts::OnHop
-            {
+    /// Notes that a packet has arrived; 1 if that is news.
+    fn mark(&mut self, now: Instant, index: usize) -> u32 {
+        let Some(packet) = self.cache.get_mut(index) else { return 0 };
+        let before = core::mem::replace(&mut packet.whereabouts, Whereabouts::Arrived);
+        let seq = packet.seq;
+        self.highest_marked = Some(self.highest_marked.map_or(seq, |highest| highest.max(seq)));
+        if before == Whereabouts::Arrived {
+            return 0;
+        }
+        if before == Whereabouts::OnHop {
+            self.order.arrive(packet, is_too_soon(&self.rtt, now, packet));
+        }
+        if let Some(hop) = &mut self.hop {
+            if before == Whereabouts::OnHop {
                 hop.landed(packet.packet.len.into());
-                if !packet.sent_again() {
-                    hop.sample(now, packet.last_sent, seq, self.high);
-                }
-                // What comes behind a repair that is lost shows the loss, so that the timer is for when nothing comes.
-                self.progress = now;
+            } else {
+                hop.unheld(packet.packet.len);
             }
-            self.highest_marked = Some(self.highest_marked.map_or(seq, |highest| highest.max(seq)));
+            if before == Whereabouts::OnHop && !packet.sent_again() {
+                hop.sample(now, packet.last_sent, seq, self.high);
+            }
         }
+        self.heard(now);
+        1
     }
 
-    /// Resends every unmarked packet below the highest marked one: at once, then at most once per link round trip.
-    pub(super) fn resend_holes(&mut self, now: Instant, config: &SnoopConfig, out: &mut Outbox<P>) {
-        let Some(highest) = self.highest_marked else { return };
-        // Where flow control keeps the order in view, a retransmission is lost once something sent later has arrived.
-        let due = match &self.hop {
-            Some(hop) => hop.outrun(self.recheck),
-            None => now >= self.recheck,
+    /// Resends what is lost by the order of sending, the oldest first and at most `most` packets of it; the rest goes with what
+    /// arrives next, or spaced.
+    pub(super) fn resend_lost(&mut self, now: Instant, most: u32, out: &mut Outbox<P>) {
+        let mut index = match self.walk.take() {
+            Some(from) => self.cache.index_from(from),
+            None if self.order.has_news() => {
+                self.order.look();
+                0
+            }
+            None => return,
         };
-        if !due && self.scanned_to.ge(highest) {
-            return;
-        }
-        let mut index = if due { 0 } else { self.cache.index_from(self.scanned_to) };
-        let mut recheck = if due { Instant::FAR_FUTURE } else { self.recheck };
-        let round_trip = self.rtt.round_trip(config);
-        while let Some(packet) = self.cache.get_mut(index)
-            && packet.seq.lt(highest)
-        {
-            if packet.whereabouts == Whereabouts::OnHop {
-                let under_way = packet.sent_again()
-                    && match &self.hop {
-                        Some(hop) => !hop.outrun(packet.last_sent),
-                        None => now.since(packet.last_sent) < round_trip,
-                    };
-                let resent = if under_way {
-                    packet.last_sent
-                } else {
-                    self.resend(now, index, Cause::LocalHole, out);
-                    now
-                };
-                recheck = recheck.min(if self.hop.is_some() { resent } else { resent + round_trip });
+        let (mut left, mut steps) = (most, MOST_STEPS);
+        while let Some(packet) = self.cache.get_mut(index) {
+            let lost = packet.whereabouts == Whereabouts::OnHop && self.order.is_lost(packet);
+            if steps == 0 || (lost && left == 0) {
+                self.walk = Some(packet.seq);
+                break;
+            }
+            steps -= 1;
+            if lost {
+                left -= 1;
+                let cause = if self.order.has_timed_out(packet) { Cause::LocalTimer } else { Cause::LocalHole };
+                self.resend(now, index, cause, out);
+            }
+            let Some(packet) = self.cache.get_mut(index) else { break };
+            match packet.whereabouts {
+                Whereabouts::Arrived => {}
+                // All behind it is still to come.
+                Whereabouts::Held => break,
+                Whereabouts::OnHop => {
+                    self.order.under_way(packet);
+                    // What was sent once is in order: all behind it left later.
+                    if !packet.sent_again() {
+                        break;
+                    }
+                }
             }
             index += 1;
         }
-        self.recheck = recheck;
-        self.scanned_to = self.scanned_to.max(highest);
+        self.pace = self.walk.map(|_| self.pace.unwrap_or(now + self.rtt.spacing(self.in_vain)));
     }
 
     /// Whether all holes that the mobile host has are repaired here, so that the sender need not know.

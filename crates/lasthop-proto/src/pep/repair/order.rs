@@ -1,0 +1,118 @@
+//! The order in which packets left for the hop, and what an arrival tells by it.
+//!
+//! The hop keeps the order. So what left before something that has arrived is lost if it has not arrived itself, a repair as well as
+//! a first sending: RFC 8985 tells losses by time of sending in the same way. Only urgent packets overtake, and only in the queue.
+
+use super::super::cache::Cached;
+use crate::packet::Priority;
+
+/// A place in the order; 0 before a packet has left.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
+struct Number(u64);
+
+/// One sending of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(in crate::pep) struct Sending {
+    number: Number,
+    /// How it went in the queue.
+    priority: Priority,
+}
+
+/// The sendings of a packet of which one has arrived or may still arrive.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(in crate::pep) struct Sendings {
+    first: Sending,
+    last: Sending,
+}
+
+/// What has left and what has arrived.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Order {
+    last: Number,
+    /// The latest that arrived.
+    arrived: Number,
+    /// The latest that arrived of those that overtook nobody.
+    in_turn: Number,
+    /// All up to here passes for lost: nothing came for too long.
+    timed_out: Number,
+    /// The latest that arrived of those that were sent since, as far as can be told.
+    probe: Sending,
+    /// The earliest under way, as far as known, among those that overtake nobody and among the urgent ones.
+    earliest: [Number; 2],
+}
+
+impl Order {
+    /// A packet leaves, as it may have left before.
+    pub fn leave(&mut self, sendings: &mut Sendings, priority: Priority) {
+        self.last.0 += 1;
+        let now = Sending { number: self.last, priority };
+        // A sending that is lost cannot be what arrives.
+        let none = sendings.first == Sending::default();
+        let first = if none || self.is_outrun(sendings.first) { now } else { sendings.first };
+        *sendings = Sendings { first, last: now };
+    }
+
+    /// A packet has arrived: in its last sending if all before are known to be lost, else perhaps in the first of the others.
+    /// `too_soon`: for its last sending it has come too soon.
+    pub fn arrive<P>(&mut self, cached: &Cached<P>, too_soon: bool) {
+        let Sendings { first, last } = cached.sendings;
+        if too_soon || last.number <= self.timed_out {
+            // What passed for lost was late: so may be the rest.
+            (self.timed_out, self.probe) = (Number(0), Sending::default());
+        } else if first.number <= self.timed_out {
+            // If it was late after all, what was sent again arrives in the order in which it was sent first: then this says of
+            // none that it is lost.
+            self.probe = if self.probe.number < last.number { last } else { self.probe };
+        }
+        let told = if self.is_outrun(first) { last } else { first };
+        self.arrived = self.arrived.max(told.number);
+        if told.priority == Priority::Normal {
+            self.in_turn = self.in_turn.max(told.number);
+        }
+    }
+
+    /// Nothing has come for so long that nothing of what left will.
+    pub fn time_out(&mut self) {
+        self.timed_out = self.last;
+    }
+
+    /// Whether something that left later has arrived.
+    #[inline]
+    fn is_outrun(&self, sending: Sending) -> bool {
+        let later = if sending.priority == Priority::Normal { self.in_turn } else { self.arrived };
+        let probe = self.probe.priority == sending.priority && sending.number > self.timed_out;
+        sending.number < later || (probe && sending.number < self.probe.number)
+    }
+
+    /// Whether a packet that is not known to have arrived is lost.
+    #[inline]
+    pub fn is_lost<P>(&self, cached: &Cached<P>) -> bool {
+        self.is_outrun(cached.sendings.last) || self.has_timed_out(cached)
+    }
+
+    /// Whether it passes for lost because nothing came for too long.
+    #[inline]
+    pub fn has_timed_out<P>(&self, cached: &Cached<P>) -> bool {
+        cached.sendings.last.number <= self.timed_out
+    }
+
+    /// Whether anything may be lost that was not when all was looked at last.
+    #[inline]
+    pub fn has_news(&self) -> bool {
+        let [normal, urgent] = self.earliest;
+        normal < self.in_turn || urgent < self.arrived || normal.min(urgent) <= self.timed_out.max(self.probe.number)
+    }
+
+    /// All is looked at once more: what is under way is told to [`Order::under_way`].
+    pub fn look(&mut self) {
+        let next = Number(self.last.0 + 1);
+        self.earliest = [next, next];
+    }
+
+    /// A packet is under way, or is still to be resent.
+    pub fn under_way<P>(&mut self, cached: &Cached<P>) {
+        let Sending { number, priority } = cached.sendings.last;
+        let earliest = &mut self.earliest[usize::from(priority == Priority::Urgent)];
+        *earliest = number.min(*earliest);
+    }
+}

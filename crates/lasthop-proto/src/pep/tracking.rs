@@ -1,0 +1,298 @@
+//! What each end of a connection could have sent, and what the other would accept, as far as a bystander can tell.
+//!
+//! Somebody on the path sees packets that one end never sent: forged ones, copies of old ones, ones of an earlier connection.
+//! An end refuses most of them by their numbers (RFC 9293 §3.10.7.4, RFC 5961, RFC 7323 §5). A bystander that believes what an end
+//! refuses has another picture of the connection than the ends. So each packet is judged here, before anything is learned from it.
+
+mod half;
+
+use alloc::vec::Vec;
+
+use crate::packet::{Flags, Segment, Side};
+use crate::seq::Seq;
+use half::{Half, Scale, Sight};
+
+/// Openings remembered at once: a flood of forged ones must not hide the real one from the answer to it.
+const MOST_SYNS: usize = 8;
+
+/// Packets in a row that nobody would accept, after which the picture itself may be wrong.
+const DOUBT: u8 = 8;
+
+/// What to think of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Take {
+    /// The other end accepts it.
+    Believed,
+    /// Data that the other end has acknowledged, from within one window: it answers it with an acknowledgment.
+    Old,
+    /// The other end refuses it, or nobody can tell yet. Nothing may be learned from it.
+    Refused,
+    /// With it a connection has begun: what was known of an earlier one between the same ports is void.
+    Opened,
+    /// It ends the connection (RFC 5961 §3.2).
+    Reset,
+}
+
+/// A SYN that came by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Syn {
+    from: Side,
+    /// One past its last byte.
+    end: Seq,
+    segment: Segment,
+}
+
+/// The picture of one connection.
+#[derive(Clone, Debug)]
+pub struct Tracking {
+    /// What each side sends, by [`Side::index`].
+    halves: [Half; 2],
+    stage: Stage,
+    /// The shift of the windows that each side advertises.
+    scales: [Scale; 2],
+    /// Openings that came by, but for the SYNs of this connection itself.
+    syns: Vec<Syn>,
+    /// The initial sequence numbers of this connection, where its SYNs came by.
+    isn: [Option<Seq>; 2],
+    /// The last packet of each side that was not believed.
+    sights: [Option<Sight>; 2],
+    /// Packets refused since one was believed.
+    refused: u8,
+}
+
+/// Whether anything is known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    /// Not both ends have shown that they take part.
+    Unknown,
+    Open,
+}
+
+impl Default for Tracking {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Tracking {
+    /// Nothing is known.
+    pub const fn new() -> Self {
+        Self {
+            halves: [Half::NONE; 2],
+            stage: Stage::Unknown,
+            scales: [Scale::AtLeast(0); 2],
+            syns: Vec::new(),
+            isn: [None; 2],
+            sights: [None; 2],
+            refused: 0,
+        }
+    }
+
+    /// Whether both ends have shown that they take part.
+    pub fn is_open(&self) -> bool {
+        self.stage == Stage::Open
+    }
+
+    /// SND.NXT of a side as far as seen: one past the highest sequence number that it sent.
+    pub fn next(&self, side: Side) -> Seq {
+        self.halves[side.index()].next
+    }
+
+    /// The highest acknowledgment of what a side sent, once there is one.
+    pub fn acked(&self, side: Side) -> Option<Seq> {
+        self.halves[side.index()].acked
+    }
+
+    /// The window field of the last acknowledgment of what a side sent.
+    pub fn window(&self, side: Side) -> u16 {
+        self.halves[side.index()].field
+    }
+
+    /// The shift of the windows that a side advertises (RFC 7323 §2.2), if its SYN told it.
+    pub fn shift(&self, side: Side) -> Option<u8> {
+        match self.scales[side.index()] {
+            Scale::Known(shift) => Some(shift),
+            Scale::AtLeast(_) => None,
+        }
+    }
+
+    /// TS.Recent of the end that a side sends to, as it last echoed it, and no more than the side itself sent (RFC 7323 §4.3): a
+    /// segment with this TSval is no replay there, nor does it make anything else one.
+    pub fn recent(&self, side: Side) -> Option<u32> {
+        self.halves[side.index()].echoed
+    }
+
+    /// Judges a segment with `len` bytes of payload that one side is said to have sent, and learns from it what may be learned.
+    pub fn take(&mut self, from: Side, segment: &Segment, len: u32) -> Take {
+        let flags = segment.flags;
+        if flags.has(Flags::RST) {
+            self.take_reset(from, segment)
+        } else if flags.has(Flags::SYN) {
+            self.take_syn(from, segment, len)
+        } else if flags.has(Flags::ACK) {
+            self.take_plain(from, segment, len)
+        } else {
+            Take::Refused
+        }
+    }
+
+    /// RFC 5961 §3.2: only at exactly the number that the other end expects. It may expect what it last acknowledged, or all that
+    /// was sent.
+    fn take_reset(&mut self, from: Side, segment: &Segment) -> Take {
+        let expected = match self.stage {
+            Stage::Open => {
+                let half = &self.halves[from.index()];
+                segment.seq == half.next || segment.seq == half.base()
+            }
+            // The answer to a SYN (RFC 9293 §3.10.7.3).
+            Stage::Unknown => {
+                segment.flags.has(Flags::ACK) && self.syns.iter().any(|syn| syn.from != from && syn.end == segment.ack)
+            }
+        };
+        if !expected {
+            return Take::Refused;
+        }
+        *self = Self::new();
+        Take::Reset
+    }
+
+    /// A SYN alone changes nothing (RFC 5961 §4.2). Answered it opens a connection, and where there is one already, only with
+    /// the acknowledgment of the answer.
+    fn take_syn(&mut self, from: Side, segment: &Segment, len: u32) -> Take {
+        if self.isn[from.index()] == Some(segment.seq) {
+            // Sent again.
+            return Take::Refused;
+        }
+        let syn = Syn { from, end: segment.seq + 1 + len, segment: *segment };
+        if !self.syns.iter().any(|old| (old.from, old.segment.seq, old.end) == (from, segment.seq, syn.end)) {
+            if self.syns.len() >= MOST_SYNS {
+                self.syns.remove(0);
+            }
+            self.syns.push(syn);
+        }
+        if self.is_open() || !segment.flags.has(Flags::ACK) {
+            return Take::Refused;
+        }
+        match self.opening(&syn) {
+            Some(opening) => {
+                self.open(opening, syn);
+                Take::Opened
+            }
+            None => Take::Refused,
+        }
+    }
+
+    /// The SYN that an answer answers.
+    fn opening(&self, answer: &Syn) -> Option<Syn> {
+        let ack = answer.segment.ack;
+        let fits = |syn: &&Syn| {
+            // Data on it may not have been taken (RFC 7413).
+            syn.from != answer.from
+                && !syn.segment.flags.has(Flags::ACK)
+                && (syn.end == ack || syn.segment.seq + 1 == ack)
+        };
+        self.syns.iter().rev().find(fits).copied()
+    }
+
+    fn open(&mut self, opening: Syn, answer: Syn) {
+        let scale = |own: &Segment, other: &Segment| match (own.options.window_scale, other.options.window_scale) {
+            (Some(shift), Some(_)) => Scale::Known(shift.min(Scale::MOST)),
+            _ => Scale::Known(0),
+        };
+        let (there, back) = (&opening.segment, &answer.segment);
+        self.scales[opening.from.index()] = scale(there, back);
+        self.scales[answer.from.index()] = scale(back, there);
+        let mut first = Half::new(there.seq + 1, opening.end, there);
+        first.acknowledge(back, Scale::Known(0));
+        let mut second = Half::new(answer.end, answer.end, back);
+        second.allow(answer.end, u32::from(there.window));
+        self.halves[opening.from.index()] = first;
+        self.halves[answer.from.index()] = second;
+        self.begin();
+        self.isn[opening.from.index()] = Some(there.seq);
+        self.isn[answer.from.index()] = Some(back.seq);
+    }
+
+    /// A connection has begun; its numbers are set.
+    fn begin(&mut self) {
+        self.stage = Stage::Open;
+        self.syns = Vec::new();
+        self.isn = [None; 2];
+        self.sights = [None; 2];
+        self.refused = 0;
+    }
+
+    fn take_plain(&mut self, from: Side, segment: &Segment, len: u32) -> Take {
+        let sight = Sight::of(segment, len);
+        let taken = if self.is_open() { self.judge(from, &sight) } else { Take::Refused };
+        match taken {
+            Take::Believed => {
+                self.refused = 0;
+                Take::Believed
+            }
+            Take::Refused => self.doubt(from, sight),
+            other => other,
+        }
+    }
+
+    /// Whether the other end accepts a segment; if so, learns from it.
+    fn judge(&mut self, from: Side, sight: &Sight) -> Take {
+        let (scale, peer_scale) = (self.scales[from.index()], self.scales[from.peer().index()]);
+        let [mine, theirs] = &mut self.halves;
+        let (own, peer) = if from == Side::Initiator { (mine, theirs) } else { (theirs, mine) };
+        if !peer.could_be_acknowledged(sight.ack) || own.is_replay(sight, peer) {
+            return Take::Refused;
+        }
+        let taken = own.place(sight);
+        match taken {
+            Take::Believed => {
+                own.sent(sight);
+                if peer.acknowledge(&sight.segment, scale) {
+                    self.scales[from.index()] = peer.proven(scale);
+                }
+            }
+            Take::Refused => own.claim(sight, peer_scale),
+            _ => {}
+        }
+        taken
+    }
+
+    /// A packet that is not believed: perhaps another connection has begun between these ends, or one that nobody saw
+    /// beginning, or too much of this one passed elsewhere.
+    fn doubt(&mut self, from: Side, sight: Sight) -> Take {
+        if let Some((opening, answer)) = self.handshake(from, &sight) {
+            self.open(opening, answer);
+            let _ = self.judge(from, &sight);
+            return Take::Opened;
+        }
+        self.refused = self.refused.saturating_add(1);
+        self.sights[from.index()] = Some(sight);
+        let patient = if self.is_open() { DOUBT } else { 0 };
+        let Some(other) = self.sights[from.peer().index()] else { return Take::Refused };
+        if self.refused < patient || !sight.agrees_with(&other) {
+            return Take::Refused;
+        }
+        let half = |own: &Sight, other: &Sight| {
+            let mut half = Half::new(other.ack.min(own.segment.seq), own.end, &own.segment);
+            half.acknowledge(&other.segment, Scale::AtLeast(0));
+            half
+        };
+        self.halves[from.index()] = half(&sight, &other);
+        self.halves[from.peer().index()] = half(&other, &sight);
+        self.scales = [Scale::AtLeast(0); 2];
+        self.begin();
+        Take::Opened
+    }
+
+    /// The SYN and its answer that a segment completes.
+    fn handshake(&self, from: Side, sight: &Sight) -> Option<(Syn, Syn)> {
+        let answers = self.syns.iter().filter(|syn| syn.from != from && syn.segment.flags.has(Flags::ACK));
+        answers
+            .filter(|answer| answer.end == sight.ack && answer.segment.ack == sight.segment.seq)
+            .find_map(|answer| Some((self.opening(answer)?, *answer)))
+    }
+}
+
+#[cfg(test)]
+#[path = "tracking_tests.rs"]
+mod tests;

@@ -1,0 +1,193 @@
+//! What one end sends, and how far the other has acknowledged and allows it.
+
+use super::Take;
+use crate::packet::{Flags, Segment, Timestamps};
+use crate::seq::Seq;
+
+/// The least window that old data and acknowledgments may lie behind, in bytes: what a sender without scaling may have under way.
+const LEAST_WINDOW: u32 = u16::MAX as u32;
+
+/// Farther than this nothing belongs to the same window (RFC 7323 §2.3).
+const FAR: u32 = 1 << 30;
+
+/// What a sender may send beyond a window that is closed, in bytes: a probe (RFC 9293 §3.8.6.1), and its FIN.
+const PROBE: u32 = 2;
+
+/// As far as two packets from opposite ends of one connection may lie apart when nothing else is known of it, in bytes; and the
+/// most that may be under way where the window scale did not come by.
+const UNSEEN: u32 = 4 << 20;
+
+/// The shift of the windows that an end advertises (RFC 7323 §2.2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Scale {
+    /// As its SYN said.
+    Known(u8),
+    /// Its SYN did not come by; what the other end had acknowledged takes at least this.
+    AtLeast(u8),
+}
+
+impl Scale {
+    /// The largest there is (RFC 7323 §2.3).
+    pub const MOST: u8 = 14;
+
+    fn bytes(self, window: u16) -> u32 {
+        match self {
+            Self::Known(shift) => u32::from(window) << shift,
+            Self::AtLeast(shift) => (u32::from(window) << shift).min(UNSEEN),
+        }
+    }
+}
+
+/// A segment as it was seen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Sight {
+    pub segment: Segment,
+    /// One past its last byte, its FIN included.
+    pub end: Seq,
+    pub ack: Seq,
+}
+
+impl Sight {
+    pub fn of(segment: &Segment, len: u32) -> Self {
+        let fin = u32::from(segment.flags.has(Flags::FIN));
+        Self { segment: *segment, end: segment.seq + len.saturating_add(fin), ack: segment.ack }
+    }
+
+    /// Whether both may be of one connection, from its two ends.
+    pub fn agrees_with(&self, other: &Self) -> bool {
+        let near = |a: Seq, b: Seq| a.since(b).max(b.since(a)) <= UNSEEN;
+        near(self.ack, other.end) && near(other.ack, self.segment.seq)
+    }
+
+    fn timestamps(&self) -> Option<Timestamps> {
+        self.segment.options.timestamps
+    }
+}
+
+/// One direction of a connection.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Half {
+    /// SND.NXT, as far as seen.
+    pub next: Seq,
+    /// RCV.NXT of the other end, as it last acknowledged.
+    pub acked: Option<Seq>,
+    /// It is not before this.
+    first: Seq,
+    /// The right edge of the window that the other end advertised; it does not move left here.
+    edge: Seq,
+    /// The largest window that it advertised, in bytes.
+    window: u32,
+    /// The window field last seen.
+    pub field: u16,
+    /// Data up to here passed beyond the edge; the shift of the window scale that would have allowed it.
+    claim: Option<(Seq, u8)>,
+    /// The highest TSval.
+    newest: Option<u32>,
+    /// The highest TSecr that the other end sent: its TS.Recent.
+    pub echoed: Option<u32>,
+}
+
+impl Half {
+    /// Nothing was sent.
+    pub const NONE: Self = Self {
+        next: Seq(0),
+        acked: None,
+        first: Seq(0),
+        edge: Seq(0),
+        window: 0,
+        field: 0,
+        claim: None,
+        newest: None,
+        echoed: None,
+    };
+
+    /// All up to `next` was sent, `segment` last; the other end expects `first` or more.
+    pub fn new(first: Seq, next: Seq, segment: &Segment) -> Self {
+        let newest = segment.options.timestamps.map(|timestamps| timestamps.val);
+        Self { next, first, edge: first, newest, ..Self::NONE }
+    }
+
+    /// The least that the other end expects.
+    pub fn base(&self) -> Seq {
+        self.acked.unwrap_or(self.first)
+    }
+
+    /// The other end takes `window` bytes from `from` on.
+    pub fn allow(&mut self, from: Seq, window: u32) {
+        self.window = self.window.max(window);
+        self.edge = self.edge.max(from + window);
+    }
+
+    /// Whether the other end may acknowledge up to here: no more than it could have received, no less than within a window
+    /// (RFC 5961 §5.2).
+    pub fn could_be_acknowledged(&self, ack: Seq) -> bool {
+        let least = self.base() - self.window.max(LEAST_WINDOW);
+        ack.ge(least) && (ack.le(self.next) || ack.le(self.edge + PROBE))
+    }
+
+    /// RFC 7323 §5.3, R1: older than what the other end has taken, or without a timestamp where both ends have them.
+    pub fn is_replay(&self, sight: &Sight, peer: &Self) -> bool {
+        match (sight.timestamps(), self.echoed) {
+            (Some(timestamps), Some(recent)) => Seq(timestamps.val).lt(Seq(recent)),
+            (None, _) => self.newest.is_some() && peer.newest.is_some(),
+            (Some(_), None) => false,
+        }
+    }
+
+    /// Where a segment lies (RFC 9293 §3.10.7.4). What reaches beyond the window is refused, also where the other end would take a
+    /// part of it.
+    pub fn place(&self, sight: &Sight) -> Take {
+        let (base, seq, end) = (self.base(), sight.segment.seq, sight.end);
+        let least = base - self.window.max(LEAST_WINDOW);
+        if seq.lt(least) || end.gt(self.edge.max(base)) || end.since(seq) > FAR {
+            return Take::Refused;
+        }
+        match seq == end {
+            true if seq.lt(base) => Take::Refused,
+            false if end.le(base) => Take::Old,
+            _ => Take::Believed,
+        }
+    }
+
+    /// A segment that the other end accepts was sent.
+    pub fn sent(&mut self, sight: &Sight) {
+        self.next = self.next.max(sight.end);
+        if let Some(Timestamps { val, .. }) = sight.timestamps() {
+            self.newest = Some(self.newest.map_or(val, |newest| Seq(newest).max(Seq(val)).0));
+        }
+    }
+
+    /// The other end acknowledges, with a segment that is believed. Whether that proves what was claimed.
+    pub fn acknowledge(&mut self, segment: &Segment, scale: Scale) -> bool {
+        let ack = segment.ack;
+        self.next = self.next.max(ack);
+        self.acked = Some(self.acked.map_or(ack, |acked| acked.max(ack)));
+        self.field = segment.window;
+        self.allow(ack, scale.bytes(segment.window));
+        // It echoes nothing that was not sent.
+        if let (Some(Timestamps { ecr, .. }), Some(newest)) = (segment.options.timestamps, self.newest)
+            && Seq(ecr).le(Seq(newest))
+        {
+            self.echoed = Some(self.echoed.map_or(ecr, |echoed| Seq(echoed).max(Seq(ecr)).0));
+        }
+        self.claim.is_some_and(|(end, _)| ack.ge(end))
+    }
+
+    /// Data beyond the edge of a window whose scale nobody saw: if it is acknowledged, the window was larger than it seemed.
+    pub fn claim(&mut self, sight: &Sight, scale: Scale) {
+        let Scale::AtLeast(least) = scale else { return };
+        let ahead = sight.end.since(self.base());
+        if self.claim.is_none() && ahead > 0 && ahead <= UNSEEN {
+            let fits = |&shift: &u8| Scale::AtLeast(shift).bytes(self.field) >= ahead;
+            self.claim = (least..=Scale::MOST).find(fits).map(|shift| (sight.end, shift));
+        }
+    }
+
+    /// The scale that is proven now.
+    pub fn proven(&mut self, scale: Scale) -> Scale {
+        match (self.claim.take(), scale) {
+            (Some((_, shift)), Scale::AtLeast(least)) => Scale::AtLeast(least.max(shift)),
+            _ => scale,
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! Each rule with the RFC that it is from: what an end would refuse changes nothing, what it accepts does.
+
+use super::*;
+use crate::packet::{Options, Timestamps};
+
+/// Initial sequence numbers: of the client, just before the wrap, and of the server.
+const CLIENT: Seq = Seq(u32::MAX - 2_000);
+const SERVER: Seq = Seq(70_000);
+const SYN_ACK: Flags = Flags::SYN.with(Flags::ACK);
+/// What either end advertises, in bytes, scaled by 2^7.
+const WINDOW: u32 = 128_000;
+
+fn segment(seq: Seq, ack: Seq, flags: Flags) -> Segment {
+    Segment { seq, ack, window: 1_000, flags, options: Options::default() }
+}
+
+fn syn(seq: Seq, ack: Seq, flags: Flags) -> Segment {
+    let mut syn = segment(seq, ack, flags);
+    syn.options.window_scale = Some(7);
+    syn
+}
+
+fn stamped(mut segment: Segment, val: u32, ecr: u32) -> Segment {
+    segment.options.timestamps = Some(Timestamps { val, ecr });
+    segment
+}
+
+/// A data segment of the client, `at` bytes into its stream, that acknowledges `acked` bytes of the server's.
+fn data(at: u32, acked: u32) -> Segment {
+    segment(CLIENT + 1 + at, SERVER + 1 + acked, Flags::ACK)
+}
+
+/// An acknowledgment of the server for `acked` bytes, which has sent `at` bytes itself.
+fn ack(acked: u32, at: u32) -> Segment {
+    segment(SERVER + 1 + at, CLIENT + 1 + acked, Flags::ACK)
+}
+
+/// After the handshake, with window scales.
+fn opened() -> Tracking {
+    let mut tracking = Tracking::new();
+    assert_eq!(tracking.take(Side::Initiator, &syn(CLIENT, Seq(0), Flags::SYN), 0), Take::Refused);
+    assert!(!tracking.is_open());
+    assert_eq!(tracking.take(Side::Acceptor, &syn(SERVER, CLIENT + 1, SYN_ACK), 0), Take::Opened);
+    assert_eq!(tracking.take(Side::Initiator, &data(0, 0), 0), Take::Believed);
+    assert_eq!(tracking.take(Side::Acceptor, &ack(0, 0), 0), Take::Believed);
+    tracking
+}
+
+/// What a packet that is refused leaves behind: all that decides later is as before.
+fn unchanged(before: &Tracking, after: &Tracking) {
+    let picture =
+        |tracking: &Tracking| alloc::format!("{:?} {:?} {:?}", tracking.halves, tracking.stage, tracking.scales);
+    assert_eq!(picture(before), picture(after));
+}
+
+fn refuses(tracking: &mut Tracking, from: Side, segment: &Segment, len: u32) {
+    let before = tracking.clone();
+    assert_eq!(tracking.take(from, segment, len), Take::Refused, "{segment:?}");
+    unchanged(&before, tracking);
+}
+
+#[test]
+fn a_handshake_opens_and_tells_the_scales() {
+    let tracking = opened();
+    assert!(tracking.is_open());
+    assert_eq!((tracking.shift(Side::Initiator), tracking.shift(Side::Acceptor)), (Some(7), Some(7)));
+    assert_eq!(tracking.acked(Side::Initiator), Some(CLIENT + 1));
+    // RFC 7323 §2.2: only if both ends offered it.
+    let mut tracking = Tracking::new();
+    tracking.take(Side::Initiator, &syn(CLIENT, Seq(0), Flags::SYN), 0);
+    tracking.take(Side::Acceptor, &segment(SERVER, CLIENT + 1, SYN_ACK), 0);
+    assert_eq!((tracking.shift(Side::Initiator), tracking.shift(Side::Acceptor)), (Some(0), Some(0)));
+}
+
+/// RFC 9293 §3.10.7.4: acceptable is what lies within the receiver's window.
+#[test]
+fn data_is_believed_inside_the_window_only() {
+    let mut tracking = opened();
+    assert_eq!(tracking.take(Side::Initiator, &data(WINDOW - 1_000, 0), 1_000), Take::Believed);
+    refuses(&mut tracking, Side::Initiator, &data(WINDOW - 999, 0), 1_000);
+    refuses(&mut tracking, Side::Initiator, &data(10_000_000, 0), 1_000);
+    refuses(&mut tracking, Side::Initiator, &segment(CLIENT - 1_000_000, SERVER + 1, Flags::ACK), 1_000);
+    // The window moves with the acknowledgments, and not without them.
+    assert_eq!(tracking.take(Side::Acceptor, &ack(WINDOW, 0), 0), Take::Believed);
+    assert_eq!(tracking.take(Side::Initiator, &data(WINDOW - 999, 0), 1_000), Take::Believed);
+    assert_eq!(tracking.take(Side::Initiator, &data(0, 0), 1_000), Take::Old);
+    refuses(&mut tracking, Side::Initiator, &data(2 * WINDOW, 0), 1);
+}
+
+/// RFC 5961 §5.2: no more than was sent, no less than a window behind. And the segment itself has to be acceptable.
+#[test]
+fn an_acknowledgment_is_believed_with_both_its_numbers_right_only() {
+    let mut tracking = opened();
+    tracking.take(Side::Initiator, &data(0, 0), 100_000);
+    for wrong in [WINDOW + 3, 1 << 30, 1 << 31, 3 << 30] {
+        refuses(&mut tracking, Side::Acceptor, &ack(wrong, 0), 0);
+        refuses(&mut tracking, Side::Acceptor, &ack(50_000, wrong), 0);
+    }
+    assert_eq!(tracking.take(Side::Acceptor, &ack(50_000, 0), 0), Take::Believed);
+    // From before its own data was acknowledged.
+    tracking.take(Side::Acceptor, &ack(50_000, 0), 500);
+    tracking.take(Side::Initiator, &data(100_000, 500), 0);
+    refuses(&mut tracking, Side::Acceptor, &ack(60_000, 499), 0);
+    assert_eq!(tracking.take(Side::Acceptor, &ack(60_000, 500), 0), Take::Believed);
+}
+
+/// RFC 9293 §3.8.6.1: a byte beyond a closed window may be taken.
+#[test]
+fn a_probe_that_was_taken_is_no_riddle() {
+    let mut tracking = opened();
+    tracking.take(Side::Initiator, &data(0, 0), WINDOW);
+    let closed = Segment { window: 0, ..ack(WINDOW, 0) };
+    assert_eq!(tracking.take(Side::Acceptor, &closed, 0), Take::Believed);
+    refuses(&mut tracking, Side::Initiator, &data(WINDOW, 0), 1);
+    assert_eq!(tracking.take(Side::Acceptor, &ack(WINDOW + 1, 0), 0), Take::Believed);
+    assert_eq!(tracking.take(Side::Initiator, &data(WINDOW + 1, 0), 1_000), Take::Believed);
+}
+
+/// RFC 5961 §3.2: exactly the next number.
+#[test]
+fn a_reset_ends_the_connection_at_exactly_the_next_number_only() {
+    let mut tracking = opened();
+    tracking.take(Side::Initiator, &data(0, 0), 5_000);
+    for at in [1, 4_999, 5_001, 100_000, 1 << 31] {
+        refuses(&mut tracking, Side::Initiator, &Segment { flags: Flags::RST, ..data(at, 0) }, 0);
+        refuses(&mut tracking, Side::Acceptor, &Segment { flags: Flags::RST, ..ack(at, at) }, 0);
+    }
+    for at in [0, 5_000] {
+        let mut tracking = tracking.clone();
+        assert_eq!(tracking.take(Side::Initiator, &Segment { flags: Flags::RST, ..data(at, 0) }, 0), Take::Reset);
+        assert!(!tracking.is_open());
+    }
+    assert_eq!(tracking.take(Side::Acceptor, &Segment { flags: Flags::RST, ..ack(0, 0) }, 0), Take::Reset);
+}
+
+/// RFC 5961 §4.2: a SYN on its own says nothing.
+#[test]
+fn a_new_connection_on_the_same_ports_takes_a_whole_handshake() {
+    let mut tracking = opened();
+    tracking.take(Side::Initiator, &data(0, 0), 5_000);
+    let (client, server) = (CLIENT + 900_000, SERVER + 900_000);
+    refuses(&mut tracking, Side::Initiator, &syn(client, Seq(0), Flags::SYN), 0);
+    // A flood of others does not hide it.
+    for n in 0..3 {
+        refuses(&mut tracking, Side::Initiator, &syn(Seq(n * 77), Seq(0), Flags::SYN), 0);
+    }
+    refuses(&mut tracking, Side::Acceptor, &syn(server, client + 1, SYN_ACK), 0);
+    // The old one still goes on.
+    assert_eq!(tracking.clone().take(Side::Initiator, &data(5_000, 0), 1_000), Take::Believed);
+    refuses(&mut tracking, Side::Initiator, &segment(client + 2, server + 1, Flags::ACK), 0);
+    assert_eq!(tracking.take(Side::Initiator, &segment(client + 1, server + 1, Flags::ACK), 0), Take::Opened);
+    assert_eq!(tracking.take(Side::Initiator, &segment(client + 1, server + 1, Flags::ACK), 700), Take::Believed);
+    refuses(&mut tracking, Side::Initiator, &data(5_000, 0), 1_000);
+}
+
+/// RFC 9293 §3.10.7.3.
+#[test]
+fn a_refused_connection_is_over_and_a_forged_refusal_is_not_believed() {
+    let mut tracking = Tracking::new();
+    tracking.take(Side::Initiator, &syn(CLIENT, Seq(0), Flags::SYN), 0);
+    let refusal = segment(Seq(0), CLIENT + 2, Flags::RST.with(Flags::ACK));
+    assert_eq!(tracking.take(Side::Acceptor, &refusal, 0), Take::Refused);
+    assert_eq!(tracking.take(Side::Acceptor, &Segment { ack: CLIENT + 1, ..refusal }, 0), Take::Reset);
+}
+
+/// RFC 7323 §5.3 and §4.3: by what the other end has echoed, and not by what anybody claims to have sent.
+#[test]
+fn replays_are_refused_by_what_the_other_end_has_taken() {
+    let mut tracking = Tracking::new();
+    tracking.take(Side::Initiator, &stamped(syn(CLIENT, Seq(0), Flags::SYN), 100, 0), 0);
+    tracking.take(Side::Acceptor, &stamped(syn(SERVER, CLIENT + 1, SYN_ACK), 9_000, 100), 0);
+    tracking.take(Side::Initiator, &stamped(data(0, 0), 105, 9_000), 0);
+    tracking.take(Side::Acceptor, &stamped(ack(0, 0), 9_000, 100), 0);
+    assert_eq!(tracking.take(Side::Initiator, &stamped(data(0, 0), 110, 9_000), 1_000), Take::Believed);
+    // Far in the future, inside the window: the other end takes it, but does not echo it before the bytes below it come.
+    assert_eq!(tracking.take(Side::Initiator, &stamped(data(50_000, 0), 1 << 30, 9_000), 1_000), Take::Believed);
+    assert_eq!(tracking.recent(Side::Initiator), Some(100));
+    assert_eq!(tracking.take(Side::Acceptor, &stamped(ack(1_000, 0), 9_010, 110), 0), Take::Believed);
+    assert_eq!(tracking.recent(Side::Initiator), Some(110));
+    refuses(&mut tracking, Side::Initiator, &stamped(data(1_000, 0), 109, 9_010), 1_000);
+    refuses(&mut tracking, Side::Initiator, &data(1_000, 0), 1_000);
+    assert_eq!(tracking.take(Side::Initiator, &stamped(data(1_000, 0), 120, 9_010), 1_000), Take::Believed);
+    // An echo of what was never sent is none.
+    tracking.take(Side::Acceptor, &stamped(ack(2_000, 0), 9_020, (1 << 30) + 1), 0);
+    assert_eq!(tracking.recent(Side::Initiator), Some(110));
+}
+
+/// A gateway that starts in the midst of a connection does not know the window scale: it learns it from what is acknowledged.
+#[test]
+fn a_connection_is_picked_up_in_its_midst() {
+    let mut tracking = Tracking::new();
+    refuses(&mut tracking, Side::Initiator, &data(0, 0), 1_000);
+    assert_eq!(tracking.take(Side::Acceptor, &ack(0, 0), 0), Take::Opened);
+    assert_eq!(tracking.shift(Side::Acceptor), None);
+    // 1000 bytes are all that is sure to be allowed.
+    assert_eq!(tracking.take(Side::Initiator, &data(0, 0), 1_000), Take::Believed);
+    assert_eq!(tracking.take(Side::Initiator, &data(1_000, 0), 31_000), Take::Refused);
+    assert_eq!(tracking.take(Side::Acceptor, &ack(1_000, 0), 0), Take::Believed);
+    assert_eq!(tracking.take(Side::Initiator, &data(32_000, 0), 1_000), Take::Refused);
+    // What was out is acknowledged: 32 times as much was allowed.
+    assert_eq!(tracking.take(Side::Acceptor, &ack(2_000, 0), 0), Take::Believed);
+    assert_eq!(tracking.take(Side::Acceptor, &ack(32_000, 0), 0), Take::Refused);
+    assert_eq!(tracking.take(Side::Initiator, &data(2_000, 0), 1_000), Take::Believed);
+}
+
+/// One side alone cannot make believe in another connection.
+#[test]
+fn a_stranger_on_one_side_does_not_displace_a_connection() {
+    let mut tracking = opened();
+    tracking.take(Side::Initiator, &data(0, 0), 5_000);
+    for n in 0..1_000u32 {
+        let forged = segment(Seq(n << 20), Seq(n << 19), Flags::ACK);
+        let before = tracking.clone();
+        if tracking.take(Side::Initiator, &forged, 1_000) == Take::Refused {
+            unchanged(&before, &tracking);
+        }
+    }
+    assert_eq!(tracking.take(Side::Initiator, &data(5_000, 0), 1_000), Take::Believed);
+}
+
+/// Where much of a connection passed elsewhere, nothing of it fits any more until both ends show where they are.
+#[test]
+fn what_passed_elsewhere_is_made_up_for() {
+    let mut tracking = opened();
+    let (far, mut takes) = (50_000_000, Vec::new());
+    for n in 0..6 {
+        takes.push(tracking.take(Side::Initiator, &data(far + n * 1_000, 0), 1_000));
+        takes.push(tracking.take(Side::Acceptor, &ack(far + n * 1_000, 0), 0));
+    }
+    assert_eq!(takes.iter().filter(|&&take| take == Take::Opened).count(), 1, "{takes:?}");
+    assert!(takes[..7].iter().all(|&take| take == Take::Refused));
+    assert_eq!(tracking.take(Side::Acceptor, &ack(far + 6_000, 0), 0), Take::Believed);
+}
