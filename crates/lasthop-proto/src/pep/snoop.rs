@@ -113,7 +113,9 @@ impl<P: Payload> Snoop<P> {
         let begins = segment.flags.has(Flags::SYN) || packet.len > 0;
         let found = self.connections.find(packet.flow);
         let found = found.or_else(|| if begins { self.create(now, packet.flow, packet.from) } else { None });
-        let Some((slot, take)) = self.judge(now, found, Port::WIRED, packet, segment) else { return DataVerdict::Forward };
+        let Some((slot, take)) = self.judge(now, found, Port::WIRED, packet, segment) else {
+            return DataVerdict::Forward;
+        };
         let data = packet.len > 0 && !segment.flags.has(Flags::SYN);
         match take {
             Take::Believed | Take::Opened if data => {

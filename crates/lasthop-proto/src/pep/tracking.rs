@@ -146,8 +146,7 @@ impl Tracking {
             }
             // The answer to a SYN (RFC 9293 §3.10.7.3).
             Stage::Unknown => {
-                segment.flags.has(Flags::ACK)
-                    && self.syns.iter().any(|syn| syn.from != from && syn.end == segment.ack)
+                segment.flags.has(Flags::ACK) && self.syns.iter().any(|syn| syn.from != from && syn.end == segment.ack)
             }
         };
         if !expected {
@@ -188,7 +187,9 @@ impl Tracking {
         let ack = answer.segment.ack;
         let fits = |syn: &&Syn| {
             // Data on it may not have been taken (RFC 7413).
-            syn.from != answer.from && !syn.segment.flags.has(Flags::ACK) && (syn.end == ack || syn.segment.seq + 1 == ack)
+            syn.from != answer.from
+                && !syn.segment.flags.has(Flags::ACK)
+                && (syn.end == ack || syn.segment.seq + 1 == ack)
         };
         self.syns.iter().rev().find(fits).copied()
     }

@@ -48,7 +48,8 @@ fn opened() -> Tracking {
 
 /// What a packet that is refused leaves behind: all that decides later is as before.
 fn unchanged(before: &Tracking, after: &Tracking) {
-    let picture = |tracking: &Tracking| alloc::format!("{:?} {:?} {:?}", tracking.halves, tracking.stage, tracking.scales);
+    let picture =
+        |tracking: &Tracking| alloc::format!("{:?} {:?} {:?}", tracking.halves, tracking.stage, tracking.scales);
     assert_eq!(picture(before), picture(after));
 }
 
