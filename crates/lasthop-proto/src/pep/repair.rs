@@ -36,13 +36,16 @@ const MAX_STALE: u32 = 16;
 /// is 1 s gives up waiting, and on a lossy hop a lost retransmission is likelier than a round trip that has doubled.
 const STEADY_TRIES: u32 = 3;
 
-/// Repairs with one acknowledgment: so many and one for each packet that has arrived, up to so many more. Thus repairs go as fast as
-/// packets leave the hop, and no acknowledgment asks for all of a window.
-const LEAST_REPAIRS: u32 = 2;
+/// Repairs with one acknowledgment: so many, enough for most bursts, and one for each packet that has arrived, up to so many more. The
+/// rest go as fast as packets leave the hop: no acknowledgment asks for all of a window.
+const LEAST_REPAIRS: u32 = 8;
 const MOST_REPAIRS: u32 = 16;
 
 /// Repairs that go at once when it is time for spaced ones.
 const SPACED: u32 = 2;
+
+/// Packets of new data that go in a silence, whether there is room for them on the hop or not.
+const MOST_PROBES: u32 = 8;
 
 /// For so long after the last arrival the base station speaks for the mobile host.
 const CERTAIN: Duration = Duration::from_secs(1);
@@ -109,7 +112,7 @@ pub(super) struct Repair<P> {
     order: Order,
     /// From here on it is still to be seen what is lost.
     walk: Option<Seq>,
-    /// When the next of what is lost goes, if nothing arrives before.
+    /// When the next of what is lost goes, or of what is held, if nothing arrives before.
     pace: Option<Instant>,
     /// Repairs made since something arrived last, but for those that it asked for.
     in_vain: u32,
@@ -253,6 +256,7 @@ impl<P: Payload> Repair<P> {
     fn heard(&mut self, now: Instant) {
         self.progress = now;
         (self.doublings, self.in_vain) = (0, 0);
+        self.pace = self.holds().then(|| now + self.rtt.silence());
     }
 
     /// Whether what the mobile host said last may still be told to the sender in its place: only for a while, so that a picture that is
@@ -358,19 +362,34 @@ impl<P: Payload> Repair<P> {
         // was lost, not for what was sent before a timeout, or a burst without later packets would cost a timeout for each packet.
         let restarts = self.masks == Masks::Seen || front.seq.ge(self.recover);
         let since = if restarts { self.progress.max(front.last_sent) } else { front.last_sent };
-        let timeout = self.rtt.timeout(config).saturating_mul(1 << self.doublings);
+        // The acknowledgment of a packet on its own may be held back, that of two is not (RFC 9293 §3.8.6.3).
+        let alone = self.cache.len() == 1 || self.hop.is_none();
+        let timeout = if alone { self.rtt.timeout(config) } else { self.rtt.probe_timeout(config) };
+        let timeout = timeout.saturating_mul(1 << self.doublings);
         Some(since + timeout.min(config.timer_max.max(FLOOR))).filter(|&at| at != Instant::FAR_FUTURE)
     }
 
     /// Acts on what is due.
     pub fn on_timer(&mut self, now: Instant, config: &SnoopConfig, out: &mut Outbox<P>) {
         if self.pace.is_some_and(|pace| pace <= now) {
-            self.pace = None;
-            self.in_vain = self.in_vain.saturating_add(SPACED);
-            self.resend_lost(now, SPACED, out);
+            self.on_silence(now, out);
         }
         if self.timer(config).is_some_and(|timer| timer <= now) {
             self.on_timeout(now, out);
+        }
+    }
+
+    /// Nothing has arrived since the last of what goes spaced went.
+    fn on_silence(&mut self, now: Instant, out: &mut Outbox<P>) {
+        self.pace = None;
+        self.in_vain = self.in_vain.saturating_add(SPACED);
+        if self.masks == Masks::Seen {
+            self.resend_lost(now, SPACED, out);
+        }
+        if self.pace.is_none() && self.in_vain <= MOST_PROBES {
+            // New data shows as well as a copy whether anything comes through (RFC 8985 §7.3), and is never sent in vain.
+            self.release_beyond(now, SPACED, out);
+            self.pace = self.holds().then(|| now + self.rtt.spacing(self.in_vain));
         }
     }
 
@@ -389,7 +408,7 @@ impl<P: Payload> Repair<P> {
             self.expect_duplicates();
         }
         if self.masks == Masks::Seen {
-            self.resend_lost(now, LEAST_REPAIRS, out);
+            self.resend_lost(now, SPACED, out);
         }
     }
 

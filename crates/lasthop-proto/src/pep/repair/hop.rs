@@ -43,14 +43,7 @@ pub(in crate::pep) enum Passage {
 
 impl Hop {
     pub fn new(control: HopControl, start: Seq) -> Self {
-        Self {
-            control,
-            window: HopWindow::new(start),
-            room: SenderRoom::new(),
-            held: 0,
-            first_held: start,
-            edge: None,
-        }
+        Self { control, window: HopWindow::new(start), room: SenderRoom::new(), held: 0, first_held: start, edge: None }
     }
 
     /// `len` bytes sent again, or for the first time.
@@ -94,14 +87,7 @@ impl<P: Payload> Repair<P> {
     /// after too many tries, with a closed window, nor before the first acknowledgment, which never comes where the only packet
     /// seen of a connection is lost. Nor when nothing has arrived for several timeouts: the hop may have been down, and the sender
     /// may know sooner that it is up again.
-    pub(super) fn has_in_hand(
-        &self,
-        now: Instant,
-        config: &SnoopConfig,
-        seq: Seq,
-        end: Seq,
-        overlap: Overlap,
-    ) -> bool {
+    pub(super) fn has_in_hand(&self, now: Instant, config: &SnoopConfig, seq: Seq, end: Seq, overlap: Overlap) -> bool {
         let Overlap::Covers { first, count } = overlap else { return false };
         self.hop.is_some()
             && now.since(self.progress) < self.rtt.timeout(config).saturating_mul(PATIENCE)
@@ -140,6 +126,11 @@ impl<P: Payload> Repair<P> {
 
     /// Sends what the window has room for by now.
     pub fn release(&mut self, now: Instant, out: &mut Outbox<P>) {
+        self.release_beyond(now, 0, out);
+    }
+
+    /// The same, and up to `beyond` packets for which it has none.
+    pub(super) fn release_beyond(&mut self, now: Instant, mut beyond: u32, out: &mut Outbox<P>) {
         let (arrived, recent) = (self.arrived_unmarked(), self.tracking.recent(self.side));
         let Some(hop) = &mut self.hop else { return };
         if hop.held == 0 {
@@ -150,8 +141,11 @@ impl<P: Payload> Repair<P> {
             let len = cached.packet.len;
             if cached.whereabouts == Whereabouts::Held {
                 if !hop.window.admits(hop.control, len, arrived) {
-                    hop.first_held = cached.seq;
-                    return;
+                    if beyond == 0 {
+                        hop.first_held = cached.seq;
+                        return;
+                    }
+                    beyond -= 1;
                 }
                 cached.whereabouts = Whereabouts::OnHop;
                 cached.last_sent = now;

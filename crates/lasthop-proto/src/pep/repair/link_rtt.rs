@@ -6,12 +6,15 @@ use crate::time::Duration;
 /// Smallest local timeout and link round trip that are believed: bounds the work that a mobile host can ask for.
 pub(super) const FLOOR: Duration = Duration::from_millis(1);
 
+/// The least that is waited beyond the round trip.
+const LEAST_MARGIN: Duration = Duration::from_millis(5);
+
 /// Pauses between spaced repairs in a round trip, and the longest of them.
 const PARTS: u64 = 16;
 const LONGEST_SPACING: Duration = Duration::from_millis(16);
 
 /// Spaced repairs in vain after which the pauses double; and how often they do at most.
-const STEADY: u32 = 16;
+const STEADY: u32 = 48;
 const MOST_DOUBLINGS: u32 = 6;
 
 /// Smoothed round trip of the wireless hop (the estimator of RFC 6298 §2, in nanoseconds).
@@ -47,9 +50,21 @@ impl LinkRtt {
         Duration::from_nanos(nanos).min(config.timer_max).max(config.timer_min).max(FLOOR)
     }
 
+    /// The same where no acknowledgment is held back: the lower bound is there for that. What schedulers take stays.
+    pub fn probe_timeout(&self, config: &SnoopConfig) -> Duration {
+        let Some(srtt) = self.srtt else { return self.timeout(config) };
+        let margin = self.dev.saturating_mul(4).max(srtt / 4).max(LEAST_MARGIN.as_nanos());
+        Duration::from_nanos(srtt.saturating_add(margin)).min(self.timeout(config))
+    }
+
     /// Whether an acknowledgment comes sooner after a sending than the hop can have brought it.
     pub fn is_too_soon(&self, elapsed: Duration) -> bool {
         elapsed.as_nanos() < self.least - self.least / 8
+    }
+
+    /// For so long nothing may come from a hop on which the window is full.
+    pub fn silence(&self) -> Duration {
+        Duration::from_nanos(self.srtt.unwrap_or(u64::MAX) / 2).max(LEAST_MARGIN)
     }
 
     /// The time between repairs that nothing has asked for: a part of a round trip, and longer the more of them were in vain.

@@ -129,7 +129,10 @@ impl<P: Payload> Repair<P> {
             }
             index += 1;
         }
-        self.pace = self.walk.map(|_| self.pace.unwrap_or(now + self.rtt.spacing(self.in_vain)));
+        if self.walk.is_some() {
+            let next = now + self.rtt.spacing(self.in_vain);
+            self.pace = Some(self.pace.map_or(next, |pace| pace.min(next)));
+        }
     }
 
     /// Whether all holes that the mobile host has are repaired here, so that the sender need not know.
