@@ -1,7 +1,10 @@
 //! The mechanism among strangers, without bytes: see `lasthop_fuzz::hostile`.
 #![no_main]
 
-use lasthop_fuzz::hostile::{middle::Bare, world::run};
+use lasthop_fuzz::hostile::{
+    middle::Bare,
+    world::{Demand, run},
+};
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|data: &[u8]| run::<Bare>(data));
+fuzz_target!(|data: &[u8]| run::<Bare>(data, Demand::All));

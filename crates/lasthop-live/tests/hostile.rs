@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use hostile::middle::{Bare, Bytes, Middle};
-use hostile::world::run;
+use hostile::world::{Demand, run};
 use lasthop_proto::random::Root;
 
 /// Runs a script, and says which it was if something does not hold.
 fn check<M: Middle>(script: &[u8]) {
-    let outcome = std::panic::catch_unwind(|| run::<M>(script));
+    let outcome = std::panic::catch_unwind(|| run::<M>(script, Demand::All));
     if let Err(panic) = outcome {
         eprintln!("the script was {script:?}");
         std::panic::resume_unwind(panic);
@@ -64,8 +64,11 @@ fn known_attacks_change_nothing() {
 fn one_script() {
     let file = std::env::var_os("LASTHOP_SCRIPT").expect("LASTHOP_SCRIPT names a file");
     let script = std::fs::read(file).expect("a script");
-    run::<Bytes>(&script);
-    run::<Bare>(&script);
+    let demand = if std::env::var_os("OUTCOME").is_some() { Demand::Outcome } else { Demand::All };
+    if std::env::var_os("BARE").is_none() {
+        run::<Bytes>(&script, demand);
+    }
+    run::<Bare>(&script, demand);
 }
 
 /// What does not hold, by kind, with the shortest script that shows it: for work on the gateway, and on this model.
@@ -75,6 +78,7 @@ fn survey() {
     std::panic::set_hook(Box::new(|_| {}));
     let number = |name: &str, default: u64| std::env::var(name).ok().and_then(|it| it.parse().ok()).unwrap_or(default);
     let (runs, mask, bits) = (number("RUNS", 20_000), number("MASK", 0), number("BITS", 0));
+    let demand = if number("OUTCOME", 0) == 1 { Demand::Outcome } else { Demand::All };
     let mut found: BTreeMap<String, (u64, Vec<u8>)> = BTreeMap::new();
     let mut random = Root(number("SEED", 1)).stream("survey");
     let start = std::time::Instant::now();
@@ -83,7 +87,7 @@ fn survey() {
         let mut script: Vec<u8> = (0..len).map(|_| random.below(256) as u8).collect();
         script[0] = script[0] & !(mask as u8) | bits as u8;
         let bare = number("BARE", 0) == 1;
-        let run = || if bare { run::<Bare>(&script) } else { run::<Bytes>(&script) };
+        let run = || if bare { run::<Bare>(&script, demand) } else { run::<Bytes>(&script, demand) };
         if let Err(panic) = std::panic::catch_unwind(run) {
             let text = panic.downcast_ref::<String>().map_or("?", |text| text);
             let kind: String =
