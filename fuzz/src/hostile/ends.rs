@@ -84,6 +84,8 @@ pub struct Bounds {
     pub edge: Seq,
     /// The earliest timestamp that it takes.
     pub recent: Option<u32>,
+    /// A reset with a number up to here that it may wait for: all that was sent may have come.
+    pub sent: Seq,
     /// The acknowledgments that it takes (RFC 5961 §5).
     pub acks: (Seq, Seq),
 }
@@ -106,7 +108,7 @@ impl Bounds {
     pub fn judge(&self, packet: &Pkt, first: Seq) -> Judgement {
         let Segment { seq, ack, flags, options, .. } = packet.segment;
         if flags.has(Flags::RST) {
-            let exact = seq.ge(self.next.0) && seq.le(self.next.1);
+            let exact = seq.ge(self.next.0) && seq.le(self.next.1) || seq == self.sent;
             return if exact { Judgement::Reset } else { Judgement::Refused };
         }
         let late = |recent: u32| options.timestamps.is_none_or(|times| Seq(times.val).lt(Seq(recent)));
@@ -183,7 +185,7 @@ impl Receiver {
         let own = RECEIVER_ISS + 1;
         let window = u32::from(SENDER_WINDOW) << self.terms.scale;
         let recent = self.terms.timestamps.then_some(self.recent);
-        Bounds { next: (self.next, self.next), edge: self.edge, recent, acks: (own - window, own) }
+        Bounds { next: (self.next, self.next), edge: self.edge, recent, sent: self.next, acks: (own - window, own) }
     }
 
     pub fn take(&mut self, packet: &Pkt) -> Reaction {
@@ -282,7 +284,7 @@ impl Sender {
         let peer = RECEIVER_ISS + 1;
         let edge = peer + (u32::from(SENDER_WINDOW) << self.terms.scale);
         let recent = self.terms.timestamps.then_some(self.recent);
-        Bounds { next: (peer, peer), edge, recent, acks: (self.oldest - self.largest, self.next) }
+        Bounds { next: (peer, peer), edge, recent, sent: peer, acks: (self.oldest - self.largest, self.next) }
     }
 
     pub fn take(&mut self, packet: &Pkt) -> Reaction {

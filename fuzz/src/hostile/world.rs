@@ -107,7 +107,8 @@ fn line(segment: &Segment, len: u32) -> String {
     let receiver = |at| from(at, RECEIVER_ISS);
     let times = options.timestamps.map(|times| (times.val, times.ecr));
     let (down, up) = ((sender(seq), receiver(ack)), (receiver(seq), sender(ack)));
-    let blocks: Vec<_> = options.sack.as_slice().iter().map(|block| (sender(&block.left), sender(&block.right))).collect();
+    let blocks: Vec<_> =
+        options.sack.as_slice().iter().map(|block| (sender(&block.left), sender(&block.right))).collect();
     format!("down {down:?} up {up:?} len {len} flags {:#x} window {window} times {times:?} sack {blocks:?}", flags.0)
 }
 
@@ -505,7 +506,9 @@ impl<M: Middle> World<'_, M> {
         let shown = self.receiver_shown;
         let bounds = Bounds {
             next: (shown.next, self.receiver.next),
-            edge: shown.edge.max(self.receiver.edge),
+            // A stranger on the hop may have granted more than the receiver, in an acknowledgment that the sender takes.
+            edge: shown.edge.max(self.receiver.edge).max(self.granted),
+            sent: self.sender.next,
             recent: self.terms.timestamps.then_some(shown.recent),
             acks: self.receiver.bounds().acks,
         };

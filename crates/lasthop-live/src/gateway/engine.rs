@@ -10,7 +10,7 @@ use lasthop_wire::{View, parse};
 use super::ab::{Arm, ArmReport, RuleArms};
 use super::counters::Counters;
 use super::flow::{Flow, Stage};
-use super::flows::{FlowTable, Key, side};
+use super::flows::{Client, FlowTable, Key, side};
 use super::held::Meter;
 pub use super::offloaded::{Condition, Offloaded};
 use super::rules::{EngineConfig, Rule};
@@ -108,12 +108,7 @@ impl Engine {
         }
         self.flows.set_limit(config.flows);
         self.config = config;
-        while self.flows.len() > self.config.flows
-            && let Some(id) = self.flows.surplus()
-        {
-            self.evict(now, id, out);
-        }
-        while let Some(id) = self.flows.crowded_out() {
+        while let Some(id) = self.flows.beyond_limit() {
             self.evict(now, id, out);
         }
     }
@@ -193,8 +188,8 @@ impl Engine {
         let stage = flow.stage;
         self.flows.touch(id, stage.standing());
         if stage != before {
-            while let Some(id) = self.flows.crowded_out() {
-                self.evict(now, id, out);
+            while let Some(old) = self.flows.crowded_out(id) {
+                self.evict(now, old, out);
             }
         }
     }
@@ -212,11 +207,12 @@ impl Engine {
         let ends = [view.route.source, view.route.destination];
         let (wired, wireless) = if port == Port::WIRED { (ends[0], ends[1]) } else { (ends[1], ends[0]) };
         let rule = self.config.rule_for(wired, wireless)?;
-        if let Some(old) = self.flows.surplus() {
+        let client = Client::of(wireless.ip());
+        if let Some(old) = self.flows.surplus(client) {
             self.evict(now, old, out);
         }
         let arm = arm(&self.config.rules[rule], &key, self.ab_keys);
-        let id = self.flows.insert(key, Flow::new(key, view.route, port, rule, arm))?;
+        let id = self.flows.insert(key, client, Flow::new(key, view.route, port, rule, arm))?;
         self.treatments[rule].on_flow();
         Some(id)
     }

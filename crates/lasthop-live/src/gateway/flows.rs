@@ -1,5 +1,5 @@
-//! Connections by addresses and ports, at most so many. Those that never showed both ends alive go first, so that a flood of
-//! openings pushes out no connection at work.
+//! Connections by addresses and ports, at most so many, and of one client no more than its share. Those that never showed both
+//! ends alive go first, so that a flood of openings pushes out no connection at work.
 
 use std::collections::HashMap;
 use std::hash::BuildHasher;
@@ -14,6 +14,25 @@ const NONE: u32 = u32::MAX;
 
 /// So much of the table is kept for connections that are opening or closing.
 const RESERVE: usize = 16;
+
+/// A client may have this part of the table.
+const SHARE: usize = 4;
+
+/// A client behind the hop: an IPv4 address, or the IPv6 network of 64 bits that a host has for itself (RFC 7421).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Client {
+    V4(u32),
+    V6(u64),
+}
+
+impl Client {
+    pub fn of(address: IpAddr) -> Self {
+        match address {
+            IpAddr::V4(ip) => Self::V4(ip.to_bits()),
+            IpAddr::V6(ip) => Self::V6((ip.to_bits() >> 64) as u64),
+        }
+    }
+}
 
 /// A connection's addresses and ports, the same for both directions.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -64,10 +83,29 @@ pub(super) enum Standing {
 #[derive(Debug)]
 struct Entry<T> {
     key: Key,
+    /// Its place in [`FlowTable::clients`].
+    client: u32,
     standing: Standing,
-    newer: u32,
-    older: u32,
+    /// Its neighbours among all of its standing, and among those of its client: newer, older.
+    links: [[u32; 2]; 2],
     value: T,
+}
+
+/// Whose list.
+const OF_ALL: usize = 0;
+const OF_CLIENT: usize = 1;
+
+/// The connections of one client, by [`Standing`].
+#[derive(Clone, Copy, Debug)]
+struct Share {
+    client: Client,
+    lists: [List; 2],
+}
+
+impl Share {
+    const fn len(&self) -> usize {
+        self.lists[0].len + self.lists[1].len
+    }
 }
 
 /// The ends of a list in order of use.
@@ -78,6 +116,14 @@ struct List {
     len: usize,
 }
 
+impl List {
+    const EMPTY: Self = Self { newest: NONE, oldest: NONE, len: 0 };
+
+    fn oldest(&self) -> Option<FlowId> {
+        (self.oldest != NONE).then_some(FlowId(self.oldest))
+    }
+}
+
 /// At most `limit` connections with their state.
 #[derive(Debug)]
 pub(super) struct FlowTable<T> {
@@ -86,17 +132,23 @@ pub(super) struct FlowTable<T> {
     slots: HashMap<Key, u32, Keyed>,
     /// By [`Standing`].
     lists: [List; 2],
+    /// Clients with connections; the others' places are free.
+    clients: Vec<Share>,
+    free_clients: Vec<u32>,
+    client_slots: HashMap<Client, u32, Keyed>,
     limit: usize,
 }
 
 impl<T> FlowTable<T> {
     pub fn new(limit: usize, keys: [u64; 2]) -> Self {
-        let empty = List { newest: NONE, oldest: NONE, len: 0 };
         Self {
             entries: Vec::new(),
             free: Vec::new(),
             slots: HashMap::with_hasher(Keyed(keys)),
-            lists: [empty; 2],
+            lists: [List::EMPTY; 2],
+            clients: Vec::new(),
+            free_clients: Vec::new(),
+            client_slots: HashMap::with_hasher(Keyed(keys)),
             limit: limit.min(NONE as usize),
         }
     }
@@ -124,30 +176,71 @@ impl<T> FlowTable<T> {
         entries.filter_map(|(slot, entry)| Some((FlowId(slot as u32), &mut entry.as_mut()?.value)))
     }
 
-    /// Who has to go before another can come: the least recently used of those in doubt.
-    pub fn surplus(&self) -> Option<FlowId> {
-        (self.len() >= self.limit)
-            .then(|| self.oldest(Standing::Doubtful).or_else(|| self.oldest(Standing::Established)))?
+    /// The most connections of one client.
+    const fn share(&self) -> usize {
+        if self.limit < SHARE { self.limit } else { self.limit / SHARE }
     }
 
-    /// Who has to go because too many are established.
-    pub fn crowded_out(&self) -> Option<FlowId> {
-        let most = self.limit - self.limit.div_ceil(RESERVE).min(self.limit);
+    /// Most of `limit` connections that may be established: the others' room is for those that are opening or closing.
+    fn most_established(limit: usize) -> usize {
+        limit - limit.div_ceil(RESERVE).min(limit)
+    }
+
+    /// Who has to go before another connection of a client can come: the least recently used of those in doubt; its own, if it
+    /// has its share.
+    pub fn surplus(&self, client: Client) -> Option<FlowId> {
+        let own = self.client_slots.get(&client).map(|&slot| &self.clients[slot as usize]);
+        if let Some(own) = own.filter(|own| own.len() >= self.share()) {
+            return own.lists[Standing::Doubtful as usize]
+                .oldest()
+                .or_else(|| own.lists[Standing::Established as usize].oldest());
+        }
+        if self.len() < self.limit { None } else { self.excess() }
+    }
+
+    /// Who has to go first when there are too many.
+    pub fn excess(&self) -> Option<FlowId> {
+        self.oldest(Standing::Doubtful).or_else(|| self.oldest(Standing::Established))
+    }
+
+    /// Who has to go because too many are established: of all, or of the client of `flow`.
+    pub fn crowded_out(&self, flow: FlowId) -> Option<FlowId> {
         let list = &self.lists[Standing::Established as usize];
-        (list.len > most).then(|| self.oldest(Standing::Established)).flatten()
+        if list.len > Self::most_established(self.limit) {
+            return list.oldest();
+        }
+        let client = self.entries.get(flow.0 as usize)?.as_ref()?.client;
+        let own = &self.clients[client as usize].lists[Standing::Established as usize];
+        (own.len > Self::most_established(self.share())).then(|| own.oldest()).flatten()
+    }
+
+    /// Who has to go because the table has become smaller.
+    pub fn beyond_limit(&self) -> Option<FlowId> {
+        if self.len() > self.limit {
+            return self.excess();
+        }
+        let established = &self.lists[Standing::Established as usize];
+        if established.len > Self::most_established(self.limit) {
+            return established.oldest();
+        }
+        let beyond = self.clients.iter().find(|own| own.len() > self.share())?;
+        beyond.lists[Standing::Doubtful as usize]
+            .oldest()
+            .or_else(|| beyond.lists[Standing::Established as usize].oldest())
     }
 
     /// The connection of this standing that was silent for longest.
     pub fn oldest(&self, standing: Standing) -> Option<FlowId> {
-        Some(self.lists[standing as usize].oldest).filter(|&slot| slot != NONE).map(FlowId)
+        self.lists[standing as usize].oldest()
     }
 
-    /// Adds a connection that is not there, in doubt; `None` when the table is full.
-    pub fn insert(&mut self, key: Key, value: T) -> Option<FlowId> {
+    /// Adds a connection of a client that is not there, in doubt; `None` when the table is full.
+    pub fn insert(&mut self, key: Key, client: Client, value: T) -> Option<FlowId> {
         if self.len() >= self.limit {
             return None;
         }
-        let entry = Some(Entry { key, standing: Standing::Doubtful, newer: NONE, older: NONE, value });
+        let client = self.client(client);
+        let entry = Some(Entry { key, client, standing: Standing::Doubtful, links: [[NONE; 2]; 2], value });
         let slot = match self.free.pop() {
             Some(slot) => {
                 self.entries[slot as usize] = entry;
@@ -163,18 +256,44 @@ impl<T> FlowTable<T> {
         Some(FlowId(slot))
     }
 
+    /// A client's place; there are no more of them than connections.
+    fn client(&mut self, client: Client) -> u32 {
+        if let Some(&slot) = self.client_slots.get(&client) {
+            return slot;
+        }
+        let share = Share { client, lists: [List::EMPTY; 2] };
+        let slot = match self.free_clients.pop() {
+            Some(slot) => {
+                self.clients[slot as usize] = share;
+                slot
+            }
+            None => {
+                self.clients.push(share);
+                (self.clients.len() - 1) as u32
+            }
+        };
+        self.client_slots.insert(client, slot);
+        slot
+    }
+
     pub fn remove(&mut self, flow: FlowId) -> Option<T> {
         self.entries.get(flow.0 as usize)?.as_ref()?;
         self.unlink(flow.0);
         let entry = self.entries[flow.0 as usize].take()?;
         self.slots.remove(&entry.key);
         self.free.push(flow.0);
+        let share = &self.clients[entry.client as usize];
+        if share.len() == 0 {
+            self.client_slots.remove(&share.client);
+            self.free_clients.push(entry.client);
+        }
         Some(entry.value)
     }
 
     /// The connection was used just now, and is worth so much.
     #[inline]
     pub fn touch(&mut self, flow: FlowId, standing: Standing) {
+        // The newest of all is the newest of its client.
         if self.lists[standing as usize].newest == flow.0 {
             return;
         }
@@ -189,32 +308,44 @@ impl<T> FlowTable<T> {
         self.entries.get_mut(slot as usize)?.as_mut()
     }
 
+    /// The list of all of a standing, or of those of a client.
+    fn list(&mut self, whose: usize, client: u32, standing: usize) -> &mut List {
+        if whose == OF_ALL { &mut self.lists[standing] } else { &mut self.clients[client as usize].lists[standing] }
+    }
+
     fn link(&mut self, slot: u32) {
-        let Some(standing) = self.entry(slot).map(|entry| entry.standing as usize) else { return };
-        let newest = self.lists[standing].newest;
-        if let Some(entry) = self.entry(slot) {
-            (entry.newer, entry.older) = (NONE, newest);
+        for whose in [OF_ALL, OF_CLIENT] {
+            let Some((client, standing)) = self.entry(slot).map(|entry| (entry.client, entry.standing as usize)) else {
+                return;
+            };
+            let newest = self.list(whose, client, standing).newest;
+            if let Some(entry) = self.entry(slot) {
+                entry.links[whose] = [NONE, newest];
+            }
+            match self.entry(newest) {
+                Some(entry) => entry.links[whose][0] = slot,
+                None => self.list(whose, client, standing).oldest = slot,
+            }
+            let list = self.list(whose, client, standing);
+            list.newest = slot;
+            list.len += 1;
         }
-        match self.entry(newest) {
-            Some(entry) => entry.newer = slot,
-            None => self.lists[standing].oldest = slot,
-        }
-        self.lists[standing].newest = slot;
-        self.lists[standing].len += 1;
     }
 
     fn unlink(&mut self, slot: u32) {
-        let Some(entry) = self.entry(slot) else { return };
-        let (standing, newer, older) = (entry.standing as usize, entry.newer, entry.older);
-        match self.entry(newer) {
-            Some(entry) => entry.older = older,
-            None => self.lists[standing].newest = older,
+        for whose in [OF_ALL, OF_CLIENT] {
+            let Some(entry) = self.entry(slot) else { return };
+            let (client, standing, [newer, older]) = (entry.client, entry.standing as usize, entry.links[whose]);
+            match self.entry(newer) {
+                Some(entry) => entry.links[whose][1] = older,
+                None => self.list(whose, client, standing).newest = older,
+            }
+            match self.entry(older) {
+                Some(entry) => entry.links[whose][0] = newer,
+                None => self.list(whose, client, standing).oldest = newer,
+            }
+            self.list(whose, client, standing).len -= 1;
         }
-        match self.entry(older) {
-            Some(entry) => entry.newer = newer,
-            None => self.lists[standing].oldest = newer,
-        }
-        self.lists[standing].len -= 1;
     }
 }
 
@@ -250,16 +381,17 @@ mod tests {
     fn doubtful_connections_go_first_and_established_ones_leave_room_for_them() {
         let key =
             |n: u16| Key::of(&Route { source: ([10, 0, 0, 1], n).into(), destination: ([10, 0, 0, 2], 80).into() });
+        let client = |n: u16| Client::V4(u32::from(n));
         let mut table = FlowTable::new(32, [1, 2]);
-        let ids: Vec<_> = (0..30).map(|n| table.insert(key(n), n).unwrap()).collect();
+        let ids: Vec<_> = (0..30).map(|n| table.insert(key(n), client(n), n).unwrap()).collect();
         ids.iter().for_each(|&id| table.touch(id, Standing::Established));
-        assert_eq!((table.crowded_out(), table.surplus()), (None, None));
+        assert_eq!((table.crowded_out(ids[0]), table.surplus(client(99))), (None, None));
         // A flood: two places of thirty-two change hands.
         for n in 100..1_000 {
-            if let Some(old) = table.surplus() {
+            if let Some(old) = table.surplus(client(n)) {
                 assert!(table.remove(old).unwrap() >= 100);
             }
-            table.insert(key(n), n).unwrap();
+            table.insert(key(n), client(n), n).unwrap();
             assert!(table.len() <= 32);
         }
         assert!((0..30).all(|n| table.find(&key(n)).is_some()));
@@ -267,10 +399,53 @@ mod tests {
         let last = table.find(&key(999)).unwrap();
         table.touch(ids[0], Standing::Established);
         table.touch(last, Standing::Established);
-        assert_eq!(table.crowded_out(), Some(ids[1]));
+        assert_eq!(table.crowded_out(last), Some(ids[1]));
         assert_eq!(table.remove(ids[1]), Some(1));
-        assert_eq!((table.crowded_out(), table.remove(ids[1])), (None, None));
+        assert_eq!((table.crowded_out(last), table.remove(ids[1])), (None, None));
         assert_eq!(table.find(&key(1)), None);
+    }
+
+    #[test]
+    fn a_client_has_a_quarter_of_the_table_and_its_own_make_room() {
+        let key =
+            |n: u16| Key::of(&Route { source: ([10, 0, 0, 1], n).into(), destination: ([10, 0, 0, 2], 80).into() });
+        let [greedy, modest] = ["2001:db8::1", "2001:db8:0:1::1"].map(|ip| Client::of(ip.parse().unwrap()));
+        assert_eq!(Client::of("2001:db8::ffff:1".parse().unwrap()), greedy);
+        let mut table = FlowTable::new(64, [5, 6]);
+        let others: Vec<_> = (0..8).map(|n| table.insert(key(n), modest, n).unwrap()).collect();
+        others.iter().for_each(|&id| table.touch(id, Standing::Established));
+        // All of them at work: of its 16 places one is for openings.
+        for n in 100..400 {
+            if let Some(old) = table.surplus(greedy) {
+                assert!(table.remove(old).unwrap() >= 100);
+            }
+            let id = table.insert(key(n), greedy, n).unwrap();
+            table.touch(id, Standing::Established);
+            while let Some(old) = table.crowded_out(id) {
+                assert!(table.remove(old).unwrap() >= 100);
+            }
+            assert!(table.len() <= 8 + 15);
+        }
+        assert!(others.iter().all(|&id| table.get_mut(id).is_some()));
+        assert!((385..400).all(|n| table.find(&key(n)).is_some()), "the oldest go");
+        // A flood of openings in its name costs it none that is at work.
+        for n in 1_000..1_200 {
+            if let Some(old) = table.surplus(greedy) {
+                assert!(table.remove(old).unwrap() >= 1_000);
+            }
+            table.insert(key(n), greedy, n).unwrap();
+        }
+        assert!((385..400).all(|n| table.find(&key(n)).is_some()));
+        // The others have their places; a smaller table takes from who has most.
+        assert_eq!(table.surplus(modest), None);
+        table.set_limit(32);
+        while let Some(old) = table.beyond_limit() {
+            assert!(table.remove(old).unwrap() >= 100);
+        }
+        assert_eq!(table.len(), 8 + 8);
+        // Who has none takes no place among the clients.
+        (0..2_000).for_each(|n| drop(table.find(&key(n)).and_then(|id| table.remove(id))));
+        assert_eq!((table.len(), table.client_slots.len(), table.free_clients.len()), (0, 0, table.clients.len()));
     }
 
     #[test]
@@ -278,10 +453,11 @@ mod tests {
         let key = |n: u16| Key::of(&Route { source: ([1, 1, 1, 1], n).into(), destination: ([2, 2, 2, 2], n).into() });
         let mut table = FlowTable::new(4, [3, 4]);
         for n in 0..1_000 {
-            let id = table.insert(key(n), n).unwrap();
+            let client = Client::V4(u32::from(n));
+            let id = table.insert(key(n), client, n).unwrap();
             assert!(id.0 < 4 && table.get_mut(id) == Some(&mut n.clone()));
             if table.len() == 4 {
-                let old = table.surplus().unwrap();
+                let old = table.surplus(client).unwrap();
                 table.remove(old);
             }
         }
