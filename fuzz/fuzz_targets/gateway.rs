@@ -4,12 +4,12 @@
 
 use arbitrary::{Result, Unstructured};
 use lasthop_fuzz::{passing, pause, steps};
-use lasthop_live::gateway::engine::{Engine, Injection, Verdict};
+use lasthop_live::gateway::engine::{Engine, Injection, Offloaded, Verdict};
 use lasthop_live::gateway::rules::{EngineConfig, Mode, Rule};
 use lasthop_proto::node::Port;
 use lasthop_proto::packet::Side;
 use lasthop_proto::time::{Duration, Instant};
-use lasthop_wire::{Route, build, parse, pieces};
+use lasthop_wire::{Checksum, Checksums, Route, build, checksums, parse, pieces};
 use libfuzzer_sys::fuzz_target;
 
 const FLOWS: usize = 4;
@@ -85,7 +85,11 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
             _ => {
                 let (port, packet) = bytes(u)?;
                 let size = u.ratio(1, 8)?.then(|| u.arbitrary()).transpose()?;
-                let verdict = engine.handle_packet(now, port, &packet, size, &mut out);
+                let checksum = if u.ratio(1, 4)? { Checksum::Pending } else { Checksum::Complete };
+                let damaged = parse(&packet).is_some_and(|view| checksums(&packet, &view, checksum) != Checksums::Hold);
+                let offloaded = Offloaded { size, checksum };
+                let verdict = engine.handle_packet(now, port, &packet, offloaded, &mut out);
+                assert!(!damaged || (verdict == Verdict::Accept && out.is_empty()), "damage is nobody's business here");
                 assert!(treats || (verdict == Verdict::Accept && out.is_empty()));
                 assert!(verdict == Verdict::Accept || parse(&packet).is_some(), "what is not TCP passes");
             }

@@ -3,6 +3,8 @@
 //! Numbers are drawn so that they meet: sequence numbers near each other and near the wrap, few flows, small sizes; and now
 //! and then anything.
 
+pub mod hostile;
+
 use arbitrary::{Result, Unstructured};
 use lasthop_proto::node::{Node, Output, Port, pump};
 use lasthop_proto::packet::{

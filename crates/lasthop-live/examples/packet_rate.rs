@@ -8,7 +8,7 @@
 //! processor to another, are acknowledged as RFC 5681 §4.2 has it, at once. Prints `measuring` after a second, and its
 //! figures as JSON at the end.
 //!
-//! Sequence numbers are set in packets made beforehand. Their checksums are wrong from then on; nobody on the way looks.
+//! Sequence numbers are set in packets made beforehand, and their checksums carried on.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::error::Error;
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use lasthop_live::packet_socket::PacketSocket;
 use lasthop_proto::packet::{Flags, Options, Segment};
 use lasthop_proto::seq::Seq;
-use lasthop_wire::{Route, build};
+use lasthop_wire::{Route, amend, build, parse};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -137,8 +137,12 @@ struct Counts {
     resent: u64,
 }
 
+/// Sets a number in the TCP header, and the checksum with it.
 fn set(frame: &mut [u8], at: usize, value: u32) {
-    frame[at..at + 4].copy_from_slice(&value.to_be_bytes());
+    let packet = &mut frame[ETHERNET..];
+    let view = parse(packet).expect("it was built");
+    let at = at - ETHERNET - view.ip_len;
+    amend(packet, &view, |tcp| tcp[at..at + 4].copy_from_slice(&value.to_be_bytes()));
 }
 
 fn get(frame: &[u8], at: usize) -> Option<u32> {

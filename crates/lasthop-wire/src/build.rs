@@ -2,12 +2,11 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use etherparse::checksum::Sum16BitWords;
 use etherparse::{IpNumber, Ipv4Header, Ipv6FlowLabel, Ipv6Header, TcpHeader};
 use lasthop_proto::packet::{Flags, Options, Segment};
 
 use crate::options::{ELN_EXID, EXPERIMENTAL_KIND, MOST_OPTIONS, NOP, SACK, SMART_EXID, TIMESTAMPS};
-use crate::parse::{Route, View};
+use crate::parse::Route;
 
 const TIME_TO_LIVE: u8 = 64;
 
@@ -102,60 +101,6 @@ pub fn option_bytes(options: &Options) -> Vec<u8> {
     }
     debug_assert!(bytes.len() <= MOST_OPTIONS && bytes.len().is_multiple_of(4));
     bytes
-}
-
-/// Computes the checksum of the TCP header at `ip_len` anew, and IPv4's own.
-pub(crate) fn seal(packet: &mut [u8], ip_len: usize) {
-    let (ip, transport) = packet.split_at_mut(ip_len);
-    let Some(field) = transport.get_mut(16..18) else { return };
-    field.fill(0);
-    let sum = tcp_sum(ip, transport).ones_complement();
-    transport[16..18].copy_from_slice(&sum.to_ne_bytes());
-    if has_checksum(ip) {
-        ip[10..12].fill(0);
-        let sum = Sum16BitWords::new().add_slice(ip).ones_complement();
-        ip[10..12].copy_from_slice(&sum.to_ne_bytes());
-    }
-}
-
-/// Which parts of a packet arrived as they were sent, as far as checksums tell (RFC 1071).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Checksums {
-    /// Both are right.
-    Hold,
-    /// IPv4's is right or there is none, TCP's is wrong.
-    TcpWrong,
-    /// IPv4's is wrong: nothing of the packet can be relied on.
-    IpWrong,
-}
-
-/// Looks at the checksums of a packet, read as `view`.
-pub fn checksums(packet: &[u8], view: &View) -> Checksums {
-    // Right checksums make the sum of all words 0, or its other name, all ones.
-    let holds = |sum: Sum16BitWords| sum.ones_complement() == 0;
-    let (ip, transport) = packet[..view.total_len()].split_at(view.ip_len);
-    if has_checksum(ip) && !holds(Sum16BitWords::new().add_slice(ip)) {
-        Checksums::IpWrong
-    } else if holds(tcp_sum(ip, transport)) {
-        Checksums::Hold
-    } else {
-        Checksums::TcpWrong
-    }
-}
-
-/// The words of the pseudo header and of the segment, added up.
-fn tcp_sum(ip: &[u8], transport: &[u8]) -> Sum16BitWords {
-    let pseudo = if has_checksum(ip) { &ip[12..20] } else { &ip[8..40] };
-    Sum16BitWords::new()
-        .add_slice(pseudo)
-        .add_2bytes([0, IpNumber::TCP.0])
-        .add_4bytes((transport.len() as u32).to_be_bytes())
-        .add_slice(transport)
-}
-
-/// IPv4's header has a checksum, IPv6's has none.
-fn has_checksum(ip: &[u8]) -> bool {
-    ip.first().is_some_and(|first| first >> 4 == 4)
 }
 
 /// Whether an address is of the fourth version.

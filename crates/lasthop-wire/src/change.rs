@@ -2,7 +2,8 @@
 
 use lasthop_proto::packet::{Flags, Segment};
 
-use crate::build::{is_v4, seal};
+use crate::build::is_v4;
+use crate::checksum::{Checksum, amend, seal};
 use crate::options::{ELN_EXID, EXPERIMENTAL_KIND, MOST_OPTIONS, NOP, SACK, TIMESTAMPS};
 use crate::parse::View;
 
@@ -38,7 +39,7 @@ pub fn pieces(packet: &[u8], view: &View, most: usize) -> Vec<Vec<u8>> {
         if index + 1 < count {
             tcp[13] &= !(Flags::FIN.0 | Flags::PSH.0);
         }
-        seal(&mut bytes, view.ip_len);
+        seal(&mut bytes, view);
         bytes
     };
     (0..count).map(piece).collect()
@@ -47,33 +48,40 @@ pub fn pieces(packet: &[u8], view: &View, most: usize) -> Vec<Vec<u8>> {
 /// Congestion window reduced (RFC 3168 §6.1.2).
 const CWR: u8 = 0x80;
 
-/// The packet, read as `view`, with the window of `segment`, with NOPs in place of its SACK blocks if `segment` has none, and
-/// checksums computed.
-pub fn revise(packet: &[u8], view: &View, segment: &Segment) -> Vec<u8> {
+/// The packet, read as `view`, with the window of `segment`, and with NOPs in place of its SACK blocks if `segment` has none. A
+/// complete checksum is carried on, so that damage stays visible; a pending one is computed, and the packet needs no more help
+/// from a device.
+pub fn revise(packet: &[u8], view: &View, segment: &Segment, field: Checksum) -> Vec<u8> {
     let mut bytes = packet[..view.total_len()].to_vec();
-    set_window(&mut bytes, view, segment);
-    if segment.options.sack.is_empty() {
-        hide_sack(&mut bytes, view);
+    amend(&mut bytes, view, |tcp| {
+        set_window(tcp, segment);
+        if segment.options.sack.is_empty() {
+            for_each_option(tcp, SACK, |option| option.fill(NOP));
+        }
+    });
+    if field == Checksum::Pending {
+        seal(&mut bytes, view);
     }
-    seal(&mut bytes, view.ip_len);
     bytes
 }
 
-/// Writes window and timestamp (TSval) of `segment` into a packet with the headers that were read as `view`. Checksums are left
-/// as they are.
+/// Writes window and timestamp (TSval) of `segment` into a packet with the headers that were read as `view`, and carries the
+/// checksum on.
 pub fn stamp(bytes: &mut [u8], view: &View, segment: &Segment) {
-    set_window(bytes, view, segment);
-    if let Some(timestamps) = segment.options.timestamps {
-        for_each_option(bytes, view, TIMESTAMPS, |option| {
-            if let Some(val) = option.get_mut(2..6) {
-                val.copy_from_slice(&timestamps.val.to_be_bytes());
-            }
-        });
-    }
+    amend(bytes, view, |tcp| {
+        set_window(tcp, segment);
+        if let Some(timestamps) = segment.options.timestamps {
+            for_each_option(tcp, TIMESTAMPS, |option| {
+                if let Some(val) = option.get_mut(2..6) {
+                    val.copy_from_slice(&timestamps.val.to_be_bytes());
+                }
+            });
+        }
+    });
 }
 
-fn set_window(bytes: &mut [u8], view: &View, segment: &Segment) {
-    bytes[view.ip_len + 14..view.ip_len + 16].copy_from_slice(&segment.window.to_be_bytes());
+fn set_window(tcp: &mut [u8], segment: &Segment) {
+    tcp[14..16].copy_from_slice(&segment.window.to_be_bytes());
 }
 
 /// The packet, read as `view`, with the ELN option in front of its others, which stay as they are; checksums are computed. Where
@@ -95,7 +103,7 @@ pub fn mark_eln(packet: &[u8], view: &View) -> Option<Vec<u8>> {
     let (field, len) = if is_v4(view.route.source.ip()) { (2, bytes.len()) } else { (4, bytes.len() - view.ip_len) };
     let len = u16::try_from(len).ok()?;
     bytes[field..field + 2].copy_from_slice(&len.to_be_bytes());
-    seal(&mut bytes, view.ip_len);
+    seal(&mut bytes, view);
     Some(bytes)
 }
 
@@ -126,13 +134,9 @@ fn drop_last_block(options: &mut Vec<u8>) -> Option<()> {
 /// Bytes of a SACK block.
 const BLOCK: usize = 8;
 
-fn hide_sack(bytes: &mut [u8], view: &View) {
-    for_each_option(bytes, view, SACK, |option| option.fill(NOP));
-}
-
-/// Hands out the options of one kind, kind and length included.
-fn for_each_option(bytes: &mut [u8], view: &View, wanted: u8, mut change: impl FnMut(&mut [u8])) {
-    let options = &mut bytes[view.ip_len + 20..view.header_len];
+/// Hands out a TCP header's options of one kind, kind and length included.
+fn for_each_option(tcp: &mut [u8], wanted: u8, mut change: impl FnMut(&mut [u8])) {
+    let options = &mut tcp[20..];
     let mut at = 0;
     while let Some(&kind) = options.get(at) {
         let len = match kind {

@@ -6,11 +6,13 @@
 
 mod build;
 mod change;
+mod checksum;
 mod options;
 mod parse;
 
-pub use build::{Checksums, build, checksums, option_bytes, tcp_header};
+pub use build::{build, option_bytes, tcp_header};
 pub use change::{mark_eln, pieces, revise, stamp};
+pub use checksum::{Checksum, Checksums, amend, checksums, seal};
 pub use options::{ELN_EXID, EXPERIMENTAL_KIND, SMART_EXID};
 pub use parse::{Route, View, parse};
 

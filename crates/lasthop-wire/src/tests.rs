@@ -100,8 +100,9 @@ proptest! {
         let hidden = Options { sack: SackBlocks::NONE, ..segment.options };
         for options in [segment.options, hidden] {
             let wanted = Segment { window, options, ..segment };
-            let revised = revise(&bytes, &parse(&bytes).unwrap(), &wanted);
+            let revised = revise(&bytes, &parse(&bytes).unwrap(), &wanted, Checksum::Complete);
             check(&revised);
+            prop_assert_eq!(&revised, &revise(&bytes, &parse(&bytes).unwrap(), &wanted, Checksum::Pending));
             let view = parse(&revised).unwrap();
             prop_assert_eq!(view.segment, wanted);
             prop_assert_eq!((revised.len(), &revised[view.header_len..]), (bytes.len(), &payload[..]));
@@ -117,6 +118,7 @@ proptest! {
         }
         let (mut stamped, view) = (bytes.clone(), parse(&bytes).unwrap());
         stamp(&mut stamped, &view, &wanted);
+        check(&stamped);
         let after = parse(&stamped).unwrap();
         prop_assert_eq!((after.segment, after.total_len()), (wanted, bytes.len()));
         prop_assert!(segment.options.timestamps.is_some() || stamped == bytes);
@@ -144,7 +146,7 @@ proptest! {
     fn a_flipped_bit_shows_in_the_checksum_of_its_part(route in routes(), segment in segments(), payload in prop::collection::vec(any::<u8>(), 0..50), at: prop::sample::Index, bit in 0u8..8) {
         let mut bytes = build(route, &segment, &payload).unwrap();
         let view = parse(&bytes).unwrap();
-        prop_assert_eq!(checksums(&bytes, &view), Checksums::Hold);
+        prop_assert_eq!(checksums(&bytes, &view, Checksum::Complete), Checksums::Hold);
         // The version says how to read the rest.
         let at = 1 + at.index(bytes.len() - 1);
         bytes[at] ^= 1u8 << bit;
@@ -154,7 +156,12 @@ proptest! {
             (true, false) if at < 8 => Checksums::Hold,
             _ => Checksums::TcpWrong,
         };
-        prop_assert_eq!(checksums(&bytes, &view), wrong);
+        prop_assert_eq!(checksums(&bytes, &view, Checksum::Complete), wrong);
+        let pending = if wrong == Checksums::IpWrong { wrong } else { Checksums::Hold };
+        prop_assert_eq!(checksums(&bytes, &view, Checksum::Pending), pending);
+        // What is revised is as wrong as before.
+        let revised = revise(&bytes, &view, &Segment { window: !segment.window, ..segment }, Checksum::Complete);
+        prop_assert_eq!(checksums(&revised, &view, Checksum::Complete), wrong);
     }
 
     #[test]
@@ -169,8 +176,8 @@ proptest! {
         if let Some(view) = parse(&bytes) {
             prop_assert!(view.ip_len + 20 <= view.header_len && view.total_len() <= bytes.len());
             prop_assert!(!pieces(&bytes, &view, 7).is_empty());
-            prop_assert_eq!(revise(&bytes, &view, &Segment::default()).len(), view.total_len());
-            let _ = checksums(&bytes, &view);
+            prop_assert_eq!(revise(&bytes, &view, &Segment::default(), Checksum::Pending).len(), view.total_len());
+            let _ = checksums(&bytes, &view, Checksum::Complete);
             if let Some(marked) = mark_eln(&bytes, &view) {
                 prop_assert!(parse(&marked).is_some_and(|marked| marked.total_len() <= view.total_len() + 4));
             }

@@ -233,14 +233,21 @@ fn hostile(random: &mut Bytes, from: &str) -> Vec<u8> {
             header
         }
         _ => {
-            // The kernel fills in lengths and checksum.
-            let mut header = vec![0x45, 0, 0, 0, 0, 0, 0, 0, 64, 6, 0, 0];
+            // The kernel fills in the rest.
+            let len = (20 + tcp.len() as u16).to_be_bytes();
+            let mut header = vec![0x45, 0, len[0], len[1], 0, 0, 0, 0, 64, 6, 0, 0];
             header.extend(source.0.octets());
             header.extend(destination.0.octets());
             header
         }
     };
     packet.extend(tcp);
+    // Most are as their sender wanted them; of the others the gateway learns nothing.
+    if version < 224
+        && let Some(view) = lasthop_wire::parse(&packet)
+    {
+        lasthop_wire::seal(&mut packet, &view);
+    }
     packet
 }
 
@@ -270,15 +277,17 @@ fn floods_and_garbage_disturb_no_honest_transfer() {
     let status = daemon.await_status(|status| status["rules"][0]["cached_bytes"] == 0);
     let most = daemon.worker_memory("VmHWM");
     eprintln!(
-        "{sent} hostile packets: {} connections of at most 4096, {} pushed out, {} unread; worker's memory at most {} MiB",
+        "{sent} hostile packets: {} connections of at most 4096, {} pushed out, {} unread, {} damaged; worker's memory at most {} MiB",
         status["flows"],
         status["rules"][0]["flows_evicted"],
         status["unread"],
+        status["damaged"],
         most / MIB
     );
     assert_eq!(status["worker"]["restarts"], 0, "{status:#}");
     assert!(status["flows"].as_u64() <= Some(4096) && status["unread"].as_u64() > Some(1000), "{status:#}");
     assert!(status["rules"][0]["flows_evicted"].as_u64() > Some(1000), "{status:#}");
+    assert!(status["damaged"].as_u64() > Some(1000), "{status:#}");
     assert!(most < 200 * MIB, "{} MiB", most / MIB);
 }
 

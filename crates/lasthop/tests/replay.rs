@@ -61,7 +61,27 @@ fn try_replayed(bench: &Bench, file: &str) -> Result<Value, String> {
 }
 
 /// The checked-in recording is of [`SHORT`] with 40 KiB and without lost acknowledgments, as LL-SMART-TCP-AWARE in the lab made it
-/// (`--pcapng`). A change of the mechanism that is meant to decide otherwise takes a new one.
+/// (`--pcapng`). A change of the mechanism that is meant to decide otherwise takes a new one, and its figures here, with root's rights:
+/// `cargo test -p lasthop --test replay -- --ignored --nocapture record_anew`.
+#[test]
+#[ignore = "writes into the repository"]
+fn record_anew() {
+    if is_skipped("recordings of the lab") {
+        return;
+    }
+    let bench = Bench::new();
+    let text = SHORT.replace("102 KiB", "40 KiB");
+    let (kept, _) = text.split_once("errors_up").expect("errors of both directions");
+    let (_, rest) = text.split_once("[flows.bulk]").expect("a flow");
+    bench.put("short.toml", &format!("{kept}[flows.bulk]{rest}"));
+    let (file, figures) = recorded(&bench, "LL-SMART-TCP-AWARE", "anew");
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for copy in ["tests/data/recording.pcapng", "../../fuzz/seeds/recording/recording.pcapng"] {
+        std::fs::copy(bench.path().join(&file), package.join(copy)).unwrap();
+    }
+    println!("recorded: {figures}");
+}
+
 #[test]
 fn a_recording_of_real_packets_is_decided_again_anywhere() {
     let bench = Bench::new();

@@ -220,6 +220,7 @@ fn status(state: &State) -> Value {
         "flows": state.snapshot.flows,
         "cached_bytes": state.snapshot.cached_bytes,
         "unread": state.snapshot.unread,
+        "damaged": state.snapshot.damaged,
         "unmatched": state.snapshot.unmatched,
         "packets": state.snapshot.packets,
         "rules": rules(state, |snapshot| json!(snapshot)),

@@ -110,6 +110,8 @@ pub struct Counters {
     pub rules: Vec<RuleCounters>,
     /// Packets that are not whole, readable TCP segments; they passed.
     pub unread: u64,
+    /// TCP segments with a wrong checksum; they passed, and nothing was learned from them.
+    pub damaged: u64,
     /// TCP segments that no rule is for; they passed.
     pub unmatched: u64,
     /// Connections with state now.

@@ -1,8 +1,6 @@
 //! What becomes of each packet that the gateway sees. No I/O and no clock: drivers feed it packets and the time, and carry
 //! out what it says; a recorded sequence fed to it gives the same decisions.
 
-use std::num::NonZeroU16;
-
 use lasthop_proto::node::Port;
 use lasthop_proto::packet::{Flags, FlowId};
 use lasthop_proto::random::{Root, Stream};
@@ -11,9 +9,10 @@ use lasthop_wire::{View, parse};
 
 use super::ab::{Arm, ArmReport, RuleArms};
 use super::counters::Counters;
-use super::flow::{Flow, Stage, has_foreign_options};
+use super::flow::{Flow, Stage};
 use super::flows::{FlowTable, Key, side};
 use super::held::Meter;
+pub use super::offloaded::{Condition, Offloaded};
 use super::rules::{EngineConfig, Rule};
 use super::treatment::{Future, Passing, Treatment};
 pub use super::verdict::{Injection, Verdict};
@@ -43,6 +42,7 @@ pub struct Engine {
     mtu: [Option<usize>; 2],
     sweep: Instant,
     unread: u64,
+    damaged: u64,
     unmatched: u64,
 }
 
@@ -61,6 +61,7 @@ impl Engine {
             mtu: [None; 2],
             sweep: Instant::ZERO,
             unread: 0,
+            damaged: 0,
             unmatched: 0,
             config,
         }
@@ -124,23 +125,27 @@ impl Engine {
     }
 
     /// Takes a packet that came in at `port` ([`Port::WIRED`]: on its way to the lossy hop), beginning with its IP header,
-    /// possibly a super-segment as receive offload builds them, its checksum possibly not computed yet. What the gateway is
-    /// to send besides goes to the end of `out`.
+    /// possibly a super-segment as receive offload builds them, its checksum possibly not computed yet (`offloaded`). What the
+    /// gateway is to send besides goes to the end of `out`.
     ///
-    /// `size` is how many bytes of payload each segment in it has, where the driver knows (`gso_size` of a virtio header).
-    /// Without it that is told from the options of both SYNs or, where these were not seen, from an MTU of 1500.
+    /// A packet with a wrong checksum passes, and nothing is learned from it. Where the driver does not know how large the
+    /// segments in a packet are, that is told from the options of both SYNs or, where these were not seen, from an MTU of 1500.
     pub fn handle_packet(
         &mut self,
         now: Instant,
         port: Port,
         packet: &[u8],
-        size: Option<NonZeroU16>,
+        offloaded: Offloaded,
         out: &mut Vec<Injection>,
     ) -> Verdict {
         let Some(view) = parse(packet) else {
             self.unread += 1;
             return Verdict::Accept;
         };
+        if offloaded.condition(packet, &view) == Condition::Damaged {
+            self.damaged += 1;
+            return Verdict::Accept;
+        }
         let Some(id) = self.find_or_admit(now, port, &view, out) else {
             self.unmatched += 1;
             return Verdict::Accept;
@@ -154,17 +159,10 @@ impl Engine {
             return Verdict::Accept;
         }
         flow.seen = now;
-        let size = flow.segment_size(&view, size, self.mtu[usize::from(port.0 & 1) ^ 1]);
+        let size = flow.segment_size(&view, offloaded.size, self.mtu[usize::from(port.0 & 1) ^ 1]);
         flow.watch.on_packet(now, port, &view, size, &mut treatment.counters);
         let stage = flow.advance(port, &view);
-        let foreign = view.segment.flags.0 & Flags::SYN.0 == 0 && has_foreign_options(packet, &view);
-        let verdict = if foreign || flow.opaque {
-            // What a checksum of its own guards must not be changed, nor cut (TCP-MD5, TCP-AO, MPTCP).
-            if !flow.opaque {
-                flow.opaque = true;
-                treatment.remove(id, Future::GoesOn);
-                treatment.release(now, &mut self.flows, self.mtu, out);
-            }
+        let verdict = if flow.is_guarded(port, packet, &view) {
             Verdict::Accept
         } else if flow.arm == Arm::Untreated || flow.stage == Stage::Opening {
             if view.segment.flags.has(Flags::RST) {
@@ -176,7 +174,7 @@ impl Engine {
                 let syns = flow.syns();
                 treatment.introduce(now, id, &syns, &mut self.flows, self.mtu, out);
             }
-            let passing = Passing { now, port, packet, view: &view, id, from, size };
+            let passing = Passing { now, port, packet, view: &view, checksum: offloaded.checksum, id, from, size };
             self.treat(passing, out)
         };
         self.settle(now, id, stage, out);
@@ -283,8 +281,8 @@ impl Engine {
         for (_, flow) in self.flows.iter_mut() {
             rules[flow.rule].flows_active += 1;
         }
-        let (unread, unmatched) = (self.unread, self.unmatched);
-        Counters { rules, unread, unmatched, flows: self.flows.len() as u64, held_bytes: self.meter.bytes() }
+        let (unread, damaged, unmatched) = (self.unread, self.damaged, self.unmatched);
+        Counters { rules, unread, damaged, unmatched, flows: self.flows.len() as u64, held_bytes: self.meter.bytes() }
     }
 
     /// Goodputs by rule and arm: of connections that ended, and of those at work now.
@@ -321,6 +319,10 @@ mod tests;
 #[cfg(test)]
 #[path = "engine_reports_tests.rs"]
 mod reports;
+
+#[cfg(test)]
+#[path = "engine_integrity_tests.rs"]
+mod integrity;
 
 #[cfg(test)]
 #[path = "engine_properties.rs"]

@@ -101,7 +101,7 @@ fn run(mode: Mode, ab: f64, steps: &[Step]) -> (Vec<(Verdict, Vec<Injection>)>, 
                 now += Duration::from_nanos(*nanos);
                 Verdict::Accept
             }
-            Step::Packet(port, bytes) => engine.handle_packet(now, *port, bytes, None, &mut out),
+            Step::Packet(port, bytes) => engine.handle_packet(now, *port, bytes, Offloaded::NOTHING, &mut out),
         };
         engine.handle_timeout(now, &mut out);
         assert!(engine.poll_deadline().is_none_or(|at| at > now));
@@ -265,7 +265,7 @@ fn transfer(loss: f64, merge: u32, seed: u64, sack: bool, mode: Mode) -> Outcome
             match happening {
                 Happening::ToGateway(port, packet) => {
                     let to = Port(port.0 ^ 1);
-                    match engine.handle_packet(now, port, &packet, None, &mut out) {
+                    match engine.handle_packet(now, port, &packet, Offloaded::NOTHING, &mut out) {
                         Verdict::Accept => sent.push((to, packet)),
                         Verdict::Replace(packet) => sent.push((to, packet)),
                         Verdict::Drop => {}

@@ -43,7 +43,7 @@ fn losses_before_the_gateway_are_told_from_disorder() {
         bench.now,
         Port::WIRED,
         &bench.bytes(Port::WIRED, data(4), &payload(4, 1)),
-        None,
+        Offloaded::NOTHING,
         &mut vec![],
     );
     let counters = bench.counters();
@@ -99,7 +99,7 @@ fn a_share_is_left_untreated_and_both_are_measured() {
         let mut give = |at: u64, port: Port, segment: Segment, payload: &[u8]| {
             let way = if port == Port::WIRED { route } else { route.reversed() };
             let packet = build(way, &segment, payload).unwrap();
-            engine.handle_packet(Instant::from_nanos(at * 1_000_000), port, &packet, None, &mut out)
+            engine.handle_packet(Instant::from_nanos(at * 1_000_000), port, &packet, Offloaded::NOTHING, &mut out)
         };
         let at = u64::from(n) * 1_000;
         give(at, Port::WIRELESS, ack_of(seq(0), &[]), b"");
@@ -270,7 +270,10 @@ fn a_flood_of_openings_leaves_good_connections_alone() {
         let syn = Segment { seq: Seq(n), flags: Flags::SYN, ..Segment::default() };
         let mut at_once = |port, segment, payload: &[u8]| {
             let packet = bench.bytes(port, segment, payload);
-            assert_eq!(bench.engine.handle_packet(bench.now, port, &packet, None, &mut bench.out), Verdict::Accept);
+            assert_eq!(
+                bench.engine.handle_packet(bench.now, port, &packet, Offloaded::NOTHING, &mut bench.out),
+                Verdict::Accept
+            );
         };
         match n % 3 {
             0 => at_once(Port::WIRED, syn, b""),

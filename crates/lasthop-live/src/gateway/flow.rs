@@ -21,6 +21,9 @@ const LEAST_SEGMENT: usize = 256;
 /// The fixed part of a TCP header.
 const TCP_HEADER: usize = 20;
 
+/// Options that, agreed on by both SYNs, guard every segment: TCP-MD5, TCP-AO, MPTCP.
+const GUARDS: [u8; 3] = [19, 29, 30];
+
 /// How far a connection has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Stage {
@@ -52,8 +55,6 @@ pub(super) struct Flow {
     pub rule: usize,
     pub arm: Arm,
     pub stage: Stage,
-    /// Its segments carry what the gateway does not know.
-    pub opaque: bool,
     pub seen: Instant,
     pub watch: Watch,
     /// The SYN that came in at each port.
@@ -62,6 +63,8 @@ pub(super) struct Flow {
     acked: [bool; 2],
     /// Ports at which a FIN came in.
     fin: [bool; 2],
+    /// Ports at which a SYN came in that offers to guard every segment.
+    guards: [bool; 2],
     /// The smaller of both maximum segment sizes.
     mss: Option<u16>,
 }
@@ -75,12 +78,12 @@ impl Flow {
             rule,
             arm,
             stage: Stage::Opening,
-            opaque: false,
             seen: Instant::ZERO,
             watch: Watch::default(),
             syn: [None; 2],
             acked: [false; 2],
             fin: [false; 2],
+            guards: [false; 2],
             mss: None,
         }
     }
@@ -162,6 +165,17 @@ impl Flow {
         before
     }
 
+    /// Whether a packet must not be dropped, changed or cut: its options are unknown, or both SYNs agreed on options that guard
+    /// all segments. What a stranger sends into a connection changes nothing for the others.
+    pub fn is_guarded(&mut self, port: Port, packet: &[u8], view: &View) -> bool {
+        let flags = view.segment.flags;
+        if flags.has(Flags::SYN) && self.stage == Stage::Opening {
+            self.guards[usize::from(port.0 & 1)] = has_options(packet, view, |kind| GUARDS.contains(&kind));
+        }
+        let plain = flags.has(Flags::SYN) || flags.has(Flags::RST);
+        self.guards == [true; 2] || !plain && has_foreign_options(packet, view)
+    }
+
     /// How many bytes of payload the segments have that make up a packet.
     pub fn segment_size(&self, view: &View, told: Option<NonZeroU16>, mtu: Option<usize>) -> u32 {
         let options = view.header_len - view.ip_len - TCP_HEADER;
@@ -177,18 +191,20 @@ impl Flow {
 
 /// Whether a segment carries options whose meaning could change when it is dropped, changed or cut.
 pub(super) fn has_foreign_options(packet: &[u8], view: &View) -> bool {
+    has_options(packet, view, |kind| !matches!(kind, 2..=5 | 8 | EXPERIMENTAL_KIND))
+}
+
+/// Whether a segment carries an option of a kind that `wanted` says.
+fn has_options(packet: &[u8], view: &View, wanted: impl Fn(u8) -> bool) -> bool {
     let mut rest = packet.get(view.ip_len + TCP_HEADER..view.header_len).unwrap_or_default();
     while let Some((&kind, tail)) = rest.split_first() {
         let len = match kind {
             0 => return false,
-            1 => {
-                rest = tail;
-                continue;
-            }
-            2 | 3 | 4 | 5 | 8 | EXPERIMENTAL_KIND => tail.first().map_or(2, |&len| usize::from(len)),
-            _ => return true,
+            1 => 1,
+            _ if wanted(kind) => return true,
+            _ => tail.first().map_or(2, |&len| usize::from(len)).max(2),
         };
-        rest = rest.get(len.max(2)..).unwrap_or_default();
+        rest = rest.get(len..).unwrap_or_default();
     }
     false
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use lasthop_proto::node::Port;
 use lasthop_proto::packet::{Flags, Packet, Payload, Segment};
 use lasthop_proto::seq::Seq;
-use lasthop_wire::{View, parse, pieces, stamp};
+use lasthop_wire::{Checksum, View, parse, pieces, stamp};
 
 use super::verdict::Injection;
 
@@ -24,20 +24,22 @@ impl Meter {
     }
 }
 
-/// A packet's bytes, as they came.
+/// A packet's bytes, as they came and were verified.
 #[derive(Debug)]
 struct Buffer {
     bytes: Box<[u8]>,
     /// The sequence number of the first byte of payload, and where that is.
     seq: Seq,
     header_len: usize,
+    checksum: Checksum,
     meter: Meter,
 }
 
 impl Buffer {
-    fn new(bytes: Box<[u8]>, seq: Seq, header_len: usize, meter: &Meter) -> Held {
+    fn new(bytes: Box<[u8]>, view: &View, checksum: Checksum, meter: &Meter) -> Held {
         meter.0.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        Held(Some(Arc::new(Self { bytes, seq, header_len, meter: meter.clone() })))
+        let (seq, header_len) = (view.segment.seq, view.header_len);
+        Held(Some(Arc::new(Self { bytes, seq, header_len, checksum, meter: meter.clone() })))
     }
 
     /// `len` bytes of payload from `seq` on.
@@ -79,24 +81,30 @@ impl Payload for Held {
 }
 
 /// Keeps a packet read as `view`.
-pub(super) fn hold(packet: &[u8], view: &View, meter: &Meter) -> Held {
-    Buffer::new(packet[..view.total_len()].into(), view.segment.seq, view.header_len, meter)
+pub(super) fn hold(packet: &[u8], view: &View, checksum: Checksum, meter: &Meter) -> Held {
+    Buffer::new(packet[..view.total_len()].into(), view, checksum, meter)
 }
 
-/// Keeps the part of a packet, read as `view`, that `segment` with `len` bytes of payload is.
+/// Keeps the part of a super-segment, read as `view`, that `segment` with `len` bytes of payload is.
 pub(super) fn hold_piece(packet: &[u8], view: &View, segment: &Segment, len: u32, meter: &Meter) -> Held {
-    let Some((bytes, view)) = part(packet, view, segment, len) else { return Held::NONE };
-    Buffer::new(bytes.into(), view.segment.seq, view.header_len, meter)
+    let Some((piece, view)) = part(packet, view, segment, len, Checksum::Pending) else { return Held::NONE };
+    Buffer::new(piece.into(), &view, Checksum::Complete, meter)
 }
 
-/// The bytes of a part of a packet, lengths and checksums still those of the whole, and what they read as.
-fn part(packet: &[u8], view: &View, segment: &Segment, len: u32) -> Option<(Vec<u8>, View)> {
+/// The part of a packet that `segment` with `len` bytes of payload is, with its window and timestamp, and what it reads as. The
+/// whole carries a complete checksum on; a piece has none yet, and gets its own.
+fn part(packet: &[u8], view: &View, segment: &Segment, len: u32, checksum: Checksum) -> Option<(Vec<u8>, View)> {
     let offset = segment.seq.0.wrapping_sub(view.segment.seq.0) as usize;
     let start = view.header_len + offset;
     let payload = packet.get(start..start.checked_add(len as usize)?)?;
     let mut bytes = Vec::with_capacity(view.header_len + payload.len());
     bytes.extend_from_slice(&packet[..view.header_len]);
     bytes.extend_from_slice(payload);
+    stamp(&mut bytes, view, segment);
+    let part = View { segment: *segment, payload_len: payload.len(), ..*view };
+    if payload.len() == view.payload_len && checksum == Checksum::Complete {
+        return Some((bytes, part));
+    }
     let flags = &mut bytes[view.ip_len + 13];
     if offset > 0 {
         *flags &= !CWR;
@@ -104,8 +112,6 @@ fn part(packet: &[u8], view: &View, segment: &Segment, len: u32) -> Option<(Vec<
     if offset + (len as usize) < view.payload_len {
         *flags &= !(Flags::FIN.0 | Flags::PSH.0);
     }
-    let part = View { segment: *segment, payload_len: payload.len(), ..*view };
-    stamp(&mut bytes, view, segment);
     // Held pieces are read again, so that their lengths must be right.
     Some((pieces(&bytes, &part, payload.len()).pop()?, part))
 }
@@ -114,7 +120,7 @@ fn part(packet: &[u8], view: &View, segment: &Segment, len: u32) -> Option<(Vec<
 pub(super) fn inject(packet: &Packet<Held>, towards: Port, mtu: usize, out: &mut Vec<Injection>) {
     let Some((held, segment)) = packet.payload.0.as_ref().zip(packet.tcp()) else { return };
     let Some(whole) = parse(&held.bytes) else { return };
-    let Some((bytes, view)) = part(&held.bytes, &whole, segment, packet.len) else { return };
+    let Some((bytes, view)) = part(&held.bytes, &whole, segment, packet.len, held.checksum) else { return };
     let most = mtu.saturating_sub(view.header_len).max(1);
     if view.payload_len <= most {
         out.push(Injection { towards, packet: bytes });

@@ -167,6 +167,7 @@ pub fn encode(state: &State) -> Result<String, std::fmt::Error> {
     let counters = [
         ("injection_failures", "Packets that could not be sent", packets.injection_failures),
         ("truncated_packets", "Packets shown in part only, and passed on", packets.truncated),
+        ("damaged_packets", "TCP segments with a wrong checksum, passed on", state.snapshot.damaged),
         ("stranger_packets", "Packets of interfaces without a rule, passed on", packets.strangers),
         ("queue_overflows", "Times that packets passed by a full queue", packets.overflows),
         ("verdict_failures", "Verdicts that the kernel did not take", packets.verdict_failures),

@@ -46,6 +46,7 @@ pub mod links;
 pub mod metrics;
 pub mod nfqueue;
 mod observe;
+mod offloaded;
 mod path;
 pub mod raw;
 pub mod recording;

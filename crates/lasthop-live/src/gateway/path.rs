@@ -1,7 +1,6 @@
 //! The seam between the worker's loop and the ways in which packets come to it and leave it.
 
 use std::io;
-use std::num::NonZeroU16;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
@@ -10,7 +9,7 @@ use lasthop_scenario::gateway::Gateway;
 
 use crate::clock::Clock;
 use crate::gateway::channel::{Notice, Speaker};
-use crate::gateway::engine::{Injection, Verdict};
+use crate::gateway::engine::{Injection, Offloaded, Verdict};
 use crate::gateway::recording::engine::RecordedEngine;
 use crate::gateway::relay::Relay;
 use crate::gateway::snapshot::PacketCounters;
@@ -59,11 +58,11 @@ impl Core {
         Self { heart, engine, relay, injections, counters, clock: Clock::start() }
     }
 
-    /// What becomes of a packet that came in at `port`; `size` is the payload of each segment in it, where that is known.
-    pub fn judge(&mut self, port: Port, packet: &[u8], size: Option<NonZeroU16>) -> Verdict {
+    /// What becomes of a packet that came in at `port`.
+    pub fn judge(&mut self, port: Port, packet: &[u8], offloaded: Offloaded) -> Verdict {
         self.counters.count(port, packet.len());
         let now = self.clock.now();
-        self.engine.handle_packet(now, port, packet, size, &mut self.injections)
+        self.engine.handle_packet(now, port, packet, offloaded, &mut self.injections)
     }
 }
 

@@ -1,17 +1,18 @@
 //! What an engine was told and what it decided, as a pcapng file: recorded where packets are real, replayed where none are.
 //!
 //! Wireshark opens it. A section is one engine, from its first packet on; a worker that follows another begins another
-//! section. Its header has as comment the line `lasthop gateway recording 1, seed SEED`, and behind it the configuration as it
+//! section. Its header has as comment the line `lasthop gateway recording 2, seed SEED`, and behind it the configuration as it
 //! stands in its file (long ones in several comments, which belong together). Three interfaces, with stamps in nanoseconds that count
 //! from the engine's start; the time of day of that is in `if_tsoffset`, to a second:
 //!
 //! | interface | its frames |
 //! |---|---|
-//! | `wired`, `wireless` (raw IP) | inbound: a packet that came in there. The comment `dropped` or `replaced` is the verdict; without one it was accepted. `segments of 1448` is how many bytes of payload each segment in it has, where the driver knew. Outbound: what the engine sent there, `replacement` for the packet before, or `injected` besides |
+//! | `wired`, `wireless` (raw IP) | inbound: a packet that came in there. The comment `dropped` or `replaced` is the verdict; without one it was accepted. `segments of 1448` is how many bytes of payload each segment in it has, where the driver knew; `checksum pending`: it was yet to be computed; `checksum wrong`: it was. Outbound: what the engine sent there, `replacement` for the packet before, or `injected` besides |
 //! | `engine` (text, as Wireshark exports PDUs: LINKTYPE 252) | `timeout`: it acted on its deadlines. `mtu wireless 1500`: so large are packets there. `configure`, and on the next lines the configuration that it took. `release`: it treats nothing any more |
 //!
 //! What the engine sent follows what it was told, with the same stamp. Payload is cut off: no decision depends on it, and
-//! nobody's data is in the file. Replayed packets have zeros instead.
+//! nobody's data is in the file. Replayed packets have zeros instead, and a checksum that is right, or wrong, as theirs was.
+//! Recordings of format 1 do not say which: nothing was verified when they were made, and nothing is when they are replayed.
 //!
 //! | module | holds |
 //! |---|---|
@@ -27,15 +28,15 @@ pub mod reader;
 pub mod recorder;
 pub mod replay;
 
-use std::num::NonZeroU16;
-
 use lasthop_proto::node::Port;
 use lasthop_proto::time::Instant;
 
-use crate::gateway::engine::{Injection, Verdict};
+use crate::gateway::engine::{Condition, Injection, Offloaded, Verdict};
 
 /// The first comment of a section begins with this, and goes on with the seed.
-const FORMAT: &str = "lasthop gateway recording 1, seed ";
+const FORMAT: &str = "lasthop gateway recording 2, seed ";
+/// The same in recordings that do not say of which packets the checksum was complete.
+const FORMAT_1: &str = "lasthop gateway recording 1, seed ";
 /// Interfaces by number; the first two are ports.
 const INTERFACES: [&str; 3] = ["wired", "wireless", "engine"];
 /// The interface of what is no packet.
@@ -50,8 +51,10 @@ const DROPPED: &str = "dropped";
 const REPLACED: &str = "replaced";
 const REPLACEMENT: &str = "replacement";
 const INJECTED: &str = "injected";
-/// A comment by itself: the rest is a number.
+/// Comments by themselves; of the first the rest is a number.
 const SEGMENTS: &str = "segments of ";
+const PENDING: &str = "checksum pending";
+const WRONG: &str = "checksum wrong";
 /// Bytes of the longest headers that are read: IPv4 and TCP, each with all its options.
 const LONGEST_HEADERS: usize = 120;
 
@@ -74,6 +77,19 @@ impl Headers {
     pub fn packet(&self) -> Vec<u8> {
         let mut packet = self.bytes.clone();
         packet.resize(self.len.max(packet.len()), 0);
+        packet
+    }
+
+    /// The packet, with zeros for its payload, and with a checksum over them that is right or wrong as its own was.
+    fn packet_again(&self, offloaded: Offloaded, condition: Condition) -> Vec<u8> {
+        let mut packet = self.packet();
+        let Some(view) = lasthop_wire::parse(&packet) else { return packet };
+        if offloaded.condition(&packet, &view) != condition {
+            lasthop_wire::seal(&mut packet, &view);
+            if condition == Condition::Damaged {
+                packet[view.ip_len + 16] ^= 0xff;
+            }
+        }
         packet
     }
 
@@ -103,8 +119,10 @@ pub enum Call {
         port: Port,
         /// Which.
         headers: Headers,
-        /// Bytes of payload of each segment in it, where the driver knew.
-        size: Option<NonZeroU16>,
+        /// What the driver knew.
+        offloaded: Offloaded,
+        /// Whether it arrived whole.
+        condition: Condition,
     },
     /// Its deadline came.
     Timeout,

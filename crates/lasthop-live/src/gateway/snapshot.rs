@@ -17,6 +17,8 @@ pub struct Snapshot {
     pub cached_bytes: u64,
     /// Packets that are not whole, readable TCP segments; they passed.
     pub unread: u64,
+    /// TCP segments with a wrong checksum; they passed.
+    pub damaged: u64,
     /// TCP segments that no rule is for; they passed.
     pub unmatched: u64,
     /// What came of each rule that does not split.
@@ -169,6 +171,7 @@ impl Snapshot {
             flows: counters.flows,
             cached_bytes: counters.held_bytes,
             unread: counters.unread,
+            damaged: counters.damaged,
             unmatched: counters.unmatched,
             rules: counters.rules.iter().map(rule).collect(),
             split: split.map(RelaySnapshot::from),

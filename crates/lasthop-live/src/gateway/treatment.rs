@@ -5,7 +5,7 @@ use lasthop_proto::node::{Node, Port};
 use lasthop_proto::packet::{Body, Cause, Flags, FlowId, Integrity, Packet, Priority, Segment, Side};
 use lasthop_proto::pep::snoop::{HopControl, Snoop, SnoopConfig};
 use lasthop_proto::time::Instant;
-use lasthop_wire::{View, revise};
+use lasthop_wire::{Checksum, View, revise};
 
 use super::ab::Reservoir;
 use super::counters::RuleCounters;
@@ -27,6 +27,8 @@ pub(super) struct Passing<'a> {
     pub port: Port,
     pub packet: &'a [u8],
     pub view: &'a View,
+    /// What its checksum field holds; a complete one is right.
+    pub checksum: Checksum,
     pub id: FlowId,
     pub from: Side,
     /// Payload bytes of the segments in it.
@@ -181,13 +183,14 @@ impl Treatment {
         mtu: [Option<usize>; 2],
         out: &mut Vec<Injection>,
     ) -> Verdict {
-        let Passing { now, port, packet, view, .. } = *passing;
+        let Passing { now, port, packet, view, checksum, .. } = *passing;
         let len = view.payload_len as u32;
         let cut = port == Port::WIRED && len > passing.size && !view.segment.flags.has(Flags::SYN);
         let piece = if cut { passing.size } else { len };
         // Beyond what may be cached, each piece is held by itself, so that none keeps a whole super-segment in memory.
         let share = !cut || meter.bytes() < self.cache_bytes;
-        let held = if share && self.is_asked_for(port, view) { hold(packet, view, meter) } else { Held::NONE };
+        let held =
+            if share && self.is_asked_for(port, view) { hold(packet, view, checksum, meter) } else { Held::NONE };
         let (mut at, mut kept, mut passed, mut revised, mut answer) = (0, 0u32, Vec::new(), None, None);
         loop {
             let part = piece.min(len - at);
@@ -222,7 +225,7 @@ impl Treatment {
             return Verdict::Accept;
         }
         if let Some(segment) = revised {
-            return Verdict::Replace(revise(packet, view, &segment));
+            return Verdict::Replace(revise(packet, view, &segment, checksum));
         }
         // Old data in it does no harm; what flow control keeps must not pass.
         if kept == 0 || !passed.is_empty() && self.flow_control.is_none() {

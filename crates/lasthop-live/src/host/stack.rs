@@ -10,7 +10,7 @@ use lasthop_proto::seq::Seq;
 use lasthop_proto::tcp::config::{Switch, TcpConfig};
 use lasthop_proto::time::Instant;
 use lasthop_sim::sim::tick_phase;
-use lasthop_wire::{Checksums, Route, View, build, checksums, parse};
+use lasthop_wire::{Checksum, Checksums, Route, View, build, checksums, parse};
 
 use super::end::{App, Birth, End, Ticket};
 use super::icmp;
@@ -162,7 +162,7 @@ impl Stack {
             return;
         }
         let payload = &packet[view.header_len..];
-        let integrity = match checksums(packet, &view) {
+        let integrity = match checksums(packet, &view, Checksum::Complete) {
             Checksums::Hold => Integrity::Intact,
             Checksums::TcpWrong => Integrity::PayloadDamaged,
             Checksums::IpWrong => return,

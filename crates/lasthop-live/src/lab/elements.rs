@@ -14,7 +14,7 @@ use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::time::Instant;
 use lasthop_sim::network::Element;
 use lasthop_sim::sim::tick_phase;
-use lasthop_wire::{Checksums, Route, View, build, checksums, mark_eln, parse};
+use lasthop_wire::{Checksum, Checksums, Route, View, build, checksums, mark_eln, parse};
 
 use super::plan::{Plan, Point};
 
@@ -63,7 +63,7 @@ fn whole(frame: &[u8]) -> Option<(&[u8], View, Integrity)> {
     let bytes = frame.get(ETHERNET..)?;
     let view = parse(bytes)?;
     // A link before this one may have damaged it.
-    match checksums(bytes, &view) {
+    match checksums(bytes, &view, Checksum::Complete) {
         Checksums::Hold => Some((bytes, view, Integrity::Intact)),
         Checksums::TcpWrong => Some((bytes, view, Integrity::PayloadDamaged)),
         Checksums::IpWrong => None,

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::num::NonZeroU16;
 
+use lasthop_wire::Checksum;
+
 /// Bytes of an Ethernet header, and of a VLAN tag in it.
 pub const ETHERNET: usize = 14;
 const TAG: usize = 4;
@@ -11,8 +13,9 @@ const VLAN: u16 = 0x8100;
 /// Of linux/if_packet.h.
 const STATUS_VLAN: u32 = 1 << 4;
 const STATUS_VLAN_PROTOCOL: u32 = 1 << 6;
-/// `VIRTIO_NET_HDR_F_NEEDS_CSUM`.
+/// `VIRTIO_NET_HDR_F_NEEDS_CSUM` and `VIRTIO_NET_HDR_F_DATA_VALID`.
 const NEEDS_CHECKSUM: u8 = 1;
+const VERIFIED: u8 = 2;
 
 /// What is left to do for a frame before it goes on a wire: `struct virtio_net_hdr`, in the machine's byte order.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -31,6 +34,13 @@ impl Offload {
     /// Payload bytes of each segment, when the frame is a super-segment.
     pub fn segment_size(&self) -> Option<NonZeroU16> {
         NonZeroU16::new(self.segment_size).filter(|_| self.kind != 0)
+    }
+
+    /// What the checksum field of its packet holds. Receive offload verifies segments before it merges them, and leaves a
+    /// checksum that is yet to be computed, or, where it lists them, the first one's.
+    pub fn checksum(&self) -> Checksum {
+        let verified_parts = self.kind != 0 && self.flags & VERIFIED != 0;
+        if self.flags & NEEDS_CHECKSUM != 0 || verified_parts { Checksum::Pending } else { Checksum::Complete }
     }
 
     /// The same for a frame whose headers end at `header_len`, behind a link header of `link` bytes in place of
@@ -145,6 +155,10 @@ mod tests {
         assert_eq!((tagged.header_len, tagged.checksum_start, tagged.checksum_offset), (70, 38, 16));
         assert_eq!(tagged.segment_size(), NonZeroU16::new(1448));
         // A checksum that was found right is left alone.
+        assert_eq!((offload.checksum(), tagged.checksum()), (Checksum::Pending, Checksum::Pending));
+        let told = |flags, kind| Offload { flags, kind, ..offload }.checksum();
+        assert_eq!([told(0, 0), told(2, 0), told(0, 1)], [Checksum::Complete; 3]);
+        assert_eq!([told(1, 0), told(2, 1)], [Checksum::Pending; 2]);
         let whole = Offload { flags: 2, kind: 0, ..offload }.behind(LinkHeader::new(&frame, None).unwrap(), 66);
         assert_eq!((whole.flags, whole.checksum_start, whole.segment_size()), (0, 0, None));
     }

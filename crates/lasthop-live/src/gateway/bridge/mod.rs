@@ -31,7 +31,7 @@ use self::bpf::{Link, Program};
 use self::links::LinkHeaders;
 use self::ports::PortError;
 use self::programs::{Maps, SILENCE};
-use crate::gateway::engine::{Injection, Verdict};
+use crate::gateway::engine::{Injection, Offloaded, Verdict};
 use crate::gateway::path::{BEAT, Core, PacketPath};
 use crate::gateway::snapshot::PacketCounters;
 use crate::packet_socket::frame::{ETHERNET, LinkHeader, Offload, Outgoing};
@@ -208,7 +208,8 @@ fn pass<'b>(
         headers.note(view.route, link);
     }
     let size = arrival.offload.segment_size();
-    match core.judge(port, packet, size) {
+    let offloaded = Offloaded { size, checksum: arrival.offload.checksum() };
+    match core.judge(port, packet, offloaded) {
         Verdict::Accept => {
             core.counters.accepted += 1;
             let header_len = view.map_or(0, |view| link.bytes().len() + view.header_len);

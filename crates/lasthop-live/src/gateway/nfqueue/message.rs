@@ -1,5 +1,7 @@
 //! Netfilter queue messages as bytes: read with every length checked, and written. No I/O.
 
+use lasthop_wire::Checksum;
+
 /// The message types of the queue subsystem (`NFNL_SUBSYS_QUEUE << 8 | NFQNL_MSG_*`).
 const PACKET: u16 = 0x300;
 const VERDICT: u16 = 0x301;
@@ -19,8 +21,11 @@ const ATTRIBUTE: usize = 4;
 /// The most that a queue copies of a packet: what an attribute can hold.
 pub const COPY_RANGE: u32 = 0xffff - ATTRIBUTE as u32;
 
-/// What the queue says about a packet (`NFQA_SKB_INFO`).
+/// What the queue says about a packet (`NFQA_SKB_INFO`): its checksum is yet to be computed (`CHECKSUM_PARTIAL`); it is a
+/// super-segment; nobody has verified its checksum.
+const INFO_CHECKSUM_NOT_READY: u32 = 1;
 const INFO_GSO: u32 = 1 << 1;
+const INFO_CHECKSUM_NOT_VERIFIED: u32 = 1 << 2;
 
 /// A packet that waits in the kernel for its verdict.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,6 +46,8 @@ pub struct Queued<'b> {
     pub extent: Extent,
     /// Whether it is one packet on the wire.
     pub shape: Shape,
+    /// What its checksum field holds.
+    pub checksum: Checksum,
 }
 
 /// A place on a packet's way through the machine.
@@ -141,7 +148,15 @@ fn queued(mut attributes: &[u8]) -> Option<Queued<'_>> {
     let truncated = full_len.is_some_and(|len| usize::try_from(len).is_ok_and(|len| len > bytes.len()));
     let extent = if truncated { Extent::Truncated } else { Extent::Whole };
     let shape = if info & INFO_GSO != 0 { Shape::Super } else { Shape::Single };
-    Some(Queued { id: id?, hook, mark, from, to, bytes, extent, shape })
+    let checksum = checksum(info);
+    Some(Queued { id: id?, hook, mark, from, to, bytes, extent, shape, checksum })
+}
+
+/// Receive offload verifies segments before it merges them, and leaves a checksum that is yet to be computed, or, where it lists
+/// them, the first one's. A super-segment of which it says neither has to hold as a whole, or passes as damaged.
+const fn checksum(info: u32) -> Checksum {
+    let verified_parts = info & INFO_GSO != 0 && info & INFO_CHECKSUM_NOT_VERIFIED == 0;
+    if info & INFO_CHECKSUM_NOT_READY != 0 || verified_parts { Checksum::Pending } else { Checksum::Complete }
 }
 
 fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {

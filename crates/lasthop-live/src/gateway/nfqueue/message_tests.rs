@@ -24,7 +24,8 @@ fn be(number: u32) -> Vec<u8> {
 
 #[test]
 fn packets_are_read_with_their_interfaces_and_what_the_kernel_says_about_them() {
-    let mut bytes = packet(5, b"first", &[(3, be(0x90)), (5, be(3)), (6, be(4)), (14, be(INFO_GSO))]);
+    let mut bytes =
+        packet(5, b"first", &[(3, be(0x90)), (5, be(3)), (6, be(4)), (14, be(INFO_GSO | INFO_CHECKSUM_NOT_READY))]);
     bytes.extend(packet(6, b"cut", &[(13, be(9000))]));
     bytes.extend(packet(7, b"not cut", &[(13, be(7))]));
     let read: Vec<_> = messages(&bytes).collect();
@@ -37,8 +38,9 @@ fn packets_are_read_with_their_interfaces_and_what_the_kernel_says_about_them() 
         bytes: b"first",
         extent: Extent::Whole,
         shape: Shape::Super,
+        checksum: Checksum::Pending,
     };
-    let alone = Queued { mark: 0, from: 0, to: 0, shape: Shape::Single, ..first };
+    let alone = Queued { mark: 0, from: 0, to: 0, shape: Shape::Single, checksum: Checksum::Complete, ..first };
     let cut = Queued { id: 6, bytes: b"cut", extent: Extent::Truncated, ..alone };
     let whole = Queued { id: 7, bytes: b"not cut", ..alone };
     assert_eq!(read, [first, cut, whole].map(Message::Queued));
@@ -47,6 +49,18 @@ fn packets_are_read_with_their_interfaces_and_what_the_kernel_says_about_them() 
     early[HEADER + GENERIC + ATTRIBUTE + 6] = 0;
     let expected = Queued { id: 8, hook: Hook::Prerouting, bytes: b"early", ..alone };
     assert_eq!(messages(&early).collect::<Vec<_>>(), [Message::Queued(expected)]);
+}
+
+#[test]
+fn a_checksum_is_pending_where_the_kernel_has_yet_to_compute_it_or_verified_the_parts() {
+    use Checksum::{Complete, Pending};
+    let expected = [Complete, Pending, Pending, Pending, Complete, Pending, Complete, Pending];
+    for (info, checksum) in (0..).zip(expected) {
+        let bytes = packet(5, b"", &[(14, be(info))]);
+        let read: Vec<_> = messages(&bytes).collect();
+        let [Message::Queued(read)] = read[..] else { panic!("{read:?}") };
+        assert_eq!(read.checksum, checksum, "{info}");
+    }
 }
 
 #[test]

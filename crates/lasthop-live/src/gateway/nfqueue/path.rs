@@ -9,7 +9,7 @@ use lasthop_scenario::gateway::Gateway;
 
 use super::message::{COPY_RANGE, Extent, Hook, Message, Queued, Shape, Verdicts};
 use super::{Buffer, Queue, Received};
-use crate::gateway::engine::{Injection, LEAST_MTU, Verdict};
+use crate::gateway::engine::{Injection, LEAST_MTU, Offloaded, Verdict};
 use crate::gateway::links::Links;
 use crate::gateway::path::{BEAT, Core, PacketPath};
 use crate::gateway::raw::Sender;
@@ -126,7 +126,10 @@ impl PacketPath for QueuePath {
                             core.counters.strangers += 1;
                             Verdict::Accept
                         }
-                        Some(port) => core.judge(port, packet.bytes, None),
+                        Some(port) => {
+                            let offloaded = Offloaded { size: None, checksum: packet.checksum };
+                            core.judge(port, packet.bytes, offloaded)
+                        }
                     };
                     judge(&packet, verdict, &mut self.verdicts, core);
                 }

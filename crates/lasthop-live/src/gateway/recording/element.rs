@@ -15,6 +15,7 @@ use lasthop_wire::{View, parse};
 use super::player::{Player, list, segment};
 use super::{Call, Headers, Judgement, Step};
 use crate::gateway::ab::Arm;
+use crate::gateway::engine::Condition;
 use crate::gateway::flow::{Flow, has_foreign_options};
 use crate::gateway::flows::{Key, side};
 use crate::gateway::rules::{Mode, Predicate};
@@ -167,7 +168,10 @@ impl Player for Element {
 
     fn play(&mut self, step: &Step) -> Result<Done, &'static str> {
         match &step.call {
-            Call::Packet { port, headers, size } => self.take_packet(step.time, *port, headers, *size),
+            Call::Packet { condition: Condition::Damaged, .. } => Ok(Done { fate: Fate::Forwarded, sent: Vec::new() }),
+            Call::Packet { port, headers, offloaded, .. } => {
+                self.take_packet(step.time, *port, headers, offloaded.size)
+            }
             Call::Timeout => {
                 self.snoop.handle_timeout(step.time);
                 Ok(self.drain(step.time, None))

@@ -1,7 +1,5 @@
 //! An engine that is recorded, or not.
 
-use std::num::NonZeroU16;
-
 use lasthop_proto::node::Port;
 use lasthop_proto::time::Instant;
 use lasthop_scenario::gateway::Gateway;
@@ -9,7 +7,7 @@ use lasthop_scenario::gateway::Gateway;
 use super::recorder::Recorder;
 use crate::gateway::ab::RuleArms;
 use crate::gateway::counters::Counters;
-use crate::gateway::engine::{Engine, Injection, Verdict};
+use crate::gateway::engine::{Engine, Injection, Offloaded, Verdict};
 use crate::gateway::rules::EngineConfig;
 use crate::gateway::settings;
 
@@ -60,14 +58,14 @@ impl RecordedEngine {
         now: Instant,
         port: Port,
         packet: &[u8],
-        size: Option<NonZeroU16>,
+        offloaded: Offloaded,
         out: &mut Vec<Injection>,
     ) -> Verdict {
         let before = out.len();
-        let verdict = self.engine.handle_packet(now, port, packet, size, out);
+        let verdict = self.engine.handle_packet(now, port, packet, offloaded, out);
         self.now = now;
         if let Some(recorder) = &mut self.recorder {
-            recorder.packet(now, port, packet, size, &verdict, &out[before..]);
+            recorder.packet(now, port, packet, offloaded, &verdict, &out[before..]);
         }
         verdict
     }

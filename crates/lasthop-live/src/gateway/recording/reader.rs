@@ -3,11 +3,11 @@
 
 use std::collections::VecDeque;
 use std::io::Read;
-use std::num::NonZeroU16;
 
 use lasthop_proto::node::Port;
 use lasthop_proto::time::Instant;
 use lasthop_scenario::gateway::Gateway;
+use lasthop_wire::Checksum;
 use pcap_file::PcapError;
 use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
 use pcap_file::pcapng::blocks::interface_description::InterfaceDescriptionOption;
@@ -15,9 +15,10 @@ use pcap_file::pcapng::blocks::section_header::{SectionHeaderBlock, SectionHeade
 use pcap_file::pcapng::{Block, PcapNgReader};
 
 use super::{
-    Call, DROPPED, Decision, ENGINE, FORMAT, Headers, INBOUND, INJECTED, INTERFACES, Judgement, LONGEST_HEADERS,
-    NANOSECONDS, OUTBOUND, REPLACED, REPLACEMENT, SEGMENTS, Step, TEXT_FOLLOWS,
+    Call, DROPPED, Decision, ENGINE, FORMAT, FORMAT_1, Headers, INBOUND, INJECTED, INTERFACES, Judgement,
+    LONGEST_HEADERS, NANOSECONDS, OUTBOUND, PENDING, REPLACED, REPLACEMENT, SEGMENTS, Step, TEXT_FOLLOWS, WRONG,
 };
+use crate::gateway::engine::{Condition, Offloaded};
 
 /// No packet is larger than this (jumbograms as receive offload builds them included).
 const MOST_BYTES: u32 = 1 << 20;
@@ -73,6 +74,8 @@ pub struct Recording<R: Read> {
     blocks: PcapNgReader<R>,
     frame: u64,
     time: Instant,
+    /// What the checksum field holds of packets of which nothing is said.
+    checksum: Checksum,
     /// Its frames may not be complete.
     pending: Option<Step>,
     ready: VecDeque<Entry>,
@@ -92,8 +95,8 @@ struct Frame {
     time: Instant,
     direction: u32,
     comment: String,
-    /// Bytes of payload of each segment in it.
-    size: Option<NonZeroU16>,
+    offloaded: Offloaded,
+    condition: Condition,
     data: Vec<u8>,
     len: u32,
 }
@@ -116,6 +119,7 @@ impl<R: Read> Recording<R> {
             blocks,
             frame: 0,
             time: Instant::ZERO,
+            checksum: Checksum::Complete,
             pending: None,
             ready: VecDeque::new(),
         };
@@ -154,7 +158,7 @@ impl<R: Read> Recording<R> {
         let kind = match self.blocks.next_block() {
             None => Ok(Kind::End),
             Some(Ok(Block::SectionHeader(_))) => Ok(Kind::Section),
-            Some(Ok(Block::EnhancedPacket(block))) => Ok(Kind::Frame(Frame::of(block))),
+            Some(Ok(Block::EnhancedPacket(block))) => Ok(Kind::Frame(Frame::of(block, self.checksum))),
             Some(Ok(Block::InterfaceDescription(_))) => Ok(Kind::Other),
             Some(Ok(_)) => Err("holds blocks that no recording of the gateway has".to_owned()),
             Some(Err(PcapError::IoError(error))) if error.kind() != std::io::ErrorKind::UnexpectedEof => {
@@ -177,8 +181,13 @@ impl<R: Read> Recording<R> {
         self.time = Instant::ZERO;
         let comment = comments(self.blocks.section());
         let (first, text) = comment.split_once('\n').ok_or_else(|| self.whole(NO_RECORDING))?;
-        let seed = first.strip_prefix(FORMAT).and_then(|seed| seed.parse().ok());
-        let seed = seed.ok_or_else(|| self.whole(NO_RECORDING))?;
+        let (seed, checksum) = match (first.strip_prefix(FORMAT), first.strip_prefix(FORMAT_1)) {
+            (Some(seed), _) => (seed, Checksum::Complete),
+            (None, Some(seed)) => (seed, Checksum::Pending),
+            (None, None) => return Err(self.whole(NO_RECORDING)),
+        };
+        let seed = seed.parse().map_err(|_| self.whole(NO_RECORDING))?;
+        self.checksum = checksum;
         let gateway = Box::new(Gateway::parse(&format!("{}: configuration", self.file), text)?);
         self.ready.push_back(Entry::Engine { gateway, text: text.to_owned(), seed });
         Ok(())
@@ -212,13 +221,15 @@ impl<R: Read> Recording<R> {
             return Err(self.bad("its length is not that of a packet's headers"));
         }
         let headers = Headers { bytes: frame.data, len: frame.len as usize };
-        let size = frame.size;
+        let (offloaded, condition) = (frame.offloaded, frame.condition);
         match (frame.direction, &frame.comment[..]) {
-            (INBOUND, "") => self.begin_step(Call::Packet { port, headers, size }, Judgement::Accept),
-            (INBOUND, DROPPED) => self.begin_step(Call::Packet { port, headers, size }, Judgement::Drop),
-            (INBOUND, REPLACED) => {
-                let awaited = Judgement::Replace(Headers { bytes: Vec::new(), len: 0 });
-                self.begin_step(Call::Packet { port, headers, size }, awaited);
+            (INBOUND, comment @ ("" | DROPPED | REPLACED)) => {
+                let judgement = match comment {
+                    DROPPED => Judgement::Drop,
+                    REPLACED => Judgement::Replace(Headers { bytes: Vec::new(), len: 0 }),
+                    _ => Judgement::Accept,
+                };
+                self.begin_step(Call::Packet { port, headers, offloaded, condition }, judgement);
             }
             (OUTBOUND, REPLACEMENT) => match &mut self.pending {
                 Some(Step { decision: Decision { judgement: Judgement::Replace(awaited), .. }, .. }) => {
@@ -293,15 +304,18 @@ impl<R: Read> Recording<R> {
 const NO_RECORDING: &str = "not a recording that `lasthop gateway run --record` made";
 
 impl Frame {
-    fn of(block: EnhancedPacketBlock<'_>) -> Self {
-        let (mut direction, mut comment, mut size) = (0, String::new(), None);
-        let number = |text: &str| text.strip_prefix(SEGMENTS)?.parse::<NonZeroU16>().ok();
+    fn of(block: EnhancedPacketBlock<'_>, checksum: Checksum) -> Self {
+        let (mut direction, mut comment) = (0, String::new());
+        let (mut offloaded, mut condition) = (Offloaded { size: None, checksum }, Condition::Whole);
+        let number = |text: &str| text.strip_prefix(SEGMENTS)?.parse().ok();
         for option in block.options {
             match option {
                 EnhancedPacketOption::Flags(flags) => direction = flags & (INBOUND | OUTBOUND),
-                EnhancedPacketOption::Comment(text) => match number(&text) {
-                    None => comment = text.into_owned(),
-                    given => size = given,
+                EnhancedPacketOption::Comment(text) => match (&*text, number(&text)) {
+                    (_, Some(size)) => offloaded.size = Some(size),
+                    (PENDING, _) => offloaded.checksum = Checksum::Pending,
+                    (WRONG, _) => condition = Condition::Damaged,
+                    _ => comment = text.into_owned(),
                 },
                 _ => {}
             }
@@ -311,7 +325,8 @@ impl Frame {
             time: Instant::from_nanos(u64::try_from(block.timestamp.as_nanos()).unwrap_or(u64::MAX)),
             direction,
             comment,
-            size,
+            offloaded,
+            condition,
             data: block.data.into_owned(),
             len: block.original_len,
         }

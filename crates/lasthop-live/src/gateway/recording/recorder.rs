@@ -4,7 +4,6 @@
 use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::num::NonZeroU16;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -14,6 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use lasthop_proto::node::Port;
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_scenario::units::ByteSize;
+use lasthop_wire::Checksum;
 use pcap_file::pcapng::PcapNgWriter;
 use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
 use pcap_file::pcapng::blocks::interface_description::{InterfaceDescriptionBlock, InterfaceDescriptionOption};
@@ -21,10 +21,10 @@ use pcap_file::pcapng::blocks::section_header::{SectionHeaderBlock, SectionHeade
 use pcap_file::{DataLink, Endianness, PcapError};
 
 use super::{
-    DROPPED, ENGINE, FORMAT, INBOUND, INJECTED, INTERFACES, NANOSECONDS, OUTBOUND, REPLACED, REPLACEMENT, SEGMENTS,
-    TEXT_FOLLOWS, headers_len,
+    DROPPED, ENGINE, FORMAT, INBOUND, INJECTED, INTERFACES, NANOSECONDS, OUTBOUND, PENDING, REPLACED, REPLACEMENT,
+    SEGMENTS, TEXT_FOLLOWS, WRONG, headers_len,
 };
-use crate::gateway::engine::{Injection, Verdict};
+use crate::gateway::engine::{Condition, Injection, Offloaded, Verdict};
 
 /// Bytes that go to the file at once.
 const CHUNK: usize = 64 << 10;
@@ -130,7 +130,7 @@ impl Recorder {
         now: Instant,
         port: Port,
         packet: &[u8],
-        size: Option<NonZeroU16>,
+        offloaded: Offloaded,
         verdict: &Verdict,
         sent: &[Injection],
     ) {
@@ -140,7 +140,11 @@ impl Recorder {
             Verdict::Replace(replacement) => (Some(REPLACED), Some(&replacement[..])),
         };
         let mut given = of_packet(now, port, packet, INBOUND, comment);
-        given.options.extend(size.map(|size| EnhancedPacketOption::Comment(Cow::Owned(format!("{SEGMENTS}{size}")))));
+        let size = offloaded.size.map(|size| Cow::Owned(format!("{SEGMENTS}{size}")));
+        let condition = lasthop_wire::parse(packet).map(|view| offloaded.condition(packet, &view));
+        let wrong = (condition == Some(Condition::Damaged)).then_some(Cow::Borrowed(WRONG));
+        let pending = (offloaded.checksum == Checksum::Pending).then_some(Cow::Borrowed(PENDING));
+        given.options.extend(size.into_iter().chain(pending).chain(wrong).map(EnhancedPacketOption::Comment));
         let beyond = Port(port.0 ^ 1);
         let replacement = replacement.map(|packet| of_packet(now, beyond, packet, OUTBOUND, Some(REPLACEMENT)));
         self.step(now, given, replacement, sent);

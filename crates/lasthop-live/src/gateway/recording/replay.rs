@@ -135,8 +135,9 @@ impl Player for Again {
         let mut sent: Vec<Injection> = Vec::new();
         let (mut due, mut verdict) = (Due::Yes, Verdict::Accept);
         match &step.call {
-            Call::Packet { port, headers, size } => {
-                verdict = self.engine.handle_packet(step.time, *port, &headers.packet(), *size, &mut sent);
+            Call::Packet { port, headers, offloaded, condition } => {
+                let packet = headers.packet_again(*offloaded, *condition);
+                verdict = self.engine.handle_packet(step.time, *port, &packet, *offloaded, &mut sent);
             }
             Call::Timeout => {
                 // A driver comes when it is due, never before.

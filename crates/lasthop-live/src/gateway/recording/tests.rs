@@ -1,13 +1,14 @@
 //! Recorded, read, and decided again, without a network.
 
 use std::io::Cursor;
+use std::num::NonZeroU16;
 use std::path::Path;
 
 use lasthop_proto::packet::{Flags, Options, SackBlock, Segment, Timestamps};
 use lasthop_proto::seq::Seq;
 use lasthop_proto::time::Duration;
 use lasthop_scenario::gateway::Gateway;
-use lasthop_wire::{Route, build};
+use lasthop_wire::{Checksum, Route, build};
 use proptest::prelude::*;
 
 use super::engine::RecordedEngine;
@@ -59,15 +60,16 @@ impl Bench {
     }
 
     fn give(&mut self, port: Port, packet: &[u8]) -> Verdict {
-        self.give_sized(port, packet, None)
+        self.give_as(port, packet, Offloaded::NOTHING)
     }
 
-    /// Segments of `size` bytes in one packet.
-    fn give_sized(&mut self, port: Port, packet: &[u8], size: Option<NonZeroU16>) -> Verdict {
+    fn give_as(&mut self, port: Port, packet: &[u8], offloaded: Offloaded) -> Verdict {
         self.now += Duration::from_micros(700);
         let (now, mut sent) = (self.now, std::mem::take(&mut self.sent));
-        let verdict = self.engine().handle_packet(now, port, packet, size, &mut sent);
-        let call = Call::Packet { port, headers: Headers::of(packet), size };
+        let verdict = self.engine().handle_packet(now, port, packet, offloaded, &mut sent);
+        let view = lasthop_wire::parse(packet);
+        let condition = view.map_or(Condition::Whole, |view| offloaded.condition(packet, &view));
+        let call = Call::Packet { port, headers: Headers::of(packet), offloaded, condition };
         self.calls.push((call, Decision::of(&verdict, &sent)));
         verdict
     }
@@ -104,6 +106,14 @@ impl Bench {
         self.tcp(Port::WIRELESS, syn(0, 0, Flags::SYN), 0);
         self.tcp(Port::WIRED, syn(1000, 1, Flags::SYN.with(Flags::ACK)), 0);
         self.ack(0, &[]);
+    }
+
+    /// The server's `n`th segment as bytes.
+    fn data_of(&self, n: u32, fill: u8) -> Vec<u8> {
+        let options = Options { timestamps: Some(Timestamps { val: n + 10, ecr: 1 }), ..Options::default() };
+        let segment = Segment { seq: seq(n), ack: Seq(1), window: 500, flags: Flags::ACK, options };
+        let route = Route { source: ([10, 0, 0, 1], 80).into(), destination: ([10, 0, 0, 2], 4000).into() };
+        build(route, &segment, &[fill; MSS as usize]).unwrap()
     }
 
     /// The server's `n`th segment.
@@ -180,7 +190,8 @@ fn super_segments_are_in_the_file_with_the_size_of_their_segments() {
     let size = NonZeroU16::new(700).unwrap();
     let segment = Segment { seq: seq(0), ack: Seq(1), window: 500, flags: Flags::ACK, ..Segment::default() };
     let route = Route { source: ([10, 0, 0, 1], 80).into(), destination: ([10, 0, 0, 2], 4000).into() };
-    bench.give_sized(Port::WIRED, &build(route, &segment, &[5; 7 * 700]).unwrap(), Some(size));
+    let offloaded = Offloaded { size: Some(size), checksum: Checksum::Pending };
+    bench.give_as(Port::WIRED, &build(route, &segment, &[5; 7 * 700]).unwrap(), offloaded);
     let mut options = Options::default();
     options.sack.push(SackBlock { left: seq(0) + 2 * 700, right: seq(0) + 4 * 700 });
     let hole = Segment { seq: Seq(1), ack: seq(0) + 700, window: 64_000, flags: Flags::ACK, options };
@@ -191,6 +202,37 @@ fn super_segments_are_in_the_file_with_the_size_of_their_segments() {
     assert_eq!(recorded.collect::<Vec<_>>(), bench.calls);
     let again = replayed(&bytes);
     assert_eq!((again.packets, again.sent, again.differences), (5, 1, 0), "{:?}", again.first_difference);
+}
+
+#[test]
+fn what_was_damaged_is_damaged_again_and_what_was_pending_pending() {
+    let mut bench = Bench::new(SNOOP, LIMIT);
+    bench.transfer();
+    let data = bench.data_of(40, 0x18);
+    let mut damaged = Vec::new();
+    for at in [2, 25, 36, 60, 1000] {
+        let mut packet = data.clone();
+        packet[at] ^= 0x10;
+        damaged.push(packet);
+    }
+    for packet in &damaged {
+        assert_eq!(bench.give(Port::WIRED, packet), Verdict::Accept);
+    }
+    // What nobody has to verify is believed.
+    let pending = Offloaded { size: None, checksum: Checksum::Pending };
+    bench.give_as(Port::WIRED, &data, pending);
+    bench.give_as(Port::WIRED, &damaged[1], pending);
+    bench.ack(40, &[(41, 42)]);
+    bench.ack(40, &[(41, 43)]);
+    let bytes = bench.bytes();
+    let recorded = steps(read(&bytes).unwrap());
+    let conditions = recorded.iter().filter(|step| {
+        matches!(step.call, Call::Packet { condition: Condition::Damaged, offloaded: Offloaded::NOTHING, .. })
+    });
+    assert_eq!(conditions.count(), 5 - 1, "one says that it is longer than it is");
+    assert_eq!(recorded.into_iter().map(|step| (step.call, step.decision)).collect::<Vec<_>>(), bench.calls);
+    let again = replayed(&bytes);
+    assert_eq!(again.differences, 0, "{:?}", again.first_difference);
 }
 
 #[test]
@@ -324,7 +366,7 @@ fn what_is_no_recording_is_one_line() {
         error(&bytes)
     };
     assert_eq!(
-        other(b"recording 1", b"recording 2"),
+        other(b"recording 2", b"recording 3"),
         "r.pcapng: not a recording that `lasthop gateway run --record` made"
     );
     assert_eq!(other(b"wireless", b"wirewire"), "r.pcapng: not a recording that `lasthop gateway run --record` made");

@@ -1,0 +1,304 @@
+//! What stands between the ends: the gateway's engine with bytes, as drivers feed it, and the mechanism without, which is faster.
+
+use std::fmt::Debug;
+use std::num::NonZeroU16;
+
+use lasthop_live::gateway::engine::{Engine, Injection, Offloaded, Verdict};
+use lasthop_live::gateway::rules::{EngineConfig, Mode, Rule};
+use lasthop_proto::node::{Node, Port};
+use lasthop_proto::packet::{Body, Cause, FlowId, Packet, Segment, Side};
+use lasthop_proto::pep::snoop::{HopControl, Snoop, SnoopConfig};
+use lasthop_proto::scheme::LocalDetection;
+use lasthop_proto::time::Instant;
+use lasthop_wire::{Checksum, Route, amend, build, parse};
+
+use super::ends::{Content, Pkt, byte};
+
+/// How the gateway is set up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Setup {
+    pub flow_control: bool,
+    pub detection: LocalDetection,
+    /// Few connections and bytes.
+    pub tight: bool,
+}
+
+impl Setup {
+    fn snoop(&self) -> SnoopConfig {
+        let mut config = SnoopConfig { detection: self.detection, connections: 8, ..SnoopConfig::modern() };
+        config.hop = self.flow_control.then_some(HopControl { backlog: 10, held: 4096 });
+        if self.tight {
+            config.cache_bytes = 2048;
+        }
+        config
+    }
+}
+
+/// How a packet comes.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Coming {
+    /// Bits that are flipped on the way, by their number in the packet.
+    pub flips: Option<[u16; 2]>,
+    /// Payload of its segments, where it is many: receive offload made it.
+    pub merged: Option<u32>,
+    /// From the end that it does not come from, as far as its addresses say.
+    pub astray: bool,
+}
+
+/// A packet that a gateway sends by itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Sent {
+    pub towards: Port,
+    pub segment: Segment,
+    pub len: u32,
+    /// Its payload, where that is not the sender's.
+    pub odd: Option<Vec<u8>>,
+}
+
+/// What becomes of a packet.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Passed {
+    Unchanged,
+    No,
+    /// This comes instead.
+    As(Sent),
+}
+
+/// A gateway.
+pub trait Middle {
+    /// A packet as it takes them.
+    type Packet;
+    /// What it says to a packet or at a time.
+    type Said: PartialEq + Debug;
+
+    fn new(setup: Setup) -> Self;
+
+    /// `None` when the damage does not show: then it is none.
+    fn packet(packet: &Pkt, port: Port, coming: Coming) -> Option<Self::Packet>;
+
+    fn take(&mut self, now: Instant, port: Port, packet: &Self::Packet) -> Self::Said;
+
+    fn wake(&mut self, now: Instant) -> Self::Said;
+
+    fn deadline(&self) -> Option<Instant>;
+
+    /// What it says, in the world's terms: what became of the packet, what it sends besides.
+    fn read(said: &Self::Said) -> (Passed, Vec<Sent>);
+
+    /// What it counted, but for packets as such.
+    fn tally(&mut self) -> Vec<u64>;
+}
+
+/// The engine.
+pub struct Bytes(Engine);
+
+/// Between whom: from the sender.
+fn route() -> Route {
+    Route { source: ([10, 0, 0, 1], 80).into(), destination: ([10, 9, 0, 2], 4000).into() }
+}
+
+impl Middle for Bytes {
+    type Packet = (Vec<u8>, Offloaded);
+    type Said = (Verdict, Vec<Injection>);
+
+    fn new(setup: Setup) -> Self {
+        let mut rule = Rule::all("r", Mode::Snoop);
+        rule.snoop = setup.snoop();
+        Self(Engine::new(EngineConfig { flows: 8, ..EngineConfig::new(vec![rule]) }, 1))
+    }
+
+    fn packet(packet: &Pkt, port: Port, coming: Coming) -> Option<Self::Packet> {
+        let Pkt { segment, len, content, odd } = *packet;
+        let mut payload = Vec::with_capacity(len as usize);
+        payload.extend((0..len).map(|at| byte((segment.seq + at).0, content)));
+        let way = if (port == Port::WIRED) != coming.astray { route() } else { route().reversed() };
+        let mut bytes = build(way, &segment, &payload)?;
+        if odd && let Some(view) = parse(&bytes) {
+            // Two NOPs in front of the first option with some become one of a kind that nobody knows.
+            amend(&mut bytes, &view, |tcp| {
+                if tcp.get(20..22) == Some(&[1, 1]) {
+                    tcp[20..22].copy_from_slice(&[77, 2]);
+                }
+            });
+        }
+        let mut offloaded = Offloaded::NOTHING;
+        if let Some(size) = coming.merged {
+            offloaded = Offloaded { size: NonZeroU16::new(size as u16), checksum: Checksum::Pending };
+        }
+        if let Some(flips) = coming.flips {
+            offloaded.checksum = Checksum::Complete;
+            for flip in flips {
+                let at = usize::from(flip >> 3) % bytes.len();
+                bytes[at] ^= 1 << (flip & 7);
+            }
+            if !is_damaged(&bytes) {
+                return None;
+            }
+        }
+        Some((bytes, offloaded))
+    }
+
+    fn take(&mut self, now: Instant, port: Port, (bytes, offloaded): &Self::Packet) -> Self::Said {
+        let mut out = Vec::new();
+        let verdict = self.0.handle_packet(now, port, bytes, *offloaded, &mut out);
+        (verdict, out)
+    }
+
+    fn wake(&mut self, now: Instant) -> Self::Said {
+        let mut out = Vec::new();
+        self.0.handle_timeout(now, &mut out);
+        (Verdict::Accept, out)
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.0.poll_deadline()
+    }
+
+    fn read((verdict, out): &Self::Said) -> (Passed, Vec<Sent>) {
+        let sent = |towards, bytes: &[u8]| {
+            let view = parse(bytes).expect("what is sent is TCP");
+            assert!(!is_damaged(bytes), "a wrong checksum: {view:?}");
+            let there = if towards == Port::WIRELESS { route() } else { route().reversed() };
+            assert_eq!(view.route, there, "between other ends");
+            let payload = &bytes[view.header_len..view.total_len()];
+            let seq = view.segment.seq;
+            let genuine = payload.iter().zip(0..).all(|(&is, at)| is == byte((seq + at).0, Content::Genuine));
+            let odd = (!genuine).then(|| payload.to_vec());
+            Sent { towards, segment: view.segment, len: payload.len() as u32, odd }
+        };
+        let passed = match verdict {
+            Verdict::Accept => Passed::Unchanged,
+            Verdict::Drop => Passed::No,
+            // Whose it is, its addresses say.
+            Verdict::Replace(bytes) => {
+                let data = parse(bytes).is_some_and(|view| view.route == route());
+                Passed::As(sent(if data { Port::WIRELESS } else { Port::WIRED }, bytes))
+            }
+        };
+        (passed, out.iter().map(|injection| sent(injection.towards, &injection.packet)).collect())
+    }
+
+    fn tally(&mut self) -> Vec<u64> {
+        let all = self.0.counters();
+        let mut tally = vec![all.held_bytes];
+        for rule in all.rules {
+            tally.extend([rule.cached_bytes, rule.repairs.total(), rule.absorbed, rule.local_acks, rule.sack_hidden]);
+            tally.push(rule.dup_acks_suppressed);
+        }
+        tally
+    }
+}
+
+/// Whether a checksum is wrong, computed the slow way: word by word (RFC 1071). What is no TCP to begin with is not damaged.
+fn is_damaged(packet: &[u8]) -> bool {
+    let Some(view) = parse(packet) else { return false };
+    let packet = &packet[..view.total_len()];
+    let sum = |bytes: &[u8]| -> u32 {
+        bytes.chunks(2).map(|word| u32::from(word[0]) << 8 | u32::from(word.get(1).copied().unwrap_or(0))).sum()
+    };
+    let folded = |mut sum: u32| {
+        while sum > 0xffff {
+            sum = (sum & 0xffff) + (sum >> 16);
+        }
+        sum
+    };
+    let (ip, tcp) = packet.split_at(view.ip_len);
+    let pseudo = sum(&ip[12..20]) + 6 + tcp.len() as u32;
+    folded(sum(ip)) != 0xffff || folded(pseudo + sum(tcp)) != 0xffff
+}
+
+/// The mechanism by itself.
+pub struct Bare(Snoop<Payload>);
+
+/// A payload, as it came: from which number on, and whose.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Payload {
+    seq: u32,
+    content: Content,
+}
+
+/// What the mechanism says: the packet that it was given, if any, and all that it sends.
+type BareSaid = (Option<Packet<Payload>>, Vec<(Port, Packet<Payload>)>);
+
+impl Bare {
+    fn drain(&mut self, now: Instant, given: Option<Packet<Payload>>) -> BareSaid {
+        let (mut sent, mut place) = (Vec::new(), Packet::default());
+        while let Some(port) = self.0.poll_transmit(now, &mut place) {
+            sent.push((port, std::mem::take(&mut place)));
+        }
+        while self.0.poll_event().is_some() {}
+        (given, sent)
+    }
+}
+
+impl Middle for Bare {
+    type Packet = Packet<Payload>;
+    type Said = BareSaid;
+
+    fn new(setup: Setup) -> Self {
+        Self(Snoop::new(setup.snoop()))
+    }
+
+    fn packet(packet: &Pkt, port: Port, coming: Coming) -> Option<Self::Packet> {
+        // Damage, unknown options and addresses are the engine's business.
+        if coming.flips.is_some() || packet.odd || coming.astray {
+            return None;
+        }
+        Some(Packet {
+            flow: FlowId(0),
+            from: if port == Port::WIRED { Side::Acceptor } else { Side::Initiator },
+            header_len: 40,
+            len: packet.len,
+            body: Body::Tcp(packet.segment),
+            payload: Payload { seq: packet.segment.seq.0, content: packet.content },
+            ..Packet::default()
+        })
+    }
+
+    fn take(&mut self, now: Instant, port: Port, packet: &Self::Packet) -> Self::Said {
+        self.0.handle_packet(now, port, *packet);
+        self.drain(now, Some(*packet))
+    }
+
+    fn wake(&mut self, now: Instant) -> Self::Said {
+        self.0.handle_timeout(now);
+        self.drain(now, None)
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.0.poll_deadline()
+    }
+
+    fn read((given, sent): &Self::Said) -> (Passed, Vec<Sent>) {
+        let mut passed = if given.is_some() { Passed::No } else { Passed::Unchanged };
+        let mut besides = Vec::new();
+        for (towards, packet) in sent {
+            let Some(&segment) = packet.tcp() else { continue };
+            let same = |given: &Packet<Payload>| {
+                let there = if given.from == Side::Acceptor { Port::WIRELESS } else { Port::WIRED };
+                let first = |packet: &Packet<Payload>| packet.tcp().map(|tcp| tcp.seq);
+                packet.cause == Cause::New
+                    && (*towards, packet.from, packet.len, first(packet))
+                        == (there, given.from, given.len, first(given))
+            };
+            let is_given = passed == Passed::No && given.as_ref().is_some_and(same);
+            if is_given && given.as_ref().and_then(Packet::tcp) == Some(&segment) {
+                passed = Passed::Unchanged;
+                continue;
+            }
+            let forged = packet.payload.content == Content::Forged && packet.len > 0;
+            let bytes = || (0..packet.len).map(|at| byte((segment.seq + at).0, Content::Forged)).collect();
+            let sent = Sent { towards: *towards, segment, len: packet.len, odd: forged.then(bytes) };
+            if is_given {
+                passed = Passed::As(sent);
+            } else {
+                besides.push(sent);
+            }
+        }
+        (passed, besides)
+    }
+
+    fn tally(&mut self) -> Vec<u64> {
+        vec![self.0.cached_bytes(), self.0.connections() as u64]
+    }
+}
