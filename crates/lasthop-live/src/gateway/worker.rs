@@ -102,9 +102,13 @@ fn keep_memory() {
     }
 }
 
-/// Gives up all rights but those that the packet loop needs, for good.
-fn drop_privileges() -> io::Result<()> {
-    let needed = CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW;
+/// Gives up all rights but those that the packet loop needs, and the relay when there is one, for good.
+fn drop_privileges(relay: bool) -> io::Result<()> {
+    let mut needed = CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW;
+    if relay {
+        // Its connections to servers bear the clients' own ports, which may be below 1024.
+        needed |= CapabilitySet::NET_BIND_SERVICE;
+    }
     let has = rustix::thread::capabilities(None)?;
     let kept = has.permitted & needed;
     let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
@@ -144,7 +148,7 @@ impl Worker {
         let marks = split.as_ref().map(|split| split.marks.accepted);
         let proxy = split.map(SplitProxy::bind).transpose()?;
         let record = record.and_then(RecordTo::open);
-        drop_privileges().map_err(system("cannot drop privileges"))?;
+        drop_privileges(proxy.is_some()).map_err(system("cannot drop privileges"))?;
         let relay = proxy.zip(marks).map(|(proxy, mark)| Relay::start(proxy, mark));
         let relay = relay.transpose().map_err(system("cannot start a thread"))?;
         let seed = seed().map_err(system("/dev/urandom"))?;
