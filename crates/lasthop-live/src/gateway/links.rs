@@ -10,19 +10,16 @@ use rustix::io::Errno;
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
+use crate::gateway::netlink::{DONE, HEADER, LARGEST, messages};
 use crate::gateway::nfqueue::wait;
 
-/// Bytes of one message at most: the kernel makes them no longer than this.
-const LARGEST: usize = 32 << 10;
 /// How long the kernel may take to list all interfaces: it answers at once.
 const PATIENCE: Duration = Duration::from_millis(100);
 /// Most messages taken at once, so that a storm of them keeps nobody waiting.
 const TURN: usize = 256;
 
-/// Bytes of `nlmsghdr` and of `ifinfomsg`.
-const HEADER: usize = 16;
+/// Bytes of `ifinfomsg`.
 const INFO: usize = 16;
-const DONE: u16 = libc::NLMSG_DONE as u16;
 
 /// One of the interfaces.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -128,17 +125,6 @@ impl AsFd for Links {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
-}
-
-/// The messages in what was read, each with its type; ends at the first whose length is wrong.
-fn messages(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
-    std::iter::from_fn(move || {
-        let message = NetlinkBuffer::new_checked(bytes).ok()?;
-        let (kind, len) = (message.message_type(), message.length() as usize);
-        let body = bytes.get(HEADER..len)?;
-        bytes = bytes.get(len.next_multiple_of(4)..).unwrap_or_default();
-        Some((kind, body))
-    })
 }
 
 fn index(body: &[u8]) -> Option<u32> {

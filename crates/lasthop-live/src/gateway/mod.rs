@@ -19,6 +19,7 @@
 //! | [`bridge`] | TCP out of a bridge and back into it |
 //! | [`links`] | the interfaces towards the lossy hops, as they come, change and go |
 //! | [`raw`] | packets that the gateway sends by itself |
+//! | `nat` | the addresses that they leave with, where the machine translates |
 //! | [`settings`] | what the configuration means to engine and relay |
 //! | [`firewall`] | the netfilter rules that lead packets here |
 //! | [`worker`] | the process that handles packets |
@@ -44,6 +45,8 @@ mod flows;
 mod held;
 pub mod links;
 pub mod metrics;
+mod nat;
+mod netlink;
 pub mod nfqueue;
 mod observe;
 mod path;
