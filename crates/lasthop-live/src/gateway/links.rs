@@ -24,6 +24,7 @@ const INFO: usize = 16;
 /// One of the interfaces.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Link {
+    name: String,
     index: u32,
     mtu: u32,
 }
@@ -79,6 +80,11 @@ impl Links {
     /// Whether this is the number of one of them.
     pub fn contains(&self, index: u32) -> bool {
         self.found.iter().any(|link| link.index == index)
+    }
+
+    /// The number of the one with this name.
+    pub fn number(&self, name: &str) -> Option<u32> {
+        self.found.iter().find(|link| link.name == name).map(|link| link.index)
     }
 
     /// The smallest of their MTUs, in bytes; none while there are none.
@@ -146,8 +152,8 @@ fn note(found: &mut Vec<Link>, names: &[String], body: &[u8]) {
     }
     let (Some(name), Some(mtu)) = (name, mtu) else { return };
     found.retain(|link| link.index != index);
-    if names.iter().any(|wanted| wanted.as_bytes() == name) {
-        found.push(Link { index, mtu });
+    if let Some(name) = names.iter().find(|wanted| wanted.as_bytes() == name) {
+        found.push(Link { name: name.clone(), index, mtu });
     }
 }
 
@@ -180,6 +186,10 @@ mod tests {
         [bytes.into_inner(), body].concat()
     }
 
+    fn link(name: &str, index: u32, mtu: u32) -> Link {
+        Link { name: name.to_owned(), index, mtu }
+    }
+
     fn new(index: u32, name: &str, mtu: u32) -> Vec<u8> {
         let name = [name.as_bytes(), &[0]].concat();
         let attributes = [(9999, &[1; 7][..]), (libc::IFLA_IFNAME, &name), (libc::IFLA_MTU, &mtu.to_ne_bytes())];
@@ -204,12 +214,12 @@ mod tests {
         let mut found = Vec::new();
         let list = [new(1, "lo", 65_536), new(7, "wl0", 1500), message(DONE, 0, 0, &[])].concat();
         assert_eq!(apply(&mut found, &list), [libc::RTM_NEWLINK, libc::RTM_NEWLINK, DONE]);
-        assert_eq!(found, [Link { index: 7, mtu: 1500 }]);
+        assert_eq!(found, [link("wl0", 7, 1500)]);
         apply(&mut found, &[new(7, "wl0", 1200), new(9, "wl1", 9000)].concat());
-        assert_eq!(found, [Link { index: 7, mtu: 1200 }, Link { index: 9, mtu: 9000 }]);
+        assert_eq!(found, [link("wl0", 7, 1200), link("wl1", 9, 9000)]);
         apply(&mut found, &new(9, "other", 9000));
         apply(&mut found, &message(libc::RTM_DELLINK, libc::AF_BRIDGE as u8, 7, &[]));
-        assert_eq!(found, [Link { index: 7, mtu: 1200 }]);
+        assert_eq!(found, [link("wl0", 7, 1200)]);
         apply(&mut found, &message(libc::RTM_DELLINK, 0, 7, &[]));
         assert_eq!(found, []);
     }

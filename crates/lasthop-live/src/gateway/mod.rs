@@ -25,6 +25,9 @@
 //! | [`worker`] | the process that handles packets |
 //! | [`supervisor`] | the process that keeps a worker alive, and the rules with it |
 //! | [`channel`] | what the two say to each other |
+//! | `guard` | the rules, kept in place against other programs |
+//! | `routes` | by which interface a packet would leave |
+//! | `netlink` | what is asked of the kernel over netlink |
 //! | [`snapshot`] | what a worker has done |
 //! | [`control`] | the socket on which the supervisor answers |
 //! | [`metrics`] | its figures for Prometheus |
@@ -42,6 +45,7 @@ mod finding;
 pub mod firewall;
 mod flow;
 mod flows;
+mod guard;
 mod held;
 pub mod links;
 pub mod metrics;
@@ -53,6 +57,7 @@ mod path;
 pub mod raw;
 pub mod recording;
 mod relay;
+mod routes;
 pub mod rules;
 pub mod settings;
 pub mod snapshot;

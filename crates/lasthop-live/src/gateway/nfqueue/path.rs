@@ -14,7 +14,6 @@ use crate::gateway::links::Links;
 use crate::gateway::nat::Translator;
 use crate::gateway::path::{BEAT, Core, PacketPath};
 use crate::gateway::raw::Sender;
-use crate::gateway::relay::Relay;
 use crate::gateway::snapshot::PacketCounters;
 
 /// How long, in all, packets may wait at once for a socket that is full, and how often it is tried again.
@@ -115,7 +114,7 @@ impl PacketPath for QueuePath {
                     };
                     if packet.hook == Hook::Prerouting {
                         // The beginning of a connection that a rule splits.
-                        match core.relay.as_ref().and_then(Relay::mark) {
+                        match core.relay.as_mut().and_then(|relay| relay.mark(&packet, &self.links)) {
                             Some(mark) => self.verdicts.repeat(packet.id, packet.mark | mark),
                             None => self.verdicts.accept(packet.id),
                         }
