@@ -85,20 +85,22 @@ pub fn chains(config: &SplitConfig, family: Family, pulse: Pulse) -> Vec<Chain> 
     ]
 }
 
-/// What else belongs in the gateway's chains for what is sent from here: the near half, which nobody tracks.
+/// What else belongs in the gateway's chains for what is sent from here: both halves are forwarded connections to the firewall's
+/// owner, and nobody tracks the near one.
 pub fn extend_output(config: &SplitConfig, chains: &mut Vec<Chain>) {
-    let near = format!("-m mark --mark {0:#x}/{0:#x}", config.marks.accepted);
-    for (table, target) in [(Table::Filter, "-j ACCEPT"), (Table::Raw, "-j CT --notrack")] {
-        let rule = format!("{near} {target}");
+    let bit = |mark: u32| format!("-m mark --mark {mark:#x}/{mark:#x}");
+    let (near, far) = (bit(config.marks.accepted), bit(config.marks.opened));
+    let accepted = vec![format!("{near} -j ACCEPT"), format!("{far} -j ACCEPT")];
+    for (table, rules) in [(Table::Filter, accepted), (Table::Raw, vec![format!("{near} -j CT --notrack")])] {
         match chains.iter_mut().find(|chain| chain.table == table && chain.name == CHAIN) {
-            Some(chain) => chain.rules.push(rule),
+            Some(chain) => chain.rules.extend(rules),
             None => chains.push(Chain {
                 table,
                 name: CHAIN,
                 hook: "OUTPUT",
                 place: Place::First,
                 stage: Stage::Quiet,
-                rules: vec![rule],
+                rules,
             }),
         }
     }

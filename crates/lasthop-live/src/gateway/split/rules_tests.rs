@@ -28,6 +28,7 @@ fn the_rules_for_ipv4() {
 *filter
 :LASTHOP - [0:0]
 -A LASTHOP -m mark --mark 0x20000000/0x20000000 -j ACCEPT
+-A LASTHOP -m mark --mark 0x40000000/0x40000000 -j ACCEPT
 :LASTHOP_SPLIT - [0:0]
 -A LASTHOP_SPLIT -m mark --mark 0x10000000/0x10000000 -j ACCEPT
 -I OUTPUT -j LASTHOP
