@@ -215,6 +215,9 @@ fn status(state: &State) -> Value {
         "uptime_seconds": state.started.elapsed().as_secs_f64(),
         "worker": { "pid": state.worker, "restarts": state.restarts },
         "reloads": state.reloads,
+        "firewall": bridge.is_none().then(|| json!({
+            "in_place": state.rules.in_place, "restored": state.rules.restored, "problem": state.rules.problem,
+        })),
         "bridge": bridge.map(|Bridge { wired, wireless }| json!({ "wired": wired, "wireless": wireless })),
         "limits": { "cache_bytes": state.gateway.limits.cache, "flows": state.gateway.limits.flows },
         "flows": state.snapshot.flows,

@@ -173,6 +173,7 @@ pub fn encode(state: &State) -> Result<String, std::fmt::Error> {
         ("verdict_failures", "Verdicts that the kernel did not take", packets.verdict_failures),
         ("worker_restarts", "Workers started after the first", state.restarts),
         ("reloads", "Configurations taken after the first", state.reloads),
+        ("rules_restored", "Times that rules were put back that other programs had removed", state.rules.restored),
     ];
     for (name, help, count) in counters {
         registry.register(name, help, ConstCounter::new(count));
@@ -180,6 +181,7 @@ pub fn encode(state: &State) -> Result<String, std::fmt::Error> {
     let gauges = [
         ("flows", "Connections with state", state.snapshot.flows),
         ("worker_up", "Whether there is a worker", u64::from(state.worker.is_some())),
+        ("rules_in_place", "Whether all netfilter rules are there", u64::from(state.rules.in_place)),
     ];
     for (name, help, value) in gauges {
         registry.register(name, help, ConstGauge::new(value));

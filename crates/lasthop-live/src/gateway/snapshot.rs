@@ -145,6 +145,8 @@ pub struct RelaySnapshot {
     pub aborted: u64,
     /// How often it stopped accepting because it was full.
     pub full: u64,
+    /// First packets of connections that passed unsplit for want of room: in all, or for their client.
+    pub passed: u64,
     /// The wired side.
     pub wired: RelaySide,
     /// The wireless side.
@@ -234,6 +236,7 @@ impl From<SplitSnapshot> for RelaySnapshot {
             refused: split.refused,
             aborted: split.aborted,
             full: split.full,
+            passed: split.passed,
             wired: side(split.wired),
             wireless: side(split.wireless),
         }

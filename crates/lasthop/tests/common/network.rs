@@ -414,6 +414,14 @@ impl Daemon {
         rustix::process::kill_process(worker, signal).unwrap();
     }
 
+    /// Signals the worker of a gateway that does not answer.
+    pub fn signal_worker_of_stopped(&self, signal: Signal) {
+        let gateway = self.child.id();
+        let children = std::fs::read_to_string(format!("/proc/{gateway}/task/{gateway}/children")).unwrap();
+        let worker = Pid::from_raw(children.split_whitespace().next().unwrap().parse().unwrap()).unwrap();
+        rustix::process::kill_process(worker, signal).unwrap();
+    }
+
     /// The worker's memory as the kernel counts it, in bytes: now (`VmRSS`) or at most so far (`VmHWM`).
     pub fn worker_memory(&self, key: &str) -> u64 {
         let status = self.await_status(|status| status["worker"]["pid"].is_u64());
