@@ -17,9 +17,9 @@ use std::path::{Path, PathBuf};
 use lasthop_proto::pep::snoop::{HopControl, SnoopConfig};
 use lasthop_proto::time::Duration;
 
-use crate::channel::read_limited;
 use crate::document;
 use crate::error::{Error, Place, Problem, Spot};
+use crate::files::read_limited;
 use crate::gateway_values::{AbsolutePath, Address, CongestionName, InterfaceName, List, LogLevel};
 use crate::reader::{Context, Reader};
 use crate::snoop::{self, KIND_KEYS, REPAIR_KEYS};

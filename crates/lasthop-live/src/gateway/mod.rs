@@ -38,6 +38,7 @@ pub mod bridge;
 pub mod channel;
 pub mod check;
 mod child;
+mod clients;
 pub mod control;
 pub mod counters;
 pub mod engine;

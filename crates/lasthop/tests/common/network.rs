@@ -171,7 +171,7 @@ impl Network {
 
     /// What an HTTP server in a namespace answers.
     pub fn get(&self, name: &str, address: &str, path: &str) -> String {
-        let (address, request) = (address.to_owned(), format!("GET {path} HTTP/1.1\r\nHost: gateway\r\n\r\n"));
+        let (address, request) = (address.to_owned(), format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
         let exchange = move || {
             let mut stream = TcpStream::connect(address).unwrap();
             stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
