@@ -104,6 +104,8 @@ FLUSH = [f"{program} -w -t {name} -F" for program in ("iptables", "ip6tables") f
 RESTORE = [f"printf '{FOREIGN}' | {program}-restore -w" for program in ("iptables", "ip6tables")]
 NO_RULES = [f"ip {family} rule | sed -n 's/^\\([0-9]*\\):.*fwmark.*/\\1/p' | while read n; do ip {family} rule del pref $n; done" for family in ("-4", "-6")]
 ROUTED = ("routed",)
+# So that a stream runs into what lies ahead of it, and the window's edge is not there before the forgery.
+LONGER = {"sizes": [150_000, 500_000], "buffer": 60_000}
 
 ATTACKS = {
     "calm": Attack("", "losses alone, 2 % both ways"),
@@ -112,8 +114,8 @@ ATTACKS = {
     "damage": Attack("C1, C2", "one bit turned round in 2 % of all packets on both links, both ways", wire="down.damage=0.02,up.damage=0.02", lossy="down.damage=0.02,up.damage=0.02"),
     "blind-data": Attack("C3", "data with random numbers from the wired side, 50/s for 3 s", ("blind-data",), seconds=3),
     "blind-pairs": Attack("C3", "pairs of such segments, 0.6 s apart", ("blind-pairs",), pace=1 / 0.6, begin=1),
-    "poison": Attack("C4", "data 10 MB and more ahead of the stream, 200/s", ("poison",), pace=200),
-    "poison-old": Attack("C4", "the same with old timestamps", ("poison-old",), pace=200),
+    "poison": Attack("C4", "data far ahead of the receiver's window, 200/s", ("poison",), pace=200, plan=LONGER),
+    "poison-old": Attack("C4", "the same with old timestamps", ("poison-old",), pace=200, plan=LONGER),
     "poison-near": Attack("C4", "data about the window's edge that acknowledge what was never sent", ("poison-near",), pace=100),
     "masquerade": Attack("C5", "the gateway masquerades", prepare=masquerade, paths=ROUTED),
     "forward": Attack("C5", "the gateway forwards a port", prepare=forward, paths=ROUTED),
@@ -210,9 +212,8 @@ def plan_of(args, attack):
     plan = {"transfers": transfers, "at_once": args.at_once, "bulk": args.bulk, "seconds": args.seconds, "sizes": args.sizes, "up": [0, args.sizes[1] // 4],
             "kind": "close", "control": args.control, "patience": args.silence, "begin": 0.3, "pause": 0}
     plan.update({key: value for key, value in attack.plan.items() if key != "least"})
-    if args.transfers > least:
-        plan["pause"] = 0 if plan["kind"] != "reset" else plan["pause"]
-        plan["at_once"] = max(plan["at_once"], args.at_once) if "ports" not in plan else plan["at_once"]
+    if not transfers:
+        plan.pop("buffer", None)
     return plan
 
 
@@ -233,7 +234,8 @@ def one(args, attack, variant, family, path, seed):
         forger = None
         if attack.forge:
             forging = {"wired": "w1", "hop": "l0", "sender": "w0", "receiver": "l1", "pace": attack.pace, "begin": attack.begin,
-                       "seconds": min(attack.seconds, 86_400), "attacks": attack.forge, "port": PORT}
+                       "seconds": min(attack.seconds, 86_400), "attacks": attack.forge, "port": PORT,
+                       "ahead": [100_000, 30] if args.transfers else [8_000_000, 400]}
             forger = stack.enter_context(Program(arena.namespace("air"), sys.executable, FORGERY, str(seed), json.dumps(forging)))
             forger.line()
         address, port = arena.target

@@ -2,7 +2,7 @@
 """Somebody who forges packets: `forge.py SEED PLAN`, until SIGTERM.
 
 PLAN is JSON: `wired` and `hop`, the devices by which frames reach the gateway from either side; `sender` and `receiver`, those at which the true ends are heard; `pace`, packets a second; `begin` and `seconds`, when and for how long; `attacks`, names
-from ATTACKS below, which take turns; `port`, the server's. It hears a part of what passes (one frame in eight, and every SYN), and so knows who speaks with whom and about
+from ATTACKS below, which take turns; `port`, the server's; `ahead`: how many bytes behind the receiver's window to poison, with how many segments. It hears a part of what passes (one frame in eight, and every SYN), and so knows who speaks with whom and about
 where they are; what it makes of that is the attack's choice. Prints one line of JSON with its counts.
 """
 import ctypes
@@ -18,6 +18,8 @@ import time
 FIN, SYN, RST, PSH, ACK, URG = 1, 2, 4, 8, 16, 32
 FORGED = b"EVIL"
 WRAP = 1 << 32
+# As given: see above.
+PLAN = {}
 # A flow of which nothing was heard for so long is over.
 SILENT = 3.0
 
@@ -214,10 +216,17 @@ def blind_opaque(flow, dice):
 
 def poison(old):
     def forge(flow, dice):
-        """Ahead of the stream, far outside the receiver's window."""
-        ahead = max(10_000_000, 2 * flow.room()) + 1448 * dice.randrange(4000)
-        val = flow.down.val - (100_000 if old else 0)
-        yield "wired", flow.segment("down", flow.down.next + ahead, flow.up.next, ACK | PSH, FORGED * 350, stamps=(val, flow.up.val))
+        """Ahead of the stream, outside the receiver's window, side by side, for the stream to run into."""
+        del dice
+        ahead, count = PLAN["ahead"]
+        start, done = getattr(flow, "poisoned", (0, count))
+        if done == count and (flow.up.ack - start) % WRAP < WRAP // 2 or not start:
+            start, done = (flow.up.ack + flow.room() + ahead) % WRAP, 0
+        if done < count:
+            val = flow.down.val - (100_000 if old else 0)
+            yield "wired", flow.segment("down", start + 1400 * done, flow.up.next, ACK | PSH, FORGED * 350, stamps=(val, flow.up.val))
+            done += 1
+        flow.poisoned = (start, done)
     return forge
 
 
@@ -383,6 +392,7 @@ ATTACKS = {
 
 def main(seed, plan):
     dice, plan = random.Random(seed), json.loads(plan)
+    PLAN.update(plan)
     over = []
     signal.signal(signal.SIGTERM, lambda *_: over.append(True))
     heard = Heard(plan["sender"], plan["receiver"], plan["port"])

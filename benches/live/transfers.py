@@ -13,6 +13,7 @@ PLAN is JSON with
     patience    seconds without a byte after which a connection counts as silenced
     ports       the caller's own ports, in turn; absent: the kernel's choice
     pause       seconds between openings
+    buffer      of the caller's socket, for what it receives, in bytes; absent: the kernel's tuning
     begin       seconds before the first one
 
 The streams are pseudo-random and known to both ends: block K of connection N in a direction comes from the seed, N, the direction and K. What is repeated, moved, forged, damaged or
@@ -321,6 +322,8 @@ class Client(Loop):
         sock = socket.socket(family)
         tune(sock, self.plan)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if self.plan.get("buffer"):
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self.plan["buffer"])
         if self.ports:
             sock.bind(("", self.ports[0]))
             self.ports.rotate(-1)
