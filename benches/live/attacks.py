@@ -41,7 +41,7 @@ TRANSFERS = os.path.join(HERE, "transfers.py")
 
 @dataclasses.dataclass
 class Attack:
-    """One way to harm connections. `forge` names attacks of forge.py that take turns, `pace` packets a second, from `begin` on for `seconds`; `wire` and `lossy` are settings of the
+    """One way to harm connections. `forge` names attacks of forge.py that take turns, `pace` packets a second (ten times as many among small connections), from `begin` on for `seconds`; `wire` and `lossy` are settings of the
     links besides loss; `plan` changes what transfers.py does; `prepare` and `during` act on the arena."""
     finding: str
     about: str
@@ -233,7 +233,7 @@ def one(args, attack, variant, family, path, seed):
         server.line()
         forger = None
         if attack.forge:
-            forging = {"wired": "w1", "hop": "l0", "sender": "w0", "receiver": "l1", "pace": attack.pace, "begin": attack.begin,
+            forging = {"wired": "w1", "hop": "l0", "sender": "w0", "receiver": "l1", "pace": max(attack.pace, min(10 * attack.pace, 5000)) if args.transfers and math.isinf(attack.seconds) else attack.pace, "begin": attack.begin,
                        "seconds": min(attack.seconds, 86_400), "attacks": attack.forge, "port": PORT,
                        "ahead": [100_000, 30] if args.transfers else [8_000_000, 400]}
             forger = stack.enter_context(Program(arena.namespace("air"), sys.executable, FORGERY, str(seed), json.dumps(forging)))
@@ -278,7 +278,7 @@ def total(runs, statuses):
     return sum(run["counts"][status] for run in runs for status in statuses)
 
 
-def judge(attack, with_runs, without_runs, transfers):
+def judge(args, attack, with_runs, without_runs):
     """What is worse, in words."""
     worse = []
     bad, bad_without = total(with_runs, BAD), total(without_runs, BAD)
@@ -287,7 +287,9 @@ def judge(attack, with_runs, without_runs, transfers):
     broken, broken_without = total(with_runs, BROKEN), total(without_runs, BROKEN)
     if broken > broken_without + 2 * math.sqrt(broken_without):
         worse.append(f"{broken} connections broken, {broken_without} without")
-    if not transfers:
+    if args.ignore_speed:
+        return worse
+    if not plan_of(args, attack)["transfers"]:
         gap, gap_without = (max(run["gap"] for run in runs) for runs in (with_runs, without_runs))
         if gap > gap_without + LONGER_SILENCE:
             worse.append(f"silent for {gap:.1f} s, {gap_without:.1f} without")
@@ -325,7 +327,7 @@ def cell(args, name, family, path):
                 note(f"    {detail}")
     rows = []
     for variant, found in runs.items():
-        worse = [] if variant is none else judge(attack, found, runs[none], plan_of(args, attack)["transfers"])
+        worse = [] if variant is none else judge(args, attack, found, runs[none])
         rows.append({"attack": name, "finding": attack.finding, "family": family, "path": path, "variant": variant.name, "runs": found, "worse": worse,
                      "connections": sum(run["connections"] for run in found), "bad": total(found, BAD), "broken": total(found, BROKEN),
                      "mbps": statistics.median(run["mbps"] for run in found), "gap": max(run["gap"] for run in found)})
@@ -365,6 +367,7 @@ def arguments():
     parser.add_argument("--control", default="bbr", help="congestion control of the ends (default bbr)")
     parser.add_argument("--offloads", action="store_true", help="the gateway joins what comes in to super-segments")
     parser.add_argument("--json", metavar="FILE", help="write everything there, a line for each row")
+    parser.add_argument("--ignore-speed", action="store_true", help="do not judge goodput and how long a silence was")
     parser.add_argument("--require", action="store_true", help="exit 1 when something is worse")
     args = parser.parse_args()
     if args.list:

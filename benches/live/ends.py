@@ -3,6 +3,8 @@
 
     receive PORT SECONDS        takes one connection and reads for so long
     send ADDRESS PORT CONTROL   connects under a congestion control, and sends until the other side has enough
+    fetch ADDRESS PORT SECONDS  connects and reads for so long
+    give PORT CONTROL           takes one connection, and sends as `send` does
     ping ADDRESS SECONDS        ICMP echoes, 50 a second
     echo PORT                   returns messages as they come
     talk ADDRESS PORT SECONDS   sends a message, waits for it to come back, sends the next
@@ -31,7 +33,15 @@ def listen(port):
 
 
 def receive(port, seconds):
-    connection, peer = listen(int(port))
+    connection, _ = listen(int(port))
+    return read(connection, seconds)
+
+
+def fetch(address, port, seconds):
+    return read(socket.create_connection((address, int(port)), PATIENCE), seconds)
+
+
+def read(connection, seconds):
     end = time.monotonic() + float(seconds)
     total, buffer = 0, bytearray(1 << 18)
     while (left := end - time.monotonic()) > 0:
@@ -41,7 +51,7 @@ def receive(port, seconds):
                 break
             total += count
     # Data that nobody reads: closing resets, and the sender has enough.
-    own = connection.getsockname()
+    own, peer = connection.getsockname(), connection.getpeername()
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     connection.close()
     return {"bytes": total, "seconds": float(seconds), "own": own, "peer": peer}
@@ -52,6 +62,16 @@ def send(address, port, control):
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, control.encode())
     connection.settimeout(PATIENCE)
     connection.connect((address, int(port)))
+    return write(connection)
+
+
+def give(port, control):
+    connection, _ = listen(int(port))
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, control.encode())
+    return write(connection)
+
+
+def write(connection):
     addresses = {"own": connection.getsockname(), "peer": connection.getpeername()}
     data = os.urandom(1 << 20)
     # Longer than the receiver reads: where nobody tells the sender, the benchmark ends it.
@@ -116,7 +136,7 @@ def talk(address, port, seconds):
     return {"us": times}
 
 
-ROLES = {role.__name__: role for role in (receive, send, ping, echo, talk)}
+ROLES = {role.__name__: role for role in (receive, send, fetch, give, ping, echo, talk)}
 
 if __name__ == "__main__":
     try:

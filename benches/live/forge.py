@@ -220,8 +220,12 @@ def poison(old):
         del dice
         ahead, count = PLAN["ahead"]
         start, done = getattr(flow, "poisoned", (0, count))
-        if done == count and (flow.up.ack - start) % WRAP < WRAP // 2 or not start:
-            start, done = (flow.up.ack + flow.room() + ahead) % WRAP, 0
+        edge = flow.up.ack + flow.room()
+        if (edge - start) % WRAP < WRAP // 2 or not start:
+            start, done = (edge + ahead) % WRAP, 0
+        if (start + 1400 * done - edge - ahead // 2) % WRAP > WRAP // 2:
+            # The window has come too near: the receiver might take it.
+            done = count
         if done < count:
             val = flow.down.val - (100_000 if old else 0)
             yield "wired", flow.segment("down", start + 1400 * done, flow.up.next, ACK | PSH, FORGED * 350, stamps=(val, flow.up.val))
