@@ -8,10 +8,14 @@
     ping ADDRESS SECONDS        ICMP echoes, 50 a second
     echo PORT                   returns messages as they come
     talk ADDRESS PORT SECONDS   sends a message, waits for it to come back, sends the next
+    answer PORT                 as `echo`, for any number of connections, until SIGTERM
+    ask ADDRESS PORT N SECONDS  as `talk`, by N connections at once
 """
 import json
 import os
 import select
+import selectors
+import signal
 import socket
 import struct
 import sys
@@ -136,7 +140,60 @@ def talk(address, port, seconds):
     return {"us": times}
 
 
-ROLES = {role.__name__: role for role in (receive, send, fetch, give, ping, echo, talk)}
+def answer(port):
+    over = []
+    signal.signal(signal.SIGTERM, lambda *_: over.append(True))
+    listener = socket.create_server(("", int(port)))
+    waiting = selectors.DefaultSelector()
+    waiting.register(listener, selectors.EVENT_READ)
+    print("ready", flush=True)
+    while not over:
+        for key, _ in waiting.select(0.1):
+            if key.fileobj is listener:
+                connection, _ = listener.accept()
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                waiting.register(connection, selectors.EVENT_READ)
+                continue
+            try:
+                data = key.fileobj.recv(65536)
+                if data:
+                    key.fileobj.sendall(data)
+                    continue
+            except ConnectionError:
+                pass
+            waiting.unregister(key.fileobj)
+            key.fileobj.close()
+    return {}
+
+
+def ask(address, port, count, seconds):
+    waiting, times = selectors.DefaultSelector(), []
+    connections = [socket.create_connection((address, int(port)), PATIENCE) for _ in range(int(count))]
+    message, begun = bytes(MESSAGE), {}
+    for connection in connections:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        waiting.register(connection, selectors.EVENT_READ, [0])
+        begun[connection] = time.monotonic()
+        connection.sendall(message)
+    end = time.monotonic() + float(seconds)
+    while (left := end - time.monotonic()) > 0:
+        for key, _ in waiting.select(left):
+            data = key.fileobj.recv(MESSAGE)
+            if not data:
+                raise ConnectionError("the other end closed")
+            key.data[0] += len(data)
+            if key.data[0] == MESSAGE:
+                key.data[0] = 0
+                now = time.monotonic()
+                times.append(1e6 * (now - begun[key.fileobj]))
+                begun[key.fileobj] = now
+                key.fileobj.sendall(message)
+    # Those under way count with what they took so far: who waits for ever shows.
+    now = time.monotonic()
+    return {"us": times + [1e6 * (now - start) for start in begun.values()]}
+
+
+ROLES = {role.__name__: role for role in (receive, send, fetch, give, ping, echo, talk, answer, ask)}
 
 if __name__ == "__main__":
     try:
