@@ -58,6 +58,8 @@ class Way:
         # Of the newest packet: the number behind it, its acknowledgment, its window as in the header, its stamps.
         self.next = self.ack = self.window = self.val = 0
         self.scale = 0
+        # Something other than a SYN was heard.
+        self.is_open = False
         self.payload = (0, b"")
 
 
@@ -70,7 +72,8 @@ class Flow:
         self.heard = 0.0
 
     def is_known(self):
-        return bool(self.down.frame and self.up.frame and self.down.next and self.up.next)
+        # Of both ends after their handshake: a half-open connection is easier to break, and not what is asked here.
+        return self.down.is_open and self.up.is_open
 
     def room(self):
         """The bytes that the hop's end has room for, behind its acknowledgment."""
@@ -151,6 +154,7 @@ class Heard:
         behind = (seq + length + bool(flags & SYN) + bool(flags & FIN)) % WRAP
         if not way.next or (behind - way.next) % WRAP < WRAP // 2:
             way.next, way.ack, way.window = behind, ack, window
+        way.is_open |= not flags & SYN
         if length:
             way.payload = (seq, frame[start + head:])
         if flags & (FIN | RST):
