@@ -11,6 +11,8 @@ Each attack runs without the gateway and with each variant of it in turn, with t
     silence     of a bulk download is 3 s longer than without the gateway
     goodput     is below 95 % of that without the gateway (median of the pairs, one a seed)
 
+or if the gateway treated less than half of the packets, so that nothing was tried.
+
     sudo python3 benches/live/attacks.py                                          # all, quickly
     sudo python3 benches/live/attacks.py --list
     sudo python3 benches/live/attacks.py --attacks damage,poison --transfers 10000 --rate 100 --require
@@ -35,6 +37,7 @@ PORT = 5001
 PATIENCE = 300
 LEAST_GOODPUT = 0.95
 LONGER_SILENCE = 3.0
+LEAST_TREATED = 0.5
 FORGERY = os.path.join(HERE, "forge.py")
 TRANSFERS = os.path.join(HERE, "transfers.py")
 
@@ -247,7 +250,16 @@ def one(args, attack, variant, family, path, seed):
         forged = json.loads(forger.stop()) if forger else {}
         served = json.loads(server.stop())
         links = json.loads(arena.hop.stop())
-    return outcome(plan, ended, served) | {"seed": seed, "forged": sum(forged.values()), "links": links, "gateway": status}
+    return outcome(plan, ended, served) | {"treated": treated(variant, status, links, ended), "seed": seed, "forged": sum(forged.values()), "links": links, "gateway": status}
+
+
+def treated(variant, status, links, ended):
+    """The share of the packets towards the hop, or under split of the connections, that the gateway had."""
+    if status is None:
+        return None
+    if variant.mode == "split":
+        return min(1.0, status["split"]["total"] / max(1, len(ended["results"])))
+    return min(1.0, status["packets"]["towards_wireless"] / max(1, links[0]["down"]["carried"]))
 
 
 def outcome(plan, ended, served):
@@ -278,7 +290,7 @@ def total(runs, statuses):
     return sum(run["counts"][status] for run in runs for status in statuses)
 
 
-def judge(args, attack, with_runs, without_runs):
+def judge(args, attack, variant, with_runs, without_runs):
     """What is worse, in words."""
     worse = []
     bad, bad_without = total(with_runs, BAD), total(without_runs, BAD)
@@ -287,6 +299,10 @@ def judge(args, attack, with_runs, without_runs):
     broken, broken_without = total(with_runs, BROKEN), total(without_runs, BROKEN)
     if broken > broken_without + 2 * math.sqrt(broken_without):
         worse.append(f"{broken} connections broken, {broken_without} without")
+    share = statistics.median(run["treated"] for run in with_runs)
+    # What the gateway leaves alone is as without it, but then nothing was tried.
+    if share < LEAST_TREATED and variant.mode != "split" and not attack.during:
+        worse.append(f"only {100 * share:.0f} % treated")
     if args.ignore_speed:
         return worse
     if not plan_of(args, attack)["transfers"]:
@@ -327,10 +343,10 @@ def cell(args, name, family, path):
                 note(f"    {detail}")
     rows = []
     for variant, found in runs.items():
-        worse = [] if variant is none else judge(args, attack, found, runs[none])
+        worse = [] if variant is none else judge(args, attack, variant, found, runs[none])
         rows.append({"attack": name, "finding": attack.finding, "family": family, "path": path, "variant": variant.name, "runs": found, "worse": worse,
                      "connections": sum(run["connections"] for run in found), "bad": total(found, BAD), "broken": total(found, BROKEN),
-                     "mbps": statistics.median(run["mbps"] for run in found), "gap": max(run["gap"] for run in found)})
+                     "mbps": statistics.median(run["mbps"] for run in found), "treated": None if variant is none else statistics.median(run["treated"] for run in found), "gap": max(run["gap"] for run in found)})
     return rows
 
 
@@ -401,8 +417,8 @@ def main():
             with open(args.json, "a", encoding="utf-8") as out:
                 out.writelines(json.dumps(row) + "\n" for row in found)
     print(f"{args.reps} runs a cell; bad: streams with corrupt, forged or missing bytes; broken: connections silenced, reset or refused; silence: the longest\n")
-    table(["attack", "IP", "path", "gateway", "connections", "bad", "broken", "Mbps", "silence s", "verdict"],
-          [[row["attack"], row["family"], row["path"], row["variant"], row["connections"], row["bad"], row["broken"], f"{row['mbps']:.2f}", f"{row['gap']:.2f}",
+    table(["attack", "IP", "path", "gateway", "connections", "bad", "broken", "Mbps", "silence s", "treated %", "verdict"],
+          [[row["attack"], row["family"], row["path"], row["variant"], row["connections"], row["bad"], row["broken"], f"{row['mbps']:.2f}", f"{row['gap']:.2f}", "" if row["treated"] is None else f"{100 * row['treated']:.0f}",
             "" if row["variant"] == "none" else "WORSE: " + "; ".join(row["worse"]) if row["worse"] else "ok"] for row in rows])
     return 1 if args.require and any(row["worse"] for row in rows) else 0
 
@@ -412,3 +428,5 @@ if __name__ == "__main__":
         sys.exit(main())
     except RuntimeError as error:
         fail(error)
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -155,3 +155,5 @@ if __name__ == "__main__":
         sys.exit(main())
     except RuntimeError as error:
         fail(error)
+    except KeyboardInterrupt:
+        sys.exit(130)
