@@ -44,7 +44,7 @@ TRANSFERS = os.path.join(HERE, "transfers.py")
 
 @dataclasses.dataclass
 class Attack:
-    """One way to harm connections. `forge` names attacks of forge.py that take turns, `pace` packets a second (ten times as many among small connections), from `begin` on for `seconds`; `wire` and `lossy` are settings of the
+    """One way to harm connections. `forge` names attacks of forge.py that take turns, `pace` packets a second to each bulk download, from `begin` on for `seconds`; `wire` and `lossy` are settings of the
     links besides loss; `plan` changes what transfers.py does; `prepare` and `during` act on the arena."""
     finding: str
     about: str
@@ -220,6 +220,13 @@ def plan_of(args, attack):
     return plan
 
 
+def pace_of(args, attack):
+    """Packets a second: each of the bulk downloads gets its due, small connections have ten times as many."""
+    if attack.plan.get("pause"):
+        return attack.pace
+    return max(attack.pace, min(attack.pace * (10 if args.transfers else args.bulk), 5000))
+
+
 def one(args, attack, variant, family, path, seed):
     """One run: what the ends say, and what the gateway did."""
     wire = link(args, f"rate={5 * args.rate:g},delay={args.wired_delay:g},queue=2000", attack.wire)
@@ -236,7 +243,7 @@ def one(args, attack, variant, family, path, seed):
         server.line()
         forger = None
         if attack.forge:
-            forging = {"wired": "w1", "hop": "l0", "sender": "w0", "receiver": "l1", "pace": max(attack.pace, min(10 * attack.pace, 5000)) if args.transfers and math.isinf(attack.seconds) else attack.pace, "begin": attack.begin,
+            forging = {"wired": "w1", "hop": "l0", "sender": "w0", "receiver": "l1", "pace": pace_of(args, attack), "begin": 0.2 if args.transfers and not attack.plan.get("pause") else attack.begin,
                        "seconds": min(attack.seconds, 86_400), "attacks": attack.forge, "port": PORT,
                        "ahead": [100_000, 30] if args.transfers else [8_000_000, 400]}
             forger = stack.enter_context(Program(arena.namespace("air"), sys.executable, FORGERY, str(seed), json.dumps(forging)))
@@ -370,7 +377,7 @@ def arguments():
     parser.add_argument("--transfers", type=int, default=0, help="small connections a run; 0: bulk downloads for --seconds (default 0)")
     parser.add_argument("--at-once", type=int, default=100, help="small connections that are open at once (default 100)")
     parser.add_argument("--sizes", default="20000-200000", help="bytes of a small connection (default 20000-200000)")
-    parser.add_argument("--bulk", type=int, default=1, help="bulk downloads beside each other (default 1)")
+    parser.add_argument("--bulk", type=int, default=4, help="bulk downloads beside each other; one alone depends much on chance (default 4)")
     parser.add_argument("--seconds", type=float, default=8, help="of a run with bulk downloads (default 8)")
     parser.add_argument("--silence", type=float, default=30, help="seconds without a byte after which a connection counts as silenced (default 30)")
     parser.add_argument("--seed", type=int, default=1, help="the first (default 1)")

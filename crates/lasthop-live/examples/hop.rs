@@ -213,7 +213,8 @@ impl Link {
         let devices = [parts.next().unwrap_or_default(), parts.next().unwrap_or_default()];
         let mut settings = [Settings::NOTHING; 2];
         for part in parts {
-            let wrong = || format!("{text}: cannot read {part:?}; it takes KEY=NUMBER, such as rate=20 or down.loss=0.02");
+            let wrong =
+                || format!("{text}: cannot read {part:?}; it takes KEY=NUMBER, such as rate=20 or down.loss=0.02");
             let (key, value) = part.split_once('=').ok_or_else(wrong)?;
             let value: f64 = value.parse().map_err(|_| wrong())?;
             let (directions, key) = match key.split_once('.') {

@@ -71,7 +71,8 @@ impl Bench {
         }
         let mut options = Options { sack, ..Options::default() };
         if given.flags.0 & Flags::SYN.0 != 0 {
-            options = Options { mss: Some(1460), window_scale: Some(SCALE), sack_permitted: true, ..Options::default() };
+            options =
+                Options { mss: Some(1460), window_scale: Some(SCALE), sack_permitted: true, ..Options::default() };
         }
         if given.blocks.len() < 4 {
             options.timestamps = Some(Timestamps { val: 1, ecr: 1 });
@@ -286,8 +287,14 @@ fn main() {
     let runs = std::env::args().nth(1).and_then(|runs| runs.parse().ok()).unwrap_or(5).max(1);
     let readings = (0..1000).map(|_| cpu()).collect::<Vec<_>>();
     let clock = readings.windows(2).map(|pair| pair[1] - pair[0]).min().unwrap_or_default();
-    println!("of {runs} runs the shortest time for each packet; the clock itself takes {:.2} us", clock as f64 / 1000.0);
-    println!("{:68}  {:>12}  {:>8}  {:>8}  {:>9}  {:>9}", "us for a packet", "flow control", "packets", "mean", "99.9 %", "longest");
+    println!(
+        "of {runs} runs the shortest time for each packet; the clock itself takes {:.2} us",
+        clock as f64 / 1000.0
+    );
+    println!(
+        "{:68}  {:>12}  {:>8}  {:>8}  {:>9}  {:>9}",
+        "us for a packet", "flow control", "packets", "mean", "99.9 %", "longest"
+    );
     for (name, case) in CASES {
         for is_flow_controlled in [true, false] {
             let mut best: Vec<u64> = Vec::new();
