@@ -5,6 +5,7 @@ PLAN is JSON: `wired` and `hop`, the devices by which frames reach the gateway f
 from ATTACKS below, which take turns; `port`, the server's; `ahead`: how many bytes behind the receiver's window to poison, with how many segments. It hears a part of what passes (one frame in eight, and every SYN), and so knows who speaks with whom and about
 where they are; what it makes of that is the attack's choice. Prints one line of JSON with its counts.
 """
+import collections
 import ctypes
 import json
 import random
@@ -60,6 +61,8 @@ class Way:
         self.scale = 0
         # Something other than a SYN was heard.
         self.is_open = False
+        # Some of its packets.
+        self.kept = collections.deque(maxlen=200)
         self.payload = (0, b"")
 
 
@@ -154,6 +157,7 @@ class Heard:
         behind = (seq + length + bool(flags & SYN) + bool(flags & FIN)) % WRAP
         if not way.next or (behind - way.next) % WRAP < WRAP // 2:
             way.next, way.ack, way.window = behind, ack, window
+        way.kept.append(frame)
         way.is_open |= not flags & SYN
         if length:
             way.payload = (seq, frame[start + head:])
@@ -311,6 +315,11 @@ def zero_window(flow, dice):
     yield "hop", flow.segment("up", flow.up.next, ack, ACK, window=0)
 
 
+def zero_window_now(flow, dice):
+    """No room, with the acknowledgment as it is, or a little old."""
+    yield "hop", flow.segment("up", flow.up.next, flow.up.ack - dice.choice((0, 0, 1448, 14_480)), ACK, window=0)
+
+
 def wide_window(flow, dice):
     """Room that there is not, from outside the window."""
     yield "hop", flow.segment("up", flow.up.next - dice.randrange(1 << 17, 1 << 22), flow.up.ack - dice.randrange(1 << 20), ACK, window=65_535)
@@ -327,6 +336,28 @@ def forged_blocks(flow, dice):
     low = flow.up.ack - dice.randrange(1 << 20, 1 << 26)
     start = dice.getrandbits(32)
     yield "hop", flow.segment("up", flow.up.next, flow.up.ack - 100_000, ACK, options=blocks_option([(high, high + 1448), (low, low + 100_000), (start, start + dice.getrandbits(31))]))
+
+
+def blocks_under_way(flow, dice):
+    """Blocks of what is under way: the sender believes them, too."""
+    ahead = (flow.down.next - flow.up.ack) % WRAP
+    if 5000 < ahead < WRAP // 2:
+        start = flow.up.ack + dice.randrange(1448, ahead - 1448)
+        yield "hop", flow.segment("up", flow.up.next, flow.up.ack, ACK, options=blocks_option([(start, start + 1448)]))
+
+
+def duplicates_now(flow, dice):
+    """The acknowledgment as it is, once more, four times."""
+    del dice
+    for _ in range(4):
+        yield "hop", flow.segment("up", flow.up.next, flow.up.ack, ACK)
+
+
+def replay(flow, dice):
+    """True packets again, some time later."""
+    for towards, way in (("down", flow.down), ("up", flow.up)):
+        if way.kept:
+            yield side(towards), dice.choice(way.kept)
 
 
 def duplicates(flow, dice):
@@ -394,6 +425,7 @@ ATTACKS = {
     "poison": poison(False), "poison-old": poison(True), "poison-near": poison_near, "outside": outside, "overlap": overlap,
     "future-stamps": future_stamps, "future-echoes": future_echoes, "fin-near": fin_near, "reset-near": reset_near, "syn-near": syn_near,
     "reset-sweep": sweep(RST), "syn-sweep": sweep(SYN), "zero-window": zero_window, "wide-window": wide_window, "ack-ahead": ack_ahead,
+    "zero-window-now": zero_window_now, "blocks-under-way": blocks_under_way, "duplicates-now": duplicates_now, "replay": replay,
     "forged-blocks": forged_blocks, "duplicates": duplicates, "wired-acks": wired_acks, "icmp": icmp, "garbage": garbage, "strangers": Strangers(),
 }
 
