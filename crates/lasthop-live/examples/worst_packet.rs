@@ -6,7 +6,7 @@
 
 use std::num::NonZeroU16;
 
-use lasthop_live::gateway::engine::Engine;
+use lasthop_live::gateway::engine::{Engine, Offloaded};
 use lasthop_live::gateway::rules::{EngineConfig, Mode, Rule};
 use lasthop_proto::node::Port;
 use lasthop_proto::packet::{Flags, Options, SackBlock, SackBlocks, Segment, Timestamps};
@@ -89,7 +89,8 @@ impl Bench {
         let mut out = Vec::new();
         self.now += Duration::from_micros(10);
         let start = cpu();
-        let _ = self.engine.handle_packet(self.now, port, &packet, given.size, &mut out);
+        let offloaded = Offloaded { size: given.size, ..Offloaded::NOTHING };
+        let _ = self.engine.handle_packet(self.now, port, &packet, offloaded, &mut out);
         let spent = cpu() - start;
         self.injected += out.len();
         if is_timed {

@@ -211,6 +211,7 @@ fn status(state: &State) -> Value {
         "cached_bytes": state.snapshot.cached_bytes,
         "unread": state.snapshot.unread,
         "damaged": state.snapshot.damaged,
+        "out_of_window": state.snapshot.out_of_window,
         "unmatched": state.snapshot.unmatched,
         "packets": state.snapshot.packets,
         "rules": rules(state, |snapshot| json!(snapshot)),

@@ -1,6 +1,6 @@
 //! What the configuration means to engine and relay.
 
-use lasthop_proto::pep::snoop::SnoopConfig;
+use lasthop_proto::pep::snoop::{RepairPriority, SnoopConfig};
 use lasthop_scenario::gateway::{Gateway, Mode, Network, OpenedBy, Rule, SideSettings};
 
 use crate::gateway::rules::{self, Ends, EngineConfig, Net, Predicate};
@@ -22,7 +22,8 @@ fn engine_rule(rule: &Rule, cache: u64) -> Option<rules::Rule> {
         Mode::Observe => (rules::Mode::Observe, SnoopConfig::modern()),
         Mode::Snoop(config) => (rules::Mode::Snoop, config.clone()),
     };
-    let snoop = SnoopConfig { cache_bytes: cache, ..snoop };
+    // Nothing that leaves here overtakes what waits in a queue of the kernel's.
+    let snoop = SnoopConfig { cache_bytes: cache, priority: RepairPriority::Normal, ..snoop };
     let nets = rule.addresses.iter().map(|&Network { address, prefix }| Net { address, prefix }).collect();
     let ports: Vec<_> = rule.ports.iter().map(|range| range.first..=range.last).collect();
     let (wired_ports, wireless_ports) = match rule.opened_by {

@@ -19,6 +19,8 @@ pub struct Snapshot {
     pub unread: u64,
     /// TCP segments with a wrong checksum; they passed.
     pub damaged: u64,
+    /// Segments that their receivers would refuse.
+    pub out_of_window: u64,
     /// TCP segments that no rule is for; they passed.
     pub unmatched: u64,
     /// What came of each rule that does not split.
@@ -174,6 +176,7 @@ impl Snapshot {
             cached_bytes: counters.held_bytes,
             unread: counters.unread,
             damaged: counters.damaged,
+            out_of_window: counters.out_of_window,
             unmatched: counters.unmatched,
             rules: counters.rules.iter().map(rule).collect(),
             split: split.map(RelaySnapshot::from),

@@ -61,14 +61,19 @@ impl<P: Payload> Snoop<P> {
         self.connections.len()
     }
 
+    /// Takes over a connection whose packets somebody else has followed so far; its data comes from that side.
+    pub fn adopt(&mut self, now: Instant, flow: FlowId, data_from: Side, tracking: Tracking) {
+        self.forget(self.connections.find(flow));
+        if let Some(slot) = self.create(now, flow, data_from)
+            && let Some((_, connection)) = self.connections.get_mut(slot)
+        {
+            *connection = Repair::new(now, &self.config, data_from, tracking);
+        }
+    }
+
     /// Drops the state of a connection that goes on without this element: what is held of it goes now.
     pub fn remove(&mut self, flow: FlowId) {
         self.forget(self.connections.find(flow));
-    }
-
-    /// Drops the state of a connection that is over: what is held of it goes nowhere.
-    pub fn close(&mut self, flow: FlowId) {
-        self.connections.find(flow).and_then(|slot| self.discard(slot));
     }
 
     /// Drops the state of all connections, which go on: what is held goes now.
