@@ -66,7 +66,10 @@ const HARMS: [(&str, &str); 6] = [
     ),
     ("one rule of many removed", "iptables -w -t mangle -D LASTHOP 1; iptables -w -t mangle -D LASTHOP_SPLIT 1; true"),
     ("what leads to a chain is there twice", "iptables -w -t raw -I OUTPUT -j LASTHOP"),
-    ("routing rule removed", "ip rule del preference 32000; ip -6 rule del preference 32000; iptables -w -t raw -F OUTPUT"),
+    (
+        "routing rule removed",
+        "ip rule del preference 32000; ip -6 rule del preference 32000; iptables -w -t raw -F OUTPUT",
+    ),
     ("routing table flushed", "ip route flush table 7411; iptables -w -t raw -F OUTPUT"),
 ];
 

@@ -131,7 +131,11 @@ fn under_a_flood_of_openings_new_connections_go_on() {
         let send = move || {
             let sender = Sender::new(0).unwrap();
             for n in 0..3000_u32 {
-                let from = if six { format!("{flood}{:x}]:7000", n + 16) } else { format!("{flood}.{}.{}:7000", 1 + n / 200, 1 + n % 200) };
+                let from = if six {
+                    format!("{flood}{:x}]:7000", n + 16)
+                } else {
+                    format!("{flood}.{}.{}:7000", 1 + n / 200, 1 + n % 200)
+                };
                 let route = lasthop_wire::Route { source: from.parse().unwrap(), destination: to };
                 let segment = lasthop_proto::packet::Segment {
                     seq: lasthop_proto::seq::Seq(n.wrapping_mul(0x9E37_79B9)),

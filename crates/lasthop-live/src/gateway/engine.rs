@@ -163,17 +163,18 @@ impl Engine {
         }
         let (before, known) = (flow.stage, (flow.stage == Stage::Opening).then(|| flow.tracking.clone()));
         let take = flow.take(port, &view);
-        if take == Take::Refused {
+        if take == Take::Refused && before != Stage::Opening {
             self.out_of_window += 1;
         }
         if take != Take::Refused || before == Stage::Opening {
             flow.seen = now;
         }
-        if take == Take::Opened
-            && before != Stage::Opening
-            && let Some(goodput) = std::mem::take(&mut flow.watch).goodput(self.config.measured_bytes)
-        {
-            treatment.arms[flow.arm as usize].push(goodput, &mut self.sample);
+        if take == Take::Opened && before != Stage::Opening {
+            // The same addresses and ports, another connection.
+            treatment.on_flow();
+            if let Some(goodput) = std::mem::take(&mut flow.watch).goodput(self.config.measured_bytes) {
+                treatment.arms[flow.arm as usize].push(goodput, &mut self.sample);
+            }
         }
         let size = flow.segment_size(&view, offloaded.size, self.mtu[usize::from(port.0 & 1) ^ 1]);
         if take != Take::Refused || view.segment.flags.has(Flags::SYN) && before == Stage::Opening {
@@ -298,7 +299,15 @@ impl Engine {
         }
         let (unread, damaged, unmatched) = (self.unread, self.damaged, self.unmatched);
         let out_of_window = self.out_of_window;
-        Counters { rules, unread, damaged, out_of_window, unmatched, flows: self.flows.len() as u64, held_bytes: self.meter.bytes() }
+        Counters {
+            rules,
+            unread,
+            damaged,
+            out_of_window,
+            unmatched,
+            flows: self.flows.len() as u64,
+            held_bytes: self.meter.bytes(),
+        }
     }
 
     /// Goodputs by rule and arm: of connections that ended, and of those at work now.

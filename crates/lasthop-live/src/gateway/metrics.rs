@@ -169,7 +169,11 @@ pub fn encode(state: &State) -> Result<String, std::fmt::Error> {
         ("injection_failures", "Packets that could not be sent", packets.injection_failures),
         ("truncated_packets", "Packets shown in part only, and passed on", packets.truncated),
         ("damaged_packets", "TCP segments with a wrong checksum, passed on", state.snapshot.damaged),
-        ("out_of_window_packets", "TCP segments that their receiver would refuse, passed on", state.snapshot.out_of_window),
+        (
+            "out_of_window_packets",
+            "TCP segments that their receiver would refuse, passed on",
+            state.snapshot.out_of_window,
+        ),
         ("stranger_packets", "Packets of interfaces without a rule, passed on", packets.strangers),
         ("queue_overflows", "Times that packets passed by a full queue", packets.overflows),
         ("verdict_failures", "Verdicts that the kernel did not take", packets.verdict_failures),

@@ -115,12 +115,7 @@ struct Layout {
 
 fn layout(packet: &[u8]) -> Option<Layout> {
     let layout = match packet.first()? >> 4 {
-        4 => Layout {
-            source: 12..16,
-            destination: 16..20,
-            tcp: usize::from(packet[0] & 0xf) * 4,
-            checksum: Some(10),
-        },
+        4 => Layout { source: 12..16, destination: 16..20, tcp: usize::from(packet[0] & 0xf) * 4, checksum: Some(10) },
         6 => Layout { source: 8..24, destination: 24..40, tcp: 40, checksum: None },
         _ => return None,
     };

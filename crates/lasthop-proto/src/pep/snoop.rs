@@ -10,6 +10,7 @@ use super::tracking::{Take, Tracking};
 use crate::event::Event;
 use crate::node::{Node, Port};
 use crate::packet::{Flags, FlowId, Integrity, Packet, Payload, Segment, Side};
+use crate::seq::Seq;
 use crate::time::Instant;
 
 /// No IP packet is larger than this, in bytes (jumbograms as receive offload builds them included).
@@ -67,7 +68,7 @@ impl<P: Payload> Snoop<P> {
         if let Some(slot) = self.create(now, flow, data_from)
             && let Some((_, connection)) = self.connections.get_mut(slot)
         {
-            *connection = Repair::new(now, &self.config, data_from, tracking);
+            *connection = Repair::new(now, &self.config, data_from, tracking.next(data_from), tracking);
         }
     }
 
@@ -159,20 +160,22 @@ impl<P: Payload> Snoop<P> {
                 self.discard(slot);
                 return None;
             }
-            Take::Opened => self.begin(now, slot),
+            Take::Opened => self.begin(now, slot, packet, segment),
             _ => {}
         }
         Some((slot, take))
     }
 
-    /// The connection has begun: what is held of one before it goes now.
-    fn begin(&mut self, now: Instant, slot: u32) {
+    /// The connection has begun with this packet: what is held of one before it goes now.
+    fn begin(&mut self, now: Instant, slot: u32, packet: &Packet<P>, segment: &Segment) {
         let Some((_, connection)) = self.connections.get_mut(slot) else { return };
         self.cached_bytes -= connection.cache.bytes();
         connection.flush(now, &mut self.out);
         let tracking = core::mem::take(&mut connection.tracking);
-        let queued = connection.queued;
-        *connection = Repair::new(now, &self.config, connection.side, tracking);
+        let (side, queued) = (connection.side, connection.queued);
+        let data = packet.from == side && packet.len > 0 && !segment.flags.has(Flags::SYN);
+        let start = if data { segment.seq } else { tracking.next(side) };
+        *connection = Repair::new(now, &self.config, side, start, tracking);
         connection.queued = queued;
     }
 
@@ -278,7 +281,7 @@ impl<P: Payload> Snoop<P> {
         {
             self.evict(oldest);
         }
-        self.connections.insert(flow, Repair::new(now, &self.config, data_from, Tracking::new()))
+        self.connections.insert(flow, Repair::new(now, &self.config, data_from, Seq(0), Tracking::new()))
     }
 
     fn evict(&mut self, slot: u32) {

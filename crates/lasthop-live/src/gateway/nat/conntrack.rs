@@ -111,10 +111,8 @@ fn get(Route { source, destination }: Route) -> Request {
 /// For the connections between these two, whatever each of them takes for the other's address.
 fn search(Route { source: one, destination: other }: Route) -> Request {
     let tuple = |from: SocketAddr| {
-        let protocol = [
-            attribute(NUMBER, &[libc::IPPROTO_TCP as u8]),
-            attribute(SOURCE_PORT, &from.port().to_be_bytes()),
-        ];
+        let protocol =
+            [attribute(NUMBER, &[libc::IPPROTO_TCP as u8]), attribute(SOURCE_PORT, &from.port().to_be_bytes())];
         [nested(IP, &[ip(V4_SOURCE, V6_SOURCE, from)]), nested(PROTOCOL, &protocol)]
     };
     let flags = BY_SOURCE.to_ne_bytes();
@@ -170,11 +168,10 @@ mod tests {
 
     #[test]
     fn an_entry_is_read_from_bytes_and_not_from_a_part_of_them() {
-        let route = |one: &str, other: &str| Route { source: one.parse().unwrap(), destination: other.parse().unwrap() };
-        let wanted = Entry {
-            original: route("10.2.0.2:4000", "10.1.0.2:80"),
-            reply: route("10.1.0.2:80", "10.1.0.1:61000"),
-        };
+        let route =
+            |one: &str, other: &str| Route { source: one.parse().unwrap(), destination: other.parse().unwrap() };
+        let wanted =
+            Entry { original: route("10.2.0.2:4000", "10.1.0.2:80"), reply: route("10.1.0.2:80", "10.1.0.1:61000") };
         let tuple = |Route { source: from, destination: to }: Route| {
             let ports = [
                 attribute(NUMBER, &[6]),

@@ -103,7 +103,9 @@ impl Element {
             Entry::Occupied(there) => there.into_mut(),
             Entry::Vacant(place) if syn => place.insert((next, new())),
             Entry::Vacant(_) => {
-                return Err("a connection without a SYN before it; the simulator's element sees them from their beginning");
+                return Err(
+                    "a connection without a SYN before it; the simulator's element sees them from their beginning",
+                );
             }
         };
         let from = side(&flow.first, &view.route);
