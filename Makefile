@@ -3,7 +3,7 @@
 CARGO ?= cargo
 export CARGO
 
-.PHONY: test tools format lint unit python no-std docs deny ns2 browser fuzz speed live latency study
+.PHONY: test tools format lint unit python no-std docs deny ns2 browser fuzz speed live attacks latency study
 
 test:
 	@./scripts/test.sh
@@ -60,6 +60,14 @@ live:
 	$(CARGO) build --release --locked -p lasthop-live --examples
 	python3 benches/live/peers.py
 	python3 benches/live/speed.py
+
+# Attacks on connections, with the gateway and without: nothing may be worse with it. For root (docs/security.md).
+attacks:
+	$(CARGO) build --release --locked
+	$(CARGO) build --release --locked -p lasthop-live --examples
+	python3 benches/live/attacks.py --require
+	python3 benches/live/flood.py --require
+	$(CARGO) run --release --locked -p lasthop-live --example worst_packet
 
 # How long after a slider moves the page of `serve` has new numbers.
 latency: browser

@@ -3,13 +3,19 @@
 
     receive PORT SECONDS        takes one connection and reads for so long
     send ADDRESS PORT CONTROL   connects under a congestion control, and sends until the other side has enough
+    fetch ADDRESS PORT SECONDS  connects and reads for so long
+    give PORT CONTROL           takes one connection, and sends as `send` does
     ping ADDRESS SECONDS        ICMP echoes, 50 a second
     echo PORT                   returns messages as they come
     talk ADDRESS PORT SECONDS   sends a message, waits for it to come back, sends the next
+    answer PORT                 as `echo`, for any number of connections, until SIGTERM
+    ask ADDRESS PORT N SECONDS  as `talk`, by N connections at once
 """
 import json
 import os
 import select
+import selectors
+import signal
 import socket
 import struct
 import sys
@@ -31,7 +37,15 @@ def listen(port):
 
 
 def receive(port, seconds):
-    connection, peer = listen(int(port))
+    connection, _ = listen(int(port))
+    return read(connection, seconds)
+
+
+def fetch(address, port, seconds):
+    return read(socket.create_connection((address, int(port)), PATIENCE), seconds)
+
+
+def read(connection, seconds):
     end = time.monotonic() + float(seconds)
     total, buffer = 0, bytearray(1 << 18)
     while (left := end - time.monotonic()) > 0:
@@ -41,7 +55,7 @@ def receive(port, seconds):
                 break
             total += count
     # Data that nobody reads: closing resets, and the sender has enough.
-    own = connection.getsockname()
+    own, peer = connection.getsockname(), connection.getpeername()
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     connection.close()
     return {"bytes": total, "seconds": float(seconds), "own": own, "peer": peer}
@@ -52,6 +66,16 @@ def send(address, port, control):
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, control.encode())
     connection.settimeout(PATIENCE)
     connection.connect((address, int(port)))
+    return write(connection)
+
+
+def give(port, control):
+    connection, _ = listen(int(port))
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, control.encode())
+    return write(connection)
+
+
+def write(connection):
     addresses = {"own": connection.getsockname(), "peer": connection.getpeername()}
     data = os.urandom(1 << 20)
     # Longer than the receiver reads: where nobody tells the sender, the benchmark ends it.
@@ -116,7 +140,60 @@ def talk(address, port, seconds):
     return {"us": times}
 
 
-ROLES = {role.__name__: role for role in (receive, send, ping, echo, talk)}
+def answer(port):
+    over = []
+    signal.signal(signal.SIGTERM, lambda *_: over.append(True))
+    listener = socket.create_server(("", int(port)))
+    waiting = selectors.DefaultSelector()
+    waiting.register(listener, selectors.EVENT_READ)
+    print("ready", flush=True)
+    while not over:
+        for key, _ in waiting.select(0.1):
+            if key.fileobj is listener:
+                connection, _ = listener.accept()
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                waiting.register(connection, selectors.EVENT_READ)
+                continue
+            try:
+                data = key.fileobj.recv(65536)
+                if data:
+                    key.fileobj.sendall(data)
+                    continue
+            except ConnectionError:
+                pass
+            waiting.unregister(key.fileobj)
+            key.fileobj.close()
+    return {}
+
+
+def ask(address, port, count, seconds):
+    waiting, times = selectors.DefaultSelector(), []
+    connections = [socket.create_connection((address, int(port)), PATIENCE) for _ in range(int(count))]
+    message, begun = bytes(MESSAGE), {}
+    for connection in connections:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        waiting.register(connection, selectors.EVENT_READ, [0])
+        begun[connection] = time.monotonic()
+        connection.sendall(message)
+    end = time.monotonic() + float(seconds)
+    while (left := end - time.monotonic()) > 0:
+        for key, _ in waiting.select(left):
+            data = key.fileobj.recv(MESSAGE)
+            if not data:
+                raise ConnectionError("the other end closed")
+            key.data[0] += len(data)
+            if key.data[0] == MESSAGE:
+                key.data[0] = 0
+                now = time.monotonic()
+                times.append(1e6 * (now - begun[key.fileobj]))
+                begun[key.fileobj] = now
+                key.fileobj.sendall(message)
+    # Those under way count with what they took so far: who waits for ever shows.
+    now = time.monotonic()
+    return {"us": times + [1e6 * (now - start) for start in begun.values()]}
+
+
+ROLES = {role.__name__: role for role in (receive, send, fetch, give, ping, echo, talk, answer, ask)}
 
 if __name__ == "__main__":
     try:

@@ -6,15 +6,21 @@ Sender and receiver are this machine's own kernel, unmodified, with SACK. Betwee
     sender -- 99 Mbps -- gateway -- 10 Mbps, lossy in both directions, queue of 100 packets -- receiver
     A: 0 ms + 30 ms one way        B: 25 ms + 5 ms
 
+With --burst the losses come in runs of so many frames on average (two states by frame, the same share lost). With --nat the gateway masquerades the receiver, which then opens the
+connection and downloads, or forwards a port to it.
+
 A cell is the median over the seeds of what the receiver reads in 10 s from the connection on; the ping's percentiles are over all echoes of all seeds. Runs in which the
 emulated links were late, or the gateway's worker was restarted, are repeated. kcptun (two-ended) and PEPsal are measured where they are installed.
 
     sudo python3 benches/live/peers.py                                    # everything: 25 minutes
     sudo python3 benches/live/peers.py --topologies B --systems snoop,split
+    sudo python3 benches/live/peers.py --systems bbr,snoop,split --topologies B --losses 2.3,10 --burst 1,4,12 --seeds 9
+    sudo python3 benches/live/peers.py --systems cubic,snoop,split --losses 2.3 --nat none,masquerade,forward
     sudo python3 benches/live/peers.py --losses 2.3 --seeds 1 --details out/peers
 """
 import argparse
 import contextlib
+import itertools
 import json
 import os
 import shutil
@@ -25,6 +31,8 @@ import time
 from common import HERE, Gateway, Program, check_machine, end, fail, lasthop_argument, note, percentile, run, skipped, table
 
 PORT = 5001
+# Of the gateway, with --nat forward.
+FORWARDED = 6001
 # What the transfer may take besides its seconds.
 PATIENCE = 40
 ATTEMPTS = 3
@@ -40,12 +48,35 @@ GOALS = {
 }
 
 
+def errors(loss, burst):
+    """An error model that loses this share of the frames, `burst` in a row on average: in the bad state all are lost."""
+    if burst <= 1 or loss <= 0:
+        return f'{{ model = "uniform", frame_loss = {loss:.6f} }}'
+    return f'{{ model = "two-state-packet", good_to_bad = {loss / (burst * (1 - loss)):.6f}, bad_to_good = {1 / burst:.6f} }}'
+
+
+def masquerade(lab):
+    """The wired side sees the gateway's address for the receiver's."""
+    run("iptables", "-w", "-t", "nat", "-A", "POSTROUTING", "-o", lab.device("wired"), "-j", "MASQUERADE", namespace=lab.namespace("gateway"))
+
+
+def forward(lab):
+    """A port of the gateway leads to the receiver."""
+    run("iptables", "-w", "-t", "nat", "-A", "PREROUTING", "-i", lab.device("wired"), "-p", "tcp", "--dport", str(FORWARDED), "-j", "DNAT",
+        "--to-destination", f"{lab.address('receiver')}:{PORT}", namespace=lab.namespace("gateway"))
+
+
+NATS = {"none": lambda lab: None, "masquerade": masquerade, "forward": forward}
+# Of what a system comes to without bursts, and without NAT.
+LEAST = {"burst": 0.95, "nat": 0.97}
+
+
 class Lab:
     """Namespaces and links, open as long as the `with` block."""
 
-    def __init__(self, args, topology, loss, seed):
+    def __init__(self, args, topology, loss, burst, seed):
         command = [args.lasthop, "lab", "hold", os.path.join(HERE, f"{topology.lower()}.toml"), "--scheme", "E2E", "--json",
-                   "--seed", str(seed), "--set", f"links.lossy.errors.frame_loss={loss} %", "--set", f"lab.lateness={args.lateness}"]
+                   "--seed", str(seed), "--set", f"links.lossy.errors={errors(float(loss) / 100, burst)}", "--set", f"lab.lateness={args.lateness}"]
         if args.details:
             command += ["--pcapng", os.path.join(args.details, "packets.pcapng")]
         self.program = Program(None, *command)
@@ -173,13 +204,30 @@ SYSTEMS = {
 }
 
 
-def transfer(args, system, lab):
-    """One transfer: Mbps at the receiver, pings in ms, whether both ends saw each other."""
-    sender, receiver, gateway = map(lab.namespace, ("sender", "receiver", "gateway"))
-    with system.installed(args, lab) as (address, port, asked), end(receiver, "receive", PORT, args.seconds) as reading:
+@contextlib.contextmanager
+def ends(args, system, lab, nat, address, port):
+    """Who sends, and who reads."""
+    sender, receiver = map(lab.namespace, ("sender", "receiver"))
+    if nat == "masquerade":
+        with end(sender, "give", PORT, system.control) as sending:
+            sending.line()
+            with end(receiver, "fetch", lab.address("sender"), PORT, args.seconds) as reading:
+                yield sending, reading
+        return
+    if nat == "forward":
+        address, port = lab.address("gateway"), FORWARDED
+    with end(receiver, "receive", PORT, args.seconds) as reading:
         reading.line()
-        with end(sender, "send", address, port, system.control) as sending, \
-                end(gateway, "ping", lab.address("receiver"), args.seconds) as echoes:
+        with end(sender, "send", address, port, system.control) as sending:
+            yield sending, reading
+
+
+def transfer(args, system, lab, nat):
+    """One transfer: Mbps at the receiver, pings in ms, whether both ends saw each other."""
+    sender, gateway = map(lab.namespace, ("sender", "gateway"))
+    NATS[nat](lab)
+    with system.installed(args, lab) as (address, port, asked):
+        with ends(args, system, lab, nat, address, port) as (sending, reading), end(gateway, "ping", lab.address("receiver"), args.seconds) as echoes:
             if args.details:
                 time.sleep(args.seconds / 2)
                 for name, namespace in (("sender", sender), ("gateway", gateway)):
@@ -203,30 +251,42 @@ def transfer(args, system, lab):
             "void": "the gateway's worker was restarted: it was kept from running" if restarts else None}
 
 
-def one(args, name, topology, loss, seed):
+def one(args, name, topology, loss, burst, nat, seed):
     """A run that counts."""
     details = args.details
     for _ in range(ATTEMPTS):
         if details:
-            args.details = os.path.join(details, f"{name}-{topology}-{loss}-{seed}")
+            args.details = os.path.join(details, f"{name}-{topology}-{loss}-{burst:g}-{nat}-{seed}")
             os.makedirs(args.details, exist_ok=True)
         try:
-            with Lab(args, topology, loss, seed) as lab:
-                outcome = transfer(args, SYSTEMS[name], lab)
+            with Lab(args, topology, loss, burst, seed) as lab:
+                outcome = transfer(args, SYSTEMS[name], lab, nat)
                 links = lab.close()
         finally:
             args.details = details
         void = links["void"] or outcome["void"]
         if void is None:
             return outcome | {"seed": seed, "lateness_us": links["lateness_us"]}
-        note(f"{name}, topology {topology}, {loss} %, seed {seed} is void: {void}")
+        note(f"{name}, topology {topology}, {loss} %, bursts of {burst:g}, NAT {nat}, seed {seed} is void: {void}")
     fail(f"void in each of {ATTEMPTS} attempts; end other load on this machine (bound for lateness: {args.lateness})")
 
 
-def verdict(name, topology, loss, mbps, cells):
-    goal = GOALS.get((name, topology), {}).get(loss)
+def verdict(cell, cells):
+    """Whether a cell is as good as it should be."""
+    name, topology, loss, burst, nat = key = cell["key"]
+    if name in ("snoop", "split") and (burst > 1 or nat != "none"):
+        beside, least = cells.get((name, topology, loss, 1, nat)) if burst > 1 else None, LEAST["burst"]
+        if nat != "none":
+            beside, least = cells.get((name, topology, loss, burst, "none")), LEAST["nat"]
+        if beside is None or beside["key"] == key:
+            return ""
+        share = cell["mbps"] / beside["mbps"] if beside["mbps"] else 0.0
+        return f"{'ok' if share >= least else 'MISSED'} ({100 * share:.0f} % of {beside['mbps']:.2f}, >= {100 * least:.0f} %)"
+    if burst > 1 or nat != "none":
+        return ""
+    mbps, goal = cell["mbps"], GOALS.get((name, topology), {}).get(loss)
     if name == "split":
-        if beside := cells.get(("pepsal", topology, loss)):
+        if beside := cells.get(("pepsal", topology, loss, burst, nat)):
             goal = beside["mbps"]
         # Two kernels' BBR: to the digit that the seeds agree on.
         goal, mbps = goal and round(goal, 1), round(mbps, 1)
@@ -241,6 +301,8 @@ def main():
     parser.add_argument("--systems", default=",".join(SYSTEMS), help=f"which, separated by commas (default {','.join(SYSTEMS)})")
     parser.add_argument("--topologies", default="A,B", help="A, B or both (default A,B)")
     parser.add_argument("--losses", default=",".join(LOSSES), help="percent of the frames (default 0,2.3,10)")
+    parser.add_argument("--burst", default="1", help="mean lengths of runs of lost frames, separated by commas (default 1: each by itself)")
+    parser.add_argument("--nat", default="none", help=f"at the gateway, separated by commas: {', '.join(NATS)} (default none)")
     parser.add_argument("--seeds", type=int, default=3, help="runs a cell (default 3)")
     parser.add_argument("--seconds", type=float, default=10, help="of each transfer (default 10)")
     parser.add_argument("--lateness", default="1 ms", help="bound for the links' lateness, 99th percentile (default 1 ms)")
@@ -250,7 +312,14 @@ def main():
     args = parser.parse_args()
     check_machine(args)
     names, topologies, losses = (text.split(",") for text in (args.systems, args.topologies, args.losses))
-    for given, known in ((names, SYSTEMS), (topologies, "AB")):
+    nats = args.nat.split(",")
+    try:
+        bursts = [float(burst) for burst in args.burst.split(",")]
+    except ValueError:
+        parser.error(f"--burst {args.burst}: numbers of frames, separated by commas, such as 1,4,12")
+    if min(bursts) < 1:
+        parser.error(f"--burst {args.burst}: a run has at least 1 frame")
+    for given, known in ((names, SYSTEMS), (topologies, "AB"), (nats, NATS)):
         if unknown := [one for one in given if one not in known]:
             parser.error(f"unknown: {', '.join(unknown)}; there are {', '.join(known)}")
     for name in names[:]:
@@ -259,32 +328,35 @@ def main():
             names.remove(name)
 
     cells = {}
-    for topology in topologies:
-        for loss in losses:
-            for name in names:
-                runs = [one(args, name, topology, loss, seed) for seed in range(1, args.seeds + 1)]
-                pings = [ms for run in runs for ms in run["ping_ms"]]
-                mbps = [run["mbps"] for run in runs]
-                cells[name, topology, loss] = {
-                    "system": name, "topology": topology, "loss_percent": float(loss), "mbps": statistics.median(mbps), "mbps_all": mbps,
-                    "ping_p50_ms": percentile(pings, 50), "ping_p99_ms": percentile(pings, 99), "pings_lost": sum(run["pings_lost"] for run in runs),
-                    "addresses_kept": all(run["addresses_kept"] for run in runs),
-                    "lateness_p99_us": max(run["lateness_us"]["p99"] for run in runs),
-                }
-                note(f"{name}, topology {topology}, {loss} %: " + ", ".join(f"{one:.2f}" for one in mbps) + " Mbps")
+    for topology, loss, burst, nat, name in itertools.product(topologies, losses, bursts, nats, names):
+        if nat != "none" and name.startswith(("pepsal", "kcptun")) or burst > 1 and float(loss) == 0:
+            continue
+        runs = [one(args, name, topology, loss, burst, nat, seed) for seed in range(1, args.seeds + 1)]
+        pings = [ms for run in runs for ms in run["ping_ms"]]
+        mbps = [run["mbps"] for run in runs]
+        cells[name, topology, loss, burst, nat] = {
+            "key": (name, topology, loss, burst, nat), "system": name, "topology": topology, "loss_percent": float(loss), "burst": burst, "nat": nat,
+            "mbps": statistics.median(mbps), "mbps_all": mbps,
+            "ping_p50_ms": percentile(pings, 50), "ping_p99_ms": percentile(pings, 99), "pings_lost": sum(run["pings_lost"] for run in runs),
+            "addresses_kept": all(run["addresses_kept"] for run in runs),
+            "lateness_p99_us": max(run["lateness_us"]["p99"] for run in runs),
+        }
+        note(f"{name}, topology {topology}, {loss} %, bursts of {burst:g}, NAT {nat}: " + ", ".join(f"{one:.2f}" for one in mbps) + " Mbps")
 
-    missed = False
+    for cell in cells.values():
+        cell["goal"] = verdict(cell, cells)
     rows = []
-    for (name, topology, loss), cell in cells.items():
-        cell["goal"] = verdict(name, topology, loss, cell["mbps"], cells)
-        missed |= cell["goal"].startswith("MISSED")
-        rows.append([name, topology, f"{loss} %", f"{cell['mbps']:.2f}", f"{min(cell['mbps_all']):.2f} - {max(cell['mbps_all']):.2f}",
-                     f"{cell['ping_p50_ms']:.0f}", f"{cell['ping_p99_ms']:.0f}", "yes" if cell["addresses_kept"] else "no", f"{cell['lateness_p99_us']:.0f}", cell["goal"]])
+    for cell in cells.values():
+        del cell["key"]
+        rows.append([cell["system"], cell["topology"], f"{cell['loss_percent']:g} %", f"{cell['burst']:g}", cell["nat"], f"{cell['mbps']:.2f}",
+                     f"{min(cell['mbps_all']):.2f} - {max(cell['mbps_all']):.2f}", f"{cell['ping_p50_ms'] or 0:.0f}", f"{cell['ping_p99_ms'] or 0:.0f}",
+                     "yes" if cell["addresses_kept"] else "no", f"{cell['lateness_p99_us']:.0f}", cell["goal"]])
+    missed = any(cell["goal"].startswith("MISSED") for cell in cells.values())
     if args.json:
         print(json.dumps({"seconds": args.seconds, "seeds": args.seeds, "cells": list(cells.values())}, indent=2))
     else:
         print(f"one transfer of {args.seconds:g} s, median of {args.seeds}; late: the worst 99th percentile of the emulated links\n")
-        table(["system", "topology", "loss", "Mbps", "lowest - highest", "ping p50 ms", "p99", "addresses kept", "late us", "goal"], rows)
+        table(["system", "topology", "loss", "burst", "NAT", "Mbps", "lowest - highest", "ping p50 ms", "p99", "addresses kept", "late us", "goal"], rows)
     return 1 if missed and args.require else 0
 
 
@@ -293,3 +365,5 @@ if __name__ == "__main__":
         sys.exit(main())
     except RuntimeError as error:
         fail(error)
+    except KeyboardInterrupt:
+        sys.exit(130)

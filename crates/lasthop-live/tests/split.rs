@@ -7,19 +7,28 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lasthop_live::gateway::split::{Share, SplitConfig, SplitError, SplitProxy, TcpSide, Transfer};
+use lasthop_live::gateway::split::{SplitConfig, SplitError, SplitProxy, SplitRule, TcpSide, Transfer};
+use lasthop_scenario::gateway::PortRange;
 use socket2::{Domain, SockRef, Socket, Type};
 use split_lab::{Family, Host, Lab, Relay, WIRELESS, is_taken, lab, once_free};
 
 const PORT: u16 = 5001;
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(20));
 
-fn config() -> SplitConfig {
-    SplitConfig {
-        wireless_networks: vec!["10.77.1.0/24".parse().unwrap(), "fd77:1::/64".parse().unwrap()],
-        max_connections: 64,
-        ..SplitConfig::new(WIRELESS)
+fn rule() -> SplitRule {
+    SplitRule {
+        addresses: vec!["10.77.1.0/24".parse().unwrap(), "fd77:1::/64".parse().unwrap()],
+        ..SplitRule::new(WIRELESS)
     }
+}
+
+fn config() -> SplitConfig {
+    SplitConfig { max_connections: 64, ..SplitConfig::new(vec![rule()]) }
+}
+
+/// [`config`] with these two TCPs.
+fn with_sides(wired: TcpSide, wireless: TcpSide) -> SplitConfig {
+    SplitConfig { rules: vec![SplitRule { wired, wireless, ..rule() }], ..config() }
 }
 
 /// Bytes without a pattern, different for each seed.
@@ -137,7 +146,7 @@ fn bytes_arrive_intact_both_ways_at_once_under_both_ends_own_addresses() {
         assert_eq!((counters.total, counters.refused, counters.aborted), (4, 0, 0));
         assert_eq!((counters.wired.bytes, counters.wireless.bytes), (4 * LENGTH as u64, 4 * LENGTH as u64));
         assert!(counters.wired.mean_rtt.is_some() && counters.wireless.mean_rtt.is_some());
-        lab.apply(&config.rules().remove());
+        lab.remove(&config);
     }
 }
 
@@ -193,13 +202,8 @@ fn a_reader_who_stalls_stalls_the_sender() {
     const BUFFER: usize = 64 << 10;
     let side = TcpSide { congestion: None, buffer: Some(BUFFER) };
     for transfer in [Transfer::Splice, Transfer::Copy] {
-        let config = SplitConfig {
-            wired: side.clone(),
-            wireless: side.clone(),
-            transfer_buffer: 64 << 10,
-            transfer,
-            ..config()
-        };
+        let sides = with_sides(side.clone(), side.clone());
+        let config = SplitConfig { transfer_buffer: 64 << 10, transfer, ..sides };
         let relay = lab.start(config.clone());
         let (mut a, mut b) = pair(&lab, Host::Client, Family::V4);
         SockRef::from(&a).set_send_buffer_size(BUFFER).unwrap();
@@ -229,7 +233,7 @@ fn a_reader_who_stalls_stalls_the_sender() {
         assert!(received == stream[..sent]);
         drop((a, b));
         assert_eq!(settled(&relay).aborted, 0);
-        lab.apply(&config.rules().remove());
+        lab.remove(&config);
     }
 }
 
@@ -241,11 +245,10 @@ fn each_side_has_its_own_congestion_control_and_buffers() {
         eprintln!("!!! SKIPPED: congestion control: the kernel has neither bbr nor cubic, only {available}");
         return;
     };
-    let relay = lab.start(SplitConfig {
-        wired: TcpSide { congestion: Some("reno".into()), buffer: Some(300_000) },
-        wireless: TcpSide { congestion: Some(wireless.into()), buffer: Some(200_000) },
-        ..config()
-    });
+    let relay = lab.start(with_sides(
+        TcpSide { congestion: Some("reno".into()), buffer: Some(300_000) },
+        TcpSide { congestion: Some(wireless.into()), buffer: Some(200_000) },
+    ));
     for opener in [Host::Client, Host::Server] {
         let (a, b) = pair(&lab, opener, Family::V4);
         relay.wait_for("open", |now| now.open == 1);
@@ -362,15 +365,14 @@ fn nothing_remains_of_the_rules() {
     // Tables come into being when they are first looked at.
     lab.rules();
     let before = lab.rules();
-    let config = SplitConfig { destination_ports: vec![80, 443, PORT], bypass: Share::new(0.25).unwrap(), ..config() };
+    let config = config();
     let relay = lab.start(config.clone());
     assert_ne!(before, lab.rules());
-    lab.apply(&config.rules().pause());
-    let (a, b) = pair(&lab, Host::Client, Family::V4);
-    exchange(a, b, 1000);
-    assert_eq!(relay.snapshot().total, 0, "paused");
-    lab.apply(&config.rules().resume());
-    lab.apply(&config.rules().remove());
+    // Twice is as once.
+    let once = lab.rules();
+    lab.install(&config);
+    assert_eq!(once, lab.rules());
+    lab.remove(&config);
     assert_eq!(before, lab.rules());
     let (a, b) = pair(&lab, Host::Client, Family::V4);
     exchange(a, b, 1000);
@@ -388,37 +390,15 @@ fn without_the_relay_new_connections_fail_until_the_rules_are_removed() {
     let waiting = lab.on(Host::Client, move || TcpStream::connect_timeout(&address, Duration::from_secs(15)));
     thread::sleep(Duration::from_millis(500));
     assert!(!waiting.is_finished(), "TPROXY drops what finds no listener");
-    lab.apply(&config.rules().remove());
+    lab.remove(&config);
     waiting.join().unwrap().unwrap();
-}
-
-#[test]
-fn a_share_of_the_connections_bypasses_the_relay() {
-    let Some(lab) = lab("bypass") else { return };
-    for (share, split) in [(1.0, 0..=0), (0.5, 25..=75), (0.0, 100..=100)] {
-        let config = SplitConfig { bypass: Share::new(share).unwrap(), ..config() };
-        let relay = lab.start(config.clone());
-        for i in 0..100 {
-            let family = if i % 2 == 0 { Family::V4 } else { Family::V6 };
-            let (listener, address) = listen(&lab, Host::Server, family);
-            let mut stream = connect(&lab, Host::Client, address);
-            stream.write_all(b"x").unwrap();
-            drop(stream);
-            let mut received = Vec::new();
-            listener.accept().unwrap().0.read_to_end(&mut received).unwrap();
-            assert_eq!(received, b"x");
-        }
-        // Out by chance once in two million runs.
-        let total = settled(&relay).total;
-        assert!(split.contains(&total), "share {share}: {total} of 100 split");
-        lab.apply(&config.rules().remove());
-    }
 }
 
 #[test]
 fn ports_and_networks_outside_the_rule_are_left_alone() {
     let Some(lab) = lab("selection") else { return };
-    let relay = lab.start(SplitConfig { destination_ports: vec![PORT + 1], ..config() });
+    let ports = vec![PortRange { first: PORT + 1, last: PORT + 1 }];
+    let relay = lab.start(SplitConfig { rules: vec![SplitRule { ports, ..rule() }], ..config() });
     let (a, b) = pair(&lab, Host::Client, Family::V4);
     exchange(a, b, 1000);
     let gateway: SocketAddr = "10.77.1.1:7412".parse().unwrap();
@@ -527,7 +507,7 @@ fn what_cannot_be_is_said_at_the_start() {
     let bind =
         |config: SplitConfig| lab.on(Host::Gateway, move || SplitProxy::bind(config).map(|_| ())).join().unwrap();
     let side = TcpSide { congestion: Some("warp".into()), buffer: None };
-    let error = bind(SplitConfig { wireless: side, ..config() }).unwrap_err();
+    let error = bind(with_sides(TcpSide::default(), side)).unwrap_err();
     assert!(matches!(error, SplitError::Congestion { .. }), "{error}");
     assert!(error.to_string().contains("`warp` of the wireless side"), "{error}");
     let error = bind(SplitConfig { max_connections: 1 << 20, ..config() });

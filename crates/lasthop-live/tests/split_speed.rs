@@ -8,7 +8,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use lasthop_live::gateway::split::{SplitConfig, TcpSide, Transfer};
+use lasthop_live::gateway::split::{SplitConfig, SplitRule, TcpSide, Transfer};
 use rustix::time::{ClockId, clock_gettime};
 use split_lab::{Family, Host, Lab, WIRED, WIRELESS, lab, once_free};
 
@@ -65,13 +65,13 @@ fn one_flow_split_and_forwarded() {
             println!("offloads {offloads}, forwarded, run {round}: {rate:.2} Gbit/s, {cpu:.2} s/GB");
             for transfer in [Transfer::Splice, Transfer::Copy] {
                 let (wired, wireless) = (side.clone(), side.clone());
-                let config =
-                    SplitConfig { wired, wireless, transfer, max_connections: 16, ..SplitConfig::new(WIRELESS) };
+                let rule = SplitRule { wired, wireless, ..SplitRule::new(WIRELESS) };
+                let config = SplitConfig { transfer, max_connections: 16, ..SplitConfig::new(vec![rule]) };
                 let mut relay = lab.start(config.clone());
                 let (rate, cpu) = flow(&lab, 6001);
                 let snapshot = relay.snapshot();
                 assert_eq!(snapshot.total, 1);
-                lab.apply(&config.rules().remove());
+                lab.remove(&config);
                 let busy = relay.stop().as_secs_f64() / (snapshot.wired.bytes as f64 / 1e9);
                 println!(
                     "offloads {offloads}, {transfer:?}, run {round}: {rate:.2} Gbit/s, {cpu:.2} s/GB, the relay alone {busy:.2} s/GB"

@@ -1,8 +1,5 @@
 //! Error models: `errors = { model = "exponential", mean_bytes = "64 KiB" }`.
 
-use std::fs::File;
-use std::io::{self, Read};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use lasthop_proto::channel::{Drop, DropFrame, ErrorSpec, Frames};
@@ -10,13 +7,14 @@ use lasthop_proto::time::Duration;
 
 use crate::document::{Data, quote};
 use crate::error::{Error, Problem};
+use crate::files::{BadTrace, Files};
 use crate::flow_names::FlowNames;
 use crate::reader::{Reader, Standing, Value};
 use crate::units::Fraction;
 use crate::values::{Choice, Count, MeanBytes, ModelName, Positive, Text, Whole};
 
-/// Reads an error model. An absent table means [`ErrorSpec::None`]. Files are relative to `directory`.
-pub(crate) fn read(reader: &Reader<'_>, flows: &FlowNames, directory: &Path) -> Result<ErrorSpec, Error> {
+/// Reads an error model. An absent table means [`ErrorSpec::None`]. Loss traces are among `files`.
+pub(crate) fn read(reader: &Reader<'_>, flows: &FlowNames, files: &Files) -> Result<ErrorSpec, Error> {
     if !reader.has("model") {
         // Before the model is missed: it may be there, misspelt.
         let all: Vec<_> = ModelName::CHOICES.iter().flat_map(|(_, model)| keys(*model)).copied().collect();
@@ -52,7 +50,7 @@ pub(crate) fn read(reader: &Reader<'_>, flows: &FlowNames, directory: &Path) -> 
             frames: frames(reader)?,
         },
         ModelName::List => ErrorSpec::List(Arc::new(list(reader, flows)?)),
-        ModelName::Replay => ErrorSpec::Replay { trace: replay(reader, directory)?, frames: frames(reader)? },
+        ModelName::Replay => ErrorSpec::Replay { trace: replay(reader, files)?, frames: frames(reader)? },
     })
 }
 
@@ -196,50 +194,8 @@ fn show(drop: &Drop, flows: &FlowNames) -> String {
     }
 }
 
-/// Most frames of a loss trace, and most bytes of its file: 16 million frames with a line break each, and remarks.
-const LONGEST_TRACE: usize = 16 << 20;
-const LARGEST_FILE: u64 = 64 << 20;
-
-/// Reads the loss trace that `file` names.
-fn replay(reader: &Reader<'_>, directory: &Path) -> Result<Arc<Vec<bool>>, Error> {
+/// The loss trace that `file` names.
+fn replay(reader: &Reader<'_>, files: &Files) -> Result<Arc<Vec<bool>>, Error> {
     let Text(name) = reader.required("file")?;
-    let path: PathBuf = directory.join(&name);
-    let text = read_limited(&path, LARGEST_FILE).map_err(|error| {
-        reader.refuse("file", "a loss trace that can be read", format!("{}: {error}", path.display()))
-    })?;
-    let expected = "a loss trace of 0 (arrives) and 1 (lost), with spaces, line breaks and # remarks between";
-    match parse_trace(&text) {
-        Ok(trace) => Ok(Arc::new(trace)),
-        Err(reason) => Err(reader.refuse("file", expected, format!("{} {reason}", path.display()))),
-    }
-}
-
-/// The file's bytes; an error when there are more than `limit`.
-pub(crate) fn read_limited(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    File::open(path)?.take(limit + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > limit {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it is larger than {} MiB", limit >> 20)));
-    }
-    Ok(bytes)
-}
-
-/// A loss trace: one `0` or `1` a frame, in whatever lines.
-fn parse_trace(text: &[u8]) -> Result<Vec<bool>, String> {
-    let mut trace = Vec::new();
-    for (number, line) in text.split(|byte| *byte == b'\n').enumerate() {
-        let values = line.split(|byte| *byte == b'#').next().unwrap_or_default();
-        for byte in values {
-            match byte {
-                b'0' => trace.push(false),
-                b'1' => trace.push(true),
-                byte if byte.is_ascii_whitespace() || *byte == b',' => {}
-                byte => return Err(format!("has '{}' in line {}", byte.escape_ascii(), number + 1)),
-            }
-        }
-        if trace.len() > LONGEST_TRACE {
-            return Err(format!("has more than {LONGEST_TRACE} frames"));
-        }
-    }
-    if trace.is_empty() { Err("has no frames".to_owned()) } else { Ok(trace) }
+    files.trace(&name).map_err(|BadTrace { expected, reason }| reader.refuse("file", expected, reason))
 }

@@ -17,9 +17,9 @@ use std::path::{Path, PathBuf};
 use lasthop_proto::pep::snoop::{HopControl, SnoopConfig};
 use lasthop_proto::time::Duration;
 
-use crate::channel::read_limited;
 use crate::document;
 use crate::error::{Error, Place, Problem, Spot};
+use crate::files::read_limited;
 use crate::gateway_values::{AbsolutePath, Address, CongestionName, InterfaceName, List, LogLevel};
 use crate::reader::{Context, Reader};
 use crate::snoop::{self, KIND_KEYS, REPAIR_KEYS};
@@ -35,6 +35,9 @@ const MOST_RULES: usize = 64;
 const MOST_ENTRIES: usize = 256;
 /// Most characters of a rule's name.
 const LONGEST_NAME: usize = 32;
+
+/// The bits of the packet mark that split connections take.
+pub const SPLIT_MARKS: u32 = 0x77f0_0000;
 
 /// The control socket where a configuration names none.
 pub const DEFAULT_CONTROL: &str = "/run/lasthop/gateway.sock";
@@ -70,7 +73,7 @@ pub struct Bridge {
 }
 
 /// What bounds the gateway's memory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Limits {
     /// Most bytes of payload in the caches of all rules together, at least 1 MiB.
     pub cache: u64,
@@ -78,6 +81,8 @@ pub struct Limits {
     pub flows: u32,
     /// A connection that was silent for so long is forgotten.
     pub idle: Duration,
+    /// The share of the connections split at once that one client may hold: an IPv4 address, or a /64 of IPv6.
+    pub share: Fraction,
 }
 
 /// Which connections are treated, and how.
@@ -204,16 +209,26 @@ fn read(root: &Reader<'_>) -> Result<Gateway, Error> {
         return Err(root.refuse("mark", "a power of two, as 0x08000000", "several bits are set"));
     }
     let limits = root.section("limits")?;
-    limits.allow(&["cache", "flows", "idle"])?;
+    limits.allow(&["cache", "flows", "idle", "share"])?;
     let cache = limits.or("cache", ByteSize(64 << 20), "default")?.0;
     if !((1 << 20)..=(64 << 30)).contains(&cache) {
         return Err(limits.refuse("cache", "1 MiB to 64 GiB, as \"64 MiB\"", ""));
     }
     let Whole(flows) = limits.or::<Whole<1, 16_777_216>>("flows", Whole(65_536), "default")?;
     let Positive(idle) = limits.or("idle", Positive(Duration::from_secs(600)), "default")?;
+    let share = limits.or("share", Fraction::new(0.25).unwrap_or(Fraction::ZERO), "default")?;
+    if share == Fraction::ZERO {
+        return Err(limits.refuse("share", "more than 0, up to 1, as \"25 %\"", "nobody's connections would be split"));
+    }
     let rules = rules(root)?;
+    if rules.iter().any(|rule| matches!(rule.mode, Mode::Split(_))) && mark & SPLIT_MARKS != 0 {
+        let expected = format!(
+            "a power of two up to 0x00080000, or 0x08000000 (split connections take the bits {SPLIT_MARKS:#x})"
+        );
+        return Err(root.refuse("mark", expected, ""));
+    }
     let bridge = bridge(root, &rules)?;
-    let limits = Limits { cache, flows, idle };
+    let limits = Limits { cache, flows, idle, share };
     Ok(Gateway {
         control,
         metrics: metrics.map(|Address(address)| address),
@@ -277,14 +292,6 @@ fn rules(root: &Reader<'_>) -> Result<Vec<Rule>, Error> {
         if rules.iter().any(|other| other.name == rule.name) {
             return Err(reader.refuse("name", "a name of its own", "another rule has it"));
         }
-        let splits = |rule: &Rule| matches!(rule.mode, Mode::Split(_));
-        if splits(&rule) && rules.iter().any(splits) {
-            return Err(reader.refuse(
-                "mode",
-                "\"snoop\" or \"observe\"",
-                "another rule splits already; there can be one",
-            ));
-        }
         rules.push(rule);
     }
     Ok(rules)
@@ -310,7 +317,8 @@ fn rule(reader: &Reader<'_>) -> Result<Rule, Error> {
         true => reader.or("opened_by", OpenedBy::Either, "default")?,
         false => reader.or("opened_by", OpenedBy::Wireless, "default: most connections are")?,
     };
-    if !ports.is_empty() && opened_by == OpenedBy::Either {
+    // Whoever splits sees the connection being opened, and by whom.
+    if !ports.is_empty() && opened_by == OpenedBy::Either && mode != ModeName::Split {
         let expected = "\"wireless\" or \"wired\", or two rules";
         return Err(reader.refuse("opened_by", expected, "ports are those of the side that is called"));
     }
@@ -323,9 +331,6 @@ fn rule(reader: &Reader<'_>) -> Result<Rule, Error> {
     }
     let mode = match mode {
         ModeName::Snoop => Mode::Snoop(local_repair(&reader.section("snoop")?)?),
-        ModeName::Split if ports.len() > 15 || ports.iter().any(|range| range.first != range.last) => {
-            return Err(reader.refuse("ports", "at most 15 single ports for mode = \"split\"", ""));
-        }
         ModeName::Split => Mode::Split(split(&reader.section("split")?)?),
         ModeName::Observe if ab != Fraction::ZERO => {
             return Err(reader.refuse(

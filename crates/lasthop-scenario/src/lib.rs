@@ -16,7 +16,7 @@
 //!
 //! Inside: the text becomes a tree of values with their places (`document`), which a `reader` looks up by key, entering each
 //! value and each default into a ledger; `tcp`, `nodes`, `flows`, `channel`, `stations` and `snoop` read one part of the scenario
-//! each; `resolve` lays a scheme over the result, and `explain` prints the ledger.
+//! each; `files` opens what they name; `resolve` lays a scheme over the result, and `explain` prints the ledger.
 #![forbid(unsafe_code)]
 
 mod arq;
@@ -25,6 +25,7 @@ mod channel;
 mod document;
 mod error;
 mod explain;
+mod files;
 mod flow_names;
 mod flows;
 pub mod gateway;

@@ -1,7 +1,5 @@
 //! Hosts, routers and links, and that they form a tree.
 
-use std::path::Path;
-
 use lasthop_proto::channel::ErrorSpec;
 use lasthop_proto::tcp::config::{HeaderAccounting, TcpConfig};
 use lasthop_proto::time::Duration;
@@ -9,6 +7,7 @@ use lasthop_sim::network::{DamagedFrames, Medium, QueueLimit, Rate};
 
 use crate::channel;
 use crate::error::{Error, Problem};
+use crate::files::Files;
 use crate::flow_names::FlowNames;
 use crate::reader::{Reader, Value};
 use crate::tcp::{self, Base, TcpSpec};
@@ -149,12 +148,12 @@ const KEYS: [&str; 12] = [
 const QUEUE: QueueLimit = QueueLimit::Packets(50);
 
 /// Reads all links and checks that they join the nodes to a tree.
-pub(crate) fn links(root: &Reader<'_>, nodes: &Nodes, flows: &FlowNames, directory: &Path) -> Result<Vec<Link>, Error> {
+pub(crate) fn links(root: &Reader<'_>, nodes: &Nodes, flows: &FlowNames, files: &Files) -> Result<Vec<Link>, Error> {
     let mut links = Vec::new();
     // Which tree each node is in, while links join trees to larger ones.
     let mut tree: Vec<usize> = (0..nodes.len()).collect();
     for (name, reader) in root.named("links")? {
-        let link = link(name, &reader, nodes, flows, directory)?;
+        let link = link(name, &reader, nodes, flows, files)?;
         check_place(&reader, nodes, &links, &link)?;
         let [from, to] = link.between.map(|node| tree[node]);
         if from == to {
@@ -189,7 +188,7 @@ fn check_place(reader: &Reader<'_>, nodes: &Nodes, links: &[Link], link: &Link) 
     Ok(())
 }
 
-fn link(name: String, reader: &Reader<'_>, nodes: &Nodes, flows: &FlowNames, directory: &Path) -> Result<Link, Error> {
+fn link(name: String, reader: &Reader<'_>, nodes: &Nodes, flows: &FlowNames, files: &Files) -> Result<Link, Error> {
     reader.allow(&KEYS)?;
     let Pair(ends) = reader.required("between")?;
     let find =
@@ -217,7 +216,7 @@ fn link(name: String, reader: &Reader<'_>, nodes: &Nodes, flows: &FlowNames, dir
         check_queue(reader, key, queue, nodes)?;
     }
     let Or(damaged, _) = reader.or::<Or<Auto, DamagedFrames>>("damaged", None.into(), DAMAGED)?;
-    let [errors_down, errors_up] = errors(reader, flows, directory)?;
+    let [errors_down, errors_up] = errors(reader, flows, files)?;
     let directions = [
         Direction { rate, queue, errors: errors_down },
         Direction { rate: rate_up, queue: queue_up, errors: errors_up },
@@ -228,10 +227,10 @@ fn link(name: String, reader: &Reader<'_>, nodes: &Nodes, flows: &FlowNames, dir
 const DAMAGED: &str = "default: deliver where the scheme makes ELN at the receiver, otherwise drop";
 
 /// The error models of the two directions: `errors` for both, unless `errors_down` or `errors_up` says otherwise.
-fn errors(reader: &Reader<'_>, flows: &FlowNames, directory: &Path) -> Result<[ErrorSpec; 2], Error> {
+fn errors(reader: &Reader<'_>, flows: &FlowNames, files: &Files) -> Result<[ErrorSpec; 2], Error> {
     let own = |key: &str| {
         let section = reader.section(key)?;
-        if section.is_present() { channel::read(&section, flows, directory).map(Some) } else { Ok(None) }
+        if section.is_present() { channel::read(&section, flows, files).map(Some) } else { Ok(None) }
     };
     let both = reader.section("errors")?;
     let (has_down, has_up) = (reader.has("errors_down"), reader.has("errors_up"));
@@ -239,7 +238,7 @@ fn errors(reader: &Reader<'_>, flows: &FlowNames, directory: &Path) -> Result<[E
         let message = "stands for both directions, but errors_down and errors_up are given too; drop one of the three";
         return Err(reader.fail("errors", Problem::Conflict(message.to_owned())));
     }
-    let common = if has_down && has_up { ErrorSpec::None } else { channel::read(&both, flows, directory)? };
+    let common = if has_down && has_up { ErrorSpec::None } else { channel::read(&both, flows, files)? };
     Ok([own("errors_down")?.unwrap_or_else(|| common.clone()), own("errors_up")?.unwrap_or(common)])
 }
 

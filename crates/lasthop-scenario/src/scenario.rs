@@ -3,16 +3,17 @@
 use std::cell::RefCell;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use lasthop_proto::scheme::Scheme;
 use lasthop_proto::time::Instant;
 use lasthop_sim::network::Network;
 
 use crate::builtin::{BUILTINS, builtin_names};
-use crate::channel::read_limited;
 use crate::document;
 use crate::error::{Error, Place, Problem, Spot, did_you_mean};
 use crate::explain;
+use crate::files::{Files, Traces, read_limited};
 use crate::lab::LabSpec;
 use crate::reader::{Context, Entry, Reader};
 use crate::resolve;
@@ -29,6 +30,8 @@ pub struct Scenario {
     source: Source,
     spec: Spec,
     ledger: Vec<Entry>,
+    traces: Arc<Traces>,
+    sealed: bool,
 }
 
 /// What a scenario was made from: enough to make it again with other values, or in another process.
@@ -58,14 +61,14 @@ impl Scenario {
             Error::new(Place { file: file.clone(), spot: Spot::Line(line) }, None, problem)
         })?;
         let directory = path.parent().unwrap_or(Path::new("")).to_owned();
-        Source { file, text, directory, overrides: Vec::new() }.read()
+        Source { file, text, directory, overrides: Vec::new() }.read(None)
     }
 
     /// Reads a scenario from its text; messages call it `name`. Paths in it are relative to the current directory.
     pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
         let source =
             Source { file: name.to_owned(), text: text.to_owned(), directory: PathBuf::new(), overrides: Vec::new() };
-        source.read()
+        source.read(None)
     }
 
     /// The ready-made scenario of that name (see [`builtin_names`]).
@@ -100,7 +103,16 @@ impl Scenario {
     pub fn with_overrides<K: AsRef<str>, V: AsRef<str>>(&self, values: &[(K, V)]) -> Result<Self, Error> {
         let mut source = self.source.clone();
         source.overrides.extend(values.iter().map(|(key, value)| (key.as_ref().to_owned(), value.as_ref().to_owned())));
-        source.read()
+        source.read(self.sealed.then(|| Arc::clone(&self.traces)))
+    }
+
+    /// The same scenario, for values from somebody who must not make this machine open files: whatever
+    /// [`with_overrides`](Self::with_overrides) sets, only the loss traces that were read already can be replayed, and no file
+    /// is opened.
+    #[must_use]
+    pub fn sealed(mut self) -> Self {
+        self.sealed = true;
+        self
     }
 
     /// Whether the scenario says something at this dotted path, in its file or from outside, rather than leave it to a default.
@@ -134,7 +146,7 @@ impl Scenario {
 
     /// Makes a scenario again.
     pub fn from_source(source: Source) -> Result<Self, Error> {
-        source.read()
+        source.read(None)
     }
 
     /// The file's name, as it was given; or the name of a ready-made scenario.
@@ -191,7 +203,8 @@ impl fmt::Debug for Scenario {
 }
 
 impl Source {
-    fn read(self) -> Result<Scenario, Error> {
+    /// With `sealed`, no file is opened, and these are the only loss traces.
+    fn read(self, sealed: Option<Arc<Traces>>) -> Result<Scenario, Error> {
         let mut root = document::parse(&self.file, &self.text)?;
         for (key, value) in &self.overrides {
             document::set(&self.file, &mut root, key, value)?;
@@ -199,9 +212,13 @@ impl Source {
         let context = Context { file: self.file.clone(), ledger: RefCell::default() };
         let name =
             Path::new(&self.file).file_stem().map_or(self.file.clone(), |stem| stem.to_string_lossy().into_owned());
-        let spec = spec::read(&Reader::root(&context, &root), &name, &self.directory)?;
+        let is_sealed = sealed.is_some();
+        let files = Files::new(&self.directory, sealed.clone());
+        let spec = spec::read(&Reader::root(&context, &root), &name, &files)?;
         let ledger = context.ledger.into_inner();
-        let scenario = Scenario { source: self, spec, ledger };
+        // A sealed one keeps those that it does not use at the moment.
+        let traces = sealed.unwrap_or_else(|| Arc::new(files.into_used()));
+        let scenario = Scenario { source: self, spec, ledger, traces, sealed: is_sealed };
         scenario.network(scenario.spec.scheme)?;
         Ok(scenario)
     }

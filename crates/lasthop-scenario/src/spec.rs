@@ -1,12 +1,11 @@
 //! A scenario, read and checked as a whole.
 
-use std::path::Path;
-
 use lasthop_proto::scheme::{SCHEMES, Scheme};
 use lasthop_proto::tcp::config::Preset;
 use lasthop_proto::time::{Duration, Instant};
 
 use crate::error::Error;
+use crate::files::Files;
 use crate::flow_names::FlowNames;
 use crate::flows::{self, Flow};
 use crate::lab::{self, LabSpec};
@@ -58,8 +57,8 @@ const KEYS: [&str; 16] = [
 /// Most runs of one scenario in one call.
 const MOST_RUNS: u32 = 1_000_000;
 
-/// Reads a scenario. `name` stands in for a missing title; files are relative to `directory`.
-pub(crate) fn read(root: &Reader<'_>, name: &str, directory: &Path) -> Result<Spec, Error> {
+/// Reads a scenario. `name` stands in for a missing title; loss traces are among `files`.
+pub(crate) fn read(root: &Reader<'_>, name: &str, files: &Files) -> Result<Spec, Error> {
     root.allow(&KEYS)?;
     let Line(title) = root.or("title", Line(name.replace(char::is_control, " ")), "default: the scenario's name")?;
     let description = root.get("description")?.map(|Text(text)| text);
@@ -73,7 +72,7 @@ pub(crate) fn read(root: &Reader<'_>, name: &str, directory: &Path) -> Result<Sp
     let tcp = tcp::read(&root.section("tcp")?, Base::Preset(Preset::Rfc))?;
     let nodes = Nodes::read(root, &tcp)?;
     let names = FlowNames::read(root)?;
-    let links = nodes::links(root, &nodes, &names, directory)?;
+    let links = nodes::links(root, &nodes, &names, files)?;
     let flows = flows::read(root, &nodes, limit)?;
     let sessions = sessions::read(root, &nodes, limit, names.total())?;
     let base_station = stations::base_station(root, &nodes, &links, &tcp)?;

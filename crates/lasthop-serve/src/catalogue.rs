@@ -12,7 +12,7 @@ const FIRST: &str = "wavelan-lan";
 /// The scheme whose packets are shown first where it is among those chosen: the one that shows what a base station can do.
 const SHOWN_FIRST: &str = "LL-TCP-AWARE";
 
-/// Scenarios by name.
+/// Scenarios by name. They are sealed: what the page sets opens no file.
 #[derive(Clone, Debug)]
 pub struct Catalogue {
     entries: Vec<(String, Scenario)>,
@@ -28,11 +28,11 @@ impl Catalogue {
     pub fn new(files: &[PathBuf]) -> Result<Self, lasthop_scenario::Error> {
         let mut entries = Vec::new();
         for file in files {
-            entries.push((file.display().to_string(), Scenario::load(file)?));
+            entries.push((file.display().to_string(), Scenario::load(file)?.sealed()));
         }
         let first = entries.first().map_or_else(|| FIRST.to_owned(), |(name, _)| name.clone());
         for name in builtin_names() {
-            entries.push((name.to_owned(), Scenario::builtin(name)?));
+            entries.push((name.to_owned(), Scenario::builtin(name)?.sealed()));
         }
         Ok(Self { entries, first })
     }

@@ -27,7 +27,7 @@ const HEADERS: [(HeaderName, &str); 7] = [
 
 /// Lets requests through that come from the page itself or from who opens it.
 pub(crate) async fn guard(State(names): State<HostNames>, request: Request, next: Next) -> Response {
-    let refused = refusal(&names, request.method(), request.uri().path(), request.headers());
+    let refused = refusal(&names, &request);
     let mut response = match refused {
         Some((status, text)) => (status, text).into_response(),
         None => next.run(request).await,
@@ -38,21 +38,49 @@ pub(crate) async fn guard(State(names): State<HostNames>, request: Request, next
     response
 }
 
-fn refusal(names: &HostNames, method: &Method, path: &str, headers: &HeaderMap) -> Option<(StatusCode, &'static str)> {
-    if !matches!(*method, Method::GET | Method::HEAD) {
+/// The page sends this with whatever it asks. No other site's page can: a browser would ask us first whether it may, and we
+/// say no. All browsers keep to that, also those that send no `Sec-Fetch-Site` over plain HTTP.
+const FROM_PAGE: HeaderName = HeaderName::from_static("x-lasthop-page");
+
+fn refusal(names: &HostNames, request: &Request) -> Option<(StatusCode, &'static str)> {
+    let (headers, path) = (request.headers(), request.uri().path());
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
         return Some((StatusCode::METHOD_NOT_ALLOWED, "only GET is answered\n"));
     }
-    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
-    if !host.is_some_and(|host| names.admit(host)) {
+    let empty = |length: &HeaderValue| length.as_bytes() == b"0";
+    if headers.contains_key(header::TRANSFER_ENCODING) || !headers.get_all(header::CONTENT_LENGTH).iter().all(empty) {
+        return Some((StatusCode::PAYLOAD_TOO_LARGE, "a request has no body here\n"));
+    }
+    let mut hosts = headers.get_all(header::HOST).iter();
+    let host = match (hosts.next(), hosts.next()) {
+        (Some(host), None) => host.to_str().ok().filter(|host| names.admit(host)),
+        _ => None,
+    };
+    let named_elsewhere = |host: &str| request.uri().authority().is_some_and(|authority| authority.as_str() != host);
+    let Some(host) = host.filter(|host| !named_elsewhere(host)) else {
         let text = "this host name is not served; use an address, localhost, or a name given by --host-name\n";
         return Some((StatusCode::MISDIRECTED_REQUEST, text));
-    }
+    };
     // Another site may link to the page, but not make it compute.
-    let site = headers.get("sec-fetch-site").and_then(|site| site.to_str().ok());
-    if path.starts_with("/api/") && !matches!(site, None | Some("same-origin" | "none")) {
-        return Some((StatusCode::FORBIDDEN, "only the page itself may ask this\n"));
+    if path.starts_with("/api/") && !is_from_page(headers, host) {
+        return Some((StatusCode::FORBIDDEN, "only the page itself may ask this (programs: send X-Lasthop-Page: 1)\n"));
     }
     None
+}
+
+/// Whether everything that the browser says of where a request comes from names the page at `host`.
+fn is_from_page(headers: &HeaderMap, host: &str) -> bool {
+    let all = |name: HeaderName, right: &dyn Fn(&str) -> bool| {
+        headers.get_all(name).iter().all(|value| value.to_str().is_ok_and(right))
+    };
+    let ours = |url: &str| {
+        let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
+        rest.is_some_and(|rest| rest.split('/').next().is_some_and(|named| named.eq_ignore_ascii_case(host)))
+    };
+    headers.contains_key(FROM_PAGE)
+        && all(HeaderName::from_static("sec-fetch-site"), &|site| site == "same-origin")
+        && all(header::ORIGIN, &ours)
+        && all(header::REFERER, &ours)
 }
 
 impl HostNames {

@@ -7,7 +7,7 @@
 //! | [`controls`] | what there is to turn in a scenario |
 //! | [`loss`] | loss rate and burst length as an error model |
 //! | [`answers`] | what the page asks for, computed by `lasthop-study`; no sockets |
-//! | `server`, `guard` | the same over HTTP, and who is answered |
+//! | `server`, `connections`, `guard` | the same over HTTP, and who is answered |
 //! | `assets` | the page itself, in the binary |
 //!
 //! What a link says is all that an answer depends on: the same link, the same numbers.
@@ -16,6 +16,7 @@
 pub mod answers;
 mod assets;
 mod catalogue;
+mod connections;
 pub mod controls;
 mod guard;
 pub mod loss;

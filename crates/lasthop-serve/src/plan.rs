@@ -205,25 +205,20 @@ impl Words {
     }
 }
 
-/// `KEY=VALUE`. Whoever reaches the page must not make it read files, so no table can be set whole (a loss trace is one), and
-/// no key called `file`.
+/// `KEY=VALUE`.
 fn read_set(text: &str) -> Result<(String, String), Refusal> {
     let Some((key, value)) = text.split_once('=') else {
         return Err(Refusal::of("set", format!("\"{text}\" is not KEY=VALUE, such as tcp.mss=512")));
     };
-    let (key, value) = (key.trim().to_owned(), read_value("set", value.trim().to_owned())?);
-    if key.split('.').any(|part| part == "file") {
-        return Err(Refusal::of("set", format!("{key} cannot be set from the page; put it into a scenario file")));
-    }
-    Ok((key, value))
+    Ok((key.trim().to_owned(), read_value("set", value.trim().to_owned())?))
 }
 
-/// A value that stands on one line and is no table or list.
+/// A value that stands on one line.
 fn read_value(id: &str, value: String) -> Result<String, Refusal> {
-    if value.chars().any(char::is_control) || value.trim_start().starts_with(['{', '[']) {
-        return Err(Refusal::of(id, "takes a single value, neither a table nor a list"));
+    match value.chars().any(char::is_control) {
+        true => Err(Refusal::of(id, "stands on one line, without control characters")),
+        false => Ok(value),
     }
-    Ok(value)
 }
 
 fn read_schemes(names: &str) -> Result<Vec<&'static Scheme>, Refusal> {

@@ -79,18 +79,52 @@ fn what_is_wrong_is_named_with_its_control() {
 
 #[test]
 fn nobody_makes_the_page_read_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let (fifo, plain) = (folder.path().join("fifo"), folder.path().join("plain"));
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    std::fs::write(&plain, "01").unwrap();
+    for file in [fifo.as_path(), &plain, std::path::Path::new("/etc/hostname"), std::path::Path::new("/nowhere")] {
+        let table = format!("{{model=\"replay\",file=\"{}\"}}", file.display());
+        for query in [
+            format!("set=links.wireless.errors={table}"),
+            format!("set=links.wireless.errors=%EF%BB%BF{table}"),
+            format!(
+                "set=links.wireless={{between=[\"base\",\"mobile\"],rate=\"1 Mbps\",delay=\"1 ms\",errors={table}}}"
+            ),
+            format!("set=links.wireless.errors={{model=\"replay\"}}&set=links.wireless.errors.file={}", file.display()),
+            format!("set=links.wireless.errors={table}&loss=3 %25"),
+        ] {
+            let refusal = plan(&query).expect_err(&query);
+            assert!(refusal.message.contains("no other file is opened here"), "{query}: {refusal}");
+            assert_eq!(refusal.control.as_deref(), Some("set"));
+        }
+    }
+    // In the words of nobody else either.
     for query in [
-        "set=links.wireless.errors={model=\"replay\",file=\"/etc/hostname\"}",
-        "set=links.wireless.errors.file=/etc/hostname",
-        "set=links.wireless={errors={model=\"replay\",file=\"/etc/hostname\"}}",
-        "set=links.wireless.errors_down=%0A{model=\"replay\",file=\"/etc/hostname\"}",
         "delay.wired={a=1}",
         "loss=[1]",
+        "set=links.wireless.errors=%0A{}",
+        "set=links.wireless.errors.file=/etc/hostname",
     ] {
         let refusal = plan(query).expect_err(query);
-        let words = refusal.message.as_str();
-        assert!(words.contains("neither a table nor a list") || words.contains("from the page"), "{query}: {words}");
+        assert!(!refusal.message.contains('\n'), "{query}: {refusal}");
     }
+    // What opens no file can be set.
+    plan("set=links.wireless.errors={model=\"uniform\",frame_loss=0.1}").unwrap();
+}
+
+#[test]
+fn a_file_given_at_the_start_replays_its_trace_from_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let (trace, file) = (folder.path().join("loss.txt"), folder.path().join("own.toml"));
+    std::fs::write(&trace, "0001").unwrap();
+    let base = Scenario::builtin_text("wavelan-lan").unwrap();
+    let own = "errors = { model = \"exponential\", mean_bytes = \"64 KiB\" }";
+    assert!(base.contains(own));
+    std::fs::write(&file, base.replace(own, "errors = { model = \"replay\", file = \"loss.txt\" }")).unwrap();
+    let catalogue = Catalogue::new(&[file]).unwrap();
+    std::fs::remove_file(&trace).unwrap();
+    Plan::read(&catalogue, "delay.wired=20 ms").unwrap();
 }
 
 #[test]

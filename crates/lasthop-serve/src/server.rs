@@ -16,6 +16,7 @@ use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use futures_core::Stream;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use serde::Serialize;
@@ -25,6 +26,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use crate::answers::{self, Extent};
 use crate::assets::ASSETS;
 use crate::catalogue::Catalogue;
+use crate::connections::{Answer, Connections};
 use crate::guard::{HostNames, guard};
 use crate::plan::Plan;
 use crate::refusal::Refusal;
@@ -33,10 +35,10 @@ use crate::refusal::Refusal;
 const COMPUTING: usize = 2;
 /// Requests that wait for them.
 const WAITING: usize = 16;
-/// Connections at once.
+/// Connections at once; another one takes the place of one of these ([`Connections`]).
 const CONNECTIONS: usize = 64;
 /// A request line and its headers come within this time, and are at most so long.
-const HEADERS_WITHIN: Duration = Duration::from_secs(10);
+const HEADERS_WITHIN: Duration = Duration::from_secs(5);
 const LONGEST_HEADERS: usize = 32 << 10;
 /// An answer that takes longer is cut short.
 const LONGEST_ANSWER: Duration = Duration::from_secs(60);
@@ -96,20 +98,27 @@ pub fn serve(listener: TcpListener, catalogue: Catalogue, names: HostNames) -> s
 }
 
 async fn accept(listener: tokio::net::TcpListener, router: Router) {
-    let connections = Arc::new(Semaphore::new(CONNECTIONS));
+    let connections = Connections::new(CONNECTIONS);
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEADERS_WITHIN).max_buf_size(LONGEST_HEADERS);
-    while let Ok(permit) = connections.clone().acquire_owned().await {
-        let Ok((socket, _)) = listener.accept().await else {
+    loop {
+        let Ok((socket, peer)) = listener.accept().await else {
             // Out of descriptors, or the peer has gone already.
             tokio::time::sleep(Duration::from_millis(20)).await;
             continue;
         };
-        let connection = http.serve_connection(TokioIo::new(socket), TowerToHyperService::new(router.clone()));
-        tokio::spawn(async move {
-            let _permit = permit;
-            // How a connection ends concerns nobody else.
-            let _ = connection.await;
+        connections.admit(peer.ip(), |place| {
+            let router = TowerToHyperService::new(router.clone());
+            let service = service_fn(move |request| {
+                let (answering, answer) = (place.answer(), router.call(request));
+                async { answer.await.map(|answer| answer.map(|body| Answer { body, _answering: answering })) }
+            });
+            let connection = http.serve_connection(TokioIo::new(socket), service);
+            tokio::spawn(async move {
+                // How a connection ends concerns nobody else.
+                let _ = connection.await;
+            })
+            .abort_handle()
         });
     }
 }

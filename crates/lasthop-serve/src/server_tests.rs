@@ -10,7 +10,7 @@ fn page() -> Router {
 }
 
 fn get_request(path: &str) -> axum::http::request::Builder {
-    Request::get(path).header("host", "127.0.0.1:8097")
+    Request::get(path).header("host", "127.0.0.1:8097").header("x-lasthop-page", "1")
 }
 
 fn answer(request: Request<Body>) -> (StatusCode, axum::http::HeaderMap, String) {
@@ -64,6 +64,30 @@ fn who_is_not_meant_to_ask_is_refused() {
     assert_eq!(ask(get_request("/api/catalogue").header("sec-fetch-site", "same-origin")), StatusCode::OK);
     // A link from elsewhere may lead here.
     assert_eq!(ask(get_request("/").header("sec-fetch-site", "cross-site")), StatusCode::OK);
+    let plain = || Request::get("/api/catalogue").header("host", "127.0.0.1:8097");
+    assert_eq!(ask(plain()), StatusCode::FORBIDDEN);
+    // Wherever the browser says that it comes from, all of it must be the page.
+    for (name, value, status) in [
+        ("origin", "http://127.0.0.1:8097", StatusCode::OK),
+        ("origin", "http://evil.example", StatusCode::FORBIDDEN),
+        ("origin", "http://127.0.0.1:8098", StatusCode::FORBIDDEN),
+        ("origin", "http://127.0.0.1:8097.evil.example", StatusCode::FORBIDDEN),
+        ("origin", "null", StatusCode::FORBIDDEN),
+        ("referer", "http://127.0.0.1:8097/", StatusCode::OK),
+        ("referer", "http://evil.example/http://127.0.0.1:8097/", StatusCode::FORBIDDEN),
+        ("sec-fetch-site", "none", StatusCode::FORBIDDEN),
+        ("content-length", "1", StatusCode::PAYLOAD_TOO_LARGE),
+        ("transfer-encoding", "chunked", StatusCode::PAYLOAD_TOO_LARGE),
+        ("host", "evil.example", StatusCode::MISDIRECTED_REQUEST),
+    ] {
+        assert_eq!(ask(get_request("/api/catalogue").header(name, value)), status, "{name}: {value}");
+    }
+    // No other site gets leave to send the header: its browser asks, and is refused without any word of consent.
+    let asks =
+        Request::options("/api/catalogue").header("host", "127.0.0.1:8097").header("origin", "http://evil.example");
+    let (status, headers, _) = answer(asks.body(Body::empty()).unwrap());
+    assert_eq!(status, StatusCode::METHOD_NOT_ALLOWED);
+    assert!(headers.keys().all(|name| !name.as_str().starts_with("access-control")));
     assert_eq!(ask(get_request("/etc/passwd")), StatusCode::NOT_FOUND);
     assert_eq!(ask(get_request("/../Cargo.toml")), StatusCode::NOT_FOUND);
 }
@@ -108,7 +132,8 @@ fn work_ends_when_the_client_leaves() {
     let ask = |path: &str| {
         let mut socket = std::net::TcpStream::connect(address).unwrap();
         socket.set_read_timeout(Some(Duration::from_secs(8))).unwrap();
-        write!(socket, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
+        write!(socket, "GET {path} HTTP/1.1\r\nHost: {address}\r\nX-Lasthop-Page: 1\r\nConnection: close\r\n\r\n")
+            .unwrap();
         socket
     };
     for _ in 0..3 * COMPUTING {
@@ -120,4 +145,29 @@ fn work_ends_when_the_client_leaves() {
     let mut text = String::new();
     ask("/api/compare?size=100+KiB&runs=1&schemes=E2E").read_to_string(&mut text).unwrap();
     assert!(text.contains("{\"done\":true}"), "{text}");
+}
+
+/// Twice as many clients as there are places send half a request, again and again, and one reads no answer.
+#[test]
+fn half_sent_requests_keep_the_page_from_nobody() {
+    use std::io::{Read, Write};
+    let listener = listen("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || serve(listener, Catalogue::new(&[]).unwrap(), HostNames::default()));
+    let mut held = Vec::new();
+    for round in 0..4 {
+        for _ in 0..2 * CONNECTIONS {
+            let mut socket = std::net::TcpStream::connect(address).unwrap();
+            // It may be closed already.
+            let _ = write!(socket, "GET / HTTP/1.1\r\nHost: {address}\r\n");
+            held.push(socket);
+        }
+        let mut socket = std::net::TcpStream::connect(address).unwrap();
+        // Far less than half-sent requests may take.
+        socket.set_read_timeout(Some(HEADERS_WITHIN / 2)).unwrap();
+        write!(socket, "GET / HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
+        let mut text = String::new();
+        socket.read_to_string(&mut text).unwrap();
+        assert!(text.starts_with("HTTP/1.1 200"), "round {round}: {text}");
+    }
 }

@@ -5,7 +5,7 @@ import { Controls, showError } from './controls.js';
 import { fragment, query, read } from './link.js';
 import { Player } from './player.js';
 import { Results } from './results.js';
-import { Refused, catalogue, compare, trace } from './server.js';
+import { Refused, catalogue, compare, scenario, trace } from './server.js';
 
 const $ = (id) => document.getElementById(id);
 
@@ -58,12 +58,17 @@ async function ask(signal) {
     results.soon();
   } catch (error) {
     if (signal.aborted) return;
-    if (error instanceof Refused) showError(error.control, error.message);
-    else showError(null, `The server does not answer: ${error.message}`);
+    complain(error);
     $('status').textContent = '';
     $('trace-status').textContent = '';
   }
   if (!signal.aborted) document.body.classList.remove('busy');
+}
+
+/** @param {Error} error */
+function complain(error) {
+  if (error instanceof Refused) showError(error.control, error.message);
+  else showError(null, `The server does not answer: ${error.message}`);
 }
 
 /** The first numbers. @param {object[]} lines */
@@ -167,6 +172,18 @@ $('all').addEventListener('click', () => choose(boxes().map((box) => box.value))
 $('none').addEventListener('click', () => { for (const box of boxes()) box.checked = false; choose([]); });
 $('usual').addEventListener('click', () => { delete state.schemes; changed(); });
 $('reset').addEventListener('click', () => { state = { run: 0, controls: {}, set: [], scenario: state.scenario }; $('set').value = ''; changed(); });
+$('download').addEventListener('click', async (event) => {
+  // The server answers the page's own requests only, not a link that is followed.
+  event.preventDefault();
+  try {
+    const { name, file } = await scenario(query(state));
+    const url = URL.createObjectURL(file);
+    Object.assign(document.createElement('a'), { href: url, download: name }).click();
+    setTimeout(() => URL.revokeObjectURL(url), 60_000);
+  } catch (error) {
+    complain(error);
+  }
+});
 $('settings').addEventListener('submit', (event) => event.preventDefault());
 $('copy').addEventListener('click', async () => {
   try {

@@ -13,7 +13,8 @@ export class Refused extends Error {
 
 /** @param {string} path @param {AbortSignal} [signal] */
 async function ask(path, signal) {
-  const response = await fetch(path, { signal });
+  // Without this header the server answers nobody: a page of another site cannot send it.
+  const response = await fetch(path, { signal, headers: { 'X-Lasthop-Page': '1' } });
   if (response.ok) return response;
   const text = await response.text();
   let refusal = { message: text.trim() || `the server answered ${response.status}`, key: null, control: null };
@@ -24,6 +25,13 @@ async function ask(path, signal) {
 /** The scenarios and schemes that there are. */
 export async function catalogue() {
   return (await ask('api/catalogue')).json();
+}
+
+/** The scenario as a file, under the name that the server gives it. @param {string} query */
+export async function scenario(query) {
+  const response = await ask(`api/scenario?${query}`);
+  const name = /filename="([^"]+)"/.exec(response.headers.get('Content-Disposition') ?? '');
+  return { name: name?.[1] ?? 'scenario.toml', file: await response.blob() };
 }
 
 /** One run of the scheme shown. @param {string} query @param {AbortSignal} signal */

@@ -336,7 +336,7 @@ pub enum GatewayCommand {
     /// Let a running gateway read its configuration again
     Reload(GatewaySocketArgs),
     /// Remove what a dead gateway left: its rules and its socket
-    Clean(GatewaySocketArgs),
+    Clean(GatewayCleanArgs),
     /// Decide once more on what was recorded, and compare
     Replay(GatewayReplayArgs),
     /// Handle packets (started by the gateway itself)
@@ -405,6 +405,16 @@ pub struct GatewaySocketArgs {
     /// The gateway's control socket, as its configuration names it
     #[arg(long, value_name = "PATH", default_value = lasthop_scenario::gateway::DEFAULT_CONTROL)]
     pub control: PathBuf,
+}
+
+#[cfg(target_os = "linux")]
+#[derive(Args, Debug)]
+pub struct GatewayCleanArgs {
+    /// Configuration file, for the control socket that it names
+    #[arg(value_name = "FILE", conflicts_with = "control")]
+    pub file: Option<PathBuf>,
+    #[command(flatten)]
+    pub socket: GatewaySocketArgs,
 }
 
 #[cfg(target_os = "linux")]

@@ -71,7 +71,9 @@ fn a_dry_run_prints_what_is_installed() {
     let output = network.command("g", lasthop()).args(["gateway", "run", "--dry-run"]).arg(daemon.file()).output();
     let printed = String::from_utf8(output.unwrap().stdout).unwrap();
     let sorted = |text: &str| {
-        let mut lines: Vec<_> = text.lines().filter(|line| line.starts_with("-A")).map(str::to_owned).collect();
+        // What is put before all other rules is listed like the rest.
+        let lines = text.lines().map(|line| line.replacen("-I ", "-A ", 1));
+        let mut lines: Vec<_> = lines.filter(|line| line.starts_with("-A")).collect();
         lines.sort();
         lines
     };

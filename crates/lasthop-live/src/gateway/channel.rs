@@ -23,6 +23,11 @@ pub enum Order {
         /// Its text, checked already.
         text: String,
     },
+    /// What leads connections to the relay is there or not: without it, new connections are to pass. It is not answered.
+    Rules {
+        /// Whether it is.
+        in_place: bool,
+    },
     /// Treat nothing from now on, and send what is held back: the end is near.
     Release,
 }

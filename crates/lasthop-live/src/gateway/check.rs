@@ -2,6 +2,7 @@
 //! the thread that made it: the machine's rules are not touched.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::path::Path;
 
 use lasthop_scenario::gateway::{Gateway, Mode};
@@ -9,13 +10,15 @@ use rustix::thread::{CapabilitySet, UnshareFlags};
 
 use crate::gateway::bridge;
 pub use crate::gateway::finding::{Finding, Outcome};
-use crate::gateway::firewall::{Family, Firewall};
+use crate::gateway::firewall::{Family, Firewall, FirewallError, Pulse};
 use crate::gateway::nfqueue::{Buffer, Queue};
+use crate::gateway::settings;
+use crate::gateway::split::{SplitConfig, SplitError, SplitProxy};
 
 /// Looks at everything that the configuration needs.
 pub fn check(gateway: &Gateway) -> Vec<Finding> {
     let mut findings = Vec::new();
-    findings.extend(capabilities());
+    findings.extend(capabilities(gateway));
     if let Some(bridge) = &gateway.bridge {
         findings.extend(bridge::check::check(bridge));
         let ports = [&bridge.wired, &bridge.wireless];
@@ -27,31 +30,64 @@ pub fn check(gateway: &Gateway) -> Vec<Finding> {
     findings.extend(forwarding(gateway));
     let interfaces: BTreeSet<&str> = gateway.rules.iter().map(|rule| rule.interface.as_str()).collect();
     findings.extend(interfaces.into_iter().flat_map(|name| interface(name, Place::Router)));
-    findings.extend(congestion(gateway));
+    findings.extend(settings::split(gateway).map(relay));
     findings
 }
 
-fn capabilities() -> Vec<Finding> {
+fn capabilities(gateway: &Gateway) -> Vec<Finding> {
     let has = rustix::thread::capabilities(None).map(|sets| sets.effective).unwrap_or(CapabilitySet::empty());
-    let wanted = [("CAP_NET_ADMIN", CapabilitySet::NET_ADMIN), ("CAP_NET_RAW", CapabilitySet::NET_RAW)];
-    let finding = |(name, capability): (&str, CapabilitySet)| match has.contains(capability) {
+    let splits = gateway.rules.iter().any(|rule| matches!(rule.mode, Mode::Split(_)));
+    let finding = |name: &str, capability, without| match has.contains(capability) {
         true => Finding::new(name, Outcome::Ok, "held"),
-        false => Finding::new(name, Outcome::Missing, "not held; run as root or from the systemd unit"),
+        false => Finding::new(name, without, "not held; run as root or from the systemd unit"),
     };
-    wanted.into_iter().map(finding).collect()
+    let mut findings = vec![
+        finding("CAP_NET_ADMIN", CapabilitySet::NET_ADMIN, Outcome::Missing),
+        finding("CAP_NET_RAW", CapabilitySet::NET_RAW, Outcome::Missing),
+    ];
+    // Without it, connections from ports below 1024 are reset, and no others.
+    let privileged = splits.then(|| finding("CAP_NET_BIND_SERVICE", CapabilitySet::NET_BIND_SERVICE, Outcome::Hint));
+    findings.extend(privileged);
+    findings
+}
+
+/// Whether the process that has the queue is a gateway, which may be the one to be checked.
+fn is_gateway(owner: u32) -> bool {
+    read(format!("/proc/{owner}/cmdline")).is_some_and(|text| text.contains("gateway\0worker"))
 }
 
 fn queue(gateway: &Gateway) -> Finding {
     let subject = format!("netfilter queue {}", gateway.queue);
     match Queue::bind(gateway.queue, &mut Buffer::default()) {
         Ok(_) => Finding::new(subject, Outcome::Ok, "can be bound"),
-        Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
-            Finding::new(subject, Outcome::Hint, "a program has it: this gateway, if it runs, or another")
+        Err(error) => match Queue::owner(gateway.queue) {
+            Some(owner) if is_gateway(owner) => {
+                Finding::new(subject, Outcome::Hint, format!("a gateway that runs has it (process {owner})"))
+            }
+            Some(owner) => {
+                let detail = format!("process {owner} has it: give another number as `queue`");
+                Finding::new(subject, Outcome::Missing, detail)
+            }
+            None => {
+                let detail = format!("{error}; it takes CAP_NET_ADMIN and the kernel module nfnetlink_queue");
+                Finding::new(subject, Outcome::Missing, detail)
+            }
+        },
+    }
+}
+
+/// Begins to listen as the worker would.
+fn relay(config: SplitConfig) -> Finding {
+    let subject = "split connections";
+    let queue = config.queue.unwrap_or_default();
+    match SplitProxy::bind(config) {
+        Ok(_) => Finding::new(subject, Outcome::Ok, "the relay can listen"),
+        Err(SplitError::System { what, source })
+            if source.kind() == io::ErrorKind::AddrInUse && Queue::owner(queue).is_some_and(is_gateway) =>
+        {
+            Finding::new(subject, Outcome::Hint, format!("{what}: a gateway that runs has it"))
         }
-        Err(error) => {
-            let detail = format!("{error}; it takes CAP_NET_ADMIN and the kernel module nfnetlink_queue");
-            Finding::new(subject, Outcome::Missing, detail)
-        }
+        Err(error) => Finding::new(subject, Outcome::Missing, error.to_string()),
     }
 }
 
@@ -65,25 +101,25 @@ fn rules(gateway: &Gateway) -> Vec<Finding> {
             let detail = format!("cannot try them out in a network namespace: {error}");
             Finding::new(subject, Outcome::Hint, detail)
         })?;
-        let missing = |error: &dyn std::fmt::Display| {
-            let detail = format!(
-                "{error}; it takes iptables and the kernel modules xt_NFQUEUE, xt_mark, xt_multiport, xt_conntrack"
-            );
-            Finding::new(subject, Outcome::Missing, detail)
-        };
-        let firewall = Firewall::choose(&gateway).map_err(|error| missing(&error))?;
-        firewall.install(&gateway).map_err(|error| missing(&error))?;
-        let mut findings =
-            vec![Finding::new(subject, Outcome::Ok, format!("accepted by {}", firewall.programs().join(" and ")))];
-        if gateway.rules.iter().any(|rule| matches!(rule.mode, Mode::Split(_))) {
-            let proxy = firewall.try_transparent_proxy();
-            findings.push(match proxy {
-                Ok(()) => Finding::new("transparent proxying", Outcome::Ok, "TPROXY and socket matches are there"),
-                Err(error) => {
-                    let detail = format!("{error}; split mode takes the kernel modules xt_TPROXY and xt_socket");
-                    Finding::new("transparent proxying", Outcome::Missing, detail)
+        // A new namespace has its loopback interface down, to which split connections are routed.
+        let up = std::process::Command::new("ip").args(["link", "set", "lo", "up"]).output();
+        up.map_err(|error| Finding::new(subject, Outcome::Missing, format!("ip: {error}; it takes iproute2")))?;
+        let missing = |error: FirewallError| {
+            let modules = match &error {
+                FirewallError::Refused { program, .. } if program.starts_with("ip ") => "",
+                _ => {
+                    "; it takes iptables and the kernel modules xt_NFQUEUE, xt_mark, xt_multiport, xt_conntrack, xt_CT, and xt_TPROXY, xt_socket to split"
                 }
-            });
+            };
+            Finding::new(subject, Outcome::Missing, format!("{error}{modules}"))
+        };
+        let mut firewall = Firewall::choose(&gateway).map_err(missing)?;
+        firewall.install().map_err(missing)?;
+        let detail = format!("accepted by {}", firewall.programs().join(" and "));
+        let mut findings = vec![Finding::new(subject, Outcome::Ok, detail)];
+        if firewall.pulse() == Pulse::None {
+            let detail = "no kernel module xt_recent: were the whole gateway stopped (SIGSTOP), its packets would wait";
+            findings.push(Finding::new("sign of life", Outcome::Hint, detail));
         }
         Ok(findings)
     });
@@ -106,7 +142,7 @@ fn forwarding(gateway: &Gateway) -> Vec<Finding> {
     let concerned = wanted.into_iter().filter(|(family, ..)| family.concerns(gateway));
     let finding = |(family, name, path): (Family, &str, &str)| match (read(path).as_deref(), family) {
         (Some("0"), Family::V4) => {
-            Finding::new(name, Outcome::Missing, format!("0: no packets are forwarded; sysctl -w {name}=1"))
+            Finding::new(name, Outcome::Hint, format!("0: no packets are forwarded; sysctl -w {name}=1"))
         }
         (Some("0"), Family::V6) => {
             Finding::new(name, Outcome::Hint, format!("0: no IPv6 packets are forwarded; sysctl -w {name}=1"))
@@ -130,11 +166,10 @@ fn interface(name: &str, place: Place) -> Vec<Finding> {
     let there = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, None)
         .is_ok_and(|socket| rustix::net::netdevice::name_to_index(&socket, name).is_ok());
     if !there {
-        let detail = match place {
-            Place::Router => "does not exist; its rule works once it does",
-            Place::Bridge => "does not exist",
-        };
-        return vec![Finding::new(subject, Outcome::Missing, detail)];
+        return vec![match place {
+            Place::Router => Finding::new(subject, Outcome::Hint, "does not exist; its rules work once it does"),
+            Place::Bridge => Finding::new(subject, Outcome::Missing, "does not exist"),
+        }];
     }
     let mut findings = Vec::new();
     match read(folder.join("operstate")).as_deref() {
@@ -158,23 +193,6 @@ fn interface(name: &str, place: Place) -> Vec<Finding> {
         None => {}
     }
     findings
-}
-
-fn congestion(gateway: &Gateway) -> Vec<Finding> {
-    let sides = gateway.rules.iter().filter_map(|rule| match &rule.mode {
-        Mode::Split(split) => Some([&split.wireless, &split.wired]),
-        _ => None,
-    });
-    let wanted: BTreeSet<&str> = sides.flatten().filter_map(|side| side.congestion.as_deref()).collect();
-    let available = read("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
-    let finding = |name: &str| match available.split_whitespace().any(|there| there == name) {
-        true => Finding::new(format!("congestion control {name}"), Outcome::Ok, "available"),
-        false => {
-            let detail = format!("the kernel has {available}; modprobe tcp_{name}");
-            Finding::new(format!("congestion control {name}"), Outcome::Missing, detail)
-        }
-    };
-    wanted.into_iter().map(finding).collect()
 }
 
 /// What network cards do by themselves.

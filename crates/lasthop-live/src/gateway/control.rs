@@ -18,17 +18,16 @@ use lasthop_scenario::gateway::{Bridge, Rule};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::gateway::clients::{self, Client, PATIENCE};
 use crate::gateway::snapshot::RuleSnapshot;
 use crate::gateway::state::{SharedState, State, Wishes};
 
 /// Most bytes of a request.
-const LONGEST_REQUEST: u64 = 4096;
+const LONGEST_REQUEST: usize = 4096;
 /// Most bytes of an answer.
 const LONGEST_ANSWER: u64 = 4 << 20;
 /// Most requests on one connection.
 const MOST_REQUESTS: usize = 64;
-/// How long a client may take to send a request or to take an answer.
-const PATIENCE: Duration = Duration::from_secs(2);
 /// How long a reload may take: programs that change rules may wait for each other.
 const RELOAD_PATIENCE: Duration = Duration::from_secs(20);
 
@@ -154,46 +153,34 @@ impl Listener {
         Ok(Self { listener, file })
     }
 
-    /// Answers in a thread of its own, one connection after the other.
+    /// Answers in threads of its own.
     pub fn serve(self, state: SharedState, wishes: Wishes) -> io::Result<SocketFile> {
+        const BUSY: &[u8] = b"{\"ok\":false,\"error\":\"too many requests at once; try again\"}\n";
         let Self { listener, file } = self;
-        std::thread::Builder::new().name("control".to_owned()).spawn(move || {
-            for stream in listener.incoming() {
-                match stream.and_then(|stream| answer_all(stream, &state, &wishes)) {
-                    Ok(()) => {}
-                    Err(error) => {
-                        tracing::debug!(%error, "a client of the control socket is gone");
-                        // Out of file descriptors, it would fail again at once.
-                        std::thread::sleep(Duration::from_millis(10));
-                    }
-                }
-            }
-        })?;
+        clients::serve("control", listener, BUSY, move |client| answer_all(client, &state, &wishes))?;
         Ok(file)
     }
 }
 
-fn answer_all(stream: UnixStream, state: &SharedState, wishes: &Wishes) -> io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let mut reader = BufReader::new(&stream);
+fn answer_all(client: &mut Client, state: &SharedState, wishes: &Wishes) -> io::Result<()> {
+    let line_end = |bytes: &[u8]| bytes.iter().position(|byte| *byte == b'\n').map(|at| at + 1);
     for _ in 0..MOST_REQUESTS {
-        let mut line = Vec::new();
-        if (&mut reader).take(LONGEST_REQUEST).read_until(b'\n', &mut line)? == 0 {
-            break;
-        }
-        let answer = match serde_json::from_slice::<Request>(&line) {
-            Ok(request) => answer(request, state, wishes),
-            Err(_) => Err("expected {\"request\":\"status\"}, \"report\" or \"reload\", on one line".to_owned()),
-        };
-        let answer = match answer {
-            Ok(result) => json!({ "ok": true, "result": result }),
-            Err(error) => json!({ "ok": false, "error": error }),
-        };
-        let mut bytes = serde_json::to_vec(&answer)?;
-        bytes.push(b'\n');
-        (&stream).write_all(&bytes)?;
-        if line.last() != Some(&b'\n') {
+        let mut ends = true;
+        let heard = client.hear(LONGEST_REQUEST, line_end, |line| {
+            ends = line.last() != Some(&b'\n');
+            let answer = match serde_json::from_slice::<Request>(line) {
+                Ok(request) => answer(request, state, wishes),
+                Err(_) => Err("expected {\"request\":\"status\"}, \"report\" or \"reload\", on one line".to_owned()),
+            };
+            let answer = match answer {
+                Ok(result) => json!({ "ok": true, "result": result }),
+                Err(error) => json!({ "ok": false, "error": error }),
+            };
+            let mut bytes = serde_json::to_vec(&answer)?;
+            bytes.push(b'\n');
+            Ok(bytes)
+        })?;
+        if !heard || ends {
             break;
         }
     }
@@ -215,12 +202,16 @@ fn status(state: &State) -> Value {
         "uptime_seconds": state.started.elapsed().as_secs_f64(),
         "worker": { "pid": state.worker, "restarts": state.restarts },
         "reloads": state.reloads,
+        "firewall": bridge.is_none().then(|| json!({
+            "in_place": state.rules.in_place, "restored": state.rules.restored, "problem": state.rules.problem,
+        })),
         "bridge": bridge.map(|Bridge { wired, wireless }| json!({ "wired": wired, "wireless": wireless })),
         "limits": { "cache_bytes": state.gateway.limits.cache, "flows": state.gateway.limits.flows },
         "flows": state.snapshot.flows,
         "cached_bytes": state.snapshot.cached_bytes,
         "unread": state.snapshot.unread,
         "damaged": state.snapshot.damaged,
+        "out_of_window": state.snapshot.out_of_window,
         "unmatched": state.snapshot.unmatched,
         "packets": state.snapshot.packets,
         "rules": rules(state, |snapshot| json!(snapshot)),

@@ -112,6 +112,8 @@ pub struct Counters {
     pub unread: u64,
     /// TCP segments with a wrong checksum; they passed, and nothing was learned from them.
     pub damaged: u64,
+    /// Segments that their receiver would refuse, or that belong to nothing: they passed, and nothing was learned from them.
+    pub out_of_window: u64,
     /// TCP segments that no rule is for; they passed.
     pub unmatched: u64,
     /// Connections with state now.

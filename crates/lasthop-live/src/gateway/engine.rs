@@ -3,6 +3,7 @@
 
 use lasthop_proto::node::Port;
 use lasthop_proto::packet::{Flags, FlowId};
+use lasthop_proto::pep::tracking::Take;
 use lasthop_proto::random::{Root, Stream};
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_wire::{View, parse};
@@ -14,7 +15,7 @@ use super::flows::{Client, FlowTable, Key, side};
 use super::held::Meter;
 pub use super::offloaded::{Condition, Offloaded};
 use super::rules::{EngineConfig, Rule};
-use super::treatment::{Future, Passing, Treatment};
+use super::treatment::{Passing, Treatment};
 pub use super::verdict::{Injection, Verdict};
 
 /// How often silent connections are looked for.
@@ -43,6 +44,7 @@ pub struct Engine {
     sweep: Instant,
     unread: u64,
     damaged: u64,
+    out_of_window: u64,
     unmatched: u64,
 }
 
@@ -62,6 +64,7 @@ impl Engine {
             sweep: Instant::ZERO,
             unread: 0,
             damaged: 0,
+            out_of_window: 0,
             unmatched: 0,
             config,
         }
@@ -153,26 +156,38 @@ impl Engine {
             // It came back by the way it went, or the network is not what it seems: nothing to be told from it.
             return Verdict::Accept;
         }
-        flow.seen = now;
-        let size = flow.segment_size(&view, offloaded.size, self.mtu[usize::from(port.0 & 1) ^ 1]);
-        flow.watch.on_packet(now, port, &view, size, &mut treatment.counters);
-        let stage = flow.advance(port, &view);
-        let verdict = if flow.is_guarded(port, packet, &view) {
-            Verdict::Accept
-        } else if flow.arm == Arm::Untreated || flow.stage == Stage::Opening {
-            if view.segment.flags.has(Flags::RST) {
-                treatment.remove(id, Future::Over);
+        let (before, known) = (flow.stage, (flow.stage == Stage::Opening).then(|| flow.tracking.clone()));
+        let take = flow.take(port, &view);
+        if take == Take::Refused && before != Stage::Opening {
+            self.out_of_window += 1;
+        }
+        if take != Take::Refused || before == Stage::Opening {
+            flow.seen = now;
+        }
+        if take == Take::Opened && before != Stage::Opening {
+            // The same addresses and ports, another connection.
+            treatment.on_flow();
+            if let Some(goodput) = std::mem::take(&mut flow.watch).goodput(self.config.measured_bytes) {
+                treatment.arms[flow.arm as usize].push(goodput, &mut self.sample);
             }
+        }
+        let size = flow.segment_size(&view, offloaded.size, self.mtu[usize::from(port.0 & 1) ^ 1]);
+        if take != Take::Refused || view.segment.flags.has(Flags::SYN) && before == Stage::Opening {
+            flow.watch.on_packet(now, port, &view, size, &mut treatment.counters);
+        }
+        let verdict = if flow.is_guarded(port, packet, &view)
+            || flow.arm == Arm::Untreated
+            || flow.stage == Stage::Opening && before == Stage::Opening
+        {
             Verdict::Accept
         } else {
-            if stage == Stage::Opening {
-                let syns = flow.syns();
-                treatment.introduce(now, id, &syns, &mut self.flows, self.mtu, out);
+            if let Some(known) = known {
+                treatment.introduce(now, id, flow.side_at(Port::WIRED), known);
             }
             let passing = Passing { now, port, packet, view: &view, checksum: offloaded.checksum, id, from, size };
             self.treat(passing, out)
         };
-        self.settle(now, id, stage, out);
+        self.settle(now, id, before, out);
         verdict
     }
 
@@ -198,11 +213,12 @@ impl Engine {
     fn find_or_admit(&mut self, now: Instant, port: Port, view: &View, out: &mut Vec<Injection>) -> Option<FlowId> {
         let key = Key::of(&view.route);
         if let Some(id) = self.flows.find(&key) {
-            if !self.flows.get_mut(id)?.is_reopened_by(view) {
+            let flow = self.flows.get_mut(id)?;
+            if flow.stage != Stage::Opening || flow.port_of(side(&flow.first, &view.route)) == port {
                 return Some(id);
             }
-            // The same addresses and ports, another connection.
-            self.forget(now, id, Future::Over, out);
+            // Somebody has made up a packet that came the other way.
+            self.forget(now, id, out);
         }
         let ends = [view.route.source, view.route.destination];
         let (wired, wireless) = if port == Port::WIRED { (ends[0], ends[1]) } else { (ends[1], ends[0]) };
@@ -218,16 +234,16 @@ impl Engine {
     }
 
     fn evict(&mut self, now: Instant, id: FlowId, out: &mut Vec<Injection>) {
-        if let Some(rule) = self.forget(now, id, Future::GoesOn, out) {
+        if let Some(rule) = self.forget(now, id, out) {
             self.treatments[rule].counters.flows_evicted += 1;
         }
     }
 
     /// Drops a connection's state; what it measured stays.
-    fn forget(&mut self, now: Instant, id: FlowId, future: Future, out: &mut Vec<Injection>) -> Option<usize> {
+    fn forget(&mut self, now: Instant, id: FlowId, out: &mut Vec<Injection>) -> Option<usize> {
         let flow = self.flows.remove(id)?;
         let treatment = &mut self.treatments[flow.rule];
-        treatment.remove(id, future);
+        treatment.remove(id);
         treatment.release(now, &mut self.flows, self.mtu, out);
         if let Some(goodput) = flow.watch.goodput(self.config.measured_bytes) {
             treatment.arms[flow.arm as usize].push(goodput, &mut self.sample);
@@ -258,7 +274,7 @@ impl Engine {
                     return;
                 }
                 left -= 1;
-                self.forget(now, id, Future::GoesOn, out);
+                self.forget(now, id, out);
             }
         }
     }
@@ -278,7 +294,16 @@ impl Engine {
             rules[flow.rule].flows_active += 1;
         }
         let (unread, damaged, unmatched) = (self.unread, self.damaged, self.unmatched);
-        Counters { rules, unread, damaged, unmatched, flows: self.flows.len() as u64, held_bytes: self.meter.bytes() }
+        let out_of_window = self.out_of_window;
+        Counters {
+            rules,
+            unread,
+            damaged,
+            out_of_window,
+            unmatched,
+            flows: self.flows.len() as u64,
+            held_bytes: self.meter.bytes(),
+        }
     }
 
     /// Goodputs by rule and arm: of connections that ended, and of those at work now.

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use lasthop_proto::packet::Segment;
+use lasthop_proto::packet::{Options, Segment};
 use lasthop_proto::seq::Seq;
 use lasthop_wire::{Route, build};
 
@@ -102,6 +102,10 @@ fn a_share_is_left_untreated_and_both_are_measured() {
             engine.handle_packet(Instant::from_nanos(at * 1_000_000), port, &packet, Offloaded::NOTHING, &mut out)
         };
         let at = u64::from(n) * 1_000;
+        let options = Options { window_scale: Some(7), timestamps: times(1), ..Options::default() };
+        let syn = |seq, ack, flags| Segment { seq: Seq(seq), ack: Seq(ack), window: 64_000, flags, options };
+        give(at, Port::WIRELESS, syn(0, 0, Flags::SYN), b"");
+        give(at, Port::WIRED, syn(1000, 1, Flags::SYN.with(Flags::ACK)), b"");
         give(at, Port::WIRELESS, ack_of(seq(0), &[]), b"");
         for n in 0..4 {
             give(at + 1, Port::WIRED, data(n), &payload(n, 1));

@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 use std::num::NonZeroU16;
 
 use lasthop_proto::node::Port;
-use lasthop_proto::packet::{Flags, Segment, Side};
+use lasthop_proto::packet::{Flags, Side};
+use lasthop_proto::pep::tracking::{Take, Tracking};
 use lasthop_proto::time::Instant;
 use lasthop_wire::{EXPERIMENTAL_KIND, Route, View};
 
@@ -57,16 +58,14 @@ pub(super) struct Flow {
     pub stage: Stage,
     pub seen: Instant,
     pub watch: Watch,
-    /// The SYN that came in at each port.
-    pub syn: [Option<Segment>; 2],
-    /// Ports at which an acknowledgment came in.
-    acked: [bool; 2],
+    /// What both ends could have sent and would accept.
+    pub tracking: Tracking,
+    /// Whose acknowledgment completes the handshake.
+    opener: Option<Side>,
     /// Ports at which a FIN came in.
     fin: [bool; 2],
     /// Ports at which a SYN came in that offers to guard every segment.
     guards: [bool; 2],
-    /// The smaller of both maximum segment sizes.
-    mss: Option<u16>,
 }
 
 impl Flow {
@@ -80,11 +79,10 @@ impl Flow {
             stage: Stage::Opening,
             seen: Instant::ZERO,
             watch: Watch::default(),
-            syn: [None; 2],
-            acked: [false; 2],
+            tracking: Tracking::new(),
+            opener: None,
             fin: [false; 2],
             guards: [false; 2],
-            mss: None,
         }
     }
 
@@ -101,14 +99,6 @@ impl Flow {
         if port == self.port { Side::Initiator } else { Side::Acceptor }
     }
 
-    /// The SYNs that came by: where, from whom; the one that opens the connection before the one that answers it.
-    pub fn syns(&self) -> Vec<(Port, Side, Segment)> {
-        let syn = |port: Port| Some((port, self.side_at(port), self.syn[usize::from(port.0)]?));
-        let mut syns: Vec<_> = [Port::WIRED, Port::WIRELESS].into_iter().filter_map(syn).collect();
-        syns.sort_by_key(|(.., syn)| syn.flags.has(Flags::ACK));
-        syns
-    }
-
     /// The end on the wired side.
     pub fn wired(&self) -> SocketAddr {
         if self.port == Port::WIRED { self.first.source } else { self.first.destination }
@@ -119,50 +109,29 @@ impl Flow {
         if self.port == Port::WIRED { self.first.destination } else { self.first.source }
     }
 
-    /// Whether a packet opens another connection between the same ports.
-    pub fn is_reopened_by(&self, view: &View) -> bool {
-        let flags = view.segment.flags;
-        if !flags.has(Flags::SYN) || flags.has(Flags::ACK) || flags.has(Flags::RST) {
-            return false;
-        }
-        let from = usize::from(self.port_of(super::flows::side(&self.first, &view.route)).0 & 1);
-        match self.syn[from] {
-            // Sent again: the connection is still opening.
-            Some(syn) => syn.seq != view.segment.seq,
-            None => self.stage != Stage::Opening,
-        }
-    }
-
-    /// Takes in what a packet says of the connection's stage; returns what it was.
-    pub fn advance(&mut self, port: Port, view: &View) -> Stage {
-        let before = self.stage;
-        let (from, to) = (usize::from(port.0 & 1), usize::from(port.0 & 1) ^ 1);
-        let segment = &view.segment;
-        if segment.flags.has(Flags::RST) {
-            // If the reset was forged, both ends go on, and it shows.
-            (self.stage, self.acked, self.fin, self.syn) = (Stage::Opening, [false; 2], [false; 2], [None; 2]);
-            return before;
-        }
-        if segment.flags.has(Flags::SYN) {
-            self.syn[from] = Some(*segment);
-            if let Some(mss) = segment.options.mss {
-                self.mss = Some(self.mss.map_or(mss, |least| least.min(mss)));
+    /// Judges a packet, and takes in what it says of the connection's stage if it is to be believed.
+    pub fn take(&mut self, port: Port, view: &View) -> Take {
+        let (side, segment) = (self.side_at(port), &view.segment);
+        let take = self.tracking.take(side, segment, view.payload_len as u32);
+        match take {
+            // The answer to a SYN: whoever acknowledges it has seen it, so that its address is not made up.
+            Take::Opened if segment.flags.has(Flags::SYN) => {
+                (self.stage, self.fin, self.opener) = (Stage::Opening, [false; 2], Some(side.peer()));
             }
-            return before;
-        }
-        self.acked[from] |= segment.flags.has(Flags::ACK);
-        self.fin[from] |= segment.flags.has(Flags::FIN);
-        if self.stage == Stage::Opening {
-            // Who answers a SYN with its number has seen it: its address is not made up.
-            let answered = self.syn[from].is_some() && self.syn[to].is_some_and(|syn| syn.seq + 1 == segment.ack);
-            if self.acked == [true; 2] || (answered && self.acked[from]) {
-                self.stage = Stage::Established;
+            Take::Opened => (self.stage, self.fin) = (Stage::Established, [false; 2]),
+            Take::Reset => (self.stage, self.fin) = (Stage::Closing, [false; 2]),
+            Take::Believed => {
+                if self.stage == Stage::Opening && self.opener == Some(side) {
+                    self.stage = Stage::Established;
+                }
+                self.fin[usize::from(port.0 & 1)] |= segment.flags.has(Flags::FIN);
+                if self.stage == Stage::Established && self.fin == [true; 2] {
+                    self.stage = Stage::Closing;
+                }
             }
+            Take::Old | Take::Refused => {}
         }
-        if self.stage == Stage::Established && self.fin == [true; 2] {
-            self.stage = Stage::Closing;
-        }
-        before
+        take
     }
 
     /// Whether a packet must not be dropped, changed or cut: its options are unknown, or both SYNs agreed on options that guard
@@ -179,7 +148,7 @@ impl Flow {
     /// How many bytes of payload the segments have that make up a packet.
     pub fn segment_size(&self, view: &View, told: Option<NonZeroU16>, mtu: Option<usize>) -> u32 {
         let options = view.header_len - view.ip_len - TCP_HEADER;
-        let size = match (told, self.mss) {
+        let size = match (told, self.tracking.mss()) {
             (Some(told), _) => usize::from(told.get()),
             (None, Some(mss)) => usize::from(mss).saturating_sub(options),
             (None, None) => USUAL_MTU.saturating_sub(view.header_len),

@@ -87,8 +87,8 @@ pub(super) fn hold(packet: &[u8], view: &View, checksum: Checksum, meter: &Meter
 
 /// Keeps the part of a super-segment, read as `view`, that `segment` with `len` bytes of payload is.
 pub(super) fn hold_piece(packet: &[u8], view: &View, segment: &Segment, len: u32, meter: &Meter) -> Held {
-    let Some((bytes, view)) = part(packet, view, segment, len, Checksum::Pending) else { return Held::NONE };
-    Buffer::new(bytes.into(), &view, Checksum::Complete, meter)
+    let Some((piece, view)) = part(packet, view, segment, len, Checksum::Pending) else { return Held::NONE };
+    Buffer::new(piece.into(), &view, Checksum::Complete, meter)
 }
 
 /// The part of a packet that `segment` with `len` bytes of payload is, with its window and timestamp, and what it reads as. The

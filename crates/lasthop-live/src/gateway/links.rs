@@ -10,23 +10,21 @@ use rustix::io::Errno;
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
+use crate::gateway::netlink::{DONE, HEADER, LARGEST, messages};
 use crate::gateway::nfqueue::wait;
 
-/// Bytes of one message at most: the kernel makes them no longer than this.
-const LARGEST: usize = 32 << 10;
 /// How long the kernel may take to list all interfaces: it answers at once.
 const PATIENCE: Duration = Duration::from_millis(100);
 /// Most messages taken at once, so that a storm of them keeps nobody waiting.
 const TURN: usize = 256;
 
-/// Bytes of `nlmsghdr` and of `ifinfomsg`.
-const HEADER: usize = 16;
+/// Bytes of `ifinfomsg`.
 const INFO: usize = 16;
-const DONE: u16 = libc::NLMSG_DONE as u16;
 
 /// One of the interfaces.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Link {
+    name: String,
     index: u32,
     mtu: u32,
 }
@@ -84,6 +82,11 @@ impl Links {
         self.found.iter().any(|link| link.index == index)
     }
 
+    /// The number of the one with this name.
+    pub fn number(&self, name: &str) -> Option<u32> {
+        self.found.iter().find(|link| link.name == name).map(|link| link.index)
+    }
+
     /// The smallest of their MTUs, in bytes; none while there are none.
     pub fn mtu(&self) -> Option<u16> {
         let least = self.found.iter().map(|link| link.mtu).min()?;
@@ -130,17 +133,6 @@ impl AsFd for Links {
     }
 }
 
-/// The messages in what was read, each with its type; ends at the first whose length is wrong.
-fn messages(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
-    std::iter::from_fn(move || {
-        let message = NetlinkBuffer::new_checked(bytes).ok()?;
-        let (kind, len) = (message.message_type(), message.length() as usize);
-        let body = bytes.get(HEADER..len)?;
-        bytes = bytes.get(len.next_multiple_of(4)..).unwrap_or_default();
-        Some((kind, body))
-    })
-}
-
 fn index(body: &[u8]) -> Option<u32> {
     Some(u32::from_ne_bytes(body.get(4..8)?.try_into().ok()?))
 }
@@ -160,8 +152,8 @@ fn note(found: &mut Vec<Link>, names: &[String], body: &[u8]) {
     }
     let (Some(name), Some(mtu)) = (name, mtu) else { return };
     found.retain(|link| link.index != index);
-    if names.iter().any(|wanted| wanted.as_bytes() == name) {
-        found.push(Link { index, mtu });
+    if let Some(name) = names.iter().find(|wanted| wanted.as_bytes() == name) {
+        found.push(Link { name: name.clone(), index, mtu });
     }
 }
 
@@ -194,6 +186,10 @@ mod tests {
         [bytes.into_inner(), body].concat()
     }
 
+    fn link(name: &str, index: u32, mtu: u32) -> Link {
+        Link { name: name.to_owned(), index, mtu }
+    }
+
     fn new(index: u32, name: &str, mtu: u32) -> Vec<u8> {
         let name = [name.as_bytes(), &[0]].concat();
         let attributes = [(9999, &[1; 7][..]), (libc::IFLA_IFNAME, &name), (libc::IFLA_MTU, &mtu.to_ne_bytes())];
@@ -218,12 +214,12 @@ mod tests {
         let mut found = Vec::new();
         let list = [new(1, "lo", 65_536), new(7, "wl0", 1500), message(DONE, 0, 0, &[])].concat();
         assert_eq!(apply(&mut found, &list), [libc::RTM_NEWLINK, libc::RTM_NEWLINK, DONE]);
-        assert_eq!(found, [Link { index: 7, mtu: 1500 }]);
+        assert_eq!(found, [link("wl0", 7, 1500)]);
         apply(&mut found, &[new(7, "wl0", 1200), new(9, "wl1", 9000)].concat());
-        assert_eq!(found, [Link { index: 7, mtu: 1200 }, Link { index: 9, mtu: 9000 }]);
+        assert_eq!(found, [link("wl0", 7, 1200), link("wl1", 9, 9000)]);
         apply(&mut found, &new(9, "other", 9000));
         apply(&mut found, &message(libc::RTM_DELLINK, libc::AF_BRIDGE as u8, 7, &[]));
-        assert_eq!(found, [Link { index: 7, mtu: 1200 }]);
+        assert_eq!(found, [link("wl0", 7, 1200)]);
         apply(&mut found, &message(libc::RTM_DELLINK, 0, 7, &[]));
         assert_eq!(found, []);
     }

@@ -1,9 +1,8 @@
 //! The gateway's figures for Prometheus, over HTTP on a loopback address: `GET /metrics` and nothing else.
 
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::atomic::AtomicU64;
-use std::time::{Duration, Instant};
 
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
@@ -11,11 +10,10 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::registry::{Registry, Unit};
 
+use crate::gateway::clients;
 use crate::gateway::snapshot::{RoundTrips, RuleSnapshot};
 use crate::gateway::state::{SharedState, State};
 
-/// How long a client may take, request and answer together.
-const PATIENCE: Duration = Duration::from_secs(2);
 /// Most bytes of a request with its headers.
 const LONGEST_REQUEST: usize = 8192;
 
@@ -32,44 +30,28 @@ pub(super) fn bind(address: SocketAddr) -> Result<TcpListener, MetricsError> {
     TcpListener::bind(address).map_err(|error| MetricsError { address, error })
 }
 
-/// Answers in a thread of its own, one client after the other.
+/// Answers in threads of its own.
 pub(super) fn serve(listener: TcpListener, state: SharedState) -> io::Result<()> {
-    std::thread::Builder::new().name("metrics".to_owned()).spawn(move || {
-        for stream in listener.incoming() {
-            if let Err(error) = stream.and_then(|stream| answer(stream, &state)) {
-                tracing::debug!(%error, "a client of the metrics is gone");
-                std::thread::sleep(Duration::from_millis(10));
-            }
-        }
-    })?;
-    Ok(())
+    const BUSY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+    let address = listener.local_addr()?.ip();
+    clients::serve("metrics", listener, BUSY, move |client| {
+        let headers_end = |bytes: &[u8]| bytes.windows(4).position(|window| window == b"\r\n\r\n").map(|at| at + 4);
+        client
+            .hear(LONGEST_REQUEST, headers_end, |request| answer(&String::from_utf8_lossy(request), address, &state))?;
+        Ok(())
+    })
 }
 
-/// What a client sends, up to the empty line behind its headers.
-fn request(stream: &mut TcpStream) -> io::Result<String> {
-    // A client that sends a byte now and then holds nobody up for longer than all may take together.
-    let end = Instant::now() + PATIENCE;
-    let mut bytes = Vec::new();
-    while !bytes.windows(4).any(|window| window == b"\r\n\r\n") {
-        let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() || bytes.len() >= LONGEST_REQUEST {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        stream.set_read_timeout(Some(left))?;
-        let mut chunk = [0; 1024];
-        match stream.read(&mut chunk)? {
-            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            len => bytes.extend_from_slice(&chunk[..len]),
-        }
-    }
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-fn answer(mut stream: TcpStream, state: &SharedState) -> io::Result<()> {
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let request = request(&mut stream)?;
+fn answer(request: &str, address: IpAddr, state: &SharedState) -> io::Result<Vec<u8>> {
     let mut words = request.split_ascii_whitespace();
     let (status, kind, body) = match (words.next(), words.next()) {
+        _ if !request.ends_with("\r\n\r\n") => {
+            ("431 Request Header Fields Too Large", "text/plain", format!("at most {LONGEST_REQUEST} bytes are read\n"))
+        }
+        _ if !is_meant_for(request, address) => {
+            let text = format!("this host name is not served; ask for localhost or {address}\n");
+            ("421 Misdirected Request", "text/plain", text)
+        }
         (Some("GET"), Some("/metrics")) => {
             let state = state.lock().clone();
             let body = encode(&state).map_err(io::Error::other)?;
@@ -82,8 +64,27 @@ fn answer(mut stream: TcpStream, state: &SharedState) -> io::Result<()> {
         "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
         body.len()
     );
-    stream.write_all(head.as_bytes())?;
-    stream.write_all(body.as_bytes())
+    Ok((head + &body).into_bytes())
+}
+
+/// Whether a request asks for `address`, or for this machine by its loopback names. Under a name that somebody else's name
+/// server points here, another site's page could read the answer (DNS rebinding).
+fn is_meant_for(request: &str, address: IpAddr) -> bool {
+    let hosts = request.lines().skip(1).filter_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("host").then(|| value.trim())
+    });
+    let admitted = |host: &str| {
+        let name = match host.rsplit_once(':') {
+            Some((name, port)) if port.bytes().all(|digit| digit.is_ascii_digit()) => name,
+            _ => host,
+        };
+        let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
+        let known = |ip: IpAddr| ip.is_loopback() || ip == address;
+        name.eq_ignore_ascii_case("localhost") || bare.parse().is_ok_and(known)
+    };
+    let hosts: Vec<_> = hosts.collect();
+    matches!(hosts[..], [host] if admitted(host))
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
@@ -168,11 +169,17 @@ pub fn encode(state: &State) -> Result<String, std::fmt::Error> {
         ("injection_failures", "Packets that could not be sent", packets.injection_failures),
         ("truncated_packets", "Packets shown in part only, and passed on", packets.truncated),
         ("damaged_packets", "TCP segments with a wrong checksum, passed on", state.snapshot.damaged),
+        (
+            "out_of_window_packets",
+            "TCP segments that their receiver would refuse, passed on",
+            state.snapshot.out_of_window,
+        ),
         ("stranger_packets", "Packets of interfaces without a rule, passed on", packets.strangers),
         ("queue_overflows", "Times that packets passed by a full queue", packets.overflows),
         ("verdict_failures", "Verdicts that the kernel did not take", packets.verdict_failures),
         ("worker_restarts", "Workers started after the first", state.restarts),
         ("reloads", "Configurations taken after the first", state.reloads),
+        ("rules_restored", "Times that rules were put back that other programs had removed", state.rules.restored),
     ];
     for (name, help, count) in counters {
         registry.register(name, help, ConstCounter::new(count));
@@ -180,6 +187,7 @@ pub fn encode(state: &State) -> Result<String, std::fmt::Error> {
     let gauges = [
         ("flows", "Connections with state", state.snapshot.flows),
         ("worker_up", "Whether there is a worker", u64::from(state.worker.is_some())),
+        ("rules_in_place", "Whether all netfilter rules are there", u64::from(state.rules.in_place)),
     ];
     for (name, help, value) in gauges {
         registry.register(name, help, ConstGauge::new(value));
@@ -205,4 +213,24 @@ pub fn encode(state: &State) -> Result<String, std::fmt::Error> {
     let mut out = String::new();
     text::encode(&mut out, &registry)?;
     Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_loopback_names_and_the_configured_address_are_served() {
+        let address = "127.0.0.9".parse().unwrap();
+        let asked = |headers: &str| is_meant_for(&format!("GET /metrics HTTP/1.1\r\n{headers}\r\n\r\n"), address);
+        for host in ["localhost", "LOCALHOST:9469", "127.0.0.1:9469", "127.0.0.9", "[::1]:80"] {
+            assert!(asked(&format!("Accept: */*\r\nhost:{host}")), "{host}");
+        }
+        for host in
+            ["evil.example", "localhost.evil.example:9469", "127.0.0.1.evil.example", "192.0.2.1", "", "::", "[::1"]
+        {
+            assert!(!asked(&format!("Host: {host}")), "{host}");
+        }
+        assert!(!asked("Accept: */*") && !asked("Host: localhost\r\nHost: evil.example"));
+    }
 }

@@ -19,11 +19,15 @@
 //! | [`bridge`] | TCP out of a bridge and back into it |
 //! | [`links`] | the interfaces towards the lossy hops, as they come, change and go |
 //! | [`raw`] | packets that the gateway sends by itself |
+//! | `nat` | the addresses that they leave with, where the machine translates |
 //! | [`settings`] | what the configuration means to engine and relay |
 //! | [`firewall`] | the netfilter rules that lead packets here |
 //! | [`worker`] | the process that handles packets |
 //! | [`supervisor`] | the process that keeps a worker alive, and the rules with it |
 //! | [`channel`] | what the two say to each other |
+//! | `guard` | the rules, kept in place against other programs |
+//! | `routes` | by which interface a packet would leave |
+//! | `netlink` | what is asked of the kernel over netlink |
 //! | [`snapshot`] | what a worker has done |
 //! | [`control`] | the socket on which the supervisor answers |
 //! | [`metrics`] | its figures for Prometheus |
@@ -34,6 +38,7 @@ pub mod bridge;
 pub mod channel;
 pub mod check;
 mod child;
+mod clients;
 pub mod control;
 pub mod counters;
 pub mod engine;
@@ -41,9 +46,12 @@ mod finding;
 pub mod firewall;
 mod flow;
 mod flows;
+mod guard;
 mod held;
 pub mod links;
 pub mod metrics;
+mod nat;
+mod netlink;
 pub mod nfqueue;
 mod observe;
 mod offloaded;
@@ -51,6 +59,7 @@ mod path;
 pub mod raw;
 pub mod recording;
 mod relay;
+mod routes;
 pub mod rules;
 pub mod settings;
 pub mod snapshot;

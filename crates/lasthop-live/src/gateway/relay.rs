@@ -3,18 +3,39 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
-use crate::gateway::split::{SplitCounters, SplitProxy, SplitSnapshot};
+use lasthop_scenario::gateway::Gateway;
+
+use crate::gateway::links::Links;
+use crate::gateway::nfqueue::message::Queued;
+use crate::gateway::routes::Routes;
+use crate::gateway::split::admission::Ends;
+use crate::gateway::split::decide::{Chooser, Crossing, Opening};
+use crate::gateway::split::{Admission, SplitConfig, SplitCounters, SplitProxy, SplitSnapshot};
 
 /// A relay that has not turned for so many beats, half a second or more, hangs.
 const STILL: u32 = 25;
 
-/// The relay of split connections, in a thread of its own.
+/// The relay of split connections, in a thread of its own, and what goes to it.
 #[derive(Debug)]
 pub(super) struct Relay {
+    config: SplitConfig,
+    chooser: Chooser,
+    admission: Arc<Admission>,
+    routes: Routes,
+    gate: Gate,
     counters: Arc<SplitCounters>,
-    mark: Option<u32>,
     pulse: Pulse,
+}
+
+/// Whether new connections may go to the relay.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Gate {
+    /// Those that a rule splits do.
+    Open,
+    /// All pass.
+    Closed,
 }
 
 /// Whether a loop turns, as seen at each beat of another: time in which neither is given the processor does not count.
@@ -35,9 +56,9 @@ impl Pulse {
 }
 
 impl Relay {
-    /// Runs it until the process ends; it takes connections with this mark.
-    pub fn start(mut proxy: SplitProxy, mark: u32) -> io::Result<Self> {
-        let counters = proxy.counters();
+    /// Runs it until the process ends.
+    pub fn start(mut proxy: SplitProxy, config: SplitConfig, gateway: &Gateway) -> io::Result<Self> {
+        let (counters, admission) = (proxy.counters(), proxy.admission());
         std::thread::Builder::new().name("relay".to_owned()).spawn(move || {
             // It runs until the process ends, and its connections end with it.
             if let Err(error) = proxy.run(&AtomicBool::new(false)) {
@@ -45,17 +66,41 @@ impl Relay {
                 std::process::exit(1);
             }
         })?;
-        Ok(Self { counters, mark: Some(mark), pulse: Pulse::default() })
+        Ok(Self {
+            config,
+            chooser: Chooser::new(gateway),
+            admission,
+            routes: Routes::default(),
+            gate: Gate::Open,
+            counters,
+            pulse: Pulse::default(),
+        })
     }
 
-    /// The mark of the connections that go to it; none when no more are to.
-    pub fn mark(&self) -> Option<u32> {
-        self.mark
+    /// Takes the other rules as they are now.
+    pub fn reconfigure(&mut self, gateway: &Gateway) {
+        self.chooser = Chooser::new(gateway);
     }
 
-    /// No more connections go to it.
-    pub fn close(&mut self) {
-        self.mark = None;
+    /// From now on new connections go to it, or none.
+    pub fn set_gate(&mut self, gate: Gate) {
+        self.gate = gate;
+    }
+
+    /// The mark with which the first packet of a connection goes to the relay; none when it is to pass.
+    pub fn mark(&mut self, packet: &Queued<'_>, links: &Links) -> Option<u32> {
+        let opening = Opening::read(packet.bytes).filter(|_| self.gate == Gate::Open)?;
+        let now = Instant::now();
+        let Ends { client, server } = opening.ends;
+        let routes = &mut self.routes;
+        let mut crossing =
+            Way { links, from: packet.from, to: &mut || routes.way(now, (packet.from, client.ip(), server.ip())) };
+        let listener = self.chooser.choose(&self.config, &opening, &mut crossing)?;
+        if !self.admission.admit(now, opening.ends, opening.number) {
+            self.counters.passed();
+            return None;
+        }
+        Some(self.config.marks.accepted | self.config.marks.of_listener(listener))
     }
 
     /// Whether it does nothing; to be asked at every beat.
@@ -66,6 +111,23 @@ impl Relay {
     /// What it has done.
     pub fn snapshot(&self) -> SplitSnapshot {
         self.counters.snapshot()
+    }
+}
+
+/// How a packet crosses this machine; its way out is asked for only when it matters.
+struct Way<'a> {
+    links: &'a Links,
+    from: u32,
+    to: &'a mut dyn FnMut() -> Option<u32>,
+}
+
+impl Crossing for Way<'_> {
+    fn comes_from(&self, interface: &str) -> bool {
+        self.links.number(interface) == Some(self.from)
+    }
+
+    fn leads_to(&mut self, interface: &str) -> bool {
+        self.links.number(interface).is_some_and(|number| (self.to)() == Some(number))
     }
 }
 

@@ -1,12 +1,10 @@
 //! What the configuration means to engine and relay.
 
-use std::net::IpAddr;
-
-use lasthop_proto::pep::snoop::SnoopConfig;
+use lasthop_proto::pep::snoop::{RepairPriority, SnoopConfig};
 use lasthop_scenario::gateway::{Gateway, Mode, Network, OpenedBy, Rule, SideSettings};
 
 use crate::gateway::rules::{self, Ends, EngineConfig, Net, Predicate};
-use crate::gateway::split::{Share, SplitConfig, TcpSide};
+use crate::gateway::split::{Families, Share, SplitConfig, SplitRule, TcpSide};
 
 /// What the engine is told: every rule but those that split.
 pub fn engine(gateway: &Gateway) -> EngineConfig {
@@ -24,7 +22,8 @@ fn engine_rule(rule: &Rule, cache: u64) -> Option<rules::Rule> {
         Mode::Observe => (rules::Mode::Observe, SnoopConfig::modern()),
         Mode::Snoop(config) => (rules::Mode::Snoop, config.clone()),
     };
-    let snoop = SnoopConfig { cache_bytes: cache, ..snoop };
+    // Nothing that leaves here overtakes what waits in a queue of the kernel's.
+    let snoop = SnoopConfig { cache_bytes: cache, priority: RepairPriority::Normal, ..snoop };
     let nets = rule.addresses.iter().map(|&Network { address, prefix }| Net { address, prefix }).collect();
     let ports: Vec<_> = rule.ports.iter().map(|range| range.first..=range.last).collect();
     let (wired_ports, wireless_ports) = match rule.opened_by {
@@ -38,38 +37,42 @@ fn engine_rule(rule: &Rule, cache: u64) -> Option<rules::Rule> {
     Some(rules::Rule { name: rule.name.clone(), predicate, mode, ab: rule.ab.get(), snoop })
 }
 
-/// What the relay is told, when a rule splits. A configuration has at most one such rule.
+/// What the relay is told, when rules split.
 pub fn split(gateway: &Gateway) -> Option<SplitConfig> {
-    let rules = gateway.rules.iter().find_map(|rule| match &rule.mode {
-        Mode::Split(settings) => Some((rule, settings)),
-        _ => None,
-    });
-    let (rule, settings) = rules?;
-    let mut config = SplitConfig::new(rule.interface.clone());
-    let side = |given: &SideSettings, default: &TcpSide| TcpSide {
-        congestion: given.congestion.clone().or_else(|| default.congestion.clone()),
+    let side = |given: &SideSettings, default: TcpSide| TcpSide {
+        congestion: given.congestion.clone().or(default.congestion),
         buffer: given.buffer.map(|bytes| bytes as usize),
     };
-    config.wireless = side(&settings.wireless, &config.wireless);
-    config.wired = side(&settings.wired, &config.wired);
-    config.bypass = Share::new(rule.ab.get()).unwrap_or(Share::NONE);
-    // Single ports: a configuration with ranges is refused for this mode.
-    config.destination_ports = rule.ports.iter().map(|range| range.first).collect();
-    if rule.opened_by != OpenedBy::Wireless {
-        let networks = rule.addresses.iter().map(Network::to_string);
-        config.wireless_networks = networks.filter_map(|network| network.parse().ok()).collect();
+    let rules = gateway.rules.iter().filter_map(|rule| {
+        let Mode::Split(settings) = &rule.mode else { return None };
+        let default = SplitRule::new(rule.interface.clone());
+        Some(SplitRule {
+            addresses: rule.addresses.clone(),
+            ports: rule.ports.clone(),
+            opened_by: rule.opened_by,
+            bypass: Share::new(rule.ab.get()).unwrap_or(Share::NONE),
+            wired: side(&settings.wired, default.wired),
+            wireless: side(&settings.wireless, default.wireless),
+            interface: default.interface,
+        })
+    });
+    let mut config = SplitConfig::new(rules.collect());
+    if config.rules.is_empty() {
+        return None;
     }
     config.queue = Some(gateway.queue);
     config.max_connections = gateway.limits.flows.min(config.max_connections);
-    let no_v6 =
-        !rule.addresses.is_empty() && rule.addresses.iter().all(|network| matches!(network.address, IpAddr::V4(_)));
+    let most = (f64::from(config.max_connections) * gateway.limits.share.get()) as u32;
+    config.max_of_client = most.max(1);
+    let named = config.rules.iter().all(|rule| !rule.addresses.is_empty());
+    let no_v6 = named && config.rules.iter().flat_map(|rule| &rule.addresses).all(|network| network.address.is_ipv4());
     if no_v6 || !has_ipv6() {
-        config.families = crate::gateway::split::Families::V4Only;
+        config.families = Families::V4Only;
     }
     Some(config)
 }
 
-/// Whether this machine speaks IPv6.
+/// Whether this machine speaks IPv6, also to itself.
 fn has_ipv6() -> bool {
-    std::path::Path::new("/proc/net/if_inet6").exists()
+    std::fs::read_to_string("/proc/sys/net/ipv6/conf/lo/disable_ipv6").is_ok_and(|text| text.trim() == "0")
 }

@@ -19,6 +19,8 @@ pub struct Snapshot {
     pub unread: u64,
     /// TCP segments with a wrong checksum; they passed.
     pub damaged: u64,
+    /// Segments that their receivers would refuse.
+    pub out_of_window: u64,
     /// TCP segments that no rule is for; they passed.
     pub unmatched: u64,
     /// What came of each rule that does not split.
@@ -145,6 +147,8 @@ pub struct RelaySnapshot {
     pub aborted: u64,
     /// How often it stopped accepting because it was full.
     pub full: u64,
+    /// First packets of connections that passed unsplit for want of room: in all, or for their client.
+    pub passed: u64,
     /// The wired side.
     pub wired: RelaySide,
     /// The wireless side.
@@ -172,6 +176,7 @@ impl Snapshot {
             cached_bytes: counters.held_bytes,
             unread: counters.unread,
             damaged: counters.damaged,
+            out_of_window: counters.out_of_window,
             unmatched: counters.unmatched,
             rules: counters.rules.iter().map(rule).collect(),
             split: split.map(RelaySnapshot::from),
@@ -234,6 +239,7 @@ impl From<SplitSnapshot> for RelaySnapshot {
             refused: split.refused,
             aborted: split.aborted,
             full: split.full,
+            passed: split.passed,
             wired: side(split.wired),
             wireless: side(split.wireless),
         }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use lasthop_scenario::gateway::Gateway;
 
+use crate::gateway::guard::RulesState;
 use crate::gateway::snapshot::Snapshot;
 
 /// What the supervisor knows and others report.
@@ -23,6 +24,8 @@ pub struct State {
     pub restarts: u64,
     /// Configurations that were taken after the first.
     pub reloads: u64,
+    /// What is known of the rules.
+    pub rules: RulesState,
     /// The newest that the worker told about itself.
     pub snapshot: Snapshot,
 }

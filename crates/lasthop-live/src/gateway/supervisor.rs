@@ -22,10 +22,12 @@ use crate::gateway::child::{BUSY, Phase, START, Worker};
 pub use crate::gateway::child::{SILENCE, WorkerProgram};
 use crate::gateway::control::{self, ControlError};
 use crate::gateway::firewall::{Firewall, FirewallError};
+use crate::gateway::guard::{Guard, RulesState};
 use crate::gateway::metrics::{self, MetricsError};
 use crate::gateway::nfqueue::wait;
 use crate::gateway::settings;
 use crate::gateway::snapshot::Snapshot;
+use crate::gateway::split::SplitError;
 use crate::gateway::state::{ReloadRequest, SharedState, State, Wishes};
 use crate::gateway::system_error::{SystemError, system};
 
@@ -54,6 +56,9 @@ pub enum SupervisorError {
     /// The metrics address cannot be had.
     #[error(transparent)]
     Metrics(#[from] MetricsError),
+    /// Connections cannot be split.
+    #[error(transparent)]
+    Split(#[from] SplitError),
     /// The first worker failed.
     #[error("{0}")]
     Worker(String),
@@ -71,6 +76,7 @@ pub enum SupervisorError {
 /// Prints what [`run`] would install, and installs nothing.
 pub fn dry_run(path: &Path) -> Result<String, SupervisorError> {
     let gateway = Gateway::load(path)?;
+    settings::split(&gateway).map_or(Ok(()), |split| split.validate())?;
     Ok(Firewall::choose(&gateway)?.describe(&gateway))
 }
 
@@ -88,11 +94,22 @@ pub fn run(path: &Path, program: WorkerProgram, tell_level: &dyn Fn(&str)) -> Re
         worker: None,
         restarts: 0,
         reloads: 0,
+        rules: RulesState::default(),
         snapshot: Snapshot::default(),
     });
     let (requests, wishes) = mpsc::sync_channel(4);
-    let mut supervisor =
-        Supervisor { path: path.to_owned(), text, program, firewall, state: state.clone(), worker: None, pause: None };
+    let guard =
+        Guard::start(firewall, state.clone(), Arc::clone(&signals.wake)).map_err(system("cannot start a thread"))?;
+    let mut supervisor = Supervisor {
+        path: path.to_owned(),
+        text,
+        program,
+        guard,
+        state: state.clone(),
+        worker: None,
+        told: true,
+        pause: None,
+    };
     supervisor.start_first(&signals)?;
     if let Some(listener) = metrics {
         metrics::serve(listener, state.clone()).map_err(system("cannot start a thread"))?;
@@ -149,9 +166,11 @@ struct Supervisor {
     /// The configuration in force, as text.
     text: String,
     program: WorkerProgram,
-    firewall: Firewall,
+    guard: Guard,
     state: SharedState,
     worker: Option<Worker>,
+    /// What the worker knows of the rules: whether they are in place.
+    told: bool,
     /// When to start the next worker, and how long the wait was.
     pause: Option<(Instant, Duration)>,
 }
@@ -168,15 +187,13 @@ impl Supervisor {
         if signals.terminate.load(Ordering::Relaxed) {
             return self.stop();
         }
-        let gateway = self.state.lock().gateway.clone();
-        self.firewall.install(&gateway)?;
-        Ok(())
+        Ok(self.guard.install()?)
     }
 
     fn start(&mut self) -> Result<(), SupervisorError> {
         let worker = Worker::spawn(&self.program, &self.order())?;
         self.state.lock().worker = Some(worker.child.id());
-        self.worker = Some(worker);
+        (self.worker, self.told) = (Some(worker), true);
         Ok(())
     }
 
@@ -232,6 +249,7 @@ impl Supervisor {
             wait(&mut fds, patience).map_err(system("cannot wait"))?;
             signals.drain();
             self.look_after_worker();
+            self.tell_of_rules();
             let wish = wishes.try_recv().ok();
             if signals.reload.swap(false, Ordering::Relaxed) || wish.is_some() {
                 let outcome = self.reload(tell_level).map_err(|error| error.to_string());
@@ -246,6 +264,20 @@ impl Supervisor {
             }
         }
         Ok(())
+    }
+
+    /// Tells the worker whether connections may be led to its relay.
+    fn tell_of_rules(&mut self) {
+        let in_place = self.state.lock().rules.in_place;
+        if let Some(worker) =
+            self.worker.as_ref().filter(|worker| worker.phase == Phase::Working && self.told != in_place)
+        {
+            match worker.channel.send(&Order::Rules { in_place }) {
+                Ok(()) => self.told = in_place,
+                // It is asked again at the next beat.
+                Err(error) => tracing::debug!(%error, "cannot tell the worker of the rules"),
+            }
+        }
     }
 
     /// Ends a worker that hangs, and starts another when there is none.
@@ -311,7 +343,7 @@ impl Supervisor {
             Ok(now) => notify(&[NotifyState::Reloading, now]),
             Err(_) => notify(&[NotifyState::Reloading]),
         }
-        let outcome = self.apply(&gateway, text, firewall, &old);
+        let outcome = self.apply(text, firewall);
         notify(&[NotifyState::Ready]);
         outcome?;
         tell_level(&gateway.log);
@@ -322,23 +354,15 @@ impl Supervisor {
     }
 
     /// The worker first, so that it knows what the new rules lead to it.
-    fn apply(
-        &mut self,
-        gateway: &Gateway,
-        text: String,
-        firewall: Firewall,
-        old: &Gateway,
-    ) -> Result<(), SupervisorError> {
+    fn apply(&mut self, text: String, firewall: Firewall) -> Result<(), SupervisorError> {
         let old_text = std::mem::replace(&mut self.text, text);
-        let outcome = self.configure_worker().and_then(|()| Ok(firewall.replace(gateway)?));
+        let outcome = self.configure_worker().and_then(|()| Ok(self.guard.change(firewall)?));
         if let Err(error) = outcome {
             self.text = old_text;
-            self.firewall.replace(old)?;
             self.configure_worker()?;
             return Err(error);
         }
-        let before = std::mem::replace(&mut self.firewall, firewall);
-        Ok(before.remove_where_not(&self.firewall)?)
+        Ok(())
     }
 
     fn configure_worker(&mut self) -> Result<(), SupervisorError> {
@@ -367,7 +391,7 @@ impl Supervisor {
         {
             tracing::warn!(%error, "the worker may lose what it holds back");
         }
-        let removed = self.firewall.remove();
+        let removed = self.guard.remove();
         if let Some(Worker { mut child, channel, .. }) = self.worker.take() {
             std::thread::sleep(DRAIN);
             drop(channel);

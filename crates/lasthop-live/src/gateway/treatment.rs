@@ -4,6 +4,7 @@ use lasthop_proto::event::Event;
 use lasthop_proto::node::{Node, Port};
 use lasthop_proto::packet::{Body, Cause, Flags, FlowId, Integrity, Packet, Priority, Segment, Side};
 use lasthop_proto::pep::snoop::{HopControl, Snoop, SnoopConfig};
+use lasthop_proto::pep::tracking::Tracking;
 use lasthop_proto::time::Instant;
 use lasthop_wire::{Checksum, View, revise};
 
@@ -43,15 +44,6 @@ enum Fate {
     Passed,
     /// It passed with another window, or without its SACK blocks.
     Revised(Box<Segment>),
-}
-
-/// What lies before a connection whose state is dropped.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Future {
-    /// Its ends go on: nothing of it may be lost here.
-    GoesOn,
-    /// None.
-    Over,
 }
 
 /// A rule at work.
@@ -104,12 +96,10 @@ impl Treatment {
         self.counters.bytes[port] += bytes as u64;
     }
 
-    /// Drops what is cached of a connection; if it goes on, what is held of it is in the next [`Treatment::release`].
-    pub fn remove(&mut self, id: FlowId, future: Future) {
-        match (&mut self.snoop, future) {
-            (Some(snoop), Future::GoesOn) => snoop.remove(id),
-            (Some(snoop), Future::Over) => snoop.close(id),
-            (None, _) => {}
+    /// Drops what is cached of a connection, which may go on: what is held of it is in the next [`Treatment::release`].
+    pub fn remove(&mut self, id: FlowId) {
+        if let Some(snoop) = &mut self.snoop {
+            snoop.remove(id);
         }
     }
 
@@ -129,23 +119,10 @@ impl Treatment {
         RuleCounters { cached_bytes, ..self.counters.clone() }
     }
 
-    /// Makes the mechanism acquainted with a connection whose opening it did not see, by its SYNs in their order: only what
-    /// proves to be a connection may take room in it.
-    pub fn introduce(
-        &mut self,
-        now: Instant,
-        id: FlowId,
-        syns: &[(Port, Side, Segment)],
-        flows: &mut FlowTable<Flow>,
-        mtu: [Option<usize>; 2],
-        out: &mut Vec<Injection>,
-    ) {
-        for &(port, from, syn) in syns {
-            let Some(snoop) = &mut self.snoop else { return };
-            let given = parsed(id, from, 40, 0, syn, Held::NONE);
-            snoop.handle_packet(now, port, given.clone());
-            // It went by before.
-            self.drain(now, Some((port, &given)), flows, mtu, out);
+    /// Hands the mechanism a connection that has opened: only what proves to be one may take room in it.
+    pub fn introduce(&mut self, now: Instant, id: FlowId, data_from: Side, tracking: Tracking) {
+        if let Some(snoop) = &mut self.snoop {
+            snoop.adopt(now, id, data_from, tracking);
         }
     }
 
@@ -189,8 +166,8 @@ impl Treatment {
         let piece = if cut { passing.size } else { len };
         // Beyond what may be cached, each piece is held by itself, so that none keeps a whole super-segment in memory.
         let share = !cut || meter.bytes() < self.cache_bytes;
-        let asked = share && self.is_asked_for(port, view);
-        let held = if asked { hold(packet, view, checksum, meter) } else { Held::NONE };
+        let held =
+            if share && self.is_asked_for(port, view) { hold(packet, view, checksum, meter) } else { Held::NONE };
         let (mut at, mut kept, mut passed, mut revised, mut answer) = (0, 0u32, Vec::new(), None, None);
         loop {
             let part = piece.min(len - at);

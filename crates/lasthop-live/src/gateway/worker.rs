@@ -21,7 +21,7 @@ use crate::gateway::path::{BEAT, Core, Heart, PacketPath};
 use crate::gateway::raw::Sender;
 use crate::gateway::recording::engine::RecordedEngine;
 use crate::gateway::recording::recorder::RecordTo;
-use crate::gateway::relay::Relay;
+use crate::gateway::relay::{Gate, Relay};
 use crate::gateway::settings;
 use crate::gateway::snapshot::Snapshot;
 use crate::gateway::split::{SplitError, SplitProxy};
@@ -46,7 +46,7 @@ pub enum WorkerError {
     #[error("no configuration came; this command is for the gateway's own use")]
     NoConfig,
     /// The queue cannot be had.
-    #[error("cannot bind netfilter queue {queue}: {error}{}", hint(.error))]
+    #[error("cannot bind netfilter queue {queue}: {}", hint(*.queue, .error))]
     Queue {
         /// Its number.
         queue: u16,
@@ -70,12 +70,15 @@ pub enum WorkerError {
     System(#[from] SystemError),
 }
 
-fn hint(error: &io::Error) -> &'static str {
+fn hint(queue: u16, error: &io::Error) -> String {
+    // The kernel says EPERM of a queue that is taken as well.
+    if let Some(owner) = Queue::owner(queue) {
+        return format!("process {owner} has it; give another number as `queue`");
+    }
     match error.raw_os_error() {
-        Some(libc::EPERM) => "; CAP_NET_ADMIN is needed",
-        Some(libc::EBUSY) => "; another program has it: give another number as `queue`",
-        Some(libc::EPROTONOSUPPORT | libc::EINVAL) => "; the kernel module nfnetlink_queue is needed",
-        _ => "",
+        Some(libc::EPERM) => format!("{error}; CAP_NET_ADMIN is needed"),
+        Some(libc::EPROTONOSUPPORT | libc::EINVAL) => format!("{error}; the kernel module nfnetlink_queue is needed"),
+        _ => error.to_string(),
     }
 }
 
@@ -102,9 +105,13 @@ fn keep_memory() {
     }
 }
 
-/// Gives up all rights but those that the packet loop needs, for good.
-fn drop_privileges() -> io::Result<()> {
-    let needed = CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW;
+/// Gives up all rights but those that the packet loop needs, and the relay when there is one, for good.
+fn drop_privileges(relay: bool) -> io::Result<()> {
+    let mut needed = CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW;
+    if relay {
+        // Its connections to servers bear the clients' own ports, which may be below 1024.
+        needed |= CapabilitySet::NET_BIND_SERVICE;
+    }
     let has = rustix::thread::capabilities(None)?;
     let kept = has.permitted & needed;
     let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
@@ -141,11 +148,10 @@ impl Worker {
         // Packets wait for this process; where it may not go before others, it works all the same.
         let _ = rustix::process::setpriority_process(None, PRIORITY);
         let split = settings::split(&gateway);
-        let marks = split.as_ref().map(|split| split.marks.accepted);
-        let proxy = split.map(SplitProxy::bind).transpose()?;
+        let proxy = split.clone().map(SplitProxy::bind).transpose()?;
         let record = record.and_then(RecordTo::open);
-        drop_privileges().map_err(system("cannot drop privileges"))?;
-        let relay = proxy.zip(marks).map(|(proxy, mark)| Relay::start(proxy, mark));
+        drop_privileges(proxy.is_some()).map_err(system("cannot drop privileges"))?;
+        let relay = proxy.zip(split).map(|(proxy, config)| Relay::start(proxy, config, &gateway));
         let relay = relay.transpose().map_err(system("cannot start a thread"))?;
         let seed = seed().map_err(system("/dev/urandom"))?;
         let recorder = record.and_then(|file| file.start(&text, seed));
@@ -216,13 +222,19 @@ impl Worker {
                 let gateway = Gateway::parse(&file, &text)?;
                 self.path.reconfigure(&gateway).map_err(system("cannot list interfaces"))?;
                 self.look_up()?;
-                let Core { engine, clock, injections, .. } = &mut self.core;
+                let Core { engine, relay, clock, injections, .. } = &mut self.core;
+                relay.iter_mut().for_each(|relay| relay.reconfigure(&gateway));
                 engine.reconfigure(clock.now(), &gateway, &text, injections);
                 Ok(self.carried_out(channel))
             }
+            Incoming::Message(Order::Rules { in_place }) => {
+                let gate = if in_place { Gate::Open } else { Gate::Closed };
+                self.core.relay.iter_mut().for_each(|relay| relay.set_gate(gate));
+                Ok(Next::Continue)
+            }
             Incoming::Message(Order::Release) => {
                 let Core { engine, relay, clock, injections, .. } = &mut self.core;
-                relay.iter_mut().for_each(Relay::close);
+                relay.iter_mut().for_each(|relay| relay.set_gate(Gate::Closed));
                 engine.release(clock.now(), injections);
                 Ok(self.carried_out(channel))
             }

@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use lasthop_live::gateway::split::{self, SplitConfig, SplitCounters, SplitError, SplitProxy, SplitSnapshot};
+use lasthop_live::gateway::firewall::{Firewall, FirewallError};
+use lasthop_live::gateway::split::{SplitConfig, SplitCounters, SplitError, SplitProxy, SplitSnapshot};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -135,12 +136,23 @@ impl Lab {
         SocketAddr::new(address, port)
     }
 
-    /// Runs commands as the daemon will.
-    pub fn apply(&self, commands: &[split::Command]) {
-        for command in commands {
-            let words: Vec<&str> = command.0.iter().map(String::as_str).collect();
-            self.run_words(Host::Gateway, &words);
-        }
+    /// Puts in the rules of a relay as the daemon does, or takes them out.
+    pub fn install(&self, config: &SplitConfig) {
+        self.with_rules(config, |firewall| firewall.install());
+    }
+
+    pub fn remove(&self, config: &SplitConfig) {
+        self.with_rules(config, |firewall| firewall.remove());
+    }
+
+    fn with_rules(
+        &self,
+        config: &SplitConfig,
+        act: impl FnOnce(&mut Firewall) -> Result<(), FirewallError> + Send + 'static,
+    ) {
+        let config = config.clone();
+        let act = move || Firewall::choose_for_relay(&config).and_then(|mut firewall| act(&mut firewall));
+        self.on(Host::Gateway, act).join().unwrap().unwrap();
     }
 
     /// Everything that the rules may touch.
@@ -180,7 +192,7 @@ impl Lab {
             })
         };
         let counters = receiver.recv().unwrap();
-        self.apply(&config.rules().install());
+        self.install(&config);
         Relay { counters, stop, thread: Some(thread) }
     }
 }

@@ -125,9 +125,9 @@ pub(super) struct Repair<P> {
 }
 
 impl<P: Payload> Repair<P> {
-    /// A connection whose data comes from that side, as far as it is known.
-    pub fn new(now: Instant, config: &SnoopConfig, side: Side, tracking: Tracking) -> Self {
-        let (start, last_ack, window) = (tracking.next(side), tracking.acked(side), tracking.window(side));
+    /// A connection whose data comes from that side, and went by up to `start`.
+    pub fn new(now: Instant, config: &SnoopConfig, side: Side, start: Seq, tracking: Tracking) -> Self {
+        let (last_ack, window) = (tracking.acked(side), tracking.window(side));
         Self {
             side,
             cache: Cache::new(),

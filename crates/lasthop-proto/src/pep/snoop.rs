@@ -10,6 +10,7 @@ use super::tracking::{Take, Tracking};
 use crate::event::Event;
 use crate::node::{Node, Port};
 use crate::packet::{Flags, FlowId, Integrity, Packet, Payload, Segment, Side};
+use crate::seq::Seq;
 use crate::time::Instant;
 
 /// No IP packet is larger than this, in bytes (jumbograms as receive offload builds them included).
@@ -61,14 +62,19 @@ impl<P: Payload> Snoop<P> {
         self.connections.len()
     }
 
+    /// Takes over a connection whose packets somebody else has followed so far; its data comes from that side.
+    pub fn adopt(&mut self, now: Instant, flow: FlowId, data_from: Side, tracking: Tracking) {
+        self.forget(self.connections.find(flow));
+        if let Some(slot) = self.create(now, flow, data_from)
+            && let Some((_, connection)) = self.connections.get_mut(slot)
+        {
+            *connection = Repair::new(now, &self.config, data_from, tracking.next(data_from), tracking);
+        }
+    }
+
     /// Drops the state of a connection that goes on without this element: what is held of it goes now.
     pub fn remove(&mut self, flow: FlowId) {
         self.forget(self.connections.find(flow));
-    }
-
-    /// Drops the state of a connection that is over: what is held of it goes nowhere.
-    pub fn close(&mut self, flow: FlowId) {
-        self.connections.find(flow).and_then(|slot| self.discard(slot));
     }
 
     /// Drops the state of all connections, which go on: what is held goes now.
@@ -154,20 +160,22 @@ impl<P: Payload> Snoop<P> {
                 self.discard(slot);
                 return None;
             }
-            Take::Opened => self.begin(now, slot),
+            Take::Opened => self.begin(now, slot, packet, segment),
             _ => {}
         }
         Some((slot, take))
     }
 
-    /// The connection has begun: what is held of one before it goes now.
-    fn begin(&mut self, now: Instant, slot: u32) {
+    /// The connection has begun with this packet: what is held of one before it goes now.
+    fn begin(&mut self, now: Instant, slot: u32, packet: &Packet<P>, segment: &Segment) {
         let Some((_, connection)) = self.connections.get_mut(slot) else { return };
         self.cached_bytes -= connection.cache.bytes();
         connection.flush(now, &mut self.out);
         let tracking = core::mem::take(&mut connection.tracking);
-        let queued = connection.queued;
-        *connection = Repair::new(now, &self.config, connection.side, tracking);
+        let (side, queued) = (connection.side, connection.queued);
+        let data = packet.from == side && packet.len > 0 && !segment.flags.has(Flags::SYN);
+        let start = if data { segment.seq } else { tracking.next(side) };
+        *connection = Repair::new(now, &self.config, side, start, tracking);
         connection.queued = queued;
     }
 
@@ -273,7 +281,7 @@ impl<P: Payload> Snoop<P> {
         {
             self.evict(oldest);
         }
-        self.connections.insert(flow, Repair::new(now, &self.config, data_from, Tracking::new()))
+        self.connections.insert(flow, Repair::new(now, &self.config, data_from, Seq(0), Tracking::new()))
     }
 
     fn evict(&mut self, slot: u32) {

@@ -791,9 +791,10 @@ fn what_is_held_goes_on_its_way_when_the_state_is_dropped() {
     assert_eq!((bench.snoop.connections(), bench.snoop.cached_bytes()), (1, 14 * 256));
     bench.drain(at(1));
     assert_eq!(bench.wired(2, data(14)).down, [(Cause::New, 14)]);
-    // A connection that is over has no use for it.
+    // A connection that is reset has no use for it.
     let mut bench = held_back();
-    bench.snoop.close(data(0).flow);
+    let reset = segment(Side::Initiator, 0, Segment { seq: seq(14), flags: Flags::RST, ..Segment::default() });
+    assert_eq!(bench.wired(1, reset).down.len(), 1);
     assert_eq!((bench.drain(at(1)).down, bench.snoop.connections(), bench.snoop.cached_bytes()), (Vec::new(), 0, 0));
 }
 

@@ -54,6 +54,8 @@ pub struct Tracking {
     syns: Vec<Syn>,
     /// The initial sequence numbers of this connection, where its SYNs came by.
     isn: [Option<Seq>; 2],
+    /// The smaller of both maximum segment sizes, where the SYNs told any.
+    mss: Option<u16>,
     /// The last packet of each side that was not believed.
     sights: [Option<Sight>; 2],
     /// Packets refused since one was believed.
@@ -83,6 +85,7 @@ impl Tracking {
             scales: [Scale::AtLeast(0); 2],
             syns: Vec::new(),
             isn: [None; 2],
+            mss: None,
             sights: [None; 2],
             refused: 0,
         }
@@ -101,6 +104,11 @@ impl Tracking {
     /// The highest acknowledgment of what a side sent, once there is one.
     pub fn acked(&self, side: Side) -> Option<Seq> {
         self.halves[side.index()].acked
+    }
+
+    /// The smaller of the maximum segment sizes that both SYNs told, if they came by and told any.
+    pub fn mss(&self) -> Option<u16> {
+        self.mss
     }
 
     /// The window field of the last acknowledgment of what a side sent.
@@ -209,6 +217,8 @@ impl Tracking {
         self.halves[opening.from.index()] = first;
         self.halves[answer.from.index()] = second;
         self.begin();
+        let sizes = [there.options.mss, back.options.mss].into_iter().flatten();
+        self.mss = sizes.min();
         self.isn[opening.from.index()] = Some(there.seq);
         self.isn[answer.from.index()] = Some(back.seq);
     }
@@ -217,7 +227,7 @@ impl Tracking {
     fn begin(&mut self) {
         self.stage = Stage::Open;
         self.syns = Vec::new();
-        self.isn = [None; 2];
+        (self.isn, self.mss) = ([None; 2], None);
         self.sights = [None; 2];
         self.refused = 0;
     }

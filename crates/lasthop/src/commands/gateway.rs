@@ -19,7 +19,7 @@ use lasthop_scenario::units::ByteSize;
 use serde_json::Value;
 
 use crate::cli::{
-    GatewayArgs, GatewayAskArgs, GatewayCheckArgs, GatewayCommand, GatewayReplayArgs, GatewayRunArgs, GatewaySocketArgs,
+    GatewayArgs, GatewayAskArgs, GatewayCheckArgs, GatewayCleanArgs, GatewayCommand, GatewayReplayArgs, GatewayRunArgs,
 };
 use crate::error::Error;
 use crate::output::{count, print_json};
@@ -150,9 +150,13 @@ fn describe(value: &Value, depth: usize, lines: &mut String) {
     }
 }
 
-fn clean(args: &GatewaySocketArgs) -> Result<(), Error> {
+fn clean(args: &GatewayCleanArgs) -> Result<(), Error> {
+    let control = match &args.file {
+        Some(file) => Gateway::load(file)?.control,
+        None => args.socket.control.clone(),
+    };
     // First: it fails when a gateway runs, whose rules must stay.
-    control::remove_stale(&args.control)?;
+    control::remove_stale(&control)?;
     let mut out = stdout().lock();
     for program in firewall::clean()? {
         writeln!(out, "removed the rules that {program} lists")?;

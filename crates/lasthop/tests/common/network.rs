@@ -171,7 +171,7 @@ impl Network {
 
     /// What an HTTP server in a namespace answers.
     pub fn get(&self, name: &str, address: &str, path: &str) -> String {
-        let (address, request) = (address.to_owned(), format!("GET {path} HTTP/1.1\r\nHost: gateway\r\n\r\n"));
+        let (address, request) = (address.to_owned(), format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
         let exchange = move || {
             let mut stream = TcpStream::connect(address).unwrap();
             stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
@@ -411,6 +411,14 @@ impl Daemon {
     pub fn signal_worker(&self, signal: Signal) {
         let status = self.await_status(|status| status["worker"]["pid"].is_u64());
         let worker = Pid::from_raw(status["worker"]["pid"].as_i64().unwrap() as i32).unwrap();
+        rustix::process::kill_process(worker, signal).unwrap();
+    }
+
+    /// Signals the worker of a gateway that does not answer.
+    pub fn signal_worker_of_stopped(&self, signal: Signal) {
+        let gateway = self.child.id();
+        let children = std::fs::read_to_string(format!("/proc/{gateway}/task/{gateway}/children")).unwrap();
+        let worker = Pid::from_raw(children.split_whitespace().next().unwrap().parse().unwrap()).unwrap();
         rustix::process::kill_process(worker, signal).unwrap();
     }
 

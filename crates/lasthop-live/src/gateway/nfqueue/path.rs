@@ -11,9 +11,9 @@ use super::message::{COPY_RANGE, Extent, Hook, Message, Queued, Shape, Verdicts}
 use super::{Buffer, Queue, Received};
 use crate::gateway::engine::{Injection, LEAST_MTU, Offloaded, Verdict};
 use crate::gateway::links::Links;
+use crate::gateway::nat::Translator;
 use crate::gateway::path::{BEAT, Core, PacketPath};
 use crate::gateway::raw::Sender;
-use crate::gateway::relay::Relay;
 use crate::gateway::snapshot::PacketCounters;
 
 /// How long, in all, packets may wait at once for a socket that is full, and how often it is tried again.
@@ -38,6 +38,7 @@ fn port(links: &Links, packet: &Queued<'_>) -> Option<Port> {
 pub(in crate::gateway) struct QueuePath {
     queue: Queue,
     sender: Sender,
+    translator: Translator,
     links: Links,
     buffer: Buffer,
     verdicts: Verdicts,
@@ -48,15 +49,17 @@ impl QueuePath {
     pub fn new(gateway: &Gateway, queue: Queue, sender: Sender, buffer: Buffer) -> io::Result<Self> {
         let mut links = Links::open()?;
         links.follow(interfaces(gateway))?;
-        Ok(Self { links, verdicts: Verdicts::new(queue.number()), queue, sender, buffer })
+        let (translator, verdicts) = (Translator::open(), Verdicts::new(queue.number()));
+        Ok(Self { queue, sender, translator, links, buffer, verdicts })
     }
 
     /// Sends what waits to be sent; what is too long for its interface comes back.
-    fn send_injections(&self, core: &mut Core) -> Vec<Injection> {
+    fn send_injections(&mut self, core: &mut Core) -> Vec<Injection> {
         let Core { heart, injections, counters, .. } = core;
         let mut refused = Vec::new();
         let mut patience = FULL;
-        for injection in injections.drain(..) {
+        for mut injection in injections.drain(..) {
+            self.translator.translate(&mut injection.packet);
             let mut sent = self.sender.send(&injection.packet);
             while matches!(&sent, Err(error) if error.kind() == io::ErrorKind::WouldBlock) && !patience.is_zero() {
                 std::thread::sleep(PAUSE);
@@ -111,7 +114,7 @@ impl PacketPath for QueuePath {
                     };
                     if packet.hook == Hook::Prerouting {
                         // The beginning of a connection that a rule splits.
-                        match core.relay.as_ref().and_then(Relay::mark) {
+                        match core.relay.as_mut().and_then(|relay| relay.mark(&packet, &self.links)) {
                             Some(mark) => self.verdicts.repeat(packet.id, packet.mark | mark),
                             None => self.verdicts.accept(packet.id),
                         }

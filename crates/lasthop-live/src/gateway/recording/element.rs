@@ -2,6 +2,7 @@
 //! call. No tables, no super-segments, no bytes.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fmt::{self, Display};
 use std::num::NonZeroU16;
 
@@ -98,15 +99,17 @@ impl Element {
         if self.flows.len() >= MOST_FLOWS {
             return Err("the simulator's element takes at most 65536 connections");
         }
-        let (id, flow) = self.flows.entry(key).or_insert_with(|| (next, new()));
-        if flow.is_reopened_by(view) {
-            *flow = new();
-        }
+        let (id, flow) = match self.flows.entry(key) {
+            Entry::Occupied(there) => there.into_mut(),
+            Entry::Vacant(place) if syn => place.insert((next, new())),
+            Entry::Vacant(_) => {
+                return Err(
+                    "a connection without a SYN before it; the simulator's element sees them from their beginning",
+                );
+            }
+        };
         let from = side(&flow.first, &view.route);
-        flow.advance(port, view);
-        if flow.syns().is_empty() {
-            return Err("a connection without a SYN before it; the simulator's element sees them from their beginning");
-        }
+        flow.take(port, view);
         if flow.port_of(from) != port {
             return Err("it comes from the wrong side, which no simulator's packet does");
         }

@@ -188,11 +188,12 @@ fn super_segments_are_in_the_file_with_the_size_of_their_segments() {
     bench.open();
     // Below the MSS of both: without being told nobody knows.
     let size = NonZeroU16::new(700).unwrap();
-    let segment = Segment { seq: seq(0), ack: Seq(1), window: 500, flags: Flags::ACK, ..Segment::default() };
+    let stamp = |val, ecr| Options { timestamps: Some(Timestamps { val, ecr }), ..Options::default() };
+    let segment = Segment { seq: seq(0), ack: Seq(1), window: 500, flags: Flags::ACK, options: stamp(10, 1) };
     let route = Route { source: ([10, 0, 0, 1], 80).into(), destination: ([10, 0, 0, 2], 4000).into() };
     let offloaded = Offloaded { size: Some(size), checksum: Checksum::Pending };
     bench.give_as(Port::WIRED, &build(route, &segment, &[5; 7 * 700]).unwrap(), offloaded);
-    let mut options = Options::default();
+    let mut options = stamp(20, 10);
     options.sack.push(SackBlock { left: seq(0) + 2 * 700, right: seq(0) + 4 * 700 });
     let hole = Segment { seq: Seq(1), ack: seq(0) + 700, window: 64_000, flags: Flags::ACK, options };
     bench.tcp(Port::WIRELESS, hole, 0);
@@ -390,6 +391,15 @@ fn what_is_no_recording_is_one_line() {
     }
 }
 
+/// A recording has no payload: whether overlapping segments hold the same bytes is not in it.
+fn without_payload(mut packet: Vec<u8>) -> Vec<u8> {
+    if let Some(view) = lasthop_wire::parse(&packet) {
+        packet[view.header_len..view.total_len()].fill(0);
+        lasthop_wire::seal(&mut packet, &view);
+    }
+    packet
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
@@ -399,7 +409,7 @@ proptest! {
         let mut bench = Bench::new(text, LIMIT);
         for step in sequence {
             match step {
-                properties::Step::Packet(port, packet) => drop(bench.give(port, &packet)),
+                properties::Step::Packet(port, packet) => drop(bench.give(port, &without_payload(packet))),
                 properties::Step::Wait(nanos) => bench.wait(nanos.min(60_000_000_000) / 1_000_000),
             }
         }

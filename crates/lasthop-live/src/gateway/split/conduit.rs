@@ -103,7 +103,7 @@ impl Conduit {
         Self { transfer: pool.transfer, ..Self::default() }
     }
 
-    /// Copies from now on. `splice` stops at an urgent mark as if nothing had arrived.
+    /// Copies from now on. `splice` stops at an urgent mark as if nothing had arrived, or as if the stream had ended.
     pub fn copy(&mut self) {
         self.transfer = Transfer::Copy;
     }
@@ -165,11 +165,13 @@ impl Conduit {
                 Ok(bytes) if bytes > 0 => self.held = Held::Pipe(pipe, bytes),
                 _ => pool.give(Held::Pipe(pipe, 0)),
             }
-            if let Err(Errno::INVAL | Errno::NOSYS | Errno::PERM | Errno::NOMEM) = result {
-                self.copy();
-                return Err(Errno::INTR);
+            match result {
+                // Either the end of the stream, or an urgent mark behind which more is to come: the kernel says 0 to both
+                // once the FIN has arrived. Only `recv` tells which.
+                Ok(0) => self.copy(),
+                Err(Errno::INVAL | Errno::NOSYS | Errno::PERM | Errno::NOMEM) => self.copy(),
+                other => return other,
             }
-            return result;
         }
         let mut buffer = pool.buffer();
         let result = recv(&from.socket, &mut *buffer, RecvFlags::DONTWAIT).map(|(bytes, _)| bytes);
@@ -201,3 +203,7 @@ impl Conduit {
         Ok(bytes)
     }
 }
+
+#[cfg(test)]
+#[path = "conduit_tests.rs"]
+mod tests;

@@ -26,6 +26,7 @@ pub struct SplitCounters {
     refused: AtomicU64,
     aborted: AtomicU64,
     full: AtomicU64,
+    passed: AtomicU64,
     turns: AtomicU64,
     wired: SideCounters,
     wireless: SideCounters,
@@ -44,6 +45,8 @@ pub struct SplitSnapshot {
     pub aborted: u64,
     /// How often the relay stopped accepting because it was full.
     pub full: u64,
+    /// First packets of connections that passed unsplit for want of room: in all, or for their client.
+    pub passed: u64,
     /// The wired side.
     pub wired: SideSnapshot,
     /// The wireless side.
@@ -88,6 +91,7 @@ impl SplitCounters {
             refused: self.refused.load(Relaxed),
             aborted: self.aborted.load(Relaxed),
             full: self.full.load(Relaxed),
+            passed: self.passed.load(Relaxed),
             wired: self.wired.snapshot(),
             wireless: self.wireless.snapshot(),
         }
@@ -109,6 +113,11 @@ impl SplitCounters {
 
     pub(super) fn full(&self) {
         self.full.fetch_add(1, Relaxed);
+    }
+
+    /// A first packet passed for want of room.
+    pub fn passed(&self) {
+        self.passed.fetch_add(1, Relaxed);
     }
 
     pub(super) fn moved(&self, to: Side, bytes: u64) {

@@ -4,7 +4,9 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`rules`] | the firewall and routing commands that bring connections here |
+//! | [`rules`] | the firewall's chains that bring connections here |
+//! | [`admission`] | which new connections there is room for |
+//! | [`decide`] | to which rule a new connection belongs |
 //! | [`counters`] | what was done, readable from other threads |
 //! | `socket` | one side's options, and what the kernel says of a connection |
 //! | `conduit` | one direction of a connection: bytes from one socket to the other |
@@ -13,8 +15,10 @@
 //! [`SplitProxy`] needs `CAP_NET_ADMIN`, `CAP_NET_BIND_SERVICE` for clients with a port below 1024, and `SIGPIPE` ignored (as
 //! Rust programs start).
 
+pub mod admission;
 mod conduit;
 pub mod counters;
+pub mod decide;
 mod relay;
 pub mod rules;
 mod socket;
@@ -22,11 +26,14 @@ mod socket;
 use std::io;
 use std::time::Duration;
 
+use lasthop_scenario::gateway::{Network, OpenedBy, PortRange};
 use thiserror::Error;
 
+use crate::gateway::firewall::Family;
+
+pub use admission::Admission;
 pub use counters::{SideCounters, SplitCounters, SplitSnapshot};
 pub use relay::SplitProxy;
-pub use rules::{Command, Marks, Network, Share, SplitRules};
 
 /// One of the two hops that meet at the gateway.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -66,17 +73,6 @@ pub struct TcpSide {
     pub buffer: Option<usize>,
 }
 
-/// The ports on the loopback addresses to which the rules lead connections; the port tells on which side the opener is.
-///
-/// Best below the range of ephemeral ports.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ListenPorts {
-    /// For connections that a host on the wired side opens.
-    pub wired: u16,
-    /// For connections that a host on the wireless side opens.
-    pub wireless: u16,
-}
-
 /// Which protocols' connections are split.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Families {
@@ -97,36 +93,106 @@ pub enum Transfer {
     Copy,
 }
 
-/// What to split, and how.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct SplitConfig {
+/// Connections that are split alike.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SplitRule {
     /// The interface of the lossy hop.
-    pub wireless_interface: String,
-    /// Which protocols.
-    pub families: Families,
-    /// The destinations behind it: connections that come from elsewhere to one of these are split. Connections that come
-    /// from `wireless_interface` are split whatever their destination.
-    pub wireless_networks: Vec<Network>,
-    /// Split only connections to these ports, at most 15; empty: all.
-    pub destination_ports: Vec<u16>,
-    /// The share of new connections that is left alone, for comparison.
+    pub interface: String,
+    /// The hosts behind it; all when empty.
+    pub addresses: Vec<Network>,
+    /// Ports of the side that is called; all when empty.
+    pub ports: Vec<PortRange>,
+    /// Who opens the connections.
+    pub opened_by: OpenedBy,
+    /// The share of them that is left alone, for comparison.
     pub bypass: Share,
-    /// Where the relay listens.
-    pub listen: ListenPorts,
-    /// The firewall marks in use.
-    pub marks: Marks,
-    /// The netfilter queue whose reader decides on new connections: those that it repeats with the mark `accepted` are split,
-    /// others pass, and all pass while nobody reads it. Without one all are split.
-    pub queue: Option<u16>,
-    /// The routing table that leads to the relay.
-    pub table: u32,
     /// The TCP of the wired side.
     pub wired: TcpSide,
     /// The TCP of the wireless side.
     pub wireless: TcpSide,
-    /// Connections at once; what comes beyond waits in the kernel's listen queue, of `backlog` connections at most.
+}
+
+impl SplitRule {
+    /// All connections over `interface`, whoever opens them: CUBIC towards the wired side, BBR towards the wireless.
+    pub fn new(interface: impl Into<String>) -> Self {
+        Self {
+            interface: interface.into(),
+            addresses: Vec::new(),
+            ports: Vec::new(),
+            opened_by: OpenedBy::Either,
+            bypass: Share::NONE,
+            wired: TcpSide { congestion: Some("cubic".into()), buffer: None },
+            wireless: TcpSide { congestion: Some("bbr".into()), buffer: None },
+        }
+    }
+
+    /// The TCP of `side`.
+    pub const fn side(&self, side: Side) -> &TcpSide {
+        match side {
+            Side::Wired => &self.wired,
+            Side::Wireless => &self.wireless,
+        }
+    }
+}
+
+/// The bits of the firewall mark in use; each may have several, none in common.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Marks {
+    /// On packets that the gateway is to take in itself.
+    pub deliver: u32,
+    /// On packets of the half between opener and gateway.
+    pub accepted: u32,
+    /// On packets of the other half.
+    pub opened: u32,
+    /// On first packets: which listener they are for.
+    pub listener: u32,
+}
+
+impl Default for Marks {
+    fn default() -> Self {
+        Self { deliver: 0x1000_0000, accepted: 0x2000_0000, opened: 0x4000_0000, listener: 0x07f0_0000 }
+    }
+}
+
+impl Marks {
+    const fn are_disjoint(self) -> bool {
+        let all = self.deliver | self.accepted | self.opened | self.listener;
+        let bits = self.deliver.count_ones() + self.accepted.count_ones() + self.opened.count_ones();
+        self.deliver != 0
+            && self.accepted != 0
+            && self.opened != 0
+            && self.listener != 0
+            && all.count_ones() == bits + self.listener.count_ones()
+    }
+
+    /// The bits that name a listener.
+    pub const fn of_listener(self, number: u32) -> u32 {
+        (number << self.listener.trailing_zeros()) & self.listener
+    }
+}
+
+/// What to split, and how.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SplitConfig {
+    /// Which connections; the first that is for a connection counts.
+    pub rules: Vec<SplitRule>,
+    /// Which protocols.
+    pub families: Families,
+    /// The first of the ports on the loopback addresses to which the rules lead connections: two for each rule, that of
+    /// connections that the wired side opens first. Best below the range of ephemeral ports.
+    pub listen: u16,
+    /// The firewall marks in use.
+    pub marks: Marks,
+    /// The netfilter queue whose reader decides on new connections: those that it repeats with the marks of a listener are
+    /// split, others pass, and all pass while nobody reads it. Without one all are split.
+    pub queue: Option<u16>,
+    /// The routing table that leads to the relay.
+    pub table: u32,
+    /// Connections at once; where there is no queue, what comes beyond waits to be accepted, at most `backlog` of them.
     pub max_connections: u32,
-    /// Connections that wait to be accepted.
+    /// Of those, connections of one client: an IPv4 address, or a /64 of IPv6.
+    pub max_of_client: u32,
+    /// Connections that wait to be accepted, or whose opener has not answered yet, each.
     pub backlog: u16,
     /// Bytes of one direction of one connection that have been read and not yet written, at most; a power of two, at least
     /// 4096.
@@ -143,22 +209,17 @@ pub struct SplitConfig {
 }
 
 impl SplitConfig {
-    /// Splits all connections over `wireless_interface` that hosts behind it open: CUBIC towards the wired side, BBR towards
-    /// the wireless.
-    pub fn new(wireless_interface: impl Into<String>) -> Self {
+    /// Splits the connections that these rules name.
+    pub fn new(rules: Vec<SplitRule>) -> Self {
         Self {
-            wireless_interface: wireless_interface.into(),
+            rules,
             families: Families::default(),
-            wireless_networks: Vec::new(),
-            destination_ports: Vec::new(),
-            bypass: Share::NONE,
-            listen: ListenPorts { wired: 7411, wireless: 7412 },
+            listen: 7411,
             marks: Marks::default(),
             queue: None,
             table: 7411,
-            wired: TcpSide { congestion: Some("cubic".into()), buffer: None },
-            wireless: TcpSide { congestion: Some("bbr".into()), buffer: None },
             max_connections: 8192,
+            max_of_client: 2048,
             backlog: 1024,
             transfer_buffer: 64 << 10,
             transfer: Transfer::default(),
@@ -168,17 +229,23 @@ impl SplitConfig {
         }
     }
 
-    /// The TCP of `side`.
-    pub const fn side(&self, side: Side) -> &TcpSide {
-        match side {
-            Side::Wired => &self.wired,
-            Side::Wireless => &self.wireless,
-        }
+    /// Whether connections of this version of IP are split.
+    pub fn speaks(&self, family: Family) -> bool {
+        family == Family::V4 || self.families == Families::V4AndV6
     }
 
-    /// The commands that bring connections to the relay, and those that undo them.
-    pub const fn rules(&self) -> SplitRules<'_> {
-        SplitRules::new(self)
+    /// The number of the listener for connections of a rule that this side opens.
+    pub fn listener(&self, rule: usize, opener: Side) -> u32 {
+        let opener = match opener {
+            Side::Wired => 0,
+            Side::Wireless => 1,
+        };
+        2 * rule as u32 + opener
+    }
+
+    /// The port of a listener.
+    pub fn port(&self, listener: u32) -> u16 {
+        self.listen.saturating_add(listener as u16)
     }
 
     /// # Errors
@@ -186,30 +253,37 @@ impl SplitConfig {
     /// [`SplitError::Config`] names the key that is wrong and says what would be right.
     pub fn validate(&self) -> Result<(), SplitError> {
         let wrong = |key, problem: &str| Err(SplitError::Config { key, problem: problem.into() });
-        let interface = &self.wireless_interface;
-        if interface.is_empty() || interface.len() > 15 || interface.contains(|c: char| c == '/' || c.is_whitespace()) {
-            return wrong(
-                "wireless_interface",
-                "the name of a network interface has 1 to 15 characters, no slash, no space",
-            );
-        }
-        if interface.starts_with(['-', '!']) || interface.ends_with('+') {
-            return wrong("wireless_interface", "iptables would take this for an option or a pattern");
-        }
-        if self.destination_ports.len() > 15 {
-            return wrong("destination_ports", "at most 15 ports");
-        }
-        if self.listen.wired == self.listen.wireless || self.listen.wired == 0 || self.listen.wireless == 0 {
-            return wrong("listen", "needs two different ports above 0");
+        for rule in &self.rules {
+            let name = &rule.interface;
+            if name.is_empty() || name.len() > 15 || name.contains(|c: char| c == '/' || c.is_whitespace()) {
+                return wrong(
+                    "interface",
+                    "the name of a network interface has 1 to 15 characters, no slash, no space",
+                );
+            }
+            if name.starts_with(['-', '!']) || name.ends_with('+') {
+                return wrong("interface", "iptables would take this for an option or a pattern");
+            }
+            let buffers = [&rule.wired, &rule.wireless].map(|side| side.buffer);
+            if buffers.into_iter().flatten().any(|bytes| !(4096..=1 << 30).contains(&bytes)) {
+                return wrong("buffer", "4096 bytes to 1 GiB");
+            }
         }
         if !self.marks.are_disjoint() {
-            return wrong("marks", "`deliver`, `accepted` and `opened` need at least one bit each, none in common");
+            return wrong("marks", "each needs at least one bit, none in common");
+        }
+        let listeners = 2 * self.rules.len() as u32;
+        if listeners == 0 || listeners > 1 + (self.marks.listener >> self.marks.listener.trailing_zeros()) {
+            return wrong("rules", "1 to 64");
+        }
+        if self.listen == 0 || u32::from(self.listen) + listeners > 65_536 {
+            return wrong("listen", "needs a port above 0, with room for two ports a rule behind it");
         }
         if matches!(self.table, 0 | 253..=255) {
             return wrong("table", "needs a routing table of its own, not 0 or 253 to 255");
         }
-        if self.max_connections == 0 || self.max_connections > 1 << 20 {
-            return wrong("max_connections", "1 to 1048576");
+        if self.max_connections == 0 || self.max_connections > 1 << 20 || self.max_of_client == 0 {
+            return wrong("max_connections, max_of_client", "1 to 1048576");
         }
         if self.backlog == 0 {
             return wrong("backlog", "at least 1");
@@ -223,12 +297,26 @@ impl SplitConfig {
         if !(1..=32767).contains(&self.keepalive.as_secs()) {
             return wrong("keepalive", "1 s to 32767 s");
         }
-        for side in [Side::Wired, Side::Wireless] {
-            if self.side(side).buffer.is_some_and(|bytes| !(4096..=1 << 30).contains(&bytes)) {
-                return wrong("buffer", "4096 bytes to 1 GiB");
-            }
-        }
         Ok(())
+    }
+}
+
+/// A share of the new connections, chosen by the lower half of the initial sequence number, which is random (RFC 6528).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Share(u32);
+
+impl Share {
+    /// None of them.
+    pub const NONE: Self = Self(0);
+
+    /// From 0 to 1, in steps of 1/65536; `None` for anything else.
+    pub fn new(share: f64) -> Option<Self> {
+        (0.0..=1.0).contains(&share).then(|| Self((share * 65536.0).round() as u32))
+    }
+
+    /// Whether the connection that began with this sequence number is in it: each SYN of a connection meets the same answer.
+    pub const fn contains(self, initial_sequence_number: u32) -> bool {
+        initial_sequence_number & 0xFFFF < self.0
     }
 }
 

@@ -17,6 +17,7 @@ use rustix::time::Timespec;
 use socket2::Socket;
 use tracing::{debug, warn};
 
+use super::admission::{Admission, Ends, Room};
 use super::conduit::{Conduit, Leg, Pool, Progress};
 use super::counters::{End, SplitCounters};
 use super::{Side, SplitConfig, SplitError, socket};
@@ -42,10 +43,13 @@ pub struct SplitProxy {
     ready: Vec<Token>,
     pool: Pool,
     counters: Arc<SplitCounters>,
+    admission: Arc<Admission>,
 }
 
 struct Listener {
     socket: Socket,
+    /// Its place in [`SplitConfig::rules`].
+    rule: usize,
     opener: Side,
     pending: bool,
 }
@@ -58,6 +62,7 @@ struct Slot {
 }
 
 struct Connection {
+    ends: Ends,
     client: Leg,
     server: Leg,
     up: Conduit,
@@ -112,25 +117,32 @@ impl Token {
 }
 
 impl SplitProxy {
-    /// Listens, in the calling thread's network namespace. Connections come once [`SplitConfig::rules`] are installed.
+    /// Listens, in the calling thread's network namespace. Connections come once the rules are installed.
     ///
     /// # Errors
     ///
     /// [`SplitError`]: what is impossible, or missing: `CAP_NET_ADMIN`, a congestion control, file descriptors, a free port.
     pub fn bind(config: SplitConfig) -> Result<Self, SplitError> {
         config.validate()?;
+        if std::fs::read_to_string("/proc/sys/net/ipv4/tcp_syncookies").is_ok_and(|text| text.trim() == "2") {
+            let problem =
+                "2: connections begin with cookies that no rule can tell; sysctl -w net.ipv4.tcp_syncookies=1";
+            return Err(SplitError::Config { key: "net.ipv4.tcp_syncookies", problem: problem.into() });
+        }
         reserve_descriptors(config.max_connections)?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|e| SplitError::system("epoll")(e.into()))?;
         let mut listeners = Vec::new();
         for &loopback in socket::loopbacks(config.families) {
-            for opener in [Side::Wired, Side::Wireless] {
-                let socket = socket::listen(&config, opener, loopback)?;
+            for (rule, opener) in (0..config.rules.len()).flat_map(|rule| [(rule, Side::Wired), (rule, Side::Wireless)])
+            {
+                let socket = socket::listen(&config, rule, opener, loopback)?;
                 let token = Token { generation: 0, index: listeners.len() as u32, end: Source::Listener };
                 epoll::add(&epoll, &socket, token.data(), EventFlags::IN | EventFlags::ET)
                     .map_err(|error| SplitError::system("epoll")(error.into()))?;
-                listeners.push(Listener { socket, opener, pending: true });
+                listeners.push(Listener { socket, rule, opener, pending: true });
             }
         }
+        let admission = Arc::new(Admission::new(room(&config, &listeners)));
         Ok(Self {
             pool: Pool::new(config.transfer_buffer as usize, config.transfer),
             config,
@@ -142,7 +154,13 @@ impl SplitProxy {
             free: Vec::new(),
             ready: Vec::new(),
             counters: Arc::default(),
+            admission,
         })
+    }
+
+    /// Who is let in, for the thread that decides on new connections.
+    pub fn admission(&self) -> Arc<Admission> {
+        Arc::clone(&self.admission)
     }
 
     /// What has been done so far, for other threads.
@@ -295,9 +313,9 @@ impl SplitProxy {
                 let listener = &mut self.listeners[which];
                 match listener.socket.accept() {
                     Ok((client, address)) => {
-                        let opener = listener.opener;
+                        let (rule, opener) = (listener.rule, listener.opener);
                         if let Some(address) = address.as_socket() {
-                            self.open(client, address, opener);
+                            self.open(client, address, rule, opener);
                         }
                     }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => listener.pending = false,
@@ -314,14 +332,22 @@ impl SplitProxy {
     }
 
     /// Opens the far side of a connection that `address` opened.
-    fn open(&mut self, client: Socket, address: SocketAddr, opener: Side) {
+    fn open(&mut self, client: Socket, address: SocketAddr, rule: usize, opener: Side) {
         self.counters.accepted();
-        let result = self.begin(&client, address, opener);
-        let server = match result {
+        let refused = |counters: &SplitCounters, error: io::Error| {
+            debug!(%error, client = %address, "can't open the far side");
+            counters.ended(End::Refused);
+        };
+        let ends = match ends(&client, address) {
+            Ok(ends) => ends,
+            Err(error) => return refused(&self.counters, error),
+        };
+        self.admission.accepted(ends);
+        let server = match socket::connect(&self.config, self.config.rules[rule].side(opener.other()), ends) {
             Ok(server) => server,
             Err(error) => {
-                debug!(%error, client = %address, "can't open the far side");
-                return self.counters.ended(End::Refused);
+                self.admission.ended(Instant::now(), ends);
+                return refused(&self.counters, error);
             }
         };
         let index = self.free.pop().unwrap_or_else(|| {
@@ -332,6 +358,7 @@ impl SplitProxy {
         let leg = |socket, side| Leg { socket, side, readable: false, writable: false };
         let slot = &mut self.slots[index as usize];
         let connection = slot.connection.insert(Box::new(Connection {
+            ends,
             client: leg(client, opener),
             server: leg(server, opener.other()),
             up: Conduit::new(&self.pool),
@@ -349,16 +376,6 @@ impl SplitProxy {
         }
     }
 
-    fn begin(&self, client: &Socket, address: SocketAddr, opener: Side) -> io::Result<Socket> {
-        client.set_nonblocking(true)?;
-        let server = client.local_addr()?.as_socket().ok_or(Errno::AFNOSUPPORT)?;
-        if server.ip().is_loopback() {
-            // Not brought by the rules: the far side would be the relay itself.
-            return Err(Errno::ADDRNOTAVAIL.into());
-        }
-        socket::connect(&self.config, opener.other(), address, server)
-    }
-
     /// Forgets a connection, if there is one at `index`: unless it is complete, both ends get a reset.
     fn end(&mut self, index: u32, end: End) {
         let Some(slot) = self.slots.get_mut(index as usize) else { return };
@@ -371,6 +388,7 @@ impl SplitProxy {
                 socket::close(socket);
             }
         }
+        self.admission.ended(Instant::now(), connection.ends);
         self.counters.ended(end);
     }
 
@@ -382,6 +400,33 @@ impl SplitProxy {
 fn slot_connection(slots: &mut [Slot], token: Token) -> Option<&mut Connection> {
     let slot = slots.get_mut(token.index as usize)?;
     if slot.generation == token.generation { slot.connection.as_deref_mut() } else { None }
+}
+
+/// Between whom a connection is that was accepted.
+fn ends(client: &Socket, address: SocketAddr) -> io::Result<Ends> {
+    client.set_nonblocking(true)?;
+    let server = client.local_addr()?.as_socket().ok_or(Errno::AFNOSUPPORT)?;
+    if server.ip().is_loopback() {
+        // Not brought by the rules: the far side would be the relay itself.
+        return Err(Errno::ADDRNOTAVAIL.into());
+    }
+    Ok(Ends { client: address, server })
+}
+
+/// How many connections there is room for, as the kernel has it.
+fn room(config: &SplitConfig, listeners: &[Listener]) -> Room {
+    let sysctl = |name: &str| std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).ok()?.trim().parse().ok();
+    let backlog = listeners.iter().map(|listener| socket::report(&listener.socket).backlog).min().unwrap_or(0);
+    let backlog = sysctl("tcp_max_syn_backlog").map_or(backlog, |most: u32| backlog.min(most));
+    // A SYN's answer is repeated after 1 s, 2 s, 4 s and so on.
+    let retries = sysctl("tcp_synack_retries").unwrap_or(5).min(8);
+    Room {
+        connections: config.max_connections,
+        of_client: config.max_of_client,
+        // The kernel becomes choosy when half of it is in use.
+        opening: backlog / 2,
+        patience: Duration::from_secs((2 << retries) + 1),
+    }
 }
 
 fn is_exhausted(error: &io::Error) -> bool {

@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt;
 use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 
+use super::admission::Ends;
 use super::{Families, Side, SplitConfig, SplitError, TcpSide};
 
 /// What the kernel says of a connection.
@@ -20,28 +21,26 @@ pub(super) struct TcpReport {
     pub retransmissions: u64,
     /// 0: never measured.
     pub rtt_micros: u64,
+    /// Of a listener: how many connections may wait.
+    pub backlog: u32,
 }
 
-/// Listens on a loopback address for what the rules bring from `side`. Accepted sockets inherit all options but
-/// `O_NONBLOCK`.
-pub(super) fn listen(config: &SplitConfig, side: Side, loopback: IpAddr) -> Result<Socket, SplitError> {
-    let port = match side {
-        Side::Wired => config.listen.wired,
-        Side::Wireless => config.listen.wireless,
-    };
-    let address = SocketAddr::new(loopback, port);
+/// Listens on a loopback address for what `rule` brings from `side`. Accepted sockets inherit all options but `O_NONBLOCK`.
+pub(super) fn listen(config: &SplitConfig, rule: usize, side: Side, loopback: IpAddr) -> Result<Socket, SplitError> {
+    let tcp = config.rules[rule].side(side);
+    let address = SocketAddr::new(loopback, config.port(config.listener(rule, side)));
     let system = |what: &str| SplitError::system(format!("{what} on {address}"));
     let socket = transparent(address).map_err(system("transparent socket (needs CAP_NET_ADMIN)"))?;
-    set_congestion(&socket, config.side(side)).map_err(|source| SplitError::Congestion {
+    set_congestion(&socket, tcp).map_err(|source| SplitError::Congestion {
         side,
-        name: config.side(side).congestion.clone().unwrap_or_default(),
+        name: tcp.congestion.clone().unwrap_or_default(),
         available: std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control")
             .unwrap_or_default()
             .trim()
             .into(),
         source,
     })?;
-    set_options(&socket, config, side).map_err(system("socket options"))?;
+    set_options(&socket, config, tcp).map_err(system("socket options"))?;
     // The two halves have the same addresses: the firewall tells them by this mark.
     socket.set_mark(config.marks.accepted).map_err(system("SO_MARK"))?;
     socket.bind(&address.into()).map_err(system("bind"))?;
@@ -58,11 +57,11 @@ pub(super) const fn loopbacks(families: Families) -> &'static [IpAddr] {
     }
 }
 
-/// Begins a connection on `side` to `server` that appears to come from `client`.
-pub(super) fn connect(config: &SplitConfig, side: Side, client: SocketAddr, server: SocketAddr) -> io::Result<Socket> {
+/// Begins a connection to the server that appears to come from the client.
+pub(super) fn connect(config: &SplitConfig, tcp: &TcpSide, Ends { client, server }: Ends) -> io::Result<Socket> {
     let socket = transparent(client)?;
-    set_congestion(&socket, config.side(side))?;
-    set_options(&socket, config, side)?;
+    set_congestion(&socket, tcp)?;
+    set_options(&socket, config, tcp)?;
     socket.set_mark(config.marks.opened)?;
     socket.bind(&client.into())?;
     match socket.connect(&server.into()) {
@@ -90,7 +89,7 @@ fn set_congestion(socket: &Socket, side: &TcpSide) -> io::Result<()> {
     side.congestion.as_ref().map_or(Ok(()), |name| socket.set_tcp_congestion(name.as_bytes()))
 }
 
-fn set_options(socket: &Socket, config: &SplitConfig, side: Side) -> io::Result<()> {
+fn set_options(socket: &Socket, config: &SplitConfig, tcp: &TcpSide) -> io::Result<()> {
     // The ends decide when to send; Nagle's algorithm has had its say there.
     socket.set_tcp_nodelay(true)?;
     // Urgent data stay in their place in the stream, instead of vanishing.
@@ -102,7 +101,7 @@ fn set_options(socket: &Socket, config: &SplitConfig, side: Side) -> io::Result<
     // A socket that is closed otherwise than by `close` sends a reset, also when this process is killed: an end of the
     // stream would pass for the end of the file.
     socket.set_linger(Some(Duration::ZERO))?;
-    if let Some(bytes) = config.side(side).buffer {
+    if let Some(bytes) = tcp.buffer {
         // The kernel doubles what is asked for, to have room for its own bookkeeping. Before the handshake, since the
         // window scale is settled there.
         if sockopt::set_socket_recv_buffer_size_force(socket, bytes).is_err() {
@@ -119,6 +118,7 @@ fn set_options(socket: &Socket, config: &SplitConfig, side: Side) -> io::Result<
 pub(super) fn report(socket: &Socket) -> TcpReport {
     // The state of a socket whose connection is over; kernel's `net/tcp_states.h`.
     const TCP_CLOSE: u8 = 7;
+    const TCP_LISTEN: u8 = 10;
     let mut info = MaybeUninit::<libc::tcp_info>::zeroed();
     let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
     // SAFETY: `info` has room for `length` bytes, and the kernel writes at most that many.
@@ -140,6 +140,8 @@ pub(super) fn report(socket: &Socket) -> TcpReport {
         closed: info.tcpi_state == TCP_CLOSE,
         retransmissions: u64::from(info.tcpi_total_retrans),
         rtt_micros: u64::from(info.tcpi_rtt),
+        // What this field says of a listener (`tcp_get_info`).
+        backlog: if info.tcpi_state == TCP_LISTEN { info.tcpi_sacked } else { 0 },
     }
 }
 

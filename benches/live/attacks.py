@@ -1,0 +1,446 @@
+#!/usr/bin/env python3
+"""Attacks on connections over a lossy last hop, with lasthop's gateway and without: with it nothing may be worse.
+
+    sender -- wire -- gateway -- lossy hop -- receiver        each in a namespace of its own; forgers on either side of the gateway
+
+Each attack runs without the gateway and with each variant of it in turn, with the same seeds: bulk downloads for some seconds, or, with --transfers, so many small connections,
+--at-once of them open. The receiver checks every byte, and that the stream ends where it should. A variant is worse when
+
+    bytes       are corrupt, forged or missing, and without the gateway they were not
+    connections were silenced or broke off, and without the gateway as many did not
+    silence     of a bulk download is 3 s longer than without the gateway
+    goodput     is below 95 % of that without the gateway (median of the pairs, one a seed)
+
+or if the gateway treated less than half of the packets, so that nothing was tried.
+
+    sudo python3 benches/live/attacks.py                                          # all, quickly
+    sudo python3 benches/live/attacks.py --list
+    sudo python3 benches/live/attacks.py --attacks damage,poison --transfers 10000 --rate 100 --require
+"""
+import argparse
+import contextlib
+import dataclasses
+import itertools
+import json
+import math
+import os
+import signal
+import statistics
+import sys
+import time
+
+from arena import Arena
+from common import HERE, ROOT, Gateway, Program, check_machine, fail, lasthop_argument, note, run, table
+
+PORT = 5001
+# What a run may take besides its seconds.
+PATIENCE = 300
+LEAST_GOODPUT = 0.95
+LONGER_SILENCE = 3.0
+LEAST_TREATED = 0.5
+FORGERY = os.path.join(HERE, "forge.py")
+TRANSFERS = os.path.join(HERE, "transfers.py")
+
+
+@dataclasses.dataclass
+class Attack:
+    """One way to harm connections. `forge` names attacks of forge.py that take turns, `pace` packets a second to each bulk download, from `begin` on for `seconds`; `wire` and `lossy` are settings of the
+    links besides loss; `plan` changes what transfers.py does; `prepare` and `during` act on the arena."""
+    finding: str
+    about: str
+    forge: tuple = ()
+    pace: float = 50
+    begin: float = 1.5
+    seconds: float = math.inf
+    wire: str = ""
+    lossy: str = ""
+    plan: dict = dataclasses.field(default_factory=dict)
+    prepare: object = None
+    during: object = None
+    modes: tuple = ("snoop", "split")
+    paths: tuple = ("routed", "bridge")
+    families: tuple = (4, 6)
+    # Without a gateway it does harm, too: counts are compared, none is forbidden.
+    harmful: bool = False
+
+
+def iptables(family):
+    return "iptables" if family == 4 else "ip6tables"
+
+
+def masquerade(arena, args, family):
+    del args
+    run(iptables(family), "-w", "-t", "nat", "-A", "POSTROUTING", "-o", "wired", "-j", "MASQUERADE", namespace=arena.namespace("gateway"))
+
+
+def forward(arena, args, family):
+    """Port 6001 of the gateway is port 5001 of the server."""
+    address = arena.address("sender", family)
+    to = f"{address}:{PORT}" if family == 4 else f"[{address}]:{PORT}"
+    run(iptables(family), "-w", "-t", "nat", "-A", "PREROUTING", "-i", "wireless", "-p", "tcp", "--dport", "6001", "-j", "DNAT", "--to-destination", to, namespace=arena.namespace("gateway"))
+    arena.target = ("10.2.0.1" if family == 4 else "fd02::1", 6001)
+
+
+def later(seconds, *commands):
+    """Shell commands at the gateway in the middle of it all."""
+    def during(arena, args, family, gateway):
+        del args, family
+        if gateway:
+            time.sleep(seconds)
+            for command in commands:
+                run("sh", "-c", command, namespace=arena.namespace("gateway"))
+    return during
+
+
+def freeze(arena, args, family, gateway):
+    """Supervisor and worker stand still."""
+    del arena, args, family
+    if gateway:
+        time.sleep(2)
+        with gateway.frozen():
+            time.sleep(5)
+
+
+FOREIGN = "*mangle\\n:PREROUTING ACCEPT\\n:INPUT ACCEPT\\n:FORWARD ACCEPT\\n:OUTPUT ACCEPT\\n:POSTROUTING ACCEPT\\nCOMMIT\\n" \
+          "*filter\\n:INPUT ACCEPT\\n:FORWARD ACCEPT\\n:OUTPUT ACCEPT\\n-A FORWARD -m conntrack --ctstate INVALID -j DROP\\nCOMMIT\\n"
+FLUSH = [f"{program} -w -t {name} -F" for program in ("iptables", "ip6tables") for name in ("mangle", "raw")]
+RESTORE = [f"printf '{FOREIGN}' | {program}-restore -w" for program in ("iptables", "ip6tables")]
+NO_RULES = [f"ip {family} rule | sed -n 's/^\\([0-9]*\\):.*fwmark.*/\\1/p' | while read n; do ip {family} rule del pref $n; done" for family in ("-4", "-6")]
+ROUTED = ("routed",)
+# So that a stream runs into what lies ahead of it, and the window's edge is not there before the forgery.
+LONGER = {"sizes": [200_000, 500_000], "buffer": 16_000}
+
+ATTACKS = {
+    "calm": Attack("", "losses alone, 2 % both ways"),
+    "damage-data": Attack("C1", "one bit turned round in 2 % of the packets before the gateway", wire="down.damage=0.02"),
+    "damage-acks": Attack("C2", "one bit turned round in 2 % of the packets from the hop", lossy="up.damage=0.02"),
+    # Never both links of one direction: two bits of one packet can cancel out in its checksum.
+    "damage": Attack("C1, C2", "one bit turned round in 2 % of all packets before the gateway, both ways", wire="down.damage=0.02", lossy="up.damage=0.02"),
+    "damage-behind": Attack("", "the same behind the gateway, both ways", wire="up.damage=0.02", lossy="down.damage=0.02"),
+    "blind-data": Attack("C3", "data with random numbers from the wired side, 50/s for 3 s", ("blind-data",), seconds=3),
+    "blind-pairs": Attack("C3", "pairs of such segments, 0.6 s apart", ("blind-pairs",), pace=1 / 0.6, begin=1),
+    "poison": Attack("C4", "data far ahead of the receiver's window, 200/s", ("poison",), pace=200, plan=LONGER),
+    "poison-old": Attack("C4", "the same with old timestamps", ("poison-old",), pace=200, plan=LONGER),
+    "poison-near": Attack("C4", "data about the window's edge that acknowledge what was never sent", ("poison-near",), pace=100),
+    "masquerade": Attack("C5", "the gateway masquerades", prepare=masquerade, paths=ROUTED),
+    "forward": Attack("C5", "the gateway forwards a port", prepare=forward, paths=ROUTED),
+    "blind-rst": Attack("C6", "RST with random numbers, both sides, 50/s each", ("blind-rst-down", "blind-rst-up"), pace=100),
+    "blind-syn": Attack("C6", "SYN with random numbers, both sides, 50/s each", ("blind-syn-down", "blind-syn-up", "blind-synack"), pace=150),
+    "blind-fin": Attack("C6", "FIN with random numbers, both sides, 50/s each", ("blind-fin-down", "blind-fin-up"), pace=100),
+    "blind-ack": Attack("C6", "acknowledgments with random numbers from the hop, windows of zero among them", ("blind-ack", "blind-window"), pace=100),
+    "blind-opaque": Attack("C6", "options that nobody knows, random numbers, both sides", ("blind-opaque",), pace=50),
+    "syn-flood": Attack("C7", "1,100 SYNs from strangers in 0.8 s while connections open", ("strangers",), pace=1375, seconds=0.8,
+                        plan={"pause": 0.05, "at_once": 50, "least": 100}),
+    "low-ports": Attack("C9", "callers' ports 600 to 660", plan={"ports": list(range(600, 661)), "at_once": 20, "least": 60}, modes=("split", "snoop")),
+    "rules-flushed": Attack("C10", "tables mangle and raw are flushed by another program", during=later(1.5, *FLUSH), paths=ROUTED, plan={"pause": 0.05, "least": 100}),
+    "rules-restored": Attack("C10", "another program restores its own rules, which drop what conntrack calls invalid", during=later(1.5, *RESTORE), paths=ROUTED, plan={"pause": 0.05, "least": 100}),
+    "rules-rule": Attack("C10", "the routing rule goes", during=later(1.5, *NO_RULES), paths=ROUTED, modes=("split",), plan={"pause": 0.05, "least": 100}),
+    "urgent": Attack("C11", "a byte of urgent data amid those of the caller", plan={"kind": "urgent", "sizes": [0, 0], "up": [200, 40_000], "least": 500}),
+    "frozen": Attack("C13", "supervisor and worker stand still for 5 s", during=freeze),
+    "lost-resets": Attack("C18", "the server resets at once, 2 % loss and 10 % on the hop", lossy="down.loss=0.1,up.loss=0.1", wire="down.loss=0.02,up.loss=0.02",
+                          plan={"kind": "reset", "least": 600, "patience": 12, "sizes": [0, 0], "at_once": 100}),
+    "outside": Attack("", "data just outside the window: acknowledged long since, or beyond its edge", ("outside",), pace=100),
+    "overlap": Attack("", "other bytes under the numbers of what just passed", ("overlap",), pace=20, harmful=True),
+    "future-stamps": Attack("", "timestamps from the future, on segments that move nothing", ("future-stamps",), pace=50),
+    "future-echoes": Attack("", "echoes of timestamps that were never sent", ("future-echoes",), pace=50),
+    "fin-near": Attack("", "FIN beyond the window and far below the next number", ("fin-near",), pace=25),
+    "reset-near": Attack("", "RST in the window, not at the next number", ("reset-near",), pace=50),
+    "syn-near": Attack("", "SYN and SYN-ACK near the next number, with other options", ("syn-near",), pace=50),
+    "reset-sweep": Attack("", "RST over all numbers, 2^16 apart, 5,000/s", ("reset-sweep",), pace=5000),
+    "syn-sweep": Attack("", "SYN over all numbers, 2^16 apart, 2,000/s", ("syn-sweep",), pace=2000),
+    "zero-window": Attack("", "windows of zero on old acknowledgments and on such of what was never sent", ("zero-window",), pace=50),
+    "zero-window-now": Attack("", "windows of zero on acknowledgments as they are", ("zero-window-now",), pace=50),
+    "replay": Attack("", "true packets again, up to some seconds later, both sides", ("replay",), pace=100),
+    "blocks-under-way": Attack("", "SACK blocks of what is under way, which senders believe", ("blocks-under-way",), pace=10, harmful=True),
+    "duplicates-now": Attack("", "the newest acknowledgment again, in fours", ("duplicates-now",), pace=10, harmful=True),
+    "wide-window": Attack("", "wide windows on old acknowledgments", ("wide-window",), pace=50),
+    "ack-ahead": Attack("", "acknowledgments of what was never sent", ("ack-ahead",), pace=50),
+    "forged-blocks": Attack("", "SACK blocks of what was never sent and of what is long acknowledged", ("forged-blocks",), pace=100),
+    "duplicates": Attack("", "old acknowledgments in fours from the hop", ("duplicates",), pace=25),
+    "wired-acks": Attack("", "from the wired side: acknowledgments of what the receiver never sent, windows of zero", ("wired-acks",), pace=50),
+    "icmp": Attack("", "ICMP errors about made-up segments, both sides", ("icmp",), pace=50),
+    "garbage": Attack("", "damaged headers and odd options, both sides, 1,000/s", ("garbage",), pace=1000),
+    "reorder": Attack("", "5 % of the packets late by 10 ms, 5 % twice, on both links, both ways", wire="reorder=0.05,duplicate=0.05", lossy="reorder=0.05,duplicate=0.05"),
+    "bursts": Attack("", "losses in bursts of 4 on average", lossy="down.burst=4,up.burst=4"),
+    "mixed": Attack("", "damage, reordering, and all forgeries that the ends would refuse, in turn", (
+        "blind-data", "blind-pairs", "blind-opaque", "blind-ack", "blind-window", "blind-up", "blind-rst-down", "blind-rst-up", "blind-syn-down", "blind-syn-up", "blind-fin-down",
+        "blind-fin-up", "poison", "poison-old", "outside", "future-stamps", "future-echoes", "fin-near", "reset-near", "syn-near", "zero-window", "wide-window", "ack-ahead",
+        "forged-blocks", "duplicates", "wired-acks", "icmp", "garbage"), pace=200, wire="down.damage=0.01,reorder=0.01,duplicate=0.01", lossy="up.damage=0.01"),
+}
+
+BAD = ("corrupt", "forged", "short")
+BROKEN = ("silenced", "reset", "failed")
+
+
+@dataclasses.dataclass(frozen=True)
+class Variant:
+    """A gateway, or none."""
+    name: str
+    mode: str = ""
+    flow_control: str = ""
+
+    @contextlib.contextmanager
+    def installed(self, args, arena):
+        if not self.mode:
+            yield None
+            return
+        if self.mode == "split":
+            rule = f'mode = "split"\ninterface = "wireless"\nports = [{PORT}]\n'
+        else:
+            rule = f'mode = "{self.mode}"\ninterface = "wireless"\n[rule.snoop]\nflow_control = "{self.flow_control}"\n'
+        with Attacked(args, arena.namespace("gateway"), rule, 'bridge.wired = "wired"\n' if arena.path == "bridge" else "") as gateway:
+            yield gateway
+
+
+class Attacked(Gateway):
+    @contextlib.contextmanager
+    def frozen(self):
+        processes = [self.worker(), self.program.pid]
+        try:
+            # The supervisor first: it would end a worker that stands still.
+            for process in processes[::-1]:
+                os.kill(process, signal.SIGSTOP)
+            yield
+        finally:
+            for process in processes:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGCONT)
+
+
+def link(args, *settings):
+    """Settings for hop.rs; later ones go before earlier ones there."""
+    return ",".join(filter(None, (*settings,)))
+
+
+def plan_of(args, attack):
+    transfers = args.transfers
+    least = attack.plan.get("least", 0)
+    if least and not transfers:
+        transfers = least
+    plan = {"transfers": transfers, "at_once": args.at_once, "bulk": args.bulk, "seconds": args.seconds, "sizes": args.sizes, "up": [0, args.sizes[1] // 4],
+            "kind": "close", "control": args.control, "patience": args.silence, "begin": 0.3, "pause": 0}
+    plan.update({key: value for key, value in attack.plan.items() if key != "least"})
+    if not transfers:
+        plan.pop("buffer", None)
+    return plan
+
+
+def pace_of(args, attack):
+    """Packets a second: each of the bulk downloads gets its due, small connections have ten times as many."""
+    if attack.plan.get("pause"):
+        return attack.pace
+    return max(attack.pace, min(attack.pace * (10 if args.transfers else args.bulk), 5000))
+
+
+def one(args, attack, variant, family, path, seed):
+    """One run: what the ends say, and what the gateway did."""
+    wire = link(args, f"rate={5 * args.rate:g},delay={args.wired_delay:g},queue=2000", attack.wire)
+    lossy = link(args, f"rate={args.rate:g},delay={args.delay:g},queue={args.queue}", f"down.loss={args.loss / 100:g},up.loss={args.loss / 100:g}", attack.lossy)
+    plan = plan_of(args, attack)
+    text = json.dumps(plan)
+    with contextlib.ExitStack() as stack:
+        arena = stack.enter_context(Arena(args, path, seed, wire, lossy))
+        arena.target = (arena.address("sender", family), PORT)
+        if attack.prepare:
+            attack.prepare(arena, args, family)
+        gateway = stack.enter_context(variant.installed(args, arena))
+        server = stack.enter_context(Program(arena.namespace("sender"), sys.executable, TRANSFERS, "serve", str(PORT), str(seed), text))
+        server.line()
+        forger = None
+        if attack.forge:
+            forging = {"wired": "w1", "hop": "l0", "sender": "w0", "receiver": "l1", "pace": pace_of(args, attack), "begin": 0.2 if args.transfers and not attack.plan.get("pause") else attack.begin,
+                       "seconds": min(attack.seconds, 86_400), "attacks": attack.forge, "port": PORT,
+                       "ahead": [150_000, 30] if args.transfers else [8_000_000, 400]}
+            forger = stack.enter_context(Program(arena.namespace("air"), sys.executable, FORGERY, str(seed), json.dumps(forging)))
+            forger.line()
+        address, port = arena.target
+        client = stack.enter_context(Program(arena.namespace("receiver"), sys.executable, TRANSFERS, "call", address, str(port), str(seed), text))
+        if attack.during:
+            attack.during(arena, args, family, gateway)
+        ended = client.result(args.seconds + PATIENCE + plan["transfers"] * 0.2)
+        status = gateway.status() if gateway else None
+        forged = json.loads(forger.stop()) if forger else {}
+        served = json.loads(server.stop())
+        links = json.loads(arena.hop.stop())
+    return outcome(plan, ended, served) | {"treated": treated(variant, status, links, ended), "seed": seed, "forged": sum(forged.values()), "links": links, "gateway": status}
+
+
+def treated(variant, status, links, ended):
+    """The share of the packets towards the hop, or under split of the connections, that the gateway had."""
+    if status is None:
+        return None
+    if variant.mode == "split":
+        return min(1.0, status["split"]["total"] / max(1, len(ended["results"])))
+    return min(1.0, status["packets"]["towards_wireless"] / max(1, links[0]["down"]["carried"]))
+
+
+def outcome(plan, ended, served):
+    """Counts by connection: what either end found wrong, once."""
+    worst = {}
+    details = []
+    for place, results in (("caller", ended["results"]), ("server", served["results"])):
+        for result in results:
+            number, status = result["number"], result["status"]
+            if status != "ok":
+                details.append(f"{place}, connection {number}: {status} {result['detail']}".strip())
+                if worst.get(number, "ok") not in BAD:
+                    worst[number] = status
+    counts = {status: sum(1 for one in worst.values() if one == status) for status in (*BAD, *BROKEN)}
+    done = sorted((one["ended"], one["received"]) for one in ended["results"] if one["status"] == "ok")
+    if plan["transfers"]:
+        # Until 95 % were through: the last ones wait for timeouts, with few others beside them.
+        done = done[:max(1, math.ceil(0.95 * len(ended["results"])))] if done else []
+        seconds = done[-1][0] if done else ended["seconds"]
+        received = sum(count for _, count in done)
+    else:
+        seconds, received = ended["seconds"], sum(one["received"] for one in ended["results"])
+    return {"connections": len(ended["results"]), "counts": counts, "mbps": received * 8e-6 / seconds, "seconds": ended["seconds"], "gap": max((one["gap"] for one in ended["results"]), default=0.0),
+            "details": details[:20]}
+
+
+def total(runs, statuses):
+    return sum(run["counts"][status] for run in runs for status in statuses)
+
+
+def judge(args, attack, variant, with_runs, without_runs):
+    """What is worse, in words."""
+    worse = []
+    bad, bad_without = total(with_runs, BAD), total(without_runs, BAD)
+    if bad > (bad_without + 2 * math.sqrt(bad_without) if attack.harmful else bad_without):
+        worse.append(f"{bad} streams corrupt, {bad_without} without")
+    broken, broken_without = total(with_runs, BROKEN), total(without_runs, BROKEN)
+    # Forged packets break one connection in thousands without a gateway, too, in the moment in which it opens or closes.
+    chance = 2 * math.sqrt(broken_without + (1 if attack.forge and broken == total(with_runs, ("reset", "failed")) else 0))
+    if broken > broken_without + chance:
+        worse.append(f"{broken} connections broken, {broken_without} without")
+    share = statistics.median(run["treated"] for run in with_runs)
+    # What the gateway leaves alone is as without it, but then nothing was tried.
+    if share < LEAST_TREATED and variant.mode != "split" and not attack.during:
+        worse.append(f"only {100 * share:.0f} % treated")
+    if args.ignore_speed:
+        return worse
+    if not plan_of(args, attack)["transfers"]:
+        gap, gap_without = (max(run["gap"] for run in runs) for runs in (with_runs, without_runs))
+        if gap > gap_without + LONGER_SILENCE:
+            worse.append(f"silent for {gap:.1f} s, {gap_without:.1f} without")
+    # Connections that carry nothing, or are opened by the clock, have no goodput.
+    if not attack.plan.get("pause") and attack.plan.get("sizes") != [0, 0] and not (bad_without or broken_without):
+        ratio = statistics.median(pair[0]["mbps"] / pair[1]["mbps"] if pair[1]["mbps"] else 1.0 for pair in zip(with_runs, without_runs))
+        if ratio < LEAST_GOODPUT:
+            worse.append(f"{100 * ratio:.0f} % of the goodput")
+    return worse
+
+
+def variants(args, attack, path):
+    for mode in args.modes:
+        if mode not in attack.modes or mode == "split" and path == "bridge":
+            continue
+        for flow_control in args.flow_control if mode == "snoop" else [""]:
+            yield Variant(f"{mode} {flow_control}".strip(), mode, flow_control)
+
+
+def cell(args, name, family, path):
+    """All variants beside none, taking turns."""
+    attack, none = ATTACKS[name], Variant("none")
+    candidates = list(variants(args, attack, path))
+    runs = {variant: [] for variant in [none, *candidates]}
+    if not candidates:
+        return []
+    for seed in range(args.seed, args.seed + args.reps):
+        for variant in runs:
+            run_of = one(args, attack, variant, family, path, seed)
+            runs[variant].append(run_of)
+            broken = {status: count for status, count in run_of["counts"].items() if count}
+            note(f"{name}, IPv{family}, {path}, {variant.name}, seed {seed}: {run_of['mbps']:.2f} Mbps, {run_of['connections']} connections in {run_of['seconds']:.1f} s, "
+                 f"longest silence {run_of['gap']:.2f} s, {run_of['forged']} forged, {broken or 'all whole'}")
+            for detail in run_of["details"][:3]:
+                note(f"    {detail}")
+    rows = []
+    for variant, found in runs.items():
+        worse = [] if variant is none else judge(args, attack, variant, found, runs[none])
+        rows.append({"attack": name, "finding": attack.finding, "family": family, "path": path, "variant": variant.name, "runs": found, "worse": worse,
+                     "connections": sum(run["connections"] for run in found), "bad": total(found, BAD), "broken": total(found, BROKEN),
+                     "mbps": statistics.median(run["mbps"] for run in found), "treated": None if variant is none else statistics.median(run["treated"] for run in found), "gap": max(run["gap"] for run in found)})
+    return rows
+
+
+def chosen(parser, text, known, what):
+    names = list(known) if text == "all" else text.split(",")
+    if unknown := [name for name in names if name not in known]:
+        parser.error(f"unknown {what}: {', '.join(unknown)}; there are {', '.join(known)}")
+    return names
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    lasthop_argument(parser)
+    parser.add_argument("--hop", default=os.path.join(ROOT, "target", "release", "examples", "hop"), help="the emulated links (default target/release/examples/hop)")
+    parser.add_argument("--attacks", default="all", help="which, separated by commas (default all; see --list)")
+    parser.add_argument("--list", action="store_true", help="say what attacks there are")
+    parser.add_argument("--families", default="4,6", help="4, 6 or both")
+    parser.add_argument("--paths", default="routed,bridge", help="routed, bridge or both")
+    parser.add_argument("--modes", default="snoop,split", help="snoop, split or both")
+    parser.add_argument("--flow-control", default="fast,none", help="of snoop: fast, none or both")
+    parser.add_argument("--transfers", type=int, default=0, help="small connections a run; 0: bulk downloads for --seconds (default 0)")
+    parser.add_argument("--at-once", type=int, default=100, help="small connections that are open at once (default 100)")
+    parser.add_argument("--sizes", default="20000-200000", help="bytes of a small connection (default 20000-200000)")
+    parser.add_argument("--bulk", type=int, default=4, help="bulk downloads beside each other; one alone depends much on chance (default 4)")
+    parser.add_argument("--seconds", type=float, default=8, help="of a run with bulk downloads (default 8)")
+    parser.add_argument("--silence", type=float, default=30, help="seconds without a byte after which a connection counts as silenced (default 30)")
+    parser.add_argument("--seed", type=int, default=1, help="the first (default 1)")
+    parser.add_argument("--reps", type=int, default=1, help="runs of each cell, each with a seed of its own (default 1)")
+    parser.add_argument("--rate", type=float, default=20, help="Mbit/s of the hop (default 20)")
+    parser.add_argument("--delay", type=float, default=5, help="ms of the hop, one way (default 5)")
+    parser.add_argument("--wired-delay", type=float, default=10, help="ms of the wire, one way (default 10)")
+    parser.add_argument("--queue", type=int, default=200, help="packets that wait at the hop (default 200)")
+    parser.add_argument("--loss", type=float, default=2, help="percent lost on the hop, each way (default 2)")
+    parser.add_argument("--control", default="bbr", help="congestion control of the ends (default bbr)")
+    parser.add_argument("--offloads", action="store_true", help="the gateway joins what comes in to super-segments")
+    parser.add_argument("--json", metavar="FILE", help="write everything there, a line for each row")
+    parser.add_argument("--ignore-speed", action="store_true", help="do not judge goodput and how long a silence was")
+    parser.add_argument("--require", action="store_true", help="exit 1 when something is worse")
+    args = parser.parse_args()
+    if args.list:
+        for name, attack in ATTACKS.items():
+            print(f"{name:16}{attack.finding:8}{attack.about}")
+        sys.exit(0)
+    args.attacks = chosen(parser, args.attacks, ATTACKS, "attack")
+    args.families = [int(family) for family in chosen(parser, args.families, ("4", "6"), "family")]
+    args.paths = chosen(parser, args.paths, ("routed", "bridge"), "path")
+    args.modes = chosen(parser, args.modes, ("snoop", "split"), "mode")
+    args.flow_control = chosen(parser, args.flow_control, ("fast", "none"), "flow control")
+    low, _, high = args.sizes.partition("-")
+    if not (low.isdigit() and high.isdigit() and 0 < int(low) <= int(high)):
+        parser.error(f"--sizes {args.sizes}: two numbers of bytes, the smaller first, such as 20000-200000")
+    args.sizes = [int(low), int(high)]
+    return args
+
+
+def main():
+    args = arguments()
+    check_machine(args)
+    if not os.access(args.hop, os.X_OK):
+        fail(f"{args.hop} not found; build it with cargo build --release -p lasthop-live --examples")
+    rows = []
+    for name, family, path in itertools.product(args.attacks, args.families, args.paths):
+        if family not in ATTACKS[name].families or path not in ATTACKS[name].paths:
+            continue
+        found = cell(args, name, family, path)
+        rows += found
+        if args.json:
+            with open(args.json, "a", encoding="utf-8") as out:
+                out.writelines(json.dumps(row) + "\n" for row in found)
+    print(f"{args.reps} runs a cell; bad: streams with corrupt, forged or missing bytes; broken: connections silenced, reset or refused; silence: the longest\n")
+    table(["attack", "IP", "path", "gateway", "connections", "bad", "broken", "Mbps", "silence s", "treated %", "verdict"],
+          [[row["attack"], row["family"], row["path"], row["variant"], row["connections"], row["bad"], row["broken"], f"{row['mbps']:.2f}", f"{row['gap']:.2f}", "" if row["treated"] is None else f"{100 * row['treated']:.0f}",
+            "" if row["variant"] == "none" else "WORSE: " + "; ".join(row["worse"]) if row["worse"] else "ok"] for row in rows])
+    return 1 if args.require and any(row["worse"] for row in rows) else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except RuntimeError as error:
+        fail(error)
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,87 @@
+//! The programs that list and change rules.
+
+use std::io::Write as _;
+use std::process::{Command, Output, Stdio};
+
+use super::chains::{self, Listing, Table};
+use super::{Family, FirewallError};
+
+/// What the programs that change rules wait for each other, in seconds.
+pub(super) const LOCK_WAIT: &str = "5";
+
+/// One program that sets rules.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Tables {
+    pub family: Family,
+    pub program: &'static str,
+}
+
+impl Tables {
+    /// Runs the program, or the one beside it that takes whole tables.
+    fn run(&self, suffix: &str, arguments: &[&str], input: &str) -> Result<Output, FirewallError> {
+        // `iptables-legacy` goes with `iptables-legacy-restore`.
+        let program = format!("{}{suffix}", self.program);
+        let fail = |error| FirewallError::Run { program: program.clone(), error };
+        let mut command = Command::new(&program);
+        command.args(["-w", LOCK_WAIT]).args(arguments);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(fail)?;
+        if let Some(mut stdin) = child.stdin.take() {
+            // A program that ends before it has read all says why in its own words.
+            let _ = stdin.write_all(input.as_bytes());
+        }
+        child.wait_with_output().map_err(fail)
+    }
+
+    /// Carries out one transaction.
+    pub fn restore(&self, text: &str, more: &[&str]) -> Result<(), FirewallError> {
+        let output = self.run("-restore", &[&["--noflush"], more].concat(), text)?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let message = String::from_utf8_lossy(&output.stderr);
+        let message = message.lines().map(str::trim).filter(|line| !line.is_empty()).take(2).collect::<Vec<_>>();
+        Err(FirewallError::Refused { program: format!("{}-restore", self.program), message: message.join(" ") })
+    }
+
+    /// All rules of the tables that the gateway has rules in; none of a table that the kernel does not have.
+    pub fn list(&self) -> Result<Listing, FirewallError> {
+        let list = |table: Table| {
+            let output = self.run("", &["-t", table.name(), "-S"], "")?;
+            let text = String::from_utf8_lossy(&output.stdout);
+            Ok((table, text.lines().map(str::to_owned).collect()))
+        };
+        Table::ALL.into_iter().map(list).collect()
+    }
+
+    /// Those of them that are the gateway's.
+    pub fn own(&self) -> Result<Vec<String>, FirewallError> {
+        let own = |(table, lines): (Table, Vec<String>)| {
+            chains::own(&lines).into_iter().map(move |line| format!("{table} {line}"))
+        };
+        Ok(self.list()?.into_iter().flat_map(own).collect())
+    }
+
+    /// Takes out what is there of the gateway's, and says whether there was anything.
+    pub fn remove(&self) -> Result<bool, FirewallError> {
+        match chains::remove(&self.list()?) {
+            Some(text) => self.restore(&text, &[]).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    /// Whether the kernel takes such rules: `--test` does not ask it everywhere.
+    pub fn probe(&self) -> Result<(), FirewallError> {
+        let output = self.run("", &["-t", "mangle", "-S", "FORWARD"], "")?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let message = String::from_utf8_lossy(&output.stderr).lines().next().unwrap_or_default().to_owned();
+        Err(FirewallError::Refused { program: self.program.to_owned(), message })
+    }
+
+    /// Whether it sets rules of nf_tables, rather than of the older tables.
+    pub fn is_nft(&self) -> bool {
+        self.run("", &["-V"], "").is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("nf_tables"))
+    }
+}

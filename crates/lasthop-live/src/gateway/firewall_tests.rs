@@ -1,0 +1,88 @@
+use super::chains::{Table, install, remove};
+use super::*;
+
+/// The rules of one version of IP for a configuration, where nothing is there yet.
+fn text(rules: &str, family: Family) -> String {
+    let gateway = Gateway::parse("g", rules).unwrap();
+    let forwards = gateway.rules.iter().any(|rule| !matches!(rule.mode, Mode::Split(_)));
+    let source = Source { forward: forwards.then(|| gateway.clone()), split: settings::split(&gateway) };
+    source.text(family, Pulse::Required, &Listing::new())
+}
+
+#[test]
+fn what_snoop_installs() {
+    let rules = "[[rule]]\nname = 'a'\nmode = 'snoop'\ninterface = 'wl0'\naddresses = ['10.2.0.0/24', 'fd02::/64']\n\
+                 ports = [443, '8000-8100']\n[[rule]]\nname = 'b'\nmode = 'observe'\ninterface = 'wl0'\nopened_by = 'wired'\n";
+    let four = "\
+*filter
+:LASTHOP - [0:0]
+-A LASTHOP -m mark --mark 0x8000000/0x8000000 -j ACCEPT
+-I OUTPUT -j LASTHOP
+COMMIT
+*raw
+:LASTHOP - [0:0]
+-A LASTHOP -m mark --mark 0x8000000/0x8000000 -j CT --notrack
+-I OUTPUT -j LASTHOP
+COMMIT
+*mangle
+:LASTHOP - [0:0]
+-A LASTHOP -m mark --mark 0x8000000/0x8000000 -j RETURN
+-A LASTHOP -d 10.2.0.0/24 -o wl0 -p tcp -m multiport --sports 443,8000:8100 BEAT -j NFQUEUE --queue-num 27000 --queue-bypass
+-A LASTHOP -s 10.2.0.0/24 -i wl0 -p tcp -m multiport --dports 443,8000:8100 BEAT -j NFQUEUE --queue-num 27000 --queue-bypass
+-A LASTHOP -o wl0 -p tcp -m conntrack --ctdir ORIGINAL BEAT -j NFQUEUE --queue-num 27000 --queue-bypass
+-A LASTHOP -i wl0 -p tcp -m conntrack --ctdir REPLY BEAT -j NFQUEUE --queue-num 27000 --queue-bypass
+-A FORWARD -j LASTHOP
+COMMIT
+";
+    let beat = |mask: &str| format!("-m recent --rcheck --seconds 1 --name lasthop --mask {mask} --rsource");
+    assert_eq!(text(rules, Family::V4), four.replace("BEAT", &beat("0.0.0.0")));
+    let six = four.replace("10.2.0.0/24", "fd02::/64").replace("BEAT", &beat("::"));
+    assert_eq!(text(rules, Family::V6), six);
+}
+
+#[test]
+fn each_port_is_in_one_match_of_at_most_fifteen() {
+    let ports: Vec<String> = (1..=16).map(|port| port.to_string()).chain(["'100-200'".to_owned()]).collect();
+    let rules = format!("[[rule]]\nname = 'a'\nmode = 'split'\ninterface = 'wl0'\nports = [{}]\n", ports.join(", "));
+    let text = text(&rules, Family::V4);
+    assert!(text.contains("-m multiport --dports 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15 -m addrtype"), "{text}");
+    assert!(text.contains("-m multiport --dports 16,100:200 -m addrtype"), "{text}");
+}
+
+#[test]
+fn what_leads_packets_to_other_tables_comes_last_and_is_taken_out_first() {
+    let rules = "[[rule]]\nname = 'a'\nmode = 'split'\ninterface = 'wl0'\n\
+                 [[rule]]\nname = 'b'\nmode = 'snoop'\ninterface = 'wl1'\n";
+    let text = text(rules, Family::V4);
+    let tables: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix('*')).collect();
+    assert_eq!(tables, ["filter", "raw", "mangle", "raw"]);
+    assert!(text.ends_with("COMMIT\n*raw\n-I PREROUTING -j LASTHOP_SPLIT\nCOMMIT\n"), "{text}");
+    // A table of its own ends before the next begins.
+    assert_eq!(text.matches("COMMIT").count(), tables.len());
+
+    let lines = |text: &str| text.lines().map(str::to_owned).collect();
+    let listing = vec![
+        (
+            Table::Raw,
+            lines("-P PREROUTING ACCEPT\n-N LASTHOP_SPLIT\n-A PREROUTING -j LASTHOP_SPLIT\n-A PREROUTING -j X"),
+        ),
+        (Table::Mangle, lines("-P FORWARD ACCEPT\n-A FORWARD -j MARK")),
+        (Table::Filter, lines("-N LASTHOP\n-A OUTPUT -j LASTHOP\n-A OUTPUT -j LASTHOP\n-A LASTHOP -j ACCEPT")),
+    ];
+    let expected = "*raw\n:LASTHOP_SPLIT - [0:0]\n-D PREROUTING -j LASTHOP_SPLIT\n-X LASTHOP_SPLIT\nCOMMIT\n\
+                    *filter\n:LASTHOP - [0:0]\n-D OUTPUT -j LASTHOP\n-D OUTPUT -j LASTHOP\n-X LASTHOP\nCOMMIT\n";
+    assert_eq!(remove(&listing).unwrap(), expected);
+    assert_eq!(remove(&listing[1..2].to_vec()), None);
+}
+
+#[test]
+fn what_leads_to_a_chain_already_is_replaced_however_often_it_is_there() {
+    let gateway = Gateway::parse("g", "[[rule]]\nname = 'a'\nmode = 'snoop'\ninterface = 'wl0'\n").unwrap();
+    let chains = forward::chains(&gateway, Family::V4, Pulse::None);
+    let jumps = ["-A FORWARD -j LASTHOP", "-A FORWARD -j LASTHOP_SPLIT", "-A FORWARD -p tcp -j LASTHOP"];
+    let listing = vec![(Table::Mangle, jumps.map(str::to_owned).to_vec())];
+    let text = install(&chains, &listing);
+    let changes: Vec<&str> = text.lines().filter(|line| line.contains(" FORWARD ")).collect();
+    assert_eq!(changes, ["-D FORWARD -j LASTHOP", "-D FORWARD -p tcp -j LASTHOP", "-A FORWARD -j LASTHOP"]);
+    assert!(text.contains("-A LASTHOP -o wl0 -p tcp -j NFQUEUE --queue-num 27000 --queue-bypass"), "{text}");
+}

@@ -1,0 +1,327 @@
+//! Which new connections there is room for. Those for which there is none are forwarded, unsplit.
+//!
+//! The kernel answers first packets (SYN) by itself, in a listen queue of limited length. Beyond it come SYN cookies, whose
+//! acknowledgments no rule could tell from others': so never more are let in than there is room for.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How long the kernel keeps a connection that is over (`TCP_TIMEWAIT_LEN`), and a sender repeats its first packet.
+const MEMORY: Duration = Duration::from_secs(64);
+/// Most connections of each kind that are remembered after that they are over, or passed.
+const MOST: usize = 1 << 15;
+
+/// The ends of a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Ends {
+    /// Who opens it.
+    pub client: SocketAddr,
+    /// Who is called.
+    pub server: SocketAddr,
+}
+
+/// How much there may be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Room {
+    /// Connections, open or opening.
+    pub connections: u32,
+    /// Of those, one client's.
+    pub of_client: u32,
+    /// Connections that are opening.
+    pub opening: u32,
+    /// How long the kernel waits for the answer of a connection's opener.
+    pub patience: Duration,
+}
+
+/// Who is in, shared by the thread that decides on new connections and the one that relays them.
+#[derive(Debug)]
+pub struct Admission(Mutex<Register>);
+
+#[derive(Debug)]
+struct Register {
+    room: Room,
+    known: HashMap<Ends, State>,
+    opening: u32,
+    open: u32,
+    clients: HashMap<IpAddr, Held>,
+    /// What becomes of connections at which time, in order of time.
+    opened_until: VecDeque<(Instant, Ends)>,
+    over_until: VecDeque<(Instant, Ends)>,
+    passed: Passed,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    /// Let in; the relay has not got it yet.
+    Opening { until: Instant },
+    /// The relay has it.
+    Open,
+    /// It is over, but the kernel may know its ends still.
+    Over { until: Instant },
+}
+
+/// What one client has.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+struct Held {
+    opening: u32,
+    open: u32,
+}
+
+/// First packets that were let pass: repeated, they pass again.
+#[derive(Debug)]
+struct Passed {
+    young: HashSet<(Ends, u32)>,
+    old: HashSet<(Ends, u32)>,
+    since: Option<Instant>,
+}
+
+impl Admission {
+    /// With nobody in.
+    pub fn new(room: Room) -> Self {
+        let passed = Passed { young: HashSet::new(), old: HashSet::new(), since: None };
+        Self(Mutex::new(Register {
+            room,
+            known: HashMap::new(),
+            opening: 0,
+            open: 0,
+            clients: HashMap::new(),
+            opened_until: VecDeque::new(),
+            over_until: VecDeque::new(),
+            passed,
+        }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Register> {
+        // What a thread that panicked left is at worst a wrong count.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the connection that begins with this number (ISN) is let in.
+    pub fn admit(&self, now: Instant, ends: Ends, number: u32) -> bool {
+        self.lock().admit(now, ends, number)
+    }
+
+    /// The relay has got a connection.
+    pub fn accepted(&self, ends: Ends) {
+        self.lock().accepted(ends);
+    }
+
+    /// The relay has done with a connection that it had got.
+    pub fn ended(&self, now: Instant, ends: Ends) {
+        self.lock().ended(now, ends);
+    }
+}
+
+impl Register {
+    fn admit(&mut self, now: Instant, ends: Ends, number: u32) -> bool {
+        self.forget(now);
+        match self.known.get(&ends) {
+            // The kernel has it already: a repeated packet, or one that the client should not have sent.
+            Some(State::Opening { .. } | State::Open) => return true,
+            // Whatever else these ends send would meet what the kernel has of the old connection.
+            Some(State::Over { .. }) => {}
+            None if self.passed.contains(now, (ends, number)) => return false,
+            None if !self.has_room(ends) => {
+                self.passed.insert(now, (ends, number));
+                return false;
+            }
+            None => {}
+        }
+        let until = now + self.room.patience;
+        self.known.insert(ends, State::Opening { until });
+        self.opened_until.push_back((until, ends));
+        self.opening += 1;
+        self.clients.entry(client(ends)).or_default().opening += 1;
+        true
+    }
+
+    fn has_room(&self, ends: Ends) -> bool {
+        let Room { connections, of_client, opening, .. } = self.room;
+        let held = self.clients.get(&client(ends)).copied().unwrap_or_default();
+        // As much of the one as of the other.
+        let opening_of_client = u64::from(opening) * u64::from(of_client) / u64::from(connections.max(1));
+        self.opening < opening
+            && self.opening.saturating_add(self.open) < connections
+            && held.opening.saturating_add(held.open) < of_client
+            && u64::from(held.opening) < opening_of_client.max(1)
+    }
+
+    fn accepted(&mut self, ends: Ends) {
+        match self.known.insert(ends, State::Open) {
+            Some(State::Opening { .. }) => self.no_longer_opening(ends),
+            // The old one's end is still to be told.
+            Some(State::Open) => {}
+            Some(State::Over { .. }) | None => {}
+        }
+        self.open += 1;
+        self.clients.entry(client(ends)).or_default().open += 1;
+    }
+
+    fn ended(&mut self, now: Instant, ends: Ends) {
+        self.open = self.open.saturating_sub(1);
+        self.release(ends, |held| held.open = held.open.saturating_sub(1));
+        if self.over_until.len() >= MOST
+            && let Some((until, oldest)) = self.over_until.pop_front()
+        {
+            self.forget_one(oldest, State::Over { until });
+        }
+        let until = now + MEMORY;
+        self.known.insert(ends, State::Over { until });
+        self.over_until.push_back((until, ends));
+    }
+
+    fn no_longer_opening(&mut self, ends: Ends) {
+        self.opening = self.opening.saturating_sub(1);
+        self.release(ends, |held| held.opening = held.opening.saturating_sub(1));
+    }
+
+    fn release(&mut self, ends: Ends, change: impl FnOnce(&mut Held)) {
+        if let Some(held) = self.clients.get_mut(&client(ends)) {
+            change(held);
+            if *held == Held::default() {
+                self.clients.remove(&client(ends));
+            }
+        }
+    }
+
+    /// Forgets what has had its time.
+    fn forget(&mut self, now: Instant) {
+        while let Some(&(until, ends)) = self.opened_until.front().filter(|(until, _)| *until <= now) {
+            self.opened_until.pop_front();
+            if self.forget_one(ends, State::Opening { until }) {
+                self.no_longer_opening(ends);
+            }
+        }
+        while let Some(&(until, ends)) = self.over_until.front().filter(|(until, _)| *until <= now) {
+            self.over_until.pop_front();
+            self.forget_one(ends, State::Over { until });
+        }
+    }
+
+    /// Forgets a connection if it is in that state, and says whether it was.
+    fn forget_one(&mut self, ends: Ends, state: State) -> bool {
+        let is_so = self.known.get(&ends) == Some(&state);
+        if is_so {
+            self.known.remove(&ends);
+        }
+        is_so
+    }
+}
+
+impl Passed {
+    fn turn(&mut self, now: Instant) {
+        if self.young.len() >= MOST || self.since.is_some_and(|since| now.duration_since(since) >= MEMORY) {
+            self.old = std::mem::take(&mut self.young);
+            self.since = None;
+        }
+    }
+
+    fn contains(&mut self, now: Instant, what: (Ends, u32)) -> bool {
+        self.turn(now);
+        self.young.contains(&what) || self.old.contains(&what)
+    }
+
+    fn insert(&mut self, now: Instant, what: (Ends, u32)) {
+        self.since.get_or_insert(now);
+        self.young.insert(what);
+    }
+}
+
+/// Who counts as one client.
+fn client(ends: Ends) -> IpAddr {
+    match ends.client.ip() {
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << 64)).into(),
+        four => four,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROOM: Room = Room { connections: 8, of_client: 4, opening: 4, patience: Duration::from_secs(63) };
+
+    fn ends(client: &str) -> Ends {
+        Ends { client: client.parse().unwrap(), server: "192.0.2.1:80".parse().unwrap() }
+    }
+
+    #[test]
+    fn a_flood_of_openings_passes_and_so_do_its_repetitions() {
+        let (admission, now) = (Admission::new(ROOM), Instant::now());
+        let flood = |n: u32| ends(&format!("10.0.{}.{}:7", n >> 8, n & 255));
+        let admitted: Vec<bool> = (0..1000).map(|n| admission.admit(now, flood(n), n)).collect();
+        assert_eq!(admitted.iter().filter(|admitted| **admitted).count(), 4);
+        let again: Vec<bool> = (0..1000).map(|n| admission.admit(now + Duration::from_secs(30), flood(n), n)).collect();
+        assert_eq!(admitted, again);
+        // Once the kernel has given the others up there is room; but what passed goes on to pass.
+        let later = now + Duration::from_secs(63);
+        assert!(!admission.admit(later, flood(999), 999));
+        assert!(admission.admit(later, flood(999), 1));
+    }
+
+    #[test]
+    fn one_client_has_its_share() {
+        let (admission, now) = (Admission::new(ROOM), Instant::now());
+        let open = |client: &str| {
+            let admitted = admission.admit(now, ends(client), 0);
+            if admitted {
+                admission.accepted(ends(client));
+            }
+            admitted
+        };
+        let mine: Vec<bool> = (1..=6).map(|port| open(&format!("10.0.0.1:{port}"))).collect();
+        assert_eq!(mine, [true, true, true, true, false, false]);
+        let six: Vec<bool> = (1..=5).map(|host| open(&format!("[2001:db8::{host}]:1"))).collect();
+        assert_eq!(six, [true, true, true, true, false]);
+        // Full, whoever comes.
+        assert!(!open("10.0.0.2:1"));
+        admission.ended(now, ends("10.0.0.1:1"));
+        assert!(open("10.0.0.1:9"));
+        assert!(!open("10.0.0.1:10"));
+    }
+
+    #[test]
+    fn of_those_that_are_opening_one_client_has_its_share_too() {
+        let (admission, now) = (Admission::new(ROOM), Instant::now());
+        let admitted = (1..=4).filter(|port| admission.admit(now, ends(&format!("10.0.0.1:{port}")), 0)).count();
+        assert_eq!(admitted, 2);
+        assert!(admission.admit(now, ends("10.0.0.2:1"), 0));
+    }
+
+    #[test]
+    fn ends_that_the_kernel_knows_are_never_let_pass() {
+        let room = Room { connections: 1, of_client: 1, ..ROOM };
+        let (admission, now) = (Admission::new(room), Instant::now());
+        let (one, other) = (ends("10.0.0.1:1"), ends("10.0.0.2:1"));
+        assert!(admission.admit(now, one, 5) && !admission.admit(now, other, 6));
+        assert!(admission.admit(now, one, 5), "repeated");
+        admission.accepted(one);
+        assert!(admission.admit(now, one, 9), "open");
+        admission.ended(now, one);
+        assert!(admission.admit(now, other, 7), "room again");
+        assert!(admission.admit(now, one, 10), "in TIME_WAIT");
+        let later = now + Duration::from_secs(200);
+        assert!(admission.admit(later, other, 8));
+        assert!(!admission.admit(later, one, 11));
+    }
+
+    #[test]
+    fn nothing_is_left_of_who_came_and_went() {
+        let (admission, now) = (Admission::new(ROOM), Instant::now());
+        for n in 0..50_000_u32 {
+            let ends = ends(&format!("10.0.{}.{}:7", n >> 8 & 255, n & 255));
+            if admission.admit(now, ends, n) && n % 2 == 0 {
+                admission.accepted(ends);
+                admission.ended(now, ends);
+            }
+        }
+        let mut register = admission.lock();
+        assert!(
+            register.over_until.len() <= MOST && register.known.len() <= MOST + 8 && register.passed.old.len() <= MOST
+        );
+        register.forget(now + Duration::from_secs(100));
+        assert_eq!((register.known.len(), register.clients.len(), register.opening, register.open), (0, 0, 0, 0));
+    }
+}

@@ -1,0 +1,121 @@
+//! The files that scenarios and gateway configurations are read from. No other module of this crate opens any.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Loss traces by path.
+pub(crate) type Traces = BTreeMap<PathBuf, Arc<Vec<bool>>>;
+
+/// Most frames of a loss trace, and most bytes of its file: 16 million frames with a line break each, and remarks.
+const LONGEST_TRACE: usize = 16 << 20;
+const LARGEST_TRACE: u64 = 64 << 20;
+
+/// Why a file is no loss trace.
+pub(crate) struct BadTrace {
+    /// What would be right.
+    pub expected: &'static str,
+    /// What is wrong with this one.
+    pub reason: String,
+}
+
+/// The files that a scenario names, and whether it may open any.
+#[derive(Debug)]
+pub(crate) struct Files {
+    directory: PathBuf,
+    /// The traces of a sealed scenario; `None` where files may be opened.
+    sealed: Option<Arc<Traces>>,
+    used: RefCell<Traces>,
+}
+
+impl Files {
+    /// Relative paths are relative to `directory`. With `sealed` no file is opened, and no other traces are known.
+    pub(crate) fn new(directory: &Path, sealed: Option<Arc<Traces>>) -> Self {
+        Self { directory: directory.to_owned(), sealed, used: RefCell::default() }
+    }
+
+    /// The traces that [`trace`](Self::trace) was asked for.
+    pub(crate) fn into_used(self) -> Traces {
+        self.used.into_inner()
+    }
+
+    /// The loss trace `name`.
+    pub(crate) fn trace(&self, name: &str) -> Result<Arc<Vec<bool>>, BadTrace> {
+        let path = self.directory.join(name);
+        let trace = match &self.sealed {
+            Some(known) => known.get(&path).map(Arc::clone).ok_or_else(|| BadTrace {
+                expected: "a loss trace that the scenario file names",
+                reason: "no other file is opened here".to_owned(),
+            })?,
+            None => Arc::new(read_trace(&path)?),
+        };
+        self.used.borrow_mut().insert(path, Arc::clone(&trace));
+        Ok(trace)
+    }
+}
+
+fn read_trace(path: &Path) -> Result<Vec<bool>, BadTrace> {
+    let text = read_limited(path, LARGEST_TRACE).map_err(|error| BadTrace {
+        expected: "a loss trace that can be read",
+        reason: format!("{}: {error}", path.display()),
+    })?;
+    parse_trace(&text).map_err(|reason| BadTrace {
+        expected: "a loss trace of 0 (arrives) and 1 (lost), with spaces, line breaks and # remarks between",
+        reason: format!("{} {reason}", path.display()),
+    })
+}
+
+/// A loss trace: one `0` or `1` a frame, in whatever lines.
+fn parse_trace(text: &[u8]) -> Result<Vec<bool>, String> {
+    let mut trace = Vec::new();
+    for (number, line) in text.split(|byte| *byte == b'\n').enumerate() {
+        let values = line.split(|byte| *byte == b'#').next().unwrap_or_default();
+        for byte in values {
+            match byte {
+                b'0' => trace.push(false),
+                b'1' => trace.push(true),
+                byte if byte.is_ascii_whitespace() || *byte == b',' => {}
+                byte => return Err(format!("has '{}' in line {}", byte.escape_ascii(), number + 1)),
+            }
+        }
+        if trace.len() > LONGEST_TRACE {
+            return Err(format!("has more than {LONGEST_TRACE} frames"));
+        }
+    }
+    if trace.is_empty() { Err("has no frames".to_owned()) } else { Ok(trace) }
+}
+
+/// The bytes of a regular file; an error when there are more than `limit`, or when it is a pipe, a device or a socket: those
+/// could have no end, or keep the reader waiting.
+pub(crate) fn read_limited(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    // Before it is opened, because opening a device can do something; and after, because it may be another file by then.
+    regular(&std::fs::metadata(path)?)?;
+    let file = open(path)?;
+    regular(&file.metadata()?)?;
+    let mut bytes = Vec::new();
+    file.take(limit + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > limit {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it is larger than {} MiB", limit >> 20)));
+    }
+    Ok(bytes)
+}
+
+fn regular(metadata: &Metadata) -> io::Result<()> {
+    match (metadata.is_file(), metadata.is_dir()) {
+        (true, _) => Ok(()),
+        (_, true) => Err(io::ErrorKind::IsADirectory.into()),
+        _ => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")),
+    }
+}
+
+/// Opens without waiting for a writer, should it be a pipe.
+fn open(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK | libc::O_NOCTTY);
+    options.open(path)
+}

@@ -1,0 +1,193 @@
+//! The gateway beside other programs' rules: address translation, tables that are flushed, routes that go away.
+#![cfg(target_os = "linux")]
+
+#[path = "common/network.rs"]
+mod network;
+
+use std::time::Duration;
+
+use network::{Daemon, Network, Pace, is_skipped, lasthop};
+use rustix::process::Signal;
+use serde_json::Value;
+
+const SNOOP: &str = "[[rule]]\nname = 'all'\nmode = 'snoop'\ninterface = 'wl0'\n";
+const SPLIT: &str = "[[rule]]\nname = 'all'\nmode = 'split'\ninterface = 'wl0'\nsplit.wireless.congestion = 'cubic'\n";
+
+fn server(port: u16) -> String {
+    format!("10.1.0.2:{port}")
+}
+
+/// A counter of a host's kernel, as `TcpOutRsts`.
+fn counter(network: &Network, host: &str, name: &str) -> u64 {
+    let text = network.sh(host, &format!("nstat -asz {name}"));
+    let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name}: {text}"));
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+#[test]
+fn what_the_gateway_sends_bears_the_addresses_that_its_machine_translates() {
+    if is_skipped("snoop behind address translation") {
+        return;
+    }
+    let masquerade = "-t nat -A POSTROUTING -o wired -j MASQUERADE";
+    let inner = "-t nat -A POSTROUTING -o wl0 -j MASQUERADE";
+    let zone = "-t raw -A PREROUTING -j CT --zone 7";
+    let strict = "-A FORWARD -m conntrack --ctstate INVALID -j DROP";
+    for rules in [&[strict, masquerade][..], &[strict, masquerade, zone], &[strict, masquerade, inner]] {
+        let network = Network::new();
+        for program in ["iptables", "ip6tables"] {
+            rules.iter().for_each(|rule| network.must("g", &format!("{program} -w {rule}")));
+            let output = "-P OUTPUT DROP; PROGRAM -w -A OUTPUT -m conntrack --ctstate ESTABLISHED,RELATED -j ACCEPT; \
+                          PROGRAM -w -A OUTPUT -o lo -j ACCEPT; PROGRAM -w -A OUTPUT -p icmpv6 -j ACCEPT";
+            network.sh("g", &format!("{program} -w {output}").replace("PROGRAM", program));
+        }
+        let daemon = Daemon::start(&network, SNOOP);
+        network.lose(0.02);
+        let peers = [server(5201), "[fd01::2]:5201".to_owned()].map(|server| {
+            let (_, peer) = network.transfer_chunks(&server, 400, Pace::Full).end();
+            peer.ip().to_string()
+        });
+        assert_eq!(peers, ["10.1.0.1", "fd01::1"], "the server sees the gateway");
+        let status = daemon.await_status(|status| status["packets"]["injected_wireless"].as_u64() >= Some(20));
+        assert_eq!(status["packets"]["injection_failures"], 0, "{status:#}");
+        // A packet from another port than the server's would be answered with a reset.
+        assert_eq!(counter(&network, "c", "TcpOutRsts"), 0, "{rules:?}");
+        assert_eq!(counter(&network, "s", "TcpOutRsts"), 0, "{rules:?}");
+    }
+}
+
+/// What other programs do to a machine's rules.
+const HARMS: [(&str, &str); 6] = [
+    ("all tables flushed", "for t in raw mangle filter; do iptables -w -t $t -F; ip6tables -w -t $t -F; done"),
+    (
+        "foreign rules for mangle and filter restored",
+        "printf '*mangle\\nCOMMIT\\n*filter\\n:FORWARD ACCEPT [0:0]\\n-A FORWARD -m conntrack --ctstate INVALID -j DROP\\n\
+         COMMIT\\n' | iptables-restore -w",
+    ),
+    ("one rule of many removed", "iptables -w -t mangle -D LASTHOP 1; iptables -w -t mangle -D LASTHOP_SPLIT 1; true"),
+    ("what leads to a chain is there twice", "iptables -w -t raw -I OUTPUT -j LASTHOP"),
+    (
+        "routing rule removed",
+        "ip rule del preference 32000; ip -6 rule del preference 32000; iptables -w -t raw -F OUTPUT",
+    ),
+    ("routing table flushed", "ip route flush table 7411; iptables -w -t raw -F OUTPUT"),
+];
+
+/// How often rules were put back.
+fn restored(status: &Value) -> Option<u64> {
+    status["firewall"]["restored"].as_u64().filter(|_| status["firewall"]["in_place"] == true)
+}
+
+#[test]
+fn rules_that_other_programs_remove_are_put_back_and_nobody_is_cut_off() {
+    if is_skipped("removed rules") {
+        return;
+    }
+    for (mode, rules) in [("snoop", SNOOP), ("split", SPLIT)] {
+        let network = Network::new();
+        let mut daemon = Daemon::start(&network, rules);
+        let whole = network.rules();
+        let foreign = [("the older tables flushed too", "nft flush ruleset")];
+        for (index, (what, harm)) in HARMS.iter().chain(&foreign).enumerate() {
+            let (what, before) = (format!("{mode}, {what}"), restored(&daemon.ask("status").unwrap()).unwrap());
+            let open = network.transfer_chunks(&server(5210), 2000, Pace::Steady);
+            std::thread::sleep(Duration::from_millis(300));
+            network.must("g", harm);
+            // New connections do not fail, whichever part is missing.
+            for port in 0..3 {
+                network.transfer_chunks(&server(5220 + 3 * index as u16 + port), 10, Pace::Steady).end();
+            }
+            let status = daemon.await_status(|status| restored(status) > Some(before));
+            assert_eq!(network.rules(), whole, "{what}: {status:#}");
+            assert!(open.is_over_within(20), "{what}: stuck\n{}{}", network.sockets(), daemon.log());
+            let (gap, _) = open.end();
+            eprintln!("{what}: longest receive gap {} ms", gap.as_millis());
+        }
+        assert!(daemon.log().contains("another program removed or changed the gateway's rules"), "{}", daemon.log());
+        let metrics = network.get("g", "127.0.0.1:9469", "/metrics");
+        assert!(metrics.contains("lasthop_rules_in_place 1\n"), "{metrics}");
+        assert!(!metrics.contains("lasthop_rules_restored_total 0\n"), "{metrics}");
+        daemon.signal(Signal::TERM);
+        assert!(daemon.wait().success(), "{}", daemon.log());
+        assert_eq!(network.rules(), "", "{mode}");
+    }
+}
+
+#[test]
+fn rules_that_cannot_be_put_back_are_said_and_all_passes() {
+    if is_skipped("rules that cannot be put back") {
+        return;
+    }
+    let network = Network::new();
+    let daemon = Daemon::start(&network, SPLIT);
+    // A chain that leads to another of the same name as a table's own cannot be replaced: an operator's rule holds it.
+    network.must("g", "ip route flush table 7411 && ip link set lo down");
+    let status = daemon.await_status(|status| status["firewall"]["in_place"] == false);
+    assert!(status["firewall"]["problem"].as_str().unwrap().contains("ip -4 route replace"), "{status:#}");
+    assert!(daemon.log().contains("cannot be put back"), "{}", daemon.log());
+    for port in 0..3 {
+        network.transfer_chunks(&server(5250 + port), 10, Pace::Steady).end();
+    }
+    assert_eq!(daemon.ask("status").unwrap()["split"]["total"], 0);
+    network.must("g", "ip link set lo up");
+    daemon.await_status(|status| restored(status) == Some(1));
+    network.transfer_chunks(&server(5260), 10, Pace::Steady).end();
+    daemon.await_status(|status| status["split"]["total"] == 1);
+}
+
+#[test]
+fn packets_pass_while_the_whole_gateway_is_stopped() {
+    if is_skipped("stopped gateway") {
+        return;
+    }
+    for rules in [SNOOP, SPLIT] {
+        let network = Network::new();
+        let daemon = Daemon::start(&network, rules);
+        // Stopped one after the other, and never for so long that the one notices the other.
+        daemon.signal(Signal::STOP);
+        daemon.signal_worker_of_stopped(Signal::STOP);
+        std::thread::sleep(Duration::from_millis(1500));
+        let (gap, _) = network.transfer_chunks(&server(5270), 200, Pace::Steady).end();
+        eprintln!("all stopped: longest receive gap {} ms", gap.as_millis());
+        daemon.signal_worker_of_stopped(Signal::CONT);
+        daemon.signal(Signal::CONT);
+        network.transfer_chunks(&server(5271), 20, Pace::Steady).end();
+    }
+}
+
+#[test]
+fn check_says_what_run_would_meet() {
+    if is_skipped("check beside run") {
+        return;
+    }
+    let network = Network::new();
+    let check = |rules: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("gateway.toml");
+        std::fs::write(&file, rules).unwrap();
+        let output = network.command("g", lasthop()).args(["gateway", "check"]).arg(&file).output().unwrap();
+        (output.status.success(), String::from_utf8(output.stdout).unwrap())
+    };
+    let (fine, text) = check(SPLIT);
+    assert!(fine && !text.contains("MISSING") && text.contains("the relay can listen"), "{text}");
+    let (fine, text) = check(&SNOOP.replace("wl0", "wl9"));
+    assert!(fine && text.contains("hint     interface wl9: does not exist"), "{text}");
+    let (fine, text) = check(&SPLIT.replace("cubic", "warp"));
+    assert!(!fine && text.contains("congestion control `warp` of the wireless side"), "{text}");
+
+    let daemon = Daemon::start(&network, SPLIT);
+    let (fine, text) = check(SPLIT);
+    assert!(fine && text.contains("hint     netfilter queue 27000: a gateway that runs has it"), "{text}");
+    // Another one cannot have the same queue.
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("gateway.toml");
+    std::fs::write(&file, format!("control = '{}'\n{SNOOP}", folder.path().join("control").display())).unwrap();
+    let second = network.command("g", lasthop()).arg("gateway").arg(&file).output().unwrap();
+    let message = String::from_utf8(second.stderr).unwrap();
+    assert!(!second.status.success() && message.contains("has it; give another number as `queue`"), "{message}");
+    // The file names the socket.
+    let mut clean = network.command("g", lasthop());
+    let output = clean.args(["gateway", "clean"]).arg(daemon.file()).output().unwrap();
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && message.contains("a gateway runs already"), "{message}");
+}

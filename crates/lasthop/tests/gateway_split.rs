@@ -1,0 +1,172 @@
+//! Which connections a gateway splits, and what becomes of those for which there is no room.
+#![cfg(target_os = "linux")]
+
+#[path = "common/network.rs"]
+mod network;
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
+
+use lasthop_live::gateway::raw::Sender;
+use network::{Daemon, Network, is_skipped};
+use rustix::net::{AddressFamily, SocketType};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A rule that splits.
+fn split(more: &str) -> String {
+    format!("[[rule]]\nname = 'a'\nmode = 'split'\ninterface = 'wl0'\nsplit.wireless.congestion = 'cubic'\n{more}\n")
+}
+
+/// Connections opened from one host to a port of another: each carries a byte there and back.
+fn exchange(network: &Network, from: &str, to: &str, address: &str, count: usize) -> Vec<(TcpStream, TcpStream)> {
+    let address: SocketAddr = address.parse().unwrap();
+    let listener = network.within(to, move || TcpListener::bind(address).unwrap()).join().unwrap();
+    let connect = move || TcpStream::connect_timeout(&address, PATIENCE).unwrap();
+    let one = |_| {
+        let opened = network.within(from, connect).join().unwrap();
+        let accepted = listener.accept().unwrap().0;
+        for stream in [&opened, &accepted] {
+            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        }
+        for (mut out, mut into) in [(&opened, &accepted), (&accepted, &opened)] {
+            out.write_all(b"x").unwrap();
+            into.read_exact(&mut [0]).unwrap();
+        }
+        (opened, accepted)
+    };
+    (0..count).map(one).collect()
+}
+
+#[test]
+fn the_connections_that_a_rule_names_are_split_and_no_others() {
+    if is_skipped("connections that rules name") {
+        return;
+    }
+    let network = Network::new();
+    let cases = [
+        ("", [1, 1]),
+        ("opened_by = 'wired'", [0, 1]),
+        ("opened_by = 'wireless'", [1, 0]),
+        ("opened_by = 'wired'\nports = [5301]", [0, 1]),
+        ("opened_by = 'either'\nports = ['5300-5310']", [1, 1]),
+        ("opened_by = 'either'\nports = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17]", [0, 0]),
+        ("opened_by = 'wired'\naddresses = ['10.2.0.0/24', 'fd02::/64']", [0, 1]),
+        ("opened_by = 'either'\naddresses = ['10.9.0.0/24', 'fd09::/64']", [0, 0]),
+    ];
+    for (more, expected) in cases {
+        let daemon = Daemon::start(&network, &split(more));
+        let mut total = 0;
+        for (from, to, address, expected) in [
+            ("c", "s", "10.1.0.2:5301", expected[0]),
+            ("c", "s", "[fd01::2]:5301", expected[0]),
+            ("s", "c", "10.2.0.2:5301", expected[1]),
+            ("s", "c", "[fd02::2]:5301", expected[1]),
+        ] {
+            drop(exchange(&network, from, to, address, 1));
+            total += expected;
+            // The snapshot that tells is half a second old at most.
+            std::thread::sleep(Duration::from_millis(700));
+            assert_eq!(daemon.ask("status").unwrap()["split"]["total"], total, "{more}: {from} to {address}");
+        }
+    }
+}
+
+#[test]
+fn each_rule_has_its_own_settings_and_the_first_counts() {
+    if is_skipped("several rules that split") {
+        return;
+    }
+    let network = Network::new();
+    let rules = "[[rule]]\nname = 'watched'\nmode = 'observe'\ninterface = 'wl0'\nports = [5311]\n\
+                 [[rule]]\nname = 'a'\nmode = 'split'\ninterface = 'wl0'\nports = ['5311-5312']\nsplit.wireless.congestion = 'reno'\n\
+                 [[rule]]\nname = 'b'\nmode = 'split'\ninterface = 'wl0'\nsplit.wireless = { congestion = 'cubic', buffer = '200 KB' }\n";
+    let _daemon = Daemon::start(&network, rules);
+    for (port, expected) in [(5311, ""), (5312, "reno"), (5313, "cubic")] {
+        let open = exchange(&network, "c", "s", &format!("10.1.0.2:{port}"), 1);
+        // The half towards the client, on the gateway.
+        let said = network.sh("g", &format!("ss -Htinm 'dst 10.2.0.2 and sport = :{port}'"));
+        assert_eq!(said.is_empty(), expected.is_empty(), "{port}: {said}");
+        assert!(expected.is_empty() || said.split_whitespace().any(|word| word == expected), "{port}: {said}");
+        assert_eq!(said.contains("rb400000,"), expected == "cubic", "{port}: {said}");
+        drop(open);
+    }
+}
+
+#[test]
+fn clients_with_privileged_ports_are_split() {
+    if is_skipped("ports below 1024") {
+        return;
+    }
+    let network = Network::new();
+    let daemon = Daemon::start(&network, &split(""));
+    let listener = network.within("s", || TcpListener::bind("10.1.0.2:5321").unwrap()).join().unwrap();
+    let opened = network
+        .within("c", || {
+            let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+            rustix::net::bind(&socket, &"10.2.0.2:601".parse::<SocketAddr>().unwrap()).unwrap();
+            rustix::net::connect(&socket, &"10.1.0.2:5321".parse::<SocketAddr>().unwrap()).unwrap();
+            TcpStream::from(socket)
+        })
+        .join()
+        .unwrap();
+    let (accepted, peer) = listener.accept().unwrap();
+    assert_eq!(peer.port(), 601);
+    (&opened).write_all(b"x").unwrap();
+    accepted.set_read_timeout(Some(PATIENCE)).unwrap();
+    (&accepted).read_exact(&mut [0]).unwrap();
+    daemon.await_status(|status| status["split"]["total"] == 1);
+}
+
+#[test]
+fn under_a_flood_of_openings_new_connections_go_on() {
+    if is_skipped("flood of openings at a relay") {
+        return;
+    }
+    for (flood, client, address) in [("10.2", "10.2.0.2", "10.1.0.2:5331"), ("[fd02::", "fd02::2", "[fd01::2]:5331")] {
+        let network = Network::new();
+        let daemon = Daemon::start(&network, &split(""));
+        let (to, six): (SocketAddr, bool) = (address.parse().unwrap(), client.contains(':'));
+        let send = move || {
+            let sender = Sender::new(0).unwrap();
+            for n in 0..3000_u32 {
+                let from = if six {
+                    format!("{flood}{:x}]:7000", n + 16)
+                } else {
+                    format!("{flood}.{}.{}:7000", 1 + n / 200, 1 + n % 200)
+                };
+                let route = lasthop_wire::Route { source: from.parse().unwrap(), destination: to };
+                let segment = lasthop_proto::packet::Segment {
+                    seq: lasthop_proto::seq::Seq(n.wrapping_mul(0x9E37_79B9)),
+                    flags: lasthop_proto::packet::Flags::SYN,
+                    window: 65_535,
+                    ..Default::default()
+                };
+                let _ = sender.send(&lasthop_wire::build(route, &segment, &[]).unwrap());
+            }
+        };
+        network.within("c", send).join().unwrap();
+        let during = exchange(&network, "c", "s", address, 20);
+        let status = daemon.await_status(|status| status["split"]["passed"].as_u64() >= Some(1000));
+        assert_eq!(status["worker"]["restarts"], 0, "{status:#}");
+        drop(during);
+        drop(exchange(&network, "c", "s", address, 20));
+    }
+}
+
+#[test]
+fn one_client_has_its_share_of_the_relay() {
+    if is_skipped("a client's share of a relay") {
+        return;
+    }
+    let network = Network::new();
+    let daemon = Daemon::start(&network, &format!("limits = {{ flows = 40, share = '25 %' }}\n{}", split("")));
+    let open = exchange(&network, "c", "s", "10.1.0.2:5341", 30);
+    let status = daemon.await_status(|status| status["split"]["passed"].as_u64() >= Some(20));
+    assert_eq!(status["split"]["open"], 10, "{status:#}");
+    // Somebody else has room.
+    drop(exchange(&network, "c", "s", "[fd01::2]:5341", 1));
+    daemon.await_status(|status| status["split"]["total"] == 11);
+    drop(open);
+}
