@@ -89,7 +89,7 @@ fn each_rule_has_its_own_settings_and_the_first_counts() {
         let said = network.sh("g", &format!("ss -Htinm 'dst 10.2.0.2 and sport = :{port}'"));
         assert_eq!(said.is_empty(), expected.is_empty(), "{port}: {said}");
         assert!(expected.is_empty() || said.split_whitespace().any(|word| word == expected), "{port}: {said}");
-        assert_eq!(said.contains("rb400000,"), expected == "cubic", "{port}: {said}");
+        assert_eq!(said.contains("rb409600,"), expected == "cubic", "{port}: {said}");
         drop(open);
     }
 }
