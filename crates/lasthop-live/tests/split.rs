@@ -201,7 +201,9 @@ fn a_reset_that_is_lost_is_repeated() {
     let Some(lab) = lab("lost resets") else { return };
     let _relay = lab.start(config());
     let lose = |action: &str| {
-        for (host, iptables) in [Host::Client, Host::Server].into_iter().flat_map(|host| [(host, "iptables"), (host, "ip6tables")]) {
+        for (host, iptables) in
+            [Host::Client, Host::Server].into_iter().flat_map(|host| [(host, "iptables"), (host, "ip6tables")])
+        {
             lab.run(host, &format!("{iptables} -w {action} INPUT -p tcp --tcp-flags RST RST -j DROP"));
         }
     };

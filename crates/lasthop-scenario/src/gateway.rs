@@ -222,7 +222,9 @@ fn read(root: &Reader<'_>) -> Result<Gateway, Error> {
     }
     let rules = rules(root)?;
     if rules.iter().any(|rule| matches!(rule.mode, Mode::Split(_))) && mark & SPLIT_MARKS != 0 {
-        let expected = format!("a power of two up to 0x00080000, or 0x08000000 (split connections take the bits {SPLIT_MARKS:#x})");
+        let expected = format!(
+            "a power of two up to 0x00080000, or 0x08000000 (split connections take the bits {SPLIT_MARKS:#x})"
+        );
         return Err(root.refuse("mark", expected, ""));
     }
     let bridge = bridge(root, &rules)?;

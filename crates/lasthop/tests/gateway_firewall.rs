@@ -66,7 +66,10 @@ const HARMS: [(&str, &str); 6] = [
     ),
     ("one rule of many removed", "iptables -w -t mangle -D LASTHOP 1; iptables -w -t mangle -D LASTHOP_SPLIT 1; true"),
     ("what leads to a chain is there twice", "iptables -w -t raw -I OUTPUT -j LASTHOP"),
-    ("routing rule removed", "ip rule del preference 32000; ip -6 rule del preference 32000; iptables -w -t raw -F OUTPUT"),
+    (
+        "routing rule removed",
+        "ip rule del preference 32000; ip -6 rule del preference 32000; iptables -w -t raw -F OUTPUT",
+    ),
     ("routing table flushed", "ip route flush table 7411; iptables -w -t raw -F OUTPUT"),
 ];
 
@@ -120,7 +123,10 @@ fn rules_that_cannot_be_put_back_are_said_and_all_passes() {
     // Nothing can be routed to an interface that is down.
     network.must("g", "ip route flush table 7411 && ip link set lo down");
     let status = daemon.await_status(|status| status["firewall"]["in_place"] == false);
-    assert!(status["firewall"]["problem"].as_str().unwrap().contains("route replace local default dev lo"), "{status:#}");
+    assert!(
+        status["firewall"]["problem"].as_str().unwrap().contains("route replace local default dev lo"),
+        "{status:#}"
+    );
     assert!(daemon.log().contains("cannot be put back"), "{}", daemon.log());
     for port in 0..3 {
         network.transfer_chunks(&server(5250 + port), 10, Pace::Steady).end();

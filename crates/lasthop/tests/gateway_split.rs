@@ -131,7 +131,11 @@ fn under_a_flood_of_openings_new_connections_go_on() {
         let send = move || {
             let sender = Sender::new(0).unwrap();
             for n in 0..3000_u32 {
-                let from = if six { format!("{flood}{:x}]:7000", n + 16) } else { format!("{flood}.{}.{}:7000", 1 + n / 200, 1 + n % 200) };
+                let from = if six {
+                    format!("{flood}{:x}]:7000", n + 16)
+                } else {
+                    format!("{flood}.{}.{}:7000", 1 + n / 200, 1 + n % 200)
+                };
                 let route = lasthop_wire::Route { source: from.parse().unwrap(), destination: to };
                 let segment = lasthop_proto::packet::Segment {
                     seq: lasthop_proto::seq::Seq(n.wrapping_mul(0x9E37_79B9)),
@@ -139,9 +143,15 @@ fn under_a_flood_of_openings_new_connections_go_on() {
                     window: 65_535,
                     ..Default::default()
                 };
-                let _ = sender.send(&lasthop_wire::build(route, &segment, &[]).unwrap());
+                sender.send(&lasthop_wire::build(route, &segment, &[]).unwrap()).unwrap();
+                if n % 50 == 0 {
+                    // No faster than virtual links take them.
+                    std::thread::sleep(Duration::from_millis(2));
+                }
             }
         };
+        // Neighbours that do not know each other yet keep few packets.
+        drop(exchange(&network, "c", "s", address, 1));
         network.within("c", send).join().unwrap();
         let during = exchange(&network, "c", "s", address, 20);
         let status = daemon.await_status(|status| status["split"]["passed"].as_u64() >= Some(1000));

@@ -107,7 +107,9 @@ fn rules(gateway: &Gateway) -> Vec<Finding> {
         let missing = |error: FirewallError| {
             let modules = match &error {
                 FirewallError::Refused { program, .. } if program.starts_with("ip ") => "",
-                _ => "; it takes iptables and the kernel modules xt_NFQUEUE, xt_mark, xt_multiport, xt_conntrack, xt_CT, and xt_TPROXY, xt_socket to split",
+                _ => {
+                    "; it takes iptables and the kernel modules xt_NFQUEUE, xt_mark, xt_multiport, xt_conntrack, xt_CT, and xt_TPROXY, xt_socket to split"
+                }
             };
             Finding::new(subject, Outcome::Missing, format!("{error}{modules}"))
         };

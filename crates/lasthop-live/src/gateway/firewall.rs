@@ -117,7 +117,8 @@ struct Source {
 
 impl Source {
     fn chains(&self, family: Family, pulse: Pulse) -> Vec<Chain> {
-        let mut chains = self.forward.as_ref().map(|gateway| forward::chains(gateway, family, pulse)).unwrap_or_default();
+        let mut chains =
+            self.forward.as_ref().map(|gateway| forward::chains(gateway, family, pulse)).unwrap_or_default();
         if let Some(split) = self.split.as_ref().filter(|split| split.speaks(family)) {
             split::rules::extend_output(split, &mut chains);
             chains.extend(split::rules::chains(split, family, pulse));

@@ -43,8 +43,7 @@ COMMIT
 #[test]
 fn each_port_is_in_one_match_of_at_most_fifteen() {
     let ports: Vec<String> = (1..=16).map(|port| port.to_string()).chain(["'100-200'".to_owned()]).collect();
-    let rules =
-        format!("[[rule]]\nname = 'a'\nmode = 'split'\ninterface = 'wl0'\nports = [{}]\n", ports.join(", "));
+    let rules = format!("[[rule]]\nname = 'a'\nmode = 'split'\ninterface = 'wl0'\nports = [{}]\n", ports.join(", "));
     let text = text(&rules, Family::V4);
     assert!(text.contains("-m multiport --dports 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15 -m addrtype"), "{text}");
     assert!(text.contains("-m multiport --dports 16,100:200 -m addrtype"), "{text}");
@@ -63,7 +62,10 @@ fn what_leads_packets_to_other_tables_comes_last_and_is_taken_out_first() {
 
     let lines = |text: &str| text.lines().map(str::to_owned).collect();
     let listing = vec![
-        (Table::Raw, lines("-P PREROUTING ACCEPT\n-N LASTHOP_SPLIT\n-A PREROUTING -j LASTHOP_SPLIT\n-A PREROUTING -j X")),
+        (
+            Table::Raw,
+            lines("-P PREROUTING ACCEPT\n-N LASTHOP_SPLIT\n-A PREROUTING -j LASTHOP_SPLIT\n-A PREROUTING -j X"),
+        ),
         (Table::Mangle, lines("-P FORWARD ACCEPT\n-A FORWARD -j MARK")),
         (Table::Filter, lines("-N LASTHOP\n-A OUTPUT -j LASTHOP\n-A OUTPUT -j LASTHOP\n-A LASTHOP -j ACCEPT")),
     ];

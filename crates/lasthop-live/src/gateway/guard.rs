@@ -147,7 +147,10 @@ impl Kept {
                 self.pause = LOOK;
                 let restored = self.state.lock().rules.restored + 1;
                 self.tell(RulesState { in_place: true, restored, problem: None });
-                tracing::warn!(restored, "another program removed or changed the gateway's rules; they are in place again");
+                tracing::warn!(
+                    restored,
+                    "another program removed or changed the gateway's rules; they are in place again"
+                );
             }
             Err(error) => {
                 let pause = self.pause.as_secs();

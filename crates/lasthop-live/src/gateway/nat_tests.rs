@@ -17,10 +17,8 @@ fn packet(from: &str, to: &str, damage: u16) -> Vec<u8> {
 
 #[test]
 fn another_source_gets_right_checksums_and_wrong_ones_stay_wrong() {
-    let cases = [
-        ("10.2.0.2:4000", "10.1.0.2:80", "192.0.2.1:61000"),
-        ("[fd02::2]:4000", "[fd01::2]:80", "[2001:db8::ffff]:1"),
-    ];
+    let cases =
+        [("10.2.0.2:4000", "10.1.0.2:80", "192.0.2.1:61000"), ("[fd02::2]:4000", "[fd01::2]:80", "[2001:db8::ffff]:1")];
     for (from, to, source) in cases {
         for damage in [0, 0x0104] {
             let mut packet = packet(from, to, damage);

@@ -125,7 +125,12 @@ impl Socket {
     /// # Errors
     ///
     /// What the kernel says, as `ENOENT` for a thing that it does not have, or [`io::ErrorKind::TimedOut`].
-    pub fn ask(&mut self, mut request: Request, patience: Duration, mut take: impl FnMut(u16, &[u8])) -> io::Result<()> {
+    pub fn ask(
+        &mut self,
+        mut request: Request,
+        patience: Duration,
+        mut take: impl FnMut(u16, &[u8]),
+    ) -> io::Result<()> {
         self.number = self.number.wrapping_add(1);
         let len = request.bytes.len() as u32;
         request.bytes[..4].copy_from_slice(&len.to_ne_bytes());

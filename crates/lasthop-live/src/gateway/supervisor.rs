@@ -98,7 +98,8 @@ pub fn run(path: &Path, program: WorkerProgram, tell_level: &dyn Fn(&str)) -> Re
         snapshot: Snapshot::default(),
     });
     let (requests, wishes) = mpsc::sync_channel(4);
-    let guard = Guard::start(firewall, state.clone(), Arc::clone(&signals.wake)).map_err(system("cannot start a thread"))?;
+    let guard =
+        Guard::start(firewall, state.clone(), Arc::clone(&signals.wake)).map_err(system("cannot start a thread"))?;
     let mut supervisor = Supervisor {
         path: path.to_owned(),
         text,
@@ -268,7 +269,8 @@ impl Supervisor {
     /// Tells the worker whether connections may be led to its relay.
     fn tell_of_rules(&mut self) {
         let in_place = self.state.lock().rules.in_place;
-        if let Some(worker) = self.worker.as_ref().filter(|worker| worker.phase == Phase::Working && self.told != in_place)
+        if let Some(worker) =
+            self.worker.as_ref().filter(|worker| worker.phase == Phase::Working && self.told != in_place)
         {
             match worker.channel.send(&Order::Rules { in_place }) {
                 Ok(()) => self.told = in_place,

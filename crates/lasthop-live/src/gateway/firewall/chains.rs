@@ -96,9 +96,9 @@ impl Chain {
 }
 
 fn is_jump(line: &str, hook: &str, name: &str) -> bool {
-    line.strip_prefix("-A ").and_then(|line| line.strip_prefix(hook)).is_some_and(|rest| {
-        rest.starts_with(' ') && rest.strip_suffix(name).is_some_and(|rest| rest.ends_with(" -j "))
-    })
+    line.strip_prefix("-A ")
+        .and_then(|line| line.strip_prefix(hook))
+        .is_some_and(|rest| rest.starts_with(' ') && rest.strip_suffix(name).is_some_and(|rest| rest.ends_with(" -j ")))
 }
 
 /// The lines that are about the gateway's chains, of all that a program lists: chain for chain, in their order.

@@ -97,7 +97,8 @@ impl Routing {
         match socket.ask(request, PATIENCE, |_, body| kind = body.get(7).copied()) {
             Ok(()) => {}
             // No route at all.
-            Err(error) if matches!(error.raw_os_error(), Some(libc::ENETUNREACH | libc::EHOSTUNREACH | libc::EINVAL)) => {}
+            Err(error)
+                if matches!(error.raw_os_error(), Some(libc::ENETUNREACH | libc::EHOSTUNREACH | libc::EINVAL)) => {}
             Err(error) => return Err(error),
         }
         Ok(rules == 1 && kind == Some(libc::RTN_LOCAL))

@@ -57,8 +57,12 @@ impl Watch {
                 return Ok(Standing::Broken);
             }
         }
-        let traces: Vec<_> =
-            firewall.tables.iter().zip(&self.kinds).map(|(tables, nft)| trace(&mut self.netfilter, tables.family, *nft)).collect();
+        let traces: Vec<_> = firewall
+            .tables
+            .iter()
+            .zip(&self.kinds)
+            .map(|(tables, nft)| trace(&mut self.netfilter, tables.family, *nft))
+            .collect();
         if let Some((seen, at)) = &self.seen
             && *seen == traces
             && at.elapsed() < LONGEST

@@ -318,7 +318,9 @@ mod tests {
             }
         }
         let mut register = admission.lock();
-        assert!(register.over_until.len() <= MOST && register.known.len() <= MOST + 8 && register.passed.old.len() <= MOST);
+        assert!(
+            register.over_until.len() <= MOST && register.known.len() <= MOST + 8 && register.passed.old.len() <= MOST
+        );
         register.forget(now + Duration::from_secs(100));
         assert_eq!((register.known.len(), register.clients.len(), register.opening, register.open), (0, 0, 0, 0));
     }

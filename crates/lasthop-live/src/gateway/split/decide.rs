@@ -70,7 +70,9 @@ impl Chooser {
             ports: rule.ports.clone(),
             opened_by: rule.opened_by,
             split: match rule.mode {
-                Mode::Split(_) => splitting.next().map(|place| (place, Share::new(rule.ab.get()).unwrap_or(Share::NONE))),
+                Mode::Split(_) => {
+                    splitting.next().map(|place| (place, Share::new(rule.ab.get()).unwrap_or(Share::NONE)))
+                }
                 Mode::Snoop(_) | Mode::Observe => None,
             },
         });
@@ -87,7 +89,8 @@ impl Chooser {
                 Side::Wired => (server, rule.opened_by != OpenedBy::Wireless),
             };
             let is_meant = opens
-                && (rule.ports.is_empty() || rule.ports.iter().any(|range| (range.first..=range.last).contains(&server.port())))
+                && (rule.ports.is_empty()
+                    || rule.ports.iter().any(|range| (range.first..=range.last).contains(&server.port())))
                 && (rule.addresses.is_empty() || rule.addresses.iter().any(|network| network.contains(host.ip())))
                 && (opener == Side::Wireless || crossing.leads_to(&rule.interface));
             is_meant.then_some((rule, opener))

@@ -258,7 +258,10 @@ impl SplitConfig {
         for rule in &self.rules {
             let name = &rule.interface;
             if name.is_empty() || name.len() > 15 || name.contains(|c: char| c == '/' || c.is_whitespace()) {
-                return wrong("interface", "the name of a network interface has 1 to 15 characters, no slash, no space");
+                return wrong(
+                    "interface",
+                    "the name of a network interface has 1 to 15 characters, no slash, no space",
+                );
             }
             if name.starts_with(['-', '!']) || name.ends_with('+') {
                 return wrong("interface", "iptables would take this for an option or a pattern");

@@ -127,14 +127,16 @@ impl SplitProxy {
     pub fn bind(config: SplitConfig) -> Result<Self, SplitError> {
         config.validate()?;
         if std::fs::read_to_string("/proc/sys/net/ipv4/tcp_syncookies").is_ok_and(|text| text.trim() == "2") {
-            let problem = "2: connections begin with cookies that no rule can tell; sysctl -w net.ipv4.tcp_syncookies=1";
+            let problem =
+                "2: connections begin with cookies that no rule can tell; sysctl -w net.ipv4.tcp_syncookies=1";
             return Err(SplitError::Config { key: "net.ipv4.tcp_syncookies", problem: problem.into() });
         }
         reserve_descriptors(config.max_connections)?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|e| SplitError::system("epoll")(e.into()))?;
         let mut listeners = Vec::new();
         for &loopback in socket::loopbacks(config.families) {
-            for (rule, opener) in (0..config.rules.len()).flat_map(|rule| [(rule, Side::Wired), (rule, Side::Wireless)]) {
+            for (rule, opener) in (0..config.rules.len()).flat_map(|rule| [(rule, Side::Wired), (rule, Side::Wireless)])
+            {
                 let socket = socket::listen(&config, rule, opener, loopback)?;
                 let token = Token { generation: 0, index: listeners.len() as u32, end: Source::Listener };
                 epoll::add(&epoll, &socket, token.data(), EventFlags::IN | EventFlags::ET)

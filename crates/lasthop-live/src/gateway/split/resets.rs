@@ -57,7 +57,8 @@ impl Resets {
         if self.senders.is_none() || self.waiting.len() >= MOST {
             return;
         }
-        let ends = |socket: &Socket| Some((socket.local_addr().ok()?.as_socket()?, socket.peer_addr().ok()?.as_socket()?));
+        let ends =
+            |socket: &Socket| Some((socket.local_addr().ok()?.as_socket()?, socket.peer_addr().ok()?.as_socket()?));
         let Some(((source, destination), numbers)) = ends(socket).zip(socket::numbers(socket)) else { return };
         let mut starts = vec![numbers.next, numbers.unacknowledged];
         starts.dedup();

@@ -181,9 +181,8 @@ pub(super) fn numbers(socket: &Socket) -> Option<Numbers> {
 fn set_number(socket: &Socket, option: libc::c_int, value: libc::c_int) -> Option<()> {
     let length = size_of::<libc::c_int>() as libc::socklen_t;
     // SAFETY: `value` is an integer of `length` bytes, which the kernel reads during the call.
-    let result = unsafe {
-        libc::setsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, option, (&raw const value).cast(), length)
-    };
+    let result =
+        unsafe { libc::setsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, option, (&raw const value).cast(), length) };
     (result == 0).then_some(())
 }
 

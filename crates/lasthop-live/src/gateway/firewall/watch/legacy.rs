@@ -29,13 +29,10 @@ pub(super) fn size(family: Family, table: Table) -> Option<Size> {
         Family::V6 => (Domain::IPV6, libc::IPPROTO_IPV6),
     };
     let socket = Socket::new(domain, Type::RAW, Some(Protocol::from(libc::IPPROTO_RAW))).ok()?;
-    let mut size =
-        Size { name: [0; 32], valid_hooks: 0, hook_entry: [0; 5], underflow: [0; 5], entries: 0, bytes: 0 };
+    let mut size = Size { name: [0; 32], valid_hooks: 0, hook_entry: [0; 5], underflow: [0; 5], entries: 0, bytes: 0 };
     size.name[..table.name().len()].copy_from_slice(table.name().as_bytes());
     let mut len = size_of::<Size>() as libc::socklen_t;
     // SAFETY: `size` is laid out like the kernel's structure, has `len` bytes, and outlives the call; its name ends in a zero.
-    let answer = unsafe {
-        libc::getsockopt(socket.as_raw_fd(), level, GET_INFO, (&raw mut size).cast(), &raw mut len)
-    };
+    let answer = unsafe { libc::getsockopt(socket.as_raw_fd(), level, GET_INFO, (&raw mut size).cast(), &raw mut len) };
     (answer == 0).then_some(size)
 }
