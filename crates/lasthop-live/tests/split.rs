@@ -197,6 +197,34 @@ fn a_reset_and_the_relays_end_reach_the_ends_as_resets() {
 }
 
 #[test]
+fn a_reset_that_is_lost_is_repeated() {
+    let Some(lab) = lab("lost resets") else { return };
+    let _relay = lab.start(config());
+    let lose = |action: &str| {
+        for (host, iptables) in
+            [Host::Client, Host::Server].into_iter().flat_map(|host| [(host, "iptables"), (host, "ip6tables")])
+        {
+            lab.run(host, &format!("{iptables} -w {action} INPUT -p tcp --tcp-flags RST RST -j DROP"));
+        }
+    };
+    for (family, under_way) in [(Family::V4, 0), (Family::V6, 0), (Family::V4, 100_000), (Family::V6, 100_000)] {
+        for first in [true, false] {
+            let (a, b) = pair(&lab, Host::Client, family);
+            let (victim, survivor) = if first { (a, b) } else { (b, a) };
+            (&victim).write_all(&noise(1, under_way)).unwrap();
+            // What is under way is there before the reset, which would overtake it.
+            thread::sleep(Duration::from_millis(100));
+            lose("-I");
+            reset(victim);
+            thread::sleep(Duration::from_millis(400));
+            lose("-D");
+            // It only waits, and never sends anything that could be answered.
+            assert!(is_reset(&survivor), "{family:?}, {under_way} bytes, first end: {first}");
+        }
+    }
+}
+
+#[test]
 fn a_reader_who_stalls_stalls_the_sender() {
     let Some(lab) = lab("back-pressure") else { return };
     const BUFFER: usize = 64 << 10;

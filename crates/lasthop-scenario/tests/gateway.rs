@@ -179,12 +179,29 @@ fn what_is_wrong_is_said_in_one_line_with_file_line_and_key() {
              for it",
         ),
         (
-            &RULE.replace("snoop", "split").replace("wlan0'", "wlan0'\nports = ['1-2']"),
-            "g.toml:5: rule[1].ports: cannot be an array; give at most 15 single ports for mode = \"split\"",
+            &format!("mark = 0x10000000\n{}", RULE.replace("snoop", "split")),
+            "g.toml:1: mark: cannot be 268435456; give a power of two up to 0x00080000, or 0x08000000 (split connections take \
+             the bits 0x77f00000)",
+        ),
+        (
+            &format!("[limits]\nshare = 0\n{}", RULE.replace("snoop", "split")),
+            "g.toml:2: limits.share: cannot be 0 (nobody's connections would be split); give more than 0, up to 1, as \"25 %\"",
         ),
     ];
     for (text, expected) in cases {
         let error = Gateway::parse("g.toml", text).expect_err(text);
         assert_eq!(error.to_string(), *expected, "{text}");
     }
+}
+
+#[test]
+fn several_rules_may_split_by_any_ports_and_whoever_opens() {
+    let split = RULE.replace("snoop", "split");
+    let text = format!(
+        "{split}ports = [80, '1000-2000', 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14]\nopened_by = 'either'\n{}",
+        split.replace("roof", "cellar")
+    );
+    let gateway = Gateway::parse("g.toml", &text).unwrap();
+    assert!(gateway.rules.iter().all(|rule| matches!(rule.mode, Mode::Split(_)) && rule.opened_by == OpenedBy::Either));
+    assert_eq!((gateway.rules[0].ports.len(), gateway.limits.share.get()), (16, 0.25));
 }

@@ -154,7 +154,11 @@ impl Kept {
             }
             Err(error) => {
                 let pause = self.pause.as_secs();
-                tracing::error!(%error, retry_seconds = pause, "another program removed or changed the gateway's rules, and they cannot be put back; packets pass");
+                tracing::error!(
+                    %error,
+                    retry_seconds = pause,
+                    "another program removed or changed the gateway's rules, and they cannot be put back; packets pass"
+                );
                 let restored = self.state.lock().rules.restored;
                 self.tell(RulesState { in_place: false, restored, problem: Some(error.to_string()) });
                 self.next = Instant::now() + self.pause;
@@ -170,15 +174,13 @@ impl Kept {
     }
 }
 
-/// Says to the rules that the gateway lives.
+/// Says to the rules that the gateway lives: one entry for each version of IP.
 fn beat() {
-    let write = || {
-        let mut list = std::fs::File::options().write(true).open(format!("/proc/net/xt_recent/{PULSE}"))?;
-        // One entry for each version of IP; each is a write of its own.
-        list.write_all(b"+0.0.0.0\n")?;
-        list.write_all(b"+::\n")
-    };
-    if let Err(error) = write() {
-        tracing::trace!(%error, "no rule waits for a sign of life");
+    for entry in ["+0.0.0.0\n", "+::\n"] {
+        // The list takes one write from each that opens it.
+        let list = std::fs::File::options().write(true).open(format!("/proc/net/xt_recent/{PULSE}"));
+        if let Err(error) = list.and_then(|mut list| list.write_all(entry.as_bytes())) {
+            tracing::trace!(%error, "no rule waits for a sign of life");
+        }
     }
 }

@@ -16,16 +16,27 @@ use lasthop_wire::Route;
 
 mod conntrack;
 
-use conntrack::{Conntrack, Entry};
+use conntrack::{Conntrack, Entry, Found};
 
 /// How long what was found out holds: the same addresses may come back as another connection, translated otherwise.
 const LIFETIME: Duration = Duration::from_secs(2);
+/// How long a connection counts as one that nobody tracks.
+const UNTRACKED: Duration = Duration::from_secs(10);
 /// Most directions of connections that are remembered.
 const MOST: usize = 1 << 15;
 /// How often it is looked whether connections are tracked at all.
 const LOOK: Duration = Duration::from_secs(1);
 /// The kernel's count of the connections that it tracks.
 const COUNT: &str = "/proc/sys/net/netfilter/nf_conntrack_count";
+
+/// Whether it is known with which source a packet leaves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Source {
+    /// It has it.
+    Known,
+    /// Not yet: it has the one that it had.
+    Unknown,
+}
 
 /// The sources that packets get on their way out.
 #[derive(Debug, Default)]
@@ -45,16 +56,19 @@ impl Translator {
         Self { conntrack, count: File::open(COUNT).ok(), ..Self::default() }
     }
 
-    /// Gives a packet, from its IP header on, the source that it would have if it had been forwarded.
-    pub fn translate(&mut self, packet: &mut [u8]) {
+    /// Gives a packet, from its IP header on, the source that it would have if it had been forwarded. Says whether that is known.
+    pub fn translate(&mut self, packet: &mut [u8]) -> Source {
         let now = Instant::now();
         if !self.is_tracked(now) {
-            return;
+            return Source::Known;
         }
-        let Some(route) = route(packet) else { return };
-        if let Some(source) = self.source(now, route) {
-            set_source(packet, source);
+        let Some(route) = route(packet) else { return Source::Known };
+        match self.source(now, route) {
+            Some(Some(source)) => set_source(packet, source),
+            Some(None) => {}
+            None => return Source::Unknown,
         }
+        Source::Known
     }
 
     fn is_tracked(&mut self, now: Instant) -> bool {
@@ -72,12 +86,12 @@ impl Translator {
         tracked
     }
 
-    /// The source of packets on this route, if it is to be another one.
-    fn source(&mut self, now: Instant, route: Route) -> Option<SocketAddr> {
+    /// The other source that packets on this route are to get, if any; none when that is not known.
+    fn source(&mut self, now: Instant, route: Route) -> Option<Option<SocketAddr>> {
         if let Some((until, source)) = self.known.get(&route)
             && now < *until
         {
-            return *source;
+            return Some(*source);
         }
         if self.known.len() >= MOST {
             self.known.retain(|_, (until, _)| now < *until);
@@ -85,13 +99,17 @@ impl Translator {
         if self.known.len() >= MOST {
             self.known.clear();
         }
-        let found = self.conntrack.as_mut().and_then(|conntrack| conntrack.find(now, route));
-        let until = now + LIFETIME;
-        self.known.insert(route, (until, None));
-        for (route, source) in found.into_iter().flat_map(Entry::sources) {
-            self.known.insert(route, (until, (source != route.source).then_some(source)));
+        let entry = match self.conntrack.as_mut().map(|conntrack| conntrack.find(now, route)) {
+            Some(Found::Later) => return None,
+            Some(Found::Entry(entry)) => Some(entry),
+            Some(Found::Nothing) | None => None,
+        };
+        let lifetime = if entry.is_some() { LIFETIME } else { UNTRACKED };
+        self.known.insert(route, (now + lifetime, None));
+        for (route, source) in entry.into_iter().flat_map(Entry::sources) {
+            self.known.insert(route, (now + lifetime, (source != route.source).then_some(source)));
         }
-        self.known.get(&route).and_then(|(_, source)| *source)
+        self.known.get(&route).map(|(_, source)| *source)
     }
 }
 

@@ -13,8 +13,10 @@ use crate::gateway::netlink::{Request, Socket, attribute, attributes, nested};
 const GET: u16 = 0x101;
 /// How long the kernel may take: it answers at once.
 const PATIENCE: Duration = Duration::from_millis(20);
-/// The whole table is searched at most so often: that takes the kernel a millisecond or more.
-const SEARCH: Duration = Duration::from_secs(1);
+/// Between two searches of the whole table, which can take the kernel a millisecond or more: so many times as long as the last took, and
+/// at least so long.
+const REST: u32 = 50;
+const SHORTEST_REST: Duration = Duration::from_millis(5);
 
 /// `enum ctattr_type`.
 const ORIGINAL: u16 = 1;
@@ -40,6 +42,17 @@ pub(super) struct Entry {
     pub reply: Route,
 }
 
+/// What came of looking for a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Found {
+    /// It is tracked.
+    Entry(Entry),
+    /// It is not.
+    Nothing,
+    /// The table has just been searched for another one.
+    Later,
+}
+
 #[derive(Debug)]
 pub(super) struct Conntrack {
     socket: Socket,
@@ -52,21 +65,22 @@ impl Conntrack {
     }
 
     /// The connection whose packets are forwarded on this route.
-    pub fn find(&mut self, now: Instant, route: Route) -> Option<Entry> {
+    pub fn find(&mut self, now: Instant, route: Route) -> Found {
         let back = route.reversed();
         // Found at once in the direction whose destination is not translated.
         for direction in [route, back] {
-            let found = self.ask(get(direction));
-            if found.is_some() {
-                return found;
+            if let Some(entry) = self.ask(get(direction)) {
+                return Found::Entry(entry);
             }
         }
         // Both are, or the connection is tracked in a zone of its own.
         if self.next_search.is_some_and(|next| now < next) {
-            return None;
+            return Found::Later;
         }
-        self.next_search = Some(now + SEARCH);
-        [route, back].into_iter().find_map(|direction| self.ask(search(direction)))
+        let found = [route, back].into_iter().find_map(|direction| self.ask(search(direction)));
+        let end = Instant::now();
+        self.next_search = Some(end + (end.duration_since(now) * REST).max(SHORTEST_REST));
+        found.map_or(Found::Nothing, Found::Entry)
     }
 
     fn ask(&mut self, request: Request) -> Option<Entry> {

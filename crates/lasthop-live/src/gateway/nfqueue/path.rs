@@ -11,7 +11,7 @@ use super::message::{COPY_RANGE, Extent, Hook, Message, Queued, Shape, Verdicts}
 use super::{Buffer, Queue, Received};
 use crate::gateway::engine::{Injection, LEAST_MTU, Offloaded, Verdict};
 use crate::gateway::links::Links;
-use crate::gateway::nat::Translator;
+use crate::gateway::nat::{Source, Translator};
 use crate::gateway::path::{BEAT, Core, PacketPath};
 use crate::gateway::raw::Sender;
 use crate::gateway::snapshot::PacketCounters;
@@ -59,7 +59,10 @@ impl QueuePath {
         let mut refused = Vec::new();
         let mut patience = FULL;
         for mut injection in injections.drain(..) {
-            self.translator.translate(&mut injection.packet);
+            if self.translator.translate(&mut injection.packet) == Source::Unknown && injection.towards == Port::WIRED {
+                // An acknowledgment under a wrong address would be answered with a reset; the next one says the same.
+                continue;
+            }
             let mut sent = self.sender.send(&injection.packet);
             while matches!(&sent, Err(error) if error.kind() == io::ErrorKind::WouldBlock) && !patience.is_zero() {
                 std::thread::sleep(PAUSE);

@@ -10,6 +10,7 @@
 //! | [`counters`] | what was done, readable from other threads |
 //! | `socket` | one side's options, and what the kernel says of a connection |
 //! | `conduit` | one direction of a connection: bytes from one socket to the other |
+//! | `resets` | resets, repeated |
 //! | `relay` | all connections of one gateway, in one thread |
 //!
 //! [`SplitProxy`] needs `CAP_NET_ADMIN`, `CAP_NET_BIND_SERVICE` for clients with a port below 1024, and `SIGPIPE` ignored (as
@@ -20,6 +21,7 @@ mod conduit;
 pub mod counters;
 pub mod decide;
 mod relay;
+mod resets;
 pub mod rules;
 mod socket;
 

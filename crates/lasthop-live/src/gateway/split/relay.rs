@@ -20,6 +20,7 @@ use tracing::{debug, warn};
 use super::admission::{Admission, Ends, Room};
 use super::conduit::{Conduit, Leg, Pool, Progress};
 use super::counters::{End, SplitCounters};
+use super::resets::{Half, Resets};
 use super::{Side, SplitConfig, SplitError, socket};
 
 /// How often `stop` and deadlines are looked at.
@@ -44,6 +45,7 @@ pub struct SplitProxy {
     pool: Pool,
     counters: Arc<SplitCounters>,
     admission: Arc<Admission>,
+    resets: Resets,
 }
 
 struct Listener {
@@ -145,6 +147,7 @@ impl SplitProxy {
         let admission = Arc::new(Admission::new(room(&config, &listeners)));
         Ok(Self {
             pool: Pool::new(config.transfer_buffer as usize, config.transfer),
+            resets: Resets::open(config.marks),
             config,
             epoll,
             listeners,
@@ -201,6 +204,7 @@ impl SplitProxy {
             if swept.elapsed() >= TICK {
                 swept = Instant::now();
                 self.sweep(swept);
+                self.resets.send(swept);
             }
             self.accept();
         }
@@ -382,13 +386,18 @@ impl SplitProxy {
         let Some(connection) = slot.connection.take() else { return };
         slot.generation = slot.generation.wrapping_add(1);
         self.free.push(index);
-        for Leg { socket, side, .. } in [connection.client, connection.server] {
-            self.counters.report(side, socket::report(&socket));
-            if end == End::Complete {
-                socket::close(socket);
+        let now = Instant::now();
+        for (Leg { socket, side, .. }, half) in [(connection.client, Half::Near), (connection.server, Half::Far)] {
+            let report = socket::report(&socket);
+            self.counters.report(side, report);
+            match end {
+                End::Complete => socket::close(socket),
+                // The one that has reset the connection itself knows.
+                _ if report.closed => {}
+                _ => self.resets.repeat(now, &socket, half),
             }
         }
-        self.admission.ended(Instant::now(), connection.ends);
+        self.admission.ended(now, connection.ends);
         self.counters.ended(end);
     }
 

@@ -145,6 +145,64 @@ pub(super) fn report(socket: &Socket) -> TcpReport {
     }
 }
 
+/// Where a connection stands in both streams.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Numbers {
+    /// The next to be sent.
+    pub next: u32,
+    /// The first that has not been acknowledged.
+    pub unacknowledged: u32,
+    /// The next that is expected.
+    pub expected: u32,
+}
+
+/// Where `socket` stands; none when the kernel does not say. Takes `CAP_NET_ADMIN`.
+pub(super) fn numbers(socket: &Socket) -> Option<Numbers> {
+    /// `TCP_REPAIR_ON`, `TCP_REPAIR_OFF_NO_WP`, `TCP_RECV_QUEUE` and `TCP_SEND_QUEUE`.
+    const ON: libc::c_int = 1;
+    const OFF: libc::c_int = -1;
+    const RECEIVE: libc::c_int = 1;
+    const SEND: libc::c_int = 2;
+    /// `SIOCOUTQNSD`: how much of what waits to be acknowledged has not been sent.
+    const UNSENT: libc::c_ulong = 0x894b;
+    set_number(socket, libc::TCP_REPAIR, ON)?;
+    let queue = |queue| {
+        set_number(socket, libc::TCP_REPAIR_QUEUE, queue)?;
+        number(socket, libc::TCP_QUEUE_SEQ)
+    };
+    let (written, expected) = (queue(SEND), queue(RECEIVE));
+    set_number(socket, libc::TCP_REPAIR, OFF)?;
+    let unsent = waiting(socket, UNSENT)?;
+    let all = waiting(socket, libc::TIOCOUTQ)?;
+    let written = written?;
+    Some(Numbers { next: written.wrapping_sub(unsent), unacknowledged: written.wrapping_sub(all), expected: expected? })
+}
+
+fn set_number(socket: &Socket, option: libc::c_int, value: libc::c_int) -> Option<()> {
+    let length = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: `value` is an integer of `length` bytes, which the kernel reads during the call.
+    let result =
+        unsafe { libc::setsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, option, (&raw const value).cast(), length) };
+    (result == 0).then_some(())
+}
+
+fn number(socket: &Socket, option: libc::c_int) -> Option<u32> {
+    let (mut value, mut length) = (0_u32, size_of::<u32>() as libc::socklen_t);
+    // SAFETY: `value` has room for `length` bytes, and the kernel writes at most that many.
+    let result = unsafe {
+        libc::getsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, option, (&raw mut value).cast(), &raw mut length)
+    };
+    (result == 0).then_some(value)
+}
+
+/// Bytes of the stream that wait, as one of the requests for that tells.
+fn waiting(socket: &Socket, request: libc::c_ulong) -> Option<u32> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: both requests that come here write one integer, for which there is room.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), request as _, &raw mut bytes) };
+    (result == 0).then(|| u32::try_from(bytes).unwrap_or(0))
+}
+
 /// Lets the kernel deliver what is left, and end the connection in good order.
 pub(super) fn close(socket: Socket) {
     // Fails only where nothing is left to be delivered.
