@@ -12,6 +12,7 @@ use lasthop_live::gateway::recording::reader::Recording;
 use lasthop_live::gateway::recording::recorder::RecordTo;
 use lasthop_live::gateway::recording::replay::{self, Comparison};
 use lasthop_live::gateway::supervisor::{self, WorkerProgram};
+use lasthop_live::gateway::worker::Ending;
 use lasthop_live::gateway::{firewall, worker};
 use lasthop_live::logs;
 use lasthop_scenario::gateway::Gateway;
@@ -37,7 +38,11 @@ pub fn execute(args: &GatewayArgs) -> Result<(), Error> {
             logs::start();
             // The supervisor's end of a pair of sockets.
             let channel = stdin().as_fd().try_clone_to_owned()?;
-            Ok(worker::run(channel, record_to(args.record.as_deref(), args.record_limit))?)
+            match worker::run(channel, record_to(args.record.as_deref(), args.record_limit))? {
+                Ending::Wanted => Ok(()),
+                // The supervisor says what is wrong, once.
+                Ending::Told => std::process::exit(1),
+            }
         }
         (None, None) => unreachable!("clap asks for one of the two"),
     }
