@@ -16,6 +16,7 @@ use lasthop_live::gateway::worker::Ending;
 use lasthop_live::gateway::{firewall, worker};
 use lasthop_live::logs;
 use lasthop_scenario::gateway::Gateway;
+use lasthop_scenario::one_line;
 use lasthop_scenario::units::ByteSize;
 use serde_json::Value;
 
@@ -110,7 +111,7 @@ fn check(args: &GatewayCheckArgs) -> Result<(), Error> {
                 Outcome::Hint => "hint",
                 Outcome::Missing => "MISSING",
             };
-            writeln!(out, "{outcome:<8} {subject}: {detail}")?;
+            writeln!(out, "{outcome:<8} {}", one_line(&format!("{subject}: {detail}")))?;
         }
     }
     let missing = findings.iter().filter(|finding| finding.outcome == Outcome::Missing).count();
