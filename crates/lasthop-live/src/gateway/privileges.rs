@@ -74,10 +74,13 @@ pub fn drop_rights(work: Work) -> io::Result<()> {
     }
     // A kernel without ambient capabilities grants none.
     let _ = clear_ambient_capability_set();
-    if geteuid().is_root()
-        && let Err(error) = become_user(user())
-    {
-        tracing::warn!(%error, "the worker stays root, without root's capabilities: it takes CAP_SETUID and CAP_SETGID");
+    if geteuid().is_root() {
+        // The parent has the same rights as this process so far: it must be able to end another user's.
+        let missing = not_held(CapabilitySet::SETUID | CapabilitySet::SETGID | CapabilitySet::KILL);
+        let outcome = missing.map_or_else(|| become_user(user()), |missing| Err(io::Error::other(missing)));
+        if let Err(error) = outcome {
+            tracing::warn!(%error, "the worker stays root, without root's capabilities");
+        }
     }
     let kept = has.permitted & work.needs();
     set_capabilities(None, CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() })?;
