@@ -6,6 +6,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::error::{Error, Place, Problem, Spot, did_you_mean};
+use crate::one_line::steers;
 
 /// A value.
 #[derive(Clone, PartialEq, Debug)]
@@ -89,7 +90,7 @@ pub(crate) fn quote(text: &str) -> String {
             '\\' => quoted.push_str("\\\\"),
             '\n' => quoted.push_str("\\n"),
             '\t' => quoted.push_str("\\t"),
-            c if c.is_control() => {
+            c if steers(c) => {
                 let _ = write!(quoted, "\\u{:04X}", u32::from(c));
             }
             c => quoted.push(c),
@@ -127,7 +128,8 @@ pub(crate) fn parse(file: &str, text: &str) -> Result<Table, Error> {
             let line = line.and_then(|line| text.lines().nth(line - 1)).map(str::trim).filter(|line| !line.is_empty());
             let hint = line.and_then(units_hint);
             let line = line.map(shorten);
-            let problem = Problem::Syntax { message: error.message().to_owned(), line, hint };
+            let message = error.message().lines().collect::<Vec<_>>().join("; ");
+            let problem = Problem::Syntax { message, line, hint };
             Err(Error::new(Place { file: file.to_owned(), spot }, None, problem))
         }
     }

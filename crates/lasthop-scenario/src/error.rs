@@ -3,6 +3,8 @@
 use std::fmt;
 use std::io;
 
+use crate::one_line::one_line;
+
 /// What is wrong with a scenario, and where. Displays as one line: `FILE:LINE: KEY: problem`.
 #[derive(Debug)]
 pub struct Error(Box<Inner>);
@@ -149,11 +151,10 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: ", self.0.place)?;
-        if let Some(key) = &self.0.key {
-            write!(f, "{key}: ")?;
-        }
-        self.0.problem.fmt(f)
+        let Inner { place, key, problem } = &*self.0;
+        let key = key.as_ref().map(|key| format!("{key}: ")).unwrap_or_default();
+        // Names of files and keys, and what the file says, may hold anything.
+        f.write_str(&one_line(&format!("{place}: {key}{problem}")))
     }
 }
 

@@ -15,6 +15,7 @@ use crate::error::{Error, Place, Problem, Spot, did_you_mean};
 use crate::explain;
 use crate::files::{Files, Traces, read_limited};
 use crate::lab::LabSpec;
+use crate::one_line::one_line;
 use crate::reader::{Context, Entry, Reader};
 use crate::resolve;
 use crate::spec::{self, Spec};
@@ -213,6 +214,7 @@ impl Source {
         let name =
             Path::new(&self.file).file_stem().map_or(self.file.clone(), |stem| stem.to_string_lossy().into_owned());
         let is_sealed = sealed.is_some();
+        let name = one_line(&name);
         let files = Files::new(&self.directory, sealed.clone());
         let spec = spec::read(&Reader::root(&context, &root), &name, &files)?;
         let ledger = context.ledger.into_inner();

@@ -13,6 +13,7 @@ use lasthop_sim::network::{DamagedFrames, QueueLimit, Rate};
 
 use crate::document::{Data, quote};
 use crate::error::did_you_mean;
+use crate::one_line::steers;
 use crate::reader::Value;
 use crate::units::{BitRate, ByteSize, Fraction, QueueSize, TimeSpan, UnitError};
 
@@ -298,7 +299,7 @@ impl Value for Text {
     }
 }
 
-/// [`Text`] on one line.
+/// [`Text`] on one line, which a terminal shows as it is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Line(pub String);
 
@@ -309,6 +310,7 @@ impl Value for Line {
     fn read(data: &Data) -> Result<Self, String> {
         match Text::read(data)? {
             Text(text) if text.contains(['\n', '\r']) => Err(String::new()),
+            Text(text) if text.chars().any(steers) => Err("it holds control characters".to_owned()),
             Text(text) => Ok(Self(text)),
         }
     }

@@ -1,6 +1,7 @@
 //! Whatever the text: a scenario or a message, never a panic.
 
 use lasthop_proto::scheme::SCHEMES;
+use lasthop_scenario::gateway::Gateway;
 use lasthop_scenario::{Scenario, builtin_names};
 use proptest::prelude::*;
 
@@ -163,6 +164,29 @@ proptest! {
     #[test]
     fn any_text(text in "(\\PC|[\\n=\\[\\]{}\"'.,# ]){0,200}") {
         check(&text)?;
+    }
+
+    #[test]
+    fn hostile_names(name in any::<String>(), file in any::<String>()) {
+        let quoted: String = name.chars().map(|c| format!("\\U{:08x}", u32::from(c))).collect();
+        let outside = |key: &str, value: &str| Scenario::builtin("satellite")?.with_overrides(&[(key, value)]);
+        let told = [
+            Scenario::parse(&file, &format!("\"{quoted}\" = 1")).err(),
+            Scenario::parse(&file, &format!("[hosts.\"{quoted}\"]\n[links.x]\nbetween = [\"{quoted}\", 1]")).err(),
+            Scenario::parse(&file, &format!("title = \"x\"\n{name}\n]")).err(),
+            Scenario::parse(&file, &format!("title = \"\\u001b{quoted}\"")).err(),
+            Gateway::parse(&file, &format!("\"{quoted}\" = 1")).err(),
+            Gateway::parse(&file, &format!("[[rule]]\nname = \"{quoted}\"\nmode = \"{quoted}\"")).err(),
+            Gateway::parse(&file, &format!("{name}\n]")).err(),
+            outside(&format!("tcp.x{name}"), "1").err(),
+            outside("tcp.mss", &format!("x{name}")).err(),
+        ];
+        for (number, error) in told.into_iter().enumerate() {
+            let Some(error) = error else { return Err(TestCaseError::fail(format!("{number} was taken"))) };
+            let message = error.to_string();
+            let steers = |c: char| c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+            prop_assert!(!message.chars().any(steers), "{}: {:?}", number, message);
+        }
     }
 
     #[test]

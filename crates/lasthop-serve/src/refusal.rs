@@ -1,5 +1,6 @@
 //! What is wrong with a request, in one line that names the key.
 
+use lasthop_scenario::one_line;
 use serde::Serialize;
 
 /// Why a request is refused.
@@ -17,7 +18,7 @@ pub struct Refusal {
 impl Refusal {
     /// `control` cannot be what was given.
     pub(crate) fn of(control: &str, message: impl Into<String>) -> Self {
-        let message = format!("{control}: {}", message.into());
+        let message = one_line(&format!("{control}: {}", message.into()));
         Self { message, key: None, control: Some(control.to_owned()) }
     }
 
@@ -25,7 +26,7 @@ impl Refusal {
     pub(crate) fn scenario(error: &lasthop_scenario::Error, control: Option<&str>) -> Self {
         // Where a value was set is plain to who set it.
         let message = match (error.key(), control) {
-            (Some(key), Some(_)) => format!("{key}: {}", error.problem()),
+            (Some(key), Some(_)) => one_line(&format!("{key}: {}", error.problem())),
             _ => error.to_string(),
         };
         Self { message, key: error.key().map(str::to_owned), control: control.map(str::to_owned) }

@@ -18,7 +18,7 @@ fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) if error.use_stderr() => {
-            note(one_line_first(&error.to_string()).trim_end());
+            note(&usage_error(&error.to_string()));
             return ExitCode::from(2);
         }
         // Help and version.
@@ -51,9 +51,11 @@ fn main() -> ExitCode {
     }
 }
 
-/// The message with its first paragraph, which says what is wrong, in one line; usage and hints follow.
-fn one_line_first(message: &str) -> String {
-    let (first, rest) = message.split_once("\n\n").unwrap_or((message, ""));
-    let first = first.lines().map(str::trim).collect::<Vec<_>>().join(" ");
-    format!("{first}\n\n{rest}")
+/// What is wrong with the arguments, and what would help: the message's paragraphs but those that say how the command is used.
+fn usage_error(message: &str) -> String {
+    let paragraphs = message.split("\n\n").map(|text| text.lines().map(str::trim).collect::<Vec<_>>().join(" "));
+    let said: Vec<_> = paragraphs
+        .filter(|text| !text.is_empty() && !text.starts_with("Usage: ") && !text.starts_with("For more information"))
+        .collect();
+    said.join("; ") + "; see --help"
 }

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
+use lasthop_scenario::one_line;
 use lasthop_study::replicate::Progress;
 
 /// Time between two plain lines.
@@ -14,9 +15,10 @@ const LINE_EVERY: Duration = Duration::from_secs(2);
 /// The same within a run that takes minutes.
 const RARELY: Duration = Duration::from_secs(10);
 
-/// Tells the user something beside the output. Whether anybody reads it does not matter.
+/// Tells the user something beside the output, on one line whatever is in it. All errors come by here. Whether anybody reads it
+/// does not matter.
 pub fn note(text: &str) {
-    let _ = writeln!(stderr(), "{text}");
+    let _ = writeln!(stderr(), "{}", one_line(text));
 }
 
 /// Set by Ctrl-C.

@@ -58,6 +58,123 @@ fn packets_pass_as_they_are_and_nothing_is_left_afterwards() {
     assert!(!daemon.control().exists());
 }
 
+/// Beside what the worker does: what it could do.
+#[test]
+fn the_worker_has_a_user_of_its_own_and_no_rights_but_those_it_needs() {
+    if is_skipped("rights of the worker") {
+        return;
+    }
+    // CAP_NET_ADMIN and CAP_NET_RAW; where connections are split, CAP_NET_BIND_SERVICE.
+    for (rules, rights, threads) in [(SNOOP, "0000000000003000", 1), (SPLIT, "0000000000003400", 2)] {
+        let network = Network::new();
+        let recording = tempfile::tempdir().unwrap();
+        let file = recording.path().join("recording.pcapng");
+        let daemon = Daemon::start_with(&network, rules, &["--record", file.to_str().unwrap()]);
+        // At work.
+        network.transfer(&server(5004), 1).end();
+        let worker = daemon.await_status(|status| status["worker"]["pid"].is_u64())["worker"]["pid"].to_string();
+        let tasks = std::fs::read_dir(format!("/proc/{worker}/task")).unwrap();
+        let statuses: Vec<_> =
+            tasks.map(|task| std::fs::read_to_string(task.unwrap().path().join("status")).unwrap()).collect();
+        // The recorder has one too.
+        assert_eq!(statuses.len(), threads + 1);
+        for status in statuses {
+            let value = |key: &str| {
+                let line = status.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(":\t")).unwrap();
+                line.split_whitespace().collect::<Vec<_>>()
+            };
+            for (key, expected) in [
+                ("CapEff", rights),
+                ("CapPrm", rights),
+                ("CapInh", "0000000000000000"),
+                ("CapBnd", "0000000000000000"),
+                ("CapAmb", "0000000000000000"),
+                ("NoNewPrivs", "1"),
+                ("Seccomp", "2"),
+            ] {
+                assert_eq!(value(key), [expected], "{key}: {status}");
+            }
+            for key in ["Uid", "Gid"] {
+                assert!(value(key).iter().all(|id| *id != "0"), "{key}: {status}");
+            }
+            assert!(value("Groups").is_empty(), "{status}");
+        }
+        assert!(!daemon.log().contains("WARN"), "{}", daemon.log());
+    }
+}
+
+#[test]
+fn a_second_gateway_on_the_same_queue_is_told_so() {
+    if is_skipped("second gateway on a queue") {
+        return;
+    }
+    let network = Network::new();
+    let daemon = Daemon::start(&network, OBSERVE);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("second.toml");
+    std::fs::write(&file, format!("control = '{}'\n{OBSERVE}", folder.path().join("sock").display())).unwrap();
+    let second = network.command("g", lasthop()).arg("gateway").arg(&file).output().unwrap();
+    let message = String::from_utf8(second.stderr).unwrap();
+    assert!(!second.status.success(), "{message}");
+    assert!(message.contains("netfilter queue 27000: taken already, by the program with netlink port "), "{message}");
+    assert!(!message.contains("CAP_") && message.matches("error: ").count() == 1, "{message}");
+    assert!(daemon.ask("status").is_some());
+}
+
+#[test]
+fn slow_and_silent_clients_keep_nobody_from_control_and_metrics() {
+    if is_skipped("slow clients of the gateway") {
+        return;
+    }
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+    use std::os::unix::net::UnixStream;
+    let network = Network::new();
+    let daemon = Daemon::start(&network, OBSERVE);
+    let path = daemon.control();
+    let within = network.within("g", move || {
+        let mut control = Vec::new();
+        let mut metrics = Vec::new();
+        for number in 0..1000 {
+            let mut client = UnixStream::connect(&path).unwrap();
+            let mut scraper = TcpStream::connect("127.0.0.1:9469").unwrap();
+            if number % 2 == 0 {
+                // They may have been sent away already.
+                let _ = client.write_all(b"{");
+                let _ = scraper.write_all(b"GET /metrics HTTP/1.1\r\n");
+            }
+            control.push(client);
+            metrics.push(scraper);
+            // The files of this process are not what is tested.
+            if control.len() > 200 {
+                control.remove(0);
+                metrics.remove(0);
+            }
+        }
+        let mut client = UnixStream::connect(&path).unwrap();
+        let mut scraper = TcpStream::connect("127.0.0.1:9469").unwrap();
+        let second = Some(Duration::from_secs(1));
+        client.set_read_timeout(second).unwrap();
+        scraper.set_read_timeout(second).unwrap();
+        client.write_all(b"{\"request\":\"status\"}\n").unwrap();
+        scraper.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+        let mut answers = [[0; 11]; 2];
+        client.read_exact(&mut answers[0]).unwrap();
+        scraper.read_exact(&mut answers[1]).unwrap();
+        assert_eq!(
+            answers.map(|answer| String::from_utf8_lossy(&answer).into_owned()),
+            ["{\"ok\":true,", "HTTP/1.1 20"]
+        );
+        // Another site's name for this machine is not served.
+        let mut rebound = TcpStream::connect("127.0.0.1:9469").unwrap();
+        rebound.write_all(b"GET /metrics HTTP/1.1\r\nHost: evil.example\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        rebound.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 421 "), "{answer}");
+    });
+    within.join().unwrap();
+}
+
 #[test]
 fn a_dry_run_prints_what_is_installed() {
     if is_skipped("dry run of the gateway") {

@@ -6,6 +6,7 @@ mod common;
 mod network;
 
 use std::path::Path;
+use std::process::Command;
 
 use common::Bench;
 use network::{Daemon, Network, Pace, is_skipped};
@@ -223,4 +224,46 @@ fn a_gateway_records_across_workers_until_the_limit() {
     if workers == 1 {
         assert_eq!(replayed(&bench, "small.pcapng --element"), replay);
     }
+}
+
+/// A small disk of its own at a folder.
+struct Disk<'p>(&'p Path);
+
+impl<'p> Disk<'p> {
+    fn new(folder: &'p Path, size: &str) -> Self {
+        let mount = ["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"].map(str::to_owned);
+        assert!(Command::new("mount").args(mount).arg(folder).status().unwrap().success());
+        Self(folder)
+    }
+}
+
+impl Drop for Disk<'_> {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.0).status();
+    }
+}
+
+#[test]
+fn a_recording_on_a_full_disk_is_whole_up_to_its_end() {
+    if is_skipped("recording on a full disk") {
+        return;
+    }
+    const RULES: &str = "[[rule]]\nname = 'all'\nmode = 'snoop'\ninterface = 'wl0'\n";
+    let bench = Bench::new();
+    let folder = bench.path().join("disk");
+    std::fs::create_dir(&folder).unwrap();
+    // No whole number of chunks.
+    let _disk = Disk::new(&folder, "300k");
+    let network = Network::new();
+    let mut daemon = Daemon::start_with(&network, RULES, &["--record", folder.join("r.pcapng").to_str().unwrap()]);
+    network.lose(0.01);
+    network.transfer_chunks("10.1.0.2:5001", 1000, Pace::Steady).end();
+    daemon.signal(Signal::TERM);
+    assert!(daemon.wait().success(), "{}", daemon.log());
+    let log = daemon.log();
+    assert!(log.contains("cannot write the recording") && log.contains("No space left on device"), "{log}");
+    let replay = replayed(&bench, "disk/r.pcapng");
+    assert!(replay["packets"].as_u64() > Some(300), "{replay}");
+    let len = folder.join("r.pcapng").metadata().unwrap().len();
+    assert!((150_000..300 << 10).contains(&len), "{len}");
 }

@@ -1,6 +1,8 @@
 //! A worker as its supervisor sees it: a process, what it says, and when it was heard of last.
 
 use std::ffi::OsString;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -8,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::gateway::channel::{Channel, Incoming, Notice, Order};
 use crate::gateway::state::SharedState;
+use crate::gateway::syscalls;
 use crate::gateway::system_error::{SystemError, system};
 
 /// A worker that was silent for so long hangs. Below the 200 ms after which a sender at the earliest repeats itself: what it
@@ -32,6 +35,8 @@ pub struct WorkerProgram {
 /// A worker, and when it was heard of last.
 pub(super) struct Worker {
     pub child: Child,
+    /// What the kernel says about it.
+    stat: Option<File>,
     pub channel: Channel,
     pub started: Instant,
     pub heard: Instant,
@@ -59,8 +64,10 @@ impl Worker {
         let mut command = Command::new(&program.program);
         command.args(&program.arguments).stdin(Stdio::from(theirs)).stdout(Stdio::null());
         let child = command.spawn().map_err(system("cannot start the worker"))?;
+        // Before it becomes another user's, whose processes may be hidden.
+        let stat = File::open(format!("/proc/{}/stat", child.id())).ok();
         let now = Instant::now();
-        let worker = Self { child, channel, started: now, heard: now, excused: now, phase: Phase::Starting };
+        let worker = Self { child, stat, channel, started: now, heard: now, excused: now, phase: Phase::Starting };
         worker.channel.send(order).map_err(system("cannot send the configuration to the worker"))?;
         Ok(worker)
     }
@@ -108,7 +115,7 @@ impl Worker {
     pub fn is_excused(&mut self, now: Instant) -> bool {
         let busy = matches!(self.phase, Phase::Working | Phase::Changing)
             && now < self.heard + BUSY
-            && state(self.child.id()) == Some('R');
+            && self.stat.as_ref().and_then(state) == Some('R');
         if busy {
             self.excused = now + LOOK;
         }
@@ -121,6 +128,9 @@ impl Worker {
         let _ = self.child.kill();
         match self.child.wait() {
             Ok(status) => match status.signal() {
+                Some(syscalls::SIGNAL) => {
+                    "it made a system call that no worker makes: a fault, or an attack".to_owned()
+                }
                 Some(signal) => format!("signal {signal}"),
                 None => status.to_string(),
             },
@@ -129,11 +139,13 @@ impl Worker {
     }
 }
 
-/// What a process does, in the kernel's letters: `R` for one that runs or could.
-fn state(process: u32) -> Option<char> {
-    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+/// What a process does whose `/proc/PID/stat` this is, in the kernel's letters: `R` for one that runs or could.
+fn state(stat: &File) -> Option<char> {
+    let mut bytes = [0; 512];
+    let len = stat.read_at(&mut bytes, 0).ok()?;
     // Behind its name, which may hold anything.
-    stat.rsplit_once(") ")?.1.chars().next()
+    let end = bytes[..len].windows(2).rposition(|pair| pair == b") ")?;
+    bytes[..len].get(end + 2).map(|&letter| char::from(letter))
 }
 
 #[cfg(test)]
@@ -144,17 +156,19 @@ mod tests {
     fn the_kernel_tells_what_a_process_does() {
         let mut busy = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
         let mut idle = Command::new("sleep").arg("60").spawn().unwrap();
-        let find = |child: &Child, wanted| {
+        let stat = |child: &Child| File::open(format!("/proc/{}/stat", child.id())).unwrap();
+        let stats = [stat(&busy), stat(&idle)];
+        let find = |stat: &File, wanted| {
             (0..200).any(|_| {
                 std::thread::sleep(Duration::from_millis(10));
-                state(child.id()) == Some(wanted)
+                state(stat) == Some(wanted)
             })
         };
-        let found = (find(&busy, 'R'), find(&idle, 'S'));
+        let found = (find(&stats[0], 'R'), find(&stats[1], 'S'));
         for child in [&mut busy, &mut idle] {
             child.kill().unwrap();
             child.wait().unwrap();
         }
-        assert_eq!((found, state(idle.id())), ((true, true), None));
+        assert_eq!((found, state(&stats[1])), ((true, true), None));
     }
 }

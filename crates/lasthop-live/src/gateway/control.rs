@@ -67,7 +67,7 @@ pub enum ControlError {
         error: io::Error,
     },
     /// Nobody answers.
-    #[error("{}: no gateway answers: {error}", path.display())]
+    #[error("{}: {}: {error}", path.display(), why_unanswered(.error))]
     Ask {
         /// The socket.
         path: PathBuf,
@@ -77,6 +77,16 @@ pub enum ControlError {
     /// The gateway says no.
     #[error("{0}")]
     Refused(String),
+}
+
+/// What an error in asking means.
+fn why_unanswered(error: &io::Error) -> &'static str {
+    match error.kind() {
+        // It may run all the same.
+        io::ErrorKind::PermissionDenied => "only the socket's owner and group may ask",
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => "no gateway answers",
+        _ => "the gateway has not answered",
+    }
 }
 
 /// Asks the gateway whose control socket is `path`.

@@ -444,7 +444,9 @@ mod tests {
         }
         assert_eq!(table.len(), 8 + 8);
         // Who has none takes no place among the clients.
-        (0..2_000).for_each(|n| drop(table.find(&key(n)).and_then(|id| table.remove(id))));
+        for n in 0..2_000 {
+            assert_eq!(table.find(&key(n)).and_then(|id| table.remove(id)), Some(n));
+        }
         assert_eq!((table.len(), table.client_slots.len(), table.free_clients.len()), (0, 0, table.clients.len()));
     }
 

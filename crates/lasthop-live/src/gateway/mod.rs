@@ -23,6 +23,7 @@
 //! | [`settings`] | what the configuration means to engine and relay |
 //! | [`firewall`] | the netfilter rules that lead packets here |
 //! | [`worker`] | the process that handles packets |
+//! | [`privileges`], [`syscalls`] | the rights that it gives up |
 //! | [`supervisor`] | the process that keeps a worker alive, and the rules with it |
 //! | [`channel`] | what the two say to each other |
 //! | `guard` | the rules, kept in place against other programs |
@@ -56,6 +57,7 @@ pub mod nfqueue;
 mod observe;
 mod offloaded;
 mod path;
+pub mod privileges;
 pub mod raw;
 pub mod recording;
 mod relay;
@@ -66,6 +68,7 @@ pub mod snapshot;
 pub mod split;
 mod state;
 pub mod supervisor;
+pub mod syscalls;
 mod system_error;
 mod treatment;
 mod verdict;

@@ -3,6 +3,7 @@
 //! While a queue is bound, packets wait for a verdict. When its program dies, the kernel gives up the queue, and the rule's
 //! `--queue-bypass` lets packets pass; when it is slower than packets come, they pass too, ahead of those that wait.
 
+mod cause;
 pub mod message;
 pub(super) mod path;
 
@@ -14,6 +15,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::netlink::{NETFILTER, SocketAddrNetlink};
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType};
 
+pub use cause::BindError;
 use message::{Message, Verdicts};
 
 /// Packets taken in one system call.
@@ -47,7 +49,11 @@ pub enum Received {
 
 impl Queue {
     /// Binds the queue with this number. Fails when another program has it, or without the right to administer the network.
-    pub fn bind(number: u16, buffer: &mut Buffer) -> io::Result<Self> {
+    pub fn bind(number: u16, buffer: &mut Buffer) -> Result<Self, BindError> {
+        Self::try_bind(number, buffer).map_err(|error| BindError::of(number, error))
+    }
+
+    fn try_bind(number: u16, buffer: &mut Buffer) -> io::Result<Self> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = rustix::net::socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, Some(NETFILTER))?;
         rustix::net::bind(&socket, &SocketAddrNetlink::new(0, 0))?;

@@ -11,13 +11,14 @@ use std::time::{Duration, Instant};
 use lasthop_scenario::gateway::Gateway;
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::Signal;
-use rustix::thread::{CapabilitySet, CapabilitySets};
+use rustix::thread::CapabilitySet;
 
 use crate::gateway::bridge::{BridgeError, BridgePath};
 use crate::gateway::channel::{Channel, Incoming, Notice, Order};
 use crate::gateway::nfqueue::path::QueuePath;
-use crate::gateway::nfqueue::{Buffer, Queue, wait};
+use crate::gateway::nfqueue::{BindError, Buffer, Queue, wait};
 use crate::gateway::path::{BEAT, Core, Heart, PacketPath};
+use crate::gateway::privileges::{self, Work, not_held};
 use crate::gateway::raw::Sender;
 use crate::gateway::recording::engine::RecordedEngine;
 use crate::gateway::recording::recorder::RecordTo;
@@ -25,6 +26,7 @@ use crate::gateway::relay::{Gate, Relay};
 use crate::gateway::settings;
 use crate::gateway::snapshot::Snapshot;
 use crate::gateway::split::{SplitError, SplitProxy};
+use crate::gateway::syscalls;
 use crate::gateway::system_error::{SystemError, system};
 
 /// A snapshot goes every so many beats.
@@ -46,16 +48,16 @@ pub enum WorkerError {
     #[error("no configuration came; this command is for the gateway's own use")]
     NoConfig,
     /// The queue cannot be had.
-    #[error("cannot bind netfilter queue {queue}: {}", hint(*.queue, .error))]
-    Queue {
-        /// Its number.
-        queue: u16,
+    #[error(transparent)]
+    Queue(#[from] BindError),
+    /// No raw sockets.
+    #[error("cannot open raw sockets: {error}{}", optional("; ", .not_held))]
+    Raw {
         /// Why.
         error: io::Error,
+        /// The capabilities that are missing.
+        not_held: Option<String>,
     },
-    /// No raw sockets.
-    #[error("cannot open raw sockets: {0}; CAP_NET_RAW is needed")]
-    Raw(io::Error),
     /// TCP cannot be taken out of the bridge.
     #[error(transparent)]
     Bridge(#[from] BridgeError),
@@ -70,27 +72,39 @@ pub enum WorkerError {
     System(#[from] SystemError),
 }
 
-fn hint(queue: u16, error: &io::Error) -> String {
-    // The kernel says EPERM of a queue that is taken as well.
-    if let Some(owner) = Queue::owner(queue) {
-        return format!("process {owner} has it; give another number as `queue`");
-    }
-    match error.raw_os_error() {
-        Some(libc::EPERM) => format!("{error}; CAP_NET_ADMIN is needed"),
-        Some(libc::EPROTONOSUPPORT | libc::EINVAL) => format!("{error}; the kernel module nfnetlink_queue is needed"),
-        _ => error.to_string(),
-    }
+fn optional(before: &str, text: &Option<String>) -> String {
+    text.as_ref().map(|text| format!("{before}{text}")).unwrap_or_default()
+}
+
+fn no_raw_sockets(error: io::Error) -> WorkerError {
+    let is_denied = error.kind() == io::ErrorKind::PermissionDenied;
+    let needed = CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW;
+    WorkerError::Raw { not_held: if is_denied { not_held(needed) } else { None }, error }
+}
+
+/// How a worker ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ending {
+    /// The supervisor wanted it so.
+    Wanted,
+    /// It could not go on, and the supervisor knows why.
+    Told,
 }
 
 /// Handles packets until the supervisor closes `channel`; what the engine decides is added to the end of the file `record`.
-pub fn run(channel: OwnedFd, record: Option<RecordTo>) -> Result<(), WorkerError> {
+///
+/// # Errors
+///
+/// When it cannot go on, and there is no supervisor to be told.
+pub fn run(channel: OwnedFd, record: Option<RecordTo>) -> Result<Ending, WorkerError> {
     let mut channel = Channel::new(channel);
-    let outcome = Worker::start(&mut channel, record).and_then(|mut worker| worker.work(&mut channel));
-    if let Err(error) = &outcome {
-        // It may be gone already.
-        let _ = channel.send(&Notice::Failed { message: error.to_string() });
+    match Worker::start(&mut channel, record).and_then(|mut worker| worker.work(&mut channel)) {
+        Ok(()) => Ok(Ending::Wanted),
+        Err(error) => match channel.send(&Notice::Failed { message: error.to_string() }) {
+            Ok(()) => Ok(Ending::Told),
+            Err(_) => Err(error),
+        },
     }
-    outcome
 }
 
 /// Keeps memory that is free for the next packets. What leaves the cache makes room for what comes: giving its pages back to the
@@ -103,21 +117,6 @@ fn keep_memory() {
         // SAFETY: sets parameters of the allocator, which takes them at any time.
         unsafe { libc::mallopt(libc::M_TRIM_THRESHOLD, KEPT) };
     }
-}
-
-/// Gives up all rights but those that the packet loop needs, and the relay when there is one, for good.
-fn drop_privileges(relay: bool) -> io::Result<()> {
-    let mut needed = CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW;
-    if relay {
-        // Its connections to servers bear the clients' own ports, which may be below 1024.
-        needed |= CapabilitySet::NET_BIND_SERVICE;
-    }
-    let has = rustix::thread::capabilities(None)?;
-    let kept = has.permitted & needed;
-    let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
-    rustix::thread::set_capabilities(None, sets)?;
-    rustix::thread::set_no_new_privs(true)?;
-    Ok(())
 }
 
 struct Worker {
@@ -150,11 +149,17 @@ impl Worker {
         let split = settings::split(&gateway);
         let proxy = split.clone().map(SplitProxy::bind).transpose()?;
         let record = record.and_then(RecordTo::open);
-        drop_privileges(proxy.is_some()).map_err(system("cannot drop privileges"))?;
+        let seed = seed().map_err(system("/dev/urandom"))?;
+        let work = Work { splits: proxy.is_some(), bridges: gateway.bridge.is_some() };
+        // While there is one thread.
+        privileges::drop_rights(work).map_err(system("cannot give up rights"))?;
         let relay = proxy.zip(split).map(|(proxy, config)| Relay::start(proxy, config, &gateway));
         let relay = relay.transpose().map_err(system("cannot start a thread"))?;
-        let seed = seed().map_err(system("/dev/urandom"))?;
         let recorder = record.and_then(|file| file.start(&text, seed));
+        // Once there are all.
+        if let Err(error) = syscalls::confine(work) {
+            tracing::warn!(%error, "the worker keeps all system calls: the kernel takes no seccomp filter");
+        }
         let engine = RecordedEngine::new(&gateway, seed, recorder);
         let heart = Heart::new(channel.speaker().map_err(system("cannot speak to the supervisor"))?);
         Ok(Self { core: Core::new(heart, engine, relay), path })
@@ -259,10 +264,9 @@ fn open_path(gateway: &Gateway) -> Result<Box<dyn PacketPath>, WorkerError> {
     if let Some(bridge) = &gateway.bridge {
         return Ok(Box::new(BridgePath::open(bridge, gateway.limits.flows)?));
     }
-    let sender = Sender::new(gateway.mark).map_err(WorkerError::Raw)?;
+    let sender = Sender::new(gateway.mark).map_err(no_raw_sockets)?;
     let mut buffer = Buffer::default();
-    let queue =
-        Queue::bind(gateway.queue, &mut buffer).map_err(|error| WorkerError::Queue { queue: gateway.queue, error })?;
+    let queue = Queue::bind(gateway.queue, &mut buffer)?;
     let path = QueuePath::new(gateway, queue, sender, buffer).map_err(system("cannot list interfaces"))?;
     Ok(Box::new(path))
 }

@@ -12,9 +12,11 @@ use lasthop_live::gateway::recording::reader::Recording;
 use lasthop_live::gateway::recording::recorder::RecordTo;
 use lasthop_live::gateway::recording::replay::{self, Comparison};
 use lasthop_live::gateway::supervisor::{self, WorkerProgram};
+use lasthop_live::gateway::worker::Ending;
 use lasthop_live::gateway::{firewall, worker};
 use lasthop_live::logs;
 use lasthop_scenario::gateway::Gateway;
+use lasthop_scenario::one_line;
 use lasthop_scenario::units::ByteSize;
 use serde_json::Value;
 
@@ -37,7 +39,11 @@ pub fn execute(args: &GatewayArgs) -> Result<(), Error> {
             logs::start();
             // The supervisor's end of a pair of sockets.
             let channel = stdin().as_fd().try_clone_to_owned()?;
-            Ok(worker::run(channel, record_to(args.record.as_deref(), args.record_limit))?)
+            match worker::run(channel, record_to(args.record.as_deref(), args.record_limit))? {
+                Ending::Wanted => Ok(()),
+                // The supervisor says what is wrong, once.
+                Ending::Told => std::process::exit(1),
+            }
         }
         (None, None) => unreachable!("clap asks for one of the two"),
     }
@@ -105,7 +111,7 @@ fn check(args: &GatewayCheckArgs) -> Result<(), Error> {
                 Outcome::Hint => "hint",
                 Outcome::Missing => "MISSING",
             };
-            writeln!(out, "{outcome:<8} {subject}: {detail}")?;
+            writeln!(out, "{outcome:<8} {}", one_line(&format!("{subject}: {detail}")))?;
         }
     }
     let missing = findings.iter().filter(|finding| finding.outcome == Outcome::Missing).count();

@@ -72,6 +72,13 @@ impl Bench {
         self.command(arguments).output().unwrap()
     }
 
+    /// Runs `lasthop` in the folder with just these arguments.
+    pub fn run_all(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(assert_cmd::cargo::cargo_bin!("lasthop"));
+        command.args(arguments).current_dir(self.path()).timeout(std::time::Duration::from_secs(60));
+        command.output().unwrap()
+    }
+
     pub fn command(&self, arguments: &str) -> Command {
         let mut command = Command::new(assert_cmd::cargo::cargo_bin!("lasthop"));
         command.args(split(arguments)).current_dir(self.path()).timeout(std::time::Duration::from_secs(60));

@@ -8,9 +8,9 @@ use super::assembler::Instruction;
 
 /// Commands of `bpf(2)`.
 const MAP_CREATE: libc::c_int = 0;
-const MAP_UPDATE_ELEM: libc::c_int = 2;
+pub(in crate::gateway) const MAP_UPDATE_ELEM: libc::c_int = 2;
 const PROG_LOAD: libc::c_int = 5;
-const LINK_CREATE: libc::c_int = 28;
+pub(in crate::gateway) const LINK_CREATE: libc::c_int = 28;
 /// `BPF_TCX_INGRESS`.
 const TCX_INGRESS: u32 = 46;
 /// `BPF_F_BEFORE`: ahead of the programs that are there.

@@ -25,6 +25,7 @@ use std::time::{Duration, Instant};
 use lasthop_proto::node::Port;
 use lasthop_scenario::gateway::{Bridge, Gateway};
 use lasthop_wire::{parse, pieces};
+use rustix::thread::CapabilitySet;
 use rustix::time::ClockId;
 
 use self::bpf::{Link, Program};
@@ -33,6 +34,7 @@ use self::ports::PortError;
 use self::programs::{Maps, SILENCE};
 use crate::gateway::engine::{Injection, Offloaded, Verdict};
 use crate::gateway::path::{BEAT, Core, PacketPath};
+use crate::gateway::privileges::not_held;
 use crate::gateway::snapshot::PacketCounters;
 use crate::packet_socket::frame::{ETHERNET, LinkHeader, Offload, Outgoing};
 use crate::packet_socket::{Arrival, BATCH, PacketSocket};
@@ -57,12 +59,30 @@ pub enum BridgeError {
 }
 
 /// What would help.
-fn hint(error: &io::Error) -> &'static str {
+fn hint(error: &io::Error) -> String {
     match error.raw_os_error() {
-        Some(libc::EPERM | libc::EACCES) => "; CAP_BPF, CAP_NET_ADMIN and CAP_NET_RAW are needed",
-        Some(libc::EINVAL | libc::ENOSYS | libc::EOPNOTSUPP) => "; Linux 6.6 or later is needed, with BPF",
-        _ => "",
+        Some(libc::EPERM | libc::EACCES) => {
+            let needed = CapabilitySet::BPF | CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW;
+            not_held(needed).map(|missing| format!("; {missing}")).unwrap_or_default()
+        }
+        Some(libc::EINVAL | libc::ENOSYS | libc::EOPNOTSUPP) => {
+            let uname = rustix::system::uname();
+            let release = uname.release().to_string_lossy();
+            match version(&release) {
+                Some(version) if version < NEEDED => format!("; this is Linux {release}, 6.6 or later is needed"),
+                _ => format!("; this Linux {release} may be built without BPF"),
+            }
+        }
+        _ => String::new(),
     }
+}
+
+/// The kernel that takes BPF programs at a port in this way (tcx).
+const NEEDED: (u32, u32) = (6, 6);
+
+fn version(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
 fn kernel(what: &'static str) -> impl FnOnce(io::Error) -> BridgeError {

@@ -2,9 +2,9 @@
 //! the file has grown to its limit, the recording ends and the packet loop goes on.
 
 use std::borrow::Cow;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
@@ -46,18 +46,22 @@ pub struct RecordTo {
 }
 
 impl RecordTo {
-    /// Makes the file, empty, for nobody's eyes but its owner's.
+    /// Makes the file, empty, for nobody's eyes but its owner's. One that is there is emptied if it is a regular file of this
+    /// user's own, and from then on for nobody else either.
     ///
     /// # Errors
     ///
-    /// When that is not possible.
+    /// When it is something else, or cannot be made.
     pub fn create(&self) -> io::Result<()> {
-        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&self.path).map(drop)
+        match OpenOptions::new().write(true).create_new(true).mode(MODE).open(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => self.open_existing()?.set_len(0),
+            made => made.map(drop),
+        }
     }
 
     /// Opens it to go on behind what is there. Without it the gateway works all the same: what is wrong is logged.
     pub fn open(self) -> Option<RecordFile> {
-        match OpenOptions::new().append(true).open(&self.path) {
+        match self.open_existing() {
             Ok(file) => Some(RecordFile { to: self, file }),
             Err(error) => {
                 log(&self, &error);
@@ -65,6 +69,35 @@ impl RecordTo {
             }
         }
     }
+
+    fn open_existing(&self) -> io::Result<File> {
+        // Before it is opened, since a pipe would wait, and a device do something; and after, because it may be another file by
+        // then.
+        check(&std::fs::symlink_metadata(&self.path)?)?;
+        let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
+        let file = OpenOptions::new().append(true).custom_flags(flags).open(&self.path)?;
+        let metadata = file.metadata()?;
+        check(&metadata)?;
+        if metadata.mode() & 0o777 != MODE {
+            file.set_permissions(Permissions::from_mode(MODE))?;
+        }
+        Ok(file)
+    }
+}
+
+/// A recording is its owner's alone.
+const MODE: u32 = 0o600;
+
+/// Refuses what a recording must not be written to: somebody else may have put it in the way.
+fn check(metadata: &Metadata) -> io::Result<()> {
+    let problem = match (metadata.file_type(), rustix::process::geteuid().as_raw()) {
+        (kind, _) if kind.is_symlink() => "it is a symbolic link; name the file itself".to_owned(),
+        (kind, _) if !kind.is_file() => "it is no regular file; name another, or one that is not there yet".to_owned(),
+        (_, user) if metadata.uid() != user => format!("it belongs to user {}, not to user {user}", metadata.uid()),
+        _ if metadata.nlink() > 1 => "it has other names too (hard links); name another file".to_owned(),
+        _ => return Ok(()),
+    };
+    Err(io::Error::new(io::ErrorKind::InvalidInput, problem))
 }
 
 /// A file open for recording.
@@ -236,7 +269,16 @@ impl Drop for Recorder {
 
 fn write_chunks(mut file: File, to: &RecordTo, chunks: &Receiver<Vec<u8>>) {
     for chunk in chunks {
-        if let Err(error) = file.write_all(&chunk) {
+        let written = file.metadata().and_then(|metadata| {
+            let whole = metadata.len();
+            // Each chunk ends where a step ends. One that the disk did not take as a whole would end in the midst of one.
+            file.write_all(&chunk).inspect_err(|_| {
+                if let Err(error) = file.set_len(whole) {
+                    log(to, &error);
+                }
+            })
+        });
+        if let Err(error) = written {
             log(to, &error);
             return;
         }

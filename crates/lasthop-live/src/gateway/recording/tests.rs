@@ -418,3 +418,50 @@ proptest! {
         prop_assert_eq!(comparison.packets + comparison.timeouts, bench.calls.len() as u64);
     }
 }
+
+#[test]
+fn a_recording_goes_to_a_file_of_ones_own_and_nobody_else_reads_it() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let create = |name: &str| RecordTo { path: path(name), limit: LIMIT }.create();
+    let mode = |name: &str| std::fs::metadata(path(name)).unwrap().permissions().mode() & 0o777;
+    create("new").unwrap();
+    assert_eq!(mode("new"), 0o600);
+    std::fs::write(path("old"), "a recording").unwrap();
+    std::fs::set_permissions(path("old"), std::fs::Permissions::from_mode(0o644)).unwrap();
+    create("old").unwrap();
+    assert_eq!((mode("old"), std::fs::read(path("old")).unwrap()), (0o600, Vec::new()));
+
+    std::fs::write(path("precious"), "precious").unwrap();
+    std::os::unix::fs::symlink(path("precious"), path("link")).unwrap();
+    std::os::unix::fs::symlink(path("nothing"), path("dangling")).unwrap();
+    std::fs::hard_link(path("precious"), path("second")).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(path("fifo")).status().unwrap().success());
+    let _socket = std::os::unix::net::UnixListener::bind(path("socket")).unwrap();
+    std::fs::create_dir(path("folder")).unwrap();
+    for (name, words) in [
+        ("link", "it is a symbolic link"),
+        ("dangling", "it is a symbolic link"),
+        ("second", "hard links"),
+        ("fifo", "it is no regular file"),
+        ("socket", "it is no regular file"),
+        ("folder", "it is no regular file"),
+        ("/dev/null", "it is no regular file"),
+        ("none/file", "No such file or directory"),
+    ] {
+        let error = create(name).unwrap_err().to_string();
+        assert!(error.contains(words) && !error.contains('\n'), "{name}: {error}");
+        let to = RecordTo { path: path(name), limit: LIMIT };
+        assert!(to.open().is_none(), "{name}");
+    }
+    assert_eq!(std::fs::read(path("precious")).unwrap(), b"precious");
+    assert!(!path("nothing").exists());
+    if rustix::process::geteuid().is_root() {
+        std::fs::write(path("theirs"), "theirs").unwrap();
+        std::os::unix::fs::chown(path("theirs"), Some(65534), None).unwrap();
+        let error = create("theirs").unwrap_err().to_string();
+        assert_eq!(error, "it belongs to user 65534, not to user 0");
+        assert_eq!(std::fs::read(path("theirs")).unwrap(), b"theirs");
+    }
+}
