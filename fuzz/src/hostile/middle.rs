@@ -220,12 +220,6 @@ impl Payload for Token {
     }
 }
 
-impl lasthop_proto::packet::Payload for Payload {
-    fn agrees(a: &Packet<Self>, b: &Packet<Self>) -> bool {
-        a.payload.content == b.payload.content
-    }
-}
-
 /// What the mechanism says: the packet that it was given, if any, and all that it sends.
 type BareSaid = (Option<Packet<Token>>, Vec<(Port, Packet<Token>)>);
 
