@@ -258,7 +258,7 @@ impl Tracking {
             Take::Believed => {
                 own.sent(sight);
                 if peer.acknowledge(&sight.segment, scale) {
-                    self.scales[from.index()] = peer.proven(scale);
+                    self.scales[from.index()] = peer.prove(&sight.segment, scale);
                 }
             }
             Take::Refused => own.claim(sight, peer_scale),

@@ -84,7 +84,11 @@ fn data_is_believed_inside_the_window_only() {
     assert_eq!(tracking.take(Side::Acceptor, &ack(WINDOW, 0), 0), Take::Believed);
     assert_eq!(tracking.take(Side::Initiator, &data(WINDOW - 999, 0), 1_000), Take::Believed);
     assert_eq!(tracking.take(Side::Initiator, &data(0, 0), 1_000), Take::Old);
-    refuses(&mut tracking, Side::Initiator, &data(2 * WINDOW, 0), 1);
+    refuses(&mut tracking, Side::Initiator, &data(2 * WINDOW + 5, 0), 1);
+    // Before the stream begins there is nothing.
+    let mut tracking = opened();
+    tracking.take(Side::Acceptor, &ack(0, 0), 0);
+    refuses(&mut tracking, Side::Initiator, &segment(CLIENT - 1_000, SERVER + 1, Flags::ACK), 1_000);
 }
 
 /// RFC 5961 §5.2: no more than was sent, no less than a window behind. And the segment itself has to be acceptable.
@@ -111,7 +115,8 @@ fn a_probe_that_was_taken_is_no_riddle() {
     tracking.take(Side::Initiator, &data(0, 0), WINDOW);
     let closed = Segment { window: 0, ..ack(WINDOW, 0) };
     assert_eq!(tracking.take(Side::Acceptor, &closed, 0), Take::Believed);
-    refuses(&mut tracking, Side::Initiator, &data(WINDOW, 0), 1);
+    refuses(&mut tracking, Side::Acceptor, &ack(WINDOW + 1, 0), 0);
+    assert_eq!(tracking.take(Side::Initiator, &data(WINDOW, 0), 1), Take::Refused);
     assert_eq!(tracking.take(Side::Acceptor, &ack(WINDOW + 1, 0), 0), Take::Believed);
     assert_eq!(tracking.take(Side::Initiator, &data(WINDOW + 1, 0), 1_000), Take::Believed);
 }
@@ -199,8 +204,9 @@ fn a_connection_is_picked_up_in_its_midst() {
     assert_eq!(tracking.take(Side::Initiator, &data(32_000, 0), 1_000), Take::Refused);
     // What was out is acknowledged: 32 times as much was allowed.
     assert_eq!(tracking.take(Side::Acceptor, &ack(2_000, 0), 0), Take::Believed);
-    assert_eq!(tracking.take(Side::Acceptor, &ack(32_000, 0), 0), Take::Refused);
-    assert_eq!(tracking.take(Side::Initiator, &data(2_000, 0), 1_000), Take::Believed);
+    assert_eq!(tracking.take(Side::Acceptor, &ack(32_000, 0), 0), Take::Believed);
+    assert_eq!(tracking.take(Side::Initiator, &data(33_000, 0), 31_000), Take::Believed);
+    assert_eq!(tracking.take(Side::Initiator, &data(64_000, 0), 1_000), Take::Refused);
 }
 
 /// One side alone cannot make believe in another connection.
@@ -223,9 +229,10 @@ fn a_stranger_on_one_side_does_not_displace_a_connection() {
 fn what_passed_elsewhere_is_made_up_for() {
     let mut tracking = opened();
     let (far, mut takes) = (50_000_000, Vec::new());
+    let wide = |segment: Segment| Segment { window: 60_000, ..segment };
     for n in 0..6 {
-        takes.push(tracking.take(Side::Initiator, &data(far + n * 1_000, 0), 1_000));
-        takes.push(tracking.take(Side::Acceptor, &ack(far + n * 1_000, 0), 0));
+        takes.push(tracking.take(Side::Initiator, &wide(data(far + n * 1_000, 0)), 1_000));
+        takes.push(tracking.take(Side::Acceptor, &wide(ack(far + n * 1_000, 0)), 0));
     }
     assert_eq!(takes.iter().filter(|&&take| take == Take::Opened).count(), 1, "{takes:?}");
     assert!(takes[..7].iter().all(|&take| take == Take::Refused));

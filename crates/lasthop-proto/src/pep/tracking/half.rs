@@ -4,9 +4,6 @@ use super::Take;
 use crate::packet::{Flags, Segment, Timestamps};
 use crate::seq::Seq;
 
-/// The least window that old data and acknowledgments may lie behind, in bytes: what a sender without scaling may have under way.
-const LEAST_WINDOW: u32 = u16::MAX as u32;
-
 /// Farther than this nothing belongs to the same window (RFC 7323 §2.3).
 const FAR: u32 = 1 << 30;
 
@@ -71,7 +68,7 @@ pub(super) struct Half {
     pub next: Seq,
     /// RCV.NXT of the other end, as it last acknowledged.
     pub acked: Option<Seq>,
-    /// It is not before this.
+    /// No number before this has any meaning: the stream begins here, or it is a window behind.
     first: Seq,
     /// The right edge of the window that the other end advertised; it does not move left here.
     edge: Seq,
@@ -81,6 +78,8 @@ pub(super) struct Half {
     pub field: u16,
     /// Data up to here passed beyond the edge; the shift of the window scale that would have allowed it.
     claim: Option<(Seq, u8)>,
+    /// The end of a probe of a closed window that passed.
+    probe: Option<Seq>,
     /// The highest TSval.
     newest: Option<u32>,
     /// The highest TSecr that the other end sent: its TS.Recent.
@@ -97,6 +96,7 @@ impl Half {
         window: 0,
         field: 0,
         claim: None,
+        probe: None,
         newest: None,
         echoed: None,
     };
@@ -118,11 +118,10 @@ impl Half {
         self.edge = self.edge.max(from + window);
     }
 
-    /// Whether the other end may acknowledge up to here: no more than it could have received, no less than within a window
-    /// (RFC 5961 §5.2).
+    /// Whether the other end may acknowledge up to here: no more than was sent, no less than within a window (RFC 5961 §5.2).
     pub fn could_be_acknowledged(&self, ack: Seq) -> bool {
-        let least = self.base() - self.window.max(LEAST_WINDOW);
-        ack.ge(least) && (ack.le(self.next) || ack.le(self.edge + PROBE))
+        let passed = [self.claim.map(|(end, _)| end), self.probe];
+        ack.ge(self.first) && (ack.le(self.next) || passed.into_iter().flatten().any(|end| ack.le(end)))
     }
 
     /// RFC 7323 §5.3, R1: older than what the other end has taken, or without a timestamp where both ends have them.
@@ -138,8 +137,7 @@ impl Half {
     /// part of it.
     pub fn place(&self, sight: &Sight) -> Take {
         let (base, seq, end) = (self.base(), sight.segment.seq, sight.end);
-        let least = base - self.window.max(LEAST_WINDOW);
-        if seq.lt(least) || end.gt(self.edge.max(base)) || end.since(seq) > FAR {
+        if seq.lt(self.first) || end.gt(self.edge.max(base)) || end.since(seq) > FAR {
             return Take::Refused;
         }
         match seq == end {
@@ -163,6 +161,10 @@ impl Half {
         self.next = self.next.max(ack);
         self.acked = Some(self.acked.map_or(ack, |acked| acked.max(ack)));
         self.field = segment.window;
+        self.probe = self.probe.filter(|end| ack.lt(*end));
+        if self.base().since(self.first) > self.window {
+            self.first = self.base() - self.window;
+        }
         self.allow(ack, scale.bytes(segment.window));
         // It echoes nothing that was not sent.
         if let (Some(Timestamps { ecr, .. }), Some(newest)) = (segment.options.timestamps, self.newest)
@@ -173,8 +175,12 @@ impl Half {
         self.claim.is_some_and(|(end, _)| ack.ge(end))
     }
 
-    /// Data beyond the edge of a window whose scale nobody saw: if it is acknowledged, the window was larger than it seemed.
+    /// Data beyond the edge of the window, which may be taken all the same. A probe is at exactly the edge; of a window whose scale
+    /// nobody saw the edge may lie elsewhere: if it is acknowledged, the window was larger than it seemed.
     pub fn claim(&mut self, sight: &Sight, scale: Scale) {
+        if sight.segment.seq == self.edge && sight.end.since(self.edge) <= PROBE {
+            self.probe = Some(sight.end);
+        }
         let Scale::AtLeast(least) = scale else { return };
         let ahead = sight.end.since(self.base());
         if self.claim.is_none() && ahead > 0 && ahead <= UNSEEN {
@@ -183,11 +189,11 @@ impl Half {
         }
     }
 
-    /// The scale that is proven now.
-    pub fn proven(&mut self, scale: Scale) -> Scale {
-        match (self.claim.take(), scale) {
-            (Some((_, shift)), Scale::AtLeast(least)) => Scale::AtLeast(least.max(shift)),
-            _ => scale,
-        }
+    /// What was claimed is acknowledged: the scale is at least the one that it takes, and so was that of this window.
+    pub fn prove(&mut self, segment: &Segment, scale: Scale) -> Scale {
+        let (Some((_, shift)), Scale::AtLeast(least)) = (self.claim.take(), scale) else { return scale };
+        let scale = Scale::AtLeast(least.max(shift));
+        self.allow(segment.ack, scale.bytes(segment.window));
+        scale
     }
 }
