@@ -61,6 +61,11 @@ impl Sight {
     }
 }
 
+/// Whether a number is one of `from..=to`: of two numbers 2^31 apart neither is the later one.
+fn is_within(number: Seq, from: Seq, to: Seq) -> bool {
+    number.0.wrapping_sub(from.0) <= to.0.wrapping_sub(from.0)
+}
+
 /// One direction of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Half {
@@ -120,8 +125,8 @@ impl Half {
 
     /// Whether the other end may acknowledge up to here: no more than was sent, no less than within a window (RFC 5961 §5.2).
     pub fn could_be_acknowledged(&self, ack: Seq) -> bool {
-        let passed = [self.claim.map(|(end, _)| end), self.probe];
-        ack.ge(self.first) && (ack.le(self.next) || passed.into_iter().flatten().any(|end| ack.le(end)))
+        let sent = [Some(self.next), self.claim.map(|(end, _)| end), self.probe];
+        sent.into_iter().flatten().any(|end| is_within(ack, self.first, end))
     }
 
     /// RFC 7323 §5.3, R1: older than what the other end has taken, or without a timestamp where both ends have them.
@@ -137,11 +142,13 @@ impl Half {
     /// part of it.
     pub fn place(&self, sight: &Sight) -> Take {
         let (base, seq, end) = (self.base(), sight.segment.seq, sight.end);
-        if seq.lt(self.first) || end.gt(self.edge.max(base)) || end.since(seq) > FAR {
+        let edge = self.edge.max(base);
+        if end.since(seq) > FAR || !is_within(seq, self.first, edge) || !is_within(end, self.first, edge) {
             return Take::Refused;
         }
         match seq == end {
-            true if seq.lt(base) => Take::Refused,
+            // At the very edge is who has filled the window.
+            true if seq.lt(base) || (seq == edge && seq != self.next && seq != base) => Take::Refused,
             false if end.le(base) => Take::Old,
             _ => Take::Believed,
         }
