@@ -16,7 +16,7 @@ use std::io;
 
 use lasthop_scenario::gateway::{Bridge, Gateway, Mode, Network};
 
-use self::chains::{Chain, Listing};
+use self::chains::{Chain, Listing, Stage};
 use self::programs::{LOCK_WAIT, Tables};
 use self::routing::Routing;
 use crate::gateway::settings;
@@ -130,6 +130,13 @@ impl Source {
         self.split.as_ref().filter(|split| split.speaks(family)).map(|split| Routing::new(split, family))
     }
 
+    /// [`Source::text`] for a trial, in which no table becomes valid before the next: each comes once.
+    fn trial(&self, family: Family, pulse: Pulse) -> String {
+        let mut chains = self.chains(family, pulse);
+        chains.iter_mut().for_each(|chain| chain.stage = Stage::Quiet);
+        chains::install(&chains, &Listing::new())
+    }
+
     fn text(&self, family: Family, pulse: Pulse, listing: &Listing) -> String {
         chains::install(&self.chains(family, pulse), listing)
     }
@@ -192,7 +199,7 @@ impl Firewall {
         for program in family.programs() {
             let tables = Tables { family, program };
             let taken = [Pulse::Required, Pulse::None].into_iter().try_fold((), |(), pulse| {
-                match tables.restore(&self.source.text(family, pulse, &Listing::new()), &["--test"]) {
+                match tables.restore(&self.source.trial(family, pulse), &["--test"]) {
                     Ok(()) => Err(Ok(())),
                     Err(error) if pulse == Pulse::None => Err(Err(error)),
                     Err(_) => Ok(()),

@@ -23,7 +23,7 @@ pub mod decide;
 mod relay;
 mod resets;
 pub mod rules;
-mod socket;
+pub(in crate::gateway) mod socket;
 
 use std::io;
 use std::time::Duration;

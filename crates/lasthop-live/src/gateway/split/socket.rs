@@ -156,6 +156,9 @@ pub(super) struct Numbers {
     pub expected: u32,
 }
 
+/// `SIOCOUTQNSD`: how much of what waits to be acknowledged has not been sent.
+pub(in crate::gateway) const UNSENT: libc::c_ulong = 0x894b;
+
 /// Where `socket` stands; none when the kernel does not say. Takes `CAP_NET_ADMIN`.
 pub(super) fn numbers(socket: &Socket) -> Option<Numbers> {
     /// `TCP_REPAIR_ON`, `TCP_REPAIR_OFF_NO_WP`, `TCP_RECV_QUEUE` and `TCP_SEND_QUEUE`.
@@ -163,8 +166,6 @@ pub(super) fn numbers(socket: &Socket) -> Option<Numbers> {
     const OFF: libc::c_int = -1;
     const RECEIVE: libc::c_int = 1;
     const SEND: libc::c_int = 2;
-    /// `SIOCOUTQNSD`: how much of what waits to be acknowledged has not been sent.
-    const UNSENT: libc::c_ulong = 0x894b;
     set_number(socket, libc::TCP_REPAIR, ON)?;
     let queue = |queue| {
         set_number(socket, libc::TCP_REPAIR_QUEUE, queue)?;

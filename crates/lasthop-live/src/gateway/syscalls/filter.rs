@@ -10,6 +10,7 @@ use seccompiler::{
 
 use crate::gateway::bridge::bpf;
 use crate::gateway::privileges::Work;
+use crate::gateway::split::socket::UNSENT;
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
@@ -184,6 +185,12 @@ fn allowed(work: Work) -> Result<Rules, BackendError> {
             // Beside the kind there are flags.
             let stream = (1, MaskedEq(0xf), libc::SOCK_STREAM as u64);
             Rule(libc::SYS_socket, [(0, Eq, family as u64), stream]).add_to(&mut rules)?;
+        }
+        // Routes are asked for when the first connection of a wired opener comes.
+        Rule(libc::SYS_socket, [(0, Eq, libc::AF_NETLINK as u64), (2, Eq, 0)]).add_to(&mut rules)?;
+        // What an end that is reset has not acknowledged.
+        for command in [libc::TIOCOUTQ, UNSENT] {
+            Rule(libc::SYS_ioctl, [(1, Eq, command as u64)]).add_to(&mut rules)?;
         }
         for command in [libc::F_GETPIPE_SZ, libc::F_SETPIPE_SZ] {
             Rule(libc::SYS_fcntl, [(1, Eq, command as u64)]).add_to(&mut rules)?;
