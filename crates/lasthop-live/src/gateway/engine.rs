@@ -182,7 +182,8 @@ impl Engine {
             Verdict::Accept
         } else {
             if let Some(known) = known {
-                treatment.introduce(now, id, flow.side_at(Port::WIRED), known);
+                let side = flow.side_at(Port::WIRED);
+                treatment.introduce(now, id, self.flows.owner(id), side, known);
             }
             let passing = Passing { now, port, packet, view: &view, checksum: offloaded.checksum, id, from, size };
             self.treat(passing, out)

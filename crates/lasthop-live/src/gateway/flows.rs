@@ -6,6 +6,7 @@ use std::hash::BuildHasher;
 use std::net::{IpAddr, SocketAddr};
 
 use lasthop_proto::packet::{FlowId, Side};
+use lasthop_proto::pep::snoop::Owner;
 use lasthop_wire::Route;
 use siphasher::sip::SipHasher13;
 
@@ -254,6 +255,12 @@ impl<T> FlowTable<T> {
         self.slots.insert(key, slot);
         self.link(slot);
         Some(FlowId(slot))
+    }
+
+    /// Whose a connection is.
+    pub fn owner(&self, flow: FlowId) -> Owner {
+        let entry = self.entries.get(flow.0 as usize).and_then(Option::as_ref);
+        Owner(entry.map_or(0, |entry| entry.client))
     }
 
     /// A client's place; there are no more of them than connections.

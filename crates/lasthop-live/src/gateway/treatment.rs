@@ -3,7 +3,7 @@
 use lasthop_proto::event::Event;
 use lasthop_proto::node::{Node, Port};
 use lasthop_proto::packet::{Body, Cause, Flags, FlowId, Integrity, Packet, Priority, Segment, Side};
-use lasthop_proto::pep::snoop::{HopControl, Snoop, SnoopConfig};
+use lasthop_proto::pep::snoop::{HopControl, Owner, Snoop, SnoopConfig};
 use lasthop_proto::pep::tracking::Tracking;
 use lasthop_proto::time::Instant;
 use lasthop_wire::{Checksum, View, revise};
@@ -120,9 +120,9 @@ impl Treatment {
     }
 
     /// Hands the mechanism a connection that has opened: only what proves to be one may take room in it.
-    pub fn introduce(&mut self, now: Instant, id: FlowId, data_from: Side, tracking: Tracking) {
+    pub fn introduce(&mut self, now: Instant, id: FlowId, owner: Owner, data_from: Side, tracking: Tracking) {
         if let Some(snoop) = &mut self.snoop {
-            snoop.adopt(now, id, data_from, tracking);
+            snoop.adopt(now, id, owner, data_from, tracking);
         }
     }
 

@@ -11,6 +11,7 @@ mod timestamps;
 use alloc::collections::VecDeque;
 
 use super::cache::{Cache, Cached, Origin};
+use super::snoop::Owner;
 use super::snoop_config::SnoopConfig;
 use super::tracking::Tracking;
 use crate::event::Event;
@@ -78,6 +79,7 @@ pub(super) enum AckVerdict {
 pub(super) struct Repair<P> {
     /// The side that the data comes from.
     pub side: Side,
+    pub owner: Option<Owner>,
     pub cache: Cache<P>,
     /// For which time this connection is in the queue of timers.
     pub queued: Option<Instant>,
@@ -130,6 +132,7 @@ impl<P: Payload> Repair<P> {
         let (last_ack, window) = (tracking.acked(side), tracking.window(side));
         Self {
             side,
+            owner: None,
             cache: Cache::new(),
             queued: None,
             tracking,

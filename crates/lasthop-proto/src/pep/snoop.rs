@@ -1,6 +1,7 @@
 //! The snoop protocol and its siblings: local retransmission from a cache at the base station (\[a\] §III-A).
 
 use alloc::collections::{BTreeSet, VecDeque};
+use alloc::vec::Vec;
 
 use super::cache::{MAX_PACKETS, charge};
 use super::flow_table::FlowTable;
@@ -16,8 +17,12 @@ use crate::time::Instant;
 /// No IP packet is larger than this, in bytes (jumbograms as receive offload builds them included).
 const MAX_SEGMENT: u32 = 1 << 20;
 
-/// A connection may push others out of the cache only while it takes less than this part of it.
+/// An owner of connections may push others out of the cache only while it takes less than this part of it.
 const FAIR_PART: u64 = 4;
+
+/// Whose a connection is, where that is known: several may be one client's. Drivers number owners from 0 up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Owner(pub u32);
 
 /// The base station of the link-layer schemes: LL, LL-TCP-AWARE (snoop), LL-SMART and LL-SMART-TCP-AWARE, by
 /// [`SnoopConfig::detection`] and [`SnoopConfig::awareness`]; and, where the mobile host sends SACK blocks instead of SMART
@@ -35,6 +40,8 @@ pub struct Snoop<P> {
     timers: BTreeSet<(Instant, u32)>,
     next_timer: Option<Instant>,
     cached_bytes: u64,
+    /// Those of each owner.
+    owned_bytes: Vec<u64>,
     out: Outbox<P>,
 }
 
@@ -48,6 +55,7 @@ impl<P: Payload> Snoop<P> {
             timers: BTreeSet::new(),
             next_timer: None,
             cached_bytes: 0,
+            owned_bytes: Vec::new(),
             out: Outbox { packets: VecDeque::new(), events: VecDeque::new(), repairs },
         }
     }
@@ -63,12 +71,13 @@ impl<P: Payload> Snoop<P> {
     }
 
     /// Takes over a connection whose packets somebody else has followed so far; its data comes from that side.
-    pub fn adopt(&mut self, now: Instant, flow: FlowId, data_from: Side, tracking: Tracking) {
+    pub fn adopt(&mut self, now: Instant, flow: FlowId, owner: Owner, data_from: Side, tracking: Tracking) {
         self.forget(self.connections.find(flow));
         if let Some(slot) = self.create(now, flow, data_from)
             && let Some((_, connection)) = self.connections.get_mut(slot)
         {
             *connection = Repair::new(now, &self.config, data_from, tracking.next(data_from), tracking);
+            connection.owner = Some(owner);
         }
     }
 
@@ -169,14 +178,15 @@ impl<P: Payload> Snoop<P> {
     /// The connection has begun with this packet: what is held of one before it goes now.
     fn begin(&mut self, now: Instant, slot: u32, packet: &Packet<P>, segment: &Segment) {
         let Some((_, connection)) = self.connections.get_mut(slot) else { return };
-        self.cached_bytes -= connection.cache.bytes();
+        let before = connection.cache.bytes();
         connection.flush(now, &mut self.out);
         let tracking = core::mem::take(&mut connection.tracking);
-        let (side, queued) = (connection.side, connection.queued);
+        let (side, queued, owner) = (connection.side, connection.queued, connection.owner);
         let data = packet.from == side && packet.len > 0 && !segment.flags.has(Flags::SYN);
         let start = if data { segment.seq } else { tracking.next(side) };
         *connection = Repair::new(now, &self.config, side, start, tracking);
-        connection.queued = queued;
+        (connection.queued, connection.owner) = (queued, owner);
+        self.count(owner, before, 0);
     }
 
     fn take_old_data(&mut self, now: Instant, slot: u32, packet: &Packet<P>) -> DataVerdict {
@@ -189,7 +199,8 @@ impl<P: Payload> Snoop<P> {
         let Some((_, connection)) = self.connections.get_mut(slot) else { return DataVerdict::Forward };
         let before = connection.cache.bytes();
         let verdict = connection.on_data(now, &self.config, packet, segment, &mut self.out);
-        self.cached_bytes = self.cached_bytes - before + connection.cache.bytes();
+        let (owner, after) = (connection.owner, connection.cache.bytes());
+        self.count(owner, before, after);
         let verdict = match verdict {
             DataVerdict::Store(place) => self.keep(now, slot, packet, segment, place),
             other => other,
@@ -211,7 +222,8 @@ impl<P: Payload> Snoop<P> {
         let Some((_, connection)) = self.connections.get_mut(slot) else { return DataVerdict::Forward };
         let before = connection.cache.bytes();
         let passage = connection.store(now, packet.clone(), segment.seq, place);
-        self.cached_bytes = self.cached_bytes - before + connection.cache.bytes();
+        let (owner, after) = (connection.owner, connection.cache.bytes());
+        self.count(owner, before, after);
         match passage {
             Passage::Now => DataVerdict::Forward,
             Passage::Later => DataVerdict::Held,
@@ -222,7 +234,8 @@ impl<P: Payload> Snoop<P> {
     fn make_room(&mut self, slot: u32, packet: &Packet<P>) -> bool {
         let charge = charge(packet);
         let Some((_, connection)) = self.connections.get_mut(slot) else { return false };
-        let own = connection.cache.bytes().saturating_add(charge);
+        let own = connection.owner.and_then(|Owner(owner)| self.owned_bytes.get(owner as usize).copied());
+        let own = own.unwrap_or(connection.cache.bytes()).saturating_add(charge);
         if connection.cache.len() >= MAX_PACKETS {
             return false;
         }
@@ -265,7 +278,8 @@ impl<P: Payload> Snoop<P> {
         let before = connection.cache.bytes();
         let verdict = connection.on_ack(now, &self.config, packet, segment, &mut self.out);
         connection.release(now, &mut self.out);
-        self.cached_bytes = self.cached_bytes - before + connection.cache.bytes();
+        let (owner, after) = (connection.owner, connection.cache.bytes());
+        self.count(owner, before, after);
         if verdict == AckVerdict::Forget {
             self.forget(Some(slot));
         } else {
@@ -301,12 +315,24 @@ impl<P: Payload> Snoop<P> {
     /// Drops the state of a connection that is over.
     fn discard(&mut self, slot: u32) -> Option<(FlowId, Repair<P>)> {
         let (flow, connection) = self.connections.remove(slot)?;
-        self.cached_bytes -= connection.cache.bytes();
+        self.count(connection.owner, connection.cache.bytes(), 0);
         if let Some(at) = connection.queued {
             self.timers.remove(&(at, slot));
             self.next_timer = self.timers.first().map(|&(at, _)| at);
         }
         Some((flow, connection))
+    }
+
+    /// What an owner's connection has cached is now `after` bytes instead of `before`.
+    fn count(&mut self, owner: Option<Owner>, before: u64, after: u64) {
+        self.cached_bytes = self.cached_bytes - before + after;
+        if let Some(Owner(owner)) = owner {
+            let owner = owner as usize;
+            if self.owned_bytes.len() <= owner {
+                self.owned_bytes.resize(owner + 1, 0);
+            }
+            self.owned_bytes[owner] = self.owned_bytes[owner] - before + after;
+        }
     }
 
     /// Sees to it that the queue wakes up for this connection in time. A deadline that moves back, as each acknowledgment

@@ -684,6 +684,31 @@ fn the_least_recently_used_connection_makes_room() {
     assert_eq!((bench.snoop.connections(), bench.snoop.cached_bytes()), (2, 4 * 256));
 }
 
+/// The connections of one owner share what one connection may push out.
+#[test]
+fn an_owner_of_many_connections_pushes_out_nobody_beyond_its_share() {
+    let config = SnoopConfig { cache_bytes: 8 * 256, ..SnoopConfig::new(DuplicateAcks, Aware) };
+    let mut bench = Bench::with(config);
+    let of = |flow, n| Packet { flow: FlowId(flow), ..data(n) };
+    for (flow, owner) in [(10, 0), (11, 0), (12, 1), (13, 1), (14, 1), (15, 1)] {
+        bench.snoop.remove(FlowId(flow));
+        let mut tracking = Tracking::new();
+        for packet in handshake() {
+            let segment = packet.tcp().unwrap();
+            tracking.take(packet.from, segment, 0);
+        }
+        bench.snoop.adopt(at(0), FlowId(flow), Owner(owner), Side::Initiator, tracking);
+    }
+    (0..4).for_each(|n| drop(bench.wired(1, of(10, n))));
+    for n in 0..20 {
+        (12..16).for_each(|flow| drop(bench.wired(2, of(flow, n))));
+    }
+    assert_eq!((bench.snoop.cached_bytes(), bench.snoop.connections()), (8 * 256, 7));
+    // Who has less still finds room.
+    assert_eq!(bench.wired(3, of(11, 0)).events, []);
+    assert_eq!(bench.snoop.owned_bytes, [4 * 256, 4 * 256]);
+}
+
 #[test]
 fn a_removed_connection_leaves_nothing_behind() {
     let mut bench = Bench::sent(DuplicateAcks, Aware, 3);
