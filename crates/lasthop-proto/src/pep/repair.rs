@@ -6,6 +6,7 @@ mod hop;
 mod link_rtt;
 mod masks;
 mod order;
+mod reordering;
 mod timestamps;
 
 use alloc::collections::VecDeque;
@@ -28,6 +29,7 @@ use link_rtt::{FLOOR, LinkRtt};
 use masks::{Masks, hide_blocks};
 use order::Order;
 pub(super) use order::Sendings;
+use reordering::Reordering;
 use timestamps::copy_of;
 
 /// Old acknowledgments in a row after which the state, not the mobile host, is taken to be wrong.
@@ -112,6 +114,7 @@ pub(super) struct Repair<P> {
     highest_marked: Option<Seq>,
     /// In which order packets left, and what that tells.
     order: Order,
+    reordering: Reordering,
     /// From here on it is still to be seen what is lost.
     walk: Option<Seq>,
     /// When the next of what is lost goes, or of what is held, if nothing arrives before.
@@ -151,6 +154,7 @@ impl<P: Payload> Repair<P> {
             echoes: (0, start),
             highest_marked: None,
             order: Order::default(),
+            reordering: Reordering::NONE,
             walk: None,
             pace: None,
             in_vain: 0,
@@ -207,6 +211,7 @@ impl<P: Payload> Repair<P> {
             }
         }
         let smart = config.detection == LocalDetection::Smart;
+        self.reordering.heed(now, segment, &self.rtt);
         let (masked, marked) = if smart { self.take_masks(now, ack, segment) } else { (false, 0) };
         if self.masks == Masks::Seen {
             self.resend_lost(now, LEAST_REPAIRS + (arrived + marked).min(MOST_REPAIRS), out);
@@ -438,7 +443,8 @@ impl<P: Payload> Repair<P> {
 
 /// Whether a packet that has arrived cannot have done so in its last sending.
 fn is_too_soon<P>(rtt: &LinkRtt, now: Instant, cached: &Cached<P>) -> bool {
-    cached.sent_again() && rtt.is_too_soon(now.since(cached.last_sent))
+    // An urgent one overtakes the queue that others wait in.
+    cached.sent_again() && !cached.sendings.is_urgent() && rtt.is_too_soon(now.since(cached.last_sent))
 }
 
 /// Whether the timer resent a packet in vain so often that it is left to the sender.

@@ -59,7 +59,12 @@ impl LinkRtt {
 
     /// Whether an acknowledgment comes sooner after a sending than the hop can have brought it.
     pub fn is_too_soon(&self, elapsed: Duration) -> bool {
-        elapsed.as_nanos() < self.least - self.least / 8
+        elapsed.as_nanos() < self.least
+    }
+
+    /// The smoothed round trip; nothing before there is one.
+    pub fn smoothed(&self) -> Duration {
+        Duration::from_nanos(self.srtt.unwrap_or(0))
     }
 
     /// For so long nothing may come from a hop on which the window is full.

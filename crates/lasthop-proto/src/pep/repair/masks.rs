@@ -101,9 +101,17 @@ impl<P: Payload> Repair<P> {
             }
             None => return,
         };
+        let (patience, mut wait) = (self.reordering.patience(now, &self.rtt), Instant::FAR_FUTURE);
         let (mut left, mut steps) = (most, MOST_STEPS);
         while let Some(packet) = self.cache.get_mut(index) {
-            let lost = packet.whereabouts == Whereabouts::OnHop && self.order.is_lost(packet);
+            let overtaken = packet.whereabouts == Whereabouts::OnHop && self.order.has_overtaken(packet);
+            let due = packet.last_sent + patience;
+            if overtaken && due > now {
+                // It may only be late.
+                wait = wait.min(due);
+            }
+            let lost =
+                overtaken && due <= now || packet.whereabouts == Whereabouts::OnHop && self.order.has_timed_out(packet);
             if steps == 0 || (lost && left == 0) {
                 self.walk = Some(packet.seq);
                 break;
@@ -112,6 +120,9 @@ impl<P: Payload> Repair<P> {
             if lost {
                 left -= 1;
                 let cause = if self.order.has_timed_out(packet) { Cause::LocalTimer } else { Cause::LocalHole };
+                if cause == Cause::LocalHole {
+                    self.reordering.repaired(packet.seq);
+                }
                 self.resend(now, index, cause, out);
             }
             let Some(packet) = self.cache.get_mut(index) else { break };
@@ -122,15 +133,15 @@ impl<P: Payload> Repair<P> {
                 Whereabouts::OnHop => {
                     self.order.under_way(packet);
                     // What was sent once is in order: all behind it left later.
-                    if !packet.sent_again() {
+                    if !packet.sent_again() && !overtaken {
                         break;
                     }
                 }
             }
             index += 1;
         }
-        if self.walk.is_some() {
-            let next = now + self.rtt.spacing(self.in_vain);
+        let next = if self.walk.is_some() { wait.min(now + self.rtt.spacing(self.in_vain)) } else { wait };
+        if next != Instant::FAR_FUTURE {
             self.pace = Some(self.pace.map_or(next, |pace| pace.min(next)));
         }
     }

@@ -25,6 +25,13 @@ pub(in crate::pep) struct Sendings {
     last: Sending,
 }
 
+impl Sendings {
+    /// Whether it left ahead of others the last time.
+    pub fn is_urgent(self) -> bool {
+        self.last.priority == Priority::Urgent
+    }
+}
+
 /// What has left and what has arrived.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Order {
@@ -64,6 +71,10 @@ impl Order {
             // none that it is lost.
             self.probe = if self.probe.number < last.number { last } else { self.probe };
         }
+        if too_soon {
+            // An earlier sending has arrived, which passed for lost: of what left behind the last one it tells nothing.
+            return;
+        }
         let told = if self.is_outrun(first) { last } else { first };
         self.arrived = self.arrived.max(told.number);
         if told.priority == Priority::Normal {
@@ -84,10 +95,10 @@ impl Order {
         sending.number < later || (probe && sending.number < self.probe.number)
     }
 
-    /// Whether a packet that is not known to have arrived is lost.
+    /// Whether something that left after a packet has arrived, and it has not.
     #[inline]
-    pub fn is_lost<P>(&self, cached: &Cached<P>) -> bool {
-        self.is_outrun(cached.sendings.last) || self.has_timed_out(cached)
+    pub fn has_overtaken<P>(&self, cached: &Cached<P>) -> bool {
+        self.is_outrun(cached.sendings.last)
     }
 
     /// Whether it passes for lost because nothing came for too long.
