@@ -82,6 +82,12 @@ struct World<'s, M> {
     latest: u32,
     /// The end of the window as the receiver granted it.
     granted: Seq,
+    /// The end of the sender's window, as the receiver may have been told it: where a stranger grants more, in a packet that the
+    /// receiver takes, it may send more.
+    granted_up: Seq,
+    /// The highest number that the sender has seen from the receiver. A stranger's acknowledgment that it takes may be ahead of what
+    /// was sent: for all that a gateway can know, the bytes before it were lost.
+    claimed: Seq,
     /// Strangers' bytes that the receiver would take.
     excused: Vec<(Seq, Seq)>,
     /// How many of the packets are drawn, and what is left of the draw.
@@ -120,6 +126,19 @@ fn brief(passed: &Passed) -> String {
     }
 }
 
+/// Whether what the gateway sends is a piece of the packet that came just now, which it may not pass as a whole: then it is still
+/// the work of who wrote that.
+fn is_piece(sent: &Sent, packet: &Pkt, port: Port) -> bool {
+    let (first, end) = (sent.segment.seq, sent.segment.seq + sent.len);
+    let segment = Segment { seq: packet.segment.seq, flags: packet.segment.flags, ..sent.segment };
+    let same = match &sent.odd {
+        None => packet.content == Content::Genuine,
+        Some(odd) => odd.iter().zip(0..).all(|(&is, at)| is == super::ends::byte((first + at).0, packet.content)),
+    };
+    let within = first.ge(packet.segment.seq) && end.le(packet.end());
+    sent.towards != port && sent.len > 0 && within && segment == packet.segment && same
+}
+
 /// Runs a script. Panics where something does not hold.
 pub fn run<M: Middle>(bytes: &[u8], demand: Demand) {
     let mut script = Script::new(bytes);
@@ -144,6 +163,8 @@ pub fn run<M: Middle>(bytes: &[u8], demand: Demand) {
         gateway: M::new(setup),
         twin: M::new(setup),
         granted: receiver.edge,
+        granted_up: sender.bounds().edge,
+        claimed: RECEIVER_ISS + 1,
         sender,
         receiver,
         script,
@@ -337,7 +358,14 @@ impl<M: Middle> World<'_, M> {
                 self.sent(sent);
             }
         }
-        sent.into_iter().for_each(|sent| self.sent(sent));
+        for sent in sent {
+            if author == Content::Forged && is_piece(&sent, &packet, port) {
+                let Sent { segment, len, .. } = sent;
+                self.arrive(&Pkt { segment, len, ..packet }, port, None, author);
+            } else {
+                self.sent(sent);
+            }
+        }
     }
 
     /// What strangers did changes nothing.
@@ -510,13 +538,15 @@ impl<M: Middle> World<'_, M> {
             edge: shown.edge.max(self.receiver.edge).max(self.granted),
             sent: self.sender.next,
             recent: self.terms.timestamps.then_some(shown.recent),
-            acks: self.receiver.bounds().acks,
+            acks: (self.receiver.bounds().acks.0, self.claimed),
         };
         let seen = match bounds.judge(&packet, SENDER_ISS + 1) {
             Judgement::Reset => return self.fate = Fate::Over,
             Judgement::Taken if packet.segment.flags.has(Flags::FIN) => return self.fate = Fate::Over,
             Judgement::Taken => {
                 self.excused.push((packet.segment.seq, packet.end()));
+                let Segment { ack, window, .. } = packet.segment;
+                self.granted_up = self.granted_up.max(ack + (u32::from(window) << self.terms.scale));
                 if let Some(times) = packet.segment.options.timestamps {
                     self.latest = Seq(self.latest).max(Seq(times.val)).0;
                 }
@@ -533,15 +563,21 @@ impl<M: Middle> World<'_, M> {
         let own = RECEIVER_ISS + 1;
         let seqs = [own, own + 1, own - 1, own + self.terms.buffer];
         let packet = self.forged(seqs, self.receiver.next, [self.receiver.clock, self.sender.clock]);
-        let bounds = Bounds { recent: self.terms.timestamps.then_some(self.sender_recent), ..self.sender.bounds() };
+        let bounds = Bounds {
+            edge: self.granted_up,
+            recent: self.terms.timestamps.then_some(self.sender_recent),
+            sent: self.claimed,
+            ..self.sender.bounds()
+        };
         let seen = match bounds.judge(&packet, own) {
             Judgement::Reset => return self.fate = Fate::Over,
             Judgement::Taken => {
-                let Segment { ack, window, options, .. } = packet.segment;
+                let Segment { seq, ack, window, options, .. } = packet.segment;
                 if packet.end() != packet.segment.seq || ack.gt(self.receiver.next) {
                     return self.fate = Fate::Over;
                 }
                 self.granted = self.granted.max(ack + (u32::from(window) << self.terms.scale));
+                self.claimed = self.claimed.max(seq);
                 let late = options.timestamps.is_some_and(|times| Seq(times.val).gt(Seq(self.receiver.clock)));
                 if late || !options.sack.is_empty() {
                     self.fate = Fate::Tainted;
