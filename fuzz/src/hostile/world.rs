@@ -88,6 +88,8 @@ struct World<'s, M> {
     /// The highest number that the sender has seen from the receiver. A stranger's acknowledgment that it takes may be ahead of what
     /// was sent: for all that a gateway can know, the bytes before it were lost.
     claimed: Seq,
+    /// The same of what the receiver has seen from the sender: what a stranger put into the window counts as sent.
+    claimed_down: Seq,
     /// Strangers' bytes that the receiver would take.
     excused: Vec<(Seq, Seq)>,
     /// How many of the packets are drawn, and what is left of the draw.
@@ -165,6 +167,7 @@ pub fn run<M: Middle>(bytes: &[u8], demand: Demand) {
         granted: receiver.edge,
         granted_up: sender.bounds().edge,
         claimed: RECEIVER_ISS + 1,
+        claimed_down: SENDER_ISS + 1,
         sender,
         receiver,
         script,
@@ -536,7 +539,7 @@ impl<M: Middle> World<'_, M> {
             next: (shown.next, self.receiver.next),
             // A stranger on the hop may have granted more than the receiver, in an acknowledgment that the sender takes.
             edge: shown.edge.max(self.receiver.edge).max(self.granted),
-            sent: self.sender.next,
+            sent: self.sender.next.max(self.claimed_down),
             recent: self.terms.timestamps.then_some(shown.recent),
             acks: (self.receiver.bounds().acks.0, self.claimed),
         };
@@ -546,6 +549,7 @@ impl<M: Middle> World<'_, M> {
             Judgement::Taken => {
                 self.excused.push((packet.segment.seq, packet.end()));
                 let Segment { ack, window, .. } = packet.segment;
+                self.claimed_down = self.claimed_down.max(packet.end());
                 self.granted_up = self.granted_up.max(ack + (u32::from(window) << self.terms.scale));
                 if let Some(times) = packet.segment.options.timestamps {
                     self.latest = Seq(self.latest).max(Seq(times.val)).0;
@@ -563,11 +567,13 @@ impl<M: Middle> World<'_, M> {
         let own = RECEIVER_ISS + 1;
         let seqs = [own, own + 1, own - 1, own + self.terms.buffer];
         let packet = self.forged(seqs, self.receiver.next, [self.receiver.clock, self.sender.clock]);
+        let own_bounds = self.sender.bounds();
         let bounds = Bounds {
             edge: self.granted_up,
             recent: self.terms.timestamps.then_some(self.sender_recent),
             sent: self.claimed,
-            ..self.sender.bounds()
+            acks: (own_bounds.acks.0, own_bounds.acks.1.max(self.claimed_down)),
+            ..own_bounds
         };
         let seen = match bounds.judge(&packet, own) {
             Judgement::Reset => return self.fate = Fate::Over,
