@@ -25,6 +25,8 @@ const STRIDE: u64 = 256;
 const LONGEST: u64 = 82;
 /// Without this bit in its first byte a script has strangers in it.
 const ALONE: u8 = 0x40;
+/// Characters of what a fault says.
+const MOST_TEXT: usize = 300;
 /// So many faults are shown; one cause shows in many scripts.
 const SHOWN: u64 = 20;
 
@@ -80,7 +82,8 @@ fn main() -> ExitCode {
             if faults <= SHOWN {
                 let text = panic.downcast_ref::<String>().cloned();
                 let text = text.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned()));
-                println!("fault {faults}, script {ran}: {script:?}: {}", text.as_deref().unwrap_or("?"));
+                let text: String = text.as_deref().unwrap_or("?").chars().take(MOST_TEXT).collect();
+                println!("fault {faults}, script {ran}: {script:?}: {text}");
             }
         }
         if ran % STRIDE == 0 && reported.elapsed() >= INTERVAL {

@@ -118,14 +118,15 @@ impl Bounds {
         if ack.lt(self.acks.0) || ack.gt(self.acks.1) {
             return Judgement::Refused;
         }
-        // Inside: its first or its last byte is, or, where it has none, its number.
+        // Inside: any of its bytes is, or, where it has none, its number. RFC 9293 asks for the first or the last; Linux also takes
+        // what reaches beyond the window on both sides.
         let (from, to, end) = (self.next.0, self.edge, packet.end());
         let within = |at: Seq| at.ge(from) && at.lt(to);
         let inside = match (packet.seq_len(), to.since(from)) {
             (0, 0) => seq == from,
             (0, _) => within(seq),
             (_, 0) => false,
-            (_, _) => within(seq) || within(end - 1),
+            (_, _) => seq.lt(to) && end.gt(from),
         };
         if inside {
             Judgement::Taken

@@ -88,6 +88,13 @@ struct World<'s, M> {
     /// The highest number that the sender has seen from the receiver. A stranger's acknowledgment that it takes may be ahead of what
     /// was sent: for all that a gateway can know, the bytes before it were lost.
     claimed: Seq,
+    /// The sender's latest timestamp at the gateway, which believes no echo of a later one: a stranger's packet that a receiver takes
+    /// only in part is not believed.
+    newest: u32,
+    /// The end of what the gateway has seen from the sender.
+    sent_down: Seq,
+    /// The same with what a stranger put into the window.
+    claimed_down: Seq,
     /// Strangers' bytes that the receiver would take.
     excused: Vec<(Seq, Seq)>,
     /// How many of the packets are drawn, and what is left of the draw.
@@ -139,6 +146,11 @@ fn is_piece(sent: &Sent, packet: &Pkt, port: Port) -> bool {
     sent.towards != port && sent.len > 0 && within && segment == packet.segment && same
 }
 
+/// Whether an end takes no timestamp that the other one can send.
+fn is_ahead(end: Bounds, clock: u32) -> bool {
+    end.recent.is_some_and(|recent| Seq(recent).gt(Seq(clock)))
+}
+
 /// Runs a script. Panics where something does not hold.
 pub fn run<M: Middle>(bytes: &[u8], demand: Demand) {
     let mut script = Script::new(bytes);
@@ -165,6 +177,9 @@ pub fn run<M: Middle>(bytes: &[u8], demand: Demand) {
         granted: receiver.edge,
         granted_up: sender.bounds().edge,
         claimed: RECEIVER_ISS + 1,
+        newest: SENDER_CLOCK,
+        sent_down: SENDER_ISS + 1,
+        claimed_down: SENDER_ISS + 1,
         sender,
         receiver,
         script,
@@ -293,7 +308,15 @@ impl<M: Middle> World<'_, M> {
     fn pass_down(&mut self, packet: Pkt, coming: Coming) {
         if let Some(times) = packet.segment.options.timestamps {
             self.latest = Seq(self.latest).max(Seq(times.val)).0;
+            self.newest = Seq(self.newest).max(Seq(times.val)).0;
             self.sender_recent = Seq(self.sender_recent).max(Seq(times.ecr)).0;
+        }
+        self.sent_down = self.sent_down.max(packet.end());
+        self.claimed_down = self.claimed_down.max(packet.end());
+        if is_ahead(self.receiver.bounds(), self.sender.clock) {
+            // A stranger has moved the receiver's clock ahead: it refuses all that the sender sends.
+            self.fate = Fate::Over;
+            return;
         }
         self.give(packet, Port::WIRED, coming, Seen::Both, Content::Genuine);
     }
@@ -303,8 +326,14 @@ impl<M: Middle> World<'_, M> {
         let edge = packet.segment.ack + (u32::from(packet.segment.window) << self.terms.scale);
         let shown = &mut self.receiver_shown;
         (shown.next, shown.edge) = (shown.next.max(packet.segment.ack), shown.edge.max(edge));
-        if let Some(times) = packet.segment.options.timestamps {
+        if let Some(times) = packet.segment.options.timestamps
+            && Seq(times.ecr).le(Seq(self.newest))
+        {
             shown.recent = times.ecr;
+        }
+        if is_ahead(self.sender.bounds(), self.receiver.clock) {
+            self.fate = Fate::Over;
+            return;
         }
         self.give(packet, Port::WIRELESS, Coming::default(), Seen::Both, Content::Genuine);
     }
@@ -536,16 +565,26 @@ impl<M: Middle> World<'_, M> {
             next: (shown.next, self.receiver.next),
             // A stranger on the hop may have granted more than the receiver, in an acknowledgment that the sender takes.
             edge: shown.edge.max(self.receiver.edge).max(self.granted),
-            sent: self.sender.next,
+            sent: self.claimed_down,
             recent: self.terms.timestamps.then_some(shown.recent),
             acks: (self.receiver.bounds().acks.0, self.claimed),
         };
+        // What the gateway believes to be sent ends with the sender's bytes or with any of these.
+        let last = |at: Seq| at == self.sent_down || self.excused.iter().any(|&(_, end)| end == at);
         let seen = match bounds.judge(&packet, SENDER_ISS + 1) {
             Judgement::Reset => return self.fate = Fate::Over,
+            Judgement::Refused if packet.segment.flags.has(Flags::RST) && last(packet.segment.seq) => {
+                return self.fate = Fate::Over;
+            }
+            // It acknowledges what another stranger claimed to be the receiver's: the gateway refuses the receiver's own then.
+            Judgement::Taken | Judgement::Old if packet.segment.ack.gt(RECEIVER_ISS + 1) => {
+                return self.fate = Fate::Over;
+            }
             Judgement::Taken if packet.segment.flags.has(Flags::FIN) => return self.fate = Fate::Over,
             Judgement::Taken => {
                 self.excused.push((packet.segment.seq, packet.end()));
                 let Segment { ack, window, .. } = packet.segment;
+                self.claimed_down = self.claimed_down.max(packet.end());
                 self.granted_up = self.granted_up.max(ack + (u32::from(window) << self.terms.scale));
                 if let Some(times) = packet.segment.options.timestamps {
                     self.latest = Seq(self.latest).max(Seq(times.val)).0;
@@ -563,11 +602,13 @@ impl<M: Middle> World<'_, M> {
         let own = RECEIVER_ISS + 1;
         let seqs = [own, own + 1, own - 1, own + self.terms.buffer];
         let packet = self.forged(seqs, self.receiver.next, [self.receiver.clock, self.sender.clock]);
+        let own_bounds = self.sender.bounds();
         let bounds = Bounds {
             edge: self.granted_up,
             recent: self.terms.timestamps.then_some(self.sender_recent),
             sent: self.claimed,
-            ..self.sender.bounds()
+            acks: (own_bounds.acks.0, own_bounds.acks.1.max(self.claimed_down)),
+            ..own_bounds
         };
         let seen = match bounds.judge(&packet, own) {
             Judgement::Reset => return self.fate = Fate::Over,

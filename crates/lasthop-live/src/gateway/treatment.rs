@@ -162,7 +162,9 @@ impl Treatment {
     ) -> Verdict {
         let Passing { now, port, packet, view, checksum, .. } = *passing;
         let len = view.payload_len as u32;
-        let cut = port == Port::WIRED && len > passing.size && !view.segment.flags.has(Flags::SYN);
+        // Of a reset the number counts (RFC 5961 §3.2): cut up, it would have as many as pieces.
+        let whole = Flags(Flags::SYN.0 | Flags::RST.0);
+        let cut = port == Port::WIRED && len > passing.size && view.segment.flags.0 & whole.0 == 0;
         let piece = if cut { passing.size } else { len };
         // Beyond what may be cached, each piece is held by itself, so that none keeps a whole super-segment in memory.
         let share = !cut || meter.bytes() < self.cache_bytes;
