@@ -36,7 +36,7 @@ struct Buffer {
 }
 
 impl Buffer {
-    fn new(bytes: Box<[u8]>, view: &View, checksum: Checksum, meter: &Meter) -> Held {
+    fn held(bytes: Box<[u8]>, view: &View, checksum: Checksum, meter: &Meter) -> Held {
         meter.0.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         let (seq, header_len) = (view.segment.seq, view.header_len);
         Held(Some(Arc::new(Self { bytes, seq, header_len, checksum, meter: meter.clone() })))
@@ -82,13 +82,13 @@ impl Payload for Held {
 
 /// Keeps a packet read as `view`.
 pub(super) fn hold(packet: &[u8], view: &View, checksum: Checksum, meter: &Meter) -> Held {
-    Buffer::new(packet[..view.total_len()].into(), view, checksum, meter)
+    Buffer::held(packet[..view.total_len()].into(), view, checksum, meter)
 }
 
 /// Keeps the part of a super-segment, read as `view`, that `segment` with `len` bytes of payload is.
 pub(super) fn hold_piece(packet: &[u8], view: &View, segment: &Segment, len: u32, meter: &Meter) -> Held {
     let Some((piece, view)) = part(packet, view, segment, len, Checksum::Pending) else { return Held::NONE };
-    Buffer::new(piece.into(), &view, Checksum::Complete, meter)
+    Buffer::held(piece.into(), &view, Checksum::Complete, meter)
 }
 
 /// The part of a packet that `segment` with `len` bytes of payload is, with its window and timestamp, and what it reads as. The

@@ -15,8 +15,9 @@ use half::{Half, Scale, Sight};
 /// Openings remembered at once: a flood of forged ones must not hide the real one from the answer to it.
 const MOST_SYNS: usize = 8;
 
-/// Packets in a row that nobody would accept, after which the picture itself may be wrong.
-const DOUBT: u8 = 8;
+/// Packets of either end in a row that the other would refuse, after which the picture itself may be wrong. A stranger makes up
+/// those of one end only: the other's are accepted all the while.
+const DOUBT: u8 = 4;
 
 /// What to think of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,8 +59,8 @@ pub struct Tracking {
     mss: Option<u16>,
     /// The last packet of each side that was not believed.
     sights: [Option<Sight>; 2],
-    /// Packets refused since one was believed.
-    refused: u8,
+    /// Packets of each side refused since one was believed.
+    refused: [u8; 2],
 }
 
 /// Whether anything is known.
@@ -87,7 +88,7 @@ impl Tracking {
             isn: [None; 2],
             mss: None,
             sights: [None; 2],
-            refused: 0,
+            refused: [0; 2],
         }
     }
 
@@ -229,7 +230,7 @@ impl Tracking {
         self.syns = Vec::new();
         (self.isn, self.mss) = ([None; 2], None);
         self.sights = [None; 2];
-        self.refused = 0;
+        self.refused = [0; 2];
     }
 
     fn take_plain(&mut self, from: Side, segment: &Segment, len: u32) -> Take {
@@ -237,7 +238,7 @@ impl Tracking {
         let taken = if self.is_open() { self.judge(from, &sight) } else { Take::Refused };
         match taken {
             Take::Believed => {
-                self.refused = 0;
+                self.refused = [0; 2];
                 Take::Believed
             }
             Take::Refused => self.doubt(from, sight),
@@ -275,11 +276,12 @@ impl Tracking {
             let _ = self.judge(from, &sight);
             return Take::Opened;
         }
-        self.refused = self.refused.saturating_add(1);
+        let refused = &mut self.refused[from.index()];
+        *refused = refused.saturating_add(1);
         self.sights[from.index()] = Some(sight);
         let patient = if self.is_open() { DOUBT } else { 0 };
         let Some(other) = self.sights[from.peer().index()] else { return Take::Refused };
-        if self.refused < patient || !sight.agrees_with(&other) {
+        if self.refused.iter().any(|&refused| refused < patient) || !sight.agrees_with(&other) {
             return Take::Refused;
         }
         let half = |own: &Sight, other: &Sight| {

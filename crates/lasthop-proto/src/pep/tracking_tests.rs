@@ -224,6 +224,22 @@ fn a_stranger_on_one_side_does_not_displace_a_connection() {
     assert_eq!(tracking.take(Side::Initiator, &data(5_000, 0), 1_000), Take::Believed);
 }
 
+/// Nor does one packet of the other side that is refused, as a late one is: forged data near what it says would pass for the stream.
+#[test]
+fn a_stranger_and_a_late_packet_do_not_make_a_connection() {
+    let mut tracking = opened();
+    tracking.take(Side::Initiator, &data(0, 0), 5_000);
+    tracking.take(Side::Acceptor, &ack(5_000, 0), 500);
+    tracking.take(Side::Initiator, &data(5_000, 500), 0);
+    for n in 0..100 {
+        refuses(&mut tracking, Side::Initiator, &data(1_000_000 + n, 500), 1_000);
+        if n % 30 == 29 {
+            refuses(&mut tracking, Side::Acceptor, &ack(5_000, 100), 0);
+        }
+    }
+    assert_eq!(tracking.take(Side::Initiator, &data(5_000, 500), 1_000), Take::Believed);
+}
+
 /// Where much of a connection passed elsewhere, nothing of it fits any more until both ends show where they are.
 #[test]
 fn what_passed_elsewhere_is_made_up_for() {

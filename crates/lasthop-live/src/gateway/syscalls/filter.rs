@@ -190,7 +190,7 @@ fn allowed(work: Work) -> Result<Rules, BackendError> {
         Rule(libc::SYS_socket, [(0, Eq, libc::AF_NETLINK as u64), (2, Eq, 0)]).add_to(&mut rules)?;
         // What an end that is reset has not acknowledged.
         for command in [libc::TIOCOUTQ, UNSENT] {
-            Rule(libc::SYS_ioctl, [(1, Eq, command as u64)]).add_to(&mut rules)?;
+            Rule(libc::SYS_ioctl, [(1, Eq, command)]).add_to(&mut rules)?;
         }
         for command in [libc::F_GETPIPE_SZ, libc::F_SETPIPE_SZ] {
             Rule(libc::SYS_fcntl, [(1, Eq, command as u64)]).add_to(&mut rules)?;
