@@ -61,7 +61,7 @@ fn damaged_packets_stay_damaged() {
 #[test]
 fn what_a_receiver_would_refuse_is_not_served_to_it() {
     nothing_is_worse(
-        "poison,mixed",
+        "blind-data,reset-near",
         "--families 6 --paths bridge --modes snoop --flow-control fast --transfers 30 --at-once 15 --rate 40",
     );
 }
