@@ -267,7 +267,7 @@ fn floods_and_garbage_disturb_no_honest_transfer() {
     let floods = ["s", "c"].map(|from| flood(&network, from, Arc::clone(&stop)));
     let transfers = [network.transfer("10.1.0.2:5202", 3), network.transfer("[fd01::2]:5202", 3)];
     for transfer in transfers {
-        assert!(transfer.is_over_within(25), "stuck\n{}{}", network.sockets(), daemon.log());
+        assert!(transfer.is_over_within(60), "stuck\n{}{}", network.sockets(), daemon.log());
         let (gap, _) = transfer.end();
         eprintln!("under a flood: longest receive gap {} ms", gap.as_millis());
         assert!(gap < Duration::from_secs(5), "{gap:?}");
