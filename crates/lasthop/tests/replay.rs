@@ -95,7 +95,7 @@ fn a_recording_of_real_packets_is_decided_again_anywhere() {
     assert_eq!(replayed(&bench, "r.pcapng"), expected);
     assert_eq!(replayed(&bench, "r.pcapng --element"), expected);
     let output = bench.run("gateway replay r.pcapng");
-    let line = "1 engine: 64 packets (22 dropped, 10 replaced), 1 timeout, 8 sent besides\n";
+    let line = "1 engine: 64 packets (23 dropped, 9 replaced), 5 timeouts, 8 sent besides\n";
     assert_eq!(String::from_utf8_lossy(&output.stdout), line);
 
     // Another mechanism decides otherwise.

@@ -452,7 +452,9 @@ mod tests {
         assert_eq!(table.len(), 8 + 8);
         // Who has none takes no place among the clients.
         for n in 0..2_000 {
-            assert_eq!(table.find(&key(n)).and_then(|id| table.remove(id)), Some(n));
+            if let Some(id) = table.find(&key(n)) {
+                table.remove(id);
+            }
         }
         assert_eq!((table.len(), table.client_slots.len(), table.free_clients.len()), (0, 0, table.clients.len()));
     }
