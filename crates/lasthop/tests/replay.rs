@@ -108,7 +108,7 @@ fn a_recording_of_real_packets_is_decided_again_anywhere() {
         let output = bench.run(&format!("gateway replay other.pcapng{element}"));
         let message = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(1), "{message}");
-        let (start, rest) = message.split_once(" of 65 decisions differ, first at frame ").expect(&message);
+        let (start, rest) = message.split_once(" of 69 decisions differ, first at frame ").expect(&message);
         assert!(
             start.starts_with("error: other.pcapng: ") && rest.contains("s: recorded: replace by seq "),
             "{message}"
@@ -120,7 +120,7 @@ fn a_recording_of_real_packets_is_decided_again_anywhere() {
     for (file, expected) in [
         ("none.pcapng", "error: none.pcapng: No such file or directory (os error 2)\n"),
         ("tiny.toml", "error: tiny.toml: not a pcapng file\n"),
-        ("cut.pcapng", "error: cut.pcapng: ends in the midst of a block, behind frame 84\n"),
+        ("cut.pcapng", "error: cut.pcapng: ends in the midst of a block, behind frame 87\n"),
     ] {
         let output = bench.run(&format!("gateway replay {file}"));
         assert_eq!((output.status.code(), &*String::from_utf8_lossy(&output.stderr)), (Some(1), expected));
