@@ -69,9 +69,7 @@ impl Queue {
     /// The process that has a queue, as far as the kernel tells: the number that its socket has, which is that of its process
     /// unless it has several such sockets.
     pub fn owner(number: u16) -> Option<u32> {
-        let text = std::fs::read_to_string("/proc/net/netfilter/nfnetlink_queue").ok()?;
-        let line = text.lines().find(|line| line.split_whitespace().next() == Some(number.to_string().as_str()))?;
-        line.split_whitespace().nth(1)?.parse().ok()
+        cause::owner(number)
     }
 
     /// The queue's number.

@@ -46,6 +46,11 @@ fn cause(queue: u16, error: &io::Error, queues: Option<&str>, not_held: Option<S
     }
 }
 
+/// The process that has a queue, where the port is its number.
+pub(super) fn owner(queue: u16) -> Option<u32> {
+    holder(&std::fs::read_to_string(QUEUES).ok()?, queue)?.parse().ok()
+}
+
 /// The netlink port of who has this queue: mostly the number of its process.
 fn holder(queues: &str, queue: u16) -> Option<&str> {
     let mut lines = queues.lines().map(str::split_ascii_whitespace);
