@@ -165,6 +165,30 @@ fn a_stranger_with_an_unknown_option_ends_nobodys_treatment() {
     }
 }
 
+/// RFC 5961 §3.2: a reset at the number last acknowledged, with data under way, may be a stranger's. If the sender sent it, the
+/// receiver answers the next repair with a reset of its own, and repairs end; and they do if it says nothing more.
+#[test]
+fn a_reset_below_what_is_under_way_is_left_to_the_receiver() {
+    for answers in [true, false] {
+        let mut bench = Bench::opened(Mode::Snoop, V4);
+        (0..2).for_each(|n| bench.data(n));
+        bench.passes(Port::WIRED, Segment { flags: Flags::RST, ..data(0) }, b"");
+        let mut repairs = 0;
+        for _ in 0..1_000 {
+            for sent in bench.wait(100) {
+                repairs += 1;
+                let view = parse(&sent.packet).unwrap();
+                assert!(sent.towards == Port::WIRELESS && view.segment.ack == Seq(1), "{view:?}");
+                if answers {
+                    bench.passes(Port::WIRELESS, Segment { flags: Flags::RST, ..ack_of(0, &[]) }, b"");
+                }
+            }
+        }
+        assert!(if answers { repairs == 1 } else { (1..50).contains(&repairs) }, "{repairs} repairs");
+        assert_eq!(bench.wait(600_000), []);
+    }
+}
+
 /// Flips bits anywhere until a checksum shows it.
 fn damage(packet: &mut [u8], flips: &[(prop::sample::Index, u8)]) -> bool {
     for (at, bit) in flips {

@@ -145,14 +145,14 @@ impl Tracking {
         }
     }
 
-    /// RFC 5961 §3.2: only at exactly the number that the other end expects. It may expect what it last acknowledged, or all that
-    /// was sent.
+    /// RFC 5961 §3.2: only at exactly the number that the other end expects. Who resets does so at its own SND.NXT (RFC 9293
+    /// §3.10.5), and the other end expects that once all that was sent has arrived. At the number last acknowledged, with data
+    /// under way, nobody here can tell whether the other end still expects it: a reset there may be a stranger's, which an end that
+    /// is further refuses. If it was a true one, the end that is no more answers whatever is sent to it with a reset at
+    /// its own next number.
     fn take_reset(&mut self, from: Side, segment: &Segment) -> Take {
         let expected = match self.stage {
-            Stage::Open => {
-                let half = &self.halves[from.index()];
-                segment.seq == half.next || segment.seq == half.base()
-            }
+            Stage::Open => segment.seq == self.halves[from.index()].next,
             // The answer to a SYN (RFC 9293 §3.10.7.3).
             Stage::Unknown => {
                 segment.flags.has(Flags::ACK) && self.syns.iter().any(|syn| syn.from != from && syn.end == segment.ack)

@@ -121,20 +121,28 @@ fn a_probe_that_was_taken_is_no_riddle() {
     assert_eq!(tracking.take(Side::Initiator, &data(WINDOW + 1, 0), 1_000), Take::Believed);
 }
 
-/// RFC 5961 §3.2: exactly the next number.
+/// RFC 5961 §3.2: "If the RST bit is set and the sequence number exactly matches the next expected sequence number (RCV.NXT), then TCP
+/// MUST reset the connection. If the RST bit is set and the sequence number does not exactly match the next expected sequence
+/// value, yet is within the current receive window, TCP MUST send an acknowledgment (challenge ACK)."
 #[test]
 fn a_reset_ends_the_connection_at_exactly_the_next_number_only() {
     let mut tracking = opened();
     tracking.take(Side::Initiator, &data(0, 0), 5_000);
-    for at in [1, 4_999, 5_001, 100_000, 1 << 31] {
+    // The other end was at 0 when it last said so; with data under way it may be further.
+    for at in [0, 1, 4_999, 5_001, 100_000, 1 << 31] {
         refuses(&mut tracking, Side::Initiator, &Segment { flags: Flags::RST, ..data(at, 0) }, 0);
+    }
+    tracking.take(Side::Acceptor, &ack(3_000, 0), 0);
+    for at in [0, 2_999, 3_000, 3_001] {
+        refuses(&mut tracking, Side::Initiator, &Segment { flags: Flags::RST, ..data(at, 0) }, 0);
+    }
+    for at in [1, 100_000, 1 << 31] {
         refuses(&mut tracking, Side::Acceptor, &Segment { flags: Flags::RST, ..ack(at, at) }, 0);
     }
-    for at in [0, 5_000] {
-        let mut tracking = tracking.clone();
-        assert_eq!(tracking.take(Side::Initiator, &Segment { flags: Flags::RST, ..data(at, 0) }, 0), Take::Reset);
-        assert!(!tracking.is_open());
-    }
+    let mut reset = tracking.clone();
+    assert_eq!(reset.take(Side::Initiator, &Segment { flags: Flags::RST, ..data(5_000, 0) }, 0), Take::Reset);
+    assert!(!reset.is_open());
+    // An end that is no more answers what it is sent with a reset at what that acknowledges (RFC 9293 §3.10.7.1).
     assert_eq!(tracking.take(Side::Acceptor, &Segment { flags: Flags::RST, ..ack(0, 0) }, 0), Take::Reset);
 }
 
