@@ -165,6 +165,25 @@ fn a_stranger_with_an_unknown_option_ends_nobodys_treatment() {
     }
 }
 
+/// RFC 5961 §3.2: the number of a reset counts, not that of a part of it, as a driver cuts super-segments into.
+#[test]
+fn a_reset_is_judged_whole() {
+    for ends in [V4, V6] {
+        let mut bench = Bench::opened(Mode::Snoop, ends);
+        (0..2).for_each(|n| bench.data(n));
+        // Its second part is where the stream goes on, and its first where the receiver last was.
+        for from in [0, 1] {
+            let flags = Flags::RST.with(Flags::ACK);
+            bench.passes(Port::WIRED, Segment { flags, ..data(from) }, &payload(from, 3));
+        }
+        let (verdict, sent) = bench.ack(seq(0), &[(seq(1), seq(2))]);
+        assert_eq!((verdict, sent.len()), (Verdict::Drop, 1));
+        // At the next number it ends the connection, however much it carries.
+        bench.passes(Port::WIRED, Segment { flags: Flags::RST, ..data(2) }, &payload(2, 3));
+        assert_eq!(bench.engine.counters().rules[0].cached_bytes, 0);
+    }
+}
+
 /// RFC 5961 §3.2: a reset at the number last acknowledged, with data under way, may be a stranger's. If the sender sent it, the
 /// receiver answers the next repair with a reset of its own, and repairs end; and they do if it says nothing more.
 #[test]
