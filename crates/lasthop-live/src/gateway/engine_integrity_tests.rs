@@ -7,7 +7,7 @@ use lasthop_wire::{Checksum, Checksums, Route, build, checksums, pieces};
 use proptest::prelude::*;
 
 use super::properties::{Step, step};
-use super::tests::{Bench, MSS, V4, V6, ack_of, data, payload, seq};
+use super::tests::{Bench, MSS, V4, V6, ack_of, data, only, payload, seq};
 use super::*;
 use crate::gateway::rules::Mode;
 
@@ -205,6 +205,27 @@ fn a_reset_below_what_is_under_way_is_left_to_the_receiver() {
         }
         assert!(if answers { repairs == 1 } else { (1..50).contains(&repairs) }, "{repairs} repairs");
         assert_eq!(bench.wait(600_000), []);
+    }
+}
+
+/// Where packets pass unseen, both ends are elsewhere then: the picture is made anew from what comes by, and that may be a stranger's.
+#[test]
+fn after_a_gap_no_strangers_bytes_are_kept() {
+    for ends in [V4, V6] {
+        let mut bench = Bench::opened(Mode::Snoop, ends);
+        (0..2).for_each(|n| bench.data(n));
+        let held = bench.engine.counters().held_bytes;
+        for n in 0..8 {
+            bench.passes(Port::WIRELESS, ack_of(seq(20), &[]), b"");
+            bench.passes(Port::WIRED, Segment { options: data(0).options, ..data(200 + n) }, &payload(200 + n, 1));
+        }
+        assert!(bench.engine.counters().held_bytes <= held);
+        assert_eq!(bench.engine.counters().rules[0].cached_bytes, 0);
+        // The connection itself is treated again.
+        (20..24).for_each(|n| bench.data(n));
+        let (verdict, sent) = bench.ack(seq(20), &[(seq(21), seq(22))]);
+        assert_eq!(verdict, Verdict::Drop);
+        assert_eq!(only(&sent).2, payload(20, 1));
     }
 }
 

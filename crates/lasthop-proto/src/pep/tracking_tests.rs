@@ -262,3 +262,66 @@ fn what_passed_elsewhere_is_made_up_for() {
     assert!(takes[..7].iter().all(|&take| take == Take::Refused));
     assert_eq!(tracking.take(Side::Acceptor, &ack(far + 6_000, 0), 0), Take::Believed);
 }
+
+/// Packets that a full queue lets pass are not seen: then both ends are elsewhere. A stranger's data may be the last that came by.
+#[test]
+fn after_a_gap_a_stranger_is_not_taken_for_the_sender() {
+    for strangers_last in [false, true] {
+        let mut tracking = opened();
+        tracking.take(Side::Initiator, &data(0, 0), 5_000);
+        let mut takes = Vec::new();
+        for n in 0..DOUBT {
+            if strangers_last {
+                takes.push(tracking.take(Side::Acceptor, &ack(60_000, 0), 0));
+            }
+            takes.push(tracking.take(Side::Initiator, &data(500_000 + u32::from(n), 0), 1_000));
+            if !strangers_last {
+                takes.push(tracking.take(Side::Acceptor, &ack(60_000, 0), 0));
+            }
+        }
+        assert_eq!(takes.pop(), Some(Take::Opened));
+        assert!(takes.iter().all(|&take| take == Take::Refused), "{takes:?}");
+        // What both SYNs said holds on, and what was forged does not pass for sent.
+        assert_eq!(tracking.shift(Side::Acceptor), Some(7));
+        assert_eq!(tracking.next(Side::Initiator), CLIENT + 1 + 60_000);
+        refuses(&mut tracking, Side::Initiator, &data(500_000, 0), 1_000);
+        refuses(&mut tracking, Side::Acceptor, &ack(501_000, 0), 0);
+        // More than what was seen may have passed, up to the edge of the window.
+        assert_eq!(tracking.take(Side::Acceptor, &ack(80_000, 0), 0), Take::Believed);
+        assert_eq!(tracking.take(Side::Initiator, &data(80_000, 0), 1_000), Take::Believed);
+        assert_eq!(tracking.take(Side::Acceptor, &ack(81_000, 0), 0), Take::Believed);
+    }
+}
+
+/// A connection of which 1000 bytes are known to be allowed, by a window whose scale is not.
+fn picked_up() -> Tracking {
+    let mut tracking = Tracking::new();
+    tracking.take(Side::Initiator, &data(0, 0), 1_000);
+    assert_eq!(tracking.take(Side::Acceptor, &ack(0, 0), 0), Take::Opened);
+    tracking
+}
+
+/// A window scale is not learnt from data that the stream itself comes to later.
+#[test]
+fn a_strangers_data_ahead_of_the_stream_prove_no_window() {
+    let mut tracking = picked_up();
+    for n in 1..=155 {
+        assert_eq!(tracking.take(Side::Acceptor, &ack(n * 1_000, 0), 0), Take::Believed);
+        if n < 150 {
+            assert_eq!(tracking.take(Side::Initiator, &data(150_000, 0), 1_400), Take::Refused);
+        }
+        assert_eq!(tracking.take(Side::Initiator, &data(n * 1_000, 0), 1_000), Take::Believed);
+    }
+    assert_eq!(tracking.take(Side::Initiator, &data(156_000, 0), 1), Take::Refused);
+}
+
+/// It is learnt from what is acknowledged at once, whatever came by.
+#[test]
+fn what_is_acknowledged_at_once_was_allowed() {
+    let mut tracking = picked_up();
+    assert_eq!(tracking.take(Side::Initiator, &data(31_000, 0), 1_000), Take::Refused);
+    assert_eq!(tracking.take(Side::Initiator, &data(1_000, 0), 1_000), Take::Refused);
+    assert_eq!(tracking.take(Side::Acceptor, &ack(32_000, 0), 0), Take::Believed);
+    assert_eq!(tracking.take(Side::Initiator, &data(32_000, 0), 32_000), Take::Believed);
+    assert_eq!(tracking.take(Side::Initiator, &data(64_000, 0), 1), Take::Refused);
+}
