@@ -153,6 +153,7 @@ impl<P: Payload> Snoop<P> {
             return DataVerdict::Forward;
         };
         let data = packet.len > 0 && !segment.flags.has(Flags::SYN);
+        let data = data && (take != Take::Opened || self.is_sent(slot, segment.seq + packet.len));
         match take {
             Take::Believed | Take::Opened if data => {
                 self.connections.touch(slot);
@@ -199,11 +200,20 @@ impl<P: Payload> Snoop<P> {
         Some((slot, take))
     }
 
+    /// Whether the other end takes all up to here as sent: not all that a connection is picked up with is.
+    fn is_sent(&mut self, slot: u32, end: Seq) -> bool {
+        self.connections.get_mut(slot).is_some_and(|(_, connection)| end.le(connection.tracking.next(connection.side)))
+    }
+
     /// The connection has begun with this packet: what is held of one before it goes now.
     fn begin(&mut self, now: Instant, slot: u32, packet: &Packet<P>, segment: &Segment) {
         let Some((_, connection)) = self.connections.get_mut(slot) else { return };
-        let data = packet.from == connection.side && packet.len > 0 && !segment.flags.has(Flags::SYN);
-        let start = if data { segment.seq } else { connection.tracking.next(connection.side) };
+        let next = connection.tracking.next(connection.side);
+        let data = packet.from == connection.side
+            && packet.len > 0
+            && !segment.flags.has(Flags::SYN)
+            && (segment.seq + packet.len).le(next);
+        let start = if data { segment.seq } else { next };
         self.restart(now, slot, start);
     }
 
