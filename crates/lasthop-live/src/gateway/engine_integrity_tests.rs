@@ -122,16 +122,59 @@ fn a_super_segment_with_the_checksum_of_its_first_part_passes_uncached() {
     assert!(bench.engine.counters().held_bytes > held + 10_000);
 }
 
+/// RFC 9293 §3.10.7.4 judges a segment as a whole: pieces of one that begins before the stream lie within it.
+#[test]
+fn a_super_segment_that_the_receiver_refuses_is_not_cut_into_pieces_that_it_takes() {
+    let mut bench = Bench::opened(Mode::Snoop, V4);
+    (0..4).for_each(|n| bench.data(n));
+    bench.ack(seq(3), &[]);
+    let before = bench.counters();
+    let early = Segment { seq: data(0).seq - MSS, ..data(4) };
+    bench.passes(Port::WIRED, early, &payload(0, 5));
+    let after = bench.counters();
+    assert_eq!((after.absorbed, after.local_acks, after.cached_bytes), (before.absorbed, 0, before.cached_bytes));
+    assert_eq!(bench.engine.counters().out_of_window, 1);
+}
+
+/// A packet whose timestamps have become an option of another kind.
+fn strange(bench: &Bench, kind: u8, port: Port, segment: Segment, bytes: &[u8]) -> Vec<u8> {
+    let mut packet = bench.bytes(port, segment, bytes);
+    let view = parse(&packet).unwrap();
+    // NOP NOP 8 10 ... becomes NOP NOP `kind` 10 ...
+    let at = packet[view.ip_len + 20..].windows(2).position(|option| option == [8, 10]).unwrap();
+    lasthop_wire::amend(&mut packet, &view, |tcp| tcp[20 + at] = kind);
+    packet
+}
+
+/// The mechanism has the same picture of the connection as the engine.
+#[test]
+fn what_passes_with_an_unknown_option_counts_as_sent_and_acknowledged() {
+    for guarded in [true, false] {
+        let mut bench = Bench::opened(Mode::Snoop, V4);
+        bench.data(0);
+        let held = bench.engine.counters().held_bytes;
+        let mut options = data(1).options;
+        // SACK blocks in data, a kind that nobody knows.
+        options.sack.push(SackBlock { left: Seq(1), right: Seq(2) });
+        let second = Segment { options, ..data(1) };
+        let mut packet = bench.bytes(Port::WIRED, second, &payload(1, 1));
+        if guarded {
+            let view = parse(&packet).unwrap();
+            let at = packet[view.ip_len + 20..].windows(2).position(|option| option == [5, 10]).unwrap();
+            lasthop_wire::amend(&mut packet, &view, |tcp| tcp[20 + at] = 77);
+        }
+        assert_eq!(bench.take(Port::WIRED, &packet), (Verdict::Accept, vec![]));
+        assert_eq!(bench.engine.counters().held_bytes > held, !guarded);
+        assert_eq!(bench.ack(seq(2), &[]).0, Verdict::Accept);
+        // It is acknowledged: the sender is told so.
+        let (verdict, sent) = bench.give(Port::WIRED, data(0), &payload(0, 1));
+        assert_eq!((verdict, sent.len()), (Verdict::Drop, 1));
+        assert_eq!(parse(&sent[0].packet).unwrap().segment.ack, Seq(seq(2)));
+    }
+}
+
 #[test]
 fn a_stranger_with_an_unknown_option_ends_nobodys_treatment() {
-    let strange = |bench: &Bench, kind: u8, port, segment, bytes: &[u8]| {
-        let mut packet = bench.bytes(port, segment, bytes);
-        let view = parse(&packet).unwrap();
-        // NOP NOP 8 10 ... becomes NOP NOP `kind` 10 ...
-        let at = packet[view.ip_len + 20..].windows(2).position(|option| option == [8, 10]).unwrap();
-        lasthop_wire::amend(&mut packet, &view, |tcp| tcp[20 + at] = kind);
-        packet
-    };
     let mut bench = Bench::opened(Mode::Snoop, V4);
     (0..2).for_each(|n| bench.data(n));
     let held = bench.engine.counters().held_bytes;

@@ -263,6 +263,11 @@ impl<P: Payload> Repair<P> {
         AckVerdict::Hold
     }
 
+    /// The last acknowledgment is not one to answer the sender with.
+    pub fn forget_answer(&mut self) {
+        self.answer = None;
+    }
+
     /// Something has arrived.
     fn heard(&mut self, now: Instant) {
         self.progress = now;

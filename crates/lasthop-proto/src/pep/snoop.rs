@@ -133,6 +133,29 @@ impl<P: Payload> Snoop<P> {
         self.config = config;
     }
 
+    /// Learns from a packet that passes as it is, whatever is known of its connection. Nothing of it is kept; repairs that it asks for
+    /// are made.
+    pub fn observe(&mut self, now: Instant, port: Port, mut packet: Packet<P>) {
+        let Some(&segment) = usable(&packet) else { return };
+        let found = self.connections.find(packet.flow);
+        let Some((slot, take)) = self.judge(now, found, port, &packet, &segment) else { return };
+        if port == Port::WIRED {
+            let Some((_, connection)) = self.connections.get_mut(slot) else { return };
+            let before = connection.cache.bytes();
+            if take == Take::Old || (take != Take::Refused && packet.seq_len() > 0) {
+                connection.pass_by(&segment, segment.seq + packet.seq_len(), &mut self.out);
+            }
+            let (owner, after) = (connection.owner, connection.cache.bytes());
+            self.count(owner, before, after);
+        } else if take == Take::Believed {
+            // Whatever is to become of it, it passes.
+            let _ = self.take_ack(now, slot, &mut packet, &segment);
+            if let Some((_, connection)) = self.connections.get_mut(slot) {
+                connection.forget_answer();
+            }
+        }
+    }
+
     fn on_wired(&mut self, now: Instant, packet: Packet<P>) {
         if let Some(&segment) = usable(&packet)
             && matches!(
@@ -327,6 +350,10 @@ impl<P: Payload> Snoop<P> {
         if take != Take::Believed {
             return AckVerdict::Forward;
         }
+        self.take_ack(now, slot, packet, segment)
+    }
+
+    fn take_ack(&mut self, now: Instant, slot: u32, packet: &mut Packet<P>, segment: &Segment) -> AckVerdict {
         let Some((_, connection)) = self.connections.get_mut(slot) else { return AckVerdict::Forward };
         let before = connection.cache.bytes();
         let verdict = connection.on_ack(now, &self.config, packet, segment, &mut self.out);

@@ -121,6 +121,24 @@ fn a_probe_that_was_taken_is_no_riddle() {
     assert_eq!(tracking.take(Side::Initiator, &data(WINDOW + 1, 0), 1_000), Take::Believed);
 }
 
+/// What is at the edge of an open window, or empty, is none: whoever writes it has nothing acknowledged that was not sent.
+#[test]
+fn only_bytes_at_the_edge_of_a_closed_window_are_a_probe() {
+    let mut tracking = opened();
+    tracking.take(Side::Initiator, &data(0, 0), 1_000);
+    tracking.take(Side::Acceptor, &ack(1_000, 0), 0);
+    for len in 0..3 {
+        refuses(&mut tracking, Side::Initiator, &data(1_000 + WINDOW, 0), len);
+    }
+    refuses(&mut tracking, Side::Acceptor, &ack(1_001, 0), 0);
+    tracking.take(Side::Initiator, &data(1_000, 0), WINDOW);
+    tracking.take(Side::Acceptor, &Segment { window: 0, ..ack(1_000 + WINDOW, 0) }, 0);
+    for len in [3, 1_000] {
+        refuses(&mut tracking, Side::Initiator, &data(1_000 + WINDOW, 0), len);
+    }
+    refuses(&mut tracking, Side::Acceptor, &ack(1_001 + WINDOW, 0), 0);
+}
+
 /// RFC 5961 §3.2: "If the RST bit is set and the sequence number exactly matches the next expected sequence number (RCV.NXT), then TCP
 /// MUST reset the connection. If the RST bit is set and the sequence number does not exactly match the next expected sequence
 /// value, yet is within the current receive window, TCP MUST send an acknowledgment (challenge ACK)."

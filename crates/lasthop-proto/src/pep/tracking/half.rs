@@ -213,10 +213,11 @@ impl Half {
         self.trial = self.trial.filter(|(end, _)| sight.segment.seq.ge(*end));
     }
 
-    /// Data beyond the edge of the window, which may be taken all the same. A probe is at exactly the edge; of a window whose scale
-    /// nobody saw the edge may lie elsewhere.
+    /// Data beyond the edge of the window, which may be taken all the same. A probe is at exactly the edge of a window that is closed:
+    /// all before it is acknowledged. Of a window whose scale nobody saw the edge may lie elsewhere.
     pub fn claim(&mut self, sight: &Sight, scale: Scale) {
-        if sight.segment.seq == self.edge && sight.end.since(self.edge) <= PROBE {
+        let beyond = sight.end.since(self.edge);
+        if sight.segment.seq == self.edge && self.base() == self.edge && beyond > 0 && beyond <= PROBE {
             self.probe = Some(sight.end);
         }
         let Scale::AtLeast(least) = scale else { return };
