@@ -2,6 +2,7 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | [`alike`] | schemes that are the same run in a scenario |
 //! | [`stats`] | means and Student-t intervals |
 //! | [`replicate`] | many runs on many cores, in an order that does not depend on them |
 //! | [`progressive`] | the same for someone who watches: an answer soon, better ones later, an end at any moment |
@@ -13,6 +14,7 @@
 //! | [`xylomenos_kokkinakis`] | the study of error control at several layers |
 #![forbid(unsafe_code)]
 
+pub mod alike;
 pub mod balakrishnan1997;
 mod claims;
 pub mod measures;
