@@ -27,6 +27,10 @@ pub fn execute(args: &SweepArgs) -> Result<(), Error> {
         return to_screen(args, &sweep, &progress(0));
     };
     let file = scenario.file().escape_debug();
+    // Before hours of work, not after them.
+    if !args.force && out.exists() {
+        return Err(Error::Exists { path: out.clone() });
+    }
     let first_line = format!("# lasthop sweep of {file}, seed {seed}, runs {runs}: {:016x}", sweep.fingerprint());
     let mut journal = Journal::open(out, &first_line, &sweep)?;
     let begun_with = journal.done;
