@@ -3,7 +3,7 @@
 use std::path::{self, PathBuf};
 
 use lasthop_scenario::{Scenario, Source};
-use lasthop_study::alike::meanings;
+use lasthop_study::meaning::meanings;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -12,6 +12,9 @@ use crate::errors::{Error, scheme};
 /// A scenario that has been read and checked.
 #[pyclass(frozen, name = "Scenario", module = "lasthop._lasthop")]
 pub struct PyScenario(pub Scenario);
+
+/// The scheme that is the same run, and what there is to say.
+type Remark = (Option<&'static str>, Option<String>);
 
 fn new(scenario: Result<Scenario, lasthop_scenario::Error>) -> Result<PyScenario, Error> {
     Ok(PyScenario(scenario?))
@@ -60,7 +63,7 @@ impl PyScenario {
     }
 
     /// For each of these schemes: the one among them that is the same run, and what there is to say about it.
-    fn remarks(&self, names: Vec<String>) -> Result<Vec<(Option<&'static str>, Option<String>)>, Error> {
+    fn remarks(&self, names: Vec<String>) -> Result<Vec<Remark>, Error> {
         let schemes = names.iter().map(|name| scheme(name)).collect::<Result<Vec<_>, _>>()?;
         let networks = schemes.iter().map(|scheme| self.0.network(scheme)).collect::<Result<Vec<_>, _>>()?;
         let meanings = meanings(&self.0, &schemes, &networks.iter().collect::<Vec<_>>());

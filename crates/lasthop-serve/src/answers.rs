@@ -2,10 +2,9 @@
 
 use lasthop_report::diagram::{Diagram, busiest_flow};
 use lasthop_report::figures::{Figure, SequencePlot, WindowPlot, transfer_series};
-use lasthop_study::alike::meanings;
 use lasthop_study::measures::summaries_json;
 use lasthop_study::progressive::{record_unless, refine, rounds};
-use lasthop_study::replicate::{Task, run_seed};
+use lasthop_study::replicate::run_seed;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -30,8 +29,7 @@ pub enum Extent {
 /// Compares the schemes of `plan` on `jobs` threads (0: one per core), and hands a JSON object at a time to `sink`:
 ///
 /// * first `{"state": ...}`, the [`State`](crate::plan::State) of the page;
-/// * `{"scheme", "runs", "measures", "same_as", "remark"}` for each scheme as soon as it has had a round of runs; schemes that are the
-///   same run are run once;
+/// * `{"scheme", "runs", "measures"}` for each scheme as soon as it has had a round of runs;
 /// * at last `{"done": true}`, or `{"done": false}` when `stop` ended it before all runs were done.
 ///
 /// # Errors
@@ -44,10 +42,7 @@ pub fn compare(
     stop: &(dyn Fn() -> bool + Sync),
     mut sink: impl FnMut(Value),
 ) -> Result<(), Refusal> {
-    let all = plan.tasks()?;
-    let meanings = meanings(&plan.scenario, &plan.schemes, &all.iter().map(|task| &task.network).collect::<Vec<_>>());
-    let (places, tasks): (Vec<usize>, Vec<Task>) =
-        all.into_iter().enumerate().filter(|(at, _)| meanings[*at].runs_of == *at).unzip();
+    let tasks = plan.tasks()?;
     sink(json!({ "state": plan.state() }));
     let rounds = rounds(FIRST_ROUND, plan.scenario.runs());
     let rounds = match extent {
@@ -55,15 +50,8 @@ pub fn compare(
         Extent::All => &rounds[usize::from(rounds.len() > 1)..],
     };
     let done = refine(&tasks, rounds, jobs, stop, |so_far| {
-        for meaning in meanings.iter().filter(|meaning| meaning.runs_of == places[so_far.task]) {
-            sink(json!({
-                "scheme": meaning.scheme.name,
-                "runs": so_far.runs,
-                "measures": summaries_json(&so_far.measures),
-                "same_as": meaning.same_as.map(|scheme| scheme.name),
-                "remark": meaning.remark(),
-            }));
-        }
+        let scheme = plan.schemes[so_far.task].name;
+        sink(json!({ "scheme": scheme, "runs": so_far.runs, "measures": summaries_json(&so_far.measures) }));
     });
     sink(json!({ "done": done }));
     Ok(())

@@ -19,7 +19,7 @@ pub struct NodeId(pub usize);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct LinkId(pub usize);
 
-/// Everything that a run simulates. Hosts, routers and links form a tree. Equal networks have equal runs under the same seed.
+/// Everything that a run simulates. Hosts, routers and links form a tree.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Network {
     /// Hosts and routers.

@@ -5,7 +5,7 @@ use std::io::{Write, stdout};
 use lasthop_proto::scheme::{SCHEMES, Scheme};
 use lasthop_scenario::Scenario;
 use lasthop_sim::network::{App, Element, Network};
-use lasthop_study::alike::{Meaning, meanings};
+use lasthop_study::meaning::{Meaning, meanings};
 use lasthop_study::measures::{Summary, find, summaries_json, summarise};
 use lasthop_study::replicate::{Cut, Task, run_in_rounds};
 use serde_json::{Value, json};

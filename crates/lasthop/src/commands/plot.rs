@@ -8,7 +8,7 @@ use lasthop_proto::scheme::Scheme;
 use lasthop_report::figures::{Figure, SequencePlot, TransferCollector, TransferSeries, WindowPlot};
 use lasthop_sim::network::{App, Network};
 use lasthop_sim::{Recording, Simulation};
-use lasthop_study::alike::{Meaning, meanings};
+use lasthop_study::meaning::{Meaning, meanings};
 use lasthop_study::replicate::{Progress, run_seed};
 use serde_json::{Map, json};
 
