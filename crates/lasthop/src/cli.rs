@@ -197,9 +197,8 @@ pub struct TraceArgs {
     /// Write a pcapng file for Wireshark: an interface and addresses for each capture point
     #[arg(long, value_name = "FILE")]
     pub pcapng: Option<PathBuf>,
-    /// Write into the pcapng file only what this capture point saw: an end of a link, as source or base:radio (a wrong name lists
-    /// them)
-    #[arg(long, value_name = "NAME", requires = "pcapng")]
+    /// Only what this capture point saw, an end of a link as source or base:radio (a wrong name lists them)
+    #[arg(long, value_name = "NAME")]
     pub point: Option<String>,
     /// Replace a file that is no capture of lasthop's
     #[arg(long, requires = "pcapng")]

@@ -23,6 +23,9 @@ fn a_part_of_the_run() {
     let csv = bench.stdout("trace tiny.toml --csv --limit 3");
     assert_eq!(lines(&csv), lines(&bench.stdout("trace tiny.toml --csv"))[..4]);
     assert_eq!(bench.stdout("trace tiny.toml --limit 0"), "");
+    let point = bench.stdout("trace tiny.toml --point tower:radio");
+    let expected: Vec<&str> = all.iter().copied().filter(|line| line.contains("  tower:radio  ")).collect();
+    assert_eq!(lines(&point), expected);
     let refused = bench.run("trace tiny.toml --from 3");
     let message = String::from_utf8(refused.stderr).unwrap();
     assert!(message.contains("the unit is missing") && message.contains("\"1.5 s\""), "{message}");

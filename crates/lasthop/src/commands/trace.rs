@@ -34,7 +34,8 @@ pub fn execute(args: &TraceArgs) -> Result<(), Error> {
     let network = scenario.network(scheme)?;
     let mut simulation = Simulation::new(&network, run_seed(seed, args.run), Recording::On);
     let head = simulation.trace_head();
-    let mut capture = args.pcapng.as_ref().map(|path| Capture::begin(args, &head, path)).transpose()?;
+    let point = args.point.as_ref().map(|given| find_point(&head, given)).transpose()?;
+    let mut capture = args.pcapng.as_ref().map(|path| Capture::begin(args, point, &head, path)).transpose()?;
     let silent = capture.is_some() && !args.csv && !args.json;
     let mut lines = (!silent).then(|| Lines::begin(args, &head)).transpose()?;
     // Lines show by themselves how far it is.
@@ -42,7 +43,7 @@ pub fn execute(args: &TraceArgs) -> Result<(), Error> {
         Some(path) if silent => Runs::new(&format!("writing {}", path.display()), 1).within(scenario.limit()),
         _ => Runs::quiet(),
     };
-    let mut window = Window { args, left: args.limit.unwrap_or(u64::MAX) };
+    let mut window = Window { args, point, left: args.limit.unwrap_or(u64::MAX) };
     let mut records = Vec::new();
     let mut goes_on = true;
     while goes_on && !progress.stopped() && window.is_open(simulation.now()) {
@@ -66,7 +67,7 @@ pub fn execute(args: &TraceArgs) -> Result<(), Error> {
     if let Some(lines) = &mut lines {
         lines.flush()?;
     }
-    let at = simulation.now().as_secs_f64();
+    let at = simulation.now().min(window.end()).as_secs_f64();
     if let Some(capture) = capture {
         capture.finish(&head, at)?;
     }
@@ -76,6 +77,8 @@ pub fn execute(args: &TraceArgs) -> Result<(), Error> {
 /// Which records are wanted.
 struct Window<'a> {
     args: &'a TraceArgs,
+    /// The capture point, where only one is.
+    point: Option<usize>,
     /// How many more.
     left: u64,
 }
@@ -92,7 +95,8 @@ impl Window<'_> {
 
     fn shows(&mut self, record: &Record) -> bool {
         let from = self.args.from.map_or(SimTime::ZERO, |span| SimTime::ZERO + span.0);
-        let shown = self.left > 0 && (from..=self.end()).contains(&record.time);
+        let here = self.point.is_none_or(|point| point == usize::from(record.point));
+        let shown = here && self.left > 0 && (from..=self.end()).contains(&record.time);
         self.left -= u64::from(shown);
         shown
     }
@@ -167,11 +171,8 @@ struct Capture {
 }
 
 impl Capture {
-    fn begin(args: &TraceArgs, head: &Trace, path: &Path) -> Result<Self, Error> {
-        let points = match &args.point {
-            Some(given) => Points::One(find_point(head, given)?),
-            None => Points::All,
-        };
+    fn begin(args: &TraceArgs, point: Option<usize>, head: &Trace, path: &Path) -> Result<Self, Error> {
+        let points = point.map_or(Points::All, Points::One);
         if !args.force && !may_replace(path) {
             return Err(Error::Foreign { path: path.to_owned(), what: "a capture of lasthop's" });
         }
