@@ -71,7 +71,7 @@ pub const EVENTS_BETWEEN_QUESTIONS: u32 = 4096;
 const DATAGRAMS_AN_EVENT: u64 = 8;
 
 /// How far datagrams that cause no events are caught up with at once.
-const AHEAD: Duration = Duration::from_millis(1);
+const AHEAD: Duration = Duration::from_micros(100);
 
 /// As [`run`], but asks now and then whether to go on; `None` when it was told not to.
 pub fn run_while(network: &Network, seed: u64, recording: Recording, go_on: impl Fn() -> bool) -> Option<Outcome> {

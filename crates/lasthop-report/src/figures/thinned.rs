@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 
 /// Points up to which all are kept.
-const ALL: usize = 1 << 18;
+const ALL: usize = 1 << 16;
 
 /// Cells of the grid in each direction: several to a pixel.
-const CELLS: f64 = 4096.0;
+const CELLS: f64 = 2048.0;
 
 /// Points, of which only those that can be told apart are kept once there are many: however long a run is, they take no more than
 /// so much memory.
