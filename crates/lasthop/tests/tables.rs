@@ -4,6 +4,66 @@ mod common;
 
 use common::{Bench, TINY};
 
+/// What a command prints on a terminal of so many columns.
+#[cfg(target_os = "linux")]
+fn on_terminal(bench: &Bench, columns: u16, arguments: &str, environment: &[(&str, &str)]) -> String {
+    use std::ffi::OsStr;
+    use std::fs::File;
+    use std::io::Read;
+    use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::fs::OpenOptionsExt;
+    use std::process::{Command, Stdio};
+
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    use rustix::termios::{Winsize, tcsetwinsize};
+
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&master).unwrap();
+    unlockpt(&master).unwrap();
+    let name = ptsname(&master, Vec::new()).unwrap();
+    tcsetwinsize(&master, Winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
+    let noctty = OpenptFlags::NOCTTY.bits() as i32;
+    let path = OsStr::from_bytes(name.to_bytes());
+    let terminal = File::options().read(true).write(true).custom_flags(noctty).open(path).unwrap();
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("lasthop"));
+    command.args(common::split(arguments)).current_dir(bench.path()).env("TERM", "xterm").env_remove("NO_COLOR");
+    command.envs(environment.iter().copied()).stdout(terminal).stderr(Stdio::null()).stdin(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    // Its end of the terminal is the last one.
+    drop(command);
+    let mut text = Vec::new();
+    let mut buffer = [0; 4096];
+    let mut master = File::from(master);
+    // A terminal that nobody has open any more is an error to its reader.
+    while let Ok(read @ 1..) = master.read(&mut buffer) {
+        text.extend_from_slice(&buffer[..read]);
+    }
+    assert!(child.wait().unwrap().success(), "{arguments}");
+    String::from_utf8(text).unwrap().replace('\r', "")
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_table_fits_the_terminal_and_has_colours_there_only() {
+    let bench = Bench::new();
+    let compare = "compare tiny.toml --schemes E2E,SPLIT,Reno/Raw --runs 2";
+    let piped = bench.stdout(compare);
+    assert!(!piped.contains('\u{1b}'));
+    let plain = on_terminal(&bench, 200, compare, &[("NO_COLOR", "1")]);
+    assert_eq!(plain, piped);
+    assert_eq!(on_terminal(&bench, 200, compare, &[("TERM", "dumb")]), piped);
+    let coloured = on_terminal(&bench, 200, compare, &[]);
+    assert!(coloured.contains("\u{1b}[1mTiny\u{1b}[0m"), "{coloured:?}");
+    assert_eq!(coloured.replace("\u{1b}[1m", "").replace("\u{1b}[2m", "").replace("\u{1b}[0m", ""), piped);
+    for columns in [40, 60, 80, 90] {
+        let text = on_terminal(&bench, columns, compare, &[("NO_COLOR", "1")]);
+        let table = text.lines().skip(3);
+        let broken: Vec<&str> = table.filter(|line| line.chars().count() > usize::from(columns)).collect();
+        assert!(broken.is_empty(), "{columns}: {broken:?}");
+        assert!(text.contains("same as E2E") && text.contains("relay timeouts"), "{text}");
+    }
+}
+
 #[test]
 fn schemes_that_are_the_same_run_say_so() {
     let bench = Bench::new();
