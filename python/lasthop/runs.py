@@ -118,6 +118,18 @@ class Comparison(_Measured):
         """The measures by scheme and name."""
         return {scheme: self._estimates(point) for point, scheme in enumerate(self.schemes)}
 
+    @cached_property
+    def same_as(self) -> dict[str, str]:
+        """Of schemes that are the same run, because the scenario sets what tells them apart: the one that each is the same as."""
+        remarks = zip(self.schemes, self.scenario._core.remarks(self.schemes), strict=True)
+        return {scheme: same_as for scheme, (same_as, _) in remarks if same_as is not None}
+
+    @cached_property
+    def remarks(self) -> dict[str, str]:
+        """What the numbers do not say, by scheme: ``same as E2E-IETF-SACK: tcp.recovery is set``."""
+        remarks = zip(self.schemes, self.scenario._core.remarks(self.schemes), strict=True)
+        return {scheme: remark for scheme, (_, remark) in remarks if remark is not None}
+
     def __getitem__(self, scheme: str) -> dict[str, Estimate]:
         return self.measures[scheme]
 
@@ -136,7 +148,11 @@ class Comparison(_Measured):
         return plots.comparison(self, measure, ax)
 
     def __str__(self) -> str:
-        lines = [f"{scheme:<20} {measures['throughput']}" for scheme, measures in self.measures.items()]
+        remarks = {scheme: f" ({remark})" for scheme, remark in self.remarks.items()}
+        lines = [
+            f"{scheme:<20} {measures['throughput']}{remarks.get(scheme, '')}"
+            for scheme, measures in self.measures.items()
+        ]
         return "\n".join([self.scenario.title, f"{self.runs} runs a scheme from seed {self.seed}", *lines])
 
 

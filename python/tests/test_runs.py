@@ -39,6 +39,22 @@ def test_compare_has_the_numbers_of_the_command(command: Command, small: lasthop
         assert as_json(result[row["scheme"]]) == row["measures"]
 
 
+def test_schemes_that_are_the_same_run_say_so(command: Command, small: lasthop.Scenario) -> None:
+    names = ["E2E", "E2E-IETF-SACK", "LL"]
+    result = lasthop.compare(small.set({"tcp.recovery": "sack"}), names, runs=1)
+    assert result.same_as == {"E2E": "E2E-IETF-SACK"}
+    assert result.remarks == {"E2E": "same as E2E-IETF-SACK: tcp.recovery is set"}
+    assert "(same as E2E-IETF-SACK: tcp.recovery is set)" in str(result)
+    told: Any = command.json("compare", "small.toml", "--schemes", ",".join(names), "--set", "tcp.recovery=sack")
+    assert [row["same_as"] for row in told["schemes"]] == ["E2E-IETF-SACK", None, None]
+    assert not lasthop.compare(small, names, runs=1).remarks
+
+
+def test_a_wrong_value_names_what_set_it(small: lasthop.Scenario) -> None:
+    with pytest.raises(lasthop.ScenarioError, match=r"\(set by set\(\)\): tcp.mss"):
+        small.set({"tcp.mss": 0})
+
+
 def test_estimates() -> None:
     estimate = lasthop.Estimate(2.0, 0.5, 3, "Mbps")
     assert (estimate.low, estimate.high, str(estimate)) == (1.5, 2.5, "2.000 ± 0.500 Mbps")

@@ -3,14 +3,18 @@
 use std::path::{self, PathBuf};
 
 use lasthop_scenario::{Scenario, Source};
+use lasthop_study::meaning::meanings;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use crate::errors::Error;
+use crate::errors::{Error, scheme};
 
 /// A scenario that has been read and checked.
 #[pyclass(frozen, name = "Scenario", module = "lasthop._lasthop")]
 pub struct PyScenario(pub Scenario);
+
+/// The scheme that is the same run, and what there is to say.
+type Remark = (Option<&'static str>, Option<String>);
 
 fn new(scenario: Result<Scenario, lasthop_scenario::Error>) -> Result<PyScenario, Error> {
     Ok(PyScenario(scenario?))
@@ -55,7 +59,15 @@ impl PyScenario {
 
     /// The same with other values: dotted keys and texts, as `lasthop run --set` takes them.
     fn with_overrides(&self, values: Vec<(String, String)>) -> Result<Self, Error> {
-        new(self.0.with_overrides(&values))
+        new(self.0.with_overrides(&values).map_err(|error| error.set_by("set()")))
+    }
+
+    /// For each of these schemes: the one among them that is the same run, and what there is to say about it.
+    fn remarks(&self, names: Vec<String>) -> Result<Vec<Remark>, Error> {
+        let schemes = names.iter().map(|name| scheme(name)).collect::<Result<Vec<_>, _>>()?;
+        let networks = schemes.iter().map(|scheme| self.0.network(scheme)).collect::<Result<Vec<_>, _>>()?;
+        let meanings = meanings(&self.0, &schemes, &networks.iter().collect::<Vec<_>>());
+        Ok(meanings.iter().map(|meaning| (meaning.same_as.map(|scheme| scheme.name), meaning.remark())).collect())
     }
 
     /// As TOML with every default.

@@ -9,6 +9,7 @@ use serde::{Serialize, Serializer};
 
 use crate::describe;
 use crate::fate::{Course, courses};
+use crate::numbering::Numbering;
 
 /// A diagram.
 #[derive(Clone, PartialEq, Serialize, Debug)]
@@ -40,7 +41,7 @@ pub struct Arrow {
     pub kind: Kind,
     /// What became of it.
     pub fate: Fate,
-    /// Of data, its first byte in the stream, from 0; of an acknowledgment, how many bytes of the stream it acknowledges.
+    /// Of data, its first byte in the stream of its connection, from 0; of an acknowledgment, how many bytes of it are acknowledged.
     pub number: u32,
     /// Bytes of payload.
     pub len: u32,
@@ -138,7 +139,7 @@ impl Diagram {
         let lane_at = |point: u16| node_at(point).and_then(lane_of);
         let same_node = |a: u16, b: u16| node_at(a) == node_at(b);
         let data_from = data_sender(trace, flow);
-        let place = |seq: u32, side: Side| seq.wrapping_sub(info.iss[side.index()]).wrapping_sub(1);
+        let mut numbering = Numbering::default();
         let courses = courses(trace);
         let mut acks = LastAcks::default();
         let (mut packets, mut notes) = (Vec::new(), Vec::new());
@@ -147,6 +148,8 @@ impl Diagram {
             if record.flow != flow && record.flow != FlowId::NONE {
                 continue;
             }
+            numbering.see(record);
+            let place = |seq: u32, side: Side| numbering.place(trace, record, side, seq);
             let Some(lane) = lane_at(record.point) else { continue };
             match &record.what {
                 What::Sent(packet) => {

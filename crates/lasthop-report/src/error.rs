@@ -12,9 +12,9 @@ pub enum ReportError {
     /// A CSV file could not be written.
     #[error("cannot write CSV: {0}")]
     Csv(#[from] csv::Error),
-    /// A capture file could not be written.
+    /// A capture could not be made.
     #[error("cannot write the capture: {0}")]
-    Capture(#[from] pcap_file::PcapError),
+    Capture(pcap_file::PcapError),
     /// A trace names a capture point that it does not define.
     #[error("the trace has no capture point number {0}")]
     NoSuchPoint(usize),
@@ -51,6 +51,16 @@ pub enum ReportError {
     #[cfg(feature = "parquet")]
     #[error("cannot write Parquet: {0}")]
     Parquet(#[from] parquet::errors::ParquetError),
+}
+
+impl From<pcap_file::PcapError> for ReportError {
+    /// What the system says is the system's error: the library calls all of them errors in reading.
+    fn from(error: pcap_file::PcapError) -> Self {
+        match error {
+            pcap_file::PcapError::IoError(error) => Self::Io(error),
+            other => Self::Capture(other),
+        }
+    }
 }
 
 impl ReportError {

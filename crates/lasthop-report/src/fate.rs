@@ -23,9 +23,9 @@ pub enum Fate {
 }
 
 /// What identical packets share, except the parts that are compared one by one.
-type Key = (FlowId, Side, &'static str, u32, u32);
+pub(crate) type Key = (FlowId, Side, &'static str, u32, u32);
 
-fn key(packet: &Packet) -> Key {
+pub(crate) fn key(packet: &Packet) -> Key {
     let number = match &packet.body {
         Body::Tcp(segment) => segment.seq.0 ^ segment.ack.0.rotate_left(16),
         Body::Datagram { number } => *number,
@@ -35,7 +35,7 @@ fn key(packet: &Packet) -> Key {
 }
 
 /// Whether two records show the same packet: a link may damage it and queues may treat it differently.
-fn same(a: &Packet, b: &Packet) -> bool {
+pub(crate) fn same(a: &Packet, b: &Packet) -> bool {
     let plain = |packet: &Packet| Packet { priority: Priority::Normal, integrity: Integrity::Intact, ..*packet };
     plain(a) == plain(b)
 }
@@ -50,18 +50,6 @@ pub enum Course {
     Arrived(usize),
     /// That record dropped it.
     Dropped(usize, DropReason),
-}
-
-/// The fates of all records of `trace`, in their order.
-pub fn fates(trace: &Trace) -> Vec<Fate> {
-    let mut fates = vec![Fate::NotDropped; trace.records.len()];
-    for (sent, course) in courses(trace).into_iter().enumerate() {
-        if let Course::Dropped(dropped, reason) = course {
-            fates[sent] = Fate::DroppedLater(reason);
-            fates[dropped] = Fate::Merged;
-        }
-    }
-    fates
 }
 
 /// The course of the packet that each record of `trace` sends; [`Course::Underway`] for records that send none.
@@ -97,7 +85,7 @@ pub fn courses(trace: &Trace) -> Vec<Course> {
 }
 
 /// Takes out the packet that the channel met next, or that the queue met last.
-fn take(queue: &mut VecDeque<usize>, matches: impl Fn(usize) -> bool, reason: DropReason) -> Option<usize> {
+pub(crate) fn take(queue: &mut VecDeque<usize>, matches: impl Fn(usize) -> bool, reason: DropReason) -> Option<usize> {
     let position = match reason {
         DropReason::Channel => queue.iter().position(|&index| matches(index)),
         DropReason::Queue => queue.iter().rposition(|&index| matches(index)),

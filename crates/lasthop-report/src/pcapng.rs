@@ -1,19 +1,21 @@
 //! A recorded run as pcapng, for Wireshark and tcptrace.
 //!
-//! - One interface a capture point, with nanosecond stamps that count from the start of the run.
+//! - One interface a capture point, with nanosecond stamps. Runs start on 1 January 2000, 00:00 UTC: a date that every run has, and
+//!   that no tool takes for none.
 //! - Ethernet, IPv4, and TCP or UDP headers with valid checksums over a payload of zeros. The payload is cut off (the
 //!   original length counts it), so that files stay small. Ethernet addresses are 02:00:00:00 and the number of the
 //!   capture point, from 0.
+//! - IPv4 addresses are 10.P.N.N, of node N (from 1) as seen at capture point P (from 0): tools that follow connections would take
+//!   the same packet at the next point for a retransmission. In a capture of one point, P is 0.
 //! - SMART and ELN are experimental options (RFC 6994): kind 253, ExIDs 0x534d ("SM", then the sequence number) and
 //!   0x454c ("EL").
 //! - A packet that was dropped appears once, where it was sent, with the comment `dropped: channel` or
 //!   `dropped: queue`. A retransmission has the comment `source retransmission: CAUSE` or
 //!   `local retransmission: CAUSE`; a packet that arrived with a corrupted payload, `damaged: payload`.
 //! - Where a link protocol is at work, its frames are on interfaces of their own (link type USER0): four bytes of link
-//!   header, then the IPv4 packet unless it is a control frame.
+//!   header, then the IPv4 packet unless it is a control frame. Their P goes on behind that of the last point.
 //!
-//! Most tools take the same packet at two capture points for a retransmission: [`write_pcapng_at`] writes one point
-//! for such uses.
+//! [`write_pcapng_at`] writes what one capture point saw.
 
 use std::borrow::Cow;
 use std::io::{BufWriter, Write};
@@ -21,7 +23,7 @@ use std::time::Duration;
 
 use lasthop_proto::packet::{Cause, Integrity, Packet};
 use lasthop_proto::time::Instant;
-use lasthop_sim::trace::{DropReason, Record, Trace, What};
+use lasthop_sim::trace::{DropReason, FlowInfo, Record, Trace, What};
 use pcap_file::pcapng::PcapNgWriter;
 use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
 use pcap_file::pcapng::blocks::interface_description::{InterfaceDescriptionBlock, InterfaceDescriptionOption};
@@ -30,11 +32,18 @@ use pcap_file::{DataLink, Endianness};
 
 use crate::describe;
 use crate::error::ReportError;
-use crate::fate::{Fate, fates};
+use crate::fate::Fate;
+use crate::fate_window::FateWindow;
 use crate::frame::{self, Frame, Hop, LONGEST_HEADERS};
 
 /// Units of 10⁻⁹ s.
 const NANOSECONDS: u8 = 9;
+/// When runs begin, since 1970: 1 January 2000, 00:00 UTC.
+const BEGINNING: Duration = Duration::from_secs(946_684_800);
+
+/// Who wrote it: in the head of every capture.
+pub const APPLICATION: &str = "lasthop";
+
 const INBOUND: u32 = 1;
 const OUTBOUND: u32 = 2;
 
@@ -46,8 +55,7 @@ const OUTBOUND: u32 = 2;
 /// When `out` cannot be written, a packet is longer than IPv4 allows, or a record names a capture point or flow that
 /// the trace does not define.
 pub fn write_pcapng(trace: &Trace, out: impl Write) -> Result<(), ReportError> {
-    let points: Vec<usize> = (0..trace.points.len()).collect();
-    write(trace, &points, &points_of_links(trace), out)
+    write(trace, Points::All, out)
 }
 
 /// Writes what one capture point saw, so that tools can follow each connection; no link frames.
@@ -56,20 +64,25 @@ pub fn write_pcapng(trace: &Trace, out: impl Write) -> Result<(), ReportError> {
 ///
 /// As [`write_pcapng`], and when there is no such point.
 pub fn write_pcapng_at(trace: &Trace, point: usize, out: impl Write) -> Result<(), ReportError> {
-    write(trace, &[point], &[], out)
+    write(trace, Points::One(point), out)
 }
 
-/// The points at which a link protocol's frames pass.
-fn points_of_links(trace: &Trace) -> Vec<usize> {
-    let mut has_link = vec![false; trace.points.len()];
+fn write(trace: &Trace, points: Points, out: impl Write) -> Result<(), ReportError> {
+    let mut writer = CaptureWriter::begin(trace, points, BufWriter::new(out))?;
     for record in &trace.records {
-        if describe::packet(&record.what).is_some_and(|packet| packet.link.is_some())
-            && let Some(slot) = has_link.get_mut(usize::from(record.point))
-        {
-            *slot = true;
-        }
+        writer.write(trace, *record)?;
     }
-    (0..has_link.len()).filter(|&point| has_link[point]).collect()
+    writer.finish(trace)?;
+    Ok(())
+}
+
+/// Which capture points a capture holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Points {
+    /// All, and the frames of link protocols besides.
+    All,
+    /// The one of that index.
+    One(usize),
 }
 
 /// The numbers of a capture point's interfaces.
@@ -79,46 +92,148 @@ struct Interfaces {
     link_frames: Option<u32>,
 }
 
-fn write(trace: &Trace, points: &[usize], links: &[usize], out: impl Write) -> Result<(), ReportError> {
-    let section = SectionHeaderBlock {
-        // Always the same, so that files do not depend on the machine.
-        endianness: Endianness::Little,
-        options: vec![SectionHeaderOption::UserApplication(Cow::Borrowed("lasthop"))],
-        ..SectionHeaderBlock::default()
-    };
-    let mut writer = PcapNgWriter::with_section_header(BufWriter::new(out), section)?;
+/// What a capture came to.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Written {
+    /// Frames in it.
+    pub frames: u64,
+    /// Its length in bytes.
+    pub bytes: u64,
+}
 
-    let mut interfaces = vec![Interfaces::default(); trace.points.len()];
-    for (number, &point) in points.iter().enumerate() {
-        let name = &trace.points.get(point).ok_or(ReportError::NoSuchPoint(point))?.name;
-        interfaces[point].packets = Some(number as u32);
-        writer.write_pcapng_block(interface(name.clone(), DataLink::ETHERNET))?;
-    }
-    for (number, &point) in links.iter().enumerate() {
-        interfaces[point].link_frames = Some((points.len() + number) as u32);
-        writer.write_pcapng_block(interface(format!("{} (link)", trace.points[point].name), DataLink::USER0))?;
+/// A capture that is written while the run goes on. Holds back what was sent until it is known what became of it.
+pub struct CaptureWriter<W: Write> {
+    writer: PcapNgWriter<Counted<W>>,
+    points: Points,
+    interfaces: Vec<Interfaces>,
+    next_interface: u32,
+    window: FateWindow,
+    frames: u64,
+}
+
+/// Counts what it writes.
+struct Counted<W> {
+    out: W,
+    bytes: u64,
+}
+
+impl<W: Write> Write for Counted<W> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let written = self.out.write(bytes)?;
+        self.bytes += written as u64;
+        Ok(written)
     }
 
-    for (record, fate) in trace.records.iter().zip(fates(trace)) {
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.out.flush()
+    }
+}
+
+impl<W: Write> CaptureWriter<W> {
+    /// Begins the capture of a run whose points and flows `trace` holds. `out` should be buffered.
+    ///
+    /// # Errors
+    ///
+    /// When `out` cannot be written, or there is no such point.
+    pub fn begin(trace: &Trace, points: Points, out: W) -> Result<Self, ReportError> {
+        let section = SectionHeaderBlock {
+            // Always the same, so that files do not depend on the machine.
+            endianness: Endianness::Little,
+            options: vec![SectionHeaderOption::UserApplication(Cow::Borrowed(APPLICATION))],
+            ..SectionHeaderBlock::default()
+        };
+        let writer = PcapNgWriter::with_section_header(Counted { out, bytes: 0 }, section)?;
+        let interfaces = vec![Interfaces::default(); trace.points.len()];
+        let mut capture =
+            Self { writer, points, interfaces, next_interface: 0, window: FateWindow::default(), frames: 0 };
+        let shown = match points {
+            Points::All => 0..trace.points.len(),
+            Points::One(point) => point..point + 1,
+        };
+        for point in shown {
+            let name = trace.points.get(point).ok_or(ReportError::NoSuchPoint(point))?.name.clone();
+            capture.interfaces[point].packets = Some(capture.add_interface(interface(name, DataLink::ETHERNET))?);
+        }
+        Ok(capture)
+    }
+
+    fn add_interface(&mut self, interface: InterfaceDescriptionBlock<'static>) -> Result<u32, ReportError> {
+        self.writer.write_pcapng_block(interface)?;
+        self.next_interface += 1;
+        Ok(self.next_interface - 1)
+    }
+
+    /// Takes the next record.
+    ///
+    /// # Errors
+    ///
+    /// When the output cannot be written, a packet is longer than IPv4 allows, or the record names a capture point or flow that
+    /// `trace` does not define.
+    pub fn write(&mut self, trace: &Trace, record: Record) -> Result<(), ReportError> {
+        self.window.push(record);
+        while let Some((record, fate)) = self.window.pop() {
+            self.show(trace, &record, fate)?;
+        }
+        Ok(())
+    }
+
+    /// Writes what it holds back, and says how much there is.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::write`].
+    pub fn finish(mut self, trace: &Trace) -> Result<Written, ReportError> {
+        let rest: Vec<(Record, Fate)> = self.window.drain().collect();
+        for (record, fate) in rest {
+            self.show(trace, &record, fate)?;
+        }
+        let frames = self.frames;
+        let mut out = self.writer.into_inner();
+        out.flush()?;
+        Ok(Written { frames, bytes: out.bytes })
+    }
+
+    fn show(&mut self, trace: &Trace, record: &Record, fate: Fate) -> Result<(), ReportError> {
         let point = usize::from(record.point);
-        let interfaces = interfaces.get(point).ok_or(ReportError::NoSuchPoint(point))?;
-        let Some(seen) = Seen::of(record, fate) else { continue };
+        let Interfaces { packets, link_frames } = *self.interfaces.get(point).ok_or(ReportError::NoSuchPoint(point))?;
+        let Some(seen) = Seen::of(record, fate) else { return Ok(()) };
         let flow = describe::flow(trace, record)?;
-        if let (Some(number), Some(flow)) = (interfaces.packets, flow) {
+        if let (Some(number), Some(flow)) = (packets, flow) {
             let far_end = Trace::far_end(record.point);
             let hop = match record.what {
                 What::Received(_) => Hop { from: far_end, to: record.point },
                 _ => Hop { from: record.point, to: far_end },
             };
-            writer.write_pcapng_block(seen.block(record.time, number, frame::build(seen.packet, flow, hop)?))?;
+            let flow = self.as_seen_at(flow, point);
+            let frame = frame::build(seen.packet, &flow, hop)?;
+            self.writer.write_pcapng_block(seen.block(record.time, number, frame))?;
+            self.frames += 1;
         }
-        if let (Some(number), Some(header)) = (interfaces.link_frames, seen.packet.link) {
-            let frame = frame::build_link(seen.packet, header, flow)?;
-            writer.write_pcapng_block(seen.block(record.time, number, frame))?;
+        if let (Points::All, Some(header)) = (self.points, seen.packet.link) {
+            let number = match link_frames {
+                Some(number) => number,
+                None => {
+                    let name = format!("{} (link)", trace.points[point].name);
+                    let number = self.add_interface(interface(name, DataLink::USER0))?;
+                    self.interfaces[point].link_frames = Some(number);
+                    number
+                }
+            };
+            let flow = flow.map(|flow| self.as_seen_at(flow, trace.points.len() + point));
+            let frame = frame::build_link(seen.packet, header, flow.as_ref())?;
+            self.writer.write_pcapng_block(seen.block(record.time, number, frame))?;
+            self.frames += 1;
         }
+        Ok(())
     }
-    writer.into_inner().flush()?;
-    Ok(())
+
+    /// The flow with the addresses that tell this place from others.
+    fn as_seen_at(&self, flow: &FlowInfo, place: usize) -> FlowInfo {
+        let place = if self.points == Points::All { place as u32 } else { 0 };
+        let addresses =
+            flow.addresses.map(|address| u32::from_be_bytes(address).wrapping_add(place << 16).to_be_bytes());
+        FlowInfo { name: String::new(), addresses, ..*flow }
+    }
 }
 
 fn interface(name: String, linktype: DataLink) -> InterfaceDescriptionBlock<'static> {
@@ -162,7 +277,7 @@ impl<'t> Seen<'t> {
         options.extend(comments.into_iter().map(|comment| EnhancedPacketOption::Comment(Cow::Owned(comment))));
         EnhancedPacketBlock {
             interface_id: interface,
-            timestamp: Duration::from_nanos(time.as_nanos()),
+            timestamp: BEGINNING + Duration::from_nanos(time.as_nanos()),
             original_len: frame.original_len,
             data: Cow::Owned(frame.headers),
             options,

@@ -22,17 +22,53 @@ pub const COLUMNS: [&str; 16] = [
 ///
 /// When `out` cannot be written, or a record names a capture point or flow that the trace does not define.
 pub fn write_trace_csv(trace: &Trace, out: impl Write) -> Result<(), ReportError> {
-    let mut writer = csv::Writer::from_writer(out);
-    writer.write_record(COLUMNS)?;
+    let mut writer = TraceCsv::begin(out)?;
     for record in &trace.records {
-        writer.write_record(line(trace, record)?)?;
+        writer.write(trace, record)?;
     }
-    writer.flush()?;
-    Ok(())
+    Ok(writer.flush()?)
+}
+
+/// The same, record by record.
+pub struct TraceCsv<W: Write>(csv::Writer<W>);
+
+impl<W: Write> TraceCsv<W> {
+    /// Writes the names of the columns.
+    ///
+    /// # Errors
+    ///
+    /// When `out` cannot be written.
+    pub fn begin(out: W) -> Result<Self, ReportError> {
+        let mut writer = csv::Writer::from_writer(out);
+        writer.write_record(COLUMNS)?;
+        Ok(Self(writer))
+    }
+
+    /// Writes a record of the run whose points and flows `trace` holds.
+    ///
+    /// # Errors
+    ///
+    /// As [`write_trace_csv`].
+    pub fn write(&mut self, trace: &Trace, record: &Record) -> Result<(), ReportError> {
+        Ok(self.0.write_record(line(trace, record)?)?)
+    }
+
+    /// Hands on what it holds back.
+    ///
+    /// # Errors
+    ///
+    /// When `out` cannot be written.
+    pub fn flush(&mut self) -> std::io::Result<()> {
+        self.0.flush()
+    }
 }
 
 /// The fields of one record, in the order of [`COLUMNS`].
-pub(crate) fn line(trace: &Trace, record: &Record) -> Result<[String; COLUMNS.len()], ReportError> {
+///
+/// # Errors
+///
+/// When the record names a capture point or flow that the trace does not define.
+pub fn line(trace: &Trace, record: &Record) -> Result<[String; COLUMNS.len()], ReportError> {
     let point =
         trace.points.get(usize::from(record.point)).ok_or(ReportError::NoSuchPoint(usize::from(record.point)))?;
     let flow = describe::flow(trace, record)?.map_or(String::new(), |flow| flow.name.clone());

@@ -4,24 +4,65 @@
 use std::io::Write;
 
 use lasthop_proto::event::Event;
-use lasthop_proto::packet::{Body, Cause, Flags, FlowId, Packet, Segment, Side};
+use lasthop_proto::packet::{Body, Cause, Flags, Packet, Segment, Side};
 use lasthop_proto::seq::Seq;
-use lasthop_sim::trace::{FlowInfo, Record, Trace, What};
+use lasthop_sim::trace::{Record, Trace, What};
 
 use crate::describe;
 use crate::error::ReportError;
+use crate::numbering::Numbering;
 
-/// Writes `trace`, one line a record. Sequence numbers count from the first of their side, as tcpdump's do.
+/// Writes `trace`, one line a record. Sequence numbers count from the first of their side and connection, as tcpdump's do.
 ///
 /// # Errors
 ///
 /// When `out` cannot be written, or a record names a capture point or flow that the trace does not define.
 pub fn write_trace_text(trace: &Trace, mut out: impl Write) -> Result<(), ReportError> {
-    let points = trace.points.iter().map(|point| point.name.chars().count()).max().unwrap_or(0);
-    let flows = trace.flows.iter().map(|flow| flow.name.chars().count()).max().unwrap_or(0);
-    let verbs = trace.records.iter().map(|record| verb(&record.what).len()).max().unwrap_or(0);
-    let directions = Directions::of(trace);
+    let mut lines = TraceText::new(trace);
     for record in &trace.records {
+        lines.see(record);
+        lines.write(trace, record, &mut out)?;
+    }
+    out.flush()?;
+    Ok(())
+}
+
+/// Columns of what happened: as wide as the longest of the frequent ones, `rtx fast-retransmit`.
+const VERBS: usize = 19;
+
+/// The same, record by record.
+pub struct TraceText {
+    points: usize,
+    flows: usize,
+    /// Which side of each flow has sent data first: events speak of its sequence numbers.
+    data_from: Vec<Option<Side>>,
+    numbering: Numbering,
+}
+
+impl TraceText {
+    /// Lines about a run whose points and flows `trace` holds.
+    pub fn new(trace: &Trace) -> Self {
+        let points = trace.points.iter().map(|point| point.name.chars().count()).max().unwrap_or(0);
+        let flows = trace.flows.iter().map(|flow| flow.name.chars().count()).max().unwrap_or(0);
+        Self { points, flows, data_from: vec![None; trace.flows.len()], numbering: Numbering::default() }
+    }
+
+    /// Takes note of a record: of each, before it is written or passed over.
+    pub fn see(&mut self, record: &Record) {
+        self.numbering.see(record);
+        let Some(packet) = describe::packet(&record.what).filter(|packet| packet.len > 0) else { return };
+        if let Some(slot) = self.data_from.get_mut(record.flow.0 as usize) {
+            slot.get_or_insert(packet.from);
+        }
+    }
+
+    /// Writes a record.
+    ///
+    /// # Errors
+    ///
+    /// As [`write_trace_text`].
+    pub fn write(&self, trace: &Trace, record: &Record, mut out: impl Write) -> Result<(), ReportError> {
+        let Self { points, flows, .. } = *self;
         let point = usize::from(record.point);
         let point_name = &trace.points.get(point).ok_or(ReportError::NoSuchPoint(point))?.name;
         let flow = describe::flow(trace, record)?;
@@ -29,12 +70,35 @@ pub fn write_trace_text(trace: &Trace, mut out: impl Write) -> Result<(), Report
         if trace.flows.len() > 1 {
             write!(out, "{:<flows$}  ", flow.map_or("", |flow| &flow.name))?;
         }
-        let details = details(record, flow, &directions);
-        let line = format!("{:<verbs$}  {details}", verb(&record.what));
+        let details = if flow.is_some() { self.details(trace, record) } else { link_text(record) };
+        let line = format!("{:<VERBS$}  {details}", verb(&record.what));
         writeln!(out, "{}", line.trim_end())?;
+        Ok(())
     }
-    out.flush()?;
-    Ok(())
+
+    fn details(&self, trace: &Trace, record: &Record) -> String {
+        let relative = |side: Side, seq: Seq| self.numbering.relative(trace, record, side, seq.0);
+        match &record.what {
+            What::Sent(packet) | What::Received(packet) | What::Dropped(packet, _) => {
+                let arrow = match packet.from {
+                    Side::Initiator => '>',
+                    Side::Acceptor => '<',
+                };
+                let text = match &packet.body {
+                    Body::Tcp(segment) => segment_text(segment, packet, &relative),
+                    Body::Datagram { number } => format!("datagram {number}, length {}", packet.len),
+                    Body::Control => String::new(),
+                };
+                let link = link_text(record);
+                let link = if link.is_empty() { link } else { format!("  ({link})") };
+                format!("{arrow} {text}{link}")
+            }
+            What::Event(event) => {
+                let from = self.data_from.get(record.flow.0 as usize).copied().flatten().unwrap_or_default();
+                event_text(event, |seq| relative(from, seq))
+            }
+        }
+    }
 }
 
 /// What happened, with the reason where it is not obvious.
@@ -52,80 +116,38 @@ fn verb(what: &What) -> String {
     }
 }
 
-fn details(record: &Record, flow: Option<&FlowInfo>, directions: &Directions) -> String {
+fn link_text(record: &Record) -> String {
     let link = describe::packet(&record.what).and_then(|packet| packet.link);
-    let link = link.map(|header| format!("link {}", describe::link_header(header))).unwrap_or_default();
-    let Some(flow) = flow else { return link };
-    match &record.what {
-        What::Sent(packet) | What::Received(packet) | What::Dropped(packet, _) => {
-            let arrow = match packet.from {
-                Side::Initiator => '>',
-                Side::Acceptor => '<',
-            };
-            let text = match &packet.body {
-                Body::Tcp(segment) => segment_text(segment, packet, flow),
-                Body::Datagram { number } => format!("datagram {number}, length {}", packet.len),
-                Body::Control => String::new(),
-            };
-            let link = if link.is_empty() { link } else { format!("  ({link})") };
-            format!("{arrow} {text}{link}")
-        }
-        What::Event(event) => event_text(event, flow.iss[directions.data_from(record.flow).index()]),
-    }
+    link.map(|header| format!("link {}", describe::link_header(header))).unwrap_or_default()
 }
 
-fn segment_text(segment: &Segment, packet: &Packet, flow: &FlowInfo) -> String {
-    let own = flow.iss[packet.from.index()];
-    let peer = flow.iss[packet.from.peer().index()];
+fn segment_text(segment: &Segment, packet: &Packet, relative: &dyn Fn(Side, Seq) -> u32) -> String {
+    let peer = packet.from.peer();
     let mut text = format!("[{}]", describe::flag_letters(segment.flags));
-    let seq = relative(segment.seq, own);
+    let seq = relative(packet.from, segment.seq);
     if packet.seq_len() > 0 {
         text += &format!(" seq {seq}:{},", seq.wrapping_add(packet.seq_len()));
     }
     if segment.flags.has(Flags::ACK) {
-        text += &format!(" ack {},", relative(segment.ack, peer));
+        text += &format!(" ack {},", relative(peer, segment.ack));
     }
     text += &format!(" win {},", segment.window);
-    let sack = describe::sack_blocks(&segment.options.sack, ':', |seq| relative(seq, peer));
+    let sack = describe::sack_blocks(&segment.options.sack, ':', |seq| relative(peer, seq));
     if !sack.is_empty() {
         text += &format!(" sack {sack},");
     }
-    let options = describe::options(&segment.options, |seq| relative(seq, peer));
+    let options = describe::options(&segment.options, |seq| relative(peer, seq));
     if !options.is_empty() {
         text += &format!(" <{options}>,");
     }
     text + &format!(" length {}", packet.len)
 }
 
-fn event_text(event: &Event, iss: u32) -> String {
+fn event_text(event: &Event, relative: impl Fn(Seq) -> u32) -> String {
     let numbers = describe::event_numbers(event);
     let mut words = Vec::new();
-    words.extend(numbers.seq.map(|seq| format!("seq {}", relative(seq, iss))));
-    words.extend(numbers.ack.map(|ack| format!("ack {}", relative(ack, iss))));
+    words.extend(numbers.seq.map(|seq| format!("seq {}", relative(seq))));
+    words.extend(numbers.ack.map(|ack| format!("ack {}", relative(ack))));
     words.extend(numbers.window.map(|(cwnd, ssthresh)| format!("cwnd {cwnd} ssthresh {ssthresh}")));
     words.join(" ")
-}
-
-const fn relative(seq: Seq, iss: u32) -> u32 {
-    seq.0.wrapping_sub(iss)
-}
-
-/// Which side of each flow sends data first: events speak of its sequence numbers.
-struct Directions(Vec<Side>);
-
-impl Directions {
-    fn of(trace: &Trace) -> Self {
-        let mut first = vec![None; trace.flows.len()];
-        for record in &trace.records {
-            let Some(packet) = describe::packet(&record.what).filter(|packet| packet.len > 0) else { continue };
-            if let Some(slot) = first.get_mut(record.flow.0 as usize) {
-                slot.get_or_insert(packet.from);
-            }
-        }
-        Self(first.into_iter().map(Option::unwrap_or_default).collect())
-    }
-
-    fn data_from(&self, flow: FlowId) -> Side {
-        self.0.get(flow.0 as usize).copied().unwrap_or_default()
-    }
 }

@@ -69,7 +69,9 @@ fn frame(packet: &EnhancedPacketBlock) -> Frame {
     let mut bytes = packet.data[..packet.caplen as usize].to_vec();
     bytes.resize(original_len, 0);
     let comments = packet.options.iter().filter(|option| option.code == OptionCode::Comment).map(text).collect();
+    // Since 1 January 2000: 30 years of which 7 have a leap day.
     let nanos = (u64::from(packet.ts_high) << 32) | u64::from(packet.ts_low);
+    let nanos = nanos - (30 * 365 + 7) * 86_400 * 1_000_000_000;
     Frame { interface: packet.if_id, nanos, original_len, bytes, comments }
 }
 
@@ -238,4 +240,17 @@ fn a_packet_that_ipv4_cannot_carry_is_refused() {
     let packet = Packet { len: 65_536, ..sample::data(0, Default::default()) };
     run.across(0, packet, sample::Outcome::Arrives);
     assert!(matches!(write_pcapng(&run.finish(), Vec::new()), Err(ReportError::PacketTooLong(65_576))));
+}
+
+/// A tool that follows connections must not take the same packet at the next point for a retransmission.
+#[test]
+fn each_capture_point_has_addresses_of_its_own() {
+    for frame in &capture(&sample::trace()).frames {
+        let ip = verified(frame);
+        assert_eq!([ip[12], ip[16]], [10, 10]);
+        assert_eq!([u32::from(ip[13]), u32::from(ip[17])], [frame.interface; 2]);
+    }
+    let mut bytes = Vec::new();
+    write_pcapng_at(&sample::trace(), usize::from(sample::BASE_RADIO), &mut bytes).expect("memory takes everything");
+    assert!(read(&bytes).frames.iter().all(|frame| verified(frame)[13] == 0));
 }

@@ -75,12 +75,12 @@ fn text_counts_from_the_first_sequence_number() {
     let text = text(&sample::trace());
     let lines: Vec<&str> = text.lines().collect();
     for expected in [
-        "0.004000000  source      bulk        sent                   > [P.] seq 1:1361, ack 1, win 8192, length 1360",
-        "0.011500000  base:radio  bulk        rtx local-duplicate    > [P.] seq 1361:2721, ack 1, win 8192, length 1360",
-        "0.011500000  base:radio  bulk        dupack-suppressed      ack 1361",
-        "0.012500000  source      bulk        recv                   < [.] ack 1361, win 8192, sack 2721:4081, length 0",
-        "1.018600000  source      bulk        timeout                seq 5441",
-        "1.032000000  base:radio  probe, udp  drop channel           > datagram 65537, length 200",
+        "0.004000000  source      bulk        sent                 > [P.] seq 1:1361, ack 1, win 8192, length 1360",
+        "0.011500000  base:radio  bulk        rtx local-duplicate  > [P.] seq 1361:2721, ack 1, win 8192, length 1360",
+        "0.011500000  base:radio  bulk        dupack-suppressed    ack 1361",
+        "0.012500000  source      bulk        recv                 < [.] ack 1361, win 8192, sack 2721:4081, length 0",
+        "1.018600000  source      bulk        timeout              seq 5441",
+        "1.032000000  base:radio  probe, udp  drop channel         > datagram 65537, length 200",
     ] {
         assert!(lines.iter().any(|line| line.trim_start() == expected), "no line {expected}");
     }

@@ -12,6 +12,8 @@ pub struct Error(Box<Inner>);
 #[derive(Debug)]
 struct Inner {
     place: Place,
+    /// The option that set what was set from outside.
+    set_by: Option<&'static str>,
     key: Option<String>,
     problem: Problem,
 }
@@ -119,7 +121,7 @@ fn choices(near: &Option<String>, known: &[String], intro: &str) -> String {
 
 impl Error {
     pub(crate) fn new(place: Place, key: Option<String>, problem: Problem) -> Self {
-        Self(Box::new(Inner { place, key, problem }))
+        Self(Box::new(Inner { place, set_by: None, key, problem }))
     }
 
     /// Another problem at the same place.
@@ -131,6 +133,13 @@ impl Error {
     /// The file's name, as it was given.
     pub fn file(&self) -> &str {
         &self.0.place.file
+    }
+
+    /// Names the option by which a value was set from outside, unless one is named already.
+    #[must_use]
+    pub fn set_by(mut self, option: &'static str) -> Self {
+        self.0.set_by.get_or_insert(option);
+        self
     }
 
     /// Where in the file.
@@ -151,7 +160,11 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { place, key, problem } = &*self.0;
+        let Inner { place, set_by, key, problem } = &*self.0;
+        let place = match (place.spot, set_by) {
+            (Spot::Override, Some(option)) => format!("{} (set by {option})", place.file),
+            _ => place.to_string(),
+        };
         let key = key.as_ref().map(|key| format!("{key}: ")).unwrap_or_default();
         // Names of files and keys, and what the file says, may hold anything.
         f.write_str(&one_line(&format!("{place}: {key}{problem}")))
@@ -168,7 +181,7 @@ impl std::error::Error for Error {
 }
 
 /// The candidate that `given` is most likely a slip of.
-pub(crate) fn did_you_mean<'c>(given: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
+pub fn did_you_mean<'c>(given: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
     // Edit distance is quadratic; nothing that long is a slip.
     const LONGEST: usize = 64;
     if given.len() > LONGEST {

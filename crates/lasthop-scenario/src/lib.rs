@@ -45,7 +45,7 @@ pub mod units;
 mod values;
 
 pub use builtin::builtin_names;
-pub use error::{Error, Place, Problem, Spot};
+pub use error::{Error, Place, Problem, Spot, did_you_mean};
 pub use lab::{Endpoints, KernelSettings, LabSpec};
 pub use one_line::one_line;
 pub use scenario::{Scenario, Source};

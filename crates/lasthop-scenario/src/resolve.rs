@@ -100,6 +100,36 @@ pub(crate) fn network(spec: &Spec, scheme: &Scheme) -> Result<Network, NoBaseSta
     })
 }
 
+/// Where a scenario fixes a loss recovery.
+pub(crate) enum FixedAt {
+    /// At the host of that index.
+    Host(usize),
+    /// At the relay, on the lossy link.
+    Relay,
+}
+
+/// The loss recovery that the scenario gives to a sender of data, where the name of `scheme` says another one. Schemes named after
+/// what the base station does say none.
+pub(crate) fn fixed(spec: &Spec, scheme: &Scheme) -> Option<(FixedAt, Recovery)> {
+    let differs = |given: Option<Recovery>, said: Recovery| given.filter(|given| *given != said);
+    match scheme.base_station {
+        BaseStation::Forward | BaseStation::SelectiveRepeat => {
+            let transfers = spec.flows.iter().filter(|flow| matches!(flow.app, App::Transfer { .. }));
+            let senders = transfers.map(|flow| flow.from);
+            let mut senders = senders.chain(spec.sessions.iter().flat_map(|session| [session.server, session.client]));
+            senders.find_map(|host| {
+                let given = spec.nodes.hosts.get(host)?.tcp.recovery;
+                Some((FixedAt::Host(host), differs(given, scheme.recovery)?))
+            })
+        }
+        BaseStation::Split { wireless } if wireless != scheme.recovery => {
+            let relay = &spec.base_station.as_ref()?.relay;
+            Some((FixedAt::Relay, differs(relay.wireless.recovery, wireless)?))
+        }
+        BaseStation::Split { .. } | BaseStation::Local { .. } => None,
+    }
+}
+
 /// A cache on `port`; endpoints beyond one that finds losses by SMART numbers must send them.
 fn snoop<'s>(duties: &mut [Duty], port: &'s Port, config: SnoopConfig) -> Placed<'s> {
     if config.detection == LocalDetection::Smart {

@@ -17,7 +17,7 @@ use crate::files::{Files, Traces, read_limited};
 use crate::lab::LabSpec;
 use crate::one_line::one_line;
 use crate::reader::{Context, Entry, Reader};
-use crate::resolve;
+use crate::resolve::{self, FixedAt};
 use crate::spec::{self, Spec};
 
 /// Most bytes of a scenario file.
@@ -126,6 +126,17 @@ impl Scenario {
     /// scenario has no `[base_station]`.
     pub fn network(&self, scheme: &Scheme) -> Result<Network, Error> {
         resolve::network(&self.spec, scheme).map_err(|_| self.source.no_base_station(scheme))
+    }
+
+    /// The key by which the scenario fixes the loss recovery that the name of `scheme` speaks of to another one; `None` when the
+    /// scheme means what its name says.
+    pub fn fixes_recovery(&self, scheme: &Scheme) -> Option<String> {
+        let (at, _) = resolve::fixed(&self.spec, scheme)?;
+        let own = match at {
+            FixedAt::Host(host) => format!("hosts.{}.tcp.recovery", self.spec.nodes.hosts[host].name),
+            FixedAt::Relay => "base_station.wireless_tcp.recovery".to_owned(),
+        };
+        Some(if self.gives(&own) { own } else { "tcp.recovery".to_owned() })
     }
 
     /// The scenario written out as TOML, with every default, each value with a remark on where it comes from. This text

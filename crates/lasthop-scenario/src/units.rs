@@ -31,6 +31,20 @@ pub enum UnitError {
         /// The known unit that looks most like it.
         near: Option<&'static str>,
     },
+    /// A rate in bytes.
+    #[error("\"{unit}\" counts bytes, and a rate is in bits: 1 {unit} is {bits}")]
+    BytesPerSecond {
+        /// As given.
+        unit: String,
+        /// One of it, in bits.
+        bits: String,
+    },
+    /// A comma in the number.
+    #[error("it has a comma; a decimal point is a point, as in 1.5, and thousands are not set apart")]
+    Comma,
+    /// A number such as `2e1`.
+    #[error("it has an exponent; write the number out, as 20 or 0.002")]
+    Exponent,
     /// It is not a whole number of the smallest unit.
     #[error("it is not a whole number of {smallest}")]
     Fraction {
@@ -63,6 +77,13 @@ fn split(text: &str) -> Result<(&str, &str), UnitError> {
     let well_formed = number.starts_with(|c: char| c.is_ascii_digit())
         && number.ends_with(|c: char| c.is_ascii_digit())
         && number.matches('.').count() <= 1;
+    let goes_on = |rest: &str| well_formed && rest.starts_with(|c: char| c.is_ascii_digit());
+    if unit.strip_prefix(',').is_some_and(goes_on) {
+        return Err(UnitError::Comma);
+    }
+    if unit.strip_prefix(['e', 'E']).is_some_and(|rest| goes_on(rest.strip_prefix(['+', '-']).unwrap_or(rest))) {
+        return Err(UnitError::Exponent);
+    }
     if well_formed { Ok((number, unit.trim_start())) } else { Err(UnitError::NoNumber) }
 }
 
@@ -138,8 +159,23 @@ impl BitRate {
 impl FromStr for BitRate {
     type Err = UnitError;
     fn from_str(text: &str) -> Result<Self, UnitError> {
-        parse_in(text, &Self::READ, "bits per second").map(Self)
+        parse_in(text, &Self::READ, "bits per second").map(Self).map_err(|error| match error {
+            UnitError::UnknownUnit { unit, .. } if bytes_per_second(&unit).is_some() => {
+                let bits = bytes_per_second(&unit).map(|bits| Self(bits).to_string()).unwrap_or_default();
+                UnitError::BytesPerSecond { unit, bits }
+            }
+            other => other,
+        })
     }
+}
+
+/// Bits per second that one of a unit such as `MBps`, `MB/s` or `MiB/s` stands for.
+fn bytes_per_second(unit: &str) -> Option<u64> {
+    let bytes = unit.strip_suffix("ps").or_else(|| unit.strip_suffix("/s"))?;
+    let (_, size) = ByteSize::READ.iter().find(|(name, _)| *name == bytes)?;
+    // Of rates, MB is a million bytes.
+    let size = if bytes.contains('i') { *size } else { 1000_u64.pow(size.ilog2().div_ceil(10)) };
+    Some(size * 8)
 }
 
 impl fmt::Display for BitRate {

@@ -100,7 +100,6 @@ impl CrossedDirection {
 
     /// Takes another's packet to send.
     pub fn enqueue(&mut self, now: Instant, frame: Frame) -> Accepted {
-        self.catch_up(now);
         let accepted = self.wire.enqueue(now, frame);
         if accepted == Accepted::Dropped {
             return accepted;
@@ -111,7 +110,6 @@ impl CrossedDirection {
 
     /// The other's frame that arrives at `now`, and when the next one does.
     pub fn arrive(&mut self, now: Instant) -> (Option<InFlight>, Option<Instant>) {
-        self.catch_up(now);
         self.retire(now);
         self.others = self.others.saturating_sub(1);
         (self.wire.arrive(now).0, self.next())
@@ -140,11 +138,20 @@ impl CrossedDirection {
         (arrived, report)
     }
 
-    /// Sends the datagrams that were due before `now`: of all that happens at one time, they come last.
-    fn catch_up(&mut self, now: Instant) {
+    /// Sends the datagrams that were due before `now`: of all that happens at one time, they come last. Returns how many; to be
+    /// called before [`Self::enqueue`] and [`Self::arrive`].
+    pub fn catch_up(&mut self, now: Instant) -> u64 {
+        let mut sent = 0;
         while self.source.next_at() < now {
             self.send_datagram();
+            sent += 1;
         }
+        sent
+    }
+
+    /// When the next datagram is due.
+    pub fn next_at(&self) -> Instant {
+        self.source.next_at()
     }
 
     #[inline]

@@ -112,6 +112,10 @@ pub struct Fabric {
     /// When something happens next on each leg.
     pub agenda: Tournament,
     media: Vec<SharedMedium>,
+    /// The legs of which it is in charge of a source ([`Fabric::take_charge`]).
+    crossed: Vec<LegId>,
+    /// Datagrams so far of those sources.
+    pub datagrams: u64,
     routes: Routes,
     /// The host of each endpoint: two per flow.
     hosts: Vec<NodeId>,
@@ -163,6 +167,8 @@ impl Fabric {
             agenda: Tournament::new(legs.len()),
             legs,
             media,
+            crossed: Vec::new(),
+            datagrams: 0,
             first_hops: network
                 .flows
                 .iter()
@@ -233,7 +239,10 @@ impl Fabric {
         let leg = &mut self.legs[id.0 as usize];
         let (accepted, source) = match &mut leg.carrier {
             Carrier::Own(wire) => (wire.enqueue(now, frame), id.0),
-            Carrier::Crossed(wire) => (wire.enqueue(now, frame), id.0),
+            Carrier::Crossed(wire) => {
+                self.datagrams += wire.catch_up(now);
+                (wire.enqueue(now, frame), id.0)
+            }
             Carrier::Shared(medium, direction) => (self.media[*medium].enqueue(now, *direction, frame), id.0 & !1),
         };
         match accepted {
@@ -267,6 +276,7 @@ impl Fabric {
                 (leg, id, sent?)
             }
             Carrier::Crossed(wire) => {
+                self.datagrams += wire.catch_up(now);
                 let (sent, next) = wire.arrive(now);
                 self.agenda.set(id.0, next.unwrap_or(NEVER));
                 (leg, id, sent?)
@@ -312,9 +322,36 @@ impl Fabric {
             Carrier::Own(_) if ends_here && unseen => {
                 let wire = DuplexDirection::new(&link.directions[direction], link.delay);
                 leg.carrier = Carrier::Crossed(Box::new(CrossedDirection::new(wire, source)));
+                self.crossed.push(id);
                 None
             }
             _ => Some(source),
+        }
+    }
+
+    fn crossings(&self) -> impl Iterator<Item = &CrossedDirection> {
+        self.crossed.iter().filter_map(|leg| match &self.legs[leg.0 as usize].carrier {
+            Carrier::Crossed(wire) => Some(&**wire),
+            Carrier::Own(_) | Carrier::Shared(..) => None,
+        })
+    }
+
+    /// Whether sources are in its charge.
+    pub fn is_crossed(&self) -> bool {
+        !self.crossed.is_empty()
+    }
+
+    /// When the next datagram of a source in its charge is due.
+    pub fn next_datagram(&self) -> Instant {
+        self.crossings().map(CrossedDirection::next_at).min().unwrap_or(NEVER)
+    }
+
+    /// Lets the sources in its charge send what was due before `now`.
+    pub fn catch_up(&mut self, now: Instant) {
+        for leg in &self.crossed {
+            if let Carrier::Crossed(wire) = &mut self.legs[leg.0 as usize].carrier {
+                self.datagrams += wire.catch_up(now);
+            }
         }
     }
 

@@ -17,4 +17,4 @@ pub mod sim;
 pub mod trace;
 
 pub use crate::endpoint::Endpoint;
-pub use crate::sim::{Outcome, Recording, Simulation, run, run_while};
+pub use crate::sim::{EVENTS_BETWEEN_QUESTIONS, Outcome, Recording, Simulation, run, run_while};

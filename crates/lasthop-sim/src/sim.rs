@@ -22,7 +22,7 @@ use crate::network::{App, Element, ElementSpec, FlowSpec, Network, NodeId};
 use crate::pool::Handle;
 use crate::scheduler::{NEVER, Tournament};
 use crate::sessions::{Fresh, Sessions};
-use crate::trace::{FlowInfo, Trace, What};
+use crate::trace::{FlowInfo, Record, Trace, What};
 
 /// Whether a run keeps a record of every packet and event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -65,7 +65,13 @@ pub fn run(network: &Network, seed: u64, recording: Recording) -> Outcome {
 }
 
 /// Events between two questions whether to go on: well under a millisecond.
-const EVENTS_BETWEEN_QUESTIONS: u32 = 4096;
+pub const EVENTS_BETWEEN_QUESTIONS: u32 = 4096;
+
+/// Datagrams that cause no events and take as long as one event.
+const DATAGRAMS_AN_EVENT: u64 = 8;
+
+/// How far datagrams that cause no events are caught up with at once.
+const AHEAD: Duration = Duration::from_micros(100);
 
 /// As [`run`], but asks now and then whether to go on; `None` when it was told not to.
 pub fn run_while(network: &Network, seed: u64, recording: Recording, go_on: impl Fn() -> bool) -> Option<Outcome> {
@@ -144,8 +150,34 @@ impl Simulation {
 
     /// Acts on the next events, at most `most`; false when there are no more, the limit is reached, or every flow has finished.
     pub fn advance(&mut self, most: u32) -> bool {
+        if self.fabric.is_crossed() {
+            return self.advance_crossed(most);
+        }
         // No iterator with a closure: this is the loop in which a run spends its time, and the closure stays a call.
         for _ in 0..most {
+            if !self.step() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// As [`Self::advance`], where datagrams that cause no events are work too: a fast source can send a billion of them between
+    /// two events, or in a run that has no events at all.
+    fn advance_crossed(&mut self, most: u32) -> bool {
+        let most = u64::from(most);
+        let (mut events, before) = (0, self.fabric.datagrams);
+        while events + (self.fabric.datagrams - before) / DATAGRAMS_AN_EVENT < most {
+            events += 1;
+            let next = self.fabric.agenda.first().at.min(self.alarms.first().at).min(self.limit);
+            if self.unfinished > 0 && self.now + AHEAD < next {
+                let ahead = self.now.max(self.fabric.next_datagram()) + AHEAD;
+                if ahead < next {
+                    self.fabric.catch_up(ahead);
+                    self.now = ahead;
+                    continue;
+                }
+            }
             if !self.step() {
                 return false;
             }
@@ -282,9 +314,29 @@ impl Simulation {
         &self.endpoints[endpoint(flow, side)]
     }
 
+    /// How far it has come.
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
     /// How many records it has so far.
     pub fn recorded(&self) -> usize {
         self.fabric.trace.as_ref().map_or(0, |trace| trace.records.len())
+    }
+
+    /// What a recorded run has recorded since this was last asked for: in `records`, whose content goes.
+    pub fn take_records(&mut self, records: &mut Vec<Record>) {
+        records.clear();
+        if let Some(trace) = &mut self.fabric.trace {
+            std::mem::swap(&mut trace.records, records);
+        }
+    }
+
+    /// The capture points and flows of a recorded run, without records.
+    pub fn trace_head(&self) -> Trace {
+        let head =
+            |trace: &Trace| Trace { points: trace.points.clone(), flows: trace.flows.clone(), records: Vec::new() };
+        self.fabric.trace.as_ref().map(head).unwrap_or_default()
     }
 
     /// What the run of `network` came to.

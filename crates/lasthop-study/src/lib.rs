@@ -5,6 +5,7 @@
 //! | [`stats`] | means and Student-t intervals |
 //! | [`replicate`] | many runs on many cores, in an order that does not depend on them |
 //! | [`progressive`] | the same for someone who watches: an answer soon, better ones later, an end at any moment |
+//! | [`meaning`] | which schemes are the same run in a scenario, or not what their names say |
 //! | [`measures`] | what a run is judged by |
 //! | [`sweep`], [`parts`] | cartesian parameter sweeps, and their folders of Parquet files |
 //! | [`reproduce`] | the published studies by name, and what reproducing one takes |
@@ -15,6 +16,7 @@
 
 pub mod balakrishnan1997;
 mod claims;
+pub mod meaning;
 pub mod measures;
 pub mod parts;
 pub mod progressive;

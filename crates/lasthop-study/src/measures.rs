@@ -1,7 +1,7 @@
 //! What a run is judged by, as numbers with names.
 
 use lasthop_sim::measure::{FlowReport, PathReport, Report, SessionReport};
-use lasthop_sim::network::{App, Network};
+use lasthop_sim::network::{App, FlowSpec, Network};
 use serde_json::{Map, Value, json};
 
 use crate::stats::Estimate;
@@ -23,13 +23,15 @@ pub fn throughput(network: &Network, report: &Report) -> f64 {
     let transfers = transfers.filter(|(spec, flow)| matches!(spec.app, App::Transfer { .. }) && flow.received > 0);
     let transfers = transfers.map(|(_, flow)| flow.throughput());
     let each: Vec<f64> = transfers.chain(report.sessions.iter().map(SessionReport::throughput)).collect();
-    each.iter().sum::<f64>() / each.len().max(1) as f64 / 1e6
+    // The sum of nothing is -0.
+    (each.iter().sum::<f64>() + 0.0) / each.len().max(1) as f64 / 1e6
 }
 
 /// The measures of a run, always in the same order for the same network.
 ///
 /// `throughput` is the mean over the transfers that brought something and the web sessions; `LINK_goodput` is useful bytes over all payload bytes
-/// that the link carried in the direction that carries more payload; counts are sums over all flows.
+/// that the link carried in the direction that carries more payload; counts are sums over all flows. `starved` counts the transfers
+/// that `throughput` leaves out, where others are left.
 pub fn measures(network: &Network, report: &Report) -> Vec<Measure> {
     let mut measures =
         vec![Measure { name: "throughput".to_owned(), unit: "Mbps", value: throughput(network, report) }];
@@ -58,6 +60,13 @@ pub fn measures(network: &Network, report: &Report) -> Vec<Measure> {
     count("repaired_twice", &|flow| flow.repaired_twice);
     count("dupacks_suppressed", &|flow| flow.dupacks_suppressed);
     count("incomplete", &|flow| u64::from(!flow.complete));
+    let is_transfer = |spec: &&FlowSpec| matches!(spec.app, App::Transfer { .. });
+    let transfers = network.flows.iter().filter(is_transfer).count();
+    if transfers > 0 && transfers + network.sessions.len() > 1 {
+        let flows = network.flows.iter().zip(&report.flows);
+        let starved = flows.filter(|(spec, flow)| is_transfer(spec) && flow.received == 0).count();
+        measures.push(Measure { name: "starved".to_owned(), unit: "count", value: starved as f64 });
+    }
     measures
 }
 
@@ -175,6 +184,29 @@ mod tests {
 
     use super::*;
     use crate::replicate::{Silent, Task, run_all};
+
+    #[test]
+    fn transfers_that_the_mean_leaves_out_are_counted() {
+        let scenario = Scenario::builtin("wavelan-lan").unwrap();
+        let task = |overrides: &[(&str, &str)]| {
+            let scenario = scenario.with_overrides(overrides).unwrap();
+            Task::new(&scenario, scenario.scheme(), 1, 1).unwrap()
+        };
+        let measured = |task: &Task| {
+            let report = run_all(std::slice::from_ref(task), 1, &Silent).remove(0).remove(0);
+            let measures = measures(&task.network, &report);
+            let of = |name: &str| measures.iter().find(|measure| measure.name == name).map(|measure| measure.value);
+            (of("throughput"), of("starved"), of("incomplete"))
+        };
+        // The second copy starts when the run is as good as over.
+        let two = task(&[("limit", "1 s"), ("flows.bulk.count", "2"), ("flows.bulk.spacing", "999999 us")]);
+        let (throughput, starved, incomplete) = measured(&two);
+        assert_eq!((starved, incomplete), (Some(1.0), Some(2.0)));
+        assert_eq!(throughput, measured(&task(&[("limit", "1 s")])).0);
+        // Of a single transfer nothing is left out; where nothing arrived, its throughput is no negative zero.
+        let (throughput, starved, _) = measured(&task(&[("limit", "1 ms")]));
+        assert_eq!((throughput.map(f64::to_bits), starved), (Some(0), None));
+    }
 
     #[test]
     fn values_carry_samples_from_one_process_to_another() {

@@ -12,10 +12,11 @@ use std::thread::{self, available_parallelism};
 
 use lasthop_proto::random::Root;
 use lasthop_proto::scheme::Scheme;
+use lasthop_proto::time::Instant;
 use lasthop_scenario::Scenario;
 use lasthop_sim::measure::Report;
 use lasthop_sim::network::Network;
-use lasthop_sim::{Recording, run_while};
+use lasthop_sim::{EVENTS_BETWEEN_QUESTIONS, Recording, Simulation};
 
 /// What to run how often.
 #[derive(Clone, Debug)]
@@ -54,6 +55,23 @@ pub trait Progress: Sync {
     fn abandoned(&self) -> bool {
         false
     }
+
+    /// How far a run has come in simulated time. Told as often as [`Self::abandoned`] is asked.
+    fn run_at(&self, _now: Instant) {}
+
+    /// A run of the task of that index was abandoned, and had come to this.
+    fn run_cut(&self, _task: usize, _cut: Cut) {}
+}
+
+/// What a run had come to when it was abandoned.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Cut {
+    /// Its number.
+    pub run: u32,
+    /// How far it had come.
+    pub at: Instant,
+    /// What was measured up to there.
+    pub report: Report,
 }
 
 /// Nobody watches.
@@ -83,6 +101,28 @@ pub fn run_all(tasks: &[Task], jobs: usize, progress: &dyn Progress) -> Vec<Vec<
     reports
 }
 
+/// As [`run_all`], but in rounds: run 0 of every task, then run 1 of every task. When it was stopped, tasks differ by one run at
+/// most.
+pub fn run_in_rounds(tasks: &[Task], jobs: usize, progress: &dyn Progress) -> Vec<Vec<Report>> {
+    let rounds = tasks.iter().map(|task| task.runs.len()).max().unwrap_or(0);
+    let place = |round: usize, task: usize| (round < tasks[task].runs.len()).then_some(Place { task, round });
+    let order: Vec<Place> =
+        (0..rounds).flat_map(|round| (0..tasks.len()).filter_map(move |task| place(round, task))).collect();
+    let mut reports = vec![Vec::new(); tasks.len()];
+    let Ok(()) = run_in_order(
+        tasks,
+        order.len(),
+        |at| order[at],
+        jobs,
+        progress,
+        |task, report| {
+            reports[task].push(report);
+            Ok::<(), Infallible>(())
+        },
+    );
+    reports
+}
+
 /// Runs every task on `jobs` threads (0: one per core) and hands each report to `sink`, with the index of its task: task
 /// after task, run after run, as soon as all before it are there.
 ///
@@ -91,7 +131,7 @@ pub fn run_each<E>(
     tasks: &[Task],
     jobs: usize,
     progress: &dyn Progress,
-    mut sink: impl FnMut(usize, Report) -> Result<(), E>,
+    sink: impl FnMut(usize, Report) -> Result<(), E>,
 ) -> Result<(), E> {
     // Runs are numbered through all tasks; where each task's end.
     let mut total = 0;
@@ -102,7 +142,29 @@ pub fn run_each<E>(
             total
         })
         .collect();
-    let task_of = |at: usize| ends.partition_point(|&end| end <= at);
+    let place = |at: usize| {
+        let task = ends.partition_point(|&end| end <= at);
+        Place { task, round: at + tasks[task].runs.len() - ends[task] }
+    };
+    run_in_order(tasks, total, place, jobs, progress, sink)
+}
+
+/// A run: of which task, and the how many-th of its runs.
+#[derive(Clone, Copy)]
+struct Place {
+    task: usize,
+    round: usize,
+}
+
+/// Runs the `total` runs that `place` names, and hands out their reports in this order.
+fn run_in_order<E>(
+    tasks: &[Task],
+    total: usize,
+    place: impl Fn(usize) -> Place + Sync,
+    jobs: usize,
+    progress: &dyn Progress,
+    mut sink: impl FnMut(usize, Report) -> Result<(), E>,
+) -> Result<(), E> {
     let next = AtomicUsize::new(0);
     let refused = AtomicBool::new(false);
     // The next run that nobody has begun; they are begun in order, so that what is finished has no gaps.
@@ -111,12 +173,10 @@ pub fn run_each<E>(
         if stop { None } else { Some(next.fetch_add(1, Ordering::Relaxed)).filter(|&at| at < total) }
     };
     let execute = |at: usize| {
-        let task = task_of(at);
-        let Task { network, seed, runs } = &tasks[task];
-        let number = runs.end - (ends[task] - at) as u32;
-        let outcome = run_while(network, run_seed(*seed, number), Recording::Off, || !progress.abandoned())?;
+        let Place { task, round } = place(at);
+        let report = one_run(&tasks[task], round as u32, progress).map_err(|cut| progress.run_cut(task, cut)).ok()?;
         progress.run_done();
-        Some(outcome.report)
+        Some(report)
     };
     let threads = threads(jobs);
     thread::scope(|scope| {
@@ -141,7 +201,7 @@ pub fn run_each<E>(
         let mut hand_out = |(at, report)| {
             waiting.insert(at, report);
             while let Some(report) = waiting.remove(&handed) {
-                sink(task_of(handed), report)?;
+                sink(place(handed).task, report)?;
                 handed += 1;
             }
             Ok(())
@@ -165,6 +225,22 @@ pub fn run_each<E>(
         refused.store(outcome.is_err(), Ordering::Relaxed);
         outcome
     })
+}
+
+/// The run of `task` that is number `round` of its runs.
+fn one_run(task: &Task, round: u32, progress: &dyn Progress) -> Result<Report, Cut> {
+    let run = task.runs.start + round;
+    let mut simulation = Simulation::new(&task.network, run_seed(task.seed, run), Recording::Off);
+    loop {
+        let abandoned = progress.abandoned();
+        if !abandoned && simulation.advance(EVENTS_BETWEEN_QUESTIONS) {
+            progress.run_at(simulation.now());
+            continue;
+        }
+        let at = simulation.now();
+        let report = simulation.finish(&task.network).report;
+        return if abandoned { Err(Cut { run, at, report }) } else { Ok(report) };
+    }
 }
 
 /// The number of threads that `jobs` means.
@@ -263,6 +339,34 @@ mod tests {
         }
         let reports = run_all(&tasks(), 1, &Amid(AtomicUsize::new(0)));
         assert_eq!(reports.iter().map(Vec::len).collect::<Vec<_>>(), [2, 0, 0]);
+    }
+
+    #[test]
+    fn rounds_give_every_task_its_first_run_before_any_has_a_second() {
+        /// Stops after four runs; keeps what was cut.
+        #[derive(Default)]
+        struct Four(AtomicUsize, std::sync::Mutex<Vec<(usize, Cut)>>);
+        impl Progress for Four {
+            fn run_done(&self) {
+                self.0.fetch_add(1, Ordering::Relaxed);
+            }
+            fn abandoned(&self) -> bool {
+                self.0.load(Ordering::Relaxed) >= 4
+            }
+            fn run_cut(&self, task: usize, cut: Cut) {
+                self.1.lock().unwrap().push((task, cut));
+            }
+        }
+        let four = Four::default();
+        let reports = run_in_rounds(&tasks(), 1, &four);
+        // Runs 0 of the first and the third task, runs 1 of both, and no time for run 2 of the first.
+        assert_eq!(reports.iter().map(Vec::len).collect::<Vec<_>>(), [2, 0, 2]);
+        let cut = four.1.into_inner().unwrap();
+        assert_eq!(cut.len(), 1);
+        assert_eq!((cut[0].0, cut[0].1.run, cut[0].1.at), (0, 2, Instant::ZERO));
+        for jobs in [1, 2, 5] {
+            assert_eq!(run_in_rounds(&tasks(), jobs, &Silent), run_all(&tasks(), 1, &Silent));
+        }
     }
 
     #[test]

@@ -173,7 +173,9 @@ impl Sweep {
 
     fn task(&self, point: &Point) -> Result<Task, lasthop_scenario::Error> {
         let values: Vec<_> = self.axes.iter().map(|axis| &axis.key).zip(&point.values).collect();
-        Task::new(&self.scenario.with_overrides(&values)?, point.scheme, self.seed, self.runs)
+        // What else was set from outside was right before.
+        let scenario = self.scenario.with_overrides(&values).map_err(|error| error.set_by("--vary"))?;
+        Task::new(&scenario, point.scheme, self.seed, self.runs)
     }
 
     /// A number that tells sweeps apart: by scenario, keys, values, schemes, seed and runs.

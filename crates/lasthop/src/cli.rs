@@ -1,13 +1,15 @@
 //! Command line.
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use lasthop_proto::scheme::{SCHEMES, Scheme};
-use lasthop_scenario::Scenario;
 #[cfg(target_os = "linux")]
 use lasthop_scenario::units::ByteSize;
+use lasthop_scenario::units::TimeSpan;
+use lasthop_scenario::{Scenario, did_you_mean};
 use lasthop_study::sweep::Axis;
 
 use crate::error::Error;
@@ -24,6 +26,8 @@ pub struct Cli {
 pub enum Command {
     /// List the schemes by name
     Schemes(JsonArgs),
+    /// List the ready-made scenarios by name
+    Scenarios(JsonArgs),
     /// Run one scenario under one scheme
     Run(RunArgs),
     /// Run one scenario under several schemes that meet the same errors
@@ -64,7 +68,7 @@ pub struct JsonArgs {
 pub struct ScenarioArgs {
     /// Scenario file, or the name of a ready-made one
     #[arg(value_name = "SCENARIO")]
-    pub scenario: String,
+    pub scenario: OsString,
     /// Set a key of the scenario, as links.wireless.rate="1 Mbps"; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
@@ -75,13 +79,20 @@ pub struct ScenarioArgs {
 
 impl ScenarioArgs {
     pub fn open(&self) -> Result<Scenario, Error> {
-        let scenario = Scenario::open(&self.scenario)?;
+        // A name that is no text can only be a file's.
+        let scenario = match self.scenario.to_str() {
+            Some(name) => Scenario::open(name)?,
+            None => Scenario::load(&self.scenario)?,
+        };
         let mut overrides = Vec::new();
         for set in &self.set {
             let (key, value) = set.split_once('=').ok_or_else(|| Error::Set { given: set.clone() })?;
             overrides.push((key.trim().to_owned(), value.trim().to_owned()));
         }
-        if overrides.is_empty() { Ok(scenario) } else { Ok(scenario.with_overrides(&overrides)?) }
+        if overrides.is_empty() {
+            return Ok(scenario);
+        }
+        Ok(scenario.with_overrides(&overrides).map_err(|error| error.set_by("--set"))?)
     }
 }
 
@@ -96,11 +107,14 @@ pub struct RunsArgs {
     pub jobs: usize,
 }
 
-/// The scheme by its name.
+/// The scheme by its name, in capitals or not.
 pub fn scheme(name: &str) -> Result<&'static Scheme, String> {
-    Scheme::by_name(name).ok_or_else(|| {
-        let names: Vec<_> = SCHEMES.iter().map(|scheme| scheme.name).collect();
-        format!("no such scheme; there are {}", names.join(", "))
+    SCHEMES.iter().find(|scheme| scheme.name.eq_ignore_ascii_case(name)).ok_or_else(|| {
+        let names = || SCHEMES.iter().map(|scheme| scheme.name);
+        match did_you_mean(name, names()) {
+            Some(near) => format!("no such scheme; did you mean {near}?"),
+            None => format!("no such scheme; there are {}", names().collect::<Vec<_>>().join(", ")),
+        }
     })
 }
 
@@ -145,6 +159,9 @@ pub struct SweepArgs {
     /// File to write, .csv or .parquet; a sweep that was interrupted goes on where it stopped
     #[arg(long, short, value_name = "FILE")]
     pub out: Option<PathBuf>,
+    /// Replace the file if there is one
+    #[arg(long, requires = "out")]
+    pub force: bool,
     #[command(flatten)]
     pub json: JsonArgs,
 }
@@ -168,12 +185,29 @@ pub struct TraceArgs {
     /// Print one JSON object a record
     #[arg(long)]
     pub json: bool,
-    /// Write a pcapng file for Wireshark, all capture points in it
+    /// Stop after so many records
+    #[arg(long, value_name = "N")]
+    pub limit: Option<u64>,
+    /// Leave out what happened before this simulated time, as "1.5 s"
+    #[arg(long, value_name = "TIME", value_parser = time_span)]
+    pub from: Option<TimeSpan>,
+    /// Stop after this simulated time, as "2 s"
+    #[arg(long, value_name = "TIME", value_parser = time_span)]
+    pub to: Option<TimeSpan>,
+    /// Write a pcapng file for Wireshark: an interface and addresses for each capture point
     #[arg(long, value_name = "FILE")]
     pub pcapng: Option<PathBuf>,
-    /// Write only what this capture point saw into the pcapng file, for tools that follow connections (tcptrace)
-    #[arg(long, value_name = "NAME", requires = "pcapng")]
+    /// Only what this capture point saw, an end of a link as source or base:radio (a wrong name lists them)
+    #[arg(long, value_name = "NAME")]
     pub point: Option<String>,
+    /// Replace a file that is no capture of lasthop's
+    #[arg(long, requires = "pcapng")]
+    pub force: bool,
+}
+
+/// A span of time, as "1.5 s".
+fn time_span(text: &str) -> Result<TimeSpan, String> {
+    text.parse().map_err(|error| format!("{error}; give a time with its unit, as \"1.5 s\" or \"20 ms\""))
 }
 
 #[derive(Args, Debug)]
@@ -241,6 +275,9 @@ pub struct PlotArgs {
     /// Threads: one run takes one, however many are given
     #[arg(long, short, default_value_t = 0, hide_short_help = true)]
     pub jobs: usize,
+    /// Flow to draw [default: the first transfer; of web sessions, the first replies]
+    #[arg(long, value_name = "NAME")]
+    pub flow: Option<String>,
     /// Folder for the pictures
     #[arg(long, short, value_name = "DIR", default_value = "out")]
     pub out: PathBuf,
@@ -268,7 +305,7 @@ pub struct ReproduceArgs {
     /// Threads; 0 for one per core
     #[arg(long, short, default_value_t = 0)]
     pub jobs: usize,
-    /// Folder for cells.csv, index.html and figures/
+    /// Folder for cells.csv, index.html and figures/; a study that was interrupted goes on where it stopped
     #[arg(long, short, value_name = "DIR", default_value = "out")]
     pub out: PathBuf,
     #[command(flatten)]

@@ -22,18 +22,26 @@ pub enum Error {
     File { path: PathBuf, error: io::Error },
     #[error("cannot write output: {0}")]
     Output(#[from] io::Error),
-    #[error("cannot convert the trace: {0}")]
-    Csv(#[from] csv::Error),
     #[error("--set {given}: expected KEY=VALUE, such as links.wireless.rate=\"1 Mbps\"")]
     Set { given: String },
     #[error("--point {given}: no such capture point; there are {}", points.join(", "))]
     Point { given: String, points: Vec<String> },
+    #[error("--flow {given}: no such flow; there are {}", first_names(flows))]
+    Flow { given: String, flows: Vec<String> },
+    #[error("{}: there is something else than {what} in it; give another name, or --force to replace it", path.display())]
+    Foreign { path: PathBuf, what: &'static str },
+    #[error("--out {}: there is a file already; give another name, or --force to replace it", path.display())]
+    Exists { path: PathBuf },
+    #[error("stopped at {at:.3} s of simulated time")]
+    StoppedAt { at: f64 },
     #[error("--out {}: expected a file whose name ends in .csv or .parquet, not a folder", path.display())]
     SweepFile { path: PathBuf },
     #[error("{}: holds another sweep; its first line is not `{expected}`; give another --out, or remove it", path.display())]
     OtherSweep { path: PathBuf, expected: String },
     #[error("stopped: {done} of {total} points are in {}; the same command goes on from there", path.display())]
     SweepStopped { done: usize, total: usize, path: PathBuf },
+    #[error("stopped: {done} of {total} cells are in {}; the same command goes on from there", path.display())]
+    StudyStopped { done: usize, total: usize, path: PathBuf },
     #[cfg(target_os = "linux")]
     #[error(transparent)]
     Supervisor(#[from] lasthop_live::gateway::supervisor::SupervisorError),
@@ -69,6 +77,13 @@ pub enum Error {
     Stopped { done: usize, total: usize, what: &'static str },
 }
 
+/// Of many names, the first.
+fn first_names(names: &[String]) -> String {
+    const MOST: usize = 20;
+    let more = if names.len() > MOST { format!(" and {} more", names.len() - MOST) } else { String::new() };
+    names.iter().take(MOST).cloned().collect::<Vec<_>>().join(", ") + &more
+}
+
 impl Error {
     pub fn file(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
@@ -79,9 +94,6 @@ impl Error {
         match self {
             Self::Output(error) => error.kind() == io::ErrorKind::BrokenPipe,
             Self::Report(error) => error.is_broken_pipe(),
-            Self::Csv(error) => {
-                matches!(error.kind(), csv::ErrorKind::Io(error) if error.kind() == io::ErrorKind::BrokenPipe)
-            }
             _ => false,
         }
     }

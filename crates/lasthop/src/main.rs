@@ -6,19 +6,22 @@ mod commands;
 mod error;
 mod output;
 mod progress;
+mod table;
+mod terminal;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
 use crate::cli::{Cli, Command};
-use crate::progress::note;
+use crate::progress::note_error;
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) if error.use_stderr() => {
-            note(&usage_error(&error.to_string()));
+            let message = usage_error(&error.to_string());
+            note_error(message.trim_start_matches("error: "));
             return ExitCode::from(2);
         }
         // Help and version.
@@ -26,6 +29,7 @@ fn main() -> ExitCode {
     };
     let outcome = match cli.command {
         Command::Schemes(args) => commands::schemes::execute(&args),
+        Command::Scenarios(args) => commands::scenarios::execute(&args),
         Command::Run(args) => commands::run::execute(&args),
         Command::Compare(args) => commands::compare::execute(&args),
         Command::Sweep(args) => commands::sweep::execute(&args),
@@ -45,7 +49,7 @@ fn main() -> ExitCode {
         // Whoever reads our output has seen enough (`lasthop trace ... | head`).
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
         Err(error) => {
-            note(&format!("error: {error}"));
+            note_error(&error.to_string());
             ExitCode::FAILURE
         }
     }

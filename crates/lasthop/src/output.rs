@@ -4,15 +4,22 @@ use std::fs::File;
 use std::io::{BufWriter, Write, stdout};
 use std::path::Path;
 
+use lasthop_scenario::{Scenario, one_line};
 use serde_json::Value;
 
 use crate::error::Error;
+use crate::terminal::Style;
 
 /// Prints one JSON value.
 pub fn print_json(value: &Value) -> Result<(), Error> {
     let mut out = stdout().lock();
     serde_json::to_writer_pretty(&mut out, value).map_err(std::io::Error::from)?;
     Ok(writeln!(out)?)
+}
+
+/// A scenario's title, set off on a terminal.
+pub fn title(scenario: &Scenario) -> String {
+    Style::Heading.out(&one_line(scenario.title()))
 }
 
 /// `1 run`, `2 runs`.

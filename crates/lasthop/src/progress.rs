@@ -2,12 +2,15 @@
 
 use std::io::{IsTerminal, Write, stderr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 use lasthop_scenario::one_line;
-use lasthop_study::replicate::Progress;
+use lasthop_study::replicate::{Cut, Progress};
+use signal_hook::consts::SIGINT;
+
+use crate::terminal::Style;
 
 /// Time between two plain lines.
 const LINE_EVERY: Duration = Duration::from_secs(2);
@@ -15,45 +18,112 @@ const LINE_EVERY: Duration = Duration::from_secs(2);
 /// The same within a run that takes minutes.
 const RARELY: Duration = Duration::from_secs(10);
 
+/// Time between two changes of a bar within a run.
+const OFTEN: Duration = Duration::from_millis(100);
+
 /// Tells the user something beside the output, on one line whatever is in it. All errors come by here. Whether anybody reads it
 /// does not matter.
 pub fn note(text: &str) {
     let _ = writeln!(stderr(), "{}", one_line(text));
 }
 
-/// Set by Ctrl-C.
+/// Says in one line what went wrong.
+pub fn note_error(text: &str) {
+    let _ = writeln!(stderr(), "{} {}", Style::Error.err("error:"), one_line(text));
+}
+
+/// Set by the first Ctrl-C; the second one kills.
 fn interrupted() -> &'static Arc<AtomicBool> {
     static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
     FLAG.get_or_init(|| {
         let flag = Arc::new(AtomicBool::new(false));
-        let set = flag.clone();
-        // Without the handler Ctrl-C ends the process at once, as ever.
-        let _ = ctrlc::set_handler(move || set.store(true, Ordering::Relaxed));
+        // In this order: what kills must not see the flag that the same signal sets. Without handlers Ctrl-C ends the
+        // process at once, as ever.
+        let _ = signal_hook::flag::register_conditional_default(SIGINT, flag.clone());
+        let _ = signal_hook::flag::register(SIGINT, flag.clone());
         flag
     })
+}
+
+/// What stops at Ctrl-C, without counting anything: says whether it was pressed.
+pub struct CtrlC(());
+
+impl CtrlC {
+    /// From now on, the first Ctrl-C is only heard.
+    pub fn heard() -> Self {
+        interrupted();
+        Self(())
+    }
+
+    pub fn pressed(&self) -> bool {
+        interrupted().load(Ordering::Relaxed)
+    }
 }
 
 /// Counts runs.
 pub struct Runs {
     what: String,
     total: u64,
+    /// When a run ends at the latest, if that is known.
+    limit: Option<lasthop_proto::time::Instant>,
     done: AtomicU64,
+    /// Nanoseconds of simulated time: the furthest that a run has come since the last one ended.
+    furthest: AtomicU64,
+    cuts: Mutex<Vec<(usize, Cut)>>,
+    ctrl_c: Option<CtrlC>,
     bar: Option<ProgressBar>,
     begun: Instant,
-    /// Milliseconds from `begun` at which the next plain line is due.
+    /// Milliseconds from `begun` at which the next plain line, or change of the bar, is due.
     next_line: AtomicU64,
 }
 
 impl Runs {
+    /// Runs that Ctrl-C stops.
     pub fn new(what: &str, total: u64) -> Self {
-        interrupted();
+        Self { ctrl_c: Some(CtrlC::heard()), ..Self::unstoppable(what, total) }
+    }
+
+    /// Runs of a command that listens to signals itself.
+    pub fn unstoppable(what: &str, total: u64) -> Self {
         let bar = stderr().is_terminal().then(|| {
-            let style = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} runs, {eta} left")
-                .unwrap_or_else(|_| ProgressStyle::default_bar());
+            let style = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} runs{left}")
+                .unwrap_or_else(|_| ProgressStyle::default_bar())
+                // Before the first run has ended nobody knows.
+                .with_key("left", |state: &ProgressState, out: &mut dyn std::fmt::Write| {
+                    if state.pos() > 0 {
+                        let _ = write!(out, ", {:#} left", HumanDuration(state.eta()));
+                    }
+                });
             ProgressBar::new(total).with_style(style).with_message(what.to_owned())
         });
-        let next_line = AtomicU64::new(LINE_EVERY.as_millis() as u64);
-        Self { what: what.to_owned(), total, done: AtomicU64::new(0), bar, begun: Instant::now(), next_line }
+        let next_line = AtomicU64::new(if bar.is_some() { 0 } else { LINE_EVERY.as_millis() as u64 });
+        Self {
+            what: what.to_owned(),
+            total,
+            limit: None,
+            done: AtomicU64::new(0),
+            furthest: AtomicU64::new(0),
+            cuts: Mutex::default(),
+            ctrl_c: None,
+            bar,
+            begun: Instant::now(),
+            next_line,
+        }
+    }
+
+    /// Nothing but Ctrl-C.
+    pub fn quiet() -> Self {
+        Self {
+            ctrl_c: Some(CtrlC::heard()),
+            bar: None,
+            next_line: AtomicU64::new(u64::MAX),
+            ..Self::unstoppable("", 0)
+        }
+    }
+
+    /// Says when a run ends at the latest.
+    pub fn within(self, limit: lasthop_proto::time::Instant) -> Self {
+        Self { limit: Some(limit), ..self }
     }
 
     /// Tells what is being done: beside the bar, or as a plain line when one is due.
@@ -81,12 +151,23 @@ impl Runs {
             bar.finish_and_clear();
         }
     }
+
+    /// What the run of that task with the lowest number had come to, of those that were stopped in the middle.
+    pub fn cut(&self, task: usize) -> Option<Cut> {
+        let cuts = self.cuts.lock().unwrap_or_else(PoisonError::into_inner);
+        let begun = cuts.iter().filter(|(of, cut)| *of == task && cut.at > lasthop_proto::time::Instant::ZERO);
+        begun.map(|(_, cut)| cut).min_by_key(|cut| cut.run).cloned()
+    }
 }
 
 impl Progress for Runs {
     fn run_done(&self) {
         let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
+        let within = self.furthest.swap(0, Ordering::Relaxed) > 0;
         if let Some(bar) = &self.bar {
+            if within {
+                bar.set_message(self.what.clone());
+            }
             bar.inc(1);
             return;
         }
@@ -96,6 +177,36 @@ impl Progress for Runs {
     }
 
     fn stopped(&self) -> bool {
-        interrupted().load(Ordering::Relaxed)
+        self.ctrl_c.as_ref().is_some_and(CtrlC::pressed)
+    }
+
+    /// Nobody waits for a run to end who has pressed Ctrl-C.
+    fn abandoned(&self) -> bool {
+        self.stopped()
+    }
+
+    fn run_at(&self, now: lasthop_proto::time::Instant) {
+        let now = now.as_nanos();
+        let furthest = self.furthest.fetch_max(now, Ordering::Relaxed).max(now);
+        if !self.line_is_due(if self.bar.is_some() { OFTEN } else { RARELY }) {
+            return;
+        }
+        let limit = self.limit.map(|limit| format!(" of at most {:.0}", limit.as_secs_f64())).unwrap_or_default();
+        let at = format!("{}: {:.1}{limit} s simulated", self.what, furthest as f64 / 1e9);
+        match &self.bar {
+            Some(bar) => {
+                bar.set_message(at);
+                bar.tick();
+            }
+            None if self.total > 1 => {
+                let done = self.done.load(Ordering::Relaxed);
+                note(&format!("{at}; {done} of {} runs done", self.total));
+            }
+            None => note(&at),
+        }
+    }
+
+    fn run_cut(&self, task: usize, cut: Cut) {
+        self.cuts.lock().unwrap_or_else(PoisonError::into_inner).push((task, cut));
     }
 }

@@ -102,7 +102,7 @@ fn compare_takes_the_schemes_named() {
     assert_eq!(rows, ["LL", "SPLIT", "E2E"], "{text}");
     let json = bench.json("compare tiny.toml --scheme LL,SPLIT --runs 2 --json");
     assert_eq!(keys(&json), ["scenario", "seed", "runs", "schemes"]);
-    assert_eq!(keys(&json["schemes"][0]), ["scheme", "measures"]);
+    assert_eq!(keys(&json["schemes"][0]), ["scheme", "measures", "runs", "same_as", "remark"]);
     assert_eq!(keys(&json["schemes"][0]["measures"]), MEASURES);
 }
 
@@ -151,6 +151,20 @@ fn explain_prints_a_scenario_that_runs_alike() {
     assert!(json["scenario"].as_str().unwrap().contains("frame_loss"));
 }
 
+/// On Linux any bytes are a name.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_file_whose_name_is_no_text_is_run_all_the_same() {
+    use std::os::unix::ffi::OsStrExt;
+    let bench = Bench::new();
+    let name = std::ffi::OsStr::from_bytes(b"t\xff.toml");
+    std::fs::write(bench.path().join(name), common::TINY).unwrap();
+    let mut command = bench.command("run --json");
+    let output = command.arg(name).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), bench.stdout("run tiny.toml --json"));
+}
+
 #[test]
 fn trace_in_its_three_forms() {
     let bench = Bench::new();
@@ -175,6 +189,7 @@ fn trace_in_its_three_forms() {
 #[test]
 fn trace_writes_pcapng_and_says_nothing_unless_asked() {
     let bench = Bench::new();
+    // On standard output.
     assert_eq!(bench.stdout("trace tiny.toml --pcapng sub/tiny.pcapng"), "");
     // Section header block.
     assert_eq!(bench.bytes("sub/tiny.pcapng")[..4], [0x0a, 0x0d, 0x0d, 0x0a]);
@@ -200,7 +215,7 @@ fn plot_draws_svg_and_png() {
         assert_eq!(bench.bytes(png)[..8], *b"\x89PNG\r\n\x1a\n");
     }
     let json = bench.json("plot tiny.toml --json --out again");
-    assert_eq!(keys(&json), ["files"]);
+    assert_eq!(keys(&json), ["files", "remarks"]);
     assert!(json["files"].as_array().unwrap().iter().all(|file| bench.has(file.as_str().unwrap())));
 }
 
@@ -216,9 +231,19 @@ fn completions_for_every_shell() {
 #[test]
 fn help_and_version() {
     let bench = Bench::new();
-    for command in
-        ["schemes", "run", "compare", "sweep", "trace", "plot", "reproduce", "serve", "explain", "completions"]
-    {
+    for command in [
+        "schemes",
+        "scenarios",
+        "run",
+        "compare",
+        "sweep",
+        "trace",
+        "plot",
+        "reproduce",
+        "serve",
+        "explain",
+        "completions",
+    ] {
         assert!(bench.stdout("--help").contains(command));
         assert!(bench.stdout(&format!("{command} --help")).contains("Usage: lasthop"), "{command}");
     }

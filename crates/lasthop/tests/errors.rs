@@ -81,7 +81,7 @@ fn scenarios_that_are_wrong() {
 fn schemes_that_do_not_fit() {
     let bench = Bench::new();
     refused(&bench, "run tiny.toml --scheme SNOOP", &["SNOOP", "LL-TCP-AWARE"]);
-    refused(&bench, "run tiny.toml --scheme e2e", &["E2E"]);
+    refused(&bench, "run tiny.toml --scheme e2e-newren", &["did you mean E2E-NEWRENO?"]);
     refused(&bench, "compare tiny.toml --scheme E2E,", &["--scheme"]);
     let (bare, _) = TINY.split_once("[base_station]").unwrap();
     bench.put("bare.toml", bare);
@@ -97,10 +97,23 @@ fn values_set_from_outside() {
     for command in ["run", "compare", "trace", "plot", "explain", "sweep --vary tcp.mss=1000"] {
         let command = format!("{command} tiny.toml");
         refused(&bench, &format!("{command} --set tcp.mss"), &["--set tcp.mss", "KEY=VALUE"]);
-        refused(&bench, &format!("{command} --set tcp.msss=1"), &["tiny.toml", "tcp.msss", "did you mean \"mss\"?"]);
+        refused(
+            &bench,
+            &format!("{command} --set tcp.msss=1"),
+            &["tiny.toml (set by --set)", "tcp.msss", "did you mean \"mss\"?"],
+        );
         refused(&bench, &format!("{command} --set tcp.mss=0"), &["tiny.toml", "tcp.mss", "give a number of bytes"]);
     }
     refused(&bench, "run tiny.toml --set links.wifi.rate=1", &["links.wifi"]);
+    let rate = |given: &str, parts: &[&str]| {
+        refused(&bench, &format!("run tiny.toml --set 'links.radio.rate={given}'"), parts)
+    };
+    rate("1 MBps", &["counts bytes", "1 MBps is 8 Mbps"]);
+    rate("1 kB/s", &["counts bytes", "1 kB/s is 8 kbps"]);
+    rate("1 MiB/s", &["1 MiB/s is 8388.608 kbps"]);
+    rate("1,5 Mbps", &["it has a comma", "1.5"]);
+    rate("2e1 Mbps", &["it has an exponent", "20"]);
+    rate("2 mbps", &["did you mean \"Mbps\"?"]);
 }
 
 #[test]
@@ -109,7 +122,7 @@ fn sweeps_that_cannot_be() {
     refused(&bench, "sweep tiny.toml", &["not provided: --vary <KEY=VALUE,VALUE,...>"]);
     refused(&bench, "sweep tiny.toml --vary tcp.mss", &["--vary", "KEY=VALUE,VALUE"]);
     refused(&bench, "sweep tiny.toml --vary tcp.mss=", &["--vary", "KEY=VALUE,VALUE"]);
-    refused(&bench, "sweep tiny.toml --vary tcp.mss=1000,x", &["tiny.toml", "tcp.mss", "\"x\""]);
+    refused(&bench, "sweep tiny.toml --vary tcp.mss=1000,x", &["tiny.toml (set by --vary)", "tcp.mss", "\"x\""]);
     refused(&bench, "sweep tiny.toml --vary scheme=LL,E2E", &["--vary scheme", "--scheme"]);
     refused(&bench, "sweep tiny.toml --vary seed=1,2", &["--vary seed", "--seed"]);
     refused(&bench, "sweep tiny.toml --vary tcp.mss=1000 --out rows.txt", &["rows.txt", ".csv or .parquet"]);

@@ -87,9 +87,9 @@ fn goes_on_after_a_kill() {
     for ending in ["csv", "parquet"] {
         let bench = Bench::new();
         bench.stdout(&format!("{SWEEP} --out whole.csv"));
-        bench.stdout(&format!("{SWEEP} --out whole.{ending}"));
+        bench.stdout(&format!("{SWEEP} --force --out whole.{ending}"));
         let whole = bench.text("whole.csv");
-        let command = format!("{SWEEP} --out rows.{ending}");
+        let command = format!("{SWEEP} --force --out rows.{ending}");
         let journal = format!("{}{whole}", first_line(&bench, &command));
         let third_row = journal.match_indices('\n').nth(4).unwrap().0 + 1;
         for kept in [0, 5, 90, 150, third_row - 1, third_row, third_row + 7, journal.len() - 1, journal.len()] {
@@ -105,7 +105,7 @@ fn goes_on_after_a_kill() {
 #[test]
 fn keeps_the_rows_that_it_has() {
     let bench = Bench::new();
-    let command = format!("{SWEEP} --out rows.csv");
+    let command = format!("{SWEEP} --force --out rows.csv");
     let head = first_line(&bench, &command);
     bench.stdout(&command);
     let whole = bench.text("rows.csv");
@@ -155,6 +155,27 @@ fn another_sweeps_rows_are_left_alone() {
     }
     bench.put("tiny.toml", &TINY.replace("5 ms", "6 ms"));
     refuses(&command, &journal);
+}
+
+/// Neither a finished sweep nor what somebody else keeps under the name, unless asked.
+#[test]
+fn a_file_that_is_there_is_left_alone() {
+    let bench = Bench::new();
+    bench.put("other.csv", "a,b\n");
+    bench.stdout(&format!("{SWEEP} --out rows.csv"));
+    let rows = bench.bytes("rows.csv");
+    for (file, kept) in [("rows.csv", rows.as_slice()), ("other.csv", b"a,b\n")] {
+        for vary in ["tcp.mss=500", "tcp.mss=700,1000"] {
+            let output = bench.run(&format!("sweep tiny.toml --vary {vary} --out {file}"));
+            let message = String::from_utf8(output.stderr).unwrap();
+            assert!(!output.status.success() && message.contains("there is a file already"), "{message}");
+            assert!(message.contains(file) && message.contains("--force"), "{message}");
+            assert_eq!(bench.bytes(file), kept);
+            assert!(!bench.has(&format!("{file}.partial")));
+        }
+    }
+    bench.stdout("sweep tiny.toml --vary tcp.mss=500 --force --out other.csv");
+    assert!(bench.text("other.csv").starts_with("tcp.mss,scheme,"));
 }
 
 /// A sweep long enough to be stopped in the middle.

@@ -9,13 +9,14 @@ mod lines;
 mod plot;
 mod scene;
 mod sequence;
+mod thinned;
 mod trace_series;
 
 pub use axis::Scale;
 pub use bars::{Bar, BarChart, BarSeries};
 pub use lines::{LineChart, LinePoint, LineSeries, StepSeries, WindowPlot};
 pub use sequence::{SequencePlot, SequenceSeries};
-pub use trace_series::{TransferSeries, link_series, sequence_series, transfer_series, window_series};
+pub use trace_series::{TransferCollector, TransferSeries, sequence_series, transfer_series, window_series};
 
 use serde::Serialize;
 

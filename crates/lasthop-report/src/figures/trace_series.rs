@@ -1,14 +1,16 @@
 //! Series for sequence and window plots from a recorded run.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use lasthop_proto::event::Event;
-use lasthop_proto::packet::{FlowId, LinkHeader, Side};
+use lasthop_proto::packet::{FlowId, LinkHeader, Packet, Side};
 use lasthop_sim::network::{Element, ElementSpec, Network};
-use lasthop_sim::trace::{Trace, What};
+use lasthop_sim::trace::{Record, Trace, What};
 
+use super::thinned::Thinned;
 use super::{SequenceSeries, StepSeries};
 use crate::describe;
+use crate::numbering::Numbering;
 
 const KB: f64 = 1024.0;
 
@@ -23,46 +25,199 @@ pub struct TransferSeries {
 
 /// The series of `flow` in a `trace` of `network`: of its source, and of the base station where that sends on its own account.
 pub fn transfer_series(network: &Network, trace: &Trace, flow: FlowId, name: &str) -> TransferSeries {
-    let mut series = TransferSeries::default();
-    let first = trace.records.iter().find(|record| match &record.what {
-        What::Sent(packet) => record.flow == flow && packet.len > 0,
-        _ => false,
-    });
-    // Without data there is nothing to plot but an empty series of the end that opened the flow.
-    let opened = || trace.records.iter().find(|record| record.flow == flow);
-    let source = first.or_else(opened).map_or(0, |record| record.point);
-    let from = first.and_then(|record| describe::packet(&record.what)).map_or(Side::Initiator, |packet| packet.from);
-    series.sequences.push(sequence_series(trace, source, flow, from, name));
-    series.windows.push(window_series(trace, source, flow, name));
-    let at_base = format!("{name}, base station");
-    for element in &network.elements {
-        let point = point_of(network, element);
-        match element.element {
-            // A split connection has a second sender: the relay, at its end of the link.
-            Element::Split { .. } => {
-                series.sequences.push(sequence_series(trace, point, flow, from, &at_base));
-                series.windows.push(window_series(trace, point, flow, &at_base));
-            }
-            Element::Snoop(_) => {
-                let local = sequence_series(trace, point, flow, from, &at_base);
-                // What it hands on is the source's.
-                series.sequences.push(SequenceSeries { sent: Vec::new(), ..local });
-            }
-            Element::Arq(_) | Element::ElnMarker => {}
+    let mut collector = TransferCollector::new(network, flow, name);
+    trace.records.iter().for_each(|record| collector.see(trace, record));
+    collector.finish()
+}
+
+/// The same, record by record. Where a plot could not show all of the points, it keeps those that make a difference.
+pub struct TransferCollector {
+    flow: FlowId,
+    name: String,
+    /// Elements that have something to show, with the capture point of each, in the network's order.
+    elements: Vec<(Kind, u16)>,
+    /// Where the flow was first seen, and whose data was sent first, from where.
+    seen: Option<u16>,
+    source: Option<(u16, Side)>,
+    numbering: Numbering,
+    sequences: BTreeMap<u16, Sequence>,
+    links: BTreeMap<u16, LinkFrames>,
+    windows: BTreeMap<u16, Thinned>,
+    end: Option<f64>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Of a split connection: a second sender.
+    Relay,
+    /// Sends again what is the source's.
+    Snoop,
+    /// An end of a link protocol.
+    Link,
+}
+
+/// Data as it leaves a capture point.
+#[derive(Default)]
+struct Sequence {
+    sent: Thinned,
+    retransmitted: Thinned,
+}
+
+impl Sequence {
+    fn series(self, name: String) -> SequenceSeries {
+        SequenceSeries { name, sent: self.sent.into_points(), retransmitted: self.retransmitted.into_points() }
+    }
+}
+
+/// What an end of a link protocol is told of its frames.
+#[derive(Default)]
+struct LinkFrames {
+    acks: Thinned,
+    nacks: Thinned,
+    /// Where in the stream each frame number was used last.
+    carried: HashMap<u16, f64>,
+}
+
+impl TransferCollector {
+    /// Nothing yet of `flow` in a run of `network`.
+    pub fn new(network: &Network, flow: FlowId, name: &str) -> Self {
+        let element = |element: &ElementSpec| {
+            let kind = match element.element {
+                Element::Split { .. } => Kind::Relay,
+                Element::Snoop(_) => Kind::Snoop,
+                Element::Arq(_) => Kind::Link,
+                Element::ElnMarker => return None,
+            };
+            Some((kind, point_of(network, element)))
+        };
+        Self {
+            flow,
+            name: name.to_owned(),
+            elements: network.elements.iter().filter_map(element).collect(),
+            seen: None,
+            source: None,
+            numbering: Numbering::default(),
+            sequences: BTreeMap::new(),
+            links: BTreeMap::new(),
+            windows: BTreeMap::new(),
+            end: None,
         }
     }
-    // A link protocol's frames, at the end from which the data comes: the one that the flow's data leaves.
-    let links = network.elements.iter().filter(|element| matches!(element.element, Element::Arq(_)));
-    let sends_data = |point: &u16| {
-        trace.records.iter().any(|record| match &record.what {
-            What::Sent(packet) => (record.point, record.flow, packet.from) == (*point, flow, from) && packet.len > 0,
-            _ => false,
-        })
-    };
-    if let Some(point) = links.map(|element| point_of(network, element)).find(sends_data) {
-        series.sequences.extend(link_series(trace, point, flow, from, name));
+
+    /// Takes the next record of the run whose points and flows `trace` holds.
+    pub fn see(&mut self, trace: &Trace, record: &Record) {
+        let time = record.time.as_secs_f64();
+        self.end = Some(time);
+        let point = record.point;
+        let link = describe::packet(&record.what).and_then(|packet| packet.link);
+        if record.flow == self.flow {
+            self.numbering.see(record);
+            self.seen.get_or_insert(point);
+            match &record.what {
+                What::Event(Event::Window { cwnd, .. }) => {
+                    self.windows.entry(point).or_default().push((time, f64::from(*cwnd) / KB));
+                }
+                What::Sent(packet) if packet.len > 0 => self.see_data(trace, record, packet, link),
+                _ => {}
+            }
+        } else if let (What::Sent(_), Some(LinkHeader::Data(number))) = (&record.what, link)
+            && let Some(link) = self.links.get_mut(&point)
+        {
+            // The number is another flow's now.
+            link.carried.remove(&number);
+        }
+        if let (What::Received(_), Some(header), Some(link)) = (&record.what, link, self.links.get_mut(&point)) {
+            let (number, told) = match header {
+                LinkHeader::Ack(next) => (next.wrapping_sub(1), &mut link.acks),
+                LinkHeader::Nack(number) => (number, &mut link.nacks),
+                LinkHeader::Data(_) | LinkHeader::Skip(_) => return,
+            };
+            if let Some(at) = link.carried.get(&number) {
+                told.push((time, *at));
+            }
+        }
     }
-    series
+
+    fn see_data(&mut self, trace: &Trace, record: &Record, packet: &Packet, link: Option<LinkHeader>) {
+        let point = record.point;
+        let (source, from) = *self.source.get_or_insert((point, packet.from));
+        let element = self.elements.iter().find(|(_, at)| *at == point);
+        let carries_link = element.is_some_and(|(kind, _)| *kind == Kind::Link);
+        let place = match packet.tcp() {
+            Some(segment) if packet.from == from && (point == source || element.is_some()) => {
+                let place = self.numbering.cumulated(trace, record, from, segment.seq.0, packet.len);
+                Some(place as f64 / KB)
+            }
+            _ => None,
+        };
+        if let Some(place) = place {
+            let sequence = self.sequences.entry(point).or_default();
+            let again = describe::is_retransmission(packet.cause);
+            let points = if again { &mut sequence.retransmitted } else { &mut sequence.sent };
+            points.push((record.time.as_secs_f64(), place));
+        }
+        if let (true, Some(LinkHeader::Data(number))) = (carries_link, link) {
+            let carried = &mut self.links.entry(point).or_default().carried;
+            match place {
+                Some(place) => carried.insert(number, place),
+                None => carried.remove(&number),
+            };
+        }
+    }
+
+    /// What was collected.
+    pub fn finish(mut self) -> TransferSeries {
+        let mut series = TransferSeries::default();
+        // Without data there is nothing to plot but an empty series of the end that opened the flow.
+        let source = self.source.map(|(point, _)| point).or(self.seen).unwrap_or(0);
+        let name = self.name.clone();
+        let end = self.end;
+        let window = |points: Option<Thinned>, name: String| {
+            let points = points.unwrap_or_default();
+            let last = points.last().copied();
+            let mut points = points.into_points();
+            points.extend(last.zip(end).map(|((_, value), end)| (end, value)));
+            StepSeries { name, points }
+        };
+        let at_base = format!("{name}, base station");
+        let link = self.elements.iter().filter(|(kind, _)| *kind == Kind::Link).map(|(_, point)| *point);
+        // The end from which the data comes: the one that the flow's data leaves.
+        let link = link.into_iter().find(|point| self.sequences.contains_key(point));
+        // Where the source is the end of the link itself, both have the same.
+        let frames = link.filter(|point| *point == source).and_then(|point| {
+            let own = self.sequences.get(&point)?;
+            Some(Sequence { sent: own.sent.clone(), retransmitted: own.retransmitted.clone() })
+        });
+        series.sequences.push(self.sequences.remove(&source).unwrap_or_default().series(name.clone()));
+        series.windows.push(window(self.windows.remove(&source), name.clone()));
+        for (kind, point) in &self.elements {
+            match kind {
+                Kind::Relay => {
+                    let sequence = self.sequences.remove(point).unwrap_or_default();
+                    series.sequences.push(sequence.series(at_base.clone()));
+                    series.windows.push(window(self.windows.remove(point), at_base.clone()));
+                }
+                Kind::Snoop => {
+                    let local = self.sequences.remove(point).unwrap_or_default().series(at_base.clone());
+                    // What it hands on is the source's.
+                    series.sequences.push(SequenceSeries { sent: Vec::new(), ..local });
+                }
+                Kind::Link => {}
+            }
+        }
+        if let Some(point) = link {
+            let frames = frames.or_else(|| self.sequences.remove(&point)).unwrap_or_default();
+            let LinkFrames { acks, nacks, .. } = self.links.remove(&point).unwrap_or_default();
+            let told = |what: &str, points: Thinned| SequenceSeries {
+                name: format!("{name}, {what}"),
+                sent: points.into_points(),
+                retransmitted: Vec::new(),
+            };
+            series.sequences.push(frames.series(format!("{name}, link frames")));
+            series.sequences.extend([told("link ACKs", acks), told("link NACKs", nacks)]);
+        }
+        series
+    }
 }
 
 /// The capture point of an element's wireless side.
@@ -72,19 +227,16 @@ fn point_of(network: &Network, element: &ElementSpec) -> u16 {
 }
 
 /// The data that `from` sends on `flow`, as seen leaving capture point `point`: time in seconds, sequence number in KB
-/// from the start of the stream.
+/// from the start of the stream; of several connections, one behind the other.
 pub fn sequence_series(trace: &Trace, point: u16, flow: FlowId, from: Side, name: &str) -> SequenceSeries {
     let mut series = SequenceSeries { name: name.to_owned(), sent: Vec::new(), retransmitted: Vec::new() };
-    let iss = trace.flows.get(flow.0 as usize).map_or(0, |flow| flow.iss[from.index()]);
-    for record in &trace.records {
+    let mut numbering = Numbering::default();
+    for record in trace.records.iter().filter(|record| (record.point, record.flow) == (point, flow)) {
+        numbering.see(record);
         let What::Sent(packet) = &record.what else { continue };
-        if (record.point, record.flow, packet.from) != (point, flow, from) || packet.len == 0 {
-            continue;
-        }
-        let Some(segment) = packet.tcp() else { continue };
-        // The first byte of the stream comes after the SYN.
-        let offset = segment.seq.0.wrapping_sub(iss).wrapping_sub(1);
-        let place = (record.time.as_secs_f64(), f64::from(offset) / KB);
+        let Some(segment) = packet.tcp().filter(|_| packet.from == from && packet.len > 0) else { continue };
+        let place = numbering.cumulated(trace, record, from, segment.seq.0, packet.len);
+        let place = (record.time.as_secs_f64(), place as f64 / KB);
         if describe::is_retransmission(packet.cause) {
             series.retransmitted.push(place);
         } else {
@@ -92,43 +244,6 @@ pub fn sequence_series(trace: &Trace, point: u16, flow: FlowId, from: Side, name
         }
     }
     series
-}
-
-/// The frames of a link protocol that carry the data which `from` sends on `flow`, as its end at capture point `point` sees
-/// them: the frames with those sent again, then the acknowledgments and the requests for missing frames that come back,
-/// each at the sequence number of the frame that it speaks of.
-pub fn link_series(trace: &Trace, point: u16, flow: FlowId, from: Side, name: &str) -> [SequenceSeries; 3] {
-    let frames = sequence_series(trace, point, flow, from, &format!("{name}, link frames"));
-    let empty = |what: &str| SequenceSeries { name: format!("{name}, {what}"), sent: vec![], retransmitted: vec![] };
-    let (mut acks, mut nacks) = (empty("link ACKs"), empty("link NACKs"));
-    let iss = trace.flows.get(flow.0 as usize).map_or(0, |flow| flow.iss[from.index()]);
-    // Where in the stream each frame number was used last.
-    let mut carried: HashMap<u16, f64> = HashMap::new();
-    for record in trace.records.iter().filter(|record| record.point == point) {
-        let header = describe::packet(&record.what).and_then(|packet| packet.link);
-        match (&record.what, header) {
-            (What::Sent(packet), Some(LinkHeader::Data(number))) => {
-                carried.remove(&number);
-                if (record.flow, packet.from) == (flow, from)
-                    && packet.len > 0
-                    && let Some(segment) = packet.tcp()
-                {
-                    let offset = segment.seq.0.wrapping_sub(iss).wrapping_sub(1);
-                    carried.insert(number, f64::from(offset) / KB);
-                }
-            }
-            (What::Received(_), Some(LinkHeader::Ack(next))) => {
-                let at = carried.get(&next.wrapping_sub(1));
-                acks.sent.extend(at.map(|at| (record.time.as_secs_f64(), *at)));
-            }
-            (What::Received(_), Some(LinkHeader::Nack(number))) => {
-                let at = carried.get(&number);
-                nacks.sent.extend(at.map(|at| (record.time.as_secs_f64(), *at)));
-            }
-            _ => {}
-        }
-    }
-    [frames, acks, nacks]
 }
 
 /// The congestion window that `flow` had at capture point `point`, in KB, until the end of the trace.

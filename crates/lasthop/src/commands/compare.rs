@@ -3,14 +3,19 @@
 use std::io::{Write, stdout};
 
 use lasthop_proto::scheme::{SCHEMES, Scheme};
+use lasthop_scenario::Scenario;
+use lasthop_sim::network::{App, Element, Network};
+use lasthop_study::meaning::{Meaning, meanings};
 use lasthop_study::measures::{Summary, find, summaries_json, summarise};
-use lasthop_study::replicate::{Task, run_all};
-use serde_json::json;
+use lasthop_study::replicate::{Cut, Task, run_in_rounds};
+use serde_json::{Value, json};
 
 use crate::cli::CompareArgs;
 use crate::error::Error;
-use crate::output::{count, print_json};
+use crate::output::{count, print_json, title};
 use crate::progress::Runs;
+use crate::table::{Column, Table};
+use crate::terminal::{Style, width};
 
 /// Columns of the table: measure, heading.
 const COLUMNS: [(&str, &str); 5] = [
@@ -21,38 +26,162 @@ const COLUMNS: [(&str, &str); 5] = [
     ("local_retransmissions", "local rtx"),
 ];
 
+/// Of a relay, beside those of the source; of runs in which something went short.
+const RELAY: (&str, &str) = ("relay_timeouts", "relay timeouts");
+const UNFINISHED: (&str, &str) = ("incomplete", "unfinished");
+const STARVED: (&str, &str) = ("starved", "starved");
+
+/// A scheme, and what was measured of it.
+struct Line {
+    meaning: Meaning,
+    /// Runs that ended.
+    runs: usize,
+    summaries: Vec<Summary>,
+    /// Whether there is a relay, whose timeouts count.
+    relay: bool,
+    /// What it rests on when no run has ended.
+    cut: Option<Cut>,
+}
+
 pub fn execute(args: &CompareArgs) -> Result<(), Error> {
     let scenario = args.scenario.open()?;
     let seed = args.scenario.seed.unwrap_or(scenario.seed());
     let runs = args.runs.runs.unwrap_or(scenario.runs());
     let schemes: Vec<&'static Scheme> =
         if args.scheme.is_empty() { SCHEMES.iter().collect() } else { args.scheme.clone() };
-    let tasks: Vec<Task> =
+    let all: Vec<Task> =
         schemes.iter().map(|scheme| Task::new(&scenario, scheme, seed, runs)).collect::<Result<_, _>>()?;
+    let meanings = meanings(&scenario, &schemes, &all.iter().map(|task| &task.network).collect::<Vec<_>>());
+    // What is the same run is run once.
+    let (places, tasks): (Vec<usize>, Vec<Task>) =
+        all.into_iter().enumerate().filter(|(at, _)| meanings[*at].runs_of == *at).unzip();
     let total = tasks.len() * runs as usize;
-    let progress = Runs::new("compare", total as u64);
-    let reports = run_all(&tasks, args.runs.jobs, &progress);
+    let progress = Runs::new("compare", total as u64).within(scenario.limit());
+    let mut reports = run_in_rounds(&tasks, args.runs.jobs, &progress);
     progress.finish();
-    let rows: Vec<(&Scheme, Vec<Summary>)> = schemes
-        .iter()
-        .zip(tasks.iter().zip(&reports))
-        .map(|(scheme, (task, reports))| (*scheme, summarise(&task.network, reports)))
+    let done = reports.iter().map(Vec::len).sum::<usize>();
+    // As many of each: only runs that met the same errors compare.
+    let least = reports.iter().map(Vec::len).min().unwrap_or(0);
+    if least > 0 {
+        reports.iter_mut().for_each(|reports| reports.truncate(least));
+    }
+    let lines: Vec<Line> = meanings
+        .into_iter()
+        .map(|meaning| {
+            let at = places.iter().position(|place| *place == meaning.runs_of).unwrap_or_default();
+            let (network, reports) = (&tasks[at].network, &reports[at]);
+            let cut = if reports.is_empty() { progress.cut(at) } else { None };
+            let summaries = match &cut {
+                Some(cut) => summarise(network, std::slice::from_ref(&cut.report)),
+                None => summarise(network, reports),
+            };
+            Line { meaning, runs: reports.len(), summaries, relay: has_relay(network), cut }
+        })
         .collect();
+    let most = lines.iter().map(|line| line.runs).max().unwrap_or(0);
     if args.json.json {
-        let object = |(scheme, summaries): &(&Scheme, Vec<Summary>)| json!({ "scheme": scheme.name, "measures": summaries_json(summaries) });
-        let rows: Vec<_> = rows.iter().map(object).collect();
-        print_json(&json!({ "scenario": scenario.title(), "seed": seed, "runs": runs, "schemes": rows }))?;
+        let rows: Vec<Value> = lines.iter().map(line_json).collect();
+        print_json(&json!({ "scenario": scenario.title(), "seed": seed, "runs": most, "schemes": rows }))?;
     } else {
         let mut out = stdout().lock();
-        let interval = if runs == 1 { "" } else { "; means, throughput with 95 % interval" };
-        writeln!(out, "{}\n{} a scheme from seed {seed}{interval}\n", scenario.title(), count(runs as usize, "run"))?;
-        writeln!(out, "{}", heading())?;
-        for (scheme, summaries) in &rows {
-            writeln!(out, "{}", row(scheme.name, summaries))?;
+        let interval = if most == 1 { "" } else { "; means, throughput with 95 % interval" };
+        let many = if least == most { count(most, "run") } else { format!("{least} to {}", count(most, "run")) };
+        writeln!(out, "{}\n{many} a scheme from seed {seed}{interval}\n", title(&scenario))?;
+        out.write_all(table(&lines).render(width()).as_bytes())?;
+        let remarks = remarks(&scenario, &lines, &tasks[0].network);
+        if !remarks.is_empty() {
+            writeln!(out)?;
+        }
+        for remark in remarks {
+            writeln!(out, "{}", Style::Remark.out(&remark))?;
         }
     }
-    let done = reports.iter().map(Vec::len).sum::<usize>();
     if done < total { Err(Error::Stopped { done, total, what: "runs" }) } else { Ok(()) }
+}
+
+fn line_json(line: &Line) -> Value {
+    let mut object = json!({
+        "scheme": line.meaning.scheme.name,
+        "measures": summaries_json(&line.summaries),
+        "runs": line.runs,
+        "same_as": line.meaning.same_as.map(|scheme| scheme.name),
+        "remark": line.meaning.remark(),
+    });
+    if let Some(cut) = &line.cut {
+        object["cut_at"] = json!(cut.at.as_secs_f64());
+    }
+    object
+}
+
+fn has_relay(network: &Network) -> bool {
+    network.elements.iter().any(|element| matches!(element.element, Element::Split { .. }))
+}
+
+fn table(lines: &[Line]) -> Table {
+    let any = |name: &str| lines.iter().any(|line| mean(&line.summaries, name).is_some_and(|mean| mean > 0.0));
+    let mut columns = COLUMNS.to_vec();
+    if lines.iter().any(|line| line.relay) {
+        columns.insert(2, RELAY);
+    }
+    columns.extend([UNFINISHED, STARVED].into_iter().filter(|(name, _)| any(name)));
+    let differ = lines.iter().any(|line| line.runs != lines[0].runs);
+    let heading = |(at, (_, heading)): (usize, &(&str, &str))| Column {
+        heading: (*heading).to_owned(),
+        width: if at == 0 { 17 } else { 11 },
+    };
+    let mut head = vec![Column { heading: "scheme".to_owned(), width: 20 }];
+    head.extend(columns.iter().enumerate().map(heading));
+    head.extend(differ.then(|| Column { heading: "runs".to_owned(), width: 8 }));
+    let mut table = Table::new(head);
+    for line in lines {
+        let name = line.meaning.scheme.name;
+        if let Some(remark) = line.meaning.remark().filter(|_| line.meaning.same_as.is_some()) {
+            table.push_words(name.to_owned(), remark);
+            continue;
+        }
+        let mut cells = vec![name.to_owned(), throughput_cell(&line.summaries)];
+        cells.extend(columns.iter().skip(1).map(|(name, _)| match *name {
+            name if name == RELAY.0 && !line.relay => "-".to_owned(),
+            name => count_cell(&line.summaries, name),
+        }));
+        let runs = if line.cut.is_some() { "stopped".to_owned() } else { line.runs.to_string() };
+        cells.extend(differ.then_some(runs));
+        table.push(cells);
+    }
+    table
+}
+
+/// What the numbers do not say.
+fn remarks(scenario: &Scenario, lines: &[Line], network: &Network) -> Vec<String> {
+    let mut remarks = Vec::new();
+    let own = || lines.iter().filter(|line| line.meaning.same_as.is_none());
+    for line in own() {
+        remarks.extend(line.meaning.remark().map(|remark| format!("{}: {remark}", line.meaning.scheme.name)));
+        remarks.extend(line.cut.as_ref().map(|cut| {
+            let (name, at) = (line.meaning.scheme.name, cut.at.as_secs_f64());
+            format!("{name}: the first {at:.3} s of run {}, which was stopped", cut.run)
+        }));
+    }
+    let transfers = network.flows.iter().filter(|flow| !matches!(flow.app, App::OnOff(_) | App::Web)).count();
+    let share = |name: &str| {
+        let of = |line: &Line| {
+            let short = (mean(&line.summaries, name)? * line.runs as f64).round();
+            let all = transfers * line.runs;
+            (short > 0.0).then(|| format!("{} {short} of {all}", line.meaning.scheme.name))
+        };
+        let all: Vec<String> = own().filter_map(of).collect();
+        (!all.is_empty()).then(|| all.join(", "))
+    };
+    let limit = scenario.limit().as_secs_f64();
+    remarks.extend(share(UNFINISHED.0).map(|shares| {
+        format!("unfinished: transfers that were not over when their run ended (limit {limit} s): {shares}")
+    }));
+    remarks.extend(
+        share(STARVED.0).map(|shares| {
+            format!("starved: transfers that brought nothing: {shares}; Mbps is the mean over the others")
+        }),
+    );
+    remarks
 }
 
 /// The table's first line.
@@ -63,9 +192,22 @@ pub fn heading() -> String {
 
 /// A line of the table: what `name` measures.
 pub fn row(name: &str, summaries: &[Summary]) -> String {
-    let mean = |name: &str| find(summaries, name).map_or(f64::NAN, |estimate| estimate.mean);
-    let ci95 = find(summaries, COLUMNS[0].0).and_then(|estimate| estimate.ci95);
-    let ci95 = ci95.map_or(String::new(), |ci95| format!("± {ci95:.3}"));
-    let counts: Vec<_> = COLUMNS.iter().skip(1).map(|(name, _)| format!("{:>11.1}", mean(name))).collect();
-    format!("{name:<20} {:>9.3} {ci95:<7} {}", mean(COLUMNS[0].0), counts.join(" "))
+    let counts: Vec<_> =
+        COLUMNS.iter().skip(1).map(|(name, _)| format!("{:>11}", count_cell(summaries, name))).collect();
+    format!("{name:<20} {:>17} {}", throughput_cell(summaries), counts.join(" "))
+}
+
+fn mean(summaries: &[Summary], name: &str) -> Option<f64> {
+    find(summaries, name).map(|estimate| estimate.mean)
+}
+
+fn count_cell(summaries: &[Summary], name: &str) -> String {
+    mean(summaries, name).map_or("-".to_owned(), |mean| format!("{mean:.1}"))
+}
+
+/// Mean and interval; without an interval, the mean stands where it would stand before one.
+fn throughput_cell(summaries: &[Summary]) -> String {
+    let Some(throughput) = find(summaries, COLUMNS[0].0) else { return format!("-{:8}", "") };
+    let ci95 = throughput.ci95.map_or(String::new(), |ci95| format!("± {ci95:.3}"));
+    format!("{:>9.3} {ci95:<7}", throughput.mean)
 }

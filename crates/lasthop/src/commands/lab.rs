@@ -146,7 +146,7 @@ fn measure(args: &LabRunArgs) -> Result<(), Error> {
         Plan::new(&task.network, scheme, scenario.lab())?;
     }
     let total = tasks.len() * runs as usize;
-    let progress = Runs::new("lab", total as u64);
+    let progress = Runs::unstoppable("lab", total as u64);
     let stop = stop_on_signals()?;
     namespace::require_root()?;
     note_leftovers();

@@ -10,6 +10,7 @@ pub mod man;
 pub mod plot;
 pub mod reproduce;
 pub mod run;
+pub mod scenarios;
 pub mod schemes;
 pub mod serve;
 pub mod sweep;

@@ -5,48 +5,59 @@ use std::path::PathBuf;
 
 use lasthop_proto::packet::FlowId;
 use lasthop_proto::scheme::Scheme;
-use lasthop_report::figures::{Figure, SequencePlot, WindowPlot, transfer_series};
-use lasthop_sim::{Recording, run};
-use lasthop_study::replicate::run_seed;
-use serde_json::json;
+use lasthop_report::figures::{Figure, SequencePlot, TransferCollector, TransferSeries, WindowPlot};
+use lasthop_sim::network::{App, Network};
+use lasthop_sim::{Recording, Simulation};
+use lasthop_study::meaning::{Meaning, meanings};
+use lasthop_study::replicate::{Progress, run_seed};
+use serde_json::{Map, json};
 
 use crate::cli::PlotArgs;
 use crate::error::Error;
 use crate::output::{print_json, write_file};
+use crate::progress::{Runs, note};
 
-const FLOW: FlowId = FlowId(0);
+/// Events between two times that what was recorded is looked at and forgotten.
+const EVENTS: u32 = 1024;
 
 pub fn execute(args: &PlotArgs) -> Result<(), Error> {
     let scenario = args.scenario.open()?;
     let schemes: Vec<&'static Scheme> =
         if args.scheme.is_empty() { vec![scenario.scheme()] } else { args.scheme.clone() };
     let seed = run_seed(args.scenario.seed.unwrap_or(scenario.seed()), args.run);
+    let networks: Vec<Network> = schemes.iter().map(|scheme| scenario.network(scheme)).collect::<Result<_, _>>()?;
+    let meanings = meanings(&scenario, &schemes, &networks.iter().collect::<Vec<_>>());
+    let flow = flow(&networks[0], args.flow.as_deref())?;
+    let own = meanings.iter().filter(|meaning| meaning.same_as.is_none()).count();
+    let progress = Runs::new("plot", own as u64).within(scenario.limit());
     let (mut sequences, mut windows) = (Vec::new(), Vec::new());
-    for scheme in &schemes {
-        let network = scenario.network(scheme)?;
-        let trace = run(&network, seed, Recording::On).trace;
-        let series = transfer_series(&network, &trace, FLOW, scheme.name);
-        sequences.extend(series.sequences);
-        windows.extend(series.windows);
+    let mut stopped_at = None;
+    for (at, meaning) in meanings.iter().enumerate() {
+        if meaning.same_as.is_some() || progress.stopped() {
+            continue;
+        }
+        let name = legend(at, &meanings);
+        let followed = follow(&networks[at], seed, flow, &name, &progress);
+        sequences.extend(followed.series.sequences);
+        windows.extend(followed.series.windows);
+        stopped_at = stopped_at.or(followed.stopped_at);
     }
-    let title = scenario.title();
+    progress.finish();
+    let several = networks[0].flows.len() > 1;
+    let of = if several { format!(": {}", networks[0].flows[flow.0 as usize].name) } else { String::new() };
+    let title = format!("{}{of}", scenario.title());
+    let connections =
+        if networks[0].flows[flow.0 as usize].app == App::Web { ", one connection after another" } else { "" };
     let figures = [
         (
             "sequence",
             Figure::Sequence(SequencePlot {
-                title: title.to_owned(),
-                y_label: "sequence number (KB)".to_owned(),
+                title: title.clone(),
+                y_label: format!("sequence number{connections} (KB)"),
                 series: sequences,
             }),
         ),
-        (
-            "window",
-            Figure::Window(WindowPlot {
-                title: title.to_owned(),
-                y_label: "congestion window (KB)".to_owned(),
-                series: windows,
-            }),
-        ),
+        ("window", Figure::Window(WindowPlot { title, y_label: "congestion window (KB)".to_owned(), series: windows })),
     ];
     let mut files: Vec<PathBuf> = Vec::new();
     for (name, figure) in &figures {
@@ -58,9 +69,72 @@ pub fn execute(args: &PlotArgs) -> Result<(), Error> {
         write_file(&png, |file| file.write_all(&bytes))?;
         files.extend([svg, png]);
     }
+    let remarks = meanings.iter().filter_map(|meaning| Some((meaning.scheme.name, meaning.remark()?)));
+    let remarks: Vec<(&str, String)> = remarks.collect();
     if args.json.json {
-        return print_json(&json!({ "files": files }));
+        let remarks: Map<_, _> = remarks.iter().map(|(name, remark)| ((*name).to_owned(), json!(remark))).collect();
+        print_json(&json!({ "files": files, "remarks": remarks }))?;
+    } else {
+        let mut out = stdout().lock();
+        files.iter().try_for_each(|file| writeln!(out, "{}", file.display()))?;
+        remarks.iter().for_each(|(name, remark)| note(&format!("{name}: {remark}")));
     }
-    let mut out = stdout().lock();
-    files.iter().try_for_each(|file| Ok(writeln!(out, "{}", file.display())?))
+    stopped_at.map_or(Ok(()), |at| Err(Error::StoppedAt { at }))
+}
+
+/// A run, as far as it was followed.
+struct Followed {
+    series: TransferSeries,
+    /// Seconds at which it was stopped.
+    stopped_at: Option<f64>,
+}
+
+/// Follows a run without keeping its records.
+fn follow(network: &Network, seed: u64, flow: FlowId, name: &str, progress: &Runs) -> Followed {
+    let mut simulation = Simulation::new(network, seed, Recording::On);
+    let head = simulation.trace_head();
+    let mut collector = TransferCollector::new(network, flow, name);
+    let mut records = Vec::new();
+    let mut goes_on = true;
+    while goes_on && !progress.stopped() {
+        goes_on = simulation.advance(EVENTS);
+        simulation.take_records(&mut records);
+        records.iter().for_each(|record| collector.see(&head, record));
+        progress.run_at(simulation.now());
+    }
+    if !goes_on {
+        progress.run_done();
+    }
+    Followed { series: collector.finish(), stopped_at: goes_on.then(|| simulation.now().as_secs_f64()) }
+}
+
+/// The scheme's name with those of others that are the same run.
+fn legend(at: usize, meanings: &[Meaning]) -> String {
+    const MOST: usize = 2;
+    let others = meanings.iter().enumerate().filter(|(other, meaning)| meaning.runs_of == at && *other != at);
+    let others: Vec<&str> = others.map(|(_, meaning)| meaning.scheme.name).collect();
+    let mut name = meanings[at].scheme.name.to_owned();
+    for other in others.iter().take(MOST) {
+        name += &format!(" = {other}");
+    }
+    if others.len() > MOST {
+        name += &format!(" and {} more", others.len() - MOST);
+    }
+    name
+}
+
+/// The flow asked for; otherwise the first, or where there are only web sessions, the first that carries replies.
+fn flow(network: &Network, given: Option<&str>) -> Result<FlowId, Error> {
+    let place = match given {
+        Some(given) => network.flows.iter().position(|flow| flow.name == given),
+        None => {
+            let transfer = network.flows.iter().position(|flow| !matches!(flow.app, App::Web | App::OnOff(_)));
+            let replies = network.sessions.first().and_then(|session| session.pairs.first());
+            transfer.or(replies.map(|pair| pair[1].0 as usize)).or(Some(0)).filter(|flow| *flow < network.flows.len())
+        }
+    };
+    place.map(|flow| FlowId(flow as u32)).ok_or_else(|| Error::Flow {
+        given: given.unwrap_or_default().to_owned(),
+        flows: network.flows.iter().map(|flow| flow.name.clone()).collect(),
+    })
 }

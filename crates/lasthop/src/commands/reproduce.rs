@@ -1,17 +1,22 @@
 //! `lasthop reproduce`
 
+use std::fs::{self, File};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{Write, stdout};
+use std::path::{Path, PathBuf};
 
 use lasthop_report::study::Study;
 use lasthop_report::text_table::{text_claims, text_summaries, text_table};
+use lasthop_study::measures::Samples;
+use lasthop_study::replicate::{Task, run_each};
 use lasthop_study::reproduce::Plan;
 use lasthop_study::study::{Options, Selection};
 use serde_json::json;
 
 use crate::cli::ReproduceArgs;
 use crate::error::Error;
-use crate::output::{print_json, write_file};
-use crate::progress::Runs;
+use crate::output::{count, print_json, write_file};
+use crate::progress::{Runs, note};
 
 pub fn execute(args: &ReproduceArgs) -> Result<(), Error> {
     let selection = match (&args.table, &args.figure) {
@@ -24,11 +29,98 @@ pub fn execute(args: &ReproduceArgs) -> Result<(), Error> {
     let figures = args.out.join("figures");
     std::fs::create_dir_all(&figures).map_err(Error::file(&figures))?;
     let plan = Plan::new(&args.study, &options)?;
-    let progress = Runs::new(&args.study, plan.total_runs());
-    let study = plan.finish(&plan.run(&progress)?)?;
-    progress.finish();
+    let journal = Journal::open(&args.out.join("cells.partial"), args, &plan)?;
+    let study = plan.finish(&compute(args, &plan, &journal)?)?;
     write(args, &study)?;
+    journal.remove()?;
     if args.json.json { print_study_json(&study) } else { print_study(args, &study) }
+}
+
+/// What the runs of each cell measured: of those in the journal, and of the others, which go there as they finish.
+fn compute(args: &ReproduceArgs, plan: &Plan, journal: &Journal) -> Result<Vec<Samples>, Error> {
+    let mut all: Vec<Samples> = journal.done.iter().map(|values| samples(plan, values.clone())).collect();
+    let (done, total) = (all.len(), plan.cells().len());
+    if done > 0 {
+        note(&format!("{done} of {} are in {} already", count(total, "cell"), journal.path.display()));
+    }
+    let tasks = plan.cells()[done..].iter();
+    let tasks = tasks.map(|cell| Task::new(&cell.scenario, cell.scheme, args.seed, args.runs));
+    let tasks: Vec<Task> = tasks.collect::<Result<_, _>>()?;
+    let progress = Runs::new(&args.study, tasks.len() as u64 * u64::from(args.runs));
+    let mut cell = samples(plan, Vec::new());
+    let mut file = journal.file()?;
+    run_each(&tasks, args.jobs, &progress, |at, report| -> Result<(), Error> {
+        cell.push(&tasks[at].network, &report);
+        if cell.runs() == args.runs as usize {
+            let whole = std::mem::replace(&mut cell, samples(plan, Vec::new()));
+            let values: Vec<String> = whole.values().iter().map(|value| format!("{value:?}")).collect();
+            writeln!(file, "{}", values.join(" ")).map_err(Error::file(&journal.path))?;
+            all.push(whole);
+        }
+        Ok(())
+    })?;
+    progress.finish();
+    let done = all.len();
+    if done < total { Err(Error::StudyStopped { done, total, path: journal.path.clone() }) } else { Ok(all) }
+}
+
+fn samples(plan: &Plan, values: Vec<f64>) -> Samples {
+    Samples::from_values(plan.measures().to_vec(), values)
+}
+
+/// The file that cells go to as they finish: a line that says which study it is, then a line a cell.
+struct Journal {
+    path: PathBuf,
+    head: String,
+    /// The values of the cells that are in it.
+    done: Vec<Vec<f64>>,
+}
+
+impl Journal {
+    /// Reads the journal; that of another study, other options or another version counts for nothing.
+    fn open(path: &Path, args: &ReproduceArgs, plan: &Plan) -> Result<Self, Error> {
+        let mut hasher = DefaultHasher::new();
+        (env!("CARGO_PKG_VERSION"), args.seed, args.runs, plan.measures()).hash(&mut hasher);
+        for cell in plan.cells() {
+            (&cell.name, cell.scheme.name, cell.scenario.to_toml()).hash(&mut hasher);
+        }
+        let head = format!(
+            "# lasthop reproduce {}, seed {}, runs {}: {:016x}",
+            args.study,
+            args.seed,
+            args.runs,
+            hasher.finish()
+        );
+        let text = if path.exists() { fs::read_to_string(path).map_err(Error::file(path))? } else { String::new() };
+        let mut lines = text.split_inclusive('\n');
+        let ours = lines.next().is_some_and(|line| line.trim_end() == head);
+        let wanted = plan.measures().len() * args.runs as usize;
+        let cell = |line: &str| {
+            // Cut off when the process was killed.
+            let values = line.strip_suffix('\n')?.split(' ').map(|value| value.parse().ok());
+            values.collect::<Option<Vec<f64>>>().filter(|values| values.len() == wanted)
+        };
+        let done = if ours { lines.map_while(cell).take(plan.cells().len()).collect() } else { Vec::new() };
+        Ok(Self { path: path.to_owned(), head, done })
+    }
+
+    /// The file, with what was in it and holds, to write to.
+    fn file(&self) -> Result<File, Error> {
+        let write = || {
+            let mut file = File::create(&self.path)?;
+            writeln!(file, "{}", self.head)?;
+            for values in &self.done {
+                let values: Vec<String> = values.iter().map(|value| format!("{value:?}")).collect();
+                writeln!(file, "{}", values.join(" "))?;
+            }
+            Ok(file)
+        };
+        write().map_err(Error::file(&self.path))
+    }
+
+    fn remove(self) -> Result<(), Error> {
+        fs::remove_file(&self.path).map_err(Error::file(&self.path))
+    }
 }
 
 fn write(args: &ReproduceArgs, study: &Study) -> Result<(), Error> {

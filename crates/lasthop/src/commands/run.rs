@@ -8,8 +8,9 @@ use serde_json::json;
 
 use crate::cli::RunArgs;
 use crate::error::Error;
-use crate::output::{count, print_json};
+use crate::output::{count, print_json, title};
 use crate::progress::Runs;
+use crate::terminal::{Style, width};
 
 pub fn execute(args: &RunArgs) -> Result<(), Error> {
     let scenario = args.scenario.open()?;
@@ -17,24 +18,50 @@ pub fn execute(args: &RunArgs) -> Result<(), Error> {
     let seed = args.scenario.seed.unwrap_or(scenario.seed());
     let runs = args.runs.runs.unwrap_or(scenario.runs());
     let task = Task::new(&scenario, scheme, seed, runs)?;
-    let progress = Runs::new(scheme.name, u64::from(runs));
+    let progress = Runs::new(scheme.name, u64::from(runs)).within(scenario.limit());
     let reports = run_all(std::slice::from_ref(&task), args.runs.jobs, &progress).pop().unwrap_or_default();
     progress.finish();
-    let summaries = summarise(&task.network, &reports);
+    // Of a run that takes hours, its beginning is better than nothing.
+    let cut = if reports.is_empty() { progress.cut(0) } else { None };
+    let summaries = match &cut {
+        Some(cut) => summarise(&task.network, std::slice::from_ref(&cut.report)),
+        None => summarise(&task.network, &reports),
+    };
     if args.json.json {
-        print_json(&json!({
+        let mut object = json!({
             "scenario": scenario.title(),
             "scheme": scheme.name,
             "seed": seed,
             "runs": reports.len(),
             "measures": summaries_json(&summaries),
-        }))?;
+        });
+        if let Some(cut) = &cut {
+            object["cut_at"] = json!(cut.at.as_secs_f64());
+        }
+        print_json(&object)?;
     } else {
         let mut out = stdout().lock();
-        writeln!(out, "{}\n{}, {} from seed {seed}\n", scenario.title(), scheme.name, count(reports.len(), "run"))?;
-        for summary in &summaries {
+        let what = match &cut {
+            Some(cut) => format!("the first {:.3} s of run {}", cut.at.as_secs_f64(), cut.run),
+            None => count(reports.len(), "run"),
+        };
+        writeln!(out, "{}\n{}, {what} from seed {seed}\n", title(&scenario), scheme.name)?;
+        if let Some(key) = scenario.fixes_recovery(scheme) {
+            let remark = format!("{}: not what its name says: {key} is set", scheme.name);
+            writeln!(out, "{}\n", Style::Remark.out(&remark))?;
+        }
+        let lines = summaries.iter().map(|summary| {
             let interval = summary.estimate.ci95.map_or(String::new(), |ci95| format!(" ± {ci95:.3}"));
-            writeln!(out, "{:<24} {:>10.3}{interval} {}", summary.name, summary.estimate.mean, summary.unit)?;
+            (&summary.name, format!("{:.3}", summary.estimate.mean), format!("{interval} {}", summary.unit))
+        });
+        let wide = lines.clone().map(|(name, mean, rest)| format!("{name:<24} {mean:>10}{rest}"));
+        let wide: Vec<String> = wide.collect();
+        if width().is_some_and(|width| wide.iter().any(|line| line.chars().count() > width)) {
+            for (name, mean, rest) in lines {
+                writeln!(out, "{name}\n  {mean}{rest}")?;
+            }
+        } else {
+            wide.iter().try_for_each(|line| writeln!(out, "{line}"))?;
         }
     }
     let (done, total) = (reports.len(), runs as usize);

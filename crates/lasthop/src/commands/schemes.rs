@@ -8,6 +8,7 @@ use serde_json::json;
 use crate::cli::JsonArgs;
 use crate::error::Error;
 use crate::output::print_json;
+use crate::terminal::{list_entry, width};
 
 pub fn execute(args: &JsonArgs) -> Result<(), Error> {
     if args.json {
@@ -16,7 +17,8 @@ pub fn execute(args: &JsonArgs) -> Result<(), Error> {
     }
     let mut out = stdout().lock();
     for scheme in &SCHEMES {
-        writeln!(out, "{:<20} {:<17} {}", scheme.name, scheme.family.name(), scheme.summary)?;
+        let heads = [scheme.name, scheme.family.name()];
+        writeln!(out, "{}", list_entry(&heads, 20, scheme.summary, width()))?;
     }
     Ok(())
 }

@@ -4,9 +4,13 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{BufWriter, Write, stdout};
 use std::path::{Path, PathBuf};
 
+use lasthop_proto::scheme::Scheme;
 use lasthop_report::rows::{Kind, Rows, Value, append_rows_csv, read_rows_csv, write_rows_csv};
 use lasthop_report::rows_parquet::write_rows_parquet;
-use lasthop_study::sweep::Sweep;
+use lasthop_scenario::Scenario;
+use lasthop_sim::network::Network;
+use lasthop_study::meaning::{Meaning, meanings};
+use lasthop_study::sweep::{Axis, Sweep};
 use serde_json::json;
 
 use crate::cli::SweepArgs;
@@ -21,12 +25,17 @@ pub fn execute(args: &SweepArgs) -> Result<(), Error> {
     let runs = args.runs.runs.unwrap_or(scenario.runs());
     let schemes = if args.scheme.is_empty() { vec![scenario.scheme()] } else { args.scheme.clone() };
     let sweep = Sweep::new(&scenario, args.vary.clone(), &schemes, seed, runs)?;
+    note_same(&scenario, &schemes, &args.vary)?;
     let total = sweep.points().len();
     let progress = |done: usize| Runs::new("sweep", ((total - done) * runs as usize) as u64);
     let (Some(out), Some(form)) = (&args.out, form) else {
         return to_screen(args, &sweep, &progress(0));
     };
     let file = scenario.file().escape_debug();
+    // Before hours of work, not after them.
+    if !args.force && out.exists() {
+        return Err(Error::Exists { path: out.clone() });
+    }
     let first_line = format!("# lasthop sweep of {file}, seed {seed}, runs {runs}: {:016x}", sweep.fingerprint());
     let mut journal = Journal::open(out, &first_line, &sweep)?;
     let begun_with = journal.done;
@@ -44,6 +53,19 @@ pub fn execute(args: &SweepArgs) -> Result<(), Error> {
         return print_json(&json!({ "points": total, "runs": runs, "seed": seed, "file": out }));
     }
     note(&format!("{} in {}", count(total, "point"), out.display()));
+    Ok(())
+}
+
+/// Says which schemes are the same run, unless what makes them so is varied.
+fn note_same(scenario: &Scenario, schemes: &[&'static Scheme], axes: &[Axis]) -> Result<(), Error> {
+    let varied = |meaning: &Meaning| axes.iter().any(|axis| meaning.fixed_by.as_ref() == Some(&axis.key));
+    let networks: Vec<Network> = schemes.iter().map(|scheme| scenario.network(scheme)).collect::<Result<_, _>>()?;
+    let meanings = meanings(scenario, schemes, &networks.iter().collect::<Vec<_>>());
+    for meaning in meanings.iter().filter(|meaning| !varied(meaning)) {
+        if let Some(remark) = meaning.remark() {
+            note(&format!("{}: {remark}", meaning.scheme.name));
+        }
+    }
     Ok(())
 }
 

@@ -1,45 +1,221 @@
 //! `lasthop trace`
 
-use std::io::{BufWriter, Write, stdout};
+use std::fs::File;
+use std::io::{BufWriter, Read, StdoutLock, Write, stdout};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
-use lasthop_report::pcapng::{write_pcapng, write_pcapng_at};
-use lasthop_report::trace_csv::write_trace_csv;
-use lasthop_report::trace_text::write_trace_text;
-use lasthop_sim::trace::Trace;
-use lasthop_sim::{Recording, run};
-use lasthop_study::replicate::run_seed;
+use lasthop_proto::time::Instant as SimTime;
+use lasthop_report::ReportError;
+use lasthop_report::pcapng::{APPLICATION, CaptureWriter, Points};
+use lasthop_report::trace_csv::{COLUMNS, TraceCsv, line};
+use lasthop_report::trace_text::TraceText;
+use lasthop_sim::trace::{Record, Trace};
+use lasthop_sim::{Recording, Simulation};
+use lasthop_study::replicate::{Progress, run_seed};
 use serde_json::{Value, json};
 
 use crate::cli::TraceArgs;
 use crate::error::Error;
-use crate::output::write_file;
+use crate::output::count;
+use crate::progress::{Runs, note};
+
+/// Events between two times that what was recorded is written: so few that a reader sees lines at once, and that little memory holds
+/// them.
+const EVENTS: u32 = 256;
+
+/// For how long lines are held back for a reader.
+const HELD_BACK: Duration = Duration::from_millis(50);
 
 pub fn execute(args: &TraceArgs) -> Result<(), Error> {
     let scenario = args.scenario.open()?;
     let scheme = args.scheme.unwrap_or(scenario.scheme());
     let seed = args.scenario.seed.unwrap_or(scenario.seed());
-    let trace = run(&scenario.network(scheme)?, run_seed(seed, args.run), Recording::On).trace;
-    if let Some(path) = &args.pcapng {
-        match &args.point {
-            Some(point) => {
-                let point = find_point(&trace, point)?;
-                write_file(path, |file| write_pcapng_at(&trace, point, file))?;
+    let network = scenario.network(scheme)?;
+    let mut simulation = Simulation::new(&network, run_seed(seed, args.run), Recording::On);
+    let head = simulation.trace_head();
+    let point = args.point.as_ref().map(|given| find_point(&head, given)).transpose()?;
+    let mut capture = args.pcapng.as_ref().map(|path| Capture::begin(args, point, &head, path)).transpose()?;
+    let silent = capture.is_some() && !args.csv && !args.json;
+    let mut lines = (!silent).then(|| Lines::begin(args, &head)).transpose()?;
+    // Lines show by themselves how far it is.
+    let progress = match &args.pcapng {
+        Some(path) if silent => Runs::new(&format!("writing {}", path.display()), 1).within(scenario.limit()),
+        _ => Runs::quiet(),
+    };
+    let mut window = Window { args, point, left: args.limit.unwrap_or(u64::MAX) };
+    let mut records = Vec::new();
+    let mut goes_on = true;
+    while goes_on && !progress.stopped() && window.is_open(simulation.now()) {
+        goes_on = simulation.advance(EVENTS);
+        simulation.take_records(&mut records);
+        for record in &records {
+            let shown = window.shows(record);
+            if let Some(lines) = &mut lines {
+                lines.take(&head, record, shown)?;
             }
-            None => write_file(path, |file| write_pcapng(&trace, file))?,
+            if let (Some(capture), true) = (&mut capture, shown) {
+                capture.take(&head, record)?;
+            }
         }
-        if !args.csv && !args.json {
-            return Ok(());
+        if let Some(lines) = &mut lines {
+            lines.flush_now_and_then()?;
         }
+        progress.run_at(simulation.now());
     }
-    let mut out = BufWriter::new(stdout().lock());
-    if args.csv {
-        write_trace_csv(&trace, &mut out)?;
-    } else if args.json {
-        write_json_lines(&trace, &mut out)?;
-    } else {
-        write_trace_text(&trace, &mut out)?;
+    progress.finish();
+    if let Some(lines) = &mut lines {
+        lines.flush()?;
     }
-    Ok(out.flush()?)
+    let at = simulation.now().min(window.end()).as_secs_f64();
+    if let Some(capture) = capture {
+        capture.finish(&head, at)?;
+    }
+    if progress.stopped() && goes_on { Err(Error::StoppedAt { at }) } else { Ok(()) }
+}
+
+/// Which records are wanted.
+struct Window<'a> {
+    args: &'a TraceArgs,
+    /// The capture point, where only one is.
+    point: Option<usize>,
+    /// How many more.
+    left: u64,
+}
+
+impl Window<'_> {
+    fn end(&self) -> SimTime {
+        self.args.to.map_or(SimTime::FAR_FUTURE, |span| SimTime::ZERO + span.0)
+    }
+
+    /// Whether any may come at `now` or later.
+    fn is_open(&self, now: SimTime) -> bool {
+        self.left > 0 && now <= self.end()
+    }
+
+    fn shows(&mut self, record: &Record) -> bool {
+        let from = self.args.from.map_or(SimTime::ZERO, |span| SimTime::ZERO + span.0);
+        let here = self.point.is_none_or(|point| point == usize::from(record.point));
+        let shown = here && self.left > 0 && (from..=self.end()).contains(&record.time);
+        self.left -= u64::from(shown);
+        shown
+    }
+}
+
+/// Where lines go.
+struct Lines {
+    form: Form,
+    flushed: Instant,
+}
+
+enum Form {
+    Text(TraceText, BufWriter<StdoutLock<'static>>),
+    Csv(Box<TraceCsv<StdoutLock<'static>>>),
+    Json(BufWriter<StdoutLock<'static>>),
+}
+
+impl Lines {
+    fn begin(args: &TraceArgs, head: &Trace) -> Result<Self, Error> {
+        let out = stdout().lock();
+        let form = if args.csv {
+            Form::Csv(Box::new(TraceCsv::begin(out)?))
+        } else if args.json {
+            Form::Json(BufWriter::new(out))
+        } else {
+            Form::Text(TraceText::new(head), BufWriter::new(out))
+        };
+        Ok(Self { form, flushed: Instant::now() })
+    }
+
+    fn take(&mut self, head: &Trace, record: &Record, shown: bool) -> Result<(), Error> {
+        match &mut self.form {
+            Form::Text(text, out) => {
+                text.see(record);
+                if shown {
+                    text.write(head, record, out)?;
+                }
+            }
+            Form::Csv(csv) if shown => csv.write(head, record)?,
+            Form::Json(out) if shown => {
+                // The CSV's columns under the same names, an object a line, so that there is one form to document.
+                let fields = COLUMNS.into_iter().map(str::to_owned).zip(line(head, record)?.map(|value| json!(value)));
+                writeln!(out, "{}", Value::Object(fields.collect()))?;
+            }
+            Form::Csv(_) | Form::Json(_) => {}
+        }
+        Ok(())
+    }
+
+    /// A reader should not wait for lines that are there.
+    fn flush_now_and_then(&mut self) -> Result<(), Error> {
+        if self.flushed.elapsed() >= HELD_BACK {
+            self.flush()?;
+            self.flushed = Instant::now();
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), Error> {
+        Ok(match &mut self.form {
+            Form::Text(_, out) | Form::Json(out) => out.flush(),
+            Form::Csv(csv) => csv.flush(),
+        }?)
+    }
+}
+
+/// A pcapng file that is being written.
+struct Capture {
+    path: PathBuf,
+    writer: CaptureWriter<BufWriter<File>>,
+    points: usize,
+}
+
+impl Capture {
+    fn begin(args: &TraceArgs, point: Option<usize>, head: &Trace, path: &Path) -> Result<Self, Error> {
+        let points = point.map_or(Points::All, Points::One);
+        if !args.force && !may_replace(path) {
+            return Err(Error::Foreign { path: path.to_owned(), what: "a capture of lasthop's" });
+        }
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder).map_err(Error::file(folder))?;
+        }
+        let file = BufWriter::new(File::create(path).map_err(Error::file(path))?);
+        let writer = CaptureWriter::begin(head, points, file).map_err(at(path))?;
+        let points = if points == Points::All { head.points.len() } else { 1 };
+        Ok(Self { path: path.to_owned(), writer, points })
+    }
+
+    fn take(&mut self, head: &Trace, record: &Record) -> Result<(), Error> {
+        self.writer.write(head, *record).map_err(at(&self.path))
+    }
+
+    fn finish(self, head: &Trace, seconds: f64) -> Result<(), Error> {
+        let Self { path, writer, points } = self;
+        let written = writer.finish(head).map_err(at(&path))?;
+        let (path, points) = (path.display(), count(points, "capture point"));
+        let megabytes = written.bytes as f64 / 1e6;
+        note(&format!("{path}: {} frames of {points}, {megabytes:.1} MB, up to {seconds:.3} s", written.frames));
+        Ok(())
+    }
+}
+
+/// An error of the system is one of that file.
+fn at(path: &Path) -> impl FnOnce(ReportError) -> Error {
+    let path = path.to_owned();
+    move |error| match error {
+        ReportError::Io(error) => Error::File { path, error },
+        other => Error::Report(other),
+    }
+}
+
+/// Whether nothing is lost with what is there: nothing, an empty file, something that is no file, or a capture written before.
+fn may_replace(path: &Path) -> bool {
+    let Ok(about) = std::fs::metadata(path) else { return true };
+    let mut begin = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(128).read_to_end(&mut begin));
+    let ours = begin.starts_with(&[0x0a, 0x0d, 0x0d, 0x0a])
+        && begin.windows(APPLICATION.len()).any(|bytes| bytes == APPLICATION.as_bytes());
+    !about.is_file() || about.len() == 0 || read.is_ok() && ours
 }
 
 fn find_point(trace: &Trace, given: &str) -> Result<usize, Error> {
@@ -47,18 +223,4 @@ fn find_point(trace: &Trace, given: &str) -> Result<usize, Error> {
         given: given.to_owned(),
         points: trace.points.iter().map(|point| point.name.clone()).collect(),
     })
-}
-
-/// The CSV's columns under the same names, an object a line, so that there is one form to document.
-fn write_json_lines(trace: &Trace, mut out: impl Write) -> Result<(), Error> {
-    let mut text = Vec::new();
-    write_trace_csv(trace, &mut text)?;
-    let mut reader = csv::Reader::from_reader(text.as_slice());
-    let columns = reader.headers()?.clone();
-    for record in reader.records() {
-        let record = record?;
-        let fields = columns.iter().zip(&record).map(|(name, value)| (name.to_owned(), json!(value)));
-        writeln!(out, "{}", Value::Object(fields.collect()))?;
-    }
-    Ok(())
 }
