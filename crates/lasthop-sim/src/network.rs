@@ -20,7 +20,7 @@ pub struct NodeId(pub usize);
 pub struct LinkId(pub usize);
 
 /// Everything that a run simulates. Hosts, routers and links form a tree.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Network {
     /// Hosts and routers.
     pub nodes: Vec<NodeSpec>,
@@ -37,7 +37,7 @@ pub struct Network {
 }
 
 /// A host or a router.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct NodeSpec {
     /// Its name in the scenario.
     pub name: String,
@@ -67,7 +67,7 @@ impl Rate {
 }
 
 /// A link between two nodes.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct LinkSpec {
     /// Its name in the scenario.
     pub name: String,
@@ -126,7 +126,7 @@ pub enum DamagedFrames {
 }
 
 /// Something that sits between a node and one of its links.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct ElementSpec {
     /// The node: a router, or for one end of a link protocol also a host.
     pub node: NodeId,
@@ -137,7 +137,7 @@ pub struct ElementSpec {
 }
 
 /// What sits on a node's port.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub enum Element {
     /// Local retransmission from a cache: the four link-layer schemes.
     Snoop(SnoopConfig),
@@ -157,7 +157,7 @@ pub enum Element {
 }
 
 /// A flow between two hosts.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct FlowSpec {
     /// Its name in the scenario.
     pub name: String,
@@ -194,7 +194,7 @@ pub enum App {
 }
 
 /// A user who browses the web: flows with [`App::Web`], told what to transfer.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct SessionSpec {
     /// Its name in the scenario.
     pub name: String,
