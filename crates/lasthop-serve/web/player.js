@@ -92,7 +92,8 @@ export class Player {
   width() { return this.places[0].stage.clientWidth < 520 ? NARROW : WIDE; }
 
   draft() {
-    const stacked = this.runs.length > 1 && matchMedia('(max-width: 44rem)').matches;
+    const [upper, lower] = this.places.map(({ element }) => element.offsetTop);
+    const stacked = this.runs.length > 1 && lower > upper;
     this.runs.forEach((run, index) => {
       run.diagram = new Diagram(run.data, this.width(), { low: stacked });
       this.places[index].stage.replaceChildren(run.diagram.element);

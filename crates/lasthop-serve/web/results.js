@@ -190,11 +190,14 @@ export class Results {
     }
     const other = this.remarks.filter(({ same_as, recovery_of }) => !same_as && recovery_of);
     if (other.length) told.push(`${list(other.map(({ scheme }) => scheme))}: the scenario sets tcp.recovery, so the sender repairs as in ${other[0].recovery_of}.`);
-    const cut = this.schemes.flatMap((name) => {
+    // By how many were cut, so that what all schemes have in common is said once.
+    const cut = new Map();
+    for (const name of this.schemes.filter((name) => !this.remark(name)?.same_as)) {
       const of = this.unfinished(name);
-      return of && of.count > 0 ? [`${name} ${of.count} of ${of.all}`] : [];
-    });
-    if (cut.length) told.push(`Unfinished when the run was cut at ${this.state.limit}: ${list(cut)} transfers. Their throughput is that of what had arrived.`);
+      if (of && of.count > 0) cut.set(`${of.count} of ${of.all}`, [...(cut.get(`${of.count} of ${of.all}`) ?? []), name]);
+    }
+    const each = [...cut].map(([count, names]) => `${count} under ${list(names)}`);
+    if (each.length) told.push(`Transfers that were unfinished when the run was cut at ${this.state.limit}: ${each.join('; ')}. Their throughput is that of what had arrived.`);
     return told;
   }
 
