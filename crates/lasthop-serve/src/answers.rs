@@ -1,10 +1,16 @@
 //! What the page asks for, computed: no sockets here. Whatever takes time asks `stop` every few hundred microseconds.
 
+use lasthop_proto::channel::ErrorSpec;
+use lasthop_proto::packet::FlowId;
+use lasthop_proto::scheme::{SCHEMES, Scheme};
 use lasthop_report::diagram::{Diagram, busiest_flow};
 use lasthop_report::figures::{Figure, SequencePlot, WindowPlot, transfer_series};
-use lasthop_study::measures::summaries_json;
-use lasthop_study::progressive::{record_unless, refine, rounds};
-use lasthop_study::replicate::run_seed;
+use lasthop_sim::network::Network;
+use lasthop_sim::trace::Trace;
+use lasthop_sim::{Recording, run_while};
+use lasthop_study::measures::{summaries_json, throughput};
+use lasthop_study::progressive::{self, record_unless, refine, rounds};
+use lasthop_study::replicate::{run_seed, same_runs};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -16,6 +22,8 @@ const FIRST_ROUND: u32 = 3;
 
 /// Most records of a run that is shown: packets at both ends of each link, and events.
 const MOST_RECORDS: usize = 60_000;
+/// Most simulated events of a run of which one flow among many is shown: a few seconds of work.
+const MOST_EVENTS: u64 = 8_000_000;
 
 /// Which runs a comparison makes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,6 +37,7 @@ pub enum Extent {
 /// Compares the schemes of `plan` on `jobs` threads (0: one per core), and hands a JSON object at a time to `sink`:
 ///
 /// * first `{"state": ...}`, the [`State`](crate::plan::State) of the page;
+/// * of [`Extent::First`], `{"without_loss": {"scheme", "throughput"}}`, what the path carries when nothing is lost, in Mbps;
 /// * `{"scheme", "runs", "measures"}` for each scheme as soon as it has had a round of runs;
 /// * at last `{"done": true}`, or `{"done": false}` when `stop` ended it before all runs were done.
 ///
@@ -42,19 +51,45 @@ pub fn compare(
     stop: &(dyn Fn() -> bool + Sync),
     mut sink: impl FnMut(Value),
 ) -> Result<(), Refusal> {
-    let tasks = plan.tasks()?;
+    let mut tasks = plan.tasks()?;
     sink(json!({ "state": plan.state() }));
     let rounds = rounds(FIRST_ROUND, plan.scenario.runs());
     let rounds = match extent {
         Extent::First => &rounds[..1],
         Extent::All => &rounds[usize::from(rounds.len() > 1)..],
     };
+    // What is the same run is computed once.
+    let same = same_runs(&tasks);
+    let distinct: Vec<usize> = (0..tasks.len()).filter(|task| same[*task].is_none()).collect();
+    let mut at = 0..;
+    tasks.retain(|_| at.next().is_some_and(|at: usize| same[at].is_none()));
     let done = refine(&tasks, rounds, jobs, stop, |so_far| {
-        let scheme = plan.schemes[so_far.task].name;
-        sink(json!({ "scheme": scheme, "runs": so_far.runs, "measures": summaries_json(&so_far.measures) }));
+        let measures = summaries_json(&so_far.measures);
+        let task = distinct[so_far.task];
+        for (at, scheme) in plan.schemes.iter().enumerate() {
+            if same[at].unwrap_or(at) == task {
+                sink(json!({ "scheme": scheme.name, "runs": so_far.runs, "measures": measures }));
+            }
+        }
     });
+    if extent == Extent::First
+        && let Some((scheme, most)) = without_loss(plan, stop)
+    {
+        sink(json!({ "without_loss": { "scheme": scheme.name, "throughput": most } }));
+    }
     sink(json!({ "done": done }));
     Ok(())
+}
+
+/// What the path carries when no link loses anything, in Mbps: plain TCP's throughput in one run. Queues may still overflow.
+fn without_loss(plan: &Plan, stop: &(dyn Fn() -> bool + Sync)) -> Option<(&'static Scheme, f64)> {
+    let plain = &SCHEMES[0];
+    let mut network = plan.scenario.network(plain).ok()?;
+    for way in network.links.iter_mut().flat_map(|link| &mut link.directions) {
+        way.errors = ErrorSpec::None;
+    }
+    let outcome = run_while(&network, run_seed(plan.scenario.seed(), 0), Recording::Off, || !stop())?;
+    Some((plain, throughput(&network, &outcome.report)))
 }
 
 /// One run, packet by packet.
@@ -66,6 +101,8 @@ pub struct Shown {
     pub run: u32,
     /// Whether the record ends before the run.
     pub cut: bool,
+    /// How many flows the run has; the one that is shown is the diagram's.
+    pub flows: usize,
     /// Its packets over time.
     pub sequence: Figure,
     /// Its windows over time.
@@ -82,9 +119,7 @@ pub struct Shown {
 pub fn trace(plan: &Plan, stop: &dyn Fn() -> bool) -> Result<Option<Shown>, Refusal> {
     let network = plan.scenario.network(plan.shown).map_err(|error| Refusal::scenario(&error, Some("scheme")))?;
     let seed = run_seed(plan.scenario.seed(), plan.run);
-    let Some(recorded) = record_unless(&network, seed, MOST_RECORDS, stop) else { return Ok(None) };
-    let trace = recorded.outcome.trace;
-    let flow = busiest_flow(&trace);
+    let Some((trace, flow, cut)) = record(&network, seed, stop) else { return Ok(None) };
     let name = plan.shown.name;
     let series = transfer_series(&network, &trace, flow, name);
     let sequence = Figure::Sequence(SequencePlot {
@@ -98,7 +133,20 @@ pub fn trace(plan: &Plan, stop: &dyn Fn() -> bool) -> Result<Option<Shown>, Refu
         series: series.windows,
     });
     let diagram = Diagram::of(&network, &trace, flow);
-    Ok(Some(Shown { scheme: name, run: plan.run, cut: recorded.cut, sequence, window, diagram }))
+    Ok(Some(Shown { scheme: name, run: plan.run, cut, flows: network.flows.len(), sequence, window, diagram }))
+}
+
+/// A run, the flow of it that is shown, and whether the record ends before the run. Where the flows are so many that a record of
+/// all would end with their first packets, it is a record of the one alone.
+fn record(network: &Network, seed: u64, stop: &dyn Fn() -> bool) -> Option<(Trace, FlowId, bool)> {
+    let extent = progressive::Extent { records: MOST_RECORDS, events: MOST_EVENTS };
+    let all = record_unless(network, seed, Recording::On, extent, stop)?;
+    let flow = busiest_flow(&all.outcome.trace);
+    if !all.cut || network.flows.len() == 1 {
+        return Some((all.outcome.trace, flow, all.cut));
+    }
+    let alone = record_unless(network, seed, Recording::Flow(flow), extent, stop)?;
+    Some((alone.outcome.trace, flow, alone.cut))
 }
 
 #[cfg(test)]

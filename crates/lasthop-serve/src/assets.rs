@@ -19,7 +19,7 @@ const fn asset(path: &'static str, media_type: &'static str, text: &'static str)
 }
 
 /// All files.
-pub(crate) const ASSETS: [Asset; 15] = [
+pub(crate) const ASSETS: [Asset; 18] = [
     asset("/", HTML, include_str!("../web/index.html")),
     asset("/icon.svg", SVG, include_str!("../web/icon.svg")),
     asset("/style.css", CSS, include_str!("../web/style.css")),
@@ -34,5 +34,8 @@ pub(crate) const ASSETS: [Asset; 15] = [
     asset("/controls.js", SCRIPT, include_str!("../web/controls.js")),
     asset("/results.js", SCRIPT, include_str!("../web/results.js")),
     asset("/diagram.js", SCRIPT, include_str!("../web/diagram.js")),
+    asset("/picture.js", SCRIPT, include_str!("../web/picture.js")),
+    asset("/tour.js", SCRIPT, include_str!("../web/tour.js")),
+    asset("/picture.css", CSS, include_str!("../web/picture.css")),
     asset("/player.js", SCRIPT, include_str!("../web/player.js")),
 ];

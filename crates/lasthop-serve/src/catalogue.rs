@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use lasthop_proto::scheme::{Family, SCHEMES, Scheme};
 use lasthop_scenario::{Scenario, builtin_names};
+use lasthop_study::about::about;
 use serde_json::{Value, json};
 
 /// The scenario that the page shows first.
@@ -57,7 +58,7 @@ impl Catalogue {
         });
         let schemes = SCHEMES
             .iter()
-            .map(|scheme| json!({ "name": scheme.name, "family": scheme.family.name(), "summary": scheme.summary }));
+            .map(|scheme| json!({ "name": scheme.name, "family": scheme.family.name(), "summary": scheme.summary, "about": about(scheme) }));
         json!({
             "version": env!("CARGO_PKG_VERSION"),
             "scenarios": scenarios.collect::<Vec<_>>(),

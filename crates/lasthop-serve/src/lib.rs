@@ -8,11 +8,13 @@
 //! | [`loss`] | loss rate and burst length as an error model |
 //! | [`answers`] | what the page asks for, computed by `lasthop-study`; no sockets |
 //! | `server`, `connections`, `guard` | the same over HTTP, and who is answered |
+//! | `addresses` | where browsers find it |
 //! | `assets` | the page itself, in the binary |
 //!
 //! What a link says is all that an answer depends on: the same link, the same numbers.
 #![forbid(unsafe_code)]
 
+mod addresses;
 pub mod answers;
 mod assets;
 mod catalogue;
@@ -25,6 +27,7 @@ mod refusal;
 mod server;
 mod stops;
 
+pub use addresses::openable;
 pub use catalogue::Catalogue;
 pub use guard::HostNames;
 pub use refusal::Refusal;

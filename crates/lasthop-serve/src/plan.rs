@@ -1,8 +1,11 @@
 //! What a request asks for: its parameters, read and checked, and the scenario that they make.
 
-use lasthop_proto::scheme::{SCHEMES, Scheme};
+use lasthop_proto::scheme::{BaseStation, SCHEMES, Scheme};
+use lasthop_proto::tcp::config::Recovery;
+use lasthop_proto::time::Instant;
 use lasthop_scenario::Scenario;
-use lasthop_study::replicate::Task;
+use lasthop_scenario::units::TimeSpan;
+use lasthop_study::replicate::{Task, same_runs};
 use serde::Serialize;
 
 use crate::catalogue::{Catalogue, usual_schemes, usual_shown};
@@ -60,6 +63,23 @@ pub struct State {
     pub controls: Vec<Control>,
     /// Keys set besides: `KEY=VALUE`.
     pub set: Vec<String>,
+    /// Whatever makes a scheme something else here than its name says.
+    pub remarks: Vec<Remark>,
+    /// How many flows a run has.
+    pub flows: usize,
+    /// After which time a run is cut, as text.
+    pub limit: String,
+}
+
+/// A scheme that is not what its name says under this scenario.
+#[derive(Clone, PartialEq, Eq, Serialize, Debug)]
+pub struct Remark {
+    /// The scheme.
+    pub scheme: &'static str,
+    /// The one compared of which it is the same run.
+    pub same_as: Option<&'static str>,
+    /// The end-to-end scheme whose recovery the scenario gives the sender instead of this one's.
+    pub recovery_of: Option<&'static str>,
 }
 
 impl Plan {
@@ -121,7 +141,37 @@ impl Plan {
             seed: self.scenario.seed(),
             controls: self.controls.clone(),
             set: self.set.iter().map(|(key, value)| format!("{key}={value}")).collect(),
+            remarks: self.remarks(),
+            flows: self.scenario.network(self.shown).map_or(0, |network| network.flows.len()),
+            limit: TimeSpan(self.scenario.limit().since(Instant::ZERO)).to_string(),
         }
+    }
+
+    /// Which of the schemes are something else here than their names say.
+    fn remarks(&self) -> Vec<Remark> {
+        let Ok(tasks) = self.tasks() else { return Vec::new() };
+        let same = same_runs(&tasks);
+        let own = |at: usize| tasks[at].network.flows.first().map(|flow| flow.tcp[0].recovery);
+        let is_itself = |at: usize| own(at).is_none_or(|own| own == self.schemes[at].recovery);
+        let group = |at: usize| same[at].unwrap_or(at);
+        let remark = |at: usize| {
+            // Of those that are the same, the one that is what its name says goes first.
+            let alike = || (0..tasks.len()).filter(|other| group(*other) == group(at));
+            let first = alike().find(|other| is_itself(*other)).or_else(|| alike().next()).filter(|first| *first != at);
+            let as_under = |recovery: &Recovery| {
+                SCHEMES
+                    .iter()
+                    .find(|scheme| scheme.base_station == BaseStation::Forward && scheme.recovery == *recovery)
+            };
+            let recovery = own(at).filter(|_| !is_itself(at)).as_ref().and_then(as_under);
+            Remark {
+                scheme: self.schemes[at].name,
+                same_as: first.map(|first| self.schemes[first].name),
+                recovery_of: recovery.map(|scheme| scheme.name),
+            }
+        };
+        let remarks = (0..tasks.len()).map(remark);
+        remarks.filter(|remark| remark.same_as.is_some() || remark.recovery_of.is_some()).collect()
     }
 
     /// The scenario as a file: `lasthop` makes the page's numbers of it.

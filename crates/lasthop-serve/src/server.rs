@@ -31,10 +31,10 @@ use crate::guard::{HostNames, guard};
 use crate::plan::Plan;
 use crate::refusal::Refusal;
 
-/// Answers that are computed at once; each uses all cores.
+/// Answers of a kind that are computed at once; each uses all cores. What is there soon does not queue behind what takes long.
 const COMPUTING: usize = 2;
-/// Requests that wait for them.
-const WAITING: usize = 16;
+/// Requests that wait for them: as many as there can be connections.
+const WAITING: usize = CONNECTIONS;
 /// Connections at once; another one takes the place of one of these ([`Connections`]).
 const CONNECTIONS: usize = 64;
 /// A request line and its headers come within this time, and are at most so long.
@@ -47,13 +47,21 @@ const LINES: usize = 1024;
 
 struct App {
     catalogue: Catalogue,
+    /// For the first numbers, a run to look at, a scenario.
+    soon: Lane,
+    /// For all runs of a comparison.
+    long: Lane,
+}
+
+/// Places to compute, and who waits for one: whoever came first is next.
+struct Lane {
     computing: Arc<Semaphore>,
     waiting: AtomicUsize,
 }
 
 /// Everything that is served, without a socket.
 pub fn router(catalogue: Catalogue, names: HostNames) -> Router {
-    let app = App { catalogue, computing: Arc::new(Semaphore::new(COMPUTING)), waiting: AtomicUsize::new(0) };
+    let app = App { catalogue, soon: Lane::new(), long: Lane::new() };
     let mut router = Router::new()
         .route("/api/catalogue", get(catalogue_answer))
         .route("/api/first", get(|app, query| compare_answer(app, query, Extent::First)))
@@ -86,8 +94,8 @@ pub fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
 pub fn serve(listener: TcpListener, catalogue: Catalogue, names: HostNames) -> std::io::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
-        // As many as compute, and one each that reads a request.
-        .max_blocking_threads(COMPUTING + WAITING)
+        // As many as compute.
+        .max_blocking_threads(2 * COMPUTING)
         .enable_all()
         .build()?;
     runtime.block_on(async {
@@ -153,7 +161,11 @@ async fn trace_answer(State(app): State<Arc<App>>, RawQuery(query): RawQuery) ->
 }
 
 async fn compare_answer(State(app): State<Arc<App>>, RawQuery(query): RawQuery, extent: Extent) -> Response {
-    let permit = match app.permit().await {
+    let lane = match extent {
+        Extent::First => &app.soon,
+        Extent::All => &app.long,
+    };
+    let permit = match lane.permit().await {
         Ok(permit) => permit,
         Err(response) => return response,
     };
@@ -199,7 +211,11 @@ impl Stream for Lines {
     }
 }
 
-impl App {
+impl Lane {
+    fn new() -> Self {
+        Self { computing: Arc::new(Semaphore::new(COMPUTING)), waiting: AtomicUsize::new(0) }
+    }
+
     /// Leave to compute; a refusal when too many wait for it.
     fn permit(&self) -> impl Future<Output = Result<OwnedSemaphorePermit, Response>> {
         struct Waits<'a>(&'a AtomicUsize);
@@ -232,7 +248,7 @@ async fn compute<T: Send + 'static>(
             self.0.store(true, Ordering::Relaxed);
         }
     }
-    let permit = app.permit().await?;
+    let permit = app.soon.permit().await?;
     let app = app.clone();
     let gone = Gone(Arc::default());
     let stopped = gone.0.clone();

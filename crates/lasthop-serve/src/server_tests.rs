@@ -171,3 +171,37 @@ fn half_sent_requests_keep_the_page_from_nobody() {
         assert!(text.starts_with("HTTP/1.1 200"), "round {round}: {text}");
     }
 }
+
+/// A class of thirty asks at once, while as many answers as there may be take long: all get their numbers, in turn.
+#[test]
+fn a_class_waits_for_its_turn() {
+    use std::io::{Read, Write};
+    let listener = listen("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || serve(listener, Catalogue::new(&[]).unwrap(), HostNames::default()));
+    let ask = |path: &str| {
+        let mut socket = std::net::TcpStream::connect(address).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        write!(socket, "GET {path} HTTP/1.1\r\nHost: {address}\r\nX-Lasthop-Page: 1\r\nConnection: close\r\n\r\n")
+            .unwrap();
+        socket
+    };
+    let long: Vec<_> = (0..COMPUTING)
+        .map(|_| {
+            let mut socket = ask("/api/compare?size=64+MiB&runs=1000&loss=10+%25");
+            socket.read_exact(&mut [0; 16]).unwrap();
+            socket
+        })
+        .collect();
+    let class: Vec<_> = (0..30).map(|_| ask("/api/compare?size=20+KiB&runs=1&schemes=E2E")).collect();
+    // What is there soon does not wait for them.
+    let mut text = String::new();
+    ask("/api/first?size=20+KiB&runs=1&schemes=E2E").read_to_string(&mut text).unwrap();
+    assert!(text.contains("{\"done\":true}"), "{text}");
+    drop(long);
+    for mut socket in class {
+        let mut text = String::new();
+        socket.read_to_string(&mut text).unwrap();
+        assert!(text.starts_with("HTTP/1.1 200") && text.contains("{\"done\":true}"), "{text}");
+    }
+}

@@ -3,42 +3,66 @@
 import { drawFigure } from './charts.js';
 import { Controls, showError } from './controls.js';
 import { fragment, query, read } from './link.js';
+import { cardOf, keyOf } from './picture.js';
 import { Player } from './player.js';
 import { Results } from './results.js';
 import { Refused, catalogue, compare, scenario, trace } from './server.js';
+import { Tour } from './tour.js';
 
 const $ = (id) => document.getElementById(id);
 
 let state = read(location.hash);
 /** What the server made of the state last. */
 let known = null;
+/** The schemes' explanations, by name. @type {Map<string, import('./picture.js').About>} */
+let abouts = new Map();
 let asked = new AbortController();
 
 const controls = new Controls($('controls'), (id, text) => {
+  // What the control sets is not set elsewhere any more.
+  const keys = known?.controls.find((control) => control.id === id)?.keys ?? [];
+  const under = (line) => keys.some((key) => `${line.split('=')[0].trim()}.`.startsWith(`${key}.`));
+  state.set = state.set.filter((line) => !under(line));
   if (text === undefined) delete state.controls[id]; else state.controls[id] = text;
   forgetMoment();
   changed();
 });
-const results = new Results($('bars'), $('measures'), (scheme) => { state.scheme = scheme; forgetMoment(); changed(); }, showProgress);
-const player = new Player($('diagram'), (at, span) => { state.at = at; state.span = span; keep(); });
+const results = new Results({ bars: $('bars'), table: $('measures'), remarks: $('remarks'), columns: $('columns') },
+  (scheme) => { state.scheme = scheme; forgetMoment(); changed('push'); }, showProgress);
+const player = new Player($('diagram'), (at, span) => { state.at = at; state.span = span; delete state.find; keep(); });
+const tour = new Tour($('tour'), $('tour-start'), () => fragment({ ...state, tour: undefined }));
 const plots = {};
+/** Plots over time that are zoomed together. */
+const together = [];
 
 /** The diagram's moment belongs to one run. */
-function forgetMoment() { delete state.at; delete state.span; }
+function forgetMoment() { delete state.at; delete state.span; delete state.find; }
 
-function keep() {
-  history.replaceState(null, '', fragment(state));
+/** Puts the state into the address: of what is chosen, `push` makes a step that the browser's Back undoes. @param {'push'} [push] */
+function keep(push) {
+  const link = fragment(state);
+  if (push && link !== location.hash) history.pushState(null, '', link); else history.replaceState(null, '', link);
   $('download').href = `api/scenario?${query(state)}`;
+  tour.update(state.tour);
 }
 
-/** Something was set: asks the server anew, and gives up what it was asked before. */
-function changed() {
-  keep();
+/** Something was set: asks the server anew, and gives up what it was asked before. @param {'push'} [push] */
+function changed(push) {
+  keep(push);
   // What the page shows is not of this state until answers come.
   for (const name of ['done', 'firstMs']) delete $('throughput').dataset[name];
+  results.expect();
+  $('shown').classList.add('old');
+  age('waiting');
   asked.abort();
   asked = new AbortController();
   ask(asked.signal);
+}
+
+/** Dims numbers that are not of the present state: a moment later while new ones are computed, at once under an error. @param {'waiting'|'failed'|null} why */
+function age(why) {
+  for (const id of ['throughput', 'numbers']) $(id).classList.toggle('old', why !== null && !results.fresh);
+  document.body.classList.toggle('failed', why === 'failed');
 }
 
 /** What came of the comparison: when it was asked for, when each scheme had numbers, and whether it has ended. */
@@ -46,20 +70,20 @@ let progress = { begun: 0, first: null, done: undefined, drawn: () => {} };
 
 async function ask(signal) {
   const words = query(state);
+  const beside = state.beside && state.beside !== state.scheme ? query({ ...state, scheme: state.beside }) : null;
   document.body.classList.add('busy');
   const drawn = new Promise((drawn) => { progress = { begun: performance.now(), first: null, done: undefined, drawn }; });
   try {
     // First the numbers, which move with the slider, then the packets, then better numbers: each takes what the machine has.
     await compare('first', words, signal, take);
     if (!signal.aborted && results.complete) await drawn;
-    if (!signal.aborted) await askRun(words, signal);
+    if (!signal.aborted) await askRun(words, beside, signal);
     if (!signal.aborted && results.complete && results.runs < known.runs) await compare('compare', words, signal, refined);
     else progress.done = results.complete;
     results.soon();
   } catch (error) {
     if (signal.aborted) return;
     complain(error);
-    $('status').textContent = '';
     $('trace-status').textContent = '';
   }
   if (!signal.aborted) document.body.classList.remove('busy');
@@ -67,16 +91,21 @@ async function ask(signal) {
 
 /** @param {Error} error */
 function complain(error) {
-  if (error instanceof Refused) showError(error.control, error.message);
-  else showError(null, `The server does not answer: ${error.message}`);
+  age('failed');
+  const message = error instanceof Refused ? error.message : `The server does not answer: ${error.message}`;
+  showError(error instanceof Refused ? error.control : null, message);
+  const old = results.runs && !results.fresh;
+  $('notice').textContent = old ? `${message}. The numbers below are those of before.` : message;
+  $('status').textContent = '';
 }
 
 /** The first numbers. @param {object[]} lines */
 function take(lines) {
   if (lines[0].state) {
     showError(null, '');
+    $('notice').textContent = '';
     showState(lines[0].state);
-    results.begin(known.schemes);
+    results.begin(known);
   }
   refined(lines, false);
 }
@@ -86,7 +115,9 @@ function refined(lines, last = true) {
   const { done } = lines.at(-1);
   // What is cut short stays so, whatever is asked next.
   if (done === false || last) progress.done = done;
+  for (const { without_loss } of lines) if (without_loss) results.takeWithout(without_loss);
   results.take(lines.filter((line) => line.scheme));
+  if (done === false) results.end();
 }
 
 function showProgress() {
@@ -97,24 +128,50 @@ function showProgress() {
     section.dataset.firstMs = progress.first.toFixed(1);
     progress.drawn();
   }
+  if (results.fresh) age(null);
   if (done !== undefined) section.dataset.done = String(done);
+  if ($('notice').textContent) return;
   const runs = `${results.runs} ${results.runs === 1 ? 'run' : 'runs'} of each scheme`;
   const after = progress.first === null ? '' : `; first numbers after ${progress.first.toFixed(0)} ms`;
   if (done === false) $('status').textContent = `stopped: this takes too long for a page; fewer runs or a smaller transfer would do${after}`;
   else $('status').textContent = (results.complete ? runs + (done ? '' : ', more to come') : 'computing') + after;
 }
 
-async function askRun(words, signal) {
-  const shown = await trace(words, signal);
+async function askRun(words, beside, signal) {
+  const shown = [await trace(words, signal)];
+  if (beside && !signal.aborted) shown.push(await trace(beside, signal));
   if (signal.aborted) return;
   for (const name of ['sequence', 'window']) {
-    if (plots[name]) plots[name].update(shown[name]);
-    else plots[name] = drawFigure($(name), shown[name], { onTime: (seconds) => player.go(seconds * 1e6) });
+    // Beside each other, on the same scales.
+    const extent = extentOf(shown.map((run) => run[name]));
+    [name, `${name}-beside`].forEach((id, index) => {
+      $(id).hidden = !shown[index];
+      if (!shown[index]) return;
+      if (plots[id]) plots[id].update(shown[index][name], extent);
+      else plots[id] = drawFigure($(id), shown[index][name], { onTime: (seconds) => player.go(seconds * 1e6), extent, together });
+    });
   }
-  player.show(shown.diagram, state.at, state.span);
-  $('diagram-heading').textContent = `Who sends what under ${shown.scheme}`;
-  $('trace-status').textContent = shown.cut ? 'A long run: its beginning is shown.' : '';
+  player.show(shown, state.at, state.span, state.find);
+  $('diagram-heading').textContent = `Who sends what under ${shown.map((run) => run.scheme).join(' and ')}`;
+  const told = [];
+  if (shown[0].flows > 1) told.push(`One of ${shown[0].flows} flows is shown: ${shown[0].diagram.flow}.`);
+  const cut = shown.filter((run) => run.cut).map((run) => `${(run.diagram.end / 1e6).toFixed(2)} s`);
+  if (cut.length) told.push(`A long run: its first ${[...new Set(cut)].join(' and ')} are shown.`);
+  $('trace-status').textContent = told.join(' ');
   $('shown').dataset.drawn = words;
+  $('shown').classList.remove('old');
+  tour.arrived();
+}
+
+/** How far the points of figures over time go. @param {object[]} figures */
+function extentOf(figures) {
+  let [x, y] = [0, 0];
+  for (const series of figures.flatMap((figure) => figure.series)) {
+    for (const points of [series.sent, series.retransmitted, series.points]) {
+      for (const point of points ?? []) { x = Math.max(x, point[0]); y = Math.max(y, point[1]); }
+    }
+  }
+  return { x, y };
 }
 
 /** Puts the server's view of the state into the settings. */
@@ -124,54 +181,83 @@ function showState(now) {
   $('title').textContent = now.title;
   $('description').textContent = now.description ?? '';
   controls.show(now.controls);
-  for (const box of $('schemes').querySelectorAll('input')) box.checked = now.schemes.includes(box.value);
+  for (const box of boxes()) box.checked = now.schemes.includes(box.value);
   $('scheme').value = now.scheme;
+  $('beside').value = state.beside && state.beside !== now.scheme ? state.beside : '';
   $('run').value = String(now.run);
   if (document.activeElement !== $('set')) $('set').value = now.set.join('\n');
   if (now.set.length) $('more').open = true;
   $('command').textContent = `lasthop compare FILE --schemes ${now.schemes.join(',')}`;
-  results.highlight(now.scheme);
+  const shown = [now.scheme, $('beside').value].filter(Boolean);
+  results.highlight(shown);
+  if ($('cards').dataset.of !== shown.join()) {
+    $('cards').dataset.of = shown.join();
+    $('cards').replaceChildren(...shown.filter((name) => abouts.has(name)).map((name) => cardOf(name, abouts.get(name))), keyOf());
+  }
 }
 
 function choices({ scenarios, schemes, version }) {
   $('version').textContent = version;
+  abouts = new Map(schemes.map(({ name, about }) => [name, about]));
+  results.know(schemes);
   $('scenario').append(...scenarios.map(({ name, title }) => new Option(`${name}: ${title}`, name)));
-  $('scheme').append(...schemes.map(({ name }) => new Option(name, name)));
+  for (const id of ['scheme', 'beside']) $(id).append(...schemes.map(({ name }) => new Option(name, name)));
   for (const family of new Set(schemes.map((scheme) => scheme.family))) {
     const group = document.createElement('div');
     group.className = 'family';
     group.append(Object.assign(document.createElement('p'), { textContent: family.replaceAll('-', ' ') }));
-    for (const { name, summary } of schemes.filter((scheme) => scheme.family === family)) {
-      const label = Object.assign(document.createElement('label'), { title: summary });
-      const box = Object.assign(document.createElement('input'), { type: 'checkbox', value: name });
-      box.addEventListener('change', () => choose(boxes().filter((box) => box.checked).map((box) => box.value)));
-      label.append(box, ` ${name}`);
-      group.append(label);
-    }
+    for (const scheme of schemes.filter((scheme) => scheme.family === family)) group.append(...choiceOf(scheme));
     $('schemes').append(group);
   }
 }
 
-const boxes = () => [...$('schemes').querySelectorAll('input')];
+/** A scheme's box, and what opens its explanation. */
+function choiceOf({ name, summary, about }) {
+  const label = Object.assign(document.createElement('label'), { title: summary });
+  const box = Object.assign(document.createElement('input'), { type: 'checkbox', value: name });
+  box.addEventListener('change', () => choose(boxes().filter((box) => box.checked).map((box) => box.value)));
+  label.append(box, ` ${name}`);
+  const card = Object.assign(cardOf(name, about), { hidden: true, id: `card-${name.replace(/[^a-z0-9]/gi, '-')}` });
+  const why = Object.assign(document.createElement('button'), { type: 'button', className: 'why', textContent: '?', title: `What ${name} does` });
+  why.setAttribute('aria-label', `What ${name} does`);
+  why.setAttribute('aria-expanded', 'false');
+  why.setAttribute('aria-controls', card.id);
+  why.addEventListener('click', () => {
+    card.hidden = !card.hidden;
+    why.setAttribute('aria-expanded', String(!card.hidden));
+  });
+  const row = Object.assign(document.createElement('div'), { className: 'scheme' });
+  row.append(label, why);
+  return [row, card];
+}
+
+const boxes = () => [...$('schemes').querySelectorAll('input[type=checkbox]')];
 
 /** @param {string[]} names */
 function choose(names) {
   state.schemes = names;
-  changed();
+  changed('push');
 }
 
 $('scenario').addEventListener('change', () => {
   // Another scenario has other links and values: only what means the same everywhere is kept.
   state = { run: 0, controls: {}, set: [], scenario: $('scenario').value };
-  changed();
+  changed('push');
 });
-$('scheme').addEventListener('change', () => { state.scheme = $('scheme').value; forgetMoment(); changed(); });
+$('scheme').addEventListener('change', () => { state.scheme = $('scheme').value; forgetMoment(); changed('push'); });
+$('beside').addEventListener('change', () => {
+  if ($('beside').value) state.beside = $('beside').value; else delete state.beside;
+  // Whose packets are shown is said, so that the link does not depend on what is usual.
+  state.scheme = $('scheme').value;
+  forgetMoment();
+  changed('push');
+});
 $('run').addEventListener('change', () => { state.run = Number.parseInt($('run').value, 10) || 0; forgetMoment(); changed(); });
 $('set').addEventListener('change', () => { state.set = $('set').value.split('\n').map((line) => line.trim()).filter(Boolean); forgetMoment(); changed(); });
 $('all').addEventListener('click', () => choose(boxes().map((box) => box.value)));
 $('none').addEventListener('click', () => { for (const box of boxes()) box.checked = false; choose([]); });
-$('usual').addEventListener('click', () => { delete state.schemes; changed(); });
-$('reset').addEventListener('click', () => { state = { run: 0, controls: {}, set: [], scenario: state.scenario }; $('set').value = ''; changed(); });
+$('usual').addEventListener('click', () => { delete state.schemes; changed('push'); });
+$('reset').addEventListener('click', () => { state = { run: 0, controls: {}, set: [], scenario: state.scenario }; $('set').value = ''; changed('push'); });
 $('download').addEventListener('click', async (event) => {
   // The server answers the page's own requests only, not a link that is followed.
   event.preventDefault();
@@ -184,6 +270,8 @@ $('download').addEventListener('click', async (event) => {
     complain(error);
   }
 });
+/** Links within the page are no states of it. */
+const SECTIONS = new Set([...document.querySelectorAll('a.skip')].map((link) => link.hash));
 $('settings').addEventListener('submit', (event) => event.preventDefault());
 $('copy').addEventListener('click', async () => {
   try {
@@ -194,11 +282,17 @@ $('copy').addEventListener('click', async () => {
   }
   setTimeout(() => { $('copy').textContent = 'Copy link'; }, 2000);
 });
-addEventListener('hashchange', () => { state = read(location.hash); changed(); });
+// A link that is followed, or the browser's Back and Forward.
+addEventListener('hashchange', () => {
+  if (SECTIONS.has(location.hash)) { history.replaceState(null, '', fragment(state)); return; }
+  state = read(location.hash);
+  $('set').value = state.set.join('\n');
+  changed();
+});
 
 try {
   choices(await catalogue());
   changed();
 } catch (error) {
-  showError(null, `The server does not answer: ${error.message}`);
+  complain(error);
 }

@@ -47,13 +47,12 @@ export class Controls {
     row.className = 'control';
     row.dataset.id = id;
     const label = Object.assign(document.createElement('label'), { htmlFor: `text-${name}` });
-    const text = Object.assign(document.createElement('input'), { type: 'text', id: `text-${name}`, spellcheck: false, maxLength: 60 });
+    const text = Object.assign(document.createElement('input'), { type: 'text', id: `text-${name}`, spellcheck: false, maxLength: 60, placeholder: 'set elsewhere' });
     text.setAttribute('aria-describedby', `hint-${name} error-${name}`);
     const range = Object.assign(document.createElement('input'), { type: 'range', id: `range-${name}`, min: '0', step: '1' });
     const clear = Object.assign(document.createElement('button'), { type: 'button', className: 'clear', textContent: '↺', title: 'As in the scenario' });
     const hint = Object.assign(document.createElement('p'), { className: 'hidden', id: `hint-${name}` });
     const error = Object.assign(document.createElement('p'), { className: 'error', id: `error-${name}` });
-    error.setAttribute('role', 'alert');
     row.append(label, text, clear, range, hint, error);
     const made = { row, label, text, range, clear, hint, stops: [], editing: false };
     range.addEventListener('input', () => {
@@ -77,13 +76,14 @@ export class Controls {
   }
 }
 
-/** Shows what is wrong beside what it is about; nothing with an empty message. @param {string|null} control @param {string} message */
+/** Shows what is wrong beside what it is about, if it is about a control; nothing with an empty message. @param {string|null} control @param {string} message */
 export function showError(control, message) {
   for (const element of document.querySelectorAll('p.error')) element.textContent = '';
   for (const element of document.querySelectorAll('[aria-invalid]')) element.removeAttribute('aria-invalid');
   if (!message) return;
   const name = (control ?? '').replace(/[^a-z0-9]/gi, '-');
-  const beside = (control && document.getElementById(`error-${name}`)) || document.getElementById('error-page');
+  const beside = control ? document.getElementById(`error-${name}`) : null;
+  if (!beside) return;
   beside.textContent = message;
   beside.closest('details')?.setAttribute('open', '');
   for (const id of [`text-${name}`, name]) document.getElementById(id)?.setAttribute('aria-invalid', 'true');

@@ -10,9 +10,11 @@
 export const WIDE = 720;
 export const NARROW = 400;
 const HEIGHT = 460;
+/** The height where two stand below each other on a phone. */
+const LOW = 300;
 const HEAD = 30;
-/** Where the present is: the past is above. */
-const NOW = HEIGHT - 26;
+/** The present is so far above the foot: the past is above it. */
+const FOOT = 26;
 /** Labels stand at arrows while there are at most so many. */
 const LABELLED = 36;
 /** How far along the arrow. */
@@ -53,6 +55,9 @@ export function unpack({ flow, lanes, packets, notes, end }) {
 /** A time in seconds, to the microsecond. @param {number} micros */
 export const seconds = (micros) => `${(micros / 1e6).toFixed(6)} s`;
 
+/** A length of time in the unit that suits it. @param {number} micros */
+export const duration = (micros) => (micros < 1e6 ? `${Number((micros / 1e3).toPrecision(3))} ms` : `${Number((micros / 1e6).toPrecision(3))} s`);
+
 /** A packet by name: bytes of the stream, or what it acknowledges. @param {Arrow} arrow */
 export function nameOf(arrow) {
   if (arrow.len > 0) return `bytes ${arrow.number}–${arrow.number + arrow.len - 1}`;
@@ -90,15 +95,17 @@ const svg = (name, attributes = {}, text) => {
 };
 
 export class Diagram {
-  /** @param {Data} data @param {number} width */
-  constructor(data, width) {
+  /** @param {Data} data @param {number} width @param {{low?: boolean}} [options] */
+  constructor(data, width, { low = false } = {}) {
     this.data = data;
     this.width = width;
+    this.height = low ? LOW : HEIGHT;
+    this.now = this.height - FOOT;
     this.longest = data.arrows.reduce((most, arrow) => Math.max(most, arrow.ended - arrow.sent), 0);
-    this.element = svg('svg', { viewBox: `0 0 ${width} ${HEIGHT}`, class: 'lanes', role: 'img' });
+    this.element = svg('svg', { viewBox: `0 0 ${width} ${this.height}`, class: 'lanes', role: 'img' });
     this.field = svg('g');
     // Packets are cut off below the nodes' names.
-    const inner = svg('svg', { x: 0, y: HEAD, width, height: HEIGHT - HEAD, viewBox: `0 ${HEAD} ${width} ${HEIGHT - HEAD}` });
+    const inner = svg('svg', { x: 0, y: HEAD, width, height: this.height - HEAD, viewBox: `0 ${HEAD} ${width} ${this.height - HEAD}` });
     inner.append(this.field);
     this.element.append(this.frame(), inner);
   }
@@ -113,7 +120,7 @@ export class Diagram {
   frame() {
     const group = svg('g', { class: 'frame' });
     this.data.lanes.forEach((name, index) => {
-      group.append(svg('line', { x1: this.x(index), x2: this.x(index), y1: HEAD, y2: HEIGHT }));
+      group.append(svg('line', { x1: this.x(index), x2: this.x(index), y1: HEAD, y2: this.height }));
       group.append(svg('text', { x: this.x(index), y: 18, 'text-anchor': 'middle' }, name));
     });
     return group;
@@ -135,17 +142,29 @@ export class Diagram {
 
   /** Draws the `span` before `at`, both in microseconds. @param {number} at @param {number} span */
   draw(at, span) {
-    const y = (time) => NOW - ((at - time) / span) * (NOW - HEAD);
+    const y = (time) => this.now - ((at - time) / span) * (this.now - HEAD);
     const { arrows, notes } = this.visible(at, span);
     const group = svg('g');
     this.grid(group, at, span, y);
     const labelled = arrows.length <= LABELLED;
     for (const arrow of arrows) group.append(this.arrow(arrow, at, y, labelled));
     for (const note of notes) if (SHOWN_NOTES.has(note.event)) group.append(this.note(note, y));
-    group.append(svg('line', { class: 'now', x1: 0, x2: this.width, y1: NOW, y2: NOW }));
+    if (!arrows.length) group.append(...this.silence(at));
+    group.append(svg('line', { class: 'now', x1: 0, x2: this.width, y1: this.now, y2: this.now }));
     this.field.replaceWith(group);
     this.field = group;
-    this.element.setAttribute('aria-label', `${arrows.length} packets from ${seconds(Math.max(at - span, 0))} to ${seconds(at)}; the table below lists them`);
+    this.element.setAttribute('aria-label', `${arrows.length || 'No'} packets from ${seconds(Math.max(at - span, 0))} to ${seconds(at)}; the table below lists them`);
+  }
+
+  /** Says why there is nothing to see. @param {number} at */
+  silence(at) {
+    const { arrows } = this.data;
+    const next = firstFrom(arrows, (arrow) => arrow.sent, at + 0.5);
+    const before = arrows.slice(0, next).reduce((last, arrow) => Math.max(last, arrow.ended), -1);
+    const lines = ['Nothing is on its way.'];
+    if (before >= 0) lines.push(`The last packet arrived ${duration(at - before)} ago.`);
+    lines.push(next < arrows.length ? `The next one is sent in ${duration(arrows[next].sent - at)}.` : 'None is sent any more.');
+    return lines.map((words, index) => svg('text', { class: 'silence', x: this.width / 2, y: (HEAD + this.now) / 2 + index * 20 - 20, 'text-anchor': 'middle' }, words));
   }
 
   grid(group, at, span, y) {
@@ -204,16 +223,20 @@ export class Diagram {
   note(note, y) {
     const group = svg('g', { class: `note ${note.event}` });
     const x = this.x(note.lane);
-    const last = note.lane === this.data.lanes.length - 1;
+    const words = note.event.replaceAll('-', ' ');
+    // Beside the lane, on the outside where there is room for it.
+    const [first, last] = [note.lane === 0, note.lane === this.data.lanes.length - 1];
+    const room = this.x(0) - 16 > words.length * 7;
+    const right = room ? last : first;
     group.append(svg('rect', { x: x - 5, y: y(note.time) - 5, width: 10, height: 10, transform: `rotate(45 ${x} ${y(note.time)})` }));
-    group.append(svg('text', { x: x + (last ? 12 : -12), y: y(note.time) + 4, 'text-anchor': last ? 'start' : 'end' }, note.event.replaceAll('-', ' ')));
+    group.append(svg('text', { x: x + (right ? 12 : -12), y: y(note.time) + 4, 'text-anchor': right ? 'start' : 'end' }, words));
     group.append(svg('title', {}, noteInWords(this.data, note)));
     return group;
   }
 }
 
-/** What the legend shows: those kinds and fates that occur. @param {Data} data */
-export function legendOf(data) {
+/** What the legend shows: those kinds and fates that occur. @param {Arrow[]} arrows */
+export function legendOf(arrows) {
   const list = document.createElement('ul');
   list.className = 'diagram-legend';
   const entry = (name, draw) => {
@@ -223,13 +246,13 @@ export function legendOf(data) {
     item.append(picture, name);
     list.append(item);
   };
-  const kinds = new Set(data.arrows.map((arrow) => arrow.kind));
+  const kinds = new Set(arrows.map((arrow) => arrow.kind));
   for (const kind of Object.keys(KINDS).filter((kind) => kinds.has(kind))) {
     const group = svg('g', { class: `arrow ${kind}` });
     group.append(svg('line', { x1: 1, y1: 8, x2: 27, y2: 8 }), svg('path', { class: 'tip', d: 'M33 8L25 5L25 11Z' }));
     entry(KINDS[kind], group);
   }
-  const fates = new Set(data.arrows.map((arrow) => arrow.fate));
+  const fates = new Set(arrows.map((arrow) => arrow.fate));
   if (fates.has('lost') || fates.has('queue-full')) {
     const group = svg('g', { class: 'arrow lost' });
     group.append(svg('path', { class: 'cross', d: 'M12 3l10 10m0-10l-10 10' }));

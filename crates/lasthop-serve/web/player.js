@@ -1,6 +1,11 @@
-// Steps, plays and zooms through the diagram.
+// Steps, plays and zooms through the diagram of a run, or of two runs beside each other at the same moment.
 
 import { Diagram, NARROW, WIDE, arrowInWords, firstFrom, legendOf, noteInWords, seconds, unpack } from './diagram.js';
+
+/**
+ * @typedef {{time: number, begins?: boolean, ends?: boolean, arrow?: import('./diagram.js').Arrow, note?: import('./diagram.js').Note}} Event
+ * @typedef {{scheme: string, data: import('./diagram.js').Data, diagram: Diagram, events: Event[]}} Run
+ */
 
 /** What one can look for, in the order of the list. */
 const SEARCHES = {
@@ -54,67 +59,110 @@ export class Player {
     this.position = make('input', { type: 'range', id: 'position', min: '0', step: 'any', value: '0' });
     this.position.setAttribute('aria-label', 'Moment');
     this.position.addEventListener('input', () => this.go(Number(this.position.value)));
-    this.words = make('p', { className: 'words', id: 'words' });
-    this.words.setAttribute('aria-live', 'polite');
-    this.stage = make('div', { className: 'stage', tabIndex: 0, id: 'stage' });
-    this.stage.setAttribute('role', 'group');
-    this.stage.setAttribute('aria-label', 'Time-sequence diagram; arrow keys step, space plays, plus and minus zoom');
-    this.stage.addEventListener('keydown', (event) => this.key(event));
+    this.places = ['', '-beside'].map((suffix) => this.place(suffix));
     this.legend = make('div');
     this.rows = make('tbody');
-    const head = make('thead', {}, make('tr', {}, ...['sent', 'ended', 'packet'].map((text) => make('th', { scope: 'col', textContent: text }))));
+    const head = make('thead', {}, make('tr', {}, ...['sent', 'ended', 'packet'].map((textContent) => make('th', { scope: 'col', textContent }))));
     this.count = make('caption');
     const scroll = make('div', { className: 'scroll', tabIndex: 0 }, make('table', {}, this.count, head, this.rows));
     scroll.setAttribute('role', 'region');
     scroll.setAttribute('aria-label', 'Packets of the diagram');
     this.table = make('details', { className: 'chart-numbers' }, make('summary', { textContent: 'Packets as a table' }), scroll);
     this.table.addEventListener('toggle', () => this.list());
-    element.replaceChildren(tools, this.position, this.words, this.legend, this.stage, this.table);
+    element.replaceChildren(tools, this.position, this.legend, make('div', { className: 'stages' }, ...this.places.map((place) => place.element)), this.table);
+    /** @type {Run[]} */
+    this.runs = [];
     new ResizeObserver(() => {
-      if (this.diagram && this.diagram.width !== this.width()) { this.draft(); this.draw(); }
-    }).observe(this.stage);
+      if (this.runs.length && this.runs[0].diagram.width !== this.width()) { this.draft(); this.draw(); }
+    }).observe(this.places[0].stage);
   }
 
-  /** On a phone the nodes stand closer together, so that the writing stays readable. */
-  width() { return this.stage.clientWidth < 520 ? NARROW : WIDE; }
+  /** Where a run is drawn. @param {string} suffix */
+  place(suffix) {
+    const scheme = make('p', { className: 'stage-scheme' });
+    const words = make('p', { className: 'words', id: `words${suffix}` });
+    words.setAttribute('aria-live', 'polite');
+    const stage = make('div', { className: 'stage', tabIndex: 0, id: `stage${suffix}` });
+    stage.setAttribute('role', 'group');
+    stage.addEventListener('keydown', (event) => this.key(event));
+    return { element: make('div', { hidden: suffix !== '' }, scheme, words, stage), scheme, words, stage };
+  }
+
+  /** Where the nodes have little room they stand closer together, so that the writing stays readable. */
+  width() { return this.places[0].stage.clientWidth < 520 ? NARROW : WIDE; }
 
   draft() {
-    this.diagram = new Diagram(this.data, this.width());
-    this.stage.replaceChildren(this.diagram.element);
+    const [upper, lower] = this.places.map(({ element }) => element.offsetTop);
+    const stacked = this.runs.length > 1 && lower > upper;
+    this.runs.forEach((run, index) => {
+      run.diagram = new Diagram(run.data, this.width(), { low: stacked });
+      this.places[index].stage.replaceChildren(run.diagram.element);
+    });
   }
 
-  /** Shows another run; at its first event of interest unless `at` says otherwise. @param {object} packed @param {number|undefined} at @param {number|undefined} span */
-  show(packed, at, span) {
+  /** Shows other runs: at their first event of interest unless `at` says otherwise, or at the first one that `find` names.
+   * @param {{scheme: string, diagram: object}[]} shown @param {number|undefined} at @param {number|undefined} span @param {string|undefined} find */
+  show(shown, at, span, find) {
     this.pause();
-    const data = unpack(packed);
-    this.data = data;
+    this.runs = shown.map(({ scheme, diagram }) => {
+      const data = unpack(diagram);
+      const events = [
+        ...data.arrows.map((arrow) => ({ time: arrow.sent, begins: true, arrow })),
+        ...data.arrows.filter((arrow) => arrow.fate !== 'underway').map((arrow) => ({ time: arrow.ended, ends: true, arrow })),
+        ...data.notes.map((note) => ({ time: note.time, note })),
+      ];
+      return { scheme, data, diagram: null, events: events.sort((a, b) => a.time - b.time) };
+    });
+    this.places.forEach(({ element, scheme, stage }, index) => {
+      const run = this.runs[index];
+      element.hidden = !run;
+      if (!run) return;
+      scheme.textContent = run.scheme;
+      scheme.hidden = this.runs.length < 2;
+      stage.setAttribute('aria-label', `Time-sequence diagram of ${run.scheme}; arrow keys step, space plays, plus and minus zoom`);
+    });
     this.draft();
-    const events = [
-      ...data.arrows.map((arrow) => ({ time: arrow.sent, begins: true, arrow })),
-      ...data.arrows.filter((arrow) => arrow.fate !== 'underway').map((arrow) => ({ time: arrow.ended, ends: true, arrow })),
-      ...data.notes.map((note) => ({ time: note.time, note })),
-    ];
-    /** @type {{time: number, begins?: boolean, ends?: boolean, arrow?: import('./diagram.js').Arrow, note?: import('./diagram.js').Note}[]} */
-    this.events = events.sort((a, b) => a.time - b.time);
     /** The moments at which something happens, each once. */
-    this.moments = [...new Set(this.events.map((event) => event.time))];
-    this.position.max = String(data.end);
-    this.legend.replaceChildren(legendOf(data));
-    const first = ['suppressed', 'local', 'source', 'loss'].map((what) => this.events.find(SEARCHES[what][1])?.time).find((time) => time !== undefined);
-    this.at = Math.min(at ?? first ?? 0, data.end);
+    this.moments = [...new Set(this.runs.flatMap((run) => run.events.map((event) => event.time)))].sort((a, b) => a - b);
+    this.end = Math.max(...this.runs.map((run) => run.data.end));
+    this.position.max = String(this.end);
+    this.legend.replaceChildren(legendOf(this.runs.flatMap((run) => run.data.arrows)));
+    const first = (what) => SEARCHES[what] && this.next(SEARCHES[what][1], -1)?.time;
+    const start = first(find) ?? ['suppressed', 'local', 'source', 'loss'].map(first).find((time) => time !== undefined);
+    this.at = Math.min(at ?? start ?? 0, this.end);
     this.span = span ?? this.usualSpan();
+    if (SEARCHES[find]) this.find.value = find;
+    if (at === undefined) this.reach();
     this.draw();
+  }
+
+  /** The first event after a moment that fits, in any of the runs. @param {(event: Event) => boolean} fits @param {number} after @returns {Event|undefined} */
+  next(fits, after) {
+    const found = this.runs.map((run) => run.events.slice(firstFrom(run.events, (event) => event.time, after)).find(fits)).filter(Boolean);
+    return found.sort((a, b) => a.time - b.time)[0];
   }
 
   /** Time in which some two dozen packets pass. */
   usualSpan() {
-    const index = firstFrom(this.data.arrows, (arrow) => arrow.sent, this.at);
-    const [from, to] = [this.data.arrows[Math.max(0, index - 11)], this.data.arrows[Math.min(this.data.arrows.length - 1, index + 11)]];
+    const { arrows } = this.runs[0].data;
+    const index = firstFrom(arrows, (arrow) => arrow.sent, this.at);
+    const [from, to] = [arrows[Math.max(0, index - 11)], arrows[Math.min(arrows.length - 1, index + 11)]];
     return Math.max(LEAST_SPAN, from && to ? to.sent - from.sent : 1e5);
   }
 
+  /** Shows so much time that the last packets before the moment are in sight: before a timeout nothing is sent for long. */
+  reach() {
+    for (const { data, diagram } of this.runs) {
+      const before = firstFrom(data.arrows, (arrow) => arrow.sent, this.at - 0.5);
+      // Those underway at the moment itself are in sight anyhow.
+      if (before === 0 || diagram.visible(this.at - 0.5, this.span).arrows.length) continue;
+      const last = data.arrows.slice(Math.max(0, before - 100), before).reduce((last, arrow) => Math.max(last, arrow.ended), 0);
+      this.span = Math.max(this.span, (this.at - last) * 1.25);
+    }
+  }
+
   draw() {
-    this.diagram.draw(this.at, this.span);
+    for (const { diagram } of this.runs) diagram.draw(this.at, this.span);
     this.position.value = String(this.at);
     this.position.setAttribute('aria-valuetext', seconds(this.at));
     this.say();
@@ -123,75 +171,85 @@ export class Player {
 
   /** What happens at this very moment, in words. */
   say() {
-    const from = firstFrom(this.events, (event) => event.time, this.at);
-    const now = this.events.slice(from, firstFrom(this.events, (event) => event.time, this.at + 0.5));
-    const said = now.map((event) => {
-      if (event.note) return noteInWords(this.data, event.note);
-      const words = arrowInWords(this.data, event.arrow);
-      return event.begins ? `sent: ${words.slice(0, words.lastIndexOf(','))}` : words;
+    this.runs.forEach(({ events, data }, index) => {
+      const from = firstFrom(events, (event) => event.time, this.at);
+      const now = events.slice(from, firstFrom(events, (event) => event.time, this.at + 0.5));
+      const said = now.map((event) => {
+        if (event.note) return noteInWords(data, event.note);
+        const words = arrowInWords(data, event.arrow);
+        return event.begins ? `sent: ${words.slice(0, words.lastIndexOf(','))}` : words;
+      });
+      this.places[index].words.textContent = `${seconds(this.at)}${said.length ? `: ${said.slice(0, 4).join('; ')}` : ''}${said.length > 4 ? `; and ${said.length - 4} more` : ''}`;
     });
-    this.words.textContent = `${seconds(this.at)}${said.length ? `: ${said.slice(0, 4).join('; ')}` : ''}${said.length > 4 ? `; and ${said.length - 4} more` : ''}`;
   }
 
   list() {
     if (!this.table.open) return;
-    const { arrows } = this.diagram.visible(this.at, this.span);
+    const arrows = this.runs.flatMap(({ scheme, data, diagram }) => diagram.visible(this.at, this.span).arrows.map((arrow) => ({ scheme, data, arrow })));
+    arrows.sort((a, b) => a.arrow.sent - b.arrow.sent);
     const shown = arrows.slice(-TABLE_ROWS);
     this.count.textContent = shown.length < arrows.length ? `The last ${TABLE_ROWS} of ${arrows.length} packets in view` : `${arrows.length} packets in view`;
-    this.rows.replaceChildren(...shown.map((arrow) => make('tr', {},
+    const two = this.runs.length > 1;
+    this.rows.replaceChildren(...shown.map(({ scheme, data, arrow }) => make('tr', {},
       make('th', { scope: 'row', textContent: seconds(arrow.sent) }), make('td', { textContent: seconds(arrow.ended) }),
-      make('td', { className: 'text', textContent: arrowInWords(this.data, arrow) }))));
+      make('td', { className: 'text', textContent: `${two ? `${scheme}: ` : ''}${arrowInWords(data, arrow)}` }))));
   }
 
   /** Goes to a moment. @param {number} at */
   go(at) {
-    if (!this.data) return;
+    if (!this.runs.length) return;
     this.pause();
-    this.at = Math.max(0, Math.min(at, this.data.end));
+    this.at = Math.max(0, Math.min(at, this.end));
     this.draw();
     this.moved(this.at, this.span);
   }
 
   /** To the next moment at which something happens, or the one before. @param {1|-1} direction */
   step(direction) {
-    if (!this.data) return;
+    if (!this.runs.length) return;
     const next = firstFrom(this.moments, (time) => time, this.at + (direction > 0 ? 0.5 : -0.5));
     const moment = this.moments[direction > 0 ? next : next - 1];
     if (moment !== undefined) this.go(moment);
   }
 
   search() {
-    if (!this.data) return;
+    if (!this.runs.length) return;
     const [name, fits] = SEARCHES[this.find.value];
-    const found = this.events.slice(firstFrom(this.events, (event) => event.time, this.at + 0.5)).find(fits);
-    if (found) this.go(found.time);
-    else this.words.textContent = `After ${seconds(this.at)} there is not ${name} any more.`;
+    const found = this.next(fits, this.at + 0.5);
+    if (!found) {
+      this.places[0].words.textContent = `After ${seconds(this.at)} there is not ${name} any more.`;
+      return;
+    }
+    this.pause();
+    this.at = found.time;
+    this.reach();
+    this.go(found.time);
   }
 
   /** @param {number} factor */
   zoom(factor) {
-    if (!this.data) return;
-    this.span = Math.max(LEAST_SPAN, Math.min(this.span * factor, Math.max(this.data.end, LEAST_SPAN)));
+    if (!this.runs.length) return;
+    this.span = Math.max(LEAST_SPAN, Math.min(this.span * factor, Math.max(this.end, LEAST_SPAN)));
     this.draw();
     this.moved(this.at, this.span);
   }
 
   toggle() {
     if (this.playing) { this.pause(); this.moved(this.at, this.span); return; }
-    if (!this.data) return;
-    if (this.at >= this.data.end) this.at = 0;
+    if (!this.runs.length) return;
+    if (this.at >= this.end) this.at = 0;
     this.playing = true;
     this.play.textContent = 'Pause';
     this.play.setAttribute('aria-label', 'Pause');
     // Nobody can listen to packets as they fly.
-    this.words.setAttribute('aria-live', 'off');
+    this.live('off');
     const still = matchMedia('(prefers-reduced-motion: reduce)').matches;
     let last = performance.now();
     const frame = (now) => {
       if (!this.playing) return;
       const speed = Number(this.speed.value);
       if (still) {
-        if (now - last >= STEP_MS / speed / 2) { last = now; this.advance(this.moments[firstFrom(this.moments, (time) => time, this.at + 0.5)] ?? this.data.end); }
+        if (now - last >= STEP_MS / speed / 2) { last = now; this.advance(this.moments[firstFrom(this.moments, (time) => time, this.at + 0.5)] ?? this.end); }
       } else {
         this.advance(this.at + ((now - last) / 1000 / SECONDS_A_VIEW) * speed * this.span);
         last = now;
@@ -203,26 +261,29 @@ export class Player {
 
   /** @param {number} at */
   advance(at) {
-    this.at = Math.min(at, this.data.end);
-    if (this.at >= this.data.end) this.pause();
+    this.at = Math.min(at, this.end);
+    if (this.at >= this.end) this.pause();
     this.draw();
   }
+
+  /** @param {'polite'|'off'} how */
+  live(how) { for (const { words } of this.places) words.setAttribute('aria-live', how); }
 
   pause() {
     if (!this.playing) return;
     this.playing = false;
     this.play.textContent = 'Play';
     this.play.setAttribute('aria-label', 'Play');
-    this.words.setAttribute('aria-live', 'polite');
+    this.live('polite');
     this.list();
   }
 
   /** @param {KeyboardEvent} event */
   key(event) {
-    if (event.target !== this.stage || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (!this.places.some(({ stage }) => stage === event.target) || event.ctrlKey || event.metaKey || event.altKey) return;
     const act = {
       'ArrowRight': () => this.step(1), 'ArrowDown': () => this.step(1), 'ArrowLeft': () => this.step(-1), 'ArrowUp': () => this.step(-1),
-      ' ': () => this.toggle(), '+': () => this.zoom(0.5), '=': () => this.zoom(0.5), '-': () => this.zoom(2), 'Home': () => this.go(0), 'End': () => this.go(this.data?.end ?? 0),
+      ' ': () => this.toggle(), '+': () => this.zoom(0.5), '=': () => this.zoom(0.5), '-': () => this.zoom(2), 'Home': () => this.go(0), 'End': () => this.go(this.end ?? 0),
     }[event.key];
     if (act) { event.preventDefault(); act(); }
   }

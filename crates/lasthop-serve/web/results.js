@@ -1,53 +1,128 @@
-// Throughput of the schemes: bars with intervals, and a table of what else was measured.
+// Throughput of the schemes: bars with intervals, and a table of what else was measured. What is shown rests on equally many runs
+// of every scheme; what is there while new numbers come is marked as old.
 
 import { drawFigure } from './charts.js';
 
 /**
  * @typedef {{unit: string, mean: number, ci95: number|null, runs: number}} Estimate
  * @typedef {{scheme: string, runs: number, measures: Record<string, Estimate>}} SoFar
+ * @typedef {{scheme: string, same_as: string|null, recovery_of: string|null}} Remark
  */
 
-const COLUMNS = ['timeouts', 'source_retransmissions', 'local_retransmissions', 'dupacks_suppressed'];
+/** The table's columns: the measure, its heading, what it means, and whether it is there though all of it is 0. */
+const COLUMNS = [
+  ['timeouts', 'timeouts', 'How often the sender heard nothing for so long that its timer ran out. It then starts again from one segment.', true],
+  ['relay_timeouts', 'relay timeouts', 'The same at the base station of a split connection, which is the sender on the wireless link.', false],
+  ['source_retransmissions', 'resent by source', 'Data segments that the sender sent again, over the whole path.', true],
+  ['local_retransmissions', 'resent locally', 'Data segments that the base station sent again, over the lossy link alone.', true],
+  ['dupacks_suppressed', 'dup ACKs held', 'Duplicate acknowledgments that the base station kept back, since it repairs the loss that they tell of.', true],
+  ['incomplete', 'unfinished', 'Transfers, in all runs together, that were not complete when the run was cut at the scenario\'s limit.', false],
+];
+/** The families' colours, in the order of the charts' colours. */
+const FAMILIES = { 'end-to-end': 0, 'link-layer': 2, 'split-connection': 1, 'multiple-layers': 3 };
+/** So long old numbers stay before those that have come are shown without the others. */
+const PATIENCE_MS = 900;
+
+const make = (tag, properties = {}, ...children) => {
+  const element = Object.assign(document.createElement(tag), properties);
+  element.append(...children);
+  return element;
+};
 
 export class Results {
   /**
-   * @param {HTMLElement} bars @param {HTMLTableElement} table @param {(scheme: string) => void} choose
-   * @param {() => void} drawn called whenever what is shown has changed
+   * @param {{bars: HTMLElement, table: HTMLTableElement, remarks: HTMLElement, columns: HTMLElement}} parts
+   * @param {(scheme: string) => void} choose @param {() => void} drawn called whenever what is shown has changed
    */
-  constructor(bars, table, choose, drawn) {
+  constructor(parts, choose, drawn) {
+    this.parts = parts;
     this.drawn = drawn;
     this.due = false;
-    this.bars = bars;
-    this.body = table.tBodies[0];
+    this.body = parts.table.tBodies[0];
     this.choose = choose;
     this.chart = null;
     /** @type {string[]} */
     this.schemes = [];
-    /** Those whose numbers are of this comparison. @type {Set<string>} */
-    this.fresh = new Set();
-    /** @type {Map<string, SoFar>} */
-    this.results = new Map();
-    this.shown = '';
+    /** @type {Remark[]} */
+    this.remarks = [];
+    /** What is shown, and the number of runs behind each of it. @type {Map<string, SoFar>} */
+    this.shownNow = new Map();
+    this.runs = 0;
+    /** Whether what is shown is of what was asked last. */
+    this.fresh = false;
+    /** Rounds that have begun, by their number of runs. @type {Map<number, Map<string, SoFar>>} */
+    this.rounds = new Map();
+    /** @type {{scheme: string, throughput: number}|null} */
+    this.without = null;
+    this.families = new Map();
+    this.state = { flows: 1, limit: '' };
+    this.shown = [];
     /** Rows stay, so that the keyboard's focus does. @type {Map<string, HTMLTableRowElement>} */
     this.rows = new Map();
+    parts.table.tHead.rows[0].append(...['Scheme', 'Mbps', ...COLUMNS.map(([, heading]) => heading), 'runs'].map((textContent, index) => {
+      const head = make('th', { scope: 'col', textContent });
+      if (index > 1) head.title = COLUMNS[index - 2]?.[2] ?? '';
+      return head;
+    }));
+    const terms = [['Mbps', 'Millions of bits of data per second that arrived, each once; ± is the 95 % interval of the mean over the runs.'], ...COLUMNS.map(([, heading, words]) => [heading, words]), ['runs', 'Runs that the numbers rest on: each with losses of its own, the same ones for every scheme.']];
+    parts.columns.append(...terms.flatMap(([term, words]) => [make('dt', { textContent: term }), make('dd', { textContent: words })]));
   }
 
-  /** A new comparison begins; what is there stays until it is replaced. @param {string[]} schemes */
-  begin(schemes) {
-    const kept = new Map(schemes.flatMap((name) => (this.results.has(name) ? [[name, this.results.get(name)]] : [])));
-    this.fresh = new Set();
-    this.schemes = schemes;
-    this.results = kept;
-    this.soon();
+  /** The schemes' families, for the colours. @param {{name: string, family: string}[]} schemes */
+  know(schemes) { this.families = new Map(schemes.map(({ name, family }) => [name, family])); }
+
+  /** Something was asked: what is there is old until answers come. */
+  expect() {
+    this.fresh = false;
+    this.partial = false;
+    this.impatient = false;
+    this.rounds.clear();
+    clearTimeout(this.timer);
+  }
+
+  /** A new comparison begins. @param {{schemes: string[], remarks: Remark[], flows: number, limit: string}} state */
+  begin(state) {
+    this.expect();
+    this.next = state;
+    this.timer = setTimeout(() => this.end(), PATIENCE_MS);
   }
 
   /** @param {SoFar[]} lines */
   take(lines) {
     for (const line of lines) {
-      this.results.set(line.scheme, line);
-      this.fresh.add(line.scheme);
+      const round = this.rounds.get(line.runs) ?? new Map();
+      round.set(line.scheme, line);
+      this.rounds.set(line.runs, round);
     }
+    this.settle();
+  }
+
+  /** @param {{scheme: string, throughput: number}} without */
+  takeWithout(without) { this.without = without; this.soon(); }
+
+  /** Nobody waits for the rest any longer: what has come is shown, though it is not all. */
+  end() {
+    this.impatient = true;
+    this.settle();
+  }
+
+  /** Shows the round with the most runs that is whole; to the impatient, what there is of the first one rather than old numbers. */
+  settle() {
+    const { schemes } = this.next ?? this;
+    const whole = [...this.rounds].filter(([, round]) => schemes.every((name) => round.has(name))).map(([runs]) => runs);
+    if (whole.length) this.show(Math.max(...whole), false);
+    else if (this.rounds.size && (!this.fresh || this.partial) && this.impatient) this.show(Math.min(...this.rounds.keys()), true);
     this.soon();
+  }
+
+  /** @param {number} runs @param {boolean} partial */
+  show(runs, partial) {
+    this.shownNow = this.rounds.get(runs);
+    Object.assign(this, { runs, partial, fresh: true });
+    if (this.next) Object.assign(this, { schemes: this.next.schemes, remarks: this.next.remarks, state: this.next, next: null });
+    if (partial) return;
+    clearTimeout(this.timer);
+    for (const older of [...this.rounds.keys()]) if (older < runs) this.rounds.delete(older);
   }
 
   /** Draws with the next frame, however many lines come until then. */
@@ -58,47 +133,99 @@ export class Results {
   }
 
   /** Whether every scheme has numbers of this comparison. */
-  get complete() { return this.schemes.every((name) => this.fresh.has(name)); }
+  get complete() { return this.fresh && !this.partial; }
 
-  /** Fewest runs behind a scheme's numbers. */
-  get runs() { return Math.min(...this.schemes.map((name) => (this.fresh.has(name) ? this.results.get(name).runs : 0))); }
-
-  /** @param {string} scheme */
-  highlight(scheme) {
-    this.shown = scheme;
+  /** @param {string[]} schemes those whose packets are shown */
+  highlight(schemes) {
+    this.shown = schemes;
     this.soon();
   }
 
+  remark(name) { return this.remarks.find((remark) => remark.scheme === name); }
+
   draw() {
+    if (!this.schemes.length) return;
     const bar = (name) => {
-      const throughput = this.results.get(name)?.measures.throughput;
+      const throughput = this.shownNow.get(name)?.measures.throughput;
       return throughput ? { value: throughput.mean, ci95: throughput.ci95, published: null } : null;
     };
-    const figure = { kind: 'bars', title: 'Throughput', value_label: 'throughput (Mbps)', groups: this.schemes, series: [{ name: '', bars: this.schemes.map(bar) }] };
+    const figure = {
+      kind: 'bars', title: 'Throughput', value_label: 'throughput (Mbps)', groups: this.schemes, series: [{ name: '', bars: this.schemes.map(bar) }],
+      colours: this.schemes.map((name) => FAMILIES[this.families.get(name)] ?? 0),
+      pale: this.schemes.map((name) => Boolean(this.remark(name)?.same_as)),
+      families: [...new Set(this.schemes.map((name) => this.families.get(name)))].filter(Boolean).map((name) => ({ name: name.replaceAll('-', ' '), colour: FAMILIES[name] })),
+      limit: this.without && this.without.throughput > 0 ? { value: this.without.throughput, name: `nothing lost (${this.without.scheme}): ${this.without.throughput.toFixed(3)} Mbps` } : null,
+    };
     if (this.chart) this.chart.update(figure);
-    else this.chart = drawFigure(this.bars, figure, { title: false, numbers: false, label: 'Throughput of each scheme in Mbps, with 95 % intervals' });
+    else this.chart = drawFigure(this.parts.bars, figure, { title: false, numbers: false, label: 'Throughput of each scheme in Mbps, with 95 % intervals' });
     for (const [name, row] of this.rows) if (!this.schemes.includes(name)) row.remove();
     this.schemes.forEach((name, index) => {
       const row = this.row(name);
       if (this.body.rows[index] !== row) this.body.insertBefore(row, this.body.rows[index] ?? null);
     });
+    // Columns of what does not occur are left out.
+    COLUMNS.forEach(([measure, , , always], index) => {
+      const occurs = always || [...this.shownNow.values()].some((result) => (result.measures[measure]?.mean ?? 0) > 0);
+      for (const row of [this.parts.table.tHead.rows[0], ...this.body.rows]) row.cells[index + 2].hidden = !occurs;
+    });
+    const told = this.told();
+    this.parts.remarks.replaceChildren(...told.map((words) => make('li', { textContent: words })));
+    this.parts.remarks.hidden = !told.length;
+  }
+
+  /** What would mislead if it were not said. */
+  told() {
+    const told = [];
+    const list = (names) => (names.length > 1 ? `${names.slice(0, -1).join(', ')} and ${names.at(-1)}` : names[0]);
+    const groups = new Map();
+    for (const { scheme, same_as, recovery_of } of this.remarks) {
+      if (same_as) {
+        const key = `${same_as} ${recovery_of ? 'fixed' : ''}`;
+        groups.set(key, [...(groups.get(key) ?? []), scheme]);
+      }
+    }
+    for (const [key, names] of groups) {
+      const [same, fixed] = key.split(' ');
+      told.push(`${list(names)}: the same ${names.length > 1 ? 'runs' : 'run'} as ${same}${fixed ? ', because the scenario sets tcp.recovery' : ' under another name'} (pale).`);
+    }
+    const other = this.remarks.filter(({ same_as, recovery_of }) => !same_as && recovery_of);
+    if (other.length) told.push(`${list(other.map(({ scheme }) => scheme))}: the scenario sets tcp.recovery, so the sender repairs as in ${other[0].recovery_of}.`);
+    // By how many were cut, so that what all schemes have in common is said once.
+    const cut = new Map();
+    for (const name of this.schemes.filter((name) => !this.remark(name)?.same_as)) {
+      const of = this.unfinished(name);
+      if (of && of.count > 0) cut.set(`${of.count} of ${of.all}`, [...(cut.get(`${of.count} of ${of.all}`) ?? []), name]);
+    }
+    const each = [...cut].map(([count, names]) => `${count} under ${list(names)}`);
+    if (each.length) told.push(`Transfers that were unfinished when the run was cut at ${this.state.limit}: ${each.join('; ')}. Their throughput is that of what had arrived.`);
+    return told;
+  }
+
+  /** How many transfers of a scheme were cut at the limit. @param {string} name */
+  unfinished(name) {
+    const incomplete = this.shownNow.get(name)?.measures.incomplete;
+    return incomplete ? { count: Math.round(incomplete.mean * incomplete.runs), all: incomplete.runs * this.state.flows } : null;
   }
 
   /** @param {string} name */
   row(name) {
     const row = this.rows.get(name) ?? this.make(name);
-    const result = this.results.get(name);
-    row.classList.toggle('shown', name === this.shown);
-    row.classList.toggle('old', Boolean(result) && !this.fresh.has(name));
-    row.querySelector('button').setAttribute('aria-pressed', String(name === this.shown));
+    const result = this.shownNow.get(name);
+    row.classList.toggle('shown', this.shown.includes(name));
+    row.querySelector('button').setAttribute('aria-pressed', String(this.shown.includes(name)));
+    const same = this.remark(name)?.same_as;
+    row.classList.toggle('same', Boolean(same));
+    row.querySelector('.as').textContent = same ? ` = ${same}` : '';
     const throughput = result?.measures.throughput;
     const interval = throughput?.ci95 == null ? '' : ` ± ${throughput.ci95.toFixed(3)}`;
+    const unfinished = this.unfinished(name);
     const texts = [
       throughput ? throughput.mean.toFixed(3) + interval : '–',
-      ...COLUMNS.map((column) => result?.measures[column]?.mean.toFixed(1) ?? '–'),
+      ...COLUMNS.map(([column]) => (column === 'incomplete' && unfinished ? `${unfinished.count} of ${unfinished.all}` : result?.measures[column]?.mean.toFixed(1) ?? '–')),
       result ? String(result.runs) : '–',
     ];
     texts.forEach((text, index) => { row.cells[index + 1].textContent = text; });
+    row.cells[COLUMNS.length + 1].classList.toggle('bad', (unfinished?.count ?? 0) > 0);
     return row;
   }
 
@@ -106,11 +233,10 @@ export class Results {
   make(name) {
     const row = document.createElement('tr');
     row.dataset.scheme = name;
-    const head = document.createElement('th');
-    head.scope = 'row';
-    const button = Object.assign(document.createElement('button'), { type: 'button', className: 'plain', textContent: name, title: `Show a run of ${name}` });
+    const head = make('th', { scope: 'row' });
+    const button = make('button', { type: 'button', className: 'plain', textContent: name, title: `Show a run of ${name}` });
     button.addEventListener('click', () => this.choose(name));
-    head.append(button);
+    head.append(button, make('span', { className: 'as' }));
     row.append(head, ...Array.from({ length: COLUMNS.length + 2 }, () => document.createElement('td')));
     this.rows.set(name, row);
     return row;

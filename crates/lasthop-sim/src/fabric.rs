@@ -128,6 +128,8 @@ pub struct Fabric {
     pub ledger: LossLedger,
     pub frames: u64,
     pub trace: Option<Trace>,
+    /// The flow that is recorded, if not all are.
+    pub only: Option<FlowId>,
 }
 
 impl Fabric {
@@ -183,6 +185,7 @@ impl Fabric {
             ledger: LossLedger::default(),
             frames: 0,
             trace,
+            only: None,
         }
     }
 
@@ -392,7 +395,10 @@ impl Fabric {
 
     /// Keeps a record, if this run keeps any.
     pub fn record(&mut self, time: Instant, point: u16, flow: FlowId, what: What) {
-        if let Some(trace) = &mut self.trace {
+        let wanted = |only| flow == only || flow == FlowId::NONE;
+        if let Some(trace) = &mut self.trace
+            && self.only.is_none_or(wanted)
+        {
             trace.record(time, point, flow, what);
         }
     }

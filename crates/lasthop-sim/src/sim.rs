@@ -31,6 +31,8 @@ pub enum Recording {
     Off,
     /// Everything.
     On,
+    /// The packets and events of one flow, and the control frames of link protocols, which belong to none.
+    Flow(FlowId),
 }
 
 /// The outcome of a run.
@@ -38,7 +40,7 @@ pub enum Recording {
 pub struct Outcome {
     /// What was measured.
     pub report: Report,
-    /// What was recorded; empty without [`Recording::On`].
+    /// What was recorded; empty with [`Recording::Off`].
     pub trace: Trace,
 }
 
@@ -88,7 +90,7 @@ impl Simulation {
     /// A run that has not begun.
     pub fn new(network: &Network, seed: u64, recording: Recording) -> Self {
         let root = Root(seed);
-        let trace = (recording == Recording::On).then(|| Trace {
+        let trace = (recording != Recording::Off).then(|| Trace {
             points: capture_points(network),
             flows: network.flows.iter().enumerate().map(|(index, flow)| flow_info(index, flow)).collect(),
             records: Vec::new(),
@@ -108,6 +110,9 @@ impl Simulation {
             }
         }
         let mut fabric = Fabric::new(network, root, trace);
+        if let Recording::Flow(flow) = recording {
+            fabric.only = Some(flow);
+        }
         let sources = network.flows.iter().enumerate().filter_map(|(index, flow)| {
             let App::OnOff(config) = flow.app else { return None };
             let stream = root.stream(&format!("flows/{}/on-off", flow.name));

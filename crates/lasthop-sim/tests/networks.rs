@@ -133,6 +133,25 @@ fn a_dead_link_ends_at_the_limit() {
     assert_eq!(sent, [0, 1, 3, 7, 15].map(|seconds| Instant::ZERO + Duration::from_secs(seconds)));
 }
 
+/// A record of one flow is what the record of all says of it, and the run is the same.
+#[test]
+fn one_flow_is_recorded_alone() {
+    let mut network = pair(TcpConfig::preset(Preset::Rfc), 100_000, QueueLimit::Packets(6));
+    let tcp = network.flows[0].tcp[0].clone();
+    network.flows = vec![transfer(0, 1, 60_000, &tcp), transfer(0, 1, 90_000, &tcp), transfer(1, 0, 30_000, &tcp)];
+    let all = run(&network, 1, Recording::On);
+    for flow in [0, 1, 2].map(FlowId) {
+        let alone = run(&network, 1, Recording::Flow(flow));
+        assert_eq!(alone.report, all.report);
+        let told = |records: &[lasthop_sim::trace::Record]| {
+            records.iter().filter(|record| record.flow == flow).map(|record| format!("{record:?}")).collect::<Vec<_>>()
+        };
+        assert!(alone.trace.records.len() > 50 && alone.trace.records.len() < all.trace.records.len());
+        assert_eq!(alone.trace.records.len(), told(&alone.trace.records).len());
+        assert_eq!(told(&alone.trace.records), told(&all.trace.records));
+    }
+}
+
 fn arq() -> ArqConfig {
     ArqConfig {
         protocol: Protocol::SelectiveRepeat,

@@ -8,12 +8,14 @@
 //! | [`meaning`] | which schemes are the same run in a scenario, or not what their names say |
 //! | [`measures`] | what a run is judged by |
 //! | [`sweep`], [`parts`] | cartesian parameter sweeps, and their folders of Parquet files |
+//! | [`about`] | each scheme in two sentences |
 //! | [`reproduce`] | the published studies by name, and what reproducing one takes |
 //! | [`study`] | what they have in common: cells, and what was measured in them |
 //! | [`balakrishnan1997`] | the 1997 study: cells, tables, claims, figures |
 //! | [`xylomenos_kokkinakis`] | the study of error control at several layers |
 #![forbid(unsafe_code)]
 
+pub mod about;
 pub mod balakrishnan1997;
 mod claims;
 pub mod meaning;

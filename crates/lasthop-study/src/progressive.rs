@@ -22,19 +22,36 @@ const STEPS: u32 = 2048;
 pub struct Recorded {
     /// What was measured and recorded up to its end.
     pub outcome: Outcome,
-    /// Whether it ended because enough was recorded.
+    /// Whether it ended because enough was recorded, or enough happened.
     pub cut: bool,
 }
 
-/// Runs `network` once and records it, at most `records` records; `None` when `stop` said so before the end.
-pub fn record_unless(network: &Network, seed: u64, records: usize, stop: &dyn Fn() -> bool) -> Option<Recorded> {
-    let mut simulation = Simulation::new(network, seed, Recording::On);
+/// How far a recorded run goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Extent {
+    /// Most records that are kept.
+    pub records: usize,
+    /// Most simulated events, those that leave no record included.
+    pub events: u64,
+}
+
+/// Runs `network` once and records it as far as `extent` goes; `None` when `stop` said so before the end.
+pub fn record_unless(
+    network: &Network,
+    seed: u64,
+    recording: Recording,
+    extent: Extent,
+    stop: &dyn Fn() -> bool,
+) -> Option<Recorded> {
+    let mut simulation = Simulation::new(network, seed, recording);
+    let mut events = 0;
     let cut = 'run: loop {
         for _ in 0..STEPS {
             if !simulation.advance(1) {
                 break 'run false;
             }
-            if simulation.recorded() >= records {
+            events += 1;
+            if simulation.recorded() >= extent.records || events >= extent.events {
                 break 'run true;
             }
         }
@@ -44,7 +61,7 @@ pub fn record_unless(network: &Network, seed: u64, records: usize, stop: &dyn Fn
     };
     let mut outcome = simulation.finish(network);
     // One step can record many packets.
-    outcome.trace.records.truncate(records);
+    outcome.trace.records.truncate(extent.records);
     Some(Recorded { outcome, cut })
 }
 
@@ -187,10 +204,15 @@ mod tests {
         assert!(!refine(std::slice::from_ref(&task), &[1], 1, &stopping, |so_far| panic!(
             "nothing is done: {so_far:?}"
         )));
-        assert!(record_unless(&task.network, 1, usize::MAX, &|| true).is_none());
-        let recorded = record_unless(&task.network, 1, 1000, &|| false).unwrap();
+        let endless = Extent { records: usize::MAX, events: u64::MAX };
+        assert!(record_unless(&task.network, 1, Recording::On, endless, &|| true).is_none());
+        let recorded =
+            record_unless(&task.network, 1, Recording::On, Extent { records: 1000, ..endless }, &|| false).unwrap();
         assert!(recorded.cut);
         assert_eq!(recorded.outcome.trace.records.len(), 1000);
+        let recorded =
+            record_unless(&task.network, 1, Recording::Off, Extent { events: 5000, ..endless }, &|| false).unwrap();
+        assert!(recorded.cut && recorded.outcome.trace.records.is_empty());
     }
 
     #[test]

@@ -4,22 +4,27 @@
 /**
  * @typedef {{value: number, ci95: number|null, published: number|null}} Bar
  * @typedef {[number, number]} Point seconds, value
- * @typedef {{kind: 'bars', title: string, value_label: string, groups: string[], series: {name: string, bars: (Bar|null)[]}[]}} Bars
+ * @typedef {{kind: 'bars', title: string, value_label: string, groups: string[], series: {name: string, bars: (Bar|null)[]}[],
+ *   colours?: number[], pale?: boolean[], families?: {name: string, colour: number}[], limit?: {name: string, value: number}|null}} Bars
+ *   of a single series each group may have its colour, or be pale; `limit` is a line across all
  * @typedef {{kind: 'sequence', title: string, y_label: string, series: {name: string, sent: Point[], retransmitted: Point[]}[]}} Sequence
  * @typedef {{kind: 'window', title: string, y_label: string, series: {name: string, points: Point[]}[]}} Windows
  * @typedef {{kind: 'lines', title: string, x_label: string, y_label: string, x_scale: 'linear'|'log',
  *   series: {name: string, points: {x: number, y: number, ci95: number|null, published: number|null}[]}[]}} Lines
  * @typedef {Bars|Sequence|Windows|Lines} Figure
- * @typedef {'box'|'line'|'dot'|'cross'|'diamond'} Mark
+ * @typedef {'box'|'line'|'dashes'|'dot'|'cross'|'diamond'} Mark
  * @typedef {{name: string, mark: Mark, colour: number, xs: number[], ys: (number|null)[], cis?: (number|null)[],
  *   published?: (number|null)[]}} Trace
- * @typedef {{label?: string, height?: number, title?: boolean, numbers?: boolean, onTime?: (seconds: number) => void}} Options
+ * @typedef {{label?: string, height?: number, title?: boolean, numbers?: boolean, onTime?: (seconds: number) => void,
+ *   extent?: Extent, together?: {chart: uPlot|null}[]}} Options `together` lists what is zoomed together over time
+ * @typedef {{x: number, y: number}} Extent how far the axes reach at least
  */
 
 const TABLE_ROWS = 500;
 /** The legend's entry for published numbers. */
 const PUBLISHED = { name: 'published', mark: 'diamond', colour: 0 };
 const FONT = '12px system-ui, sans-serif';
+const SMALL = '11px system-ui, sans-serif';
 
 /** The same Okabe-Ito colours as in the pictures, in CSS so that they suit light and dark. */
 const colour = (element, number) => css(element, `--chart-${(number % 6) + 1}`);
@@ -28,7 +33,7 @@ const css = (element, name) => getComputedStyle(element).getPropertyValue(name).
 /**
  * Draws a figure into `element`, in place of what is there, and again when the width or the colour scheme changes.
  * @param {HTMLElement} element @param {Figure} figure @param {Options} [options]
- * @returns {{update: (figure: Figure) => void}}
+ * @returns {{update: (figure: Figure, extent?: Extent) => void}}
  */
 export function drawFigure(element, figure, options = {}) {
   element.classList.add('chart');
@@ -43,17 +48,21 @@ export function drawFigure(element, figure, options = {}) {
   numbers.append(summary, scroll);
   element.replaceChildren(...(options.title === false ? [] : [title]), legend, plot, ...(options.numbers === false ? [] : [numbers]));
 
-  let chart = null;
+  /** @type {{chart: uPlot|null}} */
+  const handle = { chart: null };
+  options.together?.push(handle);
+  let { extent } = options;
   let shown = figure;
   const fill = () => { if (numbers.open) scroll.replaceChildren(tableOf(shown)); };
   const redraw = () => {
     const width = Math.floor(plot.clientWidth);
     if (width < 40) return;
-    chart?.destroy();
-    chart = uplot(plot, shown, width, options);
+    handle.chart?.destroy();
+    handle.chart = uplot(plot, shown, width, { ...options, extent });
   };
-  const update = (next) => {
+  const update = (next, reach) => {
     shown = next;
+    extent = reach;
     title.textContent = next.title;
     scroll.setAttribute('role', 'region');
     scroll.setAttribute('aria-label', `Numbers of: ${options.label ?? next.title}`);
@@ -64,12 +73,12 @@ export function drawFigure(element, figure, options = {}) {
     fill();
   };
   numbers.addEventListener('toggle', fill);
-  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => update(shown));
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => update(shown, extent));
   let width = 0;
   new ResizeObserver(() => {
     if (Math.abs(plot.clientWidth - width) >= 1) { width = plot.clientWidth; redraw(); }
   }).observe(plot);
-  update(figure);
+  update(figure, extent);
   return { update };
 }
 
@@ -86,7 +95,7 @@ function inWords(figure) {
   const names = figure.series.map((series) => series.name).filter(Boolean);
   const of = names.length ? ` of ${names.join(', ')}` : '';
   switch (figure.kind) {
-    case 'bars': return `Bars${of} for ${figure.groups.join(', ')}; the numbers are in the table.`;
+    case 'bars': return `Bars${of} for ${figure.groups.join(', ')}${figure.limit ? `, and a line: ${figure.limit.name}` : ''}; the numbers are in the table.`;
     case 'sequence': return `Packets over time${of}; the numbers are in the table.`;
     case 'window': return `Windows over time${of}; the numbers are in the table.`;
     case 'lines': return `${figure.y_label} over ${figure.x_label}${of}; the numbers are in the table.`;
@@ -122,7 +131,9 @@ function legendOf(element, figure) {
   let entries = [];
   if (figure.kind === 'bars') {
     entries = figure.series.filter((series) => series.name).map((series, colour) => ({ name: series.name, mark: 'box', colour }));
+    entries.push(...(figure.families ?? []).map(({ name, colour }) => ({ name, mark: 'box', colour })));
     if (figure.series.some((series) => series.bars.some((bar) => bar?.published != null))) entries.push(PUBLISHED);
+    if (figure.limit) entries.push({ name: figure.limit.name, mark: 'dashes', colour: -1 });
   } else {
     entries = traces(figure);
     if (entries.length === 1 && !entries[0].name) entries = [];
@@ -131,13 +142,14 @@ function legendOf(element, figure) {
   const shapes = {
     box: '<rect x="3" y="1" width="12" height="10"/>',
     line: '<path d="M0 6h18" stroke-width="2.5"/>',
+    dashes: '<path d="M0 6h18" stroke-width="1.8" stroke-dasharray="5 3"/>',
     dot: '<circle cx="9" cy="6" r="3"/>',
     cross: '<path d="M5 2l8 8m0-8l-8 8" stroke-width="1.8"/>',
     diamond: '<path d="M9 1l5 5-5 5-5-5z" fill="none" stroke-width="1.8"/>',
   };
   return entries.map((entry) => {
-    const item = make('li');
-    const hue = entry.mark === 'diamond' ? css(element, '--ink') : colour(element, entry.colour);
+    const item = make('li', `of-${entry.mark}`);
+    const hue = entry.mark === 'diamond' || entry.mark === 'dashes' ? css(element, '--ink') : colour(element, entry.colour);
     // Only the shapes above and a colour of the style sheet stand in this.
     item.innerHTML = `<svg viewBox="0 0 18 12" aria-hidden="true" fill="${hue}" stroke="${hue}">${shapes[entry.mark]}</svg>`;
     item.append(make('span', '', entry.name));
@@ -159,10 +171,12 @@ function uplot(plot, figure, width, options) {
 function bars(plot, figure, { ink, axis, common, options }) {
   const groups = figure.groups.length;
   const series = Math.max(figure.series.length, 1);
-  const thickness = series === 1 ? 18 : Math.max(7, Math.min(14, 28 / series));
-  const height = options.height ?? Math.max(1, groups) * (thickness * series + 8) + 60;
+  // On a phone many bars leave room for what moves them.
+  const tight = series === 1 && groups > 6 && common.width < 480;
+  const thickness = tight ? 11 : series === 1 ? 18 : Math.max(7, Math.min(14, 28 / series));
+  const height = options.height ?? Math.max(1, groups) * (thickness * series + (tight ? 4 : 8)) + (tight ? 52 : 60);
   const ends = figure.series.flatMap((one) => one.bars).filter(Boolean).map((bar) => Math.max(bar.value + (bar.ci95 ?? 0), bar.published ?? 0));
-  const most = Math.max(...ends.filter(Number.isFinite), 1e-9) * 1.04;
+  const most = Math.max(...ends.filter(Number.isFinite), figure.limit?.value ?? 0, 1e-9) * 1.04;
   const names = Math.min(textWidth(figure.groups) + 12, common.width * 0.45);
   const draw = (u) => {
     const { ctx } = u;
@@ -174,8 +188,10 @@ function bars(plot, figure, { ink, axis, common, options }) {
       if (!bar) return;
       const middle = u.valToPos(group, 'x', true) + (number - (series - 1) / 2) * thickness * scale;
       const half = (thickness / 2 - 1) * scale;
-      ctx.fillStyle = colour(plot, number);
+      ctx.fillStyle = colour(plot, figure.colours?.[group] ?? number);
+      ctx.globalAlpha = figure.pale?.[group] ? 0.35 : 1;
       ctx.fillRect(x(0), middle - half, x(Math.max(bar.value, 0)) - x(0), 2 * half);
+      ctx.globalAlpha = 1;
       ctx.strokeStyle = ink;
       ctx.lineWidth = 1.2 * scale;
       if (bar.ci95 != null) {
@@ -187,6 +203,13 @@ function bars(plot, figure, { ink, axis, common, options }) {
         diamond(plot, ctx, x(bar.published), middle, ink);
       }
     }));
+    if (figure.limit) {
+      const { top, height } = u.bbox;
+      ctx.strokeStyle = ink;
+      ctx.lineWidth = 1.5 * scale;
+      ctx.setLineDash([5 * scale, 3 * scale]);
+      line(ctx, [[x(figure.limit.value), top], [x(figure.limit.value), top + height]]);
+    }
     ctx.restore();
   };
   const chart = new uPlot({
@@ -195,8 +218,8 @@ function bars(plot, figure, { ink, axis, common, options }) {
     cursor: { show: false },
     scales: { x: { time: false, ori: 1, dir: -1, range: [-0.5, groups - 0.5] }, y: { ori: 0, dir: 1, range: [0, most] } },
     axes: [
-      { ...axis, stroke: ink, scale: 'x', side: 3, size: names, splits: () => figure.groups.map((_, group) => group), values: () => figure.groups, grid: { show: false }, ticks: { show: false } },
-      { ...axis, scale: 'y', side: 2, label: figure.value_label },
+      { ...axis, ...(tight ? { font: SMALL } : {}), stroke: ink, scale: 'x', side: 3, size: names, splits: () => figure.groups.map((_, group) => group), values: () => figure.groups, grid: { show: false }, ticks: { show: false } },
+      { ...axis, scale: 'y', side: 2, space: tight ? 40 : 72, label: figure.value_label },
     ],
     series: [{}, { show: true, paths: () => null, points: { show: false } }],
     hooks: { draw: [draw] },
@@ -242,7 +265,7 @@ function overX(plot, figure, { ink, axis, common, options }) {
     trace.xs.forEach((x, index) => { column[place.get(x)] = trace.ys[index]; });
     return column;
   });
-  const most = all.reduce((most, trace) => trace.ys.reduce((most, y, index) => Math.max(most, y + (trace.cis?.[index] ?? 0), trace.published?.[index] ?? 0), most), 0);
+  const most = all.reduce((most, trace) => trace.ys.reduce((most, y, index) => Math.max(most, y + (trace.cis?.[index] ?? 0), trace.published?.[index] ?? 0), most), options.extent?.y ?? 0);
   const height = options.height ?? Math.round(Math.max(220, Math.min(380, common.width * 0.5)));
   const errorBars = (u) => all.forEach((trace) => trace.cis?.forEach((ci, index) => {
     if (ci == null) return;
@@ -271,15 +294,15 @@ function overX(plot, figure, { ink, axis, common, options }) {
     height,
     cursor: { show: overTime, points: { show: false }, drag: { x: overTime, y: false, setScale: true }, y: false, ...sync },
     scales: {
-      x: { time: false, ...(log ? { distr: 3 } : {}), range: (_, low, high) => (overTime ? [zoomed(low, xs[0]) ? low : 0, high] : around(low, high, log)) },
+      x: { time: false, ...(log ? { distr: 3 } : {}), range: (_, low, high) => (overTime ? [zoomed(low, xs[0]) ? low : 0, high === xs.at(-1) ? Math.max(high, options.extent?.x ?? 0) : high] : around(low, high, log)) },
       y: { range: (_, low) => [figure.kind === 'sequence' && low > most * 0.1 ? low : 0, most > 0 ? most * 1.04 : 1] },
     },
     axes: [
-      { ...axis, label: overTime ? 'time (s)' : figure.x_label, ...own },
-      { ...axis, label: figure.y_label, size: 46 },
+      { ...axis, label: overTime ? 'time (s)' : figure.x_label, space: 70, ...own },
+      { ...axis, label: figure.y_label, size: 46, space: 40 },
     ],
     series: [{}, ...series],
-    hooks: { draw: [errorBars, published] },
+    hooks: { draw: [errorBars, published], setScale: overTime && options.together ? [alike(options.together)] : [] },
   }, [xs, ...columns], plot);
   if (options.onTime) {
     chart.over.addEventListener('click', () => {
@@ -288,6 +311,19 @@ function overX(plot, figure, { ink, axis, common, options }) {
     });
   }
   return chart;
+}
+
+/** Zooms the others as this one is zoomed. @param {{chart: uPlot|null}[]} together */
+function alike(together) {
+  return (u, scale) => {
+    const { min, max } = u.scales.x;
+    // A chart that is being made says so too, before anybody has zoomed.
+    if (scale !== 'x' || !together.some(({ chart }) => chart === u)) return;
+    for (const { chart } of together) {
+      if (!chart || chart === u || (chart.scales.x.min === min && chart.scales.x.max === max)) continue;
+      chart.setScale('x', { min, max });
+    }
+  };
 }
 
 /** Whether the left end is one that somebody chose. */

@@ -60,7 +60,12 @@ export async function settled(page) {
   }, undefined, { timeout: 30_000 });
 }
 
-/** The table's numbers by scheme. @param {import('playwright-core').Page} page */
+/** The table's numbers that are to be seen, by scheme. @param {import('playwright-core').Page} page */
 export function numbers(page) {
-  return page.$$eval('#measures tbody tr', (rows) => Object.fromEntries(rows.map((row) => [row.dataset.scheme, [...row.cells].slice(1).map((cell) => cell.textContent)])));
+  return page.$$eval('#measures tbody tr', (rows) => Object.fromEntries(rows.map((row) => [row.dataset.scheme, [...row.cells].slice(1).filter((cell) => !cell.hidden).map((cell) => cell.textContent)])));
+}
+
+/** The headings of the table's columns that are to be seen. @param {import('playwright-core').Page} page */
+export function headings(page) {
+  return page.$$eval('#measures thead th', (heads) => heads.filter((head) => !head.hidden).map((head) => head.textContent));
 }

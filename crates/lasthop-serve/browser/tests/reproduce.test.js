@@ -74,3 +74,14 @@ test('axe finds nothing serious, and a phone need not scroll sideways', async ()
   assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), 390);
   await page.close();
 });
+
+test('on a phone each claim takes the width of the page', async () => {
+  const page = await open({ viewport: { width: 390, height: 844 } });
+  const claims = await page.$$eval('.claims tbody tr', (rows) => rows.map((row) => {
+    const [, words, verdict] = [...row.cells].map((cell) => cell.getBoundingClientRect());
+    return { width: words.width, right: verdict.right };
+  }));
+  assert.equal(claims.length, 12);
+  for (const { width, right } of claims) assert.ok(width > 300 && right <= 390, `${width} ${right}`);
+  await page.close();
+});

@@ -7,7 +7,7 @@ import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { LASTHOP, SMALL, browser, go, numbers, open, serve, settled } from './page.js';
+import { LASTHOP, SMALL, browser, go, headings, numbers, open, serve, settled } from './page.js';
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
@@ -144,7 +144,7 @@ test('the downloaded scenario gives the command the same numbers', async () => {
     assert.deepEqual(told.schemes.map((one) => one.scheme), Object.keys(shown));
     for (const { scheme, measures } of told.schemes) {
       const text = `${measures.throughput.mean.toFixed(3)} ± ${measures.throughput.ci95.toFixed(3)}`;
-      const counts = ['timeouts', 'source_retransmissions', 'local_retransmissions', 'dupacks_suppressed'].map((name) => measures[name].mean.toFixed(1));
+      const counts = ['timeouts', 'relay_timeouts', 'source_retransmissions', 'local_retransmissions', 'dupacks_suppressed'].map((name) => measures[name].mean.toFixed(1));
       assert.deepEqual(shown[scheme], [text, ...counts, '6'], scheme);
     }
     // `run` takes it too, under the scheme that was shown.

@@ -3,7 +3,7 @@
 use std::io::{Write, stdout};
 use std::process::{Command, Stdio};
 
-use lasthop_serve::{Catalogue, HostNames, listen, serve};
+use lasthop_serve::{Catalogue, HostNames, listen, openable, serve};
 
 use crate::cli::ServeArgs;
 use crate::error::Error;
@@ -19,13 +19,16 @@ pub fn execute(args: &ServeArgs) -> Result<(), Error> {
             "warning: {address} can be reached from other machines: whoever does can make this one compute; there is no password and no encryption"
         ));
     }
-    let url = format!("http://{address}/");
+    let urls: Vec<String> = openable(address).iter().map(|address| format!("http://{address}/")).collect();
     let mut out = stdout().lock();
-    writeln!(out, "{url}")?;
+    for url in &urls {
+        writeln!(out, "{url}")?;
+    }
     out.flush()?;
     drop(out);
-    if args.open {
-        open(&url);
+    // The last one is this machine's own, where there are several.
+    if let Some(url) = urls.last().filter(|_| args.open) {
+        open(url);
     }
     serve(listener, catalogue, HostNames(args.host_name.clone())).map_err(refused)
 }

@@ -1,0 +1,227 @@
+//! What each scheme does and what comes of it, in two sentences, and who on the path takes part: for whoever has not read the papers.
+
+use lasthop_proto::scheme::{BaseStation, LocalDetection, Scheme, TcpAwareness};
+use lasthop_proto::tcp::config::Recovery;
+use serde::Serialize;
+
+/// A scheme, explained.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Debug)]
+pub struct About {
+    /// What it does: a sentence.
+    pub does: &'static str,
+    /// What comes of it: a sentence.
+    pub effect: &'static str,
+    /// What the sender does besides sending, in at most three words.
+    pub sender: &'static str,
+    /// What the base station does; nothing where it forwards.
+    pub base_station: Option<&'static str>,
+    /// What the receiver does besides acknowledging bytes in order.
+    pub receiver: Option<&'static str>,
+    /// Where lost data is sent again from.
+    pub resends: Resends,
+    /// What becomes of duplicate acknowledgments on their way to the sender.
+    pub duplicates: Duplicates,
+}
+
+/// Where lost data is sent again from.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum Resends {
+    /// The sender, over the whole path.
+    Sender,
+    /// The base station over the lossy link; the sender may send it as well.
+    Both,
+    /// The base station over the lossy link.
+    BaseStation,
+}
+
+/// What becomes of duplicate acknowledgments on their way to the sender.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum Duplicates {
+    /// They reach it.
+    Pass,
+    /// The base station keeps back those of losses that it repairs.
+    KeptBack,
+    /// They reach the base station, which is the sender on the lossy link.
+    EndAtBaseStation,
+    /// The link puts frames in order, so that there are none.
+    None,
+}
+
+/// Explains a scheme.
+pub const fn about(scheme: &Scheme) -> About {
+    let (sender, receiver) = ends(scheme.recovery);
+    let plain = About {
+        does: "",
+        effect: "",
+        sender,
+        base_station: None,
+        receiver,
+        resends: Resends::Sender,
+        duplicates: Duplicates::Pass,
+    };
+    match scheme.base_station {
+        BaseStation::Forward => {
+            let (does, effect) = end_to_end(scheme.recovery);
+            About { does, effect, ..plain }
+        }
+        BaseStation::Local { detection, awareness } => local(detection, awareness, plain),
+        BaseStation::Split { wireless } => split(wireless),
+        BaseStation::SelectiveRepeat => About {
+            does: "Both ends of the lossy link number its frames; what is missing there is asked for and sent again at once \
+                   (selective repeat), and the link hands frames on in order without knowing anything of TCP.",
+            effect: match scheme.recovery {
+                Recovery::Sack => {
+                    "TCP sees delays instead of losses, and its selective acknowledgments have little left to repair."
+                }
+                _ => "TCP sees delays instead of losses: its window stays open unless a delay outlasts its timer.",
+            },
+            base_station: Some("resends frames"),
+            resends: Resends::BaseStation,
+            duplicates: Duplicates::None,
+            ..plain
+        },
+    }
+}
+
+/// What sender and receiver do for a recovery.
+const fn ends(recovery: Recovery) -> (&'static str, Option<&'static str>) {
+    match recovery {
+        Recovery::Reno => ("resends, halves its window", None),
+        Recovery::NewReno => ("resends hole after hole", None),
+        Recovery::Smart => ("resends every hole", Some("names each segment")),
+        Recovery::Sack => ("resends every hole", Some("reports what it has")),
+        Recovery::Eln => ("resends, keeps its window", Some("marks: corrupted")),
+        Recovery::ElnRxmt => ("resends at once, keeps its window", Some("marks: corrupted")),
+    }
+}
+
+const fn end_to_end(recovery: Recovery) -> (&'static str, &'static str) {
+    match recovery {
+        Recovery::Reno => (
+            "The sender takes three duplicate acknowledgments, or a timer that runs out, for a loss, and sends the segment again.",
+            "It takes every loss for congestion and halves its window, or starts again from one segment after a timeout, so \
+             that a link which merely loses frames stays half empty.",
+        ),
+        Recovery::NewReno => (
+            "As Reno, but after a loss the sender goes on repairing: an acknowledgment of a part of what is outstanding \
+             shows the next hole, which is sent again at once.",
+            "Several losses in one window cost a round trip each rather than a timeout, but every recovery still halves the window.",
+        ),
+        Recovery::Smart => (
+            "Each acknowledgment also names the segment that caused it, so the sender sees every hole and sends each again.",
+            "Several losses in one window are repaired within a round trip, but each recovery still halves the window.",
+        ),
+        Recovery::Sack => (
+            "The receiver reports which blocks have arrived beyond a hole (selective acknowledgments, RFC 2018), and the \
+             sender sends again only what is missing.",
+            "Several losses in one window are repaired within a round trip or two, but each recovery still halves the window.",
+        ),
+        Recovery::Eln => (
+            "The receiver marks its acknowledgments when the missing segment was corrupted on the wireless link (explicit loss \
+             notification), and the sender sends it again on the third of them.",
+            "A loss that was no congestion no longer makes the window smaller; many losses in one window still end in a timeout.",
+        ),
+        Recovery::ElnRxmt => (
+            "As E2E-ELN, but the sender sends the segment again on the first marked duplicate acknowledgment instead of the third.",
+            "That also repairs losses in windows so small that three duplicates never come, and keeps the window as it is.",
+        ),
+    }
+}
+
+const fn local(detection: LocalDetection, awareness: TcpAwareness, plain: About) -> About {
+    let aware = matches!(awareness, TcpAwareness::Aware);
+    let (does, effect) = match (detection, awareness) {
+        (LocalDetection::DuplicateAcks, TcpAwareness::Unaware) => (
+            "The base station keeps copies of the data that it forwards, and sends again over the wireless link what \
+             duplicate acknowledgments or a local timer show to be lost.",
+            "Repairs are quick, but the duplicates reach the sender too: it may send the same data again and halves its \
+             window for a loss that is being repaired.",
+        ),
+        (LocalDetection::DuplicateAcks, TcpAwareness::Aware) => (
+            "As LL, and the base station keeps the duplicate acknowledgments of those losses back that it repairs itself \
+             (snoop).",
+            "The sender does not notice these losses, and its window stays open.",
+        ),
+        (LocalDetection::Smart, TcpAwareness::Unaware) => (
+            "As LL, but acknowledgments name the segment that caused them: the base station sees every hole and sends each \
+             again within a round trip of the wireless link.",
+            "Several losses at once are repaired quickly, but the duplicates reach the sender, which may halve its window.",
+        ),
+        (LocalDetection::Smart, TcpAwareness::Aware) => (
+            "As LL-SMART, and the base station keeps the duplicate acknowledgments of those losses back that it repairs itself.",
+            "Several losses at once are repaired quickly, and the sender notices none of them.",
+        ),
+    };
+    About {
+        does,
+        effect,
+        base_station: Some(if aware { "resends, keeps duplicates back" } else { "resends from its copies" }),
+        receiver: if matches!(detection, LocalDetection::Smart) { Some("names each segment") } else { None },
+        resends: if aware { Resends::BaseStation } else { Resends::Both },
+        duplicates: if aware { Duplicates::KeptBack } else { Duplicates::Pass },
+        ..plain
+    }
+}
+
+const fn split(wireless: Recovery) -> About {
+    let (receiver, does, effect) = match wireless {
+        Recovery::Smart => (
+            Some("names each segment"),
+            "As SPLIT, but on the wireless connection each acknowledgment names the segment that caused it, so the base \
+             station sends every hole again.",
+            "Neither connection waits much for a timer; still an acknowledgment does not mean that the data has arrived.",
+        ),
+        _ => (
+            None,
+            "The base station ends the sender's connection, acknowledges the data itself, and brings it to the receiver over a \
+             second TCP connection.",
+            "The sender sees no wireless loss, but the second connection stalls on each as Reno does, and an \
+             acknowledgment does not mean any more that the data has arrived.",
+        ),
+    };
+    About {
+        does,
+        effect,
+        sender: "sends",
+        base_station: Some("two connections"),
+        receiver,
+        resends: Resends::BaseStation,
+        duplicates: Duplicates::EndAtBaseStation,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use lasthop_proto::scheme::SCHEMES;
+
+    use super::*;
+
+    #[test]
+    fn each_scheme_is_explained_in_two_sentences_of_its_own() {
+        let mut seen = BTreeSet::new();
+        for scheme in &SCHEMES {
+            let About { does, effect, .. } = about(scheme);
+            for sentence in [does, effect] {
+                assert!(sentence.ends_with('.') && !sentence.contains(". "), "{}: {sentence}", scheme.name);
+                assert!(sentence.len() < 230, "{}: {} characters", scheme.name, sentence.len());
+            }
+            seen.insert((does, effect));
+        }
+        // Under another study's name, end-to-end Reno and SACK are what they were.
+        assert_eq!(seen.len(), SCHEMES.len() - 2);
+    }
+
+    #[test]
+    fn the_page_of_the_schemes_says_the_same() {
+        let page = include_str!("../../../docs/models/schemes.md");
+        for scheme in &SCHEMES {
+            let About { does, effect, .. } = about(scheme);
+            let row = format!("| `{}` | {does} {effect} |", scheme.name);
+            assert!(page.contains(&row), "docs/models/schemes.md needs this line:\n{row}");
+        }
+    }
+}
