@@ -121,8 +121,12 @@ impl<P: Payload> Snoop<P> {
         if port == Port::WIRED {
             let Some((_, connection)) = self.connections.get_mut(slot) else { return };
             let before = connection.cache.bytes();
-            if take == Take::Old || (take != Take::Refused && packet.seq_len() > 0) {
-                connection.pass_by(&segment, segment.seq + packet.seq_len(), &mut self.out);
+            match take {
+                Take::Old => connection.pass_old_data(),
+                Take::Believed | Take::Opened if packet.seq_len() > 0 => {
+                    connection.pass_by(&segment, segment.seq + packet.seq_len(), &mut self.out);
+                }
+                _ => {}
             }
             let (owner, after) = (connection.owner, connection.cache.bytes());
             self.count(owner, before, after);
@@ -148,7 +152,7 @@ impl<P: Payload> Snoop<P> {
     }
 
     fn take_wired(&mut self, now: Instant, packet: &Packet<P>, segment: &Segment) -> DataVerdict {
-        let begins = segment.flags.has(Flags::SYN) || packet.len > 0;
+        let begins = segment.flags.has(Flags::SYN) || packet.len > 0 && !segment.flags.has(Flags::RST);
         let found = self.connections.find(packet.flow);
         let found = found.or_else(|| if begins { self.create(now, packet.flow, packet.from) } else { None });
         let Some((slot, take)) = self.judge(now, found, Port::WIRED, packet, segment) else {

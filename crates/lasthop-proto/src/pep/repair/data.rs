@@ -145,10 +145,17 @@ impl<P: Payload> Repair<P> {
                 DataVerdict::Absorbed
             }
             _ => {
-                self.expect_echoes(1);
-                self.copies.by_sender(last_ack);
+                self.pass_old_data();
                 DataVerdict::Forward
             }
+        }
+    }
+
+    /// Data that the mobile host has goes to it all the same, and it answers.
+    pub fn pass_old_data(&mut self) {
+        if let Some(last_ack) = self.last_ack {
+            self.expect_echoes(1);
+            self.copies.by_sender(last_ack);
         }
     }
 
