@@ -244,7 +244,7 @@ impl Engine {
     fn forget(&mut self, now: Instant, id: FlowId, out: &mut Vec<Injection>) -> Option<usize> {
         let flow = self.flows.remove(id)?;
         let treatment = &mut self.treatments[flow.rule];
-        treatment.remove(id);
+        treatment.remove(now, id);
         treatment.release(now, &mut self.flows, self.mtu, out);
         if let Some(goodput) = flow.watch.goodput(self.config.measured_bytes) {
             treatment.arms[flow.arm as usize].push(goodput, &mut self.sample);

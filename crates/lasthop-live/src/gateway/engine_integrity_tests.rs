@@ -7,7 +7,7 @@ use lasthop_wire::{Checksum, Checksums, Route, build, checksums, pieces};
 use proptest::prelude::*;
 
 use super::properties::{Step, step};
-use super::tests::{Bench, MSS, V4, V6, ack_of, data, payload, seq};
+use super::tests::{Bench, MSS, V4, V6, ack_of, data, only, payload, seq};
 use super::*;
 use crate::gateway::rules::Mode;
 
@@ -205,6 +205,70 @@ fn a_stranger_with_an_unknown_option_ends_nobodys_treatment() {
         bench.passes(Port::WIRELESS, ack_of(1001, &[]), b"");
         (0..2).for_each(|n| bench.data(n));
         assert_eq!(bench.ack(seq(0), &[(seq(1), seq(2))]).1.len(), repairs);
+    }
+}
+
+/// RFC 5961 §3.2: the number of a reset counts, not that of a part of it, as a driver cuts super-segments into.
+#[test]
+fn a_reset_is_judged_whole() {
+    for ends in [V4, V6] {
+        let mut bench = Bench::opened(Mode::Snoop, ends);
+        (0..2).for_each(|n| bench.data(n));
+        // Its second part is where the stream goes on, and its first where the receiver last was.
+        for from in [0, 1] {
+            let flags = Flags::RST.with(Flags::ACK);
+            bench.passes(Port::WIRED, Segment { flags, ..data(from) }, &payload(from, 3));
+        }
+        let (verdict, sent) = bench.ack(seq(0), &[(seq(1), seq(2))]);
+        assert_eq!((verdict, sent.len()), (Verdict::Drop, 1));
+        // At the next number it ends the connection, however much it carries.
+        bench.passes(Port::WIRED, Segment { flags: Flags::RST, ..data(2) }, &payload(2, 3));
+        assert_eq!(bench.engine.counters().rules[0].cached_bytes, 0);
+    }
+}
+
+/// RFC 5961 §3.2: a reset at the number last acknowledged, with data under way, may be a stranger's. If the sender sent it, the
+/// receiver answers the next repair with a reset of its own, and repairs end; and they do if it says nothing more.
+#[test]
+fn a_reset_below_what_is_under_way_is_left_to_the_receiver() {
+    for answers in [true, false] {
+        let mut bench = Bench::opened(Mode::Snoop, V4);
+        (0..2).for_each(|n| bench.data(n));
+        bench.passes(Port::WIRED, Segment { flags: Flags::RST, ..data(0) }, b"");
+        let mut repairs = 0;
+        for _ in 0..1_000 {
+            for sent in bench.wait(100) {
+                repairs += 1;
+                let view = parse(&sent.packet).unwrap();
+                assert!(sent.towards == Port::WIRELESS && view.segment.ack == Seq(1), "{view:?}");
+                if answers {
+                    bench.passes(Port::WIRELESS, Segment { flags: Flags::RST, ..ack_of(0, &[]) }, b"");
+                }
+            }
+        }
+        assert!(if answers { repairs == 1 } else { (1..50).contains(&repairs) }, "{repairs} repairs");
+        assert_eq!(bench.wait(600_000), []);
+    }
+}
+
+/// Where packets pass unseen, both ends are elsewhere then: the picture is made anew from what comes by, and that may be a stranger's.
+#[test]
+fn after_a_gap_no_strangers_bytes_are_kept() {
+    for ends in [V4, V6] {
+        let mut bench = Bench::opened(Mode::Snoop, ends);
+        (0..2).for_each(|n| bench.data(n));
+        let held = bench.engine.counters().held_bytes;
+        for n in 0..8 {
+            bench.passes(Port::WIRELESS, ack_of(seq(20), &[]), b"");
+            bench.passes(Port::WIRED, Segment { options: data(0).options, ..data(200 + n) }, &payload(200 + n, 1));
+        }
+        assert!(bench.engine.counters().held_bytes <= held);
+        assert_eq!(bench.engine.counters().rules[0].cached_bytes, 0);
+        // The connection itself is treated again.
+        (20..24).for_each(|n| bench.data(n));
+        let (verdict, sent) = bench.ack(seq(20), &[(seq(21), seq(22))]);
+        assert_eq!(verdict, Verdict::Drop);
+        assert_eq!(only(&sent).2, payload(20, 1));
     }
 }
 

@@ -101,9 +101,9 @@ impl Treatment {
     }
 
     /// Drops what is cached of a connection, which may go on: what is held of it is in the next [`Treatment::release`].
-    pub fn remove(&mut self, id: FlowId) {
+    pub fn remove(&mut self, now: Instant, id: FlowId) {
         if let Some(snoop) = &mut self.snoop {
-            snoop.remove(id);
+            snoop.remove(now, id);
         }
     }
 
