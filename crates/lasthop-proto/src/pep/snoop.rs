@@ -141,16 +141,19 @@ impl<P: Payload> Snoop<P> {
         let Some((slot, take)) = self.judge(now, found, port, &packet, &segment) else { return };
         if port == Port::WIRED {
             let Some((_, connection)) = self.connections.get_mut(slot) else { return };
-            let before = connection.cache.bytes();
-            match take {
-                Take::Old => connection.pass_old_data(),
-                Take::Believed | Take::Opened if packet.seq_len() > 0 => {
-                    connection.pass_by(&segment, segment.seq + packet.seq_len(), &mut self.out);
-                }
-                _ => {}
+            let (before, end) = (connection.cache.bytes(), segment.seq + packet.seq_len());
+            let verdict = match take {
+                Take::Believed if end != segment.seq => connection.pass_by(&segment, end, &mut self.out),
+                _ => DataVerdict::Forward,
+            };
+            if take == Take::Old {
+                connection.pass_old_data();
             }
             let (owner, after) = (connection.owner, connection.cache.bytes());
             self.count(owner, before, after);
+            if verdict == DataVerdict::Restart {
+                self.restart(now, slot, end);
+            }
         } else if take == Take::Believed {
             // Whatever is to become of it, it passes.
             let _ = self.take_ack(now, slot, &mut packet, &segment);

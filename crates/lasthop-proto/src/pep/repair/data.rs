@@ -102,14 +102,18 @@ impl<P: Payload> Repair<P> {
     }
 
     /// Data from the wire up to `end` that is not kept: what there is of it here is given up.
-    pub fn pass_by(&mut self, segment: &Segment, end: Seq, out: &mut Outbox<P>) {
+    pub fn pass_by(&mut self, segment: &Segment, end: Seq, out: &mut Outbox<P>) -> DataVerdict {
         if segment.flags.has(Flags::FIN) {
             self.fin = Some(end);
         }
         self.high = self.high.max(end);
         let (first, count) = self.cache.overlap(segment.seq, end).range();
+        if count > MOST_MET {
+            return DataVerdict::Restart;
+        }
         self.disown(first, count, out);
         self.copies.by_sender(end);
+        DataVerdict::Forward
     }
 
     /// Packets of which somebody has sent another version: which is right only the ends can tell. What was held of them goes as it
