@@ -22,7 +22,8 @@ use super::script::Script;
 const TURNS: usize = 150;
 /// Most packets on their way at once, in each direction.
 const UNDER_WAY: usize = 40;
-/// Times that the sender goes over all that is not acknowledged, without losses, until it must be.
+/// Times that the sender goes over all that is not acknowledged, without losses, until more of it must be. A stranger may have let
+/// it send many windows of it.
 const ROUNDS: usize = 12;
 /// Between two of them.
 const PATIENCE: Duration = Duration::from_millis(1_200);
@@ -78,8 +79,8 @@ struct World<'s, M> {
     receiver_shown: Shown,
     /// The timestamp that the sender has echoed at the gateway.
     sender_recent: u32,
-    /// The latest timestamp of the sender, or of a stranger whom the receiver would believe.
-    latest: u32,
+    /// Timestamps of strangers whom the receiver would believe.
+    stamps: Vec<u32>,
     /// The end of the window as the receiver granted it.
     granted: Seq,
     /// The end of the sender's window, as the receiver may have been told it: where a stranger grants more, in a packet that the
@@ -154,7 +155,7 @@ pub fn run<M: Middle>(bytes: &[u8], demand: Demand) {
         up: VecDeque::new(),
         receiver_shown,
         sender_recent: RECEIVER_CLOCK,
-        latest: SENDER_CLOCK,
+        stamps: Vec::new(),
         excused: Vec::new(),
         losses: 1,
         strangers: how & 0x40 == 0,
@@ -273,7 +274,6 @@ impl<M: Middle> World<'_, M> {
     /// The sender's packet comes to the gateway.
     fn pass_down(&mut self, packet: Pkt, coming: Coming) {
         if let Some(times) = packet.segment.options.timestamps {
-            self.latest = Seq(self.latest).max(Seq(times.val)).0;
             // Of what the receiver refuses, as it does a keepalive, a gateway cannot know who wrote it.
             if self.is_sure(&packet) {
                 self.newest = Seq(self.newest).max(Seq(times.val)).0;
@@ -370,11 +370,14 @@ impl<M: Middle> World<'_, M> {
         }
         (self.lossless, self.receiver.reads) = (true, true);
         self.acknowledge();
-        for _ in 0..ROUNDS {
+        let (mut rounds, mut oldest) = (0, self.sender.oldest);
+        while rounds < ROUNDS {
             self.flow(true, true);
             if self.fate == Fate::Over || self.sender.oldest == self.sender.next {
                 break;
             }
+            rounds = if self.sender.oldest == oldest { rounds + 1 } else { 0 };
+            oldest = self.sender.oldest;
             let mut at = self.sender.oldest;
             while at.lt(self.sender.next) {
                 let len = self.sender.next.since(at).min(self.terms.mss);

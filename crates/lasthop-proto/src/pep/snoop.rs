@@ -141,12 +141,19 @@ impl<P: Payload> Snoop<P> {
         let Some((slot, take)) = self.judge(now, found, port, &packet, &segment) else { return };
         if port == Port::WIRED {
             let Some((_, connection)) = self.connections.get_mut(slot) else { return };
-            let before = connection.cache.bytes();
-            if take == Take::Old || (take != Take::Refused && packet.seq_len() > 0) {
-                connection.pass_by(&segment, segment.seq + packet.seq_len(), &mut self.out);
+            let (before, end) = (connection.cache.bytes(), segment.seq + packet.seq_len());
+            let verdict = match take {
+                Take::Believed if end != segment.seq => connection.pass_by(&segment, end, &mut self.out),
+                _ => DataVerdict::Forward,
+            };
+            if take == Take::Old {
+                connection.pass_old_data();
             }
             let (owner, after) = (connection.owner, connection.cache.bytes());
             self.count(owner, before, after);
+            if verdict == DataVerdict::Restart {
+                self.restart(now, slot, end);
+            }
         } else if take == Take::Believed {
             // Whatever is to become of it, it passes.
             let _ = self.take_ack(now, slot, &mut packet, &segment);
@@ -169,7 +176,7 @@ impl<P: Payload> Snoop<P> {
     }
 
     fn take_wired(&mut self, now: Instant, packet: &Packet<P>, segment: &Segment) -> DataVerdict {
-        let begins = segment.flags.has(Flags::SYN) || packet.len > 0;
+        let begins = segment.flags.has(Flags::SYN) || packet.len > 0 && !segment.flags.has(Flags::RST);
         let found = self.connections.find(packet.flow);
         let found = found.or_else(|| if begins { self.create(now, packet.flow, packet.from) } else { None });
         let Some((slot, take)) = self.judge(now, found, Port::WIRED, packet, segment) else {

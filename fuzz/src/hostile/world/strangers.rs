@@ -86,7 +86,7 @@ impl<M: Middle> World<'_, M> {
                 self.claimed_down = self.claimed_down.max(packet.end());
                 self.granted_up = self.granted_up.max(ack + (u32::from(window) << self.terms.scale));
                 if let Some(times) = packet.segment.options.timestamps {
-                    self.latest = Seq(self.latest).max(Seq(times.val)).0;
+                    self.stamps.push(times.val);
                 }
                 Seen::Both
             }
@@ -95,8 +95,9 @@ impl<M: Middle> World<'_, M> {
                 // At the edge of a closed window it may be a probe, which the receiver takes once it has opened the window: the
                 // acknowledgment that says so may be lost.
                 let (seq, end) = (packet.segment.seq, packet.end());
-                let closed = seq.ge(shown.next) && seq.le(self.receiver.next) && seq.ge(shown.edge);
-                if closed && end.since(seq) <= PROBE {
+                let probed =
+                    seq.0.wrapping_sub(shown.next.0) <= self.receiver.next.since(shown.next) && seq.ge(shown.edge);
+                if probed && (1..=PROBE).contains(&end.since(seq)) {
                     self.claimed_down = self.claimed_down.max(end);
                 }
                 Seen::One

@@ -33,7 +33,8 @@ pub fn print_difference(gateway: &impl Debug, twin: &impl Debug) {
     let (gateway, twin) = (format!("{gateway:#?}"), format!("{twin:#?}"));
     let (mut one, mut other): (Vec<_>, Vec<_>) = (gateway.lines().collect(), twin.lines().collect());
     while !one.is_empty() && one.last() == other.last() {
-        (one.pop(), other.pop());
+        one.pop();
+        other.pop();
     }
     let same = one.iter().zip(&other).take_while(|(one, other)| one == other).count();
     if one.len() == other.len() {

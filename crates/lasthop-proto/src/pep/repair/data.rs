@@ -102,14 +102,18 @@ impl<P: Payload> Repair<P> {
     }
 
     /// Data from the wire up to `end` that is not kept: what there is of it here is given up.
-    pub fn pass_by(&mut self, segment: &Segment, end: Seq, out: &mut Outbox<P>) {
+    pub fn pass_by(&mut self, segment: &Segment, end: Seq, out: &mut Outbox<P>) -> DataVerdict {
         if segment.flags.has(Flags::FIN) {
             self.fin = Some(end);
         }
         self.high = self.high.max(end);
         let (first, count) = self.cache.overlap(segment.seq, end).range();
+        if count > MOST_MET {
+            return DataVerdict::Restart;
+        }
         self.disown(first, count, out);
         self.copies.by_sender(end);
+        DataVerdict::Forward
     }
 
     /// Packets of which somebody has sent another version: which is right only the ends can tell. What was held of them goes as it
@@ -149,10 +153,17 @@ impl<P: Payload> Repair<P> {
                 DataVerdict::Absorbed
             }
             _ => {
-                self.expect_echoes(1);
-                self.copies.by_sender(last_ack);
+                self.pass_old_data();
                 DataVerdict::Forward
             }
+        }
+    }
+
+    /// Data that the mobile host has goes to it all the same, and it answers.
+    pub fn pass_old_data(&mut self) {
+        if let Some(last_ack) = self.last_ack {
+            self.expect_echoes(1);
+            self.copies.by_sender(last_ack);
         }
     }
 
