@@ -61,10 +61,10 @@ impl Sack1 {
             self.in_recovery = false;
             self.recover = None;
             s.advance(now, ack.ack, Timer::Restart);
-            s.dupacks = 0;
             if !self.spared {
-                s.cc.deflate(None);
+                s.leave_inflated();
             }
+            s.dupacks = 0;
             s.events.push(Event::RecoveryLeft { ack: ack.ack });
             self.forget();
         } else if ack.ack.gt(s.snd_una) {
@@ -100,6 +100,7 @@ impl LossRecovery for Sack1 {
 
     fn on_duplicate(&mut self, s: &mut SendState, now: Instant, ack: &Ack) {
         if self.in_recovery {
+            s.dupacks = s.dupacks.saturating_add(1);
             self.on_recovery_ack(s, now, ack);
             return;
         }
@@ -135,7 +136,7 @@ impl LossRecovery for Sack1 {
     fn on_timeout(&mut self, s: &mut SendState) {
         self.in_recovery = false;
         self.recover = match s.config.recovery_guard {
-            RecoveryGuard::Careful | RecoveryGuard::Ns2 => Some(s.snd_max),
+            RecoveryGuard::Careful | RecoveryGuard::Ns2 | RecoveryGuard::OncePerWindow => Some(s.snd_max),
             RecoveryGuard::None => None,
         };
         self.forget();
