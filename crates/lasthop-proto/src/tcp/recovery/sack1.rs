@@ -60,11 +60,14 @@ impl Sack1 {
         if self.recover.is_none_or(|recover| ack.ack.ge(recover)) {
             self.in_recovery = false;
             self.recover = None;
-            s.advance(now, ack.ack, Timer::Restart);
+            let acked = s.advance(now, ack.ack, Timer::Restart);
             if !self.spared {
                 s.leave_inflated();
             }
             s.dupacks = 0;
+            if s.config.growth.is_bsd() {
+                s.grow(acked);
+            }
             s.events.push(Event::RecoveryLeft { ack: ack.ack });
             self.forget();
         } else if ack.ack.gt(s.snd_una) {
