@@ -3,7 +3,7 @@
 CARGO ?= cargo
 export CARGO
 
-.PHONY: test tools format lint unit python no-std docs deny ns2 browser fuzz speed live attacks latency study
+.PHONY: test tools format lint unit python no-std docs deny ns2 browser fuzz speed live attacks latency study mutations
 
 test:
 	@./scripts/test.sh
@@ -77,3 +77,7 @@ latency: browser
 # The main job: the 1997 study beside its published numbers.
 study:
 	$(CARGO) run --release --locked -- reproduce balakrishnan1997
+
+# Faults put into a copy of the sources, one at a time: the tests must catch each. Some minutes a fault at first.
+mutations:
+	python3 scripts/mutations.py

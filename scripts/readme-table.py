@@ -71,7 +71,7 @@ def claims(path):
     with open(path, encoding="utf-8") as file:
         found = json.load(file)["claims"]
     held = sum(claim["holds"] for claim in found)
-    yield f"{held} of the paper's {len(found)} conclusions that are checked hold, with disjoint 95 % intervals:"
+    yield f"{held} of the paper's {len(found)} conclusions that are checked hold, by 95 % intervals of differences run by run:"
     yield ""
     yield "| | conclusion | |"
     yield "|---|---|---|"

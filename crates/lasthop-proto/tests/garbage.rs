@@ -16,6 +16,7 @@ use lasthop_proto::tcp::config::{Preset, Recovery, SackAlgorithm, Switch, TcpCon
 use lasthop_proto::tcp::{Connection, TickPhase};
 use lasthop_proto::time::{Duration, Instant};
 use proptest::prelude::*;
+use proptest::test_runner::{FailurePersistence, FileFailurePersistence};
 use util::*;
 
 const PRESETS: [Preset; 3] = [Preset::BsdLite, Preset::Ns2, Preset::Rfc];
@@ -198,8 +199,13 @@ fn act(pair: &mut Pair, step: &Step) {
     pair.flush();
 }
 
+/// Seeds of failures are printed and kept beside this file, to be run first from then on.
+fn kept() -> Option<Box<dyn FailurePersistence>> {
+    Some(Box::new(FileFailurePersistence::WithSource("proptest-regressions")))
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, max_shrink_iters: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 60, max_shrink_iters: 2000, failure_persistence: kept(), ..ProptestConfig::default() })]
 
     #[test]
     fn nothing_a_peer_sends_does_harm(

@@ -4,7 +4,8 @@
 mod util;
 
 use lasthop_proto::tcp::config::{
-    Clock, Deflation, DelayedAck, Growth, Preset, Recovery, RecoveryGuard, Switch, TcpConfig,
+    Clock, Deflation, DelayedAck, Growth, ImpureDuplicates, PartialDeflation, Preset, Recovery, RecoveryGuard, Switch,
+    TcpConfig,
 };
 use util::golden::sends;
 use util::*;
@@ -18,8 +19,11 @@ fn textbook(flight: u32) -> TcpConfig {
         initial_window: flight,
         initial_ssthresh: Some(flight * 1000),
         delayed_ack: DelayedAck::Off,
+        ack_before_read: Switch::Off,
         growth: Growth::BsdLite2,
         deflation: Deflation::Always,
+        impure_duplicates: ImpureDuplicates::Ignored,
+        partial_deflation: PartialDeflation::ByAcked,
         header_prediction: Switch::Off,
         recovery_guard: RecoveryGuard::Careful,
         ..TcpConfig::preset(Preset::BsdLite)
@@ -135,6 +139,8 @@ fn the_preset() {
     let bsd = TcpConfig::preset(Preset::BsdLite);
     assert_eq!((bsd.growth, bsd.deflation), (Growth::BsdLite, Deflation::AboveThreshold));
     assert_eq!((bsd.header_prediction, bsd.recovery_guard), (Switch::On, RecoveryGuard::None));
+    assert_eq!((bsd.ack_before_read, bsd.impure_duplicates), (Switch::On, ImpureDuplicates::RestartCount));
+    assert_eq!((bsd.partial_deflation, bsd.eln_inflation), (PartialDeflation::ToThreshold, Switch::On));
     assert_eq!((bsd.recovery, bsd.delayed_ack), (Recovery::Reno, DelayedAck::WindowUpdate));
     assert_eq!(bsd.clock, Clock::Ticks { slow: millis(500), fast: millis(200) });
     assert_eq!((bsd.initial_window, bsd.initial_ssthresh, bsd.max_cwnd), (1, Some(65535), 65535));
@@ -152,13 +158,14 @@ fn newreno_on_bsd_windows() {
          200: 3p 11 12 13
          300: 14 15 16 17 18",
     );
-    // Sack1 leaves recovery with `cwnd` = 4 as it is (see there); then 4 + 1 as `cwnd` <= `ssthresh`, 5200, 5392.
+    // Sack1 leaves recovery with `cwnd` = 4 (see there), which the same acknowledgment opens to 5 (12, 13), then 5200 (14), and
+    // at 300 5392 (15), 5577 (16), 5756 (17).
     let config = TcpConfig { recovery: Recovery::Sack, ..textbook(8) };
-    sends(config, 15, |pair| pair.lose(&[(1, 1), (3, 1)])).expect(
+    sends(config, 17, |pair| pair.lose(&[(1, 1), (3, 1)])).expect(
         "0: 1 2 3 4 5 6 7 8
          100: 1f 3s 9
          200: 10 11 12 13 14
-         300: 15",
+         300: 15 16 17",
     );
 }
 

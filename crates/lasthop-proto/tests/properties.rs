@@ -13,6 +13,7 @@ use lasthop_proto::tcp::config::{DelayedAck, Preset, Recovery, SackAlgorithm, Sw
 use lasthop_proto::tcp::{State, TickPhase};
 use lasthop_proto::time::Duration;
 use proptest::prelude::*;
+use proptest::test_runner::{FailurePersistence, FileFailurePersistence};
 use util::*;
 
 const PRESETS: [Preset; 3] = [Preset::BsdLite, Preset::Ns2, Preset::Rfc];
@@ -312,8 +313,13 @@ fn pair_for(plan: &Plan, config: TcpConfig) -> Pair {
     pair.with_delay(plan.delay).with_time_per_byte(plan.per_byte)
 }
 
+/// Seeds of failures are printed and kept beside this file, to be run first from then on.
+fn kept() -> Option<Box<dyn FailurePersistence>> {
+    Some(Box::new(FileFailurePersistence::WithSource("proptest-regressions")))
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 40, max_shrink_iters: 4000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 40, max_shrink_iters: 4000, failure_persistence: kept(), ..ProptestConfig::default() })]
 
     #[test]
     fn a_stream_arrives_whatever_the_path_does(plan in plan()) {

@@ -19,6 +19,8 @@ pub struct Study {
     pub tables: Vec<Table>,
     /// What the study concludes, and whether that came out.
     pub claims: Vec<Claim>,
+    /// What a reader has to know of the result besides, a paragraph each.
+    pub notes: Vec<String>,
     /// Figures.
     pub figures: Vec<NamedFigure>,
 }

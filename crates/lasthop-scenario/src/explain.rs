@@ -1,5 +1,6 @@
 //! A scenario written out in full: every value, and where it comes from.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use crate::document::quote;
@@ -34,9 +35,9 @@ pub(crate) fn write_values(ledger: &[Entry]) -> String {
 fn tables(mut text: String, ledger: &[Entry], line: impl Fn(&mut String, &str, &Entry)) -> String {
     let mut tables: Vec<&str> = ledger.iter().map(|entry| entry.table.as_str()).collect();
     // In order of first mention: values of one table need not have been read in one go.
-    let mut seen = std::collections::HashSet::new();
+    let mut seen = BTreeSet::new();
     tables.retain(|table| seen.insert(*table));
-    let mut by_table = std::collections::HashMap::<&str, Vec<&Entry>>::new();
+    let mut by_table = BTreeMap::<&str, Vec<&Entry>>::new();
     for entry in ledger {
         by_table.entry(entry.table.as_str()).or_default().push(entry);
     }

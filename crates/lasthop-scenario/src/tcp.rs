@@ -33,7 +33,7 @@ pub(crate) enum Base<'b> {
 }
 
 /// All keys, in the order in which `explain` prints them.
-pub(crate) const KEYS: [&str; 41] = [
+pub(crate) const KEYS: [&str; 45] = [
     "preset",
     "mss",
     "socket_buffer",
@@ -61,6 +61,7 @@ pub(crate) const KEYS: [&str; 41] = [
     "max_retries",
     "delayed_ack",
     "delayed_ack_timeout",
+    "ack_before_read",
     "initial_window",
     "initial_ssthresh",
     "max_cwnd",
@@ -69,9 +70,12 @@ pub(crate) const KEYS: [&str; 41] = [
     "dupack_threshold",
     "limited_transmit",
     "header_prediction",
+    "impure_duplicates",
     "recovery_guard",
     "recovery_burst",
     "partial_ack_timer",
+    "partial_deflation",
+    "eln_inflation",
     "idle_restart",
     "nagle",
     "time_wait",
@@ -265,6 +269,7 @@ pub(crate) fn read(reader: &Reader<'_>, base: Base<'_>) -> Result<TcpSpec, Error
     c.max_backoff = layer.whole::<LARGEST_NUMBER>("max_backoff", c.max_backoff)?;
     c.max_retries = layer.limited_count("max_retries", c.max_retries)?;
     c.delayed_ack = layer.delayed_ack(c.delayed_ack)?;
+    c.ack_before_read = layer.value("ack_before_read", c.ack_before_read)?;
 
     c.initial_window = layer.whole::<LARGEST_WINDOW>("initial_window", c.initial_window)?;
     c.initial_ssthresh = initial_ssthresh(&layer, c.initial_ssthresh)?;
@@ -274,9 +279,12 @@ pub(crate) fn read(reader: &Reader<'_>, base: Base<'_>) -> Result<TcpSpec, Error
     c.dupack_threshold = layer.whole::<LARGEST_NUMBER>("dupack_threshold", c.dupack_threshold)?;
     c.limited_transmit = layer.value("limited_transmit", c.limited_transmit)?;
     c.header_prediction = layer.value("header_prediction", c.header_prediction)?;
+    c.impure_duplicates = layer.value("impure_duplicates", c.impure_duplicates)?;
     c.recovery_guard = layer.value("recovery_guard", c.recovery_guard)?;
     c.recovery_burst = layer.limited_count("recovery_burst", c.recovery_burst)?;
     c.partial_ack_timer = layer.value("partial_ack_timer", c.partial_ack_timer)?;
+    c.partial_deflation = layer.value("partial_deflation", c.partial_deflation)?;
+    c.eln_inflation = layer.value("eln_inflation", c.eln_inflation)?;
     c.idle_restart = layer.value("idle_restart", c.idle_restart)?;
     c.nagle = layer.value("nagle", c.nagle)?;
     c.time_wait = layer.span("time_wait", c.time_wait)?;

@@ -5,8 +5,8 @@ use lasthop_proto::link::arq::{Delivery, Protocol};
 use lasthop_proto::pep::snoop::RepairPriority;
 use lasthop_proto::scheme::{LocalDetection, SCHEMES, Scheme, TcpAwareness};
 use lasthop_proto::tcp::config::{
-    Deflation, Growth, HeaderAccounting, PartialAckTimer, Preset, Recovery, RecoveryGuard, RttRule, SackAlgorithm,
-    Switch,
+    Deflation, Growth, HeaderAccounting, ImpureDuplicates, PartialAckTimer, PartialDeflation, Preset, Recovery,
+    RecoveryGuard, RttRule, SackAlgorithm, Switch,
 };
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_sim::network::{DamagedFrames, QueueLimit, Rate};
@@ -489,7 +489,9 @@ choices! {
     RttRule { "bsd" = Bsd, "ns2" = Ns2, "rfc6298" = Rfc6298 }
     Growth { "rfc5681" = Rfc5681, "bsd-lite" = BsdLite, "bsd-lite2" = BsdLite2, "ns2" = Ns2 }
     Deflation { "always" = Always, "above-threshold" = AboveThreshold }
-    RecoveryGuard { "none" = None, "careful" = Careful, "ns2" = Ns2 }
+    RecoveryGuard { "none" = None, "careful" = Careful, "once-per-window" = OncePerWindow, "ns2" = Ns2 }
+    ImpureDuplicates { "ignored" = Ignored, "restart-count" = RestartCount }
+    PartialDeflation { "by-acked" = ByAcked, "to-ssthresh" = ToThreshold }
     PartialAckTimer { "impatient" = Impatient, "slow-but-steady" = SlowButSteady }
     HeaderAccounting { "full" = Full, "ns2" = Ns2, "ns2-acks-only" = Ns2AcksOnly }
     Switch { "on" = On, "off" = Off }

@@ -4,6 +4,7 @@ use lasthop_proto::scheme::SCHEMES;
 use lasthop_scenario::gateway::Gateway;
 use lasthop_scenario::{Scenario, builtin_names};
 use proptest::prelude::*;
+use proptest::test_runner::{FailurePersistence, FileFailurePersistence};
 
 const EVERYTHING: &str = include_str!("data/everything.toml");
 
@@ -153,8 +154,13 @@ fn the_unchanged_texts_are_read() {
     assert!(check(&everything).unwrap());
 }
 
+/// Seeds of failures are printed and kept beside this file, to be run first from then on.
+fn kept() -> Option<Box<dyn FailurePersistence>> {
+    Some(Box::new(FileFailurePersistence::WithSource("proptest-regressions")))
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: kept(), ..ProptestConfig::default() })]
 
     #[test]
     fn changed_texts(text in texts(), changes in prop::collection::vec(change(), 1..4)) {

@@ -51,7 +51,7 @@ fn a_control_shows_what_the_scenario_has() {
     let text = |id: &str| controls.iter().find(|control| control.id == id).unwrap().text.clone();
     let texts =
         ["loss", "burst", "delay.wired", "delay.wireless", "rate", "queue", "window", "size", "runs", "seed"].map(text);
-    assert_eq!(texts, ["2.17 %", "1", "347 us", "1 us", "2 Mbps", "100 packets", "32 KiB", "8 MiB", "30", "1"]);
+    assert_eq!(texts, ["2.17 %", "1", "247 us", "1 us", "2 Mbps", "100 packets", "32 KiB", "8 MiB", "30", "1"]);
     assert!(controls.iter().all(|control| !control.set));
     // The lossy link, not the other.
     assert!(controls.iter().find(|control| control.id == "rate").unwrap().keys == ["links.wireless.rate"]);

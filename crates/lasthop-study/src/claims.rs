@@ -1,4 +1,4 @@
-//! What studies conclude, as checks with disjoint 95 % intervals.
+//! What studies conclude, as checks with 95 % intervals.
 
 use lasthop_report::study::{Claim, Comparison, Holds};
 
@@ -33,19 +33,22 @@ impl Claimant<'_> {
         self.comparisons.push(Comparison { holds, text });
     }
 
-    /// `upper` exceeds `factor` times `lower`, intervals disjoint.
+    /// `upper` exceeds `factor` times `lower`: the 95 % interval of the difference, run by run, lies above zero.
     pub fn above(&mut self, upper: &str, factor: f64, lower: &str) -> Option<()> {
         let (a, b) = (self.get(upper)?, self.get(lower)?);
+        let difference = self.results.by_run([upper, lower], |[a, b]| a - factor * b)?;
         let sign = if factor == 1.0 { String::new() } else { format!("{factor} × ") };
-        let evidence = format!("{upper} {} > {sign}{lower} {}", show(&a), show(&b));
-        self.check(a.above(&b.scaled(factor)), evidence);
+        let evidence = format!("{upper} {} > {sign}{lower} {}: by {}", show(&a), show(&b), show(&difference));
+        self.check(difference.interval().0 > 0.0, evidence);
         Some(())
     }
 
-    /// `upper`'s interval does not lie below `lower`'s.
+    /// `upper` is not below `lower`: the interval of the difference, run by run, does not lie below zero.
     pub fn not_below(&mut self, upper: &str, lower: &str) -> Option<()> {
         let (a, b) = (self.get(upper)?, self.get(lower)?);
-        self.check(!b.above(&a), format!("{upper} {} ≥ {lower} {}", show(&a), show(&b)));
+        let difference = self.results.by_run([upper, lower], |[a, b]| a - b)?;
+        let evidence = format!("{upper} {} ≥ {lower} {}: by {}", show(&a), show(&b), show(&difference));
+        self.check(difference.interval().1 >= 0.0, evidence);
         Some(())
     }
 

@@ -1,19 +1,25 @@
 //! The published studies by name, and what reproducing one takes.
 
-use lasthop_report::study::Study;
+use lasthop_report::study as report;
+use lasthop_scenario::Scenario;
 
 use crate::measures::{Samples, columns};
 use crate::replicate::{Progress, Task, run_each};
-use crate::study::{Cell, Options, Results, StudyError};
+use crate::study::{Cell, Options, Results, Selection, Study, StudyError};
 use crate::{balakrishnan1997, xylomenos_kokkinakis};
 
-/// The names that select studies.
-pub const STUDIES: [&str; 2] = [balakrishnan1997::NAME, xylomenos_kokkinakis::NAME];
+/// The studies.
+pub static STUDIES: [&dyn Study; 2] = [&balakrishnan1997::Balakrishnan1997, &xylomenos_kokkinakis::XylomenosKokkinakis];
+
+/// The names that select them.
+pub fn names() -> [&'static str; 2] {
+    STUDIES.map(Study::name)
+}
 
 /// What reproducing a study takes: cells to run, wherever that is done.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Plan {
-    study: &'static str,
+    study: &'static dyn Study,
     options: Options,
     cells: Vec<Cell>,
     measures: Vec<(String, &'static str)>,
@@ -26,13 +32,10 @@ impl Plan {
     ///
     /// When there is no such study, or it has no such table or figure.
     pub fn new(study: &str, options: &Options) -> Result<Self, StudyError> {
-        let (study, cells) = match study {
-            balakrishnan1997::NAME => (balakrishnan1997::NAME, balakrishnan1997::cells(&options.selection)?),
-            xylomenos_kokkinakis::NAME => {
-                (xylomenos_kokkinakis::NAME, xylomenos_kokkinakis::cells(&options.selection)?)
-            }
-            _ => return Err(StudyError::NoSuchStudy { given: study.to_owned(), known: STUDIES.join(", ") }),
-        };
+        let found = STUDIES.into_iter().find(|known| known.name() == study);
+        let study =
+            found.ok_or_else(|| StudyError::NoSuchStudy { given: study.to_owned(), known: names().join(", ") })?;
+        let cells = study.cells(&options.selection)?;
         let mut plan = Self { study, options: options.clone(), cells, measures: Vec::new() };
         // Cells differ in what they have: only web sessions have pages.
         for task in plan.tasks()? {
@@ -43,6 +46,28 @@ impl Plan {
             }
         }
         Ok(plan)
+    }
+
+    /// The same cells over other scenarios: what `change` makes of each cell's.
+    ///
+    /// # Errors
+    ///
+    /// When `change` does not make a scenario that holds.
+    pub fn vary(
+        mut self,
+        change: impl Fn(&Cell) -> Result<Scenario, lasthop_scenario::Error>,
+    ) -> Result<Self, StudyError> {
+        for cell in &mut self.cells {
+            cell.scenario = change(cell)?;
+        }
+        Ok(self)
+    }
+
+    /// Only the cells that `keep` lets through, as if no more had been selected.
+    #[must_use]
+    pub fn retain(mut self, keep: impl Fn(&Cell) -> bool) -> Self {
+        self.cells.retain(keep);
+        self
     }
 
     /// The cells.
@@ -85,15 +110,18 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// When a scenario that is followed for a figure does not hold.
-    pub fn finish(&self, samples: &[Samples]) -> Result<Study, StudyError> {
-        let mut results = Results::default();
+    /// When a scenario that is followed for a figure does not hold, and when a table or claim names a cell that the study does
+    /// not have.
+    pub fn finish(&self, samples: &[Samples]) -> Result<report::Study, StudyError> {
+        let known = self.study.cells(&Selection::All)?;
+        let mut results = Results::of(known.into_iter().map(|cell| cell.name));
         for (cell, samples) in self.cells.iter().zip(samples) {
             results.insert(&cell.name, samples);
         }
-        match self.study {
-            balakrishnan1997::NAME => balakrishnan1997::assemble(&self.options, &results),
-            _ => xylomenos_kokkinakis::assemble(&self.options, &results),
+        let study = self.study.assemble(&self.options, &results)?;
+        match results.unknown() {
+            None => Ok(study),
+            Some(given) => Err(StudyError::Inconsistent { study: self.study.name(), what: "cell", given }),
         }
     }
 }
@@ -103,7 +131,7 @@ impl Plan {
 /// # Errors
 ///
 /// When there is no such study, or it has no such table or figure, and when `progress` stops it.
-pub fn reproduce(study: &str, options: &Options, progress: &dyn Progress) -> Result<Study, StudyError> {
+pub fn reproduce(study: &str, options: &Options, progress: &dyn Progress) -> Result<report::Study, StudyError> {
     let plan = Plan::new(study, options)?;
     plan.finish(&plan.run(progress)?)
 }

@@ -1,8 +1,10 @@
 //! What published studies have in common: cells to run, and what was measured in them.
 
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lasthop_proto::scheme::Scheme;
+use lasthop_report::study as report;
 use lasthop_scenario::Scenario;
 
 use crate::measures::{Samples, Summary, find};
@@ -25,6 +27,16 @@ pub enum StudyError {
         given: String,
         /// What there is.
         known: String,
+    },
+    /// What makes up the study asks for a cell, or a scheme, that it does not have.
+    #[error("{study} has no {what} {given:?}")]
+    Inconsistent {
+        /// The study.
+        study: &'static str,
+        /// `cell` or `scheme`.
+        what: &'static str,
+        /// What was asked for.
+        given: String,
     },
     /// There is no such study.
     #[error("no study {given}; there are {known}")]
@@ -74,6 +86,26 @@ pub struct Options {
     pub jobs: usize,
 }
 
+/// A published study: what has to be run for it, and what that is compared with.
+pub trait Study: Sync {
+    /// The name that selects it.
+    fn name(&self) -> &'static str;
+
+    /// What has to be run for `selection`.
+    ///
+    /// # Errors
+    ///
+    /// When the study has no such table or figure, or a scenario does not hold.
+    fn cells(&self, selection: &Selection) -> Result<Vec<Cell>, StudyError>;
+
+    /// The study, or the part selected, from what was measured.
+    ///
+    /// # Errors
+    ///
+    /// When a scenario that is followed for a figure does not hold.
+    fn assemble(&self, options: &Options, results: &Results) -> Result<report::Study, StudyError>;
+}
+
 /// A cell of a study: a scenario under a scheme, to be run a number of times.
 #[derive(Clone, Debug)]
 pub struct Cell {
@@ -83,6 +115,11 @@ pub struct Cell {
     pub scenario: Scenario,
     /// The scheme.
     pub scheme: &'static Scheme,
+}
+
+/// The scheme of that name.
+pub(crate) fn scheme(study: &'static str, name: &str) -> Result<&'static Scheme, StudyError> {
+    Scheme::by_name(name).ok_or_else(|| StudyError::Inconsistent { study, what: "scheme", given: name.to_owned() })
 }
 
 /// The cells of a plan, each with its scenario and scheme, which it knows how to make.
@@ -101,12 +138,33 @@ pub(crate) fn cells<C>(
 /// What was measured in each cell.
 #[derive(Clone, Debug, Default)]
 pub struct Results {
+    /// Every cell of the study, whether it was run or not.
+    known: BTreeSet<String>,
+    /// The first cell asked for that the study does not have.
+    unknown: RefCell<Option<String>>,
     cells: BTreeMap<String, Vec<Summary>>,
     /// Throughput of each run of a cell, in Mbps.
     runs: BTreeMap<String, Vec<f64>>,
 }
 
 impl Results {
+    /// Nothing yet, of a study with these cells.
+    pub(crate) fn of(known: impl IntoIterator<Item = String>) -> Self {
+        Self { known: known.into_iter().collect(), ..Self::default() }
+    }
+
+    /// The first cell asked for that the study does not have: a claim or a table is wrong, and must not pass for one whose
+    /// cells were not selected.
+    pub(crate) fn unknown(&self) -> Option<String> {
+        self.unknown.borrow().clone()
+    }
+
+    fn expect(&self, cell: &str) {
+        if !self.known.contains(cell) {
+            self.unknown.borrow_mut().get_or_insert_with(|| cell.to_owned());
+        }
+    }
+
     /// Adds what the runs of a cell measured.
     pub(crate) fn insert(&mut self, cell: &str, samples: &Samples) {
         let throughput = samples.columns().iter().position(|(name, _)| name == "throughput");
@@ -117,16 +175,56 @@ impl Results {
 
     /// A measure of a cell, such as `throughput` of `E2E/LAN/32`.
     pub(crate) fn get(&self, cell: &str, measure: &str) -> Option<&Estimate> {
+        self.expect(cell);
         find(self.cells.get(cell)?, measure)
     }
 
-    /// The ratio of two cells' throughputs, run by run: runs of the same number meet the same errors and the same traffic.
+    /// A quantity made of the throughputs of several cells, run by run: runs of the same number meet the same errors and the
+    /// same traffic, so that what they have in common drops out of a difference or a ratio.
+    pub(crate) fn by_run<const N: usize>(
+        &self,
+        cells: [&str; N],
+        quantity: impl Fn([f64; N]) -> f64,
+    ) -> Option<Estimate> {
+        cells.iter().for_each(|cell| self.expect(cell));
+        let mut columns = [&[] as &[f64]; N];
+        for (column, cell) in columns.iter_mut().zip(cells) {
+            *column = self.runs.get(cell)?;
+        }
+        let runs = columns.iter().map(|column| column.len()).min()?;
+        let values: Vec<f64> = (0..runs).map(|run| quantity(columns.map(|column| column[run]))).collect();
+        Estimate::of(&values)
+    }
+
+    /// The ratio of two cells' throughputs, run by run.
     pub(crate) fn paired_ratio(&self, a: &str, b: &str) -> Option<Estimate> {
-        let ratios = self.runs.get(a)?.iter().zip(self.runs.get(b)?).map(|(a, b)| a / b);
-        Estimate::of(&ratios.collect::<Vec<_>>())
+        self.by_run([a, b], |[a, b]| a / b)
     }
 
     pub(crate) fn throughput(&self, cell: &str) -> Option<&Estimate> {
         self.get(cell, "throughput")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_misspelt_cell_is_not_one_that_was_left_out() {
+        let results = Results::of(["E2E/LAN/8".to_owned(), "E2E/LAN/32".to_owned()]);
+        assert!(results.throughput("E2E/LAN/8").is_none());
+        assert_eq!(results.unknown(), None, "not selected");
+        assert!(results.by_run(["E2E/LAN/32", "E2E/LAN/33"], |[a, b]| a - b).is_none());
+        assert_eq!(results.unknown().as_deref(), Some("E2E/LAN/33"));
+        let results = Results::of(["E2E/LAN/8".to_owned()]);
+        assert!(results.get("E2E/lan/8", "wired_goodput").is_none());
+        assert_eq!(results.unknown().as_deref(), Some("E2E/lan/8"));
+    }
+
+    #[test]
+    fn unknown_schemes_are_errors() {
+        let error = scheme("balakrishnan1997", "E2E-NEWRNO").unwrap_err().to_string();
+        assert_eq!(error, "balakrishnan1997 has no scheme \"E2E-NEWRNO\"");
     }
 }

@@ -288,7 +288,7 @@ pub struct PlotArgs {
 #[derive(Args, Debug)]
 pub struct ReproduceArgs {
     /// The study
-    #[arg(value_name = "STUDY", value_parser = lasthop_study::reproduce::STUDIES)]
+    #[arg(value_name = "STUDY", value_parser = lasthop_study::reproduce::names())]
     pub study: String,
     /// Only this table
     #[arg(long, conflicts_with = "figure")]

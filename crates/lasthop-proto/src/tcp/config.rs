@@ -86,6 +86,25 @@ pub enum DelayedAck {
     WindowUpdate,
 }
 
+/// What an acknowledgment of nothing new that is no duplicate (it has data, moves the window, or comes while the timer is
+/// off) does to the count of duplicates.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ImpureDuplicates {
+    /// Nothing.
+    Ignored,
+    /// Sets it to zero, as an older acknowledgment does (4.4BSD `tcp_input`).
+    RestartCount,
+}
+
+/// Where a partial acknowledgment leaves the inflated window.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PartialDeflation {
+    /// It falls by what was acknowledged and rises by one segment (RFC 6582 §3.2 step 3).
+    ByAcked,
+    /// It goes to `ssthresh`, as at the end of a recovery.
+    ToThreshold,
+}
+
 /// How the congestion window grows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Growth {
@@ -97,6 +116,13 @@ pub enum Growth {
     BsdLite2,
     /// ns-2: a floating-point number of segments, +1 or +1/cwnd per acknowledgment.
     Ns2,
+}
+
+impl Growth {
+    /// Whether it is one of 4.4BSD's: any acknowledgment of new data opens the window, that which ends a recovery too.
+    pub const fn is_bsd(self) -> bool {
+        matches!(self, Self::BsdLite | Self::BsdLite2)
+    }
 }
 
 /// When the window inflated by duplicate acknowledgments comes down again.
@@ -115,6 +141,9 @@ pub enum RecoveryGuard {
     None,
     /// Not before `recover` is acknowledged, also after a timeout (RFC 6582 §3.2, "careful").
     Careful,
+    /// One for each window of data: not while something is unacknowledged that was out at the last recovery or timeout.
+    /// [`RecoveryGuard::Careful`] asks for one byte more.
+    OncePerWindow,
     /// ns-2: [`RecoveryGuard::Careful`], but not before the first data is acknowledged (`bugfix_ss_`).
     Ns2,
 }
@@ -199,6 +228,10 @@ pub struct TcpConfig {
     pub max_retries: u32,
     /// When in-order data is acknowledged.
     pub delayed_ack: DelayedAck,
+    /// Whether an acknowledgment that a segment calls for leaves before the application reads the segment (4.4BSD:
+    /// `tcp_input` runs before the reader). It then advertises the window without that read, which may be followed by a
+    /// window update of its own.
+    pub ack_before_read: Switch,
     /// Congestion window at the start, in segments.
     pub initial_window: u32,
     /// Slow-start threshold at the start; `None` takes the send buffer (ns-2: `window_`).
@@ -213,6 +246,13 @@ pub struct TcpConfig {
     pub growth: Growth,
     /// When the window comes down after fast recovery.
     pub deflation: Deflation,
+    /// What an acknowledgment between duplicates does to their count.
+    pub impure_duplicates: ImpureDuplicates,
+    /// Where a partial acknowledgment leaves the window.
+    pub partial_deflation: PartialDeflation,
+    /// ELN: whether duplicates that follow a retransmission on a mark inflate the window until that is acknowledged, as
+    /// those of fast recovery do.
+    pub eln_inflation: Switch,
     /// 4.4BSD's header prediction: a pure acknowledgment that takes the short path neither deflates nor grows the
     /// window, nor clears the count of duplicates (quirk 3).
     pub header_prediction: Switch,
@@ -267,6 +307,7 @@ impl TcpConfig {
             max_backoff: 64,
             max_retries: 12,
             delayed_ack: DelayedAck::WindowUpdate,
+            ack_before_read: Switch::On,
             initial_window: 1,
             initial_ssthresh: Some(65535),
             max_cwnd: 65535,
@@ -274,6 +315,9 @@ impl TcpConfig {
             limited_transmit: Switch::Off,
             growth: Growth::BsdLite,
             deflation: Deflation::AboveThreshold,
+            impure_duplicates: ImpureDuplicates::RestartCount,
+            partial_deflation: PartialDeflation::ToThreshold,
+            eln_inflation: Switch::On,
             header_prediction: Switch::On,
             recovery_guard: RecoveryGuard::None,
             partial_ack_timer: PartialAckTimer::SlowButSteady,
@@ -303,11 +347,15 @@ impl TcpConfig {
             rto_max: Duration::from_secs(60),
             max_retries: u32::MAX,
             delayed_ack: DelayedAck::Off,
+            ack_before_read: Switch::Off,
             initial_window: 2,
             initial_ssthresh: None,
             max_cwnd: u32::MAX,
             growth: Growth::Ns2,
             deflation: Deflation::Always,
+            impure_duplicates: ImpureDuplicates::Ignored,
+            partial_deflation: PartialDeflation::ByAcked,
+            eln_inflation: Switch::Off,
             header_prediction: Switch::Off,
             recovery_guard: RecoveryGuard::Ns2,
             partial_ack_timer: PartialAckTimer::Impatient,
@@ -334,12 +382,16 @@ impl TcpConfig {
             rto_max: Duration::from_secs(60),
             max_retries: 15,
             delayed_ack: DelayedAck::EverySecond { timeout: Duration::from_millis(200) },
+            ack_before_read: Switch::Off,
             initial_window: 10,
             initial_ssthresh: Some(u32::MAX),
             max_cwnd: u32::MAX,
             limited_transmit: Switch::On,
             growth: Growth::Rfc5681,
             deflation: Deflation::Always,
+            impure_duplicates: ImpureDuplicates::Ignored,
+            partial_deflation: PartialDeflation::ByAcked,
+            eln_inflation: Switch::Off,
             header_prediction: Switch::Off,
             recovery_guard: RecoveryGuard::Careful,
             partial_ack_timer: PartialAckTimer::Impatient,

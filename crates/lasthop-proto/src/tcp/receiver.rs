@@ -32,8 +32,10 @@ pub struct Receiver {
     rcv_adv: Seq,
     /// `rcv_nxt` as acknowledged last (RFC 7323 §4.3: `Last.ACK.sent`).
     last_ack_sent: Seq,
-    /// In-order bytes that the application has not read.
+    /// In-order bytes that the application has not read, as far as the window knows.
     unread: u64,
+    /// Of these, bytes that it reads as soon as the acknowledgment that is due has left.
+    reading: u64,
     /// Stream bytes received in order.
     received: u64,
     /// Out-of-order runs, in order.
@@ -66,6 +68,7 @@ impl Receiver {
             rcv_adv: Seq(0),
             last_ack_sent: Seq(0),
             unread: 0,
+            reading: 0,
             received: 0,
             runs: Vec::new(),
             history: SackBlocks::default(),
@@ -104,7 +107,7 @@ impl Receiver {
 
     /// In-order bytes that the application has not read.
     pub fn unread(&self) -> u64 {
-        self.unread
+        self.unread - self.reading
     }
 
     /// Whether the FIN and everything before it arrived.
@@ -275,29 +278,36 @@ impl Receiver {
     fn delay_ack(&mut self, now: Instant) {
         match self.config.delayed_ack {
             DelayedAck::Off => self.due = AckDue::Now,
-            DelayedAck::EverySecond { timeout } | DelayedAck::Ns2 { timeout } => match self.due {
-                AckDue::No => self.due = AckDue::Delayed(self.ack_deadline(now, now + timeout)),
-                AckDue::Delayed(_) | AckDue::Now => self.due = AckDue::Now,
-            },
+            DelayedAck::EverySecond { timeout } | DelayedAck::Ns2 { timeout } => {
+                let later = AckDue::Delayed(now + timeout);
+                self.due = if self.due == AckDue::No { later } else { AckDue::Now };
+            }
             DelayedAck::WindowUpdate => {
                 if self.due == AckDue::No {
-                    self.due = AckDue::Delayed(self.ack_deadline(now, now));
+                    self.due = AckDue::Delayed(self.next_fast_tick(now));
                 }
             }
         }
     }
 
-    fn ack_deadline(&self, now: Instant, fine: Instant) -> Instant {
-        match (self.config.delayed_ack, self.config.clock) {
-            (DelayedAck::WindowUpdate, Clock::Ticks { fast, .. }) => next_tick(now, fast, self.phase.fast),
-            (DelayedAck::WindowUpdate, Clock::Fine) => now + crate::time::Duration::from_millis(200),
-            _ => fine,
+    fn next_fast_tick(&self, now: Instant) -> Instant {
+        match self.config.clock {
+            Clock::Ticks { fast, .. } => next_tick(now, fast, self.phase.fast),
+            Clock::Fine => now + crate::time::Duration::from_millis(200),
         }
     }
 
     /// The application has read `bytes`: acknowledges when that moves the window by two segments or half the buffer
     /// (4.4BSD `tcp_output`; RFC 9293 §3.8.6.2.2).
     pub fn on_read(&mut self, bytes: u64) {
+        if self.config.ack_before_read.is_on() && self.ack_due() {
+            self.reading = (self.reading + bytes).min(self.unread);
+        } else {
+            self.open_window(bytes);
+        }
+    }
+
+    fn open_window(&mut self, bytes: u64) {
         self.unread = self.unread.saturating_sub(bytes);
         if self.ack_due() || self.finished() {
             // It goes out as it is; or nobody waits for the window any more, and the peer may be gone.
@@ -346,6 +356,10 @@ impl Receiver {
         self.last_ack_sent = self.rcv_nxt;
         self.due = AckDue::No;
         let window = self.rcv_adv.since(self.rcv_nxt) >> self.window_shift;
+        if self.reading > 0 {
+            let bytes = core::mem::take(&mut self.reading);
+            self.open_window(bytes);
+        }
         window.min(0xffff) as u16
     }
 

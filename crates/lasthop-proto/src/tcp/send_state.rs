@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use crate::event::Event;
 use crate::packet::{Cause, SackBlocks};
 use crate::seq::Seq;
-use crate::tcp::config::{RecoveryGuard, RttRule, Switch, TcpConfig};
+use crate::tcp::config::{Deflation, RecoveryGuard, RttRule, Switch, TcpConfig};
 use crate::tcp::congestion::{Congestion, Outstanding};
 use crate::tcp::rtt::{RttEstimator, TickPhase};
 use crate::time::Instant;
@@ -159,12 +159,30 @@ impl SendState {
             RecoveryGuard::None => true,
             RecoveryGuard::Ns2 if self.una_pos == 1 => true,
             RecoveryGuard::Careful | RecoveryGuard::Ns2 => recover.is_none_or(|recover| self.snd_una.gt(recover)),
+            RecoveryGuard::OncePerWindow => recover.is_none_or(|recover| self.snd_una.ge(recover)),
         }
     }
 
     /// Whether the retransmission timer, expiring with nothing outstanding, is what ends an idle connection's window.
     pub fn timer_finds_idleness(&self) -> bool {
         self.config.rtt_rule == RttRule::Ns2 && self.config.idle_restart.is_on()
+    }
+
+    /// Whether the window inflated in fast recovery comes down at its end.
+    pub fn deflates(&self) -> bool {
+        match self.config.deflation {
+            Deflation::Always => true,
+            Deflation::AboveThreshold => self.dupacks > self.config.dupack_threshold,
+        }
+    }
+
+    /// The end of a recovery that counted what was in the network instead of inflating the window: leaves it where inflation
+    /// would have.
+    pub fn leave_inflated(&mut self) {
+        self.cc.deflate(None);
+        if !self.deflates() {
+            self.cc.inflate(self.config.dupack_threshold);
+        }
     }
 
     /// Starts the retransmission timer anew.

@@ -4,7 +4,7 @@ mod transmit;
 
 use alloc::sync::Arc;
 
-use super::config::{Switch, TcpConfig};
+use super::config::{ImpureDuplicates, Switch, TcpConfig};
 use super::congestion::Congestion;
 use super::recovery::Recovery;
 use super::rtt::TickPhase;
@@ -248,6 +248,7 @@ impl Sender {
         let window_before = self.state.snd_wnd;
         let window_changed = self.update_window(incoming);
         if ack.lt(self.state.snd_una) {
+            self.end_duplicates();
             self.recovery.get().on_old_ack(&mut self.state);
             return AckVerdict::Taken;
         }
@@ -258,6 +259,8 @@ impl Sender {
             let by_sack = !incoming.ack.sack.is_empty() && self.recovery.get().judges_by_sack();
             if (pure || by_sack) && self.state.rto_timer.is_some() {
                 self.recovery.get().on_duplicate(&mut self.state, now, &incoming.ack);
+            } else {
+                self.end_duplicates();
             }
             return AckVerdict::Taken;
         }
@@ -286,6 +289,13 @@ impl Sender {
             self.recovery.get().on_new_ack(&mut self.state, now, &incoming.ack);
         }
         AckVerdict::Taken
+    }
+
+    /// What came is no duplicate, and acknowledges nothing new.
+    fn end_duplicates(&mut self) {
+        if self.state.config.impure_duplicates == ImpureDuplicates::RestartCount {
+            self.state.dupacks = 0;
+        }
     }
 
     /// When a timer expires next.

@@ -8,6 +8,7 @@ use lasthop_proto::node::Port;
 use lasthop_proto::packet::{Body, Integrity, LinkHeader, Packet};
 use lasthop_proto::time::{Duration, Instant};
 use proptest::prelude::*;
+use proptest::test_runner::{FailurePersistence, FileFailurePersistence};
 
 use super::link::*;
 
@@ -169,8 +170,13 @@ fn exactly_once(link: &Link<'_>) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// Seeds of failures are printed and kept beside this file, to be run first from then on.
+fn kept() -> Option<Box<dyn FailurePersistence>> {
+    Some(Box::new(FileFailurePersistence::WithSource("proptest-regressions")))
+}
+
 fn cases(cases: u32) -> ProptestConfig {
-    ProptestConfig { cases, max_shrink_iters: 2_000, failure_persistence: None, ..ProptestConfig::default() }
+    ProptestConfig { cases, max_shrink_iters: 2_000, failure_persistence: kept(), ..ProptestConfig::default() }
 }
 
 proptest! {

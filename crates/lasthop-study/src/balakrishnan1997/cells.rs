@@ -8,7 +8,7 @@ use lasthop_scenario::Scenario;
 
 use super::NAME;
 use crate::replicate::Task;
-use crate::study::{Results, Selection, StudyError};
+use crate::study::{Results, Selection, StudyError, scheme};
 
 /// The published cells of Tables 2 and 3.
 const PUBLISHED: &str = include_str!("../../data/balakrishnan1997.csv");
@@ -89,8 +89,7 @@ impl Cell {
             None => scenario,
             Some(errors) => scenario.with_overrides(&[("links.wireless.errors", errors)])?,
         };
-        let scheme = Scheme::by_name(self.scheme).unwrap_or(scenario.scheme());
-        Ok((scenario, scheme))
+        Ok((scenario, scheme(NAME, self.scheme)?))
     }
 
     /// The table that it stands in.
@@ -109,13 +108,17 @@ impl Cell {
 }
 
 /// The scenario of a testbed.
-pub fn testbed_scenario(testbed: &str, buffer_kb: u32) -> Result<Scenario, lasthop_scenario::Error> {
+pub fn testbed_scenario(testbed: &str, buffer_kb: u32) -> Result<Scenario, StudyError> {
     let name = match (testbed, buffer_kb) {
-        ("WAN", _) => "wavelan-wan",
-        (_, 8) => "wavelan-lan-8k",
-        _ => "wavelan-lan",
+        ("LAN", 8) => "wavelan-lan-8k",
+        ("LAN", 32) => "wavelan-lan",
+        ("WAN", 32) => "wavelan-wan",
+        _ => {
+            let given = format!("{testbed}/{buffer_kb}");
+            return Err(StudyError::Inconsistent { study: NAME, what: "testbed", given });
+        }
     };
-    Scenario::builtin(name)
+    Ok(Scenario::builtin(name)?)
 }
 
 fn family(family: Family) -> Vec<Cell> {

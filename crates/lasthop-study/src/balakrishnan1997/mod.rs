@@ -6,8 +6,8 @@
 mod cells;
 mod claims;
 mod figures;
+mod fitted;
 
-use lasthop_proto::scheme::Scheme;
 use lasthop_report::study::Study;
 
 pub use self::cells::{Cell, Experiment, plan};
@@ -18,13 +18,24 @@ use crate::study::{self, Options, Results, Selection, StudyError};
 /// The name that selects the study.
 pub const NAME: &str = "balakrishnan1997";
 
-/// What has to be run for `selection`: each cell with its scenario and scheme.
-pub fn cells(selection: &Selection) -> Result<Vec<study::Cell>, StudyError> {
-    study::cells(plan(selection)?, Cell::name, Cell::scenario)
+/// The study.
+pub struct Balakrishnan1997;
+
+impl study::Study for Balakrishnan1997 {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn cells(&self, selection: &Selection) -> Result<Vec<study::Cell>, StudyError> {
+        study::cells(plan(selection)?, Cell::name, Cell::scenario)
+    }
+
+    fn assemble(&self, options: &Options, results: &Results) -> Result<Study, StudyError> {
+        assemble(options, results)
+    }
 }
 
-/// The study, or the part selected, from what was measured.
-pub(crate) fn assemble(options: &Options, results: &Results) -> Result<Study, StudyError> {
+fn assemble(options: &Options, results: &Results) -> Result<Study, StudyError> {
     let cells = plan(&options.selection)?;
     let (part, flags) = options.selection.words();
     Ok(Study {
@@ -37,6 +48,7 @@ pub(crate) fn assemble(options: &Options, results: &Results) -> Result<Study, St
         command: format!("lasthop reproduce {NAME}{flags} --runs {} --seed {}", options.runs, options.seed),
         tables: tables(&cells, results),
         claims: claims::check(results),
+        notes: vec![fitted::note()],
         figures: figures::draw(&options.selection, results, options.seed)?,
     })
 }
@@ -44,6 +56,6 @@ pub(crate) fn assemble(options: &Options, results: &Results) -> Result<Study, St
 /// The network of one of the study's testbeds under a scheme, for single traced runs.
 fn network(scheme: &str, testbed: &str, buffer_kb: u32) -> Result<lasthop_sim::network::Network, StudyError> {
     let scenario = testbed_scenario(testbed, buffer_kb)?;
-    let scheme = Scheme::by_name(scheme).unwrap_or(scenario.scheme());
+    let scheme = study::scheme(NAME, scheme)?;
     Ok(Task::new(&scenario, scheme, 0, 0)?.network)
 }

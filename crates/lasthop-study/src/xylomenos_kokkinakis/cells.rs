@@ -9,7 +9,7 @@ use lasthop_scenario::Scenario;
 use super::NAME;
 use crate::replicate::Task;
 use crate::stats::Estimate;
-use crate::study::{Results, Selection, StudyError};
+use crate::study::{Results, Selection, StudyError, scheme};
 
 /// The published cells of Tables I to VIII.
 const PUBLISHED: &str = include_str!("../../data/xylomenos_kokkinakis.csv");
@@ -107,8 +107,7 @@ impl Cell {
             ),
         };
         let scenario = scenario.with_overrides(&[("links.wireless.errors", errors)])?;
-        let scheme = Scheme::by_name(self.combination).unwrap_or(scenario.scheme());
-        Ok((scenario, scheme))
+        Ok((scenario, scheme(NAME, self.combination)?))
     }
 }
 

@@ -16,13 +16,24 @@ use crate::study::{self, Options, Results, Selection, StudyError};
 /// The name that selects the study.
 pub const NAME: &str = "xylomenos-kokkinakis";
 
-/// What has to be run for `selection`: each cell with its scenario and scheme.
-pub fn cells(selection: &Selection) -> Result<Vec<study::Cell>, StudyError> {
-    study::cells(plan(selection)?, Cell::name, Cell::scenario)
+/// The study.
+pub struct XylomenosKokkinakis;
+
+impl study::Study for XylomenosKokkinakis {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn cells(&self, selection: &Selection) -> Result<Vec<study::Cell>, StudyError> {
+        study::cells(plan(selection)?, Cell::name, Cell::scenario)
+    }
+
+    fn assemble(&self, options: &Options, results: &Results) -> Result<Study, StudyError> {
+        assemble(options, results)
+    }
 }
 
-/// The study, or the part selected, from what was measured.
-pub(crate) fn assemble(options: &Options, results: &Results) -> Result<Study, StudyError> {
+fn assemble(options: &Options, results: &Results) -> Result<Study, StudyError> {
     let cells = plan(&options.selection)?;
     let (part, flags) = options.selection.words();
     Ok(Study {
@@ -32,6 +43,7 @@ pub(crate) fn assemble(options: &Options, results: &Results) -> Result<Study, St
         command: format!("lasthop reproduce {NAME}{flags} --runs {} --seed {}", options.runs, options.seed),
         tables: tables(&cells, results),
         claims: claims::check(results),
+        notes: Vec::new(),
         figures: figures::draw(&options.selection, results),
     })
 }

@@ -138,6 +138,9 @@ fn print_study(args: &ReproduceArgs, study: &Study) -> Result<(), Error> {
     }
     writeln!(out, "{}", text_summaries(&study.summaries()))?;
     writeln!(out, "{}", text_claims(&study.claims))?;
+    for note in &study.notes {
+        writeln!(out, "{note}\n")?;
+    }
     Ok(writeln!(out, "Written: {0}/index.html, {0}/cells.csv, {0}/figures/", args.out.display())?)
 }
 
@@ -160,5 +163,6 @@ fn print_study_json(study: &Study) -> Result<(), Error> {
         "command": study.command,
         "tables": tables.collect::<Vec<_>>(),
         "claims": claims.collect::<Vec<_>>(),
+        "notes": study.notes,
     }))
 }

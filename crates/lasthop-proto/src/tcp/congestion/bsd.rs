@@ -57,6 +57,10 @@ impl Bsd {
         self.cwnd = self.cwnd.saturating_add(segments.saturating_mul(self.mss));
     }
 
+    pub fn take_back(&mut self, segments: u32) {
+        self.cwnd = self.cwnd.saturating_sub(segments.saturating_mul(self.mss)).max(self.mss);
+    }
+
     pub fn partial_ack(&mut self, acked: u32) {
         self.cwnd = self.cwnd.saturating_sub(acked).max(self.mss);
         if acked >= self.mss {

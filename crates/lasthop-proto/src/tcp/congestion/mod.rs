@@ -81,6 +81,13 @@ impl Congestion {
         each!(self, cc => cc.inflate(segments));
     }
 
+    /// Takes back what [`Congestion::inflate`] added for so many segments; at least one segment stays.
+    pub fn take_back(&mut self, segments: u32) {
+        if segments > 0 {
+            each!(self, cc => cc.take_back(segments));
+        }
+    }
+
     /// A partial acknowledgment of `acked` bytes: partial window deflation (RFC 6582 §3.2 step 3).
     pub fn partial_ack(&mut self, acked: u32) {
         each!(self, cc => cc.partial_ack(acked));

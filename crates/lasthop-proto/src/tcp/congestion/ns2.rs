@@ -60,6 +60,10 @@ impl Ns2 {
         self.inflation = self.inflation.saturating_add(segments);
     }
 
+    pub fn take_back(&mut self, segments: u32) {
+        self.inflation = self.inflation.saturating_sub(segments);
+    }
+
     pub fn partial_ack(&mut self, acked: u32) {
         let acked = acked.div_ceil(self.mss).max(1);
         if self.inflation > acked {

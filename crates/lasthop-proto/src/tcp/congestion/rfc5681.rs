@@ -64,6 +64,10 @@ impl Rfc5681 {
         self.cwnd = self.cwnd.saturating_add(segments.saturating_mul(self.smss));
     }
 
+    pub fn take_back(&mut self, segments: u32) {
+        self.cwnd = self.cwnd.saturating_sub(segments.saturating_mul(self.smss)).max(self.smss);
+    }
+
     pub fn partial_ack(&mut self, acked: u32) {
         self.cwnd = self.cwnd.saturating_sub(acked);
         if acked >= self.smss {

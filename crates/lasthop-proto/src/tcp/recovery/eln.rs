@@ -25,12 +25,14 @@ pub struct Eln {
     trigger: Trigger,
     /// The hole resent last: each is resent once, further losses of it wait for the timer.
     resent: Option<Seq>,
+    /// Segments by which duplicates after that inflated the window.
+    inflation: u32,
 }
 
 impl Eln {
     /// E2E-ELN.
     pub fn on_threshold() -> Self {
-        Self { newreno: NewReno::default(), trigger: Trigger::Threshold, resent: None }
+        Self { newreno: NewReno::default(), trigger: Trigger::Threshold, resent: None, inflation: 0 }
     }
 
     /// E2E-ELN-RXMT.
@@ -54,10 +56,14 @@ impl LossRecovery for Eln {
             self.resent = Some(s.snd_una);
             s.events.push(Event::RecoveryEntered { seq: s.snd_una });
             s.resend_lowest(now, Cause::Eln);
+        } else if s.config.eln_inflation.is_on() && self.resent == Some(s.snd_una) {
+            self.inflation += 1;
+            s.cc.inflate(1);
         }
     }
 
     fn on_new_ack(&mut self, s: &mut SendState, now: Instant, ack: &Ack) {
+        s.cc.take_back(core::mem::take(&mut self.inflation));
         if self.newreno.predictable() {
             let acked = s.advance(now, ack.ack, Timer::Restart);
             s.dupacks = 0;
@@ -69,6 +75,7 @@ impl LossRecovery for Eln {
 
     fn on_timeout(&mut self, s: &mut SendState) {
         self.resent = None;
+        self.inflation = 0;
         self.newreno.on_timeout(s);
     }
 

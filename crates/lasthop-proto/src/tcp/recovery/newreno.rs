@@ -5,7 +5,7 @@ use super::reno::below_threshold;
 use crate::event::Event;
 use crate::packet::Cause;
 use crate::seq::Seq;
-use crate::tcp::config::{Growth, PartialAckTimer, RecoveryGuard, Switch};
+use crate::tcp::config::{Growth, PartialAckTimer, PartialDeflation, RecoveryGuard, Switch};
 use crate::tcp::send_state::{Ack, SendState, Timer};
 use crate::time::Instant;
 
@@ -34,7 +34,7 @@ impl LossRecovery for NewReno {
         if self.in_recovery {
             s.cc.inflate(1);
         } else if s.dupacks == threshold {
-            if s.may_enter(self.recover) {
+            if s.may_enter(self.recover) && !self.at_recover(s) {
                 self.recover = Some(s.snd_max);
                 self.in_recovery = true;
                 self.had_partial = false;
@@ -53,11 +53,14 @@ impl LossRecovery for NewReno {
             return;
         }
         let acked = s.advance(now, ack.ack, Timer::Restart);
+        let deflates = s.deflates();
         s.dupacks = 0;
         if self.in_recovery {
             self.in_recovery = false;
             s.events.push(Event::RecoveryLeft { ack: ack.ack });
-            s.cc.deflate(Some(s.flight()));
+            if deflates {
+                s.cc.deflate(Some(s.flight()));
+            }
             if s.config.growth == Growth::Rfc5681 {
                 return;
             }
@@ -77,6 +80,11 @@ impl LossRecovery for NewReno {
 }
 
 impl NewReno {
+    /// RFC 2582 §3 and its successors ask for more than `recover`, whatever the guard of Reno's.
+    fn at_recover(&self, s: &SendState) -> bool {
+        s.config.recovery_guard == RecoveryGuard::OncePerWindow && self.recover == Some(s.snd_una)
+    }
+
     fn on_partial_ack(&mut self, s: &mut SendState, now: Instant, ack: &Ack) {
         let timer = match s.config.partial_ack_timer {
             PartialAckTimer::SlowButSteady => Timer::Restart,
@@ -85,7 +93,10 @@ impl NewReno {
         };
         self.had_partial = true;
         let acked = s.advance(now, ack.ack, timer);
-        s.cc.partial_ack(acked);
+        match s.config.partial_deflation {
+            PartialDeflation::ByAcked => s.cc.partial_ack(acked),
+            PartialDeflation::ToThreshold => s.cc.deflate(None),
+        }
         s.resend = Some((s.snd_una, Cause::PartialAck));
         s.budget = s.config.recovery_burst;
     }

@@ -34,7 +34,7 @@ impl LossRecovery for Reno {
                 self.in_recovery = true;
                 s.fast_retransmit(now, Cause::FastRetransmit);
                 s.cc.inflate(threshold);
-                if matches!(s.config.growth, Growth::BsdLite | Growth::BsdLite2) {
+                if s.config.growth.is_bsd() {
                     // 4.4BSD resends one segment and drops the acknowledgment; new data waits for the next.
                     s.budget = 0;
                 }
@@ -48,7 +48,7 @@ impl LossRecovery for Reno {
         let acked = s.advance(now, ack.ack, Timer::Restart);
         let deflate = match s.config.deflation {
             Deflation::Always => self.in_recovery,
-            Deflation::AboveThreshold => s.dupacks > s.config.dupack_threshold,
+            Deflation::AboveThreshold => s.deflates(),
         };
         if deflate {
             s.cc.deflate(None);

@@ -60,10 +60,13 @@ impl Sack1 {
         if self.recover.is_none_or(|recover| ack.ack.ge(recover)) {
             self.in_recovery = false;
             self.recover = None;
-            s.advance(now, ack.ack, Timer::Restart);
-            s.dupacks = 0;
+            let acked = s.advance(now, ack.ack, Timer::Restart);
             if !self.spared {
-                s.cc.deflate(None);
+                s.leave_inflated();
+            }
+            s.dupacks = 0;
+            if s.config.growth.is_bsd() {
+                s.grow(acked);
             }
             s.events.push(Event::RecoveryLeft { ack: ack.ack });
             self.forget();
@@ -100,6 +103,7 @@ impl LossRecovery for Sack1 {
 
     fn on_duplicate(&mut self, s: &mut SendState, now: Instant, ack: &Ack) {
         if self.in_recovery {
+            s.dupacks = s.dupacks.saturating_add(1);
             self.on_recovery_ack(s, now, ack);
             return;
         }
@@ -135,7 +139,7 @@ impl LossRecovery for Sack1 {
     fn on_timeout(&mut self, s: &mut SendState) {
         self.in_recovery = false;
         self.recover = match s.config.recovery_guard {
-            RecoveryGuard::Careful | RecoveryGuard::Ns2 => Some(s.snd_max),
+            RecoveryGuard::Careful | RecoveryGuard::Ns2 | RecoveryGuard::OncePerWindow => Some(s.snd_max),
             RecoveryGuard::None => None,
         };
         self.forget();

@@ -1,0 +1,176 @@
+//! What 4.4BSD does with windows that move between acknowledgments, and how the inflated window comes down, segment by
+//! segment. The round trip is 100 ms; what is sent at 0 arrives at 50.
+
+mod util;
+
+use lasthop_proto::packet::Side;
+use lasthop_proto::tcp::config::{
+    Deflation, DelayedAck, Growth, ImpureDuplicates, PartialDeflation, Preset, Recovery, RecoveryGuard, Switch,
+    TcpConfig,
+};
+use util::golden::*;
+use util::*;
+
+/// 4.4BSD's windows without its quirks, every segment acknowledged at once, congestion avoidance after the first flight.
+fn bsd(recovery: Recovery, flight: u32) -> TcpConfig {
+    TcpConfig {
+        mss: 1000,
+        send_buffer: 60_000,
+        receive_buffer: 60_000,
+        recovery,
+        initial_window: flight,
+        initial_ssthresh: Some(flight * 1000),
+        delayed_ack: DelayedAck::Off,
+        ack_before_read: Switch::Off,
+        growth: Growth::BsdLite2,
+        deflation: Deflation::Always,
+        impure_duplicates: ImpureDuplicates::Ignored,
+        partial_deflation: PartialDeflation::ByAcked,
+        header_prediction: Switch::Off,
+        recovery_guard: RecoveryGuard::Careful,
+        ..TcpConfig::preset(Preset::BsdLite)
+    }
+}
+
+/// The acknowledgment of 1 leaves before 1 is read: 59,000 are free. Those of 3 to 6, which wait for 2, tell of the read. The
+/// first of these moves the window, so that three duplicates are left to start the fast retransmit. 2 completes 2 to 6: 55,000
+/// are free until the read, which moves the edge by more than two segments and is announced. Read first, all say 60,000.
+#[test]
+fn acknowledgments_that_leave_before_the_read() {
+    let windows = |ack_before_read| {
+        let config = TcpConfig { ack_before_read, ..lab_with_window(Recovery::NewReno, 6) };
+        let pair = sends(config, 6, |pair| pair.lose(&[(2, 1)]));
+        let first = pair.first_data();
+        let acks = pair.sent_by(Side::Acceptor).filter(|sent| sent.is_pure_ack() && sent.at >= first);
+        let windows: Vec<_> = acks.map(|sent| ((sent.ack - 1) / 1000, u32::from(sent.segment.window))).collect();
+        pair.expect("0: 1 2 3 4 5 6\n100: 2f");
+        windows
+    };
+    let late = [(1, 59_000), (1, 60_000), (1, 60_000), (1, 60_000), (1, 60_000), (6, 55_000), (6, 60_000)];
+    assert_eq!(windows(Switch::On), late);
+    assert_eq!(windows(Switch::Off), [1, 1, 1, 1, 1, 6].map(|ack| (ack, 60_000)));
+}
+
+/// Of a flight of 5 whose second is lost three acknowledgments repeat 1. Where the first of them moves the window, two
+/// duplicates are left, which is too few: the timer, restarted at 100.
+#[test]
+fn a_window_that_moved_costs_a_duplicate() {
+    let config = |ack_before_read| TcpConfig { ack_before_read, ..lab_with_window(Recovery::NewReno, 5) };
+    sends(config(Switch::Off), 5, |pair| pair.lose(&[(2, 1)])).expect("0: 1 2 3 4 5\n100: 2f");
+    sends(config(Switch::On), 5, |pair| pair.lose(&[(2, 1)])).expect("0: 1 2 3 4 5\n1100: 2t");
+}
+
+/// 4 is lost, 7 and 8 are late by 5 ms, and so is by 1 ms the acknowledgment that 3 caused. At 100 those of 5 (which is the
+/// first to say 3) and 6 arrive: one duplicate. At 101 comes the old one, which has the window before the read: no duplicate.
+/// At 105 two more. 4.4BSD counts from zero again: two.
+#[test]
+fn an_acknowledgment_between_duplicates_restarts_their_count() {
+    let story = |impure_duplicates| {
+        let config =
+            TcpConfig { ack_before_read: Switch::On, impure_duplicates, ..lab_with_window(Recovery::NewReno, 8) };
+        let faults = |pair: Pair| {
+            let pair = pair.lose(&[(4, 1)]).treat(7, 1, Fate::Late(millis(5))).treat(8, 1, Fate::Late(millis(5)));
+            pair.judged_by(|sent| {
+                let third = sent.from == Side::Acceptor && sent.is_pure_ack() && sent.transmission == 3;
+                if third { Fate::Late(millis(1)) } else { Fate::Arrive }
+            })
+        };
+        sends(config, 8, faults).story()
+    };
+    assert_eq!(story(ImpureDuplicates::Ignored), "0: 1 2 3 4 5 6 7 8\n105: 4f");
+    assert_eq!(story(ImpureDuplicates::RestartCount), "0: 1 2 3 4 5 6 7 8\n1100: 4t");
+}
+
+/// `cwnd` = 4 + 3 and two more duplicates' worth of inflation beyond 8: 9 and 10. The partial acknowledgment of 1 and 2 at 200
+/// leaves 10 - 2 + 1 = 9 by RFC 6582, with two duplicates on top (11, 12, 13). With `to-ssthresh` it leaves 4, and the two
+/// duplicates make 6 of 8 under way. The full one sets 4 and opens it to 5 in either case.
+#[test]
+fn a_partial_acknowledgment_leaves_the_threshold() {
+    let config = |partial_deflation| TcpConfig { partial_deflation, ..bsd(Recovery::NewReno, 8) };
+    sends(config(PartialDeflation::ToThreshold), 18, |pair| pair.lose(&[(1, 1), (3, 1)])).expect(
+        "0: 1 2 3 4 5 6 7 8
+         100: 1f 9 10
+         200: 3p
+         300: 11 12 13 14 15
+         400: 16 17 18",
+    );
+    sends(config(PartialDeflation::ByAcked), 18, |pair| pair.lose(&[(1, 1), (3, 1)])).expect(
+        "0: 1 2 3 4 5 6 7 8
+         100: 1f 9 10
+         200: 3p 11 12 13
+         300: 14 15 16 17 18",
+    );
+}
+
+/// A flight of 4 makes exactly three duplicates: `ssthresh` 2, `cwnd` 5, which 4.4BSD does not take back. NewReno inflates as
+/// Reno does; Sack1 counts what is in the network and leaves recovery as if it had.
+#[test]
+fn no_deflation_after_three_duplicates() {
+    let config = |recovery, deflation| TcpConfig { deflation, ..bsd(recovery, 4) };
+    let lose = |pair: Pair| pair.lose(&[(1, 1)]);
+    sends(config(Recovery::Reno, Deflation::AboveThreshold), 9, lose).expect("0: 1 2 3 4\n100: 1f\n200: 5 6 7 8 9");
+    sends(config(Recovery::Reno, Deflation::Always), 9, lose).expect("0: 1 2 3 4\n100: 1f\n200: 5 6 7\n300: 8 9");
+    // NewReno lets new data go with the third duplicate: 5. After it `cwnd` is 5200, or 3 and then 3333.
+    sends(config(Recovery::NewReno, Deflation::AboveThreshold), 9, lose).expect("0: 1 2 3 4\n100: 1f 5\n200: 6 7 8 9");
+    sends(config(Recovery::NewReno, Deflation::Always), 9, lose).expect("0: 1 2 3 4\n100: 1f 5\n200: 6 7 8\n300: 9");
+    let config = TcpConfig { deflation: Deflation::AboveThreshold, ..bsd(Recovery::Sack, 4) };
+    sends(config, 9, |pair| pair.lose(&[(1, 1)])).expect("0: 1 2 3 4\n100: 1f\n200: 5 6 7 8 9");
+}
+
+/// A recovery of 1 with 10 segments out: `ssthresh` 5, `cwnd` 8 to 14 (11 to 14). 11 is lost too. The acknowledgment of all
+/// ten at 200 (`cwnd` 5, opened to 6: 15, 16) comes before three duplicates: nothing that was out when the first recovery began
+/// is unacknowledged. `ssthresh` = 3, `cwnd` 6, 7 (17), 8 (18). The guard of RFC 6582 wants one byte more, and the timer it is:
+/// restarted at 200, at 1350 as in golden_bsd.rs.
+#[test]
+fn one_fast_retransmit_a_window() {
+    let config = |recovery, recovery_guard| TcpConfig { recovery_guard, ..bsd(recovery, 10) };
+    let lose = |pair: Pair| pair.lose(&[(1, 1), (11, 1)]);
+    sends(config(Recovery::Reno, RecoveryGuard::OncePerWindow), 18, lose).expect(
+        "0: 1 2 3 4 5 6 7 8 9 10
+         100: 1f 11 12 13 14
+         200: 15 16 11f
+         300: 17 18",
+    );
+    let timer = "0: 1 2 3 4 5 6 7 8 9 10
+         100: 1f 11 12 13 14
+         200: 15 16
+         1350: 11t
+         1450: 17 18";
+    sends(config(Recovery::Reno, RecoveryGuard::Careful), 18, lose).expect(timer);
+    // NewReno keeps to its own rule.
+    sends(config(Recovery::NewReno, RecoveryGuard::OncePerWindow), 18, lose).expect(timer);
+    // What was out at the last recovery and is lost as well does not start another.
+    sends(config(Recovery::Reno, RecoveryGuard::OncePerWindow), 13, |pair| pair.lose(&[(1, 1), (3, 1)])).expect(
+        "0: 1 2 3 4 5 6 7 8 9 10
+         100: 1f 11 12 13
+         1350: 3t",
+    );
+}
+
+/// ELN leaves the window of 8 alone. The duplicates after the retransmission show that segments have left the network: four of
+/// seven where the third resends, six where the first does. What they added is gone when 1 is acknowledged.
+#[test]
+fn duplicates_after_a_mark() {
+    let config = |recovery, eln_inflation| TcpConfig { eln_inflation, ..lab(recovery) };
+    let story = |config| sends(config, 16, |pair| pair.damage(&[(1, 1)])).story();
+    assert_eq!(story(config(Recovery::Eln, Switch::On)), "0: 1 2 3 4 5 6 7 8\n100: 1e 9 10 11 12\n200: 13 14 15 16");
+    assert_eq!(
+        story(config(Recovery::ElnRxmt, Switch::On)),
+        "0: 1 2 3 4 5 6 7 8\n100: 1e 9 10 11 12 13 14\n200: 15 16"
+    );
+    assert_eq!(story(config(Recovery::Eln, Switch::Off)), "0: 1 2 3 4 5 6 7 8\n100: 1e\n200: 9 10 11 12 13 14 15 16");
+}
+
+/// The inflation is taken back exactly: `cwnd` 8 in congestion avoidance takes 9 after a window of acknowledgments, whether
+/// duplicates inflated it in between or not.
+#[test]
+fn the_inflation_of_marked_duplicates_is_taken_back() {
+    let window = |eln_inflation| {
+        let config = TcpConfig { eln_inflation, ..lab(Recovery::Eln) };
+        let mut pair = Pair::of(config).damage(&[(1, 1)]);
+        pair.send_segments(8);
+        pair.finish();
+        pair.ends[0].window().0
+    };
+    assert_eq!((window(Switch::On), window(Switch::Off)), (9000, 9000));
+}

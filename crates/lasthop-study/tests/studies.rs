@@ -1,0 +1,94 @@
+//! The published studies come out as they should: the verdict of each claim, how far each table is off, and what is asked for
+//! that is not there. With few runs, from a fixed seed: what changes a result on purpose changes numbers here.
+
+use lasthop_report::study::{Deviation, Holds, Study};
+use lasthop_study::replicate::Silent;
+use lasthop_study::reproduce::{Plan, names, reproduce};
+use lasthop_study::study::{Options, Selection};
+
+fn options(selection: Selection, runs: u32) -> Options {
+    Options { selection, runs, seed: 1, jobs: 0 }
+}
+
+/// The claims that do not hold, with what decides against them.
+fn missed(study: &Study) -> Vec<(&str, Vec<&str>)> {
+    let claims = study.claims.iter().filter(|claim| claim.holds == Holds::No);
+    claims
+        .map(|claim| {
+            let comparisons = claim.comparisons.iter().filter(|comparison| comparison.holds == Holds::No);
+            (&*claim.id, comparisons.map(|comparison| &*comparison.text).collect())
+        })
+        .collect()
+}
+
+fn verdicts(study: &Study) -> String {
+    let mark = |claim: &lasthop_report::study::Claim| if claim.holds == Holds::Yes { "" } else { "!" };
+    study.claims.iter().map(|claim| format!("{}{}", mark(claim), claim.id)).collect::<Vec<_>>().join(" ")
+}
+
+/// Mean absolute deviation of the throughputs of a table with published numbers in percent, and its worst cell's.
+fn deviations(study: &Study, table: &str) -> (f64, f64) {
+    let table = study.tables.iter().find(|known| known.id == table).unwrap_or_else(|| panic!("table {table}"));
+    let rows = table.rows.iter().filter(|row| row.metric == "throughput");
+    let off: Vec<f64> = rows.filter_map(|row| row.deviation()).map(|off| 100.0 * off.value().abs()).collect();
+    (off.iter().sum::<f64>() / off.len() as f64, off.iter().copied().fold(0.0, f64::max))
+}
+
+#[test]
+fn the_1997_study() {
+    let study = reproduce("balakrishnan1997", &options(Selection::All, 30), &Silent).unwrap();
+    assert_eq!(verdicts(&study), "a b c d e f g h i j k l", "{:#?}", missed(&study));
+    for (table, mean, worst) in [("2", 10.5, 25.5), ("3", 10.0, 22.0)] {
+        let off = deviations(&study, table);
+        assert!(off.0 <= mean && off.1 <= worst, "table {table}: {off:.1?} % off");
+    }
+    let throughput = study.summaries().into_iter().find(|summary| summary.metric == "throughput").unwrap();
+    assert_eq!((throughput.cells, throughput.beyond), (29, 0));
+    assert!(matches!(throughput.mean, Deviation::Relative(mean) if mean <= 0.10), "{throughput:?}");
+    let goodputs = study.summaries().into_iter().filter(|summary| summary.metric.ends_with("_goodput"));
+    let (cells, beyond) = goodputs.fold((0, 0), |(cells, beyond), one| (cells + one.cells, beyond + one.beyond));
+    assert_eq!((cells, beyond), (58, 2), "LL-SMART/WAN/32 on the air and E2E/LAN/8 on the wire");
+    assert!(study.notes.iter().any(|note| note.starts_with("Fitted to the published throughputs")));
+}
+
+/// How many of each claim's comparisons hold.
+fn comparisons(study: &Study) -> String {
+    let held = |claim: &lasthop_report::study::Claim| {
+        claim.comparisons.iter().filter(|comparison| comparison.holds == Holds::Yes).count()
+    };
+    let each = study.claims.iter().map(|claim| format!("{} {}/{}", claim.id, held(claim), claim.comparisons.len()));
+    each.collect::<Vec<_>>().join(", ")
+}
+
+/// The half that has published numbers: its claims need no other. With four runs intervals are wide, so that not every
+/// comparison is decided; how many are tells a change.
+#[test]
+fn the_study_of_several_layers() {
+    let plan = Plan::new("xylomenos-kokkinakis", &options(Selection::All, 4)).unwrap();
+    let plan = plan.retain(|cell| !cell.name.starts_with("wan/"));
+    let study = plan.finish(&plan.run(&Silent).unwrap()).unwrap();
+    assert_eq!(comparisons(&study), "A1 10/22, A2 13/16, A3 10/16, F1 40/56, F2 8/8, F3 0/6, F4 8/12");
+    let bounds = [2.0, 1.5, 4.5, 2.0, 2.0, 1.5, 4.0, 2.0];
+    for (table, mean) in ["I", "II", "III", "IV", "V", "VI", "VII", "VIII"].into_iter().zip(bounds) {
+        let off = deviations(&study, table);
+        assert!(off.0 <= mean && off.1 <= 12.0, "table {table}: {off:.1?} % off");
+    }
+}
+
+#[test]
+fn what_is_not_there_is_named() {
+    let refused = |study, selection| Plan::new(study, &options(selection, 1)).err().map(|error| error.to_string());
+    assert_eq!(
+        refused("balakrishnan", Selection::All).unwrap(),
+        format!("no study balakrishnan; there are {}", names().join(", "))
+    );
+    for name in names() {
+        assert!(refused(name, Selection::All).is_none());
+        for (what, selection) in
+            [("table", Selection::Table("99".to_owned())), ("figure", Selection::Figure("99".to_owned()))]
+        {
+            let error = refused(name, selection).unwrap();
+            assert!(error.starts_with(&format!("{name} has no {what} 99; it has ")), "{error}");
+        }
+    }
+}

@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""Deliberate faults that the tests must catch: `make mutations`. Each is put into a copy of the sources, one at a time, and the
+tests named beside it must fail. Prints a table; fails if a fault gets through.
+
+    scripts/mutations.py [NAME ...]     only the faults whose names contain one of these
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+CARGO = os.environ.get("CARGO", "cargo").split()
+# Bounds what a fault that never ends costs; the study of several layers takes minutes.
+SECONDS = 1800
+
+TCP = "crates/lasthop-proto/src/tcp"
+CHANNEL = "crates/lasthop-proto/src/channel"
+STUDY = "crates/lasthop-study/src"
+
+
+def golden(name):
+    return ["-p", "lasthop-proto", "--test", f"golden_{name}"]
+
+
+def inside(module):
+    return ["-p", "lasthop-proto", "--lib", module]
+
+
+FIRST_STUDY = ["-p", "lasthop-study", "--test", "studies", "the_1997_study"]
+
+# Name, file, what stands there (once), what is put instead, arguments of `cargo test`.
+FAULTS = [
+    ("Reno inflates by two", f"{TCP}/recovery/reno.rs", "s.cc.inflate(threshold);", "s.cc.inflate(threshold - 1);",
+     golden("reno")),
+    ("NewReno deflates by half", f"{TCP}/recovery/newreno.rs", "s.cc.partial_ack(acked)", "s.cc.partial_ack(acked / 2)",
+     golden("newreno")),
+    ("Sack1's pipe starts too low", f"{TCP}/recovery/sack1.rs", "- i64::from(s.config.dupack_threshold);",
+     "- i64::from(s.config.dupack_threshold + 1);", golden("sack1")),
+    ("RFC 6675 never rescues", f"{TCP}/recovery/rfc6675.rs", "if s.snd_una.le(self.rescue_rxt) {",
+     "if s.snd_una.ge(self.rescue_rxt) {", golden("rfc6675")),
+    ("SMART credits half a segment", f"{TCP}/recovery/smart.rs", "s.credit += sent.end.since(sent.seq);",
+     "s.credit += sent.end.since(sent.seq) / 2;", golden("smart")),
+    ("ELN waits for a fourth", f"{TCP}/recovery/eln.rs", "s.dupacks == s.config.dupack_threshold",
+     "s.dupacks == s.config.dupack_threshold + 1", golden("eln")),
+    ("ELN keeps its inflation", f"{TCP}/recovery/eln.rs",
+     "s.cc.take_back(core::mem::take(&mut self.inflation));", "self.inflation = 0;", golden("bsd_windows")),
+    ("4.4BSD's window grows by mss/16", f"{TCP}/congestion/bsd.rs", "{ config.mss / 8 }", "{ config.mss / 16 }",
+     golden("bsd")),
+    ("RFC 5681 keeps two thirds", f"{TCP}/congestion/rfc5681.rs", "(outstanding.flight / 2)",
+     "(outstanding.flight / 3 * 2)", golden("reno")),
+    ("RFC 6298 with two deviations", f"{TCP}/rtt.rs", "let var = (4 * self.rttvar)", "let var = (2 * self.rttvar)",
+     inside("rtt")),
+    ("three segments for an acknowledgment", f"{TCP}/receiver.rs", "if moved >= 2 * self.config.mss",
+     "if moved >= 3 * self.config.mss", golden("acks")),
+    ("exponential errors 10 % rarer", f"{CHANNEL}/exponential.rs", "Gap::new(mean_bytes, stream)",
+     "Gap::new(1.1 * mean_bytes, stream)", inside("channel")),
+    ("uniform errors 10 % more frequent", f"{CHANNEL}/uniform.rs", "expected_errors(frame_loss), gap",
+     "expected_errors(1.1 * frame_loss), gap", inside("channel")),
+    ("snoop waits for two deviations", "crates/lasthop-proto/src/pep/repair/link_rtt.rs",
+     "srtt.saturating_add(self.dev.saturating_mul(4))", "srtt.saturating_add(self.dev.saturating_mul(2))",
+     inside("pep")),
+    ("a half-duplex frame without its overhead", "crates/lasthop-sim/src/link.rs",
+     "station.time.of(frame.bytes()) + self.frame_overhead", "station.time.of(frame.bytes())",
+     ["-p", "lasthop-sim", "--lib", "link"]),
+    ("the LAN's timeout 1 s", "scenarios/wavelan-lan.toml", 'rto_min = "3 s"', 'rto_min = "1 s"', FIRST_STUDY),
+    ("goodput columns swapped", f"{STUDY}/balakrishnan1997/cells.rs",
+     '(5, "wireless_goodput"), (6, "wired_goodput")', '(6, "wireless_goodput"), (5, "wired_goodput")', FIRST_STUDY),
+    ("a cell misspelt in a claim", f"{STUDY}/balakrishnan1997/claims.rs", 'let cell = |scheme: &str| format!("{scheme}/{testbed}");',
+     'let cell = |scheme: &str| format!("{scheme} /{testbed}");', FIRST_STUDY),
+    ("claims judged the wrong way round", f"{STUDY}/claims.rs", "self.check(difference.interval().0 > 0.0, evidence);",
+     "self.check(difference.interval().0 < 0.0, evidence);", FIRST_STUDY),
+    ("gains published as losses", f"{STUDY}/xylomenos_kokkinakis/cells.rs", "base * (1.0 + gain / 100.0)",
+     "base * (1.0 - gain / 100.0)", ["-p", "lasthop-study", "--lib", "xylomenos_kokkinakis"]),
+]
+
+
+def copy(to):
+    """The sources as they are, what is not committed included."""
+    names = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, check=True,
+                           capture_output=True, text=True).stdout
+    for name in filter(None, names.split("\0")):
+        if (ROOT / name).is_file():
+            (to / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, to / name)
+
+
+def run(arguments, where):
+    """How `cargo test` ends: "passed", "failed", "does not compile", or "nothing ran"."""
+    environment = {**os.environ, "CARGO_TARGET_DIR": str(ROOT / "target/mutations")}
+    command = [*CARGO, "test", "--locked", "--quiet", *arguments]
+    try:
+        done = subprocess.run(command, cwd=where, env=environment, capture_output=True, text=True, timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        return "failed"
+    if "could not compile" in done.stderr or "error: no test target" in done.stderr:
+        return "does not compile"
+    if "test result:" not in done.stdout:
+        return f"nothing ran: {done.stderr.strip().splitlines()[-1:]}"
+    passed = [line for line in done.stdout.splitlines() if line.startswith("test result: ok")]
+    if done.returncode == 0 and all(" 0 passed" in line for line in passed):
+        return "nothing ran"
+    return "passed" if done.returncode == 0 else "failed"
+
+
+def main():
+    chosen = [fault for fault in FAULTS if not sys.argv[1:] or any(word in fault[0] for word in sys.argv[1:])]
+    through = []
+    with tempfile.TemporaryDirectory(prefix="lasthop-mutations-") as folder:
+        where = Path(folder)
+        copy(where)
+        print("| fault | where | tests | result | |\n|---|---|---|---|--:|", flush=True)
+        sound = {}
+        for name, file, old, new, arguments in chosen:
+            begun = time.monotonic()
+            tests = " ".join(arguments)
+            path = where / file
+            text = path.read_text()
+            # Without the fault the same tests pass, or their failing says nothing.
+            if tests not in sound:
+                sound[tests] = run(arguments, where)
+            if text.count(old) != 1:
+                result = f"NOT APPLIED: {text.count(old)} places"
+            elif sound[tests] != "passed":
+                result = f"UNSOUND: without it {sound[tests]}"
+            else:
+                path.write_text(text.replace(old, new))
+                result = run(arguments, where)
+                path.write_text(text)
+                result = "caught" if result == "failed" else f"NOT CAUGHT: {result}"
+            if result != "caught":
+                through.append(name)
+            print(f"| {name} | {file} | `{tests}` | {result} | {time.monotonic() - begun:.0f} s |", flush=True)
+    print(f"\n{len(chosen) - len(through)} of {len(chosen)} caught")
+    sys.exit(1 if through else 0)
+
+
+if __name__ == "__main__":
+    main()
