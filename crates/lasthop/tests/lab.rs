@@ -74,6 +74,7 @@ fn our_own_ends_beside_the_simulator() {
     let message = String::from_utf8_lossy(&table.stderr).into_owned();
     let table = String::from_utf8_lossy(&table.stdout).into_owned();
     assert!(table.contains("E2E: TCP own at server, kernel at phone\n"), "{table}{message}");
+    assert!(message.starts_with("lab: 1 run in real time, some "), "{message}");
     let output = bench.run("lab tiny.toml --runs 1 --set lab.lateness=200ms --schemes E2E-SMART --against-sim --json");
     let value: Value = serde_json::from_slice(&output.stdout).unwrap();
     let scheme = &value["schemes"][0];
@@ -219,6 +220,10 @@ fn other_programs_use_a_lab_that_is_held_open() {
     let nodes = value()["nodes"].clone();
     assert_eq!(nodes["tower"]["devices"], serde_json::json!({ "internet": "link0", "radio": "link1" }), "{nodes}");
     let (namespace, address) = (nodes["server"]["namespace"].as_str(), nodes["phone"]["address"].as_str());
+    // The lab's default, whatever this machine's is.
+    let show = ["netns", "exec", namespace.unwrap(), "cat", "/proc/sys/net/ipv4/tcp_congestion_control"];
+    let congestion = Command::new("ip").args(show).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&congestion.stdout), "reno\n");
     // Nobody listens there: the phone says so.
     let send = format!("echo > /dev/udp/{}/9", address.unwrap());
     let sent = Command::new("ip").args(["netns", "exec", namespace.unwrap(), "bash", "-c", &send]).status().unwrap();
