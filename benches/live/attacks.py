@@ -11,7 +11,7 @@ Each attack runs without the gateway and with each variant of it in turn, with t
     silence     of a bulk download is 3 s longer than without the gateway
     goodput     is below 95 % of that without the gateway (median of the pairs, one a seed)
 
-or if the gateway treated less than half of the packets, so that nothing was tried.
+or if the gateway treated less than half of the packets, so that nothing was tried; or if a forged segment that was to lie outside the receiver's window came inside it.
 
     sudo python3 benches/live/attacks.py                                          # all, quickly
     sudo python3 benches/live/attacks.py --list
@@ -107,7 +107,8 @@ FLUSH = [f"{program} -w -t {name} -F" for program in ("iptables", "ip6tables") f
 RESTORE = [f"printf '{FOREIGN}' | {program}-restore -w" for program in ("iptables", "ip6tables")]
 NO_RULES = [f"ip {family} rule | sed -n 's/^\\([0-9]*\\):.*fwmark.*/\\1/p' | while read n; do ip {family} rule del pref $n; done" for family in ("-4", "-6")]
 ROUTED = ("routed",)
-# So that a stream runs into what lies ahead of it, and the window's edge is not there before the forgery.
+# So that a stream runs into what lies ahead of it, and the window's edge is not there before the forgery: a window of a buffer that is set
+# does not grow, and moves on by no more than itself while a forged segment is under way.
 LONGER = {"sizes": [200_000, 500_000], "buffer": 16_000}
 
 ATTACKS = {
@@ -259,10 +260,10 @@ def one(args, attack, variant, family, path, seed):
             attack.during(arena, args, family, gateway)
         ended = client.result(args.seconds + PATIENCE + plan["transfers"] * 0.2)
         status = gateway.status() if gateway else None
-        forged = json.loads(forger.stop()) if forger else {}
+        forged = json.loads(forger.stop()) if forger else {"forged": {}, "inside": 0}
         served = json.loads(server.stop())
         links = json.loads(arena.hop.stop())
-    return outcome(plan, ended, served) | {"treated": treated(variant, status, links, ended), "seed": seed, "forged": sum(forged.values()), "links": links, "gateway": status}
+    return outcome(plan, ended, served) | {"treated": treated(variant, status, links, ended), "seed": seed, "forged": sum(forged["forged"].values()), "inside": forged["inside"], "links": links, "gateway": status}
 
 
 def treated(variant, status, links, ended):
@@ -313,6 +314,10 @@ def judge(args, attack, variant, with_runs, without_runs):
     chance = 2 * math.sqrt(broken_without + (1 if attack.forge and broken == total(with_runs, ("reset", "failed")) else 0))
     if broken > broken_without + chance:
         worse.append(f"{broken} connections broken, {broken_without} without")
+    # What is forged to lie outside the receiver's window has to: or the receiver itself takes it.
+    inside, inside_without = (sum(run["inside"] for run in runs) for runs in (with_runs, without_runs))
+    if inside or inside_without:
+        worse.append(f"{inside} forged segments came inside the window, {inside_without} without")
     share = statistics.median(run["treated"] for run in with_runs)
     # What the gateway leaves alone is as without it, but then nothing was tried.
     if share < LEAST_TREATED and variant.mode != "split" and not attack.during:

@@ -2,8 +2,9 @@
 """Somebody who forges packets: `forge.py SEED PLAN`, until SIGTERM.
 
 PLAN is JSON: `wired` and `hop`, the devices by which frames reach the gateway from either side; `sender` and `receiver`, those at which the true ends are heard; `pace`, packets a second; `begin` and `seconds`, when and for how long; `attacks`, names
-from ATTACKS below, which take turns; `port`, the server's; `ahead`: how many bytes behind the receiver's window to poison, with how many segments. It hears a part of what passes (one frame in eight, and every SYN), and so knows who speaks with whom and about
-where they are; what it makes of that is the attack's choice. Prints one line of JSON with its counts.
+from ATTACKS below, which take turns; `port`, the server's; `ahead`: how many bytes behind the receiver's window to poison, with how many segments. It hears every frame of the receiver and a part of the sender's (one frame in eight, and every SYN), and
+so knows who speaks with whom and where they are; what it makes of that is the attack's choice. Where an attack depends on what the receiver's window is, it forges only what was heard to the end: so the window is the one that the receiver
+advertised last. Prints one line of JSON: `forged`, its counts, and `inside`, how many of the forged segments that should lie outside the receiver's window reached it inside.
 """
 import collections
 import ctypes
@@ -23,6 +24,8 @@ WRAP = 1 << 32
 PLAN = {}
 # A flow of which nothing was heard for so long is over.
 SILENT = 3.0
+# Attacks whose segments only the window keeps from the receiver.
+BEYOND = ("poison", "outside")
 
 
 def checksum(data):
@@ -59,8 +62,8 @@ class Way:
         # Of the newest packet: the number behind it, its acknowledgment, its window as in the header, its stamps.
         self.next = self.ack = self.window = self.val = 0
         self.scale = 0
-        # Something other than a SYN was heard.
-        self.is_open = False
+        # Something other than a SYN was heard, and a SYN before, which tells the scale.
+        self.is_open = self.has_begun = False
         # Some of its packets.
         self.kept = collections.deque(maxlen=200)
         self.payload = (0, b"")
@@ -73,10 +76,12 @@ class Flow:
         self.family = family
         self.down, self.up = Way(), Way()
         self.heard = 0.0
+        # Forged segments that should lie beyond the receiver's window, until they reach it: by number, how many bytes they have.
+        self.beyond = {}
 
     def is_known(self):
         # Of both ends after their handshake: a half-open connection is easier to break, and not what is asked here.
-        return self.down.is_open and self.up.is_open
+        return self.down.is_open and self.up.is_open and self.down.has_begun and self.up.has_begun
 
     def room(self):
         """The bytes that the hop's end has room for, behind its acknowledgment."""
@@ -101,33 +106,69 @@ class Heard:
     """What the true ends send."""
 
     # One in eight, and each SYN: `ld #rand; and #7; jeq #0` and the flags where they are without IPv6 extension headers.
-    FILTER = [
+    SAMPLE = [
         (0x20, 0, 0, 0xFFFFF038), (0x54, 0, 0, 7), (0x15, 6, 0, 0),
         (0x28, 0, 0, 12), (0x15, 0, 2, 0x0800), (0x30, 0, 0, 14 + 20 + 13), (0x05, 0, 0, 1), (0x30, 0, 0, 14 + 40 + 13),
         (0x45, 0, 1, SYN), (0x06, 0, 0, 2048), (0x06, 0, 0, 0),
     ]
+    EVERYTHING = [(0x06, 0, 0, 2048)]
+    # What is forged, behind a TCP header of 32 bytes as segments with timestamps have.
+    OWN = [
+        (0x28, 0, 0, 12), (0x15, 0, 2, 0x0800), (0x20, 0, 0, 14 + 20 + 32), (0x05, 0, 0, 1), (0x20, 0, 0, 14 + 40 + 32),
+        (0x15, 0, 1, int.from_bytes(FORGED, "big")), (0x06, 0, 0, 128), (0x06, 0, 0, 0),
+    ]
 
     def __init__(self, sender, receiver, port):
         self.port, self.flows = port, {}
-        code = b"".join(struct.pack("HBBI", *line) for line in self.FILTER)
-        self.code = ctypes.create_string_buffer(code, len(code))
-        self.sockets = {}
-        for towards, device in (("down", sender), ("up", receiver)):
-            heard = self.sockets[towards] = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
-            # SO_ATTACH_FILTER; SOL_PACKET, PACKET_IGNORE_OUTGOING
-            heard.setsockopt(socket.SOL_SOCKET, 26, struct.pack("HP", len(self.FILTER), ctypes.addressof(self.code)))
-            heard.setsockopt(263, 23, 1)
+        self.inside = 0
+        self.codes, self.sockets = [], {}
+        for name, device, lines in (("down", sender, self.SAMPLE), ("up", receiver, self.EVERYTHING), ("arriving", receiver, self.OWN)):
+            heard = self.sockets[name] = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+            text = b"".join(struct.pack("HBBI", *line) for line in lines)
+            code = ctypes.create_string_buffer(text, len(text))
+            self.codes.append(code)
+            # SO_ATTACH_FILTER; SOL_PACKET, PACKET_IGNORE_OUTGOING; SO_RCVBUFFORCE
+            heard.setsockopt(socket.SOL_SOCKET, 26, struct.pack("HP", len(lines), ctypes.addressof(code)))
+            heard.setsockopt(263, 23, int(name != "arriving"))
+            heard.setsockopt(socket.SOL_SOCKET, 33, 16 << 20)
             heard.bind((device, 3))
             heard.setblocking(False)
 
     def listen(self, most=64):
-        for towards, heard in self.sockets.items():
-            for _ in range(most):
-                try:
-                    frame = heard.recv(2048)
-                except OSError:
-                    break
-                self.take(towards, frame)
+        """Takes what has come. Whether that was all that the receiver said."""
+        self.read("down", most)
+        arriving = []
+        self.read("arriving", most, lambda _, frame: arriving.append(frame))
+        # Behind what arrived meanwhile: the window that is known then is that of its arrival, or a later one.
+        everything = self.read("up", 8 * most)
+        for frame in arriving:
+            self.arrive(frame)
+        # PACKET_STATISTICS: what is missing tells of a window that nobody knows.
+        if struct.unpack("II", self.sockets["up"].getsockopt(263, 6, 8))[1]:
+            self.flows.clear()
+        return everything
+
+    def read(self, name, most, take=None):
+        for _ in range(most):
+            try:
+                frame, _, _, address = self.sockets[name].recvmsg(2048)
+            except OSError:
+                return True
+            # "arriving" also hears what the receiver sends.
+            if name != "arriving" or address[2] == socket.PACKET_OUTGOING:
+                (take or self.take)(name, frame)
+        return False
+
+    def arrive(self, frame):
+        """A forged segment leaves for the receiver: the window is the last that it has advertised."""
+        start = 34 if frame[12:14] == b"\x08\x00" else 54
+        destination = frame[30:34] if start == 34 else frame[38:54]
+        source_port, port, seq = struct.unpack_from("!HHI", frame, start)
+        flow = self.flows.get((destination, source_port, port))
+        length = flow.beyond.pop(seq, None) if flow else None
+        if length is not None:
+            ack, edge = flow.up.ack, (flow.up.ack + flow.room()) % WRAP
+            self.inside += (edge - seq - 1) % WRAP < WRAP // 2 and (seq + length - ack - 1) % WRAP < WRAP // 2
 
     def take(self, towards, frame):
         kind = frame[12:14]
@@ -159,6 +200,7 @@ class Heard:
             way.next, way.ack, way.window = behind, ack, window
         way.kept.append(frame)
         way.is_open |= not flags & SYN
+        way.has_begun |= bool(flags & SYN)
         if length:
             way.payload = (seq, frame[start + head:])
         if flags & (FIN | RST):
@@ -231,10 +273,12 @@ def poison(old):
         edge = flow.up.ack + flow.room()
         if (edge - start) % WRAP < WRAP // 2 or not start:
             start, done = (edge + ahead) % WRAP, 0
-        if (start + 1400 * done - edge - ahead // 2) % WRAP > WRAP // 2:
-            # The window has come too near: the receiver might take it.
+        if (start + 1400 * done - edge - max(ahead // 2, 4 * flow.room())) % WRAP > WRAP // 2:
+            # The window has come too near: the receiver might take it. What arrives before the segment was sent into this window, and
+            # moves it on by no more than a window, or twice that where the kernel enlarges the buffer.
             done = count
         if done < count:
+            flow.beyond[(start + 1400 * done) % WRAP] = 1400
             val = flow.down.val - (100_000 if old else 0)
             yield "wired", flow.segment("down", start + 1400 * done, flow.up.next, ACK | PSH, FORGED * 350, stamps=(val, flow.up.val))
             done += 1
@@ -252,6 +296,7 @@ def outside(flow, dice):
     """Data just outside the window: below what was acknowledged, above what there is room for."""
     edge = flow.up.ack + flow.room()
     seq = flow.up.ack - dice.randrange(3000, 200_000) if dice.random() < 0.5 else edge + dice.randrange(200_000, 1_000_000)
+    flow.beyond[seq % WRAP] = 1200
     yield "wired", flow.segment("down", seq, flow.up.next, ACK | PSH, FORGED * 300)
 
 
@@ -447,7 +492,7 @@ def main(seed, plan):
     sent, known = 0, None
     while not over:
         now = time.monotonic()
-        heard.listen()
+        everything = heard.listen()
         due = int((min(now, end) - begin) * plan["pace"]) if now > begin else 0
         flows = heard.alive() if sent < due else ()
         if flows:
@@ -458,7 +503,7 @@ def main(seed, plan):
             turn += 1
             candidates = flows or (known if name == "strangers" else None)
             sent += 1
-            if not candidates:
+            if not candidates or name in BEYOND and not everything:
                 continue
             for place, frame in ATTACKS[name](dice.choice(candidates), dice):
                 try:
@@ -468,7 +513,8 @@ def main(seed, plan):
                     # The device's queue is full.
                     break
         select.select(list(heard.sockets.values()), [], [], 0.001 if sent < due else 0.005)
-    print(json.dumps(counts))
+    heard.listen(1 << 20)
+    print(json.dumps({"forged": counts, "inside": heard.inside}))
 
 
 if __name__ == "__main__":

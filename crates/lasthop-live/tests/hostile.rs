@@ -32,13 +32,11 @@ fn random_scripts<M: Middle>(seed: u64) {
 }
 
 #[test]
-#[ignore = "acknowledgments beyond what was sent are still believed"]
 fn random_strangers_change_nothing_for_the_engine() {
     random_scripts::<Bytes>(1);
 }
 
 #[test]
-#[ignore = "acknowledgments beyond what was sent are still believed"]
 fn random_strangers_change_nothing_for_the_mechanism() {
     random_scripts::<Bare>(2);
 }
@@ -55,19 +53,6 @@ fn known_attacks_change_nothing() {
         count += 1;
     }
     assert!(count >= 6, "{count} seeds");
-}
-
-/// One script, from the file that `LASTHOP_SCRIPT` names, through both.
-#[test]
-#[ignore = "takes a file"]
-fn one_script() {
-    let file = std::env::var_os("LASTHOP_SCRIPT").expect("LASTHOP_SCRIPT names a file");
-    let script = std::fs::read(file).expect("a script");
-    let demand = if std::env::var_os("OUTCOME").is_some() { Demand::Outcome } else { Demand::All };
-    if std::env::var_os("BARE").is_none() {
-        run::<Bytes>(&script, demand);
-    }
-    run::<Bare>(&script, demand);
 }
 
 /// What does not hold, by kind, with the shortest script that shows it: for work on the gateway, and on this model.

@@ -58,9 +58,7 @@ fn damaged_packets_stay_damaged() {
     );
 }
 
-/// Not in every run: a few poisoned bytes still arrive in some, and whether the receiver's window was there is to be found out.
 #[test]
-#[ignore = "a few connections of thousands still differ (docs/security.md, Open)"]
 fn what_a_receiver_would_refuse_is_not_served_to_it() {
     nothing_is_worse(
         "poison,mixed",

@@ -82,8 +82,8 @@ pub struct Bounds {
     pub next: (Seq, Seq),
     /// The end of its window.
     pub edge: Seq,
-    /// The earliest timestamp that it takes.
-    pub recent: Option<u32>,
+    /// The earliest timestamp that it takes, in the first state and the last: of two far apart neither is the earlier.
+    pub recent: Option<(u32, u32)>,
     /// A reset with a number up to here that it may wait for: all that was sent may have come.
     pub sent: Seq,
     /// The acknowledgments that it takes (RFC 5961 §5).
@@ -111,7 +111,9 @@ impl Bounds {
             let exact = seq.ge(self.next.0) && seq.le(self.next.1) || seq == self.sent;
             return if exact { Judgement::Reset } else { Judgement::Refused };
         }
-        let late = |recent: u32| options.timestamps.is_none_or(|times| Seq(times.val).lt(Seq(recent)));
+        let late = |(from, to): (u32, u32)| {
+            options.timestamps.is_none_or(|times| Seq(times.val).lt(Seq(from)) && Seq(times.val).lt(Seq(to)))
+        };
         if flags.has(Flags::SYN) || !flags.has(Flags::ACK) || self.recent.is_some_and(late) {
             return Judgement::Refused;
         }
@@ -119,12 +121,12 @@ impl Bounds {
             return Judgement::Refused;
         }
         // Inside: any of its bytes is, or, where it has none, its number. RFC 9293 asks for the first or the last; Linux also takes
-        // what reaches beyond the window on both sides.
+        // what reaches beyond the window on both sides, and what is empty at its edge, as one who has filled it sends.
         let (from, to, end) = (self.next.0, self.edge, packet.end());
         let within = |at: Seq| at.ge(from) && at.lt(to);
         let inside = match (packet.seq_len(), to.since(from)) {
             (0, 0) => seq == from,
-            (0, _) => within(seq),
+            (0, _) => within(seq) || seq == to,
             (_, 0) => false,
             (_, _) => seq.lt(to) && end.gt(from),
         };
@@ -185,7 +187,7 @@ impl Receiver {
     pub fn bounds(&self) -> Bounds {
         let own = RECEIVER_ISS + 1;
         let window = u32::from(SENDER_WINDOW) << self.terms.scale;
-        let recent = self.terms.timestamps.then_some(self.recent);
+        let recent = self.terms.timestamps.then_some((self.recent, self.recent));
         Bounds { next: (self.next, self.next), edge: self.edge, recent, sent: self.next, acks: (own - window, own) }
     }
 
@@ -284,7 +286,7 @@ impl Sender {
     pub fn bounds(&self) -> Bounds {
         let peer = RECEIVER_ISS + 1;
         let edge = peer + (u32::from(SENDER_WINDOW) << self.terms.scale);
-        let recent = self.terms.timestamps.then_some(self.recent);
+        let recent = self.terms.timestamps.then_some((self.recent, self.recent));
         Bounds { next: (peer, peer), edge, recent, sent: peer, acks: (self.oldest - self.largest, self.next) }
     }
 

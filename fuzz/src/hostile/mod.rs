@@ -16,16 +16,19 @@
 //! bytes are excused. What a receiver would take is judged by what the gateway can know of it, which is what has passed the
 //! gateway: an acknowledgment under way may have moved the window meanwhile. So a packet is refused, in the sense of the rules
 //! above, when it would be in every state from the one last shown to the gateway up to the present one. Where a stranger breaks a
-//! connection that no gateway could have saved (a reset with the exact number, bytes inside the window), the script ends.
+//! connection that no gateway could have saved (a reset with the exact number, bytes beyond the sender's), the script ends. Where an
+//! end takes what no true end could have sent, gateway and twin are compared no longer, and the rest still holds.
 //!
 //! | module | holds |
 //! |---|---|
 //! | [`ends`] | the models of sender and receiver |
 //! | [`middle`] | the gateway's engine, fed with bytes; the mechanism by itself |
 //! | [`script`] | scripts as bytes |
+//! | [`shrink`] | makes those that show a fault shorter |
 //! | [`world`] | what happens, and what must hold |
 
 pub mod ends;
 pub mod middle;
 pub mod script;
+pub mod shrink;
 pub mod world;

@@ -1,20 +1,21 @@
 //! What happens between the ends, and what must hold.
 
+mod gateway;
+mod strangers;
+mod trace;
+
 use std::collections::VecDeque;
-use std::fmt::Debug;
-use std::sync::OnceLock;
 
 use lasthop_proto::node::Port;
-use lasthop_proto::packet::{Flags, Options, SackBlock, Segment, Timestamps};
 use lasthop_proto::scheme::LocalDetection;
 use lasthop_proto::seq::Seq;
 use lasthop_proto::time::{Duration, Instant};
 
 use super::ends::{
     Bounds, Content, Judgement, Pkt, RECEIVER_CLOCK, RECEIVER_ISS, Reaction, Receiver, SENDER_CLOCK, SENDER_ISS,
-    Sender, Terms, handshake,
+    SENDER_WINDOW, Sender, Terms, handshake,
 };
-use super::middle::{Coming, Middle, Passed, Sent, Setup};
+use super::middle::{Coming, Middle, Passed, Setup};
 use super::script::Script;
 
 /// Most turns of a script.
@@ -49,8 +50,7 @@ enum Seen {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fate {
     Whole,
-    /// A stranger put in what an end took: it may never end well.
-    Tainted,
+    /// A stranger has ended it, or put in what breaks it without a gateway, too.
     Over,
 }
 
@@ -85,12 +85,16 @@ struct World<'s, M> {
     /// The end of the sender's window, as the receiver may have been told it: where a stranger grants more, in a packet that the
     /// receiver takes, it may send more.
     granted_up: Seq,
+    /// The end of the sender's window, as it has shown itself at the gateway: that in a SYN is not scaled (RFC 7323 §2.2).
+    sender_edge: Seq,
     /// The highest number that the sender has seen from the receiver. A stranger's acknowledgment that it takes may be ahead of what
     /// was sent: for all that a gateway can know, the bytes before it were lost.
     claimed: Seq,
     /// The sender's latest timestamp at the gateway, which believes no echo of a later one: a stranger's packet that a receiver takes
     /// only in part is not believed.
     newest: u32,
+    /// The receiver's.
+    receiver_newest: u32,
     /// The end of what the gateway has seen from the sender.
     sent_down: Seq,
     /// The same with what a stranger put into the window.
@@ -106,49 +110,9 @@ struct World<'s, M> {
     fate: Fate,
 }
 
-/// Whether what happens is to be printed: where `LASTHOP_TRACE` is set.
-fn is_traced() -> bool {
-    static TRACED: OnceLock<bool> = OnceLock::new();
-    *TRACED.get_or_init(|| std::env::var_os("LASTHOP_TRACE").is_some())
-}
-
-/// A segment in a trace, its numbers counted from the first bytes of both streams.
-fn line(segment: &Segment, len: u32) -> String {
-    let Segment { seq, ack, window, flags, options } = segment;
-    let from = |at: &Seq, first: Seq| at.0.wrapping_sub(first.0.wrapping_add(1)) as i32;
-    let sender = |at| from(at, SENDER_ISS);
-    let receiver = |at| from(at, RECEIVER_ISS);
-    let times = options.timestamps.map(|times| (times.val, times.ecr));
-    let (down, up) = ((sender(seq), receiver(ack)), (receiver(seq), sender(ack)));
-    let blocks: Vec<_> =
-        options.sack.as_slice().iter().map(|block| (sender(&block.left), sender(&block.right))).collect();
-    format!("down {down:?} up {up:?} len {len} flags {:#x} window {window} times {times:?} sack {blocks:?}", flags.0)
-}
-
-fn brief(passed: &Passed) -> String {
-    match passed {
-        Passed::Unchanged => "passes".to_owned(),
-        Passed::No => "does not pass".to_owned(),
-        Passed::As(sent) => format!("passes as {}", line(&sent.segment, sent.len)),
-    }
-}
-
-/// Whether what the gateway sends is a piece of the packet that came just now, which it may not pass as a whole: then it is still
-/// the work of who wrote that.
-fn is_piece(sent: &Sent, packet: &Pkt, port: Port) -> bool {
-    let (first, end) = (sent.segment.seq, sent.segment.seq + sent.len);
-    let segment = Segment { seq: packet.segment.seq, flags: packet.segment.flags, ..sent.segment };
-    let same = match &sent.odd {
-        None => packet.content == Content::Genuine,
-        Some(odd) => odd.iter().zip(0..).all(|(&is, at)| is == super::ends::byte((first + at).0, packet.content)),
-    };
-    let within = first.ge(packet.segment.seq) && end.le(packet.end());
-    sent.towards != port && sent.len > 0 && within && segment == packet.segment && same
-}
-
 /// Whether an end takes no timestamp that the other one can send.
 fn is_ahead(end: Bounds, clock: u32) -> bool {
-    end.recent.is_some_and(|recent| Seq(recent).gt(Seq(clock)))
+    end.recent.is_some_and(|(_, recent)| Seq(recent).gt(Seq(clock)))
 }
 
 /// Runs a script. Panics where something does not hold.
@@ -176,8 +140,10 @@ pub fn run<M: Middle>(bytes: &[u8], demand: Demand) {
         twin: M::new(setup),
         granted: receiver.edge,
         granted_up: sender.bounds().edge,
+        sender_edge: RECEIVER_ISS + 1 + u32::from(SENDER_WINDOW),
         claimed: RECEIVER_ISS + 1,
         newest: SENDER_CLOCK,
+        receiver_newest: RECEIVER_CLOCK,
         sent_down: SENDER_ISS + 1,
         claimed_down: SENDER_ISS + 1,
         sender,
@@ -308,8 +274,18 @@ impl<M: Middle> World<'_, M> {
     fn pass_down(&mut self, packet: Pkt, coming: Coming) {
         if let Some(times) = packet.segment.options.timestamps {
             self.latest = Seq(self.latest).max(Seq(times.val)).0;
-            self.newest = Seq(self.newest).max(Seq(times.val)).0;
-            self.sender_recent = Seq(self.sender_recent).max(Seq(times.ecr)).0;
+            // Of what the receiver refuses, as it does a keepalive, a gateway cannot know who wrote it.
+            if self.is_sure(&packet) {
+                self.newest = Seq(self.newest).max(Seq(times.val)).0;
+                // Nor is an echo believed of what nobody is known to have sent: a stranger's packet that the sender took, and a gateway
+                // did not.
+                if Seq(times.ecr).le(Seq(self.receiver_newest)) {
+                    self.sender_recent = Seq(self.sender_recent).max(Seq(times.ecr)).0;
+                }
+            }
+        }
+        if self.is_sure(&packet) {
+            self.sender_edge = self.sender.bounds().edge;
         }
         self.sent_down = self.sent_down.max(packet.end());
         self.claimed_down = self.claimed_down.max(packet.end());
@@ -321,15 +297,25 @@ impl<M: Middle> World<'_, M> {
         self.give(packet, Port::WIRED, coming, Seen::Both, Content::Genuine);
     }
 
+    /// Whether the receiver takes all of a packet in the state in which it has shown itself at the gateway.
+    fn is_sure(&self, packet: &Pkt) -> bool {
+        let Shown { next, edge, recent } = self.receiver_shown;
+        let recent = self.terms.timestamps.then_some((recent, recent));
+        let bounds = Bounds { next: (next, next), edge, recent, ..self.receiver.bounds() };
+        let inside = packet.segment.seq.lt(edge) && packet.end().le(edge);
+        inside && bounds.judge(packet, SENDER_ISS + 1) == Judgement::Taken
+    }
+
     /// The receiver's packet comes to the gateway.
     fn pass_up(&mut self, packet: Pkt) {
         let edge = packet.segment.ack + (u32::from(packet.segment.window) << self.terms.scale);
         let shown = &mut self.receiver_shown;
         (shown.next, shown.edge) = (shown.next.max(packet.segment.ack), shown.edge.max(edge));
-        if let Some(times) = packet.segment.options.timestamps
-            && Seq(times.ecr).le(Seq(self.newest))
-        {
-            shown.recent = times.ecr;
+        if let Some(times) = packet.segment.options.timestamps {
+            self.receiver_newest = Seq(self.receiver_newest).max(Seq(times.val)).0;
+            if Seq(times.ecr).le(Seq(self.newest)) {
+                shown.recent = times.ecr;
+            }
         }
         if is_ahead(self.sender.bounds(), self.receiver.clock) {
             self.fate = Fate::Over;
@@ -348,156 +334,12 @@ impl<M: Middle> World<'_, M> {
         assert!(passed != Passed::No && sent.is_empty(), "openings pass: {said:?}");
     }
 
-    /// A packet comes to the gateway, and goes on from there.
-    fn give(&mut self, packet: Pkt, port: Port, coming: Coming, seen: Seen, author: Content) {
-        let Some(made) = M::packet(&packet, port, coming) else { return };
-        let said = self.gateway.take(self.now, port, &made);
-        let (passed, sent) = M::read(&said);
-        if is_traced() {
-            let whose = if author == Content::Forged { "stranger" } else { "end" };
-            eprintln!("{} {whose}, by {port:?}, {seen:?}: {} {coming:?}", self.now, line(&packet.segment, packet.len));
-            eprintln!("    {} and {}", brief(&passed), sent.len());
-        }
-        match seen {
-            Seen::Both => {
-                let twin = self.twin.take(self.now, port, &made);
-                self.same(&said, &twin, packet);
-            }
-            Seen::One if self.demand == Demand::Outcome => {}
-            Seen::One => {
-                assert_eq!(
-                    (&passed, &sent[..]),
-                    (&Passed::Unchanged, &[][..]),
-                    "it is refused, and passes: {packet:?}"
-                );
-            }
-        }
-        self.same(&self.gateway.deadline(), &self.twin.deadline(), packet);
-        match passed {
-            Passed::Unchanged if coming.flips.is_some() || coming.astray => {}
-            Passed::Unchanged => self.arrive(&packet, port, coming.merged, author),
-            Passed::No => {}
-            // What a stranger wrote stays what he wrote.
-            Passed::As(_) if seen == Seen::One => self.arrive(&packet, port, coming.merged, author),
-            Passed::As(sent) => {
-                assert_eq!(
-                    (sent.segment.seq, sent.segment.ack, sent.len),
-                    (packet.segment.seq, packet.segment.ack, packet.len)
-                );
-                self.sent(sent);
-            }
-        }
-        for sent in sent {
-            if author == Content::Forged && is_piece(&sent, &packet, port) {
-                let Sent { segment, len, .. } = sent;
-                self.arrive(&Pkt { segment, len, ..packet }, port, None, author);
-            } else {
-                self.sent(sent);
-            }
-        }
-    }
-
-    /// What strangers did changes nothing.
-    fn same<T: PartialEq + Debug>(&self, gateway: &T, twin: &T, after: impl Debug) {
-        assert!(
-            self.demand == Demand::Outcome || gateway == twin,
-            "after {after:?}: {gateway:?}, without strangers {twin:?}"
-        );
-    }
-
-    /// The gateway sends something.
-    fn sent(&mut self, sent: Sent) {
-        if is_traced() {
-            eprintln!("{} gateway to {:?}: {}", self.now, sent.towards, line(&sent.segment, sent.len));
-        }
-        let Segment { seq, ack, window, flags, options } = sent.segment;
-        let special = Flags(Flags::SYN.0 | Flags::FIN.0 | Flags::RST.0);
-        assert!(flags.0 & special.0 == 0, "nobody but the ends opens, ends or resets: {sent:?}");
-        if sent.towards == Port::WIRELESS {
-            if let Some(times) = options.timestamps {
-                assert!(Seq(times.val).le(Seq(self.latest)), "later than the sender's clock: {sent:?}");
-            }
-            for at in 0..sent.len {
-                let at = seq + at;
-                let forged = sent
-                    .odd
-                    .as_ref()
-                    .is_some_and(|odd| odd[at.since(seq) as usize] != super::ends::byte(at.0, Content::Genuine));
-                let known = if forged { false } else { at.gt(SENDER_ISS) && at.lt(self.sender.next) };
-                let excused = || self.excused.iter().any(|&(from, to)| at.ge(from) && at.lt(to));
-                assert!(known || excused(), "the sender's byte {at} is another, or was never sent: {sent:?}");
-            }
-            // Bytes of a stranger are told from the sender's by where they are.
-            let content = if sent.odd.is_some() { Content::Forged } else { Content::Genuine };
-            // So is a stranger's clock that the receiver would believe.
-            let ahead = options.timestamps.is_some_and(|times| Seq(times.val).gt(Seq(self.sender.clock)));
-            let author = if ahead { Content::Forged } else { content };
-            let packet = Pkt { segment: sent.segment, len: sent.len, content, odd: false };
-            self.arrive(&packet, Port::WIRED, None, author);
-        } else {
-            assert!(ack.le(self.receiver.next), "acknowledges what the receiver does not have: {sent:?}");
-            let edge = ack + (u32::from(window) << self.terms.scale);
-            assert!(edge.le(self.granted), "grants what the receiver does not: {sent:?}");
-            assert!(sent.len == 0, "the receiver sends no data: {sent:?}");
-            self.arrive(&Pkt::bare(sent.segment), Port::WIRELESS, None, Content::Genuine);
-        }
-    }
-
-    /// A packet that came in at `port` comes to the other end, or is lost on the hop.
-    fn arrive(&mut self, packet: &Pkt, port: Port, merged: Option<u32>, author: Content) {
-        if port == Port::WIRELESS {
-            let reaction = self.sender.take(packet);
-            self.react_sender(reaction);
-            return;
-        }
-        let most = merged.unwrap_or(packet.len).max(1);
-        let mut at = 0;
-        loop {
-            let len = most.min(packet.len - at);
-            let mut piece = Pkt { len, ..*packet };
-            piece.segment.seq += at;
-            at += len;
-            if !self.is_lost() {
-                if author == Content::Forged && self.receiver.bounds().judge(&piece, SENDER_ISS + 1) == Judgement::Taken
-                {
-                    self.fate = Fate::Tainted;
-                }
-                let reaction = self.receiver.take(&piece);
-                if reaction == Reaction::Broken || self.receiver.next.gt(self.sender.next) {
-                    self.fate = Fate::Over;
-                }
-                if reaction == Reaction::Acknowledge {
-                    self.acknowledge();
-                }
-            }
-            if at >= packet.len {
-                break;
-            }
-        }
-    }
-
     fn react_sender(&mut self, reaction: Reaction) {
         match reaction {
             Reaction::Silence => {}
             Reaction::Acknowledge => self.put_wired(self.sender.data(self.sender.next, 0), Coming::default()),
             Reaction::Broken => self.fate = Fate::Over,
         }
-    }
-
-    fn is_lost(&mut self) -> bool {
-        if self.lossless {
-            return false;
-        }
-        // Two bits a packet, a byte of the script for four.
-        if self.losses <= 1 {
-            self.losses = 0b1_0000;
-            let byte = self.script.byte();
-            self.bits = byte;
-        }
-        self.losses >>= 1;
-        let lost = self.bits & 3 == 1;
-        self.bits >>= 2;
-        lost
     }
 
     fn advance(&mut self, span: Duration) {
@@ -519,152 +361,6 @@ impl<M: Middle> World<'_, M> {
         let millis = (self.now.as_nanos() / 1_000_000) as u32;
         self.sender.clock = SENDER_CLOCK.wrapping_add(millis);
         self.receiver.clock = RECEIVER_CLOCK.wrapping_add(millis);
-    }
-
-    /// What a stranger writes into a packet towards the end that waits for `seq` and `ack`.
-    fn forged(&mut self, seqs: [Seq; 4], ack: Seq, clocks: [u32; 2]) -> Pkt {
-        let (kind, shape) = (self.script.byte(), self.script.byte());
-        let flags = match kind & 0xf {
-            0 => Flags::RST,
-            1 => Flags::RST.with(Flags::ACK),
-            2 => Flags::SYN,
-            3 => Flags::SYN.with(Flags::ACK),
-            4 => Flags::FIN.with(Flags::ACK),
-            5 => Flags(self.script.byte() & 0x1f),
-            _ => Flags::ACK,
-        };
-        let seq = Seq(self.script.near(seqs[usize::from(kind >> 4 & 3)].0, self.terms.mss));
-        let ack = Seq(self.script.near(ack.0, self.terms.mss));
-        let len = match shape & 3 {
-            0 => 0,
-            1 => self.terms.mss,
-            2 => u32::from(self.script.byte()) + 1,
-            _ => 3 * self.terms.mss,
-        };
-        let mut options = Options::default();
-        if self.terms.timestamps != (shape & 0x1c == 0x1c) {
-            options.timestamps =
-                Some(Timestamps { val: self.script.near(clocks[0], 1000), ecr: self.script.near(clocks[1], 1000) });
-        }
-        if shape & 0x60 == 0x60 {
-            let left = Seq(self.script.near(ack.0, self.terms.mss));
-            options.sack.push(SackBlock { left, right: Seq(self.script.near(left.0, self.terms.mss)) });
-        }
-        let window = if kind & 0x40 == 0 { 500 } else { self.script.word() as u16 };
-        let segment = Segment { seq, ack, window, flags, options };
-        let content = if kind & 0x80 == 0 { Content::Forged } else { Content::Genuine };
-        Pkt { segment, len, content, odd: shape & 0x80 != 0 }
-    }
-
-    /// A stranger behind the wire writes to the receiver.
-    fn forge_down(&mut self) {
-        let seqs = [self.receiver.next, self.receiver.edge, self.sender.next, self.sender.oldest];
-        let packet = self.forged(seqs, RECEIVER_ISS + 1, [self.sender.clock, self.receiver.clock]);
-        let shown = self.receiver_shown;
-        let bounds = Bounds {
-            next: (shown.next, self.receiver.next),
-            // A stranger on the hop may have granted more than the receiver, in an acknowledgment that the sender takes.
-            edge: shown.edge.max(self.receiver.edge).max(self.granted),
-            sent: self.claimed_down,
-            recent: self.terms.timestamps.then_some(shown.recent),
-            acks: (self.receiver.bounds().acks.0, self.claimed),
-        };
-        // What the gateway believes to be sent ends with the sender's bytes or with any of these.
-        let last = |at: Seq| at == self.sent_down || self.excused.iter().any(|&(_, end)| end == at);
-        let seen = match bounds.judge(&packet, SENDER_ISS + 1) {
-            Judgement::Reset => return self.fate = Fate::Over,
-            Judgement::Refused if packet.segment.flags.has(Flags::RST) && last(packet.segment.seq) => {
-                return self.fate = Fate::Over;
-            }
-            // It acknowledges what another stranger claimed to be the receiver's: the gateway refuses the receiver's own then.
-            Judgement::Taken | Judgement::Old if packet.segment.ack.gt(RECEIVER_ISS + 1) => {
-                return self.fate = Fate::Over;
-            }
-            Judgement::Taken if packet.segment.flags.has(Flags::FIN) => return self.fate = Fate::Over,
-            Judgement::Taken => {
-                self.excused.push((packet.segment.seq, packet.end()));
-                let Segment { ack, window, .. } = packet.segment;
-                self.claimed_down = self.claimed_down.max(packet.end());
-                self.granted_up = self.granted_up.max(ack + (u32::from(window) << self.terms.scale));
-                if let Some(times) = packet.segment.options.timestamps {
-                    self.latest = Seq(self.latest).max(Seq(times.val)).0;
-                }
-                Seen::Both
-            }
-            Judgement::Old => Seen::Both,
-            Judgement::Refused => Seen::One,
-        };
-        self.give(packet, Port::WIRED, Coming::default(), seen, Content::Forged);
-    }
-
-    /// A stranger on the hop writes to the sender.
-    fn forge_up(&mut self) {
-        let own = RECEIVER_ISS + 1;
-        let seqs = [own, own + 1, own - 1, own + self.terms.buffer];
-        let packet = self.forged(seqs, self.receiver.next, [self.receiver.clock, self.sender.clock]);
-        let own_bounds = self.sender.bounds();
-        let bounds = Bounds {
-            edge: self.granted_up,
-            recent: self.terms.timestamps.then_some(self.sender_recent),
-            sent: self.claimed,
-            acks: (own_bounds.acks.0, own_bounds.acks.1.max(self.claimed_down)),
-            ..own_bounds
-        };
-        let seen = match bounds.judge(&packet, own) {
-            Judgement::Reset => return self.fate = Fate::Over,
-            Judgement::Taken => {
-                let Segment { seq, ack, window, options, .. } = packet.segment;
-                if packet.end() != packet.segment.seq || ack.gt(self.receiver.next) {
-                    return self.fate = Fate::Over;
-                }
-                self.granted = self.granted.max(ack + (u32::from(window) << self.terms.scale));
-                self.claimed = self.claimed.max(seq);
-                let late = options.timestamps.is_some_and(|times| Seq(times.val).gt(Seq(self.receiver.clock)));
-                if late || !options.sack.is_empty() {
-                    self.fate = Fate::Tainted;
-                }
-                Seen::Both
-            }
-            Judgement::Old => Seen::Both,
-            Judgement::Refused => Seen::One,
-        };
-        self.give(packet, Port::WIRELESS, Coming::default(), seen, Content::Forged);
-    }
-
-    /// A stranger on one side takes the address of the end on the other side.
-    fn forge_astray(&mut self) {
-        let port = if self.script.byte() & 1 == 0 { Port::WIRED } else { Port::WIRELESS };
-        let own = RECEIVER_ISS + 1;
-        let packet = if port == Port::WIRED {
-            self.forged([own, own + 1, own - 1, own], self.receiver.next, [self.receiver.clock, self.sender.clock])
-        } else {
-            let seqs = [self.receiver.next, self.receiver.edge, self.sender.next, self.sender.oldest];
-            self.forged(seqs, own, [self.sender.clock, self.receiver.clock])
-        };
-        self.give(packet, port, Coming { astray: true, ..Coming::default() }, Seen::One, Content::Forged);
-    }
-
-    /// A packet that is on its way, or a copy of it, is damaged.
-    fn damage(&mut self, rest: u8) {
-        let flips = [self.script.word() as u16, self.script.word() as u16];
-        let flips = if rest & 1 == 0 { [flips[0]; 2] } else { flips };
-        // Twice the same bit is no damage.
-        let flips = if flips[0] == flips[1] { [flips[0], flips[0] ^ 0x1f8] } else { flips };
-        let down = rest & 2 == 0;
-        let packet = if down { self.wired.front().map(|&(packet, _)| packet) } else { self.up.front().copied() };
-        let port = if down { Port::WIRED } else { Port::WIRELESS };
-        let own =
-            if down { self.sender.data(self.sender.oldest, self.terms.mss) } else { self.receiver.acknowledgment() };
-        let coming = Coming { flips: Some(flips), ..Coming::default() };
-        self.give(packet.unwrap_or(own), port, coming, Seen::One, Content::Genuine);
-        if rest & 4 != 0 {
-            // It was that one.
-            if down {
-                self.wired.pop_front();
-            } else {
-                self.up.pop_front();
-            }
-        }
     }
 
     /// Losses cease: all that the sender sent arrives.
@@ -689,14 +385,13 @@ impl<M: Middle> World<'_, M> {
             self.flow(true, true);
             self.advance(PATIENCE);
         }
-        if self.fate == Fate::Whole {
-            let (had, sent) = (self.receiver.next, self.sender.next);
-            assert!(had == sent, "without losses the receiver still waits for {had} of {sent}");
-            assert!(self.sender.oldest == sent, "without losses the sender still waits from {} on", self.sender.oldest);
+        if self.fate == Fate::Over {
+            return;
         }
-        if self.fate != Fate::Over {
-            let (tally, twin) = (self.gateway.tally(), self.twin.tally());
-            self.same(&tally, &twin, "the end: what is held and was done");
-        }
+        let (had, sent) = (self.receiver.next, self.sender.next);
+        assert!(had == sent, "without losses the receiver still waits for {had} of {sent}");
+        assert!(self.sender.oldest == sent, "without losses the sender still waits from {} on", self.sender.oldest);
+        let (tally, twin) = (self.gateway.tally(), self.twin.tally());
+        self.same(&tally, &twin, "the end: what is held and was done");
     }
 }

@@ -10,7 +10,7 @@ use lasthop_wire::{View, parse};
 
 use super::ab::{Arm, ArmReport, RuleArms};
 use super::counters::Counters;
-use super::flow::{Flow, Stage};
+use super::flow::{Flow, Guarded, Stage};
 use super::flows::{Client, FlowTable, Key, side};
 use super::held::Meter;
 pub use super::offloaded::{Condition, Offloaded};
@@ -175,17 +175,17 @@ impl Engine {
         if take != Take::Refused || view.segment.flags.has(Flags::SYN) && before == Stage::Opening {
             flow.watch.on_packet(now, port, &view, size, &mut treatment.counters);
         }
-        let verdict = if flow.is_guarded(port, packet, &view)
-            || flow.arm == Arm::Untreated
-            || flow.stage == Stage::Opening && before == Stage::Opening
-        {
+        let guarded = flow.guarded(port, packet, &view);
+        let opening = flow.stage == Stage::Opening && before == Stage::Opening;
+        let verdict = if guarded == Guarded::Connection || flow.arm == Arm::Untreated || opening {
             Verdict::Accept
         } else {
             if let Some(known) = known {
                 let side = flow.side_at(Port::WIRED);
                 treatment.introduce(now, id, self.flows.owner(id), side, known);
             }
-            let passing = Passing { now, port, packet, view: &view, checksum: offloaded.checksum, id, from, size };
+            let checksum = offloaded.checksum;
+            let passing = Passing { now, port, packet, view: &view, checksum, id, from, take, guarded, size };
             self.treat(passing, out)
         };
         self.settle(now, id, before, out);
@@ -244,7 +244,7 @@ impl Engine {
     fn forget(&mut self, now: Instant, id: FlowId, out: &mut Vec<Injection>) -> Option<usize> {
         let flow = self.flows.remove(id)?;
         let treatment = &mut self.treatments[flow.rule];
-        treatment.remove(id);
+        treatment.remove(now, id);
         treatment.release(now, &mut self.flows, self.mtu, out);
         if let Some(goodput) = flow.watch.goodput(self.config.measured_bytes) {
             treatment.arms[flow.arm as usize].push(goodput, &mut self.sample);

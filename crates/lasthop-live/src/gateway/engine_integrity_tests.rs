@@ -7,7 +7,7 @@ use lasthop_wire::{Checksum, Checksums, Route, build, checksums, pieces};
 use proptest::prelude::*;
 
 use super::properties::{Step, step};
-use super::tests::{Bench, MSS, V4, V6, ack_of, data, payload, seq};
+use super::tests::{Bench, MSS, V4, V6, ack_of, data, only, payload, seq};
 use super::*;
 use crate::gateway::rules::Mode;
 
@@ -122,16 +122,59 @@ fn a_super_segment_with_the_checksum_of_its_first_part_passes_uncached() {
     assert!(bench.engine.counters().held_bytes > held + 10_000);
 }
 
+/// RFC 9293 §3.10.7.4 judges a segment as a whole: pieces of one that begins before the stream lie within it.
+#[test]
+fn a_super_segment_that_the_receiver_refuses_is_not_cut_into_pieces_that_it_takes() {
+    let mut bench = Bench::opened(Mode::Snoop, V4);
+    (0..4).for_each(|n| bench.data(n));
+    bench.ack(seq(3), &[]);
+    let before = bench.counters();
+    let early = Segment { seq: data(0).seq - MSS, ..data(4) };
+    bench.passes(Port::WIRED, early, &payload(0, 5));
+    let after = bench.counters();
+    assert_eq!((after.absorbed, after.local_acks, after.cached_bytes), (before.absorbed, 0, before.cached_bytes));
+    assert_eq!(bench.engine.counters().out_of_window, 1);
+}
+
+/// A packet whose timestamps have become an option of another kind.
+fn strange(bench: &Bench, kind: u8, port: Port, segment: Segment, bytes: &[u8]) -> Vec<u8> {
+    let mut packet = bench.bytes(port, segment, bytes);
+    let view = parse(&packet).unwrap();
+    // NOP NOP 8 10 ... becomes NOP NOP `kind` 10 ...
+    let at = packet[view.ip_len + 20..].windows(2).position(|option| option == [8, 10]).unwrap();
+    lasthop_wire::amend(&mut packet, &view, |tcp| tcp[20 + at] = kind);
+    packet
+}
+
+/// The mechanism has the same picture of the connection as the engine.
+#[test]
+fn what_passes_with_an_unknown_option_counts_as_sent_and_acknowledged() {
+    for guarded in [true, false] {
+        let mut bench = Bench::opened(Mode::Snoop, V4);
+        bench.data(0);
+        let held = bench.engine.counters().held_bytes;
+        let mut options = data(1).options;
+        // SACK blocks in data, a kind that nobody knows.
+        options.sack.push(SackBlock { left: Seq(1), right: Seq(2) });
+        let second = Segment { options, ..data(1) };
+        let mut packet = bench.bytes(Port::WIRED, second, &payload(1, 1));
+        if guarded {
+            let view = parse(&packet).unwrap();
+            let at = packet[view.ip_len + 20..].windows(2).position(|option| option == [5, 10]).unwrap();
+            lasthop_wire::amend(&mut packet, &view, |tcp| tcp[20 + at] = 77);
+        }
+        assert_eq!(bench.take(Port::WIRED, &packet), (Verdict::Accept, vec![]));
+        assert_eq!(bench.engine.counters().held_bytes > held, !guarded);
+        assert_eq!(bench.ack(seq(2), &[]).0, Verdict::Accept);
+        // It is acknowledged: the sender is told so.
+        let (verdict, sent) = bench.give(Port::WIRED, data(0), &payload(0, 1));
+        assert_eq!((verdict, sent.len()), (Verdict::Drop, 1));
+        assert_eq!(parse(&sent[0].packet).unwrap().segment.ack, Seq(seq(2)));
+    }
+}
+
 #[test]
 fn a_stranger_with_an_unknown_option_ends_nobodys_treatment() {
-    let strange = |bench: &Bench, kind: u8, port, segment, bytes: &[u8]| {
-        let mut packet = bench.bytes(port, segment, bytes);
-        let view = parse(&packet).unwrap();
-        // NOP NOP 8 10 ... becomes NOP NOP `kind` 10 ...
-        let at = packet[view.ip_len + 20..].windows(2).position(|option| option == [8, 10]).unwrap();
-        lasthop_wire::amend(&mut packet, &view, |tcp| tcp[20 + at] = kind);
-        packet
-    };
     let mut bench = Bench::opened(Mode::Snoop, V4);
     (0..2).for_each(|n| bench.data(n));
     let held = bench.engine.counters().held_bytes;
@@ -162,6 +205,70 @@ fn a_stranger_with_an_unknown_option_ends_nobodys_treatment() {
         bench.passes(Port::WIRELESS, ack_of(1001, &[]), b"");
         (0..2).for_each(|n| bench.data(n));
         assert_eq!(bench.ack(seq(0), &[(seq(1), seq(2))]).1.len(), repairs);
+    }
+}
+
+/// RFC 5961 §3.2: the number of a reset counts, not that of a part of it, as a driver cuts super-segments into.
+#[test]
+fn a_reset_is_judged_whole() {
+    for ends in [V4, V6] {
+        let mut bench = Bench::opened(Mode::Snoop, ends);
+        (0..2).for_each(|n| bench.data(n));
+        // Its second part is where the stream goes on, and its first where the receiver last was.
+        for from in [0, 1] {
+            let flags = Flags::RST.with(Flags::ACK);
+            bench.passes(Port::WIRED, Segment { flags, ..data(from) }, &payload(from, 3));
+        }
+        let (verdict, sent) = bench.ack(seq(0), &[(seq(1), seq(2))]);
+        assert_eq!((verdict, sent.len()), (Verdict::Drop, 1));
+        // At the next number it ends the connection, however much it carries.
+        bench.passes(Port::WIRED, Segment { flags: Flags::RST, ..data(2) }, &payload(2, 3));
+        assert_eq!(bench.engine.counters().rules[0].cached_bytes, 0);
+    }
+}
+
+/// RFC 5961 §3.2: a reset at the number last acknowledged, with data under way, may be a stranger's. If the sender sent it, the
+/// receiver answers the next repair with a reset of its own, and repairs end; and they do if it says nothing more.
+#[test]
+fn a_reset_below_what_is_under_way_is_left_to_the_receiver() {
+    for answers in [true, false] {
+        let mut bench = Bench::opened(Mode::Snoop, V4);
+        (0..2).for_each(|n| bench.data(n));
+        bench.passes(Port::WIRED, Segment { flags: Flags::RST, ..data(0) }, b"");
+        let mut repairs = 0;
+        for _ in 0..1_000 {
+            for sent in bench.wait(100) {
+                repairs += 1;
+                let view = parse(&sent.packet).unwrap();
+                assert!(sent.towards == Port::WIRELESS && view.segment.ack == Seq(1), "{view:?}");
+                if answers {
+                    bench.passes(Port::WIRELESS, Segment { flags: Flags::RST, ..ack_of(0, &[]) }, b"");
+                }
+            }
+        }
+        assert!(if answers { repairs == 1 } else { (1..50).contains(&repairs) }, "{repairs} repairs");
+        assert_eq!(bench.wait(600_000), []);
+    }
+}
+
+/// Where packets pass unseen, both ends are elsewhere then: the picture is made anew from what comes by, and that may be a stranger's.
+#[test]
+fn after_a_gap_no_strangers_bytes_are_kept() {
+    for ends in [V4, V6] {
+        let mut bench = Bench::opened(Mode::Snoop, ends);
+        (0..2).for_each(|n| bench.data(n));
+        let held = bench.engine.counters().held_bytes;
+        for n in 0..8 {
+            bench.passes(Port::WIRELESS, ack_of(seq(20), &[]), b"");
+            bench.passes(Port::WIRED, Segment { options: data(0).options, ..data(200 + n) }, &payload(200 + n, 1));
+        }
+        assert!(bench.engine.counters().held_bytes <= held);
+        assert_eq!(bench.engine.counters().rules[0].cached_bytes, 0);
+        // The connection itself is treated again.
+        (20..24).for_each(|n| bench.data(n));
+        let (verdict, sent) = bench.ack(seq(20), &[(seq(21), seq(22))]);
+        assert_eq!(verdict, Verdict::Drop);
+        assert_eq!(only(&sent).2, payload(20, 1));
     }
 }
 

@@ -45,6 +45,16 @@ impl Stage {
     }
 }
 
+/// What must stay as it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Guarded {
+    Nothing,
+    /// This packet.
+    Packet,
+    /// All of the connection.
+    Connection,
+}
+
 /// One connection.
 #[derive(Debug)]
 pub(super) struct Flow {
@@ -134,15 +144,21 @@ impl Flow {
         take
     }
 
-    /// Whether a packet must not be dropped, changed or cut: its options are unknown, or both SYNs agreed on options that guard
-    /// all segments. What a stranger sends into a connection changes nothing for the others.
-    pub fn is_guarded(&mut self, port: Port, packet: &[u8], view: &View) -> bool {
+    /// What must not be dropped, changed or cut: a packet whose options are unknown, or all of a connection where both SYNs agreed on
+    /// options that guard all segments. What a stranger sends into a connection changes nothing for the others.
+    pub fn guarded(&mut self, port: Port, packet: &[u8], view: &View) -> Guarded {
         let flags = view.segment.flags;
         if flags.has(Flags::SYN) && self.stage == Stage::Opening {
             self.guards[usize::from(port.0 & 1)] = has_options(packet, view, |kind| GUARDS.contains(&kind));
         }
         let plain = flags.has(Flags::SYN) || flags.has(Flags::RST);
-        self.guards == [true; 2] || !plain && has_foreign_options(packet, view)
+        if self.guards == [true; 2] {
+            Guarded::Connection
+        } else if !plain && has_foreign_options(packet, view) {
+            Guarded::Packet
+        } else {
+            Guarded::Nothing
+        }
     }
 
     /// How many bytes of payload the segments have that make up a packet.

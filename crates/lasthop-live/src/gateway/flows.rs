@@ -125,10 +125,14 @@ impl List {
     }
 }
 
+/// So many places are there from the start: a table that grows has to move all of it while a packet waits. They take no memory
+/// before they are used.
+const RESERVED: usize = 1 << 17;
+
 /// At most `limit` connections with their state.
 #[derive(Debug)]
 pub(super) struct FlowTable<T> {
-    entries: Vec<Option<Entry<T>>>,
+    entries: Vec<Option<Box<Entry<T>>>>,
     free: Vec<u32>,
     slots: HashMap<Key, u32, Keyed>,
     /// By [`Standing`].
@@ -142,7 +146,7 @@ pub(super) struct FlowTable<T> {
 
 impl<T> FlowTable<T> {
     pub fn new(limit: usize, keys: [u64; 2]) -> Self {
-        Self {
+        let mut table = Self {
             entries: Vec::new(),
             free: Vec::new(),
             slots: HashMap::with_hasher(Keyed(keys)),
@@ -150,12 +154,21 @@ impl<T> FlowTable<T> {
             clients: Vec::new(),
             free_clients: Vec::new(),
             client_slots: HashMap::with_hasher(Keyed(keys)),
-            limit: limit.min(NONE as usize),
-        }
+            limit: 0,
+        };
+        table.set_limit(limit);
+        table
     }
 
     pub fn set_limit(&mut self, limit: usize) {
         self.limit = limit.min(NONE as usize);
+        let more = |had: usize| self.limit.min(RESERVED).saturating_sub(had);
+        self.entries.reserve(more(self.entries.len()));
+        self.free.reserve(more(self.free.len()));
+        self.slots.reserve(more(self.slots.len()));
+        self.clients.reserve(more(self.clients.len()));
+        self.free_clients.reserve(more(self.free_clients.len()));
+        self.client_slots.reserve(more(self.client_slots.len()));
     }
 
     pub fn len(&self) -> usize {
@@ -241,7 +254,8 @@ impl<T> FlowTable<T> {
             return None;
         }
         let client = self.client(client);
-        let entry = Some(Entry { key, client, standing: Standing::Doubtful, links: [[NONE; 2]; 2], value });
+        let links = [[NONE; 2]; 2];
+        let entry = Some(Box::new(Entry { key, client, standing: Standing::Doubtful, links, value }));
         let slot = match self.free.pop() {
             Some(slot) => {
                 self.entries[slot as usize] = entry;
@@ -312,7 +326,7 @@ impl<T> FlowTable<T> {
     }
 
     fn entry(&mut self, slot: u32) -> Option<&mut Entry<T>> {
-        self.entries.get_mut(slot as usize)?.as_mut()
+        self.entries.get_mut(slot as usize)?.as_deref_mut()
     }
 
     /// The list of all of a standing, or of those of a client.

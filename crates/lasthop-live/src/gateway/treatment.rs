@@ -4,13 +4,13 @@ use lasthop_proto::event::Event;
 use lasthop_proto::node::{Node, Port};
 use lasthop_proto::packet::{Body, Cause, Flags, FlowId, Integrity, Packet, Priority, Segment, Side};
 use lasthop_proto::pep::snoop::{HopControl, Owner, Snoop, SnoopConfig};
-use lasthop_proto::pep::tracking::Tracking;
+use lasthop_proto::pep::tracking::{Take, Tracking};
 use lasthop_proto::time::Instant;
 use lasthop_wire::{Checksum, View, revise};
 
 use super::ab::Reservoir;
 use super::counters::RuleCounters;
-use super::flow::Flow;
+use super::flow::{Flow, Guarded};
 use super::flows::FlowTable;
 use super::held::{Held, Meter, hold, hold_piece, inject};
 use super::observe::Loss;
@@ -32,6 +32,10 @@ pub(super) struct Passing<'a> {
     pub checksum: Checksum,
     pub id: FlowId,
     pub from: Side,
+    /// What the other end makes of it.
+    pub take: Take,
+    /// Whether it must pass as it is.
+    pub guarded: Guarded,
     /// Payload bytes of the segments in it.
     pub size: u32,
 }
@@ -97,9 +101,9 @@ impl Treatment {
     }
 
     /// Drops what is cached of a connection, which may go on: what is held of it is in the next [`Treatment::release`].
-    pub fn remove(&mut self, id: FlowId) {
+    pub fn remove(&mut self, now: Instant, id: FlowId) {
         if let Some(snoop) = &mut self.snoop {
-            snoop.remove(id);
+            snoop.remove(now, id);
         }
     }
 
@@ -162,9 +166,20 @@ impl Treatment {
     ) -> Verdict {
         let Passing { now, port, packet, view, checksum, .. } = *passing;
         let len = view.payload_len as u32;
-        // Of a reset the number counts (RFC 5961 §3.2): cut up, it would have as many as pieces.
+        if passing.guarded != Guarded::Nothing {
+            let header_len = view.header_len as u16;
+            let given = parsed(passing.id, passing.from, header_len, len, view.segment, Held::NONE);
+            if let Some(snoop) = &mut self.snoop {
+                snoop.observe(now, port, given);
+            }
+            self.release(now, flows, mtu, out);
+            return Verdict::Accept;
+        }
+        // Of a reset the number counts (RFC 5961 §3.2): cut up, it would have as many as pieces. And what the receiver refuses as a whole
+        // may have pieces that it would take, which nobody sent.
         let whole = Flags(Flags::SYN.0 | Flags::RST.0);
-        let cut = port == Port::WIRED && len > passing.size && view.segment.flags.0 & whole.0 == 0;
+        let whole = passing.take == Take::Refused || view.segment.flags.0 & whole.0 != 0;
+        let cut = port == Port::WIRED && len > passing.size && !whole;
         let piece = if cut { passing.size } else { len };
         // Beyond what may be cached, each piece is held by itself, so that none keeps a whole super-segment in memory.
         let share = !cut || meter.bytes() < self.cache_bytes;

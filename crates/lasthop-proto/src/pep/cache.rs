@@ -1,5 +1,6 @@
 //! The packets of one connection that the base station keeps until they are acknowledged.
 
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 
 use super::repair::Sendings;
@@ -13,8 +14,10 @@ const LEAST_CHARGE: u32 = 256;
 /// Most packets kept of one connection.
 pub(super) const MAX_PACKETS: usize = 8192;
 
-/// Most packets that move when one is put in their midst: bounds what a packet of the sender's can cost.
-const MOST_MOVED: usize = 256;
+/// Most acknowledged packets that are looked at at once, and most that are freed: bounds what an acknowledgment of a full cache
+/// can cost.
+const MOST_COUNTED: usize = 64;
+const MOST_FREED: usize = 16;
 
 /// Packets for which room is kept when the cache shrinks.
 const KEEP_CAPACITY: usize = 32;
@@ -128,12 +131,11 @@ impl Overlap {
     }
 }
 
-/// What an acknowledgment took out.
+/// What there was to know of acknowledged packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Purged {
-    /// Packets.
-    pub packets: u32,
-    /// When the last of them left; `None` when any of them left more than once (Karn's rule).
+pub(super) struct Taken {
+    /// When the last of all that were acknowledged together left; `None` before it is looked at, and when any of them left more
+    /// than once (Karn's rule).
     pub sample: Option<Instant>,
     /// Copies that may come back as duplicate acknowledgments.
     pub unproven: u32,
@@ -143,12 +145,23 @@ pub(super) struct Purged {
     pub held: u64,
 }
 
-/// Packets in order of sequence number, none overlapping another, all within 2^31.
+/// Packets in order of sequence number, none overlapping another, all within 2^31. Indices count from the first that is not
+/// acknowledged.
+///
+/// What an acknowledgment covers is out of sight at once, but looked at and freed a few packets at a time: no acknowledgment has
+/// to pay for thousands. For the same reason packets are boxed: to put one in their midst moves pointers.
 #[derive(Clone, Debug)]
 pub(super) struct Cache<P> {
-    packets: VecDeque<Cached<P>>,
+    packets: VecDeque<Box<Cached<P>>>,
+    /// How many in front are acknowledged.
+    acknowledged: usize,
+    /// How many of these have been looked at, and only have to be freed.
+    counted: usize,
+    /// Whether any of those looked at left more than once, until the last is.
+    again: bool,
+    /// Of all packets that are not freed.
     bytes: u64,
-    /// Packets with [`Origin::Resent`].
+    /// Packets with [`Origin::Resent`] that have not been looked at.
     resent: u32,
     /// Where discontinuities end: data before these places never came by, or was not kept.
     gaps: VecDeque<Seq>,
@@ -157,7 +170,15 @@ pub(super) struct Cache<P> {
 impl<P: Payload> Cache<P> {
     /// An empty cache.
     pub fn new() -> Self {
-        Self { packets: VecDeque::new(), bytes: 0, resent: 0, gaps: VecDeque::new() }
+        Self {
+            packets: VecDeque::new(),
+            acknowledged: 0,
+            counted: 0,
+            again: false,
+            bytes: 0,
+            resent: 0,
+            gaps: VecDeque::new(),
+        }
     }
 
     /// Bytes charged.
@@ -166,22 +187,45 @@ impl<P: Payload> Cache<P> {
         self.bytes
     }
 
-    /// Packets.
+    /// Packets that are not acknowledged.
     #[inline]
     pub fn len(&self) -> usize {
-        self.packets.len()
+        self.packets.len() - self.acknowledged
+    }
+
+    /// Whether there is room for one more.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.packets.len() >= MAX_PACKETS
+    }
+
+    /// Whether there are acknowledged packets left.
+    #[inline]
+    pub fn is_behind(&self) -> bool {
+        self.acknowledged > 0
+    }
+
+    /// Whether all can be dropped in one go.
+    pub fn is_small(&self) -> bool {
+        self.packets.len() <= MOST_FREED
     }
 
     /// The oldest packet.
     #[inline]
     pub fn front(&self) -> Option<&Cached<P>> {
-        self.packets.front()
+        self.packets.get(self.acknowledged).map(|packet| &**packet)
     }
 
     /// The packet at an index.
     #[inline]
     pub fn get_mut(&mut self, index: usize) -> Option<&mut Cached<P>> {
-        self.packets.get_mut(index)
+        self.packets.get_mut(self.acknowledged + index).map(|packet| &mut **packet)
+    }
+
+    /// Packets from an index on.
+    #[inline]
+    fn from(&self, index: usize) -> impl Iterator<Item = &Cached<P>> {
+        self.packets.range(self.acknowledged + index..).map(|packet| &**packet)
     }
 
     /// Whether the sender resent any packet kept here.
@@ -199,7 +243,7 @@ impl<P: Payload> Cache<P> {
     /// Whether the `count` packets from `first` on are `seq..end`, without a gap.
     pub fn is_unbroken(&self, first: usize, count: usize, seq: Seq, end: Seq) -> bool {
         let mut next = seq;
-        for packet in self.packets.range(first..first + count) {
+        for packet in self.from(first).take(count) {
             if packet.seq != next {
                 return false;
             }
@@ -210,56 +254,50 @@ impl<P: Payload> Cache<P> {
 
     /// Index of the first packet that starts at `seq` or later.
     pub fn index_from(&self, seq: Seq) -> usize {
-        self.packets.partition_point(|packet| packet.seq.lt(seq))
+        self.packets.partition_point(|packet| packet.seq.lt(seq)).saturating_sub(self.acknowledged)
     }
 
     /// Index of the first packet that ends after `seq`.
     pub fn index_after(&self, seq: Seq) -> usize {
-        self.packets.partition_point(|packet| packet.end.le(seq))
+        self.packets.partition_point(|packet| packet.end.le(seq)).saturating_sub(self.acknowledged)
     }
 
     /// How `seq..end` lies to what is cached.
     pub fn overlap(&self, seq: Seq, end: Seq) -> Overlap {
         let first = self.index_after(seq);
-        let count = self.packets.range(first..).take_while(|packet| packet.seq.lt(end)).count();
-        if count == 0 {
+        let Some(front) = self.from(first).next().filter(|front| front.seq.lt(end)) else {
             return Overlap::None(first);
-        }
-        let whole = self.packets[first].seq.ge(seq) && self.packets[first + count - 1].end.le(end);
+        };
+        let count = self.index_from(end) - first;
+        let whole = front.seq.ge(seq) && self.packets[self.acknowledged + first + count - 1].end.le(end);
         if whole { Overlap::Covers { first, count } } else { Overlap::Cuts { first, count } }
     }
 
     /// Adds a packet behind all others.
     #[inline]
     pub fn push(&mut self, packet: Cached<P>) {
-        if self.packets.back().is_some_and(|last| last.end != packet.seq) {
+        if self.len() > 0 && self.packets.back().is_some_and(|last| last.end != packet.seq) {
             self.gaps.push_back(packet.seq);
         }
-        self.bytes += charge(&packet.packet);
-        self.resent += u32::from(packet.origin == Origin::Resent);
-        self.packets.push_back(packet);
-    }
-
-    /// Whether a packet can take the place of the `count` packets from `index` on without moving too many others.
-    pub fn has_place(&self, index: usize, count: usize) -> bool {
-        count == 1 || index.min(self.packets.len() - index - count) <= MOST_MOVED
+        self.count_in(&packet);
+        self.packets.push_back(Box::new(packet));
     }
 
     /// Whether a packet holds the same bytes as the `count` packets from `first` on.
     pub fn agrees(&self, first: usize, count: usize, packet: &Packet<P>) -> bool {
-        self.packets.range(first..first + count).all(|kept| P::agrees(&kept.packet, packet))
+        self.from(first).take(count).all(|kept| P::agrees(&kept.packet, packet))
     }
 
     /// Puts a packet in place of the `count` packets from `index` on.
     pub fn replace(&mut self, index: usize, count: usize, packet: Cached<P>) {
         self.uncount(index, count);
-        self.bytes += charge(&packet.packet);
-        self.resent += u32::from(packet.origin == Origin::Resent);
+        self.count_in(&packet);
+        let at = self.acknowledged + index;
         if count == 0 {
-            self.packets.insert(index, packet);
+            self.packets.insert(at, Box::new(packet));
         } else {
-            self.packets[index] = packet;
-            self.packets.drain(index + 1..index + count);
+            *self.packets[at] = packet;
+            self.packets.drain(at + 1..at + count);
         }
         self.note_gaps(index..index + 2);
     }
@@ -267,29 +305,38 @@ impl<P: Payload> Cache<P> {
     /// Takes out the `count` packets from `index` on.
     pub fn remove(&mut self, index: usize, count: usize) -> impl Iterator<Item = Cached<P>> {
         self.uncount(index, count);
-        let removed: VecDeque<_> = self.packets.drain(index..index + count).collect();
+        let at = self.acknowledged + index;
+        let removed: VecDeque<_> = self.packets.drain(at..at + count).collect();
         self.note_gaps(index..index + 1);
-        removed.into_iter()
+        removed.into_iter().map(|packet| *packet)
+    }
+
+    fn count_in(&mut self, packet: &Cached<P>) {
+        self.bytes += charge(&packet.packet);
+        self.resent += u32::from(packet.origin == Origin::Resent);
     }
 
     /// What the `count` packets from `index` on counted for, and the gaps at and behind them.
     fn uncount(&mut self, index: usize, count: usize) {
-        for old in self.packets.range(index..index + count) {
+        for old in self.packets.range(self.acknowledged + index..).take(count) {
             self.bytes -= charge(&old.packet);
             self.resent -= u32::from(old.origin == Origin::Resent);
         }
-        let (Some(first), last) = (self.packets.get(index), self.packets.get(index + count)) else { return };
-        let last = last.map_or_else(|| self.packets[index + count - 1].seq, |last| last.seq);
+        let Some(first) = self.from(index).next() else { return };
+        let Some(last) = self.from(index + count).next().or_else(|| self.packets.back().map(|last| &**last)) else {
+            return;
+        };
         let from = self.gaps.partition_point(|gap| gap.lt(first.seq));
-        let to = self.gaps.partition_point(|gap| gap.le(last));
+        let to = self.gaps.partition_point(|gap| gap.le(last.seq));
         self.gaps.drain(from..to);
     }
 
     /// The gaps in front of these packets.
     fn note_gaps(&mut self, indices: core::ops::Range<usize>) {
-        for index in indices.start.max(1)..indices.end.min(self.packets.len()) {
-            let seq = self.packets[index].seq;
-            if self.packets[index - 1].end != seq {
+        for index in indices.start.max(1)..indices.end.min(self.len()) {
+            let at = self.acknowledged + index;
+            let seq = self.packets[at].seq;
+            if self.packets[at - 1].end != seq {
                 let at = self.gaps.partition_point(|gap| gap.lt(seq));
                 self.gaps.insert(at, seq);
             }
@@ -298,7 +345,7 @@ impl<P: Payload> Cache<P> {
 
     /// The sender resent the packet at `index`.
     pub fn set_resent(&mut self, index: usize) {
-        if let Some(packet) = self.packets.get_mut(index)
+        if let Some(packet) = self.get_mut(index)
             && packet.origin == Origin::Fresh
         {
             packet.origin = Origin::Resent;
@@ -306,41 +353,76 @@ impl<P: Payload> Cache<P> {
         }
     }
 
-    /// Takes out what lies wholly below `ack`; `arrived` is told of each packet of which nothing said before that it had.
+    /// All below `ack` is acknowledged: how many packets that is. [`Cache::take_out`] has to be called then.
     #[inline]
-    pub fn purge(&mut self, ack: Seq, mut arrived: impl FnMut(&Cached<P>)) -> Purged {
-        let mut purged = Purged { packets: 0, sample: None, unproven: 0, landed: 0, held: 0 };
-        let mut again = false;
-        while self.packets.front().is_some_and(|packet| packet.end.le(ack)) {
-            let Some(packet) = self.packets.pop_front() else { break };
-            self.bytes -= charge(&packet.packet);
+    pub fn acknowledge(&mut self, ack: Seq) -> u32 {
+        let before = self.acknowledged;
+        // Usually one or two.
+        while self.acknowledged - before < MOST_COUNTED && self.front().is_some_and(|front| front.end.le(ack)) {
+            self.acknowledged += 1;
+        }
+        if self.acknowledged - before == MOST_COUNTED {
+            self.acknowledged = self.packets.partition_point(|packet| packet.end.le(ack)).max(self.acknowledged);
+        }
+        let passed = match self.front().map(|front| front.seq) {
+            Some(front) => self.gaps.partition_point(|gap| gap.le(front)),
+            None => self.gaps.len(),
+        };
+        self.gaps.drain(..passed);
+        (self.acknowledged - before) as u32
+    }
+
+    /// Looks at some of what is acknowledged, and frees some of that; `arrived` is told of each packet of which nothing said
+    /// before that it had.
+    #[inline]
+    pub fn take_out(&mut self, mut arrived: impl FnMut(&Cached<P>)) -> Taken {
+        let mut taken = Taken { sample: None, unproven: 0, landed: 0, held: 0 };
+        let until = self.acknowledged.min(self.counted + MOST_COUNTED);
+        for packet in self.packets.range(self.counted..until) {
             self.resent -= u32::from(packet.origin == Origin::Resent);
-            again |= packet.sent_again();
-            purged.packets += 1;
-            purged.sample = Some(packet.last_sent);
-            purged.unproven = purged.unproven.saturating_add(packet.unproven);
+            self.again |= packet.sent_again();
+            taken.sample = Some(packet.last_sent);
+            taken.unproven = taken.unproven.saturating_add(packet.unproven);
             let len = u64::from(packet.packet.len);
             match packet.whereabouts {
                 Whereabouts::OnHop => {
-                    purged.landed += len;
-                    arrived(&packet);
+                    taken.landed += len;
+                    arrived(packet);
                 }
-                Whereabouts::Held => purged.held += len,
+                Whereabouts::Held => taken.held += len,
                 Whereabouts::Arrived => {}
             }
         }
-        if again {
-            purged.sample = None;
+        self.counted = until;
+        if self.again || until < self.acknowledged {
+            taken.sample = None;
         }
-        while self.gaps.front().is_some_and(|gap| self.packets.front().is_none_or(|front| front.seq.ge(*gap))) {
-            self.gaps.pop_front();
+        self.again &= until < self.acknowledged;
+        self.free(self.counted);
+        taken
+    }
+
+    /// Drops some of what there is, of a connection that is over. Whether nothing is left.
+    pub fn drop_some(&mut self) -> bool {
+        (self.resent, self.gaps) = (0, VecDeque::new());
+        (self.acknowledged, self.counted) = (self.packets.len(), self.packets.len());
+        self.free(self.counted);
+        self.packets.is_empty()
+    }
+
+    /// Frees some of the first `most` packets.
+    #[inline]
+    fn free(&mut self, most: usize) {
+        for _ in 0..most.min(MOST_FREED) {
+            let Some(packet) = self.packets.pop_front() else { break };
+            self.bytes -= charge(&packet.packet);
+            (self.acknowledged, self.counted) = (self.acknowledged - 1, self.counted - 1);
         }
         // What a large window once took must not stay taken by thousands of idle connections.
         let kept = self.packets.capacity();
         if kept > KEEP_CAPACITY && self.packets.len() < kept / 4 {
             self.packets.shrink_to((self.packets.len() * 2).max(KEEP_CAPACITY));
         }
-        purged
     }
 }
 
@@ -352,9 +434,12 @@ impl<P> Cache<P> {
         for (packet, next) in self.packets.iter().zip(after) {
             assert!(packet.seq.lt(packet.end) && packet.end.le(next.seq), "{} {} {}", packet.seq, packet.end, next.seq);
         }
+        assert!(self.counted <= self.acknowledged && self.acknowledged <= self.packets.len());
         assert_eq!(self.bytes, self.packets.iter().map(|packet| charge(&packet.packet)).sum());
-        assert_eq!(self.resent as usize, self.packets.iter().filter(|packet| packet.origin == Origin::Resent).count());
-        let pairs = self.packets.iter().zip(self.packets.iter().skip(1));
+        let uncounted = self.packets.iter().skip(self.counted);
+        assert_eq!(self.resent as usize, uncounted.filter(|packet| packet.origin == Origin::Resent).count());
+        let live = || self.packets.iter().skip(self.acknowledged);
+        let pairs = live().zip(live().skip(1));
         let gaps: VecDeque<_> =
             pairs.filter(|(packet, next)| packet.end != next.seq).map(|(_, next)| next.seq).collect();
         assert_eq!(self.gaps, gaps);

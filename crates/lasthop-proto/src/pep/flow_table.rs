@@ -1,5 +1,6 @@
 //! State per flow, in a slab with a limit: the least recently used flow makes room for a new one.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
@@ -20,10 +21,10 @@ struct Entry<T> {
     value: T,
 }
 
-/// At most `limit` flows with their state.
+/// At most `limit` flows with their state, which never moves: a table that grows moves pointers.
 #[derive(Clone, Debug)]
 pub(super) struct FlowTable<T> {
-    entries: Vec<Option<Entry<T>>>,
+    entries: Vec<Option<Box<Entry<T>>>>,
     free: Vec<u32>,
     direct: Vec<u32>,
     rest: BTreeMap<FlowId, u32>,
@@ -96,7 +97,7 @@ impl<T> FlowTable<T> {
         if self.is_full() {
             return None;
         }
-        let entry = Some(Entry { flow, newer: NONE, older: NONE, value });
+        let entry = Some(Box::new(Entry { flow, newer: NONE, older: NONE, value }));
         let slot = match self.free.pop() {
             Some(slot) => {
                 self.entries[slot as usize] = entry;
@@ -147,7 +148,7 @@ impl<T> FlowTable<T> {
     }
 
     fn entry(&mut self, slot: u32) -> Option<&mut Entry<T>> {
-        self.entries.get_mut(slot as usize)?.as_mut()
+        self.entries.get_mut(slot as usize)?.as_deref_mut()
     }
 
     fn link(&mut self, slot: u32) {

@@ -85,6 +85,8 @@ pub(super) struct Repair<P> {
     pub cache: Cache<P>,
     /// For which time this connection is in the queue of timers.
     pub queued: Option<Instant>,
+    /// Whether it is among those that are behind.
+    pub is_listed: bool,
     /// What either end could have sent and would accept.
     pub tracking: Tracking,
     /// Last acknowledgment.
@@ -138,6 +140,7 @@ impl<P: Payload> Repair<P> {
             owner: None,
             cache: Cache::new(),
             queued: None,
+            is_listed: false,
             tracking,
             last_ack,
             high: start,
@@ -260,6 +263,11 @@ impl<P: Payload> Repair<P> {
         AckVerdict::Hold
     }
 
+    /// The last acknowledgment is not one to answer the sender with.
+    pub fn forget_answer(&mut self) {
+        self.answer = None;
+    }
+
     /// Something has arrived.
     fn heard(&mut self, now: Instant) {
         self.progress = now;
@@ -281,34 +289,22 @@ impl<P: Payload> Repair<P> {
         if self.timed_out_early(now) {
             self.recover = ack;
         }
-        let (order, rtt) = (&mut self.order, &self.rtt);
-        let purged = self.cache.purge(ack, |cached| order.arrive(cached, is_too_soon(rtt, now, cached)));
+        let packets = self.cache.acknowledge(ack);
         self.last_ack = Some(ack);
         self.heard(now);
-        if let Some(hop) = &mut self.hop {
-            hop.landed(purged.landed);
-            hop.unheld(u32::try_from(purged.held).unwrap_or(u32::MAX));
-        }
-        if let Some(sent) = purged.sample {
-            self.rtt.sample(now.since(sent));
-            if let Some(hop) = &mut self.hop
-                && purged.landed > 0
-            {
-                hop.sample(now, sent, ack, self.high);
-            }
-        }
         if self.echoes.1.lt(ack) {
             self.echoes = (0, ack);
         }
-        self.expect_echoes(purged.unproven.saturating_add(u32::from(doubtful)));
+        self.expect_echoes(u32::from(doubtful));
+        self.take_out(now);
         if self.highest_marked.is_some_and(|highest| highest.lt(ack)) {
             self.highest_marked = None;
         }
         // All that was purged beyond the hole itself had arrived. What arrived besides lies above the next hole, so
         // that the next hole belongs to the same burst ([a]); without this, packets still queued would pass for lost.
-        self.above = self.above.saturating_sub(purged.packets.saturating_sub(1));
+        self.above = self.above.saturating_sub(packets.saturating_sub(1));
         self.expected = 0;
-        let burst = self.above > 0 && purged.packets > 0 && self.masks == Masks::Unseen;
+        let burst = self.above > 0 && packets > 0 && self.masks == Masks::Unseen;
         match self.cache.front() {
             Some(front) if burst && front.covers(ack) && !front.sent_again() => {
                 self.resend(now, 0, Cause::LocalDuplicate, out);
@@ -316,7 +312,49 @@ impl<P: Payload> Repair<P> {
             }
             _ => self.above = 0,
         }
-        purged.packets
+        packets
+    }
+
+    /// Takes out some of what is acknowledged.
+    fn take_out(&mut self, now: Instant) {
+        let (order, rtt) = (&mut self.order, &self.rtt);
+        let taken = self.cache.take_out(|cached| order.arrive(cached, is_too_soon(rtt, now, cached)));
+        if let Some(hop) = &mut self.hop {
+            hop.landed(taken.landed);
+            hop.unheld(u32::try_from(taken.held).unwrap_or(u32::MAX));
+        }
+        if let Some(sent) = taken.sample {
+            self.rtt.sample(now.since(sent));
+            if let (Some(hop), Some(ack)) = (&mut self.hop, self.last_ack)
+                && taken.landed > 0
+            {
+                hop.sample(now, sent, ack, self.high);
+            }
+        }
+        self.expect_echoes(taken.unproven);
+    }
+
+    /// Whether something is left to be done at once, of which each packet does a part.
+    pub fn is_behind(&self) -> bool {
+        self.cache.is_behind() || self.hop.as_ref().is_some_and(Hop::is_behind)
+    }
+
+    /// Does some of what is left to be done at once.
+    pub fn catch_up(&mut self, now: Instant, out: &mut Outbox<P>) {
+        if self.cache.is_behind() {
+            self.take_out(now);
+        }
+        self.release(now, out);
+    }
+
+    /// Sends or drops some of what there is of a connection that is over here. Whether nothing is left.
+    pub fn dissolve(&mut self, out: &mut Outbox<P>) -> bool {
+        if self.holds() {
+            // Nobody will ask when it went.
+            self.release(Instant::ZERO, out);
+            return false;
+        }
+        self.cache.drop_some()
     }
 
     /// A duplicate acknowledgment without a mask: whether the loss behind it is being repaired here.
@@ -375,6 +413,18 @@ impl<P: Payload> Repair<P> {
         let timeout = if alone { self.rtt.timeout(config) } else { self.rtt.probe_timeout(config) };
         let timeout = timeout.saturating_mul(1 << self.doublings);
         Some(since + timeout.min(config.timer_max.max(FLOOR))).filter(|&at| at != Instant::FAR_FUTURE)
+    }
+
+    /// What is held of a connection that is over goes without regard to the hop.
+    pub fn let_go(&mut self) {
+        if let Some(hop) = &mut self.hop {
+            hop.open();
+        }
+    }
+
+    /// What is held of a connection that is over goes nowhere.
+    pub fn drop_held(&mut self) {
+        self.hop = None;
     }
 
     /// Acts on what is due.

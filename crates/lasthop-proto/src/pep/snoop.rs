@@ -3,7 +3,7 @@
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
-use super::cache::{MAX_PACKETS, charge};
+use super::cache::charge;
 use super::flow_table::FlowTable;
 use super::repair::{AckVerdict, DataVerdict, Outbox, Passage, Place, Repair};
 pub use super::snoop_config::{HopControl, RepairPriority, SnoopConfig};
@@ -12,10 +12,16 @@ use crate::event::Event;
 use crate::node::{Node, Port};
 use crate::packet::{Flags, FlowId, Integrity, Packet, Payload, Segment, Side};
 use crate::seq::Seq;
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
+
+/// Between two parts of what is left to be done, unless packets of the connection bring them sooner.
+const CATCH_UP: Duration = Duration::from_millis(1);
 
 /// No IP packet is larger than this, in bytes (jumbograms as receive offload builds them included).
 const MAX_SEGMENT: u32 = 1 << 20;
+
+/// Most connections that one packet pushes out of the cache.
+const MOST_EVICTED: usize = 16;
 
 /// An owner of connections may push others out of the cache only while it takes less than this part of it.
 const FAIR_PART: u64 = 4;
@@ -42,6 +48,12 @@ pub struct Snoop<P> {
     cached_bytes: u64,
     /// Those of each owner.
     owned_bytes: Vec<u64>,
+    /// Connections that are behind, each once ([`Repair::is_behind`]).
+    behind: VecDeque<u32>,
+    /// What is left of connections that are over here.
+    over: VecDeque<Repair<P>>,
+    /// When the next part of either is due.
+    catch_up: Option<Instant>,
     out: Outbox<P>,
 }
 
@@ -56,6 +68,9 @@ impl<P: Payload> Snoop<P> {
             next_timer: None,
             cached_bytes: 0,
             owned_bytes: Vec::new(),
+            behind: VecDeque::new(),
+            over: VecDeque::new(),
+            catch_up: None,
             out: Outbox { packets: VecDeque::new(), events: VecDeque::new(), repairs },
         }
     }
@@ -72,7 +87,7 @@ impl<P: Payload> Snoop<P> {
 
     /// Takes over a connection whose packets somebody else has followed so far; its data comes from that side.
     pub fn adopt(&mut self, now: Instant, flow: FlowId, owner: Owner, data_from: Side, tracking: Tracking) {
-        self.forget(self.connections.find(flow));
+        self.forget(now, self.connections.find(flow));
         if let Some(slot) = self.create(now, flow, data_from)
             && let Some((_, connection)) = self.connections.get_mut(slot)
         {
@@ -81,15 +96,18 @@ impl<P: Payload> Snoop<P> {
         }
     }
 
-    /// Drops the state of a connection that goes on without this element: what is held of it goes now.
-    pub fn remove(&mut self, flow: FlowId) {
-        self.forget(self.connections.find(flow));
+    /// Drops the state of a connection that goes on without this element: what is held of it goes as soon as possible.
+    pub fn remove(&mut self, now: Instant, flow: FlowId) {
+        self.forget(now, self.connections.find(flow));
     }
 
     /// Drops the state of all connections, which go on: what is held goes now.
     pub fn clear(&mut self) {
         while let Some(oldest) = self.connections.oldest() {
-            self.forget(Some(oldest));
+            self.forget(Instant::ZERO, Some(oldest));
+        }
+        while !self.over.is_empty() {
+            self.dissolve();
         }
     }
 
@@ -107,9 +125,35 @@ impl<P: Payload> Snoop<P> {
         while (self.cached_bytes > config.cache_bytes || self.connections.len() > config.connections)
             && let Some(oldest) = self.connections.oldest()
         {
-            self.evict(oldest);
+            self.evict(now, oldest);
+            while !self.over.is_empty() {
+                self.dissolve();
+            }
         }
         self.config = config;
+    }
+
+    /// Learns from a packet that passes as it is, whatever is known of its connection. Nothing of it is kept; repairs that it asks for
+    /// are made.
+    pub fn observe(&mut self, now: Instant, port: Port, mut packet: Packet<P>) {
+        let Some(&segment) = usable(&packet) else { return };
+        let found = self.connections.find(packet.flow);
+        let Some((slot, take)) = self.judge(now, found, port, &packet, &segment) else { return };
+        if port == Port::WIRED {
+            let Some((_, connection)) = self.connections.get_mut(slot) else { return };
+            let before = connection.cache.bytes();
+            if take == Take::Old || (take != Take::Refused && packet.seq_len() > 0) {
+                connection.pass_by(&segment, segment.seq + packet.seq_len(), &mut self.out);
+            }
+            let (owner, after) = (connection.owner, connection.cache.bytes());
+            self.count(owner, before, after);
+        } else if take == Take::Believed {
+            // Whatever is to become of it, it passes.
+            let _ = self.take_ack(now, slot, &mut packet, &segment);
+            if let Some((_, connection)) = self.connections.get_mut(slot) {
+                connection.forget_answer();
+            }
+        }
     }
 
     fn on_wired(&mut self, now: Instant, packet: Packet<P>) {
@@ -132,6 +176,7 @@ impl<P: Payload> Snoop<P> {
             return DataVerdict::Forward;
         };
         let data = packet.len > 0 && !segment.flags.has(Flags::SYN);
+        let data = data && (take != Take::Opened || self.is_sent(slot, segment.seq + packet.len));
         match take {
             Take::Believed | Take::Opened if data => {
                 self.connections.touch(slot);
@@ -166,7 +211,10 @@ impl<P: Payload> Snoop<P> {
         let take = connection.tracking.take(packet.from, segment, packet.len);
         match take {
             Take::Reset => {
-                self.discard(slot);
+                if let Some((_, mut connection)) = self.discard(slot) {
+                    connection.drop_held();
+                    self.end(now, connection);
+                }
                 return None;
             }
             Take::Opened => self.begin(now, slot, packet, segment),
@@ -175,18 +223,32 @@ impl<P: Payload> Snoop<P> {
         Some((slot, take))
     }
 
+    /// Whether the other end takes all up to here as sent: not all that a connection is picked up with is.
+    fn is_sent(&mut self, slot: u32, end: Seq) -> bool {
+        self.connections.get_mut(slot).is_some_and(|(_, connection)| end.le(connection.tracking.next(connection.side)))
+    }
+
     /// The connection has begun with this packet: what is held of one before it goes now.
     fn begin(&mut self, now: Instant, slot: u32, packet: &Packet<P>, segment: &Segment) {
         let Some((_, connection)) = self.connections.get_mut(slot) else { return };
-        let before = connection.cache.bytes();
-        connection.flush(now, &mut self.out);
+        let next = connection.tracking.next(connection.side);
+        let data = packet.from == connection.side
+            && packet.len > 0
+            && !segment.flags.has(Flags::SYN)
+            && (segment.seq + packet.len).le(next);
+        let start = if data { segment.seq } else { next };
+        self.restart(now, slot, start);
+    }
+
+    /// Nothing that was cached of a connection counts any more; its data goes by from `start` on.
+    fn restart(&mut self, now: Instant, slot: u32, start: Seq) {
+        let Some((_, connection)) = self.connections.get_mut(slot) else { return };
         let tracking = core::mem::take(&mut connection.tracking);
-        let (side, queued, owner) = (connection.side, connection.queued, connection.owner);
-        let data = packet.from == side && packet.len > 0 && !segment.flags.has(Flags::SYN);
-        let start = if data { segment.seq } else { tracking.next(side) };
-        *connection = Repair::new(now, &self.config, side, start, tracking);
-        (connection.queued, connection.owner) = (queued, owner);
-        self.count(owner, before, 0);
+        let mut fresh = Repair::new(now, &self.config, connection.side, start, tracking);
+        (fresh.queued, fresh.is_listed, fresh.owner) = (connection.queued, connection.is_listed, connection.owner);
+        let mut old = core::mem::replace(connection, fresh);
+        old.let_go();
+        self.end(now, old);
     }
 
     fn take_old_data(&mut self, now: Instant, slot: u32, packet: &Packet<P>) -> DataVerdict {
@@ -198,11 +260,19 @@ impl<P: Payload> Snoop<P> {
     fn take_data(&mut self, now: Instant, slot: u32, packet: &Packet<P>, segment: &Segment) -> DataVerdict {
         let Some((_, connection)) = self.connections.get_mut(slot) else { return DataVerdict::Forward };
         let before = connection.cache.bytes();
+        // So that more is freed than comes.
+        if connection.is_behind() {
+            connection.catch_up(now, &mut self.out);
+        }
         let verdict = connection.on_data(now, &self.config, packet, segment, &mut self.out);
         let (owner, after) = (connection.owner, connection.cache.bytes());
         self.count(owner, before, after);
         let verdict = match verdict {
             DataVerdict::Store(place) => self.keep(now, slot, packet, segment, place),
+            DataVerdict::Restart => {
+                self.restart(now, slot, segment.seq + packet.seq_len());
+                DataVerdict::Forward
+            }
             other => other,
         };
         self.arm(slot);
@@ -216,7 +286,7 @@ impl<P: Payload> Snoop<P> {
             return DataVerdict::Refused;
         }
         let overtakes = place == Place::Back && connection.holds();
-        if !self.make_room(slot, packet) {
+        if !self.make_room(now, slot, packet) {
             return if overtakes { DataVerdict::Refused } else { DataVerdict::Forward };
         }
         let Some((_, connection)) = self.connections.get_mut(slot) else { return DataVerdict::Forward };
@@ -231,26 +301,32 @@ impl<P: Payload> Snoop<P> {
     }
 
     /// Whether the packet fits, after evicting connections that were not used for longer.
-    fn make_room(&mut self, slot: u32, packet: &Packet<P>) -> bool {
+    fn make_room(&mut self, now: Instant, slot: u32, packet: &Packet<P>) -> bool {
         let charge = charge(packet);
+        // So that more goes than comes.
+        self.dissolve();
         let Some((_, connection)) = self.connections.get_mut(slot) else { return false };
         let own = connection.owner.and_then(|Owner(owner)| self.owned_bytes.get(owner as usize).copied());
         let own = own.unwrap_or(connection.cache.bytes()).saturating_add(charge);
-        if connection.cache.len() >= MAX_PACKETS {
+        if connection.cache.is_full() {
             return false;
         }
-        while self.cached_bytes.saturating_add(charge) > self.config.cache_bytes {
+        for _ in 0..MOST_EVICTED {
+            if self.cached_bytes.saturating_add(charge) <= self.config.cache_bytes {
+                return true;
+            }
             // The data nearest to its acknowledgment is worth most: a connection at its share keeps what it has.
-            if own > self.config.cache_bytes / FAIR_PART {
+            if own > self.config.cache_bytes / FAIR_PART || !self.over.is_empty() {
                 return false;
             }
             // The connection itself was touched just now, so it is the newest.
             match self.connections.oldest().filter(|&oldest| oldest != slot) {
-                Some(oldest) => self.evict(oldest),
+                Some(oldest) => self.evict(now, oldest),
                 None => return false,
             }
+            self.dissolve();
         }
-        true
+        false
     }
 
     fn on_wireless(&mut self, now: Instant, mut packet: Packet<P>) {
@@ -274,6 +350,10 @@ impl<P: Payload> Snoop<P> {
         if take != Take::Believed {
             return AckVerdict::Forward;
         }
+        self.take_ack(now, slot, packet, segment)
+    }
+
+    fn take_ack(&mut self, now: Instant, slot: u32, packet: &mut Packet<P>, segment: &Segment) -> AckVerdict {
         let Some((_, connection)) = self.connections.get_mut(slot) else { return AckVerdict::Forward };
         let before = connection.cache.bytes();
         let verdict = connection.on_ack(now, &self.config, packet, segment, &mut self.out);
@@ -281,10 +361,11 @@ impl<P: Payload> Snoop<P> {
         let (owner, after) = (connection.owner, connection.cache.bytes());
         self.count(owner, before, after);
         if verdict == AckVerdict::Forget {
-            self.forget(Some(slot));
+            self.forget(now, Some(slot));
         } else {
             self.connections.touch(slot);
             self.arm(slot);
+            self.note_behind(now, slot);
         }
         verdict
     }
@@ -293,34 +374,83 @@ impl<P: Payload> Snoop<P> {
         if self.connections.is_full()
             && let Some(oldest) = self.connections.oldest()
         {
-            self.evict(oldest);
+            self.evict(now, oldest);
         }
         self.connections.insert(flow, Repair::new(now, &self.config, data_from, Seq(0), Tracking::new()))
     }
 
-    fn evict(&mut self, slot: u32) {
-        if let Some(flow) = self.forget(Some(slot)) {
+    fn evict(&mut self, now: Instant, slot: u32) {
+        if let Some(flow) = self.forget(now, Some(slot)) {
             self.out.events.push_back((flow, Event::Evicted));
         }
     }
 
     /// Drops the state of a connection that goes on.
-    fn forget(&mut self, slot: Option<u32>) -> Option<FlowId> {
+    fn forget(&mut self, now: Instant, slot: Option<u32>) -> Option<FlowId> {
         let (flow, mut connection) = self.discard(slot?)?;
-        // Nobody will ask when it went.
-        connection.flush(Instant::ZERO, &mut self.out);
+        connection.let_go();
+        self.end(now, connection);
         Some(flow)
     }
 
-    /// Drops the state of a connection that is over.
+    /// Takes out the state of a connection.
     fn discard(&mut self, slot: u32) -> Option<(FlowId, Repair<P>)> {
         let (flow, connection) = self.connections.remove(slot)?;
-        self.count(connection.owner, connection.cache.bytes(), 0);
         if let Some(at) = connection.queued {
             self.timers.remove(&(at, slot));
             self.next_timer = self.timers.first().map(|&(at, _)| at);
         }
         Some((flow, connection))
+    }
+
+    /// Drops what there is of a connection that is over here: at once if it is little, else in parts.
+    fn end(&mut self, now: Instant, mut connection: Repair<P>) {
+        if connection.cache.is_small() {
+            connection.flush(Instant::ZERO, &mut self.out);
+            self.count(connection.owner, connection.cache.bytes(), 0);
+            return;
+        }
+        self.over.push_back(connection);
+        self.catch_up.get_or_insert(now + CATCH_UP);
+    }
+
+    /// Drops a part of what is left of connections that are over.
+    fn dissolve(&mut self) {
+        let Some(mut connection) = self.over.pop_front() else { return };
+        let before = connection.cache.bytes();
+        let is_gone = connection.dissolve(&mut self.out);
+        self.count(connection.owner, before, connection.cache.bytes());
+        if !is_gone {
+            self.over.push_front(connection);
+        }
+    }
+
+    /// Notes whether a connection is behind.
+    #[inline]
+    fn note_behind(&mut self, now: Instant, slot: u32) {
+        let Some((_, connection)) = self.connections.get_mut(slot) else { return };
+        if connection.is_behind() && !core::mem::replace(&mut connection.is_listed, true) {
+            self.behind.push_back(slot);
+            self.catch_up.get_or_insert(now + CATCH_UP);
+        }
+    }
+
+    /// Does a part of what is left to be done.
+    fn do_part(&mut self, now: Instant) {
+        self.dissolve();
+        if let Some(slot) = self.behind.pop_front()
+            && let Some((_, connection)) = self.connections.get_mut(slot)
+            && core::mem::take(&mut connection.is_listed)
+        {
+            let before = connection.cache.bytes();
+            connection.catch_up(now, &mut self.out);
+            let (owner, after) = (connection.owner, connection.cache.bytes());
+            self.count(owner, before, after);
+            self.arm(slot);
+            self.note_behind(now, slot);
+        }
+        let is_left = !self.over.is_empty() || !self.behind.is_empty();
+        self.catch_up = is_left.then_some(now + CATCH_UP);
     }
 
     /// What an owner's connection has cached is now `after` bytes instead of `before`.
@@ -381,6 +511,9 @@ impl<P: Payload> Node<P> for Snoop<P> {
 
     fn handle_timeout(&mut self, now: Instant) {
         self.run_timers(now);
+        if self.catch_up.is_some_and(|at| at <= now) {
+            self.do_part(now);
+        }
     }
 
     #[inline]
@@ -396,7 +529,7 @@ impl<P: Payload> Node<P> for Snoop<P> {
 
     #[inline]
     fn poll_deadline(&self) -> Option<Instant> {
-        self.next_timer
+        [self.next_timer, self.catch_up].into_iter().flatten().min()
     }
 
     #[inline]
@@ -408,6 +541,10 @@ impl<P: Payload> Node<P> for Snoop<P> {
 #[cfg(test)]
 #[path = "snoop_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "snoop_bounds_tests.rs"]
+mod bounds;
 
 #[cfg(test)]
 #[path = "snoop_properties.rs"]

@@ -131,7 +131,8 @@ proptest! {
             assert!(snoop.cached_bytes() <= limits.0 && snoop.connections() <= limits.1);
             assert!(snoop.timers.len() <= snoop.connections());
             snoop.connections.values().for_each(|connection| connection.cache.check());
-            let sum: u64 = snoop.connections.values().map(|connection| connection.cache.bytes()).sum();
+            let all = snoop.connections.values().chain(&snoop.over);
+            let sum: u64 = all.map(|connection| connection.cache.bytes()).sum();
             assert_eq!(sum, snoop.cached_bytes());
             let passed = |port, packet: &Packet| outputs.iter().any(|output| {
                 matches!(output, Output::Transmit(to, out) if *to == port && out == packet)

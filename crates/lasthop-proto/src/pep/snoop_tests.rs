@@ -15,17 +15,17 @@ use LocalDetection::{DuplicateAcks, Smart};
 use TcpAwareness::{Aware, Unaware};
 
 /// Chosen so that the sequence numbers wrap within the first segments.
-const ISN: Seq = Seq(u32::MAX - 250);
+pub(super) const ISN: Seq = Seq(u32::MAX - 250);
 
-fn at(millis: u64) -> Instant {
+pub(super) fn at(millis: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(millis)
 }
 
-fn seq(n: u32) -> Seq {
+pub(super) fn seq(n: u32) -> Seq {
     ISN + n * 100
 }
 
-fn segment(from: Side, len: u32, segment: Segment) -> Packet {
+pub(super) fn segment(from: Side, len: u32, segment: Segment) -> Packet {
     Packet {
         flow: FlowId(3),
         from,
@@ -40,7 +40,7 @@ fn segment(from: Side, len: u32, segment: Segment) -> Packet {
     }
 }
 
-fn data(n: u32) -> Packet {
+pub(super) fn data(n: u32) -> Packet {
     segment(Side::Initiator, 100, Segment { seq: seq(n), window: 5000, flags: Flags::ACK, ..Segment::default() })
 }
 
@@ -53,7 +53,7 @@ fn handshake() -> [Packet; 2] {
     ]
 }
 
-fn ack(n: u32) -> Packet {
+pub(super) fn ack(n: u32) -> Packet {
     segment(Side::Acceptor, 0, Segment { ack: seq(n), window: 5000, flags: Flags::ACK, ..Segment::default() })
 }
 
@@ -76,16 +76,16 @@ fn sack(n: u32, runs: &[(u32, u32)]) -> Packet {
     })
 }
 
-struct Bench {
+pub(super) struct Bench {
     /// Whether repairs go ahead of queued data: under the TCP-aware schemes they do.
     aware: bool,
-    snoop: Snoop<()>,
+    pub(super) snoop: Snoop<()>,
 }
 
 /// What came out: `(cause, n)` of packets to the mobile host, of packets to the sender, and events.
 #[derive(PartialEq, Debug, Default)]
-struct Seen {
-    down: Vec<(Cause, u32)>,
+pub(super) struct Seen {
+    pub(super) down: Vec<(Cause, u32)>,
     up: Vec<(Cause, u32)>,
     events: Vec<Event>,
 }
@@ -109,6 +109,15 @@ impl Bench {
         self
     }
 
+    /// The same with windows of 5000 times 2^6 bytes.
+    pub(super) fn wide(config: SnoopConfig) -> Self {
+        let mut bench = Self { aware: config.awareness == Aware, snoop: Snoop::new(config) };
+        let [syn, answer] = handshake().map(|packet| change(packet, |segment| segment.options.window_scale = Some(6)));
+        bench.wired(0, syn);
+        bench.wireless(0, answer);
+        bench
+    }
+
     /// The handshake of another connection.
     fn open(&mut self, flow: u32) -> Seen {
         let [syn, answer] = handshake().map(|packet| Packet { flow: FlowId(flow), ..packet });
@@ -128,7 +137,7 @@ impl Bench {
         bench
     }
 
-    fn drain(&mut self, now: Instant) -> Seen {
+    pub(super) fn drain(&mut self, now: Instant) -> Seen {
         let mut seen = Seen::default();
         pump(&mut self.snoop, now, |output| match output {
             Output::Transmit(Port::WIRED, packet) => {
@@ -144,18 +153,18 @@ impl Bench {
         seen
     }
 
-    fn wired(&mut self, millis: u64, packet: Packet) -> Seen {
+    pub(super) fn wired(&mut self, millis: u64, packet: Packet) -> Seen {
         self.snoop.handle_packet(at(millis), Port::WIRED, packet);
         self.drain(at(millis))
     }
 
-    fn wireless(&mut self, millis: u64, packet: Packet) -> Seen {
+    pub(super) fn wireless(&mut self, millis: u64, packet: Packet) -> Seen {
         self.snoop.handle_packet(at(millis), Port::WIRELESS, packet);
         self.drain(at(millis))
     }
 
     /// Runs the timers up to a time; when each local retransmission left.
-    fn idle_until(&mut self, millis: u64) -> Vec<u64> {
+    pub(super) fn idle_until(&mut self, millis: u64) -> Vec<u64> {
         let mut fired = Vec::new();
         while let Some(deadline) = self.snoop.poll_deadline().filter(|&deadline| deadline <= at(millis)) {
             self.snoop.handle_timeout(deadline);
@@ -663,7 +672,7 @@ fn resegmented_data_replaces_what_it_covers_and_leaves_what_it_cuts() {
 fn the_least_recently_used_connection_makes_room() {
     let mut bench =
         Bench::with(SnoopConfig { connections: 2, cache_bytes: 4 * 256, ..SnoopConfig::new(DuplicateAcks, Aware) });
-    bench.snoop.remove(FlowId(3));
+    bench.snoop.remove(at(1), FlowId(3));
     let of = |flow, n| Packet { flow: FlowId(flow), ..data(n) };
     bench.open(1);
     bench.open(2);
@@ -691,7 +700,7 @@ fn an_owner_of_many_connections_pushes_out_nobody_beyond_its_share() {
     let mut bench = Bench::with(config);
     let of = |flow, n| Packet { flow: FlowId(flow), ..data(n) };
     for (flow, owner) in [(10, 0), (11, 0), (12, 1), (13, 1), (14, 1), (15, 1)] {
-        bench.snoop.remove(FlowId(flow));
+        bench.snoop.remove(at(1), FlowId(flow));
         let mut tracking = Tracking::new();
         for packet in handshake() {
             let segment = packet.tcp().unwrap();
@@ -713,8 +722,8 @@ fn an_owner_of_many_connections_pushes_out_nobody_beyond_its_share() {
 fn a_removed_connection_leaves_nothing_behind() {
     let mut bench = Bench::sent(DuplicateAcks, Aware, 3);
     assert_eq!((bench.snoop.connections(), bench.snoop.cached_bytes()), (1, 2 * 256));
-    bench.snoop.remove(data(0).flow);
-    bench.snoop.remove(FlowId(77));
+    bench.snoop.remove(at(1), data(0).flow);
+    bench.snoop.remove(at(1), FlowId(77));
     assert_eq!((bench.snoop.connections(), bench.snoop.cached_bytes()), (0, 0));
     assert_eq!(bench.snoop.poll_deadline(), None);
 }
@@ -801,7 +810,7 @@ fn held_back() -> Bench {
 fn what_is_held_goes_on_its_way_when_the_state_is_dropped() {
     let held: Vec<_> = (10..14).map(|n| (Cause::New, n)).collect();
     let drops: [fn(&mut Snoop<()>); 4] = [
-        |snoop| snoop.remove(data(0).flow),
+        |snoop| snoop.remove(at(1), data(0).flow),
         |snoop| snoop.clear(),
         |snoop| snoop.set_config(at(1), SnoopConfig { connections: 0, ..SnoopConfig::new(Smart, Aware) }),
         |snoop| snoop.set_config(at(1), SnoopConfig::new(Smart, Aware)),

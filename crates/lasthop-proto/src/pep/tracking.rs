@@ -145,14 +145,14 @@ impl Tracking {
         }
     }
 
-    /// RFC 5961 §3.2: only at exactly the number that the other end expects. It may expect what it last acknowledged, or all that
-    /// was sent.
+    /// RFC 5961 §3.2: only at exactly the number that the other end expects. Who resets does so at its own SND.NXT (RFC 9293
+    /// §3.10.5), and the other end expects that once all that was sent has arrived. At the number last acknowledged, with data
+    /// under way, nobody here can tell whether the other end still expects it: a reset there may be a stranger's, which an end that
+    /// is further refuses. If it was a true one, the end that is no more answers whatever is sent to it with a reset at
+    /// its own next number.
     fn take_reset(&mut self, from: Side, segment: &Segment) -> Take {
         let expected = match self.stage {
-            Stage::Open => {
-                let half = &self.halves[from.index()];
-                segment.seq == half.next || segment.seq == half.base()
-            }
+            Stage::Open => segment.seq == self.halves[from.index()].next,
             // The answer to a SYN (RFC 9293 §3.10.7.3).
             Stage::Unknown => {
                 segment.flags.has(Flags::ACK) && self.syns.iter().any(|syn| syn.from != from && syn.end == segment.ack)
@@ -228,7 +228,6 @@ impl Tracking {
     fn begin(&mut self) {
         self.stage = Stage::Open;
         self.syns = Vec::new();
-        (self.isn, self.mss) = ([None; 2], None);
         self.sights = [None; 2];
         self.refused = [0; 2];
     }
@@ -251,6 +250,9 @@ impl Tracking {
         let (scale, peer_scale) = (self.scales[from.index()], self.scales[from.peer().index()]);
         let [mine, theirs] = &mut self.halves;
         let (own, peer) = if from == Side::Initiator { (mine, theirs) } else { (theirs, mine) };
+        if sight.end != sight.segment.seq {
+            own.try_order(sight);
+        }
         if !peer.could_be_acknowledged(sight.ack) || own.is_replay(sight, peer) {
             return Take::Refused;
         }
@@ -258,9 +260,7 @@ impl Tracking {
         match taken {
             Take::Believed => {
                 own.sent(sight);
-                if peer.acknowledge(&sight.segment, scale) {
-                    self.scales[from.index()] = peer.prove(&sight.segment, scale);
-                }
+                self.scales[from.index()] = peer.acknowledge(&sight.segment, scale);
             }
             Take::Refused => own.claim(sight, peer_scale),
             _ => {}
@@ -284,16 +284,31 @@ impl Tracking {
         if self.refused.iter().any(|&refused| refused < patient) || !sight.agrees_with(&other) {
             return Take::Refused;
         }
-        let half = |own: &Sight, other: &Sight| {
-            let mut half = Half::new(other.ack.min(own.segment.seq), own.end, &own.segment);
-            half.acknowledge(&other.segment, Scale::AtLeast(0));
+        let sights = if from == Side::Initiator { [sight, other] } else { [other, sight] };
+        self.pick_up(&sights);
+        // What either of them carries is judged as all else is: one of them may be a stranger's.
+        let _ = self.judge(from.peer(), &other);
+        let _ = self.judge(from, &sight);
+        Take::Opened
+    }
+
+    /// Follows a connection from a packet of each side on.
+    fn pick_up(&mut self, sights: &[Sight; 2]) {
+        let goes_on = self.is_open() && self.halves.iter().zip(sights).all(|(half, sight)| half.is_near(sight));
+        if !goes_on {
+            self.scales = [Scale::AtLeast(0); 2];
+            (self.isn, self.mss) = ([None; 2], None);
+        }
+        let scales = self.scales;
+        let half = |own: usize, other: usize| {
+            let (own, answer) = (&sights[own], &sights[other]);
+            let mut half = Half::new(answer.ack, answer.ack, &own.segment);
+            half.acknowledge(&answer.segment, scales[other]);
+            half.miss();
             half
         };
-        self.halves[from.index()] = half(&sight, &other);
-        self.halves[from.peer().index()] = half(&other, &sight);
-        self.scales = [Scale::AtLeast(0); 2];
+        self.halves = [half(0, 1), half(1, 0)];
         self.begin();
-        Take::Opened
     }
 
     /// The SYN and its answer that a segment completes.

@@ -121,20 +121,46 @@ fn a_probe_that_was_taken_is_no_riddle() {
     assert_eq!(tracking.take(Side::Initiator, &data(WINDOW + 1, 0), 1_000), Take::Believed);
 }
 
-/// RFC 5961 §3.2: exactly the next number.
+/// What is at the edge of an open window, or empty, is none: whoever writes it has nothing acknowledged that was not sent.
+#[test]
+fn only_bytes_at_the_edge_of_a_closed_window_are_a_probe() {
+    let mut tracking = opened();
+    tracking.take(Side::Initiator, &data(0, 0), 1_000);
+    tracking.take(Side::Acceptor, &ack(1_000, 0), 0);
+    for len in 0..3 {
+        refuses(&mut tracking, Side::Initiator, &data(1_000 + WINDOW, 0), len);
+    }
+    refuses(&mut tracking, Side::Acceptor, &ack(1_001, 0), 0);
+    tracking.take(Side::Initiator, &data(1_000, 0), WINDOW);
+    tracking.take(Side::Acceptor, &Segment { window: 0, ..ack(1_000 + WINDOW, 0) }, 0);
+    for len in [3, 1_000] {
+        refuses(&mut tracking, Side::Initiator, &data(1_000 + WINDOW, 0), len);
+    }
+    refuses(&mut tracking, Side::Acceptor, &ack(1_001 + WINDOW, 0), 0);
+}
+
+/// RFC 5961 §3.2: "If the RST bit is set and the sequence number exactly matches the next expected sequence number (RCV.NXT), then TCP
+/// MUST reset the connection. If the RST bit is set and the sequence number does not exactly match the next expected sequence
+/// value, yet is within the current receive window, TCP MUST send an acknowledgment (challenge ACK)."
 #[test]
 fn a_reset_ends_the_connection_at_exactly_the_next_number_only() {
     let mut tracking = opened();
     tracking.take(Side::Initiator, &data(0, 0), 5_000);
-    for at in [1, 4_999, 5_001, 100_000, 1 << 31] {
+    // The other end was at 0 when it last said so; with data under way it may be further.
+    for at in [0, 1, 4_999, 5_001, 100_000, 1 << 31] {
         refuses(&mut tracking, Side::Initiator, &Segment { flags: Flags::RST, ..data(at, 0) }, 0);
+    }
+    tracking.take(Side::Acceptor, &ack(3_000, 0), 0);
+    for at in [0, 2_999, 3_000, 3_001] {
+        refuses(&mut tracking, Side::Initiator, &Segment { flags: Flags::RST, ..data(at, 0) }, 0);
+    }
+    for at in [1, 100_000, 1 << 31] {
         refuses(&mut tracking, Side::Acceptor, &Segment { flags: Flags::RST, ..ack(at, at) }, 0);
     }
-    for at in [0, 5_000] {
-        let mut tracking = tracking.clone();
-        assert_eq!(tracking.take(Side::Initiator, &Segment { flags: Flags::RST, ..data(at, 0) }, 0), Take::Reset);
-        assert!(!tracking.is_open());
-    }
+    let mut reset = tracking.clone();
+    assert_eq!(reset.take(Side::Initiator, &Segment { flags: Flags::RST, ..data(5_000, 0) }, 0), Take::Reset);
+    assert!(!reset.is_open());
+    // An end that is no more answers what it is sent with a reset at what that acknowledges (RFC 9293 §3.10.7.1).
     assert_eq!(tracking.take(Side::Acceptor, &Segment { flags: Flags::RST, ..ack(0, 0) }, 0), Take::Reset);
 }
 
@@ -253,4 +279,67 @@ fn what_passed_elsewhere_is_made_up_for() {
     assert_eq!(takes.iter().filter(|&&take| take == Take::Opened).count(), 1, "{takes:?}");
     assert!(takes[..7].iter().all(|&take| take == Take::Refused));
     assert_eq!(tracking.take(Side::Acceptor, &ack(far + 6_000, 0), 0), Take::Believed);
+}
+
+/// Packets that a full queue lets pass are not seen: then both ends are elsewhere. A stranger's data may be the last that came by.
+#[test]
+fn after_a_gap_a_stranger_is_not_taken_for_the_sender() {
+    for strangers_last in [false, true] {
+        let mut tracking = opened();
+        tracking.take(Side::Initiator, &data(0, 0), 5_000);
+        let mut takes = Vec::new();
+        for n in 0..DOUBT {
+            if strangers_last {
+                takes.push(tracking.take(Side::Acceptor, &ack(60_000, 0), 0));
+            }
+            takes.push(tracking.take(Side::Initiator, &data(500_000 + u32::from(n), 0), 1_000));
+            if !strangers_last {
+                takes.push(tracking.take(Side::Acceptor, &ack(60_000, 0), 0));
+            }
+        }
+        assert_eq!(takes.pop(), Some(Take::Opened));
+        assert!(takes.iter().all(|&take| take == Take::Refused), "{takes:?}");
+        // What both SYNs said holds on, and what was forged does not pass for sent.
+        assert_eq!(tracking.shift(Side::Acceptor), Some(7));
+        assert_eq!(tracking.next(Side::Initiator), CLIENT + 1 + 60_000);
+        refuses(&mut tracking, Side::Initiator, &data(500_000, 0), 1_000);
+        refuses(&mut tracking, Side::Acceptor, &ack(501_000, 0), 0);
+        // More than what was seen may have passed, up to the edge of the window.
+        assert_eq!(tracking.take(Side::Acceptor, &ack(80_000, 0), 0), Take::Believed);
+        assert_eq!(tracking.take(Side::Initiator, &data(80_000, 0), 1_000), Take::Believed);
+        assert_eq!(tracking.take(Side::Acceptor, &ack(81_000, 0), 0), Take::Believed);
+    }
+}
+
+/// A connection of which 1000 bytes are known to be allowed, by a window whose scale is not.
+fn picked_up() -> Tracking {
+    let mut tracking = Tracking::new();
+    tracking.take(Side::Initiator, &data(0, 0), 1_000);
+    assert_eq!(tracking.take(Side::Acceptor, &ack(0, 0), 0), Take::Opened);
+    tracking
+}
+
+/// A window scale is not learnt from data that the stream itself comes to later.
+#[test]
+fn a_strangers_data_ahead_of_the_stream_prove_no_window() {
+    let mut tracking = picked_up();
+    for n in 1..=155 {
+        assert_eq!(tracking.take(Side::Acceptor, &ack(n * 1_000, 0), 0), Take::Believed);
+        if n < 150 {
+            assert_eq!(tracking.take(Side::Initiator, &data(150_000, 0), 1_400), Take::Refused);
+        }
+        assert_eq!(tracking.take(Side::Initiator, &data(n * 1_000, 0), 1_000), Take::Believed);
+    }
+    assert_eq!(tracking.take(Side::Initiator, &data(156_000, 0), 1), Take::Refused);
+}
+
+/// It is learnt from what is acknowledged at once, whatever came by.
+#[test]
+fn what_is_acknowledged_at_once_was_allowed() {
+    let mut tracking = picked_up();
+    assert_eq!(tracking.take(Side::Initiator, &data(31_000, 0), 1_000), Take::Refused);
+    assert_eq!(tracking.take(Side::Initiator, &data(1_000, 0), 1_000), Take::Refused);
+    assert_eq!(tracking.take(Side::Acceptor, &ack(32_000, 0), 0), Take::Believed);
+    assert_eq!(tracking.take(Side::Initiator, &data(32_000, 0), 32_000), Take::Believed);
+    assert_eq!(tracking.take(Side::Initiator, &data(64_000, 0), 1), Take::Refused);
 }

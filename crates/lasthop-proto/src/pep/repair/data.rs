@@ -27,6 +27,8 @@ pub(in crate::pep) enum DataVerdict {
     Held,
     /// There is no room for it: drop it, as any full queue does.
     Refused,
+    /// Forward it; what is kept does not fit what the sender sends, and is void.
+    Restart,
 }
 
 /// Where data belongs in the cache.
@@ -71,7 +73,10 @@ impl<P: Payload> Repair<P> {
         self.high = self.high.max(end);
         let overlap = self.cache.overlap(seq, end);
         let (first, count) = overlap.range();
-        if count > MOST_MET || !self.cache.agrees(first, count, packet) {
+        if count > MOST_MET {
+            return DataVerdict::Restart;
+        }
+        if !self.cache.agrees(first, count, packet) {
             self.disown(first, count, out);
             self.copies.by_sender(end);
             return DataVerdict::Forward;
@@ -81,8 +86,7 @@ impl<P: Payload> Repair<P> {
             return DataVerdict::Absorbed;
         }
         self.copies.by_sender(end);
-        let fits = !matches!(overlap, Overlap::Cuts { .. }) && self.cache.has_place(first, count);
-        if fits {
+        if !matches!(overlap, Overlap::Cuts { .. }) {
             return DataVerdict::Store(Place::Within { first, count });
         }
         // What there is stays as it is: whichever form arrives, acknowledgments take both out.
@@ -95,6 +99,17 @@ impl<P: Payload> Repair<P> {
             }
         }
         DataVerdict::Forward
+    }
+
+    /// Data from the wire up to `end` that is not kept: what there is of it here is given up.
+    pub fn pass_by(&mut self, segment: &Segment, end: Seq, out: &mut Outbox<P>) {
+        if segment.flags.has(Flags::FIN) {
+            self.fin = Some(end);
+        }
+        self.high = self.high.max(end);
+        let (first, count) = self.cache.overlap(segment.seq, end).range();
+        self.disown(first, count, out);
+        self.copies.by_sender(end);
     }
 
     /// Packets of which somebody has sent another version: which is right only the ends can tell. What was held of them goes as it

@@ -18,6 +18,9 @@ use crate::time::Instant;
 /// Local timeouts without an arrival after which the sender's own retransmissions pass.
 const PATIENCE: u64 = 4;
 
+/// Most packets that go at once, however much room there is: bounds what an acknowledgment can cost.
+const MOST_RELEASED: u32 = 64;
+
 /// Flow control of one connection.
 #[derive(Clone, Debug)]
 pub(in crate::pep) struct Hop {
@@ -30,6 +33,15 @@ pub(in crate::pep) struct Hop {
     first_held: Seq,
     /// The right edge that the sender has been told.
     edge: Option<Seq>,
+    /// Packets went, and there may be room for more.
+    release: Release,
+}
+
+/// How far it got when packets went last.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Release {
+    Done,
+    Behind,
 }
 
 /// What becomes of new data.
@@ -43,7 +55,15 @@ pub(in crate::pep) enum Passage {
 
 impl Hop {
     pub fn new(control: HopControl, start: Seq) -> Self {
-        Self { control, window: HopWindow::new(start), room: SenderRoom::new(), held: 0, first_held: start, edge: None }
+        Self {
+            control,
+            window: HopWindow::new(start),
+            room: SenderRoom::new(),
+            held: 0,
+            first_held: start,
+            edge: None,
+            release: Release::Done,
+        }
     }
 
     /// `len` bytes sent again, or for the first time.
@@ -59,6 +79,16 @@ impl Hop {
     /// `len` bytes are not held any more.
     pub fn unheld(&mut self, len: u32) {
         self.held = self.held.saturating_sub(len.into());
+    }
+
+    /// Whether more may go at once.
+    pub fn is_behind(&self) -> bool {
+        self.release == Release::Behind
+    }
+
+    /// From now on all may go.
+    pub fn open(&mut self) {
+        self.window.open();
     }
 
     /// A packet at `seq` that was sent once has arrived; all data seen ends at `high`.
@@ -133,12 +163,19 @@ impl<P: Payload> Repair<P> {
     pub(super) fn release_beyond(&mut self, now: Instant, mut beyond: u32, out: &mut Outbox<P>) {
         let (arrived, recent) = (self.arrived_unmarked(), self.tracking.recent(self.side));
         let Some(hop) = &mut self.hop else { return };
+        hop.release = Release::Done;
         if hop.held == 0 {
             return;
         }
+        let mut left = MOST_RELEASED;
         let mut index = self.cache.index_from(hop.first_held);
         while let Some(cached) = self.cache.get_mut(index) {
             let len = cached.packet.len;
+            if left == 0 {
+                (hop.first_held, hop.release) = (cached.seq, Release::Behind);
+                return;
+            }
+            left -= 1;
             if cached.whereabouts == Whereabouts::Held {
                 if !hop.window.admits(hop.control, len, arrived) {
                     if beyond == 0 {
@@ -170,10 +207,10 @@ impl<P: Payload> Repair<P> {
 
     /// Sends all that is held: there is no flow control from now on.
     pub fn flush(&mut self, now: Instant, out: &mut Outbox<P>) {
-        if let Some(hop) = &mut self.hop {
-            hop.window.open();
+        self.let_go();
+        while self.holds() {
+            self.release(now, out);
         }
-        self.release(now, out);
         self.hop = None;
     }
 

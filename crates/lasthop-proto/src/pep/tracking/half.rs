@@ -19,7 +19,7 @@ const UNSEEN: u32 = 4 << 20;
 pub(super) enum Scale {
     /// As its SYN said.
     Known(u8),
-    /// Its SYN did not come by; what the other end had acknowledged takes at least this.
+    /// Its SYN did not come by; what it has acknowledged takes at least this.
     AtLeast(u8),
 }
 
@@ -79,10 +79,13 @@ pub(super) struct Half {
     edge: Seq,
     /// The largest window that it advertised, in bytes.
     window: u32,
-    /// The window field last seen.
+    /// The window field of the highest acknowledgment.
     pub field: u16,
-    /// Data up to here passed beyond the edge; the shift of the window scale that would have allowed it.
-    claim: Option<(Seq, u8)>,
+    /// The other end may have taken data up to here that nobody has seen inside its window: of a window whose scale is not known,
+    /// or while packets passed elsewhere.
+    claim: Option<Seq>,
+    /// Where data ended that were farther ahead than any before, and the shift of the window scale that would have allowed them.
+    trial: Option<(Seq, u8)>,
     /// The end of a probe of a closed window that passed.
     probe: Option<Seq>,
     /// The highest TSval.
@@ -101,6 +104,7 @@ impl Half {
         window: 0,
         field: 0,
         claim: None,
+        trial: None,
         probe: None,
         newest: None,
         echoed: None,
@@ -125,7 +129,7 @@ impl Half {
 
     /// Whether the other end may acknowledge up to here: no more than was sent, no less than within a window (RFC 5961 §5.2).
     pub fn could_be_acknowledged(&self, ack: Seq) -> bool {
-        let sent = [Some(self.next), self.claim.map(|(end, _)| end), self.probe];
+        let sent = [Some(self.next), self.claim, self.probe];
         sent.into_iter().flatten().any(|end| is_within(ack, self.first, end))
     }
 
@@ -162,13 +166,17 @@ impl Half {
         }
     }
 
-    /// The other end acknowledges, with a segment that is believed. Whether that proves what was claimed.
-    pub fn acknowledge(&mut self, segment: &Segment, scale: Scale) -> bool {
+    /// The other end acknowledges, with a segment that is believed. What is known of its scale then.
+    pub fn acknowledge(&mut self, segment: &Segment, scale: Scale) -> Scale {
         let ack = segment.ack;
+        let scale = self.learn(ack, scale);
+        if ack.ge(self.base()) {
+            self.field = segment.window;
+        }
         self.next = self.next.max(ack);
         self.acked = Some(self.acked.map_or(ack, |acked| acked.max(ack)));
-        self.field = segment.window;
         self.probe = self.probe.filter(|end| ack.lt(*end));
+        self.claim = self.claim.filter(|end| ack.lt(*end));
         if self.base().since(self.first) > self.window {
             self.first = self.base() - self.window;
         }
@@ -179,28 +187,57 @@ impl Half {
         {
             self.echoed = Some(self.echoed.map_or(ecr, |echoed| Seq(echoed).max(Seq(ecr)).0));
         }
-        self.claim.is_some_and(|(end, _)| ack.ge(end))
+        scale
     }
 
-    /// Data beyond the edge of the window, which may be taken all the same. A probe is at exactly the edge; of a window whose scale
-    /// nobody saw the edge may lie elsewhere: if it is acknowledged, the window was larger than it seemed.
+    /// The scale that an acknowledgment proves. What it acknowledges was inside the window that the one before it allowed. And if
+    /// nothing was sent from below the data on trial since these passed, then it was the sender who sent these, and all below them
+    /// before: inside the window of that time. A stranger's data the stream has yet to reach.
+    fn learn(&mut self, ack: Seq, scale: Scale) -> Scale {
+        let (Scale::AtLeast(least), Some(acked)) = (scale, self.acked) else { return scale };
+        let proven = self.trial.filter(|(end, _)| ack.ge(*end)).map_or(least, |(_, shift)| shift.max(least));
+        self.trial = self.trial.filter(|(end, _)| ack.lt(*end));
+        // A probe is taken beyond the edge.
+        let beyond = self.field > 0 && ack.gt(self.edge + PROBE);
+        let shift = if beyond { self.shift_for(ack.since(acked), proven) } else { Some(proven) };
+        Scale::AtLeast(shift.unwrap_or(proven))
+    }
+
+    /// The smallest shift, `least` or more, with which the window last seen takes so many bytes.
+    fn shift_for(&self, ahead: u32, least: u8) -> Option<u8> {
+        (least..=Scale::MOST).find(|&shift| Scale::AtLeast(shift).bytes(self.field) >= ahead)
+    }
+
+    /// Data came by, believed or not: what is on trial was sent before them.
+    pub fn try_order(&mut self, sight: &Sight) {
+        self.trial = self.trial.filter(|(end, _)| sight.segment.seq.ge(*end));
+    }
+
+    /// Data beyond the edge of the window, which may be taken all the same. A probe is at exactly the edge of a window that is closed:
+    /// all before it is acknowledged. Of a window whose scale nobody saw the edge may lie elsewhere.
     pub fn claim(&mut self, sight: &Sight, scale: Scale) {
-        if sight.segment.seq == self.edge && sight.end.since(self.edge) <= PROBE {
+        let beyond = sight.end.since(self.edge);
+        if sight.segment.seq == self.edge && self.base() == self.edge && beyond > 0 && beyond <= PROBE {
             self.probe = Some(sight.end);
         }
         let Scale::AtLeast(least) = scale else { return };
         let ahead = sight.end.since(self.base());
-        if self.claim.is_none() && ahead > 0 && ahead <= UNSEEN {
-            let fits = |&shift: &u8| Scale::AtLeast(shift).bytes(self.field) >= ahead;
-            self.claim = (least..=Scale::MOST).find(fits).map(|shift| (sight.end, shift));
+        if ahead > 0 && ahead <= UNSEEN {
+            self.claim = Some(self.claim.map_or(sight.end, |end| end.max(sight.end)));
+            if self.trial.is_none() {
+                self.trial = self.shift_for(ahead, least).map(|shift| (sight.end, shift));
+            }
         }
     }
 
-    /// What was claimed is acknowledged: the scale is at least the one that it takes, and so was that of this window.
-    pub fn prove(&mut self, segment: &Segment, scale: Scale) -> Scale {
-        let (Some((_, shift)), Scale::AtLeast(least)) = (self.claim.take(), scale) else { return scale };
-        let scale = Scale::AtLeast(least.max(shift));
-        self.allow(segment.ack, scale.bytes(segment.window));
-        scale
+    /// Packets have passed elsewhere: all that the window allowed may have been among them.
+    pub fn miss(&mut self) {
+        self.claim = Some(self.edge).filter(|edge| edge.gt(self.next));
+    }
+
+    /// Whether a segment may be of the same stream.
+    pub fn is_near(&self, sight: &Sight) -> bool {
+        let (next, seq) = (self.next, sight.segment.seq);
+        next.since(seq).max(seq.since(next)) <= UNSEEN
     }
 }

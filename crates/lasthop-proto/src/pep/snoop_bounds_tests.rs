@@ -1,0 +1,115 @@
+//! What one packet may cost: of thousands of packets only so many are looked at, freed or sent at once, and the rest soon.
+
+use super::tests::{Bench, ISN, ack, at, data, segment, seq};
+use alloc::vec;
+
+use super::*;
+use crate::node::Node;
+use crate::packet::Cause;
+use crate::packet::Side;
+use crate::scheme::{LocalDetection, TcpAwareness};
+
+/// Packets in the cache: many times what one call may look at, free or send.
+const MANY: u32 = 1_000;
+const EACH: u64 = 256;
+
+/// A connection with `data(0..MANY)` cached, of which `ack(0)` came by; windows of 2^16 segments.
+fn full(hop: Option<HopControl>) -> Bench {
+    let config = SnoopConfig { hop, ..SnoopConfig::new(LocalDetection::Smart, TcpAwareness::Aware) };
+    let mut bench = Bench::wide(config);
+    bench.wireless(0, ack(0));
+    for n in 0..MANY {
+        bench.wired(0, data(n));
+    }
+    assert_eq!(bench.snoop.cached_bytes(), u64::from(MANY) * EACH);
+    bench
+}
+
+/// Bytes cached after each call until nothing is left to be done.
+fn falls(bench: &mut Bench) -> Vec<u64> {
+    let mut seen = vec![bench.snoop.cached_bytes()];
+    while let Some(due) = bench.snoop.catch_up {
+        bench.snoop.handle_timeout(due);
+        bench.drain(due);
+        seen.push(bench.snoop.cached_bytes());
+        assert!(seen.len() <= MANY as usize, "it ends");
+    }
+    seen
+}
+
+fn few_at_a_time(seen: &[u64]) -> bool {
+    seen.windows(2).all(|pair| pair[0] >= pair[1] && pair[0] - pair[1] <= 64 * EACH)
+}
+
+#[test]
+fn what_an_acknowledgment_covers_is_gone_at_once_and_freed_in_parts() {
+    let mut bench = full(None);
+    bench.wireless(10, ack(MANY - 1));
+    // The one that is left is all that the timer may resend.
+    let resent = (0..5).find_map(|_| {
+        // Timers are moved back lazily.
+        let due = bench.snoop.next_timer?;
+        bench.snoop.run_timers(due);
+        bench.drain(due).down.pop()
+    });
+    assert_eq!(resent, Some((Cause::LocalTimer, MANY - 1)));
+    let seen = falls(&mut bench);
+    assert!(seen[0] > u64::from(MANY) / 2 * EACH && few_at_a_time(&seen), "{seen:?}");
+    assert_eq!(seen.last(), Some(&EACH));
+    // Packets that come meanwhile do it sooner.
+    let mut bench = full(None);
+    bench.wireless(10, ack(MANY));
+    for n in 0..MANY / 8 {
+        bench.wired(10, data(MANY + n));
+    }
+    assert_eq!(bench.snoop.cached_bytes(), u64::from(MANY / 8) * EACH);
+}
+
+#[test]
+fn a_connection_that_is_reset_is_forgotten_at_once_and_freed_in_parts() {
+    let mut bench = full(None);
+    let flags = Flags::RST;
+    bench.wired(10, segment(Side::Initiator, 0, Segment { seq: seq(MANY), flags, ..Segment::default() }));
+    assert_eq!(bench.snoop.connections(), 0);
+    let seen = falls(&mut bench);
+    assert!(seen[0] > u64::from(MANY) / 2 * EACH && few_at_a_time(&seen), "{seen:?}");
+    assert_eq!(seen.last(), Some(&0));
+    assert_eq!(bench.snoop.poll_deadline(), None);
+}
+
+#[test]
+fn what_is_held_goes_in_parts_and_in_order() {
+    let mut bench = full(Some(HopControl { backlog: 1, held: 1 << 20 }));
+    bench.snoop.remove(at(1), data(0).flow);
+    let mut sent = Vec::new();
+    while let Some(due) = bench.snoop.catch_up {
+        bench.snoop.handle_timeout(due);
+        let part = bench.drain(due).down;
+        assert!(part.len() <= 64);
+        sent.extend(part.into_iter().map(|(_, n)| n));
+    }
+    // Ten had room on the hop.
+    assert_eq!(sent, (10..MANY).collect::<Vec<_>>());
+    assert_eq!((bench.snoop.cached_bytes(), bench.snoop.poll_deadline()), (0, None));
+}
+
+/// No sender cuts its data so small, then sends so much of it at once: what is cached is not compared, nor served any more.
+#[test]
+fn a_segment_over_very_many_others_voids_them() {
+    let mut bench = full(None);
+    let wide = |n: u32, count: u32| {
+        let mut packet = data(n);
+        packet.len = 100 * count;
+        packet
+    };
+    assert_eq!(bench.wired(5, wide(2, 64)).down, [(Cause::New, 2)]);
+    assert_eq!(bench.snoop.cached_bytes(), u64::from(MANY - 64) * EACH + 6_400);
+    assert_eq!(bench.wired(6, wide(100, 65)).down, [(Cause::New, 100)]);
+    assert_eq!(falls(&mut bench).last(), Some(&0));
+    // It goes on with what comes.
+    bench.wired(20, data(MANY));
+    bench.wired(20, data(MANY + 1));
+    bench.wireless(21, ack(MANY + 1));
+    assert_eq!(bench.idle_until(1_000).first(), Some(&221));
+    assert_eq!(seq(0), ISN);
+}

@@ -1,0 +1,166 @@
+//! What the gateway does with a packet, what it sends, and what must hold of both.
+
+use std::fmt::Debug;
+
+use lasthop_proto::node::Port;
+use lasthop_proto::packet::{Flags, Segment};
+use lasthop_proto::seq::Seq;
+
+use super::super::ends::{Content, Pkt, Reaction, SENDER_ISS, byte};
+use super::super::middle::{Coming, Middle, Passed, Sent};
+use super::trace::{Trace, brief, line, print_difference, trace};
+use super::{Demand, Fate, Seen, World};
+
+/// Whether what the gateway sends is a piece of the packet that came just now, which it may not pass as a whole: then it is still
+/// the work of who wrote that.
+fn is_piece(sent: &Sent, packet: &Pkt, port: Port) -> bool {
+    let (first, end) = (sent.segment.seq, sent.segment.seq + sent.len);
+    let segment = Segment { seq: packet.segment.seq, flags: packet.segment.flags, ..sent.segment };
+    let same = match &sent.odd {
+        None => packet.content == Content::Genuine,
+        Some(odd) => odd.iter().zip(0..).all(|(&is, at)| is == byte((first + at).0, packet.content)),
+    };
+    let within = first.ge(packet.segment.seq) && end.le(packet.end());
+    sent.towards != port && sent.len > 0 && within && segment == packet.segment && same
+}
+
+impl<M: Middle> World<'_, M> {
+    /// A packet comes to the gateway, and goes on from there.
+    pub fn give(&mut self, packet: Pkt, port: Port, coming: Coming, seen: Seen, author: Content) {
+        let Some(made) = M::packet(&packet, port, coming) else { return };
+        let said = self.gateway.take(self.now, port, &made);
+        let (passed, sent) = M::read(&said);
+        if trace() != Trace::Nothing {
+            let whose = if author == Content::Forged { "stranger" } else { "end" };
+            eprintln!("{} {whose}, by {port:?}, {seen:?}: {} {coming:?}", self.now, line(&packet.segment, packet.len));
+            let (due, twin) = (self.gateway.deadline(), self.twin.deadline());
+            eprintln!("    {} and {}, wakes at {due:?}, twin {twin:?}", brief(&passed), sent.len());
+        }
+        match seen {
+            Seen::Both => {
+                let twin = self.twin.take(self.now, port, &made);
+                self.same(&said, &twin, packet);
+            }
+            Seen::One if self.demand == Demand::Outcome => {}
+            Seen::One => {
+                assert_eq!(
+                    (&passed, &sent[..]),
+                    (&Passed::Unchanged, &[][..]),
+                    "it is refused, and passes: {packet:?}"
+                );
+            }
+        }
+        if trace() == Trace::States {
+            print_difference(&self.gateway, &self.twin);
+        }
+        self.same(&self.gateway.deadline(), &self.twin.deadline(), packet);
+        match passed {
+            Passed::Unchanged if coming.flips.is_some() || coming.astray => {}
+            Passed::Unchanged => self.arrive(&packet, port, coming.merged),
+            Passed::No => {}
+            // What a stranger wrote stays what he wrote.
+            Passed::As(_) if seen == Seen::One => self.arrive(&packet, port, coming.merged),
+            Passed::As(sent) => {
+                assert_eq!(
+                    (sent.segment.seq, sent.segment.ack, sent.len),
+                    (packet.segment.seq, packet.segment.ack, packet.len)
+                );
+                self.sent(sent);
+            }
+        }
+        for sent in sent {
+            if author == Content::Forged && is_piece(&sent, &packet, port) {
+                let Sent { segment, len, .. } = sent;
+                self.arrive(&Pkt { segment, len, ..packet }, port, None);
+            } else {
+                self.sent(sent);
+            }
+        }
+    }
+
+    /// What strangers did changes nothing.
+    pub fn same<T: PartialEq + Debug>(&self, gateway: &T, twin: &T, after: impl Debug) {
+        assert!(
+            self.demand == Demand::Outcome || gateway == twin,
+            "after {after:?}: {gateway:?}, without strangers {twin:?}"
+        );
+    }
+
+    /// The gateway sends something.
+    pub fn sent(&mut self, sent: Sent) {
+        if trace() != Trace::Nothing {
+            eprintln!("{} gateway to {:?}: {}", self.now, sent.towards, line(&sent.segment, sent.len));
+        }
+        let Segment { seq, ack, window, flags, options } = sent.segment;
+        let special = Flags(Flags::SYN.0 | Flags::FIN.0 | Flags::RST.0);
+        assert!(flags.0 & special.0 == 0, "nobody but the ends opens, ends or resets: {sent:?}");
+        if sent.towards == Port::WIRELESS {
+            if let Some(times) = options.timestamps {
+                assert!(Seq(times.val).le(Seq(self.latest)), "later than the sender's clock: {sent:?}");
+            }
+            for at in 0..sent.len {
+                let at = seq + at;
+                let forged =
+                    sent.odd.as_ref().is_some_and(|odd| odd[at.since(seq) as usize] != byte(at.0, Content::Genuine));
+                let known = if forged { false } else { at.gt(SENDER_ISS) && at.lt(self.sender.next) };
+                let excused = || self.excused.iter().any(|&(from, to)| at.ge(from) && at.lt(to));
+                assert!(known || excused(), "the sender's byte {at} is another, or was never sent: {sent:?}");
+            }
+            // Bytes of a stranger are told from the sender's by where they are.
+            let content = if sent.odd.is_some() { Content::Forged } else { Content::Genuine };
+            let packet = Pkt { segment: sent.segment, len: sent.len, content, odd: false };
+            self.arrive(&packet, Port::WIRED, None);
+        } else {
+            assert!(ack.le(self.receiver.next), "acknowledges what the receiver does not have: {sent:?}");
+            let edge = ack + (u32::from(window) << self.terms.scale);
+            assert!(edge.le(self.granted), "grants what the receiver does not: {sent:?}");
+            assert!(sent.len == 0, "the receiver sends no data: {sent:?}");
+            self.arrive(&Pkt::bare(sent.segment), Port::WIRELESS, None);
+        }
+    }
+
+    /// A packet that came in at `port` comes to the other end, or is lost on the hop.
+    fn arrive(&mut self, packet: &Pkt, port: Port, merged: Option<u32>) {
+        if port == Port::WIRELESS {
+            let reaction = self.sender.take(packet);
+            self.react_sender(reaction);
+            return;
+        }
+        let most = merged.unwrap_or(packet.len).max(1);
+        let mut at = 0;
+        loop {
+            let len = most.min(packet.len - at);
+            let mut piece = Pkt { len, ..*packet };
+            piece.segment.seq += at;
+            at += len;
+            if !self.is_lost() {
+                let reaction = self.receiver.take(&piece);
+                if reaction == Reaction::Broken || self.receiver.next.gt(self.sender.next) {
+                    self.fate = Fate::Over;
+                }
+                if reaction == Reaction::Acknowledge {
+                    self.acknowledge();
+                }
+            }
+            if at >= packet.len {
+                break;
+            }
+        }
+    }
+
+    fn is_lost(&mut self) -> bool {
+        if self.lossless {
+            return false;
+        }
+        // Two bits a packet, a byte of the script for four.
+        if self.losses <= 1 {
+            self.losses = 0b1_0000;
+            let byte = self.script.byte();
+            self.bits = byte;
+        }
+        self.losses >>= 1;
+        let lost = self.bits & 3 == 1;
+        self.bits >>= 2;
+        lost
+    }
+}

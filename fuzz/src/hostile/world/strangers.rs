@@ -1,0 +1,184 @@
+//! Packets that neither end sent, and damaged ones: who refuses them, and what they excuse where they are taken.
+
+use lasthop_proto::node::Port;
+use lasthop_proto::packet::{Flags, Options, SackBlock, Segment, Timestamps};
+use lasthop_proto::seq::Seq;
+
+use super::super::ends::{Bounds, Content, Judgement, Pkt, RECEIVER_ISS, SENDER_ISS};
+use super::super::middle::{Coming, Middle};
+use super::{Demand, Fate, Seen, World};
+
+/// Bytes of a probe (RFC 9293 §3.8.6.1), its FIN included.
+const PROBE: u32 = 2;
+
+impl<M: Middle> World<'_, M> {
+    /// What a stranger writes into a packet towards the end that waits for `seq` and `ack`.
+    fn forged(&mut self, seqs: [Seq; 4], ack: Seq, clocks: [u32; 2]) -> Pkt {
+        let (kind, shape) = (self.script.byte(), self.script.byte());
+        let flags = match kind & 0xf {
+            0 => Flags::RST,
+            1 => Flags::RST.with(Flags::ACK),
+            2 => Flags::SYN,
+            3 => Flags::SYN.with(Flags::ACK),
+            4 => Flags::FIN.with(Flags::ACK),
+            5 => Flags(self.script.byte() & 0x1f),
+            _ => Flags::ACK,
+        };
+        let seq = Seq(self.script.near(seqs[usize::from(kind >> 4 & 3)].0, self.terms.mss));
+        let ack = Seq(self.script.near(ack.0, self.terms.mss));
+        let len = match shape & 3 {
+            0 => 0,
+            1 => self.terms.mss,
+            2 => u32::from(self.script.byte()) + 1,
+            _ => 3 * self.terms.mss,
+        };
+        let mut options = Options::default();
+        if self.terms.timestamps != (shape & 0x1c == 0x1c) {
+            options.timestamps =
+                Some(Timestamps { val: self.script.near(clocks[0], 1000), ecr: self.script.near(clocks[1], 1000) });
+        }
+        if shape & 0x60 == 0x60 {
+            let left = Seq(self.script.near(ack.0, self.terms.mss));
+            options.sack.push(SackBlock { left, right: Seq(self.script.near(left.0, self.terms.mss)) });
+        }
+        let window = if kind & 0x40 == 0 { 500 } else { self.script.word() as u16 };
+        let segment = Segment { seq, ack, window, flags, options };
+        let content = if kind & 0x80 == 0 { Content::Forged } else { Content::Genuine };
+        Pkt { segment, len, content, odd: shape & 0x80 != 0 }
+    }
+
+    /// A stranger behind the wire writes to the receiver.
+    pub fn forge_down(&mut self) {
+        let seqs = [self.receiver.next, self.receiver.edge, self.sender.next, self.sender.oldest];
+        let packet = self.forged(seqs, RECEIVER_ISS + 1, [self.sender.clock, self.receiver.clock]);
+        let shown = self.receiver_shown;
+        let bounds = Bounds {
+            next: (shown.next, self.receiver.next),
+            // A stranger on the hop may have granted more than the receiver, in an acknowledgment that the sender takes.
+            edge: shown.edge.max(self.receiver.edge).max(self.granted),
+            sent: self.claimed_down,
+            recent: self.receiver.bounds().recent.map(|(_, now)| (shown.recent, now)),
+            acks: (self.receiver.bounds().acks.0, self.claimed),
+        };
+        // What the gateway believes to be sent ends with the sender's bytes or with any of these. Where a stranger has let the sender send
+        // more than the receiver takes, it ends with what it still took.
+        let (taken, overrun) = (self.receiver.edge, self.sender.next.gt(self.receiver.edge));
+        let last = |at: Seq| {
+            let cut_short = overrun && at.ge(shown.next) && at.le(taken);
+            cut_short || at == self.sent_down || self.excused.iter().any(|&(_, end)| end == at)
+        };
+        let seen = match bounds.judge(&packet, SENDER_ISS + 1) {
+            Judgement::Reset => return self.fate = Fate::Over,
+            Judgement::Refused if packet.segment.flags.has(Flags::RST) && last(packet.segment.seq) => {
+                return self.fate = Fate::Over;
+            }
+            // It acknowledges what another stranger claimed to be the receiver's: the gateway refuses the receiver's own then.
+            Judgement::Taken | Judgement::Old if packet.segment.ack.gt(RECEIVER_ISS + 1) => {
+                return self.fate = Fate::Over;
+            }
+            Judgement::Taken if packet.segment.flags.has(Flags::FIN) => return self.fate = Fate::Over,
+            Judgement::Taken => {
+                if packet.segment.ack.lt(RECEIVER_ISS + 1) || !self.is_sure(&packet) {
+                    self.lose_sight();
+                }
+                self.excused.push((packet.segment.seq, packet.end()));
+                let Segment { ack, window, .. } = packet.segment;
+                self.claimed_down = self.claimed_down.max(packet.end());
+                self.granted_up = self.granted_up.max(ack + (u32::from(window) << self.terms.scale));
+                if let Some(times) = packet.segment.options.timestamps {
+                    self.latest = Seq(self.latest).max(Seq(times.val)).0;
+                }
+                Seen::Both
+            }
+            Judgement::Old => Seen::Both,
+            Judgement::Refused => {
+                // At the edge of a closed window it may be a probe, which the receiver takes once it has opened the window: the
+                // acknowledgment that says so may be lost.
+                let (seq, end) = (packet.segment.seq, packet.end());
+                let closed = seq.ge(shown.next) && seq.le(self.receiver.next) && seq.ge(shown.edge);
+                if closed && end.since(seq) <= PROBE {
+                    self.claimed_down = self.claimed_down.max(end);
+                }
+                Seen::One
+            }
+        };
+        self.give(packet, Port::WIRED, Coming::default(), seen, Content::Forged);
+    }
+
+    /// An end takes a stranger's packet that a gateway may have to refuse: no true end could have sent it in the states that they have
+    /// shown. Until both show where they are, the gateway knows this connection no better than one that it finds in its midst, and
+    /// anybody's packets count. What reaches the ends is held to all that was asked before.
+    fn lose_sight(&mut self) {
+        self.demand = Demand::Outcome;
+    }
+
+    /// A stranger on the hop writes to the sender.
+    pub fn forge_up(&mut self) {
+        let own = RECEIVER_ISS + 1;
+        let seqs = [own, own + 1, own - 1, own + self.terms.buffer];
+        let packet = self.forged(seqs, self.receiver.next, [self.receiver.clock, self.sender.clock]);
+        let own_bounds = self.sender.bounds();
+        let bounds = Bounds {
+            edge: self.granted_up,
+            recent: own_bounds.recent.map(|(_, now)| (self.sender_recent, now)),
+            sent: self.claimed,
+            acks: (own_bounds.acks.0, own_bounds.acks.1.max(self.claimed_down)),
+            ..own_bounds
+        };
+        let seen = match bounds.judge(&packet, own) {
+            Judgement::Reset => return self.fate = Fate::Over,
+            Judgement::Taken => {
+                let Segment { seq, ack, window, .. } = packet.segment;
+                if packet.end() != packet.segment.seq || ack.gt(self.receiver.next) {
+                    return self.fate = Fate::Over;
+                }
+                // What the sender has shown of its window, and the stream's first number.
+                if seq.gt(self.sender_edge) || ack.lt(SENDER_ISS + 1) {
+                    self.lose_sight();
+                }
+                self.granted = self.granted.max(ack + (u32::from(window) << self.terms.scale));
+                self.claimed = self.claimed.max(seq);
+                Seen::Both
+            }
+            Judgement::Old => Seen::Both,
+            Judgement::Refused => Seen::One,
+        };
+        self.give(packet, Port::WIRELESS, Coming::default(), seen, Content::Forged);
+    }
+
+    /// A stranger on one side takes the address of the end on the other side.
+    pub fn forge_astray(&mut self) {
+        let port = if self.script.byte() & 1 == 0 { Port::WIRED } else { Port::WIRELESS };
+        let own = RECEIVER_ISS + 1;
+        let packet = if port == Port::WIRED {
+            self.forged([own, own + 1, own - 1, own], self.receiver.next, [self.receiver.clock, self.sender.clock])
+        } else {
+            let seqs = [self.receiver.next, self.receiver.edge, self.sender.next, self.sender.oldest];
+            self.forged(seqs, own, [self.sender.clock, self.receiver.clock])
+        };
+        self.give(packet, port, Coming { astray: true, ..Coming::default() }, Seen::One, Content::Forged);
+    }
+
+    /// A packet that is on its way, or a copy of it, is damaged.
+    pub fn damage(&mut self, rest: u8) {
+        let flips = [self.script.word() as u16, self.script.word() as u16];
+        let flips = if rest & 1 == 0 { [flips[0]; 2] } else { flips };
+        // Twice the same bit is no damage.
+        let flips = if flips[0] == flips[1] { [flips[0], flips[0] ^ 0x1f8] } else { flips };
+        let down = rest & 2 == 0;
+        let packet = if down { self.wired.front().map(|&(packet, _)| packet) } else { self.up.front().copied() };
+        let port = if down { Port::WIRED } else { Port::WIRELESS };
+        let own =
+            if down { self.sender.data(self.sender.oldest, self.terms.mss) } else { self.receiver.acknowledgment() };
+        let coming = Coming { flips: Some(flips), ..Coming::default() };
+        self.give(packet.unwrap_or(own), port, coming, Seen::One, Content::Genuine);
+        if rest & 4 != 0 {
+            // It was that one.
+            if down {
+                self.wired.pop_front();
+            } else {
+                self.up.pop_front();
+            }
+        }
+    }
+}
