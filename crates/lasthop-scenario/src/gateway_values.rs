@@ -82,20 +82,20 @@ impl fmt::Display for PortRange {
     }
 }
 
-/// Items of a list that are all of one kind.
+/// Items of a list that are all of one kind; one alone needs no brackets.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct List<T>(pub Vec<T>);
 
 impl<T: Value> Value for List<T> {
     fn expected() -> String {
-        format!("a list of which each is {}", T::expected())
+        format!("{}, or a list of such", T::expected())
     }
     fn read(data: &Data) -> Result<Self, String> {
-        let Data::Array(items) = data else { return Err(String::new()) };
+        let Data::Array(items) = data else { return T::read(data).map(|item| Self(vec![item])) };
         let read = |(index, item): (usize, &crate::document::Item)| {
             T::read(&item.data).map_err(|reason| match reason.as_str() {
                 "" => format!("item {} is {}", index + 1, item.data.describe()),
-                _ => reason,
+                _ => format!("item {}: {reason}", index + 1),
             })
         };
         items.iter().enumerate().map(read).collect::<Result<_, _>>().map(Self)

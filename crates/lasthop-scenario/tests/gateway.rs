@@ -105,23 +105,23 @@ fn what_is_wrong_is_said_in_one_line_with_file_line_and_key() {
         ),
         (
             &format!("{RULE}addresses = ['10.0.0.1/8']"),
-            "g.toml:5: rule[1].addresses: cannot be an array (\"10.0.0.1/8\" has bits behind its prefix); give a list of which \
-             each is an address or network, as \"192.0.2.7\" or \"2001:db8::/32\"",
+            "g.toml:5: rule[1].addresses: cannot be an array (item 1: \"10.0.0.1/8\" has bits behind its prefix); give an \
+             address or network, as \"192.0.2.7\" or \"2001:db8::/32\", or a list of such",
         ),
         (
             &format!("{RULE}addresses = ['10.0.0.0/33']"),
-            "g.toml:5: rule[1].addresses: cannot be an array (the prefix of \"10.0.0.0/33\" is not 0 to 32); give a list of \
-             which each is an address or network, as \"192.0.2.7\" or \"2001:db8::/32\"",
+            "g.toml:5: rule[1].addresses: cannot be an array (item 1: the prefix of \"10.0.0.0/33\" is not 0 to 32); give an \
+             address or network, as \"192.0.2.7\" or \"2001:db8::/32\", or a list of such",
         ),
         (
             &format!("{RULE}ports = [0]"),
-            "g.toml:5: rule[1].ports: cannot be an array (0 is no port); give a list of which each is a port from 1 to 65535, \
-             or a range, as \"8000-8100\"",
+            "g.toml:5: rule[1].ports: cannot be an array (item 1: 0 is no port); give a port from 1 to 65535, or a range, as \
+             \"8000-8100\", or a list of such",
         ),
         (
             &format!("{RULE}ports = ['90-80']"),
-            "g.toml:5: rule[1].ports: cannot be an array (\"90-80\" runs backwards); give a list of which each is a port from \
-             1 to 65535, or a range, as \"8000-8100\"",
+            "g.toml:5: rule[1].ports: cannot be an array (item 1: \"90-80\" runs backwards); give a port from 1 to 65535, or a \
+             range, as \"8000-8100\", or a list of such",
         ),
         (
             &format!("{RULE}ports = [80]\nopened_by = 'either'"),
@@ -204,4 +204,20 @@ fn several_rules_may_split_by_any_ports_and_whoever_opens() {
     let gateway = Gateway::parse("g.toml", &text).unwrap();
     assert!(gateway.rules.iter().all(|rule| matches!(rule.mode, Mode::Split(_)) && rule.opened_by == OpenedBy::Either));
     assert_eq!((gateway.rules[0].ports.len(), gateway.limits.share.get()), (16, 0.25));
+}
+
+#[test]
+fn one_port_or_address_needs_no_brackets() {
+    let read = |more: &str| {
+        let text = format!("[[rule]]\nname = 'x'\nmode = 'observe'\ninterface = 'wlan0'\nopened_by = 'wired'\n{more}");
+        Gateway::parse("g.toml", &text).unwrap().rules.remove(0)
+    };
+    for (alone, list) in [
+        ("ports = 443", "ports = [443]"),
+        ("ports = '8000-8100'", "ports = ['8000-8100']"),
+        ("addresses = '192.0.2.7'", "addresses = ['192.0.2.7']"),
+    ] {
+        assert_eq!(read(alone), read(list));
+        assert_ne!(read(alone), read(""));
+    }
 }

@@ -367,7 +367,7 @@ pub enum GatewayCommand {
     /// Say what this machine lacks for a configuration
     Check(GatewayCheckArgs),
     /// Print what a running gateway has done
-    Status(GatewayAskArgs),
+    Status(GatewayStatusArgs),
     /// Print what the treatment gains over the connections that are left alone
     Report(GatewayAskArgs),
     /// Let a running gateway read its configuration again
@@ -461,4 +461,21 @@ pub struct GatewayAskArgs {
     pub socket: GatewaySocketArgs,
     #[command(flatten)]
     pub json: JsonArgs,
+}
+
+#[cfg(target_os = "linux")]
+#[derive(Args, Debug)]
+pub struct GatewayStatusArgs {
+    #[command(flatten)]
+    pub ask: GatewayAskArgs,
+    /// Ask again every so many seconds, until Ctrl-C; with --json a line each time
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "2", value_parser = interval)]
+    pub watch: Option<std::time::Duration>,
+}
+
+/// Seconds between two questions.
+#[cfg(target_os = "linux")]
+fn interval(text: &str) -> Result<std::time::Duration, String> {
+    let seconds = text.parse::<f64>().ok().filter(|seconds| (0.1..=86_400.0).contains(seconds));
+    seconds.map(std::time::Duration::from_secs_f64).ok_or_else(|| "give 0.1 to 86400 seconds, as --watch=2".to_owned())
 }

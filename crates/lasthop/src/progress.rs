@@ -126,6 +126,13 @@ impl Runs {
         Self { limit: Some(limit), ..self }
     }
 
+    /// Without the time that is left, where runs are so few and so long that counting them says nothing of it.
+    pub fn without_time_left(mut self) -> Self {
+        let style = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} runs");
+        self.bar = self.bar.map(|bar| bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar())));
+        self
+    }
+
     /// Tells what is being done: beside the bar, or as a plain line when one is due.
     pub fn doing(&self, what: &str) {
         match &self.bar {

@@ -258,3 +258,21 @@ fn quiet_when_all_is_well() {
         assert_eq!(String::from_utf8(bench.run(arguments).stderr).unwrap(), "", "{arguments}");
     }
 }
+
+/// Behind the arguments stand configuration, files and examples.
+#[test]
+fn a_manual_page_tells_how_to_use_what_it_lists() {
+    let bench = Bench::new();
+    let general = bench.stdout("man");
+    for part in [".SH OPTIONS", ".SH FILES", ".SH EXAMPLES", "lasthop compare wavelan"] {
+        assert!(general.contains(part), "{part}");
+    }
+    if cfg!(target_os = "linux") {
+        let gateway = bench.stdout("man gateway");
+        for part in
+            [".SH CONFIGURATION", "/etc/lasthop/gateway.toml", "/run/lasthop/gateway.sock", "status \\-\\-watch"]
+        {
+            assert!(gateway.contains(part), "{part}");
+        }
+    }
+}

@@ -1,8 +1,10 @@
 //! `lasthop lab` as its users call it. What needs root is left out without it, loudly.
 
 mod common;
+#[path = "common/network.rs"]
+mod network;
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
@@ -10,19 +12,15 @@ use std::time::{Duration, Instant};
 
 use common::{Bench, split};
 use lasthop_live::lab::namespace::{all, require_root};
+use network::skip;
+use serde_json::Value;
 
 fn is_root() -> bool {
-    if require_root().is_ok() {
-        return true;
+    let is_root = require_root().is_ok();
+    if !is_root {
+        skip("`lasthop lab`: it needs root");
     }
-    let what = "`lasthop lab`: it needs root";
-    println!("!!! SKIPPED: {what}");
-    if let Some(path) = std::env::var_os("LASTHOP_SKIPPED")
-        && let Ok(mut file) = std::fs::OpenOptions::new().append(true).create(true).open(path)
-    {
-        let _ = writeln!(file, "{what}");
-    }
-    false
+    is_root
 }
 
 fn namespaces_of(pid: u32) -> usize {
@@ -50,7 +48,7 @@ fn beside_the_simulator_with_a_capture() {
     let output = bench.run("lab tiny.toml --set lab.lateness=200ms --against-sim --json --pcapng captures");
     let message = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{message}");
-    let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let value: Value = serde_json::from_slice(&output.stdout).unwrap();
     let scheme = &value["schemes"][0];
     assert_eq!((&value["runs"], &scheme["scheme"]), (&2.into(), &"E2E".into()));
     for measures in [&scheme["measures"], &scheme["simulated"]] {
@@ -76,8 +74,9 @@ fn our_own_ends_beside_the_simulator() {
     let message = String::from_utf8_lossy(&table.stderr).into_owned();
     let table = String::from_utf8_lossy(&table.stdout).into_owned();
     assert!(table.contains("E2E: TCP own at server, kernel at phone\n"), "{table}{message}");
+    assert!(message.starts_with("lab: 1 run in real time, some "), "{message}");
     let output = bench.run("lab tiny.toml --runs 1 --set lab.lateness=200ms --schemes E2E-SMART --against-sim --json");
-    let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let value: Value = serde_json::from_slice(&output.stdout).unwrap();
     let scheme = &value["schemes"][0];
     assert_eq!(scheme["endpoints"], serde_json::json!({ "server": "own", "phone": "own" }), "{value}");
     for measure in ["losses", "incomplete"] {
@@ -87,28 +86,57 @@ fn our_own_ends_beside_the_simulator() {
 }
 
 /// The base station is the gateway itself: it repairs what the link loses, and a kernel's sender does not notice.
+///
+/// On a busy machine the receiving program reads late, and its kernel closes the window meanwhile. The acknowledgments of
+/// surplus copies then pass the gateway, and the sender takes them for a loss. So its silence is judged on the best of a
+/// few runs, and a machine on which the links were late too is not judged.
 #[test]
 fn snoop_at_the_base_station_hides_the_losses_from_a_kernel() {
+    const ATTEMPTS: usize = 3;
     if !is_root() {
         return;
     }
-    let bench = Bench::new();
-    let output = bench.run(
-        "lab wavelan-lan --schemes LL-TCP-AWARE,SPLIT --runs 1 --json --set lab.lateness=500ms \
-         --set flows.bulk.size=600KiB",
-    );
-    let message = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{message}");
-    let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    let mean = |scheme: usize, measure: &str| {
-        value["schemes"][scheme]["measures"][measure]["mean"].as_f64().unwrap_or_else(|| panic!("{measure}: {value}"))
-    };
-    for scheme in 0..2 {
-        assert_eq!(mean(scheme, "incomplete"), 0.0, "{value}");
-        assert!(mean(scheme, "losses") > 3.0 && mean(scheme, "throughput") > 0.05, "{value}");
+    let (mut loudest_on_time, mut late) = (0.0_f64, false);
+    for _ in 0..ATTEMPTS {
+        let value = lab_of_600_kib("LL-TCP-AWARE");
+        let [losses, repaired, local, source, timeouts] =
+            ["losses", "repaired_locally", "local_retransmissions", "source_retransmissions", "timeouts"]
+                .map(|measure| mean(&value, measure));
+        assert!(losses > 3.0 && timeouts == 0.0 && mean(&value, "dupacks_suppressed") >= losses, "{value}");
+        if source <= 2.0 {
+            assert!(local >= losses && repaired == losses, "{value}");
+            return;
+        }
+        assert!(repaired > losses / 2.0, "{value}");
+        late |= value["schemes"][0]["lateness_us"]["p99"].as_f64().unwrap() > 500.0;
+        loudest_on_time = loudest_on_time.max(source);
     }
-    let (local, source) = (mean(0, "local_retransmissions"), mean(0, "source_retransmissions"));
-    assert!(local >= mean(0, "losses") && source <= 2.0, "{value}");
+    assert!(
+        late,
+        "the sender noticed losses in each of {ATTEMPTS} runs: it sent up to {loudest_on_time} segments again"
+    );
+    skip(&format!("whether a kernel's sender notices losses under snoop: the machine was busy in {ATTEMPTS} runs"));
+}
+
+#[test]
+fn a_relay_at_the_base_station_brings_everything_to_a_kernel() {
+    if is_root() {
+        let value = lab_of_600_kib("SPLIT");
+        assert!(mean(&value, "losses") > 3.0, "{value}");
+    }
+}
+
+/// What the lab says of a transfer of 600 KiB, which must be whole, on a machine that may be busy.
+fn lab_of_600_kib(scheme: &str) -> Value {
+    let lab = "--runs 1 --json --set lab.lateness=500ms --set flows.bulk.size=600KiB";
+    let value = Bench::new().json(&format!("lab wavelan-lan --schemes {scheme} {lab}"));
+    assert!(mean(&value, "incomplete") == 0.0 && mean(&value, "throughput") > 0.05, "{value}");
+    value
+}
+
+fn mean(value: &Value, measure: &str) -> f64 {
+    let mean = value["schemes"][0]["measures"][measure]["mean"].as_f64();
+    mean.unwrap_or_else(|| panic!("{measure}: {value}"))
 }
 
 /// Processes that `pid` started, from any of its threads.
@@ -129,16 +157,21 @@ fn a_run_in_which_the_gateways_worker_was_replaced_is_void() {
         "lab wavelan-lan --schemes LL-TCP-AWARE --runs 1 --json --set lab.lateness=500ms --set flows.bulk.size=600KiB",
     );
     let (pid, begun) = (lab.id(), Instant::now());
-    let workers = || children_of(pid).into_iter().flat_map(children_of).collect::<Vec<_>>();
-    while workers().is_empty() {
-        assert!(begun.elapsed() < Duration::from_secs(10), "no gateway");
+    // The gateway has other children while it starts.
+    let is_worker = |child: &u32| {
+        let command = std::fs::read(format!("/proc/{child}/cmdline")).unwrap_or_default();
+        command.split(|&byte| byte == 0).any(|word| word == b"worker")
+    };
+    let worker = loop {
+        if let Some(worker) = children_of(pid).into_iter().flat_map(children_of).find(is_worker) {
+            break worker;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(30), "no gateway");
         std::thread::sleep(Duration::from_millis(20));
-    }
-    // The transfer takes three seconds; by then the gateway's other helpers are gone.
+    };
+    // The transfer takes three seconds from about now.
     std::thread::sleep(Duration::from_secs(1));
-    let workers = workers();
-    assert_eq!(workers.len(), 1);
-    signal(workers[0], "KILL");
+    signal(worker, "KILL");
     let output = lab.wait_with_output().unwrap();
     let message = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(
@@ -146,7 +179,7 @@ fn a_run_in_which_the_gateways_worker_was_replaced_is_void() {
             && message.contains("is void: packets passed the gateway untreated (its worker was replaced: 1,"),
         "{message}"
     );
-    let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let value: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(value["schemes"][0]["void"], 1, "{value}");
 }
 
@@ -183,10 +216,14 @@ fn other_programs_use_a_lab_that_is_held_open() {
     let mut lab = start(&bench, arguments);
     let pid = lab.id();
     let mut lines = BufReader::new(lab.stdout.take().unwrap()).lines();
-    let mut value = || serde_json::from_str::<serde_json::Value>(&lines.next().unwrap().unwrap()).unwrap();
+    let mut value = || serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap();
     let nodes = value()["nodes"].clone();
     assert_eq!(nodes["tower"]["devices"], serde_json::json!({ "internet": "link0", "radio": "link1" }), "{nodes}");
     let (namespace, address) = (nodes["server"]["namespace"].as_str(), nodes["phone"]["address"].as_str());
+    // The lab's default, whatever this machine's is.
+    let show = ["netns", "exec", namespace.unwrap(), "cat", "/proc/sys/net/ipv4/tcp_congestion_control"];
+    let congestion = Command::new("ip").args(show).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&congestion.stdout), "reno\n");
     // Nobody listens there: the phone says so.
     let send = format!("echo > /dev/udp/{}/9", address.unwrap());
     let sent = Command::new("ip").args(["netns", "exec", namespace.unwrap(), "bash", "-c", &send]).status().unwrap();

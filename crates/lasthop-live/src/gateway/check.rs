@@ -68,10 +68,8 @@ fn queue(gateway: &Gateway) -> Finding {
                 let detail = format!("process {owner} has it: give another number as `queue`");
                 Finding::new(subject, Outcome::Missing, detail)
             }
-            None => {
-                let detail = format!("{error}; it takes CAP_NET_ADMIN and the kernel module nfnetlink_queue");
-                Finding::new(subject, Outcome::Missing, detail)
-            }
+            // It says what it takes, where that is known.
+            None => Finding::new(subject, Outcome::Missing, error.to_string()),
         },
     }
 }
@@ -171,15 +169,20 @@ fn interface(name: &str, place: Place) -> Vec<Finding> {
             Place::Bridge => Finding::new(subject, Outcome::Missing, "does not exist"),
         }];
     }
-    let mut findings = Vec::new();
-    match read(folder.join("operstate")).as_deref() {
-        Some("down") => findings.push(Finding::new(&subject, Outcome::Hint, "is down")),
-        _ => findings.push(Finding::new(&subject, Outcome::Ok, "exists")),
-    }
-    if place == Place::Router && folder.join("brport").exists() {
-        let detail = "is a port of a bridge: name the bridge, or route; or give `bridge.wired`, its other port";
-        findings.push(Finding::new(&subject, Outcome::Missing, detail));
-    }
+    let bridge = std::fs::read_link(folder.join("brport/bridge")).ok();
+    let bridge = bridge.as_deref().and_then(Path::file_name).filter(|_| place == Place::Router);
+    let mut findings = vec![match (bridge, read(folder.join("operstate")).as_deref()) {
+        // What is routed leaves by the bridge, never by its port.
+        (Some(bridge), _) => {
+            let bridge = bridge.display();
+            let detail = format!(
+                "is a port of bridge {bridge}, by which no routed packet goes: name {bridge} as `interface`; or, for what the bridge forwards, give `bridge.wired`"
+            );
+            Finding::new(&subject, Outcome::Missing, detail)
+        }
+        (None, Some("down")) => Finding::new(&subject, Outcome::Hint, "is down"),
+        (None, _) => Finding::new(&subject, Outcome::Ok, "exists"),
+    }];
     match offload::lro(name) {
         Some(offload::Switch::On) => {
             let detail =

@@ -83,7 +83,7 @@ pub enum ControlError {
 fn why_unanswered(error: &io::Error) -> &'static str {
     match error.kind() {
         // It may run all the same.
-        io::ErrorKind::PermissionDenied => "only the socket's owner and group may ask",
+        io::ErrorKind::PermissionDenied => "only the socket's owner and group may ask: use sudo, or join its group",
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => "no gateway answers",
         _ => "the gateway has not answered",
     }

@@ -10,6 +10,7 @@ use lasthop_sim::network::NodeId;
 use super::emulator::{Emulated, Scheduling, void};
 use super::ends::join;
 use super::error::LabError;
+use super::kernel_tcp::set_default_congestion;
 use super::namespace::{Namespace, require_root};
 use super::plan::{HostTcp, Plan};
 use super::run::{Bench, Experiment, Watch};
@@ -54,6 +55,12 @@ pub fn hold(
     }
     require_root()?;
     let bench = Bench::build(&plan, experiment, &Until(stop))?;
+    // Other programs' sockets ask for no congestion control: they get the scenario's, not this machine's.
+    for (index, node) in bench.nodes.iter().enumerate() {
+        if plan.tcp(NodeId(index)).is_some() {
+            node.within(|| set_default_congestion(&plan.lab.congestion))?;
+        }
+    }
     let emulator = bench.emulator(&plan, experiment, Clock::start())?;
     opened(&places(&bench, &plan)).map_err(LabError::system("cannot say where the lab is"))?;
     let scheduling = Scheduling::for_network(plan.network);

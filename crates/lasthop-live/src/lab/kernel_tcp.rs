@@ -37,11 +37,22 @@ pub fn socket(plan: &Plan<'_>, config: &TcpConfig, address: SocketAddrV4) -> Res
 }
 
 fn set_congestion(socket: &Socket, name: &str) -> Result<(), LabError> {
-    rustix::net::sockopt::set_tcp_congestion(socket, name).map_err(|error| {
-        let available = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
-        let available = available.unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(", ");
-        LabError::Congestion { name: name.to_owned(), error: error.into(), available }
-    })
+    rustix::net::sockopt::set_tcp_congestion(socket, name).map_err(|error| no_congestion(name, error.into()))
+}
+
+/// Gives the calling thread's namespace a congestion control, for sockets that ask for none.
+///
+/// # Errors
+///
+/// When the kernel does not have it.
+pub fn set_default_congestion(name: &str) -> Result<(), LabError> {
+    fs::write("/proc/sys/net/ipv4/tcp_congestion_control", name).map_err(|error| no_congestion(name, error))
+}
+
+fn no_congestion(name: &str, error: io::Error) -> LabError {
+    let available = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
+    let available = available.unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(", ");
+    LabError::Congestion { name: name.to_owned(), error, available }
 }
 
 fn set(socket: &Socket, option: libc::c_int, value: u32) -> io::Result<()> {

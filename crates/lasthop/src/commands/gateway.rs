@@ -1,8 +1,10 @@
 //! `lasthop gateway`
 
+mod words;
+
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{Write, stdin, stdout};
+use std::io::{IsTerminal, Write, stdin, stdout};
 use std::os::fd::AsFd;
 use std::path::Path;
 
@@ -18,10 +20,10 @@ use lasthop_live::logs;
 use lasthop_scenario::gateway::Gateway;
 use lasthop_scenario::one_line;
 use lasthop_scenario::units::ByteSize;
-use serde_json::Value;
 
 use crate::cli::{
     GatewayArgs, GatewayAskArgs, GatewayCheckArgs, GatewayCleanArgs, GatewayCommand, GatewayReplayArgs, GatewayRunArgs,
+    GatewayStatusArgs,
 };
 use crate::error::Error;
 use crate::output::{count, print_json};
@@ -30,8 +32,8 @@ pub fn execute(args: &GatewayArgs) -> Result<(), Error> {
     match (&args.command, &args.run) {
         (Some(GatewayCommand::Run(args)), _) | (None, Some(args)) => run(args),
         (Some(GatewayCommand::Check(args)), _) => check(args),
-        (Some(GatewayCommand::Status(args)), _) => ask(args, Request::Status),
-        (Some(GatewayCommand::Report(args)), _) => ask(args, Request::Report),
+        (Some(GatewayCommand::Status(args)), _) => status(args),
+        (Some(GatewayCommand::Report(args)), _) => report(args),
         (Some(GatewayCommand::Reload(args)), _) => Ok(control::ask(&args.control, Request::Reload).map(drop)?),
         (Some(GatewayCommand::Clean(args)), _) => clean(args),
         (Some(GatewayCommand::Replay(args)), _) => replay(args),
@@ -121,38 +123,36 @@ fn check(args: &GatewayCheckArgs) -> Result<(), Error> {
     }
 }
 
-fn ask(args: &GatewayAskArgs, request: Request) -> Result<(), Error> {
-    let answer = control::ask(&args.socket.control, request)?;
+fn report(args: &GatewayAskArgs) -> Result<(), Error> {
+    let answer = control::ask(&args.socket.control, Request::Report)?;
     if args.json.json {
         return print_json(&answer);
     }
-    let mut lines = String::new();
-    describe(&answer, 0, &mut lines);
-    Ok(stdout().lock().write_all(lines.as_bytes())?)
+    Ok(stdout().lock().write_all(words::report(&answer).as_bytes())?)
 }
 
-/// A JSON object as indented lines for people.
-fn describe(value: &Value, depth: usize, lines: &mut String) {
-    let indent = "  ".repeat(depth);
-    let Value::Object(fields) = value else { return };
-    for (key, value) in fields {
-        let key = key.replace('_', " ");
-        match value {
-            Value::Object(_) => {
-                lines.push_str(&format!("{indent}{key}:\n"));
-                describe(value, depth + 1, lines);
+fn status(args: &GatewayStatusArgs) -> Result<(), Error> {
+    let GatewayAskArgs { socket, json } = &args.ask;
+    let mut before = None;
+    loop {
+        let answer = control::ask(&socket.control, Request::Status)?;
+        let mut out = stdout().lock();
+        match (json.json, args.watch) {
+            (true, None) => return print_json(&answer),
+            // A line each, for programs.
+            (true, Some(_)) => writeln!(out, "{answer}")?,
+            (false, None) => return Ok(out.write_all(words::status(&answer, None).as_bytes())?),
+            (false, Some(_)) => {
+                let text = words::status(&answer, before.as_ref());
+                // On a terminal in place of the last: home, and clear what is below.
+                let (begin, end) = if out.is_terminal() { ("\x1b[H\x1b[J", "") } else { ("", "\n") };
+                write!(out, "{begin}{text}{end}")?;
             }
-            Value::Array(items) => {
-                for item in items {
-                    let name = item.get("name").and_then(Value::as_str).unwrap_or_default();
-                    lines.push_str(&format!("{indent}{} {name}:\n", key.trim_end_matches('s')));
-                    describe(item, depth + 1, lines);
-                }
-            }
-            Value::String(text) => lines.push_str(&format!("{indent}{key}: {text}\n")),
-            Value::Null => lines.push_str(&format!("{indent}{key}: none\n")),
-            other => lines.push_str(&format!("{indent}{key}: {other}\n")),
         }
+        out.flush()?;
+        drop(out);
+        before = Some(answer);
+        std::thread::sleep(args.watch.unwrap_or_default());
     }
 }
 

@@ -5,12 +5,14 @@ use std::io::{Write, stdout};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use lasthop_live::lab::capture::Capture;
 use lasthop_live::lab::emulator::Scheduling;
 use lasthop_live::lab::hold::{Held, Place};
 use lasthop_live::lab::lateness::Lateness;
 use lasthop_live::lab::plan::{HostTcp, Plan};
+use lasthop_live::lab::transfer::Transfer;
 use lasthop_live::lab::{Captures, Experiment, LabError, Outcome, Watch, namespace, run};
 use lasthop_proto::scheme::Scheme;
 use lasthop_scenario::Scenario;
@@ -146,10 +148,18 @@ fn measure(args: &LabRunArgs) -> Result<(), Error> {
         Plan::new(&task.network, scheme, scenario.lab())?;
     }
     let total = tasks.len() * runs as usize;
-    let progress = Runs::unstoppable("lab", total as u64);
+    let progress = Runs::unstoppable("lab", total as u64).without_time_left();
     let stop = stop_on_signals()?;
     namespace::require_root()?;
     note_leftovers();
+    let clock = TimeLeft::new(&tasks, runs);
+    if let Some(seconds) = clock.expected {
+        let transfers = count(total, "run");
+        note(&format!(
+            "lab: {transfers} in real time, some {} if they take as long as in the simulator",
+            rough(seconds)
+        ));
+    }
     let mut rows: Vec<Row> = Vec::new();
     let mut done = 0;
     let mut stopped = false;
@@ -164,8 +174,16 @@ fn measure(args: &LabRunArgs) -> Result<(), Error> {
             voided: 0,
         };
         for number in 0..runs {
-            let watcher =
-                Watcher { stop: &stop, progress: &progress, scheme, run: number + 1, runs, tenths: Cell::new(0) };
+            let watcher = Watcher {
+                stop: &stop,
+                progress: &progress,
+                clock: &clock,
+                done,
+                scheme,
+                run: number + 1,
+                runs,
+                tenths: Cell::new(0),
+            };
             match one(&scenario, &row.task.network, scheme, number, seed, args, &watcher) {
                 Ok(outcome) => row.take(outcome),
                 Err(Error::Lab(LabError::Stopped)) => {
@@ -249,9 +267,58 @@ fn stop_on_signals() -> Result<Arc<AtomicBool>, Error> {
     Ok(stop)
 }
 
+/// When the lab will be done, by how long the simulator's transfers take and how much longer these have taken so far.
+struct TimeLeft {
+    begun: Instant,
+    /// Seconds of each run, in the order in which they are done; none where the simulator would take long itself.
+    each: Vec<f64>,
+    /// All of them.
+    expected: Option<f64>,
+}
+
+impl TimeLeft {
+    /// Largest transfers, in bytes, that are simulated just to know how long they take.
+    const LARGEST: u64 = 1 << 30;
+
+    fn new(tasks: &[Task], runs: u32) -> Self {
+        let bytes = |task: &Task| task.network.flows.iter().map(|flow| Transfer::of(flow).bytes).sum::<u64>();
+        let mut each = Vec::new();
+        if tasks.iter().all(|task| bytes(task) <= Self::LARGEST) {
+            let first: Vec<Task> = tasks.iter().map(|task| Task { runs: 0..1, ..task.clone() }).collect();
+            for reports in run_all(&first, 0, &AtomicBool::new(false)) {
+                let seconds = reports.first().map_or(0.0, |report| report.end.as_secs_f64());
+                each.extend((0..runs).map(|_| seconds));
+            }
+        }
+        let expected = Some(each.iter().sum()).filter(|seconds| *seconds > 0.0);
+        Self { begun: Instant::now(), each, expected }
+    }
+
+    /// Seconds left, when so many runs and this share of the next are done.
+    fn left(&self, done: usize, share: f64) -> Option<f64> {
+        let over = self.each.iter().take(done).sum::<f64>() + share * self.each.get(done)?;
+        let taken = self.begun.elapsed().as_secs_f64();
+        // At first the clock says little.
+        let slower = if taken > 5.0 && over > 0.0 { taken / over } else { 1.0 };
+        Some((self.expected? - over) * slower)
+    }
+}
+
+/// "40 s", "7 min", "2.5 h".
+fn rough(seconds: f64) -> String {
+    match seconds {
+        seconds if seconds < 90.0 => format!("{:.0} s", seconds.max(1.0)),
+        seconds if seconds < 5400.0 => format!("{:.0} min", seconds / 60.0),
+        seconds => format!("{:.1} h", seconds / 3600.0),
+    }
+}
+
 struct Watcher<'r> {
     stop: &'r AtomicBool,
     progress: &'r Runs,
+    clock: &'r TimeLeft,
+    /// Runs of all schemes before this one.
+    done: usize,
     scheme: &'r Scheme,
     run: u32,
     runs: u32,
@@ -268,7 +335,9 @@ impl Watch for Watcher<'_> {
         let tenths = received.saturating_mul(1000) / total.max(1);
         if self.tenths.replace(tenths) != tenths {
             let Self { scheme, run, runs, .. } = self;
-            self.progress.doing(&format!("{} run {run} of {runs}: {} %", scheme.name, tenths / 10));
+            let left = self.clock.left(self.done, tenths as f64 / 1000.0);
+            let left = left.map_or(String::new(), |seconds| format!(", some {} left", rough(seconds)));
+            self.progress.doing(&format!("{} run {run} of {runs}: {} %{left}", scheme.name, tenths / 10));
         }
     }
 
@@ -377,4 +446,21 @@ fn print_rows_json(
     };
     let rows: Vec<Value> = rows.iter().enumerate().map(row).collect();
     print_json(&json!({ "scenario": scenario.title(), "seed": seed, "runs": runs, "schemes": rows }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_left_follows_how_slow_it_went() {
+        let begun = Instant::now() - std::time::Duration::from_secs(60);
+        let clock = TimeLeft { begun, each: vec![10.0, 10.0, 50.0], expected: Some(70.0) };
+        // 15 of 70 seconds' work took 60: the other 55 will take 220.
+        let left = clock.left(1, 0.5).unwrap();
+        assert!((219.0..222.0).contains(&left), "{left}");
+        let unknown = TimeLeft { begun, each: vec![], expected: None };
+        assert_eq!(unknown.left(0, 0.5), None);
+        assert_eq!([0.2, 40.0, 420.0, 9000.0].map(rough), ["1 s", "40 s", "7 min", "2.5 h"]);
+    }
 }

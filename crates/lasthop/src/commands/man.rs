@@ -7,6 +7,10 @@ use clap::CommandFactory;
 use crate::cli::{Cli, ManArgs};
 use crate::error::Error;
 
+/// What stands behind the arguments: configuration, files, examples.
+const MORE: [(Option<&str>, &str); 2] =
+    [(None, include_str!("man/lasthop.roff")), (Some("gateway"), include_str!("man/gateway.roff"))];
+
 pub fn execute(args: &ManArgs) -> Result<(), Error> {
     let mut command = Cli::command();
     // Names and usage lines of subcommands come in full only then.
@@ -20,5 +24,7 @@ pub fn execute(args: &ManArgs) -> Result<(), Error> {
     };
     let mut page = Vec::new();
     clap_mangen::Man::new(command).render(&mut page)?;
+    let more = MORE.iter().find(|(name, _)| *name == args.command.as_deref());
+    page.extend_from_slice(more.map_or(&[], |(_, text)| text.as_bytes()));
     Ok(stdout().lock().write_all(&page)?)
 }

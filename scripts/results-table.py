@@ -1,20 +1,16 @@
 #!/usr/bin/env python3
-"""The README's results as Markdown, from what `lasthop reproduce` writes.
+"""The tables of docs/results.md, from what `lasthop reproduce` writes.
 
     lasthop reproduce balakrishnan1997 --out out --json > out/study.json
-    python3 scripts/readme-table.py out/cells.csv out/study.json                      # prints them
-    python3 scripts/readme-table.py out/cells.csv out/study.json --update README.md   # puts them between the markers there
+    python3 scripts/results-table.py out/cells.csv out/study.json
 
 Without the second file the claims are left out.
 """
 import argparse
 import csv
 import json
-import sys
 import textwrap
 
-BEGIN = "<!-- results: written by scripts/readme-table.py -->"
-END = "<!-- end of results -->"
 TABLES = {"2": "Link-layer schemes (Table 2)", "3": "End-to-end schemes (Table 3)", "4": "Split connections (Table 4)"}
 TESTBEDS = ("LAN/8", "LAN/32", "WAN/32")
 
@@ -71,7 +67,11 @@ def claims(path):
     with open(path, encoding="utf-8") as file:
         found = json.load(file)["claims"]
     held = sum(claim["holds"] for claim in found)
+<<<<<<< HEAD:scripts/readme-table.py
     yield f"{held} of the paper's {len(found)} conclusions that are checked hold, by 95 % intervals of differences run by run:"
+=======
+    yield f"{len(found)} conclusions of the paper are checked; {held} hold, with disjoint 95 % intervals:"
+>>>>>>> ops:scripts/results-table.py
     yield ""
     yield "| | conclusion | |"
     yield "|---|---|---|"
@@ -92,28 +92,11 @@ def markdown(arguments):
     return "\n".join(lines)
 
 
-def update(path, text):
-    with open(path, encoding="utf-8") as file:
-        old = file.read()
-    before, begin, rest = old.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        sys.exit(f"readme-table.py: {path} lacks the markers {BEGIN} and {END}")
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(f"{before}{BEGIN}\n{text}\n{END}{after}")
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cells", help="cells.csv")
     parser.add_argument("study", nargs="?", help="what --json printed")
-    parser.add_argument("--update", metavar="FILE", help="a file with the two markers, to be rewritten")
-    arguments = parser.parse_args()
-    text = markdown(arguments)
-    if arguments.update:
-        update(arguments.update, text)
-    else:
-        print(text)
+    print(markdown(parser.parse_args()))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,298 @@
+//! What a gateway answers, in sentences and units for people; programs read the JSON.
+
+use std::fmt::Write;
+
+use lasthop_scenario::one_line;
+use serde_json::Value;
+
+use crate::output::count;
+
+/// What runs and what it did. `before` is an earlier answer, for the rates since then.
+pub fn status(answer: &Value, before: Option<&Value>) -> String {
+    let mut text = String::new();
+    let mut line = |line: String| {
+        text.push_str(&line);
+        text.push('\n');
+    };
+    line(format!(
+        "lasthop {}, up for {}; {}",
+        word(answer, "/version"),
+        span(number(answer, "/uptime_seconds")),
+        worker(answer)
+    ));
+    if let Some(rules) = rules_in_place(answer) {
+        line(rules);
+    }
+    line(format!(
+        "{} of at most {}; {} cached of at most {}",
+        counted(answer, "/flows", "connection"),
+        number(answer, "/limits/flows"),
+        bytes(number(answer, "/cached_bytes")),
+        bytes(number(answer, "/limits/cache_bytes"))
+    ));
+    for (way, key, own) in [
+        ("towards the hop", "towards_wireless", "injected_wireless"),
+        ("from the hop", "from_wireless", "injected_wired"),
+    ] {
+        let of = |key: &str| format!("/packets/{key}");
+        let (packets, carried) = (of(key), of(&format!("{key}_bytes")));
+        let rate = rate_since(answer, before, &carried).map_or(String::new(), |bits| format!(", {} now", rate(bits)));
+        line(format!(
+            "{way}: {}, {}{rate}; {} sent by the gateway itself",
+            counted(answer, &packets, "packet"),
+            bytes(number(answer, &carried)),
+            number(answer, &of(own))
+        ));
+    }
+    for (pointer, what) in TROUBLES {
+        if let times @ 1.. = number(answer, pointer) as u64 {
+            line(format!("{times} {what}"));
+        }
+    }
+    for rule in rules(answer) {
+        line(format!(
+            "{}: {} on {}; {} now, {} since the worker started",
+            word(rule, "/name"),
+            word(rule, "/mode"),
+            word(rule, "/interface"),
+            counted(rule, "/flows_active", "connection"),
+            number(rule, "/flows_seen")
+        ));
+        if splits(rule) {
+            continue;
+        }
+        for detail in [losses(rule), round_trips(rule), gain(rule)] {
+            line(format!("  {detail}"));
+        }
+    }
+    if let Some(relay) = relay(answer) {
+        line(relay);
+    }
+    text
+}
+
+/// What the treatment gains, a rule a line.
+pub fn report(answer: &Value) -> String {
+    let mut text = String::new();
+    for rule in rules(answer).filter(|rule| !splits(rule)) {
+        let _ = writeln!(text, "{}: {}", word(rule, "/name"), gain(rule));
+        let _ = writeln!(text, "  {}\n  {}", losses(rule), round_trips(rule));
+    }
+    if let Some(relay) = relay(answer) {
+        let _ = writeln!(text, "{relay}");
+    }
+    text
+}
+
+/// What a healthy gateway has none of, and what becomes of it.
+const TROUBLES: [(&str, &str); 9] = [
+    ("/packets/overflows", "times the queue had no room: packets passed untreated (on a bridge they were lost)"),
+    ("/packets/injection_failures", "packets of the gateway's own could not be sent"),
+    ("/packets/verdict_failures", "decisions were not taken by the kernel"),
+    ("/packets/truncated", "packets came in part only, and passed untreated"),
+    ("/packets/strangers", "packets came from interfaces that no rule names, and passed untreated"),
+    ("/damaged", "segments had a wrong checksum, and passed untreated"),
+    ("/out_of_window", "segments would be refused by their receivers, and taught the gateway nothing"),
+    ("/unread", "packets are no readable TCP segments, and passed untreated"),
+    ("/unmatched", "segments are in no rule, and passed untreated"),
+];
+
+fn worker(answer: &Value) -> String {
+    let restarts = match number(answer, "/worker/restarts") as u64 {
+        0 => "never replaced".to_owned(),
+        times => format!("replaced {}", count(times as usize, "time")),
+    };
+    match answer.pointer("/worker/pid").and_then(Value::as_u64) {
+        Some(pid) => format!("worker {pid}, {restarts}"),
+        None => format!("NO WORKER: packets pass untreated ({restarts})"),
+    }
+}
+
+fn rules_in_place(answer: &Value) -> Option<String> {
+    let firewall = answer.get("firewall").filter(|firewall| firewall.is_object())?;
+    let restored = match number(firewall, "/restored") as u64 {
+        0 => String::new(),
+        times => format!(", put back {}", count(times as usize, "time")),
+    };
+    Some(match firewall.pointer("/problem").and_then(Value::as_str) {
+        Some(problem) => format!("netfilter rules NOT IN PLACE{restored}: {}", one_line(problem)),
+        None if firewall.pointer("/in_place") == Some(&Value::Bool(false)) => {
+            format!("netfilter rules NOT IN PLACE{restored}")
+        }
+        None => format!("netfilter rules in place{restored}"),
+    })
+}
+
+fn rules(answer: &Value) -> impl Iterator<Item = &Value> {
+    answer.pointer("/rules").and_then(Value::as_array).into_iter().flatten()
+}
+
+/// The relay has counters of its own, for all rules that split together.
+fn splits(rule: &Value) -> bool {
+    word(rule, "/mode") == "split"
+}
+
+/// "13.9 Mbit/s treated (5 connections), 1.7 untreated (5): 8.3 times as fast (4.6-14.9, 95 %)"
+fn gain(rule: &Value) -> String {
+    let flows = ["/treated/flows", "/untreated/flows"].map(|arm| number(rule, arm) as usize);
+    let goodputs = ["/treated/goodput_bps", "/untreated/goodput_bps"].map(|arm| at(rule, arm));
+    let treated = |bits| format!("{} treated ({})", rate(bits), count(flows[0], "connection"));
+    if word(rule, "/mode") == "observe" {
+        return match goodputs {
+            [_, Some(bits)] | [Some(bits), _] => {
+                format!("{} ({}); nothing is treated", rate(bits), count(flows[0] + flows[1], "connection"))
+            }
+            _ => "too few connections yet (they count from 100 kB on); nothing is treated".to_owned(),
+        };
+    }
+    if number(rule, "/ab") == 0.0 {
+        return match goodputs[0] {
+            Some(bits) => format!("{}; none is left alone to compare with (`ab` is 0)", treated(bits)),
+            None => "too few connections yet (they count from 100 kB on)".to_owned(),
+        };
+    }
+    let [ratio, low, high] = ["/gain/ratio", "/gain/low", "/gain/high"].map(|part| at(rule, part));
+    let (Some(ratio), Some(low), Some(high), [Some(with), Some(without)]) = (ratio, low, high, goodputs) else {
+        return format!(
+            "too few connections yet: {} treated, {} untreated; it takes two of each, of 100 kB or more",
+            flows[0], flows[1]
+        );
+    };
+    let (unit, size) = unit_of(with.max(without));
+    let doubt = if low < 1.0 && high > 1.0 { "; it may be chance" } else { "" };
+    format!(
+        "{} {unit} treated ({}), {} untreated ({}): {} times as fast ({}-{}, 95 %{doubt})",
+        digits(with / size),
+        count(flows[0], "connection"),
+        digits(without / size),
+        flows[1],
+        digits(ratio),
+        digits(low),
+        digits(high)
+    )
+}
+
+fn losses(rule: &Value) -> String {
+    let [hop, wired, suppressed] =
+        ["/wireless_losses", "/wired_losses", "/dup_acks_suppressed"].map(|key| number(rule, key));
+    let by = ["/repairs_hole", "/repairs_duplicate", "/repairs_timer"].map(|key| number(rule, key));
+    let repairs = at(rule, "/repairs").unwrap_or(by.iter().sum());
+    let would = if word(rule, "/mode") == "observe" { "snoop would have sent" } else { "sent" };
+    let mut text = format!("{hop} segments lost on the hop, {repairs} {would} again from here; {wired} lost before it");
+    if suppressed > 0.0 {
+        let _ = write!(text, "; {suppressed} duplicate acknowledgments kept from senders");
+    }
+    text
+}
+
+fn round_trips(rule: &Value) -> String {
+    let mean = |side: &str| at(rule, &format!("/rtt_{side}/mean_seconds"));
+    let told =
+        |seconds: Option<f64>| seconds.map_or("unknown".to_owned(), |seconds| format!("{} ms", digits(1e3 * seconds)));
+    format!(
+        "mean time to an answer: over the hop {} (queue included), wired side {} (the sender's own pauses included)",
+        told(mean("wireless")),
+        told(mean("wired"))
+    )
+}
+
+fn relay(answer: &Value) -> Option<String> {
+    let relay = answer.get("split").filter(|relay| relay.is_object())?;
+    let side = |name: &str| {
+        let rtt = at(relay, &format!("/{name}/mean_rtt_seconds"));
+        format!(
+            "{} {}, {} sent again{}",
+            if name == "wired" { "wired side" } else { "over the hop" },
+            bytes(number(relay, &format!("/{name}/bytes"))),
+            counted(relay, &format!("/{name}/retransmissions"), "segment"),
+            rtt.map_or(String::new(), |seconds| format!(", round trip {} ms", digits(1e3 * seconds)))
+        )
+    };
+    let mut text = format!(
+        "split: {} now, {} so far; {}; {}",
+        counted(relay, "/open", "connection"),
+        number(relay, "/total"),
+        side("wireless"),
+        side("wired")
+    );
+    for (key, what) in [
+        ("/refused", "could not be opened on the far side"),
+        ("/aborted", "did not end well"),
+        ("/passed", "passed unsplit for want of room"),
+    ] {
+        if let times @ 1.. = number(relay, key) as u64 {
+            let _ = write!(text, "; {times} {what}");
+        }
+    }
+    Some(text)
+}
+
+/// Bits a second between two answers of the same worker.
+fn rate_since(answer: &Value, before: Option<&Value>, bytes: &str) -> Option<f64> {
+    let before = before.filter(|before| before.pointer("/worker") == answer.pointer("/worker"))?;
+    let seconds = number(answer, "/uptime_seconds") - number(before, "/uptime_seconds");
+    let carried = number(answer, bytes) - number(before, bytes);
+    (seconds > 0.0 && carried >= 0.0).then(|| 8.0 * carried / seconds)
+}
+
+fn at(value: &Value, pointer: &str) -> Option<f64> {
+    value.pointer(pointer).and_then(Value::as_f64)
+}
+
+/// A gateway of another version may not tell: 0 then.
+fn number(value: &Value, pointer: &str) -> f64 {
+    at(value, pointer).unwrap_or_default()
+}
+
+fn counted(value: &Value, pointer: &str, what: &str) -> String {
+    count(number(value, pointer) as usize, what)
+}
+
+fn word<'v>(value: &'v Value, pointer: &str) -> &'v str {
+    value.pointer(pointer).and_then(Value::as_str).unwrap_or("?")
+}
+
+/// Two significant digits below 10, else whole numbers from 100 on.
+fn digits(value: f64) -> String {
+    match value {
+        value if value >= 99.95 => format!("{value:.0}"),
+        value if value >= 0.995 => format!("{value:.1}"),
+        value => format!("{value:.2}"),
+    }
+}
+
+fn unit_of(bits: f64) -> (&'static str, f64) {
+    match bits {
+        bits if bits >= 1e9 => ("Gbit/s", 1e9),
+        bits if bits >= 1e6 => ("Mbit/s", 1e6),
+        _ => ("kbit/s", 1e3),
+    }
+}
+
+fn rate(bits: f64) -> String {
+    let (unit, size) = unit_of(bits);
+    format!("{} {unit}", digits(bits / size))
+}
+
+fn bytes(bytes: f64) -> String {
+    let (unit, size) = match bytes {
+        bytes if bytes >= 1_073_741_824.0 => ("GiB", 1_073_741_824.0),
+        bytes if bytes >= 1_048_576.0 => ("MiB", 1_048_576.0),
+        bytes if bytes >= 1024.0 => ("KiB", 1024.0),
+        _ => return format!("{bytes:.0} B"),
+    };
+    format!("{} {unit}", digits(bytes / size))
+}
+
+/// The two largest units: "3 d 2 h", "1 min 4 s".
+fn span(seconds: f64) -> String {
+    let seconds = seconds as u64;
+    let parts = [("d", seconds / 86_400), ("h", seconds / 3600 % 24), ("min", seconds / 60 % 60), ("s", seconds % 60)];
+    let first = parts.iter().position(|(_, number)| *number > 0).unwrap_or(parts.len() - 1);
+    let told = parts[first..].iter().take(2).enumerate().filter(|(place, (_, number))| *place == 0 || *number > 0);
+    told.map(|(_, (unit, number))| format!("{number} {unit}")).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+#[path = "words_tests.rs"]
+mod tests;

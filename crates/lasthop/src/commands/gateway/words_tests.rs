@@ -1,0 +1,81 @@
+use serde_json::json;
+
+use super::*;
+
+fn arms(mode: &str, ab: f64, treated: (u64, Option<f64>), untreated: (u64, Option<f64>), gain: Value) -> Value {
+    json!({
+        "name": "roof", "mode": mode, "interface": "wlan0", "ab": ab,
+        "treated": { "flows": treated.0, "goodput_bps": treated.1 },
+        "untreated": { "flows": untreated.0, "goodput_bps": untreated.1 },
+        "gain": gain,
+    })
+}
+
+#[test]
+fn the_gain_is_a_sentence() {
+    let sure = json!({ "ratio": 8.260736279746194, "low": 4.5912, "high": 14.862 });
+    let rule = arms("snoop", 0.5, (5, Some(13_865_187.66)), (5, Some(1_678_444.0)), sure);
+    assert_eq!(
+        gain(&rule),
+        "13.9 Mbit/s treated (5 connections), 1.7 untreated (5): 8.3 times as fast (4.6-14.9, 95 %)"
+    );
+    // One unit for both, that of the faster; an interval with 1 in it proves nothing.
+    let doubtful = json!({ "ratio": 1.25, "low": 0.8, "high": 1.96 });
+    let rule = arms("snoop", 0.1, (1, Some(1_250_000.0)), (30, Some(999_000.0)), doubtful);
+    assert_eq!(
+        gain(&rule),
+        "1.2 Mbit/s treated (1 connection), 1.0 untreated (30): 1.2 times as fast (0.80-2.0, 95 %; it may be chance)"
+    );
+}
+
+#[test]
+fn without_a_comparison_it_says_why() {
+    let few = arms("snoop", 0.5, (1, Some(2e6)), (0, None), Value::Null);
+    assert_eq!(gain(&few), "too few connections yet: 1 treated, 0 untreated; it takes two of each, of 100 kB or more");
+    let alone = arms("snoop", 0.0, (7, Some(2.5e9)), (0, None), Value::Null);
+    assert_eq!(gain(&alone), "2.5 Gbit/s treated (7 connections); none is left alone to compare with (`ab` is 0)");
+    let watched = arms("observe", 0.0, (0, None), (3, Some(640_000.0)), Value::Null);
+    assert_eq!(gain(&watched), "640 kbit/s (3 connections); nothing is treated");
+}
+
+fn answer(uptime: f64, carried: u64, pid: u64) -> Value {
+    json!({
+        "version": "0.1.0", "uptime_seconds": uptime, "worker": { "pid": pid, "restarts": 0 },
+        "firewall": { "in_place": true, "restored": 0, "problem": null }, "flows": 1,
+        "limits": { "cache_bytes": 64 << 20, "flows": 65536 }, "cached_bytes": 1_300_000,
+        "packets": { "towards_wireless": 120, "towards_wireless_bytes": carried, "overflows": 0 },
+        "rules": [], "split": null,
+    })
+}
+
+#[test]
+fn status_has_units_and_rates_and_leaves_out_what_is_well() {
+    let (before, now) = (answer(60.0, 1_000_000, 7), answer(64.08, 6_100_000, 7));
+    let text = status(&now, Some(&before));
+    assert!(text.starts_with("lasthop 0.1.0, up for 1 min 4 s; worker 7, never replaced\nnetfilter rules in place\n"));
+    assert!(text.contains("1 connection of at most 65536; 1.2 MiB cached of at most 64.0 MiB\n"), "{text}");
+    assert!(text.contains("towards the hop: 120 packets, 5.8 MiB, 10.0 Mbit/s now; 0 sent by the gateway"), "{text}");
+    assert!(!text.contains("no room"), "{text}");
+    // The counters of another worker began anew.
+    assert!(!status(&now, Some(&answer(60.0, 1_000_000, 6))).contains(" now;"));
+    let mut ill = now;
+    ill["packets"]["overflows"] = 3.into();
+    ill["firewall"] = json!({ "in_place": false, "restored": 2, "problem": "iptables is gone" });
+    ill["worker"] = json!({ "pid": null, "restarts": 1 });
+    let text = status(&ill, None);
+    assert!(text.contains("3 times the queue had no room"), "{text}");
+    assert!(text.contains("netfilter rules NOT IN PLACE, put back 2 times: iptables is gone"), "{text}");
+    assert!(text.contains("NO WORKER: packets pass untreated (replaced 1 time)"), "{text}");
+}
+
+#[test]
+fn spans_and_sizes() {
+    for (seconds, wanted) in
+        [(0.2, "0 s"), (59.9, "59 s"), (60.0, "1 min"), (3725.0, "1 h 2 min"), (183_000.0, "2 d 2 h")]
+    {
+        assert_eq!(span(seconds), wanted);
+    }
+    for (size, wanted) in [(0.0, "0 B"), (1023.0, "1023 B"), (1536.0, "1.5 KiB"), (1.5e11, "140 GiB")] {
+        assert_eq!(bytes(size), wanted);
+    }
+}

@@ -1,0 +1,215 @@
+//! What README and docs/ show of the program is what the program says now.
+//!
+//! `LASTHOP_WRITE_DOCUMENTS=1 cargo test -p lasthop --test documents` writes it anew. Marks in the Markdown:
+//!
+//! | mark | what follows |
+//! |---|---|
+//! | `<!-- file: NAME -->` | a block that is put into a file of that name |
+//! | `<!-- checked -->` | a block of commands, each behind `$ `, with what they print; a line `...` stands for any lines |
+//! | `<!-- written by: COMMAND -->` | what the command prints, up to `<!-- end -->`; `$ROOT` is the repository |
+#![cfg(target_os = "linux")]
+
+mod common;
+#[path = "common/network.rs"]
+mod network;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use common::Bench;
+
+const WRITE: &str = "LASTHOP_WRITE_DOCUMENTS";
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// What a shell command prints in the folder, in which `lasthop` is the one that was built.
+fn shell(bench: &Bench, command: &str) -> String {
+    let program = Path::new(env!("CARGO_BIN_EXE_lasthop")).parent().unwrap();
+    let path =
+        std::env::join_paths([program.into(), PathBuf::from("/usr/local/bin"), "/usr/bin".into(), "/bin".into()]);
+    let mut shell = Command::new("sh");
+    shell.args(["-euc", command]).current_dir(bench.path()).env("PATH", path.unwrap()).env("ROOT", root());
+    let output = shell.env("COLUMNS", "120").output().unwrap();
+    assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Whether the lines are as shown, where `...` is any lines.
+fn is_shown(shown: &[&str], lines: &[&str]) -> bool {
+    match shown.split_first() {
+        None => lines.is_empty(),
+        Some((&"...", rest)) => (0..=lines.len()).any(|skipped| is_shown(rest, &lines[skipped..])),
+        Some((first, rest)) => lines.split_first().is_some_and(|(line, more)| line == first && is_shown(rest, more)),
+    }
+}
+
+/// The block behind a mark: its lines without the fences, and how many there are with them.
+fn block<'t>(lines: &[&'t str]) -> (Vec<&'t str>, usize) {
+    assert!(lines[0].starts_with("```"), "no block behind a mark: {}", lines[0]);
+    let inside: Vec<&str> = lines[1..].iter().copied().take_while(|line| *line != "```").collect();
+    let taken = inside.len() + 2;
+    (inside, taken)
+}
+
+/// The commands of a block, each with what is shown of what it prints.
+fn commands(inside: &[&str]) -> Vec<(String, Vec<String>)> {
+    let mut commands: Vec<(String, Vec<String>)> = Vec::new();
+    let mut goes_on = false;
+    for line in inside {
+        match (line.strip_prefix("$ "), commands.last_mut()) {
+            (Some(command), _) => commands.push((command.to_owned(), Vec::new())),
+            (None, Some((command, _))) if goes_on => {
+                command.push('\n');
+                command.push_str(line);
+            }
+            (None, Some((_, shown))) => shown.push((*line).to_owned()),
+            (None, None) => panic!("a block does not begin with a command: {line}"),
+        }
+        goes_on = line.ends_with('\\') && commands.last().is_some_and(|(_, shown)| shown.is_empty());
+    }
+    commands
+}
+
+/// The document as it should be, carrying out what stands in it.
+fn as_it_should_be(name: &str, text: &str) -> String {
+    let bench = Bench::new();
+    let lines: Vec<&str> = text.lines().collect();
+    let mut out: Vec<String> = Vec::new();
+    let mut at = 0;
+    while let Some(&line) = lines.get(at) {
+        out.push(line.to_owned());
+        at += 1;
+        let mark = line.strip_prefix("<!-- ").and_then(|mark| mark.strip_suffix(" -->")).unwrap_or_default();
+        if let Some(file) = mark.strip_prefix("file: ") {
+            let (inside, taken) = block(&lines[at..]);
+            bench.put(file, &(inside.join("\n") + "\n"));
+            out.extend(lines[at..at + taken].iter().map(|line| (*line).to_owned()));
+            at += taken;
+        } else if mark == "checked" {
+            let (inside, taken) = block(&lines[at..]);
+            out.push(lines[at].to_owned());
+            for (command, shown) in commands(&inside) {
+                let printed = shell(&bench, &command);
+                let printed: Vec<&str> = printed.lines().collect();
+                let shown: Vec<&str> = shown.iter().map(String::as_str).collect();
+                out.extend(format!("$ {command}").lines().map(str::to_owned));
+                let fits = is_shown(&shown, &printed);
+                assert!(fits || !shown.contains(&"..."), "{name}: {command}: prints something else; mend it by hand");
+                out.extend((if fits { shown } else { printed }).iter().map(|line| (*line).to_owned()));
+            }
+            out.push("```".to_owned());
+            at += taken;
+        } else if let Some(command) = mark.strip_prefix("written by: ") {
+            out.extend(shell(&bench, command).trim_end().lines().map(str::to_owned));
+            let end = lines[at..].iter().position(|line| *line == "<!-- end -->");
+            at += end.unwrap_or_else(|| panic!("{name}: no end of what is written by {command}"));
+        }
+    }
+    out.join("\n") + "\n"
+}
+
+fn judge(path: &Path, wanted: &str) {
+    if std::env::var_os(WRITE).is_some() {
+        fs::write(path, wanted).unwrap();
+        return;
+    }
+    let text = fs::read_to_string(path).unwrap();
+    let differs = text.lines().zip(wanted.lines()).position(|(is, should)| is != should);
+    let place = differs.unwrap_or_else(|| text.lines().count().min(wanted.lines().count()));
+    assert!(
+        text == wanted,
+        "{}:{}: the program says otherwise now; {WRITE}=1 cargo test -p lasthop --test documents writes it anew\n\
+         is:     {}\nshould: {}",
+        path.display(),
+        place + 1,
+        text.lines().nth(place).unwrap_or_default(),
+        wanted.lines().nth(place).unwrap_or_default()
+    );
+}
+
+/// Scripts make tables and pictures of what the program says.
+fn is_without_python() -> bool {
+    let is_without = Command::new("python3").arg("--version").output().is_err();
+    if is_without {
+        network::skip("what README and docs show: it takes python3");
+    }
+    is_without
+}
+
+fn judge_document(name: &str) {
+    if is_without_python() {
+        return;
+    }
+    let path = root().join(name);
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(text.contains("<!-- checked -->") || text.contains("<!-- written by: "), "{name}: nothing is checked");
+    judge(&path, &as_it_should_be(name, &text));
+}
+
+#[test]
+fn the_readme_shows_what_the_program_says() {
+    judge_document("README.md");
+}
+
+#[test]
+fn the_example_shows_what_the_program_says() {
+    judge_document("docs/example.md");
+}
+
+#[test]
+fn the_results_are_those_of_now() {
+    judge_document("docs/results.md");
+}
+
+#[test]
+fn the_moving_picture_is_drawn_from_what_happens_now() {
+    if is_without_python() {
+        return;
+    }
+    let drawn = shell(&Bench::new(), "python3 \"$ROOT/scripts/animate.py\" lasthop");
+    assert!(drawn.contains("animate") && drawn.contains("repaired here"));
+    judge(&root().join("docs/img/repair.svg"), &drawn);
+}
+
+#[test]
+fn the_plot_of_the_results_is_that_of_now() {
+    let schemes = "LL-TCP-AWARE,LL,E2E";
+    let drawn =
+        shell(&Bench::new(), &format!("lasthop plot wavelan-wan --schemes {schemes} >&2; cat out/sequence.svg"));
+    judge(&root().join("docs/img/wan-transfer.svg"), &drawn);
+}
+
+/// Links from one page to another lead somewhere.
+#[test]
+fn links_between_documents_lead_somewhere() {
+    let root = root();
+    let folders = ["", "docs", "docs/models"].map(|folder| root.join(folder));
+    let pages = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap());
+    let pages = pages.map(|entry| entry.unwrap().path()).filter(|path| path.extension().is_some_and(|end| end == "md"));
+    let mut links = 0;
+    for page in pages {
+        let text = fs::read_to_string(&page).unwrap();
+        for rest in text.split("](").skip(1) {
+            let target = rest.split([')', ' ', '#']).next().unwrap_or_default();
+            if target.is_empty() || target.contains("://") {
+                continue;
+            }
+            links += 1;
+            assert!(page.parent().unwrap().join(target).exists(), "{}: nothing is at {target}", page.display());
+        }
+    }
+    assert!(links > 50, "{links}");
+}
+
+#[test]
+fn an_ellipsis_stands_for_any_lines() {
+    assert!(is_shown(&["a", "...", "d"], &["a", "b", "c", "d"]) && is_shown(&["a", "..."], &["a"]));
+    assert!(!is_shown(&["a", "...", "d"], &["a", "b"]) && !is_shown(&["a"], &["a", "b"]) && !is_shown(&["a"], &[]));
+    let block = ["$ lasthop sweep \\", "      --out a.csv", "15 points", "$ lasthop schemes"];
+    let parsed = commands(&block);
+    assert_eq!(parsed[0], ("lasthop sweep \\\n      --out a.csv".to_owned(), vec!["15 points".to_owned()]));
+    assert_eq!(parsed[1], ("lasthop schemes".to_owned(), vec![]));
+}
