@@ -24,7 +24,7 @@ class Claim(NamedTuple):
     Attributes:
         id: its letter or number.
         text: what it says.
-        holds: whether it came out, with disjoint 95 % intervals.
+        holds: whether it came out, by 95 % intervals.
         evidence: the numbers that decide it.
     """
 
