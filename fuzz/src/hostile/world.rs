@@ -79,7 +79,7 @@ struct World<'s, M> {
     receiver_shown: Shown,
     /// The timestamp that the sender has echoed at the gateway.
     sender_recent: u32,
-    /// Timestamps of strangers whom the receiver would believe.
+    /// Timestamps of strangers whom the receiver would believe, and echoes of those before them.
     stamps: Vec<u32>,
     /// The end of the window as the receiver granted it.
     granted: Seq,

@@ -129,7 +129,7 @@ impl<M: Middle> World<'_, M> {
         let seen = match bounds.judge(&packet, own) {
             Judgement::Reset => return self.fate = Fate::Over,
             Judgement::Taken => {
-                let Segment { seq, ack, window, .. } = packet.segment;
+                let Segment { seq, ack, window, options, .. } = packet.segment;
                 if packet.end() != packet.segment.seq || ack.gt(self.receiver.next) {
                     return self.fate = Fate::Over;
                 }
@@ -138,6 +138,11 @@ impl<M: Middle> World<'_, M> {
                     self.lose_sight();
                 }
                 self.granted = self.granted.max(ack + (u32::from(window) << self.terms.scale));
+                // He may echo one between the sender's clock and that of a stranger on the other side.
+                let between = |times: &Timestamps| self.stamps.iter().any(|&stamp| Seq(times.ecr).le(Seq(stamp)));
+                if let Some(times) = options.timestamps.filter(between) {
+                    self.stamps.push(times.ecr);
+                }
                 self.claimed = self.claimed.max(seq);
                 Seen::Both
             }
