@@ -83,3 +83,25 @@ impl LinkRtt {
         self.srtt.map_or(config.timer_min, Duration::from_nanos).max(FLOOR)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scheme::{LocalDetection, TcpAwareness};
+
+    /// One sample of 400 ms: the deviation is half of it, so 400 + 4 * 200 ms. Another: 150, so 400 + 4 * 150.
+    #[test]
+    fn the_local_timeout_is_the_round_trip_and_four_deviations() {
+        let config = SnoopConfig::new(LocalDetection::DuplicateAcks, TcpAwareness::Aware);
+        let mut rtt = LinkRtt::default();
+        assert_eq!(rtt.timeout(&config), config.timer_min * 2);
+        rtt.sample(Duration::from_millis(400));
+        assert_eq!(rtt.timeout(&config), Duration::from_millis(1200));
+        rtt.sample(Duration::from_millis(400));
+        assert_eq!(rtt.timeout(&config), Duration::from_millis(1000));
+        // Bounded from below, too.
+        let mut short = LinkRtt::default();
+        short.sample(Duration::from_millis(4));
+        assert_eq!(short.timeout(&config), config.timer_min);
+    }
+}
