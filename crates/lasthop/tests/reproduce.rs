@@ -93,7 +93,7 @@ fn fetches_nothing(text: &str) {
 fn a_part_of_the_study() {
     let bench = Bench::new();
     let json = bench.json("reproduce balakrishnan1997 --table 4 --runs 3 --seed 2 --json");
-    assert_eq!(keys(&json), ["study", "command", "tables", "claims"]);
+    assert_eq!(keys(&json), ["study", "command", "tables", "claims", "notes"]);
     assert_eq!(json["command"], "lasthop reproduce balakrishnan1997 --table 4 --runs 3 --seed 2");
     let tables = json["tables"].as_array().unwrap();
     assert_eq!(tables.len(), 1);

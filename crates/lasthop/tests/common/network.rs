@@ -16,6 +16,9 @@ use rustix::process::{Pid, Signal};
 use serde_json::Value;
 use tempfile::TempDir;
 
+/// For whatever comes in the end: on a busy machine a kernel's timers double for long before it does.
+const PATIENCE: Duration = Duration::from_secs(150);
+
 /// Says loudly that a test does not run where it cannot, and whether that is so.
 pub fn is_skipped(test: &str) -> bool {
     is_skipped_without(test, "the kernel's netfilter queues", Path::new("/proc/net/netfilter/nfnetlink_queue").exists())
@@ -300,7 +303,7 @@ struct Received {
 impl Transfer {
     /// Waits until both ends are done, for as long as a busy machine may take; whether they are.
     pub fn is_over(&self) -> bool {
-        let end = Instant::now() + Duration::from_secs(150);
+        let end = Instant::now() + PATIENCE;
         while Instant::now() < end {
             if self.sender.is_finished() && self.receiver.is_finished() {
                 return true;
@@ -393,7 +396,7 @@ impl Daemon {
 
     /// The status once it is as wanted.
     pub fn await_status(&self, wanted: impl Fn(&Value) -> bool) -> Value {
-        let end = Instant::now() + Duration::from_secs(10);
+        let end = Instant::now() + PATIENCE;
         loop {
             let status = self.ask("status").unwrap_or_default();
             if wanted(&status) {
