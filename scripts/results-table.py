@@ -67,11 +67,7 @@ def claims(path):
     with open(path, encoding="utf-8") as file:
         found = json.load(file)["claims"]
     held = sum(claim["holds"] for claim in found)
-<<<<<<< HEAD:scripts/readme-table.py
     yield f"{held} of the paper's {len(found)} conclusions that are checked hold, by 95 % intervals of differences run by run:"
-=======
-    yield f"{len(found)} conclusions of the paper are checked; {held} hold, with disjoint 95 % intervals:"
->>>>>>> ops:scripts/results-table.py
     yield ""
     yield "| | conclusion | |"
     yield "|---|---|---|"
