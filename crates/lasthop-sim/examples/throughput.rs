@@ -5,6 +5,8 @@
 //! the fastest of five runs on an otherwise idle machine. Memory is the growth of the resident set per connection, both
 //! ends together, over 100,000 idle connections (Linux only).
 
+#![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "it times the simulator")]
+
 use std::sync::Arc;
 use std::time;
 
