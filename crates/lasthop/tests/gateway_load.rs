@@ -139,8 +139,9 @@ fn ten_thousand_connections_at_once_all_get_what_is_theirs() {
         }
     }
     let carried = start.elapsed() - opened;
-    // Where more came at once than the queue takes, acknowledgments went by unseen, and what they acknowledged stays cached.
-    let status = daemon.await_status(|status| status["rules"][0]["cached_bytes"].as_u64() < Some(MIB / 4));
+    // Where more came at once than the queue takes, acknowledgments went by unseen, and what they acknowledged stays cached: on a
+    // busy machine of several hundred connections.
+    let status = daemon.await_status(|status| status["rules"][0]["cached_bytes"].as_u64() < Some(8 * MIB));
     let (now, most) = (daemon.worker_memory("VmRSS"), daemon.worker_memory("VmHWM"));
     eprintln!(
         "{CONNECTIONS} connections: opened in {} ms, {} MiB carried in {} ms; worker's memory {} MiB, at most {} MiB",
@@ -151,6 +152,7 @@ fn ten_thousand_connections_at_once_all_get_what_is_theirs() {
         most / MIB
     );
     // Before the server listened, some came to nothing.
+    assert_eq!(status["worker"]["restarts"], 0, "{status:#}\n{}", daemon.log());
     assert!(status["flows"].as_u64() >= Some(CONNECTIONS as u64), "{status:#}");
     assert_eq!(status["rules"][0]["flows_evicted"], 0, "{status:#}");
     assert!(status["rules"][0]["wireless_losses"].as_u64() > Some(0), "{status:#}");
