@@ -351,7 +351,7 @@ impl<P: Payload> Repair<P> {
     pub fn dissolve(&mut self, out: &mut Outbox<P>) -> bool {
         if self.holds() {
             // Nobody will ask when it went.
-            self.release(Instant::ZERO, out);
+            self.let_go(Instant::ZERO, out);
             return false;
         }
         self.cache.drop_some()
@@ -413,13 +413,6 @@ impl<P: Payload> Repair<P> {
         let timeout = if alone { self.rtt.timeout(config) } else { self.rtt.probe_timeout(config) };
         let timeout = timeout.saturating_mul(1 << self.doublings);
         Some(since + timeout.min(config.timer_max.max(FLOOR))).filter(|&at| at != Instant::FAR_FUTURE)
-    }
-
-    /// What is held of a connection that is over goes without regard to the hop.
-    pub fn let_go(&mut self) {
-        if let Some(hop) = &mut self.hop {
-            hop.open();
-        }
     }
 
     /// What is held of a connection that is over goes nowhere.

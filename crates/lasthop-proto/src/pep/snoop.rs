@@ -140,18 +140,16 @@ impl<P: Payload> Snoop<P> {
         let found = self.connections.find(packet.flow);
         let Some((slot, take)) = self.judge(now, found, port, &packet, &segment) else { return };
         if port == Port::WIRED {
-            let Some((_, connection)) = self.connections.get_mut(slot) else { return };
-            let (before, end) = (connection.cache.bytes(), segment.seq + packet.seq_len());
-            let verdict = match take {
-                Take::Believed if end != segment.seq => connection.pass_by(&segment, end, &mut self.out),
+            let end = segment.seq + packet.seq_len();
+            let verdict = self.counted(slot, |connection, _, out| match take {
+                Take::Believed if end != segment.seq => connection.pass_by(&segment, end, out),
+                Take::Old => {
+                    connection.pass_old_data();
+                    DataVerdict::Forward
+                }
                 _ => DataVerdict::Forward,
-            };
-            if take == Take::Old {
-                connection.pass_old_data();
-            }
-            let (owner, after) = (connection.owner, connection.cache.bytes());
-            self.count(owner, before, after);
-            if verdict == DataVerdict::Restart {
+            });
+            if verdict == Some(DataVerdict::Restart) {
                 self.restart(now, slot, end);
             }
         } else if take == Take::Believed {
@@ -253,8 +251,7 @@ impl<P: Payload> Snoop<P> {
         let tracking = core::mem::take(&mut connection.tracking);
         let mut fresh = Repair::new(now, &self.config, connection.side, start, tracking);
         (fresh.queued, fresh.is_listed, fresh.owner) = (connection.queued, connection.is_listed, connection.owner);
-        let mut old = core::mem::replace(connection, fresh);
-        old.let_go();
+        let old = core::mem::replace(connection, fresh);
         self.end(now, old);
     }
 
@@ -265,16 +262,14 @@ impl<P: Payload> Snoop<P> {
     }
 
     fn take_data(&mut self, now: Instant, slot: u32, packet: &Packet<P>, segment: &Segment) -> DataVerdict {
-        let Some((_, connection)) = self.connections.get_mut(slot) else { return DataVerdict::Forward };
-        let before = connection.cache.bytes();
-        // So that more is freed than comes.
-        if connection.is_behind() {
-            connection.catch_up(now, &mut self.out);
-        }
-        let verdict = connection.on_data(now, &self.config, packet, segment, &mut self.out);
-        let (owner, after) = (connection.owner, connection.cache.bytes());
-        self.count(owner, before, after);
-        let verdict = match verdict {
+        let verdict = self.counted(slot, |connection, config, out| {
+            // So that more is freed than comes.
+            if connection.is_behind() {
+                connection.catch_up(now, out);
+            }
+            connection.on_data(now, config, packet, segment, out)
+        });
+        let verdict = match verdict.unwrap_or(DataVerdict::Forward) {
             DataVerdict::Store(place) => self.keep(now, slot, packet, segment, place),
             DataVerdict::Restart => {
                 self.restart(now, slot, segment.seq + packet.seq_len());
@@ -296,14 +291,9 @@ impl<P: Payload> Snoop<P> {
         if !self.make_room(now, slot, packet) {
             return if overtakes { DataVerdict::Refused } else { DataVerdict::Forward };
         }
-        let Some((_, connection)) = self.connections.get_mut(slot) else { return DataVerdict::Forward };
-        let before = connection.cache.bytes();
-        let passage = connection.store(now, packet.clone(), segment.seq, place);
-        let (owner, after) = (connection.owner, connection.cache.bytes());
-        self.count(owner, before, after);
-        match passage {
-            Passage::Now => DataVerdict::Forward,
-            Passage::Later => DataVerdict::Held,
+        match self.counted(slot, |connection, _, _| connection.store(now, packet.clone(), segment.seq, place)) {
+            Some(Passage::Later) => DataVerdict::Held,
+            Some(Passage::Now) | None => DataVerdict::Forward,
         }
     }
 
@@ -361,12 +351,12 @@ impl<P: Payload> Snoop<P> {
     }
 
     fn take_ack(&mut self, now: Instant, slot: u32, packet: &mut Packet<P>, segment: &Segment) -> AckVerdict {
-        let Some((_, connection)) = self.connections.get_mut(slot) else { return AckVerdict::Forward };
-        let before = connection.cache.bytes();
-        let verdict = connection.on_ack(now, &self.config, packet, segment, &mut self.out);
-        connection.release(now, &mut self.out);
-        let (owner, after) = (connection.owner, connection.cache.bytes());
-        self.count(owner, before, after);
+        let verdict = self.counted(slot, |connection, config, out| {
+            let verdict = connection.on_ack(now, config, packet, segment, out);
+            connection.release(now, out);
+            verdict
+        });
+        let Some(verdict) = verdict else { return AckVerdict::Forward };
         if verdict == AckVerdict::Forget {
             self.forget(now, Some(slot));
         } else {
@@ -394,8 +384,7 @@ impl<P: Payload> Snoop<P> {
 
     /// Drops the state of a connection that goes on.
     fn forget(&mut self, now: Instant, slot: Option<u32>) -> Option<FlowId> {
-        let (flow, mut connection) = self.discard(slot?)?;
-        connection.let_go();
+        let (flow, connection) = self.discard(slot?)?;
         self.end(now, connection);
         Some(flow)
     }
@@ -449,15 +438,27 @@ impl<P: Payload> Snoop<P> {
             && let Some((_, connection)) = self.connections.get_mut(slot)
             && core::mem::take(&mut connection.is_listed)
         {
-            let before = connection.cache.bytes();
-            connection.catch_up(now, &mut self.out);
-            let (owner, after) = (connection.owner, connection.cache.bytes());
-            self.count(owner, before, after);
+            self.counted(slot, |connection, _, out| connection.catch_up(now, out));
             self.arm(slot);
             self.note_behind(now, slot);
         }
         let is_left = !self.over.is_empty() || !self.behind.is_empty();
         self.catch_up = is_left.then_some(now + CATCH_UP);
+    }
+
+    /// Has a connection do what may change how much is cached of it.
+    #[inline]
+    fn counted<R>(
+        &mut self,
+        slot: u32,
+        act: impl FnOnce(&mut Repair<P>, &SnoopConfig, &mut Outbox<P>) -> R,
+    ) -> Option<R> {
+        let (_, connection) = self.connections.get_mut(slot)?;
+        let before = connection.cache.bytes();
+        let outcome = act(connection, &self.config, &mut self.out);
+        let (owner, after) = (connection.owner, connection.cache.bytes());
+        self.count(owner, before, after);
+        Some(outcome)
     }
 
     /// What an owner's connection has cached is now `after` bytes instead of `before`.

@@ -86,11 +86,6 @@ impl Hop {
         self.release == Release::Behind
     }
 
-    /// From now on all may go.
-    pub fn open(&mut self) {
-        self.window.open();
-    }
-
     /// A packet at `seq` that was sent once has arrived; all data seen ends at `high`.
     pub fn sample(&mut self, now: Instant, last_sent: Instant, seq: Seq, high: Seq) {
         let next = if self.held > 0 { self.first_held } else { high };
@@ -205,11 +200,18 @@ impl<P: Payload> Repair<P> {
         }
     }
 
+    /// Sends what is held without regard to the hop, as much as may go at once.
+    pub(super) fn let_go(&mut self, now: Instant, out: &mut Outbox<P>) {
+        if let Some(hop) = &mut self.hop {
+            hop.window.open();
+        }
+        self.release(now, out);
+    }
+
     /// Sends all that is held: there is no flow control from now on.
     pub fn flush(&mut self, now: Instant, out: &mut Outbox<P>) {
-        self.let_go();
         while self.holds() {
-            self.release(now, out);
+            self.let_go(now, out);
         }
         self.hop = None;
     }
