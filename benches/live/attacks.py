@@ -17,7 +17,6 @@ or if the gateway treated less than half of the packets, so that nothing was tri
     sudo python3 benches/live/attacks.py --list
     sudo python3 benches/live/attacks.py --attacks damage,poison --transfers 10000 --rate 100 --require
 """
-import argparse
 import contextlib
 import dataclasses
 import itertools
@@ -30,7 +29,7 @@ import sys
 import time
 
 from arena import Arena
-from common import HERE, ROOT, Gateway, Program, check_machine, fail, lasthop_argument, note, run, table
+from common import HERE, Gateway, Program, arguments, check_built, check_machine, chosen, end_with, example_argument, note, run, table
 
 PORT = 5001
 # What a run may take besides its seconds.
@@ -369,17 +368,9 @@ def cell(args, name, family, path):
     return rows
 
 
-def chosen(parser, text, known, what):
-    names = list(known) if text == "all" else text.split(",")
-    if unknown := [name for name in names if name not in known]:
-        parser.error(f"unknown {what}: {', '.join(unknown)}; there are {', '.join(known)}")
-    return names
-
-
-def arguments():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    lasthop_argument(parser)
-    parser.add_argument("--hop", default=os.path.join(ROOT, "target", "release", "examples", "hop"), help="the emulated links (default target/release/examples/hop)")
+def parse():
+    parser = arguments(__doc__)
+    example_argument(parser, "--hop", "the emulated links")
     parser.add_argument("--attacks", default="all", help="which, separated by commas (default all; see --list)")
     parser.add_argument("--list", action="store_true", help="say what attacks there are")
     parser.add_argument("--families", default="4,6", help="4, 6 or both")
@@ -409,11 +400,11 @@ def arguments():
         for name, attack in ATTACKS.items():
             print(f"{name:16}{attack.finding:8}{attack.about}")
         sys.exit(0)
-    args.attacks = chosen(parser, args.attacks, ATTACKS, "attack")
-    args.families = [int(family) for family in chosen(parser, args.families, ("4", "6"), "family")]
-    args.paths = chosen(parser, args.paths, ("routed", "bridge"), "path")
-    args.modes = chosen(parser, args.modes, ("snoop", "split"), "mode")
-    args.flow_control = chosen(parser, args.flow_control, ("fast", "none"), "flow control")
+    args.attacks = chosen(parser, args.attacks, ATTACKS)
+    args.families = [int(family) for family in chosen(parser, args.families, ("4", "6"))]
+    args.paths = chosen(parser, args.paths, ("routed", "bridge"))
+    args.modes = chosen(parser, args.modes, ("snoop", "split"))
+    args.flow_control = chosen(parser, args.flow_control, ("fast", "none"))
     low, _, high = args.sizes.partition("-")
     if not (low.isdigit() and high.isdigit() and 0 < int(low) <= int(high)):
         parser.error(f"--sizes {args.sizes}: two numbers of bytes, the smaller first, such as 20000-200000")
@@ -422,10 +413,9 @@ def arguments():
 
 
 def main():
-    args = arguments()
+    args = parse()
     check_machine(args)
-    if not os.access(args.hop, os.X_OK):
-        fail(f"{args.hop} not found; build it with cargo build --release -p lasthop-live --examples")
+    check_built(args.hop)
     rows = []
     for name, family, path in itertools.product(args.attacks, args.families, args.paths):
         if family not in ATTACKS[name].families or path not in ATTACKS[name].paths:
@@ -443,9 +433,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except RuntimeError as error:
-        fail(error)
-    except KeyboardInterrupt:
-        sys.exit(130)
+    end_with(main)

@@ -1,4 +1,5 @@
 """What the benchmarks share: namespaces, programs in them, the gateway, tables."""
+import argparse
 import ctypes
 import json
 import os
@@ -33,9 +34,43 @@ def die_with_parent():
     LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
-def lasthop_argument(parser):
+def arguments(about):
+    """A parser of arguments with what every benchmark takes."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lasthop", default=os.environ.get("LASTHOP", os.path.join(ROOT, "target", "release", "lasthop")),
                         help="lasthop's command (default target/release/lasthop, or $LASTHOP)")
+    return parser
+
+
+def example_argument(parser, option, what):
+    """An option for a program among the examples of lasthop-live, which has the option's name."""
+    name = option.removeprefix("--").replace("-", "_")
+    parser.add_argument(option, default=os.path.join(ROOT, "target", "release", "examples", name), help=f"{what} (default target/release/examples/{name})")
+
+
+def chosen(parser, given, known):
+    """What `given` names, separated by commas, or "all": all of it must be among `known`."""
+    names = list(known) if given == "all" else given.split(",")
+    if unknown := [name for name in names if name not in known]:
+        parser.error(f"unknown: {', '.join(unknown)}; there are {', '.join(known)}")
+    return names
+
+
+def check_built(*programs):
+    """Ends with a message when an example is missing."""
+    for program in programs:
+        if not os.access(program, os.X_OK):
+            fail(f"{program} not found; build it with cargo build --release -p lasthop-live --examples")
+
+
+def end_with(main):
+    """Ends the program with the status that `main` returns, and with a line where something failed."""
+    try:
+        sys.exit(main())
+    except RuntimeError as error:
+        fail(error)
+    except KeyboardInterrupt:
+        sys.exit(130)
 
 
 def check_machine(args):

@@ -22,7 +22,7 @@ import time
 
 from arena import MAC, Arena
 from attacks import Variant
-from common import ROOT, Program, check_machine, end, fail, lasthop_argument, note, percentile, run, table
+from common import Program, arguments, check_built, check_machine, chosen, end, end_with, example_argument, note, percentile, run, table
 from forge import ACK, SYN, Flow, blocks_option
 from speed import cpu
 
@@ -101,9 +101,8 @@ def measure(args, mode, flooded, seed):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    lasthop_argument(parser)
-    parser.add_argument("--hop", default=os.path.join(ROOT, "target", "release", "examples", "hop"), help="the emulated links (default target/release/examples/hop)")
+    parser = arguments(__doc__)
+    example_argument(parser, "--hop", "the emulated links")
     parser.add_argument("--modes", default=",".join(MODES), help=f"which, separated by commas (default {','.join(MODES)})")
     parser.add_argument("--pace", type=int, default=15_000, help="acknowledgments a second (default 15000)")
     parser.add_argument("--segments", type=int, default=8_000, help="of a byte each, in the cache (default 8000)")
@@ -118,11 +117,8 @@ def main():
         print(json.dumps(attacker(args.attacker, args.pace, args.segments)))
         return 0
     check_machine(args)
-    modes = args.modes.split(",")
-    if unknown := [mode for mode in modes if mode not in MODES]:
-        parser.error(f"unknown: {', '.join(unknown)}; there are {', '.join(MODES)}")
-    if not os.access(args.hop, os.X_OK):
-        fail(f"{args.hop} not found; build it with cargo build --release -p lasthop-live --examples")
+    modes = chosen(parser, args.modes, MODES)
+    check_built(args.hop)
     if not 9 <= args.segments <= 60_000:
         parser.error(f"--segments {args.segments}: 9 to 60000")
     found = {(mode, flooded): [] for mode in modes for flooded in (False, True)}
@@ -151,9 +147,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except RuntimeError as error:
-        fail(error)
-    except KeyboardInterrupt:
-        sys.exit(130)
+    end_with(main)

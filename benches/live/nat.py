@@ -9,14 +9,12 @@ A cell is the median over the seeds of what the receiver reads in some seconds. 
     sudo python3 benches/live/nat.py
     sudo python3 benches/live/nat.py --systems snoop --cases direct,masquerade --seeds 1
 """
-import argparse
 import contextlib
 import json
 import os
 import statistics
-import sys
 
-from common import HERE, Gateway, Program, check_machine, end, fail, lasthop_argument, note, run, table
+from common import HERE, Gateway, Program, arguments, check_machine, chosen, end, end_with, note, run, table
 
 PORT, FORWARDED = 5001, 8001
 PATIENCE = 40
@@ -75,8 +73,7 @@ def transfer(args, system, case, seed):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    lasthop_argument(parser)
+    parser = arguments(__doc__)
     parser.add_argument("--systems", default=",".join(SYSTEMS), help=f"which, separated by commas (default {','.join(SYSTEMS)})")
     parser.add_argument("--cases", default=",".join(CASES), help=f"which, separated by commas (default {','.join(CASES)})")
     parser.add_argument("--loss", default="2", help="percent of the frames (default 2)")
@@ -86,10 +83,7 @@ def main():
     parser.add_argument("--require", action="store_true", help="exit 1 when a goal is missed")
     args = parser.parse_args()
     check_machine(args)
-    systems, cases = args.systems.split(","), args.cases.split(",")
-    for given, known in ((systems, SYSTEMS), (cases, CASES)):
-        if unknown := [one for one in given if one not in known]:
-            parser.error(f"unknown: {', '.join(unknown)}; there are {', '.join(known)}")
+    systems, cases = chosen(parser, args.systems, SYSTEMS), chosen(parser, args.cases, CASES)
     cells, missed = [], False
     for system in systems:
         bare = None
@@ -110,7 +104,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except RuntimeError as error:
-        fail(error)
+    end_with(main)

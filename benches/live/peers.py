@@ -18,17 +18,15 @@ emulated links were late, or the gateway's worker was restarted, are repeated. k
     sudo python3 benches/live/peers.py --systems cubic,snoop,split --losses 2.3 --nat none,masquerade,forward
     sudo python3 benches/live/peers.py --losses 2.3 --seeds 1 --details out/peers
 """
-import argparse
 import contextlib
 import itertools
 import json
 import os
 import shutil
 import statistics
-import sys
 import time
 
-from common import HERE, Gateway, Program, check_machine, end, fail, lasthop_argument, note, percentile, run, skipped, table
+from common import HERE, Gateway, Program, arguments, check_machine, chosen, end, end_with, fail, note, percentile, run, skipped, table
 
 PORT = 5001
 # Of the gateway, with --nat forward.
@@ -296,8 +294,7 @@ def verdict(cell, cells):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    lasthop_argument(parser)
+    parser = arguments(__doc__)
     parser.add_argument("--systems", default=",".join(SYSTEMS), help=f"which, separated by commas (default {','.join(SYSTEMS)})")
     parser.add_argument("--topologies", default="A,B", help="A, B or both (default A,B)")
     parser.add_argument("--losses", default=",".join(LOSSES), help="percent of the frames (default 0,2.3,10)")
@@ -311,17 +308,14 @@ def main():
     parser.add_argument("--require", action="store_true", help="exit 1 when a goal is missed")
     args = parser.parse_args()
     check_machine(args)
-    names, topologies, losses = (text.split(",") for text in (args.systems, args.topologies, args.losses))
-    nats = args.nat.split(",")
+    names, topologies, nats = (chosen(parser, given, known) for given, known in ((args.systems, SYSTEMS), (args.topologies, "AB"), (args.nat, NATS)))
+    losses = args.losses.split(",")
     try:
         bursts = [float(burst) for burst in args.burst.split(",")]
     except ValueError:
         parser.error(f"--burst {args.burst}: numbers of frames, separated by commas, such as 1,4,12")
     if min(bursts) < 1:
         parser.error(f"--burst {args.burst}: a run has at least 1 frame")
-    for given, known in ((names, SYSTEMS), (topologies, "AB"), (nats, NATS)):
-        if unknown := [one for one in given if one not in known]:
-            parser.error(f"unknown: {', '.join(unknown)}; there are {', '.join(known)}")
     for name in names[:]:
         if missing := SYSTEMS[name].missing():
             skipped(f"{name}: {missing} is not installed (not in PATH)")
@@ -361,9 +355,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except RuntimeError as error:
-        fail(error)
-    except KeyboardInterrupt:
-        sys.exit(130)
+    end_with(main)

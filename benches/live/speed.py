@@ -21,16 +21,13 @@ the lowest and the highest. A measurement in which packets passed the program by
     sudo python3 benches/live/speed.py --modes kernel,bare,snoop --only rate --reps 5
     sudo python3 benches/live/speed.py --bridge
 """
-import argparse
 import contextlib
 import functools
 import json
 import os
 import statistics
-import sys
-import time
 
-from common import ROOT, Gateway, Program, check_machine, end, fail, lasthop_argument, note, percentile, run, table
+from common import Gateway, Program, arguments, check_built, check_machine, chosen, end, end_with, example_argument, fail, note, percentile, run, table
 
 PORT = 5001
 ATTEMPTS = 3
@@ -230,11 +227,9 @@ def spread(values, digits):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    lasthop_argument(parser)
-    examples = os.path.join(ROOT, "target", "release", "examples")
-    parser.add_argument("--accept-all", default=os.path.join(examples, "accept_all"), help="the bare forwarder")
-    parser.add_argument("--packet-rate", default=os.path.join(examples, "packet_rate"), help="the source of frames")
+    parser = arguments(__doc__)
+    example_argument(parser, "--accept-all", "the bare forwarder")
+    example_argument(parser, "--packet-rate", "the source of frames")
     parser.add_argument("--modes", help=f"which, separated by commas (default {','.join(MODES)})")
     parser.add_argument("--bridge", action="store_true", help=f"the gateway is a bridge: {', '.join(ON_A_BRIDGE)}, without packet rates")
     parser.add_argument("--only", choices=MEASURES, help="measure only this")
@@ -245,15 +240,11 @@ def main():
     args = parser.parse_args()
     check_machine(args)
     possible = ON_A_BRIDGE if args.bridge else list(MODES)
-    modes = args.modes.split(",") if args.modes else possible
-    if unknown := [mode for mode in modes if mode not in possible]:
-        parser.error(f"unknown: {', '.join(unknown)}; there are {', '.join(possible)}")
+    modes = chosen(parser, args.modes, possible) if args.modes else possible
     if args.bridge and args.only == "rate":
         parser.error("the generator of small packets needs a router")
     measures = [args.only] if args.only else [measure for measure in MEASURES if not (args.bridge and measure == "rate")]
-    for program in (args.accept_all, args.packet_rate):
-        if not os.access(program, os.X_OK):
-            fail(f"{program} not found; build it with cargo build --release -p lasthop-live --examples")
+    check_built(args.accept_all, args.packet_rate)
 
     results = {mode: {} for mode in modes}
 
@@ -320,7 +311,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except RuntimeError as error:
-        fail(error)
+    end_with(main)

@@ -20,6 +20,7 @@ __all__ = [
     "__version__",
     "builtin_names",
     "measure",
+    "numbers",
     "schemes",
 ]
 
@@ -27,6 +28,7 @@ __version__: str
 
 def schemes() -> list[tuple[str, str, str]]: ...
 def builtin_names() -> list[str]: ...
+def numbers(values: Sequence[str]) -> list[tuple[str, str | None, bool, list[float | None]]]: ...
 def measure(jobs: Sequence[_Job], measures: Sequence[str], seed: int, threads: int) -> _Floats: ...
 @final
 class Scenario:

@@ -9,10 +9,14 @@ if TYPE_CHECKING:
 
     from ._types import Points
     from .runs import Comparison
+    from .sweeps import SweepResult
 
 _COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#F0E442")
 _AGAIN = "#D55E00"
 _RETRANSMITTED = ", retransmitted"
+_MARKERS = "osD^vP"
+#: Values spread over more than this factor are drawn on a logarithmic axis.
+_WIDE = 20
 
 
 def _axes(ax: Axes | None, size: tuple[float, float]) -> Axes:
@@ -87,3 +91,70 @@ def comparison(result: Comparison, measure: str, ax: Axes | None) -> Axes:
     ax.set_xlim(left=0)
     ax.grid(axis="x", alpha=0.3)
     return ax
+
+
+def sweep(result: SweepResult, measure: str, x: str | None, ax: Axes | None) -> Axes:
+    """A line for each scheme and combination of what is varied besides ``x``."""
+    from .sweeps import number_columns
+
+    vary = result.grid.vary
+    if not vary:
+        raise ValueError("nothing is varied; compare() has plot_comparison()")
+    units = dict(result.grid._core.measures)
+    if measure not in units:
+        raise ValueError(f"no measure {measure!r}; there are {', '.join(sorted(units))}")
+    numbers = {key: number_columns(key, values) for key, values in vary.items()}
+    # Columns that tell all values apart.
+    axes = {
+        key: [name for name, (column, _) in columns.items() if len(column.drop_null().unique()) == len(set(vary[key]))]
+        for key, columns in numbers.items()
+    }
+    if x is None:
+        x = next((key for key in vary if axes[key] and len(vary[key]) > 1), next(iter(vary)))
+    key = next((key for key in vary if x == key or x in numbers[key]), None)
+    if key is None:
+        columns = [name for key in vary for name in dict.fromkeys([key, *numbers[key]])]
+        raise ValueError(f"nothing varied is called {x!r}; there are {', '.join(columns)}")
+    column = x if x in numbers[key] else next(iter(axes[key]), None)
+
+    lines: dict[str, list[tuple[float, float, float]]] = {}
+    places = {value: float(place) for place, value in enumerate(dict.fromkeys(vary[key]))}
+    others = _short([other for other in vary if other != key and len(vary[other]) > 1])
+    several = len(set(result.grid.schemes)) > 1
+    for row in result.table.to_pylist():
+        label = ", ".join(
+            ([row["scheme"]] if several or not others else []) + [f"{name} {row[other]}" for other, name in others.items()]
+        )
+        at = places[row[key]] if column is None else row[column]
+        if at is not None and row[measure] is not None:
+            lines.setdefault(label, []).append((at, row[measure], row[f"{measure}_ci95"] or 0.0))
+
+    ax = _axes(ax, (7.0, 4.5))
+    for number, (label, points) in enumerate(lines.items()):
+        values, means, intervals = zip(*sorted(points), strict=True)
+        colour, marker = _COLOURS[number % len(_COLOURS)], _MARKERS[number // len(_COLOURS) % len(_MARKERS)]
+        ax.errorbar(values, means, yerr=intervals, capsize=3, markersize=5, label=label, color=colour, marker=marker)
+    ax.set(ylabel=f"{measure.replace('_', ' ')} ({units[measure]})", title=result.grid.scenario.title)
+    drawn = sorted({point[0] for points in lines.values() for point in points})
+    if column is None:
+        ax.set_xticks(list(places.values()), list(places))
+        ax.set_xlabel(key)
+    else:
+        unit = numbers[key][column][1]
+        ax.set_xlabel(f"{column.removesuffix(f'_{unit}')} ({unit})" if unit else column)
+        if drawn and 0 < drawn[0] * _WIDE < drawn[-1]:
+            ax.set_xscale("log")
+        if len(drawn) <= 10:
+            ax.set_xticks(drawn, [f"{value:g}" for value in drawn])
+            ax.set_xticks([], minor=True)
+    ax.set_ylim(bottom=0)
+    ax.grid(alpha=0.3)
+    if lines:
+        ax.legend(fontsize="small")
+    return ax
+
+
+def _short(keys: list[str]) -> dict[str, str]:
+    """The last part of each dotted key, where that tells them apart."""
+    last = [key.rpartition(".")[2] for key in keys]
+    return {key: short if last.count(short) == 1 else key for key, short in zip(keys, last, strict=True)}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from . import _lasthop
+from . import _html, _lasthop
 from ._tables import metadata, table
 from ._types import Floats, Progress
 from .scenario import JOBS, RUNS, SEEDS, Scenario, ScenarioLike, SchemeLike, count, scheme_name, scheme_names, schemes
@@ -98,6 +98,9 @@ class RunResult(_Measured):
     def __getitem__(self, measure: str) -> Estimate:
         return self.measures[measure]
 
+    def _repr_html_(self) -> str:
+        return _html.run(self)
+
     def __str__(self) -> str:
         lines = [f"{name:<24} {estimate}" for name, estimate in self.measures.items()]
         return "\n".join([self.scenario.title, f"{self.scheme}, {self.runs} runs from seed {self.seed}", *lines])
@@ -146,6 +149,9 @@ class Comparison(_Measured):
         from . import plots
 
         return plots.comparison(self, measure, ax)
+
+    def _repr_html_(self) -> str:
+        return _html.comparison(self)
 
     def __str__(self) -> str:
         remarks = {scheme: f" ({remark})" for scheme, remark in self.remarks.items()}
@@ -345,6 +351,9 @@ class Trace:
     def __str__(self) -> str:
         """A line a record, in the manner of tcpdump."""
         return self._core.text()
+
+    def _repr_html_(self) -> str:
+        return _html.trace(self)
 
     def __repr__(self) -> str:
         return f"<lasthop.Trace of {self.scenario.file} under {self.scheme}: {len(self)} records>"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
-from . import _lasthop
+from . import _html, _lasthop
 from ._tables import metadata, table
 from ._types import Progress
 from .scenario import JOBS, RUNS, SEEDS, count
@@ -102,6 +102,9 @@ class Study:
             OSError: a file cannot be written.
         """
         return [Path(path) for path in self._core.write(folder)]
+
+    def _repr_html_(self) -> str:
+        return _html.study(self)
 
     def __repr__(self) -> str:
         return f"<lasthop.Study {self.title}>"

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from . import _lasthop
+from . import _html, _lasthop
 from ._tables import table
 from ._types import Floats, Progress
 from .runs import about
@@ -20,6 +21,7 @@ from .scenario import JOBS, RUNS, SEEDS, Scenario, ScenarioLike, SchemeLike, cou
 
 if TYPE_CHECKING:
     from distributed import Client
+    from matplotlib.axes import Axes
 
 #: Values by dotted key, as ``{"links.radio.rate": ["1 Mbps", "2 Mbps"]}``.
 Vary = Mapping[str, Iterable[object]]
@@ -124,17 +126,70 @@ class SweepResult:
 
     Attributes:
         grid: what was computed.
-        table: a row a point: a column for each key varied, with the values as given; ``scheme``; ``runs``; then for each measure
-            its mean, and under ``NAME_ci95`` half the width of its 95 % interval (docs/output.md).
-        files: the Parquet files that hold the rows, where a folder was given.
+        table: a row a point: a column for each key varied; ``scheme``; ``runs``; then for each measure its mean, and under
+            ``NAME_ci95`` half the width of its 95 % interval (docs/output.md). What is varied is a number where all its
+            values are numbers; values with units are texts as given, and beside them is a column of numbers with the unit
+            in its name: ``links.radio.delay`` and ``links.radio.delay_ms``.
+        files: the Parquet files that hold the rows, where a folder was given: the values as given, and the measures.
     """
 
     grid: Grid
     table: pa.Table
     files: tuple[Path, ...] = ()
 
+    def plot(self, measure: str = "throughput", *, x: str | None = None, ax: Axes | None = None) -> Axes:
+        """A measure over the values of a key, with 95 % intervals: a line a scheme, and for each combination of the other
+        keys' values. Needs matplotlib.
+
+        Args:
+            measure: its name (docs/output.md).
+            x: the key, or a column of numbers of it; unless given, the first key whose values are numbers, or the first.
+            ax: where to draw; by default a new figure.
+
+        Raises:
+            ValueError: there is no such measure or key, or nothing was varied.
+        """
+        from . import plots
+
+        return plots.sweep(self, measure, x, ax)
+
+    def _repr_html_(self) -> str:
+        return _html.sweep(self)
+
     def __len__(self) -> int:
         return int(self.table.num_rows)
+
+
+def number_columns(key: str, values: list[str]) -> dict[str, tuple[pa.Array, str | None]]:
+    """The columns of numbers of a key's ``values``, by name, with their unit."""
+    columns = {}
+    for path, unit, whole, numbers in _lasthop.numbers(values):
+        name = f"{key}.{path}" if path else key
+        if unit is not None:
+            name = f"{name}_{unit}"
+        elif not path and None in numbers:
+            # A word is among them, and the column of the texts stays.
+            name = f"{name}_number"
+        kind = pa.int64() if whole else pa.float64()
+        columns[name] = (pa.array([None if n is None else int(n) if whole else n for n in numbers], kind), unit)
+    return columns
+
+
+def _with_numbers(rows: pa.Table, grid: Grid) -> pa.Table:
+    """``rows`` with what is varied as numbers, too."""
+    for key, values in grid.vary.items():
+        given = pa.array(values, pa.string())
+        at = rows.column_names.index(key)
+        places = pc.index_in(rows[key], given)
+        for name, (numbers, unit) in number_columns(key, values).items():
+            field = pa.field(name, numbers.type, metadata={"unit": unit} if unit else None)
+            column = numbers.take(places.combine_chunks())
+            if name == key:
+                rows = rows.set_column(at, field, column)
+            elif name not in rows.column_names:
+                at += 1
+                rows = rows.add_column(at, field, column)
+    return rows
 
 
 def sweep(
@@ -179,7 +234,7 @@ def sweep(
         else:
             columns = core.rows(0, _on_cluster(grid, client, None, progress))
         rows = table(columns, about(grid.scenario, grid.seed, grid.runs), dict(core.measures))
-        return SweepResult(grid, rows)
+        return SweepResult(grid, _with_numbers(rows, grid))
     parts = core.open(out)
     if client is None:
         core.fill(parts, threads, progress)
@@ -187,7 +242,8 @@ def sweep(
         _on_cluster(grid, client, parts, progress)
     files = tuple(Path(parts.path(part)) for part in range(parts.count))
     rows = pa.concat_tables([pq.read_table(file) for file in files])
-    return SweepResult(grid, rows.replace_schema_metadata(about(grid.scenario, grid.seed, grid.runs)), files)
+    rows = rows.replace_schema_metadata(about(grid.scenario, grid.seed, grid.runs))
+    return SweepResult(grid, _with_numbers(rows, grid), files)
 
 
 def _grid(

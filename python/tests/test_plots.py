@@ -63,3 +63,29 @@ def test_comparison(small: lasthop.Scenario) -> None:
         result.plot_comparison("speed")
     # A single run has no interval, and can be drawn all the same.
     lasthop.compare(small, ["E2E"], runs=1).plot_comparison()
+
+
+def test_sweep(small: lasthop.Scenario) -> None:
+    loss = "links.radio.errors.frame_loss"
+    result = lasthop.sweep(small, {loss: ["3 %", "0.1 %"]}, schemes=["E2E", "LL"])
+    ax = result.plot()
+    assert ax.get_legend_handles_labels()[1] == ["E2E", "LL"]
+    assert (ax.get_xlabel(), ax.get_ylabel()) == (f"{loss} (percent)", "throughput (Mbps)")
+    assert ax.get_xscale() == "log" and [label.get_text() for label in ax.get_xticklabels()] == ["0.1", "3"]
+    rows = [row for row in result.table.to_pylist() if row["scheme"] == "E2E"]
+    drawn = ax.lines[0].get_xydata().tolist()
+    assert drawn == [[row[f"{loss}_percent"], row["throughput"]] for row in reversed(rows)]
+    # Words have places beside each other; what else is varied has lines of its own.
+    two = lasthop.sweep(small, {"tcp.recovery": ["reno", "sack"], "tcp.mss": [700, 1000]}, runs=1)
+    given = plt.subplots()[1]
+    ax = two.plot("timeouts", x="tcp.recovery", ax=given)
+    assert ax is given and ax.get_legend_handles_labels()[1] == ["mss 700", "mss 1000"]
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["reno", "sack"]
+    ax = two.plot()
+    assert ax.get_xlabel() == "tcp.mss" and len(ax.get_legend_handles_labels()[1]) == 2
+    with pytest.raises(ValueError, match="no measure 'speed'; there are "):
+        two.plot("speed")
+    with pytest.raises(ValueError, match="nothing varied is called 'rate'; there are tcp.recovery, tcp.mss"):
+        two.plot(x="rate")
+    with pytest.raises(ValueError, match="nothing is varied"):
+        lasthop.sweep(small, {}, runs=1).plot()

@@ -27,7 +27,10 @@ def test_rows_are_those_of_the_command(command: Command, small: lasthop.Scenario
     sweep += ["--schemes", "E2E,LL"]
     result = lasthop.sweep(small, VARY, schemes=["E2E", "LL"])
     told = list(csv.reader(io.StringIO(command.text(*sweep))))
-    assert result.table.column_names == told[0]
+    # Beside them, numbers.
+    assert result.table.column_names[:3] == ["links.radio.rate", "links.radio.rate_Mbps", "tcp.mss"]
+    same = result.table.drop_columns(["links.radio.rate_Mbps"])
+    assert same.column_names == told[0]
 
     def text(value: Any) -> str:
         # The command writes 3, Python 3.0.
@@ -36,13 +39,46 @@ def test_rows_are_those_of_the_command(command: Command, small: lasthop.Scenario
     def int_or_none(value: Any) -> int | None:
         return int(value) if isinstance(value, (int, float)) and float(value).is_integer() else None
 
-    assert [[text(value) for value in row.values()] for row in result.table.to_pylist()] == told[1:]
+    assert [[text(value) for value in row.values()] for row in same.to_pylist()] == told[1:]
     command.text(*sweep, "--out", "rows.parquet")
-    assert pq.read_table("rows.parquet").equals(result.table)
+    written = pq.read_table("rows.parquet")
+    mss = written["tcp.mss"].cast(pa.int64())
+    assert written.set_column(1, "tcp.mss", mss).equals(same)
     # And a folder of parts has the same rows, in the same order.
     parts = lasthop.sweep(small, VARY, schemes=["E2E", "LL"], out="rows")
     assert parts.table.equals(result.table) and parts.table.schema.equals(result.table.schema)
     assert pq.read_table("rows").num_rows == len(result) == 8
+
+
+def test_what_is_varied_is_numbers(small: lasthop.Scenario) -> None:
+    errors = [{"model": "exponential", "mean_bytes": "64 KiB"}, {"model": "none"}]
+    vary = {
+        "links.radio.delay": ["500 us", "2 ms"],
+        "links.radio.queue": ["10 packets", "64 KiB"],
+        "links.radio.errors": errors,
+        "tcp.mss": [700, 1000],
+        "flows.download.start": ["1.5 s"],
+        "tcp.timestamps": [True],
+    }
+    table = lasthop.sweep(small, vary, runs=1).table
+    numbers = {
+        "links.radio.delay_us": (pa.float64(), {500.0, 2000.0}, b"us"),
+        "links.radio.queue_packets": (pa.float64(), {10.0, None}, b"packets"),
+        "links.radio.queue_KiB": (pa.float64(), {64.0, None}, b"KiB"),
+        "links.radio.errors.mean_bytes_KiB": (pa.float64(), {64.0, None}, b"KiB"),
+        "tcp.mss": (pa.int64(), {700, 1000}, None),
+        "flows.download.start_s": (pa.float64(), {1.5}, b"s"),
+    }
+    for name, (kind, values, unit) in numbers.items():
+        assert table[name].type == kind and set(table[name].to_pylist()) == values, name
+        assert (table.schema.field(name).metadata or {}).get(b"unit") == unit, name
+    assert set(table["tcp.timestamps"].to_pylist()) == {"true"}
+    # Each beside what was given, in the same row.
+    rows = {(row["links.radio.queue"], row["links.radio.queue_packets"]) for row in table.to_pylist()}
+    assert rows == {("10 packets", 10.0), ("64 KiB", None)}
+    # Everything but names and words is a number.
+    texts = [field.name for field in table.schema if field.type == pa.string()]
+    assert texts == [key for key in vary if key != "tcp.mss"] + ["scheme"]
 
 
 def test_number_of_threads_does_not_matter(small: lasthop.Scenario, tmp_path: Path) -> None:

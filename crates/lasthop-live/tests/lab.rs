@@ -1,6 +1,7 @@
 //! The lab in real network namespaces. Needs root; says so loudly and passes where there is none.
 
-use std::io::Write as _;
+mod skip;
+
 use std::net::Ipv4Addr;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,20 +20,14 @@ use lasthop_sim::measure::Report;
 use lasthop_sim::pool::PacketPool;
 use lasthop_sim::sim::{Recording, run as simulate};
 use lasthop_sim::trace::DropReason;
+use skip::without_root;
 
 const SEED: u64 = 7;
 
 /// One lab at a time: they share two cores, and each test looks at what is left.
 fn turn() -> Option<MutexGuard<'static, ()>> {
     static TURN: Mutex<()> = Mutex::new(());
-    if namespace::require_root().is_err() {
-        let what = "the lab's tests with namespaces: they need root";
-        println!("!!! SKIPPED: {what}");
-        if let Some(path) = std::env::var_os("LASTHOP_SKIPPED")
-            && let Ok(mut file) = std::fs::OpenOptions::new().append(true).create(true).open(path)
-        {
-            let _ = writeln!(file, "{what}");
-        }
+    if without_root("the lab's tests with namespaces") {
         return None;
     }
     Some(TURN.lock().unwrap_or_else(PoisonError::into_inner))

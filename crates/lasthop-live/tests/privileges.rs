@@ -1,6 +1,8 @@
 //! What a worker can still do once it has given up its rights. Each attempt is made in a process of its own: this program again.
 #![cfg(target_os = "linux")]
 
+mod skip;
+
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -13,22 +15,11 @@ use std::sync::mpsc;
 
 use lasthop_live::gateway::privileges::{Work, drop_rights};
 use lasthop_live::gateway::syscalls::confine;
+use skip::without_root;
 
 /// Names the attempt to the program that makes it, and the folder in which.
 const ATTEMPT: &str = "LASTHOP_ATTEMPT";
 const FOLDER: &str = "LASTHOP_FOLDER";
-
-fn is_skipped(test: &str) -> bool {
-    let skipped = !rustix::process::geteuid().is_root();
-    if skipped {
-        let message = format!("{test}: it takes root");
-        eprintln!("!!! SKIPPED: {message}");
-        if let Some(file) = std::env::var_os("LASTHOP_SKIPPED") {
-            writeln!(File::options().append(true).create(true).open(file).unwrap(), "{message}").unwrap();
-        }
-    }
-    skipped
-}
 
 /// Makes an attempt elsewhere.
 fn attempt(name: &str, folder: &Path) -> Output {
@@ -87,7 +78,7 @@ fn the_attempt() {
 
 #[test]
 fn what_only_root_may_do_is_gone() {
-    if is_skipped("rights of the worker") {
+    if without_root("rights of the worker") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();

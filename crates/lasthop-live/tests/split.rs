@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use lasthop_live::gateway::split::{SplitConfig, SplitError, SplitProxy, SplitRule, TcpSide, Transfer};
 use lasthop_scenario::gateway::PortRange;
 use socket2::{Domain, SockRef, Socket, Type};
-use split_lab::{Family, Host, Lab, Relay, WIRELESS, is_taken, lab, once_free};
+use split_lab::{Family, Host, Lab, Relay, WIRELESS, is_taken, lab, once_free, skip};
 
 const PORT: u16 = 5001;
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(20));
@@ -270,8 +270,7 @@ fn each_side_has_its_own_congestion_control_and_buffers() {
     let Some(lab) = lab("congestion control") else { return };
     let available = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();
     let Some(wireless) = ["bbr", "cubic"].into_iter().find(|name| available.contains(name)) else {
-        eprintln!("!!! SKIPPED: congestion control: the kernel has neither bbr nor cubic, only {available}");
-        return;
+        return skip(&format!("congestion control: the kernel has neither bbr nor cubic, only {available}"));
     };
     let relay = lab.start(with_sides(
         TcpSide { congestion: Some("reno".into()), buffer: Some(300_000), ..TcpSide::default() },

@@ -7,28 +7,8 @@ use lasthop_proto::tcp::config::{
     Clock, Deflation, DelayedAck, Growth, ImpureDuplicates, PartialDeflation, Preset, Recovery, RecoveryGuard, Switch,
     TcpConfig,
 };
-use util::golden::sends;
+use util::golden::{bsd, sends};
 use util::*;
-
-/// 4.4BSD without its four quirks, every segment acknowledged at once.
-fn textbook(flight: u32) -> TcpConfig {
-    TcpConfig {
-        mss: 1000,
-        send_buffer: 60_000,
-        receive_buffer: 60_000,
-        initial_window: flight,
-        initial_ssthresh: Some(flight * 1000),
-        delayed_ack: DelayedAck::Off,
-        ack_before_read: Switch::Off,
-        growth: Growth::BsdLite2,
-        deflation: Deflation::Always,
-        impure_duplicates: ImpureDuplicates::Ignored,
-        partial_deflation: PartialDeflation::ByAcked,
-        header_prediction: Switch::Off,
-        recovery_guard: RecoveryGuard::Careful,
-        ..TcpConfig::preset(Preset::BsdLite)
-    }
-}
 
 /// The third duplicate: `ssthresh` = ⌊8 / 2⌋, `cwnd` = 4 + 3, one segment resent and nothing else (`goto drop`). The others make
 /// it 8, 9, 10, 11: 9, 10, 11. The acknowledgment of all 8 sets `cwnd` = 4 and then opens it as any other: `cwnd` <=
@@ -36,7 +16,7 @@ fn textbook(flight: u32) -> TcpConfig {
 /// (21), 6420 (22).
 #[test]
 fn fast_retransmit_and_growth() {
-    sends(textbook(8), 23, |pair| pair.lose(&[(1, 1)])).expect(
+    sends(bsd(Recovery::Reno, 8), 23, |pair| pair.lose(&[(1, 1)])).expect(
         "0: 1 2 3 4 5 6 7 8
          100: 1f 9 10 11
          200: 12 13 14 15 16
@@ -49,7 +29,7 @@ fn fast_retransmit_and_growth() {
 /// 6795 (20), 7067 (21, 22), 7333 (23).
 #[test]
 fn quirk_1_an_eighth_more() {
-    let config = TcpConfig { growth: Growth::BsdLite, ..textbook(8) };
+    let config = TcpConfig { growth: Growth::BsdLite, ..bsd(Recovery::Reno, 8) };
     sends(config, 23, |pair| pair.lose(&[(1, 1)])).expect(
         "0: 1 2 3 4 5 6 7 8
          100: 1f 9 10 11
@@ -62,20 +42,20 @@ fn quirk_1_an_eighth_more() {
 /// 5 + mss²/cwnd. Without the quirk `cwnd` = 2, opened to 3; then 3333 and 3633.
 #[test]
 fn quirk_2_no_deflation_after_three() {
-    let config = TcpConfig { deflation: Deflation::AboveThreshold, ..textbook(4) };
+    let config = TcpConfig { deflation: Deflation::AboveThreshold, ..bsd(Recovery::Reno, 4) };
     sends(config, 9, |pair| pair.lose(&[(1, 1)])).expect(
         "0: 1 2 3 4
          100: 1f
          200: 5 6 7 8 9",
     );
-    sends(textbook(4), 9, |pair| pair.lose(&[(1, 1)])).expect(
+    sends(bsd(Recovery::Reno, 4), 9, |pair| pair.lose(&[(1, 1)])).expect(
         "0: 1 2 3 4
          100: 1f
          200: 5 6 7
          300: 8 9",
     );
     // With a fourth duplicate the quirk does not show: `ssthresh` = ⌊5 / 2⌋ = 2, `cwnd` 5, 6 (one more: 6), then 2 + 1.
-    let config = TcpConfig { deflation: Deflation::AboveThreshold, ..textbook(5) };
+    let config = TcpConfig { deflation: Deflation::AboveThreshold, ..bsd(Recovery::Reno, 5) };
     sends(config, 8, |pair| pair.lose(&[(1, 1)])).expect(
         "0: 1 2 3 4 5
          100: 1f 6
@@ -89,7 +69,7 @@ fn quirk_2_no_deflation_after_three() {
 /// one tick make 3 ticks, restarted at 200 (350 ms into the run), on the 500 ms ticks 500, 1000, 1500: 1350 by this clock.
 #[test]
 fn quirk_3_header_prediction() {
-    let window = |header_prediction| TcpConfig { receive_buffer: 8000, header_prediction, ..textbook(8) };
+    let window = |header_prediction| TcpConfig { receive_buffer: 8000, header_prediction, ..bsd(Recovery::Reno, 8) };
     sends(window(Switch::On), 16, |pair| pair.lose(&[(1, 1), (9, 1)])).expect(
         "0: 1 2 3 4 5 6 7 8
          100: 1f
@@ -110,7 +90,7 @@ fn quirk_3_header_prediction() {
 #[test]
 fn header_prediction_leaves_a_large_window_alone() {
     let story = |header_prediction| {
-        let config = TcpConfig { header_prediction, ..textbook(8) };
+        let config = TcpConfig { header_prediction, ..bsd(Recovery::Reno, 8) };
         sends(config, 30, |pair| pair.lose(&[(1, 1), (12, 1)])).story()
     };
     assert_eq!(story(Switch::On), story(Switch::Off));
@@ -120,13 +100,13 @@ fn header_prediction_leaves_a_large_window_alone() {
 /// three duplicates of 3. With the guard the timer has to: restarted at 200, see quirk 3.
 #[test]
 fn quirk_4_no_guard() {
-    let config = TcpConfig { recovery_guard: RecoveryGuard::None, ..textbook(10) };
+    let config = TcpConfig { recovery_guard: RecoveryGuard::None, ..bsd(Recovery::Reno, 10) };
     sends(config, 13, |pair| pair.lose(&[(1, 1), (3, 1)])).expect(
         "0: 1 2 3 4 5 6 7 8 9 10
          100: 1f 11 12 13
          200: 3f",
     );
-    sends(textbook(10), 13, |pair| pair.lose(&[(1, 1), (3, 1)])).expect(
+    sends(bsd(Recovery::Reno, 10), 13, |pair| pair.lose(&[(1, 1), (3, 1)])).expect(
         "0: 1 2 3 4 5 6 7 8 9 10
          100: 1f 11 12 13
          1350: 3t",
@@ -151,7 +131,7 @@ fn the_preset() {
 /// full acknowledgment at 300 sets 4 and opens it to 5: 14, 15.
 #[test]
 fn newreno_on_bsd_windows() {
-    let config = TcpConfig { recovery: Recovery::NewReno, ..textbook(8) };
+    let config = bsd(Recovery::NewReno, 8);
     sends(config, 18, |pair| pair.lose(&[(1, 1), (3, 1)])).expect(
         "0: 1 2 3 4 5 6 7 8
          100: 1f 9 10
@@ -160,7 +140,7 @@ fn newreno_on_bsd_windows() {
     );
     // Sack1 leaves recovery with `cwnd` = 4 (see there), which the same acknowledgment opens to 5 (12, 13), then 5200 (14), and
     // at 300 5392 (15), 5577 (16), 5756 (17).
-    let config = TcpConfig { recovery: Recovery::Sack, ..textbook(8) };
+    let config = bsd(Recovery::Sack, 8);
     sends(config, 17, |pair| pair.lose(&[(1, 1), (3, 1)])).expect(
         "0: 1 2 3 4 5 6 7 8
          100: 1f 3s 9

@@ -5,32 +5,10 @@ mod util;
 
 use lasthop_proto::packet::Side;
 use lasthop_proto::tcp::config::{
-    Deflation, DelayedAck, Growth, ImpureDuplicates, PartialDeflation, Preset, Recovery, RecoveryGuard, Switch,
-    TcpConfig,
+    Deflation, ImpureDuplicates, PartialDeflation, Recovery, RecoveryGuard, Switch, TcpConfig,
 };
 use util::golden::*;
 use util::*;
-
-/// 4.4BSD's windows without its quirks, every segment acknowledged at once, congestion avoidance after the first flight.
-fn bsd(recovery: Recovery, flight: u32) -> TcpConfig {
-    TcpConfig {
-        mss: 1000,
-        send_buffer: 60_000,
-        receive_buffer: 60_000,
-        recovery,
-        initial_window: flight,
-        initial_ssthresh: Some(flight * 1000),
-        delayed_ack: DelayedAck::Off,
-        ack_before_read: Switch::Off,
-        growth: Growth::BsdLite2,
-        deflation: Deflation::Always,
-        impure_duplicates: ImpureDuplicates::Ignored,
-        partial_deflation: PartialDeflation::ByAcked,
-        header_prediction: Switch::Off,
-        recovery_guard: RecoveryGuard::Careful,
-        ..TcpConfig::preset(Preset::BsdLite)
-    }
-}
 
 /// The acknowledgment of 1 leaves before 1 is read: 59,000 are free. Those of 3 to 6, which wait for 2, tell of the read. The
 /// first of these moves the window, so that three duplicates are left to start the fast retransmit. 2 completes 2 to 6: 55,000

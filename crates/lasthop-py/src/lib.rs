@@ -11,7 +11,11 @@ mod trace;
 mod watch;
 
 use lasthop_proto::scheme::SCHEMES;
+use lasthop_scenario::Numbers;
 use pyo3::prelude::*;
+
+/// Numbers among values: where they stand in a value, their unit, whether they are whole, and each value's.
+type Found = (String, Option<&'static str>, bool, Vec<Option<f64>>);
 
 /// The compiled part of lasthop.
 #[pymodule]
@@ -36,6 +40,13 @@ mod _lasthop {
     #[pyfunction]
     fn schemes() -> Vec<(&'static str, &'static str, &'static str)> {
         SCHEMES.iter().map(|scheme| (scheme.name, scheme.family.name(), scheme.summary)).collect()
+    }
+
+    /// The numbers among the values of a key.
+    #[pyfunction]
+    fn numbers(values: Vec<String>) -> Vec<Found> {
+        let of = |numbers: Numbers| (numbers.path, numbers.unit, numbers.whole, numbers.values);
+        Numbers::of(&values).into_iter().map(of).collect()
     }
 
     /// The names of the ready-made scenarios.

@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     fs::write(folder.join("index.html"), html::index_html(&study)?)?;
 
     for table in &study.tables {
-        println!("{}", text_table::text_table(table));
+        println!("{}", text_table::text_table(table, None));
     }
     println!("{}", text_table::text_claims(&study.claims));
     println!("{}", text_table::text_summaries(&study.summaries()));

@@ -11,16 +11,78 @@ const RULE: LineStyle = LineStyle::new('─', '─', '─', '─');
 
 /// The table with one line a cell and, for each metric, published and measured number side by side. A metric that
 /// has no published number in this table takes one column.
-pub fn text_table(table: &Table) -> String {
+///
+/// Where that is wider than `width` columns, each metric has a table of its own; where this is, too, a cell's numbers stand below
+/// its name.
+pub fn text_table(table: &Table, width: Option<usize>) -> String {
     let pivot = Pivot::of(table);
-    let mut grid = Grid::new();
-    grid.load_style(STYLE).set_content_arrangement(ContentArrangement::Disabled);
+    let title = format!("Table {}: {}", table.id, pivot::title_text(&table.title, pivot.runs));
+    let is_narrow = |text: &str| width.is_none_or(|width| text.lines().all(|line| line.chars().count() <= width));
+    let whole = side_by_side(&pivot);
+    if is_narrow(&whole) {
+        return format!("{title}\n{whole}\n");
+    }
+    let one = |at: usize| {
+        let metric = &pivot.metrics[at];
+        let grid = one_metric(&pivot, at);
+        let text = if is_narrow(&grid) { grid } else { numbers_below(&pivot, at) };
+        format!("{}, {}\n{text}\n", pivot::metric_label(metric.name), pivot::unit_label(metric.unit))
+    };
+    let metrics: Vec<String> = (0..pivot.metrics.len()).map(one).collect();
+    format!("{title}\n\n{}", metrics.join("\n"))
+}
+
+/// All metrics beside each other.
+fn side_by_side(pivot: &Pivot) -> String {
     let mut header = vec!["\n\ncell".to_owned()];
     header.extend(pivot.metrics.iter().flat_map(header_cells));
     header.extend((pivot.runs == Runs::Various).then(|| "\n\nruns".to_owned()));
+    grid(header, pivot.lines.iter().map(|line| row_cells(pivot, line)))
+}
+
+/// One metric, its name apart.
+fn one_metric(pivot: &Pivot, at: usize) -> String {
+    let mut header = vec!["cell".to_owned()];
+    header.extend(number_names(&pivot.metrics[at]).map(str::to_owned));
+    header.extend((pivot.runs == Runs::Various).then(|| "runs".to_owned()));
+    let row = |line: &Line| {
+        let mut cells = vec![line.cell.to_owned()];
+        cells.extend(number_cells(&pivot.metrics[at], line.numbers[at]));
+        cells.extend((pivot.runs == Runs::Various).then(|| line.runs.to_string()));
+        cells
+    };
+    grid(header, pivot.lines.iter().map(row))
+}
+
+/// One metric, two lines a cell.
+fn numbers_below(pivot: &Pivot, at: usize) -> String {
+    let metric = &pivot.metrics[at];
+    let names = number_names(metric);
+    let rows: Vec<Vec<String>> = pivot.lines.iter().map(|line| number_cells(metric, line.numbers[at])).collect();
+    let len = |text: &str| text.chars().count();
+    let widths: Vec<usize> = names
+        .clone()
+        .enumerate()
+        .map(|(column, name)| rows.iter().map(|row| len(&row[column])).max().unwrap_or(0).max(len(name)))
+        .collect();
+    let line = |cells: &[String]| {
+        let cells = cells.iter().zip(&widths).map(|(cell, &width)| format!("  {cell:>width$}"));
+        cells.collect::<String>().trim_end().to_owned()
+    };
+    let mut text = line(&names.map(str::to_owned).collect::<Vec<_>>()) + "\n";
+    for (of, row) in pivot.lines.iter().zip(&rows) {
+        let runs = if pivot.runs == Runs::Various { format!(" ({} runs)", of.runs) } else { String::new() };
+        text += &format!("{}{runs}\n{}\n", of.cell, line(row));
+    }
+    text.trim_end().to_owned()
+}
+
+fn grid(header: Vec<String>, rows: impl Iterator<Item = Vec<String>>) -> String {
+    let mut grid = Grid::new();
+    grid.load_style(STYLE).set_content_arrangement(ContentArrangement::Disabled);
     grid.set_header(header);
-    for line in &pivot.lines {
-        grid.add_row(row_cells(&pivot, line));
+    for row in rows {
+        grid.add_row(row);
     }
     for (number, column) in grid.column_iter_mut().enumerate() {
         column.set_padding((0, 1));
@@ -28,8 +90,7 @@ pub fn text_table(table: &Table) -> String {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
-    let title = pivot::title_text(&table.title, pivot.runs);
-    format!("Table {}: {title}\n{}\n", table.id, without_trailing_space(&grid.to_string()))
+    without_trailing_space(&grid.to_string())
 }
 
 /// Three lines each: metric, unit, and whose number it is. Long names of metrics take the unit's line too.
@@ -40,27 +101,39 @@ fn header_cells(metric: &Metric) -> Vec<String> {
         Some((first, rest)) => format!("{first}\n{rest}, {unit}"),
         None => format!("{name},\n{unit}"),
     };
-    match metric.published {
-        Published::Some => vec!["\n\npaper".to_owned(), format!("{title}\nmeasured"), "\n\noff by".to_owned()],
-        Published::None => vec![format!("{title}\nmeasured")],
-    }
+    let of = |name: &str| if name == MEASURED { format!("{title}\n{name}") } else { format!("\n\n{name}") };
+    number_names(metric).map(of).collect()
+}
+
+const MEASURED: &str = "measured";
+
+/// What the columns of a metric are called.
+fn number_names(metric: &Metric) -> impl Iterator<Item = &'static str> + Clone {
+    let names: &'static [&'static str] = match metric.published {
+        Published::Some => &["paper", MEASURED, "off by"],
+        Published::None => &[MEASURED],
+    };
+    names.iter().copied()
 }
 
 fn row_cells(pivot: &Pivot, line: &Line) -> Vec<String> {
     let mut cells = vec![line.cell.to_owned()];
-    for (metric, row) in pivot.metrics.iter().zip(&line.numbers) {
-        let text = |text: fn(&CellRow) -> String| row.map(text).unwrap_or_default();
-        match metric.published {
-            Published::Some => {
-                cells.push(text(pivot::published_text));
-                cells.push(text(pivot::measured_text));
-                cells.push(text(|row| row.deviation().map(pivot::deviation_text).unwrap_or_default()));
-            }
-            Published::None => cells.push(text(pivot::measured_text)),
-        }
-    }
+    cells.extend(pivot.metrics.iter().zip(&line.numbers).flat_map(|(metric, row)| number_cells(metric, *row)));
     cells.extend((pivot.runs == Runs::Various).then(|| line.runs.to_string()));
     cells
+}
+
+/// The numbers of a metric, under [`number_names`].
+fn number_cells(metric: &Metric, row: Option<&CellRow>) -> Vec<String> {
+    let text = |text: fn(&CellRow) -> String| row.map(text).unwrap_or_default();
+    let measured = text(pivot::measured_text);
+    match metric.published {
+        Published::Some => {
+            let off = text(|row| row.deviation().map(pivot::deviation_text).unwrap_or_default());
+            vec![text(pivot::published_text), measured, off]
+        }
+        Published::None => vec![measured],
+    }
 }
 
 /// One line a claim; below it its evidence or, where that is long, what of it did not come out; then how many hold.

@@ -67,7 +67,7 @@ fn summaries_count_what_is_far_off() {
 
 #[test]
 fn terminal_table_sets_published_beside_measured() {
-    let text = text_table(&small().tables[0]);
+    let text = text_table(&small().tables[0], None);
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[0], "Table 2: Link-layer schemes");
     for expected in [
@@ -84,10 +84,38 @@ fn terminal_table_sets_published_beside_measured() {
 #[test]
 fn full_tables_fit_a_terminal_too() {
     for table in &study::study().tables {
-        assert!(text_table(table).lines().all(|line| line.chars().count() <= 120));
+        assert!(text_table(table, None).lines().all(|line| line.chars().count() <= 120));
     }
     // All runs alike: said once.
-    assert!(text_table(&study::study().tables[0]).starts_with("Table 2: Link-layer schemes (30 runs a cell)\n"));
+    assert!(text_table(&study::study().tables[0], None).starts_with("Table 2: Link-layer schemes (30 runs a cell)\n"));
+}
+
+#[test]
+fn tables_fit_narrow_terminals() {
+    let words = |text: &str| -> Vec<String> {
+        let words = text.split_whitespace().filter(|word| !word.starts_with('─'));
+        let mut words: Vec<String> = words.map(str::to_owned).collect();
+        words.sort();
+        words
+    };
+    for table in &study::study().tables {
+        let whole = text_table(table, None);
+        for width in [40, 60, 80, 100] {
+            let text = text_table(table, Some(width));
+            assert!(text.lines().skip(1).all(|line| line.chars().count() <= width), "{width}:\n{text}");
+            // Every number is there.
+            let (wide, narrow) = (words(&whole), words(&text));
+            assert!(wide.iter().filter(|word| word.contains('.')).all(|word| narrow.contains(word)), "{text}");
+        }
+        assert_eq!(text_table(table, Some(200)), whole);
+    }
+    let text = text_table(&small().tables[0], Some(30));
+    assert!(
+        text.contains(
+            "\nthroughput, Mbps\n  paper      measured   off by\nLL/LAN/8 (30 runs)\n   1.20  1.140 ±0.010   −5.0 %\n"
+        ),
+        "{text}"
+    );
 }
 
 #[test]

@@ -174,7 +174,7 @@ fn data(source: &DeValue<'_>, spot_at: &dyn Fn(usize) -> Spot) -> Data {
 
 /// What a value set from outside means: a TOML value if it is one, otherwise a string, so that `1.5 Mbps` and `E2E` need
 /// no quotes.
-fn infer(text: &str) -> Data {
+pub(crate) fn infer(text: &str) -> Data {
     match DeValue::parse(text) {
         Ok(value) => data(value.get_ref(), &|_| Spot::Override),
         Err(_) => Data::String(text.to_owned()),

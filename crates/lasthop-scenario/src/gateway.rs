@@ -26,7 +26,7 @@ use crate::snoop::{self, KIND_KEYS, REPAIR_KEYS};
 use crate::units::{ByteSize, Fraction};
 use crate::values::{Choice, Off, Or, Positive, Text, Whole, Window};
 
-pub use crate::gateway_values::{Network, PortRange};
+pub use crate::gateway_values::{Group, Network, PortRange};
 
 /// Most bytes of a configuration: it travels as one message to the process that handles the packets.
 const LARGEST_FILE: u64 = 128 << 10;
@@ -47,6 +47,8 @@ pub const DEFAULT_CONTROL: &str = "/run/lasthop/gateway.sock";
 pub struct Gateway {
     /// The Unix socket on which the daemon answers.
     pub control: PathBuf,
+    /// The group whose users may ask it there; without one, the group that the daemon runs with.
+    pub control_group: Option<Group>,
     /// Where it serves metrics, a loopback address.
     pub metrics: Option<SocketAddr>,
     /// The least severe messages that are logged: "error", "warn", "info", "debug" or "trace".
@@ -200,9 +202,10 @@ impl Gateway {
 }
 
 fn read(root: &Reader<'_>) -> Result<Gateway, Error> {
-    root.allow(&["control", "metrics", "log", "queue", "mark", "bridge", "limits", "rule"])?;
+    root.allow(&["control", "control_group", "metrics", "log", "queue", "mark", "bridge", "limits", "rule"])?;
     let default = AbsolutePath(PathBuf::from(DEFAULT_CONTROL));
     let AbsolutePath(control) = root.or("control", default, "default")?;
+    let control_group = root.get("control_group")?;
     let Or(metrics, _) = root.or::<Or<Off, Address>>("metrics", None.into(), "default")?;
     let LogLevel(log) = root.or("log", LogLevel("info".to_owned()), "default")?;
     let Whole(queue) = root.or::<Whole<0, 65_535>>("queue", Whole(27_000), "default")?;
@@ -233,6 +236,7 @@ fn read(root: &Reader<'_>) -> Result<Gateway, Error> {
     let limits = Limits { cache, flows, idle, share };
     Ok(Gateway {
         control,
+        control_group,
         metrics: metrics.map(|Address(address)| address),
         log,
         queue: queue as u16,

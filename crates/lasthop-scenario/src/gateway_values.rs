@@ -169,6 +169,51 @@ impl Value for AbsolutePath {
     }
 }
 
+/// A group of users.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Group {
+    /// By its name in `/etc/group`.
+    Named(String),
+    /// By its number.
+    Numbered(u32),
+}
+
+impl fmt::Display for Group {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Named(name) => f.write_str(name),
+            Self::Numbered(number) => number.fmt(f),
+        }
+    }
+}
+
+impl Value for Group {
+    fn expected() -> String {
+        "the name or number of a group of users, as \"netdev\" or 108".to_owned()
+    }
+    fn read(data: &Data) -> Result<Self, String> {
+        match data {
+            Data::String(name) => {
+                let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '$');
+                let named = (1..=32).contains(&name.len()) && name.chars().all(plain) && !name.starts_with('-');
+                if named { Ok(Self::Named(name.clone())) } else { Err("no group is called that".to_owned()) }
+            }
+            // The last number stands for none.
+            Data::Integer(number) => match u32::try_from(*number) {
+                Ok(number) if number < u32::MAX => Ok(Self::Numbered(number)),
+                _ => Err("no group has that number".to_owned()),
+            },
+            _ => Err(String::new()),
+        }
+    }
+    fn show(&self) -> String {
+        match self {
+            Self::Named(name) => quote(name),
+            Self::Numbered(number) => number.to_string(),
+        }
+    }
+}
+
 /// A loopback address with its port.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Address(pub SocketAddr);

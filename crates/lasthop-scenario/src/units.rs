@@ -131,6 +131,64 @@ fn write_decimal(f: &mut fmt::Formatter<'_>, value: u64, units: &[Unit]) -> fmt:
     write!(f, "{whole}{} {name}", fraction.trim_end_matches('0').trim_end_matches('.'))
 }
 
+/// What a quantity is of.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Kind {
+    Rate,
+    Time,
+    Bytes,
+    Packets,
+    Share,
+}
+
+/// A quantity of any kind, in the unit it was written in.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Measure {
+    pub kind: Kind,
+    /// The unit's usual name.
+    pub unit: &'static str,
+    number: f64,
+    /// How many of the smallest unit (a share: of 1) the unit is.
+    factor: f64,
+}
+
+impl Measure {
+    /// `text` as a quantity; `None` where it is none.
+    pub(crate) fn read(text: &str) -> Option<Self> {
+        const PACKETS: [Unit; 2] = [("packets", 1), ("packet", 1)];
+        const KINDS: [(Kind, &[Unit]); 4] = [
+            (Kind::Rate, &BitRate::READ),
+            (Kind::Time, &TimeSpan::READ),
+            (Kind::Bytes, &ByteSize::READ),
+            (Kind::Packets, &PACKETS),
+        ];
+        let (digits, given) = split(text).ok()?;
+        let number = digits.replace('_', "").parse().ok()?;
+        if given == "%" {
+            return Some(Self { kind: Kind::Share, unit: "percent", number, factor: 0.01 });
+        }
+        KINDS.into_iter().find_map(|(kind, names)| {
+            let (_, factor) = names.iter().find(|(name, _)| *name == given)?;
+            // Of names of the same unit, the first is the usual one.
+            let (unit, _) = names.iter().find(|(_, of)| of == factor)?;
+            Some(Self { kind, unit, number, factor: *factor as f64 })
+        })
+    }
+
+    /// The number of `unit`'s units that it is.
+    pub(crate) fn in_unit_of(&self, unit: &Self) -> f64 {
+        if self.unit == unit.unit { self.number } else { self.number * self.factor / unit.factor }
+    }
+
+    /// The number of this one's units that `base` smallest units (a share: a probability) are.
+    pub(crate) fn of_base(&self, base: f64) -> f64 {
+        match self.kind {
+            Kind::Share => base * 100.0,
+            _ => base / self.factor,
+        }
+    }
+}
+
 /// A transmission rate in bits per second.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct BitRate(pub u64);

@@ -3,18 +3,19 @@
 use lasthop_proto::pep::snoop::{HopControl, SnoopConfig};
 use lasthop_proto::scheme::{LocalDetection, TcpAwareness};
 use lasthop_proto::time::Duration;
-use lasthop_scenario::gateway::{Gateway, Mode, OpenedBy};
+use lasthop_scenario::gateway::{Gateway, Group, Mode, OpenedBy};
 
 const RULE: &str = "[[rule]]\nname = 'roof'\nmode = 'snoop'\ninterface = 'wlan0'\n";
 
 #[test]
 fn a_whole_configuration() {
-    let text = "control = '/run/x.sock'\nmetrics = '127.0.0.1:9469'\nlog = 'debug'\nqueue = 5\n\
+    let text = "control = '/run/x.sock'\ncontrol_group = 'netdev'\nmetrics = '127.0.0.1:9469'\nlog = 'debug'\nqueue = 5\n\
                 [limits]\ncache = '8 MiB'\nflows = 1000\nidle = '30 s'\n\
                 [[rule]]\nname = 'web'\nmode = 'split'\ninterface = 'wlan0'\naddresses = ['10.0.0.0/8', '2001:db8::1']\n\
                 ports = [80, 443]\nab = '50 %'\nsplit.wireless = { congestion = 'bbr', buffer = '4 MiB', rto_min = '30 ms' }\n\
                 [[rule]]\nname = 'rest'\nmode = 'snoop'\ninterface = 'wlan0'\nsnoop.timer_min = '30 ms'\n";
     let gateway = Gateway::parse("gateway.toml", text).unwrap();
+    assert_eq!(gateway.control_group, Some(Group::Named("netdev".to_owned())));
     assert_eq!((gateway.queue, gateway.limits.cache, gateway.limits.flows), (5, 8 << 20, 1000));
     assert_eq!(gateway.limits.idle, Duration::from_secs(30));
     let [web, rest] = &gateway.rules[..] else { panic!("{gateway:?}") };
@@ -155,6 +156,16 @@ fn what_is_wrong_is_said_in_one_line_with_file_line_and_key() {
         (
             &format!("{RULE}snoop = {{ awareness = 'unaware', held = '1 MiB' }}"),
             "g.toml:5: rule[1].snoop.held: held is for flow_control = \"fast\" only",
+        ),
+        (
+            &format!("control_group = 'net dev'\n{RULE}"),
+            "g.toml:1: control_group: cannot be \"net dev\" (no group is called that); give the name or number of a group of \
+             users, as \"netdev\" or 108",
+        ),
+        (
+            &format!("control_group = -1\n{RULE}"),
+            "g.toml:1: control_group: cannot be -1 (no group has that number); give the name or number of a group of \
+             users, as \"netdev\" or 108",
         ),
         (
             &format!("metrics = '0.0.0.0:9469'\n{RULE}"),

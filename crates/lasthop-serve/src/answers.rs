@@ -10,7 +10,7 @@ use lasthop_sim::trace::Trace;
 use lasthop_sim::{Recording, run_while};
 use lasthop_study::measures::{summaries_json, throughput};
 use lasthop_study::progressive::{self, record_unless, refine, rounds};
-use lasthop_study::replicate::{run_seed, same_runs};
+use lasthop_study::replicate::run_seed;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -59,15 +59,15 @@ pub fn compare(
         Extent::All => &rounds[usize::from(rounds.len() > 1)..],
     };
     // What is the same run is computed once.
-    let same = same_runs(&tasks);
-    let distinct: Vec<usize> = (0..tasks.len()).filter(|task| same[*task].is_none()).collect();
+    let runs_of: Vec<usize> = plan.meanings(&tasks).iter().map(|meaning| meaning.runs_of).collect();
+    let distinct: Vec<usize> = (0..tasks.len()).filter(|at| runs_of[*at] == *at).collect();
     let mut at = 0..;
-    tasks.retain(|_| at.next().is_some_and(|at: usize| same[at].is_none()));
+    tasks.retain(|_| at.next().is_some_and(|at: usize| runs_of[at] == at));
     let done = refine(&tasks, rounds, jobs, stop, |so_far| {
         let measures = summaries_json(&so_far.measures);
         let task = distinct[so_far.task];
         for (at, scheme) in plan.schemes.iter().enumerate() {
-            if same[at].unwrap_or(at) == task {
+            if runs_of[at] == task {
                 sink(json!({ "scheme": scheme.name, "runs": so_far.runs, "measures": measures }));
             }
         }

@@ -1,11 +1,11 @@
 //! What a request asks for: its parameters, read and checked, and the scenario that they make.
 
 use lasthop_proto::scheme::{BaseStation, SCHEMES, Scheme};
-use lasthop_proto::tcp::config::Recovery;
 use lasthop_proto::time::Instant;
 use lasthop_scenario::Scenario;
 use lasthop_scenario::units::TimeSpan;
-use lasthop_study::replicate::{Task, same_runs};
+use lasthop_study::meaning::{Meaning, meanings};
+use lasthop_study::replicate::Task;
 use serde::Serialize;
 
 use crate::catalogue::{Catalogue, usual_schemes, usual_shown};
@@ -150,28 +150,25 @@ impl Plan {
     /// Which of the schemes are something else here than their names say.
     fn remarks(&self) -> Vec<Remark> {
         let Ok(tasks) = self.tasks() else { return Vec::new() };
-        let same = same_runs(&tasks);
-        let own = |at: usize| tasks[at].network.flows.first().map(|flow| flow.tcp[0].recovery);
-        let is_itself = |at: usize| own(at).is_none_or(|own| own == self.schemes[at].recovery);
-        let group = |at: usize| same[at].unwrap_or(at);
-        let remark = |at: usize| {
-            // Of those that are the same, the one that is what its name says goes first.
-            let alike = || (0..tasks.len()).filter(|other| group(*other) == group(at));
-            let first = alike().find(|other| is_itself(*other)).or_else(|| alike().next()).filter(|first| *first != at);
-            let as_under = |recovery: &Recovery| {
-                SCHEMES
-                    .iter()
-                    .find(|scheme| scheme.base_station == BaseStation::Forward && scheme.recovery == *recovery)
-            };
-            let recovery = own(at).filter(|_| !is_itself(at)).as_ref().and_then(as_under);
+        let remark = |(meaning, task): (Meaning, &Task)| {
+            // The end-to-end scheme whose recovery it has instead of its own.
+            let own = task.network.flows.first().map(|flow| flow.tcp[0].recovery);
+            let instead = own.filter(|own| *own != meaning.scheme.recovery);
+            let alone = |scheme: &&Scheme| scheme.base_station == BaseStation::Forward;
+            let recovery_of = SCHEMES.iter().filter(alone).find(|scheme| Some(scheme.recovery) == instead);
             Remark {
-                scheme: self.schemes[at].name,
-                same_as: first.map(|first| self.schemes[first].name),
-                recovery_of: recovery.map(|scheme| scheme.name),
+                scheme: meaning.scheme.name,
+                same_as: meaning.same_as.map(|scheme| scheme.name),
+                recovery_of: recovery_of.map(|scheme| scheme.name),
             }
         };
-        let remarks = (0..tasks.len()).map(remark);
+        let remarks = self.meanings(&tasks).into_iter().zip(&tasks).map(remark);
         remarks.filter(|remark| remark.same_as.is_some() || remark.recovery_of.is_some()).collect()
+    }
+
+    /// What each scheme comes to; `tasks` are [`Self::tasks`].
+    pub fn meanings(&self, tasks: &[Task]) -> Vec<Meaning> {
+        meanings(&self.scenario, &self.schemes, &tasks.iter().map(|task| &task.network).collect::<Vec<_>>())
     }
 
     /// The scenario as a file: `lasthop` makes the page's numbers of it.

@@ -1,3 +1,6 @@
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
 use axum::body::Body;
 use axum::http::Request;
 use http_body_util::BodyExt;
@@ -121,21 +124,27 @@ fn the_scenario_comes_as_a_file() {
     assert!(lasthop_scenario::Scenario::parse("file", &text).is_ok());
 }
 
+/// The address of a page on a real socket, which is served until the test's process ends.
+fn started() -> SocketAddr {
+    let listener = listen("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || serve(listener, Catalogue::new(&[]).unwrap(), HostNames::default()));
+    address
+}
+
+/// A connection on which that was asked for, as the page asks; its answer must not take longer than `patience`.
+fn ask(address: SocketAddr, path: &str, patience: Duration) -> TcpStream {
+    let mut socket = TcpStream::connect(address).unwrap();
+    socket.set_read_timeout(Some(patience)).unwrap();
+    write!(socket, "GET {path} HTTP/1.1\r\nHost: {address}\r\nX-Lasthop-Page: 1\r\nConnection: close\r\n\r\n").unwrap();
+    socket
+}
+
 /// Over a real socket: a client that asks for hours of work and leaves, as often as there are places to compute.
 #[test]
 fn work_ends_when_the_client_leaves() {
-    use std::io::{Read, Write};
-    let listener = listen("127.0.0.1:0".parse().unwrap()).unwrap();
-    let address = listener.local_addr().unwrap();
-    // It serves until the test's process ends.
-    std::thread::spawn(move || serve(listener, Catalogue::new(&[]).unwrap(), HostNames::default()));
-    let ask = |path: &str| {
-        let mut socket = std::net::TcpStream::connect(address).unwrap();
-        socket.set_read_timeout(Some(Duration::from_secs(8))).unwrap();
-        write!(socket, "GET {path} HTTP/1.1\r\nHost: {address}\r\nX-Lasthop-Page: 1\r\nConnection: close\r\n\r\n")
-            .unwrap();
-        socket
-    };
+    let address = started();
+    let ask = |path: &str| ask(address, path, Duration::from_secs(8));
     for _ in 0..3 * COMPUTING {
         let mut socket = ask("/api/compare?size=64+MiB&runs=1000&loss=10+%25");
         let mut first = [0; 16];
@@ -150,22 +159,17 @@ fn work_ends_when_the_client_leaves() {
 /// Twice as many clients as there are places send half a request, again and again, and one reads no answer.
 #[test]
 fn half_sent_requests_keep_the_page_from_nobody() {
-    use std::io::{Read, Write};
-    let listener = listen("127.0.0.1:0".parse().unwrap()).unwrap();
-    let address = listener.local_addr().unwrap();
-    std::thread::spawn(move || serve(listener, Catalogue::new(&[]).unwrap(), HostNames::default()));
+    let address = started();
     let mut held = Vec::new();
     for round in 0..4 {
         for _ in 0..2 * CONNECTIONS {
-            let mut socket = std::net::TcpStream::connect(address).unwrap();
+            let mut socket = TcpStream::connect(address).unwrap();
             // It may be closed already.
             let _ = write!(socket, "GET / HTTP/1.1\r\nHost: {address}\r\n");
             held.push(socket);
         }
-        let mut socket = std::net::TcpStream::connect(address).unwrap();
         // Far less than half-sent requests may take.
-        socket.set_read_timeout(Some(HEADERS_WITHIN / 2)).unwrap();
-        write!(socket, "GET / HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
+        let mut socket = ask(address, "/", HEADERS_WITHIN / 2);
         let mut text = String::new();
         socket.read_to_string(&mut text).unwrap();
         assert!(text.starts_with("HTTP/1.1 200"), "round {round}: {text}");
@@ -175,17 +179,8 @@ fn half_sent_requests_keep_the_page_from_nobody() {
 /// A class of thirty asks at once, while as many answers as there may be take long: all get their numbers, in turn.
 #[test]
 fn a_class_waits_for_its_turn() {
-    use std::io::{Read, Write};
-    let listener = listen("127.0.0.1:0".parse().unwrap()).unwrap();
-    let address = listener.local_addr().unwrap();
-    std::thread::spawn(move || serve(listener, Catalogue::new(&[]).unwrap(), HostNames::default()));
-    let ask = |path: &str| {
-        let mut socket = std::net::TcpStream::connect(address).unwrap();
-        socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        write!(socket, "GET {path} HTTP/1.1\r\nHost: {address}\r\nX-Lasthop-Page: 1\r\nConnection: close\r\n\r\n")
-            .unwrap();
-        socket
-    };
+    let address = started();
+    let ask = |path: &str| ask(address, path, Duration::from_secs(60));
     let long: Vec<_> = (0..COMPUTING)
         .map(|_| {
             let mut socket = ask("/api/compare?size=64+MiB&runs=1000&loss=10+%25");

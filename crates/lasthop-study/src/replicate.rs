@@ -36,14 +36,6 @@ impl Task {
     }
 }
 
-/// For each task, the first of those before it that makes the same runs: the same network from the same seed. Schemes come to
-/// that where the scenario fixes what they differ in, such as `tcp.recovery`.
-pub fn same_runs(tasks: &[Task]) -> Vec<Option<usize>> {
-    let same = |a: &Task, b: &Task| a.seed == b.seed && a.runs == b.runs && a.network == b.network;
-    let first = |(at, task): (usize, &Task)| tasks[..at].iter().position(|before| same(before, task));
-    tasks.iter().enumerate().map(first).collect()
-}
-
 /// The seed of one run.
 pub fn run_seed(seed: u64, number: u32) -> u64 {
     Root(seed).stream(&format!("runs/{number}")).below(u64::MAX)
@@ -322,20 +314,6 @@ mod tests {
         for (part, whole) in part.iter().zip(&whole) {
             assert_eq!(part[..], whole[..part.len()]);
         }
-    }
-
-    #[test]
-    fn what_the_scenario_fixes_makes_schemes_the_same() {
-        let of = |scenario: &Scenario, names: &[&str]| {
-            let task = |name: &&str| Task::new(scenario, Scheme::by_name(name).unwrap(), 7, 2).unwrap();
-            same_runs(&names.iter().map(task).collect::<Vec<_>>())
-        };
-        let scenario = Scenario::builtin("wavelan-lan").unwrap();
-        assert_eq!(of(&scenario, &["E2E", "E2E-IETF-SACK", "LL", "Reno/Raw"]), [None, None, None, Some(0)]);
-        let fixed = scenario.with_overrides(&[("tcp.recovery", "sack")]).unwrap();
-        let names = ["E2E", "E2E-IETF-SACK", "LL", "E2E-NEWRENO", "LL-TCP-AWARE"];
-        assert_eq!(of(&fixed, &names), [None, Some(0), None, Some(0), None]);
-        assert_eq!(same_runs(&tasks()), [None; 3], "other numbers of runs");
     }
 
     #[test]

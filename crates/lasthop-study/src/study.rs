@@ -91,6 +91,12 @@ pub trait Study: Sync {
     /// The name that selects it.
     fn name(&self) -> &'static str;
 
+    /// What it is called.
+    fn title(&self) -> &'static str;
+
+    /// Where its published numbers come from.
+    fn citation(&self) -> &'static str;
+
     /// What has to be run for `selection`.
     ///
     /// # Errors
@@ -98,12 +104,50 @@ pub trait Study: Sync {
     /// When the study has no such table or figure, or a scenario does not hold.
     fn cells(&self, selection: &Selection) -> Result<Vec<Cell>, StudyError>;
 
+    /// What stands in the study, or in the part selected, from what was measured.
+    ///
+    /// # Errors
+    ///
+    /// When a scenario that is followed for a figure does not hold.
+    fn contents(&self, options: &Options, results: &Results) -> Result<Contents, StudyError>;
+
     /// The study, or the part selected, from what was measured.
     ///
     /// # Errors
     ///
     /// When a scenario that is followed for a figure does not hold.
-    fn assemble(&self, options: &Options, results: &Results) -> Result<report::Study, StudyError>;
+    fn assemble(&self, options: &Options, results: &Results) -> Result<report::Study, StudyError> {
+        let Contents { tables, claims, notes, figures } = self.contents(options, results)?;
+        let (part, flags) = options.selection.words();
+        Ok(report::Study {
+            id: self.name().to_owned(),
+            title: format!("{}{part}", self.title()),
+            citation: self.citation().to_owned(),
+            command: format!(
+                "lasthop reproduce {}{flags} --runs {} --seed {}",
+                self.name(),
+                options.runs,
+                options.seed
+            ),
+            tables,
+            claims,
+            notes,
+            figures,
+        })
+    }
+}
+
+/// What stands in a study.
+#[derive(Clone, Debug)]
+pub struct Contents {
+    /// Its tables, published numbers beside measured ones.
+    pub tables: Vec<report::Table>,
+    /// What it concludes, where its cells were run.
+    pub claims: Vec<report::Claim>,
+    /// What a reader has to know besides.
+    pub notes: Vec<String>,
+    /// Its figures.
+    pub figures: Vec<report::NamedFigure>,
 }
 
 /// A cell of a study: a scenario under a scheme, to be run a number of times.

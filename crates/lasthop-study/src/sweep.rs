@@ -3,6 +3,7 @@
 //! A sweep is a list of points in a fixed order. Rows are written as points finish, in that order, so a sweep that was
 //! interrupted goes on where it stopped and ends with the same bytes.
 
+use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use lasthop_proto::scheme::Scheme;
@@ -10,6 +11,7 @@ use lasthop_report::ReportError;
 use lasthop_report::rows::{Kind, Rows, Value};
 use lasthop_scenario::Scenario;
 
+use crate::meaning::{Meaning, meanings};
 use crate::measures::{self, Samples, find};
 use crate::replicate::{Progress, Task, map_all, run_each};
 
@@ -97,7 +99,20 @@ pub struct Point {
     pub values: Vec<String>,
     /// The scheme.
     pub scheme: &'static Scheme,
+    /// The scheme whose runs these are with the same values, because the scenario fixes what tells them apart.
+    pub same_as: Option<&'static Scheme>,
 }
+
+impl Point {
+    /// The scheme whose runs it has.
+    fn runs_of(&self) -> &'static str {
+        self.same_as.unwrap_or(self.scheme).name
+    }
+}
+
+/// Columns of the rows.
+const SCHEME: &str = "scheme";
+const SAME_AS: &str = "same_as";
 
 /// A sweep that is ready to run: every scenario in it has been checked.
 #[derive(Clone, Debug)]
@@ -151,18 +166,18 @@ impl Sweep {
                 })
                 .collect();
         }
-        let points = combinations
-            .into_iter()
-            .flat_map(|values| schemes.iter().map(move |&scheme| Point { values: values.clone(), scheme }))
-            .collect();
-        let (scenario, measures, columns) = (scenario.clone(), Vec::new(), Vec::new());
+        let (scenario, measures, columns, points) = (scenario.clone(), Vec::new(), Vec::new(), Vec::new());
         let mut sweep = Self { scenario, axes, points, measures, columns, seed, runs };
-        map_all(&sweep.points, 0, |point| sweep.task(point).map(drop))?;
+        let points = map_all(&combinations, 0, |values| sweep.points_of(values, schemes))?;
+        sweep.points = points.into_iter().flatten().collect();
         if let Some(point) = sweep.points.first() {
             sweep.measures = measures::columns(&sweep.task(point)?.network);
         }
         sweep.columns = sweep.axes.iter().map(|axis| (axis.key.clone(), Kind::Text)).collect();
-        sweep.columns.push(("scheme".to_owned(), Kind::Text));
+        sweep.columns.push((SCHEME.to_owned(), Kind::Text));
+        if sweep.has_same() {
+            sweep.columns.push((SAME_AS.to_owned(), Kind::Text));
+        }
         sweep.columns.push(("runs".to_owned(), Kind::Count));
         for (name, _) in &sweep.measures {
             sweep.columns.push((name.clone(), Kind::Float));
@@ -171,11 +186,30 @@ impl Sweep {
         Ok(sweep)
     }
 
-    fn task(&self, point: &Point) -> Result<Task, lasthop_scenario::Error> {
-        let values: Vec<_> = self.axes.iter().map(|axis| &axis.key).zip(&point.values).collect();
+    /// The scenario with these values of the axes.
+    fn scenario_at(&self, values: &[String]) -> Result<Scenario, lasthop_scenario::Error> {
+        let values: Vec<_> = self.axes.iter().map(|axis| &axis.key).zip(values).collect();
         // What else was set from outside was right before.
-        let scenario = self.scenario.with_overrides(&values).map_err(|error| error.set_by("--vary"))?;
-        Task::new(&scenario, point.scheme, self.seed, self.runs)
+        self.scenario.with_overrides(&values).map_err(|error| error.set_by("--vary"))
+    }
+
+    /// The points with these values, each checked.
+    fn points_of(&self, values: &[String], schemes: &[&'static Scheme]) -> Result<Vec<Point>, lasthop_scenario::Error> {
+        let scenario = self.scenario_at(values)?;
+        let networks = schemes.iter().map(|scheme| scenario.network(scheme)).collect::<Result<Vec<_>, _>>()?;
+        let meanings = meanings(&scenario, schemes, &networks.iter().collect::<Vec<_>>());
+        let point =
+            |meaning: Meaning| Point { values: values.to_vec(), scheme: meaning.scheme, same_as: meaning.same_as };
+        Ok(meanings.into_iter().map(point).collect())
+    }
+
+    fn task(&self, point: &Point) -> Result<Task, lasthop_scenario::Error> {
+        Task::new(&self.scenario_at(&point.values)?, point.scheme, self.seed, self.runs)
+    }
+
+    /// Whether some points are the same runs as others.
+    fn has_same(&self) -> bool {
+        self.points.iter().any(|point| point.same_as.is_some())
     }
 
     /// A number that tells sweeps apart: by scenario, keys, values, schemes, seed and runs.
@@ -221,7 +255,8 @@ impl Sweep {
         &self.points
     }
 
-    /// The columns of its rows: the axes, the scheme, the number of runs, and mean and interval of each measure.
+    /// The columns of its rows: the axes, the scheme, `same_as` where some points are the same runs as others, the number of runs,
+    /// and mean and interval of each measure.
     pub fn columns(&self) -> &[(String, Kind)] {
         &self.columns
     }
@@ -259,15 +294,40 @@ impl Sweep {
             if progress.stopped() {
                 break;
             }
-            let tasks = map_all(batch, jobs, |&point| self.task(&self.points[point])).map_err(SweepError::from)?;
+            // What is the same run is run once: for the first in the batch of those that are.
+            let shares = |a: &Point, b: &Point| a.runs_of() == b.runs_of() && a.values == b.values;
+            let first: Vec<usize> = (0..batch.len())
+                .map(|at| {
+                    let of = |at: usize| &self.points[batch[at]];
+                    // They stand together.
+                    let near = (0..at).rev().take_while(|&before| of(before).values == of(at).values);
+                    near.filter(|&before| shares(of(before), of(at))).last().unwrap_or(at)
+                })
+                .collect();
+            let own: Vec<usize> = (0..batch.len()).filter(|&at| first[at] == at).collect();
+            let tasks = map_all(&own, jobs, |&at| self.task(&self.points[batch[at]])).map_err(SweepError::from)?;
             let mut samples = Samples::new(self.measures.clone());
-            run_each(&tasks, jobs, progress, |at, report| {
-                samples.push(&tasks[at].network, &report);
+            // What was measured at the points of `own` that others share.
+            let mut kept: BTreeMap<usize, Samples> = BTreeMap::new();
+            run_each(&tasks, jobs, progress, |task, report| {
+                samples.push(&tasks[task].network, &report);
                 if samples.runs() < self.runs as usize {
-                    return Ok(());
+                    return Ok::<(), E>(());
+                }
+                let at = own[task];
+                let samples = std::mem::replace(&mut samples, Samples::new(self.measures.clone()));
+                if first[at + 1..].contains(&at) {
+                    kept.insert(at, samples.clone());
                 }
                 done += 1;
-                sink(batch[at], std::mem::replace(&mut samples, Samples::new(self.measures.clone())))
+                sink(batch[at], samples)?;
+                // Those that follow and have their runs already.
+                for same in (at + 1..batch.len()).take_while(|&same| first[same] != same) {
+                    (0..self.runs).for_each(|_| progress.run_done());
+                    done += 1;
+                    sink(batch[same], kept[&first[same]].clone())?;
+                }
+                Ok(())
             })?;
         }
         Ok(done)
@@ -275,10 +335,13 @@ impl Sweep {
 
     /// The row of a point, whose runs measured `samples`.
     pub fn row(&self, point: usize, samples: &Samples) -> Vec<Value> {
-        let Point { values, scheme } = &self.points[point];
+        let Point { values, scheme, same_as } = &self.points[point];
         let summaries = samples.summaries();
         let mut row: Vec<_> = values.iter().cloned().map(Value::Text).collect();
         row.push(Value::Text(scheme.name.to_owned()));
+        if self.columns.iter().any(|(name, _)| name == SAME_AS) {
+            row.push(same_as.map_or(Value::Missing, |scheme| Value::Text(scheme.name.to_owned())));
+        }
         row.push(Value::Count(u64::from(self.runs)));
         for (name, _) in &self.measures {
             let estimate = find(&summaries, name);
@@ -291,6 +354,8 @@ impl Sweep {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
     use super::*;
 
     fn axes(given: &[&str]) -> Vec<Axis> {
@@ -328,6 +393,54 @@ mod tests {
         );
         let many = format!("tcp.mss={}", vec!["1"; 2000].join(","));
         assert!(refusal(&[&many, &many.replace("mss", "dupack_threshold")]).starts_with("--vary: too many"));
+    }
+
+    #[test]
+    fn points_that_are_the_same_run_are_marked_and_run_once() {
+        struct Counts(AtomicU64);
+        impl Progress for Counts {
+            fn run_done(&self) {
+                self.0.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        let scenario = Scenario::builtin("wavelan-lan").unwrap().with_overrides(&[("limit", "2 s")]).unwrap();
+        let schemes = ["E2E", "LL", "E2E-IETF-SACK", "E2E-NEWRENO"].map(|name| Scheme::by_name(name).unwrap());
+        let sweep = Sweep::new(&scenario, axes(&["tcp.recovery=scheme,sack"]), &schemes, 1, 2).unwrap();
+        let same: Vec<_> = sweep.points().iter().map(|point| point.same_as.map(|scheme| scheme.name)).collect();
+        let sack = Some("E2E-IETF-SACK");
+        assert_eq!(same, [None, None, None, None, sack, None, None, sack]);
+        let progress = Counts(AtomicU64::new(0));
+        let mut rows = Vec::new();
+        let done = sweep.run(0, 2, &progress, |row| {
+            rows.extend(row.rows().to_vec());
+            Ok::<(), SweepError>(())
+        });
+        assert_eq!((done.unwrap(), progress.0.into_inner()), (8, 16));
+        let column = |name: &str| sweep.columns().iter().position(|(known, _)| known == name).unwrap();
+        let (scheme, same_as, measures) = (column("scheme"), column("same_as"), column("runs") + 1);
+        let names: Vec<_> = rows.iter().map(|row| row[scheme].clone()).collect();
+        assert_eq!(
+            names,
+            schemes.repeat(2).iter().map(|scheme| Value::Text(scheme.name.to_owned())).collect::<Vec<_>>()
+        );
+        assert_eq!((&rows[3][same_as], &rows[4][same_as]), (&Value::Missing, &Value::Text("E2E-IETF-SACK".to_owned())));
+        // E2E, SACK and NewReno, in this order in the rows.
+        assert_eq!((&rows[4][measures..], &rows[7][measures..]), (&rows[6][measures..], &rows[6][measures..]));
+        assert_ne!(rows[0][measures..], rows[2][measures..]);
+        // A part of them has the same numbers, and one that is alone is run.
+        let mut part = Vec::new();
+        let done = sweep.run_points(&[7, 4], 1, &crate::replicate::Silent, |point, samples| {
+            part.push(sweep.row(point, &samples));
+            Ok::<(), SweepError>(())
+        });
+        assert_eq!((done.unwrap(), &part[..]), (2, &[rows[7].clone(), rows[4].clone()][..]));
+        assert!(
+            Sweep::new(&scenario, Vec::new(), &schemes, 1, 2)
+                .unwrap()
+                .columns()
+                .iter()
+                .all(|(name, _)| name != "same_as")
+        );
     }
 
     /// What a point delivers decides which measures it has, but not which columns.

@@ -12,6 +12,7 @@ mod terminal;
 use std::process::ExitCode;
 
 use clap::Parser;
+use clap::error::ErrorKind;
 
 use crate::cli::{Cli, Command};
 use crate::progress::note_error;
@@ -19,6 +20,11 @@ use crate::progress::note_error;
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
+        // Nothing is wrong with a command that is not named yet.
+        Err(help) if help.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            let _ = help.print();
+            return ExitCode::from(2);
+        }
         Err(error) if error.use_stderr() => {
             let message = usage_error(&error.to_string());
             note_error(message.trim_start_matches("error: "));

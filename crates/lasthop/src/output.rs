@@ -8,7 +8,7 @@ use lasthop_scenario::{Scenario, one_line};
 use serde_json::Value;
 
 use crate::error::Error;
-use crate::terminal::Style;
+use crate::terminal::{Style, fold, width};
 
 /// Prints one JSON value.
 pub fn print_json(value: &Value) -> Result<(), Error> {
@@ -19,7 +19,7 @@ pub fn print_json(value: &Value) -> Result<(), Error> {
 
 /// A scenario's title, set off on a terminal.
 pub fn title(scenario: &Scenario) -> String {
-    Style::Heading.out(&one_line(scenario.title()))
+    Style::Heading.out(&fold(&one_line(scenario.title()), width()))
 }
 
 /// `1 run`, `2 runs`.

@@ -1,6 +1,6 @@
 //! Tables for the terminal: a line a row where they fit, a block a row where they do not.
 
-use crate::terminal::Style;
+use crate::terminal::{Style, fold};
 
 /// A table whose first column names the rows.
 pub struct Table {
@@ -18,6 +18,8 @@ enum Row {
     Cells(Vec<String>),
     /// A name, and words instead of numbers.
     Words(String, String),
+    /// What belongs to the row before.
+    Note(String),
 }
 
 impl Table {
@@ -33,6 +35,11 @@ impl Table {
     /// A row that says something.
     pub fn push_words(&mut self, name: String, words: String) {
         self.rows.push(Row::Words(name, words));
+    }
+
+    /// Something to say of the row before.
+    pub fn push_note(&mut self, note: String) {
+        self.rows.push(Row::Note(note));
     }
 
     /// The table for a terminal of `width` columns: at its full width, else as narrow as its cells allow, else a block a row.
@@ -51,6 +58,7 @@ impl Table {
         let cells = self.rows.iter().filter_map(|row| match row {
             Row::Cells(cells) => cells.get(at),
             Row::Words(name, _) => (at == 0).then_some(name),
+            Row::Note(_) => None,
         });
         cells.map(|cell| len(cell.trim_end())).max().unwrap_or(0).max(len(&self.columns[at].heading))
     }
@@ -62,6 +70,7 @@ impl Table {
             match row {
                 Row::Cells(cells) => text += &line(&cells.iter().collect::<Vec<_>>(), widths),
                 Row::Words(name, words) => text += &format!("{name:<0$} {1}", widths[0], Style::Remark.out(words)),
+                Row::Note(note) => text += note,
             }
             text.push('\n');
         }
@@ -81,8 +90,10 @@ impl Table {
                     }
                 }
                 Row::Words(name, words) => {
-                    text += &format!("{}\n  {}\n", Style::Heading.out(name), Style::Remark.out(words));
+                    let words = fold(&format!("  {words}"), Some(width));
+                    text += &format!("{}\n{}\n", Style::Heading.out(name), Style::Remark.out(&words));
                 }
+                Row::Note(note) => text += &(fold(note, Some(width)) + "\n"),
             }
         }
         text

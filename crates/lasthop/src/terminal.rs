@@ -45,6 +45,42 @@ impl Style {
     }
 }
 
+/// `text` with its long lines broken between words, for a terminal of `width` columns. What goes on stands two columns further to
+/// the right than its line began. Words that are longer stay whole.
+pub fn fold(text: &str, width: Option<usize>) -> String {
+    let Some(width) = width else { return text.to_owned() };
+    let lines: Vec<String> = text.split('\n').map(|line| fold_line(line, width)).collect();
+    lines.join("\n")
+}
+
+fn fold_line(line: &str, width: usize) -> String {
+    if line.chars().count() <= width {
+        return line.to_owned();
+    }
+    let start = line.len() - line.trim_start().len();
+    // Of a narrow terminal most is for the words.
+    let indent = start.min(width / 4);
+    let (mut text, mut column) = (" ".repeat(indent), indent);
+    let mut rest = &line[start..];
+    while !rest.is_empty() {
+        let word = rest.trim_start();
+        let gap = rest.len() - word.len();
+        let (word, behind) = word.split_at(word.find(' ').unwrap_or(word.len()));
+        let len = word.chars().count();
+        if column > indent && column + gap + len > width {
+            text += &format!("\n{}", " ".repeat(indent + 2));
+            column = indent + 2;
+        } else {
+            text += &" ".repeat(gap);
+            column += gap;
+        }
+        text += word;
+        column += len;
+        rest = behind;
+    }
+    text
+}
+
 /// An entry of a list: its names, of which the first has `first` columns, and what it is; this below them where the terminal is narrow.
 pub fn list_entry(names: &[&str], first: usize, what: &str, width: Option<usize>) -> String {
     let heads: Vec<String> = match names {
@@ -55,7 +91,9 @@ pub fn list_entry(names: &[&str], first: usize, what: &str, width: Option<usize>
     };
     let line = format!("{} {what}", heads.join(" "));
     match width {
-        Some(width) if line.chars().count() > width => format!("{}\n  {what}", names.join("  ")),
+        Some(width) if line.chars().count() > width => {
+            format!("{}\n{}", names.join("  "), fold(&format!("  {what}"), Some(width)))
+        }
         _ => line,
     }
 }
@@ -65,11 +103,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn long_lines_are_folded_between_words() {
+        let text = "one two three\n    four five six\nseven";
+        for width in [None, Some(17)] {
+            assert_eq!(fold(text, width), text);
+        }
+        assert_eq!(fold(text, Some(12)), "one two\n  three\n   four five\n     six\nseven");
+        assert_eq!(fold("ok    fits not", Some(12)), "ok    fits\n  not");
+        assert_eq!(fold("a https://example.net/long b", Some(8)), "a\n  https://example.net/long\n  b");
+    }
+
+    #[test]
     fn an_entry_is_one_line_or_two() {
         let line = "LL                   link-layer        local retransmission";
         for width in [None, Some(59)] {
             assert_eq!(list_entry(&["LL", "link-layer"], 20, "local retransmission", width), line);
         }
+        let three = "LL  link-layer\n  local\n    retransmission";
+        assert_eq!(list_entry(&["LL", "link-layer"], 20, "local retransmission", Some(18)), three);
         let two = "LL  link-layer\n  local retransmission";
         assert_eq!(list_entry(&["LL", "link-layer"], 20, "local retransmission", Some(58)), two);
     }

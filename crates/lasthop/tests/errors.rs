@@ -253,6 +253,22 @@ fn hostile_names_stay_on_one_line() {
     }
 }
 
+/// Who calls it to see what it does has made no mistake.
+#[test]
+fn without_a_command_there_is_help() {
+    let bench = Bench::new();
+    for arguments in [&[][..], &["gateway"]] {
+        if !arguments.is_empty() && cfg!(not(target_os = "linux")) {
+            continue;
+        }
+        let output = bench.run_all(arguments);
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0));
+        assert!(!text.contains("error:") && text.contains("\nUsage: lasthop"), "{text}");
+        assert!(text.lines().count() > 5 && text.contains("\n  help "), "{text}");
+    }
+}
+
 /// A file's name stands in for a title, and is printed.
 #[test]
 fn the_name_of_a_file_does_not_steer_the_terminal() {

@@ -5,6 +5,7 @@
 mod network;
 
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::MetadataExt;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -29,8 +30,10 @@ fn packets_pass_as_they_are_and_nothing_is_left_afterwards() {
     }
     let network = Network::new();
     let before = network.rules();
-    let mut daemon = Daemon::start(&network, OBSERVE);
+    let mut daemon = Daemon::start(&network, &format!("control_group = 65000\n{OBSERVE}"));
     assert!(network.rules().contains("NFQUEUE"));
+    let socket = std::fs::metadata(daemon.control()).unwrap();
+    assert_eq!((socket.gid(), socket.mode() & 0o777), (65000, 0o660));
     network.transfer(&server(5001), 1).end();
     network.transfer("[fd01::2]:5001", 1).end();
 

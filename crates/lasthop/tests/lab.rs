@@ -12,15 +12,11 @@ use std::time::{Duration, Instant};
 
 use common::{Bench, split};
 use lasthop_live::lab::namespace::{all, require_root};
-use network::skip;
+use network::{skip, without_root};
 use serde_json::Value;
 
 fn is_root() -> bool {
-    let is_root = require_root().is_ok();
-    if !is_root {
-        skip("`lasthop lab`: it needs root");
-    }
-    is_root
+    !without_root("`lasthop lab`")
 }
 
 fn namespaces_of(pid: u32) -> usize {

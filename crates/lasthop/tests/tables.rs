@@ -64,6 +64,32 @@ fn a_table_fits_the_terminal_and_has_colours_there_only() {
     }
 }
 
+/// Only what is read by programs, and single words, may be wider than the terminal. What is piped is the same on any.
+#[test]
+#[cfg(target_os = "linux")]
+fn nothing_for_people_is_wider_than_the_terminal() {
+    let bench = Bench::new();
+    let plain = [("NO_COLOR", "1")];
+    for command in [
+        "compare tiny.toml --schemes E2E,SPLIT,Reno/Raw --runs 2",
+        "compare tiny.toml --schemes E2E --set tcp.recovery=sack --set limit=100ms --runs 2",
+        "run tiny.toml --runs 2 --set tcp.recovery=sack",
+        "schemes",
+        "scenarios",
+        "reproduce balakrishnan1997 --table 2 --runs 1 --out out",
+    ] {
+        let piped = bench.stdout(command);
+        assert!(!piped.contains('\u{1b}'), "{command}");
+        assert_eq!(on_terminal(&bench, 2000, command, &plain), piped, "{command}");
+        for columns in [40, 80] {
+            let text = on_terminal(&bench, columns, command, &plain);
+            let broken = text.lines().filter(|line| line.chars().count() > usize::from(columns));
+            let broken: Vec<&str> = broken.filter(|line| line.split_whitespace().count() > 1).collect();
+            assert!(broken.is_empty(), "{command}: {columns}: {broken:?}");
+        }
+    }
+}
+
 #[test]
 fn schemes_that_are_the_same_run_say_so() {
     let bench = Bench::new();

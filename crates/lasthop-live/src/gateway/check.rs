@@ -11,6 +11,7 @@ use rustix::thread::{CapabilitySet, UnshareFlags};
 use crate::gateway::bridge;
 pub use crate::gateway::finding::{Finding, Outcome};
 use crate::gateway::firewall::{Family, Firewall, FirewallError, Pulse};
+use crate::gateway::groups;
 use crate::gateway::nfqueue::{Buffer, Queue};
 use crate::gateway::settings;
 use crate::gateway::split::{SplitConfig, SplitError, SplitProxy};
@@ -19,6 +20,7 @@ use crate::gateway::split::{SplitConfig, SplitError, SplitProxy};
 pub fn check(gateway: &Gateway) -> Vec<Finding> {
     let mut findings = Vec::new();
     findings.extend(capabilities(gateway));
+    findings.extend(gateway.control_group.as_ref().map(groups::check));
     if let Some(bridge) = &gateway.bridge {
         findings.extend(bridge::check::check(bridge));
         let ports = [&bridge.wired, &bridge.wireless];

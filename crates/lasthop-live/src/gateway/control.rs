@@ -14,11 +14,12 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use lasthop_scenario::gateway::{Bridge, Rule};
+use lasthop_scenario::gateway::{Bridge, Group, Rule};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::gateway::clients::{self, Client, PATIENCE};
+use crate::gateway::groups::{self, GroupError};
 use crate::gateway::snapshot::RuleSnapshot;
 use crate::gateway::state::{SharedState, State, Wishes};
 
@@ -66,6 +67,9 @@ pub enum ControlError {
         /// Why.
         error: io::Error,
     },
+    /// It cannot be given to its group.
+    #[error(transparent)]
+    Group(#[from] GroupError),
     /// Nobody answers.
     #[error("{}: {}: {error}", path.display(), why_unanswered(.error))]
     Ask {
@@ -146,8 +150,8 @@ pub fn remove_stale(path: &Path) -> Result<(), ControlError> {
 }
 
 impl Listener {
-    /// Makes the socket, for its owner and group only.
-    pub fn bind(path: &Path) -> Result<Self, ControlError> {
+    /// Makes the socket, for its owner and group only; the group is this process's, or the one given.
+    pub fn bind(path: &Path, group: Option<&Group>) -> Result<Self, ControlError> {
         remove_stale(path)?;
         let fail = |error| ControlError::Bind { path: path.to_owned(), error };
         if let Some(folder) = path.parent() {
@@ -159,6 +163,7 @@ impl Listener {
         rustix::process::umask(mask);
         let listener = listener.map_err(fail)?;
         let file = SocketFile(path.to_owned());
+        group.map_or(Ok(()), |group| groups::give(path, group))?;
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o660)).map_err(fail)?;
         Ok(Self { listener, file })
     }

@@ -31,6 +31,7 @@
 //! | `netlink` | what is asked of the kernel over netlink |
 //! | [`snapshot`] | what a worker has done |
 //! | [`control`] | the socket on which the supervisor answers |
+//! | `groups` | whose users may ask there |
 //! | [`metrics`] | its figures for Prometheus |
 //! | [`check`] | what a machine lacks |
 
@@ -47,6 +48,7 @@ mod finding;
 pub mod firewall;
 mod flow;
 mod flows;
+mod groups;
 mod guard;
 mod held;
 pub mod links;

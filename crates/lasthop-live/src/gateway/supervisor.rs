@@ -85,7 +85,7 @@ pub fn run(path: &Path, program: WorkerProgram, tell_level: &dyn Fn(&str)) -> Re
     let (gateway, text) = Gateway::load_with_text(path)?;
     tell_level(&gateway.log);
     let signals = Signals::new().map_err(system("cannot handle signals"))?;
-    let control = control::Listener::bind(&gateway.control)?;
+    let control = control::Listener::bind(&gateway.control, gateway.control_group.as_ref())?;
     let metrics = gateway.metrics.map(metrics::bind).transpose()?;
     let firewall = Firewall::choose(&gateway)?;
     let state = SharedState::new(State {
@@ -329,6 +329,7 @@ impl Supervisor {
         let old = self.state.lock().gateway.clone();
         let fixed = [
             ("control", gateway.control != old.control),
+            ("control_group", gateway.control_group != old.control_group),
             ("metrics", gateway.metrics != old.metrics),
             ("queue", gateway.queue != old.queue),
             ("mark", gateway.mark != old.mark),

@@ -5,12 +5,15 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAdd
 use std::sync::Arc;
 
 mod faults;
+#[path = "../skip/mod.rs"]
+mod skipping;
 
 use lasthop_live::clock::Clock;
 pub use lasthop_live::host::{Ending, Host, HostConfig, Outcome, Payload, Receiving, Sending, pattern};
 use lasthop_proto::channel::{ErrorSpec, Frames};
 use lasthop_proto::tcp::config::{Preset, Switch, TcpConfig};
 use lasthop_proto::time::Duration;
+use skipping::skip;
 
 /// The kernel's address on the device.
 pub const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
@@ -23,19 +26,10 @@ pub fn namespace() -> Option<()> {
     // SAFETY: it only moves this thread, which holds no socket of the namespace that it leaves.
     let entered = unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNET) };
     if entered.is_err() || !std::path::Path::new("/dev/net/tun").exists() {
-        skipped("lasthop's own TCP on real packets: needs root and /dev/net/tun");
+        skip("lasthop's own TCP on real packets: it takes root and /dev/net/tun");
         return None;
     }
     Some(())
-}
-
-/// Says loudly that something was not tested, where `make test` collects it too.
-fn skipped(what: &str) {
-    eprintln!("!!! SKIPPED: {what}");
-    if let Some(path) = std::env::var_os("LASTHOP_SKIPPED") {
-        let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
-        let _ = file.and_then(|mut file| writeln!(file, "{what}"));
-    }
 }
 
 /// Sets a kernel parameter of the namespace.

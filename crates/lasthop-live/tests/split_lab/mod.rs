@@ -1,5 +1,8 @@
 //! A client, a gateway and a server in network namespaces of their own, and a relay on the gateway.
 
+#[path = "../skip/mod.rs"]
+mod skipping;
+
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
@@ -13,6 +16,8 @@ use lasthop_live::gateway::firewall::{Firewall, FirewallError};
 use lasthop_live::gateway::split::{SplitConfig, SplitCounters, SplitError, SplitProxy, SplitSnapshot};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use rustix::time::{ClockId, clock_gettime};
+pub use skipping::skip;
+use skipping::without_root;
 
 /// Names of interfaces on the gateway.
 pub const WIRELESS: &str = "wl0";
@@ -39,13 +44,12 @@ pub struct Lab {
 /// `None`, loudly, where namespaces can't be made.
 pub fn lab(test: &str) -> Option<Lab> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("!!! SKIPPED: {test}: needs root for network namespaces");
+    if without_root(test) {
         return None;
     }
     let lab = Lab { tag: format!("lhsplit{}x{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)) };
     if !succeeds(&["ip", "netns", "add", &lab.namespace(Host::Gateway)]) {
-        eprintln!("!!! SKIPPED: {test}: network namespaces can't be made here");
+        skip(&format!("{test}: network namespaces can't be made here"));
         return None;
     }
     for probe in ["-t mangle -A PREROUTING -p tcp -j TPROXY --on-port 1", "-t raw -A PREROUTING -p tcp -j CT --notrack"]
@@ -53,7 +57,7 @@ pub fn lab(test: &str) -> Option<Lab> {
         for iptables in ["iptables", "ip6tables"] {
             let words: Vec<&str> = std::iter::once(iptables).chain(["-w"]).chain(probe.split(' ')).collect();
             if !lab.try_run(Host::Gateway, &words) {
-                eprintln!("!!! SKIPPED: {test}: the kernel can't do `{}`", words.join(" "));
+                skip(&format!("{test}: the kernel can't do `{}`", words.join(" ")));
                 return None;
             }
             let undo: Vec<&str> = words.iter().map(|&word| if word == "-A" { "-D" } else { word }).collect();

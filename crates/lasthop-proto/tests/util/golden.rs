@@ -1,7 +1,10 @@
 //! The story of a transfer as text, to compare with one derived by hand.
 
 use lasthop_proto::packet::{Cause, Flags, Side};
-use lasthop_proto::tcp::config::{DelayedAck, Preset, Recovery, Switch, TcpConfig};
+use lasthop_proto::tcp::config::{
+    Deflation, DelayedAck, Growth, ImpureDuplicates, PartialDeflation, Preset, Recovery, RecoveryGuard, Switch,
+    TcpConfig,
+};
 use lasthop_proto::time::Instant;
 
 use super::{Fate, Pair, Sent, millis};
@@ -123,6 +126,28 @@ pub fn lab_with_window(recovery: Recovery, segments: u32) -> TcpConfig {
         limited_transmit: Switch::Off,
         rto_min: millis(1000),
         ..TcpConfig::preset(Preset::Rfc)
+    }
+}
+
+/// 4.4BSD without its quirks, plain enough to follow by hand: every segment is acknowledged at once, congestion avoidance begins
+/// after the first flight of so many segments.
+pub fn bsd(recovery: Recovery, flight: u32) -> TcpConfig {
+    TcpConfig {
+        mss: 1000,
+        send_buffer: 60_000,
+        receive_buffer: 60_000,
+        recovery,
+        initial_window: flight,
+        initial_ssthresh: Some(flight * 1000),
+        delayed_ack: DelayedAck::Off,
+        ack_before_read: Switch::Off,
+        growth: Growth::BsdLite2,
+        deflation: Deflation::Always,
+        impure_duplicates: ImpureDuplicates::Ignored,
+        partial_deflation: PartialDeflation::ByAcked,
+        header_prediction: Switch::Off,
+        recovery_guard: RecoveryGuard::Careful,
+        ..TcpConfig::preset(Preset::BsdLite)
     }
 }
 

@@ -8,12 +8,10 @@ mod claims;
 mod figures;
 mod fitted;
 
-use lasthop_report::study::Study;
-
 pub use self::cells::{Cell, Experiment, plan};
 use self::cells::{tables, testbed_scenario};
 use crate::replicate::Task;
-use crate::study::{self, Options, Results, Selection, StudyError};
+use crate::study::{self, Contents, Options, Results, Selection, StudyError};
 
 /// The name that selects the study.
 pub const NAME: &str = "balakrishnan1997";
@@ -26,31 +24,27 @@ impl study::Study for Balakrishnan1997 {
         NAME
     }
 
+    fn title(&self) -> &'static str {
+        "TCP over wireless links, 1997"
+    }
+
+    fn citation(&self) -> &'static str {
+        "H. Balakrishnan, V. N. Padmanabhan, S. Seshan, R. H. Katz: A Comparison of Mechanisms for Improving TCP Performance \
+         over Wireless Links. IEEE/ACM Transactions on Networking 5(6), December 1997."
+    }
+
     fn cells(&self, selection: &Selection) -> Result<Vec<study::Cell>, StudyError> {
         study::cells(plan(selection)?, Cell::name, Cell::scenario)
     }
 
-    fn assemble(&self, options: &Options, results: &Results) -> Result<Study, StudyError> {
-        assemble(options, results)
+    fn contents(&self, options: &Options, results: &Results) -> Result<Contents, StudyError> {
+        Ok(Contents {
+            tables: tables(&plan(&options.selection)?, results),
+            claims: claims::check(results),
+            notes: vec![fitted::note()],
+            figures: figures::draw(&options.selection, results, options.seed)?,
+        })
     }
-}
-
-fn assemble(options: &Options, results: &Results) -> Result<Study, StudyError> {
-    let cells = plan(&options.selection)?;
-    let (part, flags) = options.selection.words();
-    Ok(Study {
-        id: NAME.to_owned(),
-        title: format!("TCP over wireless links, 1997{part}"),
-        citation:
-            "H. Balakrishnan, V. N. Padmanabhan, S. Seshan, R. H. Katz: A Comparison of Mechanisms for Improving \
-                   TCP Performance over Wireless Links. IEEE/ACM Transactions on Networking 5(6), December 1997."
-                .to_owned(),
-        command: format!("lasthop reproduce {NAME}{flags} --runs {} --seed {}", options.runs, options.seed),
-        tables: tables(&cells, results),
-        claims: claims::check(results),
-        notes: vec![fitted::note()],
-        figures: figures::draw(&options.selection, results, options.seed)?,
-    })
 }
 
 /// The network of one of the study's testbeds under a scheme, for single traced runs.

@@ -7,11 +7,9 @@ mod cells;
 mod claims;
 mod figures;
 
-use lasthop_report::study::Study;
-
 use self::cells::tables;
 pub use self::cells::{Cell, Setting, Testbed, plan, published};
-use crate::study::{self, Options, Results, Selection, StudyError};
+use crate::study::{self, Contents, Options, Results, Selection, StudyError};
 
 /// The name that selects the study.
 pub const NAME: &str = "xylomenos-kokkinakis";
@@ -24,26 +22,24 @@ impl study::Study for XylomenosKokkinakis {
         NAME
     }
 
+    fn title(&self) -> &'static str {
+        "Multiple layer error control over wireless links"
+    }
+
+    fn citation(&self) -> &'static str {
+        "G. Xylomenos, M. Vasalas Kokkinakis: Multiple Layer Error Control over Wireless Links."
+    }
+
     fn cells(&self, selection: &Selection) -> Result<Vec<study::Cell>, StudyError> {
         study::cells(plan(selection)?, Cell::name, Cell::scenario)
     }
 
-    fn assemble(&self, options: &Options, results: &Results) -> Result<Study, StudyError> {
-        assemble(options, results)
+    fn contents(&self, options: &Options, results: &Results) -> Result<Contents, StudyError> {
+        Ok(Contents {
+            tables: tables(&plan(&options.selection)?, results),
+            claims: claims::check(results),
+            notes: Vec::new(),
+            figures: figures::draw(&options.selection, results),
+        })
     }
-}
-
-fn assemble(options: &Options, results: &Results) -> Result<Study, StudyError> {
-    let cells = plan(&options.selection)?;
-    let (part, flags) = options.selection.words();
-    Ok(Study {
-        id: NAME.to_owned(),
-        title: format!("Multiple layer error control over wireless links{part}"),
-        citation: "G. Xylomenos, M. Vasalas Kokkinakis: Multiple Layer Error Control over Wireless Links.".to_owned(),
-        command: format!("lasthop reproduce {NAME}{flags} --runs {} --seed {}", options.runs, options.seed),
-        tables: tables(&cells, results),
-        claims: claims::check(results),
-        notes: Vec::new(),
-        figures: figures::draw(&options.selection, results),
-    })
 }

@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::output::{count, print_json, title};
 use crate::progress::Runs;
 use crate::table::{Column, Table};
-use crate::terminal::{Style, width};
+use crate::terminal::{Style, fold, width};
 
 /// Columns of the table: measure, heading.
 const COLUMNS: [(&str, &str); 5] = [
@@ -86,14 +86,15 @@ pub fn execute(args: &CompareArgs) -> Result<(), Error> {
         let mut out = stdout().lock();
         let interval = if most == 1 { "" } else { "; means, throughput with 95 % interval" };
         let many = if least == most { count(most, "run") } else { format!("{least} to {}", count(most, "run")) };
-        writeln!(out, "{}\n{many} a scheme from seed {seed}{interval}\n", title(&scenario))?;
+        let from = fold(&format!("{many} a scheme from seed {seed}{interval}"), width());
+        writeln!(out, "{}\n{from}\n", title(&scenario))?;
         out.write_all(table(&lines).render(width()).as_bytes())?;
         let remarks = remarks(&scenario, &lines, &tasks[0].network);
         if !remarks.is_empty() {
             writeln!(out)?;
         }
         for remark in remarks {
-            writeln!(out, "{}", Style::Remark.out(&remark))?;
+            writeln!(out, "{}", Style::Remark.out(&fold(&remark, width())))?;
         }
     }
     if done < total { Err(Error::Stopped { done, total, what: "runs" }) } else { Ok(()) }
@@ -125,12 +126,7 @@ fn table(lines: &[Line]) -> Table {
     }
     columns.extend([UNFINISHED, STARVED].into_iter().filter(|(name, _)| any(name)));
     let differ = lines.iter().any(|line| line.runs != lines[0].runs);
-    let heading = |(at, (_, heading)): (usize, &(&str, &str))| Column {
-        heading: (*heading).to_owned(),
-        width: if at == 0 { 17 } else { 11 },
-    };
-    let mut head = vec![Column { heading: "scheme".to_owned(), width: 20 }];
-    head.extend(columns.iter().enumerate().map(heading));
+    let mut head = head(&columns);
     head.extend(differ.then(|| Column { heading: "runs".to_owned(), width: 8 }));
     let mut table = Table::new(head);
     for line in lines {
@@ -184,17 +180,25 @@ fn remarks(scenario: &Scenario, lines: &[Line], network: &Network) -> Vec<String
     remarks
 }
 
-/// The table's first line.
-pub fn heading() -> String {
-    let headings: Vec<_> = COLUMNS.iter().skip(1).map(|(_, heading)| format!("{heading:>11}")).collect();
-    format!("{:<20} {:>17} {}", "scheme", COLUMNS[0].1, headings.join(" "))
+/// A table of what every scheme has, without rows.
+pub fn usual_table() -> Table {
+    Table::new(head(&COLUMNS))
 }
 
-/// A line of the table: what `name` measures.
-pub fn row(name: &str, summaries: &[Summary]) -> String {
-    let counts: Vec<_> =
-        COLUMNS.iter().skip(1).map(|(name, _)| format!("{:>11}", count_cell(summaries, name))).collect();
-    format!("{name:<20} {:>17} {}", throughput_cell(summaries), counts.join(" "))
+/// A row of [`usual_table`]: what `name` measures.
+pub fn usual_row(name: &str, summaries: &[Summary]) -> Vec<String> {
+    let counts = COLUMNS.iter().skip(1).map(|(name, _)| count_cell(summaries, name));
+    [name.to_owned(), throughput_cell(summaries)].into_iter().chain(counts).collect()
+}
+
+/// The table's columns: the scheme, and those given.
+fn head(columns: &[(&str, &str)]) -> Vec<Column> {
+    let heading = |(at, (_, heading)): (usize, &(&str, &str))| Column {
+        heading: (*heading).to_owned(),
+        width: if at == 0 { 17 } else { 11 },
+    };
+    let scheme = Column { heading: "scheme".to_owned(), width: 20 };
+    std::iter::once(scheme).chain(columns.iter().enumerate().map(heading)).collect()
 }
 
 fn mean(summaries: &[Summary], name: &str) -> Option<f64> {

@@ -27,6 +27,7 @@ use crate::cli::{
 };
 use crate::error::Error;
 use crate::output::{count, print_json};
+use crate::terminal::{fold, width};
 
 pub fn execute(args: &GatewayArgs) -> Result<(), Error> {
     match (&args.command, &args.run) {
@@ -113,7 +114,8 @@ fn check(args: &GatewayCheckArgs) -> Result<(), Error> {
                 Outcome::Hint => "hint",
                 Outcome::Missing => "MISSING",
             };
-            writeln!(out, "{outcome:<8} {}", one_line(&format!("{subject}: {detail}")))?;
+            let line = format!("{outcome:<8} {}", one_line(&format!("{subject}: {detail}")));
+            writeln!(out, "{}", fold(&line, width()))?;
         }
     }
     let missing = findings.iter().filter(|finding| finding.outcome == Outcome::Missing).count();
@@ -128,7 +130,7 @@ fn report(args: &GatewayAskArgs) -> Result<(), Error> {
     if args.json.json {
         return print_json(&answer);
     }
-    Ok(stdout().lock().write_all(words::report(&answer).as_bytes())?)
+    Ok(stdout().lock().write_all(fold(&words::report(&answer), width()).as_bytes())?)
 }
 
 fn status(args: &GatewayStatusArgs) -> Result<(), Error> {
@@ -141,9 +143,12 @@ fn status(args: &GatewayStatusArgs) -> Result<(), Error> {
             (true, None) => return print_json(&answer),
             // A line each, for programs.
             (true, Some(_)) => writeln!(out, "{answer}")?,
-            (false, None) => return Ok(out.write_all(words::status(&answer, None).as_bytes())?),
+            (false, None) => {
+                let text = fold(&words::status(&answer, None), width());
+                return Ok(out.write_all(text.as_bytes())?);
+            }
             (false, Some(_)) => {
-                let text = words::status(&answer, before.as_ref());
+                let text = fold(&words::status(&answer, before.as_ref()), width());
                 // On a terminal in place of the last: home, and clear what is below.
                 let (begin, end) = if out.is_terminal() { ("\x1b[H\x1b[J", "") } else { ("", "\n") };
                 write!(out, "{begin}{text}{end}")?;

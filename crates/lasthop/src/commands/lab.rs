@@ -24,10 +24,11 @@ use lasthop_study::stats::Estimate;
 use serde_json::{Map, Value, json};
 
 use crate::cli::{LabArgs, LabCommand, LabHoldArgs, LabRunArgs};
-use crate::commands::compare::{heading, row};
+use crate::commands::compare::{usual_row, usual_table};
 use crate::error::Error;
-use crate::output::{count, print_json, write_file};
+use crate::output::{count, print_json, title, write_file};
 use crate::progress::{Runs, note};
+use crate::terminal::{fold, width};
 
 pub fn execute(args: &LabArgs) -> Result<(), Error> {
     match &args.command {
@@ -374,26 +375,27 @@ fn print_rows(scenario: &Scenario, seed: u64, rows: &[Row], simulated: Option<Ve
     let mut out = stdout().lock();
     let runs = rows.iter().map(|row| row.reports.len()).max().unwrap_or_default();
     let interval = if runs == 1 { "" } else { "; means, throughput with 95 % interval" };
-    writeln!(out, "{}\nlab: {} a scheme from seed {seed}{interval}\n", scenario.title(), count(runs, "run"))?;
-    writeln!(out, "{}", heading())?;
+    let from = fold(&format!("lab: {} a scheme from seed {seed}{interval}", count(runs, "run")), width());
+    writeln!(out, "{}\n{from}\n", title(scenario))?;
+    let mut table = usual_table();
     for (index, measured) in rows.iter().enumerate() {
-        writeln!(out, "{}", row(measured.scheme.name, &measured.summaries()))?;
+        table.push(usual_row(measured.scheme.name, &measured.summaries()));
         if let Some(reports) = simulated.as_ref().and_then(|simulated| simulated.get(index)) {
             let summaries = summarise(&measured.task.network, reports);
-            writeln!(out, "{}", row("  simulated", &summaries))?;
-            writeln!(out, "  lab / simulated: {}", ratio(&measured.summaries(), &summaries))?;
+            table.push(usual_row("  simulated", &summaries));
+            table.push_note(format!("  lab / simulated: {}", ratio(&measured.summaries(), &summaries)));
         }
     }
-    writeln!(out)?;
+    writeln!(out, "{}", table.render(width()))?;
     for row in rows {
         let [median, p99, max] = row.lateness();
         let scheduling = if row.scheduling == Scheduling::RealTime { "real-time" } else { "normal" };
         let (name, voided) = (row.scheme.name, row.voided);
-        writeln!(out, "{name}: TCP {}", whose(&row.ends))?;
-        writeln!(
-            out,
+        writeln!(out, "{}", fold(&format!("{name}: TCP {}", whose(&row.ends)), width()))?;
+        let late = format!(
             "{name}: links late by {median:.0} us (median), {p99:.0} us (99 %), {max:.0} us (most); {scheduling} priority; {voided} void"
-        )?;
+        );
+        writeln!(out, "{}", fold(&late, width()))?;
     }
     Ok(())
 }

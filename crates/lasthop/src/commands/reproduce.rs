@@ -17,6 +17,7 @@ use crate::cli::ReproduceArgs;
 use crate::error::Error;
 use crate::output::{count, print_json, write_file};
 use crate::progress::{Runs, note};
+use crate::terminal::{fold, width};
 
 pub fn execute(args: &ReproduceArgs) -> Result<(), Error> {
     let selection = match (&args.table, &args.figure) {
@@ -132,16 +133,18 @@ fn write(args: &ReproduceArgs, study: &Study) -> Result<(), Error> {
 
 fn print_study(args: &ReproduceArgs, study: &Study) -> Result<(), Error> {
     let mut out = stdout().lock();
-    writeln!(out, "{}\n", study.citation)?;
+    let fold = |text: &str| fold(text, width());
+    writeln!(out, "{}\n", fold(&study.citation))?;
     for table in &study.tables {
-        writeln!(out, "{}", text_table(table))?;
+        writeln!(out, "{}", fold(&text_table(table, width())))?;
     }
-    writeln!(out, "{}", text_summaries(&study.summaries()))?;
-    writeln!(out, "{}", text_claims(&study.claims))?;
+    writeln!(out, "{}", fold(&text_summaries(&study.summaries())))?;
+    writeln!(out, "{}", fold(&text_claims(&study.claims)))?;
     for note in &study.notes {
-        writeln!(out, "{note}\n")?;
+        writeln!(out, "{}\n", fold(note))?;
     }
-    Ok(writeln!(out, "Written: {0}/index.html, {0}/cells.csv, {0}/figures/", args.out.display())?)
+    let written = format!("Written: {0}/index.html, {0}/cells.csv, {0}/figures/", args.out.display());
+    Ok(writeln!(out, "{}", fold(&written))?)
 }
 
 fn print_study_json(study: &Study) -> Result<(), Error> {

@@ -10,7 +10,7 @@ use crate::cli::RunArgs;
 use crate::error::Error;
 use crate::output::{count, print_json, title};
 use crate::progress::Runs;
-use crate::terminal::{Style, width};
+use crate::terminal::{Style, fold, width};
 
 pub fn execute(args: &RunArgs) -> Result<(), Error> {
     let scenario = args.scenario.open()?;
@@ -45,10 +45,11 @@ pub fn execute(args: &RunArgs) -> Result<(), Error> {
             Some(cut) => format!("the first {:.3} s of run {}", cut.at.as_secs_f64(), cut.run),
             None => count(reports.len(), "run"),
         };
-        writeln!(out, "{}\n{}, {what} from seed {seed}\n", title(&scenario), scheme.name)?;
+        let from = fold(&format!("{}, {what} from seed {seed}", scheme.name), width());
+        writeln!(out, "{}\n{from}\n", title(&scenario))?;
         if let Some(key) = scenario.fixes_recovery(scheme) {
             let remark = format!("{}: not what its name says: {key} is set", scheme.name);
-            writeln!(out, "{}\n", Style::Remark.out(&remark))?;
+            writeln!(out, "{}\n", Style::Remark.out(&fold(&remark, width())))?;
         }
         let lines = summaries.iter().map(|summary| {
             let interval = summary.estimate.ci95.map_or(String::new(), |ci95| format!(" ± {ci95:.3}"));

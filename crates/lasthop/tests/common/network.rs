@@ -16,30 +16,18 @@ use rustix::process::{Pid, Signal};
 use serde_json::Value;
 use tempfile::TempDir;
 
+#[path = "../../../lasthop-live/tests/skip/mod.rs"]
+mod skipping;
+
+#[allow(unused_imports, reason = "each test file uses a part")]
+pub use skipping::{is_skipped_without, skip, without_root};
+
 /// For whatever comes in the end: on a busy machine a kernel's timers double for long before it does.
 const PATIENCE: Duration = Duration::from_secs(150);
 
 /// Says loudly that a test does not run where it cannot, and whether that is so.
 pub fn is_skipped(test: &str) -> bool {
     is_skipped_without(test, "the kernel's netfilter queues", Path::new("/proc/net/netfilter/nfnetlink_queue").exists())
-}
-
-/// The same for another thing than queues, which is there or not.
-pub fn is_skipped_without(test: &str, thing: &str, is_there: bool) -> bool {
-    if rustix::process::geteuid().is_root() && is_there {
-        return false;
-    }
-    skip(&format!("{test}: it takes root and {thing}"));
-    true
-}
-
-/// Says loudly that something is not tested.
-pub fn skip(message: &str) {
-    eprintln!("!!! SKIPPED: {message}");
-    if let Some(file) = std::env::var_os("LASTHOP_SKIPPED") {
-        let mut file = File::options().append(true).create(true).open(file).unwrap();
-        writeln!(file, "{message}").unwrap();
-    }
 }
 
 /// Routed: client (10.2.0.2, fd02::2) -- wl0 gateway wired -- server (10.1.0.2, fd01::2)

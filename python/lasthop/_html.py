@@ -1,0 +1,123 @@
+"""Results as tables of HTML, for notebooks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .runs import Comparison, Estimate, RunResult, Trace
+    from .studies import Study
+    from .sweeps import SweepResult
+
+#: Rows of a table at most; a line says how many more there are.
+MOST = 40
+
+#: What a comparison shows of each scheme: measure and heading; the last ones only where they are above zero.
+_SHOWN = {
+    "timeouts": "timeouts",
+    "relay_timeouts": "relay timeouts",
+    "recoveries": "recoveries",
+    "source_retransmissions": "source rtx",
+    "local_retransmissions": "local rtx",
+}
+_SHORT = {"incomplete": "unfinished", "starved": "starved"}
+
+
+def number(value: object) -> str:
+    """As people read it: three decimals, fewer for what is large, none for what is whole."""
+    if value is None:
+        return ""
+    if not isinstance(value, float):
+        return str(value)
+    if value.is_integer() and abs(value) < 1e15:
+        return str(int(value))
+    return f"{value:.3f}" if abs(value) < 1000 else f"{value:.1f}"
+
+
+def _table(caption: Sequence[str], head: Sequence[str], rows: Iterable[Sequence[object]], more: int = 0) -> str:
+    """A table; what is a text stands at the left, numbers at the right."""
+
+    def cell(value: object) -> str:
+        if isinstance(value, str):
+            return f'<td style="text-align: left">{escape(value)}</td>'
+        return f'<td style="text-align: right">{number(value)}</td>'
+
+    lines = ["<table>", f'<caption style="text-align: left">{"<br/>".join(map(escape, caption))}</caption>']
+    lines.append(f"<thead><tr>{''.join(f'<th>{escape(name)}</th>' for name in head)}</tr></thead>")
+    lines.append("<tbody>")
+    lines += [f"<tr>{''.join(map(cell, row))}</tr>" for row in rows]
+    if more > 0:
+        lines.append(f'<tr><td colspan="{len(head)}">… and {more} more rows in <code>.table</code></td></tr>')
+    return "\n".join([*lines, "</tbody>", "</table>"])
+
+
+def _interval(value: float | None) -> str:
+    return "" if value is None else f"± {value:.3f}"
+
+
+def run(result: RunResult) -> str:
+    """A row a measure."""
+    rows = [(name, of.mean, _interval(of.ci95), of.unit) for name, of in result.measures.items()]
+    caption = [result.scenario.title, f"{result.scheme}, {result.runs} runs from seed {result.seed}"]
+    return _table(caption, ["measure", "mean", "95 % interval", "unit"], rows)
+
+
+def comparison(result: Comparison) -> str:
+    """A row a scheme, with the columns of ``lasthop compare``."""
+
+    def mean(measures: dict[str, Estimate], name: str) -> float | None:
+        return measures[name].mean if name in measures else None
+
+    rows = result.measures
+    columns = {name: title for name, title in _SHOWN.items() if any(name in of for of in rows.values())}
+    columns |= {name: title for name, title in _SHORT.items() if any(mean(of, name) for of in rows.values())}
+    remarks = result.remarks
+    head = ["scheme", "Mbps", "95 % interval", *columns.values()] + (["remark"] if remarks else [])
+
+    def row(scheme: str, of: dict[str, Estimate]) -> list[object]:
+        line: list[object] = [scheme, mean(of, "throughput"), _interval(of["throughput"].ci95)]
+        line += [mean(of, name) for name in columns]
+        return line + ([remarks.get(scheme, "")] if remarks else [])
+
+    caption = [result.scenario.title, f"{result.runs} runs a scheme from seed {result.seed}"]
+    return _table(caption, head, [row(scheme, of) for scheme, of in rows.items()])
+
+
+def sweep(result: SweepResult) -> str:
+    """A row a point: what is varied, and the throughput."""
+    keys = list(result.grid.vary)
+    shown = result.table.slice(0, MOST)
+    names = [*keys, "scheme", "throughput", "throughput_ci95"]
+    rows = [
+        [str(row[key]) for key in keys] + [row["scheme"], row["throughput"], _interval(row["throughput_ci95"])]
+        for row in shown.select(names).to_pylist()
+    ]
+    caption = [result.grid.scenario.title, f"{result.grid.runs} runs a point from seed {result.grid.seed}"]
+    return _table(caption, [*keys, "scheme", "Mbps", "95 % interval"], rows, len(result) - len(shown))
+
+
+def study(result: Study) -> str:
+    """A row a number, and what became of the claims."""
+    names = ["table", "cell", "metric", "unit", "published", "measured", "ci95"]
+    shown = result.table.slice(0, MOST).select(names)
+    rows = [[*list(row.values())[:-1], _interval(row["ci95"])] for row in shown.to_pylist()]
+    text = _table([result.title, result.citation], [*names[:-1], "95 % interval"], rows, len(result.table) - len(shown))
+    if not result.claims:
+        return text
+    claims = [(claim.id, "yes" if claim.holds else "no", claim.text) for claim in result.claims]
+    return f"{text}\n{_table(['What it concludes'], ['claim', 'holds', ''], claims)}"
+
+
+def trace(result: Trace) -> str:
+    """Its first records."""
+    rows = result.table.slice(0, MOST)
+    used = [name for name in rows.column_names if rows[name].null_count < len(rows)]
+
+    def text(value: object) -> object:
+        return f"{value:.6f}" if isinstance(value, float) else value
+
+    lines = [[text(value) for value in row.values()] for row in rows.select(used).to_pylist()]
+    caption = [result.scenario.title, f"run {result.run} under {result.scheme} from seed {result.seed}"]
+    return _table(caption, used, lines, len(result) - len(rows))
