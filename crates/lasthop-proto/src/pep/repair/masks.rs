@@ -120,7 +120,7 @@ impl<P: Payload> Repair<P> {
             if lost {
                 left -= 1;
                 let cause = if self.order.has_timed_out(packet) { Cause::LocalTimer } else { Cause::LocalHole };
-                if cause == Cause::LocalHole {
+                if cause == Cause::LocalHole && self.order.has_surely_overtaken(packet) {
                     self.reordering.repaired(packet.seq);
                 }
                 self.resend(now, index, cause, out);

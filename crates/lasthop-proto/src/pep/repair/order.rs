@@ -40,6 +40,8 @@ pub(super) struct Order {
     arrived: Number,
     /// The latest that arrived of those that overtook nobody.
     in_turn: Number,
+    /// The latest of these that was sent only once, so that nothing else can have arrived in its place.
+    certain: Number,
     /// All up to here passes for lost: nothing came for too long.
     timed_out: Number,
     /// The latest that arrived of those that were sent since, as far as can be told.
@@ -79,6 +81,9 @@ impl Order {
         self.arrived = self.arrived.max(told.number);
         if told.priority == Priority::Normal {
             self.in_turn = self.in_turn.max(told.number);
+            if first == last {
+                self.certain = self.certain.max(last.number);
+            }
         }
     }
 
@@ -99,6 +104,11 @@ impl Order {
     #[inline]
     pub fn has_overtaken<P>(&self, cached: &Cached<P>) -> bool {
         self.is_outrun(cached.sendings.last)
+    }
+
+    /// The same, and there is no doubt in what sending that other one arrived.
+    pub fn has_surely_overtaken<P>(&self, cached: &Cached<P>) -> bool {
+        cached.sendings.last.number < self.certain && !cached.sendings.is_urgent()
     }
 
     /// Whether it passes for lost because nothing came for too long.

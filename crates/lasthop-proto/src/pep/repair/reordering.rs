@@ -1,7 +1,8 @@
 //! Hops that do not keep the order: how much later than what left after it a packet may come.
 //!
 //! A repair that was needless shows it: it comes back in a D-SACK block (RFC 2883). Then losses wait for longer, as in RFC 8985
-//! §6.2: in steps of a quarter of the round trip. Repairs by the timer do not count: they are made where nothing else is known.
+//! §6.2: in steps of a quarter of the round trip. Repairs by the timer do not count: they are made where nothing else is known. Nor
+//! do those that rest on the arrival of a packet that was sent several times.
 
 use super::LinkRtt;
 use crate::packet::Segment;
@@ -31,7 +32,7 @@ impl Reordering {
     /// The hop keeps the order.
     pub const NONE: Self = Self { steps: 0, last: Instant::ZERO, repairs: [None; REMEMBERED], next: 0 };
 
-    /// The packet at `seq` is resent because what left after it has arrived.
+    /// The packet at `seq` is resent because what surely left after it has arrived.
     pub fn repaired(&mut self, seq: Seq) {
         self.repairs[self.next % REMEMBERED] = Some(seq);
         self.next += 1;
