@@ -228,7 +228,7 @@ fn a_reset_that_is_lost_is_repeated() {
 fn a_reader_who_stalls_stalls_the_sender() {
     let Some(lab) = lab("back-pressure") else { return };
     const BUFFER: usize = 64 << 10;
-    let side = TcpSide { congestion: None, buffer: Some(BUFFER) };
+    let side = TcpSide { buffer: Some(BUFFER), ..TcpSide::default() };
     for transfer in [Transfer::Splice, Transfer::Copy] {
         let sides = with_sides(side.clone(), side.clone());
         let config = SplitConfig { transfer_buffer: 64 << 10, transfer, ..sides };
@@ -273,8 +273,8 @@ fn each_side_has_its_own_congestion_control_and_buffers() {
         return skip(&format!("congestion control: the kernel has neither bbr nor cubic, only {available}"));
     };
     let relay = lab.start(with_sides(
-        TcpSide { congestion: Some("reno".into()), buffer: Some(300_000) },
-        TcpSide { congestion: Some(wireless.into()), buffer: Some(200_000) },
+        TcpSide { congestion: Some("reno".into()), buffer: Some(300_000), ..TcpSide::default() },
+        TcpSide { congestion: Some(wireless.into()), buffer: Some(200_000), rto_min: Some(Duration::from_millis(40)) },
     ));
     for opener in [Host::Client, Host::Server] {
         let (a, b) = pair(&lab, opener, Family::V4);
@@ -282,13 +282,25 @@ fn each_side_has_its_own_congestion_control_and_buffers() {
         // The connection towards the client is the wireless one, whoever opened it.
         for (peer, congestion, buffer) in [(Host::Client, wireless, 400_000), (Host::Server, "reno", 600_000)] {
             let peer = lab.address(peer, Family::V4, 0).ip();
+            let wireless_host = lab.address(Host::Client, Family::V4, 0).ip();
             let said = lab.run(Host::Gateway, &format!("ss -Htinm dst {peer}"));
             assert!(said.contains(&format!("rb{buffer},")) && said.contains(&format!("tb{buffer},")), "{said}");
             assert!(said.split_whitespace().any(|word| word == congestion), "{congestion} towards {peer}: {said}");
+            let rto = said.split_whitespace().find_map(|word| word.strip_prefix("rto:")?.parse::<f64>().ok());
+            // The round trip is next to nothing here.
+            let expected = if peer == wireless_host && kernel() >= (6, 15) { 40.0..100.0 } else { 200.0..1000.0 };
+            assert!(rto.is_some_and(|rto| expected.contains(&rto)), "towards {peer}: {said}");
         }
         drop((a, b));
         settled(&relay);
     }
+}
+
+/// Major and minor number of the running kernel.
+fn kernel() -> (u32, u32) {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let mut numbers = release.split(['.', '-']).map_while(|number| number.trim().parse().ok());
+    (numbers.next().unwrap(), numbers.next().unwrap())
 }
 
 #[test]
@@ -533,7 +545,7 @@ fn what_cannot_be_is_said_at_the_start() {
     let Some(lab) = lab("errors") else { return };
     let bind =
         |config: SplitConfig| lab.on(Host::Gateway, move || SplitProxy::bind(config).map(|_| ())).join().unwrap();
-    let side = TcpSide { congestion: Some("warp".into()), buffer: None };
+    let side = TcpSide { congestion: Some("warp".into()), ..TcpSide::default() };
     let error = bind(with_sides(TcpSide::default(), side)).unwrap_err();
     assert!(matches!(error, SplitError::Congestion { .. }), "{error}");
     assert!(error.to_string().contains("`warp` of the wireless side"), "{error}");

@@ -53,7 +53,7 @@ fn cpu() -> f64 {
 #[ignore = "measures; takes half a minute and wants the machine for itself"]
 fn one_flow_split_and_forwarded() {
     let Some(lab) = lab("speed") else { return };
-    let side = TcpSide { congestion: Some("cubic".into()), buffer: None };
+    let side = TcpSide { congestion: Some("cubic".into()), ..TcpSide::default() };
     for offloads in ["on", "off"] {
         for (host, device) in
             [(Host::Client, "e0"), (Host::Server, "e0"), (Host::Gateway, WIRED), (Host::Gateway, WIRELESS)]

@@ -161,6 +161,8 @@ pub struct SideSettings {
     pub congestion: Option<String>,
     /// Bytes of each socket buffer; the kernel's tuning where none is given.
     pub buffer: Option<u32>,
+    /// The kernel's least retransmission timeout beyond the round trip; each side has a default of its own.
+    pub rto_min: Option<Duration>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -360,12 +362,19 @@ fn split(reader: &Reader<'_>) -> Result<SplitSettings, Error> {
     Ok(SplitSettings { wireless: side(&reader.section("wireless")?)?, wired: side(&reader.section("wired")?)? })
 }
 
+/// What Linux takes: two of its slowest clock's ticks, and its own default.
+const RTO_MIN: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(200));
+
 fn side(reader: &Reader<'_>) -> Result<SideSettings, Error> {
-    reader.allow(&["congestion", "buffer"])?;
+    reader.allow(&["congestion", "buffer", "rto_min"])?;
     let congestion = reader.get::<CongestionName>("congestion")?.map(|CongestionName(name)| name);
     let buffer = reader.get::<Window>("buffer")?.map(|Window(bytes)| bytes);
     if buffer.is_some_and(|bytes| bytes < 4096) {
         return Err(reader.refuse("buffer", "4 KiB to 1 GiB", ""));
     }
-    Ok(SideSettings { congestion, buffer })
+    let rto_min = reader.get::<Duration>("rto_min")?;
+    if rto_min.is_some_and(|span| span < RTO_MIN.0 || span > RTO_MIN.1) {
+        return Err(reader.refuse("rto_min", "20 ms to 200 ms", ""));
+    }
+    Ok(SideSettings { congestion, buffer, rto_min })
 }

@@ -12,7 +12,7 @@ fn a_whole_configuration() {
     let text = "control = '/run/x.sock'\ncontrol_group = 'netdev'\nmetrics = '127.0.0.1:9469'\nlog = 'debug'\nqueue = 5\n\
                 [limits]\ncache = '8 MiB'\nflows = 1000\nidle = '30 s'\n\
                 [[rule]]\nname = 'web'\nmode = 'split'\ninterface = 'wlan0'\naddresses = ['10.0.0.0/8', '2001:db8::1']\n\
-                ports = [80, 443]\nab = '50 %'\nsplit.wireless = { congestion = 'bbr', buffer = '4 MiB' }\n\
+                ports = [80, 443]\nab = '50 %'\nsplit.wireless = { congestion = 'bbr', buffer = '4 MiB', rto_min = '30 ms' }\n\
                 [[rule]]\nname = 'rest'\nmode = 'snoop'\ninterface = 'wlan0'\nsnoop.timer_min = '30 ms'\n";
     let gateway = Gateway::parse("gateway.toml", text).unwrap();
     assert_eq!(gateway.control_group, Some(Group::Named("netdev".to_owned())));
@@ -25,6 +25,7 @@ fn a_whole_configuration() {
     assert!(!web.addresses[1].contains("2001:db8::2".parse().unwrap()));
     let Mode::Split(split) = &web.mode else { panic!("{web:?}") };
     assert_eq!((split.wireless.congestion.as_deref(), split.wireless.buffer), (Some("bbr"), Some(4 << 20)));
+    assert_eq!((split.wireless.rto_min, split.wired.rto_min), (Some(Duration::from_millis(30)), None));
     let Mode::Snoop(snoop) = &rest.mode else { panic!("{rest:?}") };
     assert_eq!(snoop.timer_min.as_nanos(), 30_000_000);
     let modern = SnoopConfig { hop: Some(HopControl::DEFAULT), ..SnoopConfig::modern() };
@@ -188,6 +189,10 @@ fn what_is_wrong_is_said_in_one_line_with_file_line_and_key() {
             &RULE.replace("snoop", "observe").replace("wlan0'", "wlan0'\nab = 0.5"),
             "g.toml:5: rule[1].ab: cannot be 0.5 (there is no treatment to compare with); give mode = \"snoop\" or \"split\" \
              for it",
+        ),
+        (
+            &format!("{}split.wired.rto_min = '1 s'", RULE.replace("snoop", "split")),
+            "g.toml:5: rule[1].split.wired.rto_min: cannot be \"1 s\"; give 20 ms to 200 ms",
         ),
         (
             &format!("mark = 0x10000000\n{}", RULE.replace("snoop", "split")),

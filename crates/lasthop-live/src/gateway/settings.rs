@@ -1,5 +1,7 @@
 //! What the configuration means to engine and relay.
 
+use std::time::Duration;
+
 use lasthop_proto::pep::snoop::{RepairPriority, SnoopConfig};
 use lasthop_scenario::gateway::{Gateway, Mode, Network, OpenedBy, Rule, SideSettings};
 
@@ -42,6 +44,7 @@ pub fn split(gateway: &Gateway) -> Option<SplitConfig> {
     let side = |given: &SideSettings, default: TcpSide| TcpSide {
         congestion: given.congestion.clone().or(default.congestion),
         buffer: given.buffer.map(|bytes| bytes as usize),
+        rto_min: given.rto_min.map(|span| Duration::from_nanos(span.as_nanos())).or(default.rto_min),
     };
     let rules = gateway.rules.iter().filter_map(|rule| {
         let Mode::Split(settings) = &rule.mode else { return None };

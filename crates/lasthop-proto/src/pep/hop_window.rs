@@ -127,6 +127,11 @@ impl HopWindow {
         }
     }
 
+    /// The window in segments.
+    pub fn segments(&self) -> u64 {
+        if self.window == 0 { FIRST } else { self.window / self.segment.max(1) }
+    }
+
     fn backlog(&self, control: HopControl) -> u64 {
         (u64::from(control.backlog) * self.segment).max(self.target)
     }

@@ -47,7 +47,7 @@ const MOST_REPAIRS: u32 = 16;
 /// Repairs that go at once when it is time for spaced ones.
 const SPACED: u32 = 2;
 
-/// Packets of new data that go in a silence, whether there is room for them on the hop or not.
+/// Packets of new data that go in a silence, whether there is room for them on the hop or not: so many, or a window of them.
 const MOST_PROBES: u32 = 8;
 
 /// For so long after the last arrival the base station speaks for the mobile host.
@@ -434,13 +434,12 @@ impl<P: Payload> Repair<P> {
     fn on_silence(&mut self, now: Instant, out: &mut Outbox<P>) {
         self.pace = None;
         self.in_vain = self.in_vain.saturating_add(SPACED);
-        if self.masks == Masks::Seen {
-            self.resend_lost(now, SPACED, out);
-        }
-        if self.pace.is_none() && self.in_vain <= MOST_PROBES {
+        if self.walk.is_none() && self.holds() && self.in_vain <= self.most_probes() {
             // New data shows as well as a copy whether anything comes through (RFC 8985 §7.3), and is never sent in vain.
             self.release_beyond(now, SPACED, out);
-            self.pace = self.holds().then(|| now + self.rtt.spacing(self.in_vain));
+            self.pace = Some(now + self.spacing());
+        } else if self.masks == Masks::Seen {
+            self.resend_lost(now, SPACED, out);
         }
     }
 
@@ -458,7 +457,9 @@ impl<P: Payload> Repair<P> {
             self.resend(now, 0, Cause::LocalTimer, out);
             self.expect_duplicates();
         }
-        if self.masks == Masks::Seen {
+        if self.masks == Masks::Seen && self.holds() {
+            self.pace = Some(now + self.spacing());
+        } else if self.masks == Masks::Seen {
             self.resend_lost(now, SPACED, out);
         }
     }

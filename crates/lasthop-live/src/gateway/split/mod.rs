@@ -73,7 +73,13 @@ pub struct TcpSide {
     /// Bytes of receive and of send buffer, each, of each connection; without it the kernel sizes them as it goes, up to
     /// `tcp_rmem` and `tcp_wmem`. Given, it also bounds the window: at least rate times round trip.
     pub buffer: Option<usize>,
+    /// The least retransmission timeout beyond the round trip; without it, and before Linux 6.15, the kernel's 200 ms.
+    pub rto_min: Option<Duration>,
 }
+
+/// Over a hop of milliseconds the kernel's 200 ms, doubled with each loss of the same segment, are what a burst of losses
+/// costs. A receiver may delay an acknowledgment by 40 ms (Linux), and only that of a lone segment.
+const HOP_RTO_MIN: Duration = Duration::from_millis(50);
 
 /// Which protocols' connections are split.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -123,8 +129,8 @@ impl SplitRule {
             ports: Vec::new(),
             opened_by: OpenedBy::Either,
             bypass: Share::NONE,
-            wired: TcpSide { congestion: Some("cubic".into()), buffer: None },
-            wireless: TcpSide { congestion: Some("bbr".into()), buffer: None },
+            wired: TcpSide { congestion: Some("cubic".into()), ..TcpSide::default() },
+            wireless: TcpSide { congestion: Some("bbr".into()), buffer: None, rto_min: Some(HOP_RTO_MIN) },
         }
     }
 

@@ -13,6 +13,9 @@ use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 use super::admission::Ends;
 use super::{Families, Side, SplitConfig, SplitError, TcpSide};
 
+/// Not in `libc` yet; kernel's `include/uapi/linux/tcp.h`.
+const TCP_RTO_MIN_US: libc::c_int = 45;
+
 /// What the kernel says of a connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct TcpReport {
@@ -101,6 +104,10 @@ fn set_options(socket: &Socket, config: &SplitConfig, tcp: &TcpSide) -> io::Resu
     // A socket that is closed otherwise than by `close` sends a reset, also when this process is killed: an end of the
     // stream would pass for the end of the file.
     socket.set_linger(Some(Duration::ZERO))?;
+    if let Some(span) = tcp.rto_min {
+        // Refused before Linux 6.15, where the kernel's own remains.
+        let _ = set_number(socket, TCP_RTO_MIN_US, span.as_micros() as libc::c_int);
+    }
     if let Some(bytes) = tcp.buffer {
         // The kernel doubles what is asked for, to have room for its own bookkeeping. Before the handshake, since the
         // window scale is settled there.

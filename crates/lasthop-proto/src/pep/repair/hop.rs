@@ -5,7 +5,7 @@
 //! the base station has room for. No edge ever moves left, and nothing is acknowledged but by the mobile host.
 
 use super::timestamps::copy_of;
-use super::{Outbox, Repair};
+use super::{MOST_PROBES, Outbox, Repair, SPACED};
 use crate::node::Port;
 use crate::packet::{Body, Packet, Payload, Priority};
 use crate::pep::cache::{Overlap, Whereabouts};
@@ -13,7 +13,7 @@ use crate::pep::hop_window::{HopControl, HopWindow};
 use crate::pep::sender_room::SenderRoom;
 use crate::pep::snoop_config::SnoopConfig;
 use crate::seq::Seq;
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 
 /// Local timeouts without an arrival after which the sender's own retransmissions pass.
 const PATIENCE: u64 = 4;
@@ -189,6 +189,17 @@ impl<P: Payload> Repair<P> {
             index += 1;
         }
         hop.held = 0;
+    }
+
+    /// Packets of new data that may go beyond the window in a silence.
+    pub(super) fn most_probes(&self) -> u32 {
+        self.hop.as_ref().map_or(0, |hop| hop.window.segments() as u32).max(MOST_PROBES)
+    }
+
+    /// The time between what goes spaced: what the hop has taken for as much of late.
+    pub(super) fn spacing(&self) -> Duration {
+        let parts = self.hop.as_ref().map(|hop| hop.window.segments() / u64::from(SPACED));
+        self.rtt.spacing(self.in_vain, parts)
     }
 
     /// Takes other parameters; without any, all that is held goes.

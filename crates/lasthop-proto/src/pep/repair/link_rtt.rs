@@ -9,7 +9,7 @@ pub(super) const FLOOR: Duration = Duration::from_millis(1);
 /// The least that is waited beyond the round trip.
 const LEAST_MARGIN: Duration = Duration::from_millis(5);
 
-/// Pauses between spaced repairs in a round trip, and the longest of them.
+/// Pauses between spaced repairs in a round trip, where nobody knows better, and the longest of them.
 const PARTS: u64 = 16;
 const LONGEST_SPACING: Duration = Duration::from_millis(16);
 
@@ -72,9 +72,12 @@ impl LinkRtt {
         Duration::from_nanos(self.srtt.unwrap_or(u64::MAX) / 2).max(LEAST_MARGIN)
     }
 
-    /// The time between repairs that nothing has asked for: a part of a round trip, and longer the more of them were in vain.
-    pub fn spacing(&self, in_vain: u32) -> Duration {
-        let part = Duration::from_nanos(self.srtt.unwrap_or(0) / PARTS).max(FLOOR).min(LONGEST_SPACING);
+    /// The time between repairs that nothing has asked for: a round trip has so many `parts`. It grows with how many of them were in
+    /// vain.
+    pub fn spacing(&self, in_vain: u32, parts: Option<u64>) -> Duration {
+        let part = Duration::from_nanos(self.srtt.unwrap_or(0) / parts.unwrap_or(PARTS).max(1))
+            .max(FLOOR)
+            .min(LONGEST_SPACING);
         part.saturating_mul(1 << (in_vain / STEADY).min(MOST_DOUBLINGS))
     }
 

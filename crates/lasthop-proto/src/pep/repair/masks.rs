@@ -140,7 +140,7 @@ impl<P: Payload> Repair<P> {
             }
             index += 1;
         }
-        let next = if self.walk.is_some() { wait.min(now + self.rtt.spacing(self.in_vain)) } else { wait };
+        let next = if self.walk.is_some() { wait.min(now + self.spacing()) } else { wait };
         if next != Instant::FAR_FUTURE {
             self.pace = Some(self.pace.map_or(next, |pace| pace.min(next)));
         }
