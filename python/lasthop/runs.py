@@ -71,7 +71,7 @@ class _Measured:
     @cached_property
     def table(self) -> pa.Table:
         """A row a scheme: ``scheme``, ``runs``, then for each measure its mean, and under ``NAME_ci95`` half the width of its
-        95 % interval: the columns of ``lasthop sweep`` (docs/output.md)."""
+        95 % interval: the columns of ``lasthop sweep`` (docs/output.md). Where schemes are the same run, ``same_as`` says which."""
         return table(self._core.rows(0, self._values), self._about(), dict(self._core.measures))
 
     @cached_property

@@ -127,9 +127,9 @@ class SweepResult:
     Attributes:
         grid: what was computed.
         table: a row a point: a column for each key varied; ``scheme``; ``runs``; then for each measure its mean, and under
-            ``NAME_ci95`` half the width of its 95 % interval (docs/output.md). What is varied is a number where all its
-            values are numbers; values with units are texts as given, and beside them is a column of numbers with the unit
-            in its name: ``links.radio.delay`` and ``links.radio.delay_ms``.
+            ``NAME_ci95`` half the width of its 95 % interval (docs/output.md). Where schemes are the same run, ``same_as`` says
+            which. What is varied is a number where all its values are numbers; values with units are texts as given, and
+            beside them is a column of numbers with the unit in its name: ``links.radio.delay`` and ``links.radio.delay_ms``.
         files: the Parquet files that hold the rows, where a folder was given: the values as given, and the measures.
     """
 

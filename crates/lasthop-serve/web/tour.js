@@ -18,7 +18,7 @@ const STEPS = [
   },
   {
     title: 'TCP takes it for congestion',
-    words: 'After three duplicates the sender sends the segment again: a whole round trip after the loss. And it halves its congestion window, '
+    words: 'After three duplicates the sender sends the segment again (fast retransmit): a whole round trip after the loss. And it halves its congestion window, '
       + 'as if the network were overloaded: look at the step down. The loss was noise, but TCP cannot know.',
     link: link({ ...small, set: drops(60), schemes: 'E2E', scheme: 'E2E', find: 'source' }),
     look: 'window',

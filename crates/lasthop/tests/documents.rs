@@ -165,6 +165,11 @@ fn the_results_are_those_of_now() {
 }
 
 #[test]
+fn the_second_study_is_as_it_was_measured() {
+    judge_document("docs/multiple-layers.md");
+}
+
+#[test]
 fn the_moving_picture_is_drawn_from_what_happens_now() {
     if is_without_python() {
         return;
