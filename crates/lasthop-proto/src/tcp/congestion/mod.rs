@@ -1,6 +1,7 @@
 //! Congestion control: who owns `cwnd` and `ssthresh`, and how they move. Loss recovery decides when.
 
 mod bsd;
+pub mod control;
 mod ns2;
 mod rfc5681;
 

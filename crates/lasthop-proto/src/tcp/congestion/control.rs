@@ -1,0 +1,158 @@
+//! What a congestion control of today is told, and what it answers.
+//!
+//! Loss detection says what was delivered and lost; the congestion control says how far down and how fast up; window
+//! reduction ([`Episode::Reduce`] to [`Episode::Ended`]) says how the window gets there. Windows are counted in segments,
+//! rates in bytes a second, all in integers: the same bytes on every machine.
+
+use crate::time::{Duration, Instant};
+
+/// The sender's state, as Linux names it.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum CaState {
+    /// Nothing dubious.
+    #[default]
+    Open,
+    /// Selective or duplicate acknowledgments have come; nothing is taken for lost.
+    Disorder,
+    /// The window is being reduced without a loss to repair: an ECN echo, or a loss that a tail-loss probe repaired.
+    Cwr,
+    /// Lost segments are being repaired.
+    Recovery,
+    /// The retransmission timer expired.
+    Loss,
+}
+
+/// A sample of the delivery rate (draft-ietf-ccwg-bbr, "Delivery Rate Samples").
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RateSample {
+    /// Segments delivered between the newest delivered segment's transmission and now.
+    pub delivered: u32,
+    /// In what time: the longer of the intervals of sending and of acknowledging.
+    pub interval: Duration,
+    /// What had been delivered of the connection when that segment was sent, in segments.
+    pub prior_delivered: u64,
+    /// Segments in flight when that segment was sent, itself included.
+    pub tx_in_flight: u32,
+    /// Segments found lost since that segment was sent.
+    pub lost: u32,
+    /// Whether the application left the window unused when that segment was sent.
+    pub is_app_limited: bool,
+    /// Whether this acknowledgment may have been delayed: it covers a single segment less than the path holds.
+    pub is_ack_delayed: bool,
+}
+
+/// What one acknowledgment told, once scoreboard and loss detection have seen it. Counts are segments.
+#[derive(Clone, Copy, Debug)]
+pub struct AckSample {
+    /// When it came.
+    pub now: Instant,
+    /// The state after it.
+    pub state: CaState,
+    /// Segments that it newly acknowledged or selectively acknowledged.
+    pub delivered: u32,
+    /// Of these, segments that the cumulative acknowledgment took off the front.
+    pub acked: u32,
+    /// All that has been delivered of the connection, these included.
+    pub total_delivered: u64,
+    /// Segments found lost by it.
+    pub newly_lost: u32,
+    /// All that has been found lost of the connection.
+    pub total_lost: u64,
+    /// In flight before it.
+    pub prior_in_flight: u32,
+    /// In flight after it.
+    pub in_flight: u32,
+    /// Whether `snd_una` has advanced.
+    pub una_advanced: bool,
+    /// Whether data sent after the last round's end has been acknowledged: one round trip is over.
+    pub round_ended: bool,
+    /// Whether the window was in use (Linux `tcp_is_cwnd_limited`); a window that is not used does not grow.
+    pub is_cwnd_limited: bool,
+    /// Whether it carries an ECN echo.
+    pub ece: bool,
+    /// Round trip of the newest segment that it delivers, unless that was sent more than once.
+    pub rtt: Option<Duration>,
+    /// Smoothed round trip; zero before the first sample.
+    pub srtt: Duration,
+    /// Shortest round trip of late.
+    pub min_rtt: Duration,
+    /// Delivery rate, where this acknowledgment gives a sample.
+    pub rate: Option<RateSample>,
+}
+
+/// What happens to a sender besides acknowledgments.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Episode {
+    /// Loss or an ECN mark: the congestion control sets its threshold and remembers what [`Episode::Undone`] restores.
+    Reduce(Reduction),
+    /// The reduction is over: all that was outstanding at its start is acknowledged.
+    Ended,
+    /// What was taken for congestion was none.
+    Undone,
+    /// The retransmission timer expired; `again` when it did for the same data before.
+    Timeout {
+        /// Whether the same data has timed out before.
+        again: bool,
+    },
+    /// The first segment goes out after nothing was in flight for `idle`.
+    SendingAgain {
+        /// For how long nothing was in flight.
+        idle: Duration,
+    },
+    /// RFC 5681 §4.1: nothing was sent for `idle`, longer than `rto`.
+    IdleRestart {
+        /// For how long nothing was sent.
+        idle: Duration,
+        /// The retransmission timeout.
+        rto: Duration,
+    },
+}
+
+/// Why a window is reduced.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reduction {
+    /// Segments were found lost.
+    Loss,
+    /// A tail-loss probe repaired a loss.
+    ProbeRepaired,
+    /// The receiver echoed a mark (RFC 3168).
+    Ecn,
+}
+
+/// How fast a congestion control lets segments out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pacing {
+    /// Bytes a second, headers included.
+    pub rate: u64,
+    /// Segments that may leave at once.
+    pub quantum: u32,
+}
+
+/// A congestion control. One file each.
+pub trait CongestionControl {
+    /// The congestion window, in segments.
+    fn window(&self) -> u32;
+
+    /// The slow-start threshold, in segments; `u32::MAX` while there is none.
+    fn ssthresh(&self) -> u32;
+
+    /// Window reduction and timeouts act through this; nothing else sets the window.
+    fn set_window(&mut self, segments: u32);
+
+    /// An acknowledgment. Whoever does not govern recovery lets the window grow here, and is asked in
+    /// [`CaState::Open`] and [`CaState::Disorder`] only, as well as in [`CaState::Loss`].
+    fn on_ack(&mut self, ack: &AckSample);
+
+    /// Something else.
+    fn on_episode(&mut self, now: Instant, what: Episode);
+
+    /// How fast segments may leave; `None` leaves that to acknowledgments and window.
+    fn pacing(&self) -> Option<Pacing> {
+        None
+    }
+
+    /// Whether the congestion control sets the window in recovery too, so that no window reduction runs.
+    fn governs_recovery(&self) -> bool {
+        false
+    }
+}
