@@ -64,7 +64,11 @@ pub struct AckSample {
     pub in_flight: u32,
     /// Whether `snd_una` has advanced.
     pub una_advanced: bool,
-    /// Whether data sent after the last round's end has been acknowledged: one round trip is over.
+    /// Whether it is one that a window grows by: `snd_una` has advanced or, where reordering has been seen, anything was
+    /// delivered (Linux `tcp_may_raise_cwnd`).
+    pub may_raise: bool,
+    /// Whether data sent after the last round's end has been acknowledged: one round trip is over. A timeout starts a
+    /// round of its own.
     pub round_ended: bool,
     /// Whether the window was in use (Linux `tcp_is_cwnd_limited`); a window that is not used does not grow.
     pub is_cwnd_limited: bool,
@@ -80,24 +84,53 @@ pub struct AckSample {
     pub rate: Option<RateSample>,
 }
 
+impl AckSample {
+    /// Whether a control that leaves recovery to window reduction may let its window grow: not while it is being reduced,
+    /// and not while it is not used.
+    pub fn lets_grow(&self) -> bool {
+        self.may_raise
+            && self.is_cwnd_limited
+            && matches!(self.state, CaState::Open | CaState::Disorder | CaState::Loss)
+    }
+}
+
+/// A segment that loss detection has just taken for lost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LostSegment {
+    /// Segments in flight when it was sent, itself included.
+    pub tx_in_flight: u32,
+    /// Segments found lost since it was sent, itself included.
+    pub lost: u32,
+    /// Whether the application left the window unused when it was sent.
+    pub is_app_limited: bool,
+}
+
 /// What happens to a sender besides acknowledgments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Episode {
+    /// The handshake is over, and its round trip was measured unless a SYN was repeated.
+    Established {
+        /// Round trip of the handshake.
+        rtt: Option<Duration>,
+    },
     /// Loss or an ECN mark: the congestion control sets its threshold and remembers what [`Episode::Undone`] restores.
     Reduce(Reduction),
     /// The reduction is over: all that was outstanding at its start is acknowledged.
     Ended,
     /// What was taken for congestion was none.
     Undone,
-    /// The retransmission timer expired; `again` when it did for the same data before.
+    /// The retransmission timer expired. Told before the window is set.
     Timeout {
-        /// Whether the same data has timed out before.
+        /// Whether the window has been reduced for this data before, by a timeout or in recovery: then the threshold
+        /// stays (Linux `tcp_enter_loss`).
         again: bool,
     },
-    /// The first segment goes out after nothing was in flight for `idle`.
+    /// A segment is about to be sent while nothing is in flight (Linux `CA_EVENT_TX_START`).
     SendingAgain {
-        /// For how long nothing was in flight.
+        /// Since the last segment with data was sent.
         idle: Duration,
+        /// Whether the rate sampler takes what is sent now for limited by the application.
+        is_app_limited: bool,
     },
     /// RFC 5681 §4.1: nothing was sent for `idle`, longer than `rto`.
     IdleRestart {
@@ -105,6 +138,11 @@ pub enum Episode {
         idle: Duration,
         /// The retransmission timeout.
         rto: Duration,
+    },
+    /// RFC 2861: for a retransmission timeout the window was not used up (Linux `tcp_cwnd_application_limited`).
+    Unused {
+        /// Most segments that were in flight meanwhile.
+        used: u32,
     },
 }
 
@@ -122,7 +160,7 @@ pub enum Reduction {
 /// How fast a congestion control lets segments out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pacing {
-    /// Bytes a second, headers included.
+    /// Bytes of payload a second.
     pub rate: u64,
     /// Segments that may leave at once.
     pub quantum: u32,
@@ -139,9 +177,12 @@ pub trait CongestionControl {
     /// Window reduction and timeouts act through this; nothing else sets the window.
     fn set_window(&mut self, segments: u32);
 
-    /// An acknowledgment. Whoever does not govern recovery lets the window grow here, and is asked in
-    /// [`CaState::Open`] and [`CaState::Disorder`] only, as well as in [`CaState::Loss`].
+    /// An acknowledgment that is for data sent, in any state. Whoever does not govern recovery lets the window grow
+    /// where [`AckSample::lets_grow`] says so.
     fn on_ack(&mut self, ack: &AckSample);
+
+    /// A segment was taken for lost. Told before the acknowledgment that showed it.
+    fn on_lost(&mut self, _now: Instant, _segment: &LostSegment) {}
 
     /// Something else.
     fn on_episode(&mut self, now: Instant, what: Episode);
@@ -153,6 +194,12 @@ pub trait CongestionControl {
 
     /// Whether the congestion control sets the window in recovery too, so that no window reduction runs.
     fn governs_recovery(&self) -> bool {
+        false
+    }
+
+    /// Whether the window is kept so small on purpose that what is in flight now says nothing about the path's rate: the
+    /// rate sampler takes it for limited by the application. Asked after each acknowledgment.
+    fn holds_back(&self) -> bool {
         false
     }
 }
