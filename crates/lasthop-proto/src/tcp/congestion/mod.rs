@@ -1,13 +1,21 @@
 //! Congestion control: who owns `cwnd` and `ssthresh`, and how they move. Loss recovery decides when.
 
 mod bsd;
+mod choice;
 pub mod control;
+mod cubic;
+mod hystart;
 mod ns2;
+mod reno;
 mod rfc5681;
+mod window;
 
 use self::bsd::Bsd;
+pub use self::choice::{Control, ControlRule};
+pub use self::hystart::HystartRule;
 use self::ns2::Ns2;
 use self::rfc5681::Rfc5681;
+pub use self::window::Start;
 use crate::tcp::config::{Growth, TcpConfig};
 
 /// What the sender had under way when it took a loss for congestion, in bytes.
