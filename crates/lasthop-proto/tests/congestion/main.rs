@@ -3,3 +3,4 @@
 mod avoidance;
 mod driver;
 mod hystart;
+mod response;

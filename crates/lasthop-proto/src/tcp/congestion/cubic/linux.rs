@@ -130,7 +130,7 @@ impl Linux {
             reno_credit: u64::from(delivered),
         });
         // As 1024 * (t + min RTT), counted in jiffies, over HZ.
-        let t = ((jiffies.saturating_sub(epoch.start) + ahead) << 10) / hz;
+        let t = ((jiffies.saturating_sub(epoch.start) + ahead).min(1 << 53) << 10) / hz;
         let away = u128::from(t.abs_diff(epoch.k).min(FAR));
         let rise = ((C * away * away * away) >> C_SHIFT) as u64;
         let target = if t < epoch.k { epoch.origin.saturating_sub(rise) } else { epoch.origin + rise };
