@@ -8,6 +8,14 @@ struct Sample {
     value: u64,
 }
 
+/// The filter's time, and how far back the maximum reaches.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Moment {
+    pub round: u32,
+    /// In rounds.
+    pub window: u32,
+}
+
 /// The maximum of late.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct MaxFilter {
@@ -19,8 +27,8 @@ impl MaxFilter {
         self.best[0].value
     }
 
-    /// Takes `value` at time `at` into a maximum over `window`.
-    pub fn update(&mut self, window: u32, at: u32, value: u64) {
+    /// Takes in `value`.
+    pub fn update(&mut self, Moment { round: at, window }: Moment, value: u64) {
         let new = Sample { at, value };
         let age = |sample: Sample| at.wrapping_sub(sample.at);
         let [first, second, third] = &mut self.best;
@@ -50,38 +58,38 @@ impl MaxFilter {
 
 #[cfg(test)]
 mod tests {
-    use super::MaxFilter;
+    use super::{MaxFilter, Moment};
 
     #[test]
     fn the_maximum_of_a_window_is_followed() {
         let mut filter = MaxFilter::default();
         for round in 0..10 {
-            filter.update(10, round, 100);
+            filter.update(Moment { round, window: 10 }, 100);
         }
         assert_eq!(filter.max(), 100);
-        filter.update(10, 10, 150);
+        filter.update(Moment { round: 10, window: 10 }, 150);
         assert_eq!(filter.max(), 150);
         // The rate falls at once; the filter keeps the old one for ten rounds and forgets it in the eleventh.
         for round in 11..=20 {
-            filter.update(10, round, 80);
+            filter.update(Moment { round, window: 10 }, 80);
             assert_eq!(filter.max(), 150, "{round}");
         }
-        filter.update(10, 21, 80);
+        filter.update(Moment { round: 21, window: 10 }, 80);
         assert_eq!(filter.max(), 80);
     }
 
     #[test]
     fn second_bests_follow() {
         let mut filter = MaxFilter::default();
-        filter.update(10, 0, 200);
-        filter.update(10, 5, 150);
-        filter.update(10, 9, 120);
-        filter.update(10, 11, 10);
+        filter.update(Moment { round: 0, window: 10 }, 200);
+        filter.update(Moment { round: 5, window: 10 }, 150);
+        filter.update(Moment { round: 9, window: 10 }, 120);
+        filter.update(Moment { round: 11, window: 10 }, 10);
         assert_eq!(filter.max(), 150);
-        filter.update(10, 16, 10);
+        filter.update(Moment { round: 16, window: 10 }, 10);
         assert_eq!(filter.max(), 120);
         // Long silence: nothing of it counts.
-        filter.update(10, 60, 5);
+        filter.update(Moment { round: 60, window: 10 }, 5);
         assert_eq!(filter.max(), 5);
     }
 }

@@ -27,15 +27,18 @@ impl Aggregation {
         self.acked = 0;
     }
 
-    pub fn update(&mut self, ack: &AckSample, rate: u64, cwnd: u32, is_round_start: bool) {
-        if is_round_start {
-            self.rounds += 1;
-            if self.rounds >= SLOT_ROUNDS {
-                self.rounds = 0;
-                self.slot = 1 - self.slot;
-                self.slots[self.slot] = 0;
-            }
+    /// A round begins.
+    pub fn begin_round(&mut self) {
+        self.rounds += 1;
+        if self.rounds >= SLOT_ROUNDS {
+            self.rounds = 0;
+            self.slot = 1 - self.slot;
+            self.slots[self.slot] = 0;
         }
+    }
+
+    /// An acknowledgment, on a path of `rate`.
+    pub fn update(&mut self, ack: &AckSample, rate: u64, cwnd: u32) {
         let micros = ack.now.since(self.epoch).as_nanos() / 1000;
         let expected = u128::from(rate) * u128::from(micros) / RATE_UNIT;
         let mut expected = u64::try_from(expected).unwrap_or(u64::MAX);

@@ -8,9 +8,9 @@ mod policer;
 mod probe_rtt;
 
 use self::aggregation::Aggregation;
-use self::policer::Policer;
+use self::policer::{Policer, Totals};
 use super::control::{AckSample, CaState, CongestionControl, Episode, Pacing, PathModel, Phase};
-use super::max_filter::MaxFilter;
+use super::max_filter::{MaxFilter, Moment};
 use super::quantum::{self, GSO_BYTES};
 use super::window::Start;
 use crate::random::Root;
@@ -83,10 +83,10 @@ pub struct Bbr {
     is_conserving: bool,
     policer: Policer,
     aggregation: Aggregation,
-    /// What the last acknowledgment said of the whole connection: delivered and lost.
-    totals: (u64, u64),
-    /// Microseconds: the connection's own shortest round trip, which sizes bursts.
-    path_rtt: u64,
+    /// What the last acknowledgment said of the whole connection.
+    totals: Totals,
+    /// The connection's own shortest round trip, which sizes bursts.
+    path_rtt: Duration,
     now: Instant,
 }
 
@@ -127,8 +127,8 @@ impl Bbr {
             is_conserving: false,
             policer: Policer::default(),
             aggregation: Aggregation::default(),
-            totals: (0, 0),
-            path_rtt: u64::MAX,
+            totals: Totals::default(),
+            path_rtt: Duration::MAX,
             now: Instant::ZERO,
         };
         bbr.seed_pacing(None);
@@ -217,22 +217,21 @@ impl Bbr {
             self.is_round_start = true;
             self.is_conserving = false;
         }
-        self.look_for_policer(ack.newly_lost > 0, sample.is_app_limited);
+        self.look_for_policer(policer::Shown { has_losses: ack.newly_lost > 0, is_app_limited: sample.is_app_limited });
         let rate = (u128::from(sample.delivered) * RATE_UNIT / u128::from(micros)) as u64;
         if !sample.is_app_limited || rate >= self.max_rate() {
-            self.rate.update(RATE_ROUNDS, self.round, rate);
+            self.rate.update(Moment { round: self.round, window: RATE_ROUNDS }, rate);
         }
     }
 
-    fn look_for_policer(&mut self, has_losses: bool, is_app_limited: bool) {
+    /// With what the last acknowledgment, or a timeout, showed.
+    fn look_for_policer(&mut self, shown: policer::Shown) {
         let seen = policer::Seen {
             now: self.now,
-            delivered: self.totals.0,
-            lost: self.totals.1,
+            totals: self.totals,
             is_round_start: self.is_round_start,
             is_probing: self.mode == Mode::ProbeBw,
-            has_losses,
-            is_app_limited,
+            shown,
             mss: self.mss,
         };
         if self.policer.update(&seen) == policer::Verdict::Expired {
@@ -242,8 +241,10 @@ impl Bbr {
 
     fn update_aggregation(&mut self, ack: &AckSample) {
         if ack.delivered > 0 && ack.rate.is_some() {
-            let rate = self.model_rate();
-            self.aggregation.update(ack, rate, self.cwnd, self.is_round_start);
+            if self.is_round_start {
+                self.aggregation.begin_round();
+            }
+            self.aggregation.update(ack, self.model_rate(), self.cwnd);
         }
     }
 
@@ -386,8 +387,8 @@ impl CongestionControl for Bbr {
 
     fn on_ack(&mut self, ack: &AckSample) {
         self.now = ack.now;
-        self.totals = (ack.total_delivered, ack.total_lost);
-        self.path_rtt = ack.min_rtt.as_nanos() / 1000;
+        self.totals = Totals { delivered: ack.total_delivered, lost: ack.total_lost };
+        self.path_rtt = ack.min_rtt;
         self.update_rate(ack);
         self.update_aggregation(ack);
         self.update_phase(ack);
@@ -410,7 +411,7 @@ impl CongestionControl for Bbr {
                 self.min_rtt_at = now;
                 self.aggregation.begin(now);
                 self.phase_start = now;
-                self.path_rtt = self.min_rtt.unwrap_or(u64::MAX);
+                self.path_rtt = rtt.unwrap_or(Duration::MAX);
                 self.seed_pacing(rtt);
             }
             Episode::Reduce(_) => self.save_window(),
@@ -421,12 +422,12 @@ impl CongestionControl for Bbr {
                 self.prior_state = CaState::Loss;
                 self.full_rate = 0;
                 self.is_round_start = true;
-                self.look_for_policer(true, false);
+                self.look_for_policer(policer::Shown { has_losses: true, is_app_limited: false });
             }
             Episode::Undone => {
                 self.full_rate = 0;
                 self.full_rounds = 0;
-                self.policer.reset(now, self.totals.0, self.totals.1);
+                self.policer.reset(now, self.totals);
             }
             Episode::SendingAgain { is_app_limited: true, .. } => {
                 self.is_idle_restart = true;

@@ -17,19 +17,29 @@ const SAME_BYTES: u128 = 500;
 /// Rounds after which the policer is forgotten.
 const LASTS: u32 = 48;
 
+/// Segments of the whole connection.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Totals {
+    pub delivered: u64,
+    pub lost: u64,
+}
+
 /// What there is to see.
 pub(super) struct Seen {
     pub now: Instant,
-    /// Segments delivered of the connection.
-    pub delivered: u64,
-    /// Segments lost of the connection.
-    pub lost: u64,
+    pub totals: Totals,
     pub is_round_start: bool,
     /// Whether the mode is `PROBE_BW`.
     pub is_probing: bool,
+    pub shown: Shown,
+    pub mss: u32,
+}
+
+/// What an acknowledgment shows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shown {
     pub has_losses: bool,
     pub is_app_limited: bool,
-    pub mss: u32,
 }
 
 /// What follows.
@@ -49,8 +59,7 @@ pub(super) struct Policer {
     rate: u64,
     rounds: u32,
     since: Instant,
-    since_delivered: u64,
-    since_lost: u64,
+    totals: Totals,
 }
 
 impl Policer {
@@ -60,18 +69,17 @@ impl Policer {
     }
 
     /// Forgets all.
-    pub fn reset(&mut self, now: Instant, delivered: u64, lost: u64) {
+    pub fn reset(&mut self, now: Instant, totals: Totals) {
         self.rate = 0;
         self.is_found = false;
         self.is_sampling = false;
-        self.begin(now, delivered, lost);
+        self.begin(now, totals);
     }
 
-    fn begin(&mut self, now: Instant, delivered: u64, lost: u64) {
+    fn begin(&mut self, now: Instant, totals: Totals) {
         // In milliseconds, as Linux measures the interval.
         self.since = Instant::from_nanos(now.as_nanos() / 1_000_000 * 1_000_000);
-        self.since_delivered = delivered;
-        self.since_lost = lost;
+        self.totals = totals;
         self.rounds = 0;
     }
 
@@ -80,7 +88,7 @@ impl Policer {
             if seen.is_probing && seen.is_round_start {
                 self.rounds += 1;
                 if self.rounds >= LASTS {
-                    self.reset(seen.now, seen.delivered, seen.lost);
+                    self.reset(seen.now, seen.totals);
                     return Verdict::Expired;
                 }
             }
@@ -88,14 +96,14 @@ impl Policer {
         }
         if !self.is_sampling {
             // An interval begins with a loss: the policer's bucket is empty.
-            if !seen.has_losses {
+            if !seen.shown.has_losses {
                 return Verdict::Nothing;
             }
-            self.begin(seen.now, seen.delivered, seen.lost);
+            self.begin(seen.now, seen.totals);
             self.is_sampling = true;
         }
-        if seen.is_app_limited {
-            self.reset(seen.now, seen.delivered, seen.lost);
+        if seen.shown.is_app_limited {
+            self.reset(seen.now, seen.totals);
             return Verdict::Nothing;
         }
         if seen.is_round_start {
@@ -105,19 +113,19 @@ impl Policer {
             return Verdict::Nothing;
         }
         if self.rounds > MOST_ROUNDS {
-            self.reset(seen.now, seen.delivered, seen.lost);
+            self.reset(seen.now, seen.totals);
             return Verdict::Nothing;
         }
         // It ends with a loss: the bucket is empty again.
-        if seen.has_losses {
+        if seen.shown.has_losses {
             self.end_interval(seen);
         }
         Verdict::Nothing
     }
 
     fn end_interval(&mut self, seen: &Seen) {
-        let lost = seen.lost.saturating_sub(self.since_lost);
-        let delivered = seen.delivered.saturating_sub(self.since_delivered);
+        let lost = seen.totals.lost.saturating_sub(self.totals.lost);
+        let delivered = seen.totals.delivered.saturating_sub(self.totals.delivered);
         if delivered == 0 || lost.saturating_mul(u64::from(GAIN_UNIT)) < delivered.saturating_mul(LOSSES) {
             return;
         }
@@ -137,6 +145,6 @@ impl Policer {
             }
         }
         self.rate = rate;
-        self.begin(seen.now, seen.delivered, seen.lost);
+        self.begin(seen.now, seen.totals);
     }
 }

@@ -10,6 +10,7 @@ mod probe;
 use self::model::{Model, Signals};
 use self::probe::{Cycle, ProbeRtt};
 use super::control::{AckSample, CaState, CongestionControl, Episode, LostSegment, Pacing, PathModel, Phase};
+use super::max_filter::Moment;
 use super::quantum;
 use super::window::Start;
 use crate::time::{Duration, Instant};
@@ -77,8 +78,8 @@ pub struct Bbr3 {
     /// Bytes a second.
     pacing_rate: u64,
     has_round_trip: bool,
-    /// Microseconds: the connection's shortest round trip, which sizes bursts.
-    path_rtt: u64,
+    /// The connection's shortest round trip, which sizes bursts.
+    path_rtt: Duration,
     round: u32,
     round_end: u64,
     is_round_start: bool,
@@ -151,7 +152,7 @@ impl Bbr3 {
             phase: Phase::Startup,
             pacing_rate: 0,
             has_round_trip: false,
-            path_rtt: u64::MAX,
+            path_rtt: Duration::MAX,
             round: 0,
             round_end: 0,
             is_round_start: false,
@@ -246,8 +247,8 @@ impl Bbr3 {
 
     fn update_aggregation(&mut self, ack: &AckSample) {
         if ack.delivered > 0 {
-            let rounds = if self.is_full_bw_reached { model::EXTRA_ACKED_ROUNDS } else { 1 };
-            self.model.update_extra_acked(ack, self.cwnd, self.round, rounds);
+            let window = if self.is_full_bw_reached { model::EXTRA_ACKED_ROUNDS } else { 1 };
+            self.model.update_extra_acked(ack, self.cwnd, Moment { round: self.round, window });
         }
     }
 
@@ -358,7 +359,7 @@ impl CongestionControl for Bbr3 {
     fn on_ack(&mut self, ack: &AckSample) {
         self.now = ack.now;
         self.delivered = ack.total_delivered;
-        self.path_rtt = ack.min_rtt.as_nanos() / 1000;
+        self.path_rtt = ack.min_rtt;
         if !self.has_round_trip && ack.srtt > Duration::ZERO {
             self.init_pacing_rate(Some(ack.srtt));
         }
@@ -400,7 +401,7 @@ impl CongestionControl for Bbr3 {
                 let micros = rtt.map(|rtt| rtt.as_nanos() / 1000);
                 self.model.begin(micros, now);
                 self.probe_rtt.begin(now);
-                self.path_rtt = micros.unwrap_or(u64::MAX);
+                self.path_rtt = rtt.unwrap_or(Duration::MAX);
                 self.init_pacing_rate(rtt);
             }
             Episode::Reduce(_) => self.save_cwnd(),

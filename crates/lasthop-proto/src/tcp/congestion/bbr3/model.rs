@@ -1,7 +1,7 @@
 //! The path's model: how fast, how long, how much it bears; and what losses of late make of it.
 
 use super::{AckSample, BW_UNIT, Bbr3, LostSegment, MIN_PIPE_CWND, Phase, Sample};
-use crate::tcp::congestion::max_filter::MaxFilter;
+use crate::tcp::congestion::max_filter::{MaxFilter, Moment};
 use crate::time::Instant;
 
 /// Losses of more than 1 in so many of what was in flight are too many: `LossThresh` = 2 %.
@@ -104,7 +104,7 @@ impl Model {
         self.extra_acked.max().min(1 << 30) as u32
     }
 
-    pub fn update_extra_acked(&mut self, ack: &AckSample, cwnd: u32, round: u32, rounds: u32) {
+    pub fn update_extra_acked(&mut self, ack: &AckSample, cwnd: u32, now: Moment) {
         let micros = ack.now.since(self.extra_since).as_nanos() / 1000;
         let expected = u128::from(self.bw) * u128::from(micros) / BW_UNIT;
         let mut expected = u64::try_from(expected).unwrap_or(u64::MAX);
@@ -115,7 +115,7 @@ impl Model {
         }
         self.extra_delivered += u64::from(ack.delivered);
         let extra = (self.extra_delivered - expected).min(u64::from(cwnd));
-        self.extra_acked.update(rounds, round, extra);
+        self.extra_acked.update(now, extra);
     }
 }
 
@@ -156,13 +156,14 @@ impl Signals {
 }
 
 /// Whether losses show that too much was in flight.
-fn is_too_high(lost: u32, tx_in_flight: u32) -> bool {
-    u64::from(lost) * LOSS_THRESHOLD > u64::from(tx_in_flight)
+fn is_too_high(segment: &LostSegment) -> bool {
+    u64::from(segment.lost) * LOSS_THRESHOLD > u64::from(segment.tx_in_flight)
 }
 
 impl Sample {
     pub fn is_inflight_too_high(&self) -> bool {
-        is_too_high(self.lost, self.tx_in_flight)
+        let Self { tx_in_flight, lost, is_app_limited, .. } = *self;
+        is_too_high(&LostSegment { tx_in_flight, lost, is_app_limited })
     }
 }
 
@@ -233,16 +234,16 @@ impl Bbr3 {
             self.save_state_upon_loss();
         }
         self.signals.is_loss_in_round = true;
-        if self.cycle.is_probe_sample && is_too_high(segment.lost, segment.tx_in_flight) {
-            self.handle_inflight_too_high(inflight_at_loss(segment), segment.is_app_limited);
+        if self.cycle.is_probe_sample && is_too_high(segment) {
+            self.handle_inflight_too_high(&LostSegment { tx_in_flight: inflight_at_loss(segment), ..*segment });
         }
     }
 
-    fn handle_inflight_too_high(&mut self, tx_in_flight: u32, is_app_limited: bool) {
+    fn handle_inflight_too_high(&mut self, segment: &LostSegment) {
         self.cycle.was_too_high = true;
         self.cycle.is_probe_sample = false;
-        if !is_app_limited {
-            self.model.inflight_longterm = tx_in_flight.max(beta(u64::from(self.target_inflight())) as u32);
+        if !segment.is_app_limited {
+            self.model.inflight_longterm = segment.tx_in_flight.max(beta(u64::from(self.target_inflight())) as u32);
         }
         if self.phase == Phase::Up {
             self.undo.phase = Some(Phase::Up);

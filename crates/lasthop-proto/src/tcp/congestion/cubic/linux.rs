@@ -3,7 +3,7 @@
 use super::cube_root;
 use crate::tcp::congestion::control::{AckSample, CongestionControl, Episode};
 use crate::tcp::congestion::hystart::{Hystart, HystartRule, SlowStart};
-use crate::tcp::congestion::window::{MayUndo, Start, Window};
+use crate::tcp::congestion::window::{MayUndo, Pace, Start, Window};
 use crate::time::{Duration, Instant};
 
 /// β = 717/1024, the factor of a reduction.
@@ -212,7 +212,7 @@ impl CongestionControl for Linux {
         }
         if delivered > 0 {
             self.update(ack.now, delivered);
-            self.window.additive(u32::try_from(self.per).unwrap_or(u32::MAX), delivered);
+            self.window.additive(Pace(u32::try_from(self.per).unwrap_or(u32::MAX)), delivered);
         }
     }
 
