@@ -1,0 +1,236 @@
+//! CUBIC in Linux's integers: time in units of 2^-10 s that advance by jiffies, one segment more for each `per` delivered.
+
+use super::cube_root;
+use crate::tcp::congestion::control::{AckSample, CongestionControl, Episode};
+use crate::tcp::congestion::hystart::{Hystart, HystartRule, SlowStart};
+use crate::tcp::congestion::window::{MayUndo, Pace, Start, Window};
+use crate::time::{Duration, Instant};
+
+/// β = 717/1024, the factor of a reduction.
+const BETA: u64 = 717;
+/// What [`BETA`] is a fraction of.
+const BETA_UNIT: u64 = 1024;
+/// C = 410/1024 segments a second cubed, so that a cube of time in 2^-10 s, times this, shifted by 40, is in segments.
+const C: u128 = 410;
+/// See [`C`].
+const C_SHIFT: u32 = 40;
+/// The Reno-friendly window grows by one segment for each `cwnd * 15 / 8` delivered: 3(1 - β)/(1 + β) turned over.
+const FRIENDLY: u64 = 15;
+/// Without a former maximum the window grows by at least one segment for each so many delivered: 5 % a round trip.
+const UNKNOWN_MAXIMUM: u64 = 20;
+/// Times are cut here, in 2^-10 s: a day and a half, beyond which the curve is above every window.
+const FAR: u64 = 1 << 27;
+
+/// A curve and its origin: from a reduction's end to the next reduction.
+#[derive(Clone, Debug)]
+struct Epoch {
+    /// Jiffies at its start, moved by what was spent idle.
+    start: u64,
+    /// When the curve passes its plateau, in 2^-10 s from the start.
+    k: u64,
+    /// The plateau, in segments.
+    origin: u64,
+    /// What Reno's window would be, in segments.
+    reno: u64,
+    /// Segments delivered that `reno` has not grown by.
+    reno_credit: u64,
+}
+
+/// A CUBIC sender's window, as Linux computes it.
+#[derive(Clone, Debug)]
+pub struct Linux {
+    window: Window,
+    hystart: Hystart,
+    jiffy: Duration,
+    /// The window before the last reduction; 0 before the first and after a timeout.
+    last_max: u64,
+    /// Shortest round trip since the start or the last timeout.
+    min_rtt: Option<Duration>,
+    epoch: Option<Epoch>,
+    /// The window grows by one segment for each so many delivered.
+    per: u64,
+    /// Window and jiffy when `per` was last computed.
+    computed: (u32, u64),
+}
+
+impl Linux {
+    /// A window at its start.
+    pub fn new(start: &Start, hystart: HystartRule) -> Self {
+        let start = start.bounded();
+        Self {
+            window: Window::new(&start),
+            hystart: Hystart::new(hystart, start.mss),
+            jiffy: start.jiffy,
+            last_max: 0,
+            min_rtt: None,
+            epoch: None,
+            per: 0,
+            computed: (0, 0),
+        }
+    }
+
+    fn jiffies(&self, span: Duration) -> u64 {
+        span.as_nanos() / self.jiffy.as_nanos()
+    }
+
+    fn now(&self, now: Instant) -> u64 {
+        self.jiffies(now.since(Instant::ZERO))
+    }
+
+    /// Whole jiffies in a second: the kernel's `HZ`.
+    fn hz(&self) -> u64 {
+        self.jiffies(Duration::from_secs(1)).max(1)
+    }
+
+    /// A round trip: what the curve looks ahead by, and what HyStart goes by. In the first second of an epoch queues may
+    /// still be what they were before the loss.
+    fn on_round_trip(&mut self, ack: &AckSample, rtt: Duration) {
+        let now = self.now(ack.now);
+        if self.epoch.as_ref().is_some_and(|epoch| now.saturating_sub(epoch.start) < self.hz()) {
+            return;
+        }
+        let rtt = rtt.max(Duration::from_micros(1));
+        let min_rtt = self.min_rtt.map_or(rtt, |min| min.min(rtt));
+        self.min_rtt = Some(min_rtt);
+        if self.window.is_slow_start() && self.hystart.on_ack(ack, rtt, min_rtt, self.window.cwnd) == SlowStart::Leave {
+            self.window.ssthresh = self.window.cwnd;
+        }
+    }
+
+    /// Computes `per` anew, unless the window is the same and the last time is at most 1/32 s ago, or in this jiffy.
+    fn update(&mut self, now: Instant, delivered: u32) {
+        let cwnd = self.window.cwnd;
+        let jiffies = self.now(now);
+        let (computed_for, computed_at) = self.computed;
+        if let Some(epoch) = &mut self.epoch {
+            epoch.reno_credit += u64::from(delivered);
+        }
+        let age = jiffies.saturating_sub(computed_at);
+        if computed_for == cwnd && age <= self.hz() / 32 {
+            return;
+        }
+        if self.epoch.is_none() || age > 0 {
+            self.computed = (cwnd, jiffies);
+            self.follow_curve(jiffies, delivered);
+        }
+        self.stay_reno_friendly();
+        // At most one segment for two: 1.5 times the window a round trip.
+        self.per = self.per.max(2);
+    }
+
+    fn follow_curve(&mut self, jiffies: u64, delivered: u32) {
+        let cwnd = u64::from(self.window.cwnd);
+        let (hz, ahead) = (self.hz(), self.jiffies_of_min_rtt());
+        let last_max = self.last_max;
+        let epoch = self.epoch.get_or_insert_with(|| Epoch {
+            start: jiffies,
+            k: cube_root((u128::from(last_max.saturating_sub(cwnd)) << C_SHIFT) / C),
+            origin: last_max.max(cwnd),
+            reno: cwnd,
+            reno_credit: u64::from(delivered),
+        });
+        // As 1024 * (t + min RTT), counted in jiffies, over HZ.
+        let t = ((jiffies.saturating_sub(epoch.start) + ahead).min(1 << 53) << 10) / hz;
+        let away = u128::from(t.abs_diff(epoch.k).min(FAR));
+        let rise = ((C * away * away * away) >> C_SHIFT) as u64;
+        let target = if t < epoch.k { epoch.origin.saturating_sub(rise) } else { epoch.origin + rise };
+        self.per = if target > cwnd { cwnd / (target - cwnd) } else { 100 * cwnd };
+        if last_max == 0 {
+            self.per = self.per.min(UNKNOWN_MAXIMUM);
+        }
+    }
+
+    /// The shortest round trip in jiffies, begun ones included.
+    fn jiffies_of_min_rtt(&self) -> u64 {
+        self.min_rtt.map_or(0, |rtt| rtt.as_nanos().div_ceil(self.jiffy.as_nanos()))
+    }
+
+    fn stay_reno_friendly(&mut self) {
+        let cwnd = u64::from(self.window.cwnd);
+        let Some(epoch) = &mut self.epoch else { return };
+        let each = (cwnd * FRIENDLY / 8).max(1);
+        // One credit is kept back: Linux counts while there is more than a step's worth.
+        let steps = epoch.reno_credit.saturating_sub(1) / each;
+        epoch.reno_credit -= steps * each;
+        epoch.reno += steps;
+        if epoch.reno > cwnd {
+            self.per = self.per.min(cwnd / (epoch.reno - cwnd));
+        }
+    }
+
+    fn reduce(&mut self, may_undo: MayUndo) {
+        self.epoch = None;
+        let cwnd = u64::from(self.window.cwnd);
+        // Fast convergence: who meets the loss below the former maximum leaves room for others.
+        self.last_max = if cwnd < self.last_max { cwnd * (BETA_UNIT + BETA) / (2 * BETA_UNIT) } else { cwnd };
+        self.window.reduce_to(((cwnd * BETA / BETA_UNIT) as u32).max(2), may_undo);
+        self.hystart.on_reduction();
+    }
+
+    /// A timeout forgets the curve and the round trip.
+    fn forget(&mut self) {
+        self.last_max = 0;
+        self.min_rtt = None;
+        self.epoch = None;
+        self.per = 0;
+        self.computed = (0, 0);
+        self.window.forget_credit();
+    }
+
+    fn resume(&mut self, now: Instant, idle: Duration) {
+        let (now, idle) = (self.now(now), self.jiffies(idle));
+        if let Some(epoch) = &mut self.epoch {
+            epoch.start = (epoch.start + idle).min(now);
+        }
+    }
+}
+
+impl CongestionControl for Linux {
+    fn window(&self) -> u32 {
+        self.window.cwnd
+    }
+
+    fn ssthresh(&self) -> u32 {
+        self.window.ssthresh
+    }
+
+    fn set_window(&mut self, segments: u32) {
+        self.window.set(segments);
+    }
+
+    fn on_ack(&mut self, ack: &AckSample) {
+        self.hystart.on_round(ack);
+        if let Some(rtt) = ack.rtt {
+            self.on_round_trip(ack, rtt);
+        }
+        if !ack.lets_grow() {
+            return;
+        }
+        let mut delivered = ack.delivered;
+        if self.window.is_slow_start() {
+            delivered = self.window.slow_start(self.hystart.allowed(delivered));
+        }
+        if delivered > 0 {
+            self.update(ack.now, delivered);
+            self.window.additive(Pace(u32::try_from(self.per).unwrap_or(u32::MAX)), delivered);
+        }
+    }
+
+    fn on_episode(&mut self, now: Instant, what: Episode) {
+        match what {
+            Episode::Reduce(reduction) => self.reduce(reduction.into()),
+            Episode::Timeout { again } => {
+                if !again {
+                    self.reduce(MayUndo::Yes);
+                }
+                self.forget();
+                self.hystart.restart(now);
+            }
+            Episode::Undone => self.window.undo(),
+            Episode::SendingAgain { idle, .. } => self.resume(now, idle),
+            Episode::IdleRestart { idle, rto } => self.window.restart_after(idle, rto),
+            Episode::Unused { used } => self.window.unused(used),
+            Episode::Ended | Episode::Established { .. } => {}
+        }
+    }
+}

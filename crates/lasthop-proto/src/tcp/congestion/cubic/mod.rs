@@ -1,0 +1,38 @@
+//! CUBIC in two arithmetics that share nothing but the curve: [`Linux`], integer for integer as kernels compute it, and
+//! [`Rfc9438`], as the RFC words it.
+
+mod linux;
+mod rfc9438;
+
+pub use self::linux::Linux;
+pub use self::rfc9438::Rfc9438;
+
+/// The largest integer whose cube is at most `x`, digit by digit from the top.
+fn cube_root(x: u128) -> u64 {
+    let mut root = 0_u64;
+    for bit in (0..42).rev() {
+        let candidate = u128::from(root | 1 << bit);
+        if candidate * candidate * candidate <= x {
+            root |= 1 << bit;
+        }
+    }
+    root
+}
+
+#[cfg(test)]
+mod tests {
+    use super::cube_root;
+
+    #[test]
+    fn cube_roots_are_exact() {
+        for n in (0..5000_u64).chain([1 << 20, (1 << 21) - 1, 1 << 30, 1 << 40, (1 << 42) - 1]) {
+            let cube = u128::from(n).pow(3);
+            assert_eq!(cube_root(cube), n);
+            assert_eq!(
+                cube_root(cube + 3 * u128::from(n) * u128::from(n) + 3 * u128::from(n)),
+                n,
+                "just below the next"
+            );
+        }
+    }
+}

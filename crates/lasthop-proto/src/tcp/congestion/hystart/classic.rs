@@ -1,0 +1,122 @@
+//! HyStart as Linux has it: the train of acknowledgments that a window's worth makes, and a rise of the round trip.
+
+use super::{HystartRule, SAMPLES, SlowStart, tolerated_rise};
+use crate::tcp::congestion::control::AckSample;
+use crate::time::{Duration, Instant};
+
+/// Below this window nothing ends slow start.
+const LOW_WINDOW: u32 = 16;
+/// Acknowledgments closer than this are of one train.
+const TRAIN_GAP: Duration = Duration::from_millis(2);
+/// A receiver may withhold its acknowledgment while a burst of so many bytes, `GSO_BURSTS` times, is on its way...
+const GSO_BYTES: u64 = 65_536;
+/// See [`GSO_BYTES`].
+const GSO_BURSTS: u64 = 4;
+/// ... but for no longer than this.
+const MOST_ACK_DELAY: Duration = Duration::from_millis(1);
+
+#[derive(Clone, Debug)]
+pub(in crate::tcp::congestion) struct Classic {
+    rule: HystartRule,
+    mss: u32,
+    /// Whether slow start has been ended.
+    found: bool,
+    /// A round has ended, and no round trip has been seen since.
+    is_round_over: bool,
+    /// Where the round ends that counts deliveries itself, in segments delivered.
+    round_end: u64,
+    round_start: Instant,
+    /// The last acknowledgment of the train.
+    last_of_train: Instant,
+    shortest: Duration,
+    samples: u32,
+}
+
+impl Classic {
+    pub fn new(rule: HystartRule, mss: u32) -> Self {
+        Self {
+            rule,
+            mss,
+            found: false,
+            // What comes first is the answer to what was sent after the start.
+            is_round_over: true,
+            round_end: 0,
+            round_start: Instant::ZERO,
+            last_of_train: Instant::ZERO,
+            shortest: Duration::MAX,
+            samples: 0,
+        }
+    }
+
+    pub fn restart(&mut self, now: Instant) {
+        self.found = false;
+        self.is_round_over = false;
+        self.begin_round(now);
+    }
+
+    fn begin_round(&mut self, now: Instant) {
+        self.round_start = now;
+        self.last_of_train = now;
+        self.shortest = Duration::MAX;
+        self.samples = 0;
+    }
+
+    pub fn on_round(&mut self, ack: &AckSample) {
+        self.is_round_over |= ack.round_ended;
+    }
+
+    /// Whether a round begins with this acknowledgment.
+    fn begins_round(&mut self, ack: &AckSample, cwnd: u32) -> bool {
+        if self.rule == HystartRule::LinuxBefore6_15 {
+            let begins = cwnd >= LOW_WINDOW && ack.total_delivered > self.round_end;
+            if begins {
+                self.round_end = ack.total_delivered + u64::from(ack.in_flight);
+            }
+            begins
+        } else {
+            core::mem::take(&mut self.is_round_over)
+        }
+    }
+
+    pub fn on_ack(&mut self, ack: &AckSample, rtt: Duration, min_rtt: Duration, cwnd: u32) -> SlowStart {
+        if self.found {
+            return SlowStart::Stay;
+        }
+        if self.begins_round(ack, cwnd) {
+            self.begin_round(ack.now);
+        }
+        if cwnd < LOW_WINDOW {
+            return SlowStart::Stay;
+        }
+        // Both are looked at: the second counts its samples whatever the first says.
+        let train = self.train_fills_path(ack, min_rtt, cwnd);
+        let rise = self.round_trip_rises(rtt, min_rtt);
+        self.found = train || rise;
+        if self.found { SlowStart::Leave } else { SlowStart::Stay }
+    }
+
+    /// A window's acknowledgments without a gap, for half a round trip: as long a train as fills the path one way.
+    fn train_fills_path(&mut self, ack: &AckSample, min_rtt: Duration, cwnd: u32) -> bool {
+        if ack.now.since(self.last_of_train) > TRAIN_GAP {
+            return false;
+        }
+        self.last_of_train = ack.now;
+        // Halved because nothing paces what is sent.
+        ack.now.since(self.round_start) > (min_rtt + self.ack_delay(ack.srtt, cwnd)) / 2
+    }
+
+    /// The time that bursts take at twice the window a round trip, which is what Linux takes for the rate of slow start.
+    fn ack_delay(&self, srtt: Duration, cwnd: u32) -> Duration {
+        let window = 2 * u64::from(cwnd) * u64::from(self.mss);
+        (srtt.saturating_mul(GSO_BURSTS * GSO_BYTES) / window.max(1)).min(MOST_ACK_DELAY)
+    }
+
+    fn round_trip_rises(&mut self, rtt: Duration, min_rtt: Duration) -> bool {
+        self.shortest = self.shortest.min(rtt);
+        if self.samples < SAMPLES {
+            self.samples += 1;
+            return false;
+        }
+        self.shortest > min_rtt + tolerated_rise(min_rtt)
+    }
+}

@@ -1,0 +1,155 @@
+//! Feeds a control with acknowledgments as a sender would that always has data: it sends what the window allows, and what
+//! is acknowledged was in flight.
+
+use std::collections::VecDeque;
+
+use lasthop_proto::tcp::congestion::control::{AckSample, CaState, CongestionControl, Episode, Reduction};
+use lasthop_proto::tcp::congestion::{Control, ControlRule, Start};
+use lasthop_proto::time::{Duration, Instant};
+
+pub fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// A start as Linux has it: ten segments, `HZ` 250.
+pub fn start() -> Start {
+    Start { window: 10, bound: u32::MAX, mss: 1448, jiffy: ms(4), seed: 1 }
+}
+
+pub struct Driver {
+    pub control: Control,
+    pub now: Instant,
+    pub state: CaState,
+    /// When each segment in flight was sent.
+    flight: VecDeque<Instant>,
+    /// All that has been delivered.
+    pub delivered: u64,
+    sent: u64,
+    round_end: u64,
+    min_rtt: Duration,
+}
+
+impl Driver {
+    pub fn new(rule: ControlRule) -> Self {
+        Self::starting(rule, &start())
+    }
+
+    pub fn starting(rule: ControlRule, start: &Start) -> Self {
+        let mut driver = Self {
+            control: Control::new(rule, start),
+            now: Instant::ZERO,
+            state: CaState::Open,
+            flight: VecDeque::new(),
+            delivered: 0,
+            sent: 0,
+            round_end: 0,
+            min_rtt: Duration::MAX,
+        };
+        driver.fill();
+        driver
+    }
+
+    pub fn window(&self) -> u32 {
+        self.control.window()
+    }
+
+    pub fn ssthresh(&self) -> u32 {
+        self.control.ssthresh()
+    }
+
+    pub fn pass(&mut self, span: Duration) {
+        self.now += span;
+    }
+
+    /// Sends what the window allows.
+    pub fn fill(&mut self) {
+        while (self.flight.len() as u32) < self.control.window() {
+            self.flight.push_back(self.now);
+            self.sent += 1;
+        }
+    }
+
+    /// The oldest `segments` are acknowledged; the round trip is the newest's.
+    pub fn ack(&mut self, segments: u32) {
+        self.ack_in(segments, None);
+    }
+
+    /// The same with a round trip of the caller's choice.
+    pub fn ack_with(&mut self, segments: u32, rtt: Duration) {
+        self.ack_in(segments, Some(rtt));
+    }
+
+    fn ack_in(&mut self, segments: u32, rtt: Option<Duration>) {
+        let prior_in_flight = self.flight.len() as u32;
+        assert!(segments <= prior_in_flight, "{segments} of {prior_in_flight} acknowledged");
+        let mut sent = self.now;
+        for _ in 0..segments {
+            sent = self.flight.pop_front().expect("in flight");
+        }
+        let rtt = rtt.unwrap_or(self.now.since(sent));
+        self.min_rtt = self.min_rtt.min(rtt);
+        self.delivered += u64::from(segments);
+        let round_ended = self.delivered > self.round_end;
+        if round_ended {
+            self.round_end = self.sent;
+        }
+        self.control.on_ack(&AckSample {
+            now: self.now,
+            state: self.state,
+            delivered: segments,
+            acked: segments,
+            total_delivered: self.delivered,
+            newly_lost: 0,
+            total_lost: 0,
+            prior_in_flight,
+            in_flight: self.flight.len() as u32,
+            una_advanced: true,
+            may_raise: true,
+            round_ended,
+            is_cwnd_limited: true,
+            ece: false,
+            rtt: Some(rtt),
+            srtt: rtt,
+            min_rtt: self.min_rtt,
+            next_send: self.now,
+            rate: None,
+        });
+        self.fill();
+    }
+
+    pub fn in_flight(&self) -> u32 {
+        self.flight.len() as u32
+    }
+
+    /// Puts the window where a test begins.
+    pub fn control_at(&mut self, window: u32) {
+        self.control.set_window(window);
+        self.fill();
+    }
+
+    pub fn tell(&mut self, what: Episode) {
+        self.control.on_episode(self.now, what);
+    }
+
+    /// A loss that is repaired within the round trip: the window is at its threshold when it is over.
+    pub fn lose(&mut self) {
+        self.tell(Episode::Reduce(Reduction::Loss));
+        self.control.set_window(self.control.ssthresh());
+        self.tell(Episode::Ended);
+        // What was sent beyond the window has been delivered meanwhile.
+        let left = self.control.window().min(self.flight.len() as u32);
+        self.delivered += (self.flight.len() as u32 - left) as u64;
+        self.flight.truncate(left as usize);
+        self.fill();
+    }
+
+    /// A timeout: all is lost, the first is sent again.
+    pub fn time_out(&mut self, again: bool) {
+        self.tell(Episode::Timeout { again });
+        self.flight.clear();
+        self.sent = self.delivered;
+        self.round_end = self.delivered;
+        self.control.set_window(1);
+        self.fill();
+    }
+}
