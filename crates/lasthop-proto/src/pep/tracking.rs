@@ -152,7 +152,7 @@ impl Tracking {
     /// its own next number.
     fn take_reset(&mut self, from: Side, segment: &Segment) -> Take {
         let expected = match self.stage {
-            Stage::Open => segment.seq == self.halves[from.index()].next,
+            Stage::Open => segment.seq == self.halves[from.index()].carried,
             // The answer to a SYN (RFC 9293 §3.10.7.3).
             Stage::Unknown => {
                 segment.flags.has(Flags::ACK) && self.syns.iter().any(|syn| syn.from != from && syn.end == segment.ack)

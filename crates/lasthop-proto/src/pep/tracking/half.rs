@@ -71,6 +71,8 @@ fn is_within(number: Seq, from: Seq, to: Seq) -> bool {
 pub(super) struct Half {
     /// SND.NXT, as far as seen.
     pub next: Seq,
+    /// The same by what carries data alone: a keepalive has the number before (RFC 9293 §3.8.4).
+    pub carried: Seq,
     /// RCV.NXT of the other end, as it last acknowledged.
     pub acked: Option<Seq>,
     /// No number before this has any meaning: the stream begins here, or it is a window behind.
@@ -98,6 +100,7 @@ impl Half {
     /// Nothing was sent.
     pub const NONE: Self = Self {
         next: Seq(0),
+        carried: Seq(0),
         acked: None,
         first: Seq(0),
         edge: Seq(0),
@@ -113,7 +116,7 @@ impl Half {
     /// All up to `next` was sent, `segment` last; the other end expects `first` or more.
     pub fn new(first: Seq, next: Seq, segment: &Segment) -> Self {
         let newest = segment.options.timestamps.map(|timestamps| timestamps.val);
-        Self { next, first, edge: first, newest, ..Self::NONE }
+        Self { next, carried: next, first, edge: first, newest, ..Self::NONE }
     }
 
     /// The least that the other end expects.
@@ -161,6 +164,9 @@ impl Half {
     /// A segment that the other end accepts was sent.
     pub fn sent(&mut self, sight: &Sight) {
         self.next = self.next.max(sight.end);
+        if sight.end != sight.segment.seq {
+            self.carried = self.carried.max(sight.end);
+        }
         if let Some(Timestamps { val, .. }) = sight.timestamps() {
             self.newest = Some(self.newest.map_or(val, |newest| Seq(newest).max(Seq(val)).0));
         }
@@ -173,7 +179,7 @@ impl Half {
         if ack.ge(self.base()) {
             self.field = segment.window;
         }
-        self.next = self.next.max(ack);
+        (self.next, self.carried) = (self.next.max(ack), self.carried.max(ack));
         self.acked = Some(self.acked.map_or(ack, |acked| acked.max(ack)));
         self.probe = self.probe.filter(|end| ack.lt(*end));
         self.claim = self.claim.filter(|end| ack.lt(*end));
