@@ -130,6 +130,7 @@ fn packet(headers: &[u8]) -> Packet {
         from: if initiator { Side::Initiator } else { Side::Acceptor },
         header_len: view.header_len as u16,
         len: view.payload_len as u32,
+        ecn: view.ecn,
         body: Body::Tcp(view.segment),
         ..Packet::default()
     }

@@ -62,7 +62,7 @@ struct Noise {
     seq: Number,
     ack: Number,
     len: u32,
-    flags: u8,
+    flags: u16,
     window: u16,
     damaged: bool,
     mss: Option<u16>,
@@ -86,7 +86,7 @@ fn number() -> impl Strategy<Value = Number> {
 fn noise() -> impl Strategy<Value = Noise> {
     let len = prop_oneof![4 => Just(0u32), 2 => 1u32..3000, 1 => 1u32..3, 1 => Just(65_535u32)];
     let flags =
-        prop_oneof![6 => Just(Flags::ACK.0), 1 => Just(Flags::ACK.0 | Flags::FIN.0), 2 => 0u8..32, 1 => any::<u8>()];
+        prop_oneof![6 => Just(Flags::ACK.0), 1 => Just(Flags::ACK.0 | Flags::FIN.0), 2 => 0u16..32, 1 => any::<u16>()];
     let window = prop_oneof![3 => any::<u16>(), 1 => Just(0u16), 1 => 1u16..1500, 1 => Just(0xffff)];
     let options = (
         prop::option::weighted(0.2, any::<u16>()),
@@ -140,6 +140,7 @@ impl Noise {
             from,
             priority: Default::default(),
             integrity,
+            ecn: Default::default(),
             cause: Default::default(),
             header_len: 40,
             len: self.len,

@@ -190,6 +190,7 @@ impl Air {
             from,
             header_len: view.header_len as u16,
             len: view.payload_len as u32,
+            ecn: view.ecn,
             body: Body::Tcp(view.segment),
             ..Packet::default()
         }

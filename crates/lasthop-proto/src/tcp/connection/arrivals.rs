@@ -74,7 +74,7 @@ impl Connection {
         {
             // The second half of a simultaneous open (RFC 9293 §3.5, figure 7). Its SYN lies left of the window and is
             // trimmed off.
-            trimmed = Segment { seq: segment.seq + 1, flags: Flags(segment.flags.0 & !Flags::SYN.0), ..*segment };
+            trimmed = Segment { seq: segment.seq + 1, flags: segment.flags.without(Flags::SYN), ..*segment };
             segment = &trimmed;
             seq_len -= 1;
         }

@@ -2,7 +2,7 @@
 
 use super::{Connection, HEADER, State};
 use crate::node::Port;
-use crate::packet::{Body, Cause, Flags, Integrity, Options, Packet, Priority, SackBlocks, Segment, Timestamps};
+use crate::packet::{Body, Cause, Ecn, Flags, Integrity, Options, Packet, Priority, SackBlocks, Segment, Timestamps};
 use crate::seq::Seq;
 use crate::tcp::config::{HeaderAccounting, Recovery, Switch};
 use crate::tcp::sender::Transmission;
@@ -71,6 +71,7 @@ impl Connection {
             from: self.side,
             priority: Priority::Normal,
             integrity: Integrity::Intact,
+            ecn: Ecn::NotEct,
             cause,
             header_len: if len > 0 && self.config.headers == HeaderAccounting::Ns2AcksOnly { 0 } else { HEADER },
             len,
