@@ -159,7 +159,7 @@ fn the_channel_drops_what_the_simulators_drops() {
         for (Passage { dropped, .. }, headers) in sent {
             let mut pool = PacketPool::default();
             *pool.place() = packet(headers);
-            let mut link = DuplexDirection::new(&network.links[1].directions[0], time::Duration::ZERO);
+            let mut link = DuplexDirection::new(&network.links[1].directions[0], time::Duration::ZERO).unwrap();
             let frame = pool.commit(0);
             link.enqueue(time::Instant::ZERO, frame);
             let (sent, _) = link.arrive(time::Instant::ZERO);

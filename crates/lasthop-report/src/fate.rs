@@ -89,10 +89,10 @@ pub fn courses(trace: &Trace) -> Vec<Course> {
     courses
 }
 
-/// Takes out the packet that the channel met next, or that the queue met last.
+/// Takes out the packet that the channel met next or the management of the queue dropped, or that a full queue met last.
 pub(crate) fn take(queue: &mut VecDeque<usize>, matches: impl Fn(usize) -> bool, reason: DropReason) -> Option<usize> {
     let position = match reason {
-        DropReason::Channel => queue.iter().position(|&index| matches(index)),
+        DropReason::Channel | DropReason::Aqm => queue.iter().position(|&index| matches(index)),
         DropReason::Queue => queue.iter().rposition(|&index| matches(index)),
     }?;
     queue.remove(position)

@@ -33,6 +33,7 @@ mod gateway_values;
 mod lab;
 mod nodes;
 mod one_line;
+mod queue;
 mod reader;
 mod resolve;
 mod scenario;

@@ -440,6 +440,14 @@ pub(crate) enum DelayedAckName {
     WindowUpdate,
 }
 
+/// Names of [`QueueSpec`](lasthop_sim::network::QueueSpec).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum QueueKind {
+    Fifo,
+    CoDel,
+    FqCoDel,
+}
+
 /// Names of [`ErrorSpec`](lasthop_proto::channel::ErrorSpec).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ModelName {
@@ -479,6 +487,7 @@ choices! {
         "none" = None, "exponential" = Exponential, "uniform" = Uniform, "two-state" = TwoState,
         "two-state-packet" = TwoStatePacket, "burst" = Burst, "list" = List, "replay" = Replay,
     }
+    QueueKind { "fifo" = Fifo, "codel" = CoDel, "fq-codel" = FqCoDel }
     FlowControlName { "none" = None, "fast" = Fast }
     ElementName { "snoop" = Snoop, "eln-marker" = ElnMarker, "split" = Split, "arq" = Arq }
     Preset { "bsd-lite" = BsdLite, "ns2" = Ns2, "rfc" = Rfc }
