@@ -189,7 +189,7 @@ impl Ends {
             let frame = arrival.bytes;
             if let (Some(flow), Some(seq)) = (flow(frame, client).filter(|&flow| flow < count), get(frame, SEQ)) {
                 let payload = frame.len().saturating_sub(HEADERS);
-                into.push(Seen { flow, flags: Flags(frame.get(FLAGS).copied().unwrap_or(0)), seq, payload });
+                into.push(Seen { flow, flags: Flags(frame.get(FLAGS).copied().unwrap_or(0).into()), seq, payload });
             }
         })? {}
         Ok(())

@@ -70,7 +70,7 @@ impl Bench {
             sack.push(SackBlock { left: Seq(*left), right: Seq(*right) });
         }
         let mut options = Options { sack, ..Options::default() };
-        if given.flags.0 & Flags::SYN.0 != 0 {
+        if given.flags.has(Flags::SYN) {
             options =
                 Options { mss: Some(1460), window_scale: Some(SCALE), sack_permitted: true, ..Options::default() };
         }

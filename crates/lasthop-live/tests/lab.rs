@@ -125,6 +125,7 @@ fn packet(headers: &[u8]) -> Packet {
         from: if initiator { Side::Initiator } else { Side::Acceptor },
         header_len: view.header_len as u16,
         len: view.payload_len as u32,
+        ecn: view.ecn,
         body: Body::Tcp(view.segment),
         ..Packet::default()
     }
@@ -153,7 +154,7 @@ fn the_channel_drops_what_the_simulators_drops() {
         for (Passage { dropped, .. }, headers) in sent {
             let mut pool = PacketPool::default();
             *pool.place() = packet(headers);
-            let mut link = DuplexDirection::new(&network.links[1].directions[0], time::Duration::ZERO);
+            let mut link = DuplexDirection::new(&network.links[1].directions[0], time::Duration::ZERO).unwrap();
             let frame = pool.commit(0);
             link.enqueue(time::Instant::ZERO, frame);
             let (sent, _) = link.arrive(time::Instant::ZERO);

@@ -10,6 +10,7 @@
 //! | [`pep`] | performance-enhancing proxies (RFC 3135): snoop, ELN marker, split relay |
 //! | [`link`] | what the two ends of a link do to bring packets over it: automatic repeat request |
 //! | [`channel`] | when a frame is lost |
+//! | [`queue`] | what waits in front of a link, and what is dropped or marked there |
 //! | [`scheme`] | the schemes by the names that the studies give them |
 //!
 //! \[a\] cites H. Balakrishnan, V. N. Padmanabhan, S. Seshan, R. H. Katz: *A Comparison of Mechanisms for Improving TCP
@@ -26,6 +27,7 @@ pub mod link;
 pub mod node;
 pub mod packet;
 pub mod pep;
+pub mod queue;
 pub mod random;
 pub mod scheme;
 pub mod seq;

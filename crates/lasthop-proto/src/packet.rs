@@ -146,9 +146,46 @@ impl Cause {
     }
 }
 
-/// TCP flags (RFC 9293 §3.1), in wire order.
+/// The ECN field of the IP header (RFC 3168 §5).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Flags(pub u8);
+pub enum Ecn {
+    /// The ends do not take marks for this packet: a congested queue drops it.
+    #[default]
+    NotEct,
+    /// ECN-capable, codepoint ECT(1).
+    Ect1,
+    /// ECN-capable, codepoint ECT(0): what senders without a use for ECT(1) set.
+    Ect0,
+    /// Congestion experienced: a queue marked it instead of dropping it.
+    Ce,
+}
+
+impl Ecn {
+    /// The field that the low two bits of `byte` hold (IPv4's type of service, IPv6's traffic class).
+    pub const fn from_bits(byte: u8) -> Self {
+        match byte & 3 {
+            0 => Self::NotEct,
+            1 => Self::Ect1,
+            2 => Self::Ect0,
+            _ => Self::Ce,
+        }
+    }
+
+    /// The two bits on the wire.
+    pub const fn bits(self) -> u8 {
+        self as u8
+    }
+
+    /// Whether a queue may mark the packet instead of dropping it; one that is marked already may pass again.
+    pub const fn is_capable(self) -> bool {
+        !matches!(self, Self::NotEct)
+    }
+}
+
+/// TCP flags (RFC 9293 §3.1), in wire order: the eight of the flags byte, and above them AE. The three bits that are still
+/// reserved are not kept.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Flags(pub u16);
 
 impl Flags {
     /// No more data from the sender.
@@ -161,6 +198,16 @@ impl Flags {
     pub const PSH: Self = Self(0x08);
     /// The acknowledgment field is significant.
     pub const ACK: Self = Self(0x10);
+    /// The urgent pointer is significant.
+    pub const URG: Self = Self(0x20);
+    /// ECN echo: a mark arrived; on a SYN, half of the offer of ECN (RFC 3168 §6.1).
+    pub const ECE: Self = Self(0x40);
+    /// Congestion window reduced, the answer to an echo; on a SYN, the other half of the offer (RFC 3168 §6.1).
+    pub const CWR: Self = Self(0x80);
+    /// Accurate ECN (RFC 9768); NS before that.
+    pub const AE: Self = Self(0x100);
+    /// All that are kept.
+    pub const ALL: Self = Self(0x1ff);
 
     /// Both sets together.
     pub const fn with(self, other: Self) -> Self {
@@ -170,6 +217,21 @@ impl Flags {
     /// Whether all of `other` is set.
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
+    }
+
+    /// Those that are not in `other`.
+    pub const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
+    /// Whether any of `other` is set.
+    pub const fn meets(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// The flags byte of the header: all but [`Flags::AE`].
+    pub const fn low_byte(self) -> u8 {
+        self.0 as u8
     }
 }
 
@@ -207,6 +269,13 @@ impl SackBlocks {
         if let Some(slot) = self.blocks.get_mut(usize::from(self.len)) {
             *slot = block;
             self.len += 1;
+        }
+    }
+
+    /// Puts another block in the place of the first, if there is one.
+    pub fn replace_first(&mut self, block: SackBlock) {
+        if let Some(first) = self.blocks[..usize::from(self.len)].first_mut() {
+            *first = block;
         }
     }
 
@@ -331,6 +400,8 @@ pub struct Packet<P = ()> {
     pub priority: Priority,
     /// What the channel did to it.
     pub integrity: Integrity,
+    /// Whether queues may mark it, and whether one did.
+    pub ecn: Ecn,
     /// Why it was sent; for measurement only.
     pub cause: Cause,
     /// Bytes of network and transport header that it takes on the wire.

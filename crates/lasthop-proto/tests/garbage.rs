@@ -8,11 +8,13 @@ use std::sync::Arc;
 
 use lasthop_proto::node::{Node, Port, pump};
 use lasthop_proto::packet::{
-    Body, Flags, FlowId, Integrity, Options, Packet, SackBlock, SackBlocks, Segment, Side, Timestamps,
+    Body, Ecn, Flags, FlowId, Integrity, Options, Packet, SackBlock, SackBlocks, Segment, Side, Timestamps,
 };
 use lasthop_proto::pep::split::SplitRelay;
 use lasthop_proto::seq::Seq;
-use lasthop_proto::tcp::config::{Preset, Recovery, SackAlgorithm, Switch, TcpConfig};
+use lasthop_proto::tcp::config::{
+    DelayedAck, EcnMode, Preset, ReceiveAutotune, Recovery, SackAlgorithm, SackCompression, Switch, TcpConfig,
+};
 use lasthop_proto::tcp::{Connection, TickPhase};
 use lasthop_proto::time::{Duration, Instant};
 use proptest::prelude::*;
@@ -33,12 +35,21 @@ const RECOVERIES: [(Recovery, SackAlgorithm); 7] = [
 
 fn configs() -> impl Iterator<Item = TcpConfig> {
     let all = PRESETS.into_iter().flat_map(|preset| RECOVERIES.map(|recovery| (preset, recovery)));
-    all.map(|(preset, (recovery, sack_algorithm))| TcpConfig {
+    let all = all.map(|(preset, (recovery, sack_algorithm))| TcpConfig {
         recovery,
         sack_algorithm,
         smart_acks: if recovery == Recovery::Smart { Switch::On } else { Switch::Off },
         ..TcpConfig::preset(preset)
-    })
+    });
+    let linux = TcpConfig {
+        delayed_ack: DelayedAck::Linux,
+        sack_compression: SackCompression::Linux,
+        receive_autotune: ReceiveAutotune::Linux,
+        dsack: Switch::On,
+        ecn: EcnMode::On,
+        ..TcpConfig::preset(Preset::Rfc)
+    };
+    all.chain([linux])
 }
 
 /// A number by its distance from the one expected, or as it is.
@@ -62,7 +73,7 @@ struct Noise {
     seq: Number,
     ack: Number,
     len: u32,
-    flags: u8,
+    flags: u16,
     window: u16,
     damaged: bool,
     mss: Option<u16>,
@@ -86,7 +97,7 @@ fn number() -> impl Strategy<Value = Number> {
 fn noise() -> impl Strategy<Value = Noise> {
     let len = prop_oneof![4 => Just(0u32), 2 => 1u32..3000, 1 => 1u32..3, 1 => Just(65_535u32)];
     let flags =
-        prop_oneof![6 => Just(Flags::ACK.0), 1 => Just(Flags::ACK.0 | Flags::FIN.0), 2 => 0u8..32, 1 => any::<u8>()];
+        prop_oneof![6 => Just(Flags::ACK.0), 1 => Just(Flags::ACK.0 | Flags::FIN.0), 2 => 0u16..32, 1 => any::<u16>()];
     let window = prop_oneof![3 => any::<u16>(), 1 => Just(0u16), 1 => 1u16..1500, 1 => Just(0xffff)];
     let options = (
         prop::option::weighted(0.2, any::<u16>()),
@@ -140,6 +151,7 @@ impl Noise {
             from,
             priority: Default::default(),
             integrity,
+            ecn: Ecn::from_bits(self.window as u8),
             cause: Default::default(),
             header_len: 40,
             len: self.len,

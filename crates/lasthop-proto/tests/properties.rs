@@ -9,7 +9,9 @@ use std::sync::Arc;
 use lasthop_proto::event::Event;
 use lasthop_proto::packet::{Flags, Integrity, Side};
 use lasthop_proto::pep::split::SplitRelay;
-use lasthop_proto::tcp::config::{DelayedAck, Preset, Recovery, SackAlgorithm, Switch, TcpConfig};
+use lasthop_proto::tcp::config::{
+    DelayedAck, EcnMode, Preset, ReceiveAutotune, Recovery, SackAlgorithm, SackCompression, Switch, TcpConfig,
+};
 use lasthop_proto::tcp::{State, TickPhase};
 use lasthop_proto::time::Duration;
 use proptest::prelude::*;
@@ -52,6 +54,7 @@ fn switch(on: bool) -> Switch {
 impl Keys {
     fn config(&self, preset: Preset, recovery: (Recovery, SackAlgorithm)) -> TcpConfig {
         let base = TcpConfig::preset(preset);
+        let linux = self.delayed_ack == Some(DelayedAck::Linux);
         TcpConfig {
             mss: self.mss,
             send_buffer: self.buffers[0],
@@ -60,6 +63,10 @@ impl Keys {
             sack_algorithm: recovery.1,
             smart_acks: switch(recovery.0 == Recovery::Smart),
             delayed_ack: self.delayed_ack.unwrap_or(base.delayed_ack),
+            sack_compression: if linux { SackCompression::Linux } else { SackCompression::Off },
+            receive_autotune: if linux && self.nagle { ReceiveAutotune::Linux } else { ReceiveAutotune::Off },
+            dsack: switch(linux || self.sack_eln),
+            ecn: if linux { EcnMode::On } else { EcnMode::Off },
             limited_transmit: switch(self.limited_transmit),
             sack_eln: switch(self.sack_eln),
             nagle: switch(self.nagle),
@@ -80,6 +87,7 @@ fn keys() -> impl Strategy<Value = Keys> {
         1 => Just(Some(DelayedAck::WindowUpdate)),
         1 => Just(Some(DelayedAck::EverySecond { timeout: millis(200) })),
         1 => Just(Some(DelayedAck::Ns2 { timeout: millis(100) })),
+        2 => Just(Some(DelayedAck::Linux)),
     ];
     let buffer = prop_oneof![2_000u32..10_000, 10_000u32..300_000];
     (

@@ -8,14 +8,15 @@ use lasthop_sim::trace::{FlowInfo, Record, Trace, What};
 use crate::error::ReportError;
 
 /// Flags by name, in the order in which people say them (`SYN|ACK`), with their one-letter forms.
-const FLAGS: [(u8, &str, char); 8] = [
+const FLAGS: [(u16, &str, char); 9] = [
     (Flags::SYN.0, "SYN", 'S'),
     (Flags::FIN.0, "FIN", 'F'),
     (Flags::RST.0, "RST", 'R'),
     (Flags::PSH.0, "PSH", 'P'),
-    (0x20, "URG", 'U'),
-    (0x40, "ECE", 'E'),
-    (0x80, "CWR", 'W'),
+    (Flags::URG.0, "URG", 'U'),
+    (Flags::ECE.0, "ECE", 'E'),
+    (Flags::CWR.0, "CWR", 'W'),
+    (Flags::AE.0, "AE", 'e'),
     (Flags::ACK.0, "ACK", '.'),
 ];
 

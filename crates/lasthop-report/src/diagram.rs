@@ -190,7 +190,7 @@ fn ending(trace: &Trace, course: Course, same_node: &dyn Fn(u16, u16) -> bool) -
     match course {
         Course::Underway => (None, Fate::Underway),
         Course::Dropped(index, DropReason::Channel) => (at(index), Fate::Lost),
-        Course::Dropped(index, DropReason::Queue) => (at(index), Fate::QueueFull),
+        Course::Dropped(index, DropReason::Queue | DropReason::Aqm) => (at(index), Fate::QueueFull),
         Course::Arrived(index) => (at(index), arrival(trace, index, same_node)),
     }
 }

@@ -7,7 +7,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use lasthop_proto::packet::{Body, FlowId, Integrity, Packet, Priority, Side};
+use lasthop_proto::packet::{Body, Ecn, FlowId, Integrity, Packet, Priority, Side};
 use lasthop_sim::trace::{DropReason, Trace, What};
 
 /// For each record of a trace, the drop that it is part of.
@@ -34,9 +34,14 @@ pub(crate) fn key(packet: &Packet) -> Key {
     (packet.flow, packet.from, packet.cause.name(), packet.len, number)
 }
 
-/// Whether two records show the same packet: a link may damage it and queues may treat it differently.
+/// Whether two records show the same packet: a link may damage it, and queues may mark it and treat it differently.
 pub(crate) fn same(a: &Packet, b: &Packet) -> bool {
-    let plain = |packet: &Packet| Packet { priority: Priority::Normal, integrity: Integrity::Intact, ..*packet };
+    let plain = |packet: &Packet| Packet {
+        priority: Priority::Normal,
+        integrity: Integrity::Intact,
+        ecn: Ecn::NotEct,
+        ..*packet
+    };
     plain(a) == plain(b)
 }
 
@@ -84,10 +89,10 @@ pub fn courses(trace: &Trace) -> Vec<Course> {
     courses
 }
 
-/// Takes out the packet that the channel met next, or that the queue met last.
+/// Takes out the packet that the channel met next or the management of the queue dropped, or that a full queue met last.
 pub(crate) fn take(queue: &mut VecDeque<usize>, matches: impl Fn(usize) -> bool, reason: DropReason) -> Option<usize> {
     let position = match reason {
-        DropReason::Channel => queue.iter().position(|&index| matches(index)),
+        DropReason::Channel | DropReason::Aqm => queue.iter().position(|&index| matches(index)),
         DropReason::Queue => queue.iter().rposition(|&index| matches(index)),
     }?;
     queue.remove(position)

@@ -103,6 +103,7 @@ fn ip_header(packet: &Packet, len: usize, protocol: IpNumber, flow: &FlowInfo) -
     let mut header = Ipv4Header::new(len, TIME_TO_LIVE, protocol, flow.addresses[from], flow.addresses[to])
         .map_err(|_| too_long())?;
     header.dont_fragment = true;
+    header.ecn = lasthop_wire::ip_ecn(packet.ecn);
     header.fragment_offset = IpFragOffset::ZERO;
     header.header_checksum = header.calc_header_checksum();
     Ok(header)

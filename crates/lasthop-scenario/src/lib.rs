@@ -34,6 +34,7 @@ mod lab;
 mod nodes;
 mod one_line;
 mod quantities;
+mod queue;
 mod reader;
 mod resolve;
 mod scenario;

@@ -3,15 +3,15 @@
 use lasthop_proto::channel::ErrorSpec;
 use lasthop_proto::tcp::config::{HeaderAccounting, TcpConfig};
 use lasthop_proto::time::Duration;
-use lasthop_sim::network::{DamagedFrames, Medium, QueueLimit, Rate};
+use lasthop_sim::network::{DamagedFrames, Medium, QueueSpec, Rate};
 
 use crate::channel;
 use crate::error::{Error, Problem};
 use crate::files::Files;
 use crate::flow_names::FlowNames;
+use crate::queue;
 use crate::reader::{Reader, Value};
 use crate::tcp::{self, Base, TcpSpec};
-use crate::units::ByteSize;
 use crate::values::{Auto, MediumName, Or, Pair};
 
 /// Most hosts and routers of a scenario.
@@ -125,7 +125,7 @@ pub(crate) struct Link {
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Direction {
     pub rate: Rate,
-    pub queue: QueueLimit,
+    pub queue: QueueSpec,
     pub errors: ErrorSpec,
 }
 
@@ -143,9 +143,6 @@ const KEYS: [&str; 12] = [
     "errors_down",
     "errors_up",
 ];
-
-/// ns-2's default, and that of the second study.
-const QUEUE: QueueLimit = QueueLimit::Packets(50);
 
 /// Reads all links and checks that they join the nodes to a tree.
 pub(crate) fn links(root: &Reader<'_>, nodes: &Nodes, flows: &FlowNames, files: &Files) -> Result<Vec<Link>, Error> {
@@ -210,10 +207,9 @@ fn link(name: String, reader: &Reader<'_>, nodes: &Nodes, flows: &FlowNames, fil
     let rate = reader.required("rate")?;
     let rate_up = reader.or_derived("rate_up", rate, "as rate")?;
     let delay = reader.required("delay")?;
-    let queue = reader.or("queue", QUEUE, "default")?;
-    let queue_up = reader.or_derived("queue_up", queue, "as queue")?;
-    for (key, queue) in [("queue", queue), ("queue_up", queue_up)] {
-        check_queue(reader, key, queue, nodes)?;
+    let [queue, queue_up] = queue::both(reader)?;
+    for (key, queue) in [("queue", &queue), ("queue_up", &queue_up)] {
+        queue::check(reader, key, queue, largest_packet(nodes))?;
     }
     let Or(damaged, _) = reader.or::<Or<Auto, DamagedFrames>>("damaged", None.into(), DAMAGED)?;
     let [errors_down, errors_up] = errors(reader, flows, files)?;
@@ -242,17 +238,10 @@ fn errors(reader: &Reader<'_>, flows: &FlowNames, files: &Files) -> Result<[Erro
     Ok([own("errors_down")?.unwrap_or_else(|| common.clone()), own("errors_up")?.unwrap_or(common)])
 }
 
-/// A queue in bytes that cannot hold the largest segment of some host would drop all of them.
-fn check_queue(reader: &Reader<'_>, key: &'static str, queue: QueueLimit, nodes: &Nodes) -> Result<(), Error> {
-    // IPv4 and TCP headers, without options.
+/// The largest packet that some host sends, in bytes, without options.
+fn largest_packet(nodes: &Nodes) -> u64 {
+    // IPv4 and TCP headers.
     let headers = |config: &TcpConfig| if config.headers == HeaderAccounting::Full { 40 } else { 0 };
     let frame = |host: &Host| u64::from(host.tcp.config.mss) + headers(&host.tcp.config);
-    let largest = nodes.hosts.iter().map(frame).max().unwrap_or_default();
-    match queue {
-        QueueLimit::Bytes(bytes) if bytes < largest => {
-            let message = format!("a queue of {} holds no full packet ({})", ByteSize(bytes), ByteSize(largest));
-            Err(reader.fail(key, Problem::Conflict(message)))
-        }
-        _ => Ok(()),
-    }
+    nodes.hosts.iter().map(frame).max().unwrap_or_default()
 }

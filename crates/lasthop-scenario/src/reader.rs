@@ -74,6 +74,11 @@ impl<'d> Reader<'d> {
         self.item(key).is_some()
     }
 
+    /// Whether the scenario has this key, and a table there.
+    pub(crate) fn is_table(&self, key: &str) -> bool {
+        matches!(self.item(key), Some(Item { data: Data::Table(_), .. }))
+    }
+
     fn path_of(&self, key: &str) -> String {
         if self.path.is_empty() { key_text(key) } else { format!("{}.{}", self.path, key_text(key)) }
     }

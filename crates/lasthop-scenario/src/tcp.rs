@@ -1,6 +1,8 @@
 //! The keys of a TCP endpoint.
 
-use lasthop_proto::tcp::config::{Clock, DelayedAck, Preset, Recovery, Switch, TcpConfig};
+use lasthop_proto::tcp::config::{
+    Clock, DelayedAck, Preset, ReceiveAutotune, Recovery, SackCompression, Switch, TcpConfig,
+};
 use lasthop_proto::time::Duration;
 
 use crate::error::{Error, Problem};
@@ -33,7 +35,7 @@ pub(crate) enum Base<'b> {
 }
 
 /// All keys, in the order in which `explain` prints them.
-pub(crate) const KEYS: [&str; 45] = [
+pub(crate) const KEYS: [&str; 49] = [
     "preset",
     "mss",
     "socket_buffer",
@@ -61,7 +63,11 @@ pub(crate) const KEYS: [&str; 45] = [
     "max_retries",
     "delayed_ack",
     "delayed_ack_timeout",
+    "sack_compression",
+    "dsack",
+    "receive_autotune",
     "ack_before_read",
+    "ecn",
     "initial_window",
     "initial_ssthresh",
     "max_cwnd",
@@ -194,9 +200,10 @@ impl Layer<'_, '_> {
             DelayedAck::EverySecond { timeout } => (DelayedAckName::EverySecond, Some(timeout)),
             DelayedAck::Ns2 { timeout } => (DelayedAckName::Ns2, Some(timeout)),
             DelayedAck::WindowUpdate => (DelayedAckName::WindowUpdate, None),
+            DelayedAck::Linux => (DelayedAckName::Linux, None),
         };
         let name = self.value("delayed_ack", name)?;
-        if matches!(name, DelayedAckName::Off | DelayedAckName::WindowUpdate) {
+        if matches!(name, DelayedAckName::Off | DelayedAckName::WindowUpdate | DelayedAckName::Linux) {
             self.only_with(&["delayed_ack_timeout"], "delayed_ack = \"every-second\" or \"ns2\"")?;
         }
         let read = || {
@@ -208,6 +215,7 @@ impl Layer<'_, '_> {
             DelayedAckName::EverySecond => DelayedAck::EverySecond { timeout: read()? },
             DelayedAckName::Ns2 => DelayedAck::Ns2 { timeout: read()? },
             DelayedAckName::WindowUpdate => DelayedAck::WindowUpdate,
+            DelayedAckName::Linux => DelayedAck::Linux,
         })
     }
 
@@ -269,7 +277,11 @@ pub(crate) fn read(reader: &Reader<'_>, base: Base<'_>) -> Result<TcpSpec, Error
     c.max_backoff = layer.whole::<LARGEST_NUMBER>("max_backoff", c.max_backoff)?;
     c.max_retries = layer.limited_count("max_retries", c.max_retries)?;
     c.delayed_ack = layer.delayed_ack(c.delayed_ack)?;
+    c.sack_compression = layer.value("sack_compression", c.sack_compression)?;
+    c.dsack = layer.value("dsack", c.dsack)?;
+    c.receive_autotune = layer.value("receive_autotune", c.receive_autotune)?;
     c.ack_before_read = layer.value("ack_before_read", c.ack_before_read)?;
+    c.ecn = layer.value("ecn", c.ecn)?;
 
     c.initial_window = layer.whole::<LARGEST_WINDOW>("initial_window", c.initial_window)?;
     c.initial_ssthresh = initial_ssthresh(&layer, c.initial_ssthresh)?;
@@ -332,6 +344,29 @@ fn check(reader: &Reader<'_>, config: &TcpConfig) -> Result<(), Error> {
     if config.sack_blocks > 3 && config.timestamps.is_on() {
         let message = "timestamps leave room for 3 SACK blocks (40 bytes of options, RFC 2018 §3)";
         return Err(conflict(&["sack_blocks", "timestamps", "preset"], message.to_owned()));
+    }
+    check_linux(reader, config)
+}
+
+/// What Linux's acknowledgments carry with them, or cannot stand.
+fn check_linux(reader: &Reader<'_>, config: &TcpConfig) -> Result<(), Error> {
+    let linux = config.delayed_ack == DelayedAck::Linux;
+    let needs = [
+        ("sack_compression", config.sack_compression != SackCompression::Off),
+        ("receive_autotune", config.receive_autotune != ReceiveAutotune::Off),
+    ];
+    for (key, used) in needs {
+        if used && !linux {
+            let message = format!("{key} = \"linux\" needs delayed_ack = \"linux\": it is a part of that receiver");
+            let key = [key, "delayed_ack", "preset"].into_iter().find(|key| reader.has(key)).unwrap_or(key);
+            return Err(reader.fail(key, Problem::Conflict(message)));
+        }
+    }
+    if linux && config.ack_before_read.is_on() {
+        let message = "delayed_ack = \"linux\" and ack_before_read = \"on\" exclude each other: the latter is 4.4BSD's";
+        let keys = ["delayed_ack", "ack_before_read", "preset"];
+        let key = keys.into_iter().find(|key| reader.has(key)).unwrap_or("delayed_ack");
+        return Err(reader.fail(key, Problem::Conflict(message.to_owned())));
     }
     Ok(())
 }

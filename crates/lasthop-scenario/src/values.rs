@@ -5,8 +5,8 @@ use lasthop_proto::link::arq::{Delivery, Protocol};
 use lasthop_proto::pep::snoop::RepairPriority;
 use lasthop_proto::scheme::{LocalDetection, SCHEMES, Scheme, TcpAwareness};
 use lasthop_proto::tcp::config::{
-    Deflation, Growth, HeaderAccounting, ImpureDuplicates, PartialAckTimer, PartialDeflation, Preset, Recovery,
-    RecoveryGuard, RttRule, SackAlgorithm, Switch,
+    Deflation, EcnMode, Growth, HeaderAccounting, ImpureDuplicates, PartialAckTimer, PartialDeflation, Preset,
+    ReceiveAutotune, Recovery, RecoveryGuard, RttRule, SackAlgorithm, SackCompression, Switch,
 };
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_sim::network::{DamagedFrames, QueueLimit, Rate};
@@ -438,6 +438,15 @@ pub(crate) enum DelayedAckName {
     EverySecond,
     Ns2,
     WindowUpdate,
+    Linux,
+}
+
+/// Names of [`QueueSpec`](lasthop_sim::network::QueueSpec).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum QueueKind {
+    Fifo,
+    CoDel,
+    FqCoDel,
 }
 
 /// Names of [`ErrorSpec`](lasthop_proto::channel::ErrorSpec).
@@ -474,11 +483,17 @@ choices! {
     MediumName { "duplex" = Duplex, "half-duplex" = HalfDuplex }
     AppName { "transfer" = Transfer, "idle" = Idle, "on-off" = OnOff }
     ClockName { "fine" = Fine, "ticks" = Ticks }
-    DelayedAckName { "off" = Off, "every-second" = EverySecond, "ns2" = Ns2, "window-update" = WindowUpdate }
+    DelayedAckName {
+        "off" = Off, "every-second" = EverySecond, "ns2" = Ns2, "window-update" = WindowUpdate, "linux" = Linux,
+    }
+    SackCompression { "off" = Off, "linux" = Linux }
+    ReceiveAutotune { "off" = Off, "linux" = Linux }
+    EcnMode { "off" = Off, "passive" = Passive, "on" = On }
     ModelName {
         "none" = None, "exponential" = Exponential, "uniform" = Uniform, "two-state" = TwoState,
         "two-state-packet" = TwoStatePacket, "burst" = Burst, "list" = List, "replay" = Replay,
     }
+    QueueKind { "fifo" = Fifo, "codel" = CoDel, "fq-codel" = FqCoDel }
     FlowControlName { "none" = None, "fast" = Fast }
     ElementName { "snoop" = Snoop, "eln-marker" = ElnMarker, "split" = Split, "arq" = Arq }
     Preset { "bsd-lite" = BsdLite, "ns2" = Ns2, "rfc" = Rfc }

@@ -228,7 +228,7 @@ fn values_set_from_outside_need_no_quotes() {
     assert_eq!(network.links[1].directions.each_ref().map(|direction| direction.rate), [Rate(1_500_000); 2]);
     let uniform = ErrorSpec::Uniform { frame_loss: 0.01, frames: Frames::All };
     assert_eq!(network.links[1].directions[1].errors, uniform);
-    assert_eq!(network.links[0].directions[0].queue, QueueLimit::Bytes(65_536));
+    assert_eq!(network.links[0].directions[0].queue, QueueLimit::Bytes(65_536).into());
     let [source, mobile] = &network.flows[2].tcp;
     assert_eq!((source.send_buffer, mobile.receive_buffer), (8192, 8192));
     assert!(source.timestamps.is_on() && mobile.timestamps.is_on());
@@ -258,7 +258,7 @@ fn a_short_scenario_is_enough() {
     assert_eq!((scenario.title(), scenario.scheme().name, scenario.runs(), scenario.seed()), ("short", "E2E", 30, 1));
     let network = scenario.network(scenario.scheme()).unwrap();
     assert_eq!(network.limit, Instant::ZERO + Duration::from_secs(1000));
-    assert_eq!(network.links[0].directions[1].queue, QueueLimit::Packets(50));
+    assert_eq!(network.links[0].directions[1].queue, QueueLimit::Packets(50).into());
     assert_eq!(network.flows[0].tcp[0].growth, Growth::Rfc5681, "preset rfc");
 }
 
@@ -340,7 +340,7 @@ fn links_can_be_asymmetric() {
     assert_eq!(link.medium, Medium::HalfDuplex { frame_overhead: Duration::from_micros(1100) });
     assert_eq!(link.directions.each_ref().map(|direction| direction.rate), [Rate(2_500_000), Rate(64_000)]);
     let queues = link.directions.each_ref().map(|direction| direction.queue);
-    assert_eq!(queues, [QueueLimit::Bytes(65_536), QueueLimit::Packets(1)]);
+    assert_eq!(queues, [QueueLimit::Bytes(65_536).into(), QueueLimit::Packets(1).into()]);
 }
 
 /// A link protocol of the scenario's own sits at both ends of its link, with its keys.

@@ -1,7 +1,7 @@
 //! Every key of `[tcp]` reaches the endpoints.
 
 use lasthop_proto::scheme::SCHEMES;
-use lasthop_proto::tcp::config::TcpConfig;
+use lasthop_proto::tcp::config::{DelayedAck, EcnMode, ReceiveAutotune, SackCompression, Switch, TcpConfig};
 use lasthop_scenario::Scenario;
 
 /// One value for each field of `TcpConfig` that no preset has; a new field does not compile until it is here.
@@ -36,6 +36,10 @@ keys! {
     max_backoff: "max_backoff" = "7",
     max_retries: "max_retries" = "7",
     delayed_ack: "delayed_ack" = "every-second",
+    sack_compression: "sack_compression" = "linux",
+    receive_autotune: "receive_autotune" = "linux",
+    dsack: "dsack" = "on",
+    ecn: "ecn" = "passive",
     ack_before_read: "ack_before_read" = "off",
     initial_window: "initial_window" = "7",
     initial_ssthresh: "initial_ssthresh" = "7 KiB",
@@ -68,9 +72,12 @@ fn config(values: &[(String, &str)]) -> TcpConfig {
 fn each_key_changes_its_own_value_and_no_other() {
     // Send and receive buffer of the scenario come as one key, which leaves no room for a key for each.
     let separate = ("tcp".to_owned(), "{ preset = \"bsd-lite\" }");
-    let base = fields(config(std::slice::from_ref(&separate)));
+    // Parts of a receiver as Linux's cannot be without it.
+    let linux = ("tcp".to_owned(), "{ preset = \"bsd-lite\", delayed_ack = \"linux\", ack_before_read = \"off\" }");
     for (field, key, value) in KEYS {
-        let set = fields(config(&[separate.clone(), (format!("tcp.{key}"), value)]));
+        let tcp = if ["sack_compression", "receive_autotune"].contains(key) { &linux } else { &separate };
+        let base = fields(config(std::slice::from_ref(tcp)));
+        let set = fields(config(&[tcp.clone(), (format!("tcp.{key}"), value)]));
         let changed: Vec<_> = base.iter().zip(&set).filter(|(base, set)| base != set).map(|(base, _)| base.0).collect();
         assert_eq!(changed, [*field], "{key} = {value}");
     }
@@ -95,5 +102,36 @@ fn numbers_without_a_limit() {
 fn both_forms_of_a_switch_are_read() {
     for on in ["on", "true"] {
         assert!(config(&[("tcp.timestamps".to_owned(), on)]).timestamps.is_on());
+    }
+}
+
+/// A receiver as Linux's is one choice with parts that go together.
+#[test]
+fn parts_of_a_linux_receiver_need_it() {
+    let of = |tcp: &str| {
+        let scenario = Scenario::builtin("wavelan-lan").unwrap();
+        scenario.with_overrides(&[("tcp", tcp)]).and_then(|scenario| scenario.network(&SCHEMES[0]))
+    };
+    let linux = "{ preset = \"rfc\", delayed_ack = \"linux\", sack_compression = \"linux\", receive_autotune = \"linux\", dsack = true, \
+                 ecn = \"on\" }";
+    let network = of(linux).unwrap();
+    let tcp = &network.flows[0].tcp[1];
+    assert_eq!((tcp.delayed_ack, tcp.sack_compression), (DelayedAck::Linux, SackCompression::Linux));
+    assert_eq!((tcp.receive_autotune, tcp.ecn, tcp.dsack), (ReceiveAutotune::Linux, EcnMode::On, Switch::On));
+    for (tcp, expected) in [
+        (
+            "{ preset = \"rfc\", sack_compression = \"linux\" }",
+            "sack_compression = \"linux\" needs delayed_ack = \"linux\"",
+        ),
+        (
+            "{ preset = \"rfc\", receive_autotune = \"linux\" }",
+            "receive_autotune = \"linux\" needs delayed_ack = \"linux\"",
+        ),
+        ("{ preset = \"bsd-lite\", delayed_ack = \"linux\" }", "exclude each other"),
+        ("{ preset = \"rfc\", delayed_ack = \"linux\", delayed_ack_timeout = \"40 ms\" }", "has a meaning only with"),
+        ("{ ecn = \"yes\" }", "give one of \"off\", \"passive\", \"on\""),
+    ] {
+        let error = of(tcp).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
     }
 }

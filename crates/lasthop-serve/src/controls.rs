@@ -3,7 +3,7 @@
 use lasthop_proto::tcp::config::Switch;
 use lasthop_scenario::Scenario;
 use lasthop_scenario::units::{BitRate, ByteSize, Fraction, QueueSize, TimeSpan};
-use lasthop_sim::network::{App, Network};
+use lasthop_sim::network::{App, Network, QueueLimit, QueueSpec};
 use serde::Serialize;
 
 use crate::loss::{self, Loss};
@@ -147,11 +147,17 @@ impl Facts {
             keys: vec![self.link_key("rate")],
             ..control("rate", &format!("Rate, {}", lossy.name), BitRate::from(way.rate).to_string(), stops::RATE)
         });
-        let queue = QueueSize::from(way.queue);
+        // Under management the limit is a key of the queue's table.
+        let (queue, key) = match way.queue {
+            QueueSpec::Fifo(limit) => (limit, "queue"),
+            QueueSpec::CoDel(limit, _) => (limit, "queue.limit"),
+            QueueSpec::FqCoDel(config) => (QueueLimit::Packets(config.limit), "queue.limit"),
+        };
+        let queue = QueueSize::from(queue);
         let queue_stops = if matches!(queue, QueueSize::Bytes(_)) { stops::QUEUE_BYTES } else { stops::QUEUE };
         controls.push(Control {
             hint: format!("What waits in front of {} at most.", lossy.name),
-            keys: vec![self.link_key("queue")],
+            keys: vec![self.link_key(key)],
             ..control("queue", "Queue", queue.to_string(), queue_stops)
         });
         if let Some(flow) = self.network.flows.first() {

@@ -53,7 +53,7 @@ fn network(flows: u64, app: App) -> Network {
     let node = |name: &str, kind| NodeSpec { name: name.to_owned(), kind };
     let direction = |rate, errors| DirectionSpec {
         rate: Rate(rate),
-        queue: QueueLimit::Packets(100 + 64 * flows as u32),
+        queue: QueueLimit::Packets(100 + 64 * flows as u32).into(),
         errors,
         damaged: DamagedFrames::Drop,
     };

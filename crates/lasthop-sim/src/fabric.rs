@@ -3,13 +3,13 @@
 use std::collections::VecDeque;
 
 use lasthop_proto::node::Port;
-use lasthop_proto::packet::{FlowId, Packet, Side};
+use lasthop_proto::packet::{Ecn, FlowId, Packet, Side};
 use lasthop_proto::random::Root;
 use lasthop_proto::time::Instant;
 
 use crate::datagrams::{Arrived, CrossedDirection, DatagramSource};
 use crate::endpoint::index as endpoint;
-use crate::link::{Accepted, Direction, DuplexDirection, Errors, Frame, SharedMedium};
+use crate::link::{Accepted, Direction, DuplexDirection, Errors, Frame, ManagedDirection, SharedMedium};
 use crate::measure::{FlowReport, LossLedger, PathReport};
 use crate::network::{Element, LinkId, LinkSpec, Medium, Network, NodeId, NodeKind};
 use crate::pool::{Handle, PacketPool};
@@ -50,6 +50,7 @@ enum Far {
 /// What carries a leg's frames.
 enum Carrier {
     Own(DuplexDirection),
+    Managed(Box<ManagedDirection>),
     Crossed(Box<CrossedDirection>),
     /// One of the fabric's media, shared with the opposite leg. Its events are filed under the leg that points down.
     Shared(usize, Direction),
@@ -242,6 +243,7 @@ impl Fabric {
         let leg = &mut self.legs[id.0 as usize];
         let (accepted, source) = match &mut leg.carrier {
             Carrier::Own(wire) => (wire.enqueue(now, frame), id.0),
+            Carrier::Managed(wire) => (wire.enqueue(now, frame), id.0),
             Carrier::Crossed(wire) => {
                 self.datagrams += wire.catch_up(now);
                 (wire.enqueue(now, frame), id.0)
@@ -255,6 +257,27 @@ impl Fabric {
                 self.agenda.set(source, at);
             }
             Accepted::Dropped => self.drop(now, id, frame.handle(), DropReason::Queue),
+        }
+        if !matches!(self.legs[id.0 as usize].carrier, Carrier::Own(_)) {
+            self.drop_managed(now, id);
+        }
+    }
+
+    /// Books what a managed queue dropped.
+    #[inline(never)]
+    fn drop_managed(&mut self, now: Instant, id: LegId) {
+        loop {
+            let dropped = match &mut self.legs[id.0 as usize].carrier {
+                Carrier::Managed(wire) => wire.take_dropped().map(|frame| (id, frame)),
+                Carrier::Shared(medium, _) => {
+                    let dropped = self.media[*medium].take_dropped();
+                    dropped.map(|(direction, frame)| (LegId(id.0 & !1 | direction.index() as u32), frame))
+                }
+                Carrier::Own(_) | Carrier::Crossed(_) => None,
+            };
+            let Some((id, frame)) = dropped else { return };
+            self.legs[id.0 as usize].report.withdraw(frame);
+            self.drop(now, id, frame.handle(), DropReason::Aqm);
         }
     }
 
@@ -284,12 +307,22 @@ impl Fabric {
                 self.agenda.set(id.0, next.unwrap_or(NEVER));
                 (leg, id, sent?)
             }
+            Carrier::Managed(wire) => {
+                let sent = wire.advance(now);
+                self.agenda.set(id.0, wire.next_event().unwrap_or(NEVER));
+                self.drop_managed(now, id);
+                let sent = sent?;
+                self.mark(sent.frame);
+                (&mut self.legs[id.0 as usize], id, sent)
+            }
             Carrier::Shared(medium, _) => {
                 let medium = &mut self.media[*medium];
                 let arrived = medium.advance(now);
                 self.agenda.set(id.0, medium.next_event().unwrap_or(NEVER));
+                self.drop_managed(now, id);
                 let (direction, sent) = arrived?;
                 let id = LegId(id.0 | direction.index() as u32);
+                self.mark(sent.frame);
                 (&mut self.legs[id.0 as usize], id, sent)
             }
         };
@@ -313,6 +346,13 @@ impl Fabric {
         }
     }
 
+    /// Writes a queue's mark into the packet.
+    fn mark(&mut self, frame: Frame) {
+        if frame.is_marked() {
+            self.pool.get_mut(frame.handle()).ecn = Ecn::Ce;
+        }
+    }
+
     /// Takes charge of a source whose datagrams make no difference but to the queue of the one leg that they cross; gives it
     /// back if they do, or if every packet is recorded.
     pub fn take_charge(&mut self, network: &Network, source: DatagramSource) -> Option<DatagramSource> {
@@ -323,7 +363,9 @@ impl Fabric {
         let unseen = self.trace.is_none() && !leg.errors.strike() && !matches!(leg.far, Far::Element(_));
         match &leg.carrier {
             Carrier::Own(_) if ends_here && unseen => {
-                let wire = DuplexDirection::new(&link.directions[direction], link.delay);
+                let Some(wire) = DuplexDirection::new(&link.directions[direction], link.delay) else {
+                    return Some(source);
+                };
                 leg.carrier = Carrier::Crossed(Box::new(CrossedDirection::new(wire, source)));
                 self.crossed.push(id);
                 None
@@ -335,7 +377,7 @@ impl Fabric {
     fn crossings(&self) -> impl Iterator<Item = &CrossedDirection> {
         self.crossed.iter().filter_map(|leg| match &self.legs[leg.0 as usize].carrier {
             Carrier::Crossed(wire) => Some(&**wire),
-            Carrier::Own(_) | Carrier::Shared(..) => None,
+            Carrier::Own(_) | Carrier::Managed(_) | Carrier::Shared(..) => None,
         })
     }
 
@@ -430,7 +472,12 @@ impl Fabric {
 /// What carries the frames of a link in one direction.
 fn carrier(link: &LinkSpec, direction: Direction, media: &mut Vec<SharedMedium>) -> Carrier {
     match link.medium {
-        Medium::Duplex => Carrier::Own(DuplexDirection::new(&link.directions[direction.index()], link.delay)),
+        Medium::Duplex => {
+            let spec = &link.directions[direction.index()];
+            let managed = || ManagedDirection::new(spec, link.delay).map(|wire| Carrier::Managed(Box::new(wire)));
+            let own = DuplexDirection::new(spec, link.delay).map(Carrier::Own);
+            own.or_else(managed).expect("a queue is managed or not")
+        }
         Medium::HalfDuplex { frame_overhead } => {
             if direction == Direction::Down {
                 media.push(SharedMedium::new(&link.directions, link.delay, frame_overhead));

@@ -18,3 +18,5 @@ pub mod trace;
 
 pub use crate::endpoint::Endpoint;
 pub use crate::sim::{EVENTS_BETWEEN_QUESTIONS, Outcome, Recording, Simulation, run, run_while};
+
+pub use endpoint::index as endpoint_index;

@@ -3,14 +3,19 @@
 //! A duplex direction needs one event per frame, its arrival: since frames leave in order, the time at which a frame will
 //! be on the wire is known when it is queued. A half-duplex medium decides frame by frame who sends next.
 
+mod managed;
+mod shared;
+
 use std::collections::VecDeque;
 
 use lasthop_proto::channel::{Channel, Fate};
-use lasthop_proto::packet::{Integrity, Packet, Priority};
+use lasthop_proto::packet::{FlowId, Integrity, Packet, Priority};
 use lasthop_proto::random::Root;
 use lasthop_proto::time::{Duration, Instant};
 
-use crate::network::{DamagedFrames, DirectionSpec, LinkSpec, QueueLimit, Rate};
+use crate::network::{DamagedFrames, DirectionSpec, LinkSpec, QueueLimit, QueueSpec, Rate};
+pub use managed::{FrameQueue, ManagedDirection};
+pub use shared::SharedMedium;
 
 /// "Down" is from a link's first end to its second.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,12 +63,19 @@ pub struct Handle(pub u32);
 pub struct Frame {
     /// The packet's place in the pool, and above it the index of the endpoint that it goes to.
     place: u64,
-    /// Bytes of payload, and above them the bytes with headers, [`URGENT`] and [`RESENT`].
+    /// Bytes of payload, and above them the bytes with headers and the properties below.
     size: u64,
 }
 
 const URGENT: u64 = 1 << 63;
 const RESENT: u64 = 1 << 62;
+/// Queues may mark it (RFC 3168).
+const MARKABLE: u64 = 1 << 61;
+/// A queue did.
+const MARKED: u64 = 1 << 60;
+/// It belongs to no flow.
+const FOREIGN: u64 = 1 << 59;
+const PROPERTIES: u64 = URGENT | RESENT | MARKABLE | MARKED | FOREIGN;
 
 impl Frame {
     /// The frame that carries `packet` to the endpoint of index `to`; the packet is in the pool under `handle`.
@@ -72,8 +84,13 @@ impl Frame {
         let urgent = if packet.priority == Priority::Urgent { URGENT } else { 0 };
         let resent = packet.cause.is_source_retransmission() || packet.cause.is_local_retransmission();
         let resent = if resent { RESENT } else { 0 };
-        let bytes = u64::from(packet.wire_len()) << 32 & !(URGENT | RESENT);
-        Self { place: (to as u64) << 32 | u64::from(handle.0), size: urgent | resent | bytes | u64::from(packet.len) }
+        let markable = if packet.ecn.is_capable() { MARKABLE } else { 0 };
+        let bytes = u64::from(packet.wire_len()) << 32 & !PROPERTIES;
+        let foreign = if packet.flow == FlowId::NONE { FOREIGN } else { 0 };
+        Self {
+            place: (to as u64) << 32 | u64::from(handle.0),
+            size: urgent | resent | markable | foreign | bytes | u64::from(packet.len),
+        }
     }
 
     /// The packet's place in the pool.
@@ -97,12 +114,32 @@ impl Frame {
     /// Bytes on the wire.
     #[inline]
     pub fn bytes(self) -> u32 {
-        ((self.size & !(URGENT | RESENT)) >> 32) as u32
+        ((self.size & !PROPERTIES) >> 32) as u32
     }
 
     #[inline]
     fn is_urgent(self) -> bool {
         self.size & URGENT != 0
+    }
+
+    /// Tells its flow and direction from others: frames of no flow count as one.
+    #[inline]
+    fn line(self) -> u32 {
+        if self.size & FOREIGN != 0 { u32::MAX } else { (self.place >> 32) as u32 }
+    }
+
+    /// Whether a queue marked it on a link so far.
+    #[inline]
+    pub fn is_marked(self) -> bool {
+        self.size & MARKED != 0
+    }
+
+    /// Marks it, if its ends take marks; whether it is marked now.
+    fn set_marked(&mut self) -> bool {
+        if self.size & MARKABLE != 0 {
+            self.size |= MARKED;
+        }
+        self.is_marked()
     }
 
     /// Whether its data was sent before, by the source or by a base station.
@@ -217,7 +254,7 @@ pub struct InFlight {
     pub frame: Frame,
 }
 
-/// One direction of a duplex link.
+/// One direction of a duplex link whose queue drops what finds it full.
 pub struct DuplexDirection {
     /// Frames queued, on the wire or propagating, in order, with the times at which they are on the wire.
     frames: VecDeque<InFlight>,
@@ -257,17 +294,18 @@ impl Deferred {
 }
 
 impl DuplexDirection {
-    /// A direction without frames.
-    pub fn new(spec: &DirectionSpec, delay: Duration) -> Self {
-        Self {
+    /// A direction without frames; `None` when its queue needs management ([`ManagedDirection`]).
+    pub fn new(spec: &DirectionSpec, delay: Duration) -> Option<Self> {
+        let QueueSpec::Fifo(limit) = spec.queue else { return None };
+        Some(Self {
             time: TransmissionTime::new(spec.rate),
             delay,
             frames: VecDeque::new(),
             started: 0,
             deferred: Deferred::default(),
-            waiting: Waiting::new(spec.queue),
+            waiting: Waiting::new(limit),
             busy_until: Instant::ZERO,
-        }
+        })
     }
 
     /// Takes a packet to send.
@@ -362,97 +400,6 @@ impl DuplexDirection {
             self.start_deferred(now);
         }
         (arrived, self.frames.front().map(|sent| sent.end + self.delay))
-    }
-}
-
-/// One direction of a shared medium.
-struct Station {
-    time: TransmissionTime,
-    queue: VecDeque<Frame>,
-    waiting: Waiting,
-    propagating: VecDeque<InFlight>,
-}
-
-/// A half-duplex medium: the two stations take turns while both have frames.
-pub struct SharedMedium {
-    delay: Duration,
-    frame_overhead: Duration,
-    stations: [Station; 2],
-    on_air: Option<(Direction, InFlight)>,
-}
-
-impl SharedMedium {
-    /// A medium without frames.
-    pub fn new(specs: &[DirectionSpec; 2], delay: Duration, frame_overhead: Duration) -> Self {
-        let station = |spec: &DirectionSpec| Station {
-            time: TransmissionTime::new(spec.rate),
-            queue: VecDeque::new(),
-            waiting: Waiting::new(spec.queue),
-            propagating: VecDeque::new(),
-        };
-        let stations = [station(&specs[0]), station(&specs[1])];
-        Self { delay, frame_overhead, stations, on_air: None }
-    }
-
-    /// Takes a packet to send.
-    pub fn enqueue(&mut self, now: Instant, direction: Direction, frame: Frame) -> Accepted {
-        let idle = self.on_air.is_none();
-        let station = &mut self.stations[direction.index()];
-        if !idle && !station.waiting.has_room(frame.bytes()) {
-            return Accepted::Dropped;
-        }
-        station.waiting.add(frame.bytes());
-        if frame.is_urgent() {
-            let ahead = station.queue.iter().take_while(|other| other.is_urgent()).count();
-            station.queue.insert(ahead, frame);
-        } else {
-            station.queue.push_back(frame);
-        }
-        if idle {
-            self.transmit(now, direction);
-        }
-        match self.next_event() {
-            Some(at) if idle => Accepted::Next(at),
-            _ => Accepted::Queued,
-        }
-    }
-
-    fn transmit(&mut self, now: Instant, direction: Direction) {
-        let station = &mut self.stations[direction.index()];
-        if let Some(frame) = station.queue.pop_front() {
-            station.waiting.remove(frame.bytes());
-            let end = now + station.time.of(frame.bytes()) + self.frame_overhead;
-            self.on_air = Some((direction, InFlight { start: now, end, frame }));
-        }
-    }
-
-    /// When something happens next.
-    pub fn next_event(&self) -> Option<Instant> {
-        let arrivals = self.stations.iter().filter_map(|station| station.propagating.front());
-        let arrivals = arrivals.map(|sent| sent.end + self.delay);
-        arrivals.chain(self.on_air.iter().map(|(_, sent)| sent.end)).min()
-    }
-
-    /// Acts on what is due at `now`; `None` when nothing arrived by it.
-    pub fn advance(&mut self, now: Instant) -> Option<(Direction, InFlight)> {
-        if let Some((direction, sent)) = self.on_air
-            && sent.end <= now
-        {
-            self.on_air = None;
-            self.stations[direction.index()].propagating.push_back(sent);
-            let waits = !self.stations[direction.other().index()].queue.is_empty();
-            self.transmit(sent.end, if waits { direction.other() } else { direction });
-        }
-        for direction in [Direction::Down, Direction::Up] {
-            let station = &mut self.stations[direction.index()];
-            if let Some(sent) = station.propagating.front().copied()
-                && sent.end + self.delay <= now
-            {
-                station.propagating.pop_front();
-                return Some((direction, sent));
-            }
-        }
-        None
     }
 }
 

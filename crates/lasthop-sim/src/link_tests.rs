@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 
 use lasthop_proto::channel::ErrorSpec;
-use lasthop_proto::packet::{Packet, Priority};
+use lasthop_proto::packet::{Ecn, Packet, Priority};
+use lasthop_proto::queue::CoDelConfig;
+use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::time::{Duration, Instant};
 use proptest::prelude::*;
 
@@ -14,7 +16,7 @@ use crate::network::Rate;
 const RATE: Rate = Rate(8_000_000);
 
 fn spec(queue: QueueLimit) -> DirectionSpec {
-    DirectionSpec { rate: RATE, queue, errors: ErrorSpec::None, damaged: DamagedFrames::Drop }
+    DirectionSpec { rate: RATE, queue: queue.into(), errors: ErrorSpec::None, damaged: DamagedFrames::Drop }
 }
 
 fn at(micros: u64) -> Instant {
@@ -94,7 +96,7 @@ fn reference(offers: &[Offer], limit: QueueLimit, delay: Duration) -> Fates {
 
 /// The same, done by the link under test and an event loop around it.
 fn observed(offers: &[Offer], limit: QueueLimit, delay: Duration) -> Fates {
-    let mut wire = DuplexDirection::new(&spec(limit), delay);
+    let mut wire = DuplexDirection::new(&spec(limit), delay).unwrap();
     let mut fates = vec![None; offers.len()];
     let (mut next, mut now) = (None, Instant::ZERO);
     let arrive = |wire: &mut DuplexDirection, next: &mut Option<Instant>, fates: &mut Fates| {
@@ -203,4 +205,67 @@ fn frames_keep_what_they_are_told() {
     assert!(frame.is_urgent() && frame.is_resent());
     let plain = Frame::new(Handle(0), &Packet::default(), 0);
     assert!(!plain.is_urgent() && !plain.is_resent() && plain.bytes() == 0);
+}
+
+/// A queue under CoDel that is never slow is a FIFO: each frame arrives when the reference says, with a limit in packets and
+/// urgent frames ahead of the others.
+#[test]
+fn a_managed_direction_sends_like_any_other_while_nothing_waits_long() {
+    let delay = Duration::from_micros(40);
+    let config = CoDelConfig { target: Duration::from_secs(1), ..CoDelConfig::default() };
+    let queue = QueueSpec::CoDel(QueueLimit::Packets(1000), config);
+    let spec = DirectionSpec { queue, ..spec(QueueLimit::Packets(1)) };
+    let mut managed = ManagedDirection::new(&spec, delay).unwrap();
+    let priority = |n: u64| if n.is_multiple_of(5) { Priority::Urgent } else { Priority::Normal };
+    let offers: Vec<_> =
+        (0..200).map(|n| Offer { after: n * n % 37, bytes: 10 + n as u32 % 40, priority: priority(n) }).collect();
+    let (mut fates, mut now) = (vec![None; offers.len()], Instant::ZERO);
+    let run = |managed: &mut ManagedDirection, until: Option<Instant>, fates: &mut Fates| {
+        while let Some(due) = managed.next_event().filter(|due| until.is_none_or(|until| *due < until)) {
+            if let Some(sent) = managed.advance(due) {
+                fates[sent.frame.handle().0 as usize] = Some(due);
+            }
+        }
+    };
+    for (number, offer) in offers.iter().enumerate() {
+        now += Duration::from_micros(offer.after);
+        run(&mut managed, Some(now), &mut fates);
+        managed.enqueue(now, frame(number as u32, offer.bytes, offer.priority));
+    }
+    run(&mut managed, None, &mut fates);
+    assert!(managed.take_dropped().is_none());
+    assert_eq!(fates, reference(&offers, QueueLimit::Packets(1000), delay));
+}
+
+/// A shared medium hands frames to the same management; what both stations drop is told with its direction, and nothing stays
+/// behind when all that waited is dropped.
+#[test]
+fn a_shared_medium_manages_its_queues() {
+    let config =
+        CoDelConfig { target: Duration::from_micros(100), interval: Duration::from_millis(1), ecn: Switch::On };
+    let managed =
+        DirectionSpec { queue: QueueSpec::CoDel(QueueLimit::Packets(1000), config), ..spec(QueueLimit::Packets(1)) };
+    let mut medium = SharedMedium::new(&[managed.clone(), managed], Duration::ZERO, Duration::ZERO);
+    let markable = |number| {
+        let packet = Packet { len: 1500, ecn: if number < 50 { Ecn::Ect0 } else { Ecn::NotEct }, ..Packet::default() };
+        Frame::new(Handle(number), &packet, 0)
+    };
+    for number in 0..100 {
+        let direction = if number < 50 { Direction::Down } else { Direction::Up };
+        medium.enqueue(Instant::ZERO, direction, markable(number));
+    }
+    let (mut arrived, mut marked, mut dropped) = (0, 0, 0);
+    while let Some(due) = medium.next_event() {
+        if let Some((direction, sent)) = medium.advance(due) {
+            arrived += 1;
+            marked += u32::from(sent.frame.is_marked());
+            assert!(!sent.frame.is_marked() || direction == Direction::Down);
+        }
+        while let Some((direction, _)) = medium.take_dropped() {
+            assert_eq!(direction, Direction::Up);
+            dropped += 1;
+        }
+    }
+    assert_eq!(arrived + dropped, 100);
+    assert!(marked > 10 && dropped > 10, "{marked} {dropped}");
 }

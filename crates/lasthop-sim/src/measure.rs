@@ -94,7 +94,7 @@ pub struct PathReport {
     pub bytes: u64,
     /// Application bytes that reached their receivers over this path.
     pub useful: u64,
-    /// Frames that found the queue full.
+    /// Frames that found the queue full, or that its management dropped.
     pub queue_drops: u64,
     /// Frames that the channel destroyed.
     pub channel_drops: u64,
@@ -196,6 +196,12 @@ impl PathReport {
         self.bytes += u64::from(frame.bytes());
     }
 
+    /// A packet that the link took was dropped before it was sent. What it is dropped for is counted by [`Self::lose`].
+    pub fn withdraw(&mut self, frame: Frame) {
+        self.payload -= u64::from(frame.payload());
+        self.bytes -= u64::from(frame.bytes());
+    }
+
     /// Counts what another counted besides.
     pub fn add(&mut self, other: &Self) {
         self.frames += other.frames;
@@ -213,6 +219,7 @@ impl PathReport {
                 self.frames += 1;
                 self.queue_drops += 1;
             }
+            DropReason::Aqm => self.queue_drops += 1,
             DropReason::Channel => self.channel_drops += 1,
         }
     }

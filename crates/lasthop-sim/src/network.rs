@@ -6,6 +6,7 @@ use lasthop_proto::channel::ErrorSpec;
 use lasthop_proto::link::arq::ArqConfig;
 use lasthop_proto::packet::FlowId;
 use lasthop_proto::pep::snoop::SnoopConfig;
+pub use lasthop_proto::queue::{QueueLimit, QueueSpec};
 use lasthop_proto::tcp::config::{Switch, TcpConfig};
 use lasthop_proto::time::{Duration, Instant};
 
@@ -99,21 +100,12 @@ pub enum Medium {
 pub struct DirectionSpec {
     /// Transmission rate.
     pub rate: Rate,
-    /// Drop-tail limit of the queue in front of it; the frame in transmission does not count.
-    pub queue: QueueLimit,
+    /// The queue in front of it; the frame in transmission does not count.
+    pub queue: QueueSpec,
     /// When a frame is lost.
     pub errors: ErrorSpec,
     /// What becomes of a frame whose payload only was hit.
     pub damaged: DamagedFrames,
-}
-
-/// A drop-tail limit.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum QueueLimit {
-    /// At most so many packets wait.
-    Packets(u32),
-    /// At most so many bytes wait.
-    Bytes(u64),
 }
 
 /// What a link does with a frame that arrives corrupted with its header intact.

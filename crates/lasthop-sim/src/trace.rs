@@ -80,6 +80,8 @@ pub enum What {
 pub enum DropReason {
     /// The queue was full.
     Queue,
+    /// The management of the queue dropped it: it had waited too long, or others needed the room.
+    Aqm,
     /// The channel destroyed it.
     Channel,
 }
@@ -89,6 +91,7 @@ impl DropReason {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Queue => "queue",
+            Self::Aqm => "aqm",
             Self::Channel => "channel",
         }
     }

@@ -68,7 +68,7 @@ fn build(plan: &Plan) -> Network {
     };
     let link = |name: &str, ends: [usize; 2], rate: Rate, delay: Duration, errors: ErrorSpec| {
         let direction =
-            || DirectionSpec { rate, queue: plan.queue, errors: errors.clone(), damaged: DamagedFrames::Drop };
+            || DirectionSpec { rate, queue: plan.queue.into(), errors: errors.clone(), damaged: DamagedFrames::Drop };
         LinkSpec {
             name: name.to_owned(),
             ends: ends.map(NodeId),

@@ -19,7 +19,7 @@ use lasthop_sim::{Recording, run};
 use proptest::prelude::*;
 
 fn direction(rate: u64, queue: QueueLimit, errors: ErrorSpec) -> DirectionSpec {
-    DirectionSpec { rate: Rate(rate), queue, errors, damaged: DamagedFrames::Drop }
+    DirectionSpec { rate: Rate(rate), queue: queue.into(), errors, damaged: DamagedFrames::Drop }
 }
 
 fn node(name: &str, kind: NodeKind) -> NodeSpec {

@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use etherparse::{IpNumber, Ipv4Header, Ipv6FlowLabel, Ipv6Header, TcpHeader};
-use lasthop_proto::packet::{Flags, Options, Segment};
+use etherparse::{IpEcn, IpNumber, Ipv4Header, Ipv6FlowLabel, Ipv6Header, TcpHeader};
+use lasthop_proto::packet::{Ecn, Flags, Options, Segment};
 
 use crate::options::{ELN_EXID, EXPERIMENTAL_KIND, MOST_OPTIONS, NOP, SACK, SMART_EXID, TIMESTAMPS};
 use crate::parse::Route;
@@ -13,7 +13,14 @@ const TIME_TO_LIVE: u8 = 64;
 /// The packet that carries `segment` and `payload` from one end to the other, checksums computed; with DF set over IPv4.
 ///
 /// `None` when the two ends are not of one address family, or the packet would be longer than 65,535 bytes.
+///
+/// The packet is not ECN-capable; [`build_with_ecn`] builds one that is.
 pub fn build(route: Route, segment: &Segment, payload: &[u8]) -> Option<Vec<u8>> {
+    build_with_ecn(route, Ecn::NotEct, segment, payload)
+}
+
+/// [`build`] with an ECN field in the IP header.
+pub fn build_with_ecn(route: Route, ecn: Ecn, segment: &Segment, payload: &[u8]) -> Option<Vec<u8>> {
     let mut tcp = tcp_header([route.source.port(), route.destination.port()], segment);
     let len = tcp.header_len() + payload.len();
     let mut bytes = Vec::with_capacity(Ipv6Header::LEN + len);
@@ -23,13 +30,14 @@ pub fn build(route: Route, segment: &Segment, payload: &[u8]) -> Option<Vec<u8>>
             let len = u16::try_from(len).ok()?;
             let mut ip = Ipv4Header::new(len, TIME_TO_LIVE, IpNumber::TCP, addresses[0], addresses[1]).ok()?;
             ip.dont_fragment = true;
+            ip.ecn = ip_ecn(ecn);
             ip.header_checksum = ip.calc_header_checksum();
             tcp.checksum = tcp.calc_checksum_ipv4(&ip, payload).ok()?;
             bytes.extend_from_slice(&ip.to_bytes());
         }
         (SocketAddr::V6(source), SocketAddr::V6(destination)) => {
             let ip = Ipv6Header {
-                traffic_class: 0,
+                traffic_class: ecn.bits(),
                 flow_label: Ipv6FlowLabel::ZERO,
                 payload_length: u16::try_from(len).ok()?,
                 next_header: IpNumber::TCP,
@@ -47,6 +55,16 @@ pub fn build(route: Route, segment: &Segment, payload: &[u8]) -> Option<Vec<u8>>
     Some(bytes)
 }
 
+/// The ECN field as IPv4's header takes it.
+pub fn ip_ecn(ecn: Ecn) -> IpEcn {
+    match ecn {
+        Ecn::NotEct => IpEcn::NotEct,
+        Ecn::Ect1 => IpEcn::Ect1,
+        Ecn::Ect0 => IpEcn::Ect0,
+        Ecn::Ce => IpEcn::CongestionExperienced,
+    }
+}
+
 /// The TCP header of `segment`, from the first port to the second, its checksum still 0.
 pub fn tcp_header(ports: [u16; 2], segment: &Segment) -> TcpHeader {
     let mut header = TcpHeader::new(ports[0], ports[1], segment.seq.0, segment.window);
@@ -56,6 +74,10 @@ pub fn tcp_header(ports: [u16; 2], segment: &Segment) -> TcpHeader {
     header.rst = flags.has(Flags::RST);
     header.psh = flags.has(Flags::PSH);
     header.ack = flags.has(Flags::ACK);
+    header.urg = flags.has(Flags::URG);
+    header.ece = flags.has(Flags::ECE);
+    header.cwr = flags.has(Flags::CWR);
+    header.ns = flags.has(Flags::AE);
     header.acknowledgment_number = if header.ack { segment.ack.0 } else { 0 };
     header.set_options_raw(&option_bytes(&segment.options)).expect("at most 40 bytes of options");
     header

@@ -1,6 +1,6 @@
 //! Packets made of packets: cut for a link that takes no more, with another window, without their SACK blocks.
 
-use lasthop_proto::packet::{Flags, Segment};
+use lasthop_proto::packet::{Ecn, Flags, Segment};
 
 use crate::build::is_v4;
 use crate::checksum::{Checksum, amend, seal};
@@ -34,19 +34,16 @@ pub fn pieces(packet: &[u8], view: &View, most: usize) -> Vec<Vec<u8>> {
         let seq = view.segment.seq.0.wrapping_add(at as u32);
         tcp[4..8].copy_from_slice(&seq.to_be_bytes());
         if index > 0 {
-            tcp[13] &= !CWR;
+            tcp[13] &= !Flags::CWR.low_byte();
         }
         if index + 1 < count {
-            tcp[13] &= !(Flags::FIN.0 | Flags::PSH.0);
+            tcp[13] &= !Flags::FIN.with(Flags::PSH).low_byte();
         }
         seal(&mut bytes, view);
         bytes
     };
     (0..count).map(piece).collect()
 }
-
-/// Congestion window reduced (RFC 3168 §6.1.2).
-const CWR: u8 = 0x80;
 
 /// The packet, read as `view`, with the window of `segment`, and with NOPs in place of its SACK blocks if `segment` has none. A
 /// complete checksum is carried on, so that damage stays visible; a pending one is computed, and the packet needs no more help
@@ -78,6 +75,26 @@ pub fn stamp(bytes: &mut [u8], view: &View, segment: &Segment) {
             });
         }
     });
+}
+
+/// Sets "congestion experienced" in the IP header of a packet (RFC 3168 §5) and carries IPv4's checksum on by what changed. What
+/// is no IP packet stays as it is.
+pub fn mark_congestion(packet: &mut [u8]) {
+    match packet {
+        [first, class, ..] if *first >> 4 == 6 => *class |= Ecn::Ce.bits() << 4,
+        [first, service, rest @ ..] if *first >> 4 == 4 && rest.len() >= 18 => {
+            let marked = *service | Ecn::Ce.bits();
+            // HC' = ~(~HC + ~m + m') (RFC 1624 §3, equation 3); m is the header's first word.
+            let word = |service: u8| u32::from(u16::from_be_bytes([*first, service]));
+            let before = u32::from(!u16::from_be_bytes([rest[8], rest[9]]));
+            let sum = before + (0xffff - word(*service)) + word(marked);
+            let folded = (sum & 0xffff) + (sum >> 16);
+            let folded = (folded & 0xffff) + (folded >> 16);
+            rest[8..10].copy_from_slice(&(!(folded as u16)).to_be_bytes());
+            *service = marked;
+        }
+        _ => {}
+    }
 }
 
 fn set_window(tcp: &mut [u8], segment: &Segment) {

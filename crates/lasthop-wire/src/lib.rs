@@ -10,8 +10,8 @@ mod checksum;
 mod options;
 mod parse;
 
-pub use build::{build, option_bytes, tcp_header};
-pub use change::{mark_eln, pieces, revise, stamp};
+pub use build::{build, build_with_ecn, ip_ecn, option_bytes, tcp_header};
+pub use change::{mark_congestion, mark_eln, pieces, revise, stamp};
 pub use checksum::{Checksum, Checksums, amend, checksums, seal};
 pub use options::{ELN_EXID, EXPERIMENTAL_KIND, SMART_EXID};
 pub use parse::{Route, View, parse};

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use etherparse::{IpNumber, Ipv4HeaderSlice, Ipv6Header, Ipv6HeaderSlice, TcpHeaderSlice};
-use lasthop_proto::packet::{Flags, Options, SackBlock, SackBlocks, Segment, Timestamps};
+use lasthop_proto::packet::{Ecn, Flags, Options, SackBlock, SackBlocks, Segment, Timestamps};
 use lasthop_proto::seq::Seq;
 
 use crate::options::{ELN_EXID, EXPERIMENTAL_KIND, NOP, SACK, SMART_EXID, TIMESTAMPS};
@@ -29,6 +29,8 @@ impl Route {
 pub struct View {
     /// Between whom.
     pub route: Route,
+    /// The ECN field of the IP header.
+    pub ecn: Ecn,
     /// The TCP header; options that no mechanism knows are left out.
     pub segment: Segment,
     /// Bytes of IP header.
@@ -80,6 +82,7 @@ pub fn parse(bytes: &[u8]) -> Option<View> {
             source: SocketAddr::new(source, tcp.source_port()),
             destination: SocketAddr::new(destination, tcp.destination_port()),
         },
+        ecn: ecn(bytes),
         segment: segment(&tcp)?,
         ip_len,
         header_len,
@@ -87,9 +90,17 @@ pub fn parse(bytes: &[u8]) -> Option<View> {
     })
 }
 
+/// The ECN field of a packet whose IP header is whole.
+fn ecn(ip: &[u8]) -> Ecn {
+    match ip[0] >> 4 {
+        4 => Ecn::from_bits(ip[1]),
+        // The traffic class lies across two bytes, four bits behind the version.
+        _ => Ecn::from_bits(ip[1] >> 4),
+    }
+}
+
 fn segment(tcp: &TcpHeaderSlice<'_>) -> Option<Segment> {
-    // FIN to ACK, in wire order; URG, ECE and CWR are no mechanism's business.
-    let flags = Flags(tcp.slice()[13] & 0x1f);
+    let flags = Flags(u16::from_be_bytes([tcp.slice()[12], tcp.slice()[13]]) & Flags::ALL.0);
     Some(Segment {
         seq: Seq(tcp.sequence_number()),
         ack: Seq(tcp.acknowledgment_number()),

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use etherparse::{PacketBuilder, SlicedPacket, TransportSlice};
-use lasthop_proto::packet::{Flags, Options, SackBlock, SackBlocks, Segment, Timestamps};
+use lasthop_proto::packet::{Ecn, Flags, Options, SackBlock, SackBlocks, Segment, Timestamps};
 use lasthop_proto::seq::Seq;
 use proptest::prelude::*;
 
@@ -25,7 +25,7 @@ fn segments() -> impl Strategy<Value = Segment> {
     let sack = prop::collection::vec(block, 0..3);
     let timestamps = any::<Option<(u32, u32)>>().prop_map(|pair| pair.map(|(val, ecr)| Timestamps { val, ecr }));
     let on_syn = any::<(Option<u16>, Option<u8>, bool)>();
-    (any::<(u32, u32, u16, bool)>(), 0u8..32, sack, timestamps, any::<Option<u32>>(), on_syn).prop_map(
+    (any::<(u32, u32, u16, bool)>(), 0..=Flags::ALL.0, sack, timestamps, any::<Option<u32>>(), on_syn).prop_map(
         |((seq, ack, window, eln), flags, sack, timestamps, smart, (mss, window_scale, sack_permitted))| {
             let flags = Flags(flags);
             let syn = flags.has(Flags::SYN);
@@ -67,11 +67,12 @@ fn check(packet: &[u8]) {
 
 proptest! {
     #[test]
-    fn what_is_built_is_read_back(route in routes(), segment in segments(), payload in prop::collection::vec(any::<u8>(), 0..100)) {
-        let bytes = build(route, &segment, &payload).unwrap();
+    fn what_is_built_is_read_back(route in routes(), segment in segments(), payload in prop::collection::vec(any::<u8>(), 0..100), ecn in 0u8..4) {
+        let ecn = Ecn::from_bits(ecn);
+        let bytes = build_with_ecn(route, ecn, &segment, &payload).unwrap();
         check(&bytes);
         let view = parse(&bytes).unwrap();
-        prop_assert_eq!((view.route, view.segment), (route, segment));
+        prop_assert_eq!((view.route, view.ecn, view.segment), (route, ecn, segment));
         prop_assert_eq!(&bytes[view.header_len..view.total_len()], &payload[..]);
         prop_assert_eq!(view.header_len - view.ip_len, 20 + usize::from(segment.options.wire_len()));
     }
@@ -86,8 +87,9 @@ proptest! {
             let view = parse(piece).unwrap();
             prop_assert_eq!(view.segment.seq, segment.seq + joined.len() as u32);
             prop_assert!(view.payload_len <= most && view.total_len() == piece.len());
-            let ends = if index == last { Flags(0x1f) } else { Flags(!(Flags::FIN.0 | Flags::PSH.0) & 0x1f) };
-            prop_assert_eq!(view.segment.flags.0, segment.flags.0 & ends.0);
+            let ends = if index == last { Flags::default() } else { Flags::FIN.with(Flags::PSH) };
+            let ends = if index == 0 { ends } else { ends.with(Flags::CWR) };
+            prop_assert_eq!(view.segment.flags, segment.flags.without(ends));
             prop_assert_eq!((view.route, view.segment.options), (route, segment.options));
             joined.extend_from_slice(&piece[view.header_len..]);
         }
@@ -180,6 +182,38 @@ proptest! {
             let _ = checksums(&bytes, &view, Checksum::Complete);
             if let Some(marked) = mark_eln(&bytes, &view) {
                 prop_assert!(parse(&marked).is_some_and(|marked| marked.total_len() <= view.total_len() + 4));
+            }
+        }
+    }
+}
+
+/// Whatever is made of a packet, the marks of its IP header and the flags of its TCP header stay as they were.
+#[test]
+fn marks_and_flags_survive_every_change() {
+    for (source, destination) in [("10.0.0.1:80", "10.0.0.2:81"), ("[fd00::1]:80", "[fd00::2]:81")] {
+        let route = Route { source: source.parse().unwrap(), destination: destination.parse().unwrap() };
+        for (number, bits) in (0..=Flags::ALL.0).zip((0..4).cycle()) {
+            let (flags, ecn) = (Flags(number), Ecn::from_bits(bits));
+            let ack = if flags.has(Flags::ACK) { Seq(7) } else { Seq(0) };
+            let segment = Segment { seq: Seq(5), ack, window: 9, flags, options: Options::default() };
+            let bytes = build_with_ecn(route, ecn, &segment, b"payload").unwrap();
+            let view = parse(&bytes).unwrap();
+            let mut stamped = bytes.clone();
+            stamp(&mut stamped, &view, &segment);
+            let changed = [
+                revise(&bytes, &view, &Segment { window: 77, ..segment }, Checksum::Complete),
+                mark_eln(&bytes, &view).unwrap(),
+                pieces(&bytes, &view, 100).remove(0),
+                stamped,
+            ];
+            let mut congested = bytes.clone();
+            mark_congestion(&mut congested);
+            check(&congested);
+            assert_eq!(parse(&congested).unwrap(), View { ecn: Ecn::Ce, ..view });
+            for bytes in changed {
+                check(&bytes);
+                let view = parse(&bytes).unwrap();
+                assert_eq!((view.ecn, view.segment.flags), (ecn, flags));
             }
         }
     }

@@ -36,7 +36,7 @@ fn sequence() -> impl Strategy<Value = Seq> {
 }
 
 fn segment() -> impl Strategy<Value = Segment> {
-    let flags = prop_oneof![20 => Just(Flags::ACK), 1 => Just(Flags::SYN), 1 => (0u8..32).prop_map(Flags)];
+    let flags = prop_oneof![20 => Just(Flags::ACK), 1 => Just(Flags::SYN), 1 => (0..=Flags::ALL.0).prop_map(Flags)];
     let blocks = proptest::collection::vec((sequence(), sequence()), 0..3);
     let times = proptest::option::of(any::<(u32, u32)>());
     (sequence(), sequence(), flags, blocks, times, prop_oneof![4 => Just(500u16), 1 => any::<u16>()]).prop_map(

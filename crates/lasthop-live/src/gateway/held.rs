@@ -10,9 +10,6 @@ use lasthop_wire::{Checksum, View, parse, pieces, stamp};
 
 use super::verdict::Injection;
 
-/// Congestion window reduced (RFC 3168 §6.1.2).
-const CWR: u8 = 0x80;
-
 /// How many bytes are held.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Meter(Arc<AtomicU64>);
@@ -107,10 +104,10 @@ fn part(packet: &[u8], view: &View, segment: &Segment, len: u32, checksum: Check
     }
     let flags = &mut bytes[view.ip_len + 13];
     if offset > 0 {
-        *flags &= !CWR;
+        *flags &= !Flags::CWR.low_byte();
     }
     if offset + (len as usize) < view.payload_len {
-        *flags &= !(Flags::FIN.0 | Flags::PSH.0);
+        *flags &= !Flags::FIN.with(Flags::PSH).low_byte();
     }
     // Held pieces are read again, so that their lengths must be right.
     Some((pieces(&bytes, &part, payload.len()).pop()?, part))

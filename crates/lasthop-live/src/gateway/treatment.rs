@@ -2,7 +2,7 @@
 
 use lasthop_proto::event::Event;
 use lasthop_proto::node::{Node, Port};
-use lasthop_proto::packet::{Body, Cause, Flags, FlowId, Integrity, Packet, Priority, Segment, Side};
+use lasthop_proto::packet::{Body, Cause, Ecn, Flags, FlowId, Integrity, Packet, Priority, Segment, Side};
 use lasthop_proto::pep::snoop::{HopControl, Owner, Snoop, SnoopConfig};
 use lasthop_proto::pep::tracking::{Take, Tracking};
 use lasthop_proto::time::Instant;
@@ -177,8 +177,8 @@ impl Treatment {
         }
         // Of a reset the number counts (RFC 5961 §3.2): cut up, it would have as many as pieces. And what the receiver refuses as a whole
         // may have pieces that it would take, which nobody sent.
-        let whole = Flags(Flags::SYN.0 | Flags::RST.0);
-        let whole = passing.take == Take::Refused || view.segment.flags.0 & whole.0 != 0;
+        let whole = Flags::SYN.with(Flags::RST);
+        let whole = passing.take == Take::Refused || view.segment.flags.meets(whole);
         let cut = port == Port::WIRED && len > passing.size && !whole;
         let piece = if cut { passing.size } else { len };
         // Beyond what may be cached, each piece is held by itself, so that none keeps a whole super-segment in memory.
@@ -191,7 +191,7 @@ impl Treatment {
             let mut segment = view.segment;
             segment.seq += at;
             if at + part < len {
-                segment.flags = Flags(segment.flags.0 & !(Flags::FIN.0 | Flags::PSH.0));
+                segment.flags = segment.flags.without(Flags::FIN.with(Flags::PSH));
             }
             let bytes = if share || self.mode != Mode::Snoop {
                 held.clone()
@@ -311,13 +311,14 @@ fn is_same(given: &Packet<Held>, sent: &Packet<Held>) -> bool {
     (given.flow, given.from, given.len, seq(given)) == (sent.flow, sent.from, sent.len, seq(sent))
 }
 
-/// A packet as mechanisms see it.
+/// A packet as mechanisms see it. The ECN field stays in the bytes: no mechanism looks at it.
 fn parsed(flow: FlowId, from: Side, header_len: u16, len: u32, segment: Segment, payload: Held) -> Packet<Held> {
     Packet {
         flow,
         from,
         priority: Priority::Normal,
         integrity: Integrity::Intact,
+        ecn: Ecn::NotEct,
         cause: Cause::New,
         header_len,
         len,

@@ -152,6 +152,7 @@ impl End {
         }
         let packet = Packet {
             integrity,
+            ecn: view.ecn,
             header_len: view.header_len as u16,
             len: payload.len() as u32,
             body: Body::Tcp(view.segment),

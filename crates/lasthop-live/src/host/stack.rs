@@ -10,7 +10,7 @@ use lasthop_proto::seq::Seq;
 use lasthop_proto::tcp::config::{Switch, TcpConfig};
 use lasthop_proto::time::Instant;
 use lasthop_sim::sim::tick_phase;
-use lasthop_wire::{Checksum, Checksums, Route, View, build, checksums, parse};
+use lasthop_wire::{Checksum, Checksums, Route, View, build, build_with_ecn, checksums, parse};
 
 use super::end::{App, Birth, End, Ticket};
 use super::icmp;
@@ -251,7 +251,7 @@ impl Stack {
     fn pump(&mut self, now: Instant, route: Route, out: &mut Out) {
         let Some(end) = self.ends.get_mut(&route) else { return };
         end.pump(now, &mut self.scratch, |packet, payload| {
-            let segment = packet.tcp().and_then(|segment| build(route, segment, payload));
+            let segment = packet.tcp().and_then(|segment| build_with_ecn(route, packet.ecn, segment, payload));
             out.extend(segment);
         });
         let adopts = end.is_established() && self.half_open.contains(&route);

@@ -427,7 +427,7 @@ proptest! {
                 Garbage::Segment { to, from_port, seq, ack, flags, window, payload } => {
                     let source = SocketAddr::new(address(3 - to).ip(), if from_port { 5000 } else { seq as u16 });
                     let segment =
-                        Segment { seq: Seq(seq), ack: Seq(ack), flags: Flags(flags & 0x1f), window, ..Segment::default() };
+                        Segment { seq: Seq(seq), ack: Seq(ack), flags: Flags((flags & 0x1f).into()), window, ..Segment::default() };
                     let route = Route { source, destination: address(to) };
                     forged = build(route, &segment, &payload).map(|packet| (usize::from(to) - 1, packet));
                 }

@@ -5,15 +5,17 @@ use std::io;
 use std::mem::take;
 
 use lasthop_proto::node::Port;
-use lasthop_proto::packet::{Body, FlowId, Packet, Side};
+use lasthop_proto::packet::{Body, Ecn, FlowId, Packet, Side};
 use lasthop_proto::random::Root;
-use lasthop_proto::time::Instant;
-use lasthop_sim::link::{Accepted, Direction, DuplexDirection, Errors, Frame, InFlight, SharedMedium};
+use lasthop_proto::time::{Duration, Instant};
+use lasthop_sim::link::{
+    Accepted, Direction, DuplexDirection, Errors, Frame, InFlight, ManagedDirection, SharedMedium,
+};
 use lasthop_sim::measure::{FlowReport, PathReport, Reporter};
-use lasthop_sim::network::{LinkSpec, Medium};
+use lasthop_sim::network::{DirectionSpec, LinkSpec, Medium};
 use lasthop_sim::pool::{Handle, PacketPool};
 use lasthop_sim::trace::DropReason;
-use lasthop_wire::Route;
+use lasthop_wire::{Route, mark_congestion};
 
 use super::capture::{Capture, Passage};
 use super::counts::Counts;
@@ -61,7 +63,7 @@ struct Link {
 }
 
 enum Carrier {
-    Duplex(Box<[DuplexDirection; 2]>),
+    Duplex(Box<[OneWay; 2]>),
     Shared(Box<SharedMedium>),
 }
 
@@ -150,7 +152,10 @@ impl Air {
             capture.add(Passage { time: now, point, outbound: true, cause: packet.cause, dropped: None }, bytes)
         });
         *self.pool.place() = packet;
-        let frame = self.pool.commit(point ^ 1);
+        // Nobody asks where it goes, but queues by flow ask whose it is.
+        let to =
+            if packet.flow == FlowId::NONE { 0 } else { lasthop_sim::endpoint_index(packet.flow, packet.from.peer()) };
+        let frame = self.pool.commit(to);
         let link = &mut self.links[point / 2];
         let direction = [Direction::Down, Direction::Up][point % 2];
         let report = &mut link.report[direction.index()];
@@ -174,6 +179,19 @@ impl Air {
                 self.mark(recorded, DropReason::Queue);
             }
         }
+        self.drop_managed(point / 2);
+    }
+
+    /// Books what the managed queues of a link dropped.
+    fn drop_managed(&mut self, index: usize) {
+        while let Some((direction, frame)) = self.links[index].carrier.take_dropped() {
+            let report = &mut self.links[index].report[direction.index()];
+            report.withdraw(frame);
+            report.lose(DropReason::Aqm);
+            self.pool.discard(frame.handle());
+            let recorded = self.frames.get(frame.handle().0 as usize).and_then(|stored| stored.recorded);
+            self.mark(recorded, DropReason::Aqm);
+        }
     }
 
     /// The mechanisms' form of an IPv4 packet, whose length is all that counts on a link.
@@ -190,8 +208,18 @@ impl Air {
             from,
             header_len: view.header_len as u16,
             len: view.payload_len as u32,
+            ecn: view.ecn,
             body: Body::Tcp(view.segment),
             ..Packet::default()
+        }
+    }
+
+    /// Writes a queue's mark into the packet and its bytes.
+    fn mark_congestion(&mut self, handle: Handle) {
+        self.pool.get_mut(handle).ecn = Ecn::Ce;
+        if let Some(bytes) = self.frames.get_mut(handle.0 as usize).and_then(|stored| stored.bytes.get_mut(ETHERNET..))
+        {
+            mark_congestion(bytes);
         }
     }
 
@@ -235,9 +263,15 @@ impl Air {
             };
             let link = &mut self.links[index];
             link.last = link.last.max(at);
-            let Some((direction, sent)) = link.carrier.advance(at) else { continue };
+            let sent = link.carrier.advance(at);
+            self.drop_managed(index);
+            let Some((direction, sent)) = sent else { continue };
             self.carried += 1;
             let handle = sent.frame.handle();
+            if sent.frame.is_marked() {
+                self.mark_congestion(handle);
+            }
+            let link = &mut self.links[index];
             let errors = &mut link.errors[direction.index()];
             if errors.strike() && !errors.spare(&sent, self.pool.get_mut(handle)) {
                 link.report[direction.index()].lose(DropReason::Channel);
@@ -298,16 +332,57 @@ impl Air {
 impl Link {
     fn new(spec: &LinkSpec, root: Root) -> Self {
         let carrier = match spec.medium {
-            Medium::Duplex => {
-                let direction = |direction| DuplexDirection::new(direction, spec.delay);
-                Carrier::Duplex(Box::new(spec.directions.each_ref().map(direction)))
-            }
+            Medium::Duplex => Carrier::Duplex(Box::new(
+                spec.directions.each_ref().map(|direction| OneWay::new(direction, spec.delay)),
+            )),
             Medium::HalfDuplex { frame_overhead } => {
                 Carrier::Shared(Box::new(SharedMedium::new(&spec.directions, spec.delay, frame_overhead)))
             }
         };
         let errors = [Direction::Down, Direction::Up].map(|direction| Errors::new(spec, direction, root));
         Self { carrier, errors, report: [PathReport::default(); 2], last: Instant::ZERO }
+    }
+}
+
+/// One direction of a duplex link.
+enum OneWay {
+    Plain(DuplexDirection),
+    Managed(ManagedDirection),
+}
+
+impl OneWay {
+    fn new(spec: &DirectionSpec, delay: Duration) -> Self {
+        let managed = || ManagedDirection::new(spec, delay).map(Self::Managed);
+        let plain = DuplexDirection::new(spec, delay).map(Self::Plain);
+        plain.or_else(managed).expect("a queue is managed or not")
+    }
+
+    fn enqueue(&mut self, now: Instant, frame: Frame) -> Accepted {
+        match self {
+            Self::Plain(wire) => wire.enqueue(now, frame),
+            Self::Managed(wire) => wire.enqueue(now, frame),
+        }
+    }
+
+    fn next_event(&self) -> Option<Instant> {
+        match self {
+            Self::Plain(wire) => wire.first().map(|(_, at)| at),
+            Self::Managed(wire) => wire.next_event(),
+        }
+    }
+
+    fn advance(&mut self, at: Instant) -> Option<InFlight> {
+        match self {
+            Self::Plain(wire) => wire.arrive(at).0,
+            Self::Managed(wire) => wire.advance(at),
+        }
+    }
+
+    fn take_dropped(&mut self) -> Option<Frame> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Managed(wire) => wire.take_dropped(),
+        }
     }
 }
 
@@ -319,9 +394,19 @@ impl Carrier {
         }
     }
 
+    /// A frame that a managed queue dropped, and which way it was to go.
+    fn take_dropped(&mut self) -> Option<(Direction, Frame)> {
+        match self {
+            Self::Duplex(directions) => [Direction::Down, Direction::Up]
+                .into_iter()
+                .find_map(|direction| Some((direction, directions[direction.index()].take_dropped()?))),
+            Self::Shared(medium) => medium.take_dropped(),
+        }
+    }
+
     fn next_event(&self) -> Option<Instant> {
         match self {
-            Self::Duplex(directions) => directions.iter().filter_map(|direction| Some(direction.first()?.1)).min(),
+            Self::Duplex(directions) => directions.iter().filter_map(OneWay::next_event).min(),
             Self::Shared(medium) => medium.next_event(),
         }
     }
@@ -331,9 +416,9 @@ impl Carrier {
         match self {
             Self::Duplex(directions) => {
                 let due =
-                    |direction: &Direction| directions[direction.index()].first().is_some_and(|(_, due)| due <= at);
+                    |direction: &Direction| directions[direction.index()].next_event().is_some_and(|due| due <= at);
                 let direction = [Direction::Down, Direction::Up].into_iter().find(due)?;
-                Some((direction, directions[direction.index()].arrive(at).0?))
+                Some((direction, directions[direction.index()].advance(at)?))
             }
             Self::Shared(medium) => medium.advance(at),
         }

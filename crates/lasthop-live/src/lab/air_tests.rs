@@ -111,7 +111,8 @@ fn the_channel_does_what_the_simulators_does() {
         let rig = Rig::new(errors);
         let mut air = rig.air(5);
         let mut channel = Errors::new(&rig.network.links[1], Direction::Down, Root(5));
-        let mut direction = DuplexDirection::new(&rig.network.links[1].directions[0], Duration::from_millis(1));
+        let mut direction =
+            DuplexDirection::new(&rig.network.links[1].directions[0], Duration::from_millis(1)).unwrap();
         let mut pool = PacketPool::default();
         let mut expected = Vec::new();
         // Segments 1 to 200, then the first ten again.
@@ -228,4 +229,51 @@ fn acknowledgments_of_what_the_hop_lost_are_marked() {
         }
     }
     assert_eq!(marks, [(1001, false), (1001, true), (1001, true), (1001, true), (3001, false), (3001, false)]);
+}
+
+/// The lab's links have the simulator's queues: they mark and drop the same frames, and what is marked is still a whole packet.
+#[test]
+fn a_managed_queue_marks_and_drops() {
+    let rig = Rig::new("queue = { kind = \"codel\", target = \"5 ms\", interval = \"50 ms\", ecn = \"on\" }");
+    for capable in [true, false] {
+        let mut air = rig.air(1);
+        let mut twin = ManagedDirection::new(&rig.network.links[1].directions[0], Duration::from_millis(1)).unwrap();
+        let mut pool = PacketPool::default();
+        for number in 0..150 {
+            let mut frame = rig.frame(1 + number * 1000, 1000);
+            if capable {
+                // ECT(0), and the checksum for it.
+                let view = lasthop_wire::parse(&frame[ETHERNET..]).unwrap();
+                let payload = frame[ETHERNET + view.header_len..].to_vec();
+                let packet = lasthop_wire::build_with_ecn(view.route, Ecn::Ect0, &view.segment, &payload).unwrap();
+                frame.splice(ETHERNET.., packet);
+            }
+            air.send(at(10), BASE, &frame);
+            *pool.place() = air.read(&frame[ETHERNET..]);
+            let frame = pool.commit(1);
+            twin.enqueue(at(10), frame);
+        }
+        let (mut expected, mut came) = (Vec::new(), Vec::new());
+        while let Some(due) = twin.next_event() {
+            expected.extend(twin.advance(due).map(|sent| (due, sent.frame.is_marked())));
+        }
+        air.advance(at(10_000), |arrival| {
+            let packet = &arrival.bytes[ETHERNET..];
+            let view = lasthop_wire::parse(packet).unwrap();
+            let whole = lasthop_wire::checksums(packet, &view, lasthop_wire::Checksum::Complete);
+            assert_eq!(whole, lasthop_wire::Checksums::Hold);
+            came.push((arrival.due, view.ecn == Ecn::Ce));
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(came, expected);
+        let dropped = 150 - came.len() as u64;
+        assert!(if capable { dropped == 0 && came.iter().any(|(_, marked)| *marked) } else { dropped > 5 });
+        let carried = air.finish();
+        let report = carried.links[1][0];
+        assert_eq!((report.frames, report.queue_drops, report.payload), (150, dropped, 1000 * came.len() as u64));
+        let capture = carried.capture.unwrap();
+        let told = capture.passages().filter(|(passage, _)| passage.dropped == Some(DropReason::Aqm)).count();
+        assert_eq!(told as u64, dropped);
+    }
 }

@@ -74,7 +74,7 @@ impl Counts {
     pub fn sent(&mut self, point: Point, packet: &mut Packet) {
         let Some(segment) = packet.tcp().copied() else { return };
         if packet.len == 0 {
-            let handshake = segment.flags.0 & (Flags::SYN.0 | Flags::FIN.0) != 0;
+            let handshake = segment.flags.meets(Flags::SYN.with(Flags::FIN));
             packet.cause = if handshake { Cause::Handshake } else { Cause::Ack };
             return;
         }

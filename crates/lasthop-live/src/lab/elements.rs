@@ -14,7 +14,7 @@ use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::time::Instant;
 use lasthop_sim::network::Element;
 use lasthop_sim::sim::tick_phase;
-use lasthop_wire::{Checksum, Checksums, Route, View, build, checksums, mark_eln, parse};
+use lasthop_wire::{Checksum, Checksums, Route, View, build_with_ecn, checksums, mark_eln, parse};
 
 use super::plan::{Plan, Point};
 
@@ -155,7 +155,7 @@ impl Relay {
                         0 => Vec::new(),
                         len => streams.get(&key)?.get(segment.seq.0.wrapping_sub(1), len as usize),
                     };
-                    let bytes = build(*routes.get(&key)?, segment, &payload)?;
+                    let bytes = build_with_ecn(*routes.get(&key)?, packet.ecn, segment, &payload)?;
                     let ends = if port == Port::WIRED { [*point ^ 1, *point] } else { [*point, *point ^ 1] };
                     let [from, to] = ends.map(Plan::hardware_bytes);
                     Some([&to[..], &from, &IPV4, &bytes].concat())

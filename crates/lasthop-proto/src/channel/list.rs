@@ -67,7 +67,7 @@ impl Kind {
             }
             Body::Tcp(segment) if segment.flags.has(Flags::SYN) => Some(Self::Syn),
             Body::Tcp(segment) => {
-                let closes = segment.flags.0 & (Flags::FIN.0 | Flags::RST.0) != 0;
+                let closes = segment.flags.meets(Flags::FIN.with(Flags::RST));
                 (segment.flags.has(Flags::ACK) && !closes).then_some(Self::Ack)
             }
         }

@@ -27,6 +27,7 @@ fn tcp(flow: u32, seq: u32, len: u32, flags: Flags) -> Packet {
         from: Side::Initiator,
         priority: Priority::Normal,
         integrity: Integrity::Intact,
+        ecn: Default::default(),
         cause: Cause::New,
         header_len: 40,
         len,

@@ -16,6 +16,7 @@ fn frame(header_len: u16, len: u32) -> Packet {
         from: Side::Initiator,
         priority: Priority::Normal,
         integrity: Integrity::Intact,
+        ecn: Default::default(),
         cause: Cause::Datagram,
         header_len,
         len,

@@ -24,6 +24,7 @@ fn packet(from: Side, len: u32, segment: Segment) -> Packet {
         from,
         priority: Priority::Normal,
         integrity: Integrity::Intact,
+        ecn: Default::default(),
         cause: Cause::New,
         header_len: 40 + segment.options.wire_len(),
         len,

@@ -46,7 +46,7 @@ fn options() -> impl Strategy<Value = Options> {
 }
 
 pub(in super::super) fn step() -> impl Strategy<Value = Step> {
-    let flags = prop_oneof![20 => Just(Flags::ACK), 1 => any::<u8>().prop_map(Flags)];
+    let flags = prop_oneof![20 => Just(Flags::ACK), 1 => any::<u16>().prop_map(Flags)];
     let flow = prop_oneof![10 => 0u32..5, 1 => any::<u32>()];
     let window = prop_oneof![8 => Just(5_000u16), 1 => any::<u16>(), 1 => Just(0)];
     let place = (any::<bool>(), any::<bool>(), flow, any::<u16>(), 0u32..50);
@@ -67,6 +67,7 @@ pub(in super::super) fn step() -> impl Strategy<Value = Step> {
             from: side,
             priority,
             integrity,
+            ecn: Default::default(),
             cause,
             header_len,
             len,

@@ -84,6 +84,39 @@ pub enum DelayedAck {
     },
     /// 4.4BSD: when the window can be moved by two segments or half the buffer, otherwise at the next fast tick.
     WindowUpdate,
+    /// Linux: at once while it is quick (at the start, and after anything unusual) or when more than a segment is
+    /// unacknowledged; otherwise after 40 ms, or longer where arrivals are far apart.
+    Linux,
+}
+
+/// What becomes of selective acknowledgments that follow each other closely.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SackCompression {
+    /// Each leaves at once (RFC 2018, RFC 5681 §4.2).
+    Off,
+    /// Linux: after three, one leaves for all that come in a twentieth of the round trip, 1 ms at most, or for 44.
+    Linux,
+}
+
+/// How large the receive buffer is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReceiveAutotune {
+    /// [`TcpConfig::receive_buffer`], which the window shows.
+    Off,
+    /// Linux 6.18: from 128 KiB of memory on as much as the application turns out to take, [`TcpConfig::receive_buffer`] at
+    /// most. Buffers count memory, of which data is a part.
+    Linux,
+}
+
+/// Explicit congestion notification (RFC 3168).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EcnMode {
+    /// Neither offered nor accepted.
+    Off,
+    /// Accepted when the peer offers it: Linux's default.
+    Passive,
+    /// Offered, and accepted.
+    On,
 }
 
 /// What an acknowledgment of nothing new that is no duplicate (it has data, moves the window, or comes while the timer is
@@ -228,6 +261,14 @@ pub struct TcpConfig {
     pub max_retries: u32,
     /// When in-order data is acknowledged.
     pub delayed_ack: DelayedAck,
+    /// What becomes of selective acknowledgments that follow each other closely. Needs [`DelayedAck::Linux`].
+    pub sack_compression: SackCompression,
+    /// Whether data that came twice is reported (RFC 2883).
+    pub dsack: Switch,
+    /// How large the receive buffer is. [`ReceiveAutotune::Linux`] needs [`DelayedAck::Linux`].
+    pub receive_autotune: ReceiveAutotune,
+    /// Whether queues may mark packets instead of dropping them.
+    pub ecn: EcnMode,
     /// Whether an acknowledgment that a segment calls for leaves before the application reads the segment (4.4BSD:
     /// `tcp_input` runs before the reader). It then advertises the window without that read, which may be followed by a
     /// window update of its own.
@@ -307,6 +348,10 @@ impl TcpConfig {
             max_backoff: 64,
             max_retries: 12,
             delayed_ack: DelayedAck::WindowUpdate,
+            sack_compression: SackCompression::Off,
+            dsack: Switch::Off,
+            receive_autotune: ReceiveAutotune::Off,
+            ecn: EcnMode::Off,
             ack_before_read: Switch::On,
             initial_window: 1,
             initial_ssthresh: Some(65535),

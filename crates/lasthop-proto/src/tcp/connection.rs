@@ -81,6 +81,8 @@ pub struct Connection {
     /// options in addition.
     path_mss: Option<u32>,
     sack: Switch,
+    /// Whether both ends have agreed on ECN (RFC 3168 §6.1.1).
+    ecn: Switch,
     timestamps: Switch,
     /// Whether segments after the handshake may carry options besides SACK blocks.
     optional: Switch,
@@ -109,6 +111,7 @@ impl Connection {
             peer_mss: u32::MAX,
             path_mss: None,
             sack: Switch::Off,
+            ecn: Switch::Off,
             timestamps: Switch::Off,
             optional: Switch::On,
             ts_recent: 0,

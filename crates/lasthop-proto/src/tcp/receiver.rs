@@ -1,13 +1,24 @@
 //! The receiving half: reassembly, what window to advertise, when to acknowledge, and what the acknowledgment says.
 
+mod autotune;
+mod linux;
+mod marks;
+mod sack;
+#[cfg(test)]
+mod tests;
+
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::config::{Clock, DelayedAck, Switch, TcpConfig};
 use super::rtt::{TickPhase, next_tick};
-use crate::packet::{SackBlock, SackBlocks};
+use crate::packet::{Ecn, SackBlock, SackBlocks};
 use crate::seq::Seq;
 use crate::time::Instant;
+pub use linux::Arrival;
+use linux::Linux;
+use marks::Marks;
 
 /// Most runs of out-of-order data kept; a segment that would make one more is not kept. Bounds memory whatever the peer
 /// sends.
@@ -54,6 +65,13 @@ pub struct Receiver {
     /// One past the highest byte that arrived.
     highest: Seq,
     due: AckDue,
+    /// Whether acknowledgments carry SACK blocks.
+    sack: Switch,
+    /// What arrived again and is yet to be reported (RFC 2883).
+    duplicate: Option<SackBlock>,
+    marks: Marks,
+    /// What a receiver as Linux's keeps besides; none for others.
+    linux: Option<Box<Linux>>,
     /// Shift of the windows that we advertise.
     pub window_shift: u8,
 }
@@ -61,6 +79,7 @@ pub struct Receiver {
 impl Receiver {
     /// A receiver that has not seen the peer's SYN.
     pub fn new(config: Arc<TcpConfig>, phase: TickPhase) -> Self {
+        let linux = (config.delayed_ack == DelayedAck::Linux).then(|| Box::new(Linux::new(&config)));
         Self {
             config,
             phase,
@@ -78,6 +97,10 @@ impl Receiver {
             fin: None,
             highest: Seq(0),
             due: AckDue::No,
+            sack: Switch::Off,
+            duplicate: None,
+            marks: Marks::NONE,
+            linux,
             window_shift: 0,
         }
     }
@@ -145,10 +168,60 @@ impl Receiver {
     }
 
     fn right_edge(&self) -> Seq {
+        match &self.linux {
+            None => self.rcv_adv.max(self.rcv_nxt + self.fixed_offer()),
+            Some(linux) => self.edge_beside(linux),
+        }
+    }
+
+    /// The window that a buffer of fixed size leaves open.
+    fn fixed_offer(&self) -> u32 {
         let free = u64::from(self.config.receive_buffer).saturating_sub(self.unread) as u32;
         let silly = free < self.config.receive_buffer / 4 && free < self.config.mss;
-        let free = if silly { 0 } else { free.min(0xffff << self.window_shift) };
-        self.rcv_adv.max(self.rcv_nxt + free)
+        if silly { 0 } else { free.min(0xffff << self.window_shift) }
+    }
+
+    /// The window field of a SYN, which is never scaled (RFC 7323 §2.2).
+    pub fn syn_window(&self) -> u16 {
+        let tuned = self.linux.as_ref().and_then(|linux| Some((linux.tuning()?, linux.mss())));
+        let window = tuned.map_or(self.config.receive_buffer, |(tuning, mss)| tuning.window(self.holdings(), mss).0);
+        window.min(0xffff) as u16
+    }
+
+    /// What both ends agreed on: whether acknowledgments carry SACK blocks, and whether packets take marks.
+    pub fn agree(&mut self, sack: Switch, ecn: Switch) {
+        self.sack = sack;
+        self.marks.used = ecn;
+    }
+
+    /// The handshake is over.
+    pub fn start(&mut self, now: Instant) {
+        if let Some(linux) = &mut self.linux {
+            linux.start(now);
+        }
+    }
+
+    /// Whether it wants to know more of arrivals than [`Receiver::on_data`] takes.
+    #[inline]
+    pub fn is_linux(&self) -> bool {
+        self.linux.is_some()
+    }
+
+    /// A packet with data came: its mark, and whether its sender has answered the echo of an earlier one (CWR).
+    pub fn on_mark(&mut self, ecn: Ecn, cwr: Switch) {
+        if cwr.is_on() {
+            self.marks.echo = Switch::Off;
+        }
+        // A receiver as Linux's looks at marks where it looks at the data.
+        if self.linux.is_none() {
+            self.marks.see(ecn);
+        }
+    }
+
+    /// Whether acknowledgments carry ECE (RFC 3168 §6.1.3).
+    #[inline]
+    pub fn echoes(&self) -> bool {
+        self.marks.echo.is_on()
     }
 
     /// Takes `len` bytes at `seq` that arrived intact, and the FIN behind them if `fin` is on.
@@ -168,14 +241,27 @@ impl Receiver {
     #[inline(never)]
     fn take_run(&mut self, now: Instant, seq: Seq, len: u32, fin: Switch) {
         let edge = self.right_edge();
+        self.note_duplicates(seq, seq + len);
+        let (left, right) = (seq.max(self.rcv_nxt), (seq + len).min(edge));
+        let (in_order, had_runs) = (left == self.rcv_nxt, !self.runs.is_empty());
+        self.place(edge, seq, len, fin);
+        let fin_now = self.finished() && fin.is_on();
+        let next = left.lt(right) && in_order && !had_runs;
+        let again = self.config_holds_duplicates() && seq + len == self.rcv_nxt && self.runs.is_empty();
+        if !fin_now && (next || again) {
+            self.delay_ack(now);
+        } else {
+            self.due = AckDue::Now;
+        }
+    }
+
+    /// Puts data where it belongs, as far as it is new and before `edge`, and moves `rcv_nxt` over what is in order now.
+    fn place(&mut self, edge: Seq, seq: Seq, len: u32, fin: Switch) {
         let (left, right) = (seq.max(self.rcv_nxt), (seq + len).min(edge));
         if fin.is_on() && self.fin.is_none() && (seq + len).le(edge) {
             self.fin = Some(seq + len);
         }
-        let fresh = left.lt(right);
-        let had_runs = !self.runs.is_empty();
-        let in_order = left == self.rcv_nxt;
-        if fresh {
+        if left.lt(right) {
             self.highest = self.highest.max(right);
             self.latest = self.insert(SackBlock { left, right });
             self.damaged = self.damaged.filter(|run| run.left.lt(left) || run.right.gt(right));
@@ -183,14 +269,6 @@ impl Receiver {
             self.latest = self.run_at(seq);
         }
         self.deliver();
-        let fin_now = self.finished() && fin.is_on();
-        let next = fresh && in_order && !had_runs;
-        let again = self.config_holds_duplicates() && seq + len == self.rcv_nxt && self.runs.is_empty();
-        if !fin_now && (next || again) {
-            self.delay_ack(now);
-        } else {
-            self.due = AckDue::Now;
-        }
     }
 
     /// The usual case: the next segment, with nothing queued behind it.
@@ -277,7 +355,7 @@ impl Receiver {
     /// An in-order segment with nothing queued behind it.
     fn delay_ack(&mut self, now: Instant) {
         match self.config.delayed_ack {
-            DelayedAck::Off => self.due = AckDue::Now,
+            DelayedAck::Off | DelayedAck::Linux => self.due = AckDue::Now,
             DelayedAck::EverySecond { timeout } | DelayedAck::Ns2 { timeout } => {
                 let later = AckDue::Delayed(now + timeout);
                 self.due = if self.due == AckDue::No { later } else { AckDue::Now };
@@ -308,6 +386,9 @@ impl Receiver {
     }
 
     fn open_window(&mut self, bytes: u64) {
+        if self.linux.is_some() {
+            return self.read_as_linux(bytes);
+        }
         self.unread = self.unread.saturating_sub(bytes);
         if self.ack_due() || self.finished() {
             // It goes out as it is; or nobody waits for the window any more, and the peer may be gone.
@@ -331,30 +412,40 @@ impl Receiver {
     /// Whether an acknowledgment is to be sent now.
     #[inline]
     pub fn ack_due(&self) -> bool {
-        self.due == AckDue::Now
+        self.due == AckDue::Now || self.has_early_report()
     }
 
     /// When a delayed acknowledgment leaves.
     #[inline]
     pub fn poll_deadline(&self) -> Option<Instant> {
-        match self.due {
+        let delayed = match self.due {
             AckDue::Delayed(at) => Some(at),
-            AckDue::No | AckDue::Now => None,
+            AckDue::No => None,
+            AckDue::Now => return None,
+        };
+        match self.linux.as_ref().and_then(|linux| linux.release()) {
+            None => delayed,
+            Some(release) => Some(delayed.map_or(release, |at| at.min(release))),
         }
     }
 
     /// Acts when the delayed acknowledgment's time has come.
     pub fn on_timer(&mut self, now: Instant) {
         if self.poll_deadline().is_some_and(|at| at <= now) {
+            if matches!(self.due, AckDue::Delayed(at) if at <= now) {
+                self.delay_expired();
+            }
             self.due = AckDue::Now;
         }
     }
 
     /// The window field of the segment being sent, and books the acknowledgment as sent.
     pub fn take_window(&mut self) -> u16 {
-        self.rcv_adv = self.right_edge();
+        self.rcv_adv = self.edge_to_offer();
         self.last_ack_sent = self.rcv_nxt;
-        self.due = AckDue::No;
+        if !self.linux_ack_sent().is_on() {
+            self.due = AckDue::No;
+        }
         let window = self.rcv_adv.since(self.rcv_nxt) >> self.window_shift;
         if self.reading > 0 {
             let bytes = core::mem::take(&mut self.reading);
@@ -366,42 +457,5 @@ impl Receiver {
     /// The SMART number of the segment being sent.
     pub fn take_smart(&mut self) -> Option<Seq> {
         self.smart.take()
-    }
-
-    /// Whether there is data out of order to report.
-    #[inline]
-    pub fn has_runs(&self) -> bool {
-        !self.runs.is_empty()
-    }
-
-    /// The SACK blocks of the segment being sent: the run of the segment that caused it, then those reported most
-    /// recently (RFC 2018 §4).
-    pub fn take_sack_blocks(&mut self) -> SackBlocks {
-        let mut blocks = SackBlocks::default();
-        if !self.has_runs() {
-            return blocks;
-        }
-        let most = usize::from(self.config.sack_blocks);
-        let first = self.latest.take().filter(|run| run.left.gt(self.rcv_nxt));
-        let mut history = SackBlocks::default();
-        if let Some(first) = first {
-            blocks.push(first);
-            history.push(first);
-        }
-        for &old in self.history.as_slice() {
-            let stale = old.left.lt(self.rcv_nxt);
-            let covered = blocks.as_slice().iter().any(|new| new.left.le(old.left) && old.right.le(new.right));
-            if stale || covered {
-                continue;
-            }
-            if blocks.as_slice().len() < most {
-                blocks.push(old);
-            }
-            if history.as_slice().len() < most {
-                history.push(old);
-            }
-        }
-        self.history = history;
-        blocks
     }
 }

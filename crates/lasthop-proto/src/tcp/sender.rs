@@ -1,5 +1,6 @@
 //! The sending half: what to send next, what acknowledgments do, and the two timers.
 
+mod marks;
 mod transmit;
 
 use alloc::sync::Arc;
@@ -77,6 +78,8 @@ pub struct Sender {
     last_sent: Instant,
     /// Given up after too many timeouts.
     given_up: Switch,
+    /// What ECN asks of it.
+    marks: marks::Marks,
     /// Off when nothing can be sent until something happens: an acknowledgment, a timer, more to send.
     awake: Switch,
 }
@@ -95,6 +98,7 @@ impl Sender {
             snd_wl: (Seq(0), Seq(0)),
             last_sent: Instant::ZERO,
             given_up: Switch::Off,
+            marks: marks::Marks::default(),
             awake: Switch::On,
         }
     }

@@ -127,7 +127,7 @@ pub struct Pair {
     /// `lanes[hop][from]`: hop 0 is next to the initiator, hop 1 (only with a middle) next to the acceptor.
     lanes: [[Lane; 2]; 2],
     numbers: BTreeMap<(usize, u32), (u32, u32)>,
-    kinds: BTreeMap<(usize, u8), u32>,
+    kinds: BTreeMap<(usize, u16), u32>,
     queue: BTreeMap<(Instant, u64), (Place, Packet)>,
     order: u64,
 }
@@ -346,6 +346,7 @@ impl Pair {
             from,
             priority: Default::default(),
             integrity: Integrity::Intact,
+            ecn: Default::default(),
             cause: Cause::New,
             header_len: 40,
             len,

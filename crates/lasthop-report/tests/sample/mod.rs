@@ -107,6 +107,7 @@ pub fn packet(from: Side, cause: Cause, len: u32, segment: Segment) -> Packet {
         from,
         priority: Priority::Normal,
         integrity: Integrity::Intact,
+        ecn: Default::default(),
         cause,
         header_len: 40 + segment.options.wire_len(),
         len,

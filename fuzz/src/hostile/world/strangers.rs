@@ -21,7 +21,7 @@ impl<M: Middle> World<'_, M> {
             2 => Flags::SYN,
             3 => Flags::SYN.with(Flags::ACK),
             4 => Flags::FIN.with(Flags::ACK),
-            5 => Flags(self.script.byte() & 0x1f),
+            5 => Flags((self.script.byte() & 0x1f).into()),
             _ => Flags::ACK,
         };
         let seq = Seq(self.script.near(seqs[usize::from(kind >> 4 & 3)].0, self.terms.mss));

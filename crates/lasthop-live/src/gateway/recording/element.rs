@@ -122,6 +122,7 @@ impl Element {
         Ok(Packet {
             flow: *id,
             from,
+            ecn: view.ecn,
             header_len: view.header_len as u16,
             len: view.payload_len as u32,
             body: Body::Tcp(view.segment),

@@ -5,6 +5,7 @@ use crate::event::Event;
 use crate::packet::{Flags, Packet, SackBlocks, Segment};
 use crate::seq::Seq;
 use crate::tcp::config::Switch;
+use crate::tcp::receiver::Arrival;
 use crate::tcp::send_state::Ack;
 use crate::tcp::sender::{AckVerdict, Incoming};
 use crate::time::{Duration, Instant};
@@ -18,7 +19,9 @@ impl Connection {
         let expected = self.state == State::Established
             && segment.flags == Flags::ACK
             && self.receiver.expects(segment.seq, packet.len)
-            && !self.timestamps.is_on();
+            && !self.timestamps.is_on()
+            && !self.ecn.is_on()
+            && !self.receiver.is_linux();
         if !expected {
             return false;
         }
@@ -74,7 +77,7 @@ impl Connection {
         {
             // The second half of a simultaneous open (RFC 9293 §3.5, figure 7). Its SYN lies left of the window and is
             // trimmed off.
-            trimmed = Segment { seq: segment.seq + 1, flags: Flags(segment.flags.0 & !Flags::SYN.0), ..*segment };
+            trimmed = Segment { seq: segment.seq + 1, flags: segment.flags.without(Flags::SYN), ..*segment };
             segment = &trimmed;
             seq_len -= 1;
         }
@@ -112,7 +115,7 @@ impl Connection {
                 self.reset = Some((segment.ack, None));
                 return;
             }
-            self.establish();
+            self.establish(now);
         }
         if self.take_ack(now, packet, segment) == AckVerdict::Implausible {
             self.challenge(now);
@@ -168,7 +171,7 @@ impl Connection {
             }
         }
         if packet.len > 0 && (segment.seq + seq_len).le(self.receiver.rcv_nxt()) {
-            self.receiver.on_data(now, segment.seq, packet.len, Switch::Off);
+            self.hand_over(now, packet, segment, Switch::Off);
         } else if seq_len > 0 {
             self.receiver.ack_now();
         } else {
@@ -216,7 +219,11 @@ impl Connection {
         };
         let window = u32::from(segment.window) << shift;
         let incoming = Incoming { ack, window, seq_len: packet.seq_len(), seq: segment.seq, echoed };
-        self.sender.on_ack(now, &incoming)
+        let verdict = self.sender.on_ack(now, &incoming);
+        if verdict == AckVerdict::Taken && self.ecn.is_on() && echoes_mark(segment.flags) {
+            self.sender.on_ecn_echo();
+        }
+        verdict
     }
 
     /// State changes that the acknowledgment of our FIN brings.
@@ -245,8 +252,34 @@ impl Connection {
             return;
         }
         let fin = if segment.flags.has(Flags::FIN) { Switch::On } else { Switch::Off };
-        self.receiver.on_data(now, segment.seq, packet.len, fin);
+        self.hand_over(now, packet, segment, fin);
         self.after_data(now);
+    }
+
+    /// Hands a segment with data, or a FIN, to the receiving half.
+    fn hand_over(&mut self, now: Instant, packet: &Packet, segment: &Segment, fin: Switch) {
+        let cwr = if self.ecn.is_on() && segment.flags.has(Flags::CWR) { Switch::On } else { Switch::Off };
+        if self.ecn.is_on() {
+            self.receiver.on_mark(packet.ecn, cwr);
+        }
+        if !self.receiver.is_linux() {
+            return self.receiver.on_data(now, segment.seq, packet.len, fin);
+        }
+        let echo = segment.options.timestamps.filter(|timestamps| self.timestamps.is_on() && timestamps.ecr != 0);
+        let age = |echo: u32| Duration::from_millis(u64::from(self.timestamp(now).wrapping_sub(echo)));
+        let rtt = &self.sender.state().rtt;
+        let arrival = Arrival {
+            seq: segment.seq,
+            len: packet.len,
+            fin,
+            push: if segment.flags.has(Flags::PSH) { Switch::On } else { Switch::Off },
+            ecn: packet.ecn,
+            cwr,
+            echo: echo.map(|timestamps| (timestamps.ecr, age(timestamps.ecr))),
+            srtt: rtt.srtt(),
+            rto: rtt.rto(),
+        };
+        self.receiver.on_arrival(now, &arrival);
     }
 
     /// The state change that the end of the peer's stream brings.
@@ -264,4 +297,9 @@ impl Connection {
             _ => {}
         }
     }
+}
+
+/// Whether these are the flags of an echo: on a SYN, ECE is an offer.
+fn echoes_mark(flags: Flags) -> bool {
+    flags.has(Flags::ECE) && !flags.has(Flags::SYN)
 }

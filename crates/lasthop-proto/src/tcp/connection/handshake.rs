@@ -3,7 +3,7 @@
 use super::{Connection, LEAST_MSS, State, TIMESTAMPS};
 use crate::event::Event;
 use crate::packet::{Flags, Packet, Segment};
-use crate::tcp::config::{Recovery, Switch};
+use crate::tcp::config::{EcnMode, Recovery, Switch};
 use crate::time::Instant;
 
 impl Connection {
@@ -44,7 +44,7 @@ impl Connection {
         self.receiver.ack_now();
         if acks {
             self.take_ack(now, packet, segment);
-            self.establish();
+            self.establish(now);
         } else {
             // Simultaneous open: the SYN goes out again, this time with an acknowledgment.
             self.sender.answer_syn();
@@ -52,7 +52,8 @@ impl Connection {
         }
     }
 
-    pub(super) fn establish(&mut self) {
+    pub(super) fn establish(&mut self, now: Instant) {
+        self.receiver.start(now);
         self.state = State::Established;
         self.sender.report(Event::Established);
     }
@@ -68,6 +69,8 @@ impl Connection {
         if self.config.recovery == Recovery::Sack && options.sack_permitted {
             self.sack = Switch::On;
         }
+        self.ecn = self.agrees_on_ecn(segment.flags);
+        self.receiver.agree(self.sack, self.ecn);
         if let (Switch::On, Some(timestamps)) = (self.config.timestamps, options.timestamps) {
             self.timestamps = Switch::On;
             self.ts_recent = timestamps.val;
@@ -77,6 +80,18 @@ impl Connection {
         self.optional = if optional { Switch::On } else { Switch::Off };
         self.sender.limit_mss(self.largest_payload());
         self.sender.set_window(u32::from(segment.window), segment.seq, segment.ack);
+    }
+
+    /// RFC 3168 §6.1.1: an offer has ECE and CWR, its acceptance ECE alone. An offer with AE is one of accurate ECN, which falls
+    /// back to this (RFC 9768 §3.1.2).
+    fn agrees_on_ecn(&self, flags: Flags) -> Switch {
+        let accepts = flags.has(Flags::ACK);
+        let agreed = match self.config.ecn {
+            EcnMode::Off => false,
+            EcnMode::Passive if accepts => false,
+            EcnMode::Passive | EcnMode::On => flags.has(Flags::ECE) && flags.has(Flags::CWR) != accepts,
+        };
+        if agreed { Switch::On } else { Switch::Off }
     }
 
     /// The largest payload that peer and path take beside the options that every segment carries (RFC 6691 §2).

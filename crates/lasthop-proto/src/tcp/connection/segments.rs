@@ -2,9 +2,9 @@
 
 use super::{Connection, HEADER, State};
 use crate::node::Port;
-use crate::packet::{Body, Cause, Flags, Integrity, Options, Packet, Priority, SackBlocks, Segment, Timestamps};
+use crate::packet::{Body, Cause, Ecn, Flags, Integrity, Options, Packet, Priority, SackBlocks, Segment, Timestamps};
 use crate::seq::Seq;
-use crate::tcp::config::{HeaderAccounting, Recovery, Switch};
+use crate::tcp::config::{EcnMode, HeaderAccounting, Recovery, Switch};
 use crate::tcp::sender::Transmission;
 use crate::time::Instant;
 
@@ -52,8 +52,34 @@ impl Connection {
         let (ack, window) = (self.receiver.rcv_nxt(), self.receiver.take_window());
         // Written field by field, where it stays: copying what was just written stalls the processor.
         *place = self.packet(Segment { seq, ack, window, flags, options: Options::default() }, len, cause);
-        if self.optional.is_on() || self.sack.is_on() && self.receiver.has_runs() {
+        if self.optional.is_on() || self.sack.is_on() && self.receiver.has_blocks() {
             self.put_options(now, place);
+        }
+        if self.ecn.is_on() {
+            self.put_marks(place);
+        }
+        if len > 0 {
+            self.receiver.on_data_sent(now);
+        }
+    }
+
+    /// What ECN puts into a segment: ECE until the peer answers; ECT(0) on data that is sent for the first time, and CWR on the
+    /// first of it after a reduction (RFC 3168 §6.1.2, §6.1.3, §6.1.5, §6.1.6).
+    #[inline(never)]
+    fn put_marks(&mut self, packet: &mut Packet) {
+        let first = packet.len > 0 && !packet.cause.is_source_retransmission() && packet.cause != Cause::Probe;
+        if first {
+            packet.ecn = Ecn::Ect0;
+        } else if packet.cause.is_source_retransmission() {
+            self.sender.on_sent_again();
+        }
+        if let Body::Tcp(segment) = &mut packet.body {
+            if first && self.sender.take_reduced().is_on() {
+                segment.flags = segment.flags.with(Flags::CWR);
+            }
+            if self.receiver.echoes() {
+                segment.flags = segment.flags.with(Flags::ECE);
+            }
         }
     }
 
@@ -71,6 +97,7 @@ impl Connection {
             from: self.side,
             priority: Priority::Normal,
             integrity: Integrity::Intact,
+            ecn: Ecn::NotEct,
             cause,
             header_len: if len > 0 && self.config.headers == HeaderAccounting::Ns2AcksOnly { 0 } else { HEADER },
             len,
@@ -145,12 +172,16 @@ impl Connection {
             options.timestamps = Some(Timestamps { val: self.timestamp(now), ecr: self.ts_recent });
         }
         let (ack, flags) = match answers {
+            true if self.ecn.is_on() => (self.receiver.rcv_nxt(), Flags::SYN.with(Flags::ACK).with(Flags::ECE)),
             true => (self.receiver.rcv_nxt(), Flags::SYN.with(Flags::ACK)),
+            // A path may drop what offers ECN: what is sent again does not (RFC 3168 §6.1.1.1).
+            false if self.config.ecn == EcnMode::On && cause == Cause::Handshake => {
+                (Seq(0), Flags::SYN.with(Flags::ECE).with(Flags::CWR))
+            }
             false => (Seq(0), Flags::SYN),
         };
         self.receiver.take_window();
-        // Never scaled (RFC 7323 §2.2).
-        let window = self.config.receive_buffer.min(0xffff) as u16;
+        let window = self.receiver.syn_window();
         let mut packet = self.packet(Segment { seq, ack, window, flags, options }, 0, cause);
         packet.header_len = self.header_len(&options, 0);
         packet

@@ -1,0 +1,192 @@
+//! Queues in front of links that do more than drop what finds them full: CoDel (RFC 8289) and FQ-CoDel (RFC 8290), with ECN
+//! marks (RFC 3168). State machines without I/O, in integers: whoever drives a link hands packets in and takes them out.
+
+mod codel;
+mod fq_codel;
+#[cfg(test)]
+mod tests;
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+pub use codel::{CoDel, CoDelConfig};
+pub use fq_codel::{FqCoDel, FqCoDelConfig};
+
+use crate::time::Instant;
+
+/// The size of a queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum QueueLimit {
+    /// At most so many packets wait.
+    Packets(u32),
+    /// At most so many bytes wait.
+    Bytes(u64),
+}
+
+impl QueueLimit {
+    /// Whether a queue with this limit takes a packet of `bytes` besides what waits.
+    #[inline]
+    pub const fn has_room(self, waits: Backlog, bytes: u32) -> bool {
+        match self {
+            Self::Packets(limit) => waits.packets < limit,
+            Self::Bytes(limit) => waits.bytes + bytes as u64 <= limit,
+        }
+    }
+}
+
+/// What waits in a queue.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Backlog {
+    /// Packets.
+    pub packets: u32,
+    /// Their bytes on the wire.
+    pub bytes: u64,
+}
+
+impl Backlog {
+    /// A packet of `bytes` came.
+    #[inline]
+    pub const fn add(&mut self, bytes: u32) {
+        self.packets += 1;
+        self.bytes += bytes as u64;
+    }
+
+    /// A packet of `bytes` left.
+    #[inline]
+    pub const fn remove(&mut self, bytes: u32) {
+        self.packets -= 1;
+        self.bytes -= bytes as u64;
+    }
+}
+
+/// What stands in front of a link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum QueueSpec {
+    /// First in, first out; what finds it full is dropped.
+    Fifo(QueueLimit),
+    /// One queue under CoDel.
+    CoDel(QueueLimit, CoDelConfig),
+    /// A queue for each flow, each under CoDel.
+    FqCoDel(FqCoDelConfig),
+}
+
+impl From<QueueLimit> for QueueSpec {
+    fn from(limit: QueueLimit) -> Self {
+        Self::Fifo(limit)
+    }
+}
+
+/// What a managed queue needs to know of a packet.
+pub trait Queued {
+    /// Bytes on the wire.
+    fn bytes(&self) -> u32;
+
+    /// Tells its flow and direction from others.
+    fn flow(&self) -> u32;
+
+    /// Marks it (RFC 3168 §5), if its ends take marks; says whether it is marked now.
+    fn mark(&mut self) -> bool;
+}
+
+/// Linux's time for CoDel: 1.024 µs, in 32 bits that wrap.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Ticks(u32);
+
+impl Ticks {
+    const fn at(now: Instant) -> Self {
+        Self((now.as_nanos() >> 10) as u32)
+    }
+
+    /// Of a span in nanoseconds, at most half of what 32 bits hold.
+    const fn span(nanos: u64) -> u32 {
+        let ticks = nanos >> 10;
+        if ticks > i32::MAX as u64 { i32::MAX as u32 } else { ticks as u32 }
+    }
+
+    const fn plus(self, span: u32) -> Self {
+        Self(self.0.wrapping_add(span))
+    }
+
+    const fn since(self, earlier: Self) -> u32 {
+        self.0.wrapping_sub(earlier.0)
+    }
+
+    const fn is_before(self, other: Self) -> bool {
+        (self.0.wrapping_sub(other.0) as i32) < 0
+    }
+}
+
+/// A packet that waits, and since when.
+#[derive(Clone, Debug)]
+struct Waiting<T> {
+    item: T,
+    since: Ticks,
+}
+
+/// Packets that wait in order.
+type Line<T> = VecDeque<Waiting<T>>;
+
+/// A queue that decides about a packet when its turn comes.
+#[derive(Clone, Debug)]
+pub enum ManagedQueue<T> {
+    /// RFC 8289.
+    CoDel(Box<CoDelQueue<T>>),
+    /// RFC 8290.
+    FqCoDel(Box<FqCoDel<T>>),
+}
+
+/// A single line under CoDel.
+#[derive(Clone, Debug)]
+pub struct CoDelQueue<T> {
+    limit: QueueLimit,
+    control: CoDel,
+    line: Line<T>,
+    backlog: Backlog,
+}
+
+impl<T: Queued> ManagedQueue<T> {
+    /// The queue that `spec` describes; `None` for one that needs no management.
+    pub fn new(spec: &QueueSpec) -> Option<Self> {
+        match *spec {
+            QueueSpec::Fifo(_) => None,
+            QueueSpec::CoDel(limit, config) => {
+                let control = CoDel::new(config);
+                let queue = CoDelQueue { limit, control, line: Line::new(), backlog: Backlog::default() };
+                Some(Self::CoDel(Box::new(queue)))
+            }
+            QueueSpec::FqCoDel(config) => Some(Self::FqCoDel(Box::new(FqCoDel::new(config)))),
+        }
+    }
+
+    /// Takes a packet in. What must go for it, itself perhaps, is added to `dropped`.
+    pub fn push(&mut self, now: Instant, item: T, dropped: &mut Vec<T>) {
+        match self {
+            Self::CoDel(queue) => {
+                if queue.limit.has_room(queue.backlog, item.bytes()) {
+                    queue.backlog.add(item.bytes());
+                    queue.line.push_back(Waiting { item, since: Ticks::at(now) });
+                } else {
+                    dropped.push(item);
+                }
+            }
+            Self::FqCoDel(queue) => queue.push(now, item, dropped),
+        }
+    }
+
+    /// The packet whose turn it is at `now`. Those that are dropped on the way to it are added to `dropped`.
+    pub fn pop(&mut self, now: Instant, dropped: &mut Vec<T>) -> Option<T> {
+        match self {
+            Self::CoDel(queue) => queue.control.pop(now, &mut queue.line, &mut queue.backlog, dropped),
+            Self::FqCoDel(queue) => queue.pop(now, dropped),
+        }
+    }
+
+    /// What waits.
+    pub fn backlog(&self) -> Backlog {
+        match self {
+            Self::CoDel(queue) => queue.backlog,
+            Self::FqCoDel(queue) => queue.backlog(),
+        }
+    }
+}

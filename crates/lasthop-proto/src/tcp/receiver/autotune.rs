@@ -1,0 +1,253 @@
+//! A receive buffer that grows with what arrives, as Linux 6.18 has it: the window offered starts small and is raised with
+//! each good segment up to what the buffer holds, and the buffer grows to twice what the application takes in a round trip.
+
+use crate::time::{Duration, Instant};
+
+/// `tcp_rmem[1]`: bytes of memory, of which packets take a part that is not data.
+const START: u32 = 131_072;
+/// Segments that the space of the first round trip is at most (`TCP_INIT_CWND`).
+const INITIAL_SEGMENTS: u32 = 10;
+/// What of a buffer is data before a segment has shown it, of 256.
+const FIRST_RATIO: u32 = 128;
+
+/// The state of the buffer. Buffers count memory as Linux does; windows count data.
+#[derive(Clone, Debug)]
+pub(super) struct Autotune {
+    /// Memory in use at most (`sk_rcvbuf`).
+    buffer: u32,
+    /// What it may grow to (`tcp_rmem[2]`).
+    most: u32,
+    /// What of it is data, of 256.
+    ratio: u32,
+    /// The window that the buffer could hold.
+    clamp: u32,
+    /// The window that is offered at most (`rcv_ssthresh`).
+    threshold: u32,
+    /// What the application took in the best round trip so far, in bytes.
+    space: u32,
+    /// Where the application stood when this round trip began, in bytes of the stream.
+    taken: u64,
+    since: Instant,
+    /// The largest segment that is announced to the peer.
+    announced: u32,
+}
+
+/// What of the stream is where.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Holdings {
+    /// Bytes that the application has taken since the start.
+    pub taken: u64,
+    /// Bytes in order that it has not.
+    pub unread: u64,
+    /// Bytes out of order.
+    pub out_of_order: u64,
+    /// From the next byte expected to the end of the highest run, gaps included.
+    pub span: u32,
+}
+
+impl Autotune {
+    /// A buffer that grows to `most` bytes of memory, for segments of at most `announced` bytes.
+    pub fn new(most: u32, announced: u32) -> Self {
+        let buffer = START.min(most);
+        let clamp = data(buffer, FIRST_RATIO);
+        let threshold = clamp - clamp % announced.clamp(1, clamp.max(1));
+        let space = threshold.min(announced.saturating_mul(INITIAL_SEGMENTS));
+        Self {
+            buffer,
+            most,
+            ratio: FIRST_RATIO,
+            clamp,
+            threshold: threshold.min(clamp),
+            space: space.max(1),
+            taken: 0,
+            since: Instant::ZERO,
+            announced,
+        }
+    }
+
+    /// The handshake is over.
+    pub fn start(&mut self, now: Instant) {
+        self.since = now;
+    }
+
+    /// Data that still fits into the buffer.
+    fn room(&self, holdings: Holdings) -> u32 {
+        u64::from(data(self.buffer, self.ratio)).saturating_sub(holdings.unread + holdings.out_of_order) as u32
+    }
+
+    /// The window to offer (`__tcp_select_window`), `mss` being the peer's segments as they come; and whether the buffer is more
+    /// than half full.
+    pub fn window(&self, holdings: Holdings, mss: u32) -> (u32, Fill) {
+        let whole = self.clamp.min(data(self.buffer, self.ratio));
+        let mut room = self.room(holdings);
+        let mut fill = Fill::Fine;
+        if room < whole / 2 {
+            fill = Fill::Half;
+            if room < data(self.buffer, self.ratio) / 16 || room < mss.min(whole) {
+                return (0, fill);
+            }
+        }
+        room = room.min(self.threshold);
+        (room, fill)
+    }
+
+    /// A segment of `len` bytes came that is longer than any before (`tcp_measure_rcv_mss`): what of the memory is data.
+    pub fn learn_overhead(&mut self, len: u32) {
+        let ratio = (u64::from(len) << 8) / u64::from(memory(len));
+        let ratio = ratio.clamp(1, 255) as u32;
+        if ratio != self.ratio {
+            self.ratio = ratio;
+            self.clamp = data(self.buffer, ratio);
+            self.space = self.space.min(self.clamp).max(1);
+        }
+    }
+
+    /// A segment of `len` bytes came; whether the window grew for it (`tcp_grow_window`). `mss` are the peer's segments as they
+    /// come.
+    pub fn grow(&mut self, holdings: Holdings, len: u32, mss: u32) -> Growth {
+        let room = self.clamp.min(self.room(holdings)).saturating_sub(self.threshold);
+        if room == 0 {
+            return Growth::None;
+        }
+        let incr = if data(memory(len), self.ratio) <= len { 2 * self.announced } else { self.small_growth(len, mss) };
+        if incr == 0 {
+            return Growth::None;
+        }
+        self.threshold += room.min(incr.max(len.saturating_mul(2)));
+        Growth::Grown
+    }
+
+    /// What a segment with much overhead opens the window by (`__tcp_grow_window`): nothing, unless the window is small.
+    fn small_growth(&self, len: u32, mss: u32) -> u32 {
+        let mut memory = data(memory(len), self.ratio) / 2;
+        let mut window = data(self.most, self.ratio) / 2;
+        while self.threshold <= window {
+            if memory <= len {
+                return 2 * mss;
+            }
+            memory /= 2;
+            window /= 2;
+        }
+        0
+    }
+
+    /// The application has taken data, `round_trip` being the receiver's estimate (`tcp_rcv_space_adjust`).
+    pub fn on_read(&mut self, now: Instant, holdings: Holdings, round_trip: Option<Duration>) {
+        let Some(round_trip) = round_trip else { return };
+        if now.since(self.since) < round_trip {
+            return;
+        }
+        let copied = (holdings.taken - self.taken).saturating_sub(holdings.unread).min(u64::from(u32::MAX)) as u32;
+        if copied > self.space {
+            self.grow_buffer(copied, holdings);
+        }
+        self.taken = holdings.taken;
+        self.since = now;
+    }
+
+    /// Data came out of order: it takes room that the next round trip needs too (6.16 and later).
+    pub fn on_out_of_order(&mut self, holdings: Holdings) {
+        self.grow_buffer(self.space, holdings);
+    }
+
+    /// `tcp_rcvbuf_grow`: twice what was taken in a round trip, since that is a round trip old; and twice the growth, since a
+    /// sender may double its rate.
+    fn grow_buffer(&mut self, space: u32, holdings: Holdings) {
+        let before = u64::from(self.space.max(1));
+        self.space = space.max(1);
+        let mut window = u64::from(space) * 2;
+        window += window * u64::from(space).saturating_sub(before) / before * 2;
+        window += u64::from(holdings.span);
+        let buffer = (window << 8) / u64::from(self.ratio);
+        let buffer = buffer.min(u64::from(self.most)) as u32;
+        if buffer > self.buffer {
+            self.buffer = buffer;
+            self.clamp = data(buffer, self.ratio);
+        }
+    }
+
+    /// The largest window that the buffer could hold.
+    pub fn clamp(&self) -> u32 {
+        self.clamp
+    }
+}
+
+/// How full a buffer is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Fill {
+    /// At most half.
+    Fine,
+    /// More.
+    Half,
+}
+
+/// What a segment did to the window.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Growth {
+    /// It opened it.
+    Grown,
+    /// Nothing.
+    None,
+}
+
+/// Data that `memory` bytes hold when `ratio` of 256 is data (`tcp_win_from_space`).
+const fn data(memory: u32, ratio: u32) -> u32 {
+    ((memory as u64 * ratio as u64) >> 8) as u32
+}
+
+/// Memory that a packet with `len` bytes of payload takes (`truesize`) when it comes in one piece: headers, room in front and
+/// Linux's bookkeeping behind it, rounded up to a power of two as its allocator does, and 256 bytes to describe it.
+fn memory(len: u32) -> u32 {
+    const HEADERS: u32 = 66;
+    const ROOM: u32 = 64;
+    const SHARED: u32 = 320;
+    const DESCRIPTION: u32 = 256;
+    (len.min(1 << 24) + HEADERS + ROOM + SHARED).next_power_of_two() + DESCRIPTION
+}
+
+/// The receiver's own estimate of the round trip (`tcp_rcv_rtt_update`), in units of an eighth of a microsecond.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct RoundTrip {
+    estimate: u64,
+    /// A window's worth of data ends there, and began then.
+    window: Option<(crate::seq::Seq, Instant)>,
+    /// The echo that gave the last sample.
+    echo: u32,
+}
+
+impl RoundTrip {
+    /// The estimate.
+    pub fn get(&self) -> Option<Duration> {
+        (self.estimate > 0).then(|| Duration::from_nanos(self.estimate * 125))
+    }
+
+    /// A full segment echoes the timestamp `echo`, which left `age` ago. Clocks tick in milliseconds. An estimate grows only
+    /// while the application keeps up, for otherwise the window makes the peer wait.
+    pub fn on_echo(&mut self, echo: u32, age: Duration, unread: u64) {
+        if echo == self.echo {
+            return;
+        }
+        self.echo = echo;
+        let micros = (age.as_nanos() / 1_000_000).max(1) * 1000;
+        let sample = micros * 8;
+        if self.estimate == 0 || sample < self.estimate {
+            self.estimate = sample;
+        } else if unread == 0 {
+            self.estimate = self.estimate - self.estimate / 8 + micros;
+        }
+    }
+
+    /// Data came up to `rcv_nxt`, with `window` bytes open: it takes a round trip at least to fill a window.
+    pub fn on_data(&mut self, now: Instant, rcv_nxt: crate::seq::Seq, window: u32) {
+        if let Some((end, began)) = self.window {
+            if rcv_nxt.lt(end) {
+                return;
+            }
+            let sample = (now.since(began).as_nanos() / 1000).max(1) * 8;
+            if self.estimate == 0 || sample < self.estimate {
+                self.estimate = sample;
+            }
+        }
+        self.window = Some((rcv_nxt + window, now));
+    }
+}

@@ -1,0 +1,533 @@
+//! A receiver as Linux 6.18 has it: when it acknowledges (quick and delayed acknowledgments, `tcp_input.c` and `tcp_output.c`),
+//! how it holds back selective acknowledgments, and when a read makes it acknowledge.
+
+use super::autotune::{Autotune, Fill, Growth, Holdings, RoundTrip};
+use super::marks::Marks;
+use super::sack::Table;
+use super::{AckDue, Receiver};
+use crate::packet::{Ecn, SackBlock, SackBlocks};
+use crate::seq::Seq;
+use crate::tcp::config::{ReceiveAutotune, SackCompression, Switch, TcpConfig};
+use crate::time::{Duration, Instant};
+
+/// Largest segment that is taken for granted (`TCP_MSS_DEFAULT`).
+const FIRST_MSS: u32 = 536;
+/// The least that is taken for a full segment of a link with tiny packets (`TCP_MIN_MSS`).
+const LEAST_MSS: u32 = 88;
+/// `TCP_MAX_QUICKACKS`.
+const QUICK: u32 = 16;
+/// `TCP_ATO_MIN`, which is `TCP_DELACK_MIN` too.
+const LEAST_DELAY: Duration = Duration::from_millis(40);
+/// `TCP_DELACK_MAX`, less a jiffy of 4 ms (`tcp_delack_max`).
+const MOST_DELAY: Duration = Duration::from_millis(196);
+/// Duplicates that leave at once for each `rcv_nxt` (`TCP_FASTRETRANS_THRESH`).
+const AT_ONCE: u8 = 3;
+/// `tcp_comp_sack_delay_ns`, `tcp_comp_sack_slack_ns`, `tcp_comp_sack_nr`.
+const COMPRESSION_DELAY: Duration = Duration::from_millis(1);
+const COMPRESSION_SLACK: Duration = Duration::from_micros(100);
+const COMPRESSION_MOST: u32 = 44;
+
+/// A segment with data, and what besides a receiver as Linux's looks at.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    /// First sequence number.
+    pub seq: Seq,
+    /// Bytes of payload.
+    pub len: u32,
+    /// Whether the FIN follows.
+    pub fin: Switch,
+    /// Whether PSH is set.
+    pub push: Switch,
+    /// The IP header's ECN field.
+    pub ecn: Ecn,
+    /// Whether CWR is set, on a connection with ECN.
+    pub cwr: Switch,
+    /// The timestamp that it echoes, and how long ago that left.
+    pub echo: Option<(u32, Duration)>,
+    /// The sender's smoothed round trip.
+    pub srtt: Option<Duration>,
+    /// The sender's retransmission timeout.
+    pub rto: Duration,
+}
+
+/// A short segment, or one with PSH, waits for the application to read it (`ICSK_ACK_PUSHED`, `ICSK_ACK_PUSHED2`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Pushed {
+    No,
+    Once,
+    Again,
+}
+
+/// What such a receiver keeps besides.
+#[derive(Clone, Debug)]
+pub(super) struct Linux {
+    table: Table,
+    /// Blocks for an acknowledgment that leaves ahead of the next one.
+    early: Option<SackBlocks>,
+    tuning: Option<Autotune>,
+    round_trip: RoundTrip,
+    /// The peer's full segments, as far as is known (`rcv_mss`).
+    mss: u32,
+    /// Length of the last segment, if it was a short one.
+    last_short: u32,
+    /// Acknowledgments that leave at once (`icsk_ack.quick`).
+    quick: u32,
+    /// For how long acknowledgments are delayed (`icsk_ack.ato`); zero before the first data.
+    delay: Duration,
+    /// When data came last in order (`lrcvtime`).
+    last_arrival: Instant,
+    /// When data came last. Reads follow at once, or count as if they did.
+    now: Instant,
+    /// Whether data goes both ways, so that acknowledgments can travel with it (`pingpong`).
+    interactive: Switch,
+    /// Whether an acknowledgment is owed (`ICSK_ACK_SCHED`).
+    scheduled: Switch,
+    /// Whether it is to leave at once (`ICSK_ACK_NOW`).
+    at_once: Switch,
+    pushed: Pushed,
+    /// Acknowledgments held back, and until when.
+    compressed: u32,
+    release: Option<Instant>,
+    /// Duplicates that left at once for `rcv_nxt` as it was then.
+    duplicates: (Seq, u8),
+    rto: Duration,
+}
+
+impl Linux {
+    pub fn new(config: &TcpConfig) -> Self {
+        let tuning = (config.receive_autotune == ReceiveAutotune::Linux).then(|| {
+            let timestamps = if config.timestamps.is_on() { 12 } else { 0 };
+            Autotune::new(config.receive_buffer, config.mss + timestamps)
+        });
+        Self {
+            table: Table::default(),
+            early: None,
+            tuning,
+            round_trip: RoundTrip::default(),
+            mss: FIRST_MSS,
+            last_short: 0,
+            quick: 0,
+            delay: Duration::ZERO,
+            last_arrival: Instant::ZERO,
+            now: Instant::ZERO,
+            interactive: Switch::Off,
+            scheduled: Switch::Off,
+            at_once: Switch::Off,
+            pushed: Pushed::No,
+            compressed: 0,
+            release: None,
+            duplicates: (Seq(0), 0),
+            rto: config.rto_initial,
+        }
+    }
+
+    pub fn tuning(&self) -> Option<&Autotune> {
+        self.tuning.as_ref()
+    }
+
+    /// The handshake is over.
+    pub fn start(&mut self, now: Instant) {
+        self.now = now;
+        if let Some(tuning) = &mut self.tuning {
+            tuning.start(now);
+        }
+    }
+
+    pub fn mss(&self) -> u32 {
+        self.mss
+    }
+
+    pub fn release(&self) -> Option<Instant> {
+        self.release
+    }
+
+    /// `tcp_incr_quickack`: as many as half the window of `window` bytes holds segments.
+    fn hurry(&mut self, most: u32, window: u32) {
+        let count = match window / (2 * self.mss.max(1)) {
+            0 => 2,
+            count => count,
+        };
+        self.quick = self.quick.max(count.min(most));
+    }
+
+    /// `tcp_enter_quickack_mode`.
+    fn enter_quick(&mut self, most: u32, window: u32) {
+        self.hurry(most, window);
+        self.interactive = Switch::Off;
+        self.delay = LEAST_DELAY;
+    }
+
+    fn is_quick(&self) -> bool {
+        self.quick > 0 && !self.interactive.is_on()
+    }
+
+    /// An acknowledgment leaves (`tcp_event_ack_sent`).
+    fn on_ack_sent(&mut self) {
+        (self.compressed, self.release) = (0, None);
+        if self.quick > 0 && self.scheduled.is_on() {
+            self.quick -= 1;
+            if self.quick == 0 {
+                self.delay = LEAST_DELAY;
+            }
+        }
+        (self.scheduled, self.at_once, self.pushed) = (Switch::Off, Switch::Off, Pushed::No);
+    }
+
+    /// `tcp_measure_rcv_mss`.
+    fn measure_mss(&mut self, arrival: &Arrival, announced: u32) {
+        let last = core::mem::take(&mut self.last_short);
+        let len = arrival.len;
+        if len >= self.mss {
+            if len != self.mss
+                && let Some(tuning) = &mut self.tuning
+            {
+                tuning.learn_overhead(len);
+            }
+            self.mss = len.min(announced.max(1));
+            if arrival.push.is_on() && self.pushed == Pushed::No {
+                self.pushed = Pushed::Once;
+            }
+            return;
+        }
+        let ends = arrival.push.is_on() || arrival.fin.is_on();
+        if len >= FIRST_MSS || len >= LEAST_MSS && !ends {
+            self.last_short = len;
+            if len == last {
+                self.mss = len;
+                return;
+            }
+        }
+        self.pushed = if self.pushed == Pushed::No { Pushed::Once } else { Pushed::Again };
+    }
+
+    /// How arrivals that follow each other set the delay (`tcp_event_data_recv`).
+    fn measure_gap(&mut self, now: Instant, window: u32) {
+        let gap = now.since(self.last_arrival);
+        self.last_arrival = now;
+        if self.delay == Duration::ZERO {
+            self.hurry(QUICK, window);
+            self.delay = LEAST_DELAY;
+        } else if gap <= LEAST_DELAY / 2 {
+            self.delay = self.delay / 2 + LEAST_DELAY / 2;
+        } else if gap < self.delay {
+            self.delay = (self.delay / 2 + gap).min(self.rto);
+        } else if gap > self.rto {
+            self.hurry(QUICK, window);
+        }
+    }
+
+    /// Marks (`tcp_data_ecn_check`), after which a sender may have hardly any window.
+    fn see_marks(&mut self, marks: &mut Marks, ecn: Ecn, window: u32) {
+        if !marks.used.is_on() {
+            return;
+        }
+        match ecn {
+            // On a connection that has shown it can, most likely a retransmission.
+            Ecn::NotEct if marks.seen.is_on() => self.enter_quick(2, window),
+            Ecn::NotEct => {}
+            Ecn::Ce if !marks.echo.is_on() => self.enter_quick(2, window),
+            Ecn::Ce | Ecn::Ect0 | Ecn::Ect1 => {}
+        }
+        marks.see(ecn);
+    }
+
+    /// For how long the acknowledgment that is owed may wait (`tcp_send_delayed_ack`).
+    fn wait(&self, srtt: Option<Duration>) -> Duration {
+        let mut wait = self.delay;
+        if wait > LEAST_DELAY {
+            let patient = self.interactive.is_on() || self.pushed != Pushed::No;
+            let mut most = Duration::from_millis(if patient { 200 } else { 500 });
+            if let Some(srtt) = srtt {
+                most = most.min(srtt.max(LEAST_DELAY));
+            }
+            wait = wait.min(most);
+        }
+        wait.min(MOST_DELAY)
+    }
+}
+
+/// How a segment lies to what is expected.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Place {
+    Next,
+    Ahead,
+    Useless,
+}
+
+impl Receiver {
+    /// Takes a segment with data; [`Receiver::on_data`] for a receiver as Linux's.
+    pub fn on_arrival(&mut self, now: Instant, arrival: &Arrival) {
+        if arrival.len == 0 {
+            return self.on_data(now, arrival.seq, arrival.len, arrival.fin);
+        }
+        let Some(mut linux) = self.linux.take() else { return };
+        self.place_arrival(now, arrival, &mut linux);
+        self.settle_arrival(now, arrival, &mut linux);
+        self.linux = Some(linux);
+    }
+
+    fn offered(&self) -> u32 {
+        self.rcv_adv.since(self.last_ack_sent)
+    }
+
+    /// Puts the data where it belongs (`tcp_data_queue`).
+    fn place_arrival(&mut self, now: Instant, arrival: &Arrival, linux: &mut Linux) {
+        let Arrival { seq, len, ecn, .. } = *arrival;
+        let (end, edge, window) = (seq + len, self.edge_beside(linux), self.offered());
+        (linux.rto, linux.now) = (arrival.rto, now);
+        linux.scheduled = Switch::On;
+        if let Some((echo, age)) = arrival.echo
+            && len >= linux.mss
+        {
+            linux.round_trip.on_echo(echo, age, self.unread());
+        }
+        if arrival.cwr.is_on() {
+            linux.at_once = Switch::On;
+        }
+        self.note_duplicates(seq, end);
+        let place = if end.le(self.rcv_nxt) || !seq.lt(edge) || edge == self.rcv_nxt {
+            Place::Useless
+        } else if seq.le(self.rcv_nxt) {
+            Place::Next
+        } else {
+            Place::Ahead
+        };
+        let had_runs = !self.runs.is_empty();
+        match place {
+            Place::Useless => linux.enter_quick(QUICK, window),
+            Place::Next => {
+                self.place(edge, seq, len, arrival.fin);
+                linux.measure_mss(arrival, self.announced());
+                linux.round_trip.on_data(now, self.rcv_nxt, window);
+                linux.measure_gap(now, window);
+                linux.see_marks(&mut self.marks, ecn, window);
+                if len >= 128 {
+                    self.grow_window(len, linux);
+                }
+                if had_runs && self.runs.is_empty() {
+                    // RFC 5681 §4.2: the gap is filled.
+                    linux.at_once = Switch::On;
+                }
+                linux.table.forget_before(self.rcv_nxt);
+            }
+            Place::Ahead => {
+                linux.see_marks(&mut self.marks, ecn, window);
+                self.place(edge, seq, len, arrival.fin);
+                let right = if edge.lt(end) { edge } else { end };
+                self.list_block(SackBlock { left: seq, right }, linux);
+                if self.sack.is_on() {
+                    self.grow_window(len, linux);
+                }
+                let holdings = self.holdings();
+                if let Some(tuning) = &mut linux.tuning {
+                    tuning.on_out_of_order(holdings);
+                }
+            }
+        }
+    }
+
+    /// Adds a block to those to report. If that moves one that acknowledgments held back have not reported out of reach, an
+    /// acknowledgment leaves before (`tcp_sack_compress_send_ack`).
+    fn list_block(&mut self, block: SackBlock, linux: &mut Linux) {
+        if linux.compressed > 0 && linux.table.crowds(block) {
+            let mut early = SackBlocks::default();
+            let most = usize::from(self.config.sack_blocks);
+            self.duplicate.take().into_iter().for_each(|block| early.push(block));
+            linux.table.blocks().as_slice().iter().take(most - early.as_slice().len()).for_each(|&old| early.push(old));
+            linux.early = Some(early);
+            linux.on_ack_sent();
+            self.due = AckDue::No;
+        }
+        linux.table.add(block);
+    }
+
+    fn grow_window(&mut self, len: u32, linux: &mut Linux) {
+        let (holdings, mss) = (self.holdings(), linux.mss);
+        if let Some(tuning) = &mut linux.tuning
+            && tuning.grow(holdings, len, mss) == Growth::Grown
+        {
+            linux.quick |= 1;
+        }
+    }
+
+    /// Decides when to acknowledge (`__tcp_ack_snd_check`).
+    fn settle_arrival(&mut self, now: Instant, arrival: &Arrival, linux: &mut Linux) {
+        if !linux.scheduled.is_on() {
+            // An acknowledgment has left ahead.
+            return;
+        }
+        let unacked = self.rcv_nxt.since(self.last_ack_sent);
+        let opens = unacked > linux.mss && self.offer_anew(linux) >= self.offered();
+        if opens || linux.is_quick() || linux.at_once.is_on() {
+            self.due = AckDue::Now;
+        } else if self.runs.is_empty() {
+            self.delay_as_linux(now, arrival.srtt, linux);
+        } else {
+            self.hold_back(now, arrival.srtt, linux);
+        }
+    }
+
+    /// The window to offer; a buffer that is more than half full ends quick acknowledgments.
+    pub(super) fn offer_anew(&self, linux: &mut Linux) -> u32 {
+        let (offer, fill) = self.offer_beside(linux);
+        if fill == Fill::Half {
+            linux.quick = 0;
+        }
+        offer
+    }
+
+    fn delay_as_linux(&mut self, now: Instant, srtt: Option<Duration>, linux: &mut Linux) {
+        let wait = linux.wait(srtt);
+        match self.due {
+            AckDue::Now => {}
+            AckDue::No => self.due = AckDue::Delayed(now + wait),
+            // It is about to leave anyhow.
+            AckDue::Delayed(at) if at <= now + wait / 4 => self.due = AckDue::Now,
+            AckDue::Delayed(at) => self.due = AckDue::Delayed(at.min(now + wait)),
+        }
+    }
+
+    /// A duplicate acknowledgment: the first three leave at once, the next ones together.
+    fn hold_back(&mut self, now: Instant, srtt: Option<Duration>, linux: &mut Linux) {
+        let compresses = self.config.sack_compression == SackCompression::Linux && self.sack.is_on();
+        if !compresses || linux.compressed >= COMPRESSION_MOST {
+            self.due = AckDue::Now;
+            return;
+        }
+        let (at, count) = &mut linux.duplicates;
+        if *at != self.rcv_nxt {
+            (*at, *count) = (self.rcv_nxt, 0);
+        }
+        if *count < AT_ONCE {
+            *count += 1;
+            self.due = AckDue::Now;
+            return;
+        }
+        linux.compressed += 1;
+        if linux.release.is_none() {
+            let round_trip = linux.round_trip.get().unwrap_or(Duration::ZERO);
+            let round_trip = srtt.filter(|srtt| *srtt > Duration::ZERO).map_or(round_trip, |srtt| srtt.min(round_trip));
+            let delay = COMPRESSION_DELAY.min(round_trip / 20);
+            linux.release = Some(now + delay + COMPRESSION_SLACK);
+        }
+    }
+
+    /// Data of ours leaves: if the peer's came a short while ago, the two take turns (`tcp_event_data_sent`).
+    #[inline]
+    pub fn on_data_sent(&mut self, now: Instant) {
+        if let Some(linux) = &mut self.linux
+            && now.since(linux.last_arrival) < linux.delay
+        {
+            linux.interactive = Switch::On;
+        }
+    }
+
+    /// The application has read `bytes` (`tcp_rcv_space_adjust`, `__tcp_cleanup_rbuf`).
+    pub(super) fn read_as_linux(&mut self, bytes: u64) {
+        let Some(mut linux) = self.linux.take() else { return };
+        self.unread = self.unread.saturating_sub(bytes);
+        let holdings = self.holdings();
+        if let Some(tuning) = &mut linux.tuning {
+            tuning.on_read(linux.now, holdings, linux.round_trip.get());
+        }
+        if self.due != AckDue::Now && !self.finished() && self.read_calls_for_ack(bytes, &linux) {
+            self.due = AckDue::Now;
+        }
+        self.linux = Some(linux);
+    }
+
+    fn read_calls_for_ack(&self, bytes: u64, linux: &Linux) -> bool {
+        if linux.scheduled.is_on() {
+            let small = match linux.pushed {
+                Pushed::No => false,
+                Pushed::Once => !linux.interactive.is_on(),
+                Pushed::Again => true,
+            };
+            let unacked = self.rcv_nxt.since(self.last_ack_sent);
+            let empty = self.unread == 0 && self.runs.is_empty();
+            if unacked > linux.mss || small && bytes > 0 && empty {
+                return true;
+            }
+        }
+        let open = self.rcv_adv.since(self.rcv_nxt);
+        let most = linux.tuning().map_or(self.config.receive_buffer, Autotune::clamp);
+        let offer = self.offer_beside(linux).0;
+        bytes > 0 && open <= most / 2 && offer > 0 && offer / 2 >= open
+    }
+
+    /// The timer of a delayed acknowledgment expired (`tcp_delack_timer_handler`).
+    pub(super) fn delay_expired(&mut self) {
+        if let Some(linux) = &mut self.linux {
+            if linux.interactive.is_on() {
+                linux.interactive = Switch::Off;
+                linux.delay = LEAST_DELAY;
+            } else {
+                linux.delay = linux.delay.saturating_mul(2).min(linux.rto);
+            }
+        }
+    }
+
+    /// An acknowledgment leaves; says whether it is one that leaves ahead of the next.
+    pub(super) fn linux_ack_sent(&mut self) -> Switch {
+        match &mut self.linux {
+            Some(linux) if linux.early.is_some() => Switch::On,
+            Some(linux) => {
+                linux.on_ack_sent();
+                Switch::Off
+            }
+            None => Switch::Off,
+        }
+    }
+
+    pub(super) fn has_early_report(&self) -> bool {
+        self.linux.as_ref().is_some_and(|linux| linux.early.is_some())
+    }
+
+    pub(super) fn take_early_report(&mut self) -> Option<SackBlocks> {
+        self.linux.as_mut()?.early.take()
+    }
+
+    /// The blocks to report, where they are kept as Linux does.
+    pub(super) fn table(&self) -> Option<SackBlocks> {
+        self.linux.as_ref().map(|linux| linux.table.blocks())
+    }
+
+    pub(super) fn holdings(&self) -> Holdings {
+        Holdings {
+            taken: self.received - self.unread,
+            unread: self.unread,
+            out_of_order: self.runs.iter().map(|run| u64::from(run.right.since(run.left))).sum(),
+            span: self.runs.last().map_or(0, |last| last.right.since(self.rcv_nxt)),
+        }
+    }
+
+    fn announced(&self) -> u32 {
+        self.config.mss + if self.config.timestamps.is_on() { 12 } else { 0 }
+    }
+
+    /// The window to offer, `linux` being what this receiver keeps.
+    pub(super) fn offer_beside(&self, linux: &Linux) -> (u32, Fill) {
+        match linux.tuning() {
+            None => (self.fixed_offer(), Fill::Fine),
+            Some(tuning) => {
+                let (window, fill) = tuning.window(self.holdings(), linux.mss());
+                let unit = 1 << self.window_shift;
+                (window.next_multiple_of(unit).min(0xffff << self.window_shift), fill)
+            }
+        }
+    }
+
+    /// The right edge of the window in the segment being sent, a multiple of what its field counts in.
+    pub(super) fn edge_to_offer(&mut self) -> Seq {
+        let Some(mut linux) = self.linux.take() else { return self.rcv_adv.max(self.rcv_nxt + self.fixed_offer()) };
+        let offer = self.offer_anew(&mut linux);
+        let open = self.rcv_adv.max(self.rcv_nxt + offer).since(self.rcv_nxt);
+        let tuned = linux.tuning().is_some();
+        self.linux = Some(linux);
+        self.rcv_nxt + if tuned { open.next_multiple_of(1 << self.window_shift) } else { open }
+    }
+
+    pub(super) fn edge_beside(&self, linux: &Linux) -> Seq {
+        self.rcv_adv.max(self.rcv_nxt + self.offer_beside(linux).0)
+    }
+}

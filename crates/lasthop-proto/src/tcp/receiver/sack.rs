@@ -1,0 +1,155 @@
+//! What acknowledgments say of data out of order and of data that came twice.
+
+use super::Receiver;
+use crate::packet::{SackBlock, SackBlocks};
+use crate::seq::Seq;
+
+/// Blocks in the order in which Linux reports them: each arrival moves the block that it makes or extends to the front, whether
+/// or not an acknowledgment follows.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Table {
+    blocks: SackBlocks,
+}
+
+/// From this place on, counted from 0, a block might not fit into an acknowledgment beside timestamps and a duplicate.
+const EXPECTED: usize = 2;
+
+impl Table {
+    /// The blocks, most recent first.
+    pub fn blocks(&self) -> SackBlocks {
+        self.blocks
+    }
+
+    /// Whether to take in that block moves one that an acknowledgment has yet to report out of reach.
+    pub fn crowds(&self, block: SackBlock) -> bool {
+        self.place(block).unwrap_or(self.blocks.as_slice().len()) >= EXPECTED
+    }
+
+    /// The first block that `block` touches.
+    fn place(&self, block: SackBlock) -> Option<usize> {
+        self.blocks.as_slice().iter().position(|old| touch(*old, block))
+    }
+
+    /// `block` arrived.
+    pub fn add(&mut self, block: SackBlock) {
+        let first = match self.place(block) {
+            Some(place) => join(self.blocks.as_slice()[place], block),
+            None => block,
+        };
+        let mut blocks = SackBlocks::default();
+        blocks.push(first);
+        let place = self.place(block);
+        for (index, &old) in self.blocks.as_slice().iter().enumerate() {
+            if Some(index) == place {
+                continue;
+            }
+            // What has grown together is reported once.
+            if place.is_some() && touch(old, first) {
+                let joined = join(blocks.as_slice()[0], old);
+                blocks.replace_first(joined);
+            } else {
+                blocks.push(old);
+            }
+        }
+        self.blocks = blocks;
+    }
+
+    /// Everything before `rcv_nxt` is in order now.
+    pub fn forget_before(&mut self, rcv_nxt: Seq) {
+        let mut blocks = SackBlocks::default();
+        self.blocks.as_slice().iter().filter(|block| block.left.gt(rcv_nxt)).for_each(|&block| blocks.push(block));
+        self.blocks = blocks;
+    }
+}
+
+fn touch(a: SackBlock, b: SackBlock) -> bool {
+    a.left.le(b.right) && b.left.le(a.right)
+}
+
+fn join(a: SackBlock, b: SackBlock) -> SackBlock {
+    SackBlock { left: if b.left.lt(a.left) { b.left } else { a.left }, right: a.right.max(b.right) }
+}
+
+impl Receiver {
+    /// Notes what of `seq` to `end` is there already, to report it as a duplicate (RFC 2883). Only one block of duplicates can
+    /// be reported: the first, and what touches it.
+    pub(super) fn note_duplicates(&mut self, seq: Seq, end: Seq) {
+        if !(self.config.dsack.is_on() && self.sack.is_on()) {
+            return;
+        }
+        let mut found: Option<SackBlock> = None;
+        let mut note = |part: SackBlock| {
+            if part.left.lt(part.right) {
+                found = match found {
+                    None => Some(part),
+                    Some(first) if touch(first, part) => Some(join(first, part)),
+                    first => first,
+                };
+            }
+        };
+        if seq.lt(self.rcv_nxt) {
+            note(SackBlock { left: seq, right: if end.lt(self.rcv_nxt) { end } else { self.rcv_nxt } });
+        }
+        for run in self.runs.iter().take_while(|run| run.left.lt(end)) {
+            note(SackBlock { left: seq.max(run.left), right: if end.lt(run.right) { end } else { run.right } });
+        }
+        self.duplicate = found.or(self.duplicate);
+    }
+
+    /// Whether there is anything to report selectively.
+    #[inline]
+    pub fn has_blocks(&self) -> bool {
+        !self.runs.is_empty() || self.duplicate.is_some() || self.has_early_report()
+    }
+
+    /// The SACK blocks of the segment being sent: duplicates first (RFC 2883 §4), then the run of the segment that caused it,
+    /// then those reported most recently (RFC 2018 §4).
+    pub fn take_sack_blocks(&mut self) -> SackBlocks {
+        if let Some(early) = self.take_early_report() {
+            return early;
+        }
+        let mut blocks = self.duplicate.take().map(one).unwrap_or_default();
+        let most = usize::from(self.config.sack_blocks);
+        if let Some(table) = self.table() {
+            for block in table.as_slice() {
+                if blocks.as_slice().len() < most {
+                    blocks.push(*block);
+                }
+            }
+            return blocks;
+        }
+        if self.runs.is_empty() {
+            return blocks;
+        }
+        let first = self.latest.take().filter(|run| run.left.gt(self.rcv_nxt));
+        let mut history = SackBlocks::default();
+        if let Some(first) = first {
+            if blocks.as_slice().len() < most {
+                blocks.push(first);
+            }
+            history.push(first);
+        }
+        for &old in self.history.as_slice() {
+            let stale = old.left.lt(self.rcv_nxt);
+            let covered = history.as_slice().iter().any(|new| new.left.le(old.left) && old.right.le(new.right));
+            if stale || covered {
+                continue;
+            }
+            if blocks.as_slice().len() < most {
+                blocks.push(old);
+            }
+            if history.as_slice().len() < most {
+                history.push(old);
+            }
+        }
+        self.history = history;
+        blocks
+    }
+}
+
+/// A single block.
+fn one(block: SackBlock) -> SackBlocks {
+    let mut blocks = SackBlocks::default();
+    blocks.push(block);
+    blocks
+}

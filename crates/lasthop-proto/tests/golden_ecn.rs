@@ -1,0 +1,201 @@
+//! Explicit congestion notification between two endpoints (RFC 3168 §6.1): who offers and accepts it, which packets take marks,
+//! and what a mark does. 50 ms each way.
+
+mod util;
+
+use lasthop_proto::node::Node;
+use lasthop_proto::packet::{Ecn, Flags, Packet, Side};
+use lasthop_proto::seq::Seq;
+use lasthop_proto::tcp::config::{DelayedAck, EcnMode, Preset, Recovery, Switch, TcpConfig};
+use lasthop_proto::tcp::{Connection, Setup, TickPhase};
+use lasthop_proto::time::{Duration, Instant};
+use util::{millis, ms};
+
+/// What crosses the path: when it was sent, from where, and the packet.
+type Crossing = (Instant, Side, Packet);
+
+/// Two endpoints; packets arrive 50 ms after they were sent, marked or lost as `treat` has it.
+struct Path {
+    ends: [Connection; 2],
+    now: Instant,
+    underway: Vec<Crossing>,
+    sent: Vec<Crossing>,
+    treat: fn(usize, &mut Packet) -> bool,
+}
+
+fn config(ecn: EcnMode) -> TcpConfig {
+    TcpConfig {
+        mss: 1000,
+        ecn,
+        delayed_ack: DelayedAck::Off,
+        recovery: Recovery::NewReno,
+        timestamps: Switch::Off,
+        idle_restart: Switch::Off,
+        ..TcpConfig::preset(Preset::Rfc)
+    }
+}
+
+impl Path {
+    fn new(modes: [EcnMode; 2], treat: fn(usize, &mut Packet) -> bool) -> Self {
+        let end = |side, mode| {
+            Connection::new(Setup {
+                flow: Default::default(),
+                side,
+                config: config(mode).into(),
+                iss: Seq(0),
+                phase: TickPhase { slow: Duration::ZERO, fast: Duration::ZERO },
+                watch: Switch::Off,
+            })
+        };
+        let mut ends = [end(Side::Initiator, modes[0]), end(Side::Acceptor, modes[1])];
+        ends[1].listen();
+        ends[0].connect();
+        Self { ends, now: ms(0), underway: Vec::new(), sent: Vec::new(), treat }
+    }
+
+    fn flush(&mut self) {
+        for (index, side) in [Side::Initiator, Side::Acceptor].into_iter().enumerate() {
+            let mut place = Packet::default();
+            while self.ends[index].poll_transmit(self.now, &mut place).is_some() {
+                let number = self.sent.len();
+                self.sent.push((self.now, side, place));
+                let mut crossing = place;
+                if (self.treat)(number, &mut crossing) {
+                    self.underway.push((self.now + millis(50), side, crossing));
+                }
+            }
+        }
+    }
+
+    fn run(&mut self, until: Instant) {
+        self.flush();
+        loop {
+            let timers = self.ends.iter().filter_map(|end| end.poll_deadline()).min();
+            let arrival = self.underway.first().map(|first| first.0);
+            let Some(next) = [timers, arrival].into_iter().flatten().min().filter(|next| *next <= until) else { break };
+            self.now = next;
+            while self.underway.first().is_some_and(|first| first.0 <= next) {
+                let (_, from, packet) = self.underway.remove(0);
+                let to = &mut self.ends[from.peer().index()];
+                to.take_packet(next, &packet);
+                let readable = to.readable();
+                to.read(readable);
+                self.flush();
+            }
+            self.ends.iter_mut().for_each(|end| end.handle_timeout(next));
+            self.flush();
+        }
+        self.now = until;
+    }
+
+    /// The segments of one side, with data or without.
+    fn of(&self, side: Side, data: bool) -> impl Iterator<Item = &Packet> {
+        let wanted = move |crossing: &&Crossing| crossing.1 == side && (crossing.2.len > 0) == data;
+        self.sent.iter().filter(wanted).map(|crossing| &crossing.2)
+    }
+}
+
+fn flags(packet: &Packet) -> Flags {
+    packet.tcp().unwrap().flags
+}
+
+fn pass(_: usize, _: &mut Packet) -> bool {
+    true
+}
+
+/// The offer is ECE and CWR on the SYN, its acceptance ECE on the answer; SYNs themselves take no marks (RFC 3168 §6.1.1).
+#[test]
+fn both_ends_must_agree() {
+    use EcnMode::{Off, On, Passive};
+    let offer = Flags::SYN.with(Flags::ECE).with(Flags::CWR);
+    let answer = Flags::SYN.with(Flags::ACK);
+    for (modes, offered, agreed) in [
+        ([Off, On], false, false),
+        ([Passive, On], false, false),
+        ([Passive, Passive], false, false),
+        ([On, Off], true, false),
+        ([On, Passive], true, true),
+        ([On, On], true, true),
+    ] {
+        let mut path = Path::new(modes, pass);
+        path.ends[0].write(3000);
+        path.ends[1].write(3000);
+        path.run(ms(1000));
+        assert_eq!(flags(&path.sent[0].2), if offered { offer } else { Flags::SYN }, "{modes:?}");
+        assert_eq!(flags(&path.sent[1].2), if agreed { answer.with(Flags::ECE) } else { answer }, "{modes:?}");
+        for (number, (_, _, packet)) in path.sent.iter().enumerate() {
+            let expected = if agreed && packet.len > 0 { Ecn::Ect0 } else { Ecn::NotEct };
+            assert_eq!(packet.ecn, expected, "{modes:?} {number}");
+            assert!(number < 2 || !flags(packet).meets(Flags::ECE.with(Flags::CWR)), "{modes:?} {number}");
+        }
+    }
+}
+
+/// A SYN that gets no answer is sent again without the offer: something on the path may drop it (RFC 3168 §6.1.1.1).
+#[test]
+fn a_syn_that_is_sent_again_offers_nothing() {
+    let mut path = Path::new([EcnMode::On, EcnMode::On], |number, _| number > 0);
+    path.ends[0].write(3000);
+    path.run(ms(3000));
+    assert_eq!(flags(&path.sent[1].2), Flags::SYN);
+    assert_eq!(flags(&path.sent[2].2), Flags::SYN.with(Flags::ACK));
+    assert!(path.of(Side::Initiator, true).count() == 3 && path.sent.iter().all(|sent| sent.2.ecn == Ecn::NotEct));
+}
+
+/// Ten segments leave at 100 ms, the third is marked. Every acknowledgment from the third on echoes it; the first echo halves
+/// the window and nothing is sent again; the next new data says so (CWR), once; and the echo ends when that has arrived.
+#[test]
+fn a_mark_halves_the_window_once() {
+    let mut path = Path::new([EcnMode::On, EcnMode::Passive], |number, packet| {
+        // SYN, answer, acknowledgment; then data 1 to 10.
+        if number == 3 + 2 {
+            packet.ecn = Ecn::Ce;
+        }
+        true
+    });
+    path.run(ms(100));
+    path.ends[0].write(60_000);
+    path.run(ms(190));
+    assert_eq!(path.of(Side::Initiator, true).count(), 10);
+    let before = path.ends[0].window().0;
+    // Two segments follow each of the first two acknowledgments, so that 14 - 3 are in flight when the echo comes: 5.5 segments.
+    // Six of the seven acknowledgments behind it are a window's worth, which opens it by one.
+    path.run(ms(200));
+    assert_eq!((before, path.ends[0].window()), (10_000, (6500, 5500)));
+    path.run(ms(3000));
+    assert_eq!(path.ends[0].acked(), 60_000);
+    assert!(path.sent.iter().all(|sent| !sent.2.cause.is_source_retransmission()));
+    let data: Vec<_> = path.of(Side::Initiator, true).collect();
+    let reduced: Vec<_> = data.iter().filter(|packet| flags(packet).has(Flags::CWR)).collect();
+    assert_eq!(reduced.len(), 1);
+    let cwr = reduced[0].tcp().unwrap().seq;
+    let echoes = |packet: &&Packet| flags(packet).has(Flags::ECE);
+    let acks: Vec<_> = path.of(Side::Acceptor, false).filter(|packet| !flags(packet).has(Flags::SYN)).collect();
+    let numbers: Vec<_> = acks.iter().copied().filter(echoes).map(|packet| packet.tcp().unwrap().ack).collect();
+    // From the marked segment on, up to the last before the one with CWR.
+    assert_eq!(numbers.first(), Some(&Seq(3001)));
+    assert_eq!(numbers.last(), Some(&cwr));
+    assert_eq!(numbers.len() as u32, (cwr.0 - 2001) / 1000);
+}
+
+/// Retransmissions take no marks (RFC 3168 §6.1.5). The recovery has reduced the window, which the next new data tells (CWR), once.
+#[test]
+fn what_is_sent_again_takes_no_marks() {
+    let mut path = Path::new([EcnMode::On, EcnMode::On], |number, _| number != 3 + 4);
+    path.run(ms(100));
+    path.ends[0].write(40_000);
+    path.run(ms(5000));
+    assert_eq!(path.ends[0].acked(), 40_000);
+    let (mut again, mut new) = (0, 0);
+    for packet in path.of(Side::Initiator, true) {
+        if packet.cause.is_source_retransmission() {
+            again += 1;
+            assert_eq!(packet.ecn, Ecn::NotEct);
+        } else {
+            new += 1;
+            assert_eq!(packet.ecn, Ecn::Ect0);
+        }
+    }
+    assert_eq!((again, new), (1, 40));
+    assert_eq!(path.of(Side::Initiator, true).filter(|packet| flags(packet).has(Flags::CWR)).count(), 1);
+}

@@ -1,0 +1,147 @@
+//! Queues in front of links: `queue = "50 packets"`, or `queue = { kind = "fq-codel", limit = "1000 packets" }`.
+
+use lasthop_proto::queue::{CoDelConfig, FqCoDelConfig, QueueLimit, QueueSpec};
+use lasthop_proto::time::Duration;
+
+use crate::error::{Error, Problem};
+use crate::reader::{Reader, Standing, Value};
+use crate::units::ByteSize;
+use crate::values::{Count, Positive, QueueKind, Whole, Window};
+
+/// ns-2's default, and that of the second study.
+pub(crate) const FIFO: QueueLimit = QueueLimit::Packets(50);
+/// Linux's default for a line under CoDel.
+const CODEL: QueueLimit = QueueLimit::Packets(1000);
+
+/// Reads the queues of the two directions of a link: `queue`, and `queue_up` where it is given.
+pub(crate) fn both(reader: &Reader<'_>) -> Result<[QueueSpec; 2], Error> {
+    let queue = match one(reader, "queue")? {
+        Some(queue) => queue,
+        None => reader.or("queue", FIFO, "default")?.into(),
+    };
+    let queue_up = match one(reader, "queue_up")? {
+        Some(queue) => queue,
+        None => {
+            reader.note("queue_up", show(&queue), "as queue", Standing::Remark);
+            queue
+        }
+    };
+    Ok([queue, queue_up])
+}
+
+/// The queue that `key` holds, as a size or as a table.
+fn one(reader: &Reader<'_>, key: &'static str) -> Result<Option<QueueSpec>, Error> {
+    if reader.is_table(key) {
+        return table(&reader.section(key)?).map(Some);
+    }
+    Ok(reader.get::<QueueLimit>(key)?.map(QueueSpec::Fifo))
+}
+
+fn keys(kind: QueueKind) -> &'static [&'static str] {
+    match kind {
+        QueueKind::Fifo => &["kind", "limit"],
+        QueueKind::CoDel => &["kind", "limit", "target", "interval", "ecn"],
+        QueueKind::FqCoDel => {
+            &["kind", "limit", "target", "interval", "ecn", "flows", "quantum", "memory_limit", "drop_batch"]
+        }
+    }
+}
+
+fn table(reader: &Reader<'_>) -> Result<QueueSpec, Error> {
+    // Before the kind is missed: it may be there, misspelt.
+    reader.allow(keys(QueueKind::FqCoDel))?;
+    let kind = reader.required("kind")?;
+    let other = |key: &&&str| !keys(kind).contains(*key) && reader.has(key);
+    if let Some(key) = keys(QueueKind::FqCoDel).iter().find(other) {
+        let message = format!("kind = {} does not take this key; it takes {}", kind.show(), keys(kind)[1..].join(", "));
+        return Err(reader.fail(key, Problem::Conflict(message)));
+    }
+    Ok(match kind {
+        QueueKind::Fifo => QueueSpec::Fifo(reader.or("limit", FIFO, "default")?),
+        QueueKind::CoDel => {
+            let limit = reader.or("limit", CODEL, "default")?;
+            QueueSpec::CoDel(limit, codel(reader, CoDelConfig::default())?)
+        }
+        QueueKind::FqCoDel => {
+            let FqCoDelConfig { codel: base, flows, quantum, limit, memory_limit, drop_batch } =
+                FqCoDelConfig::default();
+            let limit = match reader.or("limit", QueueLimit::Packets(limit), "default")? {
+                QueueLimit::Packets(packets) => packets,
+                QueueLimit::Bytes(_) => {
+                    let message = "this kind's limit is in packets, as \"1000 packets\"; memory_limit bounds the bytes";
+                    return Err(reader.fail("limit", Problem::Conflict(message.to_owned())));
+                }
+            };
+            let codel = codel(reader, base)?;
+            let Whole(flows) = reader.or::<Whole<1, 65_536>>("flows", Whole(flows), "default")?;
+            let Window(quantum) = reader.or("quantum", Window(quantum), "default")?;
+            let Window(memory) = reader.or("memory_limit", Window(memory_limit as u32), "default")?;
+            let Whole(drop_batch) = reader.or::<Count>("drop_batch", Whole(drop_batch), "default")?;
+            QueueSpec::FqCoDel(FqCoDelConfig { codel, flows, quantum, limit, memory_limit: memory.into(), drop_batch })
+        }
+    })
+}
+
+/// Beyond it Linux's 32 bits of time could be taken for the past.
+const LONGEST: Duration = Duration::from_secs(60);
+
+fn codel(reader: &Reader<'_>, base: CoDelConfig) -> Result<CoDelConfig, Error> {
+    let span = |key, base| -> Result<Duration, Error> {
+        let Positive(span) = reader.or(key, Positive(base), "default")?;
+        if span > LONGEST { Err(reader.refuse(key, "a time of at most 60 s", "")) } else { Ok(span) }
+    };
+    let config = CoDelConfig {
+        target: span("target", base.target)?,
+        interval: span("interval", base.interval)?,
+        ecn: reader.or("ecn", base.ecn, "default")?,
+    };
+    if config.target > config.interval {
+        let message = format!(
+            "target = {} is above interval = {}; RFC 8289 §4.3 recommends 5 to 10 % of it",
+            config.target.show(),
+            config.interval.show()
+        );
+        let key = if reader.has("target") { "target" } else { "interval" };
+        return Err(reader.fail(key, Problem::Conflict(message)));
+    }
+    Ok(config)
+}
+
+/// The queue as TOML.
+fn show(queue: &QueueSpec) -> String {
+    let codel = |config: &CoDelConfig| {
+        let CoDelConfig { target, interval, ecn } = config;
+        format!("target = {}, interval = {}, ecn = {}", target.show(), interval.show(), ecn.show())
+    };
+    match queue {
+        QueueSpec::Fifo(limit) => limit.show(),
+        QueueSpec::CoDel(limit, config) => {
+            format!("{{ kind = {}, limit = {}, {} }}", QueueKind::CoDel.show(), limit.show(), codel(config))
+        }
+        QueueSpec::FqCoDel(config) => format!(
+            "{{ kind = {}, limit = {}, {}, flows = {}, quantum = {}, memory_limit = {}, drop_batch = {} }}",
+            QueueKind::FqCoDel.show(),
+            QueueLimit::Packets(config.limit).show(),
+            codel(&config.codel),
+            config.flows,
+            Window(config.quantum).show(),
+            ByteSize(config.memory_limit).show(),
+            config.drop_batch
+        ),
+    }
+}
+
+/// Refuses a queue that cannot hold a packet of `largest` bytes: it would drop all of them.
+pub(crate) fn check(reader: &Reader<'_>, key: &'static str, queue: &QueueSpec, largest: u64) -> Result<(), Error> {
+    let (inner, bytes) = match queue {
+        QueueSpec::Fifo(QueueLimit::Bytes(bytes)) | QueueSpec::CoDel(QueueLimit::Bytes(bytes), _) => ("limit", *bytes),
+        QueueSpec::FqCoDel(config) => ("memory_limit", config.memory_limit),
+        QueueSpec::Fifo(_) | QueueSpec::CoDel(..) => return Ok(()),
+    };
+    if bytes >= largest {
+        return Ok(());
+    }
+    let message = format!("a queue of {} holds no full packet ({})", ByteSize(bytes), ByteSize(largest));
+    let problem = Problem::Conflict(message);
+    Err(if reader.is_table(key) { reader.section(key)?.fail(inner, problem) } else { reader.fail(key, problem) })
+}
