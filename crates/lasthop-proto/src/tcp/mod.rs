@@ -5,6 +5,10 @@
 pub mod config;
 pub mod congestion;
 mod connection;
+pub mod delivery_rate;
+pub mod flight;
+pub mod min_rtt;
+pub mod pacer;
 mod receiver;
 pub mod recovery;
 pub mod rtt;
