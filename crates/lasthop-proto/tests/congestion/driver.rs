@@ -111,6 +111,7 @@ impl Driver {
             rtt: Some(rtt),
             srtt: rtt,
             min_rtt: self.min_rtt,
+            next_send: self.now,
             rate: None,
         });
         self.fill();

@@ -80,6 +80,8 @@ pub struct AckSample {
     pub srtt: Duration,
     /// Shortest round trip of late.
     pub min_rtt: Duration,
+    /// When pacing lets the next segment out; `now` where nothing has to wait (Linux `tcp_wstamp_ns`).
+    pub next_send: Instant,
     /// Delivery rate, where this acknowledgment gives a sample.
     pub rate: Option<RateSample>,
 }
