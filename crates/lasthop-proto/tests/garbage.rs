@@ -12,7 +12,7 @@ use lasthop_proto::packet::{
 };
 use lasthop_proto::pep::split::SplitRelay;
 use lasthop_proto::seq::Seq;
-use lasthop_proto::tcp::config::{Preset, Recovery, SackAlgorithm, Switch, TcpConfig};
+use lasthop_proto::tcp::config::{Preset, Recovery, Switch, TcpConfig};
 use lasthop_proto::tcp::{Connection, TickPhase};
 use lasthop_proto::time::{Duration, Instant};
 use proptest::prelude::*;
@@ -21,18 +21,8 @@ use util::*;
 
 const PRESETS: [Preset; 3] = [Preset::BsdLite, Preset::Ns2, Preset::Rfc];
 
-const RECOVERIES: [(Recovery, SackAlgorithm); 7] = [
-    (Recovery::Reno, SackAlgorithm::Sack1),
-    (Recovery::NewReno, SackAlgorithm::Sack1),
-    (Recovery::Smart, SackAlgorithm::Sack1),
-    (Recovery::Sack, SackAlgorithm::Sack1),
-    (Recovery::Sack, SackAlgorithm::Rfc6675),
-    (Recovery::Eln, SackAlgorithm::Sack1),
-    (Recovery::ElnRxmt, SackAlgorithm::Sack1),
-];
-
 fn configs() -> impl Iterator<Item = TcpConfig> {
-    let all = PRESETS.into_iter().flat_map(|preset| RECOVERIES.map(|recovery| (preset, recovery)));
+    let all = PRESETS.into_iter().flat_map(|preset| Recovery::ALL.map(|recovery| (preset, recovery)));
     all.map(|(preset, (recovery, sack_algorithm))| TcpConfig {
         recovery,
         sack_algorithm,

@@ -93,26 +93,6 @@ fn an_empty_ring_gives_its_memory_back() {
     assert!(size_of::<Sent>() <= 56, "{}", size_of::<Sent>());
 }
 
-impl Flight {
-    /// Whether every count is what counting gives, and every order holds.
-    pub fn is_sound(&self) -> bool {
-        let count = |wanted: fn(&Sent) -> bool| self.segments.iter().filter(|sent| wanted(sent)).count() as u32;
-        let counts = (self.sacked, self.lost, self.resent, self.waiting)
-            == (count(Sent::is_sacked), count(Sent::is_lost), count(Sent::is_resent), count(Sent::is_waiting));
-        let sorted = (self.sorted.saturating_sub(self.base)) as usize;
-        let marked = self.segments.iter().skip(sorted).any(|sent| sent.marks != 0);
-        let missing = self.iter().take(sorted).filter(|(_, sent)| !sent.is_sacked()).map(|(index, _)| index.0);
-        let waiting = self.iter().find(|(_, sent)| sent.is_waiting()).map(|(index, _)| index.0);
-        counts
-            && !marked
-            && self.sorted >= self.base
-            && missing.eq(self.holes.iter().copied())
-            && waiting.is_none_or(|first| first >= self.waiting_from)
-            && self.segments.iter().all(|sent| !(sent.is_sacked() && sent.is_lost()) && sent.seq.lt(sent.end))
-            && self.segments.iter().zip(self.segments.iter().skip(1)).all(|(a, b)| a.end == b.seq)
-    }
-}
-
 #[derive(Clone, Debug)]
 enum Step {
     Send(u32),

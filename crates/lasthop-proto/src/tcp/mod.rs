@@ -9,6 +9,7 @@ pub mod delivery_rate;
 pub mod flight;
 pub mod min_rtt;
 pub mod pacer;
+pub mod prr;
 mod receiver;
 pub mod recovery;
 pub mod rtt;

@@ -15,6 +15,7 @@ fn mark(cause: Cause) -> &'static str {
         Cause::FastRetransmit => "f",
         Cause::PartialAck => "p",
         Cause::SackHole => "s",
+        Cause::TailProbe => "b",
         Cause::SmartHole => "m",
         Cause::Eln => "e",
         Cause::Probe => "w",
@@ -70,6 +71,7 @@ impl Pair {
     /// | `f` | fast retransmit |
     /// | `p` | partial acknowledgment |
     /// | `s`, `m`, `e` | SACK, SMART, ELN |
+    /// | `b` | tail-loss probe |
     /// | `t` | timeout |
     /// | `w` | window probe |
     pub fn story(&self) -> String {

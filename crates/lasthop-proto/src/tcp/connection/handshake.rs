@@ -3,7 +3,7 @@
 use super::{Connection, LEAST_MSS, State, TIMESTAMPS};
 use crate::event::Event;
 use crate::packet::{Flags, Packet, Segment};
-use crate::tcp::config::{Recovery, Switch};
+use crate::tcp::config::Switch;
 use crate::time::Instant;
 
 impl Connection {
@@ -65,8 +65,10 @@ impl Connection {
             self.receiver.window_shift = ours.min(14);
             self.peer_shift = theirs.min(14);
         }
-        if self.config.recovery == Recovery::Sack && options.sack_permitted {
+        if self.config.recovery.uses_sack() && options.sack_permitted {
             self.sack = Switch::On;
+        } else {
+            self.sender.do_without_sack();
         }
         if let (Switch::On, Some(timestamps)) = (self.config.timestamps, options.timestamps) {
             self.timestamps = Switch::On;
