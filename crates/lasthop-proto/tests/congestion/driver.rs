@@ -117,6 +117,16 @@ impl Driver {
         self.fill();
     }
 
+    pub fn in_flight(&self) -> u32 {
+        self.flight.len() as u32
+    }
+
+    /// Puts the window where a test begins.
+    pub fn control_at(&mut self, window: u32) {
+        self.control.set_window(window);
+        self.fill();
+    }
+
     pub fn tell(&mut self, what: Episode) {
         self.control.on_episode(self.now, what);
     }

@@ -1,8 +1,9 @@
 //! The end of slow start.
 
-use lasthop_proto::tcp::congestion::{ControlRule, HystartRule};
+use lasthop_proto::tcp::congestion::{ControlRule, HystartRule, Start};
+use lasthop_proto::time::Duration;
 
-use crate::driver::{Driver, ms};
+use crate::driver::{Driver, ms, start};
 
 const SINCE_6_15: ControlRule = ControlRule::Cubic(HystartRule::Linux);
 const BEFORE_6_15: ControlRule = ControlRule::Cubic(HystartRule::LinuxBefore6_15);
@@ -38,4 +39,149 @@ fn the_same_path_ends_slow_start_at_36_segments_since_rounds_are_right() {
         driver.ack(2);
     }
     assert_eq!(driver.ssthresh(), 36);
+}
+
+/// A path of `rtt` on which each window's acknowledgments come back `gap` apart, `each` segments at a time.
+fn round(driver: &mut Driver, rtt: u64, gap: Duration, each: u32) {
+    let window = driver.window();
+    let began = driver.now;
+    driver.pass(ms(rtt));
+    for _ in 0..window.div_ceil(each) {
+        let left = driver.in_flight().min(each);
+        if left > 0 {
+            driver.ack_with(left, ms(rtt));
+            driver.pass(gap);
+        }
+    }
+    let spent = driver.now.since(began);
+    driver.pass(ms(rtt).saturating_sub(spent));
+}
+
+/// Packetdrill's `cubic-hystart-delay-rtt-jumps-upward` in its essence: round trips of 100 ms, then of more than 100 ms +
+/// max(4, 100/8 = 12.5) ms for all of a round: its ninth sample ends slow start. A rise of less does not.
+#[test]
+fn a_round_trip_that_rises_by_an_eighth_ends_slow_start() {
+    for (rise, ends) in [(13, true), (12, false)] {
+        let mut driver = Driver::new(SINCE_6_15);
+        round(&mut driver, 100, ms(3), 1);
+        round(&mut driver, 100, ms(3), 1);
+        assert_eq!((driver.window(), driver.ssthresh()), (40, u32::MAX));
+        round(&mut driver, 100 + rise, ms(3), 1);
+        // Eight samples of this round let the window grow, the ninth finds it at 48.
+        let expected = if ends { 48 } else { u32::MAX };
+        assert_eq!(driver.ssthresh(), expected, "{rise} ms");
+    }
+}
+
+/// The rise that is tolerated is 4 ms at least and 16 ms at most.
+#[test]
+fn the_tolerated_rise_has_bounds() {
+    for (rtt, rise, ends) in [(20, 4, false), (20, 5, true), (400, 16, false), (400, 17, true)] {
+        let mut driver = Driver::new(SINCE_6_15);
+        round(&mut driver, rtt, ms(3), 1);
+        round(&mut driver, rtt, ms(3), 1);
+        round(&mut driver, rtt + rise, ms(3), 1);
+        assert_eq!(driver.ssthresh() < u32::MAX, ends, "{rtt} ms and {rise}");
+    }
+}
+
+/// Packetdrill's `cubic-hystart-delay-min-rtt-jumps-downward` in its essence: a round trip that falls ends nothing.
+#[test]
+fn a_round_trip_that_falls_ends_nothing() {
+    let mut driver = Driver::new(SINCE_6_15);
+    round(&mut driver, 100, ms(3), 1);
+    round(&mut driver, 100, ms(3), 1);
+    round(&mut driver, 50, ms(3), 1);
+    assert_eq!((driver.window(), driver.ssthresh()), (80, u32::MAX));
+}
+
+/// Acknowledgments 1 ms apart are a train; when it is longer than (40 ms + 1 ms)/2 from the round's start, half of the path
+/// is full. Gaps of 3 ms break it.
+#[test]
+fn a_train_of_half_a_round_trip_ends_slow_start() {
+    let mut driver = Driver::new(SINCE_6_15);
+    round(&mut driver, 40, ms(1), 1);
+    assert_eq!(driver.ssthresh(), u32::MAX, "ten are too short");
+    round(&mut driver, 40, ms(1), 1);
+    assert_eq!(driver.ssthresh(), u32::MAX, "twenty are 19 ms");
+    round(&mut driver, 40, ms(1), 1);
+    // The first beyond 20.5 ms is the 22nd: 21 have grown the window of 40.
+    assert_eq!(driver.ssthresh(), 61);
+
+    let mut driver = Driver::new(SINCE_6_15);
+    for _ in 0..3 {
+        round(&mut driver, 40, ms(3), 2);
+    }
+    assert_eq!(driver.ssthresh(), u32::MAX);
+}
+
+/// Below 16 segments nothing ends slow start; off, nothing ever does.
+#[test]
+fn small_windows_and_off_are_left_alone() {
+    let mut driver = Driver::starting(SINCE_6_15, &Start { window: 2, ..start() });
+    round(&mut driver, 10, ms(0), 1);
+    round(&mut driver, 10, ms(0), 1);
+    round(&mut driver, 100, ms(0), 1);
+    assert_eq!((driver.window(), driver.ssthresh()), (16, u32::MAX));
+    let mut driver = Driver::new(ControlRule::Cubic(HystartRule::Off));
+    for rtt in [40, 40, 400, 400] {
+        round(&mut driver, rtt, ms(1), 1);
+    }
+    assert_eq!((driver.window(), driver.ssthresh()), (160, u32::MAX));
+}
+
+/// RFC 9406 §4.2 for each control that has it: a baseline of 40 ms tolerates less than 40/8 = 5 ms. Then Conservative Slow
+/// Start: a fourth of the growth, five rounds with the one that it begins in.
+#[test]
+fn hystart_plus_plus_slows_down_then_leaves() {
+    for rule in [ControlRule::Cubic(HystartRule::Rfc9406), ControlRule::Cubic9438(HystartRule::Rfc9406)] {
+        let mut driver = Driver::new(rule);
+        round(&mut driver, 40, ms(3), 1);
+        round(&mut driver, 44, ms(3), 1);
+        assert_eq!(driver.window(), 40, "{rule:?}: 44 ms are tolerated");
+        // The baseline is the last round's 44 ms: 49.5 ms are a rise of an eighth.
+        round(&mut driver, 50, ms(3), 1);
+        // Seven samples grow the window by seven, the eighth begins CSS: 33 more are 8.
+        assert_eq!((driver.window(), driver.ssthresh()), (55, u32::MAX), "{rule:?}");
+        round(&mut driver, 50, ms(1), 1);
+        assert!(driver.window().abs_diff(55 + 55 / 4) <= 1, "{rule:?}: {}", driver.window());
+        for _ in 0..2 {
+            round(&mut driver, 50, ms(1), 1);
+            assert_eq!(driver.ssthresh(), u32::MAX, "{rule:?}");
+        }
+        round(&mut driver, 50, ms(1), 1);
+        round(&mut driver, 50, ms(1), 1);
+        assert!(driver.ssthresh() < u32::MAX, "{rule:?}: five rounds are over");
+    }
+}
+
+/// RFC 9406 §4.2: a round trip below the baseline shows that the rise was an accident; slow start resumes.
+#[test]
+fn hystart_plus_plus_resumes() {
+    let mut driver = Driver::new(ControlRule::Cubic9438(HystartRule::Rfc9406));
+    round(&mut driver, 40, ms(3), 1);
+    round(&mut driver, 40, ms(3), 1);
+    round(&mut driver, 60, ms(3), 1);
+    assert_eq!(driver.window(), 55);
+    round(&mut driver, 40, ms(1), 1);
+    // Seven at a fourth, then one for one.
+    let resumed = driver.window();
+    assert!((55 + 47..=55 + 50).contains(&resumed), "{resumed}");
+    round(&mut driver, 40, ms(1), 1);
+    assert_eq!(driver.window(), 2 * resumed);
+}
+
+/// RFC 9406 §4.3: an acknowledgment is worth 8 segments at most, and a loss ends the first slow start for good.
+#[test]
+fn hystart_plus_plus_bounds_bursts_and_ends_with_a_loss() {
+    let mut driver = Driver::new(ControlRule::Cubic9438(HystartRule::Rfc9406));
+    driver.pass(ms(40));
+    driver.ack(10);
+    assert_eq!(driver.window(), 18);
+    driver.time_out(false);
+    // In the second slow start a stretch acknowledgment counts in full: 1, then 10 up to the threshold of 12.
+    driver.pass(ms(40));
+    driver.control_at(2);
+    driver.ack(2);
+    assert_eq!((driver.window(), driver.ssthresh()), (4, 12));
 }

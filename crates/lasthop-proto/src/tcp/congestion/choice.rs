@@ -2,7 +2,9 @@
 
 use alloc::boxed::Box;
 
-use super::control::{AckSample, CongestionControl, Episode, LostSegment, Pacing};
+use super::bbr::Bbr;
+use super::bbr3::{Bbr3, Bbr3Rule};
+use super::control::{AckSample, CongestionControl, Episode, LostSegment, Pacing, PathModel};
 use super::cubic;
 use super::hystart::HystartRule;
 use super::reno::Reno;
@@ -18,6 +20,10 @@ pub enum ControlRule {
     Cubic(HystartRule),
     /// CUBIC as RFC 9438 words it.
     Cubic9438(HystartRule),
+    /// BBR version 1 as Linux has it.
+    Bbr,
+    /// BBR version 3.
+    Bbr3(Bbr3Rule),
 }
 
 /// A congestion control. What is larger than a few words is boxed, so that a connection that never sends stays small.
@@ -29,6 +35,10 @@ pub enum Control {
     Cubic(Box<cubic::Linux>),
     /// CUBIC as RFC 9438 words it.
     Cubic9438(Box<cubic::Rfc9438>),
+    /// BBR version 1 as Linux has it.
+    Bbr(Box<Bbr>),
+    /// BBR version 3.
+    Bbr3(Box<Bbr3>),
 }
 
 macro_rules! each {
@@ -37,6 +47,8 @@ macro_rules! each {
             Control::Reno($control) => $body,
             Control::Cubic($control) => $body,
             Control::Cubic9438($control) => $body,
+            Control::Bbr($control) => $body,
+            Control::Bbr3($control) => $body,
         }
     };
 }
@@ -48,6 +60,8 @@ impl Control {
             ControlRule::Reno => Self::Reno(Reno::new(start)),
             ControlRule::Cubic(hystart) => Self::Cubic(Box::new(cubic::Linux::new(start, hystart))),
             ControlRule::Cubic9438(hystart) => Self::Cubic9438(Box::new(cubic::Rfc9438::new(start, hystart))),
+            ControlRule::Bbr => Self::Bbr(Box::new(Bbr::new(start))),
+            ControlRule::Bbr3(rule) => Self::Bbr3(Box::new(Bbr3::new(start, rule))),
         }
     }
 }
@@ -84,6 +98,10 @@ impl CongestionControl for Control {
 
     fn governs_recovery(&self) -> bool {
         each!(self, control => control.governs_recovery())
+    }
+
+    fn model(&self) -> Option<PathModel> {
+        each!(self, control => control.model())
     }
 
     fn holds_back(&self) -> bool {

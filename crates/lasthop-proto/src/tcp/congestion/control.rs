@@ -6,8 +6,8 @@
 
 use crate::time::{Duration, Instant};
 
-/// The sender's state, as Linux names it.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+/// The sender's state, as Linux names it; in Linux's order.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub enum CaState {
     /// Nothing dubious.
     #[default]
@@ -168,6 +168,38 @@ pub struct Pacing {
     pub quantum: u32,
 }
 
+/// What a control that models the path takes it for: what `ss -i` shows of BBR.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PathModel {
+    /// What it is about.
+    pub phase: Phase,
+    /// The path's rate: payload bytes a second.
+    pub rate: u64,
+    /// The path's round trip without queues; `None` before the first sample.
+    pub min_rtt: Option<Duration>,
+    /// Most segments in flight that the path is known to bear; `None` while it has shown no limit.
+    pub inflight_bound: Option<u32>,
+}
+
+/// The phases of BBR.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Phase {
+    /// Twice as fast every round trip.
+    Startup,
+    /// Emptying the queue that [`Phase::Startup`] filled.
+    Drain,
+    /// Slower than the path, so that its queue empties.
+    Down,
+    /// As fast as the path.
+    Cruise,
+    /// As fast as the path for a round trip, with nothing held back (version 3).
+    Refill,
+    /// Faster than the path, to see whether there is more.
+    Up,
+    /// Little in flight, to see the round trip without queues.
+    ProbeRtt,
+}
+
 /// A congestion control. One file each.
 pub trait CongestionControl {
     /// The congestion window, in segments.
@@ -197,6 +229,11 @@ pub trait CongestionControl {
     /// Whether the congestion control sets the window in recovery too, so that no window reduction runs.
     fn governs_recovery(&self) -> bool {
         false
+    }
+
+    /// What it takes the path for, where it has a model of it.
+    fn model(&self) -> Option<PathModel> {
+        None
     }
 
     /// Whether the window is kept so small on purpose that what is in flight now says nothing about the path's rate: the

@@ -1,15 +1,20 @@
 //! Congestion control: who owns `cwnd` and `ssthresh`, and how they move. Loss recovery decides when.
 
+mod bbr;
+mod bbr3;
 mod bsd;
 mod choice;
 pub mod control;
 mod cubic;
 mod hystart;
+mod max_filter;
 mod ns2;
+mod quantum;
 mod reno;
 mod rfc5681;
 mod window;
 
+pub use self::bbr3::Bbr3Rule;
 use self::bsd::Bsd;
 pub use self::choice::{Control, ControlRule};
 pub use self::hystart::HystartRule;

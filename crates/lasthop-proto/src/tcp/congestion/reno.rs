@@ -2,7 +2,7 @@
 //! acknowledgments, so that delayed acknowledgments slow nothing down.
 
 use super::control::{AckSample, CongestionControl, Episode};
-use super::window::{MayUndo, Start, Window};
+use super::window::{MayUndo, Pace, Start, Window};
 use crate::time::Instant;
 
 /// A Reno sender's window.
@@ -44,7 +44,7 @@ impl CongestionControl for Reno {
             delivered = self.window.slow_start(delivered);
         }
         if delivered > 0 {
-            self.window.additive(self.window.cwnd, delivered);
+            self.window.additive(Pace(self.window.cwnd), delivered);
         }
     }
 

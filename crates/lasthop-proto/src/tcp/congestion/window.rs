@@ -32,6 +32,10 @@ impl Start {
     }
 }
 
+/// One segment more for each so many delivered.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pace(pub u32);
+
 /// Window and threshold in segments.
 #[derive(Clone, Debug)]
 pub(super) struct Window {
@@ -75,8 +79,8 @@ impl Window {
         left
     }
 
-    /// One segment more for each `per` delivered. A credit that an earlier, slower pace left is worth one segment at most.
-    pub fn additive(&mut self, per: u32, delivered: u32) {
+    /// Grows at a pace. A credit that an earlier, slower pace left is worth one segment at most.
+    pub fn additive(&mut self, Pace(per): Pace, delivered: u32) {
         let per = per.max(1);
         let mut grown = self.cwnd;
         if self.credit >= per {

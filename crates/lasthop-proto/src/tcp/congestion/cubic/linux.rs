@@ -3,7 +3,7 @@
 use super::cube_root;
 use crate::tcp::congestion::control::{AckSample, CongestionControl, Episode};
 use crate::tcp::congestion::hystart::{Hystart, HystartRule, SlowStart};
-use crate::tcp::congestion::window::{MayUndo, Start, Window};
+use crate::tcp::congestion::window::{MayUndo, Pace, Start, Window};
 use crate::time::{Duration, Instant};
 
 /// β = 717/1024, the factor of a reduction.
@@ -130,7 +130,7 @@ impl Linux {
             reno_credit: u64::from(delivered),
         });
         // As 1024 * (t + min RTT), counted in jiffies, over HZ.
-        let t = ((jiffies.saturating_sub(epoch.start) + ahead) << 10) / hz;
+        let t = ((jiffies.saturating_sub(epoch.start) + ahead).min(1 << 53) << 10) / hz;
         let away = u128::from(t.abs_diff(epoch.k).min(FAR));
         let rise = ((C * away * away * away) >> C_SHIFT) as u64;
         let target = if t < epoch.k { epoch.origin.saturating_sub(rise) } else { epoch.origin + rise };
@@ -212,7 +212,7 @@ impl CongestionControl for Linux {
         }
         if delivered > 0 {
             self.update(ack.now, delivered);
-            self.window.additive(u32::try_from(self.per).unwrap_or(u32::MAX), delivered);
+            self.window.additive(Pace(u32::try_from(self.per).unwrap_or(u32::MAX)), delivered);
         }
     }
 

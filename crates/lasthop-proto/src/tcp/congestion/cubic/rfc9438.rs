@@ -102,7 +102,7 @@ impl Rfc9438 {
         let cwnd = self.curve.cwnd;
         let delivered = u64::from(delivered) * ONE;
         // §4.3: Reno's pace at this β until the window is back where it was, then one a round trip.
-        let gain = scaled(delivered, ONE, cwnd);
+        let gain = scaled(delivered, (ONE, cwnd));
         self.curve.w_est += if self.curve.w_est < self.curve.cwnd_prior { gain * 9 / 17 } else { gain };
         self.curve.w_est = self.curve.w_est.min(self.bound);
         let t = ack.now.since(epoch).as_nanos() / 1000;
@@ -111,7 +111,7 @@ impl Rfc9438 {
             self.set(self.curve.w_est.max(cwnd));
         } else {
             let target = self.w_cubic(t.saturating_add(ahead)).clamp(cwnd, cwnd + cwnd / 2);
-            self.set(cwnd + scaled(delivered, target - cwnd, cwnd));
+            self.set(cwnd + scaled(delivered, (target - cwnd, cwnd)));
         }
     }
 
@@ -139,9 +139,9 @@ impl Rfc9438 {
     }
 }
 
-/// `a * b / by`, in fixed point, without overflow.
-fn scaled(a: u64, b: u64, by: u64) -> u64 {
-    u64::try_from(u128::from(a) * u128::from(b) / u128::from(by.max(1))).unwrap_or(u64::MAX)
+/// `value` times a fraction, without overflow.
+fn scaled(value: u64, (over, under): (u64, u64)) -> u64 {
+    u64::try_from(u128::from(value) * u128::from(over) / u128::from(under.max(1))).unwrap_or(u64::MAX)
 }
 
 impl CongestionControl for Rfc9438 {

@@ -1,0 +1,481 @@
+//! BBR version 1 as Linux has it: the path's rate and round trip are estimated, sending is paced at that rate, and every
+//! eight round trips a quarter faster to see whether there is more.
+//!
+//! Rates are segments a microsecond in units of 2^-24, gains are in 2^-8, as in Linux.
+
+mod aggregation;
+mod policer;
+mod probe_rtt;
+
+use self::aggregation::Aggregation;
+use self::policer::{Policer, Totals};
+use super::control::{AckSample, CaState, CongestionControl, Episode, Pacing, PathModel, Phase};
+use super::max_filter::{MaxFilter, Moment};
+use super::quantum::{self, GSO_BYTES};
+use super::window::Start;
+use crate::random::Root;
+use crate::time::{Duration, Instant};
+
+/// A segment a microsecond.
+const RATE_UNIT: u128 = 1 << 24;
+/// A gain of one.
+const GAIN_UNIT: u32 = 256;
+/// 2/ln 2: the least gain that doubles the rate every round.
+const HIGH_GAIN: u32 = GAIN_UNIT * 2885 / 1000 + 1;
+/// Its inverse empties in a round what startup left.
+const DRAIN_GAIN: u32 = GAIN_UNIT * 1000 / 2885;
+/// The window holds twice what the path does: acknowledgments are delayed and come in bunches.
+const CWND_GAIN: u32 = 2 * GAIN_UNIT;
+/// The phases of `PROBE_BW`: more, as much less, then as much as there is.
+const CYCLE: [u32; 8] = [320, 192, GAIN_UNIT, GAIN_UNIT, GAIN_UNIT, GAIN_UNIT, GAIN_UNIT, GAIN_UNIT];
+/// Rounds over which the rate's maximum is taken: a cycle and two more.
+const RATE_ROUNDS: u32 = 10;
+/// A round that does not raise the rate by a quarter shows a full pipe...
+const FULL_GAIN: u128 = 320;
+/// ... when it is the third in a row.
+const FULL_ROUNDS: u32 = 3;
+/// The smallest window, which is `PROBE_RTT`'s too.
+const LEAST_WINDOW: u32 = 4;
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Mode {
+    Startup,
+    Drain,
+    ProbeBw,
+    ProbeRtt,
+}
+
+/// A BBR sender's window and rate.
+#[derive(Clone, Debug)]
+pub struct Bbr {
+    cwnd: u32,
+    ssthresh: u32,
+    bound: u32,
+    initial: u32,
+    mss: u32,
+    jiffy: Duration,
+    seed: u64,
+    /// How often chance was asked.
+    draws: u64,
+    mode: Mode,
+    pacing_gain: u32,
+    cwnd_gain: u32,
+    /// Bytes a second.
+    pacing_rate: u64,
+    has_round_trip: bool,
+    rate: MaxFilter,
+    round: u32,
+    round_end: u64,
+    is_round_start: bool,
+    /// Microseconds.
+    min_rtt: Option<u64>,
+    min_rtt_at: Instant,
+    /// When `PROBE_RTT` has lasted; `None` while more is in flight than it allows.
+    probe_rtt_until: Option<Instant>,
+    is_probe_rtt_round_over: bool,
+    is_idle_restart: bool,
+    is_full: bool,
+    full_rate: u64,
+    full_rounds: u32,
+    phase: usize,
+    phase_start: Instant,
+    prior_state: CaState,
+    prior_cwnd: u32,
+    is_conserving: bool,
+    policer: Policer,
+    aggregation: Aggregation,
+    /// What the last acknowledgment said of the whole connection.
+    totals: Totals,
+    /// The connection's own shortest round trip, which sizes bursts.
+    path_rtt: Duration,
+    now: Instant,
+}
+
+impl Bbr {
+    /// A window at its start.
+    pub fn new(start: &Start) -> Self {
+        let start = start.bounded();
+        let mut bbr = Self {
+            cwnd: start.window,
+            ssthresh: u32::MAX,
+            bound: start.bound,
+            initial: start.window,
+            mss: start.mss,
+            jiffy: start.jiffy,
+            seed: start.seed,
+            draws: 0,
+            mode: Mode::Startup,
+            pacing_gain: HIGH_GAIN,
+            cwnd_gain: HIGH_GAIN,
+            pacing_rate: 0,
+            has_round_trip: false,
+            rate: MaxFilter::default(),
+            round: 0,
+            round_end: 0,
+            is_round_start: false,
+            min_rtt: None,
+            min_rtt_at: Instant::ZERO,
+            probe_rtt_until: None,
+            is_probe_rtt_round_over: false,
+            is_idle_restart: false,
+            is_full: false,
+            full_rate: 0,
+            full_rounds: 0,
+            phase: 0,
+            phase_start: Instant::ZERO,
+            prior_state: CaState::Open,
+            prior_cwnd: 0,
+            is_conserving: false,
+            policer: Policer::default(),
+            aggregation: Aggregation::default(),
+            totals: Totals::default(),
+            path_rtt: Duration::MAX,
+            now: Instant::ZERO,
+        };
+        bbr.seed_pacing(None);
+        bbr
+    }
+
+    /// The first rate: the window in a round trip, or in a millisecond while none is known.
+    fn seed_pacing(&mut self, rtt: Option<Duration>) {
+        self.has_round_trip = rtt.is_some();
+        let micros = rtt.map_or(1000, |rtt| (rtt.as_nanos() / 1000).max(1));
+        let rate = u128::from(self.cwnd) * RATE_UNIT / u128::from(micros);
+        self.pacing_rate = self.bytes_a_second(rate as u64, HIGH_GAIN);
+    }
+
+    /// A rate times a gain, less the margin of one in a hundred, in bytes a second.
+    fn bytes_a_second(&self, rate: u64, gain: u32) -> u64 {
+        let scaled = u128::from(rate) * u128::from(self.mss) * u128::from(gain) / u128::from(GAIN_UNIT);
+        u64::try_from(scaled * 990_000 / RATE_UNIT).unwrap_or(u64::MAX)
+    }
+
+    fn max_rate(&self) -> u64 {
+        self.rate.max()
+    }
+
+    fn model_rate(&self) -> u64 {
+        self.policer.rate().unwrap_or(self.max_rate())
+    }
+
+    fn set_pacing_rate(&mut self, gain: u32) {
+        let rate = self.bytes_a_second(self.model_rate(), gain);
+        if self.is_full || rate > self.pacing_rate {
+            self.pacing_rate = rate;
+        }
+    }
+
+    /// Segments in a burst: what the rate brings in a 1024th of a second.
+    fn burst(&self) -> u32 {
+        let bytes = (self.pacing_rate >> 10).min(GSO_BYTES - 321);
+        let segments = (bytes / u64::from(self.mss)) as u32;
+        segments.max(quantum::least_segments(self.pacing_rate)).min(127)
+    }
+
+    /// The path's capacity at `rate`, times `gain`, in segments.
+    fn capacity(&self, rate: u64, gain: u32) -> u32 {
+        let Some(min_rtt) = self.min_rtt else { return self.initial };
+        let scaled = (u128::from(rate) * u128::from(min_rtt)).saturating_mul(u128::from(gain)) / u128::from(GAIN_UNIT);
+        scaled.div_ceil(RATE_UNIT).min(1 << 30) as u32
+    }
+
+    /// Room for bursts at both ends, for acknowledgments of two segments, and to grow while there is more to be seen.
+    fn with_bursts(&self, segments: u32) -> u32 {
+        let even = (segments + 3 * self.burst()).next_multiple_of(2);
+        if self.mode == Mode::ProbeBw && self.phase == 0 { even + 2 } else { even }
+    }
+
+    fn inflight(&self, gain: u32) -> u32 {
+        self.with_bursts(self.capacity(self.max_rate(), gain))
+    }
+
+    /// What will be in flight when the next burst leaves, if that waits for the pacer.
+    fn in_flight_at_departure(&self, ack: &AckSample, in_flight: u32) -> u32 {
+        let wait = ack.next_send.since(ack.now).as_nanos() / 1000;
+        let gone = u128::from(self.model_rate()) * u128::from(wait) / RATE_UNIT;
+        let burst = if self.pacing_gain > GAIN_UNIT { self.burst() } else { 0 };
+        in_flight.saturating_add(burst).saturating_sub(u32::try_from(gone).unwrap_or(u32::MAX))
+    }
+
+    fn jiffies(&self, at: Instant) -> u64 {
+        at.as_nanos() / self.jiffy.as_nanos()
+    }
+
+    fn is_past(&self, deadline: Instant) -> bool {
+        self.jiffies(self.now) > self.jiffies(deadline)
+    }
+
+    fn update_rate(&mut self, ack: &AckSample) {
+        self.is_round_start = false;
+        let Some(sample) = ack.rate else { return };
+        let micros = sample.interval.as_nanos() / 1000;
+        if micros == 0 {
+            return;
+        }
+        if sample.prior_delivered >= self.round_end {
+            self.round_end = ack.total_delivered;
+            self.round = self.round.wrapping_add(1);
+            self.is_round_start = true;
+            self.is_conserving = false;
+        }
+        self.look_for_policer(policer::Shown { has_losses: ack.newly_lost > 0, is_app_limited: sample.is_app_limited });
+        let rate = (u128::from(sample.delivered) * RATE_UNIT / u128::from(micros)) as u64;
+        if !sample.is_app_limited || rate >= self.max_rate() {
+            self.rate.update(Moment { round: self.round, window: RATE_ROUNDS }, rate);
+        }
+    }
+
+    /// With what the last acknowledgment, or a timeout, showed.
+    fn look_for_policer(&mut self, shown: policer::Shown) {
+        let seen = policer::Seen {
+            now: self.now,
+            totals: self.totals,
+            is_round_start: self.is_round_start,
+            is_probing: self.mode == Mode::ProbeBw,
+            shown,
+            mss: self.mss,
+        };
+        if self.policer.update(&seen) == policer::Verdict::Expired {
+            self.enter_probe_bw();
+        }
+    }
+
+    fn update_aggregation(&mut self, ack: &AckSample) {
+        if ack.delivered > 0 && ack.rate.is_some() {
+            if self.is_round_start {
+                self.aggregation.begin_round();
+            }
+            self.aggregation.update(ack, self.model_rate(), self.cwnd);
+        }
+    }
+
+    fn aggregated(&self) -> u32 {
+        if self.is_full { self.aggregation.allowance(self.model_rate()) } else { 0 }
+    }
+
+    fn update_phase(&mut self, ack: &AckSample) {
+        if self.mode != Mode::ProbeBw {
+            return;
+        }
+        let lasted = ack.now.since(self.phase_start).as_nanos() / 1000;
+        let is_long = self.min_rtt.is_some_and(|min_rtt| lasted > min_rtt);
+        let in_flight = self.in_flight_at_departure(ack, ack.prior_in_flight);
+        let is_over = match self.pacing_gain.cmp(&GAIN_UNIT) {
+            core::cmp::Ordering::Equal => is_long,
+            // Until there is a queue, or the queue is full.
+            core::cmp::Ordering::Greater => {
+                is_long && (ack.newly_lost > 0 || in_flight >= self.inflight(self.pacing_gain))
+            }
+            // Until there is none.
+            core::cmp::Ordering::Less => is_long || in_flight <= self.inflight(GAIN_UNIT),
+        };
+        if is_over {
+            self.next_phase();
+        }
+    }
+
+    fn next_phase(&mut self) {
+        self.phase = (self.phase + 1) % CYCLE.len();
+        self.phase_start = self.now;
+    }
+
+    /// Any phase but the second may be the first: flows that start together should not stay together.
+    fn enter_probe_bw(&mut self) {
+        self.mode = Mode::ProbeBw;
+        let draw = Root(self.seed.wrapping_add(self.draws)).stream("bbr/phase").below(7);
+        self.draws = self.draws.wrapping_add(1);
+        self.phase = 7 - draw as usize;
+        self.next_phase();
+    }
+
+    fn check_full(&mut self, ack: &AckSample) {
+        if self.is_full || !self.is_round_start || ack.rate.is_none_or(|rate| rate.is_app_limited) {
+            return;
+        }
+        if u128::from(self.max_rate()) >= u128::from(self.full_rate) * FULL_GAIN / u128::from(GAIN_UNIT) {
+            self.full_rate = self.max_rate();
+            self.full_rounds = 0;
+            return;
+        }
+        self.full_rounds += 1;
+        self.is_full = self.full_rounds >= FULL_ROUNDS;
+    }
+
+    fn check_drain(&mut self, ack: &AckSample) {
+        if self.mode == Mode::Startup && self.is_full {
+            self.mode = Mode::Drain;
+            self.ssthresh = self.inflight(GAIN_UNIT);
+        }
+        if self.mode == Mode::Drain && self.in_flight_at_departure(ack, ack.in_flight) <= self.inflight(GAIN_UNIT) {
+            self.enter_probe_bw();
+        }
+    }
+
+    fn update_gains(&mut self) {
+        (self.pacing_gain, self.cwnd_gain) = match self.mode {
+            Mode::Startup => (HIGH_GAIN, HIGH_GAIN),
+            Mode::Drain => (DRAIN_GAIN, HIGH_GAIN),
+            Mode::ProbeBw if self.policer.rate().is_some() => (GAIN_UNIT, CWND_GAIN),
+            Mode::ProbeBw => (CYCLE[self.phase], CWND_GAIN),
+            Mode::ProbeRtt => (GAIN_UNIT, GAIN_UNIT),
+        };
+    }
+
+    /// The window before recovery or `PROBE_RTT`, to come back to.
+    fn save_window(&mut self) {
+        let is_good = self.prior_state < CaState::Recovery && self.mode != Mode::ProbeRtt;
+        self.prior_cwnd = if is_good { self.cwnd } else { self.prior_cwnd.max(self.cwnd) };
+    }
+
+    /// The window that losses leave; whether packets are conserved: for recovery's first round nothing else sets it.
+    fn recover_or_restore(&mut self, ack: &AckSample) -> Recovering {
+        self.cwnd = self.cwnd.saturating_sub(ack.newly_lost).max(1);
+        let (before, after) = (self.prior_state, ack.state);
+        self.prior_state = after;
+        if after == CaState::Recovery && before != CaState::Recovery {
+            self.is_conserving = true;
+            self.round_end = ack.total_delivered;
+            self.cwnd = ack.in_flight.saturating_add(ack.delivered);
+        } else if before >= CaState::Recovery && after < CaState::Recovery {
+            self.cwnd = self.cwnd.max(self.prior_cwnd);
+            self.is_conserving = false;
+        }
+        if self.is_conserving {
+            self.cwnd = self.cwnd.max(ack.in_flight.saturating_add(ack.delivered));
+            Recovering::Yes
+        } else {
+            Recovering::No
+        }
+    }
+
+    fn update_window(&mut self, ack: &AckSample) {
+        if ack.delivered > 0 && self.recover_or_restore(ack) == Recovering::No {
+            let target = self.capacity(self.model_rate(), self.cwnd_gain) + self.aggregated();
+            let target = self.with_bursts(target);
+            let grown = self.cwnd.saturating_add(ack.delivered);
+            if self.is_full {
+                self.cwnd = grown.min(target);
+            } else if self.cwnd < target || ack.total_delivered < u64::from(self.initial) {
+                self.cwnd = grown;
+            }
+            self.cwnd = self.cwnd.max(LEAST_WINDOW);
+        }
+        self.cwnd = self.cwnd.clamp(1, self.bound);
+        if self.mode == Mode::ProbeRtt {
+            self.cwnd = self.cwnd.min(LEAST_WINDOW);
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Recovering {
+    Yes,
+    No,
+}
+
+impl CongestionControl for Bbr {
+    fn window(&self) -> u32 {
+        self.cwnd
+    }
+
+    fn ssthresh(&self) -> u32 {
+        self.ssthresh
+    }
+
+    fn set_window(&mut self, segments: u32) {
+        self.cwnd = segments.clamp(1, self.bound);
+    }
+
+    fn on_ack(&mut self, ack: &AckSample) {
+        self.now = ack.now;
+        self.totals = Totals { delivered: ack.total_delivered, lost: ack.total_lost };
+        self.path_rtt = ack.min_rtt;
+        self.update_rate(ack);
+        self.update_aggregation(ack);
+        self.update_phase(ack);
+        self.check_full(ack);
+        self.check_drain(ack);
+        self.update_min_rtt(ack);
+        self.update_gains();
+        if !self.has_round_trip && ack.srtt > Duration::ZERO {
+            self.seed_pacing(Some(ack.srtt));
+        }
+        self.set_pacing_rate(self.pacing_gain);
+        self.update_window(ack);
+    }
+
+    fn on_episode(&mut self, now: Instant, what: Episode) {
+        self.now = now;
+        match what {
+            Episode::Established { rtt } => {
+                self.min_rtt = rtt.map(|rtt| rtt.as_nanos() / 1000);
+                self.min_rtt_at = now;
+                self.aggregation.begin(now);
+                self.phase_start = now;
+                self.path_rtt = rtt.unwrap_or(Duration::MAX);
+                self.seed_pacing(rtt);
+            }
+            Episode::Reduce(_) => self.save_window(),
+            Episode::Timeout { again } => {
+                if !again {
+                    self.save_window();
+                }
+                self.prior_state = CaState::Loss;
+                self.full_rate = 0;
+                self.is_round_start = true;
+                self.look_for_policer(policer::Shown { has_losses: true, is_app_limited: false });
+            }
+            Episode::Undone => {
+                self.full_rate = 0;
+                self.full_rounds = 0;
+                self.policer.reset(now, self.totals);
+            }
+            Episode::SendingAgain { is_app_limited: true, .. } => {
+                self.is_idle_restart = true;
+                self.aggregation.begin(now);
+                match self.mode {
+                    Mode::ProbeBw => self.set_pacing_rate(GAIN_UNIT),
+                    Mode::ProbeRtt => self.check_probe_rtt_done(),
+                    Mode::Startup | Mode::Drain => {}
+                }
+            }
+            Episode::SendingAgain { is_app_limited: false, .. }
+            | Episode::Ended
+            | Episode::IdleRestart { .. }
+            | Episode::Unused { .. } => {}
+        }
+    }
+
+    fn pacing(&self) -> Option<Pacing> {
+        let least = quantum::least_segments(self.pacing_rate);
+        Some(Pacing {
+            rate: self.pacing_rate.max(1),
+            quantum: quantum::segments(self.pacing_rate, self.path_rtt, self.mss).max(least),
+        })
+    }
+
+    fn model(&self) -> Option<PathModel> {
+        let phase = match (self.mode, self.pacing_gain) {
+            (Mode::Startup, _) => Phase::Startup,
+            (Mode::Drain, _) => Phase::Drain,
+            (Mode::ProbeBw, ..GAIN_UNIT) => Phase::Down,
+            (Mode::ProbeBw, GAIN_UNIT) => Phase::Cruise,
+            (Mode::ProbeBw, _) => Phase::Up,
+            (Mode::ProbeRtt, _) => Phase::ProbeRtt,
+        };
+        let rate = u128::from(self.model_rate()) * u128::from(self.mss) * 1_000_000 / RATE_UNIT;
+        Some(PathModel {
+            phase,
+            rate: u64::try_from(rate).unwrap_or(u64::MAX),
+            min_rtt: self.min_rtt.map(Duration::from_micros),
+            inflight_bound: None,
+        })
+    }
+
+    fn governs_recovery(&self) -> bool {
+        true
+    }
+
+    fn holds_back(&self) -> bool {
+        self.mode == Mode::ProbeRtt
+    }
+}

@@ -1,0 +1,150 @@
+//! BBR's look for a policer: two intervals in a row that lose a fifth and deliver at nearly the same rate. Then it sends at
+//! that rate, and no faster, for a while.
+
+use super::{GAIN_UNIT, RATE_UNIT};
+use crate::time::Instant;
+
+/// Rounds that an interval lasts at least...
+const LEAST_ROUNDS: u32 = 4;
+/// ... and at most: four times that.
+const MOST_ROUNDS: u32 = 4 * LEAST_ROUNDS;
+/// An interval with so many lost for 256 delivered, 19.5 %, looks policed.
+const LOSSES: u64 = 50;
+/// Rates are the same when they differ by an eighth...
+const SAME: u64 = 8;
+/// ... or by 4 kbps, in bytes a second.
+const SAME_BYTES: u128 = 500;
+/// Rounds after which the policer is forgotten.
+const LASTS: u32 = 48;
+
+/// Segments of the whole connection.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Totals {
+    pub delivered: u64,
+    pub lost: u64,
+}
+
+/// What there is to see.
+pub(super) struct Seen {
+    pub now: Instant,
+    pub totals: Totals,
+    pub is_round_start: bool,
+    /// Whether the mode is `PROBE_BW`.
+    pub is_probing: bool,
+    pub shown: Shown,
+    pub mss: u32,
+}
+
+/// What an acknowledgment shows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shown {
+    pub has_losses: bool,
+    pub is_app_limited: bool,
+}
+
+/// What follows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Verdict {
+    Nothing,
+    /// The policer's rate has been used for long enough: look for more.
+    Expired,
+}
+
+/// The search and what it found.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Policer {
+    is_sampling: bool,
+    is_found: bool,
+    /// The rate of the last interval; 0 when there was none.
+    rate: u64,
+    rounds: u32,
+    since: Instant,
+    totals: Totals,
+}
+
+impl Policer {
+    /// The policer's rate, when there is one.
+    pub fn rate(&self) -> Option<u64> {
+        self.is_found.then_some(self.rate)
+    }
+
+    /// Forgets all.
+    pub fn reset(&mut self, now: Instant, totals: Totals) {
+        self.rate = 0;
+        self.is_found = false;
+        self.is_sampling = false;
+        self.begin(now, totals);
+    }
+
+    fn begin(&mut self, now: Instant, totals: Totals) {
+        // In milliseconds, as Linux measures the interval.
+        self.since = Instant::from_nanos(now.as_nanos() / 1_000_000 * 1_000_000);
+        self.totals = totals;
+        self.rounds = 0;
+    }
+
+    pub fn update(&mut self, seen: &Seen) -> Verdict {
+        if self.is_found {
+            if seen.is_probing && seen.is_round_start {
+                self.rounds += 1;
+                if self.rounds >= LASTS {
+                    self.reset(seen.now, seen.totals);
+                    return Verdict::Expired;
+                }
+            }
+            return Verdict::Nothing;
+        }
+        if !self.is_sampling {
+            // An interval begins with a loss: the policer's bucket is empty.
+            if !seen.shown.has_losses {
+                return Verdict::Nothing;
+            }
+            self.begin(seen.now, seen.totals);
+            self.is_sampling = true;
+        }
+        if seen.shown.is_app_limited {
+            self.reset(seen.now, seen.totals);
+            return Verdict::Nothing;
+        }
+        if seen.is_round_start {
+            self.rounds += 1;
+        }
+        if self.rounds < LEAST_ROUNDS {
+            return Verdict::Nothing;
+        }
+        if self.rounds > MOST_ROUNDS {
+            self.reset(seen.now, seen.totals);
+            return Verdict::Nothing;
+        }
+        // It ends with a loss: the bucket is empty again.
+        if seen.shown.has_losses {
+            self.end_interval(seen);
+        }
+        Verdict::Nothing
+    }
+
+    fn end_interval(&mut self, seen: &Seen) {
+        let lost = seen.totals.lost.saturating_sub(self.totals.lost);
+        let delivered = seen.totals.delivered.saturating_sub(self.totals.delivered);
+        if delivered == 0 || lost.saturating_mul(u64::from(GAIN_UNIT)) < delivered.saturating_mul(LOSSES) {
+            return;
+        }
+        let millis = seen.now.since(self.since).as_nanos() / 1_000_000;
+        if millis == 0 {
+            return;
+        }
+        let rate = (u128::from(delivered) * RATE_UNIT / (u128::from(millis) * 1000)) as u64;
+        if self.rate > 0 {
+            let apart = rate.abs_diff(self.rate);
+            let bytes = u128::from(apart) * u128::from(seen.mss) * 990_000 / RATE_UNIT;
+            if apart <= self.rate / SAME || bytes <= SAME_BYTES {
+                self.rate = self.rate.midpoint(rate);
+                self.is_found = true;
+                self.rounds = 0;
+                return;
+            }
+        }
+        self.rate = rate;
+        self.begin(seen.now, seen.totals);
+    }
+}
