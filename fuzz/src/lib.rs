@@ -118,7 +118,7 @@ pub fn pause(u: &mut Unstructured<'_>) -> Result<Duration> {
 /// One of the presets with some keys changed.
 pub fn tcp_config(u: &mut Unstructured<'_>) -> Result<TcpConfig> {
     let preset =
-        *u.choose(&[Preset::BsdLite, Preset::Ns2, Preset::Rfc, Preset::Linux618, Preset::Rfc2026])?;
+        *u.choose(&[Preset::BsdLite, Preset::Ns2, Preset::Rfc, Preset::Linux618, Preset::Linux618Bbr, Preset::Rfc2026])?;
     let switch = |on| if on { Switch::On } else { Switch::Off };
     let mut config = TcpConfig { recovery: u.choose(&Recovery::ALL)?.0, ..TcpConfig::preset(preset) };
     if u.arbitrary()? {

@@ -16,7 +16,8 @@ use proptest::prelude::*;
 use proptest::test_runner::{FailurePersistence, FileFailurePersistence};
 use util::*;
 
-const PRESETS: [Preset; 3] = [Preset::BsdLite, Preset::Ns2, Preset::Rfc];
+const PRESETS: [Preset; 6] =
+    [Preset::BsdLite, Preset::Ns2, Preset::Rfc, Preset::Linux618, Preset::Linux618Bbr, Preset::Rfc2026];
 
 /// Every combination that a connection can be asked for by name.
 fn combinations() -> impl Iterator<Item = (Preset, (Recovery, SackAlgorithm))> {

@@ -7,7 +7,8 @@ use lasthop_proto::tcp::State;
 use lasthop_proto::tcp::config::{Preset, Recovery, SackAlgorithm, Switch, TcpConfig};
 use util::*;
 
-const PRESETS: [Preset; 3] = [Preset::BsdLite, Preset::Ns2, Preset::Rfc];
+const PRESETS: [Preset; 6] =
+    [Preset::BsdLite, Preset::Ns2, Preset::Rfc, Preset::Linux618, Preset::Linux618Bbr, Preset::Rfc2026];
 
 fn config(preset: Preset, recovery: (Recovery, SackAlgorithm)) -> TcpConfig {
     let smart_acks = if recovery.0 == Recovery::Smart { Switch::On } else { Switch::Off };

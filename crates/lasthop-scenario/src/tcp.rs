@@ -1,6 +1,8 @@
 //! The keys of a TCP endpoint.
 
-use lasthop_proto::tcp::config::{Clock, ControlRule, DelayedAck, HystartRule, Preset, Recovery, Switch, TcpConfig};
+use lasthop_proto::tcp::config::{
+    Bbr3Rule, Clock, ControlRule, DelayedAck, HystartRule, Preset, Recovery, Switch, TcpConfig,
+};
 use lasthop_proto::time::Duration;
 
 use crate::error::{Error, Problem};
@@ -214,17 +216,23 @@ impl Layer<'_, '_> {
             ControlRule::Reno => (CongestionName::Reno, None),
             ControlRule::Cubic(hystart) => (CongestionName::Cubic, Some(hystart)),
             ControlRule::Cubic9438(hystart) => (CongestionName::Cubic9438, Some(hystart)),
+            ControlRule::Bbr => (CongestionName::Bbr, None),
+            ControlRule::Bbr3(Bbr3Rule::Draft) => (CongestionName::Bbr3, None),
+            ControlRule::Bbr3(Bbr3Rule::Google) => (CongestionName::Bbr3Google, None),
         };
         let name = self.value("congestion", name)?;
+        if !matches!(name, CongestionName::Cubic | CongestionName::Cubic9438) {
+            self.only_with(&["hystart"], "congestion = \"cubic\" or \"cubic-rfc9438\"")?;
+        }
         let read = |default: HystartRule| {
             let layer = self.default_unless(hystart.is_some());
             layer.value("hystart", hystart.unwrap_or(default))
         };
         match name {
-            CongestionName::Reno => {
-                self.only_with(&["hystart"], "congestion = \"cubic\" or \"cubic-rfc9438\"")?;
-                Ok(ControlRule::Reno)
-            }
+            CongestionName::Reno => Ok(ControlRule::Reno),
+            CongestionName::Bbr => Ok(ControlRule::Bbr),
+            CongestionName::Bbr3 => Ok(ControlRule::Bbr3(Bbr3Rule::Draft)),
+            CongestionName::Bbr3Google => Ok(ControlRule::Bbr3(Bbr3Rule::Google)),
             CongestionName::Cubic => Ok(ControlRule::Cubic(read(HystartRule::Linux)?)),
             CongestionName::Cubic9438 => Ok(ControlRule::Cubic9438(read(HystartRule::Rfc9406)?)),
         }

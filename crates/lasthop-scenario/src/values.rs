@@ -438,6 +438,9 @@ pub(crate) enum CongestionName {
     Reno,
     Cubic,
     Cubic9438,
+    Bbr,
+    Bbr3,
+    Bbr3Google,
 }
 
 /// Names of [`DelayedAck`](lasthop_proto::tcp::config::DelayedAck).
@@ -483,7 +486,7 @@ choices! {
     MediumName { "duplex" = Duplex, "half-duplex" = HalfDuplex }
     AppName { "transfer" = Transfer, "idle" = Idle, "on-off" = OnOff }
     ClockName { "fine" = Fine, "ticks" = Ticks, "jiffies" = Jiffies }
-    CongestionName { "reno" = Reno, "cubic" = Cubic, "cubic-rfc9438" = Cubic9438 }
+    CongestionName { "reno" = Reno, "cubic" = Cubic, "cubic-rfc9438" = Cubic9438, "bbr" = Bbr, "bbr3" = Bbr3, "bbr3-google" = Bbr3Google }
     HystartRule { "off" = Off, "linux" = Linux, "linux-6.14" = LinuxBefore6_15, "rfc9406" = Rfc9406 }
     WindowReduction { "linux" = Linux, "rfc9937" = Rfc9937 }
     DelayedAckName { "off" = Off, "every-second" = EverySecond, "ns2" = Ns2, "window-update" = WindowUpdate }
@@ -493,7 +496,7 @@ choices! {
     }
     FlowControlName { "none" = None, "fast" = Fast }
     ElementName { "snoop" = Snoop, "eln-marker" = ElnMarker, "split" = Split, "arq" = Arq }
-    Preset { "bsd-lite" = BsdLite, "ns2" = Ns2, "rfc" = Rfc, "linux-6.18" = Linux618, "rfc-2026" = Rfc2026 }
+    Preset { "bsd-lite" = BsdLite, "ns2" = Ns2, "rfc" = Rfc, "linux-6.18" = Linux618, "linux-6.18-bbr" = Linux618Bbr, "rfc-2026" = Rfc2026 }
     Recovery {
         "reno" = Reno, "new-reno" = NewReno, "smart" = Smart, "sack" = Sack, "eln" = Eln, "eln-rxmt" = ElnRxmt,
         "rack" = Rack,

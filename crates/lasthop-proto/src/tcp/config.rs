@@ -1,6 +1,6 @@
 //! TCP's details as explicit keys, with three presets on top of them.
 
-pub use crate::tcp::congestion::{ControlRule, HystartRule};
+pub use crate::tcp::congestion::{Bbr3Rule, ControlRule, HystartRule};
 use crate::time::Duration;
 
 /// A named set of values for every key of [`TcpConfig`].
@@ -14,6 +14,8 @@ pub enum Preset {
     Rfc,
     /// Linux 6.18 at 250 Hz with CUBIC.
     Linux618,
+    /// Linux 6.18 with BBR, version 1.
+    Linux618Bbr,
     /// What standards ask for in 2026: RFC 9438, 9406, 8985, 9937, 5682, 6298.
     Rfc2026,
 }
@@ -23,7 +25,7 @@ impl Preset {
     pub const fn recovery(self) -> Option<Recovery> {
         match self {
             Self::BsdLite | Self::Ns2 | Self::Rfc => None,
-            Self::Linux618 | Self::Rfc2026 => Some(Recovery::Rack),
+            Self::Linux618 | Self::Linux618Bbr | Self::Rfc2026 => Some(Recovery::Rack),
         }
     }
 }
@@ -349,6 +351,7 @@ impl TcpConfig {
             Preset::Ns2 => Self::ns2(),
             Preset::Rfc => Self::rfc(),
             Preset::Linux618 => Self::linux_6_18(),
+            Preset::Linux618Bbr => Self { congestion: ControlRule::Bbr, ..Self::linux_6_18() },
             Preset::Rfc2026 => Self::rfc_2026(),
         }
     }
