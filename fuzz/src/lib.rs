@@ -117,11 +117,10 @@ pub fn pause(u: &mut Unstructured<'_>) -> Result<Duration> {
 
 /// One of the presets with some keys changed.
 pub fn tcp_config(u: &mut Unstructured<'_>) -> Result<TcpConfig> {
-    let preset = *u.choose(&[Preset::BsdLite, Preset::Ns2, Preset::Rfc])?;
-    let recoveries =
-        [Recovery::Reno, Recovery::NewReno, Recovery::Smart, Recovery::Sack, Recovery::Eln, Recovery::ElnRxmt];
+    let preset =
+        *u.choose(&[Preset::BsdLite, Preset::Ns2, Preset::Rfc, Preset::Linux618, Preset::Linux618Bbr, Preset::Rfc2026])?;
     let switch = |on| if on { Switch::On } else { Switch::Off };
-    let mut config = TcpConfig { recovery: *u.choose(&recoveries)?, ..TcpConfig::preset(preset) };
+    let mut config = TcpConfig { recovery: u.choose(&Recovery::ALL)?.0, ..TcpConfig::preset(preset) };
     if u.arbitrary()? {
         config.mss = u32::from(u.arbitrary::<u8>()?) + 1;
         config.send_buffer = u32::from(u.arbitrary::<u16>()?) + 1;

@@ -30,6 +30,16 @@ pub enum Event {
         /// The acknowledgment that ended it.
         ack: Seq,
     },
+    /// A tail-loss probe is sent ahead of the timeout (RFC 8985 §7).
+    TailProbe {
+        /// Its first byte.
+        seq: Seq,
+    },
+    /// A reduction of the window was for nothing, and is taken back.
+    Undone {
+        /// How that is known.
+        why: Spurious,
+    },
     /// The congestion window changed; reported only where it is watched.
     Window {
         /// Congestion window in bytes, inflation included.
@@ -58,6 +68,28 @@ pub enum Event {
     Evicted,
 }
 
+/// How it is known that nothing was lost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Spurious {
+    /// The peer had every retransmission twice (RFC 3708).
+    Duplicates,
+    /// The peer echoes timestamps older than the retransmission (RFC 4015).
+    Timestamps,
+    /// After a timeout something arrived that was never sent again (RFC 5682).
+    Frto,
+}
+
+impl Spurious {
+    /// A stable lower-case name for the undoing, used in traces.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Duplicates => "undone-by-duplicates",
+            Self::Timestamps => "undone-by-timestamps",
+            Self::Frto => "undone-by-frto",
+        }
+    }
+}
+
 impl Event {
     /// A stable lower-case name, used in traces.
     pub const fn name(&self) -> &'static str {
@@ -69,6 +101,8 @@ impl Event {
             Self::Timeout { .. } => "timeout",
             Self::RecoveryEntered { .. } => "recovery-entered",
             Self::RecoveryLeft { .. } => "recovery-left",
+            Self::TailProbe { .. } => "tail-probe",
+            Self::Undone { why } => why.name(),
             Self::Window { .. } => "window",
             Self::ZeroWindow => "zero-window",
             Self::DupAckSuppressed { .. } => "dupack-suppressed",

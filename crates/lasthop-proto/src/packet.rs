@@ -83,6 +83,8 @@ pub enum Cause {
     PartialAck,
     /// Resent to fill a hole that SACK blocks show.
     SackHole,
+    /// Resent ahead of the timeout, to see whether the tail was lost (RFC 8985 §7).
+    TailProbe,
     /// Resent to fill a hole that the SMART number shows.
     SmartHole,
     /// Resent on an Explicit Loss Notification.
@@ -110,7 +112,13 @@ impl Cause {
     pub const fn is_source_retransmission(self) -> bool {
         matches!(
             self,
-            Self::Timeout | Self::FastRetransmit | Self::PartialAck | Self::SackHole | Self::SmartHole | Self::Eln
+            Self::Timeout
+                | Self::FastRetransmit
+                | Self::PartialAck
+                | Self::SackHole
+                | Self::TailProbe
+                | Self::SmartHole
+                | Self::Eln
         )
     }
 
@@ -132,6 +140,7 @@ impl Cause {
             Self::FastRetransmit => "fast-retransmit",
             Self::PartialAck => "partial-ack",
             Self::SackHole => "sack-hole",
+            Self::TailProbe => "tail-probe",
             Self::SmartHole => "smart-hole",
             Self::Eln => "eln",
             Self::LocalDuplicate => "local-duplicate",

@@ -18,21 +18,12 @@ use proptest::prelude::*;
 use proptest::test_runner::{FailurePersistence, FileFailurePersistence};
 use util::*;
 
-const PRESETS: [Preset; 3] = [Preset::BsdLite, Preset::Ns2, Preset::Rfc];
-
-const RECOVERIES: [(Recovery, SackAlgorithm); 7] = [
-    (Recovery::Reno, SackAlgorithm::Sack1),
-    (Recovery::NewReno, SackAlgorithm::Sack1),
-    (Recovery::Smart, SackAlgorithm::Sack1),
-    (Recovery::Sack, SackAlgorithm::Sack1),
-    (Recovery::Sack, SackAlgorithm::Rfc6675),
-    (Recovery::Eln, SackAlgorithm::Sack1),
-    (Recovery::ElnRxmt, SackAlgorithm::Sack1),
-];
+const PRESETS: [Preset; 6] =
+    [Preset::BsdLite, Preset::Ns2, Preset::Rfc, Preset::Linux618, Preset::Linux618Bbr, Preset::Rfc2026];
 
 /// Every combination that a connection can be asked for by name.
 fn combinations() -> impl Iterator<Item = (Preset, (Recovery, SackAlgorithm))> {
-    PRESETS.into_iter().flat_map(|preset| RECOVERIES.map(|recovery| (preset, recovery)))
+    PRESETS.into_iter().flat_map(|preset| Recovery::ALL.map(|recovery| (preset, recovery)))
 }
 
 /// Keys that a scenario is likely to turn.

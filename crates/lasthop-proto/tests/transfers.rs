@@ -7,17 +7,8 @@ use lasthop_proto::tcp::State;
 use lasthop_proto::tcp::config::{Preset, Recovery, SackAlgorithm, Switch, TcpConfig};
 use util::*;
 
-const PRESETS: [Preset; 3] = [Preset::BsdLite, Preset::Ns2, Preset::Rfc];
-
-const RECOVERIES: [(Recovery, SackAlgorithm); 7] = [
-    (Recovery::Reno, SackAlgorithm::Sack1),
-    (Recovery::NewReno, SackAlgorithm::Sack1),
-    (Recovery::Smart, SackAlgorithm::Sack1),
-    (Recovery::Sack, SackAlgorithm::Sack1),
-    (Recovery::Sack, SackAlgorithm::Rfc6675),
-    (Recovery::Eln, SackAlgorithm::Sack1),
-    (Recovery::ElnRxmt, SackAlgorithm::Sack1),
-];
+const PRESETS: [Preset; 6] =
+    [Preset::BsdLite, Preset::Ns2, Preset::Rfc, Preset::Linux618, Preset::Linux618Bbr, Preset::Rfc2026];
 
 fn config(preset: Preset, recovery: (Recovery, SackAlgorithm)) -> TcpConfig {
     let smart_acks = if recovery.0 == Recovery::Smart { Switch::On } else { Switch::Off };
@@ -27,7 +18,7 @@ fn config(preset: Preset, recovery: (Recovery, SackAlgorithm)) -> TcpConfig {
 #[test]
 fn a_megabyte_arrives_and_both_ends_close() {
     for preset in PRESETS {
-        for recovery in RECOVERIES {
+        for recovery in Recovery::ALL {
             let mut pair =
                 Pair::of(config(preset, recovery)).with_time_per_byte(lasthop_proto::time::Duration::from_nanos(5000));
             pair.connect();

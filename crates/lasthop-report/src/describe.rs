@@ -130,9 +130,10 @@ pub struct EventNumbers {
 pub fn event_numbers(event: &Event) -> EventNumbers {
     let none = EventNumbers::default();
     match *event {
-        Event::Timeout { seq } | Event::RecoveryEntered { seq } | Event::Absorbed { seq } => {
-            EventNumbers { seq: Some(seq), ..none }
-        }
+        Event::Timeout { seq }
+        | Event::RecoveryEntered { seq }
+        | Event::TailProbe { seq }
+        | Event::Absorbed { seq } => EventNumbers { seq: Some(seq), ..none },
         Event::RecoveryLeft { ack } | Event::DupAckSuppressed { ack } | Event::ElnMarked { ack } => {
             EventNumbers { ack: Some(ack), ..none }
         }
@@ -141,6 +142,7 @@ pub fn event_numbers(event: &Event) -> EventNumbers {
         | Event::PeerClosed
         | Event::Closed
         | Event::Aborted
+        | Event::Undone { .. }
         | Event::ZeroWindow
         | Event::Evicted => none,
     }

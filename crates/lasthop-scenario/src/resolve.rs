@@ -154,7 +154,7 @@ fn heeds_eln(config: &TcpConfig) -> bool {
     match config.recovery {
         Recovery::Eln | Recovery::ElnRxmt => true,
         Recovery::Sack => config.sack_eln.is_on(),
-        Recovery::Reno | Recovery::NewReno | Recovery::Smart => false,
+        Recovery::Reno | Recovery::NewReno | Recovery::Smart | Recovery::Rack => false,
     }
 }
 

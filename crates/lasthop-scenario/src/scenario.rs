@@ -136,7 +136,8 @@ impl Scenario {
             FixedAt::Host(host) => format!("hosts.{}.tcp.recovery", self.spec.nodes.hosts[host].name),
             FixedAt::Relay => "base_station.wireless_tcp.recovery".to_owned(),
         };
-        Some(if self.gives(&own) { own } else { "tcp.recovery".to_owned() })
+        let shared = if self.gives("tcp.recovery") { "tcp.recovery" } else { "tcp.preset" };
+        Some(if self.gives(&own) { own } else { shared.to_owned() })
     }
 
     /// The scenario written out as TOML, with every default, each value with a remark on where it comes from. This text

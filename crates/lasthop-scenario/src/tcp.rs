@@ -1,7 +1,8 @@
 //! The keys of a TCP endpoint.
 
 use lasthop_proto::tcp::config::{
-    Clock, DelayedAck, Preset, ReceiveAutotune, Recovery, SackCompression, Switch, TcpConfig,
+    Bbr3Rule, Clock, ControlRule, DelayedAck, HystartRule, Preset, ReceiveAutotune, Recovery, SackCompression, Switch,
+    TcpConfig,
 };
 use lasthop_proto::time::Duration;
 
@@ -9,7 +10,8 @@ use crate::error::{Error, Problem};
 use crate::reader::{Reader, Value};
 use crate::units::{ByteSize, TimeSpan};
 use crate::values::{
-    ByScheme, ClockName, Count, DelayedAckName, Drawn, Off, Or, Positive, SendBuffer, Unlimited, Whole, Window, Word,
+    ByScheme, ClockName, CongestionName, Count, DelayedAckName, Drawn, Off, Or, Positive, SendBuffer, Unlimited, Whole,
+    Window, Word,
 };
 
 /// An endpoint as the scenario has it: the scheme fills in what the scenario leaves to it.
@@ -35,7 +37,7 @@ pub(crate) enum Base<'b> {
 }
 
 /// All keys, in the order in which `explain` prints them.
-pub(crate) const KEYS: [&str; 49] = [
+pub(crate) const KEYS: [&str; 58] = [
     "preset",
     "mss",
     "socket_buffer",
@@ -53,6 +55,8 @@ pub(crate) const KEYS: [&str; 49] = [
     "clock",
     "slow_tick",
     "fast_tick",
+    "jiffy",
+    "timer_wheel",
     "tick_phase",
     "rtt_rule",
     "rtt_granularity",
@@ -71,6 +75,12 @@ pub(crate) const KEYS: [&str; 49] = [
     "initial_window",
     "initial_ssthresh",
     "max_cwnd",
+    "congestion",
+    "hystart",
+    "window_reduction",
+    "undo",
+    "frto",
+    "tlp",
     "growth",
     "deflation",
     "dupack_threshold",
@@ -96,6 +106,8 @@ const LARGEST_NUMBER: u32 = 1_000_000;
 
 /// 4.4BSD's ticks, for a clock that is set to ticks over a base without.
 const BSD_TICKS: (Duration, Duration) = (Duration::from_millis(500), Duration::from_millis(200));
+/// Linux at 250 Hz, for a clock that is set to jiffies over a base without.
+const JIFFY: Duration = Duration::from_millis(4);
 /// For delayed acknowledgments that are switched on over a base without: 4.4BSD's longest, and the usual value since.
 const DELAYED_ACK_TIMEOUT: Duration = Duration::from_millis(200);
 
@@ -177,20 +189,57 @@ impl Layer<'_, '_> {
     }
 
     fn clock(&self, base: Clock) -> Result<Clock, Error> {
-        let (name, ticks) = match base {
-            Clock::Fine => (ClockName::Fine, None),
-            Clock::Ticks { slow, fast } => (ClockName::Ticks, Some((slow, fast))),
+        let (name, ticks, jiffies) = match base {
+            Clock::Fine => (ClockName::Fine, None, None),
+            Clock::Ticks { slow, fast } => (ClockName::Ticks, Some((slow, fast)), None),
+            Clock::Jiffies { jiffy, wheel } => (ClockName::Jiffies, None, Some((jiffy, wheel))),
         };
-        match self.value("clock", name)? {
-            ClockName::Fine => {
-                self.only_with(&["slow_tick", "fast_tick"], "clock = \"ticks\"")?;
-                Ok(Clock::Fine)
+        let name = self.value("clock", name)?;
+        if name != ClockName::Ticks {
+            self.only_with(&["slow_tick", "fast_tick"], "clock = \"ticks\"")?;
+        }
+        if name != ClockName::Jiffies {
+            self.only_with(&["jiffy", "timer_wheel"], "clock = \"jiffies\"")?;
+        }
+        match name {
+            ClockName::Fine => Ok(Clock::Fine),
+            ClockName::Jiffies => {
+                let (jiffy, wheel) = jiffies.unwrap_or((JIFFY, Switch::On));
+                let layer = self.default_unless(jiffies.is_some());
+                Ok(Clock::Jiffies { jiffy: layer.span("jiffy", jiffy)?, wheel: layer.value("timer_wheel", wheel)? })
             }
             ClockName::Ticks => {
                 let (slow, fast) = ticks.unwrap_or(BSD_TICKS);
                 let layer = self.default_unless(ticks.is_some());
                 Ok(Clock::Ticks { slow: layer.span("slow_tick", slow)?, fast: layer.span("fast_tick", fast)? })
             }
+        }
+    }
+
+    fn congestion(&self, base: ControlRule) -> Result<ControlRule, Error> {
+        let (name, hystart) = match base {
+            ControlRule::Reno => (CongestionName::Reno, None),
+            ControlRule::Cubic(hystart) => (CongestionName::Cubic, Some(hystart)),
+            ControlRule::Cubic9438(hystart) => (CongestionName::Cubic9438, Some(hystart)),
+            ControlRule::Bbr => (CongestionName::Bbr, None),
+            ControlRule::Bbr3(Bbr3Rule::Draft) => (CongestionName::Bbr3, None),
+            ControlRule::Bbr3(Bbr3Rule::Google) => (CongestionName::Bbr3Google, None),
+        };
+        let name = self.value("congestion", name)?;
+        if !matches!(name, CongestionName::Cubic | CongestionName::Cubic9438) {
+            self.only_with(&["hystart"], "congestion = \"cubic\" or \"cubic-rfc9438\"")?;
+        }
+        let read = |default: HystartRule| {
+            let layer = self.default_unless(hystart.is_some());
+            layer.value("hystart", hystart.unwrap_or(default))
+        };
+        match name {
+            CongestionName::Reno => Ok(ControlRule::Reno),
+            CongestionName::Bbr => Ok(ControlRule::Bbr),
+            CongestionName::Bbr3 => Ok(ControlRule::Bbr3(Bbr3Rule::Draft)),
+            CongestionName::Bbr3Google => Ok(ControlRule::Bbr3(Bbr3Rule::Google)),
+            CongestionName::Cubic => Ok(ControlRule::Cubic(read(HystartRule::Linux)?)),
+            CongestionName::Cubic9438 => Ok(ControlRule::Cubic9438(read(HystartRule::Rfc9406)?)),
         }
     }
 
@@ -242,7 +291,7 @@ pub(crate) fn read(reader: &Reader<'_>, base: Base<'_>) -> Result<TcpSpec, Error
     let mut spec = match (preset, base) {
         (None, Base::Table(table) | Base::RelayEnd(table, _)) => table.clone(),
         (Some(preset), _) | (None, Base::Preset(preset)) => {
-            TcpSpec { config: TcpConfig::preset(preset), recovery: None, smart_acks: None }
+            TcpSpec { config: TcpConfig::preset(preset), recovery: preset.recovery(), smart_acks: None }
         }
     };
     let source = preset.map(|preset| format!("preset {}", preset.show().trim_matches('"')));
@@ -259,7 +308,11 @@ pub(crate) fn read(reader: &Reader<'_>, base: Base<'_>) -> Result<TcpSpec, Error
     c.window_scale = shift.map(|Whole(shift)| shift as u8);
     c.timestamps = layer.value("timestamps", c.timestamps)?;
     c.headers = layer.value("headers", c.headers)?;
-    spec.recovery = layer.by_scheme("recovery", spec.recovery, "default: the scheme decides")?;
+    let decided = match (preset.and_then(Preset::recovery), &layer.base) {
+        (Some(_), Some(preset)) => preset.clone(),
+        _ => "default: the scheme decides".to_owned(),
+    };
+    spec.recovery = layer.by_scheme("recovery", spec.recovery, &decided)?;
     c.sack_algorithm = layer.value("sack_algorithm", c.sack_algorithm)?;
     c.sack_blocks = layer.whole::<4>("sack_blocks", c.sack_blocks.into())? as u8;
     c.sack_eln = layer.value("sack_eln", c.sack_eln)?;
@@ -286,6 +339,11 @@ pub(crate) fn read(reader: &Reader<'_>, base: Base<'_>) -> Result<TcpSpec, Error
     c.initial_window = layer.whole::<LARGEST_WINDOW>("initial_window", c.initial_window)?;
     c.initial_ssthresh = initial_ssthresh(&layer, c.initial_ssthresh)?;
     c.max_cwnd = layer.limited_bytes("max_cwnd", c.max_cwnd)?;
+    c.congestion = layer.congestion(c.congestion)?;
+    c.window_reduction = layer.value("window_reduction", c.window_reduction)?;
+    c.undo = layer.value("undo", c.undo)?;
+    c.frto = layer.value("frto", c.frto)?;
+    c.tlp = layer.value("tlp", c.tlp)?;
     c.growth = layer.value("growth", c.growth)?;
     c.deflation = layer.value("deflation", c.deflation)?;
     c.dupack_threshold = layer.whole::<LARGEST_NUMBER>("dupack_threshold", c.dupack_threshold)?;

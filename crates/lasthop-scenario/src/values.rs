@@ -5,8 +5,8 @@ use lasthop_proto::link::arq::{Delivery, Protocol};
 use lasthop_proto::pep::snoop::RepairPriority;
 use lasthop_proto::scheme::{LocalDetection, SCHEMES, Scheme, TcpAwareness};
 use lasthop_proto::tcp::config::{
-    Deflation, EcnMode, Growth, HeaderAccounting, ImpureDuplicates, PartialAckTimer, PartialDeflation, Preset,
-    ReceiveAutotune, Recovery, RecoveryGuard, RttRule, SackAlgorithm, SackCompression, Switch,
+    Deflation, EcnMode, Growth, HeaderAccounting, HystartRule, ImpureDuplicates, PartialAckTimer, PartialDeflation,
+    Preset, ReceiveAutotune, Recovery, RecoveryGuard, RttRule, SackAlgorithm, SackCompression, Switch, WindowReduction,
 };
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_sim::network::{DamagedFrames, QueueLimit, Rate};
@@ -429,6 +429,18 @@ pub(crate) enum AppName {
 pub(crate) enum ClockName {
     Fine,
     Ticks,
+    Jiffies,
+}
+
+/// Names of [`ControlRule`](lasthop_proto::tcp::config::ControlRule), apart from HyStart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum CongestionName {
+    Reno,
+    Cubic,
+    Cubic9438,
+    Bbr,
+    Bbr3,
+    Bbr3Google,
 }
 
 /// Names of [`DelayedAck`](lasthop_proto::tcp::config::DelayedAck).
@@ -482,7 +494,10 @@ choices! {
     ElnSource { "receiver" = Receiver, "base-station" = BaseStation }
     MediumName { "duplex" = Duplex, "half-duplex" = HalfDuplex }
     AppName { "transfer" = Transfer, "idle" = Idle, "on-off" = OnOff }
-    ClockName { "fine" = Fine, "ticks" = Ticks }
+    ClockName { "fine" = Fine, "ticks" = Ticks, "jiffies" = Jiffies }
+    CongestionName { "reno" = Reno, "cubic" = Cubic, "cubic-rfc9438" = Cubic9438, "bbr" = Bbr, "bbr3" = Bbr3, "bbr3-google" = Bbr3Google }
+    HystartRule { "off" = Off, "linux" = Linux, "linux-6.14" = LinuxBefore6_15, "rfc9406" = Rfc9406 }
+    WindowReduction { "linux" = Linux, "rfc9937" = Rfc9937 }
     DelayedAckName {
         "off" = Off, "every-second" = EverySecond, "ns2" = Ns2, "window-update" = WindowUpdate, "linux" = Linux,
     }
@@ -496,12 +511,13 @@ choices! {
     QueueKind { "fifo" = Fifo, "codel" = CoDel, "fq-codel" = FqCoDel }
     FlowControlName { "none" = None, "fast" = Fast }
     ElementName { "snoop" = Snoop, "eln-marker" = ElnMarker, "split" = Split, "arq" = Arq }
-    Preset { "bsd-lite" = BsdLite, "ns2" = Ns2, "rfc" = Rfc }
+    Preset { "bsd-lite" = BsdLite, "ns2" = Ns2, "rfc" = Rfc, "linux-6.18" = Linux618, "linux-6.18-bbr" = Linux618Bbr, "rfc-2026" = Rfc2026 }
     Recovery {
         "reno" = Reno, "new-reno" = NewReno, "smart" = Smart, "sack" = Sack, "eln" = Eln, "eln-rxmt" = ElnRxmt,
+        "rack" = Rack,
     }
     SackAlgorithm { "sack1" = Sack1, "rfc6675" = Rfc6675 }
-    RttRule { "bsd" = Bsd, "ns2" = Ns2, "rfc6298" = Rfc6298 }
+    RttRule { "bsd" = Bsd, "ns2" = Ns2, "rfc6298" = Rfc6298, "linux" = Linux }
     Growth { "rfc5681" = Rfc5681, "bsd-lite" = BsdLite, "bsd-lite2" = BsdLite2, "ns2" = Ns2 }
     Deflation { "always" = Always, "above-threshold" = AboveThreshold }
     RecoveryGuard { "none" = None, "careful" = Careful, "once-per-window" = OncePerWindow, "ns2" = Ns2 }

@@ -106,7 +106,7 @@ fn a_misspelt_name() {
 fn a_misspelt_choice() {
     assert_eq!(
         added("[tcp]\npreset = \"bsdlite\""),
-        "test.toml:18: tcp.preset: cannot be \"bsdlite\" (did you mean \"bsd-lite\"?); give one of \"bsd-lite\", \"ns2\", \"rfc\""
+        "test.toml:18: tcp.preset: cannot be \"bsdlite\" (did you mean \"bsd-lite\"?); give one of \"bsd-lite\", \"ns2\", \"rfc\", \"linux-6.18\", \"linux-6.18-bbr\", \"rfc-2026\""
     );
 }
 

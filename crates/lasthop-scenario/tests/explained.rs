@@ -98,11 +98,14 @@ fn every_key_is_documented() {
 
 #[test]
 fn the_documented_presets_are_the_real_ones() {
-    let columns = ["bsd-lite", "ns2", "rfc"].map(|preset| {
+    let columns = ["bsd-lite", "ns2", "rfc", "linux-6.18", "rfc-2026"].map(|preset| {
         let tcp = format!("{{ preset = \"{preset}\" }}");
         Scenario::builtin("wavelan-lan").unwrap().with_overrides(&[("tcp", tcp)]).unwrap().explain()
     });
-    let rows = DOCUMENTATION.split("| key | bsd-lite | ns2 | rfc | meaning |").nth(1).expect("the table of presets");
+    let rows = DOCUMENTATION
+        .split("| key | bsd-lite | ns2 | rfc | linux-6.18 | rfc-2026 | meaning |")
+        .nth(1)
+        .expect("the table of presets");
     let mut documented = 0;
     for row in rows.lines().filter(|line| line.starts_with("| `")) {
         let cells: Vec<_> = row.split('|').map(str::trim).collect();
@@ -112,7 +115,7 @@ fn the_documented_presets_are_the_real_ones() {
             let value = tcp.lines().find_map(|line| line.strip_prefix(&format!("{key} = "))?.split(" # ").next());
             value.map_or("\u{2013}", |value| value.trim().trim_matches('"'))
         });
-        assert_eq!(cells[2..5], shown, "{key}");
+        assert_eq!(cells[2..7], shown, "{key}");
         documented += 1;
     }
     assert!(documented > 35, "{documented}");

@@ -38,12 +38,14 @@ const FATES = {
   'suppressed': 'kept back by the base station', 'absorbed': 'dropped by the base station as old', 'underway': 'still underway',
 };
 const EVENTS = {
-  'timeout': 'timeout', 'recovery-entered': 'loss recovery begins', 'recovery-left': 'loss recovery ends', 'eln-marked': 'marks the ACK: loss was corruption',
+  'timeout': 'timeout', 'recovery-entered': 'loss recovery begins', 'recovery-left': 'loss recovery ends',
+  'tail-probe': 'probes the tail', 'undone-by-duplicates': 'takes the reduction back', 'undone-by-timestamps': 'takes the reduction back',
+  'undone-by-frto': 'takes the timeout back', 'eln-marked': 'marks the ACK: loss was corruption',
   'dupack-suppressed': 'keeps the duplicate ACK back', 'absorbed': 'drops an old packet', 'established': 'connected', 'closed': 'closed',
   'peer-closed': 'all received', 'aborted': 'gives up', 'zero-window': 'window is closed', 'evicted': 'forgets the flow',
 };
 /** Notes that stand in the picture; the others are told in words only. */
-const SHOWN_NOTES = new Set(['timeout', 'recovery-entered', 'recovery-left', 'eln-marked', 'aborted', 'zero-window', 'evicted']);
+const SHOWN_NOTES = new Set(['timeout', 'recovery-entered', 'recovery-left', 'tail-probe', 'undone-by-duplicates', 'undone-by-timestamps', 'undone-by-frto', 'eln-marked', 'aborted', 'zero-window', 'evicted']);
 
 /** The server's lists as objects. @returns {Data} */
 export function unpack({ flow, lanes, packets, notes, end }) {

@@ -449,6 +449,8 @@ pub fn tick_phase(root: Root, name: &str, config: &TcpConfig) -> TickPhase {
     let (slow, fast) = match config.clock {
         Clock::Ticks { slow, fast } => (slow, fast),
         Clock::Fine => (config.rtt_granularity, config.rtt_granularity),
+        // The outer levels of the timer wheel count from when the host was started.
+        Clock::Jiffies { jiffy, .. } => (jiffy * 4096, jiffy),
     };
     match config.tick_phase {
         Some(phase) => TickPhase { slow: phase, fast: phase },

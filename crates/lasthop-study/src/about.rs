@@ -94,6 +94,7 @@ const fn ends(recovery: Recovery) -> (&'static str, Option<&'static str>) {
         Recovery::Sack => ("resends every hole", Some("reports what it has")),
         Recovery::Eln => ("resends, keeps its window", Some("marks: corrupted")),
         Recovery::ElnRxmt => ("resends at once, keeps its window", Some("marks: corrupted")),
+        Recovery::Rack => ("resends what is overdue", Some("reports what it has")),
     }
 }
 
@@ -127,8 +128,15 @@ const fn end_to_end(recovery: Recovery) -> (&'static str, &'static str) {
             "As E2E-ELN, but the sender sends the segment again on the first marked duplicate acknowledgment instead of the third.",
             "That also repairs losses in windows so small that three duplicates never come, and keeps the window as it is.",
         ),
+        Recovery::Rack => RACK,
     }
 }
+
+const RACK: (&str, &str) = (
+    "The receiver reports what has arrived beyond a hole, and the sender sends again what should have arrived by then, ahead of \
+     a timeout also the last segment (RACK-TLP, RFC 8985).",
+    "Lost retransmissions and lost tails are repaired without a timeout, but each recovery still makes the window smaller.",
+);
 
 const fn local(detection: LocalDetection, awareness: TcpAwareness, plain: About) -> About {
     let aware = matches!(awareness, TcpAwareness::Aware);

@@ -55,10 +55,10 @@ fn beyond_kernels(config: &TcpConfig) -> Option<&'static str> {
         Recovery::Eln => Some("ELN"),
         Recovery::ElnRxmt => Some("ELN with retransmission"),
         Recovery::Sack if config.sack_eln.is_on() => Some("SACK coupled with ELN"),
-        Recovery::Reno | Recovery::NewReno | Recovery::Sack if config.smart_acks.is_on() => {
+        Recovery::Reno | Recovery::NewReno | Recovery::Sack | Recovery::Rack if config.smart_acks.is_on() => {
             Some("SMART acknowledgments")
         }
-        Recovery::Reno | Recovery::NewReno | Recovery::Sack => None,
+        Recovery::Reno | Recovery::NewReno | Recovery::Sack | Recovery::Rack => None,
     }
 }
 
@@ -206,7 +206,7 @@ impl<'n> Plan<'n> {
 
     /// Whether a host's endpoints use selective acknowledgments.
     pub fn sack(&self, config: &TcpConfig) -> bool {
-        self.lab.sack.map_or(config.recovery == Recovery::Sack || self.has_masks(), |sack| sack.is_on())
+        self.lab.sack.map_or(config.recovery.uses_sack() || self.has_masks(), |sack| sack.is_on())
     }
 
     /// Whether a kernel's SACK blocks do for the SMART numbers that the scheme asks for.

@@ -1,5 +1,6 @@
 //! TCP's details as explicit keys, with three presets on top of them.
 
+pub use crate::tcp::congestion::{Bbr3Rule, ControlRule, HystartRule};
 use crate::time::Duration;
 
 /// A named set of values for every key of [`TcpConfig`].
@@ -9,8 +10,24 @@ pub enum Preset {
     BsdLite,
     /// What ns-2.35's one-way agents do.
     Ns2,
-    /// Today's RFCs: 5681, 6298, 6582, 6675, 6928, 7323.
+    /// RFC 5681, 6298, 6582, 6675, 6928, 7323.
     Rfc,
+    /// Linux 6.18 at 250 Hz with CUBIC.
+    Linux618,
+    /// Linux 6.18 with BBR, version 1.
+    Linux618Bbr,
+    /// What standards ask for in 2026: RFC 9438, 9406, 8985, 9937, 5682, 6298.
+    Rfc2026,
+}
+
+impl Preset {
+    /// The loss recovery that holds under every scheme; none where the scheme decides.
+    pub const fn recovery(self) -> Option<Recovery> {
+        match self {
+            Self::BsdLite | Self::Ns2 | Self::Rfc => None,
+            Self::Linux618 | Self::Linux618Bbr | Self::Rfc2026 => Some(Recovery::Rack),
+        }
+    }
 }
 
 /// How the endpoint finds and repairs losses.
@@ -28,6 +45,36 @@ pub enum Recovery {
     Eln,
     /// [`Recovery::Eln`] that acts on the first marked duplicate acknowledgment.
     ElnRxmt,
+    /// RACK-TLP (RFC 8985) over selective acknowledgments, with the windows of [`TcpConfig::congestion`].
+    Rack,
+}
+
+impl Recovery {
+    /// All of them, each of the algorithms behind [`Recovery::Sack`] by itself.
+    pub const ALL: [(Self, SackAlgorithm); 8] = [
+        (Self::Reno, SackAlgorithm::Sack1),
+        (Self::NewReno, SackAlgorithm::Sack1),
+        (Self::Smart, SackAlgorithm::Sack1),
+        (Self::Sack, SackAlgorithm::Sack1),
+        (Self::Sack, SackAlgorithm::Rfc6675),
+        (Self::Eln, SackAlgorithm::Sack1),
+        (Self::ElnRxmt, SackAlgorithm::Sack1),
+        (Self::Rack, SackAlgorithm::Sack1),
+    ];
+
+    /// Whether it asks the peer for selective acknowledgments.
+    pub const fn uses_sack(self) -> bool {
+        matches!(self, Self::Sack | Self::Rack)
+    }
+}
+
+/// How [`Recovery::Rack`] brings the window down to the threshold (proportional rate reduction).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WindowReduction {
+    /// In proportion to the window before it (Linux).
+    Linux,
+    /// In proportion to what was in flight before it (RFC 9937).
+    Rfc9937,
 }
 
 /// Which SACK-based recovery [`Recovery::Sack`] runs.
@@ -52,6 +99,13 @@ pub enum Clock {
         /// The 200 ms tick of delayed acknowledgments.
         fast: Duration,
     },
+    /// Linux: timers count in jiffies, rounded up, and fire at a tick that their wheel rounds up again.
+    Jiffies {
+        /// Distance of ticks: 1 s over the kernel's `HZ`.
+        jiffy: Duration,
+        /// Whether the wheel's outer levels round to 8, 64, ... ticks, as kernels since 4.8 do.
+        wheel: Switch,
+    },
 }
 
 /// How round-trip samples become a retransmission timeout.
@@ -64,6 +118,9 @@ pub enum RttRule {
     Ns2,
     /// RFC 6298 §2, with G = [`TcpConfig::rtt_granularity`].
     Rfc6298,
+    /// Linux `tcp_rtt_estimator`: microseconds, a variance that is the largest of a round trip and falls slowly, and
+    /// `srtt` plus at least [`TcpConfig::rto_min`].
+    Linux,
 }
 
 /// When the receiver acknowledges in-order data.
@@ -311,6 +368,17 @@ pub struct TcpConfig {
     pub smart_acks: Switch,
     /// How long a closed connection waits for stray segments (RFC 9293: 2 MSL).
     pub time_wait: Duration,
+    /// The congestion control under [`Recovery::Rack`].
+    pub congestion: ControlRule,
+    /// How [`Recovery::Rack`] brings the window down.
+    pub window_reduction: WindowReduction,
+    /// [`Recovery::Rack`]: whether reductions are taken back that timestamps or duplicate SACKs show to be wrong (RFC 4015,
+    /// RFC 3708).
+    pub undo: Switch,
+    /// [`Recovery::Rack`]: whether a timeout that was wrong is told by acknowledgments of what was sent once (RFC 5682).
+    pub frto: Switch,
+    /// [`Recovery::Rack`]: whether a probe goes ahead of the timeout (RFC 8985 §7).
+    pub tlp: Switch,
     /// SMART: the round trip after which a hole that was resent and still shows is resent again. With `None` a lost
     /// retransmission waits for the timer, as in the study (\[a\] §III-B).
     pub smart_rtt: Option<Duration>,
@@ -323,6 +391,9 @@ impl TcpConfig {
             Preset::BsdLite => Self::bsd_lite(),
             Preset::Ns2 => Self::ns2(),
             Preset::Rfc => Self::rfc(),
+            Preset::Linux618 => Self::linux_6_18(),
+            Preset::Linux618Bbr => Self { congestion: ControlRule::Bbr, ..Self::linux_6_18() },
+            Preset::Rfc2026 => Self::rfc_2026(),
         }
     }
 
@@ -372,6 +443,44 @@ impl TcpConfig {
             smart_acks: Switch::Off,
             time_wait: Duration::from_secs(60),
             smart_rtt: None,
+            congestion: ControlRule::Reno,
+            window_reduction: WindowReduction::Rfc9937,
+            undo: Switch::On,
+            frto: Switch::On,
+            tlp: Switch::On,
+        }
+    }
+
+    fn linux_6_18() -> Self {
+        let jiffy = Duration::from_millis(4);
+        Self {
+            mss: 1448,
+            send_buffer: 4 << 20,
+            receive_buffer: 4 << 20,
+            window_scale: Some(10),
+            recovery: Recovery::Rack,
+            clock: Clock::Jiffies { jiffy, wheel: Switch::On },
+            rtt_rule: RttRule::Linux,
+            rto_min: Duration::from_millis(200),
+            rto_max: Duration::from_secs(120),
+            max_backoff: 65_536,
+            delayed_ack: DelayedAck::EverySecond { timeout: Duration::from_millis(40) },
+            congestion: ControlRule::Cubic(HystartRule::Linux),
+            window_reduction: WindowReduction::Linux,
+            ..Self::rfc()
+        }
+    }
+
+    fn rfc_2026() -> Self {
+        Self {
+            mss: 1448,
+            send_buffer: 4 << 20,
+            receive_buffer: 4 << 20,
+            window_scale: Some(10),
+            recovery: Recovery::Rack,
+            congestion: ControlRule::Cubic9438(HystartRule::Rfc9406),
+            window_reduction: WindowReduction::Rfc9937,
+            ..Self::rfc()
         }
     }
 

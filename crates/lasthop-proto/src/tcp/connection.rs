@@ -105,7 +105,7 @@ impl Connection {
             flow,
             side,
             state: State::Closed,
-            sender: Sender::new(config.clone(), iss, phase),
+            sender: Sender::new(config.clone(), iss, phase, seed(flow, side, phase)),
             receiver: Receiver::new(config.clone(), phase),
             peer_shift: 0,
             peer_mss: u32::MAX,
@@ -233,8 +233,7 @@ impl Connection {
 
     /// Congestion window and slow-start threshold, in bytes.
     pub fn window(&self) -> (u32, u32) {
-        let s = self.sender.state();
-        (s.cc.window(), s.cc.ssthresh())
+        self.sender.window()
     }
 
     fn finish(&mut self, event: Event) {
@@ -283,6 +282,12 @@ impl Connection {
             _ => {}
         }
     }
+}
+
+/// Another one for each end of each flow, and for each run where the host's phase is drawn.
+fn seed(flow: FlowId, side: Side, phase: TickPhase) -> u64 {
+    let end = u64::from(flow.0) << 1 | side.index() as u64;
+    phase.slow.as_nanos() ^ end.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 /// The earlier of two deadlines.

@@ -5,6 +5,11 @@
 pub mod config;
 pub mod congestion;
 mod connection;
+pub mod delivery_rate;
+pub mod flight;
+pub mod min_rtt;
+pub mod pacer;
+pub mod prr;
 mod receiver;
 pub mod recovery;
 pub mod rtt;

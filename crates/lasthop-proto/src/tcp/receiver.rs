@@ -371,7 +371,7 @@ impl Receiver {
     fn next_fast_tick(&self, now: Instant) -> Instant {
         match self.config.clock {
             Clock::Ticks { fast, .. } => next_tick(now, fast, self.phase.fast),
-            Clock::Fine => now + crate::time::Duration::from_millis(200),
+            Clock::Fine | Clock::Jiffies { .. } => now + crate::time::Duration::from_millis(200),
         }
     }
 

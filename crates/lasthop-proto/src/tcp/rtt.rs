@@ -2,7 +2,8 @@
 
 use alloc::sync::Arc;
 
-use crate::tcp::config::{Clock, RttRule, TcpConfig};
+use crate::seq::Seq;
+use crate::tcp::config::{Clock, RttRule, Switch, TcpConfig};
 use crate::time::{Duration, Instant};
 
 /// The two global ticks of a 4.4BSD host, as phases within their periods.
@@ -32,6 +33,29 @@ fn ticks_between(from: Instant, to: Instant, period: Duration, phase: Duration) 
     count(to) - count(from)
 }
 
+/// When a timer of Linux fires that is set at `now` to expire `span` later: at a tick, the span in ticks rounded up. The
+/// wheel has levels of 64 slots; each counts in eight times the ticks of the one below, and a slot fires when it has passed
+/// as a whole (`calc_index`). `phase` is the age of the tick counter at the start of the run.
+fn jiffies_deadline(now: Instant, span: Duration, jiffy: Duration, wheel: Switch, phase: Duration) -> Instant {
+    let (jiffy, phase) = (jiffy.as_nanos().max(1), phase.as_nanos());
+    let ticks = span.as_nanos().div_ceil(jiffy);
+    let expires = now.as_nanos().saturating_add(phase) / jiffy + ticks;
+    let level = if wheel.is_on() { (0..8).find(|level| ticks < 63 << (3 * level)).unwrap_or(8) } else { 0 };
+    let fires = ((expires >> (3 * level)) + 1) << (3 * level);
+    Instant::from_nanos(fires.saturating_mul(jiffy).saturating_sub(phase))
+}
+
+/// Linux's variance: the largest deviation of a round trip holds, and falls by a quarter of the difference each round.
+#[derive(Clone, Copy, Default, Debug)]
+struct Rounds {
+    /// Smoothed deviation, in quarters of a microsecond.
+    mdev: i64,
+    /// Its largest value in this round.
+    mdev_max: i64,
+    /// The round ends when this is acknowledged.
+    end: Seq,
+}
+
 /// Estimator and timer value of one sender.
 #[derive(Clone, Debug)]
 pub struct RttEstimator {
@@ -47,6 +71,8 @@ pub struct RttEstimator {
     rto: Duration,
     backoff: u32,
     has_sample: bool,
+    /// [`RttRule::Linux`] only.
+    rounds: Rounds,
 }
 
 impl RttEstimator {
@@ -60,6 +86,7 @@ impl RttEstimator {
             rto: Duration::ZERO,
             backoff: 1,
             has_sample: false,
+            rounds: Rounds::default(),
             config,
         };
         estimator.refresh();
@@ -81,10 +108,70 @@ impl RttEstimator {
             RttRule::Bsd => self.sample_ticks(1 + ticks_between(sent, now, self.tick(), self.phase), 1),
             RttRule::Ns2 => self.sample_ticks(ticks_between(sent, now, self.tick(), self.phase).max(1), 0),
             RttRule::Rfc6298 => self.sample_rfc6298(now.since(sent)),
+            RttRule::Linux => self.sample_linux(now.since(sent)),
         }
         self.has_sample = true;
         self.backoff = 1;
         self.refresh();
+    }
+
+    /// [`RttEstimator::sample`] of a connection that stands at `snd_una` and `snd_nxt`: a round of Linux's rule is over when
+    /// what was sent at its end is acknowledged.
+    pub fn sample_in_round(&mut self, sent: Instant, now: Instant, snd_una: Seq, snd_nxt: Seq) {
+        let first = !self.has_sample;
+        self.sample(sent, now);
+        if self.config.rtt_rule != RttRule::Linux || !first && !snd_una.gt(self.rounds.end) {
+            return;
+        }
+        self.rounds.end = snd_nxt;
+        if !first {
+            if self.rounds.mdev_max < self.rttvar {
+                self.rttvar -= (self.rttvar - self.rounds.mdev_max) >> 2;
+            }
+            self.rounds.mdev_max = self.least_deviation();
+            self.estimate = self.linux_estimate();
+            self.refresh();
+        }
+    }
+
+    fn linux_estimate(&self) -> Duration {
+        Duration::from_micros(((self.srtt >> 3) + self.rttvar) as u64)
+    }
+
+    /// `rto_min` in microseconds.
+    fn least_deviation(&self) -> i64 {
+        (self.config.rto_min.as_nanos() / 1000) as i64
+    }
+
+    /// Linux `tcp_rtt_estimator`, in microseconds: `srtt` by 8, the deviation by 4.
+    fn sample_linux(&mut self, r: Duration) {
+        let mut m = (r.as_nanos() / 1000).clamp(1, 1 << 40) as i64;
+        let floor = self.least_deviation();
+        let rounds = &mut self.rounds;
+        if self.has_sample {
+            m -= self.srtt >> 3;
+            self.srtt = (self.srtt + m).max(1);
+            if m < 0 {
+                // A falling round trip moves the deviation at an eighth of the pace.
+                m = -m - (rounds.mdev >> 2);
+                if m > 0 {
+                    m >>= 3;
+                }
+            } else {
+                m -= rounds.mdev >> 2;
+            }
+            rounds.mdev += m;
+            if rounds.mdev > rounds.mdev_max {
+                rounds.mdev_max = rounds.mdev;
+                self.rttvar = self.rttvar.max(rounds.mdev_max);
+            }
+        } else {
+            self.srtt = m << 3;
+            rounds.mdev = m << 1;
+            self.rttvar = rounds.mdev.max(floor);
+            rounds.mdev_max = self.rttvar;
+        }
+        self.estimate = self.linux_estimate();
     }
 
     /// The integers of Jacobson (1988), srtt scaled by 8 and rttvar by 4, for a sample of `m` ticks. `origin` is what the
@@ -121,7 +208,16 @@ impl RttEstimator {
         self.has_sample.then(|| match self.config.rtt_rule {
             RttRule::Bsd | RttRule::Ns2 => self.tick() * (self.srtt.max(1) as u64) / 8,
             RttRule::Rfc6298 => Duration::from_nanos(self.srtt as u64),
+            RttRule::Linux => Duration::from_micros(self.srtt as u64) / 8,
         })
+    }
+
+    /// The tick that timers count in; a millisecond where they count in none.
+    pub fn jiffy(&self) -> Duration {
+        match self.config.clock {
+            Clock::Jiffies { jiffy, .. } => jiffy,
+            Clock::Fine | Clock::Ticks { .. } => Duration::from_millis(1),
+        }
     }
 
     /// The timeout in force, backoff included.
@@ -135,6 +231,8 @@ impl RttEstimator {
         let rto = match self.config.rtt_rule {
             // 4.4BSD `TCPT_RANGESET` bounds the product.
             RttRule::Bsd => self.estimate.saturating_mul(backoff).max(self.config.rto_min),
+            // The minimum is in the variance.
+            RttRule::Linux => self.estimate.saturating_mul(backoff),
             // RFC 6298 §2.4 bounds the timeout, §5.5 doubles it.
             RttRule::Rfc6298 | RttRule::Ns2 => self.estimate.max(self.config.rto_min).saturating_mul(backoff),
         };
@@ -144,7 +242,7 @@ impl RttEstimator {
     fn tick_floor(&self) -> Duration {
         match self.config.rtt_rule {
             RttRule::Ns2 => self.tick() * 2,
-            RttRule::Bsd | RttRule::Rfc6298 => Duration::ZERO,
+            RttRule::Bsd | RttRule::Rfc6298 | RttRule::Linux => Duration::ZERO,
         }
     }
 
@@ -161,6 +259,7 @@ impl RttEstimator {
                 let n = span.as_nanos().div_ceil(slow.as_nanos().max(1)).max(1);
                 next_tick(now, slow, self.phase) + slow * (n - 1)
             }
+            Clock::Jiffies { jiffy, wheel } => jiffies_deadline(now, span, jiffy, wheel, self.phase),
         }
     }
 
@@ -182,7 +281,9 @@ impl RttEstimator {
                     self.forget_srtt();
                 }
             }
-            RttRule::Rfc6298 => self.backoff = self.backoff.saturating_mul(2).min(self.config.max_backoff),
+            RttRule::Rfc6298 | RttRule::Linux => {
+                self.backoff = self.backoff.saturating_mul(2).min(self.config.max_backoff);
+            }
         }
         self.refresh();
     }
@@ -244,6 +345,83 @@ mod tests {
         assert_eq!(rtt.rto(), Duration::from_millis(2 * 2400));
         rtt.sample(at(0), at(800));
         assert_eq!(rtt.rto(), Duration::from_millis(800 + 4 * 300));
+    }
+
+    fn linux() -> RttEstimator {
+        let config = TcpConfig {
+            rtt_rule: RttRule::Linux,
+            rto_min: Duration::from_millis(200),
+            rto_initial: Duration::from_secs(1),
+            rto_max: Duration::from_secs(120),
+            max_backoff: u32::MAX,
+            ..TcpConfig::preset(Preset::Rfc)
+        };
+        RttEstimator::new(Arc::new(config), TickPhase::default())
+    }
+
+    /// One second before any sample; three round trips, or one and 200 ms, after the first.
+    #[test]
+    fn linux_first_sample() {
+        for (rtt, rto) in [(60, 260), (100, 300), (150, 450)] {
+            let mut linux = linux();
+            assert_eq!(linux.rto(), Duration::from_secs(1));
+            linux.sample(at(0), at(rtt));
+            assert_eq!(linux.rto(), Duration::from_millis(rto));
+            linux.back_off();
+            assert_eq!(linux.rto(), Duration::from_millis(2 * rto));
+        }
+    }
+
+    /// A steady round trip ends at itself plus the minimum. One that jumps up by 80 ms shows in full: the deviation is
+    /// 0 + 80 in quarters of which four count, so 80 ms, below the minimum; by 480 ms, 60 ms go to srtt and 480 ms count.
+    /// It stays for a round and falls by a quarter of the difference to 200 ms each round after.
+    #[test]
+    fn linux_variance_rises_at_once_and_falls_by_quarters() {
+        let mut linux = linux();
+        let mut una = 0;
+        let mut round = |linux: &mut RttEstimator, millis: u64| {
+            una += 1000;
+            linux.sample_in_round(at(0), at(millis), Seq(una), Seq(una + 900));
+            linux.rto().as_nanos() / 1_000_000
+        };
+        for _ in 0..50 {
+            round(&mut linux, 100);
+        }
+        assert_eq!(round(&mut linux, 100), 300);
+        assert_eq!(round(&mut linux, 180), 310);
+        for _ in 0..100 {
+            round(&mut linux, 100);
+        }
+        let jumped = round(&mut linux, 580);
+        assert!((630..=660).contains(&jumped), "{jumped}");
+        let fallen = round(&mut linux, 100);
+        assert!(fallen < jumped, "{fallen}");
+    }
+
+    /// HZ = 250: a tick each 4 ms. Below 252 ms timers fire at the tick after they expire; from there on at one of every
+    /// eighth tick, from 2,016 ms at one of every 64th.
+    #[test]
+    fn timers_fire_at_ticks_that_the_wheel_rounds_up() {
+        let deadline = |now: u64, millis: u64, wheel: Switch| {
+            let deadline = jiffies_deadline(
+                at(now),
+                Duration::from_millis(millis),
+                Duration::from_millis(4),
+                wheel,
+                Duration::ZERO,
+            );
+            deadline.as_nanos() / 1_000_000
+        };
+        assert_eq!(deadline(0, 10, Switch::On), 16);
+        assert_eq!(deadline(3, 12, Switch::On), 16);
+        assert_eq!(deadline(0, 248, Switch::On), 252);
+        assert_eq!(deadline(0, 252, Switch::On), 256);
+        assert_eq!(deadline(0, 260, Switch::On), 288);
+        assert_eq!(deadline(0, 260, Switch::Off), 264);
+        assert_eq!(deadline(27, 260, Switch::On), 288);
+        assert_eq!(deadline(28, 260, Switch::On), 320);
+        assert_eq!(deadline(0, 2016, Switch::On), 2048);
+        assert_eq!(deadline(100, 2016, Switch::On), 2304);
     }
 
     #[test]

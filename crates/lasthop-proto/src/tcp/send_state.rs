@@ -60,7 +60,7 @@ pub struct SendState {
     pub queued: u64,
     /// Whether a FIN follows them.
     pub closed: Switch,
-    /// Congestion control.
+    /// Congestion control; of no meaning with RACK, which has one of its own.
     pub cc: Congestion,
     /// Round-trip estimator.
     pub rtt: RttEstimator,
@@ -85,13 +85,15 @@ pub struct SendState {
     pub budget: u32,
     /// Bytes above `snd_una` known to have left the network: they do not count against the congestion window.
     pub credit: u32,
+    /// What a congestion control draws at random follows from it.
+    pub seed: u64,
     /// Things to report.
     pub events: Vec<Event>,
 }
 
 impl SendState {
     /// A sender before its SYN.
-    pub fn new(config: Arc<TcpConfig>, iss: Seq, phase: TickPhase) -> Self {
+    pub fn new(config: Arc<TcpConfig>, iss: Seq, phase: TickPhase, seed: u64) -> Self {
         Self {
             mss: config.mss,
             iss,
@@ -115,6 +117,7 @@ impl SendState {
             limited_sent: 0,
             budget: u32::MAX,
             credit: 0,
+            seed,
             events: Vec::new(),
             config,
         }
@@ -221,7 +224,7 @@ impl SendState {
             && ack.ge(end)
         {
             self.timed = None;
-            self.rtt.sample(sent, now);
+            self.rtt.sample_in_round(sent, now, self.snd_una, self.snd_nxt);
         }
         if self.resend.is_some_and(|(seq, _)| seq.lt(ack)) {
             self.resend = None;

@@ -8,6 +8,7 @@ use alloc::sync::Arc;
 use super::config::{ImpureDuplicates, Switch, TcpConfig};
 use super::congestion::Congestion;
 use super::recovery::Recovery;
+use super::recovery::rack::{Arrival, Expiry, Rack};
 use super::rtt::TickPhase;
 use super::send_state::{Ack, SendState, Timer};
 use crate::event::Event;
@@ -85,11 +86,11 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// A sender before its SYN.
-    pub fn new(config: Arc<TcpConfig>, iss: Seq, phase: TickPhase) -> Self {
+    /// A sender before its SYN. What its congestion control draws at random follows from `seed`.
+    pub fn new(config: Arc<TcpConfig>, iss: Seq, phase: TickPhase, seed: u64) -> Self {
         let recovery = Recovery::new(&config);
         Self {
-            state: SendState::new(config, iss, phase),
+            state: SendState::new(config, iss, phase, seed),
             recovery,
             persist: None,
             probes: 0,
@@ -118,6 +119,20 @@ impl Sender {
         }
     }
 
+    /// The peer does not report selectively what it has (RFC 2018 §2).
+    pub fn do_without_sack(&mut self) {
+        self.recovery.do_without_sack();
+    }
+
+    /// Congestion window and slow-start threshold, in bytes.
+    pub fn window(&self) -> (u32, u32) {
+        let s = &self.state;
+        match self.recovery.rack().map(Rack::window) {
+            Some((window, ssthresh)) => (window.saturating_mul(s.mss), ssthresh.saturating_mul(s.mss)),
+            None => (s.cc.window(), s.cc.ssthresh()),
+        }
+    }
+
     /// The path turned out to take segments of at most `mss` bytes: what is outstanding goes out again, which is no sign of
     /// congestion (RFC 1191 §6.4). Congestion control goes on counting in the segments that it began with.
     pub fn shrink_segments(&mut self, now: Instant, mss: u32) {
@@ -126,7 +141,9 @@ impl Sender {
             return;
         }
         s.mss = mss.max(1);
-        if s.una_pos > 0 && s.flight() > 0 {
+        if let Some(rack) = self.recovery.rack_mut() {
+            rack.cut(s.mss);
+        } else if s.una_pos > 0 && s.flight() > 0 {
             self.recovery.get().on_timeout(s);
             s.timed = None;
             s.dupacks = 0;
@@ -158,12 +175,18 @@ impl Sender {
         self.state.queued = self.state.queued.saturating_add(bytes);
         self.state.budget = u32::MAX;
         self.awake = Switch::On;
+        if let Some(rack) = self.recovery.rack_mut() {
+            rack.on_write();
+        }
     }
 
     /// A FIN follows what was written.
     pub fn close(&mut self) {
         self.state.closed = Switch::On;
         self.awake = Switch::On;
+        if let Some(rack) = self.recovery.rack_mut() {
+            rack.on_write();
+        }
     }
 
     /// Stream bytes acknowledged.
@@ -251,6 +274,11 @@ impl Sender {
         }
         let window_before = self.state.snd_wnd;
         let window_changed = self.update_window(incoming);
+        if let Some(rack) = self.recovery.rack_mut() {
+            let has_more = incoming.seq_len > 0 || window_changed.is_on();
+            rack.on_ack(&mut self.state, now, &Arrival { ack: &incoming.ack, echoed: incoming.echoed, has_more });
+            return AckVerdict::Taken;
+        }
         if ack.lt(self.state.snd_una) {
             self.end_duplicates();
             self.recovery.get().on_old_ack(&mut self.state);
@@ -305,9 +333,13 @@ impl Sender {
     /// When a timer expires next.
     #[inline]
     pub fn poll_deadline(&self) -> Option<Instant> {
-        match (self.state.rto_timer, self.persist) {
+        let timers = match (self.state.rto_timer, self.persist) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
+        };
+        match self.recovery.rack().and_then(Rack::wake) {
+            Some(wake) => Some(timers.map_or(wake, |at| at.min(wake))),
+            None => timers,
         }
     }
 
@@ -315,7 +347,15 @@ impl Sender {
     pub fn on_timer(&mut self, now: Instant) {
         self.awake = Switch::On;
         if self.state.rto_timer.is_some_and(|at| at <= now) {
-            self.on_retransmission_timeout(now);
+            match self.recovery.rack_mut().map(|rack| rack.on_timer(&mut self.state, now)) {
+                Some(Expiry::Handled) => {}
+                Some(Expiry::Timeout) | None => self.on_retransmission_timeout(now),
+            }
+        }
+        if let Some(rack) = self.recovery.rack_mut()
+            && rack.wake().is_some_and(|at| at <= now)
+        {
+            rack.on_wake();
         }
         if self.persist.is_some_and(|at| at <= now) {
             self.persist = None;
@@ -347,6 +387,12 @@ impl Sender {
         if s.una_pos == 0 {
             s.syn_retries += 1;
         }
+        if let Some(rack) = self.recovery.rack_mut() {
+            rack.on_retransmission_timeout(s, now);
+            s.rtt.back_off();
+            s.restart_timer(now);
+            return;
+        }
         self.recovery.get().on_timeout(s);
         s.cc.timeout(s.outstanding(), s.retries);
         s.rtt.back_off();
@@ -377,6 +423,9 @@ impl Sender {
         let transmission = self.next_transmission(now);
         if transmission.is_none() {
             self.awake = Switch::Off;
+            if let Some(rack) = self.recovery.rack_mut() {
+                rack.on_burst_end(&mut self.state, now);
+            }
         }
         transmission
     }

@@ -18,6 +18,7 @@ fn mark(cause: Cause) -> &'static str {
         Cause::FastRetransmit => "f",
         Cause::PartialAck => "p",
         Cause::SackHole => "s",
+        Cause::TailProbe => "b",
         Cause::SmartHole => "m",
         Cause::Eln => "e",
         Cause::Probe => "w",
@@ -73,6 +74,7 @@ impl Pair {
     /// | `f` | fast retransmit |
     /// | `p` | partial acknowledgment |
     /// | `s`, `m`, `e` | SACK, SMART, ELN |
+    /// | `b` | tail-loss probe |
     /// | `t` | timeout |
     /// | `w` | window probe |
     pub fn story(&self) -> String {

@@ -3,7 +3,7 @@
 use super::{Connection, LEAST_MSS, State, TIMESTAMPS};
 use crate::event::Event;
 use crate::packet::{Flags, Packet, Segment};
-use crate::tcp::config::{EcnMode, Recovery, Switch};
+use crate::tcp::config::{EcnMode, Switch};
 use crate::time::Instant;
 
 impl Connection {
@@ -66,8 +66,10 @@ impl Connection {
             self.receiver.window_shift = ours.min(14);
             self.peer_shift = theirs.min(14);
         }
-        if self.config.recovery == Recovery::Sack && options.sack_permitted {
+        if self.config.recovery.uses_sack() && options.sack_permitted {
             self.sack = Switch::On;
+        } else {
+            self.sender.do_without_sack();
         }
         self.ecn = self.agrees_on_ecn(segment.flags);
         self.receiver.agree(self.sack, self.ecn);

@@ -3,6 +3,7 @@
 
 mod eln;
 mod newreno;
+pub mod rack;
 mod reno;
 mod rfc6675;
 mod sack1;
@@ -12,6 +13,7 @@ use alloc::boxed::Box;
 
 use self::eln::Eln;
 use self::newreno::NewReno;
+use self::rack::Rack;
 use self::reno::Reno;
 use self::rfc6675::Rfc6675;
 use self::sack1::Sack1;
@@ -45,7 +47,7 @@ pub trait LossRecovery {
     }
 
     /// Whether the congestion window lets new data go out. Without an answer the sender's own comparison holds.
-    fn may_send_new(&self, _s: &SendState) -> Option<bool> {
+    fn may_send_new(&mut self, _s: &SendState, _now: Instant) -> Option<bool> {
         None
     }
 
@@ -78,6 +80,8 @@ pub enum Recovery {
     Rfc6675(Box<Rfc6675>),
     /// \[a\] §III-B.
     Eln(Eln),
+    /// RFC 8985. Acknowledgments and timers go to it whole, past [`LossRecovery`].
+    Rack(rack::Slot),
 }
 
 impl Recovery {
@@ -93,6 +97,7 @@ impl Recovery {
             },
             config::Recovery::Eln => Self::Eln(Eln::on_threshold()),
             config::Recovery::ElnRxmt => Self::Eln(Eln::on_first()),
+            config::Recovery::Rack => Self::Rack(rack::Slot::default()),
         }
     }
 
@@ -102,7 +107,7 @@ impl Recovery {
     fn steers(&self) -> bool {
         match self {
             Self::Reno(_) | Self::NewReno(_) | Self::Eln(_) => false,
-            Self::Smart(_) => true,
+            Self::Smart(_) | Self::Rack(_) => true,
             Self::Sack1(recovery) => recovery.in_recovery(),
             Self::Rfc6675(recovery) => recovery.in_recovery(),
         }
@@ -116,8 +121,27 @@ impl Recovery {
 
     /// [`LossRecovery::may_send_new`].
     #[inline]
-    pub fn may_send_new(&mut self, s: &SendState) -> Option<bool> {
-        if self.steers() { self.get().may_send_new(s) } else { None }
+    pub fn may_send_new(&mut self, s: &SendState, now: Instant) -> Option<bool> {
+        if self.steers() { self.get().may_send_new(s, now) } else { None }
+    }
+
+    /// RACK's state, once it has one.
+    #[inline]
+    pub fn rack(&self) -> Option<&Rack> {
+        if let Self::Rack(slot) = self { slot.get() } else { None }
+    }
+
+    /// RACK's state, to change.
+    #[inline]
+    pub fn rack_mut(&mut self) -> Option<&mut Rack> {
+        if let Self::Rack(slot) = self { slot.get_mut() } else { None }
+    }
+
+    /// The peer reports nothing selectively: what lives on such reports does as NewReno does.
+    pub fn do_without_sack(&mut self) {
+        if matches!(self, Self::Rack(_)) {
+            *self = Self::NewReno(NewReno::default());
+        }
     }
 
     /// [`LossRecovery::on_sent`].
@@ -138,6 +162,7 @@ impl Recovery {
             Self::Sack1(recovery) => &mut **recovery,
             Self::Rfc6675(recovery) => &mut **recovery,
             Self::Eln(recovery) => recovery,
+            Self::Rack(slot) => slot,
         }
     }
 }

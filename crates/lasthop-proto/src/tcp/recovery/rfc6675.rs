@@ -173,7 +173,7 @@ impl LossRecovery for Rfc6675 {
         true
     }
 
-    fn may_send_new(&self, s: &SendState) -> Option<bool> {
+    fn may_send_new(&mut self, s: &SendState, _now: Instant) -> Option<bool> {
         Some(s.cc.window().saturating_sub(self.pipe(s)) >= s.mss)
     }
 

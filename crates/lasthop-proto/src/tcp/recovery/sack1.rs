@@ -156,7 +156,7 @@ impl LossRecovery for Sack1 {
         Some((start, end.min(start + s.mss), Cause::SackHole))
     }
 
-    fn may_send_new(&self, s: &SendState) -> Option<bool> {
+    fn may_send_new(&mut self, s: &SendState, _now: Instant) -> Option<bool> {
         Some(self.pipe < i64::from(s.cc.window() / s.mss))
     }
 

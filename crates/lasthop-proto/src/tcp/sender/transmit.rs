@@ -76,7 +76,7 @@ impl Sender {
         self.restart_after_idle(now);
         let s = &self.state;
         let flow = s.flow_window();
-        let window = match self.recovery.may_send_new(s) {
+        let window = match self.recovery.may_send_new(s, now) {
             Some(true) => flow,
             Some(false) => return None,
             None => flow.min(s.cc.window().saturating_add(s.credit)),
@@ -104,7 +104,7 @@ impl Sender {
             // Nothing under way and too little window: only a probe can tell that it has opened, should the update get
             // lost. The same when the peer took the window back (RFC 9293 §3.8.6).
             let taken_back = s.snd_wnd == 0 && s.snd_nxt == s.snd_una;
-            let too_little = flow <= s.cc.window();
+            let too_little = self.recovery.rack().is_some() || flow <= s.cc.window();
             if (idle && too_little || taken_back) && in_buffer > 0 && self.persist.is_none() && !self.probe_due.is_on()
             {
                 self.state.rto_timer = None;
@@ -116,7 +116,7 @@ impl Sender {
         s.budget -= 1;
         // Nothing more can go out before the next acknowledgment once the window is full.
         let full = used + len >= window && s.snd_wnd > 0 && pos + u64::from(len) < data_end;
-        if full && !self.probe_due.is_on() {
+        if full && !self.probe_due.is_on() && self.recovery.rack().is_none() {
             self.awake = Switch::Off;
         }
         let cause = match (again, len) {
@@ -132,6 +132,10 @@ impl Sender {
     fn restart_after_idle(&mut self, now: Instant) {
         let s = &mut self.state;
         if s.snd_max != s.snd_una {
+            return;
+        }
+        if let Some(rack) = self.recovery.rack_mut() {
+            rack.restart_after_idle(s, now);
             return;
         }
         let by_clock = s.config.idle_restart.is_on() && !s.timer_finds_idleness();

@@ -1,0 +1,459 @@
+//! What is in flight: a record of each segment that was sent and is not acknowledged, in the order of sequence numbers.
+//!
+//! Counts are segments. Three marks overlap: *sacked* (the peer has it), *lost* (taken for lost), and *resent* (a
+//! retransmission of it is under way). [`Flight::in_flight`] is what Linux counts: all, less those sacked or lost, plus
+//! those resent.
+
+use alloc::collections::VecDeque;
+
+use crate::seq::Seq;
+use crate::time::Instant;
+
+/// Most segments tracked at once; no more are sent while so many are out.
+pub const MAX_SEGMENTS: usize = 65_536;
+
+/// An empty ring that has grown beyond this many records gives its memory back: an idle connection stays small.
+const KEPT: usize = 16;
+
+/// Where the connection stood when a segment was last sent: what delivery-rate samples are made of. Counters wrap.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Snapshot {
+    /// When the flight that it belongs to began to be sent.
+    pub first_sent: Instant,
+    /// When something was last delivered.
+    pub delivered_at: Instant,
+    /// Segments delivered of the connection.
+    pub delivered: u32,
+    /// Segments taken for lost of the connection.
+    pub lost: u32,
+    /// Segments in flight, this one included.
+    pub in_flight: u32,
+    /// Whether the application left the window unused.
+    pub is_app_limited: bool,
+}
+
+/// A segment that was sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sent {
+    seq: Seq,
+    end: Seq,
+    sent_at: Instant,
+    snapshot: Snapshot,
+    marks: u8,
+    transmissions: u8,
+}
+
+const SACKED: u8 = 1;
+const LOST: u8 = 2;
+const RESENT: u8 = 4;
+
+impl Sent {
+    /// First sequence number that is not acknowledged.
+    pub const fn seq(&self) -> Seq {
+        self.seq
+    }
+
+    /// The number after its last one.
+    pub const fn end(&self) -> Seq {
+        self.end
+    }
+
+    /// When it was last sent.
+    pub const fn sent_at(&self) -> Instant {
+        self.sent_at
+    }
+
+    /// Where the connection stood when it was last sent.
+    pub const fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
+    /// Whether it was sent more than once.
+    pub const fn is_repeated(&self) -> bool {
+        self.transmissions > 1
+    }
+
+    /// Whether the peer has reported it.
+    pub const fn is_sacked(&self) -> bool {
+        self.marks & SACKED != 0
+    }
+
+    /// Whether it is taken for lost.
+    pub const fn is_lost(&self) -> bool {
+        self.marks & LOST != 0
+    }
+
+    /// Whether a retransmission of it is under way.
+    pub const fn is_resent(&self) -> bool {
+        self.marks & RESENT != 0
+    }
+
+    /// Whether it is taken for lost and not sent again yet.
+    pub const fn is_waiting(&self) -> bool {
+        self.marks & (LOST | RESENT) == LOST
+    }
+
+    /// Whether it was sent after what was sent at `at` and ends at `end`. What leaves at the same time is ordered by
+    /// sequence numbers (RFC 8985 §6.2 step 2).
+    pub fn is_after(&self, at: Instant, end: Seq) -> bool {
+        self.sent_at > at || self.sent_at == at && self.end.gt(end)
+    }
+}
+
+/// The place of a segment in the connection: the first one sent is 0.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Index(u64);
+
+/// The segments that are out.
+#[derive(Clone, Default, Debug)]
+pub struct Flight {
+    segments: VecDeque<Sent>,
+    /// Place of the first one.
+    base: u64,
+    /// Those below `sorted` that are not sacked, in order.
+    holes: VecDeque<u64>,
+    /// From here on nothing is sacked, lost or resent, and the order of sequence numbers is that of sending.
+    sorted: u64,
+    /// No segment before this place waits to be sent again.
+    waiting_from: u64,
+    sacked: u32,
+    lost: u32,
+    resent: u32,
+    waiting: u32,
+}
+
+impl Flight {
+    /// Segments that are not acknowledged (Linux `packets_out`).
+    pub fn len(&self) -> u32 {
+        self.segments.len() as u32
+    }
+
+    /// Whether nothing is out.
+    pub fn is_empty(&self) -> bool {
+        self.segments.is_empty()
+    }
+
+    /// Whether no more can be tracked.
+    pub fn is_full(&self) -> bool {
+        self.segments.len() >= MAX_SEGMENTS
+    }
+
+    /// Segments that the peer has reported.
+    pub const fn sacked(&self) -> u32 {
+        self.sacked
+    }
+
+    /// Segments taken for lost.
+    pub const fn lost(&self) -> u32 {
+        self.lost
+    }
+
+    /// Segments of which a retransmission is under way.
+    pub const fn resent(&self) -> u32 {
+        self.resent
+    }
+
+    /// Segments that are taken for lost and not sent again yet.
+    pub const fn waiting(&self) -> u32 {
+        self.waiting
+    }
+
+    /// Segments in the network, as far as is known.
+    pub fn in_flight(&self) -> u32 {
+        (self.len() + self.resent).saturating_sub(self.sacked + self.lost)
+    }
+
+    /// The oldest segment.
+    pub fn front(&self) -> Option<&Sent> {
+        self.segments.front()
+    }
+
+    /// The newest segment.
+    pub fn back(&self) -> Option<&Sent> {
+        self.segments.back()
+    }
+
+    /// A segment that is still out.
+    pub fn get(&self, index: Index) -> Option<&Sent> {
+        self.segments.get(index.0.checked_sub(self.base)? as usize)
+    }
+
+    /// All of them, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (Index, &Sent)> {
+        (self.base..).map(Index).zip(&self.segments)
+    }
+
+    /// The segment that holds `seq`.
+    pub fn find(&self, seq: Seq) -> Option<Index> {
+        let at = self.segments.partition_point(|sent| sent.end.le(seq));
+        self.segments.get(at).filter(|sent| sent.seq.le(seq)).map(|_| Index(self.base + at as u64))
+    }
+
+    /// The number after the highest that is sacked.
+    pub fn highest_sacked(&self) -> Option<Seq> {
+        // The highest one that is not a hole: holes are in order, so walk back over those that touch the end.
+        if self.sacked == 0 {
+            return None;
+        }
+        let mut place = self.sorted;
+        for &hole in self.holes.iter().rev() {
+            if hole + 1 != place {
+                break;
+            }
+            place = hole;
+        }
+        self.get(Index(place.checked_sub(1)?)).map(Sent::end)
+    }
+
+    /// A segment `seq..end` leaves for the first time.
+    pub fn push(&mut self, seq: Seq, end: Seq, now: Instant, snapshot: Snapshot) {
+        self.segments.push_back(Sent { seq, end, sent_at: now, snapshot, marks: 0, transmissions: 1 });
+    }
+
+    /// A retransmission leaves. Counts as such in [`Flight::in_flight`].
+    pub fn resend(&mut self, index: Index, now: Instant, snapshot: Snapshot) {
+        self.sort_until(index.0 + 1);
+        self.repeat(index, now, snapshot);
+        let Some(sent) = self.record(index) else { return };
+        if sent.marks & (RESENT | SACKED) != 0 {
+            return;
+        }
+        let waited = sent.is_waiting();
+        sent.marks |= RESENT;
+        self.resent += 1;
+        self.waiting -= u32::from(waited);
+    }
+
+    /// A copy leaves that no loss asked for (a tail-loss probe): it is not counted.
+    pub fn repeat(&mut self, index: Index, now: Instant, snapshot: Snapshot) {
+        self.sort_until(index.0 + 1);
+        if let Some(sent) = self.record(index) {
+            sent.sent_at = now;
+            sent.snapshot = snapshot;
+            sent.transmissions = sent.transmissions.saturating_add(1);
+        }
+    }
+
+    /// Everything below `una` has arrived. Calls `each` for every segment that goes, as it was.
+    pub fn acknowledge(&mut self, una: Seq, mut each: impl FnMut(&Sent)) {
+        while let Some(first) = self.segments.front() {
+            if first.end.gt(una) {
+                break;
+            }
+            each(first);
+            self.sacked -= u32::from(first.is_sacked());
+            self.lost -= u32::from(first.is_lost());
+            self.resent -= u32::from(first.is_resent());
+            self.waiting -= u32::from(first.is_waiting());
+            self.segments.pop_front();
+            self.base += 1;
+        }
+        while self.holes.front().is_some_and(|&hole| hole < self.base) {
+            self.holes.pop_front();
+        }
+        self.sorted = self.sorted.max(self.base);
+        if let Some(first) = self.segments.front_mut() {
+            first.seq = first.seq.max(una);
+        } else if self.segments.capacity() > KEPT {
+            self.segments = VecDeque::new();
+            self.holes = VecDeque::new();
+        }
+    }
+
+    /// The peer reports `left..right`. Calls `each` for every segment that is newly covered, as it was, with the number
+    /// after the highest sacked before it.
+    pub fn select(&mut self, left: Seq, right: Seq, mut each: impl FnMut(&Sent, Option<Seq>)) {
+        let (from, to) = self.covered(left, right);
+        if from >= to {
+            return;
+        }
+        let mut highest = self.highest_sacked();
+        let mut take = |flight: &mut Self, place: u64| {
+            let Some(sent) = flight.record(Index(place)) else { return };
+            each(sent, highest);
+            let (lost, resent, waiting) = (sent.is_lost(), sent.is_resent(), sent.is_waiting());
+            if highest.is_none_or(|highest| highest.lt(sent.end)) {
+                highest = Some(sent.end);
+            }
+            sent.marks |= SACKED;
+            sent.marks &= !LOST;
+            if lost && resent {
+                // Not lost: its retransmission still counts as under way (Linux `tcp_sacktag_one`).
+                sent.marks &= !RESENT;
+                flight.resent -= 1;
+            }
+            flight.lost -= u32::from(lost);
+            flight.waiting -= u32::from(waiting);
+            flight.sacked += 1;
+        };
+        let first = self.holes.partition_point(|&hole| hole < from);
+        let last = self.holes.partition_point(|&hole| hole < to);
+        for at in first..last {
+            let place = self.holes[at];
+            take(self, place);
+        }
+        self.holes.drain(first..last);
+        if to > self.sorted {
+            self.sort_until(from);
+            for place in self.sorted..to {
+                take(self, place);
+            }
+            self.sorted = to;
+        }
+    }
+
+    /// The peer reports that what it holds of `left..right` came twice. Calls `each` for every segment in it; a
+    /// retransmission that was under way has arrived.
+    pub fn select_again(&mut self, left: Seq, right: Seq, mut each: impl FnMut(&Sent)) {
+        let (from, to) = self.covered(left, right);
+        for place in from..to {
+            let Some(sent) = self.record(Index(place)) else { break };
+            each(sent);
+            if sent.is_sacked() && sent.is_resent() {
+                sent.marks &= !RESENT;
+                self.resent -= 1;
+            }
+        }
+    }
+
+    /// Takes a segment for lost, or its retransmission if it was lost before. Says whether that is new.
+    pub fn mark_lost(&mut self, index: Index) -> bool {
+        self.sort_until(index.0 + 1);
+        let Some(sent) = self.record(index) else { return false };
+        let again = sent.is_lost();
+        if sent.is_sacked() || again && !sent.is_resent() {
+            return false;
+        }
+        let resent = sent.is_resent();
+        sent.marks |= LOST;
+        if again {
+            sent.marks &= !RESENT;
+            self.resent -= 1;
+        } else {
+            self.lost += 1;
+        }
+        // A probe's copy may be under way when the original is found lost; then nothing waits.
+        if again || !resent {
+            self.waiting += 1;
+            self.waiting_from = self.waiting_from.min(index.0);
+        }
+        true
+    }
+
+    /// Nothing is taken for lost any more.
+    pub fn unmark_lost(&mut self) {
+        for at in 0..self.holes.len() {
+            if let Some(sent) = self.record(Index(self.holes[at])) {
+                sent.marks &= !LOST;
+            }
+        }
+        self.lost = 0;
+        self.waiting = 0;
+    }
+
+    /// The peer has taken back what it reported (RFC 2018 §8).
+    pub fn forget_sacks(&mut self) {
+        for sent in &mut self.segments {
+            sent.marks &= !SACKED;
+        }
+        self.sorted = self.base + self.segments.len() as u64;
+        self.holes = (self.base..self.sorted).collect();
+        self.sacked = 0;
+        self.recount();
+    }
+
+    /// How many places [`Flight::hole`] has: the segments that may be missing, which are below something sacked, lost or
+    /// resent, or were sent before what was sent at `at` and ends at `end`.
+    pub fn holes(&mut self, at: Instant, end: Seq) -> usize {
+        let mut sorted = self.sorted;
+        while self.get(Index(sorted)).is_some_and(|sent| !sent.is_after(at, end)) {
+            sorted += 1;
+        }
+        self.sort_until(sorted);
+        self.holes.len()
+    }
+
+    /// One of them, in order.
+    pub fn hole(&self, at: usize) -> Option<Index> {
+        self.holes.get(at).copied().map(Index)
+    }
+
+    /// The first segment that is to be sent again.
+    pub fn next_waiting(&mut self) -> Option<(Index, &Sent)> {
+        if self.waiting == 0 {
+            return None;
+        }
+        let start = self.holes.partition_point(|&hole| hole < self.waiting_from);
+        let waits = |place: u64| self.get(Index(place)).is_some_and(Sent::is_waiting);
+        let place = self.holes.range(start..).copied().find(|&place| waits(place))?;
+        self.waiting_from = place;
+        self.get(Index(place)).map(|sent| (Index(place), sent))
+    }
+
+    /// Cuts what is longer than `mss`, since the path takes no more, and takes all that is not sacked for lost.
+    pub fn cut(&mut self, mss: u32) {
+        let mss = mss.max(1);
+        let mut pieces = VecDeque::with_capacity(self.segments.len());
+        for sent in &self.segments {
+            let mut rest = *sent;
+            if !rest.is_sacked() {
+                rest.marks = LOST;
+                while rest.end.since(rest.seq) > mss && pieces.len() < MAX_SEGMENTS {
+                    pieces.push_back(Sent { end: rest.seq + mss, ..rest });
+                    rest.seq += mss;
+                }
+            }
+            pieces.push_back(rest);
+        }
+        self.segments = pieces;
+        self.sorted = self.base + self.segments.len() as u64;
+        self.holes = self.iter().filter(|(_, sent)| !sent.is_sacked()).map(|(index, _)| index.0).collect();
+        self.recount();
+    }
+
+    /// Whether every count is what counting gives, and every order holds.
+    pub fn is_sound(&self) -> bool {
+        let count = |wanted: fn(&Sent) -> bool| self.segments.iter().filter(|sent| wanted(sent)).count() as u32;
+        let counts = (self.sacked, self.lost, self.resent, self.waiting)
+            == (count(Sent::is_sacked), count(Sent::is_lost), count(Sent::is_resent), count(Sent::is_waiting));
+        let sorted = (self.sorted.saturating_sub(self.base)) as usize;
+        let marked = self.segments.iter().skip(sorted).any(|sent| sent.marks != 0);
+        let missing = self.iter().take(sorted).filter(|(_, sent)| !sent.is_sacked()).map(|(index, _)| index.0);
+        let waiting = self.iter().find(|(_, sent)| sent.is_waiting()).map(|(index, _)| index.0);
+        counts
+            && !marked
+            && self.sorted >= self.base
+            && missing.eq(self.holes.iter().copied())
+            && waiting.is_none_or(|first| first >= self.waiting_from)
+            && self.segments.iter().all(|sent| !(sent.is_sacked() && sent.is_lost()) && sent.seq.lt(sent.end))
+            && self.segments.iter().zip(self.segments.iter().skip(1)).all(|(a, b)| a.end == b.seq)
+    }
+
+    /// Places of the segments that lie in `left..right` as a whole.
+    fn covered(&self, left: Seq, right: Seq) -> (u64, u64) {
+        let from = self.segments.partition_point(|sent| sent.seq.lt(left));
+        let to = self.segments.partition_point(|sent| sent.end.le(right));
+        (self.base + from as u64, self.base + to as u64)
+    }
+
+    fn record(&mut self, index: Index) -> Option<&mut Sent> {
+        self.segments.get_mut(index.0.checked_sub(self.base)? as usize)
+    }
+
+    fn sort_until(&mut self, place: u64) {
+        let place = place.min(self.base + self.segments.len() as u64);
+        self.holes.extend(self.sorted..place.max(self.sorted));
+        self.sorted = self.sorted.max(place);
+    }
+
+    fn recount(&mut self) {
+        let count = |wanted: fn(&Sent) -> bool| self.segments.iter().filter(|sent| wanted(sent)).count() as u32;
+        (self.sacked, self.lost) = (count(Sent::is_sacked), count(Sent::is_lost));
+        (self.resent, self.waiting) = (count(Sent::is_resent), count(Sent::is_waiting));
+        self.waiting_from = self.base;
+    }
+}
+
+#[cfg(test)]
+#[path = "flight_tests.rs"]
+mod tests;

@@ -1,0 +1,339 @@
+//! What an acknowledgment tells (Linux `tcp_ack`).
+
+use super::{Permit, Rack};
+use crate::packet::SackBlock;
+use crate::seq::Seq;
+use crate::tcp::congestion::control::{AckSample, CaState, CongestionControl};
+use crate::tcp::delivery_rate::Candidate;
+use crate::tcp::prr::Step;
+use crate::tcp::send_state::{Ack, SendState, Timer};
+use crate::time::{Duration, Instant};
+
+/// An acknowledgment with what else its segment shows.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival<'a> {
+    /// Numbers and blocks.
+    pub ack: &'a Ack<'a>,
+    /// When what it answers was sent, by the peer's timestamp echo.
+    pub echoed: Option<Instant>,
+    /// Whether the segment carries data, or moves the window.
+    pub has_more: bool,
+}
+
+/// What the acknowledgment under way has shown so far.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct News {
+    pub prior_una: Seq,
+    pub echoed: Option<Instant>,
+    pub una_advanced: bool,
+    /// Segments that the cumulative acknowledgment took off the front.
+    pub acked: u32,
+    /// Segments newly delivered, needless copies included.
+    pub delivered: u32,
+    pub sacked: bool,
+    /// Whether a duplicate SACK came.
+    pub duplicate: bool,
+    /// Whether it was for a tail-loss probe.
+    pub duplicate_probe: bool,
+    /// Whether it carries data, moves the window or acknowledges something.
+    pub is_no_duplicate: bool,
+    /// Whether something was delivered that was sent once, before the episode.
+    pub original: bool,
+    pub ece: bool,
+    /// Whether the peer took back what it had reported.
+    pub reneging: bool,
+    /// Whether a retransmission was found lost.
+    pub lost_again: bool,
+    pub set_timer: bool,
+    /// What may be sent now.
+    pub rexmit: Option<Permit>,
+    newest: Option<Candidate>,
+    reordered: Option<Seq>,
+    /// When the first and the last of the segments were sent that it acknowledges, or selectively acknowledges, and that
+    /// were sent once.
+    acked_sent: Option<(Instant, Instant)>,
+    sacked_sent: Option<(Instant, Instant)>,
+    repeated_acked: bool,
+}
+
+fn span(times: &mut Option<(Instant, Instant)>, sent: Instant) {
+    *times = Some((times.map_or(sent, |(first, _)| first), sent));
+}
+
+fn earlier(low: &mut Option<Seq>, seq: Seq) {
+    *low = Some(low.map_or(seq, |low| low.min(seq)));
+}
+
+impl Rack {
+    /// Takes in an acknowledgment of what was sent, old ones included.
+    pub fn on_ack(&mut self, s: &mut SendState, now: Instant, arrival: &Arrival) {
+        let ack = arrival.ack.ack;
+        let mut news = News {
+            prior_una: s.snd_una,
+            echoed: arrival.echoed,
+            una_advanced: ack.gt(s.snd_una),
+            is_no_duplicate: arrival.has_more,
+            ..News::default()
+        };
+        let (was_out, prior_in_flight) = (self.flight.len(), self.flight.in_flight());
+        let (prior_sacked, prior_lost) = (self.flight.sacked(), self.rate.lost());
+        let prior_highest = self.flight.highest_sacked().unwrap_or(s.snd_una);
+        self.permit = Permit::New;
+        if ack.lt(s.snd_una) {
+            if !arrival.ack.sack.is_empty() && s.snd_una.since(ack) <= s.max_snd_wnd {
+                self.take_sacks(s, now, arrival.ack, &mut news);
+                self.judge(s, now, &mut news);
+                self.permit = news.rexmit.unwrap_or(Permit::New);
+            }
+            return;
+        }
+        s.timed = None;
+        if news.una_advanced {
+            s.advance(now, ack, Timer::Keep);
+        }
+        self.take_sacks(s, now, arrival.ack, &mut news);
+        if was_out == 0 {
+            if news.duplicate {
+                self.judge(s, now, &mut news);
+            }
+            self.judge_probe(s, now, &news);
+            return;
+        }
+        self.take_cumulative(s, now, prior_highest, &mut news);
+        let delayed = self.is_maybe_delayed(s, &news, prior_sacked);
+        let rtt = self.sample_rtt(s, now, delayed, &mut news);
+        if let Some(newest) = &news.newest {
+            self.reordering.on_ack(self.rate.prior_delivered(newest), self.rate.delivered());
+        }
+        self.judge_probe(s, now, &news);
+        let dubious = !news.is_no_duplicate || news.sacked || news.duplicate || news.ece || self.state != CaState::Open;
+        if dubious {
+            self.judge(s, now, &mut news);
+        }
+        if news.set_timer {
+            self.restart_timer(s, now);
+        }
+        self.tell(s, now, &news, &Told { rtt, delayed, prior_in_flight, prior_lost });
+        self.permit = news.rexmit.unwrap_or(Permit::New);
+    }
+
+    /// SACK blocks, duplicate SACKs among them (Linux `tcp_sacktag_write_queue`).
+    fn take_sacks(&mut self, s: &mut SendState, now: Instant, ack: &Ack, news: &mut News) {
+        let blocks = ack.sack.as_slice();
+        let Some(first) = blocks.first() else { return };
+        let duplicate = self.take_duplicate(s, ack.ack, blocks, news);
+        let mut sorted = [SackBlock::default(); 4];
+        let sorted = &mut sorted[..blocks.len().min(4)];
+        sorted.copy_from_slice(&blocks[..sorted.len()]);
+        sorted.sort_unstable_by_key(|block| block.left.0.wrapping_sub(s.snd_una.0));
+        let from_una = |seq: Seq| seq.0.wrapping_sub(s.snd_una.0);
+        let sane = |block: &SackBlock| {
+            from_una(block.left) < from_una(block.right) && from_una(block.right) <= from_una(s.snd_nxt)
+        };
+        let repeated = duplicate.then_some(*first);
+        let (high, least) = (self.high, self.min_rtt.get());
+        let Self { flight, rate, newest, undo, .. } = self;
+        for block in sorted.iter().filter(|block| sane(block)) {
+            flight.select(block.left, block.right, |sent, highest| {
+                newest.advance(now, sent, least);
+                if !sent.is_repeated() {
+                    if highest.is_some_and(|highest| sent.seq().lt(highest)) {
+                        earlier(&mut news.reordered, sent.seq());
+                    }
+                    news.original |= sent.end().le(high);
+                    span(&mut news.sacked_sent, sent.sent_at());
+                }
+                rate.on_delivered(sent, &mut news.newest);
+                rate.count_delivered(1);
+                news.delivered += 1;
+                news.sacked = true;
+            });
+            if repeated == Some(*block) {
+                flight.select_again(block.left, block.right, |sent| {
+                    if sent.is_repeated() {
+                        undo.on_duplicate(sent.end(), 1);
+                        earlier(&mut news.reordered, sent.seq());
+                    }
+                });
+            }
+        }
+        if self.state != CaState::Loss || self.undo.is_open() {
+            self.note_reordering(s, news);
+        }
+    }
+
+    /// RFC 2883: the first block is about data that came twice if it lies below the acknowledgment or within the second.
+    /// Says whether it is (Linux `tcp_check_dsack`).
+    fn take_duplicate(&mut self, s: &SendState, ack: Seq, blocks: &[SackBlock], news: &mut News) -> bool {
+        let first = blocks[0];
+        let below = first.left.lt(ack);
+        let within = blocks.get(1).is_some_and(|second| first.right.le(second.right) && first.left.ge(second.left));
+        let len = first.right.since(first.left);
+        if !(below || within) || len == 0 || len > s.max_snd_wnd {
+            return false;
+        }
+        let copies = len.div_ceil(s.mss.max(1));
+        let of_probe = copies == 1 && self.probe.is_some_and(|probe| probe.high == first.right);
+        self.duplicated += u64::from(copies);
+        // More copies than were sent: the network doubles packets.
+        if self.duplicated > self.repeated {
+            return false;
+        }
+        news.duplicate = true;
+        news.duplicate_probe |= of_probe;
+        news.delivered += copies;
+        self.rate.count_delivered(copies);
+        if !of_probe {
+            self.reordering.on_duplicate();
+        }
+        if first.right.le(news.prior_una) {
+            self.undo.on_duplicate(first.right, copies);
+        }
+        true
+    }
+
+    fn note_reordering(&mut self, s: &SendState, news: &mut News) {
+        if let (Some(low), Some(highest)) = (news.reordered.take(), self.flight.highest_sacked()) {
+            self.reordering.on_reordered(low, highest, s.mss);
+        }
+    }
+
+    /// What the cumulative acknowledgment takes off the front (Linux `tcp_clean_rtx_queue`).
+    fn take_cumulative(&mut self, s: &SendState, now: Instant, prior_highest: Seq, news: &mut News) {
+        let (high, least, echoed) = (self.high, self.min_rtt.get(), news.echoed);
+        let Self { flight, rate, newest, .. } = self;
+        let mut reordered = None;
+        flight.acknowledge(s.snd_una, |sent| {
+            news.acked += 1;
+            if sent.is_repeated() {
+                news.repeated_acked = true;
+            } else if !sent.is_sacked() {
+                span(&mut news.acked_sent, sent.sent_at());
+                earlier(&mut reordered, sent.seq());
+                news.original |= sent.end().le(high);
+            }
+            if !sent.is_sacked() {
+                news.delivered += 1;
+                rate.count_delivered(1);
+                rate.on_delivered(sent, &mut news.newest);
+                // An echo older than the retransmission is the original's.
+                let tick = |at: Instant| at.as_nanos() / 1_000_000;
+                let spurious = sent.is_repeated() && echoed.is_some_and(|echoed| tick(echoed) < tick(sent.sent_at()));
+                if !spurious {
+                    newest.advance(now, sent, least);
+                }
+            }
+        });
+        news.is_no_duplicate |= news.acked > 0;
+        news.set_timer = news.acked > 0;
+        news.reneging = flight.front().is_some_and(|oldest| oldest.is_sacked());
+        // A hole that is filled by what was sent once is reordering.
+        if let Some(low) = reordered
+            && low.lt(prior_highest)
+        {
+            self.reordering.on_reordered(low, prior_highest, s.mss);
+        }
+    }
+
+    /// Whether the receiver may have withheld this acknowledgment: it is for one short segment.
+    fn is_maybe_delayed(&self, s: &SendState, news: &News, prior_sacked: u32) -> bool {
+        news.acked == 1
+            && news.acked_sent.is_some()
+            && !news.repeated_acked
+            && prior_sacked == 0
+            && s.snd_una.since(news.prior_una) < s.mss
+            && !(news.sacked || news.duplicate || news.ece)
+            && news.newest.as_ref().is_some_and(|newest| self.rate.prior_delivered(newest) + 1 == self.rate.delivered())
+    }
+
+    /// Round trips (Linux `tcp_ack_update_rtt`): the oldest segment's for the timeout, the newest one's is returned.
+    fn sample_rtt(&mut self, s: &mut SendState, now: Instant, delayed: bool, news: &mut News) -> Option<Duration> {
+        let acked = news.acked_sent.filter(|_| !news.repeated_acked);
+        let newest = news.sacked_sent.or(acked).map(|(_, last)| last);
+        let (oldest, newest) = match (acked.or(news.sacked_sent), newest) {
+            (Some((first, _)), newest) => (first, newest),
+            (None, _) => {
+                let echoed = news.echoed.filter(|_| news.acked > 0)?;
+                (echoed, Some(echoed))
+            }
+        };
+        let rtt = newest.map(|sent| now.since(sent).max(Duration::from_micros(1)));
+        if let Some(rtt) = rtt
+            && !(delayed && self.min_rtt.get().is_some_and(|least| rtt > least))
+        {
+            self.min_rtt.update(now, rtt);
+        }
+        s.rtt.sample_in_round(oldest, now, s.snd_una, s.snd_nxt);
+        // A SACK of what was sent after the oldest segment says that the path is alive; the timeout must not follow from
+        // one sent before it.
+        if news.acked == 0
+            && let (Some((first, _)), Some(head)) = (news.sacked_sent, self.flight.front())
+            && first < head.sent_at()
+        {
+            news.set_timer = true;
+        }
+        rtt
+    }
+
+    /// Tells window reduction and congestion control (Linux `tcp_cong_control`).
+    fn tell(&mut self, s: &SendState, now: Instant, news: &News, told: &Told) {
+        let newly_lost = (self.rate.lost() - told.prior_lost) as u32;
+        let rate = self.rate.sample(now, news.delivered, news.newest.as_ref(), self.least_rtt());
+        let rate = rate.filter(|_| !self.reneged).map(|mut rate| {
+            rate.is_ack_delayed = told.delayed;
+            rate
+        });
+        let round_ended = self.rate.ends_round(news.newest.as_ref());
+        if self.in_reduction() {
+            self.reduce(&Step {
+                delivered: news.delivered,
+                in_flight: self.flight.in_flight(),
+                ssthresh: self.control.ssthresh(),
+                is_safe: news.una_advanced && newly_lost == 0,
+            });
+        }
+        let may_raise = if self.reordering.is_high() { news.acked > 0 || news.sacked } else { news.acked > 0 };
+        let sample = AckSample {
+            now,
+            state: self.state,
+            delivered: news.delivered,
+            acked: news.acked,
+            total_delivered: self.rate.delivered(),
+            newly_lost,
+            total_lost: self.rate.lost(),
+            prior_in_flight: told.prior_in_flight,
+            in_flight: self.flight.in_flight(),
+            una_advanced: news.una_advanced,
+            may_raise,
+            round_ended,
+            is_cwnd_limited: self.usage.is_limited(self.control.window(), self.is_slow_start()),
+            ece: news.ece,
+            rtt: told.rtt,
+            srtt: s.rtt.srtt().unwrap_or(Duration::ZERO),
+            min_rtt: self.min_rtt.get().unwrap_or(Duration::ZERO),
+            rate,
+            next_send: if self.control.pacing().is_some() { now + self.pacer.delay(now) } else { now },
+        };
+        self.control.on_ack(&sample);
+        if self.control.holds_back() {
+            self.rate.limit_by_application(self.flight.in_flight());
+        }
+    }
+
+    /// Window reduction sets the window, unless the congestion control does it itself.
+    pub(super) fn reduce(&mut self, step: &Step) {
+        if !self.control.governs_recovery()
+            && let Some(window) = self.prr.on_ack(step)
+        {
+            self.control.set_window(window);
+        }
+    }
+}
+
+/// What the acknowledgment found before it was judged.
+struct Told {
+    rtt: Option<Duration>,
+    delayed: bool,
+    prior_in_flight: u32,
+    prior_lost: u64,
+}

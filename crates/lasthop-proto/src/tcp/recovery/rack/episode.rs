@@ -1,0 +1,322 @@
+//! The state machine: Open, Disorder, Cwr, Recovery, Loss (Linux `tcp_fastretrans_alert`), and what is taken back.
+
+use super::ack::News;
+use super::{Permit, Rack};
+use crate::event::{Event, Spurious};
+use crate::tcp::congestion::control::{CaState, CongestionControl, Episode, Reduction};
+use crate::tcp::prr::{Entry, Prr};
+use crate::tcp::send_state::SendState;
+use crate::time::{Duration, Instant};
+
+/// What is left to do with an acknowledgment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Next {
+    Go,
+    Stop,
+}
+
+/// Whether losses are forgotten with a reduction that is undone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Losses {
+    Keep,
+    Forget,
+}
+
+impl Rack {
+    /// Something is dubious: decides what is lost and which state this leads to.
+    pub(super) fn judge(&mut self, s: &mut SendState, now: Instant, news: &mut News) {
+        if news.ece {
+            self.undo.forbid();
+        }
+        if news.reneging && news.una_advanced {
+            // Linux `tcp_check_sack_reneging`: the peer may mend that at once; if not, the timeout comes soon.
+            let srtt = s.rtt.srtt().unwrap_or(Duration::ZERO);
+            let patience = (srtt / 2).max(Duration::from_millis(10));
+            self.set_timer(s, now, super::timers::Pending::Timeout, patience);
+            news.set_timer = false;
+            return;
+        }
+        if self.state == CaState::Open {
+            self.undo.restart_clock();
+        } else if s.snd_una.ge(self.high) {
+            match self.state {
+                // Held until something beyond is acknowledged, so that the peer hears of it.
+                CaState::Cwr if s.snd_una != self.high => {
+                    self.end_reduction(now);
+                    self.state = CaState::Open;
+                }
+                CaState::Recovery => {
+                    self.try_undo_recovery(s, now, news);
+                    self.end_reduction(now);
+                }
+                _ => {}
+            }
+        }
+        let next = match self.state {
+            CaState::Recovery => self.judge_in_recovery(s, now, news),
+            CaState::Loss => self.judge_in_loss(s, now, news),
+            CaState::Open | CaState::Disorder | CaState::Cwr => Next::Go,
+        };
+        if next == Next::Stop {
+            return;
+        }
+        if matches!(self.state, CaState::Open | CaState::Disorder) {
+            self.try_undo_by_duplicates(s, now);
+        }
+        if self.state != CaState::Recovery {
+            self.find_losses(s, now, news);
+            if self.flight.lost() == 0 {
+                self.try_to_open(s, now, news);
+                return;
+            }
+            self.enter_recovery(s, now, news.delivered);
+        }
+        news.rexmit = Some(Permit::All);
+    }
+
+    fn judge_in_recovery(&mut self, s: &mut SendState, now: Instant, news: &mut News) -> Next {
+        if news.una_advanced && self.try_undo_partial(s, now, news) == Next::Stop {
+            return Next::Stop;
+        }
+        if self.try_undo_by_duplicates(s, now) {
+            self.try_to_open(s, now, news);
+        }
+        self.find_losses(s, now, news);
+        if self.state != CaState::Recovery {
+            if self.flight.lost() == 0 {
+                return Next::Stop;
+            }
+            // The reduction was undone, but there are losses: another recovery.
+            self.enter_recovery(s, now, news.delivered);
+        }
+        Next::Go
+    }
+
+    fn judge_in_loss(&mut self, s: &mut SendState, now: Instant, news: &mut News) -> Next {
+        self.process_loss(s, now, news);
+        self.find_losses(s, now, news);
+        if self.state == CaState::Open || news.lost_again { Next::Go } else { Next::Stop }
+    }
+
+    /// RACK marks what is lost, if anything was delivered since it last did.
+    fn find_losses(&mut self, s: &mut SendState, now: Instant, news: &mut News) {
+        if !self.newest.take_advanced() {
+            return;
+        }
+        let resent = self.flight.resent();
+        if let Some(span) = self.detect(s, now) {
+            self.wait_for_reordering(s, now, span);
+            news.set_timer = false;
+        }
+        news.lost_again |= self.flight.resent() < resent;
+    }
+
+    pub(super) fn enter_recovery(&mut self, s: &mut SendState, now: Instant, delivered: u32) {
+        if !self.any_resent() {
+            self.undo.restart_clock();
+        }
+        self.undo.begin(s.snd_una, self.open_retransmissions());
+        if !self.in_reduction() {
+            self.undo.allow();
+            self.begin_reduction(s, now, Reduction::Loss, delivered);
+        }
+        s.events.push(Event::RecoveryEntered { seq: s.snd_una });
+        self.state = CaState::Recovery;
+    }
+
+    fn begin_reduction(&mut self, s: &SendState, now: Instant, why: Reduction, delivered: u32) {
+        self.high = s.snd_nxt;
+        self.probe = None;
+        let (window, out, sacked) = (self.control.window(), self.flight.len(), self.flight.sacked());
+        self.prr = Prr::begin(s.config.window_reduction, &Entry { window, out, sacked, delivered });
+        self.control.on_episode(now, Episode::Reduce(why));
+    }
+
+    /// The window is at its threshold, unless the reduction was undone.
+    fn end_reduction(&mut self, now: Instant) {
+        let ssthresh = self.control.ssthresh();
+        let stands = self.state == CaState::Cwr || self.undo.is_open();
+        if stands && ssthresh < u32::MAX && !self.control.governs_recovery() {
+            self.control.set_window(ssthresh);
+            self.usage.restart(now);
+        }
+        self.control.on_episode(now, Episode::Ended);
+    }
+
+    /// The receiver echoes a mark (RFC 3168 §6.1.2).
+    fn enter_cwr(&mut self, s: &SendState, now: Instant) {
+        if matches!(self.state, CaState::Open | CaState::Disorder) {
+            self.undo.forget();
+            self.begin_reduction(s, now, Reduction::Ecn, 0);
+            self.state = CaState::Cwr;
+        }
+    }
+
+    fn try_to_open(&mut self, s: &SendState, now: Instant, news: &News) {
+        if !self.any_resent() {
+            self.undo.restart_clock();
+        }
+        if news.ece {
+            self.enter_cwr(s, now);
+        }
+        if self.state != CaState::Cwr {
+            self.keep_open(s);
+        }
+    }
+
+    /// Open, or Disorder where something is dubious still.
+    fn keep_open(&mut self, s: &SendState) {
+        let dubious = self.flight.sacked() + self.flight.lost() > 0 || self.any_resent();
+        let state = if dubious { CaState::Disorder } else { CaState::Open };
+        if self.state != state {
+            self.state = state;
+            self.high = s.snd_nxt;
+        }
+    }
+
+    /// Whether a retransmission is out, or the oldest segment was sent again.
+    fn any_resent(&self) -> bool {
+        self.flight.resent() > 0 || self.flight.front().is_some_and(|oldest| oldest.is_repeated())
+    }
+
+    fn may_undo(&self, s: &SendState, news: &News) -> bool {
+        s.config.undo.is_on()
+            && self.undo.is_open()
+            && (self.undo.all_were_needless() || self.undo.original_arrived(news.echoed))
+    }
+
+    fn undo_reduction(&mut self, s: &mut SendState, now: Instant, why: Spurious, losses: Losses) {
+        if losses == Losses::Forget {
+            self.flight.unmark_lost();
+        }
+        if self.undo.restores() {
+            self.control.on_episode(now, Episode::Undone);
+        }
+        self.usage.restart(now);
+        self.undo.forget();
+        self.newest.force();
+        s.events.push(Event::Undone { why });
+    }
+
+    /// All that was out at the start of recovery is acknowledged.
+    fn try_undo_recovery(&mut self, s: &mut SendState, now: Instant, news: &News) {
+        if self.may_undo(s, news) {
+            self.undo_reduction(s, now, self.reason(), Losses::Keep);
+        } else {
+            self.reordering.on_recovered();
+        }
+        self.leave(s, CaState::Open);
+        self.reneged = false;
+    }
+
+    fn reason(&self) -> Spurious {
+        if self.undo.all_were_needless() { Spurious::Duplicates } else { Spurious::Timestamps }
+    }
+
+    /// Reports the end of a recovery. What follows sees the new state, except the end of the reduction, which comes first.
+    fn leave(&mut self, s: &mut SendState, state: CaState) {
+        if self.state == CaState::Recovery {
+            s.events.push(Event::RecoveryLeft { ack: s.snd_una });
+        }
+        self.state = state;
+    }
+
+    /// A hole was filled by what left before the first retransmission: a late segment, no lost one.
+    fn try_undo_partial(&mut self, s: &mut SendState, now: Instant, news: &News) -> Next {
+        let late = s.config.undo.is_on() && self.undo.is_open() && self.undo.original_arrived(news.echoed);
+        if !late {
+            return Next::Go;
+        }
+        if let Some(highest) = self.flight.highest_sacked() {
+            self.reordering.on_reordered(news.prior_una, highest, s.mss);
+        }
+        if self.flight.resent() > 0 {
+            return Next::Stop;
+        }
+        if !self.any_resent() {
+            self.undo.restart_clock();
+        }
+        self.undo_reduction(s, now, Spurious::Timestamps, Losses::Forget);
+        if self.state == CaState::Recovery {
+            s.events.push(Event::RecoveryLeft { ack: s.snd_una });
+        }
+        self.keep_open(s);
+        Next::Go
+    }
+
+    /// Takes the reduction back if the peer had every retransmission twice; says whether it had.
+    fn try_undo_by_duplicates(&mut self, s: &mut SendState, now: Instant) -> bool {
+        if !s.config.undo.is_on() || !self.undo.all_were_needless() {
+            return false;
+        }
+        self.reordering.on_undone();
+        self.undo_reduction(s, now, Spurious::Duplicates, Losses::Keep);
+        if self.state == CaState::Recovery {
+            s.events.push(Event::RecoveryLeft { ack: s.snd_una });
+        }
+        true
+    }
+
+    /// After a timeout (Linux `tcp_process_loss`; F-RTO, RFC 5682 §3.1 with SACK).
+    fn process_loss(&mut self, s: &mut SendState, now: Instant, news: &mut News) {
+        if news.una_advanced && self.may_undo(s, news) {
+            let why = self.reason();
+            self.undo_timeout(s, now, why);
+            return;
+        }
+        let recovered = s.snd_una.ge(self.high);
+        if self.frto {
+            // Step 3.b: something arrived that was never sent again.
+            if news.original {
+                self.undo_timeout(s, now, Spurious::Frto);
+                return;
+            }
+            if s.snd_nxt.gt(self.high) {
+                // Step 3.a: the loss was real.
+                if news.sacked || !(news.una_advanced || news.is_no_duplicate || news.duplicate) {
+                    self.frto = false;
+                }
+            } else if news.una_advanced && !recovered {
+                self.high = s.snd_nxt;
+                // Step 2.b: new data first, if there is any.
+                if self.can_try_new(s) {
+                    news.rexmit = Some(Permit::Trial);
+                    return;
+                }
+                self.frto = false;
+            }
+        }
+        if recovered {
+            self.try_undo_recovery(s, now, news);
+            return;
+        }
+        news.rexmit = Some(Permit::All);
+    }
+
+    fn undo_timeout(&mut self, s: &mut SendState, now: Instant, why: Spurious) {
+        self.undo_reduction(s, now, why, Losses::Forget);
+        s.retries = 0;
+        self.state = CaState::Open;
+        self.reneged = false;
+    }
+
+    /// RFC 8985 §7.4: what became of the last probe.
+    pub(super) fn judge_probe(&mut self, s: &mut SendState, now: Instant, news: &News) {
+        let Some(probe) = self.probe else { return };
+        if s.snd_una.lt(probe.high) {
+            return;
+        }
+        let pure_duplicate = !(news.una_advanced || news.is_no_duplicate || news.sacked);
+        if !probe.repeats || news.duplicate_probe {
+            self.probe = None;
+        } else if s.snd_una.gt(probe.high) {
+            // The probe repaired a loss.
+            self.begin_reduction(s, now, Reduction::ProbeRepaired, news.delivered);
+            self.state = CaState::Cwr;
+            self.end_reduction(now);
+            self.keep_open(s);
+        } else if pure_duplicate {
+            self.probe = None;
+        }
+    }
+}

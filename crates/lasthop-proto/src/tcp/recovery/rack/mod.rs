@@ -1,0 +1,364 @@
+//! RACK-TLP (RFC 8985) as Linux runs it: time tells what is lost, a probe goes ahead of the timeout, proportional rate
+//! reduction brings the window down, and what was reduced for nothing is restored.
+//!
+//! [`detect`] finds losses, [`ack`] takes in acknowledgments, [`episode`] is the state machine, [`timers`] has the one timer
+//! that is retransmission timeout, probe and reordering timer in turn. Counts are segments.
+
+mod ack;
+mod detect;
+mod episode;
+mod slot;
+mod timers;
+mod undo;
+mod usage;
+
+pub use self::ack::Arrival;
+pub use self::slot::Slot;
+pub use self::timers::Expiry;
+
+use self::detect::{Newest, Reordering};
+use self::timers::Pending;
+use self::undo::Undo;
+use self::usage::{Burst, Usage};
+use crate::packet::Cause;
+use crate::seq::Seq;
+use crate::tcp::config::TcpConfig;
+use crate::tcp::congestion::control::{CaState, CongestionControl, Episode};
+use crate::tcp::congestion::{Control, Start};
+use crate::tcp::delivery_rate::RateSampler;
+use crate::tcp::flight::{Flight, Index};
+use crate::tcp::min_rtt::MinRtt;
+use crate::tcp::pacer::Pacer;
+use crate::tcp::prr::Prr;
+use crate::tcp::send_state::SendState;
+use crate::time::{Duration, Instant};
+
+/// What is to be sent whatever the window says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Forced {
+    /// The oldest segment, after a timeout.
+    Oldest,
+    /// A tail-loss probe: new data, or else the newest segment.
+    Probe,
+}
+
+/// What the last event lets go, as far as the window does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Permit {
+    /// Lost segments, then new data.
+    All,
+    /// Lost segments only: a timer found them.
+    Lost,
+    /// New data only.
+    New,
+    /// New data, or lost segments where none can go: F-RTO wants to see what becomes of it.
+    Trial,
+    /// Nothing more: a timer sent what it had to send.
+    Nothing,
+}
+
+/// A tail-loss probe that has not been judged (RFC 8985 §7.4).
+#[derive(Clone, Copy, Debug)]
+struct Probe {
+    /// `snd_nxt` after it.
+    high: Seq,
+    /// Whether it repeats a segment.
+    repeats: bool,
+}
+
+/// What left since the timer was last looked after.
+#[derive(Clone, Copy, Default, Debug)]
+struct Batch {
+    new: bool,
+    /// Whether nothing was out before.
+    first: bool,
+    /// Whether the oldest segment was sent again.
+    oldest: bool,
+    probe: bool,
+    /// Whether the wait for late segments is over.
+    waited: bool,
+}
+
+/// The state of RACK-TLP, and what it steers.
+#[derive(Clone, Debug)]
+pub struct Rack {
+    flight: Flight,
+    control: Control,
+    rate: RateSampler,
+    pacer: Pacer,
+    /// When the pacer lets the next segment go, while one waits.
+    wake: Option<Instant>,
+    min_rtt: MinRtt,
+    state: CaState,
+    /// `snd_nxt` when the state began: the episode ends when it is acknowledged.
+    high: Seq,
+    newest: Newest,
+    reordering: Reordering,
+    prr: Prr,
+    undo: Undo,
+    /// Whether a timeout may still turn out to be wrong.
+    frto: bool,
+    /// Whether the peer took back what it had reported.
+    reneged: bool,
+    probe: Option<Probe>,
+    pending: Pending,
+    forced: Option<Forced>,
+    permit: Permit,
+    batch: Batch,
+    usage: Usage,
+    /// When a segment was last sent.
+    last_sent: Instant,
+    /// Segments that were repeated, and those that the peer says came twice.
+    repeated: u64,
+    duplicated: u64,
+}
+
+impl Rack {
+    /// A sender whose handshake is over.
+    pub fn new(s: &SendState, now: Instant) -> Self {
+        let config: &TcpConfig = &s.config;
+        // Linux `tcp_init_cwnd`: one repeated SYN is forgiven.
+        let window = if s.syn_retries > 1 { 1 } else { config.initial_window };
+        let start =
+            Start { window, bound: config.max_cwnd / s.mss.max(1), mss: s.mss, jiffy: s.rtt.jiffy(), seed: s.seed };
+        let mut control = Control::new(config.congestion, &start);
+        let handshake = s.rtt.srtt().filter(|_| s.syn_retries == 0);
+        control.on_episode(now, Episode::Established { rtt: handshake });
+        let mut min_rtt = MinRtt::default();
+        if let Some(rtt) = handshake {
+            min_rtt.update(now, rtt);
+        }
+        Self {
+            flight: Flight::default(),
+            control,
+            rate: RateSampler::default(),
+            pacer: Pacer::default(),
+            wake: None,
+            min_rtt,
+            state: CaState::Open,
+            high: s.snd_nxt,
+            newest: Newest::default(),
+            reordering: Reordering::new(config.dupack_threshold),
+            prr: Prr::default(),
+            undo: Undo::default(),
+            frto: false,
+            reneged: false,
+            probe: None,
+            pending: Pending::Timeout,
+            forced: None,
+            permit: Permit::All,
+            batch: Batch::default(),
+            usage: Usage::default(),
+            last_sent: now,
+            repeated: 0,
+            duplicated: 0,
+        }
+    }
+
+    /// The segments that are out.
+    pub fn flight(&self) -> &Flight {
+        &self.flight
+    }
+
+    /// Congestion window and slow-start threshold, in segments.
+    pub fn window(&self) -> (u32, u32) {
+        (self.control.window(), self.control.ssthresh())
+    }
+
+    /// When a segment that waits for the pacer may leave.
+    pub fn wake(&self) -> Option<Instant> {
+        self.wake
+    }
+
+    /// The pacer lets a segment go.
+    pub fn on_wake(&mut self) {
+        self.wake = None;
+        self.permit = Permit::All;
+    }
+
+    /// The application hands over more.
+    pub fn on_write(&mut self) {
+        if matches!(self.permit, Permit::Nothing | Permit::Lost) {
+            self.permit = Permit::New;
+        }
+    }
+
+    fn is_slow_start(&self) -> bool {
+        self.control.window() < self.control.ssthresh()
+    }
+
+    fn in_reduction(&self) -> bool {
+        matches!(self.state, CaState::Cwr | CaState::Recovery)
+    }
+
+    fn least_rtt(&self) -> Duration {
+        self.min_rtt.get().unwrap_or(Duration::MAX)
+    }
+
+    /// Whether window and pacer let a segment go.
+    fn may_send(&mut self, now: Instant) -> bool {
+        if self.flight.in_flight() >= self.control.window() {
+            return false;
+        }
+        if self.control.pacing().is_some()
+            && let Some(release) = self.pacer.blocked_until(now)
+        {
+            self.wake = Some(release);
+            return false;
+        }
+        true
+    }
+
+    /// The probe's segment, unless new data can go instead.
+    fn probe_segment(&self, s: &SendState) -> Option<(Seq, Seq, Cause)> {
+        if self.can_try_new(s) {
+            return None;
+        }
+        self.flight.back().map(|last| (last.seq(), last.end(), Cause::TailProbe))
+    }
+
+    /// Marks a segment as lost and tells the congestion control.
+    fn mark_lost(flight: &mut Flight, rate: &mut RateSampler, control: &mut Control, now: Instant, index: Index) {
+        if flight.mark_lost(index)
+            && let Some(sent) = flight.get(index)
+        {
+            let lost = rate.on_lost(sent);
+            control.on_lost(now, &lost);
+        }
+    }
+
+    /// RFC 5681 §4.1, RFC 2861: data is about to leave after nothing was out for a while.
+    pub fn restart_after_idle(&mut self, s: &SendState, now: Instant) {
+        let idle = now.since(self.last_sent);
+        let applies = s.config.idle_restart.is_on() && !self.control.governs_recovery();
+        if self.flight.is_empty() && applies && idle > s.rtt.rto() {
+            self.control.on_episode(now, Episode::IdleRestart { idle, rto: s.rtt.rto() });
+            self.usage.restart(now);
+            self.last_sent = now;
+        }
+    }
+
+    /// The path takes smaller segments only: what is out is cut and sent again, which is no sign of congestion.
+    pub fn cut(&mut self, mss: u32) {
+        self.flight.cut(mss);
+        self.permit = Permit::All;
+    }
+
+    /// Nothing more can leave now: looks after the timer and after how the window was used.
+    pub fn on_burst_end(&mut self, s: &mut SendState, now: Instant) {
+        self.look_after_timer(s, now);
+        let full = self.flight.in_flight() >= self.control.window();
+        if self.batch.new || full && unsent(s) {
+            let burst = Burst {
+                out: self.flight.len(),
+                window: self.control.window(),
+                slow_start: self.is_slow_start(),
+                full,
+                span: (s.snd_una, s.snd_nxt),
+            };
+            let unused = self.usage.on_burst(now, &burst, s.rtt.rto());
+            let applies = s.config.idle_restart.is_on() && !self.control.governs_recovery();
+            if let Some(used) = unused.filter(|_| applies && self.state == CaState::Open && !unsent(s)) {
+                self.control.on_episode(now, Episode::Unused { used });
+            }
+        }
+        if !full && !unsent(s) && self.flight.waiting() == 0 {
+            self.rate.limit_by_application(self.flight.in_flight());
+        }
+        self.batch = Batch::default();
+        // Counting again takes as long as the flight is: short ones show what is wrong as well.
+        debug_assert!(self.flight.len() > 64 || self.flight.is_sound(), "{:?}", self.flight);
+    }
+}
+
+/// Whether something was handed over, within the send buffer, that was never sent.
+fn unsent(s: &SendState) -> bool {
+    let in_buffer = s.end_pos().min(s.una_pos + u64::from(s.config.send_buffer));
+    s.pos(s.snd_nxt) < in_buffer
+}
+
+/// What the sender asks when it looks for something to send.
+impl Rack {
+    /// A segment to send again: its first byte, the byte after its last, and why.
+    pub fn next_hole(&mut self, s: &SendState, now: Instant) -> Option<(Seq, Seq, Cause)> {
+        match self.forced {
+            Some(Forced::Oldest) => {
+                let oldest = self.flight.front()?;
+                return Some((oldest.seq(), oldest.end(), Cause::Timeout));
+            }
+            Some(Forced::Probe) => return self.probe_segment(s),
+            None => {}
+        }
+        if self.flight.waiting() == 0 || !self.may_send(now) {
+            return None;
+        }
+        match self.permit {
+            Permit::All | Permit::Lost => {}
+            Permit::Trial if !s.snd_nxt.gt(self.high) && !self.can_try_new(s) => {
+                (self.permit, self.frto) = (Permit::All, false);
+            }
+            Permit::Trial | Permit::New | Permit::Nothing => return None,
+        }
+        let (_, sent) = self.flight.next_waiting()?;
+        // What lies beyond the peer's window waits, except the oldest (RFC 9293 §3.8.6).
+        if sent.seq() != s.snd_una && sent.end().since(s.snd_una) > s.snd_wnd {
+            return None;
+        }
+        let cause = if self.state == CaState::Loss { Cause::Timeout } else { Cause::SackHole };
+        Some((sent.seq(), sent.end(), cause))
+    }
+
+    /// Whether new data may leave, as far as the congestion window goes.
+    pub fn may_send_new(&mut self, now: Instant) -> bool {
+        if self.flight.is_full() {
+            return false;
+        }
+        let permitted = matches!(self.permit, Permit::All | Permit::New | Permit::Trial);
+        self.forced == Some(Forced::Probe) || permitted && self.may_send(now)
+    }
+
+    /// The segment `seq..end` leaves; `s` does not know yet.
+    pub fn on_sent(&mut self, s: &SendState, now: Instant, seq: Seq, end: Seq) {
+        if seq == end {
+            return;
+        }
+        if self.flight.in_flight() == 0 {
+            let (idle, is_app_limited) = (now.since(self.last_sent), self.rate.is_app_limited());
+            self.control.on_episode(now, Episode::SendingAgain { idle, is_app_limited });
+        }
+        self.last_sent = now;
+        self.wake = None;
+        let out = self.flight.len();
+        let snapshot = self.rate.on_sent(now, out, self.flight.in_flight() + 1);
+        if let Some(pacing) = self.control.pacing() {
+            self.pacer.on_sent(now, end.since(seq), pacing);
+        }
+        if self.in_reduction() {
+            self.prr.on_sent(1);
+        }
+        let forced = self.forced.take();
+        let again = self.flight.back().filter(|last| seq.lt(last.end())).and_then(|_| self.flight.find(seq));
+        match again {
+            None => {
+                self.flight.push(seq, end, now, snapshot);
+                self.batch.new = true;
+                self.batch.first |= out == 0;
+            }
+            Some(index) => {
+                self.repeated += 1;
+                if forced == Some(Forced::Probe) {
+                    self.flight.repeat(index, now, snapshot);
+                } else {
+                    self.flight.resend(index, now, snapshot);
+                    self.undo.on_resent(now);
+                }
+                self.batch.oldest |= seq == s.snd_una && forced.is_none();
+            }
+        }
+        if forced == Some(Forced::Probe) {
+            self.batch.probe = true;
+            let high = s.snd_nxt.max(end);
+            self.probe = Some(Probe { high, repeats: again.is_some() });
+        }
+    }
+}

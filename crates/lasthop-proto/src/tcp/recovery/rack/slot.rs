@@ -1,0 +1,61 @@
+//! Where RACK's state is kept: nowhere before the first data, so that an end that never sends stays small.
+
+use alloc::boxed::Box;
+
+use super::Rack;
+use crate::packet::Cause;
+use crate::seq::Seq;
+use crate::tcp::recovery::LossRecovery;
+use crate::tcp::send_state::{Ack, SendState};
+use crate::time::Instant;
+
+/// [`Rack`], once there is something to send.
+#[derive(Clone, Default, Debug)]
+pub struct Slot(Option<Box<Rack>>);
+
+impl Slot {
+    /// The state, if there is one.
+    #[inline]
+    pub fn get(&self) -> Option<&Rack> {
+        self.0.as_deref()
+    }
+
+    /// The state to change, if there is one.
+    #[inline]
+    pub fn get_mut(&mut self) -> Option<&mut Rack> {
+        self.0.as_deref_mut()
+    }
+
+    /// Data is about to be sent.
+    #[inline]
+    pub fn begin(&mut self, s: &SendState, now: Instant) -> &mut Rack {
+        self.0.get_or_insert_with(|| Box::new(Rack::new(s, now)))
+    }
+}
+
+impl LossRecovery for Slot {
+    fn on_duplicate(&mut self, _s: &mut SendState, _now: Instant, _ack: &Ack) {}
+
+    fn on_new_ack(&mut self, _s: &mut SendState, _now: Instant, _ack: &Ack) {}
+
+    fn on_timeout(&mut self, _s: &mut SendState) {}
+
+    fn next_hole(&mut self, s: &SendState, now: Instant) -> Option<(Seq, Seq, Cause)> {
+        self.begin(s, now).next_hole(s, now)
+    }
+
+    fn may_send_new(&mut self, s: &SendState, now: Instant) -> Option<bool> {
+        Some(self.begin(s, now).may_send_new(now))
+    }
+
+    fn on_sent(&mut self, s: &SendState, now: Instant, seq: Seq, end: Seq) {
+        // The SYN is no data.
+        if let Some(rack) = self.0.as_deref_mut() {
+            rack.on_sent(s, now, seq, end);
+        }
+    }
+
+    fn predictable(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,238 @@
+//! One timer for three purposes, as Linux has it: retransmission timeout, tail-loss probe, and the wait for segments that may
+//! only be late.
+
+use super::{Forced, Permit, Rack, unsent};
+use crate::event::Event;
+use crate::tcp::config::{Clock, RttRule};
+use crate::tcp::congestion::control::{CaState, CongestionControl, Episode};
+use crate::tcp::prr::Step;
+use crate::tcp::recovery::rack::detect;
+use crate::tcp::send_state::SendState;
+use crate::time::{Duration, Instant};
+
+/// What the timer is set for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Pending {
+    Timeout,
+    Probe,
+    Reordering,
+}
+
+/// What an expiry of the timer was.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Expiry {
+    /// A probe's, or that of a wait: it has been acted on.
+    Handled,
+    /// The retransmission timeout.
+    Timeout,
+}
+
+/// Linux `TCP_TIMEOUT_MIN`: two ticks of the fastest clock, for timers that count in ticks.
+const SLACK: Duration = Duration::from_millis(2);
+/// RFC 8985 §7.2: how long a peer may withhold the acknowledgment of a single segment.
+const DELAYED_ACK: Duration = Duration::from_millis(200);
+
+impl Rack {
+    fn slack(s: &SendState) -> Duration {
+        if matches!(s.config.clock, Clock::Jiffies { .. }) { SLACK } else { Duration::ZERO }
+    }
+
+    pub(super) fn set_timer(&mut self, s: &mut SendState, now: Instant, what: Pending, span: Duration) {
+        let paced = self.control.pacing().is_some() && what != Pending::Reordering;
+        let delay = if paced { self.pacer.delay(now) } else { Duration::ZERO };
+        self.pending = what;
+        s.rto_timer = Some(s.rtt.deadline_after(now, span + delay));
+    }
+
+    /// Until the oldest segment times out.
+    fn until_timeout(&self, s: &SendState, now: Instant) -> Duration {
+        let sent = self.flight.front().map_or(now, |sent| sent.sent_at());
+        (sent + s.rtt.rto()).since(now)
+    }
+
+    /// Sets the retransmission timeout. Where the timer was set for something else, it counts from the oldest segment.
+    pub(super) fn restart_timeout(&mut self, s: &mut SendState, now: Instant) {
+        if self.flight.is_empty() {
+            s.rto_timer = None;
+            return;
+        }
+        let span = match self.pending {
+            Pending::Probe | Pending::Reordering if s.rto_timer.is_some() => {
+                self.until_timeout(s, now).max(Duration::from_micros(1))
+            }
+            _ => s.rtt.rto(),
+        };
+        self.set_timer(s, now, Pending::Timeout, span);
+    }
+
+    /// RFC 8985 §7.2. `full` is how long the retransmission timeout has to run. Says whether a probe is called for.
+    fn schedule_probe(&mut self, s: &mut SendState, now: Instant, full: Duration) -> bool {
+        let steady = matches!(self.state, CaState::Open | CaState::Cwr);
+        if !s.config.tlp.is_on() || self.flight.is_empty() || !steady {
+            return false;
+        }
+        let mut span = match s.rtt.srtt() {
+            Some(srtt) if self.flight.len() == 1 => {
+                let patience = if s.config.rtt_rule == RttRule::Linux { s.config.rto_min } else { DELAYED_ACK };
+                srtt * 2 + patience
+            }
+            Some(srtt) => srtt * 2 + Self::slack(s),
+            None => s.config.rto_initial,
+        };
+        if full > Duration::ZERO {
+            span = span.min(full);
+        }
+        self.set_timer(s, now, Pending::Probe, span);
+        true
+    }
+
+    /// An acknowledgment made progress.
+    pub(super) fn restart_timer(&mut self, s: &mut SendState, now: Instant) {
+        if !self.schedule_probe(s, now, s.rtt.rto()) {
+            self.restart_timeout(s, now);
+        }
+    }
+
+    /// Segments may be lost that are not yet: looks again in `span`.
+    pub(super) fn wait_for_reordering(&mut self, s: &mut SendState, now: Instant, span: Duration) {
+        self.set_timer(s, now, Pending::Reordering, span + Self::slack(s));
+    }
+
+    /// What left since the last time moves the timer.
+    pub(super) fn look_after_timer(&mut self, s: &mut SendState, now: Instant) {
+        let batch = self.batch;
+        if batch.probe || self.forced.take().is_some() {
+            // The timeout runs from the probe on; where none could be sent, on as before.
+            if batch.probe {
+                s.events.push(Event::TailProbe { seq: self.flight.back().map_or(s.snd_una, |last| last.seq()) });
+                self.pending = Pending::Timeout;
+            }
+            self.restart_timeout(s, now);
+            return;
+        }
+        if batch.oldest && self.pending != Pending::Reordering {
+            self.set_timer(s, now, Pending::Timeout, s.rtt.rto());
+        }
+        if batch.waited {
+            self.restart_timeout(s, now);
+        }
+        if batch.new {
+            if batch.first || self.pending == Pending::Probe {
+                self.restart_timeout(s, now);
+            }
+            let full = self.until_timeout(s, now);
+            self.schedule_probe(s, now, full);
+        }
+    }
+
+    /// The timer expired.
+    pub fn on_timer(&mut self, s: &mut SendState, now: Instant) -> Expiry {
+        match self.pending {
+            Pending::Timeout => return Expiry::Timeout,
+            Pending::Reordering => self.stop_waiting(s, now),
+            Pending::Probe => self.send_probe(s, now),
+        }
+        Expiry::Handled
+    }
+
+    /// RFC 8985 §7.3.
+    fn send_probe(&mut self, s: &mut SendState, now: Instant) {
+        if self.probe.is_some() || self.flight.is_empty() {
+            self.restart_timeout(s, now);
+            return;
+        }
+        self.forced = Some(Forced::Probe);
+        self.permit = Permit::Nothing;
+    }
+
+    /// Linux `tcp_rack_reo_timeout`.
+    fn stop_waiting(&mut self, s: &mut SendState, now: Instant) {
+        let (in_flight, lost) = (self.flight.in_flight(), self.rate.lost());
+        self.detect(s, now);
+        if self.flight.in_flight() != in_flight {
+            if self.state != CaState::Recovery {
+                self.enter_recovery(s, now, 0);
+                let found = self.rate.lost() > lost;
+                self.reduce(&Step {
+                    delivered: 1,
+                    in_flight: self.flight.in_flight(),
+                    ssthresh: self.control.ssthresh(),
+                    is_safe: !found,
+                });
+            }
+            self.permit = Permit::Lost;
+        }
+        self.batch.waited = true;
+    }
+
+    /// Looks for losses, whatever was delivered; returns how long to wait for the rest.
+    pub(super) fn detect(&mut self, s: &SendState, now: Instant) -> Option<Duration> {
+        let srtt = s.rtt.srtt().unwrap_or(Duration::ZERO);
+        let window = self.reordering.window(self.state, self.flight.sacked(), self.least_rtt(), srtt);
+        let Self { flight, rate, control, newest, .. } = self;
+        detect::detect(flight, newest, now, window, |flight, index| {
+            Self::mark_lost(flight, rate, control, now, index);
+        })
+    }
+
+    /// The retransmission timeout (Linux `tcp_enter_loss`): what is overdue is lost, the oldest goes out again, the rest as
+    /// acknowledgments let it. `s.retries` counts this timeout.
+    pub fn on_retransmission_timeout(&mut self, s: &mut SendState, now: Instant) {
+        let recurring = s.retries > 1;
+        let was = self.state;
+        let fresh = matches!(was, CaState::Open | CaState::Disorder | CaState::Cwr);
+        self.mark_overdue(now);
+        let again = !(matches!(was, CaState::Open | CaState::Disorder)
+            || s.snd_una.ge(self.high)
+            || was == CaState::Loss && !recurring);
+        if !again {
+            self.undo.allow();
+            self.undo.begin(s.snd_una, self.open_retransmissions());
+        }
+        self.control.on_episode(now, Episode::Timeout { again });
+        self.control.set_window(self.flight.in_flight() + 1);
+        self.usage.restart(now);
+        if matches!(was, CaState::Open | CaState::Disorder) {
+            self.reordering.on_timeout(self.flight.sacked());
+        }
+        if was == CaState::Recovery {
+            s.events.push(Event::RecoveryLeft { ack: s.snd_una });
+        }
+        self.state = CaState::Loss;
+        self.high = s.snd_nxt;
+        self.probe = None;
+        self.frto = s.config.frto.is_on() && (fresh || recurring);
+        self.rate.restart_round();
+        self.forced = Some(Forced::Oldest);
+        self.permit = Permit::Nothing;
+        self.pending = Pending::Timeout;
+    }
+
+    /// Marks the oldest segment, and those that RACK finds overdue. A peer that reported the oldest has taken that back
+    /// (RFC 2018 §8): then all are lost.
+    fn mark_overdue(&mut self, now: Instant) {
+        if self.flight.front().is_some_and(|oldest| oldest.is_sacked()) {
+            self.flight.forget_sacks();
+            self.reneged = true;
+        }
+        let Self { flight, rate, control, newest, reneged, .. } = self;
+        let places = flight.iter().enumerate();
+        let overdue = places.filter(|(at, (_, sent))| {
+            *at == 0 || *reneged || newest.patience(now, sent, Duration::ZERO) == Duration::ZERO
+        });
+        let overdue: alloc::vec::Vec<_> = overdue.map(|(_, (index, _))| index).collect();
+        for index in overdue {
+            Self::mark_lost(flight, rate, control, now, index);
+        }
+    }
+
+    /// Retransmissions that the peer may report as needless: a probe's too.
+    pub(super) fn open_retransmissions(&self) -> u32 {
+        self.flight.resent() + u32::from(self.probe.is_some_and(|probe| probe.repeats))
+    }
+
+    /// Whether new data is there and the peer's window takes it.
+    pub(super) fn can_try_new(&self, s: &SendState) -> bool {
+        unsent(s) && s.snd_nxt.since(s.snd_una) < s.flow_window()
+    }
+}

@@ -1,0 +1,64 @@
+//! Whether the window is in use: one that is not must not grow (RFC 7661; Linux `tcp_cwnd_validate`).
+
+use crate::seq::Seq;
+use crate::time::{Duration, Instant};
+
+/// How far the last flights used the window.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Usage {
+    /// Whether it was full.
+    limited: bool,
+    /// Most segments that were out.
+    most_out: u32,
+    /// What is remembered here holds until this is acknowledged.
+    until: Seq,
+    /// Most segments that were out since `stamp`.
+    used: u32,
+    /// When the window was last in use.
+    stamp: Instant,
+}
+
+/// What was sent, at the end of a burst.
+#[derive(Clone, Copy, Debug)]
+pub struct Burst {
+    /// Segments that are not acknowledged.
+    pub out: u32,
+    /// The congestion window.
+    pub window: u32,
+    /// Whether the window is below the threshold.
+    pub slow_start: bool,
+    /// Whether the window let no more go.
+    pub full: bool,
+    /// `snd_una` and `snd_nxt`.
+    pub span: (Seq, Seq),
+}
+
+impl Usage {
+    /// Whether the window may grow: it was full in the last flight or, in slow start, half of it was out.
+    pub fn is_limited(&self, window: u32, slow_start: bool) -> bool {
+        self.limited || slow_start && window < self.most_out.saturating_mul(2)
+    }
+
+    /// A burst has left. Says, when the window was not used up for `rto`, how much of it was (RFC 2861).
+    pub fn on_burst(&mut self, now: Instant, burst: &Burst, rto: Duration) -> Option<u32> {
+        let (una, nxt) = burst.span;
+        if una.ge(self.until) || burst.full || !self.limited && burst.out > self.most_out {
+            (self.limited, self.most_out, self.until) = (burst.full, burst.out, nxt);
+        }
+        if self.is_limited(burst.window, burst.slow_start) {
+            (self.used, self.stamp) = (0, now);
+            return None;
+        }
+        self.used = self.used.max(burst.out);
+        if now.since(self.stamp) < rto {
+            return None;
+        }
+        self.stamp = now;
+        Some(core::mem::take(&mut self.used))
+    }
+
+    /// The window was set anew.
+    pub fn restart(&mut self, now: Instant) {
+        (self.used, self.stamp) = (0, now);
+    }
+}
