@@ -1,7 +1,7 @@
 //! RACK-TLP (RFC 8985) as Linux runs it: time tells what is lost, a probe goes ahead of the timeout, proportional rate
 //! reduction brings the window down, and what was reduced for nothing is restored.
 //!
-//! [`detect`] finds losses, [`ack`] takes in acknowledgments, [`episode`] is the state machine, [`timers`] has the one timer
+//! `detect` finds losses, `ack` takes in acknowledgments, `episode` is the state machine, `timers` has the one timer
 //! that is retransmission timeout, probe and reordering timer in turn. Counts are segments.
 
 mod ack;
