@@ -37,7 +37,7 @@ pub(crate) enum Base<'b> {
 }
 
 /// All keys, in the order in which `explain` prints them.
-pub(crate) const KEYS: [&str; 58] = [
+pub(crate) const KEYS: [&str; 57] = [
     "preset",
     "mss",
     "socket_buffer",

@@ -456,7 +456,6 @@ impl TcpConfig {
         Self {
             mss: 1448,
             send_buffer: 4 << 20,
-            receive_buffer: 4 << 20,
             window_scale: Some(10),
             recovery: Recovery::Rack,
             clock: Clock::Jiffies { jiffy, wheel: Switch::On },
@@ -464,7 +463,12 @@ impl TcpConfig {
             rto_min: Duration::from_millis(200),
             rto_max: Duration::from_secs(120),
             max_backoff: 65_536,
-            delayed_ack: DelayedAck::EverySecond { timeout: Duration::from_millis(40) },
+            receive_buffer: 32 << 20,
+            delayed_ack: DelayedAck::Linux,
+            sack_compression: SackCompression::Linux,
+            dsack: Switch::On,
+            receive_autotune: ReceiveAutotune::Linux,
+            ecn: EcnMode::Passive,
             congestion: ControlRule::Cubic(HystartRule::Linux),
             window_reduction: WindowReduction::Linux,
             ..Self::rfc()
@@ -478,6 +482,7 @@ impl TcpConfig {
             receive_buffer: 4 << 20,
             window_scale: Some(10),
             recovery: Recovery::Rack,
+            dsack: Switch::On,
             congestion: ControlRule::Cubic9438(HystartRule::Rfc9406),
             window_reduction: WindowReduction::Rfc9937,
             ..Self::rfc()

@@ -22,6 +22,8 @@ pub struct Ack<'a> {
     pub smart: Option<Seq>,
     /// Whether the next expected segment was lost to corruption.
     pub eln: Switch,
+    /// Whether the peer echoes a mark (RFC 3168); off unless marks were agreed on.
+    pub ece: Switch,
 }
 
 /// How a new acknowledgment treats the retransmission timer.

@@ -216,11 +216,12 @@ impl Connection {
             sack: if self.sack.is_on() { &options.sack } else { &SackBlocks::NONE },
             smart: options.smart,
             eln: if options.eln { Switch::On } else { Switch::Off },
+            ece: if self.ecn.is_on() && echoes_mark(segment.flags) { Switch::On } else { Switch::Off },
         };
         let window = u32::from(segment.window) << shift;
         let incoming = Incoming { ack, window, seq_len: packet.seq_len(), seq: segment.seq, echoed };
         let verdict = self.sender.on_ack(now, &incoming);
-        if verdict == AckVerdict::Taken && self.ecn.is_on() && echoes_mark(segment.flags) {
+        if verdict == AckVerdict::Taken && incoming.ack.ece.is_on() {
             self.sender.on_ecn_echo();
         }
         verdict

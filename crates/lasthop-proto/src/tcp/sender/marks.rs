@@ -1,7 +1,7 @@
 //! What explicit congestion notification asks of a sender (RFC 3168 §6.1.2).
 
 use super::Sender;
-use crate::tcp::config::Switch;
+use crate::tcp::config::{self, Switch};
 
 /// Since when it has answered the peer's echoes.
 #[derive(Clone, Copy, Debug)]
@@ -21,9 +21,10 @@ impl Default for Marks {
 
 impl Sender {
     /// The acknowledgment that was taken last echoes a mark: the window is reduced as for a loss, at most once a window, and
-    /// nothing is sent again.
+    /// nothing is sent again. RACK-TLP has reduced its own when it took the acknowledgment.
     pub fn on_ecn_echo(&mut self) {
-        if self.state.flight() > 0 && self.begin_reduction().is_on() {
+        let reduces = self.state.flight() > 0 && self.begin_reduction().is_on();
+        if reduces && self.state.config.recovery != config::Recovery::Rack {
             self.state.cc.halve(self.state.outstanding());
         }
     }

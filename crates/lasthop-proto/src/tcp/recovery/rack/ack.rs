@@ -73,6 +73,7 @@ impl Rack {
             echoed: arrival.echoed,
             una_advanced: ack.gt(s.snd_una),
             is_no_duplicate: arrival.has_more,
+            ece: arrival.ack.ece.is_on(),
             ..News::default()
         };
         let (was_out, prior_in_flight) = (self.flight.len(), self.flight.in_flight());
