@@ -12,7 +12,7 @@ use net::*;
 /// A way to recover from losses, by its name in the table of results.
 type Scheme = (&'static str, Recovery, SackAlgorithm);
 
-const SCHEMES: [Scheme; 7] = [
+const SCHEMES: [Scheme; 8] = [
     ("Reno", Recovery::Reno, SackAlgorithm::Sack1),
     ("NewReno", Recovery::NewReno, SackAlgorithm::Sack1),
     ("Sack1", Recovery::Sack, SackAlgorithm::Sack1),
@@ -20,15 +20,16 @@ const SCHEMES: [Scheme; 7] = [
     ("SMART", Recovery::Smart, SackAlgorithm::Sack1),
     ("ELN", Recovery::Eln, SackAlgorithm::Sack1),
     ("ELN-RXMT", Recovery::ElnRxmt, SackAlgorithm::Sack1),
+    ("RACK-TLP", Recovery::Rack, SackAlgorithm::Rfc6675),
 ];
 
-const PRESETS: [Preset; 3] = [Preset::BsdLite, Preset::Ns2, Preset::Rfc];
+const PRESETS: [Preset; 5] = [Preset::BsdLite, Preset::Ns2, Preset::Rfc, Preset::Linux618, Preset::Linux618Bbr];
 
 /// `preset` with `scheme`, and with timers that are a tenth as long, so that many timeouts fit into a test.
 fn quick(preset: Preset, (_, recovery, sack_algorithm): Scheme) -> TcpConfig {
     let base = TcpConfig::preset(preset);
     let clock = match base.clock {
-        Ticks::Fine => Ticks::Fine,
+        other @ (Ticks::Fine | Ticks::Jiffies { .. }) => other,
         Ticks::Ticks { slow, fast } => Ticks::Ticks { slow: slow / 10, fast: fast / 10 },
     };
     let delayed_ack = match base.delayed_ack {
