@@ -330,6 +330,10 @@ pub(crate) fn read(reader: &Reader<'_>, base: Base<'_>) -> Result<TcpSpec, Error
     c.max_backoff = layer.whole::<LARGEST_NUMBER>("max_backoff", c.max_backoff)?;
     c.max_retries = layer.limited_count("max_retries", c.max_retries)?;
     c.delayed_ack = layer.delayed_ack(c.delayed_ack)?;
+    if c.delayed_ack != DelayedAck::Linux {
+        // Parts of that receiver, which go with it unless they are asked for.
+        (c.sack_compression, c.receive_autotune) = (SackCompression::Off, ReceiveAutotune::Off);
+    }
     c.sack_compression = layer.value("sack_compression", c.sack_compression)?;
     c.dsack = layer.value("dsack", c.dsack)?;
     c.receive_autotune = layer.value("receive_autotune", c.receive_autotune)?;

@@ -123,6 +123,10 @@ fn parts_of_a_linux_receiver_need_it() {
     let tcp = &network.flows[0].tcp[1];
     assert_eq!((tcp.delayed_ack, tcp.sack_compression), (DelayedAck::Linux, SackCompression::Linux));
     assert_eq!((tcp.receive_autotune, tcp.ecn, tcp.dsack), (ReceiveAutotune::Linux, EcnMode::On, Switch::On));
+    // Who names another receiver over a preset need not take its parts away one by one.
+    let network = of("{ preset = \"linux-6.18\", delayed_ack = \"off\" }").unwrap();
+    let tcp = &network.flows[0].tcp[1];
+    assert_eq!((tcp.sack_compression, tcp.receive_autotune), (SackCompression::Off, ReceiveAutotune::Off));
     for (tcp, expected) in [
         (
             "{ preset = \"rfc\", sack_compression = \"linux\" }",
