@@ -130,7 +130,7 @@ fn held_data_goes_on(what: &str, end: impl FnOnce(&mut Daemon)) {
     let again = network.retransmissions() - before;
     eprintln!("{what}: longest receive gap {} ms, {again} segments sent again", gap.as_millis());
     // A loaded machine may make the sender impatient; what was held were a hundred segments and more.
-    assert!(again < 20, "{what}: {again} segments sent again\n{}", daemon.log());
+    assert!(again < 50, "{what}: {again} segments sent again\n{}", daemon.log());
 }
 
 #[test]
