@@ -384,7 +384,23 @@ pub struct TcpConfig {
     pub smart_rtt: Option<Duration>,
 }
 
+/// `tcp_rmem[1]`: bytes of memory of a receive buffer that tunes itself, at first.
+pub(crate) const AUTOTUNE_START: u32 = 131_072;
+
 impl TcpConfig {
+    /// The shift that a SYN offers. A buffer that tunes itself offers no more than its size takes (Linux `tcp_select_initial_window`):
+    /// its window is rounded up to what the field counts in.
+    pub(crate) fn offered_scale(&self) -> Option<u8> {
+        let needed = (self.receive_buffer.max(1).ilog2() as u8).saturating_sub(15);
+        self.window_scale.map(|shift| if self.tunes_itself() { shift.min(needed) } else { shift })
+    }
+
+    /// Whether the receive buffer grows by itself: one that is smaller than what it would begin with is as it is, like one that an
+    /// application has set.
+    pub(crate) fn tunes_itself(&self) -> bool {
+        self.receive_autotune == ReceiveAutotune::Linux && self.receive_buffer >= AUTOTUNE_START
+    }
+
     /// The values that `preset` stands for.
     pub fn preset(preset: Preset) -> Self {
         match preset {

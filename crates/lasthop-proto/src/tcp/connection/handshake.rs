@@ -62,7 +62,7 @@ impl Connection {
     pub(super) fn negotiate(&mut self, segment: &Segment) {
         let options = &segment.options;
         self.peer_mss = u32::from(options.mss.unwrap_or(536));
-        if let (Some(ours), Some(theirs)) = (self.config.window_scale, options.window_scale) {
+        if let (Some(ours), Some(theirs)) = (self.config.offered_scale(), options.window_scale) {
             self.receiver.window_shift = ours.min(14);
             self.peer_shift = theirs.min(14);
         }

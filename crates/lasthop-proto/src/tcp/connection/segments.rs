@@ -166,7 +166,7 @@ impl Connection {
         }
         options.mss = Some(self.announced_mss());
         let scales = !answers || self.receiver.window_shift > 0 || self.peer_shift > 0;
-        options.window_scale = self.config.window_scale.filter(|_| scales);
+        options.window_scale = self.config.offered_scale().filter(|_| scales);
         options.sack_permitted = self.config.recovery.uses_sack() && offers(self.sack);
         if self.config.timestamps.is_on() && offers(self.timestamps) {
             options.timestamps = Some(Timestamps { val: self.timestamp(now), ecr: self.ts_recent });

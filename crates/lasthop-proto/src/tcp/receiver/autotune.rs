@@ -1,10 +1,9 @@
 //! A receive buffer that grows with what arrives, as Linux 6.18 has it: the window offered starts small and is raised with
 //! each good segment up to what the buffer holds, and the buffer grows to twice what the application takes in a round trip.
 
+use crate::tcp::config::AUTOTUNE_START;
 use crate::time::{Duration, Instant};
 
-/// `tcp_rmem[1]`: bytes of memory, of which packets take a part that is not data.
-const START: u32 = 131_072;
 /// Segments that the space of the first round trip is at most (`TCP_INIT_CWND`).
 const INITIAL_SEGMENTS: u32 = 10;
 /// What of a buffer is data before a segment has shown it, of 256.
@@ -48,7 +47,7 @@ pub(super) struct Holdings {
 impl Autotune {
     /// A buffer that grows to `most` bytes of memory, for segments of at most `announced` bytes.
     pub fn new(most: u32, announced: u32) -> Self {
-        let buffer = START.min(most);
+        let buffer = AUTOTUNE_START.min(most);
         let clamp = data(buffer, FIRST_RATIO);
         let threshold = clamp - clamp % announced.clamp(1, clamp.max(1));
         let space = threshold.min(announced.saturating_mul(INITIAL_SEGMENTS));

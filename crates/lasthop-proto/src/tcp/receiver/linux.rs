@@ -7,7 +7,7 @@ use super::sack::Table;
 use super::{AckDue, Receiver};
 use crate::packet::{Ecn, SackBlock, SackBlocks};
 use crate::seq::Seq;
-use crate::tcp::config::{ReceiveAutotune, SackCompression, Switch, TcpConfig};
+use crate::tcp::config::{SackCompression, Switch, TcpConfig};
 use crate::time::{Duration, Instant};
 
 /// Largest segment that is taken for granted (`TCP_MSS_DEFAULT`).
@@ -95,7 +95,7 @@ pub(super) struct Linux {
 
 impl Linux {
     pub fn new(config: &TcpConfig) -> Self {
-        let tuning = (config.receive_autotune == ReceiveAutotune::Linux).then(|| {
+        let tuning = config.tunes_itself().then(|| {
             let timestamps = if config.timestamps.is_on() { 12 } else { 0 };
             Autotune::new(config.receive_buffer, config.mss + timestamps)
         });
@@ -285,7 +285,8 @@ impl Receiver {
             linux.at_once = Switch::On;
         }
         self.note_duplicates(seq, end);
-        let place = if end.le(self.rcv_nxt) || !seq.lt(edge) || edge == self.rcv_nxt {
+        let useless = end.le(self.rcv_nxt) || !seq.lt(edge) || edge == self.rcv_nxt || self.is_overfull(linux);
+        let place = if useless {
             Place::Useless
         } else if seq.le(self.rcv_nxt) {
             Place::Next
@@ -499,6 +500,13 @@ impl Receiver {
             out_of_order: self.runs.iter().map(|run| u64::from(run.right.since(run.left))).sum(),
             span: self.runs.last().map_or(0, |last| last.right.since(self.rcv_nxt)),
         }
+    }
+
+    /// Whether all memory is in use (`tcp_try_rmem_schedule`). The window is rounded up to what its field counts in, again with each
+    /// segment while it cannot shrink, and so may come to more than the buffer.
+    fn is_overfull(&self, linux: &Linux) -> bool {
+        let holdings = self.holdings();
+        linux.tuning().is_some() && holdings.unread + holdings.out_of_order >= u64::from(self.config.receive_buffer)
     }
 
     fn announced(&self) -> u32 {
