@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use lasthop_proto::channel::{Channel, ErrorSpec, Fate};
-use lasthop_proto::packet::{Body, Cause, FlowId, Integrity, Packet, Priority, Segment, Side};
+use lasthop_proto::packet::{Body, Cause, Ecn, FlowId, Integrity, Packet, Priority, Segment, Side};
 use lasthop_proto::random::Root;
 use lasthop_proto::scheme::Scheme;
 use lasthop_proto::time::Instant;
@@ -55,6 +55,7 @@ fuzz_target!(|text: &[u8]| {
         cause: Cause::New,
         header_len: 40,
         len: 100,
+        ecn: Ecn::NotEct,
         body: Body::Tcp(Segment::default()),
         link: None,
         payload: (),

@@ -8,7 +8,7 @@ pub mod hostile;
 use arbitrary::{Result, Unstructured};
 use lasthop_proto::node::{Node, Output, Port, pump};
 use lasthop_proto::packet::{
-    Body, Cause, Flags, FlowId, Integrity, Options, Packet, Priority, SackBlock, Segment, Side, Timestamps,
+    Body, Cause, Ecn, Flags, FlowId, Integrity, Options, Packet, Priority, SackBlock, Segment, Side, Timestamps,
 };
 use lasthop_proto::seq::Seq;
 use lasthop_proto::tcp::TickPhase;
@@ -85,6 +85,7 @@ pub fn packet(u: &mut Unstructured<'_>, flow: FlowId, from: Side, bases: Bases) 
         cause: Cause::New,
         header_len: if rarely(u)? { u.arbitrary()? } else { 40 },
         len,
+        ecn: Ecn::from_bits(u.arbitrary()?),
         body,
         link: None,
         payload: (),
