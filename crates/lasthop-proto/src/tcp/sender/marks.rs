@@ -1,7 +1,7 @@
 //! What explicit congestion notification asks of a sender (RFC 3168 §6.1.2).
 
 use super::Sender;
-use crate::tcp::config::{self, Switch};
+use crate::tcp::config::Switch;
 
 /// Since when it has answered the peer's echoes.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +24,7 @@ impl Sender {
     /// nothing is sent again. RACK-TLP has reduced its own when it took the acknowledgment.
     pub fn on_ecn_echo(&mut self) {
         let reduces = self.state.flight() > 0 && self.begin_reduction().is_on();
-        if reduces && self.state.config.recovery != config::Recovery::Rack {
+        if reduces && self.recovery.rack().is_none() {
             self.state.cc.halve(self.state.outstanding());
         }
     }
