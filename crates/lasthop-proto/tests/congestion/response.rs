@@ -12,8 +12,18 @@ use crate::driver::{Driver, ms, start};
 const LINUX: ControlRule = ControlRule::Cubic(HystartRule::Off);
 const RFC: ControlRule = ControlRule::Cubic9438(HystartRule::Off);
 
-/// Mean window, and window at the end, of an epoch of `segments` after a loss at `peak`. Acknowledgments come evenly
-/// spaced, for two segments or a hundredth of the window.
+/// The next acknowledgment, for two segments or a hundredth of the window: the window before it, and the seconds until it. They
+/// come evenly spaced over the round trip of `rtt` ms.
+fn step(driver: &mut Driver, rtt: u64) -> (f64, f64) {
+    let window = driver.window();
+    let now = (window / 100).clamp(2, 200).min(window);
+    let span = Duration::from_nanos(rtt * 1_000_000 * u64::from(now) / u64::from(window));
+    driver.pass(span);
+    driver.ack_with(now, ms(rtt));
+    (f64::from(window), span.as_secs_f64())
+}
+
+/// Mean window, and window at the end, of an epoch of `segments` after a loss at `peak`.
 fn epoch(rule: ControlRule, rtt: u64, peak: u32, segments: u64) -> (f64, u32) {
     let mut driver = Driver::starting(rule, &Start { window: peak, ..start() });
     // The round trip is known from before the loss; the window was in use, and grew by one.
@@ -24,13 +34,9 @@ fn epoch(rule: ControlRule, rtt: u64, peak: u32, segments: u64) -> (f64, u32) {
     let end = driver.delivered + segments;
     let (mut sum, mut time) = (0.0, 0.0);
     while driver.delivered < end {
-        let window = driver.window();
-        let now = (window / 100).clamp(2, 200).min(window);
-        let span = Duration::from_nanos(rtt * 1_000_000 * u64::from(now) / u64::from(window));
-        driver.pass(span);
-        driver.ack_with(now, ms(rtt));
-        sum += f64::from(window) * span.as_secs_f64();
-        time += span.as_secs_f64();
+        let (window, seconds) = step(&mut driver, rtt);
+        sum += window * seconds;
+        time += seconds;
     }
     (sum / time, driver.window())
 }
@@ -101,14 +107,10 @@ fn windows_left_to_themselves_stay_near_the_tables() {
                 driver.lose();
                 let end = driver.delivered + every;
                 while driver.delivered < end {
-                    let window = driver.window();
-                    let now = (window / 100).clamp(2, 200).min(window);
-                    let span = Duration::from_nanos(rtt * 1_000_000 * u64::from(now) / u64::from(window));
-                    driver.pass(span);
-                    driver.ack_with(now, ms(rtt));
+                    let (window, seconds) = step(&mut driver, rtt);
                     if loss >= 10 {
-                        sum += f64::from(window) * span.as_secs_f64();
-                        time += span.as_secs_f64();
+                        sum += window * seconds;
+                        time += seconds;
                     }
                 }
             }

@@ -1,5 +1,6 @@
 //! How many segments leave at once, as Linux sizes bursts (`tcp_tso_autosize`).
 
+use super::control::Pacing;
 use crate::time::Duration;
 
 /// The largest burst, in bytes.
@@ -19,4 +20,9 @@ pub(super) fn segments(rate: u64, min_rtt: Duration, mss: u32) -> u32 {
     let short = if halvings < 32 { GSO_BYTES >> halvings } else { 0 };
     let bytes = (rate >> 10).saturating_add(short).min(GSO_BYTES);
     (bytes / u64::from(mss)) as u32
+}
+
+/// Pacing at `rate` bytes a second, in bursts of that size.
+pub(super) fn pacing(rate: u64, path_rtt: Duration, mss: u32) -> Pacing {
+    Pacing { rate: rate.max(1), quantum: segments(rate, path_rtt, mss).max(least_segments(rate)) }
 }

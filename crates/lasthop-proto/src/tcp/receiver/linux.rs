@@ -505,8 +505,8 @@ impl Receiver {
     /// Whether all memory is in use (`tcp_try_rmem_schedule`). The window is rounded up to what its field counts in, again with each
     /// segment while it cannot shrink, and so may come to more than the buffer.
     fn is_overfull(&self, linux: &Linux) -> bool {
-        let holdings = self.holdings();
-        linux.tuning().is_some() && holdings.unread + holdings.out_of_order >= u64::from(self.config.receive_buffer)
+        let is_in_use = |holdings: Holdings| holdings.unread + holdings.out_of_order;
+        linux.tuning().is_some() && is_in_use(self.holdings()) >= u64::from(self.config.receive_buffer)
     }
 
     fn announced(&self) -> u32 {

@@ -446,11 +446,7 @@ impl CongestionControl for Bbr {
     }
 
     fn pacing(&self) -> Option<Pacing> {
-        let least = quantum::least_segments(self.pacing_rate);
-        Some(Pacing {
-            rate: self.pacing_rate.max(1),
-            quantum: quantum::segments(self.pacing_rate, self.path_rtt, self.mss).max(least),
-        })
+        Some(quantum::pacing(self.pacing_rate, self.path_rtt, self.mss))
     }
 
     fn model(&self) -> Option<PathModel> {
