@@ -3,7 +3,12 @@
 CARGO ?= cargo
 export CARGO
 
-.PHONY: test tools format lint unit python no-std docs deny ns2 browser fuzz speed live attacks latency study mutations
+# The property tests draw the same inputs on every machine; `make soak` draws new ones.
+PROPTEST_RNG_SEED ?= 1
+PROPTEST_MAX_SHRINK_TIME ?= 60000
+export PROPTEST_RNG_SEED PROPTEST_MAX_SHRINK_TIME
+
+.PHONY: test tools format lint unit python no-std docs deny ns2 browser fuzz soak speed live attacks latency study mutations
 
 test:
 	@./scripts/test.sh
@@ -48,6 +53,10 @@ browser:
 # Each fuzz target for FUZZ_SECONDS (10), where a nightly Rust and cargo-fuzz are installed.
 fuzz:
 	@./scripts/fuzz.sh
+
+# The property tests with new inputs, SOAK_ROUNDS (10) times; a failure prints the seed to give again as PROPTEST_RNG_SEED.
+soak:
+	@./scripts/soak.sh
 
 # CPU time of a transfer, ours and ns-2's.
 speed:

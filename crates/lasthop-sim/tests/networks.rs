@@ -157,7 +157,9 @@ fn arq() -> ArqConfig {
         protocol: Protocol::SelectiveRepeat,
         window: 32,
         header: 4,
-        timer: Timer::Fixed(Duration::from_millis(100)),
+        // Longer than a full queue takes at 2 Mbps (60 frames of 1.5 kB: 360 ms): with a fixed timer that is shorter, copies of
+        // the whole window fill the queue for ever.
+        timer: Timer::Fixed(Duration::from_secs(1)),
         nack_again: None,
         max_retransmissions: None,
         delivery: Delivery::InOrder,

@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# The tests of the crates that have property tests, SOAK_ROUNDS times, each with inputs that were not tried before.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+for ((round = 1; round <= ${SOAK_ROUNDS:-10}; round++)); do
+    PROPTEST_RNG_SEED=$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')
+    export PROPTEST_RNG_SEED
+    echo "=== round $round: PROPTEST_RNG_SEED=$PROPTEST_RNG_SEED"
+    "${CARGO:-cargo}" test --quiet --locked --lib --tests -p lasthop-proto -p lasthop-scenario -p lasthop-sim
+    "${CARGO:-cargo}" test --quiet --locked --lib -p lasthop-live
+done
