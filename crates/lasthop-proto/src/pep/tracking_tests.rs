@@ -214,6 +214,9 @@ fn replays_are_refused_by_what_the_other_end_has_taken() {
     // An echo of what was never sent is none.
     tracking.take(Side::Acceptor, &stamped(ack(2_000, 0), 9_020, (1 << 30) + 1), 0);
     assert_eq!(tracking.recent(Side::Initiator), Some(110));
+    // Nor one of what may as well be later as earlier than all that was sent.
+    tracking.take(Side::Acceptor, &stamped(ack(2_000, 0), 9_020, (1 << 30) + (1 << 31)), 0);
+    assert_eq!(tracking.recent(Side::Initiator), Some(110));
 }
 
 /// Where a SYN had no timestamps, ends pass over those that come nevertheless (RFC 7323 §3.2): a stranger's do not make the ends'
