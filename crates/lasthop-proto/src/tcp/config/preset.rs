@@ -25,6 +25,9 @@ pub enum Preset {
 }
 
 impl Preset {
+    /// Every one.
+    pub const ALL: [Self; 6] = [Self::BsdLite, Self::Ns2, Self::Rfc, Self::Linux618, Self::Linux618Bbr, Self::Rfc2026];
+
     /// The loss recovery that holds under every scheme; none where the scheme decides.
     pub const fn recovery(self) -> Option<Recovery> {
         match self {
