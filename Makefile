@@ -8,7 +8,7 @@ PROPTEST_RNG_SEED ?= 1
 PROPTEST_MAX_SHRINK_TIME ?= 60000
 export PROPTEST_RNG_SEED PROPTEST_MAX_SHRINK_TIME
 
-.PHONY: test tools format lint unit python no-std docs deny ns2 browser fuzz soak speed live attacks latency study mutations
+.PHONY: test tools format lint unit python no-std docs deny ns2 browser fuzz soak speed live agreement attacks latency study mutations
 
 test:
 	@./scripts/test.sh
@@ -69,6 +69,12 @@ live:
 	$(CARGO) build --release --locked -p lasthop-live --examples
 	python3 benches/live/peers.py
 	python3 benches/live/speed.py
+
+# What the simulator says beside what this kernel does, into docs/agreement.md; hours, kept run by run. For root.
+agreement:
+	$(CARGO) build --release --locked
+	python3 benches/agreement/scripts.py --page docs/agreement.md
+	python3 benches/agreement/grid.py
 
 # Attacks on connections, with the gateway and without: nothing may be worse with it. For root (docs/security.md).
 attacks:

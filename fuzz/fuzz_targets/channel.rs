@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arbitrary::{Result, Unstructured};
 use lasthop_fuzz::{passing, pause, steps};
-use lasthop_proto::channel::{Channel, Drop, DropFrame, ErrorSpec, Frames};
+use lasthop_proto::channel::{Act, Behind, Channel, Drop, DropFrame, ErrorSpec, Frames, ScriptFrame, ScriptLine};
 use lasthop_proto::packet::FlowId;
 use lasthop_proto::random::Root;
 use lasthop_proto::time::{Duration, Instant};
@@ -42,9 +42,29 @@ fn drops(u: &mut Unstructured<'_>) -> Result<Vec<Drop>> {
     Ok(drops)
 }
 
+fn script(u: &mut Unstructured<'_>) -> Result<Vec<ScriptLine>> {
+    let mut lines = Vec::new();
+    for _ in 0..u.int_in_range(0..=20u8)? {
+        let frame = match u.int_in_range(0..=4u8)? {
+            0 => ScriptFrame::Ack(small(u)?),
+            1 => ScriptFrame::Syn(small(u)?),
+            2 => ScriptFrame::Byte { byte: u.arbitrary()?, transmission: small(u)? },
+            _ => ScriptFrame::Byte { byte: u.int_in_range(0..=20_000)?, transmission: small(u)? },
+        };
+        let act = match u.int_in_range(0..=2u8)? {
+            0 => Act::Lose,
+            1 => Act::Mark,
+            _ => Act::Late { by: duration(u)?, behind: *u.choose(&[Behind::Overtake, Behind::Wait])? },
+        };
+        let flow = u.ratio(1, 3)?.then(|| small(u)).transpose()?.map(FlowId);
+        lines.push(ScriptLine { flow, frame, act });
+    }
+    Ok(lines)
+}
+
 fn spec(u: &mut Unstructured<'_>) -> Result<ErrorSpec> {
     let frames = *u.choose(&[Frames::All, Frames::Data, Frames::Acks])?;
-    Ok(match u.int_in_range(0..=7u8)? {
+    Ok(match u.int_in_range(0..=8u8)? {
         0 => ErrorSpec::None,
         1 => ErrorSpec::Exponential { mean_bytes: number(u)?, frames },
         2 => ErrorSpec::Uniform { frame_loss: number(u)?, frames },
@@ -60,6 +80,7 @@ fn spec(u: &mut Unstructured<'_>) -> Result<ErrorSpec> {
         },
         5 => ErrorSpec::Burst { mean_bytes: number(u)?, packets: small(u)?, frames },
         6 => ErrorSpec::List(Arc::new(drops(u)?)),
+        7 => ErrorSpec::Script(Arc::new(script(u)?)),
         _ => ErrorSpec::Replay { trace: Arc::new(u.arbitrary()?), frames },
     })
 }

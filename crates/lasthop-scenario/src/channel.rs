@@ -10,6 +10,7 @@ use crate::error::{Error, Problem};
 use crate::files::{BadTrace, Files};
 use crate::flow_names::FlowNames;
 use crate::reader::{Reader, Standing, Value};
+use crate::script;
 use crate::units::Fraction;
 use crate::values::{Choice, Count, MeanBytes, ModelName, Positive, Text, Whole};
 
@@ -50,6 +51,7 @@ pub(crate) fn read(reader: &Reader<'_>, flows: &FlowNames, files: &Files) -> Res
             frames: frames(reader)?,
         },
         ModelName::List => ErrorSpec::List(Arc::new(list(reader, flows)?)),
+        ModelName::Script => ErrorSpec::Script(Arc::new(script::read(reader, flows)?)),
         ModelName::Replay => ErrorSpec::Replay { trace: replay(reader, files)?, frames: frames(reader)? },
     })
 }
@@ -63,6 +65,7 @@ fn keys(model: ModelName) -> &'static [&'static str] {
         ModelName::TwoStatePacket => &["model", "good_to_bad", "bad_to_good", "good_loss", "bad_loss", "frames"],
         ModelName::Burst => &["model", "mean_bytes", "mean_bits", "packets", "frames"],
         ModelName::List => &["model", "drop"],
+        ModelName::Script => script::KEYS,
         ModelName::Replay => &["model", "file", "frames"],
     }
 }
@@ -172,14 +175,7 @@ fn drop(entry: &Reader<'_>, flows: &FlowNames) -> Result<Drop, Error> {
         let message = "only data has transmissions; ack = 5 is the fifth acknowledgment that passes".to_owned();
         return Err(entry.fail("transmission", Problem::Conflict(message)));
     }
-    let flow = match entry.peek::<Text>("flow")? {
-        Some(Text(name)) => Some(flows.find(&name).ok_or_else(|| {
-            let names = flows.examples();
-            entry.unknown_name("flow", "flow", &name, names.iter().map(String::as_str))
-        })?),
-        None => None,
-    };
-    Ok(Drop { flow, frame })
+    Ok(Drop { flow: flows.read_flow(entry)?, frame })
 }
 
 fn show(drop: &Drop, flows: &FlowNames) -> String {

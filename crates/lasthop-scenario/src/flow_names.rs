@@ -4,7 +4,7 @@ use lasthop_proto::packet::FlowId;
 
 use crate::error::{Error, Problem};
 use crate::reader::Reader;
-use crate::values::Whole;
+use crate::values::{Text, Whole};
 
 /// Most flows of a scenario, copies included.
 pub(crate) const MOST_FLOWS: u32 = 100_000;
@@ -58,6 +58,14 @@ impl FlowNames {
             first += count;
         }
         None
+    }
+
+    /// The flow that `entry` names, if it names one.
+    pub(crate) fn read_flow(&self, entry: &Reader<'_>) -> Result<Option<FlowId>, Error> {
+        let Some(Text(name)) = entry.peek("flow")? else { return Ok(None) };
+        let names = self.examples();
+        let unknown = || entry.unknown_name("flow", "flow", &name, names.iter().map(String::as_str));
+        self.find(&name).map(Some).ok_or_else(unknown)
     }
 
     /// The name of a flow.

@@ -38,6 +38,7 @@ mod queue;
 mod reader;
 mod resolve;
 mod scenario;
+mod script;
 mod sessions;
 mod snoop;
 mod spec;

@@ -260,6 +260,7 @@ pub(crate) enum ModelName {
     TwoStatePacket,
     Burst,
     List,
+    Script,
     Replay,
 }
 
@@ -295,7 +296,8 @@ choices! {
     EcnMode { "off" = Off, "passive" = Passive, "on" = On }
     ModelName {
         "none" = None, "exponential" = Exponential, "uniform" = Uniform, "two-state" = TwoState,
-        "two-state-packet" = TwoStatePacket, "burst" = Burst, "list" = List, "replay" = Replay,
+        "two-state-packet" = TwoStatePacket, "burst" = Burst, "list" = List, "script" = Script,
+        "replay" = Replay,
     }
     QueueKind { "fifo" = Fifo, "codel" = CoDel, "fq-codel" = FqCoDel }
     FlowControlName { "none" = None, "fast" = Fast }

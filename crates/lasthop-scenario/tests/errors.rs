@@ -126,6 +126,49 @@ fn percent_without_its_sign() {
 }
 
 #[test]
+fn a_line_of_a_script() {
+    let script = |lists: &str| {
+        let text = slip("delay = \"1 ms\"", &format!("delay = \"1 ms\"\nerrors = {{ model = \"script\", {lists} }}"));
+        text.trim_start_matches("test.toml:13: links.wireless.").to_owned()
+    };
+    for (lists, expected) in [
+        (
+            "lose = [{ byte = 1, ack = 1 }]",
+            "errors.lose[1]: give byte = B (the segment with that byte of the stream, from 0), ack = N (the Nth acknowledgment) \
+             or syn = N (the Nth SYN)",
+        ),
+        (
+            "mark = [{ byte = -1 }]",
+            "errors.mark[1].byte: cannot be -1; give a whole number from 0 to 18446744073709551615",
+        ),
+        ("lose = [{ ack = 0 }]", "errors.lose[1].ack: cannot be 0; give a whole number from 1 on"),
+        (
+            "lose = [{ syn = 1, transmission = 2 }]",
+            "errors.lose[1].transmission: only data has transmissions; ack = 5 is the fifth acknowledgment that passes",
+        ),
+        ("late = [{ byte = 1 }]", "errors.late[1].by: missing; give a time, as \"135 ms\" (ns, us, ms, s, min, h)"),
+        (
+            "late = [{ byte = 1, by = \"1 ms\", behind = \"waits\" }]",
+            "errors.late[1].behind: cannot be \"waits\" (did you mean \"wait\"?); give \"overtake\" or \"wait\"",
+        ),
+        (
+            "lose = [{ byte = 1, by = \"1 ms\" }]",
+            "errors.lose[1].by: unknown key; known here: byte, transmission, ack, syn, flow",
+        ),
+        ("drop = [{ data = 1 }]", "errors.drop: model = \"script\" does not take this key; it takes lose, late, mark"),
+        (
+            "",
+            "errors.lose: missing; give frames to lose, as [{ byte = 14600, transmission = 2 }, { ack = 5 }]; `late` and `mark` \
+             do as well",
+        ),
+        ("late = 7", "errors.late: cannot be 7; give an array of tables, as [{ byte = 14600, by = \"10 ms\" }]"),
+    ] {
+        assert_eq!(script(lists), expected);
+    }
+    assert!(script("lose = [{ byte = 1, flow = \"bluk\" }]").contains("did you mean"));
+}
+
+#[test]
 fn a_key_of_another_error_model() {
     assert_eq!(
         slip(

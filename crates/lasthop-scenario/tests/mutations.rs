@@ -9,7 +9,7 @@ use proptest::test_runner::{FailurePersistence, FileFailurePersistence};
 const EVERYTHING: &str = include_str!("data/everything.toml");
 
 /// What a value or a key may be turned into.
-const PIECES: [&str; 44] = [
+const PIECES: [&str; 46] = [
     "0",
     "1",
     "-1",
@@ -48,6 +48,8 @@ const PIECES: [&str; 44] = [
     "{ model = \"none\" }",
     "[{ data = 1 }]",
     "[{ ack = 1 }]",
+    "[{ byte = 1460, by = \"1 ms\" }]",
+    "\"script\"",
     "[\"zulu\", \"left\"]",
     "1979-05-27",
     "'''\n'''",

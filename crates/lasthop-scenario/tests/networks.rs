@@ -1,6 +1,6 @@
 //! What scenarios and schemes turn into.
 
-use lasthop_proto::channel::{Drop, DropFrame, ErrorSpec, Frames};
+use lasthop_proto::channel::{Act, Behind, Drop, DropFrame, ErrorSpec, Frames, ScriptFrame, ScriptLine};
 use lasthop_proto::link::arq::{ArqConfig, Delivery, Protocol, Timer};
 use lasthop_proto::packet::FlowId;
 use lasthop_proto::scheme::{LocalDetection, SCHEMES, Scheme, TcpAwareness};
@@ -331,6 +331,17 @@ fn error_models_are_read_per_direction() {
     let expected =
         [(Some(0), data(17, 2)), (None, data(3, 1)), (Some(2), DropFrame::Ack(5)), (None, DropFrame::Syn(1))];
     assert_eq!(*drops, expected.map(|(flow, frame)| Drop { flow: flow.map(FlowId), frame }));
+    let ErrorSpec::Script(lines) = errors(4, 1) else { panic!("a script") };
+    let byte = |byte, transmission| ScriptFrame::Byte { byte, transmission };
+    let late = |by, behind| Act::Late { by: Duration::from_millis(by), behind };
+    let expected = [
+        (Some(0), byte(14_600, 2), Act::Lose),
+        (None, ScriptFrame::Syn(1), Act::Lose),
+        (None, byte(0, 1), late(300, Behind::Wait)),
+        (None, ScriptFrame::Ack(7), late(5, Behind::Overtake)),
+        (None, byte(u64::MAX, 1), Act::Mark),
+    ];
+    assert_eq!(*lines, expected.map(|(flow, frame, act)| ScriptLine { flow: flow.map(FlowId), frame, act }));
 }
 
 #[test]

@@ -14,7 +14,7 @@ pub struct Loss {
     pub burst: f64,
 }
 
-/// The loss of `model` among data frames of `frame` bytes; `None` for lists and replayed traces.
+/// The loss of `model` among data frames of `frame` bytes; `None` for lists, scripts and replayed traces.
 pub fn of(model: &ErrorSpec, frame: u32) -> Option<Loss> {
     let bytes = f64::from(frame);
     let alone = |share| Loss { share, burst: 1.0 };
@@ -38,7 +38,7 @@ pub fn of(model: &ErrorSpec, frame: u32) -> Option<Loss> {
             let lost = |rate: f64| 1.0 - (1.0 - rate).powf(8.0 * bytes);
             alone((good * lost(good_ber) + bad * lost(bad_ber)) / (good + bad))
         }
-        ErrorSpec::List(_) | ErrorSpec::Replay { .. } => return None,
+        ErrorSpec::List(_) | ErrorSpec::Script(_) | ErrorSpec::Replay { .. } => return None,
     })
 }
 
@@ -62,7 +62,7 @@ pub fn model(own: &ErrorSpec, loss: Loss, frame: u32) -> String {
         | ErrorSpec::TwoStatePacket { frames, .. }
         | ErrorSpec::Burst { frames, .. }
         | ErrorSpec::Replay { frames, .. } => *frames,
-        ErrorSpec::None | ErrorSpec::TwoStateTime { .. } | ErrorSpec::List(_) => Frames::All,
+        ErrorSpec::None | ErrorSpec::TwoStateTime { .. } | ErrorSpec::List(_) | ErrorSpec::Script(_) => Frames::All,
     };
     let frames = match frames {
         Frames::All => "all",

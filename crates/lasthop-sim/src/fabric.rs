@@ -9,7 +9,9 @@ use lasthop_proto::time::Instant;
 
 use crate::datagrams::{Arrived, CrossedDirection, DatagramSource};
 use crate::endpoint::index as endpoint;
-use crate::link::{Accepted, Direction, DuplexDirection, Errors, Frame, ManagedDirection, SharedMedium};
+use crate::link::{
+    Accepted, Crossing, Direction, DuplexDirection, Errors, Frame, Held, ManagedDirection, SharedMedium,
+};
 use crate::measure::{FlowReport, LossLedger, PathReport};
 use crate::network::{Element, LinkId, LinkSpec, Medium, Network, NodeId, NodeKind};
 use crate::pool::{Handle, PacketPool};
@@ -113,6 +115,8 @@ pub struct Fabric {
     /// When something happens next on each leg.
     pub agenda: Tournament,
     media: Vec<SharedMedium>,
+    /// Frames that arrive late, and the leg that each was on. Its events are filed behind those of all legs.
+    held: Held<(LegId, Frame)>,
     /// The legs of which it is in charge of a source ([`Fabric::take_charge`]).
     crossed: Vec<LegId>,
     /// Datagrams so far of those sources.
@@ -167,9 +171,10 @@ impl Fabric {
             }
         }
         Self {
-            agenda: Tournament::new(legs.len()),
+            agenda: Tournament::new(legs.len() + usize::from(legs.iter().any(|leg| leg.errors.delay()))),
             legs,
             media,
+            held: Held::default(),
             crossed: Vec::new(),
             datagrams: 0,
             first_hops: network
@@ -294,7 +299,7 @@ impl Fabric {
     /// Lets the leg that is first on the agenda act; returns who gets what arrived, if it is for a node.
     #[inline]
     pub fn advance(&mut self, now: Instant, id: LegId) -> Option<(Receiver, Handle)> {
-        let leg = &mut self.legs[id.0 as usize];
+        let Some(leg) = self.legs.get_mut(id.0 as usize) else { return self.release(now) };
         let (leg, id, sent) = match &mut leg.carrier {
             Carrier::Own(wire) => {
                 let (sent, next) = wire.arrive(now);
@@ -328,11 +333,41 @@ impl Fabric {
         };
         let frame = sent.frame;
         self.frames += 1;
-        if leg.errors.strike() && !leg.errors.spare(&sent, self.pool.get_mut(frame.handle())) {
-            self.drop(now, id, frame.handle(), DropReason::Channel);
-            return None;
+        if leg.errors.strike() {
+            match leg.errors.judge(&sent, self.pool.get_mut(frame.handle())) {
+                Crossing::Arrives | Crossing::Marked => {}
+                Crossing::Late(by) => {
+                    self.hold(now + by, id, frame);
+                    return None;
+                }
+                Crossing::Lost => {
+                    self.drop(now, id, frame.handle(), DropReason::Channel);
+                    return None;
+                }
+            }
         }
-        let far = leg.far;
+        self.arrive(now, id, frame)
+    }
+
+    /// A frame arrives late.
+    #[cold]
+    fn hold(&mut self, until: Instant, id: LegId, frame: Frame) {
+        self.held.hold(until, (id, frame));
+        self.agenda.wake_by(self.legs.len() as u32, until);
+    }
+
+    /// The first of the frames that are late is there.
+    #[cold]
+    fn release(&mut self, now: Instant) -> Option<(Receiver, Handle)> {
+        let (id, frame) = self.held.release(now)?;
+        self.agenda.set(self.legs.len() as u32, self.held.next().unwrap_or(NEVER));
+        self.arrive(now, id, frame)
+    }
+
+    /// A frame has come to the far end of its leg.
+    #[inline(always)]
+    fn arrive(&mut self, now: Instant, id: LegId, frame: Frame) -> Option<(Receiver, Handle)> {
+        let far = self.legs[id.0 as usize].far;
         if self.trace.is_some() {
             self.record_packet(now, id.far(), frame.handle(), What::Received);
         }

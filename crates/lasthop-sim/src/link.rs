@@ -3,17 +3,19 @@
 //! A duplex direction needs one event per frame, its arrival: since frames leave in order, the time at which a frame will
 //! be on the wire is known when it is queued. A half-duplex medium decides frame by frame who sends next.
 
+mod held;
 mod managed;
 mod shared;
 
 use std::collections::VecDeque;
 
 use lasthop_proto::channel::{Channel, Fate};
-use lasthop_proto::packet::{FlowId, Integrity, Packet, Priority};
+use lasthop_proto::packet::{Ecn, FlowId, Integrity, Packet, Priority};
 use lasthop_proto::random::Root;
 use lasthop_proto::time::{Duration, Instant};
 
 use crate::network::{DamagedFrames, DirectionSpec, LinkSpec, QueueLimit, QueueSpec, Rate};
+pub use held::Held;
 pub use managed::{FrameQueue, ManagedDirection};
 pub use shared::SharedMedium;
 
@@ -149,6 +151,19 @@ impl Frame {
     }
 }
 
+/// What the channel does with a frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Crossing {
+    /// It arrives, maybe damaged.
+    Arrives,
+    /// It arrives, and bears a mark of congestion now.
+    Marked,
+    /// It arrives so much later than the link alone would have it.
+    Late(Duration),
+    /// It is lost.
+    Lost,
+}
+
 /// The error process of one direction of a link.
 pub struct Errors {
     channel: Channel,
@@ -170,16 +185,28 @@ impl Errors {
         !self.channel.is_clean()
     }
 
-    /// Whether the packet, which was on the air as `sent`, arrives; marks it when it does so damaged.
+    /// Whether frames may arrive late.
+    pub fn delay(&self) -> bool {
+        self.channel.delays()
+    }
+
+    /// What becomes of the packet, which was on the air as `sent`; writes into it that its payload is damaged, or that it is
+    /// marked.
     #[inline]
-    pub fn spare(&mut self, sent: &InFlight, packet: &mut Packet) -> bool {
+    pub fn judge(&mut self, sent: &InFlight, packet: &mut Packet) -> Crossing {
         match self.channel.judge(packet, sent.start, sent.end) {
-            Fate::Delivered => true,
+            Fate::Delivered => Crossing::Arrives,
             Fate::Damaged if self.damaged == DamagedFrames::Deliver => {
                 packet.integrity = Integrity::PayloadDamaged;
-                true
+                Crossing::Arrives
             }
-            Fate::Damaged | Fate::Lost => false,
+            Fate::Damaged | Fate::Lost => Crossing::Lost,
+            Fate::Late(by) => Crossing::Late(by),
+            Fate::Marked if packet.ecn.is_capable() => {
+                packet.ecn = Ecn::Ce;
+                Crossing::Marked
+            }
+            Fate::Marked => Crossing::Arrives,
         }
     }
 }

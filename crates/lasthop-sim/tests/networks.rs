@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lasthop_proto::channel::{ErrorSpec, Frames};
+use lasthop_proto::channel::{Act, Behind, ErrorSpec, Frames, ScriptFrame, ScriptLine};
 use lasthop_proto::link::arq::{ArqConfig, Delivery, Protocol, Timer};
 use lasthop_proto::packet::{Cause, Flags, FlowId};
 use lasthop_proto::pep::snoop::SnoopConfig;
@@ -375,4 +375,37 @@ proptest! {
         prop_assert!(again.report == outcome.report && again.trace.records == outcome.trace.records);
         prop_assert_eq!(run(&network, plan.seed, Recording::Off).report, outcome.report);
     }
+}
+
+/// A script delays one frame, stalls the link, and loses one: frames come when it says, a stall's in their order.
+#[test]
+fn a_script_delays_and_stalls() {
+    let tcp = TcpConfig { timestamps: Switch::Off, ..TcpConfig::preset(Preset::Rfc) };
+    let mss = u64::from(tcp.mss);
+    let mut network = pair(tcp, 10 * mss, QueueLimit::Packets(100));
+    let line = |segment: u64, act| ScriptLine {
+        flow: None,
+        frame: ScriptFrame::Byte { byte: segment * mss, transmission: 1 },
+        act,
+    };
+    let late = |by, behind| Act::Late { by: Duration::from_millis(by), behind };
+    let script = vec![line(1, late(15, Behind::Overtake)), line(4, late(100, Behind::Wait)), line(6, Act::Lose)];
+    network.links[0].directions[0].errors = ErrorSpec::Script(Arc::new(script));
+    let outcome = run(&network, 1, Recording::On);
+    assert!(outcome.report.flows[0].complete);
+    let first = network.flows[0].iss[0].wrapping_add(1);
+    let arrivals = outcome.trace.records.iter().filter_map(|record| match record.what {
+        What::Received(packet) if record.point == 1 && packet.len > 0 => {
+            Some((u64::from(packet.tcp()?.seq.0.wrapping_sub(first)) / mss, record.time))
+        }
+        _ => None,
+    });
+    let arrivals: Vec<_> = arrivals.collect();
+    let order: Vec<u64> = arrivals.iter().map(|(segment, _)| *segment).collect();
+    // 12 ms a segment: the second comes 15 ms later, between the third and the fourth; the fifth holds all behind it.
+    assert_eq!(order, [0, 2, 1, 3, 4, 5, 7, 8, 9, 6]);
+    let frame = Duration::from_micros((mss + 40) * 8);
+    let at = |segment| arrivals.iter().find(|(number, _)| *number == segment).unwrap().1;
+    let fourth = at(0) + frame * 4 + Duration::from_millis(100);
+    assert_eq!([at(1), at(4), at(5), at(9)], [at(0) + frame + Duration::from_millis(15), fourth, fourth, fourth]);
 }

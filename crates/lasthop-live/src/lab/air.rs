@@ -9,7 +9,7 @@ use lasthop_proto::packet::{Body, Ecn, FlowId, Packet, Side};
 use lasthop_proto::random::Root;
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_sim::link::{
-    Accepted, Direction, DuplexDirection, Errors, Frame, InFlight, ManagedDirection, SharedMedium,
+    Accepted, Crossing, Direction, DuplexDirection, Errors, Frame, Held, InFlight, ManagedDirection, SharedMedium,
 };
 use lasthop_sim::measure::{FlowReport, PathReport, Reporter};
 use lasthop_sim::network::{DirectionSpec, LinkSpec, Medium};
@@ -34,6 +34,8 @@ pub struct Air {
     elements: Vec<Option<Box<dyn PortElement>>>,
     /// What these gave back to their routers.
     turned: VecDeque<(Instant, Point, Vec<u8>)>,
+    /// Frames that arrive late, and where.
+    late: Held<(Point, Handle)>,
     /// What they told.
     told: Vec<FlowReport>,
     /// What passed each point; `None` when nobody wants it.
@@ -46,6 +48,7 @@ pub struct Air {
 enum Next {
     Link(usize),
     Element(Point),
+    Late,
 }
 
 #[derive(Default)]
@@ -104,6 +107,7 @@ impl Air {
             counts: Counts::new(plan),
             elements,
             turned: VecDeque::new(),
+            late: Held::default(),
             told: vec![FlowReport::default(); plan.network.flows.len()],
             capture,
             carried: 0,
@@ -240,7 +244,8 @@ impl Air {
         let links = self.links.iter().map(|link| link.carrier.next_event()).enumerate();
         let links = links.filter_map(|(index, at)| Some((at?, Next::Link(index))));
         let elements = self.elements.iter().map(|element| element.as_ref()?.poll_deadline()).enumerate();
-        links.chain(elements.filter_map(|(point, at)| Some((at?, Next::Element(point))))).min()
+        let elements = elements.filter_map(|(point, at)| Some((at?, Next::Element(point))));
+        links.chain(elements).chain(self.late.next().map(|at| (at, Next::Late))).min()
     }
 
     /// Acts on everything that is due by `now`, in order of time, and hands out what arrives.
@@ -260,6 +265,12 @@ impl Air {
                     self.through(at, point, |element, now, given| element.handle_timeout(now, given));
                     continue;
                 }
+                Next::Late => {
+                    if let Some((point, handle)) = self.late.release(at) {
+                        self.arrive(at, point, handle, &mut deliver)?;
+                    }
+                    continue;
+                }
             };
             let link = &mut self.links[index];
             link.last = link.last.max(at);
@@ -273,16 +284,28 @@ impl Air {
             }
             let link = &mut self.links[index];
             let errors = &mut link.errors[direction.index()];
-            if errors.strike() && !errors.spare(&sent, self.pool.get_mut(handle)) {
-                link.report[direction.index()].lose(DropReason::Channel);
-                let packet = self.pool.take(handle);
-                self.counts.lost(&packet);
-                let recorded = self.frames.get(handle.0 as usize).and_then(|stored| stored.recorded);
-                self.mark(recorded, DropReason::Channel);
-                continue;
+            let crossing =
+                if errors.strike() { errors.judge(&sent, self.pool.get_mut(handle)) } else { Crossing::Arrives };
+            let far = 2 * index + direction.other().index();
+            match crossing {
+                Crossing::Arrives => self.arrive(at, far, handle, &mut deliver)?,
+                Crossing::Marked => {
+                    self.mark_congestion(handle);
+                    self.arrive(at, far, handle, &mut deliver)?;
+                }
+                Crossing::Late(by) => self.late.hold(at + by, (far, handle)),
+                Crossing::Lost => self.lose(index, direction, handle),
             }
-            self.arrive(at, 2 * index + direction.other().index(), handle, &mut deliver)?;
         }
+    }
+
+    /// The channel destroys a frame.
+    fn lose(&mut self, link: usize, direction: Direction, handle: Handle) {
+        self.links[link].report[direction.index()].lose(DropReason::Channel);
+        let packet = self.pool.take(handle);
+        self.counts.lost(&packet);
+        let recorded = self.frames.get(handle.0 as usize).and_then(|stored| stored.recorded);
+        self.mark(recorded, DropReason::Channel);
     }
 
     fn arrive(

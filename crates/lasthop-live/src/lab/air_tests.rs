@@ -124,7 +124,7 @@ fn the_channel_does_what_the_simulators_does() {
             let frame = pool.commit(1);
             assert!(matches!(direction.enqueue(now, frame), Accepted::Next(_)));
             let sent = direction.arrive(now).0.unwrap();
-            expected.push(channel.spare(&sent, pool.get_mut(frame.handle())));
+            expected.push(channel.judge(&sent, pool.get_mut(frame.handle())) == Crossing::Arrives);
             let came = arrivals(&mut air, now + Duration::from_millis(9));
             assert_eq!(came.len(), usize::from(expected[expected.len() - 1]), "{errors} frame {}", expected.len());
         }
@@ -137,6 +137,39 @@ fn the_channel_does_what_the_simulators_does() {
         let dropped = dropped.passages().filter(|(passage, _)| passage.dropped == Some(DropReason::Channel)).count();
         assert_eq!(dropped as u64, lost);
     }
+}
+
+#[test]
+fn a_script_loses_delays_and_marks() {
+    let rig = Rig::new(
+        r#"errors_down = { model = "script", lose = [{ byte = 2000 }], late = [{ byte = 0, by = "5 ms" },
+            { byte = 3000, by = "30 ms", behind = "wait" }], mark = [{ byte = 1000 }, { byte = 5000 }] }"#,
+    );
+    let mut air = rig.air(5);
+    for number in 0..6 {
+        let mut frame = rig.frame(1 + number * 1000, 1000);
+        // Only the second takes marks.
+        frame[ETHERNET + 1] = if number == 1 { 2 } else { 0 };
+        air.send(at(10 * u64::from(number)), BASE, &frame);
+    }
+    let mut came = Vec::new();
+    air.advance(at(1000), |arrival| {
+        let view = lasthop_wire::parse(&arrival.bytes[ETHERNET..]).unwrap();
+        came.push(((view.segment.seq.0 - 1) / 1000, arrival.due, view.ecn));
+        Ok(())
+    })
+    .unwrap();
+    let due = |millis| at(millis) + Duration::from_micros(4160) + Duration::from_millis(1);
+    let expected = [
+        (0, due(5), Ecn::NotEct),
+        (1, due(10), Ecn::Ce),
+        (3, due(60), Ecn::NotEct),
+        (4, due(60), Ecn::NotEct),
+        (5, due(60), Ecn::NotEct),
+    ];
+    assert_eq!(came, expected);
+    assert_eq!(air.next_event(), None);
+    assert_eq!(air.finish().links[1][0].channel_drops, 1);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Sockets of the kernel's TCP, set as the scenario says, and what the kernel counts.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::mem::size_of;
@@ -24,13 +25,17 @@ pub fn socket(plan: &Plan<'_>, config: &TcpConfig, address: SocketAddrV4) -> Res
     socket.set_nonblocking(true).map_err(fail("make the socket non-blocking"))?;
     socket.set_tcp_nodelay(!config.nagle.is_on()).map_err(fail("switch Nagle's algorithm"))?;
     set(&socket, libc::TCP_MAXSEG, plan.segment(config)).map_err(fail("set the segment size"))?;
-    // Force: past the limits of an ordinary user's sockets. The kernel doubles both, for its own overhead.
-    set_at(&socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, config.send_buffer).map_err(fail("set the send buffer"))?;
-    set_at(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, config.receive_buffer)
-        .map_err(fail("set the receive buffer"))?;
-    // The kernel forgets this when it measures its overhead anew. Saying it again during a transfer would be worse: the window
-    // then changes from one duplicate acknowledgment to the next, which for the sender are none then (RFC 5681 §2).
-    set(&socket, libc::TCP_WINDOW_CLAMP, config.receive_buffer).map_err(fail("set the window"))?;
+    if !config.tunes_itself() {
+        // Force: past the limits of an ordinary user's sockets. The kernel doubles both, for its own overhead, and no longer tunes
+        // what was set.
+        set_at(&socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, config.send_buffer)
+            .map_err(fail("set the send buffer"))?;
+        set_at(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, config.receive_buffer)
+            .map_err(fail("set the receive buffer"))?;
+        // The kernel forgets this when it measures its overhead anew. Saying it again during a transfer would be worse: the window
+        // then changes from one duplicate acknowledgment to the next, which for the sender are none then (RFC 5681 §2).
+        set(&socket, libc::TCP_WINDOW_CLAMP, config.receive_buffer).map_err(fail("set the window"))?;
+    }
     set_congestion(&socket, &plan.lab.congestion)?;
     socket.bind(&address.into()).map_err(fail("bind a socket"))?;
     Ok(socket)
@@ -120,15 +125,23 @@ impl TcpInfo {
     }
 }
 
-/// Loss recoveries that began without a timeout in the calling thread's namespace.
+/// Counters of a kernel's TCP by name, as `nstat` shows them (`TcpExt` in `/proc/net/netstat`); those at zero are left out.
+pub type Counters = BTreeMap<String, u64>;
+
+/// What the kernel counted in the calling thread's namespace.
 ///
 /// # Errors
 ///
 /// When the kernel does not show its counters.
-pub fn recoveries() -> Result<u64, LabError> {
+pub fn counters() -> Result<Counters, LabError> {
     let path = "/proc/thread-self/net/netstat";
     let text = fs::read_to_string(path).map_err(|error| LabError::File { path: path.into(), error })?;
-    Ok(["TCPRenoRecovery", "TCPSackRecovery"].iter().filter_map(|name| counter(&text, name)).sum())
+    Ok(read_counters(&text))
+}
+
+/// Loss recoveries that began without a timeout.
+pub fn recoveries(counters: &Counters) -> u64 {
+    ["TCPRenoRecovery", "TCPSackRecovery"].iter().filter_map(|name| counters.get(*name)).sum()
 }
 
 /// Frames that devices of the calling thread's namespace could not send.
@@ -148,13 +161,13 @@ fn send_drops(table: &str) -> u64 {
     rows.filter_map(|(_, fields)| fields.split_whitespace().nth(11)?.parse::<u64>().ok()).sum()
 }
 
-/// A counter in a file of name lines, each before its line of values.
-fn counter(text: &str, name: &str) -> Option<u64> {
+/// The counters of TCP in a file of name lines, each before its line of values.
+fn read_counters(text: &str) -> Counters {
     let lines: Vec<&str> = text.lines().collect();
-    lines.chunks_exact(2).find_map(|pair| {
-        let place = pair[0].split_whitespace().position(|field| field == name)?;
-        pair[1].split_whitespace().nth(place)?.parse().ok()
-    })
+    let of_tcp = lines.chunks_exact(2).filter(|pair| pair[0].starts_with("TcpExt:"));
+    let fields = of_tcp.flat_map(|pair| pair[0].split_whitespace().zip(pair[1].split_whitespace()));
+    let counters = fields.filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?)));
+    counters.filter(|(_, value)| *value > 0).collect()
 }
 
 #[cfg(test)]
@@ -163,10 +176,11 @@ mod tests {
 
     #[test]
     fn counters_are_found_by_name() {
-        let text = "TcpExt: A TCPRenoRecovery B\nTcpExt: 1 22 3\nIpExt: C\nIpExt: 4\n";
-        assert_eq!(counter(text, "TCPRenoRecovery"), Some(22));
-        assert_eq!(counter(text, "C"), Some(4));
-        assert_eq!(counter(text, "D"), None);
+        let text = "TcpExt: A TCPRenoRecovery TCPSackRecovery\nTcpExt: 0 22 3\nIpExt: C\nIpExt: 4\n";
+        let counters = read_counters(text);
+        assert_eq!(counters, [("TCPRenoRecovery", 22), ("TCPSackRecovery", 3)].map(|(n, v)| (n.to_owned(), v)).into());
+        assert_eq!(recoveries(&counters), 25);
+        assert_eq!(recoveries(&read_counters("TcpExt: A\nTcpExt: x\n")), 0);
     }
 
     #[test]

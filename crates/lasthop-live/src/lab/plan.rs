@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use lasthop_proto::packet::{FlowId, Side};
 use lasthop_proto::scheme::{LocalDetection, Scheme};
-use lasthop_proto::tcp::config::{Recovery, TcpConfig};
+use lasthop_proto::tcp::config::{EcnMode, Recovery, TcpConfig};
 use lasthop_scenario::{Endpoints, KernelSettings, LabSpec};
 use lasthop_sim::network::{App, Element, ElementSpec, FlowSpec, Network, NodeId, NodeKind};
 use lasthop_wire::Route;
@@ -405,6 +405,17 @@ impl<'n> Plan<'n> {
         // Each run starts knowing nothing of the path.
         values.push(("net/ipv4/tcp_no_metrics_save", "1".to_owned()));
         values.push(("net/ipv4/tcp_sack", switch(self.sack(config))));
+        let ecn = match config.ecn {
+            EcnMode::Off => 0,
+            EcnMode::On => 1,
+            EcnMode::Passive => 2,
+        };
+        values.push(("net/ipv4/tcp_ecn", ecn.to_string()));
+        if config.tunes_itself() {
+            // Least, at first, and most: the first two are the kernel's own.
+            values.push(("net/ipv4/tcp_rmem", format!("4096 131072 {}", config.receive_buffer)));
+            values.push(("net/ipv4/tcp_wmem", format!("4096 16384 {}", config.send_buffer)));
+        }
         if self.lab.settings == KernelSettings::Scenario {
             values.push(("net/ipv4/tcp_timestamps", switch(config.timestamps.is_on())));
             values.push(("net/ipv4/tcp_window_scaling", switch(config.window_scale.is_some())));

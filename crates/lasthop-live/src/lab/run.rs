@@ -18,7 +18,7 @@ use super::capture::{Capture, Captures};
 use super::emulator::{Emulated, Emulator, Scheduling, void};
 use super::ends::{Devices, Ends, join};
 use super::error::LabError;
-use super::kernel_tcp::{recoveries, unsent};
+use super::kernel_tcp::{Counters, counters, recoveries, unsent};
 use super::lateness::Lateness;
 use super::namespace::{Namespace, Namespaces, require_root};
 use super::own_tcp;
@@ -71,6 +71,8 @@ pub struct Outcome {
     pub scheduling: Scheduling,
     /// Whether the kernel counts timeouts.
     pub counts_timeouts: bool,
+    /// What the kernels of hosts counted that ran their TCP, by the host's name.
+    pub kernels: Vec<(String, Counters)>,
     /// Attempts that did not count.
     pub voided: u32,
     /// What passed the links' ends, if that was asked for.
@@ -91,13 +93,24 @@ pub fn run(experiment: &Experiment<'_>, watch: &dyn Watch) -> Result<Outcome, La
     let mut reason = String::new();
     for voided in 0..ATTEMPTS {
         let mut bench = Bench::build(&plan, experiment, watch)?;
-        let Attempt { report, emulated, station, counts_timeouts } = bench.run(&plan, experiment, watch)?;
+        let Attempt { report, emulated, station, counts_timeouts, kernels } = bench.run(&plan, experiment, watch)?;
         let Some(why) = void(&emulated, plan.lab.lateness).or_else(|| station.void()) else {
             let Emulated { carried, lateness, scheduling, .. } = emulated;
             let capture = carried.capture;
             let recording = bench.base_station.take().and_then(|station| station.end());
-            let ends = plan.ends();
-            return Ok(Outcome { report, ends, lateness, scheduling, counts_timeouts, voided, capture, recording });
+            let kernels = plan.network.nodes.iter().zip(kernels);
+            let kernels = kernels.filter_map(|(node, counters)| Some((node.name.clone(), counters?))).collect();
+            return Ok(Outcome {
+                report,
+                ends: plan.ends(),
+                lateness,
+                scheduling,
+                counts_timeouts,
+                kernels,
+                voided,
+                capture,
+                recording,
+            });
         };
         watch.void(&why);
         reason = why;
@@ -120,6 +133,8 @@ struct Attempt {
     emulated: Emulated,
     station: StationCounts,
     counts_timeouts: bool,
+    /// By node, where a kernel's TCP ran.
+    kernels: Vec<Option<Counters>>,
 }
 
 impl Bench {
@@ -183,8 +198,12 @@ impl Bench {
         let unsent = self.nodes.iter().map(|node| node.within(unsent)).sum::<Result<u64, _>>()?;
         let emulated = Emulated { dropped: emulated.dropped + unsent, ..emulated };
         let station = self.base_station.as_ref().map(|station| station.counts()).transpose()?.unwrap_or_default();
-        let report = self.report(plan, &flows, &emulated, station)?;
-        Ok(Attempt { report, emulated, station, counts_timeouts })
+        let is_kernel = |node: NodeId| plan.host_tcp(node) == Some(HostTcp::Kernel);
+        let kernels = self.nodes.iter().enumerate();
+        let kernels = kernels.map(|(index, node)| is_kernel(NodeId(index)).then(|| node.within(counters)).transpose());
+        let kernels = kernels.collect::<Result<Vec<_>, _>>()?;
+        let report = report(plan, &flows, &emulated, station, &kernels)?;
+        Ok(Attempt { report, emulated, station, counts_timeouts, kernels })
     }
 
     /// The links, that nothing has crossed yet.
@@ -206,42 +225,44 @@ impl Bench {
         })?;
         Ok(Emulator::new(air, sockets, clock))
     }
+}
 
-    fn report(
-        &self,
-        plan: &Plan<'_>,
-        ends: &[(Sent, Received)],
-        emulated: &Emulated,
-        station: StationCounts,
-    ) -> Result<Report, LabError> {
-        let mut flows = emulated.carried.flows.clone();
-        let mut links = emulated.carried.links.clone();
-        for ((flow, spec), (sent, received)) in flows.iter_mut().zip(&plan.network.flows).zip(ends) {
-            if let Some(at) = received.altered {
-                return Err(LabError::Altered { flow: spec.name.clone(), at });
-            }
-            settle(flow, sent, received);
-            for point in plan.path(spec) {
-                links[point / 2][point % 2].useful += received.bytes;
-            }
+/// The measures of a run; `kernels` by node.
+fn report(
+    plan: &Plan<'_>,
+    ends: &[(Sent, Received)],
+    emulated: &Emulated,
+    station: StationCounts,
+    kernels: &[Option<Counters>],
+) -> Result<Report, LabError> {
+    let mut flows = emulated.carried.flows.clone();
+    let mut links = emulated.carried.links.clone();
+    for ((flow, spec), (sent, received)) in flows.iter_mut().zip(&plan.network.flows).zip(ends) {
+        if let Some(at) = received.altered {
+            return Err(LabError::Altered { flow: spec.name.clone(), at });
         }
-        // The kernel counts recoveries per namespace: they are booked with the first flow from there.
-        for (index, node) in self.nodes.iter().enumerate() {
-            let by_kernel = |(spec, (sent, _)): (&FlowSpec, &(Sent, Received))| {
-                spec.from == NodeId(index) && sent.recoveries.is_none()
-            };
-            if let Some(first) = plan.network.flows.iter().zip(ends).position(by_kernel) {
-                flows[first].sender.recoveries += node.within(recoveries)?;
-            }
+        settle(flow, sent, received);
+        for point in plan.path(spec) {
+            links[point / 2][point % 2].useful += received.bytes;
         }
-        // So are the base station's counts, with the first flow of all.
-        if let Some(first) = flows.first_mut() {
-            first.sender.relay_timeouts += station.relay_timeouts;
-            first.dupacks_suppressed += station.dupacks_suppressed;
-        }
-        let end = flows.iter().map(|flow| flow.end).max().unwrap_or_default();
-        Ok(Report { flows, sessions: Vec::new(), links, end, frames: emulated.carried.frames })
     }
+    // The kernel counts recoveries per namespace: they are booked with the first flow from there.
+    for (index, counters) in kernels.iter().enumerate() {
+        let by_kernel =
+            |(spec, (sent, _)): (&FlowSpec, &(Sent, Received))| spec.from == NodeId(index) && sent.recoveries.is_none();
+        if let Some(counters) = counters
+            && let Some(first) = plan.network.flows.iter().zip(ends).position(by_kernel)
+        {
+            flows[first].sender.recoveries += recoveries(counters);
+        }
+    }
+    // So are the base station's counts, with the first flow of all.
+    if let Some(first) = flows.first_mut() {
+        first.sender.relay_timeouts += station.relay_timeouts;
+        first.dupacks_suppressed += station.dupacks_suppressed;
+    }
+    let end = flows.iter().map(|flow| flow.end).max().unwrap_or_default();
+    Ok(Report { flows, sessions: Vec::new(), links, end, frames: emulated.carried.frames })
 }
 
 fn settle(flow: &mut FlowReport, sent: &Sent, received: &Received) {

@@ -4,6 +4,7 @@ use alloc::collections::btree_map::Entry;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
+use super::position::Positions;
 use super::{Drop, DropFrame, Fate};
 use crate::packet::{Body, Flags, FlowId, Packet};
 use crate::seq::Seq;
@@ -105,8 +106,7 @@ struct FlowDrops {
     known: Vec<i64>,
     /// Number and transmissions so far of the segments that drops are to come for, by position.
     watched: BTreeMap<i64, (u32, u32)>,
-    /// The highest position so far, and its sequence number.
-    highest: Option<(i64, Seq)>,
+    positions: Positions,
 }
 
 impl FlowDrops {
@@ -137,7 +137,7 @@ impl FlowDrops {
         if self.data.is_empty() {
             return false;
         }
-        let position = self.position(first);
+        let position = self.positions.of(first);
         let (number, transmission) = match self.watched.get(&position) {
             Some(&(number, transmissions)) => (number, transmissions + 1),
             None => match self.number(position) {
@@ -167,16 +167,5 @@ impl FlowDrops {
         self.known.insert(place, position);
         self.numbered += 1;
         Some(self.numbered)
-    }
-
-    /// Bytes from the first segment seen, counted across wraps, so that a sequence number that comes round again after
-    /// 4 GiB is another segment.
-    fn position(&mut self, seq: Seq) -> i64 {
-        let (highest, highest_seq) = *self.highest.get_or_insert((0, seq));
-        let position = highest + i64::from(seq.0.wrapping_sub(highest_seq.0) as i32);
-        if position > highest {
-            self.highest = Some((position, seq));
-        }
-        position
     }
 }

@@ -42,7 +42,7 @@ fn drops(channel: &mut Channel, packet: &Packet) -> bool {
     match channel.judge(packet, Instant::ZERO, Instant::ZERO) {
         Fate::Delivered => false,
         Fate::Lost => true,
-        Fate::Damaged => panic!("a list knows whole frames only"),
+        Fate::Damaged | Fate::Late(_) | Fate::Marked => panic!("a list knows losses only"),
     }
 }
 

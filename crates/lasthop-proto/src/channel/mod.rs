@@ -6,7 +6,11 @@ mod gap;
 mod list;
 #[cfg(test)]
 mod list_tests;
+mod position;
 mod replay;
+mod script;
+#[cfg(test)]
+mod script_tests;
 #[cfg(test)]
 mod tests;
 mod two_state;
@@ -16,6 +20,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+pub use self::script::{Act, Behind, ScriptFrame, ScriptLine};
 use crate::packet::{FlowId, Packet};
 use crate::random::Stream;
 use crate::time::{Duration, Instant};
@@ -98,6 +103,8 @@ pub enum ErrorSpec {
     },
     /// Exactly the frames listed.
     List(Arc<Vec<Drop>>),
+    /// Exactly the frames of the script, which are lost, late or marked.
+    Script(Arc<Vec<ScriptLine>>),
     /// Frame n is lost when `trace[n]` says so; the trace starts over at its end.
     Replay {
         /// True where a frame is lost.
@@ -142,6 +149,10 @@ pub enum Fate {
     Damaged,
     /// It is lost.
     Lost,
+    /// It arrives, by so much later than it would.
+    Late(Duration),
+    /// It arrives in time, marked "congestion experienced" where its ends take marks.
+    Marked,
 }
 
 impl Fate {
@@ -158,7 +169,8 @@ impl Fate {
 /// The error process of one direction of a link.
 ///
 /// Models that place errors along the frame's bits ([`ErrorSpec::Exponential`], [`ErrorSpec::TwoStateTime`]) tell
-/// [`Fate::Damaged`] from [`Fate::Lost`]; the others know whole frames only and answer [`Fate::Lost`]. Parameters out of
+/// [`Fate::Damaged`] from [`Fate::Lost`]; the others know whole frames only and answer [`Fate::Lost`]. Only
+/// [`ErrorSpec::Script`] answers [`Fate::Late`] and [`Fate::Marked`]. Parameters out of
 /// range are harmless (nothing or everything is lost): whoever reads a scenario rejects them.
 #[derive(Clone, Debug)]
 pub struct Channel {
@@ -176,6 +188,7 @@ enum Model {
     TwoStatePacket(two_state::PacketClocked),
     Burst(burst::Burst),
     List(list::List),
+    Script(script::Script),
     Replay(replay::Replay),
 }
 
@@ -202,6 +215,7 @@ impl Channel {
                 (frames, Model::Burst(burst::Burst::new(mean_bytes, packets, stream)))
             }
             ErrorSpec::List(ref drops) => (Frames::All, Model::List(list::List::new(drops))),
+            ErrorSpec::Script(ref lines) => (Frames::All, Model::Script(script::Script::new(lines))),
             ErrorSpec::Replay { ref trace, frames } => (frames, Model::Replay(replay::Replay::new(trace.clone()))),
         };
         Self { frames, model }
@@ -211,6 +225,11 @@ impl Channel {
     #[inline]
     pub fn is_clean(&self) -> bool {
         matches!(self.model, Model::None)
+    }
+
+    /// Whether it may answer [`Fate::Late`].
+    pub fn delays(&self) -> bool {
+        matches!(self.model, Model::Script(_))
     }
 
     /// What becomes of a frame that is on the air from `start` to `end`. Frames are given in order of transmission; each
@@ -228,6 +247,7 @@ impl Channel {
             Model::TwoStatePacket(model) => model.judge(),
             Model::Burst(model) => model.judge(packet.wire_len()),
             Model::List(model) => model.judge(packet),
+            Model::Script(model) => model.judge(packet, end),
             Model::Replay(model) => model.judge(),
         }
     }

@@ -194,6 +194,14 @@ impl Receiver {
         self.marks.used = ecn;
     }
 
+    /// A SYN of the peer's is answered with timestamps, which take their room in each segment.
+    pub fn answer_syn(&mut self) {
+        let mss = self.config.mss;
+        if let Some(linux) = &mut self.linux {
+            linux.answer_syn(mss);
+        }
+    }
+
     /// The handshake is over.
     pub fn start(&mut self, now: Instant) {
         if let Some(linux) = &mut self.linux {

@@ -1,6 +1,7 @@
 //! `lasthop lab`
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::io::{Write, stdout};
 use std::path::Path;
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use std::time::Instant;
 use lasthop_live::lab::capture::Capture;
 use lasthop_live::lab::emulator::Scheduling;
 use lasthop_live::lab::hold::{Held, Place};
+use lasthop_live::lab::kernel_tcp::Counters;
 use lasthop_live::lab::lateness::Lateness;
 use lasthop_live::lab::plan::{HostTcp, Plan};
 use lasthop_live::lab::transfer::Transfer;
@@ -131,6 +133,8 @@ struct Row {
     reports: Vec<Report>,
     /// Whose TCP each host and relay ran.
     ends: Vec<(String, HostTcp)>,
+    /// What the kernels of hosts counted, run by run.
+    kernels: Vec<Vec<(String, Counters)>>,
     lateness: Vec<Lateness>,
     scheduling: Scheduling,
     voided: u32,
@@ -170,6 +174,7 @@ fn measure(args: &LabRunArgs) -> Result<(), Error> {
             scheme,
             reports: vec![],
             ends: vec![],
+            kernels: vec![],
             lateness: vec![],
             scheduling: Scheduling::Normal,
             voided: 0,
@@ -351,6 +356,7 @@ impl Row {
     fn take(&mut self, outcome: Outcome) {
         self.reports.push(outcome.report);
         self.ends = outcome.ends;
+        self.kernels.push(outcome.kernels);
         self.lateness.push(outcome.lateness);
         self.scheduling = outcome.scheduling;
         self.voided += outcome.voided;
@@ -440,6 +446,7 @@ fn print_rows_json(
             "lateness_us": { "p50": median, "p99": p99, "max": max },
             "real_time": row.scheduling == Scheduling::RealTime,
             "void": row.voided,
+            "kernels": row.kernels.iter().map(|run| json!(run.iter().cloned().collect::<BTreeMap<_, _>>())).collect::<Vec<_>>(),
         });
         if let Some(reports) = simulated.as_ref().and_then(|simulated| simulated.get(index)) {
             value["simulated"] = summaries_json(&summarise(&row.task.network, reports));

@@ -17,6 +17,9 @@ impl Connection {
             // Data on a SYN is not kept: the peer sends it again.
             self.negotiate(segment);
             self.receiver.on_syn(segment.seq);
+            if self.timestamps.is_on() {
+                self.receiver.answer_syn();
+            }
             self.state = State::SynReceived;
         }
     }

@@ -49,7 +49,7 @@ impl Autotune {
     pub fn new(most: u32, announced: u32) -> Self {
         let buffer = AUTOTUNE_START.min(most);
         let clamp = data(buffer, FIRST_RATIO);
-        let threshold = clamp - clamp % announced.clamp(1, clamp.max(1));
+        let threshold = whole(clamp, announced);
         let space = threshold.min(announced.saturating_mul(INITIAL_SEGMENTS));
         Self {
             buffer,
@@ -62,6 +62,12 @@ impl Autotune {
             since: Instant::ZERO,
             announced,
         }
+    }
+
+    /// Answers a SYN, knowing that each segment will have `segment` bytes of payload: offers whole ones
+    /// (`tcp_openreq_init_rwin`).
+    pub fn answer_syn(&mut self, segment: u32) {
+        self.threshold = whole(self.clamp, segment);
     }
 
     /// The handshake is over.
@@ -187,6 +193,11 @@ pub(super) enum Growth {
     Grown,
     /// Nothing.
     None,
+}
+
+/// As many whole segments as `window` bytes hold, in bytes.
+const fn whole(window: u32, segment: u32) -> u32 {
+    if segment == 0 || segment > window { window } else { window - window % segment }
 }
 
 /// Data that `memory` bytes hold when `ratio` of 256 is data (`tcp_win_from_space`).

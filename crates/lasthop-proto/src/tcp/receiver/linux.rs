@@ -127,6 +127,13 @@ impl Linux {
         self.tuning.as_ref()
     }
 
+    /// A SYN of the peer's is answered; segments will carry `mss` bytes.
+    pub fn answer_syn(&mut self, mss: u32) {
+        if let Some(tuning) = &mut self.tuning {
+            tuning.answer_syn(mss);
+        }
+    }
+
     /// The handshake is over.
     pub fn start(&mut self, now: Instant) {
         self.now = now;
@@ -311,6 +318,8 @@ impl Receiver {
             }
             Place::Ahead => {
                 linux.see_marks(&mut self.marks, ecn, window);
+                // Since 6.17 (`tcp_data_queue_ofo`): a connection whose first segment is lost learns what the others are like.
+                linux.measure_mss(arrival, self.announced());
                 self.place(edge, seq, len, arrival.fin);
                 let right = if edge.lt(end) { edge } else { end };
                 self.list_block(SackBlock { left: seq, right }, linux);
@@ -406,11 +415,14 @@ impl Receiver {
     /// The application has read `bytes` (`tcp_rcv_space_adjust`, `__tcp_cleanup_rbuf`).
     pub(super) fn read_as_linux(&mut self, bytes: u64) {
         let Some(mut linux) = self.linux.take() else { return };
-        self.unread = self.unread.saturating_sub(bytes);
+        // It looks after each packet. Behind the first of a read, no round trip has passed since it looked last.
+        let first = bytes.min(u64::from(linux.mss)).min(self.unread);
+        self.unread -= first;
         let holdings = self.holdings();
         if let Some(tuning) = &mut linux.tuning {
             tuning.on_read(linux.now, holdings, linux.round_trip.get());
         }
+        self.unread = self.unread.saturating_sub(bytes - first);
         if self.due != AckDue::Now && !self.finished() && self.read_calls_for_ack(bytes, &linux) {
             self.due = AckDue::Now;
         }

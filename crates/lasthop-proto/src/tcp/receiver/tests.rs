@@ -333,6 +333,27 @@ fn the_window_starts_small_and_grows_with_each_segment() {
     assert_eq!(windows, expected);
 }
 
+/// The first segment is lost. The end that answers a SYN offers 45 whole segments of 1448 bytes, as their timestamps leave them
+/// (65,160). The first segment out of order shows what memory holds, as one in order does (6.17 and later): 80 KiB, less 1440 for
+/// each that waits. Four open the window, each of which is acknowledged at once; then come the three duplicates that are, and
+/// then one is held back. A kernel does just that.
+#[test]
+fn segments_out_of_order_open_the_window_too() {
+    let mut bench = Bench::new(tuned());
+    bench.receiver.answer_syn();
+    assert_eq!(bench.receiver.syn_window(), 65_160);
+    let mut windows = Vec::new();
+    for number in 2..=10 {
+        bench.segment(u64::from(number) * 200, number);
+        windows.push(bench.receiver.window());
+    }
+    let grown = [65_160 + 2920, 65_160 + 2 * 2920, 65_160 + 3 * 2920, 81_920 - 4 * MSS];
+    let grown = grown.map(|bytes: u32| bytes.next_multiple_of(1024));
+    assert_eq!(windows, [&grown[..], &[grown[3]; 5]].concat());
+    let at_once: Vec<_> = bench.acks.iter().map(|(time, _, blocks)| (*time, blocks[0].1)).collect();
+    assert_eq!(at_once, (2..=8).map(|number| (u64::from(number) * 200, number)).collect::<Vec<_>>());
+}
+
 /// Each round trip of 40 ms the application takes twice as much as in the one before: the window stays ahead of it. It
 /// never exceeds what 32 MiB hold.
 #[test]
@@ -350,6 +371,28 @@ fn the_buffer_follows_the_application() {
     }
     assert!(bench.receiver.window() <= (32 << 20) / 256 * 160 + 1024);
     assert!(bench.receiver.window() > 1 << 20);
+}
+
+/// A hole is filled and the application reads 30 segments at once. `tcp_rcv_space_adjust` looks after each packet that it copies:
+/// after the first of them a round trip has passed, but only one packet was taken, and 29 wait. The window stays as it is until the next
+/// round trip shows more.
+#[test]
+fn a_hole_that_is_filled_does_not_raise_the_buffer_by_itself() {
+    let mut bench = Bench::new(tuned());
+    for number in 1..=3 {
+        bench.segment(100_000 + u64::from(number) * 1000, number);
+    }
+    for number in 5..=34 {
+        bench.segment(150_000 + u64::from(number) * 1000, number);
+    }
+    bench.segment(200_000, 4);
+    let before = bench.receiver.linux.as_ref().unwrap().tuning().unwrap().clamp();
+    assert_eq!(before, 81_920, "128 KiB still");
+    for number in 35..=64 {
+        bench.segment(200_000 + u64::from(number) * 1000, number);
+    }
+    let after = bench.receiver.linux.as_ref().unwrap().tuning().unwrap().clamp();
+    assert!(after > 2 * before, "{after} bytes once a round trip has brought 30 segments");
 }
 
 /// Data that nobody reads shuts the window, and reading opens it with an acknowledgment of its own.

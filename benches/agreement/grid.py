@@ -1,0 +1,289 @@
+#!/usr/bin/env python3
+"""Does the simulator predict this machine's kernel? A grid of links, each simulated and measured in the lab, and a page that says how well.
+
+A cell is a link: Mbps, round trip in ms, loss in percent (independent, in both directions), packets in the queue; with /4 behind the loss, losses come in bursts of
+4 packets on average. For each cell and scheme the lab transfers for so many seconds between kernels, several times, and the simulator does the same many more
+times. 100 kB and 1 MB transfers are timed besides.
+
+    sudo make agreement                                             # all cells: hours
+    sudo python3 benches/agreement/grid.py --cells 20,50,1,100 20,50,3/4,100 --runs 8
+    sudo python3 benches/agreement/grid.py --list                   # the cells there are
+    python3 benches/agreement/grid.py --only-page                   # the page from what is there
+
+Each run is kept in a file (--results) as soon as it is done; whatever is there is not done again, so that Ctrl-C loses nothing and the next call goes on.
+"""
+import argparse
+import concurrent.futures
+import datetime
+import json
+import os
+import platform
+import statistics
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "live")]
+import common  # noqa: E402
+import page  # noqa: E402
+from links import Link  # noqa: E402
+
+# Name of a scheme here: lasthop's scheme, and the congestion control of the sender.
+SCHEMES = {
+    "CUBIC": ("E2E", "cubic"),
+    "RENO": ("E2E", "reno"),
+    "BBR": ("E2E", "bbr"),
+    "SNOOP": ("SNOOP", "cubic"),
+    "SPLIT-BBR": ("SPLIT-BBR", "cubic"),
+}
+BASE_STATION = '[base_station]\nrouter = "gateway"\nlink = "lossy"'
+# What is transferred: for a time, or so many bytes.
+SHORT = {"100 kB": 100_000, "1 MB": 1_000_000}
+SUSTAINED = "sustained"
+# More than any link here carries in a run.
+ENDLESS = 1 << 40
+MEASURES = ("throughput", "timeouts", "source_retransmissions", "recoveries")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A link and its losses."""
+
+    mbps: float
+    rtt_ms: float
+    loss: float
+    queue: int
+    burst: int = 1
+
+    @classmethod
+    def read(cls, text):
+        mbps, rtt_ms, loss, queue = text.split(",")
+        loss, _, burst = loss.partition("/")
+        cell = cls(float(mbps), float(rtt_ms), float(loss), int(queue), int(burst or 1))
+        if not (cell.mbps > 0 and cell.rtt_ms > 0 and 0 <= cell.loss < 100 and cell.queue > 0 and cell.burst >= 1):
+            raise ValueError(text)
+        return cell
+
+    def __str__(self):
+        burst = f"/{self.burst}" if self.burst > 1 else ""
+        return f"{self.mbps:g},{self.rtt_ms:g},{self.loss:g}{burst},{self.queue}"
+
+    @property
+    def link(self):
+        return Link(self.mbps, self.rtt_ms, self.queue)
+
+    @property
+    def errors(self):
+        share = self.loss / 100
+        if share == 0:
+            return ""
+        if self.burst == 1:
+            return f'errors = {{ model = "uniform", frame_loss = {share:.6f} }}'
+        leave = 1 / self.burst
+        return f'errors = {{ model = "two-state-packet", good_to_bad = {share * leave / (1 - share):.9f}, bad_to_good = {leave} }}'
+
+
+# Those that say most come first: an evening brings half of them.
+CELLS = [Cell.read(text) for text in (
+    "20,50,1,100", "20,50,3,100", "20,50,10,100", "5,50,10,100", "5,50,3,20", "20,50,0.1,100", "5,10,1,20", "5,10,10,20",
+    "20,50,1,20", "20,50,10,20", "5,50,1,100", "5,150,3,100", "100,50,1,100", "100,10,10,100", "100,10,1,20", "100,50,3,20",
+    "20,50,0,100", "20,50,0,20", "5,50,0.1,20", "5,150,0.1,20", "100,10,0.1,100", "100,50,0.1,100", "100,150,1,100", "100,150,0,100",
+)]
+BURSTS = [Cell.read(text) for text in ("20,50,1/4,100", "20,50,3/4,100", "20,50,10/4,100", "5,150,3/4,20", "5,10,10/4,20", "100,10,3/4,100")]
+
+
+class Results:
+    """Runs in a file, a line each: what was measured, and with what."""
+
+    def __init__(self, path, about):
+        self.path = path
+        self.about = about
+        self.runs = []
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
+                for number, line in enumerate(file, 1):
+                    try:
+                        self.runs.append(json.loads(line))
+                    except json.JSONDecodeError:
+                        # The last line of a run that was killed while it was written.
+                        common.note(f"{path}:{number}: not a whole line; left out")
+
+    def of(self, **wanted):
+        return [run for run in self.runs if all(run.get(key) == value for key, value in wanted.items())]
+
+    def add(self, **run):
+        run = {**run, **self.about}
+        os.makedirs(os.path.dirname(os.path.abspath(self.path)), exist_ok=True)
+        ends_whole = not os.path.exists(self.path) or os.path.getsize(self.path) == 0
+        if not ends_whole:
+            with open(self.path, "rb") as file:
+                file.seek(-1, os.SEEK_END)
+                ends_whole = file.read(1) == b"\n"
+        with open(self.path, "a", encoding="utf-8") as file:
+            file.write(("" if ends_whole else "\n") + json.dumps(run, sort_keys=True) + "\n")
+        self.runs.append(run)
+
+
+def scenario(cell, name, what, seconds):
+    """TOML of a cell under a scheme."""
+    scheme, congestion = SCHEMES[name]
+    size, limit = (ENDLESS, seconds) if what == SUSTAINED else (SHORT[what], 600)
+    station = "" if scheme == "E2E" else BASE_STATION
+    return cell.link.scenario(congestion, size, cell.errors, limit=limit, scheme=scheme, base_station=station)
+
+
+def ended(path, what, values):
+    """The measures of a run; the time of a transfer besides."""
+    if not values.get("throughput"):
+        raise RuntimeError(f"{path}: nothing arrived")
+    if what != SUSTAINED:
+        values["seconds"] = SHORT[what] * 8 / 1e6 / values["throughput"]
+    return values
+
+
+def simulate(args, results, cell, name, what, folder):
+    """The simulator's runs of a cell."""
+    key = {"how": "simulated", "cell": str(cell), "scheme": name, "what": what, "limit": args.seconds if what == SUSTAINED else None}
+    there = len(results.of(**key))
+    if there >= args.simulations:
+        return
+    path = os.path.join(folder, "simulated.toml")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(scenario(cell, name, what, args.seconds))
+
+    def one(number):
+        out = common.run(args.lasthop, "run", path, "--json", "--runs", "1", "--seed", str(args.seed * 1_000_000 + number))
+        return ended(path, what, {measure: json.loads(out)["measures"][measure]["mean"] for measure in MEASURES})
+
+    # A process each: whatever one run came to is told.
+    with concurrent.futures.ThreadPoolExecutor(args.jobs or os.cpu_count()) as pool:
+        for run in pool.map(one, range(there, args.simulations)):
+            results.add(**key, **run)
+
+
+def measure(args, results, cell, name, what, number, folder):
+    """One run in the lab."""
+    key = {"how": "measured", "cell": str(cell), "scheme": name, "what": what, "limit": args.seconds if what == SUSTAINED else None, "number": number}
+    path = os.path.join(folder, "measured.toml")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(scenario(cell, name, what, args.seconds))
+    out = common.run(args.lasthop, "lab", path, "--runs", "1", "--json", "--seed", str(args.seed * 1000 + number), "--set", f"lab.lateness={args.lateness}")
+    row = json.loads(out)["schemes"][0]
+    values = {measure: row["measures"][measure]["mean"] for measure in MEASURES}
+    counters = row["kernels"][0].get("sender", {})
+    kept = {name: counters[name] for name in ("TCPLossProbes", "TCPSpuriousRTOs", "TCPLostRetransmit", "TCPBacklogCoalesce") if name in counters}
+    results.add(**key, **ended(path, what, values), lateness_us=row["lateness_us"]["p99"], void=row["void"], counters=kept)
+
+
+def plan(args, results, cells, schemes):
+    """What is left to measure, the first run of everything in a cell before the second of anything."""
+    left = []
+    for cell in cells:
+        for number in range(max(args.runs, args.short_runs)):
+            for what in (SUSTAINED, *SHORT):
+                if number >= (args.runs if what == SUSTAINED else args.short_runs):
+                    continue
+                for name in schemes:
+                    limit = args.seconds if what == SUSTAINED else None
+                    if not results.of(how="measured", cell=str(cell), scheme=name, what=what, number=number, limit=limit):
+                        left.append((cell, name, what, number))
+    return left
+
+
+def seconds_of(args, results, cell, name, what):
+    """How long a run takes, by what was simulated."""
+    if what == SUSTAINED:
+        return args.seconds + 1.5
+    runs = results.of(how="simulated", cell=str(cell), scheme=name, what=what)
+    return 1.5 + (statistics.fmean(run["seconds"] for run in runs) if runs else 5.0)
+
+
+def rough(seconds):
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def work(args, results, cells, schemes):
+    """Simulates and measures what is not there yet."""
+    with tempfile.TemporaryDirectory(prefix="lasthop-agreement-") as folder:
+        if args.only != "measured":
+            kinds = [(cell, name, what) for cell in cells for what in (SUSTAINED, *SHORT) for name in schemes]
+            for number, (cell, name, what) in enumerate(kinds, 1):
+                if what != SUSTAINED and not args.short_runs:
+                    continue
+                common.note(f"simulating {number}/{len(kinds)}: {cell} {name} {what}")
+                simulate(args, results, cell, name, what, folder)
+        left = plan(args, results, cells, schemes) if args.only != "simulated" else []
+        failures = 0
+        for number, (cell, name, what, run) in enumerate(left, 1):
+            rest = sum(seconds_of(args, results, cell, name, what) for cell, name, what, _ in left[number - 1:])
+            if args.minutes and time.monotonic() - args.begun > args.minutes * 60:
+                common.note(f"{args.minutes:g} minutes are over; {len(left) - number + 1} runs are left ({rough(rest)})")
+                return
+            common.note(f"measuring {number}/{len(left)}: {cell} {name} {what} run {run + 1}; some {rough(rest)} left")
+            try:
+                measure(args, results, cell, name, what, run, folder)
+            except RuntimeError as error:
+                failures += 1
+                common.note(f"left out: {error}")
+                if failures > 10:
+                    raise RuntimeError("more than ten runs failed") from error
+
+
+def arguments():
+    parser = common.arguments(__doc__)
+    parser.add_argument("--cells", nargs="+", default=["all"], metavar="CELL", help="cells MBPS,RTT,LOSS,QUEUE or MBPS,RTT,LOSS/BURST,QUEUE; or all, single, bursts")
+    parser.add_argument("--schemes", default="CUBIC,RENO,BBR", help=f"of {', '.join(SCHEMES)} (default CUBIC,RENO,BBR)")
+    parser.add_argument("--runs", type=int, default=10, help="measured runs of a cell and scheme (default 10)")
+    parser.add_argument("--seconds", type=float, default=20, help="duration of each (default 20)")
+    parser.add_argument("--short-runs", type=int, default=10, help="measured transfers of 100 kB and of 1 MB (default 10)")
+    parser.add_argument("--simulations", type=int, default=200, help="simulated runs of each (default 200)")
+    parser.add_argument("--jobs", type=int, default=0, help="threads of the simulator (default: one per core)")
+    parser.add_argument("--seed", type=int, default=1, help="other errors and clocks (default 1)")
+    parser.add_argument("--minutes", type=float, help="begin no run after so many minutes")
+    parser.add_argument("--lateness", default="1 ms", help="how late the lab's links may be (default 1 ms)")
+    parser.add_argument("--results", default=os.path.join(common.ROOT, "target", "agreement.jsonl"), help="file of runs (default target/agreement.jsonl)")
+    parser.add_argument("--page", default=os.path.join(common.ROOT, "docs", "agreement.md"), help="page whose tables are written (default docs/agreement.md)")
+    parser.add_argument("--only", choices=("simulated", "measured"), help="do only one of the two")
+    parser.add_argument("--only-page", action="store_true", help="measure nothing")
+    parser.add_argument("--list", action="store_true", help="print the cells and end")
+    return parser
+
+
+def cells_of(parser, given):
+    known = {"all": CELLS + BURSTS, "single": CELLS, "bursts": BURSTS}
+    cells = []
+    for text in given:
+        try:
+            cells += known[text] if text in known else [Cell.read(text)]
+        except ValueError:
+            parser.error(f"--cells: '{text}' is no cell; give MBPS,RTT,LOSS,QUEUE as 20,50,1,100, or 20,50,1/4,100 for bursts of 4")
+    return list(dict.fromkeys(cells))
+
+
+def main():
+    parser = arguments()
+    args = parser.parse_args()
+    args.begun = time.monotonic()
+    cells = cells_of(parser, args.cells)
+    schemes = common.chosen(parser, args.schemes, SCHEMES)
+    if args.list:
+        print("\n".join(map(str, cells)))
+        return 0
+    about = {"date": datetime.date.today().isoformat(), "kernel": platform.release().split("-")[0]}
+    results = Results(args.results, about)
+    status = 0
+    if not args.only_page:
+        common.check_machine(args)
+        try:
+            work(args, results, cells, schemes)
+        except KeyboardInterrupt:
+            common.note("interrupted; the next call goes on from here")
+            status = 130
+    passed = page.write(args.page, results, [str(cell) for cell in cells], schemes, args.seconds)
+    return status or (0 if passed else 1)
+
+
+if __name__ == "__main__":
+    common.end_with(main)

@@ -1,0 +1,59 @@
+"""The link that simulator and lab share, as a scenario: a clean wire in front of a lossy hop."""
+from dataclasses import dataclass
+
+CONGESTION = ("cubic", "reno", "bbr")
+
+
+@dataclass(frozen=True)
+class Link:
+    """A lossy hop and what surrounds it. The wire takes five sixths of the delay, and is just below the rate from which the lab's links have no
+    priority on the processor."""
+
+    mbps: float
+    rtt_ms: float
+    queue: int
+
+    def scenario(self, congestion, size, errors="", limit=600, tcp="", scheme="E2E", base_station=""):
+        """TOML of a transfer of so many bytes whose ends run this kernel's TCP, in the simulator as in the lab."""
+        hop = self.rtt_ms / 12
+        wire = "990 Mbps" if self.mbps > 90 else "99 Mbps"
+        return f"""title = "{self.mbps:g} Mbps, {self.rtt_ms:g} ms, {self.queue} packets, {congestion}"
+scheme = "{scheme}"
+runs = 1
+limit = "{limit} s"
+
+[tcp]
+preset = "linux-6.18"
+congestion = "{congestion}"
+{tcp}
+
+[lab]
+settings = "kernel"
+congestion = "{congestion}"
+endpoints = "kernel"
+
+[hosts.sender]
+[hosts.receiver]
+[routers.gateway]
+
+[links.wired]
+between = ["sender", "gateway"]
+rate = "{wire}"
+delay = "{self.rtt_ms / 2 - hop:.6f} ms"
+queue = "10000 packets"
+
+[links.lossy]
+between = ["gateway", "receiver"]
+rate = "{self.mbps} Mbps"
+delay = "{hop:.6f} ms"
+queue = "{self.queue} packets"
+{errors}
+
+[flows.bulk]
+from = "sender"
+to = "receiver"
+size = {size}
+close = "off"
+
+{base_station}
+"""
