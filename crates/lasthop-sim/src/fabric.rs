@@ -290,7 +290,7 @@ impl Fabric {
                 self.agenda.set(id.0, wire.next_event().unwrap_or(NEVER));
                 self.drop_managed(now, id);
                 let sent = sent?;
-                self.mark(sent.frame);
+                self.mark(id, sent.frame);
                 (&mut self.legs[id.0 as usize], id, sent)
             }
             Carrier::Shared(medium, _) => {
@@ -300,7 +300,7 @@ impl Fabric {
                 self.drop_managed(now, id);
                 let (direction, sent) = arrived?;
                 let id = LegId(id.0 | direction.index() as u32);
-                self.mark(sent.frame);
+                self.mark(id, sent.frame);
                 (&mut self.legs[id.0 as usize], id, sent)
             }
         };
@@ -325,8 +325,9 @@ impl Fabric {
     }
 
     /// Writes a queue's mark into the packet.
-    fn mark(&mut self, frame: Frame) {
+    fn mark(&mut self, id: LegId, frame: Frame) {
         if frame.is_marked() {
+            self.legs[id.0 as usize].report.marks += 1;
             self.pool.get_mut(frame.handle()).ecn = Ecn::Ce;
         }
     }
