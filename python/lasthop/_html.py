@@ -22,7 +22,7 @@ _SHOWN = {
     "source_retransmissions": "source rtx",
     "local_retransmissions": "local rtx",
 }
-_SHORT = {"incomplete": "unfinished", "starved": "starved"}
+_SHORT = {"marks": "marks", "incomplete": "unfinished", "starved": "starved"}
 
 
 def number(value: object) -> str:

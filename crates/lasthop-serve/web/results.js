@@ -16,6 +16,7 @@ const COLUMNS = [
   ['source_retransmissions', 'resent by source', 'Data segments that the sender sent again, over the whole path.', true],
   ['local_retransmissions', 'resent locally', 'Data segments that the base station sent again, over the lossy link alone.', true],
   ['dupacks_suppressed', 'dup ACKs held', 'Duplicate acknowledgments that the base station kept back, since it repairs the loss that they tell of.', true],
+  ['marks', 'marks', 'Packets that a queue marked instead of dropping them, so that the sender slows down without a loss (ECN).', false],
   ['incomplete', 'unfinished', 'Transfers, in all runs together, that were not complete when the run was cut at the scenario\'s limit.', false],
 ];
 /** The families' colours, in the order of the charts' colours. */

@@ -1,9 +1,10 @@
-//! What a simulated frame costs, and an idle connection: `cargo run --release -p lasthop-sim --example throughput`.
+//! What a simulated frame costs, an idle connection, and a large topology: `cargo run --release -p lasthop-sim --example throughput`.
 //!
 //! Two hosts, a router and a lossy last hop carry 64 MiB in all, or 64 KiB a flow if that is more, over 1, 100 and 10,000
-//! concurrent flows. A frame counts once per link that it crosses; making the network is not counted. Times are those of
+//! concurrent flows, by RFCs and as Linux does. A frame counts once per link that it crosses; making the network is not counted. Times are those of
 //! the fastest of five runs on an otherwise idle machine. Memory is the growth of the resident set per connection, both
-//! ends together, over 100,000 idle connections (Linux only).
+//! ends together, over 100,000 idle connections (Linux only). Routes are found for 4,096 nodes, every one of which is the end of a
+//! flow: a tree, and a chain, in which nearly every node forwards.
 
 #![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "it times the simulator")]
 
@@ -22,58 +23,73 @@ use lasthop_sim::{Recording, Simulation};
 const BYTES: u64 = 64 << 20;
 
 fn main() {
-    for flows in [1, 100, 10_000] {
-        let bytes = (BYTES / flows).max(64 << 10);
-        let network = network(flows, App::Transfer { bytes, close: Switch::On });
-        let nanos_per_frame = |seed| {
-            let mut simulation = Simulation::new(&network, seed, Recording::Off);
-            let start = time::Instant::now();
-            while simulation.advance(u32::MAX) {}
-            let took = start.elapsed().as_nanos() as f64;
-            took / simulation.finish(&network).report.frames as f64
-        };
-        let best = (0..5).map(nanos_per_frame).fold(f64::INFINITY, f64::min);
-        println!("{flows:>6} flows: {best:.1} ns per frame");
+    for (name, preset) in [("rfc", Preset::Rfc), ("linux-6.18", Preset::Linux618)] {
+        for flows in [1, 100, 10_000] {
+            let bytes = (BYTES / flows).max(64 << 10);
+            let network = network(preset, flows, App::Transfer { bytes, close: Switch::On });
+            let nanos_per_frame = |seed| {
+                let mut simulation = Simulation::new(&network, seed, Recording::Off);
+                let start = time::Instant::now();
+                while simulation.advance(u32::MAX) {}
+                let took = start.elapsed().as_nanos() as f64;
+                took / simulation.finish(&network).report.frames as f64
+            };
+            let best = (0..5).map(nanos_per_frame).fold(f64::INFINITY, f64::min);
+            println!("{name:<11} {flows:>6} flows: {best:.1} ns per frame");
+        }
+        let flows = 100_000;
+        let network = network(preset, flows, App::Idle);
+        let before = resident();
+        let mut simulation = Simulation::new(&network, 0, Recording::Off);
+        while simulation.advance(u32::MAX) {}
+        if let (Some(before), Some(after)) = (before, resident()) {
+            println!("{name:<11} {:.0} bytes per idle connection", after.saturating_sub(before) as f64 / flows as f64);
+        }
     }
-    let flows = 100_000;
-    let network = network(flows, App::Idle);
-    let before = resident();
-    let mut simulation = Simulation::new(&network, 0, Recording::Off);
-    while simulation.advance(u32::MAX) {}
-    if let (Some(before), Some(after)) = (before, resident()) {
-        println!("{:.0} bytes per idle connection", after.saturating_sub(before) as f64 / flows as f64);
+    for (name, parent) in [("a tree of 64 a router", 64), ("a chain", 1)] {
+        let network = tree(4096, parent);
+        let start = time::Instant::now();
+        let simulation = Simulation::new(&network, 0, Recording::Off);
+        let took = start.elapsed();
+        drop(simulation);
+        println!("4096 nodes, {name}: {:.3} s to route", took.as_secs_f64());
     }
 }
 
-/// The preset of today's RFCs, sockets of 32 KiB, and links with 1.5 Mbps and room in the queue for every flow, so that a
-/// flow does the same however many there are.
-fn network(flows: u64, app: App) -> Network {
-    let tcp = TcpConfig { send_buffer: 32 << 10, receive_buffer: 32 << 10, ..TcpConfig::preset(Preset::Rfc) };
+fn node(name: &str, kind: NodeKind) -> NodeSpec {
+    NodeSpec { name: name.to_owned(), kind }
+}
+
+fn direction(rate: u64, packets: u32, errors: ErrorSpec) -> DirectionSpec {
+    let queue = QueueLimit::Packets(packets).into();
+    DirectionSpec { rate: Rate(rate), queue, errors, damaged: DamagedFrames::Drop }
+}
+
+fn flow(index: u64, [from, to]: [usize; 2], app: App, tcp: &Arc<TcpConfig>) -> FlowSpec {
+    FlowSpec {
+        name: format!("flow-{index}"),
+        from: NodeId(from),
+        to: NodeId(to),
+        start: Instant::ZERO,
+        app,
+        tcp: [tcp.clone(), tcp.clone()],
+        iss: [0, 0],
+    }
+}
+
+/// Sockets of 32 KiB, and links with 1.5 Mbps and room in the queue for every flow, so that a flow does the same however many
+/// there are.
+fn network(preset: Preset, flows: u64, app: App) -> Network {
+    let tcp = TcpConfig { send_buffer: 32 << 10, receive_buffer: 32 << 10, ..TcpConfig::preset(preset) };
     let tcp = Arc::new(tcp);
-    let node = |name: &str, kind| NodeSpec { name: name.to_owned(), kind };
-    let direction = |rate, errors| DirectionSpec {
-        rate: Rate(rate),
-        queue: QueueLimit::Packets(100 + 64 * flows as u32).into(),
-        errors,
-        damaged: DamagedFrames::Drop,
-    };
     let link = |name: &str, ends, delay, rate, errors| LinkSpec {
         name: name.to_owned(),
         ends,
         medium: Medium::Duplex,
         delay,
-        directions: [direction(rate, errors), direction(rate, ErrorSpec::None)],
+        directions: [errors, ErrorSpec::None].map(|errors| direction(rate, 100 + 64 * flows as u32, errors)),
     };
     let lossy = ErrorSpec::Uniform { frame_loss: 0.01, frames: Frames::Data };
-    let flow = |index: u64| FlowSpec {
-        name: format!("flow-{index}"),
-        from: NodeId(0),
-        to: NodeId(2),
-        start: Instant::ZERO,
-        app,
-        tcp: [tcp.clone(), tcp.clone()],
-        iss: [0, 0],
-    };
     Network {
         nodes: vec![node("source", NodeKind::Host), node("base", NodeKind::Router), node("mobile", NodeKind::Host)],
         links: vec![
@@ -81,9 +97,30 @@ fn network(flows: u64, app: App) -> Network {
             link("wireless", [NodeId(1), NodeId(2)], Duration::from_millis(1), 1_500_000 * flows, lossy),
         ],
         elements: Vec::new(),
-        flows: (0..flows).map(flow).collect(),
+        flows: (0..flows).map(|index| flow(index, [0, 2], app, &tcp)).collect(),
         sessions: Vec::new(),
         limit: Instant::ZERO + Duration::from_secs(1000),
+    }
+}
+
+/// `nodes` nodes, each the parent of `children`; whoever is one is a router. Between each node and the last one a flow.
+fn tree(nodes: usize, children: usize) -> Network {
+    let kind = |index: usize| if index * children + 1 < nodes { NodeKind::Router } else { NodeKind::Host };
+    let link = |child: usize| LinkSpec {
+        name: format!("link-{child}"),
+        ends: [NodeId((child - 1) / children), NodeId(child)],
+        medium: Medium::Duplex,
+        delay: Duration::ZERO,
+        directions: [(); 2].map(|()| direction(1_000_000, 100, ErrorSpec::None)),
+    };
+    let tcp = Arc::new(TcpConfig::preset(Preset::Rfc));
+    Network {
+        nodes: (0..nodes).map(|index| node(&format!("node-{index}"), kind(index))).collect(),
+        links: (1..nodes).map(link).collect(),
+        elements: Vec::new(),
+        flows: (0..nodes - 1).map(|index| flow(index as u64, [index, nodes - 1], App::Idle, &tcp)).collect(),
+        sessions: Vec::new(),
+        limit: Instant::ZERO,
     }
 }
 

@@ -13,8 +13,9 @@ use crate::link::{
     Accepted, Crossing, Direction, DuplexDirection, Errors, Frame, Held, ManagedDirection, SharedMedium,
 };
 use crate::measure::{FlowReport, LossLedger, PathReport};
-use crate::network::{Element, LinkId, LinkSpec, Medium, Network, NodeId, NodeKind};
+use crate::network::{Element, ElementSpec, LinkId, LinkSpec, Medium, Network, NodeId, NodeKind};
 use crate::pool::{Handle, PacketPool};
+use crate::routes::{Destination, Hop, Routes, Table};
 use crate::scheduler::{NEVER, Tournament};
 use crate::trace::{CapturePoint, DropReason, Trace, What};
 
@@ -23,7 +24,7 @@ use crate::trace::{CapturePoint, DropReason, Trace, What};
 pub struct LegId(pub u32);
 
 impl LegId {
-    fn new(link: LinkId, direction: Direction) -> Self {
+    pub fn new(link: LinkId, direction: Direction) -> Self {
         Self((link.0 * 2 + direction.index()) as u32)
     }
 
@@ -44,7 +45,7 @@ enum Far {
     /// At a host: the packet's flow says which endpoint.
     Host,
     /// At a router without an element on this link.
-    Router(NodeId),
+    Router(Table),
     /// At an element's wireless port.
     Element(usize),
 }
@@ -77,36 +78,10 @@ pub enum Receiver {
 
 #[derive(Clone, Copy)]
 struct ElementPlace {
-    node: NodeId,
+    table: Table,
     leg: LegId,
     /// Whether it sends on its own account what endpoints send elsewhere: what it resends is resent here.
     relays: bool,
-}
-
-/// Where a node sends a packet.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Hop {
-    /// Onto a link.
-    Leg(LegId),
-    /// To the element in front of a link.
-    Element(u32),
-    /// To an endpoint on the node itself.
-    Here,
-    /// Nowhere: the destination cannot be reached.
-    Nowhere,
-}
-
-/// Next hops, by node and destination.
-struct Routes {
-    nodes: usize,
-    hops: Vec<Hop>,
-}
-
-impl Routes {
-    #[inline]
-    fn next(&self, from: NodeId, to: NodeId) -> Hop {
-        self.hops[from.0 * self.nodes + to.0]
-    }
 }
 
 /// Links, routes and taps.
@@ -124,6 +99,8 @@ pub struct Fabric {
     routes: Routes,
     /// The host of each endpoint: two per flow.
     hosts: Vec<NodeId>,
+    /// The same, as routes know them.
+    destinations: Vec<Destination>,
     /// What each endpoint sends into.
     first_hops: Vec<Hop>,
     elements: Vec<ElementPlace>,
@@ -140,18 +117,17 @@ pub struct Fabric {
 impl Fabric {
     pub fn new(network: &Network, root: Root, trace: Option<Trace>) -> Self {
         let mut through = vec![None; network.links.len() * 2];
-        let mut elements = Vec::new();
         for (index, spec) in network.elements.iter().enumerate() {
-            let away = if network.links[spec.link.0].ends[0] == spec.node { Direction::Down } else { Direction::Up };
-            let leg = LegId::new(spec.link, away);
-            through[leg.0 as usize] = Some(index);
-            let relays = matches!(spec.element, Element::Split { .. });
-            elements.push(ElementPlace { node: spec.node, leg, relays });
+            through[leg_of(network, spec).0 as usize] = Some(index);
         }
-        let routes = Routes {
-            nodes: network.nodes.len(),
-            hops: (0..network.nodes.len()).flat_map(|node| routes(network, NodeId(node), &through)).collect(),
-        };
+        let routes = Routes::new(network, &through);
+        let table = |node| routes.table(node).expect("what forwards has a table");
+        let elements = network.elements.iter().map(|spec| ElementPlace {
+            table: table(spec.node),
+            leg: leg_of(network, spec),
+            relays: matches!(spec.element, Element::Split { .. }),
+        });
+        let elements = elements.collect();
         let mut legs = Vec::with_capacity(through.len());
         let mut media = Vec::new();
         for link in &network.links {
@@ -160,7 +136,7 @@ impl Fabric {
                 let far = match (through[legs.len() ^ 1], network.nodes[node.0].kind) {
                     (Some(element), _) => Far::Element(element),
                     (None, NodeKind::Host) => Far::Host,
-                    (None, NodeKind::Router) => Far::Router(node),
+                    (None, NodeKind::Router) => Far::Router(table(node)),
                 };
                 legs.push(Leg {
                     carrier: carrier(link, direction, &mut media),
@@ -170,6 +146,7 @@ impl Fabric {
                 });
             }
         }
+        let ends = || network.flows.iter().flat_map(|flow| [flow.from, flow.to]);
         Self {
             agenda: Tournament::new(legs.len() + usize::from(legs.iter().any(|leg| leg.errors.delay()))),
             legs,
@@ -180,10 +157,11 @@ impl Fabric {
             first_hops: network
                 .flows
                 .iter()
-                .flat_map(|flow| [routes.next(flow.from, flow.to), routes.next(flow.to, flow.from)])
+                .flat_map(|flow| [routes.first(flow.from, flow.to), routes.first(flow.to, flow.from)])
                 .collect(),
+            destinations: ends().filter_map(|host| routes.destination(host)).collect(),
+            hosts: ends().collect(),
             routes,
-            hosts: network.flows.iter().flat_map(|flow| [flow.from, flow.to]).collect(),
             elements,
             pool: PacketPool::default(),
             handoffs: VecDeque::new(),
@@ -209,7 +187,7 @@ impl Fabric {
 
     /// An element sends what is in the pool's next place out of `port`.
     pub fn send_from_element(&mut self, now: Instant, element: usize, port: Port) {
-        let ElementPlace { node, leg, relays } = self.elements[element];
+        let ElementPlace { table, leg, relays } = self.elements[element];
         let packet = self.pool.place();
         let cause = packet.cause;
         // What a link protocol hands up still says why it came over the link.
@@ -224,7 +202,7 @@ impl Fabric {
         if port == Port::WIRELESS {
             self.transmit(now, leg, frame);
         } else {
-            self.send(now, self.routes.next(node, self.hosts[to]), frame);
+            self.send(now, self.routes.next(table, self.destinations[to]), frame);
         }
     }
 
@@ -317,7 +295,7 @@ impl Fabric {
                 self.agenda.set(id.0, wire.next_event().unwrap_or(NEVER));
                 self.drop_managed(now, id);
                 let sent = sent?;
-                self.mark(sent.frame);
+                self.mark(id, sent.frame);
                 (&mut self.legs[id.0 as usize], id, sent)
             }
             Carrier::Shared(medium, _) => {
@@ -327,7 +305,7 @@ impl Fabric {
                 self.drop_managed(now, id);
                 let (direction, sent) = arrived?;
                 let id = LegId(id.0 | direction.index() as u32);
-                self.mark(sent.frame);
+                self.mark(id, sent.frame);
                 (&mut self.legs[id.0 as usize], id, sent)
             }
         };
@@ -373,7 +351,7 @@ impl Fabric {
         }
         match far {
             Far::Router(router) => {
-                self.send(now, self.routes.next(router, self.hosts[frame.to()]), frame);
+                self.send(now, self.routes.next(router, self.destinations[frame.to()]), frame);
                 None
             }
             Far::Host => Some((Receiver::Endpoint(frame.to()), frame.handle())),
@@ -382,8 +360,9 @@ impl Fabric {
     }
 
     /// Writes a queue's mark into the packet.
-    fn mark(&mut self, frame: Frame) {
+    fn mark(&mut self, id: LegId, frame: Frame) {
         if frame.is_marked() {
+            self.legs[id.0 as usize].report.marks += 1;
             self.pool.get_mut(frame.handle()).ecn = Ecn::Ce;
         }
     }
@@ -491,7 +470,7 @@ impl Fabric {
 
     /// The leg on which the way from `from` to `to` begins.
     fn leg_towards(&self, from: NodeId, to: NodeId) -> Option<LegId> {
-        match self.routes.next(from, to) {
+        match self.routes.first(from, to) {
             Hop::Leg(leg) => Some(leg),
             Hop::Element(element) => Some(self.elements[element as usize].leg),
             Hop::Here | Hop::Nowhere => None,
@@ -502,6 +481,12 @@ impl Fabric {
     pub fn element_point(&self, element: usize) -> u16 {
         self.elements[element].leg.near()
     }
+}
+
+/// The leg that an element stands in front of: its link, away from its node.
+fn leg_of(network: &Network, spec: &ElementSpec) -> LegId {
+    let away = if network.links[spec.link.0].ends[0] == spec.node { Direction::Down } else { Direction::Up };
+    LegId::new(spec.link, away)
 }
 
 /// What carries the frames of a link in one direction.
@@ -520,33 +505,6 @@ fn carrier(link: &LinkSpec, direction: Direction, media: &mut Vec<SharedMedium>)
             Carrier::Shared(media.len() - 1, direction)
         }
     }
-}
-
-/// The next hop from `node` to every node of the tree; `through` tells which elements stand in front of which legs.
-fn routes(network: &Network, node: NodeId, through: &[Option<usize>]) -> Vec<Hop> {
-    let mut routes = vec![Hop::Nowhere; network.nodes.len()];
-    routes[node.0] = Hop::Here;
-    let mut reached = vec![false; network.nodes.len()];
-    reached[node.0] = true;
-    let mut frontier = VecDeque::from([node]);
-    while let Some(at) = frontier.pop_front() {
-        for (index, link) in network.links.iter().enumerate() {
-            let hops = [(link.ends[0], link.ends[1], Direction::Down), (link.ends[1], link.ends[0], Direction::Up)];
-            for (near, far, direction) in hops {
-                if near == at && !reached[far.0] {
-                    reached[far.0] = true;
-                    let leg = LegId::new(LinkId(index), direction);
-                    let first = match through[leg.0 as usize] {
-                        Some(element) => Hop::Element(element as u32),
-                        None => Hop::Leg(leg),
-                    };
-                    routes[far.0] = if at == node { first } else { routes[at.0] };
-                    frontier.push_back(far);
-                }
-            }
-        }
-    }
-    routes
 }
 
 /// Capture points of a network, in the order that [`LegId`] numbers them.

@@ -11,6 +11,7 @@ pub mod link;
 pub mod measure;
 pub mod network;
 pub mod pool;
+mod routes;
 mod scheduler;
 mod sessions;
 pub mod sim;

@@ -98,6 +98,8 @@ pub struct PathReport {
     pub queue_drops: u64,
     /// Frames that the channel destroyed.
     pub channel_drops: u64,
+    /// Frames that its queue marked (RFC 3168) where it would have dropped others; each is sent.
+    pub marks: u64,
 }
 
 impl FlowReport {
@@ -210,6 +212,7 @@ impl PathReport {
         self.useful += other.useful;
         self.queue_drops += other.queue_drops;
         self.channel_drops += other.channel_drops;
+        self.marks += other.marks;
     }
 
     /// Counts a packet that was dropped.

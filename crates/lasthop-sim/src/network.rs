@@ -7,7 +7,7 @@ use lasthop_proto::link::arq::ArqConfig;
 use lasthop_proto::packet::FlowId;
 use lasthop_proto::pep::snoop::SnoopConfig;
 pub use lasthop_proto::queue::{QueueLimit, QueueSpec};
-use lasthop_proto::tcp::config::{Switch, TcpConfig};
+use lasthop_proto::tcp::config::{EcnMode, Switch, TcpConfig};
 use lasthop_proto::time::{Duration, Instant};
 
 use crate::apps::{OnOffConfig, WebConfig};
@@ -35,6 +35,21 @@ pub struct Network {
     pub sessions: Vec<SessionSpec>,
     /// The run ends here at the latest; earlier when every flow has finished.
     pub limit: Instant,
+}
+
+impl Network {
+    /// Whether a packet may be marked (RFC 3168): a queue marks, and the host that opens a flow, or the relay of a split
+    /// connection, offers ECN.
+    pub fn may_mark(&self) -> bool {
+        let marks = |link: &LinkSpec| link.directions.iter().any(|direction| direction.queue.marks());
+        let offers = |config: &TcpConfig| config.ecn == EcnMode::On;
+        let relay = |spec: &ElementSpec| match &spec.element {
+            Element::Split { wired, wireless, .. } => offers(wired) || offers(wireless),
+            Element::Snoop(_) | Element::ElnMarker | Element::Arq(_) => false,
+        };
+        let is_offered = || self.flows.iter().any(|flow| offers(&flow.tcp[0])) || self.elements.iter().any(relay);
+        self.links.iter().any(marks) && is_offered()
+    }
 }
 
 /// A host or a router.

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use lasthop_proto::channel::{Act, Behind, ErrorSpec, Frames, ScriptFrame, ScriptLine};
 use lasthop_proto::link::arq::{ArqConfig, Delivery, Protocol, Timer};
-use lasthop_proto::packet::{Cause, Flags, FlowId};
+use lasthop_proto::packet::{Cause, Ecn, Flags, FlowId};
 use lasthop_proto::pep::snoop::SnoopConfig;
+use lasthop_proto::queue::{CoDelConfig, QueueSpec};
 use lasthop_proto::scheme::{LocalDetection, TcpAwareness};
-use lasthop_proto::tcp::config::{Preset, Recovery, Switch, TcpConfig};
+use lasthop_proto::tcp::config::{EcnMode, Preset, Recovery, Switch, TcpConfig};
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_sim::apps::{OnOffConfig, WebConfig};
 use lasthop_sim::network::{
@@ -80,6 +81,32 @@ fn frames_take_their_bytes_and_the_delay() {
 }
 
 /// Of an initial window of ten, a queue of four holds four besides the one on the wire; the rest is dropped at once.
+/// What a queue marks is counted where it is marked, once, and arrives.
+#[test]
+fn marks_are_counted() {
+    let tcp = TcpConfig { ecn: EcnMode::On, ..TcpConfig::preset(Preset::Linux618) };
+    let marked = |tcp: &TcpConfig, ecn: Switch| {
+        let mut network = pair(tcp.clone(), 500_000, QueueLimit::Packets(1000));
+        let codel = CoDelConfig { ecn, ..CoDelConfig::default() };
+        network.links[0].directions[0].queue = QueueSpec::CoDel(QueueLimit::Packets(1000), codel);
+        let outcome = run(&network, 1, Recording::On);
+        assert!(outcome.report.flows[0].complete);
+        let arrived = outcome.trace.records.iter().filter(
+            |record| matches!(&record.what, What::Received(packet) if record.point == 1 && packet.ecn == Ecn::Ce),
+        );
+        let [down, up] = outcome.report.links[0];
+        assert_eq!((down.marks, up.marks), (arrived.count() as u64, 0));
+        (network.may_mark(), down.marks, down.queue_drops)
+    };
+    let (may, marks, drops) = marked(&tcp, Switch::On);
+    assert!(may && marks > 0 && drops == 0, "{marks} marks, {drops} drops");
+    // Without an offer, or without a queue that marks, packets are dropped.
+    for (ecn, switch) in [(EcnMode::Passive, Switch::On), (EcnMode::On, Switch::Off)] {
+        let (may, marks, drops) = marked(&TcpConfig { ecn, ..tcp.clone() }, switch);
+        assert!(!may && marks == 0 && drops > 0, "{ecn:?} {switch:?}: {marks} marks, {drops} drops");
+    }
+}
+
 #[test]
 fn a_full_queue_drops_the_tail() {
     let tcp = TcpConfig { initial_window: 10, ..TcpConfig::preset(Preset::Rfc) };

@@ -17,6 +17,10 @@ pub struct Measure {
     pub value: f64,
 }
 
+/// What is measured only where queues can mark packets, and its unit.
+pub(crate) const MARKS: &str = "marks";
+pub(crate) const MARKS_UNIT: &str = "count";
+
 /// The mean throughput, in Mbps, of the transfers that brought something and of the web sessions.
 pub fn throughput(network: &Network, report: &Report) -> f64 {
     let transfers = network.flows.iter().zip(&report.flows);
@@ -31,7 +35,7 @@ pub fn throughput(network: &Network, report: &Report) -> f64 {
 ///
 /// `throughput` is the mean over the transfers that brought something and the web sessions; `LINK_goodput` is useful bytes over all payload bytes
 /// that the link carried in the direction that carries more payload; counts are sums over all flows. `starved` counts the transfers
-/// that `throughput` leaves out, where others are left.
+/// that `throughput` leaves out, where others are left. `marks` counts packets that queues marked; it is there where they can.
 pub fn measures(network: &Network, report: &Report) -> Vec<Measure> {
     let mut measures =
         vec![Measure { name: "throughput".to_owned(), unit: "Mbps", value: throughput(network, report) }];
@@ -66,6 +70,10 @@ pub fn measures(network: &Network, report: &Report) -> Vec<Measure> {
         let flows = network.flows.iter().zip(&report.flows);
         let starved = flows.filter(|(spec, flow)| is_transfer(spec) && flow.received == 0).count();
         measures.push(Measure { name: "starved".to_owned(), unit: "count", value: starved as f64 });
+    }
+    if network.may_mark() {
+        let marks = report.links.iter().flatten().map(|path| path.marks).sum::<u64>() as f64;
+        measures.push(Measure { name: MARKS.to_owned(), unit: MARKS_UNIT, value: marks });
     }
     measures
 }
@@ -206,6 +214,23 @@ mod tests {
         // Of a single transfer nothing is left out; where nothing arrived, its throughput is no negative zero.
         let (throughput, starved, _) = measured(&task(&[("limit", "1 ms")]));
         assert_eq!((throughput.map(f64::to_bits), starved), (Some(0), None));
+    }
+
+    /// Marks are a measure where a queue can mark, and only there.
+    #[test]
+    fn marks_are_counted_where_there_can_be_any() {
+        let scenario = Scenario::builtin("wavelan-lan").unwrap();
+        let queue = ("links.wireless.queue", r#"{ kind = "fq-codel", target = "1 ms", interval = "10 ms" }"#);
+        let marks = |overrides: &[(&str, &str)]| {
+            let scenario = scenario.with_overrides(overrides).unwrap();
+            let task = Task::new(&scenario, scenario.scheme(), 1, 1).unwrap();
+            let report = run_all(std::slice::from_ref(&task), 1, &Silent).remove(0).remove(0);
+            measures(&task.network, &report).iter().find(|measure| measure.name == MARKS).map(|measure| measure.value)
+        };
+        assert_eq!(marks(&[]), None);
+        assert_eq!(marks(&[queue]), None);
+        assert_eq!(marks(&[("tcp.ecn", r#""on""#)]), None);
+        assert!(marks(&[queue, ("tcp.ecn", r#""on""#)]).unwrap() > 0.0);
     }
 
     #[test]

@@ -10,9 +10,10 @@ use lasthop_proto::scheme::Scheme;
 use lasthop_report::ReportError;
 use lasthop_report::rows::{Kind, Rows, Value};
 use lasthop_scenario::Scenario;
+use lasthop_sim::network::Network;
 
 use crate::meaning::{Meaning, meanings};
-use crate::measures::{self, Samples, find};
+use crate::measures::{self, MARKS, MARKS_UNIT, Samples, find};
 use crate::replicate::{Progress, Task, map_all, run_each};
 
 /// One key and the values that it takes.
@@ -169,9 +170,15 @@ impl Sweep {
         let (scenario, measures, columns, points) = (scenario.clone(), Vec::new(), Vec::new(), Vec::new());
         let mut sweep = Self { scenario, axes, points, measures, columns, seed, runs };
         let points = map_all(&combinations, 0, |values| sweep.points_of(values, schemes))?;
-        sweep.points = points.into_iter().flatten().collect();
+        let may_mark = points.iter().any(|(_, may_mark)| *may_mark);
+        sweep.points = points.into_iter().flat_map(|(points, _)| points).collect();
         if let Some(point) = sweep.points.first() {
             sweep.measures = measures::columns(&sweep.task(point)?.network);
+        }
+        // The first point may be the one without marks.
+        let marks = (MARKS.to_owned(), MARKS_UNIT);
+        if may_mark && !sweep.measures.contains(&marks) {
+            sweep.measures.push(marks);
         }
         sweep.columns = sweep.axes.iter().map(|axis| (axis.key.clone(), Kind::Text)).collect();
         sweep.columns.push((SCHEME.to_owned(), Kind::Text));
@@ -193,14 +200,18 @@ impl Sweep {
         self.scenario.with_overrides(&values).map_err(|error| error.set_by("--vary"))
     }
 
-    /// The points with these values, each checked.
-    fn points_of(&self, values: &[String], schemes: &[&'static Scheme]) -> Result<Vec<Point>, lasthop_scenario::Error> {
+    /// The points with these values, each checked, and whether packets may be marked in one of them.
+    fn points_of(
+        &self,
+        values: &[String],
+        schemes: &[&'static Scheme],
+    ) -> Result<(Vec<Point>, bool), lasthop_scenario::Error> {
         let scenario = self.scenario_at(values)?;
         let networks = schemes.iter().map(|scheme| scenario.network(scheme)).collect::<Result<Vec<_>, _>>()?;
         let meanings = meanings(&scenario, schemes, &networks.iter().collect::<Vec<_>>());
         let point =
             |meaning: Meaning| Point { values: values.to_vec(), scheme: meaning.scheme, same_as: meaning.same_as };
-        Ok(meanings.into_iter().map(point).collect())
+        Ok((meanings.into_iter().map(point).collect(), networks.iter().any(Network::may_mark)))
     }
 
     fn task(&self, point: &Point) -> Result<Task, lasthop_scenario::Error> {
@@ -377,6 +388,21 @@ mod tests {
         let sweep = Sweep::new(&scenario, axes, &[Scheme::by_name("E2E").unwrap()], 1, 1).unwrap();
         let values: Vec<_> = sweep.points().iter().map(|point| point.values.join("/")).collect();
         assert_eq!(values, ["1 packets/500", "1 packets/1000", "2 packets/500", "2 packets/1000"]);
+    }
+
+    /// Where a later point may have marks, all rows have the column.
+    #[test]
+    fn marks_have_a_column_where_any_point_may_have_them() {
+        let scenario = Scenario::builtin("wavelan-lan").unwrap();
+        let queue = ("links.wireless.queue", "{ kind = \"codel\", ecn = true }");
+        let has_marks = |scenario: &Scenario, given: &[&str]| {
+            let sweep = Sweep::new(scenario, axes(given), &[Scheme::by_name("E2E").unwrap()], 1, 1).unwrap();
+            sweep.columns().iter().filter(|(name, _)| name.starts_with("marks")).count()
+        };
+        let marking = scenario.with_overrides(&[queue]).unwrap();
+        assert_eq!(has_marks(&scenario, &["tcp.ecn=\"off\",\"on\""]), 0);
+        assert_eq!(has_marks(&marking, &["tcp.ecn=\"off\",\"on\""]), 2);
+        assert_eq!(has_marks(&marking, &["tcp.ecn=\"off\",\"passive\""]), 0);
     }
 
     #[test]

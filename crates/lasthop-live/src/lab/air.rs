@@ -280,6 +280,7 @@ impl Air {
             self.carried += 1;
             let handle = sent.frame.handle();
             if sent.frame.is_marked() {
+                self.links[index].report[direction.index()].marks += 1;
                 self.mark_congestion(handle);
             }
             let link = &mut self.links[index];

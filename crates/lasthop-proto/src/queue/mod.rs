@@ -71,6 +71,17 @@ pub enum QueueSpec {
     FqCoDel(FqCoDelConfig),
 }
 
+impl QueueSpec {
+    /// Whether it marks packets that take marks, where it would drop others.
+    pub const fn marks(&self) -> bool {
+        match self {
+            Self::Fifo(_) => false,
+            Self::CoDel(_, config) => config.ecn.is_on(),
+            Self::FqCoDel(config) => config.codel.ecn.is_on(),
+        }
+    }
+}
+
 impl From<QueueLimit> for QueueSpec {
     fn from(limit: QueueLimit) -> Self {
         Self::Fifo(limit)

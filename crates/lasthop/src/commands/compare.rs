@@ -30,6 +30,8 @@ const COLUMNS: [(&str, &str); 5] = [
 const RELAY: (&str, &str) = ("relay_timeouts", "relay timeouts");
 const UNFINISHED: (&str, &str) = ("incomplete", "unfinished");
 const STARVED: (&str, &str) = ("starved", "starved");
+/// Where a queue marked packets.
+const MARKS: (&str, &str) = ("marks", "marks");
 
 /// A scheme, and what was measured of it.
 struct Line {
@@ -124,7 +126,7 @@ fn table(lines: &[Line]) -> Table {
     if lines.iter().any(|line| line.relay) {
         columns.insert(2, RELAY);
     }
-    columns.extend([UNFINISHED, STARVED].into_iter().filter(|(name, _)| any(name)));
+    columns.extend([MARKS, UNFINISHED, STARVED].into_iter().filter(|(name, _)| any(name)));
     let differ = lines.iter().any(|line| line.runs != lines[0].runs);
     let mut head = head(&columns);
     head.extend(differ.then(|| Column { heading: "runs".to_owned(), width: 8 }));
