@@ -25,7 +25,7 @@ lint:
 
 # Unit, integration, property and documentation tests.
 unit:
-	$(CARGO) test --workspace --locked
+	$(CARGO) test --workspace --locked --no-fail-fast
 
 # The Python package: installed as users do, and tested, on a Dask cluster as well.
 python:

@@ -22,11 +22,8 @@ use proptest::prelude::*;
 use proptest::test_runner::{FailurePersistence, FileFailurePersistence};
 use util::*;
 
-const PRESETS: [Preset; 6] =
-    [Preset::BsdLite, Preset::Ns2, Preset::Rfc, Preset::Linux618, Preset::Linux618Bbr, Preset::Rfc2026];
-
 fn configs() -> impl Iterator<Item = TcpConfig> {
-    let all = PRESETS.into_iter().flat_map(|preset| Recovery::ALL.map(|recovery| (preset, recovery)));
+    let all = Preset::ALL.into_iter().flat_map(|preset| Recovery::ALL.map(|recovery| (preset, recovery)));
     let all = all.map(|(preset, (recovery, sack_algorithm))| TcpConfig {
         recovery,
         sack_algorithm,

@@ -301,3 +301,19 @@ fn acknowledgments_too_old_to_be_true() {
     let said: Vec<_> = pair.trace.iter().map(|sent| sent.ack).collect();
     assert_eq!(said, [1, 1, 101, 201]);
 }
+
+/// A connection has one life: its numbers, windows and losses are no beginning for another.
+#[test]
+fn a_connection_that_is_over_does_not_begin_again() {
+    let mut pair = open();
+    pair.client().write(1000);
+    pair.client().abort();
+    pair.finish();
+    assert_eq!(pair.states(), (State::Closed, State::Closed));
+    pair.forget();
+    pair.client().connect();
+    pair.server().listen();
+    pair.finish();
+    assert_eq!(pair.states(), (State::Closed, State::Closed));
+    pair.expect_conversation("");
+}

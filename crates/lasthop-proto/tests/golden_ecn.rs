@@ -14,13 +14,16 @@ use util::{millis, ms};
 /// What crosses the path: when it was sent, from where, and the packet.
 type Crossing = (Instant, Side, Packet);
 
+/// What becomes of a packet, the first one sent being 0: whether it arrives, and marked or not.
+type Treat = fn(usize, &mut Packet) -> bool;
+
 /// Two endpoints; packets arrive 50 ms after they were sent, marked or lost as `treat` has it.
 struct Path {
     ends: [Connection; 2],
     now: Instant,
     underway: Vec<Crossing>,
     sent: Vec<Crossing>,
-    treat: fn(usize, &mut Packet) -> bool,
+    treat: Treat,
 }
 
 fn config(ecn: EcnMode) -> TcpConfig {
@@ -36,18 +39,22 @@ fn config(ecn: EcnMode) -> TcpConfig {
 }
 
 impl Path {
-    fn new(modes: [EcnMode; 2], treat: fn(usize, &mut Packet) -> bool) -> Self {
-        let end = |side, mode| {
+    fn new(modes: [EcnMode; 2], treat: Treat) -> Self {
+        Self::between(modes.map(config), treat)
+    }
+
+    fn between([client, server]: [TcpConfig; 2], treat: Treat) -> Self {
+        let end = |side, config: TcpConfig| {
             Connection::new(Setup {
                 flow: Default::default(),
                 side,
-                config: config(mode).into(),
+                config: config.into(),
                 iss: Seq(0),
                 phase: TickPhase { slow: Duration::ZERO, fast: Duration::ZERO },
                 watch: Switch::Off,
             })
         };
-        let mut ends = [end(Side::Initiator, modes[0]), end(Side::Acceptor, modes[1])];
+        let mut ends = [end(Side::Initiator, client), end(Side::Acceptor, server)];
         ends[1].listen();
         ends[0].connect();
         Self { ends, now: ms(0), underway: Vec::new(), sent: Vec::new(), treat }
@@ -198,4 +205,75 @@ fn what_is_sent_again_takes_no_marks() {
     }
     assert_eq!((again, new), (1, 40));
     assert_eq!(path.of(Side::Initiator, true).filter(|packet| flags(packet).has(Flags::CWR)).count(), 1);
+}
+
+/// Today's sender, and a peer that marks but reports nothing selectively.
+fn without_sack(preset: Preset) -> [TcpConfig; 2] {
+    let config = TcpConfig { mss: 1000, ecn: EcnMode::On, idle_restart: Switch::Off, ..TcpConfig::preset(preset) };
+    let peer = TcpConfig { recovery: Recovery::Reno, delayed_ack: DelayedAck::Off, ..config.clone() };
+    [config, peer]
+}
+
+const TODAY: [Preset; 3] = [Preset::Linux618, Preset::Linux618Bbr, Preset::Rfc2026];
+
+/// The handshake's three packets, then data 1 to 10: the third data segment is marked.
+fn mark_the_third(number: usize, packet: &mut Packet) -> bool {
+    if number == 3 + 2 {
+        packet.ecn = Ecn::Ce;
+    }
+    true
+}
+
+/// A sender of today answers marks of a peer without SACK too: once, and nothing is sent again.
+#[test]
+fn a_mark_is_answered_without_sack() {
+    for preset in TODAY {
+        let mut path = Path::between(without_sack(preset), mark_the_third);
+        path.run(ms(100));
+        path.ends[0].write(60_000);
+        path.run(ms(3000));
+        assert_eq!(path.ends[0].acked(), 60_000, "{preset:?}");
+        assert!(path.sent.iter().all(|sent| !sent.2.cause.is_source_retransmission()), "{preset:?}");
+        let data: Vec<_> = path.of(Side::Initiator, true).collect();
+        assert!(data.iter().all(|packet| packet.ecn == Ecn::Ect0 && packet.tcp().unwrap().options.sack.is_empty()));
+        assert_eq!(data.iter().filter(|packet| flags(packet).has(Flags::CWR)).count(), 1, "{preset:?}");
+        let echoed = path.of(Side::Acceptor, false).filter(|packet| flags(packet).has(Flags::ECE)).count();
+        assert!(echoed > 1, "{preset:?}: the answer to the offer, and at least one echo");
+    }
+}
+
+/// Marks and losses together: one segment, three of a window, the last ones, what was sent again, acknowledgments. All is repaired,
+/// and nothing waits for longer than a few timeouts.
+#[test]
+fn marks_and_losses_without_sack_stall_nothing() {
+    let cases: [(&str, Treat); 6] = [
+        ("the third", |number, packet| mark_the_third(number, packet) && number != 3 + 3),
+        ("three", |number, packet| mark_the_third(number, packet) && ![3 + 3, 3 + 5, 3 + 8].contains(&number)),
+        ("the second to the tenth", |number, packet| mark_the_third(number, packet) && !(4..13).contains(&number)),
+        ("the last", |number, packet| {
+            mark_the_third(number, packet)
+                && (packet.len == 0 || packet.tcp().unwrap().seq.0 < 58_001 || packet.cause.is_source_retransmission())
+        }),
+        ("the fifth, and what is sent again", |number, packet| {
+            let again = packet.cause.is_source_retransmission() && number < 40;
+            mark_the_third(number, packet) && number != 3 + 4 && !again
+        }),
+        ("every third acknowledgment", |number, packet| {
+            packet.ecn = if number % 7 == 6 && packet.len > 0 { Ecn::Ce } else { packet.ecn };
+            number < 3 || packet.len > 0 || number % 3 > 0
+        }),
+    ];
+    for preset in TODAY {
+        for (name, treat) in cases {
+            let mut path = Path::between(without_sack(preset), treat);
+            path.run(ms(100));
+            path.ends[0].write(60_000);
+            path.ends[0].close();
+            path.run(ms(20_000));
+            assert_eq!(path.ends[0].acked(), 60_000, "{preset:?}: {name}");
+            assert_eq!(path.ends[1].received(), 60_000, "{preset:?}: {name}");
+            let longest = path.sent.windows(2).map(|pair| pair[1].0.since(pair[0].0)).max().unwrap();
+            assert!(longest < Duration::from_secs(5), "{preset:?}: {name}: silent for {longest}");
+        }
+    }
 }

@@ -7,9 +7,6 @@ use lasthop_proto::tcp::State;
 use lasthop_proto::tcp::config::{Preset, Recovery, SackAlgorithm, Switch, TcpConfig};
 use util::*;
 
-const PRESETS: [Preset; 6] =
-    [Preset::BsdLite, Preset::Ns2, Preset::Rfc, Preset::Linux618, Preset::Linux618Bbr, Preset::Rfc2026];
-
 fn config(preset: Preset, recovery: (Recovery, SackAlgorithm)) -> TcpConfig {
     let smart_acks = if recovery.0 == Recovery::Smart { Switch::On } else { Switch::Off };
     TcpConfig { recovery: recovery.0, sack_algorithm: recovery.1, smart_acks, ..TcpConfig::preset(preset) }
@@ -17,7 +14,7 @@ fn config(preset: Preset, recovery: (Recovery, SackAlgorithm)) -> TcpConfig {
 
 #[test]
 fn a_megabyte_arrives_and_both_ends_close() {
-    for preset in PRESETS {
+    for preset in Preset::ALL {
         for recovery in Recovery::ALL {
             let mut pair =
                 Pair::of(config(preset, recovery)).with_time_per_byte(lasthop_proto::time::Duration::from_nanos(5000));

@@ -5,7 +5,7 @@
 mod network;
 
 use std::io::ErrorKind;
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -87,10 +87,11 @@ fn datagrams(network: &Network, server: SocketAddr) {
     answers.join().unwrap();
 }
 
-/// Whether a connection from one namespace to another can be had.
+/// Whether a connection from one namespace to an address of another can be had.
 fn connects(network: &Network, from: &str, to: (&str, &str)) -> bool {
-    let address: SocketAddr = to.1.parse().unwrap();
-    let listener = network.within(to.0, move || TcpListener::bind(address).unwrap()).join().unwrap();
+    let address: IpAddr = to.1.parse().unwrap();
+    let listener = network.within(to.0, move || TcpListener::bind((address, 0)).unwrap()).join().unwrap();
+    let address = listener.local_addr().unwrap();
     let patience = Duration::from_millis(800);
     let outcome = network.within(from, move || TcpStream::connect_timeout(&address, patience).is_ok()).join().unwrap();
     drop(listener);
@@ -216,12 +217,12 @@ fn what_does_not_cross_the_hop_stays_with_the_bridge() {
     let network = Network::bridged();
     let daemon = Daemon::start(&network, OBSERVE);
     // With the bridge's machine, and with a host at a third port.
-    for (from, to) in [("c", ("g", "10.1.0.1:80")), ("s", ("g", "10.1.0.1:80")), ("t", ("c", "10.1.0.3:80"))] {
+    for (from, to) in [("c", ("g", "10.1.0.1")), ("s", ("g", "10.1.0.1")), ("t", ("c", "10.1.0.3"))] {
         assert!(connects(&network, from, to), "{from} {to:?}");
     }
     let status = settled(&daemon);
     assert_eq!(packets(&status), 0, "{status:#}");
-    assert!(connects(&network, "c", ("s", "10.1.0.2:80")));
+    assert!(connects(&network, "c", ("s", "10.1.0.2")));
     let known = packets(&settled(&daemon));
     assert!(known > 0);
 
@@ -232,8 +233,8 @@ fn what_does_not_cross_the_hop_stays_with_the_bridge() {
     network.sh("t", &format!("ip link set eth0 address {client}"));
     network.sh("t", "ip addr flush dev eth0; ip addr add 10.1.0.3/24 dev eth0; ip link set eth0 up");
     network.sh("c", &format!("ip link set eth0 address {third}"));
-    assert!(connects(&network, "t", ("s", "10.1.0.2:80")));
-    assert!(connects(&network, "s", ("t", "10.1.0.3:80")));
+    assert!(connects(&network, "t", ("s", "10.1.0.2")));
+    assert!(connects(&network, "s", ("t", "10.1.0.3")));
     assert!(packets(&settled(&daemon)) <= known);
 }
 
@@ -294,7 +295,7 @@ fn a_port_that_the_bridge_closes_is_closed() {
     }
     let network = Network::bridged();
     let daemon = Daemon::start(&network, OBSERVE);
-    let address = ("s", "10.1.0.2:80");
+    let address = ("s", "10.1.0.2");
     assert!(connects(&network, "c", address));
     let known = packets(&settled(&daemon));
     assert!(known > 0);

@@ -279,7 +279,7 @@ impl<M: Middle> World<'_, M> {
                 self.newest = Seq(self.newest).max(Seq(times.val)).0;
                 // Nor is an echo believed of what nobody is known to have sent: a stranger's packet that the sender took, and a gateway
                 // did not.
-                if Seq(times.ecr).le(Seq(self.receiver_newest)) {
+                if !Seq(times.ecr).gt(Seq(self.receiver_newest)) {
                     self.sender_recent = Seq(self.sender_recent).max(Seq(times.ecr)).0;
                 }
             }
@@ -313,7 +313,7 @@ impl<M: Middle> World<'_, M> {
         (shown.next, shown.edge) = (shown.next.max(packet.segment.ack), shown.edge.max(edge));
         if let Some(times) = packet.segment.options.timestamps {
             self.receiver_newest = Seq(self.receiver_newest).max(Seq(times.val)).0;
-            if Seq(times.ecr).le(Seq(self.newest)) {
+            if !Seq(times.ecr).gt(Seq(self.newest)) {
                 shown.recent = times.ecr;
             }
         }

@@ -1,9 +1,10 @@
 //! The snoop protocol and its siblings: local retransmission from a cache at the base station (\[a\] §III-A).
 
+mod room;
+
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
-use super::cache::charge;
 use super::flow_table::FlowTable;
 use super::repair::{AckVerdict, DataVerdict, Outbox, Passage, Place, Repair};
 pub use super::snoop_config::{HopControl, RepairPriority, SnoopConfig};
@@ -12,19 +13,10 @@ use crate::event::Event;
 use crate::node::{Node, Port};
 use crate::packet::{Flags, FlowId, Integrity, Packet, Payload, Segment, Side};
 use crate::seq::Seq;
-use crate::time::{Duration, Instant};
-
-/// Between two parts of what is left to be done, unless packets of the connection bring them sooner.
-const CATCH_UP: Duration = Duration::from_millis(1);
+use crate::time::Instant;
 
 /// No IP packet is larger than this, in bytes (jumbograms as receive offload builds them included).
 const MAX_SEGMENT: u32 = 1 << 20;
-
-/// Most connections that one packet pushes out of the cache.
-const MOST_EVICTED: usize = 16;
-
-/// An owner of connections may push others out of the cache only while it takes less than this part of it.
-const FAIR_PART: u64 = 4;
 
 /// Whose a connection is, where that is known: several may be one client's. Drivers number owners from 0 up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -297,35 +289,6 @@ impl<P: Payload> Snoop<P> {
         }
     }
 
-    /// Whether the packet fits, after evicting connections that were not used for longer.
-    fn make_room(&mut self, now: Instant, slot: u32, packet: &Packet<P>) -> bool {
-        let charge = charge(packet);
-        // So that more goes than comes.
-        self.dissolve();
-        let Some((_, connection)) = self.connections.get_mut(slot) else { return false };
-        let own = connection.owner.and_then(|Owner(owner)| self.owned_bytes.get(owner as usize).copied());
-        let own = own.unwrap_or(connection.cache.bytes()).saturating_add(charge);
-        if connection.cache.is_full() {
-            return false;
-        }
-        for _ in 0..MOST_EVICTED {
-            if self.cached_bytes.saturating_add(charge) <= self.config.cache_bytes {
-                return true;
-            }
-            // The data nearest to its acknowledgment is worth most: a connection at its share keeps what it has.
-            if own > self.config.cache_bytes / FAIR_PART || !self.over.is_empty() {
-                return false;
-            }
-            // The connection itself was touched just now, so it is the newest.
-            match self.connections.oldest().filter(|&oldest| oldest != slot) {
-                Some(oldest) => self.evict(now, oldest),
-                None => return false,
-            }
-            self.dissolve();
-        }
-        false
-    }
-
     fn on_wireless(&mut self, now: Instant, mut packet: Packet<P>) {
         let verdict = match usable(&packet) {
             Some(&segment) => self.take_wireless(now, &mut packet, &segment),
@@ -365,112 +328,6 @@ impl<P: Payload> Snoop<P> {
             self.note_behind(now, slot);
         }
         verdict
-    }
-
-    fn create(&mut self, now: Instant, flow: FlowId, data_from: Side) -> Option<u32> {
-        if self.connections.is_full()
-            && let Some(oldest) = self.connections.oldest()
-        {
-            self.evict(now, oldest);
-        }
-        self.connections.insert(flow, Repair::new(now, &self.config, data_from, Seq(0), Tracking::new()))
-    }
-
-    fn evict(&mut self, now: Instant, slot: u32) {
-        if let Some(flow) = self.forget(now, Some(slot)) {
-            self.out.events.push_back((flow, Event::Evicted));
-        }
-    }
-
-    /// Drops the state of a connection that goes on.
-    fn forget(&mut self, now: Instant, slot: Option<u32>) -> Option<FlowId> {
-        let (flow, connection) = self.discard(slot?)?;
-        self.end(now, connection);
-        Some(flow)
-    }
-
-    /// Takes out the state of a connection.
-    fn discard(&mut self, slot: u32) -> Option<(FlowId, Repair<P>)> {
-        let (flow, connection) = self.connections.remove(slot)?;
-        if let Some(at) = connection.queued {
-            self.timers.remove(&(at, slot));
-            self.next_timer = self.timers.first().map(|&(at, _)| at);
-        }
-        Some((flow, connection))
-    }
-
-    /// Drops what there is of a connection that is over here: at once if it is little, else in parts.
-    fn end(&mut self, now: Instant, mut connection: Repair<P>) {
-        if connection.cache.is_small() {
-            connection.flush(Instant::ZERO, &mut self.out);
-            self.count(connection.owner, connection.cache.bytes(), 0);
-            return;
-        }
-        self.over.push_back(connection);
-        self.catch_up.get_or_insert(now + CATCH_UP);
-    }
-
-    /// Drops a part of what is left of connections that are over.
-    fn dissolve(&mut self) {
-        let Some(mut connection) = self.over.pop_front() else { return };
-        let before = connection.cache.bytes();
-        let is_gone = connection.dissolve(&mut self.out);
-        self.count(connection.owner, before, connection.cache.bytes());
-        if !is_gone {
-            self.over.push_front(connection);
-        }
-    }
-
-    /// Notes whether a connection is behind.
-    #[inline]
-    fn note_behind(&mut self, now: Instant, slot: u32) {
-        let Some((_, connection)) = self.connections.get_mut(slot) else { return };
-        if connection.is_behind() && !core::mem::replace(&mut connection.is_listed, true) {
-            self.behind.push_back(slot);
-            self.catch_up.get_or_insert(now + CATCH_UP);
-        }
-    }
-
-    /// Does a part of what is left to be done.
-    fn do_part(&mut self, now: Instant) {
-        self.dissolve();
-        if let Some(slot) = self.behind.pop_front()
-            && let Some((_, connection)) = self.connections.get_mut(slot)
-            && core::mem::take(&mut connection.is_listed)
-        {
-            self.counted(slot, |connection, _, out| connection.catch_up(now, out));
-            self.arm(slot);
-            self.note_behind(now, slot);
-        }
-        let is_left = !self.over.is_empty() || !self.behind.is_empty();
-        self.catch_up = is_left.then_some(now + CATCH_UP);
-    }
-
-    /// Has a connection do what may change how much is cached of it.
-    #[inline]
-    fn counted<R>(
-        &mut self,
-        slot: u32,
-        act: impl FnOnce(&mut Repair<P>, &SnoopConfig, &mut Outbox<P>) -> R,
-    ) -> Option<R> {
-        let (_, connection) = self.connections.get_mut(slot)?;
-        let before = connection.cache.bytes();
-        let outcome = act(connection, &self.config, &mut self.out);
-        let (owner, after) = (connection.owner, connection.cache.bytes());
-        self.count(owner, before, after);
-        Some(outcome)
-    }
-
-    /// What an owner's connection has cached is now `after` bytes instead of `before`.
-    fn count(&mut self, owner: Option<Owner>, before: u64, after: u64) {
-        self.cached_bytes = self.cached_bytes - before + after;
-        if let Some(Owner(owner)) = owner {
-            let owner = owner as usize;
-            if self.owned_bytes.len() <= owner {
-                self.owned_bytes.resize(owner + 1, 0);
-            }
-            self.owned_bytes[owner] = self.owned_bytes[owner] - before + after;
-        }
     }
 
     /// Sees to it that the queue wakes up for this connection in time. A deadline that moves back, as each acknowledgment

@@ -112,8 +112,20 @@ impl Bench {
 
     /// The same with windows of 5000 times 2^6 bytes.
     pub(super) fn wide(config: SnoopConfig) -> Self {
+        Self::agreed(config, |segment| segment.options.window_scale = Some(6))
+    }
+
+    /// The same with timestamps (RFC 7323 §3.2: both SYNs have them, or none counts).
+    fn stamping(config: SnoopConfig) -> Self {
+        Self::agreed(config, |segment| {
+            segment.options.timestamps = Some(Timestamps { val: u32::MAX - 10, ecr: u32::MAX - 10 })
+        })
+    }
+
+    /// The same with an option in both SYNs.
+    fn agreed(config: SnoopConfig, option: impl Fn(&mut Segment)) -> Self {
         let mut bench = Self { aware: config.awareness == Aware, snoop: Snoop::new(config) };
-        let [syn, answer] = handshake().map(|packet| change(packet, |segment| segment.options.window_scale = Some(6)));
+        let [syn, answer] = handshake().map(|packet| change(packet, &option));
         bench.wired(0, syn);
         bench.wireless(0, answer);
         bench
@@ -331,7 +343,7 @@ fn stamps(snoop: &mut Snoop<()>, now: Instant) -> Vec<(u32, u32)> {
 fn what_is_resent_after_newer_data_below_it_is_no_replay() {
     // The clock of timestamps wraps in between.
     let (old, new) = (u32::MAX - 3, 5);
-    let mut bench = Bench::new(DuplicateAcks, Aware);
+    let mut bench = Bench::stamping(SnoopConfig::new(DuplicateAcks, Aware));
     (0..4).for_each(|n| drop(bench.wired(0, stamped(n, old))));
     bench.wireless(10, echoing(1, old));
     // Nobody else repairs 1: the sender does, in its own time, and the mobile host takes it.
@@ -347,7 +359,7 @@ fn what_is_resent_after_newer_data_below_it_is_no_replay() {
 #[test]
 fn what_was_held_while_the_sender_resent_is_no_replay() {
     let hop = Some(HopControl { backlog: 1, held: 10_000 });
-    let mut bench = Bench::with(SnoopConfig { hop, ..SnoopConfig::new(Smart, Aware) });
+    let mut bench = Bench::stamping(SnoopConfig { hop, ..SnoopConfig::new(Smart, Aware) });
     let late = change(stamped(0, 100), |segment| segment.seq = seq(1));
     for n in 1..20 {
         bench.snoop.handle_packet(at(0), Port::WIRED, change(late, |segment| segment.seq = seq(n)));

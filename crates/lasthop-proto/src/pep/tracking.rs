@@ -51,6 +51,7 @@ pub struct Tracking {
     stage: Stage,
     /// The shift of the windows that each side advertises.
     scales: [Scale; 2],
+    stamps: Stamps,
     /// Openings that came by, but for the SYNs of this connection itself.
     syns: Vec<Syn>,
     /// The initial sequence numbers of this connection, where its SYNs came by.
@@ -71,6 +72,15 @@ enum Stage {
     Open,
 }
 
+/// Whether segments' timestamps mean anything.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stamps {
+    /// As the packets show.
+    Heeded,
+    /// A SYN had none: both ends pass over those that come nevertheless (RFC 7323 §3.2).
+    Ignored,
+}
+
 impl Default for Tracking {
     fn default() -> Self {
         Self::new()
@@ -84,6 +94,7 @@ impl Tracking {
             halves: [Half::NONE; 2],
             stage: Stage::Unknown,
             scales: [Scale::AtLeast(0); 2],
+            stamps: Stamps::Heeded,
             syns: Vec::new(),
             isn: [None; 2],
             mss: None,
@@ -217,6 +228,8 @@ impl Tracking {
         second.allow(answer.end, u32::from(there.window));
         self.halves[opening.from.index()] = first;
         self.halves[answer.from.index()] = second;
+        let stamped = [there, back].iter().all(|syn| syn.options.timestamps.is_some());
+        self.stamps = if stamped { Stamps::Heeded } else { Stamps::Ignored };
         self.begin();
         let sizes = [there.options.mss, back.options.mss].into_iter().flatten();
         self.mss = sizes.min();
@@ -233,7 +246,10 @@ impl Tracking {
     }
 
     fn take_plain(&mut self, from: Side, segment: &Segment, len: u32) -> Take {
-        let sight = Sight::of(segment, len);
+        let mut sight = Sight::of(segment, len);
+        if self.stamps == Stamps::Ignored {
+            sight.segment.options.timestamps = None;
+        }
         let taken = if self.is_open() { self.judge(from, &sight) } else { Take::Refused };
         match taken {
             Take::Believed => {
@@ -297,6 +313,7 @@ impl Tracking {
         let goes_on = self.is_open() && self.halves.iter().zip(sights).all(|(half, sight)| half.is_near(sight));
         if !goes_on {
             self.scales = [Scale::AtLeast(0); 2];
+            self.stamps = Stamps::Heeded;
             (self.isn, self.mss) = ([None; 2], None);
         }
         let scales = self.scales;

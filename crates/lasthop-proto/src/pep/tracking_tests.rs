@@ -214,6 +214,21 @@ fn replays_are_refused_by_what_the_other_end_has_taken() {
     // An echo of what was never sent is none.
     tracking.take(Side::Acceptor, &stamped(ack(2_000, 0), 9_020, (1 << 30) + 1), 0);
     assert_eq!(tracking.recent(Side::Initiator), Some(110));
+    // Nor one of what may as well be later as earlier than all that was sent.
+    tracking.take(Side::Acceptor, &stamped(ack(2_000, 0), 9_020, (1 << 30) + (1 << 31)), 0);
+    assert_eq!(tracking.recent(Side::Initiator), Some(110));
+}
+
+/// Where a SYN had no timestamps, ends pass over those that come nevertheless (RFC 7323 §3.2): a stranger's do not make the ends'
+/// own packets, which have none, look like copies of old ones.
+#[test]
+fn timestamps_that_no_syn_agreed_on_say_nothing() {
+    let mut tracking = opened();
+    assert_eq!(tracking.take(Side::Initiator, &stamped(data(0, 0), 500, 600), 0), Take::Believed);
+    assert_eq!(tracking.take(Side::Acceptor, &stamped(ack(0, 0), 600, 500), 0), Take::Believed);
+    assert_eq!(tracking.take(Side::Initiator, &data(0, 0), 1_000), Take::Believed);
+    assert_eq!(tracking.take(Side::Acceptor, &ack(1_000, 0), 0), Take::Believed);
+    assert_eq!(tracking.recent(Side::Initiator), None);
 }
 
 /// A gateway that starts in the midst of a connection does not know the window scale: it learns it from what is acknowledged.

@@ -124,16 +124,16 @@ impl Connection {
         }
     }
 
-    /// Opens actively: the SYN leaves at the next poll.
+    /// Opens actively: the SYN leaves at the next poll. A connection that is over stays closed.
     pub fn connect(&mut self) {
-        if self.state == State::Closed {
+        if self.state == State::Closed && !self.sender.has_begun() {
             self.state = State::SynSent;
         }
     }
 
-    /// Waits for a SYN.
+    /// Waits for a SYN. A connection that is over stays closed.
     pub fn listen(&mut self) {
-        if self.state == State::Closed {
+        if self.state == State::Closed && !self.sender.has_begun() {
             self.state = State::Listen;
         }
     }

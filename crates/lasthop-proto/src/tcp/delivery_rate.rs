@@ -1,7 +1,7 @@
 //! Samples of the delivery rate (draft-ietf-ccwg-bbr, "Delivery Rate Samples"; Linux `tcp_rate.c`), and the connection's
 //! counts of segments delivered and lost.
 
-use super::congestion::control::{LostSegment, RateSample};
+use super::congestion::control::{LostSegment, RateSample, Totals};
 use super::flight::{Sent, Snapshot};
 use crate::seq::Seq;
 use crate::time::{Duration, Instant};
@@ -54,6 +54,11 @@ impl RateSampler {
     /// Segments taken for lost so far.
     pub const fn lost(&self) -> u64 {
         self.lost
+    }
+
+    /// Both, and when something was last delivered.
+    pub const fn totals(&self) -> Totals {
+        Totals { delivered: self.delivered, lost: self.lost, delivered_at: self.delivered_at }
     }
 
     /// Whether what is sent now counts as limited by the application.

@@ -52,6 +52,7 @@ impl Pacer {
             self.free -= 1;
             return;
         }
+        // Linux `tcp_update_skb_after_send`.
         if pacing.rate == 0 {
             return;
         }
@@ -98,6 +99,13 @@ mod tests {
         assert_eq!(pacer.blocked_until(at(1200)), Some(at(2000)));
         pacer.on_sent(at(5000), 1000, PACING);
         assert_eq!(pacer.blocked_until(at(5000)), Some(at(5500)));
+    }
+
+    #[test]
+    fn a_rate_of_nothing_holds_nothing_back() {
+        let mut pacer = paced();
+        pacer.on_sent(at(0), 1000, Pacing { rate: 0, ..PACING });
+        assert_eq!(pacer.blocked_until(at(0)), None);
     }
 
     #[test]

@@ -119,6 +119,11 @@ impl Sender {
         }
     }
 
+    /// Whether its SYN has left.
+    pub fn has_begun(&self) -> bool {
+        self.state.snd_max != self.state.iss
+    }
+
     /// The peer does not report selectively what it has (RFC 2018 §2).
     pub fn do_without_sack(&mut self) {
         self.recovery.do_without_sack();

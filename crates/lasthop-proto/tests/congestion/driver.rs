@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use lasthop_proto::seq::Seq;
-use lasthop_proto::tcp::congestion::control::{AckSample, CaState, CongestionControl, Episode, Reduction};
+use lasthop_proto::tcp::congestion::control::{AckSample, CaState, CongestionControl, Episode, Reduction, Totals};
 use lasthop_proto::tcp::congestion::{Control, ControlRule, Start};
 use lasthop_proto::time::{Duration, Instant};
 
@@ -171,7 +171,8 @@ impl Driver {
 
     /// A timeout: all is lost, the first is sent again.
     pub fn time_out(&mut self, again: bool) {
-        self.tell(Episode::Timeout { again });
+        let totals = Totals { delivered: self.delivered, lost: 0, delivered_at: self.now };
+        self.tell(Episode::Timeout { again, totals });
         self.flight.clear();
         self.sent = self.delivered;
         self.round_end = self.delivered;

@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, VecDeque};
 use lasthop_proto::seq::Seq;
 use lasthop_proto::tcp::congestion::Control;
 use lasthop_proto::tcp::congestion::control::{
-    AckSample, CaState, CongestionControl, Episode, LostSegment, PathModel, Phase, RateSample, Reduction,
+    AckSample, CaState, CongestionControl, Episode, LostSegment, PathModel, Phase, RateSample, Reduction, Totals,
 };
 use lasthop_proto::time::{Duration, Instant};
 
@@ -241,11 +241,16 @@ impl Path {
         self.flight.iter().find_map(|sent| sent.back)
     }
 
+    fn totals(&self) -> Totals {
+        Totals { delivered: self.delivered, lost: self.lost, delivered_at: self.delivered_at }
+    }
+
     /// Everything is lost that is in flight: the retransmission timer has to help.
     fn time_out(&mut self) {
         self.now += self.srtt + Duration::from_millis(200);
         self.lost += self.flight.len() as u64;
-        self.control.on_episode(self.now, Episode::Timeout { again: self.state == CaState::Loss });
+        self.control
+            .on_episode(self.now, Episode::Timeout { again: self.state == CaState::Loss, totals: self.totals() });
         self.flight.clear();
         self.control.set_window(1);
         self.state = CaState::Loss;

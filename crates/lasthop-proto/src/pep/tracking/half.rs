@@ -187,9 +187,9 @@ impl Half {
             self.first = self.base() - self.window;
         }
         self.allow(ack, scale.bytes(segment.window));
-        // It echoes nothing that was not sent.
+        // It echoes nothing that was not sent, nor what is half a circle from it.
         if let (Some(Timestamps { ecr, .. }), Some(newest)) = (segment.options.timestamps, self.newest)
-            && Seq(ecr).le(Seq(newest))
+            && !Seq(ecr).gt(Seq(newest))
         {
             self.echoed = Some(self.echoed.map_or(ecr, |echoed| Seq(echoed).max(Seq(ecr)).0));
         }

@@ -101,6 +101,17 @@ impl AckSample {
     }
 }
 
+/// What has become of the connection's segments so far.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Totals {
+    /// Segments delivered.
+    pub delivered: u64,
+    /// Segments found lost.
+    pub lost: u64,
+    /// When the last of the former was delivered; where nothing was out since, when sending began again.
+    pub delivered_at: Instant,
+}
+
 /// A segment that loss detection has just taken for lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LostSegment {
@@ -131,6 +142,8 @@ pub enum Episode {
         /// Whether the window has been reduced for this data before, by a timeout or in recovery: then the threshold
         /// stays (Linux `tcp_enter_loss`).
         again: bool,
+        /// What the timeout itself marked lost included.
+        totals: Totals,
     },
     /// A segment is about to be sent while nothing is in flight (Linux `CA_EVENT_TX_START`).
     SendingAgain {
@@ -167,7 +180,8 @@ pub enum Reduction {
 /// How fast a congestion control lets segments out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pacing {
-    /// Bytes of payload a second.
+    /// Bytes of payload a second. At 0 nothing waits, as in Linux: a rate too small to be told from none would hold
+    /// segments back for hours.
     pub rate: u64,
     /// Segments that may leave at once.
     pub quantum: u32,

@@ -24,5 +24,5 @@ pub(super) fn segments(rate: u64, min_rtt: Duration, mss: u32) -> u32 {
 
 /// Pacing at `rate` bytes a second, in bursts of that size.
 pub(super) fn pacing(rate: u64, path_rtt: Duration, mss: u32) -> Pacing {
-    Pacing { rate: rate.max(1), quantum: segments(rate, path_rtt, mss).max(least_segments(rate)) }
+    Pacing { rate, quantum: segments(rate, path_rtt, mss).max(least_segments(rate)) }
 }

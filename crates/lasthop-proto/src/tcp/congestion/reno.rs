@@ -51,11 +51,11 @@ impl CongestionControl for Reno {
     fn on_episode(&mut self, _now: Instant, what: Episode) {
         match what {
             Episode::Reduce(reduction) => self.reduce(reduction.into()),
-            Episode::Timeout { again: false } => self.reduce(MayUndo::Yes),
+            Episode::Timeout { again: false, .. } => self.reduce(MayUndo::Yes),
             Episode::Undone => self.window.undo(),
             Episode::IdleRestart { idle, rto } => self.window.restart_after(idle, rto),
             Episode::Unused { used } => self.window.unused(used),
-            Episode::Timeout { again: true } => self.window.forget_credit(),
+            Episode::Timeout { again: true, .. } => self.window.forget_credit(),
             Episode::Ended | Episode::Established { .. } | Episode::SendingAgain { .. } => {}
         }
     }

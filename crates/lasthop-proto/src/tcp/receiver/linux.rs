@@ -1,7 +1,9 @@
 //! A receiver as Linux 6.18 has it: when it acknowledges (quick and delayed acknowledgments, `tcp_input.c` and `tcp_output.c`),
 //! how it holds back selective acknowledgments, and when a read makes it acknowledge.
 
-use super::autotune::{Autotune, Fill, Growth, Holdings, RoundTrip};
+mod offer;
+
+use super::autotune::{Autotune, RoundTrip};
 use super::marks::Marks;
 use super::sack::Table;
 use super::{AckDue, Receiver};
@@ -274,10 +276,6 @@ impl Receiver {
         self.linux = Some(linux);
     }
 
-    fn offered(&self) -> u32 {
-        self.rcv_adv.since(self.last_ack_sent)
-    }
-
     /// Puts the data where it belongs (`tcp_data_queue`).
     fn place_arrival(&mut self, now: Instant, arrival: &Arrival, linux: &mut Linux) {
         let Arrival { seq, len, ecn, .. } = *arrival;
@@ -352,15 +350,6 @@ impl Receiver {
         linux.table.add(block);
     }
 
-    fn grow_window(&mut self, len: u32, linux: &mut Linux) {
-        let (holdings, mss) = (self.holdings(), linux.mss);
-        if let Some(tuning) = &mut linux.tuning
-            && tuning.grow(holdings, len, mss) == Growth::Grown
-        {
-            linux.quick |= 1;
-        }
-    }
-
     /// Decides when to acknowledge (`__tcp_ack_snd_check`).
     fn settle_arrival(&mut self, now: Instant, arrival: &Arrival, linux: &mut Linux) {
         if !linux.scheduled.is_on() {
@@ -376,15 +365,6 @@ impl Receiver {
         } else {
             self.hold_back(now, arrival.srtt, linux);
         }
-    }
-
-    /// The window to offer; a buffer that is more than half full ends quick acknowledgments.
-    pub(super) fn offer_anew(&self, linux: &mut Linux) -> u32 {
-        let (offer, fill) = self.offer_beside(linux);
-        if fill == Fill::Half {
-            linux.quick = 0;
-        }
-        offer
     }
 
     fn delay_as_linux(&mut self, now: Instant, srtt: Option<Duration>, linux: &mut Linux) {
@@ -513,51 +493,5 @@ impl Receiver {
     /// The blocks to report, where they are kept as Linux does.
     pub(super) fn table(&self) -> Option<SackBlocks> {
         self.linux.as_ref().map(|linux| linux.table.blocks())
-    }
-
-    pub(super) fn holdings(&self) -> Holdings {
-        Holdings {
-            taken: self.received - self.unread,
-            unread: self.unread,
-            out_of_order: self.runs.iter().map(|run| u64::from(run.right.since(run.left))).sum(),
-            span: self.runs.last().map_or(0, |last| last.right.since(self.rcv_nxt)),
-        }
-    }
-
-    /// Whether all memory is in use (`tcp_try_rmem_schedule`). The window is rounded up to what its field counts in, again with each
-    /// segment while it cannot shrink, and so may come to more than the buffer.
-    fn is_overfull(&self, linux: &Linux) -> bool {
-        let is_in_use = |holdings: Holdings| holdings.unread + holdings.out_of_order;
-        linux.tuning().is_some() && is_in_use(self.holdings()) >= u64::from(self.config.receive_buffer)
-    }
-
-    fn announced(&self) -> u32 {
-        self.config.mss + if self.config.timestamps.is_on() { 12 } else { 0 }
-    }
-
-    /// The window to offer, `linux` being what this receiver keeps.
-    pub(super) fn offer_beside(&self, linux: &Linux) -> (u32, Fill) {
-        match linux.tuning() {
-            None => (self.fixed_offer(), Fill::Fine),
-            Some(tuning) => {
-                let (window, fill) = tuning.window(self.holdings(), linux.mss());
-                let unit = 1 << self.window_shift;
-                (window.next_multiple_of(unit).min(0xffff << self.window_shift), fill)
-            }
-        }
-    }
-
-    /// The right edge of the window in the segment being sent, a multiple of what its field counts in.
-    pub(super) fn edge_to_offer(&mut self) -> Seq {
-        let Some(mut linux) = self.linux.take() else { return self.rcv_adv.max(self.rcv_nxt + self.fixed_offer()) };
-        let offer = self.offer_anew(&mut linux);
-        let open = self.rcv_adv.max(self.rcv_nxt + offer).since(self.rcv_nxt);
-        let tuned = linux.tuning().is_some();
-        self.linux = Some(linux);
-        self.rcv_nxt + if tuned { open.next_multiple_of(1 << self.window_shift) } else { open }
-    }
-
-    pub(super) fn edge_beside(&self, linux: &Linux) -> Seq {
-        self.rcv_adv.max(self.rcv_nxt + self.offer_beside(linux).0)
     }
 }

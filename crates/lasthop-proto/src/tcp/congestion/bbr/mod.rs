@@ -8,8 +8,8 @@ mod policer;
 mod probe_rtt;
 
 use self::aggregation::Aggregation;
-use self::policer::{Policer, Totals};
-use super::control::{AckSample, CaState, CongestionControl, Episode, Pacing, PathModel, Phase};
+use self::policer::Policer;
+use super::control::{AckSample, CaState, CongestionControl, Episode, Pacing, PathModel, Phase, Totals};
 use super::max_filter::{MaxFilter, Moment};
 use super::quantum::{self, GSO_BYTES};
 use super::window::Start;
@@ -83,7 +83,7 @@ pub struct Bbr {
     is_conserving: bool,
     policer: Policer,
     aggregation: Aggregation,
-    /// What the last acknowledgment said of the whole connection.
+    /// What the last acknowledgment, or timeout, said of the whole connection.
     totals: Totals,
     /// The connection's own shortest round trip, which sizes bursts.
     path_rtt: Duration,
@@ -227,7 +227,6 @@ impl Bbr {
     /// With what the last acknowledgment, or a timeout, showed.
     fn look_for_policer(&mut self, shown: policer::Shown) {
         let seen = policer::Seen {
-            now: self.now,
             totals: self.totals,
             is_round_start: self.is_round_start,
             is_probing: self.mode == Mode::ProbeBw,
@@ -387,7 +386,8 @@ impl CongestionControl for Bbr {
 
     fn on_ack(&mut self, ack: &AckSample) {
         self.now = ack.now;
-        self.totals = Totals { delivered: ack.total_delivered, lost: ack.total_lost };
+        let delivered_at = if ack.delivered > 0 { ack.now } else { self.totals.delivered_at };
+        self.totals = Totals { delivered: ack.total_delivered, lost: ack.total_lost, delivered_at };
         self.path_rtt = ack.min_rtt;
         self.update_rate(ack);
         self.update_aggregation(ack);
@@ -415,19 +415,20 @@ impl CongestionControl for Bbr {
                 self.seed_pacing(rtt);
             }
             Episode::Reduce(_) => self.save_window(),
-            Episode::Timeout { again } => {
+            Episode::Timeout { again, totals } => {
                 if !again {
                     self.save_window();
                 }
                 self.prior_state = CaState::Loss;
                 self.full_rate = 0;
                 self.is_round_start = true;
+                self.totals = totals;
                 self.look_for_policer(policer::Shown { has_losses: true, is_app_limited: false });
             }
             Episode::Undone => {
                 self.full_rate = 0;
                 self.full_rounds = 0;
-                self.policer.reset(now, self.totals);
+                self.policer.reset(self.totals);
             }
             Episode::SendingAgain { is_app_limited: true, .. } => {
                 self.is_idle_restart = true;

@@ -1,8 +1,7 @@
 //! BBR's look for a policer: two intervals in a row that lose a fifth and deliver at nearly the same rate. Then it sends at
 //! that rate, and no faster, for a while.
 
-use super::{GAIN_UNIT, RATE_UNIT};
-use crate::time::Instant;
+use super::{GAIN_UNIT, RATE_UNIT, Totals};
 
 /// Rounds that an interval lasts at least...
 const LEAST_ROUNDS: u32 = 4;
@@ -14,19 +13,13 @@ const LOSSES: u64 = 50;
 const SAME: u64 = 8;
 /// ... or by 4 kbps, in bytes a second.
 const SAME_BYTES: u128 = 500;
+/// Milliseconds after which an interval says nothing: a rate so small would be none.
+const LONGEST: u64 = u32::MAX as u64 / 1000;
 /// Rounds after which the policer is forgotten.
 const LASTS: u32 = 48;
 
-/// Segments of the whole connection.
-#[derive(Clone, Copy, Default, Debug)]
-pub(super) struct Totals {
-    pub delivered: u64,
-    pub lost: u64,
-}
-
 /// What there is to see.
 pub(super) struct Seen {
-    pub now: Instant,
     pub totals: Totals,
     pub is_round_start: bool,
     /// Whether the mode is `PROBE_BW`.
@@ -58,7 +51,7 @@ pub(super) struct Policer {
     /// The rate of the last interval; 0 when there was none.
     rate: u64,
     rounds: u32,
-    since: Instant,
+    /// When the interval began.
     totals: Totals,
 }
 
@@ -69,16 +62,14 @@ impl Policer {
     }
 
     /// Forgets all.
-    pub fn reset(&mut self, now: Instant, totals: Totals) {
+    pub fn reset(&mut self, totals: Totals) {
         self.rate = 0;
         self.is_found = false;
         self.is_sampling = false;
-        self.begin(now, totals);
+        self.begin(totals);
     }
 
-    fn begin(&mut self, now: Instant, totals: Totals) {
-        // In milliseconds, as Linux measures the interval.
-        self.since = Instant::from_nanos(now.as_nanos() / 1_000_000 * 1_000_000);
+    fn begin(&mut self, totals: Totals) {
         self.totals = totals;
         self.rounds = 0;
     }
@@ -88,7 +79,7 @@ impl Policer {
             if seen.is_probing && seen.is_round_start {
                 self.rounds += 1;
                 if self.rounds >= LASTS {
-                    self.reset(seen.now, seen.totals);
+                    self.reset(seen.totals);
                     return Verdict::Expired;
                 }
             }
@@ -99,11 +90,11 @@ impl Policer {
             if !seen.shown.has_losses {
                 return Verdict::Nothing;
             }
-            self.begin(seen.now, seen.totals);
+            self.begin(seen.totals);
             self.is_sampling = true;
         }
         if seen.shown.is_app_limited {
-            self.reset(seen.now, seen.totals);
+            self.reset(seen.totals);
             return Verdict::Nothing;
         }
         if seen.is_round_start {
@@ -113,7 +104,7 @@ impl Policer {
             return Verdict::Nothing;
         }
         if self.rounds > MOST_ROUNDS {
-            self.reset(seen.now, seen.totals);
+            self.reset(seen.totals);
             return Verdict::Nothing;
         }
         // It ends with a loss: the bucket is empty again.
@@ -129,8 +120,14 @@ impl Policer {
         if delivered == 0 || lost.saturating_mul(u64::from(GAIN_UNIT)) < delivered.saturating_mul(LOSSES) {
             return;
         }
-        let millis = seen.now.since(self.since).as_nanos() / 1_000_000;
+        // From delivery to delivery, in whole milliseconds.
+        let millis = |totals: &Totals| totals.delivered_at.as_nanos() / 1_000_000;
+        let millis = millis(&seen.totals).saturating_sub(millis(&self.totals));
         if millis == 0 {
+            return;
+        }
+        if millis >= LONGEST {
+            self.reset(seen.totals);
             return;
         }
         let rate = (u128::from(delivered) * RATE_UNIT / (u128::from(millis) * 1000)) as u64;
@@ -145,6 +142,32 @@ impl Policer {
             }
         }
         self.rate = rate;
-        self.begin(seen.now, seen.totals);
+        self.begin(seen.totals);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Instant;
+
+    /// Whether two intervals of four rounds, each of which delivers 4000 segments, loses 1000 and lasts `millis`, look policed.
+    fn looks_policed(millis: u64) -> bool {
+        let mut policer = Policer::default();
+        for round in 0..=8 {
+            let delivered_at = Instant::from_nanos((1 + round * millis / 4) * 1_000_000);
+            let totals = Totals { delivered: 1000 * round, lost: 1000 * (round / 4), delivered_at };
+            let shown = Shown { has_losses: round % 4 == 0, is_app_limited: false };
+            policer.update(&Seen { totals, is_round_start: round > 0, is_probing: true, shown, mss: 1448 });
+        }
+        policer.rate().is_some()
+    }
+
+    /// Linux `bbr_lt_bw_sampling`: what takes longer than an hour and 11 minutes says nothing about a policer.
+    #[test]
+    fn an_interval_of_hours_shows_no_policer() {
+        assert!(looks_policed(1000));
+        assert!(looks_policed(4_294_964));
+        assert!(!looks_policed(4_294_968));
     }
 }

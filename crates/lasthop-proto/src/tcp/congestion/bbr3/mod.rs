@@ -405,7 +405,7 @@ impl CongestionControl for Bbr3 {
                 self.init_pacing_rate(rtt);
             }
             Episode::Reduce(_) => self.save_cwnd(),
-            Episode::Timeout { again } => {
+            Episode::Timeout { again, .. } => {
                 if !again {
                     self.save_state_upon_loss();
                 }

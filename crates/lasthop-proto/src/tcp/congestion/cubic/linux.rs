@@ -219,7 +219,7 @@ impl CongestionControl for Linux {
     fn on_episode(&mut self, now: Instant, what: Episode) {
         match what {
             Episode::Reduce(reduction) => self.reduce(reduction.into()),
-            Episode::Timeout { again } => {
+            Episode::Timeout { again, .. } => {
                 if !again {
                     self.reduce(MayUndo::Yes);
                 }

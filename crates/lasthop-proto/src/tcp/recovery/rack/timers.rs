@@ -189,7 +189,7 @@ impl Rack {
             self.undo.allow();
             self.undo.begin(s.snd_una, self.open_retransmissions());
         }
-        self.control.on_episode(now, Episode::Timeout { again });
+        self.control.on_episode(now, Episode::Timeout { again, totals: self.rate.totals() });
         self.control.set_window(self.flight.in_flight() + 1);
         self.usage.restart(now);
         if matches!(was, CaState::Open | CaState::Disorder) {

@@ -1,0 +1,213 @@
+//! The presets: what each key of [`TcpConfig`] is in 4.4BSD, in ns-2, by RFCs and in Linux.
+
+use super::{
+    Clock, ControlRule, Deflation, DelayedAck, EcnMode, Growth, HeaderAccounting, HystartRule, ImpureDuplicates,
+    PartialAckTimer, PartialDeflation, ReceiveAutotune, Recovery, RecoveryGuard, RttRule, SackAlgorithm,
+    SackCompression, Switch, TcpConfig, WindowReduction,
+};
+use crate::time::Duration;
+
+/// A named set of values for every key of [`TcpConfig`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Preset {
+    /// 4.4BSD-Lite as BSD/OS 2.x had it, quirks included: the 1997 study.
+    BsdLite,
+    /// What ns-2.35's one-way agents do.
+    Ns2,
+    /// RFC 5681, 6298, 6582, 6675, 6928, 7323.
+    Rfc,
+    /// Linux 6.18 at 250 Hz with CUBIC.
+    Linux618,
+    /// Linux 6.18 with BBR, version 1.
+    Linux618Bbr,
+    /// What standards ask for in 2026: RFC 9438, 9406, 8985, 9937, 5682, 6298.
+    Rfc2026,
+}
+
+impl Preset {
+    /// Every one.
+    pub const ALL: [Self; 6] = [Self::BsdLite, Self::Ns2, Self::Rfc, Self::Linux618, Self::Linux618Bbr, Self::Rfc2026];
+
+    /// The loss recovery that holds under every scheme; none where the scheme decides.
+    pub const fn recovery(self) -> Option<Recovery> {
+        match self {
+            Self::BsdLite | Self::Ns2 | Self::Rfc => None,
+            Self::Linux618 | Self::Linux618Bbr | Self::Rfc2026 => Some(Recovery::Rack),
+        }
+    }
+}
+
+impl TcpConfig {
+    /// The values that `preset` stands for.
+    pub fn preset(preset: Preset) -> Self {
+        match preset {
+            Preset::BsdLite => Self::bsd_lite(),
+            Preset::Ns2 => Self::ns2(),
+            Preset::Rfc => Self::rfc(),
+            Preset::Linux618 => Self::linux_6_18(),
+            Preset::Linux618Bbr => Self { congestion: ControlRule::Bbr, ..Self::linux_6_18() },
+            Preset::Rfc2026 => Self::rfc_2026(),
+        }
+    }
+
+    fn bsd_lite() -> Self {
+        Self {
+            mss: 1400,
+            send_buffer: 32 * 1024,
+            receive_buffer: 32 * 1024,
+            window_scale: None,
+            timestamps: Switch::Off,
+            headers: HeaderAccounting::Full,
+            recovery: Recovery::Reno,
+            sack_algorithm: SackAlgorithm::Sack1,
+            sack_blocks: 3,
+            sack_eln: Switch::Off,
+            clock: Clock::Ticks { slow: Duration::from_millis(500), fast: Duration::from_millis(200) },
+            tick_phase: None,
+            rtt_rule: RttRule::Bsd,
+            rtt_granularity: Duration::from_millis(500),
+            rto_initial: Duration::from_secs(6),
+            rto_min: Duration::from_secs(1),
+            rto_max: Duration::from_secs(64),
+            max_backoff: 64,
+            max_retries: 12,
+            delayed_ack: DelayedAck::WindowUpdate,
+            sack_compression: SackCompression::Off,
+            dsack: Switch::Off,
+            receive_autotune: ReceiveAutotune::Off,
+            ecn: EcnMode::Off,
+            ack_before_read: Switch::On,
+            initial_window: 1,
+            initial_ssthresh: Some(65535),
+            max_cwnd: 65535,
+            dupack_threshold: 3,
+            limited_transmit: Switch::Off,
+            growth: Growth::BsdLite,
+            deflation: Deflation::AboveThreshold,
+            impure_duplicates: ImpureDuplicates::RestartCount,
+            partial_deflation: PartialDeflation::ToThreshold,
+            eln_inflation: Switch::On,
+            header_prediction: Switch::On,
+            recovery_guard: RecoveryGuard::None,
+            partial_ack_timer: PartialAckTimer::SlowButSteady,
+            idle_restart: Switch::On,
+            nagle: Switch::On,
+            recovery_burst: u32::MAX,
+            smart_acks: Switch::Off,
+            time_wait: Duration::from_secs(60),
+            smart_rtt: None,
+            congestion: ControlRule::Reno,
+            window_reduction: WindowReduction::Rfc9937,
+            undo: Switch::On,
+            frto: Switch::On,
+            tlp: Switch::On,
+        }
+    }
+
+    fn linux_6_18() -> Self {
+        let jiffy = Duration::from_millis(4);
+        Self {
+            mss: 1448,
+            send_buffer: 4 << 20,
+            window_scale: Some(10),
+            recovery: Recovery::Rack,
+            clock: Clock::Jiffies { jiffy, wheel: Switch::On },
+            rtt_rule: RttRule::Linux,
+            rto_min: Duration::from_millis(200),
+            rto_max: Duration::from_secs(120),
+            max_backoff: 65_536,
+            receive_buffer: 32 << 20,
+            delayed_ack: DelayedAck::Linux,
+            sack_compression: SackCompression::Linux,
+            dsack: Switch::On,
+            receive_autotune: ReceiveAutotune::Linux,
+            ecn: EcnMode::Passive,
+            congestion: ControlRule::Cubic(HystartRule::Linux),
+            window_reduction: WindowReduction::Linux,
+            ..Self::rfc()
+        }
+    }
+
+    fn rfc_2026() -> Self {
+        Self {
+            mss: 1448,
+            send_buffer: 4 << 20,
+            receive_buffer: 4 << 20,
+            window_scale: Some(10),
+            recovery: Recovery::Rack,
+            dsack: Switch::On,
+            congestion: ControlRule::Cubic9438(HystartRule::Rfc9406),
+            window_reduction: WindowReduction::Rfc9937,
+            ..Self::rfc()
+        }
+    }
+
+    fn ns2() -> Self {
+        Self {
+            mss: 1400,
+            send_buffer: 23 * 1400,
+            receive_buffer: 23 * 1400,
+            window_scale: None,
+            headers: HeaderAccounting::Ns2,
+            clock: Clock::Fine,
+            // What the default seed of ns-2 draws for its first agent when the run starts: 5.558807 ms before a tick.
+            tick_phase: Some(Duration::from_nanos(10_000_000 - 5_558_807)),
+            rtt_rule: RttRule::Ns2,
+            rtt_granularity: Duration::from_millis(10),
+            rto_initial: Duration::from_secs(3),
+            rto_min: Duration::from_millis(200),
+            rto_max: Duration::from_secs(60),
+            max_retries: u32::MAX,
+            delayed_ack: DelayedAck::Off,
+            ack_before_read: Switch::Off,
+            initial_window: 2,
+            initial_ssthresh: None,
+            max_cwnd: u32::MAX,
+            growth: Growth::Ns2,
+            deflation: Deflation::Always,
+            impure_duplicates: ImpureDuplicates::Ignored,
+            partial_deflation: PartialDeflation::ByAcked,
+            eln_inflation: Switch::Off,
+            header_prediction: Switch::Off,
+            recovery_guard: RecoveryGuard::Ns2,
+            partial_ack_timer: PartialAckTimer::Impatient,
+            recovery_burst: 2,
+            limited_transmit: Switch::On,
+            nagle: Switch::Off,
+            ..Self::bsd_lite()
+        }
+    }
+
+    fn rfc() -> Self {
+        Self {
+            mss: 1460,
+            send_buffer: 256 * 1024,
+            receive_buffer: 256 * 1024,
+            window_scale: Some(7),
+            timestamps: Switch::On,
+            recovery: Recovery::Sack,
+            sack_algorithm: SackAlgorithm::Rfc6675,
+            clock: Clock::Fine,
+            rtt_rule: RttRule::Rfc6298,
+            rtt_granularity: Duration::from_millis(1),
+            rto_initial: Duration::from_secs(1),
+            rto_max: Duration::from_secs(60),
+            max_retries: 15,
+            delayed_ack: DelayedAck::EverySecond { timeout: Duration::from_millis(200) },
+            ack_before_read: Switch::Off,
+            initial_window: 10,
+            initial_ssthresh: Some(u32::MAX),
+            max_cwnd: u32::MAX,
+            limited_transmit: Switch::On,
+            growth: Growth::Rfc5681,
+            deflation: Deflation::Always,
+            impure_duplicates: ImpureDuplicates::Ignored,
+            partial_deflation: PartialDeflation::ByAcked,
+            eln_inflation: Switch::Off,
+            header_prediction: Switch::Off,
+            recovery_guard: RecoveryGuard::Careful,
+            partial_ack_timer: PartialAckTimer::Impatient,
+            ..Self::bsd_lite()
+        }
+    }
+}

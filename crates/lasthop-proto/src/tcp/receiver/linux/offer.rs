@@ -1,0 +1,76 @@
+//! What such a receiver has room for, and the window that it offers.
+
+use super::Linux;
+use crate::seq::Seq;
+use crate::tcp::receiver::Receiver;
+use crate::tcp::receiver::autotune::{Fill, Growth, Holdings};
+
+impl Receiver {
+    pub(super) fn offered(&self) -> u32 {
+        self.rcv_adv.since(self.last_ack_sent)
+    }
+
+    pub(super) fn grow_window(&mut self, len: u32, linux: &mut Linux) {
+        let (holdings, mss) = (self.holdings(), linux.mss);
+        if let Some(tuning) = &mut linux.tuning
+            && tuning.grow(holdings, len, mss) == Growth::Grown
+        {
+            linux.quick |= 1;
+        }
+    }
+
+    /// The window to offer; a buffer that is more than half full ends quick acknowledgments.
+    pub(in crate::tcp::receiver) fn offer_anew(&self, linux: &mut Linux) -> u32 {
+        let (offer, fill) = self.offer_beside(linux);
+        if fill == Fill::Half {
+            linux.quick = 0;
+        }
+        offer
+    }
+
+    pub(in crate::tcp::receiver) fn holdings(&self) -> Holdings {
+        Holdings {
+            taken: self.received - self.unread,
+            unread: self.unread,
+            out_of_order: self.runs.iter().map(|run| u64::from(run.right.since(run.left))).sum(),
+            span: self.runs.last().map_or(0, |last| last.right.since(self.rcv_nxt)),
+        }
+    }
+
+    /// Whether all memory is in use (`tcp_try_rmem_schedule`). The window is rounded up to what its field counts in, again with each
+    /// segment while it cannot shrink, and so may come to more than the buffer.
+    pub(super) fn is_overfull(&self, linux: &Linux) -> bool {
+        let is_in_use = |holdings: Holdings| holdings.unread + holdings.out_of_order;
+        linux.tuning().is_some() && is_in_use(self.holdings()) >= u64::from(self.config.receive_buffer)
+    }
+
+    pub(super) fn announced(&self) -> u32 {
+        self.config.mss + if self.config.timestamps.is_on() { 12 } else { 0 }
+    }
+
+    /// The window to offer, `linux` being what this receiver keeps.
+    pub(in crate::tcp::receiver) fn offer_beside(&self, linux: &Linux) -> (u32, Fill) {
+        match linux.tuning() {
+            None => (self.fixed_offer(), Fill::Fine),
+            Some(tuning) => {
+                let (window, fill) = tuning.window(self.holdings(), linux.mss());
+                let unit = 1 << self.window_shift;
+                (window.next_multiple_of(unit).min(0xffff << self.window_shift), fill)
+            }
+        }
+    }
+
+    /// The right edge of the window in the segment being sent, a multiple of what its field counts in.
+    pub(in crate::tcp::receiver) fn edge_to_offer(&mut self) -> Seq {
+        let Some(mut linux) = self.linux.take() else { return self.rcv_adv.max(self.rcv_nxt + self.fixed_offer()) };
+        let offer = self.offer_anew(&mut linux);
+        let open = self.rcv_adv.max(self.rcv_nxt + offer).since(self.rcv_nxt);
+        let tuned = linux.tuning().is_some();
+        self.linux = Some(linux);
+        self.rcv_nxt + if tuned { open.next_multiple_of(1 << self.window_shift) } else { open }
+    }
+
+    pub(in crate::tcp::receiver) fn edge_beside(&self, linux: &Linux) -> Seq {
+        self.rcv_adv.max(self.rcv_nxt + self.offer_beside(linux).0)
+    }
+}
