@@ -17,21 +17,33 @@ def t_quantile(share, freedom):
 
 
 def ratio(ours, theirs, share=0.90):
-    """The ratio of two means and its interval, by the logarithm's variance and Welch's degrees of freedom. Without an interval where one of them has a
-    single value."""
-    one, other = statistics.fmean(ours), statistics.fmean(theirs)
-    if one <= 0 or other <= 0:
+    """The ratio of two means and its interval. Both are values by number; those of one number come from the same errors. What `ours` says of the numbers that
+    `theirs` has, against all of them, says how much of the measured mean is luck: it is taken off by regression (a control variate). Returns ratio, low and
+    high; no interval where there are too few values."""
+    one, values = statistics.fmean(ours.values()), list(theirs.values())
+    if one <= 0 or statistics.fmean(values) <= 0:
         return None
-    middle = one / other
-    if min(len(ours), len(theirs)) < 2:
-        return middle, None, None
-    parts = [(statistics.variance(values) / statistics.fmean(values) ** 2 / len(values), len(values) - 1) for values in (ours, theirs)]
-    variance = sum(part for part, _ in parts)
-    if variance == 0:
-        return middle, middle, middle
-    freedom = variance**2 / sum(part**2 / count for part, count in parts)
-    width = t_quantile((1 + share) / 2, freedom) * math.sqrt(variance)
-    return middle, middle * math.exp(-width), middle * math.exp(width)
+    pairs = [(ours[number], value) for number, value in theirs.items() if number in ours]
+    slope, left = 0.0, [value - statistics.fmean(values) for value in values]
+    if len(pairs) == len(values) >= 4 and statistics.pvariance([x for x, _ in pairs]) > 0:
+        slope = statistics.linear_regression(*zip(*pairs)).slope
+        middle = statistics.fmean(x for x, _ in pairs)
+        left = [y - statistics.fmean(values) - slope * (x - middle) for x, y in pairs]
+        other = statistics.fmean(values) - slope * (middle - one)
+        # The slope is an estimate too, which costs so much.
+        left = [rest * math.sqrt((len(values) - 2) / (len(values) - 3)) for rest in left]
+        freedom = len(values) - 2
+    else:
+        other, freedom = statistics.fmean(values), len(values) - 1
+    if other <= 0:
+        return None
+    if freedom < 1 or len(ours) < 2:
+        return one / other, None, None
+    measured = sum(rest**2 for rest in left) / freedom / len(values)
+    simulated = statistics.variance(ours.values()) / len(ours)
+    spread = math.sqrt(simulated * (1 / one - slope / other) ** 2 + measured / other**2)
+    width = t_quantile((1 + share) / 2, freedom) * spread
+    return one / other, one / other * math.exp(-width), one / other * math.exp(width)
 
 
 def mean_interval(values, share=0.90):

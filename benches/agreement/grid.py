@@ -44,6 +44,7 @@ SHORT = {"100 kB": 100_000, "1 MB": 1_000_000}
 SUSTAINED = "sustained"
 # More than any link here carries in a run.
 ENDLESS = 1 << 40
+MOST_RUNS = 1000
 MEASURES = ("throughput", "timeouts", "source_retransmissions", "recoveries")
 
 
@@ -97,21 +98,29 @@ BURSTS = [Cell.read(text) for text in ("20,50,1/4,100", "20,50,3/4,100", "20,50,
 class Results:
     """Runs in a file, a line each: what was measured, and with what."""
 
+    KEY = ("how", "cell", "scheme", "what", "limit")
+
     def __init__(self, path, about):
         self.path = path
         self.about = about
         self.runs = []
+        self.index = {}
         if os.path.exists(path):
             with open(path, encoding="utf-8") as file:
                 for number, line in enumerate(file, 1):
                     try:
-                        self.runs.append(json.loads(line))
+                        self.keep(json.loads(line))
                     except json.JSONDecodeError:
                         # The last line of a run that was killed while it was written.
                         common.note(f"{path}:{number}: not a whole line; left out")
 
+    def keep(self, run):
+        self.runs.append(run)
+        self.index.setdefault(tuple(run.get(key) for key in self.KEY), []).append(run)
+
     def of(self, **wanted):
-        return [run for run in self.runs if all(run.get(key) == value for key, value in wanted.items())]
+        """The runs of one kind: `wanted` has a value for each of KEY."""
+        return self.index.get(tuple(wanted[key] for key in self.KEY), [])
 
     def add(self, **run):
         run = {**run, **self.about}
@@ -123,7 +132,7 @@ class Results:
                 ends_whole = file.read(1) == b"\n"
         with open(self.path, "a", encoding="utf-8") as file:
             file.write(("" if ends_whole else "\n") + json.dumps(run, sort_keys=True) + "\n")
-        self.runs.append(run)
+        self.keep(run)
 
 
 def scenario(cell, name, what, seconds):
@@ -143,6 +152,11 @@ def ended(path, what, values):
     return values
 
 
+def seed(args, number):
+    """Of a run's errors: simulator and lab draw the same."""
+    return str(args.seed * MOST_RUNS + number)
+
+
 def simulate(args, results, cell, name, what, folder):
     """The simulator's runs of a cell."""
     key = {"how": "simulated", "cell": str(cell), "scheme": name, "what": what, "limit": args.seconds if what == SUSTAINED else None}
@@ -154,8 +168,9 @@ def simulate(args, results, cell, name, what, folder):
         file.write(scenario(cell, name, what, args.seconds))
 
     def one(number):
-        out = common.run(args.lasthop, "run", path, "--json", "--runs", "1", "--seed", str(args.seed * 1_000_000 + number))
-        return ended(path, what, {measure: json.loads(out)["measures"][measure]["mean"] for measure in MEASURES})
+        out = common.run(args.lasthop, "run", path, "--json", "--runs", "1", "--seed", seed(args, number))
+        values = {measure: json.loads(out)["measures"][measure]["mean"] for measure in MEASURES}
+        return {**ended(path, what, values), "number": number}
 
     # A process each: whatever one run came to is told.
     with concurrent.futures.ThreadPoolExecutor(args.jobs or os.cpu_count()) as pool:
@@ -169,7 +184,7 @@ def measure(args, results, cell, name, what, number, folder):
     path = os.path.join(folder, "measured.toml")
     with open(path, "w", encoding="utf-8") as file:
         file.write(scenario(cell, name, what, args.seconds))
-    out = common.run(args.lasthop, "lab", path, "--runs", "1", "--json", "--seed", str(args.seed * 1000 + number), "--set", f"lab.lateness={args.lateness}")
+    out = common.run(args.lasthop, "lab", path, "--runs", "1", "--json", "--seed", seed(args, number), "--set", f"lab.lateness={args.lateness}")
     row = json.loads(out)["schemes"][0]
     values = {measure: row["measures"][measure]["mean"] for measure in MEASURES}
     counters = row["kernels"][0].get("sender", {})
@@ -187,7 +202,8 @@ def plan(args, results, cells, schemes):
                     continue
                 for name in schemes:
                     limit = args.seconds if what == SUSTAINED else None
-                    if not results.of(how="measured", cell=str(cell), scheme=name, what=what, number=number, limit=limit):
+                    done = results.of(how="measured", cell=str(cell), scheme=name, what=what, limit=limit)
+                    if all(run["number"] != number for run in done):
                         left.append((cell, name, what, number))
     return left
 
@@ -196,7 +212,7 @@ def seconds_of(args, results, cell, name, what):
     """How long a run takes, by what was simulated."""
     if what == SUSTAINED:
         return args.seconds + 1.5
-    runs = results.of(how="simulated", cell=str(cell), scheme=name, what=what)
+    runs = results.of(how="simulated", cell=str(cell), scheme=name, what=what, limit=None)
     return 1.5 + (statistics.fmean(run["seconds"] for run in runs) if runs else 5.0)
 
 
@@ -216,8 +232,9 @@ def work(args, results, cells, schemes):
                 simulate(args, results, cell, name, what, folder)
         left = plan(args, results, cells, schemes) if args.only != "simulated" else []
         failures = 0
+        takes = [seconds_of(args, results, cell, name, what) for cell, name, what, _ in left]
         for number, (cell, name, what, run) in enumerate(left, 1):
-            rest = sum(seconds_of(args, results, cell, name, what) for cell, name, what, _ in left[number - 1:])
+            rest = sum(takes[number - 1:])
             if args.minutes and time.monotonic() - args.begun > args.minutes * 60:
                 common.note(f"{args.minutes:g} minutes are over; {len(left) - number + 1} runs are left ({rough(rest)})")
                 return
@@ -266,6 +283,8 @@ def main():
     parser = arguments()
     args = parser.parse_args()
     args.begun = time.monotonic()
+    if not all(0 <= number <= MOST_RUNS for number in (args.runs, args.short_runs, args.simulations)):
+        parser.error(f"--runs, --short-runs and --simulations go to {MOST_RUNS}: seeds follow from their numbers")
     cells = cells_of(parser, args.cells)
     schemes = common.chosen(parser, args.schemes, SCHEMES)
     if args.list:

@@ -57,7 +57,7 @@ class Row:
     def __init__(self, results, cell, scheme, seconds):
         def values(how, what, measure):
             limit = seconds if what == "sustained" else None
-            return [run[measure] for run in results.of(how=how, cell=cell, scheme=scheme, what=what, limit=limit)]
+            return {run["number"]: run[measure] for run in results.of(how=how, cell=cell, scheme=scheme, what=what, limit=limit)}
 
         self.cell, self.scheme = cell, scheme
         self.ours, self.theirs = (values(how, "sustained", "throughput") for how in ("simulated", "measured"))
@@ -66,13 +66,13 @@ class Row:
         for measure, share, least in (("source_retransmissions", 0.10, 1.0), ("timeouts", 0.20, 1.0)):
             ours, theirs = values("simulated", "sustained", measure), values("measured", "sustained", measure)
             if ours and theirs:
-                one, other = statistics.fmean(ours), statistics.fmean(theirs)
+                one, other = statistics.fmean(ours.values()), statistics.fmean(theirs.values())
                 self.counts[measure] = one, other, near(one, other, share, least)
         self.short = {}
         for what in ("100 kB", "1 MB"):
             ours, theirs = values("simulated", what, "seconds"), values("measured", what, "seconds")
             if ours and theirs:
-                one, other = statistics.median(ours), statistics.median(theirs)
+                one, other = statistics.median(ours.values()), statistics.median(theirs.values())
                 self.short[what] = one, other, near(one, other, 0.10, 0.0), len(theirs)
 
     @property
@@ -86,7 +86,7 @@ class Row:
 
     def cells(self):
         def both(values):
-            mean, half = mean_interval(values)
+            mean, half = mean_interval(list(values.values()))
             return number(mean) + (f" ± {number(half)}" if half is not None else "")
 
         def pair(entry):
@@ -104,8 +104,8 @@ def order(rows):
     swapped, tied = [], []
     for place, one in enumerate(rows):
         for other in rows[place + 1:]:
-            ours = statistics.fmean(one.ours) - statistics.fmean(other.ours)
-            theirs = statistics.fmean(one.theirs) - statistics.fmean(other.theirs)
+            ours = statistics.fmean(one.ours.values()) - statistics.fmean(other.ours.values())
+            theirs = statistics.fmean(one.theirs.values()) - statistics.fmean(other.theirs.values())
             if ours * theirs >= 0:
                 continue
             apart = ratio(one.theirs, other.theirs)

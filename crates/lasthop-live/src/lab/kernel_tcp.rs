@@ -25,11 +25,10 @@ pub fn socket(plan: &Plan<'_>, config: &TcpConfig, address: SocketAddrV4) -> Res
     socket.set_nonblocking(true).map_err(fail("make the socket non-blocking"))?;
     socket.set_tcp_nodelay(!config.nagle.is_on()).map_err(fail("switch Nagle's algorithm"))?;
     set(&socket, libc::TCP_MAXSEG, plan.segment(config)).map_err(fail("set the segment size"))?;
+    // Force: past the limits of an ordinary user's sockets. The kernel doubles both, for its own overhead, and no longer tunes what
+    // was set.
+    set_at(&socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, config.send_buffer).map_err(fail("set the send buffer"))?;
     if !config.tunes_itself() {
-        // Force: past the limits of an ordinary user's sockets. The kernel doubles both, for its own overhead, and no longer tunes
-        // what was set.
-        set_at(&socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, config.send_buffer)
-            .map_err(fail("set the send buffer"))?;
         set_at(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, config.receive_buffer)
             .map_err(fail("set the receive buffer"))?;
         // The kernel forgets this when it measures its overhead anew. Saying it again during a transfer would be worse: the window

@@ -414,7 +414,6 @@ impl<'n> Plan<'n> {
         if config.tunes_itself() {
             // Least, at first, and most: the first two are the kernel's own.
             values.push(("net/ipv4/tcp_rmem", format!("4096 131072 {}", config.receive_buffer)));
-            values.push(("net/ipv4/tcp_wmem", format!("4096 16384 {}", config.send_buffer)));
         }
         if self.lab.settings == KernelSettings::Scenario {
             values.push(("net/ipv4/tcp_timestamps", switch(config.timestamps.is_on())));

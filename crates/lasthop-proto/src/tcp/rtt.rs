@@ -36,7 +36,13 @@ fn ticks_between(from: Instant, to: Instant, period: Duration, phase: Duration) 
 /// When a timer of Linux fires that is set at `now` to expire `span` later: at a tick, the span in ticks rounded up. The
 /// wheel has levels of 64 slots; each counts in eight times the ticks of the one below, and a slot fires when it has passed
 /// as a whole (`calc_index`). `phase` is the age of the tick counter at the start of the run.
-fn jiffies_deadline(now: Instant, span: Duration, jiffy: Duration, wheel: Switch, phase: Duration) -> Instant {
+pub(super) fn jiffies_deadline(
+    now: Instant,
+    span: Duration,
+    jiffy: Duration,
+    wheel: Switch,
+    phase: Duration,
+) -> Instant {
     let (jiffy, phase) = (jiffy.as_nanos().max(1), phase.as_nanos());
     let ticks = span.as_nanos().div_ceil(jiffy);
     let expires = now.as_nanos().saturating_add(phase) / jiffy + ticks;

@@ -1,6 +1,7 @@
 //! Whatever a control is told, its window stays between one segment and its bound, its rate lets segments out or does
 //! not hold them back, and it does not panic.
 
+use lasthop_proto::seq::Seq;
 use lasthop_proto::tcp::congestion::control::{
     AckSample, CaState, CongestionControl, Episode, LostSegment, RateSample, Reduction, Totals,
 };
@@ -94,6 +95,8 @@ fn ack() -> impl Strategy<Value = AckSample> {
                 prior_in_flight,
                 in_flight,
                 una_advanced: flags[0],
+                una: Seq(total_delivered as u32),
+                nxt: Seq((total_delivered as u32).wrapping_add(in_flight)),
                 may_raise: flags[1],
                 round_ended: flags[2],
                 is_cwnd_limited: flags[3],

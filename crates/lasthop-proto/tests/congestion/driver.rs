@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 
+use lasthop_proto::seq::Seq;
 use lasthop_proto::tcp::congestion::control::{AckSample, CaState, CongestionControl, Episode, Reduction, Totals};
 use lasthop_proto::tcp::congestion::{Control, ControlRule, Start};
 use lasthop_proto::time::{Duration, Instant};
@@ -79,6 +80,50 @@ impl Driver {
         self.ack_in(segments, Some(rtt));
     }
 
+    /// A segment that was sent again arrives, in front of which another is missing: a round trip by what was delivered, but not
+    /// by numbers.
+    pub fn arrive_out_of_order(&mut self, rtt: Duration) {
+        self.tell_ack(&AckSample {
+            acked: 0,
+            una_advanced: false,
+            may_raise: false,
+            round_ended: true,
+            ..self.sample(1, rtt)
+        });
+    }
+
+    fn tell_ack(&mut self, sample: &AckSample) {
+        self.control.on_ack(sample);
+    }
+
+    /// What an acknowledgment of so many segments says.
+    fn sample(&self, segments: u32, rtt: Duration) -> AckSample {
+        let in_flight = self.flight.len() as u32;
+        AckSample {
+            now: self.now,
+            state: self.state,
+            delivered: segments,
+            acked: segments,
+            total_delivered: self.delivered,
+            newly_lost: 0,
+            total_lost: 0,
+            prior_in_flight: in_flight + segments,
+            in_flight,
+            una_advanced: true,
+            una: Seq(self.delivered as u32),
+            nxt: Seq(self.sent as u32),
+            may_raise: true,
+            round_ended: false,
+            is_cwnd_limited: true,
+            ece: false,
+            rtt: Some(rtt),
+            srtt: rtt,
+            min_rtt: self.min_rtt,
+            next_send: self.now,
+            rate: None,
+        }
+    }
+
     fn ack_in(&mut self, segments: u32, rtt: Option<Duration>) {
         let prior_in_flight = self.flight.len() as u32;
         assert!(segments <= prior_in_flight, "{segments} of {prior_in_flight} acknowledged");
@@ -93,27 +138,8 @@ impl Driver {
         if round_ended {
             self.round_end = self.sent;
         }
-        self.control.on_ack(&AckSample {
-            now: self.now,
-            state: self.state,
-            delivered: segments,
-            acked: segments,
-            total_delivered: self.delivered,
-            newly_lost: 0,
-            total_lost: 0,
-            prior_in_flight,
-            in_flight: self.flight.len() as u32,
-            una_advanced: true,
-            may_raise: true,
-            round_ended,
-            is_cwnd_limited: true,
-            ece: false,
-            rtt: Some(rtt),
-            srtt: rtt,
-            min_rtt: self.min_rtt,
-            next_send: self.now,
-            rate: None,
-        });
+        let sample = AckSample { round_ended, ..self.sample(segments, rtt) };
+        self.tell_ack(&sample);
         self.fill();
     }
 

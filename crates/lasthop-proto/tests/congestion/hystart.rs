@@ -57,6 +57,25 @@ fn round(driver: &mut Driver, rtt: u64, gap: Duration, each: u32) {
     driver.pass(ms(rtt).saturating_sub(spent));
 }
 
+/// A round ends when more is acknowledged than had been sent when it began (`hystart_update`), not when something arrives that was
+/// sent in it, as a segment does that came late and was sent again. The queue of a round lengthens its later round trips by more than
+/// an eighth of the least: taken by themselves they would end slow start.
+#[test]
+fn a_segment_sent_again_ends_no_round() {
+    let mut driver = Driver::new(SINCE_6_15);
+    round(&mut driver, 60, ms(3), 1);
+    driver.control_at(40);
+    driver.pass(ms(60));
+    for number in 0..30 {
+        driver.ack_with(1, ms(60 + number / 2));
+        driver.pass(ms(3));
+        if number == 12 {
+            driver.arrive_out_of_order(ms(66));
+        }
+    }
+    assert!(driver.ssthresh() > 1000, "{}", driver.ssthresh());
+}
+
 /// Packetdrill's `cubic-hystart-delay-rtt-jumps-upward` in its essence: round trips of 100 ms, then of more than 100 ms +
 /// max(4, 100/8 = 12.5) ms for all of a round: its ninth sample ends slow start. A rise of less does not.
 #[test]

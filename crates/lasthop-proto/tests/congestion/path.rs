@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
+use lasthop_proto::seq::Seq;
 use lasthop_proto::tcp::congestion::Control;
 use lasthop_proto::tcp::congestion::control::{
     AckSample, CaState, CongestionControl, Episode, LostSegment, PathModel, Phase, RateSample, Reduction, Totals,
@@ -334,6 +335,8 @@ impl Path {
             prior_in_flight,
             in_flight: self.in_flight(),
             una_advanced: true,
+            una: Seq(self.delivered as u32),
+            nxt: Seq(self.delivered as u32 + self.in_flight()),
             may_raise: true,
             round_ended,
             is_cwnd_limited: core::mem::take(&mut self.is_window_used),

@@ -4,6 +4,7 @@
 //! reduction ([`Episode::Reduce`] to [`Episode::Ended`]) says how the window gets there. Windows are counted in segments,
 //! rates in bytes a second, all in integers: the same bytes on every machine.
 
+use crate::seq::Seq;
 use crate::time::{Duration, Instant};
 
 /// The sender's state, as Linux names it; in Linux's order.
@@ -64,6 +65,10 @@ pub struct AckSample {
     pub in_flight: u32,
     /// Whether `snd_una` has advanced.
     pub una_advanced: bool,
+    /// `snd_una` after it.
+    pub una: Seq,
+    /// `snd_nxt`: what it answers was sent before.
+    pub nxt: Seq,
     /// Whether it is one that a window grows by: `snd_una` has advanced or, where reordering has been seen, anything was
     /// delivered (Linux `tcp_may_raise_cwnd`).
     pub may_raise: bool,

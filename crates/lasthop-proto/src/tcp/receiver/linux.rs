@@ -9,7 +9,8 @@ use super::sack::Table;
 use super::{AckDue, Receiver};
 use crate::packet::{Ecn, SackBlock, SackBlocks};
 use crate::seq::Seq;
-use crate::tcp::config::{SackCompression, Switch, TcpConfig};
+use crate::tcp::config::{Clock, SackCompression, Switch, TcpConfig};
+use crate::tcp::rtt::jiffies_deadline;
 use crate::time::{Duration, Instant};
 
 /// Largest segment that is taken for granted (`TCP_MSS_DEFAULT`).
@@ -368,12 +369,21 @@ impl Receiver {
 
     fn delay_as_linux(&mut self, now: Instant, srtt: Option<Duration>, linux: &mut Linux) {
         let wait = linux.wait(srtt);
+        let leaves = self.timer(now, wait);
         match self.due {
             AckDue::Now => {}
-            AckDue::No => self.due = AckDue::Delayed(now + wait),
+            AckDue::No => self.due = AckDue::Delayed(leaves),
             // It is about to leave anyhow.
             AckDue::Delayed(at) if at <= now + wait / 4 => self.due = AckDue::Now,
-            AckDue::Delayed(at) => self.due = AckDue::Delayed(at.min(now + wait)),
+            AckDue::Delayed(at) => self.due = AckDue::Delayed(at.min(leaves)),
+        }
+    }
+
+    /// When a timer fires that is set for `wait` from now.
+    fn timer(&self, now: Instant, wait: Duration) -> Instant {
+        match self.config.clock {
+            Clock::Jiffies { jiffy, wheel } => jiffies_deadline(now, wait, jiffy, wheel, self.phase.slow),
+            Clock::Fine | Clock::Ticks { .. } => now + wait,
         }
     }
 

@@ -8,7 +8,7 @@ use std::vec::Vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::tcp::config::{Preset, ReceiveAutotune, SackCompression};
+use crate::tcp::config::{Clock, Preset, ReceiveAutotune, SackCompression};
 use crate::time::Duration;
 
 const MSS: u32 = 1448;
@@ -195,6 +195,20 @@ fn slow_arrivals_wait_longer() {
     bench.until(3_000_000);
     // The delay is 100 ms now, the round trip 90.
     assert_eq!(bench.taken()[1], (2_235_000, 38));
+}
+
+/// At 250 Hz, with a tick 1 ms after the start: a delay of 40 ms, ten ticks, counts from the tick before the arrival and ends with the
+/// tick after the tenth: 40 to 44 ms later.
+#[test]
+fn delayed_acknowledgments_leave_at_ticks() {
+    let clock = Clock::Jiffies { jiffy: Duration::from_millis(4), wheel: Switch::On };
+    let mut bench = Bench::warmed(TcpConfig { clock, ..config() });
+    bench.receiver.phase.slow = Duration::from_millis(3);
+    for (number, arrival) in [(21, 1_000_900), (22, 1_101_100)] {
+        bench.segment(arrival, number);
+        bench.until(arrival + 99_000);
+    }
+    assert_eq!(bench.taken(), [(1_041_000, 21), (1_145_000, 22)]);
 }
 
 /// Segment 21 is lost. The first three duplicates leave at once, the rest once in min(1 ms, 5 % of 20 ms) and 0.1 ms; what

@@ -1,6 +1,7 @@
 //! HyStart as Linux has it: the train of acknowledgments that a window's worth makes, and a rise of the round trip.
 
 use super::{HystartRule, SAMPLES, SlowStart, tolerated_rise};
+use crate::seq::Seq;
 use crate::tcp::congestion::control::AckSample;
 use crate::time::{Duration, Instant};
 
@@ -21,8 +22,10 @@ pub(in crate::tcp::congestion) struct Classic {
     mss: u32,
     /// Whether slow start has been ended.
     found: bool,
-    /// A round has ended, and no round trip has been seen since.
-    is_round_over: bool,
+    /// What was sent when the round began: it is over once more is acknowledged. None at first.
+    last: Option<Seq>,
+    /// Whether a round has begun, with a timeout, whose end the next acknowledgment tells.
+    is_end_open: bool,
     /// Where the round ends that counts deliveries itself, in segments delivered.
     round_end: u64,
     round_start: Instant,
@@ -39,7 +42,8 @@ impl Classic {
             mss,
             found: false,
             // What comes first is the answer to what was sent after the start.
-            is_round_over: true,
+            last: None,
+            is_end_open: false,
             round_end: 0,
             round_start: Instant::ZERO,
             last_of_train: Instant::ZERO,
@@ -50,7 +54,7 @@ impl Classic {
 
     pub fn restart(&mut self, now: Instant) {
         self.found = false;
-        self.is_round_over = false;
+        self.is_end_open = true;
         self.begin_round(now);
     }
 
@@ -62,7 +66,9 @@ impl Classic {
     }
 
     pub fn on_round(&mut self, ack: &AckSample) {
-        self.is_round_over |= ack.round_ended;
+        if core::mem::take(&mut self.is_end_open) {
+            self.last = Some(ack.nxt);
+        }
     }
 
     /// Whether a round begins with this acknowledgment.
@@ -74,7 +80,12 @@ impl Classic {
             }
             begins
         } else {
-            core::mem::take(&mut self.is_round_over)
+            // By sequence numbers (`hystart_update`): segments that arrive out of order, or again, end no round.
+            let begins = self.last.is_none_or(|last| ack.una.gt(last));
+            if begins {
+                self.last = Some(ack.nxt);
+            }
+            begins
         }
     }
 

@@ -305,6 +305,8 @@ impl Rack {
             prior_in_flight: told.prior_in_flight,
             in_flight: self.flight.in_flight(),
             una_advanced: news.una_advanced,
+            una: s.snd_una,
+            nxt: s.snd_nxt,
             may_raise,
             round_ended,
             is_cwnd_limited: self.usage.is_limited(self.control.window(), self.is_slow_start()),
