@@ -360,6 +360,13 @@ pub enum Body {
         /// Counts from 0.
         number: u32,
     },
+    /// A UDP datagram of a QUIC connection (RFC 9000). Who is on the way sees that it is one, and nothing of what is in it.
+    Quic {
+        /// Number of the datagram among those of its sender, from 0.
+        number: u32,
+        /// Bytes of streams in it; for measurement only.
+        data: u32,
+    },
     /// Nothing: a control frame of a link protocol.
     Control,
 }
@@ -432,12 +439,21 @@ impl<P> Packet<P> {
         self.len.saturating_add(self.header_len as u32)
     }
 
+    /// Whether it carries what an application sent. Measurement and error models ask so; no mechanism may of QUIC.
+    #[inline]
+    pub const fn has_data(&self) -> bool {
+        match &self.body {
+            Body::Quic { data, .. } => *data > 0,
+            Body::Tcp(_) | Body::Datagram { .. } | Body::Control => self.len > 0,
+        }
+    }
+
     /// The TCP header, if it is a TCP segment.
     #[inline]
     pub const fn tcp(&self) -> Option<&Segment> {
         match &self.body {
             Body::Tcp(segment) => Some(segment),
-            Body::Datagram { .. } | Body::Control => None,
+            Body::Datagram { .. } | Body::Quic { .. } | Body::Control => None,
         }
     }
 
@@ -448,7 +464,7 @@ impl<P> Packet<P> {
             Body::Tcp(segment) => {
                 self.len.saturating_add(segment.flags.has(Flags::SYN) as u32 + segment.flags.has(Flags::FIN) as u32)
             }
-            Body::Datagram { .. } | Body::Control => 0,
+            Body::Datagram { .. } | Body::Quic { .. } | Body::Control => 0,
         }
     }
 }

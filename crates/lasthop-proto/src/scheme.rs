@@ -158,4 +158,9 @@ impl Scheme {
     pub fn by_name(name: &str) -> Option<&'static Self> {
         SCHEMES.iter().find(|scheme| scheme.name == name)
     }
+
+    /// Whether the base station does what it does by reading TCP's headers: it cannot do it to traffic that encrypts its own.
+    pub const fn reads_tcp(&self) -> bool {
+        matches!(self.base_station, BaseStation::Local { .. } | BaseStation::Split { .. })
+    }
 }

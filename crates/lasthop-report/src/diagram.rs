@@ -2,7 +2,7 @@
 //! for whoever draws it.
 
 use lasthop_proto::event::Event;
-use lasthop_proto::packet::{Cause, FlowId, Integrity, Packet, Side};
+use lasthop_proto::packet::{Body, Cause, FlowId, Integrity, Packet, Side};
 use lasthop_sim::network::{LinkId, Network, NodeId};
 use lasthop_sim::trace::{DropReason, Record, Trace, What};
 use serde::{Serialize, Serializer};
@@ -157,7 +157,10 @@ impl Diagram {
                     let (ended, fate) = ending(trace, courses[index], &same_node);
                     let (kind, number) = match packet.tcp() {
                         None if record.flow == FlowId::NONE => (Kind::LinkControl, 0),
-                        None => (Kind::Datagram, 0),
+                        None => match packet.body {
+                            Body::Quic { number, .. } => (quic_kind(packet), number),
+                            _ => (Kind::Datagram, 0),
+                        },
                         Some(segment) if packet.len > 0 => (data_kind(packet), place(segment.seq.0, packet.from)),
                         Some(segment) => {
                             let acked = place(segment.ack.0, packet.from.peer());
@@ -241,6 +244,15 @@ impl LastAcks {
             Some(last) if last == acked => Kind::DuplicateAck,
             _ => Kind::Ack,
         }
+    }
+}
+
+/// What a datagram of QUIC is: its sender knows, though nobody on the way does.
+fn quic_kind(packet: &Packet) -> Kind {
+    match packet.cause {
+        _ if packet.has_data() => data_kind(packet),
+        Cause::Handshake => Kind::Handshake,
+        _ => Kind::Ack,
     }
 }
 

@@ -28,7 +28,7 @@ pub(crate) type Key = (FlowId, Side, &'static str, u32, u32);
 pub(crate) fn key(packet: &Packet) -> Key {
     let number = match &packet.body {
         Body::Tcp(segment) => segment.seq.0 ^ segment.ack.0.rotate_left(16),
-        Body::Datagram { number } => *number,
+        Body::Datagram { number } | Body::Quic { number, .. } => *number,
         Body::Control => 0,
     };
     (packet.flow, packet.from, packet.cause.name(), packet.len, number)

@@ -70,7 +70,7 @@ fn ethernet(hop: Hop) -> Ethernet2Header {
 fn ip_packet(packet: &Packet, flow: &FlowInfo) -> Result<Vec<u8>, ReportError> {
     match &packet.body {
         Body::Tcp(segment) => tcp(packet, segment, flow),
-        Body::Datagram { number } => udp(packet, *number, flow),
+        Body::Datagram { number } | Body::Quic { number, .. } => udp(packet, *number, flow),
         Body::Control => Ok(Vec::new()),
     }
 }

@@ -116,7 +116,7 @@ fn packet_columns(packet: &Packet) -> [String; 10] {
             *flags = describe::flag_names(segment.flags);
             *options = describe::options(&segment.options, |seq| seq.0);
         }
-        Body::Datagram { number } => *seq = number.to_string(),
+        Body::Datagram { number } | Body::Quic { number, .. } => *seq = number.to_string(),
         Body::Control => {}
     }
     columns

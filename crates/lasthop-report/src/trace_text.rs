@@ -87,6 +87,9 @@ impl TraceText {
                 let text = match &packet.body {
                     Body::Tcp(segment) => segment_text(segment, packet, &relative),
                     Body::Datagram { number } => format!("datagram {number}, length {}", packet.len),
+                    Body::Quic { number, data } => {
+                        format!("quic {number}, length {}, {data} bytes of streams", packet.len)
+                    }
                     Body::Control => String::new(),
                 };
                 let link = link_text(record);

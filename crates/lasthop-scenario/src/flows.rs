@@ -8,6 +8,7 @@ use lasthop_sim::network::App;
 use crate::error::{Error, Problem};
 use crate::flow_names::Copies;
 use crate::nodes::Nodes;
+use crate::quic;
 use crate::reader::{Reader, Value};
 use crate::units::{ByteSize, TimeSpan};
 use crate::values::{AppName, Positive, Text, Whole};
@@ -42,7 +43,8 @@ pub(crate) fn read(root: &Reader<'_>, nodes: &Nodes, limit: Instant) -> Result<V
 }
 
 fn flow(name: &str, reader: &Reader<'_>, nodes: &Nodes, limit: Instant) -> Result<Flow, Error> {
-    reader.allow(&[&["from", "to", "app", "size", "close", "start", "count", "spacing"], &ON_OFF_KEYS[..]].concat())?;
+    let common = ["from", "to", "app", "size", "close", "start", "count", "spacing"];
+    reader.allow(&[&common[..], &ON_OFF_KEYS, &quic::KEYS].concat())?;
     let name_of_app = reader.or("app", AppName::Transfer, "default")?;
     let from = host(reader, "from", nodes)?;
     let to = if name_of_app == AppName::OnOff { node(reader, "to", nodes)? } else { host(reader, "to", nodes)? };
@@ -53,6 +55,9 @@ fn flow(name: &str, reader: &Reader<'_>, nodes: &Nodes, limit: Instant) -> Resul
         Some(key) => Err(reader.fail(key, Problem::Conflict(format!("{why}; drop this key, or app")))),
         None => Ok(()),
     };
+    if name_of_app != AppName::Quic {
+        not_for(&quic::KEYS, "only app = \"quic\" has it")?;
+    }
     let app = match name_of_app {
         AppName::Idle => {
             not_for(&["size"], "app = \"idle\" sends nothing")?;
@@ -66,15 +71,25 @@ fn flow(name: &str, reader: &Reader<'_>, nodes: &Nodes, limit: Instant) -> Resul
         }
         AppName::Transfer => {
             not_for(&ON_OFF_KEYS, "app = \"transfer\" sends as TCP lets it")?;
-            let bytes = match reader.required("size")? {
-                ByteSize(bytes @ 1..=LARGEST_TRANSFER) => bytes,
-                _ => return Err(reader.refuse("size", ByteSize::expected(), "it is not in 1 B to 1024 GiB")),
-            };
+            let bytes = transferred(reader, "size")?;
             App::Transfer { bytes, close: reader.or("close", Switch::On, "default")? }
+        }
+        AppName::Quic => {
+            not_for(&ON_OFF_KEYS, "app = \"quic\" sends as QUIC lets it")?;
+            not_for(&["close"], "app = \"quic\" closes when all has arrived")?;
+            App::Quic(quic::read(reader, [&nodes.hosts[from], &nodes.hosts[to]])?)
         }
     };
     let (start, count, spacing) = copies(reader, limit)?;
     Ok(Flow { name: name.to_owned(), from, to, app, start, count, spacing })
+}
+
+/// The bytes that `key` says are transferred.
+pub(crate) fn transferred(reader: &Reader<'_>, key: &'static str) -> Result<u64, Error> {
+    match reader.required(key)? {
+        ByteSize(bytes @ 1..=LARGEST_TRANSFER) => Ok(bytes),
+        _ => Err(reader.refuse(key, ByteSize::expected(), "it is not in 1 B to 1024 GiB")),
+    }
 }
 
 const ON_OFF_KEYS: [&str; 4] = ["on", "off", "rate", "packet"];

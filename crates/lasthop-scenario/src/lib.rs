@@ -35,6 +35,7 @@ mod nodes;
 mod one_line;
 mod quantities;
 mod queue;
+mod quic;
 mod reader;
 mod resolve;
 mod scenario;

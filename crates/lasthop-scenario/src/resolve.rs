@@ -212,8 +212,12 @@ fn copies<'s>(spec: &'s Spec, flow: &'s Flow, hosts: &'s [Arc<TcpConfig>]) -> im
         to: NodeId(flow.to),
         start: flow.start + flow.spacing * u64::from(copy),
         app: flow.app,
-        // Datagrams can end at a router, which has no keys of its own.
-        tcp: [flow.from, flow.to].map(|end| Arc::clone(hosts.get(end).unwrap_or(&hosts[flow.from]))),
+        tcp: match flow.app {
+            // What QUIC reads of it is the same under every scheme.
+            App::Quic(_) => [flow.from, flow.to].map(|end| Arc::new(spec.nodes.hosts[end].tcp.config.clone())),
+            // Datagrams can end at a router, which has no keys of its own.
+            _ => [flow.from, flow.to].map(|end| Arc::clone(hosts.get(end).unwrap_or(&hosts[flow.from]))),
+        },
         iss: [flow.from, flow.to].map(|end| spec.nodes.hosts.get(end).map_or(0, |host| host.iss)),
     })
 }

@@ -211,6 +211,7 @@ pub(crate) enum AppName {
     Transfer,
     Idle,
     OnOff,
+    Quic,
 }
 
 /// Names of [`Clock`](lasthop_proto::tcp::config::Clock).
@@ -283,7 +284,7 @@ pub(crate) enum ElementName {
 choices! {
     ElnSource { "receiver" = Receiver, "base-station" = BaseStation }
     MediumName { "duplex" = Duplex, "half-duplex" = HalfDuplex }
-    AppName { "transfer" = Transfer, "idle" = Idle, "on-off" = OnOff }
+    AppName { "transfer" = Transfer, "idle" = Idle, "on-off" = OnOff, "quic" = Quic }
     ClockName { "fine" = Fine, "ticks" = Ticks, "jiffies" = Jiffies }
     CongestionName { "reno" = Reno, "cubic" = Cubic, "cubic-rfc9438" = Cubic9438, "bbr" = Bbr, "bbr3" = Bbr3, "bbr3-google" = Bbr3Google }
     HystartRule { "off" = Off, "linux" = Linux, "linux-6.14" = LinuxBefore6_15, "rfc9406" = Rfc9406 }

@@ -278,7 +278,7 @@ fn nodes_and_flows_keep_the_order_of_the_file() {
     assert_eq!(names, ["zulu", "alpha", "mike", "kilo", "left", "right"]);
     assert!(network.nodes.iter().skip(4).all(|node| node.kind == NodeKind::Router));
     let flows: Vec<_> = network.flows.iter().map(|flow| flow.name.as_str()).collect();
-    assert_eq!(flows, ["first", "many#1", "many#2", "many#3"]);
+    assert_eq!(flows, ["first", "many#1", "many#2", "many#3", "pages", "upload"]);
     assert_eq!(network.flows[3].start, Instant::from_nanos(20_000_000));
     assert_eq!(network.flows[3].app, App::Idle);
     assert_eq!(network.flows[0].iss, [u32::MAX, 0]);

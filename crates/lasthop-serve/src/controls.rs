@@ -3,7 +3,7 @@
 use lasthop_proto::tcp::config::Switch;
 use lasthop_scenario::Scenario;
 use lasthop_scenario::units::{BitRate, ByteSize, Fraction, QueueSize, TimeSpan};
-use lasthop_sim::network::{App, Network, QueueLimit, QueueSpec};
+use lasthop_sim::network::{App, Network, QueueLimit, QueueSpec, QuicConfig, Task};
 use serde::Serialize;
 
 use crate::loss::{self, Loss};
@@ -71,7 +71,11 @@ impl Facts {
     pub fn of(scenario: &Scenario) -> Result<Self, lasthop_scenario::Error> {
         let network = scenario.network(scenario.scheme())?;
         let transfer = network.flows.iter().find_map(|flow| {
-            let App::Transfer { bytes, .. } = flow.app else { return None };
+            let bytes = match flow.app {
+                App::Transfer { bytes, .. } => bytes,
+                App::Quic(QuicConfig { task: Task::Bulk { bytes }, .. }) => bytes,
+                App::Idle | App::OnOff(_) | App::Web | App::Quic(_) => return None,
+            };
             // Copies are called `bulk#1`, `bulk#2`, ...
             let name = flow.name.split('#').next().unwrap_or_default();
             let copies = network.flows.iter().filter(|other| other.name.split('#').next() == Some(name)).count();

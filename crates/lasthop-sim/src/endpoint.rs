@@ -1,10 +1,12 @@
-//! One end of a flow: a TCP connection and the application on top of it, or a sink of datagrams.
+//! One end of a flow: a TCP or QUIC connection and the application on top of it, or a sink of datagrams.
 
-use lasthop_proto::node::Node;
+use bytes::Bytes;
+use lasthop_proto::node::{Node, Port};
 use lasthop_proto::packet::{FlowId, Packet, Side};
 use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::tcp::{Connection, Setup, State};
 use lasthop_proto::time::Instant;
+use lasthop_quic::QuicEnd;
 
 use crate::network::App;
 
@@ -16,8 +18,10 @@ pub fn index(flow: FlowId, side: Side) -> usize {
 
 /// An endpoint at work.
 pub struct Endpoint {
-    /// The connection.
+    /// The connection; where QUIC runs it stays closed.
     pub connection: Connection,
+    /// The end of a QUIC connection that this is instead.
+    pub quic: Option<Box<QuicEnd>>,
     side: Side,
     app: App,
     start: Instant,
@@ -35,15 +39,16 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// The endpoint that `setup` describes, running `app` from `start` on.
-    pub fn new(setup: Setup, app: App, start: Instant) -> Self {
+    /// The endpoint that `setup` describes, running `app` from `start` on; over `quic`, where that is what `app` says.
+    pub fn new(setup: Setup, app: App, start: Instant, quic: Option<Box<QuicEnd>>) -> Self {
         let side = setup.side;
         let mut connection = Connection::new(setup);
-        if side == Side::Acceptor {
+        if side == Side::Acceptor && quic.is_none() {
             connection.listen();
         }
         Self {
             connection,
+            quic,
             side,
             app,
             start,
@@ -73,7 +78,8 @@ impl Endpoint {
 
     /// Application bytes that arrived here.
     pub fn received(&self) -> u64 {
-        self.earlier + self.connection.received()
+        let quic = self.quic.as_ref().map_or(0, |quic| quic.received());
+        self.earlier + self.connection.received() + quic
     }
 
     /// Takes datagrams with `bytes` of payload in all, the last of which arrived at `now`.
@@ -99,6 +105,27 @@ impl Endpoint {
         }
     }
 
+    /// Wakes the QUIC connection that this is an end of, and opens it when it is time.
+    pub fn handle_quic_timeout(&mut self, now: Instant) {
+        let opens = !self.started && now >= self.start;
+        self.started |= opens;
+        let Some(quic) = &mut self.quic else { return };
+        if opens {
+            quic.connect(now);
+        }
+        quic.handle_timeout(now);
+    }
+
+    /// Takes a datagram of the QUIC connection that this is an end of.
+    pub fn take_quic(&mut self, now: Instant, packet: Packet<Bytes>) {
+        let Some(quic) = &mut self.quic else { return };
+        let before = quic.received();
+        quic.handle_packet(now, Port::ONLY, packet);
+        if quic.received() > before {
+            self.last_delivery = now;
+        }
+    }
+
     /// Wakes the connection, and starts the application when it is time.
     pub fn handle_timeout(&mut self, now: Instant) {
         if !self.started && now >= self.start {
@@ -111,7 +138,7 @@ impl Endpoint {
                         self.connection.close();
                     }
                 }
-                App::Idle | App::OnOff(_) | App::Web => {}
+                App::Idle | App::OnOff(_) | App::Web | App::Quic(_) => {}
             }
         }
         self.connection.handle_timeout(now);
@@ -133,6 +160,7 @@ impl Endpoint {
     pub fn finished(&self) -> bool {
         let through = match self.app {
             App::Idle | App::OnOff(_) => true,
+            App::Quic(_) => self.quic.as_ref().is_none_or(|quic| quic.finished()),
             App::Transfer { .. } | App::Web => self.through() || self.connection.state() == State::Closed,
         };
         self.started && through
@@ -151,6 +179,9 @@ impl Endpoint {
 
     /// Whether a transfer is over for this end, and not just the connection.
     pub fn through(&self) -> bool {
+        if let Some(quic) = &self.quic {
+            return quic.through();
+        }
         let connection = &self.connection;
         match (self.app, self.side) {
             (App::Transfer { close: Switch::On, .. }, Side::Initiator) => connection.all_acked(),
@@ -158,7 +189,9 @@ impl Endpoint {
             (App::Transfer { bytes, close: Switch::Off }, Side::Acceptor) => connection.received() == bytes,
             (App::Web, Side::Initiator) => connection.acked() == self.asked,
             (App::Web, Side::Acceptor) => false,
-            (App::Transfer { close: Switch::On, .. } | App::Idle | App::OnOff(_), _) => connection.peer_closed(),
+            (App::Transfer { close: Switch::On, .. } | App::Idle | App::OnOff(_) | App::Quic(_), _) => {
+                connection.peer_closed()
+            }
         }
     }
 }

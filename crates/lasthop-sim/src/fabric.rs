@@ -9,6 +9,7 @@ use lasthop_proto::time::Instant;
 
 use crate::datagrams::{Arrived, CrossedDirection, DatagramSource};
 use crate::endpoint::index as endpoint;
+use crate::letters::Letters;
 use crate::link::{
     Accepted, Crossing, Direction, DuplexDirection, Errors, Frame, Held, ManagedDirection, SharedMedium,
 };
@@ -105,6 +106,8 @@ pub struct Fabric {
     first_hops: Vec<Hop>,
     elements: Vec<ElementPlace>,
     pub pool: PacketPool,
+    /// What is in QUIC's datagrams.
+    pub letters: Letters,
     pub handoffs: VecDeque<(Receiver, Handle)>,
     pub flows: Vec<FlowReport>,
     pub ledger: LossLedger,
@@ -164,6 +167,7 @@ impl Fabric {
             routes,
             elements,
             pool: PacketPool::default(),
+            letters: Letters::new(network),
             handoffs: VecDeque::new(),
             flows: vec![FlowReport::default(); network.flows.len()],
             ledger: LossLedger::default(),
@@ -192,7 +196,9 @@ impl Fabric {
         let cause = packet.cause;
         // What a link protocol hands up still says why it came over the link.
         let resent = cause.is_local_retransmission() && port == Port::WIRELESS;
-        if (resent || relays && cause.is_source_retransmission()) && packet.len > 0 {
+        // What only passes through a relay is its sender's.
+        let own = relays && cause.is_source_retransmission() && packet.tcp().is_some();
+        if (resent || own) && packet.len > 0 {
             self.flows[packet.flow.0 as usize].sender.local_retransmissions += 1;
             self.ledger.resend(packet);
         }
@@ -267,6 +273,7 @@ impl Fabric {
     #[inline(never)]
     fn drop(&mut self, now: Instant, leg: LegId, handle: Handle, reason: DropReason) {
         let packet = self.pool.take(handle);
+        self.letters.lose(&packet);
         self.legs[leg.0 as usize].report.lose(reason);
         self.record(now, leg.near(), packet.flow, What::Dropped(packet, reason));
         if reason == DropReason::Channel {
@@ -429,9 +436,9 @@ impl Fabric {
         all
     }
 
-    /// Books `bytes` that a flow delivered with every link that they crossed.
-    pub fn credit(&mut self, flow: FlowId, network: &Network, bytes: u64) {
-        let (mut at, to) = (self.host(flow, Side::Initiator), self.host(flow, Side::Acceptor));
+    /// Books `bytes` that a flow delivered to that side with every link that they crossed.
+    pub fn credit(&mut self, flow: FlowId, to: Side, network: &Network, bytes: u64) {
+        let (mut at, to) = (self.host(flow, to.peer()), self.host(flow, to));
         while let Some(leg) = self.leg_towards(at, to) {
             self.legs[leg.0 as usize].report.useful += bytes;
             at = network.links[leg.0 as usize / 2].ends[1 - leg.0 as usize % 2];

@@ -7,6 +7,7 @@ pub mod apps;
 mod datagrams;
 mod endpoint;
 mod fabric;
+mod letters;
 pub mod link;
 pub mod measure;
 pub mod network;

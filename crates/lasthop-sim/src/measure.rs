@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use lasthop_proto::event::Event;
-use lasthop_proto::packet::Packet;
-use lasthop_proto::seq::Seq;
+use lasthop_proto::packet::{Body, Packet, Side};
 use lasthop_proto::time::Instant;
 
 use crate::apps::WebReport;
@@ -29,11 +28,11 @@ pub struct Report {
 /// What became of a flow.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct FlowReport {
-    /// Application bytes that the acceptor received in order.
+    /// Application bytes that the acceptor received in order; with QUIC's requests and responses, those that the initiator did.
     pub received: u64,
     /// When the flow started.
     pub start: Instant,
-    /// When the acceptor got the last of them.
+    /// When it got the last of them.
     pub end: Instant,
     /// Whether everything was delivered and acknowledged.
     pub complete: bool,
@@ -81,6 +80,8 @@ pub struct SenderReport {
     pub source_retransmissions: u64,
     /// Data segments that the base station resent, the relay of a split connection included.
     pub local_retransmissions: u64,
+    /// Bytes of QUIC streams that either end sent again.
+    pub quic_resent_bytes: u64,
 }
 
 /// What one direction of a link carried.
@@ -127,7 +128,7 @@ struct Repairs {
 /// Follows every data segment that the channel destroyed until the run's end.
 #[derive(Default)]
 pub struct LossLedger {
-    lost: BTreeMap<(u32, u32), Repairs>,
+    lost: BTreeMap<(u32, Side, u32), Repairs>,
 }
 
 impl LossLedger {
@@ -150,14 +151,19 @@ impl LossLedger {
         }
     }
 
-    fn key(packet: &Packet) -> Option<(u32, u32)> {
-        let Seq(seq) = packet.tcp()?.seq;
-        (packet.len > 0).then_some((packet.flow.0, seq))
+    /// What is sent again has the same key; only a link protocol sends a datagram of QUIC again.
+    fn key(packet: &Packet) -> Option<(u32, Side, u32)> {
+        let number = match packet.body {
+            Body::Tcp(segment) => segment.seq.0,
+            Body::Quic { number, .. } => number,
+            Body::Datagram { .. } | Body::Control => return None,
+        };
+        packet.has_data().then_some((packet.flow.0, packet.from, number))
     }
 
     /// Writes the counts into the flows' reports.
     pub fn settle(&self, flows: &mut [FlowReport]) {
-        for (&(flow, _), repairs) in &self.lost {
+        for (&(flow, ..), repairs) in &self.lost {
             let Some(report) = flows.get_mut(flow as usize) else { continue };
             report.losses += 1;
             report.repaired_locally += u64::from(repairs.local);

@@ -4,11 +4,15 @@ use std::sync::Arc;
 
 use lasthop_proto::channel::ErrorSpec;
 use lasthop_proto::link::arq::ArqConfig;
-use lasthop_proto::packet::FlowId;
+use lasthop_proto::packet::{FlowId, Side};
 use lasthop_proto::pep::snoop::SnoopConfig;
 pub use lasthop_proto::queue::{QueueLimit, QueueSpec};
 use lasthop_proto::tcp::config::{EcnMode, Switch, TcpConfig};
 use lasthop_proto::time::{Duration, Instant};
+
+pub use lasthop_quic::{
+    CongestionControl, Exchange, LARGEST_UDP_PAYLOAD, QuicConfig, SMALLEST_UDP_PAYLOAD, Task, UDP_HEADERS,
+};
 
 use crate::apps::{OnOffConfig, WebConfig};
 
@@ -198,6 +202,24 @@ pub enum App {
     OnOff(OnOffConfig),
     /// One direction of a pair of connections of a web session, opened anew for each transfer.
     Web,
+    /// A QUIC connection. The endpoints' TCP configuration says no more than whether headers count.
+    Quic(QuicConfig),
+}
+
+impl App {
+    /// Whether it has a beginning and an end that measures count: a transfer, or what QUIC transfers.
+    pub const fn is_transfer(&self) -> bool {
+        matches!(self, Self::Transfer { .. } | Self::Quic(_))
+    }
+
+    /// The side at which what the flow delivers is counted: the initiator gets the responses to its requests, in all else the
+    /// acceptor gets what the initiator sends.
+    pub const fn counted_at(&self) -> Side {
+        match self {
+            Self::Quic(QuicConfig { task: Task::Exchange(_), .. }) => Side::Initiator,
+            _ => Side::Acceptor,
+        }
+    }
 }
 
 /// A user who browses the web: flows with [`App::Web`], told what to transfer.

@@ -1,9 +1,11 @@
 //! One run of a network: the event loop.
 
+mod quic;
+
 use lasthop_proto::event::Event;
 use lasthop_proto::link::arq::Arq;
 use lasthop_proto::node::{Node, Port, Sink, pump_into};
-use lasthop_proto::packet::{FlowId, Packet, Side};
+use lasthop_proto::packet::{Body, FlowId, Packet, Side};
 use lasthop_proto::pep::eln::{ElnMarker, ElnMarkerConfig};
 use lasthop_proto::pep::snoop::Snoop;
 use lasthop_proto::pep::split::SplitRelay;
@@ -12,6 +14,7 @@ use lasthop_proto::seq::Seq;
 use lasthop_proto::tcp::config::{Clock, Switch, TcpConfig};
 use lasthop_proto::tcp::{Setup, TickPhase};
 use lasthop_proto::time::{Duration, Instant};
+use lasthop_quic::QuicEnd;
 
 use crate::apps::OnOffConfig;
 use crate::datagrams::DatagramSource;
@@ -106,7 +109,9 @@ impl Simulation {
         let mut endpoints = Vec::with_capacity(network.flows.len() * 2);
         for (index, flow) in network.flows.iter().enumerate() {
             for side in [Side::Initiator, Side::Acceptor] {
-                endpoints.push(Endpoint::new(setup(FlowId(index as u32), side), flow.app, flow.start));
+                let id = FlowId(index as u32);
+                let quic = quic::quic_end(root, flow, id, side, watch).map(Box::new);
+                endpoints.push(Endpoint::new(setup(id, side), flow.app, flow.start, quic));
             }
         }
         let mut fabric = Fabric::new(network, root, trace);
@@ -225,6 +230,10 @@ impl Simulation {
                 if !self.sessions.is_empty() {
                     self.begin_session(now, index);
                 }
+                if self.endpoints[index].quic.is_some() {
+                    self.endpoints[index].handle_quic_timeout(now);
+                    return self.pump_quic(now, index);
+                }
                 self.endpoints[index].handle_timeout(now);
                 self.pump_endpoint(now, index);
             }
@@ -239,6 +248,9 @@ impl Simulation {
     #[inline(always)]
     fn deliver(&mut self, now: Instant, receiver: Receiver, handle: Handle) {
         match receiver {
+            Receiver::Endpoint(index) if matches!(self.fabric.pool.get(handle).body, Body::Quic { .. }) => {
+                self.deliver_quic(now, index, handle);
+            }
             Receiver::Endpoint(index) => {
                 self.endpoints[index].take_packet(now, self.fabric.pool.get(handle));
                 self.fabric.pool.discard(handle);
@@ -356,15 +368,19 @@ impl Simulation {
         let mut received = Vec::with_capacity(fabric.flows.len());
         for (index, report) in fabric.flows.iter_mut().enumerate() {
             let [initiator, acceptor] = [&endpoints[2 * index], &endpoints[2 * index + 1]];
-            report.received = acceptor.received();
+            let side = network.flows[index].app.counted_at();
+            let receiver = &endpoints[2 * index + side.index()];
+            report.received = receiver.received();
             report.start = initiator.start();
-            report.end = acceptor.last_delivery;
-            received.push(report.received);
+            report.end = receiver.last_delivery;
+            let ends = [initiator, acceptor].into_iter().filter_map(|end| end.quic.as_deref());
+            report.sender.quic_resent_bytes = ends.map(QuicEnd::resent).sum();
+            received.push((side, report.received));
             let endless = matches!(network.flows[index].app, App::OnOff(_) | App::Web);
             report.complete = endless || initiator.finished() && acceptor.through();
         }
-        for (index, bytes) in received.into_iter().enumerate() {
-            fabric.credit(FlowId(index as u32), network, bytes);
+        for (index, (side, bytes)) in received.into_iter().enumerate() {
+            fabric.credit(FlowId(index as u32), side, network, bytes);
         }
         let end = fabric.flows.iter().map(|flow| flow.end).max().unwrap_or_default();
         let links = fabric.paths();
@@ -435,7 +451,8 @@ fn flow_info(index: usize, flow: &FlowSpec) -> FlowInfo {
     FlowInfo {
         name: flow.name.clone(),
         addresses: [address(flow.from), address(flow.to)],
-        ports: [port, 5001],
+        // HTTP/3's port for QUIC.
+        ports: [port, if matches!(flow.app, App::Quic(_)) { 443 } else { 5001 }],
         iss: flow.iss,
     }
 }

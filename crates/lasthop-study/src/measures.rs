@@ -24,7 +24,7 @@ pub(crate) const MARKS_UNIT: &str = "count";
 /// The mean throughput, in Mbps, of the transfers that brought something and of the web sessions.
 pub fn throughput(network: &Network, report: &Report) -> f64 {
     let transfers = network.flows.iter().zip(&report.flows);
-    let transfers = transfers.filter(|(spec, flow)| matches!(spec.app, App::Transfer { .. }) && flow.received > 0);
+    let transfers = transfers.filter(|(spec, flow)| spec.app.is_transfer() && flow.received > 0);
     let transfers = transfers.map(|(_, flow)| flow.throughput());
     let each: Vec<f64> = transfers.chain(report.sessions.iter().map(SessionReport::throughput)).collect();
     // The sum of nothing is -0.
@@ -59,12 +59,15 @@ pub fn measures(network: &Network, report: &Report) -> Vec<Measure> {
     count("recoveries", &|flow| flow.sender.recoveries);
     count("source_retransmissions", &|flow| flow.sender.source_retransmissions);
     count("local_retransmissions", &|flow| flow.sender.local_retransmissions);
+    if network.flows.iter().any(|flow| matches!(flow.app, App::Quic(_))) {
+        count("quic_resent_bytes", &|flow| flow.sender.quic_resent_bytes);
+    }
     count("losses", &|flow| flow.losses);
     count("repaired_locally", &|flow| flow.repaired_locally);
     count("repaired_twice", &|flow| flow.repaired_twice);
     count("dupacks_suppressed", &|flow| flow.dupacks_suppressed);
     count("incomplete", &|flow| u64::from(!flow.complete));
-    let is_transfer = |spec: &&FlowSpec| matches!(spec.app, App::Transfer { .. });
+    let is_transfer = |spec: &&FlowSpec| spec.app.is_transfer();
     let transfers = network.flows.iter().filter(is_transfer).count();
     if transfers > 0 && transfers + network.sessions.len() > 1 {
         let flows = network.flows.iter().zip(&report.flows);

@@ -5,10 +5,14 @@ use std::io::{BufWriter, Write, stdout};
 use std::path::Path;
 
 use lasthop_scenario::{Scenario, one_line};
+use lasthop_sim::network::{App, Network};
 use serde_json::Value;
 
 use crate::error::Error;
 use crate::terminal::{Style, fold, width};
+
+/// Most flows that a remark names.
+const MOST_NAMES: usize = 5;
 
 /// Prints one JSON value.
 pub fn print_json(value: &Value) -> Result<(), Error> {
@@ -25,6 +29,18 @@ pub fn title(scenario: &Scenario) -> String {
 /// `1 run`, `2 runs`.
 pub fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
+/// What there is to say where flows of `network` run over QUIC, under schemes of those names, whose base station reads TCP.
+pub fn quic_remark(network: &Network, schemes: &[&str]) -> Option<String> {
+    let flows = network.flows.iter().filter(|flow| matches!(flow.app, App::Quic(_)));
+    // Copies are called `bulk#1`, `bulk#2`, ...
+    let mut flows: Vec<&str> = flows.map(|flow| flow.name.split('#').next().unwrap_or_default()).collect();
+    flows.dedup();
+    let which = if flows.len() > MOST_NAMES { format!("{} flows", flows.len()) } else { flows.join(", ") };
+    (!flows.is_empty() && !schemes.is_empty()).then(|| {
+        format!("{which}: QUIC, which is encrypted: the base station of {} cannot help it", schemes.join(", "))
+    })
 }
 
 /// Creates a file and whatever folders it needs, and lets `write` fill it.

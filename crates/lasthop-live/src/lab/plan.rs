@@ -106,6 +106,7 @@ impl<'n> Plan<'n> {
                 App::Transfer { .. } => {}
                 App::Idle => return refuse("idle connections", &flow.name, instead),
                 App::OnOff(_) => return refuse("datagrams", &flow.name, instead),
+                App::Quic(_) => return refuse("QUIC", &flow.name, instead),
                 App::Web => return refuse("web sessions", &flow.name, instead),
             }
             for (config, node) in flow.tcp.iter().zip([flow.from, flow.to]) {

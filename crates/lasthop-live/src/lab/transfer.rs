@@ -48,7 +48,7 @@ impl Transfer {
         let (bytes, end) = match spec.app {
             App::Transfer { bytes, close } if close.is_on() => (bytes, End::Close),
             App::Transfer { bytes, .. } => (bytes, End::Acknowledged),
-            App::Idle | App::OnOff(_) | App::Web => (0, End::Close),
+            App::Idle | App::OnOff(_) | App::Web | App::Quic(_) => (0, End::Close),
         };
         Self { bytes, end, start: spec.start }
     }

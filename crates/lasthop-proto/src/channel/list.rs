@@ -50,7 +50,7 @@ impl List {
 
 /// What a frame counts as.
 enum Kind {
-    /// Data, known by the number of its first byte of payload; a datagram by its number in the flow.
+    /// Data, known by the number of its first byte of payload; a datagram by its number in the flow, or among its sender's.
     Data(Seq),
     /// A pure acknowledgment.
     Ack,
@@ -62,6 +62,8 @@ impl Kind {
     fn of<P>(packet: &Packet<P>) -> Option<Self> {
         match &packet.body {
             Body::Datagram { number } => (packet.len > 0).then_some(Self::Data(Seq(*number))),
+            // Every datagram has a number of its own: what is resent is in another one.
+            Body::Quic { number, .. } => Some(if packet.has_data() { Self::Data(Seq(*number)) } else { Self::Ack }),
             Body::Control => None,
             Body::Tcp(segment) if packet.len > 0 => {
                 Some(Self::Data(segment.seq + u32::from(segment.flags.has(Flags::SYN))))

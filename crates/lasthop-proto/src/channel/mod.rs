@@ -41,8 +41,8 @@ impl Frames {
     const fn include<P>(self, packet: &Packet<P>) -> bool {
         match self {
             Self::All => true,
-            Self::Data => packet.len > 0,
-            Self::Acks => packet.len == 0,
+            Self::Data => packet.has_data(),
+            Self::Acks => !packet.has_data(),
         }
     }
 }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::cli::CompareArgs;
 use crate::error::Error;
-use crate::output::{count, print_json, title};
+use crate::output::{count, print_json, quic_remark, title};
 use crate::progress::Runs;
 use crate::table::{Column, Table};
 use crate::terminal::{Style, fold, width};
@@ -170,6 +170,8 @@ fn remarks(scenario: &Scenario, lines: &[Line], network: &Network) -> Vec<String
         let all: Vec<String> = own().filter_map(of).collect();
         (!all.is_empty()).then(|| all.join(", "))
     };
+    let blind = own().map(|line| line.meaning.scheme).filter(|scheme| scheme.reads_tcp());
+    remarks.extend(quic_remark(network, &blind.map(|scheme| scheme.name).collect::<Vec<_>>()));
     let limit = scenario.limit().as_secs_f64();
     remarks.extend(share(UNFINISHED.0).map(|shares| {
         format!("unfinished: transfers that were not over when their run ended (limit {limit} s): {shares}")

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::cli::RunArgs;
 use crate::error::Error;
-use crate::output::{count, print_json, title};
+use crate::output::{count, print_json, quic_remark, title};
 use crate::progress::Runs;
 use crate::terminal::{Style, fold, width};
 
@@ -49,6 +49,9 @@ pub fn execute(args: &RunArgs) -> Result<(), Error> {
         writeln!(out, "{}\n{from}\n", title(&scenario))?;
         if let Some(key) = scenario.fixes_recovery(scheme) {
             let remark = format!("{}: not what its name says: {key} is set", scheme.name);
+            writeln!(out, "{}\n", Style::Remark.out(&fold(&remark, width())))?;
+        }
+        if let Some(remark) = quic_remark(&task.network, scheme.reads_tcp().then_some(scheme.name).as_slice()) {
             writeln!(out, "{}\n", Style::Remark.out(&fold(&remark, width())))?;
         }
         let lines = summaries.iter().map(|summary| {

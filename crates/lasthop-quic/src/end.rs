@@ -1,0 +1,409 @@
+//! One end of a QUIC connection as a node.
+
+use std::collections::VecDeque;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use lasthop_proto::event::Event;
+use lasthop_proto::node::{Node, Port};
+use lasthop_proto::packet::{Body, Cause, Ecn, FlowId, Integrity, Packet, Side};
+use lasthop_proto::random::Stream;
+use lasthop_proto::seq::Seq;
+use lasthop_proto::tcp::config::{HeaderAccounting, Switch};
+use lasthop_proto::time::{Duration, Instant};
+use quinn_proto::{
+    ClientConfig, Connection, ConnectionError, ConnectionHandle, ConnectionId, ConnectionIdGenerator, DatagramEvent,
+    EcnCodepoint, Endpoint, EndpointConfig, ServerConfig, TimeSource, ValidationTokenConfig, VarInt,
+};
+
+use crate::carried::{Carried, Handshake, SentSoFar};
+use crate::clock::Clock;
+use crate::config::{LARGEST_UDP_PAYLOAD, QuicConfig};
+use crate::session::{Plain, TokenKey};
+use crate::work::Work;
+
+/// Bytes of IPv4 and UDP header in front of each datagram.
+pub const UDP_HEADERS: u16 = 28;
+
+/// Bytes of the connection identifiers that both ends give out: quinn's default.
+pub(crate) const CONNECTION_ID_LEN: usize = 8;
+
+/// What makes an end.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// Its flow.
+    pub flow: FlowId,
+    /// Which of the two ends it is; the initiator is the client.
+    pub side: Side,
+    /// What both do.
+    pub config: QuicConfig,
+    /// Whether IPv4 and UDP headers count.
+    pub headers: HeaderAccounting,
+    /// Where its random numbers come from; for the other end from elsewhere.
+    pub random: Stream,
+    /// Whether it reports its congestion window.
+    pub watch: Switch,
+}
+
+/// One end of a QUIC connection, with the application on top of it.
+pub struct QuicEnd {
+    flow: FlowId,
+    side: Side,
+    header_len: u16,
+    watch: Switch,
+    config: QuicConfig,
+    clock: Clock,
+    endpoint: Endpoint,
+    connecting: Option<ClientConfig>,
+    connection: Option<(ConnectionHandle, Box<Connection>)>,
+    work: Work,
+    sent: SentSoFar,
+    /// What the end sends without a connection.
+    responses: VecDeque<Vec<u8>>,
+    events: VecDeque<Event>,
+    deadline: Option<Instant>,
+    now: Instant,
+    number: u32,
+    /// Bytes of streams that were sent again.
+    resent: u64,
+    congestion_events: u64,
+    cwnd: u64,
+    window: (u32, u32),
+    /// Whether the connection is over at this end.
+    over: Switch,
+}
+
+impl QuicEnd {
+    /// The end that `setup` describes; the initiator waits for [`QuicEnd::connect`].
+    pub fn new(setup: Setup) -> Self {
+        let Setup { flow, side, config, headers, mut random, watch } = setup;
+        let mut seed = [0; 32];
+        seed.fill_with(|| random.below(256) as u8);
+        let key = Arc::new(TokenKey(random.below(u64::MAX)));
+        let first = Identifiers(random.clone()).generate_cid();
+        let mut endpoint = EndpointConfig::new(key.clone());
+        endpoint.rng_seed(Some(seed)).cid_generator(move || Box::new(Identifiers(random.clone())));
+        // What it promises to take; refused only outside of UDP's sizes, in which case it promises what it does by default.
+        let _ = endpoint.max_udp_payload_size(LARGEST_UDP_PAYLOAD);
+        let transport = Arc::new(config.transport());
+        let plain = Arc::new(Plain);
+        let (connecting, server) = match side {
+            Side::Initiator => {
+                let mut client = ClientConfig::new(plain);
+                client.transport_config(transport).initial_dst_cid_provider(Arc::new(move || first));
+                (Some(client), None)
+            }
+            Side::Acceptor => {
+                let mut server = ServerConfig::new(plain, key);
+                let mut tokens = ValidationTokenConfig::default();
+                tokens.sent(0);
+                server.transport_config(transport).time_source(Arc::new(NoTime)).validation_token_config(tokens);
+                (None, Some(Arc::new(server)))
+            }
+        };
+        Self {
+            flow,
+            side,
+            header_len: if headers == HeaderAccounting::Full { UDP_HEADERS } else { 0 },
+            watch,
+            config,
+            clock: Clock::new(),
+            endpoint: Endpoint::new(Arc::new(endpoint), server, true, None),
+            connecting,
+            connection: None,
+            work: Work::new(config.task),
+            sent: SentSoFar::default(),
+            responses: VecDeque::new(),
+            events: VecDeque::new(),
+            deadline: None,
+            now: Instant::ZERO,
+            number: 0,
+            resent: 0,
+            congestion_events: 0,
+            cwnd: 0,
+            window: (0, 0),
+            over: Switch::Off,
+        }
+    }
+
+    /// The initiator opens the connection; its application begins as soon as it can.
+    pub fn connect(&mut self, now: Instant) {
+        self.now = now;
+        if let Some(client) = self.connecting.take() {
+            match self.endpoint.connect(self.clock.outer(now), client, PEER, "lasthop") {
+                Ok((handle, connection)) => self.connection = Some((handle, Box::new(connection))),
+                Err(_) => self.end(Event::Aborted),
+            }
+        }
+        self.settle();
+    }
+
+    /// Application bytes that arrived.
+    pub const fn received(&self) -> u64 {
+        self.work.received
+    }
+
+    /// Bytes of streams that this end sent more than once.
+    pub const fn resent(&self) -> u64 {
+        self.resent
+    }
+
+    /// Whether this end has sent and received all that it has to.
+    pub fn through(&self) -> bool {
+        let side = match self.side {
+            Side::Initiator => quinn_proto::Side::Client,
+            Side::Acceptor => quinn_proto::Side::Server,
+        };
+        self.work.through(side)
+    }
+
+    /// Whether this end has nothing left to do: it is through, or the connection is gone.
+    pub fn finished(&self) -> bool {
+        self.through() || self.over.is_on()
+    }
+
+    /// What both ends do.
+    pub const fn config(&self) -> &QuicConfig {
+        &self.config
+    }
+
+    fn end(&mut self, event: Event) {
+        if !self.over.is_on() {
+            self.over = Switch::On;
+            self.events.push_back(event);
+        }
+    }
+
+    /// Lets endpoint, connection and application talk until they have nothing more to say.
+    fn settle(&mut self) {
+        let Some((handle, mut connection)) = self.connection.take() else { return };
+        loop {
+            let mut quiet = true;
+            while let Some(event) = connection.poll_endpoint_events() {
+                quiet = false;
+                if let Some(event) = self.endpoint.handle_event(handle, event) {
+                    connection.handle_event(event);
+                }
+            }
+            while let Some(event) = connection.poll() {
+                quiet = false;
+                self.on_event(&mut connection, event);
+            }
+            if quiet {
+                break;
+            }
+        }
+        self.report(&connection);
+        self.connection = Some((handle, connection));
+        self.refresh();
+    }
+
+    fn on_event(&mut self, connection: &mut Connection, event: quinn_proto::Event) {
+        match event {
+            quinn_proto::Event::Connected => {
+                self.events.push_back(Event::Established);
+                if self.side == Side::Initiator {
+                    self.work.begin(connection);
+                }
+            }
+            quinn_proto::Event::ConnectionLost { reason } => self.end(match reason {
+                ConnectionError::LocallyClosed | ConnectionError::ApplicationClosed(_) => Event::Closed,
+                _ => Event::Aborted,
+            }),
+            quinn_proto::Event::Stream(event) => {
+                if let Some(stream) = self.work.on_event(connection, event) {
+                    self.sent.forget(stream.into());
+                }
+                if self.side == Side::Initiator && self.through() && !connection.is_closed() {
+                    connection.close(self.clock.outer(self.now), VarInt::from_u32(0), Bytes::new());
+                    self.end(Event::Closed);
+                }
+            }
+            quinn_proto::Event::HandshakeDataReady
+            | quinn_proto::Event::DatagramReceived
+            | quinn_proto::Event::DatagramsUnblocked => {}
+        }
+    }
+
+    /// Reports what changed in congestion control.
+    fn report(&mut self, connection: &Connection) {
+        // quinn counts each loss and mark; those that belong to a recovery under way do not make the window smaller.
+        let path = connection.stats().path;
+        if path.congestion_events > self.congestion_events && path.cwnd < self.cwnd {
+            self.events.push_back(Event::RecoveryEntered { seq: Seq(self.number) });
+        }
+        (self.congestion_events, self.cwnd) = (path.congestion_events, path.cwnd);
+        if self.watch.is_on() {
+            let metrics = connection.congestion_state().metrics();
+            let bytes = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
+            let window = (bytes(metrics.congestion_window), bytes(metrics.ssthresh.unwrap_or(u64::MAX)));
+            if window != self.window {
+                self.window = window;
+                self.events.push_back(Event::Window { cwnd: window.0, ssthresh: window.1 });
+            }
+        }
+    }
+
+    fn refresh(&mut self) {
+        let timeout = self.connection.as_mut().and_then(|(_, connection)| connection.poll_timeout());
+        self.deadline = timeout.map(|at| self.clock.inner(at));
+    }
+
+    /// Hands a datagram to quinn.
+    fn take(&mut self, now: Instant, ecn: Ecn, payload: Bytes) {
+        let at = self.clock.outer(now);
+        let mut response = Vec::new();
+        let event = self.endpoint.handle(at, PEER, None, codepoint(ecn), BytesMut::from(payload), &mut response);
+        match event {
+            Some(DatagramEvent::ConnectionEvent(_, event)) => {
+                if let Some((_, connection)) = &mut self.connection {
+                    connection.handle_event(event);
+                }
+            }
+            Some(DatagramEvent::NewConnection(incoming)) => {
+                // One flow is one connection: a first packet that comes again late finds it, or is refused.
+                if self.connection.is_some() {
+                    self.endpoint.ignore(incoming);
+                    return;
+                }
+                match self.endpoint.accept(incoming, at, &mut response, None) {
+                    Ok((handle, connection)) => self.connection = Some((handle, Box::new(connection))),
+                    Err(error) => self.respond(error.response.map(|transmit| transmit.size), response),
+                }
+            }
+            Some(DatagramEvent::Response(transmit)) => self.respond(Some(transmit.size), response),
+            None => {}
+        }
+    }
+
+    fn respond(&mut self, size: Option<usize>, mut response: Vec<u8>) {
+        if let Some(size) = size {
+            response.truncate(size);
+            self.responses.push_back(response);
+        }
+    }
+
+    /// Why a datagram that carries that is sent. Data is sent again only when acknowledgments show that it was lost: quinn's probes
+    /// (RFC 9002 §6.2.4) carry data that is new, or none.
+    fn cause(&mut self, carried: Carried) -> Cause {
+        self.resent += carried.resent;
+        match carried {
+            Carried { resent: 1.., .. } => Cause::SackHole,
+            Carried { handshake: Handshake::Part, .. } => Cause::Handshake,
+            Carried { fresh: 1.., .. } => Cause::New,
+            Carried { .. } => Cause::Ack,
+        }
+    }
+
+    /// The next datagram of the connection, with its ECN mark.
+    fn transmit(&mut self, now: Instant) -> Option<(Vec<u8>, Ecn)> {
+        if let Some(response) = self.responses.pop_front() {
+            return Some((response, Ecn::NotEct));
+        }
+        let (_, connection) = self.connection.as_mut()?;
+        let mut datagram = Vec::with_capacity(usize::from(self.config.udp_payload));
+        let transmit = connection.poll_transmit(self.clock.outer(now), 1, &mut datagram);
+        // Sending sets timers, and may find that there is nothing to send.
+        self.refresh();
+        let transmit = transmit?;
+        datagram.truncate(transmit.size);
+        Some((datagram, ecn(transmit.ecn)))
+    }
+}
+
+impl Node<Bytes> for QuicEnd {
+    fn handle_packet(&mut self, now: Instant, _port: Port, packet: Packet<Bytes>) {
+        self.now = now;
+        // UDP's checksum fails.
+        if packet.integrity == Integrity::Intact {
+            self.take(now, packet.ecn, packet.payload);
+            self.settle();
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.now = now;
+        let Some((_, connection)) = &mut self.connection else { return };
+        connection.handle_timeout(self.clock.outer(now));
+        self.settle();
+    }
+
+    fn poll_transmit(&mut self, now: Instant, place: &mut Packet<Bytes>) -> Option<Port> {
+        self.now = now;
+        let (datagram, ecn) = self.transmit(now)?;
+        let carried = self.sent.read(&datagram);
+        *place = Packet {
+            flow: self.flow,
+            from: self.side,
+            cause: self.cause(carried),
+            ecn,
+            header_len: self.header_len,
+            len: datagram.len() as u32,
+            body: Body::Quic { number: self.number, data: (carried.fresh + carried.resent) as u32 },
+            payload: Bytes::from(datagram),
+            ..Packet::default()
+        };
+        self.number = self.number.wrapping_add(1);
+        Some(Port::ONLY)
+    }
+
+    fn poll_deadline(&self) -> Option<Instant> {
+        // quinn may ask for a moment that is already here.
+        self.deadline.map(|at| at.max(self.now + Duration::from_nanos(1)))
+    }
+
+    fn poll_event(&mut self) -> Option<(FlowId, Event)> {
+        self.events.pop_front().map(|event| (self.flow, event))
+    }
+}
+
+/// Where each end sees the other: there is one path, and no address to tell it from others.
+const PEER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 443);
+
+const fn codepoint(ecn: Ecn) -> Option<EcnCodepoint> {
+    match ecn {
+        Ecn::NotEct => None,
+        Ecn::Ect1 => Some(EcnCodepoint::Ect1),
+        Ecn::Ect0 => Some(EcnCodepoint::Ect0),
+        Ecn::Ce => Some(EcnCodepoint::Ce),
+    }
+}
+
+const fn ecn(codepoint: Option<EcnCodepoint>) -> Ecn {
+    match codepoint {
+        None => Ecn::NotEct,
+        Some(EcnCodepoint::Ect1) => Ecn::Ect1,
+        Some(EcnCodepoint::Ect0) => Ecn::Ect0,
+        Some(EcnCodepoint::Ce) => Ecn::Ce,
+    }
+}
+
+/// Gives out connection identifiers, drawn one after the other.
+struct Identifiers(Stream);
+
+impl ConnectionIdGenerator for Identifiers {
+    fn generate_cid(&mut self) -> ConnectionId {
+        let mut bytes = [0; CONNECTION_ID_LEN];
+        bytes.fill_with(|| self.0.below(256) as u8);
+        ConnectionId::new(&bytes)
+    }
+
+    fn cid_len(&self) -> usize {
+        CONNECTION_ID_LEN
+    }
+
+    fn cid_lifetime(&self) -> Option<std::time::Duration> {
+        None
+    }
+}
+
+/// The date, for address validation tokens, of which none is given out.
+struct NoTime;
+
+#[allow(clippy::disallowed_types, reason = "quinn's type; it is always the same moment")]
+impl TimeSource for NoTime {
+    fn now(&self) -> std::time::SystemTime {
+        std::time::SystemTime::UNIX_EPOCH
+    }
+}

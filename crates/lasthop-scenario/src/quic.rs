@@ -1,0 +1,120 @@
+//! The keys of a flow over QUIC.
+
+use lasthop_proto::tcp::config::TcpConfig;
+use lasthop_proto::time::Duration;
+use lasthop_sim::network::{
+    CongestionControl, Exchange, LARGEST_UDP_PAYLOAD, QuicConfig, SMALLEST_UDP_PAYLOAD, Task, UDP_HEADERS,
+};
+
+use crate::document::{Data, quote};
+use crate::error::{Error, Problem, did_you_mean};
+use crate::flows::transferred;
+use crate::nodes::Host;
+use crate::reader::{Reader, Value};
+use crate::units::ByteSize;
+use crate::values::{Positive, Whole};
+
+/// The keys that only such a flow has.
+pub(crate) const KEYS: [&str; 8] =
+    ["request", "response", "requests", "parallel", "congestion", "udp_payload", "stream_window", "idle_timeout"];
+
+/// Those that ask for requests and responses.
+const EXCHANGE_KEYS: [&str; 4] = ["request", "response", "requests", "parallel"];
+
+/// Most streams that may be under way at once: quinn's default for what a peer may open.
+const MOST_PARALLEL: u32 = 100;
+
+/// Most requests on one connection.
+const MOST_REQUESTS: u32 = 1_000_000;
+
+/// Bytes of IPv4 and TCP header.
+const TCP_HEADERS: u32 = 40;
+
+/// Bytes of a segment's timestamps, where it has them (RFC 7323).
+const TIMESTAMPS: u32 = 12;
+
+const QUINN: &str = "default: quinn's";
+
+/// Reads the keys of a flow between those hosts.
+pub(crate) fn read(reader: &Reader<'_>, hosts: [&Host; 2]) -> Result<QuicConfig, Error> {
+    let task = task(reader)?;
+    let Congestion(congestion) = reader.or("congestion", Congestion(CongestionControl::Cubic), QUINN)?;
+    let udp_payload = udp_payload(reader, hosts)?;
+    let window = reader.or("stream_window", ByteSize(1_250_000), "default: quinn's, 100 Mbps over 100 ms")?;
+    let ByteSize(stream_window @ 1..=0x4000_0000) = window else {
+        return Err(reader.refuse("stream_window", ByteSize::expected(), "it is not in 1 B to 1 GiB"));
+    };
+    let Positive(idle_timeout) = reader.or("idle_timeout", Positive(Duration::from_secs(30)), QUINN)?;
+    if idle_timeout < Duration::from_millis(1) {
+        return Err(reader.refuse("idle_timeout", "a time from 1 ms on", "QUIC counts milliseconds"));
+    }
+    let stream_window = stream_window as u32;
+    Ok(QuicConfig { task, congestion, udp_payload, stream_window, idle_timeout })
+}
+
+fn task(reader: &Reader<'_>) -> Result<Task, Error> {
+    let Some(key) = EXCHANGE_KEYS.iter().find(|key| reader.has(key)) else {
+        if !reader.has("size") {
+            let expected = "a number of bytes to send, as \"10 MiB\"; or request and response".to_owned();
+            return Err(reader.fail("size", Problem::Missing { expected }));
+        }
+        return Ok(Task::Bulk { bytes: transferred(reader, "size")? });
+    };
+    if reader.has("size") {
+        let message =
+            format!("{key} asks for requests and responses, which have sizes of their own; drop this key, or {key}");
+        return Err(reader.fail("size", Problem::Conflict(message)));
+    }
+    let (request, response) = (transferred(reader, "request")?, transferred(reader, "response")?);
+    let Whole(requests) = reader.or::<Whole<1, MOST_REQUESTS>>("requests", Whole(1), "default")?;
+    let Whole(parallel) = reader.or::<Whole<1, MOST_PARALLEL>>("parallel", Whole(1), "default")?;
+    Ok(Task::Exchange(Exchange { request, response, requests, parallel }))
+}
+
+/// Bytes of a full datagram: by default the IP packet is as large as one of TCP's between the same hosts.
+fn udp_payload(reader: &Reader<'_>, hosts: [&Host; 2]) -> Result<u16, Error> {
+    let packet = |tcp: &TcpConfig| tcp.mss + TCP_HEADERS + if tcp.timestamps.is_on() { TIMESTAMPS } else { 0 };
+    let largest = hosts.iter().map(|host| packet(&host.tcp.config)).min().unwrap_or_default();
+    let derived = largest.saturating_sub(u32::from(UDP_HEADERS));
+    let source = format!("the hosts' packets of TCP, {largest} B, without IP and UDP headers");
+    let ByteSize(bytes) = reader.or_derived("udp_payload", ByteSize(derived.into()), &source)?;
+    let range = SMALLEST_UDP_PAYLOAD.into()..=LARGEST_UDP_PAYLOAD.into();
+    match u16::try_from(bytes) {
+        Ok(payload) if range.contains(&bytes) => Ok(payload),
+        _ if reader.has("udp_payload") => {
+            Err(reader.refuse("udp_payload", "1200 to 65507 bytes", "QUIC needs paths that carry 1200 (RFC 9000 §14)"))
+        }
+        _ => {
+            let message = format!(
+                "QUIC needs datagrams of 1200 to 65507 bytes (RFC 9000 §14), but packets as large as TCP's here ({largest} B) hold {bytes}; \
+                 give udp_payload, or hosts an mss of 1188 on"
+            );
+            Err(reader.fail("udp_payload", Problem::Conflict(message)))
+        }
+    }
+}
+
+/// A congestion control by its name.
+struct Congestion(CongestionControl);
+
+const CONGESTION: [(&str, CongestionControl); 2] =
+    [("cubic", CongestionControl::Cubic), ("new-reno", CongestionControl::NewReno)];
+
+impl Value for Congestion {
+    fn expected() -> String {
+        "\"cubic\" or \"new-reno\"".to_owned()
+    }
+    fn read(data: &Data) -> Result<Self, String> {
+        let Data::String(name) = data else { return Err(String::new()) };
+        let seedless = "quinn's BBR draws random numbers from the operating system, so that no seed repeats its runs";
+        let near = || did_you_mean(name, CONGESTION.iter().map(|(name, _)| *name));
+        match CONGESTION.iter().find(|(known, _)| known == name) {
+            Some((_, control)) => Ok(Self(*control)),
+            None if name.starts_with("bbr") => Err(seedless.to_owned()),
+            None => Err(near().map(|near| format!("did you mean \"{near}\"?")).unwrap_or_default()),
+        }
+    }
+    fn show(&self) -> String {
+        quote(CONGESTION.iter().find(|(_, control)| *control == self.0).map_or("", |(name, _)| name))
+    }
+}
