@@ -301,7 +301,9 @@ def main():
         except KeyboardInterrupt:
             common.note("interrupted; the next call goes on from here")
             status = 130
-    passed = page.write(args.page, results, [str(cell) for cell in cells], schemes, args.seconds)
+    # Whatever has been measured stays on the page.
+    shown = dict.fromkeys([*map(str, CELLS + BURSTS), *map(str, cells), *(run["cell"] for run in results.runs if run["how"] == "measured")])
+    passed = page.write(args.page, results, list(shown), schemes, args.seconds)
     return status or (0 if passed else 1)
 
 
