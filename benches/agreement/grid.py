@@ -28,6 +28,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "live")]
 import common  # noqa: E402
 import page  # noqa: E402
+from call import call  # noqa: E402
 from links import Link  # noqa: E402
 
 # Name of a scheme here: lasthop's scheme, and the congestion control of the sender.
@@ -168,7 +169,7 @@ def simulate(args, results, cell, name, what, folder):
         file.write(scenario(cell, name, what, args.seconds))
 
     def one(number):
-        out = common.run(args.lasthop, "run", path, "--json", "--runs", "1", "--seed", seed(args, number))
+        out = call(args.lasthop, "run", path, "--json", "--runs", "1", "--seed", seed(args, number))
         values = {measure: json.loads(out)["measures"][measure]["mean"] for measure in MEASURES}
         return {**ended(path, what, values), "number": number}
 
@@ -184,7 +185,7 @@ def measure(args, results, cell, name, what, number, folder):
     path = os.path.join(folder, "measured.toml")
     with open(path, "w", encoding="utf-8") as file:
         file.write(scenario(cell, name, what, args.seconds))
-    out = common.run(args.lasthop, "lab", path, "--runs", "1", "--json", "--seed", seed(args, number), "--set", f"lab.lateness={args.lateness}")
+    out = call(args.lasthop, "lab", path, "--runs", "1", "--json", "--seed", seed(args, number), "--set", f"lab.lateness={args.lateness}")
     row = json.loads(out)["schemes"][0]
     values = {measure: row["measures"][measure]["mean"] for measure in MEASURES}
     counters = row["kernels"][0].get("sender", {})
@@ -300,7 +301,9 @@ def main():
         except KeyboardInterrupt:
             common.note("interrupted; the next call goes on from here")
             status = 130
-    passed = page.write(args.page, results, [str(cell) for cell in cells], schemes, args.seconds)
+    # Whatever has been measured stays on the page.
+    shown = dict.fromkeys([*map(str, CELLS + BURSTS), *map(str, cells), *(run["cell"] for run in results.runs if run["how"] == "measured")])
+    passed = page.write(args.page, results, list(shown), schemes, args.seconds)
     return status or (0 if passed else 1)
 
 

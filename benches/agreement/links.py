@@ -25,6 +25,8 @@ limit = "{limit} s"
 [tcp]
 preset = "linux-6.18"
 congestion = "{congestion}"
+# Linux holds a last short segment back only behind another short one (tcp_minshall_check), which a bulk transfer has none of.
+nagle = "off"
 {tcp}
 
 [lab]

@@ -29,6 +29,7 @@ sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "live")]
 import common  # noqa: E402
 import packets as pkts  # noqa: E402
 import page  # noqa: E402
+from call import call  # noqa: E402
 from links import CONGESTION, Link  # noqa: E402
 
 MSS = 1448
@@ -191,7 +192,7 @@ COUNTERS = {
 
 def simulate(args, path):
     """Packets and counters of the simulator."""
-    text = common.run(args.lasthop, "trace", "--csv", path, "--seed", str(args.seed))
+    text = call(args.lasthop, "trace", "--csv", path, "--seed", str(args.seed))
     packets, events = pkts.from_trace(text)
     names = [event for _, point, event in events if point == "sender"]
     counters = {name: sum(names.count(event) for event in ours) for name, (ours, _) in COUNTERS.items()}
@@ -201,7 +202,7 @@ def simulate(args, path):
 def measure(args, path, endpoints, folder):
     """Packets and counters of the lab; those of lasthop's own TCP that the lab counts."""
     os.makedirs(folder, exist_ok=True)
-    out = common.run(args.lasthop, "lab", path, "--runs", "1", "--json", "--pcapng", folder, "--set", f"lab.endpoints={endpoints}",
+    out = call(args.lasthop, "lab", path, "--runs", "1", "--json", "--pcapng", folder, "--set", f"lab.endpoints={endpoints}",
                      "--set", f"lab.lateness={args.lateness}", "--seed", str(args.seed))
     row = json.loads(out)["schemes"][0]
     packets = pkts.relative(pkts.from_pcapng(os.path.join(folder, "E2E-0.pcapng")))
@@ -373,8 +374,8 @@ def main():
                     result = story(args, link, name, script, folder)
                 except RuntimeError as error:
                     # Most likely the links were late in each attempt: that says nothing of this script.
-                    common.note(f"{name}, {script.name}: left out: {str(error).splitlines()[-1]}")
-                    left_out.append(script.name)
+                    common.note(f"{name}, {script.name}: left out: {error}")
+                    left_out.append(f"{name}, {script.name}")
                     continue
                 results.append(result)
                 text = "; ".join(f"{who}: {', '.join(differs)}" for who in args.against if (differs := result[who]))
@@ -387,13 +388,13 @@ def main():
     if args.json:
         print(json.dumps(results, indent=2))
     else:
-        print(table(results, args.against))
+        print(table(results, args.against, left_out))
     if args.page and results:
-        page.replace(args.page, "scripts", table(results, args.against))
+        page.replace(args.page, "scripts", table(results, args.against, left_out))
     return 1 if left_out or any(result[who] for result in results for who in args.against) else 0
 
 
-def table(results, against):
+def table(results, against, left_out):
     lines = [f"| script | {' | '.join(f'simulated / {who}' for who in against)} |", "|---|" + "---|" * len(against)]
     for result in results:
         cells = ["; ".join(result[who]) or "the same" for who in against]
@@ -404,6 +405,8 @@ def table(results, against):
         counted = sum(all(text.startswith(("order", "time")) for text in result[who]) for result in results)
         same = sum(not result[who] for result in results)
         lines.append(f"* {who}: of {len(results)} scripts the same segments in the same order in {in_order}, the same counters in {counted}, times too in {same}.")
+    if left_out:
+        lines.append(f"* Not measured, for the links were late in each attempt: {', '.join(left_out)}.")
     return "\n".join(lines)
 
 

@@ -53,6 +53,10 @@ fn beside_the_simulator_with_a_capture() {
         assert_eq!(measures["throughput"]["runs"], 2);
     }
     assert!(scheme["lateness_us"]["p99"].as_f64().unwrap() > 0.0);
+    let kernels = scheme["kernels"].as_array().unwrap();
+    assert_eq!(kernels.len(), 2, "one a run: {scheme}");
+    // The sending kernel counted what it sent for the first time: 100 KiB are 71 segments.
+    assert!(kernels.iter().all(|run| run["server"]["TCPOrigDataSent"].as_u64() >= Some(71)), "{scheme}");
     for file in ["captures/E2E-0.pcapng", "captures/E2E-1.pcapng"] {
         assert!(bench.bytes(file).len() > 10_000, "{file}");
     }
