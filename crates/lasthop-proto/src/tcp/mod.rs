@@ -7,6 +7,7 @@ pub mod congestion;
 mod connection;
 pub mod delivery_rate;
 pub mod flight;
+mod jiffies;
 pub mod min_rtt;
 pub mod pacer;
 pub mod prr;

@@ -3,7 +3,8 @@
 use alloc::sync::Arc;
 
 use crate::seq::Seq;
-use crate::tcp::config::{Clock, RttRule, Switch, TcpConfig};
+use crate::tcp::config::{Clock, RttRule, TcpConfig};
+use crate::tcp::jiffies::Jiffies;
 use crate::time::{Duration, Instant};
 
 /// The two global ticks of a 4.4BSD host, as phases within their periods.
@@ -31,18 +32,6 @@ fn ticks_between(from: Instant, to: Instant, period: Duration, phase: Duration) 
         at.div_euclid(period.as_nanos().max(1) as i64)
     };
     count(to) - count(from)
-}
-
-/// When a timer of Linux fires that is set at `now` to expire `span` later: at a tick, the span in ticks rounded up. The
-/// wheel has levels of 64 slots; each counts in eight times the ticks of the one below, and a slot fires when it has passed
-/// as a whole (`calc_index`). `phase` is the age of the tick counter at the start of the run.
-fn jiffies_deadline(now: Instant, span: Duration, jiffy: Duration, wheel: Switch, phase: Duration) -> Instant {
-    let (jiffy, phase) = (jiffy.as_nanos().max(1), phase.as_nanos());
-    let ticks = span.as_nanos().div_ceil(jiffy);
-    let expires = now.as_nanos().saturating_add(phase) / jiffy + ticks;
-    let level = if wheel.is_on() { (0..8).find(|level| ticks < 63 << (3 * level)).unwrap_or(8) } else { 0 };
-    let fires = ((expires >> (3 * level)) + 1) << (3 * level);
-    Instant::from_nanos(fires.saturating_mul(jiffy).saturating_sub(phase))
 }
 
 /// Linux's variance: the largest deviation of a round trip holds, and falls by a quarter of the difference each round.
@@ -259,7 +248,7 @@ impl RttEstimator {
                 let n = span.as_nanos().div_ceil(slow.as_nanos().max(1)).max(1);
                 next_tick(now, slow, self.phase) + slow * (n - 1)
             }
-            Clock::Jiffies { jiffy, wheel } => jiffies_deadline(now, span, jiffy, wheel, self.phase),
+            Clock::Jiffies { jiffy, wheel } => Jiffies { jiffy, wheel, phase: self.phase }.deadline(now, span),
         }
     }
 
@@ -396,32 +385,6 @@ mod tests {
         assert!((630..=660).contains(&jumped), "{jumped}");
         let fallen = round(&mut linux, 100);
         assert!(fallen < jumped, "{fallen}");
-    }
-
-    /// HZ = 250: a tick each 4 ms. Below 252 ms timers fire at the tick after they expire; from there on at one of every
-    /// eighth tick, from 2,016 ms at one of every 64th.
-    #[test]
-    fn timers_fire_at_ticks_that_the_wheel_rounds_up() {
-        let deadline = |now: u64, millis: u64, wheel: Switch| {
-            let deadline = jiffies_deadline(
-                at(now),
-                Duration::from_millis(millis),
-                Duration::from_millis(4),
-                wheel,
-                Duration::ZERO,
-            );
-            deadline.as_nanos() / 1_000_000
-        };
-        assert_eq!(deadline(0, 10, Switch::On), 16);
-        assert_eq!(deadline(3, 12, Switch::On), 16);
-        assert_eq!(deadline(0, 248, Switch::On), 252);
-        assert_eq!(deadline(0, 252, Switch::On), 256);
-        assert_eq!(deadline(0, 260, Switch::On), 288);
-        assert_eq!(deadline(0, 260, Switch::Off), 264);
-        assert_eq!(deadline(27, 260, Switch::On), 288);
-        assert_eq!(deadline(28, 260, Switch::On), 320);
-        assert_eq!(deadline(0, 2016, Switch::On), 2048);
-        assert_eq!(deadline(100, 2016, Switch::On), 2304);
     }
 
     #[test]

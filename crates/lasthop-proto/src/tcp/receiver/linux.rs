@@ -1,6 +1,7 @@
 //! A receiver as Linux 6.18 has it: when it acknowledges (quick and delayed acknowledgments, `tcp_input.c` and `tcp_output.c`),
 //! how it holds back selective acknowledgments, and when a read makes it acknowledge.
 
+mod delay;
 mod offer;
 
 use super::autotune::{Autotune, RoundTrip};
@@ -9,7 +10,8 @@ use super::sack::Table;
 use super::{AckDue, Receiver};
 use crate::packet::{Ecn, SackBlock, SackBlocks};
 use crate::seq::Seq;
-use crate::tcp::config::{SackCompression, Switch, TcpConfig};
+use crate::tcp::config::{Switch, TcpConfig};
+use crate::tcp::jiffies::Jiffies;
 use crate::time::{Duration, Instant};
 
 /// Largest segment that is taken for granted (`TCP_MSS_DEFAULT`).
@@ -22,13 +24,6 @@ const QUICK: u32 = 16;
 const LEAST_DELAY: Duration = Duration::from_millis(40);
 /// `TCP_DELACK_MAX`, less a jiffy of 4 ms (`tcp_delack_max`).
 const MOST_DELAY: Duration = Duration::from_millis(196);
-/// Duplicates that leave at once for each `rcv_nxt` (`TCP_FASTRETRANS_THRESH`).
-const AT_ONCE: u8 = 3;
-/// `tcp_comp_sack_delay_ns`, `tcp_comp_sack_slack_ns`, `tcp_comp_sack_nr`.
-const COMPRESSION_DELAY: Duration = Duration::from_millis(1);
-const COMPRESSION_SLACK: Duration = Duration::from_micros(100);
-const COMPRESSION_MOST: u32 = 44;
-
 /// A segment with data, and what besides a receiver as Linux's looks at.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
@@ -78,6 +73,8 @@ pub(super) struct Linux {
     delay: Duration,
     /// When data came last in order (`lrcvtime`).
     last_arrival: Instant,
+    /// The tick at which the acknowledgment that is owed is to leave (`icsk_delack_timeout`), where timers count in ticks.
+    expires: u64,
     /// When data came last. Reads follow at once, or count as if they did.
     now: Instant,
     /// Whether data goes both ways, so that acknowledgments can travel with it (`pingpong`).
@@ -111,6 +108,7 @@ impl Linux {
             quick: 0,
             delay: Duration::ZERO,
             last_arrival: Instant::ZERO,
+            expires: 0,
             now: Instant::ZERO,
             interactive: Switch::Off,
             scheduled: Switch::Off,
@@ -203,8 +201,11 @@ impl Linux {
     }
 
     /// How arrivals that follow each other set the delay (`tcp_event_data_recv`).
-    fn measure_gap(&mut self, now: Instant, window: u32) {
-        let gap = now.since(self.last_arrival);
+    fn measure_gap(&mut self, now: Instant, window: u32, clock: Option<&Jiffies>) {
+        let gap = match clock {
+            Some(clock) => clock.jiffy * (clock.at(now) - clock.at(self.last_arrival)),
+            None => now.since(self.last_arrival),
+        };
         self.last_arrival = now;
         if self.delay == Duration::ZERO {
             self.hurry(QUICK, window);
@@ -298,7 +299,7 @@ impl Receiver {
                 self.place(edge, seq, len, arrival.fin);
                 linux.measure_mss(arrival, self.announced());
                 linux.round_trip.on_data(now, self.rcv_nxt, window);
-                linux.measure_gap(now, window);
+                linux.measure_gap(now, window, self.jiffies().as_ref());
                 linux.see_marks(&mut self.marks, ecn, window);
                 if len >= 128 {
                     self.grow_window(len, linux);
@@ -357,42 +358,6 @@ impl Receiver {
         }
     }
 
-    fn delay_as_linux(&mut self, now: Instant, srtt: Option<Duration>, linux: &mut Linux) {
-        let wait = linux.wait(srtt);
-        match self.due {
-            AckDue::Now => {}
-            AckDue::No => self.due = AckDue::Delayed(now + wait),
-            // It is about to leave anyhow.
-            AckDue::Delayed(at) if at <= now + wait / 4 => self.due = AckDue::Now,
-            AckDue::Delayed(at) => self.due = AckDue::Delayed(at.min(now + wait)),
-        }
-    }
-
-    /// A duplicate acknowledgment: the first three leave at once, the next ones together.
-    fn hold_back(&mut self, now: Instant, srtt: Option<Duration>, linux: &mut Linux) {
-        let compresses = self.config.sack_compression == SackCompression::Linux && self.sack.is_on();
-        if !compresses || linux.compressed >= COMPRESSION_MOST {
-            self.due = AckDue::Now;
-            return;
-        }
-        let (at, count) = &mut linux.duplicates;
-        if *at != self.rcv_nxt {
-            (*at, *count) = (self.rcv_nxt, 0);
-        }
-        if *count < AT_ONCE {
-            *count += 1;
-            self.due = AckDue::Now;
-            return;
-        }
-        linux.compressed += 1;
-        if linux.release.is_none() {
-            let round_trip = linux.round_trip.get().unwrap_or(Duration::ZERO);
-            let round_trip = srtt.filter(|srtt| *srtt > Duration::ZERO).map_or(round_trip, |srtt| srtt.min(round_trip));
-            let delay = COMPRESSION_DELAY.min(round_trip / 20);
-            linux.release = Some(now + delay + COMPRESSION_SLACK);
-        }
-    }
-
     /// Data of ours leaves: if the peer's came a short while ago, the two take turns (`tcp_event_data_sent`).
     #[inline]
     pub fn on_data_sent(&mut self, now: Instant) {
@@ -434,18 +399,6 @@ impl Receiver {
         let most = linux.tuning().map_or(self.config.receive_buffer, Autotune::clamp);
         let offer = self.offer_beside(linux).0;
         bytes > 0 && open <= most / 2 && offer > 0 && offer / 2 >= open
-    }
-
-    /// The timer of a delayed acknowledgment expired (`tcp_delack_timer_handler`).
-    pub(super) fn delay_expired(&mut self) {
-        if let Some(linux) = &mut self.linux {
-            if linux.interactive.is_on() {
-                linux.interactive = Switch::Off;
-                linux.delay = LEAST_DELAY;
-            } else {
-                linux.delay = linux.delay.saturating_mul(2).min(linux.rto);
-            }
-        }
     }
 
     /// An acknowledgment leaves; says whether it is one that leaves ahead of the next.

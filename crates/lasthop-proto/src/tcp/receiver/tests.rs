@@ -8,7 +8,7 @@ use std::vec::Vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::tcp::config::{Preset, ReceiveAutotune, SackCompression};
+use crate::tcp::config::{Clock, Preset, ReceiveAutotune, SackCompression};
 use crate::time::Duration;
 
 const MSS: u32 = 1448;
@@ -195,6 +195,22 @@ fn slow_arrivals_wait_longer() {
     bench.until(3_000_000);
     // The delay is 100 ms now, the round trip 90.
     assert_eq!(bench.taken()[1], (2_235_000, 38));
+}
+
+/// At 250 Hz, ticks at whole multiples of 4 ms: 40 ms are ten ticks, after the last one before the arrival, and the timer fires when
+/// the tenth has passed. Above that the delay is bounded by the round trip, in whole ticks as well.
+#[test]
+fn delays_count_in_ticks() {
+    let clock = Clock::Jiffies { jiffy: Duration::from_millis(4), wheel: Switch::On };
+    let mut bench = Bench::warmed(TcpConfig { clock, ..config() });
+    bench.segment(1_001_000, 21);
+    bench.until(1_100_000);
+    assert_eq!(bench.taken(), [(1_044_000, 21)]);
+    bench.srtt = Duration::from_millis(45);
+    bench.segment(1_103_900, 22);
+    bench.until(1_200_000);
+    // Tick 275, the delay is 80 ms now, the round trip 12 ticks.
+    assert_eq!(bench.taken()[1], (1_152_000, 22));
 }
 
 /// Segment 21 is lost. The first three duplicates leave at once, the rest once in min(1 ms, 5 % of 20 ms) and 0.1 ms; what
