@@ -1,10 +1,15 @@
 //! What is in flight: a record of each segment that was sent and is not acknowledged, in the order of sequence numbers.
 //!
 //! Counts are segments. Three marks overlap: *sacked* (the peer has it), *lost* (taken for lost), and *resent* (a
-//! retransmission of it is under way). [`Flight::in_flight`] is what Linux counts: all, less those sacked or lost, plus
-//! those resent.
+//! retransmission of it is under way). A peer that does not report selectively sends duplicates instead: each stands for a
+//! segment that has arrived, which one is not known ([`Flight::guess`]). [`Flight::in_flight`] is what Linux counts: all, less
+//! those sacked, guessed or lost, plus those resent.
+
+mod guess;
 
 use alloc::collections::VecDeque;
+
+pub use self::guess::Guess;
 
 use crate::seq::Seq;
 use crate::time::Instant;
@@ -120,6 +125,8 @@ pub struct Flight {
     lost: u32,
     resent: u32,
     waiting: u32,
+    /// Segments that duplicates say have arrived.
+    guessed: u32,
 }
 
 impl Flight {
@@ -138,9 +145,9 @@ impl Flight {
         self.segments.len() >= MAX_SEGMENTS
     }
 
-    /// Segments that the peer has reported.
+    /// Segments that the peer has reported, or that its duplicates stand for (Linux `sacked_out`).
     pub const fn sacked(&self) -> u32 {
-        self.sacked
+        self.sacked + self.guessed
     }
 
     /// Segments taken for lost.
@@ -160,7 +167,7 @@ impl Flight {
 
     /// Segments in the network, as far as is known.
     pub fn in_flight(&self) -> u32 {
-        (self.len() + self.resent).saturating_sub(self.sacked + self.lost)
+        (self.len() + self.resent).saturating_sub(self.sacked() + self.lost)
     }
 
     /// The oldest segment.
@@ -393,6 +400,7 @@ impl Flight {
     /// Cuts what is longer than `mss`, since the path takes no more, and takes all that is not sacked for lost.
     pub fn cut(&mut self, mss: u32) {
         let mss = mss.max(1);
+        self.guessed = 0;
         let mut pieces = VecDeque::with_capacity(self.segments.len());
         for sent in &self.segments {
             let mut rest = *sent;

@@ -137,10 +137,10 @@ impl Recovery {
         if let Self::Rack(slot) = self { slot.get_mut() } else { None }
     }
 
-    /// The peer reports nothing selectively: what lives on such reports does as NewReno does.
+    /// The peer reports nothing selectively: RACK does without such reports.
     pub fn do_without_sack(&mut self) {
-        if matches!(self, Self::Rack(_)) {
-            *self = Self::NewReno(NewReno::default());
+        if let Self::Rack(slot) = self {
+            slot.do_without_sack();
         }
     }
 

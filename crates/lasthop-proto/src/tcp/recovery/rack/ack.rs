@@ -47,16 +47,16 @@ pub(super) struct News {
     pub set_timer: bool,
     /// What may be sent now.
     pub rexmit: Option<Permit>,
-    newest: Option<Candidate>,
+    pub newest: Option<Candidate>,
     reordered: Option<Seq>,
     /// When the first and the last of the segments were sent that it acknowledges, or selectively acknowledges, and that
     /// were sent once.
-    acked_sent: Option<(Instant, Instant)>,
+    pub acked_sent: Option<(Instant, Instant)>,
     sacked_sent: Option<(Instant, Instant)>,
-    repeated_acked: bool,
+    pub repeated_acked: bool,
 }
 
-fn span(times: &mut Option<(Instant, Instant)>, sent: Instant) {
+pub(super) fn span(times: &mut Option<(Instant, Instant)>, sent: Instant) {
     *times = Some((times.map_or(sent, |(first, _)| first), sent));
 }
 
@@ -100,7 +100,11 @@ impl Rack {
             self.judge_probe(s, now, &news);
             return;
         }
-        self.take_cumulative(s, now, prior_highest, &mut news);
+        if self.is_blind() {
+            self.take_cumulative_blindly(s, &mut news);
+        } else {
+            self.take_cumulative(s, now, prior_highest, &mut news);
+        }
         let delayed = self.is_maybe_delayed(s, &news, prior_sacked);
         let rtt = self.sample_rtt(s, now, delayed, &mut news);
         if let Some(newest) = &news.newest {

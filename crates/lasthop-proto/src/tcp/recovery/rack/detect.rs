@@ -106,6 +106,17 @@ impl Reordering {
         Self { seen: false, degree, threshold, steps: 1, persist: 0, dsack_seen: false, widened_at: 0 }
     }
 
+    /// Whether so many duplicates prove a loss.
+    pub const fn is_reached(&self, duplicates: u32) -> bool {
+        duplicates >= self.degree
+    }
+
+    /// More duplicates came than were out: so many segments may come in another order.
+    pub fn on_surplus(&mut self, out: u32) {
+        self.degree = self.degree.max(out.min(MOST_REORDERING));
+        self.seen = true;
+    }
+
     /// Whether more reordering was seen than the threshold of duplicates allows for.
     pub const fn is_high(&self) -> bool {
         self.degree > self.threshold

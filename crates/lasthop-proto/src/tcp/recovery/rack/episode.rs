@@ -46,7 +46,10 @@ impl Rack {
                     self.state = CaState::Open;
                 }
                 CaState::Recovery => {
-                    self.try_undo_recovery(s, now, news);
+                    self.flight.forget_guesses();
+                    if self.try_undo_recovery(s, now, news) == Next::Stop {
+                        return;
+                    }
                     self.end_reduction(now);
                 }
                 _ => {}
@@ -55,7 +58,13 @@ impl Rack {
         let next = match self.state {
             CaState::Recovery => self.judge_in_recovery(s, now, news),
             CaState::Loss => self.judge_in_loss(s, now, news),
-            CaState::Open | CaState::Disorder | CaState::Cwr => Next::Go,
+            CaState::Open | CaState::Disorder | CaState::Cwr => {
+                if news.una_advanced {
+                    self.flight.forget_guesses();
+                }
+                self.count_duplicate(news);
+                Next::Go
+            }
         };
         if next == Next::Stop {
             return;
@@ -75,6 +84,7 @@ impl Rack {
     }
 
     fn judge_in_recovery(&mut self, s: &mut SendState, now: Instant, news: &mut News) -> Next {
+        self.count_duplicate(news);
         if news.una_advanced && self.try_undo_partial(s, now, news) == Next::Stop {
             return Next::Stop;
         }
@@ -100,6 +110,10 @@ impl Rack {
 
     /// RACK marks what is lost, if anything was delivered since it last did.
     fn find_losses(&mut self, s: &mut SendState, now: Instant, news: &mut News) {
+        if self.is_blind() {
+            self.find_losses_blindly(now, news);
+            return;
+        }
         if !self.newest.take_advanced() {
             return;
         }
@@ -175,7 +189,7 @@ impl Rack {
     }
 
     /// Whether a retransmission is out, or the oldest segment was sent again.
-    fn any_resent(&self) -> bool {
+    pub(super) fn any_resent(&self) -> bool {
         self.flight.resent() > 0 || self.flight.front().is_some_and(|oldest| oldest.is_repeated())
     }
 
@@ -198,15 +212,19 @@ impl Rack {
         s.events.push(Event::Undone { why });
     }
 
-    /// All that was out at the start of recovery is acknowledged.
-    fn try_undo_recovery(&mut self, s: &mut SendState, now: Instant, news: &News) {
+    /// All that was out at the start of recovery is acknowledged. Says whether the state ends.
+    fn try_undo_recovery(&mut self, s: &mut SendState, now: Instant, news: &News) -> Next {
         if self.may_undo(s, news) {
             self.undo_reduction(s, now, self.reason(), Losses::Keep);
         } else {
             self.reordering.on_recovered();
         }
+        if self.is_held(s) {
+            return Next::Stop;
+        }
         self.leave(s, CaState::Open);
         self.reneged = false;
+        Next::Go
     }
 
     fn reason(&self) -> Spurious {
@@ -290,12 +308,21 @@ impl Rack {
             self.try_undo_recovery(s, now, news);
             return;
         }
+        if s.snd_nxt.gt(self.high) {
+            self.count_duplicate(news);
+        }
+        if news.una_advanced {
+            self.flight.forget_guesses();
+        }
         news.rexmit = Some(Permit::All);
     }
 
     fn undo_timeout(&mut self, s: &mut SendState, now: Instant, why: Spurious) {
         self.undo_reduction(s, now, why, Losses::Forget);
         s.retries = 0;
+        if self.is_held(s) || self.is_blind() && why != Spurious::Frto {
+            return;
+        }
         self.state = CaState::Open;
         self.reneged = false;
     }

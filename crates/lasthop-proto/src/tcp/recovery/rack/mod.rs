@@ -2,9 +2,11 @@
 //! reduction brings the window down, and what was reduced for nothing is restored.
 //!
 //! `detect` finds losses, `ack` takes in acknowledgments, `episode` is the state machine, `timers` has the one timer
-//! that is retransmission timeout, probe and reordering timer in turn. Counts are segments.
+//! that is retransmission timeout, probe and reordering timer in turn; `blind` does without selective acknowledgments. Counts
+//! are segments.
 
 mod ack;
+mod blind;
 mod detect;
 mod episode;
 mod slot;
@@ -79,6 +81,16 @@ struct Batch {
     waited: bool,
 }
 
+/// Whether the peer reports selectively what it has.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+enum Peer {
+    /// It does.
+    #[default]
+    Selective,
+    /// It sends duplicates.
+    Blind,
+}
+
 /// The state of RACK-TLP, and what it steers.
 #[derive(Clone, Debug)]
 pub struct Rack {
@@ -100,6 +112,7 @@ pub struct Rack {
     frto: bool,
     /// Whether the peer took back what it had reported.
     reneged: bool,
+    peer: Peer,
     probe: Option<Probe>,
     pending: Pending,
     forced: Option<Forced>,
@@ -115,7 +128,7 @@ pub struct Rack {
 
 impl Rack {
     /// A sender whose handshake is over.
-    pub fn new(s: &SendState, now: Instant) -> Self {
+    fn new(s: &SendState, now: Instant, peer: Peer) -> Self {
         let config: &TcpConfig = &s.config;
         // Linux `tcp_init_cwnd`: one repeated SYN is forgiven.
         let window = if s.syn_retries > 1 { 1 } else { config.initial_window };
@@ -143,6 +156,7 @@ impl Rack {
             undo: Undo::default(),
             frto: false,
             reneged: false,
+            peer,
             probe: None,
             pending: Pending::Timeout,
             forced: None,

@@ -2,7 +2,7 @@
 
 use alloc::boxed::Box;
 
-use super::Rack;
+use super::{Peer, Rack};
 use crate::packet::Cause;
 use crate::seq::Seq;
 use crate::tcp::recovery::LossRecovery;
@@ -11,25 +11,34 @@ use crate::time::Instant;
 
 /// [`Rack`], once there is something to send.
 #[derive(Clone, Default, Debug)]
-pub struct Slot(Option<Box<Rack>>);
+pub struct Slot {
+    rack: Option<Box<Rack>>,
+    peer: Peer,
+}
 
 impl Slot {
     /// The state, if there is one.
     #[inline]
     pub fn get(&self) -> Option<&Rack> {
-        self.0.as_deref()
+        self.rack.as_deref()
     }
 
     /// The state to change, if there is one.
     #[inline]
     pub fn get_mut(&mut self) -> Option<&mut Rack> {
-        self.0.as_deref_mut()
+        self.rack.as_deref_mut()
+    }
+
+    /// The peer reports nothing selectively (RFC 2018 §2).
+    pub fn do_without_sack(&mut self) {
+        self.peer = Peer::Blind;
     }
 
     /// Data is about to be sent.
     #[inline]
     pub fn begin(&mut self, s: &SendState, now: Instant) -> &mut Rack {
-        self.0.get_or_insert_with(|| Box::new(Rack::new(s, now)))
+        let peer = self.peer;
+        self.rack.get_or_insert_with(|| Box::new(Rack::new(s, now, peer)))
     }
 }
 
@@ -50,7 +59,7 @@ impl LossRecovery for Slot {
 
     fn on_sent(&mut self, s: &SendState, now: Instant, seq: Seq, end: Seq) {
         // The SYN is no data.
-        if let Some(rack) = self.0.as_deref_mut() {
+        if let Some(rack) = self.rack.as_deref_mut() {
             rack.on_sent(s, now, seq, end);
         }
     }

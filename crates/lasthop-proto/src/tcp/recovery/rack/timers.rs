@@ -68,7 +68,8 @@ impl Rack {
     /// RFC 8985 §7.2. `full` is how long the retransmission timeout has to run. Says whether a probe is called for.
     fn schedule_probe(&mut self, s: &mut SendState, now: Instant, full: Duration) -> bool {
         let steady = matches!(self.state, CaState::Open | CaState::Cwr);
-        if !s.config.tlp.is_on() || self.flight.is_empty() || !steady {
+        // What a probe brings back says nothing without SACK.
+        if !s.config.tlp.is_on() || self.flight.is_empty() || !steady || self.is_blind() {
             return false;
         }
         let mut span = match s.rtt.srtt() {
@@ -211,6 +212,7 @@ impl Rack {
     /// Marks the oldest segment, and those that RACK finds overdue. A peer that reported the oldest has taken that back
     /// (RFC 2018 §8): then all are lost.
     fn mark_overdue(&mut self, now: Instant) {
+        self.flight.forget_guesses();
         if self.flight.front().is_some_and(|oldest| oldest.is_sacked()) {
             self.flight.forget_sacks();
             self.reneged = true;

@@ -1,0 +1,107 @@
+//! Today's sender and a peer without SACK, segment by segment: duplicates take the place of reports (Linux `tcp_add_reno_sack`,
+//! RFC 6582). Flights as in `golden_rack.rs`; acknowledgments are 52 bytes.
+
+mod util;
+
+use lasthop_proto::event::Event;
+use lasthop_proto::tcp::config::{
+    Clock, ControlRule, HystartRule, Preset, Recovery, RttRule, Switch, TcpConfig, WindowReduction,
+};
+use lasthop_proto::time::Duration;
+use util::golden::*;
+use util::*;
+
+/// A first flight of 10, threshold 7 of 10.
+fn cubic() -> TcpConfig {
+    TcpConfig {
+        congestion: ControlRule::Cubic(HystartRule::Linux),
+        mss: 948,
+        window_reduction: WindowReduction::Linux,
+        timestamps: Switch::On,
+        rtt_rule: RttRule::Linux,
+        rto_min: millis(200),
+        clock: Clock::Fine,
+        initial_window: 10,
+        ..lab(Recovery::Rack)
+    }
+}
+
+fn sends_blindly(config: &TcpConfig, segments: u32, path: impl FnOnce(Pair) -> Pair) -> Pair {
+    let peer = TcpConfig { recovery: Recovery::NewReno, ..config.clone() };
+    let mut pair = path(Pair::between(config.clone(), peer).with_time_per_byte(Duration::from_nanos(1000)));
+    pair.connect();
+    pair.send_segments(segments);
+    pair.finish();
+    assert_eq!(pair.ends[0].acked(), u64::from(segments * config.mss));
+    assert!(pair.trace.iter().all(|sent| sent.segment.options.sack.is_empty()));
+    pair
+}
+
+/// The duplicates of 2 and 3 let 11 and 12 go. That of 4 is the third: 1 is lost. The window comes down as with SACK, which shows
+/// nothing else either.
+#[test]
+fn one_loss_of_ten() {
+    let pair = sends_blindly(&cubic(), 18, |pair| pair.lose(&[(1, 1)]));
+    pair.expect(
+        "0: 1 2 3 4 5 6 7 8 9 10
+         102.052: 11
+         103.052: 12
+         104.052: 1s
+         105.052: 13
+         106.052: 14
+         109.052: 15
+         110.052: 16
+         203.104: 17
+         204.104: 18",
+    );
+    assert_eq!(pair.timeouts(), 0);
+}
+
+/// 5's duplicate is the third. The acknowledgment of 1 alone, a round trip later, shows that 2 is lost, and so on: one a round
+/// trip, without a timeout.
+#[test]
+fn three_losses_of_ten() {
+    let pair = sends_blindly(&cubic(), 10, |pair| pair.lose(&[(1, 1), (2, 1), (5, 1)]));
+    pair.expect(
+        "0: 1 2 3 4 5 6 7 8 9 10
+         106.052: 1s
+         207.104: 2s
+         308.156: 5s",
+    );
+    assert_eq!(pair.timeouts(), 0);
+}
+
+/// No probe, for what it brings back would say nothing: the timeout of srtt + 200 ms repairs the tail.
+#[test]
+fn a_lost_tail() {
+    let pair = sends_blindly(&cubic(), 10, |pair| pair.lose(&[(10, 1)]));
+    assert_eq!(pair.timeouts(), 1);
+    let last = pair.trace.iter().rfind(|sent| sent.len > 0).unwrap();
+    assert_eq!((last.number, last.transmission), (10, 2));
+}
+
+/// RFC 6582 §4, the first pitfall: three segments behind a repaired hole were there twice. Their duplicates acknowledge all of the
+/// recovery, which holds until something beyond it is acknowledged, and begin no second one.
+#[test]
+fn duplicates_of_repairs_begin_no_recovery() {
+    let pair = sends_blindly(&cubic(), 10, |pair| {
+        let twice = |pair: Pair, number| pair.treat(number, 1, Fate::Twice);
+        [4, 5, 6, 7].into_iter().fold(pair.lose(&[(1, 1)]), twice)
+    });
+    assert_eq!(pair.count_events(|event| matches!(event, Event::RecoveryEntered { .. })), 1);
+    assert_eq!(pair.timeouts(), 0);
+}
+
+/// The congestion control stays the one that was asked for.
+#[test]
+fn bbr_paces_without_sack() {
+    let config = TcpConfig { clock: Clock::Fine, ..TcpConfig::preset(Preset::Linux618Bbr) };
+    let pair = sends_blindly(&config, 400, |pair| {
+        pair.judged_by(|sent| match (sent.number % 40, sent.transmission) {
+            (7, 1) => Fate::Lose,
+            _ => Fate::Arrive,
+        })
+    });
+    // 1460 bytes of payload and headers take 1.5 ms each: 400 of them 0.6 s, and a round trip of 100 ms now and then.
+    assert!(pair.now < ms(4000), "{}", pair.now);
+}
