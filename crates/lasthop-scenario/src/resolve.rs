@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use lasthop_proto::packet::FlowId;
 use lasthop_proto::pep::snoop::SnoopConfig;
+use lasthop_proto::pep::split::Handover;
 use lasthop_proto::scheme::{BaseStation, LocalDetection, Scheme};
 use lasthop_proto::tcp::config::{Recovery, Switch, TcpConfig};
 use lasthop_sim::network::{
@@ -142,7 +143,7 @@ fn snoop<'s>(duties: &mut [Duty], port: &'s Port, config: SnoopConfig) -> Placed
 fn split<'s>(duties: &mut [Duty], port: &'s Port, relay: &Relay, scheme: &Scheme, wireless: Recovery) -> Placed<'s> {
     port.beyond.iter().for_each(|host| duties[*host].recovery = wireless);
     let element = Element::Split {
-        buffer: relay.buffer,
+        handover: Handover::Shared(relay.buffer),
         wired: Arc::new(Duty::of(scheme.recovery).apply(&relay.wired)),
         wireless: Arc::new(Duty::of(wireless).apply(&relay.wireless)),
     };

@@ -6,6 +6,7 @@ use lasthop_proto::channel::{ErrorSpec, Frames};
 use lasthop_proto::link::arq::{ArqConfig, Delivery, Protocol, Timer};
 use lasthop_proto::packet::{Cause, Flags, FlowId};
 use lasthop_proto::pep::snoop::SnoopConfig;
+use lasthop_proto::pep::split::Handover;
 use lasthop_proto::scheme::{LocalDetection, TcpAwareness};
 use lasthop_proto::tcp::config::{Preset, Recovery, Switch, TcpConfig};
 use lasthop_proto::time::{Duration, Instant};
@@ -326,7 +327,9 @@ fn build(plan: &Plan) -> Network {
             Kind::Nothing | Kind::Arq => None,
             Kind::Snoop => Some(Element::Snoop(SnoopConfig::new(LocalDetection::DuplicateAcks, TcpAwareness::Aware))),
             Kind::Marker => Some(Element::ElnMarker),
-            Kind::Split => Some(Element::Split { buffer: 65_536, wired: tcp.clone(), wireless: tcp.clone() }),
+            Kind::Split => {
+                Some(Element::Split { handover: Handover::Shared(65_536), wired: tcp.clone(), wireless: tcp.clone() })
+            }
         };
         if let Some(element) = element {
             elements.push(ElementSpec { node: NodeId(router), link: LinkId(links.len()), element });

@@ -9,6 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::{thread, time};
 
 use lasthop_proto::pep::snoop::{HopControl, SnoopConfig};
+use lasthop_proto::pep::split::Handover;
 use lasthop_proto::scheme::{BaseStation, LocalDetection, Scheme, TcpAwareness};
 use lasthop_proto::tcp::config::Recovery;
 use lasthop_proto::time::Duration;
@@ -115,7 +116,10 @@ fn configuration(site: &Site<'_>, scheme: &Scheme) -> Option<String> {
                 }
             };
         }
-        (BaseStation::Split { wireless: Recovery::Reno }, Element::Split { buffer, .. }) => {
+        (
+            BaseStation::Split { wireless: Recovery::Reno },
+            Element::Split { handover: Handover::Shared(buffer), .. },
+        ) => {
             text += "mode = \"split\"\n";
             for side in ["wireless", "wired"] {
                 text += &format!("[rule.split.{side}]\ncongestion = \"reno\"\nbuffer = {buffer}\n");
