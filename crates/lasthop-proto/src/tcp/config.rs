@@ -397,7 +397,7 @@ impl TcpConfig {
 
     /// Whether the receive buffer grows by itself: one that is smaller than what it would begin with is as it is, like one that an
     /// application has set.
-    pub(crate) fn tunes_itself(&self) -> bool {
+    pub fn tunes_itself(&self) -> bool {
         self.receive_autotune == ReceiveAutotune::Linux && self.receive_buffer >= AUTOTUNE_START
     }
 
