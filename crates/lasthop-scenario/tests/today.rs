@@ -291,6 +291,19 @@ fn the_usual_schemes_fit_the_endpoints() {
     assert_eq!(names(&mixed), studies);
 }
 
+/// docs/example.md has the ready-made scenario in full.
+#[test]
+fn the_documented_farm_is_the_ready_made_one() {
+    let document = include_str!("../../../docs/example.md");
+    let text = document.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
+    let documented = Scenario::parse("farm.toml", text).unwrap_or_else(|error| panic!("{error}"));
+    let farm = Scenario::builtin("farm-radio").unwrap();
+    for scheme in &SCHEMES {
+        assert_eq!(documented.network(scheme).unwrap(), farm.network(scheme).unwrap(), "{}", scheme.name);
+    }
+    assert_eq!((documented.scheme(), documented.runs(), documented.seed()), (farm.scheme(), farm.runs(), farm.seed()));
+}
+
 #[test]
 fn a_scheme_is_explained() {
     let head = |scenario: &Scenario, name: &str| {
