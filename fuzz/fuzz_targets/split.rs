@@ -6,15 +6,16 @@ use std::sync::Arc;
 use arbitrary::{Result, Unstructured};
 use lasthop_fuzz::{drain, passing, pause, phase, steps, tcp_config, wait};
 use lasthop_proto::node::{Node, Output, Port};
-use lasthop_proto::pep::split::SplitRelay;
+use lasthop_proto::pep::split::{Handover, SplitRelay};
 use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::time::Instant;
 use libfuzzer_sys::fuzz_target;
 
 fn run(u: &mut Unstructured<'_>) -> Result<()> {
     let (wired, wireless) = (Arc::new(tcp_config(u)?), Arc::new(tcp_config(u)?));
-    let buffer = u32::from(u.arbitrary::<u16>()?) + 1;
-    let mut relay = SplitRelay::new(buffer, wired, wireless, phase(u)?, Switch::On);
+    let handover =
+        if u.arbitrary()? { Handover::Moved } else { Handover::Shared(u32::from(u.arbitrary::<u16>()?) + 1) };
+    let mut relay = SplitRelay::new(handover, wired, wireless, phase(u)?, Switch::On);
     let mut now = Instant::ZERO;
     let see = |output| {
         if let Output::Transmit(port, packet) = output {

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from . import _html, _lasthop
 from ._tables import metadata, table
 from ._types import Floats, Progress
-from .scenario import JOBS, RUNS, SEEDS, Scenario, ScenarioLike, SchemeLike, count, scheme_name, scheme_names, schemes
+from .scenario import JOBS, RUNS, SEEDS, Scenario, ScenarioLike, SchemeLike, count, scheme_name, scheme_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -207,7 +207,7 @@ def compare(
 
     Args:
         scenario: a scenario, the path of a file, or the name of a ready-made one.
-        schemes: all unless given.
+        schemes: those that ``lasthop compare`` takes unless given: of the studies, or of today where the endpoints are.
         runs, seed: the scenario's unless given.
         jobs: threads; one per core unless given.
         progress: called now and then with the numbers of runs done and to do; what it raises ends the runs.
@@ -217,13 +217,9 @@ def compare(
         ValueError: there is no such scheme.
     """
     scenario = Scenario.open(scenario)
-    names = scheme_names(schemes, _all_schemes())
+    names = scheme_names(schemes, scenario._core.usual_schemes())
     sweep, values, seed, runs = _measure(scenario, names, runs, seed, jobs, progress)
     return Comparison(scenario, seed, runs, sweep, values, tuple(names))
-
-
-def _all_schemes() -> list[str]:
-    return [scheme.name for scheme in schemes()]
 
 
 def _measure(

@@ -23,7 +23,7 @@ class Scheme(NamedTuple):
 
     Attributes:
         name: the name that selects it, as ``LL-TCP-AWARE``.
-        family: ``end-to-end``, ``link-layer``, ``split-connection`` or ``multiple-layers``.
+        family: ``end-to-end``, ``link-layer``, ``split-connection``, ``multiple-layers`` or ``today``.
         summary: one line on what it does.
     """
 
@@ -33,7 +33,7 @@ class Scheme(NamedTuple):
 
 
 def schemes() -> list[Scheme]:
-    """All schemes, in the studies' order."""
+    """All schemes: those of the studies in their order, then today's."""
     return [Scheme(*scheme) for scheme in _lasthop.schemes()]
 
 
@@ -112,9 +112,21 @@ class Scenario:
         """This scenario as TOML, with every default: a scenario file."""
         return self._core.to_toml()
 
-    def explain(self) -> str:
-        """As :meth:`to_toml`, with a remark behind each value on where it comes from."""
-        return self._core.explain()
+    def explain(self, scheme: SchemeLike | None = None) -> str:
+        """As :meth:`to_toml`, with a remark behind each value on where it comes from.
+
+        Args:
+            scheme: with one, the endpoints are those that run under it, and the first lines say what it decides.
+
+        Raises:
+            ScenarioError: the scenario lacks the base station that the scheme needs.
+            ValueError: there is no such scheme.
+        """
+        return self._core.explain(None if scheme is None else scheme_name(scheme))
+
+    def usual_schemes(self) -> list[str]:
+        """The schemes that are compared where none are asked for: those of the studies, or of today where the endpoints are."""
+        return self._core.usual_schemes()
 
     @property
     def title(self) -> str:

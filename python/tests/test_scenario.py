@@ -62,7 +62,23 @@ def test_scenarios_travel_to_other_processes(tmp_path: Path, monkeypatch: pytest
 def test_schemes() -> None:
     schemes = lasthop.schemes()
     assert [scheme.name for scheme in schemes][:2] == ["E2E", "E2E-NEWRENO"]
-    assert {scheme.family for scheme in schemes} >= {"end-to-end", "link-layer", "split-connection"}
+    assert {scheme.family for scheme in schemes} >= {"end-to-end", "link-layer", "split-connection", "today"}
+
+
+def test_schemes_of_today(small: lasthop.Scenario) -> None:
+    today = [scheme.name for scheme in lasthop.schemes() if scheme.family == "today"]
+    assert today == ["E2E-CUBIC", "E2E-BBR", "E2E-BBR3", "SNOOP", "SPLIT-BBR"]
+    assert not set(today) & set(small.usual_schemes())
+    linux = small.set({"tcp.preset": "linux-6.18"})
+    assert linux.usual_schemes() == today
+    compared = lasthop.compare(linux, runs=2)
+    assert list(compared.schemes) == today and not compared.remarks
+    fixed = lasthop.compare(small.set({"tcp.congestion": "reno"}), ["E2E-BBR", "SNOOP"], runs=2)
+    assert fixed.remarks == {"E2E-BBR": "not what its name says: tcp.congestion is set"}
+    text = small.explain("E2E-BBR")
+    assert '\npreset = "linux-6.18"' in text and '\ncongestion = "bbr"' in text
+    with pytest.raises(ValueError, match="no scheme"):
+        small.explain("E2E-VEGAS")
 
 
 def test_errors_name_file_line_and_key(tmp_path: Path, small: lasthop.Scenario) -> None:

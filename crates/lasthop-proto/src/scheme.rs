@@ -1,6 +1,6 @@
-//! The schemes by the names that the study gives them, and what each runs where.
+//! The schemes by the names that the studies give them, those of today's endpoints, and what each runs where.
 
-use crate::tcp::config::Recovery;
+use crate::tcp::config::{Bbr3Rule, ControlRule, HystartRule, Recovery};
 
 /// How a link-layer scheme finds losses on its hop (\[a\] §III-A).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,6 +18,47 @@ pub enum TcpAwareness {
     Unaware,
     /// Duplicate acknowledgments for losses that the hop repairs are suppressed.
     Aware,
+}
+
+/// A congestion control of today, as schemes are named after it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Congestion {
+    /// CUBIC (RFC 9438).
+    Cubic,
+    /// BBR, version 1.
+    Bbr,
+    /// BBR, version 3 (draft-ietf-ccwg-bbr).
+    Bbr3,
+}
+
+impl Congestion {
+    /// Whether `rule` is it, in whichever of its variants.
+    pub const fn is(self, rule: ControlRule) -> bool {
+        match self {
+            Self::Cubic => matches!(rule, ControlRule::Cubic(_) | ControlRule::Cubic9438(_)),
+            Self::Bbr => matches!(rule, ControlRule::Bbr),
+            Self::Bbr3 => matches!(rule, ControlRule::Bbr3(_)),
+        }
+    }
+
+    /// The variant that runs where nothing asks for another: Linux's, and the draft's of [`Congestion::Bbr3`].
+    pub const fn rule(self) -> ControlRule {
+        match self {
+            Self::Cubic => ControlRule::Cubic(HystartRule::Linux),
+            Self::Bbr => ControlRule::Bbr,
+            Self::Bbr3 => ControlRule::Bbr3(Bbr3Rule::Draft),
+        }
+    }
+}
+
+/// Whose endpoints a scheme is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ends {
+    /// The scenario's, with [`Scheme::recovery`] where it says none.
+    Scenario,
+    /// Endpoints of today: the scenario's where they are of today, otherwise Linux's under whatever the scenario says of its own.
+    /// They run this congestion control where the scenario says none; without one, their preset's.
+    Today(Option<Congestion>),
 }
 
 /// What the base station does.
@@ -39,15 +80,24 @@ pub enum BaseStation {
     },
     /// Runs selective repeat with the other end of the lossy link (\[b\]).
     SelectiveRepeat,
+    /// Does what the gateway does in its mode `snoop` ([`SnoopConfig::gateway`](crate::pep::snoop::SnoopConfig::gateway)).
+    GatewaySnoop,
+    /// Does what the gateway does in its mode `split`: two connections of Linux's, each with a congestion control of its own.
+    GatewaySplit {
+        /// Congestion control of the wireless connection.
+        wireless: Congestion,
+    },
 }
 
-/// A scheme of the 1997 study, or a combination of the second study.
+/// A scheme of the 1997 study, a combination of the second study, or one of today's endpoints.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Scheme {
     /// The name that selects it, everywhere.
     pub name: &'static str,
-    /// Its family in the study.
+    /// Its family.
     pub family: Family,
+    /// Whose endpoints run it.
+    pub ends: Ends,
     /// Loss recovery of the sending endpoint (on the wired side, for a split connection).
     pub recovery: Recovery,
     /// What the base station does.
@@ -56,7 +106,7 @@ pub struct Scheme {
     pub summary: &'static str,
 }
 
-/// The three families of the 1997 study, and the combinations of the second.
+/// The three families of the 1997 study, the combinations of the second, and what runs today.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Family {
     /// Changes in the endpoints only.
@@ -67,22 +117,26 @@ pub enum Family {
     SplitConnection,
     /// TCP's recovery over that of a link protocol which knows nothing of TCP, or over none.
     MultipleLayers,
+    /// What endpoints and gateways run now.
+    Today,
 }
 
 impl Family {
-    /// As the study calls it.
+    /// As the studies call it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::EndToEnd => "end-to-end",
             Self::LinkLayer => "link-layer",
             Self::SplitConnection => "split-connection",
             Self::MultipleLayers => "multiple-layers",
+            Self::Today => "today",
         }
     }
 }
 
 const fn end_to_end(name: &'static str, recovery: Recovery, summary: &'static str) -> Scheme {
-    Scheme { name, family: Family::EndToEnd, recovery, base_station: BaseStation::Forward, summary }
+    let base_station = BaseStation::Forward;
+    Scheme { name, family: Family::EndToEnd, ends: Ends::Scenario, recovery, base_station, summary }
 }
 
 const fn link_layer(
@@ -92,20 +146,32 @@ const fn link_layer(
     summary: &'static str,
 ) -> Scheme {
     let base_station = BaseStation::Local { detection, awareness };
-    Scheme { name, family: Family::LinkLayer, recovery: Recovery::Reno, base_station, summary }
+    let (family, recovery) = (Family::LinkLayer, Recovery::Reno);
+    Scheme { name, family, ends: Ends::Scenario, recovery, base_station, summary }
 }
 
 const fn split(name: &'static str, wireless: Recovery, summary: &'static str) -> Scheme {
     let base_station = BaseStation::Split { wireless };
-    Scheme { name, family: Family::SplitConnection, recovery: Recovery::Reno, base_station, summary }
+    let (family, recovery) = (Family::SplitConnection, Recovery::Reno);
+    Scheme { name, family, ends: Ends::Scenario, recovery, base_station, summary }
 }
 
 const fn layers(name: &'static str, recovery: Recovery, base_station: BaseStation, summary: &'static str) -> Scheme {
-    Scheme { name, family: Family::MultipleLayers, recovery, base_station, summary }
+    Scheme { name, family: Family::MultipleLayers, ends: Ends::Scenario, recovery, base_station, summary }
 }
 
-/// All schemes, in the studies' order.
-pub const SCHEMES: [Scheme; 16] = [
+const fn today(
+    name: &'static str,
+    congestion: Option<Congestion>,
+    base_station: BaseStation,
+    summary: &'static str,
+) -> Scheme {
+    let (family, recovery) = (Family::Today, Recovery::Rack);
+    Scheme { name, family, ends: Ends::Today(congestion), recovery, base_station, summary }
+}
+
+/// All schemes: those of the studies in their order, then today's.
+pub const SCHEMES: [Scheme; 21] = [
     end_to_end("E2E", Recovery::Reno, "TCP Reno"),
     end_to_end(
         "E2E-NEWRENO",
@@ -150,6 +216,21 @@ pub const SCHEMES: [Scheme; 16] = [
         Recovery::Sack,
         BaseStation::SelectiveRepeat,
         "selective acknowledgments over selective repeat on the lossy link",
+    ),
+    today("E2E-CUBIC", Some(Congestion::Cubic), BaseStation::Forward, "what Linux runs: CUBIC with RACK-TLP"),
+    today("E2E-BBR", Some(Congestion::Bbr), BaseStation::Forward, "BBR as Linux has it, with RACK-TLP"),
+    today("E2E-BBR3", Some(Congestion::Bbr3), BaseStation::Forward, "BBR's third version, with RACK-TLP"),
+    today(
+        "SNOOP",
+        None,
+        BaseStation::GatewaySnoop,
+        "the gateway's snoop between today's endpoints: local repair, flow control",
+    ),
+    today(
+        "SPLIT-BBR",
+        None,
+        BaseStation::GatewaySplit { wireless: Congestion::Bbr },
+        "the gateway's split: CUBIC towards the wire, BBR on the lossy side",
     ),
 ];
 

@@ -10,7 +10,7 @@ use lasthop_proto::node::{Node, Port, pump};
 use lasthop_proto::packet::{
     Body, Ecn, Flags, FlowId, Integrity, Options, Packet, SackBlock, SackBlocks, Segment, Side, Timestamps,
 };
-use lasthop_proto::pep::split::SplitRelay;
+use lasthop_proto::pep::split::{Handover, SplitRelay};
 use lasthop_proto::seq::Seq;
 use lasthop_proto::tcp::config::{
     DelayedAck, EcnMode, Preset, ReceiveAutotune, Recovery, SackCompression, Switch, TcpConfig,
@@ -238,7 +238,7 @@ proptest! {
     ) {
         for config in configs() {
             let leg = Arc::new(config);
-            let mut relay = SplitRelay::new(65_536, leg.clone(), leg, TickPhase::default(), Switch::On);
+            let mut relay = SplitRelay::new(Handover::Shared(65_536), leg.clone(), leg, TickPhase::default(), Switch::On);
             let mut now = Instant::ZERO;
             let mut last = [(Seq(0), Seq(0)); 2];
             for (port, flow, noise, pause) in &noises {

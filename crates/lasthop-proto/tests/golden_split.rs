@@ -8,15 +8,15 @@ use std::sync::Arc;
 use lasthop_proto::event::Event;
 use lasthop_proto::node::{Node, Output, Port, pump};
 use lasthop_proto::packet::{Body, Cause, Flags, FlowId, Packet, Side};
-use lasthop_proto::pep::split::SplitRelay;
-use lasthop_proto::tcp::config::{Recovery, Switch};
+use lasthop_proto::pep::split::{Handover, SplitRelay};
+use lasthop_proto::tcp::config::{Recovery, Switch, TcpConfig};
 use lasthop_proto::tcp::{State, TickPhase};
 use util::golden::*;
 use util::*;
 
 fn relay(buffer: u32) -> SplitRelay {
     let leg = Arc::new(lab(Recovery::NewReno));
-    SplitRelay::new(buffer, leg.clone(), leg, TickPhase::default(), Switch::Off)
+    SplitRelay::new(Handover::Shared(buffer), leg.clone(), leg, TickPhase::default(), Switch::Off)
 }
 
 fn split(buffer: u32) -> Pair {
@@ -92,6 +92,31 @@ fn a_stalled_wireless_side_closes_the_window() {
     pair.finish();
     assert_eq!(pair.ends[1].received(), 12_000);
     assert!(pair.sent_by(Side::Initiator).all(|sent| !sent.cause.is_source_retransmission()));
+}
+
+/// A relay of two sockets holds what the receive buffer of one and the send buffer of the other hold: four segments were moved
+/// on and wait to be acknowledged, six more wait to be moved. Then the window is closed.
+#[test]
+fn what_is_moved_waits_in_two_buffers() {
+    let config = lab(Recovery::NewReno);
+    let wired = Arc::new(TcpConfig { receive_buffer: 6000, ..config.clone() });
+    let wireless = Arc::new(TcpConfig { send_buffer: 4000, ..config.clone() });
+    assert_eq!(Handover::Moved.most_held(&wired, &wireless), 10_000);
+    let relay = SplitRelay::new(Handover::Moved, wired, wireless, TickPhase::default(), Switch::Off);
+    let mut pair = Pair::of(config).with_middle(relay).judged_by(|sent| {
+        let stalled = sent.len > 0 && sent.by_middle && sent.at < ms(10_000);
+        if stalled { Fate::Lose } else { Fate::Arrive }
+    });
+    pair.send_segments(20);
+    pair.client().close();
+    pair.server().close();
+    pair.run_until(ms(9_000));
+    let sent = pair.sent_by(Side::Initiator).filter(|sent| sent.len > 0 && sent.cause != Cause::Probe);
+    assert_eq!(sent.map(|sent| sent.number).max(), Some(10));
+    assert_eq!(beyond(&pair).iter().map(|&(_, number)| number).max(), Some(4));
+    assert_eq!(pair.ends[1].received(), 0);
+    pair.finish();
+    assert_eq!((pair.ends[1].received(), pair.states()), (20_000, (State::Closed, State::Closed)));
 }
 
 /// The FIN goes on only behind the last of the data.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use lasthop_proto::event::Event;
 use lasthop_proto::packet::{Flags, Integrity, Side};
-use lasthop_proto::pep::split::SplitRelay;
+use lasthop_proto::pep::split::{Handover, SplitRelay};
 use lasthop_proto::tcp::config::{
     DelayedAck, EcnMode, Preset, ReceiveAutotune, Recovery, SackAlgorithm, SackCompression, Switch, TcpConfig,
 };
@@ -331,11 +331,12 @@ proptest! {
     }
 
     #[test]
-    fn a_stream_arrives_through_a_split_relay(plan in plan(), buffer in 4_000u32..70_000) {
+    fn a_stream_arrives_through_a_split_relay(plan in plan(), buffer in 4_000u32..70_000, moved in any::<bool>()) {
+        let handover = if moved { Handover::Moved } else { Handover::Shared(buffer) };
         for (preset, recovery) in combinations() {
             let config = plan.keys.config(preset, recovery);
             let leg = Arc::new(config.clone());
-            let relay = SplitRelay::new(buffer, leg.clone(), leg, TickPhase::default(), Switch::Off);
+            let relay = SplitRelay::new(handover, leg.clone(), leg, TickPhase::default(), Switch::Off);
             let pair = pair_for(&plan, config).with_middle(relay);
             follow(&plan, pair, true).map_err(|error| TestCaseError::fail(format!("{preset:?} {recovery:?}: {error}")))?;
         }

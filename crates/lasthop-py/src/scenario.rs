@@ -70,14 +70,23 @@ impl PyScenario {
         Ok(meanings.iter().map(|meaning| (meaning.same_as.map(|scheme| scheme.name), meaning.remark())).collect())
     }
 
+    /// The names of the schemes that are compared where none are asked for.
+    fn usual_schemes(&self) -> Vec<&'static str> {
+        self.0.usual_schemes().iter().map(|scheme| scheme.name).collect()
+    }
+
     /// As TOML with every default.
     fn to_toml(&self) -> String {
         self.0.to_toml()
     }
 
-    /// As TOML with every default, each with a remark on where it comes from.
-    fn explain(&self) -> String {
-        self.0.explain()
+    /// As TOML with every default, each with a remark on where it comes from; under a scheme, where it decides.
+    #[pyo3(signature = (scheme_name=None))]
+    fn explain(&self, scheme_name: Option<&str>) -> PyResult<String> {
+        match scheme_name {
+            Some(name) => Ok(self.0.explain_under(scheme(name)?).map_err(Error::from)?),
+            None => Ok(self.0.explain()),
+        }
     }
 
     /// The name of its file.

@@ -1,7 +1,7 @@
 //! The ready-made scenarios of `scenarios/`, built in.
 
 /// Name and text of each.
-pub(crate) const BUILTINS: [(&str, &str); 14] = [
+pub(crate) const BUILTINS: [(&str, &str); 17] = [
     ("wavelan-lan", include_str!("../../../scenarios/wavelan-lan.toml")),
     ("wavelan-lan-8k", include_str!("../../../scenarios/wavelan-lan-8k.toml")),
     ("wavelan-wan", include_str!("../../../scenarios/wavelan-wan.toml")),
@@ -16,6 +16,9 @@ pub(crate) const BUILTINS: [(&str, &str); 14] = [
     ("multilayer-web-udp-lan", include_str!("../../../scenarios/multilayer-web-udp-lan.toml")),
     ("multilayer-web-udp-wan", include_str!("../../../scenarios/multilayer-web-udp-wan.toml")),
     ("satellite", include_str!("../../../scenarios/satellite.toml")),
+    ("farm-radio", include_str!("../../../scenarios/farm-radio.toml")),
+    ("ship-satellite", include_str!("../../../scenarios/ship-satellite.toml")),
+    ("full-wifi", include_str!("../../../scenarios/full-wifi.toml")),
 ];
 
 /// The names of the ready-made scenarios.

@@ -52,6 +52,11 @@ impl Table {
         }
     }
 
+    /// Adds a value, which must not be there yet.
+    pub(crate) fn push(&mut self, key: &str, item: Item) {
+        self.0.push((key.to_owned(), item));
+    }
+
     fn get_mut(&mut self, key: &str) -> Option<&mut Item> {
         self.0.iter_mut().find(|(name, _)| name == key).map(|(_, item)| item)
     }

@@ -9,9 +9,12 @@ use crate::reader::{Entry, Standing};
 /// Comments stand in this column, or one space after what is longer.
 const COLUMN: usize = 40;
 
-/// The ledger as TOML, under a line that says what it is.
-pub(crate) fn write(file: &str, ledger: &[Entry]) -> String {
-    let head = format!("# {}, with every default. After each value: where it comes from.\n", one_line(file));
+/// The ledger as TOML, under lines that say what it is: of two, one is made.
+pub(crate) fn write(lines: &[String], ledger: &[Entry]) -> String {
+    let head = match lines {
+        [what, after] => format!("# {}. {after}\n", one_line(what)),
+        lines => lines.iter().map(|line| format!("# {}\n", one_line(line))).collect(),
+    };
     tables(head, ledger, |text, key, entry| {
         let (mark, value) = match entry.standing {
             Standing::Value => ("", &entry.value),

@@ -14,19 +14,20 @@ use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use lasthop_proto::pep::snoop::{HopControl, SnoopConfig};
+use lasthop_proto::pep::snoop::SnoopConfig;
 use lasthop_proto::time::Duration;
 
 use crate::document;
 use crate::error::{Error, Place, Problem, Spot};
 use crate::files::read_limited;
-use crate::gateway_values::{AbsolutePath, Address, CongestionName, InterfaceName, List, LogLevel};
+use crate::gateway_values::{AbsolutePath, Address, InterfaceName, List, LogLevel};
 use crate::reader::{Context, Reader};
-use crate::snoop::{self, KIND_KEYS, REPAIR_KEYS};
 use crate::units::{ByteSize, Fraction};
-use crate::values::{Choice, Off, Or, Positive, Text, Whole, Window};
+use crate::values::{Choice, Off, Or, Positive, Text, Whole};
+use crate::{sides, snoop};
 
 pub use crate::gateway_values::{Group, Network, PortRange};
+pub use crate::sides::{SideSettings, SplitSettings};
 
 /// Most bytes of a configuration: it travels as one message to the process that handles the packets.
 const LARGEST_FILE: u64 = 128 << 10;
@@ -145,26 +146,6 @@ impl Choice for OpenedBy {
         &[("wireless", Self::Wireless), ("wired", Self::Wired), ("either", Self::Either)];
 }
 
-/// Parameters of split connections.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct SplitSettings {
-    /// Of the connection over the lossy hop.
-    pub wireless: SideSettings,
-    /// Of the connection to the other side.
-    pub wired: SideSettings,
-}
-
-/// Parameters of one of the two connections.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct SideSettings {
-    /// The kernel's congestion control; the system's where none is named.
-    pub congestion: Option<String>,
-    /// Bytes of each socket buffer; the kernel's tuning where none is given.
-    pub buffer: Option<u32>,
-    /// The kernel's least retransmission timeout beyond the round trip; each side has a default of its own.
-    pub rto_min: Option<Duration>,
-}
-
 #[derive(Clone, Copy, PartialEq)]
 enum ModeName {
     Snoop,
@@ -196,7 +177,7 @@ impl Gateway {
     /// Reads a configuration from its text; messages call it `name`.
     pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
         let root = document::parse(name, text)?;
-        let context = Context { file: name.to_owned(), ledger: RefCell::default() };
+        let context = Context { file: name.to_owned(), ledger: RefCell::default(), today: None };
         read(&Reader::root(&context, &root))
     }
 }
@@ -336,8 +317,8 @@ fn rule(reader: &Reader<'_>) -> Result<Rule, Error> {
         }
     }
     let mode = match mode {
-        ModeName::Snoop => Mode::Snoop(local_repair(&reader.section("snoop")?)?),
-        ModeName::Split => Mode::Split(split(&reader.section("split")?)?),
+        ModeName::Snoop => Mode::Snoop(snoop::of_gateway(&reader.section("snoop")?)?),
+        ModeName::Split => Mode::Split(sides::of_gateway(&reader.section("split")?)?),
         ModeName::Observe if ab != Fraction::ZERO => {
             return Err(reader.refuse(
                 "ab",
@@ -348,33 +329,4 @@ fn rule(reader: &Reader<'_>) -> Result<Rule, Error> {
         ModeName::Observe => Mode::Observe,
     };
     Ok(Rule { name, mode, interface, addresses, ports, opened_by, ab })
-}
-
-fn local_repair(reader: &Reader<'_>) -> Result<SnoopConfig, Error> {
-    reader.allow(&[&KIND_KEYS[..], &REPAIR_KEYS[..]].concat())?;
-    // Senders of today would fill the queue in front of the hop.
-    let default = SnoopConfig { hop: Some(HopControl::DEFAULT), ..SnoopConfig::modern() };
-    snoop::repair(reader, snoop::kind(reader, default)?)
-}
-
-fn split(reader: &Reader<'_>) -> Result<SplitSettings, Error> {
-    reader.allow(&["wireless", "wired"])?;
-    Ok(SplitSettings { wireless: side(&reader.section("wireless")?)?, wired: side(&reader.section("wired")?)? })
-}
-
-/// What Linux takes: two of its slowest clock's ticks, and its own default.
-const RTO_MIN: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(200));
-
-fn side(reader: &Reader<'_>) -> Result<SideSettings, Error> {
-    reader.allow(&["congestion", "buffer", "rto_min"])?;
-    let congestion = reader.get::<CongestionName>("congestion")?.map(|CongestionName(name)| name);
-    let buffer = reader.get::<Window>("buffer")?.map(|Window(bytes)| bytes);
-    if buffer.is_some_and(|bytes| bytes < 4096) {
-        return Err(reader.refuse("buffer", "4 KiB to 1 GiB", ""));
-    }
-    let rto_min = reader.get::<Duration>("rto_min")?;
-    if rto_min.is_some_and(|span| span < RTO_MIN.0 || span > RTO_MIN.1) {
-        return Err(reader.refuse("rto_min", "20 ms to 200 ms", ""));
-    }
-    Ok(SideSettings { congestion, buffer, rto_min })
 }

@@ -261,9 +261,9 @@ impl Value for InterfaceName {
 
 /// The name of a congestion control of the kernel.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) struct CongestionName(pub String);
+pub(crate) struct KernelCongestion(pub String);
 
-impl Value for CongestionName {
+impl Value for KernelCongestion {
     fn expected() -> String {
         "a congestion control of the kernel, as \"bbr\" or \"cubic\"".to_owned()
     }

@@ -40,8 +40,8 @@ pub struct LabSpec {
     pub endpoints: Vec<Endpoints>,
     /// Whose TCP the relays of split connections run.
     pub relays: Endpoints,
-    /// Name of the kernel's congestion control.
-    pub congestion: String,
+    /// Name of the kernel's congestion control; `None` leaves it to the scheme and the scenario's TCP.
+    pub congestion: Option<String>,
     /// Selective acknowledgments; `None` leaves it to the scheme.
     pub sack: Option<Switch>,
     /// Timers, initial window and options of the kernel's TCP.
@@ -66,7 +66,9 @@ pub(crate) fn read(root: &Reader<'_>, nodes: &Nodes) -> Result<LabSpec, Error> {
         own.allow(&["endpoints"])?;
         endpoints[host] = own.required("endpoints")?;
     }
-    let Congestion(congestion) = reader.or("congestion", Congestion("reno".to_owned()), "default")?;
+    let source = "default: the scenario's where a kernel has it, otherwise reno";
+    let Or(congestion, _) = reader.or::<Or<ByScheme, Congestion>>("congestion", None.into(), source)?;
+    let congestion = congestion.map(|Congestion(name)| name);
     let Or(sack, _) = reader.or::<Or<ByScheme, Switch>>("sack", None.into(), "default: on where recovery is sack")?;
     let settings = reader.or("settings", KernelSettings::Scenario, "default")?;
     let Positive(lateness) = reader.or("lateness", Positive(Duration::from_millis(1)), "default")?;

@@ -16,12 +16,13 @@
 //!
 //! Inside: the text becomes a tree of values with their places (`document`), which a `reader` looks up by key, entering each
 //! value and each default into a ledger; `tcp`, `nodes`, `flows`, `channel`, `stations` and `snoop` read one part of the scenario
-//! each; `files` opens what they name; `resolve` lays a scheme over the result, and `explain` prints the ledger.
+//! each; `today` lays Linux of today under what the scenario says of its endpoints; `files` opens what they name; `resolve` lays a scheme over the result, and `explain` prints the ledger.
 #![forbid(unsafe_code)]
 
 mod arq;
 mod builtin;
 mod channel;
+mod decided;
 mod document;
 mod error;
 mod explain;
@@ -41,10 +42,13 @@ mod resolve;
 mod scenario;
 mod script;
 mod sessions;
+mod sides;
 mod snoop;
 mod spec;
 mod stations;
 mod tcp;
+mod tcp_keys;
+mod today;
 pub mod units;
 mod values;
 

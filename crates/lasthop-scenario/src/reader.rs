@@ -3,6 +3,8 @@
 
 use std::cell::RefCell;
 
+use lasthop_proto::scheme::Congestion;
+
 use crate::document::{Data, Item, Table, key_text, quote};
 use crate::error::{Error, Place, Problem, Spot, did_you_mean};
 
@@ -44,6 +46,17 @@ pub(crate) struct Entry {
 pub(crate) struct Context {
     pub file: String,
     pub ledger: RefCell<Vec<Entry>>,
+    /// The scheme of today whose endpoints are read; none for those of the scenario.
+    pub today: Option<Today>,
+}
+
+/// A scheme of today, as far as it decides what endpoints are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Today {
+    /// Its name.
+    pub scheme: &'static str,
+    /// The congestion control that it is named after.
+    pub congestion: Option<Congestion>,
 }
 
 /// One table of the scenario; it may be absent.
@@ -58,6 +71,26 @@ pub(crate) struct Reader<'d> {
 impl<'d> Reader<'d> {
     pub(crate) fn root(context: &'d Context, table: &'d Table) -> Self {
         Self { context, path: String::new(), table: Some(table), spot: Spot::Whole }
+    }
+
+    /// The scheme of today whose endpoints are read.
+    pub(crate) fn today(&self) -> Option<Today> {
+        self.context.today
+    }
+
+    /// Another table in the place of this one, with a ledger of its own if `context` is another.
+    pub(crate) fn with<'e>(&self, context: &'e Context, table: &'e Table) -> Reader<'e> {
+        Reader { context, path: self.path.clone(), table: Some(table), spot: self.spot }
+    }
+
+    /// What is shared with all readers.
+    pub(crate) fn context(&self) -> &'d Context {
+        self.context
+    }
+
+    /// Its keys and their values.
+    pub(crate) fn items(&self) -> impl Iterator<Item = (&'d str, &'d Item)> {
+        self.table.into_iter().flat_map(Table::iter)
     }
 
     /// Whether the scenario has this table.

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use lasthop_proto::packet::FlowId;
 use lasthop_proto::pep::snoop::SnoopConfig;
-use lasthop_proto::scheme::{BaseStation, LocalDetection, Scheme};
-use lasthop_proto::tcp::config::{Recovery, Switch, TcpConfig};
+use lasthop_proto::pep::split::Handover;
+use lasthop_proto::scheme::{BaseStation, Ends, LocalDetection, Scheme};
+use lasthop_proto::tcp::config::{ControlRule, Recovery, Switch, TcpConfig};
 use lasthop_sim::network::{
     App, DamagedFrames, DirectionSpec, Element, ElementSpec, FlowSpec, LinkId, LinkSpec, Network, NodeId, NodeKind,
     NodeSpec, SessionSpec,
@@ -13,7 +14,7 @@ use lasthop_sim::network::{
 
 use crate::flow_names::FlowNames;
 use crate::flows::Flow;
-use crate::nodes::Link;
+use crate::nodes::{Host, Link};
 use crate::sessions::Session;
 use crate::spec::Spec;
 use crate::stations::{ElementKind, Port, Relay};
@@ -67,6 +68,15 @@ pub(crate) fn network(spec: &Spec, scheme: &Scheme) -> Result<Network, NoBaseSta
         (BaseStation::SelectiveRepeat, Some(station)) => {
             placed.push(Placed { port: &station.port, element: Element::Arq(station.arq.clone()) });
         }
+        // It reads selective acknowledgments; no endpoint has to say more.
+        (BaseStation::GatewaySnoop, Some(station)) => {
+            placed.push(Placed { port: &station.port, element: Element::Snoop(station.gateway_snoop.clone()) });
+        }
+        (BaseStation::GatewaySplit { .. }, Some(station)) => {
+            let [wired, wireless] = station.gateway_split.clone().map(Arc::new);
+            let element = Element::Split { handover: Handover::Moved, wired, wireless };
+            placed.push(Placed { port: &station.port, element });
+        }
     }
     for element in &spec.elements {
         placed.push(match &element.kind {
@@ -76,8 +86,15 @@ pub(crate) fn network(spec: &Spec, scheme: &Scheme) -> Result<Network, NoBaseSta
             ElementKind::Arq(config) => Placed { port: &element.port, element: Element::Arq(config.clone()) },
         });
     }
-    let hosts: Vec<Arc<TcpConfig>> =
-        spec.nodes.hosts.iter().zip(duties).map(|(host, duty)| Arc::new(duty.apply(&host.tcp))).collect();
+    let endpoint = |(host, duty): (&Host, Duty)| {
+        let mut tcp = duty.apply(&host.tcp);
+        if scheme.ends != Ends::Scenario && tcp.recovery != Recovery::Rack {
+            // Other recoveries have windows of their own: schemes named after a congestion control are then the same run.
+            tcp.congestion = ControlRule::Reno;
+        }
+        Arc::new(tcp)
+    };
+    let hosts: Vec<Arc<TcpConfig>> = spec.nodes.hosts.iter().zip(duties).map(endpoint).collect();
 
     let heeds_eln = hosts.iter().any(|host| heeds_eln(host)) || placed.iter().any(Placed::heeds_eln);
     if heeds_eln && spec.eln_source == ElnSource::BaseStation && scheme.base_station == BaseStation::Forward {
@@ -100,34 +117,50 @@ pub(crate) fn network(spec: &Spec, scheme: &Scheme) -> Result<Network, NoBaseSta
     })
 }
 
-/// Where a scenario fixes a loss recovery.
+/// Where a scenario fixes what the name of a scheme says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum FixedAt {
-    /// At the host of that index.
-    Host(usize),
-    /// At the relay, on the lossy link.
-    Relay,
+    /// At the host of that index: the loss recovery.
+    Recovery(usize),
+    /// At the host of that index: the congestion control.
+    Congestion(usize),
+    /// At the relay, on the lossy link: the loss recovery.
+    RelayRecovery,
+    /// At the gateway's relay, on the lossy link: the congestion control.
+    RelayCongestion,
 }
 
-/// The loss recovery that the scenario gives to a sender of data, where the name of `scheme` says another one. Schemes named after
-/// what the base station does say none.
-pub(crate) fn fixed(spec: &Spec, scheme: &Scheme) -> Option<(FixedAt, Recovery)> {
-    let differs = |given: Option<Recovery>, said: Recovery| given.filter(|given| *given != said);
-    match scheme.base_station {
-        BaseStation::Forward | BaseStation::SelectiveRepeat => {
-            let transfers = spec.flows.iter().filter(|flow| matches!(flow.app, App::Transfer { .. }));
-            let senders = transfers.map(|flow| flow.from);
-            let mut senders = senders.chain(spec.sessions.iter().flat_map(|session| [session.server, session.client]));
-            senders.find_map(|host| {
-                let given = spec.nodes.hosts.get(host)?.tcp.recovery;
-                Some((FixedAt::Host(host), differs(given, scheme.recovery)?))
-            })
-        }
-        BaseStation::Split { wireless } if wireless != scheme.recovery => {
+/// Where the scenario gives a sender of data something else than the name of `scheme` says. Of `spec`, endpoints were read for that
+/// scheme. Schemes named after what the base station does say nothing of the hosts.
+pub(crate) fn fixed(spec: &Spec, scheme: &Scheme) -> Option<FixedAt> {
+    let differs = |given: Option<Recovery>, said: Recovery| given.is_some_and(|given| given != said);
+    let tcp = |host: usize| Some(&spec.nodes.hosts.get(host)?.tcp);
+    match (scheme.base_station, scheme.ends) {
+        (BaseStation::Forward | BaseStation::SelectiveRepeat, ends) => senders(spec).find_map(|host| {
+            let tcp = tcp(host)?;
+            if differs(tcp.recovery, scheme.recovery) {
+                return Some(FixedAt::Recovery(host));
+            }
+            let Ends::Today(Some(said)) = ends else { return None };
+            (!said.is(tcp.config.congestion)).then_some(FixedAt::Congestion(host))
+        }),
+        (BaseStation::Split { wireless }, _) if wireless != scheme.recovery => {
             let relay = &spec.base_station.as_ref()?.relay;
-            Some((FixedAt::Relay, differs(relay.wireless.recovery, wireless)?))
+            differs(relay.wireless.recovery, wireless).then_some(FixedAt::RelayRecovery)
         }
-        BaseStation::Split { .. } | BaseStation::Local { .. } => None,
+        (BaseStation::GatewaySplit { wireless }, _) => {
+            let [_, given] = &spec.base_station.as_ref()?.gateway_split;
+            (!wireless.is(given.congestion)).then_some(FixedAt::RelayCongestion)
+        }
+        (BaseStation::Split { .. } | BaseStation::Local { .. } | BaseStation::GatewaySnoop, _) => None,
     }
+}
+
+/// The hosts that send data: their indices, some more than once.
+pub(crate) fn senders(spec: &Spec) -> impl Iterator<Item = usize> + '_ {
+    let transfers = spec.flows.iter().filter(|flow| matches!(flow.app, App::Transfer { .. }));
+    let sessions = spec.sessions.iter().flat_map(|session| [session.server, session.client]);
+    transfers.map(|flow| flow.from).chain(sessions)
 }
 
 /// A cache on `port`; endpoints beyond one that finds losses by SMART numbers must send them.
@@ -142,7 +175,7 @@ fn snoop<'s>(duties: &mut [Duty], port: &'s Port, config: SnoopConfig) -> Placed
 fn split<'s>(duties: &mut [Duty], port: &'s Port, relay: &Relay, scheme: &Scheme, wireless: Recovery) -> Placed<'s> {
     port.beyond.iter().for_each(|host| duties[*host].recovery = wireless);
     let element = Element::Split {
-        buffer: relay.buffer,
+        handover: Handover::Shared(relay.buffer),
         wired: Arc::new(Duty::of(scheme.recovery).apply(&relay.wired)),
         wireless: Arc::new(Duty::of(wireless).apply(&relay.wireless)),
     };

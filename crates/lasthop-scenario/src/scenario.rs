@@ -1,24 +1,30 @@
 //! A scenario as others use it.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use lasthop_proto::scheme::Scheme;
+use lasthop_proto::scheme::{BaseStation, Ends, Family, SCHEMES, Scheme};
+use lasthop_proto::tcp::config::Recovery;
 use lasthop_proto::time::Instant;
 use lasthop_sim::network::Network;
 
 use crate::builtin::{BUILTINS, builtin_names};
+use crate::decided;
 use crate::document;
 use crate::error::{Error, Place, Problem, Spot, did_you_mean};
 use crate::explain;
 use crate::files::{Files, Traces, read_limited};
 use crate::lab::LabSpec;
 use crate::one_line::one_line;
-use crate::reader::{Context, Entry, Reader};
+use crate::reader::{Context, Entry, Reader, Today};
 use crate::resolve::{self, FixedAt};
 use crate::spec::{self, Spec};
+
+/// The last line above an explained scenario.
+const AFTER: &str = "After each value: where it comes from.";
 
 /// Most bytes of a scenario file.
 const LARGEST_FILE: u64 = 4 << 20;
@@ -124,26 +130,85 @@ impl Scenario {
 
     /// The network that this scenario is under `scheme`. Fails when the scheme has a part at the base station, and the
     /// scenario has no `[base_station]`.
+    ///
+    /// Under a scheme of today the endpoints are of today: the scenario's where they are, otherwise Linux's under what the scenario
+    /// says of its own. That may fail too, where the two do not go together.
     pub fn network(&self, scheme: &Scheme) -> Result<Network, Error> {
-        resolve::network(&self.spec, scheme).map_err(|_| self.source.no_base_station(scheme))
+        let (spec, _) = self.under(scheme)?;
+        resolve::network(&spec, scheme).map_err(|_| self.source.no_base_station(scheme))
     }
 
-    /// The key by which the scenario fixes the loss recovery that the name of `scheme` speaks of to another one; `None` when the
-    /// scheme means what its name says.
-    pub fn fixes_recovery(&self, scheme: &Scheme) -> Option<String> {
-        let (at, _) = resolve::fixed(&self.spec, scheme)?;
-        let own = match at {
-            FixedAt::Host(host) => format!("hosts.{}.tcp.recovery", self.spec.nodes.hosts[host].name),
-            FixedAt::Relay => "base_station.wireless_tcp.recovery".to_owned(),
+    /// The scenario as `scheme` has its endpoints, and what is in it.
+    fn under(&self, scheme: &Scheme) -> Result<(Cow<'_, Spec>, Cow<'_, [Entry]>), Error> {
+        let Ends::Today(congestion) = scheme.ends else {
+            return Ok((Cow::Borrowed(&self.spec), Cow::Borrowed(&self.ledger)));
         };
-        let shared = if self.gives("tcp.recovery") { "tcp.recovery" } else { "tcp.preset" };
-        Some(if self.gives(&own) { own } else { shared.to_owned() })
+        // What was read once needs no file again.
+        let files = Files::new(&self.source.directory, Some(Arc::clone(&self.traces)));
+        let (spec, ledger) = self.source.spec(&files, Some(Today { scheme: scheme.name, congestion }))?;
+        Ok((Cow::Owned(spec), Cow::Owned(ledger)))
+    }
+
+    /// The key by which the scenario fixes what the name of `scheme` speaks of, loss recovery or congestion control, to something
+    /// else; `None` when the scheme means what its name says.
+    pub fn fixes(&self, scheme: &Scheme) -> Option<String> {
+        let (spec, _) = self.under(scheme).ok()?;
+        let at = resolve::fixed(&spec, scheme)?;
+        let of_host = |host: usize, key: &str| format!("hosts.{}.tcp.{key}", spec.nodes.hosts[host].name);
+        let (own, key) = match at {
+            FixedAt::Recovery(host) => (of_host(host, "recovery"), "recovery"),
+            FixedAt::Congestion(host) => (of_host(host, "congestion"), "congestion"),
+            FixedAt::RelayRecovery => ("base_station.wireless_tcp.recovery".to_owned(), "recovery"),
+            FixedAt::RelayCongestion => return Some("base_station.split.wireless.congestion".to_owned()),
+        };
+        let shared = format!("tcp.{key}");
+        Some(if self.gives(&own) {
+            own
+        } else if self.gives(&shared) {
+            shared
+        } else {
+            "tcp.preset".to_owned()
+        })
+    }
+
+    /// Whether all who send data run endpoints of today, whatever the scheme.
+    pub fn is_of_today(&self) -> bool {
+        let mut senders = resolve::senders(&self.spec).peekable();
+        let today = |host: usize| self.spec.nodes.hosts[host].tcp.recovery == Some(Recovery::Rack);
+        senders.peek().is_some() && senders.all(today)
+    }
+
+    /// The schemes that are compared where none are asked for: between endpoints of today those of today, as far as the scenario
+    /// has a base station for them, and the scenario's own if it does something there; otherwise those of the studies.
+    pub fn usual_schemes(&self) -> Vec<&'static Scheme> {
+        let of_today = |scheme: &&Scheme| scheme.family == Family::Today;
+        if !of_today(&self.scheme()) && !self.is_of_today() {
+            return SCHEMES.iter().filter(|scheme| !of_today(scheme)).collect();
+        }
+        let fits = |scheme: &&Scheme| scheme.base_station == BaseStation::Forward || self.spec.base_station.is_some();
+        // Of the end-to-end schemes of the studies, endpoints of today make what their preset is.
+        let own = Some(self.scheme()).filter(|own| !of_today(own) && own.base_station != BaseStation::Forward);
+        own.into_iter().chain(SCHEMES.iter().filter(of_today).filter(fits)).collect()
     }
 
     /// The scenario written out as TOML, with every default, each value with a remark on where it comes from. This text
     /// is a scenario too, equal to this one.
     pub fn explain(&self) -> String {
-        explain::write(&self.source.file, &self.ledger)
+        let head = format!("{}, with every default", self.source.file);
+        explain::write(&[head, AFTER.to_owned()], &self.ledger)
+    }
+
+    /// [`explain`](Self::explain) under `scheme`: the endpoints are those that run then, and the first lines say what the scheme
+    /// decides of them and of the base station.
+    pub fn explain_under(&self, scheme: &Scheme) -> Result<String, Error> {
+        let (spec, ledger) = self.under(scheme)?;
+        let network = resolve::network(&spec, scheme).map_err(|_| self.source.no_base_station(scheme))?;
+        let head = format!("{} under {}, with every default", self.source.file, scheme.name);
+        let mut lines = vec![head];
+        lines.extend(self.fixes(scheme).map(|key| format!("{}: not what its name says: {key} is set", scheme.name)));
+        lines.extend(decided::lines(&spec, &network));
+        lines.push(AFTER.to_owned());
+        Ok(explain::write(&lines, &ledger))
     }
 
     /// The scenario as TOML with every default, and nothing but keys and values: what [`explain`](Self::explain) prints,
@@ -218,23 +283,27 @@ impl fmt::Debug for Scenario {
 impl Source {
     /// With `sealed`, no file is opened, and these are the only loss traces.
     fn read(self, sealed: Option<Arc<Traces>>) -> Result<Scenario, Error> {
-        let mut root = document::parse(&self.file, &self.text)?;
-        for (key, value) in &self.overrides {
-            document::set(&self.file, &mut root, key, value)?;
-        }
-        let context = Context { file: self.file.clone(), ledger: RefCell::default() };
-        let name =
-            Path::new(&self.file).file_stem().map_or(self.file.clone(), |stem| stem.to_string_lossy().into_owned());
         let is_sealed = sealed.is_some();
-        let name = one_line(&name);
         let files = Files::new(&self.directory, sealed.clone());
-        let spec = spec::read(&Reader::root(&context, &root), &name, &files)?;
-        let ledger = context.ledger.into_inner();
+        let (spec, ledger) = self.spec(&files, None)?;
         // A sealed one keeps those that it does not use at the moment.
         let traces = sealed.unwrap_or_else(|| Arc::new(files.into_used()));
         let scenario = Scenario { source: self, spec, ledger, traces, sealed: is_sealed };
         scenario.network(scenario.spec.scheme)?;
         Ok(scenario)
+    }
+
+    /// What it says, and what is in it: of itself, or as a scheme of today has its endpoints.
+    fn spec(&self, files: &Files, today: Option<Today>) -> Result<(Spec, Vec<Entry>), Error> {
+        let mut root = document::parse(&self.file, &self.text)?;
+        for (key, value) in &self.overrides {
+            document::set(&self.file, &mut root, key, value)?;
+        }
+        let context = Context { file: self.file.clone(), ledger: RefCell::default(), today };
+        let name =
+            Path::new(&self.file).file_stem().map_or(self.file.clone(), |stem| stem.to_string_lossy().into_owned());
+        let spec = spec::read(&Reader::root(&context, &root), &one_line(&name), files)?;
+        Ok((spec, context.ledger.into_inner()))
     }
 
     fn no_base_station(&self, scheme: &Scheme) -> Error {

@@ -16,6 +16,12 @@ pub(crate) const KIND_KEYS: [&str; 2] = ["detection", "awareness"];
 pub(crate) const REPAIR_KEYS: [&str; 7] =
     ["dupack_threshold", "timer_min", "timer_max", "max_local_retries", "flow_control", "backlog", "held"];
 
+/// What the gateway does by these keys.
+pub(crate) fn of_gateway(reader: &Reader<'_>) -> Result<SnoopConfig, Error> {
+    reader.allow(&[&KIND_KEYS[..], &REPAIR_KEYS[..]].concat())?;
+    repair(reader, kind(reader, SnoopConfig::gateway())?)
+}
+
 /// How losses are found and what the sender hears of them; `default` where the keys say nothing.
 pub(crate) fn kind(reader: &Reader<'_>, default: SnoopConfig) -> Result<SnoopConfig, Error> {
     let detection = reader.or("detection", default.detection, "default")?;

@@ -3,12 +3,13 @@
 use lasthop_proto::link::arq::ArqConfig;
 use lasthop_proto::pep::snoop::SnoopConfig;
 use lasthop_proto::scheme::{LocalDetection, TcpAwareness};
-use lasthop_proto::tcp::config::Recovery;
+use lasthop_proto::tcp::config::{Recovery, TcpConfig};
 
 use crate::arq::{self, ARQ_KEYS};
 use crate::error::{Error, Problem};
 use crate::nodes::{Link, Nodes};
 use crate::reader::Reader;
+use crate::sides;
 use crate::snoop::{self, KIND_KEYS, REPAIR_KEYS};
 use crate::tcp::{self, Base, TcpSpec};
 use crate::units::ByteSize;
@@ -34,6 +35,10 @@ pub(crate) struct Station {
     pub relay: Relay,
     /// Both ends of the link.
     pub arq: ArqConfig,
+    /// What the gateway's snoop does there.
+    pub gateway_snoop: SnoopConfig,
+    /// What the gateway's split does there: the endpoints that face the router and the link.
+    pub gateway_split: [TcpConfig; 2],
 }
 
 /// What is on a port whatever the scheme.
@@ -77,13 +82,17 @@ pub(crate) fn base_station(
     if !reader.is_present() {
         return Ok(None);
     }
-    reader.allow(&[&["router", "link", "arq"], &CACHE_KEYS[..], &REPAIR_KEYS[..], &RELAY_KEYS[..]].concat())?;
+    reader.allow(
+        &[&["router", "link", "arq", "snoop", "split"], &CACHE_KEYS[..], &REPAIR_KEYS[..], &RELAY_KEYS[..]].concat(),
+    )?;
     let port = port(&reader, nodes, links)?;
     Ok(Some(Station {
         port,
         snoop: cache(&reader, SnoopConfig::new(LocalDetection::DuplicateAcks, TcpAwareness::Aware))?,
         relay: relay(&reader, common)?,
         arq: link_protocol(&reader)?,
+        gateway_snoop: snoop::of_gateway(&reader.section("snoop")?)?,
+        gateway_split: sides::of_simulator(&reader.section("split")?)?.map(|side| side.config(common.config.mss)),
     }))
 }
 

@@ -1,13 +1,15 @@
 //! The keys of a TCP endpoint.
 
 use lasthop_proto::tcp::config::{
-    Bbr3Rule, Clock, ControlRule, DelayedAck, HystartRule, Preset, ReceiveAutotune, Recovery, SackCompression, Switch,
-    TcpConfig,
+    Clock, ControlRule, DelayedAck, HystartRule, Preset, ReceiveAutotune, Recovery, SackCompression, Switch, TcpConfig,
 };
 use lasthop_proto::time::Duration;
 
 use crate::error::{Error, Problem};
+use crate::gateway_values::List;
 use crate::reader::{Reader, Value};
+use crate::tcp_keys::{KEYS, KeyName};
+use crate::today;
 use crate::units::{ByteSize, TimeSpan};
 use crate::values::{
     ByScheme, ClockName, CongestionName, Count, DelayedAckName, Drawn, Off, Or, Positive, SendBuffer, Unlimited, Whole,
@@ -36,66 +38,22 @@ pub(crate) enum Base<'b> {
     RelayEnd(&'b TcpSpec, u32),
 }
 
-/// All keys, in the order in which `explain` prints them.
-pub(crate) const KEYS: [&str; 57] = [
-    "preset",
-    "mss",
-    "socket_buffer",
-    "send_buffer",
-    "receive_buffer",
-    "window_scale",
-    "timestamps",
-    "headers",
-    "recovery",
-    "sack_algorithm",
-    "sack_blocks",
-    "sack_eln",
-    "smart_acks",
-    "smart_rtt",
-    "clock",
-    "slow_tick",
-    "fast_tick",
-    "jiffy",
-    "timer_wheel",
-    "tick_phase",
-    "rtt_rule",
-    "rtt_granularity",
-    "rto_initial",
-    "rto_min",
-    "rto_max",
-    "max_backoff",
-    "max_retries",
-    "delayed_ack",
-    "delayed_ack_timeout",
-    "sack_compression",
-    "dsack",
-    "receive_autotune",
-    "ack_before_read",
-    "ecn",
-    "initial_window",
-    "initial_ssthresh",
-    "max_cwnd",
-    "congestion",
-    "hystart",
-    "window_reduction",
-    "undo",
-    "frto",
-    "tlp",
-    "growth",
-    "deflation",
-    "dupack_threshold",
-    "limited_transmit",
-    "header_prediction",
-    "impure_duplicates",
-    "recovery_guard",
-    "recovery_burst",
-    "partial_ack_timer",
-    "partial_deflation",
-    "eln_inflation",
-    "idle_restart",
-    "nagle",
-    "time_wait",
-];
+impl Base<'_> {
+    /// The relay's buffer, for an end of one.
+    pub(crate) fn relay_buffer(&self) -> Option<u32> {
+        match self {
+            Self::RelayEnd(_, buffer) => Some(*buffer),
+            Self::Preset(_) | Self::Table(_) => None,
+        }
+    }
+}
+
+impl TcpSpec {
+    /// What `preset` says, and nothing else.
+    pub(crate) fn of(preset: Preset) -> Self {
+        Self { config: TcpConfig::preset(preset), recovery: preset.recovery(), smart_acks: None }
+    }
+}
 
 /// IPv4 and TCP headers take 40 of 65,535 bytes.
 const LARGEST_MSS: u32 = 65_495;
@@ -118,6 +76,8 @@ struct Layer<'r, 'd> {
     reader: &'r Reader<'d>,
     /// Where the values come from that this table does not have; none when another table of the scenario has them.
     base: Option<String>,
+    /// The scheme whose name says which congestion control it is.
+    named_after: Option<&'static str>,
 }
 
 impl Layer<'_, '_> {
@@ -146,8 +106,8 @@ impl Layer<'_, '_> {
 
     /// A value that the scheme decides unless it is given.
     fn by_scheme<T: Value>(&self, key: &'static str, base: Option<T>, source: &str) -> Result<Option<T>, Error> {
-        let layer = Layer { reader: self.reader, base: self.base.as_ref().map(|_| source.to_owned()) };
-        layer.optional::<ByScheme, T>(key, base)
+        let over = self.base.as_ref().map(|_| source.to_owned());
+        Layer { base: over, ..*self }.optional::<ByScheme, T>(key, base)
     }
 
     /// A number of which the largest `u32` stands for no limit.
@@ -160,6 +120,23 @@ impl Layer<'_, '_> {
     fn limited_bytes(&self, key: &'static str, base: u32) -> Result<u32, Error> {
         let base = (base != u32::MAX).then_some(Window(base));
         Ok(self.optional::<Unlimited, Window>(key, base)?.map_or(u32::MAX, |Window(bytes)| bytes))
+    }
+
+    /// Which of the keys here are the scenario's own words: a text that `explain` writes has all keys.
+    fn given(&self) -> Result<(), Error> {
+        let standing: Vec<KeyName> = self.reader.items().filter_map(|(key, _)| KeyName::find(key)).collect();
+        let all = List(standing.clone());
+        let List(given) = match &self.base {
+            Some(_) => self.reader.or("given", all, "default: the keys that stand here")?,
+            None => self.reader.get("given")?.unwrap_or(all),
+        };
+        match given.iter().find(|key| !standing.contains(key)) {
+            Some(KeyName(key)) => {
+                let reason = format!("{key} does not stand here");
+                Err(self.reader.refuse("given", "names of keys of this table", reason))
+            }
+            None => Ok(()),
+        }
     }
 
     fn buffers(&self, config: &mut TcpConfig) -> Result<(), Error> {
@@ -217,15 +194,15 @@ impl Layer<'_, '_> {
     }
 
     fn congestion(&self, base: ControlRule) -> Result<ControlRule, Error> {
-        let (name, hystart) = match base {
-            ControlRule::Reno => (CongestionName::Reno, None),
-            ControlRule::Cubic(hystart) => (CongestionName::Cubic, Some(hystart)),
-            ControlRule::Cubic9438(hystart) => (CongestionName::Cubic9438, Some(hystart)),
-            ControlRule::Bbr => (CongestionName::Bbr, None),
-            ControlRule::Bbr3(Bbr3Rule::Draft) => (CongestionName::Bbr3, None),
-            ControlRule::Bbr3(Bbr3Rule::Google) => (CongestionName::Bbr3Google, None),
+        let name = CongestionName::of(base);
+        let hystart = match base {
+            ControlRule::Cubic(hystart) | ControlRule::Cubic9438(hystart) => Some(hystart),
+            ControlRule::Reno | ControlRule::Bbr | ControlRule::Bbr3(_) => None,
         };
-        let name = self.value("congestion", name)?;
+        let name = match self.named_after {
+            Some(scheme) => self.reader.or("congestion", name, scheme)?,
+            None => self.value("congestion", name)?,
+        };
         if !matches!(name, CongestionName::Cubic | CongestionName::Cubic9438) {
             self.only_with(&["hystart"], "congestion = \"cubic\" or \"cubic-rfc9438\"")?;
         }
@@ -233,13 +210,10 @@ impl Layer<'_, '_> {
             let layer = self.default_unless(hystart.is_some());
             layer.value("hystart", hystart.unwrap_or(default))
         };
-        match name {
-            CongestionName::Reno => Ok(ControlRule::Reno),
-            CongestionName::Bbr => Ok(ControlRule::Bbr),
-            CongestionName::Bbr3 => Ok(ControlRule::Bbr3(Bbr3Rule::Draft)),
-            CongestionName::Bbr3Google => Ok(ControlRule::Bbr3(Bbr3Rule::Google)),
-            CongestionName::Cubic => Ok(ControlRule::Cubic(read(HystartRule::Linux)?)),
-            CongestionName::Cubic9438 => Ok(ControlRule::Cubic9438(read(HystartRule::Rfc9406)?)),
+        match name.rule() {
+            ControlRule::Cubic(hystart) => Ok(ControlRule::Cubic(read(hystart)?)),
+            ControlRule::Cubic9438(hystart) => Ok(ControlRule::Cubic9438(read(hystart)?)),
+            rule => Ok(rule),
         }
     }
 
@@ -270,7 +244,7 @@ impl Layer<'_, '_> {
 
     /// This layer, if what it lies on `has` the value in question; otherwise the value is a default of its own.
     fn default_unless(&self, has: bool) -> Self {
-        Self { reader: self.reader, base: if has { self.base.clone() } else { Some("default".to_owned()) } }
+        Self { base: if has { self.base.clone() } else { Some("default".to_owned()) }, ..*self }
     }
 
     fn only_with(&self, keys: &[&str], condition: &str) -> Result<(), Error> {
@@ -281,27 +255,53 @@ impl Layer<'_, '_> {
     }
 }
 
-/// Reads a table of TCP keys.
+/// Reads a table of TCP keys: as it is, or as the scheme of today has it whose endpoints are read.
 pub(crate) fn read(reader: &Reader<'_>, base: Base<'_>) -> Result<TcpSpec, Error> {
+    match reader.today() {
+        Some(scheme) => today::read(reader, base, scheme),
+        None => read_table(reader, base),
+    }
+}
+
+/// Reads a table of TCP keys as it is.
+pub(crate) fn read_table(reader: &Reader<'_>, base: Base<'_>) -> Result<TcpSpec, Error> {
     reader.allow(&KEYS)?;
     let preset = match base {
         Base::Preset(preset) => Some(reader.or("preset", preset, "default")?),
         Base::Table(_) | Base::RelayEnd(..) => reader.get("preset")?,
     };
-    let mut spec = match (preset, base) {
+    let spec = match (preset, base) {
         (None, Base::Table(table) | Base::RelayEnd(table, _)) => table.clone(),
-        (Some(preset), _) | (None, Base::Preset(preset)) => {
-            TcpSpec { config: TcpConfig::preset(preset), recovery: preset.recovery(), smart_acks: None }
-        }
+        (Some(preset), _) | (None, Base::Preset(preset)) => TcpSpec::of(preset),
     };
+    let under = Under { spec, preset, relay_buffer: base.relay_buffer(), named_after: None };
+    lay(reader, under)
+}
+
+/// What a table of TCP keys is laid over, found out.
+pub(crate) struct Under {
+    /// Its values.
+    pub spec: TcpSpec,
+    /// The preset that they are, unless they are another table's.
+    pub preset: Option<Preset>,
+    /// The relay's buffer, for an end of one.
+    pub relay_buffer: Option<u32>,
+    /// The scheme whose name says which congestion control it is.
+    pub named_after: Option<&'static str>,
+}
+
+/// Reads all keys but `preset` over what lies under them.
+pub(crate) fn lay(reader: &Reader<'_>, under: Under) -> Result<TcpSpec, Error> {
+    let Under { mut spec, preset, relay_buffer, named_after } = under;
     let source = preset.map(|preset| format!("preset {}", preset.show().trim_matches('"')));
-    let layer = Layer { reader, base: source };
+    let layer = Layer { reader, base: source, named_after };
+    layer.given()?;
     let c = &mut spec.config;
 
     c.mss = layer.window("mss", c.mss)?;
-    match base {
-        Base::RelayEnd(_, buffer) => layer.relay_buffers(c, buffer)?,
-        Base::Preset(_) | Base::Table(_) => layer.buffers(c)?,
+    match relay_buffer {
+        Some(buffer) => layer.relay_buffers(c, buffer)?,
+        None => layer.buffers(c)?,
     }
     let shift = c.window_scale.map(|shift| Whole(shift.into()));
     let shift = layer.optional::<Off, Whole<0, 14>>("window_scale", shift)?;

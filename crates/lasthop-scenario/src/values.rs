@@ -9,8 +9,9 @@ use lasthop_proto::link::arq::{Delivery, Protocol};
 use lasthop_proto::pep::snoop::RepairPriority;
 use lasthop_proto::scheme::{LocalDetection, SCHEMES, Scheme, TcpAwareness};
 use lasthop_proto::tcp::config::{
-    Deflation, EcnMode, Growth, HeaderAccounting, HystartRule, ImpureDuplicates, PartialAckTimer, PartialDeflation,
-    Preset, ReceiveAutotune, Recovery, RecoveryGuard, RttRule, SackAlgorithm, SackCompression, Switch, WindowReduction,
+    Bbr3Rule, ControlRule, Deflation, EcnMode, Growth, HeaderAccounting, HystartRule, ImpureDuplicates,
+    PartialAckTimer, PartialDeflation, Preset, ReceiveAutotune, Recovery, RecoveryGuard, RttRule, SackAlgorithm,
+    SackCompression, Switch, WindowReduction,
 };
 use lasthop_sim::network::DamagedFrames;
 
@@ -231,6 +232,32 @@ pub(crate) enum CongestionName {
     Bbr,
     Bbr3,
     Bbr3Google,
+}
+
+impl CongestionName {
+    /// The name of a congestion control.
+    pub(crate) const fn of(rule: ControlRule) -> Self {
+        match rule {
+            ControlRule::Reno => Self::Reno,
+            ControlRule::Cubic(_) => Self::Cubic,
+            ControlRule::Cubic9438(_) => Self::Cubic9438,
+            ControlRule::Bbr => Self::Bbr,
+            ControlRule::Bbr3(Bbr3Rule::Draft) => Self::Bbr3,
+            ControlRule::Bbr3(Bbr3Rule::Google) => Self::Bbr3Google,
+        }
+    }
+
+    /// The congestion control of that name, where nothing is said of HyStart.
+    pub(crate) const fn rule(self) -> ControlRule {
+        match self {
+            Self::Reno => ControlRule::Reno,
+            Self::Cubic => ControlRule::Cubic(HystartRule::Linux),
+            Self::Cubic9438 => ControlRule::Cubic9438(HystartRule::Rfc9406),
+            Self::Bbr => ControlRule::Bbr,
+            Self::Bbr3 => ControlRule::Bbr3(Bbr3Rule::Draft),
+            Self::Bbr3Google => ControlRule::Bbr3(Bbr3Rule::Google),
+        }
+    }
 }
 
 /// Names of [`DelayedAck`](lasthop_proto::tcp::config::DelayedAck).

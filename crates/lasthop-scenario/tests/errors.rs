@@ -337,7 +337,7 @@ fn the_lab_is_checked_like_all_else() {
     assert_eq!(
         added("[lab]\ncongestion = \"re no\"\n"),
         "test.toml:18: lab.congestion: cannot be \"re no\"; give the name of a kernel's congestion control, as \"reno\", \
-         \"cubic\" or \"bbr\""
+         \"cubic\" or \"bbr\", or \"scheme\""
     );
     assert_eq!(added("[lab]\nsacks = \"on\"\n"), "test.toml:18: lab.sacks: unknown key; did you mean \"sack\"?");
     assert_eq!(

@@ -89,6 +89,7 @@ fn each_value_says_where_it_comes_from() {
 fn every_key_is_documented() {
     let text = everything().explain() + &Scenario::builtin("satellite").unwrap().explain();
     let text = text + &Scenario::builtin("wavelan-lan").unwrap().explain();
+    assert!(text.contains("\n[base_station.split.wireless]\n"), "all tables are there");
     let keys = text.lines().filter_map(|line| line.trim_start_matches("# ").split_once(" = ")).map(|(key, _)| key);
     let keys: BTreeSet<_> = keys.filter(|key| key.chars().all(|c| c.is_ascii_lowercase() || c == '_')).collect();
     assert!(keys.len() > 80, "{}", keys.len());

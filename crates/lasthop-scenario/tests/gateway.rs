@@ -24,12 +24,11 @@ fn a_whole_configuration() {
     assert!(web.addresses[0].contains("10.1.2.3".parse().unwrap()));
     assert!(!web.addresses[1].contains("2001:db8::2".parse().unwrap()));
     let Mode::Split(split) = &web.mode else { panic!("{web:?}") };
-    assert_eq!((split.wireless.congestion.as_deref(), split.wireless.buffer), (Some("bbr"), Some(4 << 20)));
+    assert_eq!((split.wireless.congestion.as_str(), split.wireless.buffer), ("bbr", Some(4 << 20)));
     assert_eq!((split.wireless.rto_min, split.wired.rto_min), (Some(Duration::from_millis(30)), None));
     let Mode::Snoop(snoop) = &rest.mode else { panic!("{rest:?}") };
     assert_eq!(snoop.timer_min.as_nanos(), 30_000_000);
-    let modern = SnoopConfig { hop: Some(HopControl::DEFAULT), ..SnoopConfig::modern() };
-    assert_eq!(*snoop, SnoopConfig { timer_min: snoop.timer_min, ..modern });
+    assert_eq!(*snoop, SnoopConfig { timer_min: snoop.timer_min, ..SnoopConfig::gateway() });
 }
 
 /// LL, which lets every acknowledgment pass, has nothing to hold senders back with.
@@ -41,7 +40,7 @@ fn the_four_kinds_of_local_repair() {
         {
             let text = format!("{RULE}snoop = {{ detection = '{detection}', awareness = '{awareness}' }}");
             let gateway = Gateway::parse("gateway.toml", &text).unwrap();
-            let expected = SnoopConfig { detection: found, awareness: heard, hop, ..SnoopConfig::modern() };
+            let expected = SnoopConfig { detection: found, awareness: heard, hop, ..SnoopConfig::gateway() };
             assert_eq!(gateway.rules[0].mode, Mode::Snoop(expected));
         }
     }

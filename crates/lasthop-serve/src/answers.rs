@@ -2,7 +2,7 @@
 
 use lasthop_proto::channel::ErrorSpec;
 use lasthop_proto::packet::FlowId;
-use lasthop_proto::scheme::{SCHEMES, Scheme};
+use lasthop_proto::scheme::{Family, SCHEMES, Scheme};
 use lasthop_report::diagram::{Diagram, busiest_flow};
 use lasthop_report::figures::{Figure, SequencePlot, WindowPlot, transfer_series};
 use lasthop_sim::network::Network;
@@ -81,9 +81,14 @@ pub fn compare(
     Ok(())
 }
 
-/// What the path carries when no link loses anything, in Mbps: plain TCP's throughput in one run. Queues may still overflow.
+/// What the path carries when no link loses anything, in Mbps: the throughput of plain TCP, of today where the endpoints are, in one
+/// run. Queues may still overflow.
 fn without_loss(plan: &Plan, stop: &(dyn Fn() -> bool + Sync)) -> Option<(&'static Scheme, f64)> {
-    let plain = &SCHEMES[0];
+    let plain = if plan.scenario.is_of_today() {
+        SCHEMES.iter().find(|scheme| scheme.family == Family::Today).unwrap_or(&SCHEMES[0])
+    } else {
+        &SCHEMES[0]
+    };
     let mut network = plan.scenario.network(plain).ok()?;
     for way in network.links.iter_mut().flat_map(|link| &mut link.directions) {
         way.errors = ErrorSpec::None;

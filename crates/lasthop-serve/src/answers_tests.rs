@@ -75,6 +75,27 @@ fn schemes_that_the_scenario_makes_the_same_are_marked_and_computed_once() {
     assert!(plan("schemes=E2E,E2E-IETF-SACK,LL").state().remarks.is_empty());
 }
 
+/// What tells schemes of today apart is a congestion control, at the ends or at the relay.
+#[test]
+fn schemes_of_today_are_compared_and_marked() {
+    let today = plan("scenario=farm-radio&runs=2&size=100+KiB");
+    let names: Vec<_> = today.schemes.iter().map(|scheme| scheme.name).collect();
+    assert_eq!(names, ["E2E-CUBIC", "E2E-BBR", "E2E-BBR3", "SNOOP", "SPLIT-BBR"]);
+    assert_eq!(today.shown.name, "SNOOP");
+    assert!(today.state().remarks.is_empty(), "{:?}", today.state().remarks);
+    let remarks = |set: &str| plan(&format!("scenario=farm-radio&runs=2&size=100+KiB&{set}")).state().remarks;
+    let told = |remarks: &[crate::plan::Remark]| -> Vec<(&'static str, Option<&'static str>, Option<String>)> {
+        remarks.iter().map(|remark| (remark.scheme, remark.same_as, remark.set_by.clone())).collect()
+    };
+    let key = || Some("tcp.congestion".to_owned());
+    let cubic = remarks("set=tcp.congestion%3D%22cubic%22");
+    let expected = [("E2E-BBR", Some("E2E-CUBIC"), key()), ("E2E-BBR3", Some("E2E-CUBIC"), key())];
+    assert_eq!(told(&cubic), expected);
+    assert!(cubic.iter().all(|remark| remark.recovery_of == Some("E2E-CUBIC")));
+    let relay = remarks("set=base_station.split.wireless.congestion%3D%22reno%22");
+    assert_eq!(told(&relay), [("SPLIT-BBR", None, Some("base_station.split.wireless.congestion".to_owned()))]);
+}
+
 #[test]
 fn nobody_waits_so_nothing_is_computed() {
     let asked = AtomicUsize::new(0);

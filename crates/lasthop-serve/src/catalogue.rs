@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 /// The scenario that the page shows first.
 const FIRST: &str = "wavelan-lan";
 
-/// The scheme whose packets are shown first where it is among those chosen: the one that shows what a base station can do.
-const SHOWN_FIRST: &str = "LL-TCP-AWARE";
+/// The schemes whose packets are shown first where one is among those chosen: they show what a base station can do.
+const SHOWN_FIRST: [&str; 2] = ["LL-TCP-AWARE", "SNOOP"];
 
 /// Scenarios by name. They are sealed: what the page sets opens no file.
 #[derive(Clone, Debug)]
@@ -67,17 +67,19 @@ impl Catalogue {
     }
 }
 
-/// The schemes compared where none are asked for: those of the study that the scenario's own scheme is from.
+/// The schemes compared where none are asked for: of the usual ones those of the study that the scenario's own scheme is from, or of
+/// today.
 pub(crate) fn usual_schemes(scenario: &Scenario) -> Vec<&'static Scheme> {
     let layers = |scheme: &Scheme| scheme.family == Family::MultipleLayers;
-    SCHEMES.iter().filter(|scheme| layers(scheme) == layers(scenario.scheme())).collect()
+    let own = scenario.scheme();
+    let usual = scenario.usual_schemes();
+    let kept = usual.iter().filter(|scheme| layers(scheme) == layers(own)).copied().collect();
+    if usual.iter().any(|scheme| scheme.family == Family::Today) { usual } else { kept }
 }
 
 /// The scheme whose packets are shown where none is asked for.
 pub(crate) fn usual_shown(schemes: &[&'static Scheme], scenario: &Scenario) -> &'static Scheme {
     let named = |name: &str| schemes.iter().find(|scheme| scheme.name == name).copied();
-    named(SHOWN_FIRST)
-        .or_else(|| named(scenario.scheme().name))
-        .or(schemes.first().copied())
-        .unwrap_or(scenario.scheme())
+    let shown = SHOWN_FIRST.into_iter().find_map(named);
+    shown.or_else(|| named(scenario.scheme().name)).or(schemes.first().copied()).unwrap_or(scenario.scheme())
 }

@@ -1,6 +1,7 @@
 //! What a request asks for: its parameters, read and checked, and the scenario that they make.
 
-use lasthop_proto::scheme::{BaseStation, SCHEMES, Scheme};
+use lasthop_proto::scheme::{BaseStation, Ends, SCHEMES, Scheme};
+use lasthop_proto::tcp::config::TcpConfig;
 use lasthop_proto::time::Instant;
 use lasthop_scenario::Scenario;
 use lasthop_scenario::units::TimeSpan;
@@ -78,8 +79,10 @@ pub struct Remark {
     pub scheme: &'static str,
     /// The one compared of which it is the same run.
     pub same_as: Option<&'static str>,
-    /// The end-to-end scheme whose recovery the scenario gives the sender instead of this one's.
+    /// The end-to-end scheme whose recovery or congestion control the scenario gives the sender instead of this one's.
     pub recovery_of: Option<&'static str>,
+    /// The key of the scenario that makes it so.
+    pub set_by: Option<String>,
 }
 
 impl Plan {
@@ -151,19 +154,23 @@ impl Plan {
     fn remarks(&self) -> Vec<Remark> {
         let Ok(tasks) = self.tasks() else { return Vec::new() };
         let remark = |(meaning, task): (Meaning, &Task)| {
-            // The end-to-end scheme whose recovery it has instead of its own.
-            let own = task.network.flows.first().map(|flow| flow.tcp[0].recovery);
-            let instead = own.filter(|own| *own != meaning.scheme.recovery);
+            // The end-to-end scheme whose recovery and congestion control it has instead of its own.
+            let own = task.network.flows.first().map(|flow| &flow.tcp[0]);
+            let instead = own.filter(|own| !is_as_named(meaning.scheme, own));
             let alone = |scheme: &&Scheme| scheme.base_station == BaseStation::Forward;
-            let recovery_of = SCHEMES.iter().filter(alone).find(|scheme| Some(scheme.recovery) == instead);
+            let recovery_of =
+                SCHEMES.iter().filter(alone).find(|scheme| instead.is_some_and(|tcp| is_as_named(scheme, tcp)));
+            let sender_of =
+                || if self.scenario.gives("tcp.recovery") { "tcp.recovery" } else { "tcp.preset" }.to_owned();
             Remark {
                 scheme: meaning.scheme.name,
                 same_as: meaning.same_as.map(|scheme| scheme.name),
                 recovery_of: recovery_of.map(|scheme| scheme.name),
+                set_by: meaning.fixed_by.or_else(|| recovery_of.map(|_| sender_of())),
             }
         };
         let remarks = self.meanings(&tasks).into_iter().zip(&tasks).map(remark);
-        remarks.filter(|remark| remark.same_as.is_some() || remark.recovery_of.is_some()).collect()
+        remarks.filter(|remark| remark.same_as.is_some() || remark.set_by.is_some()).collect()
     }
 
     /// What each scheme comes to; `tasks` are [`Self::tasks`].
@@ -190,6 +197,15 @@ impl Plan {
         };
         self.schemes.iter().map(task).collect()
     }
+}
+
+/// Whether a sender is what the name of a scheme says.
+fn is_as_named(scheme: &Scheme, tcp: &TcpConfig) -> bool {
+    let congestion = match scheme.ends {
+        Ends::Today(Some(congestion)) => congestion.is(tcp.congestion),
+        Ends::Today(None) | Ends::Scenario => true,
+    };
+    scheme.recovery == tcp.recovery && congestion
 }
 
 /// The parameters of a request.

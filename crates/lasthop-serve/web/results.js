@@ -6,7 +6,7 @@ import { drawFigure } from './charts.js';
 /**
  * @typedef {{unit: string, mean: number, ci95: number|null, runs: number}} Estimate
  * @typedef {{scheme: string, runs: number, measures: Record<string, Estimate>}} SoFar
- * @typedef {{scheme: string, same_as: string|null, recovery_of: string|null}} Remark
+ * @typedef {{scheme: string, same_as: string|null, recovery_of: string|null, set_by: string|null}} Remark
  */
 
 /** The table's columns: the measure, its heading, what it means, and whether it is there though all of it is 0. */
@@ -20,7 +20,7 @@ const COLUMNS = [
   ['incomplete', 'unfinished', 'Transfers, in all runs together, that were not complete when the run was cut at the scenario\'s limit.', false],
 ];
 /** The families' colours, in the order of the charts' colours. */
-const FAMILIES = { 'end-to-end': 0, 'link-layer': 2, 'split-connection': 1, 'multiple-layers': 3 };
+const FAMILIES = { 'end-to-end': 0, 'link-layer': 2, 'split-connection': 1, 'multiple-layers': 3, today: 4 };
 /** So long old numbers stay before those that have come are shown without the others. */
 const PATIENCE_MS = 900;
 
@@ -179,18 +179,23 @@ export class Results {
     const told = [];
     const list = (names) => (names.length > 1 ? `${names.slice(0, -1).join(', ')} and ${names.at(-1)}` : names[0]);
     const groups = new Map();
-    for (const { scheme, same_as, recovery_of } of this.remarks) {
+    for (const { scheme, same_as, set_by } of this.remarks) {
       if (same_as) {
-        const key = `${same_as} ${recovery_of ? 'fixed' : ''}`;
+        const key = `${same_as} ${set_by ?? ''}`;
         groups.set(key, [...(groups.get(key) ?? []), scheme]);
       }
     }
     for (const [key, names] of groups) {
       const [same, fixed] = key.split(' ');
-      told.push(`${list(names)}: the same ${names.length > 1 ? 'runs' : 'run'} as ${same}${fixed ? ', because the scenario sets tcp.recovery' : ' under another name'} (pale).`);
+      told.push(`${list(names)}: the same ${names.length > 1 ? 'runs' : 'run'} as ${same}${fixed ? `, because the scenario sets ${fixed}` : ' under another name'} (pale).`);
     }
-    const other = this.remarks.filter(({ same_as, recovery_of }) => !same_as && recovery_of);
-    if (other.length) told.push(`${list(other.map(({ scheme }) => scheme))}: the scenario sets tcp.recovery, so the sender repairs as in ${other[0].recovery_of}.`);
+    const others = new Map();
+    for (const { scheme, same_as, recovery_of, set_by } of this.remarks) {
+      if (same_as) continue;
+      const why = `the scenario sets ${set_by}, ${recovery_of ? `so the sender repairs as in ${recovery_of}` : 'so it is not what its name says'}`;
+      others.set(why, [...(others.get(why) ?? []), scheme]);
+    }
+    for (const [why, names] of others) told.push(`${list(names)}: ${why}.`);
     // By how many were cut, so that what all schemes have in common is said once.
     const cut = new Map();
     for (const name of this.schemes.filter((name) => !this.remark(name)?.same_as)) {

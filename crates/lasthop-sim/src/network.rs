@@ -6,6 +6,7 @@ use lasthop_proto::channel::ErrorSpec;
 use lasthop_proto::link::arq::ArqConfig;
 use lasthop_proto::packet::{FlowId, Side};
 use lasthop_proto::pep::snoop::SnoopConfig;
+use lasthop_proto::pep::split::Handover;
 pub use lasthop_proto::queue::{QueueLimit, QueueSpec};
 use lasthop_proto::tcp::config::{EcnMode, Switch, TcpConfig};
 use lasthop_proto::time::{Duration, Instant};
@@ -156,8 +157,8 @@ pub enum Element {
     ElnMarker,
     /// Ends each connection and opens another.
     Split {
-        /// Bytes of data that the relay holds per connection and direction.
-        buffer: u32,
+        /// How bytes get from one to the other, and how many may wait.
+        handover: Handover,
         /// The endpoint that faces the router.
         wired: Arc<TcpConfig>,
         /// The endpoint that faces the link.

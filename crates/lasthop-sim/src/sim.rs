@@ -480,9 +480,9 @@ fn element(spec: &ElementSpec, root: Root, network: &Network, watch: Switch) -> 
         Element::Snoop(config) => Box::new(Snoop::<()>::new(config.clone())),
         Element::Arq(config) => Box::new(Arq::<()>::new(config.clone())),
         Element::ElnMarker => Box::new(ElnMarker::<()>::new(ElnMarkerConfig::default())),
-        Element::Split { buffer, wired, wireless } => {
+        Element::Split { handover, wired, wireless } => {
             let phase = tick_phase(root, &network.nodes[spec.node.0].name, wireless);
-            Box::new(SplitRelay::new(*buffer, wired.clone(), wireless.clone(), phase, watch))
+            Box::new(SplitRelay::new(*handover, wired.clone(), wireless.clone(), phase, watch))
         }
     }
 }

@@ -6,6 +6,7 @@ use lasthop_proto::channel::{Act, Behind, ErrorSpec, Frames, ScriptFrame, Script
 use lasthop_proto::link::arq::{ArqConfig, Delivery, Protocol, Timer};
 use lasthop_proto::packet::{Cause, Ecn, Flags, FlowId};
 use lasthop_proto::pep::snoop::SnoopConfig;
+use lasthop_proto::pep::split::Handover;
 use lasthop_proto::queue::{CoDelConfig, QueueSpec};
 use lasthop_proto::scheme::{LocalDetection, TcpAwareness};
 use lasthop_proto::tcp::config::{EcnMode, Preset, Recovery, Switch, TcpConfig};
@@ -353,7 +354,9 @@ fn build(plan: &Plan) -> Network {
             Kind::Nothing | Kind::Arq => None,
             Kind::Snoop => Some(Element::Snoop(SnoopConfig::new(LocalDetection::DuplicateAcks, TcpAwareness::Aware))),
             Kind::Marker => Some(Element::ElnMarker),
-            Kind::Split => Some(Element::Split { buffer: 65_536, wired: tcp.clone(), wireless: tcp.clone() }),
+            Kind::Split => {
+                Some(Element::Split { handover: Handover::Shared(65_536), wired: tcp.clone(), wireless: tcp.clone() })
+            }
         };
         if let Some(element) = element {
             elements.push(ElementSpec { node: NodeId(router), link: LinkId(links.len()), element });

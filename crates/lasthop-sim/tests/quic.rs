@@ -7,6 +7,7 @@ use lasthop_proto::event::Event;
 use lasthop_proto::link::arq::{ArqConfig, Delivery, Protocol, Timer};
 use lasthop_proto::packet::{Body, Cause, FlowId};
 use lasthop_proto::pep::snoop::SnoopConfig;
+use lasthop_proto::pep::split::Handover;
 use lasthop_proto::queue::{CoDelConfig, QueueSpec};
 use lasthop_proto::scheme::{LocalDetection, TcpAwareness};
 use lasthop_proto::tcp::config::{Preset, Switch, TcpConfig};
@@ -127,7 +128,7 @@ fn caches_markers_and_relays_change_nothing() {
         Element::Snoop(SnoopConfig::new(LocalDetection::DuplicateAcks, TcpAwareness::Aware)),
         Element::Snoop(SnoopConfig::new(LocalDetection::Smart, TcpAwareness::Unaware)),
         Element::ElnMarker,
-        Element::Split { buffer: 65_536, wired: tcp.clone(), wireless: tcp },
+        Element::Split { handover: Handover::Shared(65_536), wired: tcp.clone(), wireless: tcp },
     ];
     for element in elements {
         let outcome = run(&with(&plain, &[(1, element.clone())]), 5, Recording::On);

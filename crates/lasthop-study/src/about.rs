@@ -1,6 +1,6 @@
 //! What each scheme does and what comes of it, in two sentences, and who on the path takes part: for whoever has not read the papers.
 
-use lasthop_proto::scheme::{BaseStation, LocalDetection, Scheme, TcpAwareness};
+use lasthop_proto::scheme::{BaseStation, Congestion, Ends, LocalDetection, Scheme, TcpAwareness};
 use lasthop_proto::tcp::config::Recovery;
 use serde::Serialize;
 
@@ -51,7 +51,10 @@ pub enum Duplicates {
 
 /// Explains a scheme.
 pub const fn about(scheme: &Scheme) -> About {
-    let (sender, receiver) = ends(scheme.recovery);
+    let (sender, receiver) = match scheme.ends {
+        Ends::Scenario => ends(scheme.recovery),
+        Ends::Today(congestion) => (today_sender(congestion), Some("reports what it has")),
+    };
     let plain = About {
         does: "",
         effect: "",
@@ -63,11 +66,35 @@ pub const fn about(scheme: &Scheme) -> About {
     };
     match scheme.base_station {
         BaseStation::Forward => {
-            let (does, effect) = end_to_end(scheme.recovery);
+            let (does, effect) = match scheme.ends {
+                Ends::Today(Some(congestion)) => today(congestion),
+                Ends::Today(None) | Ends::Scenario => end_to_end(scheme.recovery),
+            };
             About { does, effect, ..plain }
         }
         BaseStation::Local { detection, awareness } => local(detection, awareness, plain),
         BaseStation::Split { wireless } => split(wireless),
+        BaseStation::GatewaySnoop => About {
+            does: "The gateway's snoop as it is installed: it keeps copies, sees by selective acknowledgments what is missing, sends \
+                   that again over the wireless link, and keeps the duplicates and the queue from the sender.",
+            effect: "The sender, whatever its congestion control is, notices few of the losses, and what is repaired arrives within a \
+                     round trip of the wireless link.",
+            base_station: Some("resends, keeps duplicates back"),
+            resends: Resends::BaseStation,
+            duplicates: Duplicates::KeptBack,
+            ..plain
+        },
+        BaseStation::GatewaySplit { .. } => About {
+            does: "The gateway's split as it is installed: it ends the sender's connection and brings the data over a second one, with \
+                   CUBIC towards the wire and BBR on the wireless link.",
+            effect: "BBR fills the wireless link in spite of its losses; an acknowledgment does not mean any more that the data has \
+                     arrived.",
+            sender: "sends",
+            base_station: Some("two connections"),
+            receiver: Some("reports what it has"),
+            resends: Resends::BaseStation,
+            duplicates: Duplicates::EndAtBaseStation,
+        },
         BaseStation::SelectiveRepeat => About {
             does: "Both ends of the lossy link number its frames; what is missing there is asked for and sent again at once \
                    (selective repeat), and the link hands frames on in order without knowing anything of TCP.",
@@ -95,6 +122,35 @@ const fn ends(recovery: Recovery) -> (&'static str, Option<&'static str>) {
         Recovery::Eln => ("resends, keeps its window", Some("marks: corrupted")),
         Recovery::ElnRxmt => ("resends at once, keeps its window", Some("marks: corrupted")),
         Recovery::Rack => ("resends what is overdue", Some("reports what it has")),
+    }
+}
+
+/// What a sender of today does.
+const fn today_sender(congestion: Option<Congestion>) -> &'static str {
+    match congestion {
+        Some(Congestion::Bbr | Congestion::Bbr3) => "resends, keeps its rate",
+        Some(Congestion::Cubic) | None => "resends what is overdue",
+    }
+}
+
+const fn today(congestion: Congestion) -> (&'static str, &'static str) {
+    match congestion {
+        Congestion::Cubic => (
+            "What Linux runs: the sender sends again what is overdue, by time rather than by counting (RACK-TLP), and gives up 30 % of \
+             its window for it (CUBIC).",
+            "Lost retransmissions and lost tails are repaired without a timeout, but every loss still passes for congestion, so that a \
+             link which merely loses frames stays nearly empty.",
+        ),
+        Congestion::Bbr => (
+            "The sender measures at which rate data arrives and how short the round trip can be, and sends at that rate \
+             (BBR, version 1); what is lost it sends again.",
+            "Losses do not slow it down until some 15 % are lost, but each is repaired over the whole path, and others at the same \
+             queue may get less than their share.",
+        ),
+        Congestion::Bbr3 => (
+            "As E2E-BBR, but more than 2 % of losses in a round trip count as a sign of congestion (BBR, version 3).",
+            "Up to 2 % it is as fast as the first version, beyond it slower, and others at the same queue get more of it.",
+        ),
     }
 }
 

@@ -32,7 +32,7 @@ impl Meaning {
 /// What each of `schemes` comes to in `scenario`; `networks` are those under the schemes, in the same order. Of schemes that are the
 /// same run, the first one that means what its name says stands for all; without such a one, the first.
 pub fn meanings(scenario: &Scenario, schemes: &[&'static Scheme], networks: &[&Network]) -> Vec<Meaning> {
-    let fixed: Vec<Option<String>> = schemes.iter().map(|scheme| scenario.fixes_recovery(scheme)).collect();
+    let fixed: Vec<Option<String>> = schemes.iter().map(|scheme| scenario.fixes(scheme)).collect();
     let of = |at: usize| {
         let same = || (0..schemes.len()).filter(|&other| networks[other] == networks[at]);
         let runs_of = same().find(|&other| fixed[other].is_none()).or_else(|| same().next()).unwrap_or(at);
@@ -79,6 +79,10 @@ mod tests {
             raw("Reno/Raw"),
             ("SACK/Raw", "same as E2E-IETF-SACK".to_owned()),
             ("Reno/SR", "same as SACK/SR: tcp.recovery is set".to_owned()),
+            // No congestion control of today goes with that recovery.
+            ("E2E-CUBIC", "not what its name says: tcp.recovery is set".to_owned()),
+            ("E2E-BBR", "same as E2E-CUBIC: tcp.recovery is set".to_owned()),
+            ("E2E-BBR3", "same as E2E-CUBIC: tcp.recovery is set".to_owned()),
         ];
         let seen = remarks(&[("tcp.recovery", "sack")], &all);
         // The relay of a split connection has the common TCP too.

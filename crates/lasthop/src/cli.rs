@@ -332,6 +332,9 @@ pub struct ServeArgs {
 pub struct ExplainArgs {
     #[command(flatten)]
     pub scenario: ScenarioArgs,
+    /// Explain it as this scheme has it: the endpoints that run then, and what the base station does
+    #[arg(long, value_parser = scheme)]
+    pub scheme: Option<&'static Scheme>,
     #[command(flatten)]
     pub json: JsonArgs,
 }

@@ -80,7 +80,7 @@ fn scenarios_that_are_wrong() {
 #[test]
 fn schemes_that_do_not_fit() {
     let bench = Bench::new();
-    refused(&bench, "run tiny.toml --scheme SNOOP", &["SNOOP", "LL-TCP-AWARE"]);
+    refused(&bench, "run tiny.toml --scheme WIRETAP", &["WIRETAP", "LL-TCP-AWARE"]);
     refused(&bench, "run tiny.toml --scheme e2e-newren", &["did you mean E2E-NEWRENO?"]);
     refused(&bench, "compare tiny.toml --scheme E2E,", &["--scheme"]);
     let (bare, _) = TINY.split_once("[base_station]").unwrap();

@@ -107,14 +107,30 @@ fn an_mtu_that_changes_in_mid_transfer_is_kept_to() {
     assert_eq!(status["worker"]["restarts"], 0, "{status:#}");
 }
 
-/// A sender whose data waits at the gateway, in mid-transfer, does not have to send it again.
-fn held_data_goes_on(what: &str, end: impl FnOnce(&mut Daemon)) {
+/// A sender whose data waits at the gateway, in mid-transfer, does not have to send it again. On a loaded machine it may lose
+/// patience before what was held arrives: it has three attempts.
+fn held_data_goes_on(what: &str, end: impl Fn(&mut Daemon)) {
     if is_skipped(what) {
         return;
     }
+    // What was held were a hundred segments and more.
+    const FEW: u64 = 50;
+    let mut all = Vec::new();
+    for _ in 0..3 {
+        let Some(again) = sent_again(what, &end) else { return };
+        all.push(again);
+        if again < FEW {
+            return;
+        }
+    }
+    panic!("{what}: {all:?} segments sent again");
+}
+
+/// How many segments a sender sends again whose data waits at the gateway when this comes to its `end`.
+fn sent_again(what: &str, end: impl Fn(&mut Daemon)) -> Option<u64> {
     let network = Network::new();
     if !network.is_slowed(20) {
-        return;
+        return None;
     }
     // A window that the hop's queue can hold: with the gateway gone nothing is lost there. And a sender that fills it.
     network.must("c", "echo 4096 400000 400000 >/proc/sys/net/ipv4/tcp_rmem");
@@ -128,9 +144,8 @@ fn held_data_goes_on(what: &str, end: impl FnOnce(&mut Daemon)) {
     assert!(transfer.is_over(), "{what}: stuck\n{}{}", network.sockets(), daemon.log());
     let (gap, _) = transfer.end();
     let again = network.retransmissions() - before;
-    eprintln!("{what}: longest receive gap {} ms, {again} segments sent again", gap.as_millis());
-    // A loaded machine may make the sender impatient; what was held were a hundred segments and more.
-    assert!(again < 50, "{what}: {again} segments sent again\n{}", daemon.log());
+    eprintln!("{what}: longest receive gap {} ms, {again} segments sent again\n{}", gap.as_millis(), daemon.log());
+    Some(again)
 }
 
 #[test]

@@ -62,6 +62,32 @@ fn beside_the_simulator_with_a_capture() {
     }
 }
 
+/// Endpoints and gateway of today: kernels where there is one that can, otherwise lasthop's TCP.
+#[test]
+fn schemes_of_today() {
+    if !is_root() {
+        return;
+    }
+    let bench = Bench::new();
+    let output = bench.run(
+        "lab tiny.toml --runs 1 --set lab.lateness=200ms --set flows.download.size=400KiB --json \
+         --schemes E2E-CUBIC,E2E-BBR,E2E-BBR3,SNOOP,SPLIT-BBR",
+    );
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{message}");
+    let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let ends = |whose: &str| serde_json::json!({ "server": whose, "phone": whose });
+    let relay = serde_json::json!({ "server": "kernel", "phone": "kernel", "tower": "kernel" });
+    let expected = [ends("kernel"), ends("kernel"), ends("own"), ends("kernel"), relay];
+    for (scheme, expected) in value["schemes"].as_array().unwrap().iter().zip(&expected) {
+        assert_eq!(scheme["endpoints"], *expected, "{scheme}");
+        assert_eq!(scheme["measures"]["incomplete"]["mean"], 0.0, "{scheme}");
+        assert!(scheme["measures"]["losses"]["mean"].as_f64().unwrap() >= 1.0, "{scheme}");
+    }
+    let repaired = |at: usize| value["schemes"][at]["measures"]["repaired_locally"]["mean"].as_f64().unwrap();
+    assert!(repaired(0) == 0.0 && repaired(3) >= 1.0 && repaired(4) >= 1.0, "{value}");
+}
+
 /// The table and the JSON say whose TCP ran; the same TCP as the simulator's comes to about the same.
 #[test]
 fn our_own_ends_beside_the_simulator() {

@@ -1,9 +1,7 @@
 //! What the configuration means to engine and relay.
 
-use std::time::Duration;
-
-use lasthop_proto::pep::snoop::{RepairPriority, SnoopConfig};
-use lasthop_scenario::gateway::{Gateway, Mode, Network, OpenedBy, Rule, SideSettings};
+use lasthop_proto::pep::snoop::SnoopConfig;
+use lasthop_scenario::gateway::{Gateway, Mode, Network, OpenedBy, Rule};
 
 use crate::gateway::rules::{self, Ends, EngineConfig, Net, Predicate};
 use crate::gateway::split::{Families, Share, SplitConfig, SplitRule, TcpSide};
@@ -21,11 +19,10 @@ pub fn engine(gateway: &Gateway) -> EngineConfig {
 fn engine_rule(rule: &Rule, cache: u64) -> Option<rules::Rule> {
     let (mode, snoop) = match &rule.mode {
         Mode::Split(_) => return None,
-        Mode::Observe => (rules::Mode::Observe, SnoopConfig::modern()),
+        Mode::Observe => (rules::Mode::Observe, SnoopConfig::gateway()),
         Mode::Snoop(config) => (rules::Mode::Snoop, config.clone()),
     };
-    // Nothing that leaves here overtakes what waits in a queue of the kernel's.
-    let snoop = SnoopConfig { cache_bytes: cache, priority: RepairPriority::Normal, ..snoop };
+    let snoop = SnoopConfig { cache_bytes: cache, ..snoop };
     let nets = rule.addresses.iter().map(|&Network { address, prefix }| Net { address, prefix }).collect();
     let ports: Vec<_> = rule.ports.iter().map(|range| range.first..=range.last).collect();
     let (wired_ports, wireless_ports) = match rule.opened_by {
@@ -41,22 +38,16 @@ fn engine_rule(rule: &Rule, cache: u64) -> Option<rules::Rule> {
 
 /// What the relay is told, when rules split.
 pub fn split(gateway: &Gateway) -> Option<SplitConfig> {
-    let side = |given: &SideSettings, default: TcpSide| TcpSide {
-        congestion: given.congestion.clone().or(default.congestion),
-        buffer: given.buffer.map(|bytes| bytes as usize),
-        rto_min: given.rto_min.map(|span| Duration::from_nanos(span.as_nanos())).or(default.rto_min),
-    };
     let rules = gateway.rules.iter().filter_map(|rule| {
         let Mode::Split(settings) = &rule.mode else { return None };
-        let default = SplitRule::new(rule.interface.clone());
         Some(SplitRule {
             addresses: rule.addresses.clone(),
             ports: rule.ports.clone(),
             opened_by: rule.opened_by,
             bypass: Share::new(rule.ab.get()).unwrap_or(Share::NONE),
-            wired: side(&settings.wired, default.wired),
-            wireless: side(&settings.wireless, default.wireless),
-            interface: default.interface,
+            wired: TcpSide::from(&settings.wired),
+            wireless: TcpSide::from(&settings.wireless),
+            interface: rule.interface.clone(),
         })
     });
     let mut config = SplitConfig::new(rules.collect());

@@ -47,12 +47,13 @@ pub trait PortElement: Send {
 pub fn element(spec: &Element, point: Point, plan: &Plan<'_>, root: Root) -> Option<Box<dyn PortElement>> {
     match spec {
         Element::ElnMarker => Some(Box::new(Marker(ElnMarker::new(ElnMarkerConfig::default())))),
-        Element::Split { buffer, wired, wireless } => {
+        Element::Split { handover, wired, wireless } => {
             let name = &plan.network.nodes[plan.node(point).0].name;
             let phase = tick_phase(root, name, wireless);
-            let node = SplitRelay::new(*buffer, wired.clone(), wireless.clone(), phase, Switch::Off);
+            let node = SplitRelay::new(*handover, wired.clone(), wireless.clone(), phase, Switch::Off);
+            let most = handover.most_held(wired, wireless).max(handover.most_held(wireless, wired));
             let routes = plan.routes().into_iter().map(|(route, end)| (end, route)).collect();
-            Some(Box::new(Relay::new(node, *buffer as usize, routes, point)))
+            Some(Box::new(Relay::new(node, most as usize, routes, point)))
         }
         Element::Snoop(_) | Element::Arq(_) => None,
     }

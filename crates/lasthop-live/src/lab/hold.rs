@@ -57,8 +57,8 @@ pub fn hold(
     let bench = Bench::build(&plan, experiment, &Until(stop))?;
     // Other programs' sockets ask for no congestion control: they get the scenario's, not this machine's.
     for (index, node) in bench.nodes.iter().enumerate() {
-        if plan.tcp(NodeId(index)).is_some() {
-            node.within(|| set_default_congestion(&plan.lab.congestion))?;
+        if let Some(config) = plan.tcp(NodeId(index)) {
+            node.within(|| set_default_congestion(plan.congestion(config)))?;
         }
     }
     let emulator = bench.emulator(&plan, experiment, Clock::start())?;

@@ -11,6 +11,7 @@ use lasthop_proto::tcp::config::TcpConfig;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::error::LabError;
+use super::kernel;
 use super::plan::Plan;
 
 /// A TCP socket of the calling thread's namespace, bound to `address`, that never blocks.
@@ -28,14 +29,13 @@ pub fn socket(plan: &Plan<'_>, config: &TcpConfig, address: SocketAddrV4) -> Res
     // Force: past the limits of an ordinary user's sockets. The kernel doubles both, for its own overhead, and no longer tunes what
     // was set.
     set_at(&socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, config.send_buffer).map_err(fail("set the send buffer"))?;
-    if !config.tunes_itself() {
-        set_at(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, config.receive_buffer)
-            .map_err(fail("set the receive buffer"))?;
+    if let Some(bytes) = kernel::receive_buffer(config) {
+        set_at(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, bytes).map_err(fail("set the receive buffer"))?;
         // The kernel forgets this when it measures its overhead anew. Saying it again during a transfer would be worse: the window
         // then changes from one duplicate acknowledgment to the next, which for the sender are none then (RFC 5681 §2).
-        set(&socket, libc::TCP_WINDOW_CLAMP, config.receive_buffer).map_err(fail("set the window"))?;
+        set(&socket, libc::TCP_WINDOW_CLAMP, bytes).map_err(fail("set the window"))?;
     }
-    set_congestion(&socket, &plan.lab.congestion)?;
+    set_congestion(&socket, plan.congestion(config))?;
     socket.bind(&address.into()).map_err(fail("bind a socket"))?;
     Ok(socket)
 }

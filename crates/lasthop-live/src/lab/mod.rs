@@ -6,6 +6,7 @@
 //! | [`namespace`] | namespaces by name, and removing them whatever happens |
 //! | [`plan`] | from a network to devices, addresses and routes; what the lab cannot do |
 //! | [`air`], [`emulator`] | the links: state machines and their thread |
+//! | [`kernel`] | what of the scenario's TCP a kernel has |
 //! | [`lateness`] | how well the links kept time |
 //! | [`ends`], [`kernel_tcp`], [`own_tcp`], [`transfer`] | the flows |
 //! | [`counts`], [`capture`] | what is told from the packets; pcapng |
@@ -20,6 +21,7 @@ pub mod emulator;
 pub mod ends;
 mod error;
 pub mod hold;
+pub mod kernel;
 pub mod kernel_tcp;
 pub mod lateness;
 pub mod namespace;

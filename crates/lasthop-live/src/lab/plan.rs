@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use lasthop_proto::packet::{FlowId, Side};
 use lasthop_proto::scheme::{LocalDetection, Scheme};
-use lasthop_proto::tcp::config::{EcnMode, Recovery, TcpConfig};
+use lasthop_proto::tcp::config::{Recovery, TcpConfig};
 use lasthop_scenario::{Endpoints, KernelSettings, LabSpec};
 use lasthop_sim::network::{App, Element, ElementSpec, FlowSpec, Network, NodeId, NodeKind};
 use lasthop_wire::Route;
 
 use super::error::LabError;
+use super::kernel;
 
 /// Every flow is two sockets and a thread or two.
 const MOST_FLOWS: usize = 1000;
@@ -45,20 +46,6 @@ impl HostTcp {
             Self::Kernel => "kernel",
             Self::Own => "own",
         }
-    }
-}
-
-/// What of an endpoint no kernel has.
-fn beyond_kernels(config: &TcpConfig) -> Option<&'static str> {
-    match config.recovery {
-        Recovery::Smart => Some("SMART recovery"),
-        Recovery::Eln => Some("ELN"),
-        Recovery::ElnRxmt => Some("ELN with retransmission"),
-        Recovery::Sack if config.sack_eln.is_on() => Some("SACK coupled with ELN"),
-        Recovery::Reno | Recovery::NewReno | Recovery::Sack | Recovery::Rack if config.smart_acks.is_on() => {
-            Some("SMART acknowledgments")
-        }
-        Recovery::Reno | Recovery::NewReno | Recovery::Sack | Recovery::Rack => None,
     }
 }
 
@@ -114,7 +101,7 @@ impl<'n> Plan<'n> {
                     let name = format!("mss = {} at {}", config.mss, network.nodes[node.0].name);
                     return refuse("this segment size", &name, "kernels take 88 to 32767 bytes, options included");
                 }
-                let beyond = beyond_kernels(config).filter(|_| !self.says_it_by_sack(config));
+                let beyond = kernel::beyond(config, self.lab).filter(|_| !self.says_it_by_sack(config));
                 if let (Endpoints::Kernel, Some(what)) = (self.endpoints(node), beyond) {
                     let host = network.nodes[node.0].name.clone();
                     return Err(LabError::NeedsOwnTcp { scheme: self.scheme.name, host, what });
@@ -130,7 +117,7 @@ impl<'n> Plan<'n> {
             return refuse("link protocols", "take `lasthop run`");
         }
         for spec in &self.network.elements {
-            if let (Endpoints::Kernel, Some(what)) = (self.lab.relays, beyond_relays(&spec.element)) {
+            if let (Endpoints::Kernel, Some(what)) = (self.lab.relays, kernel::beyond_relays(&spec.element)) {
                 let host = self.network.nodes[spec.node.0].name.clone();
                 return Err(LabError::NeedsOwnTcp { scheme: self.scheme.name, host, what });
             }
@@ -152,7 +139,7 @@ impl<'n> Plan<'n> {
         let config = self.tcp(node)?;
         Some(match self.endpoints(node) {
             Endpoints::Own => HostTcp::Own,
-            Endpoints::Auto if beyond_kernels(config).is_some() => HostTcp::Own,
+            Endpoints::Auto if kernel::beyond(config, self.lab).is_some() => HostTcp::Own,
             Endpoints::Auto | Endpoints::Kernel => HostTcp::Kernel,
         })
     }
@@ -203,6 +190,11 @@ impl<'n> Plan<'n> {
             let side = [flow.from, flow.to].iter().position(|end| *end == node)?;
             Some(&*flow.tcp[side])
         })
+    }
+
+    /// The kernel's name of the congestion control of a host's endpoints: `[lab]`'s where it names one.
+    pub fn congestion(&self, config: &TcpConfig) -> &'n str {
+        self.lab.congestion.as_deref().unwrap_or(kernel::congestion(config))
     }
 
     /// Whether a host's endpoints use selective acknowledgments.
@@ -402,28 +394,12 @@ impl<'n> Plan<'n> {
             values.push(("net/ipv4/conf/all/send_redirects", "0".to_owned()));
         }
         let Some(config) = self.tcp(node).filter(|_| !self.is_own(node)) else { return values };
-        let switch = |on: bool| u8::from(on).to_string();
         // Each run starts knowing nothing of the path.
         values.push(("net/ipv4/tcp_no_metrics_save", "1".to_owned()));
-        values.push(("net/ipv4/tcp_sack", switch(self.sack(config))));
-        let ecn = match config.ecn {
-            EcnMode::Off => 0,
-            EcnMode::On => 1,
-            EcnMode::Passive => 2,
-        };
-        values.push(("net/ipv4/tcp_ecn", ecn.to_string()));
-        if config.tunes_itself() {
-            // Least, at first, and most: the first two are the kernel's own.
-            values.push(("net/ipv4/tcp_rmem", format!("4096 131072 {}", config.receive_buffer)));
-        }
+        values.push(("net/ipv4/tcp_sack", u8::from(self.sack(config)).to_string()));
+        values.extend(kernel::always(config));
         if self.lab.settings == KernelSettings::Scenario {
-            values.push(("net/ipv4/tcp_timestamps", switch(config.timestamps.is_on())));
-            values.push(("net/ipv4/tcp_window_scaling", switch(config.window_scale.is_some())));
-            values.push(("net/ipv4/tcp_slow_start_after_idle", switch(config.idle_restart.is_on())));
-            values.push(("net/ipv4/tcp_reordering", config.dupack_threshold.to_string()));
-            // Forward RTO recovery and tail loss probes are of later years than any scheme here.
-            values.push(("net/ipv4/tcp_frto", "0".to_owned()));
-            values.push(("net/ipv4/tcp_early_retrans", "0".to_owned()));
+            values.extend(kernel::sysctls(config));
         }
         values
     }
@@ -453,18 +429,8 @@ impl<'n> Plan<'n> {
     fn is_emulated(&self, element: &Element) -> bool {
         match element {
             Element::ElnMarker => true,
-            Element::Split { .. } => self.lab.relays == Endpoints::Own || beyond_relays(element).is_some(),
+            Element::Split { .. } => self.lab.relays == Endpoints::Own || kernel::beyond_relays(element).is_some(),
             Element::Snoop(_) | Element::Arq(_) => false,
         }
-    }
-}
-
-/// What of a relay no kernel has.
-fn beyond_relays(element: &Element) -> Option<&'static str> {
-    match element {
-        Element::Split { wired, wireless, .. } => {
-            [wired, wireless].into_iter().find_map(|config| beyond_kernels(config))
-        }
-        Element::Snoop(_) | Element::ElnMarker | Element::Arq(_) => None,
     }
 }

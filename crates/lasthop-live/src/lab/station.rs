@@ -9,6 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::{thread, time};
 
 use lasthop_proto::pep::snoop::{HopControl, SnoopConfig};
+use lasthop_proto::pep::split::Handover;
 use lasthop_proto::scheme::{BaseStation, LocalDetection, Scheme, TcpAwareness};
 use lasthop_proto::tcp::config::Recovery;
 use lasthop_proto::time::Duration;
@@ -19,6 +20,7 @@ use serde_json::Value;
 
 use super::capture::Captures;
 use super::error::LabError;
+use super::kernel;
 use super::namespace::Namespace;
 use crate::gateway::control::{self, Request};
 
@@ -95,10 +97,16 @@ pub fn start_base_station(site: &Site<'_>, scheme: &Scheme) -> Result<Box<dyn Ru
 /// The gateway's configuration for a scheme; `None` where it does something else.
 fn configuration(site: &Site<'_>, scheme: &Scheme) -> Option<String> {
     let addresses: Vec<String> = site.beyond.iter().map(|address| format!("\"{address}/32\"")).collect();
-    let micros = |span: Duration| format!("\"{} us\"", span.as_nanos() / 1000);
     let mut text = String::from("control = \"CONTROL\"\nlog = \"warn\"\n[[rule]]\nname = \"lab\"\n");
     text += &format!("interface = \"{}\"\naddresses = [{}]\n", site.wireless, addresses.join(", "));
-    match (scheme.base_station, site.element) {
+    Some(text + &rule(site.element, scheme)?)
+}
+
+/// What the rule does: its mode, and the tables of that.
+fn rule(element: &Element, scheme: &Scheme) -> Option<String> {
+    let micros = |span: Duration| format!("\"{} us\"", span.as_nanos() / 1000);
+    let mut text = String::new();
+    match (scheme.base_station, element) {
         (_, Element::Snoop(config)) => {
             let (detection, awareness) = names(config);
             text += "mode = \"snoop\"\n[rule.snoop]\n";
@@ -115,10 +123,21 @@ fn configuration(site: &Site<'_>, scheme: &Scheme) -> Option<String> {
                 }
             };
         }
-        (BaseStation::Split { wireless: Recovery::Reno }, Element::Split { buffer, .. }) => {
+        (
+            BaseStation::Split { wireless: Recovery::Reno },
+            Element::Split { handover: Handover::Shared(buffer), .. },
+        ) => {
             text += "mode = \"split\"\n";
             for side in ["wireless", "wired"] {
                 text += &format!("[rule.split.{side}]\ncongestion = \"reno\"\nbuffer = {buffer}\n");
+            }
+        }
+        (_, Element::Split { handover: Handover::Moved, wired, wireless }) => {
+            text += "mode = \"split\"\n";
+            for (side, tcp) in [("wireless", wireless), ("wired", wired)] {
+                let (congestion, rto_min) = (kernel::congestion(tcp), micros(tcp.rto_min));
+                text += &format!("[rule.split.{side}]\ncongestion = \"{congestion}\"\nrto_min = {rto_min}\n");
+                text += &kernel::receive_buffer(tcp).map_or(String::new(), |bytes| format!("buffer = {bytes}\n"));
             }
         }
         _ => return None,
@@ -241,5 +260,50 @@ impl Drop for Daemon {
     fn drop(&mut self) {
         self.stop();
         let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lasthop_scenario::Scenario;
+    use lasthop_scenario::gateway::{Gateway, Mode, SideSettings};
+
+    use super::*;
+
+    /// What the gateway reads of what the lab writes for it.
+    fn told(scheme: &str, set: &[(&str, &str)]) -> Mode {
+        let scheme = Scheme::by_name(scheme).unwrap();
+        let scenario = Scenario::builtin("wavelan-lan").unwrap().with_overrides(set).unwrap();
+        let network = scenario.network(scheme).unwrap();
+        let text = rule(&network.elements[0].element, scheme).unwrap();
+        let head = "[[rule]]\nname = \"lab\"\ninterface = \"link1\"\n";
+        Gateway::parse("lab", &format!("{head}{text}")).unwrap().rules.remove(0).mode
+    }
+
+    #[test]
+    fn schemes_of_today_are_the_gateways_defaults() {
+        let text = "[[rule]]\nname = 'rule'\nmode = 'snoop'\ninterface = 'wlan0'\n";
+        let default = Gateway::parse("default", text).unwrap().rules.remove(0).mode;
+        assert_eq!(told("SNOOP", &[]), default);
+        let Mode::Split(split) = told("SPLIT-BBR", &[]) else { panic!("a split") };
+        let kernels = Some(lasthop_proto::time::Duration::from_millis(200));
+        assert_eq!(split.wireless, SideSettings::wireless());
+        assert_eq!(split.wired, SideSettings { rto_min: kernels, ..SideSettings::wired() });
+    }
+
+    #[test]
+    fn the_scenarios_keys_reach_the_gateway() {
+        let set = [
+            ("base_station.snoop.timer_min", "70 ms"),
+            ("base_station.split.wireless.congestion", "reno"),
+            ("base_station.split.wired.buffer", "300 KiB"),
+        ];
+        let Mode::Snoop(snoop) = told("SNOOP", &set) else { panic!("snoop") };
+        assert_eq!(snoop.timer_min, Duration::from_millis(70));
+        let Mode::Split(split) = told("SPLIT-BBR", &set) else { panic!("a split") };
+        assert_eq!((split.wireless.congestion.as_str(), split.wired.buffer), ("reno", Some(300 << 10)));
+        // The study's relay is Reno with the study's buffer.
+        let Mode::Split(studied) = told("SPLIT", &set) else { panic!("a split") };
+        assert_eq!((studied.wireless.congestion.as_str(), studied.wired.buffer), ("reno", Some(64 << 10)));
     }
 }

@@ -73,6 +73,13 @@ impl SnoopConfig {
         }
     }
 
+    /// What the gateway does where its configuration says nothing: [`SnoopConfig::modern`] with flow control, since senders of
+    /// today would fill the queue in front of the hop. Repairs wait behind what is queued there: nothing that leaves a gateway
+    /// overtakes what is in a queue of the kernel's.
+    pub const fn gateway() -> Self {
+        Self { priority: RepairPriority::Normal, hop: Some(HopControl::DEFAULT), ..Self::modern() }
+    }
+
     /// Flow control on the hop, where it is possible: without TCP's acknowledgments in hand there is nothing to control.
     pub(super) fn hop_control(&self) -> Option<HopControl> {
         self.hop.filter(|_| self.awareness == TcpAwareness::Aware)

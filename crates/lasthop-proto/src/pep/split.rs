@@ -1,7 +1,8 @@
 //! Split connection (\[a\] §III-C): the base station ends the connection of either side and joins the two.
 //!
-//! Data is handed over by pointer: bytes stay in the receive buffer of the leg they came in on until the other leg's peer
-//! has acknowledged them. So the window advertised to the fast side is the buffer that the slow side leaves free.
+//! Data is handed over by pointer ([`Handover::Shared`]): bytes stay in the receive buffer of the leg they came in on until the
+//! other leg's peer has acknowledged them. So the window advertised to the fast side is the buffer that the slow side leaves
+//! free. Or it is moved from socket to socket ([`Handover::Moved`]), as a gateway does it.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
@@ -17,6 +18,38 @@ use crate::time::{Duration, Instant};
 /// Most connections relayed at once; what comes beyond passes through untouched.
 const MAX_CONNECTIONS: usize = 16_384;
 
+/// How bytes get from one leg to the other, and where they wait.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Handover {
+    /// In one buffer of so many bytes for each direction of a connection, until the other leg's peer has acknowledged them
+    /// (\[a\] §IV-C).
+    Shared(u32),
+    /// They move into the other leg's send buffer as soon as it has room, and are read thereby. Each leg's buffers are those of
+    /// its configuration.
+    Moved,
+}
+
+impl Handover {
+    /// Most bytes of a direction that were received from one end and not acknowledged by the other: `from` is the leg that they
+    /// come in on, `to` the other.
+    pub fn most_held(self, from: &TcpConfig, to: &TcpConfig) -> u64 {
+        match self {
+            Self::Shared(buffer) => u64::from(buffer),
+            Self::Moved => u64::from(from.receive_buffer) + u64::from(to.send_buffer),
+        }
+    }
+
+    /// The configuration of a leg: under [`Handover::Shared`] its buffers are the relay's.
+    fn leg(self, config: Arc<TcpConfig>) -> Arc<TcpConfig> {
+        match self {
+            Self::Shared(buffer) => {
+                Arc::new(TcpConfig { send_buffer: buffer, receive_buffer: buffer, ..TcpConfig::clone(&config) })
+            }
+            Self::Moved => config,
+        }
+    }
+}
+
 /// The two connections that a flow becomes.
 #[derive(Clone, Debug)]
 struct Relayed {
@@ -24,7 +57,7 @@ struct Relayed {
     legs: [Connection; 2],
     /// Per direction, by the leg that data comes in on: bytes handed to the other leg.
     passed: [u64; 2],
-    /// Of those, acknowledged by the other leg's peer and so read.
+    /// Of those, read: under [`Handover::Shared`] when the other leg's peer has acknowledged them.
     read: [u64; 2],
     /// The deadline under which the flow is filed.
     filed: Option<Instant>,
@@ -34,20 +67,29 @@ struct Relayed {
 }
 
 impl Relayed {
-    /// Hands over what came in, frees what was acknowledged, and passes on the end of the stream.
-    fn join(&mut self) {
+    /// Hands over what came in, frees what the other leg has taken charge of, and passes on the end of the stream. `rooms` are
+    /// the bytes that each leg takes at most before its peer acknowledges some.
+    fn join(&mut self, handover: Handover, rooms: [u32; 2]) {
         for (from, to) in [(0, 1), (1, 0)] {
             let received = self.legs[from].received();
-            if received > self.passed[from] {
-                self.legs[to].write(received - self.passed[from]);
-                self.passed[from] = received;
+            let room = match handover {
+                Handover::Shared(_) => u64::MAX,
+                Handover::Moved => u64::from(rooms[to]).saturating_sub(self.legs[to].unacked()),
+            };
+            let fresh = (received - self.passed[from]).min(room);
+            if fresh > 0 {
+                self.legs[to].write(fresh);
+                self.passed[from] += fresh;
             }
-            let acked = self.legs[to].acked();
-            if acked > self.read[from] {
-                self.legs[from].read(acked - self.read[from]);
-                self.read[from] = acked;
+            let taken = match handover {
+                Handover::Shared(_) => self.legs[to].acked(),
+                Handover::Moved => self.passed[from],
+            };
+            if taken > self.read[from] {
+                self.legs[from].read(taken - self.read[from]);
+                self.read[from] = taken;
             }
-            if self.legs[from].peer_closed() {
+            if self.legs[from].peer_closed() && self.passed[from] == received {
                 self.legs[to].close();
             }
         }
@@ -66,6 +108,7 @@ impl Relayed {
 #[derive(Clone, Debug)]
 pub struct SplitRelay {
     configs: [Arc<TcpConfig>; 2],
+    handover: Handover,
     phase: TickPhase,
     watch: Switch,
     flows: BTreeMap<FlowId, Relayed>,
@@ -77,14 +120,17 @@ pub struct SplitRelay {
 }
 
 impl SplitRelay {
-    /// A relay that holds at most `buffer` bytes per connection and direction. `wired` and `wireless` configure the legs
-    /// that face [`Port::WIRED`] and [`Port::WIRELESS`].
-    pub fn new(buffer: u32, wired: Arc<TcpConfig>, wireless: Arc<TcpConfig>, phase: TickPhase, watch: Switch) -> Self {
-        let with_buffer = |config: Arc<TcpConfig>| {
-            Arc::new(TcpConfig { send_buffer: buffer, receive_buffer: buffer, ..TcpConfig::clone(&config) })
-        };
+    /// A relay; `wired` and `wireless` configure the legs that face [`Port::WIRED`] and [`Port::WIRELESS`].
+    pub fn new(
+        handover: Handover,
+        wired: Arc<TcpConfig>,
+        wireless: Arc<TcpConfig>,
+        phase: TickPhase,
+        watch: Switch,
+    ) -> Self {
         Self {
-            configs: [with_buffer(wired), with_buffer(wireless)],
+            configs: [handover.leg(wired), handover.leg(wireless)],
+            handover,
             phase,
             watch,
             flows: BTreeMap::new(),
@@ -128,7 +174,7 @@ impl SplitRelay {
 
     fn after(&mut self, flow: FlowId) {
         let Some(relayed) = self.flows.get_mut(&flow) else { return };
-        relayed.join();
+        relayed.join(self.handover, self.configs.each_ref().map(|config| config.send_buffer));
         self.ready.push_back(flow);
     }
 

@@ -76,7 +76,19 @@ test('schemes are chosen one by one', async () => {
   assert.equal(Object.keys(await numbers(page)).length, 12);
   await page.locator('#all').click();
   await settled(page);
-  assert.equal(Object.keys(await numbers(page)).length, 16);
+  assert.equal(Object.keys(await numbers(page)).length, 21);
+  await page.close();
+});
+
+test('endpoints of today have schemes of their own', async () => {
+  const page = await open(chromium, `${server.url}#scenario=full-wifi&size=100+KiB&runs=3`);
+  const names = ['E2E-CUBIC', 'E2E-BBR', 'E2E-BBR3', 'SNOOP', 'SPLIT-BBR'];
+  assert.deepEqual(Object.keys(await numbers(page)), names);
+  assert.equal(await page.locator('#remarks li').count(), 0);
+  await go(page, `${server.url}#scenario=full-wifi&size=100+KiB&runs=3&set=${encodeURIComponent('tcp.congestion="reno"')}`);
+  const remarks = await page.locator('#remarks').innerText();
+  assert.match(remarks, /E2E-BBR and E2E-BBR3: the same runs as E2E-CUBIC, because the scenario sets tcp\.congestion/);
+  assert.match(remarks, /E2E-CUBIC: the scenario sets tcp\.congestion, so it is not what its name says/);
   await page.close();
 });
 

@@ -2,7 +2,7 @@
 
 use std::io::{Write, stdout};
 
-use lasthop_proto::scheme::{SCHEMES, Scheme};
+use lasthop_proto::scheme::Scheme;
 use lasthop_scenario::Scenario;
 use lasthop_sim::network::{App, Element, Network};
 use lasthop_study::meaning::{Meaning, meanings};
@@ -50,7 +50,7 @@ pub fn execute(args: &CompareArgs) -> Result<(), Error> {
     let seed = args.scenario.seed.unwrap_or(scenario.seed());
     let runs = args.runs.runs.unwrap_or(scenario.runs());
     let schemes: Vec<&'static Scheme> =
-        if args.scheme.is_empty() { SCHEMES.iter().collect() } else { args.scheme.clone() };
+        if args.scheme.is_empty() { scenario.usual_schemes() } else { args.scheme.clone() };
     let all: Vec<Task> =
         schemes.iter().map(|scheme| Task::new(&scenario, scheme, seed, runs)).collect::<Result<_, _>>()?;
     let meanings = meanings(&scenario, &schemes, &all.iter().map(|task| &task.network).collect::<Vec<_>>());

@@ -10,7 +10,10 @@ use crate::output::print_json;
 
 pub fn execute(args: &ExplainArgs) -> Result<(), Error> {
     let scenario = args.scenario.open()?;
-    let text = scenario.explain();
+    let text = match args.scheme {
+        Some(scheme) => scenario.explain_under(scheme)?,
+        None => scenario.explain(),
+    };
     if args.json.json {
         return print_json(&json!({ "title": scenario.title(), "file": scenario.file(), "scenario": text }));
     }

@@ -47,7 +47,7 @@ pub fn execute(args: &RunArgs) -> Result<(), Error> {
         };
         let from = fold(&format!("{}, {what} from seed {seed}", scheme.name), width());
         writeln!(out, "{}\n{from}\n", title(&scenario))?;
-        if let Some(key) = scenario.fixes_recovery(scheme) {
+        if let Some(key) = scenario.fixes(scheme) {
             let remark = format!("{}: not what its name says: {key} is set", scheme.name);
             writeln!(out, "{}\n", Style::Remark.out(&fold(&remark, width())))?;
         }

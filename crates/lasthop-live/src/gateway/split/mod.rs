@@ -28,7 +28,7 @@ pub(in crate::gateway) mod socket;
 use std::io;
 use std::time::Duration;
 
-use lasthop_scenario::gateway::{Network, OpenedBy, PortRange};
+use lasthop_scenario::gateway::{Network, OpenedBy, PortRange, SideSettings};
 use thiserror::Error;
 
 use crate::gateway::firewall::Family;
@@ -77,9 +77,15 @@ pub struct TcpSide {
     pub rto_min: Option<Duration>,
 }
 
-/// Over a hop of milliseconds the kernel's 200 ms, doubled with each loss of the same segment, are what a burst of losses
-/// costs. A receiver may delay an acknowledgment by 40 ms (Linux), and only that of a lone segment.
-const HOP_RTO_MIN: Duration = Duration::from_millis(50);
+impl From<&SideSettings> for TcpSide {
+    fn from(settings: &SideSettings) -> Self {
+        Self {
+            congestion: Some(settings.congestion.clone()),
+            buffer: settings.buffer.map(|bytes| bytes as usize),
+            rto_min: settings.rto_min.map(|span| Duration::from_nanos(span.as_nanos())),
+        }
+    }
+}
 
 /// Which protocols' connections are split.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -121,7 +127,7 @@ pub struct SplitRule {
 }
 
 impl SplitRule {
-    /// All connections over `interface`, whoever opens them: CUBIC towards the wired side, BBR towards the wireless.
+    /// All connections over `interface`, whoever opens them, with the defaults of both sides.
     pub fn new(interface: impl Into<String>) -> Self {
         Self {
             interface: interface.into(),
@@ -129,8 +135,8 @@ impl SplitRule {
             ports: Vec::new(),
             opened_by: OpenedBy::Either,
             bypass: Share::NONE,
-            wired: TcpSide { congestion: Some("cubic".into()), ..TcpSide::default() },
-            wireless: TcpSide { congestion: Some("bbr".into()), buffer: None, rto_min: Some(HOP_RTO_MIN) },
+            wired: TcpSide::from(&SideSettings::wired()),
+            wireless: TcpSide::from(&SideSettings::wireless()),
         }
     }
 

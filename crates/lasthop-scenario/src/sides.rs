@@ -1,0 +1,144 @@
+//! The two connections of a split: the gateway's settings of each, and what the simulator makes of the same keys.
+
+use lasthop_proto::tcp::config::{ControlRule, Preset, ReceiveAutotune, Switch, TcpConfig};
+use lasthop_proto::time::Duration;
+
+use crate::document::Data;
+use crate::error::Error;
+use crate::gateway_values::KernelCongestion;
+use crate::reader::{Reader, Value};
+use crate::values::{Auto, CongestionName, Or, Window};
+
+/// Parameters of split connections.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SplitSettings {
+    /// Of the connection over the lossy hop.
+    pub wireless: SideSettings,
+    /// Of the connection to the other side.
+    pub wired: SideSettings,
+}
+
+/// Parameters of one of the two connections.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SideSettings {
+    /// The kernel's congestion control.
+    pub congestion: String,
+    /// Bytes of each socket buffer; the kernel's tuning where none is given.
+    pub buffer: Option<u32>,
+    /// The kernel's least retransmission timeout beyond the round trip; the kernel's own where none is given.
+    pub rto_min: Option<Duration>,
+}
+
+impl SideSettings {
+    /// The default towards the wire: CUBIC, everything else as the kernel has it.
+    pub fn wired() -> Self {
+        Self { congestion: "cubic".to_owned(), buffer: None, rto_min: None }
+    }
+
+    /// The default over the lossy hop: BBR, and a least timeout of 50 ms. Over a hop of milliseconds the kernel's 200 ms, doubled with
+    /// each loss of the same segment, are what a burst of losses costs; a receiver may delay an acknowledgment by 40 ms (Linux), and
+    /// only that of a lone segment.
+    pub fn wireless() -> Self {
+        Self { congestion: "bbr".to_owned(), buffer: None, rto_min: Some(Duration::from_millis(50)) }
+    }
+}
+
+/// What Linux takes: two of its slowest clock's ticks, and its own default.
+const RTO_MIN: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(200));
+/// The least buffer, in bytes.
+const LEAST_BUFFER: u32 = 4096;
+
+const KEYS: [&str; 3] = ["congestion", "buffer", "rto_min"];
+
+/// The sides of a gateway's split.
+pub(crate) fn of_gateway(reader: &Reader<'_>) -> Result<SplitSettings, Error> {
+    reader.allow(&["wireless", "wired"])?;
+    let side = |key: &str, default: SideSettings| {
+        let side = reader.section(key)?;
+        side.allow(&KEYS)?;
+        let KernelCongestion(congestion) =
+            side.or("congestion", KernelCongestion(default.congestion.clone()), "default")?;
+        let buffer = buffer(&side, default.buffer)?;
+        let rto_min = if side.has("rto_min") { Some(rto_min(&side, RTO_MIN.1)?) } else { default.rto_min };
+        Ok(SideSettings { congestion, buffer, rto_min })
+    };
+    Ok(SplitSettings {
+        wireless: side("wireless", SideSettings::wireless())?,
+        wired: side("wired", SideSettings::wired())?,
+    })
+}
+
+/// An endpoint of the simulator's relay that does what one of the gateway's sockets does.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct SimulatedSide {
+    congestion: ControlRule,
+    buffer: Option<u32>,
+    rto_min: Duration,
+}
+
+/// The sides, as the simulator has them: wired, wireless.
+pub(crate) fn of_simulator(reader: &Reader<'_>) -> Result<[SimulatedSide; 2], Error> {
+    reader.allow(&["wired", "wireless"])?;
+    let side = |key: &str, default: SideSettings| {
+        let side = reader.section(key)?;
+        side.allow(&KEYS)?;
+        let named = CongestionName::read(&Data::String(default.congestion)).unwrap_or(CongestionName::Cubic);
+        let congestion = side.or("congestion", named, "default: the gateway's")?;
+        let buffer = buffer(&side, default.buffer)?;
+        let rto_min = rto_min(&side, default.rto_min.unwrap_or(RTO_MIN.1))?;
+        Ok(SimulatedSide { congestion: congestion.rule(), buffer, rto_min })
+    };
+    Ok([side("wired", SideSettings::wired())?, side("wireless", SideSettings::wireless())?])
+}
+
+fn buffer(side: &Reader<'_>, default: Option<u32>) -> Result<Option<u32>, Error> {
+    let source = "default: the kernel tunes it";
+    let Or(buffer, _) = side.or::<Or<Auto, Window>>("buffer", default.map(Window).into(), source)?;
+    match buffer {
+        Some(Window(bytes)) if bytes < LEAST_BUFFER => Err(side.refuse("buffer", "4 KiB to 1 GiB, or \"auto\"", "")),
+        buffer => Ok(buffer.map(|Window(bytes)| bytes)),
+    }
+}
+
+fn rto_min(side: &Reader<'_>, default: Duration) -> Result<Duration, Error> {
+    let span = side.or("rto_min", default, "default: the gateway's")?;
+    if span < RTO_MIN.0 || span > RTO_MIN.1 {
+        return Err(side.refuse("rto_min", "20 ms to 200 ms", ""));
+    }
+    Ok(span)
+}
+
+impl SimulatedSide {
+    /// The endpoint: Linux's, with segments of at most `mss` bytes. It sends at once, since the ends decide when to send.
+    pub(crate) fn config(&self, mss: u32) -> TcpConfig {
+        let kernel = TcpConfig::preset(Preset::Linux618);
+        let tuned = (kernel.send_buffer, kernel.receive_buffer, kernel.receive_autotune);
+        let fixed = |bytes| (bytes, bytes, ReceiveAutotune::Off);
+        let (send_buffer, receive_buffer, receive_autotune) = self.buffer.map_or(tuned, fixed);
+        let (congestion, rto_min, nagle) = (self.congestion, self.rto_min, Switch::Off);
+        TcpConfig { mss, congestion, rto_min, nagle, send_buffer, receive_buffer, receive_autotune, ..kernel }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lasthop_proto::scheme::{BaseStation, SCHEMES};
+
+    use super::*;
+
+    /// What the name of a scheme says is what the gateway does by default.
+    #[test]
+    fn the_scheme_says_what_the_gateway_does() {
+        let said = SCHEMES.iter().find_map(|scheme| match scheme.base_station {
+            BaseStation::GatewaySplit { wireless } => Some(wireless),
+            _ => None,
+        });
+        for (default, congestion) in [
+            (SideSettings::wireless(), said.unwrap()),
+            (SideSettings::wired(), lasthop_proto::scheme::Congestion::Cubic),
+        ] {
+            let name = CongestionName::read(&Data::String(default.congestion)).unwrap();
+            assert_eq!(name.rule(), congestion.rule());
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! Schemes of today: whose endpoints run, what the base station does, and what a scenario fixes.
+
+use lasthop_proto::pep::snoop::{HopControl, SnoopConfig};
+use lasthop_proto::pep::split::Handover;
+use lasthop_proto::scheme::{Family, SCHEMES, Scheme};
+use lasthop_proto::tcp::config::{
+    Bbr3Rule, Clock, ControlRule, DelayedAck, HystartRule, ReceiveAutotune, Recovery, Switch, TcpConfig,
+};
+use lasthop_proto::time::Duration;
+use lasthop_scenario::Scenario;
+use lasthop_scenario::gateway::{Gateway, Mode, SideSettings};
+use lasthop_sim::network::{Element, Network};
+
+const CUBIC: ControlRule = ControlRule::Cubic(HystartRule::Linux);
+const BBR3: ControlRule = ControlRule::Bbr3(Bbr3Rule::Draft);
+
+fn scheme(name: &str) -> &'static Scheme {
+    Scheme::by_name(name).expect("a scheme")
+}
+
+fn today() -> impl Iterator<Item = &'static Scheme> {
+    SCHEMES.iter().filter(|scheme| scheme.family == Family::Today)
+}
+
+/// A download through a base station; `tcp` are the lines of `[tcp]`, `more` what follows at the end.
+fn text(tcp: &str, more: &str) -> String {
+    format!(
+        r#"
+[tcp]
+{tcp}
+[hosts.server]
+[hosts.phone]
+[routers.tower]
+[links.internet]
+between = ["server", "tower"]
+rate = "100 Mbps"
+delay = "20 ms"
+[links.radio]
+between = ["tower", "phone"]
+rate = "5 Mbps"
+delay = "10 ms"
+[flows.download]
+from = "server"
+to = "phone"
+size = "1 MiB"
+[base_station]
+router = "tower"
+link = "radio"
+{more}
+"#
+    )
+}
+
+fn parse(tcp: &str, more: &str) -> Scenario {
+    Scenario::parse("test.toml", &text(tcp, more)).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn network(scenario: &Scenario, name: &str) -> Network {
+    scenario.network(scheme(name)).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The sender's endpoint.
+fn sender(scenario: &Scenario, name: &str) -> TcpConfig {
+    TcpConfig::clone(&network(scenario, name).flows[0].tcp[0])
+}
+
+#[test]
+fn a_preset_of_today_stays_and_the_name_decides_the_congestion_control() {
+    let rfc9438 = ControlRule::Cubic9438(HystartRule::Rfc9406);
+    let bbr = ControlRule::Bbr;
+    // The scheme's name, then what runs over linux-6.18, linux-6.18-bbr, rfc-2026, and the three presets of earlier years.
+    let expected = [
+        ("E2E-CUBIC", [CUBIC, CUBIC, rfc9438, CUBIC]),
+        ("E2E-BBR", [bbr, bbr, bbr, bbr]),
+        ("E2E-BBR3", [BBR3, BBR3, BBR3, BBR3]),
+        ("SNOOP", [CUBIC, bbr, rfc9438, CUBIC]),
+        ("SPLIT-BBR", [CUBIC, bbr, rfc9438, CUBIC]),
+    ];
+    for (name, rules) in expected {
+        for (preset, rule) in ["linux-6.18", "linux-6.18-bbr", "rfc-2026"].into_iter().zip(rules) {
+            let scenario = parse(&format!("preset = '{preset}'"), "");
+            let plain = sender(&scenario, "LL");
+            let tcp = sender(&scenario, name);
+            assert_eq!(tcp, TcpConfig { congestion: rule, ..plain }, "{name} over {preset}");
+            assert_eq!(scenario.fixes(scheme(name)), None, "{name} over {preset}");
+        }
+        for preset in ["bsd-lite", "ns2", "rfc"] {
+            let tcp = sender(&parse(&format!("preset = '{preset}'"), ""), name);
+            let linux = sender(&parse("preset = 'linux-6.18'", ""), "LL");
+            assert_eq!(tcp, TcpConfig { congestion: rules[3], ..linux }, "{name} over {preset}");
+        }
+    }
+    // The variant of the scenario is as good as Linux's.
+    let google = parse("preset = 'linux-6.18'\ncongestion = 'bbr3-google'", "");
+    assert_eq!(sender(&google, "E2E-BBR3").congestion, ControlRule::Bbr3(Bbr3Rule::Google));
+    assert_eq!(google.fixes(scheme("E2E-BBR3")), None);
+}
+
+#[test]
+fn what_the_scenario_says_itself_lies_over_linux() {
+    let scenario = Scenario::builtin("wavelan-wan").unwrap();
+    let tcp = sender(&scenario, "E2E-BBR");
+    assert_eq!((tcp.mss, tcp.send_buffer, tcp.receive_buffer), (1400, 32 << 10, 32 << 10));
+    assert_eq!((tcp.rto_min, tcp.delayed_ack), (Duration::from_secs(5), DelayedAck::Off));
+    assert_eq!((tcp.recovery, tcp.congestion), (Recovery::Rack, ControlRule::Bbr));
+    assert!(matches!(tcp.clock, Clock::Jiffies { .. }) && tcp.timestamps.is_on() && tcp.initial_window == 10);
+    // A host's own keys hold over those, and a preset of its own is replaced as the common one is.
+    let hosts = [
+        ("hosts.source.tcp", "{ mss = 1000 }"),
+        ("hosts.mobile.tcp", "{ preset = \"bsd-lite\", nagle = \"off\", mss = 536 }"),
+    ];
+    let network = network(&scenario.with_overrides(&hosts).unwrap(), "SNOOP");
+    let [source, mobile] = network.flows[0].tcp.each_ref().map(|tcp| TcpConfig::clone(tcp));
+    assert_eq!((source.mss, source.send_buffer), (1000, 32 << 10));
+    assert_eq!((mobile.mss, mobile.send_buffer, mobile.nagle), (536, 4 << 20, Switch::Off));
+    assert_eq!(mobile.receive_autotune, ReceiveAutotune::Linux);
+}
+
+/// A key that says what the preset says anyway is one that the scenario says, also when `explain` has written it out among all
+/// others; and what is changed in such a text holds.
+#[test]
+fn explained_scenarios_remember_what_was_said() {
+    let scenario = parse("socket_buffer = '256 KiB'\ndelayed_ack_timeout = '200 ms'", "");
+    let usual = sender(&parse("", ""), "LL");
+    let plain = sender(&scenario, "LL");
+    assert_eq!(plain, usual, "the preset's own values");
+    let again = Scenario::parse("explained.toml", &scenario.explain()).unwrap();
+    let values = Scenario::parse("values.toml", &scenario.to_toml()).unwrap();
+    for name in today().map(|scheme| scheme.name) {
+        let tcp = sender(&scenario, name);
+        assert_eq!((tcp.send_buffer, tcp.rto_min), (256 << 10, Duration::from_millis(200)), "{name}");
+        // The time goes with what it is a time of.
+        let timeout = Duration::from_millis(200);
+        assert_eq!(tcp.delayed_ack, DelayedAck::EverySecond { timeout }, "{name}");
+        for other in [&again, &values] {
+            assert_eq!(network(other, name), network(&scenario, name), "{name}");
+        }
+        let changed = again.with_overrides(&[("tcp.mss", "512")]).unwrap();
+        assert_eq!(sender(&changed, name), TcpConfig { mss: 512, ..tcp }, "{name}");
+    }
+    // Under its scheme a text is explained with the endpoints that run then, and is the same under it.
+    let under = scenario.explain_under(scheme("E2E-BBR3")).unwrap();
+    let under = Scenario::parse("under.toml", &under).unwrap();
+    assert_eq!(network(&under, "E2E-BBR3"), network(&scenario, "E2E-BBR3"));
+    assert_eq!(sender(&under, "E2E-BBR3"), sender(&under, "LL"));
+}
+
+#[test]
+fn hystart_is_cubics() {
+    let scenario = parse("preset = 'linux-6.18'\nhystart = 'off'", "");
+    assert_eq!(sender(&scenario, "E2E-CUBIC").congestion, ControlRule::Cubic(HystartRule::Off));
+    assert_eq!(sender(&scenario, "SNOOP").congestion, ControlRule::Cubic(HystartRule::Off));
+    assert_eq!(sender(&scenario, "E2E-BBR").congestion, ControlRule::Bbr);
+    assert_eq!(scenario.fixes(scheme("E2E-BBR")), None);
+}
+
+#[test]
+fn what_a_scenario_fixes_is_named() {
+    let fixes = |scenario: &Scenario, name: &str| scenario.fixes(scheme(name)).unwrap_or_default();
+    let reno = parse("congestion = 'reno'", "");
+    assert_eq!(fixes(&reno, "E2E-CUBIC"), "tcp.congestion");
+    assert_eq!(sender(&reno, "E2E-CUBIC").congestion, ControlRule::Reno);
+    // The base station's schemes say nothing of the hosts; the old ones know no congestion control.
+    assert_eq!([fixes(&reno, "SNOOP"), fixes(&reno, "SPLIT-BBR"), fixes(&reno, "E2E")], ["", "", ""]);
+
+    let cubic = parse("preset = 'linux-6.18'\ncongestion = 'cubic'", "");
+    let named = ["E2E-CUBIC", "E2E-BBR", "E2E-BBR3"].map(|name| fixes(&cubic, name));
+    assert_eq!(named, ["", "tcp.congestion", "tcp.congestion"]);
+    // Written out by `explain`, a preset's value is none that the scenario gives.
+    let explained = parse("preset = 'linux-6.18'", "").explain();
+    assert_eq!(fixes(&Scenario::parse("explained.toml", &explained).unwrap(), "E2E-BBR"), "");
+
+    let sack = parse("recovery = 'sack'", "");
+    assert_eq!([fixes(&sack, "E2E-BBR"), fixes(&sack, "SNOOP")], ["tcp.recovery", ""]);
+    let host = sack.with_overrides(&[("hosts.server.tcp.recovery", "reno")]).unwrap();
+    assert_eq!(fixes(&host, "E2E-BBR"), "hosts.server.tcp.recovery");
+    // Who only acknowledges is what it is.
+    let receiver = parse("", "").with_overrides(&[("hosts.phone.tcp.congestion", "reno")]).unwrap();
+    assert_eq!(fixes(&receiver, "E2E-BBR"), "");
+    let relay = parse("", "[base_station.split.wireless]\ncongestion = 'reno'");
+    let key = "base_station.split.wireless.congestion";
+    assert_eq!([fixes(&relay, "SPLIT-BBR"), fixes(&relay, "SNOOP")], [key, ""]);
+    // Endpoints of today find losses by RACK whatever a scheme of the studies says.
+    assert_eq!(fixes(&parse("preset = 'linux-6.18'", ""), "E2E-NEWRENO"), "tcp.preset");
+}
+
+/// What the simulator places is what the gateway does without a word in its configuration.
+#[test]
+fn the_base_station_does_what_the_gateway_does() {
+    let gateway = |mode: &str| {
+        let text = format!("[[rule]]\nname = 'rule'\nmode = '{mode}'\ninterface = 'wlan0'\n");
+        Gateway::parse("gateway.toml", &text).unwrap().rules.remove(0).mode
+    };
+    for name in ["wavelan-lan", "farm-radio"] {
+        let scenario = Scenario::builtin(name).unwrap();
+        let snoop = network(&scenario, "SNOOP");
+        let [element] = &snoop.elements[..] else { panic!("one element") };
+        let (Element::Snoop(simulated), Mode::Snoop(live)) = (&element.element, gateway("snoop")) else { panic!() };
+        assert_eq!(*simulated, live, "{name}");
+        // What has arrived above a hole these ends say without SMART numbers.
+        assert!(snoop.flows[0].tcp.iter().all(|tcp| !tcp.smart_acks.is_on() && tcp.recovery == Recovery::Rack));
+
+        let split = network(&scenario, "SPLIT-BBR");
+        let Element::Split { handover: Handover::Moved, wired, wireless } = &split.elements[0].element else {
+            panic!()
+        };
+        let Mode::Split(live) = gateway("split") else { panic!() };
+        assert_eq!((live.wired, live.wireless), (SideSettings::wired(), SideSettings::wireless()));
+        assert_eq!((wired.congestion, wireless.congestion), (CUBIC, ControlRule::Bbr));
+        let spans = [wired, wireless].map(|side| side.rto_min);
+        assert_eq!(spans, [Duration::from_millis(200), Duration::from_millis(50)]);
+        assert!([wired, wireless].iter().all(|side| side.tunes_itself() && !side.nagle.is_on()));
+    }
+}
+
+#[test]
+fn the_base_stations_keys_are_the_gateways() {
+    let keys = "
+[base_station.snoop]
+detection = 'duplicate-acks'
+timer_max = '3 s'
+flow_control = 'none'
+[base_station.split.wired]
+congestion = 'bbr'
+[base_station.split.wireless]
+congestion = 'bbr3'
+buffer = '512 KiB'
+rto_min = '20 ms'";
+    let scenario = parse("mss = 1200", keys);
+    let Element::Snoop(snoop) = &network(&scenario, "SNOOP").elements[0].element else { panic!() };
+    assert_eq!((snoop.timer_max, snoop.hop), (Duration::from_secs(3), None));
+    // Those of the studies' schemes are others.
+    let Element::Snoop(studied) = &network(&scenario, "LL-SMART-TCP-AWARE").elements[0].element else { panic!() };
+    assert_eq!(studied.timer_min, Duration::from_millis(200));
+    let Element::Split { wired, wireless, .. } = &network(&scenario, "SPLIT-BBR").elements[0].element else { panic!() };
+    assert_eq!((wired.mss, wired.congestion, wireless.congestion), (1200, ControlRule::Bbr, BBR3));
+    assert_eq!((wireless.send_buffer, wireless.receive_buffer), (512 << 10, 512 << 10));
+    assert!(!wireless.tunes_itself() && wired.tunes_itself());
+    assert_eq!(wireless.rto_min, Duration::from_millis(20));
+    let fast = SnoopConfig { hop: Some(HopControl::DEFAULT), ..snoop.clone() };
+    assert_ne!(*snoop, fast);
+}
+
+#[test]
+fn what_cannot_be_is_refused_in_one_line() {
+    let refused = |tcp: &str, more: &str| Scenario::parse("test.toml", &text(tcp, more)).unwrap_err().to_string();
+    assert_eq!(
+        refused("mss = 1000\ngiven = ['mss', 'nagle']", ""),
+        "test.toml:4: tcp.given: cannot be an array (nagle does not stand here); give names of keys of this table"
+    );
+    assert!(refused("given = 'preset'", "").contains("tcp.given: cannot be \"preset\""));
+    let slow = refused("", "[base_station.split.wireless]\nrto_min = '1 s'");
+    assert!(slow.ends_with("base_station.split.wireless.rto_min: cannot be \"1 s\"; give 20 ms to 200 ms"), "{slow}");
+    let small = refused("", "[base_station.split.wired]\nbuffer = '1 KiB'");
+    assert!(small.ends_with("cannot be \"1 KiB\"; give 4 KiB to 1 GiB, or \"auto\""), "{small}");
+    let unknown = refused("", "[base_station.split.wired]\ncongestion = 'vegas'");
+    assert!(unknown.contains("base_station.split.wired.congestion: cannot be \"vegas\""), "{unknown}");
+    assert!(refused("", "[base_station.snoop]\ncache = '1 MiB'").contains("base_station.snoop.cache: unknown key"));
+
+    // A scenario that no scheme of today can run is one of the studies' all the same.
+    let small = parse("preset = 'bsd-lite'\nsocket_buffer = 1410", "");
+    assert!(small.network(scheme("E2E")).is_ok());
+    for scheme in today() {
+        let error = small.network(scheme).unwrap_err().to_string();
+        let expected = "test.toml:4: tcp.socket_buffer: send_buffer = 1410 B does not hold one segment (mss = 1448 B)";
+        assert_eq!(error, expected, "{}", scheme.name);
+    }
+}
+
+#[test]
+fn the_usual_schemes_fit_the_endpoints() {
+    let names = |scenario: &Scenario| scenario.usual_schemes().iter().map(|scheme| scheme.name).collect::<Vec<_>>();
+    let studies: Vec<_> = SCHEMES.iter().filter(|scheme| scheme.family != Family::Today).map(|s| s.name).collect();
+    assert_eq!(studies.len(), 16);
+    for name in ["wavelan-lan", "multilayer-web-lan", "satellite", "many-flows"] {
+        assert_eq!(names(&Scenario::builtin(name).unwrap()), studies, "{name}");
+    }
+    let all = ["E2E-CUBIC", "E2E-BBR", "E2E-BBR3", "SNOOP", "SPLIT-BBR"];
+    for name in ["farm-radio", "ship-satellite", "full-wifi"] {
+        let scenario = Scenario::builtin(name).unwrap();
+        assert!(scenario.is_of_today());
+        assert_eq!(names(&scenario), all, "{name}");
+    }
+    // The scenario's own scheme is among them; without a base station there is nothing to be done there.
+    let own = parse("preset = 'rfc-2026'", "").with_overrides(&[("scheme", "LL")]).unwrap();
+    assert_eq!(names(&own)[..2], ["LL", "E2E-CUBIC"]);
+    let bare = text("preset = 'linux-6.18'", "").replace("[base_station]\nrouter = \"tower\"\nlink = \"radio\"", "");
+    assert_eq!(names(&Scenario::parse("bare.toml", &bare).unwrap()), ["E2E-CUBIC", "E2E-BBR", "E2E-BBR3"]);
+    // One old sender, and the studies' schemes have something to compare.
+    let mixed = parse("preset = 'linux-6.18'", "").with_overrides(&[("hosts.server.tcp.preset", "rfc")]).unwrap();
+    assert_eq!(names(&mixed), studies);
+}
+
+/// docs/example.md has the ready-made scenario in full.
+#[test]
+fn the_documented_farm_is_the_ready_made_one() {
+    let document = include_str!("../../../docs/example.md");
+    let text = document.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
+    let documented = Scenario::parse("farm.toml", text).unwrap_or_else(|error| panic!("{error}"));
+    let farm = Scenario::builtin("farm-radio").unwrap();
+    for scheme in &SCHEMES {
+        assert_eq!(documented.network(scheme).unwrap(), farm.network(scheme).unwrap(), "{}", scheme.name);
+    }
+    assert_eq!((documented.scheme(), documented.runs(), documented.seed()), (farm.scheme(), farm.runs(), farm.seed()));
+}
+
+#[test]
+fn a_scheme_is_explained() {
+    let head = |scenario: &Scenario, name: &str| {
+        let text = scenario.explain_under(scheme(name)).unwrap();
+        text.lines().take_while(|line| line.starts_with("# ")).map(|line| line[2..].to_owned()).collect::<Vec<_>>()
+    };
+    let scenario = parse("recovery = 'sack'\nsocket_buffer = '256 KiB'", "");
+    let fixed = head(&scenario, "E2E-BBR");
+    assert_eq!(fixed[0], "test.toml under E2E-BBR, with every default");
+    assert_eq!(fixed[1], "E2E-BBR: not what its name says: tcp.recovery is set");
+    assert_eq!(fixed[2..4], ["server: recovery sack", "phone: recovery sack"]);
+    let split = head(&parse("", ""), "SPLIT-BBR");
+    assert_eq!(
+        split[1..],
+        [
+            "server: recovery rack, congestion cubic",
+            "phone: recovery rack, congestion cubic",
+            "tower, on its port to radio: split: recovery rack, congestion cubic towards the wire; recovery rack, congestion bbr \
+             on the link; buffers of their own",
+            "After each value: where it comes from.",
+        ]
+    );
+    let text = scenario.explain_under(scheme("E2E-BBR")).unwrap();
+    let line = |start: &str| text.lines().find(|line| line.starts_with(start)).unwrap_or_default().to_owned();
+    assert!(line("preset").ends_with("# E2E-BBR, in place of \"rfc\" (the default)"), "{}", line("preset"));
+    assert!(line("congestion").ends_with("# E2E-BBR"), "{}", line("congestion"));
+    assert!(line("rtt_rule").ends_with("# preset linux-6.18"), "{}", line("rtt_rule"));
+    assert!(line("socket_buffer").ends_with("# line 4"), "{}", line("socket_buffer"));
+}

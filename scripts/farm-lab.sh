@@ -1,0 +1,17 @@
+#!/bin/sh
+# Measures in the lab what docs/example.md shows beside the simulator, and writes docs/data/farm-lab.json. Takes root and some minutes.
+#
+#     sudo scripts/farm-lab.sh [LASTHOP] [RUNS] [LATENESS]
+#
+# Runs of which one frame in a hundred is later than LATENESS do not count; what else the machine does makes frames late.
+set -eu
+root=$(cd "$(dirname "$0")/.." && pwd)
+lasthop=${1:-lasthop}
+runs=${2:-5}
+lateness=${3:-1 ms}
+out=$root/docs/data/farm-lab.json
+measured=$("$lasthop" lab "$root/scenarios/farm-radio.toml" --runs "$runs" --json \
+    --schemes E2E-CUBIC,E2E-BBR,E2E-BBR3,SNOOP,SPLIT-BBR --set "lab.lateness=$lateness")
+printf '{"date": "%s", "kernel": "%s", "lab": %s}\n' "$(date +%Y-%m-%d)" "$(uname -r)" "$measured" >"$out.new"
+python3 -m json.tool --indent 1 "$out.new" "$out"
+rm "$out.new"
