@@ -41,12 +41,12 @@ struct End {
 
 fn take(sent: &mut Vec<Packet>, taken: &mut Vec<u32>, output: Output<()>) {
     match output {
-        Output::Transmit(Port::WIRED, packet) => {
+        Output::Transmit(Port::WIRED, _, packet) => {
             if let Body::Datagram { number } = packet.body {
                 taken.push(number);
             }
         }
-        Output::Transmit(_, packet) => {
+        Output::Transmit(_, _, packet) => {
             sent.push(packet);
             if sent.len() > ON_THE_WAY {
                 sent.remove(0);

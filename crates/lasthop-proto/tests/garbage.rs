@@ -255,7 +255,7 @@ proptest! {
                 packet.flow = FlowId(*flow);
                 relay.handle_packet(now, Port(*port), packet);
                 pump(&mut relay, now, |output| {
-                    if let lasthop_proto::node::Output::Transmit(port, packet) = output {
+                    if let lasthop_proto::node::Output::Transmit(port, _, packet) = output {
                         let segment = packet.tcp().unwrap();
                         last[usize::from(port.0)] = (segment.ack, segment.seq + packet.len);
                     }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use lasthop_proto::node::Port;
+use lasthop_proto::node::{Port, Why};
 use lasthop_proto::packet::{Ecn, FlowId, Packet, Side};
 use lasthop_proto::random::Root;
 use lasthop_proto::time::Instant;
@@ -14,7 +14,7 @@ use crate::link::{
     Accepted, Crossing, Direction, DuplexDirection, Errors, Frame, Held, ManagedDirection, SharedMedium,
 };
 use crate::measure::{FlowReport, LossLedger, PathReport};
-use crate::network::{Element, ElementSpec, LinkId, LinkSpec, Medium, Network, NodeId, NodeKind};
+use crate::network::{ElementSpec, LinkId, LinkSpec, Medium, Network, NodeId, NodeKind};
 use crate::pool::{Handle, PacketPool};
 use crate::routes::{Destination, Hop, Routes, Table};
 use crate::scheduler::{NEVER, Tournament};
@@ -81,8 +81,6 @@ pub enum Receiver {
 struct ElementPlace {
     table: Table,
     leg: LegId,
-    /// Whether it sends on its own account what endpoints send elsewhere: what it resends is resent here.
-    relays: bool,
 }
 
 /// Links, routes and taps.
@@ -125,11 +123,8 @@ impl Fabric {
         }
         let routes = Routes::new(network, &through);
         let table = |node| routes.table(node).expect("what forwards has a table");
-        let elements = network.elements.iter().map(|spec| ElementPlace {
-            table: table(spec.node),
-            leg: leg_of(network, spec),
-            relays: matches!(spec.element, Element::Split { .. }),
-        });
+        let elements =
+            network.elements.iter().map(|spec| ElementPlace { table: table(spec.node), leg: leg_of(network, spec) });
         let elements = elements.collect();
         let mut legs = Vec::with_capacity(through.len());
         let mut media = Vec::new();
@@ -190,15 +185,16 @@ impl Fabric {
     }
 
     /// An element sends what is in the pool's next place out of `port`.
-    pub fn send_from_element(&mut self, now: Instant, element: usize, port: Port) {
-        let ElementPlace { table, leg, relays } = self.elements[element];
+    pub fn send_from_element(&mut self, now: Instant, element: usize, port: Port, why: Why) {
+        let ElementPlace { table, leg } = self.elements[element];
         let packet = self.pool.place();
-        let cause = packet.cause;
-        // What a link protocol hands up still says why it came over the link.
-        let resent = cause.is_local_retransmission() && port == Port::WIRELESS;
-        // What only passes through a relay is its sender's.
-        let own = relays && cause.is_source_retransmission() && packet.tcp().is_some();
-        if (resent || own) && packet.len > 0 {
+        // What a connection of the element's own resends is resent here; what only passes is its sender's.
+        let resent = match why {
+            Why::Repair(_) => true,
+            Why::Own => packet.cause.is_source_retransmission(),
+            Why::Given | Why::Released | Why::LocalAck | Why::Control => false,
+        };
+        if resent && packet.len > 0 {
             self.flows[packet.flow.0 as usize].sender.local_retransmissions += 1;
             self.ledger.resend(packet);
         }

@@ -4,7 +4,7 @@ mod quic;
 
 use lasthop_proto::event::Event;
 use lasthop_proto::link::arq::Arq;
-use lasthop_proto::node::{Node, Port, Sink, pump_into};
+use lasthop_proto::node::{Node, Port, Sink, Why, pump_into};
 use lasthop_proto::packet::{Body, FlowId, Packet, Side};
 use lasthop_proto::pep::eln::{ElnMarker, ElnMarkerConfig};
 use lasthop_proto::pep::snoop::Snoop;
@@ -404,7 +404,7 @@ impl Sink<()> for FromEndpoint<'_> {
     }
 
     #[inline(always)]
-    fn transmit(&mut self, _port: Port) {
+    fn transmit(&mut self, _port: Port, _why: Why) {
         self.fabric.send_from_endpoint(self.now, self.index);
     }
 
@@ -429,8 +429,8 @@ impl Sink<()> for FromElement<'_> {
         self.fabric.pool.place()
     }
 
-    fn transmit(&mut self, port: Port) {
-        self.fabric.send_from_element(self.now, self.index, port);
+    fn transmit(&mut self, port: Port, why: Why) {
+        self.fabric.send_from_element(self.now, self.index, port, why);
     }
 
     fn event(&mut self, flow: FlowId, event: Event) {

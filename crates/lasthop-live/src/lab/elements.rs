@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use lasthop_proto::event::Event;
-use lasthop_proto::node::{Node, Output, Port, pump};
+use lasthop_proto::node::{Disposition, Node, Output, Port, pump};
 use lasthop_proto::packet::{Flags, FlowId, Integrity, Packet, Segment, Side};
 use lasthop_proto::pep::eln::{ElnMarker, ElnMarkerConfig};
 use lasthop_proto::pep::split::SplitRelay;
@@ -85,14 +85,10 @@ impl Marker {
     /// The frame with a mark, if it is an acknowledgment that gets one.
     fn mark(&mut self, now: Instant, port: Port, packet: &Packet, frame: &[u8]) -> Option<Vec<u8>> {
         let (bytes, view, integrity) = whole(frame)?;
-        let mut marked = false;
-        self.0.handle_packet(now, port, Packet { integrity, ..*packet });
-        pump(&mut self.0, now, |output| {
-            if let Output::Transmit(_, passed) = output {
-                marked |= passed.tcp().is_some_and(|segment| segment.options.eln && !view.segment.options.eln);
-            }
-        });
-        let bytes = if marked { mark_eln(bytes, &view)? } else { return None };
+        let disposition = self.0.handle_packet(now, port, Packet { integrity, ..*packet });
+        // The frame itself goes on.
+        pump(&mut self.0, now, |_| ());
+        let bytes = if disposition == Disposition::Changed { mark_eln(bytes, &view)? } else { return None };
         Some([&frame[..ETHERNET], &bytes].concat())
     }
 }
@@ -148,7 +144,7 @@ impl Relay {
         let Self { node, routes, streams, point, .. } = self;
         pump(node, now, |output| match output {
             Output::Event(flow, event) => given.events.push((flow, event)),
-            Output::Transmit(port, packet) => {
+            Output::Transmit(port, _, packet) => {
                 let key = (packet.flow, packet.from);
                 let frame = packet.tcp().and_then(|segment| {
                     // Both legs begin at 0 with their SYN.

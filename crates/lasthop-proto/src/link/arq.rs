@@ -14,7 +14,7 @@ use alloc::collections::VecDeque;
 use self::receiver::Receiver;
 use self::sender::Sender;
 use crate::event::Event;
-use crate::node::{Node, Port};
+use crate::node::{Disposition, Node, Port, Why};
 use crate::packet::{Body, Cause, FlowId, Integrity, LinkHeader, Packet, Priority};
 use crate::time::{Duration, Instant};
 
@@ -26,7 +26,7 @@ pub const MAX_WINDOW: u16 = 1 << 15;
 const FLOOR: Duration = Duration::from_micros(1);
 
 /// What leaves an end.
-type Outbox<P> = VecDeque<(Port, Packet<P>)>;
+type Outbox<P> = VecDeque<(Port, Why, Packet<P>)>;
 
 /// Which frames are sent again when one is missing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -138,62 +138,51 @@ impl<P> Arq<P> {
 }
 
 impl<P: Clone + Default> Arq<P> {
-    fn on_wired(&mut self, now: Instant, packet: Packet<P>) {
+    fn on_wired(&mut self, now: Instant, packet: Packet<P>) -> Disposition {
         if packet.integrity == Integrity::Intact {
-            self.sender.on_packet(now, &self.config, packet, &mut self.out);
-        } else {
-            // The other end would take damage done before this hop for damage done by it, and ask for the frame for
-            // ever.
-            self.out.push_back((Port::WIRELESS, Packet { link: None, ..packet }));
+            return self.sender.on_packet(now, &self.config, packet, &mut self.out);
         }
+        // The other end would take damage done before this hop for damage done by it, and ask for the frame for
+        // ever.
+        self.out.push_back((Port::WIRELESS, Why::Given, Packet { link: None, ..packet }));
+        Disposition::Forwarded
     }
 
-    fn on_wireless(&mut self, now: Instant, packet: Packet<P>) {
+    fn on_wireless(&mut self, now: Instant, packet: Packet<P>) -> Disposition {
         let Some(header) = packet.link else {
-            self.out.push_back((Port::WIRED, packet));
-            return;
+            self.out.push_back((Port::WIRED, Why::Given, packet));
+            return Disposition::Forwarded;
         };
         // A checksum covers the whole frame: what is damaged did not arrive.
         if packet.integrity != Integrity::Intact {
-            return;
+            return Disposition::Dropped;
         }
         let (config, out) = (&self.config, &mut self.out);
         match header {
-            LinkHeader::Data(number) => self.receiver.on_data(now, config, number, packet, out),
+            LinkHeader::Data(number) => return self.receiver.on_data(now, config, number, packet, out),
             LinkHeader::Ack(next) => self.sender.on_ack(now, config, next, out),
             LinkHeader::Nack(number) => self.sender.on_nack(now, config, number, out),
             LinkHeader::Skip(next) => self.receiver.on_skip(config, next, out),
         }
-    }
-
-    fn run_timers(&mut self, now: Instant) {
-        self.receiver.on_timeout(now, &self.config, &mut self.out);
-        self.sender.on_timeout(now, &self.config, &mut self.out);
+        Disposition::Absorbed
     }
 }
 
 impl<P: Clone + Default> Node<P> for Arq<P> {
-    fn handle_packet(&mut self, now: Instant, port: Port, packet: Packet<P>) {
-        if port == Port::WIRED {
-            self.on_wired(now, packet);
-        } else {
-            self.on_wireless(now, packet);
-        }
+    fn handle_packet(&mut self, now: Instant, port: Port, packet: Packet<P>) -> Disposition {
+        if port == Port::WIRED { self.on_wired(now, packet) } else { self.on_wireless(now, packet) }
     }
 
     fn handle_timeout(&mut self, now: Instant) {
-        self.run_timers(now);
+        self.receiver.on_timeout(now, &self.config, &mut self.out);
+        self.sender.on_timeout(now, &self.config, &mut self.out);
     }
 
     #[inline]
-    fn poll_transmit(&mut self, now: Instant, place: &mut Packet<P>) -> Option<Port> {
-        if self.out.is_empty() {
-            // A frame may have come at the very time of a deadline; it goes first, since it may be the acknowledgment.
-            self.run_timers(now);
-        }
-        let (port, packet) = self.out.pop_front()?;
+    fn poll_transmit(&mut self, _now: Instant, place: &mut Packet<P>) -> Option<(Port, Why)> {
+        let (port, why, packet) = self.out.pop_front()?;
         *place = packet;
-        Some(port)
+        Some((port, why))
     }
 
     #[inline]
@@ -209,7 +198,7 @@ impl<P: Clone + Default> Node<P> for Arq<P> {
 }
 
 /// A control frame. It is urgent: behind queued data it would come too late to prevent what it is to prevent.
-fn control<P: Default>(config: &ArqConfig, header: LinkHeader) -> (Port, Packet<P>) {
+fn control<P: Default>(config: &ArqConfig, header: LinkHeader) -> (Port, Why, Packet<P>) {
     let packet = Packet {
         flow: FlowId::NONE,
         priority: Priority::Urgent,
@@ -219,5 +208,5 @@ fn control<P: Default>(config: &ArqConfig, header: LinkHeader) -> (Port, Packet<
         link: Some(header),
         ..Packet::default()
     };
-    (Port::WIRELESS, packet)
+    (Port::WIRELESS, Why::Control, packet)
 }

@@ -51,7 +51,7 @@ fn pass(marker: &mut ElnMarker<()>, (port, packet): (Port, Packet)) -> (Packet, 
     marker.handle_packet(Instant::ZERO, port, packet);
     let (mut out, mut events) = (Vec::new(), Vec::new());
     pump(marker, Instant::ZERO, |output| match output {
-        Output::Transmit(to, packet) => {
+        Output::Transmit(to, _, packet) => {
             assert_ne!(to, port);
             out.push(packet);
         }

@@ -313,7 +313,9 @@ impl Pair {
                     self.arrived.push((at, side, packet));
                     self.ends[side.index()].handle_packet(at, Port::ONLY, packet);
                 }
-                Place::Middle(port) => self.middle.as_mut().unwrap().handle_packet(at, port, packet),
+                Place::Middle(port) => {
+                    self.middle.as_mut().unwrap().handle_packet(at, port, packet);
+                }
             }
             self.drain(place);
             return true;
@@ -378,11 +380,11 @@ impl Pair {
             match (output, place) {
                 (Output::Event(_, event), Place::End(side)) => self.events.push((self.now, side, event)),
                 (Output::Event(..), Place::Middle(_)) => {}
-                (Output::Transmit(_, packet), Place::End(side)) => {
+                (Output::Transmit(_, _, packet), Place::End(side)) => {
                     let hop = if self.middle.is_some() { side.index() } else { 0 };
                     self.launch(hop, side, packet, false);
                 }
-                (Output::Transmit(port, packet), Place::Middle(_)) => {
+                (Output::Transmit(port, _, packet), Place::Middle(_)) => {
                     let from = if port == Port::WIRED { Side::Acceptor } else { Side::Initiator };
                     self.launch(usize::from(port == Port::WIRELESS), from, packet, true);
                 }
