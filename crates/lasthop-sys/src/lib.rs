@@ -1,0 +1,31 @@
+//! Linux behind safe interfaces: all of the workspace's `unsafe` code, and whatever talks to the kernel in its own formats.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`clock`] | the kernel's monotonic clock as the mechanisms' time |
+//! | [`poll`] | waiting for descriptors |
+//! | [`packet_socket`] | Ethernet frames in and out, in batches |
+//! | [`raw`] | whole IP packets out |
+//! | [`nfqueue`] | packets from netfilter and verdicts back, in batches |
+//! | [`netlink`] | requests to the kernel, and its answers |
+//! | [`links`] | interfaces as they come, change and go (rtnetlink) |
+//! | [`routes`] | by which interface a packet would leave (rtnetlink) |
+//! | [`conntrack`] | how a connection's addresses are translated (ctnetlink) |
+//! | [`tcp`] | what `socket2` and `libc` lack of TCP's sockets |
+//! | [`bpf`] | BPF programs: assembled, loaded, attached |
+//! | [`privileges`], [`syscalls`] | rights that a process gives up |
+#![cfg(target_os = "linux")]
+
+pub mod bpf;
+pub mod clock;
+pub mod conntrack;
+pub mod links;
+pub mod netlink;
+pub mod nfqueue;
+pub mod packet_socket;
+pub mod poll;
+pub mod privileges;
+pub mod raw;
+pub mod routes;
+pub mod syscalls;
+pub mod tcp;
