@@ -26,7 +26,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use lasthop_proto::random::{Root, Stream};
-use lasthop_sys::packet_socket::{PacketSocket, switch_offloads_off};
+use lasthop_sys::ethtool::switch_offloads_off;
+use lasthop_sys::packet_socket::PacketSocket;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGINT, SIGTERM};
 

@@ -5,6 +5,7 @@
 
 use std::ffi::c_int;
 use std::io;
+use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::{thread, time};
 
@@ -12,6 +13,7 @@ use lasthop_proto::time::{Duration, Instant};
 use lasthop_sim::network::{Network, Rate};
 use lasthop_sys::clock::Clock;
 use lasthop_sys::packet_socket::PacketSocket;
+use lasthop_sys::process::go_real_time;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::air::{Air, Arrival, Carried};
@@ -46,13 +48,10 @@ impl Scheduling {
 
     /// Schedules the calling thread so; what it got.
     fn apply(self) -> Self {
-        // SAFETY: takes no pointers.
-        unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
-        let parameters = libc::sched_param { sched_priority: PRIORITY };
-        // SAFETY: `parameters` lives through the call; 0 is the calling thread.
-        let granted = || unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) } == 0;
+        // Where it is refused, the thread wakes later, which is measured.
+        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         match self {
-            Self::RealTime if granted() => Self::RealTime,
+            Self::RealTime if go_real_time(PRIORITY).is_ok() => Self::RealTime,
             _ => Self::Normal,
         }
     }

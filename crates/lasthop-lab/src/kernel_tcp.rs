@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::mem::size_of;
 use std::net::SocketAddrV4;
-use std::os::fd::AsRawFd;
 
 use lasthop_proto::tcp::config::TcpConfig;
+use lasthop_sys::tcp::clamp_window;
+use rustix::net::sockopt;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::error::LabError;
@@ -25,23 +25,30 @@ pub fn socket(plan: &Plan<'_>, config: &TcpConfig, address: SocketAddrV4) -> Res
     socket.set_reuse_address(true).map_err(fail("reuse the address"))?;
     socket.set_nonblocking(true).map_err(fail("make the socket non-blocking"))?;
     socket.set_tcp_nodelay(!config.nagle.is_on()).map_err(fail("switch Nagle's algorithm"))?;
-    set(&socket, libc::TCP_MAXSEG, plan.segment(config)).map_err(fail("set the segment size"))?;
+    socket.set_tcp_mss(plan.segment(config)).map_err(fail("set the segment size"))?;
     // Force: past the limits of an ordinary user's sockets. The kernel doubles both, for its own overhead, and no longer tunes what
     // was set.
-    set_at(&socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, config.send_buffer).map_err(fail("set the send buffer"))?;
+    sockopt::set_socket_send_buffer_size_force(&socket, size(config.send_buffer))
+        .map_err(|error| fail("set the send buffer")(error.into()))?;
     if let Some(bytes) = kernel::receive_buffer(config) {
-        set_at(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, bytes).map_err(fail("set the receive buffer"))?;
+        sockopt::set_socket_recv_buffer_size_force(&socket, size(bytes))
+            .map_err(|error| fail("set the receive buffer")(error.into()))?;
         // The kernel forgets this when it measures its overhead anew. Saying it again during a transfer would be worse: the window
         // then changes from one duplicate acknowledgment to the next, which for the sender are none then (RFC 5681 §2).
-        set(&socket, libc::TCP_WINDOW_CLAMP, bytes).map_err(fail("set the window"))?;
+        clamp_window(&socket, bytes).map_err(fail("set the window"))?;
     }
     set_congestion(&socket, plan.congestion(config))?;
     socket.bind(&address.into()).map_err(fail("bind a socket"))?;
     Ok(socket)
 }
 
+/// What the kernel takes at most.
+fn size(bytes: u32) -> usize {
+    bytes.min(i32::MAX as u32) as usize
+}
+
 fn set_congestion(socket: &Socket, name: &str) -> Result<(), LabError> {
-    rustix::net::sockopt::set_tcp_congestion(socket, name).map_err(|error| no_congestion(name, error.into()))
+    sockopt::set_tcp_congestion(socket, name).map_err(|error| no_congestion(name, error.into()))
 }
 
 /// Gives the calling thread's namespace a congestion control, for sockets that ask for none.
@@ -57,71 +64,6 @@ fn no_congestion(name: &str, error: io::Error) -> LabError {
     let available = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
     let available = available.unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(", ");
     LabError::Congestion { name: name.to_owned(), error, available }
-}
-
-fn set(socket: &Socket, option: libc::c_int, value: u32) -> io::Result<()> {
-    set_at(socket, libc::IPPROTO_TCP, option, value)
-}
-
-fn set_at(socket: &Socket, level: libc::c_int, option: libc::c_int, value: u32) -> io::Result<()> {
-    let value = libc::c_int::try_from(value).unwrap_or(libc::c_int::MAX);
-    let len = size_of::<libc::c_int>() as libc::socklen_t;
-    // SAFETY: `value` is of the length given and lives through the call.
-    let outcome = unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const value).cast(), len) };
-    if outcome < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-}
-
-/// Bytes that were written to a socket and are not acknowledged.
-///
-/// # Errors
-///
-/// As the kernel says.
-pub fn unacknowledged(socket: &Socket) -> io::Result<u64> {
-    let mut bytes: libc::c_int = 0;
-    // SAFETY: this request writes an int, which lives through the call.
-    let outcome = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
-    if outcome < 0 { Err(io::Error::last_os_error()) } else { Ok(u64::try_from(bytes).unwrap_or_default()) }
-}
-
-/// What the lab reads of `struct tcp_info`.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct TcpInfo {
-    /// `tcpi_total_retrans`: segments sent again, SYNs included.
-    pub retransmissions: u64,
-    /// `tcpi_total_rto`: retransmission timers that expired, in a row too; from Linux 6.7 on.
-    pub timeouts: Option<u64>,
-}
-
-impl TcpInfo {
-    /// Asks the kernel.
-    ///
-    /// # Errors
-    ///
-    /// As the kernel says.
-    pub fn of(socket: &Socket) -> io::Result<Self> {
-        let mut bytes = [0_u8; 512];
-        let mut len = bytes.len() as libc::socklen_t;
-        let fd = socket.as_raw_fd();
-        // SAFETY: `bytes` has room for `len` bytes and lives through the call.
-        let outcome =
-            unsafe { libc::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, bytes.as_mut_ptr().cast(), &raw mut len) };
-        if outcome < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(Self::read(&bytes[..(len as usize).min(bytes.len())]))
-    }
-
-    /// Fields are only ever added at the end: what a kernel does not have is not there.
-    fn read(bytes: &[u8]) -> Self {
-        const TOTAL_RETRANS: usize = 100;
-        const TOTAL_RTO: usize = 240;
-        let retransmissions = bytes.get(TOTAL_RETRANS..TOTAL_RETRANS + 4).and_then(|field| field.try_into().ok());
-        let timeouts = bytes.get(TOTAL_RTO..TOTAL_RTO + 2).and_then(|field| field.try_into().ok());
-        Self {
-            retransmissions: retransmissions.map_or(0, |field| u64::from(u32::from_ne_bytes(field))),
-            timeouts: timeouts.map(|field| u64::from(u16::from_ne_bytes(field))),
-        }
-    }
 }
 
 /// Counters of a kernel's TCP by name, as `nstat` shows them (`TcpExt` in `/proc/net/netstat`); those at zero are left out.
@@ -190,14 +132,5 @@ mod tests {
             link0: 1 2 3 4 5 6 7 8 9 10 11 30 13 14 15 16\n";
         assert_eq!(send_drops(table), 42);
         assert_eq!(send_drops(""), 0);
-    }
-
-    #[test]
-    fn an_old_kernel_has_no_count_of_timeouts() {
-        let mut bytes = [0; 248];
-        bytes[100] = 7;
-        bytes[240] = 3;
-        assert_eq!(TcpInfo::read(&bytes), TcpInfo { retransmissions: 7, timeouts: Some(3) });
-        assert_eq!(TcpInfo::read(&bytes[..232]), TcpInfo { retransmissions: 7, timeouts: None });
     }
 }

@@ -5,15 +5,12 @@
 
 use std::fs::File;
 use std::io::Write as _;
-use std::os::fd::AsFd as _;
 use std::os::unix::process::CommandExt as _;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
-
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::error::LabError;
 
@@ -48,8 +45,7 @@ impl Namespace {
             let path = self.path();
             let file = File::open(&path).map_err(|error| LabError::File { path: path.clone(), error })?;
             let what = || format!("cannot enter network namespace {}", self.name);
-            move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))
-                .map_err(LabError::errno(what()))?;
+            lasthop_sys::namespace::enter(file).map_err(LabError::system(what()))?;
             work()
         };
         thread::scope(|scope| scope.spawn(enter).join().unwrap_or_else(|panic| resume_unwind(panic)))

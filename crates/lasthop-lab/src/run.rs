@@ -13,7 +13,8 @@ use lasthop_scenario::LabSpec;
 use lasthop_sim::measure::{FlowReport, Report};
 use lasthop_sim::network::{FlowSpec, Network, NodeId};
 use lasthop_sys::clock::Clock;
-use lasthop_sys::packet_socket::{PacketSocket, switch_offloads_off};
+use lasthop_sys::ethtool::switch_offloads_off;
+use lasthop_sys::packet_socket::PacketSocket;
 
 use super::air::Air;
 use super::capture::{Capture, Captures};

@@ -2,8 +2,6 @@
 
 use std::fs::File;
 use std::net::Ipv4Addr;
-use std::os::fd::AsFd;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::{thread, time};
@@ -15,8 +13,8 @@ use lasthop_proto::scheme::{BaseStation, LocalDetection, Scheme, TcpAwareness};
 use lasthop_proto::tcp::config::Recovery;
 use lasthop_proto::time::Duration;
 use lasthop_sim::network::Element;
+use lasthop_sys::namespace::run_in;
 use rustix::process::{Pid, Signal, kill_process};
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::Value;
 
 use super::capture::Captures;
@@ -190,13 +188,7 @@ impl Daemon {
         if let Some(path) = &recording {
             command.arg("--record").arg(path).args(["--record-limit", LONGEST_RECORDING]);
         }
-        let enter = move || {
-            rustix::process::set_parent_process_death_signal(Some(Signal::TERM))?;
-            move_into_link_name_space(netns.as_fd(), Some(LinkNameSpaceType::Network))?;
-            Ok(())
-        };
-        // SAFETY: between fork and exec it makes two system calls and neither allocates nor takes a lock.
-        unsafe { command.pre_exec(enter) };
+        run_in(&mut command, netns.into(), Signal::TERM);
         let child = command.spawn().map_err(LabError::system("cannot start the gateway"))?;
         let mut daemon = Self { child, folder, control, recording };
         daemon.wait_until_ready()?;

@@ -9,10 +9,10 @@ use std::time::Duration;
 use lasthop_proto::time::Instant;
 use lasthop_sim::network::{App, FlowSpec};
 use lasthop_sys::clock::Clock;
+use lasthop_sys::tcp::{TcpInfo, unacknowledged};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{SockAddr, Socket};
 
-use super::kernel_tcp::{TcpInfo, unacknowledged};
 use crate::host::pattern;
 
 /// How soon the end is noticed.
@@ -168,7 +168,7 @@ impl Run {
         let start = self.clock.now();
         let outcome = self.send_all(socket, peer, transfer);
         // A connection that broke may have nothing to tell any more.
-        let TcpInfo { retransmissions, timeouts } = TcpInfo::of(socket).unwrap_or_default();
+        let TcpInfo { retransmissions, timeouts, .. } = TcpInfo::of(socket).unwrap_or_default();
         let (complete, aborted) = (matches!(outcome, Ok(true)), outcome.is_err());
         Sent { start: start.max(transfer.start), retransmissions, timeouts, recoveries: None, complete, aborted }
     }

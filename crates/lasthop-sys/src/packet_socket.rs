@@ -11,6 +11,8 @@ use std::ptr;
 
 use frame::{Offload, Outgoing, Tag};
 
+use crate::option;
+
 /// Frames taken or given with one call.
 pub const BATCH: usize = 32;
 /// The longest frame: the longest IPv4 packet behind an Ethernet header.
@@ -21,8 +23,6 @@ const RECEIVE_BUFFER: libc::c_int = 16 << 20;
 const SEND_BUFFER: libc::c_int = 8 << 20;
 /// Bytes of a time stamp and of what else the kernel says about a frame.
 const CONTROL: usize = 96;
-/// Of linux/sockios.h.
-const SIOCETHTOOL: libc::Ioctl = 0x8946;
 
 /// An `AF_PACKET` socket bound to a device.
 pub struct PacketSocket {
@@ -76,7 +76,7 @@ impl PacketSocket {
     /// As the kernel says.
     pub fn open(device: &str, mtu: u32) -> io::Result<Self> {
         let room = (mtu as usize + 14).min(LONGEST);
-        Self::open_with(device, room, Offloading::Off, |fd| set_option(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1))
+        Self::open_with(device, room, Offloading::Off, |fd| option::set(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1))
     }
 
     /// Opens one on `device` of the calling thread's namespace, whose offloads may be on. It takes what the BPF program
@@ -87,9 +87,9 @@ impl PacketSocket {
     /// As the kernel says.
     pub fn open_offloaded(device: &str, filter: BorrowedFd<'_>) -> io::Result<Self> {
         Self::open_with(device, LONGEST, Offloading::On, |fd| {
-            set_option(fd, libc::SOL_PACKET, libc::PACKET_VNET_HDR, 1)?;
-            set_option(fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, SEND_BUFFER)?;
-            set_option(fd, libc::SOL_SOCKET, libc::SO_ATTACH_BPF, filter.as_raw_fd())
+            option::set(fd, libc::SOL_PACKET, libc::PACKET_VNET_HDR, 1)?;
+            option::set(fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, SEND_BUFFER)?;
+            option::set(fd, libc::SOL_SOCKET, libc::SO_ATTACH_BPF, filter.as_raw_fd())
         })
     }
 
@@ -113,9 +113,9 @@ impl PacketSocket {
         }
         // SAFETY: the call just returned it, and nobody else has it.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        set_option(&fd, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1)?;
-        set_option(&fd, libc::SOL_PACKET, libc::PACKET_AUXDATA, 1)?;
-        set_option(&fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, RECEIVE_BUFFER)?;
+        option::set(&fd, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1)?;
+        option::set(&fd, libc::SOL_PACKET, libc::PACKET_AUXDATA, 1)?;
+        option::set(&fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, RECEIVE_BUFFER)?;
         prepare(&fd)?;
         // SAFETY: all zeros is a valid address.
         let mut address: libc::sockaddr_ll = unsafe { zeroed() };
@@ -296,43 +296,4 @@ fn realtime() -> u64 {
 
 fn nanos(time: libc::timespec) -> u64 {
     (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
-}
-
-fn set_option(fd: &OwnedFd, level: libc::c_int, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
-    let len = size_of::<libc::c_int>() as libc::socklen_t;
-    // SAFETY: `value` is of the length given and lives through the call.
-    let outcome = unsafe { libc::setsockopt(fd.as_raw_fd(), level, option, (&raw const value).cast(), len) };
-    if outcome < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-}
-
-/// Switches off checksum and segmentation offloads of a device of the calling thread's namespace, so that each frame is one
-/// packet, complete.
-///
-/// # Errors
-///
-/// As the kernel says.
-pub fn switch_offloads_off(device: &str) -> io::Result<()> {
-    /// `struct ethtool_value` of linux/ethtool.h.
-    #[repr(C)]
-    struct Value {
-        command: u32,
-        data: u32,
-    }
-    // ETHTOOL_STXCSUM, ETHTOOL_STSO, ETHTOOL_SGSO, ETHTOOL_SGRO.
-    const COMMANDS: [u32; 4] = [0x17, 0x1f, 0x24, 0x2c];
-    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, None)?;
-    for command in COMMANDS {
-        let mut value = Value { command, data: 0 };
-        // SAFETY: all zeros is a valid request.
-        let mut request: libc::ifreq = unsafe { zeroed() };
-        for (place, byte) in request.ifr_name.iter_mut().take(libc::IFNAMSIZ - 1).zip(device.bytes()) {
-            *place = byte as libc::c_char;
-        }
-        request.ifr_ifru.ifru_data = (&raw mut value).cast();
-        // SAFETY: `request` names a device and points to a value of the kind that these commands take; both outlive it.
-        if unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL, &raw mut request) } < 0 {
-            return Err(io::Error::last_os_error());
-        }
-    }
-    Ok(())
 }

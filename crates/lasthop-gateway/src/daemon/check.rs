@@ -7,7 +7,8 @@ use std::path::Path;
 
 use lasthop_scenario::gateway::{Gateway, Mode};
 use lasthop_sys::nfqueue::{Buffer, Queue};
-use rustix::thread::{CapabilitySet, UnshareFlags};
+use lasthop_sys::{ethtool, namespace};
+use rustix::thread::CapabilitySet;
 
 use crate::daemon::bridge;
 pub use crate::daemon::finding::{Finding, Outcome};
@@ -96,8 +97,7 @@ fn rules(gateway: &Gateway) -> Vec<Finding> {
     let subject = "netfilter rules";
     let gateway = gateway.clone();
     let attempt = std::thread::spawn(move || {
-        // SAFETY: this thread alone gets a new network namespace; it holds no sockets, and nothing else runs in it.
-        unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET) }.map_err(|error| {
+        namespace::enter_new().map_err(|error| {
             let detail = format!("cannot try them out in a network namespace: {error}");
             Finding::new(subject, Outcome::Hint, detail)
         })?;
@@ -185,60 +185,17 @@ fn interface(name: &str, place: Place) -> Vec<Finding> {
         (None, Some("down")) => Finding::new(&subject, Outcome::Hint, "is down"),
         (None, _) => Finding::new(&subject, Outcome::Ok, "exists"),
     }];
-    match offload::lro(name) {
-        Some(offload::Switch::On) => {
+    match ethtool::large_receive_offload(name) {
+        Ok(ethtool::Switch::On) => {
             let detail =
                 format!("large receive offload is on, and loses what forwarding needs; ethtool -K {name} lro off");
             findings.push(Finding::new(format!("{subject} offloads"), Outcome::Hint, detail));
         }
-        Some(offload::Switch::Off) => {
+        Ok(ethtool::Switch::Off) => {
             let detail = "fine as they are: segmentation and generic receive offload may stay on";
             findings.push(Finding::new(format!("{subject} offloads"), Outcome::Ok, detail));
         }
-        None => {}
+        Err(_) => {}
     }
     findings
-}
-
-/// What network cards do by themselves.
-mod offload {
-    use std::os::fd::AsRawFd;
-
-    /// `ETHTOOL_GFLAGS` and `ETH_FLAG_LRO`.
-    const GET_FLAGS: u32 = 0x25;
-    const LRO: u32 = 1 << 15;
-
-    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-    pub enum Switch {
-        On,
-        Off,
-    }
-
-    /// `struct ethtool_value`.
-    #[repr(C)]
-    struct Value {
-        command: u32,
-        data: u32,
-    }
-
-    /// `struct ifreq` with a pointer in its union.
-    #[repr(C)]
-    struct Request {
-        name: [u8; libc::IFNAMSIZ],
-        data: *mut Value,
-        padding: [u8; 16],
-    }
-
-    /// Whether the interface merges what it receives; none where it does not tell.
-    pub fn lro(name: &str) -> Option<Switch> {
-        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, None).ok()?;
-        let mut value = Value { command: GET_FLAGS, data: 0 };
-        let mut request = Request { name: [0; libc::IFNAMSIZ], data: &mut value, padding: [0; 16] };
-        request.name.get_mut(..name.len()).filter(|_| name.len() < libc::IFNAMSIZ)?.copy_from_slice(name.as_bytes());
-        // SAFETY: the request is at least as large as the kernel's `struct ifreq` and laid out like it, its name ends in a
-        // zero, and its pointer is to a `struct ethtool_value` that outlives the call.
-        let answer = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &mut request) };
-        let flag = if value.data & LRO != 0 { Switch::On } else { Switch::Off };
-        (answer == 0).then_some(flag)
-    }
 }

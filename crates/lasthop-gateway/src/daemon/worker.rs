@@ -13,7 +13,7 @@ use lasthop_sys::nfqueue::{BindError, Buffer, Queue};
 use lasthop_sys::poll::wait;
 use lasthop_sys::privileges::{self, Work, not_held};
 use lasthop_sys::raw::Sender;
-use lasthop_sys::syscalls;
+use lasthop_sys::{process, syscalls};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::Signal;
 use rustix::thread::CapabilitySet;
@@ -108,18 +108,6 @@ pub fn run(channel: OwnedFd, record: Option<RecordTo>) -> Result<Ending, WorkerE
     }
 }
 
-/// Keeps memory that is free for the next packets. What leaves the cache makes room for what comes: giving its pages back to the
-/// kernel and taking them anew, page by page, would cost more time than all that is done to a packet.
-fn keep_memory() {
-    #[cfg(target_env = "gnu")]
-    {
-        /// What a worker keeps, beyond what any cache holds.
-        const KEPT: libc::c_int = libc::c_int::MAX;
-        // SAFETY: sets parameters of the allocator, which takes them at any time.
-        unsafe { libc::mallopt(libc::M_TRIM_THRESHOLD, KEPT) };
-    }
-}
-
 struct Worker {
     core: Core,
     path: Box<dyn PacketPath>,
@@ -143,7 +131,9 @@ impl Worker {
                 .map_err(system("cannot handle signals"))?;
         }
         let (gateway, text) = first_configuration(channel)?;
-        keep_memory();
+        // What leaves the cache makes room for what comes: giving its pages back to the kernel and taking them anew, page by
+        // page, would cost more time than all that is done to a packet.
+        process::keep_freed_memory();
         let path = open_path(&gateway)?;
         // Packets wait for this process; where it may not go before others, it works all the same.
         let _ = rustix::process::setpriority_process(None, PRIORITY);

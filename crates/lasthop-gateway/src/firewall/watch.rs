@@ -6,14 +6,13 @@
 use std::io;
 use std::time::{Duration, Instant};
 
+use lasthop_sys::ip_tables;
 use lasthop_sys::netlink::{Request, Socket, attributes};
 use rustix::net::netlink::NETFILTER;
 
 use super::chains::Table;
 use super::programs::Tables;
 use super::{Family, Firewall, FirewallError, Standing};
-
-mod legacy;
 
 /// How long the kernel may take: it answers at once.
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -29,7 +28,7 @@ enum Trace {
     /// The generation of all nf_tables.
     Generation(Option<Vec<u8>>),
     /// The size of each older table.
-    Sizes(Vec<Option<legacy::Size>>),
+    Sizes(Vec<Option<ip_tables::Size>>),
 }
 
 /// Looks after the rules of one network namespace.
@@ -80,7 +79,11 @@ impl Watch {
 
 fn trace(netfilter: &mut Socket, family: Family, nft: bool) -> Trace {
     if !nft {
-        return Trace::Sizes(Table::ALL.into_iter().map(|table| legacy::size(family, table)).collect());
+        let version = match family {
+            Family::V4 => ip_tables::Version::V4,
+            Family::V6 => ip_tables::Version::V6,
+        };
+        return Trace::Sizes(Table::ALL.into_iter().map(|table| ip_tables::size(version, table.name())).collect());
     }
     let mut generation = None;
     let answer = netfilter.ask(Request::one(GET_GENERATION, &[0; 4]), PATIENCE, |_, body| {

@@ -6,8 +6,9 @@ use std::sync::atomic::{
 };
 use std::time::Duration;
 
+use lasthop_sys::tcp::TcpInfo;
+
 use super::Side;
-use super::socket::TcpReport;
 
 /// One side's counters.
 #[derive(Debug, Default)]
@@ -124,7 +125,7 @@ impl SplitCounters {
         self.side(to).bytes.fetch_add(bytes, Relaxed);
     }
 
-    pub(super) fn report(&self, side: Side, report: TcpReport) {
+    pub(super) fn report(&self, side: Side, report: TcpInfo) {
         let side = self.side(side);
         side.retransmissions.fetch_add(report.retransmissions, Relaxed);
         if report.rtt_micros > 0 {

@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 use lasthop_proto::packet::{Flags, Segment};
 use lasthop_proto::seq::Seq;
 use lasthop_sys::raw::Sender;
+use lasthop_sys::tcp::Numbers;
 use lasthop_wire::Route;
 use socket2::Socket;
 
-use super::{Marks, socket};
+use super::Marks;
 
 /// After how many milliseconds since the one before: with every fifth packet lost, one connection in 15,000 hears of none.
 const PAUSES: [u64; 5] = [200, 400, 800, 1600, 3200];
@@ -59,7 +60,7 @@ impl Resets {
         }
         let ends =
             |socket: &Socket| Some((socket.local_addr().ok()?.as_socket()?, socket.peer_addr().ok()?.as_socket()?));
-        let Some(((source, destination), numbers)) = ends(socket).zip(socket::numbers(socket)) else { return };
+        let Some(((source, destination), numbers)) = ends(socket).zip(Numbers::of(socket)) else { return };
         let mut starts = vec![numbers.next, numbers.unacknowledged];
         starts.dedup();
         let build = |start| {

@@ -1,33 +1,16 @@
 //! The sockets of one side: their options, and what the kernel says of a connection.
 
 use std::io;
-use std::mem::MaybeUninit;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-use lasthop_sys::tcp::UNSENT;
+use lasthop_sys::tcp::{TcpInfo, set_least_timeout};
 use rustix::io::Errno;
 use rustix::net::sockopt;
 use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 
 use super::admission::Ends;
 use super::{Families, Side, SplitConfig, SplitError, TcpSide};
-
-/// Not in `libc` yet; kernel's `include/uapi/linux/tcp.h`.
-const TCP_RTO_MIN_US: libc::c_int = 45;
-
-/// What the kernel says of a connection.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct TcpReport {
-    /// Both directions are over, and all bytes have been acknowledged, or the connection is dead.
-    pub closed: bool,
-    pub retransmissions: u64,
-    /// 0: never measured.
-    pub rtt_micros: u64,
-    /// Of a listener: how many connections may wait.
-    pub backlog: u32,
-}
 
 /// Listens on a loopback address for what `rule` brings from `side`. Accepted sockets inherit all options but `O_NONBLOCK`.
 pub(super) fn listen(config: &SplitConfig, rule: usize, side: Side, loopback: IpAddr) -> Result<Socket, SplitError> {
@@ -107,7 +90,7 @@ fn set_options(socket: &Socket, config: &SplitConfig, tcp: &TcpSide) -> io::Resu
     socket.set_linger(Some(Duration::ZERO))?;
     if let Some(span) = tcp.rto_min {
         // Refused before Linux 6.15, where the kernel's own remains.
-        let _ = set_number(socket, TCP_RTO_MIN_US, span.as_micros() as libc::c_int);
+        let _ = set_least_timeout(socket, span);
     }
     if let Some(bytes) = tcp.buffer {
         // The kernel doubles what is asked for, to have room for its own bookkeeping. Before the handshake, since the
@@ -123,90 +106,8 @@ fn set_options(socket: &Socket, config: &SplitConfig, tcp: &TcpSide) -> io::Resu
 }
 
 /// What the kernel says of `socket`; zeros when it says nothing.
-pub(super) fn report(socket: &Socket) -> TcpReport {
-    // The state of a socket whose connection is over; kernel's `net/tcp_states.h`.
-    const TCP_CLOSE: u8 = 7;
-    const TCP_LISTEN: u8 = 10;
-    let mut info = MaybeUninit::<libc::tcp_info>::zeroed();
-    let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
-    // SAFETY: `info` has room for `length` bytes, and the kernel writes at most that many.
-    let result = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_INFO,
-            info.as_mut_ptr().cast(),
-            &raw mut length,
-        )
-    };
-    if result != 0 {
-        return TcpReport::default();
-    }
-    // SAFETY: all integers, for which zeros, where an older kernel wrote nothing, are valid.
-    let info = unsafe { info.assume_init() };
-    TcpReport {
-        closed: info.tcpi_state == TCP_CLOSE,
-        retransmissions: u64::from(info.tcpi_total_retrans),
-        rtt_micros: u64::from(info.tcpi_rtt),
-        // What this field says of a listener (`tcp_get_info`).
-        backlog: if info.tcpi_state == TCP_LISTEN { info.tcpi_sacked } else { 0 },
-    }
-}
-
-/// Where a connection stands in both streams.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Numbers {
-    /// The next to be sent.
-    pub next: u32,
-    /// The first that has not been acknowledged.
-    pub unacknowledged: u32,
-    /// The next that is expected.
-    pub expected: u32,
-}
-
-/// Where `socket` stands; none when the kernel does not say. Takes `CAP_NET_ADMIN`.
-pub(super) fn numbers(socket: &Socket) -> Option<Numbers> {
-    /// `TCP_REPAIR_ON`, `TCP_REPAIR_OFF_NO_WP`, `TCP_RECV_QUEUE` and `TCP_SEND_QUEUE`.
-    const ON: libc::c_int = 1;
-    const OFF: libc::c_int = -1;
-    const RECEIVE: libc::c_int = 1;
-    const SEND: libc::c_int = 2;
-    set_number(socket, libc::TCP_REPAIR, ON)?;
-    let queue = |queue| {
-        set_number(socket, libc::TCP_REPAIR_QUEUE, queue)?;
-        number(socket, libc::TCP_QUEUE_SEQ)
-    };
-    let (written, expected) = (queue(SEND), queue(RECEIVE));
-    set_number(socket, libc::TCP_REPAIR, OFF)?;
-    let unsent = waiting(socket, UNSENT)?;
-    let all = waiting(socket, libc::TIOCOUTQ)?;
-    let written = written?;
-    Some(Numbers { next: written.wrapping_sub(unsent), unacknowledged: written.wrapping_sub(all), expected: expected? })
-}
-
-fn set_number(socket: &Socket, option: libc::c_int, value: libc::c_int) -> Option<()> {
-    let length = size_of::<libc::c_int>() as libc::socklen_t;
-    // SAFETY: `value` is an integer of `length` bytes, which the kernel reads during the call.
-    let result =
-        unsafe { libc::setsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, option, (&raw const value).cast(), length) };
-    (result == 0).then_some(())
-}
-
-fn number(socket: &Socket, option: libc::c_int) -> Option<u32> {
-    let (mut value, mut length) = (0_u32, size_of::<u32>() as libc::socklen_t);
-    // SAFETY: `value` has room for `length` bytes, and the kernel writes at most that many.
-    let result = unsafe {
-        libc::getsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, option, (&raw mut value).cast(), &raw mut length)
-    };
-    (result == 0).then_some(value)
-}
-
-/// Bytes of the stream that wait, as one of the requests for that tells.
-fn waiting(socket: &Socket, request: libc::c_ulong) -> Option<u32> {
-    let mut bytes: libc::c_int = 0;
-    // SAFETY: both requests that come here write one integer, for which there is room.
-    let result = unsafe { libc::ioctl(socket.as_raw_fd(), request as _, &raw mut bytes) };
-    (result == 0).then(|| u32::try_from(bytes).unwrap_or(0))
+pub(super) fn report(socket: &Socket) -> TcpInfo {
+    TcpInfo::of(socket).unwrap_or_default()
 }
 
 /// Lets the kernel deliver what is left, and end the connection in good order.

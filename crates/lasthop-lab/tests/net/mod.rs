@@ -23,8 +23,7 @@ pub const OURS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 /// Moves the thread, and those that it starts, to a network namespace of their own; it vanishes with the last of them.
 /// Without the right to do so says that the test is skipped.
 pub fn namespace() -> Option<()> {
-    // SAFETY: it only moves this thread, which holds no socket of the namespace that it leaves.
-    let entered = unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNET) };
+    let entered = lasthop_sys::namespace::enter_new();
     if entered.is_err() || !std::path::Path::new("/dev/net/tun").exists() {
         skip("lasthop's own TCP on real packets: it takes root and /dev/net/tun");
         return None;

@@ -4,8 +4,9 @@
 use std::os::fd::AsFd;
 
 use lasthop_scenario::gateway::Bridge;
+use lasthop_sys::namespace;
 use lasthop_sys::packet_socket::PacketSocket;
-use rustix::thread::{CapabilitySet, UnshareFlags};
+use rustix::thread::CapabilitySet;
 
 use super::BridgeError;
 use super::kernel;
@@ -31,8 +32,7 @@ fn capability() -> Finding {
 fn programs() -> Finding {
     const SUBJECT: &str = "BPF programs";
     let attempt = std::thread::spawn(|| {
-        // SAFETY: this thread alone gets a new network namespace; it holds no sockets, and nothing else runs in it.
-        if let Err(error) = unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET) } {
+        if let Err(error) = namespace::enter_new() {
             return Finding::new(
                 SUBJECT,
                 Outcome::Hint,
