@@ -2,7 +2,7 @@
 
 use lasthop_proto::event::Event;
 use lasthop_proto::node::{Disposition, Node, Output, Port, Trigger, Why, pump};
-use lasthop_proto::packet::{Body, Cause, Ecn, Flags, FlowId, Integrity, Packet, Priority, Segment, Side};
+use lasthop_proto::packet::{Body, Cause, Ecn, Flags, FlowId, Integrity, LinkHeaders, Packet, Priority, Segment, Side};
 use lasthop_proto::pep::snoop::{HopControl, Owner, Snoop, SnoopConfig};
 use lasthop_proto::pep::tracking::{Take, Tracking};
 use lasthop_proto::time::Instant;
@@ -299,7 +299,7 @@ fn parsed(flow: FlowId, from: Side, header_len: u16, len: u32, segment: Segment,
         header_len,
         len,
         body: Body::Tcp(segment),
-        link: None,
+        link: LinkHeaders::NONE,
         payload,
     }
 }

@@ -5,17 +5,20 @@
 //! in at [`Port::WIRELESS`] is acknowledged and handed out at [`Port::WIRED`]. The two directions are independent,
 //! and no flow is looked at. `docs/models/arq.md` has the rules with their reasons.
 
+mod header;
 mod receiver;
 mod rto;
 mod sender;
 
 use alloc::collections::VecDeque;
 
+pub use self::header::Header;
 use self::receiver::Receiver;
 use self::sender::Sender;
 use crate::event::Event;
+use crate::link::headers::LinkProtocol;
 use crate::node::{Disposition, Node, Port, Why};
-use crate::packet::{Body, Cause, FlowId, Integrity, LinkHeader, Packet, Priority};
+use crate::packet::{Body, Cause, FlowId, Integrity, Packet, Priority};
 use crate::time::{Duration, Instant};
 
 /// The largest usable window, in frames: half of the numbers, so that a receiver can tell a frame that it waits for
@@ -139,30 +142,29 @@ impl<P> Arq<P> {
 
 impl<P: Clone + Default> Arq<P> {
     fn on_wired(&mut self, now: Instant, packet: Packet<P>) -> Disposition {
-        if packet.integrity == Integrity::Intact {
+        if packet.integrity == Integrity::Intact && packet.link.has_room(Header::LEN) {
             return self.sender.on_packet(now, &self.config, packet, &mut self.out);
         }
         // The other end would take damage done before this hop for damage done by it, and ask for the frame for
         // ever.
-        self.out.push_back((Port::WIRELESS, Why::Given, Packet { link: None, ..packet }));
+        self.out.push_back((Port::WIRELESS, Why::Given, packet));
         Disposition::Forwarded
     }
 
     fn on_wireless(&mut self, now: Instant, packet: Packet<P>) -> Disposition {
-        let Some(header) = packet.link else {
+        let Some(header) = packet.link.read(LinkProtocol::ARQ) else {
             self.out.push_back((Port::WIRED, Why::Given, packet));
             return Disposition::Forwarded;
         };
         // A checksum covers the whole frame: what is damaged did not arrive.
-        if packet.integrity != Integrity::Intact {
-            return Disposition::Dropped;
-        }
+        let whole = packet.integrity == Integrity::Intact;
+        let Some(header) = Header::from_bytes(header).filter(|_| whole) else { return Disposition::Dropped };
         let (config, out) = (&self.config, &mut self.out);
         match header {
-            LinkHeader::Data(number) => return self.receiver.on_data(now, config, number, packet, out),
-            LinkHeader::Ack(next) => self.sender.on_ack(now, config, next, out),
-            LinkHeader::Nack(number) => self.sender.on_nack(now, config, number, out),
-            LinkHeader::Skip(next) => self.receiver.on_skip(config, next, out),
+            Header::Data(number) => return self.receiver.on_data(now, config, number, packet, out),
+            Header::Ack(next) => self.sender.on_ack(now, config, next, out),
+            Header::Nack(number) => self.sender.on_nack(now, config, number, out),
+            Header::Skip(next) => self.receiver.on_skip(config, next, out),
         }
         Disposition::Absorbed
     }
@@ -198,14 +200,14 @@ impl<P: Clone + Default> Node<P> for Arq<P> {
 }
 
 /// A control frame. It is urgent: behind queued data it would come too late to prevent what it is to prevent.
-fn control<P: Default>(config: &ArqConfig, header: LinkHeader) -> (Port, Why, Packet<P>) {
+fn control<P: Default>(config: &ArqConfig, header: Header) -> (Port, Why, Packet<P>) {
     let packet = Packet {
         flow: FlowId::NONE,
         priority: Priority::Urgent,
         cause: Cause::LinkControl,
         header_len: config.header,
         body: Body::Control,
-        link: Some(header),
+        link: header.into(),
         ..Packet::default()
     };
     (Port::WIRELESS, Why::Control, packet)

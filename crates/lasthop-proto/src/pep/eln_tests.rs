@@ -8,7 +8,7 @@ use super::super::rig::{Loss, transfer};
 use super::super::snoop::properties::{Step, run, step};
 use super::*;
 use crate::node::{Output, pump};
-use crate::packet::{Cause, Priority, Side, Timestamps};
+use crate::packet::{Cause, LinkHeaders, Priority, Side, Timestamps};
 use crate::tcp::config::{Preset, Recovery, TcpConfig};
 use crate::time::Duration;
 
@@ -29,7 +29,7 @@ fn packet(from: Side, len: u32, segment: Segment) -> Packet {
         header_len: 40 + segment.options.wire_len(),
         len,
         body: Body::Tcp(segment),
-        link: None,
+        link: LinkHeaders::NONE,
         payload: (),
     }
 }

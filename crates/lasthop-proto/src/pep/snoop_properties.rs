@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::node::{Disposition, Output, Why, pump};
-use crate::packet::{Body, Cause, Options, Priority, SackBlock, Side, Timestamps};
+use crate::packet::{Body, Cause, LinkHeaders, Options, Priority, SackBlock, Side, Timestamps};
 use crate::scheme::{LocalDetection, TcpAwareness};
 use crate::seq::Seq;
 use crate::time::Duration;
@@ -72,7 +72,7 @@ pub(in super::super) fn step() -> impl Strategy<Value = Step> {
             header_len,
             len,
             body,
-            link: None,
+            link: LinkHeaders::NONE,
             payload: (),
         };
         Step::Packet(if wired { Port::WIRED } else { Port::WIRELESS }, packet)

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use super::super::rig::{Loss, transfer};
 use super::*;
 use crate::node::{Output, pump};
-use crate::packet::{Body, Cause, Priority, SackBlock, Side, Timestamps};
+use crate::packet::{Body, Cause, LinkHeaders, Priority, SackBlock, Side, Timestamps};
 use crate::scheme::{LocalDetection, TcpAwareness};
 use crate::seq::Seq;
 use crate::tcp::config::{Preset, Switch, TcpConfig};
@@ -36,7 +36,7 @@ pub(super) fn segment(from: Side, len: u32, segment: Segment) -> Packet {
         header_len: 40 + segment.options.wire_len(),
         len,
         body: Body::Tcp(segment),
-        link: None,
+        link: LinkHeaders::NONE,
         payload: (),
     }
 }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use lasthop_proto::link::arq::{Arq, ArqConfig, Delivery, MAX_WINDOW, Protocol, Timer};
+use lasthop_proto::link::arq::{Arq, ArqConfig, Delivery, Header, MAX_WINDOW, Protocol, Timer};
 use lasthop_proto::node::{Disposition, Node, Output, Port, Why, pump};
-use lasthop_proto::packet::{Body, Cause, FlowId, LinkHeader, Packet, Priority};
+use lasthop_proto::packet::{Body, Cause, FlowId, Packet, Priority};
 use lasthop_proto::time::{Duration, Instant};
 
 /// Bytes that packets have, headers included.
@@ -128,11 +128,11 @@ impl<'a> Link<'a> {
     }
 
     fn note(&mut self, end: usize, packet: &Packet, fate: &str) {
-        let what = match packet.link {
+        let what = match Header::of(packet) {
             None => format!("out {}", number(packet)),
             Some(header) => {
                 let control = packet.body == Body::Control;
-                assert_eq!(control, !matches!(header, LinkHeader::Data(_)));
+                assert_eq!(control, !matches!(header, Header::Data(_)));
                 assert_eq!(control, packet.cause == Cause::LinkControl);
                 let resent = packet.cause.is_local_retransmission();
                 assert_eq!(packet.priority == Priority::Urgent, control || resent);
@@ -185,12 +185,12 @@ impl<'a> Link<'a> {
     }
 }
 
-pub fn describe(header: LinkHeader) -> String {
+pub fn describe(header: Header) -> String {
     match header {
-        LinkHeader::Data(number) => format!("data {number}"),
-        LinkHeader::Ack(number) => format!("ack {number}"),
-        LinkHeader::Nack(number) => format!("nack {number}"),
-        LinkHeader::Skip(number) => format!("skip {number}"),
+        Header::Data(number) => format!("data {number}"),
+        Header::Ack(number) => format!("ack {number}"),
+        Header::Nack(number) => format!("nack {number}"),
+        Header::Skip(number) => format!("skip {number}"),
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use lasthop_proto::event::Event;
 use lasthop_proto::node::{Node, Output, Port, pump};
-use lasthop_proto::packet::{Body, Cause, Flags, FlowId, Integrity, Options, Packet, Segment, Side};
+use lasthop_proto::packet::{Body, Cause, Flags, FlowId, Integrity, LinkHeaders, Options, Packet, Segment, Side};
 use lasthop_proto::seq::Seq;
 use lasthop_proto::tcp::config::{Switch, TcpConfig};
 use lasthop_proto::tcp::{Connection, Setup, State, TickPhase};
@@ -353,7 +353,7 @@ impl Pair {
             header_len: 40,
             len,
             body: Body::Tcp(segment),
-            link: None,
+            link: LinkHeaders::NONE,
             payload: (),
         }
     }

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use lasthop_proto::event::Event;
-use lasthop_proto::packet::{FlowId, LinkHeader, Packet, Side};
+use lasthop_proto::link::arq::Header;
+use lasthop_proto::packet::{FlowId, Packet, Side};
 use lasthop_sim::network::{Element, ElementSpec, Network};
 use lasthop_sim::trace::{Record, Trace, What};
 
@@ -109,7 +110,7 @@ impl TransferCollector {
         let time = record.time.as_secs_f64();
         self.end = Some(time);
         let point = record.point;
-        let link = describe::packet(&record.what).and_then(|packet| packet.link);
+        let link = describe::packet(&record.what).and_then(Header::of);
         if record.flow == self.flow {
             self.numbering.see(record);
             self.seen.get_or_insert(point);
@@ -120,7 +121,7 @@ impl TransferCollector {
                 What::Sent(packet) if packet.len > 0 => self.see_data(trace, record, packet, link),
                 _ => {}
             }
-        } else if let (What::Sent(_), Some(LinkHeader::Data(number))) = (&record.what, link)
+        } else if let (What::Sent(_), Some(Header::Data(number))) = (&record.what, link)
             && let Some(link) = self.links.get_mut(&point)
         {
             // The number is another flow's now.
@@ -128,9 +129,9 @@ impl TransferCollector {
         }
         if let (What::Received(_), Some(header), Some(link)) = (&record.what, link, self.links.get_mut(&point)) {
             let (number, told) = match header {
-                LinkHeader::Ack(next) => (next.wrapping_sub(1), &mut link.acks),
-                LinkHeader::Nack(number) => (number, &mut link.nacks),
-                LinkHeader::Data(_) | LinkHeader::Skip(_) => return,
+                Header::Ack(next) => (next.wrapping_sub(1), &mut link.acks),
+                Header::Nack(number) => (number, &mut link.nacks),
+                Header::Data(_) | Header::Skip(_) => return,
             };
             if let Some(at) = link.carried.get(&number) {
                 told.push((time, *at));
@@ -138,7 +139,7 @@ impl TransferCollector {
         }
     }
 
-    fn see_data(&mut self, trace: &Trace, record: &Record, packet: &Packet, link: Option<LinkHeader>) {
+    fn see_data(&mut self, trace: &Trace, record: &Record, packet: &Packet, link: Option<Header>) {
         let point = record.point;
         let (source, from) = *self.source.get_or_insert((point, packet.from));
         let element = self.elements.iter().find(|(_, at)| *at == point);
@@ -156,7 +157,7 @@ impl TransferCollector {
             let points = if again { &mut sequence.retransmitted } else { &mut sequence.sent };
             points.push((record.time.as_secs_f64(), place));
         }
-        if let (true, Some(LinkHeader::Data(number))) = (carries_link, link) {
+        if let (true, Some(Header::Data(number))) = (carries_link, link) {
             let carried = &mut self.links.entry(point).or_default().carried;
             match place {
                 Some(place) => carried.insert(number, place),

@@ -2,9 +2,9 @@
 
 use alloc::collections::VecDeque;
 
-use super::{ArqConfig, Delivery, FLOOR, MAX_WINDOW, Outbox, Protocol, control};
+use super::{ArqConfig, Delivery, FLOOR, Header, MAX_WINDOW, Outbox, Protocol, control};
 use crate::node::{Disposition, Port, Why};
-use crate::packet::{LinkHeader, Packet, Priority};
+use crate::packet::{Packet, Priority};
 use crate::time::{Duration, Instant};
 
 /// What is known of a number at or after the one expected.
@@ -171,7 +171,7 @@ impl<P: Default> Receiver<P> {
     }
 
     fn acknowledge(&self, config: &ArqConfig, out: &mut Outbox<P>) {
-        out.push_back(control(config, LinkHeader::Ack(self.expected)));
+        out.push_back(control(config, Header::Ack(self.expected)));
     }
 }
 
@@ -183,12 +183,13 @@ fn nack_again(config: &ArqConfig) -> Option<Duration> {
 /// The NACK of the frame `index` after `expected`.
 fn nack<P: Default>(config: &ArqConfig, expected: u16, index: usize) -> (Port, Why, Packet<P>) {
     // Less than the window.
-    control(config, LinkHeader::Nack(expected.wrapping_add(index as u16)))
+    control(config, Header::Nack(expected.wrapping_add(index as u16)))
 }
 
 /// Hands a packet out as it was before the hop. The priority of a retransmission was for the hop only.
 fn hand_on<P>(config: &ArqConfig, packet: Packet<P>, why: Why, out: &mut Outbox<P>) {
     let header_len = packet.header_len.saturating_sub(config.header);
-    let packet = Packet { link: None, header_len, priority: Priority::Normal, ..packet };
+    let mut packet = Packet { header_len, priority: Priority::Normal, ..packet };
+    packet.link.pop();
     out.push_back((Port::WIRED, why, packet));
 }

@@ -3,9 +3,9 @@
 use alloc::collections::VecDeque;
 
 use super::rto::Rto;
-use super::{ArqConfig, Outbox, Protocol, control};
+use super::{ArqConfig, Header, Outbox, Protocol, control};
 use crate::node::{Disposition, Port, Trigger, Why};
-use crate::packet::{Cause, LinkHeader, Packet, Priority};
+use crate::packet::{Cause, Packet, Priority};
 use crate::time::Instant;
 
 /// A frame that is not acknowledged.
@@ -151,7 +151,8 @@ impl<P: Clone + Default> Sender<P> {
         let header_len = packet.header_len.saturating_add(config.header);
         // One new frame that overtook another would pass for a loss.
         let priority = Priority::Normal;
-        let packet = Packet { link: Some(LinkHeader::Data(number)), header_len, priority, ..packet };
+        let mut packet = Packet { header_len, priority, ..packet };
+        Header::Data(number).put(&mut packet.link);
         out.push_back((Port::WIRELESS, why, packet.clone()));
         let due = now + self.rto.timeout(0);
         self.deadline = self.deadline.min(due);
@@ -203,7 +204,7 @@ impl<P: Clone + Default> Sender<P> {
     fn skip(&mut self, now: Instant, config: &ArqConfig, out: &mut Outbox<P>) {
         let count = self.frames.iter().take_while(|frame| frame.packet.is_none()).count();
         if let Some(first) = self.frames.front_mut().filter(|_| count > 0) {
-            out.push_back(control(config, LinkHeader::Skip(self.una.wrapping_add(count as u16))));
+            out.push_back(control(config, Header::Skip(self.una.wrapping_add(count as u16))));
             first.due = now + self.rto.timeout(first.doublings);
             self.deadline = self.deadline.min(first.due);
         }
