@@ -12,7 +12,8 @@ use lasthop_proto::random::Root;
 use lasthop_proto::seq::Seq;
 use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::time::Instant;
-use lasthop_sim::network::Element;
+use lasthop_scenario::elements;
+use lasthop_sim::element::AnyElement;
 use lasthop_sim::sim::tick_phase;
 use lasthop_wire::{Checksum, Checksums, Route, View, build_with_ecn, checksums, mark_eln, parse};
 
@@ -43,20 +44,18 @@ pub trait PortElement: Send {
     fn poll_deadline(&self) -> Option<Instant>;
 }
 
-/// The element of `spec`, which sits at `point`; `None` for those that are not played here.
-pub fn element(spec: &Element, point: Point, plan: &Plan<'_>, root: Root) -> Option<Box<dyn PortElement>> {
-    match spec {
-        Element::ElnMarker => Some(Box::new(Marker(ElnMarker::new(ElnMarkerConfig::default())))),
-        Element::Split { handover, wired, wireless } => {
-            let name = &plan.network.nodes[plan.node(point).0].name;
-            let phase = tick_phase(root, name, wireless);
-            let node = SplitRelay::new(*handover, wired.clone(), wireless.clone(), phase, Switch::Off);
-            let most = handover.most_held(wired, wireless).max(handover.most_held(wireless, wired));
-            let routes = plan.routes().into_iter().map(|(route, end)| (end, route)).collect();
-            Some(Box::new(Relay::new(node, most as usize, routes, point)))
-        }
-        Element::Snoop(_) | Element::Arq(_) => None,
+/// The element, which sits at `point`; `None` for those that are not played here.
+pub fn element(element: &AnyElement, point: Point, plan: &Plan<'_>, root: Root) -> Option<Box<dyn PortElement>> {
+    if element.get::<elements::ElnMarker>().is_some() {
+        return Some(Box::new(Marker(ElnMarker::new(ElnMarkerConfig::default()))));
     }
+    let elements::Split { handover, wired, wireless } = element.get()?;
+    let name = &plan.network.nodes[plan.node(point).0].name;
+    let phase = tick_phase(root, name, wireless);
+    let node = SplitRelay::new(*handover, wired.clone(), wireless.clone(), phase, Switch::Off);
+    let most = handover.most_held(wired, wireless).max(handover.most_held(wireless, wired));
+    let routes = plan.routes().into_iter().map(|(route, end)| (end, route)).collect();
+    Some(Box::new(Relay::new(node, most as usize, routes, point)))
 }
 
 /// The packet inside a frame and what it says, if it is TCP and its IP header is whole; and whether its payload is.

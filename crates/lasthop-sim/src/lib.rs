@@ -5,6 +5,7 @@
 
 pub mod apps;
 mod datagrams;
+pub mod element;
 mod endpoint;
 mod fabric;
 mod letters;

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 use lasthop_proto::event::Event;
 use lasthop_proto::link::arq::Header;
 use lasthop_proto::packet::{FlowId, Packet, Side};
-use lasthop_sim::network::{Element, ElementSpec, Network};
+use lasthop_sim::element::Role;
+use lasthop_sim::network::{ElementSpec, Network};
 use lasthop_sim::trace::{Record, Trace, What};
 
 use super::thinned::Thinned;
@@ -36,7 +37,7 @@ pub struct TransferCollector {
     flow: FlowId,
     name: String,
     /// Elements that have something to show, with the capture point of each, in the network's order.
-    elements: Vec<(Kind, u16)>,
+    elements: Vec<(Role, u16)>,
     /// Where the flow was first seen, and whose data was sent first, from where.
     seen: Option<u16>,
     source: Option<(u16, Side)>,
@@ -47,18 +48,8 @@ pub struct TransferCollector {
     end: Option<f64>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    /// Of a split connection: a second sender.
-    Relay,
-    /// Sends again what is the source's.
-    Snoop,
-    /// An end of a link protocol.
-    Link,
-}
-
 /// Data as it leaves a capture point.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Sequence {
     sent: Thinned,
     retransmitted: Thinned,
@@ -83,13 +74,8 @@ impl TransferCollector {
     /// Nothing yet of `flow` in a run of `network`.
     pub fn new(network: &Network, flow: FlowId, name: &str) -> Self {
         let element = |element: &ElementSpec| {
-            let kind = match element.element {
-                Element::Split { .. } => Kind::Relay,
-                Element::Snoop(_) => Kind::Snoop,
-                Element::Arq(_) => Kind::Link,
-                Element::ElnMarker => return None,
-            };
-            Some((kind, point_of(network, element)))
+            let role = element.element.role();
+            (role != Role::Marker).then(|| (role, point_of(network, element)))
         };
         Self {
             flow,
@@ -142,10 +128,11 @@ impl TransferCollector {
     fn see_data(&mut self, trace: &Trace, record: &Record, packet: &Packet, link: Option<Header>) {
         let point = record.point;
         let (source, from) = *self.source.get_or_insert((point, packet.from));
-        let element = self.elements.iter().find(|(_, at)| *at == point);
-        let carries_link = element.is_some_and(|(kind, _)| *kind == Kind::Link);
+        let mut here = self.elements.iter().filter(|(_, at)| *at == point).peekable();
+        let is_element = here.peek().is_some();
+        let carries_link = here.any(|(role, _)| *role == Role::LinkEnd);
         let place = match packet.tcp() {
-            Some(segment) if packet.from == from && (point == source || element.is_some()) => {
+            Some(segment) if packet.from == from && (point == source || is_element) => {
                 let place = self.numbering.cumulated(trace, record, from, segment.seq.0, packet.len);
                 Some(place as f64 / KB)
             }
@@ -181,29 +168,30 @@ impl TransferCollector {
             StepSeries { name, points }
         };
         let at_base = format!("{name}, base station");
-        let link = self.elements.iter().filter(|(kind, _)| *kind == Kind::Link).map(|(_, point)| *point);
+        let link = self.elements.iter().filter(|(role, _)| *role == Role::LinkEnd).map(|(_, point)| *point);
         // The end from which the data comes: the one that the flow's data leaves.
         let link = link.into_iter().find(|point| self.sequences.contains_key(point));
         // Where the source is the end of the link itself, both have the same.
         let frames = link.filter(|point| *point == source).and_then(|point| {
             let own = self.sequences.get(&point)?;
-            Some(Sequence { sent: own.sent.clone(), retransmitted: own.retransmitted.clone() })
+            Some(own.clone())
         });
         series.sequences.push(self.sequences.remove(&source).unwrap_or_default().series(name.clone()));
         series.windows.push(window(self.windows.remove(&source), name.clone()));
-        for (kind, point) in &self.elements {
-            match kind {
-                Kind::Relay => {
-                    let sequence = self.sequences.remove(point).unwrap_or_default();
+        for (role, point) in &self.elements {
+            // Behind it there may be a link protocol, whose frames these are.
+            let sequence = self.sequences.get(point).cloned().unwrap_or_default();
+            match role {
+                Role::Relay => {
                     series.sequences.push(sequence.series(at_base.clone()));
                     series.windows.push(window(self.windows.remove(point), at_base.clone()));
                 }
-                Kind::Snoop => {
-                    let local = self.sequences.remove(point).unwrap_or_default().series(at_base.clone());
+                Role::Repair => {
+                    let local = sequence.series(at_base.clone());
                     // What it hands on is the source's.
                     series.sequences.push(SequenceSeries { sent: Vec::new(), ..local });
                 }
-                Kind::Link => {}
+                Role::Marker | Role::LinkEnd => {}
             }
         }
         if let Some(point) = link {
