@@ -13,7 +13,8 @@ use lasthop_proto::seq::Seq;
 use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::time::Instant;
 use lasthop_scenario::elements;
-use lasthop_sim::element::AnyElement;
+use lasthop_sim::Bytes;
+use lasthop_sim::element::{AnyElement, Role, Site};
 use lasthop_sim::sim::tick_phase;
 use lasthop_wire::{Checksum, Checksums, Route, View, build_with_ecn, checksums, mark_eln, parse};
 
@@ -28,6 +29,9 @@ pub(super) const IPV4: [u8; 2] = [0x08, 0x00];
 pub struct Given {
     /// Frames, and where they go.
     pub frames: Vec<(Port, Vec<u8>)>,
+    /// Frames of a link protocol for the link: what the mechanisms see of them, with the protocol's headers, and the bytes that they
+    /// carry; control frames carry none.
+    pub link_frames: Vec<(Packet, Bytes)>,
     /// What happened.
     pub events: Vec<(FlowId, Event)>,
 }
@@ -49,8 +53,12 @@ pub fn element(element: &AnyElement, point: Point, plan: &Plan<'_>, root: Root) 
     if element.get::<elements::ElnMarker>().is_some() {
         return Some(Box::new(Marker(ElnMarker::new(ElnMarkerConfig::default()))));
     }
-    let elements::Split { handover, wired, wireless } = element.get()?;
     let name = &plan.network.nodes[plan.node(point).0].name;
+    if element.role() == Role::LinkEnd {
+        let node = element.build_on_bytes(&Site { node: name, root, watch: Switch::Off })?;
+        return Some(Box::new(LinkEnd(node)));
+    }
+    let elements::Split { handover, wired, wireless } = element.get()?;
     let phase = tick_phase(root, name, wireless);
     let node = SplitRelay::new(*handover, wired.clone(), wireless.clone(), phase, Switch::Off);
     let most = handover.most_held(wired, wireless).max(handover.most_held(wireless, wired));
@@ -103,6 +111,44 @@ impl PortElement for Marker {
     fn poll_deadline(&self) -> Option<Instant> {
         None
     }
+}
+
+/// An end of a link protocol. Frames keep their bytes; the protocol's headers are beside them, and count on the link.
+struct LinkEnd(Box<dyn Node<Bytes> + Send>);
+
+impl LinkEnd {
+    fn pump(&mut self, now: Instant, given: &mut Given) {
+        pump(&mut *self.0, now, |output| match output {
+            Output::Event(flow, event) => given.events.push((flow, event)),
+            Output::Transmit(Port::WIRED, _, packet) => given.frames.push((Port::WIRED, packet.payload.to_vec())),
+            Output::Transmit(_, _, mut packet) => {
+                let bytes = std::mem::take(&mut packet.payload);
+                given.link_frames.push((with_payload(&packet, ()), bytes));
+            }
+        });
+    }
+}
+
+impl PortElement for LinkEnd {
+    fn take(&mut self, now: Instant, port: Port, packet: &Packet, frame: &[u8], given: &mut Given) {
+        self.0.handle_packet(now, port, with_payload(packet, Bytes::copy_from_slice(frame)));
+        self.pump(now, given);
+    }
+
+    fn handle_timeout(&mut self, now: Instant, given: &mut Given) {
+        self.0.handle_timeout(now);
+        self.pump(now, given);
+    }
+
+    fn poll_deadline(&self) -> Option<Instant> {
+        self.0.poll_deadline()
+    }
+}
+
+/// The same packet with another payload.
+fn with_payload<P, Q>(packet: &Packet<P>, payload: Q) -> Packet<Q> {
+    let Packet { flow, from, priority, integrity, ecn, cause, header_len, len, body, link, .. } = *packet;
+    Packet { flow, from, priority, integrity, ecn, cause, header_len, len, body, link, payload }
 }
 
 /// The relay of a split connection. The state machine deals in lengths, the bytes are kept here.

@@ -115,9 +115,6 @@ impl<'n> Plan<'n> {
 
     fn check_elements(&self) -> Result<(), LabError> {
         let refuse = |what, instead| Err(LabError::Unsupported { what, name: self.scheme.name.to_owned(), instead });
-        if self.network.elements.iter().any(|spec| spec.element.role() == Role::LinkEnd) {
-            return refuse("link protocols", "take `lasthop run`");
-        }
         for spec in &self.network.elements {
             if let (Endpoints::Kernel, Some(what)) = (self.lab.relays, kernel::beyond_relays(&spec.element)) {
                 let host = self.network.nodes[spec.node.0].name.clone();
@@ -418,7 +415,7 @@ impl<'n> Plan<'n> {
         self.elements().find(|(_, element)| !self.is_emulated(element))
     }
 
-    /// What the emulated links do themselves at routers' ends of them.
+    /// What the emulated links do themselves at their ends.
     pub fn emulated(&self) -> impl Iterator<Item = (Point, &'n AnyElement)> + '_ {
         self.elements().filter(|(_, element)| self.is_emulated(element))
     }
@@ -434,12 +431,12 @@ impl<'n> Plan<'n> {
         self.network.elements.iter().filter_map(move |spec| Some((point(spec)?, &spec.element)))
     }
 
-    /// Whether an element is none of the gateway's: ELN markers, and relays with lasthop's TCP.
+    /// Whether an element is none of the gateway's: ELN markers, link protocols, and relays with lasthop's TCP.
     fn is_emulated(&self, element: &AnyElement) -> bool {
         match element.role() {
-            Role::Marker => true,
+            Role::Marker | Role::LinkEnd => true,
             Role::Relay => self.lab.relays == Endpoints::Own || kernel::beyond_relays(element).is_some(),
-            Role::Repair | Role::LinkEnd => false,
+            Role::Repair => false,
         }
     }
 }

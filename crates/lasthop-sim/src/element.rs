@@ -6,6 +6,7 @@ use std::fmt::Debug;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use lasthop_proto::node::Node;
 use lasthop_proto::random::Root;
 use lasthop_proto::tcp::config::{Switch, TcpConfig};
@@ -58,6 +59,11 @@ pub trait Element: Any + Debug + Send + Sync + SameElement {
 
     /// The state machine at `site`.
     fn build(&self, site: &Site<'_>) -> Box<dyn Node<()>>;
+
+    /// The same for packets with bytes in them, if it can handle such: those of the lab. Ends of links can.
+    fn build_on_bytes(&self, _site: &Site<'_>) -> Option<Box<dyn Node<Bytes> + Send>> {
+        None
+    }
 
     /// What it does, in a line for people.
     fn describe(&self) -> String;

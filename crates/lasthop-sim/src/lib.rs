@@ -19,6 +19,8 @@ mod sessions;
 pub mod sim;
 pub mod trace;
 
+pub use bytes::Bytes;
+
 pub use crate::endpoint::Endpoint;
 pub use crate::sim::{EVENTS_BETWEEN_QUESTIONS, Outcome, Recording, Simulation, run, run_while};
 

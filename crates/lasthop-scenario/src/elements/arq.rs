@@ -4,6 +4,7 @@ use lasthop_proto::link::arq::{self, ArqConfig, Delivery, Protocol, Timer};
 use lasthop_proto::node::Node;
 use lasthop_proto::scheme::Scheme;
 use lasthop_proto::time::Duration;
+use lasthop_sim::Bytes;
 use lasthop_sim::element::{AnyElement, Element, Ends, Role, Site};
 
 use super::{AnyPart, Beyond, Kind, Part};
@@ -35,6 +36,10 @@ impl Element for Arq {
 
     fn build(&self, _: &Site<'_>) -> Box<dyn Node<()>> {
         Box::new(arq::Arq::<()>::new(self.0.clone()))
+    }
+
+    fn build_on_bytes(&self, _: &Site<'_>) -> Option<Box<dyn Node<Bytes> + Send>> {
+        Some(Box::new(arq::Arq::<Bytes>::new(self.0.clone())))
     }
 
     fn describe(&self) -> String {
