@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
+use lasthop_scenario::gateway::PATIENCE;
 use rustix::io::Errno;
 use rustix::net::sockopt;
 use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
@@ -14,6 +15,7 @@ use super::admission::Ends;
 use super::{Families, Side, SplitConfig, SplitError, TcpSide};
 
 /// Not in `libc` yet; kernel's `include/uapi/linux/tcp.h`.
+const TCP_RTO_MAX_MS: libc::c_int = 44;
 const TCP_RTO_MIN_US: libc::c_int = 45;
 
 /// What the kernel says of a connection.
@@ -107,6 +109,12 @@ fn set_options(socket: &Socket, config: &SplitConfig, tcp: &TcpSide) -> io::Resu
     if let Some(span) = tcp.rto_min {
         // Refused before Linux 6.15, where the kernel's own remains.
         let _ = set_number(socket, TCP_RTO_MIN_US, span.as_micros() as libc::c_int);
+    }
+    if let Some(span) = tcp.rto_max {
+        // Refused before Linux 6.15, too. The kernel would give up after 15 of these timeouts.
+        let taken = set_number(socket, TCP_RTO_MAX_MS, span.as_millis() as libc::c_int);
+        let patience = Duration::from_nanos(PATIENCE.as_nanos());
+        taken.map_or(Ok(()), |()| socket.set_tcp_user_timeout(Some(patience)))?;
     }
     if let Some(bytes) = tcp.buffer {
         // The kernel doubles what is asked for, to have room for its own bookkeeping. Before the handshake, since the
