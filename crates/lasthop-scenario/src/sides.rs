@@ -1,6 +1,6 @@
 //! The two connections of a split: the gateway's settings of each, and what the simulator makes of the same keys.
 
-use lasthop_proto::tcp::config::{ControlRule, Preset, ReceiveAutotune, Switch, TcpConfig};
+use lasthop_proto::tcp::config::{ControlRule, Nagle, Preset, ReceiveAutotune, TcpConfig};
 use lasthop_proto::time::Duration;
 
 use crate::document::Data;
@@ -135,7 +135,7 @@ impl SimulatedSide {
         let tuned = (kernel.send_buffer, kernel.receive_buffer, kernel.receive_autotune);
         let fixed = |bytes| (bytes, bytes, ReceiveAutotune::Off);
         let (send_buffer, receive_buffer, receive_autotune) = self.buffer.map_or(tuned, fixed);
-        let (congestion, rto_min, nagle) = (self.congestion, self.rto_min, Switch::Off);
+        let (congestion, rto_min, nagle) = (self.congestion, self.rto_min, Nagle::Off);
         // It gives up after as long a time, not after as many timeouts.
         let (rto_max, sooner) = (self.rto_max, self.rto_max < RTO_MAX.1);
         let most = PATIENCE.as_nanos().div_ceil(rto_max.as_nanos().max(1)) as u32;
