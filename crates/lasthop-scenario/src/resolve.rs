@@ -246,7 +246,7 @@ fn copies<'s>(spec: &'s Spec, flow: &'s Flow, hosts: &'s [Arc<TcpConfig>]) -> im
         start: flow.start + flow.spacing * u64::from(copy),
         app: flow.app,
         tcp: match flow.app {
-            // What QUIC reads of it is the same under every scheme.
+            // QUIC has no use for what a scheme decides of TCP.
             App::Quic(_) => [flow.from, flow.to].map(|end| Arc::new(spec.nodes.hosts[end].tcp.config.clone())),
             // Datagrams can end at a router, which has no keys of its own.
             _ => [flow.from, flow.to].map(|end| Arc::clone(hosts.get(end).unwrap_or(&hosts[flow.from]))),
