@@ -112,7 +112,7 @@ fn the_largest_window() {
         let config = ArqConfig { window: u16::MAX, queue: 10, ..config(protocol) };
         let mut odd = false;
         let mut link = Link::new(config, |_, packet| {
-            let data = matches!(Header::of(&packet), Some(Header::Data(_)));
+            let data = matches!(Header::of(packet), Some(Header::Data(_)));
             odd ^= data;
             let lost = data && odd && !packet.cause.is_local_retransmission();
             if lost { vec![] } else { vec![millis(50)] }
