@@ -8,6 +8,7 @@ use lasthop_proto::tcp::config::{
 };
 use lasthop_proto::time::Duration;
 use lasthop_scenario::Scenario;
+use lasthop_scenario::elements::{Snoop, Split};
 use lasthop_scenario::gateway::{Gateway, Mode, SideSettings};
 use lasthop_sim::network::Network;
 

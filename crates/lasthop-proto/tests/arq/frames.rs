@@ -64,7 +64,7 @@ fn damaged_frames_count_as_lost() {
 fn stray_control_frames_do_nothing() {
     for protocol in [SR, GBN, Protocol::StopAndWait] {
         let mut end = Arq::new(config(protocol));
-        let control = |header| Packet { link: header.into(), body: Body::Control, ..Packet::default() };
+        let control = |header: Header| Packet { link: header.into(), body: Body::Control, ..Packet::default() };
         feed(&mut end, ms(0), Port::WIRED, packet(0));
         feed(&mut end, ms(1), Port::WIRELESS, control(Header::Ack(1)));
         feed(&mut end, ms(2), Port::WIRED, packet(1));
