@@ -9,8 +9,8 @@ use lasthop_proto::link::arq::{Delivery, Protocol};
 use lasthop_proto::pep::snoop::RepairPriority;
 use lasthop_proto::scheme::{LocalDetection, SCHEMES, Scheme, TcpAwareness};
 use lasthop_proto::tcp::config::{
-    Bbr3Rule, ControlRule, Deflation, EcnMode, Growth, HeaderAccounting, HystartRule, ImpureDuplicates,
-    PartialAckTimer, PartialDeflation, Preset, ReceiveAutotune, Recovery, RecoveryGuard, RttRule, SackAlgorithm,
+    Bbr3Rule, ControlRule, Deflation, EcnMode, Growth, HandshakeAck, HeaderAccounting, HystartRule, ImpureDuplicates,
+    Nagle, PartialAckTimer, PartialDeflation, Preset, ReceiveAutotune, Recovery, RecoveryGuard, RttRule, SackAlgorithm,
     SackCompression, Switch, WindowReduction,
 };
 use lasthop_sim::network::DamagedFrames;
@@ -312,6 +312,8 @@ choices! {
     }
     SackCompression { "off" = Off, "linux" = Linux }
     ReceiveAutotune { "off" = Off, "linux" = Linux }
+    HandshakeAck { "with-data" = WithData, "own" = Own }
+    Nagle { "off" = Off, "on" = On, "minshall" = Minshall }
     EcnMode { "off" = Off, "passive" = Passive, "on" = On }
     ModelName {
         "none" = None, "exponential" = Exponential, "uniform" = Uniform, "two-state" = TwoState,

@@ -4,7 +4,7 @@ use lasthop_proto::pep::snoop::{HopControl, SnoopConfig};
 use lasthop_proto::pep::split::Handover;
 use lasthop_proto::scheme::{Family, SCHEMES, Scheme};
 use lasthop_proto::tcp::config::{
-    Bbr3Rule, Clock, ControlRule, DelayedAck, HystartRule, ReceiveAutotune, Recovery, Switch, TcpConfig,
+    Bbr3Rule, Clock, ControlRule, DelayedAck, HystartRule, Nagle, ReceiveAutotune, Recovery, TcpConfig,
 };
 use lasthop_proto::time::Duration;
 use lasthop_scenario::Scenario;
@@ -113,7 +113,7 @@ fn what_the_scenario_says_itself_lies_over_linux() {
     let network = network(&scenario.with_overrides(&hosts).unwrap(), "SNOOP");
     let [source, mobile] = network.flows[0].tcp.each_ref().map(|tcp| TcpConfig::clone(tcp));
     assert_eq!((source.mss, source.send_buffer), (1000, 32 << 10));
-    assert_eq!((mobile.mss, mobile.send_buffer, mobile.nagle), (536, 4 << 20, Switch::Off));
+    assert_eq!((mobile.mss, mobile.send_buffer, mobile.nagle), (536, 4 << 20, Nagle::Off));
     assert_eq!(mobile.receive_autotune, ReceiveAutotune::Linux);
 }
 
@@ -210,7 +210,7 @@ fn the_base_station_does_what_the_gateway_does() {
         assert_eq!((wired.congestion, wireless.congestion), (CUBIC, ControlRule::Bbr));
         let spans = [wired, wireless].map(|side| side.rto_min);
         assert_eq!(spans, [Duration::from_millis(200), Duration::from_millis(50)]);
-        assert!([wired, wireless].iter().all(|side| side.tunes_itself() && !side.nagle.is_on()));
+        assert!([wired, wireless].iter().all(|side| side.tunes_itself() && side.nagle == Nagle::Off));
     }
 }
 
@@ -240,7 +240,7 @@ rto_min = '20 ms'";
     assert!(!wireless.tunes_itself() && wired.tunes_itself());
     assert_eq!(wireless.rto_min, Duration::from_millis(20));
     let fast = SnoopConfig { hop: Some(HopControl::DEFAULT), ..snoop.clone() };
-    assert_ne!(*snoop, fast);
+    assert_ne!(snoop, fast);
 }
 
 #[test]
