@@ -4,7 +4,7 @@ use lasthop_proto::pep::snoop::{HopControl, SnoopConfig};
 use lasthop_proto::pep::split::Handover;
 use lasthop_proto::scheme::{Family, SCHEMES, Scheme};
 use lasthop_proto::tcp::config::{
-    Bbr3Rule, Clock, ControlRule, DelayedAck, HystartRule, Nagle, ReceiveAutotune, Recovery, Switch, TcpConfig,
+    Bbr3Rule, Clock, ControlRule, DelayedAck, HystartRule, Nagle, ReceiveAutotune, Recovery, TcpConfig,
 };
 use lasthop_proto::time::Duration;
 use lasthop_scenario::Scenario;
