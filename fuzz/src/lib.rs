@@ -7,7 +7,7 @@ pub mod hostile;
 
 use arbitrary::{Result, Unstructured};
 use lasthop_proto::node::{Node, Output, Port, pump};
-use lasthop_proto::packet::{
+use lasthop_proto::packet::{LinkHeaders, 
     Body, Cause, Ecn, Flags, FlowId, Integrity, Options, Packet, Priority, SackBlock, Segment, Side, Timestamps,
 };
 use lasthop_proto::seq::Seq;
@@ -87,7 +87,7 @@ pub fn packet(u: &mut Unstructured<'_>, flow: FlowId, from: Side, bases: Bases) 
         len,
         ecn: Ecn::from_bits(u.arbitrary()?),
         body,
-        link: None,
+        link: LinkHeaders::NONE,
         payload: (),
     })
 }

@@ -157,13 +157,25 @@ impl Air {
                 _ => self.turned.push_back((now, point, frame)),
             }
         }
+        for (packet, bytes) in given.link_frames {
+            self.launch_packet(now, point, packet, &bytes);
+        }
     }
 
     /// Puts a frame onto the link at `point`.
     fn launch(&mut self, now: Instant, point: Point, bytes: &[u8]) {
-        let mut packet = self.read(&bytes[ETHERNET..]);
-        self.counts.sent(point, &mut packet);
-        let recorded = self.capture.as_mut().and_then(|capture| {
+        let packet = self.read(&bytes[ETHERNET..]);
+        self.launch_packet(now, point, packet, bytes);
+    }
+
+    /// Puts a frame onto the link at `point` that is `packet` to the mechanisms; control frames have no bytes, and are not recorded.
+    fn launch_packet(&mut self, now: Instant, point: Point, mut packet: Packet, bytes: &[u8]) {
+        match packet.body {
+            Body::Control => {}
+            _ if packet.cause.is_local_retransmission() => self.counts.repeated(&packet),
+            _ => self.counts.sent(point, &mut packet),
+        }
+        let recorded = self.capture.as_mut().filter(|_| !bytes.is_empty()).and_then(|capture| {
             capture.add(Passage { time: now, point, outbound: true, cause: packet.cause, dropped: None }, bytes)
         });
         *self.pool.place() = packet;
@@ -357,7 +369,7 @@ impl Air {
             *last = last.wrapping_add(1);
         }
         self.counts.received(point, &packet);
-        if let Some(capture) = &mut self.capture {
+        if let Some(capture) = self.capture.as_mut().filter(|_| !stored.bytes.is_empty()) {
             let passage = Passage { time: due, point, outbound: false, cause: packet.cause, dropped: None };
             capture.add(passage, &stored.bytes);
         }

@@ -7,8 +7,10 @@ use std::sync::Arc;
 use lasthop_proto::packet::{FlowId, Side};
 use lasthop_proto::scheme::{LocalDetection, Scheme};
 use lasthop_proto::tcp::config::{Recovery, TcpConfig};
+use lasthop_scenario::elements::Snoop;
 use lasthop_scenario::{Endpoints, KernelSettings, LabSpec};
-use lasthop_sim::network::{App, Element, ElementSpec, FlowSpec, Network, NodeId, NodeKind, UDP_HEADERS};
+use lasthop_sim::element::{AnyElement, Role};
+use lasthop_sim::network::{App, ElementSpec, FlowSpec, Network, NodeId, NodeKind, UDP_HEADERS};
 use lasthop_wire::Route;
 
 use super::error::LabError;
@@ -118,14 +120,19 @@ impl<'n> Plan<'n> {
 
     fn check_elements(&self) -> Result<(), LabError> {
         let refuse = |what, instead| Err(LabError::Unsupported { what, name: self.scheme.name.to_owned(), instead });
-        if self.network.elements.iter().any(|spec| matches!(spec.element, Element::Arq(_))) {
-            return refuse("link protocols", "take `lasthop run`");
-        }
         for spec in &self.network.elements {
             if let (Endpoints::Kernel, Some(what)) = (self.lab.relays, kernel::beyond_relays(&spec.element)) {
                 let host = self.network.nodes[spec.node.0].name.clone();
                 return Err(LabError::NeedsOwnTcp { scheme: self.scheme.name, host, what });
             }
+        }
+        let mut taken = vec![false; self.points()];
+        for (point, element) in self.elements() {
+            // The gateway works at the router's device, before what the emulated link does.
+            if taken[point] {
+                return refuse("this chain of elements on one port", "it takes one, and the gateway in front of it");
+            }
+            taken[point] = self.is_emulated(element);
         }
         match self.network.elements.iter().filter(|spec| !self.is_emulated(&spec.element)).count() {
             0 | 1 => Ok(()),
@@ -164,7 +171,7 @@ impl<'n> Plan<'n> {
     /// Whose TCP a router's relay runs, if it has one.
     fn relay_tcp(&self, node: NodeId) -> Option<HostTcp> {
         let mut here = self.network.elements.iter().filter(|spec| spec.node == node);
-        let relay = here.find(|spec| matches!(spec.element, Element::Split { .. }))?;
+        let relay = here.find(|spec| spec.element.role() == Role::Relay)?;
         Some(if self.is_emulated(&relay.element) { HostTcp::Own } else { HostTcp::Kernel })
     }
 
@@ -185,10 +192,8 @@ impl<'n> Plan<'n> {
         let segment = |(config, node): (&Arc<TcpConfig>, NodeId)| {
             if self.is_own(node) { config.mss + OPTIONS } else { self.segment(config) }
         };
-        let relays = self.emulated().flat_map(|(_, element)| match element {
-            Element::Split { wired, wireless, .. } => [wired.mss + OPTIONS, wireless.mss + OPTIONS],
-            Element::Snoop(_) | Element::ElnMarker | Element::Arq(_) => [0; 2],
-        });
+        let relays = self.emulated().filter_map(|(_, element)| element.endpoints());
+        let relays = relays.flatten().map(|tcp| tcp.mss + OPTIONS);
         ends.map(segment).chain(relays).chain(datagrams).max().unwrap_or_default().max(1500 - HEADERS) + HEADERS
     }
 
@@ -218,7 +223,8 @@ impl<'n> Plan<'n> {
     /// Whether the base station reads in acknowledgments what arrived above a hole. A kernel's SACK blocks say it as well as SMART
     /// numbers do.
     fn has_masks(&self) -> bool {
-        matches!(self.element(), Some((_, Element::Snoop(config))) if config.detection == LocalDetection::Smart)
+        let snoop = self.element().and_then(|(_, element)| element.get::<Snoop>());
+        snoop.is_some_and(|Snoop(config)| config.detection == LocalDetection::Smart)
     }
 
     /// How many capture points there are.
@@ -435,32 +441,32 @@ impl<'n> Plan<'n> {
     }
 
     /// What the gateway is to do at the base station.
-    pub fn element(&self) -> Option<(Point, &'n Element)> {
+    pub fn element(&self) -> Option<(Point, &'n AnyElement)> {
         self.elements().find(|(_, element)| !self.is_emulated(element))
     }
 
-    /// What the emulated links do themselves at routers' ends of them.
-    pub fn emulated(&self) -> impl Iterator<Item = (Point, &'n Element)> + '_ {
+    /// What the emulated links do themselves at their ends.
+    pub fn emulated(&self) -> impl Iterator<Item = (Point, &'n AnyElement)> + '_ {
         self.elements().filter(|(_, element)| self.is_emulated(element))
     }
 
     /// The routers at which relays end connections, be it the gateway's or at an emulated link.
     pub fn relays(&self) -> Vec<NodeId> {
-        let relays = self.elements().filter(|(_, element)| matches!(element, Element::Split { .. }));
+        let relays = self.elements().filter(|(_, element)| element.role() == Role::Relay);
         relays.map(|(point, _)| self.node(point)).collect()
     }
 
-    fn elements(&self) -> impl Iterator<Item = (Point, &'n Element)> + '_ {
+    fn elements(&self) -> impl Iterator<Item = (Point, &'n AnyElement)> + '_ {
         let point = |spec: &ElementSpec| self.points_of(spec.node).find(|point| point / 2 == spec.link.0);
         self.network.elements.iter().filter_map(move |spec| Some((point(spec)?, &spec.element)))
     }
 
-    /// Whether an element is none of the gateway's: ELN markers, and relays with lasthop's TCP.
-    fn is_emulated(&self, element: &Element) -> bool {
-        match element {
-            Element::ElnMarker => true,
-            Element::Split { .. } => self.lab.relays == Endpoints::Own || kernel::beyond_relays(element).is_some(),
-            Element::Snoop(_) | Element::Arq(_) => false,
+    /// Whether an element is none of the gateway's: ELN markers, link protocols, and relays with lasthop's TCP.
+    fn is_emulated(&self, element: &AnyElement) -> bool {
+        match element.role() {
+            Role::Marker | Role::LinkEnd => true,
+            Role::Relay => self.lab.relays == Endpoints::Own || kernel::beyond_relays(element).is_some(),
+            Role::Repair => false,
         }
     }
 }

@@ -5,7 +5,7 @@ mod util;
 use lasthop_proto::event::Event;
 use lasthop_proto::packet::{Body, Cause, Flags, Side};
 use lasthop_proto::tcp::State;
-use lasthop_proto::tcp::config::{Nagle, Preset, Recovery, Switch, TcpConfig};
+use lasthop_proto::tcp::config::{Nagle, Preset, Recovery, TcpConfig};
 use util::golden::*;
 use util::*;
 

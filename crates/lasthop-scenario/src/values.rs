@@ -299,15 +299,6 @@ pub(crate) enum FlowControlName {
     Fast,
 }
 
-/// Names of what sits on a router's port.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum ElementName {
-    Snoop,
-    ElnMarker,
-    Split,
-    Arq,
-}
-
 choices! {
     ElnSource { "receiver" = Receiver, "base-station" = BaseStation }
     MediumName { "duplex" = Duplex, "half-duplex" = HalfDuplex }
@@ -331,7 +322,6 @@ choices! {
     }
     QueueKind { "fifo" = Fifo, "codel" = CoDel, "fq-codel" = FqCoDel }
     FlowControlName { "none" = None, "fast" = Fast }
-    ElementName { "snoop" = Snoop, "eln-marker" = ElnMarker, "split" = Split, "arq" = Arq }
     Preset { "bsd-lite" = BsdLite, "ns2" = Ns2, "rfc" = Rfc, "linux-6.18" = Linux618, "linux-6.18-bbr" = Linux618Bbr, "rfc-2026" = Rfc2026 }
     Recovery {
         "reno" = Reno, "new-reno" = NewReno, "smart" = Smart, "sack" = Sack, "eln" = Eln, "eln-rxmt" = ElnRxmt,
