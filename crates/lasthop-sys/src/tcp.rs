@@ -194,6 +194,16 @@ mod tests {
     }
 
     #[test]
+    fn the_longest_timeout_is_bounded_where_the_kernel_can() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let set = set_longest_timeout(&listener, Duration::from_secs(3));
+        // From Linux 6.15 on; before, it knows of no such option.
+        let millis = option::get(&listener, libc::IPPROTO_TCP, TCP_RTO_MAX_MS);
+        assert_eq!(set.is_ok(), millis.is_ok_and(|millis| millis == 3000));
+        assert!(set_longest_timeout(&listener, Duration::from_millis(10)).is_err());
+    }
+
+    #[test]
     fn the_kernel_refuses_what_is_no_tcp_socket() {
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         assert!(TcpInfo::of(&socket).is_err() && clamp_window(&socket, 1 << 16).is_err());
