@@ -24,7 +24,7 @@ use lasthop_scenario::{Error, Problem};
 use self::values::{AbsolutePath, Address, InterfaceName, LogLevel};
 
 pub use self::values::{Group, Network, PortRange};
-pub use lasthop_scenario::{SideSettings, SplitSettings};
+pub use lasthop_scenario::{PATIENCE, SideSettings, SplitSettings};
 
 /// Most bytes of a configuration: it travels as one message to the process that handles the packets.
 const LARGEST_FILE: u64 = 128 << 10;

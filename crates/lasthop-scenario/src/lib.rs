@@ -19,11 +19,11 @@
 //! each; `today` lays Linux of today under what the scenario says of its endpoints; `files` opens what they name; `resolve` lays a scheme over the result, and `explain` prints the ledger.
 #![forbid(unsafe_code)]
 
-mod arq;
 mod builtin;
 mod channel;
 mod decided;
 mod document;
+pub mod elements;
 mod error;
 mod explain;
 mod files;
@@ -57,5 +57,5 @@ pub use lab::{Endpoints, KernelSettings, LabSpec};
 pub use one_line::one_line;
 pub use quantities::Numbers;
 pub use scenario::{Scenario, Source};
-pub use sides::{SideSettings, SplitSettings};
+pub use sides::{PATIENCE, SideSettings, SplitSettings};
 pub use values::ElnSource;
