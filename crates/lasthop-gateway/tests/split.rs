@@ -7,8 +7,8 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use lasthop_gateway::configuration::PortRange;
 use lasthop_gateway::split::{SplitConfig, SplitError, SplitProxy, SplitRule, TcpSide, Transfer};
-use lasthop_scenario::gateway::PortRange;
 use socket2::{Domain, SockRef, Socket, Type};
 use split_lab::{Family, Host, Lab, Relay, WIRELESS, is_taken, lab, once_free, skip};
 

@@ -258,8 +258,8 @@ impl Drop for Daemon {
 
 #[cfg(test)]
 mod tests {
+    use lasthop_gateway::configuration::{Gateway, Mode, SideSettings};
     use lasthop_scenario::Scenario;
-    use lasthop_scenario::gateway::{Gateway, Mode, SideSettings};
 
     use super::*;
 

@@ -5,9 +5,8 @@ use lasthop_proto::time::Duration;
 
 use crate::document::Data;
 use crate::error::Error;
-use crate::gateway_values::KernelCongestion;
 use crate::reader::{Reader, Value};
-use crate::values::{Auto, CongestionName, Or, Window};
+use crate::values::{Auto, CongestionName, KernelCongestion, Or, Window};
 
 /// Parameters of split connections.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -60,7 +59,7 @@ const LEAST_BUFFER: u32 = 4096;
 const KEYS: [&str; 4] = ["congestion", "buffer", "rto_min", "rto_max"];
 
 /// The sides of a gateway's split.
-pub(crate) fn of_gateway(reader: &Reader<'_>) -> Result<SplitSettings, Error> {
+pub fn of_gateway(reader: &Reader<'_>) -> Result<SplitSettings, Error> {
     reader.allow(&["wireless", "wired"])?;
     let side = |key: &str, default: SideSettings| {
         let side = reader.section(key)?;

@@ -6,14 +6,13 @@ use lasthop_proto::tcp::config::{
 use lasthop_proto::time::Duration;
 
 use crate::error::{Error, Problem};
-use crate::gateway_values::List;
 use crate::reader::{Reader, Value};
 use crate::tcp_keys::{KEYS, KeyName};
 use crate::today;
 use crate::units::{ByteSize, TimeSpan};
 use crate::values::{
-    ByScheme, ClockName, CongestionName, Count, DelayedAckName, Drawn, Off, Or, Positive, SendBuffer, Unlimited, Whole,
-    Window, Word,
+    ByScheme, ClockName, CongestionName, Count, DelayedAckName, Drawn, List, Off, Or, Positive, SendBuffer, Unlimited,
+    Whole, Window, Word,
 };
 
 /// An endpoint as the scenario has it: the scheme fills in what the scenario leaves to it.

@@ -1,7 +1,6 @@
 //! Schemes of today: whose endpoints run, what the base station does, and what a scenario fixes.
 
 use lasthop_proto::pep::snoop::{HopControl, SnoopConfig};
-use lasthop_proto::pep::split::Handover;
 use lasthop_proto::scheme::{Family, SCHEMES, Scheme};
 use lasthop_proto::tcp::config::{
     Bbr3Rule, Clock, ControlRule, DelayedAck, HystartRule, Nagle, ReceiveAutotune, Recovery, TcpConfig,
@@ -9,7 +8,6 @@ use lasthop_proto::tcp::config::{
 use lasthop_proto::time::Duration;
 use lasthop_scenario::Scenario;
 use lasthop_scenario::elements::{Snoop, Split};
-use lasthop_scenario::gateway::{Gateway, Mode, SideSettings};
 use lasthop_sim::network::Network;
 
 const CUBIC: ControlRule = ControlRule::Cubic(HystartRule::Linux);
@@ -183,35 +181,6 @@ fn what_a_scenario_fixes_is_named() {
     assert_eq!([fixes(&relay, "SPLIT-BBR"), fixes(&relay, "SNOOP")], [key, ""]);
     // Endpoints of today find losses by RACK whatever a scheme of the studies says.
     assert_eq!(fixes(&parse("preset = 'linux-6.18'", ""), "E2E-NEWRENO"), "tcp.preset");
-}
-
-/// What the simulator places is what the gateway does without a word in its configuration.
-#[test]
-fn the_base_station_does_what_the_gateway_does() {
-    let gateway = |mode: &str| {
-        let text = format!("[[rule]]\nname = 'rule'\nmode = '{mode}'\ninterface = 'wlan0'\n");
-        Gateway::parse("gateway.toml", &text).unwrap().rules.remove(0).mode
-    };
-    for name in ["wavelan-lan", "farm-radio"] {
-        let scenario = Scenario::builtin(name).unwrap();
-        let snoop = network(&scenario, "SNOOP");
-        let [element] = &snoop.elements[..] else { panic!("one element") };
-        let Mode::Snoop(live) = gateway("snoop") else { panic!() };
-        assert_eq!(element.element.get(), Some(&Snoop(live)), "{name}");
-        // What has arrived above a hole these ends say without SMART numbers.
-        assert!(snoop.flows[0].tcp.iter().all(|tcp| !tcp.smart_acks.is_on() && tcp.recovery == Recovery::Rack));
-
-        let split = network(&scenario, "SPLIT-BBR");
-        let Some(Split { handover: Handover::Moved, wired, wireless }) = split.elements[0].element.get() else {
-            panic!()
-        };
-        let Mode::Split(live) = gateway("split") else { panic!() };
-        assert_eq!((live.wired, live.wireless), (SideSettings::wired(), SideSettings::wireless()));
-        assert_eq!((wired.congestion, wireless.congestion), (CUBIC, ControlRule::Bbr));
-        let spans = [wired, wireless].map(|side| side.rto_min);
-        assert_eq!(spans, [Duration::from_millis(200), Duration::from_millis(50)]);
-        assert!([wired, wireless].iter().all(|side| side.tunes_itself() && side.nagle == Nagle::Off));
-    }
 }
 
 #[test]

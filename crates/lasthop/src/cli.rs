@@ -443,7 +443,7 @@ pub struct GatewayCheckArgs {
 #[derive(Args, Debug)]
 pub struct GatewaySocketArgs {
     /// The gateway's control socket, as its configuration names it
-    #[arg(long, value_name = "PATH", default_value = lasthop_scenario::gateway::DEFAULT_CONTROL)]
+    #[arg(long, value_name = "PATH", default_value = lasthop_gateway::configuration::DEFAULT_CONTROL)]
     pub control: PathBuf,
 }
 

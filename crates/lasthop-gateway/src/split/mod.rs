@@ -28,9 +28,9 @@ mod socket;
 use std::io;
 use std::time::Duration;
 
-use lasthop_scenario::gateway::{Network, OpenedBy, PortRange, SideSettings};
 use thiserror::Error;
 
+use crate::configuration::{Network, OpenedBy, PortRange, SideSettings};
 use crate::firewall::Family;
 
 pub use admission::Admission;

@@ -4,7 +4,6 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-use lasthop_scenario::gateway::PATIENCE;
 use lasthop_sys::tcp::{TcpInfo, set_least_timeout, set_longest_timeout};
 use rustix::io::Errno;
 use rustix::net::sockopt;
@@ -12,6 +11,7 @@ use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 
 use super::admission::Ends;
 use super::{Families, Side, SplitConfig, SplitError, TcpSide};
+use crate::configuration::PATIENCE;
 
 /// Listens on a loopback address for what `rule` brings from `side`. Accepted sockets inherit all options but `O_NONBLOCK`.
 pub(super) fn listen(config: &SplitConfig, rule: usize, side: Side, loopback: IpAddr) -> Result<Socket, SplitError> {
