@@ -299,8 +299,8 @@ fn two_state(trace: &LossTrace) -> Option<Fit> {
     let model = |at: &[f64]| ByTime {
         good: libm::exp(at[0]),
         bad: libm::exp(at[1]),
-        bad_errors: at.get(2).map_or(ALL, |&x| libm::exp(x)),
-        good_errors: at.get(3).map_or(0.0, |&x| libm::exp(x)),
+        bad_errors: at.get(2).map_or(ALL, |&x| libm::exp(x).min(ALL)),
+        good_errors: at.get(3).map_or(0.0, |&x| libm::exp(x).min(ALL)),
     };
     let likelihood = |at: &[f64]| model(at).log_likelihood(packets);
     let mut start = vec![

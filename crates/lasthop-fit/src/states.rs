@@ -131,8 +131,10 @@ impl ByTime {
         let mean = (a + d) / 2.0;
         let half = (a - d) / 2.0;
         let s = libm::sqrt(half * half + to_bad * to_good);
-        // cosh and sinh(s t)/s times exp(mean t), in a form that stays finite: mean + s is the greater eigenvalue, at most 0.
-        let top = libm::exp((mean + s) * time);
+        // The greater eigenvalue, mean + s, without the difference of two numbers that may be large and alike.
+        let greater = -(to_bad * lost[1] + to_good * lost[0] + lost[0] * lost[1]) / (s - mean);
+        // cosh(s t) and sinh(s t) / s, both times exp(mean t).
+        let top = libm::exp(greater * time);
         let fall = libm::exp(-2.0 * s * time);
         let cosh = top * (1.0 + fall) / 2.0;
         let sinh = if s * time < 1e-9 { top * time } else { top * (1.0 - fall) / (2.0 * s) };

@@ -55,9 +55,9 @@ fn report(spec: &ErrorSpec, count: u32, seed: u64) -> Report {
     fit(&trains(spec, count, seed)).expect("the trace has packets")
 }
 
-/// How many of 20 seeds choose `family`, and are said to fit.
+/// How many of 12 seeds choose `family`, and are said to fit.
 fn chosen(spec: &ErrorSpec, family: Family) -> (usize, usize) {
-    let reports: Vec<Report> = (1..=20).map(|seed| report(spec, 6_000, seed)).collect();
+    let reports: Vec<Report> = (1..=12).map(|seed| report(spec, 6_000, seed)).collect();
     let right = reports.iter().filter(|report| report.chosen().family == family).count();
     (right, reports.iter().filter(|report| report.adequacy.fits()).count())
 }
@@ -66,7 +66,7 @@ fn chosen(spec: &ErrorSpec, family: Family) -> (usize, usize) {
 fn independent_losses_are_found() {
     for loss in [0.005, 0.03, 0.1] {
         let (right, fits) = chosen(&uniform(loss), Family::Uniform);
-        assert!(right >= 19 && fits >= 19, "{loss}: {right}, {fits}");
+        assert!(right >= 11 && fits >= 11, "{loss}: {right}, {fits}");
     }
 }
 
@@ -74,7 +74,7 @@ fn independent_losses_are_found() {
 fn states_by_packet_are_found() {
     for (loss, run) in [(0.01, 4.0), (0.03, 2.0), (0.1, 12.0)] {
         let (right, fits) = chosen(&gilbert(loss, run), Family::TwoStatePacket);
-        assert!(right >= 18 && fits >= 19, "{loss}, {run}: {right}, {fits}");
+        assert!(right >= 11 && fits >= 11, "{loss}, {run}: {right}, {fits}");
     }
 }
 
@@ -82,7 +82,7 @@ fn states_by_packet_are_found() {
 fn states_by_time_are_found() {
     for (good, bad) in [(500, 10), (1000, 50), (200, 5)] {
         let (right, fits) = chosen(&fading(good, bad), Family::TwoState);
-        assert!(right >= 18 && fits >= 19, "{good}, {bad}: {right}, {fits}");
+        assert!(right >= 11 && fits >= 11, "{good}, {bad}: {right}, {fits}");
     }
 }
 
@@ -90,15 +90,15 @@ fn states_by_time_are_found() {
 fn bursts_of_a_fixed_length_are_found() {
     let spec = ErrorSpec::Burst { mean_bytes: 65536.0, packets: 4, frames: Frames::All };
     let (right, fits) = chosen(&spec, Family::Burst);
-    assert!(right == 20 && fits >= 19, "{right}, {fits}");
+    assert!(right == 12 && fits >= 11, "{right}, {fits}");
 }
 
-/// The 95 % intervals hold the truth about as often as they say: in 30 of 40 at the least, by binomial chance alone below 1e-7 otherwise.
+/// The 95 % intervals hold the truth about as often as they say: in 17 of 24 at the least, which binomial chance falls short of once in 10^4.
 #[test]
 fn intervals_hold_the_truth() {
     let truths = [("good", 0.5), ("bad", 0.02)];
     let mut held = [0; 2];
-    for seed in 1..=40 {
+    for seed in 1..=24 {
         let report = report(&fading(500, 20), 8_000, seed);
         let time = report.fits.iter().find(|fit| fit.family == Family::TwoState).expect("times are known");
         for (held, (key, truth)) in held.iter_mut().zip(truths) {
@@ -107,7 +107,7 @@ fn intervals_hold_the_truth() {
             *held += u32::from(low <= truth && truth <= high);
         }
     }
-    assert!(held.iter().all(|held| *held >= 30), "{held:?}");
+    assert!(held.iter().all(|held| *held >= 17), "{held:?}");
 }
 
 #[test]
@@ -182,4 +182,11 @@ fn order_alone_tells_nothing_of_time() {
     let losses = trains(&fading(500, 10), 10_000, 1).packets().iter().map(|packet| packet.lost).collect::<Vec<_>>();
     let report = fit(&LossTrace::ordered(losses)).expect("the trace has packets");
     assert!(report.fits.iter().all(|fit| fit.family != Family::TwoState));
+}
+
+/// Its errors are so frequent that the search may walk off to where every bit is hit: the likelihood has to stay one there.
+#[test]
+fn a_search_that_walks_far_off_finds_no_false_top() {
+    let spec = ErrorSpec::Burst { mean_bytes: 65536.0, packets: 4, frames: Frames::All };
+    assert_eq!(report(&spec, 6_000, 9).chosen().family, Family::Burst);
 }
