@@ -3,8 +3,8 @@
 use std::fmt::Debug;
 use std::num::NonZeroU16;
 
-use lasthop_live::gateway::engine::{Engine, Injection, Offloaded, Verdict};
-use lasthop_live::gateway::rules::{EngineConfig, Mode, Rule};
+use lasthop_gateway::engine::rules::{EngineConfig, Mode, Rule};
+use lasthop_gateway::engine::{Engine, Injection, Offloaded, Verdict};
 use lasthop_proto::node::{Node, Port};
 use lasthop_proto::packet::{Body, Cause, FlowId, Packet, Payload, Segment, Side};
 use lasthop_proto::pep::snoop::{HopControl, Snoop, SnoopConfig};
