@@ -61,7 +61,7 @@ impl Rig {
 
     /// The frame of a data segment of the flow, or without payload of an acknowledgment of all before `seq`.
     fn frame(&self, seq: u32, len: usize) -> Vec<u8> {
-        let [source, destination] = Plan::sockets(FlowId(0), &self.network.flows[0]).map(SocketAddr::V4);
+        let [source, destination] = self.plan().flow_sockets(FlowId(0), &self.network.flows[0]).map(SocketAddr::V4);
         let route = Route { source, destination };
         let segment = Segment { seq: Seq(seq), flags: Flags::ACK, window: 100, ..Segment::default() };
         let (route, segment) = match len {
@@ -309,4 +309,35 @@ fn a_managed_queue_marks_and_drops() {
         let told = capture.passages().filter(|(passage, _)| passage.dropped == Some(DropReason::Aqm)).count();
         assert_eq!(told as u64, dropped);
     }
+}
+
+/// A link protocol at both ends of the link: what the channel takes is sent again, and comes in order with its bytes. Its 4 bytes take
+/// their time; its control frames go back to nobody.
+#[test]
+fn a_link_protocol_brings_what_the_channel_takes() {
+    let errors = "errors_down = { model = \"list\", drop = [{ data = 2 }] }";
+    let element = "[elements.link]\nkind = \"arq\"\nrouter = \"base\"\nlink = \"wireless\"\n";
+    let scenario = Scenario::parse("test.toml", &(TEXT.replace("{wireless}", errors) + element)).unwrap();
+    let rig = Rig { network: scenario.network(&SCHEMES[0]).unwrap(), scenario };
+    let mut air = rig.air(1);
+    let sent: Vec<_> = (0..4).map(|number| rig.frame(1 + 1000 * number, 1000)).collect();
+    sent.iter().for_each(|frame| air.send(at(10), BASE, frame));
+    let (mut came, mut first) = (Vec::new(), None);
+    air.advance(at(5000), |arrival| {
+        assert_eq!(arrival.point, MOBILE);
+        first.get_or_insert(arrival.due);
+        came.push(arrival.bytes.to_vec());
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!(came, sent);
+    // 1040 and 4 bytes at 2 Mbps, and 1 ms.
+    assert_eq!(first, Some(at(11) + Duration::from_micros(4176)));
+    let carried = air.finish();
+    let (sender, down) = (carried.flows[0].sender, carried.links[1][0]);
+    assert_eq!((sender.source_retransmissions, sender.local_retransmissions, down.channel_drops), (0, 1, 1));
+    assert_eq!((down.frames, down.bytes), (5, 5 * 1044));
+    // Both transmissions of what was lost and the other three, each at both ends; no control frames.
+    let passages = carried.capture.unwrap().passages().count();
+    assert_eq!(passages, 5 + 4);
 }

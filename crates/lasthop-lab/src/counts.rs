@@ -104,6 +104,16 @@ impl Counts {
         self.ledger.resend(packet);
     }
 
+    /// A link protocol sends `packet` again.
+    pub fn repeated(&mut self, packet: &Packet) {
+        if packet.len > 0
+            && let Some(flow) = self.flows.get_mut(packet.flow.0 as usize)
+        {
+            flow.sender.local_retransmissions += 1;
+            self.ledger.resend(packet);
+        }
+    }
+
     /// The node at `point` got `packet` from the link there.
     pub fn received(&mut self, point: Point, packet: &Packet) {
         let Some(segment) = packet.tcp() else { return };

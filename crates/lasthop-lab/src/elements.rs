@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use lasthop_proto::event::Event;
-use lasthop_proto::node::{Node, Output, Port, pump};
+use lasthop_proto::node::{Disposition, Node, Output, Port, pump};
 use lasthop_proto::packet::{Flags, FlowId, Integrity, Packet, Segment, Side};
 use lasthop_proto::pep::eln::{ElnMarker, ElnMarkerConfig};
 use lasthop_proto::pep::split::SplitRelay;
@@ -12,7 +12,9 @@ use lasthop_proto::random::Root;
 use lasthop_proto::seq::Seq;
 use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::time::Instant;
-use lasthop_sim::network::Element;
+use lasthop_scenario::elements;
+use lasthop_sim::Bytes;
+use lasthop_sim::element::{AnyElement, Role, Site};
 use lasthop_sim::sim::tick_phase;
 use lasthop_wire::{Checksum, Checksums, Route, View, build_with_ecn, checksums, mark_eln, parse};
 
@@ -27,6 +29,9 @@ pub(super) const IPV4: [u8; 2] = [0x08, 0x00];
 pub struct Given {
     /// Frames, and where they go.
     pub frames: Vec<(Port, Vec<u8>)>,
+    /// Frames of a link protocol for the link: what the mechanisms see of them, with the protocol's headers, and the bytes that they
+    /// carry; control frames carry none.
+    pub link_frames: Vec<(Packet, Bytes)>,
     /// What happened.
     pub events: Vec<(FlowId, Event)>,
 }
@@ -43,20 +48,22 @@ pub trait PortElement: Send {
     fn poll_deadline(&self) -> Option<Instant>;
 }
 
-/// The element of `spec`, which sits at `point`; `None` for those that are not played here.
-pub fn element(spec: &Element, point: Point, plan: &Plan<'_>, root: Root) -> Option<Box<dyn PortElement>> {
-    match spec {
-        Element::ElnMarker => Some(Box::new(Marker(ElnMarker::new(ElnMarkerConfig::default())))),
-        Element::Split { handover, wired, wireless } => {
-            let name = &plan.network.nodes[plan.node(point).0].name;
-            let phase = tick_phase(root, name, wireless);
-            let node = SplitRelay::new(*handover, wired.clone(), wireless.clone(), phase, Switch::Off);
-            let most = handover.most_held(wired, wireless).max(handover.most_held(wireless, wired));
-            let routes = plan.routes().into_iter().map(|(route, end)| (end, route)).collect();
-            Some(Box::new(Relay::new(node, most as usize, routes, point)))
-        }
-        Element::Snoop(_) | Element::Arq(_) => None,
+/// The element, which sits at `point`; `None` for those that are not played here.
+pub fn element(element: &AnyElement, point: Point, plan: &Plan<'_>, root: Root) -> Option<Box<dyn PortElement>> {
+    if element.get::<elements::ElnMarker>().is_some() {
+        return Some(Box::new(Marker(ElnMarker::new(ElnMarkerConfig::default()))));
     }
+    let name = &plan.network.nodes[plan.node(point).0].name;
+    if element.role() == Role::LinkEnd {
+        let node = element.build_on_bytes(&Site { node: name, root, watch: Switch::Off })?;
+        return Some(Box::new(LinkEnd(node)));
+    }
+    let elements::Split { handover, wired, wireless } = element.get()?;
+    let phase = tick_phase(root, name, wireless);
+    let node = SplitRelay::new(*handover, wired.clone(), wireless.clone(), phase, Switch::Off);
+    let most = handover.most_held(wired, wireless).max(handover.most_held(wireless, wired));
+    let routes = plan.routes().into_iter().map(|(route, end)| (end, route)).collect();
+    Some(Box::new(Relay::new(node, most as usize, routes, point)))
 }
 
 /// The packet inside a frame and what it says, if it is TCP and its IP header is whole; and whether its payload is.
@@ -85,14 +92,10 @@ impl Marker {
     /// The frame with a mark, if it is an acknowledgment that gets one.
     fn mark(&mut self, now: Instant, port: Port, packet: &Packet, frame: &[u8]) -> Option<Vec<u8>> {
         let (bytes, view, integrity) = whole(frame)?;
-        let mut marked = false;
-        self.0.handle_packet(now, port, Packet { integrity, ..*packet });
-        pump(&mut self.0, now, |output| {
-            if let Output::Transmit(_, passed) = output {
-                marked |= passed.tcp().is_some_and(|segment| segment.options.eln && !view.segment.options.eln);
-            }
-        });
-        let bytes = if marked { mark_eln(bytes, &view)? } else { return None };
+        let disposition = self.0.handle_packet(now, port, Packet { integrity, ..*packet });
+        // The frame itself goes on.
+        pump(&mut self.0, now, |_| ());
+        let bytes = if disposition == Disposition::Changed { mark_eln(bytes, &view)? } else { return None };
         Some([&frame[..ETHERNET], &bytes].concat())
     }
 }
@@ -108,6 +111,44 @@ impl PortElement for Marker {
     fn poll_deadline(&self) -> Option<Instant> {
         None
     }
+}
+
+/// An end of a link protocol. Frames keep their bytes; the protocol's headers are beside them, and count on the link.
+struct LinkEnd(Box<dyn Node<Bytes> + Send>);
+
+impl LinkEnd {
+    fn pump(&mut self, now: Instant, given: &mut Given) {
+        pump(&mut *self.0, now, |output| match output {
+            Output::Event(flow, event) => given.events.push((flow, event)),
+            Output::Transmit(Port::WIRED, _, packet) => given.frames.push((Port::WIRED, packet.payload.to_vec())),
+            Output::Transmit(_, _, mut packet) => {
+                let bytes = std::mem::take(&mut packet.payload);
+                given.link_frames.push((with_payload(&packet, ()), bytes));
+            }
+        });
+    }
+}
+
+impl PortElement for LinkEnd {
+    fn take(&mut self, now: Instant, port: Port, packet: &Packet, frame: &[u8], given: &mut Given) {
+        self.0.handle_packet(now, port, with_payload(packet, Bytes::copy_from_slice(frame)));
+        self.pump(now, given);
+    }
+
+    fn handle_timeout(&mut self, now: Instant, given: &mut Given) {
+        self.0.handle_timeout(now);
+        self.pump(now, given);
+    }
+
+    fn poll_deadline(&self) -> Option<Instant> {
+        self.0.poll_deadline()
+    }
+}
+
+/// The same packet with another payload.
+fn with_payload<P, Q>(packet: &Packet<P>, payload: Q) -> Packet<Q> {
+    let Packet { flow, from, priority, integrity, ecn, cause, header_len, len, body, link, .. } = *packet;
+    Packet { flow, from, priority, integrity, ecn, cause, header_len, len, body, link, payload }
 }
 
 /// The relay of a split connection. The state machine deals in lengths, the bytes are kept here.
@@ -148,7 +189,7 @@ impl Relay {
         let Self { node, routes, streams, point, .. } = self;
         pump(node, now, |output| match output {
             Output::Event(flow, event) => given.events.push((flow, event)),
-            Output::Transmit(port, packet) => {
+            Output::Transmit(port, _, packet) => {
                 let key = (packet.flow, packet.from);
                 let frame = packet.tcp().and_then(|segment| {
                     // Both legs begin at 0 with their SYN.

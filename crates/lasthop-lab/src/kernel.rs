@@ -2,7 +2,7 @@
 
 use lasthop_proto::tcp::config::{ControlRule, EcnMode, Recovery, SackCompression, Switch, TcpConfig};
 use lasthop_scenario::LabSpec;
-use lasthop_sim::network::Element;
+use lasthop_sim::element::AnyElement;
 
 /// What of an endpoint no kernel has.
 pub fn beyond_kernels(config: &TcpConfig) -> Option<&'static str> {
@@ -30,11 +30,8 @@ pub fn beyond(config: &TcpConfig, lab: &LabSpec) -> Option<&'static str> {
 }
 
 /// What of a relay no kernel has.
-pub fn beyond_relays(element: &Element) -> Option<&'static str> {
-    match element {
-        Element::Split { wired, wireless, .. } => [wired, wireless].into_iter().find_map(|tcp| beyond_kernels(tcp)),
-        Element::Snoop(_) | Element::ElnMarker | Element::Arq(_) => None,
-    }
+pub fn beyond_relays(element: &AnyElement) -> Option<&'static str> {
+    element.endpoints()?.into_iter().find_map(|tcp| beyond_kernels(tcp))
 }
 
 /// The kernel's name of the congestion control that comes nearest to the scenario's: recoveries of the 1990s are Reno's.

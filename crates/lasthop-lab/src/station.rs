@@ -12,7 +12,8 @@ use lasthop_proto::pep::split::Handover;
 use lasthop_proto::scheme::{BaseStation, LocalDetection, Scheme, TcpAwareness};
 use lasthop_proto::tcp::config::Recovery;
 use lasthop_proto::time::Duration;
-use lasthop_sim::network::Element;
+use lasthop_scenario::elements::{Snoop, Split};
+use lasthop_sim::element::{AnyElement, Role};
 use lasthop_sys::namespace::run_in;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -35,7 +36,7 @@ pub struct Site<'l> {
     /// The hosts beyond the lossy link.
     pub beyond: Vec<Ipv4Addr>,
     /// What the simulator runs there, with all its parameters.
-    pub element: &'l Element,
+    pub element: &'l AnyElement,
     /// Whether its decisions are recorded.
     pub captures: Captures,
 }
@@ -87,7 +88,7 @@ pub fn start_base_station(site: &Site<'_>, scheme: &Scheme) -> Result<Box<dyn Ru
     let text = configuration(site, scheme)
         .ok_or_else(|| LabError::NeedsGateway { scheme: scheme.name, router: site.router.to_owned() })?;
     // A relay does not decide on packets.
-    let decides = matches!(site.element, Element::Snoop(_));
+    let decides = site.element.role() == Role::Repair;
     let captures = if decides { site.captures } else { Captures::Off };
     Ok(Box::new(Daemon::start(site.namespace, &text, captures)?))
 }
@@ -101,44 +102,44 @@ fn configuration(site: &Site<'_>, scheme: &Scheme) -> Option<String> {
 }
 
 /// What the rule does: its mode, and the tables of that.
-fn rule(element: &Element, scheme: &Scheme) -> Option<String> {
+fn rule(element: &AnyElement, scheme: &Scheme) -> Option<String> {
     let micros = |span: Duration| format!("\"{} us\"", span.as_nanos() / 1000);
     let mut text = String::new();
-    match (scheme.base_station, element) {
-        (_, Element::Snoop(config)) => {
-            let (detection, awareness) = names(config);
-            text += "mode = \"snoop\"\n[rule.snoop]\n";
-            text += &format!("detection = \"{detection}\"\nawareness = \"{awareness}\"\n");
-            text += &format!("dupack_threshold = {}\n", config.dupack_threshold);
-            text += &format!("timer_min = {}\n", micros(config.timer_min));
-            text += &format!("timer_max = {}\n", micros(config.timer_max));
-            text += &format!("max_local_retries = {}\n", config.max_local_retries);
-            // Who knows nothing of TCP has nothing to hold senders back with.
-            text += &match config.hop.filter(|_| config.awareness == TcpAwareness::Aware) {
-                None => "flow_control = \"none\"\n".to_owned(),
-                Some(HopControl { backlog, held }) => {
-                    format!("flow_control = \"fast\"\nbacklog = {backlog}\nheld = {held}\n")
-                }
-            };
-        }
-        (
-            BaseStation::Split { wireless: Recovery::Reno },
-            Element::Split { handover: Handover::Shared(buffer), .. },
-        ) => {
-            text += "mode = \"split\"\n";
+    if let Some(Snoop(config)) = element.get() {
+        let (detection, awareness) = names(config);
+        text += "mode = \"snoop\"\n[rule.snoop]\n";
+        text += &format!("detection = \"{detection}\"\nawareness = \"{awareness}\"\n");
+        text += &format!("dupack_threshold = {}\n", config.dupack_threshold);
+        text += &format!("timer_min = {}\n", micros(config.timer_min));
+        text += &format!("timer_max = {}\n", micros(config.timer_max));
+        text += &format!("max_local_retries = {}\n", config.max_local_retries);
+        // Who knows nothing of TCP has nothing to hold senders back with.
+        text += &match config.hop.filter(|_| config.awareness == TcpAwareness::Aware) {
+            None => "flow_control = \"none\"\n".to_owned(),
+            Some(HopControl { backlog, held }) => {
+                format!("flow_control = \"fast\"\nbacklog = {backlog}\nheld = {held}\n")
+            }
+        };
+        return Some(text);
+    }
+    let Split { handover, wired, wireless } = element.get()?;
+    text += "mode = \"split\"\n";
+    match (handover, scheme.base_station) {
+        (Handover::Shared(buffer), BaseStation::Split { wireless: Recovery::Reno }) => {
             for side in ["wireless", "wired"] {
                 text += &format!("[rule.split.{side}]\ncongestion = \"reno\"\nbuffer = {buffer}\n");
             }
         }
-        (_, Element::Split { handover: Handover::Moved, wired, wireless }) => {
-            text += "mode = \"split\"\n";
+        (Handover::Shared(_), _) => return None,
+        (Handover::Moved, _) => {
             for (side, tcp) in [("wireless", wireless), ("wired", wired)] {
-                let (congestion, rto_min) = (kernel::congestion(tcp), micros(tcp.rto_min));
+                let (congestion, rto_min, rto_max) =
+                    (kernel::congestion(tcp), micros(tcp.rto_min), micros(tcp.rto_max));
                 text += &format!("[rule.split.{side}]\ncongestion = \"{congestion}\"\nrto_min = {rto_min}\n");
+                text += &format!("rto_max = {rto_max}\n");
                 text += &kernel::receive_buffer(tcp).map_or(String::new(), |bytes| format!("buffer = {bytes}\n"));
             }
         }
-        _ => return None,
     }
     Some(text)
 }
@@ -280,7 +281,8 @@ mod tests {
         let Mode::Split(split) = told("SPLIT-BBR", &[]) else { panic!("a split") };
         let kernels = Some(lasthop_proto::time::Duration::from_millis(200));
         assert_eq!(split.wireless, SideSettings::wireless());
-        assert_eq!(split.wired, SideSettings { rto_min: kernels, ..SideSettings::wired() });
+        let longest = Some(lasthop_proto::time::Duration::from_secs(120));
+        assert_eq!(split.wired, SideSettings { rto_min: kernels, rto_max: longest, ..SideSettings::wired() });
     }
 
     #[test]

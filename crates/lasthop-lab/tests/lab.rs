@@ -415,15 +415,17 @@ fn many_flows_each_way_between_two_of_our_hosts() {
 fn what_the_lab_cannot_do_is_said() {
     // Holds without root too.
     let _turn = namespace::require_root().is_ok().then(turn);
-    let error = |scheme: &str| try_run(&scenario("1 MiB", "", ""), scheme, &Quiet).err().unwrap();
     let kernel = scenario("1 MiB", "", "endpoints = \"kernel\"");
     let message = try_run(&kernel, "E2E-SMART", &Quiet).err().unwrap().to_string();
     assert!(message.contains("E2E-SMART asks source for something that no kernel has (SMART recovery)"), "{message}");
     let relay = scenario("1 MiB", "", "endpoints = \"kernel\"\nhosts.mobile.endpoints = \"own\"");
     let message = try_run(&relay, "SPLIT-SMART", &Quiet).err().unwrap().to_string();
     assert!(message.contains("SPLIT-SMART asks base for something that no kernel has"), "{message}");
-    let message = error("Reno/SR").to_string();
-    assert!(message.contains("link protocols (Reno/SR)"), "{message}");
+    let mut chain = scenario_text("1 MiB", "", "");
+    chain += "[elements.mark]\nkind = \"eln-marker\"\nrouter = \"base\"\nlink = \"wireless\"\n";
+    let chain = Scenario::parse("test.toml", &chain).unwrap();
+    let message = try_run(&chain, "Reno/SR", &Quiet).err().unwrap().to_string();
+    assert!(message.contains("this chain of elements on one port"), "{message}");
     let mut two = scenario_text("1 MiB", "", "");
     two += "[elements.cache]\nkind = \"snoop\"\nrouter = \"base\"\nlink = \"wired\"\n";
     let two = Scenario::parse("test.toml", &two).unwrap();

@@ -1,5 +1,6 @@
 //! Packets in parsed form. Bytes are parsed and written only at the edge, by the live driver.
 
+pub use crate::link::headers::LinkHeaders;
 use crate::seq::Seq;
 
 /// Which connection a packet belongs to. Drivers hand these out: the simulator one per flow, the gateway one per
@@ -371,19 +372,6 @@ pub enum Body {
     Control,
 }
 
-/// What a link protocol puts in front of a packet on its hop. Frame numbers wrap; both ends count from 0.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum LinkHeader {
-    /// The frame of that number, which carries a packet.
-    Data(u16),
-    /// Control: every frame before that number arrived.
-    Ack(u16),
-    /// Control: the frame of that number is missing.
-    Nack(u16),
-    /// Control: no frame before that number comes any more.
-    Skip(u16),
-}
-
 impl Default for Body {
     fn default() -> Self {
         Self::Datagram { number: 0 }
@@ -426,8 +414,8 @@ pub struct Packet<P = ()> {
     pub len: u32,
     /// Headers.
     pub body: Body,
-    /// The header of a link protocol, between the two ends of its link.
-    pub link: Option<LinkHeader>,
+    /// The headers of link protocols, between the two ends of their link.
+    pub link: LinkHeaders,
     /// The driver's form of the payload.
     pub payload: P,
 }

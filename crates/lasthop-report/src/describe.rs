@@ -1,7 +1,9 @@
 //! The words and numbers by which traces name things, shared by every form of trace.
 
 use lasthop_proto::event::Event;
-use lasthop_proto::packet::{Cause, Flags, FlowId, Integrity, LinkHeader, Options, Packet, SackBlocks, Side};
+use lasthop_proto::link::arq::Header;
+use lasthop_proto::link::headers::LinkProtocol;
+use lasthop_proto::packet::{Cause, Flags, FlowId, Integrity, LinkHeaders, Options, Packet, SackBlocks, Side};
 use lasthop_proto::seq::Seq;
 use lasthop_sim::trace::{FlowInfo, Record, Trace, What};
 
@@ -53,14 +55,26 @@ pub fn options(options: &Options, smart: impl Fn(Seq) -> u32) -> String {
     words.join(" ")
 }
 
-/// What a link protocol put in front: `data 17`, `ack 18`, `nack 17`, `skip 18`.
-pub fn link_header(header: LinkHeader) -> String {
-    match header {
-        LinkHeader::Data(number) => format!("data {number}"),
-        LinkHeader::Ack(number) => format!("ack {number}"),
-        LinkHeader::Nack(number) => format!("nack {number}"),
-        LinkHeader::Skip(number) => format!("skip {number}"),
-    }
+/// What link protocols put in front, the outermost first: `data 17`, `ack 18`, `nack 17`, `skip 18`; nothing where they put
+/// nothing.
+pub fn link_headers(headers: &LinkHeaders) -> Option<String> {
+    let describe = |(protocol, bytes): (LinkProtocol, &[u8])| {
+        let arq = Header::from_bytes(bytes).filter(|_| protocol == LinkProtocol::ARQ);
+        match arq {
+            Some(Header::Data(number)) => format!("data {number}"),
+            Some(Header::Ack(number)) => format!("ack {number}"),
+            Some(Header::Nack(number)) => format!("nack {number}"),
+            Some(Header::Skip(number)) => format!("skip {number}"),
+            None => format!("protocol {} of {} bytes", protocol.0, bytes.len()),
+        }
+    };
+    let all: Vec<_> = headers.iter().map(describe).collect();
+    (!all.is_empty()).then(|| all.join(", "))
+}
+
+/// The link headers of the packet that a record is about, if it is about one.
+pub fn link(record: &Record) -> LinkHeaders {
+    packet(&record.what).map_or(LinkHeaders::NONE, |packet| packet.link)
 }
 
 /// The flow of a record; `None` for a link's control frames, which belong to none.

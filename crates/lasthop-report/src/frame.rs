@@ -1,7 +1,7 @@
 //! Packets as the bytes of Ethernet frames: headers only, with checksums over a payload of zeros.
 
 use etherparse::{EtherType, Ethernet2Header, IpFragOffset, IpNumber, Ipv4Header, UdpHeader};
-use lasthop_proto::packet::{Body, LinkHeader, Packet, Segment};
+use lasthop_proto::packet::{Body, Packet, Segment};
 use lasthop_sim::trace::FlowInfo;
 
 use crate::error::ReportError;
@@ -37,18 +37,12 @@ pub fn build(packet: &Packet, flow: &FlowInfo, hop: Hop) -> Result<Frame, Report
     Ok(Frame { headers, original_len })
 }
 
-/// Builds the link frame that `packet` travels in: its link header, and behind it the IPv4 packet unless it is a control
-/// frame. The header is a byte for its kind (0 data, 1 acknowledgment, 2 "missing", 3 "no longer sent"), a zero, and the
-/// frame number.
-pub fn build_link(packet: &Packet, header: LinkHeader, flow: Option<&FlowInfo>) -> Result<Frame, ReportError> {
-    let (kind, number) = match header {
-        LinkHeader::Data(number) => (0, number),
-        LinkHeader::Ack(number) => (1, number),
-        LinkHeader::Nack(number) => (2, number),
-        LinkHeader::Skip(number) => (3, number),
-    };
-    let mut headers = vec![kind, 0];
-    headers.extend_from_slice(&number.to_be_bytes());
+/// Builds the link frame that `packet` travels in: its link headers, the outermost first, and behind them the IPv4 packet unless it
+/// is a control frame. That of automatic repeat request is a byte for its kind (0 data, 1 acknowledgment, 2 "missing", 3 "no longer
+/// sent"), a zero, and the frame number.
+pub fn build_link(packet: &Packet, flow: Option<&FlowInfo>) -> Result<Frame, ReportError> {
+    let mut headers = Vec::new();
+    packet.link.iter().for_each(|(_, header)| headers.extend_from_slice(header));
     if let Some(flow) = flow {
         headers.extend_from_slice(&ip_packet(packet, flow)?);
     }

@@ -27,7 +27,7 @@ use crate::values::{Choice, Off, Or, Positive, Text, Whole};
 use crate::{sides, snoop};
 
 pub use crate::gateway_values::{Group, Network, PortRange};
-pub use crate::sides::{SideSettings, SplitSettings};
+pub use crate::sides::{PATIENCE, SideSettings, SplitSettings};
 
 /// Most bytes of a configuration: it travels as one message to the process that handles the packets.
 const LARGEST_FILE: u64 = 128 << 10;

@@ -361,6 +361,8 @@ pub(crate) fn lay(reader: &Reader<'_>, under: Under) -> Result<TcpSpec, Error> {
     c.eln_inflation = layer.value("eln_inflation", c.eln_inflation)?;
     c.idle_restart = layer.value("idle_restart", c.idle_restart)?;
     c.nagle = layer.value("nagle", c.nagle)?;
+    c.handshake_ack = layer.value("handshake_ack", c.handshake_ack)?;
+    c.send_quantum = layer.limited_count("send_quantum", c.send_quantum)?;
     c.time_wait = layer.span("time_wait", c.time_wait)?;
     check(reader, c)?;
     Ok(spec)

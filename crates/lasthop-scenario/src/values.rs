@@ -9,8 +9,8 @@ use lasthop_proto::link::arq::{Delivery, Protocol};
 use lasthop_proto::pep::snoop::RepairPriority;
 use lasthop_proto::scheme::{LocalDetection, SCHEMES, Scheme, TcpAwareness};
 use lasthop_proto::tcp::config::{
-    Bbr3Rule, ControlRule, Deflation, EcnMode, Growth, HeaderAccounting, HystartRule, ImpureDuplicates,
-    PartialAckTimer, PartialDeflation, Preset, ReceiveAutotune, Recovery, RecoveryGuard, RttRule, SackAlgorithm,
+    Bbr3Rule, ControlRule, Deflation, EcnMode, Growth, HandshakeAck, HeaderAccounting, HystartRule, ImpureDuplicates,
+    Nagle, PartialAckTimer, PartialDeflation, Preset, ReceiveAutotune, Recovery, RecoveryGuard, RttRule, SackAlgorithm,
     SackCompression, Switch, WindowReduction,
 };
 use lasthop_sim::network::DamagedFrames;
@@ -299,15 +299,6 @@ pub(crate) enum FlowControlName {
     Fast,
 }
 
-/// Names of what sits on a router's port.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum ElementName {
-    Snoop,
-    ElnMarker,
-    Split,
-    Arq,
-}
-
 choices! {
     ElnSource { "receiver" = Receiver, "base-station" = BaseStation }
     MediumName { "duplex" = Duplex, "half-duplex" = HalfDuplex }
@@ -321,6 +312,8 @@ choices! {
     }
     SackCompression { "off" = Off, "linux" = Linux }
     ReceiveAutotune { "off" = Off, "linux" = Linux }
+    HandshakeAck { "with-data" = WithData, "own" = Own }
+    Nagle { "off" = Off, "on" = On, "minshall" = Minshall }
     EcnMode { "off" = Off, "passive" = Passive, "on" = On }
     ModelName {
         "none" = None, "exponential" = Exponential, "uniform" = Uniform, "two-state" = TwoState,
@@ -329,7 +322,6 @@ choices! {
     }
     QueueKind { "fifo" = Fifo, "codel" = CoDel, "fq-codel" = FqCoDel }
     FlowControlName { "none" = None, "fast" = Fast }
-    ElementName { "snoop" = Snoop, "eln-marker" = ElnMarker, "split" = Split, "arq" = Arq }
     Preset { "bsd-lite" = BsdLite, "ns2" = Ns2, "rfc" = Rfc, "linux-6.18" = Linux618, "linux-6.18-bbr" = Linux618Bbr, "rfc-2026" = Rfc2026 }
     Recovery {
         "reno" = Reno, "new-reno" = NewReno, "smart" = Smart, "sack" = Sack, "eln" = Eln, "eln-rxmt" = ElnRxmt,

@@ -5,12 +5,11 @@ use lasthop_proto::link::arq::{ArqConfig, Delivery, Protocol, Timer};
 use lasthop_proto::packet::FlowId;
 use lasthop_proto::pep::split::Handover;
 use lasthop_proto::scheme::{Family, LocalDetection, SCHEMES, Scheme, TcpAwareness};
-use lasthop_proto::tcp::config::{Clock, DelayedAck, Growth, Recovery, Switch, TcpConfig};
+use lasthop_proto::tcp::config::{Clock, DelayedAck, Growth, Nagle, Recovery, Switch, TcpConfig};
 use lasthop_proto::time::{Duration, Instant};
+use lasthop_scenario::elements::{Arq, ElnMarker, Snoop, Split};
 use lasthop_scenario::{Scenario, builtin_names};
-use lasthop_sim::network::{
-    App, DamagedFrames, Element, ElementSpec, LinkSpec, Medium, Network, NodeKind, QueueLimit, Rate,
-};
+use lasthop_sim::network::{App, DamagedFrames, ElementSpec, LinkSpec, Medium, Network, NodeKind, QueueLimit, Rate};
 
 const EVERYTHING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/everything.toml");
 
@@ -158,26 +157,25 @@ fn schemes_decide_what_the_base_station_does() {
             // One end at the base station, the other at the mobile host.
             let ends: Vec<_> = network.elements.iter().map(|spec| network.nodes[spec.node.0].name.as_str()).collect();
             assert_eq!(ends, ["base", "mobile"]);
-            let same = |spec: &ElementSpec| matches!(&spec.element, Element::Arq(config) if config.window == 16);
+            let same = |spec: &ElementSpec| spec.element.get::<Arq>().is_some_and(|Arq(config)| config.window == 16);
             assert!(network.elements.iter().all(same));
             continue;
         }
         let [element] = &network.elements[..] else { panic!("one element under {}", scheme.name) };
         assert_eq!(network.nodes[element.node.0].name, "base");
         assert_eq!(network.links[element.link.0].name, "wireless");
-        match (scheme.name, &element.element) {
-            ("LL" | "LL-TCP-AWARE" | "LL-SMART" | "LL-SMART-TCP-AWARE", Element::Snoop(config)) => {
-                assert_eq!(config.detection == LocalDetection::Smart, scheme.name.contains("SMART"));
-                assert_eq!(config.awareness == TcpAwareness::Aware, scheme.name.contains("AWARE"));
-                assert_eq!(config.timer_min, Duration::from_millis(200));
-            }
-            ("SPLIT" | "SPLIT-SMART", Element::Split { handover, wired, wireless }) => {
-                assert_eq!(*handover, Handover::Shared(65_536));
-                assert_eq!((wired.recovery, wired.smart_acks), (Recovery::Reno, Switch::Off));
-                assert_eq!(wireless.recovery == Recovery::Smart, scheme.name == "SPLIT-SMART");
-                assert_eq!(wireless.smart_acks.is_on(), scheme.name == "SPLIT-SMART");
-            }
-            (name, other) => panic!("{other:?} under {name}"),
+        if let Some(Snoop(config)) = element.element.get() {
+            assert!(scheme.name.starts_with("LL"), "{}", scheme.name);
+            assert_eq!(config.detection == LocalDetection::Smart, scheme.name.contains("SMART"));
+            assert_eq!(config.awareness == TcpAwareness::Aware, scheme.name.contains("AWARE"));
+            assert_eq!(config.timer_min, Duration::from_millis(200));
+        } else {
+            let Split { handover, wired, wireless } = element.element.get().expect("a relay");
+            assert!(scheme.name.starts_with("SPLIT"), "{}", scheme.name);
+            assert_eq!(*handover, Handover::Shared(65_536));
+            assert_eq!((wired.recovery, wired.smart_acks), (Recovery::Reno, Switch::Off));
+            assert_eq!(wireless.recovery == Recovery::Smart, scheme.name == "SPLIT-SMART");
+            assert_eq!(wireless.smart_acks.is_on(), scheme.name == "SPLIT-SMART");
         }
     }
 }
@@ -192,13 +190,13 @@ fn eln_comes_from_the_receiver_or_from_the_base_station() {
 
         let at_base = lan_with(&[("eln_source", "base-station")], name);
         assert_eq!(damaged(&at_base), [DamagedFrames::Drop; 2], "{name}");
-        assert!(matches!(at_base.elements[0].element, Element::ElnMarker));
+        assert!(at_base.elements[0].element.get::<ElnMarker>().is_some());
     }
     // Nobody else would know what to do with a damaged frame, or with a mark.
     for scheme in SCHEMES.iter().filter(|scheme| !scheme.name.contains("ELN")) {
         let network = lan_with(&[("eln_source", "base-station")], scheme.name);
         assert_eq!(damaged(&network), [DamagedFrames::Drop; 2], "{}", scheme.name);
-        assert!(!network.elements.iter().any(|spec| matches!(spec.element, Element::ElnMarker)));
+        assert!(!network.elements.iter().any(|spec| spec.element.get::<ElnMarker>().is_some()));
     }
     // SACK and ELN coupled.
     let coupled = [("tcp.sack_eln", "on")];
@@ -394,7 +392,7 @@ fn a_link_protocol_has_two_ends() {
     assert_eq!(ends.len(), 2);
     for spec in &network.elements {
         assert_eq!(network.links[spec.link.0].name, "wired");
-        assert!(matches!(&spec.element, Element::Arq(config) if *config == expected), "{spec:?}");
+        assert_eq!(spec.element.get(), Some(&Arq(expected.clone())));
     }
 }
 
@@ -405,25 +403,53 @@ fn elements_sit_where_they_are_put() {
         .elements
         .iter()
         .map(|spec| {
-            let kind = match &spec.element {
-                Element::Snoop(_) => "snoop",
-                Element::ElnMarker => "marker",
-                Element::Split { .. } => "split",
-                Element::Arq(_) => "arq",
-            };
+            let kind = spec.element.kind();
             (network.nodes[spec.node.0].name.as_str(), network.links[spec.link.0].name.as_str(), kind)
         })
         .collect();
     // The scheme's part at the base station, then the elements of the scenario.
-    let expected = [("right", "c", "split"), ("left", "a", "marker"), ("left", "d", "snoop"), ("right", "b", "split")];
+    let expected =
+        [("right", "c", "split"), ("left", "a", "eln-marker"), ("left", "d", "snoop"), ("right", "b", "split")];
     assert_eq!(places, expected);
-    let Element::Split { wired, wireless, handover } = &network.elements[0].element else { panic!("a relay") };
-    assert_eq!((*handover, wired.nagle, wireless.mss), (Handover::Shared(16_384), Switch::Off, 1460));
-    let Element::Split { wired, wireless, .. } = &network.elements[3].element else { panic!("a relay") };
+    let Split { wired, wireless, handover } = network.elements[0].element.get().expect("a relay");
+    assert_eq!((*handover, wired.nagle, wireless.mss), (Handover::Shared(16_384), Nagle::Off, 1460));
+    let Split { wired, wireless, .. } = network.elements[3].element.get().expect("a relay");
     assert_eq!((wired.recovery, wireless.recovery), (Recovery::Reno, Recovery::Sack));
     assert_eq!((wired.mss, wireless.mss), (1000, 500));
     // Beyond the relay of link b, seen from its router, is the other half of the network.
     assert_eq!(node(&network, 0, 0).0.recovery, Recovery::Sack, "zulu");
     assert_eq!(node(&network, 1, 0).0.recovery, Recovery::Reno, "kilo");
     assert!(node(&network, 1, 1).0.smart_acks.is_on(), "mike is beyond a cache that reads SMART numbers");
+}
+
+/// Of several on a port the base station's part is nearest the router, then those of the scenario in the order of the file; a link
+/// protocol sits at the link's other end too.
+#[test]
+fn elements_on_one_port_keep_their_order() {
+    let element = |name: &str, kind: &str| {
+        format!("[elements.{name}]\nkind = \"{kind}\"\nrouter = \"base\"\nlink = \"wireless\"\n")
+    };
+    let text = |elements: &[(&str, &str)]| {
+        let elements: String = elements.iter().map(|(name, kind)| element(name, kind)).collect();
+        format!("{}\n{elements}", Scenario::builtin_text("wavelan-lan").unwrap())
+    };
+    let places = |text: &str, scheme: &str| {
+        let network = Scenario::parse("chain", text).unwrap().network(Scheme::by_name(scheme).unwrap()).unwrap();
+        let place = |spec: &ElementSpec| (network.nodes[spec.node.0].name.clone(), spec.element.kind());
+        network.elements.iter().map(place).collect::<Vec<_>>()
+    };
+    let place = |node: &str, kind| (node.to_owned(), kind);
+    let chain = text(&[("z", "eln-marker"), ("a", "arq")]);
+    let under_snoop = [("base", "snoop"), ("base", "eln-marker"), ("base", "arq"), ("mobile", "arq")];
+    assert_eq!(places(&chain, "LL-TCP-AWARE"), under_snoop.map(|(node, kind)| place(node, kind)));
+    assert_eq!(
+        places(&chain, "E2E"),
+        under_snoop[1..].iter().map(|(node, kind)| place(node, kind)).collect::<Vec<_>>()
+    );
+    let eln = format!("eln_source = \"base-station\"\n{}", text(&[("link", "arq")]));
+    assert_eq!(places(&eln, "E2E-ELN")[..2], [place("base", "eln-marker"), place("base", "arq")]);
+    // Two link protocols one inside the other, and no more.
+    Scenario::parse("chain", &text(&[("a", "arq"), ("b", "arq")])).unwrap();
+    let error = Scenario::parse("chain", &text(&[("a", "arq"), ("b", "arq"), ("c", "arq")])).unwrap_err().to_string();
+    assert!(error.contains("elements.c.link: wireless has 2 link protocols already; more do not fit"), "{error}");
 }

@@ -3,10 +3,7 @@
 use std::sync::Arc;
 
 use lasthop_proto::channel::ErrorSpec;
-use lasthop_proto::link::arq::ArqConfig;
 use lasthop_proto::packet::{FlowId, Side};
-use lasthop_proto::pep::snoop::SnoopConfig;
-use lasthop_proto::pep::split::Handover;
 pub use lasthop_proto::queue::{QueueLimit, QueueSpec};
 use lasthop_proto::tcp::config::{EcnMode, Switch, TcpConfig};
 use lasthop_proto::time::{Duration, Instant};
@@ -16,6 +13,7 @@ pub use lasthop_quic::{
 };
 
 use crate::apps::{OnOffConfig, WebConfig};
+use crate::element::AnyElement;
 
 /// Index into [`Network::nodes`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -32,7 +30,7 @@ pub struct Network {
     pub nodes: Vec<NodeSpec>,
     /// What joins them.
     pub links: Vec<LinkSpec>,
-    /// What sits on nodes' ports.
+    /// What sits on nodes' ports. Of several on the same port, the first is nearest the node.
     pub elements: Vec<ElementSpec>,
     /// Who talks to whom.
     pub flows: Vec<FlowSpec>,
@@ -48,10 +46,8 @@ impl Network {
     pub fn may_mark(&self) -> bool {
         let marks = |link: &LinkSpec| link.directions.iter().any(|direction| direction.queue.marks());
         let offers = |config: &TcpConfig| config.ecn == EcnMode::On;
-        let relay = |spec: &ElementSpec| match &spec.element {
-            Element::Split { wired, wireless, .. } => offers(wired) || offers(wireless),
-            Element::Snoop(_) | Element::ElnMarker | Element::Arq(_) => false,
-        };
+        let relay =
+            |spec: &ElementSpec| spec.element.endpoints().is_some_and(|ends| ends.into_iter().any(|end| offers(end)));
         let is_offered = || self.flows.iter().any(|flow| offers(&flow.tcp[0])) || self.elements.iter().any(relay);
         self.links.iter().any(marks) && is_offered()
     }
@@ -145,27 +141,7 @@ pub struct ElementSpec {
     /// The link: the element's wireless side. Its wired side is the node.
     pub link: LinkId,
     /// What it is.
-    pub element: Element,
-}
-
-/// What sits on a node's port.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Element {
-    /// Local retransmission from a cache: the four link-layer schemes.
-    Snoop(SnoopConfig),
-    /// Marks acknowledgments with ELN.
-    ElnMarker,
-    /// Ends each connection and opens another.
-    Split {
-        /// How bytes get from one to the other, and how many may wait.
-        handover: Handover,
-        /// The endpoint that faces the router.
-        wired: Arc<TcpConfig>,
-        /// The endpoint that faces the link.
-        wireless: Arc<TcpConfig>,
-    },
-    /// One end of a link protocol; the other end of the link needs the same.
-    Arq(ArqConfig),
+    pub element: AnyElement,
 }
 
 /// A flow between two hosts.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::option;
 
 /// Not in `libc` yet; kernel's `include/uapi/linux/tcp.h`.
+const TCP_RTO_MAX_MS: libc::c_int = 44;
 const TCP_RTO_MIN_US: libc::c_int = 45;
 /// `SIOCOUTQNSD`: how much of what waits to be acknowledged has not been sent.
 pub(crate) const UNSENT: libc::c_ulong = 0x894b;
@@ -68,6 +69,16 @@ impl TcpInfo {
 /// Before Linux 6.15.
 pub fn set_least_timeout(socket: &impl AsFd, span: Duration) -> io::Result<()> {
     option::set(socket, libc::IPPROTO_TCP, TCP_RTO_MIN_US, span.as_micros() as libc::c_int)
+}
+
+/// Sets the longest retransmission timeout, however often it doubles: 1 to 120 s.
+///
+/// # Errors
+///
+/// Before Linux 6.15, and outside of these bounds.
+pub fn set_longest_timeout(socket: &impl AsFd, span: Duration) -> io::Result<()> {
+    let millis = libc::c_int::try_from(span.as_millis()).unwrap_or(libc::c_int::MAX);
+    option::set(socket, libc::IPPROTO_TCP, TCP_RTO_MAX_MS, millis)
 }
 
 /// Bounds the window that is announced, in bytes.

@@ -1,6 +1,6 @@
 //! What the gateway reports: totals per rule, in packets and bytes as super-segments and single packets come.
 
-use lasthop_proto::packet::Cause;
+use lasthop_proto::node::Trigger;
 use lasthop_proto::time::Duration;
 
 /// Buckets of a [`Histogram`]: the last begins at 2^23 µs, over eight seconds.
@@ -50,11 +50,11 @@ impl Repairs {
         self.duplicate + self.hole + self.timer
     }
 
-    pub(super) const fn count(&mut self, cause: Cause) {
-        match cause {
-            Cause::LocalDuplicate => self.duplicate += 1,
-            Cause::LocalHole => self.hole += 1,
-            _ => self.timer += 1,
+    pub(super) const fn count(&mut self, trigger: Trigger) {
+        match trigger {
+            Trigger::Duplicates => self.duplicate += 1,
+            Trigger::Hole | Trigger::Request => self.hole += 1,
+            Trigger::Timer => self.timer += 1,
         }
     }
 }

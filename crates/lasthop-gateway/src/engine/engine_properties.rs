@@ -218,7 +218,7 @@ fn transfer(loss: f64, merge: u32, seed: u64, sack: bool, mode: Mode) -> Outcome
             end.handle_timeout(now);
             let mut packets: Vec<(Segment, u32)> = Vec::new();
             pump(end, now, |output| {
-                let Output::Transmit(_, packet) = output else { return };
+                let Output::Transmit(_, _, packet) = output else { return };
                 outcome.resent += u64::from(packet.cause.is_source_retransmission());
                 let Some(&segment) = packet.tcp() else { return };
                 match packets.last_mut() {

@@ -1,8 +1,8 @@
 //! What one rule does to the packets of its connections.
 
 use lasthop_proto::event::Event;
-use lasthop_proto::node::{Node, Port};
-use lasthop_proto::packet::{Body, Cause, Ecn, Flags, FlowId, Integrity, Packet, Priority, Segment, Side};
+use lasthop_proto::node::{Disposition, Node, Output, Port, Trigger, Why, pump};
+use lasthop_proto::packet::{Body, Cause, Ecn, Flags, FlowId, Integrity, LinkHeaders, Packet, Priority, Segment, Side};
 use lasthop_proto::pep::snoop::{HopControl, Owner, Snoop, SnoopConfig};
 use lasthop_proto::pep::tracking::{Take, Tracking};
 use lasthop_proto::time::Instant;
@@ -40,14 +40,13 @@ pub(super) struct Passing<'a> {
     pub size: u32,
 }
 
-/// What a mechanism did with the packet that it was given.
-#[derive(Clone, PartialEq, Eq, Debug)]
-enum Fate {
-    /// It was dropped, or comes later.
-    Kept,
-    Passed,
-    /// It passed with another window, or without its SACK blocks.
-    Revised(Box<Segment>),
+/// What the mechanism sends in answer to a packet that it was given.
+#[derive(Default, Debug)]
+struct Answered {
+    /// The packet itself, if it goes on now.
+    given: Option<Packet<Held>>,
+    /// An acknowledgment in its place.
+    answer: Option<Packet<Held>>,
 }
 
 /// A rule at work.
@@ -152,7 +151,7 @@ impl Treatment {
         mtu: [Option<usize>; 2],
         out: &mut Vec<Injection>,
     ) {
-        self.drain(now, None, flows, mtu, out);
+        self.drain(now, flows, mtu, out);
     }
 
     /// What becomes of a packet.
@@ -200,13 +199,13 @@ impl Treatment {
             };
             let given = parsed(passing.id, passing.from, view.header_len as u16, part, segment, bytes);
             let Some(snoop) = &mut self.snoop else { return Verdict::Accept };
-            snoop.handle_packet(now, port, given.clone());
-            let (fate, answered) = self.drain(now, Some((port, &given)), flows, mtu, out);
-            answer = answered.or(answer);
-            match fate {
-                Fate::Kept => kept += 1,
-                Fate::Passed => passed.push(given),
-                Fate::Revised(segment) => revised = Some(segment),
+            let disposition = snoop.handle_packet(now, port, given);
+            let answered = self.drain(now, flows, mtu, out);
+            answer = answered.answer.or(answer);
+            match disposition {
+                Disposition::Absorbed | Disposition::Held | Disposition::Dropped => kept += 1,
+                Disposition::Forwarded => passed.extend(answered.given),
+                Disposition::Changed => revised = answered.given.and_then(|packet| packet.tcp().copied()),
             }
             at += part;
             if at >= len {
@@ -214,7 +213,7 @@ impl Treatment {
             }
         }
         let hidden = |segment: &Segment| segment.options.sack.is_empty() && !view.segment.options.sack.is_empty();
-        self.counters.sack_hidden += u64::from(revised.as_deref().is_some_and(hidden));
+        self.counters.sack_hidden += u64::from(revised.as_ref().is_some_and(hidden));
         if self.mode != Mode::Snoop {
             return Verdict::Accept;
         }
@@ -241,60 +240,43 @@ impl Treatment {
         self.mode == Mode::Snoop && (port == Port::WIRED) == (view.payload_len > 0)
     }
 
-    /// Takes out what the mechanism sends. What became of the packet that it was given, and what it answers it with.
+    /// Takes out what the mechanism sends: what is not for the packet that it was given last, goes.
     fn drain(
         &mut self,
         now: Instant,
-        given: Option<(Port, &Packet<Held>)>,
         flows: &mut FlowTable<Flow>,
         mtu: [Option<usize>; 2],
         out: &mut Vec<Injection>,
-    ) -> (Fate, Option<Packet<Held>>) {
-        let Some(snoop) = &mut self.snoop else { return (Fate::Passed, None) };
-        let counters = &mut self.counters;
-        let (mut fate, mut answer) = (Fate::Kept, None);
-        let mut place = Packet::default();
-        while let Some(to) = snoop.poll_transmit(now, &mut place) {
-            match place.cause {
-                Cause::LocalAck => answer = Some(std::mem::take(&mut place)),
-                cause if cause.is_local_retransmission() => {
-                    counters.repairs.count(cause);
-                    if let (Some(flow), Some(segment)) = (flows.get_mut(place.flow), place.tcp()) {
-                        flow.watch.on_repair();
-                        // The timer only guesses.
-                        let end = segment.seq + place.seq_len();
-                        if cause != Cause::LocalTimer && flow.watch.on_loss(segment.seq, end) == Loss::New {
-                            counters.wireless_losses += 1;
-                        }
-                    }
-                    if self.mode == Mode::Snoop {
-                        inject(&place, to, mtu[usize::from(to.0 & 1)].unwrap_or(LARGEST), out);
+    ) -> Answered {
+        let Self { snoop: Some(snoop), counters, mode, .. } = self else { return Answered::default() };
+        let mut answered = Answered::default();
+        let mut send = |to: Port, packet: &Packet<Held>| {
+            if *mode == Mode::Snoop {
+                inject(packet, to, mtu[usize::from(to.0 & 1)].unwrap_or(LARGEST), out);
+            }
+        };
+        pump(snoop, now, |output| match output {
+            Output::Transmit(_, Why::Given, packet) => answered.given = Some(packet),
+            Output::Transmit(_, Why::LocalAck, packet) => answered.answer = Some(packet),
+            Output::Transmit(to, Why::Repair(trigger), packet) => {
+                counters.repairs.count(trigger);
+                if let (Some(flow), Some(segment)) = (flows.get_mut(packet.flow), packet.tcp()) {
+                    flow.watch.on_repair();
+                    // The timer only guesses.
+                    let end = segment.seq + packet.seq_len();
+                    if trigger != Trigger::Timer && flow.watch.on_loss(segment.seq, end) == Loss::New {
+                        counters.wireless_losses += 1;
                     }
                 }
-                _ => match given.filter(|(port, given)| *port != to && is_same(given, &place)) {
-                    Some((_, given)) => {
-                        fate = match place.tcp().filter(|&segment| Some(segment) != given.tcp()) {
-                            Some(&segment) => Fate::Revised(Box::new(segment)),
-                            None => Fate::Passed,
-                        };
-                    }
-                    // It was held until now.
-                    None if self.mode == Mode::Snoop => {
-                        inject(&place, to, mtu[usize::from(to.0 & 1)].unwrap_or(LARGEST), out);
-                    }
-                    None => {}
-                },
+                send(to, &packet);
             }
-        }
-        while let Some((_, event)) = snoop.poll_event() {
-            match event {
-                Event::DupAckSuppressed { .. } => counters.dup_acks_suppressed += 1,
-                Event::Absorbed { .. } => counters.absorbed += 1,
-                Event::Evicted => counters.cache_evicted += 1,
-                _ => {}
-            }
-        }
-        (fate, answer)
+            Output::Transmit(to, Why::Released | Why::Control | Why::Own, packet) => send(to, &packet),
+            Output::Event(_, Event::DupAckSuppressed { .. }) => counters.dup_acks_suppressed += 1,
+            Output::Event(_, Event::Absorbed { .. }) => counters.absorbed += 1,
+            Output::Event(_, Event::Evicted) => counters.cache_evicted += 1,
+            Output::Event(..) => {}
+        });
+        answered
     }
 }
 
@@ -303,12 +285,6 @@ impl Treatment {
 fn snoop_config(rule: &Rule, flows: usize) -> SnoopConfig {
     let hop = rule.snoop.hop.filter(|_| rule.mode == Mode::Snoop);
     SnoopConfig { connections: flows, hop, ..rule.snoop.clone() }
-}
-
-/// Whether `sent` is the packet that the mechanism was given.
-fn is_same(given: &Packet<Held>, sent: &Packet<Held>) -> bool {
-    let seq = |packet: &Packet<Held>| packet.tcp().map(|segment| segment.seq);
-    (given.flow, given.from, given.len, seq(given)) == (sent.flow, sent.from, sent.len, seq(sent))
 }
 
 /// A packet as mechanisms see it. The ECN field stays in the bytes: no mechanism looks at it.
@@ -323,7 +299,7 @@ fn parsed(flow: FlowId, from: Side, header_len: u16, len: u32, segment: Segment,
         header_len,
         len,
         body: Body::Tcp(segment),
-        link: None,
+        link: LinkHeaders::NONE,
         payload,
     }
 }

@@ -254,7 +254,7 @@ impl End {
         let acked = connection.acked();
         let una = iss.0.wrapping_add(1).wrapping_add(acked as u32);
         self.deadline = pump(connection, now, |output| match output {
-            Output::Transmit(_, packet) => {
+            Output::Transmit(_, _, packet) => {
                 outcome.count_packet(&packet, packet.cause);
                 scratch.clear();
                 scratch.resize(packet.len as usize, 0);

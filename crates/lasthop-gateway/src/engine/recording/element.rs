@@ -6,8 +6,8 @@ use std::collections::hash_map::Entry;
 use std::fmt::{self, Display};
 use std::num::NonZeroU16;
 
-use lasthop_proto::node::{Node, Output, Port, pump};
-use lasthop_proto::packet::{Body, Cause, Flags, FlowId, Packet, Segment};
+use lasthop_proto::node::{Disposition, Node, Output, Port, Why, pump};
+use lasthop_proto::packet::{Body, Flags, FlowId, Packet, Segment};
 use lasthop_proto::pep::snoop::{Snoop, SnoopConfig};
 use lasthop_proto::time::Instant;
 use lasthop_scenario::gateway::Gateway;
@@ -80,8 +80,8 @@ impl Element {
             return passes;
         }
         let packet = self.packet(port, &view, &bytes, size)?;
-        self.snoop.handle_packet(now, port, packet);
-        Ok(self.drain(now, Some((port, &packet))))
+        let disposition = self.snoop.handle_packet(now, port, packet);
+        Ok(self.drain(now, Some(disposition)))
     }
 
     /// As mechanisms see it.
@@ -130,26 +130,20 @@ impl Element {
         })
     }
 
-    fn drain(&mut self, now: Instant, given: Option<(Port, &Packet)>) -> Done {
-        let mut done = Done { fate: Fate::Dropped, sent: Vec::new() };
-        pump(&mut self.snoop, now, |output| {
-            let Output::Transmit(to, packet) = output else { return };
-            let seq = |packet: &Packet| packet.tcp().map(|tcp| tcp.seq);
-            let is_given = |(port, given): &(Port, &Packet)| {
-                (*port != to && packet.cause == Cause::New)
-                    && (given.flow, given.from, given.len, seq(given))
-                        == (packet.flow, packet.from, packet.len, seq(&packet))
-            };
-            match given.filter(is_given) {
-                Some((_, given)) if given.tcp() == packet.tcp() => done.fate = Fate::Forwarded,
-                Some(_) => done.fate = Fate::Revised(packet.tcp().copied()),
-                None => done.sent.push((to, packet.tcp().copied(), packet.len)),
-            }
+    /// What the mechanism does; `given` is what became of the packet that it was given, if it was given one.
+    fn drain(&mut self, now: Instant, given: Option<Disposition>) -> Done {
+        let (mut went, mut sent) = (None, Vec::new());
+        pump(&mut self.snoop, now, |output| match output {
+            Output::Transmit(_, Why::Given, packet) => went = packet.tcp().copied(),
+            Output::Transmit(to, _, packet) => sent.push((to, packet.tcp().copied(), packet.len)),
+            Output::Event(..) => {}
         });
-        if given.is_none() {
-            done.fate = Fate::Forwarded;
-        }
-        done
+        let fate = match given {
+            None | Some(Disposition::Forwarded) => Fate::Forwarded,
+            Some(Disposition::Changed) => Fate::Revised(went),
+            Some(Disposition::Absorbed | Disposition::Held | Disposition::Dropped) => Fate::Dropped,
+        };
+        Done { fate, sent }
     }
 }
 

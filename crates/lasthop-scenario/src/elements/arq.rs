@@ -1,11 +1,51 @@
-//! The keys of a link protocol.
+//! `kind = "arq"`: a link protocol, at both ends of its link.
 
-use lasthop_proto::link::arq::{ArqConfig, Delivery, Protocol, Timer};
+use lasthop_proto::link::arq::{self, ArqConfig, Delivery, Protocol, Timer};
+use lasthop_proto::node::Node;
+use lasthop_proto::scheme::Scheme;
 use lasthop_proto::time::Duration;
+use lasthop_sim::Bytes;
+use lasthop_sim::element::{AnyElement, Element, Ends, Role, Site};
 
+use super::{AnyPart, Beyond, Kind, Part};
 use crate::error::{Error, Problem};
 use crate::reader::Reader;
 use crate::values::{Count, Estimated, Off, Or, Positive, Unlimited, Whole};
+
+pub(super) static KIND: Kind =
+    Kind { name: "arq", keys: &[&ARQ_KEYS], ends: Ends::Both, read: |reader, _| Ok(AnyPart::new(Arq(read(reader)?))) };
+
+/// One end of automatic repeat request.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Arq(pub ArqConfig);
+
+impl Part for Arq {
+    fn place(&self, _: &Scheme, _: &mut Beyond<'_>) -> AnyElement {
+        AnyElement::new(self.clone())
+    }
+}
+
+impl Element for Arq {
+    fn kind(&self) -> &'static str {
+        KIND.name
+    }
+
+    fn role(&self) -> Role {
+        Role::LinkEnd
+    }
+
+    fn build(&self, _: &Site<'_>) -> Box<dyn Node<()>> {
+        Box::new(arq::Arq::<()>::new(self.0.clone()))
+    }
+
+    fn build_on_bytes(&self, _: &Site<'_>) -> Option<Box<dyn Node<Bytes> + Send>> {
+        Some(Box::new(arq::Arq::<Bytes>::new(self.0.clone())))
+    }
+
+    fn describe(&self) -> String {
+        "selective repeat with the other end of the link".to_owned()
+    }
+}
 
 /// All keys of a link protocol.
 pub(crate) const ARQ_KEYS: [&str; 9] =
