@@ -9,6 +9,8 @@
 mod adequacy;
 mod family;
 mod optimum;
+pub mod read;
+pub mod scenario;
 mod states;
 mod trace;
 

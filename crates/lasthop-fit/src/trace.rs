@@ -45,6 +45,19 @@ impl LossTrace {
         Self { packets: losses.into_iter().enumerate().map(packet).collect(), clock: Clock::Unknown }
     }
 
+    /// The same packets on a link of so many bits a second: each is on the air for its length, after those before it.
+    pub fn at_rate(mut self, bits_per_second: f64) -> Self {
+        if self.clock == Clock::Known {
+            let mut free = Duration::ZERO;
+            for packet in &mut self.packets {
+                packet.air = Duration::from_secs_f64(8.0 * f64::from(packet.bytes) / bits_per_second);
+                packet.at = packet.at.max(free);
+                free = packet.at + packet.air;
+            }
+        }
+        self
+    }
+
     /// The packets, in order of transmission.
     pub fn packets(&self) -> &[Sent] {
         &self.packets
