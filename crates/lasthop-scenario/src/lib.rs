@@ -53,6 +53,7 @@ mod values;
 
 pub use builtin::builtin_names;
 pub use error::{Error, Place, Problem, Spot, did_you_mean};
+pub use files::read_limited;
 pub use lab::{Endpoints, KernelSettings, LabSpec};
 pub use one_line::one_line;
 pub use quantities::Numbers;
