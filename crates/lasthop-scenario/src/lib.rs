@@ -49,6 +49,7 @@ mod stations;
 mod tcp;
 mod tcp_keys;
 mod today;
+pub mod tunnel;
 pub mod units;
 mod values;
 
