@@ -48,6 +48,7 @@ mod stations;
 mod tcp;
 mod tcp_keys;
 mod today;
+pub mod tunnel;
 pub mod units;
 mod values;
 
