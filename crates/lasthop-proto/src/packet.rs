@@ -1,5 +1,6 @@
 //! Packets in parsed form. Bytes are parsed and written only at the edge, by the live driver.
 
+use crate::link::hybrid::{Image, Label};
 use crate::seq::Seq;
 
 /// Which connection a packet belongs to. Drivers hand these out: the simulator one per flow, the gateway one per
@@ -103,6 +104,8 @@ pub enum Cause {
     LinkNack,
     /// Resent by a link protocol on its own timer.
     LinkTimer,
+    /// Sent by a link protocol ahead of any loss: a copy, or a combination of packets.
+    LinkRepair,
     /// A control frame of a link protocol.
     LinkControl,
 }
@@ -124,7 +127,15 @@ impl Cause {
 
     /// Whether a base station, or an end of the lossy link, repeats data here that it sent before.
     pub const fn is_local_retransmission(self) -> bool {
-        matches!(self, Self::LocalDuplicate | Self::LocalHole | Self::LocalTimer | Self::LinkNack | Self::LinkTimer)
+        matches!(
+            self,
+            Self::LocalDuplicate
+                | Self::LocalHole
+                | Self::LocalTimer
+                | Self::LinkNack
+                | Self::LinkTimer
+                | Self::LinkRepair
+        )
     }
 
     /// A stable lower-case name, used in traces.
@@ -150,6 +161,7 @@ impl Cause {
             Self::Datagram => "datagram",
             Self::LinkNack => "link-nack",
             Self::LinkTimer => "link-timer",
+            Self::LinkRepair => "link-repair",
             Self::LinkControl => "link-control",
         }
     }
@@ -369,6 +381,29 @@ pub enum Body {
     },
     /// Nothing: a control frame of a link protocol.
     Control,
+    /// A combination of packets that a link protocol made.
+    Coded(Image),
+    /// What the end of a two-ended link says that it received.
+    Report(LinkReport),
+}
+
+/// What a frame of feedback says (`link::hybrid`): numbers in their low 32 bits.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct LinkReport {
+    /// The largest packet number that arrived.
+    pub largest: u32,
+    /// For how many microseconds it has been here.
+    pub delay: u32,
+    /// Which of the 128 packets before it arrived, the nearest first: low bits of the first word.
+    pub received: [u32; 4],
+    /// The first symbol that is missing.
+    pub floor: u32,
+    /// Which of the 128 symbols after that are here, the nearest first.
+    pub beyond: [u32; 4],
+    /// Bytes that arrived.
+    pub delivered: u32,
+    /// Coded frames that were of use.
+    pub useful: u32,
 }
 
 /// What a link protocol puts in front of a packet on its hop. Frame numbers wrap; both ends count from 0.
@@ -382,6 +417,43 @@ pub enum LinkHeader {
     Nack(u16),
     /// Control: no frame before that number comes any more.
     Skip(u16),
+    /// Of a two-ended link: the transmission of that number (its low 32 bits) carries a packet.
+    Symbol {
+        /// The transmission's number.
+        packet: u32,
+        /// The packet's number.
+        symbol: u32,
+        /// How the packet is treated, and what it waits for.
+        label: Label,
+    },
+    /// Of a two-ended link: a combination of packets in a row.
+    Repair {
+        /// The transmission's number.
+        packet: u32,
+        /// The number of the first packet.
+        first: u32,
+        /// How many packets.
+        count: u8,
+        /// What the coefficients follow from.
+        key: u8,
+    },
+    /// Of a two-ended link: what arrived, in a [`Body::Report`].
+    Feedback {
+        /// The transmission's number.
+        packet: u32,
+    },
+    /// Of a two-ended link: no packet before that number comes any more.
+    Floor {
+        /// The transmission's number.
+        packet: u32,
+        /// The first packet that may still come.
+        symbol: u32,
+    },
+    /// Of a two-ended link: asks for feedback.
+    Probe {
+        /// The transmission's number.
+        packet: u32,
+    },
 }
 
 impl Default for Body {
@@ -444,7 +516,7 @@ impl<P> Packet<P> {
     pub const fn has_data(&self) -> bool {
         match &self.body {
             Body::Quic { data, .. } => *data > 0,
-            Body::Tcp(_) | Body::Datagram { .. } | Body::Control => self.len > 0,
+            Body::Tcp(_) | Body::Datagram { .. } | Body::Control | Body::Coded(_) | Body::Report(_) => self.len > 0,
         }
     }
 
@@ -453,7 +525,7 @@ impl<P> Packet<P> {
     pub const fn tcp(&self) -> Option<&Segment> {
         match &self.body {
             Body::Tcp(segment) => Some(segment),
-            Body::Datagram { .. } | Body::Quic { .. } | Body::Control => None,
+            Body::Datagram { .. } | Body::Quic { .. } | Body::Control | Body::Coded(_) | Body::Report(_) => None,
         }
     }
 
@@ -464,7 +536,7 @@ impl<P> Packet<P> {
             Body::Tcp(segment) => {
                 self.len.saturating_add(segment.flags.has(Flags::SYN) as u32 + segment.flags.has(Flags::FIN) as u32)
             }
-            Body::Datagram { .. } | Body::Quic { .. } | Body::Control => 0,
+            Body::Datagram { .. } | Body::Quic { .. } | Body::Control | Body::Coded(_) | Body::Report(_) => 0,
         }
     }
 }

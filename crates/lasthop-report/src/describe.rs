@@ -53,13 +53,23 @@ pub fn options(options: &Options, smart: impl Fn(Seq) -> u32) -> String {
     words.join(" ")
 }
 
-/// What a link protocol put in front: `data 17`, `ack 18`, `nack 17`, `skip 18`.
+/// What a link protocol put in front: `data 17`, `ack 18`, `nack 17`, `skip 18`; of a two-ended link `packet 9 symbol 7 chain 1`,
+/// `packet 9 repair 3+5 key 0`, `packet 9 feedback`, `packet 9 floor 7`, `packet 9 probe`.
 pub fn link_header(header: LinkHeader) -> String {
     match header {
         LinkHeader::Data(number) => format!("data {number}"),
         LinkHeader::Ack(number) => format!("ack {number}"),
         LinkHeader::Nack(number) => format!("nack {number}"),
         LinkHeader::Skip(number) => format!("skip {number}"),
+        LinkHeader::Symbol { packet, symbol, label } => {
+            format!("packet {packet} symbol {symbol} chain {}", label.chain)
+        }
+        LinkHeader::Repair { packet, first, count, key } => {
+            format!("packet {packet} repair {first}+{count} key {key}")
+        }
+        LinkHeader::Feedback { packet } => format!("packet {packet} feedback"),
+        LinkHeader::Floor { packet, symbol } => format!("packet {packet} floor {symbol}"),
+        LinkHeader::Probe { packet } => format!("packet {packet} probe"),
     }
 }
 

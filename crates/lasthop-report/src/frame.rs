@@ -39,21 +39,37 @@ pub fn build(packet: &Packet, flow: &FlowInfo, hop: Hop) -> Result<Frame, Report
 
 /// Builds the link frame that `packet` travels in: its link header, and behind it the IPv4 packet unless it is a control
 /// frame. The header is a byte for its kind (0 data, 1 acknowledgment, 2 "missing", 3 "no longer sent"), a zero, and the
-/// frame number.
+/// frame number. Of a two-ended link: the kind (4 packet, 5 coded, 6 feedback, 7 floor, 8 probe), the class of the packet or the key
+/// of the code, the transmission's number in 4 bytes; then the symbol in 4 bytes (the first of the combination, the floor), and the
+/// chain or how many symbols are combined.
 pub fn build_link(packet: &Packet, header: LinkHeader, flow: Option<&FlowInfo>) -> Result<Frame, ReportError> {
-    let (kind, number) = match header {
-        LinkHeader::Data(number) => (0, number),
-        LinkHeader::Ack(number) => (1, number),
-        LinkHeader::Nack(number) => (2, number),
-        LinkHeader::Skip(number) => (3, number),
-    };
-    let mut headers = vec![kind, 0];
-    headers.extend_from_slice(&number.to_be_bytes());
+    let mut headers = link_bytes(header);
     if let Some(flow) = flow {
         headers.extend_from_slice(&ip_packet(packet, flow)?);
     }
     let original_len = headers.len() as u32 + packet.len;
     Ok(Frame { headers, original_len })
+}
+
+/// The bytes of a link header.
+fn link_bytes(header: LinkHeader) -> Vec<u8> {
+    let short = |kind: u8, number: u16| [&[kind, 0][..], &number.to_be_bytes()].concat();
+    let long = |kind: u8, detail: u8, packet: u32| [&[kind, detail][..], &packet.to_be_bytes()].concat();
+    match header {
+        LinkHeader::Data(number) => short(0, number),
+        LinkHeader::Ack(number) => short(1, number),
+        LinkHeader::Nack(number) => short(2, number),
+        LinkHeader::Skip(number) => short(3, number),
+        LinkHeader::Symbol { packet, symbol, label } => {
+            [&long(4, label.class as u8, packet)[..], &symbol.to_be_bytes(), &[label.chain]].concat()
+        }
+        LinkHeader::Repair { packet, first, count, key } => {
+            [&long(5, key, packet)[..], &first.to_be_bytes(), &[count]].concat()
+        }
+        LinkHeader::Feedback { packet } => long(6, 0, packet),
+        LinkHeader::Floor { packet, symbol } => [&long(7, 0, packet)[..], &symbol.to_be_bytes()].concat(),
+        LinkHeader::Probe { packet } => long(8, 0, packet),
+    }
 }
 
 /// Libpcap, and so tcptrace, refuses files with several interfaces of the link type for bare IP datagrams, so frames
@@ -71,7 +87,7 @@ fn ip_packet(packet: &Packet, flow: &FlowInfo) -> Result<Vec<u8>, ReportError> {
     match &packet.body {
         Body::Tcp(segment) => tcp(packet, segment, flow),
         Body::Datagram { number } | Body::Quic { number, .. } => udp(packet, *number, flow),
-        Body::Control => Ok(Vec::new()),
+        Body::Control | Body::Coded(_) | Body::Report(_) => Ok(Vec::new()),
     }
 }
 

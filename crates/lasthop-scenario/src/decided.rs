@@ -1,5 +1,6 @@
 //! What a scheme decides of endpoints and base station, in lines for `explain`.
 
+use lasthop_proto::link::hybrid::{RateRule, Repair, Share};
 use lasthop_proto::pep::split::Handover;
 use lasthop_proto::scheme::{LocalDetection, TcpAwareness};
 use lasthop_proto::tcp::config::{Recovery, TcpConfig};
@@ -7,6 +8,7 @@ use lasthop_sim::network::{Element, Network};
 
 use crate::reader::Value;
 use crate::spec::Spec;
+use crate::units::BitRate;
 use crate::values::CongestionName;
 
 /// A line for each host with a flow, and for each element.
@@ -47,6 +49,15 @@ fn element(element: &Element) -> String {
             format!("snoop: {losses}, {duplicates}, {control}")
         }
         Element::ElnMarker => "marks acknowledgments".to_owned(),
+        Element::TwoEnded(config) => {
+            let repair = match config.repair {
+                Repair::Repeat => "repeats what is lost".to_owned(),
+                Repair::Adaptive => "repeats what is lost, copies and codes where that is too late".to_owned(),
+                Repair::Share(Share { data, coded, .. }) => format!("{coded} coded frames for {data} packets"),
+            };
+            let RateRule::Fixed(rate) = config.rate;
+            format!("one of the link's two ends: {repair}; sends at {}", BitRate(rate))
+        }
         Element::Arq(_) => "selective repeat with the other end of the link".to_owned(),
         Element::Split { handover, wired, wireless } => {
             let buffers = match handover {

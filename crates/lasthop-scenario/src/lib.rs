@@ -49,6 +49,7 @@ mod stations;
 mod tcp;
 mod tcp_keys;
 mod today;
+mod two_ended;
 pub mod units;
 mod values;
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use lasthop_proto::link::hybrid::{HopConfig, RateRule};
 use lasthop_proto::packet::FlowId;
 use lasthop_proto::pep::snoop::SnoopConfig;
 use lasthop_proto::pep::split::Handover;
@@ -14,7 +15,7 @@ use lasthop_sim::network::{
 
 use crate::flow_names::FlowNames;
 use crate::flows::Flow;
-use crate::nodes::{Host, Link};
+use crate::nodes::{Direction, Host, Link};
 use crate::sessions::Session;
 use crate::spec::Spec;
 use crate::stations::{ElementKind, Port, Relay};
@@ -68,6 +69,9 @@ pub(crate) fn network(spec: &Spec, scheme: &Scheme) -> Result<Network, NoBaseSta
         (BaseStation::SelectiveRepeat, Some(station)) => {
             placed.push(Placed { port: &station.port, element: Element::Arq(station.arq.clone()) });
         }
+        (BaseStation::TwoEnded(repair), Some(station)) => {
+            placed.push(Placed { port: &station.port, element: Element::TwoEnded(station.two_ended.config(repair)) });
+        }
         // It reads selective acknowledgments; no endpoint has to say more.
         (BaseStation::GatewaySnoop, Some(station)) => {
             placed.push(Placed { port: &station.port, element: Element::Snoop(station.gateway_snoop.clone()) });
@@ -84,6 +88,9 @@ pub(crate) fn network(spec: &Spec, scheme: &Scheme) -> Result<Network, NoBaseSta
             ElementKind::ElnMarker => Placed { port: &element.port, element: Element::ElnMarker },
             ElementKind::Split(relay, wireless) => split(&mut duties, &element.port, relay, scheme, *wireless),
             ElementKind::Arq(config) => Placed { port: &element.port, element: Element::Arq(config.clone()) },
+            ElementKind::TwoEnded(keys, repair) => {
+                Placed { port: &element.port, element: Element::TwoEnded(keys.config(*repair)) }
+            }
         });
     }
     let endpoint = |(host, duty): (&Host, Duty)| {
@@ -152,7 +159,13 @@ pub(crate) fn fixed(spec: &Spec, scheme: &Scheme) -> Option<FixedAt> {
             let [_, given] = &spec.base_station.as_ref()?.gateway_split;
             (!wireless.is(given.congestion)).then_some(FixedAt::RelayCongestion)
         }
-        (BaseStation::Split { .. } | BaseStation::Local { .. } | BaseStation::GatewaySnoop, _) => None,
+        (
+            BaseStation::Split { .. }
+            | BaseStation::Local { .. }
+            | BaseStation::GatewaySnoop
+            | BaseStation::TwoEnded(_),
+            _,
+        ) => None,
     }
 }
 
@@ -195,7 +208,7 @@ impl Placed<'_> {
     fn heeds_eln(&self) -> bool {
         match &self.element {
             Element::Split { wired, wireless, .. } => heeds_eln(wired) || heeds_eln(wireless),
-            Element::Snoop(_) | Element::ElnMarker | Element::Arq(_) => false,
+            Element::Snoop(_) | Element::ElnMarker | Element::Arq(_) | Element::TwoEnded(_) => false,
         }
     }
 
@@ -207,6 +220,18 @@ impl Placed<'_> {
             Element::Arq(config) => {
                 let other = spec.links[link].between.into_iter().find(|end| *end != router).unwrap_or(router);
                 vec![at(router, Element::Arq(config.clone())), at(other, Element::Arq(config))]
+            }
+            Element::TwoEnded(config) => {
+                let ends = spec.links[link].between;
+                // Each end sends in its own direction: down from the first end, up from the second.
+                let end = |(node, direction): (usize, &Direction)| {
+                    let rate = match config.rate {
+                        RateRule::Fixed(0) => RateRule::Fixed(direction.rate.0),
+                        given => given,
+                    };
+                    at(node, Element::TwoEnded(HopConfig { rate, ..config.clone() }))
+                };
+                ends.into_iter().zip(&spec.links[link].directions).map(end).collect()
             }
             element => vec![at(router, element)],
         }

@@ -2,7 +2,7 @@
 
 use lasthop_proto::link::arq::ArqConfig;
 use lasthop_proto::pep::snoop::SnoopConfig;
-use lasthop_proto::scheme::{LocalDetection, TcpAwareness};
+use lasthop_proto::scheme::{LinkRepair, LocalDetection, TcpAwareness};
 use lasthop_proto::tcp::config::{Recovery, TcpConfig};
 
 use crate::arq::{self, ARQ_KEYS};
@@ -12,6 +12,7 @@ use crate::reader::Reader;
 use crate::sides;
 use crate::snoop::{self, KIND_KEYS, REPAIR_KEYS};
 use crate::tcp::{self, Base, TcpSpec};
+use crate::two_ended::{self, TWO_ENDED_KEYS, TwoEndedKeys};
 use crate::units::ByteSize;
 use crate::values::{Count, ElementName, Text, Whole, Window};
 
@@ -35,6 +36,8 @@ pub(crate) struct Station {
     pub relay: Relay,
     /// Both ends of the link.
     pub arq: ArqConfig,
+    /// Both ends of the link, in a scheme of the two-ended family.
+    pub two_ended: TwoEndedKeys,
     /// What the gateway's snoop does there.
     pub gateway_snoop: SnoopConfig,
     /// What the gateway's split does there: the endpoints that face the router and the link.
@@ -56,6 +59,8 @@ pub(crate) enum ElementKind {
     Split(Box<Relay>, Recovery),
     /// At both ends of the link.
     Arq(ArqConfig),
+    /// At both ends of the link, and what they do against losses.
+    TwoEnded(TwoEndedKeys, LinkRepair),
 }
 
 /// Parameters of a split connection's relay.
@@ -83,7 +88,13 @@ pub(crate) fn base_station(
         return Ok(None);
     }
     reader.allow(
-        &[&["router", "link", "arq", "snoop", "split"], &CACHE_KEYS[..], &REPAIR_KEYS[..], &RELAY_KEYS[..]].concat(),
+        &[
+            &["router", "link", "arq", "snoop", "split", "two_ended"],
+            &CACHE_KEYS[..],
+            &REPAIR_KEYS[..],
+            &RELAY_KEYS[..],
+        ]
+        .concat(),
     )?;
     let port = port(&reader, nodes, links)?;
     Ok(Some(Station {
@@ -91,6 +102,7 @@ pub(crate) fn base_station(
         snoop: cache(&reader, SnoopConfig::new(LocalDetection::DuplicateAcks, TcpAwareness::Aware))?,
         relay: relay(&reader, common)?,
         arq: link_protocol(&reader)?,
+        two_ended: two_ended::read_section(&reader.section("two_ended")?)?,
         gateway_snoop: snoop::of_gateway(&reader.section("snoop")?)?,
         gateway_split: sides::of_simulator(&reader.section("split")?)?.map(|side| side.config(common.config.mss)),
     }))
@@ -130,7 +142,7 @@ fn element(reader: &Reader<'_>, nodes: &Nodes, links: &[Link], common: &TcpSpec)
     const PORT_KEYS: [&str; 3] = ["kind", "router", "link"];
     let snoop_keys = [&PORT_KEYS[..], &KIND_KEYS[..], &CACHE_KEYS[..], &REPAIR_KEYS[..]].concat();
     if !reader.has("kind") {
-        let all = [&snoop_keys[..], &["recovery"], &RELAY_KEYS[..], &ARQ_KEYS[..]];
+        let all = [&snoop_keys[..], &["recovery"], &RELAY_KEYS[..], &ARQ_KEYS[..], &TWO_ENDED_KEYS[..]];
         reader.allow(&all.concat())?;
     }
     let kind = reader.required("kind")?;
@@ -139,6 +151,7 @@ fn element(reader: &Reader<'_>, nodes: &Nodes, links: &[Link], common: &TcpSpec)
         ElementName::ElnMarker => PORT_KEYS.to_vec(),
         ElementName::Split => [&PORT_KEYS[..], &["recovery"], &RELAY_KEYS[..]].concat(),
         ElementName::Arq => [&PORT_KEYS[..], &ARQ_KEYS[..]].concat(),
+        ElementName::TwoEnded => [&PORT_KEYS[..], &["repair"], &TWO_ENDED_KEYS[..]].concat(),
     })?;
     let port = port(reader, nodes, links)?;
     let kind = match kind {
@@ -152,6 +165,10 @@ fn element(reader: &Reader<'_>, nodes: &Nodes, links: &[Link], common: &TcpSpec)
             ElementKind::Split(Box::new(relay(reader, common)?), recovery)
         }
         ElementName::Arq => ElementKind::Arq(arq::read(reader)?),
+        ElementName::TwoEnded => {
+            let repair = reader.or("repair", LinkRepair::Adaptive, "default")?;
+            ElementKind::TwoEnded(two_ended::read(reader)?, repair)
+        }
     };
     Ok(Element { port, kind })
 }

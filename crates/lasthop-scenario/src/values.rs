@@ -7,7 +7,7 @@ pub(crate) use self::amounts::{Count, MeanBytes, Positive, Whole, Window};
 use lasthop_proto::channel::Frames;
 use lasthop_proto::link::arq::{Delivery, Protocol};
 use lasthop_proto::pep::snoop::RepairPriority;
-use lasthop_proto::scheme::{LocalDetection, SCHEMES, Scheme, TcpAwareness};
+use lasthop_proto::scheme::{LinkRepair, LocalDetection, SCHEMES, Scheme, TcpAwareness};
 use lasthop_proto::tcp::config::{
     Bbr3Rule, ControlRule, Deflation, EcnMode, Growth, HeaderAccounting, HystartRule, ImpureDuplicates,
     PartialAckTimer, PartialDeflation, Preset, ReceiveAutotune, Recovery, RecoveryGuard, RttRule, SackAlgorithm,
@@ -39,7 +39,7 @@ macro_rules! words {
     )*};
 }
 
-words! { Unlimited = "unlimited", SendBuffer = "send-buffer", Off = "off", Drawn = "random", ByScheme = "scheme", Auto = "auto", Estimated = "estimated" }
+words! { Unlimited = "unlimited", SendBuffer = "send-buffer", Off = "off", Drawn = "random", ByScheme = "scheme", Auto = "auto", Estimated = "estimated", SameAsLink = "link" }
 
 impl<W: Word, T> From<Option<T>> for Or<W, T> {
     fn from(value: Option<T>) -> Self {
@@ -306,6 +306,7 @@ pub(crate) enum ElementName {
     ElnMarker,
     Split,
     Arq,
+    TwoEnded,
 }
 
 choices! {
@@ -329,7 +330,8 @@ choices! {
     }
     QueueKind { "fifo" = Fifo, "codel" = CoDel, "fq-codel" = FqCoDel }
     FlowControlName { "none" = None, "fast" = Fast }
-    ElementName { "snoop" = Snoop, "eln-marker" = ElnMarker, "split" = Split, "arq" = Arq }
+    ElementName { "snoop" = Snoop, "eln-marker" = ElnMarker, "split" = Split, "arq" = Arq, "two-ended" = TwoEnded }
+    LinkRepair { "repeat" = Repeat, "share" = Share, "adaptive" = Adaptive }
     Preset { "bsd-lite" = BsdLite, "ns2" = Ns2, "rfc" = Rfc, "linux-6.18" = Linux618, "linux-6.18-bbr" = Linux618Bbr, "rfc-2026" = Rfc2026 }
     Recovery {
         "reno" = Reno, "new-reno" = NewReno, "smart" = Smart, "sack" = Sack, "eln" = Eln, "eln-rxmt" = ElnRxmt,

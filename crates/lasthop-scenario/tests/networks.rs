@@ -2,9 +2,10 @@
 
 use lasthop_proto::channel::{Act, Behind, Drop, DropFrame, ErrorSpec, Frames, ScriptFrame, ScriptLine};
 use lasthop_proto::link::arq::{ArqConfig, Delivery, Protocol, Timer};
+use lasthop_proto::link::hybrid::{HopConfig, RateRule, Repair, Share};
 use lasthop_proto::packet::FlowId;
 use lasthop_proto::pep::split::Handover;
-use lasthop_proto::scheme::{Family, LocalDetection, SCHEMES, Scheme, TcpAwareness};
+use lasthop_proto::scheme::{BaseStation, Family, LinkRepair, LocalDetection, SCHEMES, Scheme, TcpAwareness};
 use lasthop_proto::tcp::config::{Clock, DelayedAck, Growth, Recovery, Switch, TcpConfig};
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_scenario::{Scenario, builtin_names};
@@ -148,6 +149,21 @@ fn schemes_decide_what_the_base_station_does() {
         if scheme.family == Family::Today {
             // What they do there is the gateway's: tests/today.rs.
             assert_eq!(network.elements.len(), usize::from(!scheme.name.starts_with("E2E")), "{}", scheme.name);
+            continue;
+        }
+        if let BaseStation::TwoEnded(repair) = scheme.base_station {
+            let ends: Vec<_> = network.elements.iter().map(|spec| network.nodes[spec.node.0].name.as_str()).collect();
+            assert_eq!(ends, ["base", "mobile"]);
+            for spec in &network.elements {
+                let Element::TwoEnded(config) = &spec.element else { panic!("{spec:?}") };
+                assert_eq!((config.rate, config.header, config.queue), (RateRule::Fixed(2_000_000), 58, 1000));
+                let expected = match repair {
+                    LinkRepair::Repeat => Repair::Repeat,
+                    LinkRepair::Adaptive => Repair::Adaptive,
+                    LinkRepair::Share => Repair::Share(Share { data: 20, coded: 3, wait: Duration::from_millis(8) }),
+                };
+                assert_eq!(config.repair, expected, "{}", scheme.name);
+            }
             continue;
         }
         if scheme.name.starts_with("E2E") || scheme.name.ends_with("/Raw") {
@@ -398,6 +414,47 @@ fn a_link_protocol_has_two_ends() {
     }
 }
 
+/// Each end sends at the rate of its own direction, unless one is given; keys that are wrong say so.
+#[test]
+fn the_keys_of_a_two_ended_link() {
+    let with = |keys: &str| {
+        let links = "[links.wired]\nrate_up = \"1 Mbps\"";
+        let text = Scenario::builtin_text("wavelan-lan").unwrap().replace("[links.wired]", links).to_owned();
+        Scenario::parse(
+            "two",
+            &format!("{text}\n[elements.tunnel]\nkind = \"two-ended\"\nrouter = \"base\"\nlink = \"wired\"\n{keys}"),
+        )
+    };
+    let configs = |keys: &str| {
+        let network = with(keys).unwrap().network(&SCHEMES[0]).unwrap();
+        let mut ends = network.elements.into_iter().map(|spec| match spec.element {
+            Element::TwoEnded(config) => (network.nodes[spec.node.0].name.clone(), config),
+            other => panic!("{other:?}"),
+        });
+        [ends.next().unwrap(), ends.next().unwrap()]
+    };
+    let [(first, down), (second, up)] = configs("");
+    assert_eq!((first.as_str(), second.as_str()), ("source", "base"));
+    assert_eq!((down.rate, up.rate), (RateRule::Fixed(10_000_000), RateRule::Fixed(1_000_000)));
+    assert_eq!((down.repair, up.repair), (Repair::Adaptive, Repair::Adaptive));
+    let keys = "rate = \"800 kbps\"\nheader = 32\nqueue = 50\nrepair = \"share\"\nshare_data = 10\nshare_coded = 2\nshare_wait = \"5 ms\"";
+    for (_, config) in configs(keys) {
+        let share = Share { data: 10, coded: 2, wait: Duration::from_millis(5) };
+        let expected =
+            HopConfig { rate: RateRule::Fixed(800_000), repair: Repair::Share(share), header: 32, queue: 50 };
+        assert_eq!(config, expected);
+    }
+    for (keys, expected) in [
+        ("rate = \"0 bps\"", "elements.tunnel.rate"),
+        ("repair = \"none\"", "elements.tunnel.repair"),
+        ("share_data = 129", "elements.tunnel.share_data"),
+        ("window = 16", "elements.tunnel.window"),
+    ] {
+        let error = with(keys).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
 #[test]
 fn elements_sit_where_they_are_put() {
     let network = everything();
@@ -410,6 +467,7 @@ fn elements_sit_where_they_are_put() {
                 Element::ElnMarker => "marker",
                 Element::Split { .. } => "split",
                 Element::Arq(_) => "arq",
+                Element::TwoEnded(_) => "two-ended",
             };
             (network.nodes[spec.node.0].name.as_str(), network.links[spec.link.0].name.as_str(), kind)
         })

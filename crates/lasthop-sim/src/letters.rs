@@ -28,14 +28,15 @@ enum Lost {
 impl Letters {
     /// None yet.
     pub fn new(network: &Network) -> Self {
-        let repeats = network.elements.iter().any(|spec| matches!(spec.element, Element::Arq(_)));
+        let repeats =
+            network.elements.iter().any(|spec| matches!(spec.element, Element::Arq(_) | Element::TwoEnded(_)));
         Self { under_way: BTreeMap::new(), lost: if repeats { Lost::Kept } else { Lost::Forgotten } }
     }
 
     fn key(packet: &Packet) -> Option<(u32, Side, u32)> {
         match packet.body {
             Body::Quic { number, .. } => Some((packet.flow.0, packet.from, number)),
-            Body::Tcp(_) | Body::Datagram { .. } | Body::Control => None,
+            Body::Tcp(_) | Body::Datagram { .. } | Body::Control | Body::Coded(_) | Body::Report(_) => None,
         }
     }
 

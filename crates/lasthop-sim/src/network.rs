@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use lasthop_proto::channel::ErrorSpec;
 use lasthop_proto::link::arq::ArqConfig;
+use lasthop_proto::link::hybrid::HopConfig;
 use lasthop_proto::packet::{FlowId, Side};
 use lasthop_proto::pep::snoop::SnoopConfig;
 use lasthop_proto::pep::split::Handover;
@@ -50,10 +51,11 @@ impl Network {
         let offers = |config: &TcpConfig| config.ecn == EcnMode::On;
         let relay = |spec: &ElementSpec| match &spec.element {
             Element::Split { wired, wireless, .. } => offers(wired) || offers(wireless),
-            Element::Snoop(_) | Element::ElnMarker | Element::Arq(_) => false,
+            Element::Snoop(_) | Element::ElnMarker | Element::Arq(_) | Element::TwoEnded(_) => false,
         };
         let is_offered = || self.flows.iter().any(|flow| offers(&flow.tcp[0])) || self.elements.iter().any(relay);
-        self.links.iter().any(marks) && is_offered()
+        let inside = self.elements.iter().any(|spec| matches!(spec.element, Element::TwoEnded(_)));
+        (inside || self.links.iter().any(marks)) && is_offered()
     }
 }
 
@@ -166,6 +168,8 @@ pub enum Element {
     },
     /// One end of a link protocol; the other end of the link needs the same.
     Arq(ArqConfig),
+    /// One end of a two-ended link; the other end of the link needs one too.
+    TwoEnded(HopConfig),
 }
 
 /// A flow between two hosts.

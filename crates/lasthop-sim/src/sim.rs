@@ -4,6 +4,7 @@ mod quic;
 
 use lasthop_proto::event::Event;
 use lasthop_proto::link::arq::Arq;
+use lasthop_proto::link::hybrid::node::TwoEnded;
 use lasthop_proto::node::{Node, Port, Sink, pump_into};
 use lasthop_proto::packet::{Body, FlowId, Packet, Side};
 use lasthop_proto::pep::eln::{ElnMarker, ElnMarkerConfig};
@@ -479,6 +480,7 @@ fn element(spec: &ElementSpec, root: Root, network: &Network, watch: Switch) -> 
     match &spec.element {
         Element::Snoop(config) => Box::new(Snoop::<()>::new(config.clone())),
         Element::Arq(config) => Box::new(Arq::<()>::new(config.clone())),
+        Element::TwoEnded(config) => Box::new(TwoEnded::new(config.clone())),
         Element::ElnMarker => Box::new(ElnMarker::<()>::new(ElnMarkerConfig::default())),
         Element::Split { handover, wired, wireless } => {
             let phase = tick_phase(root, &network.nodes[spec.node.0].name, wireless);

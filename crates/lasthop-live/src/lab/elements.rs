@@ -55,7 +55,7 @@ pub fn element(spec: &Element, point: Point, plan: &Plan<'_>, root: Root) -> Opt
             let routes = plan.routes().into_iter().map(|(route, end)| (end, route)).collect();
             Some(Box::new(Relay::new(node, most as usize, routes, point)))
         }
-        Element::Snoop(_) | Element::Arq(_) => None,
+        Element::Snoop(_) | Element::Arq(_) | Element::TwoEnded(_) => None,
     }
 }
 

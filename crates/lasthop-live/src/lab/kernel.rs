@@ -33,7 +33,7 @@ pub fn beyond(config: &TcpConfig, lab: &LabSpec) -> Option<&'static str> {
 pub fn beyond_relays(element: &Element) -> Option<&'static str> {
     match element {
         Element::Split { wired, wireless, .. } => [wired, wireless].into_iter().find_map(|tcp| beyond_kernels(tcp)),
-        Element::Snoop(_) | Element::ElnMarker | Element::Arq(_) => None,
+        Element::Snoop(_) | Element::ElnMarker | Element::Arq(_) | Element::TwoEnded(_) => None,
     }
 }
 

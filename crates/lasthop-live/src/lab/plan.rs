@@ -113,7 +113,7 @@ impl<'n> Plan<'n> {
 
     fn check_elements(&self) -> Result<(), LabError> {
         let refuse = |what, instead| Err(LabError::Unsupported { what, name: self.scheme.name.to_owned(), instead });
-        if self.network.elements.iter().any(|spec| matches!(spec.element, Element::Arq(_))) {
+        if self.network.elements.iter().any(|spec| matches!(spec.element, Element::Arq(_) | Element::TwoEnded(_))) {
             return refuse("link protocols", "take `lasthop run`");
         }
         for spec in &self.network.elements {
@@ -179,7 +179,7 @@ impl<'n> Plan<'n> {
         };
         let relays = self.emulated().flat_map(|(_, element)| match element {
             Element::Split { wired, wireless, .. } => [wired.mss + OPTIONS, wireless.mss + OPTIONS],
-            Element::Snoop(_) | Element::ElnMarker | Element::Arq(_) => [0; 2],
+            Element::Snoop(_) | Element::ElnMarker | Element::Arq(_) | Element::TwoEnded(_) => [0; 2],
         });
         ends.map(segment).chain(relays).max().unwrap_or_default().max(1500 - HEADERS) + HEADERS
     }
@@ -430,7 +430,7 @@ impl<'n> Plan<'n> {
         match element {
             Element::ElnMarker => true,
             Element::Split { .. } => self.lab.relays == Endpoints::Own || kernel::beyond_relays(element).is_some(),
-            Element::Snoop(_) | Element::Arq(_) => false,
+            Element::Snoop(_) | Element::Arq(_) | Element::TwoEnded(_) => false,
         }
     }
 }

@@ -163,6 +163,12 @@ impl<P: Clone + Default> Arq<P> {
             LinkHeader::Ack(next) => self.sender.on_ack(now, config, next, out),
             LinkHeader::Nack(number) => self.sender.on_nack(now, config, number, out),
             LinkHeader::Skip(next) => self.receiver.on_skip(config, next, out),
+            // Another protocol's.
+            LinkHeader::Symbol { .. }
+            | LinkHeader::Repair { .. }
+            | LinkHeader::Feedback { .. }
+            | LinkHeader::Floor { .. }
+            | LinkHeader::Probe { .. } => {}
         }
     }
 

@@ -1,3 +1,4 @@
 //! Protocols of one link: what its two ends do to bring packets over it.
 
 pub mod arq;
+pub mod hybrid;

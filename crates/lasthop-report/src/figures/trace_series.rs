@@ -85,7 +85,7 @@ impl TransferCollector {
             let kind = match element.element {
                 Element::Split { .. } => Kind::Relay,
                 Element::Snoop(_) => Kind::Snoop,
-                Element::Arq(_) => Kind::Link,
+                Element::Arq(_) | Element::TwoEnded(_) => Kind::Link,
                 Element::ElnMarker => return None,
             };
             Some((kind, point_of(network, element)))
@@ -130,7 +130,7 @@ impl TransferCollector {
             let (number, told) = match header {
                 LinkHeader::Ack(next) => (next.wrapping_sub(1), &mut link.acks),
                 LinkHeader::Nack(number) => (number, &mut link.nacks),
-                LinkHeader::Data(_) | LinkHeader::Skip(_) => return,
+                _ => return,
             };
             if let Some(at) = link.carried.get(&number) {
                 told.push((time, *at));
