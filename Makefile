@@ -66,7 +66,7 @@ speed:
 # The gateway beside its peers, and what it costs; for root (docs/benchmarks-live.md).
 live:
 	$(CARGO) build --release --locked
-	$(CARGO) build --release --locked -p lasthop-live --examples
+	$(CARGO) build --release --locked -p lasthop-gateway --examples
 	python3 benches/live/peers.py
 	python3 benches/live/speed.py
 
@@ -79,10 +79,10 @@ agreement:
 # Attacks on connections, with the gateway and without: nothing may be worse with it. For root (docs/security.md).
 attacks:
 	$(CARGO) build --release --locked
-	$(CARGO) build --release --locked -p lasthop-live --examples
+	$(CARGO) build --release --locked -p lasthop-gateway --examples
 	python3 benches/live/attacks.py --require
 	python3 benches/live/flood.py --require
-	$(CARGO) run --release --locked -p lasthop-live --example worst_packet
+	$(CARGO) run --release --locked -p lasthop-gateway --example worst_packet
 
 # How long after a slider moves the page of `serve` has new numbers.
 latency: browser

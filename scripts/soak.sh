@@ -7,5 +7,5 @@ for ((round = 1; round <= ${SOAK_ROUNDS:-10}; round++)); do
     export PROPTEST_RNG_SEED
     echo "=== round $round: PROPTEST_RNG_SEED=$PROPTEST_RNG_SEED"
     "${CARGO:-cargo}" test --quiet --locked --lib --tests -p lasthop-proto -p lasthop-scenario -p lasthop-sim
-    "${CARGO:-cargo}" test --quiet --locked --lib -p lasthop-live
+    "${CARGO:-cargo}" test --quiet --locked --lib -p lasthop-sys -p lasthop-gateway -p lasthop-lab
 done

@@ -1,4 +1,4 @@
-"""Sender, gateway and receiver in namespaces, with links between them that lose, damage, repeat and reorder frames (crates/lasthop-live/examples/hop.rs), over IPv4 and IPv6."""
+"""Sender, gateway and receiver in namespaces, with links between them that lose, damage, repeat and reorder frames (crates/lasthop-gateway/examples/hop.rs), over IPv4 and IPv6."""
 import contextlib
 import os
 import sys

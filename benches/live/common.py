@@ -43,7 +43,7 @@ def arguments(about):
 
 
 def example_argument(parser, option, what):
-    """An option for a program among the examples of lasthop-live, which has the option's name."""
+    """An option for a program among the examples of lasthop-gateway, which has the option's name."""
     name = option.removeprefix("--").replace("-", "_")
     parser.add_argument(option, default=os.path.join(ROOT, "target", "release", "examples", name), help=f"{what} (default target/release/examples/{name})")
 
@@ -60,7 +60,7 @@ def check_built(*programs):
     """Ends with a message when an example is missing."""
     for program in programs:
         if not os.access(program, os.X_OK):
-            fail(f"{program} not found; build it with cargo build --release -p lasthop-live --examples")
+            fail(f"{program} not found; build it with cargo build --release -p lasthop-gateway --examples")
 
 
 def end_with(main):

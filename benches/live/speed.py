@@ -5,18 +5,18 @@
 
     kernel     forwards; nothing else
     bare       every TCP packet goes through a netfilter queue to a program that accepts all and looks at none, in the gateway's own batches
-               (crates/lasthop-live/examples/accept_all.rs)
+               (crates/lasthop-gateway/examples/accept_all.rs)
     observe, snoop, snoop-fc, split        lasthop gateway: snoop without flow control, with it (the default), split connections
 
     Gbit/s     one TCP connection of the kernel's, offloads on; CPU seconds of the forwarding program for a gigabyte
-    kpps       60-byte frames of 1 and of 1000 open connections with data in the cache, acknowledgments counted (crates/lasthop-live/examples/packet_rate.rs);
+    kpps       60-byte frames of 1 and of 1000 open connections with data in the cache, acknowledgments counted (crates/lasthop-gateway/examples/packet_rate.rs);
                CPU time of the forwarding program for each. A relay has no packets to forward
     us         a message of 64 bytes to the receiver and back over TCP: median and 99th percentile, and what of it is added to the kernel's forwarding
 
 CPU time is that of the program, system calls included; the kernel's work on arriving packets counts for whoever it interrupts. Modes take turns; medians of all repetitions, with
 the lowest and the highest. A measurement in which packets passed the program by, or it was restarted, is repeated.
 
-    cargo build --release && cargo build --release -p lasthop-live --examples
+    cargo build --release && cargo build --release -p lasthop-gateway --examples
     sudo python3 benches/live/speed.py                        # 5 minutes
     sudo python3 benches/live/speed.py --modes kernel,bare,snoop --only rate --reps 5
     sudo python3 benches/live/speed.py --bridge

@@ -4,9 +4,9 @@
 
 use arbitrary::{Result, Unstructured};
 use lasthop_fuzz::{drain, passing, pause, steps, wait};
-use lasthop_proto::link::arq::{Arq, ArqConfig, Delivery, Protocol, Timer};
+use lasthop_proto::link::arq::{Arq, ArqConfig, Delivery, Header, Protocol, Timer};
 use lasthop_proto::node::{Node, Output, Port};
-use lasthop_proto::packet::{Body, LinkHeader, Packet};
+use lasthop_proto::packet::{Body, LinkHeaders, Packet};
 use lasthop_proto::time::{Duration, Instant};
 use libfuzzer_sys::fuzz_target;
 
@@ -41,12 +41,12 @@ struct End {
 
 fn take(sent: &mut Vec<Packet>, taken: &mut Vec<u32>, output: Output<()>) {
     match output {
-        Output::Transmit(Port::WIRED, packet) => {
+        Output::Transmit(Port::WIRED, _, packet) => {
             if let Body::Datagram { number } = packet.body {
                 taken.push(number);
             }
         }
-        Output::Transmit(_, packet) => {
+        Output::Transmit(_, _, packet) => {
             sent.push(packet);
             if sent.len() > ON_THE_WAY {
                 sent.remove(0);
@@ -76,11 +76,11 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
                 let (_, mut packet) = passing(u)?;
                 let number = if u.arbitrary()? { u.arbitrary()? } else { u.int_in_range(0..=40)? };
                 packet.link = match u.int_in_range(0..=4u8)? {
-                    0 => None,
-                    1 => Some(LinkHeader::Data(number)),
-                    2 => Some(LinkHeader::Ack(number)),
-                    3 => Some(LinkHeader::Nack(number)),
-                    _ => Some(LinkHeader::Skip(number)),
+                    0 => LinkHeaders::NONE,
+                    1 => Header::Data(number).into(),
+                    2 => Header::Ack(number).into(),
+                    3 => Header::Nack(number).into(),
+                    _ => Header::Skip(number).into(),
                 };
                 Some((Port::WIRELESS, packet))
             }

@@ -38,7 +38,7 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
     steps(u, 300, |u| {
         let known = bases;
         let mut see = |output| {
-            let Output::Transmit(port, packet) = output else { return };
+            let Output::Transmit(port, _, packet) = output else { return };
             assert_eq!((port, packet.flow, packet.from), (Port::ONLY, FlowId(0), side));
             let Some(tcp) = packet.tcp() else { panic!("{packet:?}") };
             assert!(packet.len <= config.mss, "{packet:?}");

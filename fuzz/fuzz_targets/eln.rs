@@ -30,7 +30,7 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
         let across = if port == Port::WIRED { Port::WIRELESS } else { Port::WIRED };
         let mut sent = Vec::new();
         drain(&mut marker, now, |output| {
-            if let Output::Transmit(to, out) = output {
+            if let Output::Transmit(to, _, out) = output {
                 assert_eq!(to, across);
                 sent.push(out);
             }

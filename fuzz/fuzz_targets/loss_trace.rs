@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use lasthop_proto::channel::{Channel, ErrorSpec, Fate};
-use lasthop_proto::packet::{Body, Cause, Ecn, FlowId, Integrity, Packet, Priority, Segment, Side};
+use lasthop_proto::packet::{Body, Cause, Ecn, FlowId, Integrity, LinkHeaders, Packet, Priority, Segment, Side};
 use lasthop_proto::random::Root;
 use lasthop_proto::scheme::Scheme;
 use lasthop_proto::time::Instant;
@@ -57,7 +57,7 @@ fuzz_target!(|text: &[u8]| {
         len: 100,
         ecn: Ecn::NotEct,
         body: Body::Tcp(Segment::default()),
-        link: None,
+        link: LinkHeaders::NONE,
         payload: (),
     };
     let mut channel = Channel::new(spec, Root(1).stream("x"));

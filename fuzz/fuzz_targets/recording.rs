@@ -3,8 +3,8 @@
 
 use std::io::Cursor;
 
-use lasthop_live::gateway::recording::reader::{Recording, RecordingError};
-use lasthop_live::gateway::recording::replay::{Comparison, replay, replay_element};
+use lasthop_gateway::engine::recording::reader::{Recording, RecordingError};
+use lasthop_gateway::engine::recording::replay::{Comparison, replay, replay_element};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

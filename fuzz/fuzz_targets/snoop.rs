@@ -3,7 +3,7 @@
 
 use arbitrary::{Result, Unstructured};
 use lasthop_fuzz::{drain, passing, pause, steps, wait};
-use lasthop_proto::node::{Node, Output, Port};
+use lasthop_proto::node::{Node, Output, Port, Why};
 use lasthop_proto::packet::{Flags, Integrity, Packet};
 use lasthop_proto::pep::snoop::{HopControl, RepairPriority, Snoop, SnoopConfig};
 use lasthop_proto::scheme::{LocalDetection, TcpAwareness};
@@ -45,8 +45,9 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
         if u.ratio(1, 4)? {
             now = now + pause(u)?;
             wait(&mut snoop, now, |output| {
-                if let Output::Transmit(_, packet) = output {
-                    assert!(packet.cause.is_local_retransmission(), "a timer sends nothing but repairs: {packet:?}");
+                if let Output::Transmit(_, why, packet) = output {
+                    let due = matches!(why, Why::Repair(_) | Why::Released);
+                    assert!(due, "a timer sends nothing but repairs and what was held: {why:?} {packet:?}");
                 }
             });
         } else {
@@ -58,7 +59,7 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
             let across = if port == Port::WIRED { Port::WIRELESS } else { Port::WIRED };
             let mut passed = false;
             drain(&mut snoop, now, |output| {
-                passed |= matches!(output, Output::Transmit(to, out) if to == across && out == packet);
+                passed |= matches!(output, Output::Transmit(to, _, out) if to == across && out == packet);
             });
             // With flow control the window in it may be another.
             let fin = packet.tcp().is_some_and(|tcp| tcp.flags.has(Flags::FIN));

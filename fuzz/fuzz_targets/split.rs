@@ -18,7 +18,7 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
     let mut relay = SplitRelay::new(handover, wired, wireless, phase(u)?, Switch::On);
     let mut now = Instant::ZERO;
     let see = |output| {
-        if let Output::Transmit(port, packet) = output {
+        if let Output::Transmit(port, _, packet) = output {
             assert!(port == Port::WIRED || port == Port::WIRELESS, "{packet:?}");
         }
     };

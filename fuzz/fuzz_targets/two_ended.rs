@@ -4,10 +4,11 @@
 
 use arbitrary::{Result, Unstructured};
 use lasthop_fuzz::{drain, passing, pause, steps, wait};
+use lasthop_proto::link::headers::LinkHeaders;
 use lasthop_proto::link::hybrid::node::TwoEnded;
-use lasthop_proto::link::hybrid::{Class, HopConfig, Image, Label, RateRule, Repair, Share};
+use lasthop_proto::link::hybrid::{Class, Header, HopConfig, Image, Label, RateRule, Repair, Share};
 use lasthop_proto::node::{Node, Output, Port};
-use lasthop_proto::packet::{Body, FlowId, LinkHeader, LinkReport, Packet, Segment};
+use lasthop_proto::packet::{Body, FlowId, LinkReport, Packet, Segment};
 use lasthop_proto::time::{Duration, Instant};
 use libfuzzer_sys::fuzz_target;
 
@@ -15,17 +16,15 @@ use libfuzzer_sys::fuzz_target;
 const ON_THE_WAY: usize = 1_000;
 
 fn config(u: &mut Unstructured<'_>) -> Result<HopConfig> {
-    let share = Share {
-        data: u.arbitrary()?,
-        coded: u.arbitrary()?,
-        wait: pause(u)?.max(Duration::from_millis(1)),
-    };
+    let share = Share { data: u.arbitrary()?, coded: u.arbitrary()?, wait: pause(u)?.max(Duration::from_millis(1)) };
     Ok(HopConfig {
         // A minute may pass in one step.
         rate: RateRule::Fixed(u.int_in_range(0..=20_000_000)?),
         repair: *u.choose(&[Repair::Repeat, Repair::Adaptive, Repair::Share(share)])?,
         header: u16::from(u.arbitrary::<u8>()?),
         queue: u.int_in_range(0..=40)?,
+        target: pause(u)?,
+        interval: pause(u)?,
     })
 }
 
@@ -38,12 +37,12 @@ struct End {
 
 fn take(sent: &mut Vec<Packet>, taken: &mut Vec<u32>, output: Output<()>) {
     match output {
-        Output::Transmit(Port::WIRED, packet) => {
+        Output::Transmit(Port::WIRED, _, packet) => {
             if let Body::Datagram { number } = packet.body {
                 taken.push(number);
             }
         }
-        Output::Transmit(_, packet) => {
+        Output::Transmit(_, _, packet) => {
             sent.push(packet);
             if sent.len() > ON_THE_WAY {
                 sent.remove(0);
@@ -64,13 +63,13 @@ fn hostile(u: &mut Unstructured<'_>) -> Result<Packet> {
         0 => {
             let class = *u.choose(&[Class::Ordered, Class::RealTime, Class::AtOnce])?;
             let label = Label { class, chain: u.arbitrary()? };
-            Packet { link: Some(LinkHeader::Symbol { packet, symbol: number(u)?, label }), ..plain }
+            Packet { link: Header::Symbol { packet, symbol: number(u)?, label }.into(), ..plain }
         }
         1 => {
             let mut image = Image([0; 75]);
             u.fill_buffer(&mut image.0)?;
-            let link = LinkHeader::Repair { packet, first: number(u)?, count: u.arbitrary()?, key: u.arbitrary()? };
-            Packet { link: Some(link), body: Body::Coded(image), ..plain }
+            let link = Header::Repair { packet, first: number(u)?, count: u.arbitrary()?, key: u.arbitrary()? };
+            Packet { link: link.into(), body: Body::Coded(image), ..plain }
         }
         2 => {
             let report = LinkReport {
@@ -82,11 +81,11 @@ fn hostile(u: &mut Unstructured<'_>) -> Result<Packet> {
                 delivered: u.arbitrary()?,
                 useful: u.arbitrary()?,
             };
-            Packet { link: Some(LinkHeader::Feedback { packet }), body: Body::Report(report), ..plain }
+            Packet { link: Header::Feedback { packet }.into(), body: Body::Report(report), ..plain }
         }
-        3 => Packet { link: Some(LinkHeader::Floor { packet, symbol: number(u)? }), body: Body::Control, ..plain },
-        4 => Packet { link: Some(LinkHeader::Probe { packet }), body: Body::Control, ..plain },
-        _ => Packet { link: None, ..plain },
+        3 => Packet { link: Header::Floor { packet, symbol: number(u)? }.into(), body: Body::Control, ..plain },
+        4 => Packet { link: Header::Probe { packet }.into(), body: Body::Control, ..plain },
+        _ => Packet { link: LinkHeaders::NONE, ..plain },
     })
 }
 
@@ -140,7 +139,10 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
         }
         for End { node, taken, .. } in &mut ends {
             let sizes = node.hop().sizes();
-            assert!(sizes.symbols <= 1 << 13 && sizes.transmissions <= 1 << 15 && sizes.planned <= 3 << 13, "{sizes:?}");
+            assert!(
+                sizes.symbols <= 1 << 13 && sizes.transmissions <= 1 << 15 && sizes.planned <= 3 << 13,
+                "{sizes:?}"
+            );
             assert!(sizes.held <= 4096 && sizes.span <= 1 << 14 && sizes.waiting <= config.queue as usize, "{sizes:?}");
             assert!(sizes.decoder.0 <= 256 && sizes.decoder.1 <= 32 && sizes.flows <= 4096, "{sizes:?}");
             if honest {

@@ -18,6 +18,51 @@ impl Port {
     pub const WIRELESS: Self = Self(1);
 }
 
+/// What became of the packet that a node was given.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Disposition {
+    /// It goes on as it was: among what the node sends, with [`Why::Given`].
+    Forwarded,
+    /// It goes on with other headers: among what the node sends, with [`Why::Given`].
+    Changed,
+    /// It ends here: the node is an end, has answered it, or learnt all that it has to say.
+    Absorbed,
+    /// It is kept and may go later, with [`Why::Released`].
+    Held,
+    /// It is lost: there is no room for it, or it is of no use any more.
+    Dropped,
+}
+
+/// Why a node sends a packet. Drivers act on it; [`crate::packet::Cause`], which tells more, is for measurement only.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Why {
+    /// It is the packet that the node was given last; [`Disposition`] says whether it is as it was.
+    Given,
+    /// It is one that the node was given before, and held.
+    Released,
+    /// It is a copy of one that was sent before, and may be lost.
+    Repair(Trigger),
+    /// It repeats an acknowledgment of the far end, in answer to data that arrived there before.
+    LocalAck,
+    /// It is a control frame, for the node at the other end of the hop.
+    Control,
+    /// It is from a connection that ends at the node.
+    Own,
+}
+
+/// What makes a node send a copy.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Trigger {
+    /// Duplicate acknowledgments show the loss.
+    Duplicates,
+    /// What the far end says that it has shows the loss.
+    Hole,
+    /// The other end of the hop asks for it.
+    Request,
+    /// Nothing was heard for too long: a guess.
+    Timer,
+}
+
 /// Anything that touches packets, as a state machine without I/O.
 ///
 /// The driver calls [`handle_packet`](Node::handle_packet) or [`handle_timeout`](Node::handle_timeout), then polls
@@ -26,17 +71,19 @@ impl Port {
 ///
 /// * time never runs backwards from one call to the next;
 /// * after draining, the deadline lies after now;
-/// * a call of `handle_timeout` before the deadline does nothing.
+/// * a call of `handle_timeout` before the deadline does nothing;
+/// * timers are acted on in `handle_timeout` only: polling takes out what is there;
+/// * a packet that is [`Disposition::Forwarded`] or [`Disposition::Changed`] is among what is polled next, once.
 pub trait Node<P> {
-    /// Takes a packet that arrived at `port`.
-    fn handle_packet(&mut self, now: Instant, port: Port, packet: Packet<P>);
+    /// Takes a packet that arrived at `port`, and says what becomes of it.
+    fn handle_packet(&mut self, now: Instant, port: Port, packet: Packet<P>) -> Disposition;
 
     /// Acts on whatever deadline has come. Harmless when called early.
     fn handle_timeout(&mut self, now: Instant);
 
-    /// Puts the next packet to send into `place`, and says out of which port it goes. What was in `place` is of no meaning;
-    /// it stays when there is no packet.
-    fn poll_transmit(&mut self, now: Instant, place: &mut Packet<P>) -> Option<Port>;
+    /// Puts the next packet to send into `place`, and says out of which port it goes, and why. What was in `place` is of no
+    /// meaning; it stays when there is no packet.
+    fn poll_transmit(&mut self, now: Instant, place: &mut Packet<P>) -> Option<(Port, Why)>;
 
     /// When to call [`handle_timeout`](Node::handle_timeout) next.
     fn poll_deadline(&self) -> Option<Instant>;
@@ -48,8 +95,8 @@ pub trait Node<P> {
 /// What [`pump`] found in a node, in the order in which it happened.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Output<P> {
-    /// A packet to send out of a port.
-    Transmit(Port, Packet<P>),
+    /// A packet to send out of a port, and why.
+    Transmit(Port, Why, Packet<P>),
     /// Something to report.
     Event(FlowId, Event),
 }
@@ -60,7 +107,7 @@ pub trait Sink<P> {
     fn place(&mut self) -> &mut Packet<P>;
 
     /// The packet that was put there is to be sent out of `port`.
-    fn transmit(&mut self, port: Port);
+    fn transmit(&mut self, port: Port, why: Why);
 
     /// Something to report.
     fn event(&mut self, flow: FlowId, event: Event);
@@ -77,8 +124,8 @@ impl<P: Default, F: FnMut(Output<P>)> Sink<P> for Closure<P, F> {
         &mut self.place
     }
 
-    fn transmit(&mut self, port: Port) {
-        (self.sink)(Output::Transmit(port, core::mem::take(&mut self.place)));
+    fn transmit(&mut self, port: Port, why: Why) {
+        (self.sink)(Output::Transmit(port, why, core::mem::take(&mut self.place)));
     }
 
     fn event(&mut self, flow: FlowId, event: Event) {
@@ -106,8 +153,8 @@ pub fn pump_into<P>(node: &mut (impl Node<P> + ?Sized), now: Instant, sink: &mut
         while let Some((flow, event)) = node.poll_event() {
             sink.event(flow, event);
         }
-        if let Some(port) = node.poll_transmit(now, sink.place()) {
-            sink.transmit(port);
+        if let Some((port, why)) = node.poll_transmit(now, sink.place()) {
+            sink.transmit(port, why);
             continue;
         }
         if let Some((flow, event)) = node.poll_event() {

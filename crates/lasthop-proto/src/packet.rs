@@ -1,6 +1,7 @@
 //! Packets in parsed form. Bytes are parsed and written only at the edge, by the live driver.
 
-use crate::link::hybrid::{Image, Label};
+pub use crate::link::headers::LinkHeaders;
+use crate::link::hybrid::Image;
 use crate::seq::Seq;
 
 /// Which connection a packet belongs to. Drivers hand these out: the simulator one per flow, the gateway one per
@@ -387,7 +388,7 @@ pub enum Body {
     Report(LinkReport),
 }
 
-/// What a frame of feedback says (`link::hybrid`): numbers in their low 32 bits.
+/// What a frame of feedback says ([`crate::link::hybrid`]): numbers in their low 32 bits.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct LinkReport {
     /// The largest packet number that arrived.
@@ -404,56 +405,6 @@ pub struct LinkReport {
     pub delivered: u32,
     /// Coded frames that were of use.
     pub useful: u32,
-}
-
-/// What a link protocol puts in front of a packet on its hop. Frame numbers wrap; both ends count from 0.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum LinkHeader {
-    /// The frame of that number, which carries a packet.
-    Data(u16),
-    /// Control: every frame before that number arrived.
-    Ack(u16),
-    /// Control: the frame of that number is missing.
-    Nack(u16),
-    /// Control: no frame before that number comes any more.
-    Skip(u16),
-    /// Of a two-ended link: the transmission of that number (its low 32 bits) carries a packet.
-    Symbol {
-        /// The transmission's number.
-        packet: u32,
-        /// The packet's number.
-        symbol: u32,
-        /// How the packet is treated, and what it waits for.
-        label: Label,
-    },
-    /// Of a two-ended link: a combination of packets in a row.
-    Repair {
-        /// The transmission's number.
-        packet: u32,
-        /// The number of the first packet.
-        first: u32,
-        /// How many packets.
-        count: u8,
-        /// What the coefficients follow from.
-        key: u8,
-    },
-    /// Of a two-ended link: what arrived, in a [`Body::Report`].
-    Feedback {
-        /// The transmission's number.
-        packet: u32,
-    },
-    /// Of a two-ended link: no packet before that number comes any more.
-    Floor {
-        /// The transmission's number.
-        packet: u32,
-        /// The first packet that may still come.
-        symbol: u32,
-    },
-    /// Of a two-ended link: asks for feedback.
-    Probe {
-        /// The transmission's number.
-        packet: u32,
-    },
 }
 
 impl Default for Body {
@@ -498,8 +449,8 @@ pub struct Packet<P = ()> {
     pub len: u32,
     /// Headers.
     pub body: Body,
-    /// The header of a link protocol, between the two ends of its link.
-    pub link: Option<LinkHeader>,
+    /// The headers of link protocols, between the two ends of their link.
+    pub link: LinkHeaders,
     /// The driver's form of the payload.
     pub payload: P,
 }

@@ -267,6 +267,12 @@ impl Scheme {
 
     /// Whether the base station does what it does by reading TCP's headers: it cannot do it to traffic that encrypts its own.
     pub const fn reads_tcp(&self) -> bool {
-        matches!(self.base_station, BaseStation::Local { .. } | BaseStation::Split { .. })
+        match self.base_station {
+            BaseStation::Local { .. }
+            | BaseStation::Split { .. }
+            | BaseStation::GatewaySnoop
+            | BaseStation::GatewaySplit { .. } => true,
+            BaseStation::Forward | BaseStation::SelectiveRepeat => false,
+        }
     }
 }

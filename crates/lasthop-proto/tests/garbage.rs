@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use lasthop_proto::node::{Node, Port, pump};
 use lasthop_proto::packet::{
-    Body, Ecn, Flags, FlowId, Integrity, Options, Packet, SackBlock, SackBlocks, Segment, Side, Timestamps,
+    Body, Ecn, Flags, FlowId, Integrity, LinkHeaders, Options, Packet, SackBlock, SackBlocks, Segment, Side, Timestamps,
 };
 use lasthop_proto::pep::split::{Handover, SplitRelay};
 use lasthop_proto::seq::Seq;
@@ -145,7 +145,7 @@ impl Noise {
             header_len: 40,
             len: self.len,
             body,
-            link: None,
+            link: LinkHeaders::NONE,
             payload: (),
         }
     }
@@ -255,7 +255,7 @@ proptest! {
                 packet.flow = FlowId(*flow);
                 relay.handle_packet(now, Port(*port), packet);
                 pump(&mut relay, now, |output| {
-                    if let lasthop_proto::node::Output::Transmit(port, packet) = output {
+                    if let lasthop_proto::node::Output::Transmit(port, _, packet) = output {
                         let segment = packet.tcp().unwrap();
                         last[usize::from(port.0)] = (segment.ack, segment.seq + packet.len);
                     }

@@ -3,7 +3,7 @@
 
 mod util;
 
-use lasthop_proto::node::Node;
+use lasthop_proto::node::{Node, Output, pump};
 use lasthop_proto::packet::{Ecn, Flags, Packet, Side};
 use lasthop_proto::seq::Seq;
 use lasthop_proto::tcp::config::{DelayedAck, EcnMode, Preset, Recovery, Switch, TcpConfig};
@@ -62,11 +62,15 @@ impl Path {
 
     fn flush(&mut self) {
         for (index, side) in [Side::Initiator, Side::Acceptor].into_iter().enumerate() {
-            let mut place = Packet::default();
-            while self.ends[index].poll_transmit(self.now, &mut place).is_some() {
+            let mut packets = Vec::new();
+            pump(&mut self.ends[index], self.now, |output| {
+                if let Output::Transmit(_, _, packet) = output {
+                    packets.push(packet);
+                }
+            });
+            for mut crossing in packets {
                 let number = self.sent.len();
-                self.sent.push((self.now, side, place));
-                let mut crossing = place;
+                self.sent.push((self.now, side, crossing));
                 if (self.treat)(number, &mut crossing) {
                     self.underway.push((self.now + millis(50), side, crossing));
                 }

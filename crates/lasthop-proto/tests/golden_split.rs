@@ -6,7 +6,7 @@ mod util;
 use std::sync::Arc;
 
 use lasthop_proto::event::Event;
-use lasthop_proto::node::{Node, Output, Port, pump};
+use lasthop_proto::node::{Node, Output, Port, Why, pump};
 use lasthop_proto::packet::{Body, Cause, Flags, FlowId, Packet, Side};
 use lasthop_proto::pep::split::{Handover, SplitRelay};
 use lasthop_proto::tcp::config::{Recovery, Switch, TcpConfig};
@@ -179,14 +179,14 @@ fn strangers_pass_and_ghosts_do_not() {
         relay.handle_packet(ms(1), from, packet);
         let mut outputs = Vec::new();
         pump(&mut relay, ms(1), |output| outputs.push(output));
-        assert_eq!(outputs, [Output::Transmit(to, packet)]);
+        assert_eq!(outputs, [Output::Transmit(to, Why::Given, packet)]);
     }
 
     // A port that a relay does not have is its wireless one.
     relay.handle_packet(ms(2), Port(7), stranger);
     let mut outputs = Vec::new();
     pump(&mut relay, ms(2), |output| outputs.push(output));
-    assert_eq!(outputs, [Output::Transmit(Port::WIRED, stranger)]);
+    assert_eq!(outputs, [Output::Transmit(Port::WIRED, Why::Given, stranger)]);
 
     // The acceptor's last acknowledgment comes twice: the second finds the connection over.
     let mut pair = split(60_000)

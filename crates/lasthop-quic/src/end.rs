@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use lasthop_proto::event::Event;
-use lasthop_proto::node::{Node, Port};
+use lasthop_proto::node::{Disposition, Node, Port, Why};
 use lasthop_proto::packet::{Body, Cause, Ecn, FlowId, Integrity, Packet, Side};
 use lasthop_proto::random::Stream;
 use lasthop_proto::seq::Seq;
@@ -313,13 +313,14 @@ impl QuicEnd {
 }
 
 impl Node<Bytes> for QuicEnd {
-    fn handle_packet(&mut self, now: Instant, _port: Port, packet: Packet<Bytes>) {
+    fn handle_packet(&mut self, now: Instant, _port: Port, packet: Packet<Bytes>) -> Disposition {
         self.now = now;
         // UDP's checksum fails.
         if packet.integrity == Integrity::Intact {
             self.take(now, packet.ecn, packet.payload);
             self.settle();
         }
+        Disposition::Absorbed
     }
 
     fn handle_timeout(&mut self, now: Instant) {
@@ -329,7 +330,7 @@ impl Node<Bytes> for QuicEnd {
         self.settle();
     }
 
-    fn poll_transmit(&mut self, now: Instant, place: &mut Packet<Bytes>) -> Option<Port> {
+    fn poll_transmit(&mut self, now: Instant, place: &mut Packet<Bytes>) -> Option<(Port, Why)> {
         self.now = now;
         let (datagram, ecn) = self.transmit(now)?;
         let carried = self.sent.read(&datagram);
@@ -345,7 +346,7 @@ impl Node<Bytes> for QuicEnd {
             ..Packet::default()
         };
         self.number = self.number.wrapping_add(1);
-        Some(Port::ONLY)
+        Some((Port::ONLY, Why::Own))
     }
 
     fn poll_deadline(&self) -> Option<Instant> {

@@ -80,7 +80,7 @@ impl Pair {
         let now = *now;
         deadlines[side.index()] = pump(&mut ends[side.index()], now, |output| match output {
             Output::Event(_, event) => events.push((now, side, event)),
-            Output::Transmit(_, mut packet) => {
+            Output::Transmit(_, _, mut packet) => {
                 let Body::Quic { data, .. } = packet.body else { panic!("a datagram of QUIC") };
                 assert_eq!(packet.len as usize, packet.payload.len());
                 let bytes = packet.payload.clone();

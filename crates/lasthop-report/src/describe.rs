@@ -1,7 +1,10 @@
 //! The words and numbers by which traces name things, shared by every form of trace.
 
 use lasthop_proto::event::Event;
-use lasthop_proto::packet::{Cause, Flags, FlowId, Integrity, LinkHeader, Options, Packet, SackBlocks, Side};
+use lasthop_proto::link::arq::Header;
+use lasthop_proto::link::headers::LinkProtocol;
+use lasthop_proto::link::hybrid;
+use lasthop_proto::packet::{Cause, Flags, FlowId, Integrity, LinkHeaders, Options, Packet, SackBlocks, Side};
 use lasthop_proto::seq::Seq;
 use lasthop_sim::trace::{FlowInfo, Record, Trace, What};
 
@@ -53,24 +56,44 @@ pub fn options(options: &Options, smart: impl Fn(Seq) -> u32) -> String {
     words.join(" ")
 }
 
-/// What a link protocol put in front: `data 17`, `ack 18`, `nack 17`, `skip 18`; of a two-ended link `packet 9 symbol 7 chain 1`,
-/// `packet 9 repair 3+5 key 0`, `packet 9 feedback`, `packet 9 floor 7`, `packet 9 probe`.
-pub fn link_header(header: LinkHeader) -> String {
+/// What link protocols put in front, the outermost first: `data 17`, `ack 18`, `nack 17`, `skip 18`; nothing where they put
+/// nothing.
+pub fn link_headers(headers: &LinkHeaders) -> Option<String> {
+    let describe = |(protocol, bytes): (LinkProtocol, &[u8])| {
+        if let Some(header) = hybrid::Header::from_bytes(bytes).filter(|_| protocol == LinkProtocol::TWO_ENDED) {
+            return two_ended(header);
+        }
+        let arq = Header::from_bytes(bytes).filter(|_| protocol == LinkProtocol::ARQ);
+        match arq {
+            Some(Header::Data(number)) => format!("data {number}"),
+            Some(Header::Ack(number)) => format!("ack {number}"),
+            Some(Header::Nack(number)) => format!("nack {number}"),
+            Some(Header::Skip(number)) => format!("skip {number}"),
+            None => format!("protocol {} of {} bytes", protocol.0, bytes.len()),
+        }
+    };
+    let all: Vec<_> = headers.iter().map(describe).collect();
+    (!all.is_empty()).then(|| all.join(", "))
+}
+
+/// `packet 9 symbol 7 chain 1`, `packet 9 repair 3+5 key 0`, `packet 9 feedback`, `packet 9 floor 7`, `packet 9 probe`.
+fn two_ended(header: hybrid::Header) -> String {
     match header {
-        LinkHeader::Data(number) => format!("data {number}"),
-        LinkHeader::Ack(number) => format!("ack {number}"),
-        LinkHeader::Nack(number) => format!("nack {number}"),
-        LinkHeader::Skip(number) => format!("skip {number}"),
-        LinkHeader::Symbol { packet, symbol, label } => {
+        hybrid::Header::Symbol { packet, symbol, label } => {
             format!("packet {packet} symbol {symbol} chain {}", label.chain)
         }
-        LinkHeader::Repair { packet, first, count, key } => {
+        hybrid::Header::Repair { packet, first, count, key } => {
             format!("packet {packet} repair {first}+{count} key {key}")
         }
-        LinkHeader::Feedback { packet } => format!("packet {packet} feedback"),
-        LinkHeader::Floor { packet, symbol } => format!("packet {packet} floor {symbol}"),
-        LinkHeader::Probe { packet } => format!("packet {packet} probe"),
+        hybrid::Header::Feedback { packet } => format!("packet {packet} feedback"),
+        hybrid::Header::Floor { packet, symbol } => format!("packet {packet} floor {symbol}"),
+        hybrid::Header::Probe { packet } => format!("packet {packet} probe"),
     }
+}
+
+/// The link headers of the packet that a record is about, if it is about one.
+pub fn link(record: &Record) -> LinkHeaders {
+    packet(&record.what).map_or(LinkHeaders::NONE, |packet| packet.link)
 }
 
 /// The flow of a record; `None` for a link's control frames, which belong to none.

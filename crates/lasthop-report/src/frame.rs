@@ -1,7 +1,7 @@
 //! Packets as the bytes of Ethernet frames: headers only, with checksums over a payload of zeros.
 
 use etherparse::{EtherType, Ethernet2Header, IpFragOffset, IpNumber, Ipv4Header, UdpHeader};
-use lasthop_proto::packet::{Body, LinkHeader, Packet, Segment};
+use lasthop_proto::packet::{Body, Packet, Segment};
 use lasthop_sim::trace::FlowInfo;
 
 use crate::error::ReportError;
@@ -37,39 +37,17 @@ pub fn build(packet: &Packet, flow: &FlowInfo, hop: Hop) -> Result<Frame, Report
     Ok(Frame { headers, original_len })
 }
 
-/// Builds the link frame that `packet` travels in: its link header, and behind it the IPv4 packet unless it is a control
-/// frame. The header is a byte for its kind (0 data, 1 acknowledgment, 2 "missing", 3 "no longer sent"), a zero, and the
-/// frame number. Of a two-ended link: the kind (4 packet, 5 coded, 6 feedback, 7 floor, 8 probe), the class of the packet or the key
-/// of the code, the transmission's number in 4 bytes; then the symbol in 4 bytes (the first of the combination, the floor), and the
-/// chain or how many symbols are combined.
-pub fn build_link(packet: &Packet, header: LinkHeader, flow: Option<&FlowInfo>) -> Result<Frame, ReportError> {
-    let mut headers = link_bytes(header);
+/// Builds the link frame that `packet` travels in: its link headers, the outermost first, and behind them the IPv4 packet unless it
+/// is a control frame. That of automatic repeat request is a byte for its kind (0 data, 1 acknowledgment, 2 "missing", 3 "no longer
+/// sent"), a zero, and the frame number; for that of a two-ended link see [`lasthop_proto::link::hybrid::Header`].
+pub fn build_link(packet: &Packet, flow: Option<&FlowInfo>) -> Result<Frame, ReportError> {
+    let mut headers = Vec::new();
+    packet.link.iter().for_each(|(_, header)| headers.extend_from_slice(header));
     if let Some(flow) = flow {
         headers.extend_from_slice(&ip_packet(packet, flow)?);
     }
     let original_len = headers.len() as u32 + packet.len;
     Ok(Frame { headers, original_len })
-}
-
-/// The bytes of a link header.
-fn link_bytes(header: LinkHeader) -> Vec<u8> {
-    let short = |kind: u8, number: u16| [&[kind, 0][..], &number.to_be_bytes()].concat();
-    let long = |kind: u8, detail: u8, packet: u32| [&[kind, detail][..], &packet.to_be_bytes()].concat();
-    match header {
-        LinkHeader::Data(number) => short(0, number),
-        LinkHeader::Ack(number) => short(1, number),
-        LinkHeader::Nack(number) => short(2, number),
-        LinkHeader::Skip(number) => short(3, number),
-        LinkHeader::Symbol { packet, symbol, label } => {
-            [&long(4, label.class as u8, packet)[..], &symbol.to_be_bytes(), &[label.chain]].concat()
-        }
-        LinkHeader::Repair { packet, first, count, key } => {
-            [&long(5, key, packet)[..], &first.to_be_bytes(), &[count]].concat()
-        }
-        LinkHeader::Feedback { packet } => long(6, 0, packet),
-        LinkHeader::Floor { packet, symbol } => [&long(7, 0, packet)[..], &symbol.to_be_bytes()].concat(),
-        LinkHeader::Probe { packet } => long(8, 0, packet),
-    }
 }
 
 /// Libpcap, and so tcptrace, refuses files with several interfaces of the link type for bare IP datagrams, so frames

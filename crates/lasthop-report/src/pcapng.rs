@@ -209,7 +209,7 @@ impl<W: Write> CaptureWriter<W> {
             self.writer.write_pcapng_block(seen.block(record.time, number, frame))?;
             self.frames += 1;
         }
-        if let (Points::All, Some(header)) = (self.points, seen.packet.link) {
+        if self.points == Points::All && !seen.packet.link.is_empty() {
             let number = match link_frames {
                 Some(number) => number,
                 None => {
@@ -220,7 +220,7 @@ impl<W: Write> CaptureWriter<W> {
                 }
             };
             let flow = flow.map(|flow| self.as_seen_at(flow, trace.points.len() + point));
-            let frame = frame::build_link(seen.packet, header, flow.as_ref())?;
+            let frame = frame::build_link(seen.packet, flow.as_ref())?;
             self.writer.write_pcapng_block(seen.block(record.time, number, frame))?;
             self.frames += 1;
         }
@@ -272,7 +272,7 @@ impl<'t> Seen<'t> {
         comments.extend(self.dropped.map(|reason| format!("dropped: {}", reason.name())));
         comments.extend(retransmission(self.packet.cause));
         comments.extend(damage(self.packet));
-        comments.extend(self.packet.link.map(|header| format!("link frame: {}", describe::link_header(header))));
+        comments.extend(describe::link_headers(&self.packet.link).map(|headers| format!("link frame: {headers}")));
         let mut options = vec![EnhancedPacketOption::Flags(self.direction)];
         options.extend(comments.into_iter().map(|comment| EnhancedPacketOption::Comment(Cow::Owned(comment))));
         EnhancedPacketBlock {

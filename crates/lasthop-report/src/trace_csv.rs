@@ -72,7 +72,6 @@ pub fn line(trace: &Trace, record: &Record) -> Result<[String; COLUMNS.len()], R
     let point =
         trace.points.get(usize::from(record.point)).ok_or(ReportError::NoSuchPoint(usize::from(record.point)))?;
     let flow = describe::flow(trace, record)?.map_or(String::new(), |flow| flow.name.clone());
-    let link = describe::packet(&record.what).and_then(|packet| packet.link);
     let [from, seq, len, ack, window, sack, flags, cwnd, ssthresh, options] = match &record.what {
         What::Sent(packet) | What::Received(packet) | What::Dropped(packet, _) => packet_columns(packet),
         What::Event(event) => event_columns(event),
@@ -93,7 +92,7 @@ pub fn line(trace: &Trace, record: &Record) -> Result<[String; COLUMNS.len()], R
         cwnd,
         ssthresh,
         options,
-        link.map(describe::link_header).unwrap_or_default(),
+        describe::link_headers(&describe::link(record)).unwrap_or_default(),
     ])
 }
 

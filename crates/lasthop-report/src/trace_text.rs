@@ -120,8 +120,7 @@ fn verb(what: &What) -> String {
 }
 
 fn link_text(record: &Record) -> String {
-    let link = describe::packet(&record.what).and_then(|packet| packet.link);
-    link.map(|header| format!("link {}", describe::link_header(header))).unwrap_or_default()
+    describe::link_headers(&describe::link(record)).map(|headers| format!("link {headers}")).unwrap_or_default()
 }
 
 fn segment_text(segment: &Segment, packet: &Packet, relative: &dyn Fn(Side, Seq) -> u32) -> String {

@@ -19,11 +19,11 @@
 //! each; `today` lays Linux of today under what the scenario says of its endpoints; `files` opens what they name; `resolve` lays a scheme over the result, and `explain` prints the ledger.
 #![forbid(unsafe_code)]
 
-mod arq;
 mod builtin;
 mod channel;
 mod decided;
 mod document;
+pub mod elements;
 mod error;
 mod explain;
 mod files;
@@ -49,7 +49,6 @@ mod stations;
 mod tcp;
 mod tcp_keys;
 mod today;
-mod two_ended;
 pub mod units;
 mod values;
 

@@ -78,9 +78,14 @@ impl<'d> Reader<'d> {
         self.context.today
     }
 
-    /// Another table in the place of this one, with a ledger of its own if `context` is another.
+    /// Another table in the place of this one.
     pub(crate) fn with<'e>(&self, context: &'e Context, table: &'e Table) -> Reader<'e> {
         Reader { context, path: self.path.clone(), table: Some(table), spot: self.spot }
+    }
+
+    /// The same table with the ledger of another context.
+    pub(crate) fn beside<'e>(&'e self, context: &'e Context) -> Reader<'e> {
+        Reader { context, path: self.path.clone(), table: self.table, spot: self.spot }
     }
 
     /// What is shared with all readers.

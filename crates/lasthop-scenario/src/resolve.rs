@@ -2,54 +2,33 @@
 
 use std::sync::Arc;
 
-use lasthop_proto::link::hybrid::{HopConfig, RateRule};
 use lasthop_proto::packet::FlowId;
 use lasthop_proto::pep::snoop::SnoopConfig;
 use lasthop_proto::pep::split::Handover;
-use lasthop_proto::scheme::{BaseStation, Ends, LocalDetection, Scheme};
-use lasthop_proto::tcp::config::{ControlRule, Recovery, Switch, TcpConfig};
+use lasthop_proto::scheme::{self, BaseStation, Scheme};
+use lasthop_proto::tcp::config::{ControlRule, Recovery, TcpConfig};
+use lasthop_sim::element::{AnyElement, Ends};
 use lasthop_sim::network::{
-    App, DamagedFrames, DirectionSpec, Element, ElementSpec, FlowSpec, LinkId, LinkSpec, Network, NodeId, NodeKind,
-    NodeSpec, SessionSpec,
+    App, DamagedFrames, DirectionSpec, ElementSpec, FlowSpec, LinkId, LinkSpec, Network, NodeId, NodeKind, NodeSpec,
+    SessionSpec,
 };
 
+use crate::elements::{Arq, Beyond, Duty, ElnMarker, Part, RelayPart, Snoop, Split};
 use crate::flow_names::FlowNames;
 use crate::flows::Flow;
-use crate::nodes::{Direction, Host, Link};
+use crate::nodes::{Host, Link};
 use crate::sessions::Session;
 use crate::spec::Spec;
-use crate::stations::{ElementKind, Port, Relay};
-use crate::tcp::TcpSpec;
+use crate::stations::Port;
 use crate::values::ElnSource;
 
 /// The scheme has a part at the base station, but the scenario has none.
 pub(crate) struct NoBaseStation;
 
-/// What the scheme leaves an endpoint to do, where the scenario does not say otherwise.
-#[derive(Clone, Copy)]
-struct Duty {
-    recovery: Recovery,
-    /// Whether someone on the way reads the SMART number, besides a peer with [`Recovery::Smart`].
-    smart_acks: Switch,
-}
-
-impl Duty {
-    const fn of(recovery: Recovery) -> Self {
-        Self { recovery, smart_acks: Switch::Off }
-    }
-
-    fn apply(self, spec: &TcpSpec) -> TcpConfig {
-        let recovery = spec.recovery.unwrap_or(self.recovery);
-        let smart = recovery == Recovery::Smart || self.smart_acks.is_on();
-        let smart_acks = spec.smart_acks.unwrap_or(if smart { Switch::On } else { Switch::Off });
-        TcpConfig { recovery, smart_acks, ..spec.config.clone() }
-    }
-}
-
 /// What sits on a port under the scheme.
 struct Placed<'s> {
     port: &'s Port,
-    element: Element,
+    element: AnyElement,
 }
 
 /// The network under `scheme`.
@@ -60,42 +39,35 @@ pub(crate) fn network(spec: &Spec, scheme: &Scheme) -> Result<Network, NoBaseSta
         (BaseStation::Forward, _) => {}
         (_, None) => return Err(NoBaseStation),
         (BaseStation::Local { detection, awareness }, Some(station)) => {
-            let config = SnoopConfig { detection, awareness, ..station.snoop.clone() };
-            placed.push(snoop(&mut duties, &station.port, config));
+            let part = Snoop(SnoopConfig { detection, awareness, ..station.snoop.clone() });
+            placed.push(Placed::new(scheme, &mut duties, &station.port, &part));
         }
         (BaseStation::Split { wireless }, Some(station)) => {
-            placed.push(split(&mut duties, &station.port, &station.relay, scheme, wireless));
+            let part = RelayPart { relay: station.relay.clone(), recovery: wireless };
+            placed.push(Placed::new(scheme, &mut duties, &station.port, &part));
         }
         (BaseStation::SelectiveRepeat, Some(station)) => {
-            placed.push(Placed { port: &station.port, element: Element::Arq(station.arq.clone()) });
+            placed.push(Placed::new(scheme, &mut duties, &station.port, &Arq(station.arq.clone())));
         }
         (BaseStation::TwoEnded(repair), Some(station)) => {
-            placed.push(Placed { port: &station.port, element: Element::TwoEnded(station.two_ended.config(repair)) });
+            placed.push(Placed::new(scheme, &mut duties, &station.port, &station.two_ended.with(repair)));
         }
         // It reads selective acknowledgments; no endpoint has to say more.
         (BaseStation::GatewaySnoop, Some(station)) => {
-            placed.push(Placed { port: &station.port, element: Element::Snoop(station.gateway_snoop.clone()) });
+            placed.push(Placed { port: &station.port, element: AnyElement::new(Snoop(station.gateway_snoop.clone())) });
         }
         (BaseStation::GatewaySplit { .. }, Some(station)) => {
             let [wired, wireless] = station.gateway_split.clone().map(Arc::new);
-            let element = Element::Split { handover: Handover::Moved, wired, wireless };
+            let element = AnyElement::new(Split { handover: Handover::Moved, wired, wireless });
             placed.push(Placed { port: &station.port, element });
         }
     }
-    for element in &spec.elements {
-        placed.push(match &element.kind {
-            ElementKind::Snoop(config) => snoop(&mut duties, &element.port, config.clone()),
-            ElementKind::ElnMarker => Placed { port: &element.port, element: Element::ElnMarker },
-            ElementKind::Split(relay, wireless) => split(&mut duties, &element.port, relay, scheme, *wireless),
-            ElementKind::Arq(config) => Placed { port: &element.port, element: Element::Arq(config.clone()) },
-            ElementKind::TwoEnded(keys, repair) => {
-                Placed { port: &element.port, element: Element::TwoEnded(keys.config(*repair)) }
-            }
-        });
-    }
+    placed.extend(
+        spec.elements.iter().map(|element| Placed::new(scheme, &mut duties, &element.port, element.part.get())),
+    );
     let endpoint = |(host, duty): (&Host, Duty)| {
         let mut tcp = duty.apply(&host.tcp);
-        if scheme.ends != Ends::Scenario && tcp.recovery != Recovery::Rack {
+        if scheme.ends != scheme::Ends::Scenario && tcp.recovery != Recovery::Rack {
             // Other recoveries have windows of their own: schemes named after a congestion control are then the same run.
             tcp.congestion = ControlRule::Reno;
         }
@@ -106,7 +78,8 @@ pub(crate) fn network(spec: &Spec, scheme: &Scheme) -> Result<Network, NoBaseSta
     let heeds_eln = hosts.iter().any(|host| heeds_eln(host)) || placed.iter().any(Placed::heeds_eln);
     if heeds_eln && spec.eln_source == ElnSource::BaseStation && scheme.base_station == BaseStation::Forward {
         let station = spec.base_station.as_ref().ok_or(NoBaseStation)?;
-        placed.push(Placed { port: &station.port, element: Element::ElnMarker });
+        // As the base station's part it is nearest the router.
+        placed.insert(0, Placed { port: &station.port, element: AnyElement::new(ElnMarker) });
     }
     let damaged = match spec.eln_source {
         ElnSource::Receiver if heeds_eln => DamagedFrames::Deliver,
@@ -148,7 +121,7 @@ pub(crate) fn fixed(spec: &Spec, scheme: &Scheme) -> Option<FixedAt> {
             if differs(tcp.recovery, scheme.recovery) {
                 return Some(FixedAt::Recovery(host));
             }
-            let Ends::Today(Some(said)) = ends else { return None };
+            let scheme::Ends::Today(Some(said)) = ends else { return None };
             (!said.is(tcp.config.congestion)).then_some(FixedAt::Congestion(host))
         }),
         (BaseStation::Split { wireless }, _) if wireless != scheme.recovery => {
@@ -176,25 +149,6 @@ pub(crate) fn senders(spec: &Spec) -> impl Iterator<Item = usize> + '_ {
     transfers.map(|flow| flow.from).chain(sessions)
 }
 
-/// A cache on `port`; endpoints beyond one that finds losses by SMART numbers must send them.
-fn snoop<'s>(duties: &mut [Duty], port: &'s Port, config: SnoopConfig) -> Placed<'s> {
-    if config.detection == LocalDetection::Smart {
-        port.beyond.iter().for_each(|host| duties[*host].smart_acks = Switch::On);
-    }
-    Placed { port, element: Element::Snoop(config) }
-}
-
-/// A relay on `port`; endpoints beyond it are the peers of its wireless endpoint.
-fn split<'s>(duties: &mut [Duty], port: &'s Port, relay: &Relay, scheme: &Scheme, wireless: Recovery) -> Placed<'s> {
-    port.beyond.iter().for_each(|host| duties[*host].recovery = wireless);
-    let element = Element::Split {
-        handover: Handover::Shared(relay.buffer),
-        wired: Arc::new(Duty::of(scheme.recovery).apply(&relay.wired)),
-        wireless: Arc::new(Duty::of(wireless).apply(&relay.wireless)),
-    };
-    Placed { port, element }
-}
-
 /// Whether the endpoint acts on ELN.
 fn heeds_eln(config: &TcpConfig) -> bool {
     match config.recovery {
@@ -204,36 +158,25 @@ fn heeds_eln(config: &TcpConfig) -> bool {
     }
 }
 
-impl Placed<'_> {
-    fn heeds_eln(&self) -> bool {
-        match &self.element {
-            Element::Split { wired, wireless, .. } => heeds_eln(wired) || heeds_eln(wireless),
-            Element::Snoop(_) | Element::ElnMarker | Element::Arq(_) | Element::TwoEnded(_) => false,
-        }
+impl<'s> Placed<'s> {
+    fn new(scheme: &Scheme, duties: &mut [Duty], port: &'s Port, part: &dyn Part) -> Self {
+        Self { port, element: part.place(scheme, &mut Beyond { duties, hosts: &port.beyond }) }
     }
 
-    /// One, or for a link protocol one at each end of the link.
+    fn heeds_eln(&self) -> bool {
+        self.element.endpoints().is_some_and(|ends| ends.into_iter().any(|end| heeds_eln(end)))
+    }
+
+    /// One, or one at each end of the link.
     fn specs(self, spec: &Spec) -> Vec<ElementSpec> {
         let Port { router, link, .. } = *self.port;
-        let at = |node: usize, element: Element| ElementSpec { node: NodeId(node), link: LinkId(link), element };
-        match self.element {
-            Element::Arq(config) => {
+        let at = |node: usize| ElementSpec { node: NodeId(node), link: LinkId(link), element: self.element.clone() };
+        match self.element.ends() {
+            Ends::One => vec![at(router)],
+            Ends::Both => {
                 let other = spec.links[link].between.into_iter().find(|end| *end != router).unwrap_or(router);
-                vec![at(router, Element::Arq(config.clone())), at(other, Element::Arq(config))]
+                vec![at(router), at(other)]
             }
-            Element::TwoEnded(config) => {
-                let ends = spec.links[link].between;
-                // Each end sends in its own direction: down from the first end, up from the second.
-                let end = |(node, direction): (usize, &Direction)| {
-                    let rate = match config.rate {
-                        RateRule::Fixed(0) => RateRule::Fixed(direction.rate.0),
-                        given => given,
-                    };
-                    at(node, Element::TwoEnded(HopConfig { rate, ..config.clone() }))
-                };
-                ends.into_iter().zip(&spec.links[link].directions).map(end).collect()
-            }
-            element => vec![at(router, element)],
         }
     }
 }
@@ -271,7 +214,7 @@ fn copies<'s>(spec: &'s Spec, flow: &'s Flow, hosts: &'s [Arc<TcpConfig>]) -> im
         start: flow.start + flow.spacing * u64::from(copy),
         app: flow.app,
         tcp: match flow.app {
-            // What QUIC reads of it is the same under every scheme.
+            // QUIC has no use for what a scheme decides of TCP.
             App::Quic(_) => [flow.from, flow.to].map(|end| Arc::new(spec.nodes.hosts[end].tcp.config.clone())),
             // Datagrams can end at a router, which has no keys of its own.
             _ => [flow.from, flow.to].map(|end| Arc::clone(hosts.get(end).unwrap_or(&hosts[flow.from]))),

@@ -153,7 +153,12 @@ impl Scenario {
     /// else; `None` when the scheme means what its name says.
     pub fn fixes(&self, scheme: &Scheme) -> Option<String> {
         let (spec, _) = self.under(scheme).ok()?;
-        let at = resolve::fixed(&spec, scheme)?;
+        self.fixed_in(&spec, scheme)
+    }
+
+    /// The same; endpoints in `spec` are as `scheme` has them.
+    fn fixed_in(&self, spec: &Spec, scheme: &Scheme) -> Option<String> {
+        let at = resolve::fixed(spec, scheme)?;
         let of_host = |host: usize, key: &str| format!("hosts.{}.tcp.{key}", spec.nodes.hosts[host].name);
         let (own, key) = match at {
             FixedAt::Recovery(host) => (of_host(host, "recovery"), "recovery"),
@@ -206,7 +211,8 @@ impl Scenario {
         let network = resolve::network(&spec, scheme).map_err(|_| self.source.no_base_station(scheme))?;
         let head = format!("{} under {}, with every default", self.source.file, scheme.name);
         let mut lines = vec![head];
-        lines.extend(self.fixes(scheme).map(|key| format!("{}: not what its name says: {key} is set", scheme.name)));
+        let fixed = self.fixed_in(&spec, scheme);
+        lines.extend(fixed.map(|key| format!("{}: not what its name says: {key} is set", scheme.name)));
         lines.extend(decided::lines(&spec, &network));
         lines.push(AFTER.to_owned());
         Ok(explain::write(&lines, &ledger))

@@ -76,7 +76,7 @@ pub(crate) fn read(root: &Reader<'_>, name: &str, files: &Files) -> Result<Spec,
     let flows = flows::read(root, &nodes, limit)?;
     let sessions = sessions::read(root, &nodes, limit, names.total())?;
     let base_station = stations::base_station(root, &nodes, &links, &tcp)?;
-    let elements = stations::elements(root, &nodes, &links, &tcp, base_station.as_ref())?;
+    let elements = stations::elements(root, &nodes, &links, &tcp)?;
     let lab = lab::read(root, &nodes)?;
     Ok(Spec {
         title,

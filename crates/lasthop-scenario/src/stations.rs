@@ -2,19 +2,21 @@
 
 use lasthop_proto::link::arq::ArqConfig;
 use lasthop_proto::pep::snoop::SnoopConfig;
-use lasthop_proto::scheme::{LinkRepair, LocalDetection, TcpAwareness};
-use lasthop_proto::tcp::config::{Recovery, TcpConfig};
+use lasthop_proto::scheme::{LocalDetection, TcpAwareness};
+use lasthop_proto::tcp::config::TcpConfig;
+use lasthop_sim::element::Ends;
 
-use crate::arq::{self, ARQ_KEYS};
+use crate::elements::{
+    ARQ_KEYS, AnyPart, CACHE_KEYS, Kind, RELAY_KEYS, Relay, TWO_ENDED_KEYS, TwoEndedKeys, cache, read_arq,
+    read_two_ended, relay,
+};
 use crate::error::{Error, Problem};
 use crate::nodes::{Link, Nodes};
 use crate::reader::Reader;
 use crate::sides;
-use crate::snoop::{self, KIND_KEYS, REPAIR_KEYS};
-use crate::tcp::{self, Base, TcpSpec};
-use crate::two_ended::{self, TWO_ENDED_KEYS, TwoEndedKeys};
-use crate::units::ByteSize;
-use crate::values::{Count, ElementName, Text, Whole, Window};
+use crate::snoop::{self, REPAIR_KEYS};
+use crate::tcp::TcpSpec;
+use crate::values::Text;
 
 /// A router's port to a link.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -48,33 +50,11 @@ pub(crate) struct Station {
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Element {
     pub port: Port,
-    pub kind: ElementKind,
+    pub part: AnyPart,
 }
 
-#[derive(Clone, PartialEq, Debug)]
-pub(crate) enum ElementKind {
-    Snoop(SnoopConfig),
-    ElnMarker,
-    /// And the loss recovery of the wireless connection.
-    Split(Box<Relay>, Recovery),
-    /// At both ends of the link.
-    Arq(ArqConfig),
-    /// At both ends of the link, and what they do against losses.
-    TwoEnded(TwoEndedKeys, LinkRepair),
-}
-
-/// Parameters of a split connection's relay.
-#[derive(Clone, PartialEq, Debug)]
-pub(crate) struct Relay {
-    pub buffer: u32,
-    /// The endpoint that faces the router.
-    pub wired: TcpSpec,
-    /// The endpoint that faces the link.
-    pub wireless: TcpSpec,
-}
-
-const CACHE_KEYS: [&str; 3] = ["cache", "connections", "priority"];
-const RELAY_KEYS: [&str; 3] = ["split_buffer", "wired_tcp", "wireless_tcp"];
+/// Most link protocols of the scenario's own on one link, one inside the other; the scheme may bring another.
+const MOST_PROTOCOLS: usize = 2;
 
 /// Reads `[base_station]`, which may be absent.
 pub(crate) fn base_station(
@@ -102,75 +82,65 @@ pub(crate) fn base_station(
         snoop: cache(&reader, SnoopConfig::new(LocalDetection::DuplicateAcks, TcpAwareness::Aware))?,
         relay: relay(&reader, common)?,
         arq: link_protocol(&reader)?,
-        two_ended: two_ended::read_section(&reader.section("two_ended")?)?,
+        two_ended: two_ended(&reader)?,
         gateway_snoop: snoop::of_gateway(&reader.section("snoop")?)?,
         gateway_split: sides::of_simulator(&reader.section("split")?)?.map(|side| side.config(common.config.mss)),
     }))
 }
 
-/// Reads all elements; none may share a port with another or with the base station.
+/// Reads all elements, in the order of the file.
 pub(crate) fn elements(
     root: &Reader<'_>,
     nodes: &Nodes,
     links: &[Link],
     common: &TcpSpec,
-    station: Option<&Station>,
 ) -> Result<Vec<Element>, Error> {
     let mut elements: Vec<Element> = Vec::new();
+    let mut protocols = vec![0; links.len()];
     for (_, reader) in root.named("elements")? {
-        let element = element(&reader, nodes, links, common)?;
-        let same = |port: &Port| (port.router, port.link) == (element.port.router, element.port.link);
-        let taken = elements.iter().any(|other| same(&other.port)) || station.is_some_and(|other| same(&other.port));
-        if taken {
-            let (router, link) = (nodes.name(element.port.router), &links[element.port.link].name);
-            let message = format!("something sits on {router}'s port to {link} already; a port takes one element");
-            return Err(reader.fail("link", Problem::Conflict(message)));
+        let (kind, element) = element(&reader, nodes, links, common)?;
+        if kind.ends == Ends::Both {
+            let there = &mut protocols[element.port.link];
+            *there += 1;
+            if *there > MOST_PROTOCOLS {
+                let link = &links[element.port.link].name;
+                let message = format!("{link} has {MOST_PROTOCOLS} link protocols already; more do not fit");
+                return Err(reader.fail("link", Problem::Conflict(message)));
+            }
         }
         elements.push(element);
     }
     Ok(elements)
 }
 
+/// Reads `[base_station.two_ended]`, which may be absent.
+fn two_ended(station: &Reader<'_>) -> Result<TwoEndedKeys, Error> {
+    let reader = station.section("two_ended")?;
+    reader.allow(&TWO_ENDED_KEYS)?;
+    read_two_ended(&reader)
+}
+
 /// Reads `[base_station.arq]`, which may be absent.
 fn link_protocol(station: &Reader<'_>) -> Result<ArqConfig, Error> {
     let reader = station.section("arq")?;
     reader.allow(&ARQ_KEYS)?;
-    arq::read(&reader)
+    read_arq(&reader)
 }
 
-fn element(reader: &Reader<'_>, nodes: &Nodes, links: &[Link], common: &TcpSpec) -> Result<Element, Error> {
+fn element(
+    reader: &Reader<'_>,
+    nodes: &Nodes,
+    links: &[Link],
+    common: &TcpSpec,
+) -> Result<(&'static Kind, Element), Error> {
     const PORT_KEYS: [&str; 3] = ["kind", "router", "link"];
-    let snoop_keys = [&PORT_KEYS[..], &KIND_KEYS[..], &CACHE_KEYS[..], &REPAIR_KEYS[..]].concat();
     if !reader.has("kind") {
-        let all = [&snoop_keys[..], &["recovery"], &RELAY_KEYS[..], &ARQ_KEYS[..], &TWO_ENDED_KEYS[..]];
-        reader.allow(&all.concat())?;
+        reader.allow(&[&PORT_KEYS[..], &Kind::all_keys()].concat())?;
     }
-    let kind = reader.required("kind")?;
-    reader.allow(&match kind {
-        ElementName::Snoop => snoop_keys,
-        ElementName::ElnMarker => PORT_KEYS.to_vec(),
-        ElementName::Split => [&PORT_KEYS[..], &["recovery"], &RELAY_KEYS[..]].concat(),
-        ElementName::Arq => [&PORT_KEYS[..], &ARQ_KEYS[..]].concat(),
-        ElementName::TwoEnded => [&PORT_KEYS[..], &["repair"], &TWO_ENDED_KEYS[..]].concat(),
-    })?;
+    let kind: &'static Kind = reader.required("kind")?;
+    reader.allow(&PORT_KEYS.into_iter().chain(kind.keys()).collect::<Vec<_>>())?;
     let port = port(reader, nodes, links)?;
-    let kind = match kind {
-        ElementName::Snoop => {
-            let default = SnoopConfig::new(LocalDetection::DuplicateAcks, TcpAwareness::Aware);
-            ElementKind::Snoop(cache(reader, snoop::kind(reader, default)?)?)
-        }
-        ElementName::ElnMarker => ElementKind::ElnMarker,
-        ElementName::Split => {
-            let recovery = reader.or("recovery", Recovery::Reno, "default")?;
-            ElementKind::Split(Box::new(relay(reader, common)?), recovery)
-        }
-        ElementName::Arq => ElementKind::Arq(arq::read(reader)?),
-        ElementName::TwoEnded => {
-            let repair = reader.or("repair", LinkRepair::Adaptive, "default")?;
-            ElementKind::TwoEnded(two_ended::read(reader)?, repair)
-        }
-    };
-    Ok(Element { port, kind })
+    Ok((kind, Element { port, part: (kind.read)(reader, common)? }))
 }
 
 fn port(reader: &Reader<'_>, nodes: &Nodes, links: &[Link]) -> Result<Port, Error> {
@@ -207,31 +177,4 @@ fn hosts_beyond(nodes: &Nodes, links: &[Link], router: usize, link: usize) -> Ve
         }
     }
     (0..nodes.hosts.len()).filter(|host| reached[*host]).collect()
-}
-
-/// A cache and what it is for, detection and awareness as `default` has them.
-fn cache(reader: &Reader<'_>, default: SnoopConfig) -> Result<SnoopConfig, Error> {
-    let ByteSize(cache_bytes) = reader.or("cache", ByteSize(default.cache_bytes), "default")?;
-    if cache_bytes == 0 {
-        return Err(reader.refuse("cache", "a size above zero", ""));
-    }
-    let connections = u32::try_from(default.connections).unwrap_or(u32::MAX);
-    let Whole(connections) = reader.or::<Count>("connections", Whole(connections), "default")?;
-    let config = SnoopConfig { cache_bytes, connections: connections as usize, ..default };
-    let config = snoop::repair(reader, config)?;
-    let priority = reader.or("priority", config.priority, "default")?;
-    Ok(SnoopConfig { priority, ..config })
-}
-
-fn relay(reader: &Reader<'_>, common: &TcpSpec) -> Result<Relay, Error> {
-    // "64 KB of buffer at the base" ([a] §IV-C).
-    let Window(buffer) = reader.or("split_buffer", Window(64 << 10), "default")?;
-    if buffer < common.config.mss {
-        let (buffer, mss) = (ByteSize(buffer.into()), ByteSize(common.config.mss.into()));
-        let key = if reader.has("split_buffer") { "split_buffer" } else { "router" };
-        let message = format!("split_buffer = {buffer} does not hold one segment (mss = {mss})");
-        return Err(reader.fail(key, Problem::Conflict(message)));
-    }
-    let end = |key: &str| tcp::read(&reader.section(key)?, Base::RelayEnd(common, buffer));
-    Ok(Relay { buffer, wired: end("wired_tcp")?, wireless: end("wireless_tcp")? })
 }

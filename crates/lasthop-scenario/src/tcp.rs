@@ -124,7 +124,7 @@ impl Layer<'_, '_> {
 
     /// Which of the keys here are the scenario's own words: a text that `explain` writes has all keys.
     fn given(&self) -> Result<(), Error> {
-        let standing: Vec<KeyName> = self.reader.items().filter_map(|(key, _)| KeyName::find(key)).collect();
+        let standing: Vec<KeyName> = KeyName::all_in(self.reader).collect();
         let all = List(standing.clone());
         let List(given) = match &self.base {
             Some(_) => self.reader.or("given", all, "default: the keys that stand here")?,

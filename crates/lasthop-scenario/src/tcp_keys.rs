@@ -1,7 +1,7 @@
 //! The names of a TCP endpoint's keys.
 
 use crate::document::{Data, quote};
-use crate::reader::Value;
+use crate::reader::{Reader, Value};
 
 /// All keys, in the order in which `explain` prints them.
 pub(crate) const KEYS: [&str; 58] = [
@@ -70,7 +70,12 @@ pub(crate) const KEYS: [&str; 58] = [
 pub(crate) struct KeyName(pub &'static str);
 
 impl KeyName {
-    pub(crate) fn find(name: &str) -> Option<Self> {
+    /// Those that stand in a table.
+    pub(crate) fn all_in(table: &Reader<'_>) -> impl Iterator<Item = Self> {
+        table.items().filter_map(|(key, _)| Self::find(key))
+    }
+
+    fn find(name: &str) -> Option<Self> {
         let own = KEYS.into_iter().filter(|key| !["preset", "given"].contains(key));
         own.into_iter().find(|key| *key == name).map(Self)
     }

@@ -41,20 +41,16 @@ pub(crate) fn read(reader: &Reader<'_>, base: Base<'_>, scheme: Today) -> Result
     };
     let scratch = Context { file: reader.context().file.clone(), ledger: RefCell::default(), today: None };
     let empty = Table::default();
-    let table = reader.items().fold(Table::default(), |mut table, (key, item)| {
-        table.push(key, item.clone());
-        table
-    });
-    tcp::read_table(&reader.with(&scratch, &table), base)?;
+    tcp::read_table(&reader.beside(&scratch), base)?;
     let shown = scratch.ledger.take();
     let kept = match reader.peek::<List<KeyName>>("given")? {
-        None => reader.items().filter_map(|(key, _)| KeyName::find(key)).collect(),
+        None => KeyName::all_in(reader).collect(),
         // A text that was written by `explain`, and perhaps changed since.
         Some(List(given)) => {
             tcp::lay(&reader.with(&scratch, &empty), Under::of(preset, base))?;
             let usual = scratch.ledger.take();
             let own = |key: &KeyName| given.contains(key) || value_of(&shown, key.0) != value_of(&usual, key.0);
-            reader.items().filter_map(|(key, _)| KeyName::find(key)).filter(own).collect::<Vec<_>>()
+            KeyName::all_in(reader).filter(own).collect::<Vec<_>>()
         }
     };
     let today = if preset.recovery().is_some() { preset } else { PRESET };

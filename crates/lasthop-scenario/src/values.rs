@@ -299,16 +299,6 @@ pub(crate) enum FlowControlName {
     Fast,
 }
 
-/// Names of what sits on a router's port.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum ElementName {
-    Snoop,
-    ElnMarker,
-    Split,
-    Arq,
-    TwoEnded,
-}
-
 choices! {
     ElnSource { "receiver" = Receiver, "base-station" = BaseStation }
     MediumName { "duplex" = Duplex, "half-duplex" = HalfDuplex }
@@ -330,8 +320,6 @@ choices! {
     }
     QueueKind { "fifo" = Fifo, "codel" = CoDel, "fq-codel" = FqCoDel }
     FlowControlName { "none" = None, "fast" = Fast }
-    ElementName { "snoop" = Snoop, "eln-marker" = ElnMarker, "split" = Split, "arq" = Arq, "two-ended" = TwoEnded }
-    LinkRepair { "repeat" = Repeat, "share" = Share, "adaptive" = Adaptive }
     Preset { "bsd-lite" = BsdLite, "ns2" = Ns2, "rfc" = Rfc, "linux-6.18" = Linux618, "linux-6.18-bbr" = Linux618Bbr, "rfc-2026" = Rfc2026 }
     Recovery {
         "reno" = Reno, "new-reno" = NewReno, "smart" = Smart, "sack" = Sack, "eln" = Eln, "eln-rxmt" = ElnRxmt,
@@ -352,6 +340,7 @@ choices! {
     LocalDetection { "duplicate-acks" = DuplicateAcks, "smart" = Smart }
     RepairPriority { "auto" = Auto, "urgent" = Urgent, "normal" = Normal }
     TcpAwareness { "unaware" = Unaware, "aware" = Aware }
+    LinkRepair { "repeat" = Repeat, "share" = Share, "adaptive" = Adaptive }
     Protocol { "stop-and-wait" = StopAndWait, "go-back-n" = GoBackN, "selective-repeat" = SelectiveRepeat }
     Delivery { "in-order" = InOrder, "immediate" = Immediate }
 }

@@ -2,16 +2,15 @@
 
 use lasthop_proto::channel::{Act, Behind, Drop, DropFrame, ErrorSpec, Frames, ScriptFrame, ScriptLine};
 use lasthop_proto::link::arq::{ArqConfig, Delivery, Protocol, Timer};
-use lasthop_proto::link::hybrid::{HopConfig, RateRule, Repair, Share};
+use lasthop_proto::link::hybrid::{RateRule, Repair, Share};
 use lasthop_proto::packet::FlowId;
 use lasthop_proto::pep::split::Handover;
 use lasthop_proto::scheme::{BaseStation, Family, LinkRepair, LocalDetection, SCHEMES, Scheme, TcpAwareness};
 use lasthop_proto::tcp::config::{Clock, DelayedAck, Growth, Recovery, Switch, TcpConfig};
 use lasthop_proto::time::{Duration, Instant};
+use lasthop_scenario::elements::{Arq, ElnMarker, Snoop, Split, TwoEnded};
 use lasthop_scenario::{Scenario, builtin_names};
-use lasthop_sim::network::{
-    App, DamagedFrames, Element, ElementSpec, LinkSpec, Medium, Network, NodeKind, QueueLimit, Rate,
-};
+use lasthop_sim::network::{App, DamagedFrames, ElementSpec, LinkSpec, Medium, Network, NodeKind, QueueLimit, Rate};
 
 const EVERYTHING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/everything.toml");
 
@@ -154,15 +153,19 @@ fn schemes_decide_what_the_base_station_does() {
         if let BaseStation::TwoEnded(repair) = scheme.base_station {
             let ends: Vec<_> = network.elements.iter().map(|spec| network.nodes[spec.node.0].name.as_str()).collect();
             assert_eq!(ends, ["base", "mobile"]);
+            let expected = match repair {
+                LinkRepair::Repeat => Repair::Repeat,
+                LinkRepair::Adaptive => Repair::Adaptive,
+                LinkRepair::Share => Repair::Share(Share { data: 20, coded: 3, wait: Duration::from_millis(8) }),
+            };
             for spec in &network.elements {
-                let Element::TwoEnded(config) = &spec.element else { panic!("{spec:?}") };
-                assert_eq!((config.rate, config.header, config.queue), (RateRule::Fixed(2_000_000), 58, 1000));
-                let expected = match repair {
-                    LinkRepair::Repeat => Repair::Repeat,
-                    LinkRepair::Adaptive => Repair::Adaptive,
-                    LinkRepair::Share => Repair::Share(Share { data: 20, coded: 3, wait: Duration::from_millis(8) }),
-                };
-                assert_eq!(config.repair, expected, "{}", scheme.name);
+                let end: &TwoEnded = spec.element.get().expect("an end");
+                assert_eq!(
+                    (end.rate, end.header, end.queue, end.repair),
+                    (None, 58, 1000, expected),
+                    "{}",
+                    scheme.name
+                );
             }
             continue;
         }
@@ -174,26 +177,25 @@ fn schemes_decide_what_the_base_station_does() {
             // One end at the base station, the other at the mobile host.
             let ends: Vec<_> = network.elements.iter().map(|spec| network.nodes[spec.node.0].name.as_str()).collect();
             assert_eq!(ends, ["base", "mobile"]);
-            let same = |spec: &ElementSpec| matches!(&spec.element, Element::Arq(config) if config.window == 16);
+            let same = |spec: &ElementSpec| spec.element.get::<Arq>().is_some_and(|Arq(config)| config.window == 16);
             assert!(network.elements.iter().all(same));
             continue;
         }
         let [element] = &network.elements[..] else { panic!("one element under {}", scheme.name) };
         assert_eq!(network.nodes[element.node.0].name, "base");
         assert_eq!(network.links[element.link.0].name, "wireless");
-        match (scheme.name, &element.element) {
-            ("LL" | "LL-TCP-AWARE" | "LL-SMART" | "LL-SMART-TCP-AWARE", Element::Snoop(config)) => {
-                assert_eq!(config.detection == LocalDetection::Smart, scheme.name.contains("SMART"));
-                assert_eq!(config.awareness == TcpAwareness::Aware, scheme.name.contains("AWARE"));
-                assert_eq!(config.timer_min, Duration::from_millis(200));
-            }
-            ("SPLIT" | "SPLIT-SMART", Element::Split { handover, wired, wireless }) => {
-                assert_eq!(*handover, Handover::Shared(65_536));
-                assert_eq!((wired.recovery, wired.smart_acks), (Recovery::Reno, Switch::Off));
-                assert_eq!(wireless.recovery == Recovery::Smart, scheme.name == "SPLIT-SMART");
-                assert_eq!(wireless.smart_acks.is_on(), scheme.name == "SPLIT-SMART");
-            }
-            (name, other) => panic!("{other:?} under {name}"),
+        if let Some(Snoop(config)) = element.element.get() {
+            assert!(scheme.name.starts_with("LL"), "{}", scheme.name);
+            assert_eq!(config.detection == LocalDetection::Smart, scheme.name.contains("SMART"));
+            assert_eq!(config.awareness == TcpAwareness::Aware, scheme.name.contains("AWARE"));
+            assert_eq!(config.timer_min, Duration::from_millis(200));
+        } else {
+            let Split { handover, wired, wireless } = element.element.get().expect("a relay");
+            assert!(scheme.name.starts_with("SPLIT"), "{}", scheme.name);
+            assert_eq!(*handover, Handover::Shared(65_536));
+            assert_eq!((wired.recovery, wired.smart_acks), (Recovery::Reno, Switch::Off));
+            assert_eq!(wireless.recovery == Recovery::Smart, scheme.name == "SPLIT-SMART");
+            assert_eq!(wireless.smart_acks.is_on(), scheme.name == "SPLIT-SMART");
         }
     }
 }
@@ -208,13 +210,13 @@ fn eln_comes_from_the_receiver_or_from_the_base_station() {
 
         let at_base = lan_with(&[("eln_source", "base-station")], name);
         assert_eq!(damaged(&at_base), [DamagedFrames::Drop; 2], "{name}");
-        assert!(matches!(at_base.elements[0].element, Element::ElnMarker));
+        assert!(at_base.elements[0].element.get::<ElnMarker>().is_some());
     }
     // Nobody else would know what to do with a damaged frame, or with a mark.
     for scheme in SCHEMES.iter().filter(|scheme| !scheme.name.contains("ELN")) {
         let network = lan_with(&[("eln_source", "base-station")], scheme.name);
         assert_eq!(damaged(&network), [DamagedFrames::Drop; 2], "{}", scheme.name);
-        assert!(!network.elements.iter().any(|spec| matches!(spec.element, Element::ElnMarker)));
+        assert!(!network.elements.iter().any(|spec| spec.element.get::<ElnMarker>().is_some()));
     }
     // SACK and ELN coupled.
     let coupled = [("tcp.sack_eln", "on")];
@@ -410,7 +412,7 @@ fn a_link_protocol_has_two_ends() {
     assert_eq!(ends.len(), 2);
     for spec in &network.elements {
         assert_eq!(network.links[spec.link.0].name, "wired");
-        assert!(matches!(&spec.element, Element::Arq(config) if *config == expected), "{spec:?}");
+        assert_eq!(spec.element.get(), Some(&Arq(expected.clone())));
     }
 }
 
@@ -418,31 +420,32 @@ fn a_link_protocol_has_two_ends() {
 #[test]
 fn the_keys_of_a_two_ended_link() {
     let with = |keys: &str| {
-        let links = "[links.wired]\nrate_up = \"1 Mbps\"";
-        let text = Scenario::builtin_text("wavelan-lan").unwrap().replace("[links.wired]", links).to_owned();
-        Scenario::parse(
-            "two",
-            &format!("{text}\n[elements.tunnel]\nkind = \"two-ended\"\nrouter = \"base\"\nlink = \"wired\"\n{keys}"),
-        )
+        let text = Scenario::builtin_text("wavelan-lan")
+            .unwrap()
+            .replace("[links.wired]", "[links.wired]\nrate_up = \"1 Mbps\"");
+        let element = "[elements.tunnel]\nkind = \"two-ended\"\nrouter = \"base\"\nlink = \"wired\"";
+        Scenario::parse("two", &format!("{text}\n{element}\n{keys}"))
     };
-    let configs = |keys: &str| {
+    let ends = |keys: &str| {
         let network = with(keys).unwrap().network(&SCHEMES[0]).unwrap();
-        let mut ends = network.elements.into_iter().map(|spec| match spec.element {
-            Element::TwoEnded(config) => (network.nodes[spec.node.0].name.clone(), config),
-            other => panic!("{other:?}"),
-        });
-        [ends.next().unwrap(), ends.next().unwrap()]
+        let end = |spec: &ElementSpec| {
+            let end: &TwoEnded = spec.element.get().expect("an end");
+            (network.nodes[spec.node.0].name.clone(), end.config(network.rate_from(spec.node, spec.link)))
+        };
+        network.elements.iter().map(end).collect::<Vec<_>>()
     };
-    let [(first, down), (second, up)] = configs("");
-    assert_eq!((first.as_str(), second.as_str()), ("source", "base"));
-    assert_eq!((down.rate, up.rate), (RateRule::Fixed(10_000_000), RateRule::Fixed(1_000_000)));
-    assert_eq!((down.repair, up.repair), (Repair::Adaptive, Repair::Adaptive));
+    for (name, config) in ends("") {
+        let rate = if name == "base" { 1_000_000 } else { 10_000_000 };
+        assert_eq!((config.rate, config.repair), (RateRule::Fixed(rate), Repair::Adaptive));
+        assert_eq!((config.target, config.interval), (Duration::from_millis(30), Duration::from_millis(300)));
+    }
     let keys = "rate = \"800 kbps\"\nheader = 32\nqueue = 50\nrepair = \"share\"\nshare_data = 10\nshare_coded = 2\nshare_wait = \"5 ms\"";
-    for (_, config) in configs(keys) {
+    let given = ends(keys);
+    assert_eq!(given.len(), 2);
+    for (_, config) in given {
         let share = Share { data: 10, coded: 2, wait: Duration::from_millis(5) };
-        let expected =
-            HopConfig { rate: RateRule::Fixed(800_000), repair: Repair::Share(share), header: 32, queue: 50 };
-        assert_eq!(config, expected);
+        assert_eq!((config.rate, config.repair), (RateRule::Fixed(800_000), Repair::Share(share)));
+        assert_eq!((config.header, config.queue), (32, 50));
     }
     for (keys, expected) in [
         ("rate = \"0 bps\"", "elements.tunnel.rate"),
@@ -462,26 +465,53 @@ fn elements_sit_where_they_are_put() {
         .elements
         .iter()
         .map(|spec| {
-            let kind = match &spec.element {
-                Element::Snoop(_) => "snoop",
-                Element::ElnMarker => "marker",
-                Element::Split { .. } => "split",
-                Element::Arq(_) => "arq",
-                Element::TwoEnded(_) => "two-ended",
-            };
+            let kind = spec.element.kind();
             (network.nodes[spec.node.0].name.as_str(), network.links[spec.link.0].name.as_str(), kind)
         })
         .collect();
     // The scheme's part at the base station, then the elements of the scenario.
-    let expected = [("right", "c", "split"), ("left", "a", "marker"), ("left", "d", "snoop"), ("right", "b", "split")];
+    let expected =
+        [("right", "c", "split"), ("left", "a", "eln-marker"), ("left", "d", "snoop"), ("right", "b", "split")];
     assert_eq!(places, expected);
-    let Element::Split { wired, wireless, handover } = &network.elements[0].element else { panic!("a relay") };
+    let Split { wired, wireless, handover } = network.elements[0].element.get().expect("a relay");
     assert_eq!((*handover, wired.nagle, wireless.mss), (Handover::Shared(16_384), Switch::Off, 1460));
-    let Element::Split { wired, wireless, .. } = &network.elements[3].element else { panic!("a relay") };
+    let Split { wired, wireless, .. } = network.elements[3].element.get().expect("a relay");
     assert_eq!((wired.recovery, wireless.recovery), (Recovery::Reno, Recovery::Sack));
     assert_eq!((wired.mss, wireless.mss), (1000, 500));
     // Beyond the relay of link b, seen from its router, is the other half of the network.
     assert_eq!(node(&network, 0, 0).0.recovery, Recovery::Sack, "zulu");
     assert_eq!(node(&network, 1, 0).0.recovery, Recovery::Reno, "kilo");
     assert!(node(&network, 1, 1).0.smart_acks.is_on(), "mike is beyond a cache that reads SMART numbers");
+}
+
+/// Of several on a port the base station's part is nearest the router, then those of the scenario in the order of the file; a link
+/// protocol sits at the link's other end too.
+#[test]
+fn elements_on_one_port_keep_their_order() {
+    let element = |name: &str, kind: &str| {
+        format!("[elements.{name}]\nkind = \"{kind}\"\nrouter = \"base\"\nlink = \"wireless\"\n")
+    };
+    let text = |elements: &[(&str, &str)]| {
+        let elements: String = elements.iter().map(|(name, kind)| element(name, kind)).collect();
+        format!("{}\n{elements}", Scenario::builtin_text("wavelan-lan").unwrap())
+    };
+    let places = |text: &str, scheme: &str| {
+        let network = Scenario::parse("chain", text).unwrap().network(Scheme::by_name(scheme).unwrap()).unwrap();
+        let place = |spec: &ElementSpec| (network.nodes[spec.node.0].name.clone(), spec.element.kind());
+        network.elements.iter().map(place).collect::<Vec<_>>()
+    };
+    let place = |node: &str, kind| (node.to_owned(), kind);
+    let chain = text(&[("z", "eln-marker"), ("a", "arq")]);
+    let under_snoop = [("base", "snoop"), ("base", "eln-marker"), ("base", "arq"), ("mobile", "arq")];
+    assert_eq!(places(&chain, "LL-TCP-AWARE"), under_snoop.map(|(node, kind)| place(node, kind)));
+    assert_eq!(
+        places(&chain, "E2E"),
+        under_snoop[1..].iter().map(|(node, kind)| place(node, kind)).collect::<Vec<_>>()
+    );
+    let eln = format!("eln_source = \"base-station\"\n{}", text(&[("link", "arq")]));
+    assert_eq!(places(&eln, "E2E-ELN")[..2], [place("base", "eln-marker"), place("base", "arq")]);
+    // Two link protocols one inside the other, and no more.
+    Scenario::parse("chain", &text(&[("a", "arq"), ("b", "arq")])).unwrap();
+    let error = Scenario::parse("chain", &text(&[("a", "arq"), ("b", "arq"), ("c", "arq")])).unwrap_err().to_string();
+    assert!(error.contains("elements.c.link: wireless has 2 link protocols already; more do not fit"), "{error}");
 }

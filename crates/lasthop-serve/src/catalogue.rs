@@ -70,11 +70,12 @@ impl Catalogue {
 /// The schemes compared where none are asked for: of the usual ones those of the study that the scenario's own scheme is from, or of
 /// today.
 pub(crate) fn usual_schemes(scenario: &Scenario) -> Vec<&'static Scheme> {
-    let layers = |scheme: &Scheme| scheme.family == Family::MultipleLayers;
-    let own = scenario.scheme();
-    let usual = scenario.usual_schemes();
-    let kept = usual.iter().filter(|scheme| layers(scheme) == layers(own)).copied().collect();
-    if usual.iter().any(|scheme| scheme.family == Family::Today) { usual } else { kept }
+    let mut usual = scenario.usual_schemes();
+    if !usual.iter().any(|scheme| scheme.family == Family::Today) {
+        let layers = |scheme: &Scheme| scheme.family == Family::MultipleLayers;
+        usual.retain(|scheme| layers(scheme) == layers(scenario.scheme()));
+    }
+    usual
 }
 
 /// The scheme whose packets are shown where none is asked for.

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use lasthop_proto::node::Port;
+use lasthop_proto::node::{Port, Why};
 use lasthop_proto::packet::{Ecn, FlowId, Packet, Side};
 use lasthop_proto::random::Root;
 use lasthop_proto::time::Instant;
@@ -14,7 +14,7 @@ use crate::link::{
     Accepted, Crossing, Direction, DuplexDirection, Errors, Frame, Held, ManagedDirection, SharedMedium,
 };
 use crate::measure::{FlowReport, LossLedger, PathReport};
-use crate::network::{Element, ElementSpec, LinkId, LinkSpec, Medium, Network, NodeId, NodeKind};
+use crate::network::{ElementSpec, LinkId, LinkSpec, Medium, Network, NodeId, NodeKind};
 use crate::pool::{Handle, PacketPool};
 use crate::routes::{Destination, Hop, Routes, Table};
 use crate::scheduler::{NEVER, Tournament};
@@ -81,8 +81,10 @@ pub enum Receiver {
 struct ElementPlace {
     table: Table,
     leg: LegId,
-    /// Whether it sends on its own account what endpoints send elsewhere: what it resends is resent here.
-    relays: bool,
+    /// The element between it and the node, if there is one.
+    inner: Option<usize>,
+    /// The element between it and the link.
+    outer: Option<usize>,
 }
 
 /// Links, routes and taps.
@@ -119,24 +121,35 @@ pub struct Fabric {
 
 impl Fabric {
     pub fn new(network: &Network, root: Root, trace: Option<Trace>) -> Self {
+        // Of each leg's chain: what is nearest the node, and what is nearest the link.
         let mut through = vec![None; network.links.len() * 2];
+        let mut outermost = vec![None; network.links.len() * 2];
+        let mut neighbours = vec![[None; 2]; network.elements.len()];
         for (index, spec) in network.elements.iter().enumerate() {
-            through[leg_of(network, spec).0 as usize] = Some(index);
+            let leg = leg_of(network, spec).0 as usize;
+            match outermost[leg].replace(index) {
+                None => through[leg] = Some(index),
+                Some(inner) => {
+                    neighbours[inner][1] = Some(index);
+                    neighbours[index][0] = Some(inner);
+                }
+            }
         }
         let routes = Routes::new(network, &through);
         let table = |node| routes.table(node).expect("what forwards has a table");
-        let elements = network.elements.iter().map(|spec| ElementPlace {
+        let place = |(spec, [inner, outer]): (&ElementSpec, [Option<usize>; 2])| ElementPlace {
             table: table(spec.node),
             leg: leg_of(network, spec),
-            relays: matches!(spec.element, Element::Split { .. }),
-        });
-        let elements = elements.collect();
+            inner,
+            outer,
+        };
+        let elements = network.elements.iter().zip(neighbours).map(place).collect();
         let mut legs = Vec::with_capacity(through.len());
         let mut media = Vec::new();
         for link in &network.links {
             for direction in [Direction::Down, Direction::Up] {
                 let node = link.ends[1 - direction.index()];
-                let far = match (through[legs.len() ^ 1], network.nodes[node.0].kind) {
+                let far = match (outermost[legs.len() ^ 1], network.nodes[node.0].kind) {
                     (Some(element), _) => Far::Element(element),
                     (None, NodeKind::Host) => Far::Host,
                     (None, NodeKind::Router) => Far::Router(table(node)),
@@ -190,22 +203,27 @@ impl Fabric {
     }
 
     /// An element sends what is in the pool's next place out of `port`.
-    pub fn send_from_element(&mut self, now: Instant, element: usize, port: Port) {
-        let ElementPlace { table, leg, relays } = self.elements[element];
+    pub fn send_from_element(&mut self, now: Instant, element: usize, port: Port, why: Why) {
+        let ElementPlace { table, leg, inner, outer } = self.elements[element];
         let packet = self.pool.place();
-        let cause = packet.cause;
-        // What a link protocol hands up still says why it came over the link.
-        let resent = cause.is_local_retransmission() && port == Port::WIRELESS;
-        // What only passes through a relay is its sender's.
-        let own = relays && cause.is_source_retransmission() && packet.tcp().is_some();
-        if (resent || own) && packet.len > 0 {
+        // What a connection of the element's own resends is resent here; what only passes is its sender's.
+        let resent = match why {
+            Why::Repair(_) => true,
+            Why::Own => packet.cause.is_source_retransmission(),
+            Why::Given | Why::Released | Why::LocalAck | Why::Control => false,
+        };
+        if resent && packet.len > 0 {
             self.flows[packet.flow.0 as usize].sender.local_retransmissions += 1;
             self.ledger.resend(packet);
         }
         // A control frame goes to the other end of its link and no further.
         let to = if packet.flow == FlowId::NONE { 0 } else { endpoint(packet.flow, packet.from.peer()) };
         let frame = self.pool.commit(to);
-        if port == Port::WIRELESS {
+        let neighbour = if port == Port::WIRELESS { outer } else { inner };
+        if let Some(element) = neighbour {
+            let port = if port == Port::WIRELESS { Port::WIRED } else { Port::WIRELESS };
+            self.handoffs.push_back((Receiver::Element(element, port), frame.handle()));
+        } else if port == Port::WIRELESS {
             self.transmit(now, leg, frame);
         } else {
             self.send(now, self.routes.next(table, self.destinations[to]), frame);

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use lasthop_proto::packet::{Body, Packet, Side};
 
-use crate::network::{Element, Network};
+use crate::element::Role;
+use crate::network::Network;
 
 /// The bytes of the datagrams that are under way.
 pub struct Letters {
@@ -28,8 +29,7 @@ enum Lost {
 impl Letters {
     /// None yet.
     pub fn new(network: &Network) -> Self {
-        let repeats =
-            network.elements.iter().any(|spec| matches!(spec.element, Element::Arq(_) | Element::TwoEnded(_)));
+        let repeats = network.elements.iter().any(|spec| spec.element.role() == Role::LinkEnd);
         Self { under_way: BTreeMap::new(), lost: if repeats { Lost::Kept } else { Lost::Forgotten } }
     }
 

@@ -5,6 +5,7 @@
 
 pub mod apps;
 mod datagrams;
+pub mod element;
 mod endpoint;
 mod fabric;
 mod letters;
@@ -17,6 +18,8 @@ mod scheduler;
 mod sessions;
 pub mod sim;
 pub mod trace;
+
+pub use bytes::Bytes;
 
 pub use crate::endpoint::Endpoint;
 pub use crate::sim::{EVENTS_BETWEEN_QUESTIONS, Outcome, Recording, Simulation, run, run_while};

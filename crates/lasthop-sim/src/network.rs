@@ -3,11 +3,7 @@
 use std::sync::Arc;
 
 use lasthop_proto::channel::ErrorSpec;
-use lasthop_proto::link::arq::ArqConfig;
-use lasthop_proto::link::hybrid::HopConfig;
 use lasthop_proto::packet::{FlowId, Side};
-use lasthop_proto::pep::snoop::SnoopConfig;
-use lasthop_proto::pep::split::Handover;
 pub use lasthop_proto::queue::{QueueLimit, QueueSpec};
 use lasthop_proto::tcp::config::{EcnMode, Switch, TcpConfig};
 use lasthop_proto::time::{Duration, Instant};
@@ -17,6 +13,7 @@ pub use lasthop_quic::{
 };
 
 use crate::apps::{OnOffConfig, WebConfig};
+use crate::element::AnyElement;
 
 /// Index into [`Network::nodes`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -33,7 +30,7 @@ pub struct Network {
     pub nodes: Vec<NodeSpec>,
     /// What joins them.
     pub links: Vec<LinkSpec>,
-    /// What sits on nodes' ports.
+    /// What sits on nodes' ports. Of several on the same port, the first is nearest the node.
     pub elements: Vec<ElementSpec>,
     /// Who talks to whom.
     pub flows: Vec<FlowSpec>,
@@ -44,17 +41,21 @@ pub struct Network {
 }
 
 impl Network {
+    /// What a link carries away from one of its ends.
+    pub fn rate_from(&self, node: NodeId, link: LinkId) -> Rate {
+        let link = &self.links[link.0];
+        link.directions[usize::from(link.ends[0] != node)].rate
+    }
+
     /// Whether a packet may be marked (RFC 3168): a queue marks, and the host that opens a flow, or the relay of a split
     /// connection, offers ECN.
     pub fn may_mark(&self) -> bool {
         let marks = |link: &LinkSpec| link.directions.iter().any(|direction| direction.queue.marks());
         let offers = |config: &TcpConfig| config.ecn == EcnMode::On;
-        let relay = |spec: &ElementSpec| match &spec.element {
-            Element::Split { wired, wireless, .. } => offers(wired) || offers(wireless),
-            Element::Snoop(_) | Element::ElnMarker | Element::Arq(_) | Element::TwoEnded(_) => false,
-        };
+        let relay =
+            |spec: &ElementSpec| spec.element.endpoints().is_some_and(|ends| ends.into_iter().any(|end| offers(end)));
         let is_offered = || self.flows.iter().any(|flow| offers(&flow.tcp[0])) || self.elements.iter().any(relay);
-        let inside = self.elements.iter().any(|spec| matches!(spec.element, Element::TwoEnded(_)));
+        let inside = self.elements.iter().any(|spec| spec.element.marks());
         (inside || self.links.iter().any(marks)) && is_offered()
     }
 }
@@ -147,29 +148,7 @@ pub struct ElementSpec {
     /// The link: the element's wireless side. Its wired side is the node.
     pub link: LinkId,
     /// What it is.
-    pub element: Element,
-}
-
-/// What sits on a node's port.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Element {
-    /// Local retransmission from a cache: the four link-layer schemes.
-    Snoop(SnoopConfig),
-    /// Marks acknowledgments with ELN.
-    ElnMarker,
-    /// Ends each connection and opens another.
-    Split {
-        /// How bytes get from one to the other, and how many may wait.
-        handover: Handover,
-        /// The endpoint that faces the router.
-        wired: Arc<TcpConfig>,
-        /// The endpoint that faces the link.
-        wireless: Arc<TcpConfig>,
-    },
-    /// One end of a link protocol; the other end of the link needs the same.
-    Arq(ArqConfig),
-    /// One end of a two-ended link; the other end of the link needs one too.
-    TwoEnded(HopConfig),
+    pub element: AnyElement,
 }
 
 /// A flow between two hosts.

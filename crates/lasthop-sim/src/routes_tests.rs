@@ -1,14 +1,38 @@
 use std::sync::Arc;
 
 use lasthop_proto::channel::ErrorSpec;
+use lasthop_proto::node::Node;
 use lasthop_proto::tcp::config::{Preset, Switch, TcpConfig};
 use lasthop_proto::time::{Duration, Instant};
 use proptest::prelude::*;
 
 use super::*;
+use crate::element::{AnyElement, Element, Role, Site};
 use crate::network::{
-    App, DamagedFrames, DirectionSpec, Element, ElementSpec, FlowSpec, LinkSpec, Medium, NodeSpec, QueueLimit, Rate,
+    App, DamagedFrames, DirectionSpec, ElementSpec, FlowSpec, LinkSpec, Medium, NodeSpec, QueueLimit, Rate,
 };
+
+/// An element of which nothing counts but where it stands.
+#[derive(PartialEq, Debug)]
+struct Nothing;
+
+impl Element for Nothing {
+    fn kind(&self) -> &'static str {
+        "nothing"
+    }
+
+    fn role(&self) -> Role {
+        Role::Marker
+    }
+
+    fn build(&self, _: &Site<'_>) -> Box<dyn Node<()>> {
+        unimplemented!("no packet is sent")
+    }
+
+    fn describe(&self) -> String {
+        String::new()
+    }
+}
 
 /// A network as a graph: who is joined to whom, who forwards, who stands where, who talks to whom.
 #[derive(Clone, Debug)]
@@ -48,7 +72,7 @@ fn network(shape: &Shape) -> Network {
             .map(|&(link, end)| ElementSpec {
                 node: NodeId(shape.links[link][end]),
                 link: LinkId(link),
-                element: Element::ElnMarker,
+                element: AnyElement::new(Nothing),
             })
             .collect(),
         flows: shape

@@ -3,13 +3,8 @@
 mod quic;
 
 use lasthop_proto::event::Event;
-use lasthop_proto::link::arq::Arq;
-use lasthop_proto::link::hybrid::node::TwoEnded;
-use lasthop_proto::node::{Node, Port, Sink, pump_into};
+use lasthop_proto::node::{Node, Port, Sink, Why, pump_into};
 use lasthop_proto::packet::{Body, FlowId, Packet, Side};
-use lasthop_proto::pep::eln::{ElnMarker, ElnMarkerConfig};
-use lasthop_proto::pep::snoop::Snoop;
-use lasthop_proto::pep::split::SplitRelay;
 use lasthop_proto::random::Root;
 use lasthop_proto::seq::Seq;
 use lasthop_proto::tcp::config::{Clock, Switch, TcpConfig};
@@ -19,10 +14,11 @@ use lasthop_quic::QuicEnd;
 
 use crate::apps::OnOffConfig;
 use crate::datagrams::DatagramSource;
+use crate::element::Site;
 use crate::endpoint::{Endpoint, index as endpoint};
 use crate::fabric::{Fabric, LegId, Receiver, capture_points};
 use crate::measure::{Report, Reporter};
-use crate::network::{App, Element, ElementSpec, FlowSpec, Network, NodeId};
+use crate::network::{App, ElementSpec, FlowSpec, Network, NodeId};
 use crate::pool::Handle;
 use crate::scheduler::{NEVER, Tournament};
 use crate::sessions::{Fresh, Sessions};
@@ -128,7 +124,13 @@ impl Simulation {
         });
         let sources: Vec<_> = sources.collect();
         let sessions = Sessions::new(network, root, setup);
-        let elements: Vec<_> = network.elements.iter().map(|spec| element(spec, root, network, watch)).collect();
+        let site = |spec: &ElementSpec| Site {
+            node: &network.nodes[spec.node.0].name,
+            rate: network.rate_from(spec.node, spec.link),
+            root,
+            watch,
+        };
+        let elements: Vec<_> = network.elements.iter().map(|spec| spec.element.build(&site(spec))).collect();
         let mut alarms = Tournament::new(endpoints.len() + elements.len() + sources.len());
         let starts = sources.iter().map(DatagramSource::next_at);
         for (source, at) in (endpoints.len() + elements.len()..).zip(starts) {
@@ -405,7 +407,7 @@ impl Sink<()> for FromEndpoint<'_> {
     }
 
     #[inline(always)]
-    fn transmit(&mut self, _port: Port) {
+    fn transmit(&mut self, _port: Port, _why: Why) {
         self.fabric.send_from_endpoint(self.now, self.index);
     }
 
@@ -430,8 +432,8 @@ impl Sink<()> for FromElement<'_> {
         self.fabric.pool.place()
     }
 
-    fn transmit(&mut self, port: Port) {
-        self.fabric.send_from_element(self.now, self.index, port);
+    fn transmit(&mut self, port: Port, why: Why) {
+        self.fabric.send_from_element(self.now, self.index, port, why);
     }
 
     fn event(&mut self, flow: FlowId, event: Event) {
@@ -473,18 +475,5 @@ pub fn tick_phase(root: Root, name: &str, config: &TcpConfig) -> TickPhase {
     match config.tick_phase {
         Some(phase) => TickPhase { slow: phase, fast: phase },
         None => TickPhase { slow: draw("slow", slow), fast: draw("fast", fast) },
-    }
-}
-
-fn element(spec: &ElementSpec, root: Root, network: &Network, watch: Switch) -> Box<dyn Node<()>> {
-    match &spec.element {
-        Element::Snoop(config) => Box::new(Snoop::<()>::new(config.clone())),
-        Element::Arq(config) => Box::new(Arq::<()>::new(config.clone())),
-        Element::TwoEnded(config) => Box::new(TwoEnded::new(config.clone())),
-        Element::ElnMarker => Box::new(ElnMarker::<()>::new(ElnMarkerConfig::default())),
-        Element::Split { handover, wired, wireless } => {
-            let phase = tick_phase(root, &network.nodes[spec.node.0].name, wireless);
-            Box::new(SplitRelay::new(*handover, wired.clone(), wireless.clone(), phase, watch))
-        }
     }
 }

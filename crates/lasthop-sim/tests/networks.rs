@@ -1,7 +1,10 @@
 //! Whole networks: what arrives, when, and that it is the same every time.
 
+mod elements;
+
 use std::sync::Arc;
 
+use elements::Element;
 use lasthop_proto::channel::{Act, Behind, ErrorSpec, Frames, ScriptFrame, ScriptLine};
 use lasthop_proto::link::arq::{ArqConfig, Delivery, Protocol, Timer};
 use lasthop_proto::packet::{Cause, Ecn, Flags, FlowId};
@@ -13,8 +16,8 @@ use lasthop_proto::tcp::config::{EcnMode, Preset, Recovery, Switch, TcpConfig};
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_sim::apps::{OnOffConfig, WebConfig};
 use lasthop_sim::network::{
-    App, DamagedFrames, DirectionSpec, Element, ElementSpec, FlowSpec, LinkId, LinkSpec, Medium, Network, NodeId,
-    NodeKind, NodeSpec, QueueLimit, Rate, SessionSpec,
+    App, DamagedFrames, DirectionSpec, ElementSpec, FlowSpec, LinkId, LinkSpec, Medium, Network, NodeId, NodeKind,
+    NodeSpec, QueueLimit, Rate, SessionSpec,
 };
 use lasthop_sim::trace::What;
 use lasthop_sim::{Recording, run};
@@ -231,7 +234,7 @@ fn a_link_protocol_hides_the_losses_of_its_link() {
     assert!((0.88..0.92).contains(&(received as f64 / offered as f64)), "{received} of {offered}");
     // Half of the time at 2 Mbps: 12.5 MB in 100 s, give or take the length of some fifty periods.
     assert!((9_000_000..16_000_000).contains(&offered), "{offered}");
-    let end = |node| ElementSpec { node: NodeId(node), link: LinkId(0), element: Element::Arq(arq()) };
+    let end = |node| ElementSpec { node: NodeId(node), link: LinkId(0), element: Element::Arq(arq()).into() };
     network.elements = vec![end(0), end(1)];
     let (received, offered) = delivered(&network);
     // What is under way at the end has not arrived.
@@ -346,8 +349,11 @@ fn build(plan: &Plan) -> Network {
         let medium =
             if shared { Medium::HalfDuplex { frame_overhead: Duration::from_micros(200) } } else { Medium::Duplex };
         if let Kind::Arq = kind {
-            let end =
-                |node| ElementSpec { node: NodeId(node), link: LinkId(links.len()), element: Element::Arq(arq()) };
+            let end = |node| ElementSpec {
+                node: NodeId(node),
+                link: LinkId(links.len()),
+                element: Element::Arq(arq()).into(),
+            };
             elements.extend([end(router), end(host)]);
         }
         let element = match kind {
@@ -359,7 +365,7 @@ fn build(plan: &Plan) -> Network {
             }
         };
         if let Some(element) = element {
-            elements.push(ElementSpec { node: NodeId(router), link: LinkId(links.len()), element });
+            elements.push(ElementSpec { node: NodeId(router), link: LinkId(links.len()), element: element.into() });
         }
         links.push(link(format!("edge{index}"), ends, loss, medium));
     }
@@ -438,4 +444,39 @@ fn a_script_delays_and_stalls() {
     let at = |segment| arrivals.iter().find(|(number, _)| *number == segment).unwrap().1;
     let fourth = at(0) + frame * 4 + Duration::from_millis(100);
     assert_eq!([at(1), at(4), at(5), at(9)], [at(0) + frame + Duration::from_millis(15), fourth, fourth, fourth]);
+}
+
+/// Snoop with a link protocol below it: what the protocol cannot bring over the link snoop repairs, the source nothing. Two protocols
+/// one inside the other bring everything as well.
+#[test]
+fn elements_stand_in_a_chain() {
+    let mut network = pair(TcpConfig::preset(Preset::Rfc), 200_000, QueueLimit::Packets(100));
+    network.nodes.insert(1, node("base", NodeKind::Router));
+    let mut lossy = network.links[0].clone();
+    lossy.directions[0].errors = ErrorSpec::Uniform { frame_loss: 0.2, frames: Frames::All };
+    network.links[0].ends = [NodeId(0), NodeId(1)];
+    network.links.push(LinkSpec { ends: [NodeId(1), NodeId(2)], ..lossy });
+    network.flows[0].to = NodeId(2);
+    let at =
+        |node, element: &Element| ElementSpec { node: NodeId(node), link: LinkId(1), element: element.clone().into() };
+    let snoop = Element::Snoop(SnoopConfig::new(LocalDetection::DuplicateAcks, TcpAwareness::Aware));
+    let protocol = |max_retransmissions| Element::Arq(ArqConfig { max_retransmissions, ..arq() });
+    let weak = protocol(Some(1));
+    let nested = [protocol(Some(0)), protocol(None)];
+    for (elements, repairs) in [
+        (vec![at(1, &snoop), at(1, &weak), at(2, &weak)], true),
+        (vec![at(1, &nested[0]), at(1, &nested[1]), at(2, &nested[0]), at(2, &nested[1])], false),
+    ] {
+        network.elements = elements;
+        let outcome = run(&network, 3, Recording::On);
+        let flow = &outcome.report.flows[0];
+        assert!(flow.complete && flow.received == 200_000, "{flow:?}");
+        let cause = |cause: Cause| {
+            let sent = outcome.trace.records.iter().filter(|record| record.point == 2);
+            sent.filter(|record| matches!(record.what, What::Sent(packet) if packet.cause == cause)).count()
+        };
+        assert!(cause(Cause::LinkNack) + cause(Cause::LinkTimer) > 10);
+        let local = cause(Cause::LocalDuplicate) + cause(Cause::LocalTimer);
+        assert_eq!(local > 0, repairs, "{local}");
+    }
 }

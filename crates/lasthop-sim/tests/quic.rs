@@ -1,7 +1,10 @@
 //! QUIC over whole networks: what arrives, how fast, and what others on the way make of it.
 
+mod elements;
+
 use std::sync::Arc;
 
+use elements::Element;
 use lasthop_proto::channel::{ErrorSpec, Frames};
 use lasthop_proto::event::Event;
 use lasthop_proto::link::arq::{ArqConfig, Delivery, Protocol, Timer};
@@ -13,8 +16,8 @@ use lasthop_proto::scheme::{LocalDetection, TcpAwareness};
 use lasthop_proto::tcp::config::{Preset, Switch, TcpConfig};
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_sim::network::{
-    App, CongestionControl, DamagedFrames, DirectionSpec, Element, ElementSpec, Exchange, FlowSpec, LinkId, LinkSpec,
-    Medium, Network, NodeId, NodeKind, NodeSpec, QueueLimit, QuicConfig, Rate, Task,
+    App, CongestionControl, DamagedFrames, DirectionSpec, ElementSpec, Exchange, FlowSpec, LinkId, LinkSpec, Medium,
+    Network, NodeId, NodeKind, NodeSpec, QueueLimit, QuicConfig, Rate, Task,
 };
 use lasthop_sim::trace::What;
 use lasthop_sim::{Recording, run};
@@ -81,7 +84,7 @@ fn with(network: &Network, elements: &[(usize, Element)]) -> Network {
     let spec = |(node, element): &(usize, Element)| ElementSpec {
         node: NodeId(*node),
         link: LinkId(1),
-        element: element.clone(),
+        element: element.clone().into(),
     };
     Network { elements: elements.iter().map(spec).collect(), ..network.clone() }
 }

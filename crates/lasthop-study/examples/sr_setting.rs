@@ -8,9 +8,10 @@
 use std::error::Error;
 use std::io::{IsTerminal, Write, stderr};
 
-use lasthop_proto::link::arq::Timer;
+use lasthop_proto::link::arq::{ArqConfig, Timer};
 use lasthop_proto::time::Duration;
-use lasthop_sim::network::Element;
+use lasthop_scenario::elements::Arq;
+use lasthop_sim::element::AnyElement;
 use lasthop_study::measures::throughput;
 use lasthop_study::replicate::{Silent, run_all};
 use lasthop_study::study::Selection;
@@ -55,8 +56,8 @@ fn deviations(cells: &[Cell], window: u16, timer: Duration) -> Result<Vec<f64>, 
     for cell in cells {
         let mut task = cell.task(SEED, RUNS)?;
         for spec in &mut task.network.elements {
-            if let Element::Arq(config) = &mut spec.element {
-                (config.window, config.timer) = (window, Timer::Fixed(timer));
+            if let Some(Arq(config)) = spec.element.get().cloned() {
+                spec.element = AnyElement::new(Arq(ArqConfig { window, timer: Timer::Fixed(timer), ..config }));
             }
         }
         tasks.push(task);

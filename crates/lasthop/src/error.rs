@@ -44,29 +44,29 @@ pub enum Error {
     StudyStopped { done: usize, total: usize, path: PathBuf },
     #[cfg(target_os = "linux")]
     #[error(transparent)]
-    Supervisor(#[from] lasthop_live::gateway::supervisor::SupervisorError),
+    Supervisor(#[from] lasthop_gateway::daemon::supervisor::SupervisorError),
     #[cfg(target_os = "linux")]
     #[error(transparent)]
-    Worker(#[from] lasthop_live::gateway::worker::WorkerError),
+    Worker(#[from] lasthop_gateway::daemon::worker::WorkerError),
     #[cfg(target_os = "linux")]
     #[error(transparent)]
-    Control(#[from] lasthop_live::gateway::control::ControlError),
+    Control(#[from] lasthop_gateway::daemon::control::ControlError),
     #[cfg(target_os = "linux")]
     #[error(transparent)]
-    Firewall(#[from] lasthop_live::gateway::firewall::FirewallError),
+    Firewall(#[from] lasthop_gateway::firewall::FirewallError),
     #[cfg(target_os = "linux")]
     #[error("{}: {missing} of {total} checks failed", file.display())]
     Check { file: PathBuf, missing: usize, total: usize },
     #[cfg(target_os = "linux")]
     #[error(transparent)]
-    Recording(#[from] lasthop_live::gateway::recording::reader::RecordingError),
+    Recording(#[from] lasthop_gateway::engine::recording::reader::RecordingError),
     #[cfg(target_os = "linux")]
     #[error("{}: {differences} of {calls} decisions differ, first at {first}", file.display())]
     Replay { file: PathBuf, differences: u64, calls: u64, first: String },
     #[error("man {given}: no such command")]
     Man { given: String },
     #[error(transparent)]
-    Lab(#[from] lasthop_live::lab::LabError),
+    Lab(#[from] lasthop_lab::LabError),
     #[error("--listen {address}: {error}")]
     Listen { address: SocketAddr, error: io::Error },
     #[error("lab: give a scenario file, the name of a ready-made one, or `clean`")]

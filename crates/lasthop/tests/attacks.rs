@@ -31,7 +31,7 @@ fn nothing_is_worse(attacks: &str, arguments: &str) {
         return;
     }
     let Some(links) = links() else {
-        return skip(&format!("{test}: it takes the example `hop`: cargo build -p lasthop-live --examples"));
+        return skip(&format!("{test}: it takes the example `hop`: cargo build -p lasthop-gateway --examples"));
     };
     if !has_python() {
         return skip(&format!("{test}: it takes Python 3.11"));

@@ -9,10 +9,10 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use lasthop_live::packet_socket::frame::LinkHeader;
-use lasthop_live::packet_socket::{Arrival, PacketSocket};
 use lasthop_proto::packet::{Flags, Segment};
 use lasthop_proto::seq::Seq;
+use lasthop_sys::packet_socket::frame::LinkHeader;
+use lasthop_sys::packet_socket::{Arrival, PacketSocket};
 use lasthop_wire::Route;
 use network::{Daemon, Network, is_skipped_without, lasthop};
 use rustix::process::Signal;

@@ -8,7 +8,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
-use lasthop_live::gateway::raw::Sender;
+use lasthop_sys::raw::Sender;
 use network::{Daemon, Network, is_skipped};
 use rustix::net::{AddressFamily, SocketType};
 

@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{Bench, split};
-use lasthop_live::lab::namespace::{all, require_root};
+use lasthop_lab::namespace::{all, require_root};
 use network::{skip, without_root};
 use serde_json::Value;
 

@@ -88,6 +88,9 @@ fn the_user_sees_that_no_base_station_helps() {
     let remark = "bulk, pages: QUIC, which is encrypted: the base station of LL-TCP-AWARE, SPLIT cannot help it";
     assert!(text.contains(remark), "{text}");
     assert!(bench.stdout("run quic.toml --runs 1 --scheme SPLIT").contains("the base station of SPLIT cannot help it"));
+    // What the gateway does is what such a base station does.
+    let text = bench.stdout("compare quic.toml --schemes E2E-CUBIC,SNOOP,SPLIT-BBR --runs 1");
+    assert!(text.contains("the base station of SNOOP, SPLIT-BBR cannot help it"), "{text}");
     assert!(!bench.stdout("run quic.toml --runs 1 --scheme E2E").contains("QUIC, which"));
 }
 

@@ -3,10 +3,10 @@
 use std::fmt::Debug;
 use std::num::NonZeroU16;
 
-use lasthop_live::gateway::engine::{Engine, Injection, Offloaded, Verdict};
-use lasthop_live::gateway::rules::{EngineConfig, Mode, Rule};
-use lasthop_proto::node::{Node, Port};
-use lasthop_proto::packet::{Body, Cause, FlowId, Packet, Payload, Segment, Side};
+use lasthop_gateway::engine::rules::{EngineConfig, Mode, Rule};
+use lasthop_gateway::engine::{Engine, Injection, Offloaded, Verdict};
+use lasthop_proto::node::{Disposition, Node, Output, Port, Why, pump};
+use lasthop_proto::packet::{Body, FlowId, Packet, Payload, Segment, Side};
 use lasthop_proto::pep::snoop::{HopControl, Snoop, SnoopConfig};
 use lasthop_proto::scheme::LocalDetection;
 use lasthop_proto::time::Instant;
@@ -222,16 +222,17 @@ impl Payload for Token {
     }
 }
 
-/// What the mechanism says: the packet that it was given, if any, and all that it sends.
-type BareSaid = (Option<Packet<Token>>, Vec<(Port, Packet<Token>)>);
+/// What the mechanism says: what became of the packet that it was given, if any, and all that it sends.
+type BareSaid = (Option<Disposition>, Vec<(Port, Why, Packet<Token>)>);
 
 impl Bare {
-    fn drain(&mut self, now: Instant, given: Option<Packet<Token>>) -> BareSaid {
-        let (mut sent, mut place) = (Vec::new(), Packet::default());
-        while let Some(port) = self.0.poll_transmit(now, &mut place) {
-            sent.push((port, std::mem::take(&mut place)));
-        }
-        while self.0.poll_event().is_some() {}
+    fn drain(&mut self, now: Instant, given: Option<Disposition>) -> BareSaid {
+        let mut sent = Vec::new();
+        pump(&mut self.0, now, |output| {
+            if let Output::Transmit(port, why, packet) = output {
+                sent.push((port, why, packet));
+            }
+        });
         (given, sent)
     }
 }
@@ -261,8 +262,8 @@ impl Middle for Bare {
     }
 
     fn take(&mut self, now: Instant, port: Port, packet: &Self::Packet) -> Self::Said {
-        self.0.handle_packet(now, port, *packet);
-        self.drain(now, Some(*packet))
+        let disposition = self.0.handle_packet(now, port, *packet);
+        self.drain(now, Some(disposition))
     }
 
     fn wake(&mut self, now: Instant) -> Self::Said {
@@ -277,17 +278,10 @@ impl Middle for Bare {
     fn read((given, sent): &Self::Said) -> (Passed, Vec<Sent>) {
         let mut passed = if given.is_some() { Passed::No } else { Passed::Unchanged };
         let mut besides = Vec::new();
-        for (towards, packet) in sent {
+        for (towards, why, packet) in sent {
             let Some(&segment) = packet.tcp() else { continue };
-            let same = |given: &Packet<Token>| {
-                let there = if given.from == Side::Acceptor { Port::WIRELESS } else { Port::WIRED };
-                let first = |packet: &Packet<Token>| packet.tcp().map(|tcp| tcp.seq);
-                packet.cause == Cause::New
-                    && (*towards, packet.from, packet.len, first(packet))
-                        == (there, given.from, given.len, first(given))
-            };
-            let is_given = passed == Passed::No && given.as_ref().is_some_and(same);
-            if is_given && given.as_ref().and_then(Packet::tcp) == Some(&segment) {
+            let is_given = *why == Why::Given;
+            if is_given && *given == Some(Disposition::Forwarded) {
                 passed = Passed::Unchanged;
                 continue;
             }

@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::{Channel, Drop, DropFrame, ErrorSpec, Fate};
-use crate::packet::{Body, Cause, Flags, FlowId, Integrity, Packet, Priority, Segment, Side};
+use crate::packet::{Body, Cause, Flags, FlowId, Integrity, LinkHeaders, Packet, Priority, Segment, Side};
 use crate::random::Root;
 use crate::seq::Seq;
 use crate::time::Instant;
@@ -32,7 +32,7 @@ fn tcp(flow: u32, seq: u32, len: u32, flags: Flags) -> Packet {
         header_len: 40,
         len,
         body: Body::Tcp(Segment { seq: Seq(seq), flags, ..Segment::default() }),
-        link: None,
+        link: LinkHeaders::NONE,
         payload: (),
     }
 }

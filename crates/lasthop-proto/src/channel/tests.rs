@@ -6,7 +6,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::{Channel, ErrorSpec, Fate, Frames};
-use crate::packet::{Body, Cause, FlowId, Integrity, Packet, Priority, Side};
+use crate::packet::{Body, Cause, FlowId, Integrity, LinkHeaders, Packet, Priority, Side};
 use crate::random::Root;
 use crate::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ fn frame(header_len: u16, len: u32) -> Packet {
         header_len,
         len,
         body: Body::Datagram { number: 0 },
-        link: None,
+        link: LinkHeaders::NONE,
         payload: (),
     }
 }

@@ -5,17 +5,20 @@
 //! in at [`Port::WIRELESS`] is acknowledged and handed out at [`Port::WIRED`]. The two directions are independent,
 //! and no flow is looked at. `docs/models/arq.md` has the rules with their reasons.
 
+mod header;
 mod receiver;
 mod rto;
 mod sender;
 
 use alloc::collections::VecDeque;
 
+pub use self::header::Header;
 use self::receiver::Receiver;
 use self::sender::Sender;
 use crate::event::Event;
-use crate::node::{Node, Port};
-use crate::packet::{Body, Cause, FlowId, Integrity, LinkHeader, Packet, Priority};
+use crate::link::headers::LinkProtocol;
+use crate::node::{Disposition, Node, Port, Why};
+use crate::packet::{Body, Cause, FlowId, Integrity, Packet, Priority};
 use crate::time::{Duration, Instant};
 
 /// The largest usable window, in frames: half of the numbers, so that a receiver can tell a frame that it waits for
@@ -26,7 +29,7 @@ pub const MAX_WINDOW: u16 = 1 << 15;
 const FLOOR: Duration = Duration::from_micros(1);
 
 /// What leaves an end.
-type Outbox<P> = VecDeque<(Port, Packet<P>)>;
+type Outbox<P> = VecDeque<(Port, Why, Packet<P>)>;
 
 /// Which frames are sent again when one is missing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -138,68 +141,50 @@ impl<P> Arq<P> {
 }
 
 impl<P: Clone + Default> Arq<P> {
-    fn on_wired(&mut self, now: Instant, packet: Packet<P>) {
-        if packet.integrity == Integrity::Intact {
-            self.sender.on_packet(now, &self.config, packet, &mut self.out);
-        } else {
-            // The other end would take damage done before this hop for damage done by it, and ask for the frame for
-            // ever.
-            self.out.push_back((Port::WIRELESS, Packet { link: None, ..packet }));
+    fn on_wired(&mut self, now: Instant, packet: Packet<P>) -> Disposition {
+        if packet.integrity == Integrity::Intact && packet.link.has_room(Header::LEN) {
+            return self.sender.on_packet(now, &self.config, packet, &mut self.out);
         }
+        // The other end would take damage done before this hop for damage done by it, and ask for the frame for
+        // ever.
+        self.out.push_back((Port::WIRELESS, Why::Given, packet));
+        Disposition::Forwarded
     }
 
-    fn on_wireless(&mut self, now: Instant, packet: Packet<P>) {
-        let Some(header) = packet.link else {
-            self.out.push_back((Port::WIRED, packet));
-            return;
+    fn on_wireless(&mut self, now: Instant, packet: Packet<P>) -> Disposition {
+        let Some(header) = packet.link.read(LinkProtocol::ARQ) else {
+            self.out.push_back((Port::WIRED, Why::Given, packet));
+            return Disposition::Forwarded;
         };
         // A checksum covers the whole frame: what is damaged did not arrive.
-        if packet.integrity != Integrity::Intact {
-            return;
-        }
+        let whole = packet.integrity == Integrity::Intact;
+        let Some(header) = Header::from_bytes(header).filter(|_| whole) else { return Disposition::Dropped };
         let (config, out) = (&self.config, &mut self.out);
         match header {
-            LinkHeader::Data(number) => self.receiver.on_data(now, config, number, packet, out),
-            LinkHeader::Ack(next) => self.sender.on_ack(now, config, next, out),
-            LinkHeader::Nack(number) => self.sender.on_nack(now, config, number, out),
-            LinkHeader::Skip(next) => self.receiver.on_skip(config, next, out),
-            // Another protocol's.
-            LinkHeader::Symbol { .. }
-            | LinkHeader::Repair { .. }
-            | LinkHeader::Feedback { .. }
-            | LinkHeader::Floor { .. }
-            | LinkHeader::Probe { .. } => {}
+            Header::Data(number) => return self.receiver.on_data(now, config, number, packet, out),
+            Header::Ack(next) => self.sender.on_ack(now, config, next, out),
+            Header::Nack(number) => self.sender.on_nack(now, config, number, out),
+            Header::Skip(next) => self.receiver.on_skip(config, next, out),
         }
-    }
-
-    fn run_timers(&mut self, now: Instant) {
-        self.receiver.on_timeout(now, &self.config, &mut self.out);
-        self.sender.on_timeout(now, &self.config, &mut self.out);
+        Disposition::Absorbed
     }
 }
 
 impl<P: Clone + Default> Node<P> for Arq<P> {
-    fn handle_packet(&mut self, now: Instant, port: Port, packet: Packet<P>) {
-        if port == Port::WIRED {
-            self.on_wired(now, packet);
-        } else {
-            self.on_wireless(now, packet);
-        }
+    fn handle_packet(&mut self, now: Instant, port: Port, packet: Packet<P>) -> Disposition {
+        if port == Port::WIRED { self.on_wired(now, packet) } else { self.on_wireless(now, packet) }
     }
 
     fn handle_timeout(&mut self, now: Instant) {
-        self.run_timers(now);
+        self.receiver.on_timeout(now, &self.config, &mut self.out);
+        self.sender.on_timeout(now, &self.config, &mut self.out);
     }
 
     #[inline]
-    fn poll_transmit(&mut self, now: Instant, place: &mut Packet<P>) -> Option<Port> {
-        if self.out.is_empty() {
-            // A frame may have come at the very time of a deadline; it goes first, since it may be the acknowledgment.
-            self.run_timers(now);
-        }
-        let (port, packet) = self.out.pop_front()?;
+    fn poll_transmit(&mut self, _now: Instant, place: &mut Packet<P>) -> Option<(Port, Why)> {
+        let (port, why, packet) = self.out.pop_front()?;
         *place = packet;
-        Some(port)
+        Some((port, why))
     }
 
     #[inline]
@@ -215,15 +200,15 @@ impl<P: Clone + Default> Node<P> for Arq<P> {
 }
 
 /// A control frame. It is urgent: behind queued data it would come too late to prevent what it is to prevent.
-fn control<P: Default>(config: &ArqConfig, header: LinkHeader) -> (Port, Packet<P>) {
+fn control<P: Default>(config: &ArqConfig, header: Header) -> (Port, Why, Packet<P>) {
     let packet = Packet {
         flow: FlowId::NONE,
         priority: Priority::Urgent,
         cause: Cause::LinkControl,
         header_len: config.header,
         body: Body::Control,
-        link: Some(header),
+        link: header.into(),
         ..Packet::default()
     };
-    (Port::WIRELESS, packet)
+    (Port::WIRELESS, Why::Control, packet)
 }

@@ -1,4 +1,5 @@
 //! Protocols of one link: what its two ends do to bring packets over it.
 
 pub mod arq;
+pub mod headers;
 pub mod hybrid;

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use super::flow_table::FlowTable;
 use crate::event::Event;
-use crate::node::{Node, Port};
+use crate::node::{Disposition, Node, Port, Why};
 use crate::packet::{Body, Flags, FlowId, Integrity, Options, Packet, SackBlock, SackBlocks, Segment};
 use crate::seq::Seq;
 use crate::time::Instant;
@@ -160,27 +160,29 @@ impl<P> ElnMarker<P> {
         self.flows.len()
     }
 
-    fn take(&mut self, port: Port, packet: &mut Packet<P>) {
+    fn take(&mut self, port: Port, packet: &mut Packet<P>) -> Disposition {
+        let mut disposition = Disposition::Forwarded;
         if packet.integrity != Integrity::Intact {
-            return;
+            return disposition;
         }
-        let Some(&segment) = packet.tcp() else { return };
+        let Some(&segment) = packet.tcp() else { return disposition };
         let found = self.flows.find(packet.flow);
         let opens = segment.flags.has(Flags::SYN) && !segment.flags.has(Flags::ACK);
         if segment.flags.has(Flags::RST) || opens {
             if let Some(slot) = found {
                 self.flows.remove(slot);
             }
-            return;
+            return disposition;
         }
         if let Some(slot) = found
             && segment.flags.has(Flags::ACK)
         {
-            self.take_ack(slot, port, packet, &segment);
+            disposition = self.take_ack(slot, port, packet, &segment);
         }
         if packet.len > 0 || segment.flags.has(Flags::FIN) {
             self.take_data(port, packet, &segment);
         }
+        disposition
     }
 
     fn take_data(&mut self, port: Port, packet: &Packet<P>, segment: &Segment) {
@@ -210,18 +212,18 @@ impl<P> ElnMarker<P> {
         }
     }
 
-    fn take_ack(&mut self, slot: u32, port: Port, packet: &mut Packet<P>, segment: &Segment) {
+    fn take_ack(&mut self, slot: u32, port: Port, packet: &mut Packet<P>, segment: &Segment) -> Disposition {
         self.flows.touch(slot);
-        let Some((id, flow)) = self.flows.get_mut(slot) else { return };
+        let Some((id, flow)) = self.flows.get_mut(slot) else { return Disposition::Forwarded };
         let from_mobile = port != Port::WIRED;
         let (track, done) =
             if from_mobile { (&mut flow.down, &mut flow.down_done) } else { (&mut flow.up, &mut flow.up_done) };
-        let Some(known) = track else { return };
+        let Some(known) = track else { return Disposition::Forwarded };
         let ack = segment.ack;
         if !known.is_near(ack) || ack.gt(known.high) {
             // For data that never came by: what is remembered is not this connection's.
             *track = None;
-            return;
+            return Disposition::Forwarded;
         }
         let pure = packet.len == 0 && !segment.flags.has(Flags::SYN) && !segment.flags.has(Flags::FIN);
         let kind = known.on_ack(ack, segment.window);
@@ -235,12 +237,14 @@ impl<P> ElnMarker<P> {
             *done = Done::Yes;
         }
         let finished = flow.down_done == Done::Yes && flow.up_done == Done::Yes;
-        if lost && pure && mark(packet) {
+        let marked = lost && pure && mark(packet);
+        if marked {
             self.events.push_back((id, Event::ElnMarked { ack }));
         }
         if finished {
             self.flows.remove(slot);
         }
+        if marked { Disposition::Changed } else { Disposition::Forwarded }
     }
 
     fn create(&mut self, flow: FlowId) -> Option<u32> {
@@ -282,19 +286,20 @@ fn fit(options: &mut Options) {
 }
 
 impl<P> Node<P> for ElnMarker<P> {
-    fn handle_packet(&mut self, _now: Instant, port: Port, mut packet: Packet<P>) {
-        self.take(port, &mut packet);
+    fn handle_packet(&mut self, _now: Instant, port: Port, mut packet: Packet<P>) -> Disposition {
+        let disposition = self.take(port, &mut packet);
         let to = if port == Port::WIRED { Port::WIRELESS } else { Port::WIRED };
         self.packets.push_back((to, packet));
+        disposition
     }
 
     fn handle_timeout(&mut self, _now: Instant) {}
 
     #[inline]
-    fn poll_transmit(&mut self, _now: Instant, place: &mut Packet<P>) -> Option<Port> {
+    fn poll_transmit(&mut self, _now: Instant, place: &mut Packet<P>) -> Option<(Port, Why)> {
         let (port, packet) = self.packets.pop_front()?;
         *place = packet;
-        Some(port)
+        Some((port, Why::Given))
     }
 
     fn poll_deadline(&self) -> Option<Instant> {

@@ -8,7 +8,7 @@ use super::super::rig::{Loss, transfer};
 use super::super::snoop::properties::{Step, run, step};
 use super::*;
 use crate::node::{Output, pump};
-use crate::packet::{Cause, Priority, Side, Timestamps};
+use crate::packet::{Cause, LinkHeaders, Priority, Side, Timestamps};
 use crate::tcp::config::{Preset, Recovery, TcpConfig};
 use crate::time::Duration;
 
@@ -29,7 +29,7 @@ fn packet(from: Side, len: u32, segment: Segment) -> Packet {
         header_len: 40 + segment.options.wire_len(),
         len,
         body: Body::Tcp(segment),
-        link: None,
+        link: LinkHeaders::NONE,
         payload: (),
     }
 }
@@ -51,7 +51,7 @@ fn pass(marker: &mut ElnMarker<()>, (port, packet): (Port, Packet)) -> (Packet, 
     marker.handle_packet(Instant::ZERO, port, packet);
     let (mut out, mut events) = (Vec::new(), Vec::new());
     pump(marker, Instant::ZERO, |output| match output {
-        Output::Transmit(to, packet) => {
+        Output::Transmit(to, _, packet) => {
             assert_ne!(to, port);
             out.push(packet);
         }

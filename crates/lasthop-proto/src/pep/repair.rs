@@ -16,7 +16,7 @@ use super::snoop::Owner;
 use super::snoop_config::SnoopConfig;
 use super::tracking::Tracking;
 use crate::event::Event;
-use crate::node::Port;
+use crate::node::{Port, Trigger, Why};
 use crate::packet::{Body, Cause, Flags, FlowId, Packet, Payload, Priority, SackBlocks, Segment, Side};
 use crate::scheme::{LocalDetection, TcpAwareness};
 use crate::seq::Seq;
@@ -59,10 +59,16 @@ const MAX_DOUBLINGS: u32 = 6;
 /// What leaves the node.
 #[derive(Clone, Debug)]
 pub(super) struct Outbox<P> {
-    pub packets: VecDeque<(Port, Packet<P>)>,
+    pub packets: VecDeque<(Port, Why, Packet<P>)>,
     pub events: VecDeque<(FlowId, Event)>,
     /// The priority of local retransmissions.
     pub repairs: Priority,
+}
+
+impl<P> Outbox<P> {
+    pub fn send(&mut self, port: Port, why: Why, packet: Packet<P>) {
+        self.packets.push_back((port, why, packet));
+    }
 }
 
 /// What to do with a packet from the mobile host.
@@ -307,7 +313,7 @@ impl<P: Payload> Repair<P> {
         let burst = self.above > 0 && packets > 0 && self.masks == Masks::Unseen;
         match self.cache.front() {
             Some(front) if burst && front.covers(ack) && !front.sent_again() => {
-                self.resend(now, 0, Cause::LocalDuplicate, out);
+                self.resend(now, 0, Trigger::Duplicates, out);
                 self.expect_duplicates();
             }
             _ => self.above = 0,
@@ -372,7 +378,7 @@ impl<P: Payload> Repair<P> {
             if self.above < config.dupack_threshold {
                 return false;
             }
-            self.resend(now, 0, Cause::LocalDuplicate, out);
+            self.resend(now, 0, Trigger::Duplicates, out);
             self.expect_duplicates();
             return true;
         }
@@ -380,7 +386,7 @@ impl<P: Payload> Repair<P> {
         // behind the retransmission, which is lost then. So it is when duplicates still come a whole round trip later.
         let age = now.since(front.last_sent);
         if age >= self.rtt.round_trip(config) || (self.expected == 0 && age >= FLOOR) {
-            self.resend(now, 0, Cause::LocalDuplicate, out);
+            self.resend(now, 0, Trigger::Duplicates, out);
             self.expect_duplicates();
         } else {
             self.expected = self.expected.saturating_sub(1);
@@ -454,7 +460,7 @@ impl<P: Payload> Repair<P> {
             if front.seq.ge(self.recover) {
                 self.recover = self.high;
             }
-            self.resend(now, 0, Cause::LocalTimer, out);
+            self.resend(now, 0, Trigger::Timer, out);
             self.expect_duplicates();
         }
         if self.masks == Masks::Seen && self.holds() {
@@ -464,24 +470,34 @@ impl<P: Payload> Repair<P> {
         }
     }
 
-    fn resend(&mut self, now: Instant, index: usize, cause: Cause, out: &mut Outbox<P>) {
+    fn resend(&mut self, now: Instant, index: usize, trigger: Trigger, out: &mut Outbox<P>) {
         let recent = self.tracking.recent(self.side);
         if let Some(cached) = self.cache.get_mut(index) {
-            let proven = cause != Cause::LocalTimer && !cached.sent_again();
+            let proven = trigger != Trigger::Timer && !cached.sent_again();
             cached.unproven = cached.unproven.saturating_add(u32::from(!proven));
             cached.local = cached.local.saturating_add(1);
             cached.last_sent = now;
             self.order.leave(&mut cached.sendings, out.repairs);
             self.copies.by_base_station(cached.seq);
             // The copy before is not on the hop any more, so that only one counts.
+            let cause = cause(trigger);
             let packet = Packet { priority: out.repairs, cause, ..copy_of(&cached.packet, recent) };
-            out.packets.push_back((Port::WIRELESS, packet));
+            out.send(Port::WIRELESS, Why::Repair(trigger), packet);
         }
     }
 
     /// Whether the mobile host takes nothing: what is cached beyond its acknowledgment is at most a probe.
     fn window_closed(&self) -> bool {
         self.last_ack.is_some() && self.window == 0
+    }
+}
+
+/// What measurement is told of a repair.
+const fn cause(trigger: Trigger) -> Cause {
+    match trigger {
+        Trigger::Duplicates => Cause::LocalDuplicate,
+        Trigger::Hole | Trigger::Request => Cause::LocalHole,
+        Trigger::Timer => Cause::LocalTimer,
     }
 }
 

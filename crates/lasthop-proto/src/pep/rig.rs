@@ -73,7 +73,7 @@ impl<B: Node<()>> Rig<B> {
         pump(&mut self.sender, now, |output| sent.push_back(output));
         for output in sent {
             match output {
-                Output::Transmit(_, packet) => {
+                Output::Transmit(_, _, packet) => {
                     self.outcome.source_resends += u32::from(packet.cause.is_source_retransmission());
                     self.at(now + delay, Happening::ToBase(Port::WIRED, packet));
                 }
@@ -90,7 +90,7 @@ impl<B: Node<()>> Rig<B> {
         self.mobile.read(unread);
         let queue = &mut self.queues[1];
         pump(&mut self.mobile, now, |output| {
-            if let Output::Transmit(_, packet) = output {
+            if let Output::Transmit(_, _, packet) = output {
                 queue.push_back(packet);
             }
         });
@@ -103,8 +103,8 @@ impl<B: Node<()>> Rig<B> {
         pump(&mut self.base, now, |output| sent.push_back(output));
         for output in sent {
             match output {
-                Output::Transmit(Port::WIRED, packet) => self.at(now + delay, Happening::ToSender(packet)),
-                Output::Transmit(_, packet) => {
+                Output::Transmit(Port::WIRED, _, packet) => self.at(now + delay, Happening::ToSender(packet)),
+                Output::Transmit(_, _, packet) => {
                     if packet.cause.is_local_retransmission() {
                         *self.outcome.local.entry(packet.cause.name()).or_default() += 1;
                     }

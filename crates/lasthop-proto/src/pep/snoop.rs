@@ -10,7 +10,7 @@ use super::repair::{AckVerdict, DataVerdict, Outbox, Passage, Place, Repair};
 pub use super::snoop_config::{HopControl, RepairPriority, SnoopConfig};
 use super::tracking::{Take, Tracking};
 use crate::event::Event;
-use crate::node::{Node, Port};
+use crate::node::{Disposition, Node, Port, Why};
 use crate::packet::{Flags, FlowId, Integrity, Packet, Payload, Segment, Side};
 use crate::seq::Seq;
 use crate::time::Instant;
@@ -153,16 +153,17 @@ impl<P: Payload> Snoop<P> {
         }
     }
 
-    fn on_wired(&mut self, now: Instant, packet: Packet<P>) {
-        if let Some(&segment) = usable(&packet)
-            && matches!(
-                self.take_wired(now, &packet, &segment),
-                DataVerdict::Absorbed | DataVerdict::Held | DataVerdict::Refused
-            )
-        {
-            return;
+    fn on_wired(&mut self, now: Instant, packet: Packet<P>) -> Disposition {
+        if let Some(&segment) = usable(&packet) {
+            match self.take_wired(now, &packet, &segment) {
+                DataVerdict::Absorbed => return Disposition::Absorbed,
+                DataVerdict::Held => return Disposition::Held,
+                DataVerdict::Refused => return Disposition::Dropped,
+                DataVerdict::Store(_) | DataVerdict::Forward | DataVerdict::Restart => {}
+            }
         }
-        self.out.packets.push_back((Port::WIRELESS, packet));
+        self.out.send(Port::WIRELESS, Why::Given, packet);
+        Disposition::Forwarded
     }
 
     fn take_wired(&mut self, now: Instant, packet: &Packet<P>, segment: &Segment) -> DataVerdict {
@@ -289,14 +290,18 @@ impl<P: Payload> Snoop<P> {
         }
     }
 
-    fn on_wireless(&mut self, now: Instant, mut packet: Packet<P>) {
-        let verdict = match usable(&packet) {
-            Some(&segment) => self.take_wireless(now, &mut packet, &segment),
-            None => AckVerdict::Forward,
-        };
-        if verdict != AckVerdict::Hold {
-            self.out.packets.push_back((Port::WIRED, packet));
+    fn on_wireless(&mut self, now: Instant, mut packet: Packet<P>) -> Disposition {
+        let mut disposition = Disposition::Forwarded;
+        if let Some(&segment) = usable(&packet) {
+            if self.take_wireless(now, &mut packet, &segment) == AckVerdict::Hold {
+                return Disposition::Absorbed;
+            }
+            if packet.tcp() != Some(&segment) {
+                disposition = Disposition::Changed;
+            }
         }
+        self.out.send(Port::WIRED, Why::Given, packet);
+        disposition
     }
 
     fn take_wireless(&mut self, now: Instant, packet: &mut Packet<P>, segment: &Segment) -> AckVerdict {
@@ -366,12 +371,8 @@ fn usable<P>(packet: &Packet<P>) -> Option<&Segment> {
 }
 
 impl<P: Payload> Node<P> for Snoop<P> {
-    fn handle_packet(&mut self, now: Instant, port: Port, packet: Packet<P>) {
-        if port == Port::WIRED {
-            self.on_wired(now, packet);
-        } else {
-            self.on_wireless(now, packet);
-        }
+    fn handle_packet(&mut self, now: Instant, port: Port, packet: Packet<P>) -> Disposition {
+        if port == Port::WIRED { self.on_wired(now, packet) } else { self.on_wireless(now, packet) }
     }
 
     fn handle_timeout(&mut self, now: Instant) {
@@ -382,14 +383,10 @@ impl<P: Payload> Node<P> for Snoop<P> {
     }
 
     #[inline]
-    fn poll_transmit(&mut self, now: Instant, place: &mut Packet<P>) -> Option<Port> {
-        if self.out.packets.is_empty() {
-            // A packet may have come at the very time of a deadline; it goes first, since it may be the acknowledgment.
-            self.run_timers(now);
-        }
-        let (port, packet) = self.out.packets.pop_front()?;
+    fn poll_transmit(&mut self, _now: Instant, place: &mut Packet<P>) -> Option<(Port, Why)> {
+        let (port, why, packet) = self.out.packets.pop_front()?;
         *place = packet;
-        Some(port)
+        Some((port, why))
     }
 
     #[inline]

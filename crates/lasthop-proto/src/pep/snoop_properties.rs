@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::node::{Output, pump};
-use crate::packet::{Body, Cause, Options, Priority, SackBlock, Side, Timestamps};
+use crate::node::{Disposition, Output, Why, pump};
+use crate::packet::{Body, Cause, LinkHeaders, Options, Priority, SackBlock, Side, Timestamps};
 use crate::scheme::{LocalDetection, TcpAwareness};
 use crate::seq::Seq;
 use crate::time::Duration;
@@ -72,7 +72,7 @@ pub(in super::super) fn step() -> impl Strategy<Value = Step> {
             header_len,
             len,
             body,
-            link: None,
+            link: LinkHeaders::NONE,
             payload: (),
         };
         Step::Packet(if wired { Port::WIRED } else { Port::WIRELESS }, packet)
@@ -96,7 +96,11 @@ fn config() -> impl Strategy<Value = SnoopConfig> {
     })
 }
 
-/// Runs the steps; what each put out.
+fn across(port: Port) -> Port {
+    if port == Port::WIRED { Port::WIRELESS } else { Port::WIRED }
+}
+
+/// Runs the steps; what each put out. What becomes of a packet must be what the node says.
 pub(in super::super) fn run<N: Node<()>>(
     node: &mut N,
     steps: &[Step],
@@ -104,14 +108,27 @@ pub(in super::super) fn run<N: Node<()>>(
 ) {
     let mut now = Instant::ZERO;
     for step in steps {
+        let mut disposition = None;
         match *step {
-            Step::Packet(port, packet) => node.handle_packet(now, port, packet),
+            Step::Packet(port, packet) => disposition = Some((port, packet, node.handle_packet(now, port, packet))),
             Step::Wait(nanos) => now += Duration::from_nanos(nanos),
             Step::Timeout => now = node.poll_deadline().map_or(now, |at| at.max(now)),
         }
         node.handle_timeout(now);
         let mut outputs = Vec::new();
         pump(node, now, |output| outputs.push(output));
+        let given = outputs.iter().filter_map(|output| match output {
+            Output::Transmit(to, Why::Given, packet) => Some((*to, *packet)),
+            _ => None,
+        });
+        let given: Vec<_> = given.collect();
+        match disposition {
+            Some((port, packet, Disposition::Forwarded)) => assert_eq!(given, [(across(port), packet)]),
+            Some((port, packet, Disposition::Changed)) => {
+                assert!(matches!(given[..], [(to, sent)] if to == across(port) && sent != packet), "{given:?}");
+            }
+            _ => assert_eq!(given, []),
+        }
         check(node, step, &outputs);
         // A second timeout at the same time does nothing.
         node.handle_timeout(now);
@@ -136,7 +153,7 @@ proptest! {
             let sum: u64 = all.map(|connection| connection.cache.bytes()).sum();
             assert_eq!(sum, snoop.cached_bytes());
             let passed = |port, packet: &Packet| outputs.iter().any(|output| {
-                matches!(output, Output::Transmit(to, out) if *to == port && out == packet)
+                matches!(output, Output::Transmit(to, _, out) if *to == port && out == packet)
             });
             if let Step::Packet(port, packet) = step {
                 let to = if *port == Port::WIRED { Port::WIRELESS } else { Port::WIRED };

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use super::super::rig::{Loss, transfer};
 use super::*;
 use crate::node::{Output, pump};
-use crate::packet::{Body, Cause, Priority, SackBlock, Side, Timestamps};
+use crate::packet::{Body, Cause, LinkHeaders, Priority, SackBlock, Side, Timestamps};
 use crate::scheme::{LocalDetection, TcpAwareness};
 use crate::seq::Seq;
 use crate::tcp::config::{Preset, Switch, TcpConfig};
@@ -36,7 +36,7 @@ pub(super) fn segment(from: Side, len: u32, segment: Segment) -> Packet {
         header_len: 40 + segment.options.wire_len(),
         len,
         body: Body::Tcp(segment),
-        link: None,
+        link: LinkHeaders::NONE,
         payload: (),
     }
 }
@@ -153,10 +153,10 @@ impl Bench {
     pub(super) fn drain(&mut self, now: Instant) -> Seen {
         let mut seen = Seen::default();
         pump(&mut self.snoop, now, |output| match output {
-            Output::Transmit(Port::WIRED, packet) => {
+            Output::Transmit(Port::WIRED, _, packet) => {
                 seen.up.push((packet.cause, packet.tcp().map_or(u32::MAX, |tcp| number(tcp.ack))));
             }
-            Output::Transmit(_, packet) => {
+            Output::Transmit(_, _, packet) => {
                 let urgent = packet.priority == Priority::Urgent;
                 assert_eq!(urgent, self.aware && packet.cause.is_local_retransmission());
                 seen.down.push((packet.cause, packet.tcp().map_or(u32::MAX, |tcp| number(tcp.seq))));
@@ -329,7 +329,7 @@ fn echoing(n: u32, ecr: u32) -> Packet {
 fn stamps(snoop: &mut Snoop<()>, now: Instant) -> Vec<(u32, u32)> {
     let mut seen = Vec::new();
     pump(snoop, now, |output| {
-        if let Output::Transmit(Port::WIRELESS, packet) = output
+        if let Output::Transmit(Port::WIRELESS, _, packet) = output
             && let Some(tcp) = packet.tcp()
         {
             seen.push((number(tcp.seq), tcp.options.timestamps.map_or(0, |timestamps| timestamps.val)));
@@ -396,7 +396,7 @@ fn the_answer_is_not_older_than_a_duplicate_that_passed() {
     bench.snoop.handle_packet(at(20), Port::WIRED, data(1));
     let mut answers = Vec::new();
     pump(&mut bench.snoop, at(20), |output| {
-        if let Output::Transmit(Port::WIRED, packet) = output {
+        if let Output::Transmit(Port::WIRED, _, packet) = output {
             answers.extend(packet.tcp().and_then(|tcp| tcp.options.timestamps).map(|timestamps| timestamps.val));
         }
     });
@@ -581,7 +581,7 @@ fn sack_blocks_are_the_mask_where_there_is_no_smart_number() {
     bench.snoop.handle_packet(at(15), Port::WIRELESS, sack(2, &[(5, 7)]));
     let mut bare = Vec::new();
     pump(&mut bench.snoop, at(15), |output| {
-        if let Output::Transmit(Port::WIRED, packet) = output {
+        if let Output::Transmit(Port::WIRED, _, packet) = output {
             bare.push((packet.header_len, packet.tcp().map(|tcp| tcp.options.sack.is_empty())));
         }
     });
@@ -590,7 +590,7 @@ fn sack_blocks_are_the_mask_where_there_is_no_smart_number() {
     assert_eq!(bare, [(52, Some(false))]);
     bench.snoop.handle_packet(at(16), Port::WIRELESS, sack(4, &[(5, 7)]));
     pump(&mut bench.snoop, at(16), |output| {
-        if let Output::Transmit(Port::WIRED, packet) = output {
+        if let Output::Transmit(Port::WIRED, _, packet) = output {
             bare.push((packet.header_len, packet.tcp().map(|tcp| tcp.options.sack.is_empty())));
         }
     });

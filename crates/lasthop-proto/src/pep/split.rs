@@ -8,7 +8,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 
 use crate::event::Event;
-use crate::node::{Node, Port};
+use crate::node::{Disposition, Node, Port, Why};
 use crate::packet::{Flags, FlowId, Packet, Side};
 use crate::seq::Seq;
 use crate::tcp::config::{Switch, TcpConfig};
@@ -197,14 +197,14 @@ impl SplitRelay {
 }
 
 impl Node<()> for SplitRelay {
-    fn handle_packet(&mut self, now: Instant, port: Port, packet: Packet) {
+    fn handle_packet(&mut self, now: Instant, port: Port, packet: Packet) -> Disposition {
         let across = if port == Port::WIRED { Port::WIRELESS } else { Port::WIRED };
         let flow = packet.flow;
         if !self.flows.contains_key(&flow) {
             let opens = packet.tcp().is_some_and(|tcp| tcp.flags.has(Flags::SYN) && !tcp.flags.has(Flags::ACK));
             if !opens || self.flows.len() >= MAX_CONNECTIONS {
                 self.bypass.push_back((across, packet));
-                return;
+                return Disposition::Forwarded;
             }
             self.open(flow, port, packet.from);
         }
@@ -213,8 +213,10 @@ impl Node<()> for SplitRelay {
         {
             relayed.legs[usize::from(port.0.min(1))].handle_packet(now, Port::ONLY, packet);
             self.after(flow);
+            Disposition::Absorbed
         } else {
             self.bypass.push_back((across, packet));
+            Disposition::Forwarded
         }
     }
 
@@ -237,16 +239,16 @@ impl Node<()> for SplitRelay {
         }
     }
 
-    fn poll_transmit(&mut self, now: Instant, place: &mut Packet) -> Option<Port> {
+    fn poll_transmit(&mut self, now: Instant, place: &mut Packet) -> Option<(Port, Why)> {
         if let Some((port, packet)) = self.bypass.pop_front() {
             *place = packet;
-            return Some(port);
+            return Some((port, Why::Given));
         }
         while let Some(&flow) = self.ready.front() {
             if let Some(relayed) = self.flows.get_mut(&flow) {
                 for (port, leg) in [Port::WIRED, Port::WIRELESS].into_iter().zip(&mut relayed.legs) {
                     if leg.poll_transmit(now, place).is_some() {
-                        return Some(port);
+                        return Some((port, Why::Own));
                     }
                 }
             }

@@ -11,7 +11,7 @@ use super::receiver::Receiver;
 use super::rtt::TickPhase;
 use super::sender::Sender;
 use crate::event::Event;
-use crate::node::{Node, Port};
+use crate::node::{Disposition, Node, Port, Why};
 use crate::packet::{FlowId, Integrity, Packet, Side};
 use crate::seq::Seq;
 use crate::time::Instant;
@@ -301,8 +301,9 @@ fn earlier(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
 
 impl Node<()> for Connection {
     #[inline]
-    fn handle_packet(&mut self, now: Instant, _port: Port, packet: Packet) {
+    fn handle_packet(&mut self, now: Instant, _port: Port, packet: Packet) -> Disposition {
         self.take_packet(now, &packet);
+        Disposition::Absorbed
     }
 
     fn handle_timeout(&mut self, now: Instant) {
@@ -322,14 +323,15 @@ impl Node<()> for Connection {
     }
 
     #[inline]
-    fn poll_transmit(&mut self, now: Instant, place: &mut Packet) -> Option<Port> {
-        if self.reset.is_some() || self.sender.is_awake() {
+    fn poll_transmit(&mut self, now: Instant, place: &mut Packet) -> Option<(Port, Why)> {
+        let port = if self.reset.is_some() || self.sender.is_awake() {
             self.next_segment(now, place)
         } else if self.receiver.ack_due() {
             self.next_ack(now, place)
         } else {
             None
-        }
+        };
+        Some((port?, Why::Own))
     }
 
     #[inline]

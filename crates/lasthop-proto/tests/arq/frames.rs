@@ -1,8 +1,8 @@
 //! What a frame looks like, what happens to stray ones, and extreme sizes.
 
-use lasthop_proto::link::arq::{Arq, ArqConfig, MAX_WINDOW, Protocol, Timer};
+use lasthop_proto::link::arq::{Arq, ArqConfig, Header, MAX_WINDOW, Protocol, Timer};
 use lasthop_proto::node::Port;
-use lasthop_proto::packet::{Body, Cause, FlowId, Integrity, LinkHeader, Packet, Priority};
+use lasthop_proto::packet::{Body, Cause, FlowId, Integrity, Packet, Priority};
 use lasthop_proto::time::{Duration, Instant};
 
 use super::golden::{GBN, SR};
@@ -14,7 +14,7 @@ fn frames_carry_packets_unchanged() {
     let mut ends = [Arq::new(config(SR)), Arq::new(config(SR))];
     let tcp = Packet { body: Body::Tcp(Default::default()), cause: Cause::New, ..packet(0) };
     for (number, sent) in [packet(5), tcp].into_iter().enumerate() {
-        let frame = Packet { header_len: HEADER + 4, link: Some(LinkHeader::Data(number as u16)), ..sent };
+        let frame = Packet { header_len: HEADER + 4, link: Header::Data(number as u16).into(), ..sent };
         assert_eq!(feed(&mut ends[0], ms(0), Port::WIRED, sent), [(Port::WIRELESS, frame)]);
         let ack = Packet {
             flow: FlowId::NONE,
@@ -22,7 +22,7 @@ fn frames_carry_packets_unchanged() {
             cause: Cause::LinkControl,
             header_len: 4,
             body: Body::Control,
-            link: Some(LinkHeader::Ack(number as u16 + 1)),
+            link: Header::Ack(number as u16 + 1).into(),
             ..Packet::default()
         };
         let expected = [(Port::WIRED, sent), (Port::WIRELESS, ack)];
@@ -30,7 +30,7 @@ fn frames_carry_packets_unchanged() {
     }
     // A retransmission's priority ends with the hop; its cause says how it came.
     let frame = feed(&mut ends[0], ms(10), Port::WIRED, packet(6))[0].1;
-    let nack = Packet { link: Some(LinkHeader::Nack(2)), body: Body::Control, ..Packet::default() };
+    let nack = Packet { link: Header::Nack(2).into(), body: Body::Control, ..Packet::default() };
     let again = Packet { priority: Priority::Urgent, cause: Cause::LinkNack, ..frame };
     assert_eq!(feed(&mut ends[0], ms(20), Port::WIRELESS, nack), [(Port::WIRELESS, again)]);
     let out = feed(&mut ends[1], ms(30), Port::WIRELESS, again)[0];
@@ -64,26 +64,26 @@ fn damaged_frames_count_as_lost() {
 fn stray_control_frames_do_nothing() {
     for protocol in [SR, GBN, Protocol::StopAndWait] {
         let mut end = Arq::new(config(protocol));
-        let control = |header| Packet { link: Some(header), body: Body::Control, ..Packet::default() };
+        let control = |header| Packet { link: header.into(), body: Body::Control, ..Packet::default() };
         feed(&mut end, ms(0), Port::WIRED, packet(0));
-        feed(&mut end, ms(1), Port::WIRELESS, control(LinkHeader::Ack(1)));
+        feed(&mut end, ms(1), Port::WIRELESS, control(Header::Ack(1)));
         feed(&mut end, ms(2), Port::WIRED, packet(1));
-        for header in [0, 2, 3, 9, 32769, 65535].map(LinkHeader::Nack) {
+        for header in [0, 2, 3, 9, 32769, 65535].map(Header::Nack) {
             assert_eq!(feed(&mut end, ms(3), Port::WIRELESS, control(header)), [], "{header:?}");
         }
-        for header in [0, 1, 3, 9, 32769, 65535].map(LinkHeader::Ack) {
+        for header in [0, 1, 3, 9, 32769, 65535].map(Header::Ack) {
             assert_eq!(feed(&mut end, ms(3), Port::WIRELESS, control(header)), [], "{header:?}");
             assert_eq!(end.unacknowledged(), 1);
         }
-        assert_eq!(feed(&mut end, ms(4), Port::WIRELESS, control(LinkHeader::Nack(1))).len(), 1);
+        assert_eq!(feed(&mut end, ms(4), Port::WIRELESS, control(Header::Nack(1))).len(), 1);
         // Beyond the receiver's window.
         for number in [8, 9, 20_000, 32_767] {
             assert_eq!(
-                feed(&mut end, ms(5), Port::WIRELESS, Packet { link: Some(LinkHeader::Data(number)), ..packet(9) }),
+                feed(&mut end, ms(5), Port::WIRELESS, Packet { link: Header::Data(number).into(), ..packet(9) }),
                 []
             );
         }
-        assert_eq!(feed(&mut end, ms(5), Port::WIRELESS, control(LinkHeader::Skip(9))), []);
+        assert_eq!(feed(&mut end, ms(5), Port::WIRELESS, control(Header::Skip(9))), []);
     }
 }
 
@@ -94,7 +94,7 @@ fn extreme_timers() {
         for span in [Duration::ZERO, Duration::MAX] {
             for timer in [Timer::Fixed(span), Timer::Estimated { min: span }] {
                 let mut end = Arq::new(ArqConfig { timer, nack_again: Some(span), ..config(protocol) });
-                let late = Packet { link: Some(LinkHeader::Data(5)), ..packet(5) };
+                let late = Packet { link: Header::Data(5).into(), ..packet(5) };
                 for at in [Instant::ZERO, ms(1), Instant::from_nanos(u64::MAX - 1), Instant::FAR_FUTURE] {
                     wake(&mut end, at);
                     feed(&mut end, at, Port::WIRED, packet(0));
@@ -112,7 +112,7 @@ fn the_largest_window() {
         let config = ArqConfig { window: u16::MAX, queue: 10, ..config(protocol) };
         let mut odd = false;
         let mut link = Link::new(config, |_, packet| {
-            let data = matches!(packet.link, Some(LinkHeader::Data(_)));
+            let data = matches!(Header::of(&packet), Some(Header::Data(_)));
             odd ^= data;
             let lost = data && odd && !packet.cause.is_local_retransmission();
             if lost { vec![] } else { vec![millis(50)] }

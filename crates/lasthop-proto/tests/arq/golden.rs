@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use lasthop_proto::link::arq::{ArqConfig, Protocol, Timer};
+use lasthop_proto::link::arq::{ArqConfig, Header, Protocol, Timer};
 use lasthop_proto::packet::Packet;
 use lasthop_proto::time::Duration;
 
@@ -17,7 +17,7 @@ pub const GBN: Protocol = Protocol::GoBackN;
 
 /// A channel of 50 ms that loses the transmissions listed: what is lost, and how often from its first transmission on.
 pub fn losing(mut losses: BTreeMap<&'static str, u32>) -> impl FnMut(usize, &Packet) -> Vec<Duration> {
-    move |_, packet| match packet.link.and_then(|header| losses.get_mut(describe(header).as_str())) {
+    move |_, packet| match Header::of(packet).and_then(|header| losses.get_mut(describe(header).as_str())) {
         Some(left) if *left > 0 => {
             *left -= 1;
             vec![]

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use lasthop_proto::link::arq::{Arq, ArqConfig, Delivery, MAX_WINDOW, Protocol, Timer};
-use lasthop_proto::node::{Node, Output, Port, pump};
-use lasthop_proto::packet::{Body, Cause, FlowId, LinkHeader, Packet, Priority};
+use lasthop_proto::link::arq::{Arq, ArqConfig, Delivery, Header, MAX_WINDOW, Protocol, Timer};
+use lasthop_proto::node::{Disposition, Node, Output, Port, Why, pump};
+use lasthop_proto::packet::{Body, Cause, FlowId, Packet, Priority};
 use lasthop_proto::time::{Duration, Instant};
 
 /// Bytes that packets have, headers included.
@@ -91,13 +91,18 @@ impl<'a> Link<'a> {
         // Woken too early an end does nothing.
         self.ends[end].handle_timeout(self.now);
         assert_eq!(self.ends[end].poll_transmit(self.now, &mut Packet::default()), None);
-        self.ends[end].handle_packet(self.now, port, packet);
-        self.flush(end);
+        let outputs = feed(&mut self.ends[end], self.now, port, packet);
+        self.carry(end, outputs);
     }
 
     fn flush(&mut self, end: usize) {
+        let outputs = drain(&mut self.ends[end], self.now).into_iter().map(|(port, _, packet)| (port, packet));
+        self.carry(end, outputs.collect());
+    }
+
+    fn carry(&mut self, end: usize, outputs: Vec<(Port, Packet)>) {
         let now = self.now;
-        for (port, packet) in drain(&mut self.ends[end], now) {
+        for (port, packet) in outputs {
             if port == Port::WIRED {
                 self.note(end, &packet, "");
                 self.taken[end].push((now, packet));
@@ -123,11 +128,11 @@ impl<'a> Link<'a> {
     }
 
     fn note(&mut self, end: usize, packet: &Packet, fate: &str) {
-        let what = match packet.link {
+        let what = match Header::of(packet) {
             None => format!("out {}", number(packet)),
             Some(header) => {
                 let control = packet.body == Body::Control;
-                assert_eq!(control, !matches!(header, LinkHeader::Data(_)));
+                assert_eq!(control, !matches!(header, Header::Data(_)));
                 assert_eq!(control, packet.cause == Cause::LinkControl);
                 let resent = packet.cause.is_local_retransmission();
                 assert_eq!(packet.priority == Priority::Urgent, control || resent);
@@ -180,31 +185,47 @@ impl<'a> Link<'a> {
     }
 }
 
-pub fn describe(header: LinkHeader) -> String {
+pub fn describe(header: Header) -> String {
     match header {
-        LinkHeader::Data(number) => format!("data {number}"),
-        LinkHeader::Ack(number) => format!("ack {number}"),
-        LinkHeader::Nack(number) => format!("nack {number}"),
-        LinkHeader::Skip(number) => format!("skip {number}"),
+        Header::Data(number) => format!("data {number}"),
+        Header::Ack(number) => format!("ack {number}"),
+        Header::Nack(number) => format!("nack {number}"),
+        Header::Skip(number) => format!("skip {number}"),
     }
 }
 
-/// What an end puts out for a packet.
+/// What an end puts out for a packet. What becomes of the packet itself must be what the end says.
 pub fn feed(end: &mut Arq, now: Instant, port: Port, packet: Packet) -> Vec<(Port, Packet)> {
-    end.handle_packet(now, port, packet);
-    drain(end, now)
+    let disposition = end.handle_packet(now, port, packet);
+    let outputs = drain(end, now);
+    let across = if port == Port::WIRED { Port::WIRELESS } else { Port::WIRED };
+    let given: Vec<_> = outputs.iter().filter(|(_, why, _)| *why == Why::Given).collect();
+    match disposition {
+        Disposition::Forwarded | Disposition::Changed => {
+            let [(to, _, sent)] = given[..] else { panic!("{disposition:?}, {given:?}") };
+            assert_eq!((*to, number(sent)), (across, number(&packet)));
+            assert_eq!(disposition == Disposition::Forwarded, *sent == packet);
+        }
+        Disposition::Absorbed | Disposition::Held | Disposition::Dropped => assert_eq!(given, Vec::<&_>::new()),
+    }
+    for (port, why, packet) in &outputs {
+        let repeats = packet.cause.is_local_retransmission() && *port == Port::WIRELESS;
+        assert_eq!(matches!(why, Why::Repair(_)), repeats, "{why:?} {packet:?}");
+        assert_eq!(*why == Why::Control, packet.body == Body::Control, "{why:?} {packet:?}");
+    }
+    outputs.into_iter().map(|(port, _, packet)| (port, packet)).collect()
 }
 
 /// What an end puts out because of the time.
 pub fn wake(end: &mut Arq, now: Instant) -> Vec<(Port, Packet)> {
     end.handle_timeout(now);
-    drain(end, now)
+    drain(end, now).into_iter().map(|(port, _, packet)| (port, packet)).collect()
 }
 
-fn drain(end: &mut Arq, now: Instant) -> Vec<(Port, Packet)> {
+fn drain(end: &mut Arq, now: Instant) -> Vec<(Port, Why, Packet)> {
     let mut outputs = vec![];
     let deadline = pump(end, now, |output| match output {
-        Output::Transmit(port, packet) => outputs.push((port, packet)),
+        Output::Transmit(port, why, packet) => outputs.push((port, why, packet)),
         Output::Event(..) => panic!("{output:?}"),
     });
     assert!(deadline.is_none_or(|deadline| deadline > now), "{deadline:?} at {now}");

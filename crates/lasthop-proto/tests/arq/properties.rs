@@ -3,9 +3,9 @@
 
 use std::sync::OnceLock;
 
-use lasthop_proto::link::arq::{Arq, ArqConfig, Delivery, MAX_WINDOW, Protocol, Timer};
+use lasthop_proto::link::arq::{Arq, ArqConfig, Delivery, Header, MAX_WINDOW, Protocol, Timer};
 use lasthop_proto::node::Port;
-use lasthop_proto::packet::{Body, Integrity, LinkHeader, Packet};
+use lasthop_proto::packet::{Body, Integrity, LinkHeaders, Packet};
 use lasthop_proto::time::{Duration, Instant};
 use proptest::prelude::*;
 use proptest::test_runner::{FailurePersistence, FileFailurePersistence};
@@ -251,11 +251,11 @@ enum Step {
 fn garbage() -> impl Strategy<Value = Packet> {
     let number = prop_oneof![6 => 0u16..40, 2 => any::<u16>(), 1 => 65_500u16..=65_535, 1 => 32_760u16..32_780];
     let header = (0u8..5, number).prop_map(|(kind, number)| match kind {
-        0 => None,
-        1 => Some(LinkHeader::Data(number)),
-        2 => Some(LinkHeader::Ack(number)),
-        3 => Some(LinkHeader::Nack(number)),
-        _ => Some(LinkHeader::Skip(number)),
+        0 => LinkHeaders::NONE,
+        1 => Header::Data(number).into(),
+        2 => Header::Ack(number).into(),
+        3 => Header::Nack(number).into(),
+        _ => Header::Skip(number).into(),
     });
     let body = prop_oneof![
         (0u32..1000).prop_map(|number| Body::Datagram { number }),
@@ -300,7 +300,7 @@ proptest! {
                 Step::Offer(end) => (*end, feed(&mut ends[*end], now, Port::WIRED, packet(1))),
                 Step::Inject(end, frame) => {
                     let outputs = feed(&mut ends[*end], now, Port::WIRELESS, **frame);
-                    if frame.link.is_none() {
+                    if frame.link.is_empty() {
                         prop_assert!(outputs.contains(&(Port::WIRED, **frame)));
                     }
                     (*end, outputs)

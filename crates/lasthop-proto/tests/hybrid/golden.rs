@@ -1,15 +1,15 @@
 //! Sequences derived from the rules in `docs/models/two-ended-link.md`. A frame of full size takes 1 ms, the hop 30 ms each way.
 
-use lasthop_proto::link::hybrid::Repair;
-use lasthop_proto::packet::{Cause, LinkHeader, Packet};
+use lasthop_proto::link::hybrid::{Header, Repair};
+use lasthop_proto::packet::{Cause, Packet};
 use lasthop_proto::time::{Duration, Instant};
 
 use super::link::*;
 
 /// A channel that loses the data frames of end 0 with these packet numbers.
 fn losing(lost: &[u32]) -> impl FnMut(Instant, usize, &Packet) -> Vec<Duration> {
-    move |_, end, packet| match packet.link {
-        Some(LinkHeader::Symbol { packet, .. }) if end == 0 && lost.contains(&packet) => vec![],
+    move |_, end, packet| match Header::of(packet) {
+        Some(Header::Symbol { packet, .. }) if end == 0 && lost.contains(&packet) => vec![],
         _ => vec![millis(30)],
     }
 }
@@ -78,8 +78,8 @@ fn a_coded_probe() {
 #[test]
 fn rounds_escalate() {
     let mut times = vec![];
-    let mut link = Link::new(config(Repair::Repeat), |at, end, packet| match packet.link {
-        Some(LinkHeader::Symbol { symbol: 2, .. }) if end == 0 => {
+    let mut link = Link::new(config(Repair::Repeat), |at, end, packet| match Header::of(packet) {
+        Some(Header::Symbol { symbol: 2, .. }) if end == 0 => {
             times.push(at.as_nanos() / 1_000_000);
             vec![]
         }
@@ -187,7 +187,7 @@ fn calls_are_sent_ahead() {
     let mut frame = 0;
     let mut link = Link::new(config(Repair::Adaptive), |_, end, packet| {
         frame += 1;
-        let data = matches!(packet.link, Some(LinkHeader::Symbol { .. } | LinkHeader::Repair { .. }));
+        let data = matches!(Header::of(packet), Some(Header::Symbol { .. } | Header::Repair { .. }));
         if end == 0 && data && frame % 10 == 0 { vec![] } else { vec![millis(30)] }
     });
     for number in 0..2_000 {
@@ -199,7 +199,9 @@ fn calls_are_sent_ahead() {
         link.run_until(next);
     }
     link.run_until(ms(10_000));
-    let ahead = |packet: &Packet| packet.cause == Cause::LinkRepair && matches!(packet.link, Some(LinkHeader::Symbol { .. }));
+    let ahead = |packet: &Packet| {
+        packet.cause == Cause::LinkRepair && matches!(Header::of(packet), Some(Header::Symbol { .. }))
+    };
     let copies = link.sent[0].iter().filter(|(_, packet, _)| ahead(packet)).count();
     assert!(copies >= 300, "{copies}");
     assert_eq!((link.numbers(1, 0).len(), link.numbers(1, 1).len()), (2_000, 200));

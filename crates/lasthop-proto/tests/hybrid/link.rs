@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use lasthop_proto::link::headers::LinkHeaders;
 use lasthop_proto::link::hybrid::node::TwoEnded;
-use lasthop_proto::link::hybrid::{HopConfig, RateRule, Repair, Share};
+use lasthop_proto::link::hybrid::{Header, HopConfig, RateRule, Repair, Share};
 use lasthop_proto::node::{Node, Output, Port, pump};
-use lasthop_proto::packet::{Body, Cause, FlowId, LinkHeader, Packet, Segment};
+use lasthop_proto::packet::{Body, Cause, FlowId, Packet, Segment};
 use lasthop_proto::seq::Seq;
 use lasthop_proto::time::{Duration, Instant};
 
@@ -21,7 +22,7 @@ pub fn ms(at: u64) -> Instant {
 pub const RATE: u64 = 12_000_000;
 
 pub fn config(repair: Repair) -> HopConfig {
-    HopConfig { rate: RateRule::Fixed(RATE), repair, header: 58, queue: 1000 }
+    HopConfig { rate: RateRule::Fixed(RATE), repair, header: 58, queue: 1000, target: millis(5), interval: millis(100) }
 }
 
 pub const SHARE: Repair = Repair::Share(Share { data: 20, coded: 3, wait: Duration::from_millis(8) });
@@ -88,7 +89,7 @@ impl<'a> Link<'a> {
         let now = self.now;
         for (port, packet) in drain(&mut self.ends[end], now) {
             if port == Port::WIRED {
-                assert_eq!(packet.link, None);
+                assert_eq!(packet.link, LinkHeaders::NONE);
                 self.taken[end].push((now, packet));
                 continue;
             }
@@ -160,16 +161,16 @@ pub fn check(end: &TwoEnded) {
 }
 
 fn describe(packet: &Packet) -> String {
-    match packet.link {
-        Some(LinkHeader::Symbol { packet, symbol, label }) => {
+    match Header::of(packet) {
+        Some(Header::Symbol { packet, symbol, label }) => {
             format!("#{packet} symbol {symbol} chain {}", label.chain)
         }
-        Some(LinkHeader::Repair { packet, first, count, key }) => format!("#{packet} repair {first}+{count} key {key}"),
-        Some(LinkHeader::Feedback { packet: number }) => {
+        Some(Header::Repair { packet, first, count, key }) => format!("#{packet} repair {first}+{count} key {key}"),
+        Some(Header::Feedback { packet: number }) => {
             let Body::Report(report) = packet.body else { panic!("{packet:?}") };
             format!("#{number} feedback {} floor {}", report.largest, report.floor)
         }
-        Some(LinkHeader::Floor { packet, symbol }) => format!("#{packet} floor {symbol}"),
+        Some(Header::Floor { packet, symbol }) => format!("#{packet} floor {symbol}"),
         header => format!("{header:?}"),
     }
 }
@@ -189,7 +190,7 @@ pub fn wake(end: &mut TwoEnded, now: Instant) -> Vec<(Port, Packet)> {
 fn drain(end: &mut TwoEnded, now: Instant) -> Vec<(Port, Packet)> {
     let mut outputs = vec![];
     let deadline = pump(end, now, |output| match output {
-        Output::Transmit(port, packet) => outputs.push((port, packet)),
+        Output::Transmit(port, _, packet) => outputs.push((port, packet)),
         Output::Event(..) => panic!("{output:?}"),
     });
     assert!(deadline.is_none_or(|deadline| deadline > now), "{deadline:?} at {now}");

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use lasthop_proto::link::hybrid::node::TwoEnded;
-use lasthop_proto::link::hybrid::{Class, Image, Label, Repair};
+use lasthop_proto::link::hybrid::{Class, Header, Image, Label, Repair};
 use lasthop_proto::node::{Node, Port};
-use lasthop_proto::packet::{Body, LinkHeader, LinkReport, Packet};
+use lasthop_proto::packet::{Body, LinkReport, Packet};
 use lasthop_proto::time::{Duration, Instant};
 use proptest::prelude::*;
 
@@ -154,23 +154,23 @@ fn hostile() -> impl Strategy<Value = Packet> {
     let number = || prop_oneof![4 => 0u32..40, 1 => 0u32..20_000, 1 => any::<u32>()];
     let class = prop_oneof![Just(Class::Ordered), Just(Class::RealTime), Just(Class::AtOnce)];
     let data = (number(), number(), class, any::<u8>()).prop_map(|(packet, symbol, class, chain)| {
-        let link = Some(LinkHeader::Symbol { packet, symbol, label: Label { class, chain } });
+        let link = Header::Symbol { packet, symbol, label: Label { class, chain } }.into();
         Packet { link, ..segment(symbol % 7, symbol) }
     });
     let repair =
         (number(), number(), any::<u8>(), any::<u8>(), any::<u8>()).prop_map(|(packet, first, count, key, fill)| {
-            let link = Some(LinkHeader::Repair { packet, first, count, key });
+            let link = Header::Repair { packet, first, count, key }.into();
             Packet { link, body: Body::Coded(Image([fill; 75])), ..Packet::default() }
         });
     let words = || prop_oneof![Just([0; 4]), Just([u32::MAX; 4]), any::<[u32; 4]>()];
     let feedback = ((number(), number(), any::<u32>()), number(), words(), words(), any::<[u32; 2]>()).prop_map(
         |((packet, largest, delay), floor, received, beyond, [delivered, useful])| {
             let report = LinkReport { largest, delay, received, floor, beyond, delivered, useful };
-            Packet { link: Some(LinkHeader::Feedback { packet }), body: Body::Report(report), ..Packet::default() }
+            Packet { link: Header::Feedback { packet }.into(), body: Body::Report(report), ..Packet::default() }
         },
     );
     let floor = (number(), number()).prop_map(|(packet, symbol)| Packet {
-        link: Some(LinkHeader::Floor { packet, symbol }),
+        link: Header::Floor { packet, symbol }.into(),
         body: Body::Control,
         ..Packet::default()
     });
@@ -194,7 +194,7 @@ fn no_loss_no_repair() {
         link.run_until(ms(60_000));
         for end in 0..2 {
             let plain =
-                |packet: &Packet| matches!(packet.link, Some(LinkHeader::Symbol { .. } | LinkHeader::Feedback { .. }));
+                |packet: &Packet| matches!(Header::of(packet), Some(Header::Symbol { .. } | Header::Feedback { .. }));
             assert!(link.sent[end].iter().all(|(_, packet, _)| plain(packet)));
             let counters = link.ends[end].hop().counters();
             assert_eq!((counters.resent, counters.redundant, counters.given_up, counters.released), (0, 0, 0, 0));

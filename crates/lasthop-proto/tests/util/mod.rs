@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use lasthop_proto::event::Event;
 use lasthop_proto::node::{Node, Output, Port, pump};
-use lasthop_proto::packet::{Body, Cause, Flags, FlowId, Integrity, Options, Packet, Segment, Side};
+use lasthop_proto::packet::{Body, Cause, Flags, FlowId, Integrity, LinkHeaders, Options, Packet, Segment, Side};
 use lasthop_proto::seq::Seq;
 use lasthop_proto::tcp::config::{Switch, TcpConfig};
 use lasthop_proto::tcp::{Connection, Setup, State, TickPhase};
@@ -313,7 +313,9 @@ impl Pair {
                     self.arrived.push((at, side, packet));
                     self.ends[side.index()].handle_packet(at, Port::ONLY, packet);
                 }
-                Place::Middle(port) => self.middle.as_mut().unwrap().handle_packet(at, port, packet),
+                Place::Middle(port) => {
+                    self.middle.as_mut().unwrap().handle_packet(at, port, packet);
+                }
             }
             self.drain(place);
             return true;
@@ -351,7 +353,7 @@ impl Pair {
             header_len: 40,
             len,
             body: Body::Tcp(segment),
-            link: None,
+            link: LinkHeaders::NONE,
             payload: (),
         }
     }
@@ -378,11 +380,11 @@ impl Pair {
             match (output, place) {
                 (Output::Event(_, event), Place::End(side)) => self.events.push((self.now, side, event)),
                 (Output::Event(..), Place::Middle(_)) => {}
-                (Output::Transmit(_, packet), Place::End(side)) => {
+                (Output::Transmit(_, _, packet), Place::End(side)) => {
                     let hop = if self.middle.is_some() { side.index() } else { 0 };
                     self.launch(hop, side, packet, false);
                 }
-                (Output::Transmit(port, packet), Place::Middle(_)) => {
+                (Output::Transmit(port, _, packet), Place::Middle(_)) => {
                     let from = if port == Port::WIRED { Side::Acceptor } else { Side::Initiator };
                     self.launch(usize::from(port == Port::WIRELESS), from, packet, true);
                 }

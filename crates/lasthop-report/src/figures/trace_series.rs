@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, HashMap};
 
 use lasthop_proto::event::Event;
-use lasthop_proto::packet::{FlowId, LinkHeader, Packet, Side};
-use lasthop_sim::network::{Element, ElementSpec, Network};
+use lasthop_proto::link::arq::Header;
+use lasthop_proto::packet::{FlowId, Packet, Side};
+use lasthop_sim::element::Role;
+use lasthop_sim::network::{ElementSpec, Network};
 use lasthop_sim::trace::{Record, Trace, What};
 
 use super::thinned::Thinned;
@@ -35,7 +37,7 @@ pub struct TransferCollector {
     flow: FlowId,
     name: String,
     /// Elements that have something to show, with the capture point of each, in the network's order.
-    elements: Vec<(Kind, u16)>,
+    elements: Vec<(Role, u16)>,
     /// Where the flow was first seen, and whose data was sent first, from where.
     seen: Option<u16>,
     source: Option<(u16, Side)>,
@@ -46,18 +48,8 @@ pub struct TransferCollector {
     end: Option<f64>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    /// Of a split connection: a second sender.
-    Relay,
-    /// Sends again what is the source's.
-    Snoop,
-    /// An end of a link protocol.
-    Link,
-}
-
 /// Data as it leaves a capture point.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Sequence {
     sent: Thinned,
     retransmitted: Thinned,
@@ -82,13 +74,8 @@ impl TransferCollector {
     /// Nothing yet of `flow` in a run of `network`.
     pub fn new(network: &Network, flow: FlowId, name: &str) -> Self {
         let element = |element: &ElementSpec| {
-            let kind = match element.element {
-                Element::Split { .. } => Kind::Relay,
-                Element::Snoop(_) => Kind::Snoop,
-                Element::Arq(_) | Element::TwoEnded(_) => Kind::Link,
-                Element::ElnMarker => return None,
-            };
-            Some((kind, point_of(network, element)))
+            let role = element.element.role();
+            (role != Role::Marker).then(|| (role, point_of(network, element)))
         };
         Self {
             flow,
@@ -109,7 +96,7 @@ impl TransferCollector {
         let time = record.time.as_secs_f64();
         self.end = Some(time);
         let point = record.point;
-        let link = describe::packet(&record.what).and_then(|packet| packet.link);
+        let link = describe::packet(&record.what).and_then(Header::of);
         if record.flow == self.flow {
             self.numbering.see(record);
             self.seen.get_or_insert(point);
@@ -120,7 +107,7 @@ impl TransferCollector {
                 What::Sent(packet) if packet.len > 0 => self.see_data(trace, record, packet, link),
                 _ => {}
             }
-        } else if let (What::Sent(_), Some(LinkHeader::Data(number))) = (&record.what, link)
+        } else if let (What::Sent(_), Some(Header::Data(number))) = (&record.what, link)
             && let Some(link) = self.links.get_mut(&point)
         {
             // The number is another flow's now.
@@ -128,9 +115,9 @@ impl TransferCollector {
         }
         if let (What::Received(_), Some(header), Some(link)) = (&record.what, link, self.links.get_mut(&point)) {
             let (number, told) = match header {
-                LinkHeader::Ack(next) => (next.wrapping_sub(1), &mut link.acks),
-                LinkHeader::Nack(number) => (number, &mut link.nacks),
-                _ => return,
+                Header::Ack(next) => (next.wrapping_sub(1), &mut link.acks),
+                Header::Nack(number) => (number, &mut link.nacks),
+                Header::Data(_) | Header::Skip(_) => return,
             };
             if let Some(at) = link.carried.get(&number) {
                 told.push((time, *at));
@@ -138,13 +125,14 @@ impl TransferCollector {
         }
     }
 
-    fn see_data(&mut self, trace: &Trace, record: &Record, packet: &Packet, link: Option<LinkHeader>) {
+    fn see_data(&mut self, trace: &Trace, record: &Record, packet: &Packet, link: Option<Header>) {
         let point = record.point;
         let (source, from) = *self.source.get_or_insert((point, packet.from));
-        let element = self.elements.iter().find(|(_, at)| *at == point);
-        let carries_link = element.is_some_and(|(kind, _)| *kind == Kind::Link);
+        let mut here = self.elements.iter().filter(|(_, at)| *at == point).peekable();
+        let is_element = here.peek().is_some();
+        let carries_link = here.any(|(role, _)| *role == Role::LinkEnd);
         let place = match packet.tcp() {
-            Some(segment) if packet.from == from && (point == source || element.is_some()) => {
+            Some(segment) if packet.from == from && (point == source || is_element) => {
                 let place = self.numbering.cumulated(trace, record, from, segment.seq.0, packet.len);
                 Some(place as f64 / KB)
             }
@@ -156,7 +144,7 @@ impl TransferCollector {
             let points = if again { &mut sequence.retransmitted } else { &mut sequence.sent };
             points.push((record.time.as_secs_f64(), place));
         }
-        if let (true, Some(LinkHeader::Data(number))) = (carries_link, link) {
+        if let (true, Some(Header::Data(number))) = (carries_link, link) {
             let carried = &mut self.links.entry(point).or_default().carried;
             match place {
                 Some(place) => carried.insert(number, place),
@@ -180,29 +168,30 @@ impl TransferCollector {
             StepSeries { name, points }
         };
         let at_base = format!("{name}, base station");
-        let link = self.elements.iter().filter(|(kind, _)| *kind == Kind::Link).map(|(_, point)| *point);
+        let link = self.elements.iter().filter(|(role, _)| *role == Role::LinkEnd).map(|(_, point)| *point);
         // The end from which the data comes: the one that the flow's data leaves.
         let link = link.into_iter().find(|point| self.sequences.contains_key(point));
         // Where the source is the end of the link itself, both have the same.
         let frames = link.filter(|point| *point == source).and_then(|point| {
             let own = self.sequences.get(&point)?;
-            Some(Sequence { sent: own.sent.clone(), retransmitted: own.retransmitted.clone() })
+            Some(own.clone())
         });
         series.sequences.push(self.sequences.remove(&source).unwrap_or_default().series(name.clone()));
         series.windows.push(window(self.windows.remove(&source), name.clone()));
-        for (kind, point) in &self.elements {
-            match kind {
-                Kind::Relay => {
-                    let sequence = self.sequences.remove(point).unwrap_or_default();
+        for (role, point) in &self.elements {
+            // Behind it there may be a link protocol, whose frames these are.
+            let sequence = self.sequences.get(point).cloned().unwrap_or_default();
+            match role {
+                Role::Relay => {
                     series.sequences.push(sequence.series(at_base.clone()));
                     series.windows.push(window(self.windows.remove(point), at_base.clone()));
                 }
-                Kind::Snoop => {
-                    let local = self.sequences.remove(point).unwrap_or_default().series(at_base.clone());
+                Role::Repair => {
+                    let local = sequence.series(at_base.clone());
                     // What it hands on is the source's.
                     series.sequences.push(SequenceSeries { sent: Vec::new(), ..local });
                 }
-                Kind::Link => {}
+                Role::Marker | Role::LinkEnd => {}
             }
         }
         if let Some(point) = link {

@@ -3,7 +3,8 @@
 
 use lasthop_proto::event::Event;
 use lasthop_proto::packet::{
-    Body, Cause, Flags, FlowId, Integrity, Options, Packet, Priority, SackBlock, SackBlocks, Segment, Side, Timestamps,
+    Body, Cause, Flags, FlowId, Integrity, LinkHeaders, Options, Packet, Priority, SackBlock, SackBlocks, Segment,
+    Side, Timestamps,
 };
 use lasthop_proto::seq::Seq;
 use lasthop_proto::time::{Duration, Instant};
@@ -112,7 +113,7 @@ pub fn packet(from: Side, cause: Cause, len: u32, segment: Segment) -> Packet {
         header_len: 40 + segment.options.wire_len(),
         len,
         body: Body::Tcp(segment),
-        link: None,
+        link: LinkHeaders::NONE,
         payload: (),
     }
 }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use lasthop_proto::event::Event;
-use lasthop_proto::node::{Port, Sink, pump_into};
+use lasthop_proto::node::{Port, Sink, Why, pump_into};
 use lasthop_proto::packet::{FlowId, Packet, Side};
 use lasthop_proto::random::Root;
 use lasthop_proto::tcp::config::Switch;
@@ -50,12 +50,12 @@ impl Sink<Bytes> for FromQuic<'_> {
         &mut self.place
     }
 
-    fn transmit(&mut self, port: Port) {
+    fn transmit(&mut self, port: Port, why: Why) {
         let bytes = std::mem::take(&mut self.place.payload);
         let packet = with_payload(&self.place, ());
         self.sink.fabric.letters.post(&packet, bytes);
         *self.sink.place() = packet;
-        self.sink.transmit(port);
+        self.sink.transmit(port, why);
     }
 
     fn event(&mut self, flow: FlowId, event: Event) {

@@ -4,7 +4,8 @@ use std::io::{Write, stdout};
 
 use lasthop_proto::scheme::Scheme;
 use lasthop_scenario::Scenario;
-use lasthop_sim::network::{App, Element, Network};
+use lasthop_sim::element::Role;
+use lasthop_sim::network::{App, Network};
 use lasthop_study::meaning::{Meaning, meanings};
 use lasthop_study::measures::{Summary, find, summaries_json, summarise};
 use lasthop_study::replicate::{Cut, Task, run_in_rounds};
@@ -117,7 +118,7 @@ fn line_json(line: &Line) -> Value {
 }
 
 fn has_relay(network: &Network) -> bool {
-    network.elements.iter().any(|element| matches!(element.element, Element::Split { .. }))
+    network.elements.iter().any(|element| element.element.role() == Role::Relay)
 }
 
 fn table(lines: &[Line]) -> Table {

@@ -8,14 +8,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use lasthop_live::lab::capture::Capture;
-use lasthop_live::lab::emulator::Scheduling;
-use lasthop_live::lab::hold::{Held, Place};
-use lasthop_live::lab::kernel_tcp::Counters;
-use lasthop_live::lab::lateness::Lateness;
-use lasthop_live::lab::plan::{HostTcp, Plan};
-use lasthop_live::lab::transfer::Transfer;
-use lasthop_live::lab::{Captures, Experiment, LabError, Outcome, Watch, namespace, run};
+use lasthop_lab::capture::Capture;
+use lasthop_lab::emulator::Scheduling;
+use lasthop_lab::hold::{Held, Place};
+use lasthop_lab::kernel_tcp::Counters;
+use lasthop_lab::lateness::Lateness;
+use lasthop_lab::plan::{HostTcp, Plan};
+use lasthop_lab::transfer::Transfer;
+use lasthop_lab::{Captures, Experiment, LabError, Outcome, Watch, namespace, run};
 use lasthop_proto::scheme::Scheme;
 use lasthop_scenario::Scenario;
 use lasthop_sim::measure::{PathReport, Report};
@@ -76,7 +76,7 @@ fn hold(args: &LabHoldArgs) -> Result<(), Error> {
         }
         out.flush()
     };
-    let Held { emulated, void } = lasthop_live::lab::hold::hold(&experiment, &stop, opened)?;
+    let Held { emulated, void } = lasthop_lab::hold::hold(&experiment, &stop, opened)?;
     if let (Some(path), Some(capture)) = (&args.pcapng, &emulated.carried.capture) {
         write_capture(path, capture)?;
     }

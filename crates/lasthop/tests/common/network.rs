@@ -16,7 +16,7 @@ use rustix::process::{Pid, Signal};
 use serde_json::Value;
 use tempfile::TempDir;
 
-#[path = "../../../lasthop-live/tests/skip/mod.rs"]
+#[path = "../../../lasthop-sys/tests/skip/mod.rs"]
 mod skipping;
 
 #[allow(unused_imports, reason = "each test file uses a part")]

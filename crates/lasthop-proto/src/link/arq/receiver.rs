@@ -2,9 +2,9 @@
 
 use alloc::collections::VecDeque;
 
-use super::{ArqConfig, Delivery, FLOOR, MAX_WINDOW, Outbox, Protocol, control};
-use crate::node::Port;
-use crate::packet::{LinkHeader, Packet, Priority};
+use super::{ArqConfig, Delivery, FLOOR, Header, MAX_WINDOW, Outbox, Protocol, control};
+use crate::node::{Disposition, Port, Why};
+use crate::packet::{Packet, Priority};
 use crate::time::{Duration, Instant};
 
 /// What is known of a number at or after the one expected.
@@ -51,18 +51,29 @@ impl<P> Receiver<P> {
 
 impl<P: Default> Receiver<P> {
     /// A frame with a packet.
-    pub fn on_data(&mut self, now: Instant, config: &ArqConfig, number: u16, packet: Packet<P>, out: &mut Outbox<P>) {
+    pub fn on_data(
+        &mut self,
+        now: Instant,
+        config: &ArqConfig,
+        number: u16,
+        packet: Packet<P>,
+        out: &mut Outbox<P>,
+    ) -> Disposition {
         let offset = number.wrapping_sub(self.expected);
         if offset == 0 {
             self.slots.pop_front();
             self.expected = self.expected.wrapping_add(1);
-            hand_on(config, packet, out);
+            hand_on(config, packet, Why::Given, out);
             self.advance(config, out);
+            Disposition::Changed
         } else if offset < config.window {
-            self.on_gap(now, config, usize::from(offset), packet, out);
+            self.on_gap(now, config, usize::from(offset), packet, out)
         } else if offset >= MAX_WINDOW {
             // It was here before: the acknowledgment was lost.
             self.acknowledge(config, out);
+            Disposition::Absorbed
+        } else {
+            Disposition::Dropped
         }
     }
 
@@ -98,7 +109,14 @@ impl<P: Default> Receiver<P> {
     }
 
     /// A frame `index` after the one expected.
-    fn on_gap(&mut self, now: Instant, config: &ArqConfig, index: usize, packet: Packet<P>, out: &mut Outbox<P>) {
+    fn on_gap(
+        &mut self,
+        now: Instant,
+        config: &ArqConfig,
+        index: usize,
+        packet: Packet<P>,
+        out: &mut Outbox<P>,
+    ) -> Disposition {
         let missing_to = match config.protocol {
             Protocol::GoBackN => 1,
             Protocol::StopAndWait | Protocol::SelectiveRepeat => index,
@@ -109,22 +127,25 @@ impl<P: Default> Receiver<P> {
             self.deadline = self.deadline.min(nack_again(config).map_or(Instant::FAR_FUTURE, |span| now + span));
         }
         if config.protocol == Protocol::GoBackN {
-            return;
+            return Disposition::Dropped;
         }
         if self.slots.len() == index {
             self.slots.push_back(Slot::Missing { nacked: now });
         }
         let slot = &mut self.slots[index];
-        if matches!(slot, Slot::Missing { .. }) {
-            match config.delivery {
-                Delivery::InOrder => {
-                    *slot = Slot::Held(packet);
-                    self.held += 1;
-                }
-                Delivery::Immediate => {
-                    *slot = Slot::Passed;
-                    hand_on(config, packet, out);
-                }
+        if !matches!(slot, Slot::Missing { .. }) {
+            return Disposition::Absorbed;
+        }
+        match config.delivery {
+            Delivery::InOrder => {
+                *slot = Slot::Held(packet);
+                self.held += 1;
+                Disposition::Held
+            }
+            Delivery::Immediate => {
+                *slot = Slot::Passed;
+                hand_on(config, packet, Why::Given, out);
+                Disposition::Changed
             }
         }
     }
@@ -145,12 +166,12 @@ impl<P: Default> Receiver<P> {
     fn pop(&mut self, config: &ArqConfig, out: &mut Outbox<P>) {
         if let Some(Slot::Held(packet)) = self.slots.pop_front() {
             self.held -= 1;
-            hand_on(config, packet, out);
+            hand_on(config, packet, Why::Released, out);
         }
     }
 
     fn acknowledge(&self, config: &ArqConfig, out: &mut Outbox<P>) {
-        out.push_back(control(config, LinkHeader::Ack(self.expected)));
+        out.push_back(control(config, Header::Ack(self.expected)));
     }
 }
 
@@ -160,13 +181,15 @@ fn nack_again(config: &ArqConfig) -> Option<Duration> {
 }
 
 /// The NACK of the frame `index` after `expected`.
-fn nack<P: Default>(config: &ArqConfig, expected: u16, index: usize) -> (Port, Packet<P>) {
+fn nack<P: Default>(config: &ArqConfig, expected: u16, index: usize) -> (Port, Why, Packet<P>) {
     // Less than the window.
-    control(config, LinkHeader::Nack(expected.wrapping_add(index as u16)))
+    control(config, Header::Nack(expected.wrapping_add(index as u16)))
 }
 
 /// Hands a packet out as it was before the hop. The priority of a retransmission was for the hop only.
-fn hand_on<P>(config: &ArqConfig, packet: Packet<P>, out: &mut Outbox<P>) {
+fn hand_on<P>(config: &ArqConfig, packet: Packet<P>, why: Why, out: &mut Outbox<P>) {
     let header_len = packet.header_len.saturating_sub(config.header);
-    out.push_back((Port::WIRED, Packet { link: None, header_len, priority: Priority::Normal, ..packet }));
+    let mut packet = Packet { header_len, priority: Priority::Normal, ..packet };
+    packet.link.pop();
+    out.push_back((Port::WIRED, why, packet));
 }

@@ -3,9 +3,9 @@
 use alloc::collections::VecDeque;
 
 use super::rto::Rto;
-use super::{ArqConfig, Outbox, Protocol, control};
-use crate::node::Port;
-use crate::packet::{Cause, LinkHeader, Packet, Priority};
+use super::{ArqConfig, Header, Outbox, Protocol, control};
+use crate::node::{Disposition, Port, Trigger, Why};
+use crate::packet::{Cause, Packet, Priority};
 use crate::time::Instant;
 
 /// A frame that is not acknowledged.
@@ -74,13 +74,22 @@ impl<P> Sender<P> {
 
 impl<P: Clone + Default> Sender<P> {
     /// A packet to bring over the hop.
-    pub fn on_packet(&mut self, now: Instant, config: &ArqConfig, packet: Packet<P>, out: &mut Outbox<P>) {
+    pub fn on_packet(
+        &mut self,
+        now: Instant,
+        config: &ArqConfig,
+        packet: Packet<P>,
+        out: &mut Outbox<P>,
+    ) -> Disposition {
         if self.frames.len() < usize::from(config.window) {
-            self.send(now, config, packet, out);
+            self.send(now, config, packet, Why::Given, out);
+            Disposition::Changed
         } else if self.waiting.len() < config.queue as usize {
             self.waiting.push_back(packet);
+            Disposition::Held
         } else {
             self.dropped += 1;
+            Disposition::Dropped
         }
     }
 
@@ -105,7 +114,7 @@ impl<P: Clone + Default> Sender<P> {
         self.skip(now, config, out);
         while self.frames.len() < usize::from(config.window) {
             let Some(packet) = self.waiting.pop_front() else { break };
-            self.send(now, config, packet, out);
+            self.send(now, config, packet, Why::Released, out);
         }
     }
 
@@ -115,7 +124,7 @@ impl<P: Clone + Default> Sender<P> {
         let Some(frame) = self.frames.get(index) else { return };
         // The NACK may be older than the last permitted retransmission: it is for the timer to give up.
         if frame.packet.is_some() && !is_exhausted(config, frame) {
-            self.resend(now, config, index, Cause::LinkNack, out);
+            self.resend(now, config, index, Trigger::Request, out);
         }
     }
 
@@ -130,27 +139,29 @@ impl<P: Clone + Default> Sender<P> {
             let frame = &mut self.frames[index];
             if frame.due <= now {
                 frame.doublings = self.rto.back_off(frame.doublings);
-                self.resend(now, config, index, Cause::LinkTimer, out);
+                self.resend(now, config, index, Trigger::Timer, out);
             }
         }
         self.deadline = self.frames.iter().map(|frame| frame.due).min().unwrap_or(Instant::FAR_FUTURE);
     }
 
-    fn send(&mut self, now: Instant, config: &ArqConfig, packet: Packet<P>, out: &mut Outbox<P>) {
+    fn send(&mut self, now: Instant, config: &ArqConfig, packet: Packet<P>, why: Why, out: &mut Outbox<P>) {
         // At most 2^15 frames are kept.
         let number = self.una.wrapping_add(self.frames.len() as u16);
         let header_len = packet.header_len.saturating_add(config.header);
         // One new frame that overtook another would pass for a loss.
         let priority = Priority::Normal;
-        let packet = Packet { link: Some(LinkHeader::Data(number)), header_len, priority, ..packet };
-        out.push_back((Port::WIRELESS, packet.clone()));
+        let mut packet = Packet { header_len, priority, ..packet };
+        Header::Data(number).put(&mut packet.link);
+        out.push_back((Port::WIRELESS, why, packet.clone()));
         let due = now + self.rto.timeout(0);
         self.deadline = self.deadline.min(due);
         self.frames.push_back(Frame { packet: Some(packet), sent: Some(now), due, retransmissions: 0, doublings: 0 });
     }
 
     /// Sends a frame again; with go-back-N, those behind it too.
-    fn resend(&mut self, now: Instant, config: &ArqConfig, index: usize, cause: Cause, out: &mut Outbox<P>) {
+    fn resend(&mut self, now: Instant, config: &ArqConfig, index: usize, trigger: Trigger, out: &mut Outbox<P>) {
+        let cause = if trigger == Trigger::Request { Cause::LinkNack } else { Cause::LinkTimer };
         let end = match config.protocol {
             Protocol::GoBackN => self.frames.len(),
             Protocol::StopAndWait | Protocol::SelectiveRepeat => index + 1,
@@ -159,7 +170,8 @@ impl<P: Clone + Default> Sender<P> {
         *asked_for = asked_for.saturating_add(1);
         for frame in self.frames.range_mut(index..end) {
             let Some(packet) = &frame.packet else { continue };
-            out.push_back((Port::WIRELESS, Packet { priority: Priority::Urgent, cause, ..packet.clone() }));
+            let packet = Packet { priority: Priority::Urgent, cause, ..packet.clone() };
+            out.push_back((Port::WIRELESS, Why::Repair(trigger), packet));
             frame.sent = None;
             frame.due = now + self.rto.timeout(frame.doublings);
             self.deadline = self.deadline.min(frame.due);
@@ -192,7 +204,7 @@ impl<P: Clone + Default> Sender<P> {
     fn skip(&mut self, now: Instant, config: &ArqConfig, out: &mut Outbox<P>) {
         let count = self.frames.iter().take_while(|frame| frame.packet.is_none()).count();
         if let Some(first) = self.frames.front_mut().filter(|_| count > 0) {
-            out.push_back(control(config, LinkHeader::Skip(self.una.wrapping_add(count as u16))));
+            out.push_back(control(config, Header::Skip(self.una.wrapping_add(count as u16))));
             first.due = now + self.rto.timeout(first.doublings);
             self.deadline = self.deadline.min(first.due);
         }

@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 
 use super::frame::Item;
+use super::settings::HopConfig;
 use crate::queue::{CoDelConfig, FqCoDelConfig, ManagedQueue, Queued};
 use crate::tcp::config::Switch;
 use crate::time::{Duration, Instant};
@@ -37,14 +38,14 @@ pub(super) struct Ingress<I> {
 }
 
 impl<I: Item> Ingress<I> {
-    /// For a hop of `rate` bits per second, with at most `limit` packets.
-    pub fn new(rate: u64, limit: u32) -> Self {
+    /// For a hop of `rate` bits per second.
+    pub fn new(config: &HopConfig, rate: u64) -> Self {
         // Below 1.5 frames the delay of a queue cannot be told from that of sending.
         let frames = Duration::from_nanos(FRAME_BITS * 1_500_000_000 / rate.max(1));
-        let target = Duration::from_millis(5).max(frames);
-        let codel = CoDelConfig { target, interval: Duration::from_millis(100).max(target * 2), ecn: Switch::On };
+        let target = config.target.max(frames);
+        let codel = CoDelConfig { target, interval: config.interval.max(target * 2), ecn: Switch::On };
         // Several at once would be a burst of losses of our own making.
-        let config = FqCoDelConfig { codel, limit, drop_batch: 1, ..FqCoDelConfig::default() };
+        let config = FqCoDelConfig { codel, limit: config.queue, drop_batch: 1, ..FqCoDelConfig::default() };
         let queue = ManagedQueue::FqCoDel(crate::queue::FqCoDel::new(config).into());
         Self { queue, gone: Vec::new(), dropped: 0 }
     }

@@ -11,6 +11,7 @@ mod control;
 mod detect;
 mod feedback;
 mod frame;
+mod header;
 mod image;
 mod ingress;
 pub mod node;
@@ -24,6 +25,7 @@ use alloc::vec::Vec;
 pub use self::code::{Coded, Gf, UNKNOWN, WINDOW, coefficient};
 pub use self::control::RateRule;
 pub use self::frame::{Class, Feedback, Frame, Item, Label, PacketNumber, Symbol, Traffic, Why, Window, expand};
+pub use self::header::Header;
 pub use self::image::Image;
 pub use self::settings::{Counters, HopConfig, Repair, Share, Sizes};
 
@@ -97,7 +99,7 @@ impl<I: Item> Hop<I> {
     pub fn new(config: HopConfig) -> Self {
         let control = Control::new(config.rate);
         Self {
-            ingress: Ingress::new(control.rate(), config.queue),
+            ingress: Ingress::new(&config, control.rate()),
             classifier: Classifier::default(),
             control,
             detector: Detector::new(),
@@ -431,7 +433,8 @@ impl<I: Item> Hop<I> {
         }
         let repeats = self.repeats();
         let (sender, mut view) = self.split();
-        let packet = if repeats { sender.push(now, item.clone(), label, &mut view) } else { sender.pass(now, &mut view) };
+        let packet =
+            if repeats { sender.push(now, item.clone(), label, &mut view) } else { sender.pass(now, &mut view) };
         self.control.on_sent(now, bytes);
         match self.config.repair {
             Repair::Repeat => {}

@@ -1,11 +1,13 @@
 //! An end of a hop as a node: the simulator's packets in, frames out.
 
-use super::{Feedback, Frame, Hop, HopConfig, Outgoing, PacketNumber, Symbol, Why, Window, expand};
-use crate::event::Event;
-use crate::node::{Node, Port};
-use crate::packet::{Body, Cause, FlowId, Integrity, LinkHeader, LinkReport, Packet, Priority};
-use crate::time::{Duration, Instant};
 use alloc::collections::VecDeque;
+
+use super::{Feedback, Frame, Header, Hop, HopConfig, Outgoing, PacketNumber, Symbol, Why, Window, expand};
+use crate::event::Event;
+use crate::link::headers::LinkProtocol;
+use crate::node::{self, Disposition, Node, Port, Trigger};
+use crate::packet::{Body, Cause, FlowId, Integrity, LinkReport, Packet, Priority};
+use crate::time::{Duration, Instant};
 
 /// One end of a two-ended link. What comes in at [`Port::WIRED`] is brought over the hop, what comes in at
 /// [`Port::WIRELESS`] is taken from it; the other end must be one too.
@@ -28,37 +30,39 @@ impl TwoEnded {
         &self.hop
     }
 
-    fn on_wireless(&mut self, now: Instant, packet: Packet) {
-        let Some(header) = packet.link else {
+    fn on_wireless(&mut self, now: Instant, mut packet: Packet) -> Disposition {
+        let Some(header) = packet.link.read(LinkProtocol::TWO_ENDED) else {
             self.past.push_back((Port::WIRED, packet));
-            return;
+            return Disposition::Forwarded;
         };
         // Frames are authenticated: what is damaged did not arrive.
-        if packet.integrity != Integrity::Intact {
-            return;
-        }
+        let whole = packet.integrity == Integrity::Intact;
+        let Some(header) = Header::from_bytes(header).filter(|_| whole) else { return Disposition::Dropped };
         let bytes = packet.wire_len().saturating_sub(self.header.into());
         let (packets, symbols) = self.hop.near();
         let symbol = |low: u32| Symbol(expand(low, symbols.0));
         let (number, frame) = match header {
-            LinkHeader::Symbol { packet: number, symbol: low, label } => {
+            Header::Symbol { packet: number, symbol: low, label } => {
+                packet.link.pop();
                 let header_len = packet.header_len.saturating_sub(self.header);
-                let item = Packet { link: None, header_len, priority: Priority::Normal, ..packet };
+                let item = Packet { header_len, priority: Priority::Normal, ..packet };
                 (number, Frame::Data(symbol(low), label, item))
             }
-            LinkHeader::Repair { packet: number, first, count, key } => {
-                let Body::Coded(image) = packet.body else { return };
+            Header::Repair { packet: number, first, count, key } => {
+                let Body::Coded(image) = packet.body else { return Disposition::Dropped };
                 (number, Frame::Repair(Window { first: symbol(first), count }, key, image))
             }
-            LinkHeader::Feedback { packet: number } => {
-                let Body::Report(report) = &packet.body else { return };
+            Header::Feedback { packet: number } => {
+                let Body::Report(report) = &packet.body else { return Disposition::Dropped };
                 (number, Frame::Feedback(self.feedback(report)))
             }
-            LinkHeader::Floor { packet: number, symbol: low } => (number, Frame::Floor(symbol(low))),
-            LinkHeader::Probe { packet: number } => (number, Frame::Probe),
-            LinkHeader::Data(_) | LinkHeader::Ack(_) | LinkHeader::Nack(_) | LinkHeader::Skip(_) => return,
+            Header::Floor { packet: number, symbol: low } => (number, Frame::Floor(symbol(low))),
+            Header::Probe { packet: number } => (number, Frame::Probe),
         };
+        let carries = matches!(frame, Frame::Data(..));
         self.hop.receive(now, PacketNumber(expand(number, packets.0)), bytes, frame);
+        // A packet that waits for nothing is handed on at once, by the same way.
+        if carries { Disposition::Held } else { Disposition::Absorbed }
     }
 
     fn feedback(&self, report: &LinkReport) -> Feedback {
@@ -84,23 +88,24 @@ impl TwoEnded {
             Why::Probe => Cause::LinkTimer,
             Why::Redundancy => Cause::LinkRepair,
         };
-        let control = |link: LinkHeader, body: Body| Packet {
+        let control = |header: Header, body: Body| Packet {
             flow: FlowId::NONE,
             cause,
             header_len: bytes.min(u16::MAX.into()) as u16,
             body,
-            link: Some(link),
+            link: header.into(),
             ..Packet::default()
         };
         match frame {
             Frame::Data(Symbol(symbol), label, item) => {
-                let link = Some(LinkHeader::Symbol { packet, symbol: symbol as u32, label });
                 let header_len = item.header_len.saturating_add(self.header);
                 let cause = if why == Why::First { item.cause } else { cause };
-                Packet { link, header_len, cause, priority: Priority::Normal, ..item }
+                let mut packet_out = Packet { header_len, cause, priority: Priority::Normal, ..item };
+                Header::Symbol { packet, symbol: symbol as u32, label }.put(&mut packet_out.link);
+                packet_out
             }
             Frame::Repair(Window { first, count }, key, image) => {
-                control(LinkHeader::Repair { packet, first: first.0 as u32, count, key }, Body::Coded(image))
+                control(Header::Repair { packet, first: first.0 as u32, count, key }, Body::Coded(image))
             }
             Frame::Feedback(feedback) => {
                 let report = LinkReport {
@@ -112,10 +117,10 @@ impl TwoEnded {
                     delivered: feedback.delivered,
                     useful: feedback.useful,
                 };
-                control(LinkHeader::Feedback { packet }, Body::Report(report))
+                control(Header::Feedback { packet }, Body::Report(report))
             }
-            Frame::Floor(Symbol(symbol)) => control(LinkHeader::Floor { packet, symbol: symbol as u32 }, Body::Control),
-            Frame::Probe => control(LinkHeader::Probe { packet }, Body::Control),
+            Frame::Floor(Symbol(symbol)) => control(Header::Floor { packet, symbol: symbol as u32 }, Body::Control),
+            Frame::Probe => control(Header::Probe { packet }, Body::Control),
         }
     }
 }
@@ -129,33 +134,42 @@ fn join(words: [u32; 4]) -> u128 {
 }
 
 impl Node<()> for TwoEnded {
-    fn handle_packet(&mut self, now: Instant, port: Port, packet: Packet) {
+    fn handle_packet(&mut self, now: Instant, port: Port, packet: Packet) -> Disposition {
         if port != Port::WIRED {
-            self.on_wireless(now, packet);
-        } else if packet.integrity == Integrity::Intact {
-            self.hop.offer(now, packet);
-        } else {
-            // Damage done before this hop is none of its own.
-            self.past.push_back((Port::WIRELESS, Packet { link: None, ..packet }));
+            return self.on_wireless(now, packet);
         }
+        if packet.integrity == Integrity::Intact && packet.link.has_room(Header::LEN) {
+            self.hop.offer(now, packet);
+            return Disposition::Held;
+        }
+        // Damage done before this hop is none of its own.
+        self.past.push_back((Port::WIRELESS, packet));
+        Disposition::Forwarded
     }
 
     fn handle_timeout(&mut self, now: Instant) {
         self.hop.on_timeout(now);
     }
 
-    fn poll_transmit(&mut self, now: Instant, place: &mut Packet) -> Option<Port> {
+    fn poll_transmit(&mut self, now: Instant, place: &mut Packet) -> Option<(Port, node::Why)> {
         if let Some((port, packet)) = self.past.pop_front() {
             *place = packet;
-            return Some(port);
+            return Some((port, node::Why::Given));
         }
         if let Some(packet) = self.hop.poll_item() {
             *place = packet;
-            return Some(Port::WIRED);
+            return Some((Port::WIRED, node::Why::Released));
         }
         let outgoing = self.hop.poll_frame(now)?;
+        let carries = matches!(outgoing.frame, Frame::Data(..));
+        let why = match outgoing.why {
+            Why::First => node::Why::Released,
+            Why::Resend if carries => node::Why::Repair(Trigger::Hole),
+            Why::Probe | Why::Redundancy if carries => node::Why::Repair(Trigger::Timer),
+            Why::Resend | Why::Probe | Why::Redundancy | Why::Control => node::Why::Control,
+        };
         *place = self.packet(outgoing);
-        Some(Port::WIRELESS)
+        Some((Port::WIRELESS, why))
     }
 
     fn poll_deadline(&self) -> Option<Instant> {

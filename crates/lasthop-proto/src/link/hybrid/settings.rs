@@ -36,6 +36,10 @@ pub struct HopConfig {
     pub header: u16,
     /// Packets that wait at the entrance.
     pub queue: u32,
+    /// The wait there that is accepted (RFC 8289), if it is more than that of 1.5 frames.
+    pub target: Duration,
+    /// For how long it may be more before packets are dropped or marked.
+    pub interval: Duration,
 }
 
 /// How much an end remembers, each of it bounded whatever arrives.

@@ -5,7 +5,7 @@ use super::super::snoop_config::SnoopConfig;
 use super::timestamps::copy_of;
 use super::{Outbox, Passage, Repair};
 use crate::event::Event;
-use crate::node::Port;
+use crate::node::{Port, Why};
 use crate::packet::{Cause, Flags, Packet, Payload, Priority, Segment};
 use crate::scheme::TcpAwareness;
 use crate::seq::Seq;
@@ -126,7 +126,7 @@ impl<P: Payload> Repair<P> {
             match old.whereabouts {
                 Whereabouts::Held => {
                     hop.unheld(len);
-                    out.packets.push_back((Port::WIRELESS, copy_of(&old.packet, recent)));
+                    out.send(Port::WIRELESS, Why::Released, copy_of(&old.packet, recent));
                 }
                 Whereabouts::OnHop => hop.landed(len.into()),
                 Whereabouts::Arrived => {}
@@ -149,7 +149,7 @@ impl<P: Payload> Repair<P> {
         match answer {
             Some(answer) if config.awareness == TcpAwareness::Aware && !keepalive && self.is_certain(now) => {
                 out.events.push_back((packet.flow, Event::Absorbed { seq: last_ack }));
-                out.packets.push_back((Port::WIRED, Packet { cause: Cause::LocalAck, ..answer.clone() }));
+                out.send(Port::WIRED, Why::LocalAck, Packet { cause: Cause::LocalAck, ..answer.clone() });
                 DataVerdict::Absorbed
             }
             _ => {

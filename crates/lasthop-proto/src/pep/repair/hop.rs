@@ -6,7 +6,7 @@
 
 use super::timestamps::copy_of;
 use super::{MOST_PROBES, Outbox, Repair, SPACED};
-use crate::node::Port;
+use crate::node::{Port, Why};
 use crate::packet::{Body, Packet, Payload, Priority};
 use crate::pep::cache::{Overlap, Whereabouts};
 use crate::pep::hop_window::{HopControl, HopWindow};
@@ -184,7 +184,7 @@ impl<P: Payload> Repair<P> {
                 self.order.leave(&mut cached.sendings, Priority::Normal);
                 hop.window.sent(len);
                 hop.held = hop.held.saturating_sub(len.into());
-                out.packets.push_back((Port::WIRELESS, copy_of(&cached.packet, recent)));
+                out.send(Port::WIRELESS, Why::Released, copy_of(&cached.packet, recent));
             }
             index += 1;
         }

@@ -3,7 +3,8 @@
 use super::super::cache::Whereabouts;
 use super::super::snoop_config::SnoopConfig;
 use super::{Outbox, Repair, given_up, is_too_soon};
-use crate::packet::{Body, Cause, Packet, Payload, SackBlock, SackBlocks, Segment};
+use crate::node::Trigger;
+use crate::packet::{Body, Packet, Payload, SackBlock, SackBlocks, Segment};
 use crate::seq::Seq;
 use crate::time::Instant;
 
@@ -119,11 +120,11 @@ impl<P: Payload> Repair<P> {
             steps -= 1;
             if lost {
                 left -= 1;
-                let cause = if self.order.has_timed_out(packet) { Cause::LocalTimer } else { Cause::LocalHole };
-                if cause == Cause::LocalHole && self.order.has_surely_overtaken(packet) {
+                let trigger = if self.order.has_timed_out(packet) { Trigger::Timer } else { Trigger::Hole };
+                if trigger == Trigger::Hole && self.order.has_surely_overtaken(packet) {
                     self.reordering.repaired(packet.seq);
                 }
-                self.resend(now, index, cause, out);
+                self.resend(now, index, trigger, out);
             }
             let Some(packet) = self.cache.get_mut(index) else { break };
             match packet.whereabouts {

@@ -2,7 +2,9 @@
 
 use super::{Connection, HEADER, State};
 use crate::node::Port;
-use crate::packet::{Body, Cause, Ecn, Flags, Integrity, Options, Packet, Priority, SackBlocks, Segment, Timestamps};
+use crate::packet::{
+    Body, Cause, Ecn, Flags, Integrity, LinkHeaders, Options, Packet, Priority, SackBlocks, Segment, Timestamps,
+};
 use crate::seq::Seq;
 use crate::tcp::config::{EcnMode, HeaderAccounting, Recovery, Switch};
 use crate::tcp::sender::Transmission;
@@ -102,7 +104,7 @@ impl Connection {
             header_len: if len > 0 && self.config.headers == HeaderAccounting::Ns2AcksOnly { 0 } else { HEADER },
             len,
             body: Body::Tcp(segment),
-            link: None,
+            link: LinkHeaders::NONE,
             payload: (),
         }
     }

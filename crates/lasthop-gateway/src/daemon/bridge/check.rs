@@ -1,0 +1,71 @@
+//! What a machine lacks to take TCP out of a bridge. The programs are tried out in a network namespace of their own, which
+//! goes away with the thread that made it.
+
+use std::os::fd::AsFd;
+
+use lasthop_scenario::gateway::Bridge;
+use lasthop_sys::namespace;
+use lasthop_sys::packet_socket::PacketSocket;
+use rustix::thread::CapabilitySet;
+
+use super::BridgeError;
+use super::kernel;
+use super::ports;
+use super::programs::Maps;
+use crate::daemon::finding::{Finding, Outcome};
+
+/// Looks at everything that only a bridge needs.
+pub(in crate::daemon) fn check(bridge: &Bridge) -> Vec<Finding> {
+    vec![capability(), programs(), ports(bridge)]
+}
+
+fn capability() -> Finding {
+    let name = "CAP_BPF";
+    let has = rustix::thread::capabilities(None).map(|sets| sets.effective).unwrap_or(CapabilitySet::empty());
+    match has.intersects(CapabilitySet::BPF | CapabilitySet::SYS_ADMIN) {
+        true => Finding::new(name, Outcome::Ok, "held"),
+        false => Finding::new(name, Outcome::Missing, "not held; run as root or from the systemd unit"),
+    }
+}
+
+/// Takes a port of a bridge, in an empty network namespace: the loopback device.
+fn programs() -> Finding {
+    const SUBJECT: &str = "BPF programs";
+    let attempt = std::thread::spawn(|| {
+        if let Err(error) = namespace::enter_new() {
+            return Finding::new(
+                SUBJECT,
+                Outcome::Hint,
+                format!("cannot try them out in a network namespace: {error}"),
+            );
+        }
+        match attempt() {
+            Ok(()) => Finding::new(SUBJECT, Outcome::Ok, "the kernel takes them"),
+            Err(error) => Finding::new(SUBJECT, Outcome::Missing, error.to_string()),
+        }
+    });
+    attempt.join().unwrap_or_else(|_| Finding::new(SUBJECT, Outcome::Hint, "could not be tried out"))
+}
+
+fn attempt() -> Result<(), BridgeError> {
+    // The loopback device has this number in every namespace.
+    const LOOPBACK: u32 = 1;
+    let maps = Maps::new().map_err(kernel("BPF maps"))?;
+    let filter = maps.load_filter(LOOPBACK).map_err(kernel("socket filter"))?;
+    let classifier = maps.load_classifier().map_err(kernel("program for the ports"))?;
+    PacketSocket::open_offloaded("lo", filter.as_fd()).map_err(kernel("packet socket"))?;
+    classifier.attach(LOOPBACK).map(drop).map_err(kernel("tcx"))
+}
+
+fn ports(bridge: &Bridge) -> Finding {
+    let subject = format!("bridge of {} and {}", bridge.wired, bridge.wireless);
+    match ports::bridge_of(bridge) {
+        Ok(name) if ports::are_open(bridge) => Finding::new(subject, Outcome::Ok, format!("{name}, which forwards")),
+        Ok(name) => {
+            let detail =
+                format!("{name} does not forward between them now: a port is down, or the spanning tree closed it");
+            Finding::new(subject, Outcome::Hint, detail)
+        }
+        Err(error) => Finding::new(subject, Outcome::Missing, error.to_string()),
+    }
+}

@@ -1,0 +1,356 @@
+//! TCP out of a bridge, to the engine, and back into it. No IP address, no route and no rule of the machine's is involved.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`programs`] | what takes TCP out of the bridge, and fails open |
+//! | [`ports`] | what the kernel says about the bridge |
+//! | [`links`] | Ethernet headers for what the gateway sends itself |
+//! | [`check`] | what a machine lacks |
+
+pub mod check;
+pub mod links;
+pub mod ports;
+pub mod programs;
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use lasthop_proto::node::Port;
+use lasthop_scenario::gateway::{Bridge, Gateway};
+use lasthop_sys::bpf::{Link, Program};
+use lasthop_sys::packet_socket::frame::{ETHERNET, LinkHeader, Offload, Outgoing};
+use lasthop_sys::packet_socket::{Arrival, BATCH, PacketSocket};
+use lasthop_sys::privileges::not_held;
+use lasthop_wire::{parse, pieces};
+use rustix::thread::CapabilitySet;
+use rustix::time::ClockId;
+
+use self::links::LinkHeaders;
+use self::ports::PortError;
+use self::programs::{Maps, SILENCE};
+use crate::daemon::path::{BEAT, Core, PacketPath};
+use crate::daemon::snapshot::PacketCounters;
+use crate::engine::{Injection, Offloaded, Verdict};
+
+/// Turns of the loop after which what still waits at the end is left.
+const LAST_ROUNDS: usize = 100;
+
+/// Why TCP cannot be taken out of a bridge.
+#[derive(Debug, thiserror::Error)]
+pub enum BridgeError {
+    /// The ports are not as they have to be.
+    #[error(transparent)]
+    Port(#[from] PortError),
+    /// The kernel refuses the programs.
+    #[error("cannot take TCP out of the bridge: {what}: {error}{}", hint(.error))]
+    Kernel {
+        /// What was tried.
+        what: &'static str,
+        /// Why it failed.
+        error: io::Error,
+    },
+}
+
+/// What would help.
+fn hint(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => {
+            let needed = CapabilitySet::BPF | CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW;
+            not_held(needed).map(|missing| format!("; {missing}")).unwrap_or_default()
+        }
+        Some(libc::EINVAL | libc::ENOSYS | libc::EOPNOTSUPP) => {
+            let uname = rustix::system::uname();
+            let release = uname.release().to_string_lossy();
+            match version(&release) {
+                Some(version) if version < NEEDED => format!("; this is Linux {release}, 6.6 or later is needed"),
+                _ => format!("; this Linux {release} may be built without BPF"),
+            }
+        }
+        _ => String::new(),
+    }
+}
+
+/// The kernel that takes BPF programs at a port in this way (tcx).
+const NEEDED: (u32, u32) = (6, 6);
+
+fn version(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
+fn kernel(what: &'static str) -> impl FnOnce(io::Error) -> BridgeError {
+    move |error| BridgeError::Kernel { what, error }
+}
+
+/// One of the two ports that TCP passes between.
+struct End {
+    name: String,
+    index: u32,
+    socket: PacketSocket,
+}
+
+impl End {
+    /// Sends frames by this port. Says how many the kernel did not take.
+    fn send(&self, frames: &[Outgoing<'_>]) -> u64 {
+        let (refused, problem) = self.socket.send_offloaded(frames);
+        if let Some(error) = problem {
+            tracing::debug!(%error, refused, port = self.name, "cannot send frames");
+        }
+        refused as u64
+    }
+}
+
+/// Two ports of a bridge.
+pub(super) struct BridgePath {
+    config: Bridge,
+    /// By the engine's ports.
+    ends: [End; 2],
+    maps: Maps,
+    classifier: Program,
+    /// The classifier at all ports of the bridge, by number.
+    attached: BTreeMap<u32, Link>,
+    headers: LinkHeaders,
+    state: State,
+    /// The last one, by the monotonic clock; zero while the heart rests.
+    beat: Duration,
+}
+
+/// Whether TCP is taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    /// The bridge has it, as it does not forward between the two ports, or has not been asked yet.
+    Closed,
+    Open,
+}
+
+impl BridgePath {
+    /// Takes what passes between the two ports, from the first beat on. Remembers Ethernet headers of `flows` connections.
+    ///
+    /// # Errors
+    ///
+    /// When they are not ports of one bridge, the kernel is too old, or rights are missing.
+    pub fn open(config: &Bridge, flows: u32) -> Result<Self, BridgeError> {
+        ports::bridge_of(config)?;
+        let maps = Maps::new().map_err(kernel("BPF maps"))?;
+        let classifier = maps.load_classifier().map_err(kernel("program for the ports"))?;
+        let names = [&config.wired, &config.wireless];
+        let [wired, wireless] = names.map(|name| ports::index(name).ok_or_else(|| PortError::Missing(name.clone())));
+        let indices = [wired?, wireless?];
+        let end = |at: usize| {
+            let filter = maps.load_filter(indices[1 - at]).map_err(kernel("socket filter"))?;
+            let socket = PacketSocket::open_offloaded(names[at], filter.as_fd()).map_err(kernel("packet socket"))?;
+            Ok::<_, BridgeError>(End { name: names[at].clone(), index: indices[at], socket })
+        };
+        let ends = [end(0)?, end(1)?];
+        let headers = LinkHeaders::new(2 * flows as usize);
+        let config = config.clone();
+        let mut path = Self {
+            config,
+            ends,
+            maps,
+            classifier,
+            attached: BTreeMap::new(),
+            headers,
+            state: State::Closed,
+            beat: Duration::ZERO,
+        };
+        path.attach().map_err(kernel("tcx"))?;
+        Ok(path)
+    }
+
+    /// Puts the classifier at every port of the bridge where it is not yet: a host that moves to another port is to be found.
+    fn attach(&mut self) -> io::Result<()> {
+        // While the bridge is changed, the two are ports all the same: they take nothing then.
+        let Ok(bridge) = ports::bridge_of(&self.config) else { return Ok(()) };
+        let now = ports::all(&bridge);
+        self.attached.retain(|index, _| now.contains_key(index));
+        for (&index, name) in &now {
+            if self.attached.contains_key(&index) {
+                continue;
+            }
+            match self.classifier.attach(index) {
+                Ok(link) => drop(self.attached.insert(index, link)),
+                Err(error) if self.ends.iter().any(|end| end.index == index) => return Err(error),
+                // It may be gone already.
+                Err(error) => tracing::warn!(%error, port = name, "cannot see which hosts are at a port of the bridge"),
+            }
+        }
+        Ok(())
+    }
+
+    /// Handles one batch that came in at `port`. Says whether there may be more.
+    fn take_batch(&mut self, port: Port, core: &mut Core) -> io::Result<bool> {
+        let [wired, wireless] = &mut self.ends;
+        let (from, to) = if port == Port::WIRED { (wired, wireless) } else { (wireless, wired) };
+        let headers = &mut self.headers;
+        let mut outgoing = Vec::with_capacity(BATCH);
+        let more = from.socket.receive(|arrival| pass(arrival, port, core, headers, &mut outgoing));
+        let more = match more {
+            Ok(more) => more,
+            Err(error) => match error.raw_os_error() {
+                // It comes up again, or is looked up.
+                Some(libc::ENETDOWN) => false,
+                // A frame that no offload header describes: the kernel gave it up.
+                Some(libc::EINVAL) => {
+                    core.counters.overflows += 1;
+                    true
+                }
+                _ => return Err(error),
+            },
+        };
+        core.counters.verdict_failures += to.send(&outgoing);
+        Ok(more)
+    }
+}
+
+/// Puts what becomes of a frame to the end of `outgoing`.
+fn pass<'b>(
+    arrival: Arrival<'b>,
+    port: Port,
+    core: &mut Core,
+    headers: &mut LinkHeaders,
+    outgoing: &mut Vec<Outgoing<'b>>,
+) {
+    let Some(link) = LinkHeader::new(arrival.bytes, arrival.tag) else {
+        core.counters.truncated += 1;
+        return;
+    };
+    let packet = &arrival.bytes[ETHERNET..];
+    let view = parse(packet);
+    if let Some(view) = &view {
+        headers.note(view.route, link);
+    }
+    let size = arrival.offload.segment_size();
+    let offloaded = Offloaded { size, checksum: arrival.offload.checksum() };
+    match core.judge(port, packet, offloaded) {
+        Verdict::Accept => {
+            core.counters.accepted += 1;
+            let header_len = view.map_or(0, |view| link.bytes().len() + view.header_len);
+            let offload = arrival.offload.behind(link, header_len);
+            outgoing.push(Outgoing { offload, link, packet: Cow::Borrowed(packet) });
+        }
+        Verdict::Drop => core.counters.dropped += 1,
+        // Its checksums are computed.
+        Verdict::Replace(bytes) => {
+            core.counters.replaced += 1;
+            let whole = |bytes| Outgoing { offload: Offload::default(), link, packet: Cow::Owned(bytes) };
+            match (size, parse(&bytes)) {
+                (Some(size), Some(view)) => {
+                    outgoing.extend(pieces(&bytes, &view, size.get().into()).into_iter().map(whole));
+                }
+                _ => outgoing.push(whole(bytes)),
+            }
+        }
+    }
+}
+
+impl PacketPath for BridgePath {
+    fn packets(&self) -> Vec<BorrowedFd<'_>> {
+        self.ends.iter().map(|end| end.socket.as_fd()).collect()
+    }
+
+    fn changes(&self) -> Option<BorrowedFd<'_>> {
+        // Much of what is looked up here no message tells.
+        None
+    }
+
+    fn take_packets(&mut self, core: &mut Core) -> io::Result<()> {
+        let begun = Instant::now();
+        while begun.elapsed() < BEAT {
+            let mut more = false;
+            for port in [Port::WIRED, Port::WIRELESS] {
+                more |= self.take_batch(port, core)?;
+                // After what came: what is sent besides never overtakes what it was sent because of.
+                self.inject(core);
+                core.heart.beat();
+            }
+            if !more {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn inject(&mut self, core: &mut Core) {
+        let mut frames = [Vec::new(), Vec::new()];
+        for Injection { towards, packet } in core.injections.drain(..) {
+            let link = parse(&packet).and_then(|view| self.headers.get(&view.route));
+            match link {
+                Some(link) => {
+                    let frame = Outgoing { offload: Offload::default(), link, packet: Cow::Owned(packet) };
+                    frames[usize::from(towards.0 & 1)].push(frame);
+                }
+                // Nothing went this way lately.
+                None => core.counters.injection_failures += 1,
+            }
+        }
+        let PacketCounters { injected_wired, injected_wireless, injection_failures, .. } = &mut core.counters;
+        for ((frames, end), injected) in frames.iter().zip(&self.ends).zip([injected_wired, injected_wireless]) {
+            let refused = end.send(frames);
+            *injected += frames.len() as u64 - refused;
+            *injection_failures += refused;
+        }
+    }
+
+    fn beat(&mut self) -> io::Result<()> {
+        let state = if ports::are_open(&self.config) { State::Open } else { State::Closed };
+        if state != self.state {
+            self.state = state;
+            let Bridge { wired, wireless } = &self.config;
+            match state {
+                State::Open => tracing::info!(wired, wireless, "TCP between these ports is treated"),
+                State::Closed => tracing::warn!(wired, wireless, "the bridge does not forward between these ports"),
+            }
+        }
+        let now = rustix::time::clock_gettime(ClockId::Monotonic);
+        let now = Duration::new(now.tv_sec as u64, now.tv_nsec as u32);
+        let silence = now.saturating_sub(self.beat);
+        if !self.beat.is_zero() && silence > SILENCE {
+            tracing::warn!(
+                silence_ms = silence.as_millis() as u64,
+                "the packet loop stood still; TCP passed untreated"
+            );
+        }
+        self.beat = match state {
+            State::Open => now,
+            State::Closed => Duration::ZERO,
+        };
+        self.maps.beat.set_first(self.beat.as_nanos() as u64)
+    }
+
+    fn look_up(&mut self, core: &mut Core) -> io::Result<()> {
+        for end in &self.ends {
+            // A socket cannot follow its interface's name; another worker can.
+            if ports::index(&end.name).is_some_and(|index| index != end.index) {
+                return Err(io::Error::other(format!("interface {} is another one now", end.name)));
+            }
+            core.counters.overflows += u64::from(end.socket.overruns()?);
+        }
+        if let Some(mtu) = ports::mtu(&self.config.wireless) {
+            core.engine.set_mtu(Port::WIRELESS, mtu);
+        }
+        self.attach()
+    }
+
+    fn reconfigure(&mut self, _: &Gateway) -> io::Result<()> {
+        // The ports change with a restart only.
+        Ok(())
+    }
+
+    fn finish(&mut self, core: &mut Core) -> io::Result<()> {
+        // From here on the bridge has it; what was taken before is still ours to pass on.
+        self.maps.beat.set_first(0)?;
+        for _ in 0..LAST_ROUNDS {
+            let before = core.counters.towards_wireless + core.counters.from_wireless;
+            self.take_packets(core)?;
+            if core.counters.towards_wireless + core.counters.from_wireless == before {
+                break;
+            }
+        }
+        self.attached.clear();
+        Ok(())
+    }
+}

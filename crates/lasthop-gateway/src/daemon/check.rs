@@ -1,0 +1,201 @@
+//! What a machine lacks for a configuration. Rules are tried out in a network namespace of their own, which goes away with
+//! the thread that made it: the machine's rules are not touched.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::Path;
+
+use lasthop_scenario::gateway::{Gateway, Mode};
+use lasthop_sys::nfqueue::{Buffer, Queue};
+use lasthop_sys::{ethtool, namespace};
+use rustix::thread::CapabilitySet;
+
+use crate::daemon::bridge;
+pub use crate::daemon::finding::{Finding, Outcome};
+use crate::daemon::groups;
+use crate::firewall::{Family, Firewall, FirewallError, Pulse};
+use crate::settings;
+use crate::split::{SplitConfig, SplitError, SplitProxy};
+
+/// Looks at everything that the configuration needs.
+pub fn check(gateway: &Gateway) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    findings.extend(capabilities(gateway));
+    findings.extend(gateway.control_group.as_ref().map(groups::check));
+    if let Some(bridge) = &gateway.bridge {
+        findings.extend(bridge::check::check(bridge));
+        let ports = [&bridge.wired, &bridge.wireless];
+        findings.extend(ports.into_iter().flat_map(|name| interface(name, Place::Bridge)));
+        return findings;
+    }
+    findings.push(queue(gateway));
+    findings.extend(rules(gateway));
+    findings.extend(forwarding(gateway));
+    let interfaces: BTreeSet<&str> = gateway.rules.iter().map(|rule| rule.interface.as_str()).collect();
+    findings.extend(interfaces.into_iter().flat_map(|name| interface(name, Place::Router)));
+    findings.extend(settings::split(gateway).map(relay));
+    findings
+}
+
+fn capabilities(gateway: &Gateway) -> Vec<Finding> {
+    let has = rustix::thread::capabilities(None).map(|sets| sets.effective).unwrap_or(CapabilitySet::empty());
+    let splits = gateway.rules.iter().any(|rule| matches!(rule.mode, Mode::Split(_)));
+    let finding = |name: &str, capability, without| match has.contains(capability) {
+        true => Finding::new(name, Outcome::Ok, "held"),
+        false => Finding::new(name, without, "not held; run as root or from the systemd unit"),
+    };
+    let mut findings = vec![
+        finding("CAP_NET_ADMIN", CapabilitySet::NET_ADMIN, Outcome::Missing),
+        finding("CAP_NET_RAW", CapabilitySet::NET_RAW, Outcome::Missing),
+    ];
+    // Without it, connections from ports below 1024 are reset, and no others.
+    let privileged = splits.then(|| finding("CAP_NET_BIND_SERVICE", CapabilitySet::NET_BIND_SERVICE, Outcome::Hint));
+    findings.extend(privileged);
+    findings
+}
+
+/// Whether the process that has the queue is a gateway, which may be the one to be checked.
+fn is_gateway(owner: u32) -> bool {
+    read(format!("/proc/{owner}/cmdline")).is_some_and(|text| text.contains("gateway\0worker"))
+}
+
+fn queue(gateway: &Gateway) -> Finding {
+    let subject = format!("netfilter queue {}", gateway.queue);
+    match Queue::bind(gateway.queue, &mut Buffer::default()) {
+        Ok(_) => Finding::new(subject, Outcome::Ok, "can be bound"),
+        Err(error) => match Queue::owner(gateway.queue) {
+            Some(owner) if is_gateway(owner) => {
+                Finding::new(subject, Outcome::Hint, format!("a gateway that runs has it (process {owner})"))
+            }
+            Some(owner) => {
+                let detail = format!("process {owner} has it: give another number as `queue`");
+                Finding::new(subject, Outcome::Missing, detail)
+            }
+            // It says what it takes, where that is known.
+            None => Finding::new(subject, Outcome::Missing, error.to_string()),
+        },
+    }
+}
+
+/// Begins to listen as the worker would.
+fn relay(config: SplitConfig) -> Finding {
+    let subject = "split connections";
+    let queue = config.queue.unwrap_or_default();
+    match SplitProxy::bind(config) {
+        Ok(_) => Finding::new(subject, Outcome::Ok, "the relay can listen"),
+        Err(SplitError::System { what, source })
+            if source.kind() == io::ErrorKind::AddrInUse && Queue::owner(queue).is_some_and(is_gateway) =>
+        {
+            Finding::new(subject, Outcome::Hint, format!("{what}: a gateway that runs has it"))
+        }
+        Err(error) => Finding::new(subject, Outcome::Missing, error.to_string()),
+    }
+}
+
+/// Installs the rules in an empty network namespace.
+fn rules(gateway: &Gateway) -> Vec<Finding> {
+    let subject = "netfilter rules";
+    let gateway = gateway.clone();
+    let attempt = std::thread::spawn(move || {
+        namespace::enter_new().map_err(|error| {
+            let detail = format!("cannot try them out in a network namespace: {error}");
+            Finding::new(subject, Outcome::Hint, detail)
+        })?;
+        // A new namespace has its loopback interface down, to which split connections are routed.
+        let up = std::process::Command::new("ip").args(["link", "set", "lo", "up"]).output();
+        up.map_err(|error| Finding::new(subject, Outcome::Missing, format!("ip: {error}; it takes iproute2")))?;
+        let missing = |error: FirewallError| {
+            let modules = match &error {
+                FirewallError::Refused { program, .. } if program.starts_with("ip ") => "",
+                _ => {
+                    "; it takes iptables and the kernel modules xt_NFQUEUE, xt_mark, xt_multiport, xt_conntrack, xt_CT, and xt_TPROXY, xt_socket to split"
+                }
+            };
+            Finding::new(subject, Outcome::Missing, format!("{error}{modules}"))
+        };
+        let mut firewall = Firewall::choose(&gateway).map_err(missing)?;
+        firewall.install().map_err(missing)?;
+        let detail = format!("accepted by {}", firewall.programs().join(" and "));
+        let mut findings = vec![Finding::new(subject, Outcome::Ok, detail)];
+        if firewall.pulse() == Pulse::None {
+            let detail = "no kernel module xt_recent: were the whole gateway stopped (SIGSTOP), its packets would wait";
+            findings.push(Finding::new("sign of life", Outcome::Hint, detail));
+        }
+        Ok(findings)
+    });
+    match attempt.join() {
+        Ok(Ok(findings)) => findings,
+        Ok(Err(finding)) => vec![finding],
+        Err(_) => vec![Finding::new(subject, Outcome::Hint, "could not be tried out")],
+    }
+}
+
+fn read(path: impl AsRef<Path>) -> Option<String> {
+    std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
+}
+
+fn forwarding(gateway: &Gateway) -> Vec<Finding> {
+    let wanted = [
+        (Family::V4, "net.ipv4.ip_forward", "/proc/sys/net/ipv4/ip_forward"),
+        (Family::V6, "net.ipv6.conf.all.forwarding", "/proc/sys/net/ipv6/conf/all/forwarding"),
+    ];
+    let concerned = wanted.into_iter().filter(|(family, ..)| family.concerns(gateway));
+    let finding = |(family, name, path): (Family, &str, &str)| match (read(path).as_deref(), family) {
+        (Some("0"), Family::V4) => {
+            Finding::new(name, Outcome::Hint, format!("0: no packets are forwarded; sysctl -w {name}=1"))
+        }
+        (Some("0"), Family::V6) => {
+            Finding::new(name, Outcome::Hint, format!("0: no IPv6 packets are forwarded; sysctl -w {name}=1"))
+        }
+        (Some(value), _) => Finding::new(name, Outcome::Ok, value),
+        (None, _) => Finding::new(name, Outcome::Hint, format!("this kernel has no {}", family.name())),
+    };
+    concerned.map(finding).collect()
+}
+
+/// Where an interface is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Place {
+    Router,
+    Bridge,
+}
+
+fn interface(name: &str, place: Place) -> Vec<Finding> {
+    let subject = format!("interface {name}");
+    let folder = Path::new("/sys/class/net").join(name);
+    let there = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, None)
+        .is_ok_and(|socket| rustix::net::netdevice::name_to_index(&socket, name).is_ok());
+    if !there {
+        return vec![match place {
+            Place::Router => Finding::new(subject, Outcome::Hint, "does not exist; its rules work once it does"),
+            Place::Bridge => Finding::new(subject, Outcome::Missing, "does not exist"),
+        }];
+    }
+    let bridge = std::fs::read_link(folder.join("brport/bridge")).ok();
+    let bridge = bridge.as_deref().and_then(Path::file_name).filter(|_| place == Place::Router);
+    let mut findings = vec![match (bridge, read(folder.join("operstate")).as_deref()) {
+        // What is routed leaves by the bridge, never by its port.
+        (Some(bridge), _) => {
+            let bridge = bridge.display();
+            let detail = format!(
+                "is a port of bridge {bridge}, by which no routed packet goes: name {bridge} as `interface`; or, for what the bridge forwards, give `bridge.wired`"
+            );
+            Finding::new(&subject, Outcome::Missing, detail)
+        }
+        (None, Some("down")) => Finding::new(&subject, Outcome::Hint, "is down"),
+        (None, _) => Finding::new(&subject, Outcome::Ok, "exists"),
+    }];
+    match ethtool::large_receive_offload(name) {
+        Ok(ethtool::Switch::On) => {
+            let detail =
+                format!("large receive offload is on, and loses what forwarding needs; ethtool -K {name} lro off");
+            findings.push(Finding::new(format!("{subject} offloads"), Outcome::Hint, detail));
+        }
+        Ok(ethtool::Switch::Off) => {
+            let detail = "fine as they are: segmentation and generic receive offload may stay on";
+            findings.push(Finding::new(format!("{subject} offloads"), Outcome::Ok, detail));
+        }
+        Err(_) => {}
+    }
+    findings
+}

@@ -1,0 +1,92 @@
+//! The group whose users may ask the gateway.
+
+use std::os::unix::fs::chown;
+use std::path::Path;
+
+use lasthop_scenario::gateway::Group;
+
+use crate::daemon::finding::{Finding, Outcome};
+
+/// Where groups have their numbers.
+const GROUPS: &str = "/etc/group";
+
+/// Why a group cannot have the control socket.
+#[derive(Debug, thiserror::Error)]
+pub enum GroupError {
+    /// Nobody knows it.
+    #[error("control_group: there is no group \"{name}\" in {GROUPS}; make it, or give its number")]
+    Unknown {
+        /// Its name.
+        name: String,
+    },
+    /// The socket cannot be given to it.
+    #[error("control_group: cannot give the socket to the group {group}: {error}{}", hint(.error))]
+    Give {
+        /// The group.
+        group: Group,
+        /// Why.
+        error: std::io::Error,
+    },
+}
+
+fn hint(error: &std::io::Error) -> &'static str {
+    match error.kind() {
+        std::io::ErrorKind::PermissionDenied => "; it takes CAP_CHOWN, or being in that group",
+        _ => "",
+    }
+}
+
+/// Gives `path` to `group`.
+pub(super) fn give(path: &Path, group: &Group) -> Result<(), GroupError> {
+    chown(path, None, Some(number(group)?)).map_err(|error| GroupError::Give { group: group.clone(), error })
+}
+
+/// Whether the group is known.
+pub(super) fn check(group: &Group) -> Finding {
+    let subject = format!("control_group {group}");
+    match number(group) {
+        Ok(number) => Finding::new(subject, Outcome::Ok, format!("its users may ask (number {number})")),
+        Err(error) => Finding::new(subject, Outcome::Missing, error.to_string()),
+    }
+}
+
+fn number(group: &Group) -> Result<u32, GroupError> {
+    match group {
+        Group::Numbered(number) => Ok(*number),
+        Group::Named(name) => {
+            let known = std::fs::read_to_string(GROUPS).unwrap_or_default();
+            find(&known, name).ok_or_else(|| GroupError::Unknown { name: name.clone() })
+        }
+    }
+}
+
+/// The number of a group of that name in the text of a `group(5)`.
+fn find(text: &str, name: &str) -> Option<u32> {
+    let mut groups = text.lines().map(|line| line.split(':'));
+    groups.find_map(|mut fields| (fields.next() == Some(name)).then(|| fields.nth(1)?.parse().ok())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_found_by_name() {
+        let text = "root:x:0:\n\ngarbage\nnetdev-x:x:7:me\nnetdev:x:108:me,you\nbroken:x:many:\n";
+        assert_eq!(find(text, "netdev"), Some(108));
+        assert_eq!(find(text, "root"), Some(0));
+        for name in ["net", "garbage", "broken", "x", ""] {
+            assert_eq!(find(text, name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_unknown_is_said() {
+        let group = Group::Named("lasthop-nobody-has-this".to_owned());
+        let expected = "control_group: there is no group \"lasthop-nobody-has-this\" in /etc/group; make it, or give its \
+                        number";
+        assert_eq!(give(Path::new("/"), &group).unwrap_err().to_string(), expected);
+        assert_eq!(check(&group).outcome, Outcome::Missing);
+        assert_eq!(check(&Group::Numbered(65_000)).outcome, Outcome::Ok);
+    }
+}

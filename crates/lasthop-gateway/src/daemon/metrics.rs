@@ -1,0 +1,236 @@
+//! The gateway's figures for Prometheus, over HTTP on a loopback address: `GET /metrics` and nothing else.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::sync::atomic::AtomicU64;
+
+use prometheus_client::encoding::{EncodeLabelSet, text};
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::registry::{Registry, Unit};
+
+use crate::daemon::clients;
+use crate::daemon::snapshot::{RoundTrips, RuleSnapshot};
+use crate::daemon::state::{SharedState, State};
+
+/// Most bytes of a request with its headers.
+const LONGEST_REQUEST: usize = 8192;
+
+/// The address cannot be had.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot serve metrics on {address}: {error}")]
+pub struct MetricsError {
+    address: SocketAddr,
+    error: io::Error,
+}
+
+/// Takes the address.
+pub(super) fn bind(address: SocketAddr) -> Result<TcpListener, MetricsError> {
+    TcpListener::bind(address).map_err(|error| MetricsError { address, error })
+}
+
+/// Answers in threads of its own.
+pub(super) fn serve(listener: TcpListener, state: SharedState) -> io::Result<()> {
+    const BUSY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+    let address = listener.local_addr()?.ip();
+    clients::serve("metrics", listener, BUSY, move |client| {
+        let headers_end = |bytes: &[u8]| bytes.windows(4).position(|window| window == b"\r\n\r\n").map(|at| at + 4);
+        client
+            .hear(LONGEST_REQUEST, headers_end, |request| answer(&String::from_utf8_lossy(request), address, &state))?;
+        Ok(())
+    })
+}
+
+fn answer(request: &str, address: IpAddr, state: &SharedState) -> io::Result<Vec<u8>> {
+    let mut words = request.split_ascii_whitespace();
+    let (status, kind, body) = match (words.next(), words.next()) {
+        _ if !request.ends_with("\r\n\r\n") => {
+            ("431 Request Header Fields Too Large", "text/plain", format!("at most {LONGEST_REQUEST} bytes are read\n"))
+        }
+        _ if !is_meant_for(request, address) => {
+            let text = format!("this host name is not served; ask for localhost or {address}\n");
+            ("421 Misdirected Request", "text/plain", text)
+        }
+        (Some("GET"), Some("/metrics")) => {
+            let state = state.lock().clone();
+            let body = encode(&state).map_err(io::Error::other)?;
+            ("200 OK", "application/openmetrics-text; version=1.0.0; charset=utf-8", body)
+        }
+        (Some("GET"), Some(_)) => ("404 Not Found", "text/plain", "only /metrics is here\n".to_owned()),
+        _ => ("405 Method Not Allowed", "text/plain", "only GET is answered\n".to_owned()),
+    };
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        body.len()
+    );
+    Ok((head + &body).into_bytes())
+}
+
+/// Whether a request asks for `address`, or for this machine by its loopback names. Under a name that somebody else's name
+/// server points here, another site's page could read the answer (DNS rebinding).
+fn is_meant_for(request: &str, address: IpAddr) -> bool {
+    let hosts = request.lines().skip(1).filter_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("host").then(|| value.trim())
+    });
+    let admitted = |host: &str| {
+        let name = match host.rsplit_once(':') {
+            Some((name, port)) if port.bytes().all(|digit| digit.is_ascii_digit()) => name,
+            _ => host,
+        };
+        let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
+        let known = |ip: IpAddr| ip.is_loopback() || ip == address;
+        name.eq_ignore_ascii_case("localhost") || bare.parse().is_ok_and(known)
+    };
+    let hosts: Vec<_> = hosts.collect();
+    matches!(hosts[..], [host] if admitted(host))
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct Direction {
+    towards: &'static str,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct Judged {
+    verdict: &'static str,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct OfRule {
+    rule: String,
+}
+
+/// What came of each rule.
+fn register_rules(registry: &mut Registry, rules: &[RuleSnapshot]) {
+    type Read = fn(&RuleSnapshot) -> u64;
+    let counters: [(&str, &str, Read); 8] = [
+        ("rule_flows_seen", "Connections seen", |rule| rule.flows_seen),
+        ("rule_flows_evicted", "Connections forgotten for want of room", |rule| rule.flows_evicted),
+        ("rule_cache_evicted", "Connections whose cache was given up for want of room", |rule| rule.cache_evicted),
+        ("rule_repairs", "Packets resent over the lossy hop (observe: that would have been)", |rule| {
+            rule.repairs_duplicate + rule.repairs_hole + rule.repairs_timer
+        }),
+        ("rule_dup_acks_suppressed", "Duplicate acknowledgments kept from senders", |rule| rule.dup_acks_suppressed),
+        ("rule_wireless_losses", "Segments lost behind the gateway", |rule| rule.wireless_losses),
+        ("rule_wired_losses", "Segments lost before the gateway", |rule| rule.wired_losses),
+        ("rule_source_retransmissions", "Segments that came again", |rule| rule.source_retransmissions),
+    ];
+    for (name, help, read) in counters {
+        let family = Family::<OfRule, Counter>::default();
+        for rule in rules {
+            family.get_or_create(&OfRule { rule: rule.name.clone() }).inc_by(read(rule));
+        }
+        registry.register(name, help, family);
+    }
+    type Trips = fn(&RuleSnapshot) -> &RoundTrips;
+    let trips: [(&str, &str, Trips); 2] = [
+        ("wired", "wired end", |rule| &rule.rtt_wired),
+        ("wireless", "end behind the lossy hop", |rule| &rule.rtt_wireless),
+    ];
+    for (side, end, read) in trips {
+        let samples = Family::<OfRule, Counter>::default();
+        let sums = Family::<OfRule, Counter<f64, AtomicU64>>::default();
+        for rule in rules {
+            let label = OfRule { rule: rule.name.clone() };
+            samples.get_or_create(&label).inc_by(read(rule).samples);
+            sums.get_or_create(&label).inc_by(read(rule).sum_seconds);
+        }
+        registry.register(format!("rule_rtt_{side}_samples"), format!("Round trips measured to the {end}"), samples);
+        let help = format!("Sum of round trips to the {end}");
+        registry.register_with_unit(format!("rule_rtt_{side}"), help, Unit::Seconds, sums);
+    }
+}
+
+/// The figures as text. Counters that the worker keeps start anew with each worker, as Prometheus expects of a restart.
+pub fn encode(state: &State) -> Result<String, std::fmt::Error> {
+    let mut registry = Registry::with_prefix("lasthop");
+    let packets = &state.snapshot.packets;
+    let directions = |wireless: u64, wired: u64| {
+        let family = Family::<Direction, Counter>::default();
+        family.get_or_create(&Direction { towards: "wireless" }).inc_by(wireless);
+        family.get_or_create(&Direction { towards: "wired" }).inc_by(wired);
+        family
+    };
+    let forwarded = directions(packets.towards_wireless, packets.from_wireless);
+    registry.register("packets", "Packets seen; a super-segment is one", forwarded);
+    let bytes = directions(packets.towards_wireless_bytes, packets.from_wireless_bytes);
+    registry.register_with_unit("seen", "Bytes seen, from the IP header on", Unit::Bytes, bytes);
+    let injected = directions(packets.injected_wireless, packets.injected_wired);
+    registry.register("injected_packets", "Packets sent by the gateway itself", injected);
+    let verdicts = Family::<Judged, Counter>::default();
+    let judged = [("accept", packets.accepted), ("drop", packets.dropped), ("replace", packets.replaced)];
+    for (verdict, count) in judged {
+        verdicts.get_or_create(&Judged { verdict }).inc_by(count);
+    }
+    registry.register("verdicts", "Packets by what became of them", verdicts);
+    let counters = [
+        ("injection_failures", "Packets that could not be sent", packets.injection_failures),
+        ("truncated_packets", "Packets shown in part only, and passed on", packets.truncated),
+        ("damaged_packets", "TCP segments with a wrong checksum, passed on", state.snapshot.damaged),
+        (
+            "out_of_window_packets",
+            "TCP segments that their receiver would refuse, passed on",
+            state.snapshot.out_of_window,
+        ),
+        ("stranger_packets", "Packets of interfaces without a rule, passed on", packets.strangers),
+        ("queue_overflows", "Times that packets passed by a full queue", packets.overflows),
+        ("verdict_failures", "Verdicts that the kernel did not take", packets.verdict_failures),
+        ("worker_restarts", "Workers started after the first", state.restarts),
+        ("reloads", "Configurations taken after the first", state.reloads),
+        ("rules_restored", "Times that rules were put back that other programs had removed", state.rules.restored),
+    ];
+    for (name, help, count) in counters {
+        registry.register(name, help, ConstCounter::new(count));
+    }
+    let gauges = [
+        ("flows", "Connections with state", state.snapshot.flows),
+        ("worker_up", "Whether there is a worker", u64::from(state.worker.is_some())),
+        ("rules_in_place", "Whether all netfilter rules are there", u64::from(state.rules.in_place)),
+    ];
+    for (name, help, value) in gauges {
+        registry.register(name, help, ConstGauge::new(value));
+    }
+    let cached = ConstGauge::new(state.snapshot.cached_bytes);
+    registry.register_with_unit("cached", "Bytes of packets in caches", Unit::Bytes, cached);
+    let uptime = Gauge::<f64, AtomicU64>::default();
+    uptime.set(state.started.elapsed().as_secs_f64());
+    registry.register_with_unit("uptime", "How long the gateway has run", Unit::Seconds, uptime);
+    register_rules(&mut registry, &state.snapshot.rules);
+    if let Some(split) = &state.snapshot.split {
+        registry.register("split_connections", "Connections split", ConstCounter::new(split.total));
+        registry.register(
+            "split_refused",
+            "Connections whose far side was out of reach",
+            ConstCounter::new(split.refused),
+        );
+        registry.register("split_aborted", "Connections that did not end well", ConstCounter::new(split.aborted));
+        registry.register("split_open_connections", "Connections split now", ConstGauge::new(split.open));
+        let bytes = directions(split.wireless.bytes, split.wired.bytes);
+        registry.register_with_unit("split_relayed", "Bytes relayed", Unit::Bytes, bytes);
+    }
+    let mut out = String::new();
+    text::encode(&mut out, &registry)?;
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_loopback_names_and_the_configured_address_are_served() {
+        let address = "127.0.0.9".parse().unwrap();
+        let asked = |headers: &str| is_meant_for(&format!("GET /metrics HTTP/1.1\r\n{headers}\r\n\r\n"), address);
+        for host in ["localhost", "LOCALHOST:9469", "127.0.0.1:9469", "127.0.0.9", "[::1]:80"] {
+            assert!(asked(&format!("Accept: */*\r\nhost:{host}")), "{host}");
+        }
+        for host in
+            ["evil.example", "localhost.evil.example:9469", "127.0.0.1.evil.example", "192.0.2.1", "", "::", "[::1"]
+        {
+            assert!(!asked(&format!("Host: {host}")), "{host}");
+        }
+        assert!(!asked("Accept: */*") && !asked("Host: localhost\r\nHost: evil.example"));
+    }
+}

@@ -1,0 +1,228 @@
+//! Routed packets: from the queue, back with verdicts, and out by raw sockets.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use lasthop_proto::node::Port;
+use lasthop_scenario::gateway::Gateway;
+use lasthop_sys::links::Links;
+use lasthop_sys::nfqueue::message::{COPY_RANGE, Extent, Hook, Message, Queued, Shape, Verdicts};
+use lasthop_sys::nfqueue::{Buffer, Queue, Received};
+use lasthop_sys::raw::Sender;
+
+use crate::daemon::nat::{Source, Translator};
+use crate::daemon::path::{BEAT, Core, PacketPath};
+use crate::daemon::snapshot::PacketCounters;
+use crate::engine::{Injection, LEAST_MTU, Offloaded, Verdict};
+
+/// How long, in all, packets may wait at once for a socket that is full, and how often it is tried again.
+const FULL: Duration = Duration::from_millis(20);
+const PAUSE: Duration = Duration::from_millis(1);
+/// Bytes of verdicts after which they are sent before the batch is over: well within a socket's buffer.
+const MOST_VERDICT_BYTES: usize = 96 << 10;
+/// Payload of the pieces of a changed super-segment: they fit every link that takes IPv6.
+const PIECE: usize = 1200;
+
+/// The names of the interfaces towards the lossy hops.
+fn interfaces(gateway: &Gateway) -> Vec<String> {
+    gateway.rules.iter().map(|rule| rule.interface.clone()).collect()
+}
+
+/// By which port of the engine a packet came in; none when no lossy hop is involved.
+fn port(links: &Links, packet: &Queued<'_>) -> Option<Port> {
+    if links.contains(packet.to) { Some(Port::WIRED) } else { links.contains(packet.from).then_some(Port::WIRELESS) }
+}
+
+/// A queue and raw sockets.
+pub(super) struct QueuePath {
+    queue: Queue,
+    sender: Sender,
+    translator: Translator,
+    links: Links,
+    buffer: Buffer,
+    verdicts: Verdicts,
+}
+
+impl QueuePath {
+    /// Fails when the kernel does not list its interfaces.
+    pub fn new(gateway: &Gateway, queue: Queue, sender: Sender, buffer: Buffer) -> io::Result<Self> {
+        let mut links = Links::open()?;
+        links.follow(interfaces(gateway))?;
+        let (translator, verdicts) = (Translator::open(), Verdicts::new(queue.number()));
+        Ok(Self { queue, sender, translator, links, buffer, verdicts })
+    }
+
+    /// Sends what waits to be sent; what is too long for its interface comes back.
+    fn send_injections(&mut self, core: &mut Core) -> Vec<Injection> {
+        let Core { heart, injections, counters, .. } = core;
+        let mut refused = Vec::new();
+        let mut patience = FULL;
+        for mut injection in injections.drain(..) {
+            if self.translator.translate(&mut injection.packet) == Source::Unknown && injection.towards == Port::WIRED {
+                // An acknowledgment under a wrong address would be answered with a reset; the next one says the same.
+                continue;
+            }
+            let mut sent = self.sender.send(&injection.packet);
+            while matches!(&sent, Err(error) if error.kind() == io::ErrorKind::WouldBlock) && !patience.is_zero() {
+                std::thread::sleep(PAUSE);
+                patience = patience.saturating_sub(PAUSE);
+                sent = self.sender.send(&injection.packet);
+            }
+            match (sent, injection.towards) {
+                (Ok(()), Port::WIRELESS) => counters.injected_wireless += 1,
+                (Ok(()), _) => counters.injected_wired += 1,
+                (Err(error), _) if error.raw_os_error() == Some(libc::EMSGSIZE) => refused.push(injection),
+                (Err(error), _) => {
+                    counters.injection_failures += 1;
+                    tracing::debug!(%error, bytes = injection.packet.len(), "cannot send a packet");
+                }
+            }
+            // A thousand timers may have come at once.
+            heart.beat();
+        }
+        refused
+    }
+}
+
+impl PacketPath for QueuePath {
+    fn packets(&self) -> Vec<BorrowedFd<'_>> {
+        vec![self.queue.as_fd()]
+    }
+
+    fn changes(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.links.as_fd())
+    }
+
+    fn take_packets(&mut self, core: &mut Core) -> io::Result<()> {
+        let begun = Instant::now();
+        while begun.elapsed() < BEAT {
+            let count = match self.queue.receive(&mut self.buffer)? {
+                Received::Messages(count) => count,
+                Received::Nothing => break,
+                Received::Overflow => {
+                    core.counters.overflows += 1;
+                    continue;
+                }
+            };
+            for index in 0..count {
+                for message in self.buffer.messages(index) {
+                    let packet = match message {
+                        Message::Queued(packet) => packet,
+                        Message::Answer { errno: 0, .. } | Message::Other => continue,
+                        Message::Answer { .. } => {
+                            core.counters.verdict_failures += 1;
+                            continue;
+                        }
+                    };
+                    if packet.hook == Hook::Prerouting {
+                        // The beginning of a connection that a rule splits.
+                        match core.relay.as_mut().and_then(|relay| relay.mark(&packet, &self.links)) {
+                            Some(mark) => self.verdicts.repeat(packet.id, packet.mark | mark),
+                            None => self.verdicts.accept(packet.id),
+                        }
+                        continue;
+                    }
+                    let verdict = match port(&self.links, &packet) {
+                        _ if packet.extent == Extent::Truncated => {
+                            core.counters.truncated += 1;
+                            Verdict::Accept
+                        }
+                        None => {
+                            core.counters.strangers += 1;
+                            Verdict::Accept
+                        }
+                        Some(port) => {
+                            let offloaded = Offloaded { size: None, checksum: packet.checksum };
+                            core.judge(port, packet.bytes, offloaded)
+                        }
+                    };
+                    judge(&packet, verdict, &mut self.verdicts, core);
+                }
+                if self.verdicts.len() > MOST_VERDICT_BYTES {
+                    send(&self.queue, &mut self.verdicts, &mut core.counters);
+                }
+            }
+            send(&self.queue, &mut self.verdicts, &mut core.counters);
+            // After the verdicts: what is sent besides never overtakes what it was sent because of.
+            self.inject(core);
+            core.heart.beat();
+        }
+        Ok(())
+    }
+
+    /// An MTU that has just become smaller may not be known yet: what is too long for it is cut again, once.
+    fn inject(&mut self, core: &mut Core) {
+        let mut refused = self.send_injections(core);
+        if refused.is_empty() {
+            return;
+        }
+        if let Err(error) = self.look_up(core) {
+            tracing::debug!(%error, "cannot read changes of interfaces");
+        }
+        let mtu = self.links.mtu().map_or(PIECE, usize::from).max(LEAST_MTU);
+        for Injection { towards, packet } in refused.drain(..) {
+            let Some(view) = lasthop_wire::parse(&packet) else { continue };
+            let most = mtu.saturating_sub(view.header_len);
+            let pieces = lasthop_wire::pieces(&packet, &view, most).into_iter();
+            core.injections.extend(pieces.map(|packet| Injection { towards, packet }));
+        }
+        core.counters.injection_failures += self.send_injections(core).len() as u64;
+    }
+
+    fn beat(&mut self) -> io::Result<()> {
+        // The kernel lets packets pass when the queue is given up.
+        Ok(())
+    }
+
+    fn look_up(&mut self, core: &mut Core) -> io::Result<()> {
+        self.links.read()?;
+        if let Some(mtu) = self.links.mtu() {
+            core.engine.set_mtu(Port::WIRELESS, mtu);
+        }
+        Ok(())
+    }
+
+    fn reconfigure(&mut self, gateway: &Gateway) -> io::Result<()> {
+        self.links.follow(interfaces(gateway))
+    }
+
+    fn finish(&mut self, core: &mut Core) -> io::Result<()> {
+        self.take_packets(core)
+    }
+}
+
+/// Writes down the verdict on a packet, and counts it.
+fn judge(packet: &Queued<'_>, verdict: Verdict, verdicts: &mut Verdicts, core: &mut Core) {
+    match verdict {
+        Verdict::Accept => {
+            core.counters.accepted += 1;
+            verdicts.accept(packet.id);
+        }
+        Verdict::Drop => {
+            core.counters.dropped += 1;
+            verdicts.drop(packet.id);
+        }
+        Verdict::Replace(bytes) => {
+            core.counters.replaced += 1;
+            let fits = bytes.len() <= COPY_RANGE as usize;
+            match (packet.shape, lasthop_wire::parse(&bytes)) {
+                (Shape::Single, _) if fits => verdicts.replace(packet.id, &bytes),
+                // The kernel would cut the new bytes by the old ones' sizes: they go out in pieces instead.
+                (_, Some(view)) => {
+                    verdicts.drop(packet.id);
+                    let pieces = lasthop_wire::pieces(&bytes, &view, PIECE).into_iter();
+                    core.injections.extend(pieces.map(|packet| Injection { towards: Port::WIRED, packet }));
+                }
+                (_, None) => verdicts.accept(packet.id),
+            }
+        }
+    }
+}
+
+fn send(queue: &Queue, verdicts: &mut Verdicts, counters: &mut PacketCounters) {
+    if let Err(error) = queue.send(verdicts) {
+        counters.verdict_failures += 1;
+        tracing::debug!(%error, "cannot send verdicts");
+    }
+}

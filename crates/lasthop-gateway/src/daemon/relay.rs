@@ -1,0 +1,147 @@
+//! The relay of split connections beside the packet loop, and whether it is alive.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use lasthop_scenario::gateway::Gateway;
+use lasthop_sys::links::Links;
+use lasthop_sys::nfqueue::message::Queued;
+use lasthop_sys::routes::Routes;
+
+use crate::split::admission::Ends;
+use crate::split::decide::{Chooser, Crossing, Opening};
+use crate::split::{Admission, SplitConfig, SplitCounters, SplitProxy, SplitSnapshot};
+
+/// A relay that has not turned for so many beats, half a second or more, hangs.
+const STILL: u32 = 25;
+
+/// The relay of split connections, in a thread of its own, and what goes to it.
+#[derive(Debug)]
+pub(super) struct Relay {
+    config: SplitConfig,
+    chooser: Chooser,
+    admission: Arc<Admission>,
+    routes: Routes,
+    gate: Gate,
+    counters: Arc<SplitCounters>,
+    pulse: Pulse,
+}
+
+/// Whether new connections may go to the relay.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Gate {
+    /// Those that a rule splits do.
+    Open,
+    /// All pass.
+    Closed,
+}
+
+/// Whether a loop turns, as seen at each beat of another: time in which neither is given the processor does not count.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+struct Pulse {
+    turns: u64,
+    /// Beats since it last turned.
+    missed: u32,
+}
+
+impl Pulse {
+    /// Whether it stands still, now that it has turned `turns` times.
+    fn stands_still(&mut self, turns: u64) -> bool {
+        self.missed = if turns == self.turns { self.missed + 1 } else { 0 };
+        self.turns = turns;
+        self.missed >= STILL
+    }
+}
+
+impl Relay {
+    /// Runs it until the process ends.
+    pub fn start(mut proxy: SplitProxy, config: SplitConfig, gateway: &Gateway) -> io::Result<Self> {
+        let (counters, admission) = (proxy.counters(), proxy.admission());
+        std::thread::Builder::new().name("relay".to_owned()).spawn(move || {
+            // It runs until the process ends, and its connections end with it.
+            if let Err(error) = proxy.run(&AtomicBool::new(false)) {
+                tracing::error!(%error, "the relay of split connections is lost");
+                std::process::exit(1);
+            }
+        })?;
+        Ok(Self {
+            config,
+            chooser: Chooser::new(gateway),
+            admission,
+            routes: Routes::default(),
+            gate: Gate::Open,
+            counters,
+            pulse: Pulse::default(),
+        })
+    }
+
+    /// Takes the other rules as they are now.
+    pub fn reconfigure(&mut self, gateway: &Gateway) {
+        self.chooser = Chooser::new(gateway);
+    }
+
+    /// From now on new connections go to it, or none.
+    pub fn set_gate(&mut self, gate: Gate) {
+        self.gate = gate;
+    }
+
+    /// The mark with which the first packet of a connection goes to the relay; none when it is to pass.
+    pub fn mark(&mut self, packet: &Queued<'_>, links: &Links) -> Option<u32> {
+        let opening = Opening::read(packet.bytes).filter(|_| self.gate == Gate::Open)?;
+        let now = Instant::now();
+        let Ends { client, server } = opening.ends;
+        let routes = &mut self.routes;
+        let mut crossing =
+            Way { links, from: packet.from, to: &mut || routes.way(now, (packet.from, client.ip(), server.ip())) };
+        let listener = self.chooser.choose(&self.config, &opening, &mut crossing)?;
+        if !self.admission.admit(now, opening.ends, opening.number) {
+            self.counters.passed();
+            return None;
+        }
+        Some(self.config.marks.accepted | self.config.marks.of_listener(listener))
+    }
+
+    /// Whether it does nothing; to be asked at every beat.
+    pub fn hangs(&mut self) -> bool {
+        self.pulse.stands_still(self.counters.turns())
+    }
+
+    /// What it has done.
+    pub fn snapshot(&self) -> SplitSnapshot {
+        self.counters.snapshot()
+    }
+}
+
+/// How a packet crosses this machine; its way out is asked for only when it matters.
+struct Way<'a> {
+    links: &'a Links,
+    from: u32,
+    to: &'a mut dyn FnMut() -> Option<u32>,
+}
+
+impl Crossing for Way<'_> {
+    fn comes_from(&self, interface: &str) -> bool {
+        self.links.number(interface) == Some(self.from)
+    }
+
+    fn leads_to(&mut self, interface: &str) -> bool {
+        self.links.number(interface).is_some_and(|number| (self.to)() == Some(number))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loop_that_turns_now_and_then_does_not_stand_still() {
+        let mut pulse = Pulse::default();
+        // An idle relay turns every five beats.
+        assert!((0..1000).all(|beat| !pulse.stands_still(beat / 5)));
+        let mut still = (0..2 * STILL).map(|_| pulse.stands_still(999));
+        assert_eq!(still.position(|still| still), Some(STILL as usize));
+        assert!(!pulse.stands_still(1000));
+    }
+}

@@ -1,0 +1,278 @@
+//! The process that handles the packets: one thread, one packet path, one engine. Its supervisor feeds it the configuration, and
+//! kills it when it no longer beats.
+
+use std::io;
+use std::iter;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use lasthop_scenario::gateway::Gateway;
+use lasthop_sys::nfqueue::{BindError, Buffer, Queue};
+use lasthop_sys::poll::wait;
+use lasthop_sys::privileges::{self, Work, not_held};
+use lasthop_sys::raw::Sender;
+use lasthop_sys::{process, syscalls};
+use rustix::event::{PollFd, PollFlags};
+use rustix::process::Signal;
+use rustix::thread::CapabilitySet;
+
+use crate::daemon::bridge::{BridgeError, BridgePath};
+use crate::daemon::channel::{Channel, Incoming, Notice, Order};
+use crate::daemon::path::{BEAT, Core, Heart, PacketPath};
+use crate::daemon::queue::QueuePath;
+use crate::daemon::relay::{Gate, Relay};
+use crate::daemon::snapshot::Snapshot;
+use crate::daemon::system_error::{SystemError, system};
+use crate::engine::recording::engine::RecordedEngine;
+use crate::engine::recording::recorder::RecordTo;
+use crate::settings;
+use crate::split::{SplitError, SplitProxy};
+
+/// A snapshot goes every so many beats.
+const ROUNDS_PER_SNAPSHOT: u32 = 25;
+/// Interfaces come and go, and get new numbers: how often they are looked up, also where no message tells of it.
+const LOOKUP: Duration = Duration::from_secs(1);
+/// How long the first configuration may take to come.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// As `nice` counts.
+const PRIORITY: i32 = -10;
+
+/// Why a worker ends.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkerError {
+    /// Its configuration is bad.
+    #[error(transparent)]
+    Config(#[from] lasthop_scenario::Error),
+    /// The supervisor sent none.
+    #[error("no configuration came; this command is for the gateway's own use")]
+    NoConfig,
+    /// The queue cannot be had.
+    #[error(transparent)]
+    Queue(#[from] BindError),
+    /// No raw sockets.
+    #[error("cannot open raw sockets: {error}{}", optional("; ", .not_held))]
+    Raw {
+        /// Why.
+        error: io::Error,
+        /// The capabilities that are missing.
+        not_held: Option<String>,
+    },
+    /// TCP cannot be taken out of the bridge.
+    #[error(transparent)]
+    Bridge(#[from] BridgeError),
+    /// The relay does nothing.
+    #[error("the relay of split connections hangs")]
+    Relay,
+    /// Connections cannot be split.
+    #[error(transparent)]
+    Split(#[from] SplitError),
+    /// Something else in the system.
+    #[error(transparent)]
+    System(#[from] SystemError),
+}
+
+fn optional(before: &str, text: &Option<String>) -> String {
+    text.as_ref().map(|text| format!("{before}{text}")).unwrap_or_default()
+}
+
+fn no_raw_sockets(error: io::Error) -> WorkerError {
+    let is_denied = error.kind() == io::ErrorKind::PermissionDenied;
+    let needed = CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW;
+    WorkerError::Raw { not_held: if is_denied { not_held(needed) } else { None }, error }
+}
+
+/// How a worker ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ending {
+    /// The supervisor wanted it so.
+    Wanted,
+    /// It could not go on, and the supervisor knows why.
+    Told,
+}
+
+/// Handles packets until the supervisor closes `channel`; what the engine decides is added to the end of the file `record`.
+///
+/// # Errors
+///
+/// When it cannot go on, and there is no supervisor to be told.
+pub fn run(channel: OwnedFd, record: Option<RecordTo>) -> Result<Ending, WorkerError> {
+    let mut channel = Channel::new(channel);
+    match Worker::start(&mut channel, record).and_then(|mut worker| worker.work(&mut channel)) {
+        Ok(()) => Ok(Ending::Wanted),
+        Err(error) => match channel.send(&Notice::Failed { message: error.to_string() }) {
+            Ok(()) => Ok(Ending::Told),
+            Err(_) => Err(error),
+        },
+    }
+}
+
+struct Worker {
+    core: Core,
+    path: Box<dyn PacketPath>,
+}
+
+/// Whether the loop goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Next {
+    Continue,
+    End,
+}
+
+impl Worker {
+    fn start(channel: &mut Channel, record: Option<RecordTo>) -> Result<Self, WorkerError> {
+        // Whoever supervises is the only one who takes the rules out: the worker never outlives it, and leaves the signals
+        // that a terminal sends to both to it.
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+            .map_err(|error| system("cannot ask for the parent's death signal")(error.into()))?;
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
+            signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))
+                .map_err(system("cannot handle signals"))?;
+        }
+        let (gateway, text) = first_configuration(channel)?;
+        // What leaves the cache makes room for what comes: giving its pages back to the kernel and taking them anew, page by
+        // page, would cost more time than all that is done to a packet.
+        process::keep_freed_memory();
+        let path = open_path(&gateway)?;
+        // Packets wait for this process; where it may not go before others, it works all the same.
+        let _ = rustix::process::setpriority_process(None, PRIORITY);
+        let split = settings::split(&gateway);
+        let proxy = split.clone().map(SplitProxy::bind).transpose()?;
+        let record = record.and_then(RecordTo::open);
+        let seed = seed().map_err(system("/dev/urandom"))?;
+        let work = Work { splits: proxy.is_some(), bridges: gateway.bridge.is_some() };
+        // While there is one thread.
+        privileges::drop_rights(work).map_err(system("cannot give up rights"))?;
+        let relay = proxy.zip(split).map(|(proxy, config)| Relay::start(proxy, config, &gateway));
+        let relay = relay.transpose().map_err(system("cannot start a thread"))?;
+        let recorder = record.and_then(|file| file.start(&text, seed));
+        // Once there are all.
+        if let Err(error) = syscalls::confine(work) {
+            tracing::warn!(%error, "the worker keeps all system calls: the kernel takes no seccomp filter");
+        }
+        let engine = RecordedEngine::new(&gateway, seed, recorder);
+        let heart = Heart::new(channel.speaker().map_err(system("cannot speak to the supervisor"))?);
+        Ok(Self { core: Core::new(heart, engine, relay), path })
+    }
+
+    fn work(&mut self, channel: &mut Channel) -> Result<(), WorkerError> {
+        self.look_up()?;
+        let _ = channel.send(&Notice::Configured);
+        let mut next_round = Instant::now();
+        let mut next_lookup = next_round + LOOKUP;
+        let mut rounds = 0_u32;
+        loop {
+            let now = Instant::now();
+            if now >= next_round {
+                next_round = now + BEAT;
+                if self.core.relay.as_mut().is_some_and(Relay::hangs) {
+                    return Err(WorkerError::Relay);
+                }
+                self.path.beat().map_err(system("cannot say that packets are handled"))?;
+                rounds = rounds.wrapping_add(1);
+                if rounds % ROUNDS_PER_SNAPSHOT == 1 {
+                    let _ = channel.send(&Notice::Snapshot(Box::new(self.snapshot())));
+                }
+                if now >= next_lookup {
+                    next_lookup = now + LOOKUP;
+                    self.look_up()?;
+                }
+            }
+            self.core.heart.beat();
+            let patience = next_round.saturating_duration_since(now);
+            let patience =
+                self.core.engine.poll_deadline().map_or(patience, |at| patience.min(self.core.clock.until(at)));
+            let changes = self.path.changes();
+            let first = 1 + usize::from(changes.is_some());
+            let all = iter::once(channel.as_fd()).chain(changes).chain(self.path.packets());
+            let mut fds: Vec<_> = all.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+            wait(&mut fds, patience).map_err(system("cannot wait for packets"))?;
+            let ready = |fds: &[PollFd<'_>]| fds.iter().any(|fd| !fd.revents().is_empty());
+            let (ordered, changed, arrived) = (ready(&fds[..1]), ready(&fds[1..first]), ready(&fds[first..]));
+            if changed {
+                self.look_up()?;
+            }
+            if arrived {
+                self.path.take_packets(&mut self.core).map_err(system("cannot read packets"))?;
+            }
+            if self.core.engine.poll_deadline().is_some_and(|at| at <= self.core.clock.now()) {
+                self.core.engine.handle_timeout(self.core.clock.now(), &mut self.core.injections);
+                self.path.inject(&mut self.core);
+            }
+            if ordered && self.obey(channel)? == Next::End {
+                return Ok(self.path.finish(&mut self.core).map_err(system("cannot read packets"))?);
+            }
+        }
+    }
+
+    fn look_up(&mut self) -> Result<(), WorkerError> {
+        Ok(self.path.look_up(&mut self.core).map_err(system("cannot look after interfaces"))?)
+    }
+
+    fn obey(&mut self, channel: &mut Channel) -> Result<Next, WorkerError> {
+        match channel.receive::<Order>().map_err(system("cannot read from the supervisor"))? {
+            Incoming::Nothing => Ok(Next::Continue),
+            Incoming::End => Ok(Next::End),
+            Incoming::Message(Order::Configure { file, text }) => {
+                let gateway = Gateway::parse(&file, &text)?;
+                self.path.reconfigure(&gateway).map_err(system("cannot list interfaces"))?;
+                self.look_up()?;
+                let Core { engine, relay, clock, injections, .. } = &mut self.core;
+                relay.iter_mut().for_each(|relay| relay.reconfigure(&gateway));
+                engine.reconfigure(clock.now(), &gateway, &text, injections);
+                Ok(self.carried_out(channel))
+            }
+            Incoming::Message(Order::Rules { in_place }) => {
+                let gate = if in_place { Gate::Open } else { Gate::Closed };
+                self.core.relay.iter_mut().for_each(|relay| relay.set_gate(gate));
+                Ok(Next::Continue)
+            }
+            Incoming::Message(Order::Release) => {
+                let Core { engine, relay, clock, injections, .. } = &mut self.core;
+                relay.iter_mut().for_each(|relay| relay.set_gate(Gate::Closed));
+                engine.release(clock.now(), injections);
+                Ok(self.carried_out(channel))
+            }
+        }
+    }
+
+    fn carried_out(&mut self, channel: &Channel) -> Next {
+        self.path.inject(&mut self.core);
+        let _ = channel.send(&Notice::Configured);
+        Next::Continue
+    }
+
+    fn snapshot(&mut self) -> Snapshot {
+        let (counters, arms) = (self.core.engine.counters(), self.core.engine.arms());
+        let split = self.core.relay.as_ref().map(Relay::snapshot);
+        Snapshot::new(self.core.counters, &counters, &arms, split)
+    }
+}
+
+/// The way in which packets come: from a bridge, or from the queue.
+fn open_path(gateway: &Gateway) -> Result<Box<dyn PacketPath>, WorkerError> {
+    if let Some(bridge) = &gateway.bridge {
+        return Ok(Box::new(BridgePath::open(bridge, gateway.limits.flows)?));
+    }
+    let sender = Sender::new(gateway.mark).map_err(no_raw_sockets)?;
+    let mut buffer = Buffer::default();
+    let queue = Queue::bind(gateway.queue, &mut buffer)?;
+    let path = QueuePath::new(gateway, queue, sender, buffer).map_err(system("cannot list interfaces"))?;
+    Ok(Box::new(path))
+}
+
+/// A number that nobody can guess.
+fn seed() -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    io::Read::read_exact(&mut std::fs::File::open("/dev/urandom")?, &mut bytes)?;
+    Ok(u64::from_ne_bytes(bytes))
+}
+
+fn first_configuration(channel: &mut Channel) -> Result<(Gateway, String), WorkerError> {
+    wait(&mut [PollFd::new(channel, PollFlags::IN)], PATIENCE).map_err(system("cannot wait for a configuration"))?;
+    match channel.receive::<Order>() {
+        Ok(Incoming::Message(Order::Configure { file, text })) => Ok((Gateway::parse(&file, &text)?, text)),
+        _ => Err(WorkerError::NoConfig),
+    }
+}

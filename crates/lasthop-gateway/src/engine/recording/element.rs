@@ -1,0 +1,203 @@
+//! The mechanism alone, as the simulator drives it: every packet of a connection as it comes, its SYNs too, [`pump`] after each
+//! call. No tables, no super-segments, no bytes.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::fmt::{self, Display};
+use std::num::NonZeroU16;
+
+use lasthop_proto::node::{Disposition, Node, Output, Port, Why, pump};
+use lasthop_proto::packet::{Body, Flags, FlowId, Packet, Segment};
+use lasthop_proto::pep::snoop::{Snoop, SnoopConfig};
+use lasthop_proto::time::Instant;
+use lasthop_scenario::gateway::Gateway;
+use lasthop_wire::{View, parse};
+
+use super::player::{Player, list, segment};
+use super::{Call, Headers, Judgement, Step};
+use crate::engine::Condition;
+use crate::engine::ab::Arm;
+use crate::engine::flow::{Flow, has_foreign_options};
+use crate::engine::flows::{Key, side};
+use crate::engine::rules::{Mode, Predicate};
+use crate::settings;
+
+/// Most connections of a recording: each has a number of its own.
+const MOST_FLOWS: usize = 1 << 16;
+
+/// The simulator's element, and between whom its flows are.
+pub(super) struct Element {
+    snoop: Snoop<()>,
+    /// None when it treats nothing any more.
+    predicate: Option<Predicate>,
+    flows: HashMap<Key, (FlowId, Flow)>,
+    /// By port.
+    mtu: [Option<usize>; 2],
+}
+
+/// A decision as the mechanism knows it.
+#[derive(PartialEq)]
+pub(super) struct Done {
+    fate: Fate,
+    /// Where to, header, bytes of payload; no header where bytes are no segment.
+    sent: Vec<(Port, Option<Segment>, u32)>,
+}
+
+#[derive(PartialEq)]
+enum Fate {
+    Forwarded,
+    Dropped,
+    /// Forwarded with this header; none where bytes are no segment.
+    Revised(Option<Segment>),
+}
+
+impl Element {
+    pub fn new(gateway: &Gateway) -> Result<Self, &'static str> {
+        let config = settings::engine(gateway);
+        let [rule] = &config.rules[..] else {
+            return Err("the simulator's element takes recordings of a single rule");
+        };
+        if rule.mode != Mode::Snoop || rule.ab > 0.0 {
+            return Err("the simulator's element takes rules with mode = \"snoop\" and without ab");
+        }
+        let snoop = Snoop::new(SnoopConfig { connections: config.flows, ..rule.snoop.clone() });
+        Ok(Self { snoop, predicate: Some(rule.predicate.clone()), flows: HashMap::new(), mtu: [None; 2] })
+    }
+
+    fn take_packet(
+        &mut self,
+        now: Instant,
+        port: Port,
+        headers: &Headers,
+        size: Option<NonZeroU16>,
+    ) -> Result<Done, &'static str> {
+        let passes = Ok(Done { fate: Fate::Forwarded, sent: Vec::new() });
+        let bytes = headers.packet();
+        let Some(view) = parse(&bytes) else { return passes };
+        let (source, destination) = (view.route.source, view.route.destination);
+        let (wired, wireless) = if port == Port::WIRED { (source, destination) } else { (destination, source) };
+        if self.predicate.as_ref().is_none_or(|predicate| !predicate.matches(wired, wireless)) {
+            return passes;
+        }
+        let packet = self.packet(port, &view, &bytes, size)?;
+        let disposition = self.snoop.handle_packet(now, port, packet);
+        Ok(self.drain(now, Some(disposition)))
+    }
+
+    /// As mechanisms see it.
+    fn packet(
+        &mut self,
+        port: Port,
+        view: &View,
+        bytes: &[u8],
+        size: Option<NonZeroU16>,
+    ) -> Result<Packet, &'static str> {
+        let key = Key::of(&view.route);
+        let syn = view.segment.flags.has(Flags::SYN);
+        let new = || Flow::new(key, view.route, port, 0, Arm::Treated);
+        let next = FlowId(self.flows.len() as u32);
+        if self.flows.len() >= MOST_FLOWS {
+            return Err("the simulator's element takes at most 65536 connections");
+        }
+        let (id, flow) = match self.flows.entry(key) {
+            Entry::Occupied(there) => there.into_mut(),
+            Entry::Vacant(place) if syn => place.insert((next, new())),
+            Entry::Vacant(_) => {
+                return Err(
+                    "a connection without a SYN before it; the simulator's element sees them from their beginning",
+                );
+            }
+        };
+        let from = side(&flow.first, &view.route);
+        flow.take(port, view);
+        if flow.port_of(from) != port {
+            return Err("it comes from the wrong side, which no simulator's packet does");
+        }
+        if !syn && has_foreign_options(bytes, view) {
+            return Err("it has TCP options that no simulator's packet has");
+        }
+        if view.payload_len as u32 > flow.segment_size(view, size, self.mtu[usize::from(port.0 & 1) ^ 1]) {
+            return Err("it is several segments in one, which no simulator's packet is (receive offload makes such)");
+        }
+        Ok(Packet {
+            flow: *id,
+            from,
+            ecn: view.ecn,
+            header_len: view.header_len as u16,
+            len: view.payload_len as u32,
+            body: Body::Tcp(view.segment),
+            ..Packet::default()
+        })
+    }
+
+    /// What the mechanism does; `given` is what became of the packet that it was given, if it was given one.
+    fn drain(&mut self, now: Instant, given: Option<Disposition>) -> Done {
+        let (mut went, mut sent) = (None, Vec::new());
+        pump(&mut self.snoop, now, |output| match output {
+            Output::Transmit(_, Why::Given, packet) => went = packet.tcp().copied(),
+            Output::Transmit(to, _, packet) => sent.push((to, packet.tcp().copied(), packet.len)),
+            Output::Event(..) => {}
+        });
+        let fate = match given {
+            None | Some(Disposition::Forwarded) => Fate::Forwarded,
+            Some(Disposition::Changed) => Fate::Revised(went),
+            Some(Disposition::Absorbed | Disposition::Held | Disposition::Dropped) => Fate::Dropped,
+        };
+        Done { fate, sent }
+    }
+}
+
+impl Player for Element {
+    type Decision = Done;
+
+    fn recorded(&self, step: &Step) -> Done {
+        let read = |headers: &Headers| parse(&headers.packet());
+        let fate = match &step.decision.judgement {
+            Judgement::Accept => Fate::Forwarded,
+            Judgement::Drop => Fate::Dropped,
+            Judgement::Replace(headers) => Fate::Revised(read(headers).map(|view| view.segment)),
+        };
+        let sent = step.decision.sent.iter().map(|(port, headers)| {
+            let view = read(headers);
+            (*port, view.map(|view| view.segment), view.map_or(0, |view| view.payload_len as u32))
+        });
+        Done { fate, sent: sent.collect() }
+    }
+
+    fn play(&mut self, step: &Step) -> Result<Done, &'static str> {
+        match &step.call {
+            Call::Packet { condition: Condition::Damaged, .. } => Ok(Done { fate: Fate::Forwarded, sent: Vec::new() }),
+            Call::Packet { port, headers, offloaded, .. } => {
+                self.take_packet(step.time, *port, headers, offloaded.size)
+            }
+            Call::Timeout => {
+                self.snoop.handle_timeout(step.time);
+                Ok(self.drain(step.time, None))
+            }
+            Call::Mtu { port, mtu } => {
+                self.mtu[usize::from(port.0 & 1)] = Some(usize::from(*mtu));
+                Ok(Done { fate: Fate::Forwarded, sent: Vec::new() })
+            }
+            Call::Release => {
+                self.predicate = None;
+                self.snoop.clear();
+                Ok(self.drain(step.time, None))
+            }
+            Call::Configure { .. } => Err("the simulator's element keeps the parameters that it begins with"),
+        }
+    }
+}
+
+impl Display for Done {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let describe = |header: &Option<Segment>, len: u32| {
+            header.as_ref().map_or_else(|| "what is no segment".to_owned(), |header| segment(header, len))
+        };
+        match &self.fate {
+            Fate::Forwarded => f.write_str("accept")?,
+            Fate::Dropped => f.write_str("drop")?,
+            Fate::Revised(header) => write!(f, "replace by {}", describe(header, 0))?,
+        }
+        list(f, self.sent.iter().map(|(port, header, len)| (*port, describe(header, *len))))
+    }
+}

@@ -1,0 +1,206 @@
+//! Feeds a recording to something that decides, and compares.
+
+use std::fmt::{self, Display};
+use std::io::Read;
+
+use lasthop_proto::node::Port;
+use lasthop_proto::time::Instant;
+use lasthop_scenario::gateway::Gateway;
+use serde::Serialize;
+
+use super::element::Element;
+use super::player::{Player, list, segment};
+use super::reader::{Entry, Recording, RecordingError};
+use super::{Call, Decision, Headers, Judgement, Step};
+use crate::engine::rules::EngineConfig;
+use crate::engine::{Engine, Injection, Verdict};
+use crate::settings;
+
+/// What came of a replay.
+#[derive(Clone, PartialEq, Default, Debug, Serialize)]
+pub struct Comparison {
+    /// Engines, one a section.
+    pub engines: u64,
+    /// Packets that they were given.
+    pub packets: u64,
+    /// Of these: dropped.
+    pub dropped: u64,
+    /// Of these: replaced.
+    pub replaced: u64,
+    /// Times that they acted on a deadline.
+    pub timeouts: u64,
+    /// Packets that they sent besides.
+    pub sent: u64,
+    /// Calls on which the replay decided otherwise.
+    pub differences: u64,
+    /// The first of them.
+    pub first_difference: Option<Difference>,
+}
+
+/// A call on which the replay decided otherwise.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Difference {
+    /// The number of the call's frame, from 1.
+    pub frame: u64,
+    /// Seconds since the engine's start.
+    pub time: f64,
+    /// What was decided then.
+    pub recorded: String,
+    /// What is decided now.
+    pub replayed: String,
+}
+
+impl Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { frame, time, recorded, replayed } = self;
+        write!(f, "frame {frame} at {time:.6} s: recorded: {recorded}; replayed: {replayed}")
+    }
+}
+
+/// Feeds a recording to an engine, which has neither clock nor network, and compares its decisions with those recorded.
+///
+/// # Errors
+///
+/// When the recording does not fit the format.
+pub fn replay<R: Read>(recording: Recording<R>) -> Result<Comparison, RecordingError> {
+    compare(recording, |gateway, seed| Ok(Again { engine: Engine::new(settings::engine(gateway), seed) }))
+}
+
+/// Feeds a recording to the mechanism alone, driven as the simulator drives it, and compares its decisions with those
+/// recorded.
+///
+/// # Errors
+///
+/// When the recording does not fit the format, or is not of one rule with mode = "snoop" and without `ab`, under which every
+/// connection was seen from its SYNs on and every packet was one segment.
+pub fn replay_element<R: Read>(recording: Recording<R>) -> Result<Comparison, RecordingError> {
+    compare(recording, |gateway, _| Element::new(gateway))
+}
+
+fn compare<R: Read, P: Player>(
+    mut recording: Recording<R>,
+    mut start: impl FnMut(&Gateway, u64) -> Result<P, &'static str>,
+) -> Result<Comparison, RecordingError> {
+    let mut comparison = Comparison::default();
+    let mut player = None;
+    while let Some(entry) = recording.next_entry()? {
+        let step = match entry {
+            Entry::Engine { gateway, seed, .. } => {
+                comparison.engines += 1;
+                player = Some(start(&gateway, seed).map_err(|what| recording.whole(what))?);
+                continue;
+            }
+            Entry::Step(step) => step,
+        };
+        let Some(player) = &mut player else { continue };
+        comparison.count(&step);
+        let recorded = player.recorded(&step);
+        let replayed = player.play(&step).map_err(|what| recording.unfit(&step, what))?;
+        if recorded != replayed {
+            comparison.differences += 1;
+            comparison.first_difference.get_or_insert_with(|| Difference {
+                frame: step.frame,
+                time: step.time.since(Instant::ZERO).as_secs_f64(),
+                recorded: recorded.to_string(),
+                replayed: replayed.to_string(),
+            });
+        }
+    }
+    Ok(comparison)
+}
+
+impl Comparison {
+    fn count(&mut self, step: &Step) {
+        self.packets += u64::from(matches!(step.call, Call::Packet { .. }));
+        self.timeouts += u64::from(step.call == Call::Timeout);
+        self.dropped += u64::from(step.decision.judgement == Judgement::Drop);
+        self.replaced += u64::from(matches!(step.decision.judgement, Judgement::Replace(_)));
+        self.sent += step.decision.sent.len() as u64;
+    }
+}
+
+/// An engine that is told again what another was told.
+struct Again {
+    engine: Engine,
+}
+
+impl Player for Again {
+    type Decision = Said;
+
+    fn recorded(&self, step: &Step) -> Said {
+        Said { due: Due::Yes, decision: step.decision.clone() }
+    }
+
+    fn play(&mut self, step: &Step) -> Result<Said, &'static str> {
+        let mut sent: Vec<Injection> = Vec::new();
+        let (mut due, mut verdict) = (Due::Yes, Verdict::Accept);
+        match &step.call {
+            Call::Packet { port, headers, offloaded, condition } => {
+                let packet = headers.packet_again(*offloaded, *condition);
+                verdict = self.engine.handle_packet(step.time, *port, &packet, *offloaded, &mut sent);
+            }
+            Call::Timeout => {
+                // A driver comes when it is due, never before.
+                if self.engine.poll_deadline().is_none_or(|at| at > step.time) {
+                    due = Due::No;
+                }
+                self.engine.handle_timeout(step.time, &mut sent);
+            }
+            Call::Mtu { port, mtu } => self.engine.set_mtu(*port, *mtu),
+            Call::Configure { text } => {
+                let gateway = Gateway::parse("", text).map_err(|_| "its configuration is not valid")?;
+                self.engine.reconfigure(step.time, settings::engine(&gateway), &mut sent);
+            }
+            Call::Release => self.engine.reconfigure(step.time, EngineConfig::new(Vec::new()), &mut sent),
+        }
+        Ok(Said { due, decision: Decision::of(&verdict, &sent) })
+    }
+}
+
+/// A decision as bytes.
+struct Said {
+    due: Due,
+    decision: Decision,
+}
+
+/// Whether a deadline had come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Due {
+    Yes,
+    No,
+}
+
+impl PartialEq for Said {
+    fn eq(&self, other: &Self) -> bool {
+        let (ours, theirs) = (&self.decision, &other.decision);
+        let judged = match (&ours.judgement, &theirs.judgement) {
+            (Judgement::Replace(ours), Judgement::Replace(theirs)) => ours.agrees(theirs),
+            (ours, theirs) => ours == theirs,
+        };
+        let same =
+            |(ours, theirs): (&(Port, Headers), &(Port, Headers))| ours.0 == theirs.0 && ours.1.agrees(&theirs.1);
+        self.due == other.due
+            && judged
+            && ours.sent.len() == theirs.sent.len()
+            && ours.sent.iter().zip(&theirs.sent).all(same)
+    }
+}
+
+impl Display for Said {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.due == Due::No {
+            f.write_str("no deadline then, ")?;
+        }
+        match &self.decision.judgement {
+            Judgement::Accept => f.write_str("accept")?,
+            Judgement::Drop => f.write_str("drop")?,
+            Judgement::Replace(headers) => write!(f, "replace by {}", describe(headers))?,
+        }
+        list(f, self.decision.sent.iter().map(|(port, headers)| (*port, describe(headers))))
+    }
+}
+
+fn describe(headers: &Headers) -> String {
+    let view = lasthop_wire::parse(&headers.packet());
+    view.map_or_else(|| format!("{} bytes", headers.len), |view| segment(&view.segment, view.payload_len as u32))
+}

@@ -1,0 +1,305 @@
+//! What one rule does to the packets of its connections.
+
+use lasthop_proto::event::Event;
+use lasthop_proto::node::{Disposition, Node, Output, Port, Trigger, Why, pump};
+use lasthop_proto::packet::{Body, Cause, Ecn, Flags, FlowId, Integrity, LinkHeaders, Packet, Priority, Segment, Side};
+use lasthop_proto::pep::snoop::{HopControl, Owner, Snoop, SnoopConfig};
+use lasthop_proto::pep::tracking::{Take, Tracking};
+use lasthop_proto::time::Instant;
+use lasthop_wire::{Checksum, View, revise};
+
+use super::ab::Reservoir;
+use super::counters::RuleCounters;
+use super::flow::{Flow, Guarded};
+use super::flows::FlowTable;
+use super::held::{Held, Meter, hold, hold_piece, inject};
+use super::observe::Loss;
+use super::rules::{Mode, Rule};
+use super::verdict::{Injection, Verdict};
+
+/// IP packets on the hop are no larger than this, whatever is known of its MTU.
+const LARGEST: usize = u16::MAX as usize;
+
+/// A packet on its way through.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Passing<'a> {
+    pub now: Instant,
+    /// Where it came in.
+    pub port: Port,
+    pub packet: &'a [u8],
+    pub view: &'a View,
+    /// What its checksum field holds; a complete one is right.
+    pub checksum: Checksum,
+    pub id: FlowId,
+    pub from: Side,
+    /// What the other end makes of it.
+    pub take: Take,
+    /// Whether it must pass as it is.
+    pub guarded: Guarded,
+    /// Payload bytes of the segments in it.
+    pub size: u32,
+}
+
+/// What the mechanism sends in answer to a packet that it was given.
+#[derive(Default, Debug)]
+struct Answered {
+    /// The packet itself, if it goes on now.
+    given: Option<Packet<Held>>,
+    /// An acknowledgment in its place.
+    answer: Option<Packet<Held>>,
+}
+
+/// A rule at work.
+#[derive(Debug)]
+pub(super) struct Treatment {
+    mode: Mode,
+    /// Under [`Mode::Observe`] one whose packets go nowhere.
+    snoop: Option<Snoop<Held>>,
+    cache_bytes: u64,
+    flow_control: Option<HopControl>,
+    pub counters: RuleCounters,
+    /// By [`super::ab::Arm`].
+    pub arms: [Reservoir; 2],
+}
+
+impl Treatment {
+    pub fn new(rule: &Rule, flows: usize) -> Self {
+        let snoop = (rule.mode != Mode::Bypass).then(|| Snoop::new(snoop_config(rule, flows)));
+        let counters = RuleCounters { name: rule.name.clone(), ..RuleCounters::default() };
+        Self {
+            mode: rule.mode,
+            snoop,
+            cache_bytes: rule.snoop.cache_bytes,
+            flow_control: rule.snoop.hop,
+            counters,
+            arms: Default::default(),
+        }
+    }
+
+    /// Whether it goes on under this rule.
+    pub fn is_for(&self, rule: &Rule) -> bool {
+        self.counters.name == rule.name && self.mode == rule.mode
+    }
+
+    /// Takes the rule's new parameters; what they no longer hold back is in the next [`Treatment::release`].
+    pub fn reconfigure(&mut self, now: Instant, rule: &Rule, flows: usize) {
+        (self.cache_bytes, self.flow_control) = (rule.snoop.cache_bytes, rule.snoop.hop);
+        if let Some(snoop) = &mut self.snoop {
+            snoop.set_config(now, snoop_config(rule, flows));
+        }
+    }
+
+    pub fn on_flow(&mut self) {
+        self.counters.flows_seen += 1;
+    }
+
+    pub fn on_packet(&mut self, port: Port, bytes: usize) {
+        let port = usize::from(port.0 & 1);
+        self.counters.packets[port] += 1;
+        self.counters.bytes[port] += bytes as u64;
+    }
+
+    /// Drops what is cached of a connection, which may go on: what is held of it is in the next [`Treatment::release`].
+    pub fn remove(&mut self, now: Instant, id: FlowId) {
+        if let Some(snoop) = &mut self.snoop {
+            snoop.remove(now, id);
+        }
+    }
+
+    /// Drops what is cached of all connections, which go on.
+    pub fn clear(&mut self) {
+        if let Some(snoop) = &mut self.snoop {
+            snoop.clear();
+        }
+    }
+
+    pub fn poll_deadline(&self) -> Option<Instant> {
+        self.snoop.as_ref()?.poll_deadline()
+    }
+
+    pub fn report(&self) -> RuleCounters {
+        let cached_bytes = self.snoop.as_ref().map_or(0, Snoop::cached_bytes);
+        RuleCounters { cached_bytes, ..self.counters.clone() }
+    }
+
+    /// Hands the mechanism a connection that has opened: only what proves to be one may take room in it.
+    pub fn introduce(&mut self, now: Instant, id: FlowId, owner: Owner, data_from: Side, tracking: Tracking) {
+        if let Some(snoop) = &mut self.snoop {
+            snoop.adopt(now, id, owner, data_from, tracking);
+        }
+    }
+
+    /// Acts on the mechanism's deadline.
+    pub fn on_timeout(
+        &mut self,
+        now: Instant,
+        flows: &mut FlowTable<Flow>,
+        mtu: [Option<usize>; 2],
+        out: &mut Vec<Injection>,
+    ) {
+        if let Some(snoop) = &mut self.snoop {
+            snoop.handle_timeout(now);
+        }
+        self.release(now, flows, mtu, out);
+    }
+
+    /// Sends what the mechanism sends besides.
+    pub fn release(
+        &mut self,
+        now: Instant,
+        flows: &mut FlowTable<Flow>,
+        mtu: [Option<usize>; 2],
+        out: &mut Vec<Injection>,
+    ) {
+        self.drain(now, flows, mtu, out);
+    }
+
+    /// What becomes of a packet.
+    pub fn treat(
+        &mut self,
+        passing: &Passing<'_>,
+        meter: &Meter,
+        flows: &mut FlowTable<Flow>,
+        mtu: [Option<usize>; 2],
+        out: &mut Vec<Injection>,
+    ) -> Verdict {
+        let Passing { now, port, packet, view, checksum, .. } = *passing;
+        let len = view.payload_len as u32;
+        if passing.guarded != Guarded::Nothing {
+            let header_len = view.header_len as u16;
+            let given = parsed(passing.id, passing.from, header_len, len, view.segment, Held::NONE);
+            if let Some(snoop) = &mut self.snoop {
+                snoop.observe(now, port, given);
+            }
+            self.release(now, flows, mtu, out);
+            return Verdict::Accept;
+        }
+        // Of a reset the number counts (RFC 5961 §3.2): cut up, it would have as many as pieces. And what the receiver refuses as a whole
+        // may have pieces that it would take, which nobody sent.
+        let whole = Flags::SYN.with(Flags::RST);
+        let whole = passing.take == Take::Refused || view.segment.flags.meets(whole);
+        let cut = port == Port::WIRED && len > passing.size && !whole;
+        let piece = if cut { passing.size } else { len };
+        // Beyond what may be cached, each piece is held by itself, so that none keeps a whole super-segment in memory.
+        let share = !cut || meter.bytes() < self.cache_bytes;
+        let held =
+            if share && self.is_asked_for(port, view) { hold(packet, view, checksum, meter) } else { Held::NONE };
+        let (mut at, mut kept, mut passed, mut revised, mut answer) = (0, 0u32, Vec::new(), None, None);
+        loop {
+            let part = piece.min(len - at);
+            let mut segment = view.segment;
+            segment.seq += at;
+            if at + part < len {
+                segment.flags = segment.flags.without(Flags::FIN.with(Flags::PSH));
+            }
+            let bytes = if share || self.mode != Mode::Snoop {
+                held.clone()
+            } else {
+                hold_piece(packet, view, &segment, part, meter)
+            };
+            let given = parsed(passing.id, passing.from, view.header_len as u16, part, segment, bytes);
+            let Some(snoop) = &mut self.snoop else { return Verdict::Accept };
+            let disposition = snoop.handle_packet(now, port, given);
+            let answered = self.drain(now, flows, mtu, out);
+            answer = answered.answer.or(answer);
+            match disposition {
+                Disposition::Absorbed | Disposition::Held | Disposition::Dropped => kept += 1,
+                Disposition::Forwarded => passed.extend(answered.given),
+                Disposition::Changed => revised = answered.given.and_then(|packet| packet.tcp().copied()),
+            }
+            at += part;
+            if at >= len {
+                break;
+            }
+        }
+        let hidden = |segment: &Segment| segment.options.sack.is_empty() && !view.segment.options.sack.is_empty();
+        self.counters.sack_hidden += u64::from(revised.as_ref().is_some_and(hidden));
+        if self.mode != Mode::Snoop {
+            return Verdict::Accept;
+        }
+        if let Some(segment) = revised {
+            return Verdict::Replace(revise(packet, view, &segment, checksum));
+        }
+        // Old data in it does no harm; what flow control keeps must not pass.
+        if kept == 0 || !passed.is_empty() && self.flow_control.is_none() {
+            return Verdict::Accept;
+        }
+        for piece in &passed {
+            inject(piece, Port::WIRELESS, mtu[usize::from(Port::WIRELESS.0)].unwrap_or(LARGEST), out);
+        }
+        // One answer for all: more would pass for duplicates.
+        if let Some(answer) = answer.filter(|_| passed.is_empty()) {
+            self.counters.local_acks += 1;
+            inject(&answer, Port::WIRED, mtu[usize::from(Port::WIRED.0)].unwrap_or(LARGEST), out);
+        }
+        Verdict::Drop
+    }
+
+    /// Whether the mechanism may ask for the packet again: data for the hop, and acknowledgments to answer old data with.
+    fn is_asked_for(&self, port: Port, view: &View) -> bool {
+        self.mode == Mode::Snoop && (port == Port::WIRED) == (view.payload_len > 0)
+    }
+
+    /// Takes out what the mechanism sends: what is not for the packet that it was given last, goes.
+    fn drain(
+        &mut self,
+        now: Instant,
+        flows: &mut FlowTable<Flow>,
+        mtu: [Option<usize>; 2],
+        out: &mut Vec<Injection>,
+    ) -> Answered {
+        let Self { snoop: Some(snoop), counters, mode, .. } = self else { return Answered::default() };
+        let mut answered = Answered::default();
+        let mut send = |to: Port, packet: &Packet<Held>| {
+            if *mode == Mode::Snoop {
+                inject(packet, to, mtu[usize::from(to.0 & 1)].unwrap_or(LARGEST), out);
+            }
+        };
+        pump(snoop, now, |output| match output {
+            Output::Transmit(_, Why::Given, packet) => answered.given = Some(packet),
+            Output::Transmit(_, Why::LocalAck, packet) => answered.answer = Some(packet),
+            Output::Transmit(to, Why::Repair(trigger), packet) => {
+                counters.repairs.count(trigger);
+                if let (Some(flow), Some(segment)) = (flows.get_mut(packet.flow), packet.tcp()) {
+                    flow.watch.on_repair();
+                    // The timer only guesses.
+                    let end = segment.seq + packet.seq_len();
+                    if trigger != Trigger::Timer && flow.watch.on_loss(segment.seq, end) == Loss::New {
+                        counters.wireless_losses += 1;
+                    }
+                }
+                send(to, &packet);
+            }
+            Output::Transmit(to, Why::Released | Why::Control | Why::Own, packet) => send(to, &packet),
+            Output::Event(_, Event::DupAckSuppressed { .. }) => counters.dup_acks_suppressed += 1,
+            Output::Event(_, Event::Absorbed { .. }) => counters.absorbed += 1,
+            Output::Event(_, Event::Evicted) => counters.cache_evicted += 1,
+            Output::Event(..) => {}
+        });
+        answered
+    }
+}
+
+/// The rule's parameters; every connection that the gateway knows has a place in the mechanism. Who only watches controls
+/// nothing.
+fn snoop_config(rule: &Rule, flows: usize) -> SnoopConfig {
+    let hop = rule.snoop.hop.filter(|_| rule.mode == Mode::Snoop);
+    SnoopConfig { connections: flows, hop, ..rule.snoop.clone() }
+}
+
+/// A packet as mechanisms see it. The ECN field stays in the bytes: no mechanism looks at it.
+fn parsed(flow: FlowId, from: Side, header_len: u16, len: u32, segment: Segment, payload: Held) -> Packet<Held> {
+    Packet {
+        flow,
+        from,
+        priority: Priority::Normal,
+        integrity: Integrity::Intact,
+        ecn: Ecn::NotEct,
+        cause: Cause::New,
+        header_len,
+        len,
+        body: Body::Tcp(segment),
+        link: LinkHeaders::NONE,
+        payload,
+    }
+}

@@ -1,0 +1,338 @@
+//! The rules that lead packets to the gateway: chains of its own in netfilter's tables, put in with one transaction for each
+//! version of IP, and taken out again without a trace; and the routes that deliver split connections here.
+//!
+//! A chain `LASTHOP`, reached from the end of `FORWARD`, sends the packets of each rule to the queue; with
+//! `--queue-bypass`, so that they pass when nobody listens. What leads connections to the relay of split connections is
+//! [`split::rules`]'s.
+
+pub mod chains;
+pub mod forward;
+mod programs;
+pub mod routing;
+pub mod watch;
+
+use std::fmt::Write as _;
+use std::io;
+
+use lasthop_scenario::gateway::{Bridge, Gateway, Mode, Network};
+
+use self::chains::{Chain, Listing, Stage};
+use self::programs::{LOCK_WAIT, Tables};
+use self::routing::Routing;
+use crate::settings;
+use crate::split::{self, SplitConfig};
+
+pub use self::chains::CHAIN;
+
+/// The name of the list (xt_recent) in which the gateway says that it lives.
+pub const PULSE: &str = "lasthop";
+
+/// Why rules could not be read or changed.
+#[derive(Debug, thiserror::Error)]
+pub enum FirewallError {
+    /// A program does not run.
+    #[error("{program}: {error}")]
+    Run {
+        /// Its name.
+        program: String,
+        /// Why.
+        error: io::Error,
+    },
+    /// A program says no.
+    #[error("{program}: {message}")]
+    Refused {
+        /// Its name.
+        program: String,
+        /// What it says, in one line.
+        message: String,
+    },
+    /// There is none.
+    #[error("no program that sets {} rules: install iptables (tried {})", family.name(), family.programs().join(", "))]
+    Missing {
+        /// For which packets.
+        family: Family,
+    },
+}
+
+/// A version of IP.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Family {
+    /// IPv4.
+    V4,
+    /// IPv6.
+    V6,
+}
+
+impl Family {
+    const BOTH: [Self; 2] = [Self::V4, Self::V6];
+
+    /// `IPv4` or `IPv6`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::V4 => "IPv4",
+            Self::V6 => "IPv6",
+        }
+    }
+
+    /// The programs that set rules, in the order in which they are tried: the system's choice first.
+    pub const fn programs(self) -> [&'static str; 3] {
+        match self {
+            Self::V4 => ["iptables", "iptables-legacy", "iptables-nft"],
+            Self::V6 => ["ip6tables", "ip6tables-legacy", "ip6tables-nft"],
+        }
+    }
+
+    fn has(self, network: &Network) -> bool {
+        network.address.is_ipv4() == (self == Self::V4)
+    }
+
+    /// Whether any rule is about such packets.
+    pub fn concerns(self, gateway: &Gateway) -> bool {
+        gateway.rules.iter().any(|rule| rule.addresses.is_empty() || rule.addresses.iter().any(|net| self.has(net)))
+    }
+
+    /// Whether a rule names such addresses, so that it is an error when there is no way to set rules for them.
+    fn is_named(self, gateway: &Gateway) -> bool {
+        gateway.rules.iter().flat_map(|rule| &rule.addresses).any(|net| self.has(net))
+    }
+}
+
+/// Whether packets are led to the queue only while the gateway says that it lives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pulse {
+    /// Only then.
+    Required,
+    /// Always: the kernel has no `xt_recent`.
+    None,
+}
+
+/// What rules are made from.
+#[derive(Clone, Debug)]
+struct Source {
+    /// What is forwarded, unless all is split.
+    forward: Option<Gateway>,
+    /// What leads connections to the relay, when a rule splits.
+    split: Option<SplitConfig>,
+}
+
+impl Source {
+    fn chains(&self, family: Family, pulse: Pulse) -> Vec<Chain> {
+        let mut chains =
+            self.forward.as_ref().map(|gateway| forward::chains(gateway, family, pulse)).unwrap_or_default();
+        if let Some(split) = self.split.as_ref().filter(|split| split.speaks(family)) {
+            split::rules::extend_output(split, &mut chains);
+            chains.extend(split::rules::chains(split, family, pulse));
+        }
+        chains
+    }
+
+    fn routing(&self, family: Family) -> Option<Routing> {
+        self.split.as_ref().filter(|split| split.speaks(family)).map(|split| Routing::new(split, family))
+    }
+
+    /// [`Source::text`] for a trial, in which no table becomes valid before the next: each comes once.
+    fn trial(&self, family: Family, pulse: Pulse) -> String {
+        let mut chains = self.chains(family, pulse);
+        chains.iter_mut().for_each(|chain| chain.stage = Stage::Quiet);
+        chains::install(&chains, &Listing::new())
+    }
+
+    fn text(&self, family: Family, pulse: Pulse, listing: &Listing) -> String {
+        chains::install(&self.chains(family, pulse), listing)
+    }
+}
+
+/// The programs chosen for a configuration, and what they are to put in.
+#[derive(Clone, Debug)]
+pub struct Firewall {
+    source: Source,
+    tables: Vec<Tables>,
+    pulse: Pulse,
+    /// What the programs list once all is in place, in the order of `tables`.
+    expected: Vec<Vec<String>>,
+}
+
+/// How much of the rules is there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Standing {
+    /// All of them, once.
+    Whole,
+    /// Not all, or some of them changed or twice.
+    Broken,
+}
+
+impl Firewall {
+    /// Finds, for each version of IP, the first program that takes the rules. On a bridge there are none.
+    pub fn choose(gateway: &Gateway) -> Result<Self, FirewallError> {
+        let forwards = gateway.rules.iter().any(|rule| !matches!(rule.mode, Mode::Split(_)));
+        let source = Source { forward: forwards.then(|| gateway.clone()), split: settings::split(gateway) };
+        let mut firewall = Self { source, tables: Vec::new(), pulse: Pulse::Required, expected: Vec::new() };
+        if gateway.bridge.is_some() {
+            return Ok(firewall);
+        }
+        for family in Family::BOTH.into_iter().filter(|family| family.concerns(gateway)) {
+            match firewall.find(family) {
+                Ok(found) => firewall.tables.push(found),
+                // IPv6 comes along where there is any; it is missed only where it was asked for.
+                Err(problem) if family == Family::V6 && !family.is_named(gateway) => {
+                    tracing::warn!(%problem, "IPv6 connections are not treated");
+                }
+                Err(problem) => return Err(problem),
+            }
+        }
+        Ok(firewall)
+    }
+
+    /// The same for a relay alone.
+    pub fn choose_for_relay(config: &SplitConfig) -> Result<Self, FirewallError> {
+        let source = Source { forward: None, split: Some(config.clone()) };
+        let mut firewall = Self { source, tables: Vec::new(), pulse: Pulse::None, expected: Vec::new() };
+        for family in Family::BOTH.into_iter().filter(|family| config.speaks(*family)) {
+            let found = firewall.find(family)?;
+            firewall.tables.push(found);
+        }
+        Ok(firewall)
+    }
+
+    fn find(&self, family: Family) -> Result<Tables, FirewallError> {
+        let mut problem = FirewallError::Missing { family };
+        for program in family.programs() {
+            let tables = Tables { family, program };
+            let taken = [Pulse::Required, Pulse::None].into_iter().try_fold((), |(), pulse| {
+                match tables.restore(&self.source.trial(family, pulse), &["--test"]) {
+                    Ok(()) => Err(Ok(())),
+                    Err(error) if pulse == Pulse::None => Err(Err(error)),
+                    Err(_) => Ok(()),
+                }
+            });
+            match taken.err().unwrap_or(Ok(())).and_then(|()| tables.probe()) {
+                Ok(()) => return Ok(tables),
+                Err(error @ FirewallError::Refused { .. }) => problem = error,
+                Err(_) => {}
+            }
+        }
+        Err(problem)
+    }
+
+    /// Puts the rules in place of whatever the gateway's chains hold; each version of IP in one transaction. On failure
+    /// nothing of the gateway's is left.
+    pub fn install(&mut self) -> Result<(), FirewallError> {
+        match self.replace() {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                self.remove()?;
+                Err(error)
+            }
+        }
+    }
+
+    /// [`Firewall::install`], but on failure all is left as it is then.
+    pub fn replace(&mut self) -> Result<(), FirewallError> {
+        let mut outcome = self.put_in();
+        if matches!(outcome, Err(FirewallError::Refused { .. })) && self.pulse == Pulse::Required {
+            self.pulse = Pulse::None;
+            outcome = self.put_in();
+            match &outcome {
+                Ok(()) => tracing::warn!("the kernel has no xt_recent: packets wait while both processes are stopped"),
+                // It was not that.
+                Err(_) => self.pulse = Pulse::Required,
+            }
+        }
+        outcome
+    }
+
+    fn put_in(&mut self) -> Result<(), FirewallError> {
+        let mut expected = Vec::new();
+        for tables in &self.tables {
+            // First, so that nothing is marked for a route that is not there.
+            if let Some(routing) = self.source.routing(tables.family) {
+                routing.install()?;
+            }
+            tables.restore(&self.source.text(tables.family, self.pulse, &tables.list()?), &[])?;
+            expected.push(tables.own()?);
+        }
+        self.expected = expected;
+        Ok(())
+    }
+
+    /// Whether all is as [`Firewall::install`] left it.
+    pub fn look(&self) -> Result<Standing, FirewallError> {
+        for (tables, expected) in self.tables.iter().zip(&self.expected) {
+            if tables.own()? != *expected {
+                return Ok(Standing::Broken);
+            }
+        }
+        Ok(Standing::Whole)
+    }
+
+    /// Takes all rules out.
+    pub fn remove(&self) -> Result<(), FirewallError> {
+        // All of them, even when one fails.
+        let outcomes: Vec<_> = self.tables.iter().map(|tables| self.remove_from(tables)).collect();
+        outcomes.into_iter().collect()
+    }
+
+    fn remove_from(&self, tables: &Tables) -> Result<(), FirewallError> {
+        let removed = tables.remove();
+        if let Some(routing) = self.source.routing(tables.family) {
+            routing.remove();
+        }
+        removed.map(drop)
+    }
+
+    /// Takes out the rules that `now` does not hold in its place.
+    pub fn remove_where_not(&self, now: &Self) -> Result<(), FirewallError> {
+        let gone = self.tables.iter().filter(|tables| !now.tables.contains(tables));
+        gone.map(|tables| self.remove_from(tables)).collect::<Vec<_>>().into_iter().collect()
+    }
+
+    /// The programs that were chosen.
+    pub fn programs(&self) -> Vec<&'static str> {
+        self.tables.iter().map(|tables| tables.program).collect()
+    }
+
+    /// Whether packets pass while the gateway does not say that it lives.
+    pub const fn pulse(&self) -> Pulse {
+        self.pulse
+    }
+
+    /// What [`Firewall::install`] runs on a machine without such rules: commands, those with input as comments with it below.
+    pub fn describe(&self, gateway: &Gateway) -> String {
+        let mut lines = String::new();
+        if let Some(Bridge { wired, wireless }) = &gateway.bridge {
+            let _ = writeln!(
+                lines,
+                "# no rules: BPF programs at the ports of the bridge take what is TCP between {wired} and {wireless}"
+            );
+        }
+        for tables in &self.tables {
+            for command in self.source.routing(tables.family).iter().flat_map(Routing::commands) {
+                let _ = writeln!(lines, "{command}");
+            }
+            let _ = writeln!(lines, "# {}-restore -w {LOCK_WAIT} --noflush", tables.program);
+            lines.push_str(&self.source.text(tables.family, self.pulse, &Listing::new()));
+        }
+        lines
+    }
+}
+
+/// Takes out what any gateway left, whichever program put it in. Says which programs found something.
+pub fn clean() -> Result<Vec<&'static str>, FirewallError> {
+    let mut found = Vec::new();
+    for family in Family::BOTH {
+        for program in family.programs() {
+            match (Tables { family, program }).remove() {
+                Ok(true) => found.push(program),
+                Ok(false) | Err(FirewallError::Run { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        // Marks and routing table of split connections are the same under every configuration.
+        Routing::new(&SplitConfig::new(Vec::new()), family).remove();
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+#[path = "firewall_tests.rs"]
+mod tests;

@@ -1,0 +1,16 @@
+//! The gateway: what it does to the TCP connections that it forwards, and the daemon around it.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`engine`] | what becomes of each packet, without I/O and clock |
+//! | [`split`] | split connections: a relay, and the rules that lead to it |
+//! | [`settings`] | what the configuration means to engine and relay |
+//! | [`firewall`] | the netfilter rules that lead packets here |
+//! | [`daemon`] | the processes: packets in and out, supervision, control, metrics |
+#![cfg(target_os = "linux")]
+
+pub mod daemon;
+pub mod engine;
+pub mod firewall;
+pub mod settings;
+pub mod split;

@@ -1,0 +1,158 @@
+//! What the relay did, readable from other threads while it runs.
+
+use std::sync::atomic::{
+    AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
+use std::time::Duration;
+
+use lasthop_sys::tcp::TcpInfo;
+
+use super::Side;
+
+/// One side's counters.
+#[derive(Debug, Default)]
+pub struct SideCounters {
+    bytes: AtomicU64,
+    retransmissions: AtomicU64,
+    rtt_sum: AtomicU64,
+    rtt_samples: AtomicU64,
+}
+
+/// Shared counters; each only grows, but for `open`.
+#[derive(Debug, Default)]
+pub struct SplitCounters {
+    open: AtomicU64,
+    total: AtomicU64,
+    refused: AtomicU64,
+    aborted: AtomicU64,
+    full: AtomicU64,
+    passed: AtomicU64,
+    turns: AtomicU64,
+    wired: SideCounters,
+    wireless: SideCounters,
+}
+
+/// The counters at one moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SplitSnapshot {
+    /// Connections now, those included whose far side hasn't answered yet.
+    pub open: u64,
+    /// Connections accepted since the start.
+    pub total: u64,
+    /// Of those, connections whose far side could not be reached, and which were reset for it.
+    pub refused: u64,
+    /// Of those, connections that a reset, a dead peer or the end of the relay ended.
+    pub aborted: u64,
+    /// How often the relay stopped accepting because it was full.
+    pub full: u64,
+    /// First packets of connections that passed unsplit for want of room: in all, or for their client.
+    pub passed: u64,
+    /// The wired side.
+    pub wired: SideSnapshot,
+    /// The wireless side.
+    pub wireless: SideSnapshot,
+}
+
+/// One side's counters at one moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SideSnapshot {
+    /// Bytes handed to the kernel for this side.
+    pub bytes: u64,
+    /// Segments that the gateway retransmitted on this side, of the connections that have ended.
+    pub retransmissions: u64,
+    /// The mean, over the connections that have ended, of their last smoothed round-trip time between gateway and peer.
+    pub mean_rtt: Option<Duration>,
+}
+
+impl SplitCounters {
+    const fn side(&self, side: Side) -> &SideCounters {
+        match side {
+            Side::Wired => &self.wired,
+            Side::Wireless => &self.wireless,
+        }
+    }
+
+    /// The relay's loop turned.
+    pub(super) fn turned(&self) {
+        self.turns.fetch_add(1, Relaxed);
+    }
+
+    /// How often the relay's loop has turned: at least ten times a second while it is well.
+    pub fn turns(&self) -> u64 {
+        self.turns.load(Relaxed)
+    }
+
+    /// All counters; each is exact. What connections did that are over is whole, the rest may be of slightly different moments.
+    pub fn snapshot(&self) -> SplitSnapshot {
+        SplitSnapshot {
+            // First, and with what `ended` counted before: a connection that isn't open any more is in the other counters.
+            open: self.open.load(Acquire),
+            total: self.total.load(Relaxed),
+            refused: self.refused.load(Relaxed),
+            aborted: self.aborted.load(Relaxed),
+            full: self.full.load(Relaxed),
+            passed: self.passed.load(Relaxed),
+            wired: self.wired.snapshot(),
+            wireless: self.wireless.snapshot(),
+        }
+    }
+
+    pub(super) fn accepted(&self) {
+        self.total.fetch_add(1, Relaxed);
+        self.open.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn ended(&self, end: End) {
+        match end {
+            End::Complete => 0,
+            End::Refused => self.refused.fetch_add(1, Relaxed),
+            End::Aborted => self.aborted.fetch_add(1, Relaxed),
+        };
+        self.open.fetch_sub(1, Release);
+    }
+
+    pub(super) fn full(&self) {
+        self.full.fetch_add(1, Relaxed);
+    }
+
+    /// A first packet passed for want of room.
+    pub fn passed(&self) {
+        self.passed.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn moved(&self, to: Side, bytes: u64) {
+        self.side(to).bytes.fetch_add(bytes, Relaxed);
+    }
+
+    pub(super) fn report(&self, side: Side, report: TcpInfo) {
+        let side = self.side(side);
+        side.retransmissions.fetch_add(report.retransmissions, Relaxed);
+        if report.rtt_micros > 0 {
+            side.rtt_sum.fetch_add(report.rtt_micros, Relaxed);
+            side.rtt_samples.fetch_add(1, Relaxed);
+        }
+    }
+}
+
+impl SideCounters {
+    fn snapshot(&self) -> SideSnapshot {
+        let samples = self.rtt_samples.load(Relaxed);
+        SideSnapshot {
+            bytes: self.bytes.load(Relaxed),
+            retransmissions: self.retransmissions.load(Relaxed),
+            mean_rtt: (samples > 0).then(|| Duration::from_micros(self.rtt_sum.load(Relaxed) / samples)),
+        }
+    }
+}
+
+/// How a connection came to its end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum End {
+    /// Both ends closed it.
+    Complete,
+    /// The far side could not be reached.
+    Refused,
+    /// Otherwise.
+    Aborted,
+}

@@ -1,0 +1,131 @@
+//! The chains that bring connections to the relay, and the routes that go with them. Text only.
+//!
+//! The two halves of a split connection have the same addresses and ports, so connection tracking would take them for one,
+//! find most packets invalid, and not translate their addresses. The near half is therefore kept out of it: `raw` marks its
+//! packets.
+//!
+//! Nothing here decides that a connection is split: each first packet goes to the queue, comes back with a mark if it is to
+//! be split, and is forwarded if it does not, or if nobody reads the queue.
+
+use lasthop_scenario::gateway::OpenedBy;
+
+use super::{Marks, Side, SplitConfig, SplitRule};
+use crate::firewall::chains::{CHAIN, Chain, Place, SPLIT_CHAIN, Stage, Table};
+use crate::firewall::forward::{self, Way};
+use crate::firewall::{Family, Pulse};
+
+/// The place of the routing rule: before the main table (32766), behind what operators number by hand.
+pub const PREFERENCE: u32 = 32_000;
+
+/// What differs between the two protocols.
+const fn words(family: Family) -> (&'static str, &'static str) {
+    match family {
+        Family::V4 => ("127.0.0.1", "icmp"),
+        Family::V6 => ("::1", "icmpv6"),
+    }
+}
+
+/// Which sides' openings a rule is about.
+fn openers(rule: &SplitRule) -> &'static [Side] {
+    match rule.opened_by {
+        OpenedBy::Wireless => &[Side::Wireless],
+        OpenedBy::Wired => &[Side::Wired],
+        OpenedBy::Either => &[Side::Wireless, Side::Wired],
+    }
+}
+
+/// The chains of one version of IP.
+pub fn chains(config: &SplitConfig, family: Family, pulse: Pulse) -> Vec<Chain> {
+    let Marks { deliver, accepted, opened, listener } = config.marks;
+    let bit = |mark: u32| format!("{mark:#x}/{mark:#x}");
+    let (deliver, accepted, opened) = (bit(deliver), bit(accepted), bit(opened));
+    let (loopback, icmp) = words(family);
+    // Established: the mark of the socket says which half it is. A half that is only half open has no socket to take it
+    // from, and is a near one. Then new connections; then the near half of both.
+    let mut raw = vec![format!(
+        "-p tcp ! --syn -m socket --transparent --restore-skmark -m mark ! --mark {opened} -j MARK --set-xmark {accepted}"
+    )];
+    let mut mangle = Vec::new();
+    for (index, rule) in config.rules.iter().enumerate() {
+        for &opener in openers(rule) {
+            let number = config.listener(index, opener);
+            let target = match config.queue {
+                // It comes by here again with the mark, or goes on without.
+                Some(queue) => format!("-m mark ! --mark {accepted} {}", forward::queue(queue, family, pulse)),
+                None => format!(
+                    "-j MARK --set-xmark {:#x}/{:#x}",
+                    config.marks.accepted | config.marks.of_listener(number),
+                    config.marks.accepted | listener
+                ),
+            };
+            for selection in selections(rule, family, opener) {
+                raw.push(format!("{selection} {target}"));
+            }
+            mangle.push(format!(
+                "-p tcp --syn -m mark --mark {:#x}/{:#x} -j TPROXY --on-ip {loopback} --on-port {} --tproxy-mark {deliver}",
+                config.marks.accepted | config.marks.of_listener(number),
+                config.marks.accepted | listener,
+                config.port(number),
+            ));
+        }
+    }
+    raw.push(format!("-m mark --mark {accepted} -j CT --notrack"));
+    // Errors about the far half would go on to the opener, who knows nothing of its sequence numbers: no path MTU then.
+    for what in ["tcp ! --syn", icmp] {
+        mangle.push(format!("-p {what} -m socket --transparent -j MARK --set-xmark {deliver}"));
+    }
+    // Nobody else's rules change the mark any more.
+    mangle.push(format!("-m mark --mark {deliver} -j ACCEPT"));
+    let chain = |table, hook, stage, rules| Chain { table, name: SPLIT_CHAIN, hook, place: Place::First, stage, rules };
+    vec![
+        // Split connections end here, so the firewall's rules for what ends here apply, and would drop them.
+        chain(Table::Filter, "INPUT", Stage::Quiet, vec![format!("-m mark --mark {deliver} -j ACCEPT")]),
+        chain(Table::Raw, "PREROUTING", Stage::Leading, raw),
+        chain(Table::Mangle, "PREROUTING", Stage::Quiet, mangle),
+    ]
+}
+
+/// What else belongs in the gateway's chains for what is sent from here: both halves are forwarded connections to the firewall's
+/// owner, and nobody tracks the near one.
+pub fn extend_output(config: &SplitConfig, chains: &mut Vec<Chain>) {
+    let bit = |mark: u32| format!("-m mark --mark {mark:#x}/{mark:#x}");
+    let (near, far) = (bit(config.marks.accepted), bit(config.marks.opened));
+    let accepted = vec![format!("{near} -j ACCEPT"), format!("{far} -j ACCEPT")];
+    for (table, rules) in [(Table::Filter, accepted), (Table::Raw, vec![format!("{near} -j CT --notrack")])] {
+        match chains.iter_mut().find(|chain| chain.table == table && chain.name == CHAIN) {
+            Some(chain) => chain.rules.extend(rules),
+            None => chains.push(Chain {
+                table,
+                name: CHAIN,
+                hook: "OUTPUT",
+                place: Place::First,
+                stage: Stage::Quiet,
+                rules,
+            }),
+        }
+    }
+}
+
+/// What matches first packets of connections that `opener` opens.
+fn selections(rule: &SplitRule, family: Family, opener: Side) -> Vec<String> {
+    let interface = &rule.interface;
+    let from = match opener {
+        Side::Wireless => format!("-i {interface}"),
+        Side::Wired => format!("! -i {interface}"),
+    };
+    let host = match opener {
+        Side::Wireless => "-s",
+        Side::Wired => "-d",
+    };
+    let mut all = Vec::new();
+    for host in forward::hosts(&rule.addresses, family, host) {
+        for ports in forward::ports(&rule.ports, Way::ToCalled) {
+            all.push(format!("{host}{from} -p tcp --syn{ports} -m addrtype --dst-type UNICAST"));
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+#[path = "rules_tests.rs"]
+mod tests;

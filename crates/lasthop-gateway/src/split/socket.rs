@@ -1,0 +1,117 @@
+//! The sockets of one side: their options, and what the kernel says of a connection.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+use lasthop_sys::tcp::{TcpInfo, set_least_timeout};
+use rustix::io::Errno;
+use rustix::net::sockopt;
+use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
+
+use super::admission::Ends;
+use super::{Families, Side, SplitConfig, SplitError, TcpSide};
+
+/// Listens on a loopback address for what `rule` brings from `side`. Accepted sockets inherit all options but `O_NONBLOCK`.
+pub(super) fn listen(config: &SplitConfig, rule: usize, side: Side, loopback: IpAddr) -> Result<Socket, SplitError> {
+    let tcp = config.rules[rule].side(side);
+    let address = SocketAddr::new(loopback, config.port(config.listener(rule, side)));
+    let system = |what: &str| SplitError::system(format!("{what} on {address}"));
+    let socket = transparent(address).map_err(system("transparent socket (needs CAP_NET_ADMIN)"))?;
+    set_congestion(&socket, tcp).map_err(|source| SplitError::Congestion {
+        side,
+        name: tcp.congestion.clone().unwrap_or_default(),
+        available: std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control")
+            .unwrap_or_default()
+            .trim()
+            .into(),
+        source,
+    })?;
+    set_options(&socket, config, tcp).map_err(system("socket options"))?;
+    // The two halves have the same addresses: the firewall tells them by this mark.
+    socket.set_mark(config.marks.accepted).map_err(system("SO_MARK"))?;
+    socket.bind(&address.into()).map_err(system("bind"))?;
+    socket.listen(i32::from(config.backlog)).map_err(system("listen"))?;
+    Ok(socket)
+}
+
+/// The loopback address of each family, as the rules name it.
+pub(super) const fn loopbacks(families: Families) -> &'static [IpAddr] {
+    const BOTH: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
+    match families {
+        Families::V4AndV6 => &BOTH,
+        Families::V4Only => BOTH.split_at(1).0,
+    }
+}
+
+/// Begins a connection to the server that appears to come from the client.
+pub(super) fn connect(config: &SplitConfig, tcp: &TcpSide, Ends { client, server }: Ends) -> io::Result<Socket> {
+    let socket = transparent(client)?;
+    set_congestion(&socket, tcp)?;
+    set_options(&socket, config, tcp)?;
+    socket.set_mark(config.marks.opened)?;
+    socket.bind(&client.into())?;
+    match socket.connect(&server.into()) {
+        Err(error) if error.raw_os_error() != Some(Errno::INPROGRESS.raw_os_error()) => Err(error),
+        _ => Ok(socket),
+    }
+}
+
+fn transparent(of_family: SocketAddr) -> io::Result<Socket> {
+    let socket =
+        Socket::new(Domain::for_address(of_family), Type::STREAM.nonblocking().cloexec(), Some(Protocol::TCP))?;
+    // One client port may lead to many servers.
+    socket.set_reuse_address(true)?;
+    match of_family {
+        SocketAddr::V4(_) => socket.set_ip_transparent_v4(true)?,
+        SocketAddr::V6(_) => {
+            socket.set_only_v6(true)?;
+            socket.set_ip_transparent_v6(true)?;
+        }
+    }
+    Ok(socket)
+}
+
+fn set_congestion(socket: &Socket, side: &TcpSide) -> io::Result<()> {
+    side.congestion.as_ref().map_or(Ok(()), |name| socket.set_tcp_congestion(name.as_bytes()))
+}
+
+fn set_options(socket: &Socket, config: &SplitConfig, tcp: &TcpSide) -> io::Result<()> {
+    // The ends decide when to send; Nagle's algorithm has had its say there.
+    socket.set_tcp_nodelay(true)?;
+    // Urgent data stay in their place in the stream, instead of vanishing.
+    socket.set_out_of_band_inline(true)?;
+    // What the far end of an idle connection would notice when the near one has gone must be noticed here.
+    let keepalive =
+        TcpKeepalive::new().with_time(config.keepalive).with_interval(Duration::from_secs(30)).with_retries(5);
+    socket.set_tcp_keepalive(&keepalive)?;
+    // A socket that is closed otherwise than by `close` sends a reset, also when this process is killed: an end of the
+    // stream would pass for the end of the file.
+    socket.set_linger(Some(Duration::ZERO))?;
+    if let Some(span) = tcp.rto_min {
+        // Refused before Linux 6.15, where the kernel's own remains.
+        let _ = set_least_timeout(socket, span);
+    }
+    if let Some(bytes) = tcp.buffer {
+        // The kernel doubles what is asked for, to have room for its own bookkeeping. Before the handshake, since the
+        // window scale is settled there.
+        if sockopt::set_socket_recv_buffer_size_force(socket, bytes).is_err() {
+            socket.set_recv_buffer_size(bytes)?;
+        }
+        if sockopt::set_socket_send_buffer_size_force(socket, bytes).is_err() {
+            socket.set_send_buffer_size(bytes)?;
+        }
+    }
+    Ok(())
+}
+
+/// What the kernel says of `socket`; zeros when it says nothing.
+pub(super) fn report(socket: &Socket) -> TcpInfo {
+    TcpInfo::of(socket).unwrap_or_default()
+}
+
+/// Lets the kernel deliver what is left, and end the connection in good order.
+pub(super) fn close(socket: Socket) {
+    // Fails only where nothing is left to be delivered.
+    let _ = socket.set_linger(None);
+}

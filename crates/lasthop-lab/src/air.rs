@@ -1,0 +1,466 @@
+//! The emulated links without their I/O: the simulator's own state machines, fed with real frames.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::mem::take;
+
+use lasthop_proto::node::Port;
+use lasthop_proto::packet::{Body, Ecn, FlowId, Packet, Side};
+use lasthop_proto::random::Root;
+use lasthop_proto::time::{Duration, Instant};
+use lasthop_sim::link::{
+    Accepted, Crossing, Direction, DuplexDirection, Errors, Frame, Held, InFlight, ManagedDirection, SharedMedium,
+};
+use lasthop_sim::measure::{FlowReport, PathReport, Reporter};
+use lasthop_sim::network::{DirectionSpec, LinkSpec, Medium};
+use lasthop_sim::pool::{Handle, PacketPool};
+use lasthop_sim::trace::DropReason;
+use lasthop_wire::{Route, mark_congestion};
+
+use super::capture::{Capture, Passage};
+use super::counts::Counts;
+use super::elements::{ETHERNET, Given, IPV4, PortElement, element};
+use super::plan::{Plan, Point};
+
+/// All links of a lab, and everything on them.
+pub struct Air {
+    links: Vec<Link>,
+    flows: BTreeMap<Route, (FlowId, Side)>,
+    pool: PacketPool,
+    /// By handle: the frame's bytes, and its number in the capture.
+    frames: Vec<Stored>,
+    counts: Counts,
+    /// What sits between a router and a link, by its point.
+    elements: Vec<Option<Box<dyn PortElement>>>,
+    /// What these gave back to their routers.
+    turned: VecDeque<(Instant, Point, Vec<u8>)>,
+    /// Frames that arrive late, and where.
+    late: Held<(Point, Handle)>,
+    /// What they told.
+    told: Vec<FlowReport>,
+    /// What passed each point; `None` when nobody wants it.
+    capture: Option<Capture>,
+    carried: u64,
+}
+
+/// What can happen next: on a link, or at a point. Links go first, since an element acts on what came before its own timer.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Next {
+    Link(usize),
+    Element(Point),
+    Late,
+}
+
+#[derive(Default)]
+struct Stored {
+    bytes: Vec<u8>,
+    recorded: Option<usize>,
+}
+
+struct Link {
+    carrier: Carrier,
+    errors: [Errors; 2],
+    report: [PathReport; 2],
+    /// When it last did something: nothing happens on it before.
+    last: Instant,
+}
+
+enum Carrier {
+    Duplex(Box<[OneWay; 2]>),
+    Shared(Box<SharedMedium>),
+}
+
+/// A frame that arrives.
+pub struct Arrival<'f> {
+    /// Where.
+    pub point: Point,
+    /// When, on the link's own clock.
+    pub due: Instant,
+    /// With its Ethernet header.
+    pub bytes: &'f [u8],
+}
+
+/// What the links carried.
+pub struct Carried {
+    /// Per link: down, up; without what was useful of it.
+    pub links: Vec<[PathReport; 2]>,
+    /// Per flow: retransmissions and losses, and what relays told of themselves.
+    pub flows: Vec<FlowReport>,
+    /// Frames that links carried.
+    pub frames: u64,
+    /// What passed each point.
+    pub capture: Option<Capture>,
+}
+
+impl Air {
+    /// Links without frames; errors come from the streams that the simulator uses under `root`.
+    pub fn new(plan: &Plan<'_>, root: Root, capture: Option<Capture>) -> Self {
+        let mut elements: Vec<_> = (0..plan.points()).map(|_| None).collect();
+        for (point, spec) in plan.emulated() {
+            elements[point] = element(spec, point, plan, root);
+        }
+        Self {
+            links: plan.network.links.iter().map(|spec| Link::new(spec, root)).collect(),
+            flows: plan.routes(),
+            pool: PacketPool::default(),
+            frames: Vec::new(),
+            counts: Counts::new(plan),
+            elements,
+            turned: VecDeque::new(),
+            late: Held::default(),
+            told: vec![FlowReport::default(); plan.network.flows.len()],
+            capture,
+            carried: 0,
+        }
+    }
+
+    /// Takes the frame that the node at `point` sent at `now`. What is not IPv4 is no packet of the scenario and goes nowhere.
+    pub fn send(&mut self, now: Instant, point: Point, bytes: &[u8]) {
+        if bytes.get(12..ETHERNET) != Some(&IPV4) {
+            return;
+        }
+        if self.elements[point].is_some() {
+            let packet = self.read(&bytes[ETHERNET..]);
+            self.through(now, point, |element, now, given| element.take(now, Port::WIRED, &packet, bytes, given));
+        } else {
+            self.launch(now, point, bytes);
+        }
+    }
+
+    /// Has the element at a point do something, and passes on what it gives out.
+    fn through(&mut self, now: Instant, point: Point, act: impl FnOnce(&mut dyn PortElement, Instant, &mut Given)) {
+        // A wake-up that came late may have let it go on, too.
+        let now = now.max(self.links[point / 2].last);
+        let mut given = Given::default();
+        if let Some(element) = &mut self.elements[point] {
+            act(&mut **element, now, &mut given);
+        }
+        for (flow, event) in given.events {
+            if let Some(report) = self.told.get_mut(flow.0 as usize) {
+                report.count(Reporter::Element, &event);
+            }
+        }
+        for (port, frame) in given.frames {
+            match port {
+                Port::WIRELESS => self.launch(now, point, &frame),
+                _ => self.turned.push_back((now, point, frame)),
+            }
+        }
+        for (packet, bytes) in given.link_frames {
+            self.launch_packet(now, point, packet, &bytes);
+        }
+    }
+
+    /// Puts a frame onto the link at `point`.
+    fn launch(&mut self, now: Instant, point: Point, bytes: &[u8]) {
+        let packet = self.read(&bytes[ETHERNET..]);
+        self.launch_packet(now, point, packet, bytes);
+    }
+
+    /// Puts a frame onto the link at `point` that is `packet` to the mechanisms; control frames have no bytes, and are not recorded.
+    fn launch_packet(&mut self, now: Instant, point: Point, mut packet: Packet, bytes: &[u8]) {
+        match packet.body {
+            Body::Control | Body::Coded(_) | Body::Report(_) => {}
+            _ if packet.cause.is_local_retransmission() => self.counts.repeated(&packet),
+            _ => self.counts.sent(point, &mut packet),
+        }
+        let recorded = self.capture.as_mut().filter(|_| !bytes.is_empty()).and_then(|capture| {
+            capture.add(Passage { time: now, point, outbound: true, cause: packet.cause, dropped: None }, bytes)
+        });
+        *self.pool.place() = packet;
+        // Nobody asks where it goes, but queues by flow ask whose it is.
+        let to =
+            if packet.flow == FlowId::NONE { 0 } else { lasthop_sim::endpoint_index(packet.flow, packet.from.peer()) };
+        let frame = self.pool.commit(to);
+        let link = &mut self.links[point / 2];
+        let direction = [Direction::Down, Direction::Up][point % 2];
+        let report = &mut link.report[direction.index()];
+        // A wake-up that came late may have let the link go on; it cannot go back.
+        let now = now.max(link.last);
+        match link.carrier.send(now, direction, frame) {
+            Accepted::Queued | Accepted::Next(_) => {
+                report.carry(frame);
+                let place = frame.handle().0 as usize;
+                if place >= self.frames.len() {
+                    self.frames.resize_with(place + 1, Stored::default);
+                }
+                let stored = &mut self.frames[place];
+                stored.bytes.clear();
+                stored.bytes.extend_from_slice(bytes);
+                stored.recorded = recorded;
+            }
+            Accepted::Dropped => {
+                report.lose(DropReason::Queue);
+                self.pool.discard(frame.handle());
+                self.mark(recorded, DropReason::Queue);
+            }
+        }
+        self.drop_managed(point / 2);
+    }
+
+    /// Books what the managed queues of a link dropped.
+    fn drop_managed(&mut self, index: usize) {
+        while let Some((direction, frame)) = self.links[index].carrier.take_dropped() {
+            let report = &mut self.links[index].report[direction.index()];
+            report.withdraw(frame);
+            report.lose(DropReason::Aqm);
+            self.pool.discard(frame.handle());
+            let recorded = self.frames.get(frame.handle().0 as usize).and_then(|stored| stored.recorded);
+            self.mark(recorded, DropReason::Aqm);
+        }
+    }
+
+    /// The mechanisms' form of an IPv4 packet, whose length is all that counts on a link.
+    fn read(&self, bytes: &[u8]) -> Packet {
+        let view = lasthop_wire::parse(bytes);
+        let Some((view, (flow, from))) = view.and_then(|view| Some((view, *self.flows.get(&view.route)?))) else {
+            let total = bytes.get(2..4).map_or(0, |field| u16::from_be_bytes([field[0], field[1]]));
+            let len = u32::from(total).min(bytes.len() as u32);
+            let body = Body::Datagram { number: 0 };
+            return Packet { flow: FlowId::NONE, header_len: 0, len, body, ..Packet::default() };
+        };
+        Packet {
+            flow,
+            from,
+            header_len: view.header_len as u16,
+            len: view.payload_len as u32,
+            ecn: view.ecn,
+            body: Body::Tcp(view.segment),
+            ..Packet::default()
+        }
+    }
+
+    /// Writes a queue's mark into the packet and its bytes.
+    fn mark_congestion(&mut self, handle: Handle) {
+        self.pool.get_mut(handle).ecn = Ecn::Ce;
+        if let Some(bytes) = self.frames.get_mut(handle.0 as usize).and_then(|stored| stored.bytes.get_mut(ETHERNET..))
+        {
+            mark_congestion(bytes);
+        }
+    }
+
+    fn mark(&mut self, recorded: Option<usize>, reason: DropReason) {
+        if let (Some(capture), Some(recorded)) = (&mut self.capture, recorded) {
+            capture.mark_dropped(recorded, reason);
+        }
+    }
+
+    /// When something happens next.
+    pub fn next_event(&self) -> Option<Instant> {
+        let turned = self.turned.front().map(|(due, ..)| *due);
+        turned.or_else(|| self.next().map(|(at, _)| at))
+    }
+
+    /// What is next, and when.
+    fn next(&self) -> Option<(Instant, Next)> {
+        let links = self.links.iter().map(|link| link.carrier.next_event()).enumerate();
+        let links = links.filter_map(|(index, at)| Some((at?, Next::Link(index))));
+        let elements = self.elements.iter().map(|element| element.as_ref()?.poll_deadline()).enumerate();
+        let elements = elements.filter_map(|(point, at)| Some((at?, Next::Element(point))));
+        links.chain(elements).chain(self.late.next().map(|at| (at, Next::Late))).min()
+    }
+
+    /// Acts on everything that is due by `now`, in order of time, and hands out what arrives.
+    ///
+    /// # Errors
+    ///
+    /// Those of `deliver`, after which the rest waits for the next call.
+    pub fn advance(&mut self, now: Instant, mut deliver: impl FnMut(Arrival<'_>) -> io::Result<()>) -> io::Result<()> {
+        loop {
+            while let Some((due, point, bytes)) = self.turned.pop_front() {
+                deliver(Arrival { point, due, bytes: &bytes })?;
+            }
+            let Some((at, next)) = self.next().filter(|(at, _)| *at <= now) else { return Ok(()) };
+            let index = match next {
+                Next::Link(index) => index,
+                Next::Element(point) => {
+                    self.through(at, point, |element, now, given| element.handle_timeout(now, given));
+                    continue;
+                }
+                Next::Late => {
+                    if let Some((point, handle)) = self.late.release(at) {
+                        self.arrive(at, point, handle, &mut deliver)?;
+                    }
+                    continue;
+                }
+            };
+            let link = &mut self.links[index];
+            link.last = link.last.max(at);
+            let sent = link.carrier.advance(at);
+            self.drop_managed(index);
+            let Some((direction, sent)) = sent else { continue };
+            self.carried += 1;
+            let handle = sent.frame.handle();
+            if sent.frame.is_marked() {
+                self.links[index].report[direction.index()].marks += 1;
+                self.mark_congestion(handle);
+            }
+            let link = &mut self.links[index];
+            let errors = &mut link.errors[direction.index()];
+            let crossing =
+                if errors.strike() { errors.judge(&sent, self.pool.get_mut(handle)) } else { Crossing::Arrives };
+            let far = 2 * index + direction.other().index();
+            match crossing {
+                Crossing::Arrives => self.arrive(at, far, handle, &mut deliver)?,
+                Crossing::Marked => {
+                    self.mark_congestion(handle);
+                    self.arrive(at, far, handle, &mut deliver)?;
+                }
+                Crossing::Late(by) => self.late.hold(at + by, (far, handle)),
+                Crossing::Lost => self.lose(index, direction, handle),
+            }
+        }
+    }
+
+    /// The channel destroys a frame.
+    fn lose(&mut self, link: usize, direction: Direction, handle: Handle) {
+        self.links[link].report[direction.index()].lose(DropReason::Channel);
+        let packet = self.pool.take(handle);
+        self.counts.lost(&packet);
+        let recorded = self.frames.get(handle.0 as usize).and_then(|stored| stored.recorded);
+        self.mark(recorded, DropReason::Channel);
+    }
+
+    fn arrive(
+        &mut self,
+        due: Instant,
+        point: Point,
+        handle: Handle,
+        deliver: &mut impl FnMut(Arrival<'_>) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let packet = self.pool.take(handle);
+        let Some(stored) = self.frames.get_mut(handle.0 as usize) else { return Ok(()) };
+        if packet.integrity != Default::default()
+            && let Some(last) = stored.bytes.last_mut()
+        {
+            // A receiver that looks sees it by the checksum; others drop it. A second damage does not make up for the first.
+            *last = last.wrapping_add(1);
+        }
+        self.counts.received(point, &packet);
+        if let Some(capture) = self.capture.as_mut().filter(|_| !stored.bytes.is_empty()) {
+            let passage = Passage { time: due, point, outbound: false, cause: packet.cause, dropped: None };
+            capture.add(passage, &stored.bytes);
+        }
+        if self.elements[point].is_some() {
+            let bytes = take(&mut stored.bytes);
+            self.through(due, point, |element, now, given| element.take(now, Port::WIRELESS, &packet, &bytes, given));
+            return Ok(());
+        }
+        deliver(Arrival { point, due, bytes: &stored.bytes })
+    }
+
+    /// Ends the run.
+    pub fn finish(self) -> Carried {
+        let mut flows = self.counts.settle();
+        for (flow, told) in flows.iter_mut().zip(&self.told) {
+            flow.sender.recoveries += told.sender.recoveries;
+            flow.sender.relay_timeouts += told.sender.relay_timeouts;
+        }
+        Carried {
+            links: self.links.iter().map(|link| link.report).collect(),
+            flows,
+            frames: self.carried,
+            capture: self.capture,
+        }
+    }
+}
+
+impl Link {
+    fn new(spec: &LinkSpec, root: Root) -> Self {
+        let carrier = match spec.medium {
+            Medium::Duplex => Carrier::Duplex(Box::new(
+                spec.directions.each_ref().map(|direction| OneWay::new(direction, spec.delay)),
+            )),
+            Medium::HalfDuplex { frame_overhead } => {
+                Carrier::Shared(Box::new(SharedMedium::new(&spec.directions, spec.delay, frame_overhead)))
+            }
+        };
+        let errors = [Direction::Down, Direction::Up].map(|direction| Errors::new(spec, direction, root));
+        Self { carrier, errors, report: [PathReport::default(); 2], last: Instant::ZERO }
+    }
+}
+
+/// One direction of a duplex link.
+enum OneWay {
+    Plain(DuplexDirection),
+    Managed(ManagedDirection),
+}
+
+impl OneWay {
+    fn new(spec: &DirectionSpec, delay: Duration) -> Self {
+        let managed = || ManagedDirection::new(spec, delay).map(Self::Managed);
+        let plain = DuplexDirection::new(spec, delay).map(Self::Plain);
+        plain.or_else(managed).expect("a queue is managed or not")
+    }
+
+    fn enqueue(&mut self, now: Instant, frame: Frame) -> Accepted {
+        match self {
+            Self::Plain(wire) => wire.enqueue(now, frame),
+            Self::Managed(wire) => wire.enqueue(now, frame),
+        }
+    }
+
+    fn next_event(&self) -> Option<Instant> {
+        match self {
+            Self::Plain(wire) => wire.first().map(|(_, at)| at),
+            Self::Managed(wire) => wire.next_event(),
+        }
+    }
+
+    fn advance(&mut self, at: Instant) -> Option<InFlight> {
+        match self {
+            Self::Plain(wire) => wire.arrive(at).0,
+            Self::Managed(wire) => wire.advance(at),
+        }
+    }
+
+    fn take_dropped(&mut self) -> Option<Frame> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Managed(wire) => wire.take_dropped(),
+        }
+    }
+}
+
+impl Carrier {
+    fn send(&mut self, now: Instant, direction: Direction, frame: Frame) -> Accepted {
+        match self {
+            Self::Duplex(directions) => directions[direction.index()].enqueue(now, frame),
+            Self::Shared(medium) => medium.enqueue(now, direction, frame),
+        }
+    }
+
+    /// A frame that a managed queue dropped, and which way it was to go.
+    fn take_dropped(&mut self) -> Option<(Direction, Frame)> {
+        match self {
+            Self::Duplex(directions) => [Direction::Down, Direction::Up]
+                .into_iter()
+                .find_map(|direction| Some((direction, directions[direction.index()].take_dropped()?))),
+            Self::Shared(medium) => medium.take_dropped(),
+        }
+    }
+
+    fn next_event(&self) -> Option<Instant> {
+        match self {
+            Self::Duplex(directions) => directions.iter().filter_map(OneWay::next_event).min(),
+            Self::Shared(medium) => medium.next_event(),
+        }
+    }
+
+    /// Acts on what is due at `at`, which is what [`Carrier::next_event`] said.
+    fn advance(&mut self, at: Instant) -> Option<(Direction, InFlight)> {
+        match self {
+            Self::Duplex(directions) => {
+                let due =
+                    |direction: &Direction| directions[direction.index()].next_event().is_some_and(|due| due <= at);
+                let direction = [Direction::Down, Direction::Up].into_iter().find(due)?;
+                Some((direction, directions[direction.index()].advance(at)?))
+            }
+            Self::Shared(medium) => medium.advance(at),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "air_tests.rs"]
+mod tests;

@@ -1,0 +1,313 @@
+//! What the simulator puts between a router and a link, on real packets at the emulated links: ELN markers, and relays whose
+//! TCP no kernel has.
+
+use std::collections::BTreeMap;
+
+use lasthop_proto::event::Event;
+use lasthop_proto::node::{Disposition, Node, Output, Port, pump};
+use lasthop_proto::packet::{Flags, FlowId, Integrity, Packet, Segment, Side};
+use lasthop_proto::pep::eln::{ElnMarker, ElnMarkerConfig};
+use lasthop_proto::pep::split::SplitRelay;
+use lasthop_proto::random::Root;
+use lasthop_proto::seq::Seq;
+use lasthop_proto::tcp::config::Switch;
+use lasthop_proto::time::Instant;
+use lasthop_scenario::elements;
+use lasthop_sim::Bytes;
+use lasthop_sim::element::{AnyElement, Role, Site};
+use lasthop_sim::network::LinkId;
+use lasthop_sim::sim::tick_phase;
+use lasthop_wire::{Checksum, Checksums, Route, View, build_with_ecn, checksums, mark_eln, parse};
+
+use super::plan::{Plan, Point};
+
+/// Ethernet addresses and type in front of the packet.
+pub(super) const ETHERNET: usize = 14;
+pub(super) const IPV4: [u8; 2] = [0x08, 0x00];
+
+/// What an element gives out, each in order.
+#[derive(Default)]
+pub struct Given {
+    /// Frames, and where they go.
+    pub frames: Vec<(Port, Vec<u8>)>,
+    /// Frames of a link protocol for the link: what the mechanisms see of them, with the protocol's headers, and the bytes that they
+    /// carry; control frames carry none.
+    pub link_frames: Vec<(Packet, Bytes)>,
+    /// What happened.
+    pub events: Vec<(FlowId, Event)>,
+}
+
+/// Something between a router ([`Port::WIRED`]) and an emulated link ([`Port::WIRELESS`]).
+pub trait PortElement: Send {
+    /// Takes a frame that came from `port`; `packet` is what the mechanisms see of it.
+    fn take(&mut self, now: Instant, port: Port, packet: &Packet, frame: &[u8], given: &mut Given);
+
+    /// Acts on whatever deadline has come.
+    fn handle_timeout(&mut self, now: Instant, given: &mut Given);
+
+    /// When to call [`PortElement::handle_timeout`] next.
+    fn poll_deadline(&self) -> Option<Instant>;
+}
+
+/// The element, which sits at `point`; `None` for those that are not played here.
+pub fn element(element: &AnyElement, point: Point, plan: &Plan<'_>, root: Root) -> Option<Box<dyn PortElement>> {
+    if element.get::<elements::ElnMarker>().is_some() {
+        return Some(Box::new(Marker(ElnMarker::new(ElnMarkerConfig::default()))));
+    }
+    let name = &plan.network.nodes[plan.node(point).0].name;
+    if element.role() == Role::LinkEnd {
+        let node = element.build_on_bytes(&Site {
+            node: name,
+            rate: plan.network.rate_from(plan.node(point), LinkId(point / 2)),
+            root,
+            watch: Switch::Off,
+        })?;
+        return Some(Box::new(LinkEnd(node)));
+    }
+    let elements::Split { handover, wired, wireless } = element.get()?;
+    let phase = tick_phase(root, name, wireless);
+    let node = SplitRelay::new(*handover, wired.clone(), wireless.clone(), phase, Switch::Off);
+    let most = handover.most_held(wired, wireless).max(handover.most_held(wireless, wired));
+    let routes = plan.routes().into_iter().map(|(route, end)| (end, route)).collect();
+    Some(Box::new(Relay::new(node, most as usize, routes, point)))
+}
+
+/// The packet inside a frame and what it says, if it is TCP and its IP header is whole; and whether its payload is.
+fn whole(frame: &[u8]) -> Option<(&[u8], View, Integrity)> {
+    let bytes = frame.get(ETHERNET..)?;
+    let view = parse(bytes)?;
+    // A link before this one may have damaged it.
+    match checksums(bytes, &view, Checksum::Complete) {
+        Checksums::Hold => Some((bytes, view, Integrity::Intact)),
+        Checksums::TcpWrong => Some((bytes, view, Integrity::PayloadDamaged)),
+        Checksums::IpWrong => None,
+    }
+}
+
+const fn across(port: Port) -> Port {
+    match port {
+        Port::WIRED => Port::WIRELESS,
+        _ => Port::WIRED,
+    }
+}
+
+/// The base station's ELN marker.
+struct Marker(ElnMarker<()>);
+
+impl Marker {
+    /// The frame with a mark, if it is an acknowledgment that gets one.
+    fn mark(&mut self, now: Instant, port: Port, packet: &Packet, frame: &[u8]) -> Option<Vec<u8>> {
+        let (bytes, view, integrity) = whole(frame)?;
+        let disposition = self.0.handle_packet(now, port, Packet { integrity, ..*packet });
+        // The frame itself goes on.
+        pump(&mut self.0, now, |_| ());
+        let bytes = if disposition == Disposition::Changed { mark_eln(bytes, &view)? } else { return None };
+        Some([&frame[..ETHERNET], &bytes].concat())
+    }
+}
+
+impl PortElement for Marker {
+    fn take(&mut self, now: Instant, port: Port, packet: &Packet, frame: &[u8], given: &mut Given) {
+        let passed = self.mark(now, port, packet, frame).unwrap_or_else(|| frame.to_vec());
+        given.frames.push((across(port), passed));
+    }
+
+    fn handle_timeout(&mut self, _: Instant, _: &mut Given) {}
+
+    fn poll_deadline(&self) -> Option<Instant> {
+        None
+    }
+}
+
+/// An end of a link protocol. Frames keep their bytes; the protocol's headers are beside them, and count on the link.
+struct LinkEnd(Box<dyn Node<Bytes> + Send>);
+
+impl LinkEnd {
+    fn pump(&mut self, now: Instant, given: &mut Given) {
+        pump(&mut *self.0, now, |output| match output {
+            Output::Event(flow, event) => given.events.push((flow, event)),
+            Output::Transmit(Port::WIRED, _, packet) => given.frames.push((Port::WIRED, packet.payload.to_vec())),
+            Output::Transmit(_, _, mut packet) => {
+                let bytes = std::mem::take(&mut packet.payload);
+                given.link_frames.push((with_payload(&packet, ()), bytes));
+            }
+        });
+    }
+}
+
+impl PortElement for LinkEnd {
+    fn take(&mut self, now: Instant, port: Port, packet: &Packet, frame: &[u8], given: &mut Given) {
+        self.0.handle_packet(now, port, with_payload(packet, Bytes::copy_from_slice(frame)));
+        self.pump(now, given);
+    }
+
+    fn handle_timeout(&mut self, now: Instant, given: &mut Given) {
+        self.0.handle_timeout(now);
+        self.pump(now, given);
+    }
+
+    fn poll_deadline(&self) -> Option<Instant> {
+        self.0.poll_deadline()
+    }
+}
+
+/// The same packet with another payload.
+fn with_payload<P, Q>(packet: &Packet<P>, payload: Q) -> Packet<Q> {
+    let Packet { flow, from, priority, integrity, ecn, cause, header_len, len, body, link, .. } = *packet;
+    Packet { flow, from, priority, integrity, ecn, cause, header_len, len, body, link, payload }
+}
+
+/// The relay of a split connection. The state machine deals in lengths, the bytes are kept here.
+struct Relay {
+    node: SplitRelay,
+    /// Between whom the packets of each end of a flow are.
+    routes: BTreeMap<(FlowId, Side), Route>,
+    /// What each end of a flow sends.
+    streams: BTreeMap<(FlowId, Side), Stream>,
+    /// Bytes that the relay holds per connection and direction.
+    buffer: usize,
+    point: Point,
+}
+
+impl Relay {
+    fn new(node: SplitRelay, buffer: usize, routes: BTreeMap<(FlowId, Side), Route>, point: Point) -> Self {
+        Self { node, routes, streams: BTreeMap::new(), buffer, point }
+    }
+
+    /// Whether the packet belongs to a connection that is relayed, or opens one.
+    fn is_ours(&self, packet: &Packet) -> bool {
+        let opens = |flags: Flags| flags.has(Flags::SYN) && !flags.has(Flags::ACK);
+        let known = self.routes.contains_key(&(packet.flow, packet.from));
+        known && packet.tcp().is_some_and(|segment| self.node.relays(packet.flow) || opens(segment.flags))
+    }
+
+    fn keep(&mut self, packet: &Packet, view: &View, bytes: &[u8]) {
+        let key = (packet.flow, packet.from);
+        let Segment { seq, flags, .. } = view.segment;
+        if flags.has(Flags::SYN) && self.streams.get(&key).is_none_or(|stream| stream.first != seq + 1) {
+            self.streams.insert(key, Stream::new(seq + 1, self.buffer));
+        } else if let Some(stream) = self.streams.get_mut(&key) {
+            stream.put(seq, &bytes[view.header_len..view.total_len()]);
+        }
+    }
+
+    fn pump(&mut self, now: Instant, given: &mut Given) {
+        let Self { node, routes, streams, point, .. } = self;
+        pump(node, now, |output| match output {
+            Output::Event(flow, event) => given.events.push((flow, event)),
+            Output::Transmit(port, _, packet) => {
+                let key = (packet.flow, packet.from);
+                let frame = packet.tcp().and_then(|segment| {
+                    // Both legs begin at 0 with their SYN.
+                    let payload = match packet.len {
+                        0 => Vec::new(),
+                        len => streams.get(&key)?.get(segment.seq.0.wrapping_sub(1), len as usize),
+                    };
+                    let bytes = build_with_ecn(*routes.get(&key)?, packet.ecn, segment, &payload)?;
+                    let ends = if port == Port::WIRED { [*point ^ 1, *point] } else { [*point, *point ^ 1] };
+                    let [from, to] = ends.map(Plan::hardware_bytes);
+                    Some([&to[..], &from, &IPV4, &bytes].concat())
+                });
+                given.frames.extend(frame.map(|frame| (port, frame)));
+            }
+        });
+    }
+}
+
+impl PortElement for Relay {
+    fn take(&mut self, now: Instant, port: Port, packet: &Packet, frame: &[u8], given: &mut Given) {
+        if !self.is_ours(packet) {
+            return given.frames.push((across(port), frame.to_vec()));
+        }
+        let Some((bytes, view, integrity)) = whole(frame) else { return };
+        if integrity == Integrity::Intact {
+            self.keep(packet, &view, bytes);
+        }
+        self.node.handle_packet(now, port, Packet { integrity, ..*packet });
+        self.pump(now, given);
+    }
+
+    fn handle_timeout(&mut self, now: Instant, given: &mut Given) {
+        self.node.handle_timeout(now);
+        self.pump(now, given);
+    }
+
+    fn poll_deadline(&self) -> Option<Instant> {
+        self.node.poll_deadline()
+    }
+}
+
+/// The last bytes that an end sent, by their offset in its stream.
+struct Stream {
+    /// The sequence number of its first byte.
+    first: Seq,
+    /// Behind the last byte that came.
+    high: u64,
+    /// Twice what may be outstanding: whatever a window behind `high` or ahead of it has a place of its own.
+    ring: Vec<u8>,
+    window: usize,
+}
+
+impl Stream {
+    fn new(first: Seq, window: usize) -> Self {
+        // The buffer, and what a sender pushes beyond it to find out whether there is room.
+        Self { first, high: 0, ring: Vec::new(), window: window + 65_536 }
+    }
+
+    /// The offset whose last 32 bits are `low`.
+    fn place(&self, low: u32) -> Option<u64> {
+        self.high.checked_add_signed(i64::from(low.wrapping_sub(self.high as u32) as i32))
+    }
+
+    /// Takes what came; what is far off is old, or was never allowed.
+    fn put(&mut self, seq: Seq, payload: &[u8]) {
+        let Some(offset) = self.place(seq.0.wrapping_sub(self.first.0)) else { return };
+        let (window, end) = (self.window as u64, offset + payload.len() as u64);
+        if payload.is_empty() || offset + window < self.high || end > self.high + window {
+            return;
+        }
+        if self.ring.is_empty() {
+            self.ring = vec![0; 2 * self.window];
+        }
+        let len = self.ring.len();
+        for (at, byte) in (offset..).zip(payload) {
+            self.ring[(at % len as u64) as usize] = *byte;
+        }
+        self.high = self.high.max(end);
+    }
+
+    /// `len` bytes from the offset whose last 32 bits are `low`.
+    fn get(&self, low: u32, len: usize) -> Vec<u8> {
+        let offset = self.place(low).unwrap_or_default();
+        let byte =
+            |at: u64| self.ring.get((at % (self.ring.len() as u64).max(1)) as usize).copied().unwrap_or_default();
+        (offset..offset + len as u64).map(byte).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_keeps_a_window_of_bytes_across_the_wrap() {
+        let first = Seq(u32::MAX - 1000);
+        let mut stream = Stream::new(first, 1000);
+        let bytes =
+            |offset: u64, len: usize| (offset..offset + len as u64).map(|at| (at % 251) as u8).collect::<Vec<_>>();
+        let mut sent = 0;
+        // Past two laps of the ring, each second piece before the first of its pair.
+        while sent < 400_000 {
+            for offset in [sent + 700, sent] {
+                stream.put(first + offset as u32, &bytes(offset, 700));
+            }
+            assert_eq!(stream.get(sent as u32, 1400), bytes(sent, 1400));
+            sent += 1400;
+        }
+        // What is too old, or too far ahead, changes nothing.
+        stream.put(first, &[9; 700]);
+        stream.put(first + sent as u32 + 200_000, &[9; 700]);
+        stream.put(first - 1, &[9; 700]);
+        assert_eq!(stream.get(sent as u32 - 60_000, 60_000), bytes(sent - 60_000, 60_000));
+    }
+}

@@ -1,0 +1,418 @@
+//! lasthop's own TCP on real packets: [`Connection`](lasthop_proto::tcp::Connection) behind a TUN device, for the schemes
+//! that no kernel has, and for our own Reno, NewReno and SACK.
+//!
+//! A [`Host`] has addresses of its own in the network behind the device; the kernel of the namespace in which it was opened
+//! is the other end of that network, or forwards to it. SMART and ELN travel as experimental options (RFC 6994).
+//!
+//! | module | holds |
+//! |---|---|
+//! | `stack` | the host without its device: packets in, packets out |
+//! | `end` | one end of a connection, and the application on top of it |
+//! | [`pattern`] | the bytes that are transferred |
+//! | `air` | a lossy link in front of the device |
+//! | `icmp` | what tells of a smaller path MTU |
+
+mod air;
+mod end;
+mod icmp;
+mod outcome;
+pub mod pattern;
+mod stack;
+#[cfg(test)]
+mod stack_tests;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::num::NonZeroU64;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+
+use lasthop_proto::channel::ErrorSpec;
+use lasthop_proto::tcp::config::{Switch, TcpConfig};
+use lasthop_proto::time::Duration;
+use lasthop_sys::clock::Clock;
+use lasthop_wire::Route;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use tun_rs::{DeviceBuilder, SyncDevice};
+
+use self::air::Air;
+use self::end::{App, Ticket};
+use self::stack::{Out, Stack};
+
+pub use self::end::Payload;
+pub use self::outcome::{Ending, Outcome};
+
+/// Most packets taken from the device before timers and requests get their turn.
+const BATCH: usize = 64;
+
+/// Where a host is, and what lies between it and its device.
+#[derive(Clone, Debug)]
+pub struct HostConfig {
+    /// The host's name: with the same name and seed its ticks have the phases that they have in the simulator.
+    pub name: String,
+    /// Name of the TUN device, which is made in the calling thread's network namespace.
+    pub device: String,
+    /// The kernel's IPv4 address on the device, with the length of its prefix: the kernel reaches those of the host's
+    /// addresses that lie in this network. For others somebody has to add routes.
+    pub kernel_v4: Option<(Ipv4Addr, u8)>,
+    /// The same for IPv6.
+    pub kernel_v6: Option<(Ipv6Addr, u8)>,
+    /// The host's own addresses.
+    pub addresses: Vec<IpAddr>,
+    /// Largest packet, in bytes.
+    pub mtu: u16,
+    /// Of initial sequence numbers, tick phases and losses.
+    pub seed: u64,
+    /// What is lost of what comes from the device, and of what goes to it.
+    pub errors: [ErrorSpec; 2],
+    /// Whether changes of the congestion window are reported among the events.
+    pub watch: Switch,
+}
+
+/// What a host cannot do.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum HostError {
+    #[error("TUN device {name}: {source}; it needs root (CAP_NET_ADMIN) and /dev/net/tun")]
+    Device { name: String, source: io::Error },
+    #[error("cannot start the host's thread: {0}")]
+    Thread(io::Error),
+    #[error("{0} is not an address of this host; its addresses are set when it is opened")]
+    NotOurs(SocketAddr),
+    #[error("{0} and {1} are not of one address family; both ends must be IPv4 or both IPv6")]
+    Families(SocketAddr, SocketAddr),
+    #[error("there is a connection from {0} to {1} already; take another local port")]
+    Busy(SocketAddr, SocketAddr),
+    #[error("the host has {0} connections, its most; wait for some to end")]
+    Full(usize),
+    #[error("the host is gone: its device was removed, or it was dropped")]
+    Gone,
+}
+
+/// A transfer from here.
+#[derive(Clone, Debug)]
+pub struct Sending {
+    /// Every detail of this end's TCP.
+    pub config: Arc<TcpConfig>,
+    /// This end: an address of the host, and a port.
+    pub local: SocketAddr,
+    /// The other end, which accepts connections.
+    pub remote: SocketAddr,
+    /// Bytes to send: the first so many of [`pattern`].
+    pub bytes: u64,
+    /// Whether the connection is closed afterwards; the transfer is complete when that is acknowledged too. Otherwise the
+    /// connection stays until the host is dropped.
+    pub close: Switch,
+    /// How long the transfer may take before it is aborted.
+    pub limit: Duration,
+}
+
+/// A transfer to here: one connection is accepted.
+#[derive(Clone, Debug)]
+pub struct Receiving {
+    /// Every detail of this end's TCP.
+    pub config: Arc<TcpConfig>,
+    /// This end: an address of the host, and a port. Several may wait at the same; connections are theirs first come, first
+    /// served, and have the configuration of the one that was first when their SYN came.
+    pub local: SocketAddr,
+    /// The only other end that will do; `None`: any.
+    pub remote: Option<SocketAddr>,
+    /// After how many bytes the transfer is complete; `None`: when the peer closes.
+    pub bytes: Option<u64>,
+    /// What is expected to arrive.
+    pub payload: Payload,
+    /// Where bytes that arrive in order are added up while the transfer goes on.
+    pub meter: Option<Arc<AtomicU64>>,
+    /// How long the transfer may take, the wait for it included, before it is aborted.
+    pub limit: Duration,
+}
+
+/// What callers ask of the thread.
+enum Request {
+    Begin(Ticket, Job, Answers),
+    Abort(Ticket),
+}
+
+/// A transfer to begin.
+enum Job {
+    Send(Sending),
+    Receive(Receiving),
+}
+
+/// Who waits for an answer.
+struct Answers {
+    /// Whether the transfer has begun.
+    begun: mpsc::Sender<Result<(), HostError>>,
+    /// What became of it.
+    outcome: mpsc::Sender<Outcome>,
+}
+
+/// How callers reach the thread; when the last is gone the thread ends.
+struct Line {
+    requests: mpsc::Sender<Request>,
+    wake: OwnedFd,
+    tickets: AtomicU64,
+}
+
+impl Line {
+    fn ask(&self, request: Request) {
+        // When the thread has ended, whoever waits for an answer finds out there.
+        let _ = self.requests.send(request);
+        self.wake();
+    }
+
+    fn wake(&self) {
+        // Can only fail when the counter is full, and then the thread is about to wake anyway.
+        let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
+    }
+
+    fn ticket(&self) -> Ticket {
+        Ticket(self.tickets.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// A host's TUN device, which is there and carries nothing yet: what arrives on it waits for [`Host::start`].
+pub struct Device {
+    config: HostConfig,
+    device: SyncDevice,
+}
+
+impl Device {
+    /// Makes the device in the calling thread's network namespace and sets it up.
+    pub fn open(config: HostConfig) -> Result<Self, HostError> {
+        let device =
+            open_device(&config).map_err(|source| HostError::Device { name: config.device.clone(), source })?;
+        Ok(Self { config, device })
+    }
+}
+
+/// A host with lasthop's TCP, at work in a thread of its own until it is dropped; connections open then are reset.
+pub struct Host {
+    line: Arc<Line>,
+    stop: Option<mpsc::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// A transfer under way.
+pub struct Transfer {
+    line: Arc<Line>,
+    ticket: Ticket,
+    outcome: mpsc::Receiver<Outcome>,
+}
+
+impl Host {
+    /// Makes the device in the calling thread's network namespace and starts the host. `clock` is the one that outcomes are
+    /// timed by; hosts whose outcomes are compared share one.
+    pub fn open(config: HostConfig, clock: Clock) -> Result<Self, HostError> {
+        Self::start(Device::open(config)?, clock)
+    }
+
+    /// Starts a host on its device.
+    pub fn start(Device { config, device }: Device, clock: Clock) -> Result<Self, HostError> {
+        let wake = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)
+            .and_then(|wake| Ok((wake.try_clone().map_err(|_| rustix::io::Errno::MFILE)?, wake)))
+            .map_err(|errno| HostError::Thread(errno.into()))?;
+        let (requests, queue) = mpsc::channel();
+        let (stop, stopped) = mpsc::channel();
+        let driver = Driver {
+            stack: Stack::new(&config),
+            air: [Air::new(&config.errors[0], config.seed, "in"), Air::new(&config.errors[1], config.seed, "out")],
+            waiting: BTreeMap::new(),
+            out: Vec::new(),
+            device,
+            clock,
+        };
+        let thread = std::thread::Builder::new().name(config.device);
+        let thread = thread.spawn(move || driver.run(&queue, &stopped, &wake.0)).map_err(HostError::Thread)?;
+        let line = Arc::new(Line { requests, wake: wake.1, tickets: 0.into() });
+        Ok(Self { line, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// Sends, and waits until that is over.
+    pub fn send(&self, sending: Sending) -> Result<Outcome, HostError> {
+        self.start_sending(sending)?.wait()
+    }
+
+    /// Accepts a connection and receives, and waits until that is over.
+    pub fn receive(&self, receiving: Receiving) -> Result<Outcome, HostError> {
+        self.start_receiving(receiving)?.wait()
+    }
+
+    /// Begins to send: the SYN is sent.
+    pub fn start_sending(&self, sending: Sending) -> Result<Transfer, HostError> {
+        self.begin(Job::Send(sending))
+    }
+
+    /// Begins to wait for a connection: a SYN that arrives from now on is answered.
+    pub fn start_receiving(&self, receiving: Receiving) -> Result<Transfer, HostError> {
+        self.begin(Job::Receive(receiving))
+    }
+
+    fn begin(&self, job: Job) -> Result<Transfer, HostError> {
+        let (begun, has_begun) = mpsc::channel();
+        let (answer, outcome) = mpsc::channel();
+        let ticket = self.line.ticket();
+        self.line.ask(Request::Begin(ticket, job, Answers { begun, outcome: answer }));
+        has_begun.recv().unwrap_or(Err(HostError::Gone))?;
+        Ok(Transfer { line: self.line.clone(), ticket, outcome })
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        self.stop = None;
+        self.line.wake();
+        if let Some(thread) = self.thread.take() {
+            // It would have panicked, which its message has told.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Transfer {
+    /// Waits until the transfer is over, at the latest at its limit.
+    pub fn wait(self) -> Result<Outcome, HostError> {
+        self.outcome.recv().map_err(|_| HostError::Gone)
+    }
+
+    /// The outcome if the transfer is over within `patience`.
+    pub fn wait_for(&self, patience: std::time::Duration) -> Result<Option<Outcome>, HostError> {
+        match self.outcome.recv_timeout(patience) {
+            Ok(outcome) => Ok(Some(outcome)),
+            Err(mpsc::RecvTimeoutError::Timeout) => Ok(None),
+            Err(mpsc::RecvTimeoutError::Disconnected) => Err(HostError::Gone),
+        }
+    }
+
+    /// Resets the connection; the outcome is what became of the transfer until then.
+    pub fn abort(&self) {
+        self.line.ask(Request::Abort(self.ticket));
+    }
+}
+
+fn open_device(config: &HostConfig) -> io::Result<SyncDevice> {
+    let mut builder = DeviceBuilder::new().name(&config.device).mtu(config.mtu);
+    if let Some((address, prefix)) = config.kernel_v4 {
+        builder = builder.ipv4(address, prefix, None::<Ipv4Addr>);
+    }
+    if let Some((address, prefix)) = config.kernel_v6 {
+        builder = builder.ipv6(address, prefix);
+    }
+    let device = builder.build_sync()?;
+    device.set_nonblocking(true)?;
+    Ok(device)
+}
+
+/// What runs in the host's thread.
+struct Driver {
+    stack: Stack,
+    /// From the device, and to it.
+    air: [Air; 2],
+    /// Who waits for an outcome.
+    waiting: BTreeMap<Ticket, mpsc::Sender<Outcome>>,
+    out: Out,
+    device: SyncDevice,
+    clock: Clock,
+}
+
+impl Driver {
+    fn run(mut self, queue: &mpsc::Receiver<Request>, stopped: &mpsc::Receiver<()>, wake: &OwnedFd) {
+        // Timers are to fire when they say; without it the kernel adds 50 µs, and nothing else is lost.
+        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+        let mut buffer = vec![0; 65536];
+        while let Err(mpsc::TryRecvError::Empty) = stopped.try_recv() {
+            while let Ok(request) = queue.try_recv() {
+                self.serve(request);
+            }
+            let now = self.clock.now();
+            if self.stack.poll_deadline().is_some_and(|at| at <= now) {
+                self.stack.handle_timeout(now, &mut self.out);
+            }
+            self.flush();
+            self.answer();
+            self.sleep(wake);
+            if let Err(error) = self.take_packets(&mut buffer) {
+                tracing::warn!(%error, "the TUN device is gone");
+                break;
+            }
+        }
+        self.stack.abort_all(self.clock.now(), &mut self.out);
+        self.flush();
+        self.answer();
+    }
+
+    fn serve(&mut self, request: Request) {
+        let now = self.clock.now();
+        let (ticket, job, answers) = match request {
+            Request::Begin(ticket, job, answers) => (ticket, job, answers),
+            Request::Abort(ticket) => return self.stack.abort(now, ticket, &mut self.out),
+        };
+        let begun = match job {
+            Job::Send(Sending { config, local, remote, bytes, close, limit }) => {
+                let route = Route { source: local, destination: remote };
+                let opening = (route, App::Send { bytes, close }, config);
+                self.stack.open(now, ticket, opening, now + limit, &mut self.out)
+            }
+            Job::Receive(Receiving { config, local, remote, bytes, payload, meter, limit }) => {
+                let app = App::Receive { bytes, payload, meter };
+                self.stack.listen(now, ticket, (local, remote, app, config), now + limit)
+            }
+        };
+        if begun.is_ok() {
+            self.waiting.insert(ticket, answers.outcome);
+        }
+        // Whoever asked may have lost interest.
+        let _ = answers.begun.send(begun);
+    }
+
+    /// Writes what the stack has to send. What the device does not take is lost, as in a full queue.
+    fn flush(&mut self) {
+        for mut packet in self.out.drain(..) {
+            if self.air[1].carry(self.clock.now(), &mut packet)
+                && let Err(error) = self.device.send(&packet)
+            {
+                tracing::trace!(%error, "the TUN device did not take a packet");
+            }
+        }
+    }
+
+    fn answer(&mut self) {
+        for (ticket, outcome) in self.stack.take_outcomes() {
+            if let Some(waiting) = self.waiting.remove(&ticket) {
+                let _ = waiting.send(outcome);
+            }
+        }
+    }
+
+    /// Waits for a packet, a request or the next deadline.
+    fn sleep(&self, wake: &OwnedFd) {
+        let deadline = self.stack.poll_deadline();
+        let timeout = deadline.and_then(|at| Timespec::try_from(self.clock.until(at)).ok());
+        let mut fds = [PollFd::new(&self.device, PollFlags::IN), PollFd::new(wake, PollFlags::IN)];
+        // A signal ends it early, which is harmless.
+        let _ = poll(&mut fds, timeout.as_ref());
+        let mut counter = [0; 8];
+        let _ = rustix::io::read(wake, &mut counter);
+    }
+
+    fn take_packets(&mut self, buffer: &mut [u8]) -> io::Result<()> {
+        for _ in 0..BATCH {
+            let len = match self.device.recv(buffer) {
+                Ok(len) => len,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            let now = self.clock.now();
+            let packet = &mut buffer[..len];
+            if self.air[0].carry(now, packet) {
+                self.stack.handle_packet(now, packet, &mut self.out);
+                self.flush();
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,143 @@
+//! What of a scenario's TCP a kernel has, and what it calls it.
+
+use lasthop_proto::tcp::config::{ControlRule, EcnMode, Recovery, SackCompression, Switch, TcpConfig};
+use lasthop_scenario::LabSpec;
+use lasthop_sim::element::AnyElement;
+
+/// What of an endpoint no kernel has.
+pub fn beyond_kernels(config: &TcpConfig) -> Option<&'static str> {
+    match config.recovery {
+        Recovery::Smart => Some("SMART recovery"),
+        Recovery::Eln => Some("ELN"),
+        Recovery::ElnRxmt => Some("ELN with retransmission"),
+        Recovery::Sack if config.sack_eln.is_on() => Some("SACK coupled with ELN"),
+        Recovery::Rack if matches!(config.congestion, ControlRule::Bbr3(_)) => Some("the third version of BBR"),
+        Recovery::Reno | Recovery::NewReno | Recovery::Sack | Recovery::Rack if config.smart_acks.is_on() => {
+            Some("SMART acknowledgments")
+        }
+        Recovery::Reno | Recovery::NewReno | Recovery::Sack | Recovery::Rack => None,
+    }
+}
+
+/// What of a host's TCP no kernel has; a congestion control that `[lab]` names takes the place of the scenario's.
+pub fn beyond(config: &TcpConfig, lab: &LabSpec) -> Option<&'static str> {
+    match (&lab.congestion, config.congestion) {
+        (Some(_), ControlRule::Bbr3(_)) => {
+            beyond_kernels(&TcpConfig { congestion: ControlRule::Reno, ..config.clone() })
+        }
+        _ => beyond_kernels(config),
+    }
+}
+
+/// What of a relay no kernel has.
+pub fn beyond_relays(element: &AnyElement) -> Option<&'static str> {
+    element.endpoints()?.into_iter().find_map(|tcp| beyond_kernels(tcp))
+}
+
+/// The kernel's name of the congestion control that comes nearest to the scenario's: recoveries of the 1990s are Reno's.
+pub const fn congestion(config: &TcpConfig) -> &'static str {
+    match (config.recovery, config.congestion) {
+        (Recovery::Rack, ControlRule::Cubic(_) | ControlRule::Cubic9438(_)) => "cubic",
+        // Of the third version there is none in the kernel; who asks for it runs lasthop's TCP.
+        (Recovery::Rack, ControlRule::Bbr | ControlRule::Bbr3(_)) => "bbr",
+        _ => "reno",
+    }
+}
+
+/// Bytes of a socket's receive buffer; none where the kernel tunes it, up to what [`always`] says.
+pub fn receive_buffer(config: &TcpConfig) -> Option<u32> {
+    (!config.tunes_itself()).then_some(config.receive_buffer)
+}
+
+/// Kernel parameters that are the scenario's whatever the lab's settings: ECN, and up to where receive buffers are tuned.
+pub fn always(config: &TcpConfig) -> Vec<(&'static str, String)> {
+    let ecn = match config.ecn {
+        EcnMode::Off => 0,
+        EcnMode::On => 1,
+        EcnMode::Passive => 2,
+    };
+    let mut values = vec![("net/ipv4/tcp_ecn", ecn.to_string())];
+    if config.tunes_itself() {
+        // Least, at first, and most: the first two are the kernel's own.
+        values.push(("net/ipv4/tcp_rmem", format!("4096 131072 {}", config.receive_buffer)));
+    }
+    values
+}
+
+/// Kernel parameters of the scenario's TCP.
+pub fn sysctls(config: &TcpConfig) -> Vec<(&'static str, String)> {
+    let switch = |on: bool| u8::from(on).to_string();
+    let mut values = vec![
+        ("net/ipv4/tcp_timestamps", switch(config.timestamps.is_on())),
+        ("net/ipv4/tcp_window_scaling", switch(config.window_scale.is_some())),
+        ("net/ipv4/tcp_slow_start_after_idle", switch(config.idle_restart.is_on())),
+        ("net/ipv4/tcp_reordering", config.dupack_threshold.to_string()),
+    ];
+    let rack = config.recovery == Recovery::Rack;
+    let if_on = |of_rack: Switch, value: &str| if rack && of_rack.is_on() { value.to_owned() } else { "0".to_owned() };
+    // Recoveries of the 1990s know neither.
+    values.push(("net/ipv4/tcp_frto", if_on(config.frto, "2")));
+    values.push(("net/ipv4/tcp_early_retrans", if_on(config.tlp, "3")));
+    if rack {
+        values.push(("net/ipv4/tcp_dsack", switch(config.dsack.is_on())));
+        let compressed = if config.sack_compression == SackCompression::Linux { "44" } else { "0" };
+        values.push(("net/ipv4/tcp_comp_sack_nr", compressed.to_owned()));
+    }
+    values
+}
+
+#[cfg(test)]
+mod tests {
+    use lasthop_proto::scheme::{Congestion, Ends, SCHEMES};
+    use lasthop_scenario::Scenario;
+
+    use super::*;
+
+    fn sender(scheme: &str, set: &[(&str, &str)]) -> (TcpConfig, LabSpec) {
+        let scenario = Scenario::builtin("farm-radio").unwrap().with_overrides(set).unwrap();
+        let scheme = SCHEMES.iter().find(|known| known.name == scheme).unwrap();
+        let network = scenario.network(scheme).unwrap();
+        (TcpConfig::clone(&network.flows[0].tcp[0]), scenario.lab().clone())
+    }
+
+    #[test]
+    fn each_scheme_has_its_congestion_control() {
+        for scheme in &SCHEMES {
+            let set: &[_] = if matches!(scheme.ends, Ends::Scenario) { &[("tcp.preset", "bsd-lite")] } else { &[] };
+            let (config, lab) = sender(scheme.name, set);
+            let expected = match scheme.ends {
+                Ends::Scenario => "reno",
+                Ends::Today(Some(Congestion::Cubic) | None) => "cubic",
+                Ends::Today(Some(Congestion::Bbr | Congestion::Bbr3)) => "bbr",
+            };
+            assert_eq!(congestion(&config), expected, "{}", scheme.name);
+            let third = scheme.ends == Ends::Today(Some(Congestion::Bbr3));
+            assert_eq!(beyond(&config, &lab).is_some_and(|what| what.contains("BBR")), third, "{}", scheme.name);
+        }
+        // Who names a kernel's congestion control gets the kernel.
+        let (config, lab) = sender("E2E-BBR3", &[("lab.congestion", "bbr")]);
+        assert_eq!(beyond(&config, &lab), None);
+    }
+
+    #[test]
+    fn a_kernel_of_today_tunes_its_buffers_and_knows_its_probes() {
+        let value = |config: &TcpConfig, key: &str| {
+            let mut values = sysctls(config).into_iter().chain(always(config));
+            values.find_map(|(known, value)| (known == format!("net/ipv4/{key}")).then_some(value))
+        };
+        let (config, _) = sender("E2E-CUBIC", &[]);
+        assert_eq!(receive_buffer(&config), None);
+        let keys = ["tcp_rmem", "tcp_frto", "tcp_early_retrans", "tcp_ecn", "tcp_dsack", "tcp_comp_sack_nr"];
+        let values = keys.map(|key| value(&config, key).unwrap_or_default());
+        assert_eq!(values, ["4096 131072 33554432", "2", "3", "2", "1", "44"]);
+        let (fixed, _) = sender("E2E-CUBIC", &[("tcp.socket_buffer", "64 KiB"), ("tcp.tlp", "off")]);
+        assert_eq!(receive_buffer(&fixed), Some(65_536));
+        assert_eq!([value(&fixed, "tcp_rmem"), value(&fixed, "tcp_early_retrans")], [None, Some("0".to_owned())]);
+        // Recoveries of the 1990s are set as they were before there were others.
+        let (old, _) = sender("E2E", &[("tcp.preset", "bsd-lite")]);
+        assert_eq!(
+            keys.map(|key| value(&old, key)),
+            [None, Some("0".into()), Some("0".into()), Some("0".into()), None, None]
+        );
+    }
+}

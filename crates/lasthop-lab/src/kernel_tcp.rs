@@ -1,0 +1,136 @@
+//! Sockets of the kernel's TCP, set as the scenario says, and what the kernel counts.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::net::SocketAddrV4;
+
+use lasthop_proto::tcp::config::TcpConfig;
+use lasthop_sys::tcp::clamp_window;
+use rustix::net::sockopt;
+use socket2::{Domain, Protocol, Socket, Type};
+
+use super::error::LabError;
+use super::kernel;
+use super::plan::Plan;
+
+/// A TCP socket of the calling thread's namespace, bound to `address`, that never blocks.
+///
+/// # Errors
+///
+/// When the kernel refuses an option, or does not have the congestion control.
+pub fn socket(plan: &Plan<'_>, config: &TcpConfig, address: SocketAddrV4) -> Result<Socket, LabError> {
+    let fail = |what: &'static str| LabError::system(format!("cannot {what} at {address}"));
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP)).map_err(fail("make a TCP socket"))?;
+    socket.set_reuse_address(true).map_err(fail("reuse the address"))?;
+    socket.set_nonblocking(true).map_err(fail("make the socket non-blocking"))?;
+    socket.set_tcp_nodelay(!config.nagle.is_on()).map_err(fail("switch Nagle's algorithm"))?;
+    socket.set_tcp_mss(plan.segment(config)).map_err(fail("set the segment size"))?;
+    // Force: past the limits of an ordinary user's sockets. The kernel doubles both, for its own overhead, and no longer tunes what
+    // was set.
+    sockopt::set_socket_send_buffer_size_force(&socket, size(config.send_buffer))
+        .map_err(|error| fail("set the send buffer")(error.into()))?;
+    if let Some(bytes) = kernel::receive_buffer(config) {
+        sockopt::set_socket_recv_buffer_size_force(&socket, size(bytes))
+            .map_err(|error| fail("set the receive buffer")(error.into()))?;
+        // The kernel forgets this when it measures its overhead anew. Saying it again during a transfer would be worse: the window
+        // then changes from one duplicate acknowledgment to the next, which for the sender are none then (RFC 5681 §2).
+        clamp_window(&socket, bytes).map_err(fail("set the window"))?;
+    }
+    set_congestion(&socket, plan.congestion(config))?;
+    socket.bind(&address.into()).map_err(fail("bind a socket"))?;
+    Ok(socket)
+}
+
+/// What the kernel takes at most.
+fn size(bytes: u32) -> usize {
+    bytes.min(i32::MAX as u32) as usize
+}
+
+fn set_congestion(socket: &Socket, name: &str) -> Result<(), LabError> {
+    sockopt::set_tcp_congestion(socket, name).map_err(|error| no_congestion(name, error.into()))
+}
+
+/// Gives the calling thread's namespace a congestion control, for sockets that ask for none.
+///
+/// # Errors
+///
+/// When the kernel does not have it.
+pub fn set_default_congestion(name: &str) -> Result<(), LabError> {
+    fs::write("/proc/sys/net/ipv4/tcp_congestion_control", name).map_err(|error| no_congestion(name, error))
+}
+
+fn no_congestion(name: &str, error: io::Error) -> LabError {
+    let available = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
+    let available = available.unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(", ");
+    LabError::Congestion { name: name.to_owned(), error, available }
+}
+
+/// Counters of a kernel's TCP by name, as `nstat` shows them (`TcpExt` in `/proc/net/netstat`); those at zero are left out.
+pub type Counters = BTreeMap<String, u64>;
+
+/// What the kernel counted in the calling thread's namespace.
+///
+/// # Errors
+///
+/// When the kernel does not show its counters.
+pub fn counters() -> Result<Counters, LabError> {
+    let path = "/proc/thread-self/net/netstat";
+    let text = fs::read_to_string(path).map_err(|error| LabError::File { path: path.into(), error })?;
+    Ok(read_counters(&text))
+}
+
+/// Loss recoveries that began without a timeout.
+pub fn recoveries(counters: &Counters) -> u64 {
+    ["TCPRenoRecovery", "TCPSackRecovery"].iter().filter_map(|name| counters.get(*name)).sum()
+}
+
+/// Frames that devices of the calling thread's namespace could not send.
+///
+/// # Errors
+///
+/// When the kernel does not show its counters.
+pub fn unsent() -> Result<u64, LabError> {
+    let path = "/proc/thread-self/net/dev";
+    let text = fs::read_to_string(path).map_err(|error| LabError::File { path: path.into(), error })?;
+    Ok(send_drops(&text))
+}
+
+/// The sum of a table's column of drops when sending: the twelfth behind the name.
+fn send_drops(table: &str) -> u64 {
+    let rows = table.lines().filter_map(|line| line.split_once(':'));
+    rows.filter_map(|(_, fields)| fields.split_whitespace().nth(11)?.parse::<u64>().ok()).sum()
+}
+
+/// The counters of TCP in a file of name lines, each before its line of values.
+fn read_counters(text: &str) -> Counters {
+    let lines: Vec<&str> = text.lines().collect();
+    let of_tcp = lines.chunks_exact(2).filter(|pair| pair[0].starts_with("TcpExt:"));
+    let fields = of_tcp.flat_map(|pair| pair[0].split_whitespace().zip(pair[1].split_whitespace()));
+    let counters = fields.filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?)));
+    counters.filter(|(_, value)| *value > 0).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_found_by_name() {
+        let text = "TcpExt: A TCPRenoRecovery TCPSackRecovery\nTcpExt: 0 22 3\nIpExt: C\nIpExt: 4\n";
+        let counters = read_counters(text);
+        assert_eq!(counters, [("TCPRenoRecovery", 22), ("TCPSackRecovery", 3)].map(|(n, v)| (n.to_owned(), v)).into());
+        assert_eq!(recoveries(&counters), 25);
+        assert_eq!(recoveries(&read_counters("TcpExt: A\nTcpExt: x\n")), 0);
+    }
+
+    #[test]
+    fn drops_of_all_devices_add_up() {
+        let table = "Inter-|   Receive                  |  Transmit\n\
+            \u{20}face |bytes    packets errs drop fifo frame compressed multicast|bytes packets errs drop fifo colls carrier compressed\n\
+            \u{20}   lo:       1       2    3    4    5     6          7         8        9      10   11   12    13    14      15         16\n\
+            link0: 1 2 3 4 5 6 7 8 9 10 11 30 13 14 15 16\n";
+        assert_eq!(send_drops(table), 42);
+        assert_eq!(send_drops(""), 0);
+    }
+}

@@ -1,0 +1,445 @@
+//! From a network to what is to be made of namespaces, devices, addresses and routes; and what the lab cannot do.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::sync::Arc;
+
+use lasthop_proto::packet::{FlowId, Side};
+use lasthop_proto::scheme::{LocalDetection, Scheme};
+use lasthop_proto::tcp::config::{Recovery, TcpConfig};
+use lasthop_scenario::elements::{Snoop, TwoEnded};
+use lasthop_scenario::{Endpoints, KernelSettings, LabSpec};
+use lasthop_sim::element::{AnyElement, Role};
+use lasthop_sim::network::{App, ElementSpec, FlowSpec, Network, NodeId, NodeKind};
+use lasthop_wire::Route;
+
+use super::error::LabError;
+use super::kernel;
+
+/// Every flow is two sockets and a thread or two.
+const MOST_FLOWS: usize = 1000;
+/// Every node is a namespace.
+const MOST_NODES: usize = 100;
+/// Where acceptors listen, as in the simulator's captures.
+const ACCEPTOR_PORT: u16 = 5001;
+const FIRST_INITIATOR_PORT: u16 = 40_000;
+/// What timestamps take of each segment.
+const TIMESTAMPS: u32 = 12;
+/// IPv4 and TCP header.
+const HEADERS: u32 = 40;
+/// The most that TCP options take.
+const OPTIONS: u32 = 40;
+/// What `TCP_MAXSEG` takes.
+const SEGMENTS: std::ops::RangeInclusive<u32> = 88..=32_767;
+
+/// Whose TCP a host of a lab runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HostTcp {
+    /// The kernel's.
+    Kernel,
+    /// lasthop's, which is the simulator's.
+    Own,
+}
+
+impl HostTcp {
+    /// As the scenario calls it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Kernel => "kernel",
+            Self::Own => "own",
+        }
+    }
+}
+
+/// One end of a link, seen from its node: point 2k is the first end of link k, 2k + 1 the second. The numbers of captures.
+pub type Point = usize;
+
+/// What the lab is to make of a network.
+#[derive(Clone, Copy)]
+pub struct Plan<'n> {
+    /// The network.
+    pub network: &'n Network,
+    /// What runs over it.
+    pub scheme: &'n Scheme,
+    /// How.
+    pub lab: &'n LabSpec,
+}
+
+impl<'n> Plan<'n> {
+    /// Checks that the lab can run `network`.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot: the message names what is in the way.
+    pub fn new(network: &'n Network, scheme: &'n Scheme, lab: &'n LabSpec) -> Result<Self, LabError> {
+        let plan = Self { network, scheme, lab };
+        plan.check()?;
+        Ok(plan)
+    }
+
+    fn check(&self) -> Result<(), LabError> {
+        let refuse = |what, name: &str, instead| Err(LabError::Unsupported { what, name: name.to_owned(), instead });
+        let network = self.network;
+        if let Some(session) = network.sessions.first() {
+            return refuse("web sessions", &session.name, "it runs transfers; take `lasthop run` for the rest");
+        }
+        if network.flows.len() > MOST_FLOWS {
+            return refuse("so many flows", &network.flows.len().to_string(), "it takes 1000 at most");
+        }
+        if network.nodes.len() > MOST_NODES {
+            return refuse("so many hosts and routers", &network.nodes.len().to_string(), "it takes 100 at most");
+        }
+        for flow in &network.flows {
+            let instead = "it runs transfers; take `lasthop run` for the rest";
+            match flow.app {
+                App::Transfer { .. } => {}
+                App::Idle => return refuse("idle connections", &flow.name, instead),
+                App::OnOff(_) => return refuse("datagrams", &flow.name, instead),
+                App::Quic(_) => return refuse("QUIC", &flow.name, instead),
+                App::Web => return refuse("web sessions", &flow.name, instead),
+            }
+            for (config, node) in flow.tcp.iter().zip([flow.from, flow.to]) {
+                if !SEGMENTS.contains(&self.segment(config)) {
+                    let name = format!("mss = {} at {}", config.mss, network.nodes[node.0].name);
+                    return refuse("this segment size", &name, "kernels take 88 to 32767 bytes, options included");
+                }
+                let beyond = kernel::beyond(config, self.lab).filter(|_| !self.says_it_by_sack(config));
+                if let (Endpoints::Kernel, Some(what)) = (self.endpoints(node), beyond) {
+                    let host = network.nodes[node.0].name.clone();
+                    return Err(LabError::NeedsOwnTcp { scheme: self.scheme.name, host, what });
+                }
+            }
+        }
+        self.check_elements()
+    }
+
+    fn check_elements(&self) -> Result<(), LabError> {
+        let refuse = |what, instead| Err(LabError::Unsupported { what, name: self.scheme.name.to_owned(), instead });
+        if self.network.elements.iter().any(|spec| spec.element.get::<TwoEnded>().is_some()) {
+            return refuse("two-ended links", "take `lasthop run`");
+        }
+        for spec in &self.network.elements {
+            if let (Endpoints::Kernel, Some(what)) = (self.lab.relays, kernel::beyond_relays(&spec.element)) {
+                let host = self.network.nodes[spec.node.0].name.clone();
+                return Err(LabError::NeedsOwnTcp { scheme: self.scheme.name, host, what });
+            }
+        }
+        let mut taken = vec![false; self.points()];
+        for (point, element) in self.elements() {
+            // The gateway works at the router's device, before what the emulated link does.
+            if taken[point] {
+                return refuse("this chain of elements on one port", "it takes one, and the gateway in front of it");
+            }
+            taken[point] = self.is_emulated(element);
+        }
+        match self.network.elements.iter().filter(|spec| !self.is_emulated(&spec.element)).count() {
+            0 | 1 => Ok(()),
+            _ => refuse("so many base stations", "the gateway plays one"),
+        }
+    }
+
+    /// What the scenario says of the TCP of `node`.
+    fn endpoints(&self, node: NodeId) -> Endpoints {
+        // Hosts come first among the nodes.
+        self.lab.endpoints.get(node.0).copied().unwrap_or(Endpoints::Auto)
+    }
+
+    /// Whose TCP a host runs; `None` where no flow ends.
+    pub fn host_tcp(&self, node: NodeId) -> Option<HostTcp> {
+        let config = self.tcp(node)?;
+        Some(match self.endpoints(node) {
+            Endpoints::Own => HostTcp::Own,
+            Endpoints::Auto if kernel::beyond(config, self.lab).is_some() => HostTcp::Own,
+            Endpoints::Auto | Endpoints::Kernel => HostTcp::Kernel,
+        })
+    }
+
+    /// Whether a host runs lasthop's TCP.
+    pub fn is_own(&self, node: NodeId) -> bool {
+        self.host_tcp(node) == Some(HostTcp::Own)
+    }
+
+    /// All hosts with flows and all routers with relays by name, and whose TCP they run.
+    pub fn ends(&self) -> Vec<(String, HostTcp)> {
+        let nodes = self.network.nodes.iter().enumerate();
+        let end = |index| self.host_tcp(NodeId(index)).or_else(|| self.relay_tcp(NodeId(index)));
+        nodes.filter_map(|(index, node)| Some((node.name.clone(), end(index)?))).collect()
+    }
+
+    /// Whose TCP a router's relay runs, if it has one.
+    fn relay_tcp(&self, node: NodeId) -> Option<HostTcp> {
+        let mut here = self.network.elements.iter().filter(|spec| spec.node == node);
+        let relay = here.find(|spec| spec.element.role() == Role::Relay)?;
+        Some(if self.is_emulated(&relay.element) { HostTcp::Own } else { HostTcp::Kernel })
+    }
+
+    /// The payload and TCP options of a full segment, as `TCP_MAXSEG` counts: the kernel takes timestamps out of it, the
+    /// scenario's `mss` is payload alone.
+    pub fn segment(&self, config: &TcpConfig) -> u32 {
+        let timestamps = self.lab.settings == KernelSettings::Kernel || config.timestamps.is_on();
+        config.mss + if timestamps { TIMESTAMPS } else { 0 }
+    }
+
+    /// MTU of all devices: that of Ethernet, unless segments are longer.
+    pub fn mtu(&self) -> u32 {
+        let ends = self.network.flows.iter().flat_map(|flow| flow.tcp.iter().zip([flow.from, flow.to]));
+        // The scenario's `mss` is payload: lasthop's TCP is to have room for whatever options come on top.
+        let segment = |(config, node): (&Arc<TcpConfig>, NodeId)| {
+            if self.is_own(node) { config.mss + OPTIONS } else { self.segment(config) }
+        };
+        let relays = self.emulated().filter_map(|(_, element)| element.endpoints());
+        let relays = relays.flatten().map(|tcp| tcp.mss + OPTIONS);
+        ends.map(segment).chain(relays).max().unwrap_or_default().max(1500 - HEADERS) + HEADERS
+    }
+
+    /// The TCP of a host's endpoints: the first flow's, they all have the same.
+    pub fn tcp(&self, node: NodeId) -> Option<&'n TcpConfig> {
+        self.network.flows.iter().find_map(|flow| {
+            let side = [flow.from, flow.to].iter().position(|end| *end == node)?;
+            Some(&*flow.tcp[side])
+        })
+    }
+
+    /// The kernel's name of the congestion control of a host's endpoints: `[lab]`'s where it names one.
+    pub fn congestion(&self, config: &TcpConfig) -> &'n str {
+        self.lab.congestion.as_deref().unwrap_or(kernel::congestion(config))
+    }
+
+    /// Whether a host's endpoints use selective acknowledgments.
+    pub fn sack(&self, config: &TcpConfig) -> bool {
+        self.lab.sack.map_or(config.recovery.uses_sack() || self.has_masks(), |sack| sack.is_on())
+    }
+
+    /// Whether a kernel's SACK blocks do for the SMART numbers that the scheme asks for.
+    fn says_it_by_sack(&self, config: &TcpConfig) -> bool {
+        self.has_masks() && config.smart_acks.is_on() && matches!(config.recovery, Recovery::Reno | Recovery::NewReno)
+    }
+
+    /// Whether the base station reads in acknowledgments what arrived above a hole. A kernel's SACK blocks say it as well as SMART
+    /// numbers do.
+    fn has_masks(&self) -> bool {
+        let snoop = self.element().and_then(|(_, element)| element.get::<Snoop>());
+        snoop.is_some_and(|Snoop(config)| config.detection == LocalDetection::Smart)
+    }
+
+    /// How many capture points there are.
+    pub fn points(&self) -> usize {
+        2 * self.network.links.len()
+    }
+
+    /// The node at a point.
+    pub fn node(&self, point: Point) -> NodeId {
+        self.network.links[point / 2].ends[point % 2]
+    }
+
+    /// The points of a node.
+    pub fn points_of(&self, node: NodeId) -> impl Iterator<Item = Point> + '_ {
+        (0..self.points()).filter(move |&point| self.node(point) == node)
+    }
+
+    /// The capture points' names: `NODE` for a node with a single link, otherwise `NODE:LINK`.
+    pub fn point_name(&self, point: Point) -> String {
+        let node = self.node(point);
+        let name = &self.network.nodes[node.0].name;
+        match self.points_of(node).count() {
+            1 => name.clone(),
+            _ => format!("{name}:{}", self.network.links[point / 2].name),
+        }
+    }
+
+    /// The device at a point, inside the node's namespace.
+    pub fn device(point: Point) -> String {
+        format!("link{}", point / 2)
+    }
+
+    /// The device of lasthop's TCP, inside the namespace of a host that runs it.
+    pub const OWN_DEVICE: &'static str = "lasthop";
+
+    /// The device's other end, inside the links' namespace.
+    pub fn far_device(point: Point) -> String {
+        format!("point{point}")
+    }
+
+    /// The hardware address at a point, as in the simulator's captures.
+    pub fn hardware_address(point: Point) -> String {
+        Self::hardware_bytes(point).map(|byte| format!("{byte:02x}")).join(":")
+    }
+
+    /// The same, as frames carry it.
+    pub fn hardware_bytes(point: Point) -> [u8; 6] {
+        let [high, low] = (point as u16).to_be_bytes();
+        [2, 0, 0, 0, high, low]
+    }
+
+    /// A node's address, as in the simulator's captures.
+    pub fn address(node: NodeId) -> Ipv4Addr {
+        let [high, low] = (node.0 as u16 + 1).to_be_bytes();
+        Ipv4Addr::new(10, 0, high, low)
+    }
+
+    /// The two ends of a flow: initiator, acceptor.
+    pub fn sockets(flow: FlowId, spec: &FlowSpec) -> [SocketAddrV4; 2] {
+        let port = FIRST_INITIATOR_PORT + flow.0 as u16;
+        [SocketAddrV4::new(Self::address(spec.from), port), SocketAddrV4::new(Self::address(spec.to), ACCEPTOR_PORT)]
+    }
+
+    /// The flow and the sending end of every route that belongs to a flow.
+    pub fn routes(&self) -> BTreeMap<Route, (FlowId, Side)> {
+        let mut routes = BTreeMap::new();
+        for (index, spec) in self.network.flows.iter().enumerate() {
+            let flow = FlowId(index as u32);
+            let [source, destination] = Self::sockets(flow, spec).map(SocketAddr::V4);
+            let route = Route { source, destination };
+            routes.insert(route, (flow, Side::Initiator));
+            routes.insert(route.reversed(), (flow, Side::Acceptor));
+        }
+        routes
+    }
+
+    /// The point through which `from` sends to each other node.
+    pub fn next_hops(&self, from: NodeId) -> BTreeMap<usize, Point> {
+        let mut hops: BTreeMap<usize, Point> = BTreeMap::new();
+        let mut open = VecDeque::from([from]);
+        while let Some(at) = open.pop_front() {
+            for point in self.points_of(at) {
+                let far = self.node(point ^ 1);
+                if far != from && !hops.contains_key(&far.0) {
+                    let first = hops.get(&at.0).copied().unwrap_or(point);
+                    hops.insert(far.0, first);
+                    open.push_back(far);
+                }
+            }
+        }
+        hops
+    }
+
+    /// The addresses of the hosts that are reached through a point.
+    pub fn hosts_beyond(&self, point: Point) -> Vec<Ipv4Addr> {
+        let hops = self.next_hops(self.node(point));
+        let beyond = hops.into_iter().filter(|(_, through)| *through == point).map(|(node, _)| NodeId(node));
+        beyond.filter(|node| self.network.nodes[node.0].kind == NodeKind::Host).map(Self::address).collect()
+    }
+
+    /// The points through which a flow's data leave each node on their way, in order.
+    pub fn path(&self, spec: &FlowSpec) -> Vec<Point> {
+        let mut path = Vec::new();
+        let mut at = spec.from;
+        while at != spec.to && path.len() < self.network.nodes.len() {
+            let Some(&point) = self.next_hops(at).get(&spec.to.0) else { break };
+            path.push(point);
+            at = self.node(point ^ 1);
+        }
+        path
+    }
+
+    /// `ip` commands that make all veth pairs, in the links' namespace; `namespaces` has the names of the nodes'.
+    pub fn devices(&self, namespaces: &[&str]) -> Vec<String> {
+        let mtu = self.mtu();
+        let make = |point: Point| {
+            let (near, far) = (Self::device(point), Self::far_device(point));
+            let (node, address) = (namespaces[self.node(point).0], Self::hardware_address(point));
+            [
+                format!("link add {far} mtu {mtu} type veth peer name {near} address {address} mtu {mtu} netns {node}"),
+                format!("link set {far} up"),
+            ]
+        };
+        (0..self.points()).flat_map(make).collect()
+    }
+
+    /// `ip` commands that give a node its addresses, neighbours and routes. Neighbours are permanent, so that nothing but
+    /// the flows' packets crosses the links. Where lasthop's TCP is the host, its device is there already, and the kernel has
+    /// no address at all: it forwards between that device and the links, and there is nothing that it could answer for.
+    pub fn addresses(&self, node: NodeId) -> Vec<String> {
+        let own = Self::address(node);
+        let mut lines = vec!["link set lo up".to_owned()];
+        let is_host = self.network.nodes[node.0].kind == NodeKind::Host;
+        let is_own = self.is_own(node);
+        if is_own {
+            lines.push(format!("link set {} up", Self::OWN_DEVICE));
+            lines.push(format!("route add {own}/32 dev {}", Self::OWN_DEVICE));
+        }
+        for (index, point) in self.points_of(node).enumerate() {
+            let (device, far) = (Self::device(point), point ^ 1);
+            let (neighbour, hardware) = (Self::address(self.node(far)), Self::hardware_address(far));
+            lines.push(format!("link set {device} up"));
+            if index == 0 && !is_own {
+                lines.push(format!("addr add {own}/32 dev {}", if is_host { &device } else { "lo" }));
+            }
+            lines.push(format!("neigh add {neighbour} lladdr {hardware} dev {device} nud permanent"));
+        }
+        let source = if is_own { String::new() } else { format!(" src {own}") };
+        let metrics = if is_host && !is_own { self.route_metrics(node) } else { String::new() };
+        for (to, point) in self.next_hops(node) {
+            let (to, device) = (Self::address(NodeId(to)), Self::device(point));
+            let via = Self::address(self.node(point ^ 1));
+            lines.push(format!("route add {to}/32 via {via} dev {device} onlink{source}{metrics}"));
+        }
+        lines
+    }
+
+    /// What of the scenario's TCP a route can say.
+    fn route_metrics(&self, node: NodeId) -> String {
+        match self.tcp(node) {
+            Some(config) if self.lab.settings == KernelSettings::Scenario => {
+                let rto_min = config.rto_min.as_nanos().div_ceil(1_000_000).max(1);
+                format!(" rto_min {rto_min}ms initcwnd {}", config.initial_window)
+            }
+            _ => String::new(),
+        }
+    }
+
+    /// Kernel parameters that keep a namespace from sending by itself.
+    pub fn quiet(&self) -> Vec<(&'static str, String)> {
+        let keys = ["net/ipv6/conf/all/disable_ipv6", "net/ipv6/conf/default/disable_ipv6"];
+        let has_ipv6 = std::path::Path::new("/proc/sys/net/ipv6").exists();
+        keys.into_iter().filter(|_| has_ipv6).map(|key| (key, "1".to_owned())).collect()
+    }
+
+    /// Kernel parameters of a node.
+    pub fn sysctls(&self, node: NodeId) -> Vec<(&'static str, String)> {
+        let mut values = self.quiet();
+        if self.network.nodes[node.0].kind == NodeKind::Router || self.is_own(node) {
+            values.push(("net/ipv4/ip_forward", "1".to_owned()));
+            values.push(("net/ipv4/conf/all/send_redirects", "0".to_owned()));
+        }
+        let Some(config) = self.tcp(node).filter(|_| !self.is_own(node)) else { return values };
+        // Each run starts knowing nothing of the path.
+        values.push(("net/ipv4/tcp_no_metrics_save", "1".to_owned()));
+        values.push(("net/ipv4/tcp_sack", u8::from(self.sack(config)).to_string()));
+        values.extend(kernel::always(config));
+        if self.lab.settings == KernelSettings::Scenario {
+            values.extend(kernel::sysctls(config));
+        }
+        values
+    }
+
+    /// What the gateway is to do at the base station.
+    pub fn element(&self) -> Option<(Point, &'n AnyElement)> {
+        self.elements().find(|(_, element)| !self.is_emulated(element))
+    }
+
+    /// What the emulated links do themselves at their ends.
+    pub fn emulated(&self) -> impl Iterator<Item = (Point, &'n AnyElement)> + '_ {
+        self.elements().filter(|(_, element)| self.is_emulated(element))
+    }
+
+    /// The routers at which relays end connections, be it the gateway's or at an emulated link.
+    pub fn relays(&self) -> Vec<NodeId> {
+        let relays = self.elements().filter(|(_, element)| element.role() == Role::Relay);
+        relays.map(|(point, _)| self.node(point)).collect()
+    }
+
+    fn elements(&self) -> impl Iterator<Item = (Point, &'n AnyElement)> + '_ {
+        let point = |spec: &ElementSpec| self.points_of(spec.node).find(|point| point / 2 == spec.link.0);
+        self.network.elements.iter().filter_map(move |spec| Some((point(spec)?, &spec.element)))
+    }
+
+    /// Whether an element is none of the gateway's: ELN markers, link protocols, and relays with lasthop's TCP.
+    fn is_emulated(&self, element: &AnyElement) -> bool {
+        match element.role() {
+            Role::Marker | Role::LinkEnd => true,
+            Role::Relay => self.lab.relays == Endpoints::Own || kernel::beyond_relays(element).is_some(),
+            Role::Repair => false,
+        }
+    }
+}

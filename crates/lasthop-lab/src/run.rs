@@ -1,0 +1,366 @@
+//! One run: everything is made afresh, and gone when it is over.
+
+use std::mem::take;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, Scope, ScopedJoinHandle};
+use std::time::Duration;
+
+use lasthop_proto::packet::FlowId;
+use lasthop_proto::random::Root;
+use lasthop_proto::scheme::Scheme;
+use lasthop_proto::time::Instant;
+use lasthop_scenario::LabSpec;
+use lasthop_sim::measure::{FlowReport, Report};
+use lasthop_sim::network::{FlowSpec, Network, NodeId};
+use lasthop_sys::clock::Clock;
+use lasthop_sys::ethtool::switch_offloads_off;
+use lasthop_sys::packet_socket::PacketSocket;
+
+use super::air::Air;
+use super::capture::{Capture, Captures};
+use super::emulator::{Emulated, Emulator, Scheduling, void};
+use super::ends::{Devices, Ends, join};
+use super::error::LabError;
+use super::kernel_tcp::{Counters, counters, recoveries, unsent};
+use super::lateness::Lateness;
+use super::namespace::{Namespace, Namespaces, require_root};
+use super::own_tcp;
+use super::plan::{HostTcp, Plan};
+use super::station::{Running, Site, StationCounts, start_base_station};
+use super::transfer::{Accepted, Received, Run, Sent, Transfer};
+
+/// How often a run is tried that does not count.
+const ATTEMPTS: u32 = 3;
+/// What receivers have to read once all senders have ended.
+const GRACE: lasthop_proto::time::Duration = lasthop_proto::time::Duration::from_secs(2);
+/// How often the watcher is told.
+const STEP: Duration = Duration::from_millis(20);
+
+/// What to run.
+pub struct Experiment<'n> {
+    /// The network.
+    pub network: &'n Network,
+    /// The scheme that made it.
+    pub scheme: &'n Scheme,
+    /// How the lab runs it.
+    pub lab: &'n LabSpec,
+    /// The run's seed, as the simulator takes it.
+    pub seed: u64,
+    /// What to keep.
+    pub captures: Captures,
+}
+
+/// Told how a run goes.
+pub trait Watch {
+    /// Whether to stop.
+    fn stopped(&self) -> bool;
+    /// So many bytes of all that are to come have come.
+    fn progress(&self, received: u64, total: u64);
+    /// An attempt does not count.
+    fn void(&self, reason: &str);
+}
+
+/// What a run came to.
+pub struct Outcome {
+    /// The measures, as the simulator reports them.
+    pub report: Report,
+    /// Whose TCP each host ran that has flows, and each relay, by the node's name.
+    pub ends: Vec<(String, HostTcp)>,
+    /// How late frames left the links.
+    pub lateness: Lateness,
+    /// How the emulator's thread was scheduled.
+    pub scheduling: Scheduling,
+    /// Whether the kernel counts timeouts.
+    pub counts_timeouts: bool,
+    /// What the kernels of hosts counted that ran their TCP, by the host's name.
+    pub kernels: Vec<(String, Counters)>,
+    /// Attempts that did not count.
+    pub voided: u32,
+    /// What passed the links' ends, if that was asked for.
+    pub capture: Option<Capture>,
+    /// What the gateway at the base station decided, if that was asked for and it decides on packets: a file as
+    /// [`lasthop_gateway::engine::recording`] lays it out.
+    pub recording: Option<Vec<u8>>,
+}
+
+/// Runs an experiment once; again, up to twice, when the links were late or packets passed the base station untreated.
+///
+/// # Errors
+///
+/// When the lab cannot run it, something fails, every attempt was void, or `watch` wants to stop. Nothing is left behind.
+pub fn run(experiment: &Experiment<'_>, watch: &dyn Watch) -> Result<Outcome, LabError> {
+    let plan = Plan::new(experiment.network, experiment.scheme, experiment.lab)?;
+    require_root()?;
+    let mut reason = String::new();
+    for voided in 0..ATTEMPTS {
+        let mut bench = Bench::build(&plan, experiment, watch)?;
+        let Attempt { report, emulated, station, counts_timeouts, kernels } = bench.run(&plan, experiment, watch)?;
+        let Some(why) = void(&emulated, plan.lab.lateness).or_else(|| station.void()) else {
+            let Emulated { carried, lateness, scheduling, .. } = emulated;
+            let capture = carried.capture;
+            let recording = bench.base_station.take().and_then(|station| station.end());
+            let kernels = plan.network.nodes.iter().zip(kernels);
+            let kernels = kernels.filter_map(|(node, counters)| Some((node.name.clone(), counters?))).collect();
+            return Ok(Outcome {
+                report,
+                ends: plan.ends(),
+                lateness,
+                scheduling,
+                counts_timeouts,
+                kernels,
+                voided,
+                capture,
+                recording,
+            });
+        };
+        watch.void(&why);
+        reason = why;
+    }
+    Err(LabError::Void { reason, bound: plan.lab.lateness, attempts: ATTEMPTS })
+}
+
+/// Everything that stands around the flows. Fields go in order: the base station before the namespaces.
+pub(super) struct Bench {
+    base_station: Option<Box<dyn Running>>,
+    /// By node.
+    pub(super) nodes: Vec<Namespace>,
+    devices: Devices,
+    links: Namespace,
+    _namespaces: Namespaces,
+}
+
+struct Attempt {
+    report: Report,
+    emulated: Emulated,
+    station: StationCounts,
+    counts_timeouts: bool,
+    /// By node, where a kernel's TCP ran.
+    kernels: Vec<Option<Counters>>,
+}
+
+impl Bench {
+    pub(super) fn build(plan: &Plan<'_>, experiment: &Experiment<'_>, watch: &dyn Watch) -> Result<Self, LabError> {
+        let (seed, captures) = (experiment.seed, experiment.captures);
+        let mut namespaces = Namespaces::default();
+        let links = namespaces.add("links")?;
+        links.sysctls(&plan.quiet())?;
+        let mut nodes = Vec::new();
+        for (index, spec) in plan.network.nodes.iter().enumerate() {
+            if watch.stopped() {
+                return Err(LabError::Stopped);
+            }
+            let node = namespaces.add(&format!("node-{}", spec.name))?;
+            // Before there is a device, so that none has time to say anything.
+            node.sysctls(&plan.sysctls(NodeId(index)))?;
+            nodes.push(node);
+        }
+        let names: Vec<&str> = nodes.iter().map(Namespace::name).collect();
+        links.ip(&plan.devices(&names))?;
+        let mut devices = Devices::new();
+        for (index, node) in nodes.iter().enumerate() {
+            if plan.is_own(NodeId(index)) {
+                devices.insert(index, node.within(|| own_tcp::open_device(plan, NodeId(index), seed))?);
+            }
+            node.ip(&plan.addresses(NodeId(index)))?;
+            let devices: Vec<String> = plan.points_of(NodeId(index)).map(Plan::device).collect();
+            offloads_off(node, &devices)?;
+        }
+        offloads_off(&links, &(0..plan.points()).map(Plan::far_device).collect::<Vec<_>>())?;
+        let base_station = plan.element().map(|(point, element)| {
+            let router = plan.node(point);
+            let wired = plan.points_of(router).filter(|&other| other != point).map(Plan::device).collect();
+            let name = &plan.network.nodes[router.0].name;
+            let wireless = Plan::device(point);
+            let beyond = plan.hosts_beyond(point);
+            let site = Site { namespace: &nodes[router.0], router: name, wireless, wired, beyond, element, captures };
+            start_base_station(&site, plan.scheme)
+        });
+        Ok(Self { base_station: base_station.transpose()?, nodes, devices, links, _namespaces: namespaces })
+    }
+
+    fn run(&mut self, plan: &Plan<'_>, experiment: &Experiment<'_>, watch: &dyn Watch) -> Result<Attempt, LabError> {
+        let run = Run::begin();
+        let mut ends = Ends::open(&self.nodes, take(&mut self.devices), plan, &run)?;
+        let _hosts = take(&mut ends.hosts);
+        let emulator = self.emulator(plan, experiment, run.clock)?;
+        let scheduling = Scheduling::for_network(plan.network);
+        let (flows, emulated) = thread::scope(|scope| {
+            let over = Over(&run.over);
+            let emulator = scope.spawn(|| emulator.run(scheduling, &run.over));
+            let flows = Flows::start(ends, scope, &run, plan);
+            let outcome = flows.watch(&run, plan, &emulator, watch);
+            drop(over);
+            let flows = flows.join();
+            let emulated = join(emulator)?;
+            outcome?;
+            Ok::<_, LabError>((flows?, emulated))
+        })?;
+        let counts_timeouts = flows.iter().all(|(sent, _)| sent.timeouts.is_some());
+        let unsent = self.nodes.iter().map(|node| node.within(unsent)).sum::<Result<u64, _>>()?;
+        let emulated = Emulated { dropped: emulated.dropped + unsent, ..emulated };
+        let station = self.base_station.as_ref().map(|station| station.counts()).transpose()?.unwrap_or_default();
+        let is_kernel = |node: NodeId| plan.host_tcp(node) == Some(HostTcp::Kernel);
+        let kernels = self.nodes.iter().enumerate();
+        let kernels = kernels.map(|(index, node)| is_kernel(NodeId(index)).then(|| node.within(counters)).transpose());
+        let kernels = kernels.collect::<Result<Vec<_>, _>>()?;
+        let report = report(plan, &flows, &emulated, station, &kernels)?;
+        Ok(Attempt { report, emulated, station, counts_timeouts, kernels })
+    }
+
+    /// The links, that nothing has crossed yet.
+    pub(super) fn emulator(
+        &self,
+        plan: &Plan<'_>,
+        experiment: &Experiment<'_>,
+        clock: Clock,
+    ) -> Result<Emulator, LabError> {
+        let points = (0..plan.points()).map(|point| plan.point_name(point)).collect();
+        let capture = (experiment.captures == Captures::On).then(|| Capture::new(points));
+        let air = Air::new(plan, Root(experiment.seed), capture);
+        let sockets = self.links.within(|| {
+            let open = |point| {
+                let device = Plan::far_device(point);
+                PacketSocket::open(&device, plan.mtu()).map_err(LabError::system(format!("cannot listen at {device}")))
+            };
+            (0..plan.points()).map(open).collect::<Result<Vec<_>, _>>()
+        })?;
+        Ok(Emulator::new(air, sockets, clock))
+    }
+}
+
+/// The measures of a run; `kernels` by node.
+fn report(
+    plan: &Plan<'_>,
+    ends: &[(Sent, Received)],
+    emulated: &Emulated,
+    station: StationCounts,
+    kernels: &[Option<Counters>],
+) -> Result<Report, LabError> {
+    let mut flows = emulated.carried.flows.clone();
+    let mut links = emulated.carried.links.clone();
+    for ((flow, spec), (sent, received)) in flows.iter_mut().zip(&plan.network.flows).zip(ends) {
+        if let Some(at) = received.altered {
+            return Err(LabError::Altered { flow: spec.name.clone(), at });
+        }
+        settle(flow, sent, received);
+        for point in plan.path(spec) {
+            links[point / 2][point % 2].useful += received.bytes;
+        }
+    }
+    // The kernel counts recoveries per namespace: they are booked with the first flow from there.
+    for (index, counters) in kernels.iter().enumerate() {
+        let by_kernel =
+            |(spec, (sent, _)): (&FlowSpec, &(Sent, Received))| spec.from == NodeId(index) && sent.recoveries.is_none();
+        if let Some(counters) = counters
+            && let Some(first) = plan.network.flows.iter().zip(ends).position(by_kernel)
+        {
+            flows[first].sender.recoveries += recoveries(counters);
+        }
+    }
+    // So are the base station's counts, with the first flow of all.
+    if let Some(first) = flows.first_mut() {
+        first.sender.relay_timeouts += station.relay_timeouts;
+        first.dupacks_suppressed += station.dupacks_suppressed;
+    }
+    let end = flows.iter().map(|flow| flow.end).max().unwrap_or_default();
+    Ok(Report { flows, sessions: Vec::new(), links, end, frames: emulated.carried.frames })
+}
+
+fn settle(flow: &mut FlowReport, sent: &Sent, received: &Received) {
+    flow.received = received.bytes;
+    flow.start = sent.start;
+    flow.end = received.end.max(sent.start);
+    flow.complete = sent.complete && received.complete;
+    flow.aborted = sent.aborted || received.aborted;
+    flow.sender.timeouts = sent.timeouts.unwrap_or_default();
+    // To what a relay had.
+    flow.sender.recoveries += sent.recoveries.unwrap_or_default();
+    flow.sender.source_retransmissions = sent.retransmissions;
+}
+
+fn offloads_off(namespace: &Namespace, devices: &[String]) -> Result<(), LabError> {
+    namespace.within(|| {
+        devices.iter().try_for_each(|device| {
+            switch_offloads_off(device).map_err(LabError::system(format!("cannot switch off the offloads of {device}")))
+        })
+    })
+}
+
+/// Ends everyone's work when it goes, also in a panic: the scope waits for them.
+struct Over<'r>(&'r AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The threads of all flows.
+struct Flows<'s> {
+    senders: Vec<ScopedJoinHandle<'s, Sent>>,
+    acceptors: Vec<ScopedJoinHandle<'s, std::io::Result<Accepted>>>,
+}
+
+impl Flows<'_> {
+    fn start<'s>(ends: Ends, scope: &'s Scope<'s, '_>, run: &'s Run, plan: &Plan<'_>) -> Flows<'s> {
+        let transfers: Vec<Transfer> = plan.network.flows.iter().map(Transfer::of).collect();
+        let acceptors = ends.acceptors.into_iter().map(|(acceptor, flows)| {
+            let mine: Vec<_> = flows.iter().map(|&flow| (flow, port(plan, flow), transfers[flow])).collect();
+            scope.spawn(move || acceptor.accept_all(run, &mine))
+        });
+        let acceptors = acceptors.collect();
+        let senders = ends.initiators.into_iter().zip(transfers);
+        let senders = senders.map(|(initiator, transfer)| scope.spawn(move || initiator.send(run, transfer)));
+        Flows { senders: senders.collect(), acceptors }
+    }
+}
+
+fn port(plan: &Plan<'_>, flow: usize) -> u16 {
+    Plan::sockets(FlowId(flow as u32), &plan.network.flows[flow])[0].port()
+}
+
+impl Flows<'_> {
+    /// Waits for the end of all flows, or whatever comes first.
+    fn watch<T>(
+        &self,
+        run: &Run,
+        plan: &Plan<'_>,
+        emulator: &ScopedJoinHandle<'_, T>,
+        watch: &dyn Watch,
+    ) -> Result<(), LabError> {
+        let total = plan.network.flows.iter().map(|spec| Transfer::of(spec).bytes).sum();
+        let limit = plan.network.limit;
+        let mut all_sent = None;
+        loop {
+            let done = self.senders.iter().all(ScopedJoinHandle::is_finished)
+                && self.acceptors.iter().all(ScopedJoinHandle::is_finished);
+            // Without links nothing more can come.
+            if done || emulator.is_finished() || run.clock.now() > limit {
+                return Ok(());
+            }
+            // Nobody comes any more to an acceptor whose initiator gave up.
+            if self.senders.iter().all(ScopedJoinHandle::is_finished) {
+                let since = *all_sent.get_or_insert_with(|| run.clock.now());
+                if run.clock.now() > since + GRACE {
+                    return Ok(());
+                }
+            }
+            if watch.stopped() {
+                return Err(LabError::Stopped);
+            }
+            watch.progress(run.received.load(Ordering::Relaxed), total);
+            thread::sleep(STEP);
+        }
+    }
+
+    fn join(self) -> Result<Vec<(Sent, Received)>, LabError> {
+        let sent: Vec<Sent> = self.senders.into_iter().map(join).collect();
+        let mut received = vec![Received { end: Instant::ZERO, ..Received::default() }; sent.len()];
+        for acceptor in self.acceptors {
+            for (flow, one) in join(acceptor).map_err(LabError::system("cannot take connections"))? {
+                received[flow] = one;
+            }
+        }
+        Ok(sent.into_iter().zip(received).collect())
+    }
+}

@@ -1,0 +1,300 @@
+//! The base station: what a scheme adds to the router's plain forwarding.
+
+use std::fs::File;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::{thread, time};
+
+use lasthop_gateway::daemon::control::{self, Request};
+use lasthop_proto::pep::snoop::{HopControl, SnoopConfig};
+use lasthop_proto::pep::split::Handover;
+use lasthop_proto::scheme::{BaseStation, LocalDetection, Scheme, TcpAwareness};
+use lasthop_proto::tcp::config::Recovery;
+use lasthop_proto::time::Duration;
+use lasthop_scenario::elements::{Snoop, Split};
+use lasthop_sim::element::{AnyElement, Role};
+use lasthop_sys::namespace::run_in;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use super::capture::Captures;
+use super::error::LabError;
+use super::kernel;
+use super::namespace::Namespace;
+
+/// Where a scheme's part at the base station goes.
+pub struct Site<'l> {
+    /// The router's namespace; devices, addresses and routes are up, and it forwards.
+    pub namespace: &'l Namespace,
+    /// The router's name in the scenario.
+    pub router: &'l str,
+    /// The device towards the lossy link.
+    pub wireless: String,
+    /// The router's other devices.
+    pub wired: Vec<String>,
+    /// The hosts beyond the lossy link.
+    pub beyond: Vec<Ipv4Addr>,
+    /// What the simulator runs there, with all its parameters.
+    pub element: &'l AnyElement,
+    /// Whether its decisions are recorded.
+    pub captures: Captures,
+}
+
+/// A base station at work: it ends when this is dropped, before the namespace goes.
+pub trait Running: Send {
+    /// What it counted so far.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot say: it may have ended too early.
+    fn counts(&self) -> Result<StationCounts, LabError>;
+
+    /// Ends it. What it decided, if that was recorded ([`lasthop_gateway::engine::recording`]).
+    fn end(self: Box<Self>) -> Option<Vec<u8>>;
+}
+
+/// What only the base station knows, over all flows.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct StationCounts {
+    /// Retransmission timers that expired at a relay.
+    pub relay_timeouts: u64,
+    /// Duplicate acknowledgments that it kept back.
+    pub dupacks_suppressed: u64,
+    /// How often its worker had to be replaced.
+    pub restarts: u64,
+    /// How often packets passed it by, because it was too slow.
+    pub overflows: u64,
+}
+
+impl StationCounts {
+    /// Why a run does not count, if it does not: the scheme did not see all packets.
+    pub fn void(&self) -> Option<String> {
+        let Self { restarts, overflows, .. } = *self;
+        let why = format!("its worker was replaced: {restarts}, it was too slow: {overflows}");
+        (restarts + overflows > 0).then(|| format!("packets passed the gateway untreated ({why})"))
+    }
+}
+
+/// Starts what `scheme` does at the base station, and returns when it is ready for packets: the gateway, as an operator would
+/// run it, which is this program again.
+///
+/// It does not outlive this process, not even one that is killed.
+///
+/// # Errors
+///
+/// When the gateway does not play that part, or does not start.
+pub fn start_base_station(site: &Site<'_>, scheme: &Scheme) -> Result<Box<dyn Running>, LabError> {
+    let text = configuration(site, scheme)
+        .ok_or_else(|| LabError::NeedsGateway { scheme: scheme.name, router: site.router.to_owned() })?;
+    // A relay does not decide on packets.
+    let decides = site.element.role() == Role::Repair;
+    let captures = if decides { site.captures } else { Captures::Off };
+    Ok(Box::new(Daemon::start(site.namespace, &text, captures)?))
+}
+
+/// The gateway's configuration for a scheme; `None` where it does something else.
+fn configuration(site: &Site<'_>, scheme: &Scheme) -> Option<String> {
+    let addresses: Vec<String> = site.beyond.iter().map(|address| format!("\"{address}/32\"")).collect();
+    let mut text = String::from("control = \"CONTROL\"\nlog = \"warn\"\n[[rule]]\nname = \"lab\"\n");
+    text += &format!("interface = \"{}\"\naddresses = [{}]\n", site.wireless, addresses.join(", "));
+    Some(text + &rule(site.element, scheme)?)
+}
+
+/// What the rule does: its mode, and the tables of that.
+fn rule(element: &AnyElement, scheme: &Scheme) -> Option<String> {
+    let micros = |span: Duration| format!("\"{} us\"", span.as_nanos() / 1000);
+    let mut text = String::new();
+    if let Some(Snoop(config)) = element.get() {
+        let (detection, awareness) = names(config);
+        text += "mode = \"snoop\"\n[rule.snoop]\n";
+        text += &format!("detection = \"{detection}\"\nawareness = \"{awareness}\"\n");
+        text += &format!("dupack_threshold = {}\n", config.dupack_threshold);
+        text += &format!("timer_min = {}\n", micros(config.timer_min));
+        text += &format!("timer_max = {}\n", micros(config.timer_max));
+        text += &format!("max_local_retries = {}\n", config.max_local_retries);
+        // Who knows nothing of TCP has nothing to hold senders back with.
+        text += &match config.hop.filter(|_| config.awareness == TcpAwareness::Aware) {
+            None => "flow_control = \"none\"\n".to_owned(),
+            Some(HopControl { backlog, held }) => {
+                format!("flow_control = \"fast\"\nbacklog = {backlog}\nheld = {held}\n")
+            }
+        };
+        return Some(text);
+    }
+    let Split { handover, wired, wireless } = element.get()?;
+    text += "mode = \"split\"\n";
+    match (handover, scheme.base_station) {
+        (Handover::Shared(buffer), BaseStation::Split { wireless: Recovery::Reno }) => {
+            for side in ["wireless", "wired"] {
+                text += &format!("[rule.split.{side}]\ncongestion = \"reno\"\nbuffer = {buffer}\n");
+            }
+        }
+        (Handover::Shared(_), _) => return None,
+        (Handover::Moved, _) => {
+            for (side, tcp) in [("wireless", wireless), ("wired", wired)] {
+                let (congestion, rto_min) = (kernel::congestion(tcp), micros(tcp.rto_min));
+                text += &format!("[rule.split.{side}]\ncongestion = \"{congestion}\"\nrto_min = {rto_min}\n");
+                text += &kernel::receive_buffer(tcp).map_or(String::new(), |bytes| format!("buffer = {bytes}\n"));
+            }
+        }
+    }
+    Some(text)
+}
+
+/// Detection and awareness as files name them.
+const fn names(config: &SnoopConfig) -> (&'static str, &'static str) {
+    let detection = match config.detection {
+        LocalDetection::DuplicateAcks => "duplicate-acks",
+        LocalDetection::Smart => "smart",
+    };
+    let awareness = match config.awareness {
+        TcpAwareness::Aware => "aware",
+        TcpAwareness::Unaware => "unaware",
+    };
+    (detection, awareness)
+}
+
+/// How long the gateway may take to start, and to stop.
+const PATIENCE: time::Duration = time::Duration::from_secs(15);
+/// It is kept in memory at the end of a run: some 500,000 packets.
+const LONGEST_RECORDING: &str = "64 MiB";
+const STEP: time::Duration = time::Duration::from_millis(20);
+
+/// The gateway as a child process. Its files are in a folder of its own.
+struct Daemon {
+    child: Child,
+    folder: PathBuf,
+    control: PathBuf,
+    recording: Option<PathBuf>,
+}
+
+impl Daemon {
+    fn start(namespace: &Namespace, text: &str, captures: Captures) -> Result<Self, LabError> {
+        let folder = std::env::temp_dir().join(namespace.name());
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |error| LabError::File { path, error }
+        };
+        std::fs::create_dir_all(&folder).map_err(failed(&folder))?;
+        let (file, control) = (folder.join("gateway.toml"), folder.join("gateway.sock"));
+        let text = text.replace("CONTROL", &control.display().to_string());
+        std::fs::write(&file, text).map_err(failed(&file))?;
+        let netns = File::open(namespace.path()).map_err(failed(&namespace.path()))?;
+        let mut command = Command::new("/proc/self/exe");
+        command.args(["gateway", "run"]).arg(&file).stdin(Stdio::null()).stdout(Stdio::null());
+        let recording = (captures == Captures::On).then(|| folder.join("gateway.pcapng"));
+        if let Some(path) = &recording {
+            command.arg("--record").arg(path).args(["--record-limit", LONGEST_RECORDING]);
+        }
+        run_in(&mut command, netns.into(), Signal::TERM);
+        let child = command.spawn().map_err(LabError::system("cannot start the gateway"))?;
+        let mut daemon = Self { child, folder, control, recording };
+        daemon.wait_until_ready()?;
+        Ok(daemon)
+    }
+
+    fn wait_until_ready(&mut self) -> Result<(), LabError> {
+        let begun = time::Instant::now();
+        while begun.elapsed() < PATIENCE {
+            if control::ask(&self.control, Request::Status).is_ok() {
+                return Ok(());
+            }
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return Err(LabError::Gateway(format!("it ended with {status}; its messages are above")));
+            }
+            thread::sleep(STEP);
+        }
+        Err(LabError::Gateway(format!("it was not ready within {} s", PATIENCE.as_secs())))
+    }
+
+    /// Lets it take its rules back, and waits for its end.
+    fn stop(&mut self) {
+        if let Some(pid) = Pid::from_raw(self.child.id() as i32).filter(|_| matches!(self.child.try_wait(), Ok(None))) {
+            let _ = kill_process(pid, Signal::TERM);
+        }
+        let begun = time::Instant::now();
+        while begun.elapsed() < PATIENCE && matches!(self.child.try_wait(), Ok(None)) {
+            thread::sleep(STEP);
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Running for Daemon {
+    fn counts(&self) -> Result<StationCounts, LabError> {
+        let status =
+            control::ask(&self.control, Request::Status).map_err(|error| LabError::Gateway(error.to_string()))?;
+        let sum = |key: &str| {
+            let rules = status.get("rules").and_then(Value::as_array).into_iter().flatten();
+            rules.filter_map(|rule| rule.get(key).and_then(Value::as_u64)).sum()
+        };
+        let count = |path: &str| status.pointer(path).and_then(Value::as_u64).unwrap_or_default();
+        Ok(StationCounts {
+            // What a relay's kernel counts it tells when a connection has ended, and timeouts not at all.
+            relay_timeouts: 0,
+            dupacks_suppressed: sum("dup_acks_suppressed"),
+            restarts: count("/worker/restarts"),
+            overflows: count("/packets/overflows"),
+        })
+    }
+
+    fn end(mut self: Box<Self>) -> Option<Vec<u8>> {
+        self.stop();
+        // What is missing of it its own messages say.
+        self.recording.as_ref().and_then(|path| std::fs::read(path).ok())
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        self.stop();
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lasthop_scenario::Scenario;
+    use lasthop_scenario::gateway::{Gateway, Mode, SideSettings};
+
+    use super::*;
+
+    /// What the gateway reads of what the lab writes for it.
+    fn told(scheme: &str, set: &[(&str, &str)]) -> Mode {
+        let scheme = Scheme::by_name(scheme).unwrap();
+        let scenario = Scenario::builtin("wavelan-lan").unwrap().with_overrides(set).unwrap();
+        let network = scenario.network(scheme).unwrap();
+        let text = rule(&network.elements[0].element, scheme).unwrap();
+        let head = "[[rule]]\nname = \"lab\"\ninterface = \"link1\"\n";
+        Gateway::parse("lab", &format!("{head}{text}")).unwrap().rules.remove(0).mode
+    }
+
+    #[test]
+    fn schemes_of_today_are_the_gateways_defaults() {
+        let text = "[[rule]]\nname = 'rule'\nmode = 'snoop'\ninterface = 'wlan0'\n";
+        let default = Gateway::parse("default", text).unwrap().rules.remove(0).mode;
+        assert_eq!(told("SNOOP", &[]), default);
+        let Mode::Split(split) = told("SPLIT-BBR", &[]) else { panic!("a split") };
+        let kernels = Some(lasthop_proto::time::Duration::from_millis(200));
+        assert_eq!(split.wireless, SideSettings::wireless());
+        assert_eq!(split.wired, SideSettings { rto_min: kernels, ..SideSettings::wired() });
+    }
+
+    #[test]
+    fn the_scenarios_keys_reach_the_gateway() {
+        let set = [
+            ("base_station.snoop.timer_min", "70 ms"),
+            ("base_station.split.wireless.congestion", "reno"),
+            ("base_station.split.wired.buffer", "300 KiB"),
+        ];
+        let Mode::Snoop(snoop) = told("SNOOP", &set) else { panic!("snoop") };
+        assert_eq!(snoop.timer_min, Duration::from_millis(70));
+        let Mode::Split(split) = told("SPLIT-BBR", &set) else { panic!("a split") };
+        assert_eq!((split.wireless.congestion.as_str(), split.wired.buffer), ("reno", Some(300 << 10)));
+        // The study's relay is Reno with the study's buffer.
+        let Mode::Split(studied) = told("SPLIT", &set) else { panic!("a split") };
+        assert_eq!((studied.wireless.congestion.as_str(), studied.wired.buffer), ("reno", Some(64 << 10)));
+    }
+}

@@ -1,0 +1,71 @@
+//! What the protocol puts in front of a packet, and what control frames consist of.
+
+use crate::link::headers::{LinkHeaders, LinkProtocol};
+use crate::packet::Packet;
+
+/// The header of a frame. Numbers wrap; both ends count from 0.
+///
+/// In bytes: 0 for data, 1 for an acknowledgment, 2 for "missing", 3 for "comes no more"; a zero; the number, high byte first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Header {
+    /// The frame of that number, which carries a packet.
+    Data(u16),
+    /// Control: every frame before that number arrived.
+    Ack(u16),
+    /// Control: the frame of that number is missing.
+    Nack(u16),
+    /// Control: no frame before that number comes any more.
+    Skip(u16),
+}
+
+impl Header {
+    /// Its bytes.
+    pub const LEN: usize = 4;
+
+    /// The header of a frame, if it is one of this protocol: its outermost.
+    #[inline]
+    pub fn of<P>(packet: &Packet<P>) -> Option<Self> {
+        Self::from_bytes(packet.link.read(LinkProtocol::ARQ)?)
+    }
+
+    /// The header in bytes.
+    pub const fn to_bytes(self) -> [u8; Self::LEN] {
+        let (kind, number) = match self {
+            Self::Data(number) => (0, number),
+            Self::Ack(number) => (1, number),
+            Self::Nack(number) => (2, number),
+            Self::Skip(number) => (3, number),
+        };
+        let [high, low] = number.to_be_bytes();
+        [kind, 0, high, low]
+    }
+
+    /// The header that these bytes are, if they are one.
+    pub const fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let &[kind, 0, high, low] = bytes else { return None };
+        let number = u16::from_be_bytes([high, low]);
+        match kind {
+            0 => Some(Self::Data(number)),
+            1 => Some(Self::Ack(number)),
+            2 => Some(Self::Nack(number)),
+            3 => Some(Self::Skip(number)),
+            _ => None,
+        }
+    }
+
+    /// Puts it in front of those that are there. The caller has seen to it that there is room.
+    #[inline]
+    pub(super) fn put(self, headers: &mut LinkHeaders) {
+        let put = headers.push(LinkProtocol::ARQ, &self.to_bytes());
+        debug_assert!(put.is_ok(), "no room for a header");
+    }
+}
+
+/// Of a frame that has no other header.
+impl From<Header> for LinkHeaders {
+    fn from(header: Header) -> Self {
+        let mut headers = Self::NONE;
+        header.put(&mut headers);
+        headers
+    }
+}

@@ -1,0 +1,107 @@
+//! `kind = "arq"`: a link protocol, at both ends of its link.
+
+use lasthop_proto::link::arq::{self, ArqConfig, Delivery, Protocol, Timer};
+use lasthop_proto::node::Node;
+use lasthop_proto::scheme::Scheme;
+use lasthop_proto::time::Duration;
+use lasthop_sim::Bytes;
+use lasthop_sim::element::{AnyElement, Element, Ends, Role, Site};
+
+use super::{AnyPart, Beyond, Kind, Part};
+use crate::error::{Error, Problem};
+use crate::reader::Reader;
+use crate::values::{Count, Estimated, Off, Or, Positive, Unlimited, Whole};
+
+pub(super) static KIND: Kind =
+    Kind { name: "arq", keys: &[&ARQ_KEYS], ends: Ends::Both, read: |reader, _| Ok(AnyPart::new(Arq(read(reader)?))) };
+
+/// One end of automatic repeat request.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Arq(pub ArqConfig);
+
+impl Part for Arq {
+    fn place(&self, _: &Scheme, _: &mut Beyond<'_>) -> AnyElement {
+        AnyElement::new(self.clone())
+    }
+}
+
+impl Element for Arq {
+    fn kind(&self) -> &'static str {
+        KIND.name
+    }
+
+    fn role(&self) -> Role {
+        Role::LinkEnd
+    }
+
+    fn build(&self, _: &Site<'_>) -> Box<dyn Node<()>> {
+        Box::new(arq::Arq::<()>::new(self.0.clone()))
+    }
+
+    fn build_on_bytes(&self, _: &Site<'_>) -> Option<Box<dyn Node<Bytes> + Send>> {
+        Some(Box::new(arq::Arq::<Bytes>::new(self.0.clone())))
+    }
+
+    fn describe(&self) -> String {
+        "selective repeat with the other end of the link".to_owned()
+    }
+}
+
+/// All keys of a link protocol.
+pub(crate) const ARQ_KEYS: [&str; 9] =
+    ["protocol", "window", "header", "timer", "timer_min", "nack_again", "max_retransmissions", "delivery", "queue"];
+
+/// What holds where a scenario says nothing: what fits the second study best (docs/models/arq.md).
+const DEFAULT: ArqConfig = ArqConfig {
+    protocol: Protocol::SelectiveRepeat,
+    window: 16,
+    header: 4,
+    timer: Timer::Fixed(Duration::from_millis(900)),
+    nack_again: None,
+    max_retransmissions: None,
+    delivery: Delivery::InOrder,
+    queue: 50,
+};
+
+/// Reads the keys of a link protocol from a table, which may be absent.
+pub(crate) fn read(reader: &Reader<'_>) -> Result<ArqConfig, Error> {
+    let protocol = reader.or("protocol", DEFAULT.protocol, "default")?;
+    let Whole(window) = reader.or::<Whole<1, 32_768>>("window", Whole(DEFAULT.window.into()), "default")?;
+    let Whole(header) = reader.or::<Whole<0, 64>>("header", Whole(DEFAULT.header.into()), "default")?;
+    let timer = timer(reader)?;
+    let again = DEFAULT.nack_again.map(Positive);
+    let Or(nack_again, _) = reader.or::<Or<Off, Positive<Duration>>>("nack_again", again.into(), "default")?;
+    let most = DEFAULT.max_retransmissions.map(Whole);
+    let Or(most, _) = reader.or::<Or<Unlimited, Whole<0, 1000>>>("max_retransmissions", most.into(), "default")?;
+    let delivery = reader.or("delivery", DEFAULT.delivery, "default")?;
+    let Whole(queue) = reader.or::<Count>("queue", Whole(DEFAULT.queue), "default")?;
+    Ok(ArqConfig {
+        protocol,
+        window: window as u16,
+        header: header as u16,
+        timer,
+        nack_again: nack_again.map(|Positive(span)| span),
+        max_retransmissions: most.map(|Whole(most)| most),
+        delivery,
+        queue,
+    })
+}
+
+/// `timer` is a time, or "estimated" with `timer_min`.
+fn timer(reader: &Reader<'_>) -> Result<Timer, Error> {
+    let Timer::Fixed(span) = DEFAULT.timer else { unreachable!("the default is a time") };
+    let fixed = Or(Some(Positive(span)), Estimated);
+    Ok(match reader.or::<Or<Estimated, Positive<Duration>>>("timer", fixed, "default")? {
+        Or(Some(Positive(span)), _) => {
+            if reader.has("timer_min") {
+                let message = "has a meaning only with timer = \"estimated\"".to_owned();
+                return Err(reader.fail("timer_min", Problem::Conflict(message)));
+            }
+            Timer::Fixed(span)
+        }
+        Or(None, _) => {
+            let Positive(min) = reader.or("timer_min", Positive(Duration::from_millis(200)), "default")?;
+            Timer::Estimated { min }
+        }
+    })
+}

@@ -1,0 +1,79 @@
+//! `kind = "snoop"`: local retransmission from a cache.
+
+use lasthop_proto::node::Node;
+use lasthop_proto::pep::snoop::{self, SnoopConfig};
+use lasthop_proto::scheme::{LocalDetection, Scheme, TcpAwareness};
+use lasthop_sim::element::{AnyElement, Element, Ends, Role, Site};
+
+use super::{AnyPart, Beyond, Kind, Part};
+use crate::error::Error;
+use crate::reader::Reader;
+use crate::snoop::{KIND_KEYS, REPAIR_KEYS, kind, repair};
+use crate::tcp::TcpSpec;
+use crate::units::ByteSize;
+use crate::values::{Count, Whole};
+
+pub(super) static KIND: Kind =
+    Kind { name: "snoop", keys: &[&KIND_KEYS, &CACHE_KEYS, &REPAIR_KEYS], ends: Ends::One, read };
+
+/// Keys of the cache.
+pub(crate) const CACHE_KEYS: [&str; 3] = ["cache", "connections", "priority"];
+
+/// Local retransmission: the four link-layer schemes of the first study, and what the gateway does.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Snoop(pub SnoopConfig);
+
+fn read(reader: &Reader<'_>, _: &TcpSpec) -> Result<AnyPart, Error> {
+    let default = SnoopConfig::new(LocalDetection::DuplicateAcks, TcpAwareness::Aware);
+    Ok(AnyPart::new(Snoop(cache(reader, kind(reader, default)?)?)))
+}
+
+/// A cache and what it is for, detection and awareness as `default` has them.
+pub(crate) fn cache(reader: &Reader<'_>, default: SnoopConfig) -> Result<SnoopConfig, Error> {
+    let ByteSize(cache_bytes) = reader.or("cache", ByteSize(default.cache_bytes), "default")?;
+    if cache_bytes == 0 {
+        return Err(reader.refuse("cache", "a size above zero", ""));
+    }
+    let connections = u32::try_from(default.connections).unwrap_or(u32::MAX);
+    let Whole(connections) = reader.or::<Count>("connections", Whole(connections), "default")?;
+    let config = SnoopConfig { cache_bytes, connections: connections as usize, ..default };
+    let config = repair(reader, config)?;
+    let priority = reader.or("priority", config.priority, "default")?;
+    Ok(SnoopConfig { priority, ..config })
+}
+
+impl Part for Snoop {
+    fn place(&self, _: &Scheme, beyond: &mut Beyond<'_>) -> AnyElement {
+        if self.0.detection == LocalDetection::Smart {
+            beyond.send_smart_acks();
+        }
+        AnyElement::new(self.clone())
+    }
+}
+
+impl Element for Snoop {
+    fn kind(&self) -> &'static str {
+        KIND.name
+    }
+
+    fn role(&self) -> Role {
+        Role::Repair
+    }
+
+    fn build(&self, _: &Site<'_>) -> Box<dyn Node<()>> {
+        Box::new(snoop::Snoop::<()>::new(self.0.clone()))
+    }
+
+    fn describe(&self) -> String {
+        let losses = match self.0.detection {
+            LocalDetection::DuplicateAcks => "losses by duplicate acknowledgments",
+            LocalDetection::Smart => "losses by what has arrived beyond them",
+        };
+        let duplicates = match self.0.awareness {
+            TcpAwareness::Aware => "keeps duplicates back",
+            TcpAwareness::Unaware => "lets duplicates pass",
+        };
+        let control = if self.0.hop.is_some() { "holds senders back" } else { "no flow control" };
+        format!("snoop: {losses}, {duplicates}, {control}")
+    }
+}

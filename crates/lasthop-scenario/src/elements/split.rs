@@ -1,0 +1,123 @@
+//! `kind = "split"`: ends each connection and opens another over the link.
+
+use std::sync::Arc;
+
+use lasthop_proto::node::Node;
+use lasthop_proto::pep::split::{Handover, SplitRelay};
+use lasthop_proto::scheme::Scheme;
+use lasthop_proto::tcp::config::{Recovery, TcpConfig};
+use lasthop_sim::element::{AnyElement, Element, Ends, Role, Site};
+use lasthop_sim::sim::tick_phase;
+
+use super::{AnyPart, Beyond, Duty, Kind, Part};
+use crate::error::{Error, Problem};
+use crate::reader::{Reader, Value};
+use crate::tcp::{self, Base, TcpSpec};
+use crate::units::ByteSize;
+use crate::values::{CongestionName, Window};
+
+pub(super) static KIND: Kind = Kind { name: "split", keys: &[&["recovery"], &RELAY_KEYS], ends: Ends::One, read };
+
+/// Keys of a relay.
+pub(crate) const RELAY_KEYS: [&str; 3] = ["split_buffer", "wired_tcp", "wireless_tcp"];
+
+/// A split connection's relay.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Split {
+    /// How bytes get from one connection to the other, and how many may wait.
+    pub handover: Handover,
+    /// The endpoint that faces the router.
+    pub wired: Arc<TcpConfig>,
+    /// The endpoint that faces the link.
+    pub wireless: Arc<TcpConfig>,
+}
+
+/// What a scenario says of a relay.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Relay {
+    pub buffer: u32,
+    /// The endpoint that faces the router.
+    pub wired: TcpSpec,
+    /// The endpoint that faces the link.
+    pub wireless: TcpSpec,
+}
+
+/// A relay, and the loss recovery of the connection beyond the link.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct RelayPart {
+    pub relay: Relay,
+    pub recovery: Recovery,
+}
+
+fn read(reader: &Reader<'_>, common: &TcpSpec) -> Result<AnyPart, Error> {
+    let recovery = reader.or("recovery", Recovery::Reno, "default")?;
+    Ok(AnyPart::new(RelayPart { relay: relay(reader, common)?, recovery }))
+}
+
+/// Reads a relay's keys.
+pub(crate) fn relay(reader: &Reader<'_>, common: &TcpSpec) -> Result<Relay, Error> {
+    // "64 KB of buffer at the base" ([a] §IV-C).
+    let Window(buffer) = reader.or("split_buffer", Window(64 << 10), "default")?;
+    if buffer < common.config.mss {
+        let (buffer, mss) = (ByteSize(buffer.into()), ByteSize(common.config.mss.into()));
+        let key = if reader.has("split_buffer") { "split_buffer" } else { "router" };
+        let message = format!("split_buffer = {buffer} does not hold one segment (mss = {mss})");
+        return Err(reader.fail(key, Problem::Conflict(message)));
+    }
+    let end = |key: &str| tcp::read(&reader.section(key)?, Base::RelayEnd(common, buffer));
+    Ok(Relay { buffer, wired: end("wired_tcp")?, wireless: end("wireless_tcp")? })
+}
+
+impl Part for RelayPart {
+    /// Endpoints beyond it are the peers of its wireless endpoint.
+    fn place(&self, scheme: &Scheme, beyond: &mut Beyond<'_>) -> AnyElement {
+        let Self { relay, recovery } = self;
+        beyond.recover(*recovery);
+        AnyElement::new(Split {
+            handover: Handover::Shared(relay.buffer),
+            wired: Arc::new(Duty::of(scheme.recovery).apply(&relay.wired)),
+            wireless: Arc::new(Duty::of(*recovery).apply(&relay.wireless)),
+        })
+    }
+}
+
+impl Element for Split {
+    fn kind(&self) -> &'static str {
+        KIND.name
+    }
+
+    fn role(&self) -> Role {
+        Role::Relay
+    }
+
+    fn build(&self, site: &Site<'_>) -> Box<dyn Node<()>> {
+        let phase = tick_phase(site.root, site.node, &self.wireless);
+        Box::new(SplitRelay::new(self.handover, self.wired.clone(), self.wireless.clone(), phase, site.watch))
+    }
+
+    fn describe(&self) -> String {
+        let buffers = match self.handover {
+            Handover::Shared(_) => "one buffer for both",
+            Handover::Moved => "buffers of their own",
+        };
+        let [wired, wireless] = [&self.wired, &self.wireless].map(|end| endpoint(end));
+        format!("split: {wired} towards the wire; {wireless} on the link; {buffers}")
+    }
+
+    fn endpoints(&self) -> Option<[&Arc<TcpConfig>; 2]> {
+        Some([&self.wired, &self.wireless])
+    }
+}
+
+/// The loss recovery, and the congestion control where the recovery has one to choose.
+pub(crate) fn endpoint(tcp: &TcpConfig) -> String {
+    let recovery = format!("recovery {}", plain(&tcp.recovery.show()));
+    match tcp.recovery {
+        Recovery::Rack => format!("{recovery}, congestion {}", plain(&CongestionName::of(tcp.congestion).show())),
+        _ => recovery,
+    }
+}
+
+fn plain(shown: &str) -> &str {
+    shown.trim_matches('"')
+}

@@ -1,0 +1,215 @@
+//! Questions to connection tracking (ctnetlink).
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use lasthop_wire::Route;
+use rustix::net::netlink::NETFILTER;
+
+use crate::netlink::{Request, Socket, attribute, attributes, nested};
+
+/// `NFNL_SUBSYS_CTNETLINK << 8 | IPCTNL_MSG_CT_GET`.
+const GET: u16 = 0x101;
+/// How long the kernel may take: it answers at once.
+const PATIENCE: Duration = Duration::from_millis(20);
+/// Between two searches of the whole table, which can take the kernel a millisecond or more: so many times as long as the last took, and
+/// at least so long.
+const REST: u32 = 50;
+const SHORTEST_REST: Duration = Duration::from_millis(5);
+
+/// `enum ctattr_type`.
+const ORIGINAL: u16 = 1;
+const REPLY: u16 = 2;
+const FILTER: u16 = 25;
+/// Within those, `enum ctattr_tuple`, `ctattr_ip` and `ctattr_l4proto`.
+const IP: u16 = 1;
+const PROTOCOL: u16 = 2;
+const V4_SOURCE: u16 = 1;
+const V4_DESTINATION: u16 = 2;
+const V6_SOURCE: u16 = 3;
+const V6_DESTINATION: u16 = 4;
+const NUMBER: u16 = 1;
+const SOURCE_PORT: u16 = 2;
+const DESTINATION_PORT: u16 = 3;
+/// Compare source address, protocol and source port (`CTA_FILTER_FLAG`).
+const BY_SOURCE: u32 = 1 | 1 << 3 | 1 << 4;
+
+/// A connection as it is tracked: who sends to whom in each direction, as packets come in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Entry {
+    /// From the one that opened it.
+    pub original: Route,
+    /// From the one that was called.
+    pub reply: Route,
+}
+
+/// What came of looking for a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Found {
+    /// It is tracked.
+    Entry(Entry),
+    /// It is not.
+    Nothing,
+    /// The table has just been searched for another one.
+    Later,
+}
+
+/// Connection tracking, to be asked.
+#[derive(Debug)]
+pub struct Conntrack {
+    socket: Socket,
+    next_search: Option<Instant>,
+}
+
+impl Conntrack {
+    /// Opens a socket for questions.
+    ///
+    /// # Errors
+    ///
+    /// As the kernel says.
+    pub fn open() -> io::Result<Self> {
+        Ok(Self { socket: Socket::open(Some(NETFILTER))?, next_search: None })
+    }
+
+    /// The connection whose packets are forwarded on this route.
+    pub fn find(&mut self, now: Instant, route: Route) -> Found {
+        let back = route.reversed();
+        // Found at once in the direction whose destination is not translated.
+        for direction in [route, back] {
+            if let Some(entry) = self.ask(get(direction)) {
+                return Found::Entry(entry);
+            }
+        }
+        // Both are, or the connection is tracked in a zone of its own.
+        if self.next_search.is_some_and(|next| now < next) {
+            return Found::Later;
+        }
+        let found = [route, back].into_iter().find_map(|direction| self.ask(search(direction)));
+        let end = Instant::now();
+        self.next_search = Some(end + (end.duration_since(now) * REST).max(SHORTEST_REST));
+        found.map_or(Found::Nothing, Found::Entry)
+    }
+
+    fn ask(&mut self, request: Request) -> Option<Entry> {
+        let mut found = None;
+        let asked = self.socket.ask(request, PATIENCE, |_, body| found = found.or_else(|| entry(body)));
+        if let Err(error) = asked
+            && error.raw_os_error() != Some(libc::ENOENT)
+        {
+            tracing::debug!(%error, "connection tracking does not answer");
+        }
+        found
+    }
+}
+
+fn family(address: SocketAddr) -> [u8; 4] {
+    [if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 } as u8, 0, 0, 0]
+}
+
+fn ip(kind_v4: u16, kind_v6: u16, address: SocketAddr) -> Vec<u8> {
+    match address.ip() {
+        IpAddr::V4(address) => attribute(kind_v4, &address.octets()),
+        IpAddr::V6(address) => attribute(kind_v6, &address.octets()),
+    }
+}
+
+/// For the connection that has packets with just these addresses.
+fn get(Route { source, destination }: Route) -> Request {
+    let tuple = [
+        nested(IP, &[ip(V4_SOURCE, V6_SOURCE, source), ip(V4_DESTINATION, V6_DESTINATION, destination)]),
+        nested(
+            PROTOCOL,
+            &[
+                attribute(NUMBER, &[libc::IPPROTO_TCP as u8]),
+                attribute(SOURCE_PORT, &source.port().to_be_bytes()),
+                attribute(DESTINATION_PORT, &destination.port().to_be_bytes()),
+            ],
+        ),
+    ];
+    Request::one(GET, &family(source)).with_nested(ORIGINAL, &tuple)
+}
+
+/// For the connections between these two, whatever each of them takes for the other's address.
+fn search(Route { source: one, destination: other }: Route) -> Request {
+    let tuple = |from: SocketAddr| {
+        let protocol =
+            [attribute(NUMBER, &[libc::IPPROTO_TCP as u8]), attribute(SOURCE_PORT, &from.port().to_be_bytes())];
+        [nested(IP, &[ip(V4_SOURCE, V6_SOURCE, from)]), nested(PROTOCOL, &protocol)]
+    };
+    let flags = BY_SOURCE.to_ne_bytes();
+    Request::list(GET, &family(one))
+        .with_nested(ORIGINAL, &tuple(one))
+        .with_nested(REPLY, &tuple(other))
+        .with_nested(FILTER, &[attribute(1, &flags), attribute(2, &flags)])
+}
+
+fn entry(body: &[u8]) -> Option<Entry> {
+    let (mut original, mut reply) = (None, None);
+    for (kind, value) in attributes(body.get(4..)?) {
+        match kind {
+            ORIGINAL => original = tuple(value),
+            REPLY => reply = tuple(value),
+            _ => {}
+        }
+    }
+    Some(Entry { original: original?, reply: reply? })
+}
+
+fn tuple(bytes: &[u8]) -> Option<Route> {
+    let (mut from, mut to, mut ports) = (None, None, [None; 2]);
+    for (kind, value) in attributes(bytes) {
+        for (inner, value) in attributes(value) {
+            match (kind, inner) {
+                (IP, V4_SOURCE | V6_SOURCE) => from = address(value),
+                (IP, V4_DESTINATION | V6_DESTINATION) => to = address(value),
+                (PROTOCOL, SOURCE_PORT) => ports[0] = port(value),
+                (PROTOCOL, DESTINATION_PORT) => ports[1] = port(value),
+                _ => {}
+            }
+        }
+    }
+    Some(Route { source: SocketAddr::new(from?, ports[0]?), destination: SocketAddr::new(to?, ports[1]?) })
+}
+
+fn address(value: &[u8]) -> Option<IpAddr> {
+    match value.len() {
+        4 => <[u8; 4]>::try_from(value).ok().map(Into::into),
+        16 => <[u8; 16]>::try_from(value).ok().map(Into::into),
+        _ => None,
+    }
+}
+
+fn port(value: &[u8]) -> Option<u16> {
+    value.try_into().ok().map(u16::from_be_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_is_read_from_bytes_and_not_from_a_part_of_them() {
+        let route =
+            |one: &str, other: &str| Route { source: one.parse().unwrap(), destination: other.parse().unwrap() };
+        let wanted =
+            Entry { original: route("10.2.0.2:4000", "10.1.0.2:80"), reply: route("10.1.0.2:80", "10.1.0.1:61000") };
+        let tuple = |Route { source: from, destination: to }: Route| {
+            let ports = [
+                attribute(NUMBER, &[6]),
+                attribute(SOURCE_PORT, &from.port().to_be_bytes()),
+                attribute(DESTINATION_PORT, &to.port().to_be_bytes()),
+            ];
+            let ips = [ip(V4_SOURCE, V6_SOURCE, from), ip(V4_DESTINATION, V6_DESTINATION, to)];
+            [nested(IP, &ips), nested(PROTOCOL, &ports)]
+        };
+        let body = [
+            family(wanted.original.source).to_vec(),
+            nested(ORIGINAL, &tuple(wanted.original)),
+            nested(REPLY, &tuple(wanted.reply)),
+        ]
+        .concat();
+        assert_eq!(entry(&body), Some(wanted));
+        assert!((0..body.len()).all(|len| entry(&body[..len]).is_none()));
+    }
+}

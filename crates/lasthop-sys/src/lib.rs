@@ -1,0 +1,40 @@
+//! Linux behind safe interfaces: all of the workspace's `unsafe` code, and whatever talks to the kernel in its own formats.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`clock`] | the kernel's monotonic clock as the mechanisms' time |
+//! | [`poll`] | waiting for descriptors |
+//! | [`packet_socket`] | Ethernet frames in and out, in batches |
+//! | [`raw`] | whole IP packets out |
+//! | [`nfqueue`] | packets from netfilter and verdicts back, in batches |
+//! | [`netlink`] | requests to the kernel, and its answers |
+//! | [`links`] | interfaces as they come, change and go (rtnetlink) |
+//! | [`routes`] | by which interface a packet would leave (rtnetlink) |
+//! | [`conntrack`] | how a connection's addresses are translated (ctnetlink) |
+//! | [`ip_tables`] | the size of an older netfilter table |
+//! | [`ethtool`] | what network cards do by themselves |
+//! | [`tcp`] | what `socket2` lacks of the kernel's TCP sockets |
+//! | [`namespace`] | network namespaces: threads and programs in them |
+//! | [`process`] | how the kernel and the C library treat this process |
+//! | [`bpf`] | BPF programs: assembled, loaded, attached |
+//! | [`privileges`], [`syscalls`] | rights that a process gives up |
+#![cfg(target_os = "linux")]
+
+pub mod bpf;
+pub mod clock;
+pub mod conntrack;
+pub mod ethtool;
+pub mod ip_tables;
+pub mod links;
+pub mod namespace;
+pub mod netlink;
+pub mod nfqueue;
+mod option;
+pub mod packet_socket;
+pub mod poll;
+pub mod privileges;
+pub mod process;
+pub mod raw;
+pub mod routes;
+pub mod syscalls;
+pub mod tcp;

@@ -1,0 +1,249 @@
+//! The interfaces towards the lossy hops: their numbers and MTUs, as the kernel tells whenever one changes (rtnetlink).
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use netlink_packet_core::{NLM_F_DUMP, NLM_F_REQUEST, NetlinkBuffer, NlasIterator};
+use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
+use rustix::net::netlink::SocketAddrNetlink;
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+
+use crate::netlink::{DONE, HEADER, LARGEST, messages};
+use crate::poll::wait;
+
+/// How long the kernel may take to list all interfaces: it answers at once.
+const PATIENCE: Duration = Duration::from_millis(100);
+/// Most messages taken at once, so that a storm of them keeps nobody waiting.
+const TURN: usize = 256;
+
+/// Bytes of `ifinfomsg`.
+const INFO: usize = 16;
+
+/// One of the interfaces.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Link {
+    name: String,
+    index: u32,
+    mtu: u32,
+}
+
+/// What is known of the interfaces that somebody asked for.
+#[derive(Debug)]
+pub struct Links {
+    socket: OwnedFd,
+    names: Vec<String>,
+    found: Vec<Link>,
+    buffer: Vec<u8>,
+}
+
+/// Whether all that was asked for has been told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum List {
+    Open,
+    Complete,
+}
+
+impl Links {
+    /// Listens for changes; no interface is known yet.
+    pub fn open() -> io::Result<Self> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        // NETLINK_ROUTE is protocol 0.
+        let socket = rustix::net::socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
+        rustix::net::bind(&socket, &SocketAddrNetlink::new(0, libc::RTMGRP_LINK as u32))?;
+        Ok(Self { socket, names: Vec::new(), found: Vec::new(), buffer: vec![0; LARGEST] })
+    }
+
+    /// Asks for the interfaces with these names, those that are there and those that come. On return the former are known.
+    pub fn follow(&mut self, names: Vec<String>) -> io::Result<()> {
+        self.names = names;
+        self.found.clear();
+        self.ask()?;
+        let end = Instant::now() + PATIENCE;
+        while self.take()? == List::Open {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                // What is still to come is read like any change.
+                break;
+            }
+            wait(&mut [PollFd::new(&self.socket, PollFlags::IN)], left)?;
+        }
+        Ok(())
+    }
+
+    /// Takes in what has changed.
+    pub fn read(&mut self) -> io::Result<()> {
+        self.take().map(drop)
+    }
+
+    /// Whether this is the number of one of them.
+    pub fn contains(&self, index: u32) -> bool {
+        self.found.iter().any(|link| link.index == index)
+    }
+
+    /// The number of the one with this name.
+    pub fn number(&self, name: &str) -> Option<u32> {
+        self.found.iter().find(|link| link.name == name).map(|link| link.index)
+    }
+
+    /// The smallest of their MTUs, in bytes; none while there are none.
+    pub fn mtu(&self) -> Option<u16> {
+        let least = self.found.iter().map(|link| link.mtu).min()?;
+        Some(u16::try_from(least).unwrap_or(u16::MAX))
+    }
+
+    /// Asks for the list of all interfaces.
+    fn ask(&self) -> io::Result<()> {
+        let mut request = NetlinkBuffer::new([0; HEADER + INFO]);
+        request.set_length((HEADER + INFO) as u32);
+        request.set_message_type(libc::RTM_GETLINK);
+        request.set_flags(NLM_F_REQUEST | NLM_F_DUMP);
+        rustix::net::send(&self.socket, &request.into_inner(), SendFlags::empty())?;
+        Ok(())
+    }
+
+    fn take(&mut self) -> io::Result<List> {
+        let mut list = List::Open;
+        for _ in 0..TURN {
+            match rustix::net::recv(&self.socket, &mut self.buffer[..], RecvFlags::DONTWAIT) {
+                Ok((len, _)) => {
+                    for (kind, body) in messages(&self.buffer[..len]) {
+                        match kind {
+                            libc::RTM_NEWLINK => note(&mut self.found, &self.names, body),
+                            libc::RTM_DELLINK => forget(&mut self.found, body),
+                            DONE => list = List::Complete,
+                            _ => {}
+                        }
+                    }
+                }
+                Err(Errno::AGAIN | Errno::INTR) => break,
+                // Some changes were lost: all is asked for again.
+                Err(Errno::NOBUFS) => self.ask()?,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(list)
+    }
+}
+
+impl AsFd for Links {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+fn index(body: &[u8]) -> Option<u32> {
+    Some(u32::from_ne_bytes(body.get(4..8)?.try_into().ok()?))
+}
+
+/// An interface is there, perhaps with another name or MTU than before.
+fn note(found: &mut Vec<Link>, names: &[String], body: &[u8]) {
+    let (Some(index), Some(attributes)) = (index(body), body.get(INFO..)) else { return };
+    let (mut name, mut mtu) = (None, None);
+    for attribute in NlasIterator::new(attributes).map_while(Result::ok) {
+        match (attribute.kind(), attribute.value()) {
+            (libc::IFLA_IFNAME, value) => {
+                name = std::ffi::CStr::from_bytes_until_nul(value).ok().map(|name| name.to_bytes().to_owned());
+            }
+            (libc::IFLA_MTU, value) => mtu = value.try_into().ok().map(u32::from_ne_bytes),
+            _ => {}
+        }
+    }
+    let (Some(name), Some(mtu)) = (name, mtu) else { return };
+    found.retain(|link| link.index != index);
+    if let Some(name) = names.iter().find(|wanted| wanted.as_bytes() == name) {
+        found.push(Link { name: name.clone(), index, mtu });
+    }
+}
+
+/// An interface is gone. What a bridge says of its ports (`AF_BRIDGE`) is not that.
+fn forget(found: &mut Vec<Link>, body: &[u8]) {
+    if body.first() == Some(&(libc::AF_UNSPEC as u8))
+        && let Some(index) = index(body)
+    {
+        found.retain(|link| link.index != index);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(kind: u16, family: u8, index: u32, attributes: &[(u16, &[u8])]) -> Vec<u8> {
+        let mut body = vec![family, 0, 0, 0];
+        body.extend_from_slice(&index.to_ne_bytes());
+        body.resize(INFO, 0);
+        for (kind, value) in attributes {
+            body.extend_from_slice(&(4 + value.len() as u16).to_ne_bytes());
+            body.extend_from_slice(&kind.to_ne_bytes());
+            body.extend_from_slice(value);
+            body.resize(body.len().next_multiple_of(4), 0);
+        }
+        let mut bytes = NetlinkBuffer::new(vec![0; HEADER]);
+        bytes.set_length((HEADER + body.len()) as u32);
+        bytes.set_message_type(kind);
+        [bytes.into_inner(), body].concat()
+    }
+
+    fn link(name: &str, index: u32, mtu: u32) -> Link {
+        Link { name: name.to_owned(), index, mtu }
+    }
+
+    fn new(index: u32, name: &str, mtu: u32) -> Vec<u8> {
+        let name = [name.as_bytes(), &[0]].concat();
+        let attributes = [(9999, &[1; 7][..]), (libc::IFLA_IFNAME, &name), (libc::IFLA_MTU, &mtu.to_ne_bytes())];
+        message(libc::RTM_NEWLINK, 0, index, &attributes)
+    }
+
+    fn apply(found: &mut Vec<Link>, bytes: &[u8]) -> Vec<u16> {
+        let names = ["wl0".to_owned(), "wl1".to_owned()];
+        let kinds = messages(bytes).map(|(kind, body)| {
+            match kind {
+                libc::RTM_NEWLINK => note(found, &names, body),
+                libc::RTM_DELLINK => forget(found, body),
+                _ => {}
+            }
+            kind
+        });
+        kinds.collect()
+    }
+
+    #[test]
+    fn interfaces_come_change_and_go() {
+        let mut found = Vec::new();
+        let list = [new(1, "lo", 65_536), new(7, "wl0", 1500), message(DONE, 0, 0, &[])].concat();
+        assert_eq!(apply(&mut found, &list), [libc::RTM_NEWLINK, libc::RTM_NEWLINK, DONE]);
+        assert_eq!(found, [link("wl0", 7, 1500)]);
+        apply(&mut found, &[new(7, "wl0", 1200), new(9, "wl1", 9000)].concat());
+        assert_eq!(found, [link("wl0", 7, 1200), link("wl1", 9, 9000)]);
+        apply(&mut found, &new(9, "other", 9000));
+        apply(&mut found, &message(libc::RTM_DELLINK, libc::AF_BRIDGE as u8, 7, &[]));
+        assert_eq!(found, [link("wl0", 7, 1200)]);
+        apply(&mut found, &message(libc::RTM_DELLINK, 0, 7, &[]));
+        assert_eq!(found, []);
+    }
+
+    #[test]
+    fn what_is_cut_short_is_passed_over() {
+        let whole = new(7, "wl0", 1500);
+        for len in 0..whole.len() {
+            let mut found = Vec::new();
+            apply(&mut found, &whole[..len]);
+            assert_eq!(found, []);
+        }
+        let mut found = Vec::new();
+        apply(&mut found, &message(libc::RTM_NEWLINK, 0, 7, &[(libc::IFLA_MTU, &[1, 2]), (libc::IFLA_IFNAME, b"wl0")]));
+        assert_eq!(found, []);
+    }
+
+    #[test]
+    fn the_loopback_interface_is_found() {
+        let mut links = Links::open().unwrap();
+        links.follow(vec!["lo".to_owned()]).unwrap();
+        assert!(links.contains(1) && links.mtu().is_some(), "{links:?}");
+        links.follow(vec!["no-such".to_owned()]).unwrap();
+        assert!(!links.contains(1) && links.mtu().is_none(), "{links:?}");
+        links.read().unwrap();
+    }
+}

@@ -1,0 +1,299 @@
+//! Whole Ethernet frames in and out of one device, in batches, with the time at which the kernel got each; where offloads
+//! are on, with what is left to them.
+
+pub mod frame;
+
+use std::ffi::CString;
+use std::io;
+use std::mem::{size_of, zeroed};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr;
+
+use frame::{Offload, Outgoing, Tag};
+
+use crate::option;
+
+/// Frames taken or given with one call.
+pub const BATCH: usize = 32;
+/// The longest frame: the longest IPv4 packet behind an Ethernet header.
+pub const LONGEST: usize = 65_535 + 14;
+/// Room for what comes while the thread does not run: more than all windows of a lab.
+const RECEIVE_BUFFER: libc::c_int = 16 << 20;
+/// A burst must not wait for the device's queue, which has a length of its own.
+const SEND_BUFFER: libc::c_int = 8 << 20;
+/// Bytes of a time stamp and of what else the kernel says about a frame.
+const CONTROL: usize = 96;
+
+/// An `AF_PACKET` socket bound to a device.
+pub struct PacketSocket {
+    fd: OwnedFd,
+    batch: Box<Batch>,
+}
+
+/// Where a batch goes; `headers` point into the rest, which is boxed and never moves.
+struct Batch {
+    frames: Vec<u8>,
+    room: usize,
+    offloads: [Offload; BATCH],
+    offloading: Offloading,
+    controls: [[u64; CONTROL / 8]; BATCH],
+    /// For each frame its offload header and the frame.
+    vectors: [[libc::iovec; 2]; BATCH],
+    headers: [libc::mmsghdr; BATCH],
+}
+
+/// Whether a socket's frames are such as offloads take and make.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Offloading {
+    /// Each frame is one packet, complete.
+    Off,
+    /// Checksums may be missing, and a frame be many packets; each comes with a header that says so.
+    On,
+}
+
+/// A frame that came.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival<'b> {
+    /// How long ago, in nanoseconds.
+    pub age: u64,
+    /// The VLAN tag that the kernel took out of it.
+    pub tag: Option<Tag>,
+    /// What is left to do for it; nothing where offloads are off.
+    pub offload: Offload,
+    /// The frame, from its Ethernet header on.
+    pub bytes: &'b [u8],
+}
+
+// SAFETY: the raw pointers in a batch point into its own boxed memory, and are only used by whoever holds it mutably.
+unsafe impl Send for Batch {}
+
+impl PacketSocket {
+    /// Opens one on `device` of the calling thread's namespace, whose offloads are off; frames up to `mtu` bytes behind their
+    /// Ethernet header.
+    ///
+    /// # Errors
+    ///
+    /// As the kernel says.
+    pub fn open(device: &str, mtu: u32) -> io::Result<Self> {
+        let room = (mtu as usize + 14).min(LONGEST);
+        Self::open_with(device, room, Offloading::Off, |fd| option::set(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1))
+    }
+
+    /// Opens one on `device` of the calling thread's namespace, whose offloads may be on. It takes what the BPF program
+    /// `filter` says, from the first frame on.
+    ///
+    /// # Errors
+    ///
+    /// As the kernel says.
+    pub fn open_offloaded(device: &str, filter: BorrowedFd<'_>) -> io::Result<Self> {
+        Self::open_with(device, LONGEST, Offloading::On, |fd| {
+            option::set(fd, libc::SOL_PACKET, libc::PACKET_VNET_HDR, 1)?;
+            option::set(fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, SEND_BUFFER)?;
+            option::set(fd, libc::SOL_SOCKET, libc::SO_ATTACH_BPF, filter.as_raw_fd())
+        })
+    }
+
+    fn open_with(
+        device: &str,
+        room: usize,
+        offloading: Offloading,
+        prepare: impl FnOnce(&OwnedFd) -> io::Result<()>,
+    ) -> io::Result<Self> {
+        let name = CString::new(device)?;
+        // SAFETY: `name` is a string that ends in a zero.
+        let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
+        if index == 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // No protocol yet: a socket hears every device until it is bound.
+        // SAFETY: takes no pointers.
+        let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, 0) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the call just returned it, and nobody else has it.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        option::set(&fd, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1)?;
+        option::set(&fd, libc::SOL_PACKET, libc::PACKET_AUXDATA, 1)?;
+        option::set(&fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, RECEIVE_BUFFER)?;
+        prepare(&fd)?;
+        // SAFETY: all zeros is a valid address.
+        let mut address: libc::sockaddr_ll = unsafe { zeroed() };
+        address.sll_family = libc::AF_PACKET as u16;
+        address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+        address.sll_ifindex = index as i32;
+        let len = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+        // SAFETY: `address` is of the length given and lives through the call.
+        if unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), len) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Self { fd, batch: Batch::new(room, offloading) })
+    }
+
+    /// Takes what has come, at most one batch. Says whether there may be more.
+    ///
+    /// # Errors
+    ///
+    /// As the kernel says.
+    pub fn receive<'b>(&'b mut self, mut take: impl FnMut(Arrival<'b>)) -> io::Result<bool> {
+        self.batch.rewind();
+        let (fd, flags) = (self.fd.as_raw_fd(), libc::MSG_DONTWAIT as _);
+        let headers = self.batch.headers.as_mut_ptr();
+        // SAFETY: the headers point to buffers of the batch of the lengths that they say, which live through the call.
+        let count = unsafe { libc::recvmmsg(fd, headers, BATCH as u32, flags, ptr::null_mut()) };
+        if count < 0 {
+            let error = io::Error::last_os_error();
+            return match error.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(false),
+                _ => Err(error),
+            };
+        }
+        let now = realtime();
+        let count = usize::try_from(count).unwrap_or_default().min(BATCH);
+        let batch = &*self.batch;
+        (0..count).for_each(|index| take(batch.arrival(index, now)));
+        Ok(count == BATCH)
+    }
+
+    /// Sends one frame.
+    ///
+    /// # Errors
+    ///
+    /// As the kernel says.
+    pub fn send(&self, frame: &[u8]) -> io::Result<()> {
+        // SAFETY: `frame` is valid for its length.
+        let sent = unsafe { libc::send(self.fd.as_raw_fd(), frame.as_ptr().cast(), frame.len(), libc::MSG_DONTWAIT) };
+        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    /// Sends frames in their order through a socket that was opened by [`PacketSocket::open_offloaded`]. Says how many the
+    /// kernel did not take, and why it did not take the last of these.
+    pub fn send_offloaded(&self, frames: &[Outgoing<'_>]) -> (usize, Option<io::Error>) {
+        let (mut refused, mut problem) = (0, None);
+        for chunk in frames.chunks(BATCH) {
+            let empty = libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 };
+            let mut vectors = [[empty; 3]; BATCH];
+            // SAFETY: all zeros is a valid header: null pointers and no lengths.
+            let mut headers: [libc::mmsghdr; BATCH] = unsafe { zeroed() };
+            for ((frame, vectors), header) in chunk.iter().zip(&mut vectors).zip(&mut headers) {
+                let parts = [frame.offload.bytes(), frame.link.bytes(), &frame.packet];
+                // The kernel only reads what it is to send.
+                *vectors =
+                    parts.map(|part| libc::iovec { iov_base: part.as_ptr().cast_mut().cast(), iov_len: part.len() });
+                header.msg_hdr.msg_iov = vectors.as_mut_ptr();
+                header.msg_hdr.msg_iovlen = vectors.len() as _;
+            }
+            let mut done = 0;
+            while done < chunk.len() {
+                let (rest, count) = (&mut headers[done..], (chunk.len() - done) as u32);
+                // SAFETY: at least `count` headers are left, each with three vectors to bytes that live through the call.
+                let sent =
+                    unsafe { libc::sendmmsg(self.fd.as_raw_fd(), rest.as_mut_ptr(), count, libc::MSG_DONTWAIT as _) };
+                match usize::try_from(sent) {
+                    Ok(sent) => done += sent.max(1),
+                    // The first one is refused; those behind it may be taken.
+                    Err(_) => {
+                        problem = Some(io::Error::last_os_error());
+                        refused += 1;
+                        done += 1;
+                    }
+                }
+            }
+        }
+        (refused, problem)
+    }
+
+    /// Frames that the kernel dropped because nobody took them in time, since this was last asked.
+    ///
+    /// # Errors
+    ///
+    /// As the kernel says.
+    pub fn overruns(&self) -> io::Result<u32> {
+        let mut stats = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
+        let mut len = size_of::<libc::tpacket_stats>() as libc::socklen_t;
+        let fd = self.fd.as_raw_fd();
+        // SAFETY: `stats` is of the length given and lives through the call.
+        let outcome = unsafe {
+            libc::getsockopt(fd, libc::SOL_PACKET, libc::PACKET_STATISTICS, (&raw mut stats).cast(), &raw mut len)
+        };
+        if outcome < 0 { Err(io::Error::last_os_error()) } else { Ok(stats.tp_drops) }
+    }
+}
+
+impl AsFd for PacketSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl Batch {
+    fn new(room: usize, offloading: Offloading) -> Box<Self> {
+        let empty = libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 };
+        Box::new(Self {
+            frames: vec![0; room * BATCH],
+            room,
+            offloads: [Offload::default(); BATCH],
+            offloading,
+            controls: [[0; CONTROL / 8]; BATCH],
+            vectors: [[empty; 2]; BATCH],
+            // SAFETY: all zeros is a valid header: null pointers and no lengths.
+            headers: unsafe { zeroed() },
+        })
+    }
+
+    /// Makes every header ready for a frame: the kernel wrote lengths over them.
+    fn rewind(&mut self) {
+        for (index, room) in self.frames.chunks_exact_mut(self.room).enumerate() {
+            let vectors = &mut self.vectors[index];
+            let offload = (&raw mut self.offloads[index]).cast();
+            vectors[0] = libc::iovec { iov_base: offload, iov_len: size_of::<Offload>() };
+            vectors[1] = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() };
+            let vectors = if self.offloading == Offloading::On { &mut vectors[..] } else { &mut vectors[1..] };
+            let header = &mut self.headers[index].msg_hdr;
+            header.msg_iov = vectors.as_mut_ptr();
+            header.msg_iovlen = vectors.len() as _;
+            header.msg_control = self.controls[index].as_mut_ptr().cast();
+            header.msg_controllen = CONTROL as _;
+        }
+    }
+
+    /// The frame with this index of the last batch, which was read at `now` of the wall clock.
+    fn arrival(&self, index: usize, now: u64) -> Arrival<'_> {
+        let header = &self.headers[index];
+        let before = if self.offloading == Offloading::On { size_of::<Offload>() } else { 0 };
+        let len = (header.msg_len as usize).saturating_sub(before).min(self.room);
+        let start = index * self.room;
+        let (mut age, mut tag) = (0, None);
+        // SAFETY: the kernel filled the header and its control buffer, which are still there; what it writes under these
+        // types is a `timespec` and a `tpacket_auxdata`.
+        unsafe {
+            let mut control = libc::CMSG_FIRSTHDR(&header.msg_hdr);
+            while !control.is_null() {
+                match ((*control).cmsg_level, (*control).cmsg_type) {
+                    (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => {
+                        let time = ptr::read_unaligned(libc::CMSG_DATA(control).cast::<libc::timespec>());
+                        age = now.saturating_sub(nanos(time));
+                    }
+                    (libc::SOL_PACKET, libc::PACKET_AUXDATA) => {
+                        let said = ptr::read_unaligned(libc::CMSG_DATA(control).cast::<libc::tpacket_auxdata>());
+                        tag = Tag::read(&said);
+                    }
+                    _ => {}
+                }
+                control = libc::CMSG_NXTHDR(&header.msg_hdr, control);
+            }
+        }
+        Arrival { age, tag, offload: self.offloads[index], bytes: &self.frames[start..start + len] }
+    }
+}
+
+fn realtime() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` lives through the call.
+    unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &raw mut time) };
+    nanos(time)
+}
+
+fn nanos(time: libc::timespec) -> u64 {
+    (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
+}

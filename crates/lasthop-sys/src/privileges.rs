@@ -1,0 +1,148 @@
+//! The rights that the worker gives up for good, once all that takes them is open.
+
+use std::io;
+
+use rustix::process::{Gid, Signal, Uid, geteuid};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set, remove_capability_from_bounding_set,
+    set_capabilities, set_keep_capabilities, set_no_new_privs, set_thread_groups, set_thread_res_gid,
+    set_thread_res_uid,
+};
+
+/// The user that the worker becomes where the system has it.
+const USER: &str = "lasthop";
+/// Where it has not: `nobody`.
+const NOBODY: Unprivileged = Unprivileged { user: 65534, group: 65534 };
+
+/// Names those of the capabilities that this thread does not have: they are why something was not permitted. `None` when it has
+/// all, and something else is.
+pub fn not_held(needed: CapabilitySet) -> Option<String> {
+    let held = capabilities(None).map_or(CapabilitySet::all(), |sets| sets.effective);
+    let names: Vec<_> = (needed - held).iter_names().map(|(name, _)| format!("CAP_{name}")).collect();
+    match &names[..] {
+        [] => None,
+        [name] => Some(format!("{name} is not held")),
+        [names @ .., last] => Some(format!("{} and {last} are not held", names.join(", "))),
+    }
+}
+
+/// What a worker does, and so which rights it keeps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Work {
+    /// It opens connections in others' names, from whatever port.
+    pub splits: bool,
+    /// It tells BPF programs that it is alive, and puts them at new ports.
+    pub bridges: bool,
+}
+
+impl Work {
+    /// The capabilities without which it cannot be done.
+    fn needs(self) -> CapabilitySet {
+        // Verdicts, marks and foreign addresses; packets of its own.
+        let always = CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW;
+        if self.splits { always | CapabilitySet::NET_BIND_SERVICE } else { always }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Unprivileged {
+    user: u32,
+    group: u32,
+}
+
+/// Gives up all rights but those that `work` takes: this process is another user's from now on, in no group but that one's,
+/// with no other capability, and none to be had by running a program. It dies with its parent.
+///
+/// It must have one thread only: rights are each thread's own.
+///
+/// # Errors
+///
+/// When the system refuses to take rights away. Where it may not become another user, as root in a container may not, it
+/// stays the one it is, and says so in the log.
+pub fn drop_rights(work: Work) -> io::Result<()> {
+    // What is read when the time is first asked for (`/proc/self/auxv`), root reads for all times.
+    let _ = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let has = capabilities(None)?;
+    if has.effective.contains(CapabilitySet::SETPCAP) {
+        for capability in CapabilitySet::all().iter() {
+            match remove_capability_from_bounding_set(capability) {
+                // Unknown to this kernel: it has fewer.
+                Ok(()) | Err(rustix::io::Errno::INVAL) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    // A kernel without ambient capabilities grants none.
+    let _ = clear_ambient_capability_set();
+    if geteuid().is_root() {
+        // The parent has the same rights as this process so far: it must be able to end another user's.
+        let missing = not_held(CapabilitySet::SETUID | CapabilitySet::SETGID | CapabilitySet::KILL);
+        let outcome = missing.map_or_else(|| become_user(user()), |missing| Err(io::Error::other(missing)));
+        if let Err(error) = outcome {
+            tracing::warn!(%error, "the worker stays root, without root's capabilities");
+        }
+    }
+    let kept = has.permitted & work.needs();
+    set_capabilities(None, CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() })?;
+    set_no_new_privs(true)?;
+    // Becoming another user has undone this. Should the parent be gone by now, the end of its channel says so.
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    Ok(())
+}
+
+/// Keeps what capabilities are permitted.
+fn become_user(Unprivileged { user, group }: Unprivileged) -> io::Result<()> {
+    let (user, group) = (Uid::from_raw(user), Gid::from_raw(group));
+    set_keep_capabilities(true)?;
+    set_thread_groups(&[])?;
+    set_thread_res_gid(group, group, group)?;
+    set_thread_res_uid(user, user, user)?;
+    set_keep_capabilities(false)?;
+    Ok(())
+}
+
+fn user() -> Unprivileged {
+    std::fs::read_to_string("/etc/passwd").ok().and_then(|text| find(&text, USER)).unwrap_or(NOBODY)
+}
+
+/// A user of that name in the text of a `passwd(5)`; root is none.
+fn find(passwd: &str, name: &str) -> Option<Unprivileged> {
+    let mut users = passwd.lines().map(|line| line.split(':'));
+    users.find_map(|mut fields| {
+        let (is_it, mut rest) = (fields.next() == Some(name), fields.skip(1));
+        let (user, group) = (rest.next()?.parse().ok()?, rest.next()?.parse().ok()?);
+        (is_it && user != 0 && group != 0).then_some(Unprivileged { user, group })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_missing_is_named() {
+        assert_eq!(not_held(CapabilitySet::empty()), None);
+        std::thread::spawn(|| {
+            let mut sets = capabilities(None).unwrap();
+            sets.effective = CapabilitySet::empty();
+            set_capabilities(None, sets).unwrap();
+            assert_eq!(not_held(CapabilitySet::NET_RAW).unwrap(), "CAP_NET_RAW is not held");
+            let two = CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW;
+            assert_eq!(not_held(two).unwrap(), "CAP_NET_ADMIN and CAP_NET_RAW are not held");
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn users_are_found_by_name_and_root_is_none() {
+        let passwd =
+            "root:x:0:0:root:/root:/bin/sh\n\ngarbage\nlasthop-x:x:7:7::/:\nlasthop:x:998:997::/:/usr/sbin/nologin\n";
+        assert_eq!(find(passwd, "lasthop"), Some(Unprivileged { user: 998, group: 997 }));
+        for passwd in
+            ["", "lasthop", "lasthop:x:0:998::/:", "lasthop:x:998:0::/:", "lasthop:x:many:1::/:", "x:lasthop:1:1"]
+        {
+            assert_eq!(find(passwd, "lasthop"), None, "{passwd}");
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! The rules as a filter that the kernel takes.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use seccompiler::{
+    BackendError, BpfProgram, Error, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch, apply_filter_all_threads,
+};
+
+use crate::bpf;
+use crate::privileges::Work;
+use crate::tcp::UNSENT;
+
+type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+
+/// Leaves all threads of this process the calls that `work` takes, for good. There can be no more threads afterwards.
+///
+/// # Errors
+///
+/// Where the kernel has no seccomp.
+pub fn confine(work: Work) -> io::Result<()> {
+    let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(io::Error::other)?;
+    let compile = |rules, otherwise, action| {
+        let filter = SeccompFilter::new(rules, otherwise, action, arch)?;
+        BpfProgram::try_from(filter)
+    };
+    let refuse = SeccompAction::Errno(libc::EPERM as u32);
+    let allowed =
+        allowed(work).and_then(|rules| compile(rules, refuse, SeccompAction::Allow)).map_err(io::Error::other)?;
+    let deadly = deadly().map(|call| (call, Vec::new())).collect();
+    let deadly = compile(deadly, SeccompAction::Allow, SeccompAction::KillProcess).map_err(io::Error::other)?;
+    // The most severe of what filters say holds. The second one takes a call that the first does not know of: it comes first.
+    for filter in [deadly, allowed] {
+        apply_filter_all_threads(&filter).map_err(|error| match error {
+            Error::Seccomp(error) | Error::Prctl(error) => error,
+            error => io::Error::other(error),
+        })?;
+    }
+    Ok(())
+}
+
+/// Other programs and other processes' memory, kernel modules, other namespaces and file trees.
+fn deadly() -> impl Iterator<Item = i64> {
+    let calls = [
+        libc::SYS_execve,
+        libc::SYS_execveat,
+        libc::SYS_ptrace,
+        libc::SYS_process_vm_readv,
+        libc::SYS_process_vm_writev,
+        libc::SYS_init_module,
+        libc::SYS_finit_module,
+        libc::SYS_delete_module,
+        libc::SYS_kexec_load,
+        libc::SYS_mount,
+        libc::SYS_umount2,
+        libc::SYS_pivot_root,
+        libc::SYS_chroot,
+        libc::SYS_setns,
+        libc::SYS_unshare,
+        libc::SYS_open_by_handle_at,
+        libc::SYS_userfaultfd,
+        libc::SYS_perf_event_open,
+    ];
+    calls.into_iter()
+}
+
+/// What any work takes: descriptors that are open, memory, time, waiting for other threads, and its own end.
+const ALWAYS: [libc::c_long; 54] = [
+    libc::SYS_read,
+    libc::SYS_readv,
+    libc::SYS_pread64,
+    libc::SYS_write,
+    libc::SYS_writev,
+    libc::SYS_lseek,
+    libc::SYS_close,
+    libc::SYS_fstat,
+    libc::SYS_statx,
+    libc::SYS_newfstatat,
+    libc::SYS_getdents64,
+    libc::SYS_readlinkat,
+    libc::SYS_getcwd,
+    // A recording on a disk that is full is cut where it is whole.
+    libc::SYS_ftruncate,
+    libc::SYS_recvfrom,
+    libc::SYS_recvmsg,
+    libc::SYS_recvmmsg,
+    libc::SYS_sendto,
+    libc::SYS_sendmsg,
+    libc::SYS_sendmmsg,
+    libc::SYS_getsockopt,
+    libc::SYS_setsockopt,
+    libc::SYS_getsockname,
+    libc::SYS_getpeername,
+    libc::SYS_ppoll,
+    libc::SYS_epoll_pwait,
+    libc::SYS_epoll_pwait2,
+    libc::SYS_epoll_ctl,
+    libc::SYS_munmap,
+    libc::SYS_mremap,
+    libc::SYS_madvise,
+    libc::SYS_brk,
+    libc::SYS_futex,
+    libc::SYS_set_robust_list,
+    libc::SYS_rseq,
+    libc::SYS_sched_yield,
+    libc::SYS_sched_getaffinity,
+    libc::SYS_getcpu,
+    libc::SYS_nanosleep,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_clock_gettime,
+    libc::SYS_clock_getres,
+    libc::SYS_gettimeofday,
+    libc::SYS_getrandom,
+    libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_sigaltstack,
+    libc::SYS_restart_syscall,
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+    libc::SYS_getpid,
+    libc::SYS_gettid,
+    libc::SYS_getuid,
+];
+
+/// The same under the names that only older processors have.
+#[cfg(target_arch = "x86_64")]
+const OLDER: [libc::c_long; 6] =
+    [libc::SYS_poll, libc::SYS_epoll_wait, libc::SYS_readlink, libc::SYS_time, libc::SYS_stat, libc::SYS_lstat];
+#[cfg(not(target_arch = "x86_64"))]
+const OLDER: [libc::c_long; 0] = [];
+
+/// Taking connections and opening them in others' names; pipes between them.
+const SPLITTING: [libc::c_long; 7] = [
+    libc::SYS_accept4,
+    libc::SYS_bind,
+    libc::SYS_listen,
+    libc::SYS_connect,
+    libc::SYS_shutdown,
+    libc::SYS_pipe2,
+    libc::SYS_splice,
+];
+
+/// A call whose arguments, by number, are as these say.
+struct Rule<const N: usize>(libc::c_long, [(u8, SeccompCmpOp, u64); N]);
+
+impl<const N: usize> Rule<N> {
+    fn add_to(self, rules: &mut Rules) -> Result<(), BackendError> {
+        let Self(call, conditions) = self;
+        let all = conditions.map(|(argument, operator, value)| {
+            SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value)
+        });
+        let rule = SeccompRule::new(all.into_iter().collect::<Result<_, _>>()?)?;
+        rules.entry(call).or_default().push(rule);
+        Ok(())
+    }
+}
+
+fn allowed(work: Work) -> Result<Rules, BackendError> {
+    use SeccompCmpOp::{Eq, MaskedEq};
+    let plain = |calls: &[libc::c_long]| calls.iter().map(|&call| (call, Vec::new())).collect::<Rules>();
+    let mut rules = plain(&ALWAYS);
+    rules.extend(plain(&OLDER));
+    // Files are read, if this user may; none is written, nor made.
+    let writes = (libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC) as u64;
+    Rule(libc::SYS_openat, [(2, MaskedEq(writes), libc::O_RDONLY as u64)]).add_to(&mut rules)?;
+    #[cfg(target_arch = "x86_64")]
+    Rule(libc::SYS_open, [(1, MaskedEq(writes), libc::O_RDONLY as u64)]).add_to(&mut rules)?;
+    // Memory, but none that could be run.
+    for call in [libc::SYS_mmap, libc::SYS_mprotect] {
+        Rule(call, [(2, MaskedEq(libc::PROT_EXEC as u64), 0)]).add_to(&mut rules)?;
+    }
+    // A thread that has just begun names itself.
+    Rule(libc::SYS_prctl, [(0, Eq, libc::PR_SET_NAME as u64)]).add_to(&mut rules)?;
+    // It may end itself.
+    Rule(libc::SYS_tgkill, [(0, Eq, u64::from(std::process::id()))]).add_to(&mut rules)?;
+    for command in [libc::F_DUPFD_CLOEXEC, libc::F_GETFL, libc::F_SETFL, libc::F_GETFD, libc::F_SETFD] {
+        Rule(libc::SYS_fcntl, [(1, Eq, command as u64)]).add_to(&mut rules)?;
+    }
+    Rule(libc::SYS_ioctl, [(1, Eq, libc::FIONBIO)]).add_to(&mut rules)?;
+    if work.splits {
+        rules.extend(plain(&SPLITTING));
+        for family in [libc::AF_INET, libc::AF_INET6] {
+            // Beside the kind there are flags.
+            let stream = (1, MaskedEq(0xf), libc::SOCK_STREAM as u64);
+            Rule(libc::SYS_socket, [(0, Eq, family as u64), stream]).add_to(&mut rules)?;
+        }
+        // Routes are asked for when the first connection of a wired opener comes.
+        Rule(libc::SYS_socket, [(0, Eq, libc::AF_NETLINK as u64), (2, Eq, 0)]).add_to(&mut rules)?;
+        // What an end that is reset has not acknowledged.
+        for command in [libc::TIOCOUTQ, UNSENT] {
+            Rule(libc::SYS_ioctl, [(1, Eq, command)]).add_to(&mut rules)?;
+        }
+        for command in [libc::F_GETPIPE_SZ, libc::F_SETPIPE_SZ] {
+            Rule(libc::SYS_fcntl, [(1, Eq, command as u64)]).add_to(&mut rules)?;
+        }
+    }
+    if work.bridges {
+        for command in [bpf::MAP_UPDATE_ELEM, bpf::LINK_CREATE] {
+            Rule(libc::SYS_bpf, [(0, Eq, command as u64)]).add_to(&mut rules)?;
+        }
+    }
+    Ok(rules)
+}
