@@ -272,7 +272,7 @@ impl Scheme {
             | BaseStation::Split { .. }
             | BaseStation::GatewaySnoop
             | BaseStation::GatewaySplit { .. } => true,
-            BaseStation::Forward | BaseStation::SelectiveRepeat => false,
+            BaseStation::Forward | BaseStation::SelectiveRepeat | BaseStation::TwoEnded(_) => false,
         }
     }
 }
