@@ -4,8 +4,8 @@
 
 use arbitrary::{Result, Unstructured};
 use lasthop_fuzz::{passing, pause, steps};
-use lasthop_gateway::engine::{Engine, Injection, Offloaded, Verdict};
 use lasthop_gateway::engine::rules::{EngineConfig, Mode, Rule};
+use lasthop_gateway::engine::{Engine, Injection, Offloaded, Verdict};
 use lasthop_proto::node::Port;
 use lasthop_proto::packet::Side;
 use lasthop_proto::time::{Duration, Instant};

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use lasthop_proto::channel::{Channel, ErrorSpec, Fate};
-use lasthop_proto::packet::{LinkHeaders, Body, Cause, Ecn, FlowId, Integrity, Packet, Priority, Segment, Side};
+use lasthop_proto::packet::{Body, Cause, Ecn, FlowId, Integrity, LinkHeaders, Packet, Priority, Segment, Side};
 use lasthop_proto::random::Root;
 use lasthop_proto::scheme::Scheme;
 use lasthop_proto::time::Instant;

@@ -7,8 +7,9 @@ pub mod hostile;
 
 use arbitrary::{Result, Unstructured};
 use lasthop_proto::node::{Node, Output, Port, pump};
-use lasthop_proto::packet::{LinkHeaders, 
-    Body, Cause, Ecn, Flags, FlowId, Integrity, Options, Packet, Priority, SackBlock, Segment, Side, Timestamps,
+use lasthop_proto::packet::{
+    Body, Cause, Ecn, Flags, FlowId, Integrity, LinkHeaders, Options, Packet, Priority, SackBlock, Segment, Side,
+    Timestamps,
 };
 use lasthop_proto::seq::Seq;
 use lasthop_proto::tcp::TickPhase;
@@ -118,8 +119,14 @@ pub fn pause(u: &mut Unstructured<'_>) -> Result<Duration> {
 
 /// One of the presets with some keys changed.
 pub fn tcp_config(u: &mut Unstructured<'_>) -> Result<TcpConfig> {
-    let preset =
-        *u.choose(&[Preset::BsdLite, Preset::Ns2, Preset::Rfc, Preset::Linux618, Preset::Linux618Bbr, Preset::Rfc2026])?;
+    let preset = *u.choose(&[
+        Preset::BsdLite,
+        Preset::Ns2,
+        Preset::Rfc,
+        Preset::Linux618,
+        Preset::Linux618Bbr,
+        Preset::Rfc2026,
+    ])?;
     let switch = |on| if on { Switch::On } else { Switch::Off };
     let mut config = TcpConfig { recovery: u.choose(&Recovery::ALL)?.0, ..TcpConfig::preset(preset) };
     if u.arbitrary()? {

@@ -171,7 +171,7 @@ impl Air {
     /// Puts a frame onto the link at `point` that is `packet` to the mechanisms; control frames have no bytes, and are not recorded.
     fn launch_packet(&mut self, now: Instant, point: Point, mut packet: Packet, bytes: &[u8]) {
         match packet.body {
-            Body::Control => {}
+            Body::Control | Body::Coded(_) | Body::Report(_) => {}
             _ if packet.cause.is_local_retransmission() => self.counts.repeated(&packet),
             _ => self.counts.sent(point, &mut packet),
         }

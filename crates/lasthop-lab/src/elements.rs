@@ -15,6 +15,7 @@ use lasthop_proto::time::Instant;
 use lasthop_scenario::elements;
 use lasthop_sim::Bytes;
 use lasthop_sim::element::{AnyElement, Role, Site};
+use lasthop_sim::network::LinkId;
 use lasthop_sim::sim::tick_phase;
 use lasthop_wire::{Checksum, Checksums, Route, View, build_with_ecn, checksums, mark_eln, parse};
 
@@ -55,7 +56,12 @@ pub fn element(element: &AnyElement, point: Point, plan: &Plan<'_>, root: Root) 
     }
     let name = &plan.network.nodes[plan.node(point).0].name;
     if element.role() == Role::LinkEnd {
-        let node = element.build_on_bytes(&Site { node: name, root, watch: Switch::Off })?;
+        let node = element.build_on_bytes(&Site {
+            node: name,
+            rate: plan.network.rate_from(plan.node(point), LinkId(point / 2)),
+            root,
+            watch: Switch::Off,
+        })?;
         return Some(Box::new(LinkEnd(node)));
     }
     let elements::Split { handover, wired, wireless } = element.get()?;

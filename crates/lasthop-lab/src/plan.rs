@@ -7,7 +7,7 @@ use std::sync::Arc;
 use lasthop_proto::packet::{FlowId, Side};
 use lasthop_proto::scheme::{LocalDetection, Scheme};
 use lasthop_proto::tcp::config::{Recovery, TcpConfig};
-use lasthop_scenario::elements::Snoop;
+use lasthop_scenario::elements::{Snoop, TwoEnded};
 use lasthop_scenario::{Endpoints, KernelSettings, LabSpec};
 use lasthop_sim::element::{AnyElement, Role};
 use lasthop_sim::network::{App, ElementSpec, FlowSpec, Network, NodeId, NodeKind, UDP_HEADERS};
@@ -120,6 +120,9 @@ impl<'n> Plan<'n> {
 
     fn check_elements(&self) -> Result<(), LabError> {
         let refuse = |what, instead| Err(LabError::Unsupported { what, name: self.scheme.name.to_owned(), instead });
+        if self.network.elements.iter().any(|spec| spec.element.get::<TwoEnded>().is_some()) {
+            return refuse("two-ended links", "take `lasthop run`");
+        }
         for spec in &self.network.elements {
             if let (Endpoints::Kernel, Some(what)) = (self.lab.relays, kernel::beyond_relays(&spec.element)) {
                 let host = self.network.nodes[spec.node.0].name.clone();

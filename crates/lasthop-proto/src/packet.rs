@@ -1,6 +1,7 @@
 //! Packets in parsed form. Bytes are parsed and written only at the edge, by the live driver.
 
 pub use crate::link::headers::LinkHeaders;
+use crate::link::hybrid::Image;
 use crate::seq::Seq;
 
 /// Which connection a packet belongs to. Drivers hand these out: the simulator one per flow, the gateway one per
@@ -104,6 +105,8 @@ pub enum Cause {
     LinkNack,
     /// Resent by a link protocol on its own timer.
     LinkTimer,
+    /// Sent by a link protocol ahead of any loss: a copy, or a combination of packets.
+    LinkRepair,
     /// A control frame of a link protocol.
     LinkControl,
 }
@@ -125,7 +128,15 @@ impl Cause {
 
     /// Whether a base station, or an end of the lossy link, repeats data here that it sent before.
     pub const fn is_local_retransmission(self) -> bool {
-        matches!(self, Self::LocalDuplicate | Self::LocalHole | Self::LocalTimer | Self::LinkNack | Self::LinkTimer)
+        matches!(
+            self,
+            Self::LocalDuplicate
+                | Self::LocalHole
+                | Self::LocalTimer
+                | Self::LinkNack
+                | Self::LinkTimer
+                | Self::LinkRepair
+        )
     }
 
     /// A stable lower-case name, used in traces.
@@ -151,6 +162,7 @@ impl Cause {
             Self::Datagram => "datagram",
             Self::LinkNack => "link-nack",
             Self::LinkTimer => "link-timer",
+            Self::LinkRepair => "link-repair",
             Self::LinkControl => "link-control",
         }
     }
@@ -370,6 +382,29 @@ pub enum Body {
     },
     /// Nothing: a control frame of a link protocol.
     Control,
+    /// A combination of packets that a link protocol made.
+    Coded(Image),
+    /// What the end of a two-ended link says that it received.
+    Report(LinkReport),
+}
+
+/// What a frame of feedback says ([`crate::link::hybrid`]): numbers in their low 32 bits.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct LinkReport {
+    /// The largest packet number that arrived.
+    pub largest: u32,
+    /// For how many microseconds it has been here.
+    pub delay: u32,
+    /// Which of the 128 packets before it arrived, the nearest first: low bits of the first word.
+    pub received: [u32; 4],
+    /// The first symbol that is missing.
+    pub floor: u32,
+    /// Which of the 128 symbols after that are here, the nearest first.
+    pub beyond: [u32; 4],
+    /// Bytes that arrived.
+    pub delivered: u32,
+    /// Coded frames that were of use.
+    pub useful: u32,
 }
 
 impl Default for Body {
@@ -432,7 +467,7 @@ impl<P> Packet<P> {
     pub const fn has_data(&self) -> bool {
         match &self.body {
             Body::Quic { data, .. } => *data > 0,
-            Body::Tcp(_) | Body::Datagram { .. } | Body::Control => self.len > 0,
+            Body::Tcp(_) | Body::Datagram { .. } | Body::Control | Body::Coded(_) | Body::Report(_) => self.len > 0,
         }
     }
 
@@ -441,7 +476,7 @@ impl<P> Packet<P> {
     pub const fn tcp(&self) -> Option<&Segment> {
         match &self.body {
             Body::Tcp(segment) => Some(segment),
-            Body::Datagram { .. } | Body::Quic { .. } | Body::Control => None,
+            Body::Datagram { .. } | Body::Quic { .. } | Body::Control | Body::Coded(_) | Body::Report(_) => None,
         }
     }
 
@@ -452,7 +487,7 @@ impl<P> Packet<P> {
             Body::Tcp(segment) => {
                 self.len.saturating_add(segment.flags.has(Flags::SYN) as u32 + segment.flags.has(Flags::FIN) as u32)
             }
-            Body::Datagram { .. } | Body::Quic { .. } | Body::Control => 0,
+            Body::Datagram { .. } | Body::Quic { .. } | Body::Control | Body::Coded(_) | Body::Report(_) => 0,
         }
     }
 }

@@ -61,6 +61,17 @@ pub enum Ends {
     Today(Option<Congestion>),
 }
 
+/// What the two ends of a link do against its losses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LinkRepair {
+    /// They send again what is lost.
+    Repeat,
+    /// They send a fixed share of coded frames, and nothing again.
+    Share,
+    /// They send again what is lost, and copies and coded frames where that comes too late.
+    Adaptive,
+}
+
 /// What the base station does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BaseStation {
@@ -78,6 +89,8 @@ pub enum BaseStation {
         /// Loss recovery of the wireless connection.
         wireless: Recovery,
     },
+    /// Repairs the lossy link together with its other end, for all traffic.
+    TwoEnded(LinkRepair),
     /// Runs selective repeat with the other end of the lossy link (\[b\]).
     SelectiveRepeat,
     /// Does what the gateway does in its mode `snoop` ([`SnoopConfig::gateway`](crate::pep::snoop::SnoopConfig::gateway)).
@@ -119,6 +132,8 @@ pub enum Family {
     MultipleLayers,
     /// What endpoints and gateways run now.
     Today,
+    /// Repair by a box at each end of the lossy hop, between endpoints of today.
+    TwoEnded,
 }
 
 impl Family {
@@ -130,6 +145,7 @@ impl Family {
             Self::SplitConnection => "split-connection",
             Self::MultipleLayers => "multiple-layers",
             Self::Today => "today",
+            Self::TwoEnded => "two-ended",
         }
     }
 }
@@ -170,8 +186,14 @@ const fn today(
     Scheme { name, family, ends: Ends::Today(congestion), recovery, base_station, summary }
 }
 
-/// All schemes: those of the studies in their order, then today's.
-pub const SCHEMES: [Scheme; 21] = [
+const fn two_ended(name: &'static str, repair: LinkRepair, summary: &'static str) -> Scheme {
+    let (family, recovery) = (Family::TwoEnded, Recovery::Rack);
+    let base_station = BaseStation::TwoEnded(repair);
+    Scheme { name, family, ends: Ends::Today(None), recovery, base_station, summary }
+}
+
+/// All schemes: those of the studies in their order, then today's, then those with a box at each end.
+pub const SCHEMES: [Scheme; 24] = [
     end_to_end("E2E", Recovery::Reno, "TCP Reno"),
     end_to_end(
         "E2E-NEWRENO",
@@ -232,6 +254,9 @@ pub const SCHEMES: [Scheme; 21] = [
         BaseStation::GatewaySplit { wireless: Congestion::Bbr },
         "the gateway's split: CUBIC towards the wire, BBR on the lossy side",
     ),
+    two_ended("LINK-ARQ", LinkRepair::Repeat, "both ends of the hop repeat what is lost, in order per flow"),
+    two_ended("LINK-FEC", LinkRepair::Share, "a fixed share of coded frames on the hop, as tunnels do today"),
+    two_ended("LINK-HYBRID", LinkRepair::Adaptive, "LINK-ARQ with copies and a code where repeats come too late"),
 ];
 
 impl Scheme {
@@ -247,7 +272,7 @@ impl Scheme {
             | BaseStation::Split { .. }
             | BaseStation::GatewaySnoop
             | BaseStation::GatewaySplit { .. } => true,
-            BaseStation::Forward | BaseStation::SelectiveRepeat => false,
+            BaseStation::Forward | BaseStation::SelectiveRepeat | BaseStation::TwoEnded(_) => false,
         }
     }
 }

@@ -3,6 +3,7 @@
 use lasthop_proto::event::Event;
 use lasthop_proto::link::arq::Header;
 use lasthop_proto::link::headers::LinkProtocol;
+use lasthop_proto::link::hybrid;
 use lasthop_proto::packet::{Cause, Flags, FlowId, Integrity, LinkHeaders, Options, Packet, SackBlocks, Side};
 use lasthop_proto::seq::Seq;
 use lasthop_sim::trace::{FlowInfo, Record, Trace, What};
@@ -59,6 +60,9 @@ pub fn options(options: &Options, smart: impl Fn(Seq) -> u32) -> String {
 /// nothing.
 pub fn link_headers(headers: &LinkHeaders) -> Option<String> {
     let describe = |(protocol, bytes): (LinkProtocol, &[u8])| {
+        if let Some(header) = hybrid::Header::from_bytes(bytes).filter(|_| protocol == LinkProtocol::TWO_ENDED) {
+            return two_ended(header);
+        }
         let arq = Header::from_bytes(bytes).filter(|_| protocol == LinkProtocol::ARQ);
         match arq {
             Some(Header::Data(number)) => format!("data {number}"),
@@ -70,6 +74,21 @@ pub fn link_headers(headers: &LinkHeaders) -> Option<String> {
     };
     let all: Vec<_> = headers.iter().map(describe).collect();
     (!all.is_empty()).then(|| all.join(", "))
+}
+
+/// `packet 9 symbol 7 chain 1`, `packet 9 repair 3+5 key 0`, `packet 9 feedback`, `packet 9 floor 7`, `packet 9 probe`.
+fn two_ended(header: hybrid::Header) -> String {
+    match header {
+        hybrid::Header::Symbol { packet, symbol, label } => {
+            format!("packet {packet} symbol {symbol} chain {}", label.chain)
+        }
+        hybrid::Header::Repair { packet, first, count, key } => {
+            format!("packet {packet} repair {first}+{count} key {key}")
+        }
+        hybrid::Header::Feedback { packet } => format!("packet {packet} feedback"),
+        hybrid::Header::Floor { packet, symbol } => format!("packet {packet} floor {symbol}"),
+        hybrid::Header::Probe { packet } => format!("packet {packet} probe"),
+    }
 }
 
 /// The link headers of the packet that a record is about, if it is about one.

@@ -29,7 +29,7 @@ pub(crate) fn key(packet: &Packet) -> Key {
     let number = match &packet.body {
         Body::Tcp(segment) => segment.seq.0 ^ segment.ack.0.rotate_left(16),
         Body::Datagram { number } | Body::Quic { number, .. } => *number,
-        Body::Control => 0,
+        Body::Control | Body::Coded(_) | Body::Report(_) => 0,
     };
     (packet.flow, packet.from, packet.cause.name(), packet.len, number)
 }

@@ -39,7 +39,7 @@ pub fn build(packet: &Packet, flow: &FlowInfo, hop: Hop) -> Result<Frame, Report
 
 /// Builds the link frame that `packet` travels in: its link headers, the outermost first, and behind them the IPv4 packet unless it
 /// is a control frame. That of automatic repeat request is a byte for its kind (0 data, 1 acknowledgment, 2 "missing", 3 "no longer
-/// sent"), a zero, and the frame number.
+/// sent"), a zero, and the frame number; for that of a two-ended link see [`lasthop_proto::link::hybrid::Header`].
 pub fn build_link(packet: &Packet, flow: Option<&FlowInfo>) -> Result<Frame, ReportError> {
     let mut headers = Vec::new();
     packet.link.iter().for_each(|(_, header)| headers.extend_from_slice(header));
@@ -65,7 +65,7 @@ fn ip_packet(packet: &Packet, flow: &FlowInfo) -> Result<Vec<u8>, ReportError> {
     match &packet.body {
         Body::Tcp(segment) => tcp(packet, segment, flow),
         Body::Datagram { number } | Body::Quic { number, .. } => udp(packet, *number, flow),
-        Body::Control => Ok(Vec::new()),
+        Body::Control | Body::Coded(_) | Body::Report(_) => Ok(Vec::new()),
     }
 }
 

@@ -99,7 +99,7 @@ pub fn line(trace: &Trace, record: &Record) -> Result<[String; COLUMNS.len()], R
 fn packet_columns(packet: &Packet) -> [String; 10] {
     let mut columns = <[String; 10]>::default();
     let [from, seq, len, ack, window, sack, flags, _, _, options] = &mut columns;
-    if packet.body == Body::Control {
+    if matches!(packet.body, Body::Control | Body::Coded(_) | Body::Report(_)) {
         return columns;
     }
     *from = describe::side_name(packet.from).to_owned();
@@ -116,7 +116,7 @@ fn packet_columns(packet: &Packet) -> [String; 10] {
             *options = describe::options(&segment.options, |seq| seq.0);
         }
         Body::Datagram { number } | Body::Quic { number, .. } => *seq = number.to_string(),
-        Body::Control => {}
+        Body::Control | Body::Coded(_) | Body::Report(_) => {}
     }
     columns
 }

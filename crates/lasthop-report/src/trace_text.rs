@@ -90,7 +90,7 @@ impl TraceText {
                     Body::Quic { number, data } => {
                         format!("quic {number}, length {}, {data} bytes of streams", packet.len)
                     }
-                    Body::Control => String::new(),
+                    Body::Control | Body::Coded(_) | Body::Report(_) => String::new(),
                 };
                 let link = link_text(record);
                 let link = if link.is_empty() { link } else { format!("  ({link})") };

@@ -49,6 +49,9 @@ pub(crate) fn network(spec: &Spec, scheme: &Scheme) -> Result<Network, NoBaseSta
         (BaseStation::SelectiveRepeat, Some(station)) => {
             placed.push(Placed::new(scheme, &mut duties, &station.port, &Arq(station.arq.clone())));
         }
+        (BaseStation::TwoEnded(repair), Some(station)) => {
+            placed.push(Placed::new(scheme, &mut duties, &station.port, &station.two_ended.with(repair)));
+        }
         // It reads selective acknowledgments; no endpoint has to say more.
         (BaseStation::GatewaySnoop, Some(station)) => {
             placed.push(Placed { port: &station.port, element: AnyElement::new(Snoop(station.gateway_snoop.clone())) });
@@ -129,7 +132,13 @@ pub(crate) fn fixed(spec: &Spec, scheme: &Scheme) -> Option<FixedAt> {
             let [_, given] = &spec.base_station.as_ref()?.gateway_split;
             (!wireless.is(given.congestion)).then_some(FixedAt::RelayCongestion)
         }
-        (BaseStation::Split { .. } | BaseStation::Local { .. } | BaseStation::GatewaySnoop, _) => None,
+        (
+            BaseStation::Split { .. }
+            | BaseStation::Local { .. }
+            | BaseStation::GatewaySnoop
+            | BaseStation::TwoEnded(_),
+            _,
+        ) => None,
     }
 }
 

@@ -188,7 +188,8 @@ impl Scenario {
     pub fn usual_schemes(&self) -> Vec<&'static Scheme> {
         let of_today = |scheme: &&Scheme| scheme.family == Family::Today;
         if !of_today(&self.scheme()) && !self.is_of_today() {
-            return SCHEMES.iter().filter(|scheme| !of_today(scheme)).collect();
+            let of_studies = |scheme: &&Scheme| !of_today(scheme) && scheme.family != Family::TwoEnded;
+            return SCHEMES.iter().filter(of_studies).collect();
         }
         let fits = |scheme: &&Scheme| scheme.base_station == BaseStation::Forward || self.spec.base_station.is_some();
         // Of the end-to-end schemes of the studies, endpoints of today make what their preset is.

@@ -6,7 +6,10 @@ use lasthop_proto::scheme::{LocalDetection, TcpAwareness};
 use lasthop_proto::tcp::config::TcpConfig;
 use lasthop_sim::element::Ends;
 
-use crate::elements::{ARQ_KEYS, AnyPart, CACHE_KEYS, Kind, RELAY_KEYS, Relay, cache, read_arq, relay};
+use crate::elements::{
+    ARQ_KEYS, AnyPart, CACHE_KEYS, Kind, RELAY_KEYS, Relay, TWO_ENDED_KEYS, TwoEndedKeys, cache, read_arq,
+    read_two_ended, relay,
+};
 use crate::error::{Error, Problem};
 use crate::nodes::{Link, Nodes};
 use crate::reader::Reader;
@@ -35,6 +38,8 @@ pub(crate) struct Station {
     pub relay: Relay,
     /// Both ends of the link.
     pub arq: ArqConfig,
+    /// Both ends of the link, in a scheme of the two-ended family.
+    pub two_ended: TwoEndedKeys,
     /// What the gateway's snoop does there.
     pub gateway_snoop: SnoopConfig,
     /// What the gateway's split does there: the endpoints that face the router and the link.
@@ -63,7 +68,13 @@ pub(crate) fn base_station(
         return Ok(None);
     }
     reader.allow(
-        &[&["router", "link", "arq", "snoop", "split"], &CACHE_KEYS[..], &REPAIR_KEYS[..], &RELAY_KEYS[..]].concat(),
+        &[
+            &["router", "link", "arq", "snoop", "split", "two_ended"],
+            &CACHE_KEYS[..],
+            &REPAIR_KEYS[..],
+            &RELAY_KEYS[..],
+        ]
+        .concat(),
     )?;
     let port = port(&reader, nodes, links)?;
     Ok(Some(Station {
@@ -71,6 +82,7 @@ pub(crate) fn base_station(
         snoop: cache(&reader, SnoopConfig::new(LocalDetection::DuplicateAcks, TcpAwareness::Aware))?,
         relay: relay(&reader, common)?,
         arq: link_protocol(&reader)?,
+        two_ended: two_ended(&reader)?,
         gateway_snoop: snoop::of_gateway(&reader.section("snoop")?)?,
         gateway_split: sides::of_simulator(&reader.section("split")?)?.map(|side| side.config(common.config.mss)),
     }))
@@ -99,6 +111,13 @@ pub(crate) fn elements(
         elements.push(element);
     }
     Ok(elements)
+}
+
+/// Reads `[base_station.two_ended]`, which may be absent.
+fn two_ended(station: &Reader<'_>) -> Result<TwoEndedKeys, Error> {
+    let reader = station.section("two_ended")?;
+    reader.allow(&TWO_ENDED_KEYS)?;
+    read_two_ended(&reader)
 }
 
 /// Reads `[base_station.arq]`, which may be absent.

@@ -8,7 +8,7 @@ pub use self::amounts::{Positive, Whole};
 use lasthop_proto::channel::Frames;
 use lasthop_proto::link::arq::{Delivery, Protocol};
 use lasthop_proto::pep::snoop::RepairPriority;
-use lasthop_proto::scheme::{LocalDetection, SCHEMES, Scheme, TcpAwareness};
+use lasthop_proto::scheme::{LinkRepair, LocalDetection, SCHEMES, Scheme, TcpAwareness};
 use lasthop_proto::tcp::config::{
     Bbr3Rule, ControlRule, Deflation, EcnMode, Growth, HandshakeAck, HeaderAccounting, HystartRule, ImpureDuplicates,
     Nagle, PartialAckTimer, PartialDeflation, Preset, ReceiveAutotune, Recovery, RecoveryGuard, RttRule, SackAlgorithm,
@@ -42,7 +42,7 @@ macro_rules! words {
     )*};
 }
 
-words! { Unlimited = "unlimited", SendBuffer = "send-buffer", Off = "off", Drawn = "random", ByScheme = "scheme", Auto = "auto", Estimated = "estimated" }
+words! { Unlimited = "unlimited", SendBuffer = "send-buffer", Off = "off", Drawn = "random", ByScheme = "scheme", Auto = "auto", Estimated = "estimated", SameAsLink = "link" }
 
 impl<W: Word, T> From<Option<T>> for Or<W, T> {
     fn from(value: Option<T>) -> Self {
@@ -394,6 +394,7 @@ choices! {
     LocalDetection { "duplicate-acks" = DuplicateAcks, "smart" = Smart }
     RepairPriority { "auto" = Auto, "urgent" = Urgent, "normal" = Normal }
     TcpAwareness { "unaware" = Unaware, "aware" = Aware }
+    LinkRepair { "repeat" = Repeat, "share" = Share, "adaptive" = Adaptive }
     Protocol { "stop-and-wait" = StopAndWait, "go-back-n" = GoBackN, "selective-repeat" = SelectiveRepeat }
     Delivery { "in-order" = InOrder, "immediate" = Immediate }
 }

@@ -2,12 +2,13 @@
 
 use lasthop_proto::channel::{Act, Behind, Drop, DropFrame, ErrorSpec, Frames, ScriptFrame, ScriptLine};
 use lasthop_proto::link::arq::{ArqConfig, Delivery, Protocol, Timer};
+use lasthop_proto::link::hybrid::{RateRule, Repair, Share};
 use lasthop_proto::packet::FlowId;
 use lasthop_proto::pep::split::Handover;
-use lasthop_proto::scheme::{Family, LocalDetection, SCHEMES, Scheme, TcpAwareness};
+use lasthop_proto::scheme::{BaseStation, Family, LinkRepair, LocalDetection, SCHEMES, Scheme, TcpAwareness};
 use lasthop_proto::tcp::config::{Clock, DelayedAck, Growth, Nagle, Recovery, Switch, TcpConfig};
 use lasthop_proto::time::{Duration, Instant};
-use lasthop_scenario::elements::{Arq, ElnMarker, Snoop, Split};
+use lasthop_scenario::elements::{Arq, ElnMarker, Snoop, Split, TwoEnded};
 use lasthop_scenario::{Scenario, builtin_names};
 use lasthop_sim::network::{App, DamagedFrames, ElementSpec, LinkSpec, Medium, Network, NodeKind, QueueLimit, Rate};
 
@@ -147,6 +148,25 @@ fn schemes_decide_what_the_base_station_does() {
         if scheme.family == Family::Today {
             // What they do there is the gateway's: tests/today.rs.
             assert_eq!(network.elements.len(), usize::from(!scheme.name.starts_with("E2E")), "{}", scheme.name);
+            continue;
+        }
+        if let BaseStation::TwoEnded(repair) = scheme.base_station {
+            let ends: Vec<_> = network.elements.iter().map(|spec| network.nodes[spec.node.0].name.as_str()).collect();
+            assert_eq!(ends, ["base", "mobile"]);
+            let expected = match repair {
+                LinkRepair::Repeat => Repair::Repeat,
+                LinkRepair::Adaptive => Repair::Adaptive,
+                LinkRepair::Share => Repair::Share(Share { data: 20, coded: 3, wait: Duration::from_millis(8) }),
+            };
+            for spec in &network.elements {
+                let end: &TwoEnded = spec.element.get().expect("an end");
+                assert_eq!(
+                    (end.rate, end.header, end.queue, end.repair),
+                    (None, 58, 1000, expected),
+                    "{}",
+                    scheme.name
+                );
+            }
             continue;
         }
         if scheme.name.starts_with("E2E") || scheme.name.ends_with("/Raw") {
@@ -393,6 +413,48 @@ fn a_link_protocol_has_two_ends() {
     for spec in &network.elements {
         assert_eq!(network.links[spec.link.0].name, "wired");
         assert_eq!(spec.element.get(), Some(&Arq(expected.clone())));
+    }
+}
+
+/// Each end sends at the rate of its own direction, unless one is given; keys that are wrong say so.
+#[test]
+fn the_keys_of_a_two_ended_link() {
+    let with = |keys: &str| {
+        let text = Scenario::builtin_text("wavelan-lan")
+            .unwrap()
+            .replace("[links.wired]", "[links.wired]\nrate_up = \"1 Mbps\"");
+        let element = "[elements.tunnel]\nkind = \"two-ended\"\nrouter = \"base\"\nlink = \"wired\"";
+        Scenario::parse("two", &format!("{text}\n{element}\n{keys}"))
+    };
+    let ends = |keys: &str| {
+        let network = with(keys).unwrap().network(&SCHEMES[0]).unwrap();
+        let end = |spec: &ElementSpec| {
+            let end: &TwoEnded = spec.element.get().expect("an end");
+            (network.nodes[spec.node.0].name.clone(), end.config(network.rate_from(spec.node, spec.link)))
+        };
+        network.elements.iter().map(end).collect::<Vec<_>>()
+    };
+    for (name, config) in ends("") {
+        let rate = if name == "base" { 1_000_000 } else { 10_000_000 };
+        assert_eq!((config.rate, config.repair), (RateRule::Fixed(rate), Repair::Adaptive));
+        assert_eq!((config.target, config.interval), (Duration::from_millis(30), Duration::from_millis(300)));
+    }
+    let keys = "rate = \"800 kbps\"\nheader = 32\nqueue = 50\nrepair = \"share\"\nshare_data = 10\nshare_coded = 2\nshare_wait = \"5 ms\"";
+    let given = ends(keys);
+    assert_eq!(given.len(), 2);
+    for (_, config) in given {
+        let share = Share { data: 10, coded: 2, wait: Duration::from_millis(5) };
+        assert_eq!((config.rate, config.repair), (RateRule::Fixed(800_000), Repair::Share(share)));
+        assert_eq!((config.header, config.queue), (32, 50));
+    }
+    for (keys, expected) in [
+        ("rate = \"0 bps\"", "elements.tunnel.rate"),
+        ("repair = \"none\"", "elements.tunnel.repair"),
+        ("share_data = 129", "elements.tunnel.share_data"),
+        ("window = 16", "elements.tunnel.window"),
+    ] {
+        let error = with(keys).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
     }
 }
 

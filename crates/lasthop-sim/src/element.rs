@@ -11,6 +11,8 @@ use lasthop_proto::node::Node;
 use lasthop_proto::random::Root;
 use lasthop_proto::tcp::config::{Switch, TcpConfig};
 
+use crate::network::Rate;
+
 /// What an element does with what passes, as far as others must know.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
@@ -38,6 +40,8 @@ pub enum Ends {
 pub struct Site<'n> {
     /// The name of the node whose link it is.
     pub node: &'n str,
+    /// What the link carries from there.
+    pub rate: Rate,
     /// The run's randomness.
     pub root: Root,
     /// Whether changes of congestion windows are reported.
@@ -55,6 +59,11 @@ pub trait Element: Any + Debug + Send + Sync + SameElement {
     /// Where it sits.
     fn ends(&self) -> Ends {
         if self.role() == Role::LinkEnd { Ends::Both } else { Ends::One }
+    }
+
+    /// Whether it marks congestion.
+    fn marks(&self) -> bool {
+        false
     }
 
     /// The state machine at `site`.

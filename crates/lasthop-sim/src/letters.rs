@@ -36,7 +36,7 @@ impl Letters {
     fn key(packet: &Packet) -> Option<(u32, Side, u32)> {
         match packet.body {
             Body::Quic { number, .. } => Some((packet.flow.0, packet.from, number)),
-            Body::Tcp(_) | Body::Datagram { .. } | Body::Control => None,
+            Body::Tcp(_) | Body::Datagram { .. } | Body::Control | Body::Coded(_) | Body::Report(_) => None,
         }
     }
 

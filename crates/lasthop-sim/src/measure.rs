@@ -156,7 +156,7 @@ impl LossLedger {
         let number = match packet.body {
             Body::Tcp(segment) => segment.seq.0,
             Body::Quic { number, .. } => number,
-            Body::Datagram { .. } | Body::Control => return None,
+            Body::Datagram { .. } | Body::Control | Body::Coded(_) | Body::Report(_) => return None,
         };
         packet.has_data().then_some((packet.flow.0, packet.from, number))
     }

@@ -41,6 +41,12 @@ pub struct Network {
 }
 
 impl Network {
+    /// What a link carries away from one of its ends.
+    pub fn rate_from(&self, node: NodeId, link: LinkId) -> Rate {
+        let link = &self.links[link.0];
+        link.directions[usize::from(link.ends[0] != node)].rate
+    }
+
     /// Whether a packet may be marked (RFC 3168): a queue marks, and the host that opens a flow, or the relay of a split
     /// connection, offers ECN.
     pub fn may_mark(&self) -> bool {
@@ -49,7 +55,8 @@ impl Network {
         let relay =
             |spec: &ElementSpec| spec.element.endpoints().is_some_and(|ends| ends.into_iter().any(|end| offers(end)));
         let is_offered = || self.flows.iter().any(|flow| offers(&flow.tcp[0])) || self.elements.iter().any(relay);
-        self.links.iter().any(marks) && is_offered()
+        let inside = self.elements.iter().any(|spec| spec.element.marks());
+        (inside || self.links.iter().any(marks)) && is_offered()
     }
 }
 

@@ -124,7 +124,12 @@ impl Simulation {
         });
         let sources: Vec<_> = sources.collect();
         let sessions = Sessions::new(network, root, setup);
-        let site = |spec: &ElementSpec| Site { node: &network.nodes[spec.node.0].name, root, watch };
+        let site = |spec: &ElementSpec| Site {
+            node: &network.nodes[spec.node.0].name,
+            rate: network.rate_from(spec.node, spec.link),
+            root,
+            watch,
+        };
         let elements: Vec<_> = network.elements.iter().map(|spec| spec.element.build(&site(spec))).collect();
         let mut alarms = Tournament::new(endpoints.len() + elements.len() + sources.len());
         let starts = sources.iter().map(DatagramSource::next_at);

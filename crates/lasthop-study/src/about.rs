@@ -1,6 +1,6 @@
 //! What each scheme does and what comes of it, in two sentences, and who on the path takes part: for whoever has not read the papers.
 
-use lasthop_proto::scheme::{BaseStation, Congestion, Ends, LocalDetection, Scheme, TcpAwareness};
+use lasthop_proto::scheme::{BaseStation, Congestion, Ends, LinkRepair, LocalDetection, Scheme, TcpAwareness};
 use lasthop_proto::tcp::config::Recovery;
 use serde::Serialize;
 
@@ -94,6 +94,35 @@ pub const fn about(scheme: &Scheme) -> About {
             receiver: Some("reports what it has"),
             resends: Resends::BaseStation,
             duplicates: Duplicates::EndAtBaseStation,
+        },
+        BaseStation::TwoEnded(repair) => About {
+            does: match repair {
+                LinkRepair::Repeat => {
+                    "A box at each end of the lossy link: the first numbers all packets and finds out itself which were lost, sends \
+                     those again, and the second restores the order of each flow."
+                }
+                LinkRepair::Share => {
+                    "A box at each end of the lossy link: the first adds 3 coded frames to each 20 packets, and the second restores \
+                     from them what was lost. Nothing is sent again."
+                }
+                LinkRepair::Adaptive => {
+                    "A box at each end of the lossy link: the first sends again what was lost, and ahead of losses sends copies and \
+                     coded frames where a repeat would come too late; the second restores the order of each flow."
+                }
+            },
+            effect: match repair {
+                LinkRepair::Share => {
+                    "An eighth of the link is spent without losses too; more losses in a row than coded frames reach TCP."
+                }
+                LinkRepair::Repeat | LinkRepair::Adaptive => {
+                    "TCP, QUIC and calls alike see a link that loses next to nothing; without losses nothing is added but headers \
+                     and feedback."
+                }
+            },
+            base_station: Some("repairs with the other end"),
+            resends: Resends::BaseStation,
+            duplicates: Duplicates::None,
+            ..plain
         },
         BaseStation::SelectiveRepeat => About {
             does: "Both ends of the lossy link number its frames; what is missing there is asked for and sent again at once \

@@ -64,7 +64,7 @@ impl Kind {
             Body::Datagram { number } => (packet.len > 0).then_some(Self::Data(Seq(*number))),
             // Every datagram has a number of its own: what is resent is in another one.
             Body::Quic { number, .. } => Some(if packet.has_data() { Self::Data(Seq(*number)) } else { Self::Ack }),
-            Body::Control => None,
+            Body::Control | Body::Coded(_) | Body::Report(_) => None,
             Body::Tcp(segment) if packet.len > 0 => {
                 Some(Self::Data(segment.seq + u32::from(segment.flags.has(Flags::SYN))))
             }

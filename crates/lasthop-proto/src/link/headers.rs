@@ -10,6 +10,8 @@ pub struct LinkProtocol(pub NonZeroU8);
 impl LinkProtocol {
     /// Automatic repeat request ([`super::arq`]).
     pub const ARQ: Self = Self(NonZeroU8::MIN);
+    /// Repair by both ends of a hop ([`super::hybrid`]).
+    pub const TWO_ENDED: Self = Self(NonZeroU8::MIN.saturating_add(1));
 }
 
 /// Bytes that headers have together, two more for each counted.

@@ -2,3 +2,4 @@
 
 pub mod arq;
 pub mod headers;
+pub mod hybrid;

@@ -5,6 +5,7 @@ mod arq;
 mod eln_marker;
 mod snoop;
 mod split;
+mod two_ended;
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -21,6 +22,8 @@ pub use self::snoop::Snoop;
 pub(crate) use self::snoop::{CACHE_KEYS, cache};
 pub use self::split::Split;
 pub(crate) use self::split::{RELAY_KEYS, Relay, RelayPart, endpoint, relay};
+pub use self::two_ended::TwoEnded;
+pub(crate) use self::two_ended::{TWO_ENDED_KEYS, TwoEndedKeys, read as read_two_ended};
 
 use crate::document::{Data, quote};
 use crate::error::{Error, did_you_mean};
@@ -28,7 +31,7 @@ use crate::reader::{Reader, Value};
 use crate::tcp::TcpSpec;
 
 /// All kinds, as messages list them.
-static KINDS: [&Kind; 4] = [&snoop::KIND, &eln_marker::KIND, &split::KIND, &arq::KIND];
+static KINDS: [&Kind; 5] = [&snoop::KIND, &eln_marker::KIND, &split::KIND, &arq::KIND, &two_ended::KIND];
 
 /// What a scenario can say of a kind of element.
 #[derive(Debug)]

@@ -1,0 +1,337 @@
+//! A sliding-window code: random linear combinations over GF(256) of packets in a row (after RFC 8681; the first combination
+//! over a window is the plain sum).
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use super::frame::{Symbol, Window};
+
+/// Most symbols in a combination, and those that an end keeps for it.
+pub const WINDOW: usize = 128;
+
+/// Most symbols that a decoder solves for at a time.
+pub const UNKNOWN: usize = 32;
+
+/// x⁸ + x⁴ + x³ + x² + 1, under which 2 generates the field.
+const POLYNOMIAL: u16 = 0x11d;
+
+/// Powers of the generator, twice in a row, and their logarithms.
+const TABLES: ([u8; 510], [u8; 256]) = {
+    let (mut powers, mut logarithms) = ([0; 510], [0; 256]);
+    let (mut value, mut exponent) = (1_u16, 0);
+    while exponent < 255 {
+        powers[exponent] = value as u8;
+        powers[exponent + 255] = value as u8;
+        logarithms[value as usize] = exponent as u8;
+        value <<= 1;
+        if value > 255 {
+            value ^= POLYNOMIAL;
+        }
+        exponent += 1;
+    }
+    (powers, logarithms)
+};
+
+/// An element of GF(256).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Gf(pub u8);
+
+impl Gf {
+    /// The product.
+    pub const fn times(self, other: Self) -> Self {
+        if self.0 == 0 || other.0 == 0 {
+            return Self(0);
+        }
+        let (powers, logarithms) = &TABLES;
+        Self(powers[logarithms[self.0 as usize] as usize + logarithms[other.0 as usize] as usize])
+    }
+
+    /// What it must be multiplied with to give 1; 0 for 0.
+    pub const fn inverse(self) -> Self {
+        if self.0 == 0 {
+            return self;
+        }
+        let (powers, logarithms) = &TABLES;
+        Self(powers[255 - logarithms[self.0 as usize] as usize])
+    }
+
+    /// The sum, which is also the difference.
+    pub const fn plus(self, other: Self) -> Self {
+        Self(self.0 ^ other.0)
+    }
+
+    /// Adds `self` times each byte of `from` to the byte of `to` at its place.
+    pub fn add_scaled(self, to: &mut [u8], from: &[u8]) {
+        for (to, from) in to.iter_mut().zip(from) {
+            *to ^= self.times(Self(*from)).0;
+        }
+    }
+}
+
+/// A vector over GF(256): a packet, or a combination of packets.
+pub trait Coded: Clone + PartialEq + core::fmt::Debug {
+    /// The sum of nothing.
+    fn zero() -> Self;
+
+    /// Adds `factor` times `other`.
+    fn add_scaled(&mut self, factor: Gf, other: &Self);
+
+    /// Multiplies by `factor`.
+    fn scale(&mut self, factor: Gf) {
+        let mut scaled = Self::zero();
+        scaled.add_scaled(factor, self);
+        *self = scaled;
+    }
+}
+
+/// The coefficient of a symbol in the combination of that key: 1 for key 0, never 0.
+pub const fn coefficient(key: u8, symbol: Symbol) -> Gf {
+    if key == 0 {
+        return Gf(1);
+    }
+    // A finalizer of MurmurHash3 spreads neighbouring numbers over the field.
+    let mut mixed = symbol.0 ^ ((key as u64) << 56);
+    mixed = (mixed ^ (mixed >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    mixed = (mixed ^ (mixed >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    Gf(((mixed ^ (mixed >> 33)) % 255) as u8 + 1)
+}
+
+/// The last symbols that were sent.
+#[derive(Clone, Debug)]
+pub(super) struct Encoder<C> {
+    /// Number of the first of `recent`.
+    first: u64,
+    /// And their bytes.
+    recent: VecDeque<(C, u32)>,
+    key: u8,
+}
+
+impl<C: Coded> Encoder<C> {
+    pub fn new() -> Self {
+        Self { first: 0, recent: VecDeque::new(), key: 0 }
+    }
+
+    /// The symbol after the one before.
+    pub fn push(&mut self, coded: C, bytes: u32) {
+        if self.recent.len() == WINDOW {
+            self.recent.pop_front();
+            self.first += 1;
+        }
+        self.recent.push_back((coded, bytes));
+    }
+
+    /// The part of the symbols from `first` to before `end` that is still kept.
+    pub fn window(&self, first: Symbol, end: Symbol) -> Option<Window> {
+        let kept = self.first + self.recent.len() as u64;
+        let (first, end) = (first.0.max(self.first), end.0.min(kept));
+        (first < end).then(|| Window { first: Symbol(first), count: (end - first) as u8 })
+    }
+
+    /// The `nth` combination over a window: its key, the sum, and the bytes of the longest packet in it. The first, 0, is the
+    /// plain sum.
+    pub fn combine(&mut self, window: Window, nth: u8) -> (u8, C, u32) {
+        if nth > 0 {
+            self.key = self.key % 255 + 1;
+        }
+        let key = if nth == 0 { 0 } else { self.key };
+        let (mut sum, mut longest) = (C::zero(), 0);
+        for number in window.numbers() {
+            let index = number.checked_sub(self.first).and_then(|index| usize::try_from(index).ok());
+            if let Some((coded, bytes)) = index.and_then(|index| self.recent.get(index)) {
+                sum.add_scaled(coefficient(key, Symbol(number)), coded);
+                longest = longest.max(*bytes);
+            }
+        }
+        (key, sum, longest)
+    }
+}
+
+/// A combination of symbols that are missing.
+#[derive(Clone, Debug)]
+struct Equation<C> {
+    /// By symbol, rising; the first has coefficient 1 and stands in no other equation.
+    terms: Vec<(u64, Gf)>,
+    sum: C,
+}
+
+impl<C: Coded> Equation<C> {
+    fn coefficient(&self, symbol: u64) -> Gf {
+        self.terms.binary_search_by_key(&symbol, |term| term.0).map_or(Gf(0), |index| self.terms[index].1)
+    }
+
+    /// Adds `factor` times another.
+    fn add_scaled(&mut self, factor: Gf, other: &Self) {
+        for &(symbol, value) in &other.terms {
+            let value = value.times(factor);
+            match self.terms.binary_search_by_key(&symbol, |term| term.0) {
+                Ok(index) => self.terms[index].1 = self.terms[index].1.plus(value),
+                Err(index) => self.terms.insert(index, (symbol, value)),
+            }
+        }
+        self.terms.retain(|term| term.1 != Gf(0));
+        self.sum.add_scaled(factor, &other.sum);
+    }
+
+    /// Makes the first coefficient 1.
+    fn normalize(&mut self) {
+        if let Some(&(_, first)) = self.terms.first() {
+            let inverse = first.inverse();
+            self.terms.iter_mut().for_each(|term| term.1 = term.1.times(inverse));
+            self.sum.scale(inverse);
+        }
+    }
+}
+
+/// What a combination was good for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Gain {
+    /// It said nothing new, or too little is known to use it.
+    None,
+    /// It narrows down what is missing, or restores it.
+    Rank,
+}
+
+/// The last symbols that arrived, and combinations of those that did not.
+#[derive(Clone, Debug)]
+pub(super) struct Decoder<C> {
+    /// Number of the first of `known`.
+    first: u64,
+    known: VecDeque<Option<C>>,
+    equations: Vec<Equation<C>>,
+}
+
+impl<C: Coded> Decoder<C> {
+    pub fn new() -> Self {
+        Self { first: 0, known: VecDeque::new(), equations: Vec::new() }
+    }
+
+    /// Symbols kept, at most twice [`WINDOW`], and equations, at most [`UNKNOWN`].
+    pub fn size(&self) -> (usize, usize) {
+        (self.known.len(), self.equations.len())
+    }
+
+    fn get(&self, symbol: u64) -> Option<&C> {
+        self.known.get(symbol.checked_sub(self.first)? as usize)?.as_ref()
+    }
+
+    /// Makes room for a symbol; `false` if it is too old.
+    fn reach(&mut self, symbol: u64) -> bool {
+        let Some(ahead) = symbol.checked_sub(self.first) else { return false };
+        let excess = (ahead + 1).saturating_sub(2 * WINDOW as u64);
+        if excess > 0 {
+            let gone = (excess as usize).min(self.known.len());
+            self.known.drain(..gone);
+            self.first += excess;
+            let first = self.first;
+            self.equations.retain(|equation| equation.terms.iter().all(|term| term.0 >= first));
+        }
+        let index = (symbol - self.first) as usize;
+        if self.known.len() <= index {
+            self.known.resize(index + 1, None);
+        }
+        true
+    }
+
+    /// A symbol arrived. Adds those that are restored by it to `restored`.
+    pub fn on_symbol(&mut self, symbol: Symbol, coded: C, restored: &mut Vec<(Symbol, C)>) {
+        if !self.reach(symbol.0) || self.get(symbol.0).is_some() {
+            return;
+        }
+        self.learn(symbol.0, coded);
+        self.solve(restored);
+    }
+
+    /// A combination arrived. Adds the symbols that are restored by it to `restored`.
+    pub fn on_repair(&mut self, window: Window, key: u8, sum: C, restored: &mut Vec<(Symbol, C)>) -> Gain {
+        let numbers = window.numbers();
+        if numbers.is_empty() || usize::from(window.count) > WINDOW || !self.reach(numbers.end - 1) {
+            return Gain::None;
+        }
+        let mut equation = Equation { terms: Vec::new(), sum };
+        for symbol in numbers {
+            let factor = coefficient(key, Symbol(symbol));
+            match self.get(symbol) {
+                Some(known) => equation.sum.add_scaled(factor, known),
+                // It is too old to be known still.
+                None if symbol < self.first => return Gain::None,
+                None => equation.terms.push((symbol, factor)),
+            }
+        }
+        if equation.terms.len() > UNKNOWN {
+            return Gain::None;
+        }
+        for other in &self.equations {
+            let pivot = other.terms[0].0;
+            let factor = equation.coefficient(pivot);
+            if factor != Gf(0) {
+                equation.add_scaled(factor, other);
+            }
+        }
+        if equation.terms.is_empty() || equation.terms.len() > UNKNOWN {
+            return Gain::None;
+        }
+        equation.normalize();
+        self.insert(equation);
+        self.solve(restored);
+        Gain::Rank
+    }
+
+    /// Adds an equation whose first unknown is in no other as a first, and takes that out of the others.
+    fn insert(&mut self, equation: Equation<C>) {
+        if self.equations.len() == UNKNOWN {
+            self.equations.remove(0);
+        }
+        let pivot = equation.terms[0].0;
+        for other in &mut self.equations {
+            let factor = other.coefficient(pivot);
+            if factor != Gf(0) {
+                other.add_scaled(factor, &equation);
+            }
+        }
+        self.equations.push(equation);
+    }
+
+    fn learn(&mut self, symbol: u64, coded: C) {
+        let mut loose = Vec::new();
+        for index in (0..self.equations.len()).rev() {
+            let equation = &mut self.equations[index];
+            let Ok(place) = equation.terms.binary_search_by_key(&symbol, |term| term.0) else { continue };
+            let (_, factor) = equation.terms.remove(place);
+            equation.sum.add_scaled(factor, &coded);
+            if place == 0 {
+                loose.push(self.equations.remove(index));
+            }
+        }
+        let Some(index) = symbol.checked_sub(self.first) else { return };
+        if let Some(place) = self.known.get_mut(index as usize) {
+            *place = Some(coded);
+        }
+        // Those that lost their first unknown may begin with one that is another's first now.
+        for mut equation in loose {
+            for other in &self.equations {
+                let factor = equation.coefficient(other.terms[0].0);
+                if factor != Gf(0) {
+                    equation.add_scaled(factor, other);
+                }
+            }
+            if !equation.terms.is_empty() {
+                equation.normalize();
+                self.insert(equation);
+            }
+        }
+    }
+
+    /// Takes out what is left with one unknown, until nothing is.
+    fn solve(&mut self, restored: &mut Vec<(Symbol, C)>) {
+        while let Some(index) = self.equations.iter().position(|equation| equation.terms.len() == 1) {
+            let Equation { terms, sum } = self.equations.remove(index);
+            let symbol = terms[0].0;
+            restored.push((Symbol(symbol), sum.clone()));
+            self.learn(symbol, sum);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "code_tests.rs"]
+mod tests;

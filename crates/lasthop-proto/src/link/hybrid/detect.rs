@@ -1,0 +1,156 @@
+//! How the sender finds losses: by transmissions that were acknowledged later, by time, and by silence (after RFC 9002 §6 and
+//! RFC 8985).
+
+use crate::time::{Duration, Instant};
+
+/// Later transmissions acknowledged that make one lost.
+pub(super) const THRESHOLD: u64 = 3;
+
+/// Before the first sample.
+const FIRST_GUESS: Duration = Duration::from_millis(100);
+
+/// The shortest time after which anything is held lost.
+const GRANULE: Duration = Duration::from_millis(1);
+
+/// Minima of the round trip are taken over one to two of these.
+const EPOCH: Duration = Duration::from_secs(10);
+
+/// Silence is not waited for longer, whatever it was doubled to.
+const LONGEST: Duration = Duration::from_secs(1);
+
+/// Round trips of the hop, and what follows from them.
+#[derive(Clone, Debug)]
+pub(super) struct Detector {
+    smoothed: Option<Duration>,
+    variation: Duration,
+    latest: Duration,
+    /// Of this epoch and the one before.
+    minima: [Duration; 2],
+    epoch: Instant,
+    /// Disorder that is allowed for, in quarters of the shortest round trip.
+    tolerance: u32,
+    /// When the tolerance goes back.
+    tolerant_until: Instant,
+}
+
+impl Detector {
+    pub fn new() -> Self {
+        Self {
+            smoothed: None,
+            variation: FIRST_GUESS / 2,
+            latest: Duration::ZERO,
+            minima: [Duration::MAX; 2],
+            epoch: Instant::ZERO,
+            tolerance: 0,
+            tolerant_until: Instant::ZERO,
+        }
+    }
+
+    /// A round trip, `waited` of it at the other end.
+    pub fn sample(&mut self, now: Instant, whole: Duration, waited: Duration) {
+        if now.since(self.epoch) >= EPOCH {
+            (self.minima, self.epoch) = ([Duration::MAX, self.minima[0]], now);
+        }
+        self.minima[0] = self.minima[0].min(whole);
+        let without = whole.saturating_sub(waited);
+        // Who says to have waited longer than the whole trip took is not believed (RFC 9002 §5.3).
+        let sample = if without > GRANULE / 10 { without } else { whole };
+        self.minima[0] = self.minima[0].min(sample);
+        self.latest = sample;
+        match self.smoothed {
+            None => (self.smoothed, self.variation) = (Some(sample), sample / 2),
+            Some(smoothed) => {
+                let off = sample.saturating_sub(smoothed).max(smoothed.saturating_sub(sample));
+                self.variation = (self.variation.saturating_mul(3) + off) / 4;
+                self.smoothed = Some((smoothed.saturating_mul(7) + sample) / 8);
+            }
+        }
+    }
+
+    /// The hop's round trip.
+    pub fn round_trip(&self) -> Duration {
+        self.smoothed.unwrap_or(FIRST_GUESS)
+    }
+
+    /// The shortest of the last 10 to 20 s.
+    pub fn shortest(&self) -> Duration {
+        match self.minima[0].min(self.minima[1]) {
+            Duration::MAX => self.round_trip(),
+            shortest => shortest,
+        }
+    }
+
+    /// What was held lost has arrived.
+    pub fn on_spurious(&mut self, now: Instant) {
+        self.tolerance = (self.tolerance + 1).min(8);
+        self.tolerant_until = now + self.round_trip() * 16;
+    }
+
+    /// Time passed: disorder may be forgotten.
+    pub fn relax(&mut self, now: Instant) {
+        if self.tolerance > 0 && now >= self.tolerant_until {
+            self.tolerance = 0;
+        }
+    }
+
+    /// Later transmissions acknowledged that make one lost; `None` where frames overtake each other.
+    pub fn threshold(&self) -> Option<u64> {
+        (self.tolerance == 0).then_some(THRESHOLD)
+    }
+
+    /// Time after which a transmission is lost if a later one has been acknowledged.
+    pub fn patience(&self) -> Duration {
+        let trip = self.round_trip().max(self.latest);
+        let disorder = (self.shortest() / 4).saturating_mul(self.tolerance.into());
+        (trip.saturating_mul(9) / 8 + disorder).max(GRANULE)
+    }
+
+    /// Time without feedback, which may wait for `delay`, after which the hop is probed, the `nth` time in a row.
+    pub fn silence(&self, delay: Duration, nth: u32) -> Duration {
+        let base = self.round_trip() + self.variation.saturating_mul(4).max(GRANULE * 2) + delay;
+        base.saturating_mul(1 << nth.min(10)).min(LONGEST.max(base))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    /// RFC 9002 §5.3 by hand: 40 ms, then 48: 7/8 · 40 + 1/8 · 48 = 41, 3/4 · 20 + 1/4 · 8 = 17.
+    #[test]
+    fn round_trips_are_smoothed() {
+        let mut detector = Detector::new();
+        assert_eq!((detector.round_trip(), detector.patience()), (ms(100), Duration::from_micros(112_500)));
+        detector.sample(Instant::ZERO, ms(42), ms(2));
+        detector.sample(Instant::ZERO, ms(48), ms(0));
+        assert_eq!((detector.round_trip(), detector.shortest(), detector.variation), (ms(41), ms(40), ms(17)));
+        assert_eq!(detector.patience(), ms(54));
+        assert_eq!(detector.silence(ms(5), 0), ms(41 + 68 + 5));
+        assert_eq!(detector.silence(ms(5), 1), ms(228));
+        assert_eq!(detector.silence(ms(5), 30), LONGEST);
+    }
+
+    #[test]
+    fn a_wait_longer_than_the_trip_is_not_believed() {
+        let mut detector = Detector::new();
+        detector.sample(Instant::ZERO, ms(40), Duration::MAX);
+        assert_eq!(detector.round_trip(), ms(40));
+    }
+
+    #[test]
+    fn spurious_losses_widen_and_pass() {
+        let mut detector = Detector::new();
+        detector.sample(Instant::ZERO, ms(40), ms(0));
+        assert_eq!((detector.threshold(), detector.patience()), (Some(3), ms(45)));
+        detector.on_spurious(Instant::ZERO);
+        assert_eq!((detector.threshold(), detector.patience()), (None, ms(55)));
+        detector.relax(Instant::ZERO + ms(639));
+        assert_eq!(detector.threshold(), None);
+        detector.relax(Instant::ZERO + ms(640));
+        assert_eq!((detector.threshold(), detector.patience()), (Some(3), ms(45)));
+    }
+}

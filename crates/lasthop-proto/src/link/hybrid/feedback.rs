@@ -1,0 +1,111 @@
+//! The receiver's account of what arrived, and when it says so.
+
+use super::frame::{Feedback, PacketNumber, Symbol};
+use crate::time::{Duration, Instant};
+
+/// Frames after which feedback is due.
+const EVERY: u32 = 2;
+
+/// Feedback is not put off for longer.
+const LONGEST: Duration = Duration::from_millis(5);
+
+/// Bytes of feedback on the wire, the hop's header included: what its share is counted with.
+pub(super) const BYTES: u32 = 96;
+
+/// Its share of this end's rate: 2 %.
+const SHARE: u64 = 50;
+
+/// How much of its share feedback may save up, in frames.
+const SAVED: u64 = 8;
+
+/// Which packets arrived.
+#[derive(Clone, Debug)]
+pub(super) struct Account {
+    largest: Option<PacketNumber>,
+    /// When the largest arrived.
+    at: Instant,
+    /// Bit i: `largest - 1 - i` arrived.
+    received: u128,
+    /// Frames that ask for feedback since the last.
+    unsaid: u32,
+    due: Option<Instant>,
+    /// When feedback at the full share would have been sent that was: at most [`SAVED`] frames behind the time.
+    spent: Instant,
+}
+
+impl Account {
+    pub fn new() -> Self {
+        Self { largest: None, at: Instant::ZERO, received: 0, unsaid: 0, due: None, spent: Instant::ZERO }
+    }
+
+    /// The largest packet number that arrived.
+    pub fn largest(&self) -> Option<PacketNumber> {
+        self.largest
+    }
+
+    /// A packet arrived. Says whether numbers are missing before it that were not missed before.
+    pub fn on_packet(&mut self, now: Instant, packet: PacketNumber) -> bool {
+        let Some(largest) = self.largest else {
+            (self.largest, self.at) = (Some(packet), now);
+            return packet.0 > 0;
+        };
+        if packet <= largest {
+            let behind = largest.0 - packet.0;
+            if (1..=128).contains(&behind) {
+                self.received |= 1 << (behind - 1);
+            }
+            return false;
+        }
+        let ahead = packet.0 - largest.0;
+        // The old largest takes its place among those that arrived.
+        self.received = match ahead {
+            1..128 => self.received << ahead | 1 << (ahead - 1),
+            128 => 1 << 127,
+            _ => 0,
+        };
+        (self.largest, self.at) = (Some(packet), now);
+        ahead > 1
+    }
+
+    /// A frame asks for feedback, at once if something is missing. `trip` is the hop's, `rate` this end's in bits per second.
+    pub fn on_elicited(&mut self, now: Instant, urgent: bool, trip: Duration, rate: u64) {
+        self.unsaid += 1;
+        let wanted = if urgent || self.unsaid >= EVERY { now } else { now + LONGEST.min(trip / 8) };
+        let at = wanted.max(self.allowed(trip, rate));
+        self.due = Some(self.due.map_or(at, |due| due.min(at)));
+    }
+
+    /// When the share allows another. On slow links once in a quarter of a round trip at any rate, and in 20 ms.
+    fn allowed(&self, trip: Duration, rate: u64) -> Instant {
+        let gap = Self::gap(trip, rate);
+        Instant::from_nanos(self.spent.as_nanos().saturating_sub((gap * (SAVED - 1)).as_nanos()))
+    }
+
+    fn gap(trip: Duration, rate: u64) -> Duration {
+        let bits = u64::from(BYTES) * 8 * SHARE;
+        let gap = Duration::from_nanos(bits.saturating_mul(1_000_000_000) / rate.max(1));
+        gap.min((trip / 4).max(Duration::from_millis(20)))
+    }
+
+    /// How long feedback waits at the most, at an end of that rate.
+    pub fn longest_wait(trip: Duration, rate: u64) -> Duration {
+        LONGEST.min(trip / 8).max(Self::gap(trip, rate))
+    }
+
+    /// When feedback is due.
+    pub fn due(&self) -> Option<Instant> {
+        self.due
+    }
+
+    /// The part of a feedback frame that this knows; it counts as sent.
+    pub fn take(&mut self, now: Instant, trip: Duration, rate: u64) -> Option<Feedback> {
+        let largest = self.largest?;
+        self.unsaid = 0;
+        self.due = None;
+        let gap = Self::gap(trip, rate);
+        self.spent = self.spent.max(now) + gap;
+        let (floor, beyond) = (Symbol(0), 0);
+        let delay = now.since(self.at);
+        Some(Feedback { largest, delay, received: self.received, floor, beyond, delivered: 0, useful: 0 })
+    }
+}

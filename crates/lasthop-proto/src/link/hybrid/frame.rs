@@ -1,0 +1,174 @@
+//! What the two ends say to each other, and what they carry.
+
+use core::ops::Range;
+
+use super::code::Coded;
+use crate::time::Duration;
+
+/// Number of a transmission: every frame has its own, repeats included. Counts from 0.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub struct PacketNumber(pub u64);
+
+/// Number of a carried packet: the same in each of its transmissions. Counts from 0.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub struct Symbol(pub u64);
+
+/// The number next to `near` whose low 32 bits are `low` (as RFC 9000 §A.3 restores packet numbers).
+pub const fn expand(low: u32, near: u64) -> u64 {
+    let ahead = low.wrapping_sub(near as u32) as i32;
+    match near.checked_add_signed(ahead as i64) {
+        Some(number) => number,
+        None => low as u64,
+    }
+}
+
+/// How a packet is treated on the hop.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub enum Class {
+    /// Repaired in several rounds; in order among those of its flow.
+    #[default]
+    Ordered,
+    /// Repaired within a deadline; handed on when it arrives.
+    RealTime,
+    /// Repaired within a deadline, never sent twice ahead of a loss; handed on when it arrives. For acknowledgments, which
+    /// later ones make up for.
+    AtOnce,
+}
+
+/// What a packet is, as far as its headers tell.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Traffic {
+    /// A byte stream or another protocol that suffers from disorder: TCP, QUIC, ESP, VPNs.
+    Stream,
+    /// Nothing but an acknowledgment.
+    Acknowledgment,
+    /// Anything else: calls, games, names, echoes.
+    Datagram,
+}
+
+/// What a driver carries over the hop.
+pub trait Item: Clone {
+    /// A linear combination of such packets.
+    type Coded: Coded;
+
+    /// Tells its flow and direction from others.
+    fn flow(&self) -> u32;
+
+    /// Bytes on the wire without the hop's own header.
+    fn bytes(&self) -> u32;
+
+    /// What it is.
+    fn traffic(&self) -> Traffic;
+
+    /// Marks congestion (RFC 3168 §5), if its ends take marks; says whether it is marked now.
+    fn mark(&mut self) -> bool;
+
+    /// The packet as the code sees it, together with what its frame says.
+    fn encode(&self, label: Label) -> Self::Coded;
+
+    /// The packet that a code restored; `None` where that is not one.
+    fn decode(coded: &Self::Coded) -> Option<(Self, Label)>;
+}
+
+/// What a data frame says of its packet besides the number.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Label {
+    /// How it is treated.
+    pub class: Class,
+    /// Distance to the symbol of its flow before it; 0 when there is none to wait for.
+    pub chain: u8,
+}
+
+/// A run of up to 255 symbols.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Window {
+    /// The first.
+    pub first: Symbol,
+    /// How many.
+    pub count: u8,
+}
+
+impl Window {
+    /// The numbers in it. Empty if they would pass the largest there is.
+    pub const fn numbers(self) -> Range<u64> {
+        match self.first.0.checked_add(self.count as u64) {
+            Some(end) => self.first.0..end,
+            None => 0..0,
+        }
+    }
+}
+
+/// What arrived at the end that says so.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Feedback {
+    /// The largest packet number that arrived.
+    pub largest: PacketNumber,
+    /// For how long it has been here.
+    pub delay: Duration,
+    /// Bit i: the packet `largest - 1 - i` arrived.
+    pub received: u128,
+    /// Every symbol below is here, or was given up.
+    pub floor: Symbol,
+    /// Bit i: the symbol `floor + 1 + i` is here.
+    pub beyond: u128,
+    /// Bytes of all frames that arrived since the start, without the hop's headers. Wraps.
+    pub delivered: u32,
+    /// Frames since the start that brought a symbol by redundancy: copies ahead of a loss, and coded ones. Wraps.
+    pub useful: u32,
+}
+
+/// What is in a frame.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Frame<I: Item> {
+    /// A packet.
+    Data(Symbol, Label, I),
+    /// A combination of the symbols in the window, with the coefficients that the key gives.
+    Repair(Window, u8, I::Coded),
+    /// What arrived.
+    Feedback(Feedback),
+    /// No symbol below comes any more.
+    Floor(Symbol),
+    /// Asks for feedback.
+    Probe,
+}
+
+impl<I: Item> Frame<I> {
+    /// Whether the other end is to say that it arrived.
+    pub const fn elicits(&self) -> bool {
+        !matches!(self, Self::Feedback(_))
+    }
+}
+
+/// Why a frame was sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Why {
+    /// A packet for the first time.
+    First,
+    /// A packet that is known to be lost.
+    Resend,
+    /// To find out whether the last packets arrived.
+    Probe,
+    /// Ahead of a loss.
+    Redundancy,
+    /// Neither packet nor repair.
+    Control,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::expand;
+
+    #[test]
+    fn numbers_are_restored_next_to_the_last() {
+        for (low, near, number) in [
+            (5, 3, 5),
+            (u32::MAX, 0, u64::from(u32::MAX)),
+            (0, u64::from(u32::MAX), 1 << 32),
+            (u32::MAX, 1 << 32, u64::from(u32::MAX)),
+            (7, (9 << 32) + 8, (9 << 32) + 7),
+            (0, u64::MAX, 0),
+        ] {
+            assert_eq!(expand(low, near), number, "{low} near {near}");
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! What an end puts in front of a packet in the simulator, and what its other frames consist of.
+
+use super::frame::{Class, Label};
+use crate::link::headers::{LinkHeaders, LinkProtocol};
+use crate::packet::Packet;
+
+/// The header of a frame. Numbers are the low 32 bits.
+///
+/// In bytes: 0 for a packet, 1 for a combination, 2 for feedback, 3 for the floor, 4 for a probe; the transmission's number, high byte
+/// first; then of a packet its symbol, class and chain, of a combination the first symbol, the count and the key, of the floor the symbol.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Header {
+    /// The transmission carries a packet.
+    Symbol {
+        /// The transmission's number.
+        packet: u32,
+        /// The packet's number.
+        symbol: u32,
+        /// How the packet is treated, and what it waits for.
+        label: Label,
+    },
+    /// A combination of packets in a row, in a [`Body::Coded`](crate::packet::Body::Coded).
+    Repair {
+        /// The transmission's number.
+        packet: u32,
+        /// The number of the first packet.
+        first: u32,
+        /// How many packets.
+        count: u8,
+        /// What the coefficients follow from.
+        key: u8,
+    },
+    /// What arrived, in a [`Body::Report`](crate::packet::Body::Report).
+    Feedback {
+        /// The transmission's number.
+        packet: u32,
+    },
+    /// No packet before that number comes any more.
+    Floor {
+        /// The transmission's number.
+        packet: u32,
+        /// The first packet that may still come.
+        symbol: u32,
+    },
+    /// Asks for feedback.
+    Probe {
+        /// The transmission's number.
+        packet: u32,
+    },
+}
+
+impl Header {
+    /// Bytes of the longest.
+    pub const LEN: usize = 11;
+
+    /// The header of a frame, if it is one of this protocol: its outermost.
+    pub fn of<P>(packet: &Packet<P>) -> Option<Self> {
+        Self::from_bytes(packet.link.read(LinkProtocol::TWO_ENDED)?)
+    }
+
+    /// The header that these bytes are, if they are one.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (&kind, rest) = bytes.split_first()?;
+        let (packet, rest) = number(rest)?;
+        if rest.is_empty() {
+            return match kind {
+                2 => Some(Self::Feedback { packet }),
+                4 => Some(Self::Probe { packet }),
+                _ => None,
+            };
+        }
+        let (symbol, rest) = number(rest)?;
+        match (kind, rest) {
+            (0, &[class, chain]) => {
+                let class = match class {
+                    0 => Class::Ordered,
+                    1 => Class::RealTime,
+                    2 => Class::AtOnce,
+                    _ => return None,
+                };
+                Some(Self::Symbol { packet, symbol, label: Label { class, chain } })
+            }
+            (1, &[count, key]) => Some(Self::Repair { packet, first: symbol, count, key }),
+            (3, &[]) => Some(Self::Floor { packet, symbol }),
+            _ => None,
+        }
+    }
+
+    /// Puts it in front of those that are there. The caller has seen to it that there is room.
+    pub(super) fn put(self, headers: &mut LinkHeaders) {
+        let mut bytes = [0; Self::LEN];
+        let (kind, packet, symbol, detail) = match self {
+            Self::Symbol { packet, symbol, label } => (0, packet, Some(symbol), Some([label.class as u8, label.chain])),
+            Self::Repair { packet, first, count, key } => (1, packet, Some(first), Some([count, key])),
+            Self::Feedback { packet } => (2, packet, None, None),
+            Self::Floor { packet, symbol } => (3, packet, Some(symbol), None),
+            Self::Probe { packet } => (4, packet, None, None),
+        };
+        bytes[0] = kind;
+        bytes[1..5].copy_from_slice(&packet.to_be_bytes());
+        bytes[5..9].copy_from_slice(&symbol.unwrap_or(0).to_be_bytes());
+        bytes[9..].copy_from_slice(&detail.unwrap_or([0; 2]));
+        let len = if detail.is_some() {
+            11
+        } else if symbol.is_some() {
+            9
+        } else {
+            5
+        };
+        let put = headers.push(LinkProtocol::TWO_ENDED, &bytes[..len]);
+        debug_assert!(put.is_ok(), "no room for a header");
+    }
+}
+
+/// Of a frame that has no other header.
+impl From<Header> for LinkHeaders {
+    fn from(header: Header) -> Self {
+        let mut headers = Self::NONE;
+        header.put(&mut headers);
+        headers
+    }
+}
+
+fn number(bytes: &[u8]) -> Option<(u32, &[u8])> {
+    let (number, rest) = bytes.split_first_chunk()?;
+    Some((u32::from_be_bytes(*number), rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_as_described() {
+        let label = Label { class: Class::AtOnce, chain: 9 };
+        for (header, bytes) in [
+            (Header::Symbol { packet: 0x0102_0304, symbol: 5, label }, &[0, 1, 2, 3, 4, 0, 0, 0, 5, 2, 9][..]),
+            (Header::Repair { packet: 1, first: 2, count: 3, key: 4 }, &[1, 0, 0, 0, 1, 0, 0, 0, 2, 3, 4]),
+            (Header::Feedback { packet: 7 }, &[2, 0, 0, 0, 7]),
+            (Header::Floor { packet: 7, symbol: 8 }, &[3, 0, 0, 0, 7, 0, 0, 0, 8]),
+            (Header::Probe { packet: 7 }, &[4, 0, 0, 0, 7]),
+        ] {
+            assert_eq!(LinkHeaders::from(header).read(LinkProtocol::TWO_ENDED), Some(bytes));
+            assert_eq!(Header::from_bytes(bytes), Some(header));
+            for end in 0..bytes.len() {
+                assert_ne!(Header::from_bytes(&bytes[..end]), Some(header));
+            }
+        }
+        for bytes in [&[0, 0, 0, 0, 1, 0, 0, 0, 2, 3, 4][..], &[5, 0, 0, 0, 1], &[2, 0, 0, 0, 1, 0], &[]] {
+            assert_eq!(Header::from_bytes(bytes), None, "{bytes:?}");
+        }
+    }
+}

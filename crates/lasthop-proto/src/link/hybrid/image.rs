@@ -1,0 +1,262 @@
+//! The simulator's packets as the code sees them: all that distinguishes them, in a fixed number of bytes.
+
+use core::fmt;
+
+use super::code::{Coded, Gf};
+use super::frame::{Class, Item, Label, Traffic};
+use crate::packet::{
+    Body, Cause, Ecn, Flags, FlowId, Options, Packet, SackBlock, SackBlocks, Segment, Side, Timestamps,
+};
+use crate::seq::Seq;
+
+/// Bytes of a packet's image.
+const LENGTH: usize = 75;
+
+/// What a packet is, or a combination of packets: a vector over GF(256).
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Image(pub [u8; LENGTH]);
+
+impl fmt::Debug for Image {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Image")
+    }
+}
+
+impl Coded for Image {
+    fn zero() -> Self {
+        Self([0; LENGTH])
+    }
+
+    fn add_scaled(&mut self, factor: Gf, other: &Self) {
+        factor.add_scaled(&mut self.0, &other.0);
+    }
+}
+
+/// Kinds of packets.
+const TCP: u8 = 1;
+const DATAGRAM: u8 = 2;
+const QUIC: u8 = 3;
+
+/// Bits beside the flags that say which options there are.
+const MSS: u16 = 1 << 9;
+const SCALE: u16 = 1 << 10;
+const SACK_PERMITTED: u16 = 1 << 11;
+const ELN: u16 = 1 << 12;
+const SMART: u16 = 1 << 13;
+const TIMESTAMPS: u16 = 1 << 14;
+
+/// Writes into an image from the front.
+struct Writer {
+    image: Image,
+    at: usize,
+}
+
+impl Writer {
+    fn put<const N: usize>(&mut self, bytes: [u8; N]) {
+        if let Some(place) = self.image.0.get_mut(self.at..self.at + N) {
+            place.copy_from_slice(&bytes);
+        }
+        self.at += N;
+    }
+}
+
+/// Reads an image from the front.
+struct Reader<'a> {
+    image: &'a Image,
+    at: usize,
+}
+
+impl Reader<'_> {
+    fn take<const N: usize>(&mut self) -> [u8; N] {
+        let bytes = self.image.0.get(self.at..self.at + N).and_then(|bytes| bytes.try_into().ok());
+        self.at += N;
+        bytes.unwrap_or([0; N])
+    }
+
+    fn byte(&mut self) -> u8 {
+        u8::from_be_bytes(self.take())
+    }
+
+    fn short(&mut self) -> u16 {
+        u16::from_be_bytes(self.take())
+    }
+
+    fn word(&mut self) -> u32 {
+        u32::from_be_bytes(self.take())
+    }
+}
+
+fn put_segment(to: &mut Writer, segment: &Segment) {
+    let options = &segment.options;
+    let when = |there: bool, bit: u16| if there { bit } else { 0 };
+    let bits = segment.flags.0 & Flags::ALL.0
+        | when(options.mss.is_some(), MSS)
+        | when(options.window_scale.is_some(), SCALE)
+        | when(options.sack_permitted, SACK_PERMITTED)
+        | when(options.eln, ELN)
+        | when(options.smart.is_some(), SMART)
+        | when(options.timestamps.is_some(), TIMESTAMPS);
+    to.put(segment.seq.0.to_be_bytes());
+    to.put(segment.ack.0.to_be_bytes());
+    to.put(segment.window.to_be_bytes());
+    to.put(bits.to_be_bytes());
+    to.put(options.mss.unwrap_or(0).to_be_bytes());
+    to.put([options.window_scale.unwrap_or(0)]);
+    to.put(options.smart.unwrap_or(Seq(0)).0.to_be_bytes());
+    let stamps = options.timestamps.unwrap_or_default();
+    to.put(stamps.val.to_be_bytes());
+    to.put(stamps.ecr.to_be_bytes());
+    let blocks = options.sack.as_slice();
+    to.put([blocks.len() as u8]);
+    for block in blocks {
+        to.put(block.left.0.to_be_bytes());
+        to.put(block.right.0.to_be_bytes());
+    }
+}
+
+fn take_segment(from: &mut Reader<'_>) -> Option<Segment> {
+    let (seq, ack, window, bits) = (Seq(from.word()), Seq(from.word()), from.short(), from.short());
+    let has = |bit: u16| bits & bit != 0;
+    let (mss, scale, smart) = (from.short(), from.byte(), Seq(from.word()));
+    let stamps = Timestamps { val: from.word(), ecr: from.word() };
+    let blocks = from.byte();
+    if blocks > 4 {
+        return None;
+    }
+    let mut sack = SackBlocks::NONE;
+    for _ in 0..blocks {
+        sack.push(SackBlock { left: Seq(from.word()), right: Seq(from.word()) });
+    }
+    let options = Options {
+        mss: has(MSS).then_some(mss),
+        window_scale: has(SCALE).then_some(scale),
+        sack_permitted: has(SACK_PERMITTED),
+        eln: has(ELN),
+        smart: has(SMART).then_some(smart),
+        timestamps: has(TIMESTAMPS).then_some(stamps),
+        sack,
+    };
+    Some(Segment { seq, ack, window, flags: Flags(bits & Flags::ALL.0), options })
+}
+
+impl Item for Packet {
+    type Coded = Image;
+
+    fn flow(&self) -> u32 {
+        self.flow.0 << 1 | self.from.index() as u32
+    }
+
+    fn bytes(&self) -> u32 {
+        self.wire_len()
+    }
+
+    fn traffic(&self) -> Traffic {
+        match &self.body {
+            Body::Tcp(segment)
+                if self.len == 0 && !segment.flags.meets(Flags::SYN.with(Flags::FIN).with(Flags::RST)) =>
+            {
+                Traffic::Acknowledgment
+            }
+            Body::Tcp(_) | Body::Quic { .. } => Traffic::Stream,
+            Body::Datagram { .. } | Body::Control | Body::Coded(_) | Body::Report(_) => Traffic::Datagram,
+        }
+    }
+
+    fn mark(&mut self) -> bool {
+        if self.ecn.is_capable() {
+            self.ecn = Ecn::Ce;
+        }
+        self.ecn.is_capable()
+    }
+
+    fn encode(&self, label: Label) -> Image {
+        let mut to = Writer { image: Image::zero(), at: 0 };
+        let kind = match self.body {
+            Body::Tcp(_) => TCP,
+            Body::Datagram { .. } => DATAGRAM,
+            Body::Quic { .. } => QUIC,
+            // No such packet passes from end to end.
+            Body::Control | Body::Coded(_) | Body::Report(_) => 0,
+        };
+        to.put([label.class as u8 | (self.from.index() as u8) << 2 | self.ecn.bits() << 3 | kind << 5, label.chain]);
+        to.put(self.flow.0.to_be_bytes());
+        to.put(self.header_len.to_be_bytes());
+        to.put(self.len.to_be_bytes());
+        match &self.body {
+            Body::Tcp(segment) => put_segment(&mut to, segment),
+            Body::Datagram { number } => to.put(number.to_be_bytes()),
+            Body::Quic { number, data } => {
+                to.put(number.to_be_bytes());
+                to.put(data.to_be_bytes());
+            }
+            Body::Control | Body::Coded(_) | Body::Report(_) => {}
+        }
+        to.image
+    }
+
+    fn decode(image: &Image) -> Option<(Self, Label)> {
+        let mut from = Reader { image, at: 0 };
+        let [first, chain] = from.take();
+        let class = match first & 3 {
+            0 => Class::Ordered,
+            1 => Class::RealTime,
+            2 => Class::AtOnce,
+            _ => return None,
+        };
+        let side = if first >> 2 & 1 == 0 { Side::Initiator } else { Side::Acceptor };
+        let ecn = Ecn::from_bits(first >> 3);
+        let (flow, header_len, len) = (FlowId(from.word()), from.short(), from.word());
+        let body = match first >> 5 {
+            TCP => Body::Tcp(take_segment(&mut from)?),
+            DATAGRAM => Body::Datagram { number: from.word() },
+            QUIC => Body::Quic { number: from.word(), data: from.word() },
+            _ => return None,
+        };
+        let cause = Cause::LinkRepair;
+        let packet = Self { flow, from: side, ecn, cause, header_len, len, body, ..Self::default() };
+        Some((packet, Label { class, chain }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_survive() {
+        let mut sack = SackBlocks::NONE;
+        (1..5).for_each(|n| sack.push(SackBlock { left: Seq(n * 0x0101_0101), right: Seq(!n) }));
+        let options = Options {
+            mss: Some(1460),
+            window_scale: Some(7),
+            sack_permitted: true,
+            eln: true,
+            smart: Some(Seq(5)),
+            timestamps: Some(Timestamps { val: 6, ecr: u32::MAX }),
+            sack,
+        };
+        let full = Segment { seq: Seq(1), ack: Seq(u32::MAX), window: 65_535, flags: Flags::ALL, options };
+        let bare = Segment { options: Options::default(), flags: Flags::ACK, ..full };
+        let bodies = [
+            Body::Tcp(full),
+            Body::Tcp(bare),
+            Body::Datagram { number: 0x0102_0304 },
+            Body::Quic { number: 9, data: u32::MAX },
+        ];
+        for (body, (from, ecn)) in bodies.into_iter().zip([
+            (Side::Initiator, Ecn::NotEct),
+            (Side::Acceptor, Ecn::Ect0),
+            (Side::Initiator, Ecn::Ect1),
+            (Side::Acceptor, Ecn::Ce),
+        ]) {
+            let (flow, cause) = (FlowId(0x0a0b_0c0d), Cause::LinkRepair);
+            let packet = Packet { flow, from, ecn, cause, header_len: 92, len: 1390, body, ..Packet::default() };
+            for class in [Class::Ordered, Class::RealTime, Class::AtOnce] {
+                let label = Label { class, chain: 200 };
+                assert_eq!(Packet::decode(&packet.encode(label)), Some((packet, label)));
+            }
+        }
+        assert_eq!(Packet::decode(&Image::zero()), None);
+        assert_eq!(Packet::decode(&Image([255; LENGTH])), None);
+    }
+}

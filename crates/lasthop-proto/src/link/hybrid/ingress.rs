@@ -1,0 +1,76 @@
+//! What waits for the hop: FQ-CoDel (RFC 8290) over packets that have not been sent yet.
+
+use alloc::vec::Vec;
+
+use super::frame::Item;
+use super::settings::HopConfig;
+use crate::queue::{CoDelConfig, FqCoDelConfig, ManagedQueue, Queued};
+use crate::tcp::config::Switch;
+use crate::time::{Duration, Instant};
+
+/// A frame of full size, in bits.
+const FRAME_BITS: u64 = 1514 * 8;
+
+/// A packet that waits.
+#[derive(Clone, Debug)]
+struct Entry<I>(I);
+
+impl<I: Item> Queued for Entry<I> {
+    fn bytes(&self) -> u32 {
+        self.0.bytes()
+    }
+
+    fn flow(&self) -> u32 {
+        self.0.flow()
+    }
+
+    fn mark(&mut self) -> bool {
+        self.0.mark()
+    }
+}
+
+/// The queues.
+#[derive(Clone, Debug)]
+pub(super) struct Ingress<I> {
+    queue: ManagedQueue<Entry<I>>,
+    gone: Vec<Entry<I>>,
+    dropped: u64,
+}
+
+impl<I: Item> Ingress<I> {
+    /// For a hop of `rate` bits per second.
+    pub fn new(config: &HopConfig, rate: u64) -> Self {
+        // Below 1.5 frames the delay of a queue cannot be told from that of sending.
+        let frames = Duration::from_nanos(FRAME_BITS * 1_500_000_000 / rate.max(1));
+        let target = config.target.max(frames);
+        let codel = CoDelConfig { target, interval: config.interval.max(target * 2), ecn: Switch::On };
+        // Several at once would be a burst of losses of our own making.
+        let config = FqCoDelConfig { codel, limit: config.queue, drop_batch: 1, ..FqCoDelConfig::default() };
+        let queue = ManagedQueue::FqCoDel(crate::queue::FqCoDel::new(config).into());
+        Self { queue, gone: Vec::new(), dropped: 0 }
+    }
+
+    pub fn push(&mut self, now: Instant, item: I) {
+        self.queue.push(now, Entry(item), &mut self.gone);
+        self.count();
+    }
+
+    pub fn pop(&mut self, now: Instant) -> Option<I> {
+        let item = self.queue.pop(now, &mut self.gone);
+        self.count();
+        item.map(|Entry(item)| item)
+    }
+
+    fn count(&mut self) {
+        self.dropped += self.gone.len() as u64;
+        self.gone.clear();
+    }
+
+    pub fn waiting(&self) -> usize {
+        self.queue.backlog().packets as usize
+    }
+
+    pub fn dropped(&self) -> u64 {
+        self.dropped
+    }
+}

@@ -1,0 +1,491 @@
+//! Both ends of a lossy hop repair it for all traffic: selective repeat found by the sender, order restored per flow, and a
+//! sliding-window code where repeats come too late.
+//!
+//! [`Hop`] is one end, without I/O and without bytes: it takes packets and frames, and gives out frames and packets. The
+//! simulator's node is [`node::TwoEnded`]. `docs/models/two-ended-link.md` has the rules with their reasons.
+
+mod budget;
+mod classify;
+mod code;
+mod control;
+mod detect;
+mod feedback;
+mod frame;
+mod header;
+mod image;
+mod ingress;
+pub mod node;
+mod receiver;
+mod sender;
+mod settings;
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+pub use self::code::{Coded, Gf, UNKNOWN, WINDOW, coefficient};
+pub use self::control::RateRule;
+pub use self::frame::{Class, Feedback, Frame, Item, Label, PacketNumber, Symbol, Traffic, Why, Window, expand};
+pub use self::header::Header;
+pub use self::image::Image;
+pub use self::settings::{Counters, HopConfig, Repair, Share, Sizes};
+
+use self::budget::Budget;
+use self::classify::Classifier;
+use self::code::{Decoder, Encoder, Gain};
+use self::control::Control;
+use self::detect::Detector;
+use self::feedback::Account;
+use self::ingress::Ingress;
+use self::receiver::{Intake, Receiver};
+use self::sender::{DEADLINE, Sender, View};
+use crate::time::{Duration, Instant};
+
+/// Bytes of feedback on the wire besides the hop's header.
+pub const FEEDBACK_BYTES: u32 = 38;
+
+/// Idle time after which repair for what was sent last is worth its while.
+const IDLE: Duration = Duration::from_millis(2);
+
+/// A frame that leaves.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Outgoing<I: Item> {
+    /// Its number.
+    pub packet: PacketNumber,
+    /// What is in it.
+    pub frame: Frame<I>,
+    /// Why it is sent.
+    pub why: Why,
+    /// Its bytes on the wire.
+    pub bytes: u32,
+}
+
+/// Coded frames that are to come.
+#[derive(Clone, Copy, Debug)]
+struct Due {
+    first: Symbol,
+    end: Symbol,
+    sent: u8,
+    count: u8,
+    why: Why,
+}
+
+/// One end of a hop.
+#[derive(Clone, Debug)]
+pub struct Hop<I: Item> {
+    config: HopConfig,
+    ingress: Ingress<I>,
+    classifier: Classifier,
+    control: Control,
+    detector: Detector,
+    budget: Budget,
+    sender: Sender<I>,
+    receiver: Receiver<I>,
+    account: Account,
+    encoder: Encoder<I::Coded>,
+    decoder: Decoder<I::Coded>,
+    coded: Option<Due>,
+    /// First symbol of the block that is open, and when it is closed ([`Repair::Share`]).
+    block: Option<(Symbol, Instant)>,
+    /// When nothing more came to send, until repair for it is decided ([`Repair::Adaptive`]).
+    idle: Option<Instant>,
+    out: VecDeque<I>,
+    counters: Counters,
+    delivered: u32,
+    useful: u32,
+}
+
+impl<I: Item> Hop<I> {
+    /// An end that has sent and received nothing.
+    pub fn new(config: HopConfig) -> Self {
+        let control = Control::new(config.rate);
+        Self {
+            ingress: Ingress::new(&config, control.rate()),
+            classifier: Classifier::default(),
+            control,
+            detector: Detector::new(),
+            budget: Budget::new(),
+            sender: Sender::new(),
+            receiver: Receiver::new(),
+            account: Account::new(),
+            encoder: Encoder::new(),
+            decoder: Decoder::new(),
+            coded: None,
+            block: None,
+            idle: None,
+            out: VecDeque::new(),
+            counters: Counters::default(),
+            delivered: 0,
+            useful: 0,
+            config,
+        }
+    }
+
+    /// How much is remembered.
+    pub fn sizes(&self) -> Sizes {
+        let (symbols, transmissions, planned) = self.sender.size();
+        Sizes {
+            waiting: self.ingress.waiting(),
+            symbols,
+            transmissions,
+            planned,
+            held: self.receiver.held(),
+            span: self.receiver.span(),
+            decoder: self.decoder.size(),
+            flows: self.classifier.len(),
+        }
+    }
+
+    /// What was counted.
+    pub fn counters(&self) -> Counters {
+        Counters {
+            dropped: self.ingress.dropped(),
+            given_up: self.sender.given_up(),
+            released: self.receiver.released(),
+            ..self.counters
+        }
+    }
+
+    /// The hop's round trip, as far as it is known.
+    pub fn round_trip(&self) -> Duration {
+        self.detector.round_trip()
+    }
+
+    /// Frames lost on the way out in the last 2 s, in 10⁻⁶.
+    pub fn loss(&self) -> u64 {
+        self.budget.loss()
+    }
+
+    /// The numbers next to which those of arriving frames are restored from 32 bits: packet numbers, and symbols that the other
+    /// end sends.
+    pub fn near(&self) -> (PacketNumber, Symbol) {
+        (self.account.largest().unwrap_or_default(), self.receiver.near())
+    }
+
+    /// The numbers next to which those of feedback are restored: this end's own.
+    pub fn near_own(&self) -> (PacketNumber, Symbol) {
+        (self.sender.next_packet(), self.sender.next_symbol())
+    }
+
+    /// A packet to bring over the hop.
+    pub fn offer(&mut self, now: Instant, item: I) {
+        self.ingress.push(now, item);
+    }
+
+    /// The next packet that came over the hop.
+    pub fn poll_item(&mut self) -> Option<I> {
+        self.out.pop_front()
+    }
+
+    fn repeats(&self) -> bool {
+        !matches!(self.config.repair, Repair::Share(_))
+    }
+
+    fn codes(&self) -> bool {
+        !matches!(self.config.repair, Repair::Repeat)
+    }
+
+    /// Symbols that may be under way: what four round trips hold, the longest that any is repaired for, and some.
+    fn window(&self) -> u64 {
+        let bits = u128::from(self.control.rate()) * u128::from(self.detector.round_trip().as_nanos()) / 1_000_000_000;
+        (4 * bits / (1500 * 8)).min(1 << 40) as u64 + 128
+    }
+
+    /// Splits this end into its sender and what that looks at.
+    fn split(&mut self) -> (&mut Sender<I>, View<'_>) {
+        let frame = self.control.time_for(1500);
+        let wait = Account::longest_wait(self.detector.round_trip(), self.control.rate());
+        (&mut self.sender, View { detector: &mut self.detector, budget: &mut self.budget, frame, wait })
+    }
+
+    /// A frame arrived.
+    pub fn receive(&mut self, now: Instant, packet: PacketNumber, bytes: u32, frame: Frame<I>) {
+        self.delivered = self.delivered.wrapping_add(bytes);
+        let hole = self.account.on_packet(now, packet);
+        if frame.elicits() && self.repeats() {
+            let (trip, rate) = (self.detector.round_trip(), self.control.rate());
+            self.account.on_elicited(now, hole, trip, rate);
+        }
+        match frame {
+            Frame::Data(symbol, label, item) => {
+                let coded = self.codes().then(|| item.encode(label));
+                self.take(now, symbol, label, item);
+                if let Some(coded) = coded {
+                    let mut restored = Vec::new();
+                    self.decoder.on_symbol(symbol, coded, &mut restored);
+                    self.take_restored(now, restored);
+                }
+            }
+            Frame::Repair(window, key, sum) => {
+                let near = self.receiver.near().0;
+                // As far ahead as no honest end sends, or coded where nothing is.
+                if !self.codes() || window.first.0 > near.saturating_add(receiver::AHEAD) {
+                    self.counters.refused += 1;
+                    return;
+                }
+                let mut restored = Vec::new();
+                if self.decoder.on_repair(window, key, sum, &mut restored) == Gain::Rank {
+                    self.useful = self.useful.wrapping_add(1);
+                }
+                self.take_restored(now, restored);
+            }
+            Frame::Feedback(feedback) => {
+                let (sender, mut view) = self.split();
+                if !sender.on_feedback(now, &feedback, &mut view) {
+                    self.counters.refused += 1;
+                }
+                self.budget.on_useful(feedback.useful);
+            }
+            Frame::Floor(floor) => {
+                self.receiver.on_floor(floor, &mut self.out);
+            }
+            Frame::Probe => {}
+        }
+    }
+
+    fn take(&mut self, now: Instant, symbol: Symbol, label: Label, item: I) -> Intake {
+        let trip = self.detector.round_trip();
+        if !self.repeats() && symbol.0 > self.receiver.near().0 {
+            // Nobody says what comes no more: what lies far back does not.
+            let far = symbol.0.saturating_sub(4 * WINDOW as u64);
+            self.receiver.on_floor(Symbol(far), &mut self.out);
+        }
+        let intake = self.receiver.on_symbol(now, symbol, label, item, trip, &mut self.out);
+        if intake == Intake::Beyond {
+            self.counters.refused += 1;
+        }
+        intake
+    }
+
+    fn take_restored(&mut self, now: Instant, restored: Vec<(Symbol, I::Coded)>) {
+        for (symbol, coded) in restored {
+            if self.receiver.has(symbol) {
+                continue;
+            }
+            // Lies in a repair frame can restore what is no packet.
+            match I::decode(&coded) {
+                Some((item, label)) => {
+                    if self.take(now, symbol, label, item) == Intake::New {
+                        self.counters.restored += 1;
+                    }
+                }
+                None => self.counters.refused += 1,
+            }
+        }
+    }
+
+    /// Acts on the time.
+    pub fn on_timeout(&mut self, now: Instant) {
+        self.receiver.on_timeout(now, &mut self.out);
+        self.budget.on_time(now);
+        let (sender, mut view) = self.split();
+        if sender.on_timeout(now, &mut view) {
+            self.probe(now);
+        }
+        if let (Repair::Share(share), Some((first, until))) = (self.config.repair, self.block)
+            && until <= now
+        {
+            self.close(share, first);
+        }
+        if self.idle.is_some_and(|at| at <= now) {
+            self.idle = None;
+            self.repair_idle(now);
+        }
+    }
+
+    /// Sends what was sent last again, or a combination of all that is not acknowledged.
+    fn probe(&mut self, now: Instant) {
+        let Some(newest) = self.sender.newest() else { return };
+        let (first, end) = (self.sender.floor(), Symbol(newest.0 + 1));
+        if self.codes() && end.0 - first.0 <= WINDOW as u64 && first < newest {
+            self.coded = Some(Due { first, end, sent: 0, count: 1, why: Why::Probe });
+        } else {
+            self.sender.copies(now, newest, Why::Probe, 1, Duration::ZERO);
+        }
+    }
+
+    /// Ends a block.
+    fn close(&mut self, share: Share, first: Symbol) {
+        self.block = None;
+        let end = self.sender.next_symbol();
+        let packets = (end.0 - first.0).min(WINDOW as u64);
+        let count = (packets * u64::from(share.coded)).div_ceil(u64::from(share.data.max(1))).min(255) as u8;
+        self.coded = Some(Due { first, end, sent: 0, count, why: Why::Redundancy });
+    }
+
+    /// Nothing waits: repair what may have been lost of what was sent last, as far as losses suggest.
+    fn repair_idle(&mut self, now: Instant) {
+        let Some(newest) = self.sender.newest().filter(|_| self.budget.is_on(now)) else { return };
+        let end = Symbol(newest.0 + 1);
+        let first = Symbol(self.sender.floor().0.max(end.0.saturating_sub(WINDOW as u64)));
+        let expected = (end.0 - first.0) * self.budget.loss();
+        // The mean and two standard deviations of the number of losses, in 10⁻⁶.
+        let count = (expected + 2 * (expected * 1_000_000).isqrt()).div_ceil(1_000_000);
+        if count > 0 {
+            self.coded =
+                Some(Due { first, end, sent: 0, count: count.min(UNKNOWN as u64) as u8, why: Why::Redundancy });
+        }
+    }
+
+    /// The next frame to send.
+    pub fn poll_frame(&mut self, now: Instant) -> Option<Outgoing<I>> {
+        if self.account.due().is_some_and(|due| due <= now) {
+            return self.feedback(now);
+        }
+        if self.control.next() > now {
+            return None;
+        }
+        if self.sender.floor_due().is_some_and(|due| due <= now) {
+            let floor = self.sender.floor();
+            self.sender.on_floor_sent(now, self.detector.round_trip());
+            return Some(self.send(now, Frame::Floor(floor), None, Why::Control, 0));
+        }
+        let (sender, mut view) = self.split();
+        if let Some((packet, load)) = sender.pop_again(now, &mut view) {
+            match load.why {
+                Why::Redundancy => self.counters.redundant += 1,
+                _ => self.counters.resent += 1,
+            }
+            let bytes = load.item.bytes() + u32::from(self.config.header);
+            if load.why == Why::Redundancy {
+                self.budget.spend(now, self.control.time_for(bytes));
+            }
+            self.control.on_sent(now, bytes);
+            return Some(Outgoing {
+                packet,
+                frame: Frame::Data(load.symbol, load.label, load.item),
+                why: load.why,
+                bytes,
+            });
+        }
+        if let Some(outgoing) = self.send_coded(now) {
+            return Some(outgoing);
+        }
+        self.send_new(now)
+    }
+
+    fn feedback(&mut self, now: Instant) -> Option<Outgoing<I>> {
+        let (trip, rate) = (self.detector.round_trip(), self.control.rate());
+        let mut feedback = self.account.take(now, trip, rate)?;
+        (feedback.floor, feedback.beyond) = self.receiver.state();
+        (feedback.delivered, feedback.useful) = (self.delivered, self.useful);
+        self.counters.feedback += 1;
+        Some(self.send(now, Frame::Feedback(feedback), None, Why::Control, FEEDBACK_BYTES))
+    }
+
+    /// Sends a frame of so many bytes besides the header.
+    fn send(&mut self, now: Instant, frame: Frame<I>, symbol: Option<Symbol>, why: Why, bytes: u32) -> Outgoing<I> {
+        let bytes = bytes + u32::from(self.config.header);
+        let (elicits, repeats) = (frame.elicits(), self.repeats());
+        let (sender, mut view) = self.split();
+        let packet = sender.record(now, symbol, elicits && repeats, &mut view);
+        self.control.on_sent(now, bytes);
+        Outgoing { packet, frame, why, bytes }
+    }
+
+    fn send_coded(&mut self, now: Instant) -> Option<Outgoing<I>> {
+        let due = self.coded?;
+        let adaptive = self.config.repair == Repair::Adaptive;
+        // What new packets need goes before what may not be needed.
+        if adaptive && due.why == Why::Redundancy && self.ingress.waiting() > 0 {
+            self.coded = None;
+            return None;
+        }
+        let sent = due.sent + 1;
+        self.coded = (sent < due.count).then_some(Due { sent, ..due });
+        let Some(window) = self.encoder.window(due.first, due.end) else {
+            self.coded = None;
+            return None;
+        };
+        let (key, sum, bytes) = self.encoder.combine(window, due.sent);
+        if adaptive && due.why == Why::Redundancy {
+            let time = self.control.time_for(bytes);
+            if !self.budget.allows(now, time) {
+                self.coded = None;
+                return None;
+            }
+            self.budget.spend(now, time);
+            self.budget.on_coded(now);
+        }
+        self.counters.redundant += 1;
+        // Key and window take the place of what a data frame says of its packet, and two bytes.
+        Some(self.send(now, Frame::Repair(window, key, sum), None, due.why, bytes + 2))
+    }
+
+    fn send_new(&mut self, now: Instant) -> Option<Outgoing<I>> {
+        if !self.sender.may_send(self.window()) {
+            return None;
+        }
+        let item = self.ingress.pop(now)?;
+        self.budget.on_time(now);
+        let (flow, symbol) = (item.flow(), self.sender.next_symbol());
+        let class = self.classifier.classify(now, flow, item.traffic(), item.bytes(), self.control.rate());
+        let mut label = Label { class, chain: 0 };
+        if self.repeats()
+            && class == Class::Ordered
+            && let Some(before) = self.classifier.chain(now, flow, symbol)
+        {
+            // One that lies further back is not waited for.
+            label.chain = u8::try_from(symbol.0 - before.0).unwrap_or(0);
+        }
+        let bytes = item.bytes() + u32::from(self.config.header);
+        if self.codes() {
+            self.encoder.push(item.encode(label), item.bytes());
+        }
+        let repeats = self.repeats();
+        let (sender, mut view) = self.split();
+        let packet =
+            if repeats { sender.push(now, item.clone(), label, &mut view) } else { sender.pass(now, &mut view) };
+        self.control.on_sent(now, bytes);
+        match self.config.repair {
+            Repair::Repeat => {}
+            Repair::Share(share) => {
+                let first = self.block.map_or(symbol, |(first, _)| first);
+                self.block = Some((first, now + share.wait));
+                if symbol.0 - first.0 + 1 >= u64::from(share.data.clamp(1, WINDOW as u8)) {
+                    self.close(share, first);
+                }
+            }
+            Repair::Adaptive => {
+                self.idle = (self.ingress.waiting() == 0 && self.budget.is_on(now)).then_some(now + IDLE);
+                if class == Class::RealTime {
+                    self.copy_ahead(now, symbol, bytes);
+                }
+            }
+        }
+        Some(Outgoing { packet, frame: Frame::Data(symbol, label, item), why: Why::First, bytes })
+    }
+
+    /// Copies of a packet that cannot wait for repeats.
+    fn copy_ahead(&mut self, now: Instant, symbol: Symbol, bytes: u32) {
+        let trip = self.detector.round_trip();
+        // The rest of the way has a part in the deadline.
+        let copies = self.budget.copies(DEADLINE - DEADLINE / 8, trip);
+        let time = self.control.time_for(bytes);
+        if copies > 0 && self.budget.allows(now, time.saturating_mul(copies.into())) {
+            let apart = self.control.time_for(1500).saturating_mul(self.budget.apart());
+            self.sender.copies(now, symbol, Why::Redundancy, copies, apart);
+        }
+    }
+
+    /// When to call [`Hop::on_timeout`], or [`Hop::poll_frame`] again.
+    pub fn deadline(&self) -> Option<Instant> {
+        let wait = Account::longest_wait(self.detector.round_trip(), self.control.rate());
+        let pace = self.control.next();
+        let wants = |at: Instant| at.max(pace);
+        let new = self.ingress.waiting() > 0 && self.sender.may_send(self.window());
+        [
+            self.account.due(),
+            self.receiver.deadline(),
+            self.sender.deadline(&self.detector, wait),
+            self.sender.floor_due().map(wants),
+            self.sender.next_again().map(wants),
+            self.coded.map(|_| pace),
+            new.then_some(pace),
+            self.block.map(|(_, until)| until),
+            self.idle,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+}

@@ -1,0 +1,182 @@
+//! An end of a hop as a node: the simulator's packets in, frames out.
+
+use alloc::collections::VecDeque;
+
+use super::{Feedback, Frame, Header, Hop, HopConfig, Outgoing, PacketNumber, Symbol, Why, Window, expand};
+use crate::event::Event;
+use crate::link::headers::LinkProtocol;
+use crate::node::{self, Disposition, Node, Port, Trigger};
+use crate::packet::{Body, Cause, FlowId, Integrity, LinkReport, Packet, Priority};
+use crate::time::{Duration, Instant};
+
+/// One end of a two-ended link. What comes in at [`Port::WIRED`] is brought over the hop, what comes in at
+/// [`Port::WIRELESS`] is taken from it; the other end must be one too.
+#[derive(Clone, Debug)]
+pub struct TwoEnded {
+    hop: Hop<Packet>,
+    header: u16,
+    /// What goes past the protocol.
+    past: VecDeque<(Port, Packet)>,
+}
+
+impl TwoEnded {
+    /// An end that has sent and received nothing.
+    pub fn new(config: HopConfig) -> Self {
+        Self { header: config.header, hop: Hop::new(config), past: VecDeque::new() }
+    }
+
+    /// The state machine.
+    pub fn hop(&self) -> &Hop<Packet> {
+        &self.hop
+    }
+
+    fn on_wireless(&mut self, now: Instant, mut packet: Packet) -> Disposition {
+        let Some(header) = packet.link.read(LinkProtocol::TWO_ENDED) else {
+            self.past.push_back((Port::WIRED, packet));
+            return Disposition::Forwarded;
+        };
+        // Frames are authenticated: what is damaged did not arrive.
+        let whole = packet.integrity == Integrity::Intact;
+        let Some(header) = Header::from_bytes(header).filter(|_| whole) else { return Disposition::Dropped };
+        let bytes = packet.wire_len().saturating_sub(self.header.into());
+        let (packets, symbols) = self.hop.near();
+        let symbol = |low: u32| Symbol(expand(low, symbols.0));
+        let (number, frame) = match header {
+            Header::Symbol { packet: number, symbol: low, label } => {
+                packet.link.pop();
+                let header_len = packet.header_len.saturating_sub(self.header);
+                let item = Packet { header_len, priority: Priority::Normal, ..packet };
+                (number, Frame::Data(symbol(low), label, item))
+            }
+            Header::Repair { packet: number, first, count, key } => {
+                let Body::Coded(image) = packet.body else { return Disposition::Dropped };
+                (number, Frame::Repair(Window { first: symbol(first), count }, key, image))
+            }
+            Header::Feedback { packet: number } => {
+                let Body::Report(report) = &packet.body else { return Disposition::Dropped };
+                (number, Frame::Feedback(self.feedback(report)))
+            }
+            Header::Floor { packet: number, symbol: low } => (number, Frame::Floor(symbol(low))),
+            Header::Probe { packet: number } => (number, Frame::Probe),
+        };
+        let carries = matches!(frame, Frame::Data(..));
+        self.hop.receive(now, PacketNumber(expand(number, packets.0)), bytes, frame);
+        // A packet that waits for nothing is handed on at once, by the same way.
+        if carries { Disposition::Held } else { Disposition::Absorbed }
+    }
+
+    fn feedback(&self, report: &LinkReport) -> Feedback {
+        let (packets, symbols) = self.hop.near_own();
+        Feedback {
+            largest: PacketNumber(expand(report.largest, packets.0)),
+            delay: Duration::from_micros(report.delay.into()),
+            received: join(report.received),
+            floor: Symbol(expand(report.floor, symbols.0)),
+            beyond: join(report.beyond),
+            delivered: report.delivered,
+            useful: report.useful,
+        }
+    }
+
+    /// A frame as a packet.
+    fn packet(&self, outgoing: Outgoing<Packet>) -> Packet {
+        let Outgoing { packet: PacketNumber(number), frame, why, bytes } = outgoing;
+        let packet = number as u32;
+        let cause = match why {
+            Why::First | Why::Control => Cause::LinkControl,
+            Why::Resend => Cause::LinkNack,
+            Why::Probe => Cause::LinkTimer,
+            Why::Redundancy => Cause::LinkRepair,
+        };
+        let control = |header: Header, body: Body| Packet {
+            flow: FlowId::NONE,
+            cause,
+            header_len: bytes.min(u16::MAX.into()) as u16,
+            body,
+            link: header.into(),
+            ..Packet::default()
+        };
+        match frame {
+            Frame::Data(Symbol(symbol), label, item) => {
+                let header_len = item.header_len.saturating_add(self.header);
+                let cause = if why == Why::First { item.cause } else { cause };
+                let mut packet_out = Packet { header_len, cause, priority: Priority::Normal, ..item };
+                Header::Symbol { packet, symbol: symbol as u32, label }.put(&mut packet_out.link);
+                packet_out
+            }
+            Frame::Repair(Window { first, count }, key, image) => {
+                control(Header::Repair { packet, first: first.0 as u32, count, key }, Body::Coded(image))
+            }
+            Frame::Feedback(feedback) => {
+                let report = LinkReport {
+                    largest: feedback.largest.0 as u32,
+                    delay: (feedback.delay.as_nanos() / 1000).min(u32::MAX.into()) as u32,
+                    received: split(feedback.received),
+                    floor: feedback.floor.0 as u32,
+                    beyond: split(feedback.beyond),
+                    delivered: feedback.delivered,
+                    useful: feedback.useful,
+                };
+                control(Header::Feedback { packet }, Body::Report(report))
+            }
+            Frame::Floor(Symbol(symbol)) => control(Header::Floor { packet, symbol: symbol as u32 }, Body::Control),
+            Frame::Probe => control(Header::Probe { packet }, Body::Control),
+        }
+    }
+}
+
+fn split(bits: u128) -> [u32; 4] {
+    [0, 32, 64, 96].map(|shift| (bits >> shift) as u32)
+}
+
+fn join(words: [u32; 4]) -> u128 {
+    words.into_iter().rev().fold(0, |bits, word| bits << 32 | u128::from(word))
+}
+
+impl Node<()> for TwoEnded {
+    fn handle_packet(&mut self, now: Instant, port: Port, packet: Packet) -> Disposition {
+        if port != Port::WIRED {
+            return self.on_wireless(now, packet);
+        }
+        if packet.integrity == Integrity::Intact && packet.link.has_room(Header::LEN) {
+            self.hop.offer(now, packet);
+            return Disposition::Held;
+        }
+        // Damage done before this hop is none of its own.
+        self.past.push_back((Port::WIRELESS, packet));
+        Disposition::Forwarded
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.hop.on_timeout(now);
+    }
+
+    fn poll_transmit(&mut self, now: Instant, place: &mut Packet) -> Option<(Port, node::Why)> {
+        if let Some((port, packet)) = self.past.pop_front() {
+            *place = packet;
+            return Some((port, node::Why::Given));
+        }
+        if let Some(packet) = self.hop.poll_item() {
+            *place = packet;
+            return Some((Port::WIRED, node::Why::Released));
+        }
+        let outgoing = self.hop.poll_frame(now)?;
+        let carries = matches!(outgoing.frame, Frame::Data(..));
+        let why = match outgoing.why {
+            Why::First => node::Why::Released,
+            Why::Resend if carries => node::Why::Repair(Trigger::Hole),
+            Why::Probe | Why::Redundancy if carries => node::Why::Repair(Trigger::Timer),
+            Why::Resend | Why::Probe | Why::Redundancy | Why::Control => node::Why::Control,
+        };
+        *place = self.packet(outgoing);
+        Some((Port::WIRELESS, why))
+    }
+
+    fn poll_deadline(&self) -> Option<Instant> {
+        self.hop.deadline()
+    }
+
+    fn poll_event(&mut self) -> Option<(FlowId, Event)> {
+        None
+    }
+}

@@ -1,0 +1,249 @@
+//! The receiving half: each symbol once, ordered flows in order, all else at once.
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
+
+use super::frame::{Class, Item, Label, Symbol};
+use crate::time::{Duration, Instant};
+
+/// Symbols that may be known beyond the first that is missing. A sender keeps to half of it.
+pub(super) const AHEAD: u64 = 1 << 14;
+
+/// Most packets that wait for an earlier one.
+pub(super) const MOST_HELD: usize = 4096;
+
+/// Bounds of how long a packet waits for an earlier one.
+const SHORTEST_HOLD: Duration = Duration::from_millis(30);
+const LONGEST_HOLD: Duration = Duration::from_millis(250);
+
+/// For how long a packet waits for an earlier one of its flow, on a hop with that round trip. Three rounds of repair arrive in
+/// that time.
+pub(super) fn hold(trip: Duration) -> Duration {
+    (trip.saturating_mul(4)).clamp(SHORTEST_HOLD, LONGEST_HOLD)
+}
+
+/// What is known of a symbol.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Slot {
+    Missing,
+    Here,
+}
+
+/// A packet that waits for an earlier one of its flow.
+#[derive(Clone, Debug)]
+struct Held<I> {
+    item: I,
+    after: u64,
+    until: Instant,
+}
+
+/// What became of a symbol that arrived.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Intake {
+    /// It was here before, or nobody waits for it any more.
+    Known,
+    /// It is new.
+    New,
+    /// It lies further ahead than any honest end would send.
+    Beyond,
+}
+
+/// What arrived and what is missing.
+#[derive(Clone, Debug)]
+pub(super) struct Receiver<I> {
+    /// The first symbol that is missing.
+    floor: u64,
+    /// From `floor` on; the first is missing.
+    slots: VecDeque<Slot>,
+    held: BTreeMap<u64, Held<I>>,
+    /// Pairs of a symbol and one that waits for it.
+    waiters: BTreeSet<(u64, u64)>,
+    /// Held symbols by when they go without waiting.
+    expiry: BTreeSet<(Instant, u64)>,
+    released: u64,
+}
+
+impl<I: Item> Receiver<I> {
+    pub fn new() -> Self {
+        Self {
+            floor: 0,
+            slots: VecDeque::new(),
+            held: BTreeMap::new(),
+            waiters: BTreeSet::new(),
+            expiry: BTreeSet::new(),
+            released: 0,
+        }
+    }
+
+    /// The first symbol that is missing, and a bit for each of the 128 after it.
+    pub fn state(&self) -> (Symbol, u128) {
+        let beyond = self.slots.iter().skip(1).take(128).enumerate();
+        let bits = beyond.filter(|(_, slot)| **slot == Slot::Here).fold(0, |bits, (index, _)| bits | 1 << index);
+        (Symbol(self.floor), bits)
+    }
+
+    /// The symbol next to which 32-bit numbers are restored.
+    pub fn near(&self) -> Symbol {
+        Symbol(self.floor + self.slots.len() as u64)
+    }
+
+    pub fn held(&self) -> usize {
+        self.held.len()
+    }
+
+    /// Packets handed on before one that they should have waited for.
+    pub fn released(&self) -> u64 {
+        self.released
+    }
+
+    /// Symbols between the first that is missing and the last that is here.
+    pub fn span(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// When the first packet has waited long enough.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.expiry.first().map(|(until, _)| *until)
+    }
+
+    /// Whether nothing has to wait for that symbol: it was handed on or given up.
+    fn is_past(&self, symbol: u64) -> bool {
+        if self.held.contains_key(&symbol) {
+            return false;
+        }
+        match symbol.checked_sub(self.floor) {
+            None => true,
+            Some(index) => self.slots.get(index as usize) == Some(&Slot::Here),
+        }
+    }
+
+    /// Whether the symbol is here.
+    pub fn has(&self, symbol: Symbol) -> bool {
+        match symbol.0.checked_sub(self.floor) {
+            None => true,
+            Some(index) => self.slots.get(index as usize) == Some(&Slot::Here),
+        }
+    }
+
+    /// A symbol arrived; what can be handed on is added to `out`.
+    pub fn on_symbol(
+        &mut self,
+        now: Instant,
+        symbol: Symbol,
+        label: Label,
+        item: I,
+        trip: Duration,
+        out: &mut VecDeque<I>,
+    ) -> Intake {
+        let Some(index) = symbol.0.checked_sub(self.floor) else { return Intake::Known };
+        if index >= AHEAD {
+            return Intake::Beyond;
+        }
+        let index = index as usize;
+        if self.slots.len() <= index {
+            self.slots.resize(index + 1, Slot::Missing);
+        }
+        if self.slots[index] == Slot::Here {
+            return Intake::Known;
+        }
+        self.slots[index] = Slot::Here;
+        let after = symbol.0.checked_sub(label.chain.into()).filter(|_| label.chain > 0);
+        match after {
+            Some(after) if label.class == Class::Ordered && !self.is_past(after) => {
+                let until = now + hold(trip);
+                self.expiry.insert((until, symbol.0));
+                self.waiters.insert((after, symbol.0));
+                self.held.insert(symbol.0, Held { item, after, until });
+                if self.held.len() > MOST_HELD
+                    && let Some((_, oldest)) = self.expiry.first().copied()
+                {
+                    self.release(oldest, out);
+                }
+            }
+            _ => {
+                out.push_back(item);
+                self.follow(symbol.0, out);
+            }
+        }
+        self.advance();
+        Intake::New
+    }
+
+    /// No symbol below `floor` comes any more.
+    pub fn on_floor(&mut self, floor: Symbol, out: &mut VecDeque<I>) -> Intake {
+        let Some(count) = floor.0.checked_sub(self.floor).filter(|count| *count > 0) else { return Intake::Known };
+        if count > AHEAD {
+            // Nothing that is here or held could belong to what comes; start anew there.
+            while let Some((symbol, _)) = self.held.first_key_value() {
+                let symbol = *symbol;
+                self.release(symbol, out);
+            }
+            (self.floor, self.slots) = (floor.0, VecDeque::new());
+            return Intake::New;
+        }
+        let missing: Vec<u64> = (self.floor..floor.0)
+            .filter(|symbol| self.slots.get((symbol - self.floor) as usize) != Some(&Slot::Here))
+            .collect();
+        for _ in 0..count {
+            self.slots.pop_front();
+        }
+        self.floor = floor.0;
+        for symbol in missing {
+            self.follow(symbol, out);
+        }
+        self.advance();
+        Intake::New
+    }
+
+    /// Hands on what has waited long enough.
+    pub fn on_timeout(&mut self, now: Instant, out: &mut VecDeque<I>) {
+        while let Some((until, symbol)) = self.expiry.first().copied() {
+            if until > now {
+                return;
+            }
+            self.release(symbol, out);
+        }
+    }
+
+    fn advance(&mut self) {
+        while self.slots.front() == Some(&Slot::Here) {
+            self.slots.pop_front();
+            self.floor += 1;
+        }
+    }
+
+    /// Hands on what waits for `symbol`, and what waits for that.
+    fn follow(&mut self, symbol: u64, out: &mut VecDeque<I>) {
+        let mut passed = Vec::from([symbol]);
+        while let Some(symbol) = passed.pop() {
+            while let Some((_, waiter)) = self.waiters.range((symbol, 0)..=(symbol, u64::MAX)).next().copied() {
+                if let Some(item) = self.unhold(waiter) {
+                    out.push_back(item);
+                    passed.push(waiter);
+                }
+            }
+        }
+    }
+
+    fn unhold(&mut self, symbol: u64) -> Option<I> {
+        let held = self.held.remove(&symbol)?;
+        self.waiters.remove(&(held.after, symbol));
+        self.expiry.remove(&(held.until, symbol));
+        Some(held.item)
+    }
+
+    /// Hands a held packet on without what it waits for; before it, what it waits for and what is held itself.
+    fn release(&mut self, symbol: u64, out: &mut VecDeque<I>) {
+        let mut first = symbol;
+        while let Some(before) = self.held.get(&first).map(|held| held.after)
+            && self.held.contains_key(&before)
+        {
+            first = before;
+        }
+        if let Some(item) = self.unhold(first) {
+            self.released += 1;
+            out.push_back(item);
+            self.follow(first, out);
+        }
+    }
+}

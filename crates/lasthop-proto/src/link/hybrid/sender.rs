@@ -1,0 +1,476 @@
+//! The sending half: symbols that are not acknowledged, transmissions that carry them, rounds of repair, and the floor.
+
+use alloc::collections::{BTreeMap, VecDeque};
+
+use super::budget::Budget;
+use super::detect::Detector;
+use super::frame::{Class, Feedback, Item, Label, PacketNumber, Symbol, Why};
+use super::receiver::{AHEAD, hold};
+use crate::time::{Duration, Instant};
+
+/// Most resends of a packet, in rounds.
+const ROUNDS: u8 = 4;
+
+/// Packets of calls, and acknowledgments, are of no use later.
+pub(super) const DEADLINE: Duration = Duration::from_millis(100);
+
+/// Transmissions that are remembered although nothing was heard of them.
+const MOST_SENT: usize = 2 * AHEAD as usize;
+
+/// Transmissions held lost that are remembered, to see whether they arrive.
+const MOST_LOST: usize = 256;
+
+/// Floors sent in a row without an answer; new data lets it begin again.
+const FLOORS: u32 = 8;
+
+/// What became of a symbol.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    Alive,
+    Done,
+    GivenUp,
+}
+
+/// A symbol.
+#[derive(Clone, Debug)]
+struct Carried<I> {
+    /// `None` once it is no longer alive.
+    item: Option<I>,
+    label: Label,
+    first: Instant,
+    round: u8,
+    /// Transmissions neither acknowledged nor lost.
+    flying: u16,
+    /// Transmissions that are to come.
+    queued: u16,
+    state: State,
+}
+
+/// A transmission.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    symbol: Option<Symbol>,
+    at: Instant,
+    open: bool,
+}
+
+/// A transmission to come.
+#[derive(Clone, Copy, Debug)]
+struct Again {
+    symbol: Symbol,
+    why: Why,
+}
+
+/// A packet to transmit.
+#[derive(Clone, Debug)]
+pub(super) struct Load<I> {
+    pub symbol: Symbol,
+    pub label: Label,
+    pub item: I,
+    pub why: Why,
+}
+
+/// What a sender knows of the world besides its own.
+pub(super) struct View<'a> {
+    pub detector: &'a mut Detector,
+    pub budget: &'a mut Budget,
+    /// What a frame takes on the hop.
+    pub frame: Duration,
+    /// How long feedback waits at the most.
+    pub wait: Duration,
+}
+
+/// What is on its way.
+#[derive(Clone, Debug)]
+pub(super) struct Sender<I> {
+    /// Number of the first of `carried`.
+    base: u64,
+    carried: VecDeque<Carried<I>>,
+    alive: usize,
+    /// Number of the first of `sent`.
+    first_sent: u64,
+    sent: VecDeque<Sent>,
+    /// Transmissions that were held lost.
+    lost: VecDeque<(u64, Option<Symbol>)>,
+    largest_acked: Option<u64>,
+    /// Transmissions to come, real time first, by time.
+    again: [BTreeMap<(Instant, u64), Again>; 2],
+    order: u64,
+    loss_due: Option<Instant>,
+    /// When silence began to be counted, and probes since.
+    quiet: Instant,
+    probes: u32,
+    /// What the other end says that it waits for.
+    peer_floor: u64,
+    /// The symbol after the last given up.
+    given_up_to: u64,
+    floor_due: Option<Instant>,
+    floors: u32,
+    given_up: u64,
+}
+
+impl<I: Item> Sender<I> {
+    pub fn new() -> Self {
+        Self {
+            base: 0,
+            carried: VecDeque::new(),
+            alive: 0,
+            first_sent: 0,
+            sent: VecDeque::new(),
+            lost: VecDeque::new(),
+            largest_acked: None,
+            again: [BTreeMap::new(), BTreeMap::new()],
+            order: 0,
+            loss_due: None,
+            quiet: Instant::ZERO,
+            probes: 0,
+            peer_floor: 0,
+            given_up_to: 0,
+            floor_due: None,
+            floors: 0,
+            given_up: 0,
+        }
+    }
+
+    pub fn next_symbol(&self) -> Symbol {
+        Symbol(self.base + self.carried.len() as u64)
+    }
+
+    pub fn next_packet(&self) -> PacketNumber {
+        PacketNumber(self.first_sent + self.sent.len() as u64)
+    }
+
+    /// The oldest symbol that is alive.
+    pub fn floor(&self) -> Symbol {
+        Symbol(self.base)
+    }
+
+    pub fn given_up(&self) -> u64 {
+        self.given_up
+    }
+
+    /// Symbols from the first that is alive on, transmissions remembered, and transmissions to come.
+    pub fn size(&self) -> (usize, usize, usize) {
+        (self.carried.len(), self.sent.len(), self.again.iter().map(BTreeMap::len).sum())
+    }
+
+    /// Whether another symbol may be sent: so many may lie between the first that is alive and the last. The other end must be
+    /// able to tell them apart, whatever it has heard of.
+    pub fn may_send(&self, window: u64) -> bool {
+        (self.carried.len() as u64) < window.min(AHEAD / 2) && !self.is_too_far()
+    }
+
+    /// Whether the other end could not tell where the next symbol belongs, before it has heard of the floor.
+    fn is_too_far(&self) -> bool {
+        self.next_symbol().0 >= self.peer_floor.saturating_add(AHEAD)
+    }
+
+    /// A transmission leaves; its number.
+    pub fn record(&mut self, now: Instant, symbol: Option<Symbol>, elicits: bool, view: &mut View<'_>) -> PacketNumber {
+        let number = self.next_packet();
+        self.forget();
+        self.sent.push_back(Sent { symbol, at: now, open: elicits });
+        if elicits {
+            self.quiet = now;
+        }
+        if self.sent.len() > MOST_SENT
+            && let Some(oldest) = self.sent.pop_front()
+        {
+            self.first_sent += 1;
+            if let Some(symbol) = oldest.symbol.filter(|_| oldest.open) {
+                self.ground(now, symbol, view);
+            }
+        }
+        number
+    }
+
+    /// Takes a new symbol in; it is sent now.
+    pub fn push(&mut self, now: Instant, item: I, label: Label, view: &mut View<'_>) -> PacketNumber {
+        let symbol = self.next_symbol();
+        let item = Some(item);
+        self.carried.push_back(Carried {
+            item,
+            label,
+            first: now,
+            round: 0,
+            flying: 1,
+            queued: 0,
+            state: State::Alive,
+        });
+        self.alive += 1;
+        self.floors = 0;
+        self.record(now, Some(symbol), true, view)
+    }
+
+    /// A symbol goes out that is never repeated.
+    pub fn pass(&mut self, now: Instant, view: &mut View<'_>) -> PacketNumber {
+        self.base += 1;
+        self.peer_floor = self.base;
+        self.record(now, None, false, view)
+    }
+
+    /// `count` more transmissions of a symbol, `apart` from each other, the first `apart` from now if it is a copy of what has
+    /// just been sent.
+    pub fn copies(&mut self, now: Instant, symbol: Symbol, why: Why, count: u8, apart: Duration) {
+        let Some(carried) = get(&mut self.carried, self.base, symbol) else { return };
+        let rank = usize::from(carried.label.class == Class::Ordered);
+        carried.queued = carried.queued.saturating_add(count.into());
+        let mut at = if why == Why::Redundancy { now + apart } else { now };
+        for _ in 0..count {
+            self.order += 1;
+            self.again[rank].insert((at, self.order), Again { symbol, why });
+            at += apart;
+        }
+    }
+
+    /// The next packet to send again at `now`, if one is due.
+    pub fn pop_again(&mut self, now: Instant, view: &mut View<'_>) -> Option<(PacketNumber, Load<I>)> {
+        for rank in 0..2 {
+            while let Some(entry) = self.again[rank].first_entry() {
+                if entry.key().0 > now {
+                    break;
+                }
+                let Again { symbol, why } = entry.remove();
+                let Some(carried) = get(&mut self.carried, self.base, symbol) else { continue };
+                carried.queued = carried.queued.saturating_sub(1);
+                let Some(item) = carried.item.clone() else { continue };
+                let label = carried.label;
+                if why == Why::Resend && now > carried.first + lifetime(label.class, view.detector.round_trip()) {
+                    if carried.flying == 0 && carried.queued == 0 {
+                        self.give_up(symbol);
+                        self.advance(now);
+                    }
+                    continue;
+                }
+                carried.flying = carried.flying.saturating_add(1);
+                let number = self.record(now, Some(symbol), true, view);
+                return Some((number, Load { symbol, label, item, why }));
+            }
+        }
+        None
+    }
+
+    /// When the next packet may be sent again.
+    pub fn next_again(&self) -> Option<Instant> {
+        self.again.iter().filter_map(|again| again.first_key_value()).map(|((at, _), _)| *at).min()
+    }
+
+    /// The other end says what arrived. `false` if it cannot be true.
+    pub fn on_feedback(&mut self, now: Instant, feedback: &Feedback, view: &mut View<'_>) -> bool {
+        if feedback.largest >= self.next_packet() || feedback.floor > self.next_symbol() {
+            return false;
+        }
+        (self.quiet, self.probes) = (now, 0);
+        let largest = feedback.largest.0;
+        if let Some(sent) = largest.checked_sub(self.first_sent).and_then(|index| self.sent.get(index as usize))
+            && sent.open
+        {
+            view.detector.sample(now, now.since(sent.at), feedback.delay);
+        }
+        view.detector.relax(now);
+        for index in (0..128).rev().filter(|index| feedback.received >> index & 1 == 1) {
+            if let Some(packet) = largest.checked_sub(index + 1) {
+                self.on_acked(now, packet, view);
+            }
+        }
+        self.on_acked(now, largest, view);
+        self.largest_acked = Some(self.largest_acked.map_or(largest, |before| before.max(largest)));
+
+        self.peer_floor = self.peer_floor.max(feedback.floor.0);
+        for symbol in self.base..feedback.floor.0 {
+            self.done(Symbol(symbol));
+        }
+        for index in (0..128).filter(|index| feedback.beyond >> index & 1 == 1) {
+            if let Some(symbol) = feedback.floor.0.checked_add(index + 1) {
+                self.done(Symbol(symbol));
+            }
+        }
+        self.find_lost(now, view);
+        self.advance(now);
+        if self.peer_floor >= self.base.min(self.given_up_to) {
+            (self.floor_due, self.floors) = (None, 0);
+        }
+        true
+    }
+
+    fn on_acked(&mut self, now: Instant, packet: u64, view: &mut View<'_>) {
+        let Some(index) = packet.checked_sub(self.first_sent) else {
+            return self.on_late(now, packet, view);
+        };
+        let Some(sent) = self.sent.get_mut(index as usize) else { return };
+        let symbol = sent.symbol;
+        if !sent.open {
+            return self.on_late(now, packet, view);
+        }
+        sent.open = false;
+        view.budget.on_acked(now);
+        if let Some(symbol) = symbol {
+            if let Some(carried) = get(&mut self.carried, self.base, symbol) {
+                carried.flying = carried.flying.saturating_sub(1);
+            }
+            self.done(symbol);
+        }
+    }
+
+    /// A transmission is acknowledged that is not open: perhaps one that was held lost.
+    fn on_late(&mut self, now: Instant, packet: u64, view: &mut View<'_>) {
+        let Some(index) = self.lost.iter().position(|(lost, _)| *lost == packet) else { return };
+        if let Some((_, symbol)) = self.lost.remove(index) {
+            view.detector.on_spurious(now);
+            view.budget.on_spurious();
+            if let Some(symbol) = symbol {
+                self.done(symbol);
+            }
+        }
+    }
+
+    fn done(&mut self, symbol: Symbol) {
+        if let Some(carried) = get(&mut self.carried, self.base, symbol)
+            && carried.state == State::Alive
+        {
+            (carried.state, carried.item) = (State::Done, None);
+            self.alive -= 1;
+        }
+    }
+
+    fn give_up(&mut self, symbol: Symbol) {
+        if let Some(carried) = get(&mut self.carried, self.base, symbol)
+            && carried.state == State::Alive
+        {
+            (carried.state, carried.item) = (State::GivenUp, None);
+            self.alive -= 1;
+            self.given_up += 1;
+            self.given_up_to = self.given_up_to.max(symbol.0 + 1);
+        }
+    }
+
+    /// Forgets what is over at the front, and has the other end told if it may not know.
+    fn advance(&mut self, now: Instant) {
+        while self.carried.front().is_some_and(|carried| carried.state != State::Alive) {
+            self.carried.pop_front();
+            self.base += 1;
+        }
+        self.forget();
+        let unheard = self.peer_floor < self.base.min(self.given_up_to);
+        if unheard && self.floor_due.is_none() && (self.floors < FLOORS || self.is_too_far()) {
+            self.floor_due = Some(now);
+        }
+    }
+
+    /// Forgets transmissions at the front that are settled.
+    fn forget(&mut self) {
+        while self.sent.front().is_some_and(|sent| !sent.open) {
+            self.sent.pop_front();
+            self.first_sent += 1;
+        }
+    }
+
+    /// Holds lost what others have overtaken.
+    fn find_lost(&mut self, now: Instant, view: &mut View<'_>) {
+        self.loss_due = None;
+        let Some(largest) = self.largest_acked else { return };
+        let (threshold, patience) = (view.detector.threshold(), view.detector.patience());
+        let mut packet = self.first_sent;
+        while packet < largest {
+            let index = (packet - self.first_sent) as usize;
+            let Some(sent) = self.sent.get_mut(index) else { break };
+            let late = sent.at + patience;
+            if sent.open && (threshold.is_some_and(|most| largest - packet >= most) || late <= now) {
+                sent.open = false;
+                let symbol = sent.symbol;
+                if self.lost.len() == MOST_LOST {
+                    self.lost.pop_front();
+                }
+                self.lost.push_back((packet, symbol));
+                view.budget.on_lost(now, packet);
+                if let Some(symbol) = symbol {
+                    self.ground(now, symbol, view);
+                }
+            } else if sent.open {
+                self.loss_due = Some(self.loss_due.map_or(late, |due| due.min(late)));
+            }
+            packet += 1;
+        }
+    }
+
+    /// One transmission of a symbol is lost; with the last of them begins the next round.
+    fn ground(&mut self, now: Instant, symbol: Symbol, view: &mut View<'_>) {
+        let Some(carried) = get(&mut self.carried, self.base, symbol) else { return };
+        carried.flying = carried.flying.saturating_sub(1);
+        if carried.state != State::Alive || carried.flying > 0 || carried.queued > 0 {
+            return;
+        }
+        let trip = view.detector.round_trip();
+        if carried.round >= ROUNDS || now + trip / 2 > carried.first + lifetime(carried.label.class, trip) {
+            self.give_up(symbol);
+            return;
+        }
+        carried.round += 1;
+        let count = Budget::transmissions(carried.round);
+        let apart = view.frame.saturating_mul(view.budget.apart());
+        self.copies(now, symbol, Why::Resend, count, apart);
+    }
+
+    /// Acts on what has become due. Says whether the hop is to be probed.
+    pub fn on_timeout(&mut self, now: Instant, view: &mut View<'_>) -> bool {
+        if self.loss_due.is_some_and(|due| due <= now) {
+            self.find_lost(now, view);
+            self.advance(now);
+        }
+        if self.silence_due(view.detector, view.wait).is_none_or(|due| due > now) {
+            return false;
+        }
+        self.quiet = now;
+        self.probes = self.probes.saturating_add(1);
+        let trip = view.detector.round_trip();
+        for index in 0..self.carried.len() {
+            let carried = &self.carried[index];
+            if carried.state == State::Alive && now > carried.first + lifetime(carried.label.class, trip) + trip {
+                self.give_up(Symbol(self.base + index as u64));
+            }
+        }
+        self.advance(now);
+        self.alive > 0
+    }
+
+    /// The newest symbol that is alive: what a probe carries.
+    pub fn newest(&self) -> Option<Symbol> {
+        let index = self.carried.iter().rposition(|carried| carried.state == State::Alive)?;
+        Some(Symbol(self.base + index as u64))
+    }
+
+    fn silence_due(&self, detector: &Detector, wait: Duration) -> Option<Instant> {
+        (self.alive > 0).then(|| self.quiet + detector.silence(wait, self.probes))
+    }
+
+    /// When [`Sender::on_timeout`] has something to do.
+    pub fn deadline(&self, detector: &Detector, wait: Duration) -> Option<Instant> {
+        [self.loss_due, self.silence_due(detector, wait)].into_iter().flatten().min()
+    }
+
+    /// When the other end is to be told the floor.
+    pub fn floor_due(&self) -> Option<Instant> {
+        self.floor_due
+    }
+
+    /// The floor is told.
+    pub fn on_floor_sent(&mut self, now: Instant, trip: Duration) {
+        self.floors += 1;
+        let pause = (trip + trip / 4).max(Duration::from_millis(20)).saturating_mul(1 << self.floors.min(5));
+        let goes_on = self.floors < FLOORS || self.is_too_far();
+        self.floor_due = goes_on.then_some(now + pause.min(Duration::from_secs(1)));
+    }
+}
+
+/// The symbol, if it is remembered.
+fn get<I>(carried: &mut VecDeque<Carried<I>>, base: u64, symbol: Symbol) -> Option<&mut Carried<I>> {
+    carried.get_mut(usize::try_from(symbol.0.checked_sub(base)?).ok()?)
+}
+
+/// For how long after its first transmission a packet is worth sending again.
+fn lifetime(class: Class, trip: Duration) -> Duration {
+    match class {
+        Class::Ordered => hold(trip) + trip / 2,
+        Class::RealTime | Class::AtOnce => DEADLINE,
+    }
+}

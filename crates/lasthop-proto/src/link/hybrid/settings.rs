@@ -1,0 +1,85 @@
+//! How an end is set up, and what it says of itself.
+
+use super::control::RateRule;
+use crate::time::Duration;
+
+/// What is done against losses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Repair {
+    /// Packets are sent again.
+    Repeat,
+    /// Packets are sent again; copies and a code help where that comes too late.
+    Adaptive,
+    /// A fixed share of coded frames, nothing is sent again, everything is handed on when it arrives.
+    Share(Share),
+}
+
+/// Coded frames for a number of packets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Share {
+    /// Packets in a block: at least 1, at most [`WINDOW`](super::WINDOW).
+    pub data: u8,
+    /// Coded frames for a full block; fewer, in proportion, for one that is not.
+    pub coded: u8,
+    /// A block is closed so long after its last packet, full or not.
+    pub wait: Duration,
+}
+
+/// Parameters of an end. Each end has its own.
+#[derive(Clone, PartialEq, Debug)]
+pub struct HopConfig {
+    /// How fast this end sends.
+    pub rate: RateRule,
+    /// What is done against losses.
+    pub repair: Repair,
+    /// Bytes that the hop adds to each packet.
+    pub header: u16,
+    /// Packets that wait at the entrance.
+    pub queue: u32,
+    /// The wait there that is accepted (RFC 8289), if it is more than that of 1.5 frames.
+    pub target: Duration,
+    /// For how long it may be more before packets are dropped or marked.
+    pub interval: Duration,
+}
+
+/// How much an end remembers, each of it bounded whatever arrives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sizes {
+    /// Packets that wait at the entrance.
+    pub waiting: usize,
+    /// Symbols from the first that is neither acknowledged nor given up.
+    pub symbols: usize,
+    /// Transmissions remembered.
+    pub transmissions: usize,
+    /// Transmissions that are planned.
+    pub planned: usize,
+    /// Packets that wait for an earlier one of their flow.
+    pub held: usize,
+    /// Symbols between the first missing and the last received.
+    pub span: usize,
+    /// Symbols and equations that the decoder keeps.
+    pub decoder: (usize, usize),
+    /// Flows that are remembered.
+    pub flows: usize,
+}
+
+/// What an end has counted.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Counters {
+    /// Packets dropped at the entrance.
+    pub dropped: u64,
+    /// Packets given up by this end as a sender.
+    pub given_up: u64,
+    /// Packets handed on before an earlier one of their flow.
+    pub released: u64,
+    /// Packets sent again because they were lost.
+    pub resent: u64,
+    /// Copies and coded frames sent ahead of losses.
+    pub redundant: u64,
+    /// Symbols that a code restored at this end.
+    pub restored: u64,
+    /// Feedback sent.
+    pub feedback: u64,
+    /// Frames that could not be true, or came too late.
+    pub refused: u64,
+}

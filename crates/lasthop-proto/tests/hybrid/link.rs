@@ -1,0 +1,198 @@
+//! Two ends joined by a channel that does what the test says.
+
+use std::collections::BTreeMap;
+
+use lasthop_proto::link::headers::LinkHeaders;
+use lasthop_proto::link::hybrid::node::TwoEnded;
+use lasthop_proto::link::hybrid::{Header, HopConfig, RateRule, Repair, Share};
+use lasthop_proto::node::{Node, Output, Port, pump};
+use lasthop_proto::packet::{Body, Cause, FlowId, Packet, Segment};
+use lasthop_proto::seq::Seq;
+use lasthop_proto::time::{Duration, Instant};
+
+pub fn millis(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+pub fn ms(at: u64) -> Instant {
+    Instant::ZERO + millis(at)
+}
+
+/// A frame of full size takes 1 ms.
+pub const RATE: u64 = 12_000_000;
+
+pub fn config(repair: Repair) -> HopConfig {
+    HopConfig { rate: RateRule::Fixed(RATE), repair, header: 58, queue: 1000, target: millis(5), interval: millis(100) }
+}
+
+pub const SHARE: Repair = Repair::Share(Share { data: 20, coded: 3, wait: Duration::from_millis(8) });
+
+/// A segment of a flow, full with the hop's header.
+pub fn segment(flow: u32, number: u32) -> Packet {
+    let body = Body::Tcp(Segment { seq: Seq(number), ..Segment::default() });
+    Packet { flow: FlowId(flow), header_len: 52, len: 1390, body, ..Packet::default() }
+}
+
+/// A datagram of a call.
+pub fn datagram(flow: u32, number: u32) -> Packet {
+    let body = Body::Datagram { number };
+    Packet { flow: FlowId(flow), header_len: 28, len: 172, cause: Cause::Datagram, body, ..Packet::default() }
+}
+
+pub fn number(packet: &Packet) -> u32 {
+    match packet.body {
+        Body::Tcp(segment) => segment.seq.0,
+        Body::Datagram { number } => number,
+        _ => panic!("{packet:?}"),
+    }
+}
+
+/// After what times the copies of a frame arrive, given the time and the end that sent it.
+pub type Channel<'a> = Box<dyn FnMut(Instant, usize, &Packet) -> Vec<Duration> + 'a>;
+
+pub struct Link<'a> {
+    pub now: Instant,
+    pub ends: [TwoEnded; 2],
+    pub channel: Channel<'a>,
+    /// What each end handed out, with the times.
+    pub taken: [Vec<(Instant, Packet)>; 2],
+    /// What each end sent, with the times and whether it was lost.
+    pub sent: [Vec<(Instant, Packet, bool)>; 2],
+    agenda: BTreeMap<(Instant, u64), (usize, Packet)>,
+    order: u64,
+}
+
+impl<'a> Link<'a> {
+    pub fn new(config: HopConfig, channel: impl FnMut(Instant, usize, &Packet) -> Vec<Duration> + 'a) -> Self {
+        Self {
+            now: Instant::ZERO,
+            ends: [TwoEnded::new(config.clone()), TwoEnded::new(config)],
+            channel: Box::new(channel),
+            taken: [vec![], vec![]],
+            sent: [vec![], vec![]],
+            agenda: BTreeMap::new(),
+            order: 0,
+        }
+    }
+
+    /// A packet from the inside.
+    pub fn offer(&mut self, end: usize, packet: Packet) {
+        self.handle(end, Port::WIRED, packet);
+    }
+
+    pub fn handle(&mut self, end: usize, port: Port, packet: Packet) {
+        self.ends[end].handle_packet(self.now, port, packet);
+        self.flush(end);
+    }
+
+    fn flush(&mut self, end: usize) {
+        let now = self.now;
+        for (port, packet) in drain(&mut self.ends[end], now) {
+            if port == Port::WIRED {
+                assert_eq!(packet.link, LinkHeaders::NONE);
+                self.taken[end].push((now, packet));
+                continue;
+            }
+            let arrivals = (self.channel)(now, end, &packet);
+            self.sent[end].push((now, packet, arrivals.is_empty()));
+            for after in arrivals {
+                self.order += 1;
+                self.agenda.insert((now + after, self.order), (1 - end, packet));
+            }
+        }
+        check(&self.ends[end]);
+    }
+
+    /// Lets time pass up to `until`.
+    pub fn run_until(&mut self, until: Instant) {
+        loop {
+            let arrival = self.agenda.keys().next().map(|&(at, _)| at);
+            let deadlines = self.ends.iter().filter_map(|end| end.poll_deadline());
+            let next = deadlines.chain(arrival).min().filter(|&at| at <= until);
+            let Some(at) = next else { break };
+            assert!(at >= self.now);
+            self.now = at;
+            if arrival == Some(at)
+                && let Some((_, (end, packet))) = self.agenda.pop_first()
+            {
+                self.handle(end, Port::WIRELESS, packet);
+                continue;
+            }
+            for end in 0..2 {
+                if self.ends[end].poll_deadline() == Some(at) {
+                    self.ends[end].handle_timeout(at);
+                    self.flush(end);
+                }
+            }
+        }
+        self.now = self.now.max(until);
+    }
+
+    /// The numbers that `end` handed out of a flow.
+    pub fn numbers(&self, end: usize, flow: u32) -> Vec<u32> {
+        let of_flow = self.taken[end].iter().filter(|(_, packet)| packet.flow == FlowId(flow));
+        of_flow.map(|(_, packet)| number(packet)).collect()
+    }
+
+    /// What `end` sent, a line each: the time in milliseconds, what, and why if not for the first time.
+    pub fn lines(&self, end: usize) -> Vec<String> {
+        let line = |(at, packet, lost): &(Instant, Packet, bool)| {
+            let why = match packet.cause {
+                Cause::LinkNack => " again",
+                Cause::LinkTimer => " probe",
+                Cause::LinkRepair => " ahead",
+                _ => "",
+            };
+            let lost = if *lost { " lost" } else { "" };
+            let at = at.as_nanos() as f64 / 1e6;
+            format!("{at} {}{why}{lost}", describe(packet))
+        };
+        self.sent[end].iter().map(line).collect()
+    }
+}
+
+/// Nothing grows beyond its bound.
+pub fn check(end: &TwoEnded) {
+    let sizes = end.hop().sizes();
+    assert!(sizes.waiting <= 1000, "{sizes:?}");
+    assert!(sizes.symbols <= 1 << 13 && sizes.transmissions <= 1 << 15, "{sizes:?}");
+    assert!(sizes.planned <= 3 << 13 && sizes.held <= 4096 && sizes.span <= 1 << 14, "{sizes:?}");
+    assert!(sizes.decoder.0 <= 256 && sizes.decoder.1 <= 32 && sizes.flows <= 4096, "{sizes:?}");
+}
+
+fn describe(packet: &Packet) -> String {
+    match Header::of(packet) {
+        Some(Header::Symbol { packet, symbol, label }) => {
+            format!("#{packet} symbol {symbol} chain {}", label.chain)
+        }
+        Some(Header::Repair { packet, first, count, key }) => format!("#{packet} repair {first}+{count} key {key}"),
+        Some(Header::Feedback { packet: number }) => {
+            let Body::Report(report) = packet.body else { panic!("{packet:?}") };
+            format!("#{number} feedback {} floor {}", report.largest, report.floor)
+        }
+        Some(Header::Floor { packet, symbol }) => format!("#{packet} floor {symbol}"),
+        header => format!("{header:?}"),
+    }
+}
+
+/// What an end puts out for a packet.
+pub fn feed(end: &mut TwoEnded, now: Instant, port: Port, packet: Packet) -> Vec<(Port, Packet)> {
+    end.handle_packet(now, port, packet);
+    drain(end, now)
+}
+
+/// What an end puts out because of the time.
+pub fn wake(end: &mut TwoEnded, now: Instant) -> Vec<(Port, Packet)> {
+    end.handle_timeout(now);
+    drain(end, now)
+}
+
+fn drain(end: &mut TwoEnded, now: Instant) -> Vec<(Port, Packet)> {
+    let mut outputs = vec![];
+    let deadline = pump(end, now, |output| match output {
+        Output::Transmit(port, _, packet) => outputs.push((port, packet)),
+        Output::Event(..) => panic!("{output:?}"),
+    });
+    assert!(deadline.is_none_or(|deadline| deadline > now), "{deadline:?} at {now}");
+    outputs
+}

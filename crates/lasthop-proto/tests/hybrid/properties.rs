@@ -1,0 +1,206 @@
+//! Random channels and hostile frames: no packet twice, order per flow, bounded memory, quiet at the end.
+
+use std::collections::BTreeSet;
+
+use lasthop_proto::link::hybrid::node::TwoEnded;
+use lasthop_proto::link::hybrid::{Class, Header, Image, Label, Repair};
+use lasthop_proto::node::{Node, Port};
+use lasthop_proto::packet::{Body, LinkReport, Packet};
+use lasthop_proto::time::{Duration, Instant};
+use proptest::prelude::*;
+
+use super::link::*;
+
+/// When the channel becomes clean.
+const CLEAN: u64 = 5_000;
+
+/// What is to come of a frame while the channel is bad.
+#[derive(Clone, Debug)]
+enum Fate {
+    Lost,
+    Once(u64),
+    Twice(u64, u64),
+}
+
+fn fates() -> impl Strategy<Value = Vec<Fate>> {
+    let delay = || prop_oneof![8 => Just(30u64), 2 => 10u64..60, 1 => 0u64..1_000];
+    let fate = prop_oneof![
+        2 => Just(Fate::Lost),
+        8 => delay().prop_map(Fate::Once),
+        1 => (delay(), delay()).prop_map(|(first, second)| Fate::Twice(first, second)),
+    ];
+    prop::collection::vec(fate, 1..200)
+}
+
+fn repair() -> impl Strategy<Value = Repair> {
+    prop_oneof![Just(Repair::Repeat), Just(Repair::Adaptive), Just(SHARE)]
+}
+
+fn channel(fates: Vec<Fate>) -> impl FnMut(Instant, usize, &Packet) -> Vec<Duration> {
+    let mut fates = fates.into_iter().cycle();
+    move |now, _, _| match fates.next() {
+        _ if now >= ms(CLEAN) => vec![millis(30)],
+        Some(Fate::Once(after)) => vec![millis(after)],
+        Some(Fate::Twice(first, second)) => vec![millis(first), millis(second)],
+        Some(Fate::Lost) | None => vec![],
+    }
+}
+
+/// Packets to offer: how long after the one before, at which end, of which flow.
+fn traffic() -> impl Strategy<Value = Vec<(u64, usize, u32)>> {
+    prop::collection::vec((0u64..40, 0usize..2, 0u32..4), 1..250)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Flows 0 and 1 are streams, 2 and 3 calls. What was not given up, dropped or released early has arrived, streams in order.
+    #[test]
+    fn whatever_the_channel_does(fates in fates(), repair in repair(), traffic in traffic()) {
+        let mut link = Link::new(config(repair), channel(fates));
+        let mut offered = [0; 2];
+        for (number, (pause, end, flow)) in traffic.into_iter().enumerate() {
+            let next = link.now + millis(pause);
+            link.run_until(next);
+            let number = number as u32;
+            link.offer(end, if flow < 2 { segment(flow, number) } else { datagram(flow, number) });
+            offered[end] += 1;
+        }
+        link.run_until(ms(120_000));
+        for (end, offered) in offered.into_iter().enumerate() {
+            let taken: BTreeSet<u32> = link.taken[1 - end].iter().map(|(_, packet)| number(packet)).collect();
+            prop_assert_eq!(taken.len(), link.taken[1 - end].len());
+            let (sent, received) = (link.ends[end].hop().counters(), link.ends[1 - end].hop().counters());
+            if repair == SHARE {
+                continue;
+            }
+            // What is given up may have arrived all the same, if all that was said of it was lost.
+            prop_assert!(taken.len() as u64 + sent.dropped + sent.given_up >= offered, "{:?}", sent);
+            if sent.given_up == 0 && received.released == 0 {
+                for flow in 0..2 {
+                    let numbers = link.numbers(1 - end, flow);
+                    prop_assert!(numbers.is_sorted(), "{:?}", numbers);
+                }
+            }
+        }
+        prop_assert_eq!(link.ends.each_ref().map(|end| end.poll_deadline()), [None, None]);
+        // The link works as before.
+        for end in 0..2 {
+            (1_000..1_020).for_each(|number| link.offer(end, segment(0, number)));
+        }
+        link.run_until(ms(130_000));
+        for end in 0..2 {
+            let numbers = link.numbers(end, 0);
+            prop_assert!(numbers.ends_with(&(1_000..1_020).collect::<Vec<u32>>()), "{:?}", numbers);
+        }
+    }
+
+    /// Frames of all kinds at any time, true ones among them.
+    #[test]
+    fn hostile_frames(repair in repair(), steps in prop::collection::vec(step(), 1..300)) {
+        let mut ends = [TwoEnded::new(config(repair)), TwoEnded::new(config(repair))];
+        let (mut now, mut on_the_way) = (Instant::ZERO, Vec::new());
+        for step in &steps {
+            let (end, outputs) = match step {
+                Step::Offer(end, flow) => (*end, feed(&mut ends[*end], now, Port::WIRED, segment(*flow, 1))),
+                Step::Hostile(end, packet) => (*end, feed(&mut ends[*end], now, Port::WIRELESS, *packet)),
+                Step::Deliver(end, index) => {
+                    let Some((to, packet)) = on_the_way.get(*index % on_the_way.len().max(1)).copied() else { continue };
+                    let _: Packet = packet;
+                    let _: usize = to;
+                    (*end, feed(&mut ends[*end], now, Port::WIRELESS, packet))
+                }
+                Step::Wait(span) => {
+                    now += *span;
+                    (0, [wake(&mut ends[0], now), wake(&mut ends[1], now)].concat())
+                }
+                Step::Deadline(end) => {
+                    now = ends[*end].poll_deadline().map_or(now, |at| at.max(now));
+                    (*end, wake(&mut ends[*end], now))
+                }
+            };
+            prop_assert!(outputs.len() <= 5_000, "{} outputs", outputs.len());
+            ends.iter().for_each(check);
+            on_the_way.extend(outputs.into_iter().filter(|(port, _)| *port == Port::WIRELESS).map(|(_, p)| (end, p)));
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Offer(usize, u32),
+    Hostile(usize, Packet),
+    Deliver(usize, usize),
+    Wait(Duration),
+    Deadline(usize),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let wait = prop_oneof![
+        4 => (0u64..20).prop_map(millis),
+        1 => (0u64..5_000).prop_map(millis),
+        1 => any::<u64>().prop_map(|nanos| Duration::from_nanos(nanos >> 8)),
+    ];
+    prop_oneof![
+        3 => (0usize..2, 0u32..5000).prop_map(|(end, flow)| Step::Offer(end, flow)),
+        4 => (0usize..2, hostile()).prop_map(|(end, packet)| Step::Hostile(end, packet)),
+        3 => (0usize..2, any::<usize>()).prop_map(|(end, index)| Step::Deliver(end, index)),
+        2 => wait.prop_map(Step::Wait),
+        2 => (0usize..2).prop_map(Step::Deadline),
+    ]
+}
+
+fn hostile() -> impl Strategy<Value = Packet> {
+    let number = || prop_oneof![4 => 0u32..40, 1 => 0u32..20_000, 1 => any::<u32>()];
+    let class = prop_oneof![Just(Class::Ordered), Just(Class::RealTime), Just(Class::AtOnce)];
+    let data = (number(), number(), class, any::<u8>()).prop_map(|(packet, symbol, class, chain)| {
+        let link = Header::Symbol { packet, symbol, label: Label { class, chain } }.into();
+        Packet { link, ..segment(symbol % 7, symbol) }
+    });
+    let repair =
+        (number(), number(), any::<u8>(), any::<u8>(), any::<u8>()).prop_map(|(packet, first, count, key, fill)| {
+            let link = Header::Repair { packet, first, count, key }.into();
+            Packet { link, body: Body::Coded(Image([fill; 75])), ..Packet::default() }
+        });
+    let words = || prop_oneof![Just([0; 4]), Just([u32::MAX; 4]), any::<[u32; 4]>()];
+    let feedback = ((number(), number(), any::<u32>()), number(), words(), words(), any::<[u32; 2]>()).prop_map(
+        |((packet, largest, delay), floor, received, beyond, [delivered, useful])| {
+            let report = LinkReport { largest, delay, received, floor, beyond, delivered, useful };
+            Packet { link: Header::Feedback { packet }.into(), body: Body::Report(report), ..Packet::default() }
+        },
+    );
+    let floor = (number(), number()).prop_map(|(packet, symbol)| Packet {
+        link: Header::Floor { packet, symbol }.into(),
+        body: Body::Control,
+        ..Packet::default()
+    });
+    prop_oneof![data, repair, feedback, floor]
+}
+
+/// Nothing but data and feedback without losses, in both directions, whatever the repair.
+#[test]
+fn no_loss_no_repair() {
+    for repair in [Repair::Repeat, Repair::Adaptive] {
+        let mut link = Link::new(config(repair), |_, _, _| vec![millis(30)]);
+        for number in 0..20_000 {
+            link.offer(0, segment(number % 3, number));
+            link.offer(1, datagram(9, number));
+            if number % 7 == 0 {
+                link.offer(0, datagram(8, number));
+            }
+            let next = link.now + Duration::from_micros(1_150);
+            link.run_until(next);
+        }
+        link.run_until(ms(60_000));
+        for end in 0..2 {
+            let plain =
+                |packet: &Packet| matches!(Header::of(packet), Some(Header::Symbol { .. } | Header::Feedback { .. }));
+            assert!(link.sent[end].iter().all(|(_, packet, _)| plain(packet)));
+            let counters = link.ends[end].hop().counters();
+            assert_eq!((counters.resent, counters.redundant, counters.given_up, counters.released), (0, 0, 0, 0));
+            assert_eq!(link.taken[end].len() as u64 + link.ends[1 - end].hop().counters().dropped, {
+                if end == 0 { 20_000 } else { 20_000 + 2_858 }
+            });
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! `kind = "two-ended"`: repair of a link by both its ends.
+
+use lasthop_proto::link::hybrid::node;
+use lasthop_proto::link::hybrid::{HopConfig, RateRule, Repair, Share};
+use lasthop_proto::node::Node;
+use lasthop_proto::scheme::{LinkRepair, Scheme};
+use lasthop_proto::time::Duration;
+use lasthop_sim::element::{AnyElement, Element, Ends, Role, Site};
+use lasthop_sim::network::Rate;
+
+use super::{AnyPart, Beyond, Kind, Part};
+use crate::error::Error;
+use crate::reader::Reader;
+use crate::units::BitRate;
+use crate::values::{Or, Positive, SameAsLink, Whole};
+
+pub(super) static KIND: Kind = Kind {
+    name: "two-ended",
+    keys: &[&["repair"], &TWO_ENDED_KEYS],
+    ends: Ends::Both,
+    read: |reader, _| {
+        let repair = reader.or("repair", LinkRepair::Adaptive, "default")?;
+        Ok(AnyPart::new(read(reader)?.with(repair)))
+    },
+};
+
+/// One end of a two-ended link.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TwoEnded {
+    /// Bits per second at which an end sends; none: the link's in its direction.
+    pub rate: Option<u64>,
+    /// What it does against losses.
+    pub repair: Repair,
+    /// Bytes that it adds to each packet.
+    pub header: u16,
+    /// Packets that wait at its entrance.
+    pub queue: u32,
+    /// How long they may wait, for how long.
+    pub target: Duration,
+    /// See `target`.
+    pub interval: Duration,
+}
+
+impl TwoEnded {
+    /// What an end does where the link carries `link`.
+    pub fn config(&self, link: Rate) -> HopConfig {
+        HopConfig {
+            rate: RateRule::Fixed(self.rate.unwrap_or(link.0)),
+            repair: self.repair,
+            header: self.header,
+            queue: self.queue,
+            target: self.target,
+            interval: self.interval,
+        }
+    }
+}
+
+impl Part for TwoEnded {
+    fn place(&self, _: &Scheme, _: &mut Beyond<'_>) -> AnyElement {
+        AnyElement::new(self.clone())
+    }
+}
+
+impl Element for TwoEnded {
+    fn kind(&self) -> &'static str {
+        KIND.name
+    }
+
+    fn role(&self) -> Role {
+        Role::LinkEnd
+    }
+
+    fn marks(&self) -> bool {
+        true
+    }
+
+    fn build(&self, site: &Site<'_>) -> Box<dyn Node<()>> {
+        Box::new(node::TwoEnded::new(self.config(site.rate)))
+    }
+
+    fn describe(&self) -> String {
+        let repair = match self.repair {
+            Repair::Repeat => "repeats what is lost".to_owned(),
+            Repair::Adaptive => "repeats what is lost, copies and codes where that is too late".to_owned(),
+            Repair::Share(Share { data, coded, .. }) => format!("{coded} coded frames for {data} packets"),
+        };
+        let rate = self.rate.map_or_else(|| "the link's rate".to_owned(), |rate| BitRate(rate).to_string());
+        format!("one of the link's two ends: {repair}; sends at {rate}")
+    }
+}
+
+/// All keys of a two-ended link.
+pub(crate) const TWO_ENDED_KEYS: [&str; 8] =
+    ["rate", "header", "queue", "target", "interval", "share_data", "share_coded", "share_wait"];
+
+/// What a scenario says of a two-ended link, whatever it does against losses.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct TwoEndedKeys {
+    /// With the keys of [`Repair::Share`].
+    end: TwoEnded,
+    share: Share,
+}
+
+impl TwoEndedKeys {
+    /// An end that does that against losses.
+    pub fn with(&self, repair: LinkRepair) -> TwoEnded {
+        let repair = match repair {
+            LinkRepair::Repeat => Repair::Repeat,
+            LinkRepair::Adaptive => Repair::Adaptive,
+            LinkRepair::Share => Repair::Share(self.share),
+        };
+        TwoEnded { repair, ..self.end.clone() }
+    }
+}
+
+/// Reads the keys from a table, which may be absent.
+pub(crate) fn read(reader: &Reader<'_>) -> Result<TwoEndedKeys, Error> {
+    let Or(rate, _) = reader.or::<Or<SameAsLink, Rate>>("rate", Or(None, SameAsLink), "default")?;
+    // IPv4, UDP, the number, the tag, and what a data frame says (docs/models/two-ended-link.md).
+    let Whole(header) = reader.or::<Whole<0, 256>>("header", Whole(58), "default")?;
+    let Whole(queue) = reader.or::<Whole<1, 100_000>>("queue", Whole(1000), "default")?;
+    let Positive(target) = reader.or("target", Positive(Duration::from_millis(30)), "default")?;
+    let Positive(interval) = reader.or("interval", Positive(Duration::from_millis(300)), "default")?;
+    // What kcptun and UDPspeeder are often run with.
+    let Whole(data) = reader.or::<Whole<1, 128>>("share_data", Whole(20), "default")?;
+    let Whole(coded) = reader.or::<Whole<1, 128>>("share_coded", Whole(3), "default")?;
+    let Positive(wait) = reader.or("share_wait", Positive(Duration::from_millis(8)), "default")?;
+    let end = TwoEnded {
+        rate: rate.map(|Rate(rate)| rate),
+        repair: Repair::Adaptive,
+        header: header as u16,
+        queue,
+        target,
+        interval,
+    };
+    Ok(TwoEndedKeys { end, share: Share { data: data as u8, coded: coded as u8, wait } })
+}

@@ -1,0 +1,160 @@
+//! Two ends of a two-ended link over a channel that loses, doubles and reorders: nothing arrives twice; with garbage in between, at
+//! least bounded memory and no endless output.
+#![no_main]
+
+use arbitrary::{Result, Unstructured};
+use lasthop_fuzz::{drain, passing, pause, steps, wait};
+use lasthop_proto::link::headers::LinkHeaders;
+use lasthop_proto::link::hybrid::node::TwoEnded;
+use lasthop_proto::link::hybrid::{Class, Header, HopConfig, Image, Label, RateRule, Repair, Share};
+use lasthop_proto::node::{Node, Output, Port};
+use lasthop_proto::packet::{Body, FlowId, LinkReport, Packet, Segment};
+use lasthop_proto::time::{Duration, Instant};
+use libfuzzer_sys::fuzz_target;
+
+/// Frames that the channel holds at most; the oldest are lost.
+const ON_THE_WAY: usize = 1_000;
+
+fn config(u: &mut Unstructured<'_>) -> Result<HopConfig> {
+    let share = Share { data: u.arbitrary()?, coded: u.arbitrary()?, wait: pause(u)?.max(Duration::from_millis(1)) };
+    Ok(HopConfig {
+        // A minute may pass in one step.
+        rate: RateRule::Fixed(u.int_in_range(0..=20_000_000)?),
+        repair: *u.choose(&[Repair::Repeat, Repair::Adaptive, Repair::Share(share)])?,
+        header: u16::from(u.arbitrary::<u8>()?),
+        queue: u.int_in_range(0..=40)?,
+        target: pause(u)?,
+        interval: pause(u)?,
+    })
+}
+
+/// An end and what it sent and handed out.
+struct End {
+    node: TwoEnded,
+    sent: Vec<Packet>,
+    taken: Vec<u32>,
+}
+
+fn take(sent: &mut Vec<Packet>, taken: &mut Vec<u32>, output: Output<()>) {
+    match output {
+        Output::Transmit(Port::WIRED, _, packet) => {
+            if let Body::Datagram { number } = packet.body {
+                taken.push(number);
+            }
+        }
+        Output::Transmit(_, _, packet) => {
+            sent.push(packet);
+            if sent.len() > ON_THE_WAY {
+                sent.remove(0);
+            }
+        }
+        Output::Event(..) => panic!("{output:?}"),
+    }
+}
+
+fn number(u: &mut Unstructured<'_>) -> Result<u32> {
+    if u.ratio(1, 4)? { u.arbitrary() } else { u.int_in_range(0..=300) }
+}
+
+fn hostile(u: &mut Unstructured<'_>) -> Result<Packet> {
+    let (_, plain) = passing(u)?;
+    let packet = number(u)?;
+    Ok(match u.int_in_range(0..=5u8)? {
+        0 => {
+            let class = *u.choose(&[Class::Ordered, Class::RealTime, Class::AtOnce])?;
+            let label = Label { class, chain: u.arbitrary()? };
+            Packet { link: Header::Symbol { packet, symbol: number(u)?, label }.into(), ..plain }
+        }
+        1 => {
+            let mut image = Image([0; 75]);
+            u.fill_buffer(&mut image.0)?;
+            let link = Header::Repair { packet, first: number(u)?, count: u.arbitrary()?, key: u.arbitrary()? };
+            Packet { link: link.into(), body: Body::Coded(image), ..plain }
+        }
+        2 => {
+            let report = LinkReport {
+                largest: number(u)?,
+                delay: u.arbitrary()?,
+                received: u.arbitrary()?,
+                floor: number(u)?,
+                beyond: u.arbitrary()?,
+                delivered: u.arbitrary()?,
+                useful: u.arbitrary()?,
+            };
+            Packet { link: Header::Feedback { packet }.into(), body: Body::Report(report), ..plain }
+        }
+        3 => Packet { link: Header::Floor { packet, symbol: number(u)? }.into(), body: Body::Control, ..plain },
+        4 => Packet { link: Header::Probe { packet }.into(), body: Body::Control, ..plain },
+        _ => Packet { link: LinkHeaders::NONE, ..plain },
+    })
+}
+
+fn run(u: &mut Unstructured<'_>) -> Result<()> {
+    let config = config(u)?;
+    let mut ends = [0, 1].map(|_| End { node: TwoEnded::new(config.clone()), sent: Vec::new(), taken: Vec::new() });
+    let (mut now, mut next, mut honest) = (Instant::ZERO, 0, true);
+    steps(u, 400, |u| {
+        let at = usize::from(u.arbitrary::<bool>()?);
+        let arrival = match u.int_in_range(0..=15u8)? {
+            0 => {
+                let pause = if u.ratio(1, 8)? { pause(u)? } else { Duration::from_millis(u.int_in_range(0..=50)?) };
+                now += pause.min(Duration::from_secs(60));
+                for End { node, sent, taken } in &mut ends {
+                    wait(node, now, |output| take(sent, taken, output));
+                }
+                return Ok(());
+            }
+            1 => {
+                honest = false;
+                Some((Port::WIRELESS, hostile(u)?))
+            }
+            2 => {
+                let body = Body::Tcp(Segment::default());
+                let flow = FlowId(u.int_in_range(1..=3)?);
+                Some((Port::WIRED, Packet { flow, body, header_len: 52, len: 1390, ..Packet::default() }))
+            }
+            3..=6 => {
+                next += 1;
+                Some((Port::WIRED, Packet { body: Body::Datagram { number: next }, len: 100, ..Packet::default() }))
+            }
+            // One of the frames on the way: mostly the oldest; it is lost, or arrives, or arrives and stays on the way.
+            kind => {
+                let sent = &mut ends[1 - at].sent;
+                let index = if u.ratio(1, 4)? { usize::from(u.arbitrary::<u8>()?) } else { 0 };
+                match (sent.get(index).copied(), kind) {
+                    (Some(packet), 7) => Some((Port::WIRELESS, packet)),
+                    (Some(_), 8) => {
+                        sent.remove(index);
+                        None
+                    }
+                    (Some(_), _) => Some((Port::WIRELESS, sent.remove(index))),
+                    (None, _) => None,
+                }
+            }
+        };
+        if let Some((port, packet)) = arrival {
+            let End { node, sent, taken } = &mut ends[at];
+            node.handle_packet(now, port, packet);
+            drain(node, now, |output| take(sent, taken, output));
+        }
+        for End { node, taken, .. } in &mut ends {
+            let sizes = node.hop().sizes();
+            assert!(
+                sizes.symbols <= 1 << 13 && sizes.transmissions <= 1 << 15 && sizes.planned <= 3 << 13,
+                "{sizes:?}"
+            );
+            assert!(sizes.held <= 4096 && sizes.span <= 1 << 14 && sizes.waiting <= config.queue as usize, "{sizes:?}");
+            assert!(sizes.decoder.0 <= 256 && sizes.decoder.1 <= 32 && sizes.flows <= 4096, "{sizes:?}");
+            if honest {
+                let mut taken = taken.clone();
+                taken.sort_unstable();
+                assert!(taken.is_sorted_by(|one, next| one < next), "{taken:?}");
+            }
+        }
+        Ok(())
+    })
+}
+
+fuzz_target!(|data: &[u8]| {
+    let _ = run(&mut Unstructured::new(data));
+});
