@@ -138,7 +138,8 @@ fn inverse(mut matrix: Vec<Vec<f64>>) -> Option<Vec<Vec<f64>>> {
         (0..count).map(|i| (0..count).map(|j| f64::from(u8::from(i == j))).collect()).collect();
     for column in 0..count {
         let pivot = (column..count).max_by(|&a, &b| matrix[a][column].abs().total_cmp(&matrix[b][column].abs()))?;
-        if !(matrix[pivot][column].abs() > 1e-12) {
+        let size = matrix[pivot][column].abs();
+        if size.is_nan() || size <= 1e-12 {
             return None;
         }
         matrix.swap(column, pivot);
