@@ -10,6 +10,7 @@ mod receiver;
 mod rto;
 mod sender;
 
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 
 pub use self::header::Header;
@@ -105,6 +106,13 @@ pub struct Arq<P = ()> {
     sender: Sender<P>,
     receiver: Receiver<P>,
     out: Outbox<P>,
+}
+
+impl Arq<()> {
+    /// One for packets without payload, behind the contract. It is compiled here, with the mechanism, wherever it is asked for.
+    pub fn boxed(config: ArqConfig) -> Box<dyn Node<()>> {
+        Box::new(Self::new(config))
+    }
 }
 
 impl<P> Arq<P> {

@@ -1,6 +1,7 @@
 //! Explicit Loss Notification made by the base station, for endpoints that cannot tell corruption from congestion
 //! themselves (Balakrishnan and Katz, *Explicit Loss Notification and Wireless Web Performance*, 1998).
 
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
@@ -147,6 +148,13 @@ pub struct ElnMarker<P> {
     flows: FlowTable<Flow>,
     packets: VecDeque<(Port, Packet<P>)>,
     events: VecDeque<(FlowId, Event)>,
+}
+
+impl ElnMarker<()> {
+    /// One for packets without payload, behind the contract. It is compiled here, with the mechanism, wherever it is asked for.
+    pub fn boxed(config: ElnMarkerConfig) -> Box<dyn Node<()>> {
+        Box::new(Self::new(config))
+    }
 }
 
 impl<P> ElnMarker<P> {

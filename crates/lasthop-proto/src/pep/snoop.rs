@@ -2,6 +2,7 @@
 
 mod room;
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
@@ -47,6 +48,13 @@ pub struct Snoop<P> {
     /// When the next part of either is due.
     catch_up: Option<Instant>,
     out: Outbox<P>,
+}
+
+impl Snoop<()> {
+    /// One for packets without payload, behind the contract. It is compiled here, with the mechanism, wherever it is asked for.
+    pub fn boxed(config: SnoopConfig) -> Box<dyn Node<()>> {
+        Box::new(Self::new(config))
+    }
 }
 
 impl<P: Payload> Snoop<P> {

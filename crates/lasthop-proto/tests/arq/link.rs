@@ -203,7 +203,7 @@ pub fn feed(end: &mut Arq, now: Instant, port: Port, packet: Packet) -> Vec<(Por
     match disposition {
         Disposition::Forwarded | Disposition::Changed => {
             let [(to, _, sent)] = given[..] else { panic!("{disposition:?}, {given:?}") };
-            assert_eq!((*to, sent.body), (across, packet.body));
+            assert_eq!((*to, sent.body, sent.len), (across, packet.body, packet.len));
             assert_eq!(disposition == Disposition::Forwarded, *sent == packet);
         }
         Disposition::Absorbed | Disposition::Held | Disposition::Dropped => assert_eq!(given, Vec::<&_>::new()),

@@ -35,7 +35,7 @@ impl Element for Arq {
     }
 
     fn build(&self, _: &Site<'_>) -> Box<dyn Node<()>> {
-        Box::new(arq::Arq::<()>::new(self.0.clone()))
+        arq::Arq::boxed(self.0.clone())
     }
 
     fn build_on_bytes(&self, _: &Site<'_>) -> Option<Box<dyn Node<Bytes> + Send>> {

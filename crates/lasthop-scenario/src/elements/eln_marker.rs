@@ -30,7 +30,7 @@ impl Element for ElnMarker {
     }
 
     fn build(&self, _: &Site<'_>) -> Box<dyn Node<()>> {
-        Box::new(eln::ElnMarker::<()>::new(ElnMarkerConfig::default()))
+        eln::ElnMarker::boxed(ElnMarkerConfig::default())
     }
 
     fn describe(&self) -> String {

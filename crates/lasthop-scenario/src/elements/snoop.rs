@@ -61,7 +61,7 @@ impl Element for Snoop {
     }
 
     fn build(&self, _: &Site<'_>) -> Box<dyn Node<()>> {
-        Box::new(snoop::Snoop::<()>::new(self.0.clone()))
+        snoop::Snoop::boxed(self.0.clone())
     }
 
     fn describe(&self) -> String {

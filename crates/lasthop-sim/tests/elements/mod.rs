@@ -47,13 +47,13 @@ impl lasthop_sim::element::Element for Element {
 
     fn build(&self, site: &Site<'_>) -> Box<dyn Node<()>> {
         match self {
-            Self::Snoop(config) => Box::new(Snoop::<()>::new(config.clone())),
-            Self::ElnMarker => Box::new(ElnMarker::<()>::new(ElnMarkerConfig::default())),
+            Self::Snoop(config) => Snoop::boxed(config.clone()),
+            Self::ElnMarker => ElnMarker::boxed(ElnMarkerConfig::default()),
             Self::Split { handover, wired, wireless } => {
                 let phase = tick_phase(site.root, site.node, wireless);
                 Box::new(SplitRelay::new(*handover, wired.clone(), wireless.clone(), phase, site.watch))
             }
-            Self::Arq(config) => Box::new(Arq::<()>::new(config.clone())),
+            Self::Arq(config) => Arq::boxed(config.clone()),
         }
     }
 
