@@ -11,6 +11,7 @@
 //! Every key is described in `docs/gateway.md`.
 
 mod values;
+mod written;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -72,6 +73,10 @@ pub struct Bridge {
     pub wireless: String,
 }
 
+/// The number of the netfilter queue, and the mark, where a configuration gives none.
+const QUEUE: u16 = 27_000;
+const MARK: u32 = 0x0800_0000;
+
 /// What bounds the gateway's memory.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Limits {
@@ -83,6 +88,13 @@ pub struct Limits {
     pub idle: Duration,
     /// The share of the connections split at once that one client may hold: an IPv4 address, or a /64 of IPv6.
     pub share: Fraction,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let share = Fraction::new(0.25).unwrap_or(Fraction::ZERO);
+        Self { cache: 64 << 20, flows: 65_536, idle: Duration::from_secs(600), share }
+    }
 }
 
 /// Which connections are treated, and how.
@@ -156,6 +168,21 @@ impl Choice for ModeName {
 }
 
 impl Gateway {
+    /// One on a router with these rules, and nothing else said.
+    pub fn new(rules: Vec<Rule>) -> Self {
+        Self {
+            control: PathBuf::from(DEFAULT_CONTROL),
+            control_group: None,
+            metrics: None,
+            log: "info".to_owned(),
+            queue: QUEUE,
+            mark: MARK,
+            bridge: None,
+            limits: Limits::default(),
+            rules,
+        }
+    }
+
     /// Reads the configuration file at `path`.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, Error> {
         Self::load_with_text(path).map(|(gateway, _)| gateway)
@@ -174,25 +201,25 @@ impl Gateway {
 
 fn read(root: &Reader<'_>) -> Result<Gateway, Error> {
     root.allow(&["control", "control_group", "metrics", "log", "queue", "mark", "bridge", "limits", "rule"])?;
-    let default = AbsolutePath(PathBuf::from(DEFAULT_CONTROL));
-    let AbsolutePath(control) = root.or("control", default, "default")?;
+    let default = Gateway::new(Vec::new());
+    let AbsolutePath(control) = root.or("control", AbsolutePath(default.control), "default")?;
     let control_group = root.get("control_group")?;
     let Or(metrics, _) = root.or::<Or<Off, Address>>("metrics", None.into(), "default")?;
-    let LogLevel(log) = root.or("log", LogLevel("info".to_owned()), "default")?;
-    let Whole(queue) = root.or::<Whole<0, 65_535>>("queue", Whole(27_000), "default")?;
-    let Whole(mark) = root.or::<Whole<1, 0x8000_0000>>("mark", Whole(0x0800_0000), "default")?;
+    let LogLevel(log) = root.or("log", LogLevel(default.log), "default")?;
+    let Whole(queue) = root.or::<Whole<0, 65_535>>("queue", Whole(QUEUE.into()), "default")?;
+    let Whole(mark) = root.or::<Whole<1, 0x8000_0000>>("mark", Whole(MARK), "default")?;
     if !mark.is_power_of_two() {
         return Err(root.refuse("mark", "a power of two, as 0x08000000", "several bits are set"));
     }
     let limits = root.section("limits")?;
     limits.allow(&["cache", "flows", "idle", "share"])?;
-    let cache = limits.or("cache", ByteSize(64 << 20), "default")?.0;
+    let cache = limits.or("cache", ByteSize(default.limits.cache), "default")?.0;
     if !((1 << 20)..=(64 << 30)).contains(&cache) {
         return Err(limits.refuse("cache", "1 MiB to 64 GiB, as \"64 MiB\"", ""));
     }
-    let Whole(flows) = limits.or::<Whole<1, 16_777_216>>("flows", Whole(65_536), "default")?;
-    let Positive(idle) = limits.or("idle", Positive(Duration::from_secs(600)), "default")?;
-    let share = limits.or("share", Fraction::new(0.25).unwrap_or(Fraction::ZERO), "default")?;
+    let Whole(flows) = limits.or::<Whole<1, 16_777_216>>("flows", Whole(default.limits.flows), "default")?;
+    let Positive(idle) = limits.or("idle", Positive(default.limits.idle), "default")?;
+    let share = limits.or("share", default.limits.share, "default")?;
     if share == Fraction::ZERO {
         return Err(limits.refuse("share", "more than 0, up to 1, as \"25 %\"", "nobody's connections would be split"));
     }

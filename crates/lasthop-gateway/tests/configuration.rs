@@ -33,6 +33,49 @@ fn a_whole_configuration() {
     assert_eq!(*snoop, SnoopConfig { timer_min: snoop.timer_min, ..SnoopConfig::gateway() });
 }
 
+/// What is written is read as the same.
+#[test]
+fn a_configuration_survives_being_written_down() {
+    let split = RULE.replace("snoop", "split");
+    let texts = [
+        RULE.to_owned(),
+        format!("control = '/run/a \"b.sock'\ncontrol_group = 108\nmetrics = '[::1]:9469'\nlog = 'trace'\n{RULE}"),
+        format!("queue = 0\nmark = 0x80000000\n[limits]\ncache = '1234567 B'\nflows = 7\nidle = '1.5 s'\n{RULE}"),
+        format!("{RULE}snoop = {{ timer_min = '1234567 ns', timer_max = '2 min', held = '77 KiB', backlog = 3 }}"),
+        format!("{RULE}snoop = {{ detection = 'smart', dupack_threshold = 4, max_local_retries = 0 }}"),
+        format!("{RULE}snoop = {{ awareness = 'unaware' }}"),
+        format!(
+            "{RULE}addresses = ['10.0.0.0/8', '2001:db8::1']\nports = [80, '8000-8100']\nopened_by = 'wired'\nab = 0.3"
+        ),
+        format!("bridge.wired = 'eth0'\ncontrol_group = 'netdev'\n{RULE}"),
+        format!("limits.share = '10 %'\n{split}ports = 443\nopened_by = 'either'\n{}", RULE.replace("roof", "cellar")),
+        format!(
+            "{split}split = {{ wireless.buffer = '4 MiB', wireless.rto_min = '20 ms', wired.rto_min = '199 ms', wired.rto_max = '7 s' }}"
+        ),
+        format!("{split}split.wired = {{ congestion = 'reno', buffer = 4097 }}"),
+        RULE.replace("snoop", "observe"),
+    ];
+    for text in texts {
+        let gateway = Gateway::parse("given", &text).unwrap();
+        assert_eq!(Gateway::parse("written", &gateway.to_string()).unwrap(), gateway, "{gateway}");
+    }
+    let Gateway { rules, .. } = Gateway::parse("rule", RULE).unwrap();
+    assert_eq!(Gateway::new(rules), Gateway::parse("rule", RULE).unwrap());
+}
+
+/// Over the lossy hop a file cannot leave the bounds of timeouts to the kernel; its own are written.
+#[test]
+fn the_kernels_timeouts_are_written_where_the_default_is_another() {
+    let mut gateway = Gateway::parse("split", &RULE.replace("snoop", "split")).unwrap();
+    let Mode::Split(split) = &mut gateway.rules[0].mode else { panic!("a split") };
+    (split.wireless.rto_min, split.wireless.rto_max) = (None, None);
+    let Mode::Split(read) = Gateway::parse("written", &gateway.to_string()).unwrap().rules.remove(0).mode else {
+        panic!("a split")
+    };
+    let kernels = (Some(Duration::from_millis(200)), Some(Duration::from_secs(120)));
+    assert_eq!((read.wireless.rto_min, read.wireless.rto_max), kernels);
+}
+
 /// LL, which lets every acknowledgment pass, has nothing to hold senders back with.
 #[test]
 fn the_four_kinds_of_local_repair() {

@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::{thread, time};
 
+use lasthop_gateway::configuration::{Gateway, Mode, Network, OpenedBy, Rule, SideSettings, SplitSettings};
 use lasthop_gateway::daemon::control::{self, Request};
-use lasthop_proto::pep::snoop::{HopControl, SnoopConfig};
+use lasthop_proto::pep::snoop::SnoopConfig;
 use lasthop_proto::pep::split::Handover;
-use lasthop_proto::scheme::{BaseStation, LocalDetection, Scheme, TcpAwareness};
-use lasthop_proto::tcp::config::Recovery;
-use lasthop_proto::time::Duration;
+use lasthop_proto::scheme::{BaseStation, Scheme, TcpAwareness};
+use lasthop_proto::tcp::config::{Recovery, TcpConfig};
 use lasthop_scenario::elements::{Snoop, Split};
+use lasthop_scenario::units::Fraction;
 use lasthop_sim::element::{AnyElement, Role};
 use lasthop_sys::namespace::run_in;
 use rustix::process::{Pid, Signal, kill_process};
@@ -85,76 +86,62 @@ impl StationCounts {
 ///
 /// When the gateway does not play that part, or does not start.
 pub fn start_base_station(site: &Site<'_>, scheme: &Scheme) -> Result<Box<dyn Running>, LabError> {
-    let text = configuration(site, scheme)
+    let gateway = configuration(site, scheme)
         .ok_or_else(|| LabError::NeedsGateway { scheme: scheme.name, router: site.router.to_owned() })?;
     // A relay does not decide on packets.
     let decides = site.element.role() == Role::Repair;
     let captures = if decides { site.captures } else { Captures::Off };
-    Ok(Box::new(Daemon::start(site.namespace, &text, captures)?))
+    Ok(Box::new(Daemon::start(site.namespace, gateway, captures)?))
 }
 
 /// The gateway's configuration for a scheme; `None` where it does something else.
-fn configuration(site: &Site<'_>, scheme: &Scheme) -> Option<String> {
-    let addresses: Vec<String> = site.beyond.iter().map(|address| format!("\"{address}/32\"")).collect();
-    let mut text = String::from("control = \"CONTROL\"\nlog = \"warn\"\n[[rule]]\nname = \"lab\"\n");
-    text += &format!("interface = \"{}\"\naddresses = [{}]\n", site.wireless, addresses.join(", "));
-    Some(text + &rule(site.element, scheme)?)
+fn configuration(site: &Site<'_>, scheme: &Scheme) -> Option<Gateway> {
+    let rule = Rule {
+        name: "lab".to_owned(),
+        mode: mode(site.element, scheme)?,
+        interface: site.wireless.clone(),
+        addresses: site.beyond.iter().map(|&address| Network { address: address.into(), prefix: 32 }).collect(),
+        ports: Vec::new(),
+        opened_by: OpenedBy::Either,
+        ab: Fraction::ZERO,
+    };
+    Some(Gateway { log: "warn".to_owned(), ..Gateway::new(vec![rule]) })
 }
 
-/// What the rule does: its mode, and the tables of that.
-fn rule(element: &AnyElement, scheme: &Scheme) -> Option<String> {
-    let micros = |span: Duration| format!("\"{} us\"", span.as_nanos() / 1000);
-    let mut text = String::new();
+/// What the rule does. The size of snoop's cache, the number of its connections and the place of its repairs in the queue are
+/// the gateway's.
+fn mode(element: &AnyElement, scheme: &Scheme) -> Option<Mode> {
     if let Some(Snoop(config)) = element.get() {
-        let (detection, awareness) = names(config);
-        text += "mode = \"snoop\"\n[rule.snoop]\n";
-        text += &format!("detection = \"{detection}\"\nawareness = \"{awareness}\"\n");
-        text += &format!("dupack_threshold = {}\n", config.dupack_threshold);
-        text += &format!("timer_min = {}\n", micros(config.timer_min));
-        text += &format!("timer_max = {}\n", micros(config.timer_max));
-        text += &format!("max_local_retries = {}\n", config.max_local_retries);
-        // Who knows nothing of TCP has nothing to hold senders back with.
-        text += &match config.hop.filter(|_| config.awareness == TcpAwareness::Aware) {
-            None => "flow_control = \"none\"\n".to_owned(),
-            Some(HopControl { backlog, held }) => {
-                format!("flow_control = \"fast\"\nbacklog = {backlog}\nheld = {held}\n")
-            }
-        };
-        return Some(text);
+        return Some(Mode::Snoop(SnoopConfig {
+            detection: config.detection,
+            awareness: config.awareness,
+            dupack_threshold: config.dupack_threshold,
+            timer_min: config.timer_min,
+            timer_max: config.timer_max,
+            max_local_retries: config.max_local_retries,
+            // Who knows nothing of TCP has nothing to hold senders back with.
+            hop: config.hop.filter(|_| config.awareness == TcpAwareness::Aware),
+            ..SnoopConfig::gateway()
+        }));
     }
     let Split { handover, wired, wireless } = element.get()?;
-    text += "mode = \"split\"\n";
     match (handover, scheme.base_station) {
         (Handover::Shared(buffer), BaseStation::Split { wireless: Recovery::Reno }) => {
-            for side in ["wireless", "wired"] {
-                text += &format!("[rule.split.{side}]\ncongestion = \"reno\"\nbuffer = {buffer}\n");
-            }
+            let reno = |default| SideSettings { congestion: "reno".to_owned(), buffer: Some(*buffer), ..default };
+            let (wireless, wired) = (reno(SideSettings::wireless()), reno(SideSettings::wired()));
+            Some(Mode::Split(SplitSettings { wireless, wired }))
         }
-        (Handover::Shared(_), _) => return None,
+        (Handover::Shared(_), _) => None,
         (Handover::Moved, _) => {
-            for (side, tcp) in [("wireless", wireless), ("wired", wired)] {
-                let (congestion, rto_min, rto_max) =
-                    (kernel::congestion(tcp), micros(tcp.rto_min), micros(tcp.rto_max));
-                text += &format!("[rule.split.{side}]\ncongestion = \"{congestion}\"\nrto_min = {rto_min}\n");
-                text += &format!("rto_max = {rto_max}\n");
-                text += &kernel::receive_buffer(tcp).map_or(String::new(), |bytes| format!("buffer = {bytes}\n"));
-            }
+            let side = |tcp: &TcpConfig| SideSettings {
+                congestion: kernel::congestion(tcp).to_owned(),
+                buffer: kernel::receive_buffer(tcp),
+                rto_min: Some(tcp.rto_min),
+                rto_max: Some(tcp.rto_max),
+            };
+            Some(Mode::Split(SplitSettings { wireless: side(wireless), wired: side(wired) }))
         }
     }
-    Some(text)
-}
-
-/// Detection and awareness as files name them.
-const fn names(config: &SnoopConfig) -> (&'static str, &'static str) {
-    let detection = match config.detection {
-        LocalDetection::DuplicateAcks => "duplicate-acks",
-        LocalDetection::Smart => "smart",
-    };
-    let awareness = match config.awareness {
-        TcpAwareness::Aware => "aware",
-        TcpAwareness::Unaware => "unaware",
-    };
-    (detection, awareness)
 }
 
 /// How long the gateway may take to start, and to stop.
@@ -172,7 +159,7 @@ struct Daemon {
 }
 
 impl Daemon {
-    fn start(namespace: &Namespace, text: &str, captures: Captures) -> Result<Self, LabError> {
+    fn start(namespace: &Namespace, gateway: Gateway, captures: Captures) -> Result<Self, LabError> {
         let folder = std::env::temp_dir().join(namespace.name());
         let failed = |path: &Path| {
             let path = path.to_owned();
@@ -180,8 +167,8 @@ impl Daemon {
         };
         std::fs::create_dir_all(&folder).map_err(failed(&folder))?;
         let (file, control) = (folder.join("gateway.toml"), folder.join("gateway.sock"));
-        let text = text.replace("CONTROL", &control.display().to_string());
-        std::fs::write(&file, text).map_err(failed(&file))?;
+        let gateway = Gateway { control: control.clone(), ..gateway };
+        std::fs::write(&file, gateway.to_string()).map_err(failed(&file))?;
         let netns = File::open(namespace.path()).map_err(failed(&namespace.path()))?;
         let mut command = Command::new("/proc/self/exe");
         command.args(["gateway", "run"]).arg(&file).stdin(Stdio::null()).stdout(Stdio::null());
@@ -258,19 +245,22 @@ impl Drop for Daemon {
 
 #[cfg(test)]
 mod tests {
-    use lasthop_gateway::configuration::{Gateway, Mode, SideSettings};
+    use lasthop_proto::time::Duration;
     use lasthop_scenario::Scenario;
 
     use super::*;
 
-    /// What the gateway reads of what the lab writes for it.
+    /// What the gateway does for a scheme, which is also what it reads of what the lab writes for it.
     fn told(scheme: &str, set: &[(&str, &str)]) -> Mode {
         let scheme = Scheme::by_name(scheme).unwrap();
         let scenario = Scenario::builtin("wavelan-lan").unwrap().with_overrides(set).unwrap();
         let network = scenario.network(scheme).unwrap();
-        let text = rule(&network.elements[0].element, scheme).unwrap();
-        let head = "[[rule]]\nname = \"lab\"\ninterface = \"link1\"\n";
-        Gateway::parse("lab", &format!("{head}{text}")).unwrap().rules.remove(0).mode
+        let mode = mode(&network.elements[0].element, scheme).unwrap();
+        let text = format!("[[rule]]\nname = 'lab'\ninterface = 'link1'\nmode = '{}'\n", mode.name());
+        let mut gateway = Gateway::parse("lab", &text).unwrap();
+        gateway.rules[0].mode = mode;
+        assert_eq!(Gateway::parse("lab", &gateway.to_string()).unwrap(), gateway);
+        gateway.rules.remove(0).mode
     }
 
     #[test]
@@ -279,9 +269,9 @@ mod tests {
         let default = Gateway::parse("default", text).unwrap().rules.remove(0).mode;
         assert_eq!(told("SNOOP", &[]), default);
         let Mode::Split(split) = told("SPLIT-BBR", &[]) else { panic!("a split") };
-        let kernels = Some(lasthop_proto::time::Duration::from_millis(200));
+        let kernels = Some(Duration::from_millis(200));
         assert_eq!(split.wireless, SideSettings::wireless());
-        let longest = Some(lasthop_proto::time::Duration::from_secs(120));
+        let longest = Some(Duration::from_secs(120));
         assert_eq!(split.wired, SideSettings { rto_min: kernels, rto_max: longest, ..SideSettings::wired() });
     }
 

@@ -25,8 +25,8 @@ use crate::reader::Context;
 
 pub use crate::document::{Data, Item, Table, quote};
 pub use crate::reader::{Reader, Value};
-pub use crate::sides::of_gateway as split;
-pub use crate::snoop::of_gateway as snoop;
+pub use crate::sides::{of_gateway as split, to_gateway as split_text};
+pub use crate::snoop::{of_gateway as snoop, to_gateway as snoop_text};
 pub use crate::units::ByteSize;
 pub use crate::values::{Choice, List, Off, Or, Positive, Text, Whole, Word};
 

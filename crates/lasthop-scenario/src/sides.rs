@@ -77,6 +77,24 @@ pub fn of_gateway(reader: &Reader<'_>) -> Result<SplitSettings, Error> {
     })
 }
 
+/// The lines of a table of which [`of_gateway`] makes the same. What is left to the kernel is written as the kernel has it
+/// where the default is another.
+pub fn to_gateway(settings: &SplitSettings) -> String {
+    let side = |name: &str, side: &SideSettings, default: SideSettings| {
+        let buffer: Or<Auto, Window> = side.buffer.map(Window).into();
+        let span = |key: &str, given: Option<Duration>, default: Option<Duration>, kernels: Duration| {
+            let span = given.or(default.map(|_| kernels));
+            span.map(|span| format!("{name}.{key} = {}\n", span.show())).unwrap_or_default()
+        };
+        format!("{name}.congestion = {}\n", KernelCongestion(side.congestion.clone()).show())
+            + &format!("{name}.buffer = {}\n", buffer.show())
+            + &span("rto_min", side.rto_min, default.rto_min, RTO_MIN.1)
+            + &span("rto_max", side.rto_max, default.rto_max, RTO_MAX.1)
+    };
+    side("wireless", &settings.wireless, SideSettings::wireless())
+        + &side("wired", &settings.wired, SideSettings::wired())
+}
+
 /// An endpoint of the simulator's relay that does what one of the gateway's sockets does.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct SimulatedSide {

@@ -5,7 +5,7 @@ use lasthop_proto::scheme::TcpAwareness;
 use lasthop_proto::time::Duration;
 
 use crate::error::{Error, Problem};
-use crate::reader::Reader;
+use crate::reader::{Reader, Value};
 use crate::units::TimeSpan;
 use crate::values::{Count, FlowControlName, Positive, Whole, Window};
 
@@ -20,6 +20,27 @@ pub(crate) const REPAIR_KEYS: [&str; 7] =
 pub fn of_gateway(reader: &Reader<'_>) -> Result<SnoopConfig, Error> {
     reader.allow(&[&KIND_KEYS[..], &REPAIR_KEYS[..]].concat())?;
     repair(reader, kind(reader, SnoopConfig::gateway())?)
+}
+
+/// The lines of a table of which [`of_gateway`] makes the same.
+pub fn to_gateway(config: &SnoopConfig) -> String {
+    let mut lines = vec![
+        ("detection", config.detection.show()),
+        ("awareness", config.awareness.show()),
+        ("dupack_threshold", config.dupack_threshold.to_string()),
+        ("timer_min", config.timer_min.show()),
+        ("timer_max", config.timer_max.show()),
+        ("max_local_retries", config.max_local_retries.to_string()),
+    ];
+    match config.hop {
+        None => lines.push(("flow_control", FlowControlName::None.show())),
+        Some(HopControl { backlog, held }) => lines.extend([
+            ("flow_control", FlowControlName::Fast.show()),
+            ("backlog", backlog.to_string()),
+            ("held", Window(held).show()),
+        ]),
+    }
+    lines.into_iter().map(|(key, value)| format!("{key} = {value}\n")).collect()
 }
 
 /// How losses are found and what the sender hears of them; `default` where the keys say nothing.
