@@ -13,7 +13,7 @@ use lasthop_proto::packet::{
 };
 use lasthop_proto::seq::Seq;
 use lasthop_proto::tcp::TickPhase;
-use lasthop_proto::tcp::config::{DelayedAck, Preset, Recovery, SackAlgorithm, Switch, TcpConfig};
+use lasthop_proto::tcp::config::{DelayedAck, Nagle, Preset, Recovery, SackAlgorithm, Switch, TcpConfig};
 use lasthop_proto::time::{Duration, Instant};
 
 /// Half of all values near `base`, as seen in steps of a segment; the others anything.
@@ -138,7 +138,7 @@ pub fn tcp_config(u: &mut Unstructured<'_>) -> Result<TcpConfig> {
         config.window_scale = u.arbitrary::<bool>()?.then(|| u.int_in_range(0..=14)).transpose()?;
         config.timestamps = switch(u.arbitrary()?);
         config.limited_transmit = switch(u.arbitrary()?);
-        config.nagle = switch(u.arbitrary()?);
+        config.nagle = if u.arbitrary()? { config.nagle } else { Nagle::Off };
         config.smart_acks = switch(u.arbitrary()?);
         config.sack_eln = switch(u.arbitrary()?);
         config.initial_window = u.int_in_range(1..=20)?;

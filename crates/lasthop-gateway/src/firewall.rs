@@ -14,11 +14,10 @@ pub mod watch;
 use std::fmt::Write as _;
 use std::io;
 
-use lasthop_scenario::gateway::{Bridge, Gateway, Mode, Network};
-
 use self::chains::{Chain, Listing, Stage};
 use self::programs::{LOCK_WAIT, Tables};
 use self::routing::Routing;
+use crate::configuration::{Bridge, Gateway, Mode, Network};
 use crate::settings;
 use crate::split::{self, SplitConfig};
 

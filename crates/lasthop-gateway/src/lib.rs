@@ -4,11 +4,13 @@
 //! |---|---|
 //! | [`engine`] | what becomes of each packet, without I/O and clock |
 //! | [`split`] | split connections: a relay, and the rules that lead to it |
+//! | [`configuration`] | the file of settings, read into checked types |
 //! | [`settings`] | what the configuration means to engine and relay |
 //! | [`firewall`] | the netfilter rules that lead packets here |
 //! | [`daemon`] | the processes: packets in and out, supervision, control, metrics |
 #![cfg(target_os = "linux")]
 
+pub mod configuration;
 pub mod daemon;
 pub mod engine;
 pub mod firewall;

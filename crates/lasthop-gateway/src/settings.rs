@@ -1,8 +1,8 @@
 //! What the configuration means to engine and relay.
 
 use lasthop_proto::pep::snoop::SnoopConfig;
-use lasthop_scenario::gateway::{Gateway, Mode, Network, OpenedBy, Rule};
 
+use crate::configuration::{Gateway, Mode, Network, OpenedBy, Rule};
 use crate::engine::rules::{self, Ends, EngineConfig, Net, Predicate};
 use crate::split::{Families, Share, SplitConfig, SplitRule, TcpSide};
 

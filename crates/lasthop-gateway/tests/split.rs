@@ -7,8 +7,8 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use lasthop_gateway::configuration::PortRange;
 use lasthop_gateway::split::{SplitConfig, SplitError, SplitProxy, SplitRule, TcpSide, Transfer};
-use lasthop_scenario::gateway::PortRange;
 use socket2::{Domain, SockRef, Socket, Type};
 use split_lab::{Family, Host, Lab, Relay, WIRELESS, is_taken, lab, once_free, skip};
 
@@ -274,7 +274,12 @@ fn each_side_has_its_own_congestion_control_and_buffers() {
     };
     let relay = lab.start(with_sides(
         TcpSide { congestion: Some("reno".into()), buffer: Some(300_000), ..TcpSide::default() },
-        TcpSide { congestion: Some(wireless.into()), buffer: Some(200_000), rto_min: Some(Duration::from_millis(40)) },
+        TcpSide {
+            congestion: Some(wireless.into()),
+            buffer: Some(200_000),
+            rto_min: Some(Duration::from_millis(40)),
+            rto_max: Some(Duration::from_secs(2)),
+        },
     ));
     for opener in [Host::Client, Host::Server] {
         let (a, b) = pair(&lab, opener, Family::V4);

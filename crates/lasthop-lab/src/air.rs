@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::mem::take;
+use std::sync::Arc;
 
 use lasthop_proto::node::Port;
-use lasthop_proto::packet::{Body, Ecn, FlowId, Packet, Side};
+use lasthop_proto::packet::{Body, Cause, Ecn, FlowId, Packet, Side};
 use lasthop_proto::random::Root;
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_sim::link::{
@@ -21,11 +22,15 @@ use super::capture::{Capture, Passage};
 use super::counts::Counts;
 use super::elements::{ETHERNET, Given, IPV4, PortElement, element};
 use super::plan::{Plan, Point};
+use super::quic::datagram;
+use super::quic::tally::Register;
 
 /// All links of a lab, and everything on them.
 pub struct Air {
     links: Vec<Link>,
     flows: BTreeMap<Route, (FlowId, Side)>,
+    /// What is in the datagrams of QUIC flows.
+    quic: Arc<Register>,
     pool: PacketPool,
     /// By handle: the frame's bytes, and its number in the capture.
     frames: Vec<Stored>,
@@ -102,6 +107,7 @@ impl Air {
         Self {
             links: plan.network.links.iter().map(|spec| Link::new(spec, root)).collect(),
             flows: plan.routes(),
+            quic: Arc::default(),
             pool: PacketPool::default(),
             frames: Vec::new(),
             counts: Counts::new(plan),
@@ -112,6 +118,11 @@ impl Air {
             capture,
             carried: 0,
         }
+    }
+
+    /// The same, where the ends of QUIC flows keep that register.
+    pub fn with_quic(self, quic: Arc<Register>) -> Self {
+        Self { quic, ..self }
     }
 
     /// Takes the frame that the node at `point` sent at `now`. What is not IPv4 is no packet of the scenario and goes nowhere.
@@ -214,6 +225,9 @@ impl Air {
     fn read(&self, bytes: &[u8]) -> Packet {
         let view = lasthop_wire::parse(bytes);
         let Some((view, (flow, from))) = view.and_then(|view| Some((view, *self.flows.get(&view.route)?))) else {
+            if let Some(packet) = self.read_quic(bytes) {
+                return packet;
+            }
             let total = bytes.get(2..4).map_or(0, |field| u16::from_be_bytes([field[0], field[1]]));
             let len = u32::from(total).min(bytes.len() as u32);
             let body = Body::Datagram { number: 0 };
@@ -228,6 +242,24 @@ impl Air {
             body: Body::Tcp(view.segment),
             ..Packet::default()
         }
+    }
+
+    /// The same of a datagram of a QUIC flow; what of it is encrypted, its ends have told.
+    fn read_quic(&self, bytes: &[u8]) -> Option<Packet> {
+        let view = datagram::read(bytes)?;
+        let (flow, from) = *self.flows.get(&view.route)?;
+        let tally = self.quic.tally(flow.0 as usize)?;
+        let letter = tally.letter(from, &bytes[view.payload.clone()]).unwrap_or_default();
+        Some(Packet {
+            flow,
+            from,
+            cause: if letter.resent { Cause::SackHole } else { Cause::New },
+            header_len: view.payload.start as u16,
+            len: view.payload.len() as u32,
+            ecn: view.ecn,
+            body: Body::Quic { number: letter.number, data: letter.data },
+            ..Packet::default()
+        })
     }
 
     /// Writes a queue's mark into the packet and its bytes.

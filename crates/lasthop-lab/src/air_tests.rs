@@ -61,7 +61,7 @@ impl Rig {
 
     /// The frame of a data segment of the flow, or without payload of an acknowledgment of all before `seq`.
     fn frame(&self, seq: u32, len: usize) -> Vec<u8> {
-        let [source, destination] = Plan::sockets(FlowId(0), &self.network.flows[0]).map(SocketAddr::V4);
+        let [source, destination] = self.plan().flow_sockets(FlowId(0), &self.network.flows[0]).map(SocketAddr::V4);
         let route = Route { source, destination };
         let segment = Segment { seq: Seq(seq), flags: Flags::ACK, window: 100, ..Segment::default() };
         let (route, segment) = match len {

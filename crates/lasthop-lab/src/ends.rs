@@ -1,4 +1,4 @@
-//! The ends of all flows: TCP of the kernel or of lasthop.
+//! The ends of all flows: TCP of the kernel or of lasthop, and QUIC.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,6 +16,8 @@ use super::kernel_tcp::socket;
 use super::namespace::Namespace;
 use super::own_tcp::{self, OwnAcceptor, OwnInitiator};
 use super::plan::Plan;
+use super::quic::HostEnds;
+use super::quic::tally::Register;
 use super::transfer::{Accepted, Acceptor, Initiator, Run, Sent, Transfer};
 use crate::host::{Device, Host, HostError};
 
@@ -38,13 +40,22 @@ impl Ends {
     /// # Errors
     ///
     /// When the kernel refuses.
-    pub fn open(nodes: &[Namespace], mut devices: Devices, plan: &Plan<'_>, run: &Run) -> Result<Self, LabError> {
+    pub fn open(
+        nodes: &[Namespace],
+        mut devices: Devices,
+        plan: &Plan<'_>,
+        run: &Run,
+        register: &Register,
+    ) -> Result<Self, LabError> {
         let specs = &plan.network.flows;
         let mut ends = Self { initiators: Vec::new(), acceptors: Vec::new(), hosts: Vec::new() };
         let mut initiators: Vec<Option<Box<dyn Initiator>>> = specs.iter().map(|_| None).collect();
         for (index, namespace) in nodes.iter().enumerate() {
             let node = NodeId(index);
-            let flows = |end: fn(&FlowSpec) -> NodeId| (0..specs.len()).filter(move |&flow| end(&specs[flow]) == node);
+            let is_tcp = |flow: usize| super::quic::config(&specs[flow]).is_none();
+            let flows = |end: fn(&FlowSpec) -> NodeId| {
+                (0..specs.len()).filter(move |&flow| is_tcp(flow) && end(&specs[flow]) == node)
+            };
             let (flows_to, flows_from) = (flows(|spec| spec.to).collect::<Vec<_>>(), flows(|spec| spec.from));
             let make: Made = match devices.remove(&index) {
                 Some(device) => {
@@ -56,7 +67,9 @@ impl Ends {
                 None => namespace.within(|| kernel_ends(&flows_to, flows_from, plan))?,
             };
             ends.acceptors.extend(make.acceptor.map(|acceptor| (acceptor, flows_to)));
-            for (flow, initiator) in make.initiators {
+            let quic = HostEnds::open(node, namespace, plan, register)?;
+            ends.acceptors.extend(quic.acceptor);
+            for (flow, initiator) in make.initiators.into_iter().chain(quic.initiators) {
                 initiators[flow] = Some(initiator);
             }
         }
@@ -116,7 +129,7 @@ fn own_ends(
 }
 
 fn sockets(plan: &Plan<'_>, flow: usize) -> [SocketAddrV4; 2] {
-    Plan::sockets(FlowId(flow as u32), &plan.network.flows[flow])
+    plan.flow_sockets(FlowId(flow as u32), &plan.network.flows[flow])
 }
 
 struct KernelInitiator {

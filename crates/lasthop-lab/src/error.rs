@@ -58,6 +58,9 @@ pub enum LabError {
         /// Why not.
         error: HostError,
     },
+    /// TLS refused its configuration.
+    #[error("QUIC's ends could not be made: {0}")]
+    Quic(String),
     /// The kernel does not have the congestion control.
     #[error("lab.congestion: this kernel has no \"{name}\" ({error}); it has {available}")]
     Congestion {

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::net::SocketAddrV4;
 
-use lasthop_proto::tcp::config::TcpConfig;
+use lasthop_proto::tcp::config::{Nagle, TcpConfig};
 use lasthop_sys::tcp::clamp_window;
 use rustix::net::sockopt;
 use socket2::{Domain, Protocol, Socket, Type};
@@ -24,7 +24,7 @@ pub fn socket(plan: &Plan<'_>, config: &TcpConfig, address: SocketAddrV4) -> Res
     let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP)).map_err(fail("make a TCP socket"))?;
     socket.set_reuse_address(true).map_err(fail("reuse the address"))?;
     socket.set_nonblocking(true).map_err(fail("make the socket non-blocking"))?;
-    socket.set_tcp_nodelay(!config.nagle.is_on()).map_err(fail("switch Nagle's algorithm"))?;
+    socket.set_tcp_nodelay(config.nagle == Nagle::Off).map_err(fail("switch Nagle's algorithm"))?;
     socket.set_tcp_mss(plan.segment(config)).map_err(fail("set the segment size"))?;
     // Force: past the limits of an ordinary user's sockets. The kernel doubles both, for its own overhead, and no longer tunes what
     // was set.

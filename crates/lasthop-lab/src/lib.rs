@@ -9,6 +9,7 @@
 //! | [`kernel`] | what of the scenario's TCP a kernel has |
 //! | [`lateness`] | how well the links kept time |
 //! | [`ends`], [`kernel_tcp`], [`own_tcp`], [`transfer`] | the flows |
+//! | [`quic`] | flows over QUIC |
 //! | [`counts`], [`capture`] | what is told from the packets; pcapng |
 //! | [`hold`] | a lab for other programs' packets |
 //! | [`station`], [`elements`] | what a scheme does at the base station: the gateway, and at the emulated links |
@@ -30,6 +31,7 @@ pub mod lateness;
 pub mod namespace;
 pub mod own_tcp;
 pub mod plan;
+pub mod quic;
 mod run;
 pub mod station;
 pub mod transfer;

@@ -70,6 +70,7 @@ impl Initiator for OwnInitiator {
                 recoveries: Some(outcome.sender.recoveries),
                 complete: outcome.ending == Ending::Complete,
                 aborted: is_broken(&outcome),
+                received: None,
             },
             Err(error) => {
                 tracing::warn!(%error, "a flow could not begin, or its host ended");
@@ -80,6 +81,7 @@ impl Initiator for OwnInitiator {
                     recoveries: Some(0),
                     complete: false,
                     aborted: true,
+                    received: None,
                 }
             }
         }

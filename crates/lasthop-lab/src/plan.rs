@@ -10,11 +10,11 @@ use lasthop_proto::tcp::config::{Recovery, TcpConfig};
 use lasthop_scenario::elements::{Snoop, TwoEnded};
 use lasthop_scenario::{Endpoints, KernelSettings, LabSpec};
 use lasthop_sim::element::{AnyElement, Role};
-use lasthop_sim::network::{App, ElementSpec, FlowSpec, Network, NodeId, NodeKind};
+use lasthop_sim::network::{App, ElementSpec, FlowSpec, Network, NodeId, NodeKind, UDP_HEADERS};
 use lasthop_wire::Route;
 
 use super::error::LabError;
-use super::kernel;
+use super::{kernel, quic};
 
 /// Every flow is two sockets and a thread or two.
 const MOST_FLOWS: usize = 1000;
@@ -81,7 +81,11 @@ impl<'n> Plan<'n> {
         let refuse = |what, name: &str, instead| Err(LabError::Unsupported { what, name: name.to_owned(), instead });
         let network = self.network;
         if let Some(session) = network.sessions.first() {
-            return refuse("web sessions", &session.name, "it runs transfers; take `lasthop run` for the rest");
+            return refuse(
+                "web sessions",
+                &session.name,
+                "it runs transfers and QUIC; take `lasthop run` for the rest",
+            );
         }
         if network.flows.len() > MOST_FLOWS {
             return refuse("so many flows", &network.flows.len().to_string(), "it takes 1000 at most");
@@ -90,12 +94,13 @@ impl<'n> Plan<'n> {
             return refuse("so many hosts and routers", &network.nodes.len().to_string(), "it takes 100 at most");
         }
         for flow in &network.flows {
-            let instead = "it runs transfers; take `lasthop run` for the rest";
+            let instead = "it runs transfers and QUIC; take `lasthop run` for the rest";
             match flow.app {
                 App::Transfer { .. } => {}
+                // It asks nothing of a kernel's TCP.
+                App::Quic(_) => continue,
                 App::Idle => return refuse("idle connections", &flow.name, instead),
                 App::OnOff(_) => return refuse("datagrams", &flow.name, instead),
-                App::Quic(_) => return refuse("QUIC", &flow.name, instead),
                 App::Web => return refuse("web sessions", &flow.name, instead),
             }
             for (config, node) in flow.tcp.iter().zip([flow.from, flow.to]) {
@@ -182,19 +187,22 @@ impl<'n> Plan<'n> {
 
     /// MTU of all devices: that of Ethernet, unless segments are longer.
     pub fn mtu(&self) -> u32 {
-        let ends = self.network.flows.iter().flat_map(|flow| flow.tcp.iter().zip([flow.from, flow.to]));
+        let over_tcp = self.network.flows.iter().filter(|flow| quic::config(flow).is_none());
+        let ends = over_tcp.flat_map(|flow| flow.tcp.iter().zip([flow.from, flow.to]));
+        let datagrams = self.network.flows.iter().filter_map(quic::config).map(|quic| u32::from(quic.udp_payload));
+        let datagrams = datagrams.map(|payload| (payload + u32::from(UDP_HEADERS)).saturating_sub(HEADERS));
         // The scenario's `mss` is payload: lasthop's TCP is to have room for whatever options come on top.
         let segment = |(config, node): (&Arc<TcpConfig>, NodeId)| {
             if self.is_own(node) { config.mss + OPTIONS } else { self.segment(config) }
         };
         let relays = self.emulated().filter_map(|(_, element)| element.endpoints());
         let relays = relays.flatten().map(|tcp| tcp.mss + OPTIONS);
-        ends.map(segment).chain(relays).max().unwrap_or_default().max(1500 - HEADERS) + HEADERS
+        ends.map(segment).chain(relays).chain(datagrams).max().unwrap_or_default().max(1500 - HEADERS) + HEADERS
     }
 
-    /// The TCP of a host's endpoints: the first flow's, they all have the same.
+    /// The TCP of a host's endpoints: the first flow's, they all have the same. None where only QUIC ends.
     pub fn tcp(&self, node: NodeId) -> Option<&'n TcpConfig> {
-        self.network.flows.iter().find_map(|flow| {
+        self.network.flows.iter().filter(|flow| quic::config(flow).is_none()).find_map(|flow| {
             let side = [flow.from, flow.to].iter().position(|end| *end == node)?;
             Some(&*flow.tcp[side])
         })
@@ -277,10 +285,27 @@ impl<'n> Plan<'n> {
         Ipv4Addr::new(10, 0, high, low)
     }
 
+    /// Where the kernel of a node is reached by QUIC. Where lasthop's TCP has the node's address, it needs one of its own.
+    fn quic_address(&self, node: NodeId) -> Ipv4Addr {
+        let [ten, _, high, low] = Self::address(node).octets();
+        if self.is_own(node) { Ipv4Addr::new(ten, 1, high, low) } else { Self::address(node) }
+    }
+
+    /// The second address of a node that has one.
+    fn second_address(&self, node: NodeId) -> Option<Ipv4Addr> {
+        let mut over_quic = self.network.flows.iter().filter(|flow| quic::config(flow).is_some());
+        let here = self.is_own(node) && over_quic.any(|flow| [flow.from, flow.to].contains(&node));
+        here.then(|| self.quic_address(node))
+    }
+
     /// The two ends of a flow: initiator, acceptor.
-    pub fn sockets(flow: FlowId, spec: &FlowSpec) -> [SocketAddrV4; 2] {
+    pub fn flow_sockets(&self, flow: FlowId, spec: &FlowSpec) -> [SocketAddrV4; 2] {
         let port = FIRST_INITIATOR_PORT + flow.0 as u16;
-        [SocketAddrV4::new(Self::address(spec.from), port), SocketAddrV4::new(Self::address(spec.to), ACCEPTOR_PORT)]
+        let (addresses, acceptor) = match quic::config(spec) {
+            Some(_) => ([spec.from, spec.to].map(|node| self.quic_address(node)), quic::ACCEPTOR_PORT),
+            None => ([spec.from, spec.to].map(Self::address), ACCEPTOR_PORT),
+        };
+        [SocketAddrV4::new(addresses[0], port), SocketAddrV4::new(addresses[1], acceptor)]
     }
 
     /// The flow and the sending end of every route that belongs to a flow.
@@ -288,7 +313,7 @@ impl<'n> Plan<'n> {
         let mut routes = BTreeMap::new();
         for (index, spec) in self.network.flows.iter().enumerate() {
             let flow = FlowId(index as u32);
-            let [source, destination] = Self::sockets(flow, spec).map(SocketAddr::V4);
+            let [source, destination] = self.flow_sockets(flow, spec).map(SocketAddr::V4);
             let route = Route { source, destination };
             routes.insert(route, (flow, Side::Initiator));
             routes.insert(route.reversed(), (flow, Side::Acceptor));
@@ -365,14 +390,19 @@ impl<'n> Plan<'n> {
             if index == 0 && !is_own {
                 lines.push(format!("addr add {own}/32 dev {}", if is_host { &device } else { "lo" }));
             }
+            if let Some(second) = self.second_address(node).filter(|_| index == 0) {
+                lines.push(format!("addr add {second}/32 dev {device}"));
+            }
             lines.push(format!("neigh add {neighbour} lladdr {hardware} dev {device} nud permanent"));
         }
         let source = if is_own { String::new() } else { format!(" src {own}") };
         let metrics = if is_host && !is_own { self.route_metrics(node) } else { String::new() };
         for (to, point) in self.next_hops(node) {
-            let (to, device) = (Self::address(NodeId(to)), Self::device(point));
+            let (to, device) = (NodeId(to), Self::device(point));
             let via = Self::address(self.node(point ^ 1));
-            lines.push(format!("route add {to}/32 via {via} dev {device} onlink{source}{metrics}"));
+            for to in [Some(Self::address(to)), self.second_address(to)].into_iter().flatten() {
+                lines.push(format!("route add {to}/32 via {via} dev {device} onlink{source}{metrics}"));
+            }
         }
         lines
     }

@@ -1,11 +1,12 @@
 //! One run: everything is made afresh, and gone when it is over.
 
 use std::mem::take;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::Duration;
 
-use lasthop_proto::packet::FlowId;
+use lasthop_proto::packet::{FlowId, Side};
 use lasthop_proto::random::Root;
 use lasthop_proto::scheme::Scheme;
 use lasthop_proto::time::Instant;
@@ -26,6 +27,7 @@ use super::lateness::Lateness;
 use super::namespace::{Namespace, Namespaces, require_root};
 use super::own_tcp;
 use super::plan::{HostTcp, Plan};
+use super::quic::{self, tally::Register};
 use super::station::{Running, Site, StationCounts, start_base_station};
 use super::transfer::{Accepted, Received, Run, Sent, Transfer};
 
@@ -125,6 +127,7 @@ pub(super) struct Bench {
     /// By node.
     pub(super) nodes: Vec<Namespace>,
     devices: Devices,
+    quic: Arc<Register>,
     links: Namespace,
     _namespaces: Namespaces,
 }
@@ -175,12 +178,13 @@ impl Bench {
             let site = Site { namespace: &nodes[router.0], router: name, wireless, wired, beyond, element, captures };
             start_base_station(&site, plan.scheme)
         });
-        Ok(Self { base_station: base_station.transpose()?, nodes, devices, links, _namespaces: namespaces })
+        let quic = Arc::new(Register::new(plan));
+        Ok(Self { base_station: base_station.transpose()?, nodes, devices, quic, links, _namespaces: namespaces })
     }
 
     fn run(&mut self, plan: &Plan<'_>, experiment: &Experiment<'_>, watch: &dyn Watch) -> Result<Attempt, LabError> {
         let run = Run::begin();
-        let mut ends = Ends::open(&self.nodes, take(&mut self.devices), plan, &run)?;
+        let mut ends = Ends::open(&self.nodes, take(&mut self.devices), plan, &run, &self.quic)?;
         let _hosts = take(&mut ends.hosts);
         let emulator = self.emulator(plan, experiment, run.clock)?;
         let scheduling = Scheduling::for_network(plan.network);
@@ -196,14 +200,15 @@ impl Bench {
             Ok::<_, LabError>((flows?, emulated))
         })?;
         let counts_timeouts = flows.iter().all(|(sent, _)| sent.timeouts.is_some());
-        let unsent = self.nodes.iter().map(|node| node.within(unsent)).sum::<Result<u64, _>>()?;
+        let unsent = self.nodes.iter().map(|node| node.within(|| Ok(unsent()? + quic::refused()?)));
+        let unsent = unsent.sum::<Result<u64, _>>()?;
         let emulated = Emulated { dropped: emulated.dropped + unsent, ..emulated };
         let station = self.base_station.as_ref().map(|station| station.counts()).transpose()?.unwrap_or_default();
         let is_kernel = |node: NodeId| plan.host_tcp(node) == Some(HostTcp::Kernel);
         let kernels = self.nodes.iter().enumerate();
         let kernels = kernels.map(|(index, node)| is_kernel(NodeId(index)).then(|| node.within(counters)).transpose());
         let kernels = kernels.collect::<Result<Vec<_>, _>>()?;
-        let report = report(plan, &flows, &emulated, station, &kernels)?;
+        let report = report(plan, &flows, &emulated, station, &kernels, &self.quic)?;
         Ok(Attempt { report, emulated, station, counts_timeouts, kernels })
     }
 
@@ -216,7 +221,7 @@ impl Bench {
     ) -> Result<Emulator, LabError> {
         let points = (0..plan.points()).map(|point| plan.point_name(point)).collect();
         let capture = (experiment.captures == Captures::On).then(|| Capture::new(points));
-        let air = Air::new(plan, Root(experiment.seed), capture);
+        let air = Air::new(plan, Root(experiment.seed), capture).with_quic(self.quic.clone());
         let sockets = self.links.within(|| {
             let open = |point| {
                 let device = Plan::far_device(point);
@@ -235,15 +240,25 @@ fn report(
     emulated: &Emulated,
     station: StationCounts,
     kernels: &[Option<Counters>],
+    quic: &Register,
 ) -> Result<Report, LabError> {
     let mut flows = emulated.carried.flows.clone();
     let mut links = emulated.carried.links.clone();
-    for ((flow, spec), (sent, received)) in flows.iter_mut().zip(&plan.network.flows).zip(ends) {
+    for (index, ((flow, spec), (sent, received))) in flows.iter_mut().zip(&plan.network.flows).zip(ends).enumerate() {
+        let received = &quic::counted(spec, sent, received);
         if let Some(at) = received.altered {
             return Err(LabError::Altered { flow: spec.name.clone(), at });
         }
         settle(flow, sent, received);
+        if let Some(tally) = quic.tally(index) {
+            let totals = tally.totals();
+            flow.sender.source_retransmissions = totals.retransmissions;
+            flow.sender.quic_resent_bytes = totals.resent_bytes;
+            flow.sender.recoveries += totals.reductions;
+        }
         for point in plan.path(spec) {
+            // The way of what the flow is for.
+            let point = if spec.app.counted_at() == Side::Acceptor { point } else { point ^ 1 };
             links[point / 2][point % 2].useful += received.bytes;
         }
     }
@@ -316,7 +331,7 @@ impl Flows<'_> {
 }
 
 fn port(plan: &Plan<'_>, flow: usize) -> u16 {
-    Plan::sockets(FlowId(flow as u32), &plan.network.flows[flow])[0].port()
+    plan.flow_sockets(FlowId(flow as u32), &plan.network.flows[flow])[0].port()
 }
 
 impl Flows<'_> {

@@ -133,8 +133,10 @@ fn rule(element: &AnyElement, scheme: &Scheme) -> Option<String> {
         (Handover::Shared(_), _) => return None,
         (Handover::Moved, _) => {
             for (side, tcp) in [("wireless", wireless), ("wired", wired)] {
-                let (congestion, rto_min) = (kernel::congestion(tcp), micros(tcp.rto_min));
+                let (congestion, rto_min, rto_max) =
+                    (kernel::congestion(tcp), micros(tcp.rto_min), micros(tcp.rto_max));
                 text += &format!("[rule.split.{side}]\ncongestion = \"{congestion}\"\nrto_min = {rto_min}\n");
+                text += &format!("rto_max = {rto_max}\n");
                 text += &kernel::receive_buffer(tcp).map_or(String::new(), |bytes| format!("buffer = {bytes}\n"));
             }
         }
@@ -256,8 +258,8 @@ impl Drop for Daemon {
 
 #[cfg(test)]
 mod tests {
+    use lasthop_gateway::configuration::{Gateway, Mode, SideSettings};
     use lasthop_scenario::Scenario;
-    use lasthop_scenario::gateway::{Gateway, Mode, SideSettings};
 
     use super::*;
 
@@ -279,7 +281,8 @@ mod tests {
         let Mode::Split(split) = told("SPLIT-BBR", &[]) else { panic!("a split") };
         let kernels = Some(lasthop_proto::time::Duration::from_millis(200));
         assert_eq!(split.wireless, SideSettings::wireless());
-        assert_eq!(split.wired, SideSettings { rto_min: kernels, ..SideSettings::wired() });
+        let longest = Some(lasthop_proto::time::Duration::from_secs(120));
+        assert_eq!(split.wired, SideSettings { rto_min: kernels, rto_max: longest, ..SideSettings::wired() });
     }
 
     #[test]

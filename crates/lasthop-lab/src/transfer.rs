@@ -44,11 +44,12 @@ pub struct Transfer {
 impl Transfer {
     /// What a flow transfers.
     pub fn of(spec: &FlowSpec) -> Self {
-        // The plan let only transfers pass.
+        // The plan let nothing else pass.
         let (bytes, end) = match spec.app {
             App::Transfer { bytes, close } if close.is_on() => (bytes, End::Close),
             App::Transfer { bytes, .. } => (bytes, End::Acknowledged),
-            App::Idle | App::OnOff(_) | App::Web | App::Quic(_) => (0, End::Close),
+            App::Quic(quic) => (quic.bytes(), End::Close),
+            App::Idle | App::OnOff(_) | App::Web => (0, End::Close),
         };
         Self { bytes, end, start: spec.start }
     }
@@ -78,6 +79,8 @@ pub struct Sent {
     pub complete: bool,
     /// Whether the connection broke.
     pub aborted: bool,
+    /// What it received itself, where that is what the flow is for.
+    pub received: Option<Received>,
 }
 
 /// What the receiving end saw.
@@ -170,7 +173,15 @@ impl Run {
         // A connection that broke may have nothing to tell any more.
         let TcpInfo { retransmissions, timeouts, .. } = TcpInfo::of(socket).unwrap_or_default();
         let (complete, aborted) = (matches!(outcome, Ok(true)), outcome.is_err());
-        Sent { start: start.max(transfer.start), retransmissions, timeouts, recoveries: None, complete, aborted }
+        Sent {
+            start: start.max(transfer.start),
+            retransmissions,
+            timeouts,
+            recoveries: None,
+            complete,
+            aborted,
+            received: None,
+        }
     }
 
     /// Whether everything was sent and acknowledged; false when the run was over first.

@@ -4,7 +4,7 @@
 mod util;
 
 use lasthop_proto::packet::{Body, Flags, SackBlock, Side, Timestamps};
-use lasthop_proto::tcp::config::{DelayedAck, Preset, Recovery, Switch, TcpConfig};
+use lasthop_proto::tcp::config::{DelayedAck, Nagle, Preset, Recovery, Switch, TcpConfig};
 use util::golden::*;
 use util::*;
 
@@ -143,7 +143,7 @@ fn sack_blocks_move() {
 #[test]
 fn the_echo_of_a_delayed_acknowledgment() {
     let config =
-        TcpConfig { delayed_ack: every_second(), timestamps: Switch::On, nagle: Switch::Off, ..lab(Recovery::NewReno) };
+        TcpConfig { delayed_ack: every_second(), timestamps: Switch::On, nagle: Nagle::Off, ..lab(Recovery::NewReno) };
     let mut pair = Pair::of(config);
     pair.send_segments(1);
     pair.run_until(ms(160));

@@ -5,7 +5,7 @@ mod util;
 use lasthop_proto::event::Event;
 use lasthop_proto::packet::{Body, Cause, Flags, Side};
 use lasthop_proto::tcp::State;
-use lasthop_proto::tcp::config::{Preset, Recovery, Switch, TcpConfig};
+use lasthop_proto::tcp::config::{Nagle, Preset, Recovery, TcpConfig};
 use util::golden::*;
 use util::*;
 
@@ -292,6 +292,24 @@ fn the_send_buffer() {
     );
 }
 
+/// Minshall's rule (Linux): a short segment waits behind another short one only.
+#[test]
+fn a_short_segment_behind_full_ones() {
+    let long_write = |nagle| {
+        let mut pair = Pair::of(TcpConfig { nagle, ..rfc() });
+        pair.connect();
+        pair.forget();
+        pair.client().write(u64::from(rfc().mss) + 300);
+        pair.flush();
+        pair.client().write(200);
+        pair.run_until(ms(500));
+        pair.trace.iter().filter(|sent| sent.len > 0).map(|sent| (sent.at, sent.len)).collect::<Vec<_>>()
+    };
+    let mss = rfc().mss;
+    assert_eq!(long_write(Nagle::On), [(ms(150), mss), (ms(250), 500)]);
+    assert_eq!(long_write(Nagle::Minshall), [(ms(150), mss), (ms(150), 300), (ms(250), 200)]);
+}
+
 /// Nagle (RFC 9293 §3.7.4): less than a segment waits while something is under way; without it, it does not.
 #[test]
 fn nagle() {
@@ -306,6 +324,7 @@ fn nagle() {
         pair.run_until(ms(500));
         pair.trace.iter().filter(|sent| sent.len > 0).map(|sent| (sent.at, sent.len)).collect::<Vec<_>>()
     };
-    assert_eq!(small_writes(Switch::On), [(ms(150), 300), (ms(250), 900)]);
-    assert_eq!(small_writes(Switch::Off), [(ms(150), 300); 4]);
+    assert_eq!(small_writes(Nagle::Minshall), small_writes(Nagle::On));
+    assert_eq!(small_writes(Nagle::On), [(ms(150), 300), (ms(250), 900)]);
+    assert_eq!(small_writes(Nagle::Off), [(ms(150), 300); 4]);
 }

@@ -10,7 +10,7 @@ use lasthop_proto::event::Event;
 use lasthop_proto::packet::{Flags, Integrity, Side};
 use lasthop_proto::pep::split::{Handover, SplitRelay};
 use lasthop_proto::tcp::config::{
-    DelayedAck, EcnMode, Preset, ReceiveAutotune, Recovery, SackAlgorithm, SackCompression, Switch, TcpConfig,
+    DelayedAck, EcnMode, Nagle, Preset, ReceiveAutotune, Recovery, SackAlgorithm, SackCompression, Switch, TcpConfig,
 };
 use lasthop_proto::tcp::{State, TickPhase};
 use lasthop_proto::time::Duration;
@@ -57,7 +57,11 @@ impl Keys {
             ecn: if linux { EcnMode::On } else { EcnMode::Off },
             limited_transmit: switch(self.limited_transmit),
             sack_eln: switch(self.sack_eln),
-            nagle: switch(self.nagle),
+            nagle: match (self.nagle, linux) {
+                (false, _) => Nagle::Off,
+                (true, false) => Nagle::On,
+                (true, true) => Nagle::Minshall,
+            },
             timestamps: self.timestamps.map_or(base.timestamps, switch),
             // The faults of these tests may hit the same segment many times.
             max_retries: 1000,
@@ -310,7 +314,12 @@ fn follow(plan: &Plan, mut pair: Pair, relayed: bool) -> Result<(), TestCaseErro
 }
 
 fn pair_for(plan: &Plan, config: TcpConfig) -> Pair {
-    let pair = Pair::of(config).with_iss(plan.iss[0], plan.iss[1]);
+    placed(plan, Pair::of(config))
+}
+
+/// The pair on the plan's path.
+fn placed(plan: &Plan, pair: Pair) -> Pair {
+    let pair = pair.with_iss(plan.iss[0], plan.iss[1]);
     pair.with_delay(plan.delay).with_time_per_byte(plan.per_byte)
 }
 
@@ -326,6 +335,18 @@ proptest! {
     fn a_stream_arrives_whatever_the_path_does(plan in plan()) {
         for (preset, recovery) in combinations() {
             let pair = pair_for(&plan, plan.keys.config(preset, recovery));
+            follow(&plan, pair, false).map_err(|error| TestCaseError::fail(format!("{preset:?} {recovery:?}: {error}")))?;
+        }
+    }
+
+    #[test]
+    fn a_stream_arrives_where_one_end_has_no_sack(plan in plan(), lacks in side()) {
+        for (preset, recovery) in combinations().filter(|(_, (recovery, _))| recovery.uses_sack()) {
+            let with = plan.keys.config(preset, recovery);
+            let without = TcpConfig { recovery: Recovery::NewReno, ..with.clone() };
+            let configs = if lacks == Side::Initiator { [without, with] } else { [with, without] };
+            let [initiator, acceptor] = configs;
+            let pair = placed(&plan, Pair::between(initiator, acceptor));
             follow(&plan, pair, false).map_err(|error| TestCaseError::fail(format!("{preset:?} {recovery:?}: {error}")))?;
         }
     }

@@ -1,4 +1,5 @@
-//! What the datagrams that an end sends carry. They are not encrypted, so it can be read from them.
+//! What the datagrams that an end sends carry. The simulator's are not encrypted, so it can be read from them; whoever encrypts
+//! reads each packet's frames before.
 
 use std::collections::BTreeMap;
 
@@ -40,6 +41,13 @@ impl SentSoFar {
             self.frames(frames, &mut carried);
             rest = following;
         }
+        carried
+    }
+
+    /// Reads the frames of one packet that is about to be sent.
+    pub fn read_frames(&mut self, frames: &[u8]) -> Carried {
+        let mut carried = Carried::default();
+        self.frames(frames, &mut carried);
         carried
     }
 

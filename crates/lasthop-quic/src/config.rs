@@ -62,7 +62,8 @@ pub enum CongestionControl {
 }
 
 impl CongestionControl {
-    fn factory(self) -> Arc<dyn ControllerFactory + Send + Sync> {
+    /// As quinn takes it.
+    pub fn factory(self) -> Arc<dyn ControllerFactory + Send + Sync> {
         match self {
             Self::Cubic => Arc::new(CubicConfig::default()),
             Self::NewReno => Arc::new(NewRenoConfig::default()),

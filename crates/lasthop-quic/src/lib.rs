@@ -13,5 +13,6 @@ mod end;
 pub mod session;
 mod work;
 
+pub use carried::{Carried, Handshake, SentSoFar};
 pub use config::{CongestionControl, Exchange, LARGEST_UDP_PAYLOAD, QuicConfig, SMALLEST_UDP_PAYLOAD, Task};
 pub use end::{QuicEnd, Setup, UDP_HEADERS};

@@ -10,27 +10,35 @@ use crate::one_line::steers;
 
 /// A value.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) enum Data {
+pub enum Data {
+    /// A text.
     String(String),
+    /// A whole number.
     Integer(i128),
+    /// Another number.
     Float(f64),
+    /// True or false.
     Boolean(bool),
     /// A date, or a number beyond all bounds: what no key takes.
     Other(String),
+    /// Values in a row.
     Array(Vec<Item>),
+    /// Values by key.
     Table(Table),
 }
 
 /// A value and its place.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) struct Item {
+pub struct Item {
+    /// The value.
     pub data: Data,
+    /// Its place.
     pub spot: Spot,
 }
 
 /// Keys and values in the order of the file.
 #[derive(Clone, PartialEq, Default, Debug)]
-pub(crate) struct Table(Vec<(String, Item)>);
+pub struct Table(Vec<(String, Item)>);
 
 impl Table {
     pub(crate) fn get(&self, key: &str) -> Option<&Item> {
@@ -72,7 +80,7 @@ impl Table {
 
 impl Data {
     /// As it would stand in TOML, cut short where it is long: for messages.
-    pub(crate) fn describe(&self) -> String {
+    pub fn describe(&self) -> String {
         match self {
             Self::String(text) => quote(&shorten(text)),
             Self::Integer(number) => number.to_string(),
@@ -86,7 +94,7 @@ impl Data {
 }
 
 /// `text` as a TOML string.
-pub(crate) fn quote(text: &str) -> String {
+pub fn quote(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
     for c in text.chars() {

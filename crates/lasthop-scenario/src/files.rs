@@ -90,7 +90,7 @@ fn parse_trace(text: &[u8]) -> Result<Vec<bool>, String> {
 
 /// The bytes of a regular file; an error when there are more than `limit`, or when it is a pipe, a device or a socket: those
 /// could have no end, or keep the reader waiting.
-pub(crate) fn read_limited(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+pub fn read_limited(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     // Before it is opened, because opening a device can do something; and after, because it may be another file by then.
     regular(&std::fs::metadata(path)?)?;
     let file = open(path)?;

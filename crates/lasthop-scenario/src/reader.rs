@@ -9,7 +9,7 @@ use crate::document::{Data, Item, Table, key_text, quote};
 use crate::error::{Error, Place, Problem, Spot, did_you_mean};
 
 /// What a key can hold.
-pub(crate) trait Value: Sized {
+pub trait Value: Sized {
     /// What is right, for messages: "a rate, as \"1.5 Mbps\"".
     fn expected() -> String;
     /// The value, or why `data` is none (an empty reason where [`Value::expected`] says all).
@@ -61,7 +61,7 @@ pub(crate) struct Today {
 
 /// One table of the scenario; it may be absent.
 #[derive(Clone, Debug)]
-pub(crate) struct Reader<'d> {
+pub struct Reader<'d> {
     context: &'d Context,
     path: String,
     table: Option<&'d Table>,
@@ -99,7 +99,7 @@ impl<'d> Reader<'d> {
     }
 
     /// Whether the scenario has this table.
-    pub(crate) fn is_present(&self) -> bool {
+    pub fn is_present(&self) -> bool {
         self.table.is_some()
     }
 
@@ -108,7 +108,7 @@ impl<'d> Reader<'d> {
     }
 
     /// Whether the scenario has this key.
-    pub(crate) fn has(&self, key: &str) -> bool {
+    pub fn has(&self, key: &str) -> bool {
         self.item(key).is_some()
     }
 
@@ -122,19 +122,19 @@ impl<'d> Reader<'d> {
     }
 
     /// The problem as an error at `key`.
-    pub(crate) fn fail(&self, key: &str, problem: Problem) -> Error {
+    pub fn fail(&self, key: &str, problem: Problem) -> Error {
         let spot = self.item(key).map_or(self.spot, |item| item.spot);
         Error::new(Place { file: self.context.file.clone(), spot }, Some(self.path_of(key)), problem)
     }
 
     /// The problem as an error of this table as a whole.
-    pub(crate) fn fail_here(&self, problem: Problem) -> Error {
+    pub fn fail_here(&self, problem: Problem) -> Error {
         let key = (!self.path.is_empty()).then(|| self.path.clone());
         Error::new(Place { file: self.context.file.clone(), spot: self.spot }, key, problem)
     }
 
     /// `key` holds something that is not `expected`.
-    pub(crate) fn refuse(&self, key: &str, expected: impl Into<String>, reason: impl Into<String>) -> Error {
+    pub fn refuse(&self, key: &str, expected: impl Into<String>, reason: impl Into<String>) -> Error {
         let given = self.item(key).map_or_else(|| "this".to_owned(), |item| item.data.describe());
         let reason = Some(reason.into()).filter(|reason| !reason.is_empty());
         self.fail(key, Problem::Value { given, expected: expected.into(), reason })
@@ -154,7 +154,7 @@ impl<'d> Reader<'d> {
     }
 
     /// Refuses keys other than `known`.
-    pub(crate) fn allow(&self, known: &[&str]) -> Result<(), Error> {
+    pub fn allow(&self, known: &[&str]) -> Result<(), Error> {
         for (key, _) in self.table.into_iter().flat_map(Table::iter) {
             if !known.contains(&key) {
                 let near = did_you_mean(key, known.iter().copied()).map(str::to_owned);
@@ -166,7 +166,7 @@ impl<'d> Reader<'d> {
     }
 
     /// The table at `key`, present or not.
-    pub(crate) fn section(&self, key: &str) -> Result<Self, Error> {
+    pub fn section(&self, key: &str) -> Result<Self, Error> {
         let path = self.path_of(key);
         match self.item(key) {
             None => Ok(Self { context: self.context, path, table: None, spot: self.spot }),
@@ -196,7 +196,7 @@ impl<'d> Reader<'d> {
     }
 
     /// The elements of the array at `key` as tables, or none. `expected` says how such an array is written.
-    pub(crate) fn array(&self, key: &str, expected: &str) -> Result<Vec<Self>, Error> {
+    pub fn array(&self, key: &str, expected: &str) -> Result<Vec<Self>, Error> {
         let Some(item) = self.item(key) else { return Ok(Vec::new()) };
         let Data::Array(items) = &item.data else { return Err(self.refuse(key, expected, "")) };
         let mut readers = Vec::new();
@@ -246,7 +246,7 @@ impl<'d> Reader<'d> {
     }
 
     /// The value of `key`, if it is there.
-    pub(crate) fn get<T: Value>(&self, key: &'static str) -> Result<Option<T>, Error> {
+    pub fn get<T: Value>(&self, key: &'static str) -> Result<Option<T>, Error> {
         let value = self.peek::<T>(key)?;
         if let Some(value) = &value {
             let shown = value.show();
@@ -257,12 +257,12 @@ impl<'d> Reader<'d> {
     }
 
     /// The value of `key`, which must be there.
-    pub(crate) fn required<T: Value>(&self, key: &'static str) -> Result<T, Error> {
+    pub fn required<T: Value>(&self, key: &'static str) -> Result<T, Error> {
         self.get(key)?.ok_or_else(|| self.fail(key, Problem::Missing { expected: T::expected() }))
     }
 
     /// The value of `key`, or `default`, which comes from `source`.
-    pub(crate) fn or<T: Value>(&self, key: &'static str, default: T, source: &str) -> Result<T, Error> {
+    pub fn or<T: Value>(&self, key: &'static str, default: T, source: &str) -> Result<T, Error> {
         match self.get(key)? {
             Some(value) => Ok(value),
             None => {

@@ -1,13 +1,12 @@
 //! The two connections of a split: the gateway's settings of each, and what the simulator makes of the same keys.
 
-use lasthop_proto::tcp::config::{ControlRule, Preset, ReceiveAutotune, Switch, TcpConfig};
+use lasthop_proto::tcp::config::{ControlRule, Nagle, Preset, ReceiveAutotune, TcpConfig};
 use lasthop_proto::time::Duration;
 
 use crate::document::Data;
 use crate::error::Error;
-use crate::gateway_values::KernelCongestion;
 use crate::reader::{Reader, Value};
-use crate::values::{Auto, CongestionName, Or, Window};
+use crate::values::{Auto, CongestionName, KernelCongestion, Or, Window};
 
 /// Parameters of split connections.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -27,31 +26,40 @@ pub struct SideSettings {
     pub buffer: Option<u32>,
     /// The kernel's least retransmission timeout beyond the round trip; the kernel's own where none is given.
     pub rto_min: Option<Duration>,
+    /// The kernel's longest retransmission timeout, however often it doubles; the kernel's own where none is given.
+    pub rto_max: Option<Duration>,
 }
 
 impl SideSettings {
     /// The default towards the wire: CUBIC, everything else as the kernel has it.
     pub fn wired() -> Self {
-        Self { congestion: "cubic".to_owned(), buffer: None, rto_min: None }
+        Self { congestion: "cubic".to_owned(), buffer: None, rto_min: None, rto_max: None }
     }
 
     /// The default over the lossy hop: BBR, and a least timeout of 50 ms. Over a hop of milliseconds the kernel's 200 ms, doubled with
     /// each loss of the same segment, are what a burst of losses costs; a receiver may delay an acknowledgment by 40 ms (Linux), and
-    /// only that of a lone segment.
+    /// only that of a lone segment. Nor do they double beyond 3 s, longer than any hop's round trip: a hop that was dark for a minute is
+    /// tried again at once.
     pub fn wireless() -> Self {
-        Self { congestion: "bbr".to_owned(), buffer: None, rto_min: Some(Duration::from_millis(50)) }
+        let (rto_min, rto_max) = (Some(Duration::from_millis(50)), Some(Duration::from_secs(3)));
+        Self { congestion: "bbr".to_owned(), buffer: None, rto_min, rto_max }
     }
 }
 
 /// What Linux takes: two of its slowest clock's ticks, and its own default.
 const RTO_MIN: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(200));
+/// What Linux takes for the longest timeout; the last is its own default.
+const RTO_MAX: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(120));
+/// How long Linux goes on without an answer before it gives a connection up (`tcp_retries2` = 15), with its own timeouts; the gateway
+/// asks for the same where timeouts are shorter (`TCP_USER_TIMEOUT`).
+pub const PATIENCE: Duration = Duration::from_millis(924_600);
 /// The least buffer, in bytes.
 const LEAST_BUFFER: u32 = 4096;
 
-const KEYS: [&str; 3] = ["congestion", "buffer", "rto_min"];
+const KEYS: [&str; 4] = ["congestion", "buffer", "rto_min", "rto_max"];
 
 /// The sides of a gateway's split.
-pub(crate) fn of_gateway(reader: &Reader<'_>) -> Result<SplitSettings, Error> {
+pub fn of_gateway(reader: &Reader<'_>) -> Result<SplitSettings, Error> {
     reader.allow(&["wireless", "wired"])?;
     let side = |key: &str, default: SideSettings| {
         let side = reader.section(key)?;
@@ -60,7 +68,8 @@ pub(crate) fn of_gateway(reader: &Reader<'_>) -> Result<SplitSettings, Error> {
             side.or("congestion", KernelCongestion(default.congestion.clone()), "default")?;
         let buffer = buffer(&side, default.buffer)?;
         let rto_min = if side.has("rto_min") { Some(rto_min(&side, RTO_MIN.1)?) } else { default.rto_min };
-        Ok(SideSettings { congestion, buffer, rto_min })
+        let rto_max = if side.has("rto_max") { Some(rto_max(&side, RTO_MAX.1)?) } else { default.rto_max };
+        Ok(SideSettings { congestion, buffer, rto_min, rto_max })
     };
     Ok(SplitSettings {
         wireless: side("wireless", SideSettings::wireless())?,
@@ -74,6 +83,7 @@ pub(crate) struct SimulatedSide {
     congestion: ControlRule,
     buffer: Option<u32>,
     rto_min: Duration,
+    rto_max: Duration,
 }
 
 /// The sides, as the simulator has them: wired, wireless.
@@ -86,7 +96,8 @@ pub(crate) fn of_simulator(reader: &Reader<'_>) -> Result<[SimulatedSide; 2], Er
         let congestion = side.or("congestion", named, "default: the gateway's")?;
         let buffer = buffer(&side, default.buffer)?;
         let rto_min = rto_min(&side, default.rto_min.unwrap_or(RTO_MIN.1))?;
-        Ok(SimulatedSide { congestion: congestion.rule(), buffer, rto_min })
+        let rto_max = rto_max(&side, default.rto_max.unwrap_or(RTO_MAX.1))?;
+        Ok(SimulatedSide { congestion: congestion.rule(), buffer, rto_min, rto_max })
     };
     Ok([side("wired", SideSettings::wired())?, side("wireless", SideSettings::wireless())?])
 }
@@ -108,6 +119,14 @@ fn rto_min(side: &Reader<'_>, default: Duration) -> Result<Duration, Error> {
     Ok(span)
 }
 
+fn rto_max(side: &Reader<'_>, default: Duration) -> Result<Duration, Error> {
+    let span = side.or("rto_max", default, "default: the gateway's")?;
+    if span < RTO_MAX.0 || span > RTO_MAX.1 {
+        return Err(side.refuse("rto_max", "1 s to 120 s", ""));
+    }
+    Ok(span)
+}
+
 impl SimulatedSide {
     /// The endpoint: Linux's, with segments of at most `mss` bytes. It sends at once, since the ends decide when to send.
     pub(crate) fn config(&self, mss: u32) -> TcpConfig {
@@ -115,8 +134,13 @@ impl SimulatedSide {
         let tuned = (kernel.send_buffer, kernel.receive_buffer, kernel.receive_autotune);
         let fixed = |bytes| (bytes, bytes, ReceiveAutotune::Off);
         let (send_buffer, receive_buffer, receive_autotune) = self.buffer.map_or(tuned, fixed);
-        let (congestion, rto_min, nagle) = (self.congestion, self.rto_min, Switch::Off);
-        TcpConfig { mss, congestion, rto_min, nagle, send_buffer, receive_buffer, receive_autotune, ..kernel }
+        let (congestion, rto_min, nagle) = (self.congestion, self.rto_min, Nagle::Off);
+        // It gives up after as long a time, not after as many timeouts.
+        let (rto_max, sooner) = (self.rto_max, self.rto_max < RTO_MAX.1);
+        let most = PATIENCE.as_nanos().div_ceil(rto_max.as_nanos().max(1)) as u32;
+        let max_retries = if sooner { most.max(kernel.max_retries) } else { kernel.max_retries };
+        let side = TcpConfig { mss, congestion, rto_min, rto_max, max_retries, nagle, ..kernel };
+        TcpConfig { send_buffer, receive_buffer, receive_autotune, ..side }
     }
 }
 
@@ -125,6 +149,19 @@ mod tests {
     use lasthop_proto::scheme::{BaseStation, SCHEMES};
 
     use super::*;
+
+    #[test]
+    fn shorter_timeouts_give_up_no_sooner() {
+        let side = |rto_max| SimulatedSide {
+            congestion: ControlRule::Bbr,
+            buffer: None,
+            rto_min: RTO_MIN.1,
+            rto_max: Duration::from_secs(rto_max),
+        };
+        let [short, own] = [3, 120].map(|seconds| side(seconds).config(1448));
+        assert_eq!((short.rto_max, short.max_retries), (Duration::from_secs(3), 309));
+        assert_eq!((own.rto_max, own.max_retries), (Duration::from_secs(120), 15));
+    }
 
     /// What the name of a scheme says is what the gateway does by default.
     #[test]

@@ -17,7 +17,7 @@ pub(crate) const REPAIR_KEYS: [&str; 7] =
     ["dupack_threshold", "timer_min", "timer_max", "max_local_retries", "flow_control", "backlog", "held"];
 
 /// What the gateway does by these keys.
-pub(crate) fn of_gateway(reader: &Reader<'_>) -> Result<SnoopConfig, Error> {
+pub fn of_gateway(reader: &Reader<'_>) -> Result<SnoopConfig, Error> {
     reader.allow(&[&KIND_KEYS[..], &REPAIR_KEYS[..]].concat())?;
     repair(reader, kind(reader, SnoopConfig::gateway())?)
 }

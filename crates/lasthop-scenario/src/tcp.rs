@@ -6,14 +6,13 @@ use lasthop_proto::tcp::config::{
 use lasthop_proto::time::Duration;
 
 use crate::error::{Error, Problem};
-use crate::gateway_values::List;
 use crate::reader::{Reader, Value};
 use crate::tcp_keys::{KEYS, KeyName};
 use crate::today;
 use crate::units::{ByteSize, TimeSpan};
 use crate::values::{
-    ByScheme, ClockName, CongestionName, Count, DelayedAckName, Drawn, Off, Or, Positive, SendBuffer, Unlimited, Whole,
-    Window, Word,
+    ByScheme, ClockName, CongestionName, Count, DelayedAckName, Drawn, List, Off, Or, Positive, SendBuffer, Unlimited,
+    Whole, Window, Word,
 };
 
 /// An endpoint as the scenario has it: the scheme fills in what the scenario leaves to it.
@@ -361,6 +360,8 @@ pub(crate) fn lay(reader: &Reader<'_>, under: Under) -> Result<TcpSpec, Error> {
     c.eln_inflation = layer.value("eln_inflation", c.eln_inflation)?;
     c.idle_restart = layer.value("idle_restart", c.idle_restart)?;
     c.nagle = layer.value("nagle", c.nagle)?;
+    c.handshake_ack = layer.value("handshake_ack", c.handshake_ack)?;
+    c.send_quantum = layer.limited_count("send_quantum", c.send_quantum)?;
     c.time_wait = layer.span("time_wait", c.time_wait)?;
     check(reader, c)?;
     Ok(spec)

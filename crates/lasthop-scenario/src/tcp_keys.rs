@@ -4,7 +4,7 @@ use crate::document::{Data, quote};
 use crate::reader::{Reader, Value};
 
 /// All keys, in the order in which `explain` prints them.
-pub(crate) const KEYS: [&str; 58] = [
+pub(crate) const KEYS: [&str; 60] = [
     "preset",
     "given",
     "mss",
@@ -62,6 +62,8 @@ pub(crate) const KEYS: [&str; 58] = [
     "eln_inflation",
     "idle_restart",
     "nagle",
+    "handshake_ack",
+    "send_quantum",
     "time_wait",
 ];
 

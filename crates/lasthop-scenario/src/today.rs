@@ -10,10 +10,10 @@ use lasthop_proto::tcp::config::{ControlRule, Preset};
 
 use crate::document::{Item, Table, infer};
 use crate::error::{Error, Spot};
-use crate::gateway_values::List;
 use crate::reader::{Context, Entry, Reader, Standing, Today, Value};
 use crate::tcp::{self, Base, TcpSpec, Under};
 use crate::tcp_keys::KeyName;
+use crate::values::List;
 
 /// What lies under the keys of a table whose preset is of earlier years.
 const PRESET: Preset = Preset::Linux618;

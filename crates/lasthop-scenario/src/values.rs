@@ -2,37 +2,40 @@
 
 mod amounts;
 
-pub(crate) use self::amounts::{Count, MeanBytes, Positive, Whole, Window};
+pub(crate) use self::amounts::{Count, MeanBytes, Window};
+pub use self::amounts::{Positive, Whole};
 
 use lasthop_proto::channel::Frames;
 use lasthop_proto::link::arq::{Delivery, Protocol};
 use lasthop_proto::pep::snoop::RepairPriority;
 use lasthop_proto::scheme::{LinkRepair, LocalDetection, SCHEMES, Scheme, TcpAwareness};
 use lasthop_proto::tcp::config::{
-    Bbr3Rule, ControlRule, Deflation, EcnMode, Growth, HeaderAccounting, HystartRule, ImpureDuplicates,
-    PartialAckTimer, PartialDeflation, Preset, ReceiveAutotune, Recovery, RecoveryGuard, RttRule, SackAlgorithm,
+    Bbr3Rule, ControlRule, Deflation, EcnMode, Growth, HandshakeAck, HeaderAccounting, HystartRule, ImpureDuplicates,
+    Nagle, PartialAckTimer, PartialDeflation, Preset, ReceiveAutotune, Recovery, RecoveryGuard, RttRule, SackAlgorithm,
     SackCompression, Switch, WindowReduction,
 };
 use lasthop_sim::network::DamagedFrames;
 
-use crate::document::{Data, quote};
+use crate::document::{Data, Item, quote};
 use crate::error::did_you_mean;
 use crate::one_line::steers;
 use crate::reader::Value;
 
 /// A `T`, or a word in its place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Or<W, T>(pub Option<T>, pub W);
+pub struct Or<W, T>(pub Option<T>, pub W);
 
 /// A word that stands for something special; a type of its own for each, so that messages can name it.
-pub(crate) trait Word: Default {
+pub trait Word: Default {
+    /// The word.
     const WORD: &'static str;
 }
 
 macro_rules! words {
     ($($name:ident = $word:literal),* $(,)?) => {$(
         #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-        pub(crate) struct $name;
+        #[doc = concat!("The word \"", $word, "\".")]
+        pub struct $name;
         impl Word for $name {
             const WORD: &'static str = $word;
         }
@@ -72,7 +75,7 @@ impl<W: Word, T: Value> Value for Or<W, T> {
 
 /// Free text.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Text(pub String);
+pub struct Text(pub String);
 
 impl Value for Text {
     fn expected() -> String {
@@ -102,6 +105,54 @@ impl Value for Line {
             Text(text) if text.contains(['\n', '\r']) => Err(String::new()),
             Text(text) if text.chars().any(steers) => Err("it holds control characters".to_owned()),
             Text(text) => Ok(Self(text)),
+        }
+    }
+    fn show(&self) -> String {
+        quote(&self.0)
+    }
+}
+
+/// Items of a list that are all of one kind; one alone needs no brackets.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct List<T>(pub Vec<T>);
+
+impl<T: Value> Value for List<T> {
+    fn expected() -> String {
+        format!("{}, or a list of such", T::expected())
+    }
+    fn read(data: &Data) -> Result<Self, String> {
+        let Data::Array(items) = data else { return T::read(data).map(|item| Self(vec![item])) };
+        let read = |(index, item): (usize, &Item)| {
+            T::read(&item.data).map_err(|reason| match reason.as_str() {
+                "" => format!("item {} is {}", index + 1, item.data.describe()),
+                _ => format!("item {}: {reason}", index + 1),
+            })
+        };
+        items.iter().enumerate().map(read).collect::<Result<_, _>>().map(Self)
+    }
+    fn show(&self) -> String {
+        let items: Vec<_> = self.0.iter().map(Value::show).collect();
+        format!("[{}]", items.join(", "))
+    }
+}
+
+/// The name of a congestion control of the kernel.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct KernelCongestion(pub String);
+
+impl Value for KernelCongestion {
+    fn expected() -> String {
+        "a congestion control of the kernel, as \"bbr\" or \"cubic\"".to_owned()
+    }
+    fn read(data: &Data) -> Result<Self, String> {
+        match data {
+            Data::String(name)
+                if (1..=15).contains(&name.len())
+                    && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_') =>
+            {
+                Ok(Self(name.clone()))
+            }
+            _ => Err(String::new()),
         }
     }
     fn show(&self) -> String {
@@ -148,7 +199,8 @@ impl Value for &'static Scheme {
 }
 
 /// One of a few names.
-pub(crate) trait Choice: Copy + PartialEq + 'static {
+pub trait Choice: Copy + PartialEq + 'static {
+    /// Each name and what it stands for.
     const CHOICES: &'static [(&'static str, Self)];
 }
 
@@ -312,6 +364,8 @@ choices! {
     }
     SackCompression { "off" = Off, "linux" = Linux }
     ReceiveAutotune { "off" = Off, "linux" = Linux }
+    HandshakeAck { "with-data" = WithData, "own" = Own }
+    Nagle { "off" = Off, "on" = On, "minshall" = Minshall }
     EcnMode { "off" = Off, "passive" = Passive, "on" = On }
     ModelName {
         "none" = None, "exponential" = Exponential, "uniform" = Uniform, "two-state" = TwoState,

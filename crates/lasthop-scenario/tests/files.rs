@@ -5,8 +5,7 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::Command;
 
-use lasthop_scenario::Scenario;
-use lasthop_scenario::gateway::Gateway;
+use lasthop_scenario::{Scenario, reading};
 use tempfile::tempdir;
 
 const BASE: &str = include_str!("../../../scenarios/wavelan-lan.toml");
@@ -99,7 +98,7 @@ fn only_regular_files_are_read_and_nothing_waits() {
         let errors = [
             base.with_overrides(&[("links.wireless.errors", replay(path))]).unwrap_err(),
             Scenario::load(path).unwrap_err(),
-            Gateway::load(path).unwrap_err(),
+            reading::load(path, 1 << 20, |_| Ok(())).unwrap_err(),
         ];
         for error in errors.map(|error| error.to_string()) {
             let words = ["it is not a regular file", "is a directory"];

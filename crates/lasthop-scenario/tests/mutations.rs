@@ -1,7 +1,6 @@
 //! Whatever the text: a scenario or a message, never a panic.
 
 use lasthop_proto::scheme::SCHEMES;
-use lasthop_scenario::gateway::Gateway;
 use lasthop_scenario::{Scenario, builtin_names};
 use proptest::prelude::*;
 use proptest::test_runner::{FailurePersistence, FileFailurePersistence};
@@ -183,9 +182,6 @@ proptest! {
             Scenario::parse(&file, &format!("[hosts.\"{quoted}\"]\n[links.x]\nbetween = [\"{quoted}\", 1]")).err(),
             Scenario::parse(&file, &format!("title = \"x\"\n{name}\n]")).err(),
             Scenario::parse(&file, &format!("title = \"\\u001b{quoted}\"")).err(),
-            Gateway::parse(&file, &format!("\"{quoted}\" = 1")).err(),
-            Gateway::parse(&file, &format!("[[rule]]\nname = \"{quoted}\"\nmode = \"{quoted}\"")).err(),
-            Gateway::parse(&file, &format!("{name}\n]")).err(),
             outside(&format!("tcp.x{name}"), "1").err(),
             outside("tcp.mss", &format!("x{name}")).err(),
         ];

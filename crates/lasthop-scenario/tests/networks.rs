@@ -6,7 +6,7 @@ use lasthop_proto::link::hybrid::{RateRule, Repair, Share};
 use lasthop_proto::packet::FlowId;
 use lasthop_proto::pep::split::Handover;
 use lasthop_proto::scheme::{BaseStation, Family, LinkRepair, LocalDetection, SCHEMES, Scheme, TcpAwareness};
-use lasthop_proto::tcp::config::{Clock, DelayedAck, Growth, Recovery, Switch, TcpConfig};
+use lasthop_proto::tcp::config::{Clock, DelayedAck, Growth, Nagle, Recovery, Switch, TcpConfig};
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_scenario::elements::{Arq, ElnMarker, Snoop, Split, TwoEnded};
 use lasthop_scenario::{Scenario, builtin_names};
@@ -474,7 +474,7 @@ fn elements_sit_where_they_are_put() {
         [("right", "c", "split"), ("left", "a", "eln-marker"), ("left", "d", "snoop"), ("right", "b", "split")];
     assert_eq!(places, expected);
     let Split { wired, wireless, handover } = network.elements[0].element.get().expect("a relay");
-    assert_eq!((*handover, wired.nagle, wireless.mss), (Handover::Shared(16_384), Switch::Off, 1460));
+    assert_eq!((*handover, wired.nagle, wireless.mss), (Handover::Shared(16_384), Nagle::Off, 1460));
     let Split { wired, wireless, .. } = network.elements[3].element.get().expect("a relay");
     assert_eq!((wired.recovery, wireless.recovery), (Recovery::Reno, Recovery::Sack));
     assert_eq!((wired.mss, wireless.mss), (1000, 500));

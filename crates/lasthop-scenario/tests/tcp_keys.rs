@@ -61,6 +61,8 @@ keys! {
     eln_inflation: "eln_inflation" = "off",
     idle_restart: "idle_restart" = "off",
     nagle: "nagle" = "off",
+    handshake_ack: "handshake_ack" = "own",
+    send_quantum: "send_quantum" = "7",
     recovery_burst: "recovery_burst" = "7",
     smart_acks: "smart_acks" = "on",
     time_wait: "time_wait" = "7 s",

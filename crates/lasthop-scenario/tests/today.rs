@@ -1,14 +1,13 @@
 //! Schemes of today: whose endpoints run, what the base station does, and what a scenario fixes.
 
 use lasthop_proto::pep::snoop::{HopControl, SnoopConfig};
-use lasthop_proto::pep::split::Handover;
 use lasthop_proto::scheme::{Family, SCHEMES, Scheme};
 use lasthop_proto::tcp::config::{
-    Bbr3Rule, Clock, ControlRule, DelayedAck, HystartRule, ReceiveAutotune, Recovery, Switch, TcpConfig,
+    Bbr3Rule, Clock, ControlRule, DelayedAck, HystartRule, Nagle, ReceiveAutotune, Recovery, TcpConfig,
 };
 use lasthop_proto::time::Duration;
 use lasthop_scenario::Scenario;
-use lasthop_scenario::gateway::{Gateway, Mode, SideSettings};
+use lasthop_scenario::elements::{Snoop, Split};
 use lasthop_sim::network::Network;
 
 const CUBIC: ControlRule = ControlRule::Cubic(HystartRule::Linux);
@@ -112,7 +111,7 @@ fn what_the_scenario_says_itself_lies_over_linux() {
     let network = network(&scenario.with_overrides(&hosts).unwrap(), "SNOOP");
     let [source, mobile] = network.flows[0].tcp.each_ref().map(|tcp| TcpConfig::clone(tcp));
     assert_eq!((source.mss, source.send_buffer), (1000, 32 << 10));
-    assert_eq!((mobile.mss, mobile.send_buffer, mobile.nagle), (536, 4 << 20, Switch::Off));
+    assert_eq!((mobile.mss, mobile.send_buffer, mobile.nagle), (536, 4 << 20, Nagle::Off));
     assert_eq!(mobile.receive_autotune, ReceiveAutotune::Linux);
 }
 
@@ -184,35 +183,6 @@ fn what_a_scenario_fixes_is_named() {
     assert_eq!(fixes(&parse("preset = 'linux-6.18'", ""), "E2E-NEWRENO"), "tcp.preset");
 }
 
-/// What the simulator places is what the gateway does without a word in its configuration.
-#[test]
-fn the_base_station_does_what_the_gateway_does() {
-    let gateway = |mode: &str| {
-        let text = format!("[[rule]]\nname = 'rule'\nmode = '{mode}'\ninterface = 'wlan0'\n");
-        Gateway::parse("gateway.toml", &text).unwrap().rules.remove(0).mode
-    };
-    for name in ["wavelan-lan", "farm-radio"] {
-        let scenario = Scenario::builtin(name).unwrap();
-        let snoop = network(&scenario, "SNOOP");
-        let [element] = &snoop.elements[..] else { panic!("one element") };
-        let Mode::Snoop(live) = gateway("snoop") else { panic!() };
-        assert_eq!(element.element.get(), Some(&Snoop(live)), "{name}");
-        // What has arrived above a hole these ends say without SMART numbers.
-        assert!(snoop.flows[0].tcp.iter().all(|tcp| !tcp.smart_acks.is_on() && tcp.recovery == Recovery::Rack));
-
-        let split = network(&scenario, "SPLIT-BBR");
-        let Some(Split { handover: Handover::Moved, wired, wireless }) = split.elements[0].element.get() else {
-            panic!()
-        };
-        let Mode::Split(live) = gateway("split") else { panic!() };
-        assert_eq!((live.wired, live.wireless), (SideSettings::wired(), SideSettings::wireless()));
-        assert_eq!((wired.congestion, wireless.congestion), (CUBIC, ControlRule::Bbr));
-        let spans = [wired, wireless].map(|side| side.rto_min);
-        assert_eq!(spans, [Duration::from_millis(200), Duration::from_millis(50)]);
-        assert!([wired, wireless].iter().all(|side| side.tunes_itself() && !side.nagle.is_on()));
-    }
-}
-
 #[test]
 fn the_base_stations_keys_are_the_gateways() {
     let keys = "
@@ -239,7 +209,7 @@ rto_min = '20 ms'";
     assert!(!wireless.tunes_itself() && wired.tunes_itself());
     assert_eq!(wireless.rto_min, Duration::from_millis(20));
     let fast = SnoopConfig { hop: Some(HopControl::DEFAULT), ..snoop.clone() };
-    assert_ne!(*snoop, fast);
+    assert_ne!(snoop, fast);
 }
 
 #[test]

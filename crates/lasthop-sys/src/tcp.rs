@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::option;
 
 /// Not in `libc` yet; kernel's `include/uapi/linux/tcp.h`.
+const TCP_RTO_MAX_MS: libc::c_int = 44;
 const TCP_RTO_MIN_US: libc::c_int = 45;
 /// `SIOCOUTQNSD`: how much of what waits to be acknowledged has not been sent.
 pub(crate) const UNSENT: libc::c_ulong = 0x894b;
@@ -68,6 +69,16 @@ impl TcpInfo {
 /// Before Linux 6.15.
 pub fn set_least_timeout(socket: &impl AsFd, span: Duration) -> io::Result<()> {
     option::set(socket, libc::IPPROTO_TCP, TCP_RTO_MIN_US, span.as_micros() as libc::c_int)
+}
+
+/// Sets the longest retransmission timeout, however often it doubles: 1 to 120 s.
+///
+/// # Errors
+///
+/// Before Linux 6.15, and outside of these bounds.
+pub fn set_longest_timeout(socket: &impl AsFd, span: Duration) -> io::Result<()> {
+    let millis = libc::c_int::try_from(span.as_millis()).unwrap_or(libc::c_int::MAX);
+    option::set(socket, libc::IPPROTO_TCP, TCP_RTO_MAX_MS, millis)
 }
 
 /// Bounds the window that is announced, in bytes.
@@ -180,6 +191,16 @@ mod tests {
             std::thread::sleep(Duration::from_millis(5));
             TcpInfo::of(&far).unwrap().closed
         }));
+    }
+
+    #[test]
+    fn the_longest_timeout_is_bounded_where_the_kernel_can() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let set = set_longest_timeout(&listener, Duration::from_secs(3));
+        // From Linux 6.15 on; before, it knows of no such option.
+        let millis = option::get(&listener, libc::IPPROTO_TCP, TCP_RTO_MAX_MS);
+        assert_eq!(set.is_ok(), millis.is_ok_and(|millis| millis == 3000));
+        assert!(set_longest_timeout(&listener, Duration::from_millis(10)).is_err());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand};
 use lasthop_proto::scheme::{SCHEMES, Scheme};
 #[cfg(target_os = "linux")]
 use lasthop_scenario::units::ByteSize;
-use lasthop_scenario::units::TimeSpan;
+use lasthop_scenario::units::{BitRate, QueueSize, TimeSpan};
 use lasthop_scenario::{Scenario, did_you_mean};
 use lasthop_study::sweep::Axis;
 
@@ -46,6 +46,8 @@ pub enum Command {
     Serve(ServeArgs),
     /// Print a scenario with every default and where each value comes from
     Explain(ExplainArgs),
+    /// Fit channel models to a link's losses, packet by packet, and write the link as a scenario
+    Fit(FitArgs),
     /// Treat the TCP connections that this machine forwards over a lossy hop
     #[cfg(target_os = "linux")]
     Gateway(GatewayArgs),
@@ -328,6 +330,46 @@ pub struct ServeArgs {
     pub open: bool,
 }
 
+/// What a link lost, and what else is known of it.
+#[derive(Args, Debug)]
+pub struct FitArgs {
+    /// Losses on the way to the client: 0 (arrives) and 1 (lost), a CSV with the columns sent_s and lost, or the output of `ping -D -O`
+    #[arg(value_name = "TRACE")]
+    pub down: PathBuf,
+    /// Losses on the way from the client
+    #[arg(long, value_name = "TRACE")]
+    pub up: Option<PathBuf>,
+    /// The link's rate, as "10 Mbps": packets are on the air for their length
+    #[arg(long, value_name = "RATE", value_parser = bit_rate)]
+    pub rate: Option<BitRate>,
+    /// The link's delay, one way, as "20 ms"
+    #[arg(long, value_name = "TIME", value_parser = time_span)]
+    pub delay: Option<TimeSpan>,
+    /// The delay of the path behind the base station, one way [default: 20 ms]
+    #[arg(long, value_name = "TIME", value_parser = time_span)]
+    pub wire_delay: Option<TimeSpan>,
+    /// The queue before the link, as "100 packets" [default: 100 packets]
+    #[arg(long, value_name = "SIZE")]
+    pub queue: Option<QueueSize>,
+    /// Write the link as a scenario, ready for `compare`; needs --rate and --delay
+    #[arg(long, short, value_name = "FILE", requires_all = ["rate", "delay"])]
+    pub out: Option<PathBuf>,
+    /// Replace the file if there is one
+    #[arg(long, requires = "out")]
+    pub force: bool,
+    #[command(flatten)]
+    pub json: JsonArgs,
+}
+
+/// A rate, as "10 Mbps".
+fn bit_rate(text: &str) -> Result<BitRate, String> {
+    match text.parse() {
+        Ok(BitRate(0)) => Err("a rate above zero, as \"10 Mbps\"".to_owned()),
+        Ok(rate) => Ok(rate),
+        Err(error) => Err(format!("{error}; give a rate with its unit, as \"10 Mbps\"")),
+    }
+}
+
 #[derive(Args, Debug)]
 pub struct ExplainArgs {
     #[command(flatten)]
@@ -443,7 +485,7 @@ pub struct GatewayCheckArgs {
 #[derive(Args, Debug)]
 pub struct GatewaySocketArgs {
     /// The gateway's control socket, as its configuration names it
-    #[arg(long, value_name = "PATH", default_value = lasthop_scenario::gateway::DEFAULT_CONTROL)]
+    #[arg(long, value_name = "PATH", default_value = lasthop_gateway::configuration::DEFAULT_CONTROL)]
     pub control: PathBuf,
 }
 

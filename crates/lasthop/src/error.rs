@@ -20,6 +20,8 @@ pub enum Error {
     Report(#[from] ReportError),
     #[error("{}: {error}", path.display())]
     File { path: PathBuf, error: io::Error },
+    #[error("{}: {error}", path.display())]
+    Trace { path: PathBuf, error: lasthop_fit::read::ReadError },
     #[error("cannot write output: {0}")]
     Output(#[from] io::Error),
     #[error("--set {given}: expected KEY=VALUE, such as links.wireless.rate=\"1 Mbps\"")]

@@ -45,6 +45,7 @@ fn main() -> ExitCode {
         Command::Reproduce(args) => commands::reproduce::execute(&args),
         Command::Serve(args) => commands::serve::execute(&args),
         Command::Explain(args) => commands::explain::execute(&args),
+        Command::Fit(args) => commands::fit::execute(&args),
         #[cfg(target_os = "linux")]
         Command::Gateway(args) => commands::gateway::execute(&args),
         Command::Man(args) => commands::man::execute(&args),

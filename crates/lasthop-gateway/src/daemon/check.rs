@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 
-use lasthop_scenario::gateway::{Gateway, Mode};
 use lasthop_sys::nfqueue::{Buffer, Queue};
 use lasthop_sys::{ethtool, namespace};
 use rustix::thread::CapabilitySet;
 
+use crate::configuration::{Gateway, Mode};
 use crate::daemon::bridge;
 pub use crate::daemon::finding::{Finding, Outcome};
 use crate::daemon::groups;

@@ -14,10 +14,10 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use lasthop_scenario::gateway::{Bridge, Group, Rule};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::configuration::{Bridge, Group, Rule};
 use crate::daemon::clients::{self, Client, PATIENCE};
 use crate::daemon::groups::{self, GroupError};
 use crate::daemon::snapshot::RuleSnapshot;

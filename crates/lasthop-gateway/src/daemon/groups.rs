@@ -3,8 +3,7 @@
 use std::os::unix::fs::chown;
 use std::path::Path;
 
-use lasthop_scenario::gateway::Group;
-
+use crate::configuration::Group;
 use crate::daemon::finding::{Finding, Outcome};
 
 /// Where groups have their numbers.

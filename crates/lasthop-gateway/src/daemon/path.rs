@@ -5,9 +5,9 @@ use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use lasthop_proto::node::Port;
-use lasthop_scenario::gateway::Gateway;
 use lasthop_sys::clock::Clock;
 
+use crate::configuration::Gateway;
 use crate::daemon::channel::{Notice, Speaker};
 use crate::daemon::relay::Relay;
 use crate::daemon::snapshot::PacketCounters;

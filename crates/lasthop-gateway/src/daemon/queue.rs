@@ -5,12 +5,12 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use lasthop_proto::node::Port;
-use lasthop_scenario::gateway::Gateway;
 use lasthop_sys::links::Links;
 use lasthop_sys::nfqueue::message::{COPY_RANGE, Extent, Hook, Message, Queued, Shape, Verdicts};
 use lasthop_sys::nfqueue::{Buffer, Queue, Received};
 use lasthop_sys::raw::Sender;
 
+use crate::configuration::Gateway;
 use crate::daemon::nat::{Source, Translator};
 use crate::daemon::path::{BEAT, Core, PacketPath};
 use crate::daemon::snapshot::PacketCounters;

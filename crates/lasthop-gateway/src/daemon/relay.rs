@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use lasthop_scenario::gateway::Gateway;
 use lasthop_sys::links::Links;
 use lasthop_sys::nfqueue::message::Queued;
 use lasthop_sys::routes::Routes;
 
+use crate::configuration::Gateway;
 use crate::split::admission::Ends;
 use crate::split::decide::{Chooser, Crossing, Opening};
 use crate::split::{Admission, SplitConfig, SplitCounters, SplitProxy, SplitSnapshot};

@@ -6,8 +6,7 @@ use std::sync::mpsc::{self, SyncSender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use lasthop_scenario::gateway::Gateway;
-
+use crate::configuration::Gateway;
 use crate::daemon::guard::RulesState;
 use crate::daemon::snapshot::Snapshot;
 

@@ -13,11 +13,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
-use lasthop_scenario::gateway::Gateway;
 use lasthop_sys::poll::wait;
 use rustix::event::{PollFd, PollFlags};
 use sd_notify::NotifyState;
 
+use crate::configuration::Gateway;
 use crate::daemon::channel::Order;
 use crate::daemon::child::{BUSY, Phase, START, Worker};
 pub use crate::daemon::child::{SILENCE, WorkerProgram};

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use lasthop_scenario::gateway::Gateway;
 use lasthop_sys::nfqueue::{BindError, Buffer, Queue};
 use lasthop_sys::poll::wait;
 use lasthop_sys::privileges::{self, Work, not_held};
@@ -18,6 +17,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::process::Signal;
 use rustix::thread::CapabilitySet;
 
+use crate::configuration::Gateway;
 use crate::daemon::bridge::{BridgeError, BridgePath};
 use crate::daemon::channel::{Channel, Incoming, Notice, Order};
 use crate::daemon::path::{BEAT, Core, Heart, PacketPath};

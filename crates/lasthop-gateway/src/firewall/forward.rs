@@ -1,9 +1,8 @@
 //! The chains for what is forwarded, and for what the gateway sends itself.
 
-use lasthop_scenario::gateway::{Gateway, Mode, Network, OpenedBy, PortRange, Rule};
-
 use super::chains::{CHAIN, Chain, Place, Stage, Table};
 use super::{Family, Pulse};
+use crate::configuration::{Gateway, Mode, Network, OpenedBy, PortRange, Rule};
 
 /// Most ports in one match, by the kernel's structure; a range counts twice.
 const MOST_PORTS: usize = 15;

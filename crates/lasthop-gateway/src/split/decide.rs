@@ -2,10 +2,9 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use lasthop_scenario::gateway::{Gateway, Mode, Network, OpenedBy, PortRange};
-
 use super::admission::Ends;
 use super::{Share, Side, SplitConfig};
+use crate::configuration::{Gateway, Mode, Network, OpenedBy, PortRange};
 
 /// What a first packet (SYN) says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

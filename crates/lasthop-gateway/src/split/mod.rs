@@ -28,9 +28,9 @@ mod socket;
 use std::io;
 use std::time::Duration;
 
-use lasthop_scenario::gateway::{Network, OpenedBy, PortRange, SideSettings};
 use thiserror::Error;
 
+use crate::configuration::{Network, OpenedBy, PortRange, SideSettings};
 use crate::firewall::Family;
 
 pub use admission::Admission;
@@ -75,6 +75,9 @@ pub struct TcpSide {
     pub buffer: Option<usize>,
     /// The least retransmission timeout beyond the round trip; without it, and before Linux 6.15, the kernel's 200 ms.
     pub rto_min: Option<Duration>,
+    /// The longest retransmission timeout; without it, and before Linux 6.15, the kernel's 120 s. The connection is given up after as
+    /// long as it would be with that.
+    pub rto_max: Option<Duration>,
 }
 
 impl From<&SideSettings> for TcpSide {
@@ -83,6 +86,7 @@ impl From<&SideSettings> for TcpSide {
             congestion: Some(settings.congestion.clone()),
             buffer: settings.buffer.map(|bytes| bytes as usize),
             rto_min: settings.rto_min.map(|span| Duration::from_nanos(span.as_nanos())),
+            rto_max: settings.rto_max.map(|span| Duration::from_nanos(span.as_nanos())),
         }
     }
 }

@@ -7,9 +7,8 @@
 //! Nothing here decides that a connection is split: each first packet goes to the queue, comes back with a mark if it is to
 //! be split, and is forwarded if it does not, or if nobody reads the queue.
 
-use lasthop_scenario::gateway::OpenedBy;
-
 use super::{Marks, Side, SplitConfig, SplitRule};
+use crate::configuration::OpenedBy;
 use crate::firewall::chains::{CHAIN, Chain, Place, SPLIT_CHAIN, Stage, Table};
 use crate::firewall::forward::{self, Way};
 use crate::firewall::{Family, Pulse};

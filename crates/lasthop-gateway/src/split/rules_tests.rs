@@ -5,7 +5,7 @@ use crate::split::{Share, SplitError};
 fn rule() -> SplitRule {
     SplitRule {
         addresses: vec!["10.1.0.0/16".parse().unwrap(), "2001:db8::/32".parse().unwrap()],
-        ports: vec![lasthop_scenario::gateway::PortRange { first: 80, last: 90 }],
+        ports: vec![crate::configuration::PortRange { first: 80, last: 90 }],
         ..SplitRule::new("wl0")
     }
 }

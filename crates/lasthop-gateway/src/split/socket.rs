@@ -4,13 +4,14 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-use lasthop_sys::tcp::{TcpInfo, set_least_timeout};
+use lasthop_sys::tcp::{TcpInfo, set_least_timeout, set_longest_timeout};
 use rustix::io::Errno;
 use rustix::net::sockopt;
 use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 
 use super::admission::Ends;
 use super::{Families, Side, SplitConfig, SplitError, TcpSide};
+use crate::configuration::PATIENCE;
 
 /// Listens on a loopback address for what `rule` brings from `side`. Accepted sockets inherit all options but `O_NONBLOCK`.
 pub(super) fn listen(config: &SplitConfig, rule: usize, side: Side, loopback: IpAddr) -> Result<Socket, SplitError> {
@@ -91,6 +92,13 @@ fn set_options(socket: &Socket, config: &SplitConfig, tcp: &TcpSide) -> io::Resu
     if let Some(span) = tcp.rto_min {
         // Refused before Linux 6.15, where the kernel's own remains.
         let _ = set_least_timeout(socket, span);
+    }
+    if let Some(span) = tcp.rto_max {
+        // Refused before Linux 6.15, too. The kernel would give up after 15 of these timeouts.
+        let patience = Duration::from_nanos(PATIENCE.as_nanos());
+        if set_longest_timeout(socket, span).is_ok() {
+            socket.set_tcp_user_timeout(Some(patience))?;
+        }
     }
     if let Some(bytes) = tcp.buffer {
         // The kernel doubles what is asked for, to have room for its own bookkeeping. Before the handshake, since the

@@ -240,6 +240,27 @@ impl Switch {
     }
 }
 
+/// How the initiator acknowledges the peer's SYN.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HandshakeAck {
+    /// With its first data, where there is some at once.
+    WithData,
+    /// By a segment of its own, before any data: what an application sees that writes once it is connected (Linux
+    /// `tcp_rcv_synsent_state_process`).
+    Own,
+}
+
+/// Whether segments smaller than the mss wait.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Nagle {
+    /// Never (`TCP_NODELAY`).
+    Off,
+    /// While data is outstanding (RFC 9293 §3.7.4).
+    On,
+    /// While another such segment is outstanding (Minshall; Linux `tcp_minshall_check`).
+    Minshall,
+}
+
 /// Which header bytes a segment takes on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HeaderAccounting {
@@ -336,12 +357,17 @@ pub struct TcpConfig {
     pub partial_ack_timer: PartialAckTimer,
     /// Back to slow start after an idle period of one timeout (RFC 5681 §4.1).
     pub idle_restart: Switch,
-    /// Segments smaller than the mss wait while data is outstanding (RFC 9293 §3.7.4).
-    pub nagle: Switch,
+    /// Whether segments smaller than the mss wait.
+    pub nagle: Nagle,
     /// Most segments per acknowledgment during recovery (ns-2 NewReno: 2).
     pub recovery_burst: u32,
     /// Whether acknowledgments carry the SMART number.
     pub smart_acks: Switch,
+    /// How the initiator acknowledges the peer's SYN.
+    pub handshake_ack: HandshakeAck,
+    /// Most segments that pacing lets go at once (Linux: the device's `gso_max_segs`); the congestion control sizes bursts within
+    /// it.
+    pub send_quantum: u32,
     /// How long a closed connection waits for stray segments (RFC 9293: 2 MSL).
     pub time_wait: Duration,
     /// The congestion control under [`Recovery::Rack`].

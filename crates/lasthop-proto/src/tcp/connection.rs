@@ -89,6 +89,8 @@ pub struct Connection {
     /// The latest timestamp that the peer sent in order (RFC 7323 §4.3).
     ts_recent: u32,
     time_wait: Option<Instant>,
+    /// Whether the peer's SYN is to be acknowledged before anything else is sent.
+    own_ack: Switch,
     /// A reset to send: its sequence number, and what it acknowledges.
     reset: Option<(Seq, Option<Seq>)>,
     watch: Switch,
@@ -116,6 +118,7 @@ impl Connection {
             optional: Switch::On,
             ts_recent: 0,
             time_wait: None,
+            own_ack: Switch::Off,
             reset: None,
             watch,
             watched: (0, 0),

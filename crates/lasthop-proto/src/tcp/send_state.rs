@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use crate::event::Event;
 use crate::packet::{Cause, SackBlocks};
 use crate::seq::Seq;
-use crate::tcp::config::{Deflation, RecoveryGuard, RttRule, Switch, TcpConfig};
+use crate::tcp::config::{Deflation, Nagle, RecoveryGuard, RttRule, Switch, TcpConfig};
 use crate::tcp::congestion::{Congestion, Outstanding};
 use crate::tcp::rtt::{RttEstimator, TickPhase};
 use crate::time::Instant;
@@ -83,6 +83,8 @@ pub struct SendState {
     pub limited: Switch,
     /// Bytes sent by limited transmit since the last new acknowledgment.
     pub limited_sent: u32,
+    /// Behind the last segment smaller than the mss that was sent for the first time (Linux `snd_sml`).
+    pub small_end: Seq,
     /// Segments that may still be sent before the next acknowledgment.
     pub budget: u32,
     /// Bytes above `snd_una` known to have left the network: they do not count against the congestion window.
@@ -117,6 +119,7 @@ impl SendState {
             resend: None,
             limited: Switch::Off,
             limited_sent: 0,
+            small_end: iss,
             budget: u32::MAX,
             credit: 0,
             seed,
@@ -134,6 +137,15 @@ impl SendState {
     /// The same in segments, rounded up.
     pub fn flight_segments(&self) -> u32 {
         self.flight().div_ceil(self.mss)
+    }
+
+    /// Whether a segment smaller than the mss has to wait, given that data is outstanding.
+    pub fn holds_small(&self) -> bool {
+        match self.config.nagle {
+            Nagle::Off => false,
+            Nagle::On => true,
+            Nagle::Minshall => self.small_end.gt(self.snd_una) && self.small_end.le(self.snd_nxt),
+        }
     }
 
     /// What congestion control wants to know at a loss.

@@ -64,7 +64,7 @@ fn damaged_frames_count_as_lost() {
 fn stray_control_frames_do_nothing() {
     for protocol in [SR, GBN, Protocol::StopAndWait] {
         let mut end = Arq::new(config(protocol));
-        let control = |header| Packet { link: header.into(), body: Body::Control, ..Packet::default() };
+        let control = |header: Header| Packet { link: header.into(), body: Body::Control, ..Packet::default() };
         feed(&mut end, ms(0), Port::WIRED, packet(0));
         feed(&mut end, ms(1), Port::WIRELESS, control(Header::Ack(1)));
         feed(&mut end, ms(2), Port::WIRED, packet(1));
@@ -112,7 +112,7 @@ fn the_largest_window() {
         let config = ArqConfig { window: u16::MAX, queue: 10, ..config(protocol) };
         let mut odd = false;
         let mut link = Link::new(config, |_, packet| {
-            let data = matches!(Header::of(&packet), Some(Header::Data(_)));
+            let data = matches!(Header::of(packet), Some(Header::Data(_)));
             odd ^= data;
             let lost = data && odd && !packet.cause.is_local_retransmission();
             if lost { vec![] } else { vec![millis(50)] }

@@ -46,7 +46,7 @@ pub(crate) struct Kind {
     pub read: fn(reader: &Reader<'_>, common: &TcpSpec) -> Result<AnyPart, Error>,
 }
 
-impl PartialEq for &'static Kind {
+impl PartialEq for Kind {
     fn eq(&self, other: &Self) -> bool {
         self.name == other.name
     }

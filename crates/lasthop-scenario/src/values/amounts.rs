@@ -18,7 +18,7 @@ fn read_unit<T: std::str::FromStr<Err = UnitError>>(data: &Data) -> Result<T, St
 
 /// A `T` above zero.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Positive<T>(pub T);
+pub struct Positive<T>(pub T);
 
 impl Value for Rate {
     fn expected() -> String {
@@ -194,7 +194,7 @@ impl Value for u64 {
 
 /// A whole number from `LOW` to `HIGH`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Whole<const LOW: u32, const HIGH: u32>(pub u32);
+pub struct Whole<const LOW: u32, const HIGH: u32>(pub u32);
 
 /// A whole number from 1 on.
 pub(crate) type Count = Whole<1, { u32::MAX - 1 }>;

@@ -8,6 +8,7 @@ use std::io::{IsTerminal, Write, stdin, stdout};
 use std::os::fd::AsFd;
 use std::path::Path;
 
+use lasthop_gateway::configuration::Gateway;
 use lasthop_gateway::daemon::check::{self, Finding, Outcome};
 use lasthop_gateway::daemon::control::{self, Request};
 use lasthop_gateway::daemon::logs;
@@ -17,7 +18,6 @@ use lasthop_gateway::engine::recording::reader::Recording;
 use lasthop_gateway::engine::recording::recorder::RecordTo;
 use lasthop_gateway::engine::recording::replay::{self, Comparison};
 use lasthop_gateway::{daemon::worker, firewall};
-use lasthop_scenario::gateway::Gateway;
 use lasthop_scenario::one_line;
 use lasthop_scenario::units::ByteSize;
 

@@ -19,7 +19,7 @@ use lasthop_lab::{Captures, Experiment, LabError, Outcome, Watch, namespace, run
 use lasthop_proto::scheme::Scheme;
 use lasthop_scenario::Scenario;
 use lasthop_sim::measure::{PathReport, Report};
-use lasthop_sim::network::{LinkSpec, Network};
+use lasthop_sim::network::{App, LinkSpec, Network};
 use lasthop_study::measures::{Summary, find, summaries_json, summarise};
 use lasthop_study::replicate::{Progress, Task, run_all, run_seed};
 use lasthop_study::stats::Estimate;
@@ -397,7 +397,10 @@ fn print_rows(scenario: &Scenario, seed: u64, rows: &[Row], simulated: Option<Ve
         let [median, p99, max] = row.lateness();
         let scheduling = if row.scheduling == Scheduling::RealTime { "real-time" } else { "normal" };
         let (name, voided) = (row.scheme.name, row.voided);
-        writeln!(out, "{}", fold(&format!("{name}: TCP {}", whose(&row.ends)), width()))?;
+        let tcp = (!row.ends.is_empty()).then(|| format!("TCP {}", whose(&row.ends)));
+        let over_quic = row.task.network.flows.iter().any(|flow| matches!(flow.app, App::Quic(_)));
+        let ends: Vec<String> = tcp.into_iter().chain(over_quic.then(|| "QUIC by quinn".to_owned())).collect();
+        writeln!(out, "{}", fold(&format!("{name}: {}", ends.join("; ")), width()))?;
         let late = format!(
             "{name}: links late by {median:.0} us (median), {p99:.0} us (99 %), {max:.0} us (most); {scheduling} priority; {voided} void"
         );

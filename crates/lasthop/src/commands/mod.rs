@@ -3,6 +3,7 @@
 pub mod compare;
 pub mod completions;
 pub mod explain;
+pub mod fit;
 #[cfg(target_os = "linux")]
 pub mod gateway;
 pub mod lab;

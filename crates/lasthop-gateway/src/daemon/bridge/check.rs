@@ -3,7 +3,6 @@
 
 use std::os::fd::AsFd;
 
-use lasthop_scenario::gateway::Bridge;
 use lasthop_sys::namespace;
 use lasthop_sys::packet_socket::PacketSocket;
 use rustix::thread::CapabilitySet;
@@ -12,6 +11,7 @@ use super::BridgeError;
 use super::kernel;
 use super::ports;
 use super::programs::Maps;
+use crate::configuration::Bridge;
 use crate::daemon::finding::{Finding, Outcome};
 
 /// Looks at everything that only a bridge needs.

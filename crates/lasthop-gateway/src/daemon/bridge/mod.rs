@@ -19,7 +19,6 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use lasthop_proto::node::Port;
-use lasthop_scenario::gateway::{Bridge, Gateway};
 use lasthop_sys::bpf::{Link, Program};
 use lasthop_sys::packet_socket::frame::{ETHERNET, LinkHeader, Offload, Outgoing};
 use lasthop_sys::packet_socket::{Arrival, BATCH, PacketSocket};
@@ -31,6 +30,7 @@ use rustix::time::ClockId;
 use self::links::LinkHeaders;
 use self::ports::PortError;
 use self::programs::{Maps, SILENCE};
+use crate::configuration::{Bridge, Gateway};
 use crate::daemon::path::{BEAT, Core, PacketPath};
 use crate::daemon::snapshot::PacketCounters;
 use crate::engine::{Injection, Offloaded, Verdict};

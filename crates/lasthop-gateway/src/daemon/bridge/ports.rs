@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use lasthop_scenario::gateway::Bridge;
+use crate::configuration::Bridge;
 
 /// `BR_STATE_FORWARDING`.
 const FORWARDING: &str = "3";

@@ -10,11 +10,11 @@ use lasthop_proto::node::{Disposition, Node, Output, Port, Why, pump};
 use lasthop_proto::packet::{Body, Flags, FlowId, Packet, Segment};
 use lasthop_proto::pep::snoop::{Snoop, SnoopConfig};
 use lasthop_proto::time::Instant;
-use lasthop_scenario::gateway::Gateway;
 use lasthop_wire::{View, parse};
 
 use super::player::{Player, list, segment};
 use super::{Call, Headers, Judgement, Step};
+use crate::configuration::Gateway;
 use crate::engine::Condition;
 use crate::engine::ab::Arm;
 use crate::engine::flow::{Flow, has_foreign_options};

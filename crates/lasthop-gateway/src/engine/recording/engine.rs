@@ -2,9 +2,9 @@
 
 use lasthop_proto::node::Port;
 use lasthop_proto::time::Instant;
-use lasthop_scenario::gateway::Gateway;
 
 use super::recorder::Recorder;
+use crate::configuration::Gateway;
 use crate::engine::ab::RuleArms;
 use crate::engine::counters::Counters;
 use crate::engine::rules::EngineConfig;

@@ -6,7 +6,6 @@ use std::io::Read;
 
 use lasthop_proto::node::Port;
 use lasthop_proto::time::Instant;
-use lasthop_scenario::gateway::Gateway;
 use lasthop_wire::Checksum;
 use pcap_file::PcapError;
 use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
@@ -18,6 +17,7 @@ use super::{
     Call, DROPPED, Decision, ENGINE, FORMAT, FORMAT_1, Headers, INBOUND, INJECTED, INTERFACES, Judgement,
     LONGEST_HEADERS, NANOSECONDS, OUTBOUND, PENDING, REPLACED, REPLACEMENT, SEGMENTS, Step, TEXT_FOLLOWS, WRONG,
 };
+use crate::configuration::Gateway;
 use crate::engine::{Condition, Offloaded};
 
 /// No packet is larger than this (jumbograms as receive offload builds them included).

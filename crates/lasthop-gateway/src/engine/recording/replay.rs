@@ -5,13 +5,13 @@ use std::io::Read;
 
 use lasthop_proto::node::Port;
 use lasthop_proto::time::Instant;
-use lasthop_scenario::gateway::Gateway;
 use serde::Serialize;
 
 use super::element::Element;
 use super::player::{Player, list, segment};
 use super::reader::{Entry, Recording, RecordingError};
 use super::{Call, Decision, Headers, Judgement, Step};
+use crate::configuration::Gateway;
 use crate::engine::rules::EngineConfig;
 use crate::engine::{Engine, Injection, Verdict};
 use crate::settings;

@@ -7,7 +7,6 @@ use std::path::Path;
 use lasthop_proto::packet::{Flags, Options, SackBlock, Segment, Timestamps};
 use lasthop_proto::seq::Seq;
 use lasthop_proto::time::Duration;
-use lasthop_scenario::gateway::Gateway;
 use lasthop_wire::{Checksum, Route, build};
 use proptest::prelude::*;
 
@@ -16,6 +15,7 @@ use super::reader::{Entry, Recording, RecordingError};
 use super::recorder::{RecordTo, Recorder};
 use super::replay::{Comparison, replay, replay_element};
 use super::*;
+use crate::configuration::Gateway;
 use crate::engine::properties;
 
 const MSS: u32 = 1000;

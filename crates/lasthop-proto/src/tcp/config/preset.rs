@@ -1,9 +1,9 @@
 //! The presets: what each key of [`TcpConfig`] is in 4.4BSD, in ns-2, by RFCs and in Linux.
 
 use super::{
-    Clock, ControlRule, Deflation, DelayedAck, EcnMode, Growth, HeaderAccounting, HystartRule, ImpureDuplicates,
-    PartialAckTimer, PartialDeflation, ReceiveAutotune, Recovery, RecoveryGuard, RttRule, SackAlgorithm,
-    SackCompression, Switch, TcpConfig, WindowReduction,
+    Clock, ControlRule, Deflation, DelayedAck, EcnMode, Growth, HandshakeAck, HeaderAccounting, HystartRule,
+    ImpureDuplicates, Nagle, PartialAckTimer, PartialDeflation, ReceiveAutotune, Recovery, RecoveryGuard, RttRule,
+    SackAlgorithm, SackCompression, Switch, TcpConfig, WindowReduction,
 };
 use crate::time::Duration;
 
@@ -91,7 +91,9 @@ impl TcpConfig {
             recovery_guard: RecoveryGuard::None,
             partial_ack_timer: PartialAckTimer::SlowButSteady,
             idle_restart: Switch::On,
-            nagle: Switch::On,
+            nagle: Nagle::On,
+            handshake_ack: HandshakeAck::WithData,
+            send_quantum: u32::MAX,
             recovery_burst: u32::MAX,
             smart_acks: Switch::Off,
             time_wait: Duration::from_secs(60),
@@ -124,6 +126,7 @@ impl TcpConfig {
             ecn: EcnMode::Passive,
             congestion: ControlRule::Cubic(HystartRule::Linux),
             window_reduction: WindowReduction::Linux,
+            nagle: Nagle::Minshall,
             ..Self::rfc()
         }
     }
@@ -173,7 +176,7 @@ impl TcpConfig {
             partial_ack_timer: PartialAckTimer::Impatient,
             recovery_burst: 2,
             limited_transmit: Switch::On,
-            nagle: Switch::Off,
+            nagle: Nagle::Off,
             ..Self::bsd_lite()
         }
     }

@@ -3,7 +3,7 @@
 use super::{Connection, LEAST_MSS, State, TIMESTAMPS};
 use crate::event::Event;
 use crate::packet::{Flags, Packet, Segment};
-use crate::tcp::config::{EcnMode, Switch};
+use crate::tcp::config::{EcnMode, HandshakeAck, Switch};
 use crate::time::Instant;
 
 impl Connection {
@@ -46,6 +46,9 @@ impl Connection {
         self.receiver.on_syn(segment.seq);
         self.receiver.ack_now();
         if acks {
+            if self.config.handshake_ack == HandshakeAck::Own {
+                self.own_ack = Switch::On;
+            }
             self.take_ack(now, packet, segment);
             self.establish(now);
         } else {

@@ -18,6 +18,12 @@ impl Connection {
             *place = self.reset_segment(seq, ack);
             return Some(Port::ONLY);
         }
+        if self.own_ack.is_on() {
+            self.own_ack = Switch::Off;
+            if let Some(port) = self.next_ack(now, place) {
+                return Some(port);
+            }
+        }
         let transmission = match self.state {
             State::Closed | State::Listen => None,
             _ => self.sender.poll_transmit(now),

@@ -88,7 +88,7 @@ impl Rfc6675 {
     fn new_data_can_go(s: &SendState) -> bool {
         let unsent = (1 + s.queued).saturating_sub(s.pos(s.snd_max)).min(u64::from(s.mss)) as u32;
         let room = s.flow_window().saturating_sub(s.flight());
-        let small = unsent < s.mss && s.config.nagle.is_on() && !s.closed.is_on();
+        let small = unsent < s.mss && s.holds_small() && !s.closed.is_on();
         unsent > 0 && room >= unsent && !small
     }
 

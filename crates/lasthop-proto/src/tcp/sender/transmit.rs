@@ -96,7 +96,7 @@ impl Sender {
         let again = s.snd_nxt.lt(s.snd_max);
         let idle = s.snd_max == s.snd_una;
         let go = len == s.mss && len > 0
-            || len > 0 && len == in_buffer && (idle || !s.config.nagle.is_on())
+            || len > 0 && len == in_buffer && (idle || !s.holds_small())
             || len > 0 && len >= s.max_snd_wnd / 2
             || len > 0 && again
             || fin_unsent;
@@ -114,6 +114,9 @@ impl Sender {
         }
         let s = &mut self.state;
         s.budget -= 1;
+        if len > 0 && len < s.mss && !again {
+            s.small_end = s.snd_nxt + len;
+        }
         // Nothing more can go out before the next acknowledgment once the window is full.
         let full = used + len >= window && s.snd_wnd > 0 && pos + u64::from(len) < data_end;
         if full && !self.probe_due.is_on() && self.recovery.rack().is_none() {

@@ -25,7 +25,7 @@ use self::usage::{Burst, Usage};
 use crate::packet::Cause;
 use crate::seq::Seq;
 use crate::tcp::config::TcpConfig;
-use crate::tcp::congestion::control::{CaState, CongestionControl, Episode};
+use crate::tcp::congestion::control::{CaState, CongestionControl, Episode, Pacing};
 use crate::tcp::congestion::{Control, Start};
 use crate::tcp::delivery_rate::RateSampler;
 use crate::tcp::flight::{Flight, Index};
@@ -345,7 +345,8 @@ impl Rack {
         let out = self.flight.len();
         let snapshot = self.rate.on_sent(now, out, self.flight.in_flight() + 1);
         if let Some(pacing) = self.control.pacing() {
-            self.pacer.on_sent(now, end.since(seq), pacing);
+            let quantum = pacing.quantum.min(s.config.send_quantum);
+            self.pacer.on_sent(now, end.since(seq), Pacing { quantum, ..pacing });
         }
         if self.in_reduction() {
             self.prr.on_sent(1);

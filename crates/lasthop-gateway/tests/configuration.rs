@@ -1,9 +1,11 @@
 //! The gateway's configuration, and what is said about a bad one.
 
+use lasthop_gateway::configuration::{Gateway, Group, Mode, OpenedBy};
 use lasthop_proto::pep::snoop::{HopControl, SnoopConfig};
 use lasthop_proto::scheme::{LocalDetection, TcpAwareness};
 use lasthop_proto::time::Duration;
-use lasthop_scenario::gateway::{Gateway, Group, Mode, OpenedBy};
+use proptest::prelude::*;
+use proptest::test_runner::{FailurePersistence, FileFailurePersistence};
 
 const RULE: &str = "[[rule]]\nname = 'roof'\nmode = 'snoop'\ninterface = 'wlan0'\n";
 
@@ -234,5 +236,30 @@ fn one_port_or_address_needs_no_brackets() {
     ] {
         assert_eq!(read(alone), read(list));
         assert_ne!(read(alone), read(""));
+    }
+}
+
+/// Where inputs that failed are kept.
+fn kept() -> Option<Box<dyn FailurePersistence>> {
+    Some(Box::new(FileFailurePersistence::WithSource("proptest-regressions")))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: kept(), ..ProptestConfig::default() })]
+
+    #[test]
+    fn hostile_names_leave_messages_on_one_line(name in any::<String>(), file in any::<String>()) {
+        let quoted: String = name.chars().map(|c| format!("\\U{:08x}", u32::from(c))).collect();
+        let told = [
+            Gateway::parse(&file, &format!("\"{quoted}\" = 1")).err(),
+            Gateway::parse(&file, &format!("[[rule]]\nname = \"{quoted}\"\nmode = \"{quoted}\"")).err(),
+            Gateway::parse(&file, &format!("{name}\n]")).err(),
+        ];
+        for (number, error) in told.into_iter().enumerate() {
+            let Some(error) = error else { return Err(TestCaseError::fail(format!("{number} was taken"))) };
+            let message = error.to_string();
+            let steers = |c: char| c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+            prop_assert!(!message.chars().any(steers), "{}: {:?}", number, message);
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! The configuration of the gateway: TOML turned into checked types, with the same messages as scenarios.
 //!
 //! ```
-//! use lasthop_scenario::gateway::{Gateway, Mode};
+//! use lasthop_gateway::configuration::{Gateway, Mode};
 //!
 //! let gateway = Gateway::parse("gateway.toml", "[[rule]]\nname = 'roof'\nmode = 'snoop'\ninterface = 'wlan0'\n")?;
 //! assert!(matches!(gateway.rules[0].mode, Mode::Snoop(_)));
@@ -10,24 +10,21 @@
 //!
 //! Every key is described in `docs/gateway.md`.
 
-use std::cell::RefCell;
+mod values;
+
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use lasthop_proto::pep::snoop::SnoopConfig;
 use lasthop_proto::time::Duration;
+use lasthop_scenario::reading::{self, ByteSize, Choice, List, Off, Or, Positive, Reader, Text, Whole};
+use lasthop_scenario::units::Fraction;
+use lasthop_scenario::{Error, Problem};
 
-use crate::document;
-use crate::error::{Error, Place, Problem, Spot};
-use crate::files::read_limited;
-use crate::gateway_values::{AbsolutePath, Address, InterfaceName, List, LogLevel};
-use crate::reader::{Context, Reader};
-use crate::units::{ByteSize, Fraction};
-use crate::values::{Choice, Off, Or, Positive, Text, Whole};
-use crate::{sides, snoop};
+use self::values::{AbsolutePath, Address, InterfaceName, LogLevel};
 
-pub use crate::gateway_values::{Group, Network, PortRange};
-pub use crate::sides::{SideSettings, SplitSettings};
+pub use self::values::{Group, Network, PortRange};
+pub use lasthop_scenario::{PATIENCE, SideSettings, SplitSettings};
 
 /// Most bytes of a configuration: it travels as one message to the process that handles the packets.
 const LARGEST_FILE: u64 = 128 << 10;
@@ -166,19 +163,12 @@ impl Gateway {
 
     /// Reads the configuration file at `path`; also gives its text, of which [`Gateway::parse`] makes the same.
     pub fn load_with_text(path: impl AsRef<Path>) -> Result<(Self, String), Error> {
-        let file = path.as_ref().display().to_string();
-        let fail = |problem| Error::new(Place { file: file.clone(), spot: Spot::Whole }, None, problem);
-        let bytes = read_limited(path.as_ref(), LARGEST_FILE).map_err(|error| fail(Problem::Read(error)))?;
-        let not_text = |_| Problem::Syntax { message: "it is not UTF-8 text".to_owned(), line: None, hint: None };
-        let text = String::from_utf8(bytes).map_err(|error| fail(not_text(error)))?;
-        Ok((Self::parse(&file, &text)?, text))
+        reading::load(path.as_ref(), LARGEST_FILE, read)
     }
 
     /// Reads a configuration from its text; messages call it `name`.
     pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
-        let root = document::parse(name, text)?;
-        let context = Context { file: name.to_owned(), ledger: RefCell::default(), today: None };
-        read(&Reader::root(&context, &root))
+        reading::parse(name, text, read)
     }
 }
 
@@ -317,8 +307,8 @@ fn rule(reader: &Reader<'_>) -> Result<Rule, Error> {
         }
     }
     let mode = match mode {
-        ModeName::Snoop => Mode::Snoop(snoop::of_gateway(&reader.section("snoop")?)?),
-        ModeName::Split => Mode::Split(sides::of_gateway(&reader.section("split")?)?),
+        ModeName::Snoop => Mode::Snoop(reading::snoop(&reader.section("snoop")?)?),
+        ModeName::Split => Mode::Split(reading::split(&reader.section("split")?)?),
         ModeName::Observe if ab != Fraction::ZERO => {
             return Err(reader.refuse(
                 "ab",

@@ -5,8 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use crate::document::{Data, quote};
-use crate::reader::Value;
+use lasthop_scenario::reading::{Data, Value, quote};
 
 /// Addresses with a common beginning, or a single one: `10.0.0.0/8`, `2001:db8::1`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -79,30 +78,6 @@ pub struct PortRange {
 impl fmt::Display for PortRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.first == self.last { write!(f, "{}", self.first) } else { write!(f, "{}:{}", self.first, self.last) }
-    }
-}
-
-/// Items of a list that are all of one kind; one alone needs no brackets.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct List<T>(pub Vec<T>);
-
-impl<T: Value> Value for List<T> {
-    fn expected() -> String {
-        format!("{}, or a list of such", T::expected())
-    }
-    fn read(data: &Data) -> Result<Self, String> {
-        let Data::Array(items) = data else { return T::read(data).map(|item| Self(vec![item])) };
-        let read = |(index, item): (usize, &crate::document::Item)| {
-            T::read(&item.data).map_err(|reason| match reason.as_str() {
-                "" => format!("item {} is {}", index + 1, item.data.describe()),
-                _ => format!("item {}: {reason}", index + 1),
-            })
-        };
-        items.iter().enumerate().map(read).collect::<Result<_, _>>().map(Self)
-    }
-    fn show(&self) -> String {
-        let items: Vec<_> = self.0.iter().map(Value::show).collect();
-        format!("[{}]", items.join(", "))
     }
 }
 
@@ -251,30 +226,6 @@ impl Value for InterfaceName {
                 if named { Ok(Self(name.clone())) } else { Err("no interface is called that".to_owned()) }
             }
             Data::String(_) => Err("it is not 1 to 15 characters long".to_owned()),
-            _ => Err(String::new()),
-        }
-    }
-    fn show(&self) -> String {
-        quote(&self.0)
-    }
-}
-
-/// The name of a congestion control of the kernel.
-#[derive(Clone, PartialEq, Debug)]
-pub(crate) struct KernelCongestion(pub String);
-
-impl Value for KernelCongestion {
-    fn expected() -> String {
-        "a congestion control of the kernel, as \"bbr\" or \"cubic\"".to_owned()
-    }
-    fn read(data: &Data) -> Result<Self, String> {
-        match data {
-            Data::String(name)
-                if (1..=15).contains(&name.len())
-                    && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_') =>
-            {
-                Ok(Self(name.clone()))
-            }
             _ => Err(String::new()),
         }
     }

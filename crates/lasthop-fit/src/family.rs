@@ -1,0 +1,396 @@
+//! The families of models, each fitted by maximum likelihood.
+
+use lasthop_proto::channel::{ErrorSpec, Frames};
+use lasthop_proto::time::Duration;
+
+use crate::optimum::{maximise, standard_errors};
+use crate::states::{ByPacket, ByTime};
+use crate::trace::{Clock, LossTrace, Sent};
+
+/// A family of channel models, named as scenarios name them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Family {
+    /// Nothing is lost.
+    None,
+    /// Each packet with one probability.
+    Uniform,
+    /// Errors at exponential distances in bytes: longer packets are lost more often.
+    Exponential,
+    /// Two states that may change with every packet.
+    TwoStatePacket,
+    /// Two states that pass in time.
+    TwoState,
+    /// Errors that each destroy a number of packets in a row.
+    Burst,
+}
+
+impl Family {
+    /// As `model = "..."` of a scenario.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Uniform => "uniform",
+            Self::Exponential => "exponential",
+            Self::TwoStatePacket => "two-state-packet",
+            Self::TwoState => "two-state",
+            Self::Burst => "burst",
+        }
+    }
+}
+
+/// What a parameter counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unit {
+    /// A probability, 0 to 1.
+    Share,
+    /// Seconds.
+    Seconds,
+    /// Bytes.
+    Bytes,
+    /// Packets.
+    Packets,
+}
+
+/// A parameter of a fitted model, named as the scenario's key.
+#[derive(Clone, Copy, PartialEq, Debug, serde::Serialize)]
+pub struct Parameter {
+    /// The key.
+    pub key: &'static str,
+    /// What it counts.
+    pub unit: Unit,
+    /// Its most likely value.
+    pub value: f64,
+    /// Its 95 % interval; `None` where it was not fitted, or the trace says nothing of it.
+    pub interval: Option<[f64; 2]>,
+}
+
+/// A family's most likely model.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Fit {
+    /// Which family.
+    pub family: Family,
+    /// The model, as the simulator takes it.
+    #[serde(skip)]
+    pub spec: ErrorSpec,
+    /// Its parameters.
+    pub parameters: Vec<Parameter>,
+    /// How many of them were fitted.
+    pub free: u32,
+    /// The logarithm of the likelihood.
+    pub log_likelihood: f64,
+    /// Akaike's criterion, `2 free - 2 log_likelihood`.
+    pub aic: f64,
+}
+
+impl Fit {
+    fn new(family: Family, spec: ErrorSpec, parameters: Vec<Parameter>, free: u32, log_likelihood: f64) -> Self {
+        Self { family, spec, parameters, free, log_likelihood, aic: 2.0 * f64::from(free) - 2.0 * log_likelihood }
+    }
+
+    /// The parameter `key`.
+    pub fn parameter(&self, key: &str) -> Option<&Parameter> {
+        self.parameters.iter().find(|parameter| parameter.key == key)
+    }
+}
+
+/// The 97.5 % quantile of the normal distribution.
+const Z: f64 = 1.959_963_984_540_054;
+
+/// Each family's best.
+pub(crate) fn fits(trace: &LossTrace) -> Vec<Fit> {
+    if trace.lost() == 0 {
+        return vec![Fit::new(Family::None, ErrorSpec::None, Vec::new(), 0, 0.0)];
+    }
+    let mut fits = vec![uniform(trace)];
+    if trace.lost() == trace.packets().len() as u64 {
+        return fits;
+    }
+    fits.extend(exponential(trace));
+    fits.extend(two_state_packet(trace));
+    fits.extend(two_state(trace));
+    fits.extend(burst(trace));
+    fits.retain(|fit| fit.aic.is_finite());
+    fits
+}
+
+/// Wilson's 95 % interval of a share of `hits` in `of`.
+fn wilson(hits: f64, of: f64) -> [f64; 2] {
+    let p = hits / of;
+    let z2 = Z * Z;
+    let middle = (p + z2 / (2.0 * of)) / (1.0 + z2 / of);
+    let half = Z / (1.0 + z2 / of) * libm::sqrt(p * (1.0 - p) / of + z2 / (4.0 * of * of));
+    [(middle - half).max(0.0), (middle + half).min(1.0)]
+}
+
+/// `hits ln p + misses ln (1 - p)`, where nothing times the logarithm of zero is nothing.
+fn binomial(p: f64, hits: f64, misses: f64) -> f64 {
+    let part = |count: f64, log: f64| if count == 0.0 { 0.0 } else { count * log };
+    part(hits, libm::log(p)) + part(misses, libm::log1p(-p))
+}
+
+fn share(key: &'static str, value: f64, interval: Option<[f64; 2]>) -> Parameter {
+    Parameter { key, unit: Unit::Share, value, interval }
+}
+
+fn uniform(trace: &LossTrace) -> Fit {
+    let (lost, all) = (trace.lost() as f64, trace.packets().len() as f64);
+    let p = lost / all;
+    let spec = ErrorSpec::Uniform { frame_loss: p, frames: Frames::All };
+    Fit::new(
+        Family::Uniform,
+        spec,
+        vec![share("frame_loss", p, Some(wilson(lost, all)))],
+        1,
+        binomial(p, lost, all - lost),
+    )
+}
+
+/// Told from the uniform one by packets of several sizes only.
+fn exponential(trace: &LossTrace) -> Option<Fit> {
+    if trace.is_of_one_size() {
+        return None;
+    }
+    let likelihood = |at: &[f64]| {
+        let mean = libm::exp(at[0]);
+        trace.packets().iter().map(|packet| per_byte(packet, mean)).sum()
+    };
+    let bytes: f64 = trace.packets().iter().map(|packet| f64::from(packet.bytes)).sum();
+    let best = maximise(likelihood, &[libm::log(bytes / trace.lost() as f64)]);
+    let mean = libm::exp(best.at[0]);
+    let spec = ErrorSpec::Exponential { mean_bytes: mean, frames: Frames::All };
+    let interval = intervals(likelihood, &best.at)[0].map(|ends| ends.map(libm::exp));
+    let parameter = Parameter { key: "mean_bytes", unit: Unit::Bytes, value: mean, interval };
+    Some(Fit::new(Family::Exponential, spec, vec![parameter], 1, best.value))
+}
+
+fn per_byte(packet: &Sent, mean: f64) -> f64 {
+    let errors = f64::from(packet.bytes) / mean;
+    if packet.lost { libm::log(-libm::expm1(-errors)) } else { -errors }
+}
+
+/// 95 % intervals in the coordinates of the search.
+fn intervals(likelihood: impl Fn(&[f64]) -> f64, at: &[f64]) -> Vec<Option<[f64; 2]>> {
+    let errors = standard_errors(likelihood, at);
+    at.iter().zip(errors).map(|(at, error)| error.map(|error| [at - Z * error, at + Z * error])).collect()
+}
+
+fn logistic(x: f64) -> f64 {
+    1.0 / (1.0 + libm::exp(-x))
+}
+
+fn logit(p: f64) -> f64 {
+    let p = p.clamp(1e-6, 1.0 - 1e-6);
+    libm::log(p / (1.0 - p))
+}
+
+/// Transitions of a trace in which the state shows: lost is bad.
+#[derive(Clone, Copy, Default)]
+struct Transitions {
+    from_good: f64,
+    to_bad: f64,
+    from_bad: f64,
+    to_good: f64,
+}
+
+impl Transitions {
+    fn of(packets: &[Sent]) -> Self {
+        let mut counts = Self::default();
+        for pair in packets.windows(2) {
+            match (pair[0].lost, pair[1].lost) {
+                (false, now) => {
+                    counts.from_good += 1.0;
+                    counts.to_bad += f64::from(u8::from(now));
+                }
+                (true, now) => {
+                    counts.from_bad += 1.0;
+                    counts.to_good += f64::from(u8::from(!now));
+                }
+            }
+        }
+        counts
+    }
+}
+
+/// Gilbert's and Elliott's, with two, three and four parameters; the best by AIC.
+fn two_state_packet(trace: &LossTrace) -> Option<Fit> {
+    let packets = trace.packets();
+    let counts = Transitions::of(packets);
+    if counts.to_bad == 0.0 || counts.to_good == 0.0 {
+        return None;
+    }
+    let simple = ByPacket {
+        good_to_bad: counts.to_bad / counts.from_good,
+        bad_to_good: counts.to_good / counts.from_bad,
+        good_loss: 0.0,
+        bad_loss: 1.0,
+    };
+    let known =
+        [Some(wilson(counts.to_bad, counts.from_good)), Some(wilson(counts.to_good, counts.from_bad)), None, None];
+    let first = packet_fit(simple, known, 2, simple.log_likelihood(packets));
+    let model = |at: &[f64]| ByPacket {
+        good_to_bad: logistic(at[0]),
+        bad_to_good: logistic(at[1]),
+        bad_loss: logistic(at[2]),
+        good_loss: at.get(3).map_or(0.0, |&x| logistic(x)),
+    };
+    let likelihood = |at: &[f64]| model(at).log_likelihood(packets);
+    // Where the bad state does not lose all, it lasts longer than a run of losses.
+    let mut start = vec![logit(simple.good_to_bad / 2.0), logit(simple.bad_to_good / 2.0), logit(0.5)];
+    let third = maximise(likelihood, &start);
+    start.clone_from(&third.at);
+    start.push(logit(trace.lost() as f64 / packets.len() as f64 / 10.0));
+    let fourth = maximise(likelihood, &start);
+    let hidden = [third, fourth].into_iter().map(|best| {
+        let ends = intervals(likelihood, &best.at);
+        let interval = |at: usize| ends.get(at).copied().flatten().map(|ends: [f64; 2]| ends.map(logistic));
+        let known = [interval(0), interval(1), interval(3), interval(2)];
+        packet_fit(model(&best.at), known, best.at.len() as u32, best.value)
+    });
+    best_of(std::iter::once(first).chain(hidden))
+}
+
+/// `intervals` in the order of the model's fields. The state that loses more is called bad.
+fn packet_fit(model: ByPacket, intervals: [Option<[f64; 2]>; 4], free: u32, log_likelihood: f64) -> Fit {
+    let (model, [to_bad, to_good, good, bad]) = if model.good_loss > model.bad_loss {
+        let swapped = ByPacket {
+            good_to_bad: model.bad_to_good,
+            bad_to_good: model.good_to_bad,
+            good_loss: model.bad_loss,
+            bad_loss: model.good_loss,
+        };
+        (swapped, [intervals[1], intervals[0], intervals[3], intervals[2]])
+    } else {
+        (model, intervals)
+    };
+    let ByPacket { good_to_bad, bad_to_good, good_loss, bad_loss } = model;
+    let spec = ErrorSpec::TwoStatePacket { good_to_bad, bad_to_good, good_loss, bad_loss, frames: Frames::All };
+    let parameters = vec![
+        share("good_to_bad", good_to_bad, to_bad),
+        share("bad_to_good", bad_to_good, to_good),
+        share("good_loss", good_loss, good),
+        share("bad_loss", bad_loss, bad),
+    ];
+    Fit::new(Family::TwoStatePacket, spec, parameters, free, log_likelihood)
+}
+
+/// The one with the least AIC, and the simpler of two that are alike.
+fn best_of(fits: impl Iterator<Item = Fit>) -> Option<Fit> {
+    fits.filter(|fit| fit.aic.is_finite()).fold(None, |best: Option<Fit>, fit| match best {
+        Some(best) if fit.aic >= best.aic - crate::CLEARLY_BETTER => Some(best),
+        _ => Some(fit),
+    })
+}
+
+/// Expected errors a bit where all is lost: beyond this every bit is hit, to the last digit of a double.
+const ALL: f64 = 1e3;
+
+/// The states of time, with two, three and four parameters; the best by AIC.
+fn two_state(trace: &LossTrace) -> Option<Fit> {
+    let packets = trace.packets();
+    let counts = Transitions::of(packets);
+    if trace.clock() == Clock::Unknown || counts.to_bad == 0.0 || counts.to_good == 0.0 {
+        return None;
+    }
+    let span = packets.last()?.at.as_secs_f64() - packets[0].at.as_secs_f64();
+    let spacing = (span / packets.len() as f64).max(1e-9);
+    let mean_bits = 8.0 * packets.iter().map(|packet| f64::from(packet.bytes)).sum::<f64>() / packets.len() as f64;
+    let model = |at: &[f64]| ByTime {
+        good: libm::exp(at[0]),
+        bad: libm::exp(at[1]),
+        bad_errors: at.get(2).map_or(ALL, |&x| libm::exp(x).min(ALL)),
+        good_errors: at.get(3).map_or(0.0, |&x| libm::exp(x).min(ALL)),
+    };
+    let likelihood = |at: &[f64]| model(at).log_likelihood(packets);
+    let mut start = vec![
+        libm::log(spacing * counts.from_good / counts.to_bad),
+        libm::log((spacing * counts.from_bad / counts.to_good).max(spacing / 2.0)),
+    ];
+    let mut fits = Vec::new();
+    for next in [Some(libm::log(2.0 / mean_bits)), Some(libm::log(1e-4 / mean_bits)), None] {
+        let best = maximise(likelihood, &start);
+        let ends = intervals(likelihood, &best.at);
+        fits.push(time_fit(model(&best.at), &ends, best.at.len() as u32, best.value));
+        start = best.at;
+        start.extend(next);
+    }
+    best_of(fits.into_iter())
+}
+
+fn time_fit(model: ByTime, ends: &[Option<[f64; 2]>], free: u32, log_likelihood: f64) -> Fit {
+    let ends = |at: usize| ends.get(at).copied().flatten();
+    let seconds = |key, value, ends: Option<[f64; 2]>| Parameter {
+        key,
+        unit: Unit::Seconds,
+        value,
+        interval: ends.map(|ends| ends.map(libm::exp)),
+    };
+    let rate = |errors: f64| -libm::expm1(-errors);
+    let bits = |key, errors: f64, ends: Option<[f64; 2]>| {
+        share(key, rate(errors), ends.map(|ends| ends.map(|end| rate(libm::exp(end)))))
+    };
+    let good = (model.good, model.good_errors, ends(0), ends(3));
+    let bad = (model.bad, model.bad_errors, ends(1), ends(2));
+    let (good, bad) = if good.1 > bad.1 { (bad, good) } else { (good, bad) };
+    let spec = ErrorSpec::TwoStateTime {
+        good: Duration::from_secs_f64(good.0),
+        bad: Duration::from_secs_f64(bad.0),
+        good_ber: rate(good.1),
+        bad_ber: rate(bad.1),
+    };
+    let parameters = vec![
+        seconds("good", good.0, good.2),
+        seconds("bad", bad.0, bad.2),
+        bits("good_ber", good.1, good.3),
+        bits("bad_ber", bad.1, bad.3),
+    ];
+    Fit::new(Family::TwoState, spec, parameters, free, log_likelihood)
+}
+
+/// Runs of exactly so many, or of several such that adjoin. The first and the last may be cut off by the trace's ends.
+fn burst(trace: &LossTrace) -> Option<Fit> {
+    let packets = trace.packets();
+    let mut whole = trace.runs();
+    if packets.last()?.lost {
+        whole.pop();
+    }
+    if packets[0].lost && !whole.is_empty() {
+        whole.remove(0);
+    }
+    let divisor = whole.iter().copied().reduce(greatest_common_divisor)?;
+    (2..=divisor)
+        .filter(|length| divisor % length == 0)
+        .map(|length| burst_of(packets, length))
+        .reduce(|best, fit| if fit.aic < best.aic { fit } else { best })
+}
+
+fn greatest_common_divisor(a: u32, b: u32) -> u32 {
+    if b == 0 { a } else { greatest_common_divisor(b, a % b) }
+}
+
+fn burst_of(packets: &[Sent], length: u32) -> Fit {
+    // Packets that decide: all but those that a burst takes with it.
+    let mut deciding = Vec::new();
+    let mut taken = 0;
+    for packet in packets {
+        if packet.lost && taken > 0 {
+            taken -= 1;
+            continue;
+        }
+        taken = if packet.lost { length - 1 } else { 0 };
+        deciding.push(*packet);
+    }
+    let likelihood = |at: &[f64]| deciding.iter().map(|packet| per_byte(packet, libm::exp(at[0]))).sum();
+    let bytes: f64 = deciding.iter().map(|packet| f64::from(packet.bytes)).sum();
+    let hits = deciding.iter().filter(|packet| packet.lost).count().max(1) as f64;
+    let best = maximise(likelihood, &[libm::log(bytes / hits)]);
+    let mean = libm::exp(best.at[0]);
+    let spec = ErrorSpec::Burst { mean_bytes: mean, packets: length, frames: Frames::All };
+    let interval = intervals(likelihood, &best.at)[0].map(|ends| ends.map(libm::exp));
+    let parameters = vec![
+        Parameter { key: "mean_bytes", unit: Unit::Bytes, value: mean, interval },
+        Parameter { key: "packets", unit: Unit::Packets, value: f64::from(length), interval: None },
+    ];
+    Fit::new(Family::Burst, spec, parameters, 2, best.value)
+}

@@ -1,0 +1,82 @@
+//! From a link's losses, packet by packet, to the channel model that they follow.
+//!
+//! [`fit`] takes a [`LossTrace`], one direction of a link, and fits each family of channel models that lasthop simulates by maximum likelihood, compares them by
+//! Akaike's criterion, chooses, and says whether the chosen one does what the link did: the model itself is run over the same packets, many times,
+//! and what it loses is compared with what was lost. `docs/models/fit.md` has the rules and how they were validated.
+//!
+//! No I/O, no clock; the same trace gives the same answer to the byte.
+
+mod adequacy;
+mod family;
+mod optimum;
+pub mod read;
+pub mod scenario;
+mod states;
+mod trace;
+
+pub use adequacy::{Adequacy, Beside, Departure};
+pub use family::{Family, Fit, Parameter, Unit};
+pub use trace::{Clock, LossTrace, Sent};
+
+/// A family is preferred to a simpler one where its AIC is lower by more than this: twice a gain in log-likelihood of 4, which chance gives one superfluous parameter
+/// about once in 200 traces.
+pub const CLEARLY_BETTER: f64 = 6.0;
+
+/// What a trace says of its link's losses.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Report {
+    /// Packets of the trace.
+    pub packets: u64,
+    /// Of these, lost.
+    pub lost: u64,
+    /// Runs of lost packets: their mean length, and the longest.
+    pub mean_run: f64,
+    /// The longest run.
+    pub longest_run: u32,
+    /// The best fit of each family that could have made the trace, chosen one first, then by AIC.
+    pub fits: Vec<Fit>,
+    /// Families whose AIC is as good as the chosen one's, within [`CLEARLY_BETTER`]: the trace cannot tell them apart.
+    pub alike: Vec<Family>,
+    /// Whether the chosen model does what the link did.
+    pub adequacy: Adequacy,
+}
+
+impl Report {
+    /// The model that was chosen.
+    pub fn chosen(&self) -> &Fit {
+        &self.fits[0]
+    }
+}
+
+/// Fits every family to `trace` and chooses among them. `None` for a trace without packets.
+pub fn fit(trace: &LossTrace) -> Option<Report> {
+    if trace.packets().is_empty() {
+        return None;
+    }
+    let mut fits = family::fits(trace);
+    fits.sort_by(|a, b| a.aic.total_cmp(&b.aic));
+    let least = fits[0].aic;
+    let near = |fit: &Fit| fit.aic <= least + CLEARLY_BETTER;
+    let chosen = (0..fits.len()).filter(|&at| near(&fits[at])).min_by_key(|&at| fits[at].free).unwrap_or(0);
+    let alike = fits
+        .iter()
+        .enumerate()
+        .filter(|&(at, fit)| at != chosen && near(fit) && fit.free == fits[chosen].free)
+        .map(|(_, fit)| fit.family)
+        .collect();
+    let first = fits.remove(chosen);
+    fits.insert(0, first);
+    let runs = trace.runs();
+    Some(Report {
+        packets: trace.packets().len() as u64,
+        lost: trace.lost(),
+        mean_run: if runs.is_empty() { 0.0 } else { trace.lost() as f64 / runs.len() as f64 },
+        longest_run: runs.iter().copied().max().unwrap_or(0),
+        alike,
+        adequacy: adequacy::of(trace, &fits[0].spec),
+        fits,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,172 @@
+//! A link that was measured, as a scenario that `compare` takes.
+
+use std::fmt::Write;
+
+use crate::family::{Fit, Parameter, Unit};
+use crate::{Family, Report};
+
+/// A value with its origin.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Told {
+    /// As a scenario has it, without quotes: `10 Mbps`.
+    pub value: String,
+    /// Where it comes from: `--rate`, `assumed`.
+    pub origin: String,
+}
+
+/// What is known of a link besides its losses.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Link {
+    /// Its rate, both ways.
+    pub rate: Told,
+    /// Its delay, one way.
+    pub delay: Told,
+    /// What waits before it.
+    pub queue: Told,
+    /// The delay of the path behind the gateway, one way.
+    pub wire_delay: Told,
+}
+
+/// Losses of one direction, with the trace's name.
+#[derive(Clone, Copy, Debug)]
+pub struct Direction<'r> {
+    /// The trace's name.
+    pub name: &'r str,
+    /// What was fitted to it.
+    pub report: &'r Report,
+}
+
+/// A scenario file: a server, a base station, and a client behind the link, with a download of 16 MiB; each value with its origin.
+pub fn scenario(link: &Link, down: Direction<'_>, up: Option<Direction<'_>>) -> String {
+    let mut text = String::new();
+    let names = [Some(down), up].into_iter().flatten().map(|direction| direction.name).collect::<Vec<_>>().join(", ");
+    // Writing to a string cannot fail.
+    let _ = write!(
+        text,
+        r#"# A link as `lasthop fit` found it in {names}.
+title = "A fitted link"
+scheme = "E2E-CUBIC"
+runs = 30
+seed = 1
+limit = "1000 s"
+
+[tcp]
+preset = "linux-6.18"
+
+[hosts.server]
+[hosts.client]
+[routers.base]
+
+[links.wire]
+between = ["server", "base"]
+rate = "1 Gbps"               # assumed: faster than the lossy hop
+delay = {wire_delay}
+
+[links.hop]
+between = ["base", "client"]
+rate = {rate}
+delay = {delay}
+queue = {queue}
+"#,
+        names = names.replace(['\n', '\r'], " "),
+        wire_delay = told(&link.wire_delay),
+        rate = told(&link.rate),
+        delay = told(&link.delay),
+        queue = told(&link.queue),
+    );
+    let _ = errors(&mut text, "down", Some(down));
+    let _ = errors(&mut text, "up", up);
+    text.push_str(
+        r#"
+[flows.download]
+from = "server"
+to = "client"
+size = "16 MiB"
+
+[base_station]                # where a cure on the path would be installed
+router = "base"
+link = "hop"
+"#,
+    );
+    text
+}
+
+fn told(told: &Told) -> String {
+    format!("{:<22} # {}", format!("\"{}\"", told.value), told.origin)
+}
+
+fn errors(text: &mut String, direction: &str, of: Option<Direction<'_>>) -> std::fmt::Result {
+    let Some(Direction { name, report }) = of else {
+        return writeln!(text, "errors_{direction} = {{ model = \"none\" }}   # no trace of this direction");
+    };
+    let chosen = report.chosen();
+    writeln!(text, "\n# {name}: {} of {} packets lost.", report.lost, report.packets)?;
+    if !report.adequacy.fits() {
+        writeln!(text, "# No model does what this link did: see `lasthop fit`. The nearest one:")?;
+    }
+    writeln!(text, "[links.hop.errors_{direction}]\nmodel = \"{}\"", chosen.family.name())?;
+    for parameter in &chosen.parameters {
+        write!(text, "{} = {}", parameter.key, value(parameter))?;
+        match parameter.interval {
+            Some([low, high]) => {
+                writeln!(text, "   # 95 %: {} to {}", shown(parameter.unit, low), shown(parameter.unit, high))?
+            }
+            None => writeln!(text)?,
+        }
+    }
+    Ok(())
+}
+
+/// As a scenario reads it.
+fn value(parameter: &Parameter) -> String {
+    match parameter.unit {
+        Unit::Share => format!("{}", digits(parameter.value)),
+        Unit::Seconds => format!("\"{} ms\"", digits(parameter.value * 1e3)),
+        Unit::Bytes => format!("{}", parameter.value.round().max(1.0) as u64),
+        Unit::Packets => format!("{}", parameter.value),
+    }
+}
+
+/// For people.
+pub fn shown(unit: Unit, value: f64) -> String {
+    match unit {
+        Unit::Share => format!("{} %", figures(value * 100.0)),
+        Unit::Seconds if value < 1.0 => format!("{} ms", figures(value * 1e3)),
+        Unit::Seconds => format!("{} s", figures(value)),
+        Unit::Bytes => format!("{} bytes", figures(value)),
+        Unit::Packets => format!("{value} packets"),
+    }
+}
+
+/// The parameters of a fit for people: `frame_loss 3.02 % (2.7 to 3.37)`.
+pub fn parameters(fit: &Fit) -> Vec<String> {
+    let one = |parameter: &Parameter| {
+        let interval = parameter
+            .interval
+            .map(|[low, high]| format!(" ({} to {})", shown(parameter.unit, low), shown(parameter.unit, high)));
+        format!("{} {}{}", parameter.key, shown(parameter.unit, parameter.value), interval.unwrap_or_default())
+    };
+    // What was not fitted says nothing new where it is all or nothing.
+    let told = |parameter: &&Parameter| {
+        parameter.interval.is_some() || !matches!(parameter.value, 0.0 | 1.0) || fit.family == Family::Uniform
+    };
+    fit.parameters.iter().filter(told).map(one).collect()
+}
+
+/// Rounded to six significant digits, without an exponent: what a scenario takes.
+fn digits(value: f64) -> f64 {
+    round(value, 6)
+}
+
+/// Rounded to three significant digits.
+fn figures(value: f64) -> f64 {
+    round(value, 3)
+}
+
+fn round(value: f64, digits: i32) -> f64 {
+    if value == 0.0 || !value.is_finite() {
+        return value;
+    }
+    let places = digits - 1 - libm::floor(libm::log10(value.abs())) as i32;
+    format!("{value:.*}", places.max(0) as usize).parse().unwrap_or(value)
+}

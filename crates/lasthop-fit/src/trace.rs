@@ -1,0 +1,102 @@
+//! What was seen of one direction of a link.
+
+use lasthop_proto::time::Duration;
+
+/// One packet on its way over the link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sent {
+    /// When its transmission began, from an origin of the trace's own.
+    pub at: Duration,
+    /// How long it was on the air; zero where the link's rate is not known.
+    pub air: Duration,
+    /// Its bytes, network header included.
+    pub bytes: u32,
+    /// Whether it was lost.
+    pub lost: bool,
+}
+
+/// Whether a trace knows when its packets were sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Clock {
+    /// Times are those of transmission.
+    Known,
+    /// Only the order is known.
+    Unknown,
+}
+
+/// One direction of a link, packet by packet in order of transmission.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LossTrace {
+    packets: Vec<Sent>,
+    clock: Clock,
+}
+
+impl LossTrace {
+    /// A trace of packets whose times of transmission are known. They are put in order of time.
+    pub fn timed(mut packets: Vec<Sent>) -> Self {
+        packets.sort_by_key(|packet| packet.at);
+        Self { packets, clock: Clock::Known }
+    }
+
+    /// A trace of which only order and losses are known: packets of 1,500 bytes, a millisecond apart.
+    pub fn ordered(losses: impl IntoIterator<Item = bool>) -> Self {
+        let packet =
+            |(number, lost)| Sent { at: Duration::from_millis(number as u64), air: Duration::ZERO, bytes: 1500, lost };
+        Self { packets: losses.into_iter().enumerate().map(packet).collect(), clock: Clock::Unknown }
+    }
+
+    /// The same packets on a link of so many bits a second: each is on the air for its length, after those before it.
+    pub fn at_rate(mut self, bits_per_second: f64) -> Self {
+        if self.clock == Clock::Known {
+            let mut free = Duration::ZERO;
+            for packet in &mut self.packets {
+                packet.air = Duration::from_secs_f64(8.0 * f64::from(packet.bytes) / bits_per_second);
+                packet.at = packet.at.max(free);
+                free = packet.at + packet.air;
+            }
+        }
+        self
+    }
+
+    /// The packets, in order of transmission.
+    pub fn packets(&self) -> &[Sent] {
+        &self.packets
+    }
+
+    /// Whether times are known.
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    /// Packets lost.
+    pub fn lost(&self) -> u64 {
+        self.packets.iter().filter(|packet| packet.lost).count() as u64
+    }
+
+    /// Whether all packets have one size.
+    pub fn is_of_one_size(&self) -> bool {
+        self.packets.windows(2).all(|pair| pair[0].bytes == pair[1].bytes)
+    }
+
+    /// Lengths of the runs of lost packets, in order.
+    pub fn runs(&self) -> Vec<u32> {
+        runs(self.packets.iter().map(|packet| packet.lost))
+    }
+}
+
+/// Lengths of the runs of `true`, in order.
+pub(crate) fn runs(losses: impl Iterator<Item = bool>) -> Vec<u32> {
+    let mut runs = Vec::new();
+    let mut run = 0;
+    for lost in losses {
+        if lost {
+            run += 1;
+        } else if run > 0 {
+            runs.push(std::mem::take(&mut run));
+        }
+    }
+    if run > 0 {
+        runs.push(run);
+    }
+    runs
+}

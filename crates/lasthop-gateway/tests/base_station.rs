@@ -1,0 +1,45 @@
+//! What the simulator places at a base station, beside what the gateway does there.
+
+use lasthop_gateway::configuration::{Gateway, Mode, SideSettings};
+use lasthop_proto::pep::split::Handover;
+use lasthop_proto::scheme::Scheme;
+use lasthop_proto::tcp::config::{ControlRule, HystartRule, Nagle, Recovery};
+use lasthop_proto::time::Duration;
+use lasthop_scenario::Scenario;
+use lasthop_scenario::elements::{Snoop, Split};
+use lasthop_sim::network::Network;
+
+const CUBIC: ControlRule = ControlRule::Cubic(HystartRule::Linux);
+
+fn network(scenario: &Scenario, scheme: &str) -> Network {
+    scenario.network(Scheme::by_name(scheme).unwrap()).unwrap()
+}
+
+/// What the simulator places is what the gateway does without a word in its configuration.
+#[test]
+fn the_base_station_does_what_the_gateway_does() {
+    let gateway = |mode: &str| {
+        let text = format!("[[rule]]\nname = 'rule'\nmode = '{mode}'\ninterface = 'wlan0'\n");
+        Gateway::parse("gateway.toml", &text).unwrap().rules.remove(0).mode
+    };
+    for name in ["wavelan-lan", "farm-radio"] {
+        let scenario = Scenario::builtin(name).unwrap();
+        let snoop = network(&scenario, "SNOOP");
+        let [element] = &snoop.elements[..] else { panic!("one element") };
+        let Mode::Snoop(live) = gateway("snoop") else { panic!() };
+        assert_eq!(element.element.get(), Some(&Snoop(live)), "{name}");
+        // What has arrived above a hole these ends say without SMART numbers.
+        assert!(snoop.flows[0].tcp.iter().all(|tcp| !tcp.smart_acks.is_on() && tcp.recovery == Recovery::Rack));
+
+        let split = network(&scenario, "SPLIT-BBR");
+        let Some(Split { handover: Handover::Moved, wired, wireless }) = split.elements[0].element.get() else {
+            panic!()
+        };
+        let Mode::Split(live) = gateway("split") else { panic!() };
+        assert_eq!((live.wired, live.wireless), (SideSettings::wired(), SideSettings::wireless()));
+        assert_eq!((wired.congestion, wireless.congestion), (CUBIC, ControlRule::Bbr));
+        let spans = [wired, wireless].map(|side| side.rto_min);
+        assert_eq!(spans, [Duration::from_millis(200), Duration::from_millis(50)]);
+        assert!([wired, wireless].iter().all(|side| side.tunes_itself() && side.nagle == Nagle::Off));
+    }
+}

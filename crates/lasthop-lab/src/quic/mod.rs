@@ -1,0 +1,314 @@
+//! Flows over QUIC: real endpoints of [quinn](https://github.com/quinn-rs/quinn), TLS included, on UDP sockets of the hosts' namespaces.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`work`] | what the applications at both ends do |
+//! | [`tls`] | certificate and configurations |
+//! | [`tally`] | what each end sealed into its packets, and how often its window was reduced |
+//! | [`datagram`] | UDP datagrams as the links see them |
+
+pub mod datagram;
+pub mod tally;
+pub mod tls;
+mod work;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::future::Future;
+use std::io;
+use std::net::{SocketAddr, SocketAddrV4, UdpSocket};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use lasthop_proto::packet::{FlowId, Side};
+use lasthop_proto::time::Instant;
+use lasthop_sim::network::{App, FlowSpec, NodeId, QuicConfig, Task};
+use quinn::{Connection, ConnectionError, Endpoint, TokioRuntime, VarInt};
+use socket2::{Domain, Protocol, Socket, Type};
+
+use self::tally::{Register, Tally};
+use self::tls::Tls;
+use self::work::Meter;
+use crate::error::LabError;
+use crate::namespace::Namespace;
+use crate::plan::Plan;
+use crate::transfer::{Accepted, Acceptor, Initiator, Received, Run, STEP, Sent, Transfer};
+
+/// Where acceptors listen, as in the simulator's captures: HTTP/3's port.
+pub const ACCEPTOR_PORT: u16 = 443;
+/// Bytes of each socket's buffers: what arrives while an end's thread waits for a processor must find room.
+const BUFFER: usize = 8 << 20;
+/// The largest datagram that quinn takes where nobody asks for larger ones.
+const USUAL_UDP_PAYLOAD: u16 = 1472;
+
+/// The QUIC connection of a flow, if it is one.
+pub fn config(spec: &FlowSpec) -> Option<&QuicConfig> {
+    match &spec.app {
+        App::Quic(config) => Some(config),
+        App::Transfer { .. } | App::Idle | App::OnOff(_) | App::Web => None,
+    }
+}
+
+/// The ends of QUIC flows at one host.
+pub struct HostEnds {
+    /// Each with its flow.
+    pub initiators: Vec<(usize, Box<dyn Initiator>)>,
+    /// With the flows that come to it.
+    pub acceptor: Option<(Box<dyn Acceptor>, Vec<usize>)>,
+}
+
+impl HostEnds {
+    /// Makes the sockets of `node` in its namespace; their ends begin later.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel refuses a socket.
+    pub fn open(node: NodeId, namespace: &Namespace, plan: &Plan<'_>, register: &Register) -> Result<Self, LabError> {
+        let flow = |(flow, spec)| {
+            Some(Flow { flow, quic: *config(spec)?, tally: register.tally(flow)?, tls: register.tls()? })
+        };
+        let flows_at = |end: fn(&FlowSpec) -> NodeId| {
+            let flows = plan.network.flows.iter().enumerate().filter(move |(_, spec)| end(spec) == node);
+            flows.filter_map(flow).collect::<Vec<_>>()
+        };
+        let (from, to) = (flows_at(|spec| spec.from), flows_at(|spec| spec.to));
+        let sockets = |flow: &Flow| plan.flow_sockets(FlowId(flow.flow as u32), &plan.network.flows[flow.flow]);
+        let mut ends = Self { initiators: Vec::new(), acceptor: None };
+        for flow in from {
+            let [own, peer] = sockets(&flow);
+            let socket = namespace.within(|| udp_socket(own))?;
+            ends.initiators.push((flow.flow, Box::new(QuicInitiator { socket, peer: peer.into(), flow })));
+        }
+        if let Some(first) = to.first() {
+            let [_, own] = sockets(first);
+            let socket = namespace.within(|| udp_socket(own))?;
+            let flows = to.iter().map(|flow| flow.flow).collect();
+            ends.acceptor = Some((Box::new(QuicAcceptor { socket, flows: to }), flows));
+        }
+        Ok(ends)
+    }
+}
+
+/// A flow over QUIC.
+#[derive(Clone)]
+struct Flow {
+    flow: usize,
+    quic: QuicConfig,
+    tally: Arc<Tally>,
+    tls: Arc<Tls>,
+}
+
+fn udp_socket(address: SocketAddrV4) -> Result<UdpSocket, LabError> {
+    let fail = |what: &str| LabError::system(format!("cannot {what} at {address} for QUIC"));
+    let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP)).map_err(fail("make a UDP socket"))?;
+    socket.set_nonblocking(true).map_err(fail("make the socket non-blocking"))?;
+    // Past the limits of an ordinary user's sockets.
+    rustix::net::sockopt::set_socket_recv_buffer_size_force(&socket, BUFFER)
+        .map_err(LabError::errno(format!("cannot set the receive buffer at {address} for QUIC")))?;
+    rustix::net::sockopt::set_socket_send_buffer_size(&socket, BUFFER)
+        .map_err(LabError::errno(format!("cannot set the send buffer at {address} for QUIC")))?;
+    socket.bind(&address.into()).map_err(fail("bind a UDP socket"))?;
+    Ok(socket.into())
+}
+
+/// Datagrams that full sockets of the calling thread's namespace refused.
+///
+/// # Errors
+///
+/// When the kernel does not show its counters.
+pub fn refused() -> Result<u64, LabError> {
+    let path = "/proc/thread-self/net/snmp";
+    let text = fs::read_to_string(path).map_err(|error| LabError::File { path: path.into(), error })?;
+    Ok(refused_in(&text))
+}
+
+/// The same, in a file of name lines, each before its line of values.
+fn refused_in(text: &str) -> u64 {
+    let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("Udp:")).collect();
+    let pairs = lines.chunks_exact(2).flat_map(|pair| pair[0].split_whitespace().zip(pair[1].split_whitespace()));
+    let full = pairs.filter(|(name, _)| matches!(*name, "RcvbufErrors" | "SndbufErrors"));
+    full.filter_map(|(_, value)| value.parse::<u64>().ok()).sum()
+}
+
+/// Does `work` on a runtime of the calling thread; `None` when the run is over first.
+fn on_runtime<T>(run: &Run, work: impl Future<Output = io::Result<T>>) -> io::Result<Option<T>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let done = runtime.block_on(unless_over(run, work));
+    // Tasks of other connections need not end before this does.
+    runtime.shutdown_background();
+    done.transpose()
+}
+
+/// Does `work`, in steps after which the run may be over.
+async fn unless_over<T>(run: &Run, work: impl Future<Output = T>) -> Option<T> {
+    let mut work = pin!(work);
+    loop {
+        match tokio::time::timeout(STEP, work.as_mut()).await {
+            Ok(done) => return Some(done),
+            Err(_) if run.over.load(Ordering::Relaxed) => return None,
+            Err(_) => {}
+        }
+    }
+}
+
+/// Whether a connection ended because one of its ends was through.
+fn is_orderly(reason: &ConnectionError) -> bool {
+    matches!(reason, ConnectionError::LocallyClosed | ConnectionError::ApplicationClosed(_))
+}
+
+/// The client.
+struct QuicInitiator {
+    socket: UdpSocket,
+    peer: SocketAddr,
+    flow: Flow,
+}
+
+/// What became of a connection at the end that opened it.
+enum Ended {
+    Complete,
+    Broken,
+}
+
+impl QuicInitiator {
+    async fn connect(&self, socket: UdpSocket, meter: &Arc<Meter>) -> io::Result<Ended> {
+        let Flow { quic, tally, tls, .. } = &self.flow;
+        let config = tls.endpoint(quic.udp_payload.max(USUAL_UDP_PAYLOAD));
+        let endpoint = Endpoint::new(config, None, socket, Arc::new(TokioRuntime))?;
+        let client = tls.client(quic, tally).map_err(io::Error::other)?;
+        let connecting = endpoint.connect_with(client, self.peer, tls::SERVER).map_err(io::Error::other)?;
+        let ended = match connecting.await {
+            Ok(connection) => self.transfer(connection, meter).await,
+            Err(_) => Ended::Broken,
+        };
+        // What it has to say at the end goes out before it goes.
+        endpoint.wait_idle().await;
+        Ok(ended)
+    }
+
+    async fn transfer(&self, connection: Connection, meter: &Arc<Meter>) -> Ended {
+        let done = match self.flow.quic.task {
+            Task::Bulk { bytes } => work::send_bulk(&connection, bytes, &self.flow.tally).await,
+            Task::Exchange(exchange) => work::ask(&connection, exchange, meter, &self.flow.tally).await,
+        };
+        connection.close(VarInt::from_u32(0), b"");
+        if done.is_ok() { Ended::Complete } else { Ended::Broken }
+    }
+}
+
+impl Initiator for QuicInitiator {
+    fn send(self: Box<Self>, run: &Run, transfer: Transfer) -> Sent {
+        run.wait_until(transfer.start);
+        let start = run.clock.now().max(transfer.start);
+        let counts = match self.flow.quic.task {
+            Task::Bulk { .. } => None,
+            Task::Exchange(_) => Some(run.received.clone()),
+        };
+        let meter = Arc::new(Meter::new(run.clock, counts.clone(), start));
+        let outcome = self.socket.try_clone().and_then(|socket| on_runtime(run, self.connect(socket, &meter)));
+        if let Err(error) = &outcome {
+            tracing::warn!(%error, "a QUIC flow could not begin");
+        }
+        let complete = matches!(outcome, Ok(Some(Ended::Complete)));
+        let aborted = matches!(outcome, Ok(Some(Ended::Broken)) | Err(_));
+        let received = Received { complete, ..meter.received() };
+        Sent {
+            start,
+            // What both ends resent and reduced is in the flow's tally.
+            retransmissions: 0,
+            timeouts: Some(0),
+            recoveries: Some(0),
+            complete,
+            aborted,
+            received: counts.map(|_| received),
+        }
+    }
+}
+
+/// The server of all QUIC flows that come to a host.
+struct QuicAcceptor {
+    socket: UdpSocket,
+    flows: Vec<Flow>,
+}
+
+impl QuicAcceptor {
+    async fn serve(&self, socket: UdpSocket, expected: &[Expected]) -> io::Result<()> {
+        let largest = self.flows.iter().map(|flow| flow.quic.udp_payload).max().unwrap_or_default();
+        let mut servers = BTreeMap::new();
+        for flow in &self.flows {
+            servers.insert(flow.flow, Arc::new(flow.tls.server(&flow.quic, &flow.tally).map_err(io::Error::other)?));
+        }
+        let Some((first, flow)) = servers.values().next().zip(self.flows.first()) else { return Ok(()) };
+        let config = flow.tls.endpoint(largest.max(USUAL_UDP_PAYLOAD));
+        let endpoint = Endpoint::new(config, Some((**first).clone()), socket, Arc::new(TokioRuntime))?;
+        let mut left: BTreeMap<u16, &Expected> = expected.iter().map(|expected| (expected.port, expected)).collect();
+        let mut under_way = tokio::task::JoinSet::new();
+        while !left.is_empty() {
+            let Some(incoming) = endpoint.accept().await else { break };
+            // One flow is one connection.
+            let Some(expected) = left.remove(&incoming.remote_address().port()) else {
+                incoming.refuse();
+                continue;
+            };
+            let Some(server) = servers.get(&expected.flow) else { continue };
+            let connecting = incoming.accept_with(server.clone()).map_err(io::Error::other)?;
+            let (meter, task, tally) = (expected.meter.clone(), expected.task, expected.tally.clone());
+            under_way.spawn(async move {
+                let reason = match connecting.await {
+                    Ok(connection) => work::serve(&connection, task, &meter, &tally).await,
+                    Err(reason) => reason,
+                };
+                meter.end(is_orderly(&reason));
+            });
+        }
+        while under_way.join_next().await.is_some() {}
+        endpoint.wait_idle().await;
+        Ok(())
+    }
+}
+
+/// A connection that is to come.
+struct Expected {
+    flow: usize,
+    port: u16,
+    task: Task,
+    meter: Arc<Meter>,
+    tally: Arc<Tally>,
+    /// Bytes that it is to bring.
+    bytes: u64,
+}
+
+impl Acceptor for QuicAcceptor {
+    fn accept_all(self: Box<Self>, run: &Run, flows: &[(usize, u16, Transfer)]) -> io::Result<Accepted> {
+        let expected = |flow: &Flow| {
+            let &(_, port, transfer) = flows.iter().find(|(index, ..)| *index == flow.flow)?;
+            let (task, tally) = (flow.quic.task, flow.tally.clone());
+            let counts = matches!(task, Task::Bulk { .. }).then(|| run.received.clone());
+            let meter = Arc::new(Meter::new(run.clock, counts, transfer.start));
+            Some(Expected { flow: flow.flow, port, task, meter, tally, bytes: transfer.bytes })
+        };
+        let expected: Vec<Expected> = self.flows.iter().filter_map(expected).collect();
+        let socket = self.socket.try_clone()?;
+        on_runtime(run, self.serve(socket, &expected))?;
+        let received = |one: &Expected| {
+            let received = one.meter.received();
+            (one.flow, Received { complete: received.bytes == one.bytes, ..received })
+        };
+        Ok(expected.iter().map(received).collect())
+    }
+}
+
+/// What the side that the flow is counted at received.
+pub fn counted(spec: &FlowSpec, sent: &Sent, received: &Received) -> Received {
+    match spec.app.counted_at() {
+        Side::Acceptor => *received,
+        Side::Initiator => {
+            let own = sent.received.unwrap_or(Received { end: Instant::ZERO, ..Received::default() });
+            Received { altered: own.altered.or(received.altered), aborted: own.aborted || received.aborted, ..own }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

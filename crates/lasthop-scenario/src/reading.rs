@@ -1,0 +1,61 @@
+//! Other files of settings, read as scenarios are and with the same messages.
+//!
+//! ```
+//! use lasthop_proto::time::Duration;
+//! use lasthop_scenario::reading::{Positive, parse};
+//!
+//! let idle = |text| {
+//!     parse("daemon.toml", text, |root| {
+//!         root.allow(&["idle"])?;
+//!         root.or("idle", Positive(Duration::from_secs(600)), "default").map(|Positive(span)| span)
+//!     })
+//! };
+//! assert_eq!(idle("idle = '30 s'")?, Duration::from_secs(30));
+//! assert!(idle("idle = 30").unwrap_err().to_string().starts_with("daemon.toml:1: idle: cannot be 30;"));
+//! # Ok::<(), lasthop_scenario::Error>(())
+//! ```
+
+use std::cell::RefCell;
+use std::path::Path;
+
+use crate::document;
+use crate::error::{Error, Place, Problem, Spot};
+use crate::files::read_limited;
+use crate::reader::Context;
+
+pub use crate::document::{Data, Item, Table, quote};
+pub use crate::reader::{Reader, Value};
+pub use crate::sides::of_gateway as split;
+pub use crate::snoop::of_gateway as snoop;
+pub use crate::units::ByteSize;
+pub use crate::values::{Choice, List, Off, Or, Positive, Text, Whole, Word};
+
+/// What `read` makes of a text; messages call it `name`.
+///
+/// # Errors
+///
+/// Where it is no TOML, or `read` finds something wrong.
+pub fn parse<T>(name: &str, text: &str, read: impl FnOnce(&Reader<'_>) -> Result<T, Error>) -> Result<T, Error> {
+    let root = document::parse(name, text)?;
+    let context = Context { file: name.to_owned(), ledger: RefCell::default(), today: None };
+    read(&Reader::root(&context, &root))
+}
+
+/// What `read` makes of the regular file at `path`, which has at most `limit` bytes; and its text, of which [`parse`] makes
+/// the same.
+///
+/// # Errors
+///
+/// Where it cannot be read, is larger, or [`parse`] fails.
+pub fn load<T>(
+    path: &Path,
+    limit: u64,
+    read: impl FnOnce(&Reader<'_>) -> Result<T, Error>,
+) -> Result<(T, String), Error> {
+    let file = path.display().to_string();
+    let fail = |problem| Error::new(Place { file: file.clone(), spot: Spot::Whole }, None, problem);
+    let bytes = read_limited(path, limit).map_err(|error| fail(Problem::Read(error)))?;
+    let not_text = |_| Problem::Syntax { message: "it is not UTF-8 text".to_owned(), line: None, hint: None };
+    let text = String::from_utf8(bytes).map_err(|error| fail(not_text(error)))?;
+    Ok((parse(&file, &text, read)?, text))
+}

@@ -1,0 +1,238 @@
+//! The configuration of the tunnel: TOML turned into checked types, with the same messages as scenarios.
+//!
+//! ```
+//! use lasthop_scenario::tunnel::{Security, Tunnel};
+//!
+//! let text = "listen = '0.0.0.0:51900'\nprivate_key_file = '/etc/lasthop/tunnel.key'\n\
+//!             [[peer]]\nname = 'shore'\npublic_key = '3p7bfXt9wbTTW2HC7OQ1Nz+DQ8hbeGdNrfx+FG+IK08='\n\
+//!             endpoint = 'shore.example.net:51900'\nallowed = '10.20.0.0/16'\n";
+//! let tunnel = Tunnel::parse("tunnel.toml", text)?;
+//! assert!(matches!(tunnel.security, Security::Noise { .. }));
+//! # Ok::<(), lasthop_scenario::Error>(())
+//! ```
+//!
+//! Every key is described in `docs/tunnel.md`. Files of keys are named here, and read by whoever uses them.
+
+mod values;
+
+use std::cell::RefCell;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use ipnet::IpNet;
+use lasthop_proto::time::Duration;
+
+use self::values::{Interface, KeyFile, KeyText, List, Listen, Name, Prefix};
+use crate::document;
+use crate::error::{Error, Place, Problem, Spot};
+use crate::files::read_limited;
+use crate::reader::{Context, Reader};
+use crate::values::{Choice, Off, Or, Positive};
+
+pub use self::values::Endpoint;
+
+/// Most bytes of a configuration.
+const LARGEST_FILE: u64 = 128 << 10;
+/// Most peers, and most prefixes of one.
+const MOST_PEERS: usize = 256;
+const MOST_PREFIXES: usize = 256;
+/// Between these lie intervals of keep-alives.
+const KEEPALIVES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(3_600)];
+
+/// The whole configuration of one end.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Tunnel {
+    /// The UDP address that datagrams come to and go from.
+    pub listen: SocketAddr,
+    /// How packets are protected.
+    pub security: Security,
+    /// The other ends, in the order of the file.
+    pub peers: Vec<Peer>,
+}
+
+/// How packets are protected.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Security {
+    /// Noise IKpsk2: sealed and authenticated.
+    Noise {
+        /// The file that holds this end's private key in base64.
+        private_key_file: PathBuf,
+    },
+    /// Not at all, on an interface that is named as trusted.
+    None {
+        /// The only interface that datagrams are taken from.
+        trusted_interface: String,
+        /// The name that peers know this end by.
+        name: String,
+    },
+}
+
+/// Another end.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Peer {
+    /// A word of its own; figures bear it. Without security it is what identifies the peer.
+    pub name: String,
+    /// Its public key, X25519; none without security.
+    pub public_key: Option<[u8; 32]>,
+    /// The file that holds the key that both ends share besides, in base64.
+    pub preshared_key_file: Option<PathBuf>,
+    /// Where it is called; none for a peer that calls.
+    pub endpoint: Option<Endpoint>,
+    /// Inner addresses that are its own.
+    pub allowed: Vec<IpNet>,
+    /// A sign of life after so long without traffic.
+    pub keepalive: Option<Duration>,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum SecurityName {
+    Noise,
+    None,
+}
+
+impl Choice for SecurityName {
+    const CHOICES: &'static [(&'static str, Self)] = &[("noise", Self::Noise), ("none", Self::None)];
+}
+
+impl Tunnel {
+    /// Reads the configuration file at `path`.
+    ///
+    /// # Errors
+    /// If it cannot be read, or something in it is wrong.
+    pub fn load(path: impl AsRef<Path>) -> Result<Self, Error> {
+        let file = path.as_ref().display().to_string();
+        let fail = |problem| Error::new(Place { file: file.clone(), spot: Spot::Whole }, None, problem);
+        let bytes = read_limited(path.as_ref(), LARGEST_FILE).map_err(|error| fail(Problem::Read(error)))?;
+        let not_text = |_| Problem::Syntax { message: "it is not UTF-8 text".to_owned(), line: None, hint: None };
+        let text = String::from_utf8(bytes).map_err(|error| fail(not_text(error)))?;
+        Self::parse(&file, &text)
+    }
+
+    /// Reads a configuration from its text; messages call it `name`.
+    ///
+    /// # Errors
+    /// If something in it is wrong.
+    pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
+        let root = document::parse(name, text)?;
+        let context = Context { file: name.to_owned(), ledger: RefCell::default(), today: None };
+        read(&Reader::root(&context, &root))
+    }
+}
+
+fn read(root: &Reader<'_>) -> Result<Tunnel, Error> {
+    root.allow(&["listen", "security", "private_key_file", "trusted_interface", "name", "peer"])?;
+    let Listen(listen) = root.required("listen")?;
+    let security = match root.or("security", SecurityName::Noise, "default")? {
+        SecurityName::Noise => {
+            for key in ["trusted_interface", "name"] {
+                if root.has(key) {
+                    let message = "has a meaning only with security = \"none\"".to_owned();
+                    return Err(root.fail(key, Problem::Conflict(message)));
+                }
+            }
+            refuse_key(root, "private_key_file")?;
+            let KeyFile(private_key_file) = root.required("private_key_file")?;
+            Security::Noise { private_key_file }
+        }
+        SecurityName::None => {
+            if root.has("private_key_file") {
+                let message = "has no meaning with security = \"none\"".to_owned();
+                return Err(root.fail("private_key_file", Problem::Conflict(message)));
+            }
+            let Interface(trusted_interface) = root.required("trusted_interface")?;
+            let Name(name) = root.required("name")?;
+            Security::None { trusted_interface, name }
+        }
+    };
+    let peers = peers(root, &security, listen)?;
+    Ok(Tunnel { listen, security, peers })
+}
+
+fn peers(root: &Reader<'_>, security: &Security, listen: SocketAddr) -> Result<Vec<Peer>, Error> {
+    let readers = root.array("peer", "tables, as [[peer]] with name, public_key and allowed")?;
+    if readers.is_empty() {
+        let expected = "at least one peer, as [[peer]] with name, public_key and allowed".to_owned();
+        return Err(root.fail("peer", Problem::Missing { expected }));
+    }
+    if let Some(beyond) = readers.get(MOST_PEERS) {
+        return Err(beyond.fail_here(Problem::Conflict(format!("there are more than {MOST_PEERS} peers"))));
+    }
+    let mut peers: Vec<Peer> = Vec::new();
+    for reader in &readers {
+        let peer = peer(reader, security, listen)?;
+        if peers.iter().any(|other| other.name == peer.name) {
+            return Err(reader.refuse("name", "a name of its own", "another peer has it"));
+        }
+        if peer.public_key.is_some() && peers.iter().any(|other| other.public_key == peer.public_key) {
+            return Err(reader.refuse("public_key", "a key of its own", "another peer has it"));
+        }
+        // Overlaps are fine: the longest prefix decides. The same prefix twice is a mistake.
+        for prefix in &peer.allowed {
+            if let Some(other) = peers.iter().find(|other| other.allowed.contains(prefix)) {
+                let reason = format!("{prefix} is allowed to peer \"{}\"", other.name);
+                return Err(reader.refuse("allowed", "addresses that no other peer has", reason));
+            }
+        }
+        peers.push(peer);
+    }
+    Ok(peers)
+}
+
+/// Refuses a secret in the place of its file, without showing it.
+fn refuse_key(reader: &Reader<'_>, key: &str) -> Result<(), Error> {
+    if reader.items().any(|(name, item)| name == key && values::is_key(&item.data)) {
+        let message = "is a key itself; put it into a file that only root can read, and name that here".to_owned();
+        return Err(reader.fail(key, Problem::Conflict(message)));
+    }
+    Ok(())
+}
+
+fn peer(reader: &Reader<'_>, security: &Security, listen: SocketAddr) -> Result<Peer, Error> {
+    reader.allow(&["name", "public_key", "preshared_key_file", "endpoint", "allowed", "keepalive"])?;
+    let Name(name) = reader.required("name")?;
+    let (public_key, preshared_key_file) = match security {
+        Security::Noise { .. } => {
+            let KeyText(key) = reader.required("public_key")?;
+            refuse_key(reader, "preshared_key_file")?;
+            (Some(key), reader.get::<KeyFile>("preshared_key_file")?)
+        }
+        Security::None { name: own, .. } => {
+            for key in ["public_key", "preshared_key_file"] {
+                if reader.has(key) {
+                    let message = "has no meaning with security = \"none\"".to_owned();
+                    return Err(reader.fail(key, Problem::Conflict(message)));
+                }
+            }
+            if name == *own {
+                return Err(reader.refuse("name", "the other end's name", "it is this end's own"));
+            }
+            (None, None)
+        }
+    };
+    let endpoint: Option<Endpoint> = reader.get("endpoint")?;
+    if let Some(address) = endpoint.as_ref().and_then(Endpoint::address)
+        && address.is_ipv4() != listen.is_ipv4()
+        && !(listen.is_ipv6() && listen.ip().is_unspecified())
+    {
+        let kind = if listen.is_ipv4() { "IPv4" } else { "IPv6" };
+        return Err(reader.refuse("endpoint", format!("an address of {kind}"), format!("listen is one of {kind}")));
+    }
+    let List(allowed) = reader.required::<List<Prefix>>("allowed")?;
+    if allowed.len() > MOST_PREFIXES {
+        return Err(reader.refuse("allowed", format!("at most {MOST_PREFIXES}"), ""));
+    }
+    let mut prefixes: Vec<IpNet> = Vec::new();
+    for Prefix(prefix) in allowed {
+        if prefixes.contains(&prefix) {
+            return Err(reader.refuse("allowed", "each prefix once", format!("{prefix} is there twice")));
+        }
+        prefixes.push(prefix);
+    }
+    let Or(keepalive, _) = reader.or::<Or<Off, Positive<Duration>>>("keepalive", None.into(), "default")?;
+    let keepalive = keepalive.map(|Positive(interval)| interval);
+    if keepalive.is_some_and(|interval| interval < KEEPALIVES[0] || interval > KEEPALIVES[1]) {
+        return Err(reader.refuse("keepalive", "1 s to 1 h, as \"10 s\", or \"off\"", ""));
+    }
+    let preshared_key_file = preshared_key_file.map(|KeyFile(path)| path);
+    Ok(Peer { name, public_key, preshared_key_file, endpoint, allowed: prefixes, keepalive })
+}

@@ -1,0 +1,238 @@
+//! What keys of the tunnel's configuration can hold.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+use base64ct::{Base64, Encoding};
+use ipnet::IpNet;
+
+use crate::document::{Data, Item, quote};
+use crate::reader::Value;
+
+/// The text in `data`.
+fn text(data: &Data) -> Result<&str, String> {
+    match data {
+        Data::String(text) => Ok(text),
+        _ => Err(String::new()),
+    }
+}
+
+/// Items of a list that are all of one kind; one alone needs no brackets.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct List<T>(pub Vec<T>);
+
+impl<T: Value> Value for List<T> {
+    fn expected() -> String {
+        format!("{}, or a list of such", T::expected())
+    }
+    fn read(data: &Data) -> Result<Self, String> {
+        let Data::Array(items) = data else { return T::read(data).map(|item| Self(vec![item])) };
+        let read = |(index, item): (usize, &Item)| {
+            T::read(&item.data).map_err(|reason| match reason.as_str() {
+                "" => format!("item {} is {}", index + 1, item.data.describe()),
+                _ => format!("item {}: {reason}", index + 1),
+            })
+        };
+        items.iter().enumerate().map(read).collect::<Result<_, _>>().map(Self)
+    }
+    fn show(&self) -> String {
+        let items: Vec<_> = self.0.iter().map(Value::show).collect();
+        format!("[{}]", items.join(", "))
+    }
+}
+
+/// Inner addresses with a common beginning, or a single one.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Prefix(pub IpNet);
+
+impl Value for Prefix {
+    fn expected() -> String {
+        "an address or network, as \"10.20.0.0/16\" or \"2001:db8::/32\"".to_owned()
+    }
+    fn read(data: &Data) -> Result<Self, String> {
+        let text = text(data)?;
+        let prefix = match text.parse::<IpAddr>() {
+            Ok(address) => IpNet::from(address),
+            Err(_) => text.parse::<IpNet>().map_err(|_| format!("{} is none", quote(text)))?,
+        };
+        if prefix.trunc() != prefix {
+            return Err(format!("{} has bits behind its prefix", quote(text)));
+        }
+        Ok(Self(prefix))
+    }
+    fn show(&self) -> String {
+        quote(&self.0.to_string())
+    }
+}
+
+/// A local address with its port.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Listen(pub SocketAddr);
+
+impl Value for Listen {
+    fn expected() -> String {
+        "a local address with a port, as \"0.0.0.0:51900\" or \"[::]:51900\"".to_owned()
+    }
+    fn read(data: &Data) -> Result<Self, String> {
+        match text(data)?.parse::<SocketAddr>() {
+            Ok(address) if address.port() == 0 => Err("peers could not know the port".to_owned()),
+            Ok(address) if address.ip().is_multicast() => Err("it is a multicast address".to_owned()),
+            Ok(address) => Ok(Self(address)),
+            Err(_) => Err(String::new()),
+        }
+    }
+    fn show(&self) -> String {
+        quote(&self.0.to_string())
+    }
+}
+
+/// A host, by name or address, and a UDP port.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Endpoint {
+    host: String,
+    port: u16,
+    address: Option<SocketAddr>,
+}
+
+impl Endpoint {
+    /// The address, unless the host is given by name.
+    pub const fn address(&self) -> Option<SocketAddr> {
+        self.address
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.address {
+            Some(address) => address.fmt(f),
+            None => write!(f, "{}:{}", self.host, self.port),
+        }
+    }
+}
+
+impl Value for Endpoint {
+    fn expected() -> String {
+        "a host with a port, as \"shore.example.net:51900\", \"192.0.2.7:51900\" or \"[2001:db8::7]:51900\"".to_owned()
+    }
+    fn read(data: &Data) -> Result<Self, String> {
+        let text = text(data)?;
+        if let Ok(address) = text.parse::<SocketAddr>() {
+            if address.port() == 0 || address.ip().is_unspecified() || address.ip().is_multicast() {
+                return Err("nobody is there".to_owned());
+            }
+            return Ok(Self { host: address.ip().to_string(), port: address.port(), address: Some(address) });
+        }
+        let Some((host, port)) = text.rsplit_once(':') else { return Err("the port is missing".to_owned()) };
+        let port = match port.parse::<u16>() {
+            Ok(port @ 1..) => port,
+            _ => return Err(format!("{} is no port", quote(port))),
+        };
+        // RFC 1123, section 2.1. A name of digits and dots would be an address.
+        let label = |label: &str| {
+            (1..=63).contains(&label.len())
+                && label.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
+                && !label.starts_with('-')
+                && !label.ends_with('-')
+        };
+        let named = host.len() <= 253 && host.split('.').all(label);
+        let last_is_name = host.rsplit('.').next().is_some_and(|last| !last.chars().all(|c| c.is_ascii_digit()));
+        if !(named && last_is_name) {
+            return Err(format!("{} is neither a host name nor an address", quote(host)));
+        }
+        Ok(Self { host: host.to_owned(), port, address: None })
+    }
+    fn show(&self) -> String {
+        quote(&self.to_string())
+    }
+}
+
+/// A public key.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct KeyText(pub [u8; 32]);
+
+impl Value for KeyText {
+    fn expected() -> String {
+        "a public key of 44 characters, as `lasthop tunnel keygen` prints it".to_owned()
+    }
+    fn read(data: &Data) -> Result<Self, String> {
+        let text = text(data)?;
+        let length = text.chars().count();
+        if length != 44 {
+            return Err(format!("it has {length} characters"));
+        }
+        let mut key = [0; 32];
+        match Base64::decode(text, &mut key) {
+            Ok(decoded) if decoded.len() == 32 => Ok(Self(key)),
+            _ => Err("it is not base64".to_owned()),
+        }
+    }
+    fn show(&self) -> String {
+        let mut text = [0; 44];
+        quote(Base64::encode(&self.0, &mut text).unwrap_or_default())
+    }
+}
+
+/// Whether it is the text of a key.
+pub(super) fn is_key(data: &Data) -> bool {
+    matches!(data, Data::String(text) if Base64::decode(text.trim(), &mut [0; 32]).is_ok_and(|key| key.len() == 32))
+}
+
+/// The file of a secret.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct KeyFile(pub PathBuf);
+
+impl Value for KeyFile {
+    fn expected() -> String {
+        "the absolute path of a file with a key, as \"/etc/lasthop/tunnel.key\"".to_owned()
+    }
+    fn read(data: &Data) -> Result<Self, String> {
+        let text = text(data)?;
+        if text.contains('\0') || text.len() > 4_095 {
+            return Err("no file is called that".to_owned());
+        }
+        let path = PathBuf::from(text);
+        if path.is_absolute() { Ok(Self(path)) } else { Err("it is relative".to_owned()) }
+    }
+    fn show(&self) -> String {
+        quote(&self.0.display().to_string())
+    }
+}
+
+/// A word.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Name(pub String);
+
+impl Value for Name {
+    fn expected() -> String {
+        "a name of 1 to 32 letters, digits, `-` and `_`".to_owned()
+    }
+    fn read(data: &Data) -> Result<Self, String> {
+        let text = text(data)?;
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        let named = (1..=32).contains(&text.len()) && text.chars().all(plain);
+        if named { Ok(Self(text.to_owned())) } else { Err(String::new()) }
+    }
+    fn show(&self) -> String {
+        quote(&self.0)
+    }
+}
+
+/// The name of a network interface, as the kernel takes it.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Interface(pub String);
+
+impl Value for Interface {
+    fn expected() -> String {
+        "the name of one interface that nobody else can send on, as \"wg0\"".to_owned()
+    }
+    fn read(data: &Data) -> Result<Self, String> {
+        let name = text(data)?;
+        let plain = |c: char| c.is_ascii_graphic() && !matches!(c, '/' | '"' | '\'' | '\\');
+        let named = (1..=15).contains(&name.len()) && name.chars().all(plain) && name != "." && name != "..";
+        if named { Ok(Self(name.to_owned())) } else { Err("no interface is called that".to_owned()) }
+    }
+    fn show(&self) -> String {
+        quote(&self.0)
+    }
+}

@@ -1,0 +1,118 @@
+//! The tunnel's configuration, and what is said about a bad one.
+
+use lasthop_proto::time::Duration;
+use lasthop_scenario::tunnel::{Security, Tunnel};
+
+const HEAD: &str = "listen = '0.0.0.0:51900'\nprivate_key_file = '/etc/lasthop/tunnel.key'\n";
+const KEY: &str = "3p7bfXt9wbTTW2HC7OQ1Nz+DQ8hbeGdNrfx+FG+IK08=";
+
+fn peer(more: &str) -> String {
+    format!("[[peer]]\nname = 'shore'\npublic_key = '{KEY}'\nallowed = '10.20.0.0/16'\n{more}")
+}
+
+fn message(text: &str) -> String {
+    Tunnel::parse("t.toml", text).unwrap_err().to_string()
+}
+
+#[test]
+fn a_whole_configuration() {
+    let more = "endpoint = 'shore.example.net:51900'\nkeepalive = '10 s'\npreshared_key_file = '/etc/lasthop/psk'\n\
+                [[peer]]\nname = 'van'\npublic_key = 'AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA='\n\
+                allowed = ['10.21.0.0/16', '2001:db8::/32', '192.0.2.1']\n";
+    let tunnel = Tunnel::parse("t.toml", &format!("{HEAD}{}", peer(more))).unwrap();
+    let private_key_file = "/etc/lasthop/tunnel.key".into();
+    assert_eq!(tunnel.security, Security::Noise { private_key_file });
+    assert_eq!(tunnel.listen, "0.0.0.0:51900".parse().unwrap());
+    let [shore, van] = &tunnel.peers[..] else { panic!("{tunnel:?}") };
+    assert_eq!(shore.public_key.unwrap()[..4], [0xde, 0x9e, 0xdb, 0x7d]);
+    assert_eq!(shore.endpoint.as_ref().unwrap().to_string(), "shore.example.net:51900");
+    assert_eq!((shore.keepalive, van.keepalive), (Some(Duration::from_secs(10)), None));
+    assert_eq!(van.allowed[2], "192.0.2.1/32".parse().unwrap());
+}
+
+#[test]
+fn without_security_an_interface_is_trusted_and_names_do_for_keys() {
+    let head = "listen = '10.9.0.1:51900'\nsecurity = 'none'\nname = 'ship'\n";
+    let peer = "[[peer]]\nname = 'shore'\nallowed = '10.20.0.0/16'\nendpoint = '10.9.0.2:51900'\n";
+    let tunnel = Tunnel::parse("t.toml", &format!("{head}trusted_interface = 'wg0'\n{peer}")).unwrap();
+    let security = Security::None { trusted_interface: "wg0".to_owned(), name: "ship".to_owned() };
+    assert_eq!((tunnel.security, tunnel.peers[0].public_key), (security, None));
+    assert_eq!(
+        message(&format!("{head}{peer}")),
+        "t.toml: trusted_interface: missing; give the name of one interface that nobody else can send on, as \"wg0\""
+    );
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    let shore = peer("");
+    let cases = [
+        (
+            HEAD.to_owned(),
+            "t.toml: peer: missing; give at least one peer, as [[peer]] with name, public_key and allowed",
+        ),
+        (format!("{HEAD}lisen = 1\n{shore}"), "t.toml:3: lisen: unknown key; did you mean \"listen\"?"),
+        (
+            format!("listen = '0.0.0.0'\n{shore}"),
+            "t.toml:1: listen: cannot be \"0.0.0.0\"; give a local address with a port, as \"0.0.0.0:51900\" or \
+             \"[::]:51900\"",
+        ),
+        (
+            format!("{HEAD}security = 'nois'\n{shore}"),
+            "t.toml:3: security: cannot be \"nois\" (did you mean \"noise\"?); give \"noise\" or \"none\"",
+        ),
+        (
+            format!("listen = '[::]:1'\nprivate_key_file = '{KEY}'\n{shore}"),
+            "t.toml:2: private_key_file: is a key itself; put it into a file that only root can read, and name that here",
+        ),
+        (format!("{HEAD}name = 'ship'\n{shore}"), "t.toml:3: name: has a meaning only with security = \"none\""),
+        (
+            format!("{HEAD}{}", peer("public = 1\n")),
+            "t.toml:7: peer[1].public: unknown key; known here: name, public_key, preshared_key_file, endpoint, allowed, \
+             keepalive",
+        ),
+        (
+            format!("{HEAD}{}", shore.replace("K08=", "K0=")),
+            "t.toml:5: peer[1].public_key: cannot be \"3p7bfXt9wbTTW2HC7OQ1Nz+DQ8hbeGdNrfx+FG+IK0=\" (it has 43 \
+             characters); give a public key of 44 characters, as `lasthop tunnel keygen` prints it",
+        ),
+        (
+            format!("{HEAD}{}", shore.replace("10.20.0.0", "10.20.0.1")),
+            "t.toml:6: peer[1].allowed: cannot be \"10.20.0.1/16\" (\"10.20.0.1/16\" has bits behind its prefix); give an \
+             address or network, as \"10.20.0.0/16\" or \"2001:db8::/32\", or a list of such",
+        ),
+        (
+            format!("{HEAD}{shore}{}", shore.replace("shore", "van").replace("3p7", "4p7")),
+            "t.toml:10: peer[2].allowed: cannot be \"10.20.0.0/16\" (10.20.0.0/16 is allowed to peer \"shore\"); give \
+             addresses that no other peer has",
+        ),
+        (
+            format!("{HEAD}{shore}{shore}"),
+            "t.toml:8: peer[2].name: cannot be \"shore\" (another peer has it); give a name of its own",
+        ),
+        (
+            format!("{HEAD}{}", peer("keepalive = '100 ms'\n")),
+            "t.toml:7: peer[1].keepalive: cannot be \"100 ms\"; give 1 s to 1 h, as \"10 s\", or \"off\"",
+        ),
+        (
+            format!("{HEAD}{}", peer("endpoint = '10.0.0.300:1'\n")),
+            "t.toml:7: peer[1].endpoint: cannot be \"10.0.0.300:1\" (\"10.0.0.300\" is neither a host name nor an \
+             address); give a host with a port, as \"shore.example.net:51900\", \"192.0.2.7:51900\" or \
+             \"[2001:db8::7]:51900\"",
+        ),
+        (
+            format!("{HEAD}{}", peer("endpoint = '[2001:db8::1]:9'\n")),
+            "t.toml:7: peer[1].endpoint: cannot be \"[2001:db8::1]:9\" (listen is one of IPv4); give an address of IPv4",
+        ),
+    ];
+    for (text, wanted) in cases {
+        assert_eq!(message(&text), wanted);
+    }
+}
+
+#[test]
+fn the_shipped_example_is_right() {
+    let text = include_str!("../../../packaging/tunnel.toml");
+    let tunnel = Tunnel::parse("tunnel.toml", text).unwrap();
+    assert_eq!(tunnel.peers.len(), 1);
+}

@@ -1,0 +1,127 @@
+//! Which inner addresses belong to which peer: where packets go, and from whom they may come.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+
+use crate::tunnel::PeerId;
+
+/// Prefixes and their peers; the longest that holds an address decides.
+#[derive(Default)]
+pub(crate) struct Allowed {
+    prefixes: BTreeMap<IpNet, PeerId>,
+    /// Lengths that occur, longest first: of IPv4, of IPv6.
+    lengths: [Vec<u8>; 2],
+}
+
+impl Allowed {
+    /// Gives the prefix to the peer. Says whose it was.
+    pub(crate) fn insert(&mut self, prefix: IpNet, peer: PeerId) -> Option<PeerId> {
+        let before = self.prefixes.insert(prefix.trunc(), peer);
+        self.note_lengths();
+        before
+    }
+
+    pub(crate) fn remove(&mut self, peer: PeerId) {
+        self.prefixes.retain(|_, owner| *owner != peer);
+        self.note_lengths();
+    }
+
+    fn note_lengths(&mut self) {
+        let mut lengths: [Vec<u8>; 2] = Default::default();
+        for prefix in self.prefixes.keys() {
+            lengths[usize::from(matches!(prefix, IpNet::V6(_)))].push(prefix.prefix_len());
+        }
+        for lengths in &mut lengths {
+            lengths.sort_unstable_by(|a, b| b.cmp(a));
+            lengths.dedup();
+        }
+        self.lengths = lengths;
+    }
+
+    /// The peer whose address it is.
+    pub(crate) fn owner(&self, address: IpAddr) -> Option<PeerId> {
+        let lengths = &self.lengths[usize::from(address.is_ipv6())];
+        lengths.iter().find_map(|&length| self.prefixes.get(&IpNet::new(address, length).ok()?.trunc()).copied())
+    }
+}
+
+/// Source and destination of an IP packet; none if it is no whole header.
+pub fn addresses(packet: &[u8]) -> Option<(IpAddr, IpAddr)> {
+    fn at<const N: usize>(packet: &[u8], at: usize) -> Option<[u8; N]> {
+        packet.get(at..)?.first_chunk().copied()
+    }
+    match packet.first()? >> 4 {
+        4 if packet.len() >= 20 => Some((at::<4>(packet, 12)?.into(), at::<4>(packet, 16)?.into())),
+        6 if packet.len() >= 40 => Some((at::<16>(packet, 8)?.into(), at::<16>(packet, 24)?.into())),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_longest_prefix_decides() {
+        let mut allowed = Allowed::default();
+        let peers = [0, 1, 2, 3].map(PeerId);
+        for (prefix, peer) in [("0.0.0.0/0", 0), ("10.0.0.0/8", 1), ("10.1.0.0/16", 2), ("2001:db8::/32", 3)] {
+            assert_eq!(allowed.insert(prefix.parse().unwrap(), peers[peer]), None);
+        }
+        let owner = |address: &str| allowed.owner(address.parse().unwrap());
+        assert_eq!(owner("10.1.2.3"), Some(peers[2]));
+        assert_eq!(owner("10.2.2.3"), Some(peers[1]));
+        assert_eq!(owner("192.0.2.1"), Some(peers[0]));
+        assert_eq!(owner("2001:db8:1::1"), Some(peers[3]));
+        assert_eq!(owner("2001:db9::1"), None);
+        assert_eq!(allowed.insert("10.1.7.7/16".parse().unwrap(), peers[3]), Some(peers[2]));
+        allowed.remove(peers[3]);
+        assert_eq!(allowed.owner("10.1.2.3".parse().unwrap()), Some(peers[1]));
+        assert_eq!(allowed.owner("2001:db8::1".parse().unwrap()), None);
+    }
+
+    #[test]
+    fn addresses_are_read_from_whole_headers() {
+        let mut packet = vec![0; 40];
+        packet[0] = 0x45;
+        packet[12..20].copy_from_slice(&[10, 0, 0, 1, 10, 0, 0, 2]);
+        let [one, two] = ["10.0.0.1", "10.0.0.2"].map(|text| text.parse().unwrap());
+        assert_eq!(addresses(&packet), Some((one, two)));
+        assert_eq!(addresses(&packet[..19]), None);
+        packet[0] = 0x60;
+        (packet[8], packet[23], packet[24]) = (0xfe, 7, 0xff);
+        let [one, two] = ["fe00:0:a00:1:a00:2:0:7", "ff00::"].map(|text| text.parse().unwrap());
+        assert_eq!(addresses(&packet), Some((one, two)));
+        assert_eq!(addresses(&packet[..39]), None);
+        packet[0] = 0x50;
+        assert_eq!(addresses(&packet), None);
+        assert_eq!(addresses(&[]), None);
+    }
+
+    proptest! {
+        #[test]
+        fn it_finds_what_a_search_of_all_prefixes_finds(
+            entries in proptest::collection::vec((any::<[u8; 4]>(), 0..=32_u8), 0..30),
+            address in any::<[u8; 4]>(), near in any::<prop::sample::Index>(),
+        ) {
+            let mut allowed = Allowed::default();
+            let mut plain: Vec<(IpNet, PeerId)> = Vec::new();
+            for (number, (address, length)) in entries.iter().enumerate() {
+                let prefix = IpNet::new(IpAddr::from(*address), *length).unwrap().trunc();
+                plain.retain(|(other, _)| *other != prefix);
+                plain.push((prefix, PeerId(number as u32)));
+                allowed.insert(prefix, PeerId(number as u32));
+            }
+            let near = (!entries.is_empty()).then(|| near.get(&entries).0);
+            for address in [Some(address), near].into_iter().flatten() {
+                let address = IpAddr::from(address);
+                let best = plain.iter().filter(|(p, _)| p.contains(&address)).max_by_key(|(p, _)| p.prefix_len());
+                prop_assert_eq!(allowed.owner(address), best.map(|(_, peer)| *peer));
+            }
+        }
+    }
+}

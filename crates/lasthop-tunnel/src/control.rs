@@ -1,0 +1,73 @@
+//! The session's own frames. A control datagram holds one; zeros fill it up.
+
+/// Bytes of the shortest control frame: none is shorter than a challenge, so that what it asks for is never larger than itself.
+pub(crate) const SHORTEST: usize = 9;
+
+/// What the ends of a session tell each other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Control {
+    /// Nothing: the session lives.
+    Keepalive,
+    /// Whoever receives this at the address that it was sent to repeats its number.
+    Challenge(u64),
+    /// The number of a challenge.
+    Answer(u64),
+    /// A probe of the path's MTU: the datagram has the size that is probed.
+    Probe(u32),
+    /// A probe of that number came through.
+    Seen(u32),
+    /// The session ends.
+    Close,
+}
+
+impl Control {
+    /// Its bytes, without padding.
+    pub(crate) fn encode(self) -> [u8; SHORTEST] {
+        let (kind, number) = match self {
+            Self::Keepalive => (1, 0),
+            Self::Challenge(number) => (2, number),
+            Self::Answer(number) => (3, number),
+            Self::Probe(number) => (4, u64::from(number)),
+            Self::Seen(number) => (5, u64::from(number)),
+            Self::Close => (6, 0),
+        };
+        let mut bytes = [0; SHORTEST];
+        bytes[0] = kind;
+        bytes[1..].copy_from_slice(&number.to_be_bytes());
+        bytes
+    }
+
+    /// Reads a frame; none for one of a later version.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        let (&kind, rest) = bytes.split_first()?;
+        let number = u64::from_be_bytes(*rest.first_chunk()?);
+        match kind {
+            1 => Some(Self::Keepalive),
+            2 => Some(Self::Challenge(number)),
+            3 => Some(Self::Answer(number)),
+            4 => u32::try_from(number).ok().map(Self::Probe),
+            5 => u32::try_from(number).ok().map(Self::Seen),
+            6 => Some(Self::Close),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_are_read_as_they_are_written() {
+        use Control::*;
+        for frame in [Keepalive, Challenge(u64::MAX), Answer(1), Probe(u32::MAX), Seen(2), Close] {
+            let mut bytes = frame.encode().to_vec();
+            assert_eq!(Control::decode(&bytes), Some(frame));
+            assert_eq!(Control::decode(&bytes[..SHORTEST - 1]), None);
+            bytes.resize(1400, 0);
+            assert_eq!(Control::decode(&bytes), Some(frame));
+        }
+        assert_eq!(Control::decode(&[200; SHORTEST]), None);
+        assert_eq!(Control::decode(&[4; SHORTEST]), None, "a number of 64 bits");
+    }
+}

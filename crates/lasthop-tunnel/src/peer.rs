@@ -1,0 +1,470 @@
+//! What is known of one peer: its sessions, its address, its timers.
+
+use std::net::SocketAddr;
+
+use lasthop_proto::time::{Duration, Instant};
+
+use crate::control::{Control, SHORTEST};
+use crate::entropy::Entropy;
+use crate::hello::Hello;
+use crate::keys::{PresharedKey, PublicKey};
+use crate::mac::Signer;
+use crate::noise::Initiator;
+use crate::pmtu::Search;
+use crate::session::{REJECT_AFTER, Session};
+use crate::tunnel::{Counters, Event, PeerConfig, PeerId, Purpose, Transmit};
+use crate::wire::{Index, OVERHEAD, Phase};
+
+/// Sessions that are kept at most: the newest, and those before it while their packets may be on the way.
+const MOST_SESSIONS: usize = 4;
+/// Without an answer to what was sent for this long plus [`RETRY`], a new handshake.
+pub const KEEPALIVE: Duration = Duration::from_secs(10);
+/// Between two initiations, plus a jitter of up to [`JITTER`].
+pub const RETRY: Duration = Duration::from_secs(5);
+/// Most that is added to [`RETRY`].
+pub const JITTER: Duration = Duration::from_millis(333);
+/// After this long without a response the handshake is given up, until there is something to send.
+pub const GIVE_UP: Duration = Duration::from_secs(90);
+/// Timestamps that are remembered, to tell a replay from a clock that was set back.
+const REMEMBERED: usize = 64;
+/// Initiations of one peer that come sooner after each other are dropped.
+const INITIATION_GAP: Duration = Duration::from_millis(20);
+/// Between two refusals of a stale timestamp.
+const REFUSAL_GAP: Duration = Duration::from_secs(5);
+/// Between two challenges to an address at first; then twice as long.
+const CHALLENGE_GAP: Duration = Duration::from_millis(250);
+/// Datagrams and events that wait for the driver at most.
+const MOST_WAITING: usize = 4_096;
+
+/// What all peers use.
+pub(crate) struct Shared {
+    pub(crate) entropy: Entropy,
+    pub(crate) transmits: std::collections::VecDeque<Transmit>,
+    pub(crate) events: std::collections::VecDeque<Event>,
+    /// Indexes that are free again.
+    pub(crate) retired: Vec<Index>,
+    pub(crate) counters: Counters,
+    /// Bytes of an IP packet that the local interface takes.
+    pub(crate) link_mtu: u16,
+}
+
+impl Shared {
+    pub(crate) fn transmit(&mut self, to: SocketAddr, bytes: Vec<u8>, purpose: Purpose) {
+        if self.transmits.len() < MOST_WAITING {
+            self.transmits.push_back(Transmit { to, bytes, purpose });
+        }
+    }
+
+    pub(crate) fn tell(&mut self, event: Event) {
+        if self.events.len() < MOST_WAITING {
+            self.events.push_back(event);
+        }
+    }
+}
+
+/// A handshake that this end has begun.
+pub(crate) struct Attempt {
+    pub(crate) state: Initiator,
+    pub(crate) index: Index,
+    pub(crate) phase: Phase,
+    pub(crate) to: SocketAddr,
+    pub(crate) first_at: Instant,
+    pub(crate) retry_at: Instant,
+    pub(crate) tries: u32,
+}
+
+/// An address that the peer may have moved to.
+struct Candidate {
+    address: SocketAddr,
+    number: u64,
+    /// Bytes that came from there, less those that went there.
+    credit: usize,
+    next_at: Instant,
+    gap: Duration,
+}
+
+/// What the timestamp of an initiation says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Freshness {
+    New,
+    /// Below the newest, but never seen: the peer's clock was set back.
+    Stale,
+    Replayed,
+}
+
+pub(crate) struct Peer {
+    pub(crate) id: PeerId,
+    pub(crate) key: PublicKey,
+    pub(crate) shared_key: PresharedKey,
+    pub(crate) configured: Option<SocketAddr>,
+    persistent: Option<Duration>,
+    pub(crate) signer: Signer,
+    sessions: Vec<Session>,
+    pub(crate) attempt: Option<Attempt>,
+    /// When the next handshake begins.
+    pub(crate) begin_at: Option<Instant>,
+    last_begun: Option<Instant>,
+    path: Option<SocketAddr>,
+    candidate: Option<Candidate>,
+    search: Option<Search>,
+    /// The least number that the link may use next.
+    pub(crate) next_link: u64,
+    keepalive_at: Option<Instant>,
+    persistent_at: Option<Instant>,
+    silent_at: Option<Instant>,
+    newest: u64,
+    recent: std::collections::VecDeque<u64>,
+    heard_at: Option<Instant>,
+    refused_at: Option<Instant>,
+    behind_at: Option<Instant>,
+    /// Of this end's last initiation.
+    pub(crate) timestamp: u64,
+    pub(crate) epoch: Option<u64>,
+    /// The session that was answered last and is not confirmed, and what the peer said in it.
+    pub(crate) offered: Option<(Index, Hello)>,
+}
+
+impl Peer {
+    pub(crate) fn new(id: PeerId, config: PeerConfig, now: Instant) -> Self {
+        Self {
+            id,
+            signer: Signer::new(&config.key),
+            key: config.key,
+            shared_key: config.preshared,
+            configured: config.endpoint,
+            persistent: config.keepalive,
+            sessions: Vec::new(),
+            attempt: None,
+            begin_at: (config.keepalive.is_some() && config.endpoint.is_some()).then_some(now),
+            last_begun: None,
+            path: None,
+            candidate: None,
+            search: None,
+            next_link: 0,
+            keepalive_at: None,
+            persistent_at: None,
+            silent_at: None,
+            newest: 0,
+            recent: std::collections::VecDeque::new(),
+            heard_at: None,
+            refused_at: None,
+            behind_at: None,
+            timestamp: 0,
+            epoch: None,
+            offered: None,
+        }
+    }
+
+    pub(crate) fn session(&mut self, local: Index) -> Option<&mut Session> {
+        self.sessions.iter_mut().find(|session| session.local == local)
+    }
+
+    /// The newest session under which packets can be sent.
+    fn sending(&mut self, now: Instant) -> Option<&mut Session> {
+        self.sessions.iter_mut().rev().find(|session| session.sends(now))
+    }
+
+    pub(crate) fn is_up(&self, now: Instant) -> bool {
+        self.sessions.iter().any(|session| session.sends(now))
+    }
+
+    pub(crate) fn path(&self) -> Option<SocketAddr> {
+        self.path
+    }
+
+    pub(crate) fn search(&mut self) -> Option<&mut Search> {
+        self.search.as_mut()
+    }
+
+    pub(crate) fn size(&self) -> Option<u16> {
+        self.search.as_ref().map(Search::size)
+    }
+
+    /// The phase that the next session should have.
+    pub(crate) fn next_phase(&self) -> Phase {
+        self.sessions.last().map_or(Phase::Even, |session| session.phase.next())
+    }
+
+    /// Where the next initiation goes: the address in use and the configured one by turns.
+    pub(crate) fn destination(&self, tries: u32) -> Option<SocketAddr> {
+        if tries.is_multiple_of(2) { self.path.or(self.configured) } else { self.configured.or(self.path) }
+    }
+
+    /// Asks for a handshake, unless one is under way.
+    pub(crate) fn want(&mut self, now: Instant) {
+        if self.attempt.is_none() && self.begin_at.is_none() {
+            let earliest = self.last_begun.map_or(now, |begun| begun + RETRY);
+            self.begin_at = Some(now.max(earliest));
+        }
+    }
+
+    /// A handshake is begun.
+    pub(crate) fn begin(&mut self, now: Instant, attempt: Attempt, shared: &mut Shared) {
+        self.begin_at = None;
+        self.last_begun = Some(now);
+        if let Some(before) = self.attempt.replace(attempt) {
+            shared.retired.push(before.index);
+        }
+    }
+
+    /// What an initiation's timestamp says; a new one is remembered by [`Self::remember`].
+    pub(crate) fn freshness(&self, timestamp: u64) -> Freshness {
+        if timestamp > self.newest || self.recent.is_empty() {
+            Freshness::New
+        } else if self.recent.contains(&timestamp) {
+            Freshness::Replayed
+        } else {
+            Freshness::Stale
+        }
+    }
+
+    pub(crate) fn newest(&self) -> u64 {
+        self.newest
+    }
+
+    pub(crate) fn remember(&mut self, timestamp: u64) {
+        self.newest = timestamp;
+        if self.recent.len() == REMEMBERED {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(timestamp);
+    }
+
+    /// Whether an initiation may be worked on now.
+    pub(crate) fn may_hear(&mut self, now: Instant) -> bool {
+        let may = self.heard_at.is_none_or(|at| now.since(at) >= INITIATION_GAP);
+        if may {
+            self.heard_at = Some(now);
+        }
+        may
+    }
+
+    /// Whether a refusal may be sent now.
+    pub(crate) fn may_refuse(&mut self, now: Instant) -> bool {
+        let may = self.refused_at.is_none_or(|at| now.since(at) >= REFUSAL_GAP);
+        if may {
+            self.refused_at = Some(now);
+        }
+        may
+    }
+
+    /// When to begin again, now that the peer found our timestamp stale: at once, but not over and over.
+    pub(crate) fn after_refusal(&mut self, now: Instant) -> Instant {
+        let before = self.behind_at.replace(now);
+        if before.is_none_or(|before| now.since(before) >= RETRY) { now } else { now + RETRY }
+    }
+
+    /// Takes a new session.
+    pub(crate) fn push(&mut self, session: Session, shared: &mut Shared) {
+        if !session.confirmed {
+            // Whoever begins anew has given up what he began before.
+            let given_up = self.sessions.extract_if(.., |session| !session.confirmed);
+            shared.retired.extend(given_up.map(|session| session.local));
+        }
+        if self.sessions.len() >= MOST_SESSIONS {
+            shared.retired.push(self.sessions.remove(0).local);
+        }
+        self.sessions.push(session);
+    }
+
+    /// The address that the peer is reached at, proved.
+    pub(crate) fn set_path(&mut self, now: Instant, address: SocketAddr, shared: &mut Shared) {
+        self.candidate = None;
+        if self.path == Some(address) {
+            return;
+        }
+        self.path = Some(address);
+        let headers = if address.is_ipv4() { 28 } else { 48 };
+        let search = Search::new(now, shared.link_mtu.saturating_sub(headers));
+        shared.tell(Event::Path { peer: self.id, address, size: search.size() });
+        self.search = Some(search);
+    }
+
+    /// An authenticated datagram of `length` bytes came from `from`; `newest` if none with a larger number came before.
+    pub(crate) fn came_from(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        length: usize,
+        newest: bool,
+        shared: &mut Shared,
+    ) {
+        if self.path == Some(from) {
+            if newest {
+                self.candidate = None;
+            }
+            return;
+        }
+        if self.candidate.as_ref().is_none_or(|candidate| candidate.address != from) {
+            if !newest {
+                return;
+            }
+            let number = u64::from_le_bytes(shared.entropy.bytes());
+            self.candidate = Some(Candidate { address: from, number, credit: 0, next_at: now, gap: CHALLENGE_GAP });
+        }
+        let Some(candidate) = &mut self.candidate else { return };
+        candidate.credit = candidate.credit.saturating_add(length);
+        if now < candidate.next_at || candidate.credit < OVERHEAD + SHORTEST {
+            return;
+        }
+        candidate.credit -= OVERHEAD + SHORTEST;
+        candidate.next_at = now + candidate.gap;
+        candidate.gap = candidate.gap.saturating_mul(2).min(RETRY);
+        let challenge = Control::Challenge(candidate.number);
+        self.send_to(now, from, challenge, 0, Purpose::Control, shared);
+    }
+
+    /// Sends a control frame to `to`; the datagram has `size` bytes, if it needs fewer.
+    pub(crate) fn send_to(
+        &mut self,
+        now: Instant,
+        to: SocketAddr,
+        frame: Control,
+        size: u16,
+        purpose: Purpose,
+        shared: &mut Shared,
+    ) {
+        let Some(session) = self.sending(now) else { return };
+        let (datagram, worn) = (session.control(frame, size.into()), session.is_worn(now));
+        let Some(datagram) = datagram else { return };
+        shared.transmit(to, datagram, purpose);
+        self.sent(now);
+        if worn {
+            self.want(now);
+        }
+    }
+
+    /// Sends a keep-alive.
+    pub(crate) fn keep_alive(&mut self, now: Instant, shared: &mut Shared) {
+        if let Some(path) = self.path {
+            self.send_to(now, path, Control::Keepalive, 0, Purpose::Control, shared);
+        }
+        self.keepalive_at = None;
+    }
+
+    /// Seals a link datagram under the newest session.
+    pub(crate) fn seal(&mut self, now: Instant, number: u64, datagram: &mut [u8], shared: &mut Shared) -> bool {
+        let Some(session) = self.sending(now) else {
+            self.want(now);
+            return false;
+        };
+        let (sealed, worn) = (session.seal(number, datagram), session.is_worn(now));
+        if sealed {
+            self.next_link = number + 1;
+            self.sent(now);
+            if self.silent_at.is_none() {
+                self.silent_at = Some(now + KEEPALIVE + RETRY + jitter(&mut shared.entropy));
+            }
+        }
+        if worn {
+            self.want(now);
+        }
+        sealed
+    }
+
+    fn sent(&mut self, now: Instant) {
+        self.keepalive_at = None;
+        self.persistent_at = self.persistent.map(|interval| now + interval);
+    }
+
+    /// Something authenticated came, under the session `local`.
+    pub(crate) fn received(&mut self, now: Instant, local: Index) {
+        self.silent_at = None;
+        self.persistent_at = self.persistent.map(|interval| now + interval);
+        let margin = KEEPALIVE + RETRY;
+        let ends_soon = |session: &&mut Session| {
+            session.role == crate::session::Role::Initiator && now.since(session.born) + margin >= REJECT_AFTER
+        };
+        let is_newest = self.sessions.last().is_some_and(|session| session.local == local);
+        if is_newest && self.session(local).as_ref().is_some_and(ends_soon) {
+            self.want(now);
+        }
+    }
+
+    /// Data came, which the other end wants to hear of.
+    pub(crate) fn owes_sign_of_life(&mut self, now: Instant) {
+        self.keepalive_at.get_or_insert(now + KEEPALIVE);
+    }
+
+    /// The peer answers a challenge from `from`.
+    pub(crate) fn answered(&mut self, now: Instant, from: SocketAddr, number: u64, shared: &mut Shared) {
+        if self.candidate.as_ref().is_some_and(|candidate| candidate.address == from && candidate.number == number) {
+            self.set_path(now, from, shared);
+        }
+    }
+
+    /// Forgets all sessions.
+    pub(crate) fn clear(&mut self, shared: &mut Shared) {
+        shared.retired.extend(self.sessions.drain(..).map(|session| session.local));
+        shared.retired.extend(self.attempt.take().map(|attempt| attempt.index));
+        (self.begin_at, self.keepalive_at, self.silent_at) = (None, None, None);
+        (self.candidate, self.persistent_at) = (None, None);
+    }
+
+    /// When [`Self::on_time`] is to be called next.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        let sessions = self.sessions.iter().map(|session| session.born + REJECT_AFTER).min();
+        let search = match (&self.path, &self.search) {
+            (Some(_), Some(search)) if !self.sessions.is_empty() => search.deadline(),
+            _ => None,
+        };
+        let retry = self.attempt.as_ref().map(|attempt| attempt.retry_at);
+        let timers = [sessions, search, retry, self.begin_at, self.keepalive_at, self.persistent_at, self.silent_at];
+        timers.into_iter().flatten().min()
+    }
+
+    /// Does what is due, except handshakes: says whether one is to begin.
+    pub(crate) fn on_time(&mut self, now: Instant, shared: &mut Shared) -> bool {
+        let due = |at: &mut Instant| *at <= now;
+        if self.sessions.iter().any(|session| !session.is_alive(now)) {
+            let was_up = self.sessions.iter().any(|session| session.confirmed);
+            let expired = self.sessions.extract_if(.., |session| !session.is_alive(now));
+            shared.retired.extend(expired.map(|session| session.local));
+            if was_up && !self.is_up(now) {
+                shared.tell(Event::Down { peer: self.id });
+            }
+        }
+        if self.silent_at.take_if(due).is_some() {
+            self.want(now);
+        }
+        if self.persistent_at.take_if(due).is_some() {
+            self.persistent_at = self.persistent.map(|interval| now + interval);
+            if self.is_up(now) { self.keep_alive(now, shared) } else { self.want(now) }
+        }
+        if self.keepalive_at.take_if(due).is_some() {
+            self.keep_alive(now, shared);
+        }
+        if let (Some(path), true) = (self.path, self.is_up(now)) {
+            let before = self.size();
+            if let Some((number, size)) = self.search.as_mut().and_then(|search| search.poll(now)) {
+                self.send_to(now, path, Control::Probe(number), size, Purpose::Probe, shared);
+            }
+            self.tell_size(before, shared);
+        } else if let Some(search) = &mut self.search {
+            // Without a session there is nothing to probe with: it goes on with the next one.
+            search.hold(now);
+        }
+        let mut begins = self.begin_at.take_if(due).is_some() && self.attempt.is_none();
+        if self.attempt.as_ref().is_some_and(|attempt| attempt.retry_at <= now) {
+            let given_up = self.attempt.take_if(|attempt| now.since(attempt.first_at) >= GIVE_UP);
+            if let Some(attempt) = given_up {
+                shared.retired.push(attempt.index);
+                shared.tell(Event::Unreachable { peer: self.id });
+            } else {
+                begins = true;
+            }
+        }
+        begins
+    }
+
+    /// Tells the driver if the path's MTU is not what it was.
+    pub(crate) fn tell_size(&self, before: Option<u16>, shared: &mut Shared) {
+        if let Some(size) = self.size().filter(|_| self.size() != before) {
+            shared.tell(Event::Size { peer: self.id, size });
+        }
+    }
+}
+
+pub(crate) fn jitter(entropy: &mut Entropy) -> Duration {
+    Duration::from_nanos(entropy.below(JITTER.as_nanos()))
+}

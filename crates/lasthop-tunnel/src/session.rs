@@ -1,0 +1,140 @@
+//! One session: the keys of a handshake, and which numbers were sent and seen under them.
+
+use std::net::SocketAddr;
+
+use lasthop_proto::time::{Duration, Instant};
+
+use crate::control::{Control, SHORTEST};
+use crate::replay::ReplayWindow;
+use crate::seal::Keys;
+use crate::wire::{HEADER, Header, Index, Kind, OVERHEAD, Phase};
+
+/// From this age on, whoever began the session begins another one when it sends.
+pub const REKEY_AFTER: Duration = Duration::from_secs(120);
+/// From this age on nothing is sent or accepted.
+pub const REJECT_AFTER: Duration = Duration::from_secs(180);
+/// So many packets do what [`REKEY_AFTER`] does.
+pub const REKEY_AFTER_PACKETS: u64 = 1 << 60;
+/// Numbers from here on are not used.
+const LAST_NUMBER: u64 = u64::MAX - (1 << 13);
+
+/// Who began the handshake.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Role {
+    Initiator,
+    Responder,
+}
+
+/// Why a sealed datagram is dropped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Unopened {
+    Expired,
+    Replayed,
+    Damaged,
+}
+
+pub(crate) struct Session {
+    pub(crate) local: Index,
+    pub(crate) remote: Index,
+    keys: Keys,
+    pub(crate) phase: Phase,
+    pub(crate) role: Role,
+    pub(crate) born: Instant,
+    /// Whether the other end is known to have the keys.
+    pub(crate) confirmed: bool,
+    /// Where the response went: who confirms it from there receives there.
+    pub(crate) answered: SocketAddr,
+    seen_link: ReplayWindow,
+    seen_control: ReplayWindow,
+    next_control: u64,
+    packets: u64,
+}
+
+/// What a handshake gives.
+pub(crate) struct Agreement {
+    pub(crate) local: Index,
+    pub(crate) remote: Index,
+    pub(crate) keys: Keys,
+    pub(crate) phase: Phase,
+    pub(crate) role: Role,
+    pub(crate) address: SocketAddr,
+    /// The first link packet that the other end may send.
+    pub(crate) first: u64,
+}
+
+impl Session {
+    pub(crate) fn new(now: Instant, agreed: Agreement) -> Self {
+        Self {
+            local: agreed.local,
+            remote: agreed.remote,
+            keys: agreed.keys,
+            phase: agreed.phase,
+            role: agreed.role,
+            born: now,
+            confirmed: agreed.role == Role::Initiator,
+            answered: agreed.address,
+            seen_link: ReplayWindow::starting_at(agreed.first),
+            seen_control: ReplayWindow::default(),
+            next_control: 0,
+            packets: 0,
+        }
+    }
+
+    pub(crate) fn is_alive(&self, now: Instant) -> bool {
+        now.since(self.born) < REJECT_AFTER
+    }
+
+    /// Whether packets can be sent under it.
+    pub(crate) fn sends(&self, now: Instant) -> bool {
+        self.confirmed && self.is_alive(now) && self.next_control < LAST_NUMBER
+    }
+
+    /// Whether this end should begin a new session, now that it sends.
+    pub(crate) fn is_worn(&self, now: Instant) -> bool {
+        self.role == Role::Initiator && (now.since(self.born) >= REKEY_AFTER || self.packets >= REKEY_AFTER_PACKETS)
+    }
+
+    /// Seals a link datagram. The caller never gives a number twice.
+    pub(crate) fn seal(&mut self, number: u64, datagram: &mut [u8]) -> bool {
+        number < LAST_NUMBER && self.seal_as(Kind::Link, number, datagram)
+    }
+
+    /// A sealed datagram with one control frame, of `size` bytes if it needs fewer.
+    pub(crate) fn control(&mut self, frame: Control, size: usize) -> Option<Vec<u8>> {
+        let mut datagram = vec![0; size.max(OVERHEAD + SHORTEST)];
+        datagram[HEADER..HEADER + SHORTEST].copy_from_slice(&frame.encode());
+        let number = self.next_control;
+        self.next_control += 1;
+        self.seal_as(Kind::Control, number, &mut datagram).then_some(datagram)
+    }
+
+    fn seal_as(&mut self, kind: Kind, number: u64, datagram: &mut [u8]) -> bool {
+        let Some(header) = datagram.first_chunk_mut() else { return false };
+        Header { kind, phase: self.phase, receiver: self.remote, low: number as u32 }.write(header);
+        self.packets = self.packets.saturating_add(1);
+        self.keys.seal(kind, number, datagram).is_ok()
+    }
+
+    /// Opens a datagram in place: its number, and whether it is the newest of its kind.
+    pub(crate) fn open(&mut self, now: Instant, header: Header, datagram: &mut [u8]) -> Result<(u64, bool), Unopened> {
+        if !self.is_alive(now) {
+            return Err(Unopened::Expired);
+        }
+        let seen = match header.kind {
+            Kind::Link => &mut self.seen_link,
+            Kind::Control => &mut self.seen_control,
+        };
+        let number = seen.expand(header.low);
+        if !seen.is_new(number) {
+            return Err(Unopened::Replayed);
+        }
+        if header.phase != self.phase || self.keys.open(header.kind, number, datagram).is_err() {
+            return Err(Unopened::Damaged);
+        }
+        let newest = number >= seen.next();
+        if !seen.accept(number) {
+            return Err(Unopened::Replayed);
+        }
+        Ok((number, newest))
+    }
+}

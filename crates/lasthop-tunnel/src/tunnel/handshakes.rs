@@ -1,0 +1,242 @@
+//! Handshakes: begun, answered, finished.
+
+use std::net::SocketAddr;
+
+use lasthop_proto::time::Instant;
+
+use super::{Arrival, Drop, Event, PeerId, Purpose, Start, Tunnel};
+use crate::hello::{Hello, Status, VERSION};
+use crate::load::Admission;
+use crate::noise::{Initiator, Responder};
+use crate::peer::{Attempt, Freshness, RETRY, jitter};
+use crate::session::{Agreement, Role, Session};
+use crate::wire::{COOKIE, INITIATION, Index, NOISE_1, NOISE_2, RESPONSE, begin_initiation, begin_response};
+
+/// Units of a timestamp: 2^24 ns, about 17 ms, so that it says little of the machine's clock.
+const TIMESTAMP_BITS: u32 = 24;
+
+impl Tunnel {
+    /// An index that no session has.
+    fn draw_index(&mut self) -> Option<Index> {
+        (0..64).find_map(|_| {
+            let index = Index::new(u32::from_le_bytes(self.shared.entropy.bytes()));
+            (!self.indexes.contains_key(&index)).then_some(index)
+        })
+    }
+
+    /// Begins a handshake, or begins it again.
+    pub(super) fn begin(&mut self, now: Instant, wall: u64, id: PeerId) {
+        let index = self.draw_index();
+        let (ephemeral, jitter) = (self.shared.entropy.bytes(), jitter(&mut self.shared.entropy));
+        let Some(peer) = self.peers.get_mut(id.0 as usize).and_then(Option::as_mut) else { return };
+        let retry_at = now + RETRY + jitter;
+        if let Some(before) = &mut peer.attempt {
+            before.retry_at = retry_at;
+        }
+        let Some(index) = index else { return };
+        let (first_at, tries) = peer.attempt.as_ref().map_or((now, 0), |before| (before.first_at, before.tries + 1));
+        // Whoever has no address is waited for.
+        let Some(to) = peer.destination(tries) else { return };
+        let Ok(mut state) = Initiator::new(&self.own, &peer.key, &peer.shared_key, ephemeral) else { return };
+        peer.timestamp = (wall >> TIMESTAMP_BITS).max(peer.timestamp.saturating_add(1));
+        let phase = peer.next_phase();
+        let hello = Hello {
+            version: VERSION,
+            status: Status::Accepted,
+            phase,
+            capabilities: self.capabilities,
+            epoch: self.epoch,
+            timestamp: peer.timestamp,
+            next: peer.next_link,
+        };
+        let mut message = vec![0; INITIATION];
+        message[..4].copy_from_slice(&begin_initiation(index));
+        let mut noise = [0; NOISE_1];
+        // It fails for a public key of small order only: nobody has that one.
+        let written = state.write(&hello.encode(), &mut noise).is_ok();
+        peer.begin(now, Attempt { state, index, phase, to, first_at, retry_at, tries }, &mut self.shared);
+        self.indexes.insert(index, id);
+        if written {
+            message[4..4 + NOISE_1].copy_from_slice(&noise);
+            peer.signer.sign(now, &mut message);
+            self.shared.transmit(to, message, Purpose::Handshake);
+        }
+    }
+
+    /// Whether a handshake message is to be worked on; if not, why.
+    fn admit(&mut self, now: Instant, from: SocketAddr, sender: Index, message: &[u8]) -> Result<(), Drop> {
+        if !self.checker.knows(message) {
+            return Err(Drop::Mac);
+        }
+        let checker = &self.checker;
+        match self.gate.judge(now, from, || checker.proof(message, from)) {
+            Admission::Work => Ok(()),
+            Admission::Drop => Err(Drop::Load),
+            Admission::Cookie => {
+                let cookie = self.checker.cookie(now, &mut self.shared.entropy, message, sender, from);
+                if let Some(cookie) = cookie {
+                    self.shared.transmit(from, cookie.to_vec(), Purpose::Handshake);
+                    self.shared.counters.cookies += 1;
+                }
+                Err(Drop::Load)
+            }
+        }
+    }
+
+    pub(super) fn take_initiation(&mut self, now: Instant, from: SocketAddr, sender: Index, message: &[u8]) -> Arrival {
+        self.answer(now, from, sender, message).map_or_else(Arrival::Dropped, |()| Arrival::Taken)
+    }
+
+    fn answer(&mut self, now: Instant, from: SocketAddr, sender: Index, message: &[u8]) -> Result<(), Drop> {
+        let noise = message.get(4..).and_then(|rest| rest.first_chunk::<NOISE_1>()).ok_or(Drop::Form)?;
+        self.admit(now, from, sender, message)?;
+        let ephemeral = self.shared.entropy.bytes();
+        let (responder, key, hello) = Responder::read(&self.own, ephemeral, noise).map_err(|_| Drop::Damaged)?;
+        let id = *self.by_key.get(&key).ok_or(Drop::Stranger)?;
+        let hello = Hello::decode(&hello).ok_or(Drop::Unknown)?;
+        let local = self.draw_index().ok_or(Drop::Load)?;
+        let peer = self.peers.get_mut(id.0 as usize).and_then(Option::as_mut).ok_or(Drop::Stranger)?;
+        let status = match peer.freshness(hello.timestamp) {
+            Freshness::Replayed => return Err(Drop::Replayed),
+            Freshness::Stale if !peer.may_refuse(now) => return Err(Drop::Stale),
+            _ if !peer.may_hear(now) => return Err(Drop::Load),
+            Freshness::Stale => Status::Stale,
+            Freshness::New if hello.version < VERSION => Status::Version,
+            Freshness::New => Status::Accepted,
+        };
+        if status != Status::Stale {
+            peer.remember(hello.timestamp);
+        }
+        let ours = Hello {
+            version: VERSION,
+            status,
+            phase: hello.phase,
+            capabilities: self.capabilities,
+            epoch: self.epoch,
+            timestamp: peer.newest(),
+            next: peer.next_link,
+        };
+        let mut sealed = [0; NOISE_2];
+        let keys = responder.write(&peer.shared_key, &ours.encode(), &mut sealed).map_err(|_| Drop::Damaged)?;
+        let mut response = vec![0; RESPONSE];
+        response[..8].copy_from_slice(&begin_response(local, sender));
+        response[8..8 + NOISE_2].copy_from_slice(&sealed);
+        peer.signer.sign(now, &mut response);
+        self.shared.transmit(from, response, Purpose::Handshake);
+        match status {
+            Status::Stale => return Err(Drop::Stale),
+            Status::Version => return Err(Drop::Unknown),
+            Status::Accepted => {}
+        }
+        let role = Role::Responder;
+        let (phase, first) = (hello.phase, hello.next);
+        let agreed = Agreement { local, remote: sender, keys, phase, role, address: from, first };
+        peer.push(Session::new(now, agreed), &mut self.shared);
+        peer.offered = Some((local, hello));
+        self.indexes.insert(local, id);
+        Ok(())
+    }
+
+    pub(super) fn take_response(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        [sender, receiver]: [Index; 2],
+        message: &[u8],
+    ) -> Arrival {
+        self.finish(now, from, sender, receiver, message).map_or_else(Arrival::Dropped, |()| Arrival::Taken)
+    }
+
+    fn finish(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        sender: Index,
+        receiver: Index,
+        message: &[u8],
+    ) -> Result<(), Drop> {
+        let noise = message.get(8..).and_then(|rest| rest.first_chunk::<NOISE_2>()).ok_or(Drop::Form)?;
+        let id = *self.indexes.get(&receiver).ok_or(Drop::Index)?;
+        let begun = |tunnel: &Self| {
+            tunnel.peer(id).and_then(|peer| peer.attempt.as_ref()).is_some_and(|attempt| attempt.index == receiver)
+        };
+        if !begun(self) {
+            return Err(Drop::Index);
+        }
+        self.admit(now, from, sender, message)?;
+        let peer = self.peers.get_mut(id.0 as usize).and_then(Option::as_mut).ok_or(Drop::Index)?;
+        let attempt = peer.attempt.as_mut().ok_or(Drop::Index)?;
+        let hello = attempt.state.read(noise).map_err(|_| Drop::Damaged)?;
+        let hello = Hello::decode(&hello).ok_or(Drop::Unknown)?;
+        // Read once, the state is used up: the attempt ends here, whatever the response says.
+        let Some(attempt) = peer.attempt.take() else { return Err(Drop::Index) };
+        match hello.status {
+            Status::Accepted if hello.version == VERSION => {}
+            Status::Stale if hello.timestamp >= peer.timestamp => {
+                peer.timestamp = hello.timestamp;
+                self.shared.retired.push(receiver);
+                self.shared.tell(Event::ClockBehind { peer: id });
+                peer.begin_at = Some(peer.after_refusal(now));
+                return Ok(());
+            }
+            Status::Stale => {
+                self.shared.retired.push(receiver);
+                return Err(Drop::Unknown);
+            }
+            Status::Accepted | Status::Version => {
+                self.shared.retired.push(receiver);
+                self.shared.tell(Event::Version { peer: id, version: hello.version });
+                return Ok(());
+            }
+        }
+        let keys = attempt.state.keys();
+        let (phase, first) = (attempt.phase, hello.next);
+        let role = Role::Initiator;
+        let agreed = Agreement { local: receiver, remote: sender, keys, phase, role, address: from, first };
+        peer.push(Session::new(now, agreed), &mut self.shared);
+        peer.meet(&hello, self.capabilities, &mut self.shared);
+        // It was sent there, and it came back.
+        if from == attempt.to || peer.path().is_none() {
+            peer.set_path(now, attempt.to, &mut self.shared);
+        }
+        peer.received(now, receiver);
+        peer.came_from(now, from, message.len(), true, &mut self.shared);
+        // The other end may send under the new keys once it has heard from this one.
+        peer.keep_alive(now, &mut self.shared);
+        Ok(())
+    }
+
+    pub(super) fn take_cookie(&mut self, now: Instant, receiver: Index, datagram: &[u8]) -> Arrival {
+        let Some(cookie) = datagram.first_chunk::<COOKIE>() else { return Arrival::Dropped(Drop::Form) };
+        let Some(&id) = self.indexes.get(&receiver) else { return Arrival::Dropped(Drop::Index) };
+        let Some(peer) = self.peers.get_mut(id.0 as usize).and_then(Option::as_mut) else {
+            return Arrival::Dropped(Drop::Index);
+        };
+        if !peer.signer.take_cookie(now, cookie) {
+            return Arrival::Dropped(Drop::Damaged);
+        }
+        // Once in an attempt: whoever is asked for a cookie each time gets no more than a handshake in five seconds.
+        if let Some(attempt) = peer.attempt.as_mut().filter(|attempt| attempt.index == receiver && attempt.tries == 0) {
+            attempt.retry_at = now;
+        }
+        Arrival::Taken
+    }
+
+    /// The peer has shown that it has the keys of the session that it began.
+    pub(super) fn confirmed(&mut self, id: PeerId, local: Index) {
+        let Some(peer) = self.peers.get_mut(id.0 as usize).and_then(Option::as_mut) else { return };
+        if let Some((_, hello)) = peer.offered.take_if(|(offered, _)| *offered == local) {
+            peer.meet(&hello, self.capabilities, &mut self.shared);
+        }
+    }
+}
+
+impl crate::peer::Peer {
+    /// A handshake is finished on both sides.
+    fn meet(&mut self, hello: &Hello, own: crate::hello::Capabilities, shared: &mut crate::peer::Shared) {
+        shared.counters.handshakes += 1;
+        let start = if self.epoch == Some(hello.epoch) { Start::Rekeyed } else { Start::Fresh };
+        self.epoch = Some(hello.epoch);
+        shared.tell(Event::Up { peer: self.id, capabilities: own.both(hello.capabilities), start });
+    }
+}

@@ -1,0 +1,212 @@
+//! Two or more ends on a network that the test controls: what it delays, loses, doubles, changes.
+#![allow(dead_code)]
+
+use std::net::SocketAddr;
+
+use lasthop_proto::time::{Duration, Instant};
+use lasthop_tunnel::wire::{HEADER, OVERHEAD};
+use lasthop_tunnel::{
+    Arrival, Capabilities, Credentials, Entropy, Event, PeerConfig, PeerId, PresharedKey, PrivateKey, Transmit, Tunnel,
+    TunnelConfig, Unsealed,
+};
+
+/// One way of the network.
+pub const DELAY: Duration = Duration::from_millis(30);
+
+pub fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+pub fn millis(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+pub struct End {
+    pub tunnel: Tunnel,
+    pub peer: PeerId,
+    pub address: SocketAddr,
+    pub number: u64,
+    pub received: Vec<(u64, Vec<u8>)>,
+    pub events: Vec<Event>,
+    /// Time of day minus the network's time, in nanoseconds.
+    pub wall: u64,
+}
+
+/// A datagram underway.
+#[derive(Clone)]
+pub struct Sent {
+    pub at: Instant,
+    pub from: SocketAddr,
+    pub to: SocketAddr,
+    pub bytes: Vec<u8>,
+}
+
+/// What happens to a datagram.
+pub enum Fate {
+    Arrives,
+    ArrivesAfter(Duration),
+    Lost,
+}
+
+pub struct Net {
+    pub now: Instant,
+    pub ends: [End; 2],
+    pub underway: Vec<Sent>,
+    /// All that was ever sent.
+    pub log: Vec<Sent>,
+    pub fate: Box<dyn FnMut(&Sent) -> Fate>,
+    pub reject: bool,
+}
+
+pub fn key(seed: u8) -> PrivateKey {
+    PrivateKey::generate(&mut Entropy::new([seed; 32]))
+}
+
+pub fn address(end: usize) -> SocketAddr {
+    ["192.0.2.1:5000", "198.51.100.2:5000"][end].parse().unwrap()
+}
+
+pub fn end(which: usize, now: Instant, seed: u8, change: impl FnOnce(&mut PeerConfig)) -> End {
+    let key_of = |end: usize| key(10 + end as u8);
+    let config = TunnelConfig {
+        credentials: Credentials::Key(key_of(which)),
+        capabilities: Capabilities(0b11 << which),
+        link_mtu: 1500,
+    };
+    let mut tunnel = Tunnel::new(config, [seed; 32], now);
+    let mut peer = PeerConfig {
+        key: key_of(1 - which).public(),
+        preshared: PresharedKey::from_bytes([9; 32]),
+        endpoint: Some(address(1 - which)),
+        allowed: vec![["10.0.0.0/24", "10.0.1.0/24"][1 - which].parse().unwrap()],
+        keepalive: None,
+    };
+    change(&mut peer);
+    let peer = tunnel.add_peer(now, peer).unwrap();
+    End { tunnel, peer, address: address(which), number: 0, received: vec![], events: vec![], wall: 1 << 60 }
+}
+
+impl End {
+    /// Sends `text` in a datagram of the link.
+    pub fn seal(&mut self, now: Instant, text: &[u8]) -> Result<(SocketAddr, Vec<u8>), Unsealed> {
+        let mut datagram = vec![0; OVERHEAD + text.len()];
+        datagram[HEADER..HEADER + text.len()].copy_from_slice(text);
+        let to = self.tunnel.seal(now, self.peer, self.number, &mut datagram)?;
+        self.number += 1;
+        Ok((to, datagram))
+    }
+
+    pub fn take(&mut self, now: Instant, from: SocketAddr, bytes: &[u8]) -> Arrival {
+        let mut bytes = bytes.to_vec();
+        let arrival = self.tunnel.handle_datagram(now, from, &mut bytes);
+        if let Arrival::Link { number, frames, .. } = &arrival {
+            self.received.push((*number, bytes[frames.clone()].to_vec()));
+        }
+        arrival
+    }
+}
+
+impl Net {
+    pub fn new() -> Self {
+        Self::with(|_, _| {})
+    }
+
+    pub fn with(mut change: impl FnMut(usize, &mut PeerConfig)) -> Self {
+        let now = Instant::ZERO + secs(1_000);
+        let ends = [0, 1].map(|which| end(which, now, 20 + which as u8, |peer| change(which, peer)));
+        let fate = Box::new(|_: &Sent| Fate::Arrives);
+        Self { now, ends, underway: vec![], log: vec![], fate, reject: false }
+    }
+
+    fn put(&mut self, from: usize, to: SocketAddr, bytes: Vec<u8>) {
+        let mut sent = Sent { at: self.now + DELAY, from: self.ends[from].address, to, bytes };
+        self.log.push(Sent { at: self.now, ..sent.clone() });
+        match (self.fate)(&sent) {
+            Fate::Lost => return,
+            Fate::Arrives => {}
+            Fate::ArrivesAfter(more) => sent.at += more,
+        }
+        self.underway.push(sent);
+    }
+
+    /// Sends from one end; says whether it could.
+    pub fn send(&mut self, from: usize, text: &[u8]) -> bool {
+        let sealed = self.ends[from].seal(self.now, text);
+        let sent = sealed.is_ok();
+        if let Ok((to, bytes)) = sealed {
+            self.put(from, to, bytes);
+        }
+        self.drain();
+        sent
+    }
+
+    pub fn drain(&mut self) {
+        for from in 0..2 {
+            let end = &mut self.ends[from];
+            let wall = end.wall.wrapping_add(self.now.as_nanos());
+            if end.tunnel.poll_deadline().is_some_and(|deadline| deadline <= self.now) {
+                end.tunnel.handle_deadline(self.now, wall);
+                let next = end.tunnel.poll_deadline();
+                assert!(next.is_none_or(|next| next > self.now), "a deadline lies ahead");
+            }
+            while let Some(Transmit { to, bytes, .. }) = self.ends[from].tunnel.poll_transmit() {
+                self.put(from, to, bytes);
+            }
+            while let Some(event) = self.ends[from].tunnel.poll_event() {
+                self.ends[from].events.push(event);
+            }
+        }
+    }
+
+    /// Goes on for so long.
+    pub fn run(&mut self, span: Duration) {
+        let until = self.now + span;
+        self.drain();
+        loop {
+            let arrival = self.underway.iter().map(|sent| sent.at).min();
+            let deadlines = self.ends.iter().filter_map(|end| end.tunnel.poll_deadline());
+            let next = deadlines.chain(arrival).min().map(|next| next.max(self.now));
+            let Some(next) = next.filter(|next| *next <= until) else { break };
+            self.now = next;
+            let mut due = Vec::new();
+            self.underway.retain(|sent| {
+                let arrives = sent.at <= next;
+                if arrives {
+                    due.push(sent.clone());
+                }
+                !arrives
+            });
+            due.sort_by_key(|sent| sent.at);
+            for sent in due {
+                if let Some(end) = self.ends.iter_mut().find(|end| end.address == sent.to) {
+                    end.take(next, sent.from, &sent.bytes);
+                }
+                self.drain();
+            }
+            self.drain();
+        }
+        self.now = until;
+    }
+
+    /// Both ends have a session.
+    pub fn connect(&mut self) {
+        self.send(0, b"first");
+        self.run(secs(1));
+        assert!((0..2).all(|end| self.is_up(end)));
+    }
+
+    pub fn is_up(&self, end: usize) -> bool {
+        self.ends[end].tunnel.is_up(self.now, self.ends[end].peer)
+    }
+
+    /// How many datagrams of a type (the first byte) were sent.
+    pub fn count(&self, kind: u8) -> usize {
+        self.log.iter().filter(|sent| sent.bytes[0] & 0x7f == kind).count()
+    }
+
+    /// Another process takes the place of one end: same key, nothing remembered.
+    pub fn restart(&mut self, which: usize, seed: u8) {
+        let wall = self.ends[which].wall;
+        self.ends[which] = End { wall, ..end(which, self.now, seed, |_| {}) };
+    }
+}
