@@ -217,7 +217,7 @@ impl<C: Coded> Decoder<C> {
     /// Makes room for a symbol; `false` if it is too old.
     fn reach(&mut self, symbol: u64) -> bool {
         let Some(ahead) = symbol.checked_sub(self.first) else { return false };
-        let excess = (ahead + 1).saturating_sub(2 * WINDOW as u64);
+        let excess = ahead.saturating_sub(2 * WINDOW as u64 - 1);
         if excess > 0 {
             let gone = (excess as usize).min(self.known.len());
             self.known.drain(..gone);

@@ -208,8 +208,8 @@ impl<I: Item> Hop<I> {
         match frame {
             Frame::Data(symbol, label, item) => {
                 let coded = self.codes().then(|| item.encode(label));
-                self.take(now, symbol, label, item);
-                if let Some(coded) = coded {
+                let intake = self.take(now, symbol, label, item);
+                if let Some(coded) = coded.filter(|_| intake != Intake::Beyond) {
                     let mut restored = Vec::new();
                     self.decoder.on_symbol(symbol, coded, &mut restored);
                     self.take_restored(now, restored);
