@@ -47,6 +47,8 @@ fn main() -> ExitCode {
         Command::Explain(args) => commands::explain::execute(&args),
         #[cfg(target_os = "linux")]
         Command::Gateway(args) => commands::gateway::execute(&args),
+        #[cfg(target_os = "linux")]
+        Command::Tunnel(args) => commands::tunnel::execute(&args),
         Command::Man(args) => commands::man::execute(&args),
         Command::Completions(args) => commands::completions::execute(&args),
     };
