@@ -51,6 +51,10 @@ pub enum Command {
     /// Treat the TCP connections that this machine forwards over a lossy hop
     #[cfg(target_os = "linux")]
     Gateway(GatewayArgs),
+    /// Make keys for a two-ended link, and check its configuration
+    #[cfg(target_os = "linux")]
+    #[command(hide = true)]
+    Tunnel(TunnelArgs),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
     /// Print a manual page
@@ -392,6 +396,46 @@ pub struct CompletionsArgs {
 pub struct ManArgs {
     /// The command, as "gateway" [default: all of lasthop]
     pub command: Option<String>,
+}
+
+#[cfg(target_os = "linux")]
+#[derive(Args, Debug)]
+#[command(arg_required_else_help = true)]
+pub struct TunnelArgs {
+    #[command(subcommand)]
+    pub command: TunnelCommand,
+}
+
+#[cfg(target_os = "linux")]
+#[derive(Subcommand, Debug)]
+pub enum TunnelCommand {
+    /// Make a key, as `wg genkey` does
+    Keygen(TunnelKeygenArgs),
+    /// Say what this machine lacks for a configuration
+    Check(TunnelCheckArgs),
+}
+
+#[cfg(target_os = "linux")]
+#[derive(Args, Debug)]
+pub struct TunnelKeygenArgs {
+    /// New file for the secret, readable by its owner alone; the public key is printed [default: print the secret]
+    #[arg(value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// Make a key that both ends share besides, as `wg genpsk` does
+    #[arg(long)]
+    pub preshared: bool,
+    #[command(flatten)]
+    pub json: JsonArgs,
+}
+
+#[cfg(target_os = "linux")]
+#[derive(Args, Debug)]
+pub struct TunnelCheckArgs {
+    /// Configuration file
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    #[command(flatten)]
+    pub json: JsonArgs,
 }
 
 #[cfg(target_os = "linux")]

@@ -57,6 +57,12 @@ pub enum Error {
     #[error(transparent)]
     Firewall(#[from] lasthop_gateway::firewall::FirewallError),
     #[cfg(target_os = "linux")]
+    #[error("{}: there is a file already, perhaps a key in use; give another name, or remove it", path.display())]
+    KeyExists { path: PathBuf },
+    #[cfg(target_os = "linux")]
+    #[error("the operating system gives no randomness: {0}")]
+    Randomness(io::Error),
+    #[cfg(target_os = "linux")]
     #[error("{}: {missing} of {total} checks failed", file.display())]
     Check { file: PathBuf, missing: usize, total: usize },
     #[cfg(target_os = "linux")]

@@ -48,6 +48,8 @@ fn main() -> ExitCode {
         Command::Fit(args) => commands::fit::execute(&args),
         #[cfg(target_os = "linux")]
         Command::Gateway(args) => commands::gateway::execute(&args),
+        #[cfg(target_os = "linux")]
+        Command::Tunnel(args) => commands::tunnel::execute(&args),
         Command::Man(args) => commands::man::execute(&args),
         Command::Completions(args) => commands::completions::execute(&args),
     };

@@ -257,7 +257,7 @@ fn hostile_names_stay_on_one_line() {
 #[test]
 fn without_a_command_there_is_help() {
     let bench = Bench::new();
-    for arguments in [&[][..], &["gateway"]] {
+    for arguments in [&[][..], &["gateway"], &["tunnel"]] {
         if !arguments.is_empty() && cfg!(not(target_os = "linux")) {
             continue;
         }

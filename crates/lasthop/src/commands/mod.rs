@@ -16,3 +16,5 @@ pub mod schemes;
 pub mod serve;
 pub mod sweep;
 pub mod trace;
+#[cfg(target_os = "linux")]
+pub mod tunnel;
