@@ -5,6 +5,7 @@ pub mod completions;
 pub mod explain;
 #[cfg(target_os = "linux")]
 pub mod gateway;
+#[cfg(target_os = "linux")]
 pub mod lab;
 pub mod man;
 pub mod plot;
