@@ -37,6 +37,7 @@ pub enum Command {
     /// Follow one run segment by segment
     Trace(TraceArgs),
     /// Run a scenario with real TCP over emulated links, in network namespaces (root)
+    #[cfg(target_os = "linux")]
     Lab(LabArgs),
     /// Draw sequence and window plots of one run
     Plot(PlotArgs),
@@ -216,6 +217,7 @@ fn time_span(text: &str) -> Result<TimeSpan, String> {
     text.parse().map_err(|error| format!("{error}; give a time with its unit, as \"1.5 s\" or \"20 ms\""))
 }
 
+#[cfg(target_os = "linux")]
 #[derive(Args, Debug)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct LabArgs {
@@ -225,6 +227,7 @@ pub struct LabArgs {
     pub run: LabRunArgs,
 }
 
+#[cfg(target_os = "linux")]
 #[derive(Subcommand, Debug)]
 pub enum LabCommand {
     /// Open namespaces and links for other programs, print their names, and close them at Ctrl-C
@@ -233,6 +236,7 @@ pub enum LabCommand {
     Clean,
 }
 
+#[cfg(target_os = "linux")]
 #[derive(Args, Debug)]
 pub struct LabHoldArgs {
     #[command(flatten)]
@@ -248,6 +252,7 @@ pub struct LabHoldArgs {
     pub json: bool,
 }
 
+#[cfg(target_os = "linux")]
 #[derive(Args, Debug)]
 pub struct LabRunArgs {
     #[command(flatten)]

@@ -73,10 +73,12 @@ pub enum Error {
     Replay { file: PathBuf, differences: u64, calls: u64, first: String },
     #[error("man {given}: no such command")]
     Man { given: String },
+    #[cfg(target_os = "linux")]
     #[error(transparent)]
     Lab(#[from] lasthop_lab::LabError),
     #[error("--listen {address}: {error}")]
     Listen { address: SocketAddr, error: io::Error },
+    #[cfg(target_os = "linux")]
     #[error("lab: give a scenario file, the name of a ready-made one, or `clean`")]
     NoLabScenario,
     #[error("cannot listen to signals: {0}")]

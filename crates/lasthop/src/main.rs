@@ -40,6 +40,7 @@ fn main() -> ExitCode {
         Command::Compare(args) => commands::compare::execute(&args),
         Command::Sweep(args) => commands::sweep::execute(&args),
         Command::Trace(args) => commands::trace::execute(&args),
+        #[cfg(target_os = "linux")]
         Command::Lab(args) => commands::lab::execute(&args),
         Command::Plot(args) => commands::plot::execute(&args),
         Command::Reproduce(args) => commands::reproduce::execute(&args),

@@ -6,6 +6,7 @@ pub mod explain;
 pub mod fit;
 #[cfg(target_os = "linux")]
 pub mod gateway;
+#[cfg(target_os = "linux")]
 pub mod lab;
 pub mod man;
 pub mod plot;
