@@ -138,7 +138,7 @@ impl Search {
 
     /// The largest first, since most paths pass it; then halves.
     fn candidate(&self) -> u16 {
-        if self.fails > self.ceiling { self.ceiling } else { self.size + (self.fails - self.size) / 2 }
+        if self.fails > self.ceiling { self.ceiling } else { self.size + self.fails.saturating_sub(self.size) / 2 }
     }
 
     fn fail(&mut self, now: Instant, size: u16) {
@@ -160,7 +160,7 @@ impl Search {
     fn go_on(&mut self, now: Instant) {
         if self.size >= self.ceiling {
             (self.state, self.due) = (State::Complete, None);
-        } else if self.fails - self.size <= NEAR {
+        } else if self.fails.saturating_sub(self.size) <= NEAR {
             (self.state, self.due) = (State::Complete, Some(now + RAISE));
         } else {
             (self.state, self.due) = (State::Searching, Some(now));
@@ -202,6 +202,9 @@ impl Search {
 
     /// The system refused to send `size` bytes. Says whether the size is another one now.
     pub fn too_big(&mut self, now: Instant, size: u16) -> bool {
+        if self.size >= size && self.size > BASE {
+            return self.restart(now);
+        }
         if self.probe.is_some_and(|probe| probe.size >= size) {
             self.probe = None;
             self.fails = self.fails.min(size);

@@ -96,6 +96,16 @@ fn what_the_system_refuses_is_not_tried_again() {
 }
 
 #[test]
+fn a_refused_probe_may_be_smaller_than_what_passed_before() {
+    let mut search = Search::new(at(0), 1472);
+    run(&mut search, at(0), at(60), |size| size <= 1392);
+    // Ten minutes later the search goes on; meanwhile the interface takes less.
+    assert!(search.poll(at(700)).is_some());
+    assert!(search.too_big(at(700), 1300));
+    assert_eq!((search.size(), search.state()), (BASE, State::Base));
+}
+
+#[test]
 fn a_late_answer_to_another_probe_counts_for_nothing() {
     let mut search = Search::new(at(0), 1472);
     let (number, _) = search.poll(at(0)).unwrap();

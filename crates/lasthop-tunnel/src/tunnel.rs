@@ -228,8 +228,16 @@ impl Tunnel {
             return Arrival::Dropped(Drop::Index);
         };
         peer.received(now, local);
-        peer.came_from(now, from, datagram.len(), newest, &mut self.shared);
         let frames = HEADER..datagram.len() - TAG;
+        // What the answer to it takes is not there for a challenge.
+        let answer = match header.kind {
+            Kind::Control => match Control::decode(&datagram[frames.clone()]) {
+                Some(Control::Challenge(_) | Control::Probe(_)) => wire::OVERHEAD + crate::control::SHORTEST,
+                _ => 0,
+            },
+            Kind::Link => 0,
+        };
+        peer.came_from(now, from, datagram.len().saturating_sub(answer), newest, &mut self.shared);
         if header.kind == Kind::Link {
             peer.owes_sign_of_life(now);
             return Arrival::Link { peer: id, number, frames };

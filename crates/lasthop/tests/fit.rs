@@ -20,7 +20,7 @@ fn table() -> String {
     let mut text = "sent_s,bytes,lost\n".to_owned();
     for number in 0..4000u32 {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let _ = writeln!(text, "{:.3},1000,{}", f64::from(number) / 1e3, u8::from((state >> 33) % 50 == 0));
+        let _ = writeln!(text, "{:.3},1000,{}", f64::from(number) / 1e3, u8::from((state >> 33).is_multiple_of(50)));
     }
     text
 }

@@ -1,0 +1,170 @@
+//! The tunnel's sessions, in front of the decryption and behind it: two ends with keys, or on a trusted network without, where
+//! every byte that comes reaches what stands behind the seal. Whatever comes, deadlines lie ahead, memory is bounded, strangers
+//! get no more than they give, and with keys all that arrives was sent and arrives once.
+#![no_main]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+
+use arbitrary::{Result, Unstructured};
+use lasthop_fuzz::{pause, steps};
+use lasthop_proto::time::{Duration, Instant};
+use lasthop_tunnel::wire::{HEADER, OVERHEAD};
+use lasthop_tunnel::{
+    Arrival, Capabilities, Credentials, Entropy, PeerConfig, PeerId, PresharedKey, PrivateKey, PublicKey, Tunnel,
+    TunnelConfig,
+};
+use libfuzzer_sys::fuzz_target;
+
+const NAMES: [&str; 2] = ["ship", "shore"];
+
+struct End {
+    tunnel: Tunnel,
+    peer: PeerId,
+    next: u64,
+    sent: BTreeSet<(u64, Vec<u8>)>,
+    taken: BTreeSet<u64>,
+}
+
+struct Datagram {
+    to: usize,
+    from: SocketAddr,
+    bytes: Vec<u8>,
+}
+
+fn address(number: u8) -> SocketAddr {
+    ([192, 0, 2, number], 9).into()
+}
+
+fn ends(u: &mut Unstructured<'_>, keys: bool) -> Result<[End; 2]> {
+    let private = [1, 2].map(|seed| PrivateKey::generate(&mut Entropy::new([seed; 32])));
+    let mut ends = Vec::new();
+    for at in 0..2 {
+        let (credentials, key) = if keys {
+            (Credentials::Key(private[at].clone()), private[1 - at].public())
+        } else {
+            (Credentials::Name(NAMES[at].to_owned()), PublicKey::of_name(NAMES[1 - at]))
+        };
+        let config = TunnelConfig { credentials, capabilities: Capabilities(u.arbitrary()?), link_mtu: u.arbitrary()? };
+        let mut tunnel = Tunnel::new(config, [u.arbitrary()?; 32], Instant::ZERO);
+        let keepalive = if u.arbitrary()? { Some(Duration::from_secs(u.int_in_range(1..=60)?)) } else { None };
+        let endpoint = if u.ratio(3, 4)? { Some(address(1 - at as u8)) } else { None };
+        let peer = PeerConfig { key, preshared: PresharedKey::default(), endpoint, allowed: vec![], keepalive };
+        let peer = tunnel.add_peer(Instant::ZERO, peer).expect("it is the only one");
+        ends.push(End { tunnel, peer, next: 0, sent: BTreeSet::new(), taken: BTreeSet::new() });
+    }
+    ends.try_into().map_err(|_| arbitrary::Error::IncorrectFormat)
+}
+
+fn run(u: &mut Unstructured<'_>) -> Result<()> {
+    let keys = u.arbitrary()?;
+    let mut ends = ends(u, keys)?;
+    let mut underway: Vec<Datagram> = Vec::new();
+    let mut now = Instant::ZERO;
+    // Bytes that came from each address, less those that went there.
+    let mut given: [BTreeMap<SocketAddr, i64>; 2] = Default::default();
+    steps(u, 300, |u| {
+        let at = usize::from(u.arbitrary::<bool>()?);
+        let kind = u.int_in_range(0..=11_u8)?;
+        let arrival = match kind {
+            0 | 1 => {
+                now = now + pause(u)?.min(Duration::from_secs(60));
+                None
+            }
+            2 | 3 => {
+                let text: Vec<u8> = u.arbitrary()?;
+                let mut bytes = vec![0; OVERHEAD + text.len()];
+                bytes[HEADER..HEADER + text.len()].copy_from_slice(&text);
+                let end = &mut ends[at];
+                end.next += if u.ratio(1, 16)? { u64::from(u.arbitrary::<u32>()?) } else { 0 };
+                if end.tunnel.seal(now, end.peer, end.next, &mut bytes).is_ok() {
+                    end.sent.insert((end.next, text));
+                    underway.push(Datagram { to: 1 - at, from: address(at as u8), bytes });
+                }
+                end.next += 1;
+                None
+            }
+            4 => {
+                let size = u.arbitrary()?;
+                let end = &mut ends[at];
+                match u.int_in_range(0..=2_u8)? {
+                    0 => end.tunnel.lost(now, end.peer, size),
+                    1 => end.tunnel.acknowledged(end.peer, size),
+                    _ => end.tunnel.too_big(now, end.peer, size),
+                }
+                None
+            }
+            5 => Some(Datagram { to: at, from: address(u.arbitrary()?), bytes: u.arbitrary()? }),
+            // One of those on the way: mostly the oldest; as it is, changed, cut, from elsewhere, or lost; it may come again.
+            _ if underway.is_empty() => None,
+            _ => {
+                let which = if u.ratio(1, 4)? { u.choose_index(underway.len())? } else { 0 };
+                let Datagram { to, from, bytes } = &underway[which];
+                let mut changed = Datagram { to: *to, from: *from, bytes: bytes.clone() };
+                match u.int_in_range(0..=15_u8)? {
+                    0 => changed.to = 1 - changed.to,
+                    1 => changed.from = address(u.arbitrary()?),
+                    2 => changed.bytes.truncate(u.choose_index(bytes.len() + 1)?),
+                    3 | 4 if !bytes.is_empty() => {
+                        let place = u.choose_index(bytes.len())?;
+                        changed.bytes[place] = u.arbitrary()?;
+                    }
+                    // What stands behind the header is anything: without keys it is taken for frames.
+                    5 | 6 if bytes.len() >= OVERHEAD => {
+                        changed.bytes.truncate(HEADER);
+                        changed.bytes[0] = if u.arbitrary()? { 5 } else { 0x85 };
+                        changed.bytes[4..8].copy_from_slice(&u.arbitrary::<[u8; 4]>()?);
+                        let frame: [u8; 9] = u.arbitrary()?;
+                        changed.bytes.push(frame[0] % 8);
+                        changed.bytes.extend_from_slice(&frame[1..]);
+                        changed.bytes.extend_from_slice(&[0; 16]);
+                    }
+                    7 => {
+                        underway.remove(which);
+                        return Ok(());
+                    }
+                    8 => {}
+                    _ => {
+                        underway.remove(which);
+                    }
+                }
+                Some(changed)
+            }
+        };
+        if let Some(Datagram { to, from, mut bytes }) = arrival {
+            let end = &mut ends[to];
+            *given[to].entry(from).or_default() += bytes.len() as i64;
+            if let Arrival::Link { number, frames, .. } = end.tunnel.handle_datagram(now, from, &mut bytes) {
+                let text = bytes[frames].to_vec();
+                if keys {
+                    assert!(ends[to].taken.insert(number), "{number} twice");
+                    assert!(ends[1 - to].sent.contains(&(number, text)), "{number} was never sent");
+                }
+            }
+        }
+        for (at, end) in ends.iter_mut().enumerate() {
+            if end.tunnel.poll_deadline().is_some_and(|deadline| deadline <= now) {
+                end.tunnel.handle_deadline(now, now.as_nanos());
+                assert!(end.tunnel.poll_deadline().is_none_or(|deadline| deadline > now), "a deadline lies ahead");
+            }
+            while let Some(transmit) = end.tunnel.poll_transmit() {
+                // Who is not the peer, as far as is known, has given as much before.
+                if Some(transmit.to) != end.tunnel.address(end.peer) && transmit.to != address(1 - at as u8) {
+                    let given = given[at].entry(transmit.to).or_default();
+                    *given -= transmit.bytes.len() as i64;
+                    assert!(*given >= 0 || !keys, "{} got more than it gave", transmit.to);
+                }
+                if underway.len() < 100 {
+                    underway.push(Datagram { to: 1 - at, from: address(at as u8), bytes: transmit.bytes });
+                }
+            }
+            while end.tunnel.poll_event().is_some() {}
+            assert!(end.tunnel.sessions() <= 5);
+        }
+        Ok(())
+    })
+}
+
+fuzz_target!(|data: &[u8]| {
+    let _ = run(&mut Unstructured::new(data));
+});
