@@ -25,6 +25,8 @@ const STUDIED: [&str; 16] = [
 
 const TODAY: [&str; 5] = ["E2E-CUBIC", "E2E-BBR", "E2E-BBR3", "SNOOP", "SPLIT-BBR"];
 
+const TWO_ENDED: [&str; 3] = ["LINK-ARQ", "LINK-FEC", "LINK-HYBRID"];
+
 const MEASURES: [&str; 13] = [
     "throughput",
     "internet_goodput",
@@ -49,15 +51,16 @@ fn schemes_lists_them_all() {
     let bench = Bench::new();
     let names =
         |text: &str| text.lines().map(|line| line.split_whitespace().next().unwrap().to_owned()).collect::<Vec<_>>();
-    let all = [&STUDIED[..], &TODAY].concat();
+    let all = [&STUDIED[..], &TODAY, &TWO_ENDED].concat();
     assert_eq!(names(&bench.stdout("schemes")), all);
     let json = bench.json("schemes --json");
     let schemes = json.as_array().unwrap();
     assert!(schemes.iter().all(|scheme| keys(scheme) == ["name", "family", "summary"]));
     assert_eq!(schemes.iter().map(|scheme| scheme["name"].as_str().unwrap()).collect::<Vec<_>>(), all);
-    assert!(
-        schemes.iter().all(|scheme| (scheme["family"] == "today") == TODAY.contains(&scheme["name"].as_str().unwrap()))
-    );
+    for (family, members) in [("today", &TODAY[..]), ("two-ended", &TWO_ENDED)] {
+        let is_member = |scheme: &serde_json::Value| members.contains(&scheme["name"].as_str().unwrap());
+        assert!(schemes.iter().all(|scheme| (scheme["family"] == family) == is_member(scheme)), "{family}");
+    }
 }
 
 #[test]
@@ -100,6 +103,24 @@ fn every_scheme_delivers_everything() {
             assert_eq!(scheme["measures"]["incomplete"]["mean"], 0.0, "{scheme}");
         }
     }
+}
+
+/// Two boxes repair the hop for whatever ends: the source resends less than without them, and the hop's own frames are in the trace.
+#[test]
+fn two_ended_links_repair_the_hop() {
+    let bench = Bench::new();
+    let lossy = "--set links.radio.errors.frame_loss=10%";
+    let json =
+        bench.json(&format!("compare tiny.toml --schemes E2E-CUBIC,LINK-ARQ,LINK-HYBRID --runs 4 --json {lossy}"));
+    let measure = |scheme: usize, name: &str| json["schemes"][scheme]["measures"][name]["mean"].as_f64().unwrap();
+    for repaired in [1, 2] {
+        assert_eq!(measure(repaired, "incomplete"), 0.0);
+        assert!(measure(repaired, "throughput") > measure(0, "throughput"), "{json}");
+        assert!(measure(repaired, "source_retransmissions") < measure(0, "source_retransmissions"), "{json}");
+        assert!(measure(repaired, "local_retransmissions") > 0.0, "{json}");
+    }
+    let csv = bench.stdout(&format!("trace tiny.toml --scheme LINK-ARQ --csv {lossy}"));
+    assert!(csv.contains(" symbol ") && csv.contains(" feedback"), "{}", &csv[..1000]);
 }
 
 /// Endpoints of today have schemes of their own; a scenario that fixes what they are named after is told so, everywhere alike.

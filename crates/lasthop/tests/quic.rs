@@ -133,12 +133,3 @@ fn traces_name_datagrams() {
     let csv = bench.stdout("trace quic.toml --csv");
     assert!(csv.lines().any(|line| line.contains(",handshake,")), "{}", &csv[..1000]);
 }
-
-#[test]
-fn the_lab_refuses_it() {
-    let output = bench().run("lab quic.toml");
-    let message = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success());
-    assert_eq!(message.lines().count(), 1, "{message}");
-    assert!(message.contains("QUIC") && message.contains("bulk"), "{message}");
-}
