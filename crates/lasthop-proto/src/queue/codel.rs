@@ -71,6 +71,12 @@ impl CoDel {
         }
     }
 
+    /// Judges by another target and interval from now on.
+    pub(super) fn tune(&mut self, config: CoDelConfig) {
+        self.target = Ticks::span(config.target.as_nanos());
+        self.interval = Ticks::span(config.interval.as_nanos());
+    }
+
     /// One step of Newton's method towards 1/√count: r·(3 - count·r²)/2.
     fn newton_step(&mut self) {
         let root = u64::from(self.inverse_root) << (32 - ROOT_BITS);

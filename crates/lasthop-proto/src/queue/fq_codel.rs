@@ -68,6 +68,14 @@ impl<T: Queued> FqCoDel<T> {
         Self { config, flows: BTreeMap::new(), new: VecDeque::new(), old: VecDeque::new(), backlog: Backlog::default() }
     }
 
+    /// Judges all lines by another target and interval from now on.
+    pub(super) fn tune(&mut self, config: CoDelConfig) {
+        self.config.codel = config;
+        for flow in self.flows.values_mut() {
+            flow.control.tune(config);
+        }
+    }
+
     /// What waits in all lines.
     pub fn backlog(&self) -> Backlog {
         self.backlog

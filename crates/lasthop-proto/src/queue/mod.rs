@@ -193,6 +193,14 @@ impl<T: Queued> ManagedQueue<T> {
         }
     }
 
+    /// Judges what waits by another target and interval from now on.
+    pub fn tune(&mut self, config: CoDelConfig) {
+        match self {
+            Self::CoDel(queue) => queue.control.tune(config),
+            Self::FqCoDel(queue) => queue.tune(config),
+        }
+    }
+
     /// What waits.
     pub fn backlog(&self) -> Backlog {
         match self {

@@ -119,8 +119,8 @@ pub(crate) fn read(reader: &Reader<'_>) -> Result<TwoEndedKeys, Error> {
     // IPv4, UDP, the number, the tag, and what a data frame says (docs/models/two-ended-link.md).
     let Whole(header) = reader.or::<Whole<0, 256>>("header", Whole(58), "default")?;
     let Whole(queue) = reader.or::<Whole<1, 100_000>>("queue", Whole(1000), "default")?;
-    let Positive(target) = reader.or("target", Positive(Duration::from_millis(30)), "default")?;
-    let Positive(interval) = reader.or("interval", Positive(Duration::from_millis(300)), "default")?;
+    let Positive(target) = reader.or("target", Positive(Duration::from_millis(40)), "default")?;
+    let Positive(interval) = reader.or("interval", Positive(Duration::from_millis(100)), "default")?;
     // What kcptun and UDPspeeder are often run with.
     let Whole(data) = reader.or::<Whole<1, 128>>("share_data", Whole(20), "default")?;
     let Whole(coded) = reader.or::<Whole<1, 128>>("share_coded", Whole(3), "default")?;

@@ -29,10 +29,21 @@ impl<I: Item> Queued for Entry<I> {
     }
 }
 
+/// The interval is so many times the target: RFC 8289 §3.2 wants the target at 5 to 10 % of it.
+const TARGETS: u64 = 10;
+
+/// The longest target, whatever the other end makes of the round trip.
+const LONGEST: Duration = Duration::from_secs(5);
+
 /// The queues.
 #[derive(Clone, Debug)]
 pub(super) struct Ingress<I> {
     queue: ManagedQueue<Entry<I>>,
+    /// Above the round trip.
+    target: Duration,
+    interval: Duration,
+    /// What the queues were tuned to.
+    trip: Duration,
     gone: Vec<Entry<I>>,
     dropped: u64,
 }
@@ -42,12 +53,22 @@ impl<I: Item> Ingress<I> {
     pub fn new(config: &HopConfig, rate: u64) -> Self {
         // Below 1.5 frames the delay of a queue cannot be told from that of sending.
         let frames = Duration::from_nanos(FRAME_BITS * 1_500_000_000 / rate.max(1));
-        let target = config.target.max(frames);
-        let codel = CoDelConfig { target, interval: config.interval.max(target * 2), ecn: Switch::On };
+        let (target, interval) = (config.target.max(frames), config.interval);
         // Several at once would be a burst of losses of our own making.
+        let codel = codel(target, interval, Duration::ZERO);
         let config = FqCoDelConfig { codel, limit: config.queue, drop_batch: 1, ..FqCoDelConfig::default() };
         let queue = ManagedQueue::FqCoDel(crate::queue::FqCoDel::new(config).into());
-        Self { queue, gone: Vec::new(), dropped: 0 }
+        Self { queue, target, interval, trip: Duration::ZERO, gone: Vec::new(), dropped: 0 }
+    }
+
+    /// Accepts the wait that a hop of that round trip makes: while a hole is repaired a flow stands still, and what its source sends then comes in one burst, of about a
+    /// round trip of the hop.
+    pub fn tune(&mut self, trip: Duration) {
+        let apart = trip.max(self.trip).saturating_sub(trip.min(self.trip));
+        if apart > trip.max(self.trip) / 8 {
+            self.trip = trip;
+            self.queue.tune(codel(self.target, self.interval, trip));
+        }
     }
 
     pub fn push(&mut self, now: Instant, item: I) {
@@ -73,4 +94,9 @@ impl<I: Item> Ingress<I> {
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
+}
+
+fn codel(target: Duration, interval: Duration, trip: Duration) -> CoDelConfig {
+    let target = (target + trip).min(LONGEST);
+    CoDelConfig { target, interval: interval.max(target.saturating_mul(TARGETS)), ecn: Switch::On }
 }

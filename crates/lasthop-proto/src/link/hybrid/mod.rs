@@ -415,6 +415,9 @@ impl<I: Item> Hop<I> {
         if !self.sender.may_send(self.window()) {
             return None;
         }
+        if self.repeats() {
+            self.ingress.tune(self.detector.shortest());
+        }
         let item = self.ingress.pop(now)?;
         self.budget.on_time(now);
         let (flow, symbol) = (item.flow(), self.sender.next_symbol());

@@ -12,14 +12,15 @@ pub(super) const AHEAD: u64 = 1 << 14;
 /// Most packets that wait for an earlier one.
 pub(super) const MOST_HELD: usize = 4096;
 
-/// Bounds of how long a packet waits for an earlier one.
-const SHORTEST_HOLD: Duration = Duration::from_millis(30);
+/// What four rounds of repair take beside their round trips: feedback that waits, and copies that are kept apart.
+const ROUNDS_TAKE: Duration = Duration::from_millis(60);
+/// Holes that stand longer look to the ends like a path that is cut.
 const LONGEST_HOLD: Duration = Duration::from_millis(250);
 
-/// For how long a packet waits for an earlier one of its flow, on a hop with that round trip. Three rounds of repair arrive in
-/// that time.
+/// For how long a packet waits for an earlier one of its flow, on a hop with that round trip: what four rounds of repair take. What goes on sooner is resent by its
+/// source, which waits for the same hole.
 pub(super) fn hold(trip: Duration) -> Duration {
-    (trip.saturating_mul(4)).clamp(SHORTEST_HOLD, LONGEST_HOLD)
+    (trip.saturating_mul(4) + ROUNDS_TAKE).min(LONGEST_HOLD)
 }
 
 /// What is known of a symbol.

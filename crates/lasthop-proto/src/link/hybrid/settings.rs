@@ -36,9 +36,9 @@ pub struct HopConfig {
     pub header: u16,
     /// Packets that wait at the entrance.
     pub queue: u32,
-    /// The wait there that is accepted (RFC 8289), if it is more than that of 1.5 frames.
+    /// The wait there that is accepted (RFC 8289), above a round trip of the hop, if it is more than that of 1.5 frames.
     pub target: Duration,
-    /// For how long it may be more before packets are dropped or marked.
+    /// For how long it may be more before packets are dropped or marked; at least ten times what is accepted.
     pub interval: Duration,
 }
 
