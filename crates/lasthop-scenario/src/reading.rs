@@ -11,7 +11,8 @@
 //!     })
 //! };
 //! assert_eq!(idle("idle = '30 s'")?, Duration::from_secs(30));
-//! assert!(idle("idle = 30").unwrap_err().to_string().starts_with("daemon.toml:1: idle: cannot be 30;"));
+//! let error = idle("idle = 30").unwrap_err().to_string();
+//! assert!(error.starts_with("daemon.toml:1: idle: cannot be 30 (the unit is missing)"), "{error}");
 //! # Ok::<(), lasthop_scenario::Error>(())
 //! ```
 

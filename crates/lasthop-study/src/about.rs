@@ -102,8 +102,8 @@ pub const fn about(scheme: &Scheme) -> About {
                      those again, and the second restores the order of each flow."
                 }
                 LinkRepair::Share => {
-                    "A box at each end of the lossy link: the first adds 3 coded frames to each 20 packets, and the second restores \
-                     from them what was lost. Nothing is sent again."
+                    "A box at each end of the lossy link: the first adds 3 coded frames to each 20 packets, from which the second \
+                     restores what was lost; nothing is sent again."
                 }
                 LinkRepair::Adaptive => {
                     "A box at each end of the lossy link: the first sends again what was lost, and ahead of losses sends copies and \
