@@ -76,7 +76,7 @@ impl Predicate {
 /// What is done to some connections.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Rule {
-    /// Under this name it reports, and finds its connections again after [`super::engine::Engine::reconfigure`].
+    /// Under this name it reports, and finds its connections again after [`Engine::reconfigure`](super::Engine::reconfigure).
     pub name: String,
     /// Which connections.
     pub predicate: Predicate,

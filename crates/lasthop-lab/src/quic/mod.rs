@@ -2,10 +2,10 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`work`] | what the applications at both ends do |
-//! | [`tls`] | certificate and configurations |
-//! | [`tally`] | what each end sealed into its packets, and how often its window was reduced |
-//! | [`datagram`] | UDP datagrams as the links see them |
+//! | `work` | what the applications at both ends do |
+//! | `tls` | certificate and configurations |
+//! | `tally` | what each end sealed into its packets, and how often its window was reduced |
+//! | `datagram` | UDP datagrams as the links see them |
 
 pub mod datagram;
 pub mod tally;

@@ -1,5 +1,5 @@
 //! The kinds of elements, each in a file of its own: its name, the keys that a scenario gives it and their reader, what it asks of
-//! endpoints, and the state machine that it is. A new kind is a file here and a line in [`KINDS`].
+//! endpoints, and the state machine that it is. A new kind is a file here and a line in `KINDS`.
 
 mod arq;
 mod eln_marker;
