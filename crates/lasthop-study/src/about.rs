@@ -120,7 +120,11 @@ pub const fn about(scheme: &Scheme) -> About {
                 }
             },
             base_station: Some("repairs with the other end"),
-            resends: Resends::BaseStation,
+            // What its coded frames do not restore is left to TCP.
+            resends: match repair {
+                LinkRepair::Share => Resends::Sender,
+                LinkRepair::Repeat | LinkRepair::Adaptive => Resends::BaseStation,
+            },
             duplicates: Duplicates::None,
             ..plain
         },
