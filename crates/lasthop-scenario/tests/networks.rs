@@ -437,7 +437,7 @@ fn the_keys_of_a_two_ended_link() {
     for (name, config) in ends("") {
         let rate = if name == "base" { 1_000_000 } else { 10_000_000 };
         assert_eq!((config.rate, config.repair), (RateRule::Fixed(rate), Repair::Adaptive));
-        assert_eq!((config.target, config.interval), (Duration::from_millis(30), Duration::from_millis(300)));
+        assert_eq!((config.target, config.interval), (Duration::from_millis(40), Duration::from_millis(100)));
     }
     let keys = "rate = \"800 kbps\"\nheader = 32\nqueue = 50\nrepair = \"share\"\nshare_data = 10\nshare_coded = 2\nshare_wait = \"5 ms\"";
     let given = ends(keys);
