@@ -15,19 +15,17 @@
 
 mod values;
 
-use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use ipnet::IpNet;
 use lasthop_proto::time::Duration;
 
-use self::values::{Interface, KeyFile, KeyText, List, Listen, Name, Prefix};
-use crate::document;
-use crate::error::{Error, Place, Problem, Spot};
-use crate::files::read_limited;
-use crate::reader::{Context, Reader};
-use crate::values::{Choice, Off, Or, Positive};
+use self::values::{Interface, KeyFile, KeyText, Listen, Name, Prefix};
+use crate::error::{Error, Problem};
+use crate::reader::Reader;
+use crate::reading;
+use crate::values::{Choice, List, Off, Or, Positive};
 
 pub use self::values::Endpoint;
 
@@ -100,12 +98,7 @@ impl Tunnel {
     /// # Errors
     /// If it cannot be read, or something in it is wrong.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, Error> {
-        let file = path.as_ref().display().to_string();
-        let fail = |problem| Error::new(Place { file: file.clone(), spot: Spot::Whole }, None, problem);
-        let bytes = read_limited(path.as_ref(), LARGEST_FILE).map_err(|error| fail(Problem::Read(error)))?;
-        let not_text = |_| Problem::Syntax { message: "it is not UTF-8 text".to_owned(), line: None, hint: None };
-        let text = String::from_utf8(bytes).map_err(|error| fail(not_text(error)))?;
-        Self::parse(&file, &text)
+        reading::load(path.as_ref(), LARGEST_FILE, read).map(|(tunnel, _)| tunnel)
     }
 
     /// Reads a configuration from its text; messages call it `name`.
@@ -113,9 +106,7 @@ impl Tunnel {
     /// # Errors
     /// If something in it is wrong.
     pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
-        let root = document::parse(name, text)?;
-        let context = Context { file: name.to_owned(), ledger: RefCell::default(), today: None };
-        read(&Reader::root(&context, &root))
+        reading::parse(name, text, read)
     }
 }
 

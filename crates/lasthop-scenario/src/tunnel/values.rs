@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use base64ct::{Base64, Encoding};
 use ipnet::IpNet;
 
-use crate::document::{Data, Item, quote};
+use crate::document::{Data, quote};
 use crate::reader::Value;
 
 /// The text in `data`.
@@ -15,30 +15,6 @@ fn text(data: &Data) -> Result<&str, String> {
     match data {
         Data::String(text) => Ok(text),
         _ => Err(String::new()),
-    }
-}
-
-/// Items of a list that are all of one kind; one alone needs no brackets.
-#[derive(Clone, PartialEq, Debug)]
-pub(super) struct List<T>(pub Vec<T>);
-
-impl<T: Value> Value for List<T> {
-    fn expected() -> String {
-        format!("{}, or a list of such", T::expected())
-    }
-    fn read(data: &Data) -> Result<Self, String> {
-        let Data::Array(items) = data else { return T::read(data).map(|item| Self(vec![item])) };
-        let read = |(index, item): (usize, &Item)| {
-            T::read(&item.data).map_err(|reason| match reason.as_str() {
-                "" => format!("item {} is {}", index + 1, item.data.describe()),
-                _ => format!("item {}: {reason}", index + 1),
-            })
-        };
-        items.iter().enumerate().map(read).collect::<Result<_, _>>().map(Self)
-    }
-    fn show(&self) -> String {
-        let items: Vec<_> = self.0.iter().map(Value::show).collect();
-        format!("[{}]", items.join(", "))
     }
 }
 
