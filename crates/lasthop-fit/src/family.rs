@@ -152,17 +152,20 @@ fn exponential(trace: &LossTrace) -> Option<Fit> {
     if trace.is_of_one_size() {
         return None;
     }
-    let likelihood = |at: &[f64]| {
-        let mean = libm::exp(at[0]);
-        trace.packets().iter().map(|packet| per_byte(packet, mean)).sum()
-    };
-    let bytes: f64 = trace.packets().iter().map(|packet| f64::from(packet.bytes)).sum();
-    let best = maximise(likelihood, &[libm::log(bytes / trace.lost() as f64)]);
-    let mean = libm::exp(best.at[0]);
-    let spec = ErrorSpec::Exponential { mean_bytes: mean, frames: Frames::All };
+    let (parameter, log_likelihood) = distance(trace.packets());
+    let spec = ErrorSpec::Exponential { mean_bytes: parameter.value, frames: Frames::All };
+    Some(Fit::new(Family::Exponential, spec, vec![parameter], 1, log_likelihood))
+}
+
+/// The mean distance in bytes between errors that hit the lost ones among `packets`, and its log-likelihood.
+fn distance(packets: &[Sent]) -> (Parameter, f64) {
+    let likelihood = |at: &[f64]| packets.iter().map(|packet| per_byte(packet, libm::exp(at[0]))).sum();
+    let bytes: f64 = packets.iter().map(|packet| f64::from(packet.bytes)).sum();
+    let lost = packets.iter().filter(|packet| packet.lost).count().max(1) as f64;
+    let best = maximise(likelihood, &[libm::log(bytes / lost)]);
     let interval = intervals(likelihood, &best.at)[0].map(|ends| ends.map(libm::exp));
-    let parameter = Parameter { key: "mean_bytes", unit: Unit::Bytes, value: mean, interval };
-    Some(Fit::new(Family::Exponential, spec, vec![parameter], 1, best.value))
+    let value = libm::exp(best.at[0]);
+    (Parameter { key: "mean_bytes", unit: Unit::Bytes, value, interval }, best.value)
 }
 
 fn per_byte(packet: &Sent, mean: f64) -> f64 {
@@ -381,16 +384,8 @@ fn burst_of(packets: &[Sent], length: u32) -> Fit {
         taken = if packet.lost { length - 1 } else { 0 };
         deciding.push(*packet);
     }
-    let likelihood = |at: &[f64]| deciding.iter().map(|packet| per_byte(packet, libm::exp(at[0]))).sum();
-    let bytes: f64 = deciding.iter().map(|packet| f64::from(packet.bytes)).sum();
-    let hits = deciding.iter().filter(|packet| packet.lost).count().max(1) as f64;
-    let best = maximise(likelihood, &[libm::log(bytes / hits)]);
-    let mean = libm::exp(best.at[0]);
-    let spec = ErrorSpec::Burst { mean_bytes: mean, packets: length, frames: Frames::All };
-    let interval = intervals(likelihood, &best.at)[0].map(|ends| ends.map(libm::exp));
-    let parameters = vec![
-        Parameter { key: "mean_bytes", unit: Unit::Bytes, value: mean, interval },
-        Parameter { key: "packets", unit: Unit::Packets, value: f64::from(length), interval: None },
-    ];
-    Fit::new(Family::Burst, spec, parameters, 2, best.value)
+    let (mean, log_likelihood) = distance(&deciding);
+    let spec = ErrorSpec::Burst { mean_bytes: mean.value, packets: length, frames: Frames::All };
+    let packets = Parameter { key: "packets", unit: Unit::Packets, value: f64::from(length), interval: None };
+    Fit::new(Family::Burst, spec, vec![mean, packets], 2, log_likelihood)
 }

@@ -60,13 +60,12 @@ pub(crate) struct ByPacket {
 
 impl ByPacket {
     pub(crate) fn log_likelihood(self, packets: &[Sent]) -> f64 {
-        let change = [[1.0 - self.good_to_bad, self.good_to_bad], [self.bad_to_good, 1.0 - self.bad_to_good]];
-        let scaled = |good: f64, bad: f64| {
-            change.map(|row| row).into_iter().zip([good, bad]).map(|(row, share)| row.map(|to| to * share))
-        };
-        let matrix = |good, bad| {
-            let mut rows = scaled(good, bad);
-            [rows.next().unwrap_or_default(), rows.next().unwrap_or_default()]
+        // Of those that fare so in the present state, where they go.
+        let matrix = |good: f64, bad: f64| {
+            [
+                [good * (1.0 - self.good_to_bad), good * self.good_to_bad],
+                [bad * self.bad_to_good, bad * (1.0 - self.bad_to_good)],
+            ]
         };
         let mut chain = PacketChain {
             stationary: stationary(self.good_to_bad, self.bad_to_good),
