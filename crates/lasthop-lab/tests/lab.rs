@@ -1,5 +1,6 @@
 //! The lab in real network namespaces. Needs root; says so loudly and passes where there is none.
 
+mod quiet;
 #[path = "../../lasthop-sys/tests/skip/mod.rs"]
 mod skip;
 
@@ -21,6 +22,7 @@ use lasthop_sim::measure::Report;
 use lasthop_sim::pool::PacketPool;
 use lasthop_sim::sim::{Recording, run as simulate};
 use lasthop_sim::trace::DropReason;
+use quiet::Quiet;
 use skip::without_root;
 
 const SEED: u64 = 7;
@@ -70,18 +72,6 @@ lateness = "100 ms"
 {lines}
 "#
     )
-}
-
-struct Quiet;
-
-impl Watch for Quiet {
-    fn stopped(&self) -> bool {
-        false
-    }
-    fn progress(&self, _: u64, _: u64) {}
-    fn void(&self, reason: &str) {
-        println!("void: {reason}");
-    }
 }
 
 fn try_run(scenario: &Scenario, scheme: &str, watch: &dyn Watch) -> Result<Outcome, LabError> {

@@ -1,25 +1,15 @@
 //! Flows over QUIC in the lab. Needs root; says so loudly and passes where there is none.
 
+mod quiet;
 #[path = "../../lasthop-sys/tests/skip/mod.rs"]
 mod skip;
 
 use lasthop_lab::plan::HostTcp;
-use lasthop_lab::{Captures, Experiment, LabError, Outcome, Watch, run};
+use lasthop_lab::{Captures, Experiment, LabError, Outcome, run};
 use lasthop_proto::scheme::Scheme;
 use lasthop_scenario::Scenario;
+use quiet::Quiet;
 use skip::without_root;
-
-struct Quiet;
-
-impl Watch for Quiet {
-    fn stopped(&self) -> bool {
-        false
-    }
-    fn progress(&self, _: u64, _: u64) {}
-    fn void(&self, reason: &str) {
-        println!("void: {reason}");
-    }
-}
 
 /// Two links, the second with those losses, and those flows.
 fn scenario(errors: &str, flows: &str, lines: &str) -> Scenario {
