@@ -1,4 +1,5 @@
-//! How long the gateway's engine takes for one packet at worst: `cargo run --release -p lasthop-gateway --example worst_packet [RUNS]`.
+//! How long the gateway's engine takes for one packet at worst: `cargo run --release -p lasthop-gateway --example worst_packet [RUNS [CASE]]`,
+//! where CASE is a part of the cases' names.
 //!
 //! Each case brings the engine into the state in which its packets cost most, then feeds them, and times each call by itself in
 //! CPU time of the thread. A case runs several times with the same packets; of each packet the shortest time counts, so that what
@@ -30,9 +31,17 @@ struct Bench {
     engine: Engine,
     now: Instant,
     random: Stream,
-    nanos: Vec<u64>,
+    taken: Vec<Taken>,
     /// What the last calls gave out besides.
     injected: usize,
+}
+
+/// What a call took.
+#[derive(Clone, Copy)]
+struct Taken {
+    nanos: u64,
+    /// Packets of the wire in it.
+    packets: u64,
 }
 
 /// A packet of the connection.
@@ -56,7 +65,7 @@ impl Bench {
         }
         let engine = Engine::new(EngineConfig::new(vec![rule]), 1);
         let mut bench =
-            Self { engine, now: Instant::ZERO, random: Root(1).stream("worst"), nanos: Vec::new(), injected: 0 };
+            Self { engine, now: Instant::ZERO, random: Root(1).stream("worst"), taken: Vec::new(), injected: 0 };
         bench.open(0);
         bench
     }
@@ -94,7 +103,8 @@ impl Bench {
         let spent = cpu() - start;
         self.injected += out.len();
         if is_timed {
-            self.nanos.push(spent);
+            let size = given.size.map_or(given.payload.len(), |size| size.get().into());
+            self.taken.push(Taken { nanos: spent, packets: given.payload.len().div_ceil(size.max(1)).max(1) as u64 });
         }
         // The driver does as soon as something is due.
         if self.engine.poll_deadline().is_some_and(|due| due <= self.now) {
@@ -108,7 +118,7 @@ impl Bench {
         self.engine.handle_timeout(self.now, &mut out);
         let spent = cpu() - start;
         if is_timed {
-            self.nanos.push(spent);
+            self.taken.push(Taken { nanos: spent, packets: 1 });
         }
     }
 
@@ -285,7 +295,9 @@ const CASES: &[Case] = &[
 ];
 
 fn main() {
-    let runs = std::env::args().nth(1).and_then(|runs| runs.parse().ok()).unwrap_or(5).max(1);
+    let mut args = std::env::args().skip(1);
+    let runs = args.next().and_then(|runs| runs.parse().ok()).unwrap_or(5).max(1);
+    let wanted = args.next().unwrap_or_default();
     let readings = (0..1000).map(|_| cpu()).collect::<Vec<_>>();
     let clock = readings.windows(2).map(|pair| pair[1] - pair[0]).min().unwrap_or_default();
     println!(
@@ -293,32 +305,35 @@ fn main() {
         clock as f64 / 1000.0
     );
     println!(
-        "{:68}  {:>12}  {:>8}  {:>8}  {:>9}  {:>9}",
-        "us for a packet", "flow control", "packets", "mean", "99.9 %", "longest"
+        "{:68}  {:>12}  {:>8}  {:>8}  {:>9}  {:>9}  {:>9}",
+        "us for a packet", "flow control", "packets", "mean", "99.9 %", "longest", "of wire"
     );
-    for (name, case) in CASES {
+    for (name, case) in CASES.iter().filter(|(name, _)| name.contains(&wanted)) {
         for is_flow_controlled in [true, false] {
-            let mut best: Vec<u64> = Vec::new();
+            let mut best: Vec<Taken> = Vec::new();
             for _ in 0..runs {
                 let mut bench = Bench::new(is_flow_controlled);
                 case(&mut bench);
                 if best.is_empty() {
-                    best = bench.nanos;
+                    best = bench.taken;
                 } else {
-                    best.iter_mut().zip(bench.nanos).for_each(|(best, other)| *best = (*best).min(other));
+                    let pairs = best.iter_mut().zip(bench.taken);
+                    pairs.for_each(|(best, other)| best.nanos = best.nanos.min(other.nanos));
                 }
             }
-            best.sort_unstable();
+            best.sort_unstable_by_key(|taken| taken.nanos);
             let micros = |nanos: u64| nanos as f64 / 1000.0;
-            let mean = micros(best.iter().sum::<u64>()) / best.len().max(1) as f64;
-            let nearly = best.get(best.len().saturating_sub(1) * 999 / 1000).copied().unwrap_or_default();
-            let longest = best.last().copied().unwrap_or_default();
+            let mean = micros(best.iter().map(|taken| taken.nanos).sum::<u64>()) / best.len().max(1) as f64;
+            let nearly = best.get(best.len().saturating_sub(1) * 999 / 1000).map_or(0, |taken| taken.nanos);
+            let longest = best.last().map_or(0, |taken| taken.nanos);
+            let of_wire = best.iter().map(|taken| taken.nanos / taken.packets).max().unwrap_or_default();
             println!(
-                "{name:68}  {:>12}  {:8}  {mean:8.2}  {:9.2}  {:9.2}",
+                "{name:68}  {:>12}  {:8}  {mean:8.2}  {:9.2}  {:9.2}  {:9.2}",
                 if is_flow_controlled { "fast" } else { "none" },
                 best.len(),
                 micros(nearly),
-                micros(longest)
+                micros(longest),
+                micros(of_wire)
             );
         }
     }

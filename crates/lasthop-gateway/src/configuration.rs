@@ -18,13 +18,16 @@ use std::path::{Path, PathBuf};
 
 use lasthop_proto::pep::snoop::SnoopConfig;
 use lasthop_proto::time::Duration;
-use lasthop_scenario::reading::{self, ByteSize, Choice, List, Off, Or, Positive, Reader, Text, Whole};
+use lasthop_scenario::reading::{
+    self, AbsolutePath, Address, ByteSize, Choice, List, LogLevel, Off, Or, Positive, Reader, Text, Whole,
+};
 use lasthop_scenario::units::Fraction;
 use lasthop_scenario::{Error, Problem};
 
-use self::values::{AbsolutePath, Address, InterfaceName, LogLevel};
+use self::values::InterfaceName;
 
-pub use self::values::{Group, Network, PortRange};
+pub use self::values::{Network, PortRange};
+pub use lasthop_scenario::reading::Group;
 pub use lasthop_scenario::{PATIENCE, SideSettings, SplitSettings};
 
 /// Most bytes of a configuration: it travels as one message to the process that handles the packets.
@@ -88,12 +91,14 @@ pub struct Limits {
     pub idle: Duration,
     /// The share of the connections split at once that one client may hold: an IPv4 address, or a /64 of IPv6.
     pub share: Fraction,
+    /// Bytes in which the heads of the packets are kept that crossed the hop last, for `report --link`; none keeps none.
+    pub link: Option<u64>,
 }
 
 impl Default for Limits {
     fn default() -> Self {
         let share = Fraction::new(0.25).unwrap_or(Fraction::ZERO);
-        Self { cache: 64 << 20, flows: 65_536, idle: Duration::from_secs(600), share }
+        Self { cache: 64 << 20, flows: 65_536, idle: Duration::from_secs(600), share, link: None }
     }
 }
 
@@ -212,7 +217,7 @@ fn read(root: &Reader<'_>) -> Result<Gateway, Error> {
         return Err(root.refuse("mark", "a power of two, as 0x08000000", "several bits are set"));
     }
     let limits = root.section("limits")?;
-    limits.allow(&["cache", "flows", "idle", "share"])?;
+    limits.allow(&["cache", "flows", "idle", "share", "link"])?;
     let cache = limits.or("cache", ByteSize(default.limits.cache), "default")?.0;
     if !((1 << 20)..=(64 << 30)).contains(&cache) {
         return Err(limits.refuse("cache", "1 MiB to 64 GiB, as \"64 MiB\"", ""));
@@ -223,6 +228,11 @@ fn read(root: &Reader<'_>) -> Result<Gateway, Error> {
     if share == Fraction::ZERO {
         return Err(limits.refuse("share", "more than 0, up to 1, as \"25 %\"", "nobody's connections would be split"));
     }
+    let Or(link, _) = limits.or::<Or<Off, ByteSize>>("link", None.into(), "default")?;
+    let link = link.map(|ByteSize(bytes)| bytes);
+    if link.is_some_and(|bytes| !(1 << 20..=1 << 30).contains(&bytes)) {
+        return Err(limits.refuse("link", "1 MiB to 1 GiB, as \"16 MiB\", or \"off\"", ""));
+    }
     let rules = rules(root)?;
     if rules.iter().any(|rule| matches!(rule.mode, Mode::Split(_))) && mark & SPLIT_MARKS != 0 {
         let expected = format!(
@@ -231,7 +241,7 @@ fn read(root: &Reader<'_>) -> Result<Gateway, Error> {
         return Err(root.refuse("mark", expected, ""));
     }
     let bridge = bridge(root, &rules)?;
-    let limits = Limits { cache, flows, idle, share };
+    let limits = Limits { cache, flows, idle, share, link };
     Ok(Gateway {
         control,
         control_group,

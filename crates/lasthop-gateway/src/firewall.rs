@@ -17,7 +17,7 @@ use std::io;
 use self::chains::{Chain, Listing, Stage};
 use self::programs::{LOCK_WAIT, Tables};
 use self::routing::Routing;
-use crate::configuration::{Bridge, Gateway, Mode, Network};
+use crate::configuration::{Bridge, Gateway, Network};
 use crate::settings;
 use crate::split::{self, SplitConfig};
 
@@ -163,7 +163,7 @@ pub enum Standing {
 impl Firewall {
     /// Finds, for each version of IP, the first program that takes the rules. On a bridge there are none.
     pub fn choose(gateway: &Gateway) -> Result<Self, FirewallError> {
-        let forwards = gateway.rules.iter().any(|rule| !matches!(rule.mode, Mode::Split(_)));
+        let forwards = gateway.rules.iter().any(settings::is_watched);
         let source = Source { forward: forwards.then(|| gateway.clone()), split: settings::split(gateway) };
         let mut firewall = Self { source, tables: Vec::new(), pulse: Pulse::Required, expected: Vec::new() };
         if gateway.bridge.is_some() {

@@ -1,5 +1,6 @@
 use super::chains::{Table, install, remove};
 use super::*;
+use crate::configuration::Mode;
 
 /// The rules of one version of IP for a configuration, where nothing is there yet.
 fn text(rules: &str, family: Family) -> String {
@@ -38,6 +39,22 @@ COMMIT
     assert_eq!(text(rules, Family::V4), four.replace("BEAT", &beat("0.0.0.0")));
     let six = four.replace("10.2.0.0/24", "fd02::/64").replace("BEAT", &beat("::"));
     assert_eq!(text(rules, Family::V6), six);
+}
+
+#[test]
+fn what_a_rule_that_splits_leaves_alone_is_measured() {
+    let text = |ab: &str| {
+        text(
+            &format!(
+                "[[rule]]\nname = 'a'\nmode = 'split'\ninterface = 'wl0'\n{ab}[[rule]]\nname = 'b'\nmode = 'snoop'\ninterface = 'wl1'\n"
+            ),
+            Family::V4,
+        )
+    };
+    assert!(text("").contains("-A LASTHOP -o wl0 -p tcp -j RETURN\n"), "{}", text(""));
+    let measured = text("ab = '10 %'\n");
+    let queued = |line: &str| line.starts_with("-A LASTHOP -o wl0 -p tcp -m recent") && line.contains("-j NFQUEUE");
+    assert!(measured.lines().any(queued) && !measured.contains("-o wl0 -p tcp -j RETURN"), "{measured}");
 }
 
 #[test]

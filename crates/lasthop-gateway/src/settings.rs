@@ -6,7 +6,12 @@ use crate::configuration::{Gateway, Mode, Network, OpenedBy, Rule};
 use crate::engine::rules::{self, Ends, EngineConfig, Net, Predicate};
 use crate::split::{Families, Share, SplitConfig, SplitRule, TcpSide};
 
-/// What the engine is told: every rule but those that split.
+/// Whether packets of a rule's connections come to the engine. Those of split connections do not; what such a rule leaves alone for comparison is measured.
+pub fn is_watched(rule: &Rule) -> bool {
+    !matches!(rule.mode, Mode::Split(_)) || rule.ab.get() > 0.0
+}
+
+/// What the engine is told: every rule but those that split; of these, what they leave alone.
 pub fn engine(gateway: &Gateway) -> EngineConfig {
     // Each rule has a cache of its own.
     let caches = gateway.rules.iter().filter(|rule| !matches!(rule.mode, Mode::Split(_))).count() as u64;
@@ -18,7 +23,8 @@ pub fn engine(gateway: &Gateway) -> EngineConfig {
 
 fn engine_rule(rule: &Rule, cache: u64) -> Option<rules::Rule> {
     let (mode, snoop) = match &rule.mode {
-        Mode::Split(_) => return None,
+        Mode::Split(_) if !is_watched(rule) => return None,
+        Mode::Split(_) => (rules::Mode::Bypass, SnoopConfig::gateway()),
         Mode::Observe => (rules::Mode::Observe, SnoopConfig::gateway()),
         Mode::Snoop(config) => (rules::Mode::Snoop, config.clone()),
     };
@@ -33,7 +39,9 @@ fn engine_rule(rule: &Rule, cache: u64) -> Option<rules::Rule> {
         wired: Ends { nets: Vec::new(), ports: wired_ports },
         wireless: Ends { nets, ports: wireless_ports },
     };
-    Some(rules::Rule { name: rule.name.clone(), predicate, mode, ab: rule.ab.get(), snoop })
+    // What comes of a rule that splits is what was left alone.
+    let ab = if mode == rules::Mode::Bypass { 1.0 } else { rule.ab.get() };
+    Some(rules::Rule { name: rule.name.clone(), predicate, mode, ab, snoop })
 }
 
 /// What the relay is told, when rules split.

@@ -26,3 +26,21 @@ impl Clock {
         time::Duration::from_nanos(at.since(self.now()).as_nanos())
     }
 }
+
+/// The kernel's clock that goes on while the machine sleeps (`CLOCK_BOOTTIME`): how old keys are, is told by it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BootClock;
+
+impl BootClock {
+    /// What time it is: since the machine was started.
+    pub fn now(self) -> Instant {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        let nanos = now.tv_sec.saturating_mul(1_000_000_000).saturating_add(now.tv_nsec);
+        Instant::from_nanos(u64::try_from(nanos).unwrap_or(0))
+    }
+
+    /// How long it is until `at`: zero when it has passed.
+    pub fn until(self, at: Instant) -> time::Duration {
+        time::Duration::from_nanos(at.since(self.now()).as_nanos())
+    }
+}

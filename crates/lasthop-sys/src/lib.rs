@@ -11,6 +11,7 @@
 //! | [`links`] | interfaces as they come, change and go (rtnetlink) |
 //! | [`routes`] | by which interface a packet would leave (rtnetlink) |
 //! | [`conntrack`] | how a connection's addresses are translated (ctnetlink) |
+//! | [`datagrams`] | UDP with times of arrival and traffic classes |
 //! | [`ip_tables`] | the size of an older netfilter table |
 //! | [`ethtool`] | what network cards do by themselves |
 //! | [`tcp`] | what `socket2` lacks of the kernel's TCP sockets |
@@ -23,6 +24,7 @@
 pub mod bpf;
 pub mod clock;
 pub mod conntrack;
+pub mod datagrams;
 pub mod ethtool;
 pub mod ip_tables;
 pub mod links;

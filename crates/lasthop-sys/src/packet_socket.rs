@@ -287,13 +287,13 @@ impl Batch {
     }
 }
 
-fn realtime() -> u64 {
+pub(crate) fn realtime() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` lives through the call.
     unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &raw mut time) };
     nanos(time)
 }
 
-fn nanos(time: libc::timespec) -> u64 {
+pub(crate) fn nanos(time: libc::timespec) -> u64 {
     (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
 }

@@ -1,4 +1,4 @@
-//! By which interface a packet would leave, as the kernel says.
+//! By which interface a packet would leave, as the kernel says; and addresses and routes of an interface that are made.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -74,4 +74,69 @@ impl Routes {
         // Where there is no route, or none back to the source, the packet goes nowhere.
         asked.ok().and(way)
     }
+}
+
+/// Whether a route is there or not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Route {
+    /// It is made; it fails with `EEXIST` where there is one to that network.
+    Add,
+    /// It is removed.
+    Remove,
+}
+
+/// Makes or removes the route to a network, the first of its addresses with the length of its prefix, by the interface of that number.
+///
+/// # Errors
+///
+/// What the kernel says.
+pub fn change(
+    socket: &mut Socket,
+    what: Route,
+    (network, length): (IpAddr, u8),
+    Interface(interface): Interface,
+) -> std::io::Result<()> {
+    /// `RT_TABLE_MAIN`, `RTPROT_STATIC`, `RT_SCOPE_LINK` (`RT_SCOPE_UNIVERSE` with IPv6), `RTN_UNICAST`.
+    const MAIN: u8 = 254;
+    const STATIC: u8 = 4;
+    const LINK: u8 = 253;
+    const UNICAST: u8 = 1;
+    let (family, destination, scope) = match network {
+        IpAddr::V4(network) => (libc::AF_INET, network.octets().to_vec(), LINK),
+        IpAddr::V6(network) => (libc::AF_INET6, network.octets().to_vec(), 0),
+    };
+    let header = [family as u8, length, 0, 0, MAIN, STATIC, scope, UNICAST, 0, 0, 0, 0];
+    let request = match what {
+        Route::Add => Request::create(libc::RTM_NEWROUTE, &header),
+        Route::Remove => Request::one(libc::RTM_DELROUTE, &header),
+    };
+    let request = request.with(DESTINATION, &destination).with(TO, &interface.to_ne_bytes());
+    socket.ask(request, PATIENCE * 50, |_, _| {})
+}
+
+/// The number of an interface.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Interface(pub u32);
+
+/// Gives an interface an address, with the length of its network's prefix.
+///
+/// # Errors
+///
+/// What the kernel says.
+pub fn add_address(
+    socket: &mut Socket,
+    (address, length): (IpAddr, u8),
+    Interface(interface): Interface,
+) -> std::io::Result<()> {
+    /// `IFA_ADDRESS`, `IFA_LOCAL`; `IFA_F_NODAD`: nobody else is there who could have it.
+    const ADDRESS: u16 = 1;
+    const LOCAL: u16 = 2;
+    const NO_DETECTION: u8 = 2;
+    let (family, bytes) = match address {
+        IpAddr::V4(address) => (libc::AF_INET, address.octets().to_vec()),
+        IpAddr::V6(address) => (libc::AF_INET6, address.octets().to_vec()),
+    };
+    let header = [&[family as u8, length, NO_DETECTION, 0][..], &interface.to_ne_bytes()].concat();
+    let request = Request::create(libc::RTM_NEWADDR, &header).with(LOCAL, &bytes).with(ADDRESS, &bytes);
+    socket.ask(request, PATIENCE * 50, |_, _| {})
 }

@@ -24,6 +24,10 @@ pub struct TcpInfo {
     pub timeouts: Option<u64>,
     /// The smoothed round trip in microseconds; 0: never measured.
     pub rtt_micros: u64,
+    /// Bytes of what was sent that are acknowledged; 0 before Linux 4.1.
+    pub acknowledged: u64,
+    /// Microseconds in which something was under way or waited to be sent; 0 before Linux 4.10.
+    pub busy_micros: u64,
     /// Of a listener: how many connections may wait.
     pub backlog: u32,
 }
@@ -47,8 +51,13 @@ impl TcpInfo {
         const TCP_LISTEN: u8 = 10;
         /// `tcpi_total_rto`, which `libc` does not have yet.
         const TOTAL_RTO: usize = 240;
+        /// `tcpi_bytes_acked` and `tcpi_busy_time`, which `libc` does not have everywhere.
+        const BYTES_ACKED: usize = 120;
+        const BUSY_TIME: usize = 168;
         let word =
             |at: usize| bytes.get(at..at + 4).and_then(|field| field.try_into().ok()).map_or(0, u32::from_ne_bytes);
+        let long =
+            |at: usize| bytes.get(at..at + 8).and_then(|field| field.try_into().ok()).map_or(0, u64::from_ne_bytes);
         let state = bytes.get(offset_of!(libc::tcp_info, tcpi_state)).copied().unwrap_or_default();
         let timeouts = bytes.get(TOTAL_RTO..TOTAL_RTO + 2).and_then(|field| field.try_into().ok());
         Self {
@@ -56,6 +65,8 @@ impl TcpInfo {
             retransmissions: word(offset_of!(libc::tcp_info, tcpi_total_retrans)).into(),
             timeouts: timeouts.map(|field| u64::from(u16::from_ne_bytes(field))),
             rtt_micros: word(offset_of!(libc::tcp_info, tcpi_rtt)).into(),
+            acknowledged: long(BYTES_ACKED),
+            busy_micros: long(BUSY_TIME),
             // What this field says of a listener (`tcp_get_info`).
             backlog: if state == TCP_LISTEN { word(offset_of!(libc::tcp_info, tcpi_sacked)) } else { 0 },
         }

@@ -11,38 +11,59 @@ use crate::parse::View;
 /// sequence numbers go on, CWR stays on the first and FIN and PSH on the last, checksums are computed. A packet that fits
 /// comes back alone, its checksum computed too.
 pub fn pieces(packet: &[u8], view: &View, most: usize) -> Vec<Vec<u8>> {
-    let (headers, payload) = packet[..view.total_len()].split_at(view.header_len);
     let most = most.max(1);
-    let count = payload.len().div_ceil(most).max(1);
-    let identification = u16::from_be_bytes([headers[4], headers[5]]);
-    let piece = |index: usize| {
-        let at = index * most;
-        let payload = &payload[at..payload.len().min(at + most)];
-        let mut bytes = Vec::with_capacity(headers.len() + payload.len());
-        bytes.extend_from_slice(headers);
-        bytes.extend_from_slice(payload);
-        if is_v4(view.route.source.ip()) {
-            // At most `most` bytes of payload were asked for; a longer total cannot be said, and was not there before.
-            let total = u16::try_from(bytes.len()).unwrap_or(u16::MAX);
-            bytes[2..4].copy_from_slice(&total.to_be_bytes());
-            bytes[4..6].copy_from_slice(&identification.wrapping_add(index as u16).to_be_bytes());
-        } else {
-            let len = u16::try_from(bytes.len() - view.ip_len).unwrap_or(0);
-            bytes[4..6].copy_from_slice(&len.to_be_bytes());
-        }
-        let tcp = &mut bytes[view.ip_len..];
-        let seq = view.segment.seq.0.wrapping_add(at as u32);
-        tcp[4..8].copy_from_slice(&seq.to_be_bytes());
-        if index > 0 {
-            tcp[13] &= !Flags::CWR.low_byte();
-        }
-        if index + 1 < count {
-            tcp[13] &= !Flags::FIN.with(Flags::PSH).low_byte();
-        }
-        seal(&mut bytes, view);
-        bytes
-    };
-    (0..count).map(piece).collect()
+    let count = view.payload_len.div_ceil(most).max(1);
+    (0..count)
+        .map(|index| piece(packet, view, index * most, most.min(view.payload_len - index * most), index))
+        .collect()
+}
+
+/// The part of a packet, read as `view`, that `segment` with `len` bytes of payload is, with its window and timestamp, and what
+/// it reads as; `None` where the packet does not hold it. The whole carries a complete checksum on; a piece has none yet, and
+/// gets its own.
+pub fn part(packet: &[u8], view: &View, segment: &Segment, len: usize, field: Checksum) -> Option<(Vec<u8>, View)> {
+    let offset = segment.seq.0.wrapping_sub(view.segment.seq.0) as usize;
+    if offset.checked_add(len)? > view.payload_len {
+        return None;
+    }
+    let part = View { segment: *segment, payload_len: len, ..*view };
+    if len == view.payload_len && field == Checksum::Complete {
+        let mut bytes = packet[..view.total_len()].to_vec();
+        stamp(&mut bytes, view, segment);
+        return Some((bytes, part));
+    }
+    let mut bytes = piece(packet, view, offset, len, 0);
+    stamp(&mut bytes, &part, segment);
+    Some((bytes, part))
+}
+
+/// `len` bytes of a packet's payload from `at` on, as the packet number `index` of those that it is cut into.
+fn piece(packet: &[u8], view: &View, at: usize, len: usize, index: usize) -> Vec<u8> {
+    let (headers, payload) = packet[..view.total_len()].split_at(view.header_len);
+    let mut bytes = Vec::with_capacity(headers.len() + len);
+    bytes.extend_from_slice(headers);
+    bytes.extend_from_slice(&payload[at..at + len]);
+    if is_v4(view.route.source.ip()) {
+        // A longer total than can be said was not there before.
+        let total = u16::try_from(bytes.len()).unwrap_or(u16::MAX);
+        bytes[2..4].copy_from_slice(&total.to_be_bytes());
+        let identification = u16::from_be_bytes([headers[4], headers[5]]);
+        bytes[4..6].copy_from_slice(&identification.wrapping_add(index as u16).to_be_bytes());
+    } else {
+        let len = u16::try_from(bytes.len() - view.ip_len).unwrap_or(0);
+        bytes[4..6].copy_from_slice(&len.to_be_bytes());
+    }
+    let tcp = &mut bytes[view.ip_len..];
+    let seq = view.segment.seq.0.wrapping_add(at as u32);
+    tcp[4..8].copy_from_slice(&seq.to_be_bytes());
+    if at > 0 {
+        tcp[13] &= !Flags::CWR.low_byte();
+    }
+    if at + len < view.payload_len {
+        tcp[13] &= !Flags::FIN.with(Flags::PSH).low_byte();
+    }
+    seal(&mut bytes, view);
+    bytes
 }
 
 /// The packet, read as `view`, with the window of `segment`, and with NOPs in place of its SACK blocks if `segment` has none. A
@@ -59,6 +80,16 @@ pub fn revise(packet: &[u8], view: &View, segment: &Segment, field: Checksum) ->
     if field == Checksum::Pending {
         seal(&mut bytes, view);
     }
+    bytes
+}
+
+/// The packet, read as `view`, with acknowledgment number and window of `segment`. The checksum is carried on.
+pub fn acknowledge(packet: &[u8], view: &View, segment: &Segment) -> Vec<u8> {
+    let mut bytes = packet[..view.total_len()].to_vec();
+    amend(&mut bytes, view, |tcp| {
+        tcp[8..12].copy_from_slice(&segment.ack.0.to_be_bytes());
+        set_window(tcp, segment);
+    });
     bytes
 }
 

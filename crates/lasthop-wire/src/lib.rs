@@ -7,13 +7,15 @@
 mod build;
 mod change;
 mod checksum;
+mod head;
 mod link;
 mod options;
 mod parse;
 
 pub use build::{build, build_with_ecn, ip_ecn, option_bytes, tcp_header};
-pub use change::{mark_congestion, mark_eln, pieces, revise, stamp};
+pub use change::{acknowledge, mark_congestion, mark_eln, part, pieces, revise, stamp};
 pub use checksum::{Checksum, Checksums, amend, checksums, seal};
+pub use head::{Head, Transport, parse_head};
 pub use link::{LinkError, decode_link, encode_link};
 pub use options::{ELN_EXID, EXPERIMENTAL_KIND, SMART_EXID};
 pub use parse::{Route, View, parse};

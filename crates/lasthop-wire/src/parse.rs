@@ -100,20 +100,25 @@ fn ecn(ip: &[u8]) -> Ecn {
 }
 
 fn segment(tcp: &TcpHeaderSlice<'_>) -> Option<Segment> {
-    let flags = Flags(u16::from_be_bytes([tcp.slice()[12], tcp.slice()[13]]) & Flags::ALL.0);
+    let flags = flags([tcp.slice()[12], tcp.slice()[13]]);
     Some(Segment {
         seq: Seq(tcp.sequence_number()),
         ack: Seq(tcp.acknowledgment_number()),
         window: tcp.window_size(),
         flags,
-        options: options(tcp)?,
+        options: options(tcp.options())?,
     })
 }
 
+/// The flags in bytes 12 and 13 of a header, and in the rest of these the data offset.
+pub(crate) const fn flags(bytes: [u8; 2]) -> Flags {
+    Flags(u16::from_be_bytes(bytes) & Flags::ALL.0)
+}
+
 /// `None` when the options are malformed.
-fn options(tcp: &TcpHeaderSlice<'_>) -> Option<Options> {
+pub(crate) fn options(bytes: &[u8]) -> Option<Options> {
     let mut options = Options::default();
-    let mut rest = tcp.options();
+    let mut rest = bytes;
     while let Some(&kind) = rest.first() {
         match kind {
             0 => break,

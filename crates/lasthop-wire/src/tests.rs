@@ -127,6 +127,17 @@ proptest! {
     }
 
     #[test]
+    fn an_acknowledgment_made_of_another_has_its_number_and_window(route in routes(), segment in segments(), ack: u32, window: u16) {
+        let segment = Segment { flags: segment.flags.with(Flags::ACK), ..segment };
+        let bytes = build(route, &segment, &[]).unwrap();
+        let wanted = Segment { ack: Seq(ack), window, ..segment };
+        let made = acknowledge(&bytes, &parse(&bytes).unwrap(), &wanted);
+        check(&made);
+        let view = parse(&made).unwrap();
+        prop_assert_eq!((view.route, view.segment, made.len()), (route, wanted, bytes.len()));
+    }
+
+    #[test]
     fn a_mark_is_all_that_is_added(route in routes(), segment in segments(), payload in prop::collection::vec(any::<u8>(), 0..50)) {
         let options = Options { eln: false, ..segment.options };
         let bytes = build(route, &Segment { options, ..segment }, &payload).unwrap();

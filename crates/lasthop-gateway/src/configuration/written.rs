@@ -4,8 +4,8 @@ use std::fmt;
 
 use lasthop_scenario::reading::{self, ByteSize, List, Off, Or, Value, quote};
 
-use super::values::{AbsolutePath, Address};
 use super::{Gateway, Mode, Rule};
+use lasthop_scenario::reading::{AbsolutePath, Address};
 
 /// As a file of which [`Gateway::parse`] makes the same.
 impl fmt::Display for Gateway {
@@ -23,7 +23,8 @@ impl fmt::Display for Gateway {
         }
         let limits = &self.limits;
         writeln!(f, "\n[limits]\ncache = {}\nflows = {}", ByteSize(limits.cache).show(), limits.flows)?;
-        writeln!(f, "idle = {}\nshare = {}", limits.idle.show(), limits.share.show())?;
+        let link: Or<Off, ByteSize> = limits.link.map(ByteSize).into();
+        writeln!(f, "idle = {}\nshare = {}\nlink = {}", limits.idle.show(), limits.share.show(), link.show())?;
         self.rules.iter().try_for_each(|rule| write!(f, "\n{rule}"))
     }
 }

@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 
+pub use lasthop_daemon::finding::{Finding, Outcome};
+use lasthop_daemon::groups;
 use lasthop_sys::nfqueue::{Buffer, Queue};
 use lasthop_sys::{ethtool, namespace};
 use rustix::thread::CapabilitySet;
 
 use crate::configuration::{Gateway, Mode};
 use crate::daemon::bridge;
-pub use crate::daemon::finding::{Finding, Outcome};
-use crate::daemon::groups;
 use crate::firewall::{Family, Firewall, FirewallError, Pulse};
 use crate::settings;
 use crate::split::{SplitConfig, SplitError, SplitProxy};

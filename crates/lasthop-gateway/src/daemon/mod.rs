@@ -1,4 +1,4 @@
-//! The gateway's processes, and what they do besides deciding.
+//! The gateway's processes, and what they do besides deciding; what any daemon needs is in `lasthop-daemon`.
 //!
 //! | module | holds |
 //! |---|---|
@@ -8,33 +8,27 @@
 //! | [`bridge`] | TCP out of a bridge and back into it |
 //! | `nat` | the addresses that packets leave with, where the machine translates |
 //! | `relay` | split connections beside the packets |
+//! | [`tape`] | the heads of the packets that crossed the hop last |
 //! | [`supervisor`] | the process that keeps a worker alive, and the rules with it |
-//! | [`channel`] | what the two say to each other |
 //! | `guard` | the rules, kept in place against other programs |
 //! | [`snapshot`] | what a worker has done |
-//! | [`control`] | the socket on which the supervisor answers |
-//! | `groups` | whose users may ask there |
-//! | [`metrics`] | its figures for Prometheus |
+//! | [`order`] | what the supervisor says to it |
+//! | [`control`] | what is answered on the control socket |
+//! | [`metrics`] | the figures for Prometheus |
 //! | [`check`] | what a machine lacks |
-//! | [`logs`] | what daemons write about themselves |
 
 pub mod bridge;
-pub mod channel;
 pub mod check;
-mod child;
-mod clients;
 pub mod control;
-mod finding;
-mod groups;
 mod guard;
-pub mod logs;
 pub mod metrics;
 mod nat;
+pub mod order;
 mod path;
 mod queue;
 mod relay;
 pub mod snapshot;
 mod state;
 pub mod supervisor;
-mod system_error;
+pub mod tape;
 pub mod worker;

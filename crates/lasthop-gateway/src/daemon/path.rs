@@ -4,13 +4,15 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
+use lasthop_daemon::channel::Speaker;
 use lasthop_proto::node::Port;
 use lasthop_sys::clock::Clock;
 
 use crate::configuration::Gateway;
-use crate::daemon::channel::{Notice, Speaker};
+use crate::daemon::order::Notice;
 use crate::daemon::relay::Relay;
 use crate::daemon::snapshot::PacketCounters;
+use crate::daemon::tape::Tape;
 use crate::engine::recording::engine::RecordedEngine;
 use crate::engine::{Injection, Offloaded, Verdict};
 
@@ -50,19 +52,26 @@ pub(super) struct Core {
     pub injections: Vec<Injection>,
     pub counters: PacketCounters,
     pub clock: Clock,
+    /// What crosses the hop, if that is wanted.
+    pub tape: Option<Tape>,
 }
 
 impl Core {
-    pub fn new(heart: Heart, engine: RecordedEngine, relay: Option<Relay>) -> Self {
+    pub fn new(heart: Heart, engine: RecordedEngine, relay: Option<Relay>, tape: Option<Tape>) -> Self {
         let (injections, counters) = (Vec::new(), PacketCounters::default());
-        Self { heart, engine, relay, injections, counters, clock: Clock::start() }
+        Self { heart, engine, relay, injections, counters, clock: Clock::start(), tape }
     }
 
     /// What becomes of a packet that came in at `port`.
     pub fn judge(&mut self, port: Port, packet: &[u8], offloaded: Offloaded) -> Verdict {
         self.counters.count(port, packet.len());
         let now = self.clock.now();
-        self.engine.handle_packet(now, port, packet, offloaded, &mut self.injections)
+        let verdict = self.engine.handle_packet(now, port, packet, offloaded, &mut self.injections);
+        // Local repairs would be taken for the sender's.
+        if let Some(tape) = self.tape.as_mut().filter(|_| self.engine.leaves_alone()) {
+            tape.put(now, packet);
+        }
+        verdict
     }
 }
 

@@ -9,10 +9,11 @@ use lasthop_sys::links::Links;
 use lasthop_sys::nfqueue::message::Queued;
 use lasthop_sys::routes::Routes;
 
-use crate::configuration::Gateway;
+use crate::configuration::{Gateway, Mode, Rule};
 use crate::split::admission::Ends;
 use crate::split::decide::{Chooser, Crossing, Opening};
 use crate::split::{Admission, SplitConfig, SplitCounters, SplitProxy, SplitSnapshot};
+use lasthop_daemon::ab::RuleArms;
 
 /// A relay that has not turned for so many beats, half a second or more, hangs.
 const STILL: u32 = 25;
@@ -26,6 +27,8 @@ pub(super) struct Relay {
     routes: Routes,
     gate: Gate,
     counters: Arc<SplitCounters>,
+    /// The names of the rules that split, in their order; they change with a restart only.
+    names: Vec<String>,
     pulse: Pulse,
 }
 
@@ -73,6 +76,7 @@ impl Relay {
             routes: Routes::default(),
             gate: Gate::Open,
             counters,
+            names: split_names(gateway),
             pulse: Pulse::default(),
         })
     }
@@ -108,10 +112,24 @@ impl Relay {
         self.pulse.stands_still(self.counters.turns())
     }
 
+    /// Adds to the arms of the rules that split what the connections got that were split.
+    pub fn treated(&self, arms: &mut [RuleArms]) {
+        for (place, name) in self.names.iter().enumerate() {
+            if let Some(arms) = arms.iter_mut().find(|arms| arms.name == *name) {
+                arms.treated = self.counters.goodputs(place);
+            }
+        }
+    }
+
     /// What it has done.
     pub fn snapshot(&self) -> SplitSnapshot {
         self.counters.snapshot()
     }
+}
+
+fn split_names(gateway: &Gateway) -> Vec<String> {
+    let splits = |rule: &&Rule| matches!(rule.mode, Mode::Split(_));
+    gateway.rules.iter().filter(splits).map(|rule| rule.name.clone()).collect()
 }
 
 /// How a packet crosses this machine; its way out is asked for only when it matters.

@@ -1,8 +1,8 @@
 //! What a worker has done since it was started.
 
+use lasthop_daemon::ab::{ArmReport, Gain, RuleArms};
 use serde::{Deserialize, Serialize};
 
-use crate::engine::ab::{ArmReport, RuleArms};
 use crate::engine::counters::{Counters, Histogram, RuleCounters};
 use crate::split::{SplitSnapshot, counters::SideSnapshot};
 
@@ -27,6 +27,8 @@ pub struct Snapshot {
     pub rules: Vec<RuleSnapshot>,
     /// What the relay did, when a rule splits.
     pub split: Option<RelaySnapshot>,
+    /// Under which number the worker has the [tape](crate::daemon::tape) open, if there is one.
+    pub tape: Option<i32>,
 }
 
 /// Packets that went through the queue.
@@ -123,17 +125,6 @@ pub struct Arm {
     pub goodput_bps: Option<f64>,
 }
 
-/// A ratio of goodputs with its 95 % interval.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Gain {
-    /// Treated over untreated.
-    pub ratio: f64,
-    /// Lower end of the interval.
-    pub low: f64,
-    /// Upper end.
-    pub high: f64,
-}
-
 /// What the relay of split connections did.
 #[derive(Clone, Copy, PartialEq, Default, Debug, Serialize, Deserialize)]
 pub struct RelaySnapshot {
@@ -180,13 +171,13 @@ impl Snapshot {
             unmatched: counters.unmatched,
             rules: counters.rules.iter().map(rule).collect(),
             split: split.map(RelaySnapshot::from),
+            tape: None,
         }
     }
 }
 
 impl RuleSnapshot {
     fn new(counters: &RuleCounters, arms: Option<&RuleArms>) -> Self {
-        let gain = arms.and_then(RuleArms::gain).filter(|gain| gain.low.is_finite() && gain.high.is_finite());
         Self {
             name: counters.name.clone(),
             flows_seen: counters.flows_seen,
@@ -205,7 +196,7 @@ impl RuleSnapshot {
             rtt_wireless: (&counters.rtt_wireless).into(),
             treated: arms.map(|arms| Arm::from(&arms.treated)).unwrap_or_default(),
             untreated: arms.map(|arms| Arm::from(&arms.untreated)).unwrap_or_default(),
-            gain: gain.map(|gain| Gain { ratio: gain.ratio, low: gain.low, high: gain.high }),
+            gain: arms.and_then(RuleArms::gain),
         }
     }
 }
@@ -220,9 +211,7 @@ impl From<&Histogram> for RoundTrips {
 
 impl From<&ArmReport> for Arm {
     fn from(report: &ArmReport) -> Self {
-        let logs: Vec<f64> = report.goodputs.iter().filter(|value| **value > 0.0).map(|value| value.ln()).collect();
-        let mean = (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp());
-        Self { flows: report.flows, goodput_bps: mean.map(|bytes| 8.0 * bytes) }
+        Self { flows: report.flows, goodput_bps: report.mean().map(|bytes| 8.0 * bytes) }
     }
 }
 

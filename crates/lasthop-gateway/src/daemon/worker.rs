@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use lasthop_daemon::channel::{Channel, Incoming};
+use lasthop_daemon::system_error::{SystemError, system};
 use lasthop_sys::nfqueue::{BindError, Buffer, Queue};
 use lasthop_sys::poll::wait;
 use lasthop_sys::privileges::{self, Work, not_held};
@@ -19,12 +21,12 @@ use rustix::thread::CapabilitySet;
 
 use crate::configuration::Gateway;
 use crate::daemon::bridge::{BridgeError, BridgePath};
-use crate::daemon::channel::{Channel, Incoming, Notice, Order};
+use crate::daemon::order::{Notice, Order};
 use crate::daemon::path::{BEAT, Core, Heart, PacketPath};
 use crate::daemon::queue::QueuePath;
 use crate::daemon::relay::{Gate, Relay};
 use crate::daemon::snapshot::Snapshot;
-use crate::daemon::system_error::{SystemError, system};
+use crate::daemon::tape::Tape;
 use crate::engine::recording::engine::RecordedEngine;
 use crate::engine::recording::recorder::RecordTo;
 use crate::settings;
@@ -140,6 +142,8 @@ impl Worker {
         let split = settings::split(&gateway);
         let proxy = split.clone().map(SplitProxy::bind).transpose()?;
         let record = record.and_then(RecordTo::open);
+        let tape =
+            gateway.limits.link.map(Tape::new).transpose().map_err(system("cannot have limits.link of memory"))?;
         let seed = seed().map_err(system("/dev/urandom"))?;
         let work = Work { splits: proxy.is_some(), bridges: gateway.bridge.is_some() };
         // While there is one thread.
@@ -153,7 +157,7 @@ impl Worker {
         }
         let engine = RecordedEngine::new(&gateway, seed, recorder);
         let heart = Heart::new(channel.speaker().map_err(system("cannot speak to the supervisor"))?);
-        Ok(Self { core: Core::new(heart, engine, relay), path })
+        Ok(Self { core: Core::new(heart, engine, relay, tape), path })
     }
 
     fn work(&mut self, channel: &mut Channel) -> Result<(), WorkerError> {
@@ -244,9 +248,18 @@ impl Worker {
     }
 
     fn snapshot(&mut self) -> Snapshot {
-        let (counters, arms) = (self.core.engine.counters(), self.core.engine.arms());
+        let (counters, mut arms) = (self.core.engine.counters(), self.core.engine.arms());
+        if let Some(relay) = &self.core.relay {
+            relay.treated(&mut arms);
+        }
         let split = self.core.relay.as_ref().map(Relay::snapshot);
-        Snapshot::new(self.core.counters, &counters, &arms, split)
+        let now = self.core.clock.now();
+        let tape = self.core.tape.as_mut().map(|tape| {
+            // What is told of it is on it.
+            tape.flush(now);
+            tape.number()
+        });
+        Snapshot { tape, ..Snapshot::new(self.core.counters, &counters, &arms, split) }
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the gateway reports: totals per rule, in packets and bytes as super-segments and single packets come.
 
-use lasthop_proto::node::Trigger;
+use lasthop_daemon::observe::Tally;
+use lasthop_proto::node::{Port, Trigger};
 use lasthop_proto::time::Duration;
 
 /// Buckets of a [`Histogram`]: the last begins at 2^23 µs, over eight seconds.
@@ -101,6 +102,25 @@ pub struct RuleCounters {
     pub rtt_wired: Histogram,
     /// Round trips between gateway and the end behind the lossy hop, time for delayed acknowledgments included.
     pub rtt_wireless: Histogram,
+}
+
+impl Tally for RuleCounters {
+    fn lost(&mut self, segments: u64) {
+        self.wired_losses += segments;
+    }
+
+    fn reordered(&mut self, segments: u64) {
+        self.wired_reordered += segments;
+    }
+
+    fn resent(&mut self, segments: u64) {
+        self.source_retransmissions += segments;
+    }
+
+    fn round_trip(&mut self, port: Port, time: Duration) {
+        let histogram = if port == Port::WIRED { &mut self.rtt_wired } else { &mut self.rtt_wireless };
+        histogram.record(time);
+    }
 }
 
 /// What an engine reports.

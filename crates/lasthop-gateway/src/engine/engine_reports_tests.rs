@@ -124,7 +124,7 @@ fn a_share_is_left_untreated_and_both_are_measured() {
     assert_eq!((arms.treated.flows, arms.treated.flows + arms.untreated.flows), (u64::from(treated), 2_000));
     // 4 segments in 100 ms.
     let expected = 4.0 * f64::from(MSS) / 0.1;
-    assert!(arms.untreated.goodputs.iter().all(|goodput| (goodput / expected - 1.0).abs() < 1e-6));
+    assert!(arms.untreated.values.iter().all(|goodput| (goodput / expected - 1.0).abs() < 1e-6));
     let gain = arms.gain().unwrap();
     assert!((gain.ratio - 1.0).abs() < 1e-6 && gain.low <= gain.high);
 }
@@ -141,7 +141,7 @@ fn goodput_leaves_out_the_pauses_of_the_application() {
     }
     let arms = &bench.engine.arms()[0];
     let expected = 100.0 * f64::from(MSS) / (100.0 * 0.010 + 90.0 * 0.010);
-    let [goodput] = arms.treated.goodputs[..] else { panic!("{arms:?}") };
+    let [goodput] = arms.treated.values[..] else { panic!("{arms:?}") };
     assert!((goodput / expected - 1.0).abs() < 0.02, "{goodput} {expected}");
 }
 

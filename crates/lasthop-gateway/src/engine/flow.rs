@@ -3,15 +3,14 @@
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
 
+use lasthop_daemon::ab::Arm;
+use lasthop_daemon::flows::{Key, Standing};
+use lasthop_daemon::observe::Watch;
 use lasthop_proto::node::Port;
 use lasthop_proto::packet::{Flags, Side};
 use lasthop_proto::pep::tracking::{Take, Tracking};
 use lasthop_proto::time::Instant;
 use lasthop_wire::{EXPERIMENTAL_KIND, Route, View};
-
-use super::ab::Arm;
-use super::flows::{Key, Standing};
-use super::observe::Watch;
 
 /// What a link takes when nothing else is known: Ethernet's MTU.
 const USUAL_MTU: usize = 1500;

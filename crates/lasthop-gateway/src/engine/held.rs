@@ -1,54 +1,96 @@
 //! Packets kept for local retransmission: one buffer for a super-segment, however many pieces of it are cached.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use lasthop_proto::node::Port;
-use lasthop_proto::packet::{Flags, Packet, Payload, Segment};
+use lasthop_proto::packet::{Packet, Payload, Segment};
 use lasthop_proto::seq::Seq;
-use lasthop_wire::{Checksum, View, parse, pieces, stamp};
+use lasthop_wire::{Checksum, View, parse, part, pieces};
 
+use super::treatment::Passing;
 use super::verdict::Injection;
 
-/// How many bytes are held.
-#[derive(Clone, Default, Debug)]
-pub(super) struct Meter(Arc<AtomicU64>);
+/// Room in a buffer: what fits into none of these gets its own.
+const ROOMS: [usize; 3] = [256, 2048, 1 << 16];
 
-impl Meter {
+/// Most bytes of spare buffers with the same room.
+const MOST_SPARE: usize = 1 << 22;
+
+/// Where packets are kept: how many bytes are, and buffers that are free.
+///
+/// Buffers are used again, since to give thousands of small ones back to the allocator, or to fetch a large one from it, can take
+/// longer than everything else that a packet causes.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Store(Arc<Shared>);
+
+#[derive(Default, Debug)]
+struct Shared {
+    bytes: AtomicU64,
+    /// By room.
+    spare: [Mutex<Vec<Arc<Buffer>>>; ROOMS.len()],
+}
+
+impl Store {
     /// Bytes held now.
     pub fn bytes(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+        self.0.bytes.load(Ordering::Relaxed)
+    }
+
+    /// The spare buffers that have room for `len` bytes, and how much they have.
+    fn spare(&self, len: usize) -> Option<(&Mutex<Vec<Arc<Buffer>>>, usize)> {
+        let which = ROOMS.iter().position(|room| len <= *room)?;
+        Some((&self.0.spare[which], ROOMS[which]))
+    }
+
+    /// Keeps bytes read as `view`.
+    fn keep(&self, bytes: &[u8], view: &View, checksum: Checksum) -> Held {
+        self.0.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        let spare = self.spare(bytes.len());
+        let (seq, header_len) = (view.segment.seq, view.header_len);
+        if let Some((spare, _)) = spare
+            && let Some(mut kept) = spare.lock().unwrap_or_else(PoisonError::into_inner).pop()
+            && let Some(buffer) = Arc::get_mut(&mut kept)
+        {
+            buffer.bytes.clear();
+            buffer.bytes.extend_from_slice(bytes);
+            (buffer.seq, buffer.header_len, buffer.checksum) = (seq, header_len, checksum);
+            buffer.store = Some(self.clone());
+            return Held(Some(kept));
+        }
+        let mut room = Vec::with_capacity(spare.map_or(bytes.len(), |(_, room)| room));
+        room.extend_from_slice(bytes);
+        Held(Some(Arc::new(Buffer { bytes: room, seq, header_len, checksum, store: Some(self.clone()) })))
+    }
+
+    /// Takes back a buffer that nobody holds any more.
+    fn take_back(&self, buffer: Arc<Buffer>) {
+        self.0.bytes.fetch_sub(buffer.bytes.len() as u64, Ordering::Relaxed);
+        let Some((spare, room)) = self.spare(buffer.bytes.len()) else { return };
+        let mut spare = spare.lock().unwrap_or_else(PoisonError::into_inner);
+        if spare.len() < MOST_SPARE / room {
+            spare.push(buffer);
+        }
     }
 }
 
 /// A packet's bytes, as they came and were verified.
 #[derive(Debug)]
 struct Buffer {
-    bytes: Box<[u8]>,
+    bytes: Vec<u8>,
     /// The sequence number of the first byte of payload, and where that is.
     seq: Seq,
     header_len: usize,
     checksum: Checksum,
-    meter: Meter,
+    /// Where it goes back to; none while it is there.
+    store: Option<Store>,
 }
 
 impl Buffer {
-    fn held(bytes: Box<[u8]>, view: &View, checksum: Checksum, meter: &Meter) -> Held {
-        meter.0.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        let (seq, header_len) = (view.segment.seq, view.header_len);
-        Held(Some(Arc::new(Self { bytes, seq, header_len, checksum, meter: meter.clone() })))
-    }
-
     /// `len` bytes of payload from `seq` on.
     fn payload(&self, seq: Seq, len: u32) -> Option<&[u8]> {
         let at = self.header_len.checked_add(seq.0.wrapping_sub(self.seq.0) as usize)?;
         self.bytes.get(at..at.checked_add(len as usize)?)
-    }
-}
-
-impl Drop for Buffer {
-    fn drop(&mut self) {
-        self.meter.0.fetch_sub(self.bytes.len() as u64, Ordering::Relaxed);
     }
 }
 
@@ -59,6 +101,18 @@ pub(super) struct Held(Option<Arc<Buffer>>);
 impl Held {
     /// Nothing is kept.
     pub const NONE: Self = Self(None);
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // The last that holds it gives it back.
+        if let Some(mut kept) = self.0.take()
+            && let Some(buffer) = Arc::get_mut(&mut kept)
+            && let Some(store) = buffer.store.take()
+        {
+            store.take_back(kept);
+        }
+    }
 }
 
 impl Payload for Held {
@@ -78,46 +132,31 @@ impl Payload for Held {
 }
 
 /// Keeps a packet read as `view`.
-pub(super) fn hold(packet: &[u8], view: &View, checksum: Checksum, meter: &Meter) -> Held {
-    Buffer::held(packet[..view.total_len()].into(), view, checksum, meter)
+pub(super) fn hold(packet: &[u8], view: &View, checksum: Checksum, store: &Store) -> Held {
+    store.keep(&packet[..view.total_len()], view, checksum)
 }
 
 /// Keeps the part of a super-segment, read as `view`, that `segment` with `len` bytes of payload is.
-pub(super) fn hold_piece(packet: &[u8], view: &View, segment: &Segment, len: u32, meter: &Meter) -> Held {
-    let Some((piece, view)) = part(packet, view, segment, len, Checksum::Pending) else { return Held::NONE };
-    Buffer::held(piece.into(), &view, Checksum::Complete, meter)
-}
-
-/// The part of a packet that `segment` with `len` bytes of payload is, with its window and timestamp, and what it reads as. The
-/// whole carries a complete checksum on; a piece has none yet, and gets its own.
-fn part(packet: &[u8], view: &View, segment: &Segment, len: u32, checksum: Checksum) -> Option<(Vec<u8>, View)> {
-    let offset = segment.seq.0.wrapping_sub(view.segment.seq.0) as usize;
-    let start = view.header_len + offset;
-    let payload = packet.get(start..start.checked_add(len as usize)?)?;
-    let mut bytes = Vec::with_capacity(view.header_len + payload.len());
-    bytes.extend_from_slice(&packet[..view.header_len]);
-    bytes.extend_from_slice(payload);
-    stamp(&mut bytes, view, segment);
-    let part = View { segment: *segment, payload_len: payload.len(), ..*view };
-    if payload.len() == view.payload_len && checksum == Checksum::Complete {
-        return Some((bytes, part));
-    }
-    let flags = &mut bytes[view.ip_len + 13];
-    if offset > 0 {
-        *flags &= !Flags::CWR.low_byte();
-    }
-    if offset + (len as usize) < view.payload_len {
-        *flags &= !Flags::FIN.with(Flags::PSH).low_byte();
-    }
-    // Held pieces are read again, so that their lengths must be right.
-    Some((pieces(&bytes, &part, payload.len()).pop()?, part))
+pub(super) fn hold_piece(packet: &[u8], view: &View, segment: &Segment, len: u32, store: &Store) -> Held {
+    let Some((piece, view)) = part(packet, view, segment, len as usize, Checksum::Pending) else { return Held::NONE };
+    store.keep(&piece, &view, Checksum::Complete)
 }
 
 /// Puts a packet that a mechanism made out of one that it was given to the end of `out`, in pieces of at most `mtu` bytes.
 pub(super) fn inject(packet: &Packet<Held>, towards: Port, mtu: usize, out: &mut Vec<Injection>) {
     let Some((held, segment)) = packet.payload.0.as_ref().zip(packet.tcp()) else { return };
     let Some(whole) = parse(&held.bytes) else { return };
-    let Some((bytes, view)) = part(&held.bytes, &whole, segment, packet.len, held.checksum) else { return };
+    let made = part(&held.bytes, &whole, segment, packet.len as usize, held.checksum);
+    push(made, towards, mtu, out);
+}
+
+/// The same with the part of a packet, read as `view`, that `segment` with `len` bytes of payload is: it goes on over the hop.
+pub(super) fn pass_part(passing: &Passing<'_>, segment: &Segment, len: u32, mtu: usize, out: &mut Vec<Injection>) {
+    push(part(passing.packet, passing.view, segment, len as usize, passing.checksum), Port::WIRELESS, mtu, out);
+}
+
+fn push(made: Option<(Vec<u8>, View)>, towards: Port, mtu: usize, out: &mut Vec<Injection>) {
+    let Some((bytes, view)) = made else { return };
     let most = mtu.saturating_sub(view.header_len).max(1);
     if view.payload_len <= most {
         out.push(Injection { towards, packet: bytes });

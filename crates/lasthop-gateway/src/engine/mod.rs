@@ -5,21 +5,19 @@
 //! |---|---|
 //! | [`rules`] | what an engine is told: which connections, which treatment |
 //! | [`counters`] | what it reports |
-//! | [`ab`] | the comparison of treated and untreated connections |
 //! | [`recording`] | what an engine was told and decided, in a file, and again |
 
-pub mod ab;
 pub mod counters;
 mod flow;
-mod flows;
 mod held;
-mod observe;
 mod offloaded;
 pub mod recording;
 pub mod rules;
 mod treatment;
 mod verdict;
 
+use lasthop_daemon::ab::{Arm, ArmReport, RuleArms};
+use lasthop_daemon::flows::{Client, FlowTable, Key, side};
 use lasthop_proto::node::Port;
 use lasthop_proto::packet::{Flags, FlowId};
 use lasthop_proto::pep::tracking::Take;
@@ -27,13 +25,11 @@ use lasthop_proto::random::{Root, Stream};
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_wire::{View, parse};
 
-use self::ab::{Arm, ArmReport, RuleArms};
 use self::counters::Counters;
 use self::flow::{Flow, Guarded, Stage};
-use self::flows::{Client, FlowTable, Key, side};
-use self::held::Meter;
+use self::held::Store;
 pub use self::offloaded::{Condition, Offloaded};
-use self::rules::{EngineConfig, Rule};
+use self::rules::{EngineConfig, Mode, Rule};
 use self::treatment::{Passing, Treatment};
 pub use self::verdict::{Injection, Verdict};
 
@@ -57,7 +53,7 @@ pub struct Engine {
     flows: FlowTable<Flow>,
     ab_keys: [u64; 2],
     sample: Stream,
-    meter: Meter,
+    store: Store,
     /// By port, as far as known.
     mtu: [Option<usize>; 2],
     sweep: Instant,
@@ -65,6 +61,8 @@ pub struct Engine {
     damaged: u64,
     out_of_window: u64,
     unmatched: u64,
+    /// Whether the last packet's connection is left alone.
+    left_alone: bool,
 }
 
 impl Engine {
@@ -78,13 +76,14 @@ impl Engine {
             flows: FlowTable::new(config.flows, pair()),
             ab_keys: pair(),
             sample: Root(seed).stream("gateway/sample"),
-            meter: Meter::default(),
+            store: Store::default(),
             mtu: [None; 2],
             sweep: Instant::ZERO,
             unread: 0,
             damaged: 0,
             out_of_window: 0,
             unmatched: 0,
+            left_alone: false,
             config,
         }
     }
@@ -155,6 +154,7 @@ impl Engine {
         offloaded: Offloaded,
         out: &mut Vec<Injection>,
     ) -> Verdict {
+        self.left_alone = false;
         let Some(view) = parse(packet) else {
             self.unread += 1;
             return Verdict::Accept;
@@ -171,6 +171,7 @@ impl Engine {
         let from = side(&flow.first, &view.route);
         let treatment = &mut self.treatments[flow.rule];
         treatment.on_packet(port, view.total_len());
+        self.left_alone = flow.arm == Arm::Untreated || self.config.rules[flow.rule].mode != Mode::Snoop;
         if flow.port_of(from) != port {
             // It came back by the way it went, or the network is not what it seems: nothing to be told from it.
             return Verdict::Accept;
@@ -214,7 +215,7 @@ impl Engine {
     fn treat(&mut self, passing: Passing<'_>, out: &mut Vec<Injection>) -> Verdict {
         let Some(rule) = self.flows.get_mut(passing.id).map(|flow| flow.rule) else { return Verdict::Accept };
         let mtu = self.mtu;
-        self.treatments[rule].treat(&passing, &self.meter, &mut self.flows, mtu, out)
+        self.treatments[rule].treat(&passing, &self.store, &mut self.flows, mtu, out)
     }
 
     /// Sees to the connection's place in the table after a packet of it.
@@ -271,6 +272,12 @@ impl Engine {
         Some(flow.rule)
     }
 
+    /// Whether the packet that was handled last is one of a connection that passes as it is: one that is observed, or left alone for
+    /// comparison.
+    pub const fn leaves_alone(&self) -> bool {
+        self.left_alone
+    }
+
     /// Acts on whatever deadline has come. Harmless when called early.
     pub fn handle_timeout(&mut self, now: Instant, out: &mut Vec<Injection>) {
         for treatment in &mut self.treatments {
@@ -303,7 +310,7 @@ impl Engine {
     /// the call.
     pub fn poll_deadline(&self) -> Option<Instant> {
         let repairs = self.treatments.iter().filter_map(Treatment::poll_deadline).min();
-        let sweep = (self.flows.len() > 0).then_some(self.sweep);
+        let sweep = (!self.flows.is_empty()).then_some(self.sweep);
         [repairs, sweep].into_iter().flatten().min()
     }
 
@@ -322,7 +329,7 @@ impl Engine {
             out_of_window,
             unmatched,
             flows: self.flows.len() as u64,
-            held_bytes: self.meter.bytes(),
+            held_bytes: self.store.bytes(),
         }
     }
 
@@ -340,8 +347,7 @@ impl Engine {
                     Arm::Treated => &mut arms[flow.rule].treated,
                     Arm::Untreated => &mut arms[flow.rule].untreated,
                 };
-                report.flows += 1;
-                report.goodputs.push(goodput);
+                report.push(goodput);
             }
         }
         arms

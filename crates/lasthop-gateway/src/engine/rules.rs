@@ -6,6 +6,9 @@ use std::ops::RangeInclusive;
 use lasthop_proto::pep::snoop::SnoopConfig;
 use lasthop_proto::time::Duration;
 
+/// A comparison counts connections from so many acknowledged bytes on.
+pub const MEASURED_BYTES: u64 = 100_000;
+
 /// What a rule does with its connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
@@ -112,7 +115,7 @@ pub struct EngineConfig {
 impl EngineConfig {
     /// 65,536 connections, forgotten after ten idle minutes, measured from 100,000 bytes on.
     pub const fn new(rules: Vec<Rule>) -> Self {
-        Self { rules, flows: 1 << 16, idle: Duration::from_secs(600), measured_bytes: 100_000 }
+        Self { rules, flows: 1 << 16, idle: Duration::from_secs(600), measured_bytes: MEASURED_BYTES }
     }
 
     /// The first rule for a connection between these ends.

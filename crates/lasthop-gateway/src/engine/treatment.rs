@@ -1,5 +1,8 @@
 //! What one rule does to the packets of its connections.
 
+use lasthop_daemon::ab::Reservoir;
+use lasthop_daemon::flows::FlowTable;
+use lasthop_daemon::observe::Loss;
 use lasthop_proto::event::Event;
 use lasthop_proto::node::{Disposition, Node, Output, Port, Trigger, Why, pump};
 use lasthop_proto::packet::{Body, Cause, Ecn, Flags, FlowId, Integrity, LinkHeaders, Packet, Priority, Segment, Side};
@@ -8,12 +11,9 @@ use lasthop_proto::pep::tracking::{Take, Tracking};
 use lasthop_proto::time::Instant;
 use lasthop_wire::{Checksum, View, revise};
 
-use super::ab::Reservoir;
 use super::counters::RuleCounters;
 use super::flow::{Flow, Guarded};
-use super::flows::FlowTable;
-use super::held::{Held, Meter, hold, hold_piece, inject};
-use super::observe::Loss;
+use super::held::{Held, Store, hold, hold_piece, inject, pass_part};
 use super::rules::{Mode, Rule};
 use super::verdict::{Injection, Verdict};
 
@@ -58,7 +58,7 @@ pub(super) struct Treatment {
     cache_bytes: u64,
     flow_control: Option<HopControl>,
     pub counters: RuleCounters,
-    /// By [`super::ab::Arm`].
+    /// By [`lasthop_daemon::ab::Arm`].
     pub arms: [Reservoir; 2],
 }
 
@@ -158,7 +158,7 @@ impl Treatment {
     pub fn treat(
         &mut self,
         passing: &Passing<'_>,
-        meter: &Meter,
+        store: &Store,
         flows: &mut FlowTable<Flow>,
         mtu: [Option<usize>; 2],
         out: &mut Vec<Injection>,
@@ -181,21 +181,19 @@ impl Treatment {
         let cut = port == Port::WIRED && len > passing.size && !whole;
         let piece = if cut { passing.size } else { len };
         // Beyond what may be cached, each piece is held by itself, so that none keeps a whole super-segment in memory.
-        let share = !cut || meter.bytes() < self.cache_bytes;
+        let share = !cut || store.bytes() < self.cache_bytes;
         let held =
-            if share && self.is_asked_for(port, view) { hold(packet, view, checksum, meter) } else { Held::NONE };
-        let (mut at, mut kept, mut passed, mut revised, mut answer) = (0, 0u32, Vec::new(), None, None);
+            if share && self.is_asked_for(port, view) { hold(packet, view, checksum, store) } else { Held::NONE };
+        let (mut at, mut kept, mut revised, mut answer) = (0, 0u32, None, None);
+        // A packet that is not cut goes on as it is, or not at all.
+        let mut passed = Vec::with_capacity(if cut { len.div_ceil(piece) as usize } else { 0 });
         loop {
             let part = piece.min(len - at);
-            let mut segment = view.segment;
-            segment.seq += at;
-            if at + part < len {
-                segment.flags = segment.flags.without(Flags::FIN.with(Flags::PSH));
-            }
+            let segment = segment_of(view, at, part);
             let bytes = if share || self.mode != Mode::Snoop {
                 held.clone()
             } else {
-                hold_piece(packet, view, &segment, part, meter)
+                hold_piece(packet, view, &segment, part, store)
             };
             let given = parsed(passing.id, passing.from, view.header_len as u16, part, segment, bytes);
             let Some(snoop) = &mut self.snoop else { return Verdict::Accept };
@@ -204,7 +202,8 @@ impl Treatment {
             answer = answered.answer.or(answer);
             match disposition {
                 Disposition::Absorbed | Disposition::Held | Disposition::Dropped => kept += 1,
-                Disposition::Forwarded => passed.extend(answered.given),
+                Disposition::Forwarded if cut => passed.push((at, part)),
+                Disposition::Forwarded => {}
                 Disposition::Changed => revised = answered.given.and_then(|packet| packet.tcp().copied()),
             }
             at += part;
@@ -224,8 +223,9 @@ impl Treatment {
         if kept == 0 || !passed.is_empty() && self.flow_control.is_none() {
             return Verdict::Accept;
         }
-        for piece in &passed {
-            inject(piece, Port::WIRELESS, mtu[usize::from(Port::WIRELESS.0)].unwrap_or(LARGEST), out);
+        for &(at, part) in &passed {
+            let mtu = mtu[usize::from(Port::WIRELESS.0)].unwrap_or(LARGEST);
+            pass_part(passing, &segment_of(view, at, part), part, mtu, out);
         }
         // One answer for all: more would pass for duplicates.
         if let Some(answer) = answer.filter(|_| passed.is_empty()) {
@@ -278,6 +278,16 @@ impl Treatment {
         });
         answered
     }
+}
+
+/// The header of the `len` bytes of a packet's payload from `at` on.
+fn segment_of(view: &View, at: u32, len: u32) -> Segment {
+    let mut segment = view.segment;
+    segment.seq += at;
+    if at + len < view.payload_len as u32 {
+        segment.flags = segment.flags.without(Flags::FIN.with(Flags::PSH));
+    }
+    segment
 }
 
 /// The rule's parameters; every connection that the gateway knows has a place in the mechanism. Who only watches controls

@@ -3,6 +3,7 @@
 use super::chains::{CHAIN, Chain, Place, Stage, Table};
 use super::{Family, Pulse};
 use crate::configuration::{Gateway, Mode, Network, OpenedBy, PortRange, Rule};
+use crate::settings::is_watched;
 
 /// Most ports in one match, by the kernel's structure; a range counts twice.
 const MOST_PORTS: usize = 15;
@@ -33,9 +34,11 @@ pub fn chains(gateway: &Gateway, family: Family, pulse: Pulse) -> Vec<Chain> {
     let mut forwarded = vec![format!("{own} -j RETURN")];
     for rule in &gateway.rules {
         forwarded.extend(matches(rule, family).into_iter().map(|matches| match rule.mode {
-            // Connections that are split end here, and are not forwarded; those that are left alone pass.
-            Mode::Split(_) => format!("{matches} -j RETURN"),
-            Mode::Snoop(_) | Mode::Observe => format!("{matches} {}", queue(gateway.queue, family, pulse)),
+            // Connections that are split end here, and are not forwarded; those that are left alone pass, and are measured where that was the intent.
+            Mode::Split(_) if !is_watched(rule) => format!("{matches} -j RETURN"),
+            Mode::Split(_) | Mode::Snoop(_) | Mode::Observe => {
+                format!("{matches} {}", queue(gateway.queue, family, pulse))
+            }
         }));
     }
     vec![

@@ -1,14 +1,19 @@
 //! What the relay did, readable from other threads while it runs.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{
     AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use lasthop_proto::random::Stream;
 use lasthop_sys::tcp::TcpInfo;
 
 use super::Side;
+use crate::engine::rules::MEASURED_BYTES;
+use lasthop_daemon::ab::{ArmReport, Reservoir};
 
 /// One side's counters.
 #[derive(Debug, Default)]
@@ -31,6 +36,8 @@ pub struct SplitCounters {
     turns: AtomicU64,
     wired: SideCounters,
     wireless: SideCounters,
+    /// What connections that have ended got over the lossy hop, by rule.
+    goodputs: Mutex<BTreeMap<usize, Reservoir>>,
 }
 
 /// The counters at one moment.
@@ -123,6 +130,23 @@ impl SplitCounters {
 
     pub(super) fn moved(&self, to: Side, bytes: u64) {
         self.side(to).bytes.fetch_add(bytes, Relaxed);
+    }
+
+    /// A connection of that rule has ended, of whose side over the lossy hop the kernel reports this: its goodput counts where enough bytes
+    /// were acknowledged.
+    pub(super) fn measured(&self, rule: usize, report: TcpInfo, random: &mut Stream) {
+        if report.acknowledged < MEASURED_BYTES || report.busy_micros == 0 {
+            return;
+        }
+        let goodput = report.acknowledged as f64 * 1e6 / report.busy_micros as f64;
+        let mut goodputs = self.goodputs.lock().unwrap_or_else(PoisonError::into_inner);
+        goodputs.entry(rule).or_default().push(goodput, random);
+    }
+
+    /// The goodputs of connections of that rule that have ended, in bytes a second of the time in which something was to be sent.
+    pub fn goodputs(&self, rule: usize) -> ArmReport {
+        let goodputs = self.goodputs.lock().unwrap_or_else(PoisonError::into_inner);
+        goodputs.get(&rule).map(ArmReport::of).unwrap_or_default()
     }
 
     pub(super) fn report(&self, side: Side, report: TcpInfo) {

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use lasthop_proto::random::{Root, Stream};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -46,6 +47,8 @@ pub struct SplitProxy {
     counters: Arc<SplitCounters>,
     admission: Arc<Admission>,
     resets: Resets,
+    /// Which goodputs are kept where there are many.
+    sample: Stream,
 }
 
 struct Listener {
@@ -65,6 +68,8 @@ struct Slot {
 
 struct Connection {
     ends: Ends,
+    /// Its rule's place in [`SplitConfig::rules`].
+    rule: usize,
     client: Leg,
     server: Leg,
     up: Conduit,
@@ -158,6 +163,7 @@ impl SplitProxy {
             ready: Vec::new(),
             counters: Arc::default(),
             admission,
+            sample: Root(0).stream("relay/sample"),
         })
     }
 
@@ -363,6 +369,7 @@ impl SplitProxy {
         let slot = &mut self.slots[index as usize];
         let connection = slot.connection.insert(Box::new(Connection {
             ends,
+            rule,
             client: leg(client, opener),
             server: leg(server, opener.other()),
             up: Conduit::new(&self.pool),
@@ -390,6 +397,9 @@ impl SplitProxy {
         for (Leg { socket, side, .. }, half) in [(connection.client, Half::Near), (connection.server, Half::Far)] {
             let report = socket::report(&socket);
             self.counters.report(side, report);
+            if side == Side::Wireless {
+                self.counters.measured(connection.rule, report, &mut self.sample);
+            }
             match end {
                 End::Complete => socket::close(socket),
                 // The one that has reset the connection itself knows.

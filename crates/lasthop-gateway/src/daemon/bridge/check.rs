@@ -12,7 +12,7 @@ use super::kernel;
 use super::ports;
 use super::programs::Maps;
 use crate::configuration::Bridge;
-use crate::daemon::finding::{Finding, Outcome};
+use lasthop_daemon::finding::{Finding, Outcome};
 
 /// Looks at everything that only a bridge needs.
 pub(in crate::daemon) fn check(bridge: &Bridge) -> Vec<Finding> {

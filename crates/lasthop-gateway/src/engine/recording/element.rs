@@ -6,6 +6,8 @@ use std::collections::hash_map::Entry;
 use std::fmt::{self, Display};
 use std::num::NonZeroU16;
 
+use lasthop_daemon::ab::Arm;
+use lasthop_daemon::flows::{Key, side};
 use lasthop_proto::node::{Disposition, Node, Output, Port, Why, pump};
 use lasthop_proto::packet::{Body, Flags, FlowId, Packet, Segment};
 use lasthop_proto::pep::snoop::{Snoop, SnoopConfig};
@@ -16,9 +18,7 @@ use super::player::{Player, list, segment};
 use super::{Call, Headers, Judgement, Step};
 use crate::configuration::Gateway;
 use crate::engine::Condition;
-use crate::engine::ab::Arm;
 use crate::engine::flow::{Flow, has_foreign_options};
-use crate::engine::flows::{Key, side};
 use crate::engine::rules::{Mode, Predicate};
 use crate::settings;
 

@@ -5,11 +5,11 @@ use lasthop_proto::time::Instant;
 
 use super::recorder::Recorder;
 use crate::configuration::Gateway;
-use crate::engine::ab::RuleArms;
 use crate::engine::counters::Counters;
 use crate::engine::rules::EngineConfig;
 use crate::engine::{Engine, Injection, Offloaded, Verdict};
 use crate::settings;
+use lasthop_daemon::ab::RuleArms;
 
 /// An engine, and a recording of all that it is told, if one is wanted.
 pub struct RecordedEngine {
@@ -68,6 +68,11 @@ impl RecordedEngine {
             recorder.packet(now, port, packet, offloaded, &verdict, &out[before..]);
         }
         verdict
+    }
+
+    /// [`Engine::leaves_alone`]
+    pub const fn leaves_alone(&self) -> bool {
+        self.engine.leaves_alone()
     }
 
     /// [`Engine::handle_timeout`]

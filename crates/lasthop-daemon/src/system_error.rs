@@ -1,4 +1,4 @@
-//! What the system refused to supervisor or worker.
+//! What the system refused to a daemon.
 
 use std::io;
 
@@ -13,6 +13,6 @@ pub struct SystemError {
 }
 
 /// Names what was tried, for `map_err`.
-pub(super) fn system(what: &'static str) -> impl FnOnce(io::Error) -> SystemError {
+pub fn system(what: &'static str) -> impl FnOnce(io::Error) -> SystemError {
     move |error| SystemError { what, error }
 }

@@ -1,4 +1,4 @@
-//! What a bystander on the gateway can tell about a connection: losses before it, round trips of both sides, goodput.
+//! What a bystander can tell about a connection: losses before it, round trips of both sides, goodput.
 //!
 //! * A round trip of either side is the time from data that leaves towards it, sent once (Karn's rule), to the
 //!   acknowledgment of that data; one packet at a time. Openings count too.
@@ -12,8 +12,6 @@ use lasthop_proto::packet::Flags;
 use lasthop_proto::seq::Seq;
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_wire::View;
-
-use super::counters::RuleCounters;
 
 /// Gaps remembered of one connection.
 const GAPS: usize = 4;
@@ -44,9 +42,21 @@ struct Stream {
     timed: Option<(Seq, Instant)>,
 }
 
+/// Who counts what [`Watch`] sees.
+pub trait Tally {
+    /// Segments missing in what comes from the wired side that came later, as retransmissions do.
+    fn lost(&mut self, segments: u64);
+    /// Such segments that came so soon that they were out of order.
+    fn reordered(&mut self, segments: u64);
+    /// Segments from the wired side that had passed before.
+    fn resent(&mut self, segments: u64);
+    /// A round trip between here and the end at `port`.
+    fn round_trip(&mut self, port: Port, time: Duration);
+}
+
 /// What was seen of one connection.
 #[derive(Clone, Default, Debug)]
-pub(super) struct Watch {
+pub struct Watch {
     /// By the port that the data comes from.
     streams: [Stream; 2],
     gaps: [Option<Gap>; GAPS],
@@ -68,7 +78,7 @@ pub(super) struct Watch {
 
 impl Watch {
     /// A packet came in at `port`; segments of `size` payload bytes make it up.
-    pub fn on_packet(&mut self, now: Instant, port: Port, view: &View, size: u32, tally: &mut RuleCounters) {
+    pub fn on_packet(&mut self, now: Instant, port: Port, view: &View, size: u32, tally: &mut impl Tally) {
         let flags = view.segment.flags;
         if flags.has(Flags::RST) {
             return;
@@ -101,7 +111,7 @@ impl Watch {
         }
     }
 
-    fn on_data(&mut self, now: Instant, port: Port, view: &View, seq_len: u32, size: u32, tally: &mut RuleCounters) {
+    fn on_data(&mut self, now: Instant, port: Port, view: &View, seq_len: u32, size: u32, tally: &mut impl Tally) {
         let (seq, end) = (view.segment.seq, view.segment.seq + seq_len);
         let stream = &mut self.streams[usize::from(port.0 & 1)];
         let near = |high: &Seq| seq.since(*high) < FAR && high.since(seq) < FAR;
@@ -132,7 +142,7 @@ impl Watch {
     }
 
     /// Data below the highest: it fills a gap, or passed before.
-    fn on_old_data(&mut self, now: Instant, seq: Seq, end: Seq, size: u32, tally: &mut RuleCounters) {
+    fn on_old_data(&mut self, now: Instant, seq: Seq, end: Seq, size: u32, tally: &mut impl Tally) {
         let segments = |bytes: u32| u64::from(bytes.div_ceil(size.max(1)));
         let patience = self.least_wired.map_or(REORDERED, |rtt| rtt / 4);
         let mut filled = 0;
@@ -144,8 +154,12 @@ impl Watch {
             }
             filled += right.since(left);
             let late = now.since(gap.since) >= patience;
-            let count = if late { &mut tally.wired_losses } else { &mut tally.wired_reordered };
-            *count += segments(right.since(left));
+            let count = segments(right.since(left));
+            if late {
+                tally.lost(count)
+            } else {
+                tally.reordered(count)
+            }
             // What lies between two filled parts is rare enough to be forgotten.
             match (left == gap.left, right == gap.right) {
                 (true, true) | (false, false) => *place = None,
@@ -154,11 +168,11 @@ impl Watch {
             }
         }
         if filled == 0 {
-            tally.source_retransmissions += segments(end.since(seq));
+            tally.resent(segments(end.since(seq)));
         }
     }
 
-    fn on_ack(&mut self, now: Instant, port: Port, view: &View, tally: &mut RuleCounters) {
+    fn on_ack(&mut self, now: Instant, port: Port, view: &View, tally: &mut impl Tally) {
         let ack = view.segment.ack;
         let (from, to) = (usize::from(port.0 & 1), usize::from(port.0 & 1) ^ 1);
         if let Some((end, sent)) = self.streams[to].timed
@@ -166,8 +180,7 @@ impl Watch {
         {
             self.streams[to].timed = None;
             let rtt = now.since(sent);
-            let histogram = if from == 0 { &mut tally.rtt_wired } else { &mut tally.rtt_wireless };
-            histogram.record(rtt);
+            tally.round_trip(port, rtt);
             if from == 0 {
                 self.on_wired_rtt(rtt);
             }
@@ -195,7 +208,7 @@ impl Watch {
     }
 
     /// Data from the wired side: the timestamp that it echoes.
-    fn on_echo(&mut self, now: Instant, view: &View, tally: &mut RuleCounters) {
+    fn on_echo(&mut self, now: Instant, view: &View, tally: &mut impl Tally) {
         if let (Some((val, sent)), Some(timestamps)) = (self.echo, view.segment.options.timestamps)
             && Seq(timestamps.ecr).ge(Seq(val))
         {
@@ -203,7 +216,7 @@ impl Watch {
             // A resent packet echoes what came long before it.
             if self.streams[0].high.is_none_or(|high| view.segment.seq.ge(high)) {
                 let rtt = now.since(sent);
-                tally.rtt_wired.record(rtt);
+                tally.round_trip(Port::WIRED, rtt);
                 self.on_wired_rtt(rtt);
             }
         }
@@ -232,7 +245,9 @@ impl Watch {
 
 /// Whether a loss was counted before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Loss {
+pub enum Loss {
+    /// It was not.
     New,
+    /// It was.
     Known,
 }

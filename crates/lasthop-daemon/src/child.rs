@@ -9,22 +9,26 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use lasthop_sys::syscalls;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
-use crate::daemon::channel::{Channel, Incoming, Notice, Order};
-use crate::daemon::state::SharedState;
-use crate::daemon::system_error::{SystemError, system};
+use crate::channel::{Channel, Incoming, Notice};
+use crate::system_error::{SystemError, system};
 
 /// A worker that was silent for so long hangs. Below the 200 ms after which a sender at the earliest repeats itself: what it
 /// repeats then passes already, and does not end in a queue that is given up.
 pub const SILENCE: Duration = Duration::from_millis(150);
 /// A silent worker that the kernel runs, or would if there were a processor for it, may just be slow; not for so long.
-pub(super) const BUSY: Duration = Duration::from_secs(1);
+pub const BUSY: Duration = Duration::from_secs(1);
 /// How often one is looked at.
 const LOOK: Duration = Duration::from_millis(20);
 /// A worker may take so long until it beats for the first time.
-pub(super) const START: Duration = Duration::from_secs(5);
+pub const START: Duration = Duration::from_secs(5);
 
-/// How to start a worker: a program that calls [`worker::run`](crate::daemon::worker::run) with its standard input.
+/// How long a worker may take to end by itself.
+const END: Duration = Duration::from_millis(500);
+
+/// How to start a worker: a program whose standard input is its end of a [`Channel`].
 #[derive(Clone, Debug)]
 pub struct WorkerProgram {
     /// The program.
@@ -34,21 +38,28 @@ pub struct WorkerProgram {
 }
 
 /// A worker, and when it was heard of last.
-pub(super) struct Worker {
+pub struct Worker {
+    /// The process.
     pub child: Child,
     /// What the kernel says about it.
     stat: Option<File>,
+    /// To it.
     pub channel: Channel,
+    /// When it was started.
     pub started: Instant,
+    /// When it was heard of last.
     pub heard: Instant,
     /// Until then its silence is forgiven.
     excused: Instant,
+    /// How far it is.
     pub phase: Phase,
+    /// Why it refused its last order.
+    pub refused: Option<String>,
 }
 
 /// How far a worker is.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Phase {
+pub enum Phase {
     /// It has not said yet that it takes packets.
     Starting,
     /// It takes packets.
@@ -60,7 +71,12 @@ pub(super) enum Phase {
 }
 
 impl Worker {
-    pub fn spawn(program: &WorkerProgram, order: &Order) -> Result<Self, SystemError> {
+    /// Starts one, with its first order.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses it.
+    pub fn spawn(program: &WorkerProgram, order: &impl Serialize) -> Result<Self, SystemError> {
         let (channel, theirs) = Channel::pair().map_err(system("cannot make a socket pair"))?;
         let mut command = Command::new(&program.program);
         command.args(&program.arguments).stdin(Stdio::from(theirs)).stdout(Stdio::null());
@@ -68,23 +84,33 @@ impl Worker {
         // Before it becomes another user's, whose processes may be hidden.
         let stat = File::open(format!("/proc/{}/stat", child.id())).ok();
         let now = Instant::now();
-        let worker = Self { child, stat, channel, started: now, heard: now, excused: now, phase: Phase::Starting };
+        let worker = Self {
+            child,
+            stat,
+            channel,
+            started: now,
+            heard: now,
+            excused: now,
+            phase: Phase::Starting,
+            refused: None,
+        };
         worker.channel.send(order).map_err(system("cannot send the configuration to the worker"))?;
         Ok(worker)
     }
 
-    /// Reads what it says.
-    pub fn listen(&mut self, state: &SharedState) {
+    /// Reads what it says; `take` is given what it says of itself.
+    pub fn listen<S: DeserializeOwned>(&mut self, mut take: impl FnMut(S)) {
         // What waited while this process did not run counts as heard now: it is no fault of the worker's.
         for _ in 0..1000 {
-            match self.channel.receive::<Notice>() {
+            match self.channel.receive::<Notice<S>>() {
                 Ok(Incoming::Message(notice)) => {
                     self.heard = Instant::now();
                     match notice {
                         Notice::Beat => {}
                         Notice::Configured => self.phase = Phase::Working,
+                        Notice::Refused { message } => (self.refused, self.phase) = (Some(message), Phase::Working),
                         Notice::Failed { message } => self.phase = Phase::Lost(message),
-                        Notice::Snapshot(snapshot) => state.lock().snapshot = *snapshot,
+                        Notice::Snapshot(snapshot) => take(*snapshot),
                     }
                 }
                 Ok(Incoming::Nothing) => return,
@@ -138,6 +164,17 @@ impl Worker {
             Err(error) => error.to_string(),
         }
     }
+}
+
+/// Waits until a worker that was told to end has ended, or ends it.
+pub fn let_end(mut child: Child) {
+    let end = Instant::now() + END;
+    while matches!(child.try_wait(), Ok(None)) && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    // It has ended, or must.
+    let _ = child.kill();
+    let _ = child.wait();
 }
 
 /// What a process does whose `/proc/PID/stat` this is, in the kernel's letters: `R` for one that runs or could.

@@ -1,4 +1,4 @@
-//! What the supervisor and its worker say to each other: one JSON value a message, over a pair of sockets that keeps
+//! What a supervisor and its worker say to each other: one JSON value a message, over a pair of sockets that keeps
 //! messages apart.
 
 use std::io;
@@ -8,44 +8,28 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::daemon::snapshot::Snapshot;
-
 /// Most bytes of one message: a configuration, quoted, or a snapshot.
-const LARGEST: usize = 512 << 10;
+const LARGEST: usize = 1 << 20;
 
-/// To the worker.
+/// From the worker, whose account of itself is an `S`.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub enum Order {
-    /// Work by this configuration from now on.
-    Configure {
-        /// The file's name, for messages.
-        file: String,
-        /// Its text, checked already.
-        text: String,
-    },
-    /// What leads connections to the relay is there or not: without it, new connections are to pass. It is not answered.
-    Rules {
-        /// Whether it is.
-        in_place: bool,
-    },
-    /// Treat nothing from now on, and send what is held back: the end is near.
-    Release,
-}
-
-/// From the worker.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub enum Notice {
-    /// The packet loop turns.
+pub enum Notice<S> {
+    /// Its loop turns.
     Beat,
-    /// The last order is carried out; packets are taken.
+    /// The last order is carried out.
     Configured,
+    /// The last order is refused, and all is as before.
+    Refused {
+        /// Why, in one line.
+        message: String,
+    },
     /// It cannot go on.
     Failed {
         /// Why, in one line.
         message: String,
     },
     /// What it has done until now.
-    Snapshot(Box<Snapshot>),
+    Snapshot(Box<S>),
 }
 
 /// One end.

@@ -26,7 +26,8 @@ pub struct Finding {
 }
 
 impl Finding {
-    pub(super) fn new(subject: impl Into<String>, outcome: Outcome, detail: impl Into<String>) -> Self {
+    /// What was found on `subject`.
+    pub fn new(subject: impl Into<String>, outcome: Outcome, detail: impl Into<String>) -> Self {
         Self { subject: subject.into(), outcome, detail: detail.into() }
     }
 }

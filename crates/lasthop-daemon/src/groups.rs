@@ -1,10 +1,10 @@
-//! The group whose users may ask the gateway.
+//! The group whose users may ask a daemon.
 
 use std::os::unix::fs::chown;
 use std::path::Path;
 
-use crate::configuration::Group;
-use crate::daemon::finding::{Finding, Outcome};
+use crate::finding::{Finding, Outcome};
+use lasthop_scenario::reading::Group;
 
 /// Where groups have their numbers.
 const GROUPS: &str = "/etc/group";
@@ -36,12 +36,12 @@ fn hint(error: &std::io::Error) -> &'static str {
 }
 
 /// Gives `path` to `group`.
-pub(super) fn give(path: &Path, group: &Group) -> Result<(), GroupError> {
+pub fn give(path: &Path, group: &Group) -> Result<(), GroupError> {
     chown(path, None, Some(number(group)?)).map_err(|error| GroupError::Give { group: group.clone(), error })
 }
 
 /// Whether the group is known.
-pub(super) fn check(group: &Group) -> Finding {
+pub fn check(group: &Group) -> Finding {
     let subject = format!("control_group {group}");
     match number(group) {
         Ok(number) => Finding::new(subject, Outcome::Ok, format!("its users may ask (number {number})")),

@@ -1,4 +1,4 @@
-//! Clients of a socket of the supervisor's, each in a thread of its own. However many there are and however slow, a new one is
+//! Clients of a socket of a daemon's, each in a thread of its own. However many there are and however slow, a new one is
 //! heard at once: one that has asked nothing yet makes room for it.
 
 use std::collections::BTreeMap;
@@ -10,15 +10,15 @@ use std::time::{Duration, Instant};
 use socket2::Socket;
 
 /// Most clients at once.
-pub(super) const MOST: usize = 32;
+pub const MOST: usize = 32;
 /// How long a client may take to send a request, and to take its answer.
-pub(super) const PATIENCE: Duration = Duration::from_secs(2);
+pub const PATIENCE: Duration = Duration::from_secs(2);
 /// How long a new one waits for a place while all others wait for their answers.
 const BUSY: Duration = Duration::from_millis(200);
 
 /// Takes in whoever connects to `listener`, in threads that bear `name`. `answer` says what to tell a client, after
 /// [`Client::hear`]; a client that is too many while all others wait for their answers is told `busy`.
-pub(super) fn serve(
+pub fn serve(
     name: &'static str,
     listener: impl Into<Socket>,
     busy: &'static [u8],
@@ -139,7 +139,7 @@ impl Drop for Place {
 }
 
 /// One client.
-pub(super) struct Client {
+pub struct Client {
     socket: Socket,
     place: Place,
     /// What came behind the last request.

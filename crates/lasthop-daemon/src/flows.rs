@@ -21,12 +21,15 @@ const SHARE: usize = 4;
 
 /// A client behind the hop: an IPv4 address, or the IPv6 network of 64 bits that a host has for itself (RFC 7421).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) enum Client {
+pub enum Client {
+    /// All of an IPv4 address.
     V4(u32),
+    /// The first half of an IPv6 address.
     V6(u64),
 }
 
 impl Client {
+    /// Whose an address is.
     pub fn of(address: IpAddr) -> Self {
         match address {
             IpAddr::V4(ip) => Self::V4(ip.to_bits()),
@@ -37,12 +40,13 @@ impl Client {
 
 /// A connection's addresses and ports, the same for both directions.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) struct Key {
+pub struct Key {
     addresses: [u128; 2],
     ports: u64,
 }
 
 impl Key {
+    /// Of the connection that a packet of that route belongs to.
     pub fn of(route: &Route) -> Self {
         let end = |end: SocketAddr| match end.ip() {
             IpAddr::V4(ip) => (u128::from(ip.to_bits()), end.port()),
@@ -62,7 +66,7 @@ impl Key {
 
 /// SipHash with given keys: no flood of chosen addresses makes the table slow, and the same run gives the same table.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Keyed(pub [u64; 2]);
+struct Keyed([u64; 2]);
 
 impl BuildHasher for Keyed {
     type Hasher = SipHasher13;
@@ -74,7 +78,7 @@ impl BuildHasher for Keyed {
 
 /// How much a connection is worth keeping.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Standing {
+pub enum Standing {
     /// Both ends were seen to take part.
     Established,
     /// Opening, closed, or made up by somebody.
@@ -131,7 +135,7 @@ const RESERVED: usize = 1 << 17;
 
 /// At most `limit` connections with their state.
 #[derive(Debug)]
-pub(super) struct FlowTable<T> {
+pub struct FlowTable<T> {
     entries: Vec<Option<Box<Entry<T>>>>,
     free: Vec<u32>,
     slots: HashMap<Key, u32, Keyed>,
@@ -145,6 +149,7 @@ pub(super) struct FlowTable<T> {
 }
 
 impl<T> FlowTable<T> {
+    /// An empty table; `keys` are its hash's.
     pub fn new(limit: usize, keys: [u64; 2]) -> Self {
         let mut table = Self {
             entries: Vec::new(),
@@ -160,6 +165,7 @@ impl<T> FlowTable<T> {
         table
     }
 
+    /// Makes room for so many connections; those beyond it are named by [`FlowTable::beyond_limit`].
     pub fn set_limit(&mut self, limit: usize) {
         self.limit = limit.min(NONE as usize);
         let more = |had: usize| self.limit.min(RESERVED).saturating_sub(had);
@@ -171,20 +177,29 @@ impl<T> FlowTable<T> {
         self.client_slots.reserve(more(self.client_slots.len()));
     }
 
+    /// Connections in it.
     pub fn len(&self) -> usize {
         self.slots.len()
     }
 
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// The connection with that key.
     #[inline]
     pub fn find(&self, key: &Key) -> Option<FlowId> {
         self.slots.get(key).map(|&slot| FlowId(slot))
     }
 
+    /// The state of a connection.
     #[inline]
     pub fn get_mut(&mut self, flow: FlowId) -> Option<&mut T> {
         Some(&mut self.entries.get_mut(flow.0 as usize)?.as_mut()?.value)
     }
 
+    /// All connections with their states.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (FlowId, &mut T)> {
         let entries = self.entries.iter_mut().enumerate();
         entries.filter_map(|(slot, entry)| Some((FlowId(slot as u32), &mut entry.as_mut()?.value)))
@@ -297,6 +312,7 @@ impl<T> FlowTable<T> {
         slot
     }
 
+    /// Forgets a connection; its state.
     pub fn remove(&mut self, flow: FlowId) -> Option<T> {
         self.entries.get(flow.0 as usize)?.as_ref()?;
         self.unlink(flow.0);
@@ -372,7 +388,7 @@ impl<T> FlowTable<T> {
 
 /// Which end of a connection first seen on `first` sends along `route`.
 #[inline]
-pub(super) fn side(first: &Route, route: &Route) -> Side {
+pub fn side(first: &Route, route: &Route) -> Side {
     if first.source == route.source && first.destination == route.destination {
         Side::Initiator
     } else {

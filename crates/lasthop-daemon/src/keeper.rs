@@ -1,0 +1,185 @@
+//! Keeps a worker alive: starts it, waits for what it says, ends one that hangs, and has another started after a pause.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use lasthop_sys::poll::wait;
+use rustix::event::{PollFd, PollFlags};
+use sd_notify::NotifyState;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::child::{BUSY, Phase, Worker, WorkerProgram};
+use crate::signals::{Signals, notify};
+use crate::system_error::{SystemError, system};
+
+/// A worker that lived for so long was well; the next one starts at once.
+const WELL: Duration = Duration::from_secs(5);
+/// How long to wait before workers that die young are started again: doubled each time, between these.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+/// Why a worker does not do what it was told.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkerError {
+    /// What it says, or what is wrong with it.
+    #[error("{0}")]
+    Worker(String),
+    /// The system.
+    #[error(transparent)]
+    System(#[from] SystemError),
+}
+
+/// Keeps at most one worker, and the service manager's watchdog quiet.
+pub struct Keeper {
+    program: WorkerProgram,
+    worker: Option<Worker>,
+    /// When to start the next worker, and how long the wait was.
+    pause: Option<(Instant, Duration)>,
+    watchdog: Option<Duration>,
+    next_watchdog: Instant,
+}
+
+impl Keeper {
+    /// Of workers that `program` starts; there is none yet.
+    pub fn new(program: WorkerProgram) -> Self {
+        let watchdog = sd_notify::watchdog_enabled().map(|limit| limit / 3);
+        Self { program, worker: None, pause: None, watchdog, next_watchdog: Instant::now() }
+    }
+
+    /// Starts a worker with its first order; its process.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses it.
+    pub fn start(&mut self, order: &impl Serialize) -> Result<u32, SystemError> {
+        let worker = Worker::spawn(&self.program, order)?;
+        Ok(self.worker.insert(worker).child.id())
+    }
+
+    /// The worker, if it takes packets.
+    pub fn working(&self) -> Option<&Worker> {
+        self.worker.as_ref().filter(|worker| worker.phase == Phase::Working)
+    }
+
+    /// Gives the worker out of hand, to be ended.
+    pub fn take(&mut self) -> Option<Worker> {
+        self.worker.take()
+    }
+
+    /// Waits until the worker is in that phase; `take` is given what it says of itself meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// When it fails, does not answer in time, or is not there.
+    pub fn await_phase<S: DeserializeOwned>(
+        &mut self,
+        phase: Phase,
+        patience: Duration,
+        mut take: impl FnMut(S),
+    ) -> Result<(), WorkerError> {
+        let end = Instant::now() + patience;
+        loop {
+            let Some(worker) = &mut self.worker else {
+                return Err(WorkerError::Worker("there is no worker".to_owned()));
+            };
+            worker.listen(&mut take);
+            let left = end.saturating_duration_since(Instant::now());
+            match &worker.phase {
+                reached if *reached == phase => return Ok(()),
+                Phase::Lost(message) => return Err(WorkerError::Worker(message.clone())),
+                _ if left.is_zero() => return Err(WorkerError::Worker("the worker does not answer".to_owned())),
+                _ => {}
+            }
+            wait(&mut [PollFd::new(&worker.channel, PollFlags::IN)], left).map_err(system("cannot wait"))?;
+        }
+    }
+
+    /// Sends the worker an order, and waits until it is carried out. Where there is none, the next one's first order will do.
+    ///
+    /// # Errors
+    ///
+    /// When the worker refuses it, fails, or has not begun.
+    pub fn tell<S: DeserializeOwned>(
+        &mut self,
+        order: &impl Serialize,
+        take: impl FnMut(S),
+    ) -> Result<(), WorkerError> {
+        match &mut self.worker {
+            // One that starts, or will, may have had the old order.
+            Some(worker) if worker.phase == Phase::Working => {
+                worker.channel.send(order).map_err(system("cannot send an order to the worker"))?;
+                worker.phase = Phase::Changing;
+                self.await_phase(Phase::Working, BUSY, take)?;
+                let refused = self.worker.as_mut().and_then(|worker| worker.refused.take());
+                refused.map_or(Ok(()), |message| Err(WorkerError::Worker(message)))
+            }
+            Some(_) => Err(WorkerError::Worker("the worker is just being started; try again".to_owned())),
+            None => Ok(()),
+        }
+    }
+
+    /// Waits until a signal came, the worker says something or has been silent for too long, or the next one is due; and tells the
+    /// service manager that all is well.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses to wait.
+    pub fn wait(&mut self, signals: &Signals) -> io::Result<()> {
+        let now = Instant::now();
+        let mut patience = Duration::from_secs(3600);
+        if let Some(interval) = self.watchdog {
+            if now >= self.next_watchdog {
+                notify(&[NotifyState::Watchdog]);
+                self.next_watchdog = now + interval;
+            }
+            patience = patience.min(self.next_watchdog.saturating_duration_since(now));
+        }
+        if let Some(worker) = &self.worker {
+            patience = patience.min(worker.deadline().saturating_duration_since(now));
+        } else if let Some((at, _)) = self.pause {
+            patience = patience.min(at.saturating_duration_since(now));
+        }
+        let mut fds = vec![PollFd::new(&signals.woken, PollFlags::IN)];
+        fds.extend(self.worker.as_ref().map(|worker| PollFd::from_borrowed_fd(worker.channel.as_fd(), PollFlags::IN)));
+        wait(&mut fds, patience)?;
+        signals.drain();
+        Ok(())
+    }
+
+    /// Hears the worker, and ends it when it is lost or hangs: whether it did. `meaning` ends the log's sentence on what that means.
+    pub fn loses_worker<S: DeserializeOwned>(&mut self, take: impl FnMut(S), meaning: &str) -> bool {
+        let Some(worker) = &mut self.worker else { return false };
+        worker.listen(take);
+        let now = Instant::now();
+        if now < worker.deadline() || worker.is_excused(now) {
+            return false;
+        }
+        let reason = match &worker.phase {
+            Phase::Lost(reason) => reason.clone(),
+            _ => format!("it was silent for {} ms", now.duration_since(worker.heard).as_millis()),
+        };
+        let lived = worker.started.elapsed();
+        let end = worker.kill();
+        let before = self.pause.map_or(Duration::ZERO, |(_, pause)| pause);
+        let pause = match lived >= WELL {
+            true => Duration::ZERO,
+            false => (before * 2).clamp(SHORTEST_PAUSE, LONGEST_PAUSE),
+        };
+        tracing::warn!(reason, end, pause_ms = pause.as_millis() as u64, "the worker is lost{meaning}");
+        self.worker = None;
+        self.pause = Some((now + pause, pause));
+        true
+    }
+
+    /// Whether there is no worker, and another is to be started now.
+    pub fn wants_another(&self) -> bool {
+        self.worker.is_none() && self.pause.is_some_and(|(at, _)| at <= Instant::now())
+    }
+
+    /// Another worker could not be started: later, then.
+    pub fn postpone(&mut self) {
+        self.pause = Some((Instant::now() + LONGEST_PAUSE, LONGEST_PAUSE));
+    }
+}
