@@ -86,6 +86,14 @@ impl PrivateKey {
         PublicKey(MontgomeryPoint::mul_base_clamped(self.0).to_bytes())
     }
 
+    /// What the owner of this key and that of `other` know, and nobody else, for one `purpose`: a hash of the X25519 secret of both.
+    pub fn agreed(&self, other: &PublicKey, purpose: &str) -> [u8; KEY_BYTES] {
+        let mut shared = MontgomeryPoint(other.0).mul_clamped(self.0).to_bytes();
+        let agreed = Blake2s256::new().chain_update(purpose).chain_update(shared).finalize().into();
+        shared.zeroize();
+        agreed
+    }
+
     pub(crate) const fn bytes(&self) -> &[u8; KEY_BYTES] {
         &self.0
     }

@@ -25,6 +25,9 @@ pub use self::api::{
     Unsealed,
 };
 
+/// Nobody is left to repeat the end of a session: it is told so many times at once.
+const CLOSES: usize = 3;
+
 /// One end of the tunnel, with all its peers.
 pub struct Tunnel {
     own: Identity,
@@ -117,7 +120,9 @@ impl Tunnel {
     pub fn close(&mut self, now: Instant, id: PeerId) {
         let Some(peer) = self.peers.get_mut(id.0 as usize).and_then(Option::as_mut) else { return };
         if let Some(path) = peer.path() {
-            peer.send_to(now, path, Control::Close, 0, Purpose::Control, &mut self.shared);
+            for _ in 0..CLOSES {
+                peer.send_to(now, path, Control::Close, 0, Purpose::Control, &mut self.shared);
+            }
         }
         peer.clear(&mut self.shared);
         self.retire();

@@ -1,0 +1,245 @@
+//! The process that an operator starts: it reads keys, keeps a worker alive, and answers on the control socket. All that a start
+//! makes but that socket goes with the worker.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{self, Receiver};
+use std::time::Instant;
+
+use lasthop_daemon::child::{Phase, START, Worker, WorkerProgram, let_end};
+use lasthop_daemon::control::{ControlError, Listener};
+use lasthop_daemon::keeper::{Keeper, WorkerError};
+use lasthop_daemon::metrics::MetricsError;
+use lasthop_daemon::shared::Shared;
+use lasthop_daemon::signals::{Signals, notify, notify_reloading};
+use lasthop_daemon::system_error::{SystemError, system};
+use lasthop_daemon::wishes::{ReloadRequest, Wishes};
+use lasthop_scenario::tunnel::Tunnel;
+use sd_notify::NotifyState;
+
+use crate::daemon::order::Order;
+use crate::daemon::snapshot::Snapshot;
+use crate::daemon::{control, metrics};
+use crate::plan::{Plan, PlanError};
+
+/// Why the tunnel does not run.
+#[derive(Debug, thiserror::Error)]
+pub enum SupervisorError {
+    /// The configuration is bad.
+    #[error(transparent)]
+    Config(#[from] lasthop_scenario::Error),
+    /// Keys or hosts are missing.
+    #[error("{}: {error}", path.display())]
+    Plan {
+        /// The configuration.
+        path: PathBuf,
+        /// What.
+        error: PlanError,
+    },
+    /// The control socket cannot be had.
+    #[error(transparent)]
+    Control(#[from] ControlError),
+    /// The metrics address cannot be had.
+    #[error(transparent)]
+    Metrics(#[from] MetricsError),
+    /// The worker failed.
+    #[error(transparent)]
+    Worker(#[from] WorkerError),
+    /// Something that only a start can change.
+    #[error("`{key}` cannot change while the tunnel runs; restart it")]
+    Fixed {
+        /// The key.
+        key: &'static str,
+    },
+    /// Something else in the system.
+    #[error(transparent)]
+    System(#[from] SystemError),
+}
+
+/// What the supervisor knows and others report.
+pub struct State {
+    /// The configuration in force.
+    pub tunnel: Tunnel,
+    /// When the daemon started.
+    pub started: Instant,
+    /// The worker's process, when there is one.
+    pub worker: Option<u32>,
+    /// Workers that were started after the first.
+    pub restarts: u64,
+    /// Configurations that were taken after the first.
+    pub reloads: u64,
+    /// The newest that the worker told about itself.
+    pub snapshot: Snapshot,
+}
+
+/// The state, as threads share it.
+pub type SharedState = Shared<State>;
+
+fn load(path: &Path) -> Result<(Tunnel, Plan), SupervisorError> {
+    let tunnel = Tunnel::load(path)?;
+    let plan = Plan::new(&tunnel).map_err(|error| SupervisorError::Plan { path: path.to_owned(), error })?;
+    Ok((tunnel, plan))
+}
+
+/// Says what [`run`] would make, and makes nothing.
+///
+/// # Errors
+///
+/// What stands in the way as far as the configuration goes.
+pub fn dry_run(path: &Path) -> Result<String, SupervisorError> {
+    Ok(load(path)?.1.describe())
+}
+
+/// Runs the tunnel until SIGTERM or SIGINT. `tell_level` is given the log level of each configuration that is taken.
+///
+/// # Errors
+///
+/// When it cannot start, or go on.
+pub fn run(path: &Path, program: WorkerProgram, tell_level: &dyn Fn(&str)) -> Result<(), SupervisorError> {
+    let (tunnel, plan) = load(path)?;
+    tell_level(&tunnel.log);
+    let signals = Signals::new().map_err(system("cannot handle signals"))?;
+    let listener = Listener::bind(&tunnel.control, control::WHO, tunnel.control_group.as_ref())?;
+    let metrics_listener = tunnel.metrics.map(lasthop_daemon::metrics::bind).transpose()?;
+    let state = SharedState::new(State {
+        tunnel,
+        started: Instant::now(),
+        worker: None,
+        restarts: 0,
+        reloads: 0,
+        snapshot: Snapshot::default(),
+    });
+    let (requests, wishes) = mpsc::sync_channel(4);
+    let mut supervisor = Supervisor { path: path.to_owned(), plan, keeper: Keeper::new(program), state: state.clone() };
+    supervisor.start()?;
+    supervisor.keeper.await_phase(Phase::Working, START, |snapshot| state.lock().snapshot = snapshot)?;
+    if let Some(listener) = metrics_listener {
+        let state = state.clone();
+        lasthop_daemon::metrics::serve(listener, move || metrics::encode(&state.lock()))
+            .map_err(system("cannot start a thread"))?;
+    }
+    let asked = Wishes::new(requests, Arc::clone(&signals.wake), control::WHO);
+    let _control =
+        listener.serve(move |line| control::answer(line, &state, &asked)).map_err(system("cannot start a thread"))?;
+    notify(&[NotifyState::Ready]);
+    tracing::info!(file = %path.display(), "the tunnel runs");
+    let outcome = supervisor.supervise(&signals, &wishes, tell_level);
+    notify(&[NotifyState::Stopping]);
+    supervisor.stop();
+    tracing::info!("the tunnel has ended");
+    outcome
+}
+
+struct Supervisor {
+    path: PathBuf,
+    plan: Plan,
+    keeper: Keeper,
+    state: SharedState,
+}
+
+impl Supervisor {
+    /// Starts a worker, which is told where peers were last: so that it can call those that have no endpoint.
+    fn start(&mut self) -> Result<(), SupervisorError> {
+        for known in &self.state.lock().snapshot.peers {
+            let peer = self.plan.peers.iter_mut().find(|peer| peer.name == known.name);
+            if let (Some(peer), Some(address)) = (peer, &known.address) {
+                peer.last = address.parse().ok();
+            }
+        }
+        let process = self.keeper.start(&Order::Configure(Box::new(self.plan.clone())))?;
+        self.state.lock().worker = Some(process);
+        Ok(())
+    }
+
+    /// Keeps a worker alive until a signal says otherwise.
+    fn supervise(
+        &mut self,
+        signals: &Signals,
+        wishes: &Receiver<ReloadRequest>,
+        tell_level: &dyn Fn(&str),
+    ) -> Result<(), SupervisorError> {
+        while !signals.terminate.load(Ordering::Relaxed) {
+            self.keeper.wait(signals).map_err(system("cannot wait"))?;
+            self.look_after_worker();
+            let wish = wishes.try_recv().ok();
+            if signals.reload.swap(false, Ordering::Relaxed) || wish.is_some() {
+                let outcome = self.reload(tell_level).map_err(|error| error.to_string());
+                match &outcome {
+                    Ok(()) => tracing::info!(file = %self.path.display(), "reloaded"),
+                    Err(error) => tracing::error!(%error, "not reloaded"),
+                }
+                if let Some(reply) = wish {
+                    // Whoever asked may have gone.
+                    let _ = reply.try_send(outcome);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends a worker that hangs, and starts another when there is none.
+    fn look_after_worker(&mut self) {
+        let state = &self.state;
+        if self.keeper.loses_worker(|snapshot| state.lock().snapshot = snapshot, ", and the device with it") {
+            self.state.lock().worker = None;
+        }
+        if self.keeper.wants_another() {
+            match self.start() {
+                Ok(()) => {
+                    self.state.lock().restarts += 1;
+                    tracing::info!("another worker is started");
+                }
+                Err(error) => {
+                    tracing::error!(%error, "no worker");
+                    self.keeper.postpone();
+                }
+            }
+        }
+    }
+
+    /// Takes the configuration file as it is now. A bad one changes nothing.
+    fn reload(&mut self, tell_level: &dyn Fn(&str)) -> Result<(), SupervisorError> {
+        let (tunnel, plan) = load(&self.path)?;
+        let old = self.state.lock().tunnel.clone();
+        let fixed = [
+            ("listen", tunnel.listen != old.listen),
+            ("security", tunnel.security != old.security || plan.own != self.plan.own),
+            ("device", tunnel.device != old.device),
+            ("address", tunnel.address != old.address),
+            ("control", tunnel.control != old.control),
+            ("control_group", tunnel.control_group != old.control_group),
+            ("metrics", tunnel.metrics != old.metrics),
+        ];
+        if let Some((key, _)) = fixed.into_iter().find(|(_, differs)| *differs) {
+            return Err(SupervisorError::Fixed { key });
+        }
+        notify_reloading();
+        let old_plan = std::mem::replace(&mut self.plan, plan);
+        let outcome = self.configure_worker();
+        if outcome.is_err() {
+            // Should the worker have failed, the next one works as before.
+            self.plan = old_plan;
+        }
+        notify(&[NotifyState::Ready]);
+        outcome?;
+        tell_level(&tunnel.log);
+        let mut state = self.state.lock();
+        state.tunnel = tunnel;
+        state.reloads += 1;
+        Ok(())
+    }
+
+    fn configure_worker(&mut self) -> Result<(), SupervisorError> {
+        let (order, state) = (Order::Configure(Box::new(self.plan.clone())), &self.state);
+        Ok(self.keeper.tell(&order, |snapshot| state.lock().snapshot = snapshot)?)
+    }
+
+    /// Has the worker tell its peers, and ends it.
+    fn stop(&mut self) {
+        let Some(Worker { child, channel, .. }) = self.keeper.take() else { return };
+        // It ends by the end of the channel too.
+        let _ = channel.send(&Order::Close);
+        let_end(child);
+    }
+}

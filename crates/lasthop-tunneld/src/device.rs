@@ -1,0 +1,261 @@
+//! The TUN device with its addresses and routes. All of it goes with the process that made it.
+
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+
+use lasthop_sys::netlink::Socket;
+use lasthop_sys::routes::{self, Interface, Route};
+use tun_rs::{DeviceBuilder, GROTable, SyncDevice, VIRTIO_NET_HDR_LEN};
+
+use crate::plan::Plan;
+
+/// Packets that one reading gives at most: a super-segment of 64 KiB in the smallest segments that are usual.
+const MOST_PACKETS: usize = 256;
+/// Bytes of a packet, and some.
+const PACKET: usize = 2_048;
+/// A buffer in which packets are joined.
+const JOINED: usize = VIRTIO_NET_HDR_LEN + 65_536;
+/// Packets that are written together.
+const MOST_WRITTEN: usize = 128;
+/// Packets that wait in the device.
+const QUEUE: u32 = 1_000;
+
+/// Why there is no device.
+#[derive(Debug, thiserror::Error)]
+pub enum DeviceError {
+    /// Somebody has one of that name.
+    #[error("device {0}: there is an interface of that name already; give another name as `device`")]
+    Exists(String),
+    /// It cannot be made.
+    #[error("device {name}: {error}; it needs root (CAP_NET_ADMIN) and /dev/net/tun")]
+    Open {
+        /// Its name.
+        name: String,
+        /// Why.
+        error: io::Error,
+    },
+    /// An address cannot be given.
+    #[error("address {address}/{length}: {error}")]
+    Address {
+        /// The address.
+        address: IpAddr,
+        /// The length of its network's prefix.
+        length: u8,
+        /// Why.
+        error: io::Error,
+    },
+    /// A route cannot be made.
+    #[error("route to {network}/{length}: {error}")]
+    Route {
+        /// Where to.
+        network: IpAddr,
+        /// The length of its prefix.
+        length: u8,
+        /// Why.
+        error: io::Error,
+    },
+}
+
+/// A device, and who leads packets into it.
+pub struct Device {
+    tun: SyncDevice,
+    netlink: Socket,
+    interface: Interface,
+    /// Networks of its own addresses: the kernel has routes to them.
+    own: Vec<(IpAddr, u8)>,
+    routes: Vec<(IpAddr, u8)>,
+}
+
+impl Device {
+    /// Makes the device, with addresses and routes; all or nothing.
+    ///
+    /// # Errors
+    ///
+    /// What the system refuses.
+    pub fn open(plan: &Plan) -> Result<Self, DeviceError> {
+        let name = plan.device.clone();
+        if Path::new("/sys/class/net").join(&name).exists() {
+            return Err(DeviceError::Exists(name));
+        }
+        let fail = |error| DeviceError::Open { name: plan.device.clone(), error };
+        let builder = DeviceBuilder::new().name(&name).mtu(plan.mtu).tx_queue_len(QUEUE);
+        let tun = builder
+            .with(|builder| {
+                builder.offload(true);
+            })
+            .build_sync()
+            .map_err(fail)?;
+        tun.set_nonblocking(true).map_err(fail)?;
+        let interface = Interface(tun.if_index().map_err(fail)?);
+        let mut netlink = Socket::open(None).map_err(fail)?;
+        for &(address, length) in &plan.address {
+            let refused = |error| DeviceError::Address { address, length, error };
+            routes::add_address(&mut netlink, (address, length), interface).map_err(refused)?;
+        }
+        let own = plan.address.iter().filter_map(|&(address, length)| {
+            let network = ipnet::IpNet::new(address, length).ok()?.trunc();
+            Some((network.addr(), length))
+        });
+        let mut device = Self { tun, netlink, interface, own: own.collect(), routes: Vec::new() };
+        device.route(&plan.routes)?;
+        Ok(device)
+    }
+
+    /// These networks are led into the device from now on. On failure all is as before.
+    ///
+    /// # Errors
+    ///
+    /// What the system refuses.
+    pub fn route(&mut self, networks: &[(IpAddr, u8)]) -> Result<(), DeviceError> {
+        let wanted: Vec<_> = networks.iter().copied().filter(|network| !self.own.contains(network)).collect();
+        let old = self.routes.clone();
+        let outcome = self.change(&wanted);
+        if outcome.is_err()
+            && let Err(error) = self.change(&old)
+        {
+            tracing::error!(%error, "not all routes are as before");
+        }
+        outcome
+    }
+
+    fn change(&mut self, wanted: &[(IpAddr, u8)]) -> Result<(), DeviceError> {
+        for &network in wanted {
+            if !self.routes.contains(&network) {
+                self.ask(Route::Add, network)?;
+                self.routes.push(network);
+            }
+        }
+        let gone: Vec<_> = self.routes.iter().copied().filter(|network| !wanted.contains(network)).collect();
+        for network in gone {
+            match self.ask(Route::Remove, network) {
+                // Somebody else removed it.
+                Err(DeviceError::Route { error, .. }) if error.raw_os_error() == Some(libc::ESRCH) => {}
+                outcome => outcome?,
+            }
+            self.routes.retain(|route| *route != network);
+        }
+        Ok(())
+    }
+
+    fn ask(&mut self, what: Route, (network, length): (IpAddr, u8)) -> Result<(), DeviceError> {
+        routes::change(&mut self.netlink, what, (network, length), self.interface).map_err(|error| {
+            let error = match error.raw_os_error() {
+                Some(libc::EEXIST) => io::Error::other("there is one already, by another interface"),
+                _ => error,
+            };
+            DeviceError::Route { network, length, error }
+        })
+    }
+}
+
+impl AsFd for Device {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.tun.as_fd()
+    }
+}
+
+/// Packets from the device.
+pub struct Reader {
+    joined: Vec<u8>,
+    packets: Vec<Vec<u8>>,
+    sizes: Vec<usize>,
+}
+
+impl Default for Reader {
+    fn default() -> Self {
+        Self { joined: vec![0; JOINED], packets: vec![vec![0; PACKET]; MOST_PACKETS], sizes: vec![0; MOST_PACKETS] }
+    }
+}
+
+impl Reader {
+    /// Hands the packets of one reading to `take`; how many there were.
+    ///
+    /// # Errors
+    ///
+    /// When the device is gone.
+    pub fn read(&mut self, device: &Device, mut take: impl FnMut(&mut [u8])) -> io::Result<usize> {
+        let count = match device.tun.recv_multiple(&mut self.joined, &mut self.packets, &mut self.sizes, 0) {
+            Ok(count) => count,
+            Err(error) => {
+                return match error.kind() {
+                    io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(0),
+                    // The kernel's EBADFD: somebody removed the device.
+                    _ if error.raw_os_error().is_some() => Err(error),
+                    // What it gave cannot be cut into packets.
+                    _ => {
+                        tracing::debug!(%error, "a packet from the device is dropped");
+                        Ok(1)
+                    }
+                };
+            }
+        };
+        for (packet, size) in self.packets.iter_mut().zip(&self.sizes).take(count) {
+            take(&mut packet[..*size]);
+        }
+        Ok(count)
+    }
+}
+
+/// Packets for the device.
+pub struct Writer {
+    table: GROTable,
+    packets: Vec<Vec<u8>>,
+    used: usize,
+    /// Packets that it did not take.
+    pub refused: u64,
+}
+
+impl Default for Writer {
+    fn default() -> Self {
+        let packets = (0..MOST_WRITTEN).map(|_| Vec::with_capacity(JOINED)).collect();
+        Self { table: GROTable::default(), packets, used: 0, refused: 0 }
+    }
+}
+
+impl Writer {
+    /// Writes all that `next` adds to the end of what it is given, until it says `false`.
+    pub fn write(&mut self, device: &Device, mut next: impl FnMut(&mut Vec<u8>) -> bool) {
+        loop {
+            while self.used < MOST_WRITTEN {
+                let place = &mut self.packets[self.used];
+                place.clear();
+                place.resize(VIRTIO_NET_HDR_LEN, 0);
+                if !next(place) {
+                    break;
+                }
+                self.used += 1;
+            }
+            if self.used == 0 {
+                return;
+            }
+            let packets = &mut self.packets[..self.used];
+            if let Err(error) = device.tun.send_multiple(&mut self.table, packets, VIRTIO_NET_HDR_LEN) {
+                tracing::debug!(%error, "the device takes no packet");
+                self.refused += 1;
+            }
+            let all = self.used == MOST_WRITTEN;
+            self.used = 0;
+            if !all {
+                return;
+            }
+        }
+    }
+}
+
+/// Whether the device can be opened at all.
+///
+/// # Errors
+///
+/// What stands in the way.
+pub fn check() -> Result<String, String> {
+    let path = Path::new("/dev/net/tun");
+    if !path.exists() {
+        return Err("there is no /dev/net/tun: modprobe tun".to_owned());
+    }
+    match std::fs::OpenOptions::new().read(true).write(true).open(path) {
+        Ok(_) => Ok("/dev/net/tun can be opened".to_owned()),
+        Err(error) => Err(format!("/dev/net/tun: {error}")),
+    }
+}

@@ -1,0 +1,402 @@
+//! All peers of one end, without I/O: packets of the inner network and datagrams in, datagrams and packets out.
+
+use std::collections::VecDeque;
+use std::hash::RandomState;
+use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
+
+use lasthop_proto::link::hybrid::{Fate, Frame, PacketNumber};
+use lasthop_proto::packet::Ecn;
+use lasthop_proto::time::Instant;
+use lasthop_tunnel::wire::{HEADER, TAG};
+use lasthop_tunnel::{Arrival, Event, PeerId, Tunnel, TunnelConfig};
+
+use crate::frames;
+use crate::inner::fit::{Oversize, clamp, oversize, take_mark};
+use crate::inner::look::{View, look};
+use crate::inner::packet::Packet;
+use crate::link::{ALL, Link};
+use crate::plan::{LINK_MTU, PeerPlan, Plan};
+
+/// Frames that a peer gets in its turn.
+const TURN: usize = 64;
+/// Packets for the device that wait at most.
+const MOST_OUT: usize = 8_192;
+
+/// A datagram that leaves.
+#[derive(Clone, Copy, Debug)]
+pub struct Datagram<'b> {
+    /// Where to.
+    pub to: SocketAddr,
+    /// From which of this end's addresses, if that is known.
+    pub from: Option<IpAddr>,
+    /// What its header says of congestion.
+    pub ecn: Ecn,
+    /// UDP payload.
+    pub bytes: &'b [u8],
+}
+
+/// Where datagrams go.
+pub trait Outbox {
+    /// Sends one.
+    fn put(&mut self, datagram: Datagram<'_>);
+}
+
+/// What became of packets and datagrams, besides what peers count.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct EngineCounters {
+    /// Packets from the device to addresses of no peer, or no packets.
+    pub unroutable: u64,
+    /// The tunnel's own datagrams that were led into it.
+    pub looped: u64,
+    /// Packets for the device that were dropped, as it took none.
+    pub overflow: u64,
+}
+
+/// One end.
+pub struct Engine {
+    tunnel: Tunnel,
+    links: Vec<Option<Link>>,
+    port: u16,
+    keys: RandomState,
+    /// For the device: packets of the inner network, those of peers with what fits on the way to them.
+    out: VecDeque<(Packet, u16)>,
+    scratch: Vec<u8>,
+    /// Where the newest datagram came from, and where to.
+    newest: Option<(SocketAddr, Option<IpAddr>)>,
+    counters: EngineCounters,
+}
+
+impl Engine {
+    /// An end that has heard of nobody. `seed` is from the operating system.
+    ///
+    /// # Errors
+    ///
+    /// If two peers are one, or a key is none.
+    pub fn new(plan: &Plan, seed: [u8; 32], now: Instant) -> Result<Self, String> {
+        let config = TunnelConfig { credentials: plan.credentials()?, capabilities: ALL, link_mtu: LINK_MTU };
+        let mut engine = Self {
+            tunnel: Tunnel::new(config, seed, now),
+            links: Vec::new(),
+            port: plan.listen.port(),
+            keys: RandomState::new(),
+            out: VecDeque::new(),
+            scratch: Vec::new(),
+            newest: None,
+            counters: EngineCounters::default(),
+        };
+        engine.configure(now, &plan.peers)?;
+        Ok(engine)
+    }
+
+    /// Peers are these from now on. Those that stay as they are keep their sessions.
+    ///
+    /// # Errors
+    ///
+    /// If two peers are one, or a key is none: those before it are taken.
+    pub fn configure(&mut self, now: Instant, peers: &[PeerPlan]) -> Result<(), String> {
+        for index in 0..self.links.len() {
+            if self.links[index].as_ref().is_some_and(|link| !peers.iter().any(|peer| peer.is_same(&link.plan))) {
+                self.tunnel.remove_peer(now, PeerId(index as u32));
+                self.links[index] = None;
+            }
+        }
+        for peer in peers {
+            if self.links.iter().flatten().any(|link| link.plan.is_same(peer)) {
+                continue;
+            }
+            let added =
+                peer.config().and_then(|config| self.tunnel.add_peer(now, config).map_err(|error| error.to_string()));
+            let PeerId(id) = added.map_err(|error| format!("peer \"{}\": {error}", peer.name))?;
+            let place = id as usize;
+            if self.links.len() <= place {
+                self.links.resize_with(place + 1, || None);
+            }
+            self.links[place] = Some(Link::new(peer.clone()));
+        }
+        Ok(())
+    }
+
+    /// The peers.
+    pub fn links(&self) -> impl Iterator<Item = &Link> {
+        self.links.iter().flatten()
+    }
+
+    /// The peers, to be asked for what takes some reckoning.
+    pub fn links_mut(&mut self) -> impl Iterator<Item = &mut Link> {
+        self.links.iter_mut().flatten()
+    }
+
+    /// What was counted.
+    pub fn counters(&self) -> EngineCounters {
+        self.counters
+    }
+
+    /// What the session counted.
+    pub fn session_counters(&self) -> &lasthop_tunnel::Counters {
+        self.tunnel.counters()
+    }
+
+    /// A packet from the device.
+    pub fn take_packet(&mut self, now: Instant, packet: &mut [u8]) {
+        let Some(view) = look(packet) else {
+            self.counters.unroutable += 1;
+            return;
+        };
+        let owner = self.tunnel.route(view.addresses.1);
+        let Some(id) = owner else {
+            self.counters.unroutable += 1;
+            return;
+        };
+        if self.is_own(packet, &view) {
+            self.counters.looped += 1;
+            return;
+        }
+        let Some(link) = self.links.get_mut(id.0 as usize).and_then(Option::as_mut) else { return };
+        let mtu = link.mtu(now);
+        link.counters.sent.count(packet.len());
+        if packet.len() > usize::from(mtu) {
+            link.counters.oversize += 1;
+            match oversize(packet, &view, mtu) {
+                Oversize::Parts(parts) => {
+                    for part in parts {
+                        if let Some(view) = look(&part) {
+                            link.offer(now, Packet::outgoing(&part, &view, &self.keys), &view);
+                        }
+                    }
+                }
+                Oversize::Answer(answer) => {
+                    if let Some(answer) = Packet::arrived(&answer) {
+                        self.deliver(answer, u16::MAX);
+                    }
+                    return;
+                }
+                Oversize::Drop => return,
+            }
+        } else {
+            clamp(packet, &view, mtu);
+            link.offer(now, Packet::outgoing(packet, &view, &self.keys), &view);
+        }
+        if !self.tunnel.is_up(now, id) {
+            self.wake(now, id);
+        }
+    }
+
+    /// Whether a packet is one of this end's own datagrams to a peer.
+    fn is_own(&self, packet: &[u8], view: &View) -> bool {
+        const UDP: u8 = 17;
+        if view.protocol != UDP || view.later_fragment {
+            return false;
+        }
+        let Some(&[a, b, c, d]) = view.body(packet).first_chunk() else { return false };
+        let to = SocketAddr::new(view.addresses.1, u16::from_be_bytes([c, d]));
+        u16::from_be_bytes([a, b]) == self.port
+            && self.links().any(|link| link.path == Some(to) || link.plan.endpoint == Some(to))
+    }
+
+    /// Has a session begun, since there is something to send.
+    fn wake(&mut self, now: Instant, id: PeerId) {
+        let Some(link) = self.links.get(id.0 as usize).and_then(Option::as_ref) else { return };
+        let _ = self.tunnel.seal(now, id, link.next_number(), &mut [0; HEADER + TAG]);
+    }
+
+    fn deliver(&mut self, packet: Packet, mtu: u16) {
+        if self.out.len() < MOST_OUT {
+            self.out.push_back((packet, mtu));
+        } else {
+            self.counters.overflow += 1;
+        }
+    }
+
+    /// A datagram that came from `from` to this end's address `to`.
+    pub fn take_datagram(&mut self, now: Instant, from: SocketAddr, to: Option<IpAddr>, ecn: Ecn, datagram: &mut [u8]) {
+        self.newest = Some((from, to));
+        let arrival = self.tunnel.handle_datagram(now, from, datagram);
+        self.take_events(now);
+        if let Arrival::Link { peer, number, frames } = arrival {
+            self.take_frame(now, peer, number, ecn, datagram, frames);
+            if let Some(link) = self.links.get_mut(peer.0 as usize).and_then(Option::as_mut)
+                && link.path == Some(from)
+            {
+                link.local = to;
+            }
+        }
+    }
+
+    fn take_frame(
+        &mut self,
+        now: Instant,
+        id: PeerId,
+        number: u64,
+        ecn: Ecn,
+        datagram: &mut [u8],
+        frames: Range<usize>,
+    ) {
+        let Some(link) = self.links.get_mut(id.0 as usize).and_then(Option::as_mut) else { return };
+        let bytes = &mut datagram[frames];
+        // Data: the mark is the packet's.
+        if ecn == Ecn::Ce
+            && let Some(packet) = frames::packet_mut(bytes)
+            && !take_mark(packet)
+        {
+            link.counters.marked_lost += 1;
+            return;
+        }
+        let Some(frame) = frames::read(bytes, link.near()) else {
+            link.counters.foreign += 1;
+            return;
+        };
+        link.hop.receive(now, PacketNumber(number), bytes.len() as u32, frame);
+        self.take_items(now, id);
+        self.take_fates(now, id);
+    }
+
+    /// Hands on what the hop of a peer gives out.
+    fn take_items(&mut self, now: Instant, id: PeerId) {
+        loop {
+            let Some(link) = self.links.get_mut(id.0 as usize).and_then(Option::as_mut) else { return };
+            let Some(packet) = link.hop.poll_item() else { return };
+            let source = look(packet.bytes()).map(|view| view.addresses.0);
+            if !source.is_some_and(|source| self.tunnel.permits(id, source)) {
+                link.counters.foreign += 1;
+                continue;
+            }
+            link.on_received(now, packet.bytes());
+            let mtu = link.mtu(now);
+            self.deliver(packet, mtu);
+        }
+    }
+
+    /// Tells the session which sizes arrive.
+    fn take_fates(&mut self, now: Instant, id: PeerId) {
+        let Some(link) = self.links.get_mut(id.0 as usize).and_then(Option::as_mut) else { return };
+        while let Some((size, fate)) = link.poll_fate() {
+            match fate {
+                Fate::Arrived(_) => self.tunnel.acknowledged(id, size),
+                Fate::Lost(_) => self.tunnel.lost(now, id, size),
+            }
+        }
+    }
+
+    fn take_events(&mut self, now: Instant) {
+        while let Some(event) = self.tunnel.poll_event() {
+            let (Event::Up { peer, .. }
+            | Event::Down { peer }
+            | Event::Unreachable { peer }
+            | Event::Path { peer, .. }
+            | Event::Size { peer, .. }
+            | Event::ClockBehind { peer }
+            | Event::Version { peer, .. }) = event;
+            let Some(link) = self.links.get_mut(peer.0 as usize).and_then(Option::as_mut) else { continue };
+            let name = link.plan.name.as_str();
+            match event {
+                Event::Up { start, .. } => tracing::info!(peer = name, ?start, "session"),
+                Event::Down { .. } => tracing::info!(peer = name, "the session ended"),
+                Event::Unreachable { .. } => tracing::warn!(peer = name, "no answer"),
+                Event::Path { address, .. } => tracing::info!(peer = name, %address, "path"),
+                Event::Size { size, .. } => tracing::info!(peer = name, size, "path MTU: bytes of UDP payload"),
+                Event::ClockBehind { .. } => tracing::warn!(peer = name, "this machine's clock was set back"),
+                Event::Version { version, .. } => {
+                    tracing::error!(peer = name, version, "the peer speaks another version")
+                }
+            }
+            match event {
+                Event::Up { capabilities, start, .. } => link.on_up(now, capabilities, start),
+                Event::Down { .. } => link.on_down(),
+                Event::Path { address, size, .. } => link.on_path(now, address, size),
+                Event::Size { size, .. } => link.on_size(size),
+                Event::Unreachable { .. } | Event::ClockBehind { .. } | Event::Version { .. } => {}
+            }
+        }
+    }
+
+    /// The system refused a datagram of `size` bytes to `to`, as too big.
+    pub fn too_big(&mut self, now: Instant, to: SocketAddr, size: u16) {
+        for index in 0..self.links.len() {
+            if self.links[index].as_ref().is_some_and(|link| link.path == Some(to)) {
+                self.tunnel.too_big(now, PeerId(index as u32), size);
+            }
+        }
+        self.take_events(now);
+    }
+
+    /// Does what is due. `wall` is the time of day in nanoseconds since 1970.
+    pub fn handle_timeout(&mut self, now: Instant, wall: u64) {
+        if self.tunnel.poll_deadline().is_some_and(|due| due <= now) {
+            self.tunnel.handle_deadline(now, wall);
+        }
+        self.take_events(now);
+        for index in 0..self.links.len() {
+            let Some(link) = self.links[index].as_mut().filter(|link| link.up) else { continue };
+            if link.hop.deadline().is_some_and(|due| due <= now) {
+                link.hop.on_timeout(now);
+                self.take_items(now, PeerId(index as u32));
+                self.take_fates(now, PeerId(index as u32));
+            }
+        }
+    }
+
+    /// Sends what may be sent now, a part of it to each peer.
+    pub fn send(&mut self, now: Instant, outbox: &mut impl Outbox) {
+        for index in 0..self.links.len() {
+            self.send_to(now, PeerId(index as u32), outbox);
+        }
+        while let Some(transmit) = self.tunnel.poll_transmit() {
+            let known = self.links().find(|link| link.path == Some(transmit.to)).and_then(|link| link.local);
+            let newest = self.newest.filter(|(from, _)| *from == transmit.to).and_then(|(_, local)| local);
+            let (from, ecn) = (newest.or(known), Ecn::NotEct);
+            outbox.put(Datagram { to: transmit.to, from, ecn, bytes: &transmit.bytes });
+        }
+        self.take_events(now);
+    }
+
+    fn send_to(&mut self, now: Instant, id: PeerId, outbox: &mut impl Outbox) {
+        let Some(link) = self.links.get_mut(id.0 as usize).and_then(Option::as_mut).filter(|link| link.up) else {
+            return;
+        };
+        for _ in 0..TURN {
+            let Some(outgoing) = link.hop.poll_frame(now) else { return };
+            self.scratch.clear();
+            self.scratch.resize(HEADER, 0);
+            frames::write(&outgoing.frame, &mut self.scratch);
+            self.scratch.resize(self.scratch.len() + TAG, 0);
+            let ecn = match &outgoing.frame {
+                Frame::Data(_, _, packet) | Frame::Bare(packet) => packet.ecn(),
+                _ => Ecn::NotEct,
+            };
+            let number = link.on_frame(&outgoing, self.scratch.len());
+            // Without a session any more it is lost, as on the way.
+            if let Ok(to) = self.tunnel.seal(now, id, number, &mut self.scratch) {
+                outbox.put(Datagram { to, from: link.local, ecn, bytes: &self.scratch });
+            }
+        }
+    }
+
+    /// The next packet for the device is added to the end of `to`; `false` if there is none.
+    pub fn poll_packet(&mut self, to: &mut Vec<u8>) -> bool {
+        let Some((packet, mtu)) = self.out.pop_front() else { return false };
+        let begin = to.len();
+        to.extend_from_slice(packet.bytes());
+        if let Some(view) = look(packet.bytes()) {
+            clamp(&mut to[begin..], &view, mtu);
+        }
+        true
+    }
+
+    /// When [`Engine::handle_timeout`] and [`Engine::send`] have something to do.
+    pub fn deadline(&self) -> Option<Instant> {
+        let hops = self.links().filter(|link| link.up).filter_map(|link| link.hop.deadline()).min();
+        [self.tunnel.poll_deadline(), hops].into_iter().flatten().min()
+    }
+
+    /// This end goes away: peers are told.
+    pub fn close(&mut self, now: Instant) {
+        for index in 0..self.links.len() {
+            self.tunnel.close(now, PeerId(index as u32));
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "engine_tests.rs"]
+mod tests;

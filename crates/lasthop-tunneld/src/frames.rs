@@ -1,0 +1,268 @@
+//! The frames of the link in bytes, between the session's header and its tag. Numbers are big-endian; those of symbols and
+//! packets are low parts, which the receiver restores next to what it expects.
+//!
+//! | frame | bytes |
+//! |---|---|
+//! | data | class 1 (0, 1, 2), symbol 4, chain 1, packet |
+//! | repair | 128 + count − 1: 1, first symbol 3, key 1, sum of chains 1 and packets |
+//! | feedback | 16 to 19: 1, largest packet 4, delay in µs 3, missing symbol 4, delivered 4, useful 4, then what the two lowest bits say: |
+//! | | bit 0: packets before the largest 16 (none: all arrived); bit 1: symbols beyond the missing one 16 (none: none is here) |
+//! | floor | 32: 1, symbol 4 |
+//! | probe | 33: 1 |
+//! | packet that goes unrepaired | 34: 1, packet |
+
+use lasthop_proto::link::hybrid::{Class, Feedback, Frame, Label, PacketNumber, Symbol, WINDOW, Window, expand};
+use lasthop_proto::time::Duration;
+
+use crate::inner::packet::{Packet, Vector};
+
+/// Bytes in front of a packet; a sum of packets has as many.
+pub const DATA: usize = 6;
+
+const FEEDBACK: u8 = 16;
+const SOME_MISSING: u8 = 1;
+const SOME_BEYOND: u8 = 2;
+const FLOOR: u8 = 32;
+const PROBE: u8 = 33;
+const BARE: u8 = 34;
+const REPAIR: u8 = 0x80;
+/// Delays are told in µs, in 24 bits.
+const LONGEST_DELAY: u64 = (1 << 24) - 1;
+
+/// What 32-bit numbers are restored next to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Near {
+    /// The last symbol of the other end.
+    pub symbol: Symbol,
+    /// This end's own next packet, as it is numbered on the wire.
+    pub own_packet: PacketNumber,
+    /// This end's own next symbol.
+    pub own_symbol: Symbol,
+    /// This end's first packet since the other end last forgot everything: packets before it are not spoken of.
+    pub offset: u64,
+}
+
+/// The packet in the frame that these bytes are, if it carries one.
+pub fn packet_mut(frame: &mut [u8]) -> Option<&mut [u8]> {
+    match *frame.first()? {
+        0..=2 => frame.get_mut(DATA..),
+        BARE => frame.get_mut(1..),
+        _ => None,
+    }
+}
+
+/// Adds a frame to the end of `to`.
+pub fn write(frame: &Frame<Packet>, to: &mut Vec<u8>) {
+    match frame {
+        Frame::Data(Symbol(symbol), label, packet) => {
+            to.push(label.class as u8);
+            to.extend_from_slice(&(*symbol as u32).to_be_bytes());
+            to.push(label.chain);
+            to.extend_from_slice(packet.bytes());
+        }
+        Frame::Repair(window, key, sum) => {
+            to.push(REPAIR | window.count.wrapping_sub(1) & !REPAIR);
+            to.extend_from_slice(&(window.first.0 as u32).to_be_bytes()[1..]);
+            to.push(*key);
+            sum.write(to);
+        }
+        Frame::Feedback(feedback) => write_feedback(feedback, to),
+        Frame::Floor(Symbol(symbol)) => {
+            to.push(FLOOR);
+            to.extend_from_slice(&(*symbol as u32).to_be_bytes());
+        }
+        Frame::Probe => to.push(PROBE),
+        Frame::Bare(packet) => {
+            to.push(BARE);
+            to.extend_from_slice(packet.bytes());
+        }
+    }
+}
+
+fn write_feedback(feedback: &Feedback, to: &mut Vec<u8>) {
+    let missing = if feedback.received == u128::MAX { 0 } else { SOME_MISSING };
+    let beyond = if feedback.beyond == 0 { 0 } else { SOME_BEYOND };
+    let micros = (feedback.delay.as_nanos() / 1000).min(LONGEST_DELAY) as u32;
+    to.push(FEEDBACK | missing | beyond);
+    to.extend_from_slice(&(feedback.largest.0 as u32).to_be_bytes());
+    to.extend_from_slice(&micros.to_be_bytes()[1..]);
+    to.extend_from_slice(&(feedback.floor.0 as u32).to_be_bytes());
+    to.extend_from_slice(&feedback.delivered.to_be_bytes());
+    to.extend_from_slice(&feedback.useful.to_be_bytes());
+    if missing != 0 {
+        to.extend_from_slice(&feedback.received.to_be_bytes());
+    }
+    if beyond != 0 {
+        to.extend_from_slice(&feedback.beyond.to_be_bytes());
+    }
+}
+
+/// Reads from the front.
+struct Reader<'b>(&'b [u8]);
+
+impl Reader<'_> {
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (taken, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*taken)
+    }
+
+    fn word(&mut self) -> Option<u32> {
+        self.take().map(u32::from_be_bytes)
+    }
+
+    fn three(&mut self) -> Option<u32> {
+        let [a, b, c] = self.take()?;
+        Some(u32::from_be_bytes([0, a, b, c]))
+    }
+}
+
+/// Reads a frame; none if it is no whole one, or holds what is no packet.
+pub fn read(bytes: &[u8], near: Near) -> Option<Frame<Packet>> {
+    let mut from = Reader(bytes);
+    let [kind] = from.take()?;
+    let class = match kind {
+        0 => Some(Class::Ordered),
+        1 => Some(Class::RealTime),
+        2 => Some(Class::AtOnce),
+        _ => None,
+    };
+    if let Some(class) = class {
+        let symbol = Symbol(expand(from.word()?, near.symbol.0));
+        let [chain] = from.take()?;
+        return Some(Frame::Data(symbol, Label { class, chain }, Packet::arrived(from.0)?));
+    }
+    if kind & REPAIR != 0 {
+        let first = Symbol(expand_three(from.three()?, near.symbol.0));
+        let [key] = from.take()?;
+        let count = (kind & !REPAIR) + 1;
+        const { assert!(WINDOW == 128) };
+        return (!from.0.is_empty()).then(|| Frame::Repair(Window { first, count }, key, Vector::sum(from.0)));
+    }
+    let frame = match kind {
+        FLOOR => Frame::Floor(Symbol(expand(from.word()?, near.symbol.0))),
+        PROBE => Frame::Probe,
+        BARE => return Some(Frame::Bare(Packet::arrived(from.0)?)),
+        FEEDBACK..=19 => Frame::Feedback(read_feedback(kind, &mut from, near)?),
+        _ => return None,
+    };
+    // What stands behind it belongs to a later version.
+    Some(frame)
+}
+
+fn read_feedback(kind: u8, from: &mut Reader<'_>, near: Near) -> Option<Feedback> {
+    let largest = expand(from.word()?, near.own_packet.0).checked_sub(near.offset)?;
+    let delay = Duration::from_micros(from.three()?.into());
+    let floor = Symbol(expand(from.word()?, near.own_symbol.0));
+    let (delivered, useful) = (from.word()?, from.word()?);
+    let received = if kind & SOME_MISSING != 0 { u128::from_be_bytes(from.take()?) } else { u128::MAX };
+    let beyond = if kind & SOME_BEYOND != 0 { u128::from_be_bytes(from.take()?) } else { 0 };
+    Some(Feedback { largest: PacketNumber(largest), delay, received, floor, beyond, delivered, useful })
+}
+
+/// The number next to `near` whose low 24 bits are `low`.
+const fn expand_three(low: u32, near: u64) -> u64 {
+    // The sign of a number of 24 bits.
+    let ahead = ((low.wrapping_sub(near as u32) << 8) as i32) >> 8;
+    match near.checked_add_signed(ahead as i64) {
+        Some(number) => number,
+        None => low as u64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NEAR: Near = Near {
+        symbol: Symbol(0x1_0000_0005),
+        own_packet: PacketNumber(0x2_0000_0100),
+        own_symbol: Symbol(77),
+        offset: 0x2_0000_0000,
+    };
+
+    fn packet() -> Packet {
+        let mut bytes = vec![0x45, 0, 0, 24, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+        bytes.extend_from_slice(&[1, 2, 3, 4]);
+        Packet::arrived(&bytes).unwrap()
+    }
+
+    fn frames() -> Vec<(Frame<Packet>, usize)> {
+        let label = Label { class: Class::AtOnce, chain: 9 };
+        let window = Window { first: Symbol(0xffff_fffe), count: 128 };
+        let feedback = Feedback {
+            largest: PacketNumber(0x2_0000_0050),
+            delay: Duration::from_micros(77),
+            received: u128::MAX,
+            floor: Symbol(70),
+            beyond: 0,
+            delivered: 5,
+            useful: 6,
+        };
+        vec![
+            (Frame::Data(Symbol(0x1_0000_0004), label, packet()), DATA + 24),
+            (Frame::Repair(window, 3, Vector::sum(&[1, 2, 3])), DATA - 1 + 3),
+            (Frame::Feedback(feedback), 20),
+            (Frame::Feedback(Feedback { received: 5, ..feedback }), 36),
+            (Frame::Feedback(Feedback { beyond: 5, received: 0, ..feedback }), 52),
+            (Frame::Floor(Symbol(0x0_ffff_fff0)), 5),
+            (Frame::Probe, 1),
+            (Frame::Bare(packet()), 1 + 24),
+        ]
+    }
+
+    #[test]
+    fn frames_are_read_as_they_are_written() {
+        for (frame, length) in frames() {
+            let mut bytes = Vec::new();
+            write(&frame, &mut bytes);
+            assert_eq!(bytes.len(), length, "{frame:?}");
+            let read_back = read(&bytes, NEAR).unwrap();
+            match (&frame, read_back) {
+                // The sender's numbers are its own; on the wire they have an offset.
+                (Frame::Feedback(written), Frame::Feedback(read)) => {
+                    assert_eq!(read, Feedback { largest: PacketNumber(0x50), ..*written });
+                }
+                (frame, read_back) => assert_eq!(*frame, read_back),
+            }
+            for end in 0..length {
+                // A part of a sum is a sum.
+                let part = read(&bytes[..end], NEAR);
+                assert!(part.is_none() || matches!(frame, Frame::Repair(..)), "{end} bytes of {frame:?}");
+            }
+        }
+        assert_eq!(read(&[3, 0, 0, 0, 0, 0], NEAR), None);
+        assert_eq!(read(&[20; 60], NEAR), None);
+    }
+
+    #[test]
+    fn what_is_said_of_packets_before_the_offset_is_not_heard() {
+        let mut bytes = Vec::new();
+        write(&Frame::Feedback(Feedback { largest: PacketNumber(0x1_ffff_ffff), ..Feedback::default() }), &mut bytes);
+        assert_eq!(read(&bytes, NEAR), None);
+    }
+
+    proptest::proptest! {
+        /// Whatever a peer sends, what is read of it is bounded and can be written.
+        #[test]
+        fn anything_can_be_read(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..200)) {
+            if let Some(frame) = read(&bytes, NEAR) {
+                let mut written = Vec::new();
+                write(&frame, &mut written);
+                proptest::prop_assert!(written.len() <= bytes.len());
+                if let Frame::Repair(window, ..) = frame {
+                    proptest::prop_assert!((1..=128).contains(&window.count));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn three_bytes_tell_numbers_nearby() {
+        for (number, near) in
+            [(5_u64, 3_u64), (0xff_ffff, 0x100_0001), (0x100_0001, 0xff_ffff), (0, 9), (1 << 40, (1 << 40) + 5000)]
+        {
+            assert_eq!(expand_three(number as u32 & 0xff_ffff, near), number);
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! What becomes of packets that are too big for the way to a peer: their sender is told (RFC 1191, RFC 8201), or they go in parts
+//! (RFC 791); and TCP connections are opened with segments that fit.
+
+use std::net::IpAddr;
+
+use etherparse::{Icmpv4Type, Icmpv6Type, Ipv4Header, PacketBuilder, icmpv4};
+
+use super::look::View;
+
+/// Bytes that every IPv4 host takes in one piece, and every IPv6 link (RFC 8200 §5).
+const LEAST_V6: u16 = 1280;
+/// Bytes of an offending packet that a message quotes at most: the message has at most 576, or 1280 with IPv6.
+const QUOTED: [usize; 2] = [548, 1232];
+const TCP: u8 = 6;
+const SYN: u8 = 0x02;
+
+/// What becomes of a packet that is too big.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Oversize {
+    /// It goes in these parts.
+    Parts(Vec<Vec<u8>>),
+    /// Its sender is told so, by this packet.
+    Answer(Vec<u8>),
+    /// It is dropped: it is one of which nobody is told, or there is no way to tell.
+    Drop,
+}
+
+/// A packet does not fit in `mtu` bytes.
+pub fn oversize(packet: &[u8], view: &View, mtu: u16) -> Oversize {
+    let answer = match view.addresses {
+        (IpAddr::V4(from), IpAddr::V4(to)) => {
+            let Ok((header, _)) = Ipv4Header::from_slice(packet) else { return Oversize::Drop };
+            if !header.dont_fragment {
+                return parts(packet, header, mtu).map_or(Oversize::Drop, Oversize::Parts);
+            }
+            if view.later_fragment || is_error(packet, view) {
+                return Oversize::Drop;
+            }
+            // From the destination: an address that leads to the device passes every check of sources.
+            let kind = icmpv4::DestUnreachableHeader::FragmentationNeeded { next_hop_mtu: mtu };
+            let builder = PacketBuilder::ipv4(to.octets(), from.octets(), 64);
+            let builder = builder.icmpv4(Icmpv4Type::DestinationUnreachable(kind));
+            let mut bytes = Vec::new();
+            builder.write(&mut bytes, &packet[..packet.len().min(QUOTED[0])]).ok().map(|()| bytes)
+        }
+        (IpAddr::V6(from), IpAddr::V6(to)) => {
+            // No link may take less: whoever was told so would send packets of this size all the same.
+            if mtu < LEAST_V6 && packet.len() <= usize::from(LEAST_V6) || is_error(packet, view) {
+                return Oversize::Drop;
+            }
+            let kind = Icmpv6Type::PacketTooBig { mtu: mtu.max(LEAST_V6).into() };
+            let builder = PacketBuilder::ipv6(to.octets(), from.octets(), 64).icmpv6(kind);
+            let mut bytes = Vec::new();
+            builder.write(&mut bytes, &packet[..packet.len().min(QUOTED[1])]).ok().map(|()| bytes)
+        }
+        _ => None,
+    };
+    answer.map_or(Oversize::Drop, Oversize::Answer)
+}
+
+/// Errors are not told of (RFC 1122 §3.2.2, RFC 4443 §2.4).
+fn is_error(packet: &[u8], view: &View) -> bool {
+    match (view.protocol, view.body(packet).first()) {
+        (1, Some(kind)) => !matches!(kind, 0 | 8 | 13..=18),
+        (58, Some(kind)) => *kind < 128,
+        _ => false,
+    }
+}
+
+/// The packet in parts of at most `mtu` bytes.
+fn parts(packet: &[u8], mut header: Ipv4Header, mtu: u16) -> Option<Vec<Vec<u8>>> {
+    let head = header.header_len();
+    let (room, body) = ((usize::from(mtu).checked_sub(head)?) / 8 * 8, packet.get(head..)?);
+    if room == 0 {
+        return None;
+    }
+    let (first, more) = (header.fragment_offset.value(), header.more_fragments);
+    let last = body.len().div_ceil(room).checked_sub(1)?;
+    let part = |(number, piece): (usize, &[u8])| {
+        let offset = u16::try_from(number * room / 8).ok()?.checked_add(first)?;
+        header.fragment_offset = offset.try_into().ok()?;
+        header.more_fragments = more || number < last;
+        header.set_payload_len(piece.len()).ok()?;
+        header.header_checksum = header.calc_header_checksum();
+        let mut bytes = header.to_bytes().to_vec();
+        bytes.extend_from_slice(piece);
+        Some(bytes)
+    };
+    body.chunks(room).enumerate().map(part).collect()
+}
+
+/// Lets a TCP connection that is being opened have segments that fit in `mtu` bytes: its option is made smaller where it is larger
+/// (RFC 9293 §3.7.1).
+pub fn clamp(packet: &mut [u8], view: &View, mtu: u16) {
+    const MSS: u8 = 2;
+    let is_syn = |segment: &[u8]| segment.len() >= 20 && segment[13] & SYN != 0;
+    if view.protocol != TCP || view.later_fragment || !is_syn(view.body(packet)) {
+        return;
+    }
+    let headers = if view.addresses.0.is_ipv4() { 40 } else { 60 };
+    let most = mtu.saturating_sub(headers);
+    let Some(segment) = packet.get_mut(view.body..) else { return };
+    let end = (usize::from(segment[12] >> 4) * 4).min(segment.len());
+    let mut at = 20;
+    while at + 1 < end {
+        match (segment[at], usize::from(segment[at + 1])) {
+            (0, _) => return,
+            (1, _) => at += 1,
+            (MSS, 4) if at + 4 <= end => {
+                let before = u16::from_be_bytes([segment[at + 2], segment[at + 3]]);
+                if before > most {
+                    segment[at + 2..at + 4].copy_from_slice(&most.to_be_bytes());
+                    amend(segment, at, [before, most]);
+                }
+                return;
+            }
+            (_, length) => at += length.max(2),
+        }
+    }
+}
+
+/// Carries TCP's checksum on by a word that changed, `at` bytes behind the header's beginning: HC' = ~(~HC + ~m + m') (RFC 1624
+/// §3, equation 3). At an odd place its bytes count the other way round (RFC 1071 §2).
+fn amend(segment: &mut [u8], at: usize, words: [u16; 2]) {
+    let [before, after] = if at.is_multiple_of(2) { words } else { words.map(u16::swap_bytes) };
+    let sum = u32::from(!u16::from_be_bytes([segment[16], segment[17]])) + u32::from(!before) + u32::from(after);
+    let folded = (sum & 0xffff) + (sum >> 16);
+    let folded = (folded & 0xffff) + (folded >> 16);
+    segment[16..18].copy_from_slice(&(!(folded as u16)).to_be_bytes());
+}
+
+/// What a packet from outside makes of the outer header's mark (RFC 6040 §4.2): a mark on the way is one of the packet's if its ends take
+/// marks; otherwise it is a loss.
+pub fn take_mark(packet: &mut [u8]) -> bool {
+    let ecn = match packet {
+        [first, class, ..] if *first >> 4 == 6 => *class >> 4 & 3,
+        [_, service, ..] => *service & 3,
+        _ => 0,
+    };
+    if ecn != 0 {
+        lasthop_wire::mark_congestion(packet);
+    }
+    ecn != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::look::look;
+    use super::*;
+
+    /// An IPv4 packet of UDP with so many bytes behind its header of 20, whose sum is right.
+    fn v4(flags: u8, length: usize) -> Vec<u8> {
+        let mut header =
+            Ipv4Header::new(length as u16, 64, etherparse::ip_number::UDP, [10, 0, 0, 1], [10, 0, 0, 2]).unwrap();
+        (header.dont_fragment, header.more_fragments) = (flags & 2 != 0, flags & 1 != 0);
+        header.header_checksum = header.calc_header_checksum();
+        let mut packet = header.to_bytes().to_vec();
+        packet.extend((0..length).map(|byte| byte as u8));
+        packet
+    }
+
+    fn tcp(kind: u8, options: &[u8]) -> Vec<u8> {
+        let segment = [
+            &[1, 2, 3, 4, 0, 0, 0, 1, 0, 0, 0, 0][..],
+            &[(20 + options.len()) as u8 * 4, kind, 1, 0, 0, 0, 0, 0],
+            options,
+        ];
+        let mut packet = v4(2, 0);
+        packet.extend_from_slice(&segment.concat());
+        packet[9] = 6;
+        let length = packet.len() as u16;
+        packet[2..4].copy_from_slice(&length.to_be_bytes());
+        packet
+    }
+
+    fn judge(packet: &[u8], mtu: u16) -> Oversize {
+        oversize(packet, &look(packet).unwrap(), mtu)
+    }
+
+    #[test]
+    fn senders_are_told_and_parts_join_to_the_whole() {
+        let Oversize::Answer(answer) = judge(&v4(2, 1400), 1200) else { panic!("no answer") };
+        let view = look(&answer).unwrap();
+        assert_eq!(view.addresses, ("10.0.0.2".parse().unwrap(), "10.0.0.1".parse().unwrap()));
+        assert_eq!((&answer[20..22], &answer[26..28]), (&[3, 4][..], &1200_u16.to_be_bytes()[..]));
+        assert!(answer.len() <= 576 && answer[28..] == v4(2, 1400)[..548]);
+        // Errors are not answered.
+        let mut error = v4(2, 1400);
+        (error[9], error[20]) = (1, 3);
+        assert_eq!(judge(&error, 1200), Oversize::Drop);
+
+        let whole = v4(0, 1400);
+        let Oversize::Parts(parts) = judge(&whole, 600) else { panic!("no parts") };
+        let mut joined = Vec::new();
+        for (index, part) in parts.iter().enumerate() {
+            let (header, body) = Ipv4Header::from_slice(part).unwrap();
+            assert!(
+                part.len() <= 600 && look(part).is_some() && header.header_checksum == header.calc_header_checksum()
+            );
+            assert_eq!(usize::from(header.fragment_offset.value()) * 8, joined.len());
+            assert_eq!(header.more_fragments, index + 1 < parts.len());
+            joined.extend_from_slice(body);
+        }
+        assert_eq!(joined, whole[20..]);
+        assert_eq!(judge(&whole, 27), Oversize::Drop);
+    }
+
+    #[test]
+    fn with_ipv6_nobody_is_told_of_less_than_its_least() {
+        let packet = |length: usize| {
+            let mut packet = vec![0x60, 0, 0, 0, 0, 0, 17, 64];
+            packet.extend_from_slice(&[0xfd; 32]);
+            packet.resize(length, 7);
+            packet[4..6].copy_from_slice(&(length as u16 - 40).to_be_bytes());
+            packet
+        };
+        let Oversize::Answer(answer) = judge(&packet(1400), 1170) else { panic!("no answer") };
+        assert_eq!((answer[40], &answer[44..48]), (2, &1280_u32.to_be_bytes()[..]));
+        assert!(look(&answer).is_some() && answer.len() <= 1280);
+        assert_eq!(judge(&packet(1280), 1170), Oversize::Drop);
+    }
+
+    #[test]
+    fn connections_are_opened_with_segments_that_fit() {
+        // Behind one that is longer, and at an odd place.
+        for options in
+            [&[2, 4, 5, 180][..], &[8, 10, 0, 0, 0, 0, 0, 0, 0, 0, 2, 4, 5, 180, 0, 0], &[1, 2, 4, 5, 180, 0, 0, 0]]
+        {
+            let mut packet = tcp(SYN, options);
+            let view = lasthop_wire::parse(&packet);
+            if let Some(view) = &view {
+                lasthop_wire::seal(&mut packet, view);
+            }
+            let view = look(&packet).unwrap();
+            let mut clamped = packet.clone();
+            clamp(&mut clamped, &view, 1442);
+            let mss = |packet: &[u8]| {
+                let at = packet.windows(2).skip(40).position(|pair| pair == [2, 4]).unwrap() + 40;
+                u16::from_be_bytes([packet[at + 2], packet[at + 3]])
+            };
+            assert_eq!((mss(&packet), mss(&clamped)), (1460, 1402));
+            // The sum is what it would be anew.
+            let mut sealed = clamped.clone();
+            let parsed = lasthop_wire::parse(&sealed).unwrap();
+            lasthop_wire::seal(&mut sealed, &parsed);
+            assert_eq!(sealed, clamped);
+            // What is small enough, opens nothing, or has no end, stays.
+            let mut same = packet.clone();
+            clamp(&mut same, &view, 1500);
+            assert_eq!(same, packet);
+        }
+        for packet in [tcp(0x10, &[2, 4, 5, 180]), tcp(SYN, &[3, 0, 2, 4]), tcp(SYN, &[2, 4])] {
+            let mut same = packet.clone();
+            clamp(&mut same, &look(&packet).unwrap(), 1000);
+            assert_eq!(same, packet);
+        }
+    }
+
+    #[test]
+    fn marks_are_taken_in_where_they_can_be() {
+        for (before, after, taken) in [(0, 0, false), (1, 3, true), (2, 3, true), (3, 3, true)] {
+            let mut packet = v4(0, 8);
+            packet[1] = before;
+            assert_eq!((take_mark(&mut packet), packet[1]), (taken, after));
+        }
+    }
+}

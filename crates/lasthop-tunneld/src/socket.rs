@@ -1,0 +1,220 @@
+//! Datagrams in and out, in batches: many for one system call, those of one size to one place for one pass through the kernel.
+
+use std::io::{self, IoSliceMut};
+use std::net::{IpAddr, SocketAddr, SocketAddrV6, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use lasthop_proto::packet::Ecn;
+use lasthop_sys::poll::wait;
+use quinn_udp::{BATCH_SIZE, EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
+use rustix::event::{PollFd, PollFlags};
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::engine::{Datagram, Outbox};
+
+/// Bytes of datagrams that wait in the kernel, either way.
+const BUFFER: usize = 4 << 20;
+/// A buffer takes as much as the kernel joins.
+const LARGEST: usize = 65_536;
+/// Most bytes in one call.
+const MOST_BYTES: usize = 65_000;
+/// How long the kernel may take to have room.
+const PATIENCE: Duration = Duration::from_millis(5);
+
+/// A socket that sends without fragments.
+pub struct Udp {
+    socket: UdpSocket,
+    state: UdpSocketState,
+    /// Of IPv6: IPv4's addresses are mapped.
+    maps: bool,
+}
+
+impl Udp {
+    /// A socket at `address`, on `interface` only if one is given.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses it.
+    pub fn bind(address: SocketAddr, interface: Option<&str>) -> io::Result<Self> {
+        let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+        if let Some(interface) = interface {
+            socket.bind_device(Some(interface.as_bytes()))?;
+        }
+        if address.is_ipv6() {
+            // A concrete address is one of IPv6.
+            socket.set_only_v6(!address.ip().is_unspecified())?;
+        }
+        // Beyond the system's limit where that is allowed; what there is otherwise.
+        if rustix::net::sockopt::set_socket_recv_buffer_size_force(&socket, BUFFER).is_err() {
+            let _ = socket.set_recv_buffer_size(BUFFER);
+        }
+        if rustix::net::sockopt::set_socket_send_buffer_size_force(&socket, BUFFER).is_err() {
+            let _ = socket.set_send_buffer_size(BUFFER);
+        }
+        socket.bind(&address.into())?;
+        let socket = UdpSocket::from(socket);
+        let state = UdpSocketState::new((&socket).into())?;
+        Ok(Self { socket, state, maps: address.is_ipv6() })
+    }
+
+    /// An address as the socket takes it.
+    fn outer(&self, address: SocketAddr) -> SocketAddr {
+        match address {
+            SocketAddr::V4(v4) if self.maps => SocketAddrV6::new(v4.ip().to_ipv6_mapped(), v4.port(), 0, 0).into(),
+            address => address,
+        }
+    }
+}
+
+impl AsFd for Udp {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// What came.
+pub struct Inbox {
+    buffers: Vec<Vec<u8>>,
+    metas: [RecvMeta; BATCH_SIZE],
+    count: usize,
+}
+
+impl Default for Inbox {
+    fn default() -> Self {
+        Self { buffers: vec![vec![0; LARGEST]; BATCH_SIZE], metas: [RecvMeta::default(); BATCH_SIZE], count: 0 }
+    }
+}
+
+/// A datagram that came.
+pub struct Received<'b> {
+    /// Where from.
+    pub from: SocketAddr,
+    /// To which of this end's addresses.
+    pub to: Option<IpAddr>,
+    /// What its header says of congestion.
+    pub ecn: Ecn,
+    /// UDP payload.
+    pub bytes: &'b mut [u8],
+}
+
+impl Inbox {
+    /// Takes what waits, and says whether there was something.
+    ///
+    /// # Errors
+    ///
+    /// When the socket cannot be read.
+    pub fn fill(&mut self, udp: &Udp) -> io::Result<bool> {
+        self.count = 0;
+        let mut slices: Vec<IoSliceMut<'_>> = self.buffers.iter_mut().map(|buffer| IoSliceMut::new(buffer)).collect();
+        match udp.state.recv((&udp.socket).into(), &mut slices, &mut self.metas) {
+            Ok(count) => self.count = count,
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+            // An answer by ICMP to an earlier datagram.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
+            Err(error) => return Err(error),
+        }
+        Ok(self.count > 0)
+    }
+
+    /// Hands each datagram to `take`.
+    pub fn for_each(&mut self, mut take: impl FnMut(Received<'_>)) {
+        for (buffer, meta) in self.buffers.iter_mut().zip(&self.metas).take(self.count) {
+            let from = SocketAddr::new(meta.addr.ip().to_canonical(), meta.addr.port());
+            let to = meta.dst_ip.map(|ip| ip.to_canonical());
+            let ecn = meta.ecn.map_or(Ecn::NotEct, |ecn| Ecn::from_bits(ecn as u8));
+            let filled = buffer.get_mut(..meta.len).unwrap_or_default();
+            for bytes in filled.chunks_mut(meta.stride.max(1)) {
+                take(Received { from, to, ecn, bytes });
+            }
+        }
+    }
+}
+
+/// What datagrams in one call have in common.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Kind {
+    to: SocketAddr,
+    from: Option<IpAddr>,
+    ecn: u8,
+}
+
+/// Datagrams that leave together.
+pub struct Batch<'s> {
+    udp: &'s Udp,
+    kind: Option<Kind>,
+    bytes: Vec<u8>,
+    /// Of all but the last, which may be shorter.
+    size: usize,
+    count: usize,
+    is_complete: bool,
+    /// Those that the system refused as too big: where to, and their bytes.
+    pub too_big: Vec<(SocketAddr, u16)>,
+    /// Those that it did not take.
+    pub unsent: u64,
+}
+
+impl<'s> Batch<'s> {
+    /// None yet.
+    pub fn new(udp: &'s Udp) -> Self {
+        let bytes = Vec::with_capacity(LARGEST);
+        Self { udp, kind: None, bytes, size: 0, count: 0, is_complete: false, too_big: Vec::new(), unsent: 0 }
+    }
+
+    /// Sends what waits.
+    pub fn flush(&mut self) {
+        let Some(kind) = self.kind.take() else { return };
+        let mut from = kind.from;
+        for _ in 0..3 {
+            let transmit = Transmit {
+                destination: self.udp.outer(kind.to),
+                ecn: EcnCodepoint::from_bits(kind.ecn),
+                contents: &self.bytes,
+                segment_size: (self.count > 1).then_some(self.size),
+                src_ip: from,
+            };
+            match self.udp.state.try_send((&self.udp.socket).into(), &transmit) {
+                Ok(()) => break,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    let _ = wait(&mut [PollFd::new(self.udp, PollFlags::OUT)], PATIENCE);
+                    continue;
+                }
+                Err(error) if error.raw_os_error() == Some(libc::EMSGSIZE) => {
+                    self.too_big.push((kind.to, self.size as u16));
+                    break;
+                }
+                // The address that it came to is not this end's any more.
+                Err(_) if from.is_some() => {
+                    from = None;
+                    continue;
+                }
+                Err(error) => {
+                    tracing::debug!(%error, to = %kind.to, "cannot send");
+                    self.unsent += self.count as u64;
+                    break;
+                }
+            }
+        }
+        self.bytes.clear();
+        (self.count, self.size, self.is_complete) = (0, 0, false);
+    }
+}
+
+impl Outbox for Batch<'_> {
+    fn put(&mut self, datagram: Datagram<'_>) {
+        let kind = Kind { to: datagram.to, from: datagram.from, ecn: datagram.ecn.bits() };
+        let length = datagram.bytes.len();
+        let fits = self.kind == Some(kind)
+            && !self.is_complete
+            && length <= self.size
+            && self.count < self.udp.state.max_gso_segments()
+            && self.bytes.len() + length <= MOST_BYTES;
+        if !fits {
+            self.flush();
+            (self.kind, self.size) = (Some(kind), length);
+        }
+        self.bytes.extend_from_slice(datagram.bytes);
+        self.count += 1;
+        self.is_complete = length < self.size;
+    }
+}
