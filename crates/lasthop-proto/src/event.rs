@@ -1,6 +1,7 @@
 //! What a state machine reports beside the packets it sends. Packets say themselves why they were sent
 //! ([`crate::packet::Cause`]), so events are only what a tap on the wire cannot see.
 
+use crate::packet::Side;
 use crate::seq::Seq;
 
 /// Something that happened inside a node. Figures, tables, traces and metrics derive from these, the same way in all
@@ -64,8 +65,31 @@ pub enum Event {
         /// Its acknowledgment number.
         ack: Seq,
     },
+    /// A TCP-aware hop made an acknowledgment that a return link took (RFC 3449 §6.3.1).
+    AckReconstructed {
+        /// Its acknowledgment number.
+        ack: Seq,
+    },
+    /// A radio found that a segment did not come over its hop, and says why (`docs/models/wireless-chain.md`).
+    LossJudged {
+        /// The end that sent it.
+        from: Side,
+        /// Its first byte.
+        seq: Seq,
+        /// What is held to have taken it.
+        cause: LossCause,
+    },
     /// A TCP-aware hop gave up its state for this flow to stay within its memory.
     Evicted,
+}
+
+/// What takes a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LossCause {
+    /// The channel: it was damaged on the air.
+    Corruption,
+    /// A queue: there was no room for it.
+    Congestion,
 }
 
 /// How it is known that nothing was lost.
@@ -108,6 +132,9 @@ impl Event {
             Self::DupAckSuppressed { .. } => "dupack-suppressed",
             Self::Absorbed { .. } => "absorbed",
             Self::ElnMarked { .. } => "eln-marked",
+            Self::AckReconstructed { .. } => "ack-reconstructed",
+            Self::LossJudged { cause: LossCause::Corruption, .. } => "held-corrupted",
+            Self::LossJudged { cause: LossCause::Congestion, .. } => "held-congested",
             Self::Evicted => "evicted",
         }
     }

@@ -7,9 +7,10 @@
 //! |---|---|
 //! | [`time`], [`seq`], [`packet`], [`random`], [`node`], [`event`] | the vocabulary and the one contract |
 //! | [`tcp`] | TCP endpoints: sender, receiver, loss recovery, congestion control |
-//! | [`pep`] | performance-enhancing proxies (RFC 3135): snoop, ELN marker, split relay |
+//! | [`pep`] | performance-enhancing proxies (RFC 3135): snoop, ELN marker, ACK reconstruction, split relay |
 //! | [`link`] | what the two ends of a link do to bring packets over it: automatic repeat request |
 //! | [`channel`] | when a frame is lost |
+//! | [`delay`] | by how much later than with its link's delay alone a frame arrives |
 //! | [`queue`] | what waits in front of a link, and what is dropped or marked there |
 //! | [`scheme`] | the schemes by the names that the studies give them |
 //!
@@ -22,6 +23,7 @@
 extern crate alloc;
 
 pub mod channel;
+pub mod delay;
 pub mod event;
 pub mod link;
 pub mod node;

@@ -42,7 +42,8 @@ pub enum Why {
     Released,
     /// It is a copy of one that was sent before, and may be lost.
     Repair(Trigger),
-    /// It repeats an acknowledgment of the far end, in answer to data that arrived there before.
+    /// It repeats an acknowledgment of the far end, in answer to data that arrived there before, or in the place of one that was
+    /// lost on the way.
     LocalAck,
     /// It is a control frame, for the node at the other end of the hop.
     Control,
@@ -90,6 +91,19 @@ pub trait Node<P> {
 
     /// The next thing to report.
     fn poll_event(&mut self) -> Option<(FlowId, Event)>;
+
+    /// So many frames wait in front of the node's link, on its side: told before [`handle_timeout`](Node::handle_timeout) to a node that
+    /// asks its driver for it.
+    fn see_queue(&mut self, _waiting: usize) {}
+
+    /// The ends of `flow` have let go of its connection and begin another under the same number: in life it would have ports
+    /// of its own. Only a node that ends connections has anything to forget.
+    fn forget(&mut self, _flow: FlowId) {}
+
+    /// Bytes of state that the ends of connections depend on: what another node needs to go on in the place of this one.
+    fn hard_state(&self) -> u64 {
+        0
+    }
 }
 
 /// What [`pump`] found in a node, in the order in which it happened.

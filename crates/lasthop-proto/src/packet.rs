@@ -373,6 +373,11 @@ pub enum Body {
         /// Counts from 0.
         number: u32,
     },
+    /// A datagram of a call with its number in the flow. Its DSCP says so (expedited forwarding, RFC 3246).
+    Media {
+        /// Counts from 0.
+        number: u32,
+    },
     /// A UDP datagram of a QUIC connection (RFC 9000). Who is on the way sees that it is one, and nothing of what is in it.
     Quic {
         /// Number of the datagram among those of its sender, from 0.
@@ -413,8 +418,8 @@ impl Default for Body {
     }
 }
 
-/// The driver's form of a payload, as far as mechanisms look at it.
-pub trait Payload: Clone {
+/// The driver's form of a payload, as far as mechanisms look at it; the default is none.
+pub trait Payload: Clone + Default {
     /// Whether two packets of one direction of a flow hold the same bytes wherever their sequence numbers meet. Not where
     /// nobody can tell.
     fn agrees(a: &Packet<Self>, b: &Packet<Self>) -> bool;
@@ -456,6 +461,12 @@ pub struct Packet<P = ()> {
 }
 
 impl<P> Packet<P> {
+    /// The same packet with another payload.
+    pub fn with_payload<Q>(&self, payload: Q) -> Packet<Q> {
+        let Self { flow, from, priority, integrity, ecn, cause, header_len, len, body, link, .. } = *self;
+        Packet { flow, from, priority, integrity, ecn, cause, header_len, len, body, link, payload }
+    }
+
     /// Bytes on the wire: headers and payload.
     #[inline]
     pub const fn wire_len(&self) -> u32 {
@@ -467,7 +478,12 @@ impl<P> Packet<P> {
     pub const fn has_data(&self) -> bool {
         match &self.body {
             Body::Quic { data, .. } => *data > 0,
-            Body::Tcp(_) | Body::Datagram { .. } | Body::Control | Body::Coded(_) | Body::Report(_) => self.len > 0,
+            Body::Tcp(_)
+            | Body::Datagram { .. }
+            | Body::Media { .. }
+            | Body::Control
+            | Body::Coded(_)
+            | Body::Report(_) => self.len > 0,
         }
     }
 
@@ -476,7 +492,12 @@ impl<P> Packet<P> {
     pub const fn tcp(&self) -> Option<&Segment> {
         match &self.body {
             Body::Tcp(segment) => Some(segment),
-            Body::Datagram { .. } | Body::Quic { .. } | Body::Control | Body::Coded(_) | Body::Report(_) => None,
+            Body::Datagram { .. }
+            | Body::Media { .. }
+            | Body::Quic { .. }
+            | Body::Control
+            | Body::Coded(_)
+            | Body::Report(_) => None,
         }
     }
 
@@ -487,7 +508,12 @@ impl<P> Packet<P> {
             Body::Tcp(segment) => {
                 self.len.saturating_add(segment.flags.has(Flags::SYN) as u32 + segment.flags.has(Flags::FIN) as u32)
             }
-            Body::Datagram { .. } | Body::Quic { .. } | Body::Control | Body::Coded(_) | Body::Report(_) => 0,
+            Body::Datagram { .. }
+            | Body::Media { .. }
+            | Body::Quic { .. }
+            | Body::Control
+            | Body::Coded(_)
+            | Body::Report(_) => 0,
         }
     }
 }

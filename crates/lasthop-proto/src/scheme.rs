@@ -70,6 +70,9 @@ pub enum LinkRepair {
     Share,
     /// They send again what is lost, and copies and coded frames where that comes too late.
     Adaptive,
+    /// They send coded frames behind each block of packets where something is lost, and again what these do not restore; the base
+    /// station reports time after time, the mobile host when something happens (AIRMAIL).
+    Airmail,
 }
 
 /// What the base station does.
@@ -89,6 +92,8 @@ pub enum BaseStation {
         /// Loss recovery of the wireless connection.
         wireless: Recovery,
     },
+    /// Ends the sender's connection, and runs selective repeat over datagrams with the mobile host (Yavatkar and Bhagwat).
+    SplitSrp,
     /// Repairs the lossy link together with its other end, for all traffic.
     TwoEnded(LinkRepair),
     /// Runs selective repeat with the other end of the lossy link (\[b\]).
@@ -119,7 +124,7 @@ pub struct Scheme {
     pub summary: &'static str,
 }
 
-/// The three families of the 1997 study, the combinations of the second, and what runs today.
+/// The three families of the 1997 study, the combinations of the second, what runs today, and what others proposed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Family {
     /// Changes in the endpoints only.
@@ -134,6 +139,8 @@ pub enum Family {
     Today,
     /// Repair by a box at each end of the lossy hop, between endpoints of today.
     TwoEnded,
+    /// Schemes of others that the 1997 study discusses and does not run.
+    Discussed,
 }
 
 impl Family {
@@ -146,6 +153,7 @@ impl Family {
             Self::MultipleLayers => "multiple-layers",
             Self::Today => "today",
             Self::TwoEnded => "two-ended",
+            Self::Discussed => "discussed",
         }
     }
 }
@@ -192,8 +200,8 @@ const fn two_ended(name: &'static str, repair: LinkRepair, summary: &'static str
     Scheme { name, family, ends: Ends::Today(None), recovery, base_station, summary }
 }
 
-/// All schemes: those of the studies in their order, then today's, then those with a box at each end.
-pub const SCHEMES: [Scheme; 24] = [
+/// All schemes: those of the studies in their order, then today's, those with a box at each end, and those that the 1997 study discusses.
+pub const SCHEMES: [Scheme; 26] = [
     end_to_end("E2E", Recovery::Reno, "TCP Reno"),
     end_to_end(
         "E2E-NEWRENO",
@@ -257,6 +265,19 @@ pub const SCHEMES: [Scheme; 24] = [
     two_ended("LINK-ARQ", LinkRepair::Repeat, "both ends of the hop repeat what is lost, in order per flow"),
     two_ended("LINK-FEC", LinkRepair::Share, "a fixed share of coded frames on the hop, as tunnels do today"),
     two_ended("LINK-HYBRID", LinkRepair::Adaptive, "LINK-ARQ with copies and a code where repeats come too late"),
+    two_ended(
+        "AIRMAIL",
+        LinkRepair::Airmail,
+        "after AIRMAIL (1995): coded frames behind each block, repeats for what is left",
+    ),
+    Scheme {
+        name: "SPLIT-SRP",
+        family: Family::Discussed,
+        ends: Ends::Scenario,
+        recovery: Recovery::Reno,
+        base_station: BaseStation::SplitSrp,
+        summary: "split connection whose wireless half is selective repeat over datagrams (1994)",
+    },
 ];
 
 impl Scheme {
@@ -270,6 +291,7 @@ impl Scheme {
         match self.base_station {
             BaseStation::Local { .. }
             | BaseStation::Split { .. }
+            | BaseStation::SplitSrp
             | BaseStation::GatewaySnoop
             | BaseStation::GatewaySplit { .. } => true,
             BaseStation::Forward | BaseStation::SelectiveRepeat | BaseStation::TwoEnded(_) => false,

@@ -7,8 +7,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use lasthop_proto::event::Event;
+use lasthop_proto::link::arq::Timer;
 use lasthop_proto::packet::{Flags, Integrity, Side};
 use lasthop_proto::pep::split::{Handover, SplitRelay};
+use lasthop_proto::pep::srp::SrpConfig;
 use lasthop_proto::tcp::config::{
     DelayedAck, EcnMode, Nagle, Preset, ReceiveAutotune, Recovery, SackAlgorithm, SackCompression, Switch, TcpConfig,
 };
@@ -16,6 +18,7 @@ use lasthop_proto::tcp::{State, TickPhase};
 use lasthop_proto::time::Duration;
 use proptest::prelude::*;
 use proptest::test_runner::{FailurePersistence, FileFailurePersistence};
+use util::bridge::Bridge;
 use util::*;
 
 /// Every combination that a connection can be asked for by name.
@@ -360,6 +363,35 @@ proptest! {
             let relay = SplitRelay::new(handover, leg.clone(), leg, TickPhase::default(), Switch::Off);
             let pair = pair_for(&plan, config).with_middle(relay);
             follow(&plan, pair, true).map_err(|error| TestCaseError::fail(format!("{preset:?} {recovery:?}: {error}")))?;
+        }
+    }
+
+    #[test]
+    fn a_stream_arrives_over_srp(
+        plan in plan(), buffer in 4_000u32..70_000, window in 1u16..40, skip in 0usize..40, fates in prop::collection::vec(fate(), 0..120),
+    ) {
+        for (preset, recovery) in combinations() {
+            let config = plan.keys.config(preset, recovery);
+            let srp = SrpConfig {
+                window,
+                header: 40,
+                timer: Timer::Estimated { min: millis(200) },
+                nack_again: Some(millis(100)),
+                buffer,
+            };
+            let fates = fates.clone();
+            let mut frames = 0;
+            let bridge = Bridge::new(&srp, config.clone(), plan.delay).judged_by(move |_| {
+                frames += 1;
+                if frames > skip { fates.get(frames - skip - 1).copied().unwrap_or(Fate::Arrive) } else { Fate::Arrive }
+            });
+            let seen = bridge.seen();
+            let pair = pair_for(&plan, config).with_middle(bridge);
+            follow(&plan, pair, true).map_err(|error| TestCaseError::fail(format!("{preset:?} {recovery:?}: {error}")))?;
+            let seen = seen.borrow();
+            prop_assert!(seen.most_waiting <= u64::from(buffer), "{} bytes wait", seen.most_waiting);
+            prop_assert!(seen.most_unacknowledged <= usize::from(window) + 3, "{} datagrams", seen.most_unacknowledged);
+            prop_assert_eq!(seen.connections, 0);
         }
     }
 }

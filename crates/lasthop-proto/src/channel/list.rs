@@ -61,7 +61,7 @@ enum Kind {
 impl Kind {
     fn of<P>(packet: &Packet<P>) -> Option<Self> {
         match &packet.body {
-            Body::Datagram { number } => (packet.len > 0).then_some(Self::Data(Seq(*number))),
+            Body::Datagram { number } | Body::Media { number } => (packet.len > 0).then_some(Self::Data(Seq(*number))),
             // Every datagram has a number of its own: what is resent is in another one.
             Body::Quic { number, .. } => Some(if packet.has_data() { Self::Data(Seq(*number)) } else { Self::Ack }),
             Body::Control | Body::Coded(_) | Body::Report(_) => None,

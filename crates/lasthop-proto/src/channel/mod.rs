@@ -20,6 +20,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+pub use self::replay::{BadList, MOST_FRAMES, read_list};
 pub use self::script::{Act, Behind, ScriptFrame, ScriptLine};
 use crate::packet::{FlowId, Packet};
 use crate::random::Stream;

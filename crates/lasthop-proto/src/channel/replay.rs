@@ -2,8 +2,64 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::fmt;
 
 use super::Fate;
+
+/// Most frames of a list.
+pub const MOST_FRAMES: usize = 16 << 20;
+
+/// Why bytes are no list of frames.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BadList {
+    /// Something else than `0` and `1` in a line, counted from 1.
+    Other {
+        /// The line.
+        line: usize,
+        /// What is there.
+        byte: u8,
+    },
+    /// More than [`MOST_FRAMES`].
+    Long,
+    /// No frame.
+    Empty,
+}
+
+impl fmt::Display for BadList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Other { line, byte } => write!(f, "has '{}' in line {line}", byte.escape_ascii()),
+            Self::Long => write!(f, "has more than {MOST_FRAMES} frames"),
+            Self::Empty => f.write_str("has no frames"),
+        }
+    }
+}
+
+impl core::error::Error for BadList {}
+
+/// Reads a list of frames: `0` for one that arrives, `1` for one that is lost, with white space and commas between them in whatever
+/// lines, and remarks from `#` to the end of a line.
+///
+/// # Errors
+///
+/// [`BadList`], for the first thing that is wrong.
+pub fn read_list(text: &[u8]) -> Result<Vec<bool>, BadList> {
+    let mut frames = Vec::new();
+    for (number, line) in text.split(|byte| *byte == b'\n').enumerate() {
+        for &byte in line.split(|byte| *byte == b'#').next().unwrap_or_default() {
+            match byte {
+                b'0' | b'1' => frames.push(byte == b'1'),
+                b',' => {}
+                byte if byte.is_ascii_whitespace() => {}
+                byte => return Err(BadList::Other { line: number + 1, byte }),
+            }
+        }
+        if frames.len() > MOST_FRAMES {
+            return Err(BadList::Long);
+        }
+    }
+    if frames.is_empty() { Err(BadList::Empty) } else { Ok(frames) }
+}
 
 /// A place in a trace.
 #[derive(Clone, Debug)]
@@ -26,5 +82,24 @@ impl Replay {
             self.next = 0;
         }
         Fate::lost_if(lost)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::*;
+
+    #[test]
+    fn lists_in_whatever_lines() {
+        assert_eq!(read_list(b"# a link\r\n0 0\t1\r\n0,1 # 11"), Ok(Vec::from([false, false, true, false, true])));
+        assert_eq!(read_list(b"0\n1x"), Err(BadList::Other { line: 2, byte: b'x' }));
+        assert_eq!(read_list("0 \u{2000}".as_bytes()), Err(BadList::Other { line: 1, byte: 0xe2 }));
+        assert_eq!(read_list(b" # 01\n"), Err(BadList::Empty));
+        let mut long = vec![b'1'; MOST_FRAMES];
+        assert_eq!(read_list(&long).map(|frames| frames.len()), Ok(MOST_FRAMES));
+        long.push(b'0');
+        assert_eq!(read_list(&long), Err(BadList::Long));
     }
 }

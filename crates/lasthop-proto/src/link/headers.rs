@@ -12,6 +12,10 @@ impl LinkProtocol {
     pub const ARQ: Self = Self(NonZeroU8::MIN);
     /// Repair by both ends of a hop ([`super::hybrid`]).
     pub const TWO_ENDED: Self = Self(NonZeroU8::MIN.saturating_add(1));
+    /// Selective repeat below a split connection ([`crate::pep::srp`]).
+    pub const SRP: Self = Self(NonZeroU8::MIN.saturating_add(2));
+    /// Radios that tell each other of their queues ([`super::radio`]).
+    pub const RADIO: Self = Self(NonZeroU8::MIN.saturating_add(3));
 }
 
 /// Bytes that headers have together, two more for each counted.
@@ -29,6 +33,35 @@ pub struct LinkHeaders {
     used: u8,
     /// From the innermost on; zero beyond `used`.
     bytes: [u8; ROOM],
+}
+
+/// Bytes of the longest header of our own protocols.
+pub const LONGEST: usize = 11;
+
+/// A header of one of our own protocols.
+pub trait LinkHeader: Sized {
+    /// Whose it is.
+    const PROTOCOL: LinkProtocol;
+
+    /// Its bytes: so many of these.
+    fn bytes(self) -> ([u8; LONGEST], usize);
+
+    /// Puts it in front of those that are there. The caller has seen to it that there is room.
+    #[inline]
+    fn put(self, headers: &mut LinkHeaders) {
+        let (bytes, len) = self.bytes();
+        let put = headers.push(Self::PROTOCOL, &bytes[..len]);
+        debug_assert!(put.is_ok(), "no room for a header");
+    }
+}
+
+/// Of a frame that has no other header.
+impl<H: LinkHeader> From<H> for LinkHeaders {
+    fn from(header: H) -> Self {
+        let mut headers = Self::NONE;
+        header.put(&mut headers);
+        headers
+    }
 }
 
 /// There is no room for another header.

@@ -3,3 +3,4 @@
 pub mod arq;
 pub mod headers;
 pub mod hybrid;
+pub mod radio;

@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 
 use super::repair::Sendings;
 use crate::packet::{Packet, Payload};
@@ -14,10 +15,30 @@ const LEAST_CHARGE: u32 = 256;
 /// Most packets kept of one connection.
 pub(super) const MAX_PACKETS: usize = 8192;
 
-/// Most acknowledged packets that are looked at at once, and most that are freed: bounds what an acknowledgment of a full cache
-/// can cost.
+/// Most acknowledged packets that are looked at at once: bounds what an acknowledgment of a full cache can cost.
 const MOST_COUNTED: usize = 64;
-const MOST_FREED: usize = 16;
+
+/// For whose sake packets are freed. What is freed has left the processor's caches long ago, which makes it dear.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Pace {
+    /// Data's, so that more goes than comes; a super-segment has hundreds of packets, each of which frees some.
+    Data,
+    /// An acknowledgment's: usually all that it covers.
+    Acknowledgment,
+    /// Memory's: nothing waits.
+    Time,
+}
+
+impl Pace {
+    /// Most packets freed at once.
+    const fn most_freed(self) -> usize {
+        match self {
+            Self::Data => 3,
+            Self::Acknowledgment => 8,
+            Self::Time => 16,
+        }
+    }
+}
 
 /// Packets for which room is kept when the cache shrinks.
 const KEEP_CAPACITY: usize = 32;
@@ -43,9 +64,11 @@ pub(super) enum Whereabouts {
 }
 
 /// A packet kept.
+///
+/// What searches and walks look at lies together, in front of the packet: thousands of these are not in the processor's caches.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub(super) struct Cached<P> {
-    pub packet: Packet<P>,
     pub seq: Seq,
     /// One past its last byte, or past its FIN.
     pub end: Seq,
@@ -61,6 +84,7 @@ pub(super) struct Cached<P> {
     pub unproven: u32,
     pub origin: Origin,
     pub whereabouts: Whereabouts,
+    pub packet: Packet<P>,
 }
 
 impl<P> Cached<P> {
@@ -91,6 +115,52 @@ impl<P> Cached<P> {
     #[inline]
     pub fn sent_again(&self) -> bool {
         self.local > 0 || self.origin == Origin::Resent
+    }
+}
+
+/// Where a packet lies in the stream, beside the packet: a search looks at a dozen of these and at no packet.
+#[derive(Clone, Debug)]
+struct Slot<P> {
+    /// Its first byte.
+    seq: Seq,
+    /// One past its last byte, or past its FIN.
+    end: Seq,
+    kept: Box<Cached<P>>,
+}
+
+/// Places for packets, of all connections, that are free.
+///
+/// To give thousands back to the allocator, and have it sort them, can take longer than all else that a packet causes.
+#[derive(Clone, Debug)]
+pub(super) struct Places<P>(Vec<Box<Cached<P>>>);
+
+impl<P: Payload> Places<P> {
+    /// None yet.
+    pub const fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    fn put(&mut self, packet: Cached<P>) -> Slot<P> {
+        let (seq, end) = (packet.seq, packet.end);
+        let kept = match self.0.pop() {
+            Some(mut place) => {
+                *place = packet;
+                place
+            }
+            None => Box::new(packet),
+        };
+        Slot { seq, end, kept }
+    }
+
+    fn take_back(&mut self, mut place: Box<Cached<P>>) {
+        if self.0.len() < MAX_PACKETS {
+            if self.0.capacity() == 0 {
+                self.0.reserve_exact(MAX_PACKETS);
+            }
+            // What is in it goes now.
+            place.packet.payload = P::default();
+            self.0.push(place);
+        }
     }
 }
 
@@ -149,10 +219,10 @@ pub(super) struct Taken {
 /// acknowledged.
 ///
 /// What an acknowledgment covers is out of sight at once, but looked at and freed a few packets at a time: no acknowledgment has
-/// to pay for thousands. For the same reason packets are boxed: to put one in their midst moves pointers.
+/// to pay for thousands. For the same reason packets are boxed: to put one in their midst moves 16 bytes for each behind it.
 #[derive(Clone, Debug)]
 pub(super) struct Cache<P> {
-    packets: VecDeque<Box<Cached<P>>>,
+    packets: VecDeque<Slot<P>>,
     /// How many in front are acknowledged.
     acknowledged: usize,
     /// How many of these have been looked at, and only have to be freed.
@@ -207,25 +277,31 @@ impl<P: Payload> Cache<P> {
 
     /// Whether all can be dropped in one go.
     pub fn is_small(&self) -> bool {
-        self.packets.len() <= MOST_FREED
+        self.packets.len() <= Pace::Time.most_freed()
     }
 
     /// The oldest packet.
     #[inline]
     pub fn front(&self) -> Option<&Cached<P>> {
-        self.packets.get(self.acknowledged).map(|packet| &**packet)
+        self.packets.get(self.acknowledged).map(|slot| &*slot.kept)
     }
 
     /// The packet at an index.
     #[inline]
     pub fn get_mut(&mut self, index: usize) -> Option<&mut Cached<P>> {
-        self.packets.get_mut(self.acknowledged + index).map(|packet| &mut **packet)
+        self.packets.get_mut(self.acknowledged + index).map(|slot| &mut *slot.kept)
+    }
+
+    /// Where packets lie, from an index on.
+    #[inline]
+    fn slots(&self, index: usize) -> impl Iterator<Item = &Slot<P>> {
+        self.packets.range(self.acknowledged + index..)
     }
 
     /// Packets from an index on.
     #[inline]
     fn from(&self, index: usize) -> impl Iterator<Item = &Cached<P>> {
-        self.packets.range(self.acknowledged + index..).map(|packet| &**packet)
+        self.slots(index).map(|slot| &*slot.kept)
     }
 
     /// Whether the sender resent any packet kept here.
@@ -243,7 +319,7 @@ impl<P: Payload> Cache<P> {
     /// Whether the `count` packets from `first` on are `seq..end`, without a gap.
     pub fn is_unbroken(&self, first: usize, count: usize, seq: Seq, end: Seq) -> bool {
         let mut next = seq;
-        for packet in self.from(first).take(count) {
+        for packet in self.slots(first).take(count) {
             if packet.seq != next {
                 return false;
             }
@@ -265,7 +341,7 @@ impl<P: Payload> Cache<P> {
     /// How `seq..end` lies to what is cached.
     pub fn overlap(&self, seq: Seq, end: Seq) -> Overlap {
         let first = self.index_after(seq);
-        let Some(front) = self.from(first).next().filter(|front| front.seq.lt(end)) else {
+        let Some(front) = self.slots(first).next().filter(|front| front.seq.lt(end)) else {
             return Overlap::None(first);
         };
         let count = self.index_from(end) - first;
@@ -275,12 +351,12 @@ impl<P: Payload> Cache<P> {
 
     /// Adds a packet behind all others.
     #[inline]
-    pub fn push(&mut self, packet: Cached<P>) {
+    pub fn push(&mut self, packet: Cached<P>, places: &mut Places<P>) {
         if self.len() > 0 && self.packets.back().is_some_and(|last| last.end != packet.seq) {
             self.gaps.push_back(packet.seq);
         }
         self.count_in(&packet);
-        self.packets.push_back(Box::new(packet));
+        self.packets.push_back(places.put(packet));
     }
 
     /// Whether a packet holds the same bytes as the `count` packets from `first` on.
@@ -289,26 +365,30 @@ impl<P: Payload> Cache<P> {
     }
 
     /// Puts a packet in place of the `count` packets from `index` on.
-    pub fn replace(&mut self, index: usize, count: usize, packet: Cached<P>) {
+    pub fn replace(&mut self, index: usize, count: usize, packet: Cached<P>, places: &mut Places<P>) {
         self.uncount(index, count);
         self.count_in(&packet);
         let at = self.acknowledged + index;
         if count == 0 {
-            self.packets.insert(at, Box::new(packet));
+            self.packets.insert(at, places.put(packet));
         } else {
-            *self.packets[at] = packet;
-            self.packets.drain(at + 1..at + count);
+            let slot = &mut self.packets[at];
+            (slot.seq, slot.end) = (packet.seq, packet.end);
+            *slot.kept = packet;
+            self.packets.drain(at + 1..at + count).for_each(|old| places.take_back(old.kept));
         }
         self.note_gaps(index..index + 2);
     }
 
-    /// Takes out the `count` packets from `index` on.
-    pub fn remove(&mut self, index: usize, count: usize) -> impl Iterator<Item = Cached<P>> {
+    /// Takes out the `count` packets from `index` on, and shows each to `seen`.
+    pub fn remove(&mut self, index: usize, count: usize, places: &mut Places<P>, mut seen: impl FnMut(&Cached<P>)) {
         self.uncount(index, count);
         let at = self.acknowledged + index;
-        let removed: VecDeque<_> = self.packets.drain(at..at + count).collect();
+        for packet in self.packets.drain(at..at + count) {
+            seen(&packet.kept);
+            places.take_back(packet.kept);
+        }
         self.note_gaps(index..index + 1);
-        removed.into_iter().map(|packet| *packet)
     }
 
     fn count_in(&mut self, packet: &Cached<P>) {
@@ -319,13 +399,11 @@ impl<P: Payload> Cache<P> {
     /// What the `count` packets from `index` on counted for, and the gaps at and behind them.
     fn uncount(&mut self, index: usize, count: usize) {
         for old in self.packets.range(self.acknowledged + index..).take(count) {
-            self.bytes -= charge(&old.packet);
-            self.resent -= u32::from(old.origin == Origin::Resent);
+            self.bytes -= charge(&old.kept.packet);
+            self.resent -= u32::from(old.kept.origin == Origin::Resent);
         }
-        let Some(first) = self.from(index).next() else { return };
-        let Some(last) = self.from(index + count).next().or_else(|| self.packets.back().map(|last| &**last)) else {
-            return;
-        };
+        let Some(first) = self.slots(index).next() else { return };
+        let Some(last) = self.slots(index + count).next().or_else(|| self.packets.back()) else { return };
         let from = self.gaps.partition_point(|gap| gap.lt(first.seq));
         let to = self.gaps.partition_point(|gap| gap.le(last.seq));
         self.gaps.drain(from..to);
@@ -358,13 +436,13 @@ impl<P: Payload> Cache<P> {
     pub fn acknowledge(&mut self, ack: Seq) -> u32 {
         let before = self.acknowledged;
         // Usually one or two.
-        while self.acknowledged - before < MOST_COUNTED && self.front().is_some_and(|front| front.end.le(ack)) {
+        while self.acknowledged - before < MOST_COUNTED && self.slots(0).next().is_some_and(|front| front.end.le(ack)) {
             self.acknowledged += 1;
         }
         if self.acknowledged - before == MOST_COUNTED {
             self.acknowledged = self.packets.partition_point(|packet| packet.end.le(ack)).max(self.acknowledged);
         }
-        let passed = match self.front().map(|front| front.seq) {
+        let passed = match self.slots(0).next().map(|front| front.seq) {
             Some(front) => self.gaps.partition_point(|gap| gap.le(front)),
             None => self.gaps.len(),
         };
@@ -375,10 +453,10 @@ impl<P: Payload> Cache<P> {
     /// Looks at some of what is acknowledged, and frees some of that; `arrived` is told of each packet of which nothing said
     /// before that it had.
     #[inline]
-    pub fn take_out(&mut self, mut arrived: impl FnMut(&Cached<P>)) -> Taken {
+    pub fn take_out(&mut self, pace: Pace, places: &mut Places<P>, mut arrived: impl FnMut(&Cached<P>)) -> Taken {
         let mut taken = Taken { sample: None, unproven: 0, landed: 0, held: 0 };
         let until = self.acknowledged.min(self.counted + MOST_COUNTED);
-        for packet in self.packets.range(self.counted..until) {
+        for Slot { kept: packet, .. } in self.packets.range(self.counted..until) {
             self.resent -= u32::from(packet.origin == Origin::Resent);
             self.again |= packet.sent_again();
             taken.sample = Some(packet.last_sent);
@@ -398,24 +476,25 @@ impl<P: Payload> Cache<P> {
             taken.sample = None;
         }
         self.again &= until < self.acknowledged;
-        self.free(self.counted);
+        self.free(pace, places);
         taken
     }
 
     /// Drops some of what there is, of a connection that is over. Whether nothing is left.
-    pub fn drop_some(&mut self) -> bool {
+    pub fn drop_some(&mut self, pace: Pace, places: &mut Places<P>) -> bool {
         (self.resent, self.gaps) = (0, VecDeque::new());
         (self.acknowledged, self.counted) = (self.packets.len(), self.packets.len());
-        self.free(self.counted);
+        self.free(pace, places);
         self.packets.is_empty()
     }
 
-    /// Frees some of the first `most` packets.
+    /// Frees some of the packets that have been looked at.
     #[inline]
-    fn free(&mut self, most: usize) {
-        for _ in 0..most.min(MOST_FREED) {
-            let Some(packet) = self.packets.pop_front() else { break };
+    fn free(&mut self, pace: Pace, places: &mut Places<P>) {
+        for _ in 0..self.counted.min(pace.most_freed()) {
+            let Some(Slot { kept: packet, .. }) = self.packets.pop_front() else { break };
             self.bytes -= charge(&packet.packet);
+            places.take_back(packet);
             (self.acknowledged, self.counted) = (self.acknowledged - 1, self.counted - 1);
         }
         // What a large window once took must not stay taken by thousands of idle connections.
@@ -435,9 +514,10 @@ impl<P> Cache<P> {
             assert!(packet.seq.lt(packet.end) && packet.end.le(next.seq), "{} {} {}", packet.seq, packet.end, next.seq);
         }
         assert!(self.counted <= self.acknowledged && self.acknowledged <= self.packets.len());
-        assert_eq!(self.bytes, self.packets.iter().map(|packet| charge(&packet.packet)).sum());
+        assert!(self.packets.iter().all(|slot| (slot.seq, slot.end) == (slot.kept.seq, slot.kept.end)));
+        assert_eq!(self.bytes, self.packets.iter().map(|slot| charge(&slot.kept.packet)).sum());
         let uncounted = self.packets.iter().skip(self.counted);
-        assert_eq!(self.resent as usize, uncounted.filter(|packet| packet.origin == Origin::Resent).count());
+        assert_eq!(self.resent as usize, uncounted.filter(|slot| slot.kept.origin == Origin::Resent).count());
         let live = || self.packets.iter().skip(self.acknowledged);
         let pairs = live().zip(live().skip(1));
         let gaps: VecDeque<_> =

@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 
 use super::flow_table::FlowTable;
 use crate::event::Event;
+use crate::link::radio::Header;
 use crate::node::{Disposition, Node, Port, Why};
 use crate::packet::{Body, Flags, FlowId, Integrity, Options, Packet, SackBlock, SackBlocks, Segment};
 use crate::seq::Seq;
@@ -18,9 +19,20 @@ const OPTION_SPACE: u16 = 40;
 /// Farther than this from what was seen, in bytes, nothing belongs to the same window (RFC 7323 §2.3).
 const MAX_WINDOW: u32 = 1 << 30;
 
-/// Limits of the marker's memory.
+/// How a marker knows of data to the mobile host what was corrupted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ElnKnowledge {
+    /// What passed here in order was lost beyond, and beyond nothing is lost to congestion: one wireless hop.
+    Own,
+    /// Radios on the way tell it ([`crate::link::radio`]): several hops.
+    Told,
+}
+
+/// What a marker goes by, and the limits of its memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ElnMarkerConfig {
+    /// How it knows of data to the mobile host what was corrupted.
+    pub knowledge: ElnKnowledge,
     /// Most connections with state; the least recently used one goes first.
     pub connections: usize,
     /// Most gaps remembered of one connection and direction.
@@ -28,9 +40,9 @@ pub struct ElnMarkerConfig {
 }
 
 impl Default for ElnMarkerConfig {
-    /// 16,384 connections with 64 gaps each way.
+    /// Its own, and 16,384 connections with 64 gaps each way.
     fn default() -> Self {
-        Self { connections: 16_384, gaps: 64 }
+        Self { knowledge: ElnKnowledge::Own, connections: 16_384, gaps: 64 }
     }
 }
 
@@ -124,6 +136,8 @@ struct Flow {
     up: Option<Track>,
     down_done: Done,
     up_done: Done,
+    /// Data to the mobile host that radios say was corrupted: the last ranges.
+    told: VecDeque<SackBlock>,
 }
 
 /// Whether all data of a direction, FIN included, is acknowledged.
@@ -138,6 +152,7 @@ enum Done {
 ///
 /// *Data to the mobile host:* a duplicate acknowledgment whose next byte passed here in order was lost on the hop. Bytes
 /// that were missing here at first are congestion's business, even after the sender has filled them in.
+/// With [`ElnKnowledge::Told`] instead: whose next byte a radio beyond says was corrupted.
 /// *Data from the mobile host:* an acknowledgment whose next byte was missing here was lost on the hop.
 ///
 /// Only acknowledgments without payload are marked: a full segment has no room for the option. Packets pass in order and
@@ -235,9 +250,17 @@ impl<P> ElnMarker<P> {
         }
         let pure = packet.len == 0 && !segment.flags.has(Flags::SYN) && !segment.flags.has(Flags::FIN);
         let kind = known.on_ack(ack, segment.window);
+        if from_mobile {
+            while flow.told.front().is_some_and(|range| range.right.le(ack)) {
+                flow.told.pop_front();
+            }
+        }
         let lost = match kind {
             AckKind::Old => false,
-            AckKind::Duplicate if from_mobile => ack.ge(known.start) && !known.is_missing(ack),
+            AckKind::Duplicate if from_mobile => match self.config.knowledge {
+                ElnKnowledge::Own => ack.ge(known.start) && !known.is_missing(ack),
+                ElnKnowledge::Told => flow.told.iter().any(|range| range.left.le(ack) && range.right.gt(ack)),
+            },
             _ if from_mobile => false,
             _ => known.is_missing(ack),
         };
@@ -253,6 +276,27 @@ impl<P> ElnMarker<P> {
             self.flows.remove(slot);
         }
         if marked { Disposition::Changed } else { Disposition::Forwarded }
+    }
+
+    /// Takes in what a radio tells, if that is what the packet is for; whether it is.
+    fn take_told(&mut self, port: Port, packet: &Packet<P>) -> bool {
+        let Some(Header::Missing(range)) = Header::of(packet) else { return false };
+        if self.config.knowledge == ElnKnowledge::Own || port == Port::WIRED {
+            return false;
+        }
+        let flow = self.flows.find(packet.flow).and_then(|slot| self.flows.get_mut(slot));
+        if let Some((_, flow)) = flow
+            && let Some(track) = &flow.down
+            && track.is_near(range.left)
+            && range.left.lt(range.right)
+            && range.right.le(track.high)
+        {
+            if flow.told.len() >= self.config.gaps.max(1) {
+                flow.told.pop_front();
+            }
+            flow.told.push_back(range);
+        }
+        true
     }
 
     fn create(&mut self, flow: FlowId) -> Option<u32> {
@@ -295,6 +339,9 @@ fn fit(options: &mut Options) {
 
 impl<P> Node<P> for ElnMarker<P> {
     fn handle_packet(&mut self, _now: Instant, port: Port, mut packet: Packet<P>) -> Disposition {
+        if self.take_told(port, &packet) {
+            return Disposition::Absorbed;
+        }
         let disposition = self.take(port, &mut packet);
         let to = if port == Port::WIRED { Port::WIRELESS } else { Port::WIRED };
         self.packets.push_back((to, packet));

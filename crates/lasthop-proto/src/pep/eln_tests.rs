@@ -92,6 +92,34 @@ fn a_duplicate_for_what_was_forwarded_is_a_loss_of_the_hop() {
     assert!(!is_marked(&mut marker, ack(Port::WIRELESS, 4)));
 }
 
+/// What radios say was corrupted is marked, and nothing else: the rest beyond may be congestion's.
+#[test]
+fn a_marker_that_is_told_marks_what_it_is_told_of() {
+    let told = |left: u32, right: u32| {
+        let link = Header::Missing(SackBlock { left: seq(left), right: seq(right) }).into();
+        (
+            Port::WIRELESS,
+            Packet { flow: FlowId(0), from: Side::Acceptor, body: Body::Control, link, ..Packet::default() },
+        )
+    };
+    let config = ElnMarkerConfig { knowledge: ElnKnowledge::Told, ..ElnMarkerConfig::default() };
+    let mut marker = ElnMarker::<()>::new(config);
+    (0..9).for_each(|n| drop(pass(&mut marker, data(Port::WIRED, n))));
+    for (left, right) in [(3, 4), (5, 5), (8, 40)] {
+        let (port, packet) = told(left, right);
+        assert_eq!(marker.handle_packet(Instant::ZERO, port, packet), Disposition::Absorbed);
+    }
+    // 1 was lost to congestion, 3 to corruption; 5 was said to be of no length, and 40 never passed.
+    for (n, marked) in [(1, false), (3, true), (5, false), (8, false)] {
+        assert!(!is_marked(&mut marker, ack(Port::WIRELESS, n)), "the first is no duplicate");
+        assert_eq!(is_marked(&mut marker, ack(Port::WIRELESS, n)), marked, "{n}");
+    }
+    // A marker that goes by what it sees lets reports pass, as any does what comes from the wire.
+    let (port, packet) = told(1, 2);
+    assert_eq!(self::marker().handle_packet(Instant::ZERO, port, packet), Disposition::Forwarded);
+    assert_eq!(marker.handle_packet(Instant::ZERO, Port::WIRED, packet), Disposition::Forwarded);
+}
+
 #[test]
 fn a_duplicate_for_what_never_came_by_is_congestion_even_after_it_is_filled() {
     let mut marker = marker();
@@ -212,7 +240,7 @@ proptest! {
         gaps in 0usize..4,
         steps in proptest::collection::vec(step(), 1..200),
     ) {
-        let mut marker = ElnMarker::new(ElnMarkerConfig { connections, gaps });
+        let mut marker = ElnMarker::new(ElnMarkerConfig { connections, gaps, ..ElnMarkerConfig::default() });
         run(&mut marker, &steps, |marker, step, outputs| {
             assert!(marker.connections() <= connections);
             let packets = outputs.iter().filter(|output| matches!(output, Output::Transmit(..))).count();

@@ -23,7 +23,7 @@ struct Entry<T> {
 
 /// At most `limit` flows with their state, which never moves: a table that grows moves pointers.
 #[derive(Clone, Debug)]
-pub(super) struct FlowTable<T> {
+pub(crate) struct FlowTable<T> {
     entries: Vec<Option<Box<Entry<T>>>>,
     free: Vec<u32>,
     direct: Vec<u32>,

@@ -2,8 +2,9 @@
 
 mod cache;
 pub mod eln;
-mod flow_table;
+pub(crate) mod flow_table;
 mod hop_window;
+pub mod reconstruct;
 mod repair;
 #[cfg(test)]
 mod rig;
@@ -11,4 +12,5 @@ mod sender_room;
 pub mod snoop;
 mod snoop_config;
 pub mod split;
+pub mod srp;
 pub mod tracking;

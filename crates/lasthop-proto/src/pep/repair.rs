@@ -11,7 +11,7 @@ mod timestamps;
 
 use alloc::collections::VecDeque;
 
-use super::cache::{Cache, Cached, Origin};
+use super::cache::{Cache, Cached, Origin, Pace, Places};
 use super::snoop::Owner;
 use super::snoop_config::SnoopConfig;
 use super::tracking::Tracking;
@@ -63,6 +63,8 @@ pub(super) struct Outbox<P> {
     pub events: VecDeque<(FlowId, Event)>,
     /// The priority of local retransmissions.
     pub repairs: Priority,
+    /// For packets that are kept.
+    pub places: Places<P>,
 }
 
 impl<P> Outbox<P> {
@@ -302,7 +304,7 @@ impl<P: Payload> Repair<P> {
             self.echoes = (0, ack);
         }
         self.expect_echoes(u32::from(doubtful));
-        self.take_out(now);
+        self.take_out(now, Pace::Acknowledgment, out);
         if self.highest_marked.is_some_and(|highest| highest.lt(ack)) {
             self.highest_marked = None;
         }
@@ -322,9 +324,10 @@ impl<P: Payload> Repair<P> {
     }
 
     /// Takes out some of what is acknowledged.
-    fn take_out(&mut self, now: Instant) {
+    fn take_out(&mut self, now: Instant, pace: Pace, out: &mut Outbox<P>) {
         let (order, rtt) = (&mut self.order, &self.rtt);
-        let taken = self.cache.take_out(|cached| order.arrive(cached, is_too_soon(rtt, now, cached)));
+        let arrived = |cached: &Cached<P>| order.arrive(cached, is_too_soon(rtt, now, cached));
+        let taken = self.cache.take_out(pace, &mut out.places, arrived);
         if let Some(hop) = &mut self.hop {
             hop.landed(taken.landed);
             hop.unheld(u32::try_from(taken.held).unwrap_or(u32::MAX));
@@ -346,21 +349,21 @@ impl<P: Payload> Repair<P> {
     }
 
     /// Does some of what is left to be done at once.
-    pub fn catch_up(&mut self, now: Instant, out: &mut Outbox<P>) {
+    pub fn catch_up(&mut self, now: Instant, pace: Pace, out: &mut Outbox<P>) {
         if self.cache.is_behind() {
-            self.take_out(now);
+            self.take_out(now, pace, out);
         }
         self.release(now, out);
     }
 
     /// Sends or drops some of what there is of a connection that is over here. Whether nothing is left.
-    pub fn dissolve(&mut self, out: &mut Outbox<P>) -> bool {
+    pub fn dissolve(&mut self, pace: Pace, out: &mut Outbox<P>) -> bool {
         if self.holds() {
             // Nobody will ask when it went.
             self.let_go(Instant::ZERO, out);
             return false;
         }
-        self.cache.drop_some()
+        self.cache.drop_some(pace, &mut out.places)
     }
 
     /// A duplicate acknowledgment without a mask: whether the loss behind it is being repaired here.

@@ -6,6 +6,7 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
+use super::cache::{Pace, Places};
 use super::flow_table::FlowTable;
 use super::repair::{AckVerdict, DataVerdict, Outbox, Passage, Place, Repair};
 pub use super::snoop_config::{HopControl, RepairPriority, SnoopConfig};
@@ -14,10 +15,15 @@ use crate::event::Event;
 use crate::node::{Disposition, Node, Port, Why};
 use crate::packet::{Flags, FlowId, Integrity, Packet, Payload, Segment, Side};
 use crate::seq::Seq;
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 
 /// No IP packet is larger than this, in bytes (jumbograms as receive offload builds them included).
 const MAX_SEGMENT: u32 = 1 << 20;
+
+/// Most connections whose timers are acted on at once, each with its repairs, and the pause after so many: bounds how long the
+/// others' packets wait.
+const MOST_TIMED: usize = 8;
+const PAUSE: Duration = Duration::from_micros(50);
 
 /// Whose a connection is, where that is known: several may be one client's. Drivers number owners from 0 up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,6 +44,8 @@ pub struct Snoop<P> {
     /// Not after each connection's own deadline; at most one entry each.
     timers: BTreeSet<(Instant, u32)>,
     next_timer: Option<Instant>,
+    /// Timers wait until then: many were due at once.
+    pause: Instant,
     cached_bytes: u64,
     /// Those of each owner.
     owned_bytes: Vec<u64>,
@@ -66,12 +74,13 @@ impl<P: Payload> Snoop<P> {
             config,
             timers: BTreeSet::new(),
             next_timer: None,
+            pause: Instant::ZERO,
             cached_bytes: 0,
             owned_bytes: Vec::new(),
             behind: VecDeque::new(),
             over: VecDeque::new(),
             catch_up: None,
-            out: Outbox { packets: VecDeque::new(), events: VecDeque::new(), repairs },
+            out: Outbox { packets: VecDeque::new(), events: VecDeque::new(), repairs, places: Places::new() },
         }
     }
 
@@ -107,7 +116,7 @@ impl<P: Payload> Snoop<P> {
             self.forget(Instant::ZERO, Some(oldest));
         }
         while !self.over.is_empty() {
-            self.dissolve();
+            self.dissolve(Pace::Time);
         }
     }
 
@@ -127,7 +136,7 @@ impl<P: Payload> Snoop<P> {
         {
             self.evict(now, oldest);
             while !self.over.is_empty() {
-                self.dissolve();
+                self.dissolve(Pace::Time);
             }
         }
         self.config = config;
@@ -266,7 +275,7 @@ impl<P: Payload> Snoop<P> {
         let verdict = self.counted(slot, |connection, config, out| {
             // So that more is freed than comes.
             if connection.is_behind() {
-                connection.catch_up(now, out);
+                connection.catch_up(now, Pace::Data, out);
             }
             connection.on_data(now, config, packet, segment, out)
         });
@@ -292,7 +301,7 @@ impl<P: Payload> Snoop<P> {
         if !self.make_room(now, slot, packet) {
             return if overtakes { DataVerdict::Refused } else { DataVerdict::Forward };
         }
-        match self.counted(slot, |connection, _, _| connection.store(now, packet.clone(), segment.seq, place)) {
+        match self.counted(slot, |connection, _, out| connection.store(now, packet.clone(), segment.seq, place, out)) {
             Some(Passage::Later) => DataVerdict::Held,
             Some(Passage::Now) | None => DataVerdict::Forward,
         }
@@ -360,7 +369,16 @@ impl<P: Payload> Snoop<P> {
     }
 
     fn run_timers(&mut self, now: Instant) {
+        if now < self.pause {
+            return;
+        }
+        let mut left = MOST_TIMED;
         while self.next_timer.is_some_and(|at| at <= now) {
+            if left == 0 {
+                self.pause = now + PAUSE;
+                return;
+            }
+            left -= 1;
             let Some((_, slot)) = self.timers.pop_first() else { break };
             self.next_timer = self.timers.first().map(|&(at, _)| at);
             let Some((_, connection)) = self.connections.get_mut(slot) else { continue };
@@ -399,7 +417,8 @@ impl<P: Payload> Node<P> for Snoop<P> {
 
     #[inline]
     fn poll_deadline(&self) -> Option<Instant> {
-        [self.next_timer, self.catch_up].into_iter().flatten().min()
+        let timer = self.next_timer.map(|at| at.max(self.pause));
+        [timer, self.catch_up].into_iter().flatten().min()
     }
 
     #[inline]

@@ -59,10 +59,10 @@ fn what_an_acknowledgment_covers_is_gone_at_once_and_freed_in_parts() {
     // Packets that come meanwhile do it sooner.
     let mut bench = full(None);
     bench.wireless(10, ack(MANY));
-    for n in 0..MANY / 8 {
+    for n in 0..MANY / 2 {
         bench.wired(10, data(MANY + n));
     }
-    assert_eq!(bench.snoop.cached_bytes(), u64::from(MANY / 8) * EACH);
+    assert_eq!(bench.snoop.cached_bytes(), u64::from(MANY / 2) * EACH);
 }
 
 #[test]
@@ -112,4 +112,30 @@ fn a_segment_over_very_many_others_voids_them() {
     bench.wireless(21, ack(MANY + 1));
     assert_eq!(bench.idle_until(1_000).first(), Some(&221));
     assert_eq!(seq(0), ISN);
+}
+
+#[test]
+fn timers_of_many_connections_are_acted_on_in_parts() {
+    const CONNECTIONS: u32 = 50;
+    let mut bench = Bench::wide(SnoopConfig::new(LocalDetection::Smart, TcpAwareness::Aware));
+    for flow in 10..10 + CONNECTIONS {
+        bench.open(flow);
+        bench.wireless(0, Packet { flow: FlowId(flow), ..ack(0) });
+        bench.wired(0, Packet { flow: FlowId(flow), ..data(0) });
+    }
+    // All at once, as after a pause of the machine; a packet of another connection is not kept waiting either.
+    let mut now = at(900);
+    let part = bench.wired(900, segment(Side::Initiator, 0, Segment::default())).down;
+    assert!(part.len() <= 1 + 8, "{part:?}");
+    let mut resent = part.len() - 1;
+    while let Some(due) = bench.snoop.poll_deadline().filter(|due| *due < at(920)) {
+        assert!(due > now);
+        now = due;
+        bench.snoop.handle_timeout(due);
+        let part = bench.drain(due).down;
+        assert!(part.len() <= 8, "{part:?}");
+        resent += part.len();
+    }
+    assert_eq!(resent, CONNECTIONS as usize);
+    assert!(now < at(902), "soon: {now:?}");
 }

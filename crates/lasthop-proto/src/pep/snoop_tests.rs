@@ -132,7 +132,7 @@ impl Bench {
     }
 
     /// The handshake of another connection.
-    fn open(&mut self, flow: u32) -> Seen {
+    pub(super) fn open(&mut self, flow: u32) -> Seen {
         let [syn, answer] = handshake().map(|packet| Packet { flow: FlowId(flow), ..packet });
         let seen = self.wired(0, syn);
         self.wireless(0, answer);

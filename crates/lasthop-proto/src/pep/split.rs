@@ -18,6 +18,9 @@ use crate::time::{Duration, Instant};
 /// Most connections relayed at once; what comes beyond passes through untouched.
 const MAX_CONNECTIONS: usize = 16_384;
 
+/// What a socket is besides its buffers, in bytes: addresses, sequence numbers, windows, timers, options.
+const SOCKET_STATE: u64 = 512;
+
 /// How bytes get from one leg to the other, and where they wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Handover {
@@ -276,5 +279,24 @@ impl Node<()> for SplitRelay {
             }
         }
         self.events.pop_front()
+    }
+
+    /// Of each connection that is open, the bytes that one end has handed over and the other has not got, and the two sockets.
+    fn hard_state(&self) -> u64 {
+        let open = self.flows.values().filter(|relayed| !relayed.over());
+        let held = |relayed: &Relayed| {
+            let [wired, wireless] = &relayed.legs;
+            let held = |from: &Connection, to: &Connection| from.received().saturating_sub(to.acked());
+            held(wired, wireless) + held(wireless, wired)
+        };
+        open.map(|relayed| held(relayed) + 2 * SOCKET_STATE).sum()
+    }
+
+    fn forget(&mut self, flow: FlowId) {
+        if let Some(relayed) = self.flows.remove(&flow)
+            && let Some(filed) = relayed.filed
+        {
+            self.timers.remove(&(filed, flow));
+        }
     }
 }

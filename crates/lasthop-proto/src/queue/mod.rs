@@ -1,6 +1,7 @@
 //! Queues in front of links that do more than drop what finds them full: CoDel (RFC 8289) and FQ-CoDel (RFC 8290), with ECN
-//! marks (RFC 3168). State machines without I/O, in integers: whoever drives a link hands packets in and takes them out.
+//! marks (RFC 3168), and one that knows TCP's acknowledgments (RFC 3449). State machines without I/O, in integers: whoever drives a link hands packets in and takes them out.
 
+mod ack_aware;
 mod codel;
 mod fq_codel;
 #[cfg(test)]
@@ -10,6 +11,7 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
+pub use ack_aware::{AckAware, AckAwareConfig, Sight};
 pub use codel::{CoDel, CoDelConfig};
 pub use fq_codel::{FqCoDel, FqCoDelConfig};
 
@@ -69,16 +71,23 @@ pub enum QueueSpec {
     CoDel(QueueLimit, CoDelConfig),
     /// A queue for each flow, each under CoDel.
     FqCoDel(FqCoDelConfig),
+    /// One queue that knows TCP's acknowledgments.
+    AckAware(AckAwareConfig),
 }
 
 impl QueueSpec {
     /// Whether it marks packets that take marks, where it would drop others.
     pub const fn marks(&self) -> bool {
         match self {
-            Self::Fifo(_) => false,
+            Self::Fifo(_) | Self::AckAware(_) => false,
             Self::CoDel(_, config) => config.ecn.is_on(),
             Self::FqCoDel(config) => config.codel.ecn.is_on(),
         }
+    }
+
+    /// Whether it takes out acknowledgments that later ones make superfluous.
+    pub const fn filters(&self) -> bool {
+        matches!(self, Self::AckAware(config) if config.filter.is_on())
     }
 }
 
@@ -145,6 +154,8 @@ pub enum ManagedQueue<T> {
     CoDel(Box<CoDelQueue<T>>),
     /// RFC 8290.
     FqCoDel(Box<FqCoDel<T>>),
+    /// RFC 3449.
+    AckAware(Box<AckAware<T>>),
 }
 
 /// A single line under CoDel.
@@ -167,11 +178,17 @@ impl<T: Queued> ManagedQueue<T> {
                 Some(Self::CoDel(Box::new(queue)))
             }
             QueueSpec::FqCoDel(config) => Some(Self::FqCoDel(Box::new(FqCoDel::new(config)))),
+            QueueSpec::AckAware(config) => Some(Self::AckAware(Box::new(AckAware::new(config)))),
         }
     }
 
-    /// Takes a packet in. What must go for it, itself perhaps, is added to `dropped`.
+    /// Takes a packet in of which there is nothing to see. What must go for it, itself perhaps, is added to `dropped`.
     pub fn push(&mut self, now: Instant, item: T, dropped: &mut Vec<T>) {
+        self.push_seen(now, item, || Sight::Other, dropped);
+    }
+
+    /// The same for a packet that shows what `look` sees, where the queue looks.
+    pub fn push_seen(&mut self, now: Instant, item: T, look: impl FnOnce() -> Sight, dropped: &mut Vec<T>) {
         match self {
             Self::CoDel(queue) => {
                 if queue.limit.has_room(queue.backlog, item.bytes()) {
@@ -182,6 +199,7 @@ impl<T: Queued> ManagedQueue<T> {
                 }
             }
             Self::FqCoDel(queue) => queue.push(now, item, dropped),
+            Self::AckAware(queue) => queue.push(item, look(), dropped),
         }
     }
 
@@ -190,14 +208,16 @@ impl<T: Queued> ManagedQueue<T> {
         match self {
             Self::CoDel(queue) => queue.control.pop(now, &mut queue.line, &mut queue.backlog, dropped),
             Self::FqCoDel(queue) => queue.pop(now, dropped),
+            Self::AckAware(queue) => queue.pop(),
         }
     }
 
-    /// Judges what waits by another target and interval from now on.
+    /// Judges what waits by another target and interval from now on, where it judges by any.
     pub fn tune(&mut self, config: CoDelConfig) {
         match self {
             Self::CoDel(queue) => queue.control.tune(config),
             Self::FqCoDel(queue) => queue.tune(config),
+            Self::AckAware(_) => {}
         }
     }
 
@@ -206,6 +226,7 @@ impl<T: Queued> ManagedQueue<T> {
         match self {
             Self::CoDel(queue) => queue.backlog,
             Self::FqCoDel(queue) => queue.backlog(),
+            Self::AckAware(queue) => queue.backlog(),
         }
     }
 }

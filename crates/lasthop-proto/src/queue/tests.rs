@@ -247,7 +247,7 @@ proptest! {
                 QueueSpec::CoDel(QueueLimit::Packets(limit), _) => packets <= limit,
                 QueueSpec::CoDel(QueueLimit::Bytes(limit), _) => bytes <= limit,
                 QueueSpec::FqCoDel(config) => packets <= config.limit && bytes <= config.memory_limit,
-                QueueSpec::Fifo(_) => false,
+                QueueSpec::Fifo(_) | QueueSpec::AckAware(_) => false,
             };
             prop_assert!(holds);
             if pops && let Some(sent) = queue.pop(ms(now), &mut dropped) {

@@ -176,6 +176,9 @@ pub enum PartialDeflation {
 pub enum Growth {
     /// RFC 5681 §3.1, byte counting limited to one segment per acknowledgment.
     Rfc5681,
+    /// RFC 3465, appropriate byte counting: as [`Growth::Rfc5681`], but up to two segments per acknowledgment in slow start, except
+    /// after a timeout. Where few acknowledgments come (RFC 3449 §5.7) the window grows as if more had.
+    Rfc3465,
     /// 4.4BSD-Lite: one segment, or mss²/cwnd + mss/8 in congestion avoidance (quirk 1), per acknowledgment.
     BsdLite,
     /// 4.4BSD-Lite2: [`Growth::BsdLite`] without the mss/8.
@@ -185,6 +188,11 @@ pub enum Growth {
 }
 
 impl Growth {
+    /// Whether the acknowledgment that ends a recovery leaves the window where the recovery left it.
+    pub const fn is_rfc(self) -> bool {
+        matches!(self, Self::Rfc5681 | Self::Rfc3465)
+    }
+
     /// Whether it is one of 4.4BSD's: any acknowledgment of new data opens the window, that which ends a recovery too.
     pub const fn is_bsd(self) -> bool {
         matches!(self, Self::BsdLite | Self::BsdLite2)

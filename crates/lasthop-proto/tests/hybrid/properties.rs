@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use lasthop_proto::link::hybrid::node::TwoEnded;
-use lasthop_proto::link::hybrid::{Class, Header, Image, Label, Repair};
+use lasthop_proto::link::hybrid::{Class, Header, Image, Label, Repair, Reports};
 use lasthop_proto::node::{Node, Port};
-use lasthop_proto::packet::{Body, LinkReport, Packet};
+use lasthop_proto::packet::{Body, Cause, LinkReport, Packet};
 use lasthop_proto::time::{Duration, Instant};
 use proptest::prelude::*;
 
@@ -33,7 +33,8 @@ fn fates() -> impl Strategy<Value = Vec<Fate>> {
 }
 
 fn repair() -> impl Strategy<Value = Repair> {
-    prop_oneof![Just(Repair::Repeat), Just(Repair::Adaptive), Just(SHARE)]
+    let airmail = prop_oneof![Just(Reports::Periodic), Just(Reports::OnEvent)].prop_map(Repair::Airmail);
+    prop_oneof![Just(Repair::Repeat), Just(Repair::Adaptive), airmail, Just(SHARE)]
 }
 
 fn channel(fates: Vec<Fate>) -> impl FnMut(Instant, usize, &Packet) -> Vec<Duration> {
@@ -180,7 +181,9 @@ fn hostile() -> impl Strategy<Value = Packet> {
 /// Nothing but data and feedback without losses, in both directions, whatever the repair.
 #[test]
 fn no_loss_no_repair() {
-    for repair in [Repair::Repeat, Repair::Adaptive] {
+    for repair in
+        [Repair::Repeat, Repair::Adaptive, Repair::Airmail(Reports::Periodic), Repair::Airmail(Reports::OnEvent)]
+    {
         let mut link = Link::new(config(repair), |_, _, _| vec![millis(30)]);
         for number in 0..20_000 {
             link.offer(0, segment(number % 3, number));
@@ -202,5 +205,85 @@ fn no_loss_no_repair() {
                 if end == 0 { 20_000 } else { 20_000 + 2_858 }
             });
         }
+    }
+}
+
+/// A million packets over a hop that loses none: data and feedback are all that goes out.
+#[test]
+fn a_million_packets_without_a_loss_and_not_one_repair() {
+    let mut link = Link::new(config(Repair::Adaptive), |_, _, _| vec![millis(30)]);
+    let (mut taken, mut feedback) = (0, 0);
+    for number in 0..1_000_000 {
+        link.offer(0, segment(number % 3, number));
+        let next = link.now + Duration::from_micros(1_010);
+        link.run_until(next);
+        if number % 1000 == 999 {
+            let plain =
+                |packet: &Packet| matches!(Header::of(packet), Some(Header::Symbol { .. } | Header::Feedback { .. }));
+            for sent in &mut link.sent {
+                assert!(sent.drain(..).all(|(_, packet, _)| plain(&packet)));
+            }
+            taken += std::mem::take(&mut link.taken[1]).len();
+        }
+    }
+    link.run_until(ms(1_020_000));
+    taken += link.taken[1].len();
+    for end in &link.ends {
+        let counters = end.hop().counters();
+        assert_eq!((counters.resent, counters.redundant, counters.given_up, counters.dropped), (0, 0, 0, 0));
+        feedback += counters.feedback;
+    }
+    assert_eq!(taken, 1_000_000);
+    // 96 bytes each, of what the reverse direction could carry in that time; 8 frames of its share are saved up.
+    let share = (feedback * 96 * 8) as f64 / (RATE as f64 * 1010.0);
+    assert!(share < 0.020_001, "{share}");
+}
+
+/// Losses that go 0, 1, 10, 0 %: every hundredth and every tenth frame. The estimate follows within 2 s, and repair ends within 3 s of
+/// the last loss.
+#[test]
+fn losses_that_change_are_followed() {
+    for repair in [Repair::Repeat, Repair::Adaptive] {
+        let mut count = 0_u32;
+        let channel = |now: Instant, end: usize, _: &Packet| {
+            let every = match now.as_nanos() / 1_000_000_000 {
+                5..10 => 100,
+                10..15 => 10,
+                _ => 0,
+            };
+            count += u32::from(end == 0);
+            let lost = end == 0 && every > 0 && count.is_multiple_of(every);
+            if lost { vec![] } else { vec![millis(30)] }
+        };
+        let mut link = Link::new(config(repair), channel);
+        let mut wrong = Vec::new();
+        for number in 0..21_000 {
+            link.offer(0, segment(number % 3, number));
+            // With a call, for which copies go out.
+            if number % 20 == 0 {
+                link.offer(0, datagram(9, number));
+            }
+            let next = link.now + Duration::from_micros(1_190);
+            link.run_until(next);
+            let (at, loss) = (link.now.as_nanos() / 1_000_000, link.ends[0].hop().loss());
+            let expected = match at {
+                2_000..5_000 | 17_250.. => 0,
+                7_000..10_000 => 10_000,
+                12_000..15_000 => 100_000,
+                _ => continue,
+            };
+            if loss.abs_diff(expected) > expected / 5 {
+                wrong.push((at, loss));
+            }
+        }
+        assert!(wrong.is_empty(), "{repair:?}: {} times, {:?}", wrong.len(), &wrong[..wrong.len().min(10)]);
+        link.run_until(ms(40_000));
+        let is_repair = |packet: &Packet| {
+            matches!(packet.cause, Cause::LinkNack | Cause::LinkTimer | Cause::LinkRepair)
+                || !matches!(Header::of(packet), Some(Header::Symbol { .. } | Header::Feedback { .. }))
+        };
+        let last_loss = link.sent[0].iter().filter(|sent| sent.2).map(|sent| sent.0).max().unwrap();
+        let last_repair = link.sent[0].iter().filter(|sent| is_repair(&sent.1)).map(|sent| sent.0).max().unwrap();
+        assert!(last_repair > last_loss && last_repair <= last_loss + millis(3_000), "{last_loss} {last_repair}");
     }
 }

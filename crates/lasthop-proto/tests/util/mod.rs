@@ -4,6 +4,7 @@
 //! `pair.story()` tells which segments left the client when, and why.
 #![allow(dead_code)]
 
+pub mod bridge;
 pub mod golden;
 
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! What the protocol puts in front of a packet, and what control frames consist of.
 
-use crate::link::headers::{LinkHeaders, LinkProtocol};
+use crate::link::headers::{LONGEST, LinkHeader, LinkProtocol};
 use crate::packet::Packet;
 
 /// The header of a frame. Numbers wrap; both ends count from 0.
@@ -52,20 +52,15 @@ impl Header {
             _ => None,
         }
     }
-
-    /// Puts it in front of those that are there. The caller has seen to it that there is room.
-    #[inline]
-    pub(super) fn put(self, headers: &mut LinkHeaders) {
-        let put = headers.push(LinkProtocol::ARQ, &self.to_bytes());
-        debug_assert!(put.is_ok(), "no room for a header");
-    }
 }
 
-/// Of a frame that has no other header.
-impl From<Header> for LinkHeaders {
-    fn from(header: Header) -> Self {
-        let mut headers = Self::NONE;
-        header.put(&mut headers);
-        headers
+impl LinkHeader for Header {
+    const PROTOCOL: LinkProtocol = LinkProtocol::ARQ;
+
+    #[inline]
+    fn bytes(self) -> ([u8; LONGEST], usize) {
+        let mut bytes = [0; LONGEST];
+        bytes[..Self::LEN].copy_from_slice(&self.to_bytes());
+        (bytes, Self::LEN)
     }
 }

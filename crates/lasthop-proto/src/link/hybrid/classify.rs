@@ -67,11 +67,11 @@ impl Classifier {
         flow.bytes += u64::from(bytes);
         match traffic {
             Traffic::Stream => Class::Ordered,
-            Traffic::Acknowledgment => Class::AtOnce,
+            Traffic::Acknowledgment | Traffic::Bare => Class::AtOnce,
             Traffic::Datagram if flow.rate.saturating_mul(TRANSFER.1) > rate.saturating_mul(TRANSFER.0) => {
                 Class::Ordered
             }
-            Traffic::Datagram => Class::RealTime,
+            Traffic::Call | Traffic::Datagram => Class::RealTime,
         }
     }
 
@@ -97,6 +97,8 @@ mod tests {
                 .map(|(flow, bytes)| classifier.classify(now, flow, Traffic::Datagram, bytes, 10_000_000));
         }
         assert_eq!(classes, [Class::Ordered, Class::RealTime]);
+        // Unless they are marked as a call.
+        assert_eq!(classifier.classify(now, 1, Traffic::Call, 1000, 10_000_000), Class::RealTime);
     }
 
     #[test]

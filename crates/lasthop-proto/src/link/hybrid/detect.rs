@@ -31,6 +31,8 @@ pub(super) struct Detector {
     tolerance: u32,
     /// When the tolerance goes back.
     tolerant_until: Instant,
+    /// By so much both ends' drivers may be late.
+    lag: Duration,
 }
 
 impl Detector {
@@ -43,7 +45,18 @@ impl Detector {
             epoch: Instant::ZERO,
             tolerance: 0,
             tolerant_until: Instant::ZERO,
+            lag: Duration::ZERO,
         }
+    }
+
+    /// Nothing is known of the round trip any more.
+    pub fn begin_anew(&mut self) {
+        *self = Self { lag: self.lag, ..Self::new() };
+    }
+
+    /// Waits so much longer before anything is held lost by time.
+    pub fn tolerate(&mut self, lag: Duration) {
+        self.lag = lag;
     }
 
     /// A round trip, `waited` of it at the other end.
@@ -102,12 +115,12 @@ impl Detector {
     pub fn patience(&self) -> Duration {
         let trip = self.round_trip().max(self.latest);
         let disorder = (self.shortest() / 4).saturating_mul(self.tolerance.into());
-        (trip.saturating_mul(9) / 8 + disorder).max(GRANULE)
+        (trip.saturating_mul(9) / 8 + disorder).max(GRANULE) + self.lag
     }
 
     /// Time without feedback, which may wait for `delay`, after which the hop is probed, the `nth` time in a row.
     pub fn silence(&self, delay: Duration, nth: u32) -> Duration {
-        let base = self.round_trip() + self.variation.saturating_mul(4).max(GRANULE * 2) + delay;
+        let base = self.round_trip() + self.variation.saturating_mul(4).max(GRANULE * 2) + delay + self.lag;
         base.saturating_mul(1 << nth.min(10)).min(LONGEST.max(base))
     }
 }
@@ -132,6 +145,16 @@ mod tests {
         assert_eq!(detector.silence(ms(5), 0), ms(41 + 68 + 5));
         assert_eq!(detector.silence(ms(5), 1), ms(228));
         assert_eq!(detector.silence(ms(5), 30), LONGEST);
+    }
+
+    #[test]
+    fn late_drivers_are_waited_for_on_every_path() {
+        let mut detector = Detector::new();
+        detector.tolerate(ms(3));
+        detector.sample(Instant::ZERO, ms(8), ms(0));
+        assert_eq!((detector.patience(), detector.silence(ms(0), 0)), (ms(12), ms(8 + 16 + 3)));
+        detector.begin_anew();
+        assert_eq!((detector.round_trip(), detector.patience()), (ms(100), Duration::from_micros(115_500)));
     }
 
     #[test]

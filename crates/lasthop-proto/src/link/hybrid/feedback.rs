@@ -1,6 +1,7 @@
 //! The receiver's account of what arrived, and when it says so.
 
 use super::frame::{Feedback, PacketNumber, Symbol};
+use super::settings::Reports;
 use crate::time::{Duration, Instant};
 
 /// Frames after which feedback is due.
@@ -8,6 +9,10 @@ const EVERY: u32 = 2;
 
 /// Feedback is not put off for longer.
 const LONGEST: Duration = Duration::from_millis(5);
+
+/// The same of AIRMAIL's ends: they say it for many frames together, of which it must be able to tell.
+const MOST_TOGETHER: u32 = 64;
+const ON_EVENT: u32 = 16;
 
 /// Bytes of feedback on the wire, the hop's header included: what its share is counted with.
 pub(super) const BYTES: u32 = 96;
@@ -21,6 +26,7 @@ const SAVED: u64 = 8;
 /// Which packets arrived.
 #[derive(Clone, Debug)]
 pub(super) struct Account {
+    reports: Reports,
     largest: Option<PacketNumber>,
     /// When the largest arrived.
     at: Instant,
@@ -34,8 +40,9 @@ pub(super) struct Account {
 }
 
 impl Account {
-    pub fn new() -> Self {
-        Self { largest: None, at: Instant::ZERO, received: 0, unsaid: 0, due: None, spent: Instant::ZERO }
+    pub fn new(reports: Reports) -> Self {
+        let (at, spent) = (Instant::ZERO, Instant::ZERO);
+        Self { reports, largest: None, at, received: 0, unsaid: 0, due: None, spent }
     }
 
     /// The largest packet number that arrived.
@@ -70,7 +77,12 @@ impl Account {
     /// A frame asks for feedback, at once if something is missing. `trip` is the hop's, `rate` this end's in bits per second.
     pub fn on_elicited(&mut self, now: Instant, urgent: bool, trip: Duration, rate: u64) {
         self.unsaid += 1;
-        let wanted = if urgent || self.unsaid >= EVERY { now } else { now + LONGEST.min(trip / 8) };
+        let (urgent, every) = match self.reports {
+            Reports::Prompt => (urgent, EVERY),
+            Reports::Periodic => (false, MOST_TOGETHER),
+            Reports::OnEvent => (urgent, ON_EVENT),
+        };
+        let wanted = if urgent || self.unsaid >= every { now } else { now + Self::wait(self.reports, trip) };
         let at = wanted.max(self.allowed(trip, rate));
         self.due = Some(self.due.map_or(at, |due| due.min(at)));
     }
@@ -87,9 +99,17 @@ impl Account {
         gap.min((trip / 4).max(Duration::from_millis(20)))
     }
 
+    /// How long feedback is put off.
+    fn wait(reports: Reports, trip: Duration) -> Duration {
+        match reports {
+            Reports::Prompt => LONGEST.min(trip / 8),
+            Reports::Periodic | Reports::OnEvent => LONGEST.max(trip / 4),
+        }
+    }
+
     /// How long feedback waits at the most, at an end of that rate.
-    pub fn longest_wait(trip: Duration, rate: u64) -> Duration {
-        LONGEST.min(trip / 8).max(Self::gap(trip, rate))
+    pub fn longest_wait(reports: Reports, trip: Duration, rate: u64) -> Duration {
+        Self::wait(reports, trip).max(Self::gap(trip, rate))
     }
 
     /// When feedback is due.

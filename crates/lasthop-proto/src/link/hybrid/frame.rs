@@ -42,8 +42,12 @@ pub enum Traffic {
     Stream,
     /// Nothing but an acknowledgment.
     Acknowledgment,
-    /// Anything else: calls, games, names, echoes.
+    /// A part of a call, as its DSCP says (expedited forwarding, RFC 3246).
+    Call,
+    /// Anything else: games, names, echoes, and calls that nobody marked.
     Datagram,
+    /// A packet that is to go unrepaired, for comparison: never sent again, in no code, handed on when it arrives.
+    Bare,
 }
 
 /// What a driver carries over the hop.
@@ -130,6 +134,8 @@ pub enum Frame<I: Item> {
     Floor(Symbol),
     /// Asks for feedback.
     Probe,
+    /// A packet without a number of its own, so that no repair can name it.
+    Bare(I),
 }
 
 impl<I: Item> Frame<I> {

@@ -1,12 +1,12 @@
 //! What an end puts in front of a packet in the simulator, and what its other frames consist of.
 
 use super::frame::{Class, Label};
-use crate::link::headers::{LinkHeaders, LinkProtocol};
+use crate::link::headers::{LONGEST, LinkHeader, LinkProtocol};
 use crate::packet::Packet;
 
 /// The header of a frame. Numbers are the low 32 bits.
 ///
-/// In bytes: 0 for a packet, 1 for a combination, 2 for feedback, 3 for the floor, 4 for a probe; the transmission's number, high byte
+/// In bytes: 0 for a packet, 1 for a combination, 2 for feedback, 3 for the floor, 4 for a probe, 5 for a packet that goes unrepaired; the transmission's number, high byte
 /// first; then of a packet its symbol, class and chain, of a combination the first symbol, the count and the key, of the floor the symbol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Header {
@@ -47,11 +47,16 @@ pub enum Header {
         /// The transmission's number.
         packet: u32,
     },
+    /// The transmission carries a packet that goes unrepaired.
+    Bare {
+        /// The transmission's number.
+        packet: u32,
+    },
 }
 
 impl Header {
     /// Bytes of the longest.
-    pub const LEN: usize = 11;
+    pub const LEN: usize = LONGEST;
 
     /// The header of a frame, if it is one of this protocol: its outermost.
     pub fn of<P>(packet: &Packet<P>) -> Option<Self> {
@@ -66,6 +71,7 @@ impl Header {
             return match kind {
                 2 => Some(Self::Feedback { packet }),
                 4 => Some(Self::Probe { packet }),
+                5 => Some(Self::Bare { packet }),
                 _ => None,
             };
         }
@@ -85,16 +91,20 @@ impl Header {
             _ => None,
         }
     }
+}
 
-    /// Puts it in front of those that are there. The caller has seen to it that there is room.
-    pub(super) fn put(self, headers: &mut LinkHeaders) {
-        let mut bytes = [0; Self::LEN];
+impl LinkHeader for Header {
+    const PROTOCOL: LinkProtocol = LinkProtocol::TWO_ENDED;
+
+    fn bytes(self) -> ([u8; LONGEST], usize) {
+        let mut bytes = [0; LONGEST];
         let (kind, packet, symbol, detail) = match self {
             Self::Symbol { packet, symbol, label } => (0, packet, Some(symbol), Some([label.class as u8, label.chain])),
             Self::Repair { packet, first, count, key } => (1, packet, Some(first), Some([count, key])),
             Self::Feedback { packet } => (2, packet, None, None),
             Self::Floor { packet, symbol } => (3, packet, Some(symbol), None),
             Self::Probe { packet } => (4, packet, None, None),
+            Self::Bare { packet } => (5, packet, None, None),
         };
         bytes[0] = kind;
         bytes[1..5].copy_from_slice(&packet.to_be_bytes());
@@ -107,17 +117,7 @@ impl Header {
         } else {
             5
         };
-        let put = headers.push(LinkProtocol::TWO_ENDED, &bytes[..len]);
-        debug_assert!(put.is_ok(), "no room for a header");
-    }
-}
-
-/// Of a frame that has no other header.
-impl From<Header> for LinkHeaders {
-    fn from(header: Header) -> Self {
-        let mut headers = Self::NONE;
-        header.put(&mut headers);
-        headers
+        (bytes, len)
     }
 }
 
@@ -129,6 +129,7 @@ fn number(bytes: &[u8]) -> Option<(u32, &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::link::headers::LinkHeaders;
 
     #[test]
     fn bytes_are_as_described() {
@@ -139,6 +140,7 @@ mod tests {
             (Header::Feedback { packet: 7 }, &[2, 0, 0, 0, 7]),
             (Header::Floor { packet: 7, symbol: 8 }, &[3, 0, 0, 0, 7, 0, 0, 0, 8]),
             (Header::Probe { packet: 7 }, &[4, 0, 0, 0, 7]),
+            (Header::Bare { packet: 7 }, &[5, 0, 0, 0, 7]),
         ] {
             assert_eq!(LinkHeaders::from(header).read(LinkProtocol::TWO_ENDED), Some(bytes));
             assert_eq!(Header::from_bytes(bytes), Some(header));
@@ -146,7 +148,7 @@ mod tests {
                 assert_ne!(Header::from_bytes(&bytes[..end]), Some(header));
             }
         }
-        for bytes in [&[0, 0, 0, 0, 1, 0, 0, 0, 2, 3, 4][..], &[5, 0, 0, 0, 1], &[2, 0, 0, 0, 1, 0], &[]] {
+        for bytes in [&[0, 0, 0, 0, 1, 0, 0, 0, 2, 3, 4][..], &[6, 0, 0, 0, 1], &[2, 0, 0, 0, 1, 0], &[]] {
             assert_eq!(Header::from_bytes(bytes), None, "{bytes:?}");
         }
     }

@@ -36,6 +36,7 @@ impl Coded for Image {
 const TCP: u8 = 1;
 const DATAGRAM: u8 = 2;
 const QUIC: u8 = 3;
+const MEDIA: u8 = 4;
 
 /// Bits beside the flags that say which options there are.
 const MSS: u16 = 1 << 9;
@@ -139,8 +140,47 @@ fn take_segment(from: &mut Reader<'_>) -> Option<Segment> {
     Some(Segment { seq, ack, window, flags: Flags(bits & Flags::ALL.0), options })
 }
 
-impl Item for Packet {
+/// A form of payload that a two-ended link can carry: it says what packets with it look like to the code.
+pub trait Carried: Clone + Default {
+    /// A packet, or a combination of packets.
+    type Coded: Coded;
+
+    /// The packet, together with what its frame says.
+    fn encode(packet: &Packet<Self>, label: Label) -> Self::Coded;
+
+    /// The packet that a code restored; `None` where that is not one.
+    fn decode(coded: &Self::Coded) -> Option<(Packet<Self>, Label)>;
+
+    /// A combination as a frame brings it: of headers, in a [`Body::Coded`], and of payloads.
+    fn part(coded: Self::Coded) -> (Image, Self);
+
+    /// What [`Self::part`] took apart.
+    fn join(image: Image, payload: Self) -> Self::Coded;
+}
+
+/// The simulator's packets: all that they are is in their headers.
+impl Carried for () {
     type Coded = Image;
+
+    fn encode(packet: &Packet, label: Label) -> Image {
+        Image::of(packet, label)
+    }
+
+    fn decode(coded: &Image) -> Option<(Packet, Label)> {
+        coded.packet()
+    }
+
+    fn part(coded: Image) -> (Image, ()) {
+        (coded, ())
+    }
+
+    fn join(image: Image, (): ()) -> Image {
+        image
+    }
+}
+
+impl<P: Carried> Item for Packet<P> {
+    type Coded = P::Coded;
 
     fn flow(&self) -> u32 {
         self.flow.0 << 1 | self.from.index() as u32
@@ -158,6 +198,7 @@ impl Item for Packet {
                 Traffic::Acknowledgment
             }
             Body::Tcp(_) | Body::Quic { .. } => Traffic::Stream,
+            Body::Media { .. } => Traffic::Call,
             Body::Datagram { .. } | Body::Control | Body::Coded(_) | Body::Report(_) => Traffic::Datagram,
         }
     }
@@ -169,22 +210,35 @@ impl Item for Packet {
         self.ecn.is_capable()
     }
 
-    fn encode(&self, label: Label) -> Image {
-        let mut to = Writer { image: Image::zero(), at: 0 };
-        let kind = match self.body {
+    fn encode(&self, label: Label) -> P::Coded {
+        P::encode(self, label)
+    }
+
+    fn decode(coded: &P::Coded) -> Option<(Self, Label)> {
+        P::decode(coded)
+    }
+}
+
+impl Image {
+    /// The headers of a packet, together with what its frame says.
+    pub fn of<P>(packet: &Packet<P>, label: Label) -> Self {
+        let mut to = Writer { image: Self::zero(), at: 0 };
+        let kind = match packet.body {
             Body::Tcp(_) => TCP,
             Body::Datagram { .. } => DATAGRAM,
+            Body::Media { .. } => MEDIA,
             Body::Quic { .. } => QUIC,
             // No such packet passes from end to end.
             Body::Control | Body::Coded(_) | Body::Report(_) => 0,
         };
-        to.put([label.class as u8 | (self.from.index() as u8) << 2 | self.ecn.bits() << 3 | kind << 5, label.chain]);
-        to.put(self.flow.0.to_be_bytes());
-        to.put(self.header_len.to_be_bytes());
-        to.put(self.len.to_be_bytes());
-        match &self.body {
+        let first = label.class as u8 | (packet.from.index() as u8) << 2 | packet.ecn.bits() << 3 | kind << 5;
+        to.put([first, label.chain]);
+        to.put(packet.flow.0.to_be_bytes());
+        to.put(packet.header_len.to_be_bytes());
+        to.put(packet.len.to_be_bytes());
+        match &packet.body {
             Body::Tcp(segment) => put_segment(&mut to, segment),
-            Body::Datagram { number } => to.put(number.to_be_bytes()),
+            Body::Datagram { number } | Body::Media { number } => to.put(number.to_be_bytes()),
             Body::Quic { number, data } => {
                 to.put(number.to_be_bytes());
                 to.put(data.to_be_bytes());
@@ -194,8 +248,9 @@ impl Item for Packet {
         to.image
     }
 
-    fn decode(image: &Image) -> Option<(Self, Label)> {
-        let mut from = Reader { image, at: 0 };
+    /// The packet with those headers and no payload, and what its frame says; `None` where that is not one.
+    pub fn packet(&self) -> Option<(Packet, Label)> {
+        let mut from = Reader { image: self, at: 0 };
         let [first, chain] = from.take();
         let class = match first & 3 {
             0 => Class::Ordered,
@@ -209,11 +264,12 @@ impl Item for Packet {
         let body = match first >> 5 {
             TCP => Body::Tcp(take_segment(&mut from)?),
             DATAGRAM => Body::Datagram { number: from.word() },
+            MEDIA => Body::Media { number: from.word() },
             QUIC => Body::Quic { number: from.word(), data: from.word() },
             _ => return None,
         };
         let cause = Cause::LinkRepair;
-        let packet = Self { flow, from: side, ecn, cause, header_len, len, body, ..Self::default() };
+        let packet = Packet { flow, from: side, ecn, cause, header_len, len, body, ..Packet::default() };
         Some((packet, Label { class, chain }))
     }
 }
@@ -242,21 +298,24 @@ mod tests {
             Body::Tcp(bare),
             Body::Datagram { number: 0x0102_0304 },
             Body::Quic { number: 9, data: u32::MAX },
+            Body::Media { number: u32::MAX },
         ];
         for (body, (from, ecn)) in bodies.into_iter().zip([
             (Side::Initiator, Ecn::NotEct),
             (Side::Acceptor, Ecn::Ect0),
             (Side::Initiator, Ecn::Ect1),
             (Side::Acceptor, Ecn::Ce),
+            (Side::Acceptor, Ecn::NotEct),
         ]) {
             let (flow, cause) = (FlowId(0x0a0b_0c0d), Cause::LinkRepair);
-            let packet = Packet { flow, from, ecn, cause, header_len: 92, len: 1390, body, ..Packet::default() };
+            let packet: Packet =
+                Packet { flow, from, ecn, cause, header_len: 92, len: 1390, body, ..Packet::default() };
             for class in [Class::Ordered, Class::RealTime, Class::AtOnce] {
                 let label = Label { class, chain: 200 };
                 assert_eq!(Packet::decode(&packet.encode(label)), Some((packet, label)));
             }
         }
-        assert_eq!(Packet::decode(&Image::zero()), None);
-        assert_eq!(Packet::decode(&Image([255; LENGTH])), None);
+        assert_eq!(Packet::<()>::decode(&Image::zero()), None);
+        assert_eq!(Packet::<()>::decode(&Image([255; LENGTH])), None);
     }
 }

@@ -2,7 +2,7 @@
 //! sliding-window code where repeats come too late.
 //!
 //! [`Hop`] is one end, without I/O and without bytes: it takes packets and frames, and gives out frames and packets. The
-//! simulator's node is [`node::TwoEnded`]. `docs/models/two-ended-link.md` has the rules with their reasons.
+//! simulator's and the lab's node is [`node::TwoEnded`]. `docs/models/two-ended-link.md` has the rules with their reasons.
 
 mod budget;
 mod classify;
@@ -14,6 +14,7 @@ mod frame;
 mod header;
 mod image;
 mod ingress;
+mod live;
 pub mod node;
 mod receiver;
 mod sender;
@@ -26,8 +27,9 @@ pub use self::code::{Coded, Gf, UNKNOWN, WINDOW, coefficient};
 pub use self::control::RateRule;
 pub use self::frame::{Class, Feedback, Frame, Item, Label, PacketNumber, Symbol, Traffic, Why, Window, expand};
 pub use self::header::Header;
-pub use self::image::Image;
-pub use self::settings::{Counters, HopConfig, Repair, Share, Sizes};
+pub use self::image::{Carried, Image};
+pub use self::sender::Fate;
+pub use self::settings::{Counters, HopConfig, Repair, Reports, Share, Sizes};
 
 use self::budget::Budget;
 use self::classify::Classifier;
@@ -45,6 +47,18 @@ pub const FEEDBACK_BYTES: u32 = 38;
 
 /// Idle time after which repair for what was sent last is worth its while.
 const IDLE: Duration = Duration::from_millis(2);
+
+/// A block of AIRMAIL's packets, and so long after its last packet it is closed.
+const BLOCK: u64 = 16;
+const BLOCK_WAIT: Duration = Duration::from_millis(8);
+
+/// When the end of that configuration says what arrived.
+const fn reports(config: &HopConfig) -> Reports {
+    match config.repair {
+        Repair::Airmail(reports) => reports,
+        Repair::Repeat | Repair::Adaptive | Repair::Share(_) => Reports::Prompt,
+    }
+}
 
 /// A frame that leaves.
 #[derive(Clone, PartialEq, Debug)]
@@ -106,7 +120,7 @@ impl<I: Item> Hop<I> {
             budget: Budget::new(),
             sender: Sender::new(),
             receiver: Receiver::new(),
-            account: Account::new(),
+            account: Account::new(reports(&config)),
             encoder: Encoder::new(),
             decoder: Decoder::new(),
             coded: None,
@@ -184,6 +198,15 @@ impl<I: Item> Hop<I> {
         !matches!(self.config.repair, Repair::Repeat)
     }
 
+    const fn is_airmail(&self) -> bool {
+        matches!(self.config.repair, Repair::Airmail(_))
+    }
+
+    /// How long the other end puts off feedback: of AIRMAIL's ends, each as long.
+    fn longest_wait(&self) -> Duration {
+        Account::longest_wait(reports(&self.config), self.detector.round_trip(), self.control.rate())
+    }
+
     /// Symbols that may be under way: what four round trips hold, the longest that any is repaired for, and some.
     fn window(&self) -> u64 {
         let bits = u128::from(self.control.rate()) * u128::from(self.detector.round_trip().as_nanos()) / 1_000_000_000;
@@ -193,8 +216,9 @@ impl<I: Item> Hop<I> {
     /// Splits this end into its sender and what that looks at.
     fn split(&mut self) -> (&mut Sender<I>, View<'_>) {
         let frame = self.control.time_for(1500);
-        let wait = Account::longest_wait(self.detector.round_trip(), self.control.rate());
-        (&mut self.sender, View { detector: &mut self.detector, budget: &mut self.budget, frame, wait })
+        let wait = self.longest_wait();
+        let most = if self.is_airmail() { 1 } else { u8::MAX };
+        (&mut self.sender, View { detector: &mut self.detector, budget: &mut self.budget, frame, wait, most })
     }
 
     /// A frame arrived.
@@ -239,6 +263,7 @@ impl<I: Item> Hop<I> {
                 self.receiver.on_floor(floor, &mut self.out);
             }
             Frame::Probe => {}
+            Frame::Bare(item) => self.out.push_back(item),
         }
     }
 
@@ -281,10 +306,8 @@ impl<I: Item> Hop<I> {
         if sender.on_timeout(now, &mut view) {
             self.probe(now);
         }
-        if let (Repair::Share(share), Some((first, until))) = (self.config.repair, self.block)
-            && until <= now
-        {
-            self.close(share, first);
+        if let Some((first, _)) = self.block.filter(|(_, until)| *until <= now) {
+            self.close(now, first);
         }
         if self.idle.is_some_and(|at| at <= now) {
             self.idle = None;
@@ -304,12 +327,25 @@ impl<I: Item> Hop<I> {
     }
 
     /// Ends a block.
-    fn close(&mut self, share: Share, first: Symbol) {
+    fn close(&mut self, now: Instant, first: Symbol) {
         self.block = None;
         let end = self.sender.next_symbol();
         let packets = (end.0 - first.0).min(WINDOW as u64);
-        let count = (packets * u64::from(share.coded)).div_ceil(u64::from(share.data.max(1))).min(255) as u8;
-        self.coded = Some(Due { first, end, sent: 0, count, why: Why::Redundancy });
+        let count = match self.config.repair {
+            Repair::Share(share) => (packets * u64::from(share.coded)).div_ceil(u64::from(share.data.max(1))),
+            Repair::Airmail(_) if self.budget.is_on(now) => self.expected_losses(packets),
+            Repair::Airmail(_) | Repair::Repeat | Repair::Adaptive => 0,
+        };
+        if count > 0 {
+            self.coded = Some(Due { first, end, sent: 0, count: count.min(255) as u8, why: Why::Redundancy });
+        }
+    }
+
+    /// How many of so many frames may be lost: the mean and two standard deviations.
+    fn expected_losses(&self, frames: u64) -> u64 {
+        let expected = frames * self.budget.loss();
+        // In 10⁻⁶.
+        (expected + 2 * (expected * 1_000_000).isqrt()).div_ceil(1_000_000)
     }
 
     /// Nothing waits: repair what may have been lost of what was sent last, as far as losses suggest.
@@ -317,9 +353,7 @@ impl<I: Item> Hop<I> {
         let Some(newest) = self.sender.newest().filter(|_| self.budget.is_on(now)) else { return };
         let end = Symbol(newest.0 + 1);
         let first = Symbol(self.sender.floor().0.max(end.0.saturating_sub(WINDOW as u64)));
-        let expected = (end.0 - first.0) * self.budget.loss();
-        // The mean and two standard deviations of the number of losses, in 10⁻⁶.
-        let count = (expected + 2 * (expected * 1_000_000).isqrt()).div_ceil(1_000_000);
+        let count = self.expected_losses(end.0 - first.0);
         if count > 0 {
             self.coded =
                 Some(Due { first, end, sent: 0, count: count.min(UNKNOWN as u64) as u8, why: Why::Redundancy });
@@ -397,7 +431,7 @@ impl<I: Item> Hop<I> {
             return None;
         };
         let (key, sum, bytes) = self.encoder.combine(window, due.sent);
-        if adaptive && due.why == Why::Redundancy {
+        if (adaptive || self.is_airmail()) && due.why == Why::Redundancy {
             let time = self.control.time_for(bytes);
             if !self.budget.allows(now, time) {
                 self.coded = None;
@@ -420,6 +454,10 @@ impl<I: Item> Hop<I> {
         }
         let item = self.ingress.pop(now)?;
         self.budget.on_time(now);
+        if item.traffic() == Traffic::Bare {
+            let bytes = item.bytes();
+            return Some(self.send(now, Frame::Bare(item), None, Why::First, bytes));
+        }
         let (flow, symbol) = (item.flow(), self.sender.next_symbol());
         let class = self.classifier.classify(now, flow, item.traffic(), item.bytes(), self.control.rate());
         let mut label = Label { class, chain: 0 };
@@ -442,12 +480,9 @@ impl<I: Item> Hop<I> {
         match self.config.repair {
             Repair::Repeat => {}
             Repair::Share(share) => {
-                let first = self.block.map_or(symbol, |(first, _)| first);
-                self.block = Some((first, now + share.wait));
-                if symbol.0 - first.0 + 1 >= u64::from(share.data.clamp(1, WINDOW as u8)) {
-                    self.close(share, first);
-                }
+                self.add_to_block(now, symbol, share.data.clamp(1, WINDOW as u8).into(), share.wait);
             }
+            Repair::Airmail(_) => self.add_to_block(now, symbol, BLOCK, BLOCK_WAIT),
             Repair::Adaptive => {
                 self.idle = (self.ingress.waiting() == 0 && self.budget.is_on(now)).then_some(now + IDLE);
                 if class == Class::RealTime {
@@ -456,6 +491,15 @@ impl<I: Item> Hop<I> {
             }
         }
         Some(Outgoing { packet, frame: Frame::Data(symbol, label, item), why: Why::First, bytes })
+    }
+
+    /// A packet is in the block that is open, which is closed when it has so many, or so long after the last.
+    fn add_to_block(&mut self, now: Instant, symbol: Symbol, packets: u64, wait: Duration) {
+        let first = self.block.map_or(symbol, |(first, _)| first);
+        self.block = Some((first, now + wait));
+        if symbol.0 - first.0 + 1 >= packets {
+            self.close(now, first);
+        }
     }
 
     /// Copies of a packet that cannot wait for repeats.
@@ -472,7 +516,7 @@ impl<I: Item> Hop<I> {
 
     /// When to call [`Hop::on_timeout`], or [`Hop::poll_frame`] again.
     pub fn deadline(&self) -> Option<Instant> {
-        let wait = Account::longest_wait(self.detector.round_trip(), self.control.rate());
+        let wait = self.longest_wait();
         let pace = self.control.next();
         let wants = |at: Instant| at.max(pace);
         let new = self.ingress.waiting() > 0 && self.sender.may_send(self.window());

@@ -1,10 +1,11 @@
 //! An end of a hop as a node: the simulator's packets in, frames out.
 
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 
-use super::{Feedback, Frame, Header, Hop, HopConfig, Outgoing, PacketNumber, Symbol, Why, Window, expand};
+use super::{Carried, Feedback, Frame, Header, Hop, HopConfig, Outgoing, PacketNumber, Symbol, Why, Window, expand};
 use crate::event::Event;
-use crate::link::headers::LinkProtocol;
+use crate::link::headers::{LinkHeader, LinkProtocol};
 use crate::node::{self, Disposition, Node, Port, Trigger};
 use crate::packet::{Body, Cause, FlowId, Integrity, LinkReport, Packet, Priority};
 use crate::time::{Duration, Instant};
@@ -12,25 +13,32 @@ use crate::time::{Duration, Instant};
 /// One end of a two-ended link. What comes in at [`Port::WIRED`] is brought over the hop, what comes in at
 /// [`Port::WIRELESS`] is taken from it; the other end must be one too.
 #[derive(Clone, Debug)]
-pub struct TwoEnded {
-    hop: Hop<Packet>,
+pub struct TwoEnded<P: Carried = ()> {
+    hop: Hop<Packet<P>>,
     header: u16,
     /// What goes past the protocol.
-    past: VecDeque<(Port, Packet)>,
+    past: VecDeque<(Port, Packet<P>)>,
 }
 
-impl TwoEnded {
+impl TwoEnded<()> {
+    /// An end for packets without bytes, as simulators have them. It is compiled in this crate, with its optimisation.
+    pub fn boxed(config: HopConfig) -> Box<dyn Node<()>> {
+        Box::new(Self::new(config))
+    }
+}
+
+impl<P: Carried> TwoEnded<P> {
     /// An end that has sent and received nothing.
     pub fn new(config: HopConfig) -> Self {
         Self { header: config.header, hop: Hop::new(config), past: VecDeque::new() }
     }
 
     /// The state machine.
-    pub fn hop(&self) -> &Hop<Packet> {
+    pub fn hop(&self) -> &Hop<Packet<P>> {
         &self.hop
     }
 
-    fn on_wireless(&mut self, now: Instant, mut packet: Packet) -> Disposition {
+    fn on_wireless(&mut self, now: Instant, packet: Packet<P>) -> Disposition {
         let Some(header) = packet.link.read(LinkProtocol::TWO_ENDED) else {
             self.past.push_back((Port::WIRED, packet));
             return Disposition::Forwarded;
@@ -43,14 +51,12 @@ impl TwoEnded {
         let symbol = |low: u32| Symbol(expand(low, symbols.0));
         let (number, frame) = match header {
             Header::Symbol { packet: number, symbol: low, label } => {
-                packet.link.pop();
-                let header_len = packet.header_len.saturating_sub(self.header);
-                let item = Packet { header_len, priority: Priority::Normal, ..packet };
-                (number, Frame::Data(symbol(low), label, item))
+                (number, Frame::Data(symbol(low), label, self.unwrapped(packet)))
             }
             Header::Repair { packet: number, first, count, key } => {
                 let Body::Coded(image) = packet.body else { return Disposition::Dropped };
-                (number, Frame::Repair(Window { first: symbol(first), count }, key, image))
+                let sum = P::join(image, packet.payload);
+                (number, Frame::Repair(Window { first: symbol(first), count }, key, sum))
             }
             Header::Feedback { packet: number } => {
                 let Body::Report(report) = &packet.body else { return Disposition::Dropped };
@@ -58,11 +64,19 @@ impl TwoEnded {
             }
             Header::Floor { packet: number, symbol: low } => (number, Frame::Floor(symbol(low))),
             Header::Probe { packet: number } => (number, Frame::Probe),
+            Header::Bare { packet: number } => (number, Frame::Bare(self.unwrapped(packet))),
         };
-        let carries = matches!(frame, Frame::Data(..));
+        let carries = matches!(frame, Frame::Data(..) | Frame::Bare(_));
         self.hop.receive(now, PacketNumber(expand(number, packets.0)), bytes, frame);
         // A packet that waits for nothing is handed on at once, by the same way.
         if carries { Disposition::Held } else { Disposition::Absorbed }
+    }
+
+    /// A packet without this hop's header.
+    fn unwrapped(&self, mut packet: Packet<P>) -> Packet<P> {
+        packet.link.pop();
+        let header_len = packet.header_len.saturating_sub(self.header);
+        Packet { header_len, priority: Priority::Normal, ..packet }
     }
 
     fn feedback(&self, report: &LinkReport) -> Feedback {
@@ -79,7 +93,7 @@ impl TwoEnded {
     }
 
     /// A frame as a packet.
-    fn packet(&self, outgoing: Outgoing<Packet>) -> Packet {
+    fn packet(&self, outgoing: Outgoing<Packet<P>>) -> Packet<P> {
         let Outgoing { packet: PacketNumber(number), frame, why, bytes } = outgoing;
         let packet = number as u32;
         let cause = match why {
@@ -88,12 +102,13 @@ impl TwoEnded {
             Why::Probe => Cause::LinkTimer,
             Why::Redundancy => Cause::LinkRepair,
         };
-        let control = |header: Header, body: Body| Packet {
+        let control = |header: Header, body: Body, payload: P| Packet {
             flow: FlowId::NONE,
             cause,
             header_len: bytes.min(u16::MAX.into()) as u16,
             body,
             link: header.into(),
+            payload,
             ..Packet::default()
         };
         match frame {
@@ -104,8 +119,9 @@ impl TwoEnded {
                 Header::Symbol { packet, symbol: symbol as u32, label }.put(&mut packet_out.link);
                 packet_out
             }
-            Frame::Repair(Window { first, count }, key, image) => {
-                control(Header::Repair { packet, first: first.0 as u32, count, key }, Body::Coded(image))
+            Frame::Repair(Window { first, count }, key, sum) => {
+                let (image, payload) = P::part(sum);
+                control(Header::Repair { packet, first: first.0 as u32, count, key }, Body::Coded(image), payload)
             }
             Frame::Feedback(feedback) => {
                 let report = LinkReport {
@@ -117,10 +133,18 @@ impl TwoEnded {
                     delivered: feedback.delivered,
                     useful: feedback.useful,
                 };
-                control(Header::Feedback { packet }, Body::Report(report))
+                control(Header::Feedback { packet }, Body::Report(report), P::default())
             }
-            Frame::Floor(Symbol(symbol)) => control(Header::Floor { packet, symbol: symbol as u32 }, Body::Control),
-            Frame::Probe => control(Header::Probe { packet }, Body::Control),
+            Frame::Floor(Symbol(symbol)) => {
+                control(Header::Floor { packet, symbol: symbol as u32 }, Body::Control, P::default())
+            }
+            Frame::Probe => control(Header::Probe { packet }, Body::Control, P::default()),
+            Frame::Bare(item) => {
+                let header_len = item.header_len.saturating_add(self.header);
+                let mut packet_out = Packet { header_len, priority: Priority::Normal, ..item };
+                Header::Bare { packet }.put(&mut packet_out.link);
+                packet_out
+            }
         }
     }
 }
@@ -133,8 +157,8 @@ fn join(words: [u32; 4]) -> u128 {
     words.into_iter().rev().fold(0, |bits, word| bits << 32 | u128::from(word))
 }
 
-impl Node<()> for TwoEnded {
-    fn handle_packet(&mut self, now: Instant, port: Port, packet: Packet) -> Disposition {
+impl<P: Carried> Node<P> for TwoEnded<P> {
+    fn handle_packet(&mut self, now: Instant, port: Port, packet: Packet<P>) -> Disposition {
         if port != Port::WIRED {
             return self.on_wireless(now, packet);
         }
@@ -151,7 +175,7 @@ impl Node<()> for TwoEnded {
         self.hop.on_timeout(now);
     }
 
-    fn poll_transmit(&mut self, now: Instant, place: &mut Packet) -> Option<(Port, node::Why)> {
+    fn poll_transmit(&mut self, now: Instant, place: &mut Packet<P>) -> Option<(Port, node::Why)> {
         if let Some((port, packet)) = self.past.pop_front() {
             *place = packet;
             return Some((port, node::Why::Given));

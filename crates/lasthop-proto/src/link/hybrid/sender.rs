@@ -14,6 +14,9 @@ const ROUNDS: u8 = 4;
 /// Packets of calls, and acknowledgments, are of no use later.
 pub(super) const DEADLINE: Duration = Duration::from_millis(100);
 
+/// Fates that wait for the driver at most.
+const MOST_FATES: usize = 4096;
+
 /// Transmissions that are remembered although nothing was heard of them.
 const MOST_SENT: usize = 2 * AHEAD as usize;
 
@@ -44,6 +47,15 @@ struct Carried<I> {
     /// Transmissions that are to come.
     queued: u16,
     state: State,
+}
+
+/// What became of a transmission.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fate {
+    /// It arrived.
+    Arrived(PacketNumber),
+    /// It is held lost.
+    Lost(PacketNumber),
 }
 
 /// A transmission.
@@ -78,6 +90,8 @@ pub(super) struct View<'a> {
     pub frame: Duration,
     /// How long feedback waits at the most.
     pub wait: Duration,
+    /// Transmissions of a packet in a round, at most.
+    pub most: u8,
 }
 
 /// What is on its way.
@@ -90,8 +104,8 @@ pub(super) struct Sender<I> {
     /// Number of the first of `sent`.
     first_sent: u64,
     sent: VecDeque<Sent>,
-    /// Transmissions that were held lost.
-    lost: VecDeque<(u64, Option<Symbol>)>,
+    /// Transmissions that were held lost, by number, with the symbol that each carried: every report names those that it has seen once more.
+    lost: BTreeMap<u64, Option<Symbol>>,
     largest_acked: Option<u64>,
     /// Transmissions to come, real time first, by time.
     again: [BTreeMap<(Instant, u64), Again>; 2],
@@ -107,6 +121,8 @@ pub(super) struct Sender<I> {
     floor_due: Option<Instant>,
     floors: u32,
     given_up: u64,
+    /// What became of transmissions, where somebody wants to know.
+    fates: Option<VecDeque<Fate>>,
 }
 
 impl<I: Item> Sender<I> {
@@ -117,7 +133,7 @@ impl<I: Item> Sender<I> {
             alive: 0,
             first_sent: 0,
             sent: VecDeque::new(),
-            lost: VecDeque::new(),
+            lost: BTreeMap::new(),
             largest_acked: None,
             again: [BTreeMap::new(), BTreeMap::new()],
             order: 0,
@@ -129,6 +145,26 @@ impl<I: Item> Sender<I> {
             floor_due: None,
             floors: 0,
             given_up: 0,
+            fates: None,
+        }
+    }
+
+    /// What becomes of transmissions is told from now on.
+    pub fn watch(&mut self) {
+        self.fates.get_or_insert_default();
+    }
+
+    pub fn is_watched(&self) -> bool {
+        self.fates.is_some()
+    }
+
+    pub fn poll_fate(&mut self) -> Option<Fate> {
+        self.fates.as_mut()?.pop_front()
+    }
+
+    fn tell(&mut self, fate: Fate) {
+        if let Some(fates) = self.fates.as_mut().filter(|fates| fates.len() < MOST_FATES) {
+            fates.push_back(fate);
         }
     }
 
@@ -303,6 +339,7 @@ impl<I: Item> Sender<I> {
             return self.on_late(now, packet, view);
         }
         sent.open = false;
+        self.tell(Fate::Arrived(PacketNumber(packet)));
         view.budget.on_acked(now);
         if let Some(symbol) = symbol {
             if let Some(carried) = get(&mut self.carried, self.base, symbol) {
@@ -314,13 +351,11 @@ impl<I: Item> Sender<I> {
 
     /// A transmission is acknowledged that is not open: perhaps one that was held lost.
     fn on_late(&mut self, now: Instant, packet: u64, view: &mut View<'_>) {
-        let Some(index) = self.lost.iter().position(|(lost, _)| *lost == packet) else { return };
-        if let Some((_, symbol)) = self.lost.remove(index) {
-            view.detector.on_spurious(now);
-            view.budget.on_spurious();
-            if let Some(symbol) = symbol {
-                self.done(symbol);
-            }
+        let Some(symbol) = self.lost.remove(&packet) else { return };
+        view.detector.on_spurious(now);
+        view.budget.on_spurious();
+        if let Some(symbol) = symbol {
+            self.done(symbol);
         }
     }
 
@@ -379,9 +414,10 @@ impl<I: Item> Sender<I> {
                 sent.open = false;
                 let symbol = sent.symbol;
                 if self.lost.len() == MOST_LOST {
-                    self.lost.pop_front();
+                    self.lost.pop_first();
                 }
-                self.lost.push_back((packet, symbol));
+                self.lost.insert(packet, symbol);
+                self.tell(Fate::Lost(PacketNumber(packet)));
                 view.budget.on_lost(now, packet);
                 if let Some(symbol) = symbol {
                     self.ground(now, symbol, view);
@@ -406,7 +442,7 @@ impl<I: Item> Sender<I> {
             return;
         }
         carried.round += 1;
-        let count = Budget::transmissions(carried.round);
+        let count = Budget::transmissions(carried.round).min(view.most);
         let apart = view.frame.saturating_mul(view.budget.apart());
         self.copies(now, symbol, Why::Resend, count, apart);
     }

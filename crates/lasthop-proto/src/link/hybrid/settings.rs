@@ -10,8 +10,22 @@ pub enum Repair {
     Repeat,
     /// Packets are sent again; copies and a code help where that comes too late.
     Adaptive,
+    /// Coded frames behind each block of packets, as many as losses suggest, and packets are sent again that they do not restore: after
+    /// AIRMAIL (Ayanoglu et al., 1995).
+    Airmail(Reports),
     /// A fixed share of coded frames, nothing is sent again, everything is handed on when it arrives.
     Share(Share),
+}
+
+/// When an end says what arrived.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reports {
+    /// With every second frame, and at once behind a gap.
+    Prompt,
+    /// Time after time while something arrives: AIRMAIL's base station.
+    Periodic,
+    /// At once behind a gap, otherwise for many frames together: AIRMAIL's mobile host.
+    OnEvent,
 }
 
 /// Coded frames for a number of packets.

@@ -120,18 +120,19 @@ impl<P: Payload> Repair<P> {
     /// would have gone.
     fn disown(&mut self, first: usize, count: usize, out: &mut Outbox<P>) {
         let recent = self.tracking.recent(self.side);
-        for old in self.cache.remove(first, count) {
+        let Outbox { packets, places, .. } = out;
+        self.cache.remove(first, count, places, |old| {
             let len = old.packet.len;
-            let Some(hop) = &mut self.hop else { continue };
+            let Some(hop) = &mut self.hop else { return };
             match old.whereabouts {
                 Whereabouts::Held => {
                     hop.unheld(len);
-                    out.send(Port::WIRELESS, Why::Released, copy_of(&old.packet, recent));
+                    packets.push_back((Port::WIRELESS, Why::Released, copy_of(&old.packet, recent)));
                 }
                 Whereabouts::OnHop => hop.landed(len.into()),
                 Whereabouts::Arrived => {}
             }
-        }
+        });
     }
 
     /// The sender has not seen the acknowledgment: repeats it, instead of the data.
@@ -168,11 +169,11 @@ impl<P: Payload> Repair<P> {
     }
 
     /// Keeps a packet, and says whether it may go now.
-    pub fn store(&mut self, now: Instant, packet: Packet<P>, seq: Seq, place: Place) -> Passage {
+    pub fn store(&mut self, now: Instant, packet: Packet<P>, seq: Seq, place: Place, out: &mut Outbox<P>) -> Passage {
         let len = packet.len;
         match place {
             Place::Back => {
-                self.cache.push(Cached::new(now, packet, seq, Origin::Fresh));
+                self.cache.push(Cached::new(now, packet, seq, Origin::Fresh), &mut out.places);
                 self.admit(self.cache.len() - 1, len)
             }
             Place::Within { first, count } => {
@@ -196,7 +197,7 @@ impl<P: Payload> Repair<P> {
                 if all_marked {
                     cached.whereabouts = Whereabouts::Arrived;
                 }
-                self.cache.replace(first, count, cached);
+                self.cache.replace(first, count, cached, &mut out.places);
                 // What the sender resends goes ahead of what waits.
                 if let Some(hop) = &mut self.hop {
                     hop.landed(on_hop.into());

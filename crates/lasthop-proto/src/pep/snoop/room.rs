@@ -3,7 +3,7 @@
 use super::{Owner, Snoop};
 use crate::event::Event;
 use crate::packet::{FlowId, Packet, Payload, Side};
-use crate::pep::cache::charge;
+use crate::pep::cache::{Pace, charge};
 use crate::pep::repair::{Outbox, Repair};
 use crate::pep::snoop_config::SnoopConfig;
 use crate::pep::tracking::Tracking;
@@ -24,7 +24,7 @@ impl<P: Payload> Snoop<P> {
     pub(super) fn make_room(&mut self, now: Instant, slot: u32, packet: &Packet<P>) -> bool {
         let charge = charge(packet);
         // So that more goes than comes.
-        self.dissolve();
+        self.dissolve(Pace::Data);
         let Some((_, connection)) = self.connections.get_mut(slot) else { return false };
         let own = connection.owner.and_then(|Owner(owner)| self.owned_bytes.get(owner as usize).copied());
         let own = own.unwrap_or(connection.cache.bytes()).saturating_add(charge);
@@ -44,7 +44,7 @@ impl<P: Payload> Snoop<P> {
                 Some(oldest) => self.evict(now, oldest),
                 None => return false,
             }
-            self.dissolve();
+            self.dissolve(Pace::Data);
         }
         false
     }
@@ -93,10 +93,10 @@ impl<P: Payload> Snoop<P> {
     }
 
     /// Drops a part of what is left of connections that are over.
-    pub(super) fn dissolve(&mut self) {
+    pub(super) fn dissolve(&mut self, pace: Pace) {
         let Some(mut connection) = self.over.pop_front() else { return };
         let before = connection.cache.bytes();
-        let is_gone = connection.dissolve(&mut self.out);
+        let is_gone = connection.dissolve(pace, &mut self.out);
         self.count(connection.owner, before, connection.cache.bytes());
         if !is_gone {
             self.over.push_front(connection);
@@ -115,12 +115,12 @@ impl<P: Payload> Snoop<P> {
 
     /// Does a part of what is left to be done.
     pub(super) fn do_part(&mut self, now: Instant) {
-        self.dissolve();
+        self.dissolve(Pace::Time);
         if let Some(slot) = self.behind.pop_front()
             && let Some((_, connection)) = self.connections.get_mut(slot)
             && core::mem::take(&mut connection.is_listed)
         {
-            self.counted(slot, |connection, _, out| connection.catch_up(now, out));
+            self.counted(slot, |connection, _, out| connection.catch_up(now, Pace::Time, out));
             self.arm(slot);
             self.note_behind(now, slot);
         }

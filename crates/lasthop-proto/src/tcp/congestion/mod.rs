@@ -58,7 +58,7 @@ impl Congestion {
     pub fn new(config: &TcpConfig) -> Self {
         match config.growth {
             Growth::BsdLite | Growth::BsdLite2 => Self::Bsd(Bsd::new(config)),
-            Growth::Rfc5681 => Self::Rfc5681(Rfc5681::new(config)),
+            Growth::Rfc5681 | Growth::Rfc3465 => Self::Rfc5681(Rfc5681::new(config)),
             Growth::Ns2 => Self::Ns2(Ns2::new(config)),
         }
     }

@@ -1,7 +1,8 @@
-//! RFC 5681: slow start, congestion avoidance, and what a loss does to them.
+//! RFC 5681: slow start, congestion avoidance, and what a loss does to them; with RFC 3465 (appropriate byte counting) up to two
+//! segments for an acknowledgment in slow start.
 
 use super::Outstanding;
-use crate::tcp::config::TcpConfig;
+use crate::tcp::config::{Growth, TcpConfig};
 
 #[derive(Clone, Debug)]
 pub struct Rfc5681 {
@@ -12,6 +13,10 @@ pub struct Rfc5681 {
     max: u32,
     /// Bytes acknowledged in congestion avoidance since the last increase (RFC 5681 §3.1, byte counting).
     bytes_acked: u32,
+    /// Most bytes by which an acknowledgment opens the window in slow start: L of RFC 3465 §2.2, in bytes.
+    slow_start_limit: u32,
+    /// The same as long as the timeout that slow start follows is not made good (RFC 3465 §2.3).
+    limit: u32,
 }
 
 impl Rfc5681 {
@@ -19,7 +24,10 @@ impl Rfc5681 {
         // RFC 6928 §2: at most 10 segments, at most max(2 segments, 14600 bytes).
         let initial = config.initial_window.saturating_mul(config.mss).min((2 * config.mss).max(14600));
         let ssthresh = config.initial_ssthresh.unwrap_or(config.send_buffer);
-        Self { smss: config.mss, cwnd: initial, ssthresh, initial, max: config.max_cwnd, bytes_acked: 0 }
+        let segments = if config.growth == Growth::Rfc3465 { 2 } else { 1 };
+        let limit = config.mss.saturating_mul(segments);
+        let (smss, max) = (config.mss, config.max_cwnd);
+        Self { smss, cwnd: initial, ssthresh, initial, max, bytes_acked: 0, slow_start_limit: limit, limit }
     }
 
     #[inline]
@@ -38,9 +46,10 @@ impl Rfc5681 {
 
     pub fn grow(&mut self, acked: u32) {
         if self.cwnd < self.ssthresh {
-            self.cwnd = self.cwnd.saturating_add(acked.min(self.smss)).min(self.max);
+            self.cwnd = self.cwnd.saturating_add(acked.min(self.limit)).min(self.max);
             return;
         }
+        self.limit = self.slow_start_limit;
         // However much one acknowledgment covers, the window grows by at most a segment per round trip.
         self.bytes_acked = self.bytes_acked.saturating_add(acked.min(self.cwnd));
         if self.bytes_acked >= self.cwnd {
@@ -89,6 +98,7 @@ impl Rfc5681 {
         }
         self.cwnd = self.smss;
         self.bytes_acked = 0;
+        self.limit = self.smss;
     }
 
     pub fn restart_after_idle(&mut self) {

@@ -5,7 +5,7 @@ use super::reno::below_threshold;
 use crate::event::Event;
 use crate::packet::Cause;
 use crate::seq::Seq;
-use crate::tcp::config::{Growth, PartialAckTimer, PartialDeflation, RecoveryGuard, Switch};
+use crate::tcp::config::{PartialAckTimer, PartialDeflation, RecoveryGuard, Switch};
 use crate::tcp::send_state::{Ack, SendState, Timer};
 use crate::time::Instant;
 
@@ -61,7 +61,7 @@ impl LossRecovery for NewReno {
             if deflates {
                 s.cc.deflate(Some(s.flight()));
             }
-            if s.config.growth == Growth::Rfc5681 {
+            if s.config.growth.is_rfc() {
                 return;
             }
         }

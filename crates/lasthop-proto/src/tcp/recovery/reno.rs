@@ -4,7 +4,7 @@ use super::LossRecovery;
 use crate::event::Event;
 use crate::packet::Cause;
 use crate::seq::Seq;
-use crate::tcp::config::{Deflation, Growth, RecoveryGuard, Switch};
+use crate::tcp::config::{Deflation, RecoveryGuard, Switch};
 use crate::tcp::send_state::{Ack, SendState, Timer};
 use crate::time::Instant;
 
@@ -59,7 +59,7 @@ impl LossRecovery for Reno {
         }
         s.dupacks = 0;
         // RFC 5681 §3.2 step 6 sets cwnd to ssthresh and no more; the older code goes on to grow.
-        if !(deflate && s.config.growth == Growth::Rfc5681) {
+        if !(deflate && s.config.growth.is_rfc()) {
             s.grow(acked);
         }
     }

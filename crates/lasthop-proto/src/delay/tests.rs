@@ -1,0 +1,181 @@
+//! Courses worked out by hand, distributions, and what holds of any course.
+
+extern crate std;
+
+use std::vec::Vec;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::random::Root;
+
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+fn at(millis: u64) -> Instant {
+    Instant::ZERO + ms(millis)
+}
+
+fn variation(model: DelaySpec, order: Order) -> Variation {
+    Variation::new(&VariationSpec { model, order }, Root(1).stream("links/x/delay"))
+}
+
+fn course(steps: &[(u64, u64)]) -> DelaySpec {
+    DelaySpec::Replay(Arc::new(
+        steps.iter().map(|(from, more)| DelayStep { from: at(*from), more: ms(*more) }).collect(),
+    ))
+}
+
+/// When frames arrive, in ms, that were sent then.
+fn arrivals(variation: &mut Variation, sent: &[u64]) -> Vec<u64> {
+    let arrive = |sent: &u64| (at(*sent) + variation.of(at(*sent)).unwrap_or(Duration::ZERO)).as_nanos() / 1_000_000;
+    sent.iter().map(arrive).collect()
+}
+
+/// From 10 ms on 30 ms more, from 20 ms on 5 ms more: what is sent at 21 and 22 ms catches up with what was sent at 15 ms, and
+/// waits behind it or overtakes it.
+#[test]
+fn a_recorded_course() {
+    let steps = [(10, 30), (20, 5)];
+    let sent = [0, 9, 10, 15, 21, 22, 41];
+    assert_eq!(arrivals(&mut variation(course(&steps), Order::Kept), &sent), [0, 9, 40, 45, 45, 45, 46]);
+    assert_eq!(arrivals(&mut variation(course(&steps), Order::Free), &sent), [0, 9, 40, 45, 26, 27, 46]);
+    // In time but behind one that arrives at this very instant: that one goes first, so this one is told to be late by nothing.
+    let mut back = variation(course(&[(10, 30), (20, 0)]), Order::Kept);
+    assert_eq!([10, 40, 41].map(|sent| back.of(at(sent))), [Some(ms(30)), Some(Duration::ZERO), None]);
+}
+
+#[test]
+fn courses_are_read() {
+    let step = |from: u64, more: u64| DelayStep { from: Instant::from_nanos(from), more: Duration::from_nanos(more) };
+    let text = b"# time delay\n0 1.5\r\n\n.25,20 # a jump\n 15\t0.0000019\n";
+    assert_eq!(
+        read_delays(text),
+        Ok([step(0, 1_500_000), step(250_000_000, 20_000_000), step(15_000_000_000, 1)].into())
+    );
+    for (text, bad) in [
+        ("", BadDelays::Empty),
+        ("# 1 2\n", BadDelays::Empty),
+        ("1\n", BadDelays::Line(1)),
+        ("1 2\n3 4 5", BadDelays::Line(2)),
+        ("1 -2", BadDelays::Line(1)),
+        ("1 2ms", BadDelays::Line(1)),
+        ("1. .", BadDelays::Line(1)),
+        ("1 1e3", BadDelays::Line(1)),
+        ("86401 1", BadDelays::Line(1)),
+        ("1 99999999999999999999", BadDelays::Line(1)),
+        ("1 2\n1 3", BadDelays::Back(2)),
+        ("2 2\n1 3", BadDelays::Back(2)),
+    ] {
+        assert_eq!(read_delays(text.as_bytes()), Err(bad), "{text:?}");
+    }
+}
+
+/// A timetable of 15 s that begins at 12 s, half a second without anything at each: before that, and from one to the next, a delay
+/// is constant, between nothing and 20 ms.
+#[test]
+fn handovers_by_a_timetable() {
+    let spec =
+        HandoverSpec { period: Duration::from_secs(15), first: Duration::from_secs(12), jump: ms(20), outage: ms(500) };
+    let mut variation = variation(DelaySpec::Handover(spec), Order::Kept);
+    let mut ways = Vec::new();
+    for period in 0..100 {
+        let begin = if period == 0 { 0 } else { 15_000 * period - 3000 };
+        let end = 15_000 * (period + 1) - 3000 - 21;
+        if period > 0 {
+            // Sent in the outage: there at its end.
+            let outage = variation.of(at(begin + 100)).unwrap();
+            assert!(outage >= ms(400) && outage <= ms(420));
+        }
+        let more = [begin + 521, begin + 5000, end].map(|sent| variation.of(at(sent)).unwrap_or(Duration::ZERO));
+        assert!(more.iter().all(|each| *each == more[0] && *each <= ms(20)), "{more:?}");
+        ways.push(more[0]);
+    }
+    ways.dedup();
+    assert_eq!(ways.len(), 100);
+    // Uniform up to 20 ms: half of it on average, with a deviation of 0.58 ms over 100.
+    let mean = ways.iter().map(|way| way.as_secs_f64()).sum::<f64>() / 100.0;
+    assert!((mean - 0.01).abs() < 0.0025, "{mean}");
+}
+
+/// Spikes of 2 s, 8 s apart on average: a frame at any time falls into one with probability 2/10, and then waits for 1 s on average.
+#[test]
+fn spikes_take_their_share_of_time() {
+    let spec = SpikesSpec { every: Duration::from_secs(8), length: Duration::from_secs(2) };
+    let mut variation = variation(DelaySpec::Spikes(spec), Order::Free);
+    let late: Vec<_> = (0..400_000u64).filter_map(|tick| variation.of(at(50 * tick))).collect();
+    let share = late.len() as f64 / 4e5;
+    let mean = late.iter().map(|late| late.as_secs_f64()).sum::<f64>() / late.len() as f64;
+    assert!((share - 0.2).abs() < 0.02 && (mean - 1.0).abs() < 0.02, "{share} {mean}");
+    assert!(late.iter().all(|late| *late <= Duration::from_secs(2)));
+}
+
+/// A try fails with 1/4: k repeats with probability 3/4·(1/4)^k, 4 at most.
+#[test]
+fn repeats_are_geometric_up_to_a_limit() {
+    let spec = RepeatsSpec { frame_loss: 0.25, round: ms(40), most: 4 };
+    let mut variation = variation(DelaySpec::Repeats(spec), Order::Free);
+    let mut counts = [0u32; 5];
+    for sent in 1..100_000 {
+        let more = variation.of(at(sent)).unwrap_or(Duration::ZERO).as_nanos();
+        assert_eq!(more % ms(40).as_nanos(), 0);
+        counts[(more / ms(40).as_nanos()) as usize] += 1;
+    }
+    for (repeats, expected) in [0.75, 0.1875, 0.046_875, 0.011_718_75, 0.003_906_25].into_iter().enumerate() {
+        let share = f64::from(counts[repeats]) / 1e5;
+        assert!((share - expected).abs() < 0.004, "{repeats}: {share}");
+    }
+}
+
+fn models() -> impl Strategy<Value = DelaySpec> {
+    prop_oneof![
+        (1u64..200).prop_map(|most| DelaySpec::Jitter(ms(most))),
+        (0.0..0.9, 1u64..100, 1u32..9).prop_map(|(frame_loss, round, most)| DelaySpec::Repeats(RepeatsSpec {
+            frame_loss,
+            round: ms(round),
+            most
+        })),
+        (1u64..1000, 1u64..1000)
+            .prop_map(|(every, length)| DelaySpec::Spikes(SpikesSpec { every: ms(every), length: ms(length) })),
+        (1u64..500, 0u64..500, 0u64..100, 0u64..700).prop_map(|(period, first, jump, outage)| {
+            DelaySpec::Handover(HandoverSpec {
+                period: ms(period),
+                first: ms(first),
+                jump: ms(jump),
+                outage: ms(outage),
+            })
+        }),
+    ]
+}
+
+proptest! {
+    /// Where order is kept nothing overtakes, and nothing that is late is told to arrive in time; where it is not, each frame's delay
+    /// is its own. The same stream gives the same course, and one in time does not depend on how many frames were sent.
+    #[test]
+    fn of_any_course(model in models(), gaps in proptest::collection::vec(0u64..300, 1..100)) {
+        let sent: Vec<_> = gaps.iter().scan(1, |now, gap| { *now += gap; Some(at(*now)) }).collect();
+        let mut kept = variation(model.clone(), Order::Kept);
+        let mut free = variation(model.clone(), Order::Free);
+        let mut own = Instant::ZERO;
+        let mut before: Option<(Instant, bool)> = None;
+        for &sent in &sent {
+            let free = free.of(sent).unwrap_or(Duration::ZERO);
+            own = own.max(sent + free);
+            let told = kept.of(sent);
+            let arrives = sent + told.unwrap_or(Duration::ZERO);
+            prop_assert_eq!(arrives, own);
+            if let Some((last, late)) = before {
+                prop_assert!(arrives >= last);
+                prop_assert!(!(late && arrives == last && told.is_none()), "one in time would go first");
+            }
+            before = Some((arrives, told.is_some()));
+        }
+        if model.is_clocked() {
+            let last = *sent.last().unwrap();
+            let (mut often, mut once) = (variation(model.clone(), Order::Free), variation(model, Order::Free));
+            let often = sent.iter().map(|sent| often.of(*sent)).last().unwrap();
+            prop_assert_eq!(often, once.of(last));
+        }
+    }
+}
