@@ -1,7 +1,7 @@
 //! The ready-made scenarios of `scenarios/`, built in.
 
 /// Name and text of each.
-pub(crate) const BUILTINS: [(&str, &str); 17] = [
+pub(crate) const BUILTINS: [(&str, &str); 23] = [
     ("wavelan-lan", include_str!("../../../scenarios/wavelan-lan.toml")),
     ("wavelan-lan-8k", include_str!("../../../scenarios/wavelan-lan-8k.toml")),
     ("wavelan-wan", include_str!("../../../scenarios/wavelan-wan.toml")),
@@ -18,7 +18,13 @@ pub(crate) const BUILTINS: [(&str, &str); 17] = [
     ("satellite", include_str!("../../../scenarios/satellite.toml")),
     ("farm-radio", include_str!("../../../scenarios/farm-radio.toml")),
     ("ship-satellite", include_str!("../../../scenarios/ship-satellite.toml")),
+    ("call-radio", include_str!("../../../scenarios/call-radio.toml")),
     ("full-wifi", include_str!("../../../scenarios/full-wifi.toml")),
+    ("thin-return", include_str!("../../../scenarios/thin-return.toml")),
+    ("satellite-handover", include_str!("../../../scenarios/satellite-handover.toml")),
+    ("moving-host", include_str!("../../../scenarios/moving-host.toml")),
+    ("mixed-losses", include_str!("../../../scenarios/mixed-losses.toml")),
+    ("packet-radio-chain", include_str!("../../../scenarios/packet-radio-chain.toml")),
 ];
 
 /// The names of the ready-made scenarios.

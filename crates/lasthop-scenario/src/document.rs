@@ -65,6 +65,32 @@ impl Table {
         self.0.push((key.to_owned(), item));
     }
 
+    /// Sets a value, whether it is there or not.
+    pub(crate) fn set(&mut self, key: &str, item: Item) {
+        match self.get_mut(key) {
+            Some(slot) => *slot = item,
+            None => self.push(key, item),
+        }
+    }
+
+    /// Takes a value out, if it is there.
+    pub(crate) fn remove(&mut self, key: &str) {
+        self.0.retain(|(name, _)| name != key);
+    }
+
+    /// Leaves only the values of which `keep` says so.
+    pub(crate) fn retain(&mut self, keep: impl Fn(&str, &Item) -> bool) {
+        self.0.retain(|(name, item)| keep(name, item));
+    }
+
+    /// The table of that name, if there is one.
+    pub(crate) fn table_mut(&mut self, key: &str) -> Option<&mut Table> {
+        match self.get_mut(key) {
+            Some(Item { data: Data::Table(table), .. }) => Some(table),
+            _ => None,
+        }
+    }
+
     fn get_mut(&mut self, key: &str) -> Option<&mut Item> {
         self.0.iter_mut().find(|(name, _)| name == key).map(|(_, item)| item)
     }
@@ -234,9 +260,6 @@ pub(crate) fn set(file: &str, root: &mut Table, path: &str, value: &str) -> Resu
         }
     }
     let item = Item { data: infer(value), spot: Spot::Override };
-    match table.get_mut(last) {
-        Some(slot) => *slot = item,
-        None => table.0.push(((*last).to_owned(), item)),
-    }
+    table.set(last, item);
     Ok(())
 }

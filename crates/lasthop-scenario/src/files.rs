@@ -7,14 +7,23 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Loss traces by path.
-pub(crate) type Traces = BTreeMap<PathBuf, Arc<Vec<bool>>>;
+use lasthop_proto::channel::{MOST_FRAMES, read_list};
+use lasthop_proto::delay::{DelayStep, MOST_STEPS, read_delays};
 
-/// Most frames of a loss trace, and most bytes of its file: 16 million frames with a line break each, and remarks.
-const LONGEST_TRACE: usize = 16 << 20;
-const LARGEST_TRACE: u64 = 64 << 20;
+/// What was read, by path.
+#[derive(Default, Debug)]
+pub(crate) struct Traces {
+    losses: BTreeMap<PathBuf, Arc<Vec<bool>>>,
+    delays: BTreeMap<PathBuf, Arc<Vec<DelayStep>>>,
+}
 
-/// Why a file is no loss trace.
+/// Most bytes of a loss trace's file: all frames that it may have with a line break each, and remarks.
+const LARGEST_TRACE: u64 = 4 * MOST_FRAMES as u64;
+
+/// The same of a course of a delay: 64 bytes a line.
+const LARGEST_COURSE: u64 = 64 * MOST_STEPS as u64;
+
+/// Why a file is no loss trace, or no course of a delay.
 pub(crate) struct BadTrace {
     /// What would be right.
     pub expected: &'static str,
@@ -46,14 +55,28 @@ impl Files {
     pub(crate) fn trace(&self, name: &str) -> Result<Arc<Vec<bool>>, BadTrace> {
         let path = self.directory.join(name);
         let trace = match &self.sealed {
-            Some(known) => known.get(&path).map(Arc::clone).ok_or_else(|| BadTrace {
+            Some(known) => known.losses.get(&path).map(Arc::clone).ok_or_else(|| BadTrace {
                 expected: "a loss trace that the scenario file names",
                 reason: "no other file is opened here".to_owned(),
             })?,
             None => Arc::new(read_trace(&path)?),
         };
-        self.used.borrow_mut().insert(path, Arc::clone(&trace));
+        self.used.borrow_mut().losses.insert(path, Arc::clone(&trace));
         Ok(trace)
+    }
+
+    /// The course of a delay `name`.
+    pub(crate) fn delays(&self, name: &str) -> Result<Arc<Vec<DelayStep>>, BadTrace> {
+        let path = self.directory.join(name);
+        let steps = match &self.sealed {
+            Some(known) => known.delays.get(&path).map(Arc::clone).ok_or_else(|| BadTrace {
+                expected: "a course of a delay that the scenario file names",
+                reason: "no other file is opened here".to_owned(),
+            })?,
+            None => Arc::new(read_course(&path)?),
+        };
+        self.used.borrow_mut().delays.insert(path, Arc::clone(&steps));
+        Ok(steps)
     }
 }
 
@@ -62,30 +85,21 @@ fn read_trace(path: &Path) -> Result<Vec<bool>, BadTrace> {
         expected: "a loss trace that can be read",
         reason: format!("{}: {error}", path.display()),
     })?;
-    parse_trace(&text).map_err(|reason| BadTrace {
+    read_list(&text).map_err(|reason| BadTrace {
         expected: "a loss trace of 0 (arrives) and 1 (lost), with spaces, line breaks and # remarks between",
         reason: format!("{} {reason}", path.display()),
     })
 }
 
-/// A loss trace: one `0` or `1` a frame, in whatever lines.
-fn parse_trace(text: &[u8]) -> Result<Vec<bool>, String> {
-    let mut trace = Vec::new();
-    for (number, line) in text.split(|byte| *byte == b'\n').enumerate() {
-        let values = line.split(|byte| *byte == b'#').next().unwrap_or_default();
-        for byte in values {
-            match byte {
-                b'0' => trace.push(false),
-                b'1' => trace.push(true),
-                byte if byte.is_ascii_whitespace() || *byte == b',' => {}
-                byte => return Err(format!("has '{}' in line {}", byte.escape_ascii(), number + 1)),
-            }
-        }
-        if trace.len() > LONGEST_TRACE {
-            return Err(format!("has more than {LONGEST_TRACE} frames"));
-        }
-    }
-    if trace.is_empty() { Err("has no frames".to_owned()) } else { Ok(trace) }
+fn read_course(path: &Path) -> Result<Vec<DelayStep>, BadTrace> {
+    let text = read_limited(path, LARGEST_COURSE).map_err(|error| BadTrace {
+        expected: "a course of a delay that can be read",
+        reason: format!("{}: {error}", path.display()),
+    })?;
+    read_delays(&text).map_err(|reason| BadTrace {
+        expected: "a course of a delay: lines of a time in seconds and a delay in milliseconds, as 12.5 30",
+        reason: format!("{} {reason}", path.display()),
+    })
 }
 
 /// The bytes of a regular file; an error when there are more than `limit`, or when it is a pipe, a device or a socket: those

@@ -5,6 +5,7 @@ use lasthop_proto::time::{Duration, Instant};
 use lasthop_sim::apps::OnOffConfig;
 use lasthop_sim::network::App;
 
+use crate::call;
 use crate::error::{Error, Problem};
 use crate::flow_names::Copies;
 use crate::nodes::Nodes;
@@ -44,7 +45,7 @@ pub(crate) fn read(root: &Reader<'_>, nodes: &Nodes, limit: Instant) -> Result<V
 
 fn flow(name: &str, reader: &Reader<'_>, nodes: &Nodes, limit: Instant) -> Result<Flow, Error> {
     let common = ["from", "to", "app", "size", "close", "start", "count", "spacing"];
-    reader.allow(&[&common[..], &ON_OFF_KEYS, &quic::KEYS].concat())?;
+    reader.allow(&[&common[..], &ON_OFF_KEYS, &quic::KEYS, &call::KEYS].concat())?;
     let name_of_app = reader.or("app", AppName::Transfer, "default")?;
     let from = host(reader, "from", nodes)?;
     let to = if name_of_app == AppName::OnOff { node(reader, "to", nodes)? } else { host(reader, "to", nodes)? };
@@ -58,6 +59,9 @@ fn flow(name: &str, reader: &Reader<'_>, nodes: &Nodes, limit: Instant) -> Resul
     if name_of_app != AppName::Quic {
         not_for(&quic::KEYS, "only app = \"quic\" has it")?;
     }
+    if name_of_app != AppName::Call {
+        not_for(&call::KEYS, "only app = \"call\" has it")?;
+    }
     let app = match name_of_app {
         AppName::Idle => {
             not_for(&["size"], "app = \"idle\" sends nothing")?;
@@ -68,6 +72,11 @@ fn flow(name: &str, reader: &Reader<'_>, nodes: &Nodes, limit: Instant) -> Resul
         AppName::OnOff => {
             not_for(&["size", "close"], "app = \"on-off\" never ends")?;
             App::OnOff(on_off(reader)?)
+        }
+        AppName::Call => {
+            not_for(&["size", "close"], "app = \"call\" never ends")?;
+            not_for(&["on", "off", "rate"], "app = \"call\" sends all the time")?;
+            App::Call(call::read(reader, limit)?)
         }
         AppName::Transfer => {
             not_for(&ON_OFF_KEYS, "app = \"transfer\" sends as TCP lets it")?;

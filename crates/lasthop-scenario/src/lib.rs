@@ -20,7 +20,9 @@
 #![forbid(unsafe_code)]
 
 mod builtin;
+mod call;
 mod channel;
+mod daemon;
 mod decided;
 mod document;
 pub mod elements;
@@ -30,6 +32,7 @@ mod files;
 mod flow_names;
 mod flows;
 mod lab;
+mod mobility;
 mod nodes;
 mod one_line;
 mod quantities;
@@ -48,9 +51,11 @@ mod stations;
 mod tcp;
 mod tcp_keys;
 mod today;
+mod traffic;
 pub mod tunnel;
 pub mod units;
 mod values;
+mod variation;
 
 pub use builtin::builtin_names;
 pub use error::{Error, Place, Problem, Spot, did_you_mean};
@@ -60,4 +65,5 @@ pub use one_line::one_line;
 pub use quantities::Numbers;
 pub use scenario::{Scenario, Source};
 pub use sides::{PATIENCE, SideSettings, SplitSettings};
+pub use traffic::Traffic;
 pub use values::ElnSource;

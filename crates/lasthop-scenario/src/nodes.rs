@@ -1,6 +1,7 @@
 //! Hosts, routers and links, and that they form a tree.
 
 use lasthop_proto::channel::ErrorSpec;
+use lasthop_proto::delay::VariationSpec;
 use lasthop_proto::tcp::config::{HeaderAccounting, TcpConfig};
 use lasthop_proto::time::Duration;
 use lasthop_sim::network::{DamagedFrames, Medium, QueueSpec, Rate};
@@ -9,10 +10,12 @@ use crate::channel;
 use crate::error::{Error, Problem};
 use crate::files::Files;
 use crate::flow_names::FlowNames;
+use crate::mobility::LaterLinks;
 use crate::queue;
 use crate::reader::{Reader, Value};
 use crate::tcp::{self, Base, TcpSpec};
-use crate::values::{Auto, MediumName, Or, Pair};
+use crate::values::{Auto, Line, MediumName, Or, Pair};
+use crate::variation;
 
 /// Most hosts and routers of a scenario.
 const MOST_NODES: usize = 4096;
@@ -127,15 +130,21 @@ pub(crate) struct Direction {
     pub rate: Rate,
     pub queue: QueueSpec,
     pub errors: ErrorSpec,
+    pub variation: VariationSpec,
 }
 
-const KEYS: [&str; 12] = [
+const KEYS: [&str; 17] = [
     "between",
     "medium",
+    "channel",
     "frame_overhead",
+    "turnaround",
     "rate",
     "rate_up",
     "delay",
+    "delay_variation",
+    "delay_variation_down",
+    "delay_variation_up",
     "queue",
     "queue_up",
     "damaged",
@@ -144,14 +153,24 @@ const KEYS: [&str; 12] = [
     "errors_up",
 ];
 
-/// Reads all links and checks that they join the nodes to a tree.
-pub(crate) fn links(root: &Reader<'_>, nodes: &Nodes, flows: &FlowNames, files: &Files) -> Result<Vec<Link>, Error> {
-    let mut links = Vec::new();
+/// Reads all links and checks that they join the nodes to a tree, without those of the `later` stations of a host that moves.
+pub(crate) fn links(
+    root: &Reader<'_>,
+    nodes: &Nodes,
+    flows: &FlowNames,
+    later: &LaterLinks,
+    files: &Files,
+) -> Result<Vec<Link>, Error> {
+    let (mut links, mut channels) = (Vec::new(), Vec::new());
     // Which tree each node is in, while links join trees to larger ones.
     let mut tree: Vec<usize> = (0..nodes.len()).collect();
     for (name, reader) in root.named("links")? {
-        let link = link(name, &reader, nodes, flows, files)?;
-        check_place(&reader, nodes, &links, &link)?;
+        let link = link(name, &reader, nodes, (flows, files), &mut channels)?;
+        if later.has(&link) {
+            links.push(link);
+            continue;
+        }
+        check_place(&reader, nodes, &links, &link, later)?;
         let [from, to] = link.between.map(|node| tree[node]);
         if from == to {
             let [a, b] = link.between.map(|node| nodes.name(node));
@@ -171,21 +190,35 @@ pub(crate) fn links(root: &Reader<'_>, nodes: &Nodes, flows: &FlowNames, files: 
 }
 
 /// A host has one link: only routers forward.
-fn check_place(reader: &Reader<'_>, nodes: &Nodes, links: &[Link], link: &Link) -> Result<(), Error> {
+fn check_place(
+    reader: &Reader<'_>,
+    nodes: &Nodes,
+    links: &[Link],
+    link: &Link,
+    later: &LaterLinks,
+) -> Result<(), Error> {
     for node in link.between.into_iter().filter(|node| nodes.is_host(*node)) {
-        if let Some(other) = links.iter().find(|other| other.between.contains(&node)) {
+        let at_once = |other: &&Link| other.between.contains(&node) && !later.has(other);
+        if let Some(other) = links.iter().find(at_once) {
             let name = nodes.name(node);
-            let message = format!(
-                "host \"{name}\" has a link already (\"{}\"), and only routers forward; make it [routers.{name}]",
-                other.name
-            );
+            let reason = match later.host {
+                Some(host) if host == node => "mobility.stations names all links of a host that moves".to_owned(),
+                _ => format!("only routers forward; make it [routers.{name}]"),
+            };
+            let message = format!("host \"{name}\" has a link already (\"{}\"), and {reason}", other.name);
             return Err(reader.fail("between", Problem::Conflict(message)));
         }
     }
     Ok(())
 }
 
-fn link(name: String, reader: &Reader<'_>, nodes: &Nodes, flows: &FlowNames, files: &Files) -> Result<Link, Error> {
+fn link(
+    name: String,
+    reader: &Reader<'_>,
+    nodes: &Nodes,
+    (flows, files): (&FlowNames, &Files),
+    channels: &mut Vec<String>,
+) -> Result<Link, Error> {
     reader.allow(&KEYS)?;
     let Pair(ends) = reader.required("between")?;
     let find =
@@ -194,16 +227,7 @@ fn link(name: String, reader: &Reader<'_>, nodes: &Nodes, flows: &FlowNames, fil
     if between[0] == between[1] {
         return Err(reader.fail("between", Problem::Conflict("a link needs two different ends".to_owned())));
     }
-    let medium = match reader.or("medium", MediumName::Duplex, "default")? {
-        MediumName::Duplex if reader.has("frame_overhead") => {
-            let message = "has a meaning only with medium = \"half-duplex\"".to_owned();
-            return Err(reader.fail("frame_overhead", Problem::Conflict(message)));
-        }
-        MediumName::Duplex => Medium::Duplex,
-        MediumName::HalfDuplex => {
-            Medium::HalfDuplex { frame_overhead: reader.or("frame_overhead", Duration::ZERO, "default")? }
-        }
-    };
+    let medium = medium(reader, channels)?;
     let rate = reader.required("rate")?;
     let rate_up = reader.or_derived("rate_up", rate, "as rate")?;
     let delay = reader.required("delay")?;
@@ -213,11 +237,44 @@ fn link(name: String, reader: &Reader<'_>, nodes: &Nodes, flows: &FlowNames, fil
     }
     let Or(damaged, _) = reader.or::<Or<Auto, DamagedFrames>>("damaged", None.into(), DAMAGED)?;
     let [errors_down, errors_up] = errors(reader, flows, files)?;
+    let [variation, variation_up] = variation::both(reader, files)?;
     let directions = [
-        Direction { rate, queue, errors: errors_down },
-        Direction { rate: rate_up, queue: queue_up, errors: errors_up },
+        Direction { rate, queue, errors: errors_down, variation },
+        Direction { rate: rate_up, queue: queue_up, errors: errors_up, variation: variation_up },
     ];
     Ok(Link { name, between, medium, delay, directions, damaged })
+}
+
+/// Who may send when; `channels` are the names of those that links share, in the order of their numbers.
+fn medium(reader: &Reader<'_>, channels: &mut Vec<String>) -> Result<Medium, Error> {
+    let only_with = |key: &str, media: &str| {
+        let message = || format!("has a meaning only with medium = {media}");
+        if reader.has(key) { Err(reader.fail(key, Problem::Conflict(message()))) } else { Ok(()) }
+    };
+    let name = reader.or("medium", MediumName::Duplex, "default")?;
+    if name != MediumName::Shared {
+        only_with("channel", "\"shared\"")?;
+    }
+    if name != MediumName::HalfDuplex {
+        only_with("turnaround", "\"half-duplex\"")?;
+    }
+    if name == MediumName::Duplex {
+        only_with("frame_overhead", "\"half-duplex\"")?;
+        return Ok(Medium::Duplex);
+    }
+    let frame_overhead = reader.or("frame_overhead", Duration::ZERO, "default")?;
+    if name == MediumName::HalfDuplex {
+        let turnaround = reader.get("turnaround")?.unwrap_or(Duration::ZERO);
+        return Ok(Medium::HalfDuplex { frame_overhead, turnaround });
+    }
+    let Line(channel) = reader.or("channel", Line("radio".to_owned()), "default")?;
+    let known = channels.iter().position(|known| *known == channel);
+    let number = known.unwrap_or_else(|| {
+        channels.push(channel);
+        channels.len() - 1
+    });
+    // No more channels than links.
+    Ok(Medium::Shared { frame_overhead, channel: number as u32 })
 }
 
 const DAMAGED: &str = "default: deliver where the scheme makes ELN at the receiver, otherwise drop";

@@ -1,6 +1,7 @@
 //! Queues in front of links: `queue = "50 packets"`, or `queue = { kind = "fq-codel", limit = "1000 packets" }`.
 
-use lasthop_proto::queue::{CoDelConfig, FqCoDelConfig, QueueLimit, QueueSpec};
+use lasthop_proto::queue::{AckAwareConfig, CoDelConfig, FqCoDelConfig, QueueLimit, QueueSpec};
+use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::time::Duration;
 
 use crate::error::{Error, Problem};
@@ -37,6 +38,9 @@ fn one(reader: &Reader<'_>, key: &'static str) -> Result<Option<QueueSpec>, Erro
     Ok(reader.get::<QueueLimit>(key)?.map(QueueSpec::Fifo))
 }
 
+/// The kinds, the last of which has keys that no other has.
+const KINDS: [QueueKind; 4] = [QueueKind::Fifo, QueueKind::CoDel, QueueKind::FqCoDel, QueueKind::AckAware];
+
 fn keys(kind: QueueKind) -> &'static [&'static str] {
     match kind {
         QueueKind::Fifo => &["kind", "limit"],
@@ -44,15 +48,16 @@ fn keys(kind: QueueKind) -> &'static [&'static str] {
         QueueKind::FqCoDel => {
             &["kind", "limit", "target", "interval", "ecn", "flows", "quantum", "memory_limit", "drop_batch"]
         }
+        QueueKind::AckAware => &["kind", "limit", "filter", "first"],
     }
 }
 
 fn table(reader: &Reader<'_>) -> Result<QueueSpec, Error> {
     // Before the kind is missed: it may be there, misspelt.
-    reader.allow(keys(QueueKind::FqCoDel))?;
+    reader.allow(&KINDS.into_iter().flat_map(keys).copied().collect::<Vec<_>>())?;
     let kind = reader.required("kind")?;
     let other = |key: &&&str| !keys(kind).contains(*key) && reader.has(key);
-    if let Some(key) = keys(QueueKind::FqCoDel).iter().find(other) {
+    if let Some(key) = KINDS.into_iter().flat_map(keys).find(other) {
         let message = format!("kind = {} does not take this key; it takes {}", kind.show(), keys(kind)[1..].join(", "));
         return Err(reader.fail(key, Problem::Conflict(message)));
     }
@@ -62,6 +67,11 @@ fn table(reader: &Reader<'_>) -> Result<QueueSpec, Error> {
             let limit = reader.or("limit", CODEL, "default")?;
             QueueSpec::CoDel(limit, codel(reader, CoDelConfig::default())?)
         }
+        QueueKind::AckAware => QueueSpec::AckAware(AckAwareConfig {
+            limit: reader.or("limit", FIFO, "default")?,
+            filter: reader.or("filter", Switch::On, "default")?,
+            first: reader.or("first", Switch::Off, "default")?,
+        }),
         QueueKind::FqCoDel => {
             let FqCoDelConfig { codel: base, flows, quantum, limit, memory_limit, drop_batch } =
                 FqCoDelConfig::default();
@@ -118,6 +128,13 @@ fn show(queue: &QueueSpec) -> String {
         QueueSpec::CoDel(limit, config) => {
             format!("{{ kind = {}, limit = {}, {} }}", QueueKind::CoDel.show(), limit.show(), codel(config))
         }
+        QueueSpec::AckAware(AckAwareConfig { limit, filter, first }) => format!(
+            "{{ kind = {}, limit = {}, filter = {}, first = {} }}",
+            QueueKind::AckAware.show(),
+            limit.show(),
+            filter.show(),
+            first.show()
+        ),
         QueueSpec::FqCoDel(config) => format!(
             "{{ kind = {}, limit = {}, {}, flows = {}, quantum = {}, memory_limit = {}, drop_batch = {} }}",
             QueueKind::FqCoDel.show(),
@@ -135,8 +152,9 @@ fn show(queue: &QueueSpec) -> String {
 pub(crate) fn check(reader: &Reader<'_>, key: &'static str, queue: &QueueSpec, largest: u64) -> Result<(), Error> {
     let (inner, bytes) = match queue {
         QueueSpec::Fifo(QueueLimit::Bytes(bytes)) | QueueSpec::CoDel(QueueLimit::Bytes(bytes), _) => ("limit", *bytes),
+        QueueSpec::AckAware(AckAwareConfig { limit: QueueLimit::Bytes(bytes), .. }) => ("limit", *bytes),
         QueueSpec::FqCoDel(config) => ("memory_limit", config.memory_limit),
-        QueueSpec::Fifo(_) | QueueSpec::CoDel(..) => return Ok(()),
+        QueueSpec::Fifo(_) | QueueSpec::CoDel(..) | QueueSpec::AckAware(_) => return Ok(()),
     };
     if bytes >= largest {
         return Ok(());

@@ -24,6 +24,7 @@ use crate::error::{Error, Place, Problem, Spot};
 use crate::files::read_limited;
 use crate::reader::Context;
 
+pub use crate::daemon::{AbsolutePath, Address, Group, LogLevel};
 pub use crate::document::{Data, Item, Table, quote};
 pub use crate::reader::{Reader, Value};
 pub use crate::sides::{of_gateway as split, to_gateway as split_text};

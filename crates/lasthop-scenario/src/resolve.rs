@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use lasthop_proto::packet::FlowId;
+use lasthop_proto::pep::eln::ElnKnowledge;
 use lasthop_proto::pep::snoop::SnoopConfig;
 use lasthop_proto::pep::split::Handover;
 use lasthop_proto::scheme::{self, BaseStation, Scheme};
@@ -13,9 +14,10 @@ use lasthop_sim::network::{
     SessionSpec,
 };
 
-use crate::elements::{Arq, Beyond, Duty, ElnMarker, Part, RelayPart, Snoop, Split};
+use crate::elements::{Arq, Beyond, Duty, ElnMarker, Part, RelayPart, Snoop, Split, SrpPart};
 use crate::flow_names::FlowNames;
 use crate::flows::Flow;
+use crate::mobility::Mobility;
 use crate::nodes::{Host, Link};
 use crate::sessions::Session;
 use crate::spec::Spec;
@@ -32,7 +34,7 @@ struct Placed<'s> {
 }
 
 /// The network under `scheme`.
-pub(crate) fn network(spec: &Spec, scheme: &Scheme) -> Result<Network, NoBaseStation> {
+pub(crate) fn network<'s>(spec: &'s Spec, scheme: &Scheme) -> Result<Network, NoBaseStation> {
     let mut duties = vec![Duty::of(scheme.recovery); spec.nodes.hosts.len()];
     let mut placed = Vec::new();
     match (scheme.base_station, &spec.base_station) {
@@ -44,6 +46,10 @@ pub(crate) fn network(spec: &Spec, scheme: &Scheme) -> Result<Network, NoBaseSta
         }
         (BaseStation::Split { wireless }, Some(station)) => {
             let part = RelayPart { relay: station.relay.clone(), recovery: wireless };
+            placed.push(Placed::new(scheme, &mut duties, &station.port, &part));
+        }
+        (BaseStation::SplitSrp, Some(station)) => {
+            let part = SrpPart::new(&station.srp, &station.relay);
             placed.push(Placed::new(scheme, &mut duties, &station.port, &part));
         }
         (BaseStation::SelectiveRepeat, Some(station)) => {
@@ -62,6 +68,14 @@ pub(crate) fn network(spec: &Spec, scheme: &Scheme) -> Result<Network, NoBaseSta
             placed.push(Placed { port: &station.port, element });
         }
     }
+    // The scheme's part is at each station of a host that moves.
+    let stations =
+        |port: &Port| spec.mobility.as_ref().filter(|mobility| mobility.ports.iter().any(|own| own.link == port.link));
+    let everywhere = |placed: Placed<'s>| match stations(placed.port) {
+        Some(mobility) => mobility.ports.iter().map(|port| Placed { port, element: placed.element.clone() }).collect(),
+        None => vec![placed],
+    };
+    placed = placed.into_iter().flat_map(everywhere).collect();
     placed.extend(
         spec.elements.iter().map(|element| Placed::new(scheme, &mut duties, &element.port, element.part.get())),
     );
@@ -76,14 +90,20 @@ pub(crate) fn network(spec: &Spec, scheme: &Scheme) -> Result<Network, NoBaseSta
     let hosts: Vec<Arc<TcpConfig>> = spec.nodes.hosts.iter().zip(duties).map(endpoint).collect();
 
     let heeds_eln = hosts.iter().any(|host| heeds_eln(host)) || placed.iter().any(Placed::heeds_eln);
-    if heeds_eln && spec.eln_source == ElnSource::BaseStation && scheme.base_station == BaseStation::Forward {
+    let marker = match spec.eln_source {
+        ElnSource::Receiver => None,
+        ElnSource::BaseStation => Some(ElnMarker(ElnKnowledge::Own)),
+        ElnSource::Radios => Some(ElnMarker(ElnKnowledge::Told)),
+    };
+    if let Some(marker) = marker.filter(|_| heeds_eln && scheme.base_station == BaseStation::Forward) {
         let station = spec.base_station.as_ref().ok_or(NoBaseStation)?;
         // As the base station's part it is nearest the router.
-        placed.insert(0, Placed { port: &station.port, element: AnyElement::new(ElnMarker) });
+        let marker = Placed { port: &station.port, element: AnyElement::new(marker) };
+        placed.splice(0..0, everywhere(marker));
     }
     let damaged = match spec.eln_source {
         ElnSource::Receiver if heeds_eln => DamagedFrames::Deliver,
-        ElnSource::Receiver | ElnSource::BaseStation => DamagedFrames::Drop,
+        ElnSource::Receiver | ElnSource::BaseStation | ElnSource::Radios => DamagedFrames::Drop,
     };
     let mut flows: Vec<FlowSpec> = spec.flows.iter().flat_map(|flow| copies(spec, flow, &hosts)).collect();
     let sessions = spec.sessions.iter().flat_map(|session| web_sessions(spec, session, &hosts, &mut flows)).collect();
@@ -93,6 +113,7 @@ pub(crate) fn network(spec: &Spec, scheme: &Scheme) -> Result<Network, NoBaseSta
         elements: placed.into_iter().flat_map(|placed| placed.specs(spec)).collect(),
         flows,
         sessions,
+        mobility: spec.mobility.as_ref().map(Mobility::network),
         limit: spec.limit,
     })
 }
@@ -134,6 +155,7 @@ pub(crate) fn fixed(spec: &Spec, scheme: &Scheme) -> Option<FixedAt> {
         }
         (
             BaseStation::Split { .. }
+            | BaseStation::SplitSrp
             | BaseStation::Local { .. }
             | BaseStation::GatewaySnoop
             | BaseStation::TwoEnded(_),
@@ -175,7 +197,8 @@ impl<'s> Placed<'s> {
             Ends::One => vec![at(router)],
             Ends::Both => {
                 let other = spec.links[link].between.into_iter().find(|end| *end != router).unwrap_or(router);
-                vec![at(router), at(other)]
+                let element = self.element.at_other_end().unwrap_or_else(|| self.element.clone());
+                vec![at(router), ElementSpec { element, ..at(other) }]
             }
         }
     }
@@ -196,6 +219,7 @@ fn link_spec(link: &Link, damaged: DamagedFrames) -> LinkSpec {
         queue: direction.queue,
         errors: direction.errors.clone(),
         damaged,
+        variation: direction.variation.clone(),
     });
     LinkSpec {
         name: link.name.clone(),

@@ -22,6 +22,7 @@ use crate::one_line::one_line;
 use crate::reader::{Context, Entry, Reader, Today};
 use crate::resolve::{self, FixedAt};
 use crate::spec::{self, Spec};
+use crate::traffic::{self, Traffic};
 
 /// The last line above an explained scenario.
 const AFTER: &str = "After each value: where it comes from.";
@@ -52,6 +53,8 @@ pub struct Source {
     pub directory: PathBuf,
     /// Dotted keys and what they were set to, in that order.
     pub overrides: Vec<(String, String)>,
+    /// What is done in place of its own transfers.
+    pub traffic: Option<Traffic>,
 }
 
 impl Scenario {
@@ -68,13 +71,18 @@ impl Scenario {
             Error::new(Place { file: file.clone(), spot: Spot::Line(line) }, None, problem)
         })?;
         let directory = path.parent().unwrap_or(Path::new("")).to_owned();
-        Source { file, text, directory, overrides: Vec::new() }.read(None)
+        Source { file, text, directory, overrides: Vec::new(), traffic: None }.read(None)
     }
 
     /// Reads a scenario from its text; messages call it `name`. Paths in it are relative to the current directory.
     pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
-        let source =
-            Source { file: name.to_owned(), text: text.to_owned(), directory: PathBuf::new(), overrides: Vec::new() };
+        let source = Source {
+            file: name.to_owned(),
+            text: text.to_owned(),
+            directory: PathBuf::new(),
+            overrides: Vec::new(),
+            traffic: None,
+        };
         source.read(None)
     }
 
@@ -110,6 +118,13 @@ impl Scenario {
     pub fn with_overrides<K: AsRef<str>, V: AsRef<str>>(&self, values: &[(K, V)]) -> Result<Self, Error> {
         let mut source = self.source.clone();
         source.overrides.extend(values.iter().map(|(key, value)| (key.as_ref().to_owned(), value.as_ref().to_owned())));
+        source.read(self.sealed.then(|| Arc::clone(&self.traces)))
+    }
+
+    /// The same scenario with `traffic` in place of its transfers and web sessions, between the hosts of the first of them.
+    /// Sources that are on and off stay.
+    pub fn with_traffic(&self, traffic: Traffic) -> Result<Self, Error> {
+        let source = Source { traffic: Some(traffic), ..self.source.clone() };
         source.read(self.sealed.then(|| Arc::clone(&self.traces)))
     }
 
@@ -188,7 +203,8 @@ impl Scenario {
     pub fn usual_schemes(&self) -> Vec<&'static Scheme> {
         let of_today = |scheme: &&Scheme| scheme.family == Family::Today;
         if !of_today(&self.scheme()) && !self.is_of_today() {
-            let of_studies = |scheme: &&Scheme| !of_today(scheme) && scheme.family != Family::TwoEnded;
+            let others = [Family::Today, Family::TwoEnded, Family::Discussed];
+            let of_studies = |scheme: &&Scheme| !others.contains(&scheme.family);
             return SCHEMES.iter().filter(of_studies).collect();
         }
         let fits = |scheme: &&Scheme| scheme.base_station == BaseStation::Forward || self.spec.base_station.is_some();
@@ -305,6 +321,9 @@ impl Source {
         let mut root = document::parse(&self.file, &self.text)?;
         for (key, value) in &self.overrides {
             document::set(&self.file, &mut root, key, value)?;
+        }
+        if let Some(traffic) = self.traffic {
+            traffic::replace(&self.file, &mut root, traffic)?;
         }
         let context = Context { file: self.file.clone(), ledger: RefCell::default(), today };
         let name =

@@ -9,6 +9,7 @@ use crate::files::Files;
 use crate::flow_names::FlowNames;
 use crate::flows::{self, Flow};
 use crate::lab::{self, LabSpec};
+use crate::mobility::{self, Mobility};
 use crate::nodes::{self, Link, Nodes};
 use crate::reader::Reader;
 use crate::sessions::{self, Session};
@@ -30,12 +31,13 @@ pub(crate) struct Spec {
     pub links: Vec<Link>,
     pub flows: Vec<Flow>,
     pub sessions: Vec<Session>,
+    pub mobility: Option<Mobility>,
     pub base_station: Option<Station>,
     pub elements: Vec<Element>,
     pub lab: LabSpec,
 }
 
-const KEYS: [&str; 16] = [
+const KEYS: [&str; 17] = [
     "title",
     "description",
     "scheme",
@@ -49,6 +51,7 @@ const KEYS: [&str; 16] = [
     "links",
     "flows",
     "sessions",
+    "mobility",
     "base_station",
     "elements",
     "lab",
@@ -72,9 +75,10 @@ pub(crate) fn read(root: &Reader<'_>, name: &str, files: &Files) -> Result<Spec,
     let tcp = tcp::read(&root.section("tcp")?, Base::Preset(Preset::Rfc))?;
     let nodes = Nodes::read(root, &tcp)?;
     let names = FlowNames::read(root)?;
-    let links = nodes::links(root, &nodes, &names, files)?;
+    let links = nodes::links(root, &nodes, &names, &mobility::LaterLinks::read(root, &nodes)?, files)?;
     let flows = flows::read(root, &nodes, limit)?;
     let sessions = sessions::read(root, &nodes, limit, names.total())?;
+    let mobility = mobility::read(root, &nodes, &links, &flows, &sessions)?;
     let base_station = stations::base_station(root, &nodes, &links, &tcp)?;
     let elements = stations::elements(root, &nodes, &links, &tcp)?;
     let lab = lab::read(root, &nodes)?;
@@ -90,6 +94,7 @@ pub(crate) fn read(root: &Reader<'_>, name: &str, files: &Files) -> Result<Spec,
         links,
         flows,
         sessions,
+        mobility,
         base_station,
         elements,
         lab,

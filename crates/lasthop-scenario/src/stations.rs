@@ -7,8 +7,8 @@ use lasthop_proto::tcp::config::TcpConfig;
 use lasthop_sim::element::Ends;
 
 use crate::elements::{
-    ARQ_KEYS, AnyPart, CACHE_KEYS, Kind, RELAY_KEYS, Relay, TWO_ENDED_KEYS, TwoEndedKeys, cache, read_arq,
-    read_two_ended, relay,
+    ARQ_KEYS, AnyPart, CACHE_KEYS, Kind, RELAY_KEYS, Relay, SRP_KEYS, SrpKeys, TWO_ENDED_KEYS, TwoEndedKeys, cache,
+    read_arq, read_srp, read_two_ended, relay,
 };
 use crate::error::{Error, Problem};
 use crate::nodes::{Link, Nodes};
@@ -38,6 +38,8 @@ pub(crate) struct Station {
     pub relay: Relay,
     /// Both ends of the link.
     pub arq: ArqConfig,
+    /// Both ends of the link, under a split connection whose wireless half is selective repeat.
+    pub srp: SrpKeys,
     /// Both ends of the link, in a scheme of the two-ended family.
     pub two_ended: TwoEndedKeys,
     /// What the gateway's snoop does there.
@@ -69,7 +71,7 @@ pub(crate) fn base_station(
     }
     reader.allow(
         &[
-            &["router", "link", "arq", "snoop", "split", "two_ended"],
+            &["router", "link", "arq", "srp", "snoop", "split", "two_ended"],
             &CACHE_KEYS[..],
             &REPAIR_KEYS[..],
             &RELAY_KEYS[..],
@@ -82,6 +84,7 @@ pub(crate) fn base_station(
         snoop: cache(&reader, SnoopConfig::new(LocalDetection::DuplicateAcks, TcpAwareness::Aware))?,
         relay: relay(&reader, common)?,
         arq: link_protocol(&reader)?,
+        srp: srp(&reader)?,
         two_ended: two_ended(&reader)?,
         gateway_snoop: snoop::of_gateway(&reader.section("snoop")?)?,
         gateway_split: sides::of_simulator(&reader.section("split")?)?.map(|side| side.config(common.config.mss)),
@@ -118,6 +121,13 @@ fn two_ended(station: &Reader<'_>) -> Result<TwoEndedKeys, Error> {
     let reader = station.section("two_ended")?;
     reader.allow(&TWO_ENDED_KEYS)?;
     read_two_ended(&reader)
+}
+
+/// Reads `[base_station.srp]`, which may be absent.
+fn srp(station: &Reader<'_>) -> Result<SrpKeys, Error> {
+    let reader = station.section("srp")?;
+    reader.allow(&SRP_KEYS)?;
+    read_srp(&reader)
 }
 
 /// Reads `[base_station.arq]`, which may be absent.
@@ -170,6 +180,10 @@ fn hosts_beyond(nodes: &Nodes, links: &[Link], router: usize, link: usize) -> Ve
     let mut open: Vec<usize> = links[link].between.into_iter().filter(|end| *end != router).collect();
     while let Some(node) = open.pop() {
         reached[node] = true;
+        // A host that moves has links to several stations, and forwards between none.
+        if nodes.is_host(node) {
+            continue;
+        }
         for (index, other) in links.iter().enumerate() {
             if index != link && other.between.contains(&node) {
                 open.extend(other.between.into_iter().filter(|end| !reached[*end]));

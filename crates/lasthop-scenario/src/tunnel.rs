@@ -5,7 +5,8 @@
 //!
 //! let text = "listen = '0.0.0.0:51900'\nprivate_key_file = '/etc/lasthop/tunnel.key'\n\
 //!             [[peer]]\nname = 'shore'\npublic_key = '3p7bfXt9wbTTW2HC7OQ1Nz+DQ8hbeGdNrfx+FG+IK08='\n\
-//!             endpoint = 'shore.example.net:51900'\nallowed = '10.20.0.0/16'\n";
+//!             endpoint = 'shore.example.net:51900'\nallowed = '10.20.0.0/16'\n\
+//!             rate = '10 Mbps'\n";
 //! let tunnel = Tunnel::parse("tunnel.toml", text)?;
 //! assert!(matches!(tunnel.security, Security::Noise { .. }));
 //! # Ok::<(), lasthop_scenario::Error>(())
@@ -20,12 +21,15 @@ use std::path::{Path, PathBuf};
 
 use ipnet::IpNet;
 use lasthop_proto::time::Duration;
+use lasthop_sim::network::Rate;
 
-use self::values::{Interface, KeyFile, KeyText, Listen, Name, Prefix};
+use self::values::{DeviceName, Interface, KeyFile, KeyText, Listen, Name, Own, Prefix};
+use crate::daemon::{AbsolutePath, Address, Group, LogLevel};
 use crate::error::{Error, Problem};
 use crate::reader::Reader;
 use crate::reading;
-use crate::values::{Choice, List, Off, Or, Positive};
+use crate::units::Fraction;
+use crate::values::{Choice, List, Off, Or, Positive, Whole};
 
 pub use self::values::Endpoint;
 
@@ -37,6 +41,17 @@ const MOST_PREFIXES: usize = 256;
 /// Between these lie intervals of keep-alives.
 const KEEPALIVES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(3_600)];
 
+/// The control socket where a configuration names none.
+pub const DEFAULT_CONTROL: &str = "/run/lasthop/tunnel.sock";
+/// The TUN device where it names none.
+const DEVICE: &str = "lasthop0";
+/// Most own addresses.
+const MOST_ADDRESSES: usize = 16;
+/// Largest share of the flows that may go unrepaired.
+const MOST_UNREPAIRED: Fraction = Fraction::HALF;
+/// Slowest and fastest that an end sends.
+const RATES: [Rate; 2] = [Rate(8_000), Rate(100_000_000_000)];
+
 /// The whole configuration of one end.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Tunnel {
@@ -44,6 +59,20 @@ pub struct Tunnel {
     pub listen: SocketAddr,
     /// How packets are protected.
     pub security: Security,
+    /// The TUN device that is made.
+    pub device: String,
+    /// This end's own addresses in the inner network, with the networks that they are in.
+    pub address: Vec<IpNet>,
+    /// Who leads packets to the peers' addresses into the device.
+    pub routes: Routes,
+    /// The Unix socket on which the daemon answers.
+    pub control: PathBuf,
+    /// The group whose users may ask it there; without one, the group that the daemon runs with.
+    pub control_group: Option<Group>,
+    /// Where it serves metrics, a loopback address.
+    pub metrics: Option<SocketAddr>,
+    /// The least severe messages that are logged: "error", "warn", "info", "debug" or "trace".
+    pub log: String,
     /// The other ends, in the order of the file.
     pub peers: Vec<Peer>,
 }
@@ -65,6 +94,32 @@ pub enum Security {
     },
 }
 
+/// Who leads packets to the peers' addresses into the device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Routes {
+    /// The daemon: each allowed network has a route.
+    Allowed,
+    /// Somebody else.
+    Off,
+}
+
+impl Choice for Routes {
+    const CHOICES: &'static [(&'static str, Self)] = &[("allowed", Self::Allowed), ("off", Self::Off)];
+}
+
+/// What is done against losses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Repair {
+    /// Packets are sent again; copies and a code help where that comes too late.
+    Hybrid,
+    /// Packets are sent again.
+    Arq,
+}
+
+impl Choice for Repair {
+    const CHOICES: &'static [(&'static str, Self)] = &[("hybrid", Self::Hybrid), ("arq", Self::Arq)];
+}
+
 /// Another end.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Peer {
@@ -80,6 +135,14 @@ pub struct Peer {
     pub allowed: Vec<IpNet>,
     /// A sign of life after so long without traffic.
     pub keepalive: Option<Duration>,
+    /// How fast this end sends to it, in bits per second with all headers from IP on.
+    pub rate: u64,
+    /// What is done against losses on the way there.
+    pub repair: Repair,
+    /// Most packets that wait to be sent to it.
+    pub queue: u32,
+    /// The share of the flows that goes unrepaired, for comparison: at most half.
+    pub ab: Fraction,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -111,7 +174,21 @@ impl Tunnel {
 }
 
 fn read(root: &Reader<'_>) -> Result<Tunnel, Error> {
-    root.allow(&["listen", "security", "private_key_file", "trusted_interface", "name", "peer"])?;
+    root.allow(&[
+        "listen",
+        "security",
+        "private_key_file",
+        "trusted_interface",
+        "name",
+        "device",
+        "address",
+        "routes",
+        "control",
+        "control_group",
+        "metrics",
+        "log",
+        "peer",
+    ])?;
     let Listen(listen) = root.required("listen")?;
     let security = match root.or("security", SecurityName::Noise, "default")? {
         SecurityName::Noise => {
@@ -135,8 +212,32 @@ fn read(root: &Reader<'_>) -> Result<Tunnel, Error> {
             Security::None { trusted_interface, name }
         }
     };
+    let DeviceName(device) = root.or("device", DeviceName(DEVICE.to_owned()), "default")?;
+    if matches!(&security, Security::None { trusted_interface, .. } if *trusted_interface == device) {
+        return Err(root.refuse("device", "a name of its own", "it is the trusted interface"));
+    }
+    let List(address) = root.or("address", List(Vec::<Own>::new()), "default")?;
+    if address.len() > MOST_ADDRESSES {
+        return Err(root.refuse("address", format!("at most {MOST_ADDRESSES}"), ""));
+    }
+    let routes = root.or("routes", Routes::Allowed, "default")?;
+    let AbsolutePath(control) = root.or("control", AbsolutePath(DEFAULT_CONTROL.into()), "default")?;
+    let control_group = root.get("control_group")?;
+    let Or(metrics, _) = root.or::<Or<Off, Address>>("metrics", None.into(), "default")?;
+    let LogLevel(log) = root.or("log", LogLevel("info".to_owned()), "default")?;
     let peers = peers(root, &security, listen)?;
-    Ok(Tunnel { listen, security, peers })
+    Ok(Tunnel {
+        listen,
+        security,
+        device,
+        address: address.into_iter().map(|Own(address)| address).collect(),
+        routes,
+        control,
+        control_group,
+        metrics: metrics.map(|Address(address)| address),
+        log,
+        peers,
+    })
 }
 
 fn peers(root: &Reader<'_>, security: &Security, listen: SocketAddr) -> Result<Vec<Peer>, Error> {
@@ -179,7 +280,18 @@ fn refuse_key(reader: &Reader<'_>, key: &str) -> Result<(), Error> {
 }
 
 fn peer(reader: &Reader<'_>, security: &Security, listen: SocketAddr) -> Result<Peer, Error> {
-    reader.allow(&["name", "public_key", "preshared_key_file", "endpoint", "allowed", "keepalive"])?;
+    reader.allow(&[
+        "name",
+        "public_key",
+        "preshared_key_file",
+        "endpoint",
+        "allowed",
+        "keepalive",
+        "rate",
+        "repair",
+        "queue",
+        "ab",
+    ])?;
     let Name(name) = reader.required("name")?;
     let (public_key, preshared_key_file) = match security {
         Security::Noise { .. } => {
@@ -225,5 +337,17 @@ fn peer(reader: &Reader<'_>, security: &Security, listen: SocketAddr) -> Result<
         return Err(reader.refuse("keepalive", "1 s to 1 h, as \"10 s\", or \"off\"", ""));
     }
     let preshared_key_file = preshared_key_file.map(|KeyFile(path)| path);
-    Ok(Peer { name, public_key, preshared_key_file, endpoint, allowed: prefixes, keepalive })
+    let rate: Rate = reader.required("rate")?;
+    if !(RATES[0]..=RATES[1]).contains(&rate) {
+        return Err(reader.refuse("rate", "8 kbps to 100 Gbps, as \"10 Mbps\"", ""));
+    }
+    let repair = reader.or("repair", Repair::Hybrid, "default")?;
+    let Whole(queue) = reader.or::<Whole<1, 100_000>>("queue", Whole(1000), "default")?;
+    let ab = reader.or("ab", Fraction::ZERO, "default")?;
+    if ab > MOST_UNREPAIRED {
+        return Err(reader.refuse("ab", "0 to 50 %, as \"10 %\"", "most flows are to be repaired"));
+    }
+    let allowed = prefixes;
+    let Rate(rate) = rate;
+    Ok(Peer { name, public_key, preshared_key_file, endpoint, allowed, keepalive, rate, repair, queue, ab })
 }

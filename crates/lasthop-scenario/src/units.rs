@@ -403,6 +403,8 @@ pub struct Fraction(f64);
 impl Fraction {
     /// Never.
     pub const ZERO: Self = Self(0.0);
+    /// Half of all.
+    pub const HALF: Self = Self(0.5);
     /// Always.
     pub const ONE: Self = Self(1.0);
 

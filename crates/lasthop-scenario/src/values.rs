@@ -7,6 +7,7 @@ pub use self::amounts::{Positive, Whole};
 
 use lasthop_proto::channel::Frames;
 use lasthop_proto::link::arq::{Delivery, Protocol};
+use lasthop_proto::pep::eln::ElnKnowledge;
 use lasthop_proto::pep::snoop::RepairPriority;
 use lasthop_proto::scheme::{LinkRepair, LocalDetection, SCHEMES, Scheme, TcpAwareness};
 use lasthop_proto::tcp::config::{
@@ -17,6 +18,7 @@ use lasthop_proto::tcp::config::{
 use lasthop_sim::network::DamagedFrames;
 
 use crate::document::{Data, Item, quote};
+use crate::elements::LinkPreset;
 use crate::error::did_you_mean;
 use crate::one_line::steers;
 use crate::reader::Value;
@@ -249,6 +251,8 @@ pub enum ElnSource {
     Receiver,
     /// The base station watches duplicate acknowledgments.
     BaseStation,
+    /// The base station is told by radios on the way.
+    Radios,
 }
 
 /// Names of [`Medium`](lasthop_sim::network::Medium).
@@ -256,6 +260,7 @@ pub enum ElnSource {
 pub(crate) enum MediumName {
     Duplex,
     HalfDuplex,
+    Shared,
 }
 
 /// Names of [`App`](lasthop_sim::network::App).
@@ -265,6 +270,7 @@ pub(crate) enum AppName {
     Idle,
     OnOff,
     Quic,
+    Call,
 }
 
 /// Names of [`Clock`](lasthop_proto::tcp::config::Clock).
@@ -328,6 +334,7 @@ pub(crate) enum QueueKind {
     Fifo,
     CoDel,
     FqCoDel,
+    AckAware,
 }
 
 /// Names of [`ErrorSpec`](lasthop_proto::channel::ErrorSpec).
@@ -352,9 +359,9 @@ pub(crate) enum FlowControlName {
 }
 
 choices! {
-    ElnSource { "receiver" = Receiver, "base-station" = BaseStation }
-    MediumName { "duplex" = Duplex, "half-duplex" = HalfDuplex }
-    AppName { "transfer" = Transfer, "idle" = Idle, "on-off" = OnOff, "quic" = Quic }
+    ElnSource { "receiver" = Receiver, "base-station" = BaseStation, "radios" = Radios }
+    MediumName { "duplex" = Duplex, "half-duplex" = HalfDuplex, "shared" = Shared }
+    AppName { "transfer" = Transfer, "idle" = Idle, "on-off" = OnOff, "quic" = Quic, "call" = Call }
     ClockName { "fine" = Fine, "ticks" = Ticks, "jiffies" = Jiffies }
     CongestionName { "reno" = Reno, "cubic" = Cubic, "cubic-rfc9438" = Cubic9438, "bbr" = Bbr, "bbr3" = Bbr3, "bbr3-google" = Bbr3Google }
     HystartRule { "off" = Off, "linux" = Linux, "linux-6.14" = LinuxBefore6_15, "rfc9406" = Rfc9406 }
@@ -372,7 +379,7 @@ choices! {
         "two-state-packet" = TwoStatePacket, "burst" = Burst, "list" = List, "script" = Script,
         "replay" = Replay,
     }
-    QueueKind { "fifo" = Fifo, "codel" = CoDel, "fq-codel" = FqCoDel }
+    QueueKind { "fifo" = Fifo, "codel" = CoDel, "fq-codel" = FqCoDel, "ack-aware" = AckAware }
     FlowControlName { "none" = None, "fast" = Fast }
     Preset { "bsd-lite" = BsdLite, "ns2" = Ns2, "rfc" = Rfc, "linux-6.18" = Linux618, "linux-6.18-bbr" = Linux618Bbr, "rfc-2026" = Rfc2026 }
     Recovery {
@@ -381,7 +388,7 @@ choices! {
     }
     SackAlgorithm { "sack1" = Sack1, "rfc6675" = Rfc6675 }
     RttRule { "bsd" = Bsd, "ns2" = Ns2, "rfc6298" = Rfc6298, "linux" = Linux }
-    Growth { "rfc5681" = Rfc5681, "bsd-lite" = BsdLite, "bsd-lite2" = BsdLite2, "ns2" = Ns2 }
+    Growth { "rfc5681" = Rfc5681, "rfc3465" = Rfc3465, "bsd-lite" = BsdLite, "bsd-lite2" = BsdLite2, "ns2" = Ns2 }
     Deflation { "always" = Always, "above-threshold" = AboveThreshold }
     RecoveryGuard { "none" = None, "careful" = Careful, "once-per-window" = OncePerWindow, "ns2" = Ns2 }
     ImpureDuplicates { "ignored" = Ignored, "restart-count" = RestartCount }
@@ -394,7 +401,9 @@ choices! {
     LocalDetection { "duplicate-acks" = DuplicateAcks, "smart" = Smart }
     RepairPriority { "auto" = Auto, "urgent" = Urgent, "normal" = Normal }
     TcpAwareness { "unaware" = Unaware, "aware" = Aware }
-    LinkRepair { "repeat" = Repeat, "share" = Share, "adaptive" = Adaptive }
+    LinkRepair { "repeat" = Repeat, "share" = Share, "adaptive" = Adaptive, "airmail" = Airmail }
     Protocol { "stop-and-wait" = StopAndWait, "go-back-n" = GoBackN, "selective-repeat" = SelectiveRepeat }
     Delivery { "in-order" = InOrder, "immediate" = Immediate }
+    ElnKnowledge { "own" = Own, "told" = Told }
+    LinkPreset { "cdma" = Cdma, "tdma" = Tdma }
 }

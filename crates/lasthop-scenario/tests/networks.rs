@@ -2,13 +2,13 @@
 
 use lasthop_proto::channel::{Act, Behind, Drop, DropFrame, ErrorSpec, Frames, ScriptFrame, ScriptLine};
 use lasthop_proto::link::arq::{ArqConfig, Delivery, Protocol, Timer};
-use lasthop_proto::link::hybrid::{RateRule, Repair, Share};
+use lasthop_proto::link::hybrid::{RateRule, Repair, Reports, Share};
 use lasthop_proto::packet::FlowId;
 use lasthop_proto::pep::split::Handover;
 use lasthop_proto::scheme::{BaseStation, Family, LinkRepair, LocalDetection, SCHEMES, Scheme, TcpAwareness};
 use lasthop_proto::tcp::config::{Clock, DelayedAck, Growth, Nagle, Recovery, Switch, TcpConfig};
 use lasthop_proto::time::{Duration, Instant};
-use lasthop_scenario::elements::{Arq, ElnMarker, Snoop, Split, TwoEnded};
+use lasthop_scenario::elements::{Arq, ElnMarker, Snoop, Split, Srp, TwoEnded};
 use lasthop_scenario::{Scenario, builtin_names};
 use lasthop_sim::network::{App, DamagedFrames, ElementSpec, LinkSpec, Medium, Network, NodeKind, QueueLimit, Rate};
 
@@ -31,19 +31,21 @@ fn lan_with(values: &[(&str, &str)], scheme_name: &str) -> Network {
 fn airtime(link: &LinkSpec, direction: usize, bytes: u32) -> Duration {
     let overhead = match link.medium {
         Medium::Duplex => Duration::ZERO,
-        Medium::HalfDuplex { frame_overhead } => frame_overhead,
+        Medium::HalfDuplex { frame_overhead, .. } | Medium::Shared { frame_overhead, .. } => frame_overhead,
     };
     link.directions[direction].rate.time_for(bytes) + overhead
 }
 
-/// Five seconds of each: a tree, over which every scheme brings something to somebody.
+/// Three seconds of each: a tree, over which every scheme brings something to somebody.
 #[test]
 fn every_ready_made_scenario_runs_under_every_scheme() {
     for name in builtin_names() {
-        let scenario = Scenario::builtin(name).unwrap().with_overrides(&[("limit", "5 s")]).unwrap();
+        let scenario = Scenario::builtin(name).unwrap().with_overrides(&[("limit", "3 s")]).unwrap();
         for scheme in &SCHEMES {
             let network = scenario.network(scheme).unwrap();
-            assert_eq!(network.links.len() + 1, network.nodes.len(), "{name}: a tree");
+            // Of the links of a host that moves, one is in use.
+            let idle = network.mobility.as_ref().map_or(0, |mobility| mobility.stations.len() - 1);
+            assert_eq!(network.links.len() - idle + 1, network.nodes.len(), "{name}: a tree");
             let report = lasthop_sim::run(&network, 1, lasthop_sim::Recording::Off).report;
             let arrived: u64 = report.flows.iter().map(|flow| flow.received).sum();
             let browsed = report.sessions.iter().any(|session| session.web.reply_bytes > 0);
@@ -155,10 +157,12 @@ fn schemes_decide_what_the_base_station_does() {
             assert_eq!(ends, ["base", "mobile"]);
             let expected = match repair {
                 LinkRepair::Repeat => Repair::Repeat,
-                LinkRepair::Adaptive => Repair::Adaptive,
+                // Whose ends differ.
+                LinkRepair::Adaptive | LinkRepair::Airmail => Repair::Adaptive,
                 LinkRepair::Share => Repair::Share(Share { data: 20, coded: 3, wait: Duration::from_millis(8) }),
             };
-            for spec in &network.elements {
+            for (spec, reports) in network.elements.iter().zip([Reports::Periodic, Reports::OnEvent]) {
+                let expected = if repair == LinkRepair::Airmail { Repair::Airmail(reports) } else { expected };
                 let end: &TwoEnded = spec.element.get().expect("an end");
                 assert_eq!(
                     (end.rate, end.header, end.queue, end.repair),
@@ -179,6 +183,16 @@ fn schemes_decide_what_the_base_station_does() {
             assert_eq!(ends, ["base", "mobile"]);
             let same = |spec: &ElementSpec| spec.element.get::<Arq>().is_some_and(|Arq(config)| config.window == 16);
             assert!(network.elements.iter().all(same));
+            continue;
+        }
+        if scheme.base_station == BaseStation::SplitSrp {
+            let ends: Vec<_> = network.elements.iter().map(|spec| network.nodes[spec.node.0].name.as_str()).collect();
+            assert_eq!(ends, ["base", "mobile"]);
+            let [base, mobile] = [0, 1].map(|end| network.elements[end].element.get::<Srp>().expect("an end"));
+            assert_eq!(base.config, mobile.config);
+            assert_eq!((base.config.window, base.config.header, base.config.buffer), (32, 40, 65_536));
+            // Nothing lies between the mobile host's end and its TCP.
+            assert_eq!((base.tcp.initial_window, mobile.tcp.initial_window), (1, 65_536 / 1400));
             continue;
         }
         let [element] = &network.elements[..] else { panic!("one element under {}", scheme.name) };
@@ -372,10 +386,47 @@ fn error_models_are_read_per_direction() {
 fn links_can_be_asymmetric() {
     let network = everything();
     let link = &network.links[1];
-    assert_eq!(link.medium, Medium::HalfDuplex { frame_overhead: Duration::from_micros(1100) });
+    assert_eq!(
+        link.medium,
+        Medium::HalfDuplex { frame_overhead: Duration::from_micros(1100), turnaround: Duration::ZERO }
+    );
     assert_eq!(link.directions.each_ref().map(|direction| direction.rate), [Rate(2_500_000), Rate(64_000)]);
     let queues = link.directions.each_ref().map(|direction| direction.queue);
     assert_eq!(queues, [QueueLimit::Bytes(65_536).into(), QueueLimit::Packets(1).into()]);
+}
+
+/// One word for what digital cellular links do; a key beside it comes first, and `explain` says where each value is from.
+#[test]
+fn a_link_protocol_has_presets() {
+    let with = |keys: &[(&str, &str)]| {
+        let scenario = Scenario::builtin("wavelan-lan").unwrap().with_overrides(keys).unwrap();
+        let network = scenario.network(scheme("Reno/SR")).unwrap();
+        let Arq(config) = network.elements[0].element.get().expect("a link protocol");
+        (config.clone(), scenario.explain())
+    };
+    let (plain, text) = with(&[]);
+    assert!(!text.contains("preset cdma") && !text.contains("arq.preset"));
+    let (cdma, text) = with(&[("base_station.arq.preset", "cdma")]);
+    assert_eq!((cdma.max_retransmissions, cdma.window, cdma.delivery), (Some(3), 128, Delivery::InOrder));
+    assert_eq!(cdma.nack_again, Some(Duration::from_millis(200)));
+    assert!(
+        text.lines().any(|line| line.starts_with("max_retransmissions = 3") && line.ends_with("preset cdma")),
+        "{text}"
+    );
+    assert_eq!(
+        Scenario::parse("again", &text).unwrap().network(scheme("Reno/SR")).unwrap().elements[0].element.get(),
+        Some(&Arq(cdma.clone()))
+    );
+    let (tdma, _) = with(&[("base_station.arq.preset", "tdma")]);
+    assert_eq!(tdma, ArqConfig { window: 61, timer: Timer::Fixed(Duration::from_millis(480)), ..plain });
+    let (other, _) = with(&[("base_station.arq.preset", "cdma"), ("base_station.arq.max_retransmissions", "1")]);
+    assert_eq!(other, ArqConfig { max_retransmissions: Some(1), ..cdma });
+    let error =
+        Scenario::builtin("wavelan-lan").unwrap().with_overrides(&[("base_station.arq.preset", "umts")]).unwrap_err();
+    assert!(
+        error.to_string().contains("base_station.arq.preset") && error.to_string().contains("\"cdma\" or \"tdma\""),
+        "{error}"
+    );
 }
 
 /// A link protocol of the scenario's own sits at both ends of its link, with its keys.

@@ -1,6 +1,6 @@
 //! Queues in front of links: as a size, or as a table that says who manages them.
 
-use lasthop_proto::queue::{CoDelConfig, FqCoDelConfig, QueueLimit, QueueSpec};
+use lasthop_proto::queue::{AckAwareConfig, CoDelConfig, FqCoDelConfig, QueueLimit, QueueSpec};
 use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::time::Duration;
 use lasthop_scenario::Scenario;
@@ -69,11 +69,26 @@ fn managed_queues_have_the_values_of_linux() {
 }
 
 #[test]
+fn a_queue_that_knows_acknowledgments() {
+    let config = AckAwareConfig { limit: QueueLimit::Packets(50), filter: Switch::On, first: Switch::Off };
+    assert_eq!(queues("queue = { kind = \"ack-aware\" }"), [QueueSpec::AckAware(config); 2]);
+    let bytes = AckAwareConfig { limit: QueueLimit::Bytes(8192), filter: Switch::Off, first: Switch::On };
+    let given = "queue_up = { kind = \"ack-aware\", limit = \"8 KiB\", filter = \"off\", first = \"on\" }";
+    assert_eq!(queues(given), [QueueSpec::Fifo(QueueLimit::Packets(50)), QueueSpec::AckAware(bytes)]);
+    assert_eq!(
+        error("queue = { kind = \"ack-aware\", quantum = 300 }"),
+        "test.toml:8: links.l.queue.quantum: kind = \"ack-aware\" does not take this key; it takes limit, filter, first"
+    );
+    assert!(error("queue = { kind = \"codel\", filter = \"on\" }").contains("links.l.queue.filter"));
+    assert!(error("queue = { kind = \"ack-aware\", limit = \"1 kB\" }").contains("holds no full packet"));
+}
+
+#[test]
 fn mistakes_are_told() {
     assert_eq!(
         error("queue = { kind = \"fqcodel\" }"),
         "test.toml:8: links.l.queue.kind: cannot be \"fqcodel\" (did you mean \"fq-codel\"?); give one of \"fifo\", \"codel\", \
-         \"fq-codel\""
+         \"fq-codel\", \"ack-aware\""
     );
     let missing = error("queue = { limit = \"5 packets\" }");
     assert!(missing.contains("links.l.queue.kind: missing"), "{missing}");

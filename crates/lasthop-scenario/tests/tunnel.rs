@@ -1,13 +1,13 @@
 //! The tunnel's configuration, and what is said about a bad one.
 
 use lasthop_proto::time::Duration;
-use lasthop_scenario::tunnel::{Security, Tunnel};
+use lasthop_scenario::tunnel::{Repair, Routes, Security, Tunnel};
 
 const HEAD: &str = "listen = '0.0.0.0:51900'\nprivate_key_file = '/etc/lasthop/tunnel.key'\n";
 const KEY: &str = "3p7bfXt9wbTTW2HC7OQ1Nz+DQ8hbeGdNrfx+FG+IK08=";
 
 fn peer(more: &str) -> String {
-    format!("[[peer]]\nname = 'shore'\npublic_key = '{KEY}'\nallowed = '10.20.0.0/16'\n{more}")
+    format!("[[peer]]\nname = 'shore'\npublic_key = '{KEY}'\nallowed = '10.20.0.0/16'\n{more}rate = '10 Mbps'\n")
 }
 
 fn message(text: &str) -> String {
@@ -17,6 +17,7 @@ fn message(text: &str) -> String {
 #[test]
 fn a_whole_configuration() {
     let more = "endpoint = 'shore.example.net:51900'\nkeepalive = '10 s'\npreshared_key_file = '/etc/lasthop/psk'\n\
+                rate = '2 Mbps'\nrepair = 'arq'\nqueue = 50\nab = '10 %'\n\
                 [[peer]]\nname = 'van'\npublic_key = 'AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA='\n\
                 allowed = ['10.21.0.0/16', '2001:db8::/32', '192.0.2.1']\n";
     let tunnel = Tunnel::parse("t.toml", &format!("{HEAD}{}", peer(more))).unwrap();
@@ -28,12 +29,18 @@ fn a_whole_configuration() {
     assert_eq!(shore.endpoint.as_ref().unwrap().to_string(), "shore.example.net:51900");
     assert_eq!((shore.keepalive, van.keepalive), (Some(Duration::from_secs(10)), None));
     assert_eq!(van.allowed[2], "192.0.2.1/32".parse().unwrap());
+    assert_eq!((shore.rate, shore.repair, shore.queue), (2_000_000, Repair::Arq, 50));
+    assert_eq!((shore.ab.get(), van.ab.get()), (0.1, 0.0));
+    assert_eq!((van.rate, van.repair, van.queue), (10_000_000, Repair::Hybrid, 1000));
+    assert_eq!((tunnel.device.as_str(), tunnel.routes, tunnel.log.as_str()), ("lasthop0", Routes::Allowed, "info"));
+    assert_eq!((tunnel.address, tunnel.metrics, tunnel.control_group), (Vec::new(), None, None));
 }
 
 #[test]
 fn without_security_an_interface_is_trusted_and_names_do_for_keys() {
     let head = "listen = '10.9.0.1:51900'\nsecurity = 'none'\nname = 'ship'\n";
-    let peer = "[[peer]]\nname = 'shore'\nallowed = '10.20.0.0/16'\nendpoint = '10.9.0.2:51900'\n";
+    let peer = "[[peer]]\nname = 'shore'\nallowed = '10.20.0.0/16'\nendpoint = '10.9.0.2:51900'\n\
+                rate = '10 Mbps'\n";
     let tunnel = Tunnel::parse("t.toml", &format!("{head}trusted_interface = 'wg0'\n{peer}")).unwrap();
     let security = Security::None { trusted_interface: "wg0".to_owned(), name: "ship".to_owned() };
     assert_eq!((tunnel.security, tunnel.peers[0].public_key), (security, None));
@@ -67,9 +74,13 @@ fn what_is_wrong_is_named() {
         ),
         (format!("{HEAD}name = 'ship'\n{shore}"), "t.toml:3: name: has a meaning only with security = \"none\""),
         (
+            format!("{HEAD}{}", peer("ab = '60 %'\n")),
+            "t.toml:7: peer[1].ab: cannot be \"60 %\" (most flows are to be repaired); give 0 to 50 %, as \"10 %\"",
+        ),
+        (
             format!("{HEAD}{}", peer("public = 1\n")),
             "t.toml:7: peer[1].public: unknown key; known here: name, public_key, preshared_key_file, endpoint, allowed, \
-             keepalive",
+             keepalive, rate, repair, queue, ab",
         ),
         (
             format!("{HEAD}{}", shore.replace("K08=", "K0=")),
@@ -83,12 +94,12 @@ fn what_is_wrong_is_named() {
         ),
         (
             format!("{HEAD}{shore}{}", shore.replace("shore", "van").replace("3p7", "4p7")),
-            "t.toml:10: peer[2].allowed: cannot be \"10.20.0.0/16\" (10.20.0.0/16 is allowed to peer \"shore\"); give \
+            "t.toml:11: peer[2].allowed: cannot be \"10.20.0.0/16\" (10.20.0.0/16 is allowed to peer \"shore\"); give \
              addresses that no other peer has",
         ),
         (
             format!("{HEAD}{shore}{shore}"),
-            "t.toml:8: peer[2].name: cannot be \"shore\" (another peer has it); give a name of its own",
+            "t.toml:9: peer[2].name: cannot be \"shore\" (another peer has it); give a name of its own",
         ),
         (
             format!("{HEAD}{}", peer("keepalive = '100 ms'\n")),
@@ -103,6 +114,30 @@ fn what_is_wrong_is_named() {
         (
             format!("{HEAD}{}", peer("endpoint = '[2001:db8::1]:9'\n")),
             "t.toml:7: peer[1].endpoint: cannot be \"[2001:db8::1]:9\" (listen is one of IPv4); give an address of IPv4",
+        ),
+        (
+            format!("{HEAD}{}", shore.replace("rate = '10 Mbps'", "rate = '7 kbps'")),
+            "t.toml:7: peer[1].rate: cannot be \"7 kbps\"; give 8 kbps to 100 Gbps, as \"10 Mbps\"",
+        ),
+        (
+            format!("{HEAD}address = '10.9.0.1'\n{shore}"),
+            "t.toml:3: address: cannot be \"10.9.0.1\" (the prefix is missing); give an address with its network's prefix, \
+             as \"10.20.0.1/24\" or \"fd00:20::1/64\", or a list of such",
+        ),
+        (
+            format!("{HEAD}address = '10.9.0.0/24'\n{shore}"),
+            "t.toml:3: address: cannot be \"10.9.0.0/24\" (it is the network's, not a host's); give an address with its \
+             network's prefix, as \"10.20.0.1/24\" or \"fd00:20::1/64\", or a list of such",
+        ),
+        (
+            format!("{HEAD}device = 'a/b'\n{shore}"),
+            "t.toml:3: device: cannot be \"a/b\"; give a name of 1 to 15 letters, digits, `-`, `_` and `.` for the TUN \
+             device, as \"lasthop0\"",
+        ),
+        (
+            format!("{HEAD}metrics = '0.0.0.0:9470'\n{shore}"),
+            "t.toml:3: metrics: cannot be \"0.0.0.0:9470\" (others could reach it); give a loopback address with a port, as \
+             \"127.0.0.1:9469\" or \"[::1]:9469\", or \"off\"",
         ),
     ];
     for (text, wanted) in cases {

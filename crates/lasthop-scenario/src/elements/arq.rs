@@ -48,8 +48,18 @@ impl Element for Arq {
 }
 
 /// All keys of a link protocol.
-pub(crate) const ARQ_KEYS: [&str; 9] =
-    ["protocol", "window", "header", "timer", "timer_min", "nack_again", "max_retransmissions", "delivery", "queue"];
+pub(crate) const ARQ_KEYS: [&str; 10] = [
+    "preset",
+    "protocol",
+    "window",
+    "header",
+    "timer",
+    "timer_min",
+    "nack_again",
+    "max_retransmissions",
+    "delivery",
+    "queue",
+];
 
 /// What holds where a scenario says nothing: what fits the second study best (docs/models/arq.md).
 const DEFAULT: ArqConfig = ArqConfig {
@@ -63,18 +73,53 @@ const DEFAULT: ArqConfig = ArqConfig {
     queue: 50,
 };
 
+/// What links of digital cellular systems do, as the values of the other keys (docs/models/arq.md).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LinkPreset {
+    /// Repeats on request, three at most: IS-99 and IS-707.
+    Cdma,
+    /// Repeats until a frame has arrived, and order: GSM 04.22, IS-130.
+    Tdma,
+}
+
+impl LinkPreset {
+    /// Its values.
+    pub const fn config(self) -> ArqConfig {
+        match self {
+            // The receiver asks as soon as it sees a gap, and twice more; the sender keeps what it sent until then, and forgets it.
+            Self::Cdma => ArqConfig {
+                window: 128,
+                timer: Timer::Estimated { min: Duration::from_millis(200) },
+                nack_again: Some(Duration::from_millis(200)),
+                max_retransmissions: Some(3),
+                ..DEFAULT
+            },
+            Self::Tdma => ArqConfig { window: 61, timer: Timer::Fixed(Duration::from_millis(480)), ..DEFAULT },
+        }
+    }
+
+    const fn source(self) -> &'static str {
+        match self {
+            Self::Cdma => "preset cdma",
+            Self::Tdma => "preset tdma",
+        }
+    }
+}
+
 /// Reads the keys of a link protocol from a table, which may be absent.
 pub(crate) fn read(reader: &Reader<'_>) -> Result<ArqConfig, Error> {
-    let protocol = reader.or("protocol", DEFAULT.protocol, "default")?;
-    let Whole(window) = reader.or::<Whole<1, 32_768>>("window", Whole(DEFAULT.window.into()), "default")?;
-    let Whole(header) = reader.or::<Whole<0, 64>>("header", Whole(DEFAULT.header.into()), "default")?;
-    let timer = timer(reader)?;
-    let again = DEFAULT.nack_again.map(Positive);
-    let Or(nack_again, _) = reader.or::<Or<Off, Positive<Duration>>>("nack_again", again.into(), "default")?;
-    let most = DEFAULT.max_retransmissions.map(Whole);
-    let Or(most, _) = reader.or::<Or<Unlimited, Whole<0, 1000>>>("max_retransmissions", most.into(), "default")?;
-    let delivery = reader.or("delivery", DEFAULT.delivery, "default")?;
-    let Whole(queue) = reader.or::<Count>("queue", Whole(DEFAULT.queue), "default")?;
+    let preset = reader.get::<LinkPreset>("preset")?;
+    let (base, source) = preset.map_or((DEFAULT, "default"), |preset| (preset.config(), preset.source()));
+    let protocol = reader.or("protocol", base.protocol, source)?;
+    let Whole(window) = reader.or::<Whole<1, 32_768>>("window", Whole(base.window.into()), source)?;
+    let Whole(header) = reader.or::<Whole<0, 64>>("header", Whole(base.header.into()), source)?;
+    let timer = timer(reader, base.timer, source)?;
+    let again = base.nack_again.map(Positive);
+    let Or(nack_again, _) = reader.or::<Or<Off, Positive<Duration>>>("nack_again", again.into(), source)?;
+    let most = base.max_retransmissions.map(Whole);
+    let Or(most, _) = reader.or::<Or<Unlimited, Whole<0, 1000>>>("max_retransmissions", most.into(), source)?;
+    let delivery = reader.or("delivery", base.delivery, source)?;
+    let Whole(queue) = reader.or::<Count>("queue", Whole(base.queue), source)?;
     Ok(ArqConfig {
         protocol,
         window: window as u16,
@@ -87,11 +132,13 @@ pub(crate) fn read(reader: &Reader<'_>) -> Result<ArqConfig, Error> {
     })
 }
 
-/// `timer` is a time, or "estimated" with `timer_min`.
-fn timer(reader: &Reader<'_>) -> Result<Timer, Error> {
-    let Timer::Fixed(span) = DEFAULT.timer else { unreachable!("the default is a time") };
-    let fixed = Or(Some(Positive(span)), Estimated);
-    Ok(match reader.or::<Or<Estimated, Positive<Duration>>>("timer", fixed, "default")? {
+/// `timer` is a time, or "estimated" with `timer_min`; where nothing is said, `default`, which comes from `source`.
+pub(super) fn timer(reader: &Reader<'_>, default: Timer, source: &str) -> Result<Timer, Error> {
+    let (fixed, least) = match default {
+        Timer::Fixed(span) => (Or(Some(Positive(span)), Estimated), Duration::from_millis(200)),
+        Timer::Estimated { min } => (Or(None, Estimated), min),
+    };
+    Ok(match reader.or::<Or<Estimated, Positive<Duration>>>("timer", fixed, source)? {
         Or(Some(Positive(span)), _) => {
             if reader.has("timer_min") {
                 let message = "has a meaning only with timer = \"estimated\"".to_owned();
@@ -100,7 +147,7 @@ fn timer(reader: &Reader<'_>) -> Result<Timer, Error> {
             Timer::Fixed(span)
         }
         Or(None, _) => {
-            let Positive(min) = reader.or("timer_min", Positive(Duration::from_millis(200)), "default")?;
+            let Positive(min) = reader.or("timer_min", Positive(least), source)?;
             Timer::Estimated { min }
         }
     })

@@ -1,18 +1,31 @@
 //! `kind = "eln-marker"`: marks acknowledgments for losses of the link.
 
 use lasthop_proto::node::Node;
-use lasthop_proto::pep::eln::{self, ElnMarkerConfig};
+use lasthop_proto::pep::eln::{self, ElnKnowledge, ElnMarkerConfig};
 use lasthop_proto::scheme::Scheme;
 use lasthop_sim::element::{AnyElement, Element, Ends, Role, Site};
 
 use super::{AnyPart, Beyond, Kind, Part};
+use crate::error::Error;
+use crate::reader::Reader;
+use crate::tcp::TcpSpec;
 
-pub(super) static KIND: Kind =
-    Kind { name: "eln-marker", keys: &[], ends: Ends::One, read: |_, _| Ok(AnyPart::new(ElnMarker)) };
+pub(super) static KIND: Kind = Kind { name: "eln-marker", keys: &[&["knowledge"]], ends: Ends::One, read };
 
-/// Marks acknowledgments with ELN.
+/// Marks acknowledgments with ELN, knowing what was corrupted so.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ElnMarker;
+pub struct ElnMarker(pub ElnKnowledge);
+
+fn read(reader: &Reader<'_>, _: &TcpSpec) -> Result<AnyPart, Error> {
+    Ok(AnyPart::new(ElnMarker(reader.or("knowledge", ElnKnowledge::Own, "default")?)))
+}
+
+impl ElnMarker {
+    /// What the marker is built with.
+    pub fn config(self) -> ElnMarkerConfig {
+        ElnMarkerConfig { knowledge: self.0, ..ElnMarkerConfig::default() }
+    }
+}
 
 impl Part for ElnMarker {
     fn place(&self, _: &Scheme, _: &mut Beyond<'_>) -> AnyElement {
@@ -30,10 +43,13 @@ impl Element for ElnMarker {
     }
 
     fn build(&self, _: &Site<'_>) -> Box<dyn Node<()>> {
-        eln::ElnMarker::boxed(ElnMarkerConfig::default())
+        eln::ElnMarker::boxed(self.config())
     }
 
     fn describe(&self) -> String {
-        "marks acknowledgments".to_owned()
+        match self.0 {
+            ElnKnowledge::Own => "marks acknowledgments".to_owned(),
+            ElnKnowledge::Told => "marks acknowledgments of what radios say was corrupted".to_owned(),
+        }
     }
 }

@@ -1,10 +1,13 @@
 //! The kinds of elements, each in a file of its own: its name, the keys that a scenario gives it and their reader, what it asks of
 //! endpoints, and the state machine that it is. A new kind is a file here and a line in `KINDS`.
 
+mod ack_reconstructor;
 mod arq;
 mod eln_marker;
+mod radio;
 mod snoop;
 mod split;
+mod srp;
 mod two_ended;
 
 use std::any::Any;
@@ -15,13 +18,17 @@ use lasthop_proto::scheme::Scheme;
 use lasthop_proto::tcp::config::{Recovery, Switch, TcpConfig};
 use lasthop_sim::element::{AnyElement, Ends, SameElement};
 
-pub use self::arq::Arq;
+pub use self::ack_reconstructor::AckReconstructor;
 pub(crate) use self::arq::{ARQ_KEYS, read as read_arq};
+pub use self::arq::{Arq, LinkPreset};
 pub use self::eln_marker::ElnMarker;
+pub use self::radio::HopRadio;
 pub use self::snoop::Snoop;
 pub(crate) use self::snoop::{CACHE_KEYS, cache};
 pub use self::split::Split;
 pub(crate) use self::split::{RELAY_KEYS, Relay, RelayPart, endpoint, relay};
+pub use self::srp::Srp;
+pub(crate) use self::srp::{SRP_KEYS, SrpKeys, SrpPart, read as read_srp};
 pub use self::two_ended::TwoEnded;
 pub(crate) use self::two_ended::{TWO_ENDED_KEYS, TwoEndedKeys, read as read_two_ended};
 
@@ -31,7 +38,16 @@ use crate::reader::{Reader, Value};
 use crate::tcp::TcpSpec;
 
 /// All kinds, as messages list them.
-static KINDS: [&Kind; 5] = [&snoop::KIND, &eln_marker::KIND, &split::KIND, &arq::KIND, &two_ended::KIND];
+static KINDS: [&Kind; 8] = [
+    &snoop::KIND,
+    &eln_marker::KIND,
+    &radio::KIND,
+    &split::KIND,
+    &srp::KIND,
+    &arq::KIND,
+    &two_ended::KIND,
+    &ack_reconstructor::KIND,
+];
 
 /// What a scenario can say of a kind of element.
 #[derive(Debug)]

@@ -56,6 +56,13 @@ fn read(reader: &Reader<'_>, common: &TcpSpec) -> Result<AnyPart, Error> {
 
 /// Reads a relay's keys.
 pub(crate) fn relay(reader: &Reader<'_>, common: &TcpSpec) -> Result<Relay, Error> {
+    let (buffer, wired) = relay_end(reader, common)?;
+    let wireless = tcp::read(&reader.section("wireless_tcp")?, Base::RelayEnd(common, buffer))?;
+    Ok(Relay { buffer, wired, wireless })
+}
+
+/// Reads the buffer and the endpoint that faces the router.
+pub(crate) fn relay_end(reader: &Reader<'_>, common: &TcpSpec) -> Result<(u32, TcpSpec), Error> {
     // "64 KB of buffer at the base" ([a] §IV-C).
     let Window(buffer) = reader.or("split_buffer", Window(64 << 10), "default")?;
     if buffer < common.config.mss {
@@ -64,8 +71,7 @@ pub(crate) fn relay(reader: &Reader<'_>, common: &TcpSpec) -> Result<Relay, Erro
         let message = format!("split_buffer = {buffer} does not hold one segment (mss = {mss})");
         return Err(reader.fail(key, Problem::Conflict(message)));
     }
-    let end = |key: &str| tcp::read(&reader.section(key)?, Base::RelayEnd(common, buffer));
-    Ok(Relay { buffer, wired: end("wired_tcp")?, wireless: end("wireless_tcp")? })
+    Ok((buffer, tcp::read(&reader.section("wired_tcp")?, Base::RelayEnd(common, buffer))?))
 }
 
 impl Part for RelayPart {

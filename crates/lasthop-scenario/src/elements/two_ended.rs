@@ -1,11 +1,14 @@
 //! `kind = "two-ended"`: repair of a link by both its ends.
 
+mod octets;
+
 use lasthop_proto::link::hybrid::node;
-use lasthop_proto::link::hybrid::{HopConfig, RateRule, Repair, Share};
+use lasthop_proto::link::hybrid::{HopConfig, RateRule, Repair, Reports, Share};
 use lasthop_proto::node::Node;
 use lasthop_proto::scheme::{LinkRepair, Scheme};
 use lasthop_proto::time::Duration;
-use lasthop_sim::element::{AnyElement, Element, Ends, Role, Site};
+use lasthop_sim::Bytes;
+use lasthop_sim::element::{AnyElement, Element, Ends, Role, Site, StateAtHandoff};
 use lasthop_sim::network::Rate;
 
 use super::{AnyPart, Beyond, Kind, Part};
@@ -70,18 +73,36 @@ impl Element for TwoEnded {
         Role::LinkEnd
     }
 
+    fn at_handoff(&self) -> StateAtHandoff {
+        StateAtHandoff::Session
+    }
+
     fn marks(&self) -> bool {
         true
     }
 
+    /// The base station reports time after time, the other end when something happens.
+    fn at_other_end(&self) -> Option<AnyElement> {
+        let repair = match self.repair {
+            Repair::Airmail(Reports::Periodic) => Repair::Airmail(Reports::OnEvent),
+            _ => return None,
+        };
+        Some(AnyElement::new(Self { repair, ..self.clone() }))
+    }
+
     fn build(&self, site: &Site<'_>) -> Box<dyn Node<()>> {
-        Box::new(node::TwoEnded::new(self.config(site.rate)))
+        node::TwoEnded::boxed(self.config(site.rate))
+    }
+
+    fn build_on_bytes(&self, site: &Site<'_>) -> Option<Box<dyn Node<Bytes> + Send>> {
+        Some(Box::new(octets::OnBytes::new(self.config(site.rate))))
     }
 
     fn describe(&self) -> String {
         let repair = match self.repair {
             Repair::Repeat => "repeats what is lost".to_owned(),
             Repair::Adaptive => "repeats what is lost, copies and codes where that is too late".to_owned(),
+            Repair::Airmail(_) => "codes over blocks, repeats what that does not restore".to_owned(),
             Repair::Share(Share { data, coded, .. }) => format!("{coded} coded frames for {data} packets"),
         };
         let rate = self.rate.map_or_else(|| "the link's rate".to_owned(), |rate| BitRate(rate).to_string());
@@ -108,6 +129,7 @@ impl TwoEndedKeys {
             LinkRepair::Repeat => Repair::Repeat,
             LinkRepair::Adaptive => Repair::Adaptive,
             LinkRepair::Share => Repair::Share(self.share),
+            LinkRepair::Airmail => Repair::Airmail(Reports::Periodic),
         };
         TwoEnded { repair, ..self.end.clone() }
     }

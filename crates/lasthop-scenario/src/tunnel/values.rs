@@ -42,6 +42,54 @@ impl Value for Prefix {
     }
 }
 
+/// An own address, with the network that it is in.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Own(pub IpNet);
+
+impl Value for Own {
+    fn expected() -> String {
+        "an address with its network's prefix, as \"10.20.0.1/24\" or \"fd00:20::1/64\"".to_owned()
+    }
+    fn read(data: &Data) -> Result<Self, String> {
+        let text = text(data)?;
+        if text.parse::<IpAddr>().is_ok() {
+            return Err("the prefix is missing".to_owned());
+        }
+        let own = text.parse::<IpNet>().map_err(|_| format!("{} is none", quote(text)))?;
+        let (address, bits) = (own.addr(), own.max_prefix_len() - own.prefix_len());
+        if address.is_unspecified() || address.is_multicast() || address.is_loopback() {
+            return Err("no host has it".to_owned());
+        }
+        if bits > 1 && address == own.network() && address.is_ipv4() {
+            return Err("it is the network's, not a host's".to_owned());
+        }
+        Ok(Self(own))
+    }
+    fn show(&self) -> String {
+        quote(&self.0.to_string())
+    }
+}
+
+/// The name of a device that is made: what the kernel takes for no pattern, and programs for no option.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct DeviceName(pub String);
+
+impl Value for DeviceName {
+    fn expected() -> String {
+        "a name of 1 to 15 letters, digits, `-`, `_` and `.` for the TUN device, as \"lasthop0\"".to_owned()
+    }
+    fn read(data: &Data) -> Result<Self, String> {
+        let text = text(data)?;
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        let begins = text.starts_with(|c: char| c.is_ascii_alphanumeric());
+        let named = (1..=15).contains(&text.len()) && text.chars().all(plain) && begins && text != "lo";
+        if named { Ok(Self(text.to_owned())) } else { Err(String::new()) }
+    }
+    fn show(&self) -> String {
+        quote(&self.0)
+    }
+}
+
 /// A local address with its port.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Listen(pub SocketAddr);
@@ -72,6 +120,11 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
+    /// The host: a name, or an address without brackets.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
     /// The address, unless the host is given by name.
     pub const fn address(&self) -> Option<SocketAddr> {
         self.address

@@ -1,0 +1,143 @@
+//! The keys of a call.
+
+use lasthop_proto::time::{Duration, Instant};
+use lasthop_sim::apps::{CallConfig, Codec};
+
+use crate::document::Data;
+use crate::error::{Error, Problem};
+use crate::reader::{Reader, Value};
+use crate::units::ByteSize;
+use crate::values::{Choice, Positive, Whole, choices};
+
+/// The keys that only a call has.
+pub(crate) const KEYS: [&str; 8] = ["codec", "interval", "payload", "ie", "bpl", "frame_rate", "frame", "deadline"];
+
+/// Those of speech.
+const SPEECH_KEYS: [&str; 5] = ["codec", "interval", "payload", "ie", "bpl"];
+
+/// Those of frames that take several packets.
+const FRAME_KEYS: [&str; 3] = ["frame_rate", "frame", "packet"];
+
+/// Most bytes of a packet behind the headers of IPv4, UDP and RTP.
+const LARGEST_PAYLOAD: u64 = 65_495;
+
+/// Most packets of a call in a run.
+const MOST_PACKETS: u64 = 100_000_000;
+
+/// A codec for speech by its name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum CodecName {
+    G711,
+    G711Plc,
+    G729a,
+    G7231,
+    GsmEfr,
+}
+
+choices! {
+    CodecName { "g711" = G711, "g711-plc" = G711Plc, "g729a" = G729a, "g723.1" = G7231, "gsm-efr" = GsmEfr }
+}
+
+impl CodecName {
+    /// Ie and Bpl: ITU-T G.113 (11/2007), Appendix I.
+    const fn codec(self) -> Codec {
+        let (ie, bpl) = match self {
+            Self::G711 => (0.0, 4.3),
+            Self::G711Plc => (0.0, 25.1),
+            Self::G729a => (11.0, 19.0),
+            Self::G7231 => (15.0, 16.1),
+            Self::GsmEfr => (5.0, 10.0),
+        };
+        Codec { ie, bpl }
+    }
+
+    /// Milliseconds and bytes of the packets in which it usually is sent: two frames of G.729, one of the others.
+    const fn packet(self) -> (u64, u64) {
+        match self {
+            Self::G711 | Self::G711Plc => (20, 160),
+            Self::G729a => (20, 20),
+            Self::G7231 => (30, 24),
+            Self::GsmEfr => (20, 31),
+        }
+    }
+}
+
+/// A factor of the E-model.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Factor<const LOW: u32, const HIGH: u32>(f64);
+
+impl<const LOW: u32, const HIGH: u32> Value for Factor<LOW, HIGH> {
+    fn expected() -> String {
+        format!("a number from {LOW} to {HIGH}")
+    }
+    fn read(data: &Data) -> Result<Self, String> {
+        let value = match data {
+            Data::Integer(number) => *number as f64,
+            Data::Float(number) => *number,
+            _ => return Err(String::new()),
+        };
+        if (f64::from(LOW)..=f64::from(HIGH)).contains(&value) { Ok(Self(value)) } else { Err(String::new()) }
+    }
+    fn show(&self) -> String {
+        format!("{:?}", self.0)
+    }
+}
+
+/// Reads the keys of a call in a run that ends at `limit`.
+pub(crate) fn read(reader: &Reader<'_>, limit: Instant) -> Result<CallConfig, Error> {
+    let found = |keys: &[&'static str]| keys.iter().copied().find(|key| reader.has(key));
+    let config = match (found(&FRAME_KEYS), found(&SPEECH_KEYS)) {
+        (Some(frame), Some(speech)) => {
+            let message = format!(
+                "{frame} makes it frames of several packets, for which {speech} has no meaning; drop one of them"
+            );
+            return Err(reader.fail(speech, Problem::Conflict(message)));
+        }
+        (Some(_), None) => frames(reader)?,
+        (None, _) => speech(reader)?,
+    };
+    let packets = limit.as_nanos() / config.interval.as_nanos().max(1) * u64::from(config.packets());
+    if packets > MOST_PACKETS {
+        let key = if config.codec.is_some() { "interval" } else { "frame_rate" };
+        let message = format!("up to the run's limit these are {packets} packets; at most {MOST_PACKETS} are counted");
+        return Err(reader.fail(key, Problem::Conflict(message)));
+    }
+    Ok(config)
+}
+
+/// Until when a packet is of use: ITU-T G.114 has delays up to 150 ms as good for most.
+fn deadline(reader: &Reader<'_>) -> Result<Duration, Error> {
+    let Positive(deadline) = reader.or("deadline", Positive(Duration::from_millis(150)), "default")?;
+    Ok(deadline)
+}
+
+fn speech(reader: &Reader<'_>) -> Result<CallConfig, Error> {
+    let name = reader.or("codec", CodecName::G711Plc, "default")?;
+    let (interval, payload) = name.packet();
+    let from = format!("codec = {}", name.show());
+    let Positive(interval) = reader.or_derived("interval", Positive(Duration::from_millis(interval)), &from)?;
+    if !(Duration::from_millis(1)..=Duration::from_secs(10)).contains(&interval) {
+        return Err(reader.refuse("interval", "a time from 1 ms to 10 s", ""));
+    }
+    let payload = bytes(reader, "payload", reader.or_derived("payload", ByteSize(payload), &from)?, LARGEST_PAYLOAD)?;
+    let Codec { ie, bpl } = name.codec();
+    let Factor(ie) = reader.or_derived::<Factor<0, 95>>("ie", Factor(ie), &from)?;
+    let Factor(bpl) = reader.or_derived::<Factor<1, 1000>>("bpl", Factor(bpl), &from)?;
+    let codec = Some(Codec { ie, bpl });
+    Ok(CallConfig { interval, frame: payload, packet: payload, deadline: deadline(reader)?, codec })
+}
+
+fn frames(reader: &Reader<'_>) -> Result<CallConfig, Error> {
+    let Whole(rate) = reader.required::<Whole<1, 1000>>("frame_rate")?;
+    let frame = bytes(reader, "frame", reader.required("frame")?, 1 << 20)?;
+    let packet = bytes(reader, "packet", reader.or("packet", ByteSize(1200), "default")?, LARGEST_PAYLOAD)?;
+    let interval = Duration::from_nanos(1_000_000_000 / u64::from(rate));
+    Ok(CallConfig { interval, frame, packet, deadline: deadline(reader)?, codec: None })
+}
+
+fn bytes(reader: &Reader<'_>, key: &'static str, size: ByteSize, most: u64) -> Result<u32, Error> {
+    match u32::try_from(size.0) {
+        Ok(bytes) if bytes > 0 && size.0 <= most => Ok(bytes),
+        _ => Err(reader.refuse(key, format!("a number of bytes from 1 to {most}"), "")),
+    }
+}

@@ -1,0 +1,65 @@
+//! `kind = "ack-reconstructor"`: makes acknowledgments again that the link behind it took.
+
+use lasthop_proto::node::Node;
+use lasthop_proto::pep::reconstruct::{Reconstructor, ReconstructorConfig};
+use lasthop_proto::scheme::Scheme;
+use lasthop_sim::Bytes;
+use lasthop_sim::element::{AnyElement, Element, Ends, Role, Site};
+
+use super::{AnyPart, Beyond, Kind, Part};
+use crate::error::Error;
+use crate::reader::Reader;
+use crate::tcp::TcpSpec;
+use crate::values::{Count, Off, Or, Whole};
+
+pub(super) static KIND: Kind =
+    Kind { name: "ack-reconstructor", keys: &[&["spacing", "connections"]], ends: Ends::One, read };
+
+/// Makes acknowledgments in the place of those that are missing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AckReconstructor(pub ReconstructorConfig);
+
+fn read(reader: &Reader<'_>, _: &TcpSpec) -> Result<AnyPart, Error> {
+    let default = ReconstructorConfig::default();
+    let Or(spacing, _) = reader.or::<Or<Off, Whole<1, 64>>>("spacing", default.spacing.map(Whole).into(), "default")?;
+    let connections = u32::try_from(default.connections).unwrap_or(u32::MAX);
+    let Whole(connections) = reader.or::<Count>("connections", Whole(connections), "default")?;
+    let spacing = spacing.map(|Whole(spacing)| spacing);
+    let config = ReconstructorConfig { spacing, connections: connections as usize };
+    Ok(AnyPart::new(AckReconstructor(config)))
+}
+
+impl Part for AckReconstructor {
+    fn place(&self, _: &Scheme, _: &mut Beyond<'_>) -> AnyElement {
+        AnyElement::new(*self)
+    }
+}
+
+impl Element for AckReconstructor {
+    fn kind(&self) -> &'static str {
+        KIND.name
+    }
+
+    fn role(&self) -> Role {
+        Role::Pacer
+    }
+
+    fn reconstructs(&self) -> bool {
+        self.0.spacing.is_some()
+    }
+
+    fn build(&self, _: &Site<'_>) -> Box<dyn Node<()>> {
+        Reconstructor::boxed(self.0)
+    }
+
+    fn build_on_bytes(&self, _: &Site<'_>) -> Option<Box<dyn Node<Bytes> + Send>> {
+        Some(Box::new(Reconstructor::<Bytes>::new(self.0)))
+    }
+
+    fn describe(&self) -> String {
+        match self.0.spacing {
+            Some(spacing) => format!("makes acknowledgments that the link took, one for {spacing} segments"),
+            None => "lets acknowledgments pass".to_owned(),
+        }
+    }
+}

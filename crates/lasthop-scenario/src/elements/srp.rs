@@ -1,0 +1,124 @@
+//! `kind = "srp"`: a split connection whose wireless half is selective repeat over datagrams, at both ends of the link.
+
+use std::sync::Arc;
+
+use lasthop_proto::link::arq::Timer;
+use lasthop_proto::node::Node;
+use lasthop_proto::pep::srp::{SrpConfig, SrpEnd};
+use lasthop_proto::scheme::Scheme;
+use lasthop_proto::tcp::config::{Nagle, TcpConfig};
+use lasthop_proto::time::Duration;
+use lasthop_sim::element::{AnyElement, Element, Ends, Role, Site};
+use lasthop_sim::sim::tick_phase;
+
+use super::arq::timer;
+use super::split::{Relay, endpoint, relay_end};
+use super::{AnyPart, Beyond, Duty, Kind, Part};
+use crate::error::Error;
+use crate::reader::Reader;
+use crate::tcp::TcpSpec;
+use crate::values::{Off, Or, Positive, Whole};
+
+pub(super) static KIND: Kind = Kind {
+    name: "srp",
+    keys: &[&SRP_KEYS, &["split_buffer", "wired_tcp"]],
+    ends: Ends::Both,
+    read: |reader, common| {
+        let keys = read(reader)?;
+        let (buffer, wired) = relay_end(reader, common)?;
+        Ok(AnyPart::new(SrpPart { keys, buffer, wired }))
+    },
+};
+
+/// Keys of selective repeat below a split connection.
+pub(crate) const SRP_KEYS: [&str; 5] = ["window", "header", "timer", "timer_min", "nack_again"];
+
+/// One end of the wireless half.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Srp {
+    /// Of the protocol on the link.
+    pub config: SrpConfig,
+    /// The endpoint that faces this end's own side.
+    pub tcp: Arc<TcpConfig>,
+}
+
+/// What a scenario says of the protocol.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct SrpKeys {
+    window: u16,
+    header: u16,
+    timer: Timer,
+    nack_again: Option<Duration>,
+}
+
+/// The protocol, and the base station's endpoint towards the wire.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct SrpPart {
+    keys: SrpKeys,
+    buffer: u32,
+    wired: TcpSpec,
+}
+
+impl SrpPart {
+    /// With what the base station has for all split connections.
+    pub(crate) fn new(keys: &SrpKeys, relay: &Relay) -> Self {
+        Self { keys: keys.clone(), buffer: relay.buffer, wired: relay.wired.clone() }
+    }
+}
+
+/// Reads the keys from a table, which may be absent.
+pub(crate) fn read(reader: &Reader<'_>) -> Result<SrpKeys, Error> {
+    let Whole(window) = reader.or::<Whole<1, 32_768>>("window", Whole(32), "default")?;
+    // IPv4, UDP, the number of selective repeat, the session and what a datagram says, to a multiple of four.
+    let Whole(header) = reader.or::<Whole<0, 64>>("header", Whole(40), "default")?;
+    let timer = timer(reader, Timer::Estimated { min: Duration::from_millis(200) }, "default")?;
+    let again = Some(Positive(Duration::from_millis(100)));
+    let Or(nack_again, _) = reader.or::<Or<Off, Positive<Duration>>>("nack_again", again.into(), "default")?;
+    let nack_again = nack_again.map(|Positive(span)| span);
+    Ok(SrpKeys { window: window as u16, header: header as u16, timer, nack_again })
+}
+
+impl Part for SrpPart {
+    fn place(&self, scheme: &Scheme, _: &mut Beyond<'_>) -> AnyElement {
+        let SrpKeys { window, header, timer, nack_again } = self.keys;
+        AnyElement::new(Srp {
+            config: SrpConfig { window, header, timer, nack_again, buffer: self.buffer },
+            tcp: Arc::new(Duty::of(scheme.recovery).apply(&self.wired)),
+        })
+    }
+}
+
+impl Element for Srp {
+    fn kind(&self) -> &'static str {
+        KIND.name
+    }
+
+    fn role(&self) -> Role {
+        Role::Relay
+    }
+
+    fn ends(&self) -> Ends {
+        Ends::Both
+    }
+
+    /// The mobile host's end: between it and the host's TCP there is no network, so that what has arrived goes on at once.
+    fn at_other_end(&self) -> Option<AnyElement> {
+        let initial_window = (self.config.buffer / self.tcp.mss.max(1)).max(1);
+        let tcp = TcpConfig { initial_window, nagle: Nagle::Off, ..TcpConfig::clone(&self.tcp) };
+        Some(AnyElement::new(Self { tcp: Arc::new(tcp), ..self.clone() }))
+    }
+
+    fn build(&self, site: &Site<'_>) -> Box<dyn Node<()>> {
+        let phase = tick_phase(site.root, site.node, &self.tcp);
+        SrpEnd::boxed(self.config.clone(), self.tcp.clone(), phase)
+    }
+
+    fn describe(&self) -> String {
+        let window = self.config.window;
+        format!("split: {} here; selective repeat of {window} datagrams on the link", endpoint(&self.tcp))
+    }
+
+    fn endpoints(&self) -> Option<[&Arc<TcpConfig>; 2]> {
+        Some([&self.tcp, &self.tcp])
+    }
+}

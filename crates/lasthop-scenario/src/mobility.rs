@@ -1,0 +1,217 @@
+//! A host that moves among base stations: `[mobility]`.
+
+use lasthop_proto::time::{Duration, Instant};
+use lasthop_sim::network::{self, HandoffKind, LinkId, LinkSession, Medium, NodeId, QueueLimit, SoftState};
+
+use crate::error::{Error, Problem};
+use crate::flows::{self, Flow};
+use crate::nodes::{Link, Nodes};
+use crate::reader::Reader;
+use crate::sessions::Session;
+use crate::stations::Port;
+use crate::values::{Auto, Choice, List, Or, Positive, Text, choices};
+
+choices! {
+    HandoffKind { "hard" = Hard, "forwarding" = Forwarding, "multicast" = Multicast, "hierarchical" = Hierarchical }
+    SoftState { "lost" = Lost, "mirrored" = Mirrored }
+    LinkSession { "anew" = Anew, "moved" = Moved }
+}
+
+/// The host that moves.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Mobility {
+    /// Index of the host.
+    host: usize,
+    /// The stations' ports to it, in order.
+    pub ports: Vec<Port>,
+    moves: network::Moves,
+    kind: HandoffKind,
+    detection: Duration,
+    registration: Duration,
+    route_update: Option<Duration>,
+    buffer: QueueLimit,
+    soft_state: SoftState,
+    link_session: LinkSession,
+    state_setup: Duration,
+}
+
+const KEYS: [&str; 11] = [
+    "host",
+    "stations",
+    "moves",
+    "kind",
+    "detection",
+    "registration",
+    "route_update",
+    "buffer",
+    "soft_state",
+    "link_session",
+    "state_setup",
+];
+
+/// Most stations.
+const MOST_STATIONS: usize = 256;
+/// Most moves of a timetable.
+const LONGEST_TIMETABLE: usize = 10_000;
+/// The least distance of moves that repeat.
+const LEAST_DISTANCE: Duration = Duration::from_millis(1);
+
+/// The links of stations other than the first: only one of all joins the host to the tree.
+pub(crate) struct LaterLinks {
+    /// Index of the host that moves.
+    pub host: Option<usize>,
+    names: Vec<String>,
+}
+
+impl LaterLinks {
+    /// What `[mobility]` says of them.
+    pub(crate) fn read(root: &Reader<'_>, nodes: &Nodes) -> Result<Self, Error> {
+        let reader = root.section("mobility")?;
+        let host = match reader.peek("host")? {
+            Some(Text(name)) => Some(nodes.host(&name).ok_or_else(|| {
+                let hosts = nodes.hosts.iter().map(|host| host.name.as_str());
+                reader.unknown_name("host", "host", &name, hosts)
+            })?),
+            None => None,
+        };
+        let List(stations) = reader.peek("stations")?.unwrap_or(List(Vec::new()));
+        Ok(Self { host, names: stations.into_iter().skip(1).map(|Text(name)| name).collect() })
+    }
+
+    /// Whether a link is one of them.
+    pub(crate) fn has(&self, link: &Link) -> bool {
+        self.host.is_some_and(|host| link.between.contains(&host)) && self.names.contains(&link.name)
+    }
+}
+
+/// Reads `[mobility]`, which may be absent.
+pub(crate) fn read(
+    root: &Reader<'_>,
+    nodes: &Nodes,
+    links: &[Link],
+    flows: &[Flow],
+    sessions: &[Session],
+) -> Result<Option<Mobility>, Error> {
+    let reader = root.section("mobility")?;
+    if !reader.is_present() {
+        return Ok(None);
+    }
+    reader.allow(&KEYS)?;
+    let host = flows::host(&reader, "host", nodes)?;
+    let ends = flows.iter().map(|flow| [flow.from, flow.to]);
+    let ends = ends.chain(sessions.iter().map(|session| [session.client, session.server]));
+    if !ends.flatten().any(|end| end == host) {
+        return Err(reader.refuse("host", "a host at which a flow or a session begins or ends", "none does"));
+    }
+    let List(names) = reader.required::<List<Text>>("stations")?;
+    let ports = ports(&reader, nodes, links, host, &names)?;
+    if let Some(port) = ports.iter().find(|port| matches!(links[port.link].medium, Medium::Shared { .. })) {
+        let link = &links[port.link].name;
+        let reason = format!("\"{link}\" shares a channel with other links");
+        return Err(reader.refuse("stations", "links that are \"duplex\" or \"half-duplex\"", reason));
+    }
+    let moves = moves(&reader)?;
+    let kind = reader.or("kind", HandoffKind::Hard, "default")?;
+    let detection = reader.or("detection", Duration::ZERO, "default")?;
+    let registration = reader.or("registration", Duration::from_millis(10), "default")?;
+    let source = "default: the links' delays from the new station to where routes change";
+    let Or(route_update, _) = reader.or::<Or<Auto, Duration>>("route_update", None.into(), source)?;
+    let keeps = matches!(kind, HandoffKind::Forwarding | HandoffKind::Multicast);
+    if !keeps && reader.has("buffer") {
+        let message = "only kind = \"forwarding\" and kind = \"multicast\" keep packets; drop this key, or kind";
+        return Err(reader.fail("buffer", Problem::Conflict(message.to_owned())));
+    }
+    let default = QueueLimit::Packets(50);
+    let buffer = if keeps { reader.or("buffer", default, "default")? } else { default };
+    let soft_state = reader.or("soft_state", SoftState::Lost, "default")?;
+    let link_session = reader.or("link_session", LinkSession::Anew, "default")?;
+    let state_setup = reader.or("state_setup", Duration::from_millis(200), "default")?;
+    Ok(Some(Mobility {
+        host,
+        ports,
+        moves,
+        kind,
+        detection,
+        registration,
+        route_update,
+        buffer,
+        soft_state,
+        link_session,
+        state_setup,
+    }))
+}
+
+/// The routers' ports to the host, in the order of the stations.
+fn ports(reader: &Reader<'_>, nodes: &Nodes, links: &[Link], host: usize, names: &[Text]) -> Result<Vec<Port>, Error> {
+    let host_name = nodes.name(host);
+    let expected = || format!("links between \"{host_name}\" and a router each, as [\"cell-1\", \"cell-2\"]");
+    if names.is_empty() || names.len() > MOST_STATIONS {
+        return Err(reader.refuse("stations", format!("1 to {MOST_STATIONS} {}", expected()), ""));
+    }
+    let mut ports: Vec<Port> = Vec::new();
+    for Text(name) in names {
+        let known = || links.iter().map(|link| link.name.as_str());
+        let link = known().position(|known| known == name);
+        let link = link.ok_or_else(|| reader.unknown_name("stations", "link", name, known()))?;
+        let [a, b] = links[link].between;
+        let router = if a == host { b } else { a };
+        if a != host && b != host || nodes.is_host(router) {
+            let reason = format!("\"{name}\" joins \"{}\" and \"{}\"", nodes.name(a), nodes.name(b));
+            return Err(reader.refuse("stations", expected(), reason));
+        }
+        if ports.iter().any(|port| port.router == router) {
+            let message = format!("\"{}\" is a station twice; each link needs a router of its own", nodes.name(router));
+            return Err(reader.fail("stations", Problem::Conflict(message)));
+        }
+        ports.push(Port { router, link, beyond: vec![host] });
+    }
+    Ok(ports)
+}
+
+fn moves(reader: &Reader<'_>) -> Result<network::Moves, Error> {
+    let moves = reader.section("moves")?;
+    moves.allow(&["every", "at", "mean"])?;
+    let expected = "{ every = \"1 s\" }, { at = [\"2 s\", \"5 s\"] } or { mean = \"10 s\" }";
+    if !moves.is_present() {
+        return Err(reader.fail("moves", Problem::Missing { expected: expected.to_owned() }));
+    }
+    let distance = |key: &'static str, given: Option<Positive<Duration>>| match given {
+        Some(Positive(span)) if span < LEAST_DISTANCE => Err(moves.refuse(key, "a time of 1 ms or more", "")),
+        Some(Positive(span)) => Ok(Some(span)),
+        None => Ok(None),
+    };
+    let every = distance("every", moves.get("every")?)?;
+    let mean = distance("mean", moves.get("mean")?)?;
+    match (every, moves.get::<List<Instant>>("at")?, mean) {
+        (Some(every), None, None) => Ok(network::Moves::Every(every)),
+        (None, Some(List(times)), None) => {
+            let rises = times.windows(2).all(|pair| pair[0] < pair[1]);
+            if times.len() > LONGEST_TIMETABLE || !rises {
+                let expected = format!("at most {LONGEST_TIMETABLE} times, each later than the one before");
+                return Err(moves.refuse("at", expected, ""));
+            }
+            Ok(network::Moves::At(times))
+        }
+        (None, None, Some(mean)) => Ok(network::Moves::Mean(mean)),
+        _ => Err(reader.fail("moves", Problem::Conflict(format!("give one of the three: {expected}")))),
+    }
+}
+
+impl Mobility {
+    /// What the simulator runs.
+    pub(crate) fn network(&self) -> network::Mobility {
+        network::Mobility {
+            host: NodeId(self.host),
+            stations: self.ports.iter().map(|port| LinkId(port.link)).collect(),
+            moves: self.moves.clone(),
+            kind: self.kind,
+            detection: self.detection,
+            registration: self.registration,
+            route_update: self.route_update,
+            buffer: self.buffer,
+            soft_state: self.soft_state,
+            link_session: self.link_session,
+            state_setup: self.state_setup,
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! How the delay of a link varies: `delay_variation = { model = "spikes", every = "30 s", length = "2 s" }`.
+
+use std::sync::Arc;
+
+use lasthop_proto::delay::{DelaySpec, HandoverSpec, Order, RepeatsSpec, SpikesSpec, VariationSpec};
+use lasthop_proto::time::Duration;
+
+use crate::document::{Data, quote};
+use crate::error::{Error, Problem, did_you_mean};
+use crate::files::{BadTrace, Files};
+use crate::reader::{Reader, Value};
+use crate::units::Fraction;
+use crate::values::{Choice, Positive, Text, Whole, choices};
+
+/// A model, as a scenario names it.
+#[derive(Debug)]
+struct Model {
+    name: &'static str,
+    /// Its keys, beside `model` and `order`.
+    keys: &'static [&'static str],
+    read: fn(&Reader<'_>, &Files) -> Result<DelaySpec, Error>,
+}
+
+/// All models.
+static MODELS: [Model; 6] = [
+    Model { name: "none", keys: &[], read: |_, _| Ok(DelaySpec::None) },
+    Model { name: "jitter", keys: &["up_to"], read: |reader, _| Ok(DelaySpec::Jitter(positive(reader, "up_to")?)) },
+    Model { name: "repeats", keys: &["frame_loss", "round", "most"], read: repeats },
+    Model { name: "spikes", keys: &["every", "length"], read: spikes },
+    Model { name: "handover", keys: &["period", "first", "jump", "outage"], read: handover },
+    Model { name: "replay", keys: &["file"], read: replay },
+];
+
+impl Value for &'static Model {
+    fn expected() -> String {
+        let names: Vec<_> = MODELS.iter().map(|model| quote(model.name)).collect();
+        format!("one of {}", names.join(", "))
+    }
+
+    fn read(data: &Data) -> Result<Self, String> {
+        let Data::String(name) = data else { return Err(String::new()) };
+        let near = || did_you_mean(name, MODELS.iter().map(|model| model.name));
+        let hint = || near().map(|near| format!("did you mean {}?", quote(near))).unwrap_or_default();
+        MODELS.iter().find(|model| model.name == name).ok_or_else(hint)
+    }
+
+    fn show(&self) -> String {
+        quote(self.name)
+    }
+}
+
+choices! {
+    Order { "kept" = Kept, "free" = Free }
+}
+
+/// The variations of the two directions of a link: `delay_variation` for both, unless `delay_variation_down` or
+/// `delay_variation_up` says otherwise.
+pub(crate) fn both(link: &Reader<'_>, files: &Files) -> Result<[VariationSpec; 2], Error> {
+    let own = |key: &str| {
+        let section = link.section(key)?;
+        if section.is_present() { read(&section, files).map(Some) } else { Ok(None) }
+    };
+    let both = link.section("delay_variation")?;
+    let (down, up) = (own("delay_variation_down")?, own("delay_variation_up")?);
+    if both.is_present() && down.is_some() && up.is_some() {
+        let message = "stands for both directions, but delay_variation_down and delay_variation_up are given too; drop one of the three";
+        return Err(link.fail("delay_variation", Problem::Conflict(message.to_owned())));
+    }
+    let common = if both.is_present() { read(&both, files)? } else { VariationSpec::NONE };
+    Ok([down.unwrap_or_else(|| common.clone()), up.unwrap_or(common)])
+}
+
+fn read(reader: &Reader<'_>, files: &Files) -> Result<VariationSpec, Error> {
+    const COMMON: [&str; 2] = ["model", "order"];
+    // Before the model is missed: it may be there, misspelt.
+    let all: Vec<_> = COMMON.into_iter().chain(MODELS.iter().flat_map(|model| model.keys).copied()).collect();
+    reader.allow(&all)?;
+    let model: &Model = reader.required("model")?;
+    if let Some(key) = all.iter().find(|key| reader.has(key) && !COMMON.contains(key) && !model.keys.contains(key)) {
+        let takes = if model.keys.is_empty() { "nothing".to_owned() } else { model.keys.join(", ") };
+        let message = format!("model = {} does not take this key; it takes {takes}", quote(model.name));
+        return Err(reader.fail(key, Problem::Conflict(message)));
+    }
+    let model = (model.read)(reader, files)?;
+    Ok(VariationSpec { model, order: reader.or("order", Order::Kept, "default")? })
+}
+
+/// Beyond it a delay is a slip of the pen.
+const LONGEST: Duration = Duration::from_secs(3600);
+/// Of what happens again and again: a run can have no more than so many.
+const SHORTEST_PERIOD: Duration = Duration::from_millis(1);
+
+fn at_most(reader: &Reader<'_>, key: &'static str, span: Duration) -> Result<Duration, Error> {
+    if span > LONGEST { Err(reader.refuse(key, "a time of at most 1 h", "")) } else { Ok(span) }
+}
+
+fn positive(reader: &Reader<'_>, key: &'static str) -> Result<Duration, Error> {
+    let Positive(span) = reader.required::<Positive<Duration>>(key)?;
+    at_most(reader, key, span)
+}
+
+fn period(reader: &Reader<'_>, key: &'static str, span: Duration) -> Result<Duration, Error> {
+    if span < SHORTEST_PERIOD {
+        Err(reader.refuse(key, "a time of at least 1 ms", ""))
+    } else {
+        at_most(reader, key, span)
+    }
+}
+
+fn repeats(reader: &Reader<'_>, _: &Files) -> Result<DelaySpec, Error> {
+    let frame_loss = reader.required::<Fraction>("frame_loss")?.get();
+    let round = positive(reader, "round")?;
+    let Whole(most) = reader.or::<Whole<1, 1000>>("most", Whole(8), "default")?;
+    Ok(DelaySpec::Repeats(RepeatsSpec { frame_loss, round, most }))
+}
+
+fn spikes(reader: &Reader<'_>, _: &Files) -> Result<DelaySpec, Error> {
+    let Positive(every) = reader.required::<Positive<Duration>>("every")?;
+    Ok(DelaySpec::Spikes(SpikesSpec { every: period(reader, "every", every)?, length: positive(reader, "length")? }))
+}
+
+fn handover(reader: &Reader<'_>, _: &Files) -> Result<DelaySpec, Error> {
+    let Positive(every) = reader.or("period", Positive(Duration::from_secs(15)), "default")?;
+    let every = period(reader, "period", every)?;
+    let first = reader.or_derived("first", every, "as period")?;
+    let outage = reader.or("outage", Duration::ZERO, "default")?;
+    Ok(DelaySpec::Handover(HandoverSpec {
+        period: every,
+        first: at_most(reader, "first", first)?,
+        jump: at_most(reader, "jump", reader.required("jump")?)?,
+        outage: at_most(reader, "outage", outage)?,
+    }))
+}
+
+fn replay(reader: &Reader<'_>, files: &Files) -> Result<DelaySpec, Error> {
+    let Text(name) = reader.required("file")?;
+    let steps = files.delays(&name);
+    let steps = steps.map_err(|BadTrace { expected, reason }| reader.refuse("file", expected, reason))?;
+    Ok(DelaySpec::Replay(Arc::clone(&steps)))
+}

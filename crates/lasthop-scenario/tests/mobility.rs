@@ -1,0 +1,381 @@
+//! A host that moves among base stations: which packets are lost, forwarded or kept, and that streams stay whole.
+
+use lasthop_proto::packet::Body;
+use lasthop_proto::scheme::{SCHEMES, Scheme};
+use lasthop_proto::time::Duration;
+use lasthop_scenario::Scenario;
+use lasthop_sim::measure::Report;
+use lasthop_sim::trace::{DropReason, What};
+use lasthop_sim::{Outcome, Recording, run};
+
+/// A datagram every 2 ms, the nth at 2n ms, from the source over 5 ms to the core, over 1 ms to a base station, and in a transmission of
+/// 1 ms to the host. The other wires take 8 us for a datagram. The nth one is at the core at 2n + 5.008 ms, at the station at 2n + 6.016 ms,
+/// and at the host at 2n + 7.016 ms.
+const DATAGRAMS: &str = r#"
+limit = "200 ms"
+hosts = { source = {}, mobile = {} }
+routers = { core = {}, base-1 = {}, base-2 = {} }
+[links]
+far = { between = ["source", "core"], rate = "1 Gbps", delay = "5 ms" }
+wire-1 = { between = ["core", "base-1"], rate = "1 Gbps", delay = "1 ms" }
+wire-2 = { between = ["core", "base-2"], rate = "1 Gbps", delay = "1 ms" }
+cell-1 = { between = ["base-1", "mobile"], rate = "8224 kbps", delay = "0 s" }
+cell-2 = { between = ["base-2", "mobile"], rate = "8224 kbps", delay = "0 s" }
+[flows.stream]
+from = "source"
+to = "mobile"
+app = "on-off"
+on = "10 s"
+off = "0 s"
+rate = "4 Mbps"
+packet = "1000 B"
+"#;
+
+/// It leaves the first station after 50 ms, and is at the second after 60.
+const ONE_MOVE: &str = r#"
+[mobility]
+host = "mobile"
+stations = ["cell-1", "cell-2"]
+moves = { at = ["50 ms"] }
+detection = "4 ms"
+registration = "6 ms"
+"#;
+
+fn outcome(text: &str, scheme: &Scheme, seed: u64, recording: Recording) -> Outcome {
+    let scenario = Scenario::parse("test.toml", text).unwrap_or_else(|error| panic!("{error}"));
+    run(&scenario.network(scheme).unwrap(), seed, recording)
+}
+
+/// The datagrams that reach the host, in order and counted from one, and what the moves came to.
+fn stream(mobility: &str) -> (Vec<u32>, Report) {
+    let text = format!("{DATAGRAMS}{ONE_MOVE}{mobility}");
+    let Outcome { report, trace } = outcome(&text, &SCHEMES[0], 1, Recording::On);
+    let host = |point: u16| trace.points[usize::from(point)].name.starts_with("mobile");
+    let arrived = trace.records.iter().filter_map(|record| match record.what {
+        What::Received(packet) if host(record.point) => match packet.body {
+            Body::Datagram { number } => Some(number + 1),
+            _ => None,
+        },
+        _ => None,
+    });
+    (arrived.collect(), report)
+}
+
+/// All up to the last that is there before the run ends: 2n + 7.016 <= 200.
+const LAST: u32 = 96;
+
+fn all_but(missing: std::ops::RangeInclusive<u32>) -> Vec<u32> {
+    (1..=LAST).filter(|number| !missing.contains(number)).collect()
+}
+
+/// 21 is there at 49.016. Routes change at the source's router 6 ms, the links' delays from the new station to the source, after 60:
+/// what passes the core later goes to the new station. 30 passes at 65.008, 31 at 67.008.
+#[test]
+fn a_hard_handoff_loses_what_goes_to_the_old_station() {
+    let (arrived, report) = stream("");
+    assert_eq!(arrived, all_but(22..=30));
+    let moves = report.mobility.unwrap();
+    assert_eq!((moves.handoffs, moves.lost, moves.reordered, moves.repeated), (1, 9, 0, 0));
+    // From 49.016 to 2 * 31 + 7.016, but for what the wires' 8.224 us are more than 8.
+    let gap = moves.mean_gap().unwrap();
+    assert!(gap.as_nanos().abs_diff(20_000_000) < 10, "{gap}");
+}
+
+/// Of the links' delays from the new station only that to the core counts: 61 ms. 27 passes the core at 59.008, 28 at 61.008.
+#[test]
+fn a_hierarchical_handoff_changes_routes_near_the_host() {
+    let (arrived, report) = stream("kind = \"hierarchical\"");
+    assert_eq!(arrived, all_but(22..=27));
+    assert_eq!(report.mobility.unwrap().lost, 6);
+}
+
+/// With routes that change at once, what is on the way from the core to the old station is still lost: 22 to 26 come there by 58.016, 27,
+/// which is at the core at 59.008, too.
+#[test]
+fn a_route_update_may_take_no_time() {
+    let (arrived, _) = stream("route_update = \"0 s\"");
+    assert_eq!(arrived, all_but(22..=27));
+}
+
+/// The old station hears at 62 ms of the new one, 2 ms away, and has kept 22 to 27 by then. 28 to 30 it sends on as they come. 30 is at the
+/// new station at 68.032, when 31, for which routes had changed, is there since 68.016.
+#[test]
+fn a_forwarding_station_loses_nothing_and_changes_the_order() {
+    let (arrived, report) = stream("kind = \"forwarding\"");
+    let mut expected = all_but(30..=30);
+    expected.insert(30, 30);
+    assert_eq!(arrived, expected);
+    let moves = report.mobility.unwrap();
+    assert_eq!((moves.lost, moves.reordered, moves.repeated), (0, 1, 0));
+    // 22 leaves the old station at 62, and takes 2 ms, two transmissions of 8 us on the wires, and 1 ms in the cell.
+    let gap = moves.mean_gap().unwrap();
+    assert!(gap.as_nanos().abs_diff(65_016_000 - 49_016_000) < 500, "{gap}");
+}
+
+/// It has room for 22 and 23; 24 to 27 find it full.
+#[test]
+fn a_forwarding_station_keeps_no_more_than_it_may() {
+    for buffer in ["2 packets", "2056 B", "2999 B"] {
+        let (mut arrived, report) = stream(&format!("kind = \"forwarding\"\nbuffer = \"{buffer}\""));
+        arrived.sort_unstable();
+        assert_eq!(arrived, all_but(24..=27), "{buffer}");
+        assert_eq!(report.mobility.unwrap().lost, 4, "{buffer}");
+    }
+}
+
+/// The new station has 26 at 58.016, and 27 at 60.016 as it comes. Of what it kept, the host says that it had up to 21.
+#[test]
+fn neighbours_that_keep_copies_send_what_is_missing_in_order() {
+    let (arrived, report) = stream("kind = \"multicast\"");
+    assert_eq!(arrived, all_but(0..=0));
+    let moves = report.mobility.unwrap();
+    assert_eq!((moves.handoffs, moves.lost, moves.reordered, moves.repeated), (1, 0, 0, 0));
+    // 22 leaves the new station at 60.
+    let gap = moves.mean_gap().unwrap();
+    assert!(gap.as_nanos().abs_diff(61_000_000 - 49_016_000) < 500, "{gap}");
+}
+
+/// It keeps the latest two: 25 and 26 at 60 ms. So 22 to 24 are lost. The host's words are then of no use, and nothing comes twice.
+#[test]
+fn neighbours_keep_the_latest() {
+    let (arrived, report) = stream("kind = \"multicast\"\nbuffer = \"2 packets\"");
+    assert_eq!(arrived, all_but(22..=24));
+    assert_eq!(report.mobility.unwrap().lost, 3);
+}
+
+/// The cell takes 4 ms for a datagram, and one comes each 3.2 ms: the nth at 3.2n + 6.016 ms. It is through at 9.216 + 4n, the tenth at
+/// 49.216. At 49.9 the eleventh is on the air, and only neighbours have it besides; 12 and 13 wait.
+#[test]
+fn what_waits_is_forwarded_and_what_is_on_the_air_is_not() {
+    let slow = DATAGRAMS.replace("8224 kbps", "2056 kbps").replace("rate = \"4 Mbps\"", "rate = \"2500 kbps\"");
+    for (kind, lost) in [("hard", None), ("forwarding", Some(1)), ("multicast", Some(0))] {
+        let text = format!("{slow}{ONE_MOVE}kind = \"{kind}\"").replace("50 ms", "49900 us");
+        let Outcome { report, trace } = outcome(&text, &SCHEMES[0], 1, Recording::On);
+        let moves = report.mobility.unwrap();
+        match lost {
+            Some(lost) => assert_eq!(moves.lost, lost, "{kind}"),
+            None => assert!(moves.lost > 1, "{kind}"),
+        }
+        let dropped =
+            |record: &&lasthop_sim::trace::Record| matches!(record.what, What::Dropped(_, DropReason::Handoff));
+        assert!(trace.records.iter().filter(dropped).count() as u64 >= moves.lost);
+        assert_eq!(moves.repeated, 0, "{kind}");
+    }
+}
+
+/// A second move at 55 ms, before the first is over: the host is at the third station at 65 ms, and was never at the second. The old
+/// station hears of the third.
+#[test]
+fn a_move_in_the_middle_of_a_handoff_goes_on_from_there() {
+    let more = "[links.wire-3]\nbetween = [\"core\", \"base-3\"]\nrate = \"1 Gbps\"\ndelay = \"1 ms\"\n\
+                [links.cell-3]\nbetween = [\"base-3\", \"mobile\"]\nrate = \"8224 kbps\"\ndelay = \"0 s\"\n";
+    let moves = ONE_MOVE.replace("\"50 ms\"", "\"50 ms\", \"55 ms\"").replace("\"cell-2\"]", "\"cell-2\", \"cell-3\"]");
+    let datagrams = DATAGRAMS.replace("base-2 = {} }", "base-2 = {}, base-3 = {} }");
+    let text = |kind: &str| {
+        let flows = datagrams.find("[flows").unwrap();
+        format!("{}{more}{}{moves}kind = \"{kind}\"", &datagrams[..flows], &datagrams[flows..])
+    };
+    for kind in ["forwarding", "multicast"] {
+        let report = outcome(&text(kind), &SCHEMES[0], 1, Recording::Off).report;
+        let moves = report.mobility.unwrap();
+        assert_eq!((moves.handoffs, moves.lost, moves.repeated), (1, 0, 0), "{kind}");
+        assert_eq!(report.flows[0].received, 972 * u64::from(LAST), "{kind}");
+    }
+    // Until 71 ms, when routes have changed: 22 to 32, of which the last is at the core at 69.008; 33 is there at 71.008.
+    let report = outcome(&text("hard"), &SCHEMES[0], 1, Recording::Off).report;
+    assert_eq!(report.mobility.unwrap().lost, 11);
+}
+
+/// Back where it was before it was anywhere else: what was kept is sent there.
+#[test]
+fn a_host_that_turns_back_finds_what_was_kept() {
+    let moves = ONE_MOVE.replace("\"50 ms\"", "\"50 ms\", \"55 ms\"");
+    for kind in ["forwarding", "multicast"] {
+        let text = format!("{DATAGRAMS}{moves}kind = \"{kind}\"");
+        let report = outcome(&text, &SCHEMES[0], 1, Recording::Off).report;
+        let moves = report.mobility.unwrap();
+        assert_eq!((moves.handoffs, moves.lost, moves.reordered, moves.repeated), (1, 0, 0, 0), "{kind}");
+        assert_eq!(report.flows[0].received, 972 * u64::from(LAST), "{kind}");
+    }
+}
+
+/// Transfers both ways, over cells that lose frames.
+fn transfers(mobility: &str) -> String {
+    let errors = "errors = { model = \"uniform\", frame_loss = \"1 %\" }\n";
+    let cell = |number: u32| {
+        format!(
+            "[links.wire-{number}]\nbetween = [\"core\", \"base-{number}\"]\nrate = \"10 Mbps\"\ndelay = \"1 ms\"\n\
+             [links.cell-{number}]\nbetween = [\"base-{number}\", \"mobile\"]\nrate = \"4 Mbps\"\ndelay = \"1 ms\"\n\
+             medium = \"half-duplex\"\n{errors}"
+        )
+    };
+    format!(
+        "limit = \"600 s\"\nhosts = {{ source = {{}}, mobile = {{}} }}\n\
+         routers = {{ core = {{}}, base-1 = {{}}, base-2 = {{}}, base-3 = {{}} }}\n\
+         [links.far]\nbetween = [\"source\", \"core\"]\nrate = \"10 Mbps\"\ndelay = \"10 ms\"\n{}{}{}\
+         [flows]\ndown = {{ from = \"source\", to = \"mobile\", size = \"300 kB\" }}\n\
+         up = {{ from = \"mobile\", to = \"source\", size = \"100 kB\" }}\n\
+         [base_station]\nrouter = \"base-1\"\nlink = \"cell-1\"\n\
+         [mobility]\nhost = \"mobile\"\nstations = [\"cell-1\", \"cell-2\", \"cell-3\"]\n{mobility}",
+        cell(1),
+        cell(2),
+        cell(3)
+    )
+}
+
+const KINDS: [&str; 4] = ["hard", "forwarding", "multicast", "hierarchical"];
+
+/// Every scheme delivers every byte, once and in order, through any handoffs; two runs are the same. With moves
+/// twice as often some connections give up, as they should: handoffs take one window after the other while timers double.
+#[test]
+fn streams_stay_whole_under_every_scheme() {
+    for (number, scheme) in SCHEMES.iter().enumerate() {
+        for (kind, extra) in KINDS.into_iter().zip(["", "soft_state = \"mirrored\"", "link_session = \"moved\"", ""]) {
+            let moves = ["{ mean = \"500 ms\" }", "{ every = \"470 ms\" }"][number % 2];
+            let text = transfers(&format!("moves = {moves}\nkind = \"{kind}\"\nstate_setup = \"50 ms\"\n{extra}"));
+            let scenario = Scenario::parse("test.toml", &text).unwrap_or_else(|error| panic!("{error}"));
+            let network = scenario.network(scheme).unwrap();
+            let report = run(&network, 7, Recording::Off).report;
+            let what = format!("{} {kind} {report:?}", scheme.name);
+            assert_eq!([report.flows[0].received, report.flows[1].received], [300_000, 100_000], "{what}");
+            assert!(report.flows.iter().all(|flow| flow.complete && !flow.aborted), "{what}");
+            assert!(report.mobility.unwrap().handoffs > 0, "{what}");
+            assert_eq!(run(&network, 7, Recording::Off).report, report, "{}", scheme.name);
+        }
+    }
+}
+
+/// Copies reach the application once: of QUIC, where the endpoints are another's, too.
+#[test]
+fn quic_stays_whole() {
+    for kind in KINDS {
+        let text = transfers(&format!("moves = {{ every = \"500 ms\" }}\nkind = \"{kind}\""));
+        let text = text.replace("size = \"300 kB\"", "size = \"300 kB\", app = \"quic\"");
+        let report = outcome(&text, &SCHEMES[0], 3, Recording::Off).report;
+        assert_eq!((report.flows[0].received, report.flows[0].complete), (300_000, true), "{kind}");
+    }
+}
+
+/// A host that never moves is one with a single link: all that was measured and recorded is the same.
+#[test]
+fn without_a_move_nothing_changes() {
+    for kind in KINDS {
+        for scheme in &SCHEMES {
+            let still = transfers(&format!("moves = {{ at = [] }}\nkind = \"{kind}\""));
+            let moves = outcome(&still, scheme, 5, Recording::On);
+            let plain = still[..still.find("[mobility]").unwrap()].to_owned();
+            let cut = |text: String, name: &str| {
+                let begin = text.find(&format!("[links.{name}]")).unwrap();
+                let end = text[begin + 1..].find("\n[").unwrap() + begin + 2;
+                text[..begin].to_owned() + &text[end..]
+            };
+            let plain = outcome(&cut(cut(plain, "cell-2"), "cell-3"), scheme, 5, Recording::On);
+            let what = format!("{} {kind}", scheme.name);
+            assert_eq!(moves.report.flows, plain.report.flows, "{what}");
+            assert_eq!(moves.report.links[2], plain.report.links[2], "{what}");
+            let moved = moves.report.mobility.unwrap();
+            assert_eq!((moved.handoffs, moved.gaps, moved.lost), (0, 0, 0), "{what}");
+            if kind == "multicast" {
+                // The other stations have copies.
+                continue;
+            }
+            assert_eq!(moves.report.frames, plain.report.frames, "{what}");
+            let whats = |outcome: &Outcome| {
+                outcome.trace.records.iter().map(|record| (record.time, record.what)).collect::<Vec<_>>()
+            };
+            assert_eq!(whats(&moves), whats(&plain), "{what}");
+        }
+    }
+}
+
+/// A split connection's state goes over the wire: at least the two sockets, at most they and the relay's buffer both ways.
+#[test]
+fn a_split_connection_waits_for_its_state() {
+    let gap = |scheme: &str, setup: &str| {
+        let text =
+            transfers(&format!("moves = {{ at = [\"400 ms\"] }}\nkind = \"forwarding\"\nstate_setup = \"{setup}\""));
+        let text = text.replace("frame_loss = \"1 %\"", "frame_loss = \"0 %\"").replace("up = {", "# {");
+        let report = outcome(&text, Scheme::by_name(scheme).unwrap(), 1, Recording::Off).report;
+        assert_eq!(report.flows[0].received, 300_000);
+        report.mobility.unwrap().mean_gap().unwrap()
+    };
+    let end_to_end = gap("E2E", "200 ms");
+    assert!(end_to_end < Duration::from_millis(60), "{end_to_end}");
+    let bare = gap("SPLIT", "0 s");
+    let wire = |bytes: u64| Duration::from_nanos(bytes * 800);
+    assert!(bare > end_to_end && bare < end_to_end + wire(2 * 512 + 2 * 65_536), "{bare}");
+    let split = gap("SPLIT", "200 ms");
+    assert!(split >= bare + Duration::from_millis(190), "{split} {bare}");
+}
+
+/// Soft state that is mirrored goes on with what it knows.
+#[test]
+fn a_mirrored_cache_repairs_what_the_old_station_knew_of() {
+    let snoop = Scheme::by_name("LL-TCP-AWARE").unwrap();
+    let report = |extra: &str| {
+        let text = transfers(&format!("moves = {{ every = \"150 ms\" }}\nkind = \"multicast\"\n{extra}"));
+        outcome(&text.replace("1 %", "5 %"), snoop, 2, Recording::Off).report
+    };
+    let (lost, mirrored) = (report(""), report("soft_state = \"mirrored\""));
+    assert_ne!(lost.flows[0], mirrored.flows[0]);
+    assert!(lost.flows.iter().chain(&mirrored.flows).all(|flow| flow.complete));
+}
+
+/// Useful bytes are booked with the cells that they crossed.
+#[test]
+fn bytes_count_for_the_cell_that_carried_them() {
+    let text = transfers("moves = { every = \"300 ms\" }\nkind = \"forwarding\"");
+    let report = outcome(&text, &SCHEMES[0], 4, Recording::Off).report;
+    let cells = [2, 4, 6].map(|link| report.links[link]);
+    for (side, bytes) in [(0, 300_000), (1, 100_000)] {
+        let useful: u64 = cells.iter().map(|cell| cell[side].useful).sum();
+        assert_eq!(useful, bytes);
+    }
+    assert!(cells.iter().all(|cell| cell[0].useful > 0));
+}
+
+#[track_caller]
+fn refused(mobility: &str, expected: &str) {
+    let text = transfers(mobility);
+    let error = Scenario::parse("test.toml", &text).expect_err("a mistake to be found").to_string();
+    assert!(error.contains(expected), "{error}");
+    assert!(!error.contains('\n') && error.starts_with("test.toml"), "{error}");
+}
+
+#[test]
+fn mistakes_are_named() {
+    refused("", "mobility.moves");
+    refused("moves = {}", "give one of the three");
+    refused("moves = { every = \"1 s\", mean = \"1 s\" }", "give one of the three");
+    refused("moves = { every = \"10 us\" }", "a time of 1 ms or more");
+    refused("moves = { at = [\"2 s\", \"1 s\"] }", "each later than the one before");
+    refused("moves = { evry = \"1 s\" }", "every");
+    refused("moves = { every = \"1 s\" }\nkind = \"soft\"", "\"hard\"");
+    refused("moves = { every = \"1 s\" }\nbuffer = \"5 packets\"", "keep packets");
+    refused("moves = { every = \"1 s\" }\nlatency = \"5 ms\"", "latency");
+    let with = |from: &str, to: &str| {
+        let text = transfers("moves = { every = \"1 s\" }").replace(from, to);
+        Scenario::parse("test.toml", &text).expect_err("a mistake to be found").to_string()
+    };
+    let stations = "stations = [\"cell-1\", \"cell-2\", \"cell-3\"]";
+    assert!(with(stations, "stations = [\"cell-1\", \"cell-2\", \"cell-3\", \"cell-4\"]").contains("cell-4"));
+    assert!(with(stations, "stations = [\"cell-1\", \"cell-2\"]").contains("\"mobile\" has a link already"));
+    assert!(with(stations, "stations = [\"cell-1\", \"cell-2\", \"cell-3\", \"wire-1\"]").contains("\"wire-1\" joins"));
+    assert!(with(stations, "stations = []").contains("mobility.stations"));
+    assert!(with(stations, "stations = [\"cell-1\"]").contains("mobility.stations"));
+    assert!(with("host = \"mobile\"", "host = \"base-1\"").contains("mobility.host"));
+    assert!(with("host = \"mobile\"", "host = \"source\"").contains("\"mobile\" has a link already"));
+}
+
+/// What `explain` writes means the same.
+#[test]
+fn explained_scenarios_are_the_same() {
+    for moves in ["{ every = \"1 s\" }", "{ at = [\"1 s\", \"1500 ms\"] }", "{ mean = \"2 s\" }"] {
+        for kind in KINDS {
+            let text = transfers(&format!("moves = {moves}\nkind = \"{kind}\"\nroute_update = \"3 ms\""));
+            let scenario = Scenario::parse("test.toml", &text).unwrap();
+            let again = Scenario::parse("again.toml", &scenario.explain()).unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(again, scenario);
+        }
+    }
+}
