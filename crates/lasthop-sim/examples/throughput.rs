@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time;
 
 use lasthop_proto::channel::{ErrorSpec, Frames};
+use lasthop_proto::delay::VariationSpec;
 use lasthop_proto::tcp::config::{Preset, Switch, TcpConfig};
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_sim::network::{
@@ -62,7 +63,7 @@ fn node(name: &str, kind: NodeKind) -> NodeSpec {
 
 fn direction(rate: u64, packets: u32, errors: ErrorSpec) -> DirectionSpec {
     let queue = QueueLimit::Packets(packets).into();
-    DirectionSpec { rate: Rate(rate), queue, errors, damaged: DamagedFrames::Drop }
+    DirectionSpec { rate: Rate(rate), queue, errors, damaged: DamagedFrames::Drop, variation: VariationSpec::NONE }
 }
 
 fn flow(index: u64, [from, to]: [usize; 2], app: App, tcp: &Arc<TcpConfig>) -> FlowSpec {
@@ -99,6 +100,7 @@ fn network(preset: Preset, flows: u64, app: App) -> Network {
         elements: Vec::new(),
         flows: (0..flows).map(|index| flow(index, [0, 2], app, &tcp)).collect(),
         sessions: Vec::new(),
+        mobility: None,
         limit: Instant::ZERO + Duration::from_secs(1000),
     }
 }
@@ -120,6 +122,7 @@ fn tree(nodes: usize, children: usize) -> Network {
         elements: Vec::new(),
         flows: (0..nodes - 1).map(|index| flow(index as u64, [index, nodes - 1], App::Idle, &tcp)).collect(),
         sessions: Vec::new(),
+        mobility: None,
         limit: Instant::ZERO,
     }
 }

@@ -5,11 +5,45 @@ use lasthop_proto::random::Stream;
 use lasthop_proto::tcp::config::HeaderAccounting;
 use lasthop_proto::time::Instant;
 
-use crate::apps::{OnOff, OnOffConfig};
+use crate::apps::{CallSource, OnOff, OnOffConfig};
 use crate::endpoint::index as endpoint;
 use crate::link::{Accepted, DuplexDirection, Frame, InFlight};
 use crate::measure::PathReport;
 use crate::pool::Handle;
+
+/// What sends without a connection.
+pub enum Source {
+    /// Datagrams now and then.
+    OnOff(Box<DatagramSource>),
+    /// A call.
+    Call(CallSource),
+}
+
+impl Source {
+    /// When the next packet is due.
+    pub fn next_at(&self) -> Instant {
+        match self {
+            Self::OnOff(source) => source.next_at(),
+            Self::Call(source) => source.next_at(),
+        }
+    }
+
+    /// Index of the endpoint that sends it.
+    pub fn endpoint(&self) -> usize {
+        match self {
+            Self::OnOff(source) => source.endpoint(),
+            Self::Call(source) => source.endpoint(),
+        }
+    }
+
+    /// The packet that is due.
+    pub fn take(&mut self) -> Packet {
+        match self {
+            Self::OnOff(source) => source.take(),
+            Self::Call(source) => source.take(),
+        }
+    }
+}
 
 /// What sends datagrams, and how a datagram looks.
 pub struct DatagramSource {
@@ -152,6 +186,11 @@ impl CrossedDirection {
     /// When the next datagram is due.
     pub fn next_at(&self) -> Instant {
         self.source.next_at()
+    }
+
+    /// Frames that wait at `now`; [`Self::catch_up`] comes first.
+    pub fn waiting(&self, now: Instant) -> usize {
+        self.wire.waiting(now)
     }
 
     #[inline]

@@ -20,8 +20,10 @@ pub enum Role {
     Relay,
     /// Repeats what senders have sent.
     Repair,
-    /// Writes into what passes, and sends nothing.
+    /// Writes into what passes, and sends nothing but what concerns its like.
     Marker,
+    /// Makes acknowledgments, and spaces them.
+    Pacer,
     /// An end of a link protocol: the other end of the link has one too.
     LinkEnd,
 }
@@ -33,6 +35,19 @@ pub enum Ends {
     One,
     /// At both.
     Both,
+}
+
+/// What becomes of an element's state when the host beyond its link moves to another station.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StateAtHandoff {
+    /// None of it is of use elsewhere: the new station begins anew.
+    Anew,
+    /// It makes work faster, and nothing breaks without it: lost, or mirrored at the new station.
+    Soft,
+    /// The host depends on it: it goes over the wire to the new station while the host waits.
+    Hard,
+    /// Both ends of the link have it: they begin anew, or go on at the new station.
+    Session,
 }
 
 /// Where an element is built.
@@ -64,6 +79,35 @@ pub trait Element: Any + Debug + Send + Sync + SameElement {
     /// Whether it marks congestion.
     fn marks(&self) -> bool {
         false
+    }
+
+    /// Whether it makes acknowledgments that a return link took.
+    fn reconstructs(&self) -> bool {
+        false
+    }
+
+    /// What becomes of its state when the host beyond its link moves on.
+    fn at_handoff(&self) -> StateAtHandoff {
+        match self.role() {
+            Role::Relay => StateAtHandoff::Hard,
+            Role::Repair => StateAtHandoff::Soft,
+            Role::Marker | Role::Pacer | Role::LinkEnd => StateAtHandoff::Anew,
+        }
+    }
+
+    /// Whether it asks how many frames wait in front of its link ([`Node::see_queue`]).
+    fn asks_for_queue(&self) -> bool {
+        false
+    }
+
+    /// Whether it says of lost segments what took them.
+    fn judges_losses(&self) -> bool {
+        false
+    }
+
+    /// What sits at the other end of the link in its place, where the two ends differ.
+    fn at_other_end(&self) -> Option<AnyElement> {
+        None
     }
 
     /// The state machine at `site`.

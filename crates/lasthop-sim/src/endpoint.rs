@@ -2,12 +2,13 @@
 
 use bytes::Bytes;
 use lasthop_proto::node::{Node, Port};
-use lasthop_proto::packet::{FlowId, Packet, Side};
+use lasthop_proto::packet::{Body, FlowId, Packet, Side};
 use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::tcp::{Connection, Setup, State};
 use lasthop_proto::time::Instant;
 use lasthop_quic::QuicEnd;
 
+use crate::apps::CallLog;
 use crate::network::App;
 
 /// Index of an endpoint: two per flow.
@@ -22,6 +23,8 @@ pub struct Endpoint {
     pub connection: Connection,
     /// The end of a QUIC connection that this is instead.
     pub quic: Option<Box<QuicEnd>>,
+    /// What arrived of the call that this end listens to.
+    pub call: Option<Box<CallLog>>,
     side: Side,
     app: App,
     start: Instant,
@@ -46,16 +49,21 @@ impl Endpoint {
         if side == Side::Acceptor && quic.is_none() {
             connection.listen();
         }
+        let call = match (app, side) {
+            (App::Call(config), Side::Acceptor) => Some(Box::new(CallLog::new(config, start))),
+            _ => None,
+        };
         Self {
             connection,
             quic,
+            call,
             side,
             app,
             start,
-            started: side == Side::Acceptor || matches!(app, App::OnOff(_) | App::Web),
+            started: side == Side::Acceptor || app.is_endless(),
             earlier: 0,
             asked: 0,
-            done: matches!(app, App::OnOff(_) | App::Web),
+            done: app.is_endless(),
             closes: matches!(app, App::Transfer { close: Switch::On, .. }),
             last_delivery: start,
         }
@@ -65,10 +73,10 @@ impl Endpoint {
     pub fn begin(&mut self, setup: Setup, bytes: u64) {
         self.earlier += self.connection.received();
         self.connection = Connection::new(setup);
+        self.asked = bytes;
+        self.done = false;
         match self.side {
             Side::Initiator => {
-                self.asked = bytes;
-                self.done = false;
                 self.connection.connect();
                 self.connection.write(bytes);
             }
@@ -92,6 +100,9 @@ impl Endpoint {
     #[inline(always)]
     pub fn take_packet(&mut self, now: Instant, packet: &Packet) {
         if packet.tcp().is_none() {
+            if let (Body::Media { number }, Some(call)) = (packet.body, &mut self.call) {
+                call.take(now, number);
+            }
             return self.take_datagrams(now, u64::from(packet.len));
         }
         self.connection.take_packet(now, packet);
@@ -138,7 +149,7 @@ impl Endpoint {
                         self.connection.close();
                     }
                 }
-                App::Idle | App::OnOff(_) | App::Web | App::Quic(_) => {}
+                App::Idle | App::OnOff(_) | App::Call(_) | App::Web | App::Quic(_) => {}
             }
         }
         self.connection.handle_timeout(now);
@@ -159,7 +170,7 @@ impl Endpoint {
     /// the connection is gone.
     pub fn finished(&self) -> bool {
         let through = match self.app {
-            App::Idle | App::OnOff(_) => true,
+            App::Idle | App::OnOff(_) | App::Call(_) => true,
             App::Quic(_) => self.quic.as_ref().is_none_or(|quic| quic.finished()),
             App::Transfer { .. } | App::Web => self.through() || self.connection.state() == State::Closed,
         };
@@ -177,6 +188,16 @@ impl Endpoint {
         self.done
     }
 
+    /// Whether it had finished when [`Endpoint::finishes`] was last asked.
+    pub const fn has_finished(&self) -> bool {
+        self.done
+    }
+
+    /// Whether it is an end of a web session's connections.
+    pub const fn browses(&self) -> bool {
+        matches!(self.app, App::Web)
+    }
+
     /// Whether a transfer is over for this end, and not just the connection.
     pub fn through(&self) -> bool {
         if let Some(quic) = &self.quic {
@@ -188,8 +209,8 @@ impl Endpoint {
             (App::Transfer { bytes, close: Switch::Off }, Side::Initiator) => connection.acked() == bytes,
             (App::Transfer { bytes, close: Switch::Off }, Side::Acceptor) => connection.received() == bytes,
             (App::Web, Side::Initiator) => connection.acked() == self.asked,
-            (App::Web, Side::Acceptor) => false,
-            (App::Transfer { close: Switch::On, .. } | App::Idle | App::OnOff(_) | App::Quic(_), _) => {
+            (App::Web, Side::Acceptor) => connection.received() == self.asked,
+            (App::Transfer { close: Switch::On, .. } | App::Idle | App::OnOff(_) | App::Call(_) | App::Quic(_), _) => {
                 connection.peer_closed()
             }
         }

@@ -1,20 +1,31 @@
 //! Everything between the nodes: links, routes, what hangs where, and the taps that see each packet.
 
+mod carriers;
+mod charge;
+mod roaming;
+
 use std::collections::VecDeque;
 
+use lasthop_proto::event::{Event, LossCause};
 use lasthop_proto::node::{Port, Why};
 use lasthop_proto::packet::{Ecn, FlowId, Packet, Side};
+use lasthop_proto::queue::Sight;
 use lasthop_proto::random::Root;
+use lasthop_proto::seq::Seq;
+use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::time::Instant;
 
-use crate::datagrams::{Arrived, CrossedDirection, DatagramSource};
+use self::carriers::Carriers;
+use self::roaming::Roaming;
+use crate::datagrams::{Arrived, CrossedDirection};
 use crate::endpoint::index as endpoint;
 use crate::letters::Letters;
 use crate::link::{
-    Accepted, Crossing, Direction, DuplexDirection, Errors, Frame, Held, ManagedDirection, SharedMedium,
+    Accepted, Crossing, Direction, DuplexDirection, Errors, Frame, Held, ManagedDirection, SharedChannel, SharedMedium,
+    StationId,
 };
-use crate::measure::{FlowReport, LossLedger, PathReport};
-use crate::network::{ElementSpec, LinkId, LinkSpec, Medium, Network, NodeId, NodeKind};
+use crate::measure::{FlowReport, LossLedger, LossTruth, PathReport, SenderReport};
+use crate::network::{ElementSpec, LinkId, Network, NodeId, NodeKind};
 use crate::pool::{Handle, PacketPool};
 use crate::routes::{Destination, Hop, Routes, Table};
 use crate::scheduler::{NEVER, Tournament};
@@ -27,6 +38,11 @@ pub struct LegId(pub u32);
 impl LegId {
     pub fn new(link: LinkId, direction: Direction) -> Self {
         Self((link.0 * 2 + direction.index()) as u32)
+    }
+
+    /// The other direction of its link.
+    fn opposite(self) -> Self {
+        Self(self.0 ^ 1)
     }
 
     /// Capture point at the sending end.
@@ -45,6 +61,8 @@ impl LegId {
 enum Far {
     /// At a host: the packet's flow says which endpoint.
     Host,
+    /// At a host that moves, or has a flow with one.
+    Watched,
     /// At a router without an element on this link.
     Router(Table),
     /// At an element's wireless port.
@@ -58,6 +76,16 @@ enum Carrier {
     Crossed(Box<CrossedDirection>),
     /// One of the fabric's media, shared with the opposite leg. Its events are filed under the leg that points down.
     Shared(usize, Direction),
+    /// A station of one of the fabric's channels. Its events are filed under the channel's first leg.
+    Channel(usize, StationId),
+    /// Nothing, for the host that moves is not here; what carries when it is.
+    Cut(Box<Carrier>),
+}
+
+/// A channel, and the leg of each of its stations.
+struct ChannelLegs {
+    channel: SharedChannel,
+    legs: Vec<LegId>,
 }
 
 /// One direction of one link, and all that is known of it.
@@ -93,6 +121,7 @@ pub struct Fabric {
     /// When something happens next on each leg.
     pub agenda: Tournament,
     media: Vec<SharedMedium>,
+    channels: Vec<ChannelLegs>,
     /// Frames that arrive late, and the leg that each was on. Its events are filed behind those of all legs.
     held: Held<(LegId, Frame)>,
     /// The legs of which it is in charge of a source ([`Fabric::take_charge`]).
@@ -113,8 +142,14 @@ pub struct Fabric {
     pub handoffs: VecDeque<(Receiver, Handle)>,
     pub flows: Vec<FlowReport>,
     pub ledger: LossLedger,
+    /// Whether timeouts are judged by what is lost.
+    judges_timeouts: Switch,
+    /// Where each segment was lost last, where an element judges that.
+    truth: Option<LossTruth>,
     pub frames: u64,
     pub trace: Option<Trace>,
+    /// The host that moves, if one does.
+    pub roaming: Option<Box<Roaming>>,
     /// The flow that is recorded, if not all are.
     pub only: Option<FlowId>,
 }
@@ -135,7 +170,8 @@ impl Fabric {
                 }
             }
         }
-        let routes = Routes::new(network, &through);
+        let roaming = Roaming::new(network, &through);
+        let routes = roaming.as_ref().map_or_else(|| Routes::new(network, &through), |roaming| roaming.first());
         let table = |node| routes.table(node).expect("what forwards has a table");
         let place = |(spec, [inner, outer]): (&ElementSpec, [Option<usize>; 2])| ElementPlace {
             table: table(spec.node),
@@ -145,17 +181,18 @@ impl Fabric {
         };
         let elements = network.elements.iter().zip(neighbours).map(place).collect();
         let mut legs = Vec::with_capacity(through.len());
-        let mut media = Vec::new();
-        for link in &network.links {
-            for direction in [Direction::Down, Direction::Up] {
+        let Carriers { of_links, media, channels } = Carriers::new(network);
+        for (link, carriers) in network.links.iter().zip(of_links) {
+            for (direction, carrier) in [Direction::Down, Direction::Up].into_iter().zip(carriers) {
                 let node = link.ends[1 - direction.index()];
                 let far = match (outermost[legs.len() ^ 1], network.nodes[node.0].kind) {
                     (Some(element), _) => Far::Element(element),
+                    (None, NodeKind::Host) if roaming::watches(network, node) => Far::Watched,
                     (None, NodeKind::Host) => Far::Host,
                     (None, NodeKind::Router) => Far::Router(table(node)),
                 };
                 legs.push(Leg {
-                    carrier: carrier(link, direction, &mut media),
+                    carrier,
                     far,
                     report: PathReport::default(),
                     errors: Errors::new(link, direction, root),
@@ -163,10 +200,13 @@ impl Fabric {
             }
         }
         let ends = || network.flows.iter().flat_map(|flow| [flow.from, flow.to]);
-        Self {
+        // Behind the endpoints, the ends of tunnels.
+        let stations = network.mobility.iter().flat_map(|mobility| mobility.routers(network));
+        let mut fabric = Self {
             agenda: Tournament::new(legs.len() + usize::from(legs.iter().any(|leg| leg.errors.delay()))),
             legs,
             media,
+            channels,
             held: Held::default(),
             crossed: Vec::new(),
             datagrams: 0,
@@ -175,19 +215,24 @@ impl Fabric {
                 .iter()
                 .flat_map(|flow| [routes.first(flow.from, flow.to), routes.first(flow.to, flow.from)])
                 .collect(),
-            destinations: ends().filter_map(|host| routes.destination(host)).collect(),
+            destinations: ends().chain(stations).filter_map(|host| routes.destination(host)).collect(),
             hosts: ends().collect(),
             routes,
             elements,
             pool: PacketPool::default(),
             letters: Letters::new(network),
             handoffs: VecDeque::new(),
-            flows: vec![FlowReport::default(); network.flows.len()],
+            flows: vec![unjudged(network); network.flows.len()],
             ledger: LossLedger::default(),
+            judges_timeouts: if network.varies() { Switch::On } else { Switch::Off },
+            truth: network.judges_losses().then(LossTruth::default),
             frames: 0,
             trace,
+            roaming,
             only: None,
-        }
+        };
+        fabric.settle_down(network);
+        fabric
     }
 
     /// The endpoint of that index sends what is in the pool's next place.
@@ -197,9 +242,13 @@ impl Fabric {
         let frame = self.pool.commit(endpoint ^ 1);
         if frame.is_resent() {
             self.flows[endpoint / 2].sender.source_retransmissions += 1;
-            self.ledger.resend(self.pool.get(frame.handle()));
+            let packet = self.pool.get(frame.handle());
+            self.ledger.resend(packet);
+            if self.judges_timeouts.is_on() {
+                self.ledger.send_again(packet);
+            }
         }
-        self.send(now, hop, frame);
+        self.send(now, hop, frame, None);
     }
 
     /// An element sends what is in the pool's next place out of `port`.
@@ -215,6 +264,9 @@ impl Fabric {
         if resent && packet.len > 0 {
             self.flows[packet.flow.0 as usize].sender.local_retransmissions += 1;
             self.ledger.resend(packet);
+            if self.judges_timeouts.is_on() {
+                self.ledger.send_again(packet);
+            }
         }
         // A control frame goes to the other end of its link and no further.
         let to = if packet.flow == FlowId::NONE { 0 } else { endpoint(packet.flow, packet.from.peer()) };
@@ -226,12 +278,13 @@ impl Fabric {
         } else if port == Port::WIRELESS {
             self.transmit(now, leg, frame);
         } else {
-            self.send(now, self.routes.next(table, self.destinations[to]), frame);
+            self.send(now, self.routes.next(table, self.destinations[to]), frame, Some(leg.opposite()));
         }
     }
 
+    /// Sends a frame on its next hop; `from` is the leg that it came over.
     #[inline(always)]
-    fn send(&mut self, now: Instant, hop: Hop, frame: Frame) {
+    fn send(&mut self, now: Instant, hop: Hop, frame: Frame, from: Option<LegId>) {
         match hop {
             Hop::Leg(leg) => self.transmit(now, leg, frame),
             Hop::Element(element) => {
@@ -239,6 +292,7 @@ impl Fabric {
             }
             Hop::Here => self.handoffs.push_back((Receiver::Endpoint(frame.to()), frame.handle())),
             Hop::Nowhere => self.pool.discard(frame.handle()),
+            Hop::Roaming(spot) => self.roam(now, spot, frame, from),
         }
     }
 
@@ -250,12 +304,23 @@ impl Fabric {
         let leg = &mut self.legs[id.0 as usize];
         let (accepted, source) = match &mut leg.carrier {
             Carrier::Own(wire) => (wire.enqueue(now, frame), id.0),
-            Carrier::Managed(wire) => (wire.enqueue(now, frame), id.0),
+            Carrier::Managed(wire) => {
+                let packet = || Sight::of(self.pool.get(frame.handle()));
+                (wire.enqueue(now, frame, packet), id.0)
+            }
             Carrier::Crossed(wire) => {
                 self.datagrams += wire.catch_up(now);
                 (wire.enqueue(now, frame), id.0)
             }
-            Carrier::Shared(medium, direction) => (self.media[*medium].enqueue(now, *direction, frame), id.0 & !1),
+            Carrier::Shared(medium, direction) => {
+                let packet = || Sight::of(self.pool.get(frame.handle()));
+                (self.media[*medium].enqueue(now, *direction, frame, packet), id.0 & !1)
+            }
+            Carrier::Cut(_) => return self.miss(now, id, frame),
+            Carrier::Channel(channel, station) => {
+                let ChannelLegs { channel, legs } = &mut self.channels[*channel];
+                (channel.enqueue(now, *station, frame, || Sight::of(self.pool.get(frame.handle()))), legs[0].0)
+            }
         };
         match accepted {
             Accepted::Queued => leg.report.carry(frame),
@@ -275,16 +340,20 @@ impl Fabric {
     fn drop_managed(&mut self, now: Instant, id: LegId) {
         loop {
             let dropped = match &mut self.legs[id.0 as usize].carrier {
-                Carrier::Managed(wire) => wire.take_dropped().map(|frame| (id, frame)),
+                Carrier::Managed(wire) => wire.take_dropped().map(|(frame, why)| (id, frame, why)),
                 Carrier::Shared(medium, _) => {
                     let dropped = self.media[*medium].take_dropped();
-                    dropped.map(|(direction, frame)| (LegId(id.0 & !1 | direction.index() as u32), frame))
+                    dropped.map(|(direction, frame, why)| (LegId(id.0 & !1 | direction.index() as u32), frame, why))
                 }
-                Carrier::Own(_) | Carrier::Crossed(_) => None,
+                Carrier::Channel(channel, _) => {
+                    let ChannelLegs { channel, legs } = &mut self.channels[*channel];
+                    channel.take_dropped().map(|(station, frame, why)| (legs[station.0], frame, why))
+                }
+                Carrier::Own(_) | Carrier::Crossed(_) | Carrier::Cut(_) => None,
             };
-            let Some((id, frame)) = dropped else { return };
+            let Some((id, frame, why)) = dropped else { return };
             self.legs[id.0 as usize].report.withdraw(frame);
-            self.drop(now, id, frame.handle(), DropReason::Aqm);
+            self.drop(now, id, frame.handle(), why);
         }
     }
 
@@ -293,9 +362,25 @@ impl Fabric {
         let packet = self.pool.take(handle);
         self.letters.lose(&packet);
         self.legs[leg.0 as usize].report.lose(reason);
+        if let Some(truth) = &mut self.truth {
+            truth.lose(leg, &packet, reason);
+        }
         self.record(now, leg.near(), packet.flow, What::Dropped(packet, reason));
         if reason == DropReason::Channel {
             self.ledger.lose(&packet);
+        }
+        if self.judges_timeouts.is_on() {
+            self.ledger.miss(&packet);
+        }
+    }
+
+    /// Counts a timeout of an endpoint as spurious that was for a byte of which nothing is lost.
+    pub fn judge_timeout(&mut self, flow: FlowId, side: Side, event: &Event) {
+        if self.judges_timeouts.is_on()
+            && let Event::Timeout { seq } = event
+            && !self.ledger.is_missing(flow, side, *seq)
+        {
+            *self.flows[flow.0 as usize].sender.spurious_timeouts.get_or_insert(0) += 1;
         }
     }
 
@@ -333,6 +418,20 @@ impl Fabric {
                 self.mark(id, sent.frame);
                 (&mut self.legs[id.0 as usize], id, sent)
             }
+            Carrier::Cut(_) => {
+                self.agenda.set(id.0, NEVER);
+                return None;
+            }
+            Carrier::Channel(channel, _) => {
+                let ChannelLegs { channel, legs } = &mut self.channels[*channel];
+                let arrived = channel.advance(now);
+                self.agenda.set(id.0, channel.next_event().unwrap_or(NEVER));
+                let arrived = arrived.map(|(station, sent)| (legs[station.0], sent));
+                self.drop_managed(now, id);
+                let (id, sent) = arrived?;
+                self.mark(id, sent.frame);
+                (&mut self.legs[id.0 as usize], id, sent)
+            }
         };
         let frame = sent.frame;
         self.frames += 1;
@@ -364,6 +463,10 @@ impl Fabric {
     fn release(&mut self, now: Instant) -> Option<(Receiver, Handle)> {
         let (id, frame) = self.held.release(now)?;
         self.agenda.set(self.legs.len() as u32, self.held.next().unwrap_or(NEVER));
+        if matches!(self.legs[id.0 as usize].carrier, Carrier::Cut(_)) {
+            self.lose_at_handoff(now, id, frame);
+            return None;
+        }
         self.arrive(now, id, frame)
     }
 
@@ -376,8 +479,12 @@ impl Fabric {
         }
         match far {
             Far::Router(router) => {
-                self.send(now, self.routes.next(router, self.destinations[frame.to()]), frame);
+                self.send(now, self.routes.next(router, self.destinations[frame.to()]), frame, Some(id));
                 None
+            }
+            Far::Watched => {
+                self.notice(now, frame);
+                Some((Receiver::Endpoint(frame.to()), frame.handle()))
             }
             Far::Host => Some((Receiver::Endpoint(frame.to()), frame.handle())),
             Far::Element(element) => Some((Receiver::Element(element, Port::WIRELESS), frame.handle())),
@@ -389,53 +496,6 @@ impl Fabric {
         if frame.is_marked() {
             self.legs[id.0 as usize].report.marks += 1;
             self.pool.get_mut(frame.handle()).ecn = Ecn::Ce;
-        }
-    }
-
-    /// Takes charge of a source whose datagrams make no difference but to the queue of the one leg that they cross; gives it
-    /// back if they do, or if every packet is recorded.
-    pub fn take_charge(&mut self, network: &Network, source: DatagramSource) -> Option<DatagramSource> {
-        let Hop::Leg(id) = self.first_hops[source.endpoint()] else { return Some(source) };
-        let (link, direction) = (&network.links[id.0 as usize / 2], id.0 as usize % 2);
-        let leg = &mut self.legs[id.0 as usize];
-        let ends_here = link.ends[1 - direction] == self.hosts[source.endpoint() ^ 1];
-        let unseen = self.trace.is_none() && !leg.errors.strike() && !matches!(leg.far, Far::Element(_));
-        match &leg.carrier {
-            Carrier::Own(_) if ends_here && unseen => {
-                let Some(wire) = DuplexDirection::new(&link.directions[direction], link.delay) else {
-                    return Some(source);
-                };
-                leg.carrier = Carrier::Crossed(Box::new(CrossedDirection::new(wire, source)));
-                self.crossed.push(id);
-                None
-            }
-            _ => Some(source),
-        }
-    }
-
-    fn crossings(&self) -> impl Iterator<Item = &CrossedDirection> {
-        self.crossed.iter().filter_map(|leg| match &self.legs[leg.0 as usize].carrier {
-            Carrier::Crossed(wire) => Some(&**wire),
-            Carrier::Own(_) | Carrier::Managed(_) | Carrier::Shared(..) => None,
-        })
-    }
-
-    /// Whether sources are in its charge.
-    pub fn is_crossed(&self) -> bool {
-        !self.crossed.is_empty()
-    }
-
-    /// When the next datagram of a source in its charge is due.
-    pub fn next_datagram(&self) -> Instant {
-        self.crossings().map(CrossedDirection::next_at).min().unwrap_or(NEVER)
-    }
-
-    /// Lets the sources in its charge send what was due before `now`.
-    pub fn catch_up(&mut self, now: Instant) {
-        for leg in &self.crossed {
-            if let Carrier::Crossed(wire) = &mut self.legs[leg.0 as usize].carrier {
-                self.datagrams += wire.catch_up(now);
-            }
         }
     }
 
@@ -457,7 +517,7 @@ impl Fabric {
     /// Books `bytes` that a flow delivered to that side with every link that they crossed.
     pub fn credit(&mut self, flow: FlowId, to: Side, network: &Network, bytes: u64) {
         let (mut at, to) = (self.host(flow, to.peer()), self.host(flow, to));
-        while let Some(leg) = self.leg_towards(at, to) {
+        while let Some(leg) = self.leg_of_hop(self.settled().first(at, to)) {
             self.legs[leg.0 as usize].report.useful += bytes;
             at = network.links[leg.0 as usize / 2].ends[1 - leg.0 as usize % 2];
         }
@@ -484,22 +544,53 @@ impl Fabric {
         }
     }
 
+    /// Frames that wait in front of the link of an element, to go where the element sends them.
+    pub fn waiting(&mut self, now: Instant, element: usize) -> usize {
+        match &mut self.legs[self.elements[element].leg.0 as usize].carrier {
+            Carrier::Own(wire) => wire.waiting(now),
+            Carrier::Managed(wire) => wire.waiting(),
+            Carrier::Crossed(wire) => {
+                self.datagrams += wire.catch_up(now);
+                wire.waiting(now)
+            }
+            Carrier::Shared(medium, direction) => self.media[*medium].waiting(*direction),
+            Carrier::Channel(channel, station) => self.channels[*channel].channel.waiting(*station),
+            Carrier::Cut(_) => 0,
+        }
+    }
+
+    /// An element says why a packet did not come over its link: counts it, and whether it is so.
+    pub fn judged(&mut self, element: usize, flow: FlowId, lost: (Side, Seq), cause: LossCause) {
+        let came_over = self.elements[element].leg.opposite();
+        let right = self.truth.as_ref().is_some_and(|truth| truth.says(came_over, flow, lost, cause));
+        if let Some(report) = self.flows.get_mut(flow.0 as usize) {
+            report.losses_judged += 1;
+            report.judged_right += u64::from(right);
+        }
+    }
+
     /// Capture point of an endpoint: its host's first link.
     pub fn endpoint_point(&self, flow: FlowId, side: Side) -> u16 {
-        self.leg_towards(self.host(flow, side), self.host(flow, side.peer())).map_or(0, LegId::near)
+        self.leg_of_hop(self.settled().first(self.host(flow, side), self.host(flow, side.peer())))
+            .map_or(0, LegId::near)
     }
 
     fn host(&self, flow: FlowId, side: Side) -> NodeId {
         self.hosts[endpoint(flow, side)]
     }
 
-    /// The leg on which the way from `from` to `to` begins.
-    fn leg_towards(&self, from: NodeId, to: NodeId) -> Option<LegId> {
-        match self.routes.first(from, to) {
+    /// The leg that a hop leads onto.
+    fn leg_of_hop(&self, hop: Hop) -> Option<LegId> {
+        match hop {
             Hop::Leg(leg) => Some(leg),
             Hop::Element(element) => Some(self.elements[element as usize].leg),
-            Hop::Here | Hop::Nowhere => None,
+            Hop::Here | Hop::Nowhere | Hop::Roaming(_) => None,
         }
+    }
+
+    /// Routes as they are for good, or were when the host that moves had a station last.
+    fn settled(&self) -> &Routes {
+        self.roaming.as_ref().map_or(&self.routes, |roaming| roaming.settled())
     }
 
     /// Capture point of an element: its router's end of the link.
@@ -508,28 +599,16 @@ impl Fabric {
     }
 }
 
+/// What is known of a flow before it begins.
+fn unjudged(network: &Network) -> FlowReport {
+    let sender = SenderReport { spurious_timeouts: network.varies().then_some(0), ..SenderReport::default() };
+    FlowReport { sender, ..FlowReport::default() }
+}
+
 /// The leg that an element stands in front of: its link, away from its node.
 fn leg_of(network: &Network, spec: &ElementSpec) -> LegId {
     let away = if network.links[spec.link.0].ends[0] == spec.node { Direction::Down } else { Direction::Up };
     LegId::new(spec.link, away)
-}
-
-/// What carries the frames of a link in one direction.
-fn carrier(link: &LinkSpec, direction: Direction, media: &mut Vec<SharedMedium>) -> Carrier {
-    match link.medium {
-        Medium::Duplex => {
-            let spec = &link.directions[direction.index()];
-            let managed = || ManagedDirection::new(spec, link.delay).map(|wire| Carrier::Managed(Box::new(wire)));
-            let own = DuplexDirection::new(spec, link.delay).map(Carrier::Own);
-            own.or_else(managed).expect("a queue is managed or not")
-        }
-        Medium::HalfDuplex { frame_overhead } => {
-            if direction == Direction::Down {
-                media.push(SharedMedium::new(&link.directions, link.delay, frame_overhead));
-            }
-            Carrier::Shared(media.len() - 1, direction)
-        }
-    }
 }
 
 /// Capture points of a network, in the order that [`LegId`] numbers them.

@@ -29,14 +29,21 @@ enum Lost {
 impl Letters {
     /// None yet.
     pub fn new(network: &Network) -> Self {
-        let repeats = network.elements.iter().any(|spec| spec.element.role() == Role::LinkEnd);
+        // Of a host that moves, several stations may have copies.
+        let copies = network.mobility.is_some();
+        let repeats = copies || network.elements.iter().any(|spec| spec.element.role() == Role::LinkEnd);
         Self { under_way: BTreeMap::new(), lost: if repeats { Lost::Kept } else { Lost::Forgotten } }
     }
 
     fn key(packet: &Packet) -> Option<(u32, Side, u32)> {
         match packet.body {
             Body::Quic { number, .. } => Some((packet.flow.0, packet.from, number)),
-            Body::Tcp(_) | Body::Datagram { .. } | Body::Control | Body::Coded(_) | Body::Report(_) => None,
+            Body::Tcp(_)
+            | Body::Datagram { .. }
+            | Body::Media { .. }
+            | Body::Control
+            | Body::Coded(_)
+            | Body::Report(_) => None,
         }
     }
 

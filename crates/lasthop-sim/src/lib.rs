@@ -11,6 +11,7 @@ mod fabric;
 mod letters;
 pub mod link;
 pub mod measure;
+mod mobility;
 pub mod network;
 pub mod pool;
 mod routes;

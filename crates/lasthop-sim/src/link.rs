@@ -3,6 +3,7 @@
 //! A duplex direction needs one event per frame, its arrival: since frames leave in order, the time at which a frame will
 //! be on the wire is known when it is queued. A half-duplex medium decides frame by frame who sends next.
 
+mod channel;
 mod held;
 mod managed;
 mod shared;
@@ -10,11 +11,13 @@ mod shared;
 use std::collections::VecDeque;
 
 use lasthop_proto::channel::{Channel, Fate};
+use lasthop_proto::delay::Variation;
 use lasthop_proto::packet::{Ecn, FlowId, Integrity, Packet, Priority};
 use lasthop_proto::random::Root;
 use lasthop_proto::time::{Duration, Instant};
 
 use crate::network::{DamagedFrames, DirectionSpec, LinkSpec, QueueLimit, QueueSpec, Rate};
+pub use channel::{SharedChannel, StationId};
 pub use held::Held;
 pub use managed::{FrameQueue, ManagedDirection};
 pub use shared::SharedMedium;
@@ -119,6 +122,16 @@ impl Frame {
         ((self.size & !PROPERTIES) >> 32) as u32
     }
 
+    /// The same frame on its way to the endpoint of index `to`.
+    pub fn redirected(self, to: usize) -> Self {
+        Self { place: (to as u64) << 32 | u64::from(self.handle().0), ..self }
+    }
+
+    /// A frame with a copy of its packet, which is in the pool under `handle`.
+    pub fn copied(self, handle: Handle) -> Self {
+        Self { place: (self.to() as u64) << 32 | u64::from(handle.0), ..self }
+    }
+
     #[inline]
     fn is_urgent(self) -> bool {
         self.size & URGENT != 0
@@ -164,36 +177,56 @@ pub enum Crossing {
     Lost,
 }
 
-/// The error process of one direction of a link.
+/// What happens to frames on the way, in one direction of a link: its error process, and how its delay varies.
 pub struct Errors {
     channel: Channel,
     damaged: DamagedFrames,
+    variation: Variation,
 }
 
 impl Errors {
-    /// Draws from `links/NAME/down/errors` or `links/NAME/up/errors`.
+    /// Draws from `links/NAME/down/errors` or `links/NAME/up/errors`, and for the delay from `links/NAME/delay` where it varies in
+    /// time, the same for both directions, otherwise from `links/NAME/down/delay` or `links/NAME/up/delay`.
     pub fn new(spec: &LinkSpec, direction: Direction, root: Root) -> Self {
         let name = ["down", "up"][direction.index()];
         let stream = root.stream(&format!("links/{}/{name}/errors", spec.name));
+        let link = &spec.name;
         let spec = &spec.directions[direction.index()];
-        Self { channel: Channel::new(&spec.errors, stream), damaged: spec.damaged }
+        let delays = match spec.variation.model.is_clocked() {
+            true => root.stream(&format!("links/{link}/delay")),
+            false => root.stream(&format!("links/{link}/{name}/delay")),
+        };
+        let variation = Variation::new(&spec.variation, delays);
+        Self { channel: Channel::new(&spec.errors, stream), damaged: spec.damaged, variation }
     }
 
-    /// Whether there are any.
+    /// Whether anything happens to frames.
     #[inline]
     pub fn strike(&self) -> bool {
-        !self.channel.is_clean()
+        !self.channel.is_clean() || self.variation.varies()
     }
 
     /// Whether frames may arrive late.
     pub fn delay(&self) -> bool {
-        self.channel.delays()
+        self.channel.delays() || self.variation.varies()
     }
 
     /// What becomes of the packet, which was on the air as `sent`; writes into it that its payload is damaged, or that it is
     /// marked.
     #[inline]
     pub fn judge(&mut self, sent: &InFlight, packet: &mut Packet) -> Crossing {
+        // Asked for every frame, so that losses change nothing of it.
+        let late = if self.variation.varies() { self.variation.of(sent.end) } else { None };
+        let crossing = self.cross(sent, packet);
+        match (crossing, late) {
+            (Crossing::Arrives | Crossing::Marked, Some(by)) => Crossing::Late(by),
+            (Crossing::Late(own), Some(by)) => Crossing::Late(own + by),
+            (crossing, _) => crossing,
+        }
+    }
+
+    #[inline]
+    fn cross(&mut self, sent: &InFlight, packet: &mut Packet) -> Crossing {
         match self.channel.judge(packet, sent.start, sent.end) {
             Fate::Delivered => Crossing::Arrives,
             Fate::Damaged if self.damaged == DamagedFrames::Deliver => {
@@ -211,35 +244,48 @@ impl Errors {
     }
 }
 
+/// What was on a link when it was cut.
+#[derive(Debug, Default)]
+pub struct Cut {
+    /// Frames that had begun to be sent.
+    pub sent: Vec<Frame>,
+    /// Frames that waited, in the order in which they would have been sent.
+    pub waiting: Vec<Frame>,
+}
+
 /// What waits, against its limit.
 #[derive(Clone, Copy, Debug)]
-struct Waiting {
+pub struct Waiting {
     packets: u32,
     bytes: u64,
     limit: QueueLimit,
 }
 
 impl Waiting {
-    fn new(limit: QueueLimit) -> Self {
+    /// Nothing.
+    pub fn new(limit: QueueLimit) -> Self {
         Self { packets: 0, bytes: 0, limit }
     }
 
+    /// Whether `bytes` more fit.
     #[inline]
-    fn has_room(&self, bytes: u32) -> bool {
+    pub fn has_room(&self, bytes: u32) -> bool {
         match self.limit {
             QueueLimit::Packets(limit) => self.packets < limit,
             QueueLimit::Bytes(limit) => self.bytes + u64::from(bytes) <= limit,
         }
     }
 
+    /// A packet of `bytes` comes.
     #[inline]
-    fn add(&mut self, bytes: u32) {
+    pub fn add(&mut self, bytes: u32) {
         self.packets += 1;
         self.bytes += u64::from(bytes);
     }
 
+    /// A packet of `bytes` goes.
     #[inline]
-    fn remove(&mut self, bytes: u32) {
+    pub fn remove(&mut self, bytes: u32) {
         self.packets -= 1;
         self.bytes -= u64::from(bytes);
     }
@@ -401,10 +447,28 @@ impl DuplexDirection {
         }
     }
 
+    /// Frames that wait at `now`: those that have not begun.
+    pub fn waiting(&self, now: Instant) -> usize {
+        let fixed = self.frames.iter().rev().take_while(|sent| sent.start > now).count();
+        fixed + self.deferred.urgent.len() + self.deferred.normal.len()
+    }
+
     /// The frame that arrives next, and when.
     #[inline]
     pub fn first(&self) -> Option<(Frame, Instant)> {
         self.frames.front().map(|sent| (sent.frame, sent.end + self.delay))
+    }
+
+    /// Takes out all frames.
+    pub fn cut(&mut self, now: Instant) -> Cut {
+        let mut cut = Cut::default();
+        for sent in self.frames.drain(..) {
+            if sent.start <= now { cut.sent.push(sent.frame) } else { cut.waiting.push(sent.frame) }
+        }
+        cut.waiting.extend(std::iter::from_fn(|| self.deferred.pop()));
+        (self.started, self.busy_until) = (0, now);
+        self.waiting = Waiting::new(self.waiting.limit);
+        cut
     }
 
     /// When the first frame of those that `wanted` tells arrives.

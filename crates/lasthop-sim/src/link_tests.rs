@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 
 use lasthop_proto::channel::ErrorSpec;
+use lasthop_proto::delay::VariationSpec;
 use lasthop_proto::packet::{Ecn, Packet, Priority};
-use lasthop_proto::queue::CoDelConfig;
+use lasthop_proto::queue::{CoDelConfig, Sight};
 use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::time::{Duration, Instant};
 use proptest::prelude::*;
@@ -16,7 +17,13 @@ use crate::network::Rate;
 const RATE: Rate = Rate(8_000_000);
 
 fn spec(queue: QueueLimit) -> DirectionSpec {
-    DirectionSpec { rate: RATE, queue: queue.into(), errors: ErrorSpec::None, damaged: DamagedFrames::Drop }
+    DirectionSpec {
+        rate: RATE,
+        queue: queue.into(),
+        errors: ErrorSpec::None,
+        damaged: DamagedFrames::Drop,
+        variation: VariationSpec::NONE,
+    }
 }
 
 fn at(micros: u64) -> Instant {
@@ -134,13 +141,32 @@ proptest! {
     }
 }
 
+/// Radios that take 5 µs to turn: before each frame that follows one of the other direction, and before no other.
+#[test]
+fn radios_turn_before_a_frame_of_the_other_direction() {
+    let specs = [spec(QueueLimit::Packets(100)), spec(QueueLimit::Packets(100))];
+    let [none, turn] = [Duration::ZERO, Duration::from_micros(5)];
+    let mut medium = SharedMedium::turning(&specs, none, none, turn);
+    for (number, direction) in [Direction::Down, Direction::Down, Direction::Up].into_iter().enumerate() {
+        medium.enqueue(Instant::ZERO, direction, frame(number as u32, 10, Priority::Normal), Sight::default);
+    }
+    let mut arrived = Vec::new();
+    while let Some(now) = medium.next_event() {
+        arrived.extend(medium.advance(now).map(|(_, sent)| (now, sent.frame.handle().0)));
+    }
+    assert_eq!(arrived, [(at(10), 0), (at(25), 2), (at(40), 1)]);
+    // It stays turned.
+    medium.enqueue(at(100), Direction::Down, frame(3, 10, Priority::Normal), Sight::default);
+    assert_eq!(medium.next_event(), Some(at(110)));
+}
+
 /// Sends `down` and `up` frames of those sizes at time 0 and lists what arrives: when, in which direction, and its number.
 fn share(overhead: u64, down: &[u32], up: &[u32]) -> Vec<(Instant, Direction, u32)> {
     let specs = [spec(QueueLimit::Packets(100)), spec(QueueLimit::Packets(100))];
     let mut medium = SharedMedium::new(&specs, Duration::from_micros(3), Duration::from_micros(overhead));
     for (direction, sizes) in [(Direction::Down, down), (Direction::Up, up)] {
         for (number, &bytes) in sizes.iter().enumerate() {
-            medium.enqueue(Instant::ZERO, direction, frame(number as u32, bytes, Priority::Normal));
+            medium.enqueue(Instant::ZERO, direction, frame(number as u32, bytes, Priority::Normal), Sight::default);
         }
     }
     let mut arrived = Vec::new();
@@ -180,7 +206,7 @@ fn urgent_frames_overtake_on_a_shared_medium() {
     for (number, priority) in
         [Priority::Normal, Priority::Normal, Priority::Urgent, Priority::Urgent].into_iter().enumerate()
     {
-        medium.enqueue(Instant::ZERO, Direction::Down, frame(number as u32, 10, priority));
+        medium.enqueue(Instant::ZERO, Direction::Down, frame(number as u32, 10, priority), Sight::default);
     }
     let mut order = Vec::new();
     while let Some(now) = medium.next_event() {
@@ -230,7 +256,7 @@ fn a_managed_direction_sends_like_any_other_while_nothing_waits_long() {
     for (number, offer) in offers.iter().enumerate() {
         now += Duration::from_micros(offer.after);
         run(&mut managed, Some(now), &mut fates);
-        managed.enqueue(now, frame(number as u32, offer.bytes, offer.priority));
+        managed.enqueue(now, frame(number as u32, offer.bytes, offer.priority), Sight::default);
     }
     run(&mut managed, None, &mut fates);
     assert!(managed.take_dropped().is_none());
@@ -252,7 +278,7 @@ fn a_shared_medium_manages_its_queues() {
     };
     for number in 0..100 {
         let direction = if number < 50 { Direction::Down } else { Direction::Up };
-        medium.enqueue(Instant::ZERO, direction, markable(number));
+        medium.enqueue(Instant::ZERO, direction, markable(number), Sight::default);
     }
     let (mut arrived, mut marked, mut dropped) = (0, 0, 0);
     while let Some(due) = medium.next_event() {
@@ -261,7 +287,7 @@ fn a_shared_medium_manages_its_queues() {
             marked += u32::from(sent.frame.is_marked());
             assert!(!sent.frame.is_marked() || direction == Direction::Down);
         }
-        while let Some((direction, _)) = medium.take_dropped() {
+        while let Some((direction, ..)) = medium.take_dropped() {
             assert_eq!(direction, Direction::Up);
             dropped += 1;
         }

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use lasthop_proto::event::Event;
-use lasthop_proto::packet::{Body, Packet, Side};
-use lasthop_proto::time::Instant;
+use lasthop_proto::event::{Event, LossCause};
+use lasthop_proto::packet::{Body, FlowId, Packet, Side};
+use lasthop_proto::seq::Seq;
+use lasthop_proto::time::{Duration, Instant};
 
-use crate::apps::WebReport;
+use crate::apps::{CallReport, WebReport};
+use crate::fabric::LegId;
 use crate::link::Frame;
 use crate::trace::DropReason;
 
@@ -19,6 +21,8 @@ pub struct Report {
     pub sessions: Vec<SessionReport>,
     /// Per link, in the network's order: down, up.
     pub links: Vec<[PathReport; 2]>,
+    /// Of the host that moves, if one does.
+    pub mobility: Option<MobilityReport>,
     /// When the run ended.
     pub end: Instant,
     /// Frames that links carried.
@@ -48,6 +52,38 @@ pub struct FlowReport {
     pub repaired_twice: u64,
     /// Duplicate acknowledgments that the base station suppressed.
     pub dupacks_suppressed: u64,
+    /// Acknowledgments that were made in the place of those that a return link took.
+    pub acks_reconstructed: u64,
+    /// Lost segments of which an element on the way said what took them, corruption or congestion.
+    pub losses_judged: u64,
+    /// Of those, told rightly.
+    pub judged_right: u64,
+    /// Of a call.
+    pub call: Option<Box<CallReport>>,
+}
+
+/// What the moves of a host came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct MobilityReport {
+    /// Times that it was taken on by another station than the last, or by the same one after it had left it.
+    pub handoffs: u64,
+    /// Silences of receivers that fell together with a handoff, of which data ended each.
+    pub gaps: u64,
+    /// How long they were, all together.
+    pub silent: Duration,
+    /// Packets that were lost because the host was not where they were sent; of copies, the packet when none came to be sent.
+    pub lost: u64,
+    /// Data packets that came behind what was sent after them, and were no copies.
+    pub reordered: u64,
+    /// Data packets of which all had arrived before.
+    pub repeated: u64,
+}
+
+impl MobilityReport {
+    /// The mean silence; `None` where there was none.
+    pub fn mean_gap(&self) -> Option<Duration> {
+        (self.gaps > 0).then(|| Duration::from_nanos(self.silent.as_nanos() / self.gaps))
+    }
 }
 
 /// What became of a web session.
@@ -72,6 +108,9 @@ impl SessionReport {
 pub struct SenderReport {
     /// Retransmission timer expiries ("coarse timeouts") at the source.
     pub timeouts: u64,
+    /// Of those, timeouts when nothing was lost of the byte that they were for: it had arrived, or was on its way. Counted where
+    /// delays vary and everything is seen.
+    pub spurious_timeouts: Option<u64>,
     /// Retransmission timer expiries at a relay.
     pub relay_timeouts: u64,
     /// Times that loss recovery began without a timeout.
@@ -99,8 +138,12 @@ pub struct PathReport {
     pub queue_drops: u64,
     /// Frames that the channel destroyed.
     pub channel_drops: u64,
+    /// Frames that were on the way, or waited, when the host that moves left this link, or came while it was not there.
+    pub handoff_drops: u64,
     /// Frames that its queue marked (RFC 3168) where it would have dropped others; each is sent.
     pub marks: u64,
+    /// Acknowledgments that its queue took out because later ones said all that they say.
+    pub filtered: u64,
 }
 
 impl FlowReport {
@@ -129,6 +172,8 @@ struct Repairs {
 #[derive(Default)]
 pub struct LossLedger {
     lost: BTreeMap<(u32, Side, u32), Repairs>,
+    /// What is lost at the moment, of each end of each flow: from the first byte up to that after the last, in no order.
+    missing: BTreeMap<(u32, Side), Vec<(Seq, Seq)>>,
 }
 
 impl LossLedger {
@@ -151,12 +196,47 @@ impl LossLedger {
         }
     }
 
+    /// Something of a stream was lost, wherever.
+    #[cold]
+    pub fn miss(&mut self, packet: &Packet) {
+        if let Some(segment) = packet.tcp()
+            && packet.seq_len() > 0
+        {
+            let span = (segment.seq, segment.seq + packet.seq_len());
+            self.missing.entry((packet.flow.0, packet.from)).or_default().push(span);
+        }
+    }
+
+    /// Something of a stream is on its way again.
+    #[cold]
+    pub fn send_again(&mut self, packet: &Packet) {
+        let Some(segment) = packet.tcp() else { return };
+        let Some(missing) = self.missing.get_mut(&(packet.flow.0, packet.from)) else { return };
+        let (first, end) = (segment.seq, segment.seq + packet.seq_len());
+        for (left, right) in std::mem::take(missing) {
+            if left.lt(first) {
+                missing.push((left, right.min(first)));
+            }
+            if right.gt(end) {
+                missing.push((left.max(end), right));
+            }
+        }
+    }
+
+    /// Whether the byte is lost at the moment.
+    pub fn is_missing(&self, flow: FlowId, from: Side, seq: Seq) -> bool {
+        let missing = self.missing.get(&(flow.0, from));
+        missing.is_some_and(|missing| missing.iter().any(|(left, right)| left.le(seq) && right.gt(seq)))
+    }
+
     /// What is sent again has the same key; only a link protocol sends a datagram of QUIC again.
     fn key(packet: &Packet) -> Option<(u32, Side, u32)> {
         let number = match packet.body {
             Body::Tcp(segment) => segment.seq.0,
             Body::Quic { number, .. } => number,
-            Body::Datagram { .. } | Body::Control | Body::Coded(_) | Body::Report(_) => return None,
+            Body::Datagram { .. } | Body::Media { .. } | Body::Control | Body::Coded(_) | Body::Report(_) => {
+                return None;
+            }
         };
         packet.has_data().then_some((packet.flow.0, packet.from, number))
     }
@@ -169,6 +249,32 @@ impl LossLedger {
             report.repaired_locally += u64::from(repairs.local);
             report.repaired_twice += u64::from(repairs.local && repairs.source);
         }
+    }
+}
+
+/// Where each data segment was lost last, and to what: what an element's judgement is held against.
+#[derive(Default)]
+pub struct LossTruth {
+    lost: BTreeMap<(u32, Side, u32), (LegId, LossCause)>,
+}
+
+impl LossTruth {
+    /// `packet` was lost on `leg`, or in front of it.
+    pub fn lose(&mut self, leg: LegId, packet: &Packet, reason: DropReason) {
+        if let Some(key) = LossLedger::key(packet) {
+            let cause = match reason {
+                DropReason::Channel => LossCause::Corruption,
+                DropReason::Queue | DropReason::Aqm => LossCause::Congestion,
+                // Neither; who judges it is wrong.
+                DropReason::Filtered | DropReason::Handoff => return,
+            };
+            self.lost.insert(key, (leg, cause));
+        }
+    }
+
+    /// Whether the segment that begins there was lost on that leg, to that cause.
+    pub fn says(&self, leg: LegId, flow: FlowId, (from, seq): (Side, Seq), cause: LossCause) -> bool {
+        self.lost.get(&(flow.0, from, seq.0)) == Some(&(leg, cause))
     }
 }
 
@@ -189,6 +295,7 @@ impl FlowReport {
             (Reporter::Element, Event::Timeout { .. }) => self.sender.relay_timeouts += 1,
             (_, Event::RecoveryEntered { .. }) => self.sender.recoveries += 1,
             (_, Event::DupAckSuppressed { .. }) => self.dupacks_suppressed += 1,
+            (_, Event::AckReconstructed { .. }) => self.acks_reconstructed += 1,
             (Reporter::Endpoint, Event::Aborted) => self.aborted = true,
             _ => {}
         }
@@ -218,7 +325,9 @@ impl PathReport {
         self.useful += other.useful;
         self.queue_drops += other.queue_drops;
         self.channel_drops += other.channel_drops;
+        self.handoff_drops += other.handoff_drops;
         self.marks += other.marks;
+        self.filtered += other.filtered;
     }
 
     /// Counts a packet that was dropped.
@@ -229,7 +338,9 @@ impl PathReport {
                 self.queue_drops += 1;
             }
             DropReason::Aqm => self.queue_drops += 1,
+            DropReason::Filtered => self.filtered += 1,
             DropReason::Channel => self.channel_drops += 1,
+            DropReason::Handoff => self.handoff_drops += 1,
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use lasthop_proto::channel::ErrorSpec;
+use lasthop_proto::delay::VariationSpec;
 use lasthop_proto::packet::{FlowId, Side};
 pub use lasthop_proto::queue::{QueueLimit, QueueSpec};
 use lasthop_proto::tcp::config::{EcnMode, Switch, TcpConfig};
@@ -12,8 +13,9 @@ pub use lasthop_quic::{
     CongestionControl, Exchange, LARGEST_UDP_PAYLOAD, QuicConfig, SMALLEST_UDP_PAYLOAD, Task, UDP_HEADERS,
 };
 
-use crate::apps::{OnOffConfig, WebConfig};
+use crate::apps::{CallConfig, OnOffConfig, WebConfig};
 use crate::element::AnyElement;
+pub use crate::mobility::{HandoffKind, LinkSession, Mobility, Moves, SoftState};
 
 /// Index into [`Network::nodes`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -36,6 +38,8 @@ pub struct Network {
     pub flows: Vec<FlowSpec>,
     /// Who browses the web, over which of the flows.
     pub sessions: Vec<SessionSpec>,
+    /// The host that moves among base stations, if one does. Without its links but one, the links form a tree.
+    pub mobility: Option<Mobility>,
     /// The run ends here at the latest; earlier when every flow has finished.
     pub limit: Instant,
 }
@@ -45,6 +49,52 @@ impl Network {
     pub fn rate_from(&self, node: NodeId, link: LinkId) -> Rate {
         let link = &self.links[link.0];
         link.directions[usize::from(link.ends[0] != node)].rate
+    }
+
+    /// Whether a queue takes out acknowledgments that later ones make superfluous.
+    pub fn filters(&self) -> bool {
+        self.links.iter().flat_map(|link| &link.directions).any(|direction| direction.queue.filters())
+    }
+
+    /// Whether an element makes acknowledgments that a return link took.
+    pub fn reconstructs(&self) -> bool {
+        self.elements.iter().any(|spec| spec.element.reconstructs())
+    }
+
+    /// Whether the delay of a link varies, by a process or by turning a radio round.
+    pub fn varies(&self) -> bool {
+        let turns = |link: &LinkSpec| matches!(link.medium, Medium::HalfDuplex { turnaround, .. } if turnaround > Duration::ZERO);
+        let varies = |link: &LinkSpec| link.directions.iter().any(|direction| direction.variation.varies());
+        self.links.iter().any(|link| turns(link) || varies(link))
+    }
+
+    /// Whether a link on the way between two nodes loses or damages frames of itself, in either direction.
+    pub fn is_lossy_between(&self, from: NodeId, to: NodeId) -> bool {
+        let mut came_by: Vec<Option<LinkId>> = vec![None; self.nodes.len()];
+        let mut open = vec![from];
+        while let Some(node) = open.pop() {
+            for (index, link) in self.links.iter().enumerate().filter(|(_, link)| link.ends.contains(&node)) {
+                let other = if link.ends[0] == node { link.ends[1] } else { link.ends[0] };
+                if other != from && came_by[other.0].is_none() {
+                    came_by[other.0] = Some(LinkId(index));
+                    open.push(other);
+                }
+            }
+        }
+        let mut at = to;
+        while let Some(link) = came_by[at.0].filter(|_| at != from) {
+            let link = &self.links[link.0];
+            if link.directions.iter().any(|direction| direction.errors != ErrorSpec::None) {
+                return true;
+            }
+            at = if link.ends[0] == at { link.ends[1] } else { link.ends[0] };
+        }
+        false
+    }
+
+    /// Whether an element says of lost segments what took them.
+    pub fn judges_losses(&self) -> bool {
+        self.elements.iter().any(|spec| spec.element.judges_losses())
     }
 
     /// Whether a packet may be marked (RFC 3168): a queue marks, and the host that opens a flow, or the relay of a split
@@ -115,6 +165,17 @@ pub enum Medium {
     HalfDuplex {
         /// Added to the transmission time of each frame.
         frame_overhead: Duration,
+        /// How long the radios take to turn from one direction to the other: it goes before a frame that does not follow one of
+        /// its own direction.
+        turnaround: Duration,
+    },
+    /// As [`Medium::HalfDuplex`], and on a channel with other links: of those that have an end in common, or a link of the channel
+    /// between them, one sends at a time.
+    Shared {
+        /// Added to the transmission time of each frame.
+        frame_overhead: Duration,
+        /// Which channel.
+        channel: u32,
     },
 }
 
@@ -129,6 +190,8 @@ pub struct DirectionSpec {
     pub errors: ErrorSpec,
     /// What becomes of a frame whose payload only was hit.
     pub damaged: DamagedFrames,
+    /// How its delay varies.
+    pub variation: VariationSpec,
 }
 
 /// What a link does with a frame that arrives corrupted with its header intact.
@@ -184,6 +247,8 @@ pub enum App {
     Idle,
     /// The initiator sends datagrams while it is on and nothing while it is off. Never over; keeps no run alive.
     OnOff(OnOffConfig),
+    /// The initiator sends a call's packets. Never over; keeps no run alive.
+    Call(CallConfig),
     /// One direction of a pair of connections of a web session, opened anew for each transfer.
     Web,
     /// A QUIC connection. The endpoints' TCP configuration says no more than whether headers count.
@@ -194,6 +259,11 @@ impl App {
     /// Whether it has a beginning and an end that measures count: a transfer, or what QUIC transfers.
     pub const fn is_transfer(&self) -> bool {
         matches!(self, Self::Transfer { .. } | Self::Quic(_))
+    }
+
+    /// Whether it goes on to the end of the run, and keeps none going.
+    pub const fn is_endless(&self) -> bool {
+        matches!(self, Self::OnOff(_) | Self::Call(_) | Self::Web)
     }
 
     /// The side at which what the flow delivers is counted: the initiator gets the responses to its requests, in all else the

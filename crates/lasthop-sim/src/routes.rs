@@ -20,6 +20,21 @@ pub enum Hop {
     Here,
     /// Nowhere: the destination cannot be reached.
     Nowhere,
+    /// Where the way to a host that moves is not that of a packet to any other.
+    Roaming(Spot),
+}
+
+/// A place on the way to a host that moves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Spot {
+    /// At the station of that number, which the host is not at.
+    Station(u16),
+    /// At a router from which copies go several ways: its number among such.
+    Fork(u16),
+    /// At the end of the tunnel to the station of that number.
+    Exit(u16),
+    /// At the host.
+    Home,
 }
 
 /// A node that has a table: where its row begins.
@@ -38,6 +53,7 @@ enum Row {
 }
 
 /// Next hops, by node and destination.
+#[derive(Clone)]
 pub struct Routes {
     hops: Vec<Hop>,
     rows: Vec<Row>,
@@ -50,10 +66,18 @@ pub struct Routes {
 impl Routes {
     /// `through` tells, for each leg, which element stands in front of it.
     pub fn new(network: &Network, through: &[Option<usize>]) -> Self {
+        Self::without(network, through, &[])
+    }
+
+    /// The same while the links `idle` join nothing: those of a host that moves, but the one at whose end it is.
+    pub fn without(network: &Network, through: &[Option<usize>], idle: &[LinkId]) -> Self {
         let nodes = network.nodes.len();
         let mut destinations = vec![None; nodes];
         let mut width = 0;
-        for end in network.flows.iter().flat_map(|flow| [flow.from, flow.to]) {
+        let ends = network.flows.iter().flat_map(|flow| [flow.from, flow.to]);
+        // Tunnels end at the stations of a host that moves.
+        let stations = network.mobility.iter().flat_map(|mobility| mobility.routers(network));
+        for end in ends.chain(stations) {
             destinations[end.0].get_or_insert_with(|| {
                 width += 1;
                 Destination(width - 1)
@@ -63,7 +87,7 @@ impl Routes {
         for spec in &network.elements {
             forwards[spec.node.0] = true;
         }
-        let map = Map::new(network, through);
+        let map = Map::new(network, through, idle);
         let mut routes =
             Self { hops: Vec::new(), rows: Vec::with_capacity(nodes), destinations, islands: map.islands() };
         let mut search = Search::new(nodes);
@@ -107,6 +131,17 @@ impl Routes {
         self.hops[from.0 + to.0]
     }
 
+    /// Sends what is for `to` another way from `from` on.
+    pub fn set(&mut self, from: Table, to: Destination, hop: Hop) {
+        self.hops[from.0 + to.0] = hop;
+    }
+
+    /// The same routes as `other`, in the room of these.
+    pub fn copy_from(&mut self, other: &Self) {
+        self.hops.clone_from(&other.hops);
+        self.rows.clone_from(&other.rows);
+    }
+
     /// The next hop from any node to a host that a flow ends at.
     pub fn first(&self, from: NodeId, to: NodeId) -> Hop {
         match (self.rows[from.0], self.destinations[to.0]) {
@@ -134,17 +169,18 @@ struct Map {
 }
 
 impl Map {
-    fn new(network: &Network, through: &[Option<usize>]) -> Self {
+    fn new(network: &Network, through: &[Option<usize>], idle: &[LinkId]) -> Self {
+        let links = || network.links.iter().enumerate().filter(|(index, _)| !idle.contains(&LinkId(*index)));
         let mut begin = vec![0; network.nodes.len() + 1];
-        for end in network.links.iter().flat_map(|link| link.ends) {
+        for end in links().flat_map(|(_, link)| link.ends) {
             begin[end.0 + 1] += 1;
         }
         for node in 1..begin.len() {
             begin[node] += begin[node - 1];
         }
         let mut free = begin.clone();
-        let mut ways = vec![Way { to: 0, hop: Hop::Nowhere }; network.links.len() * 2];
-        for (index, link) in network.links.iter().enumerate() {
+        let mut ways = vec![Way { to: 0, hop: Hop::Nowhere }; (network.links.len() - idle.len()) * 2];
+        for (index, link) in links() {
             for (near, far, direction) in
                 [(link.ends[0], link.ends[1], Direction::Down), (link.ends[1], link.ends[0], Direction::Up)]
             {

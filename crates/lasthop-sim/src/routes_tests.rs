@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use lasthop_proto::channel::ErrorSpec;
+use lasthop_proto::delay::VariationSpec;
 use lasthop_proto::node::Node;
 use lasthop_proto::tcp::config::{Preset, Switch, TcpConfig};
 use lasthop_proto::time::{Duration, Instant};
@@ -51,6 +52,7 @@ fn network(shape: &Shape) -> Network {
         queue: QueueLimit::Packets(10).into(),
         errors: ErrorSpec::None,
         damaged: DamagedFrames::Drop,
+        variation: VariationSpec::NONE,
     };
     let kind = |&router: &bool| if router { NodeKind::Router } else { NodeKind::Host };
     Network {
@@ -89,6 +91,7 @@ fn network(shape: &Shape) -> Network {
             })
             .collect(),
         sessions: Vec::new(),
+        mobility: None,
         limit: Instant::ZERO,
     }
 }

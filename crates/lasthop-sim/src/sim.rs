@@ -1,5 +1,6 @@
 //! One run of a network: the event loop.
 
+mod handoffs;
 mod quic;
 
 use lasthop_proto::event::Event;
@@ -12,8 +13,8 @@ use lasthop_proto::tcp::{Setup, TickPhase};
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_quic::QuicEnd;
 
-use crate::apps::OnOffConfig;
-use crate::datagrams::DatagramSource;
+use crate::apps::{CallSource, OnOffConfig};
+use crate::datagrams::{DatagramSource, Source};
 use crate::element::Site;
 use crate::endpoint::{Endpoint, index as endpoint};
 use crate::fabric::{Fabric, LegId, Receiver, capture_points};
@@ -51,8 +52,12 @@ pub struct Simulation {
     alarms: Tournament,
     endpoints: Vec<Endpoint>,
     elements: Vec<Box<dyn Node<()>>>,
-    sources: Vec<DatagramSource>,
+    /// Of each element, whether it asks for the length of its queue.
+    asking: Vec<bool>,
+    sources: Vec<Source>,
     sessions: Sessions,
+    /// What is to come of the moves of a host, if one moves. Its alarm is the last.
+    itinerary: Option<Box<handoffs::Itinerary>>,
     limit: Instant,
     unfinished: usize,
     /// When the last event was, and the limit when there are no more.
@@ -116,11 +121,17 @@ impl Simulation {
             fabric.only = Some(flow);
         }
         let sources = network.flows.iter().enumerate().filter_map(|(index, flow)| {
-            let App::OnOff(config) = flow.app else { return None };
-            let stream = root.stream(&format!("flows/{}/on-off", flow.name));
-            let config = OnOffConfig { start: flow.start, ..config };
-            let source = DatagramSource::new(config, FlowId(index as u32), flow.tcp[0].headers, stream);
-            fabric.take_charge(network, source)
+            let (id, headers) = (FlowId(index as u32), flow.tcp[0].headers);
+            match flow.app {
+                App::OnOff(config) => {
+                    let stream = root.stream(&format!("flows/{}/on-off", flow.name));
+                    let config = OnOffConfig { start: flow.start, ..config };
+                    let source = DatagramSource::new(config, id, headers, stream);
+                    fabric.take_charge(network, source).map(|source| Source::OnOff(Box::new(source)))
+                }
+                App::Call(config) => Some(Source::Call(CallSource::new(config, id, flow.start, headers))),
+                _ => None,
+            }
         });
         let sources: Vec<_> = sources.collect();
         let sessions = Sessions::new(network, root, setup);
@@ -131,8 +142,13 @@ impl Simulation {
             watch,
         };
         let elements: Vec<_> = network.elements.iter().map(|spec| spec.element.build(&site(spec))).collect();
-        let mut alarms = Tournament::new(endpoints.len() + elements.len() + sources.len());
-        let starts = sources.iter().map(DatagramSource::next_at);
+        let itinerary = handoffs::Itinerary::new(network, root, watch, fabric.roaming_flows());
+        let nodes = endpoints.len() + elements.len() + sources.len();
+        let mut alarms = Tournament::new(nodes + usize::from(itinerary.is_some()));
+        if let Some(itinerary) = &itinerary {
+            alarms.set(nodes as u32, itinerary.next());
+        }
+        let starts = sources.iter().map(Source::next_at);
         for (source, at) in (endpoints.len() + elements.len()..).zip(starts) {
             alarms.set(source as u32, at);
         }
@@ -145,7 +161,7 @@ impl Simulation {
             alarms.set(endpoint(flow, Side::Initiator) as u32, at);
         }
         // A session is never over, and what only runs beside others does not count unless there is nothing else.
-        let counts = |flow: &FlowSpec| !matches!(flow.app, App::OnOff(_) | App::Web);
+        let counts = |flow: &FlowSpec| !flow.app.is_endless();
         let counted = 2 * network.flows.iter().filter(|flow| counts(flow)).count();
         let endless = !sessions.is_empty() || counted == 0 && !network.flows.is_empty();
         Self {
@@ -154,8 +170,10 @@ impl Simulation {
             unfinished: counted + usize::from(endless),
             endpoints,
             elements,
+            asking: network.elements.iter().map(|spec| spec.element.asks_for_queue()).collect(),
             sources,
             sessions,
+            itinerary,
             limit: network.limit,
             now: Instant::ZERO,
         }
@@ -241,10 +259,16 @@ impl Simulation {
                 self.pump_endpoint(now, index);
             }
             Some(element) if element < self.elements.len() => {
+                if self.asking[element] {
+                    self.elements[element].see_queue(self.fabric.waiting(now, element));
+                }
                 self.elements[element].handle_timeout(now);
                 self.pump_element(now, element);
             }
-            Some(other) => self.send_datagram(now, other - self.elements.len()),
+            Some(other) if other - self.elements.len() < self.sources.len() => {
+                self.send_datagram(now, other - self.elements.len());
+            }
+            Some(_) => self.move_host(now),
         }
     }
 
@@ -288,13 +312,23 @@ impl Simulation {
             return;
         }
         let flow = FlowId(index as u32 / 2);
-        if self.endpoints[index].connection.syn_retries() > 0 {
+        if self.endpoints[index].browses() && !self.has_arrived(flow) {
+            return;
+        }
+        if self.endpoints[endpoint(flow, Side::Initiator)].connection.syn_retries() > 0 {
             self.sessions.syn_lost(flow);
         }
         match self.sessions.next(now, flow) {
             Some(transfers) => self.begin_transfers(now, transfers),
             None => self.unfinished -= 1,
         }
+    }
+
+    /// Whether a web session's transfer over `flow` is over: acknowledged, and arrived as well, for a relay acknowledges what it still has
+    /// to bring; or given up.
+    fn has_arrived(&self, flow: FlowId) -> bool {
+        let [initiator, acceptor] = [Side::Initiator, Side::Acceptor].map(|side| &self.endpoints[endpoint(flow, side)]);
+        initiator.has_finished() && (acceptor.has_finished() || !initiator.through())
     }
 
     /// Starts the session whose first transfer goes over the flow of that endpoint, if it has not begun.
@@ -306,6 +340,7 @@ impl Simulation {
 
     fn begin_transfers(&mut self, now: Instant, transfers: Vec<Fresh>) {
         for Fresh { flow, setups: [initiator, acceptor], bytes } in transfers {
+            self.elements.iter_mut().for_each(|element| element.forget(flow));
             self.endpoints[endpoint(flow, Side::Acceptor)].begin(acceptor, bytes);
             let index = endpoint(flow, Side::Initiator);
             self.endpoints[index].begin(initiator, bytes);
@@ -361,6 +396,7 @@ impl Simulation {
 
     /// What the run of `network` came to.
     pub fn finish(self, network: &Network) -> Outcome {
+        let booked: Vec<u64> = (0..network.flows.len()).map(|flow| self.booked(FlowId(flow as u32))).collect();
         let Self { mut fabric, mut endpoints, .. } = self;
         for arrived in fabric.settle(self.now) {
             let acceptor = &mut endpoints[endpoint(arrived.flow, Side::Acceptor)];
@@ -379,16 +415,17 @@ impl Simulation {
             let ends = [initiator, acceptor].into_iter().filter_map(|end| end.quic.as_deref());
             report.sender.quic_resent_bytes = ends.map(QuicEnd::resent).sum();
             received.push((side, report.received));
-            let endless = matches!(network.flows[index].app, App::OnOff(_) | App::Web);
-            report.complete = endless || initiator.finished() && acceptor.through();
+            report.call = acceptor.call.as_ref().map(|call| Box::new(call.report(self.now)));
+            report.complete = network.flows[index].app.is_endless() || initiator.finished() && acceptor.through();
         }
         for (index, (side, bytes)) in received.into_iter().enumerate() {
-            fabric.credit(FlowId(index as u32), side, network, bytes);
+            fabric.credit(FlowId(index as u32), side, network, bytes - booked[index]);
         }
         let end = fabric.flows.iter().map(|flow| flow.end).max().unwrap_or_default();
         let links = fabric.paths();
         let sessions = self.sessions.reports();
-        let report = Report { flows: fabric.flows, sessions, links, end, frames: fabric.frames };
+        let mobility = fabric.roaming_report();
+        let report = Report { flows: fabric.flows, sessions, links, mobility, end, frames: fabric.frames };
         Outcome { report, trace: fabric.trace.unwrap_or_default() }
     }
 }
@@ -415,6 +452,7 @@ impl Sink<()> for FromEndpoint<'_> {
     fn event(&mut self, flow: FlowId, event: Event) {
         let side = if self.index.is_multiple_of(2) { Side::Initiator } else { Side::Acceptor };
         self.fabric.flows[self.index / 2].count(Reporter::Endpoint, &event);
+        self.fabric.judge_timeout(flow, side, &event);
         let point = self.fabric.endpoint_point(flow, side);
         self.fabric.record(self.now, point, flow, What::Event(event));
     }
@@ -437,6 +475,9 @@ impl Sink<()> for FromElement<'_> {
     }
 
     fn event(&mut self, flow: FlowId, event: Event) {
+        if let Event::LossJudged { from, seq, cause } = event {
+            self.fabric.judged(self.index, flow, (from, seq), cause);
+        }
         if let Some(report) = self.fabric.flows.get_mut(flow.0 as usize) {
             report.count(Reporter::Element, &event);
         }
@@ -454,8 +495,15 @@ fn flow_info(index: usize, flow: &FlowSpec) -> FlowInfo {
     FlowInfo {
         name: flow.name.clone(),
         addresses: [address(flow.from), address(flow.to)],
-        // HTTP/3's port for QUIC.
-        ports: [port, if matches!(flow.app, App::Quic(_)) { 443 } else { 5001 }],
+        ports: [
+            port,
+            match flow.app {
+                // HTTP/3's port, and RTP's.
+                App::Quic(_) => 443,
+                App::Call(_) => 5004,
+                _ => 5001,
+            },
+        ],
         iss: flow.iss,
     }
 }

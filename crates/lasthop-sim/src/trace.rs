@@ -82,8 +82,12 @@ pub enum DropReason {
     Queue,
     /// The management of the queue dropped it: it had waited too long, or others needed the room.
     Aqm,
+    /// The queue took it out: an acknowledgment behind it says all that it says.
+    Filtered,
     /// The channel destroyed it.
     Channel,
+    /// The host that moves is not at this link, or left before it was across. What waited may be sent elsewhere.
+    Handoff,
 }
 
 impl DropReason {
@@ -92,7 +96,9 @@ impl DropReason {
         match self {
             Self::Queue => "queue",
             Self::Aqm => "aqm",
+            Self::Filtered => "filtered",
             Self::Channel => "channel",
+            Self::Handoff => "handoff",
         }
     }
 }

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use lasthop_proto::channel::{ErrorSpec, Frames};
+use lasthop_proto::delay::VariationSpec;
 use lasthop_proto::tcp::config::{Preset, Switch, TcpConfig};
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_sim::apps::OnOffConfig;
@@ -67,8 +68,13 @@ fn build(plan: &Plan) -> Network {
         iss: [0, 0],
     };
     let link = |name: &str, ends: [usize; 2], rate: Rate, delay: Duration, errors: ErrorSpec| {
-        let direction =
-            || DirectionSpec { rate, queue: plan.queue.into(), errors: errors.clone(), damaged: DamagedFrames::Drop };
+        let direction = || DirectionSpec {
+            rate,
+            queue: plan.queue.into(),
+            errors: errors.clone(),
+            damaged: DamagedFrames::Drop,
+            variation: VariationSpec::NONE,
+        };
         LinkSpec {
             name: name.to_owned(),
             ends: ends.map(NodeId),
@@ -91,6 +97,7 @@ fn build(plan: &Plan) -> Network {
             flow("file", 2, App::Transfer { bytes: plan.bytes, close: Switch::On }),
         ],
         sessions: Vec::new(),
+        mobility: None,
         limit: Instant::ZERO + plan.limit,
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use elements::Element;
 use lasthop_proto::channel::{Act, Behind, ErrorSpec, Frames, ScriptFrame, ScriptLine};
+use lasthop_proto::delay::VariationSpec;
 use lasthop_proto::link::arq::{ArqConfig, Delivery, Protocol, Timer};
 use lasthop_proto::packet::{Cause, Ecn, Flags, FlowId};
 use lasthop_proto::pep::snoop::SnoopConfig;
@@ -24,7 +25,13 @@ use lasthop_sim::{Recording, run};
 use proptest::prelude::*;
 
 fn direction(rate: u64, queue: QueueLimit, errors: ErrorSpec) -> DirectionSpec {
-    DirectionSpec { rate: Rate(rate), queue: queue.into(), errors, damaged: DamagedFrames::Drop }
+    DirectionSpec {
+        rate: Rate(rate),
+        queue: queue.into(),
+        errors,
+        damaged: DamagedFrames::Drop,
+        variation: VariationSpec::NONE,
+    }
 }
 
 fn node(name: &str, kind: NodeKind) -> NodeSpec {
@@ -58,6 +65,7 @@ fn pair(tcp: TcpConfig, bytes: u64, queue: QueueLimit) -> Network {
         elements: Vec::new(),
         flows: vec![transfer(0, 1, bytes, &Arc::new(tcp))],
         sessions: Vec::new(),
+        mobility: None,
         limit: Instant::ZERO + Duration::from_secs(600),
     }
 }
@@ -220,6 +228,7 @@ fn a_link_protocol_hides_the_losses_of_its_link() {
         elements: Vec::new(),
         flows: vec![FlowSpec { app: App::OnOff(source), ..transfer(0, 1, 0, &tcp) }],
         sessions: Vec::new(),
+        mobility: None,
         limit: Instant::ZERO + Duration::from_secs(100),
     };
     let delivered = |network: &Network| {
@@ -346,8 +355,11 @@ fn build(plan: &Plan) -> Network {
         let (router, host) = (router % plan.routers, nodes.len());
         nodes.push(node(&format!("h{index}"), NodeKind::Host));
         let ends = if away { [host, router] } else { [router, host] };
-        let medium =
-            if shared { Medium::HalfDuplex { frame_overhead: Duration::from_micros(200) } } else { Medium::Duplex };
+        let medium = if shared {
+            Medium::HalfDuplex { frame_overhead: Duration::from_micros(200), turnaround: Duration::ZERO }
+        } else {
+            Medium::Duplex
+        };
         if let Kind::Arq = kind {
             let end = |node| ElementSpec {
                 node: NodeId(node),
@@ -377,6 +389,7 @@ fn build(plan: &Plan) -> Network {
         elements,
         flows: flows.collect(),
         sessions: Vec::new(),
+        mobility: None,
         limit: Instant::ZERO + Duration::from_secs(100_000),
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use elements::Element;
 use lasthop_proto::channel::{ErrorSpec, Frames};
+use lasthop_proto::delay::VariationSpec;
 use lasthop_proto::event::Event;
 use lasthop_proto::link::arq::{ArqConfig, Delivery, Protocol, Timer};
 use lasthop_proto::packet::{Body, Cause, FlowId};
@@ -54,7 +55,13 @@ fn network(errors: ErrorSpec, flows: Vec<FlowSpec>) -> Network {
     let node = |name: &str, kind| NodeSpec { name: name.to_owned(), kind };
     let link = |name: &str, ends: [usize; 2], rate: u64, millis: u64, errors: ErrorSpec| {
         let queue: QueueSpec = QueueLimit::Packets(100).into();
-        let direction = |errors| DirectionSpec { rate: Rate(rate), queue, errors, damaged: DamagedFrames::Drop };
+        let direction = |errors| DirectionSpec {
+            rate: Rate(rate),
+            queue,
+            errors,
+            damaged: DamagedFrames::Drop,
+            variation: VariationSpec::NONE,
+        };
         LinkSpec {
             name: name.to_owned(),
             ends: ends.map(NodeId),
@@ -72,6 +79,7 @@ fn network(errors: ErrorSpec, flows: Vec<FlowSpec>) -> Network {
         elements: Vec::new(),
         flows,
         sessions: Vec::new(),
+        mobility: None,
         limit: Instant::ZERO + Duration::from_secs(1000),
     }
 }

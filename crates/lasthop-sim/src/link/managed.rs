@@ -1,12 +1,13 @@
-//! Directions whose queue decides about a frame when its turn comes (CoDel, FQ-CoDel), not when it is handed in.
+//! Directions whose queue decides about a frame when its turn comes (CoDel, FQ-CoDel), or takes out others for it (ACK filtering).
 
 use std::collections::VecDeque;
 
-use lasthop_proto::queue::{ManagedQueue, QueueLimit, QueueSpec, Queued};
+use lasthop_proto::queue::{AckAwareConfig, ManagedQueue, QueueLimit, QueueSpec, Queued, Sight};
 use lasthop_proto::time::{Duration, Instant};
 
-use super::{Accepted, Frame, InFlight, TransmissionTime};
+use super::{Accepted, Cut, Frame, InFlight, TransmissionTime};
 use crate::network::DirectionSpec;
+use crate::trace::DropReason;
 
 impl Queued for Frame {
     fn bytes(&self) -> u32 {
@@ -31,6 +32,8 @@ pub struct FrameQueue {
     most_urgent: u32,
     /// Frames that were dropped and not asked for yet.
     dropped: Vec<Frame>,
+    /// The same of acknowledgments that others made superfluous.
+    filtered: Vec<Frame>,
 }
 
 /// Most urgent frames that wait where the queue has no limit in packets: what bounds memory, not what shapes traffic.
@@ -42,10 +45,11 @@ impl FrameQueue {
         let most_urgent = match spec {
             QueueSpec::FqCoDel(config) => config.limit,
             QueueSpec::CoDel(QueueLimit::Packets(limit), _) => *limit,
-            QueueSpec::CoDel(..) | QueueSpec::Fifo(_) => MOST_URGENT,
+            QueueSpec::AckAware(AckAwareConfig { limit: QueueLimit::Packets(limit), .. }) => *limit,
+            QueueSpec::CoDel(..) | QueueSpec::AckAware(_) | QueueSpec::Fifo(_) => MOST_URGENT,
         };
         let managed = ManagedQueue::new(spec)?;
-        Some(Self { urgent: VecDeque::new(), managed, most_urgent, dropped: Vec::new() })
+        Some(Self { urgent: VecDeque::new(), managed, most_urgent, dropped: Vec::new(), filtered: Vec::new() })
     }
 
     /// Whether nothing waits.
@@ -54,10 +58,22 @@ impl FrameQueue {
         self.urgent.is_empty() && self.managed.backlog().packets == 0
     }
 
-    /// Takes a frame in.
-    pub fn push(&mut self, now: Instant, frame: Frame) {
+    /// Frames that wait.
+    pub fn len(&self) -> usize {
+        self.urgent.len() + self.managed.backlog().packets as usize
+    }
+
+    /// Takes a frame in, which shows what `look` sees.
+    pub fn push(&mut self, now: Instant, frame: Frame, look: impl FnOnce() -> Sight) {
         if !frame.is_urgent() {
-            self.managed.push(now, frame, &mut self.dropped);
+            let before = self.dropped.len();
+            self.managed.push_seen(now, frame, look, &mut self.dropped);
+            if let ManagedQueue::AckAware(_) = self.managed {
+                // It drops what comes, or what that makes superfluous.
+                let came = self.dropped.last().is_some_and(|last| last.handle() == frame.handle());
+                let end = self.dropped.len() - usize::from(came);
+                self.filtered.extend(self.dropped.drain(before.min(end)..end));
+            }
         } else if self.urgent.len() < self.most_urgent as usize {
             self.urgent.push_back(frame);
         } else {
@@ -70,10 +86,13 @@ impl FrameQueue {
         self.urgent.pop_front().or_else(|| self.managed.pop(now, &mut self.dropped))
     }
 
-    /// A frame that was dropped.
+    /// A frame that was dropped, and why.
     #[inline]
-    pub fn take_dropped(&mut self) -> Option<Frame> {
-        self.dropped.pop()
+    pub fn take_dropped(&mut self) -> Option<(Frame, DropReason)> {
+        if let Some(frame) = self.dropped.pop() {
+            return Some((frame, DropReason::Aqm));
+        }
+        self.filtered.pop().map(|frame| (frame, DropReason::Filtered))
     }
 }
 
@@ -100,10 +119,10 @@ impl ManagedDirection {
         })
     }
 
-    /// Takes a frame to send. What is dropped for it, itself perhaps, is in [`Self::take_dropped`].
-    pub fn enqueue(&mut self, now: Instant, frame: Frame) -> Accepted {
+    /// Takes a frame to send, which shows what `look` sees. What is dropped for it, itself perhaps, is in [`Self::take_dropped`].
+    pub fn enqueue(&mut self, now: Instant, frame: Frame, look: impl FnOnce() -> Sight) -> Accepted {
         self.start(now);
-        self.queue.push(now, frame);
+        self.queue.push(now, frame, look);
         // If it was idle, what came goes at once.
         self.busy_until = self.busy_until.max(now);
         self.start(now);
@@ -121,10 +140,22 @@ impl ManagedDirection {
         }
     }
 
-    /// A frame that the queue dropped.
+    /// Takes out all frames, but for those that the queue drops.
+    pub fn cut(&mut self, now: Instant) -> Cut {
+        let sent = self.frames.drain(..).map(|sent| sent.frame).collect();
+        self.busy_until = now;
+        Cut { sent, waiting: std::iter::from_fn(|| self.queue.pop(now)).collect() }
+    }
+
+    /// A frame that the queue dropped, and why.
     #[inline]
-    pub fn take_dropped(&mut self) -> Option<Frame> {
+    pub fn take_dropped(&mut self) -> Option<(Frame, DropReason)> {
         self.queue.take_dropped()
+    }
+
+    /// Frames that wait.
+    pub fn waiting(&self) -> usize {
+        self.queue.len()
     }
 
     /// When something happens next: a frame has left and another waits, or one arrives.

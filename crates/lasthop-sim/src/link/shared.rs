@@ -2,22 +2,35 @@
 
 use std::collections::VecDeque;
 
-use lasthop_proto::queue::{QueueLimit, QueueSpec};
+use lasthop_proto::queue::{QueueLimit, QueueSpec, Sight};
 use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::time::{Duration, Instant};
 
-use super::{Accepted, Direction, Frame, FrameQueue, InFlight, TransmissionTime, Waiting};
+use super::{Accepted, Cut, Direction, Frame, FrameQueue, InFlight, TransmissionTime, Waiting};
 use crate::network::DirectionSpec;
+use crate::trace::DropReason;
 
 /// One direction of a shared medium.
-struct Station {
-    time: TransmissionTime,
-    queue: StationQueue,
-    propagating: VecDeque<InFlight>,
+pub(super) struct Station {
+    pub time: TransmissionTime,
+    pub queue: StationQueue,
+    /// What has left the air, in order.
+    pub propagating: VecDeque<InFlight>,
+}
+
+impl Station {
+    /// One that has nothing to send.
+    pub fn new(spec: &DirectionSpec) -> Self {
+        Self {
+            time: TransmissionTime::new(spec.rate),
+            queue: StationQueue::new(&spec.queue),
+            propagating: VecDeque::new(),
+        }
+    }
 }
 
 /// What waits at a station.
-enum StationQueue {
+pub(super) enum StationQueue {
     Fifo { frames: VecDeque<Frame>, waiting: Waiting },
     Managed(FrameQueue),
 }
@@ -29,15 +42,27 @@ impl StationQueue {
         FrameQueue::new(spec).map_or_else(fifo, Self::Managed)
     }
 
-    fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub fn len(&self) -> usize {
         match self {
-            Self::Fifo { frames, .. } => frames.is_empty(),
-            Self::Managed(queue) => queue.is_empty(),
+            Self::Fifo { frames, .. } => frames.len(),
+            Self::Managed(queue) => queue.len(),
+        }
+    }
+
+    /// A frame that a managed queue dropped.
+    pub fn take_dropped(&mut self) -> Option<(Frame, DropReason)> {
+        match self {
+            Self::Fifo { .. } => None,
+            Self::Managed(queue) => queue.take_dropped(),
         }
     }
 
     /// Takes a frame in, if there is room for it or it goes at once.
-    fn push(&mut self, now: Instant, frame: Frame, at_once: Switch) -> Accepted {
+    pub fn push(&mut self, now: Instant, frame: Frame, look: impl FnOnce() -> Sight, at_once: Switch) -> Accepted {
         match self {
             Self::Fifo { waiting, .. } if !at_once.is_on() && !waiting.has_room(frame.bytes()) => {
                 return Accepted::Dropped;
@@ -51,12 +76,12 @@ impl StationQueue {
                     frames.push_back(frame);
                 }
             }
-            Self::Managed(queue) => queue.push(now, frame),
+            Self::Managed(queue) => queue.push(now, frame, look),
         }
         Accepted::Queued
     }
 
-    fn pop(&mut self, now: Instant) -> Option<Frame> {
+    pub fn pop(&mut self, now: Instant) -> Option<Frame> {
         match self {
             Self::Fifo { frames, waiting } => {
                 let frame = frames.pop_front()?;
@@ -72,6 +97,9 @@ impl StationQueue {
 pub struct SharedMedium {
     delay: Duration,
     frame_overhead: Duration,
+    turnaround: Duration,
+    /// Which way the last frame went.
+    last: Option<Direction>,
     stations: [Station; 2],
     on_air: Option<(Direction, InFlight)>,
 }
@@ -79,20 +107,31 @@ pub struct SharedMedium {
 impl SharedMedium {
     /// A medium without frames.
     pub fn new(specs: &[DirectionSpec; 2], delay: Duration, frame_overhead: Duration) -> Self {
-        let station = |spec: &DirectionSpec| Station {
-            time: TransmissionTime::new(spec.rate),
-            queue: StationQueue::new(&spec.queue),
-            propagating: VecDeque::new(),
-        };
-        let stations = [station(&specs[0]), station(&specs[1])];
-        Self { delay, frame_overhead, stations, on_air: None }
+        Self::turning(specs, delay, frame_overhead, Duration::ZERO)
     }
 
-    /// Takes a packet to send.
-    pub fn enqueue(&mut self, now: Instant, direction: Direction, frame: Frame) -> Accepted {
+    /// The same whose radios take `turnaround` to turn from one direction to the other.
+    pub fn turning(
+        specs: &[DirectionSpec; 2],
+        delay: Duration,
+        frame_overhead: Duration,
+        turnaround: Duration,
+    ) -> Self {
+        let stations = specs.each_ref().map(Station::new);
+        Self { delay, frame_overhead, turnaround, last: None, stations, on_air: None }
+    }
+
+    /// Takes a packet to send, which shows what `look` sees.
+    pub fn enqueue(
+        &mut self,
+        now: Instant,
+        direction: Direction,
+        frame: Frame,
+        look: impl FnOnce() -> Sight,
+    ) -> Accepted {
         let idle = self.on_air.is_none();
         let at_once = if idle { Switch::On } else { Switch::Off };
-        if self.stations[direction.index()].queue.push(now, frame, at_once) == Accepted::Dropped {
+        if self.stations[direction.index()].queue.push(now, frame, look, at_once) == Accepted::Dropped {
             return Accepted::Dropped;
         }
         if idle {
@@ -104,21 +143,37 @@ impl SharedMedium {
         }
     }
 
-    /// A frame that a managed queue dropped, and which way it was to go.
-    pub fn take_dropped(&mut self) -> Option<(Direction, Frame)> {
+    /// A frame that a managed queue dropped, which way it was to go, and why it was dropped.
+    pub fn take_dropped(&mut self) -> Option<(Direction, Frame, DropReason)> {
         [Direction::Down, Direction::Up].into_iter().find_map(|direction| {
-            match &mut self.stations[direction.index()].queue {
-                StationQueue::Fifo { .. } => None,
-                StationQueue::Managed(queue) => Some((direction, queue.take_dropped()?)),
-            }
+            let (frame, why) = self.stations[direction.index()].queue.take_dropped()?;
+            Some((direction, frame, why))
         })
+    }
+
+    /// Frames that wait to go in a direction.
+    pub fn waiting(&self, direction: Direction) -> usize {
+        self.stations[direction.index()].queue.len()
+    }
+
+    /// Takes out all frames of a direction, but for those that a managed queue drops. Nothing moves before the other direction is empty
+    /// too.
+    pub fn cut(&mut self, now: Instant, direction: Direction) -> Cut {
+        let station = &mut self.stations[direction.index()];
+        let mut sent: Vec<Frame> = station.propagating.drain(..).map(|sent| sent.frame).collect();
+        let waiting = std::iter::from_fn(|| station.queue.pop(now)).collect();
+        sent.extend(self.on_air.take_if(|(on_air, _)| *on_air == direction).map(|(_, sent)| sent.frame));
+        Cut { sent, waiting }
     }
 
     fn transmit(&mut self, now: Instant, direction: Direction) {
         let station = &mut self.stations[direction.index()];
         if let Some(frame) = station.queue.pop(now) {
-            let end = now + station.time.of(frame.bytes()) + self.frame_overhead;
-            self.on_air = Some((direction, InFlight { start: now, end, frame }));
+            let turns = self.last.is_some_and(|last| last != direction);
+            let start = if turns { now + self.turnaround } else { now };
+            let end = start + station.time.of(frame.bytes()) + self.frame_overhead;
+            self.last = Some(direction);
+            self.on_air = Some((direction, InFlight { start, end, frame }));
         }
     }
 

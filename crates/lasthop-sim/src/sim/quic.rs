@@ -19,7 +19,7 @@ impl Simulation {
     pub(super) fn deliver_quic(&mut self, now: Instant, index: usize, handle: Handle) {
         let packet = self.fabric.pool.take(handle);
         if let Some(bytes) = self.fabric.letters.open(&packet) {
-            self.endpoints[index].take_quic(now, with_payload(&packet, bytes));
+            self.endpoints[index].take_quic(now, packet.with_payload(bytes));
             self.pump_quic(now, index);
         }
     }
@@ -52,7 +52,7 @@ impl Sink<Bytes> for FromQuic<'_> {
 
     fn transmit(&mut self, port: Port, why: Why) {
         let bytes = std::mem::take(&mut self.place.payload);
-        let packet = with_payload(&self.place, ());
+        let packet = self.place.with_payload(());
         self.sink.fabric.letters.post(&packet, bytes);
         *self.sink.place() = packet;
         self.sink.transmit(port, why);
@@ -61,12 +61,6 @@ impl Sink<Bytes> for FromQuic<'_> {
     fn event(&mut self, flow: FlowId, event: Event) {
         self.sink.event(flow, event);
     }
-}
-
-/// The same packet with another payload.
-fn with_payload<P, Q>(packet: &Packet<P>, payload: Q) -> Packet<Q> {
-    let Packet { flow, from, priority, integrity, ecn, cause, header_len, len, body, link, .. } = *packet;
-    Packet { flow, from, priority, integrity, ecn, cause, header_len, len, body, link, payload }
 }
 
 /// That end of a flow, if it is one of QUIC.

@@ -1,0 +1,130 @@
+use lasthop_proto::channel::ErrorSpec;
+use lasthop_proto::delay::VariationSpec;
+use lasthop_proto::packet::{FlowId, Packet};
+
+use super::*;
+use crate::link::Handle;
+use crate::network::{DamagedFrames, DirectionSpec, Medium, NodeId, QueueLimit, Rate};
+
+/// Hops of 1 Mbps between nodes in a row, of 1 us: a frame of 125 bytes takes 1 ms, 2 ms with the overhead.
+fn chain(hops: usize) -> SharedChannel {
+    let direction = || DirectionSpec {
+        rate: Rate(1_000_000),
+        queue: QueueLimit::Packets(3).into(),
+        errors: ErrorSpec::None,
+        damaged: DamagedFrames::Drop,
+        variation: VariationSpec::NONE,
+    };
+    let frame_overhead = Duration::from_millis(1);
+    let link = |index: usize| LinkSpec {
+        name: format!("hop{index}"),
+        ends: [NodeId(index), NodeId(index + 1)],
+        medium: Medium::Shared { frame_overhead, channel: 0 },
+        delay: Duration::from_micros(1),
+        directions: [direction(), direction()],
+    };
+    let links: Vec<_> = (0..hops).map(link).collect();
+    SharedChannel::new(&links.iter().map(|link| (link, frame_overhead)).collect::<Vec<_>>())
+}
+
+fn frame(number: u32) -> Frame {
+    Frame::new(Handle(number), &Packet { flow: FlowId(0), len: 125, ..Packet::default() }, 0)
+}
+
+fn at(millis: u64) -> Instant {
+    Instant::ZERO + Duration::from_millis(millis)
+}
+
+/// Everything that arrives: when it had left the air, in milliseconds, over which hop, and its number.
+fn run(channel: &mut SharedChannel) -> Vec<(u64, usize, u32)> {
+    let mut arrived = Vec::new();
+    while let Some(now) = channel.next_event() {
+        if let Some((id, sent)) = channel.advance(now) {
+            arrived.push((sent.end.as_nanos() / 1_000_000, id.hop(), sent.frame.handle().0));
+        }
+    }
+    arrived
+}
+
+/// One frame on each of five hops, handed over in the order 0, 1, 2, 3, 4. Hop 0 begins; 1 and 2 exclude it. 3 does not, but excludes 1,
+/// which claimed before it. So each waits for those before it within two hops: 1 after 0; 2 after 1; 3 after 2, and so on.
+#[test]
+fn an_older_claim_keeps_younger_neighbours_back() {
+    let mut channel = chain(5);
+    for hop in 0..5 {
+        channel.enqueue(at(0), StationId::new(hop, Direction::Down), frame(hop as u32), Sight::default);
+    }
+    assert_eq!(run(&mut channel), [(2, 0, 0), (4, 1, 1), (6, 2, 2), (8, 3, 3), (10, 4, 4)]);
+}
+
+/// Of three adjacent hops one sends at a time: hops 0 and 3 go together, 1 and 4 after them, then 2.
+#[test]
+fn hops_far_enough_apart_send_together() {
+    let mut channel = chain(5);
+    for hop in [0, 3, 1, 4, 2] {
+        channel.enqueue(at(0), StationId::new(hop, Direction::Down), frame(hop as u32), Sight::default);
+    }
+    assert_eq!(run(&mut channel), [(2, 0, 0), (2, 3, 3), (4, 1, 1), (4, 4, 4), (6, 2, 2)]);
+}
+
+/// The two stations of a hop, and those of its neighbours, take turns.
+#[test]
+fn stations_take_turns() {
+    let mut channel = chain(2);
+    for number in 0..2 {
+        for (index, (hop, direction)) in
+            [(0, Direction::Down), (0, Direction::Up), (1, Direction::Down), (1, Direction::Up)].into_iter().enumerate()
+        {
+            channel.enqueue(at(0), StationId::new(hop, direction), frame(10 * number + index as u32), Sight::default);
+        }
+    }
+    let order: Vec<_> = run(&mut channel).into_iter().map(|(_, _, number)| number).collect();
+    assert_eq!(order, [0, 1, 2, 3, 10, 11, 12, 13]);
+}
+
+/// Behind the frame on the air three find room; what goes at once needs none.
+#[test]
+fn a_queue_has_its_limit() {
+    let mut channel = chain(1);
+    let station = StationId::new(0, Direction::Up);
+    let accepted: Vec<_> =
+        (0..5).map(|number| channel.enqueue(at(0), station, frame(number), Sight::default)).collect();
+    assert_eq!(accepted[0], Accepted::Next(at(2)));
+    assert_eq!(accepted[1..4], [Accepted::Queued; 3]);
+    assert_eq!((accepted[4], channel.waiting(station)), (Accepted::Dropped, 3));
+    assert_eq!(run(&mut channel).len(), 4);
+}
+
+/// Whatever is handed in when, in this test by a fixed rule: all of it arrives once, in the order of its station, and never are two hops
+/// on the air that exclude each other.
+#[test]
+fn at_most_one_of_three_adjacent_hops_sends() {
+    for hops in 1..7 {
+        let mut channel = chain(hops);
+        let (mut sent, mut arrived, mut state) = (0u32, Vec::new(), 1u64);
+        while sent < 500 || channel.next_event().is_some() {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let now = Instant::ZERO + Duration::from_micros(u64::from(sent) * 700);
+            match channel.next_event().filter(|&next| sent >= 500 || next <= now) {
+                Some(next) => arrived.extend(channel.advance(next).map(|(id, got)| (id.0, got.frame.handle().0))),
+                None => {
+                    let id = StationId((state >> 33) as usize % (2 * hops));
+                    if channel.waiting(id) < 3 {
+                        channel.enqueue(now, id, frame(sent), Sight::default);
+                    }
+                    sent += 1;
+                }
+            }
+            let on_air: Vec<_> = (0..hops).filter(|&hop| channel.hops[hop].on_air.is_some()).collect();
+            assert!(on_air.windows(2).all(|pair| pair[1] - pair[0] >= 3), "{on_air:?}");
+        }
+        let mut numbers: Vec<_> = arrived.iter().map(|&(_, number)| number).collect();
+        for station in 0..2 * hops {
+            let own: Vec<_> = arrived.iter().filter(|(id, _)| *id == station).collect();
+            assert!(own.is_sorted_by_key(|(_, number)| *number));
+        }
+        numbers.sort_unstable();
+        numbers.dedup();
+        assert!(numbers.len() == arrived.len() && numbers.len() > 60, "{} of {hops} hops", numbers.len());
+    }
+}
