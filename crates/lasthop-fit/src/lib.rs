@@ -9,6 +9,7 @@
 mod adequacy;
 mod family;
 mod optimum;
+pub mod probe;
 pub mod read;
 pub mod scenario;
 mod states;

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use lasthop_proto::channel::{BadList, MOST_FRAMES, read_list};
 use lasthop_proto::time::Duration;
 
 use crate::trace::{LossTrace, Sent};
 
-/// Most packets of a trace.
-pub const MOST_PACKETS: usize = 16_000_000;
+/// Most packets of a trace, in whatever form: as many as a channel replays.
+pub const MOST_PACKETS: usize = MOST_FRAMES;
 
 /// Why a text is no trace.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -71,21 +72,13 @@ fn values(line: &str) -> &str {
 }
 
 fn digits(text: &str) -> Result<LossTrace, ReadError> {
-    let mut losses = Vec::new();
-    for (number, line) in text.lines().enumerate() {
-        for character in values(line).chars() {
-            match character {
-                '0' => losses.push(false),
-                '1' => losses.push(true),
-                character if character.is_whitespace() || character == ',' => {}
-                character => return Err(wrong(number, format!("'{}'; {EXPECTED}", character.escape_default()))),
-            }
+    read_list(text.as_bytes()).map(LossTrace::ordered).map_err(|bad| match bad {
+        BadList::Other { line, byte } => {
+            ReadError::Line { line, what: format!("'{}'; {EXPECTED}", byte.escape_ascii()) }
         }
-        if losses.len() > MOST_PACKETS {
-            return Err(ReadError::Long);
-        }
-    }
-    Ok(LossTrace::ordered(losses))
+        BadList::Long => ReadError::Long,
+        BadList::Empty => ReadError::Empty,
+    })
 }
 
 /// Where a table has what.

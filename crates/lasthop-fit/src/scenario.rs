@@ -17,12 +17,16 @@ pub struct Told {
 /// What is known of a link besides its losses.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Link {
-    /// Its rate, both ways.
+    /// Its rate down, and up as well where `rate_up` has none.
     pub rate: Told,
+    /// Its rate up.
+    pub rate_up: Option<Told>,
     /// Its delay, one way.
     pub delay: Told,
-    /// What waits before it.
+    /// What waits before it on the way down, and up as well where `queue_up` has none.
     pub queue: Told,
+    /// What waits before it on the way up.
+    pub queue_up: Option<Told>,
     /// The delay of the path behind the gateway, one way.
     pub wire_delay: Told,
 }
@@ -65,14 +69,16 @@ delay = {wire_delay}
 [links.hop]
 between = ["base", "client"]
 rate = {rate}
-delay = {delay}
+{rate_up}delay = {delay}
 queue = {queue}
-"#,
+{queue_up}"#,
         names = names.replace(['\n', '\r'], " "),
         wire_delay = told(&link.wire_delay),
         rate = told(&link.rate),
         delay = told(&link.delay),
         queue = told(&link.queue),
+        rate_up = line("rate_up", &link.rate_up),
+        queue_up = line("queue_up", &link.queue_up),
     );
     let _ = errors(&mut text, "down", Some(down));
     let _ = errors(&mut text, "up", up);
@@ -91,13 +97,18 @@ link = "hop"
     text
 }
 
+fn line(key: &str, of: &Option<Told>) -> String {
+    of.as_ref().map(|of| format!("{key} = {}\n", told(of))).unwrap_or_default()
+}
+
 fn told(told: &Told) -> String {
     format!("{:<22} # {}", format!("\"{}\"", told.value), told.origin)
 }
 
 fn errors(text: &mut String, direction: &str, of: Option<Direction<'_>>) -> std::fmt::Result {
     let Some(Direction { name, report }) = of else {
-        return writeln!(text, "errors_{direction} = {{ model = \"none\" }}   # no trace of this direction");
+        // A table of its own: what stands behind the other direction's table would be that one's.
+        return writeln!(text, "\n# No trace of this direction.\n[links.hop.errors_{direction}]\nmodel = \"none\"");
     };
     let chosen = report.chosen();
     writeln!(text, "\n# {name}: {} of {} packets lost.", report.lost, report.packets)?;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use lasthop_proto::node::Port;
 use lasthop_proto::packet::{Body, Cause, Ecn, FlowId, Packet, Side};
+use lasthop_proto::queue::Sight;
 use lasthop_proto::random::Root;
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_sim::link::{
@@ -168,14 +169,14 @@ impl Air {
         self.launch_packet(now, point, packet, bytes);
     }
 
-    /// Puts a frame onto the link at `point` that is `packet` to the mechanisms; control frames have no bytes, and are not recorded.
+    /// Puts a frame onto the link at `point` that is `packet` to the mechanisms; what is no packet is not recorded.
     fn launch_packet(&mut self, now: Instant, point: Point, mut packet: Packet, bytes: &[u8]) {
-        match packet.body {
-            Body::Control | Body::Coded(_) | Body::Report(_) => {}
-            _ if packet.cause.is_local_retransmission() => self.counts.repeated(&packet),
-            _ => self.counts.sent(point, &mut packet),
+        if is_packet(&packet) && packet.cause.is_local_retransmission() {
+            self.counts.repeated(&packet);
+        } else if is_packet(&packet) {
+            self.counts.sent(point, &mut packet);
         }
-        let recorded = self.capture.as_mut().filter(|_| !bytes.is_empty()).and_then(|capture| {
+        let recorded = self.capture.as_mut().filter(|_| is_packet(&packet)).and_then(|capture| {
             capture.add(Passage { time: now, point, outbound: true, cause: packet.cause, dropped: None }, bytes)
         });
         *self.pool.place() = packet;
@@ -188,7 +189,8 @@ impl Air {
         let report = &mut link.report[direction.index()];
         // A wake-up that came late may have let the link go on; it cannot go back.
         let now = now.max(link.last);
-        match link.carrier.send(now, direction, frame) {
+        let look = || Sight::of(self.pool.get(frame.handle()));
+        match link.carrier.send(now, direction, frame, look) {
             Accepted::Queued | Accepted::Next(_) => {
                 report.carry(frame);
                 let place = frame.handle().0 as usize;
@@ -211,13 +213,13 @@ impl Air {
 
     /// Books what the managed queues of a link dropped.
     fn drop_managed(&mut self, index: usize) {
-        while let Some((direction, frame)) = self.links[index].carrier.take_dropped() {
+        while let Some((direction, frame, why)) = self.links[index].carrier.take_dropped() {
             let report = &mut self.links[index].report[direction.index()];
             report.withdraw(frame);
-            report.lose(DropReason::Aqm);
+            report.lose(why);
             self.pool.discard(frame.handle());
             let recorded = self.frames.get(frame.handle().0 as usize).and_then(|stored| stored.recorded);
-            self.mark(recorded, DropReason::Aqm);
+            self.mark(recorded, why);
         }
     }
 
@@ -338,7 +340,12 @@ impl Air {
                     self.mark_congestion(handle);
                     self.arrive(at, far, handle, &mut deliver)?;
                 }
-                Crossing::Late(by) => self.late.hold(at + by, (far, handle)),
+                Crossing::Late(by) => {
+                    if self.pool.get(handle).ecn == Ecn::Ce {
+                        self.mark_congestion(handle);
+                    }
+                    self.late.hold(at + by, (far, handle));
+                }
                 Crossing::Lost => self.lose(index, direction, handle),
             }
         }
@@ -369,7 +376,7 @@ impl Air {
             *last = last.wrapping_add(1);
         }
         self.counts.received(point, &packet);
-        if let Some(capture) = self.capture.as_mut().filter(|_| !stored.bytes.is_empty()) {
+        if let Some(capture) = self.capture.as_mut().filter(|_| is_packet(&packet)) {
             let passage = Passage { time: due, point, outbound: false, cause: packet.cause, dropped: None };
             capture.add(passage, &stored.bytes);
         }
@@ -387,6 +394,7 @@ impl Air {
         for (flow, told) in flows.iter_mut().zip(&self.told) {
             flow.sender.recoveries += told.sender.recoveries;
             flow.sender.relay_timeouts += told.sender.relay_timeouts;
+            flow.acks_reconstructed += told.acks_reconstructed;
         }
         Carried {
             links: self.links.iter().map(|link| link.report).collect(),
@@ -397,13 +405,25 @@ impl Air {
     }
 }
 
+/// Whether a frame brings a packet, rather than being between the ends of a link alone.
+const fn is_packet(packet: &Packet) -> bool {
+    !matches!(packet.body, Body::Control | Body::Coded(_) | Body::Report(_))
+}
+
 impl Link {
     fn new(spec: &LinkSpec, root: Root) -> Self {
         let carrier = match spec.medium {
             Medium::Duplex => Carrier::Duplex(Box::new(
                 spec.directions.each_ref().map(|direction| OneWay::new(direction, spec.delay)),
             )),
-            Medium::HalfDuplex { frame_overhead } => {
+            Medium::HalfDuplex { frame_overhead, turnaround } => Carrier::Shared(Box::new(SharedMedium::turning(
+                &spec.directions,
+                spec.delay,
+                frame_overhead,
+                turnaround,
+            ))),
+            // The plan lets no channel pass that several links share.
+            Medium::Shared { frame_overhead, .. } => {
                 Carrier::Shared(Box::new(SharedMedium::new(&spec.directions, spec.delay, frame_overhead)))
             }
         };
@@ -425,10 +445,10 @@ impl OneWay {
         plain.or_else(managed).expect("a queue is managed or not")
     }
 
-    fn enqueue(&mut self, now: Instant, frame: Frame) -> Accepted {
+    fn enqueue(&mut self, now: Instant, frame: Frame, look: impl FnOnce() -> Sight) -> Accepted {
         match self {
             Self::Plain(wire) => wire.enqueue(now, frame),
-            Self::Managed(wire) => wire.enqueue(now, frame),
+            Self::Managed(wire) => wire.enqueue(now, frame, look),
         }
     }
 
@@ -446,7 +466,7 @@ impl OneWay {
         }
     }
 
-    fn take_dropped(&mut self) -> Option<Frame> {
+    fn take_dropped(&mut self) -> Option<(Frame, DropReason)> {
         match self {
             Self::Plain(_) => None,
             Self::Managed(wire) => wire.take_dropped(),
@@ -455,19 +475,20 @@ impl OneWay {
 }
 
 impl Carrier {
-    fn send(&mut self, now: Instant, direction: Direction, frame: Frame) -> Accepted {
+    fn send(&mut self, now: Instant, direction: Direction, frame: Frame, look: impl FnOnce() -> Sight) -> Accepted {
         match self {
-            Self::Duplex(directions) => directions[direction.index()].enqueue(now, frame),
-            Self::Shared(medium) => medium.enqueue(now, direction, frame),
+            Self::Duplex(directions) => directions[direction.index()].enqueue(now, frame, look),
+            Self::Shared(medium) => medium.enqueue(now, direction, frame, look),
         }
     }
 
-    /// A frame that a managed queue dropped, and which way it was to go.
-    fn take_dropped(&mut self) -> Option<(Direction, Frame)> {
+    /// A frame that a managed queue dropped, which way it was to go, and why it was dropped.
+    fn take_dropped(&mut self) -> Option<(Direction, Frame, DropReason)> {
         match self {
-            Self::Duplex(directions) => [Direction::Down, Direction::Up]
-                .into_iter()
-                .find_map(|direction| Some((direction, directions[direction.index()].take_dropped()?))),
+            Self::Duplex(directions) => [Direction::Down, Direction::Up].into_iter().find_map(|direction| {
+                let (frame, why) = directions[direction.index()].take_dropped()?;
+                Some((direction, frame, why))
+            }),
             Self::Shared(medium) => medium.take_dropped(),
         }
     }

@@ -284,7 +284,7 @@ fn a_managed_queue_marks_and_drops() {
             air.send(at(10), BASE, &frame);
             *pool.place() = air.read(&frame[ETHERNET..]);
             let frame = pool.commit(1);
-            twin.enqueue(at(10), frame);
+            twin.enqueue(at(10), frame, Sight::default);
         }
         let (mut expected, mut came) = (Vec::new(), Vec::new());
         while let Some(due) = twin.next_event() {

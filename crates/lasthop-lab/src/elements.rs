@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use lasthop_proto::event::Event;
-use lasthop_proto::node::{Disposition, Node, Output, Port, pump};
-use lasthop_proto::packet::{Flags, FlowId, Integrity, Packet, Segment, Side};
-use lasthop_proto::pep::eln::{ElnMarker, ElnMarkerConfig};
+use lasthop_proto::node::{Disposition, Node, Output, Port, Why, pump};
+use lasthop_proto::packet::{Ecn, Flags, FlowId, Integrity, Packet, Segment, Side};
+use lasthop_proto::pep::eln::ElnMarker;
 use lasthop_proto::pep::split::SplitRelay;
 use lasthop_proto::random::Root;
 use lasthop_proto::seq::Seq;
@@ -17,7 +17,9 @@ use lasthop_sim::Bytes;
 use lasthop_sim::element::{AnyElement, Role, Site};
 use lasthop_sim::network::LinkId;
 use lasthop_sim::sim::tick_phase;
-use lasthop_wire::{Checksum, Checksums, Route, View, build_with_ecn, checksums, mark_eln, parse};
+use lasthop_wire::{
+    Checksum, Checksums, Route, View, acknowledge, build_with_ecn, checksums, mark_congestion, mark_eln, parse,
+};
 
 use super::plan::{Plan, Point};
 
@@ -31,7 +33,7 @@ pub struct Given {
     /// Frames, and where they go.
     pub frames: Vec<(Port, Vec<u8>)>,
     /// Frames of a link protocol for the link: what the mechanisms see of them, with the protocol's headers, and the bytes that they
-    /// carry; control frames carry none.
+    /// carry. Control frames carry none, and those of a combination are no packet.
     pub link_frames: Vec<(Packet, Bytes)>,
     /// What happened.
     pub events: Vec<(FlowId, Event)>,
@@ -51,8 +53,8 @@ pub trait PortElement: Send {
 
 /// The element, which sits at `point`; `None` for those that are not played here.
 pub fn element(element: &AnyElement, point: Point, plan: &Plan<'_>, root: Root) -> Option<Box<dyn PortElement>> {
-    if element.get::<elements::ElnMarker>().is_some() {
-        return Some(Box::new(Marker(ElnMarker::new(ElnMarkerConfig::default()))));
+    if let Some(marker) = element.get::<elements::ElnMarker>() {
+        return Some(Box::new(Marker(ElnMarker::new(marker.config()))));
     }
     let name = &plan.network.nodes[plan.node(point).0].name;
     if element.role() == Role::LinkEnd {
@@ -63,6 +65,10 @@ pub fn element(element: &AnyElement, point: Point, plan: &Plan<'_>, root: Root) 
             watch: Switch::Off,
         })?;
         return Some(Box::new(LinkEnd(node)));
+    }
+    if element.role() == Role::Pacer {
+        let rate = plan.network.rate_from(plan.node(point), LinkId(point / 2));
+        return Some(Box::new(Pacer(element.build_on_bytes(&Site { node: name, rate, root, watch: Switch::Off })?)));
     }
     let elements::Split { handover, wired, wireless } = element.get()?;
     let phase = tick_phase(root, name, wireless);
@@ -126,18 +132,15 @@ impl LinkEnd {
     fn pump(&mut self, now: Instant, given: &mut Given) {
         pump(&mut *self.0, now, |output| match output {
             Output::Event(flow, event) => given.events.push((flow, event)),
-            Output::Transmit(Port::WIRED, _, packet) => given.frames.push((Port::WIRED, packet.payload.to_vec())),
-            Output::Transmit(_, _, mut packet) => {
-                let bytes = std::mem::take(&mut packet.payload);
-                given.link_frames.push((with_payload(&packet, ()), bytes));
-            }
+            Output::Transmit(Port::WIRED, _, packet) => given.frames.push((Port::WIRED, marked(&packet).into())),
+            Output::Transmit(_, _, packet) => given.link_frames.push((packet.with_payload(()), marked(&packet))),
         });
     }
 }
 
 impl PortElement for LinkEnd {
     fn take(&mut self, now: Instant, port: Port, packet: &Packet, frame: &[u8], given: &mut Given) {
-        self.0.handle_packet(now, port, with_payload(packet, Bytes::copy_from_slice(frame)));
+        self.0.handle_packet(now, port, packet.with_payload(Bytes::copy_from_slice(frame)));
         self.pump(now, given);
     }
 
@@ -151,10 +154,55 @@ impl PortElement for LinkEnd {
     }
 }
 
-/// The same packet with another payload.
-fn with_payload<P, Q>(packet: &Packet<P>, payload: Q) -> Packet<Q> {
-    let Packet { flow, from, priority, integrity, ecn, cause, header_len, len, body, link, .. } = *packet;
-    Packet { flow, from, priority, integrity, ecn, cause, header_len, len, body, link, payload }
+/// What makes acknowledgments, and spaces them.
+struct Pacer(Box<dyn Node<Bytes> + Send>);
+
+impl Pacer {
+    fn pump(&mut self, now: Instant, given: &mut Given) {
+        pump(&mut *self.0, now, |output| match output {
+            Output::Event(flow, event) => given.events.push((flow, event)),
+            Output::Transmit(port, Why::LocalAck, packet) => {
+                given.frames.extend(made(&packet).map(|frame| (port, frame)))
+            }
+            Output::Transmit(port, _, packet) => given.frames.push((port, packet.payload.into())),
+        });
+    }
+}
+
+impl PortElement for Pacer {
+    fn take(&mut self, now: Instant, port: Port, packet: &Packet, frame: &[u8], given: &mut Given) {
+        let integrity = whole(frame).map_or(Integrity::PayloadDamaged, |(.., integrity)| integrity);
+        let packet = Packet { integrity, ..*packet };
+        self.0.handle_packet(now, port, packet.with_payload(Bytes::copy_from_slice(frame)));
+        self.pump(now, given);
+    }
+
+    fn handle_timeout(&mut self, now: Instant, given: &mut Given) {
+        self.0.handle_timeout(now);
+        self.pump(now, given);
+    }
+
+    fn poll_deadline(&self) -> Option<Instant> {
+        self.0.poll_deadline()
+    }
+}
+
+/// The frame of an acknowledgment that was made from another, whose bytes it has.
+fn made(packet: &Packet<Bytes>) -> Option<Vec<u8>> {
+    let (bytes, view, _) = whole(&packet.payload)?;
+    Some([&packet.payload[..ETHERNET], &acknowledge(bytes, &view, packet.tcp()?)].concat())
+}
+
+/// The bytes of a packet, with the mark in them if the protocol marked it.
+fn marked(packet: &Packet<Bytes>) -> Bytes {
+    if packet.ecn != Ecn::Ce {
+        return packet.payload.clone();
+    }
+    let mut bytes = packet.payload.to_vec();
+    if let Some(packet) = bytes.get_mut(ETHERNET..) {
+        mark_congestion(packet);
+    }
+    bytes.into()
 }
 
 /// The relay of a split connection. The state machine deals in lengths, the bytes are kept here.

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use lasthop_proto::packet::{FlowId, Side};
 use lasthop_proto::scheme::{LocalDetection, Scheme};
 use lasthop_proto::tcp::config::{Recovery, TcpConfig};
-use lasthop_scenario::elements::{Snoop, TwoEnded};
+use lasthop_scenario::elements::Snoop;
 use lasthop_scenario::{Endpoints, KernelSettings, LabSpec};
-use lasthop_sim::element::{AnyElement, Role};
-use lasthop_sim::network::{App, ElementSpec, FlowSpec, Network, NodeId, NodeKind, UDP_HEADERS};
+use lasthop_sim::element::{AnyElement, Ends, Role};
+use lasthop_sim::network::{App, ElementSpec, FlowSpec, Medium, Network, NodeId, NodeKind, UDP_HEADERS};
 use lasthop_wire::Route;
 
 use super::error::LabError;
@@ -87,11 +87,18 @@ impl<'n> Plan<'n> {
                 "it runs transfers and QUIC; take `lasthop run` for the rest",
             );
         }
+        if let Some(mobility) = &network.mobility {
+            let host = &network.nodes[mobility.host.0].name;
+            return refuse("a host that moves", host, "its hosts stay; take `lasthop run`");
+        }
         if network.flows.len() > MOST_FLOWS {
             return refuse("so many flows", &network.flows.len().to_string(), "it takes 1000 at most");
         }
         if network.nodes.len() > MOST_NODES {
             return refuse("so many hosts and routers", &network.nodes.len().to_string(), "it takes 100 at most");
+        }
+        if let Some(link) = network.links.iter().find(|link| matches!(link.medium, Medium::Shared { .. })) {
+            return refuse("a channel that links share", &link.name, "take `lasthop run`, or medium = \"half-duplex\"");
         }
         for flow in &network.flows {
             let instead = "it runs transfers and QUIC; take `lasthop run` for the rest";
@@ -100,7 +107,7 @@ impl<'n> Plan<'n> {
                 // It asks nothing of a kernel's TCP.
                 App::Quic(_) => continue,
                 App::Idle => return refuse("idle connections", &flow.name, instead),
-                App::OnOff(_) => return refuse("datagrams", &flow.name, instead),
+                App::OnOff(_) | App::Call(_) => return refuse("datagrams", &flow.name, instead),
                 App::Web => return refuse("web sessions", &flow.name, instead),
             }
             for (config, node) in flow.tcp.iter().zip([flow.from, flow.to]) {
@@ -120,10 +127,13 @@ impl<'n> Plan<'n> {
 
     fn check_elements(&self) -> Result<(), LabError> {
         let refuse = |what, instead| Err(LabError::Unsupported { what, name: self.scheme.name.to_owned(), instead });
-        if self.network.elements.iter().any(|spec| spec.element.get::<TwoEnded>().is_some()) {
-            return refuse("two-ended links", "take `lasthop run`");
-        }
         for spec in &self.network.elements {
+            if spec.element.asks_for_queue() || spec.element.judges_losses() {
+                return refuse("radios that tell of their queues", "take `lasthop run`");
+            }
+            if spec.element.role() == Role::Relay && spec.element.ends() == Ends::Both {
+                return refuse("a protocol of its own between base station and mobile host", "take `lasthop run`");
+            }
             if let (Endpoints::Kernel, Some(what)) = (self.lab.relays, kernel::beyond_relays(&spec.element)) {
                 let host = self.network.nodes[spec.node.0].name.clone();
                 return Err(LabError::NeedsOwnTcp { scheme: self.scheme.name, host, what });
@@ -467,7 +477,7 @@ impl<'n> Plan<'n> {
     /// Whether an element is none of the gateway's: ELN markers, link protocols, and relays with lasthop's TCP.
     fn is_emulated(&self, element: &AnyElement) -> bool {
         match element.role() {
-            Role::Marker | Role::LinkEnd => true,
+            Role::Marker | Role::Pacer | Role::LinkEnd => true,
             Role::Relay => self.lab.relays == Endpoints::Own || kernel::beyond_relays(element).is_some(),
             Role::Repair => false,
         }

@@ -278,7 +278,7 @@ fn report(
         first.dupacks_suppressed += station.dupacks_suppressed;
     }
     let end = flows.iter().map(|flow| flow.end).max().unwrap_or_default();
-    Ok(Report { flows, sessions: Vec::new(), links, end, frames: emulated.carried.frames })
+    Ok(Report { flows, sessions: Vec::new(), links, mobility: None, end, frames: emulated.carried.frames })
 }
 
 fn settle(flow: &mut FlowReport, sent: &Sent, received: &Received) {

@@ -49,7 +49,7 @@ impl Transfer {
             App::Transfer { bytes, close } if close.is_on() => (bytes, End::Close),
             App::Transfer { bytes, .. } => (bytes, End::Acknowledged),
             App::Quic(quic) => (quic.bytes(), End::Close),
-            App::Idle | App::OnOff(_) | App::Web => (0, End::Close),
+            App::Idle | App::OnOff(_) | App::Call(_) | App::Web => (0, End::Close),
         };
         Self { bytes, end, start: spec.start }
     }

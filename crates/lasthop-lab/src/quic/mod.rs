@@ -46,7 +46,7 @@ const USUAL_UDP_PAYLOAD: u16 = 1472;
 pub fn config(spec: &FlowSpec) -> Option<&QuicConfig> {
     match &spec.app {
         App::Quic(config) => Some(config),
-        App::Transfer { .. } | App::Idle | App::OnOff(_) | App::Web => None,
+        App::Transfer { .. } | App::Idle | App::OnOff(_) | App::Call(_) | App::Web => None,
     }
 }
 

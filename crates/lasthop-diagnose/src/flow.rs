@@ -1,0 +1,292 @@
+//! A TCP connection, both directions of it.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+use lasthop_proto::packet::{Ecn, Flags};
+
+use crate::half::{Half, Packet, Sacks};
+use crate::rounds::OptionBytes;
+
+/// Timestamps of which the echo is awaited, a direction.
+const MOST_STAMPS: usize = 4096;
+const MILLISECOND: i64 = 1_000_000;
+
+/// A clock of timestamps (RFC 7323), taken to tick once a millisecond, as today's do.
+#[derive(Clone, Copy, Default, Debug)]
+struct Stamps {
+    first: Option<(u32, i64)>,
+    is_other: bool,
+}
+
+impl Stamps {
+    /// When a packet with the stamp `val` that came at `time` was stamped, up to a constant.
+    fn time(&mut self, val: u32, time: i64) -> Option<i64> {
+        let (first, begun) = *self.first.get_or_insert((val, time));
+        let ticks = i64::from(val.wrapping_sub(first) as i32);
+        let (stamped, passed) = (ticks.checked_mul(MILLISECOND)?, time.saturating_sub(begun));
+        // Seconds apart, neither a queue nor a pause explains that the clocks differ by a tenth.
+        if passed > 3_000 * MILLISECOND && stamped.abs_diff(passed) > (passed / 4).unsigned_abs() {
+            self.is_other = true;
+        }
+        (!self.is_other).then(|| begun.saturating_add(stamped))
+    }
+}
+
+/// How long an end takes to answer, seen from the capture.
+#[derive(Clone, Debug, Default)]
+pub struct Answers {
+    /// Stamps that were sent to it, and when.
+    waiting: VecDeque<(u32, i64)>,
+    least: Option<i64>,
+}
+
+impl Answers {
+    /// The least, in nanoseconds.
+    pub const fn least(&self) -> Option<i64> {
+        self.least
+    }
+
+    fn took(&mut self, nanos: i64) {
+        if nanos >= 0 {
+            self.least = Some(self.least.map_or(nanos, |least| least.min(nanos)));
+        }
+    }
+
+    fn asked(&mut self, val: u32, time: i64) {
+        if self.waiting.back().is_some_and(|&(last, _)| last.wrapping_sub(val) as i32 >= 0) {
+            return;
+        }
+        if self.waiting.len() == MOST_STAMPS {
+            self.waiting.pop_front();
+        }
+        self.waiting.push_back((val, time));
+    }
+
+    fn answered(&mut self, ecr: u32, time: i64) {
+        while let Some(&(val, asked)) = self.waiting.front() {
+            let later = val.wrapping_sub(ecr) as i32;
+            if later > 0 {
+                return;
+            }
+            self.waiting.pop_front();
+            if later == 0 {
+                self.took(time.saturating_sub(asked));
+            }
+        }
+    }
+
+    fn break_off(&mut self) {
+        self.waiting.clear();
+    }
+}
+
+/// What is known of the connection's beginning.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Handshake {
+    /// Who sent the SYN.
+    pub initiator: Option<usize>,
+    offer: Option<i64>,
+    answer: Option<i64>,
+    window_scale: [Option<u8>; 2],
+    sack: [bool; 2],
+    seen: [bool; 2],
+}
+
+impl Handshake {
+    /// Whether both halves of it are in the capture.
+    pub fn is_whole(&self) -> bool {
+        self.seen == [true; 2]
+    }
+}
+
+/// A TCP connection.
+#[derive(Clone, Debug)]
+pub struct Flow {
+    /// Who: the lower address first.
+    pub ends: [SocketAddr; 2],
+    /// The interface's number, and that of the device in captures of all.
+    pub place: (u32, u32),
+    /// Its beginning.
+    pub handshake: Handshake,
+    /// What each end sends; index as in [`Flow::ends`].
+    pub halves: [Half; 2],
+    /// How long each end takes to answer.
+    pub answers: [Answers; 2],
+    stamps: [Stamps; 2],
+    /// First and last packet, in nanoseconds.
+    pub span: (i64, i64),
+    /// The numbers of these in the capture.
+    pub numbers: (u64, u64),
+    /// Packets.
+    pub packets: u64,
+    finished: [bool; 2],
+    /// Over: both ends have said so, or one has given up.
+    pub closed: bool,
+    /// As of which jump of the clock it was looked at.
+    epoch: u64,
+}
+
+/// A packet as it came, with its IP header's part.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrived<'p> {
+    /// The segment.
+    pub packet: Packet<'p>,
+    /// Which end sent it.
+    pub from: usize,
+    /// The ECN field.
+    pub ecn: Ecn,
+    /// Jumps of the clock so far.
+    pub epoch: u64,
+}
+
+impl Flow {
+    /// A new one.
+    pub fn new(ends: [SocketAddr; 2], place: (u32, u32), time: i64, number: u64) -> Self {
+        Self {
+            ends,
+            place,
+            handshake: Handshake::default(),
+            halves: [Half::default(), Half::default()],
+            answers: [Answers::default(), Answers::default()],
+            stamps: [Stamps::default(); 2],
+            span: (time, time),
+            numbers: (number, number),
+            packets: 0,
+            finished: [false; 2],
+            closed: false,
+            epoch: 0,
+        }
+    }
+
+    /// From the capture to that end and back, in nanoseconds; 0 where it is not known.
+    pub fn to_end(&self, end: usize) -> i64 {
+        self.answers[end].least().unwrap_or(0)
+    }
+
+    /// Takes the next packet.
+    pub fn take(&mut self, arrived: &Arrived<'_>) {
+        let Arrived { mut packet, from, ecn, epoch } = *arrived;
+        let to = 1 - from;
+        self.span.1 = packet.time;
+        self.numbers.1 = packet.number;
+        self.packets += 1;
+        if self.epoch != epoch {
+            self.epoch = epoch;
+            self.halves.iter_mut().for_each(Half::break_off);
+            self.answers.iter_mut().for_each(Answers::break_off);
+            self.stamps = [Stamps::default(); 2];
+        }
+        if self.closed {
+            return;
+        }
+        let segment = *packet.segment;
+        let flags = segment.flags;
+        if flags.has(Flags::RST) {
+            self.close();
+            return;
+        }
+        if let Some(stamps) = segment.options.timestamps {
+            self.answers[to].asked(stamps.val, packet.time);
+            if flags.has(Flags::ACK) {
+                self.answers[from].answered(stamps.ecr, packet.time);
+            }
+            packet.stamped = self.stamps[from].time(stamps.val, packet.time);
+        }
+        if flags.has(Flags::SYN) {
+            self.begin(&packet, from);
+            return;
+        }
+        self.third(&packet, from);
+        if packet.len > 0 {
+            self.data(&packet, from, ecn);
+        }
+        if flags.has(Flags::ACK) {
+            self.acknowledgment(&packet, from);
+        }
+        self.finished[from] |= flags.has(Flags::FIN);
+        if self.finished == [true; 2] && self.halves.iter().all(Half::is_done) {
+            self.close();
+        }
+    }
+
+    fn begin(&mut self, packet: &Packet<'_>, from: usize) {
+        let segment = packet.segment;
+        self.halves[from].begin(segment.seq + 1);
+        self.handshake.window_scale[from] = segment.options.window_scale;
+        self.handshake.sack[from] = segment.options.sack_permitted;
+        self.handshake.seen[from] = true;
+        if let Some(mss) = segment.options.mss {
+            // Timestamps take twelve bytes of each segment that may have them.
+            let options = if segment.options.timestamps.is_some() { 12 } else { 0 };
+            self.halves[1 - from].rounds.most(mss, OptionBytes(options));
+        }
+        if segment.flags.has(Flags::ACK) {
+            self.handshake.initiator = Some(1 - from);
+            // A SYN that came twice leaves open which one was answered.
+            if let (Some(offer), None) = (self.handshake.offer, self.handshake.answer) {
+                self.answers[from].took(packet.time.saturating_sub(offer));
+            }
+            self.handshake.answer = Some(packet.time);
+        } else {
+            self.handshake.initiator = Some(from);
+            self.handshake.offer = match self.handshake.offer {
+                None => Some(packet.time),
+                Some(_) => Some(i64::MAX),
+            };
+        }
+    }
+
+    /// The packet that completes the handshake tells how far its sender is.
+    fn third(&mut self, packet: &Packet<'_>, from: usize) {
+        if self.handshake.initiator == Some(from)
+            && let Some(answer) = self.handshake.answer.take()
+        {
+            self.answers[from].took(packet.time.saturating_sub(answer));
+        }
+    }
+
+    fn data(&mut self, packet: &Packet<'_>, from: usize, ecn: Ecn) {
+        let to_sender = self.to_end(from);
+        let half = &mut self.halves[from];
+        half.markable += u64::from(ecn != Ecn::NotEct);
+        half.marks += u64::from(ecn == Ecn::Ce);
+        half.rounds.segment_size(packet.len);
+        if packet.segment.flags.has(Flags::CWR) && half.markable > 0 {
+            half.reduced();
+        }
+        half.data(packet, to_sender);
+    }
+
+    fn acknowledgment(&mut self, packet: &Packet<'_>, from: usize) {
+        let shake = &self.handshake;
+        // Both ends have to offer scaling; the field of a connection whose beginning is missing says nothing.
+        let scale = match shake.window_scale {
+            [Some(_), Some(_)] => shake.window_scale[from],
+            _ => Some(0),
+        };
+        let window = scale.filter(|_| shake.is_whole()).map(|scale| u64::from(packet.segment.window) << scale.min(14));
+        let sacks = if shake.is_whole() && shake.sack != [true; 2] { Sacks::Never } else { Sacks::Perhaps };
+        let half = &mut self.halves[1 - from];
+        half.echoes += u64::from(packet.segment.flags.has(Flags::ECE) && half.markable > 0);
+        half.acknowledged(packet, window, sacks);
+        if let Some(base) = half.beyond.base() {
+            self.answers[from].took(base);
+        }
+    }
+
+    fn close(&mut self) {
+        self.closed = true;
+        self.finish();
+        self.halves.iter_mut().for_each(Half::close);
+        self.answers.iter_mut().for_each(Answers::break_off);
+    }
+
+    /// Nothing comes any more.
+    pub fn finish(&mut self) {
+        let (now, to_ends) = (self.span.1, [self.to_end(0), self.to_end(1)]);
+        for (half, to_sender) in self.halves.iter_mut().zip(to_ends) {
+            half.finish(now, to_sender);
+        }
+    }
+}

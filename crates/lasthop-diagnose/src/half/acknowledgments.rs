@@ -1,0 +1,195 @@
+//! What comes back: which data arrived, when, and what around it did not.
+
+use super::{Half, Packet, Sacks};
+use crate::loss::{Needless, Side};
+use crate::path::{Neighbours, Sample};
+use crate::sent::{Around, Sent};
+
+/// Where in what was newly acknowledged a piece lies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Edge {
+    First,
+    Behind,
+}
+
+impl Half {
+    /// A packet of the receiver's. `window` in bytes; `sacks` whether selective acknowledgments were agreed upon.
+    pub fn acknowledged(&mut self, packet: &Packet<'_>, window: Option<u64>, sacks: Sacks) {
+        let segment = packet.segment;
+        if self.first.is_none() {
+            self.unwrap(segment.ack);
+        }
+        let ack = self.unwrap(segment.ack);
+        if let Some(window) = window {
+            self.rounds.allow(packet.time, ack + window);
+            self.zero_windows += u64::from(window == 0 && !self.window_is_zero);
+            self.window_is_zero = window == 0;
+        }
+        if ack > self.highest {
+            // The FIN counts one.
+            self.unseen += (ack - self.highest).saturating_sub(1);
+            self.highest = ack;
+        }
+        let mut best: Option<Sent> = None;
+        let moved = ack > self.acknowledged;
+        if moved {
+            self.cumulative(packet, ack, &mut best);
+            self.duplicates = 0;
+        }
+        self.selective(packet, ack, &mut best);
+        if !moved && sacks == Sacks::Never && packet.len == 0 && !self.on_the_way.is_empty() {
+            self.duplicates += 1;
+            if self.duplicates > 1 || window.is_some() {
+                self.guess(packet.time, &mut best);
+            }
+        }
+        if let Some(piece) = best {
+            let sample = Sample { sent: piece.time, arrived: packet.time, volume: piece.volume, end: piece.end };
+            self.sampled(sample);
+        }
+        if self.acknowledged >= self.highest {
+            self.rounds.drained(packet.time);
+        }
+        self.last_heard = packet.time;
+    }
+
+    fn cumulative(&mut self, packet: &Packet<'_>, ack: u64, best: &mut Option<Sent>) {
+        self.on_the_way.cut(ack);
+        self.acknowledged = ack;
+        let mut first = true;
+        while self.on_the_way.get(0).is_some_and(|piece| piece.end <= ack) {
+            let Some(piece) = self.on_the_way.pop() else { break };
+            if !piece.sacked {
+                self.arrived(packet, &piece, if first { Edge::First } else { Edge::Behind }, best);
+            }
+            first = false;
+        }
+        self.gaps.retain(|gap| gap.end > ack);
+        self.again.retain(|&seq| seq >= ack);
+    }
+
+    fn selective(&mut self, packet: &Packet<'_>, ack: u64, best: &mut Option<Sent>) {
+        let mut blocks = [(0, 0); 4];
+        for (index, block) in packet.segment.options.sack.as_slice().iter().enumerate() {
+            let (left, right) = (self.unwrap(block.left), self.unwrap(block.right));
+            if left >= right {
+                continue;
+            }
+            let inside = packet.segment.options.sack.as_slice().get(1).is_some_and(|outer| {
+                index == 0 && self.unwrap(outer.left) <= left && right <= self.unwrap(outer.right)
+            });
+            // RFC 2883: a first block below the acknowledgment, or inside of the second, is data that came twice.
+            if index == 0 && (right <= ack || inside) {
+                let seq = self.wrap(left);
+                self.losses.needless(seq, (right - left) as u32, Needless::ReportedTwice);
+                continue;
+            }
+            blocks[index.min(3)] = (left, right);
+            let mut from = left.max(ack);
+            // What was in a block before has been dealt with.
+            for (known_left, known_right) in self.blocks {
+                if known_left <= from && from < known_right {
+                    from = known_right;
+                }
+            }
+            if from < right {
+                self.mark(packet, from, right, best);
+            }
+        }
+        self.blocks = blocks;
+    }
+
+    fn mark(&mut self, packet: &Packet<'_>, from: u64, to: u64, best: &mut Option<Sent>) {
+        self.on_the_way.cut(from);
+        self.on_the_way.cut(to);
+        let mut index = self.on_the_way.at(from);
+        while let Some(piece) = self.on_the_way.get_mut(index).filter(|piece| piece.seq < to) {
+            index += 1;
+            if std::mem::replace(&mut piece.sacked, true) {
+                continue;
+            }
+            let piece = *piece;
+            self.arrived(packet, &piece, Edge::Behind, best);
+            self.again.retain(|&seq| seq != piece.seq);
+        }
+    }
+
+    /// Without selective acknowledgments each duplicate stands for the next packet that arrived.
+    fn guess(&mut self, now: i64, best: &mut Option<Sent>) {
+        let base = self.beyond.base().unwrap_or(0);
+        for index in 1.. {
+            let Some(piece) = self.on_the_way.get_mut(index) else { return };
+            if piece.guessed || piece.passed > 1 {
+                continue;
+            }
+            if now.saturating_sub(piece.time) >= base {
+                piece.guessed = true;
+                *best = Some(*piece);
+            }
+            return;
+        }
+    }
+
+    /// A piece arrived.
+    fn arrived(&mut self, packet: &Packet<'_>, piece: &Sent, edge: Edge, best: &mut Option<Sent>) {
+        if piece.passed == 1 {
+            let newer = |than: u64| piece.volume > than;
+            let last = self.beyond.last().is_none_or(|last| newer(last.volume));
+            if last && !piece.guessed && best.as_ref().is_none_or(|best| newer(best.volume)) {
+                *best = Some(*piece);
+            }
+            return;
+        }
+        let Some(loss) = piece.loss else { return };
+        let soon = self.beyond.base().is_some_and(|base| packet.time.saturating_sub(piece.time) < base - base / 4);
+        // RFC 3522: what this echoes was stamped before the retransmission.
+        let echo = packet.segment.options.timestamps.map(|stamps| stamps.ecr);
+        let older = edge == Edge::First
+            && echo.zip(piece.stamp).is_some_and(|(echo, stamp)| (echo.wrapping_sub(stamp) as i32) < 0);
+        if soon {
+            self.losses.mark_needless(loss, Needless::AnsweredTooSoon);
+        } else if older {
+            self.losses.mark_needless(loss, Needless::EchoesTheFirst);
+        }
+    }
+
+    fn sampled(&mut self, sample: Sample) {
+        let before = self.beyond.last();
+        let from = before.map_or(0, |before| before.volume);
+        let range = (from, sample.volume);
+        let lost = |piece: &Sent| !piece.sacked && !piece.guessed && range.0 < piece.volume && piece.volume < range.1;
+        let mut missing = 0;
+        let first = before.map_or(0, |before| self.on_the_way.at(before.end.min(sample.end)));
+        let mut found = 0_usize;
+        for index in first.. {
+            let Some(piece) = self.on_the_way.get(index).filter(|piece| piece.seq < sample.end) else { break };
+            if piece.passed == 1 && lost(piece) {
+                missing += u64::from(piece.wire);
+                found += 1;
+            }
+        }
+        for &seq in &self.again {
+            if let Some(piece) = self.on_the_way.get(self.on_the_way.at(seq)).filter(|piece| lost(piece)) {
+                missing += u64::from(piece.wire);
+                found += 1;
+            }
+        }
+        if found > 0 {
+            let around = Around { before, after: Some(sample), missing };
+            for index in first.. {
+                let Some(piece) = self.on_the_way.get_mut(index).filter(|piece| piece.seq < sample.end) else { break };
+                if piece.passed == 1 && lost(piece) {
+                    piece.around.get_or_insert(around);
+                }
+            }
+            for at in 0..self.again.len() {
+                let index = self.on_the_way.at(self.again[at]);
+                if let Some(piece) = self.on_the_way.get_mut(index).filter(|piece| lost(piece)) {
+                    piece.around.get_or_insert(around);
+                }
+            }
+        }
+        self.beyond.take(sample, if found > 0 { Neighbours::Missing } else { Neighbours::Arrived });
+        self.rounds.queued(Side::Beyond, self.beyond.queue(sample));
+    }
+}

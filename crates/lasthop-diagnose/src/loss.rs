@@ -1,0 +1,157 @@
+//! Losses, and what is known of each.
+
+use serde::Serialize;
+
+use crate::rounds::Reduction;
+use crate::sent::Around;
+
+/// Most losses of one direction that are kept. Later ones are counted.
+pub const MOST_LOSSES: usize = 50_000;
+/// How far back a report of data that came twice is looked for.
+const LOOK_BACK: usize = 512;
+
+/// How a sender noticed a loss.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Repair {
+    /// By acknowledgments of what came behind.
+    Fast,
+    /// It probed after two round trips of silence (RFC 8985 §7).
+    Probe,
+    /// By its retransmission timer.
+    Timeout,
+}
+
+/// Where a packet was lost, seen from the capture.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Side {
+    /// Between the sender and the capture.
+    Before,
+    /// Between the capture and the receiver.
+    Beyond,
+}
+
+/// Why a retransmission was needless.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Needless {
+    /// The receiver said that it had the data twice (RFC 2883).
+    ReportedTwice,
+    /// The acknowledgment echoes the timestamp of the first transmission (RFC 3522).
+    EchoesTheFirst,
+    /// The acknowledgment came sooner than any can.
+    AnsweredTooSoon,
+}
+
+/// A packet that was sent again.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Seen {
+    /// The packet of the capture that was lost; for those lost before the capture the one that showed it.
+    pub number: u64,
+    /// The packet that brought its data again.
+    pub repaired_by: u64,
+    /// When it passed, or when it was missed.
+    pub time: i64,
+    /// First sequence number, as on the wire.
+    pub seq: u32,
+    /// Bytes of payload.
+    pub len: u32,
+    /// Bytes on the wire.
+    pub wire: u32,
+    /// Bytes on this path up to its end.
+    pub volume: u64,
+    /// How often the data had passed.
+    pub passed: u32,
+    /// How the sender noticed.
+    pub repair: Repair,
+    /// Where.
+    pub side: Side,
+    /// Its neighbours.
+    pub around: Around,
+}
+
+/// A loss, or what the sender took for one.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Loss {
+    /// What was seen.
+    pub seen: Seen,
+    /// Why it was none.
+    pub needless: Option<Needless>,
+    /// Nanoseconds for which it kept the congestion window small.
+    pub charged: i64,
+}
+
+/// The losses of one direction.
+#[derive(Clone, Debug, Default)]
+pub struct Losses {
+    list: Vec<Loss>,
+    left_out: u64,
+    /// Nanoseconds for which marks kept the congestion window small.
+    after_marks: i64,
+}
+
+impl Losses {
+    /// In the order in which they were noticed.
+    pub fn list(&self) -> &[Loss] {
+        &self.list
+    }
+
+    /// How many found no room.
+    pub const fn left_out(&self) -> u64 {
+        self.left_out
+    }
+
+    /// Nanoseconds for which marks kept the congestion window small.
+    pub const fn after_marks(&self) -> i64 {
+        self.after_marks
+    }
+
+    /// Adds one; its index.
+    pub fn add(&mut self, seen: Seen) -> Option<usize> {
+        if self.list.len() >= MOST_LOSSES {
+            self.left_out += 1;
+            return None;
+        }
+        self.list.push(Loss { seen, needless: None, charged: 0 });
+        Some(self.list.len() - 1)
+    }
+
+    /// The congestion window was small for so many nanoseconds.
+    pub fn charge(&mut self, to: Reduction, nanos: i64) {
+        match to {
+            Reduction::Loss(index) => {
+                if let Some(loss) = self.list.get_mut(index) {
+                    loss.charged = loss.charged.saturating_add(nanos);
+                }
+            }
+            Reduction::Mark => self.after_marks = self.after_marks.saturating_add(nanos),
+            Reduction::None => {}
+        }
+    }
+
+    /// It was none.
+    pub fn mark_needless(&mut self, index: usize, why: Needless) {
+        if let Some(loss) = self.list.get_mut(index) {
+            loss.needless.get_or_insert(why);
+        }
+    }
+
+    /// The newest loss of these bytes was none.
+    pub fn needless(&mut self, seq: u32, len: u32, why: Needless) {
+        let from = self.list.len().saturating_sub(LOOK_BACK);
+        let overlaps = |loss: &&mut Loss| {
+            let (begin, other) = (loss.seen.seq.wrapping_sub(seq), seq.wrapping_sub(loss.seen.seq));
+            loss.needless.is_none() && (begin < len || other < loss.seen.len)
+        };
+        // A report may be of several packets that were sent again.
+        let mut left = i64::from(len);
+        for loss in self.list[from..].iter_mut().rev().filter(overlaps) {
+            loss.needless = Some(why);
+            left -= i64::from(loss.seen.len);
+            if left <= 0 {
+                break;
+            }
+        }
+    }
+}

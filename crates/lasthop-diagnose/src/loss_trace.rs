@@ -1,0 +1,97 @@
+//! What a link lost to corruption, packet by packet: the table that `lasthop fit` reads.
+
+use std::collections::HashMap;
+use std::io::{self, Read, Write};
+
+use lasthop_wire::{Transport, parse_head};
+
+use crate::annotate::AnnotateError;
+use crate::capture::Capture;
+use crate::link;
+use crate::loss::Side;
+use crate::report::{Direction, FlowReport, LossReport};
+use crate::table::{Clock, Copies};
+use crate::verdict::Cause;
+
+/// Writes the packets of `direction`, which is one of `flow`'s, as CSV: when each passed the capture, its bytes, and whether it was lost to corruption. Packets that a queue
+/// dropped, and those of which the capture does not tell, never came to the channel or may not have: they are left out. Where a
+/// capture shows losses on both sides, those of the side with more corruption count.
+///
+/// # Errors
+///
+/// When `source` is no capture, or `out` cannot be written.
+pub fn loss_trace(
+    flow: &FlowReport,
+    direction: &Direction,
+    source: impl Read,
+    out: &mut impl Write,
+) -> Result<(), AnnotateError> {
+    let side = lossy_side(direction);
+    let mut fates: HashMap<u64, Vec<(u32, u32, Cause)>> = HashMap::new();
+    for loss in lost(direction, side) {
+        fates.entry(loss.packet).or_default().push((loss.seq, loss.bytes, loss.verdict.cause));
+    }
+    // Losses that found no room were not judged: the trace ends before them.
+    let end = if direction.unjudged > 0 { direction.losses.iter().map(|loss| loss.packet).max() } else { None };
+    let mut capture = Capture::open(source)?;
+    let (mut clock, mut copies, mut begin) = (Clock::default(), Copies::default(), None);
+    let put = |out: &mut dyn Write, sent: i64, bytes: u32, lost: bool| {
+        writeln!(out, "{}.{:06},{bytes},{}", sent / 1_000_000_000, sent % 1_000_000_000 / 1_000, u8::from(lost))
+    };
+    let failed = |error: io::Error| AnnotateError::Output(error);
+    writeln!(out, "sent_s,bytes,lost").map_err(failed)?;
+    while let Ok(Some((frame, interface))) = capture.next_frame() {
+        let time = clock.read(frame.time);
+        let Some(network) = link::network(interface.link, &frame) else { continue };
+        let Some(head) = parse_head(network.packet, network.len) else { continue };
+        let Transport::Tcp { segment, payload_len } = head.transport else { continue };
+        let ours = (frame.interface, network.device) == flow.place
+            && (head.route.source, head.route.destination) == (direction.from, direction.to)
+            && (flow.packet_numbers[0]..=flow.packet_numbers[1]).contains(&frame.number);
+        if copies.knows(&head, &segment, time) || !ours || payload_len == 0 {
+            continue;
+        }
+        if end.is_some_and(|end| frame.number > end) {
+            break;
+        }
+        let sent = time.saturating_sub(*begin.get_or_insert(time));
+        let headers = head.total_len.saturating_sub(payload_len);
+        let here = fates.get(&frame.number).map_or(&[][..], Vec::as_slice);
+        if side == Side::Before {
+            for &(_, bytes, cause) in here {
+                for piece in pieces(bytes, direction.segment_bytes).filter(|_| cause == Cause::Corruption) {
+                    put(out, sent, piece.1 + headers, true).map_err(failed)?;
+                }
+            }
+        }
+        for (at, bytes) in pieces(payload_len, direction.segment_bytes) {
+            let begin = segment.seq.0.wrapping_add(at);
+            let overlaps =
+                |&&(seq, len, _): &&(u32, u32, Cause)| begin.wrapping_sub(seq) < len || seq.wrapping_sub(begin) < bytes;
+            let fate = here.iter().filter(|_| side == Side::Beyond).find(overlaps).map(|(_, _, cause)| *cause);
+            match fate {
+                None => put(out, sent, bytes + headers, false),
+                Some(Cause::Corruption) => put(out, sent, bytes + headers, true),
+                Some(Cause::Congestion | Cause::Unknown) => Ok(()),
+            }
+            .map_err(failed)?;
+        }
+    }
+    out.flush().map_err(failed)
+}
+
+/// The side of the capture with more losses to corruption: where the lossy link is.
+pub fn lossy_side(direction: &Direction) -> Side {
+    let corrupted = |side| lost(direction, side).filter(|loss| loss.verdict.cause == Cause::Corruption).count();
+    if corrupted(Side::Before) > corrupted(Side::Beyond) { Side::Before } else { Side::Beyond }
+}
+
+fn lost(direction: &Direction, side: Side) -> impl Iterator<Item = &LossReport> {
+    direction.losses.iter().filter(move |loss| loss.needless.is_none() && loss.side == side)
+}
+
+/// A payload as the packets of which it was on the wire: offset and bytes of each.
+fn pieces(len: u32, size: u32) -> impl Iterator<Item = (u32, u32)> {
+    let size = size.max(1);
+    (0..len.div_ceil(size)).map(move |number| (number * size, (len - number * size).min(size)))
+}

@@ -1,0 +1,327 @@
+//! Two captures of the same connections, taken at two places of their path: which packets were lost between these, found by matching packets one by one.
+//!
+//! A packet is known by its ends, sequence number, length and timestamp. What passed the place nearer to the sender and never came to the other one was lost between
+//! them, whether it was sent again or not. Delays from one place to the other are those of packets themselves, so the same judge that calls the losses of one capture
+//! has no acknowledgments to guess from. Clocks need not agree; they must not drift apart by more than the queue's jitter.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::Read;
+use std::net::SocketAddr;
+
+use lasthop_proto::packet::Flags;
+use lasthop_wire::{Transport, parse_head};
+use serde::Serialize;
+
+use crate::capture::{Capture, CaptureError};
+use crate::link;
+use crate::loss::{Repair, Seen, Side};
+use crate::path::{Neighbours, Path, Sample};
+use crate::sent::Around;
+use crate::table::{Clock, Copies};
+use crate::verdict::{Cause, Judge, Marks, Verdict};
+
+/// Most packets with data that are remembered of a capture.
+pub const MOST_PACKETS: usize = 4_000_000;
+/// Bytes of payload of a full packet where nothing tells.
+const USUAL: u32 = 1448;
+
+/// What two captures say together.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Between {
+    /// The directions of which both captures have packets, the one with more packets first.
+    pub flows: Vec<Crossing>,
+    /// Packets with data beyond those that are remembered, of each capture.
+    pub left_out: [u64; 2],
+    /// Why each capture ends early, if it does.
+    pub damage: [Option<String>; 2],
+}
+
+/// One direction of a connection from one place to the other.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Crossing {
+    /// Who sends.
+    pub from: SocketAddr,
+    /// Who receives.
+    pub to: SocketAddr,
+    /// Which capture was taken nearer to the sender: 1 or 2.
+    pub near: u8,
+    /// Packets with data that passed there while both captures ran.
+    pub packets: u64,
+    /// Packets that came to the other place and are not in the capture nearer to the sender.
+    pub unseen: u64,
+    /// Packets that came in another order.
+    pub reordered: u64,
+    /// The longest queue between the two places, in milliseconds.
+    pub longest_queue_ms: f64,
+    /// The bottleneck's rate between them in bits of IP packets a second, where a queue showed it.
+    pub bottleneck_bps: Option<f64>,
+    /// Packets lost to corruption.
+    pub corruption: u64,
+    /// Packets lost to congestion.
+    pub congestion: u64,
+    /// Packets lost to either.
+    pub unknown: u64,
+    /// Each loss.
+    pub losses: Vec<LostBetween>,
+}
+
+/// A packet that was lost between the two places.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct LostBetween {
+    /// Its number in the capture nearer to the sender.
+    pub packet: u64,
+    /// Seconds from that capture's begin.
+    pub time_s: f64,
+    /// First sequence number.
+    pub seq: u32,
+    /// Bytes of payload.
+    pub bytes: u32,
+    /// How often the data had passed there.
+    pub transmission: u32,
+    /// Why it was lost, and what that rests on.
+    #[serde(flatten)]
+    pub verdict: Verdict,
+}
+
+/// A packet with data, as it was on the wire.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    time: i64,
+    number: u64,
+    seq: u32,
+    len: u32,
+    stamp: Option<u32>,
+    wire: u32,
+}
+
+/// One direction in one capture.
+#[derive(Clone, Debug, Default)]
+struct Way {
+    /// Segments, super-segments among them.
+    segments: Vec<Piece>,
+    /// Bytes of payload of a full packet, as the receiver's SYN allows.
+    most: Option<u32>,
+    marked: bool,
+}
+
+type Ways = BTreeMap<(SocketAddr, SocketAddr), Way>;
+
+struct Contents {
+    ways: Ways,
+    begin: i64,
+    left_out: u64,
+    damage: Option<String>,
+}
+
+/// Matches the packets of two captures.
+///
+/// # Errors
+///
+/// When one of them is no capture, or nothing in it can be read; 0 or 1 says which.
+pub fn between(sources: [impl Read; 2]) -> Result<Between, (usize, CaptureError)> {
+    let [first, second] = sources;
+    let one = contents(first).map_err(|error| (0, error))?;
+    let other = contents(second).map_err(|error| (1, error))?;
+    let mut flows: Vec<Crossing> = one
+        .ways
+        .iter()
+        .filter_map(|(ends, here)| crossing(*ends, [here, other.ways.get(ends)?], [one.begin, other.begin]))
+        .collect();
+    flows.sort_by_key(|flow| (std::cmp::Reverse(flow.packets), flow.from, flow.to));
+    Ok(Between { flows, left_out: [one.left_out, other.left_out], damage: [one.damage, other.damage] })
+}
+
+fn contents(source: impl Read) -> Result<Contents, CaptureError> {
+    let mut capture = Capture::open(source)?;
+    let (mut clock, mut copies) = (Clock::default(), Copies::default());
+    let mut contents = Contents { ways: Ways::new(), begin: 0, left_out: 0, damage: None };
+    let (mut begun, mut remembered) = (false, 0);
+    loop {
+        let (frame, interface) = match capture.next_frame() {
+            Ok(Some(next)) => next,
+            Ok(None) => return Ok(contents),
+            Err(error) if !begun => return Err(error),
+            Err(error) => {
+                contents.damage = Some(error.to_string());
+                return Ok(contents);
+            }
+        };
+        let time = clock.read(frame.time);
+        if !std::mem::replace(&mut begun, true) {
+            contents.begin = time;
+        }
+        let Some(network) = link::network(interface.link, &frame) else { continue };
+        let Some(head) = parse_head(network.packet, network.len) else { continue };
+        let Transport::Tcp { segment, payload_len } = head.transport else { continue };
+        if copies.knows(&head, &segment, time) {
+            continue;
+        }
+        let (from, to) = (head.route.source, head.route.destination);
+        let stamps = segment.options.timestamps;
+        if segment.flags.has(Flags::SYN) {
+            // What this end may be sent: timestamps take twelve bytes of each segment.
+            let options = if stamps.is_some() { 12 } else { 0 };
+            let most = segment.options.mss.map(|mss| u32::from(mss).saturating_sub(options));
+            contents.ways.entry((to, from)).or_default().most = most.filter(|most| *most > 0);
+            continue;
+        }
+        if payload_len == 0 {
+            continue;
+        }
+        if remembered == MOST_PACKETS {
+            contents.left_out += 1;
+            continue;
+        }
+        remembered += 1;
+        let way = contents.ways.entry((from, to)).or_default();
+        way.marked |= head.ecn == lasthop_proto::packet::Ecn::Ce;
+        way.segments.push(Piece {
+            time,
+            number: frame.number,
+            seq: segment.seq.0,
+            len: payload_len,
+            stamp: stamps.map(|stamps| stamps.val),
+            wire: head.total_len,
+        });
+    }
+}
+
+/// Bytes of payload of a full packet: what both captures have packets of.
+fn packet_size(ways: [&Way; 2]) -> u32 {
+    let longest = |way: &Way| way.segments.iter().map(|piece| piece.len).max().unwrap_or(USUAL);
+    let seen = ways.map(longest).into_iter().min().unwrap_or(USUAL);
+    ways.iter().filter_map(|way| way.most).min().map_or(seen, |most| most.min(seen)).max(1)
+}
+
+/// Super-segments as the packets that they become.
+fn pieces(way: &Way, size: u32) -> Vec<Piece> {
+    let mut all = Vec::with_capacity(way.segments.len());
+    for segment in &way.segments {
+        let headers = segment.wire.saturating_sub(segment.len);
+        for number in 0..segment.len.div_ceil(size) {
+            let at = number * size;
+            let len = (segment.len - at).min(size);
+            all.push(Piece { seq: segment.seq.wrapping_add(at), len, wire: len + headers, ..*segment });
+        }
+    }
+    all
+}
+
+/// For each of `near` when it came to the other place; and how many came there that are not in `near`.
+fn arrivals(near: &[Piece], far: &[Piece]) -> (Vec<Option<i64>>, u64) {
+    let key = |piece: &Piece| (piece.seq, piece.len, piece.stamp);
+    let mut sent: HashMap<_, Vec<usize>> = HashMap::with_capacity(near.len());
+    for (index, piece) in near.iter().enumerate() {
+        sent.entry(key(piece)).or_default().push(index);
+    }
+    let (mut arrived, mut unseen) = (vec![None; near.len()], 0);
+    // Of what passed several times and came fewer times the last came: the others were sent again because they had not.
+    for piece in far.iter().rev() {
+        match sent.get_mut(&key(piece)).and_then(Vec::pop) {
+            Some(index) => arrived[index] = Some(piece.time),
+            None => unseen += 1,
+        }
+    }
+    (arrived, unseen)
+}
+
+fn crossing(ends: (SocketAddr, SocketAddr), ways: [&Way; 2], begins: [i64; 2]) -> Option<Crossing> {
+    let size = packet_size(ways);
+    let [one, other] = ways.map(|way| pieces(way, size));
+    let (there, back) = (arrivals(&one, &other), arrivals(&other, &one));
+    // Packets are lost on their way: the place nearer to the sender has seen more that the other has not.
+    let lost = |arrived: &[Option<i64>]| {
+        span(arrived).map_or(0, |span| arrived[span].iter().filter(|it| it.is_none()).count())
+    };
+    let first_is_near = lost(&there.0) >= lost(&back.0);
+    let (near, pieces, (arrived, unseen)) = if first_is_near { (0, one, there) } else { (1, other, back) };
+    let span = span(&arrived)?;
+    let marks = if ways.iter().any(|way| way.marked) { Marks::Seen } else { Marks::None };
+    Some(follow(ends, near, &pieces[span.clone()], &arrived[span], unseen, begins[near], marks))
+}
+
+/// Between the first and the last packet that both captures have, both ran.
+fn span(arrived: &[Option<i64>]) -> Option<std::ops::Range<usize>> {
+    let first = arrived.iter().position(Option::is_some)?;
+    let last = arrived.iter().rposition(Option::is_some)?;
+    Some(first..last + 1)
+}
+
+/// Goes along the packets in the order in which they passed the place nearer to the sender.
+fn follow(
+    (from, to): (SocketAddr, SocketAddr),
+    near: usize,
+    pieces: &[Piece],
+    arrived: &[Option<i64>],
+    unseen: u64,
+    begin: i64,
+    marks: Marks,
+) -> Crossing {
+    let mut path = Path::default();
+    let (mut volume, mut missing, mut reordered) = (0_u64, 0_u64, 0);
+    let (mut lost, mut open) = (Vec::<Seen>::new(), 0);
+    let mut passed: HashMap<u32, u32> = HashMap::new();
+    for (index, (piece, arrival)) in pieces.iter().zip(arrived).enumerate() {
+        volume += u64::from(piece.wire);
+        let times = passed.entry(piece.seq).or_default();
+        *times += 1;
+        let Some(arrival) = *arrival else {
+            missing += u64::from(piece.wire);
+            lost.push(Seen {
+                number: piece.number,
+                repaired_by: 0,
+                time: piece.time,
+                seq: piece.seq,
+                len: piece.len,
+                wire: piece.wire,
+                volume,
+                passed: *times,
+                repair: Repair::Fast,
+                side: Side::Beyond,
+                around: Around { before: path.last(), ..Around::default() },
+            });
+            continue;
+        };
+        let sample = Sample { sent: piece.time, arrived: arrival, volume, end: index as u64 };
+        if path.last().is_some_and(|last| arrival < last.arrived) {
+            // It overtook another: its delay is no queue's.
+            reordered += 1;
+            continue;
+        }
+        for loss in &mut lost[open..] {
+            (loss.around.after, loss.around.missing) = (Some(sample), missing);
+        }
+        let neighbours = if missing == 0 { Neighbours::Arrived } else { Neighbours::Missing };
+        (open, missing) = (lost.len(), 0);
+        path.take(sample, neighbours);
+    }
+    let mut judge = Judge::new(&path, marks);
+    judge.learn(lost.iter());
+    let millis = |nanos: i64| (nanos as f64 / 1e3).round() / 1e3;
+    let losses: Vec<LostBetween> = lost
+        .iter()
+        .map(|loss| LostBetween {
+            packet: loss.number,
+            time_s: (loss.time.saturating_sub(begin) as f64 / 1e3).round() / 1e6,
+            seq: loss.seq,
+            bytes: loss.len,
+            transmission: loss.passed,
+            verdict: judge.judge(loss),
+        })
+        .collect();
+    let count = |cause: Cause| losses.iter().filter(|loss| loss.verdict.cause == cause).count() as u64;
+    Crossing {
+        from,
+        to,
+        near: near as u8 + 1,
+        packets: pieces.len() as u64,
+        unseen,
+        reordered,
+        longest_queue_ms: millis(path.full()),
+        bottleneck_bps: path.rate().map(f64::round),
+        corruption: count(Cause::Corruption),
+        congestion: count(Cause::Congestion),
+        unknown: count(Cause::Unknown),
+        losses,
+    }
+}

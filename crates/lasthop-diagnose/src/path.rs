@@ -1,0 +1,286 @@
+//! The way from the capture to the receiver and back to the capture, or from the sender to the capture: how long packets take, how fast
+//! they come out of the bottleneck.
+
+/// A packet that is known to have arrived. Times are nanoseconds on the capture's clock, or for packets from upstream those of the sender's
+/// timestamps.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Sample {
+    /// When it was sent.
+    pub sent: i64,
+    /// When that it arrived was seen.
+    pub arrived: i64,
+    /// Bytes sent on this path up to its end.
+    pub volume: u64,
+    /// Sequence number of its end.
+    pub end: u64,
+}
+
+impl Sample {
+    /// Nanoseconds between.
+    pub const fn delay(self) -> i64 {
+        self.arrived.saturating_sub(self.sent)
+    }
+}
+
+/// A stretch of packets over which a rate is taken: so many bytes, some twenty packets, and nanoseconds, for clocks and machines that are late; or
+/// many bytes.
+const LONG_STRETCH: u64 = 30_000;
+const LONG: i64 = 25_000_000;
+const LONGEST_STRETCH: u64 = 1_000_000;
+/// Below this a stretch that ended is no measurement.
+const SHORT_STRETCH: u64 = 5_000;
+/// So many stretches before the rate is believed.
+const FEW: u64 = 3;
+
+/// What was measured of a path.
+#[derive(Clone, Debug, Default)]
+pub struct Path {
+    last: Option<Sample>,
+    base: Option<i64>,
+    /// Of the highest delay that its two neighbours reached too.
+    highest: Option<i64>,
+    before: [Option<i64>; 2],
+    smoothed: f64,
+    sum: f64,
+    samples: u64,
+    stretch: (u64, i64),
+    /// The pair before, if both found the link busy. An acknowledgment that a timer sent is late, and only the first or the last of a stretch can be that:
+    /// both are left out.
+    pending: Option<(u64, i64)>,
+    opened: bool,
+    rates: Option<Box<Rates>>,
+    /// Bits a second, as of some stretches ago.
+    rate: Option<f64>,
+    /// Sum and number of how far apart arrivals were from what the rate says.
+    deviation: (f64, u64),
+}
+
+impl Path {
+    /// The newest sample.
+    pub const fn last(&self) -> Option<Sample> {
+        self.last
+    }
+
+    /// The least delay, in nanoseconds.
+    pub const fn base(&self) -> Option<i64> {
+        self.base
+    }
+
+    /// The highest delay above the least one that lasted for three samples, in nanoseconds.
+    pub fn full(&self) -> i64 {
+        self.highest.zip(self.base).map_or(0, |(highest, base)| highest.saturating_sub(base))
+    }
+
+    /// The delay's moving mean, in nanoseconds.
+    pub const fn smoothed(&self) -> f64 {
+        self.smoothed
+    }
+
+    /// The mean delay, in nanoseconds.
+    pub fn mean(&self) -> Option<f64> {
+        (self.samples > 0).then(|| self.sum / self.samples as f64)
+    }
+
+    /// How many samples.
+    pub const fn samples(&self) -> u64 {
+        self.samples
+    }
+
+    /// The bottleneck's rate in bits of IP packets a second, where queues were long enough to show it.
+    pub fn rate(&self) -> Option<f64> {
+        self.rates.as_ref().filter(|rates| rates.stretches >= FEW).and_then(|rates| rates.median())
+    }
+
+    /// How far arrivals lie from where the rate puts them, on average, in nanoseconds.
+    pub fn jitter(&self) -> f64 {
+        if self.deviation.1 == 0 { 0.0 } else { self.deviation.0 / self.deviation.1 as f64 }
+    }
+
+    /// How much longer than the least delay that sample took.
+    pub fn queue(&self, sample: Sample) -> i64 {
+        self.base.map_or(0, |base| sample.delay().saturating_sub(base).max(0))
+    }
+
+    /// Times jumped: nothing from before compares with what comes.
+    pub fn break_off(&mut self) {
+        self.last = None;
+        self.before = [None; 2];
+        self.end_stretch();
+    }
+
+    /// Takes the next sample; `whole` says whether all packets between it and the one before arrived.
+    pub fn take(&mut self, sample: Sample, whole: Neighbours) {
+        let delay = sample.delay();
+        self.base = Some(self.base.map_or(delay, |base| base.min(delay)));
+        self.smoothed =
+            if self.samples == 0 { delay as f64 } else { self.smoothed + (delay as f64 - self.smoothed) / 8.0 };
+        self.sum += delay as f64;
+        self.samples += 1;
+        // After a stall much arrives at once, faster than the link is: that was no queue.
+        if !self.is_paced(sample) {
+            self.before = [None; 2];
+        } else if let [Some(first), Some(second)] = self.before {
+            let least = first.min(second).min(delay);
+            self.highest = Some(self.highest.map_or(least, |highest| highest.max(least)));
+        }
+        self.before = [self.before[1], Some(delay)];
+        if let (Some(last), Neighbours::Arrived) = (self.last, whole) {
+            self.spread(last, sample);
+        } else {
+            self.end_stretch();
+        }
+        self.last = Some(sample);
+    }
+
+    /// Whether a sample came no sooner behind the last one than the link can send what lies between.
+    fn is_paced(&self, sample: Sample) -> bool {
+        let (Some(rate), Some(last)) = (self.rate, self.last) else { return false };
+        let bytes = sample.volume.saturating_sub(last.volume);
+        // A delayed acknowledgment dates the later of two packets.
+        sample.arrived.saturating_sub(last.arrived) as f64 >= bytes as f64 * 8e9 / rate / 2.0
+    }
+
+    /// What two neighbours say of the rate: when the second came to the queue before the first had left it, they left it one behind the other.
+    fn spread(&mut self, first: Sample, second: Sample) {
+        let apart = second.sent.saturating_sub(first.sent);
+        let gap = second.arrived.saturating_sub(first.arrived);
+        let bytes = second.volume.saturating_sub(first.volume);
+        let is_busy = apart >= 0 && gap >= 0 && bytes > 0 && self.queue(first) > apart && self.queue(second) > 0;
+        if !is_busy {
+            self.end_stretch();
+            return;
+        }
+        if let Some(rate) = self.rate {
+            let deviation = (gap as f64 - bytes as f64 * 8e9 / rate).abs();
+            // A stall of the machine is no jitter.
+            let most = if self.deviation.1 < 20 { f64::INFINITY } else { 4.0 * self.jitter() + 1.0 };
+            self.deviation.0 += deviation.min(most);
+            self.deviation.1 += 1;
+        }
+        if !std::mem::replace(&mut self.opened, true) {
+            return;
+        }
+        if let Some((bytes, gap)) = self.pending.replace((bytes, gap)) {
+            self.stretch.0 += bytes;
+            self.stretch.1 = self.stretch.1.saturating_add(gap);
+        }
+        if self.stretch.0 >= LONGEST_STRETCH || self.stretch.0 >= LONG_STRETCH && self.stretch.1 >= LONG {
+            self.measure();
+        }
+    }
+
+    fn end_stretch(&mut self) {
+        self.opened = false;
+        self.pending = None;
+        self.measure();
+    }
+
+    fn measure(&mut self) {
+        let (bytes, nanos) = std::mem::take(&mut self.stretch);
+        if bytes < SHORT_STRETCH || nanos <= 0 {
+            return;
+        }
+        let rates = self.rates.get_or_insert_default();
+        rates.add(bytes as f64 * 8e9 / nanos as f64, bytes);
+        // The median of many changes little.
+        if rates.stretches <= 16 || rates.stretches.is_multiple_of(16) {
+            self.rate = rates.median().filter(|_| rates.stretches >= FEW);
+        }
+    }
+}
+
+/// Whether all packets between two samples arrived.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Neighbours {
+    /// They did.
+    Arrived,
+    /// Some are missing.
+    Missing,
+}
+
+/// Bits a second of the first bin.
+const LEAST_RATE: f64 = 1e4;
+/// A bin is one percent wide.
+const WIDTH: f64 = 0.01;
+/// Up to some 30 Gbps.
+const BINS: usize = 1500;
+
+/// How many bytes came at which rate.
+#[derive(Clone, Debug)]
+struct Rates {
+    bytes: Vec<u64>,
+    total: u64,
+    stretches: u64,
+}
+
+impl Default for Rates {
+    fn default() -> Self {
+        Self { bytes: vec![0; BINS], total: 0, stretches: 0 }
+    }
+}
+
+impl Rates {
+    fn add(&mut self, rate: f64, bytes: u64) {
+        let bin = ((rate / LEAST_RATE).max(1.0).ln() / WIDTH) as usize;
+        self.bytes[bin.min(BINS - 1)] += bytes;
+        self.total += bytes;
+        self.stretches += 1;
+    }
+
+    /// The middle of the bin in which the middle byte lies.
+    fn median(&self) -> Option<f64> {
+        let mut below = 0;
+        let bin = self.bytes.iter().position(|bytes| {
+            below += bytes;
+            below * 2 >= self.total && self.total > 0
+        })?;
+        Some(LEAST_RATE * ((bin as f64 + 0.5) * WIDTH).exp())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MILLI: i64 = 1_000_000;
+
+    /// A link of 12 Mbps, 1 ms for 1,500 bytes, 10 ms there and back, which packets reach in groups of 20 every 25 ms.
+    fn busy(jitter: i64) -> Path {
+        let mut path = Path::default();
+        let (mut free, mut volume) = (0, 0);
+        for group in 0..50 {
+            for number in 0..20 {
+                let sent = group * 25 * MILLI;
+                free = free.max(sent) + MILLI;
+                volume += 1500;
+                let late = if number % 2 == 0 { jitter } else { 0 };
+                let sample = Sample { sent, arrived: free + 10 * MILLI + late, volume, end: volume };
+                path.take(sample, Neighbours::Arrived);
+            }
+        }
+        path
+    }
+
+    #[test]
+    fn rate_and_delays_of_a_link_that_is_busy_in_turns() {
+        for jitter in [0, 200_000] {
+            let path = busy(jitter);
+            let rate = path.rate().unwrap();
+            assert!((rate / 12e6 - 1.0).abs() < 0.02, "{rate}");
+            assert!((path.base().unwrap() - 11 * MILLI).abs() <= jitter);
+            assert!((path.full() - 17 * MILLI).abs() <= MILLI, "{}", path.full());
+            assert!((path.jitter() - jitter as f64).abs() < 60_000.0, "{}", path.jitter());
+        }
+    }
+
+    #[test]
+    fn a_link_that_nobody_waits_for_shows_no_rate() {
+        let mut path = Path::default();
+        for number in 0..1000 {
+            let sent = number * 3 * MILLI;
+            let volume = 1500 * (number as u64 + 1);
+            path.take(Sample { sent, arrived: sent + 11 * MILLI, volume, end: volume }, Neighbours::Arrived);
+        }
+        assert_eq!((path.rate(), path.full()), (None, 0));
+    }
+}

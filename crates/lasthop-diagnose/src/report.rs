@@ -1,0 +1,413 @@
+//! What a capture says, as plain data.
+
+use std::net::SocketAddr;
+
+use serde::Serialize;
+
+use crate::At;
+use crate::capture::Interface;
+use crate::flow::Flow;
+use crate::half::Half;
+use crate::loss::{Loss, Needless, Repair, Side};
+use crate::rounds::{FACTORS, Factor};
+use crate::table::Diagnosis;
+use crate::verdict::{Cause, Judge, Marks, Verdict};
+
+/// Where a capture was taken, seen from whoever sends data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Vantage {
+    /// At the sender.
+    Sender,
+    /// At the receiver.
+    Receiver,
+    /// At a gateway between them.
+    Gateway,
+    /// The capture does not tell.
+    Unknown,
+}
+
+impl Vantage {
+    /// In a few words.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Sender => "at the sender",
+            Self::Receiver => "at the receiver",
+            Self::Gateway => "between sender and receiver",
+            Self::Unknown => "somewhere",
+        }
+    }
+}
+
+/// A capture's diagnosis.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Report {
+    /// Packets in the capture.
+    pub packets: u64,
+    /// Of these, TCP segments that could be read.
+    pub tcp: u64,
+    /// Seconds from the first packet to the last.
+    pub seconds: f64,
+    /// Packets that are no whole IP packet with TCP or UDP in it: fragments, other protocols, heads too short.
+    pub unread: u64,
+    /// Packets that a capture of several interfaces has twice; their copies were left out.
+    pub copies: u64,
+    /// Packets at interfaces that were not asked for.
+    pub other_interfaces: u64,
+    /// Packets of link types that cannot be read: number of the type, and packets.
+    pub unknown_links: Vec<(u32, u64)>,
+    /// Connections beyond those that are followed.
+    pub flows_left_out: u64,
+    /// Jumps of the clock.
+    pub clock_steps: u64,
+    /// Why the capture ends early, if it does.
+    pub damage: Option<String>,
+    /// The connections in the order of their first packets.
+    pub flows: Vec<FlowReport>,
+    /// QUIC connections.
+    pub quic: Vec<QuicReport>,
+}
+
+/// A TCP connection.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct FlowReport {
+    /// From 1.
+    pub number: usize,
+    /// Where it was captured, in a file of several interfaces.
+    pub interface: Option<String>,
+    /// Interface and device of the capture.
+    #[serde(skip)]
+    pub place: (u32, u32),
+    /// Its first and its last packet, by their numbers in the capture.
+    pub packet_numbers: [u64; 2],
+    /// Who: first who opened the connection, where that is known.
+    pub ends: [SocketAddr; 2],
+    /// Whether its beginning is in the capture.
+    pub from_the_beginning: bool,
+    /// Seconds from the capture's begin to its first and to its last packet.
+    pub span_s: [f64; 2],
+    /// Packets of both directions.
+    pub packets: u64,
+    /// From the capture to each end and back without load, in milliseconds.
+    pub to_ends_ms: [Option<f64>; 2],
+    /// The directions that carry data, the one with more first.
+    pub directions: Vec<Direction>,
+}
+
+/// One direction of a connection.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Direction {
+    /// Who sends.
+    pub from: SocketAddr,
+    /// Who receives.
+    pub to: SocketAddr,
+    /// Where the capture was taken.
+    pub vantage: Vantage,
+    /// Bytes of payload, each once.
+    pub bytes: u64,
+    /// Packets with payload.
+    pub packets: u64,
+    /// Most bytes of payload of one packet on the wire.
+    pub segment_bytes: u32,
+    /// Seconds from the first of these to the last.
+    pub seconds: f64,
+    /// Bytes of payload, each once, in bits a second.
+    pub goodput_bps: f64,
+    /// The round trip without load, in milliseconds.
+    pub rtt_ms: Option<f64>,
+    /// As it was on average, in milliseconds.
+    pub mean_rtt_ms: Option<f64>,
+    /// The longest delay in a queue, in milliseconds.
+    pub longest_queue_ms: f64,
+    /// What limits it for most of the time.
+    pub limit: Option<Factor>,
+    /// What limits it, and for which share of the time, most first.
+    pub limits: Vec<Limit>,
+    /// The bottleneck's rate in bits of IP packets a second, where a queue showed it; other flows to the same host included.
+    pub bottleneck_bps: Option<f64>,
+    /// Goodput that the bottleneck's rate would allow, in bits a second.
+    pub could_reach_bps: Option<f64>,
+    /// Packets lost to corruption.
+    pub corruption: u64,
+    /// Packets lost to congestion.
+    pub congestion: u64,
+    /// Packets lost to either.
+    pub unknown: u64,
+    /// Losses beyond those that were judged.
+    pub unjudged: u64,
+    /// Packets that repeated data which the capture had seen.
+    pub retransmissions: u64,
+    /// Of these, needless ones.
+    pub needless: u64,
+    /// Retransmission timeouts.
+    pub timeouts: u64,
+    /// Of these, those after which nothing was lost.
+    pub needless_timeouts: u64,
+    /// Packets that came in another order than they were sent.
+    pub reordered: u64,
+    /// Bytes that were acknowledged but are not in the capture.
+    pub unseen_bytes: u64,
+    /// Packets that carried a mark of congestion (ECN) when they passed.
+    pub marked: u64,
+    /// Acknowledgments that echoed one.
+    pub echoes: u64,
+    /// How often the receiver closed its window.
+    pub zero_windows: u64,
+    /// Each loss, and each retransmission that needed none.
+    pub losses: Vec<LossReport>,
+}
+
+/// A share of the time.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Limit {
+    /// What limits.
+    pub factor: Factor,
+    /// From 0 to 1.
+    pub share: f64,
+}
+
+/// A loss.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct LossReport {
+    /// The packet that was lost, by its number in the capture; for those lost before the capture, the one that showed it.
+    pub packet: u64,
+    /// The packet that repeated it.
+    pub repaired_by: u64,
+    /// Seconds from the capture's begin.
+    pub time_s: f64,
+    /// First sequence number.
+    pub seq: u32,
+    /// Bytes of payload.
+    pub bytes: u32,
+    /// Where it was lost.
+    pub side: Side,
+    /// How the sender noticed.
+    pub repair: Repair,
+    /// How often the data had passed.
+    pub transmission: u32,
+    /// Why it was no loss.
+    pub needless: Option<Needless>,
+    /// Why it was lost, and what that rests on.
+    #[serde(flatten)]
+    pub verdict: Verdict,
+}
+
+/// A QUIC connection.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct QuicReport {
+    /// Who.
+    pub ends: [SocketAddr; 2],
+    /// Packets that may spin.
+    pub packets: u64,
+    /// Least and mean round trip in milliseconds, where the spin bit is used.
+    pub spin_rtt_ms: Option<[f64; 2]>,
+}
+
+fn millis(nanos: f64) -> f64 {
+    (nanos / 1e3).round() / 1e3
+}
+
+fn seconds(nanos: i64) -> f64 {
+    (nanos as f64 / 1e3).round() / 1e6
+}
+
+impl Report {
+    pub(crate) fn of(diagnosis: &Diagnosis, at: At, interfaces: &[Interface], damage: Option<String>) -> Self {
+        let counts = &diagnosis.counts;
+        let (begin, end) = counts.span.unwrap_or_default();
+        let flows = diagnosis.flows.iter().enumerate();
+        Self {
+            packets: counts.packets,
+            tcp: counts.tcp,
+            seconds: seconds(end.saturating_sub(begin)),
+            unread: counts.unread,
+            copies: counts.copies,
+            other_interfaces: counts.other_interfaces,
+            unknown_links: counts.unknown_links.iter().map(|(&link, &packets)| (link, packets)).collect(),
+            flows_left_out: counts.flows_left_out,
+            clock_steps: counts.clock_steps,
+            damage,
+            flows: flows.map(|(index, flow)| FlowReport::of(flow, index + 1, begin, at, interfaces)).collect(),
+            quic: diagnosis.quic.iter().map(QuicReport::of).collect(),
+        }
+    }
+}
+
+impl QuicReport {
+    fn of(flow: &crate::spin::QuicFlow) -> Self {
+        let spin = flow.spins.iter().find_map(crate::spin::Spin::round_trip);
+        Self {
+            ends: flow.ends,
+            packets: flow.spins.iter().map(crate::spin::Spin::packets).sum(),
+            spin_rtt_ms: spin.map(|(least, mean)| [millis(least as f64), millis(mean as f64)]),
+        }
+    }
+}
+
+impl FlowReport {
+    fn of(flow: &Flow, number: usize, begin: i64, at: At, interfaces: &[Interface]) -> Self {
+        let first = flow.handshake.initiator.unwrap_or(0);
+        let order = [first, 1 - first];
+        let name = interfaces.get(flow.place.0 as usize).and_then(|interface| interface.name.clone());
+        let device = (flow.place.1 != 0).then(|| format!("device {}", flow.place.1));
+        let mut directions: Vec<Direction> = order
+            .into_iter()
+            .filter(|&from| flow.halves[from].packets > 0)
+            .map(|from| Direction::of(flow, from, begin, at))
+            .collect();
+        directions.sort_by_key(|direction| std::cmp::Reverse(direction.bytes));
+        Self {
+            number,
+            interface: if interfaces.len() > 1 { name.or(device) } else { device },
+            place: flow.place,
+            packet_numbers: [flow.numbers.0, flow.numbers.1],
+            ends: order.map(|end| flow.ends[end]),
+            from_the_beginning: flow.handshake.is_whole(),
+            span_s: [flow.span.0, flow.span.1].map(|time| seconds(time.saturating_sub(begin))),
+            packets: flow.packets,
+            to_ends_ms: order.map(|end| flow.answers[end].least().map(|nanos| millis(nanos as f64))),
+            directions,
+        }
+    }
+}
+
+/// An end that answers within this is where the capture was taken: nanoseconds, and a share of the round trip.
+const AT_ONCE: (f64, f64) = (300_000.0, 0.01);
+
+fn vantage(to_sender: Option<i64>, to_receiver: Option<i64>) -> Vantage {
+    let (Some(sender), Some(receiver)) = (to_sender, to_receiver) else { return Vantage::Unknown };
+    let (sender, receiver) = (sender as f64, receiver as f64);
+    let near = |one: f64, other: f64| one < other && one < AT_ONCE.0.max(AT_ONCE.1 * (one + other));
+    if near(sender, receiver) {
+        Vantage::Sender
+    } else if near(receiver, sender) {
+        Vantage::Receiver
+    } else {
+        Vantage::Gateway
+    }
+}
+
+impl Direction {
+    fn of(flow: &Flow, from: usize, begin: i64, at: At) -> Self {
+        let half = &flow.halves[from];
+        let to = 1 - from;
+        let (to_sender, to_receiver) = (flow.answers[from].least(), flow.answers[to].least());
+        let vantage = match at {
+            At::Given(vantage) => vantage,
+            At::Found => vantage(to_sender, to_receiver),
+        };
+        let losses = judged(half, begin);
+        let count = |cause: Cause| {
+            losses.iter().filter(|loss| loss.needless.is_none() && loss.verdict.cause == cause).count() as u64
+        };
+        let (first, last) = half.span.unwrap_or_default();
+        let lasted = last.saturating_sub(first) as f64 / 1e9;
+        // At the receiver what is beyond the capture has no bottleneck.
+        let path = if vantage == Vantage::Receiver { &half.before } else { &half.beyond };
+        let other = if vantage == Vantage::Receiver { &half.beyond } else { &half.before };
+        let bottleneck = match (path.rate(), other.rate()) {
+            (Some(rate), Some(other_rate)) if other.full() > path.full() => Some(other_rate.min(rate)),
+            (rate, other) => rate.or(other),
+        };
+        let payload = if half.wire > 0 { half.bytes as f64 / half.wire.max(half.bytes) as f64 } else { 1.0 };
+        let limits = limits(half, &losses);
+        let rtt = to_sender.unwrap_or(0).saturating_add(to_receiver.unwrap_or(0));
+        let mean = half.beyond.mean().map(|mean| mean + to_sender.unwrap_or(0) as f64);
+        let timeouts = |all: bool| {
+            let timeout = |loss: &&LossReport| loss.repair == Repair::Timeout && (all || loss.needless.is_some());
+            // A timer that fires makes the sender repeat more than one packet.
+            let mut last = 0;
+            losses
+                .iter()
+                .filter(timeout)
+                .filter(|loss| std::mem::replace(&mut last, loss.repaired_by) != loss.repaired_by)
+                .count() as u64
+        };
+        Self {
+            from: flow.ends[from],
+            to: flow.ends[to],
+            vantage,
+            bytes: half.bytes,
+            packets: half.packets,
+            segment_bytes: half.rounds.mss(),
+            seconds: seconds(last.saturating_sub(first)),
+            goodput_bps: if lasted > 0.0 { (half.bytes as f64 * 8.0 / lasted).round() } else { 0.0 },
+            rtt_ms: to_receiver.map(|_| millis(rtt as f64)),
+            mean_rtt_ms: mean.map(millis),
+            longest_queue_ms: millis(half.beyond.full().max(if vantage == Vantage::Sender {
+                0
+            } else {
+                half.before.full()
+            }) as f64),
+            limit: limits.first().map(|limit| limit.factor),
+            limits,
+            bottleneck_bps: bottleneck.map(f64::round),
+            could_reach_bps: bottleneck.map(|rate| (rate * payload).round()),
+            corruption: count(Cause::Corruption),
+            congestion: count(Cause::Congestion),
+            unknown: count(Cause::Unknown),
+            unjudged: half.losses.left_out(),
+            retransmissions: half.retransmissions,
+            needless: half.repeated + losses.iter().filter(|loss| loss.needless.is_some()).count() as u64,
+            timeouts: timeouts(true),
+            needless_timeouts: timeouts(false),
+            reordered: half.reordered,
+            unseen_bytes: half.unseen,
+            marked: half.marks,
+            echoes: half.echoes,
+            zero_windows: half.zero_windows,
+            losses,
+        }
+    }
+}
+
+fn judged(half: &Half, begin: i64) -> Vec<LossReport> {
+    let marks = if half.markable > 0 && half.marks + half.echoes > 0 { Marks::Seen } else { Marks::None };
+    let losses = || half.losses.list().iter();
+    let mut judges = [Judge::new(&half.before, marks), Judge::new(&half.beyond, marks)];
+    for (side, judge) in [Side::Before, Side::Beyond].into_iter().zip(&mut judges) {
+        let lost = |loss: &&Loss| loss.needless.is_none() && loss.seen.side == side;
+        judge.learn(losses().filter(lost).map(|loss| &loss.seen));
+    }
+    let report = |loss: &Loss| LossReport {
+        packet: loss.seen.number,
+        repaired_by: loss.seen.repaired_by,
+        time_s: seconds(loss.seen.time.saturating_sub(begin)),
+        seq: loss.seen.seq,
+        bytes: loss.seen.len,
+        side: loss.seen.side,
+        repair: loss.seen.repair,
+        transmission: loss.seen.passed,
+        needless: loss.needless,
+        verdict: judges[loss.seen.side as usize].judge(&loss.seen),
+    };
+    losses().map(report).collect()
+}
+
+/// Shares of the time, most first.
+fn limits(half: &Half, losses: &[LossReport]) -> Vec<Limit> {
+    let mut nanos = FACTORS.map(|factor| half.rounds.known(factor));
+    nanos[Factor::AfterCongestion as usize] += half.losses.after_marks();
+    let mut cause = Factor::AfterUnknown;
+    for (loss, report) in half.losses.list().iter().zip(losses) {
+        // A needless retransmission stands for the loss before it.
+        if loss.needless.is_none() {
+            cause = match report.verdict.cause {
+                Cause::Corruption => Factor::AfterCorruption,
+                Cause::Congestion => Factor::AfterCongestion,
+                Cause::Unknown => Factor::AfterUnknown,
+            };
+        }
+        nanos[cause as usize] = nanos[cause as usize].saturating_add(loss.charged);
+    }
+    let total: f64 = nanos.iter().map(|&nanos| nanos as f64).sum();
+    let share = |nanos: i64| (nanos as f64 / total * 1e4).round() / 1e4;
+    let mut limits: Vec<Limit> = FACTORS
+        .into_iter()
+        .zip(nanos)
+        .filter(|&(_, nanos)| nanos > 0)
+        .map(|(factor, nanos)| Limit { factor, share: share(nanos) })
+        .collect();
+    limits.sort_by(|a, b| b.share.total_cmp(&a.share));
+    limits
+}

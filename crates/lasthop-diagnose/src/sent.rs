@@ -1,0 +1,159 @@
+//! Data on its way: what passed the capture and is not acknowledged.
+
+use std::collections::VecDeque;
+
+use crate::path::Sample;
+
+/// Most pieces that one direction has on its way. Older ones are forgotten.
+const MOST: usize = 65_536;
+
+/// A piece of data that passed the capture.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sent {
+    /// Its first byte.
+    pub seq: u64,
+    /// Behind its last one.
+    pub end: u64,
+    /// When it passed last.
+    pub time: i64,
+    /// The packet in which it did.
+    pub number: u64,
+    /// Bytes on this path up to its end.
+    pub volume: u64,
+    /// Its bytes on the wire.
+    pub wire: u32,
+    /// The sender's timestamp.
+    pub stamp: Option<u32>,
+    /// How often it passed.
+    pub passed: u32,
+    /// Acknowledged out of order.
+    pub sacked: bool,
+    /// Taken for arrived because a duplicate acknowledgment came for something.
+    pub guessed: bool,
+    /// The loss of it that was seen last: index into the direction's losses.
+    pub loss: Option<usize>,
+    /// What arrived before it and after it.
+    pub around: Option<Around>,
+}
+
+/// What is known of the time of a loss.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Around {
+    /// The last that arrived before.
+    pub before: Option<Sample>,
+    /// The first that arrived after.
+    pub after: Option<Sample>,
+    /// Bytes between these two that did not arrive.
+    pub missing: u64,
+}
+
+/// All of one direction, in order of sequence numbers.
+#[derive(Clone, Debug, Default)]
+pub struct OnTheWay {
+    pieces: VecDeque<Sent>,
+    forgotten: u64,
+}
+
+impl OnTheWay {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
+    /// How many pieces found no room.
+    pub const fn forgotten(&self) -> u64 {
+        self.forgotten
+    }
+
+    /// Gives back the memory.
+    pub fn clear(&mut self) {
+        self.pieces = VecDeque::new();
+    }
+
+    /// The index of the first piece that ends behind `seq`.
+    pub fn at(&self, seq: u64) -> usize {
+        self.pieces.partition_point(|piece| piece.end <= seq)
+    }
+
+    /// The piece of that index.
+    pub fn get(&self, index: usize) -> Option<&Sent> {
+        self.pieces.get(index)
+    }
+
+    /// The piece of that index.
+    pub fn get_mut(&mut self, index: usize) -> Option<&mut Sent> {
+        self.pieces.get_mut(index)
+    }
+
+    /// Removes the first.
+    pub fn pop(&mut self) -> Option<Sent> {
+        self.pieces.pop_front()
+    }
+
+    /// Adds a piece that overlaps none.
+    pub fn insert(&mut self, piece: Sent) {
+        match self.pieces.back() {
+            Some(last) if last.end > piece.seq => {
+                let index = self.at(piece.seq);
+                self.pieces.insert(index, piece);
+            }
+            _ => self.pieces.push_back(piece),
+        }
+        if self.pieces.len() > MOST {
+            self.pieces.pop_front();
+            self.forgotten += 1;
+        }
+    }
+
+    /// Cuts the piece in which `seq` lies, so that one begins there.
+    pub fn cut(&mut self, seq: u64) {
+        let index = self.at(seq);
+        let Some(piece) = self.pieces.get_mut(index).filter(|piece| piece.seq < seq) else { return };
+        let mut front = *piece;
+        let share = (seq - piece.seq) as f64 / (piece.end - piece.seq) as f64;
+        front.wire = (f64::from(piece.wire) * share) as u32;
+        front.end = seq;
+        piece.seq = seq;
+        piece.wire -= front.wire;
+        front.volume = piece.volume.saturating_sub(u64::from(piece.wire));
+        self.pieces.insert(index, front);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn piece(seq: u64, end: u64) -> Sent {
+        Sent {
+            seq,
+            end,
+            time: 0,
+            number: 1,
+            volume: end,
+            wire: (end - seq) as u32,
+            stamp: None,
+            passed: 1,
+            sacked: false,
+            guessed: false,
+            loss: None,
+            around: None,
+        }
+    }
+
+    #[test]
+    fn pieces_are_cut_and_stay_in_order() {
+        let mut sent = OnTheWay::default();
+        for (seq, end) in [(100, 200), (300, 400), (200, 300)] {
+            sent.insert(piece(seq, end));
+        }
+        sent.cut(250);
+        sent.cut(300);
+        sent.cut(50);
+        let edges: Vec<_> = (0..4)
+            .map(|index| sent.get(index).map(|piece| (piece.seq, piece.end, piece.volume, piece.wire)).unwrap())
+            .collect();
+        assert_eq!(edges, [(100, 200, 200, 100), (200, 250, 250, 50), (250, 300, 300, 50), (300, 400, 400, 100)]);
+        assert_eq!((sent.at(249), sent.at(250), sent.at(400)), (1, 2, 4));
+    }
+}

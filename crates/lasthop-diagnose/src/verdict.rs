@@ -1,0 +1,278 @@
+//! Corruption or congestion.
+//!
+//! Two things tell them apart. A queue drops a packet when it is full, so the delay around the drop is the highest that the path ever has. And a packet that
+//! a queue dropped took no time on the link, while one that the channel destroyed did: the neighbours arrive one packet's time further
+//! apart. `docs/models/diagnose.md` derives the numbers.
+
+use serde::Serialize;
+
+use crate::loss::Seen;
+use crate::path::{Path, Sample};
+
+/// Why a packet was lost.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cause {
+    /// The channel destroyed it.
+    Corruption,
+    /// A queue dropped it.
+    Congestion,
+    /// The capture does not tell.
+    Unknown,
+}
+
+impl Cause {
+    /// In a word.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Corruption => "corruption",
+            Self::Congestion => "congestion",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// What a verdict rests on.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Verdict {
+    /// The cause.
+    pub cause: Cause,
+    /// How likely it is, from 0.5 to 1.
+    pub confidence: f64,
+    /// The queue's delay when the packet came to it, in milliseconds.
+    pub queue_ms: Option<f64>,
+    /// That of the full queue.
+    pub full_ms: f64,
+    /// The share of the time on the link that the lost packets would have taken by which their neighbours arrived further apart: 1 for packets
+    /// that were on it, 0 for packets that never came to it.
+    pub air: Option<f64>,
+}
+
+/// What the verdicts on one path's losses have in common.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Judge {
+    base: i64,
+    /// The highest delay of the queue.
+    full: f64,
+    /// Nanoseconds a byte.
+    per_byte: Option<f64>,
+    jitter: f64,
+    /// Queues mark this flow's packets rather than drop them.
+    marks: Marks,
+    /// Whether drops happen at the full queue alone.
+    drops: Drops,
+    /// Whether packets that met the longest queue were dropped there.
+    ceiling: Ceiling,
+    /// The odds of a loss of which nothing is known.
+    prior: f64,
+}
+
+/// What is known of the longest queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Ceiling {
+    /// It may be a full one.
+    Possible,
+    /// Packets that were lost at it had been on the link: it was not full.
+    Refuted,
+}
+
+/// Whether queues mark a flow's packets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Marks {
+    /// Marks came.
+    Seen,
+    /// None came, or the flow's packets may not be marked.
+    None,
+}
+
+/// Where a queue drops.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Drops {
+    WhenFull,
+    /// Before: its management does.
+    Early,
+}
+
+/// The weight of evidence is a logarithm of odds; above zero it speaks for corruption.
+const MOST_OF_AIR: f64 = 6.0;
+const FAR_BELOW_FULL: f64 = 4.0;
+const AT_FULL: f64 = -2.5;
+const QUEUE_NEVER_GREW: f64 = 3.0;
+const MARKED_INSTEAD: f64 = 2.0;
+/// A queue is full within this share of its longest delay.
+const NEAR: f64 = 0.12;
+/// Beyond this, evidence is certain for what is learnt from it.
+const CERTAIN: f64 = 2.0;
+/// So many certain drops tell where a queue drops.
+const FEW: usize = 3;
+/// What the other losses of a flow may say of one.
+const MOST_OF_PRIOR: f64 = 1.0;
+/// Neighbours nearer together or further apart than lost packets explain were late themselves.
+const PLAUSIBLE: std::ops::RangeInclusive<f64> = -0.5..=1.5;
+/// Odds nearer to one than this are none.
+const UNDECIDED: f64 = 0.3;
+
+impl Judge {
+    /// One for losses on `path`.
+    pub fn new(path: &Path, marks: Marks) -> Self {
+        Self {
+            base: path.base().unwrap_or(0),
+            full: path.full() as f64,
+            per_byte: path.rate().map(|rate| 8e9 / rate),
+            jitter: path.jitter(),
+            marks,
+            drops: Drops::WhenFull,
+            ceiling: Ceiling::Possible,
+            prior: 0.0,
+        }
+    }
+
+    /// Learns from the losses whose time on the link decides: how long the queue is at which packets are dropped, or that they are dropped at any, as
+    /// queue management does; whether the longest queue was a full one; and which cause is the more frequent.
+    pub fn learn<'l>(&mut self, losses: impl Iterator<Item = &'l Seen> + Clone) {
+        let mut drops = Vec::new();
+        let mut at_longest = 0.0;
+        for loss in losses.clone() {
+            let (Some(air), Some(queue)) = (self.air(loss), self.queue(loss)) else { continue };
+            let weight = self.weight_of_air(air, loss);
+            if queue >= self.full - self.near(loss) {
+                at_longest += weight;
+            }
+            if weight < -CERTAIN {
+                drops.push(queue);
+            }
+        }
+        drops.sort_by(f64::total_cmp);
+        if drops.len() >= FEW {
+            let middle = drops[drops.len() / 2];
+            let alike = drops.iter().filter(|queue| (*queue - middle).abs() < 0.2 * middle).count();
+            if alike * 3 >= drops.len() * 2 {
+                // The queue is full there; what seemed longer was late.
+                self.full = self.full.min(1.1 * drops[drops.len() * 9 / 10]);
+            } else if middle < 0.6 * self.full {
+                self.drops = Drops::Early;
+            }
+        } else if at_longest > 0.0 {
+            self.ceiling = Ceiling::Refuted;
+        }
+        let (mut corrupted, mut congested) = (1.0, 1.0);
+        for loss in losses {
+            let weight = self.weight(loss);
+            corrupted += f64::from(u8::from(weight > CERTAIN));
+            congested += f64::from(u8::from(weight < -CERTAIN));
+        }
+        let odds: f64 = corrupted / congested;
+        self.prior = odds.ln().clamp(-MOST_OF_PRIOR, MOST_OF_PRIOR);
+    }
+
+    fn weight(&self, loss: &Seen) -> f64 {
+        let (air, queue) = (self.air(loss), self.queue(loss));
+        let mut weight = self.prior + air.map_or(0.0, |air| self.weight_of_air(air, loss));
+        if let (Some(queue), Drops::WhenFull) = (queue, self.drops) {
+            weight += self.weight_of_queue(queue, loss);
+        }
+        if self.marks == Marks::Seen && (air.is_some() || queue.is_some()) {
+            weight += MARKED_INSTEAD;
+        }
+        weight
+    }
+
+    /// The verdict on a loss.
+    pub fn judge(&self, loss: &Seen) -> Verdict {
+        let (air, queue) = (self.air(loss), self.queue(loss));
+        let weight = self.weight(loss);
+        let cause = match weight {
+            weight if weight > UNDECIDED => Cause::Corruption,
+            weight if weight < -UNDECIDED => Cause::Congestion,
+            _ => Cause::Unknown,
+        };
+        let millis = |nanos: f64| (nanos / 1e3).round() / 1e3;
+        Verdict {
+            cause,
+            confidence: (1e3 / (1.0 + (-weight.abs()).exp())).round() / 1e3,
+            queue_ms: queue.map(millis),
+            full_ms: millis(self.full),
+            air: air.map(|air| (air * 100.0).round() / 100.0),
+        }
+    }
+
+    fn waited(&self, sample: Sample) -> f64 {
+        sample.delay().saturating_sub(self.base).max(0) as f64
+    }
+
+    /// The time of one packet on the link, in nanoseconds.
+    fn packet(&self, loss: &Seen) -> f64 {
+        self.per_byte.map_or(0.0, |per_byte| per_byte * f64::from(loss.wire))
+    }
+
+    /// How long the packet would have waited, by its neighbours: what those before it found and added, less what left since.
+    fn queue(&self, loss: &Seen) -> Option<f64> {
+        let per_byte = self.per_byte.unwrap_or(0.0);
+        let around = &loss.around;
+        // Retransmissions of this round may be among the neighbours of a loss that was seen late.
+        let sent = if loss.side == crate::loss::Side::Beyond { Some(loss.time) } else { None };
+        let before = around.before.map(|before| {
+            let bytes = loss.volume.saturating_sub(u64::from(loss.wire)).saturating_sub(before.volume);
+            let since = sent.map_or(0, |sent| sent.saturating_sub(before.sent));
+            (self.waited(before) + bytes as f64 * per_byte - since as f64).max(0.0)
+        });
+        let after = around.after.map(|after| {
+            let bytes = after.volume.saturating_sub(loss.volume);
+            let until = sent.map_or(0, |sent| after.sent.saturating_sub(sent));
+            (self.waited(after) + until as f64 - bytes as f64 * per_byte).max(0.0)
+        });
+        // An acknowledgment that a timer sent is no queue; and behind a pause it was empty, whatever it was before.
+        let most = self.full + self.near(loss);
+        let before = before.filter(|&before| before <= most);
+        let after = after.filter(|&after| {
+            let found_one = around.after.is_some_and(|sample| self.waited(sample) > self.packet(loss).max(self.jitter));
+            after <= most && (found_one || after <= self.packet(loss))
+        });
+        match (before, after) {
+            (Some(before), Some(after)) => Some(before.min(after)),
+            (before, after) => before.or(after),
+        }
+    }
+
+    fn weight_of_queue(&self, queue: f64, loss: &Seen) -> f64 {
+        if self.full <= (4.0 * self.packet(loss)).max(3.0 * self.jitter) {
+            return QUEUE_NEVER_GREW;
+        }
+        let near = self.near(loss);
+        let below = self.full - near - queue;
+        match self.ceiling {
+            _ if below > 0.0 => (1.0 + FAR_BELOW_FULL * below / near).min(FAR_BELOW_FULL),
+            Ceiling::Possible => AT_FULL,
+            Ceiling::Refuted => 0.0,
+        }
+    }
+
+    /// How far below the longest queue a full one may seem to be, in nanoseconds.
+    fn near(&self, loss: &Seen) -> f64 {
+        (NEAR * self.full).max(2.5 * self.packet(loss)).max(2.0 * self.jitter)
+    }
+
+    /// Where the link was busy from the neighbour before to the one after: how much of the lost packets' time it spent on them.
+    fn air(&self, loss: &Seen) -> Option<f64> {
+        let (before, after) = (loss.around.before?, loss.around.after?);
+        let per_byte = self.per_byte?;
+        let missing = loss.around.missing as f64 * per_byte;
+        if missing <= 0.0 {
+            return None;
+        }
+        let bytes = after.volume.checked_sub(before.volume)? as f64 * per_byte;
+        let apart = after.sent.saturating_sub(before.sent) as f64;
+        let gap = after.arrived.saturating_sub(before.arrived) as f64;
+        // Even had the lost ones been dropped, there would have been something to send all the time.
+        let is_busy =
+            apart + 2.0 * self.jitter < self.waited(before) + bytes - missing - f64::from(loss.wire) * per_byte;
+        let air = (gap - (bytes - missing)) / missing;
+        (is_busy && PLAUSIBLE.contains(&air)).then_some(air)
+    }
+
+    fn weight_of_air(&self, air: f64, loss: &Seen) -> f64 {
+        let missing = loss.around.missing as f64 * self.per_byte.unwrap_or(0.0);
+        let deviation = 0.15 + 1.5 * self.jitter / missing.max(1.0);
+        ((2.0 * air - 1.0) / (2.0 * deviation * deviation)).clamp(-MOST_OF_AIR, MOST_OF_AIR)
+    }
+}

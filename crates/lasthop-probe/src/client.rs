@@ -1,0 +1,505 @@
+//! The end that calls: it decides what is sent both ways, and learns what became of it.
+
+mod lane;
+mod logs;
+
+use std::net::SocketAddr;
+
+use lasthop_proto::time::{Duration, Instant};
+
+use crate::end::{Datagram, End, Side, TOTALS, Totals, Transmit};
+use crate::estimate::{Log, Purpose};
+use crate::key::Key;
+use crate::order::{Task, Train};
+use crate::plan::{Path, Plan};
+use crate::wire::{Cookie, HEADER, Kind, Nonce, OPENING, PING, Reader, opening, overhead, read_opening};
+use lane::Lane;
+use logs::Logs;
+
+/// The shortest measurement, and the longest.
+pub const SECONDS: [u64; 2] = [10, 60];
+/// Least rate that may be asked for: a first train takes a second.
+pub const LEAST_RATE: u64 = 64_000;
+
+/// First try again after this, then twice as long.
+const RETRY: Duration = Duration::from_millis(250);
+/// Nobody answers that has not by then.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Without a packet for so long, the other end is gone.
+const GONE: Duration = Duration::from_secs(5);
+/// Time between two pings.
+const PINGS: Duration = Duration::from_millis(100);
+/// Size of the packets of the first trains: what IPv6 takes everywhere.
+const FIRST_SIZE: u16 = 1280;
+/// How many first trains, and of how many packets.
+const FIRST_TRAINS: usize = 4;
+const FIRST_TRAIN: u16 = 8;
+/// Between two packets of different sizes that seek the largest.
+const LADDER_GAP: Duration = Duration::from_millis(15);
+
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub struct ClientConfig {
+    /// The shared key.
+    pub key: Key,
+    /// The other end.
+    pub server: SocketAddr,
+    /// How long it may take in all; [`SECONDS`].
+    pub lasts: Duration,
+    /// Bits a second, both ways, that are never exceeded but for some packets.
+    pub max_rate: u64,
+    /// What the driver drew for this session alone.
+    pub nonce: [u8; 16],
+}
+
+/// Why nothing was measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Failure {
+    /// No answer to the first message.
+    #[error(
+        "no answer within 5 s; is `lasthop probe serve` running there with the same key, and does every firewall let UDP through?"
+    )]
+    NoAnswer,
+    /// Its sessions are taken.
+    #[error("it measures with somebody else right now; try again in a minute")]
+    Busy,
+    /// It was told to stop.
+    #[error("the other end was stopped")]
+    Ended,
+    /// Nothing more came.
+    #[error("the other end fell silent for 5 s")]
+    Silent,
+    /// This end was told to stop.
+    #[error("stopped")]
+    Stopped,
+    /// No rate in one direction.
+    #[error(
+        "no train of packets got through on the way {0}; the path loses almost everything, or takes packets of {FIRST_SIZE} bytes nowhere"
+    )]
+    NoRate(Way),
+}
+
+/// A direction, as the caller sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// To the caller.
+    Down,
+    /// From the caller.
+    Up,
+}
+
+impl Way {
+    /// Both, in the order in which results are.
+    pub const BOTH: [Self; 2] = [Self::Down, Self::Up];
+}
+
+impl std::fmt::Display for Way {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if *self == Self::Down { "down" } else { "up" })
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Phase {
+    Hello { since: Option<Instant>, next: Instant, pause: Duration },
+    Open { since: Instant, cookie: Cookie, next: Instant, pause: Duration },
+    First { since: Instant },
+    Main { since: Instant, until: Instant },
+    Drain { since: Instant, settled: bool },
+    Over(Result<(), Failure>),
+}
+
+/// How far it has come.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Progress {
+    /// What it does.
+    pub doing: &'static str,
+    /// Of the time that it may take.
+    pub share: f64,
+    /// Packets that arrived so far: down, up as far as it was told.
+    pub arrived: [usize; 2],
+}
+
+/// What was measured.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Measured {
+    /// Packets of both directions: down, up.
+    pub logs: [Log; 2],
+    /// Round trips of pings, in seconds, without the time that the other end took.
+    pub round_trips: Vec<f64>,
+    /// Bytes of a ping, IP header included.
+    pub ping: u16,
+    /// Bits a second that were allowed: down, up.
+    pub limits: [f64; 2],
+    /// Datagrams that the receiver's kernel dropped, since nobody took them in time: down, up.
+    pub overruns: [u32; 2],
+    /// How long it took, in seconds.
+    pub seconds: f64,
+    /// When the first two seconds were over: down, up, in seconds of the sender's clock.
+    pub settled: [f64; 2],
+}
+
+/// The caller's state machine.
+pub struct Client {
+    config: ClientConfig,
+    phase: Phase,
+    began: Instant,
+    end: Option<End>,
+    heard: Instant,
+    server_rate: u64,
+    lanes: [Lane; 2],
+    logs: Logs,
+    round_trips: Vec<f64>,
+    next_ping: Instant,
+    overruns: u32,
+    goodbyes: u32,
+}
+
+impl Client {
+    /// A caller that has not begun.
+    pub fn new(config: ClientConfig) -> Self {
+        Self {
+            phase: Phase::Hello { since: None, next: Instant::ZERO, pause: RETRY },
+            began: Instant::ZERO,
+            end: None,
+            heard: Instant::ZERO,
+            server_rate: 0,
+            lanes: [Lane::default(), Lane::default()],
+            logs: Logs::default(),
+            round_trips: Vec::new(),
+            next_ping: Instant::ZERO,
+            overruns: 0,
+            goodbyes: 0,
+            config,
+        }
+    }
+
+    /// How many datagrams the kernel dropped so far, since nobody took them in time.
+    pub fn set_overruns(&mut self, overruns: u32) {
+        self.overruns = overruns;
+    }
+
+    /// How it went, once it is over and the last packet is sent.
+    pub fn outcome(&self) -> Option<Result<(), Failure>> {
+        match self.phase {
+            Phase::Over(outcome) if self.goodbyes == 0 => Some(outcome),
+            _ => None,
+        }
+    }
+
+    /// Ends it.
+    pub fn stop(&mut self) {
+        self.finish(Err(Failure::Stopped));
+    }
+
+    fn finish(&mut self, outcome: Result<(), Failure>) {
+        if matches!(self.phase, Phase::Over(_)) {
+            return;
+        }
+        self.phase = Phase::Over(outcome);
+        if let Some(end) = &mut self.end
+            && outcome != Err(Failure::Ended)
+        {
+            end.source.stop();
+            self.goodbyes = 3;
+            (0..3).for_each(|_| end.post(Kind::Bye, Vec::new(), 0));
+        }
+    }
+
+    /// Takes a datagram, whoever sent it.
+    pub fn handle(&mut self, now: Instant, datagram: &Datagram<'_>) {
+        if datagram.from != self.config.server {
+            return;
+        }
+        let opens = |kind: Kind, key: &Key, nonce: &Nonce| {
+            (Kind::peek(datagram.bytes) == Some(kind))
+                .then(|| read_opening(key, datagram.bytes))
+                .flatten()
+                .filter(|(echoed, _)| echoed == nonce)
+                .map(|(_, body)| body.to_vec())
+        };
+        match &self.phase {
+            Phase::Hello { since, .. } => {
+                let body = opens(Kind::Challenge, &self.config.key, &self.config.nonce);
+                let Some(Ok(cookie)) = body.map(Cookie::try_from) else { return };
+                self.phase = Phase::Open { since: since.unwrap_or(now), cookie, next: now, pause: RETRY };
+            }
+            Phase::Open { cookie, .. } => {
+                let cookie = *cookie;
+                if opens(Kind::Refuse, &self.config.key, &self.config.nonce).is_some() {
+                    self.finish(Err(Failure::Busy));
+                    return;
+                }
+                let acceptance = End::acceptance(&self.config.key, &cookie);
+                let Some(body) = opens(Kind::Accept, &acceptance, &self.config.nonce) else { return };
+                let Some(rate) = Reader(&body).u64() else { return };
+                self.begin(now, &cookie, rate);
+            }
+            _ => self.take(now, datagram),
+        }
+    }
+
+    /// The session is open: the first trains.
+    fn begin(&mut self, now: Instant, cookie: &Cookie, rate: u64) {
+        let ClientConfig { key, server, nonce, max_rate, .. } = &self.config;
+        self.end = Some(End::new(key, Side::Caller, *server, nonce, cookie, *max_rate));
+        self.server_rate = rate;
+        self.heard = now;
+        self.next_ping = now;
+        self.phase = Phase::First { since: now };
+        for way in Way::BOTH {
+            let limit = self.limit(way);
+            let gap = if limit >= 1e9 { 0.0 } else { 8.0 * f64::from(FIRST_SIZE) / limit };
+            let train = Train { count: FIRST_TRAIN, size: FIRST_SIZE, gap: Duration::from_secs_f64(gap) };
+            // The two ways take turns, where they share a medium.
+            let rest = [Duration::from_millis(if way == Way::Up { 110 } else { 10 }), Duration::from_millis(190)];
+            self.lanes[way as usize].add(Purpose::Ladder, Task::Ladder(LADDER_GAP), [Duration::ZERO, rest[0]]);
+            (0..FIRST_TRAINS).for_each(|number| {
+                let rest = [if number == 0 { rest[0] } else { Duration::from_millis(10) }, rest[1]];
+                self.lanes[way as usize].add(Purpose::Capacity, Task::Train(train), rest);
+            });
+        }
+    }
+
+    fn limit(&self, way: Way) -> f64 {
+        match way {
+            Way::Down => self.config.max_rate.min(self.server_rate) as f64,
+            Way::Up => self.config.max_rate as f64,
+        }
+    }
+
+    /// A packet of the session.
+    fn take(&mut self, now: Instant, datagram: &Datagram<'_>) {
+        let Some(end) = &mut self.end else { return };
+        let Some((header, body)) = end.receive(datagram) else { return };
+        self.heard = now;
+        let mut reader = Reader(body);
+        match header.kind {
+            Kind::Pong => {
+                let (Some(pinged), Some(received)) = (reader.u64(), reader.u64()) else { return };
+                let there = header.sent.saturating_sub(received);
+                let took = datagram.at.as_nanos().saturating_sub(pinged).saturating_sub(there);
+                self.round_trips.push(took as f64 / 1e9);
+                self.totals(&mut reader);
+            }
+            Kind::Ordered => {
+                if let (Some(id), Some(1)) = (reader.u16(), reader.u8()) {
+                    self.lanes[Way::Down as usize].taken(id);
+                }
+            }
+            Kind::Log => {
+                let Some(rest) = body.get(TOTALS..) else { return };
+                self.logs.take(rest, &mut end.sink);
+                self.totals(&mut reader);
+            }
+            Kind::Bye => self.finish(Err(Failure::Ended)),
+            _ => {}
+        }
+    }
+
+    fn totals(&mut self, reader: &mut Reader<'_>) {
+        if let Some(totals) = Totals::read(reader) {
+            self.logs.totals(totals);
+        }
+    }
+
+    fn round_trip(&self) -> Duration {
+        let least = self.round_trips.iter().copied().min_by(f64::total_cmp).unwrap_or(0.3);
+        Duration::from_secs_f64(least)
+    }
+
+    /// How far it has come.
+    pub fn progress(&self, now: Instant) -> Progress {
+        let doing = match self.phase {
+            Phase::Hello { .. } | Phase::Open { .. } => "calling",
+            Phase::First { .. } => "finding the rate",
+            Phase::Main { .. } => "measuring",
+            Phase::Drain { .. } => "collecting",
+            Phase::Over(_) => "done",
+        };
+        let share = now.since(self.began).as_secs_f64() / self.config.lasts.as_secs_f64();
+        let down = self.end.as_ref().map_or(0, |end| end.sink.arrivals().len());
+        Progress { doing, share: share.min(1.0), arrived: [down, self.logs.arrivals().len()] }
+    }
+
+    /// What is known of one direction so far.
+    fn log(&self, way: Way) -> Log {
+        let Some(end) = &self.end else { return Log::default() };
+        let lane = &self.lanes[way as usize];
+        match way {
+            Way::Down => logs::down(&end.sink, lane, self.logs.last_sent()),
+            Way::Up => logs::up(end.source.log(), self.logs.arrivals(), self.logs.told_duplicates(), lane),
+        }
+    }
+
+    /// What was measured.
+    pub fn measured(&self, now: Instant) -> Measured {
+        let settled = self.lanes.each_ref().map(|lane| lane.settled);
+        Measured {
+            logs: Way::BOTH.map(|way| self.log(way)),
+            round_trips: self.round_trips.clone(),
+            ping: PING as u16 + overhead(&self.config.server),
+            limits: Way::BOTH.map(|way| self.limit(way)),
+            overruns: [self.overruns, self.logs.overruns()],
+            seconds: now.since(self.began).as_secs_f64(),
+            settled,
+        }
+    }
+
+    /// When [`Client::poll_transmit`] is to be called at the latest.
+    pub fn deadline(&self) -> Instant {
+        let source = self.end.as_ref().and_then(End::deadline);
+        let own = match &self.phase {
+            Phase::Hello { next, .. } | Phase::Open { next, .. } => *next,
+            Phase::Over(_) => return source.unwrap_or(Instant::ZERO),
+            _ => self.lanes.iter().filter_map(|lane| lane.next_step()).fold(self.next_ping, Instant::min),
+        };
+        source.map_or(own, |at| at.min(own))
+    }
+
+    /// The next datagram that is due.
+    pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
+        if let Some(transmit) = self.advance(now) {
+            return Some(transmit);
+        }
+        let end = self.end.as_mut()?;
+        let transmit = end.poll(now);
+        if matches!(self.phase, Phase::Over(_)) {
+            self.goodbyes = if transmit.is_some() { self.goodbyes.saturating_sub(1) } else { 0 };
+        }
+        transmit
+    }
+
+    /// Does what is due by `now`. What calls the other end is not of a session yet.
+    fn advance(&mut self, now: Instant) -> Option<Transmit> {
+        let to = self.config.server;
+        match &mut self.phase {
+            Phase::Hello { since, next, pause } => {
+                if now < *next {
+                    return None;
+                }
+                let begun = *since.get_or_insert(now);
+                if now.since(begun) >= PATIENCE {
+                    self.phase = Phase::Over(Err(Failure::NoAnswer));
+                    return None;
+                }
+                if begun == now {
+                    self.began = now;
+                }
+                (*next, *pause) = (now + *pause, *pause * 2);
+                *next = (*next).min(begun + PATIENCE);
+                let bytes = opening(&self.config.key, Kind::Hello, &self.config.nonce, &[], OPENING);
+                Some(Transmit { to, dscp: 0, bytes })
+            }
+            Phase::Open { since, cookie, next, pause } => {
+                if now < *next {
+                    return None;
+                }
+                if now.since(*since) >= PATIENCE {
+                    self.phase = Phase::Over(Err(Failure::NoAnswer));
+                    return None;
+                }
+                (*next, *pause) = (now + *pause, *pause * 2);
+                let bytes = opening(&self.config.key, Kind::Open, &self.config.nonce, cookie, OPENING);
+                Some(Transmit { to, dscp: 0, bytes })
+            }
+            Phase::Over(_) => None,
+            Phase::First { .. } | Phase::Main { .. } | Phase::Drain { .. } => {
+                self.measure(now);
+                None
+            }
+        }
+    }
+
+    fn measure(&mut self, now: Instant) {
+        if now >= self.heard + GONE {
+            self.finish(Err(Failure::Silent));
+            return;
+        }
+        if now >= self.next_ping {
+            self.next_ping = now + PINGS;
+            let urgent = !matches!(self.phase, Phase::Main { .. });
+            let round_trip = self.round_trip();
+            if let Some(end) = &mut self.end {
+                end.post(Kind::Ping, Vec::new(), PING);
+                let pace = logs::Pace { urgent, patience: (round_trip * 3).max(Duration::from_millis(250)) };
+                self.logs.ask(now, pace, end);
+            }
+            self.step(now);
+        }
+        self.take_steps(now);
+        let again = (self.round_trip() * 2).max(Duration::from_millis(150));
+        if let Some(end) = &mut self.end {
+            if let Some(order) = self.lanes[Way::Down as usize].due(now, again) {
+                end.post(Kind::Order, order.to_bytes(), HEADER + 48);
+            }
+            // Those of this end need no packet.
+            while let Some(order) = self.lanes[Way::Up as usize].due(now, again) {
+                let _ = end.source.take(now, order);
+                self.lanes[Way::Up as usize].taken(order.id);
+            }
+        }
+    }
+
+    /// From phase to phase.
+    fn step(&mut self, now: Instant) {
+        match self.phase {
+            Phase::First { since } => self.end_first(now, since),
+            Phase::Main { until, .. } if now >= until => self.phase = Phase::Drain { since: now, settled: false },
+            Phase::Drain { since, settled } => {
+                let least = (self.round_trip() * 3).max(Duration::from_millis(400));
+                if !settled && now >= since + least {
+                    self.logs.settle();
+                    self.phase = Phase::Drain { since, settled: true };
+                } else if settled && (self.logs.is_complete() || now >= self.began + self.config.lasts) {
+                    self.finish(Ok(()));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Makes the plan, once both rates are roughly known.
+    fn end_first(&mut self, now: Instant, since: Instant) {
+        let spent = now.since(since);
+        if spent < Duration::from_millis(1200) + self.round_trip() * 2 {
+            return;
+        }
+        let enough = if spent < Duration::from_millis(3000) { FIRST_TRAINS as u32 - 1 } else { 1 };
+        let logs = Way::BOTH.map(|way| self.log(way));
+        let rates = logs.each_ref().map(|log| crate::estimate::capacity(log).filter(|found| found.trains >= enough));
+        if rates.iter().any(Option::is_none) && spent < Duration::from_secs(6) {
+            return;
+        }
+        let mut drain = Duration::from_millis(1500) + self.round_trip() * 4;
+        // So that slow ends have time for what is left to tell.
+        drain = drain.min(self.config.lasts / 3);
+        let until = self.began + self.config.lasts.saturating_sub(drain);
+        for way in Way::BOTH {
+            let Some(found) = rates[way as usize] else {
+                self.finish(Err(Failure::NoRate(way)));
+                return;
+            };
+            let log = &logs[way as usize];
+            let mtu = log.of(Purpose::Ladder).filter(|packet| packet.arrived.is_some()).map(|packet| packet.size);
+            let mtu = mtu.max().unwrap_or(FIRST_SIZE).clamp(FIRST_SIZE, 1500);
+            let path = Path { rate: found.rate, limit: self.limit(way), mtu };
+            let seed = u64::from_be_bytes(std::array::from_fn(|at| self.config.nonce[at + 8 * (way as usize)]));
+            let settled = log.packets.iter().map(|packet| packet.sent).fold(f64::MIN, f64::max);
+            let later = if way == Way::Up { 0.5 } else { 0.0 };
+            let plan = Plan::new(path, until.since(now), seed, later);
+            self.lanes[way as usize].begin(now, path, plan, settled);
+        }
+        self.phase = Phase::Main { since: now, until };
+    }
+
+    /// What the plan has due.
+    fn take_steps(&mut self, now: Instant) {
+        for way in Way::BOTH {
+            while let Some(purpose) = self.lanes[way as usize].step(now) {
+                let log = (purpose == Purpose::Overload).then(|| self.log(way));
+                self.lanes[way as usize].plan(purpose, log.as_ref(), LADDER_GAP);
+            }
+        }
+    }
+}

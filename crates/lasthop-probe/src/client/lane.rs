@@ -1,0 +1,110 @@
+//! One direction, as the caller orders it.
+
+use std::collections::VecDeque;
+
+use lasthop_proto::time::{Duration, Instant};
+
+use crate::estimate::{Known, Log, Overload, Purpose, capacity, delays, losses, queue};
+use crate::order::{Order, Task};
+use crate::plan::{Path, Plan, Step};
+
+/// Orders of one direction and what they are for.
+#[derive(Default)]
+pub(super) struct Lane {
+    /// By number, from 1.
+    purposes: Vec<Purpose>,
+    waiting: VecDeque<Order>,
+    /// When the first of these is sent again.
+    again: Option<Instant>,
+    plan: Option<(Plan, Path)>,
+    steps: VecDeque<(Instant, Purpose)>,
+    overloads: [usize; 2],
+    /// When the first part ended, in seconds of the sender's clock.
+    pub settled: f64,
+}
+
+impl Lane {
+    /// Adds an order behind the others.
+    pub(super) fn add(&mut self, purpose: Purpose, task: Task, rest: [Duration; 2]) {
+        self.purposes.push(purpose);
+        self.waiting.push_back(crate::plan::order(self.purposes.len() as u16, task, rest));
+    }
+
+    /// What an order is for.
+    pub(super) fn purpose(&self, order: u16) -> Purpose {
+        let at = usize::from(order).checked_sub(1);
+        at.and_then(|at| self.purposes.get(at)).copied().unwrap_or(Purpose::Protocol)
+    }
+
+    /// The order that is sent now: the first, until it is taken.
+    pub(super) fn due(&mut self, now: Instant, again: Duration) -> Option<Order> {
+        let order = *self.waiting.front()?;
+        if self.again.is_some_and(|at| now < at) {
+            return None;
+        }
+        self.again = Some(now + again);
+        Some(order)
+    }
+
+    /// The order of that number was taken.
+    pub(super) fn taken(&mut self, id: u16) {
+        if self.waiting.front().is_some_and(|order| order.id == id) {
+            self.waiting.pop_front();
+            self.again = None;
+        }
+    }
+
+    /// Takes up the plan.
+    pub(super) fn begin(&mut self, now: Instant, path: Path, plan: Plan, settled: f64) {
+        self.steps = plan.steps.iter().map(|Step { at, purpose }| (now + *at, *purpose)).collect();
+        let stream = Task::Stream(plan.stream);
+        self.plan = Some((plan, path));
+        self.settled = settled;
+        self.add(Purpose::Stream, stream, [Duration::ZERO; 2]);
+    }
+
+    /// When something of the plan is due, or an order is to be sent again.
+    pub(super) fn next_step(&self) -> Option<Instant> {
+        let order = self.waiting.front().map(|_| self.again.unwrap_or(Instant::ZERO));
+        self.steps.front().map(|(at, _)| *at).into_iter().chain(order).min()
+    }
+
+    /// The step of the plan that is due.
+    pub(super) fn step(&mut self, now: Instant) -> Option<Purpose> {
+        let (at, purpose) = *self.steps.front()?;
+        (at <= now).then(|| self.steps.pop_front())?;
+        Some(purpose)
+    }
+
+    /// Orders what a step of the plan is for, as far as there is room. `log` is what is known so far.
+    pub(super) fn plan(&mut self, purpose: Purpose, log: Option<&Log>, ladder: Duration) {
+        let Some((plan, path)) = &mut self.plan else { return };
+        let path = *path;
+        let task = match purpose {
+            Purpose::Capacity => plan.capacity(),
+            Purpose::Ladder => Some(Task::Ladder(ladder)),
+            Purpose::Overload => {
+                let sizes = Plan::sizes(path);
+                let found = log.map_or([None, None], |log| overloads(log, path, sizes));
+                let task = plan.overload(found, self.overloads);
+                if let Some(Task::Train(train)) = task {
+                    self.overloads[usize::from(train.size != sizes[0])] += 1;
+                }
+                task
+            }
+            Purpose::Protocol | Purpose::Stream => None,
+        };
+        if let Some(task) = task {
+            self.add(purpose, task, Plan::rest(path, task));
+        }
+    }
+}
+
+/// What overloads with packets of these sizes say so far.
+fn overloads(log: &Log, path: Path, sizes: [u16; 2]) -> [Option<Overload>; 2] {
+    let rate = capacity(log).map_or(path.rate, |found| found.rate);
+    let Some(base) = delays(log, rate).map(|delays| delays.base) else { return [None, None] };
+    let lost: Vec<bool> = log.of(Purpose::Stream).map(|packet| packet.arrived.is_none()).collect();
+    let known = Known { rate, base, loss: losses(&lost).share };
+    sizes.map(|size| queue(log, size, known))
+}

@@ -1,0 +1,150 @@
+//! On logs whose making is known.
+
+use lasthop_proto::random::{Root, Stream};
+
+use super::*;
+
+/// A link of its own: rate, delay, drop-tail queue; the receiver's clock is 1,000 s ahead.
+struct Link {
+    rate: f64,
+    delay: f64,
+    queue: usize,
+    drift: f64,
+    noise: f64,
+    draws: Stream,
+    leaving: std::collections::VecDeque<f64>,
+    last: f64,
+    log: Log,
+}
+
+impl Link {
+    fn new(rate: f64, delay: f64, queue: usize) -> Self {
+        let draws = Root(7).stream("noise");
+        let (drift, noise, last) = (0.0, 0.0, 0.0);
+        Self { rate, delay, queue, drift, noise, draws, leaving: Default::default(), last, log: Log::default() }
+    }
+
+    fn send(&mut self, sent: f64, size: u16, purpose: Purpose, order: u16, index: u16) {
+        while self.leaving.front().is_some_and(|at| *at <= sent) {
+            self.leaving.pop_front();
+        }
+        let mut packet = Packet { sent, arrived: None, size, purpose, order, index, dscp: [0, 0] };
+        if self.leaving.len() <= self.queue {
+            self.last = self.last.max(sent) + packet.air(self.rate);
+            self.leaving.push_back(self.last);
+            let late = if self.noise > 0.0 { self.draws.exponential(self.noise) } else { 0.0 };
+            let at = self.last + self.delay + late;
+            packet.arrived = Some(at * (1.0 + self.drift) + 1000.0);
+            self.log.arrivals.push(self.log.packets.len() as u32);
+        }
+        self.log.packets.push(packet);
+    }
+
+    fn train(&mut self, at: f64, count: u16, size: u16, purpose: Purpose, order: u16) {
+        (0..count).for_each(|index| self.send(at + f64::from(index) * 8e-6, size, purpose, order, index));
+    }
+}
+
+#[test]
+fn the_rate_is_found_through_late_timers_and_full_queues() {
+    for rate in [1e6, 10e6, 100e6] {
+        let mut link = Link::new(rate, 0.02, 10);
+        link.noise = 200e-6;
+        (0..14).for_each(|number| link.train(f64::from(number) * 3.0, 16, 1500, Purpose::Capacity, number));
+        let found = capacity(&link.log).unwrap();
+        assert!((found.rate / rate - 1.0).abs() < 0.04, "{rate}: {found:?}");
+        assert!(!found.by_sender && found.trains == 14, "{found:?}");
+    }
+}
+
+#[test]
+fn a_sender_that_is_slower_than_the_link_is_noticed() {
+    let mut link = Link::new(10e9, 0.02, 10);
+    (0..6).for_each(|number| link.train(f64::from(number), 16, 1500, Purpose::Capacity, number));
+    assert!(capacity(&link.log).unwrap().by_sender);
+    assert_eq!(capacity(&Log::default()), None);
+}
+
+#[test]
+fn queues_of_any_size_are_found() {
+    for (rate, size) in [(1e6, 500), (20e6, 1500), (100e6, 1500)] {
+        for queue_size in [3, 10, 50, 200] {
+            let mut link = Link::new(rate, 0.05, queue_size);
+            link.noise = 100e-6;
+            for (order, count) in [32, 64, 128, 256].into_iter().enumerate() {
+                link.train(order as f64 * 5.0, count, size, Purpose::Overload, order as u16);
+            }
+            let found = queue(&link.log, size, Known { rate, base: 1000.05, loss: 0.01 }).unwrap();
+            let Overload::Filled(found) = found else { panic!("{rate} {queue_size}: {found:?}") };
+            assert!((f64::from(found.packets) / queue_size as f64 - 1.0).abs() < 0.1, "{rate} {queue_size}: {found:?}");
+        }
+    }
+}
+
+#[test]
+fn a_queue_that_was_not_filled_is_at_least_so_long() {
+    let mut link = Link::new(1e6, 0.05, 500);
+    link.train(0.0, 64, 500, Purpose::Overload, 1);
+    let found = queue(&link.log, 500, Known { rate: 1e6, base: 1000.05, loss: 0.01 }).unwrap();
+    let Overload::Holds(found) = found else { panic!("{found:?}") };
+    assert!((60..=63).contains(&found.packets), "{found:?}");
+    // Losses that come together are the channel's, when others get through behind them.
+    link.log.packets[20..25].iter_mut().for_each(|packet| packet.arrived = None);
+    assert!(matches!(queue(&link.log, 500, Known { rate: 1e6, base: 1000.05, loss: 0.05 }), Some(Overload::Holds(_))));
+}
+
+#[test]
+fn two_sizes_tell_packets_from_bytes() {
+    let found = |packets, size| QueueFound { packets, size };
+    assert_eq!(queue_kind(found(50, 1500), found(52, 500)), QueueLimit::Packets);
+    assert_eq!(queue_kind(found(50, 1500), found(146, 500)), QueueLimit::Bytes);
+    assert_eq!(queue_kind(found(50, 1500), found(88, 500)), QueueLimit::Unknown);
+}
+
+#[test]
+fn a_drifting_clock_is_set_right() {
+    let mut link = Link::new(10e6, 0.02, 100);
+    link.drift = 40e-6;
+    link.noise = 1e-3;
+    (0..3000).for_each(|number| link.send(f64::from(number) * 0.02, 100, Purpose::Stream, 1, number as u16));
+    let found = drift(&link.log, 10e6);
+    assert!((found - 40e-6).abs() < 3e-6, "{found}");
+    let delays = delays(&link.log.clone().without_drift(found), 10e6).unwrap();
+    assert!((delays.base - 1000.02).abs() < 0.3e-3 && (delays.median - 0.7e-3).abs() < 0.3e-3, "{delays:?}");
+}
+
+/// Runs of four, one in forty packets: the interval of independent losses would hold the truth less often.
+#[test]
+fn intervals_hold_the_truth_where_losses_come_together() {
+    let (to_bad, to_good) = (0.01 / 4.0 / 0.99, 0.25);
+    let mut held = 0;
+    for seed in 0..200 {
+        let mut draws = Root(seed).stream("losses");
+        let mut bad = false;
+        let lost: Vec<bool> = (0..5000)
+            .map(|_| {
+                bad = if bad { !draws.chance(to_good) } else { draws.chance(to_bad) };
+                bad
+            })
+            .collect();
+        let [low, high] = losses(&lost).interval;
+        held += u32::from((low..=high).contains(&0.01));
+    }
+    assert!((186..=200).contains(&held), "{held}");
+}
+
+#[test]
+fn runs_are_counted() {
+    let lost: Vec<bool> = "0011010111".chars().map(|lost| lost == '1').collect();
+    let runs = runs(&lost);
+    assert_eq!((runs.lengths, runs.mean), (vec![2, 1, 3], 2.0));
+    assert_eq!(losses(&[]).interval, [0.0, 1.0]);
+    let none = losses(&[false; 1000]);
+    assert!(none.interval[0] == 0.0 && (0.003..0.005).contains(&none.interval[1]), "{none:?}");
+}
+
+#[test]
+fn what_overtakes_is_counted_once() {
+    let log = Log { arrivals: vec![0, 2, 1, 3, 6, 4, 5], ..Log::default() };
+    assert_eq!(log.reordered(), 3);
+}

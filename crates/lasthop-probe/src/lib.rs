@@ -1,0 +1,25 @@
+//! Two ends that measure the path between them.
+//!
+//! [`Client`] and [`Server`] are state machines: a driver hands them datagrams and the time, and sends what they give. [`estimate`] makes numbers of what
+//! was sent and what arrived; it knows neither protocol nor clock. `live` runs both over UDP. `docs/probe.md` says what is measured and how.
+#![forbid(unsafe_code)]
+
+pub mod client;
+mod end;
+pub mod estimate;
+mod key;
+#[cfg(target_os = "linux")]
+pub mod live;
+mod order;
+mod plan;
+pub mod report;
+mod server;
+mod sink;
+mod source;
+mod wire;
+
+pub use client::{Client, ClientConfig, Failure};
+pub use end::{Datagram, Transmit};
+pub use key::{KEY, Key, KeyError};
+pub use order::LADDER;
+pub use server::{Event, MOST_SESSIONS, Server, ServerConfig};

@@ -1,0 +1,165 @@
+//! What one end is asked to send.
+
+use lasthop_proto::time::Duration;
+
+use crate::wire::Reader;
+
+/// Most packets of a train.
+pub const LONGEST_TRAIN: u16 = 1024;
+/// Most bytes of a packet, IP header included: what jumbo frames take.
+pub const LARGEST: u16 = 9000;
+/// Fewest bytes: a header of this protocol behind IPv6 and UDP.
+pub const SMALLEST: u16 = 100;
+/// Longest pause, and longest stream.
+const LONGEST: Duration = Duration::from_secs(60);
+/// A stream's trains follow each other no sooner.
+const SHORTEST_PAUSE: Duration = Duration::from_micros(500);
+/// Sizes with which the path's MTU is sought, IP header included: those of usual links and of tunnels over them (RFC 1191, section 7; RFC 8899, section 5.3.2).
+pub const LADDER: [u16; 15] = [576, 1006, 1280, 1350, 1380, 1400, 1420, 1440, 1460, 1472, 1480, 1492, 1500, 4352, 9000];
+
+/// Packets in a row.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Train {
+    /// How many.
+    pub count: u16,
+    /// Bytes of each, IP header included.
+    pub size: u16,
+    /// Time between two; zero: as fast as they go.
+    pub gap: Duration,
+}
+
+/// Which sizes the packets of a stream have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mix {
+    /// By volume: 70 % small ones, for slow links.
+    Small = 0,
+    /// By number: 80 % small ones.
+    Even = 1,
+}
+
+/// Short trains at random times, below the path's rate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stream {
+    /// What sizes, times and code points are drawn from.
+    pub seed: u64,
+    /// Mean time between two trains, beyond what the first is on the air.
+    pub pause: Duration,
+    /// Bits a second of the path: a train is sent when the one before it is through.
+    pub rate: u64,
+    /// Which sizes.
+    pub mix: Mix,
+    /// Bytes of the largest packets, IP header included.
+    pub largest: u16,
+    /// How long.
+    pub lasts: Duration,
+}
+
+/// Packets that are asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Task {
+    /// A train.
+    Train(Train),
+    /// One packet of each size of [`LADDER`], so far apart.
+    Ladder(Duration),
+    /// A stream, in place of one that there was.
+    Stream(Stream),
+}
+
+/// A task with its number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Order {
+    /// From 1; each has its own.
+    pub id: u16,
+    /// What is asked for.
+    pub task: Task,
+    /// So long nothing else is sent before a train, and after it.
+    pub rest: [Duration; 2],
+}
+
+impl Order {
+    pub(crate) fn to_bytes(self) -> Vec<u8> {
+        let mut bytes = self.id.to_be_bytes().to_vec();
+        let span = |bytes: &mut Vec<u8>, span: Duration| bytes.extend(span.as_nanos().to_be_bytes());
+        self.rest.into_iter().for_each(|rest| span(&mut bytes, rest));
+        match self.task {
+            Task::Train(Train { count, size, gap }) => {
+                bytes.push(0);
+                bytes.extend([count, size].map(u16::to_be_bytes).concat());
+                span(&mut bytes, gap);
+            }
+            Task::Ladder(gap) => {
+                bytes.push(1);
+                span(&mut bytes, gap);
+            }
+            Task::Stream(Stream { seed, pause, rate, mix, largest, lasts }) => {
+                bytes.extend([2, mix as u8]);
+                bytes.extend(seed.to_be_bytes());
+                bytes.extend(largest.to_be_bytes());
+                span(&mut bytes, pause);
+                span(&mut bytes, lasts);
+                bytes.extend(rate.to_be_bytes());
+            }
+        }
+        bytes
+    }
+
+    /// Reads an order; `None` where it asks for what nobody may.
+    pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
+        let mut reader = Reader(bytes);
+        let span = |reader: &mut Reader<'_>| reader.u64().map(Duration::from_nanos).filter(|span| *span <= LONGEST);
+        let id = reader.u16().filter(|id| *id > 0)?;
+        let rest = [span(&mut reader)?, span(&mut reader)?];
+        let size = |size: &u16| (SMALLEST..=LARGEST).contains(size);
+        let task = match reader.u8()? {
+            0 => Task::Train(Train {
+                count: reader.u16().filter(|count| (1..=LONGEST_TRAIN).contains(count))?,
+                size: reader.u16().filter(size)?,
+                gap: span(&mut reader)?,
+            }),
+            1 => Task::Ladder(span(&mut reader)?),
+            2 => {
+                let mix = [Mix::Small, Mix::Even].get(usize::from(reader.u8()?)).copied()?;
+                let seed = reader.u64()?;
+                let largest = reader.u16().filter(size)?;
+                let pause = span(&mut reader).filter(|pause| *pause >= SHORTEST_PAUSE)?;
+                let lasts = span(&mut reader)?;
+                let rate = reader.u64().filter(|rate| *rate >= 1000)?;
+                Task::Stream(Stream { seed, pause, rate, mix, largest, lasts })
+            }
+            _ => return None,
+        };
+        Some(Self { id, task, rest })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders_are_read_as_they_are_written() {
+        let rest = [Duration::from_millis(60), Duration::from_millis(900)];
+        let gap = Duration::from_micros(12);
+        let stream = Stream {
+            seed: 1 << 50,
+            pause: Duration::from_millis(20),
+            rate: 1_000_000,
+            mix: Mix::Even,
+            largest: 1400,
+            lasts: Duration::from_secs(50),
+        };
+        let train = Train { count: 8, size: 1500, gap };
+        for task in [Task::Train(train), Task::Ladder(gap), Task::Stream(stream)] {
+            let order = Order { id: 5, task, rest };
+            assert_eq!(Order::read(&order.to_bytes()), Some(order));
+        }
+        for task in [
+            Task::Train(Train { count: LONGEST_TRAIN + 1, ..train }),
+            Task::Train(Train { size: SMALLEST - 1, ..train }),
+            Task::Stream(Stream { pause: Duration::from_nanos(1), ..stream }),
+            Task::Ladder(Duration::from_secs(61)),
+        ] {
+            assert_eq!(Order::read(&Order { id: 5, task, rest }.to_bytes()), None, "{task:?}");
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! What is sent when, once the rate is roughly known.
+
+use lasthop_proto::time::Duration;
+
+use crate::estimate::{Overload, Purpose};
+use crate::order::{LADDER, LONGEST_TRAIN, Mix, Order, SMALLEST, Stream, Task, Train};
+
+/// Of the capacity, behind the first two seconds, no more is used on average.
+pub(crate) const SHARE: f64 = 0.19;
+/// Of the capacity, the stream takes so much.
+const STREAM: f64 = 0.105;
+/// Packets a second of the stream at the most: more say little more, and cost both ends work.
+const MOST_PER_SECOND: f64 = 600.0;
+/// Trains that measure the rate: at the most so many, and so long.
+const TRAINS: usize = 14;
+const TRAIN: u16 = 16;
+/// Of what the stream leaves, these trains take so much at the most.
+const TRAINS_SHARE: f64 = 0.4;
+/// Times at which a queue may be filled.
+const OVERLOADS: usize = 7;
+/// Bytes a second of pings and the like, and of what is told for each packet of the stream.
+const PINGS: f64 = 1_300.0;
+const TOLD: f64 = 8.0;
+/// Packets of the first overload.
+const FIRST: u16 = 32;
+/// Below this rate small packets fill the queue.
+const SLOW: f64 = 4e6;
+
+/// A direction as it is known when the plan is made.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Path {
+    /// Bits a second.
+    pub rate: f64,
+    /// Bits a second that may be sent at the most.
+    pub limit: f64,
+    /// Bytes of the largest packet, IP header included.
+    pub mtu: u16,
+}
+
+/// A time, from the plan's beginning, at which something is ordered.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Step {
+    pub at: Duration,
+    pub purpose: Purpose,
+}
+
+/// What one direction does.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    path: Path,
+    /// The stream, from the beginning.
+    pub stream: Stream,
+    /// In order of time.
+    pub steps: Vec<Step>,
+    /// Bytes that trains may take yet.
+    left: f64,
+}
+
+impl Plan {
+    /// A plan for `span`; one direction fills its queue while the other does not, `later` by a half of the time between.
+    pub(crate) fn new(path: Path, span: Duration, seed: u64, later: f64) -> Self {
+        let seconds = span.as_secs_f64();
+        let rate = path.rate.min(path.limit);
+        let largest = path.mtu.clamp(SMALLEST, 1400);
+        // Small packets where there are few; other sizes as well where there is room.
+        let wanted = |mix: Mix| {
+            let [packets, bytes] = mix.means(largest);
+            (STREAM * rate / 8.0 / bytes).min(MOST_PER_SECOND / packets)
+        };
+        let full = MOST_PER_SECOND / Mix::Even.means(largest)[0];
+        let mix = if wanted(Mix::Even) >= 0.999 * full { Mix::Even } else { Mix::Small };
+        let trains_per_second = wanted(mix).max(0.2);
+        let [packets, bytes] = mix.means(largest);
+        let stream = Stream {
+            seed,
+            pause: Duration::from_secs_f64((1.0 / trains_per_second - 8.0 * bytes / rate).max(1e-3)),
+            rate: (rate as u64).max(1000),
+            mix,
+            largest,
+            lasts: span,
+        };
+        let streamed = trains_per_second * (bytes + TOLD * packets);
+        let left = (SHARE * rate / 8.0 - streamed - PINGS) * seconds;
+        let mut plan = Self { path, stream, steps: Vec::new(), left };
+        let train = f64::from(TRAIN) * f64::from(path.mtu);
+        let trains = ((TRAINS_SHARE * left / train).max(2.0) as usize).min(TRAINS);
+        let at = |share: f64| Duration::from_secs_f64(share * seconds);
+        let mut step = |share: f64, purpose| plan.steps.push(Step { at: at(share), purpose });
+        (0..trains).for_each(|number| step((number as f64 + 0.3 + 0.4 * later) / trains as f64, Purpose::Capacity));
+        (0..OVERLOADS).for_each(|number| step(0.06 + 0.13 * (number as f64 + later), Purpose::Overload));
+        [0.3, 0.6].into_iter().for_each(|share| step(share, Purpose::Ladder));
+        plan.steps.sort_by_key(|step| step.at);
+        plan
+    }
+
+    /// Sizes of the packets that fill the queue: the usual one, and another that tells packets from bytes.
+    pub(crate) fn sizes(path: Path) -> [u16; 2] {
+        let usual = if path.rate < SLOW { path.mtu.min(500) } else { path.mtu };
+        [usual, (usual / 3).max(SMALLEST)]
+    }
+
+    fn train(&self, count: u16, size: u16) -> Train {
+        let gap = if self.path.limit >= 1e9 { 0.0 } else { 8.0 * f64::from(size) / self.path.limit };
+        Train { count: count.clamp(1, LONGEST_TRAIN), size, gap: Duration::from_secs_f64(gap) }
+    }
+
+    /// Takes what `train` costs from what is left; `None` where that is not enough.
+    fn pay(&mut self, train: Train) -> Option<Task> {
+        let bytes = f64::from(train.count) * f64::from(train.size);
+        if bytes > self.left {
+            return None;
+        }
+        self.left -= bytes;
+        Some(Task::Train(train))
+    }
+
+    /// The train that measures the rate.
+    pub(crate) fn capacity(&mut self) -> Option<Task> {
+        let train = self.train(TRAIN, self.path.mtu);
+        self.pay(train).or_else(|| self.pay(Train { count: TRAIN / 2, ..train }))
+    }
+
+    /// The next overload, after those that said `found` with packets of both [`Plan::sizes`], and how many there were of each.
+    pub(crate) fn overload(&mut self, found: [Option<Overload>; 2], sent: [usize; 2]) -> Option<Task> {
+        if self.path.limit < 1.2 * self.path.rate {
+            return None;
+        }
+        let [usual, other] = Self::sizes(self.path);
+        let train = match found[0] {
+            Some(Overload::Filled(queue)) => {
+                let count = queue.packets as u16 + queue.packets as u16 / 3 + 24;
+                match sent {
+                    [_, 0] => self.train(count, other),
+                    [..4, _] => self.train(count, usual),
+                    _ => return None,
+                }
+            }
+            _ => self.train(FIRST.checked_shl(sent[0] as u32).filter(|count| *count > 0)?, usual),
+        };
+        self.pay(train)
+    }
+
+    /// How long nothing else is sent before and after a task: what it put into the queue leaves meanwhile.
+    pub(crate) fn rest(path: Path, task: Task) -> [Duration; 2] {
+        let bytes = match task {
+            Task::Train(train) => f64::from(train.count) * f64::from(train.size),
+            Task::Ladder(_) => LADDER.into_iter().map(f64::from).sum(),
+            Task::Stream(_) => 0.0,
+        };
+        let after = 0.05 + 8.0 * bytes / path.rate.max(1e4);
+        [Duration::from_millis(60), Duration::from_secs_f64(after.min(10.0))]
+    }
+}
+
+/// An order of a task with the next number.
+pub(crate) fn order(id: u16, task: Task, rest: [Duration; 2]) -> Order {
+    Order { id, task, rest }
+}

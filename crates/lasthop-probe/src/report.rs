@@ -1,0 +1,426 @@
+//! What a measurement comes to, for people and programs.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::client::{Measured, Way};
+use crate::estimate::{
+    Capacity, Delays, Known, Log, Overload, Packet, Purpose, QueueFound, QueueLimit, capacity, delays, drift, losses,
+    quantile, queue, queue_kind, runs,
+};
+use crate::order::LADDER;
+
+/// The form's version.
+const VERSION: u32 = 1;
+/// Points of a picture of delays.
+const POINTS: usize = 400;
+
+/// A number with its 95 % interval.
+#[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
+pub struct Estimate {
+    /// The number.
+    pub value: f64,
+    /// Its 95 % interval, where there is one.
+    pub interval: Option<[f64; 2]>,
+}
+
+/// Delays beyond the least, in milliseconds.
+#[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
+pub struct DelayReport {
+    /// Without load: half of the packets took no longer.
+    pub median_ms: f64,
+    /// 95 % of them.
+    pub p95_ms: f64,
+    /// 99 % of them.
+    pub p99_ms: f64,
+    /// While the queue was filled: 95 % of the packets took no longer.
+    pub loaded_p95_ms: Option<f64>,
+    /// The longest while it was filled.
+    pub loaded_most_ms: Option<f64>,
+}
+
+/// What bounds a queue.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum Bound {
+    /// Packets of any size.
+    Packets,
+    /// Bytes.
+    Bytes,
+    /// Not found out.
+    Unknown,
+}
+
+/// What was found of a queue.
+#[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
+pub struct QueueReport {
+    /// Packets that wait.
+    pub packets: u32,
+    /// Bytes of these packets, IP headers included.
+    pub bytes: u64,
+    /// What they come to at the link's rate.
+    pub milliseconds: f64,
+    /// Bytes of each.
+    pub packet_bytes: u16,
+    /// Whether it was filled; otherwise it holds this or more.
+    pub filled: bool,
+    /// What bounds it.
+    pub bound: Bound,
+}
+
+/// Losses of some packets.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct LossReport {
+    /// Packets.
+    pub packets: u64,
+    /// Of these, lost.
+    pub lost: u64,
+    /// Lost over sent, 0 to 1.
+    pub share: Estimate,
+}
+
+/// Runs of lost packets.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct RunReport {
+    /// How many.
+    pub runs: u64,
+    /// Mean length in packets; 0 without any.
+    pub mean: Estimate,
+    /// The longest.
+    pub longest: u32,
+    /// How many there were of each length.
+    pub lengths: BTreeMap<u32, u64>,
+}
+
+/// Packets of one size, or of one code point.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct ClassReport {
+    /// Bytes with the IP header, or the code point.
+    pub class: u16,
+    /// With which code point they arrived, in most cases.
+    pub arrives_as: Option<u8>,
+    /// What was lost.
+    pub loss: LossReport,
+    /// The median delay beyond the least of all, in milliseconds.
+    pub median_ms: Option<f64>,
+}
+
+/// One direction.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct DirectionReport {
+    /// The narrowest link's rate in bits a second, IP headers included.
+    pub rate_bps: Estimate,
+    /// Whether the rate may be greater: trains came as fast as they were sent.
+    pub rate_is_lower_bound: bool,
+    /// Delays.
+    pub delay: DelayReport,
+    /// The queue, where it was sought.
+    pub queue: Option<QueueReport>,
+    /// Losses below the rate.
+    pub loss: LossReport,
+    /// Losses while the queue was filled.
+    pub loss_loaded: LossReport,
+    /// Runs of losses below the rate.
+    pub runs: RunReport,
+    /// Packets that came behind one sent later, of those that arrived.
+    pub reordered: u64,
+    /// Packets that came again.
+    pub duplicates: u64,
+    /// By size, below the rate.
+    pub sizes: Vec<ClassReport>,
+    /// By code point (DSCP), below the rate.
+    pub code_points: Vec<ClassReport>,
+    /// The largest packet that arrived unfragmented, in bytes with the IP header.
+    pub path_mtu: Option<u16>,
+    /// The next larger size that was tried, and did not arrive.
+    pub too_big: Option<u16>,
+    /// Bytes sent in all, IP headers included.
+    pub sent_bytes: u64,
+    /// Of the capacity, what was used behind the first two seconds.
+    pub used_share: f64,
+    /// Datagrams that the receiver's own kernel dropped: they look lost.
+    pub receiver_dropped: u32,
+    /// The receiver's clock ran so much faster, in millionths.
+    pub clock_drift_ppm: f64,
+    /// The file with losses packet by packet, as `lasthop fit` reads it.
+    pub trace: String,
+}
+
+/// All of it.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct Report {
+    /// The form's version.
+    pub lasthop_probe: u32,
+    /// The other end.
+    pub server: String,
+    /// How long it took.
+    pub seconds: f64,
+    /// The least round trip, less the time on the air both ways.
+    pub base_rtt_ms: f64,
+    /// The least round trip of a ping.
+    pub least_rtt_ms: f64,
+    /// 95 % of the pings took no longer.
+    pub p95_rtt_ms: f64,
+    /// Half of `base_rtt_ms`: clocks that differ cannot tell the two ways apart.
+    pub one_way_delay_ms: f64,
+    /// To the caller.
+    pub down: DirectionReport,
+    /// From the caller.
+    pub up: DirectionReport,
+    /// What to mind.
+    pub remarks: Vec<String>,
+}
+
+/// A report with what pictures and traces are made of.
+pub struct Analysis {
+    /// The numbers.
+    pub report: Report,
+    /// The packets of both directions, without the clocks' drift: down, up.
+    pub logs: [Log; 2],
+    delays: [Option<Delays>; 2],
+}
+
+fn milliseconds(seconds: f64) -> f64 {
+    (seconds * 1e6).round() / 1e3
+}
+
+fn loss_of(packets: &[&Packet]) -> LossReport {
+    let lost: Vec<bool> = packets.iter().map(|packet| packet.arrived.is_none()).collect();
+    let found = losses(&lost);
+    let share = Estimate { value: found.share, interval: Some(found.interval) };
+    LossReport { packets: found.packets, lost: found.lost, share }
+}
+
+/// Makes numbers of what was measured. `None` where a direction has no rate.
+pub fn analyse(measured: Measured, server: &str) -> Option<Analysis> {
+    let rates = [capacity(&measured.logs[0])?, capacity(&measured.logs[1])?];
+    let Measured { logs, round_trips, ping, limits, overruns, seconds, settled } = measured;
+    let mut drifts = [0, 1].map(|at| drift(&logs[at], rates[at].rate));
+    // What one clock gains the other loses; both ways see the same drift.
+    let both = (drifts[0] - drifts[1]) / 2.0;
+    drifts = [both, -both];
+    let mut index = 0;
+    let logs = logs.map(|log| {
+        let log = log.without_drift(drifts[index]);
+        index += 1;
+        log
+    });
+    let delays = [0, 1].map(|at| delays(&logs[at], rates[at].rate));
+    let mut trips = round_trips;
+    let least = quantile(&mut trips, 0.0).unwrap_or(0.0);
+    let p95 = quantile(&mut trips, 0.95).unwrap_or(0.0);
+    let air: f64 = rates.iter().map(|found| 8.0 * f64::from(ping) / found.rate).sum();
+    let base = (least - air).max(0.0);
+    let mut remarks = Vec::new();
+    let direction = |at: usize, remarks: &mut Vec<String>| {
+        let side = Side { rate: rates[at], limit: limits[at], delays: delays[at], settled: settled[at] };
+        direction(Way::BOTH[at], &logs[at], side, overruns[at], drifts[at], remarks)
+    };
+    let (down, up) = (direction(0, &mut remarks), direction(1, &mut remarks));
+    let report = Report {
+        lasthop_probe: VERSION,
+        server: server.to_owned(),
+        seconds: (seconds * 100.0).round() / 100.0,
+        base_rtt_ms: milliseconds(base),
+        least_rtt_ms: milliseconds(least),
+        p95_rtt_ms: milliseconds(p95),
+        one_way_delay_ms: milliseconds(base / 2.0),
+        down,
+        up,
+        remarks,
+    };
+    Some(Analysis { report, logs, delays })
+}
+
+struct Side {
+    rate: Capacity,
+    limit: f64,
+    delays: Option<Delays>,
+    settled: f64,
+}
+
+fn direction(
+    way: Way,
+    log: &Log,
+    side: Side,
+    receiver_dropped: u32,
+    drift: f64,
+    remarks: &mut Vec<String>,
+) -> DirectionReport {
+    let Side { rate, limit, delays, settled } = side;
+    let unloaded = log.unloaded();
+    let loss = loss_of(&unloaded);
+    let loaded: Vec<&Packet> = log.of(Purpose::Overload).collect();
+    let lost: Vec<bool> = unloaded.iter().map(|packet| packet.arrived.is_none()).collect();
+    let runs = runs(&lost);
+    let mut lengths = BTreeMap::new();
+    for run in &runs.lengths {
+        *lengths.entry(*run).or_insert(0) += 1;
+    }
+    let base = delays.map_or(0.0, |delays| delays.base);
+    let known = Known { rate: rate.rate, base, loss: loss.share.value };
+    let limited = rate.rate > 0.9 * limit;
+    let bound = rate.by_sender || limited;
+    if limited {
+        remarks.push(format!("{way}: --max-rate bounds what was found; the rate may be greater"));
+    } else if rate.by_sender {
+        remarks.push(format!("{way}: trains came as fast as they were sent; the rate may be greater"));
+    }
+    if receiver_dropped > 0 {
+        remarks.push(format!("{way}: the receiver's kernel dropped {receiver_dropped} datagrams, which look lost"));
+    }
+    let delay = |pick: fn(&Delays) -> f64| milliseconds(delays.as_ref().map_or(0.0, pick).max(0.0));
+    let delay = DelayReport {
+        median_ms: delay(|delays| delays.median),
+        p95_ms: delay(|delays| delays.p95),
+        p99_ms: delay(|delays| delays.p99),
+        loaded_p95_ms: delays.and_then(|delays| delays.loaded_p95).map(milliseconds),
+        loaded_most_ms: delays.and_then(|delays| delays.loaded_most).map(milliseconds),
+    };
+    let last = log.packets.iter().map(|packet| packet.sent).fold(settled, f64::max);
+    let later = log.packets.iter().filter(|packet| packet.sent > settled);
+    let used = later.map(|packet| u64::from(packet.size)).sum::<u64>() as f64 * 8.0;
+    let ladder = |arrived: bool| {
+        log.of(Purpose::Ladder).filter(move |packet| packet.arrived.is_some() == arrived).map(|packet| packet.size)
+    };
+    let path_mtu = ladder(true).max();
+    DirectionReport {
+        rate_bps: Estimate { value: rate.rate.round(), interval: Some(rate.interval.map(f64::round)) },
+        rate_is_lower_bound: bound,
+        delay,
+        queue: queue_of(log, known),
+        loss,
+        loss_loaded: loss_of(&loaded),
+        runs: RunReport {
+            runs: runs.lengths.len() as u64,
+            mean: Estimate { value: runs.mean, interval: runs.interval },
+            longest: runs.lengths.iter().copied().max().unwrap_or(0),
+            lengths,
+        },
+        reordered: log.reordered().into(),
+        duplicates: log.duplicates.into(),
+        sizes: classes(&unloaded, known, |packet| (packet.purpose == Purpose::Stream).then_some(packet.size)),
+        code_points: classes(&unloaded, known, |packet| Some(packet.dscp[0].into())),
+        path_mtu,
+        too_big: LADDER.into_iter().find(|size| path_mtu.is_some_and(|mtu| *size > mtu)),
+        sent_bytes: log.packets.iter().map(|packet| u64::from(packet.size)).sum(),
+        used_share: if last > settled { used / (last - settled) / rate.rate } else { 0.0 },
+        receiver_dropped,
+        clock_drift_ppm: (drift * 1e7).round() / 10.0,
+        trace: format!("{way}.csv"),
+    }
+}
+
+/// The queue, from overloads with packets of one size or of two.
+fn queue_of(log: &Log, known: Known) -> Option<QueueReport> {
+    let trains = log.trains(Purpose::Overload);
+    let usual = trains.first()?.first()?.size;
+    let other = trains.iter().map(|train| train[0].size).find(|size| *size != usual);
+    let found = queue(log, usual, known)?;
+    let second = other.and_then(|size| queue(log, size, known));
+    let (QueueFound { packets, size }, filled, bound) = match (found, second) {
+        (Overload::Filled(one), Some(Overload::Filled(two))) => (one, true, queue_kind(one, two)),
+        // As many small ones did not fill it: their bytes count.
+        (Overload::Filled(one), Some(Overload::Holds(two))) if two.packets > one.packets + one.packets / 6 => {
+            (one, true, QueueLimit::Bytes)
+        }
+        (Overload::Filled(one), _) => (one, true, QueueLimit::Unknown),
+        (Overload::Holds(one), _) => (one, false, QueueLimit::Unknown),
+    };
+    let bytes = u64::from(packets) * u64::from(size);
+    Some(QueueReport {
+        packets,
+        bytes,
+        milliseconds: milliseconds(8.0 * bytes as f64 / known.rate),
+        packet_bytes: size,
+        filled,
+        bound: match bound {
+            QueueLimit::Packets => Bound::Packets,
+            QueueLimit::Bytes => Bound::Bytes,
+            QueueLimit::Unknown => Bound::Unknown,
+        },
+    })
+}
+
+fn classes(packets: &[&Packet], known: Known, class: impl Fn(&Packet) -> Option<u16>) -> Vec<ClassReport> {
+    let mut by_class: BTreeMap<u16, Vec<&Packet>> = BTreeMap::new();
+    for packet in packets {
+        if let Some(class) = class(packet) {
+            by_class.entry(class).or_default().push(packet);
+        }
+    }
+    let report = |(class, packets): (u16, Vec<&Packet>)| {
+        let mut seen: BTreeMap<u8, u32> = BTreeMap::new();
+        let mut delays = Vec::new();
+        for packet in &packets {
+            if let Some(arrived) = packet.arrived {
+                *seen.entry(packet.dscp[1]).or_insert(0) += 1;
+                delays.push(arrived - packet.sent - 8.0 * f64::from(packet.size) / known.rate - known.base);
+            }
+        }
+        ClassReport {
+            class,
+            arrives_as: seen.into_iter().max_by_key(|(_, count)| *count).map(|(dscp, _)| dscp),
+            loss: loss_of(&packets),
+            median_ms: quantile(&mut delays, 0.5).map(|delay| milliseconds(delay.max(0.0))),
+        }
+    };
+    by_class.into_iter().map(report).collect()
+}
+
+impl Analysis {
+    /// The packets of one direction below its rate, one a line, as `lasthop fit` reads them: when each was sent, in seconds from the first, its
+    /// bytes with the IP header, whether it was lost, and of those that arrived the delay beyond the least, in milliseconds.
+    pub fn trace(&self, way: Way) -> String {
+        let log = &self.logs[way as usize];
+        let packets = log.unloaded();
+        let origin = packets.first().map_or(0.0, |packet| packet.sent);
+        let mut text = String::from("sent_s,bytes,lost,delay_ms,dscp\n");
+        for packet in packets {
+            let delay = self.delay(way, packet).map(|delay| format!("{:.3}", delay * 1e3)).unwrap_or_default();
+            let lost = u8::from(packet.arrived.is_none());
+            let sent = (packet.sent - origin).max(0.0);
+            text += &format!("{sent:.7},{},{lost},{delay},{}\n", packet.size, packet.dscp[0]);
+        }
+        text
+    }
+
+    /// How long a packet took beyond the least, in seconds.
+    fn delay(&self, way: Way, packet: &Packet) -> Option<f64> {
+        let [down, up] = [&self.report.down, &self.report.up];
+        let rate = [down, up][way as usize].rate_bps.value;
+        let base = self.delays[way as usize]?.base;
+        Some((packet.arrived? - packet.sent - 8.0 * f64::from(packet.size) / rate - base).max(0.0))
+    }
+
+    /// Losses of each second below the rate: when it begins, and the share in percent. Seconds with fewer than ten packets are left out.
+    pub fn loss_by_second(&self, way: Way) -> Vec<(f64, f64)> {
+        let packets = self.logs[way as usize].unloaded();
+        let origin = packets.first().map_or(0.0, |packet| packet.sent);
+        let mut seconds: BTreeMap<u64, [u32; 2]> = BTreeMap::new();
+        for packet in packets {
+            let counts = seconds.entry((packet.sent - origin).max(0.0) as u64).or_default();
+            counts[0] += 1;
+            counts[1] += u32::from(packet.arrived.is_none());
+        }
+        let enough = seconds.into_iter().filter(|(_, [all, _])| *all >= 10);
+        enough.map(|(second, [all, lost])| (second as f64, 100.0 * f64::from(lost) / f64::from(all))).collect()
+    }
+
+    /// Delay against load: of the packets of overloads, the kilobytes of their train that went before, and the delay beyond the least in
+    /// milliseconds; at most some hundred points.
+    pub fn delay_by_load(&self, way: Way) -> Vec<(f64, f64)> {
+        let log = &self.logs[way as usize];
+        let mut points: Vec<(f64, f64)> = log
+            .of(Purpose::Overload)
+            .filter_map(|packet| {
+                let before = f64::from(packet.index) * f64::from(packet.size) / 1e3;
+                Some((before, self.delay(way, packet)? * 1e3))
+            })
+            .collect();
+        points.sort_by(|one, other| one.0.total_cmp(&other.0));
+        let every = points.len().div_ceil(POINTS).max(1);
+        points.into_iter().step_by(every).collect()
+    }
+}

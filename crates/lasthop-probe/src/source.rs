@@ -1,0 +1,244 @@
+//! One end's packets: sent as they were ordered, numbered and remembered.
+
+use std::collections::VecDeque;
+
+use lasthop_proto::random::{Root, Stream as Draws};
+use lasthop_proto::time::{Duration, Instant};
+
+use crate::order::{LADDER, Mix, Order, SMALLEST, Stream, Task};
+
+/// Most packets that an end sends in a session.
+pub const MOST_PACKETS: usize = 250_000;
+/// Most orders that wait.
+const MOST_WAITING: usize = 64;
+/// Bytes that may go at once beyond the greatest rate.
+const AT_ONCE: f64 = 64e3;
+
+/// Code points beside the default: low effort (CS1), multimedia (AF41), telephony (EF).
+pub const CODE_POINTS: [u8; 3] = [8, 34, 46];
+/// The share of trains that have each.
+const MARKED: f64 = 0.05;
+
+/// What an end sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sent {
+    /// When, by its own clock.
+    pub at: Instant,
+    /// Bytes, IP header included.
+    pub size: u16,
+    /// What ordered it; 0 for what the protocol itself needs.
+    pub order: u16,
+    /// Its place in the order.
+    pub index: u16,
+    /// The code point.
+    pub dscp: u8,
+}
+
+struct Running {
+    order: Order,
+    next: u16,
+    at: Instant,
+}
+
+struct Streaming {
+    order: u16,
+    stream: Stream,
+    draws: Draws,
+    until: Instant,
+    at: Instant,
+    left: u16,
+    size: u16,
+    dscp: u8,
+    index: u16,
+    /// So long the latest train is on the air.
+    air: Duration,
+}
+
+/// The sending half of an end.
+pub struct Source {
+    log: Vec<Sent>,
+    waiting: VecDeque<Order>,
+    running: Option<Running>,
+    streaming: Option<Streaming>,
+    /// Nothing before.
+    silent_until: Instant,
+    latest: u16,
+    bytes_per_second: f64,
+    /// When what was sent would all have left at that rate.
+    paid_until: Instant,
+}
+
+impl Source {
+    /// One that never sends faster than so many bits a second, but for some packets at once.
+    pub fn new(bits_per_second: u64) -> Self {
+        Self {
+            log: Vec::new(),
+            waiting: VecDeque::new(),
+            running: None,
+            streaming: None,
+            silent_until: Instant::ZERO,
+            latest: 0,
+            bytes_per_second: bits_per_second.max(8_000) as f64 / 8.0,
+            paid_until: Instant::ZERO,
+        }
+    }
+
+    /// Takes an order that follows the latest one. Whether it is one that was taken, now or before.
+    pub fn take(&mut self, now: Instant, order: Order) -> bool {
+        if order.id <= self.latest {
+            return true;
+        }
+        if order.id != self.latest + 1 || self.waiting.len() >= MOST_WAITING {
+            return false;
+        }
+        self.latest = order.id;
+        if let Task::Stream(stream) = order.task {
+            let draws = Root(stream.seed).stream("probe/stream");
+            self.streaming = Some(Streaming {
+                order: order.id,
+                stream,
+                draws,
+                until: now + stream.lasts,
+                at: now,
+                left: 0,
+                size: SMALLEST,
+                dscp: 0,
+                index: 0,
+                air: Duration::ZERO,
+            });
+        } else {
+            self.waiting.push_back(order);
+        }
+        true
+    }
+
+    /// The latest order that was taken.
+    pub fn latest(&self) -> u16 {
+        self.latest
+    }
+
+    /// Sends no more of what was ordered.
+    pub fn stop(&mut self) {
+        self.waiting.clear();
+        self.running = None;
+        self.streaming = None;
+    }
+
+    /// Numbers a packet that is sent now.
+    pub fn number(&mut self, sent: Sent) -> u32 {
+        let seq = self.log.len() as u32;
+        self.log.push(sent);
+        self.paid_until =
+            self.paid_until.max(sent.at) + Duration::from_secs_f64(f64::from(sent.size) / self.bytes_per_second);
+        seq
+    }
+
+    /// All that was sent, by number.
+    pub fn log(&self) -> &[Sent] {
+        &self.log
+    }
+
+    /// Whether all numbers are used up.
+    pub fn is_full(&self) -> bool {
+        self.log.len() >= MOST_PACKETS
+    }
+
+    fn pace(&self) -> Instant {
+        let ahead = Duration::from_secs_f64(AT_ONCE / self.bytes_per_second).as_nanos();
+        Instant::from_nanos(self.paid_until.as_nanos().saturating_sub(ahead))
+    }
+
+    /// When the next packet is due.
+    pub fn deadline(&self) -> Option<Instant> {
+        let due = match (&self.running, self.waiting.front(), &self.streaming) {
+            (Some(running), ..) => running.at,
+            (None, Some(_), _) => self.silent_until,
+            (None, None, Some(streaming)) => streaming.at.max(self.silent_until),
+            (None, None, None) => return None,
+        };
+        (!self.is_full()).then(|| due.max(self.pace()))
+    }
+
+    /// A packet that is due: what of it is known before it is numbered.
+    pub fn poll(&mut self, now: Instant) -> Option<Sent> {
+        if self.running.is_none()
+            && now >= self.silent_until
+            && let Some(order) = self.waiting.pop_front()
+        {
+            self.running = Some(Running { order, next: 0, at: now + order.rest[0] });
+        }
+        if self.deadline()? > now {
+            return None;
+        }
+        if let Some(running) = &mut self.running {
+            let index = running.next;
+            let (size, gap, count) = match running.order.task {
+                Task::Train(train) => (train.size, train.gap, train.count),
+                Task::Ladder(gap) => (LADDER[usize::from(index) % LADDER.len()], gap, LADDER.len() as u16),
+                Task::Stream(_) => (SMALLEST, Duration::ZERO, 0),
+            };
+            running.next += 1;
+            // From when it was due: what comes late is followed at its own time.
+            running.at = (running.at + gap).max(if gap == Duration::ZERO { now } else { Instant::ZERO });
+            let order = running.order;
+            if running.next >= count {
+                self.silent_until = now + order.rest[1];
+                self.running = None;
+            }
+            return Some(Sent { at: now, size, order: order.id, index, dscp: 0 });
+        }
+        let streaming = self.streaming.as_mut()?;
+        if streaming.left == 0 {
+            if now >= streaming.until {
+                self.streaming = None;
+                return None;
+            }
+            streaming.begin_train();
+        }
+        streaming.left -= 1;
+        streaming.index = streaming.index.wrapping_add(1);
+        if streaming.left == 0 {
+            let pause = streaming.draws.exponential(streaming.stream.pause.as_nanos() as f64);
+            streaming.at = now + streaming.air + Duration::from_nanos(pause as u64);
+        }
+        let Streaming { order, size, dscp, index, .. } = *streaming;
+        Some(Sent { at: now, size, order, index, dscp })
+    }
+}
+
+impl Streaming {
+    fn begin_train(&mut self) {
+        let middle = self.stream.largest.min(500);
+        let [small, mid] = self.stream.mix.shares();
+        let drawn = self.draws.uniform();
+        (self.size, self.left) = if drawn < small {
+            (SMALLEST, 6)
+        } else if drawn < small + mid {
+            (middle, 3)
+        } else {
+            (self.stream.largest, 2)
+        };
+        let bits = 8.0 * f64::from(self.size) * f64::from(self.left);
+        self.air = Duration::from_secs_f64(bits / self.stream.rate as f64);
+        let marked = self.draws.uniform();
+        self.dscp = CODE_POINTS.get((marked / MARKED) as usize).copied().unwrap_or(0);
+    }
+}
+
+impl Mix {
+    /// Shares of the trains that have six small packets, and three of middle size; the others have two large ones.
+    pub(crate) const fn shares(self) -> [f64; 2] {
+        match self {
+            Self::Small => [0.91, 0.06],
+            Self::Even => [0.70, 0.18],
+        }
+    }
+
+    /// Mean packets and bytes of a train.
+    pub(crate) fn means(self, largest: u16) -> [f64; 2] {
+        let [small, mid] = self.shares();
+        let large = 1.0 - small - mid;
+        let bytes = [6 * u32::from(SMALLEST), 3 * u32::from(largest.min(500)), 2 * u32::from(largest)].map(f64::from);
+        [small * 6.0 + mid * 3.0 + large * 2.0, small * bytes[0] + mid * bytes[1] + large * bytes[2]]
+    }
+}

@@ -1,0 +1,162 @@
+//! Both ends over a link that is simulated: rates, delays, queues and channels as the simulator has them, clocks that differ.
+#![allow(dead_code, reason = "each test file uses a part")]
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+
+use lasthop_probe::client::Measured;
+use lasthop_probe::{Client, ClientConfig, Datagram, Failure, Key, Server, ServerConfig, Transmit};
+use lasthop_proto::channel::{Channel, ErrorSpec, Fate, Frames};
+use lasthop_proto::packet::{Body, Packet};
+use lasthop_proto::random::{Root, Stream};
+use lasthop_proto::time::{Duration, Instant};
+
+/// One direction of a link.
+#[derive(Clone, Debug)]
+pub struct Way {
+    pub rate: f64,
+    pub delay: Duration,
+    /// Packets that wait, the one in transmission not among them.
+    pub queue: usize,
+    pub errors: ErrorSpec,
+}
+
+/// A direction with independent losses.
+pub fn way(mbps: f64, delay_ms: u64, queue: usize, loss: f64) -> Way {
+    let errors =
+        if loss > 0.0 { ErrorSpec::Uniform { frame_loss: loss, frames: Frames::All } } else { ErrorSpec::None };
+    Way { rate: mbps * 1e6, delay: Duration::from_millis(delay_ms), queue, errors }
+}
+
+struct Direction {
+    way: Way,
+    channel: Channel,
+    leaving: VecDeque<Instant>,
+    free: Instant,
+}
+
+impl Direction {
+    fn new(way: &Way, draws: Stream) -> Self {
+        let channel = Channel::new(&way.errors, draws);
+        Self { way: way.clone(), channel, leaving: VecDeque::new(), free: Instant::ZERO }
+    }
+
+    /// When a packet arrives that is sent now.
+    fn send(&mut self, now: Instant, size: u32) -> Option<Instant> {
+        while self.leaving.front().is_some_and(|at| *at <= now) {
+            self.leaving.pop_front();
+        }
+        if self.leaving.len() > self.way.queue {
+            return None;
+        }
+        let start = self.free.max(now);
+        self.free = start + Duration::from_secs_f64(8.0 * f64::from(size) / self.way.rate);
+        self.leaving.push_back(self.free);
+        let packet = Packet::<()> { len: size, header_len: 0, body: Body::Datagram { number: 0 }, ..Packet::default() };
+        let fate = self.channel.judge(&packet, start, self.free);
+        matches!(fate, Fate::Delivered).then_some(self.free + self.way.delay)
+    }
+}
+
+pub fn key() -> Key {
+    Key::from_bytes([7; 32])
+}
+
+pub fn server_address() -> SocketAddr {
+    "192.0.2.1:4100".parse().unwrap()
+}
+
+pub fn client_address() -> SocketAddr {
+    "198.51.100.7:5000".parse().unwrap()
+}
+
+pub fn client(seconds: u64, seed: u64) -> Client {
+    let mut nonce = [9; 16];
+    nonce[..8].copy_from_slice(&seed.to_be_bytes());
+    nonce[8..].copy_from_slice(&seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());
+    Client::new(ClientConfig {
+        key: key(),
+        server: server_address(),
+        lasts: Duration::from_secs(seconds),
+        max_rate: 1_000_000_000,
+        nonce,
+    })
+}
+
+pub fn server() -> Server {
+    Server::new(key(), [3; 32], ServerConfig { max_rate: 1_000_000_000, sessions: 1 })
+}
+
+/// What a packet costs its sender, and how late a receiver's stamp is on average.
+const COST: Duration = Duration::from_micros(6);
+const LATE: f64 = 30e3;
+/// The other end's clock.
+const AHEAD: Duration = Duration::from_secs(5_000);
+
+/// What went over a link.
+pub struct Told {
+    pub outcome: Result<(), Failure>,
+    pub measured: Measured,
+    /// Bytes sent each way, down and up, by second.
+    pub bytes: [Vec<u64>; 2],
+}
+
+/// Runs a session to its end.
+pub fn run(mut client: Client, mut server: Server, ways: &[Way; 2], seed: u64) -> Told {
+    // Channels begin in the good state; a measurement begins in the middle of a link's life.
+    let mut now = Instant::ZERO + Duration::from_secs(100_000);
+    let began = now;
+    let mut draws = Root(seed).stream("late");
+    let mut directions = [0, 1].map(|at| Direction::new(&ways[at], Root(seed).stream(["down", "up"][at])));
+    for direction in &mut directions {
+        direction.free = now;
+    }
+    let mut underway: BTreeMap<(Instant, u64), (usize, Transmit)> = BTreeMap::new();
+    let mut bytes = [Vec::new(), Vec::new()];
+    let mut number = 0;
+    // At each end it may be another time.
+    let mut busy = [now; 2];
+    for _ in 0..20_000_000_u64 {
+        if let Some(outcome) = client.outcome() {
+            let measured = client.measured(now);
+            return Told { outcome, measured, bytes };
+        }
+        let due =
+            [server.deadline().map(|at| Instant::ZERO + at.since(Instant::ZERO + AHEAD)), Some(client.deadline())];
+        let arrival = underway.first_key_value().map(|((at, _), _)| *at);
+        let next = [0, 1].into_iter().filter_map(|at| due[at].map(|due| due.max(busy[at])));
+        let next = next.chain(arrival).min().unwrap();
+        now = now.max(next);
+        if arrival.is_some_and(|at| at <= now) {
+            let ((at, _), (way, transmit)) = underway.pop_first().unwrap();
+            let stamp = at + Duration::from_nanos(draws.exponential(LATE) as u64);
+            let from = [server_address(), client_address()][way];
+            let datagram = |at| Datagram { at, from, dscp: transmit.dscp, bytes: &transmit.bytes };
+            match way {
+                0 => client.handle(now, &datagram(stamp)),
+                _ => server.handle(now + AHEAD, &datagram(stamp + AHEAD)),
+            }
+            continue;
+        }
+        for at in [0, 1] {
+            if due[at].is_none_or(|due| due > now) || busy[at] > now {
+                continue;
+            }
+            let transmit = if at == 0 { server.poll_transmit(now + AHEAD) } else { client.poll_transmit(now) };
+            let Some(transmit) = transmit else {
+                busy[at] = now + Duration::from_micros(20);
+                continue;
+            };
+            busy[at] = now + COST;
+            let size = transmit.bytes.len() as u32 + 28;
+            let second = now.since(began).as_secs_f64() as usize;
+            bytes[at].resize(bytes[at].len().max(second + 1), 0);
+            bytes[at][second] += u64::from(size);
+            if let Some(arrives) = directions[at].send(now, size) {
+                number += 1;
+                underway.insert((arrives, number), (at, transmit));
+            }
+        }
+    }
+    panic!("no end");
+}

@@ -1,0 +1,77 @@
+//! Whole measurements over simulated links: what is found is what the links are.
+
+mod common;
+
+use common::{Told, Way, client, run, server, way};
+use lasthop_probe::LADDER;
+use lasthop_probe::client::Way as Direction;
+use lasthop_probe::report::{Analysis, Bound, analyse};
+
+fn found(told: &Told) -> Analysis {
+    assert_eq!(told.outcome, Ok(()));
+    analyse(told.measured.clone(), "there").unwrap()
+}
+
+fn check(ways: &[Way; 2], seconds: u64, seed: u64) {
+    let told = run(client(seconds, seed), server(), ways, seed + 100);
+    let analysis = found(&told);
+    let report = &analysis.report;
+    assert!(report.seconds <= seconds as f64 + 0.5, "{}", report.seconds);
+    let delay = ways[0].delay.as_secs_f64() * 1e3;
+    assert!((report.one_way_delay_ms - delay).abs() < 1.0, "{ways:?}: {}", report.one_way_delay_ms);
+    for (at, direction) in [&report.down, &report.up].into_iter().enumerate() {
+        let way = &ways[at];
+        let told_of = format!("{way:?}: {direction:?}");
+        assert!((direction.rate_bps.value / way.rate - 1.0).abs() < 0.05, "{told_of}");
+        let queue = direction.queue.expect("it was sought");
+        assert!(queue.filled && (f64::from(queue.packets) / way.queue as f64 - 1.0).abs() < 0.2, "{told_of}");
+        assert_eq!(queue.bound, Bound::Packets, "{told_of}");
+        assert!(direction.used_share < 0.2, "{told_of}");
+        // What the report says of itself is what went over the link, but for the last questions and answers.
+        let sent: u64 = told.bytes[at].iter().sum();
+        assert!((0.98..=1.0).contains(&(direction.sent_bytes as f64 / sent as f64)), "{sent}: {told_of}");
+        assert_eq!((direction.reordered, direction.duplicates), (0, 0), "{told_of}");
+        assert_eq!(direction.path_mtu, LADDER.into_iter().max(), "{told_of}");
+        let trace = analysis.trace(Direction::BOTH[at]);
+        let (trace, _) = lasthop_fit::read::read(&trace).unwrap();
+        assert_eq!((trace.packets().len() as u64, trace.lost()), (direction.loss.packets, direction.loss.lost));
+    }
+}
+
+#[test]
+fn a_slow_link_with_a_long_queue() {
+    check(&[way(1.0, 100, 200, 0.05), way(1.0, 100, 10, 0.01)], 60, 1);
+}
+
+#[test]
+fn a_link_with_two_rates() {
+    check(&[way(20.0, 20, 50, 0.01), way(5.0, 20, 100, 0.03)], 60, 2);
+}
+
+#[test]
+fn a_fast_link() {
+    check(&[way(100.0, 2, 10, 0.1), way(100.0, 2, 200, 0.001)], 60, 3);
+}
+
+#[test]
+fn a_short_measurement() {
+    check(&[way(10.0, 30, 50, 0.02), way(8.0, 30, 30, 0.02)], 20, 4);
+}
+
+#[test]
+fn a_stream_below_the_rate_hardly_ever_fills_a_queue() {
+    let told = run(client(60, 5), server(), &[way(1.0, 40, 10, 0.0), way(1.0, 40, 10, 0.0)], 9);
+    let report = found(&told).report;
+    // Questions and answers of 1,200 bytes may meet a train: fewer than one packet in a thousand, in a queue of ten.
+    for loss in [&report.down.loss, &report.up.loss] {
+        assert!(loss.lost * 1000 < loss.packets, "{loss:?}");
+    }
+    assert!(report.down.loss_loaded.lost > 0);
+}
+
+#[test]
+fn the_same_is_found_again() {
+    let ways = [way(3.0, 20, 50, 0.01), way(2.0, 20, 100, 0.03)];
+    let measure = || found(&run(client(15, 6), server(), &ways, 7)).report;
+    assert_eq!(measure(), measure());
+}
