@@ -22,7 +22,13 @@ _SHOWN = {
     "source_retransmissions": "source rtx",
     "local_retransmissions": "local rtx",
 }
-_SHORT = {"marks": "marks", "incomplete": "unfinished", "starved": "starved"}
+_SHORT = {
+    "handoff_gap": "gap ms",
+    "handoff_lost": "lost in handoffs",
+    "marks": "marks",
+    "incomplete": "unfinished",
+    "starved": "starved",
+}
 
 
 def number(value: object) -> str:

@@ -23,7 +23,8 @@ class Scheme(NamedTuple):
 
     Attributes:
         name: the name that selects it, as ``LL-TCP-AWARE``.
-        family: ``end-to-end``, ``link-layer``, ``split-connection``, ``multiple-layers`` or ``today``.
+        family: ``end-to-end``, ``link-layer``, ``split-connection``, ``multiple-layers``, ``today``,
+            ``two-ended`` or ``discussed``.
         summary: one line on what it does.
     """
 

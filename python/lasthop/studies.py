@@ -124,7 +124,7 @@ def reproduce(
     """Runs a study beside its published numbers: what ``lasthop reproduce`` does, here or on a cluster.
 
     Args:
-        study: ``balakrishnan1997`` or ``xylomenos-kokkinakis``.
+        study: ``balakrishnan1997``, ``xylomenos-kokkinakis`` or ``discussion1997``.
         table, figure: only this one, by its number in the paper.
         runs: runs a cell.
         seed: root seed.

@@ -54,7 +54,7 @@ impl PyScenario {
         directory: PathBuf,
         overrides: Vec<(String, String)>,
     ) -> Result<Self, Error> {
-        new(Scenario::from_source(Source { file, text, directory, overrides }))
+        new(Scenario::from_source(Source { file, text, directory, overrides, traffic: None }))
     }
 
     /// The same with other values: dotted keys and texts, as `lasthop run --set` takes them.
@@ -131,7 +131,7 @@ impl PyScenario {
 
     /// Relative paths in it stay what they are here, in whatever folder it is made again.
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
-        let Source { file, text, directory, overrides } = self.0.source();
+        let Source { file, text, directory, overrides, .. } = self.0.source();
         let directory =
             path::absolute(if directory.as_os_str().is_empty() { ".".as_ref() } else { directory.as_path() })?;
         let make = py.get_type::<Self>().getattr("from_source")?;

@@ -5,6 +5,7 @@ use lasthop_proto::link::arq::Header;
 use lasthop_proto::link::headers::LinkProtocol;
 use lasthop_proto::link::hybrid;
 use lasthop_proto::packet::{Cause, Flags, FlowId, Integrity, LinkHeaders, Options, Packet, SackBlocks, Side};
+use lasthop_proto::pep::srp::{Message, SessionHeader};
 use lasthop_proto::seq::Seq;
 use lasthop_sim::trace::{FlowInfo, Record, Trace, What};
 
@@ -63,6 +64,9 @@ pub fn link_headers(headers: &LinkHeaders) -> Option<String> {
         if let Some(header) = hybrid::Header::from_bytes(bytes).filter(|_| protocol == LinkProtocol::TWO_ENDED) {
             return two_ended(header);
         }
+        if protocol == LinkProtocol::SRP {
+            return srp(bytes);
+        }
         let arq = Header::from_bytes(bytes).filter(|_| protocol == LinkProtocol::ARQ);
         match arq {
             Some(Header::Data(number)) => format!("data {number}"),
@@ -74,6 +78,19 @@ pub fn link_headers(headers: &LinkHeaders) -> Option<String> {
     };
     let all: Vec<_> = headers.iter().map(describe).collect();
     (!all.is_empty()).then(|| all.join(", "))
+}
+
+/// `session 0`, and what is said in it: `open`, `stream`, `taken 1400`, `close`, `abort`.
+fn srp(bytes: &[u8]) -> String {
+    match (SessionHeader::from_bytes(bytes), Message::from_bytes(bytes)) {
+        (Some(SessionHeader(number)), _) => format!("session {number}"),
+        (None, Some(Message::Open)) => "open".to_owned(),
+        (None, Some(Message::Data { .. })) => "stream".to_owned(),
+        (None, Some(Message::Taken { taken })) => format!("taken {taken}"),
+        (None, Some(Message::Close)) => "close".to_owned(),
+        (None, Some(Message::Abort)) => "abort".to_owned(),
+        (None, None) => format!("protocol {} of {} bytes", LinkProtocol::SRP.0, bytes.len()),
+    }
 }
 
 /// `packet 9 symbol 7 chain 1`, `packet 9 repair 3+5 key 0`, `packet 9 feedback`, `packet 9 floor 7`, `packet 9 probe`.
@@ -88,6 +105,7 @@ fn two_ended(header: hybrid::Header) -> String {
         hybrid::Header::Feedback { packet } => format!("packet {packet} feedback"),
         hybrid::Header::Floor { packet, symbol } => format!("packet {packet} floor {symbol}"),
         hybrid::Header::Probe { packet } => format!("packet {packet} probe"),
+        hybrid::Header::Bare { packet } => format!("packet {packet} unrepaired"),
     }
 }
 
@@ -166,10 +184,12 @@ pub fn event_numbers(event: &Event) -> EventNumbers {
         Event::Timeout { seq }
         | Event::RecoveryEntered { seq }
         | Event::TailProbe { seq }
+        | Event::LossJudged { seq, .. }
         | Event::Absorbed { seq } => EventNumbers { seq: Some(seq), ..none },
-        Event::RecoveryLeft { ack } | Event::DupAckSuppressed { ack } | Event::ElnMarked { ack } => {
-            EventNumbers { ack: Some(ack), ..none }
-        }
+        Event::RecoveryLeft { ack }
+        | Event::DupAckSuppressed { ack }
+        | Event::ElnMarked { ack }
+        | Event::AckReconstructed { ack } => EventNumbers { ack: Some(ack), ..none },
         Event::Window { cwnd, ssthresh } => EventNumbers { window: Some((cwnd, ssthresh)), ..none },
         Event::Established
         | Event::PeerClosed

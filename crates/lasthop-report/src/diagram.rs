@@ -90,6 +90,8 @@ pub enum Fate {
     Lost,
     /// A full queue dropped it.
     QueueFull,
+    /// A queue took it out: an acknowledgment behind it said all that it says.
+    Filtered,
     /// It arrived at a base station that kept it back: a duplicate acknowledgment.
     Suppressed,
     /// It arrived at a base station that dropped it: older than what was known there.
@@ -192,8 +194,9 @@ fn ending(trace: &Trace, course: Course, same_node: &dyn Fn(u16, u16) -> bool) -
     let at = |index: usize| Some(micros(&trace.records[index]));
     match course {
         Course::Underway => (None, Fate::Underway),
-        Course::Dropped(index, DropReason::Channel) => (at(index), Fate::Lost),
+        Course::Dropped(index, DropReason::Channel | DropReason::Handoff) => (at(index), Fate::Lost),
         Course::Dropped(index, DropReason::Queue | DropReason::Aqm) => (at(index), Fate::QueueFull),
+        Course::Dropped(index, DropReason::Filtered) => (at(index), Fate::Filtered),
         Course::Arrived(index) => (at(index), arrival(trace, index, same_node)),
     }
 }

@@ -28,7 +28,7 @@ pub(crate) type Key = (FlowId, Side, &'static str, u32, u32);
 pub(crate) fn key(packet: &Packet) -> Key {
     let number = match &packet.body {
         Body::Tcp(segment) => segment.seq.0 ^ segment.ack.0.rotate_left(16),
-        Body::Datagram { number } | Body::Quic { number, .. } => *number,
+        Body::Datagram { number } | Body::Media { number } | Body::Quic { number, .. } => *number,
         Body::Control | Body::Coded(_) | Body::Report(_) => 0,
     };
     (packet.flow, packet.from, packet.cause.name(), packet.len, number)
@@ -92,7 +92,9 @@ pub fn courses(trace: &Trace) -> Vec<Course> {
 /// Takes out the packet that the channel met next or the management of the queue dropped, or that a full queue met last.
 pub(crate) fn take(queue: &mut VecDeque<usize>, matches: impl Fn(usize) -> bool, reason: DropReason) -> Option<usize> {
     let position = match reason {
-        DropReason::Channel | DropReason::Aqm => queue.iter().position(|&index| matches(index)),
+        DropReason::Channel | DropReason::Aqm | DropReason::Filtered | DropReason::Handoff => {
+            queue.iter().position(|&index| matches(index))
+        }
         DropReason::Queue => queue.iter().rposition(|&index| matches(index)),
     }?;
     queue.remove(position)

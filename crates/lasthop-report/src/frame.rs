@@ -1,6 +1,6 @@
 //! Packets as the bytes of Ethernet frames: headers only, with checksums over a payload of zeros.
 
-use etherparse::{EtherType, Ethernet2Header, IpFragOffset, IpNumber, Ipv4Header, UdpHeader};
+use etherparse::{EtherType, Ethernet2Header, IpDscp, IpFragOffset, IpNumber, Ipv4Header, UdpHeader};
 use lasthop_proto::packet::{Body, Packet, Segment};
 use lasthop_sim::trace::FlowInfo;
 
@@ -64,7 +64,7 @@ fn ethernet(hop: Hop) -> Ethernet2Header {
 fn ip_packet(packet: &Packet, flow: &FlowInfo) -> Result<Vec<u8>, ReportError> {
     match &packet.body {
         Body::Tcp(segment) => tcp(packet, segment, flow),
-        Body::Datagram { number } | Body::Quic { number, .. } => udp(packet, *number, flow),
+        Body::Datagram { number } | Body::Media { number } | Body::Quic { number, .. } => udp(packet, *number, flow),
         Body::Control | Body::Coded(_) | Body::Report(_) => Ok(Vec::new()),
     }
 }
@@ -97,6 +97,9 @@ fn ip_header(packet: &Packet, len: usize, protocol: IpNumber, flow: &FlowInfo) -
     let mut header = Ipv4Header::new(len, TIME_TO_LIVE, protocol, flow.addresses[from], flow.addresses[to])
         .map_err(|_| too_long())?;
     header.dont_fragment = true;
+    if matches!(packet.body, Body::Media { .. }) {
+        header.dscp = IpDscp::EF;
+    }
     header.ecn = lasthop_wire::ip_ecn(packet.ecn);
     header.fragment_offset = IpFragOffset::ZERO;
     header.header_checksum = header.calc_header_checksum();

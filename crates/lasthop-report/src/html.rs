@@ -9,16 +9,77 @@ use crate::error::ReportError;
 use crate::figures::Figure;
 use crate::markup::escape;
 use crate::pivot::{self, Line, Pivot, Published, Runs};
-use crate::study::{Claim, Deviation, Holds, Study, Table};
+use crate::study::{Claim, Deviation, Holds, NamedFigure, Study, Table};
 
 const TEMPLATE: &str = include_str!("../templates/index.html.j2");
+const FIGURES_TEMPLATE: &str = include_str!("../templates/figures.html.j2");
+const STYLE: &str = include_str!("../templates/style.css");
 
-/// The page that shows `study`.
+/// What is measured of something that is no study: tables of text, and figures.
+#[derive(Clone, Debug)]
+pub struct FigurePage {
+    /// What it is about.
+    pub title: String,
+    /// A line under it.
+    pub subtitle: String,
+    /// What to mind.
+    pub remarks: Vec<String>,
+    /// The tables.
+    pub tables: Vec<TextTable>,
+    /// The figures.
+    pub figures: Vec<NamedFigure>,
+    /// A command that goes on from here.
+    pub command: String,
+}
+
+/// A table of text; the first cell of a row is its name.
+#[derive(Clone, Serialize, Debug)]
+pub struct TextTable {
+    /// Its name on the page: letters, digits and hyphens.
+    pub id: String,
+    /// What it shows.
+    pub title: String,
+    /// One a column.
+    pub headings: Vec<String>,
+    /// The rows, with a cell for each column.
+    pub rows: Vec<Vec<String>>,
+}
+
+#[derive(Serialize)]
+struct FiguresView<'a> {
+    style: &'static str,
+    title: &'a str,
+    subtitle: &'a str,
+    remarks: &'a [String],
+    tables: &'a [TextTable],
+    figures: Vec<FigureView<'a>>,
+    charts: ChartsView,
+    command: &'a str,
+}
+
+/// A page of tables and figures that needs nothing else.
 ///
 /// # Errors
 ///
 /// When a figure cannot be drawn.
-pub fn index_html(study: &Study) -> Result<String, ReportError> {
+pub fn figure_page(page: &FigurePage) -> Result<String, ReportError> {
+    let FigurePage { title, subtitle, remarks, tables, figures, command } = page;
+    let view = FiguresView {
+        style: STYLE.trim_end(),
+        title,
+        subtitle,
+        remarks,
+        tables,
+        figures: figure_views(figures)?,
+        charts: charts_view(figures)?,
+        command,
+    };
+    let mut environment = environment();
+    environment.add_template("figures.html", FIGURES_TEMPLATE)?;
+    Ok(environment.get_template("figures.html")?.render(Serde(&view))?)
+}
+
+fn environment() -> Environment<'static> {
     let mut environment = Environment::new();
     environment.set_auto_escape_callback(|_| AutoEscape::Html);
     // The engine's own escaping also replaces slashes, which would hide the names of cells from text search.
@@ -26,6 +87,33 @@ pub fn index_html(study: &Study) -> Result<String, ReportError> {
         let text = value.to_string();
         Ok(out.write_str(&if value.is_safe() { text } else { escape(&text) })?)
     });
+    environment
+}
+
+fn figure_views(figures: &[NamedFigure]) -> Result<Vec<FigureView<'_>>, ReportError> {
+    let view = |figure: &'_ NamedFigure| figure.figure.render_svg_element(&figure.alt);
+    let view =
+        figures.iter().map(|figure| Ok(FigureView { id: &figure.id, caption: &figure.caption, svg: view(figure)? }));
+    view.collect()
+}
+
+fn charts_view(figures: &[NamedFigure]) -> Result<ChartsView, ReportError> {
+    let data = figures.iter().map(|named| FigureData { id: &named.id, alt: &named.alt, figure: &named.figure });
+    Ok(ChartsView {
+        styles: [UPLOT_STYLE, "\n", CHARTS_STYLE].concat(),
+        library: UPLOT_SCRIPT.trim_end(),
+        script: CHARTS_SCRIPT.trim_end(),
+        figures: json_for_script(&data.collect::<Vec<_>>())?,
+    })
+}
+
+/// The page that shows `study`.
+///
+/// # Errors
+///
+/// When a figure cannot be drawn.
+pub fn index_html(study: &Study) -> Result<String, ReportError> {
+    let mut environment = environment();
     environment.add_template("index.html", TEMPLATE)?;
     let page = Page::of(study)?;
     Ok(environment.get_template("index.html")?.render(Serde(&page))?)
@@ -33,6 +121,7 @@ pub fn index_html(study: &Study) -> Result<String, ReportError> {
 
 #[derive(Serialize)]
 struct Page<'a> {
+    style: &'static str,
     id: &'a str,
     title: &'a str,
     citation: &'a str,
@@ -120,24 +209,10 @@ struct FigureView<'a> {
 
 impl<'a> Page<'a> {
     fn of(study: &'a Study) -> Result<Self, ReportError> {
-        let mut figures = Vec::new();
-        for figure in &study.figures {
-            let svg = figure.figure.render_svg_element(&figure.alt)?;
-            figures.push(FigureView { id: &figure.id, caption: &figure.caption, svg });
-        }
-        let data =
-            study.figures.iter().map(|named| FigureData { id: &named.id, alt: &named.alt, figure: &named.figure });
-        let data: Vec<_> = data.collect();
-        let charts = match data.is_empty() {
-            true => None,
-            false => Some(ChartsView {
-                styles: [UPLOT_STYLE, "\n", CHARTS_STYLE].concat(),
-                library: UPLOT_SCRIPT.trim_end(),
-                script: CHARTS_SCRIPT.trim_end(),
-                figures: json_for_script(&data)?,
-            }),
-        };
+        let figures = figure_views(&study.figures)?;
+        let charts = if figures.is_empty() { None } else { Some(charts_view(&study.figures)?) };
         Ok(Self {
+            style: STYLE.trim_end(),
             id: &study.id,
             title: &study.title,
             citation: &study.citation,

@@ -115,7 +115,7 @@ fn packet_columns(packet: &Packet) -> [String; 10] {
             *flags = describe::flag_names(segment.flags);
             *options = describe::options(&segment.options, |seq| seq.0);
         }
-        Body::Datagram { number } | Body::Quic { number, .. } => *seq = number.to_string(),
+        Body::Datagram { number } | Body::Media { number } | Body::Quic { number, .. } => *seq = number.to_string(),
         Body::Control | Body::Coded(_) | Body::Report(_) => {}
     }
     columns

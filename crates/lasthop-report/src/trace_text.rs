@@ -86,6 +86,7 @@ impl TraceText {
                 };
                 let text = match &packet.body {
                     Body::Tcp(segment) => segment_text(segment, packet, &relative),
+                    Body::Media { number } => format!("media {number}, length {}", packet.len),
                     Body::Datagram { number } => format!("datagram {number}, length {}", packet.len),
                     Body::Quic { number, data } => {
                         format!("quic {number}, length {}, {data} bytes of streams", packet.len)

@@ -74,7 +74,7 @@ impl Facts {
             let bytes = match flow.app {
                 App::Transfer { bytes, .. } => bytes,
                 App::Quic(QuicConfig { task: Task::Bulk { bytes }, .. }) => bytes,
-                App::Idle | App::OnOff(_) | App::Web | App::Quic(_) => return None,
+                App::Idle | App::OnOff(_) | App::Call(_) | App::Web | App::Quic(_) => return None,
             };
             // Copies are called `bulk#1`, `bulk#2`, ...
             let name = flow.name.split('#').next().unwrap_or_default();
@@ -156,6 +156,7 @@ impl Facts {
             QueueSpec::Fifo(limit) => (limit, "queue"),
             QueueSpec::CoDel(limit, _) => (limit, "queue.limit"),
             QueueSpec::FqCoDel(config) => (QueueLimit::Packets(config.limit), "queue.limit"),
+            QueueSpec::AckAware(config) => (config.limit, "queue.limit"),
         };
         let queue = QueueSize::from(queue);
         let queue_stops = if matches!(queue, QueueSize::Bytes(_)) { stops::QUEUE_BYTES } else { stops::QUEUE };

@@ -35,6 +35,7 @@ export const KINDS = {
 };
 const FATES = {
   'arrived': 'arrives', 'damaged': 'arrives damaged', 'lost': 'lost on the link', 'queue-full': 'dropped by a full queue',
+  'filtered': 'taken out of the queue, a later acknowledgment says it too',
   'suppressed': 'kept back by the base station', 'absorbed': 'dropped by the base station as old', 'underway': 'still underway',
 };
 const EVENTS = {
@@ -187,7 +188,7 @@ export class Diagram {
     const flight = Math.max(arrow.ended - arrow.sent, 1);
     const over = at >= arrow.ended;
     // What a queue drops does not come far; what the channel destroys nearly arrives.
-    const reach = arrow.fate === 'queue-full' ? 0.12 : arrow.fate === 'lost' ? 0.72 : 1;
+    const reach = arrow.fate === 'queue-full' || arrow.fate === 'filtered' ? 0.12 : arrow.fate === 'lost' ? 0.72 : 1;
     const progress = Math.min((at - arrow.sent) / flight, 1) * reach;
     const dx = this.x(arrow.to) - x1;
     const dy = y(arrow.ended) - y1;
@@ -212,7 +213,7 @@ export class Diagram {
     switch (arrow.fate) {
       case 'lost': case 'queue-full': return [cross(5)];
       case 'underway': return [];
-      case 'suppressed': case 'absorbed':
+      case 'suppressed': case 'absorbed': case 'filtered':
         return [svg('circle', { class: 'stop', cx: x, cy: y, r: 6.5 }), svg('line', { class: 'stop', x1: x - 4.6, y1: y + 4.6, x2: x + 4.6, y2: y - 4.6 })];
       default: {
         const corner = (turn) => `${x - 8 * Math.cos(angle + turn)} ${y - 8 * Math.sin(angle + turn)}`;

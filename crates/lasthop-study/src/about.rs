@@ -101,6 +101,10 @@ pub const fn about(scheme: &Scheme) -> About {
                     "A box at each end of the lossy link: the first numbers all packets and finds out itself which were lost, sends \
                      those again, and the second restores the order of each flow."
                 }
+                LinkRepair::Airmail => {
+                    "A box at each end of the lossy link: behind each 16 packets the first sends coded frames, more of them the more is \
+                     lost, and sends again what the second cannot restore from them; the second restores the order of each flow."
+                }
                 LinkRepair::Share => {
                     "A box at each end of the lossy link: the first adds 3 coded frames to each 20 packets, from which the second \
                      restores what was lost; nothing is sent again."
@@ -114,6 +118,10 @@ pub const fn about(scheme: &Scheme) -> About {
                 LinkRepair::Share => {
                     "An eighth of the link is spent without losses too; more losses in a row than coded frames reach TCP."
                 }
+                LinkRepair::Airmail => {
+                    "TCP, QUIC and calls alike see a link that loses next to nothing, at the price of up to a seventh of it where it \
+                     loses much; without losses nothing is added but headers and feedback."
+                }
                 LinkRepair::Repeat | LinkRepair::Adaptive => {
                     "TCP, QUIC and calls alike see a link that loses next to nothing; without losses nothing is added but headers \
                      and feedback."
@@ -123,10 +131,21 @@ pub const fn about(scheme: &Scheme) -> About {
             // What its coded frames do not restore is left to TCP.
             resends: match repair {
                 LinkRepair::Share => Resends::Sender,
-                LinkRepair::Repeat | LinkRepair::Adaptive => Resends::BaseStation,
+                LinkRepair::Repeat | LinkRepair::Adaptive | LinkRepair::Airmail => Resends::BaseStation,
             },
             duplicates: Duplicates::None,
             ..plain
+        },
+        BaseStation::SplitSrp => About {
+            does: "The base station ends the sender's connection, and brings the data to the mobile host in numbered datagrams, which are \
+                   acknowledged one by one and sent again when one is missing (selective repeat), without any congestion window.",
+            effect: "No loss on the wireless link makes it wait longer than for the repeat; an acknowledgment does not mean any more that \
+                     the data has arrived.",
+            sender: "sends",
+            base_station: Some("ends TCP, sends datagrams"),
+            receiver: Some("acknowledges each datagram"),
+            resends: Resends::BaseStation,
+            duplicates: Duplicates::EndAtBaseStation,
         },
         BaseStation::SelectiveRepeat => About {
             does: "Both ends of the lossy link number its frames; what is missing there is asked for and sent again at once \

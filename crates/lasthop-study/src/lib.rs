@@ -8,20 +8,29 @@
 //! | [`meaning`] | which schemes are the same run in a scenario, or not what their names say |
 //! | [`measures`] | what a run is judged by |
 //! | [`sweep`], [`parts`] | cartesian parameter sweeps, and their folders of Parquet files |
+//! | [`advise`] | which cure helps on a link, and with what |
+//! | [`promise`] | what such an advice promises, and whether it is kept |
+//! | [`link`] | from a measurement to the link that a scenario describes |
 //! | [`about`] | each scheme in two sentences |
 //! | [`reproduce`] | the published studies by name, and what reproducing one takes |
 //! | [`study`] | what they have in common: cells, and what was measured in them |
 //! | [`balakrishnan1997`] | the 1997 study: cells, tables, claims, figures |
 //! | [`xylomenos_kokkinakis`] | the study of error control at several layers |
+//! | [`discussion1997`] | what the 1997 study discusses and leaves to others |
 #![forbid(unsafe_code)]
 
 pub mod about;
+pub mod advise;
 pub mod balakrishnan1997;
 mod claims;
+pub mod discussion1997;
+pub mod emodel;
+pub mod link;
 pub mod meaning;
 pub mod measures;
 pub mod parts;
 pub mod progressive;
+pub mod promise;
 pub mod replicate;
 pub mod reproduce;
 pub mod stats;

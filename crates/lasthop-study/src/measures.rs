@@ -1,9 +1,12 @@
 //! What a run is judged by, as numbers with names.
 
-use lasthop_sim::measure::{FlowReport, PathReport, Report, SessionReport};
+use lasthop_proto::time::{Duration, Instant};
+use lasthop_sim::apps::{CallConfig, CallReport, Delays};
+use lasthop_sim::measure::{FlowReport, MobilityReport, PathReport, Report, SenderReport, SessionReport};
 use lasthop_sim::network::{App, FlowSpec, Network};
 use serde_json::{Map, Value, json};
 
+use crate::emodel::{Speech, opinion_score};
 use crate::stats::Estimate;
 
 /// One measure of one run.
@@ -17,9 +20,45 @@ pub struct Measure {
     pub value: f64,
 }
 
-/// What is measured only where queues can mark packets, and its unit.
-pub(crate) const MARKS: &str = "marks";
-pub(crate) const MARKS_UNIT: &str = "count";
+/// A count that only some networks have.
+pub(crate) struct Occasional {
+    /// Its name.
+    pub name: &'static str,
+    /// Whether runs of a network have it.
+    pub applies: fn(&Network) -> bool,
+    /// What it is; `None` where nobody could count it.
+    of: fn(&Report) -> Option<u64>,
+}
+
+/// The unit of all of them.
+pub(crate) const OCCASIONAL_UNIT: &str = "count";
+
+/// How many there are.
+pub(crate) const OCCASIONS: usize = 4;
+
+/// All of them, in the order in which they are told.
+pub(crate) static OCCASIONAL: [Occasional; OCCASIONS] = [
+    Occasional {
+        name: "marks",
+        applies: Network::may_mark,
+        of: |report| Some(report.links.iter().flatten().map(|path| path.marks).sum()),
+    },
+    Occasional {
+        name: "acks_filtered",
+        applies: Network::filters,
+        of: |report| Some(report.links.iter().flatten().map(|path| path.filtered).sum()),
+    },
+    Occasional {
+        name: "acks_reconstructed",
+        applies: Network::reconstructs,
+        of: |report| Some(report.flows.iter().map(|flow| flow.acks_reconstructed).sum()),
+    },
+    Occasional {
+        name: "spurious_timeouts",
+        applies: Network::varies,
+        of: |report| report.flows.iter().map(|flow| flow.sender.spurious_timeouts).sum(),
+    },
+];
 
 /// The mean throughput, in Mbps, of the transfers that brought something and of the web sessions.
 pub fn throughput(network: &Network, report: &Report) -> f64 {
@@ -35,7 +74,7 @@ pub fn throughput(network: &Network, report: &Report) -> f64 {
 ///
 /// `throughput` is the mean over the transfers that brought something and the web sessions; `LINK_goodput` is useful bytes over all payload bytes
 /// that the link carried in the direction that carries more payload; counts are sums over all flows. `starved` counts the transfers
-/// that `throughput` leaves out, where others are left. `marks` counts packets that queues marked; it is there where they can.
+/// that `throughput` leaves out, where others are left. Behind them are those counts that only some networks have.
 pub fn measures(network: &Network, report: &Report) -> Vec<Measure> {
     let mut measures =
         vec![Measure { name: "throughput".to_owned(), unit: "Mbps", value: throughput(network, report) }];
@@ -74,17 +113,143 @@ pub fn measures(network: &Network, report: &Report) -> Vec<Measure> {
         let starved = flows.filter(|(spec, flow)| is_transfer(spec) && flow.received == 0).count();
         measures.push(Measure { name: "starved".to_owned(), unit: "count", value: starved as f64 });
     }
-    if network.may_mark() {
-        let marks = report.links.iter().flatten().map(|path| path.marks).sum::<u64>() as f64;
-        measures.push(Measure { name: MARKS.to_owned(), unit: MARKS_UNIT, value: marks });
+    call_measures(network, report, &mut measures);
+    if let Some(moves) = report.mobility {
+        mobility_measures(&moves, &mut measures);
+    }
+    fairness_measures(network, report, &mut measures);
+    if network.judges_losses() {
+        let sum = |of: fn(&FlowReport) -> u64| report.flows.iter().map(of).sum::<u64>() as f64;
+        let judged = sum(|flow| flow.losses_judged);
+        measures.push(Measure { name: "losses_judged".to_owned(), unit: "count", value: judged });
+        if judged > 0.0 {
+            let value = 100.0 * sum(|flow| flow.judged_right) / judged;
+            measures.push(Measure { name: "judged_right".to_owned(), unit: "percent", value });
+        }
+    }
+    for Occasional { name, applies, of } in &OCCASIONAL {
+        if let Some(value) = of(report).filter(|_| applies(network)) {
+            measures.push(Measure { name: (*name).to_owned(), unit: OCCASIONAL_UNIT, value: value as f64 });
+        }
     }
     measures
+}
+
+/// What the moves of a host came to.
+fn mobility_measures(moves: &MobilityReport, measures: &mut Vec<Measure>) {
+    let mut push = |name: &str, unit, value| measures.push(Measure { name: name.to_owned(), unit, value });
+    push("handoffs", "count", moves.handoffs as f64);
+    if let Some(gap) = moves.mean_gap() {
+        push("handoff_gap", "ms", 1e3 * gap.as_secs_f64());
+    }
+    push("handoff_lost", "count", moves.lost as f64);
+    push("reordered", "count", moves.reordered as f64);
+    push("repeated", "count", moves.repeated as f64);
+}
+
+/// The mean throughput of the transfers that cross a lossy link and of those that cross none, and Jain's index over all of them; nothing
+/// where there are not both.
+fn fairness_measures(network: &Network, report: &Report, measures: &mut Vec<Measure>) {
+    let transfers = || network.flows.iter().zip(&report.flows).filter(|(spec, _)| spec.app.is_transfer());
+    let kinds: [Vec<f64>; 2] = [true, false].map(|lossy| {
+        let of_kind = transfers().filter(|(spec, _)| network.is_lossy_between(spec.from, spec.to) == lossy);
+        of_kind.map(|(_, flow)| flow.throughput() / 1e6).collect()
+    });
+    if kinds.iter().any(Vec::is_empty) {
+        return;
+    }
+    for (name, each) in ["lossy_throughput", "lossless_throughput"].into_iter().zip(&kinds) {
+        let value = each.iter().sum::<f64>() / each.len() as f64;
+        measures.push(Measure { name: name.to_owned(), unit: "Mbps", value });
+    }
+    if let Some(value) = jain(&kinds.concat()) {
+        measures.push(Measure { name: "fairness".to_owned(), unit: "index", value });
+    }
+}
+
+/// Jain's index of fairness: 1 where all have the same, one over their number where one has all (Jain, Chiu, Hawe 1984); none where all
+/// have nothing.
+fn jain(each: &[f64]) -> Option<f64> {
+    let (sum, squares) = (each.iter().sum::<f64>(), each.iter().map(|one| one * one).sum::<f64>());
+    (squares > 0.0).then(|| sum * sum / (each.len() as f64 * squares))
+}
+
+/// What became of calls; nothing where there are none.
+fn call_measures(network: &Network, report: &Report, measures: &mut Vec<Measure>) {
+    let calls: Vec<(CallConfig, &CallReport)> = network
+        .flows
+        .iter()
+        .zip(&report.flows)
+        .filter_map(|(spec, flow)| match spec.app {
+            App::Call(config) => Some((config, flow.call.as_deref()?)),
+            _ => None,
+        })
+        .collect();
+    if calls.is_empty() {
+        return;
+    }
+    let mut push = |name: &str, unit, value| measures.push(Measure { name: name.to_owned(), unit, value });
+    let sum = |of: fn(&CallReport) -> u64| calls.iter().map(|(_, call)| of(call)).sum::<u64>() as f64;
+    push("call_sent", "count", sum(|call| call.sent));
+    push("call_lost", "count", sum(|call| call.lost));
+    push("call_late", "count", sum(|call| call.late));
+    let mut delays = Delays::default();
+    calls.iter().for_each(|(_, call)| delays.merge(&call.delays));
+    for (name, permille) in [("call_delay_p50", 500), ("call_delay_p95", 950), ("call_delay_p99", 990)] {
+        if let Some(delay) = delays.quantile(permille) {
+            push(name, "ms", 1e3 * delay.as_secs_f64());
+        }
+    }
+    if delays.count() > 0 {
+        push("call_delay_max", "ms", 1e3 * delays.longest().as_secs_f64());
+    }
+    // Pictures: speech has no frames of several packets.
+    if calls.iter().any(|(config, _)| config.codec.is_none()) {
+        let frames = |of: fn(&CallReport) -> u64| {
+            calls.iter().filter(|(config, _)| config.codec.is_none()).map(|(_, call)| of(call)).sum::<u64>() as f64
+        };
+        push("call_frames", "count", frames(|call| call.frames));
+        push("call_frames_missed", "count", frames(|call| call.frames_missed));
+    }
+    let ratings = calls.iter().filter(|(_, call)| call.sent > 0);
+    let ratings: Vec<f64> = ratings.filter_map(|(config, call)| Some(speech(config, call)?.rating())).collect();
+    if !ratings.is_empty() {
+        let mean = |values: &mut dyn Iterator<Item = f64>| values.sum::<f64>() / ratings.len() as f64;
+        push("call_rating", "R", mean(&mut ratings.iter().copied()));
+        push("call_mos", "MOS", mean(&mut ratings.iter().map(|rating| opinion_score(*rating))));
+    }
+}
+
+/// What the E-model is told of a call; `None` where nobody speaks. A frame is complete when it has been spoken, and is played when its
+/// deadline comes.
+fn speech(config: &CallConfig, call: &CallReport) -> Option<Speech> {
+    let codec = config.codec?;
+    let delay = 1e3 * (config.interval + config.deadline).as_secs_f64();
+    let (loss, burst_ratio) = (call.missed(), call.burst_ratio());
+    Some(Speech { delay, ie: codec.ie, bpl: codec.bpl, loss, burst_ratio })
 }
 
 /// All measures that runs of `network` can have, with any values: a run has no goodput of a link that carried no payload.
 fn every(network: &Network) -> Vec<Measure> {
     let carried = PathReport { payload: 1, ..PathReport::default() };
-    let report = Report { links: vec![[carried; 2]; network.links.len()], ..Report::default() };
+    let mut delays = Delays::default();
+    delays.add(Duration::ZERO);
+    let call = CallReport { sent: 1, delays, ..CallReport::default() };
+    let sender = SenderReport { spurious_timeouts: Some(0), ..SenderReport::default() };
+    let flow = |spec: &FlowSpec| FlowReport {
+        sender,
+        received: 1,
+        end: Instant::ZERO + Duration::from_secs(1),
+        losses_judged: 1,
+        call: matches!(spec.app, App::Call(_)).then(|| Box::new(call.clone())),
+        ..FlowReport::default()
+    };
+    let report = Report {
+        flows: network.flows.iter().map(flow).collect(),
+        links: vec![[carried; 2]; network.links.len()],
+        mobility: network.mobility.as_ref().map(|_| MobilityReport { gaps: 1, ..MobilityReport::default() }),
+        ..Report::default()
+    };
     measures(network, &report)
 }
 
@@ -219,6 +384,32 @@ mod tests {
         assert_eq!((throughput.map(f64::to_bits), starved), (Some(0), None));
     }
 
+    #[test]
+    fn jains_index_is_one_for_equals_and_falls_to_one_over_their_number() {
+        assert_eq!(jain(&[2.0, 2.0, 2.0, 2.0]), Some(1.0));
+        assert_eq!(jain(&[3.0, 0.0, 0.0, 0.0]), Some(0.25));
+        // (1 + 3)^2 over 2 (1 + 9).
+        assert_eq!(jain(&[1.0, 3.0]), Some(0.8));
+        assert_eq!(jain(&[0.0, 0.0]), None);
+    }
+
+    /// Fairness is measured where some transfers cross a lossy link and others do not; judgements where radios judge.
+    #[test]
+    fn fairness_needs_both_kinds_of_transfers() {
+        let names = |scenario: &str| {
+            let scenario = Scenario::builtin(scenario).unwrap();
+            columns(&scenario.network(scenario.scheme()).unwrap()).into_iter().map(|(name, _)| name).collect::<Vec<_>>()
+        };
+        let ours = ["lossy_throughput", "lossless_throughput", "fairness", "losses_judged", "judged_right"];
+        let of = |scenario: &str| {
+            let names = names(scenario);
+            ours.into_iter().filter(|name| names.iter().any(|known| known == name)).collect::<Vec<_>>()
+        };
+        assert_eq!(of("mixed-losses"), ours[..3]);
+        assert_eq!(of("wavelan-lan"), [""; 0]);
+        assert_eq!(of("packet-radio-chain"), ours[3..]);
+    }
+
     /// Marks are a measure where a queue can mark, and only there.
     #[test]
     fn marks_are_counted_where_there_can_be_any() {
@@ -228,7 +419,7 @@ mod tests {
             let scenario = scenario.with_overrides(overrides).unwrap();
             let task = Task::new(&scenario, scenario.scheme(), 1, 1).unwrap();
             let report = run_all(std::slice::from_ref(&task), 1, &Silent).remove(0).remove(0);
-            measures(&task.network, &report).iter().find(|measure| measure.name == MARKS).map(|measure| measure.value)
+            measures(&task.network, &report).iter().find(|measure| measure.name == "marks").map(|measure| measure.value)
         };
         assert_eq!(marks(&[]), None);
         assert_eq!(marks(&[queue]), None);

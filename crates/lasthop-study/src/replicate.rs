@@ -174,7 +174,7 @@ fn run_in_order<E>(
     };
     let execute = |at: usize| {
         let Place { task, round } = place(at);
-        let report = one_run(&tasks[task], round as u32, progress).map_err(|cut| progress.run_cut(task, cut)).ok()?;
+        let report = one_run(&tasks[task], round as u32, progress).map_err(|cut| progress.run_cut(task, *cut)).ok()?;
         progress.run_done();
         Some(report)
     };
@@ -228,7 +228,7 @@ fn run_in_order<E>(
 }
 
 /// The run of `task` that is number `round` of its runs.
-fn one_run(task: &Task, round: u32, progress: &dyn Progress) -> Result<Report, Cut> {
+fn one_run(task: &Task, round: u32, progress: &dyn Progress) -> Result<Report, Box<Cut>> {
     let run = task.runs.start + round;
     let mut simulation = Simulation::new(&task.network, run_seed(task.seed, run), Recording::Off);
     loop {
@@ -239,7 +239,7 @@ fn one_run(task: &Task, round: u32, progress: &dyn Progress) -> Result<Report, C
         }
         let at = simulation.now();
         let report = simulation.finish(&task.network).report;
-        return if abandoned { Err(Cut { run, at, report }) } else { Ok(report) };
+        return if abandoned { Err(Box::new(Cut { run, at, report })) } else { Ok(report) };
     }
 }
 

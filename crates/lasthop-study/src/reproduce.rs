@@ -6,13 +6,14 @@ use lasthop_scenario::Scenario;
 use crate::measures::{Samples, columns};
 use crate::replicate::{Progress, Task, run_each};
 use crate::study::{Cell, Options, Results, Selection, Study, StudyError};
-use crate::{balakrishnan1997, xylomenos_kokkinakis};
+use crate::{balakrishnan1997, discussion1997, xylomenos_kokkinakis};
 
 /// The studies.
-pub static STUDIES: [&dyn Study; 2] = [&balakrishnan1997::Balakrishnan1997, &xylomenos_kokkinakis::XylomenosKokkinakis];
+pub static STUDIES: [&dyn Study; 3] =
+    [&balakrishnan1997::Balakrishnan1997, &xylomenos_kokkinakis::XylomenosKokkinakis, &discussion1997::Discussion1997];
 
 /// The names that select them.
-pub fn names() -> [&'static str; 2] {
+pub fn names() -> [&'static str; STUDIES.len()] {
     STUDIES.map(Study::name)
 }
 

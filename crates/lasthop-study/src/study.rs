@@ -7,7 +7,7 @@ use lasthop_proto::scheme::Scheme;
 use lasthop_report::study as report;
 use lasthop_scenario::Scenario;
 
-use crate::measures::{Samples, Summary, find};
+use crate::measures::{Samples, Summary};
 use crate::stats::Estimate;
 
 /// Why a study could not be reproduced.
@@ -187,8 +187,8 @@ pub struct Results {
     /// The first cell asked for that the study does not have.
     unknown: RefCell<Option<String>>,
     cells: BTreeMap<String, Vec<Summary>>,
-    /// Throughput of each run of a cell, in Mbps.
-    runs: BTreeMap<String, Vec<f64>>,
+    /// The runs of a cell.
+    runs: BTreeMap<String, Samples>,
 }
 
 impl Results {
@@ -211,16 +211,19 @@ impl Results {
 
     /// Adds what the runs of a cell measured.
     pub(crate) fn insert(&mut self, cell: &str, samples: &Samples) {
-        let throughput = samples.columns().iter().position(|(name, _)| name == "throughput");
-        let throughput = throughput.map(|at| samples.column(at).flatten().collect());
-        self.runs.insert(cell.to_owned(), throughput.unwrap_or_default());
+        self.runs.insert(cell.to_owned(), samples.clone());
         self.cells.insert(cell.to_owned(), samples.summaries());
     }
 
-    /// A measure of a cell, such as `throughput` of `E2E/LAN/32`.
-    pub(crate) fn get(&self, cell: &str, measure: &str) -> Option<&Estimate> {
+    /// A measure of a cell with its unit, such as `throughput` of `E2E/LAN/32`.
+    pub(crate) fn summary(&self, cell: &str, measure: &str) -> Option<&Summary> {
         self.expect(cell);
-        find(self.cells.get(cell)?, measure)
+        self.cells.get(cell)?.iter().find(|summary| summary.name == measure)
+    }
+
+    /// The same without its unit.
+    pub(crate) fn get(&self, cell: &str, measure: &str) -> Option<&Estimate> {
+        self.summary(cell, measure).map(|summary| &summary.estimate)
     }
 
     /// A quantity made of the throughputs of several cells, run by run: runs of the same number meet the same errors and the
@@ -230,14 +233,26 @@ impl Results {
         cells: [&str; N],
         quantity: impl Fn([f64; N]) -> f64,
     ) -> Option<Estimate> {
+        self.measure_by_run("throughput", cells, quantity)
+    }
+
+    /// The same of another measure.
+    pub(crate) fn measure_by_run<const N: usize>(
+        &self,
+        measure: &str,
+        cells: [&str; N],
+        quantity: impl Fn([f64; N]) -> f64,
+    ) -> Option<Estimate> {
         cells.iter().for_each(|cell| self.expect(cell));
-        let mut columns = [&[] as &[f64]; N];
+        let mut columns = [const { Vec::new() }; N];
         for (column, cell) in columns.iter_mut().zip(cells) {
-            *column = self.runs.get(cell)?;
+            let samples = self.runs.get(cell)?;
+            let at = samples.columns().iter().position(|(name, _)| name == measure)?;
+            *column = samples.column(at).flatten().collect::<Vec<f64>>();
         }
-        let runs = columns.iter().map(|column| column.len()).min()?;
-        let values: Vec<f64> = (0..runs).map(|run| quantity(columns.map(|column| column[run]))).collect();
-        Estimate::of(&values)
+        let runs = columns.iter().map(Vec::len).min()?;
+        let values = (0..runs).map(|run| quantity(columns.each_ref().map(|column| column[run])));
+        Estimate::of(&values.collect::<Vec<f64>>())
     }
 
     /// The ratio of two cells' throughputs, run by run.

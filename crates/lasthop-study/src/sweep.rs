@@ -10,10 +10,9 @@ use lasthop_proto::scheme::Scheme;
 use lasthop_report::ReportError;
 use lasthop_report::rows::{Kind, Rows, Value};
 use lasthop_scenario::Scenario;
-use lasthop_sim::network::Network;
 
 use crate::meaning::{Meaning, meanings};
-use crate::measures::{self, MARKS, MARKS_UNIT, Samples, find};
+use crate::measures::{self, OCCASIONAL, OCCASIONAL_UNIT, OCCASIONS, Samples, find};
 use crate::replicate::{Progress, Task, map_all, run_each};
 
 /// One key and the values that it takes.
@@ -170,16 +169,15 @@ impl Sweep {
         let (scenario, measures, columns, points) = (scenario.clone(), Vec::new(), Vec::new(), Vec::new());
         let mut sweep = Self { scenario, axes, points, measures, columns, seed, runs };
         let points = map_all(&combinations, 0, |values| sweep.points_of(values, schemes))?;
-        let may_mark = points.iter().any(|(_, may_mark)| *may_mark);
+        let occasional: Vec<_> =
+            OCCASIONAL.iter().zip(0..).filter(|(_, at)| points.iter().any(|(_, has)| has[*at])).collect();
         sweep.points = points.into_iter().flat_map(|(points, _)| points).collect();
         if let Some(point) = sweep.points.first() {
             sweep.measures = measures::columns(&sweep.task(point)?.network);
         }
-        // The first point may be the one without marks.
-        let marks = (MARKS.to_owned(), MARKS_UNIT);
-        if may_mark && !sweep.measures.contains(&marks) {
-            sweep.measures.push(marks);
-        }
+        // The first point may be one without what others have.
+        sweep.measures.retain(|(name, _)| !OCCASIONAL.iter().any(|count| count.name == name));
+        sweep.measures.extend(occasional.iter().map(|(count, _)| (count.name.to_owned(), OCCASIONAL_UNIT)));
         sweep.columns = sweep.axes.iter().map(|axis| (axis.key.clone(), Kind::Text)).collect();
         sweep.columns.push((SCHEME.to_owned(), Kind::Text));
         if sweep.has_same() {
@@ -200,18 +198,21 @@ impl Sweep {
         self.scenario.with_overrides(&values).map_err(|error| error.set_by("--vary"))
     }
 
-    /// The points with these values, each checked, and whether packets may be marked in one of them.
+    /// The points with these values, each checked, and which of the occasional counts one of them has.
     fn points_of(
         &self,
         values: &[String],
         schemes: &[&'static Scheme],
-    ) -> Result<(Vec<Point>, bool), lasthop_scenario::Error> {
+    ) -> Result<(Vec<Point>, [bool; OCCASIONS]), lasthop_scenario::Error> {
         let scenario = self.scenario_at(values)?;
         let networks = schemes.iter().map(|scheme| scenario.network(scheme)).collect::<Result<Vec<_>, _>>()?;
         let meanings = meanings(&scenario, schemes, &networks.iter().collect::<Vec<_>>());
         let point =
             |meaning: Meaning| Point { values: values.to_vec(), scheme: meaning.scheme, same_as: meaning.same_as };
-        Ok((meanings.into_iter().map(point).collect(), networks.iter().any(Network::may_mark)))
+        Ok((
+            meanings.into_iter().map(point).collect(),
+            OCCASIONAL.each_ref().map(|count| networks.iter().any(count.applies)),
+        ))
     }
 
     fn task(&self, point: &Point) -> Result<Task, lasthop_scenario::Error> {

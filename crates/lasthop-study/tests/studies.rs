@@ -103,6 +103,23 @@ fn few_runs_agree_with_the_document(study: &Study) {
     assert!(all.len() >= 100 && mean <= 0.025, "{} cells, {mean:.4} off on average", all.len());
 }
 
+/// Each subject has a table with every cell, a figure, and claims; with eight runs those that hold are told from those that do not.
+#[test]
+fn the_discussion() {
+    let plan = Plan::new("discussion1997", &options(Selection::All, 8)).unwrap();
+    let study = plan.finish(&plan.run(&Silent).unwrap()).unwrap();
+    // ELN from queue lengths misses by a little what it is measured against over four and five hops.
+    // A window that a handoff breaks off takes longer than the handoff, with random moves, and a split connection's much longer.
+    let expected = "!handoffs-fast !handoffs-state handoffs-loss handoffs-order !hops-eln asymmetry asymmetry-cures \
+                    asymmetry-two-way varying-delay-handover varying-delay-spikes varying-delay-snoop congestion-order \
+                    srp-few-losses srp-many-losses small-windows";
+    assert_eq!(verdicts(&study), expected, "{:#?}", missed(&study));
+    let rows: usize =
+        study.tables.iter().map(|table| table.rows.iter().filter(|row| row.metric == "throughput").count()).sum();
+    assert_eq!(rows, plan.cells().len());
+    assert_eq!(study.figures.len(), study.tables.len());
+}
+
 #[test]
 fn what_is_not_there_is_named() {
     let refused = |study, selection| Plan::new(study, &options(selection, 1)).err().map(|error| error.to_string());

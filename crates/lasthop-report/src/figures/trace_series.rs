@@ -75,7 +75,7 @@ impl TransferCollector {
     pub fn new(network: &Network, flow: FlowId, name: &str) -> Self {
         let element = |element: &ElementSpec| {
             let role = element.element.role();
-            (role != Role::Marker).then(|| (role, point_of(network, element)))
+            (!matches!(role, Role::Marker | Role::Pacer)).then(|| (role, point_of(network, element)))
         };
         Self {
             flow,
@@ -191,7 +191,7 @@ impl TransferCollector {
                     // What it hands on is the source's.
                     series.sequences.push(SequenceSeries { sent: Vec::new(), ..local });
                 }
-                Role::Marker | Role::LinkEnd => {}
+                Role::Marker | Role::Pacer | Role::LinkEnd => {}
             }
         }
         if let Some(point) = link {

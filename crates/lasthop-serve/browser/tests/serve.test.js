@@ -76,7 +76,7 @@ test('schemes are chosen one by one', async () => {
   assert.equal(Object.keys(await numbers(page)).length, 12);
   await page.locator('#all').click();
   await settled(page);
-  assert.equal(Object.keys(await numbers(page)).length, 24);
+  assert.equal(Object.keys(await numbers(page)).length, 26);
   await page.close();
 });
 

@@ -99,7 +99,9 @@ impl Cell {
             (Experiment::Standard, Family::LinkLayer) => Some("2"),
             (Experiment::Standard, Family::EndToEnd) => Some("3"),
             (Experiment::Standard, Family::SplitConnection) => Some("4"),
-            (Experiment::Standard, Family::MultipleLayers | Family::Today | Family::TwoEnded) => None,
+            (Experiment::Standard, Family::MultipleLayers | Family::Today | Family::TwoEnded | Family::Discussed) => {
+                None
+            }
             (Experiment::Burst(_), _) => Some("5"),
             (Experiment::ErrorInterval(_), _) => Some("figure-13"),
             (Experiment::NoErrors, _) => Some("no-errors"),

@@ -1,0 +1,114 @@
+use lasthop_scenario::Scenario;
+use lasthop_sim::network::App;
+
+use super::*;
+use crate::replicate::{Silent, run_all};
+
+fn advice(overrides: &[(&str, &str)], needs: &[Needs], uses: &[Use]) -> Advice {
+    let scenario = Scenario::builtin("farm-radio").unwrap().with_overrides(overrides).unwrap();
+    let plan = Plan::new(&scenario, needs, uses, 1, 4).unwrap();
+    plan.judge(&run_all(plan.tasks(), 2, &Silent)).unwrap()
+}
+
+const BOX: [Needs; 2] = [Needs::Sender, Needs::Box];
+
+#[test]
+fn a_lossy_link_gets_the_cure_that_asks_least_of_those_that_are_as_good() {
+    let advice = advice(&[], &BOX, &[Use::Bulk]);
+    let names: Vec<&str> = advice.cured.iter().map(|cured| cured.cure.scheme).collect();
+    assert_eq!(names, ["E2E-CUBIC", "E2E-BBR", "SNOOP", "SPLIT-BBR"]);
+    let best = advice.best().unwrap();
+    assert!(best.gain > 1.5, "{}", best.gain);
+    for cured in &advice.cured {
+        // Nothing that asks less comes as near, and nothing that asks more is clearly better.
+        assert!(cured.cure.needs >= best.cure.needs || !cured.helps() || cured.gain < 0.97 * best.gain);
+        assert!(cured.gain * 0.97 <= best.gain);
+    }
+}
+
+#[test]
+fn a_link_without_losses_is_left_as_it_is() {
+    let advice = advice(&[("links.radio.errors", r#"{ model = "none" }"#)], &[Needs::Box], &[Use::Bulk]);
+    assert!(advice.best().is_none(), "{:?}", advice.best().map(|cured| (cured.cure.scheme, cured.gain)));
+}
+
+#[test]
+fn only_what_can_be_changed_is_advised() {
+    let advice = advice(&[], &[Needs::Sender], &[Use::Bulk]);
+    assert_eq!(advice.best().map(|cured| cured.cure.scheme), Some("E2E-BBR"));
+    assert!(advice.best_with(Needs::Box).is_none());
+}
+
+/// A cure without which nothing gets through is no error of arithmetic, and one that harms a use is not advised.
+#[test]
+fn harm_outweighs_gain() {
+    let cured = |values: &[(f64, f64)]| {
+        let estimate = |mean| Estimate { mean, ci95: Some(0.01), n: 10 };
+        let results = values.iter().map(|(value, ratio)| Effect {
+            usage: Use::Bulk,
+            value: estimate(*value),
+            factor: (*ratio > 0.0).then_some(Factor { mean: *ratio, interval: (ratio - 0.01, ratio + 0.01) }),
+            summaries: Vec::new(),
+        });
+        Cured::new(CURES[2], results.collect())
+    };
+    assert!(cured(&[(5.0, 2.0)]).helps());
+    assert!(!cured(&[(5.0, 4.0), (1.0, 0.9)]).helps());
+    assert!(!cured(&[(5.0, 1.01)]).helps());
+    let from_nothing = cured(&[(5.0, 0.0)]);
+    assert!(from_nothing.helps() && from_nothing.gain.is_infinite());
+    assert!(!cured(&[(0.0, 0.0)]).helps());
+}
+
+/// Values that rise and fall together tell their ratio better than each by itself.
+#[test]
+fn the_factor_of_pairs() {
+    let factor = Factor::of(&[2.0, 4.0, 6.0], &[1.0, 2.0, 3.0]).unwrap();
+    assert!((factor.mean - 2.0).abs() < 1e-9 && factor.interval.1 - factor.interval.0 < 1e-6);
+    // 2 and 8: the mean is 4; a run alone has no interval.
+    assert!((Factor::of(&[2.0, 8.0], &[1.0, 1.0]).unwrap().mean - 4.0).abs() < 1e-9);
+    assert_eq!(Factor::of(&[3.0], &[1.5]).map(|factor| factor.interval), Some((2.0, 2.0)));
+    assert!(Factor::of(&[1.0], &[0.0]).is_none());
+    // What sometimes gets nothing through helps without doubt never.
+    let sometimes = Factor::of(&[0.0, 4.0], &[1.0, 1.0]).unwrap();
+    assert_eq!((sometimes.mean, sometimes.interval.0), (2.0, 0.0));
+}
+
+#[test]
+fn pages_and_downloads_take_the_place_of_the_scenarios_own_traffic() {
+    for name in lasthop_scenario::builtin_names() {
+        let scenario = Scenario::builtin(name).unwrap();
+        let plan = Plan::new(&scenario, &BOX, &Use::ALL, 1, 1).unwrap();
+        assert_eq!(plan.tasks().len(), 12, "{name}");
+        for (at, task) in plan.tasks().iter().enumerate() {
+            let of = |which: fn(&App) -> bool| task.network.flows.iter().filter(|flow| which(&flow.app)).count();
+            let found = (of(App::is_transfer), task.network.sessions.len(), of(|app| matches!(app, App::Call(_))));
+            assert_eq!(found, [(1, 0, 0), (0, 1, 0), (0, 0, 2)][at % 3], "{name}");
+        }
+    }
+}
+
+/// A call over a hop that loses much is understood again where the hop is repaired for all traffic; a box that reads TCP is no help.
+#[test]
+fn a_call_is_helped_by_repair_of_all_traffic() {
+    let loss = [("links.radio.errors", r#"{ model = "uniform", frame_loss = "8 %" }"#)];
+    let scenario = Scenario::builtin("call-radio").unwrap().with_overrides(&loss).unwrap();
+    let plan = Plan::new(&scenario, &[Needs::Box, Needs::Boxes], &[Use::Call], 1, 4).unwrap();
+    let advice = plan.judge(&run_all(plan.tasks(), 2, &Silent)).unwrap();
+    assert_eq!(advice.best().map(|cured| cured.cure.scheme), Some("LINK-HYBRID"));
+    assert!(advice.best_with(Needs::Box).is_none());
+    let score = |at: usize| advice.cured[at].results[0].value.mean;
+    let repaired = advice.cured.iter().position(|cured| cured.cure.scheme == "LINK-HYBRID").unwrap();
+    assert!(score(repaired) > 4.2 && score(0) < 4.0, "{} {}", score(repaired), score(0));
+}
+
+/// A relay acknowledges a request that it still has to bring: the reply must not be there before. Without losses a page takes as many
+/// round trips as without a relay, but for the last acknowledgment's way.
+#[test]
+fn a_relay_brings_no_reply_before_its_request() {
+    let none = ("links.radio.errors", r#"{ model = "none" }"#);
+    let advice = advice(&[none], &[Needs::Box], &[Use::Pages]);
+    let split = advice.cured.iter().find(|cured| cured.cure.scheme == "SPLIT-BBR").unwrap();
+    assert!((1.0..1.34).contains(&split.gain), "{}", split.gain);
+    assert_eq!(split.results[0].mean("timeouts") + split.results[0].mean("relay_timeouts"), 0.0);
+}

@@ -1,0 +1,105 @@
+//! Corruption beside congestion: the schemes of the 1997 study behind a bottleneck that others share.
+
+use lasthop_proto::scheme::{Family, SCHEMES, Scheme};
+use lasthop_report::figures::Scale;
+use lasthop_report::study::Claim;
+
+use super::subject::{Axes, Point, Subject};
+use crate::claims;
+use crate::stats::Estimate;
+use crate::study::Results;
+
+/// Whether others share the bottleneck.
+const LINES: [&str; 2] = ["with cross traffic", "without"];
+
+/// The subject.
+pub(super) struct Congestion;
+
+impl Subject for Congestion {
+    fn id(&self) -> &'static str {
+        "congestion"
+    }
+
+    fn title(&self) -> &'static str {
+        "A lossy radio behind a wired bottleneck, with and without cross traffic"
+    }
+
+    fn points(&self) -> Vec<Point> {
+        let mut points = Vec::new();
+        for line in LINES {
+            for (index, scheme) in schemes().enumerate() {
+                let place = (line, (index + 1) as f64);
+                let point = Point::drawn(name(scheme.name, line), "mixed-losses", scheme.name, place);
+                points.push(match line {
+                    "without" => point
+                        .with("flows.cross.size", "1 B")
+                        .with("flows.bursts.start", "39 s")
+                        .with("sessions.browser.start", "39 s"),
+                    _ => point,
+                });
+            }
+        }
+        points
+    }
+
+    fn measures(&self) -> &'static [&'static str] {
+        &["throughput", "lossy_throughput", "lossless_throughput", "fairness"]
+    }
+
+    fn axes(&self) -> Axes {
+        Axes {
+            x: "scheme, in the order of the table",
+            scale: Scale::Linear,
+            measure: "lossy_throughput",
+            y: "throughput to the mobile host (Mbps)",
+        }
+    }
+
+    fn claims(&self, results: &Results) -> Vec<Claim> {
+        let text = "The order of the twelve schemes holds with cross traffic: of two whose 95 % intervals without it are apart, \
+                    the slower is not clearly the faster with it";
+        let order = claims::claim(results, "congestion-order", text, &|c| {
+            let of = |scheme: &Scheme, line| lossy(results, scheme, line);
+            let (mut apart, mut reversed) = (0, Vec::new());
+            for faster in schemes() {
+                for slower in schemes() {
+                    let [alone, others] =
+                        ["without", "with cross traffic"].map(|line| (of(faster, line), of(slower, line)));
+                    if alone.0?.above(alone.1?) {
+                        apart += 1;
+                        if others.1?.above(others.0?) {
+                            reversed.push(format!("{} and {}", faster.name, slower.name));
+                        }
+                    }
+                }
+            }
+            let which = if reversed.is_empty() { "none".to_owned() } else { reversed.join(", ") };
+            c.check(reversed.is_empty(), format!("of {apart} pairs reversed: {which}"));
+            Some(())
+        });
+        order.into_iter().collect()
+    }
+
+    fn note(&self) -> Option<&'static str> {
+        Some(
+            "Congestion: lossy_throughput is that of the transfer to the mobile host, lossless_throughput that of the transfer \
+             between wired hosts beside it; fairness is Jain's index over both. Without cross traffic the second transfer is one \
+             byte, and its numbers say nothing. A scheme that no longer takes corruption for congestion gets more of the \
+             bottleneck, at the expense of the other.",
+        )
+    }
+}
+
+/// The twelve of the 1997 study.
+fn schemes() -> impl Iterator<Item = &'static Scheme> {
+    let families = [Family::EndToEnd, Family::LinkLayer, Family::SplitConnection];
+    SCHEMES.iter().filter(move |scheme| families.contains(&scheme.family))
+}
+
+fn name(scheme: &str, line: &str) -> String {
+    format!("congestion/{scheme}/{}", line.replace(' ', "-"))
+}
+
+fn lossy<'r>(results: &'r Results, scheme: &Scheme, line: &str) -> Option<&'r Estimate> {
+    results.get(&name(scheme.name, line), "lossy_throughput")
+}

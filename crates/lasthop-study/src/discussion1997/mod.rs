@@ -1,0 +1,81 @@
+//! What the 1997 study discusses and leaves to others, measured: one table, one figure and the claims of each subject.
+//!
+//! A subject is a file here and a line in `SUBJECTS`.
+
+mod asymmetry;
+mod congestion;
+mod handoffs;
+mod hops;
+mod small_windows;
+mod srp;
+mod subject;
+mod varying_delay;
+
+use self::subject::{Point, Subject, figure, table};
+use crate::study::{self, Cell, Contents, Options, Results, Selection, StudyError};
+
+/// The name that selects the study.
+pub const NAME: &str = "discussion1997";
+
+/// All subjects, in the order of the page.
+static SUBJECTS: [&dyn Subject; 7] = [
+    &handoffs::Handoffs,
+    &hops::Hops,
+    &asymmetry::Asymmetry,
+    &varying_delay::VaryingDelay,
+    &congestion::Congestion,
+    &srp::Srp,
+    &small_windows::SmallWindows,
+];
+
+/// The study.
+pub struct Discussion1997;
+
+impl study::Study for Discussion1997 {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn title(&self) -> &'static str {
+        "What the 1997 study discusses and leaves to others"
+    }
+
+    fn citation(&self) -> &'static str {
+        "After section V and VI of H. Balakrishnan, V. N. Padmanabhan, S. Seshan, R. H. Katz: A Comparison of Mechanisms for \
+         Improving TCP Performance over Wireless Links. IEEE/ACM Transactions on Networking 5(6), December 1997. That study \
+         printed no numbers for these subjects; where others did, they are named at the table."
+    }
+
+    fn cells(&self, selection: &Selection) -> Result<Vec<Cell>, StudyError> {
+        let points = selected(selection)?.into_iter().flat_map(|subject| subject.points());
+        study::cells(points.collect(), |point| point.name.clone(), Point::scenario)
+    }
+
+    fn contents(&self, options: &Options, results: &Results) -> Result<Contents, StudyError> {
+        let subjects = selected(&options.selection)?;
+        // Who asks for a table alone wants no figure; a figure's numbers are in its table.
+        let draws = !matches!(options.selection, Selection::Table(_));
+        Ok(Contents {
+            tables: subjects.iter().map(|subject| table(*subject, results)).collect(),
+            claims: subjects.iter().flat_map(|subject| subject.claims(results)).collect(),
+            notes: subjects.iter().flat_map(|subject| subject.note()).map(str::to_owned).collect(),
+            figures: subjects.iter().filter(|_| draws).map(|subject| figure(*subject, results)).collect(),
+        })
+    }
+}
+
+/// The subjects of which `selection` is the table or the figure.
+fn selected(selection: &Selection) -> Result<Vec<&'static dyn Subject>, StudyError> {
+    let (what, given) = match selection {
+        Selection::All => return Ok(SUBJECTS.to_vec()),
+        Selection::Table(table) => ("table", table),
+        Selection::Figure(figure) => ("figure", figure),
+    };
+    match SUBJECTS.into_iter().find(|subject| subject.id() == given) {
+        Some(subject) => Ok(vec![subject]),
+        None => {
+            let known = SUBJECTS.map(|subject| subject.id()).join(", ");
+            Err(StudyError::Unknown { study: NAME, what, given: given.clone(), known })
+        }
+    }
+}

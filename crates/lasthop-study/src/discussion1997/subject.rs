@@ -1,0 +1,141 @@
+//! What a subject of the discussion says of itself, and how its table and its figure are made of it.
+
+use lasthop_proto::scheme::Scheme;
+use lasthop_report::figures::{Figure, LineChart, LinePoint, LineSeries, Scale};
+use lasthop_report::study::{CellRow, Claim, NamedFigure, Table};
+use lasthop_scenario::Scenario;
+
+use super::NAME;
+use crate::study::{Results, StudyError, scheme};
+
+/// One subject.
+pub(super) trait Subject: Sync {
+    /// The word that selects its table and its figure.
+    fn id(&self) -> &'static str;
+
+    /// What it is about, in a line.
+    fn title(&self) -> &'static str;
+
+    /// Its cells, in the order of the table.
+    fn points(&self) -> Vec<Point>;
+
+    /// What its table shows of each cell: names of measures.
+    fn measures(&self) -> &'static [&'static str] {
+        &["throughput"]
+    }
+
+    /// What its figure shows.
+    fn axes(&self) -> Axes;
+
+    /// What is claimed of it, as far as `results` has the cells.
+    fn claims(&self, results: &Results) -> Vec<Claim>;
+
+    /// What a reader has to know of it besides; its sources.
+    fn note(&self) -> Option<&'static str> {
+        None
+    }
+}
+
+/// One cell: a ready-made scenario with some of its keys changed, under a scheme.
+#[derive(Clone, Debug)]
+pub(super) struct Point {
+    /// Its name, which begins with the subject's.
+    pub name: String,
+    /// The ready-made scenario.
+    pub scenario: &'static str,
+    /// Keys and their values.
+    pub set: Vec<(&'static str, String)>,
+    /// The scheme's name.
+    pub scheme: &'static str,
+    /// Where it stands in the figure: on which line, and at which place. A cell that is not drawn has none.
+    pub place: Option<(&'static str, f64)>,
+    /// Numbers that a public source gives for it, by measure.
+    pub published: Vec<(&'static str, f64)>,
+}
+
+impl Point {
+    /// A cell that a figure shows at `x` of the line of that name.
+    pub(super) fn drawn(
+        name: String,
+        scenario: &'static str,
+        scheme: &'static str,
+        (line, x): (&'static str, f64),
+    ) -> Self {
+        Self { name, scenario, set: Vec::new(), scheme, place: Some((line, x)), published: Vec::new() }
+    }
+
+    /// The same with a key changed.
+    pub(super) fn with(mut self, key: &'static str, value: impl Into<String>) -> Self {
+        self.set.push((key, value.into()));
+        self
+    }
+
+    /// The scenario, and the scheme that it is run under.
+    pub(super) fn scenario(&self) -> Result<(Scenario, &'static Scheme), StudyError> {
+        let scenario = Scenario::builtin(self.scenario)?.with_overrides(&self.set)?;
+        Ok((scenario, scheme(NAME, self.scheme)?))
+    }
+}
+
+/// What a figure shows: one measure of the cells, by line and place.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Axes {
+    /// What lies along it, with its unit.
+    pub x: &'static str,
+    /// How.
+    pub scale: Scale,
+    /// The measure that is drawn.
+    pub measure: &'static str,
+    /// What that is called, with its unit.
+    pub y: &'static str,
+}
+
+/// The table of a subject.
+pub(super) fn table(subject: &dyn Subject, results: &Results) -> Table {
+    let mut rows = Vec::new();
+    for point in subject.points() {
+        for metric in subject.measures() {
+            let Some(summary) = results.summary(&point.name, metric) else { continue };
+            rows.push(CellRow {
+                cell: point.name.clone(),
+                metric: (*metric).to_owned(),
+                unit: summary.unit.to_owned(),
+                published: point.published.iter().find(|(known, _)| known == metric).map(|(_, value)| *value),
+                measured: summary.estimate.mean,
+                ci95: summary.estimate.ci95,
+                runs: summary.estimate.n,
+            });
+        }
+    }
+    Table { id: subject.id().to_owned(), title: subject.title().to_owned(), rows }
+}
+
+/// The figure of a subject: its lines in the order in which its cells name them.
+pub(super) fn figure(subject: &dyn Subject, results: &Results) -> NamedFigure {
+    let axes = subject.axes();
+    let mut series: Vec<LineSeries> = Vec::new();
+    for point in subject.points() {
+        let (Some((line, x)), Some(summary)) = (point.place, results.summary(&point.name, axes.measure)) else {
+            continue;
+        };
+        let published = point.published.iter().find(|(known, _)| *known == axes.measure).map(|(_, value)| *value);
+        let point = LinePoint { x, y: summary.estimate.mean, ci95: summary.estimate.ci95, published };
+        match series.iter_mut().find(|known| known.name == line) {
+            Some(known) => known.points.push(point),
+            None => series.push(LineSeries { name: line.to_owned(), points: vec![point] }),
+        }
+    }
+    let (id, title) = (subject.id(), subject.title());
+    NamedFigure {
+        id: format!("figure-{id}"),
+        caption: format!("Figure {id}. {title}."),
+        alt: format!("Figure {id}: {title}; {} over {}. The numbers are in table {id}.", axes.y, axes.x),
+        figure: Figure::Lines(LineChart {
+            title: title.to_owned(),
+            x_label: axes.x.to_owned(),
+            y_label: axes.y.to_owned(),
+            x_scale: axes.scale,
+            series,
+        }),
+    }
+}

@@ -1,0 +1,236 @@
+//! What an advice promises of each cure, in a form that is kept beside its configuration, and whether what was measured later keeps it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::advise::{Advice, Factor};
+
+/// The form that is written and read.
+const VERSION: u32 = 1;
+
+/// What was promised.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Promise {
+    /// The form's version.
+    pub lasthop_promise: u32,
+    /// The link's title.
+    pub link: String,
+    /// The seed of the runs.
+    pub seed: u64,
+    /// Runs of each cure and use.
+    pub runs: usize,
+    /// The cure that was advised; none where none helps.
+    pub advised: Option<String>,
+    /// All cures that were looked at; the first one is none.
+    pub cures: Vec<PromisedCure>,
+}
+
+/// What was promised of a cure.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct PromisedCure {
+    /// Its scheme's name.
+    pub cure: String,
+    /// What has to be changed for it.
+    pub needs: String,
+    /// By use.
+    pub uses: Vec<PromisedUse>,
+}
+
+/// What was promised of a cure for one use.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct PromisedUse {
+    /// The use: `bulk`, `pages`, `call`.
+    #[serde(rename = "use")]
+    pub usage: String,
+    /// The unit of `value`.
+    pub unit: String,
+    /// What comes of it, the mean of the runs.
+    pub value: f64,
+    /// The 95 % interval of that; none with one run.
+    pub interval: Option<[f64; 2]>,
+    /// The same over what comes of it without a cure; none where that is nothing.
+    pub factor: Option<PromisedFactor>,
+}
+
+/// By how much.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct PromisedFactor {
+    /// The geometric mean of the runs.
+    pub mean: f64,
+    /// Its 95 % interval; none where some runs got nothing through.
+    pub interval: Option<[f64; 2]>,
+}
+
+/// Why a text is no promise.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum PromiseError {
+    /// Not the JSON that is written.
+    #[error("expected a promise as `lasthop advise --out` writes it: {0}")]
+    Form(String),
+    /// Of another version of lasthop.
+    #[error("lasthop_promise = {0}: expected {VERSION}; ask `lasthop advise` again")]
+    Version(u64),
+    /// A number that no factor is.
+    #[error("{cure}, {usage}: factor {what}: expected numbers above zero, the lower end of an interval first")]
+    Value {
+        /// The cure.
+        cure: String,
+        /// The use.
+        usage: String,
+        /// The number.
+        what: String,
+    },
+}
+
+impl From<Factor> for PromisedFactor {
+    fn from(factor: Factor) -> Self {
+        let (low, high) = factor.interval;
+        Self { mean: factor.mean, interval: (low > 0.0 && high.is_finite()).then_some([low, high]) }
+    }
+}
+
+impl Promise {
+    /// What `advice` promises of the link of that title.
+    pub fn new(link: &str, seed: u64, advice: &Advice) -> Self {
+        let cures = advice.cured.iter().map(|cured| {
+            let uses = cured.results.iter().map(|result| PromisedUse {
+                usage: result.usage.name().to_owned(),
+                unit: result.usage.unit().to_owned(),
+                value: result.value.mean,
+                interval: result.value.ci95.map(|ci95| [result.value.mean - ci95, result.value.mean + ci95]),
+                factor: result.factor.filter(|factor| factor.mean > 0.0).map(PromisedFactor::from),
+            });
+            let (cure, needs) = (cured.cure.scheme.to_owned(), cured.cure.needs.words().to_owned());
+            PromisedCure { cure, needs, uses: uses.collect() }
+        });
+        Self {
+            lasthop_promise: VERSION,
+            link: link.to_owned(),
+            seed,
+            runs: advice.runs,
+            advised: advice.best().map(|best| best.cure.scheme.to_owned()),
+            cures: cures.collect(),
+        }
+    }
+
+    /// Reads a promise.
+    ///
+    /// # Errors
+    ///
+    /// [`PromiseError`], which says what would be right.
+    pub fn read(text: &str) -> Result<Self, PromiseError> {
+        let form = |error: serde_json::Error| PromiseError::Form(error.to_string());
+        let value: serde_json::Value = serde_json::from_str(text).map_err(form)?;
+        if let Some(version) = value["lasthop_promise"].as_u64().filter(|version| *version != u64::from(VERSION)) {
+            return Err(PromiseError::Version(version));
+        }
+        let promise: Self = serde_json::from_value(value).map_err(form)?;
+        for cure in &promise.cures {
+            for usage in &cure.uses {
+                let Some(factor) = usage.factor else { continue };
+                let ends = factor.interval.unwrap_or([factor.mean; 2]);
+                let is_right = |value: f64| value > 0.0 && value.is_finite();
+                if !(is_right(factor.mean) && ends.into_iter().all(is_right) && ends[0] <= ends[1]) {
+                    let (cure, usage) = (cure.cure.clone(), usage.usage.clone());
+                    return Err(PromiseError::Value { cure, usage, what: format!("{factor:?}") });
+                }
+            }
+        }
+        Ok(promise)
+    }
+
+    /// What was promised of a cure for one use.
+    pub fn of(&self, cure: &str, usage: &str) -> Option<PromisedFactor> {
+        let cure = self.cures.iter().find(|promised| promised.cure == cure)?;
+        cure.uses.iter().find(|promised| promised.usage == usage)?.factor
+    }
+}
+
+/// What was measured: how many times as fast, and the ends of the 95 % interval.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Measured {
+    /// The ratio.
+    pub ratio: f64,
+    /// Its interval, lower end first.
+    pub interval: [f64; 2],
+}
+
+/// Whether a promise is kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kept {
+    /// What was measured reaches it, and is no chance.
+    Kept,
+    /// What was measured lies below it, with the whole interval.
+    FellShort,
+    /// Too few connections: what was measured may be the promise as well as nothing at all.
+    TooFew,
+}
+
+impl Kept {
+    /// In a few words.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Kept => "kept",
+            Self::FellShort => "fell short",
+            Self::TooFew => "not enough flows yet",
+        }
+    }
+}
+
+/// Sets what was measured beside what was promised. Intervals that meet are as good as each other, unless the measured one holds
+/// both no gain at all and the promise: then it says nothing.
+pub fn judge(promised: PromisedFactor, measured: Option<Measured>) -> Kept {
+    let Some(Measured { interval: [low, high], .. }) = measured else { return Kept::TooFew };
+    let least = promised.interval.map_or(promised.mean, |[least, _]| least.min(promised.mean));
+    if high < least {
+        Kept::FellShort
+    } else if promised.mean > 1.0 && low <= 1.0 {
+        Kept::TooFew
+    } else {
+        Kept::Kept
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = r#"{ "lasthop_promise": 1, "link": "x", "seed": 1, "runs": 3, "advised": "SNOOP", "cures": [
+        { "cure": "SNOOP", "needs": "one box", "uses": [
+            { "use": "bulk", "unit": "Mbps", "value": 8, "interval": [7.5, 8.5], "factor": { "mean": 2, "interval": [1.8, 2.2] } } ] } ] }"#;
+
+    #[test]
+    fn a_promise_is_read_as_it_was_written() {
+        let promise = Promise::read(TEXT).unwrap();
+        assert_eq!(promise.of("SNOOP", "bulk").unwrap().interval, Some([1.8, 2.2]));
+        assert_eq!((promise.of("SNOOP", "call"), promise.of("SPLIT-BBR", "bulk")), (None, None));
+        assert_eq!(Promise::read(&serde_json::to_string(&promise).unwrap()).unwrap(), promise);
+        for (from, to, expected) in [
+            ("\"lasthop_promise\": 1", "\"lasthop_promise\": 2", "expected 1"),
+            ("\"mean\": 2", "\"mean\": 0", "SNOOP, bulk"),
+            ("[1.8, 2.2]", "[2.2, 1.8]", "SNOOP, bulk"),
+            ("\"runs\": 3,", "", "expected a promise"),
+            ("{", "", "expected a promise"),
+        ] {
+            let said = Promise::read(&TEXT.replacen(from, to, 1)).unwrap_err().to_string();
+            assert!(said.contains(expected), "{said}");
+        }
+    }
+
+    #[test]
+    fn what_was_measured_is_judged() {
+        let promised = PromisedFactor { mean: 2.0, interval: Some([1.8, 2.2]) };
+        let measured = |ratio, low, high| Some(Measured { ratio, interval: [low, high] });
+        for (measured, wanted) in [
+            (None, Kept::TooFew),
+            // It may be the promise, and it may be nothing.
+            (measured(1.5, 0.9, 2.5), Kept::TooFew),
+            (measured(1.9, 1.5, 2.4), Kept::Kept),
+            (measured(3.0, 2.5, 3.6), Kept::Kept),
+            (measured(1.5, 1.3, 1.7), Kept::FellShort),
+            (measured(0.9, 0.7, 1.2), Kept::FellShort),
+        ] {
+            assert_eq!(judge(promised, measured), wanted, "{measured:?}");
+        }
+    }
+}
