@@ -1,5 +1,9 @@
 //! Command line.
 
+mod diagnose;
+#[cfg(target_os = "linux")]
+mod tunnel;
+
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -10,8 +14,12 @@ use lasthop_proto::scheme::{SCHEMES, Scheme};
 use lasthop_scenario::units::ByteSize;
 use lasthop_scenario::units::{BitRate, QueueSize, TimeSpan};
 use lasthop_scenario::{Scenario, did_you_mean};
+use lasthop_study::advise::{Needs, Use};
 use lasthop_study::sweep::Axis;
 
+pub use self::diagnose::{DiagnoseArgs, Place};
+#[cfg(target_os = "linux")]
+pub use self::tunnel::*;
 use crate::error::Error;
 
 /// What a lossy last hop does to TCP, and what cures it.
@@ -47,14 +55,22 @@ pub enum Command {
     Serve(ServeArgs),
     /// Print a scenario with every default and where each value comes from
     Explain(ExplainArgs),
+    /// Say of each TCP flow in a packet capture what limits it, and why its packets were lost
+    Diagnose(DiagnoseArgs),
+    /// Measure the path to another machine: rate, delay, queue, losses, both ways
+    #[cfg(target_os = "linux")]
+    Probe(crate::commands::probe::ProbeArgs),
     /// Fit channel models to a link's losses, packet by packet, and write the link as a scenario
     Fit(FitArgs),
+    /// Say which cure helps on a link, by how much, and write its configuration
+    ///
+    /// SCENARIO may be a measurement as well: the folder that `lasthop probe --out` wrote, a packet capture, a CSV of losses. It is fitted first.
+    Advise(AdviseArgs),
     /// Treat the TCP connections that this machine forwards over a lossy hop
     #[cfg(target_os = "linux")]
     Gateway(GatewayArgs),
-    /// Make keys for a two-ended link, and check its configuration
+    /// Repair a lossy hop for all traffic, with a box at each of its ends
     #[cfg(target_os = "linux")]
-    #[command(hide = true)]
     Tunnel(TunnelArgs),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
@@ -91,6 +107,11 @@ impl ScenarioArgs {
             Some(name) => Scenario::open(name)?,
             None => Scenario::load(&self.scenario)?,
         };
+        self.with_overrides(scenario)
+    }
+
+    /// `scenario` with what `--set` says.
+    pub fn with_overrides(&self, scenario: Scenario) -> Result<Scenario, Error> {
         let mut overrides = Vec::new();
         for set in &self.set {
             let (key, value) = set.split_once('=').ok_or_else(|| Error::Set { given: set.clone() })?;
@@ -342,12 +363,27 @@ pub struct ServeArgs {
 /// What a link lost, and what else is known of it.
 #[derive(Args, Debug)]
 pub struct FitArgs {
-    /// Losses on the way to the client: 0 (arrives) and 1 (lost), a CSV with the columns sent_s and lost, or the output of `ping -D -O`
+    /// Losses on the way to the client: 0 (arrives) and 1 (lost), a CSV with the columns sent_s and lost, the output of `ping -D -O`, a packet capture, or the folder (or its probe.json) that `lasthop probe --out` wrote
     #[arg(value_name = "TRACE")]
     pub down: PathBuf,
     /// Losses on the way from the client
     #[arg(long, value_name = "TRACE")]
     pub up: Option<PathBuf>,
+    #[command(flatten)]
+    pub link: LinkArgs,
+    /// Write the link as a scenario, ready for `compare`; needs --rate and --delay, which a probe has and a capture may have
+    #[arg(long, short, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Replace the file if there is one
+    #[arg(long, requires = "out")]
+    pub force: bool,
+    #[command(flatten)]
+    pub json: JsonArgs,
+}
+
+/// What is known of a link that was measured.
+#[derive(Args, Debug)]
+pub struct LinkArgs {
     /// The link's rate, as "10 Mbps": packets are on the air for their length
     #[arg(long, value_name = "RATE", value_parser = bit_rate)]
     pub rate: Option<BitRate>,
@@ -360,9 +396,36 @@ pub struct FitArgs {
     /// The queue before the link, as "100 packets" [default: 100 packets]
     #[arg(long, value_name = "SIZE")]
     pub queue: Option<QueueSize>,
-    /// Write the link as a scenario, ready for `compare`; needs --rate and --delay
-    #[arg(long, short, value_name = "FILE", requires_all = ["rate", "delay"])]
+}
+
+/// A link, what can be changed, and what it is for.
+#[derive(Args, Debug)]
+pub struct AdviseArgs {
+    #[command(flatten)]
+    pub scenario: ScenarioArgs,
+    #[command(flatten)]
+    pub link: LinkArgs,
+    /// What can be changed: the senders' settings, a box in front of the hop, boxes at both its ends [default: all three]
+    #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = needs)]
+    pub control: Vec<Needs>,
+    /// What the link is for: bulk, pages, call [default: all]
+    #[arg(long = "for", value_name = "USE", value_delimiter = ',', value_parser = usage)]
+    pub uses: Vec<Use>,
+    /// Runs of each cure and use
+    #[arg(long, short = 'n', default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    pub runs: u32,
+    /// Threads; 0 for one per core
+    #[arg(long, short, default_value_t = 0)]
+    pub jobs: usize,
+    /// Write the configuration of the advised cure, and beside it what is promised; in a folder under names of their own
+    #[arg(long, short, value_name = "FILE")]
     pub out: Option<PathBuf>,
+    /// The gateway's interface towards the hop, as wlan0, for the configuration of a box
+    #[arg(long, value_name = "NAME", requires = "out")]
+    pub interface: Option<String>,
+    #[cfg(target_os = "linux")]
+    #[command(flatten)]
+    pub tunnel: TunnelEndsArgs,
     /// Replace the file if there is one
     #[arg(long, requires = "out")]
     pub force: bool,
@@ -370,8 +433,21 @@ pub struct FitArgs {
     pub json: JsonArgs,
 }
 
+/// What can be changed, by its name.
+fn needs(name: &str) -> Result<Needs, String> {
+    let known = Needs::NAMES.iter().find(|(known, _)| *known == name);
+    let names = || Needs::NAMES.map(|(name, _)| name).join(", ");
+    known.map(|(_, needs)| *needs).ok_or_else(|| format!("give one or more of {}", names()))
+}
+
+/// A use by its name.
+fn usage(name: &str) -> Result<Use, String> {
+    let known = Use::ALL.into_iter().find(|usage| usage.name() == name);
+    known.ok_or_else(|| format!("give one or more of {}", Use::ALL.map(Use::name).join(", ")))
+}
+
 /// A rate, as "10 Mbps".
-fn bit_rate(text: &str) -> Result<BitRate, String> {
+pub fn bit_rate(text: &str) -> Result<BitRate, String> {
     match text.parse() {
         Ok(BitRate(0)) => Err("a rate above zero, as \"10 Mbps\"".to_owned()),
         Ok(rate) => Ok(rate),
@@ -399,48 +475,11 @@ pub struct CompletionsArgs {
 
 #[derive(Args, Debug)]
 pub struct ManArgs {
-    /// The command, as "gateway" [default: all of lasthop]
-    pub command: Option<String>,
-}
-
-#[cfg(target_os = "linux")]
-#[derive(Args, Debug)]
-#[command(arg_required_else_help = true)]
-pub struct TunnelArgs {
-    #[command(subcommand)]
-    pub command: TunnelCommand,
-}
-
-#[cfg(target_os = "linux")]
-#[derive(Subcommand, Debug)]
-pub enum TunnelCommand {
-    /// Make a key, as `wg genkey` does
-    Keygen(TunnelKeygenArgs),
-    /// Say what this machine lacks for a configuration
-    Check(TunnelCheckArgs),
-}
-
-#[cfg(target_os = "linux")]
-#[derive(Args, Debug)]
-pub struct TunnelKeygenArgs {
-    /// New file for the secret, readable by its owner alone; the public key is printed [default: print the secret]
-    #[arg(value_name = "FILE")]
-    pub file: Option<PathBuf>,
-    /// Make a key that both ends share besides, as `wg genpsk` does
-    #[arg(long)]
-    pub preshared: bool,
-    #[command(flatten)]
-    pub json: JsonArgs,
-}
-
-#[cfg(target_os = "linux")]
-#[derive(Args, Debug)]
-pub struct TunnelCheckArgs {
-    /// Configuration file
-    #[arg(value_name = "FILE")]
-    pub file: PathBuf,
-    #[command(flatten)]
-    pub json: JsonArgs,
+    /// The command, as "gateway" or "gateway status" [default: all of lasthop]
+    pub command: Vec<String>,
+    /// Write the pages of all commands into this folder
+    #[arg(long, short, value_name = "DIR", conflicts_with = "command")]
+    pub out: Option<PathBuf>,
 }
 
 #[cfg(target_os = "linux")]
@@ -463,7 +502,7 @@ pub enum GatewayCommand {
     /// Print what a running gateway has done
     Status(GatewayStatusArgs),
     /// Print what the treatment gains over the connections that are left alone
-    Report(GatewayAskArgs),
+    Report(GatewayReportArgs),
     /// Let a running gateway read its configuration again
     Reload(GatewaySocketArgs),
     /// Remove what a dead gateway left: its rules and its socket
@@ -555,6 +594,25 @@ pub struct GatewayAskArgs {
     pub socket: GatewaySocketArgs,
     #[command(flatten)]
     pub json: JsonArgs,
+}
+
+#[cfg(target_os = "linux")]
+#[derive(Args, Debug)]
+pub struct GatewayReportArgs {
+    #[command(flatten)]
+    pub ask: GatewayAskArgs,
+    /// Set what `lasthop advise --out` promised beside what was measured
+    #[arg(long, value_name = "FILE")]
+    pub promise: Option<PathBuf>,
+    /// Write the hop as a scenario for `compare` and `advise`, from what crossed it last (root; the configuration has limits.link)
+    #[arg(long, value_name = "FILE", conflicts_with = "promise")]
+    pub link: Option<PathBuf>,
+    /// Replace the file if there is one
+    #[arg(long, requires = "link")]
+    pub force: bool,
+    /// The hop's rate, as "10 Mbps", where nothing has waited for it
+    #[arg(long, value_name = "RATE", value_parser = bit_rate, requires = "link")]
+    pub rate: Option<BitRate>,
 }
 
 #[cfg(target_os = "linux")]

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use lasthop_report::ReportError;
+use lasthop_study::link::LinkError;
 use lasthop_study::study::StudyError;
 use lasthop_study::sweep::SweepError;
 
@@ -20,8 +21,22 @@ pub enum Error {
     Report(#[from] ReportError),
     #[error("{}: {error}", path.display())]
     File { path: PathBuf, error: io::Error },
-    #[error("{}: {error}", path.display())]
-    Trace { path: PathBuf, error: lasthop_fit::read::ReadError },
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    #[error("--flow {given}: there {}", if *flows == 1 { "is one flow".to_owned() } else { format!("are {flows} flows") })]
+    FlowNumber { given: u32, flows: usize },
+    #[error("--between takes two captures, not {given}")]
+    TwoCaptures { given: usize },
+    #[error("--{flag} takes one capture, not {given}")]
+    OneCapture { flag: &'static str, given: usize },
+    #[error("--{flag} {}: there is a file already; give another name, or --force to replace it", path.display())]
+    There { flag: &'static str, path: PathBuf },
+    #[error("--{flag} {}: that is the capture itself; give another name", path.display())]
+    Itself { flag: &'static str, path: PathBuf },
+    #[error(
+        "fit --out: --rate and --delay are needed, as --rate \"10 Mbps\" --delay \"20 ms\"; or fit what `lasthop probe --out` wrote, which has them"
+    )]
+    FitOut,
     #[error("cannot write output: {0}")]
     Output(#[from] io::Error),
     #[error("--set {given}: expected KEY=VALUE, such as links.wireless.rate=\"1 Mbps\"")]
@@ -34,6 +49,23 @@ pub enum Error {
     Foreign { path: PathBuf, what: &'static str },
     #[error("--out {}: there is a file already; give another name, or --force to replace it", path.display())]
     Exists { path: PathBuf },
+    #[error("--out {}: no cure helps here, so there is nothing to configure", path.display())]
+    NothingHelps { path: PathBuf },
+    #[error("--out {}: the configuration of {cure} names the gateway's interface towards the hop; give --interface, as wlan0", path.display())]
+    NoInterface { path: PathBuf, cure: &'static str },
+    #[cfg(not(target_os = "linux"))]
+    #[error("--out {}: the two-ended link runs on Linux only; --control sender,box is for what one file can do", path.display())]
+    TwoEnds { path: PathBuf },
+    #[cfg(target_os = "linux")]
+    #[error("{}: {what}", path.display())]
+    TunnelKey { path: PathBuf, what: String },
+    #[cfg(target_os = "linux")]
+    #[error("{what}")]
+    TunnelKeyFile { what: String },
+    #[error(
+        "--{flag}: is for a measurement, which may not have it; a scenario's keys are changed with --set, as --set links.hop.rate=\"1 Mbps\""
+    )]
+    ScenarioHas { flag: &'static str },
     #[error("stopped at {at:.3} s of simulated time")]
     StoppedAt { at: f64 },
     #[error("--out {}: expected a file whose name ends in .csv or .parquet, not a folder", path.display())]
@@ -52,7 +84,13 @@ pub enum Error {
     Worker(#[from] lasthop_gateway::daemon::worker::WorkerError),
     #[cfg(target_os = "linux")]
     #[error(transparent)]
-    Control(#[from] lasthop_gateway::daemon::control::ControlError),
+    Tunnel(#[from] lasthop_tunneld::daemon::supervisor::SupervisorError),
+    #[cfg(target_os = "linux")]
+    #[error(transparent)]
+    TunnelWorker(#[from] lasthop_tunneld::daemon::worker::WorkerError),
+    #[cfg(target_os = "linux")]
+    #[error(transparent)]
+    Control(#[from] lasthop_daemon::control::ControlError),
     #[cfg(target_os = "linux")]
     #[error(transparent)]
     Firewall(#[from] lasthop_gateway::firewall::FirewallError),
@@ -71,6 +109,17 @@ pub enum Error {
     #[cfg(target_os = "linux")]
     #[error("{}: {differences} of {calls} decisions differ, first at {first}", file.display())]
     Replay { file: PathBuf, differences: u64, calls: u64, first: String },
+    #[cfg(target_os = "linux")]
+    #[error(
+        "--link: the gateway keeps no packets; its configuration needs link = \"16 MiB\" under [limits], and a restart"
+    )]
+    NoTape,
+    #[cfg(target_os = "linux")]
+    #[error("--link: {}: {error}; the worker's memory is read by root alone", path.display())]
+    Tape { path: PathBuf, error: io::Error },
+    #[cfg(target_os = "linux")]
+    #[error("--promise {}: {error}", path.display())]
+    Promise { path: PathBuf, error: lasthop_study::promise::PromiseError },
     #[error("man {given}: no such command")]
     Man { given: String },
     #[cfg(target_os = "linux")]
@@ -78,6 +127,21 @@ pub enum Error {
     Lab(#[from] lasthop_lab::LabError),
     #[error("--listen {address}: {error}")]
     Listen { address: SocketAddr, error: io::Error },
+    #[cfg(target_os = "linux")]
+    #[error(transparent)]
+    Probe(#[from] lasthop_probe::live::ProbeError),
+    #[cfg(target_os = "linux")]
+    #[error("probe: give the host that `lasthop probe serve` runs on, or `serve`, or `keygen`")]
+    NoProbeHost,
+    #[cfg(target_os = "linux")]
+    #[error("--key {}: {what}", path.display())]
+    ProbeKey { path: PathBuf, what: String },
+    #[cfg(target_os = "linux")]
+    #[error("{host}: {what}; give a name or an address, with a port as HOST:PORT or [ADDRESS]:PORT")]
+    ProbeHost { host: String, what: String },
+    #[cfg(target_os = "linux")]
+    #[error("{server}: too little arrived to tell a rate {way}")]
+    ProbeThin { server: String, way: &'static str },
     #[cfg(target_os = "linux")]
     #[error("lab: give a scenario file, the name of a ready-made one, or `clean`")]
     NoLabScenario,

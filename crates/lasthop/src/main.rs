@@ -46,7 +46,11 @@ fn main() -> ExitCode {
         Command::Reproduce(args) => commands::reproduce::execute(&args),
         Command::Serve(args) => commands::serve::execute(&args),
         Command::Explain(args) => commands::explain::execute(&args),
+        Command::Diagnose(args) => commands::diagnose::execute(&args),
+        #[cfg(target_os = "linux")]
+        Command::Probe(args) => commands::probe::execute(&args),
         Command::Fit(args) => commands::fit::execute(&args),
+        Command::Advise(args) => commands::advise::execute(&args),
         #[cfg(target_os = "linux")]
         Command::Gateway(args) => commands::gateway::execute(&args),
         #[cfg(target_os = "linux")]

@@ -25,7 +25,9 @@ const STUDIED: [&str; 16] = [
 
 const TODAY: [&str; 5] = ["E2E-CUBIC", "E2E-BBR", "E2E-BBR3", "SNOOP", "SPLIT-BBR"];
 
-const TWO_ENDED: [&str; 3] = ["LINK-ARQ", "LINK-FEC", "LINK-HYBRID"];
+const TWO_ENDED: [&str; 4] = ["LINK-ARQ", "LINK-FEC", "LINK-HYBRID", "AIRMAIL"];
+
+const DISCUSSED: [&str; 1] = ["SPLIT-SRP"];
 
 const MEASURES: [&str; 13] = [
     "throughput",
@@ -51,13 +53,13 @@ fn schemes_lists_them_all() {
     let bench = Bench::new();
     let names =
         |text: &str| text.lines().map(|line| line.split_whitespace().next().unwrap().to_owned()).collect::<Vec<_>>();
-    let all = [&STUDIED[..], &TODAY, &TWO_ENDED].concat();
+    let all = [&STUDIED[..], &TODAY, &TWO_ENDED, &DISCUSSED].concat();
     assert_eq!(names(&bench.stdout("schemes")), all);
     let json = bench.json("schemes --json");
     let schemes = json.as_array().unwrap();
     assert!(schemes.iter().all(|scheme| keys(scheme) == ["name", "family", "summary"]));
     assert_eq!(schemes.iter().map(|scheme| scheme["name"].as_str().unwrap()).collect::<Vec<_>>(), all);
-    for (family, members) in [("today", &TODAY[..]), ("two-ended", &TWO_ENDED)] {
+    for (family, members) in [("today", &TODAY[..]), ("two-ended", &TWO_ENDED), ("discussed", &DISCUSSED)] {
         let is_member = |scheme: &serde_json::Value| members.contains(&scheme["name"].as_str().unwrap());
         assert!(schemes.iter().all(|scheme| (scheme["family"] == family) == is_member(scheme)), "{family}");
     }
@@ -337,6 +339,10 @@ fn a_manual_page_tells_how_to_use_what_it_lists() {
             [".SH CONFIGURATION", "/etc/lasthop/gateway.toml", "/run/lasthop/gateway.sock", "status \\-\\-watch"]
         {
             assert!(gateway.contains(part), "{part}");
+        }
+        let tunnel = bench.stdout("man tunnel");
+        for part in [".SH CONFIGURATION", "/etc/lasthop/tunnel.toml", "/run/lasthop/tunnel.sock", "keygen /etc"] {
+            assert!(tunnel.contains(part), "{part}");
         }
     }
 }

@@ -57,7 +57,8 @@ fn a_configuration_is_checked_against_the_machine() {
     let file = |public: &str| {
         format!(
             "listen = '127.0.0.1:51987'\nprivate_key_file = '{folder}/own.key'\n[[peer]]\nname = 'shore'\n\
-             public_key = '{}'\npreshared_key_file = '{folder}/psk'\nendpoint = '127.0.0.2:9'\nallowed = '10.0.0.0/8'\n",
+             public_key = '{}'\npreshared_key_file = '{folder}/psk'\nendpoint = '127.0.0.2:9'\nallowed = '10.0.0.0/8'\n\
+             rate = '10 Mbps'\n",
             public.trim()
         )
     };

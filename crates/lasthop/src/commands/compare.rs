@@ -5,7 +5,7 @@ use std::io::{Write, stdout};
 use lasthop_proto::scheme::Scheme;
 use lasthop_scenario::Scenario;
 use lasthop_sim::element::Role;
-use lasthop_sim::network::{App, Network};
+use lasthop_sim::network::Network;
 use lasthop_study::meaning::{Meaning, meanings};
 use lasthop_study::measures::{Summary, find, summaries_json, summarise};
 use lasthop_study::replicate::{Cut, Task, run_in_rounds};
@@ -33,6 +33,23 @@ const UNFINISHED: (&str, &str) = ("incomplete", "unfinished");
 const STARVED: (&str, &str) = ("starved", "starved");
 /// Where a queue marked packets.
 const MARKS: (&str, &str) = ("marks", "marks");
+/// Where a queue took out acknowledgments, or an element made some; where delays vary.
+const FILTERED: (&str, &str) = ("acks_filtered", "acks filtered");
+const RECONSTRUCTED: (&str, &str) = ("acks_reconstructed", "acks made");
+const SPURIOUS: (&str, &str) = ("spurious_timeouts", "spurious timeouts");
+
+/// Where there are calls: what was not there in time, how long it took, and what people make of it.
+const CALLS: [(&str, &str); 5] = [
+    ("call_lost", "lost"),
+    ("call_late", "late"),
+    ("call_delay_p99", "p99 ms"),
+    ("call_frames_missed", "frames missed"),
+    ("call_mos", "MOS"),
+];
+
+/// Where a host moves: how long receivers were silent, what was lost, and what came out of order.
+const HANDOFFS: [(&str, &str); 4] =
+    [("handoffs", "handoffs"), ("handoff_gap", "gap ms"), ("handoff_lost", "lost there"), ("reordered", "reordered")];
 
 /// A scheme, and what was measured of it.
 struct Line {
@@ -127,7 +144,12 @@ fn table(lines: &[Line]) -> Table {
     if lines.iter().any(|line| line.relay) {
         columns.insert(2, RELAY);
     }
-    columns.extend([MARKS, UNFINISHED, STARVED].into_iter().filter(|(name, _)| any(name)));
+    let has = |name: &str| lines.iter().any(|line| mean(&line.summaries, name).is_some());
+    columns.extend(CALLS.into_iter().filter(|(name, _)| has(name)));
+    columns.extend(HANDOFFS.into_iter().filter(|(name, _)| has(name)));
+    columns.extend(
+        [SPURIOUS, FILTERED, RECONSTRUCTED, MARKS, UNFINISHED, STARVED].into_iter().filter(|(name, _)| any(name)),
+    );
     let differ = lines.iter().any(|line| line.runs != lines[0].runs);
     let mut head = head(&columns);
     head.extend(differ.then(|| Column { heading: "runs".to_owned(), width: 8 }));
@@ -141,6 +163,7 @@ fn table(lines: &[Line]) -> Table {
         let mut cells = vec![name.to_owned(), throughput_cell(&line.summaries)];
         cells.extend(columns.iter().skip(1).map(|(name, _)| match *name {
             name if name == RELAY.0 && !line.relay => "-".to_owned(),
+            "call_mos" => mean(&line.summaries, "call_mos").map_or("-".to_owned(), |mean| format!("{mean:.2}")),
             name => count_cell(&line.summaries, name),
         }));
         let runs = if line.cut.is_some() { "stopped".to_owned() } else { line.runs.to_string() };
@@ -161,7 +184,7 @@ fn remarks(scenario: &Scenario, lines: &[Line], network: &Network) -> Vec<String
             format!("{name}: the first {at:.3} s of run {}, which was stopped", cut.run)
         }));
     }
-    let transfers = network.flows.iter().filter(|flow| !matches!(flow.app, App::OnOff(_) | App::Web)).count();
+    let transfers = network.flows.iter().filter(|flow| !flow.app.is_endless()).count();
     let share = |name: &str| {
         let of = |line: &Line| {
             let short = (mean(&line.summaries, name)? * line.runs as f64).round();

@@ -1,88 +1,58 @@
 //! `lasthop fit`
 
 use std::io::{Write, stdout};
-use std::path::Path;
 
-use lasthop_fit::read::{Form, read};
-use lasthop_fit::scenario::{Direction, Link, Told, parameters, scenario, shown};
-use lasthop_fit::{Clock, Report, Unit, fit};
-use lasthop_scenario::{Scenario, one_line};
+use lasthop_fit::read::Form;
+use lasthop_fit::scenario::{parameters, shown};
+use lasthop_fit::{Clock, Report, Unit};
+use lasthop_scenario::Scenario;
+use lasthop_study::link::{Fitted, Given, measured, tells_of_link};
 use serde_json::{Value, json};
 
-use crate::cli::FitArgs;
+use crate::cli::{FitArgs, LinkArgs};
 use crate::error::Error;
 use crate::output::{print_json, write_file};
+use crate::progress::note;
 use crate::table::{Column, Table};
 use crate::terminal::{Style, fold, width};
 
-/// Most bytes of a trace's file.
-const LARGEST: u64 = 1 << 30;
-
-/// A trace and what was fitted to it.
-struct Fitted {
-    name: String,
-    form: Form,
-    clock: Clock,
-    report: Report,
-}
-
 pub fn execute(args: &FitArgs) -> Result<(), Error> {
+    let given = given(&args.link);
+    if args.out.is_some() && (given.rate.is_none() || given.delay.is_none()) && !tells_of_link(&args.down) {
+        return Err(Error::FitOut);
+    }
     if let Some(out) = args.out.as_deref().filter(|out| out.exists() && !args.force) {
         return Err(Error::Exists { path: out.to_path_buf() });
     }
-    let down = fitted(&args.down, args)?;
-    let up = args.up.as_deref().map(|path| fitted(path, args)).transpose()?;
+    let link = measured(&args.down, args.up.as_deref(), &given)?;
+    if let Some(remark) = &link.remark {
+        note(&format!("{}: {remark}", link.name));
+    }
     if let Some(out) = &args.out {
-        let text = text(args, &down, up.as_ref());
+        let text = link.scenario()?;
         // What `compare` would refuse is not written.
         Scenario::parse(&out.display().to_string(), &text)?;
         write_file(out, |file| file.write_all(text.as_bytes()).map_err(Error::file(out)))?;
     }
+    let (down, up) = (&link.down, &link.up);
     if args.json.json {
-        return print_json(&json!({ "down": value(&down), "up": up.as_ref().map(value) }));
+        return print_json(&json!({ "down": value(down), "up": up.as_ref().map(value) }));
     }
-    print(&down, "down")?;
-    if let Some(up) = &up {
+    print(down, "down")?;
+    if let Some(up) = up {
         writeln!(stdout().lock())?;
         print(up, "up")?;
     }
     if let Some(out) = &args.out {
-        let remark = format!("\nwrote {}: lasthop compare {}", out.display(), out.display());
+        let remark = format!("\nwrote {0}: lasthop compare {0}; lasthop advise {0}", out.display());
         writeln!(stdout().lock(), "{}", fold(&remark, width()))?;
     }
     Ok(())
 }
 
-fn fitted(path: &Path, args: &FitArgs) -> Result<Fitted, Error> {
-    let bytes = lasthop_scenario::read_limited(path, LARGEST).map_err(Error::file(path))?;
-    let (trace, form) =
-        read(&String::from_utf8_lossy(&bytes)).map_err(|error| Error::Trace { path: path.to_path_buf(), error })?;
-    let trace = match args.rate {
-        Some(rate) => trace.at_rate(rate.0 as f64),
-        None => trace,
-    };
-    let clock = trace.clock();
-    let report = fit(&trace)
-        .ok_or_else(|| Error::Trace { path: path.to_path_buf(), error: lasthop_fit::read::ReadError::Empty })?;
-    Ok(Fitted { name: one_line(&path.display().to_string()), form, clock, report })
-}
-
-/// The scenario. Clap has seen to rate and delay.
-fn text(args: &FitArgs, down: &Fitted, up: Option<&Fitted>) -> String {
-    let given = |value: Option<String>, flag: &str, default: &str| match value {
-        Some(value) => Told { value, origin: flag.to_owned() },
-        None => Told { value: default.to_owned(), origin: format!("assumed; {flag} sets it") },
-    };
-    let link = Link {
-        rate: given(args.rate.map(|rate| rate.to_string()), "--rate", "10 Mbps"),
-        delay: given(args.delay.map(|delay| delay.to_string()), "--delay", "10 ms"),
-        queue: given(args.queue.map(|queue| queue.to_string()), "--queue", "100 packets"),
-        wire_delay: given(args.wire_delay.map(|delay| delay.to_string()), "--wire-delay", "20 ms"),
-    };
-    fn direction(fitted: &Fitted) -> Direction<'_> {
-        Direction { name: &fitted.name, report: &fitted.report }
-    }
-    scenario(&link, direction(down), up.map(direction))
+/// What is said of a link on the command line.
+pub fn given(args: &LinkArgs) -> Given {
+    Given { rate: args.rate, delay: args.delay, wire_delay: args.wire_delay, queue: args.queue }
 }
 
 fn value(fitted: &Fitted) -> Value {
@@ -90,7 +60,7 @@ fn value(fitted: &Fitted) -> Value {
 }
 
 fn print(fitted: &Fitted, direction: &str) -> Result<(), Error> {
-    let Fitted { name, form, clock, report } = fitted;
+    let Fitted { name, form, clock, report, .. } = fitted;
     let mut out = stdout().lock();
     let width = width();
     let share = report.lost as f64 / report.packets as f64;

@@ -1,33 +1,42 @@
 //! `lasthop gateway`
 
+mod promised;
 mod words;
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{IsTerminal, Write, stdin, stdout};
+use std::io::{Write, stdin, stdout};
 use std::os::fd::AsFd;
 use std::path::Path;
 
+use lasthop_daemon::logs;
 use lasthop_gateway::configuration::Gateway;
 use lasthop_gateway::daemon::check::{self, Finding, Outcome};
 use lasthop_gateway::daemon::control::{self, Request};
-use lasthop_gateway::daemon::logs;
 use lasthop_gateway::daemon::supervisor::{self, WorkerProgram};
+use lasthop_gateway::daemon::tape;
 use lasthop_gateway::daemon::worker::Ending;
 use lasthop_gateway::engine::recording::reader::Recording;
 use lasthop_gateway::engine::recording::recorder::RecordTo;
 use lasthop_gateway::engine::recording::replay::{self, Comparison};
 use lasthop_gateway::{daemon::worker, firewall};
-use lasthop_scenario::one_line;
 use lasthop_scenario::units::ByteSize;
+use lasthop_scenario::{Scenario, one_line, read_limited};
+use lasthop_study::link::{Given, measured_capture};
+use lasthop_study::promise::Promise;
+use serde_json::{Value, json};
 
 use crate::cli::{
-    GatewayArgs, GatewayAskArgs, GatewayCheckArgs, GatewayCleanArgs, GatewayCommand, GatewayReplayArgs, GatewayRunArgs,
-    GatewayStatusArgs,
+    GatewayArgs, GatewayAskArgs, GatewayCheckArgs, GatewayCleanArgs, GatewayCommand, GatewayReplayArgs,
+    GatewayReportArgs, GatewayRunArgs, GatewayStatusArgs,
 };
+use crate::commands::answers;
 use crate::error::Error;
-use crate::output::{count, print_json};
+use crate::output::{count, print_json, write_file};
 use crate::terminal::{fold, width};
+
+/// Most bytes of a promise.
+const LARGEST_PROMISE: u64 = 1 << 20;
 
 pub fn execute(args: &GatewayArgs) -> Result<(), Error> {
     match (&args.command, &args.run) {
@@ -125,40 +134,61 @@ fn check(args: &GatewayCheckArgs) -> Result<(), Error> {
     }
 }
 
-fn report(args: &GatewayAskArgs) -> Result<(), Error> {
-    let answer = control::ask(&args.socket.control, Request::Report)?;
-    if args.json.json {
+fn report(args: &GatewayReportArgs) -> Result<(), Error> {
+    if let Some(out) = &args.link {
+        return link(args, out);
+    }
+    // Before anything is asked.
+    let promise = args.promise.as_deref().map(promise).transpose()?;
+    let mut answer = control::ask(&args.ask.socket.control, Request::Report)?;
+    if args.ask.json.json {
+        if let (Some(promise), Some(rules)) = (&promise, answer.get_mut("rules").and_then(Value::as_array_mut)) {
+            for rule in rules {
+                rule["promise"] = promised::value(&promised::of(rule, promise));
+            }
+        }
         return print_json(&answer);
     }
-    Ok(stdout().lock().write_all(fold(&words::report(&answer), width()).as_bytes())?)
+    Ok(stdout().lock().write_all(fold(&words::report(&answer, promise.as_ref()), width()).as_bytes())?)
+}
+
+/// Writes the scenario of the hop that a gateway has watched.
+fn link(args: &GatewayReportArgs, out: &Path) -> Result<(), Error> {
+    if out.exists() && !args.force {
+        return Err(Error::There { flag: "link", path: out.to_path_buf() });
+    }
+    let answer = control::ask(&args.ask.socket.control, Request::Report)?;
+    let [process, file] = ["/link/process", "/link/file"].map(|key| answer.pointer(key).and_then(Value::as_u64));
+    let (Some(process), Some(file)) = (process, file) else { return Err(Error::NoTape) };
+    let path = format!("/proc/{process}/fd/{file}");
+    let tape = std::fs::read(&path).map_err(|error| Error::Tape { path: path.into(), error })?;
+    let capture = tape::capture(&tape);
+    let name = Path::new("the gateway's hop");
+    let given = Given { rate: args.rate, ..Given::default() };
+    let link = measured_capture(name, &|| Ok(&capture[..]), &given)?;
+    let text = link.scenario()?;
+    Scenario::parse(&out.display().to_string(), &text)?;
+    write_file(out, |file| file.write_all(text.as_bytes()).map_err(Error::file(out)))?;
+    if args.ask.json.json {
+        return print_json(
+            &json!({ "link": link.words(), "file": out.display().to_string(), "fit": link.down.report }),
+        );
+    }
+    let shown = out.display();
+    let said = format!("{}\nwrote {shown}: lasthop compare {shown}; lasthop advise {shown}\n", link.words());
+    Ok(stdout().lock().write_all(fold(&said, width()).as_bytes())?)
+}
+
+/// What `lasthop advise` promised.
+fn promise(path: &Path) -> Result<Promise, Error> {
+    let bytes = read_limited(path, LARGEST_PROMISE).map_err(Error::file(path))?;
+    Promise::read(&String::from_utf8_lossy(&bytes)).map_err(|error| Error::Promise { path: path.to_path_buf(), error })
 }
 
 fn status(args: &GatewayStatusArgs) -> Result<(), Error> {
     let GatewayAskArgs { socket, json } = &args.ask;
-    let mut before = None;
-    loop {
-        let answer = control::ask(&socket.control, Request::Status)?;
-        let mut out = stdout().lock();
-        match (json.json, args.watch) {
-            (true, None) => return print_json(&answer),
-            // A line each, for programs.
-            (true, Some(_)) => writeln!(out, "{answer}")?,
-            (false, None) => {
-                let text = fold(&words::status(&answer, None), width());
-                return Ok(out.write_all(text.as_bytes())?);
-            }
-            (false, Some(_)) => {
-                let text = fold(&words::status(&answer, before.as_ref()), width());
-                // On a terminal in place of the last: home, and clear what is below.
-                let (begin, end) = if out.is_terminal() { ("\x1b[H\x1b[J", "") } else { ("", "\n") };
-                write!(out, "{begin}{text}{end}")?;
-            }
-        }
-        out.flush()?;
-        drop(out);
-        before = Some(answer);
-        std::thread::sleep(args.watch.unwrap_or_default());
-    }
+    let ask = || Ok(control::ask(&socket.control, Request::Status)?);
+    answers::status(json, args.watch, ask, words::status)
 }
 
 fn clean(args: &GatewayCleanArgs) -> Result<(), Error> {

@@ -1,30 +1,54 @@
 //! `lasthop man`
 
-use std::io::{Write, stdout};
+use std::io::{self, Write, stdout};
 
-use clap::CommandFactory;
+use clap::{Command, CommandFactory};
+use clap_mangen::Man;
 
 use crate::cli::{Cli, ManArgs};
 use crate::error::Error;
+use crate::output::write_file;
 
-/// What stands behind the arguments: configuration, files, examples.
-const MORE: [(Option<&str>, &str); 2] =
-    [(None, include_str!("man/lasthop.roff")), (Some("gateway"), include_str!("man/gateway.roff"))];
+/// What stands behind the arguments: configuration, files, examples. Commands are told by their page's name.
+const MORE: [(&str, &str); 3] = [
+    ("lasthop", include_str!("man/lasthop.roff")),
+    ("lasthop-gateway", include_str!("man/gateway.roff")),
+    ("lasthop-tunnel", include_str!("man/tunnel.roff")),
+];
 
 pub fn execute(args: &ManArgs) -> Result<(), Error> {
-    let mut command = Cli::command();
+    // Pages name no command that has none: `help` prints what they say.
+    let mut command = Cli::command().disable_help_subcommand(true);
     // Names and usage lines of subcommands come in full only then.
     command.build();
-    let command = match &args.command {
-        None => command,
-        Some(name) => {
-            let found = command.get_subcommands().find(|command| command.get_name() == name);
-            found.cloned().ok_or_else(|| Error::Man { given: name.clone() })?
+    if let Some(folder) = &args.out {
+        for command in with_pages(&command) {
+            let path = folder.join(format!("{}.1", name(command)));
+            write_file(&path, |out| write_page(command, out).map_err(Error::file(&path)))?;
         }
-    };
+        return Ok(());
+    }
+    let found = args.command.iter().try_fold(&command, |command, name| command.find_subcommand(name));
+    let command = found.ok_or_else(|| Error::Man { given: args.command.join(" ") })?;
     let mut page = Vec::new();
-    clap_mangen::Man::new(command).render(&mut page)?;
-    let more = MORE.iter().find(|(name, _)| *name == args.command.as_deref());
-    page.extend_from_slice(more.map_or(&[], |(_, text)| text.as_bytes()));
+    write_page(command, &mut page)?;
     Ok(stdout().lock().write_all(&page)?)
+}
+
+/// The page's name, as `lasthop-gateway-status`.
+fn name(command: &Command) -> &str {
+    command.get_display_name().unwrap_or_else(|| command.get_name())
+}
+
+fn write_page(command: &Command, out: &mut impl Write) -> io::Result<()> {
+    let man = Man::new(command.clone()).source(concat!("lasthop ", env!("CARGO_PKG_VERSION"))).manual("lasthop");
+    man.render(out)?;
+    let more = MORE.iter().find(|(whose, _)| *whose == name(command));
+    more.map_or(Ok(()), |(_, text)| out.write_all(text.as_bytes()))
+}
+
+/// A command and all below it that users call.
+fn with_pages(command: &Command) -> Vec<&Command> {
+    let below = command.get_subcommands().filter(|command| !command.is_hide_set());
+    std::iter::once(command).chain(below.flat_map(with_pages)).collect()
 }

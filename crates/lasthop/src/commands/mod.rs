@@ -1,7 +1,11 @@
 //! One file a command.
 
+pub mod advise;
+#[cfg(target_os = "linux")]
+pub mod answers;
 pub mod compare;
 pub mod completions;
+pub mod diagnose;
 pub mod explain;
 pub mod fit;
 #[cfg(target_os = "linux")]
@@ -10,6 +14,8 @@ pub mod gateway;
 pub mod lab;
 pub mod man;
 pub mod plot;
+#[cfg(target_os = "linux")]
+pub mod probe;
 pub mod reproduce;
 pub mod run;
 pub mod scenarios;

@@ -128,7 +128,7 @@ fn flow(network: &Network, given: Option<&str>) -> Result<FlowId, Error> {
     let place = match given {
         Some(given) => network.flows.iter().position(|flow| flow.name == given),
         None => {
-            let transfer = network.flows.iter().position(|flow| !matches!(flow.app, App::Web | App::OnOff(_)));
+            let transfer = network.flows.iter().position(|flow| !flow.app.is_endless());
             let replies = network.sessions.first().and_then(|session| session.pairs.first());
             transfer.or(replies.map(|pair| pair[1].0 as usize)).or(Some(0)).filter(|flow| *flow < network.flows.len())
         }

@@ -1,16 +1,28 @@
 //! `lasthop tunnel`
 
-mod check;
-mod secrets;
+pub mod secrets;
+mod words;
 
-use std::io::{Write, stdout};
+use std::io::{Write, stdin, stdout};
+use std::os::fd::AsFd;
 
+use lasthop_daemon::child::WorkerProgram;
+use lasthop_daemon::finding::{Finding, Outcome};
+use lasthop_daemon::logs;
 use lasthop_scenario::one_line;
 use lasthop_scenario::tunnel::Tunnel;
 use lasthop_tunnel::{PresharedKey, PrivateKey};
+use lasthop_tunneld::check;
+use lasthop_tunneld::daemon::control::{self, Request};
+use lasthop_tunneld::daemon::supervisor;
+use lasthop_tunneld::daemon::worker::{self, Ending};
 use serde_json::json;
 
-use crate::cli::{TunnelArgs, TunnelCheckArgs, TunnelCommand, TunnelKeygenArgs};
+use crate::cli::{
+    TunnelArgs, TunnelCheckArgs, TunnelCleanArgs, TunnelCommand, TunnelKeygenArgs, TunnelReportArgs, TunnelRunArgs,
+    TunnelStatusArgs,
+};
+use crate::commands::answers;
 use crate::error::Error;
 use crate::output::print_json;
 use crate::terminal::{fold, width};
@@ -19,6 +31,20 @@ pub fn execute(args: &TunnelArgs) -> Result<(), Error> {
     match &args.command {
         TunnelCommand::Keygen(args) => keygen(args),
         TunnelCommand::Check(args) => check(args),
+        TunnelCommand::Run(args) => run(args),
+        TunnelCommand::Status(args) => status(args),
+        TunnelCommand::Report(args) => report(args),
+        TunnelCommand::Reload(args) => Ok(control::ask(&args.control, Request::Reload).map(drop)?),
+        TunnelCommand::Clean(args) => clean(args),
+        TunnelCommand::Worker => {
+            logs::start();
+            // The supervisor's end of a pair of sockets.
+            match worker::run(stdin().as_fd().try_clone_to_owned()?)? {
+                Ending::Wanted => Ok(()),
+                // The supervisor says what is wrong, once.
+                Ending::Told => std::process::exit(1),
+            }
+        }
     }
 }
 
@@ -57,20 +83,57 @@ fn keygen(args: &TunnelKeygenArgs) -> Result<(), Error> {
 fn check(args: &TunnelCheckArgs) -> Result<(), Error> {
     let findings = check::check(&Tunnel::load(&args.file)?);
     if args.json.json {
-        let findings = findings.iter().map(|finding| {
-            json!({ "subject": finding.subject, "outcome": finding.outcome.name(), "detail": finding.detail })
-        });
-        print_json(&findings.collect())?;
+        print_json(&serde_json::to_value(&findings).map_err(std::io::Error::from)?)?;
     } else {
         let mut out = stdout().lock();
-        for finding in &findings {
-            let line = one_line(&format!("{}: {}", finding.subject, finding.detail));
-            writeln!(out, "{}", fold(&format!("{:<8} {line}", finding.outcome.word()), width()))?;
+        for Finding { subject, outcome, detail } in &findings {
+            let outcome = match outcome {
+                Outcome::Ok => "ok",
+                Outcome::Hint => "hint",
+                Outcome::Missing => "MISSING",
+            };
+            let line = one_line(&format!("{subject}: {detail}"));
+            writeln!(out, "{}", fold(&format!("{outcome:<8} {line}"), width()))?;
         }
     }
-    let missing = findings.iter().filter(|finding| finding.outcome == check::Outcome::Missing).count();
+    let missing = findings.iter().filter(|finding| finding.outcome == Outcome::Missing).count();
     match missing {
         0 => Ok(()),
         missing => Err(Error::Check { file: args.file.clone(), missing, total: findings.len() }),
     }
+}
+
+fn run(args: &TunnelRunArgs) -> Result<(), Error> {
+    if args.dry_run {
+        let text = supervisor::dry_run(&args.file)?;
+        return Ok(stdout().lock().write_all(text.as_bytes())?);
+    }
+    let level = logs::start();
+    // The very file that runs now, even when another was put in its place.
+    let program = WorkerProgram { program: "/proc/self/exe".into(), arguments: vec!["tunnel".into(), "worker".into()] };
+    Ok(supervisor::run(&args.file, program, &|name| level.set(name))?)
+}
+
+fn status(args: &TunnelStatusArgs) -> Result<(), Error> {
+    let ask = || Ok(control::ask(&args.socket.control, Request::Status)?);
+    answers::status(&args.json, args.watch, ask, words::status)
+}
+
+fn report(args: &TunnelReportArgs) -> Result<(), Error> {
+    let answer = control::ask(&args.socket.control, Request::Report)?;
+    if args.json.json {
+        return print_json(&answer);
+    }
+    Ok(stdout().lock().write_all(fold(&words::report(&answer), width()).as_bytes())?)
+}
+
+fn clean(args: &TunnelCleanArgs) -> Result<(), Error> {
+    let path = match &args.file {
+        Some(file) => Tunnel::load(file)?.control,
+        None => args.socket.control.clone(),
+    };
+    if control::remove_stale(&path)? {
+        writeln!(stdout().lock(), "removed {}", path.display())?;
+    }
+    Ok(())
 }

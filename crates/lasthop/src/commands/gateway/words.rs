@@ -3,8 +3,11 @@
 use std::fmt::Write;
 
 use lasthop_scenario::one_line;
+use lasthop_study::promise::Promise;
 use serde_json::Value;
 
+use super::promised;
+use crate::commands::answers::{at, bytes, counted, digits, gain, number, rate, rate_since, span, word};
 use crate::output::count;
 
 /// What runs and what it did. `before` is an earlier answer, for the rates since then.
@@ -59,6 +62,9 @@ pub fn status(answer: &Value, before: Option<&Value>) -> String {
             number(rule, "/flows_seen")
         ));
         if splits(rule) {
+            if number(rule, "/ab") > 0.0 {
+                line(format!("  {}", gain(rule)));
+            }
             continue;
         }
         for detail in [losses(rule), round_trips(rule), gain(rule)] {
@@ -71,12 +77,20 @@ pub fn status(answer: &Value, before: Option<&Value>) -> String {
     text
 }
 
-/// What the treatment gains, a rule a line.
-pub fn report(answer: &Value) -> String {
+/// What the treatment gains, a rule a line, and beside it what was promised.
+pub fn report(answer: &Value, promise: Option<&Promise>) -> String {
     let mut text = String::new();
-    for rule in rules(answer).filter(|rule| !splits(rule)) {
-        let _ = writeln!(text, "{}: {}", word(rule, "/name"), gain(rule));
-        let _ = writeln!(text, "  {}\n  {}", losses(rule), round_trips(rule));
+    for rule in rules(answer) {
+        let is_compared = !splits(rule) || number(rule, "/ab") > 0.0;
+        if is_compared {
+            let _ = writeln!(text, "{}: {}", word(rule, "/name"), gain(rule));
+        }
+        if let Some(promise) = promise {
+            let _ = writeln!(text, "  {}", promised::words(&promised::of(rule, promise)));
+        }
+        if !splits(rule) {
+            let _ = writeln!(text, "  {}\n  {}", losses(rule), round_trips(rule));
+        }
     }
     if let Some(relay) = relay(answer) {
         let _ = writeln!(text, "{relay}");
@@ -132,46 +146,6 @@ fn splits(rule: &Value) -> bool {
     word(rule, "/mode") == "split"
 }
 
-/// "13.9 Mbit/s treated (5 connections), 1.7 untreated (5): 8.3 times as fast (4.6-14.9, 95 %)"
-fn gain(rule: &Value) -> String {
-    let flows = ["/treated/flows", "/untreated/flows"].map(|arm| number(rule, arm) as usize);
-    let goodputs = ["/treated/goodput_bps", "/untreated/goodput_bps"].map(|arm| at(rule, arm));
-    let treated = |bits| format!("{} treated ({})", rate(bits), count(flows[0], "connection"));
-    if word(rule, "/mode") == "observe" {
-        return match goodputs {
-            [_, Some(bits)] | [Some(bits), _] => {
-                format!("{} ({}); nothing is treated", rate(bits), count(flows[0] + flows[1], "connection"))
-            }
-            _ => "too few connections yet (they count from 100 kB on); nothing is treated".to_owned(),
-        };
-    }
-    if number(rule, "/ab") == 0.0 {
-        return match goodputs[0] {
-            Some(bits) => format!("{}; none is left alone to compare with (`ab` is 0)", treated(bits)),
-            None => "too few connections yet (they count from 100 kB on)".to_owned(),
-        };
-    }
-    let [ratio, low, high] = ["/gain/ratio", "/gain/low", "/gain/high"].map(|part| at(rule, part));
-    let (Some(ratio), Some(low), Some(high), [Some(with), Some(without)]) = (ratio, low, high, goodputs) else {
-        return format!(
-            "too few connections yet: {} treated, {} untreated; it takes two of each, of 100 kB or more",
-            flows[0], flows[1]
-        );
-    };
-    let (unit, size) = unit_of(with.max(without));
-    let doubt = if low < 1.0 && high > 1.0 { "; it may be chance" } else { "" };
-    format!(
-        "{} {unit} treated ({}), {} untreated ({}): {} times as fast ({}-{}, 95 %{doubt})",
-        digits(with / size),
-        count(flows[0], "connection"),
-        digits(without / size),
-        flows[1],
-        digits(ratio),
-        digits(low),
-        digits(high)
-    )
-}
-
 fn losses(rule: &Value) -> String {
     let [hop, wired, suppressed] =
         ["/wireless_losses", "/wired_losses", "/dup_acks_suppressed"].map(|key| number(rule, key));
@@ -225,72 +199,6 @@ fn relay(answer: &Value) -> Option<String> {
         }
     }
     Some(text)
-}
-
-/// Bits a second between two answers of the same worker.
-fn rate_since(answer: &Value, before: Option<&Value>, bytes: &str) -> Option<f64> {
-    let before = before.filter(|before| before.pointer("/worker") == answer.pointer("/worker"))?;
-    let seconds = number(answer, "/uptime_seconds") - number(before, "/uptime_seconds");
-    let carried = number(answer, bytes) - number(before, bytes);
-    (seconds > 0.0 && carried >= 0.0).then(|| 8.0 * carried / seconds)
-}
-
-fn at(value: &Value, pointer: &str) -> Option<f64> {
-    value.pointer(pointer).and_then(Value::as_f64)
-}
-
-/// A gateway of another version may not tell: 0 then.
-fn number(value: &Value, pointer: &str) -> f64 {
-    at(value, pointer).unwrap_or_default()
-}
-
-fn counted(value: &Value, pointer: &str, what: &str) -> String {
-    count(number(value, pointer) as usize, what)
-}
-
-fn word<'v>(value: &'v Value, pointer: &str) -> &'v str {
-    value.pointer(pointer).and_then(Value::as_str).unwrap_or("?")
-}
-
-/// Two significant digits below 10, else whole numbers from 100 on.
-fn digits(value: f64) -> String {
-    match value {
-        value if value >= 99.95 => format!("{value:.0}"),
-        value if value >= 0.995 => format!("{value:.1}"),
-        value => format!("{value:.2}"),
-    }
-}
-
-fn unit_of(bits: f64) -> (&'static str, f64) {
-    match bits {
-        bits if bits >= 1e9 => ("Gbit/s", 1e9),
-        bits if bits >= 1e6 => ("Mbit/s", 1e6),
-        _ => ("kbit/s", 1e3),
-    }
-}
-
-fn rate(bits: f64) -> String {
-    let (unit, size) = unit_of(bits);
-    format!("{} {unit}", digits(bits / size))
-}
-
-fn bytes(bytes: f64) -> String {
-    let (unit, size) = match bytes {
-        bytes if bytes >= 1_073_741_824.0 => ("GiB", 1_073_741_824.0),
-        bytes if bytes >= 1_048_576.0 => ("MiB", 1_048_576.0),
-        bytes if bytes >= 1024.0 => ("KiB", 1024.0),
-        _ => return format!("{bytes:.0} B"),
-    };
-    format!("{} {unit}", digits(bytes / size))
-}
-
-/// The two largest units: "3 d 2 h", "1 min 4 s".
-fn span(seconds: f64) -> String {
-    let seconds = seconds as u64;
-    let parts = [("d", seconds / 86_400), ("h", seconds / 3600 % 24), ("min", seconds / 60 % 60), ("s", seconds % 60)];
-    let first = parts.iter().position(|(_, number)| *number > 0).unwrap_or(parts.len() - 1);
-    let told = parts[first..].iter().take(2).enumerate().filter(|(place, (_, number))| *place == 0 || *number > 0);
-    told.map(|(_, (unit, number))| format!("{number} {unit}")).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

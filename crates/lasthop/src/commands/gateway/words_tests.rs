@@ -38,6 +38,39 @@ fn without_a_comparison_it_says_why() {
     assert_eq!(gain(&watched), "640 kbit/s (3 connections); nothing is treated");
 }
 
+#[test]
+fn a_promise_stands_beside_what_was_measured() {
+    let promise = |factor: Value| {
+        let uses = json!([{ "use": "bulk", "unit": "Mbps", "value": 8.0, "interval": null, "factor": factor }]);
+        let text = json!({
+            "lasthop_promise": 1, "link": "x", "seed": 1, "runs": 10, "advised": "SNOOP",
+            "cures": [{ "cure": "SNOOP", "needs": "one box", "uses": uses.clone() }],
+        });
+        Promise::read(&text.to_string()).unwrap()
+    };
+    let promised = promise(json!({ "mean": 5.0, "interval": [4.5, 5.5] }));
+    let line = |rule: &Value, promise: &Promise| promised::words(&promised::of(rule, promise));
+    let sure = json!({ "ratio": 8.26, "low": 4.59, "high": 14.9 });
+    let rule = arms("snoop", 0.5, (5, Some(13e6)), (5, Some(1.6e6)), sure);
+    assert_eq!(
+        line(&rule, &promised),
+        "promise: 5.0 times as fast for downloads (4.5-5.5), measured 8.3 (4.6-14.9): kept"
+    );
+    let less = arms("snoop", 0.5, (5, Some(3e6)), (5, Some(1.6e6)), json!({ "ratio": 2.0, "low": 1.4, "high": 2.9 }));
+    assert!(line(&less, &promised).ends_with("measured 2.0 (1.4-2.9): fell short"), "{}", line(&less, &promised));
+    let few = arms("snoop", 0.5, (1, None), (0, None), Value::Null);
+    assert!(line(&few, &promised).ends_with("measured nothing yet: not enough flows yet"));
+    let alone = arms("snoop", 0.0, (5, Some(3e6)), (0, None), Value::Null);
+    assert_eq!(line(&alone, &promised), "promise: none is left alone to compare with (`ab` is 0)");
+    let other = arms("split", 0.1, (5, Some(3e6)), (5, Some(1e6)), Value::Null);
+    assert!(line(&other, &promised).starts_with("promise: the promise has no factor of SPLIT-BBR for downloads"));
+    let answer = json!({ "rules": [rule], "split": null });
+    assert!(
+        report(&answer, Some(&promised)).contains("\n  promise: 5.0 times")
+            && !report(&answer, None).contains("promise")
+    );
+}
+
 fn answer(uptime: f64, carried: u64, pid: u64) -> Value {
     json!({
         "version": "0.1.0", "uptime_seconds": uptime, "worker": { "pid": pid, "restarts": 0 },

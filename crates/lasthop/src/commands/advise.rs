@@ -1,0 +1,177 @@
+//! `lasthop advise`
+
+mod install;
+
+use std::io::{Write, stdout};
+use std::path::Path;
+
+use lasthop_scenario::Scenario;
+use lasthop_study::advise::{Advice, Cured, Needs, Plan, Use};
+use lasthop_study::link::{is_measurement, measured};
+use lasthop_study::promise::Promise;
+use lasthop_study::replicate::run_in_rounds;
+use lasthop_study::stats::Estimate;
+use serde_json::{Value, json};
+
+use self::install::Installation;
+use super::fit::given;
+use crate::cli::{AdviseArgs, LinkArgs};
+use crate::error::Error;
+use crate::output::{count, print_json, title};
+use crate::progress::{Runs, note};
+use crate::table::{Column, Table};
+use crate::terminal::{Style, fold, width};
+
+pub fn execute(args: &AdviseArgs) -> Result<(), Error> {
+    let all = Needs::NAMES.map(|(_, needs)| needs);
+    let needs = if args.control.is_empty() { &all[..] } else { &args.control };
+    let installation = Installation::wanted(args, needs)?;
+    let scenario = scenario(args)?;
+    let seed = args.scenario.seed.unwrap_or(scenario.seed());
+    let uses = if args.uses.is_empty() { &Use::ALL[..] } else { &args.uses };
+    let plan = Plan::new(&scenario, needs, uses, seed, args.runs)?;
+    let total = plan.tasks().len() * args.runs as usize;
+    let progress = Runs::new("advise", total as u64);
+    let reports = run_in_rounds(plan.tasks(), args.jobs, &progress);
+    progress.finish();
+    let done = reports.iter().map(Vec::len).sum::<usize>();
+    let stopped = Error::Stopped { done, total, what: "runs" };
+    let Some(advice) = plan.judge(&reports) else { return Err(stopped) };
+    let promise = Promise::new(scenario.title(), seed, &advice);
+    if args.json.json {
+        print_json(&value(&scenario, seed, &advice, &promise)?)?;
+    } else {
+        print(&scenario, seed, &advice)?;
+    }
+    // What some runs less would have said is no advice to install.
+    if done < total {
+        return Err(stopped);
+    }
+    installation.map_or(Ok(()), |it| it.write(&advice, &promise, plan.hop_rates()))
+}
+
+/// The scenario that is named, or the link that a measurement tells of.
+fn scenario(args: &AdviseArgs) -> Result<Scenario, Error> {
+    let path = Path::new(&args.scenario.scenario);
+    if !is_measurement(path) {
+        let LinkArgs { rate, delay, wire_delay, queue } = &args.link;
+        let given = [("rate", rate.is_some()), ("delay", delay.is_some()), ("wire-delay", wire_delay.is_some())];
+        let mut given = given.into_iter().chain([("queue", queue.is_some())]).filter(|(_, is_given)| *is_given);
+        return match given.next() {
+            Some((flag, _)) => Err(Error::ScenarioHas { flag }),
+            None => args.scenario.open(),
+        };
+    }
+    let link = measured(path, None, &given(&args.link))?;
+    let scenario = Scenario::parse(&link.name, &link.scenario()?)?;
+    if let Some(remark) = &link.remark {
+        note(&format!("{}: {remark}", link.name));
+    }
+    note(&format!("{}: {}; `lasthop fit` shows more", link.name, link.words()));
+    args.scenario.with_overrides(scenario)
+}
+
+fn value(scenario: &Scenario, seed: u64, advice: &Advice, promise: &Promise) -> Result<Value, Error> {
+    let estimate = |estimate: &Estimate| json!({ "mean": estimate.mean, "ci95": estimate.ci95 });
+    let cures = advice.cured.iter().map(|cured| {
+        let uses = cured.results.iter().map(|result| {
+            let ratio = result.factor.map(|it| json!({ "mean": it.mean, "interval": [it.interval.0, it.interval.1] }));
+            let (name, unit) = (result.usage.name(), result.usage.unit());
+            json!({ "use": name, "unit": unit, "value": estimate(&result.value), "ratio": ratio })
+        });
+        json!({
+            "cure": cured.cure.scheme,
+            "needs": cured.cure.needs.words(),
+            "gain": cured.gain.is_finite().then_some(cured.gain),
+            "helps": cured.helps(),
+            "harms": cured.harmed().into_iter().map(Use::name).collect::<Vec<_>>(),
+            "does": cured.cure.does,
+            "happened": cured.happened(),
+            "uses": uses.collect::<Vec<_>>(),
+        })
+    });
+    let best = |cured: Option<&Cured>| cured.map(|cured| cured.cure.scheme);
+    let by_needs = Needs::NAMES.map(|(name, needs)| (name.to_owned(), json!(best(advice.best_with(needs)))));
+    let promise = serde_json::to_value(promise).map_err(std::io::Error::from)?;
+    Ok(json!({
+        "scenario": scenario.title(),
+        "seed": seed,
+        "runs": advice.runs,
+        "advice": best(advice.best()),
+        "best_with": Value::Object(by_needs.into_iter().collect()),
+        "cures": cures.collect::<Vec<_>>(),
+        "promise": promise,
+    }))
+}
+
+fn print(scenario: &Scenario, seed: u64, advice: &Advice) -> Result<(), Error> {
+    let mut out = stdout().lock();
+    let width = width();
+    let interval = if advice.runs == 1 { "" } else { "; means with 95 % intervals" };
+    let runs = format!("{} of each from seed {seed}{interval}", count(advice.runs, "run"));
+    writeln!(out, "{}\n{}\n", title(scenario), fold(&runs, width))?;
+    out.write_all(table(advice).render(width).as_bytes())?;
+    for cured in &advice.cured {
+        writeln!(out, "\n{}", Style::Heading.out(cured.cure.scheme))?;
+        writeln!(out, "{}", fold(&format!("  {}", cured.cure.does), width))?;
+        writeln!(out, "{}", fold(&format!("  {}", cured.happened()), width))?;
+    }
+    writeln!(out)?;
+    for line in verdict(advice) {
+        writeln!(out, "{}", fold(&line, width))?;
+    }
+    Ok(())
+}
+
+fn table(advice: &Advice) -> Table {
+    let heading = |heading: &str, width| Column { heading: heading.to_owned(), width };
+    let mut columns = vec![heading("cure", 12), heading("needs", 21)];
+    let uses = advice.cured.first().map(|cured| cured.results.as_slice()).unwrap_or_default();
+    columns.extend(uses.iter().map(|result| heading(&format!("{}, {}", result.usage.name(), result.usage.unit()), 17)));
+    columns.extend([heading("gain", 7), heading("harms", 7)]);
+    let mut table = Table::new(columns);
+    for cured in &advice.cured {
+        let mut cells = vec![cured.cure.scheme.to_owned(), cured.cure.needs.words().to_owned()];
+        cells.extend(cured.results.iter().map(|result| with_interval(&result.value)));
+        let harmed: Vec<&str> = cured.harmed().into_iter().map(Use::name).collect();
+        cells.push(times(cured.gain));
+        cells.push(if harmed.is_empty() { "-".to_owned() } else { harmed.join(", ") });
+        table.push(cells);
+    }
+    table
+}
+
+fn with_interval(value: &Estimate) -> String {
+    match value.ci95 {
+        Some(ci95) => format!("{:.2} ± {ci95:.2}", value.mean),
+        None => format!("{:.2}", value.mean),
+    }
+}
+
+/// A factor.
+fn times(gain: f64) -> String {
+    if gain.is_finite() { format!("{gain:.2}") } else { "from 0".to_owned() }
+}
+
+/// What to do, for whoever can change everything that was asked about; and for whoever can change less.
+fn verdict(advice: &Advice) -> Vec<String> {
+    let Some(best) = advice.best() else {
+        return vec!["Advice: leave it as it is. None of these cures helps on this link.".to_owned()];
+    };
+    let gained = |cured: &Cured| match cured.gain.is_finite() {
+        true => format!("{} times what there is without it", times(cured.gain)),
+        false => "without it, nothing gets through".to_owned(),
+    };
+    let mut lines = vec![format!("Advice: {} ({}): {}.", best.cure.scheme, best.cure.needs.words(), gained(best))];
+    for (_, needs) in Needs::NAMES {
+        let asked = advice.cured.iter().any(|cured| cured.cure.needs == needs);
+        if !asked || needs == best.cure.needs {
+            continue;
+        }
+        lines.push(match advice.best_with(needs) {
+            Some(cured) => format!("With {}: {}, {}.", needs.words(), cured.cure.scheme, gained(cured)),
+            None => format!("With {}: nothing that helps.", needs.words()),
+        });
+    }
+    lines
+}

@@ -1,0 +1,141 @@
+//! What an advice installs: the configuration of the cure, and the promise beside it.
+
+#[cfg(target_os = "linux")]
+mod tunnel;
+
+use std::io::{Write, stdout};
+use std::path::{Path, PathBuf};
+
+use lasthop_study::advise::{Advice, Cured, HopRates, Needs};
+use lasthop_study::promise::Promise;
+
+use crate::cli::AdviseArgs;
+use crate::error::Error;
+use crate::output::write_file;
+use crate::terminal::{fold, width};
+
+/// What is to be written where.
+pub struct Installation<'a> {
+    args: &'a AdviseArgs,
+    out: &'a Path,
+    /// Whether `out` is a folder: then the files have names of their own.
+    folder: Folder,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Folder {
+    Yes,
+    No,
+}
+
+impl<'a> Installation<'a> {
+    /// What `--out` asks for, if it is given. What would be refused after minutes is refused at once.
+    pub fn wanted(args: &'a AdviseArgs, needs: &[Needs]) -> Result<Option<Self>, Error> {
+        let Some(out) = args.out.as_deref() else { return Ok(None) };
+        let is_folder = out.is_dir() || out.as_os_str().to_string_lossy().ends_with('/');
+        let wanted = Self { args, out, folder: if is_folder { Folder::Yes } else { Folder::No } };
+        if args.force {
+            return Ok(Some(wanted));
+        }
+        // The cure is not known yet: none of them may find its file there.
+        let there = needs.iter().map(|needs| wanted.file(*needs)).find(|file| file.exists());
+        match there {
+            Some(path) => Err(Error::Exists { path }),
+            None => Ok(Some(wanted)),
+        }
+    }
+
+    /// The file of a cure that needs this.
+    fn file(&self, needs: Needs) -> PathBuf {
+        match (self.folder, needs) {
+            (Folder::No, _) | (Folder::Yes, Needs::Nothing) => self.out.to_path_buf(),
+            (Folder::Yes, Needs::Sender) => self.out.join("90-lasthop-bbr.conf"),
+            (Folder::Yes, Needs::Box) => self.out.join("gateway.toml"),
+            (Folder::Yes, Needs::Boxes) => self.out.join("tunnel.toml"),
+        }
+    }
+
+    /// Writes the configuration of the advised cure and its promise, and says what to do with them.
+    pub fn write(&self, advice: &Advice, promise: &Promise, rates: Option<HopRates>) -> Result<(), Error> {
+        let path = || self.out.to_path_buf();
+        let cured = advice.best().ok_or_else(|| Error::NothingHelps { path: path() })?;
+        let file = self.file(cured.cure.needs);
+        let text = |text: String| move |out: &mut dyn Write| out.write_all(text.as_bytes());
+        let shown = file.display();
+        let next = match cured.cure.needs {
+            Needs::Nothing => return Err(Error::NothingHelps { path: path() }),
+            Needs::Sender => {
+                put(&file, text(sender()))?;
+                format!("on each machine that sends: install -m 644 {shown} /etc/sysctl.d/ && sysctl --system")
+            }
+            Needs::Box => {
+                put(&file, text(self.gateway(cured, &file)?))?;
+                format!("lasthop gateway check {shown} && lasthop gateway {shown}")
+            }
+            Needs::Boxes => self.tunnel(&file, rates)?,
+        };
+        let kept = file.with_extension("promise.json");
+        let json = serde_json::to_string_pretty(promise).map_err(std::io::Error::from)? + "\n";
+        put(&kept, text(json))?;
+        if self.args.json.json {
+            return Ok(());
+        }
+        let mut said = format!("wrote {shown} and {}; {next}", kept.display());
+        if cured.cure.needs == Needs::Box {
+            said += &format!("; later: lasthop gateway report --promise {}", kept.display());
+        }
+        Ok(writeln!(stdout().lock(), "\n{}", fold(&said, width()))?)
+    }
+
+    fn gateway(&self, cured: &Cured, file: &Path) -> Result<String, Error> {
+        let cure = cured.cure.scheme;
+        let interface = self.args.interface.as_deref();
+        let interface = interface.ok_or_else(|| Error::NoInterface { path: self.out.to_path_buf(), cure })?;
+        let text = gateway(if cure == "SNOOP" { "snoop" } else { "split" }, interface);
+        // What `check` would refuse is not written.
+        #[cfg(target_os = "linux")]
+        lasthop_gateway::configuration::Gateway::parse(&file.display().to_string(), &text)?;
+        #[cfg(not(target_os = "linux"))]
+        let _ = file;
+        Ok(text)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn tunnel(&self, file: &Path, rates: Option<HopRates>) -> Result<String, Error> {
+        tunnel::write(self.args, file, rates)
+    }
+
+    /// Both ends run Linux.
+    #[cfg(not(target_os = "linux"))]
+    fn tunnel(&self, file: &Path, _: Option<HopRates>) -> Result<String, Error> {
+        Err(Error::TwoEnds { path: file.to_path_buf() })
+    }
+}
+
+fn put(path: &Path, write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> Result<(), Error> {
+    write_file(path, |file| write(file).map_err(Error::file(path)))
+}
+
+fn sender() -> String {
+    "# BBR on the machines that send, as `lasthop advise` found it best.\n\
+     net.core.default_qdisc = fq\n\
+     net.ipv4.tcp_congestion_control = bbr\n"
+        .to_owned()
+}
+
+fn gateway(mode: &str, interface: &str) -> String {
+    let interface = interface.escape_default();
+    format!(
+        "# The gateway's configuration, as `lasthop advise` found it best; docs/gateway.md has all keys.\n\
+         \n\
+         [limits]\n\
+         link = \"16 MiB\"             # for `lasthop gateway report --link`: the packets that crossed the hop last\n\
+         \n\
+         [[rule]]\n\
+         name = \"hop\"\n\
+         mode = \"{mode}\"\n\
+         interface = \"{interface}\"         # towards the lossy hop\n\
+         # A tenth of the connections is left alone, so that `lasthop gateway report` can say what the others gain.\n\
+         ab = \"10 %\"\n"
+    )
+}

@@ -1,0 +1,150 @@
+//! A daemon's answers: its status now and again, and figures in units for people.
+
+use std::io::{IsTerminal, Write, stdout};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::cli::JsonArgs;
+use crate::error::Error;
+use crate::output::{count, print_json};
+use crate::terminal::{fold, width};
+
+/// Prints what `ask` is told, as JSON or in the words that `tell` has for it beside the last answer; once, or every so often.
+pub fn status(
+    json: &JsonArgs,
+    watch: Option<Duration>,
+    ask: impl Fn() -> Result<Value, Error>,
+    tell: impl Fn(&Value, Option<&Value>) -> String,
+) -> Result<(), Error> {
+    let mut before = None;
+    loop {
+        let answer = ask()?;
+        let mut out = stdout().lock();
+        match (json.json, watch) {
+            (true, None) => return print_json(&answer),
+            // A line each, for programs.
+            (true, Some(_)) => writeln!(out, "{answer}")?,
+            (false, None) => {
+                let text = fold(&tell(&answer, None), width());
+                return Ok(out.write_all(text.as_bytes())?);
+            }
+            (false, Some(_)) => {
+                let text = fold(&tell(&answer, before.as_ref()), width());
+                // On a terminal in place of the last: home, and clear what is below.
+                let (begin, end) = if out.is_terminal() { ("\x1b[H\x1b[J", "") } else { ("", "\n") };
+                write!(out, "{begin}{text}{end}")?;
+            }
+        }
+        out.flush()?;
+        drop(out);
+        before = Some(answer);
+        std::thread::sleep(watch.unwrap_or_default());
+    }
+}
+
+/// Bits a second between two answers of the same worker.
+pub fn rate_since(answer: &Value, before: Option<&Value>, bytes: &str) -> Option<f64> {
+    let before = before.filter(|before| before.pointer("/worker") == answer.pointer("/worker"))?;
+    let seconds = number(answer, "/uptime_seconds") - number(before, "/uptime_seconds");
+    let carried = number(answer, bytes) - number(before, bytes);
+    (seconds > 0.0 && carried >= 0.0).then(|| 8.0 * carried / seconds)
+}
+
+pub fn at(value: &Value, pointer: &str) -> Option<f64> {
+    value.pointer(pointer).and_then(Value::as_f64)
+}
+
+/// A gateway of another version may not tell: 0 then.
+pub fn number(value: &Value, pointer: &str) -> f64 {
+    at(value, pointer).unwrap_or_default()
+}
+
+pub fn counted(value: &Value, pointer: &str, what: &str) -> String {
+    count(number(value, pointer) as usize, what)
+}
+
+pub fn word<'v>(value: &'v Value, pointer: &str) -> &'v str {
+    value.pointer(pointer).and_then(Value::as_str).unwrap_or("?")
+}
+
+/// Two significant digits below 10, else whole numbers from 100 on.
+pub fn digits(value: f64) -> String {
+    match value {
+        value if value >= 99.95 => format!("{value:.0}"),
+        value if value >= 0.995 => format!("{value:.1}"),
+        value => format!("{value:.2}"),
+    }
+}
+
+pub fn unit_of(bits: f64) -> (&'static str, f64) {
+    match bits {
+        bits if bits >= 1e9 => ("Gbit/s", 1e9),
+        bits if bits >= 1e6 => ("Mbit/s", 1e6),
+        _ => ("kbit/s", 1e3),
+    }
+}
+
+pub fn rate(bits: f64) -> String {
+    let (unit, size) = unit_of(bits);
+    format!("{} {unit}", digits(bits / size))
+}
+
+pub fn bytes(bytes: f64) -> String {
+    let (unit, size) = match bytes {
+        bytes if bytes >= 1_073_741_824.0 => ("GiB", 1_073_741_824.0),
+        bytes if bytes >= 1_048_576.0 => ("MiB", 1_048_576.0),
+        bytes if bytes >= 1024.0 => ("KiB", 1024.0),
+        _ => return format!("{bytes:.0} B"),
+    };
+    format!("{} {unit}", digits(bytes / size))
+}
+
+/// The two largest units: "3 d 2 h", "1 min 4 s".
+pub fn span(seconds: f64) -> String {
+    let seconds = seconds as u64;
+    let parts = [("d", seconds / 86_400), ("h", seconds / 3600 % 24), ("min", seconds / 60 % 60), ("s", seconds % 60)];
+    let first = parts.iter().position(|(_, number)| *number > 0).unwrap_or(parts.len() - 1);
+    let told = parts[first..].iter().take(2).enumerate().filter(|(place, (_, number))| *place == 0 || *number > 0);
+    told.map(|(_, (unit, number))| format!("{number} {unit}")).collect::<Vec<_>>().join(" ")
+}
+
+/// "13.9 Mbit/s treated (5 connections), 1.7 untreated (5): 8.3 times as fast (4.6-14.9, 95 %)"
+pub fn gain(rule: &Value) -> String {
+    let flows = ["/treated/flows", "/untreated/flows"].map(|arm| number(rule, arm) as usize);
+    let goodputs = ["/treated/goodput_bps", "/untreated/goodput_bps"].map(|arm| at(rule, arm));
+    let treated = |bits| format!("{} treated ({})", rate(bits), count(flows[0], "connection"));
+    if word(rule, "/mode") == "observe" {
+        return match goodputs {
+            [_, Some(bits)] | [Some(bits), _] => {
+                format!("{} ({}); nothing is treated", rate(bits), count(flows[0] + flows[1], "connection"))
+            }
+            _ => "too few connections yet (they count from 100 kB on); nothing is treated".to_owned(),
+        };
+    }
+    if number(rule, "/ab") == 0.0 {
+        return match goodputs[0] {
+            Some(bits) => format!("{}; none is left alone to compare with (`ab` is 0)", treated(bits)),
+            None => "too few connections yet (they count from 100 kB on)".to_owned(),
+        };
+    }
+    let [ratio, low, high] = ["/gain/ratio", "/gain/low", "/gain/high"].map(|part| at(rule, part));
+    let (Some(ratio), Some(low), Some(high), [Some(with), Some(without)]) = (ratio, low, high, goodputs) else {
+        return format!(
+            "too few connections yet: {} treated, {} untreated; it takes two of each, of 100 kB or more",
+            flows[0], flows[1]
+        );
+    };
+    let (unit, size) = unit_of(with.max(without));
+    let doubt = if low < 1.0 && high > 1.0 { "; it may be chance" } else { "" };
+    format!(
+        "{} {unit} treated ({}), {} untreated ({}): {} times as fast ({}-{}, 95 %{doubt})",
+        digits(with / size),
+        count(flows[0], "connection"),
+        digits(without / size),
+        flows[1],
+        digits(ratio),
+        digits(low),
+        digits(high)
+    )
+}

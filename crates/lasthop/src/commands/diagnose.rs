@@ -1,0 +1,309 @@
+//! `lasthop diagnose`
+
+mod between;
+
+use std::fs::File;
+use std::io::{BufWriter, Write, stdout};
+use std::path::Path;
+
+use lasthop_diagnose::annotate::{AnnotateError, annotate, reason};
+use lasthop_diagnose::loss::{Repair, Side};
+use lasthop_diagnose::loss_trace::loss_trace;
+use lasthop_diagnose::rounds::Factor;
+use lasthop_diagnose::{At, Direction, FlowReport, LossReport, Options, Report, Vantage, bytes, diagnose};
+use lasthop_scenario::one_line;
+use lasthop_study::link::LinkError;
+use serde_json::{Value, json};
+
+use crate::cli::{DiagnoseArgs, Place};
+use crate::error::Error;
+use crate::output::{count, print_json};
+use crate::table::{Column, Table};
+use crate::terminal::{Style, fold, width};
+
+/// Flows that the summary tells of.
+const MOST_FLOWS: usize = 10;
+/// A share of the time of which is told.
+const WORTH_TELLING: f64 = 0.05;
+
+pub fn execute(args: &DiagnoseArgs) -> Result<(), Error> {
+    if args.between {
+        return between::execute(args);
+    }
+    check_outputs(args)?;
+    let options =
+        Options { at: args.at.map_or(At::Found, |place| At::Given(vantage(place))), interface: args.interface.clone() };
+    let mut values = Vec::new();
+    for (number, path) in args.captures.iter().enumerate() {
+        let report = report_of(path, &options)?;
+        if let (Some(number), false) = (args.flow, report.flows.is_empty())
+            && number as usize > report.flows.len()
+        {
+            return Err(Error::FlowNumber { given: number, flows: report.flows.len() });
+        }
+        if let Some(out) = &args.annotate {
+            write_annotated(path, &report, out)?;
+        }
+        if let Some(out) = &args.loss_trace {
+            let (flow, direction) = chosen(path, &report, args.flow)?;
+            let mut file = BufWriter::new(File::create(out).map_err(Error::file(out))?);
+            loss_trace(flow, direction, open(path)?, &mut file).map_err(failed(path, out))?;
+        }
+        let name = one_line(&path.display().to_string());
+        if args.json.json {
+            values.push(value(&name, &report, args.flow));
+        } else {
+            if number > 0 {
+                writeln!(stdout().lock())?;
+            }
+            print(&name, &report, args.flow)?;
+        }
+    }
+    if args.json.json { print_json(&json!({ "captures": values })) } else { Ok(()) }
+}
+
+const fn vantage(place: Place) -> Vantage {
+    match place {
+        Place::Sender => Vantage::Sender,
+        Place::Receiver => Vantage::Receiver,
+        Place::Gateway => Vantage::Gateway,
+    }
+}
+
+/// What would be refused after minutes is refused at once.
+fn check_outputs(args: &DiagnoseArgs) -> Result<(), Error> {
+    let outputs = [("annotate", &args.annotate), ("loss-trace", &args.loss_trace)];
+    for (flag, path) in outputs.into_iter().filter_map(|(flag, path)| Some((flag, path.as_ref()?))) {
+        if args.captures.len() > 1 {
+            return Err(Error::OneCapture { flag, given: args.captures.len() });
+        }
+        let same = |capture: &Path| Some(std::fs::canonicalize(capture).ok()? == std::fs::canonicalize(path).ok()?);
+        if args.captures.iter().any(|capture| same(capture) == Some(true)) {
+            return Err(Error::Itself { flag, path: path.clone() });
+        }
+        // A device takes anything, as /dev/stdout.
+        if !args.force && std::fs::metadata(path).is_ok_and(|about| about.is_file()) {
+            return Err(Error::There { flag, path: path.clone() });
+        }
+    }
+    Ok(())
+}
+
+fn open(path: &Path) -> Result<File, Error> {
+    File::open(path).map_err(Error::file(path))
+}
+
+/// The diagnosis of a capture's file.
+fn report_of(path: &Path, options: &Options) -> Result<Report, Error> {
+    let capture = |error| -> Error { LinkError::Capture { path: path.to_owned(), error }.into() };
+    let report = diagnose(open(path)?, options).map_err(capture)?;
+    if let Some(name) = options.interface.as_ref().filter(|_| report.other_interfaces == report.packets) {
+        let why = format!("there is no interface {name}");
+        return Err(LinkError::NoFlow { path: path.to_owned(), why }.into());
+    }
+    Ok(report)
+}
+
+fn failed(capture: &Path, out: &Path) -> impl FnOnce(AnnotateError) -> Error {
+    let (capture, out) = (capture.to_owned(), out.to_owned());
+    move |error| match error {
+        AnnotateError::Capture(error) => LinkError::Capture { path: capture, error }.into(),
+        AnnotateError::Output(error) => Error::File { path: out, error },
+    }
+}
+
+fn write_annotated(path: &Path, report: &Report, out: &Path) -> Result<(), Error> {
+    let mut file = BufWriter::new(File::create(out).map_err(Error::file(out))?);
+    annotate(report, open(path)?, &mut file).map_err(failed(path, out))
+}
+
+/// The direction whose losses are wanted: of the flow of that number, or the one with most data.
+fn chosen<'r>(path: &Path, report: &'r Report, number: Option<u32>) -> Result<(&'r FlowReport, &'r Direction), Error> {
+    let number = number.map(|number| number as usize);
+    let none = || LinkError::NoFlow { path: path.to_owned(), why: report.missing().join("; ") };
+    Ok(report.with_most_data(number).ok_or_else(none)?)
+}
+
+fn value(name: &str, report: &Report, flow: Option<u32>) -> Value {
+    let mut value = json!(report);
+    if let (Some(number), Some(flows)) = (flow, value["flows"].as_array_mut()) {
+        flows.retain(|flow| flow["number"] == number);
+    }
+    let mut named = json!({ "file": name });
+    if let (Some(named), Value::Object(report)) = (named.as_object_mut(), value) {
+        named.extend(report);
+    }
+    named
+}
+
+fn print(name: &str, report: &Report, flow: Option<u32>) -> Result<(), Error> {
+    let width = width();
+    let say = |text: &str| writeln!(stdout().lock(), "{}", fold(text, width));
+    let flows: Vec<&FlowReport> = report.flows.iter().filter(|flow| !flow.directions.is_empty()).collect();
+    let mut title = format!("{name}: {} in {:.1} s", count(report.packets as usize, "packet"), report.seconds);
+    title += &format!(", {} with data", count(flows.len(), "TCP flow"));
+    say(&Style::Heading.out(&title))?;
+    for clause in report.missing() {
+        say(&Style::Remark.out(&clause))?;
+    }
+    let mut shown = flows.clone();
+    match flow {
+        Some(number) => shown.retain(|flow| flow.number == number as usize),
+        None => {
+            shown.sort_by_key(|flow| std::cmp::Reverse(flow.directions[0].bytes));
+            shown.truncate(MOST_FLOWS);
+        }
+    }
+    for flow_report in &shown {
+        say("")?;
+        for direction in directions(flow_report, flow) {
+            lines(flow_report, direction).iter().try_for_each(|line| say(line))?;
+        }
+    }
+    if flow.is_none() && shown.len() < flows.len() {
+        say(&format!(
+            "\n{} with less data; --flow N tells of each, --json of all",
+            count(flows.len() - shown.len(), "flow")
+        ))?;
+    }
+    for quic in &report.quic {
+        let [one, other] = quic.ends;
+        let trip = match quic.spin_rtt_ms {
+            Some([least, mean]) => {
+                format!("round trip {least:.1} ms at least, {mean:.1} ms on average, by the spin bit")
+            }
+            None => "encrypted, and the spin bit is not used: a capture says nothing of it".to_owned(),
+        };
+        say(&format!("\nQUIC {one} and {other}: {}, {trip}", count(quic.packets as usize, "packet")))?;
+    }
+    let detailed = shown.iter().filter(|_| flow.is_some()).flat_map(|flow| &flow.directions);
+    for direction in detailed.filter(|direction| !direction.losses.is_empty()) {
+        say(&format!("\n{}", losses(direction).render(width).trim_end()))?;
+    }
+    Ok(())
+}
+
+/// The directions worth telling of: requests are not.
+fn directions(flow: &FlowReport, number: Option<u32>) -> impl Iterator<Item = &Direction> {
+    let most = flow.directions.first().map_or(0, |direction| direction.bytes);
+    flow.directions.iter().filter(move |direction| number.is_some() || direction.bytes * 20 >= most)
+}
+
+fn lines(flow: &FlowReport, direction: &Direction) -> Vec<String> {
+    let mut lines = Vec::new();
+    let place = flow.interface.as_ref().map_or(String::new(), |name| format!(" on {name}"));
+    let mut first = format!("flow {}{place}: {} to {}", flow.number, direction.from, direction.to);
+    first += &format!(
+        ", {} in {:.2} s, {}; captured {}",
+        bytes(direction.bytes),
+        direction.seconds,
+        rate(direction.goodput_bps),
+        direction.vantage.words()
+    );
+    lines.push(first);
+    let told: Vec<String> = direction
+        .limits
+        .iter()
+        .filter(|limit| limit.share >= WORTH_TELLING)
+        .map(|limit| format!("{} {:.0} % of the time", limit.factor.words(), limit.share * 100.0))
+        .collect();
+    if !told.is_empty() {
+        lines.push(format!("  limited by {}", told.join(", ")));
+    }
+    if let Some(reach) = direction.could_reach_bps.filter(|_| direction.limit != Some(Factor::Bottleneck)) {
+        lines.push(format!("  the bottleneck would allow {}", rate(reach)));
+    }
+    lines.push(format!("  {}", lost(direction)));
+    if let (Some(least), Some(mean)) = (direction.rtt_ms, direction.mean_rtt_ms) {
+        lines.push(format!(
+            "  round trip {least:.1} ms without load, {mean:.1} ms on average; longest queue {:.1} ms",
+            direction.longest_queue_ms
+        ));
+    }
+    lines
+}
+
+fn lost(direction: &Direction) -> String {
+    let Direction { corruption, congestion, unknown, unjudged, .. } = direction;
+    let mut said = match corruption + congestion + unknown {
+        0 => "nothing lost".to_owned(),
+        all => {
+            let mut causes = Vec::new();
+            let known = [(corruption, "to corruption"), (congestion, "to congestion"), (unknown, "to either")];
+            causes.extend(
+                known.into_iter().filter(|(number, _)| **number > 0).map(|(number, to)| format!("{number} {to}")),
+            );
+            format!("{} of {} lost: {}", all, count(direction.packets as usize, "packet"), causes.join(", "))
+        }
+    };
+    let more = [
+        (*unjudged, "lost beyond those that are judged"),
+        (direction.needless, "retransmitted needlessly"),
+        (direction.reordered, "out of order"),
+        (direction.marked, "marked"),
+    ];
+    for (number, what) in more.into_iter().filter(|(number, _)| *number > 0) {
+        said += &format!("; {number} {what}");
+    }
+    if direction.timeouts > 0 {
+        said += &format!("; {}", count(direction.timeouts as usize, "timeout"));
+    }
+    if direction.needless_timeouts > 0 {
+        said += &format!(" ({} needless)", direction.needless_timeouts);
+    }
+    if direction.zero_windows > 0 {
+        said += &format!("; window closed {}", count(direction.zero_windows as usize, "time"));
+    }
+    said
+}
+
+fn losses(direction: &Direction) -> Table {
+    let heading = |heading: &str, width| Column { heading: heading.to_owned(), width };
+    let mut table = Table::new(vec![
+        heading("packet", 8),
+        heading("time, s", 10),
+        heading("cause", 12),
+        heading("sure", 5),
+        heading("queue, ms", 14),
+        heading("on the link", 11),
+        heading("repaired by", 20),
+    ]);
+    for loss in &direction.losses {
+        table.push(row(loss));
+    }
+    table
+}
+
+fn row(loss: &LossReport) -> Vec<String> {
+    let repair = match loss.repair {
+        Repair::Fast => "",
+        Repair::Probe => ", probe",
+        Repair::Timeout => ", timeout",
+    };
+    let number = match loss.side {
+        Side::Beyond => format!("{}", loss.packet),
+        Side::Before => format!("< {}", loss.packet),
+    };
+    let verdict = &loss.verdict;
+    let (cause, sure) = match loss.needless {
+        Some(why) => (format!("none: {}", reason(why)), String::new()),
+        None => (verdict.cause.name().to_owned(), format!("{:.0} %", verdict.confidence * 100.0)),
+    };
+    vec![
+        number,
+        format!("{:.4}", loss.time_s),
+        cause,
+        sure,
+        verdict.queue_ms.map_or(String::new(), |queue| format!("{queue:.1} of {:.1}", verdict.full_ms)),
+        verdict.air.map_or(String::new(), |air| format!("{:.0} %", (air * 100.0).clamp(0.0, 100.0))),
+        format!("{}{repair}", loss.repaired_by),
+    ]
+}
+
+fn rate(bits_per_second: f64) -> String {
+    match bits_per_second {
+        rate if rate < 1e6 => format!("{:.1} kbps", rate / 1e3),
+        rate if rate < 1e9 => format!("{:.2} Mbps", rate / 1e6),
+        rate => format!("{:.2} Gbps", rate / 1e9),
+    }
+}

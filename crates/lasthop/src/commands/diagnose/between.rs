@@ -1,0 +1,78 @@
+//! `lasthop diagnose --between`: two captures of the same connections.
+
+use std::io::{Write, stdout};
+
+use lasthop_diagnose::matched::{Between, Crossing, between};
+use lasthop_scenario::one_line;
+use lasthop_study::link::LinkError;
+use serde_json::json;
+
+use super::{MOST_FLOWS, open, rate};
+use crate::cli::DiagnoseArgs;
+use crate::error::Error;
+use crate::output::{count, print_json};
+use crate::terminal::{Style, fold, width};
+
+pub fn execute(args: &DiagnoseArgs) -> Result<(), Error> {
+    let [one, other] = args.captures.as_slice() else { return Err(Error::TwoCaptures { given: args.captures.len() }) };
+    let paths = [one, other];
+    let found = between([open(one)?, open(other)?])
+        .map_err(|(which, error)| LinkError::Capture { path: paths[which].clone(), error })?;
+    let names = paths.map(|path| one_line(&path.display().to_string()));
+    if found.flows.is_empty() {
+        let why = format!("no packet of it is in {} as well", names[1]);
+        return Err(LinkError::NoFlow { path: one.clone(), why }.into());
+    }
+    if args.json.json {
+        let found = serde_json::to_value(&found).map_err(std::io::Error::from)?;
+        return print_json(&json!({ "files": names, "between": found }));
+    }
+    let say = |text: &str| writeln!(stdout().lock(), "{}", fold(text, width()));
+    say(&Style::Heading.out(&format!(
+        "{} and {}: {} in both",
+        names[0],
+        names[1],
+        count(found.flows.len(), "direction")
+    )))?;
+    for remark in remarks(&found, &names) {
+        say(&Style::Remark.out(&remark))?;
+    }
+    for flow in found.flows.iter().take(MOST_FLOWS) {
+        say(&format!("\n{}", words(flow, &names)))?;
+    }
+    Ok(())
+}
+
+fn remarks(found: &Between, names: &[String; 2]) -> Vec<String> {
+    let mut said = Vec::new();
+    for (place, name) in names.iter().enumerate() {
+        said.extend(found.damage[place].as_ref().map(|damage| format!("{name} {damage}")));
+        if found.left_out[place] > 0 {
+            said.push(format!("{name}: {} more than can be matched", count(found.left_out[place] as usize, "packet")));
+        }
+    }
+    said
+}
+
+fn words(flow: &Crossing, names: &[String; 2]) -> String {
+    let near = usize::from(flow.near) - 1;
+    let mut said = format!("{} to {}, from {} to {}\n", flow.from, flow.to, names[near], names[1 - near]);
+    let packets = count(flow.packets as usize, "packet");
+    said += &match flow.losses.len() {
+        0 => format!("  {packets}, none lost"),
+        lost => {
+            let causes =
+                [(flow.corruption, "to corruption"), (flow.congestion, "to congestion"), (flow.unknown, "to either")];
+            let causes: Vec<String> =
+                causes.iter().filter(|(number, _)| *number > 0).map(|(number, to)| format!("{number} {to}")).collect();
+            format!("  {lost} of {packets} lost: {}", causes.join(", "))
+        }
+    };
+    for (number, what) in [(flow.reordered, "out of order"), (flow.unseen, "not in the first of the two")] {
+        if number > 0 {
+            said += &format!("; {number} {what}");
+        }
+    }
+    let bottleneck = flow.bottleneck_bps.map_or(String::new(), |bits| format!(", bottleneck {}", rate(bits)));
+    said + &format!("\n  longest queue {:.1} ms{bottleneck}", flow.longest_queue_ms)
+}

@@ -1,0 +1,127 @@
+//! A probe as a page with pictures.
+
+use std::path::Path;
+
+use lasthop_probe::client::Way;
+use lasthop_probe::report::{Analysis, ClassReport, DirectionReport};
+use lasthop_report::figures::{
+    Bar, BarChart, BarSeries, Figure, LineChart, LinePoint, LineSeries, Scale, StepSeries, WindowPlot,
+};
+use lasthop_report::html::{FigurePage, TextTable};
+use lasthop_report::study::NamedFigure;
+
+use super::summary::{Row, rows};
+
+/// Runs of this many packets and more are one bar.
+const LONGEST: u32 = 12;
+
+/// The page of what was written to `folder`.
+pub fn page(analysis: &Analysis, folder: &Path) -> FigurePage {
+    let report = &analysis.report;
+    let strings = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+    let cells = |Row(name, [down, up])| vec![String::from(name).trim().to_owned(), down, up];
+    let mut tables = vec![TextTable {
+        id: "numbers".to_owned(),
+        title: "Numbers".to_owned(),
+        headings: strings(&["", "down", "up"]),
+        rows: rows(report).into_iter().map(cells).collect(),
+    }];
+    type Pick = fn(&DirectionReport) -> &Vec<ClassReport>;
+    let sizes: Pick = |way| &way.sizes;
+    let code_points: Pick = |way| &way.code_points;
+    for (id, title, pick) in
+        [("sizes", "By packet size (bytes)", sizes), ("code-points", "By code point (DSCP)", code_points)]
+    {
+        tables.push(TextTable {
+            id: id.to_owned(),
+            title: title.to_owned(),
+            headings: strings(&["", "direction", "packets", "lost (%)", "95 % (%)", "waiting (ms)", "arrives as"]),
+            rows: [("down", pick(&report.down)), ("up", pick(&report.up))]
+                .into_iter()
+                .flat_map(|(way, classes)| classes.iter().map(move |class| class_row(way, class)))
+                .collect(),
+        });
+    }
+    let mut figures = vec![loss(analysis), runs(analysis)];
+    // `--max-rate` may have left no room to fill a queue.
+    if Way::BOTH.iter().any(|way| !analysis.delay_by_load(*way).is_empty()) {
+        figures.push(delay(analysis));
+    }
+    FigurePage {
+        title: format!("The path to {}", report.server),
+        subtitle: format!("Measured by lasthop probe for {:.1} s", report.seconds),
+        remarks: report.remarks.clone(),
+        tables,
+        figures,
+        command: format!("lasthop fit {} --out link.toml", folder.display()),
+    }
+}
+
+fn class_row(way: &str, class: &ClassReport) -> Vec<String> {
+    let loss = &class.loss;
+    let [low, high] = loss.share.interval.unwrap_or_default();
+    vec![
+        class.class.to_string(),
+        way.to_owned(),
+        loss.packets.to_string(),
+        format!("{:.2}", 100.0 * loss.share.value),
+        format!("{:.2} to {:.2}", 100.0 * low, 100.0 * high),
+        class.median_ms.map(|delay| format!("{delay:.2}")).unwrap_or_default(),
+        class.arrives_as.map(|dscp| dscp.to_string()).unwrap_or_default(),
+    ]
+}
+
+fn named(id: &str, caption: &str, alt: &str, figure: Figure) -> NamedFigure {
+    NamedFigure { id: id.to_owned(), caption: caption.to_owned(), alt: alt.to_owned(), figure }
+}
+
+fn loss(analysis: &Analysis) -> NamedFigure {
+    let series = |way: Way| StepSeries { name: way.to_string(), points: analysis.loss_by_second(way) };
+    let plot = WindowPlot {
+        title: "Loss over time".to_owned(),
+        y_label: "lost in a second (%)".to_owned(),
+        series: Way::BOTH.map(series).into(),
+    };
+    let caption = "Packets below the path's rate that were lost, second by second.";
+    named("loss", caption, "Share of lost packets in each second, both directions", Figure::Window(plot))
+}
+
+fn runs(analysis: &Analysis) -> NamedFigure {
+    let ways = [("down", &analysis.report.down), ("up", &analysis.report.up)];
+    let longest = ways.iter().map(|(_, way)| way.runs.longest).max().unwrap_or(0).clamp(1, LONGEST);
+    let group = |length: u32| if length == LONGEST { format!("{length} or more") } else { length.to_string() };
+    let series = |(name, way): &(&str, &DirectionReport)| BarSeries {
+        name: (*name).to_owned(),
+        bars: (1..=longest)
+            .map(|length| {
+                let of = way.runs.lengths.iter().filter(|(run, _)| (**run).min(LONGEST) == length);
+                Some(Bar { value: of.map(|(_, count)| *count).sum::<u64>() as f64, ci95: None, published: None })
+            })
+            .collect(),
+    };
+    let chart = BarChart {
+        title: "Runs of losses".to_owned(),
+        value_label: "runs".to_owned(),
+        groups: (1..=longest).map(group).collect(),
+        series: ways.iter().map(series).collect(),
+    };
+    let caption = "How many packets in a row were lost, and how often.";
+    named("runs", caption, "Number of runs of lost packets by their length, both directions", Figure::Bars(chart))
+}
+
+fn delay(analysis: &Analysis) -> NamedFigure {
+    let point = |(x, y)| LinePoint { x, y, ci95: None, published: None };
+    let series = |way: Way| LineSeries {
+        name: way.to_string(),
+        points: analysis.delay_by_load(way).into_iter().map(point).collect(),
+    };
+    let chart = LineChart {
+        title: "Delay against load".to_owned(),
+        x_label: "sent at once before it (KB)".to_owned(),
+        y_label: "waiting (ms)".to_owned(),
+        x_scale: Scale::Linear,
+        series: Way::BOTH.map(series).into(),
+    };
+    let caption = "How long packets waited while the queue was filled, beyond the least delay. Where the queue is full, it goes on level.";
+    named("delay", caption, "Waiting time against bytes sent before, both directions", Figure::Lines(chart))
+}

@@ -1,0 +1,87 @@
+//! What a probe found, in lines of at most 40 columns.
+
+use std::fmt::Write;
+
+use lasthop_probe::report::{Bound, DirectionReport, Estimate, QueueReport, Report};
+
+/// A row: what it is about, and a text for each direction.
+pub struct Row(pub &'static str, pub [String; 2]);
+
+/// Three significant digits.
+fn figures(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return "0".to_owned();
+    }
+    let places = (2 - value.abs().log10().floor() as i32).clamp(0, 6) as usize;
+    let text = format!("{value:.places$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+fn rate(bits: f64) -> String {
+    if bits >= 1e6 { format!("{} Mbps", figures(bits / 1e6)) } else { format!("{} kbps", figures(bits / 1e3)) }
+}
+
+fn percent(share: f64) -> String {
+    format!("{} %", figures(share * 100.0))
+}
+
+fn interval(of: &Estimate, scale: f64) -> String {
+    of.interval.map(|[low, high]| format!("{} to {}", figures(low * scale), figures(high * scale))).unwrap_or_default()
+}
+
+fn queue(queue: Option<&QueueReport>, show: impl Fn(&QueueReport) -> String) -> String {
+    queue.map(|queue| format!("{}{}", if queue.filled { "" } else { ">= " }, show(queue))).unwrap_or_default()
+}
+
+/// The rows of the table, those of which there is nothing to say left out.
+pub fn rows(report: &Report) -> Vec<Row> {
+    let both = |show: &dyn Fn(&DirectionReport) -> String| [show(&report.down), show(&report.up)];
+    let milliseconds = |value: f64| format!("{} ms", figures(value));
+    let all = vec![
+        Row(
+            "rate",
+            both(&|way| format!("{}{}", if way.rate_is_lower_bound { ">= " } else { "" }, rate(way.rate_bps.value))),
+        ),
+        Row("  95 %, Mbps", both(&|way| interval(&way.rate_bps, 1e-6))),
+        Row("loss", both(&|way| percent(way.loss.share.value))),
+        Row("  95 %, %", both(&|way| interval(&way.loss.share, 100.0))),
+        Row("in a row", both(&|way| if way.runs.runs > 0 { figures(way.runs.mean.value) } else { String::new() })),
+        Row("  at most", both(&|way| if way.runs.runs > 0 { way.runs.longest.to_string() } else { String::new() })),
+        Row("waiting", both(&|way| milliseconds(way.delay.median_ms))),
+        Row("  95 %", both(&|way| milliseconds(way.delay.p95_ms))),
+        Row("  loaded", both(&|way| way.delay.loaded_p95_ms.map(milliseconds).unwrap_or_default())),
+        Row("queue", both(&|way| queue(way.queue.as_ref(), |queue| format!("{} pkts", queue.packets)))),
+        Row("", both(&|way| queue(way.queue.as_ref(), |queue| format!("{} KB", figures(queue.bytes as f64 / 1e3))))),
+        Row("", both(&|way| queue(way.queue.as_ref(), |queue| milliseconds(queue.milliseconds)))),
+        Row(
+            "  bound in",
+            both(&|way| match way.queue.as_ref().map(|queue| queue.bound) {
+                Some(Bound::Packets) => "packets".to_owned(),
+                Some(Bound::Bytes) => "bytes".to_owned(),
+                Some(Bound::Unknown) | None => String::new(),
+            }),
+        ),
+        Row("reordered", both(&|way| if way.reordered > 0 { way.reordered.to_string() } else { String::new() })),
+        Row("duplicated", both(&|way| if way.duplicates > 0 { way.duplicates.to_string() } else { String::new() })),
+        Row("path MTU", both(&|way| way.path_mtu.map(|mtu| mtu.to_string()).unwrap_or_default())),
+        Row("used", both(&|way| percent(way.used_share))),
+    ];
+    all.into_iter().filter(|Row(_, texts)| texts.iter().any(|text| !text.is_empty())).collect()
+}
+
+/// The summary.
+pub fn text(report: &Report) -> String {
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "{}", report.server);
+    let _ = writeln!(text, "round trip {} ms without load", figures(report.base_rtt_ms));
+    let _ = writeln!(text, "measured for {:.1} s\n", report.seconds);
+    let _ = writeln!(text, "{:12} {:>13} {:>13}", "", "down", "up");
+    for Row(name, [down, up]) in rows(report) {
+        let _ = writeln!(text, "{}", format!("{name:12} {down:>13} {up:>13}").trim_end());
+    }
+    for remark in &report.remarks {
+        let _ = writeln!(text, "\n{remark}");
+    }
+    text
+}

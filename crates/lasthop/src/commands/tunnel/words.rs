@@ -1,0 +1,199 @@
+//! What a tunnel answers, in sentences and units for people; programs read the JSON.
+
+use serde_json::Value;
+
+use crate::commands::answers::{at, bytes, counted, digits, gain, number, rate, rate_since, span, word};
+use crate::output::count;
+
+/// What is worth a line when it is not zero.
+const TROUBLES: [(&str, &str); 7] = [
+    ("/strangers", "handshakes of strangers"),
+    ("/overload", "handshakes refused for want of time"),
+    ("/replayed", "datagrams that were seen before"),
+    ("/unauthentic", "datagrams that were changed, or belong to no session"),
+    ("/unroutable", "packets to addresses of no peer"),
+    ("/looped", "own datagrams led into the tunnel: `allowed` of a peer holds its endpoint"),
+    ("/unsent", "packets and datagrams that the system did not take"),
+];
+
+/// What runs and what it did. `before` is an earlier answer, for the rates since then.
+pub fn status(answer: &Value, before: Option<&Value>) -> String {
+    let mut lines = vec![
+        format!(
+            "lasthop {}, up for {}; {}",
+            word(answer, "/version"),
+            span(number(answer, "/uptime_seconds")),
+            worker(answer)
+        ),
+        format!(
+            "{} on {}; {}",
+            word(answer, "/device"),
+            word(answer, "/listen"),
+            counted(answer, "/handshakes", "handshake")
+        ),
+    ];
+    for (pointer, what) in TROUBLES {
+        if let times @ 1.. = number(answer, pointer) as u64 {
+            lines.push(format!("{times} {what}"));
+        }
+    }
+    let peers = answer.pointer("/peers").and_then(Value::as_array);
+    for (index, peer) in peers.into_iter().flatten().enumerate() {
+        lines.push(state(peer));
+        if number(peer, "/frames/packets") + number(peer, "/received/packets") > 0.0 {
+            lines.extend(traffic(answer, before, index, peer).map(|line| format!("  {line}")));
+        }
+    }
+    lines.join("\n") + "\n"
+}
+
+fn worker(answer: &Value) -> String {
+    let restarts = match number(answer, "/worker/restarts") as u64 {
+        0 => "never replaced".to_owned(),
+        times => format!("replaced {}", count(times as usize, "time")),
+    };
+    match answer.pointer("/worker/pid").and_then(Value::as_u64) {
+        Some(pid) => format!("worker {pid}, {restarts}"),
+        None => format!("NO WORKER: no packets pass ({restarts})"),
+    }
+}
+
+fn state(peer: &Value) -> String {
+    let name = word(peer, "/name");
+    match at(peer, "/up_seconds") {
+        None => format!("{name}: no session"),
+        Some(seconds) => {
+            let trip = at(peer, "/rtt_seconds").map_or(String::new(), |trip| format!(", {:.1} ms", trip * 1e3));
+            let (address, mtu) = (word(peer, "/address"), number(peer, "/mtu"));
+            let loss = number(peer, "/loss") * 100.0;
+            format!("{name}: at {address} for {}{trip}, {loss:.1} % lost, MTU {mtu}", span(seconds))
+        }
+    }
+}
+
+fn traffic(answer: &Value, before: Option<&Value>, index: usize, peer: &Value) -> [String; 3] {
+    let way = |key: &str| {
+        let carried = format!("/peers/{index}/{key}/bytes");
+        let now = rate_since(answer, before, &carried).map_or(String::new(), |bits| format!(", {} now", rate(bits)));
+        let packets = counted(peer, &format!("/{key}/packets"), "packet");
+        format!("{packets}, {}{now}", bytes(number(peer, &format!("/{key}/bytes"))))
+    };
+    let number = |key: &str| number(peer, key) as u64;
+    let share = 100.0 * number("/repair/bytes") as f64 / (number("/frames/bytes") as f64).max(1.0);
+    [
+        format!("to it: {}; {} dropped at the entrance, {} wait", way("sent"), number("/dropped"), number("/waiting")),
+        format!(
+            "from it: {}; {} restored by a code, {} out of order",
+            way("received"),
+            number("/restored"),
+            number("/released")
+        ),
+        format!(
+            "repair: {} sent again, {} ahead of losses, {} given up; {share:.1} % of all bytes sent",
+            number("/resent"),
+            number("/redundant"),
+            number("/given_up")
+        ),
+    ]
+}
+
+/// What repair gains, a peer a paragraph.
+pub fn report(answer: &Value) -> String {
+    let mut lines = Vec::new();
+    for peer in answer.pointer("/peers").and_then(Value::as_array).into_iter().flatten() {
+        let name = word(peer, "/name");
+        if number(peer, "/ab") == 0.0 {
+            lines.push(format!("{name}: no flow goes unrepaired to compare with (`ab` is 0)"));
+            continue;
+        }
+        lines.push(format!("{name}: {}", gain(peer)));
+        lines.extend([delay(peer), loss(peer)].into_iter().flatten().map(|line| format!("  {line}")));
+    }
+    lines.join("\n") + "\n"
+}
+
+fn delay(peer: &Value) -> Option<String> {
+    let [treated, untreated] = [at(peer, "/treated/rtt_seconds")?, at(peer, "/untreated/rtt_seconds")?];
+    let [ratio, low, high] = [at(peer, "/delay/ratio")?, at(peer, "/delay/low")?, at(peer, "/delay/high")?];
+    let doubt = if low < 1.0 && high > 1.0 { "; it may be chance" } else { "" };
+    Some(format!(
+        "time to an answer: {} ms treated, {} untreated: {} times as long ({}-{}, 95 %{doubt})",
+        digits(1e3 * treated),
+        digits(1e3 * untreated),
+        digits(ratio),
+        digits(low),
+        digits(high)
+    ))
+}
+
+fn loss(peer: &Value) -> Option<String> {
+    let share =
+        |arm: &str| 100.0 * number(peer, &format!("/{arm}/lost")) / number(peer, &format!("/{arm}/packets")).max(1.0);
+    let [fewer, low, high] = ["difference", "low", "high"].map(|part| at(peer, &format!("/loss/{part}")));
+    let (fewer, low, high) = (100.0 * fewer?, 100.0 * low?, 100.0 * high?);
+    let doubt = if low < 0.0 && high > 0.0 { "; it may be chance" } else { "" };
+    Some(format!(
+        "packets lost: {:.2} % treated (of {}), {:.2} % untreated (of {}): {fewer:.2} points fewer ({low:.2} to {high:.2}, 95 %{doubt})",
+        share("treated"),
+        number(peer, "/treated/packets"),
+        share("untreated"),
+        number(peer, "/untreated/packets")
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_comparison_is_told_in_sentences() {
+        let answer = json!({ "peers": [
+            {
+                "name": "shore", "ab": 0.5, "gain": { "ratio": 5.0, "low": 4.0, "high": 6.25 },
+                "delay": { "ratio": 1.1, "low": 0.9, "high": 1.3 },
+                "loss": { "difference": 0.05, "low": 0.04, "high": 0.06 },
+                "treated": { "flows": 5, "goodput_bps": 9e6, "rtt_seconds": 0.022, "packets": 1000, "lost": 0 },
+                "untreated": { "flows": 4, "goodput_bps": 1.8e6, "rtt_seconds": 0.02, "packets": 400, "lost": 20 },
+            },
+            { "name": "van", "ab": 0.0 },
+            { "name": "new", "ab": 0.1, "treated": { "flows": 1 }, "untreated": { "flows": 0 } },
+        ] });
+        assert_eq!(
+            report(&answer),
+            "shore: 9.0 Mbit/s treated (5 connections), 1.8 untreated (4): 5.0 times as fast (4.0-6.2, 95 %)\n  \
+             time to an answer: 22.0 ms treated, 20.0 untreated: 1.1 times as long (0.90-1.3, 95 %; it may be chance)\n  \
+             packets lost: 0.00 % treated (of 1000), 5.00 % untreated (of 400): 5.00 points fewer (4.00 to 6.00, 95 %)\n\
+             van: no flow goes unrepaired to compare with (`ab` is 0)\n\
+             new: too few connections yet: 1 treated, 0 untreated; it takes two of each, of 100 kB or more\n"
+        );
+    }
+
+    #[test]
+    fn peers_are_told_in_sentences() {
+        let answer = |sent: u64, uptime: f64| {
+            json!({
+                "version": "0.1.0", "uptime_seconds": uptime, "worker": { "pid": 7, "restarts": 0 }, "device": "lasthop0",
+                "listen": "0.0.0.0:51900", "handshakes": 1, "replayed": 2,
+                "peers": [
+                    {
+                        "name": "shore", "up_seconds": 60.0, "address": "192.0.2.7:51900", "rtt_seconds": 0.0601, "loss": 0.023,
+                        "mtu": 1442, "sent": { "packets": 1, "bytes": sent }, "received": { "packets": 2, "bytes": 120 },
+                        "frames": { "packets": 9, "bytes": 1000 }, "repair": { "packets": 1, "bytes": 25 },
+                        "resent": 4, "redundant": 5, "given_up": 0, "restored": 3, "released": 0, "dropped": 0, "waiting": 6,
+                    },
+                    { "name": "van", "up_seconds": null },
+                ],
+            })
+        };
+        assert_eq!(
+            status(&answer(126_000, 62.0), Some(&answer(1_000, 61.0))),
+            "lasthop 0.1.0, up for 1 min 2 s; worker 7, never replaced\nlasthop0 on 0.0.0.0:51900; 1 handshake\n\
+             2 datagrams that were seen before\nshore: at 192.0.2.7:51900 for 1 min, 60.1 ms, 2.3 % lost, MTU 1442\n  \
+             to it: 1 packet, 123 KiB, 1.0 Mbit/s now; 0 dropped at the entrance, 6 wait\n  \
+             from it: 2 packets, 120 B, 0.00 kbit/s now; 3 restored by a code, 0 out of order\n  \
+             repair: 4 sent again, 5 ahead of losses, 0 given up; 2.5 % of all bytes sent\nvan: no session\n"
+        );
+    }
+}

@@ -1,0 +1,356 @@
+//! `lasthop diagnose` as its users call it, on captures whose truth is known: the simulator's, and those of kernels over the lab's links.
+
+mod common;
+#[cfg(target_os = "linux")]
+#[path = "common/network.rs"]
+mod network;
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+
+use common::Bench;
+use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketOption;
+use pcap_file::pcapng::blocks::interface_description::InterfaceDescriptionOption;
+use pcap_file::pcapng::{Block, PcapNgReader};
+use serde_json::Value;
+
+/// A transmission of data: ports, sequence number, and how often it had been sent.
+type Sent = (u16, u16, u32, u32);
+
+/// Of each packet with data that left at an interface: its number in the file, what it was, and why it was dropped.
+fn sent(bench: &Bench, file: &str, interface: Option<&str>) -> Vec<(u64, Sent, Option<String>)> {
+    let mut reader = PcapNgReader::new(File::open(bench.path().join(file)).unwrap()).unwrap();
+    let (mut names, mut number) = (Vec::new(), 0);
+    let (mut often, mut list) = (HashMap::new(), Vec::new());
+    while let Some(block) = reader.next_block() {
+        match block.unwrap() {
+            Block::InterfaceDescription(block) => {
+                let name = block.options.into_iter().find_map(|option| match option {
+                    InterfaceDescriptionOption::IfName(name) => Some(name.into_owned()),
+                    _ => None,
+                });
+                names.push(name);
+            }
+            Block::EnhancedPacket(block) => {
+                number += 1;
+                let here = interface.is_none_or(|wanted| names[block.interface_id as usize].as_deref() == Some(wanted));
+                let outbound = block.options.contains(&EnhancedPacketOption::Flags(2));
+                let ip = &block.data[14..];
+                if !here || !outbound || ip[9] != 6 {
+                    continue;
+                }
+                let tcp = &ip[usize::from(ip[0] & 15) * 4..];
+                let short = |at: usize| u16::from_be_bytes([tcp[at], tcp[at + 1]]);
+                let headers = usize::from(ip[0] & 15) * 4 + usize::from(tcp[12] >> 4) * 4;
+                if usize::from(u16::from_be_bytes([ip[2], ip[3]])) <= headers {
+                    continue;
+                }
+                let seq = u32::from_be_bytes([tcp[4], tcp[5], tcp[6], tcp[7]]);
+                let times: &mut u32 = often.entry((short(0), short(2), seq)).or_default();
+                *times += 1;
+                let fate = block.options.iter().find_map(|option| match option {
+                    EnhancedPacketOption::Comment(text) => text.strip_prefix("dropped: ").map(str::to_owned),
+                    _ => None,
+                });
+                list.push((number, (short(0), short(2), seq, *times), fate));
+            }
+            _ => {}
+        }
+    }
+    list
+}
+
+/// What became of packets, and what was said of them.
+#[derive(Default, Debug)]
+struct Confusion(BTreeMap<(String, String), u32>);
+
+impl Confusion {
+    /// Adds what `diagnose` says of a capture, `mine` being its packets, against what the lossy link did to `truth`.
+    fn add(&mut self, value: &Value, mine: &[(u64, Sent, Option<String>)], truth: &[(u64, Sent, Option<String>)]) {
+        let numbers: HashMap<u64, Sent> = mine.iter().map(|(number, sent, _)| (*number, *sent)).collect();
+        let mut said: HashMap<Sent, String> = HashMap::new();
+        for flow in value["captures"][0]["flows"].as_array().unwrap() {
+            for loss in flow["directions"][0]["losses"].as_array().unwrap() {
+                let cause = if loss["needless"].is_null() { loss["cause"].as_str().unwrap() } else { "needless" };
+                if let Some(sent) = numbers.get(&loss["packet"].as_u64().unwrap()) {
+                    said.insert(*sent, cause.to_owned());
+                }
+            }
+        }
+        // Losses that were not repaired before the end cannot be seen.
+        for (_, sent, fate) in truth {
+            let said = said.remove(sent);
+            let fate = fate.clone().unwrap_or_else(|| "none".to_owned());
+            if let (Some(said), _) | (None, Some(said)) = (said, (fate != "none").then(|| "unseen".to_owned())) {
+                *self.0.entry((fate, said)).or_default() += 1;
+            }
+        }
+    }
+
+    /// The share of the losses of that fate of which that was said, and how many there were.
+    fn share(&self, fate: &str, said: &str) -> (f64, u32) {
+        let all: u32 = self.0.iter().filter(|((of, _), _)| of == fate).map(|(_, number)| number).sum();
+        let right = self.0.get(&(fate.to_owned(), said.to_owned())).copied().unwrap_or(0);
+        (f64::from(right) / f64::from(all.max(1)), all)
+    }
+
+    /// At least that share of each kind is called rightly, and there were enough of them to tell.
+    fn check(&self, least: f64, enough: u32, of: &str) {
+        for (fate, said) in [("channel", "corruption"), ("queue", "congestion")] {
+            let (share, all) = self.share(fate, said);
+            assert!(
+                all >= enough && share >= least,
+                "{of}: {share:.3} of {all} {fate} losses are called {said}: {self:?}"
+            );
+        }
+    }
+}
+
+/// A link behind a base station.
+struct Link {
+    rate: &'static str,
+    delay: &'static str,
+    queue: u32,
+    errors: &'static str,
+    size: &'static str,
+    /// What limits a transfer over it, of the simulator's kernels.
+    limit: &'static str,
+}
+
+fn scenario(link: &Link) -> String {
+    let Link { rate, delay, queue, errors, size, .. } = link;
+    format!(
+        r#"title = "Link"
+[hosts.server]
+[hosts.phone]
+[routers.tower]
+[links.internet]
+between = ["server", "tower"]
+rate = "1 Gbps"
+delay = "10 ms"
+queue = "2000 packets"
+[links.radio]
+between = ["tower", "phone"]
+rate = "{rate}"
+delay = "{delay}"
+queue = "{queue} packets"
+{errors}
+[flows.download]
+from = "server"
+to = "phone"
+size = "{size}"
+[base_station]
+router = "tower"
+link = "radio"
+"#
+    )
+}
+
+const UNIFORM: &str = "errors_down = { model = \"uniform\", frame_loss = \"1 %\" }";
+const RARE: &str = "errors_down = { model = \"uniform\", frame_loss = \"0.1 %\" }";
+
+const LINKS: [Link; 6] = [
+    Link { rate: "5 Mbps", delay: "20 ms", queue: 40, errors: "", size: "6 MB", limit: "bottleneck" },
+    Link { rate: "20 Mbps", delay: "15 ms", queue: 80, errors: "", size: "20 MB", limit: "bottleneck" },
+    Link { rate: "5 Mbps", delay: "20 ms", queue: 40, errors: RARE, size: "8 MB", limit: "bottleneck" },
+    Link { rate: "10 Mbps", delay: "30 ms", queue: 100, errors: UNIFORM, size: "6 MB", limit: "after-corruption" },
+    Link { rate: "50 Mbps", delay: "5 ms", queue: 30, errors: UNIFORM, size: "10 MB", limit: "after-corruption" },
+    Link { rate: "2 Mbps", delay: "40 ms", queue: 15, errors: UNIFORM, size: "2 MB", limit: "after-corruption" },
+];
+
+#[test]
+fn losses_in_the_simulator_have_their_causes_and_flows_their_limits() {
+    let bench = Bench::new();
+    let (mut gateway, mut sender) = (Confusion::default(), Confusion::default());
+    let mut wrong = Vec::new();
+    for (seed, link) in LINKS.iter().enumerate() {
+        bench.put("link.toml", &scenario(link));
+        let trace = |point: &str, file: &str| {
+            bench.stdout(&format!(
+                "trace link.toml --scheme E2E-CUBIC --seed {seed} --point {point} --pcapng {file} --to '20 s'"
+            ));
+            (sent(&bench, file, None), bench.json(&format!("diagnose {file} --json")))
+        };
+        let (truth, said) = trace("tower:radio", "gateway.pcapng");
+        gateway.add(&said, &truth, &truth);
+        let direction = &said["captures"][0]["flows"][0]["directions"][0];
+        assert_eq!(direction["vantage"], "gateway");
+        if direction["limit"] != link.limit {
+            wrong.push(format!("{} {}: {}", link.rate, link.errors, direction["limits"]));
+        }
+        let (mine, said) = trace("server", "server.pcapng");
+        assert_eq!(said["captures"][0]["flows"][0]["directions"][0]["vantage"], "sender");
+        sender.add(&said, &mine, &truth);
+    }
+    gateway.check(0.95, 50, "gateway");
+    sender.check(0.9, 50, "sender");
+    assert!(wrong.is_empty(), "{wrong:?}");
+}
+
+/// Windows that the receiver keeps small, and a sender that has nothing to send, are called so.
+#[test]
+fn other_limits_are_found() {
+    let bench = Bench::new();
+    let link = Link { rate: "20 Mbps", delay: "20 ms", queue: 100, errors: "", size: "5 MB", limit: "" };
+    let small = scenario(&link) + "[tcp]\nreceive_buffer = \"20 kB\"\n";
+    bench.put("window.toml", &small);
+    bench.stdout("trace window.toml --scheme E2E-NEWRENO --point tower:radio --pcapng window.pcapng --to '10 s'");
+    let said = bench.json("diagnose window.pcapng --json");
+    let direction = &said["captures"][0]["flows"][0]["directions"][0];
+    assert_eq!(direction["limit"], "receive-window", "{direction}");
+}
+
+#[test]
+fn a_capture_becomes_a_loss_trace_and_a_model() {
+    let bench = Bench::new();
+    bench.put("link.toml", &scenario(&LINKS[4]));
+    bench.stdout("trace link.toml --scheme E2E-CUBIC --point tower:radio --pcapng link.pcapng --to '20 s'");
+    let lost =
+        sent(&bench, "link.pcapng", None).iter().filter(|(_, _, fate)| fate.as_deref() == Some("channel")).count();
+    let summary = bench.stdout("diagnose link.pcapng --loss-trace losses.csv --annotate verdicts.pcapng");
+    assert!(summary.contains("limited by the congestion window after corruption"), "{summary}");
+    for arguments in ["fit losses.csv --json", "fit link.pcapng --json"] {
+        let value = bench.json(arguments);
+        assert_eq!(value["down"]["fit"]["fits"][0]["family"], "uniform", "{value}");
+        let found = value["down"]["fit"]["lost"].as_u64().unwrap() as usize;
+        assert!(found.abs_diff(lost) * 10 <= lost, "{found} of {lost}");
+    }
+    // The annotated capture has all packets, says the same when it is read again, and has its verdicts as comments.
+    let [first, again] = ["link", "verdicts"]
+        .map(|name| bench.json(&format!("diagnose {name}.pcapng --json"))["captures"][0]["flows"].clone());
+    assert_eq!(first, again);
+    let bytes = bench.bytes("verdicts.pcapng");
+    let text = String::from_utf8_lossy(&bytes);
+    assert!(
+        text.contains("lasthop: flow 1: lost: corruption (queue ") && text.contains("lasthop: flow 1: repeats packet ")
+    );
+    let detail = bench.stdout("diagnose link.pcapng --flow 1");
+    assert!(detail.contains("corruption") && detail.lines().count() > 20, "{detail}");
+}
+
+#[test]
+fn what_cannot_be_done_is_said_in_one_line() {
+    let bench = Bench::new();
+    bench.put("text.pcap", "hello\n");
+    bench.put("there.csv", "mine\n");
+    bench.stdout("trace tiny.toml --pcapng all.pcapng");
+    bench.stdout("trace tiny.toml --point tower:radio --pcapng one.pcapng");
+    for (arguments, expected) in [
+        ("diagnose none.pcap", "none.pcap"),
+        ("diagnose text.pcap", "text.pcap: not a capture: expected a pcap or pcapng file"),
+        ("diagnose one.pcapng --flow 7", "--flow 7: there is one flow"),
+        ("diagnose one.pcapng --loss-trace there.csv", "--loss-trace there.csv: there is a file already"),
+        ("diagnose one.pcapng --annotate one.pcapng --force", "--annotate one.pcapng: that is the capture itself"),
+        ("diagnose one.pcapng all.pcapng --annotate new.pcapng", "--annotate takes one capture, not 2"),
+        (
+            "diagnose all.pcapng --interface nowhere",
+            "all.pcapng: no TCP flow that sends data; there is no interface nowhere",
+        ),
+    ] {
+        let output = bench.run(arguments);
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && message.contains(expected), "{arguments}: {message}");
+        assert_eq!(message.trim_end().lines().count(), 1, "{message}");
+    }
+    assert_eq!(bench.text("there.csv"), "mine\n");
+    // All points of a run are as many captures in one file.
+    let value = bench.json("diagnose all.pcapng --interface tower:radio --json");
+    assert_eq!(value["captures"][0]["flows"].as_array().map(Vec::len), Some(1));
+    // Cut off: as far as it goes.
+    let bytes = bench.bytes("one.pcapng");
+    std::fs::write(bench.path().join("cut.pcapng"), &bytes[..bytes.len() / 2 + 1]).unwrap();
+    let said = bench.stdout("diagnose cut.pcapng");
+    assert!(
+        said.contains("the capture ends in the midst of a packet, behind packet ") && said.contains("flow 1"),
+        "{said}"
+    );
+}
+
+/// Kernels' TCP over emulated links; the emulator's log is the truth. A busy machine makes links late, which is judged on the best of a few runs.
+#[cfg(target_os = "linux")]
+#[test]
+fn losses_of_kernels_have_their_causes() {
+    if network::without_root("`lasthop diagnose` on the lab's captures") {
+        return;
+    }
+    let bench = Bench::new();
+    let links = [
+        Link { rate: "10 Mbps", delay: "10 ms", queue: 30, errors: "", size: "5 MB", limit: "bottleneck" },
+        Link { rate: "10 Mbps", delay: "5 ms", queue: 60, errors: UNIFORM, size: "4 MB", limit: "after-corruption" },
+        Link { rate: "5 Mbps", delay: "10 ms", queue: 20, errors: RARE, size: "3 MB", limit: "bottleneck" },
+    ];
+    const ATTEMPTS: u32 = 3;
+    for attempt in 1..=ATTEMPTS {
+        let (mut gateway, mut sender) = (Confusion::default(), Confusion::default());
+        for (seed, link) in links.iter().enumerate() {
+            bench.put("link.toml", &scenario(link));
+            let lab = "lab link.toml --schemes E2E-CUBIC --runs 1 --set lab.lateness=500ms --pcapng captures";
+            bench.stdout(&format!("{lab} --seed {}", seed as u32 * 10 + attempt));
+            let file = "captures/E2E-CUBIC-0.pcapng";
+            let truth = sent(&bench, file, Some("tower:radio"));
+            let said = |point: &str| bench.json(&format!("diagnose {file} --interface {point} --json"));
+            gateway.add(&said("tower:radio"), &truth, &truth);
+            sender.add(&said("server"), &sent(&bench, file, Some("server")), &truth);
+        }
+        let right = |confusion: &Confusion, least: f64| {
+            [("channel", "corruption"), ("queue", "congestion")]
+                .iter()
+                .all(|(fate, said)| confusion.share(fate, said).0 >= least)
+        };
+        if attempt == ATTEMPTS || right(&gateway, 0.95) && right(&sender, 0.9) {
+            gateway.check(0.95, 15, "gateway");
+            sender.check(0.9, 15, "sender");
+            return;
+        }
+    }
+}
+
+/// Packets that the emulator dropped between two places are found by matching both places' packets: all, and no others.
+#[test]
+fn two_captures_locate_every_loss() {
+    let bench = Bench::new();
+    let burst = "errors_down = { model = \"two-state-packet\", good_to_bad = 0.01, bad_to_good = 0.3 }";
+    let overflowing = ("", "8 Mbps", 20);
+    for (number, (errors, rate, queue)) in [(burst, "10 Mbps", 60), overflowing].into_iter().enumerate() {
+        let link = Link { rate, delay: "15 ms", queue, errors, size: "3 MB", limit: "" };
+        let name = format!("link{number}");
+        bench.put(&format!("{name}.toml"), &scenario(&link));
+        for (place, point) in [("near", "tower:radio"), ("far", "phone")] {
+            bench.stdout(&format!(
+                "trace {name}.toml --scheme E2E-CUBIC --pcapng {name}-{place}.pcapng --point {point}"
+            ));
+        }
+        let truth: HashMap<u64, String> = sent(&bench, &format!("{name}-near.pcapng"), None)
+            .into_iter()
+            .filter_map(|(number, _, fate)| Some((number, fate?)))
+            .collect();
+        assert!(truth.len() > 5, "{name}: {truth:?}");
+        for order in ["near far", "far near"] {
+            let files: Vec<String> = order.split(' ').map(|place| format!("{name}-{place}.pcapng")).collect();
+            let found = bench.json(&format!("diagnose --between --json {}", files.join(" ")));
+            let flow = &found["between"]["flows"][0];
+            assert_eq!(flow["near"], if order == "near far" { 1 } else { 2 });
+            let losses = flow["losses"].as_array().unwrap();
+            let mut missed: Vec<u64> = truth.keys().copied().collect();
+            let mut right = 0;
+            for loss in losses {
+                let packet = loss["packet"].as_u64().unwrap();
+                let fate = truth.get(&packet).unwrap_or_else(|| panic!("{name}: {packet} was not lost: {loss}"));
+                missed.retain(|number| *number != packet);
+                right += u32::from(loss["cause"] == if fate == "queue" { "congestion" } else { "corruption" });
+            }
+            assert!(missed.is_empty(), "{name}: not found: {missed:?}");
+            assert!(f64::from(right) >= 0.95 * truth.len() as f64, "{name}: {right} of {}", truth.len());
+        }
+    }
+    let said = bench.stdout("diagnose --between link0-near.pcapng link0-far.pcapng");
+    assert!(said.contains("from link0-near.pcapng to link0-far.pcapng") && said.contains(" lost: "), "{said}");
+    for (arguments, expected) in [
+        ("diagnose --between link0-near.pcapng", "--between takes two captures, not 1"),
+        ("diagnose --between link0-near.pcapng tiny.toml", "tiny.toml: not a capture"),
+    ] {
+        let output = bench.run(arguments);
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && error.contains(expected), "{error}");
+    }
+}

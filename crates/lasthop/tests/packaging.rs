@@ -1,0 +1,148 @@
+//! What packages are made from fits the program: paths, units, manual pages, and one version. The packages themselves are built
+//! and installed by `make dist dist-test`.
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use common::Bench;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+fn text(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// The values of a unit's key, in order.
+fn values<'t>(unit: &'t str, key: &str) -> Vec<&'t str> {
+    unit.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix('=')).collect()
+}
+
+/// What stands behind `prefix` at the beginning of a line, without quotes.
+fn value(text: &str, prefix: &str) -> Option<String> {
+    text.lines().find_map(|line| line.strip_prefix(prefix)).map(|value| value.trim().trim_matches('"').to_owned())
+}
+
+/// The version in Cargo.toml, which all others are to be.
+fn version() -> String {
+    let cargo = text("Cargo.toml");
+    let section = cargo.split("[workspace.package]").nth(1).unwrap();
+    value(section, "version = ").unwrap()
+}
+
+/// The names of the pages that the program writes, in `pages`.
+fn pages(bench: &Bench) -> BTreeSet<String> {
+    bench.stdout("man --out pages");
+    let folder = fs::read_dir(bench.path().join("pages")).unwrap();
+    folder.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+#[test]
+fn each_command_has_a_manual_page_and_each_page_that_is_named_is_there() {
+    let bench = Bench::new();
+    let pages = pages(&bench);
+    let help = bench.stdout("--help");
+    let commands = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    let names: Vec<&str> = commands.filter_map(|line| line.strip_prefix("  ")?.split(' ').next()).collect();
+    assert!(names.contains(&"gateway") && names.len() > 10, "{help}");
+    for name in names.into_iter().filter(|name| !name.is_empty() && *name != "help") {
+        assert!(pages.contains(&format!("lasthop-{name}.1")), "no page of {name}");
+    }
+    for page in &pages {
+        let text = bench.text(&format!("pages/{page}"));
+        assert!(text.contains(&format!("\"lasthop {}\"", version())), "{page}: not of this version");
+        // As `lasthop\-gateway\-run(1)`.
+        for word in text.replace("\\-", "-").replace("\\fR", "").split_whitespace() {
+            let name = word.trim_start_matches("\\fB").split("(1)").next().unwrap();
+            if word.contains("(1)") && name.starts_with("lasthop") {
+                assert!(pages.contains(&format!("{name}.1")), "{page} names {name}(1), which there is not");
+            }
+        }
+    }
+    assert_eq!(bench.text("pages/lasthop-gateway.1"), bench.stdout("man gateway"));
+    assert_eq!(bench.text("pages/lasthop-gateway-status.1"), bench.stdout("man gateway status"));
+    let output = bench.run("man gateway stat");
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), "error: man gateway stat: no such command\n");
+}
+
+/// Units start what the package installs, with the configuration that it installs and as the page says.
+#[test]
+fn units_name_what_is_installed() {
+    let bench = Bench::new();
+    let pages = pages(&bench);
+    let install = text("packaging/debian/lasthop.install");
+    let user = text("packaging/sysusers.d/lasthop.conf");
+    let privileges = text("crates/lasthop-sys/src/privileges.rs");
+    let name = value(&privileges, "const USER: &str = ").unwrap();
+    assert!(user.contains(&format!("\nu {} ", name.trim_end_matches([';', '"']))), "the worker becomes another user");
+    for daemon in ["gateway", "tunnel"] {
+        let unit = text(&format!("packaging/systemd/lasthop-{daemon}.service"));
+        let configuration = format!("/etc/lasthop/{daemon}.toml");
+        assert_eq!(values(&unit, "ExecStart"), [format!("/usr/bin/lasthop {daemon} run {configuration}")]);
+        assert_eq!(values(&unit, "ExecReload"), [format!("/usr/bin/lasthop {daemon} reload")]);
+        assert_eq!(values(&unit, "Documentation"), [format!("man:lasthop-{daemon}(1)")]);
+        assert!(pages.contains(&format!("lasthop-{daemon}.1")));
+        assert!(install.contains(&format!("{daemon}.toml etc/lasthop\n")), "{configuration} is not installed");
+        assert!(root().join(format!("packaging/{daemon}.toml")).exists());
+        // Both sockets, without a configuration of their own, are in the folder that the service manager makes.
+        assert_eq!(values(&unit, "RuntimeDirectory"), ["lasthop"]);
+        let page = bench.text(&format!("pages/lasthop-{daemon}.1"));
+        for path in [configuration, format!("/run/lasthop/{daemon}.sock")] {
+            assert!(page.contains(&path), "the page of {daemon} does not name {path}");
+        }
+        let init = text(&format!("packaging/openwrt/lasthop/files/lasthop-{daemon}.init"));
+        assert!(init.contains(&format!("/usr/bin/lasthop {daemon} run")), "OpenWrt starts something else");
+    }
+    assert!(install.contains("lasthop usr/bin\n"));
+}
+
+/// One version in one place; what must repeat it has the same.
+#[test]
+fn there_is_one_version() {
+    let bench = Bench::new();
+    let version = version();
+    assert_eq!(bench.stdout("--version"), format!("lasthop {version}\n"));
+    for entry in fs::read_dir(root().join("crates")).unwrap() {
+        let path = entry.unwrap().path().join("Cargo.toml");
+        let manifest = fs::read_to_string(&path).unwrap();
+        assert!(manifest.contains("\nversion.workspace = true\n"), "{}: a version of its own", path.display());
+    }
+    let python = text("pyproject.toml");
+    assert!(python.contains("dynamic = [\"version\"]") && value(&python, "version").is_none(), "pyproject.toml");
+    let citation = value(&text("CITATION.cff"), "version:");
+    assert!(citation.is_none_or(|other| other == version), "CITATION.cff");
+    assert_eq!(value(&text("packaging/openwrt/lasthop/Makefile"), "PKG_VERSION:=").as_deref(), Some(&*version));
+    let script = std::process::Command::new("bash").arg(root().join("scripts/version.sh")).output().unwrap();
+    assert_eq!(String::from_utf8(script.stdout).unwrap(), format!("{version}\n"), "scripts/version.sh");
+    // Packages made between releases come before the release in Debian's order, and say which commit they are.
+    let script = std::process::Command::new("bash").arg(root().join("scripts/version.sh")).arg("--package").output();
+    let package = String::from_utf8(script.unwrap().stdout).unwrap();
+    let rest = package.trim_end().strip_prefix(&version).unwrap_or_else(|| panic!("{package}"));
+    assert!(rest.is_empty() || rest.starts_with("~git"), "{package}");
+}
+
+/// Each release tells changed results from changed interfaces, and the newest is this version or the one before it.
+#[test]
+fn the_changelog_keeps_results_apart() {
+    let changelog = text("CHANGELOG.md");
+    let releases: Vec<&str> = changelog.split("\n## [").skip(1).collect();
+    assert!(releases[0].starts_with("Unreleased]"), "CHANGELOG.md begins with what is not released");
+    let known = ["Results changed", "Interfaces changed", "Added", "Changed", "Fixed", "Removed", "Security"];
+    for release in releases {
+        let sections: Vec<&str> = release.lines().filter_map(|line| line.strip_prefix("### ")).collect();
+        for section in &sections {
+            assert!(known.contains(section), "CHANGELOG.md: {section}: none of {known:?}");
+        }
+        let places: Vec<usize> =
+            sections.iter().map(|name| known.iter().position(|other| other == name).unwrap()).collect();
+        assert!(
+            places.is_sorted_by(|one, next| one < next),
+            "CHANGELOG.md: {sections:?}: not in the order of {known:?}"
+        );
+    }
+}

@@ -1,0 +1,198 @@
+//! `lasthop probe`: over loopback, and over links of the lab in namespaces.
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use std::path::Path;
+use std::process::Command;
+
+use common::Bench;
+use running::Running;
+use rustix::process::Signal;
+use serde_json::Value;
+
+#[path = "../../lasthop-sys/tests/skip/mod.rs"]
+mod skipping;
+
+#[path = "common/running.rs"]
+mod running;
+
+fn refused(bench: &Bench, arguments: &[&str]) -> String {
+    let output = bench.run_all(arguments);
+    assert_eq!(output.status.code().filter(|code| *code > 0).map(|_| ()), Some(()), "{arguments:?}");
+    assert!(output.stdout.is_empty(), "{arguments:?}");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(said.trim_end().lines().count(), 1, "{said}");
+    said
+}
+
+fn lasthop() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_lasthop"))
+}
+
+fn serve(bench: &Bench, arguments: &[&str]) -> (Running, String) {
+    let mut command = Command::new(lasthop());
+    command.current_dir(bench.path()).args(["probe", "serve", "--key", "key"]).args(arguments);
+    let mut server = Running::start(&mut command);
+    let said = server.says("listening at");
+    (server, said.rsplit(' ').next().unwrap().to_owned())
+}
+
+#[test]
+fn what_cannot_be_is_said_in_one_line() {
+    let bench = Bench::new();
+    bench.stdout("probe keygen key");
+    bench.put("open", "x");
+    let secret = |name: &str, text: &str| {
+        use std::os::unix::fs::PermissionsExt;
+        bench.put(name, text);
+        std::fs::set_permissions(bench.path().join(name), std::fs::Permissions::from_mode(0o600)).unwrap();
+    };
+    secret("short", "abc\n");
+    secret("zero", &"0".repeat(64));
+    for (arguments, expected) in [
+        (&["probe", "keygen", "key"][..], "key: there is a file already"),
+        (&["probe", "127.0.0.1"], "--key"),
+        (&["probe", "--key", "key"], "probe: give the host"),
+        (&["probe", "127.0.0.1", "--key", "none"], "--key none: No such file"),
+        (&["probe", "127.0.0.1", "--key", "open"], "--key open: others may use it"),
+        (&["probe", "127.0.0.1", "--key", "short"], "--key short: expected 32 bytes"),
+        (&["probe", "127.0.0.1", "--key", "zero"], "--key zero: all its bits are zero"),
+        (&["probe", "127.0.0.1:99999", "--key", "key"], "127.0.0.1:99999: its port is none"),
+        (&["probe", "127.0.0.1", "--key", "key", "--seconds", "61"], "--seconds"),
+        (&["probe", "127.0.0.1", "--key", "key", "--max-rate", "1 kbps"], "at least \"64 kbps\""),
+        (&["probe", "127.0.0.1", "--key", "key", "--max-rate", "fast"], "--max-rate"),
+        (&["probe", "serve", "--key", "key", "--sessions", "0"], "--sessions"),
+        (&["probe", "serve", "--key", "key", "--listen", "192.0.2.77:1"], "192.0.2.77:1"),
+        (&["fit", "tiny.toml", "--out", "x.toml"], "--rate and --delay are needed"),
+    ] {
+        let said = refused(&bench, arguments);
+        assert!(said.contains(expected), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn nobody_there_is_said_soon() {
+    let bench = Bench::new();
+    bench.stdout("probe keygen key");
+    let free = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let said = refused(&bench, &["probe", &free, "--key", "key"]);
+    assert!(said.contains("nobody listens there"), "{said}");
+    // Somebody who does not answer, as one without the key.
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let said = refused(&bench, &["probe", &silent.local_addr().unwrap().to_string(), "--key", "key"]);
+    assert!(said.contains("no answer within 5 s") && said.contains("the same key"), "{said}");
+}
+
+#[test]
+fn a_wrong_key_and_ctrl_c_end_in_one_line() {
+    let bench = Bench::new();
+    bench.stdout("probe keygen key");
+    bench.stdout("probe keygen other");
+    for listen in ["127.0.0.1:0", "[::1]:0"] {
+        if listen.starts_with('[') && std::net::UdpSocket::bind(listen).is_err() {
+            continue;
+        }
+        let (mut server, address) = serve(&bench, &["--listen", listen, "--max-rate", "5 Mbps"]);
+        let said = refused(&bench, &["probe", &address, "--key", "other"]);
+        assert!(said.contains("no answer within 5 s"), "{said}");
+        let client = || {
+            let mut command = Command::new(lasthop());
+            command.current_dir(bench.path()).args(["probe", &address, "--key", "key", "--max-rate", "5 Mbps"]);
+            Running::start(&mut command)
+        };
+        let mut first = client();
+        assert!(server.says("measures").contains("measures"));
+        first.signal(Signal::INT);
+        assert!(first.says("stopped").ends_with("stopped"));
+        assert_eq!(first.status(), Some(1));
+        assert!(server.says("is done").contains("is done"));
+        // The server is told to stop: so is the client.
+        let mut second = client();
+        assert!(server.says("measures").contains("measures"));
+        server.signal(Signal::INT);
+        assert_eq!(server.status(), Some(0));
+        assert!(second.says("error").contains("the other end was stopped"));
+        assert_eq!(second.status(), Some(1));
+    }
+}
+
+/// A link of the lab, the ends of which are namespaces.
+const LINK: &str = r#"
+title = "A link to be measured"
+[hosts.near]
+[hosts.far]
+[links.hop]
+between = ["far", "near"]
+rate = "8 Mbps"
+rate_up = "3 Mbps"
+delay = "20 ms"
+queue = "40 packets"
+queue_up = "25 packets"
+errors_down = { model = "two-state-packet", good_to_bad = 0.0125, bad_to_good = 0.25 }
+errors_up = { model = "uniform", frame_loss = "3 %" }
+[flows.unused]
+from = "far"
+to = "near"
+size = 1
+"#;
+
+/// What is measured in a lab is what the lab emulates, and `fit` makes a scenario of it that `compare` takes. Bounds are wide here: the machine may be busy.
+/// `benches/live/probe.py` measures how near it comes.
+#[test]
+fn a_link_of_the_lab_is_found() {
+    if skipping::without_root("a_link_of_the_lab_is_found") {
+        return;
+    }
+    let bench = Bench::new();
+    bench.put("link.toml", LINK);
+    bench.stdout("probe keygen key");
+    let mut hold = Command::new(lasthop());
+    hold.current_dir(bench.path()).args(["lab", "hold", "link.toml", "--json", "--scheme", "E2E"]);
+    let mut lab = Running::start(&mut hold);
+    let line = lab.line();
+    let places: Value = serde_json::from_str(&line).unwrap();
+    let place =
+        |name: &str| ["namespace", "address"].map(|key| places["nodes"][name][key].as_str().unwrap().to_owned());
+    let within = |namespace: &str| {
+        let mut command = Command::new("ip");
+        command.current_dir(bench.path()).args(["netns", "exec", namespace]).arg(lasthop());
+        command
+    };
+    let ([far, address], [near, _]) = (place("far"), place("near"));
+    let mut server = Running::start(within(&far).args(["probe", "serve", "--key", "key"]));
+    assert!(server.says("listening").contains("listening"));
+    let probe = ["probe", &address, "--key", "key", "--seconds", "30", "--out", "found"];
+    let output = within(&near).args(probe).output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let summary = said.split("\nwrote").next().unwrap();
+    assert!(summary.lines().all(|line| line.chars().count() <= 40), "{said}");
+    let report: Value = serde_json::from_str(&bench.text("found/probe.json")).unwrap();
+    let number =
+        |path: &str| report.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("{path}: {report:#}"));
+    for (path, expected, near) in [
+        ("/down/rate_bps/value", 8e6, 0.8e6),
+        ("/up/rate_bps/value", 3e6, 0.3e6),
+        ("/one_way_delay_ms", 20.0, 5.0),
+        ("/down/queue/packets", 40.0, 16.0),
+        ("/up/queue/packets", 25.0, 10.0),
+        ("/down/loss/share/value", 0.048, 0.03),
+        ("/up/loss/share/value", 0.03, 0.02),
+    ] {
+        let found = number(path);
+        assert!((found - expected).abs() <= near, "{path}: {found}, expected {expected}\n{said}");
+    }
+    assert!(number("/down/used_share") <= 0.2 && number("/seconds") <= 31.0);
+    assert!(number("/down/runs/mean/value") > 1.5 && number("/up/runs/mean/value") < 1.5, "{said}");
+    assert_eq!(number("/down/path_mtu"), 1500.0);
+    let page = bench.text("found/index.html");
+    assert!(page.contains("Loss over time") && page.contains("Runs of losses") && page.contains("Delay against load"));
+    bench.stdout("fit found --out fitted.toml");
+    let scenario = bench.text("fitted.toml");
+    assert!(scenario.contains("rate_up = ") && scenario.contains("# lasthop probe, up"), "{scenario}");
+    bench.stdout("compare fitted.toml --schemes E2E-CUBIC -n 1 --set flows.download.size=100kB");
+    // Another probe does not overwrite this one.
+    let again = within(&near).args(probe).output().unwrap();
+    assert!(String::from_utf8(again.stderr).unwrap().contains("--force"));
+}

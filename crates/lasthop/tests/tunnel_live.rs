@@ -1,0 +1,591 @@
+//! The tunnel on real packets between network namespaces: two ends, and between them a relay that loses, delays and translates.
+#![cfg(target_os = "linux")]
+
+#[path = "common/network.rs"]
+mod network;
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::net::{SocketAddr, UdpSocket};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use network::{Network, Pace, is_skipped_without, lasthop};
+use rustix::process::{Pid, Signal};
+use serde_json::Value;
+use tempfile::TempDir;
+
+fn is_skipped(test: &str) -> bool {
+    is_skipped_without(test, "TUN devices", Path::new("/dev/net/tun").exists())
+}
+
+/// Files of keys of three ends, and their public keys.
+fn keys() -> &'static (TempDir, [String; 3]) {
+    static KEYS: OnceLock<(TempDir, [String; 3])> = OnceLock::new();
+    KEYS.get_or_init(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let public = [0, 1, 2].map(|end| {
+            let file = folder.path().join(format!("{end}.key"));
+            let output = Command::new(lasthop()).args(["tunnel", "keygen"]).arg(file).output().unwrap();
+            String::from_utf8(output.stdout).unwrap().trim().to_owned()
+        });
+        (folder, public)
+    })
+}
+
+/// The inner address of an end.
+fn inner(end: usize) -> String {
+    format!("10.9.0.{}", end + 1)
+}
+
+/// What every file says of this end.
+fn head(end: usize, listen: &str) -> String {
+    let key = keys().0.path().join(format!("{end}.key"));
+    format!(
+        "listen = '{listen}'\nprivate_key_file = '{}'\naddress = ['{}/24', 'fd09::{}/64']\n",
+        key.display(),
+        inner(end),
+        end + 1
+    )
+}
+
+fn peer(end: usize, more: &str) -> String {
+    format!(
+        "[[peer]]\nname = 'end{end}'\npublic_key = '{}'\nallowed = ['{}', 'fd09::{}']\nrate = '20 Mbps'\n{more}\n",
+        keys().1[end],
+        inner(end),
+        end + 1
+    )
+}
+
+/// Namespaces whose links are up: the kernel takes its time.
+fn network() -> Network {
+    let network = Network::new();
+    let end = Instant::now() + Duration::from_secs(10);
+    let is_ready = |name| {
+        let said = network.sh(name, "ip -o link; ip -o addr");
+        !said.contains("NO-CARRIER") && !said.contains("tentative") && said.contains("scope link")
+    };
+    while !["c", "g", "s"].into_iter().all(is_ready) {
+        assert!(Instant::now() < end, "{}", network.sh("c", "ip -o addr"));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    network
+}
+
+/// A running end.
+struct End {
+    child: Child,
+    folder: TempDir,
+}
+
+impl End {
+    fn start(network: &Network, namespace: &str, text: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let end = Self::spawn(network, namespace, folder, text);
+        end.await_status(|status| status["worker"]["pid"].is_u64());
+        end
+    }
+
+    fn spawn(network: &Network, namespace: &str, folder: TempDir, text: &str) -> Self {
+        let log = File::options().create(true).append(true).open(folder.path().join("log")).unwrap();
+        configure(folder.path(), text);
+        let mut command = network.command(namespace, lasthop());
+        command.args(["tunnel", "run"]).arg(folder.path().join("tunnel.toml")).stdin(Stdio::null()).stderr(log);
+        Self { child: command.spawn().unwrap(), folder }
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("log")).unwrap()
+    }
+
+    fn say(&self, what: &str) -> std::process::Output {
+        let mut command = Command::new(lasthop());
+        command.args(["tunnel", what, "--control"]).arg(self.folder.path().join("control.sock"));
+        if what == "status" {
+            command.arg("--json");
+        }
+        command.output().unwrap()
+    }
+
+    fn await_status(&self, wanted: impl Fn(&Value) -> bool) -> Value {
+        let end = Instant::now() + Duration::from_secs(30);
+        loop {
+            let output = self.say("status");
+            let status: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+            if wanted(&status) {
+                return status;
+            }
+            assert!(Instant::now() < end, "{status:#}\n{}", self.log());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn kill(&mut self, signal: Signal) -> bool {
+        rustix::process::kill_process(Pid::from_child(&self.child), signal).unwrap();
+        self.child.wait().unwrap().success()
+    }
+
+    /// Another one with the same file.
+    fn again(&mut self, network: &Network, namespace: &str) {
+        let text = std::fs::read_to_string(self.folder.path().join("tunnel.toml")).unwrap();
+        let log = File::options().append(true).open(self.folder.path().join("log")).unwrap();
+        let mut command = network.command(namespace, lasthop());
+        command.args(["tunnel", "run"]).arg(self.folder.path().join("tunnel.toml")).stdin(Stdio::null()).stderr(log);
+        assert!(text.contains("control"));
+        self.child = command.spawn().unwrap();
+    }
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn configure(folder: &Path, text: &str) {
+    let control = folder.join("control.sock");
+    std::fs::write(folder.join("tunnel.toml"), format!("control = '{}'\n{text}", control.display())).unwrap();
+}
+
+/// Carries datagrams between two ends: each way 10 ms, some are lost, and the second end sees the first at an address that changes.
+struct Relay {
+    stop: Arc<AtomicBool>,
+    /// To be seen elsewhere from now on: a port.
+    move_to: Arc<AtomicU16>,
+    lost: Arc<AtomicU64>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Where the first end calls the relay, and what the second is called by it.
+const RELAY: &str = "10.2.0.1:51900";
+
+impl Relay {
+    /// Loses one of `every` datagrams, each way, at random.
+    fn start(network: &Network, second: &str, every: u64) -> Self {
+        let (stop, move_to, lost) =
+            (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU16::new(0)), Arc::new(AtomicU64::new(0)));
+        let (ends, moves, count) = (Arc::clone(&stop), Arc::clone(&move_to), Arc::clone(&lost));
+        let second: SocketAddr = second.parse().unwrap();
+        let (ready, is_ready) = std::sync::mpsc::channel();
+        let work = move || {
+            let socket = |address: &str| {
+                let socket = UdpSocket::bind(address).unwrap();
+                socket.set_nonblocking(true).unwrap();
+                socket
+            };
+            let near = socket(RELAY);
+            let mut far = socket("10.1.0.1:40000");
+            ready.send(()).unwrap();
+            let mut first: Option<SocketAddr> = None;
+            let mut way: VecDeque<(Instant, bool, Vec<u8>)> = VecDeque::new();
+            let (mut random, mut buffer) = (88_172_645_463_325_252_u64, vec![0; 2048]);
+            while !ends.load(Ordering::Relaxed) {
+                if let port @ 1.. = moves.swap(0, Ordering::Relaxed) {
+                    // Another address, too.
+                    far = socket(&format!("10.1.0.9:{port}"));
+                }
+                let mut idle = true;
+                for outwards in [true, false] {
+                    let from = if outwards { &near } else { &far };
+                    while let Ok((length, sender)) = from.recv_from(&mut buffer) {
+                        idle = false;
+                        if outwards {
+                            first = Some(sender);
+                        }
+                        random ^= random << 13;
+                        random ^= random >> 7;
+                        random ^= random << 17;
+                        if random.is_multiple_of(every) {
+                            count.fetch_add(1, Ordering::Relaxed);
+                            continue;
+                        }
+                        way.push_back((
+                            Instant::now() + Duration::from_millis(10),
+                            outwards,
+                            buffer[..length].to_vec(),
+                        ));
+                    }
+                }
+                while way.front().is_some_and(|(at, ..)| *at <= Instant::now()) {
+                    let Some((_, outwards, bytes)) = way.pop_front() else { break };
+                    let _ = match (outwards, first) {
+                        (true, _) => far.send_to(&bytes, second),
+                        (false, Some(first)) => near.send_to(&bytes, first),
+                        (false, None) => Ok(0),
+                    };
+                }
+                if idle {
+                    std::thread::sleep(Duration::from_micros(200));
+                }
+            }
+        };
+        let thread = Some(network.within("g", work));
+        is_ready.recv().unwrap();
+        Self { stop, move_to, lost, thread }
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The first end in `c` calls, the second in `s` answers.
+fn ends(network: &Network, every: u64) -> (Relay, End, End) {
+    network.must("g", "ip addr add 10.1.0.9/24 dev wired");
+    let relay = Relay::start(network, "10.1.0.2:51900", every);
+    let second = End::start(network, "s", &(head(1, "0.0.0.0:51900") + &peer(0, "")));
+    let first = format!("{}{}", head(0, "0.0.0.0:51900"), peer(1, &format!("endpoint = '{RELAY}'\nkeepalive = '1 s'")));
+    let first = End::start(network, "c", &first);
+    first.await_status(|status| status["peers"][0]["up"] == true);
+    (relay, first, second)
+}
+
+/// Everything that a tunnel could leave in a namespace.
+fn traces(network: &Network, namespace: &str) -> String {
+    let list = "ls /sys/class/net; ip -o -4 addr; ip -o -6 addr show scope global; ip route; ip -6 route | grep -v fe80; ip rule";
+    network.sh(namespace, &format!("{list}; ss -uan"))
+}
+
+/// Sends so many datagrams from one namespace to an address in another, which sends them back; how many came.
+fn echoes(network: &Network, (from, to): (&str, &str), address: &str, count: u8) -> usize {
+    let socket = |namespace: &str, address: String| {
+        let socket = network.within(namespace, move || UdpSocket::bind(address).unwrap()).join().unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        socket
+    };
+    let (any, address) = match address.contains(':') {
+        true => ("[::]:0", format!("[{address}]:0")),
+        false => ("0.0.0.0:0", format!("{address}:0")),
+    };
+    let (near, far) = (socket(from, any.to_owned()), socket(to, address));
+    let target = far.local_addr().unwrap();
+    let echo = std::thread::spawn(move || {
+        let mut bytes = [0; 64];
+        while let Ok((length, sender)) = far.recv_from(&mut bytes) {
+            far.send_to(&bytes[..length], sender).unwrap();
+        }
+    });
+    let mut came = std::collections::BTreeSet::new();
+    for number in 0..count {
+        // Without a route it is refused.
+        let _ = near.send_to(&[number; 20], target);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let mut bytes = [0; 64];
+    while came.len() < count.into() && near.recv_from(&mut bytes).is_ok() {
+        came.insert(bytes[0]);
+    }
+    echo.join().unwrap();
+    came.len()
+}
+
+fn server(port: u16) -> String {
+    format!("{}:{port}", inner(1))
+}
+
+#[test]
+fn lost_datagrams_are_repaired_and_nothing_is_left_afterwards() {
+    if is_skipped("tunnel over a lossy hop") {
+        return;
+    }
+    let network = network();
+    network.must("g", "ip addr add 10.1.0.9/24 dev wired");
+    let before = ["c", "s"].map(|name| traces(&network, name));
+    let relay = Relay::start(&network, "10.1.0.2:51900", 20);
+    let text = format!("metrics = '127.0.0.1:9470'\n{}{}", head(1, "0.0.0.0:51900"), peer(0, ""));
+    let mut second = End::start(&network, "s", &text);
+    let text = format!("{}{}", head(0, "0.0.0.0:51900"), peer(1, &format!("endpoint = '{RELAY}'")));
+    let mut first = End::start(&network, "c", &text);
+
+    // The first echo has the session begun, and none is lost.
+    for target in [inner(1), "fd09::2".to_owned()] {
+        assert_eq!(echoes(&network, ("c", "s"), &target, 40), 40, "{}\n{}", first.log(), second.log());
+    }
+    let retransmitted = network.retransmissions();
+    // 10 MB, every byte compared.
+    let (_, seen) = network.transfer_chunks(&server(5001), 400, Pace::Full).end();
+    assert_eq!(seen.ip().to_string(), inner(0));
+    let retransmitted = network.retransmissions() - retransmitted;
+    let lost = relay.lost.load(Ordering::Relaxed);
+    // Some 7,200 segments: one of 20 was lost, and TCP hardly noticed.
+    assert!(
+        lost > 300 && retransmitted < lost / 5,
+        "{retransmitted} retransmitted by TCP, {lost} lost\n{}",
+        second.log()
+    );
+    network.transfer_chunks("[fd09::2]:5001", 40, Pace::Full).end();
+
+    let status = second.await_status(|status| status["peers"][0]["sent"]["bytes"].as_u64() > Some(10_000_000));
+    let peer = &status["peers"][0];
+    assert_eq!((&peer["name"], &peer["up"], &peer["mtu"]), (&"end0".into(), &true.into(), &1442.into()), "{status:#}");
+    assert!(peer["resent"].as_u64() > Some(200) && peer["refused"] == 0, "{status:#}");
+    let metrics = network.get("s", "127.0.0.1:9470", "/metrics");
+    assert!(
+        metrics.contains("lasthop_tunnel_starts_total{peer=\"end0\"} 1\n") && metrics.ends_with("# EOF\n"),
+        "{metrics}"
+    );
+    let mut said = Command::new(lasthop());
+    said.args(["tunnel", "status", "--control"]).arg(second.folder.path().join("control.sock"));
+    let said = String::from_utf8(said.output().unwrap().stdout).unwrap();
+    assert!(said.contains("\nend0: at 10.1.0.1:40000 for ") && said.contains("sent again"), "{said}");
+
+    assert!(first.kill(Signal::TERM), "{}", first.log());
+    // The other end was told, or would find out.
+    second.await_status(|status| status["peers"][0]["up"] == false);
+    assert!(second.kill(Signal::INT), "{}", second.log());
+    assert_eq!(["c", "s"].map(|name| traces(&network, name)), before);
+    assert!(!first.folder.path().join("control.sock").exists());
+}
+
+#[test]
+fn ends_that_are_killed_come_back_and_connections_go_on() {
+    if is_skipped("killed ends of a tunnel") {
+        return;
+    }
+    let network = network();
+    let (_relay, mut first, second) = ends(&network, 50);
+    let transfer = network.transfer_chunks(&server(5002), 600, Pace::Full);
+    std::thread::sleep(Duration::from_millis(1500));
+    // The process that handles packets: its supervisor starts another.
+    let status = second.await_status(|status| status["worker"]["pid"].is_u64());
+    let worker = Pid::from_raw(status["worker"]["pid"].as_i64().unwrap() as i32).unwrap();
+    rustix::process::kill_process(worker, Signal::KILL).unwrap();
+    second.await_status(|status| status["worker"]["restarts"] == 1 && status["worker"]["pid"].is_u64());
+    second.await_status(|status| status["peers"][0]["up"] == true);
+    // Both processes of the other end: nothing is left but the socket, which `clean` removes.
+    let before = traces(&network, "c");
+    assert!(!first.kill(Signal::KILL) && before.contains("lasthop0"));
+    let end = Instant::now() + Duration::from_secs(5);
+    while traces(&network, "c").contains("lasthop0") || traces(&network, "c").contains(":51900") {
+        assert!(Instant::now() < end, "{}", traces(&network, "c"));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let file = first.folder.path().join("tunnel.toml");
+    let cleaned = Command::new(lasthop()).args(["tunnel", "clean"]).arg(&file).output().unwrap();
+    assert!(cleaned.status.success() && String::from_utf8(cleaned.stdout).unwrap().starts_with("removed "));
+    assert!(!first.folder.path().join("control.sock").exists());
+    first.again(&network, "c");
+    first.await_status(|status| status["peers"][0]["up"] == true);
+    assert!(transfer.is_over(), "{}\n{}\n{}", first.log(), second.log(), network.sockets());
+    transfer.end();
+}
+
+#[test]
+fn an_end_that_moves_is_followed_under_load() {
+    if is_skipped("moving end of a tunnel") {
+        return;
+    }
+    let network = network();
+    let (relay, first, second) = ends(&network, 50);
+    let transfer = network.transfer_chunks(&server(5003), 400, Pace::Full);
+    for port in [41_000, 42_000] {
+        std::thread::sleep(Duration::from_millis(1000));
+        relay.move_to.store(port, Ordering::Relaxed);
+        let address = format!("10.1.0.9:{port}");
+        second.await_status(|status| status["peers"][0]["address"] == address.as_str());
+    }
+    assert!(transfer.is_over(), "{}\n{}", first.log(), second.log());
+    transfer.end();
+    let status = second.await_status(|status| status["peers"][0]["up"] == true);
+    // The session went on.
+    assert_eq!((&status["peers"][0]["starts"], &status["handshakes"]), (&1.into(), &1.into()), "{status:#}");
+}
+
+#[test]
+fn an_end_has_several_peers_over_either_protocol_and_takes_others_without_restart() {
+    if is_skipped("tunnel with two peers") {
+        return;
+    }
+    let network = network();
+    let hub = head(1, "[::]:51900");
+    let second = End::start(&network, "s", &format!("{hub}{}", peer(0, "")));
+    let of = |end: usize, endpoint: &str| {
+        let listen = if endpoint.starts_with('[') { "[::]:51900" } else { "0.0.0.0:51900" };
+        format!("{}{}", head(end, listen), peer(1, &format!("endpoint = '{endpoint}'")))
+    };
+    let first = End::start(&network, "c", &of(0, "[fd01::2]:51900"));
+    let third = End::start(&network, "g", &of(2, "10.1.0.2:51900"));
+    let pings = |from: &str, to: usize| echoes(&network, (from, "s"), &inner(to), 3) == 3;
+    assert!(pings("c", 1), "{}", first.log());
+    // Nobody knows the third yet; a file with a mistake changes nothing, one without brings it in.
+    assert!(!pings("g", 1));
+    configure(second.folder.path(), &format!("{hub}{}{}", peer(0, ""), peer(2, "alowed = 1")));
+    let refused = String::from_utf8(second.say("reload").stderr).unwrap();
+    assert!(refused.contains("peer[2].alowed: unknown key; did you mean \"allowed\"?"), "{refused}");
+    configure(second.folder.path(), &format!("device = 'other'\n{hub}{}", peer(0, "")));
+    let refused = String::from_utf8(second.say("reload").stderr).unwrap();
+    assert!(refused.contains("`device` cannot change while the tunnel runs; restart it"), "{refused}");
+    network.must("s", "ip route add 10.77.0.0/16 dev eth0");
+    configure(
+        second.folder.path(),
+        &format!("{hub}{}{}", peer(0, ""), peer(2, "").replace("['", "['10.77.0.0/16', '")),
+    );
+    let refused = String::from_utf8(second.say("reload").stderr).unwrap();
+    assert!(refused.contains("route to 10.77.0.0/16: there is one already, by another interface"), "{refused}");
+    assert!(!network.sh("s", "ip route").contains("10.9.0.3"));
+    configure(second.folder.path(), &format!("{hub}{}{}", peer(0, ""), peer(2, "")));
+    let taken = second.say("reload");
+    assert!(taken.status.success(), "{taken:?}");
+    third.await_status(|_| pings("g", 1));
+    assert!(pings("c", 1) && network.sh("s", "ip route").contains("10.9.0.3 dev lasthop0"));
+    let status = second.await_status(|status| status["peers"][1]["up"] == true);
+    assert_eq!(status["peers"][0]["address"], "[fd02::2]:51900");
+    assert_eq!(status["peers"][0]["mtu"], 1422);
+    // Peers do not reach each other with each other's addresses: 10.9.0.1 is the first's.
+    network.must("g", "ip addr add 10.9.0.1/32 dev lasthop0");
+    let forge = || UdpSocket::bind("10.9.0.1:0").unwrap().send_to(b"forged", "10.9.0.2:9").unwrap();
+    network.within("g", forge).join().unwrap();
+    second.await_status(|status| status["peers"][1]["refused"].as_u64() > Some(0));
+}
+
+#[test]
+fn a_trusted_interface_needs_no_keys_and_others_are_not_heard() {
+    if is_skipped("tunnel on a trusted interface") {
+        return;
+    }
+    let network = network();
+    let text = |end: usize, more: &str| {
+        format!(
+            "listen = '0.0.0.0:51900'\nsecurity = 'none'\ntrusted_interface = 'eth0'\nname = 'end{end}'\naddress = '{}/24'\n\
+             [[peer]]\nname = 'end{}'\nallowed = '{}'\nrate = '20 Mbps'\n{more}",
+            inner(end),
+            1 - end,
+            inner(1 - end)
+        )
+    };
+    let second = End::start(&network, "s", &text(1, ""));
+    let first = End::start(&network, "c", &text(0, "endpoint = '10.1.0.2:51900'\n"));
+    network.transfer_chunks(&server(5005), 40, Pace::Full).end();
+    assert_eq!(first.await_status(|status| status["peers"][0]["up"] == true)["peers"][0]["name"], "end1");
+    // On another interface of the same machine nobody listens.
+    network.must(
+        "s",
+        "ip link add other type veth peer name other1 && ip addr add 10.3.0.1/24 dev other && ip link set other up",
+    );
+    let heard = network.sh("s", "ss -uanp sport = :51900");
+    assert!(heard.contains("%eth0:51900"), "{heard}");
+    drop(second);
+}
+
+#[test]
+fn a_start_that_fails_or_is_dry_leaves_all_as_it_was() {
+    if is_skipped("failed start of a tunnel") {
+        return;
+    }
+    let network = network();
+    network.must("c", "ip link add taken type veth peer name taken1");
+    network.must("c", "ip route add 10.77.0.0/16 via 10.2.0.1");
+    let before = traces(&network, "c");
+    let whole = format!("{}{}", head(0, "0.0.0.0:51900"), peer(1, "endpoint = '10.1.0.2:51900'"));
+    let folder = tempfile::tempdir().unwrap();
+    let run = |text: &str, dry: bool| {
+        configure(folder.path(), text);
+        let mut command = network.command("c", lasthop());
+        command.args(["tunnel", "run"]).args(dry.then_some("--dry-run")).arg(folder.path().join("tunnel.toml"));
+        let output = command.stdin(Stdio::null()).output().unwrap();
+        let [out, error] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+        assert_eq!(traces(&network, "c"), before, "{error}");
+        assert!(!folder.path().join("control.sock").exists());
+        (output.status.code(), out, error)
+    };
+    let (status, out, _) = run(&whole, true);
+    assert_eq!(status, Some(0));
+    assert_eq!(
+        out,
+        "ip tuntap add dev lasthop0 mode tun\nip link set lasthop0 mtu 1442 up\nip address add 10.9.0.1/24 dev lasthop0\n\
+         ip address add fd09::1/64 dev lasthop0\nip route add 10.9.0.2/32 dev lasthop0\nip route add fd09::2/128 dev lasthop0\n\
+         # UDP socket 0.0.0.0:51900\n# peer end1: called at 10.1.0.2:51900\n"
+    );
+    let holder = network.within("c", || UdpSocket::bind("0.0.0.0:51901").unwrap()).join().unwrap();
+    let before = traces(&network, "c");
+    let fails = |text: &str, wanted: &str| {
+        configure(folder.path(), text);
+        let mut command = network.command("c", lasthop());
+        let output = command.args(["tunnel", "run"]).arg(folder.path().join("tunnel.toml")).output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{error}");
+        let line = error.lines().find(|line| line.starts_with("error: ")).unwrap_or_default();
+        assert!(line.contains(wanted), "{wanted}\n{error}");
+        assert_eq!(error.matches("error: ").count(), 1, "{error}");
+        assert_eq!(traces(&network, "c"), before, "{error}");
+        assert!(!folder.path().join("control.sock").exists());
+    };
+    fails(&whole.replace(":51900'\npri", ":51901'\npri"), "listen 0.0.0.0:51901: Address already in use");
+    fails(&format!("device = 'taken'\n{whole}"), "device taken: there is an interface of that name already");
+    fails(
+        &whole.replace("['10.9.0.2'", "['10.77.0.0/16'"),
+        "route to 10.77.0.0/16: there is one already, by another interface",
+    );
+    fails(
+        &whole.replace("['10.9.0.2'", "['10.1.0.0/24'"),
+        "peer \"end1\": endpoint 10.1.0.2 lies in 10.1.0.0/24, which is allowed to \"end1\": its datagrams would be led into",
+    );
+    let key = keys().0.path().join("none.key");
+    let missing = whole.replace("0.key", "none.key");
+    fails(&missing, &format!("tunnel.toml: {}: No such file or directory", key.display()));
+    fails(
+        &whole.replace("10.1.0.2:51900", "no.such.host.invalid:1"),
+        "peer \"end1\": endpoint no.such.host.invalid:1: ",
+    );
+    drop(holder);
+}
+
+/// Half of the connections go unrepaired in the same tunnel, over a hop that loses one datagram of 20.
+#[test]
+fn a_comparison_shows_what_repair_gains() {
+    if is_skipped("comparison inside a tunnel") {
+        return;
+    }
+    let network = network();
+    let _relay = Relay::start(&network, "10.1.0.2:51900", 20);
+    let peer = |end: usize, more: &str| peer(end, &format!("ab = '50 %'\n{more}")).replace("20 Mbps", "50 Mbps");
+    let text = format!("metrics = '127.0.0.1:9470'\n{}{}", head(1, "0.0.0.0:51900"), peer(0, ""));
+    let second = End::start(&network, "s", &text);
+    let text = format!("{}{}", head(0, "0.0.0.0:51900"), peer(1, &format!("endpoint = '{RELAY}'\nkeepalive = '1 s'")));
+    let first = End::start(&network, "c", &text);
+    for end in [&first, &second] {
+        end.await_status(|status| status["peers"][0]["up"] == true);
+    }
+    // Both ends choose by the addresses: of 36 connections each arm has some.
+    for batch in 0..9 {
+        let transfers: Vec<_> =
+            (0..4).map(|n| network.transfer_chunks(&server(6000 + 4 * batch + n), 20, Pace::Full)).collect();
+        for transfer in transfers {
+            transfer.end();
+        }
+    }
+    let report = || {
+        let mut command = Command::new(lasthop());
+        let control = second.folder.path().join("control.sock");
+        let output = command.args(["tunnel", "report", "--json", "--control"]).arg(control).output().unwrap();
+        serde_json::from_slice::<Value>(&output.stdout).unwrap_or_default()["peers"][0].clone()
+    };
+    let flows = |report: &Value| ["treated", "untreated"].map(|arm| report[arm]["flows"].as_u64().unwrap_or(0));
+    let end = Instant::now() + Duration::from_secs(5);
+    while flows(&report()).iter().sum::<u64>() < 36 {
+        assert!(Instant::now() < end, "{:#}\n{}", report(), second.log());
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let report = report();
+    assert!(flows(&report).iter().all(|flows| *flows >= 4), "{report:#}");
+    // Faster, and fewer lost: both beyond chance.
+    assert!(report["gain"]["low"].as_f64() > Some(1.0), "{report:#}");
+    assert!(report["loss"]["low"].as_f64() > Some(0.02), "{report:#}");
+    assert!(report["delay"]["ratio"].is_f64(), "{report:#}");
+    let said = String::from_utf8(second.say("report").stdout).unwrap();
+    assert!(said.starts_with("end0: ") && said.contains("times as fast") && said.contains("points fewer"), "{said}");
+    let metrics = network.get("s", "127.0.0.1:9470", "/metrics");
+    let line = "lasthop_tunnel_compared_connections_total{peer=\"end0\",arm=\"untreated\"} ";
+    assert!(metrics.contains(line), "{metrics}");
+}
