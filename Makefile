@@ -8,7 +8,7 @@ PROPTEST_RNG_SEED ?= 1
 PROPTEST_MAX_SHRINK_TIME ?= 60000
 export PROPTEST_RNG_SEED PROPTEST_MAX_SHRINK_TIME
 
-.PHONY: test tools format lint unit python no-std docs deny ns2 browser fuzz soak speed live agreement attacks latency study mutations
+.PHONY: test tools format lint unit python no-std docs deny ns2 browser fuzz soak speed live agreement attacks latency study mutations dist dist-test
 
 test:
 	@./scripts/test.sh
@@ -96,3 +96,11 @@ study:
 # Faults put into a copy of the sources, one at a time: the tests must catch each. Some minutes a fault at first.
 mutations:
 	python3 scripts/mutations.py
+
+# What is given to others, into dist/: source archive, Debian package, wheel. An optimised build: some ten minutes.
+dist:
+	@./scripts/dist.sh
+
+# Each of them is installed where nothing of it was, used, upgraded and removed. For root; some minutes.
+dist-test:
+	@./scripts/dist-test.sh

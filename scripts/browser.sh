@@ -13,7 +13,7 @@ fi
 if [ ! -x "$chromium" ]; then
     exec scripts/skipped.sh "pages in a browser: $chromium is not there (apt-get install chromium)"
 fi
-"${CARGO:-cargo}" build --locked --quiet --package lasthop
+[ -n "${LASTHOP_BUILT:-}" ] || "${CARGO:-cargo}" build --locked --quiet --package lasthop
 # The packages bring no browser of their own.
 npm ci --prefix "$browser" --no-audit --no-fund --loglevel=error
 exec npm --prefix "$browser" --silent test

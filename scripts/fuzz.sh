@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds every fuzz target and runs each for FUZZ_SECONDS (10), where a nightly Rust and cargo-fuzz are installed:
 #     rustup toolchain install nightly && cargo install --locked cargo-fuzz
+# With --build it only builds them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH="${CARGO_TARGET_DIR:-$PWD/target}/tools/bin:$PATH"
@@ -15,8 +16,16 @@ if ! command -v c++ >/dev/null; then
 fi
 target="${CARGO_TARGET_DIR:-$PWD/target}/fuzz"
 unset CARGO_TARGET_DIR
+# For seconds of fuzzing, optimisation takes longer than it saves.
+if [ "${FUZZ_SECONDS:-10}" -le 60 ]; then
+    export CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_DEBUG=line-tables-only
+fi
 cargo +nightly fuzz build --target-dir "$target"
-for name in $(cargo +nightly fuzz list); do
+[ "${1:-}" = --build ] && exit 0
+
+# One target, by its name.
+one() {
+    name=$1
     seeds="fuzz/seeds/$name"
     [ "$name" = hostile_bare ] && seeds="fuzz/seeds/hostile"
     [ "$name" = scenario ] && seeds="scenarios crates/lasthop-scenario/tests/data"
@@ -32,6 +41,10 @@ for name in $(cargo +nightly fuzz list); do
     else
         tail -60 "$log"
         echo "fuzz: $name FAILED" >&2
-        exit 1
+        return 1
     fi
-done
+}
+export target
+export -f one
+# As many at once as there are processors; xargs fails when one of them does.
+cargo +nightly fuzz list | xargs -P "$(nproc)" -I '{}' bash -c 'set -euo pipefail; one "$1"' one '{}'

@@ -1,4 +1,5 @@
-//! Any error model, parameters out of range included, and any frames: a fate for each, the same again from the same seed.
+//! Any error model, parameters out of range included, and any frames: a fate for each, the same again from the same seed. The same of
+//! any course of a delay, where nothing overtakes if order is kept.
 #![no_main]
 
 use std::sync::Arc;
@@ -6,6 +7,9 @@ use std::sync::Arc;
 use arbitrary::{Result, Unstructured};
 use lasthop_fuzz::{passing, pause, steps};
 use lasthop_proto::channel::{Act, Behind, Channel, Drop, DropFrame, ErrorSpec, Frames, ScriptFrame, ScriptLine};
+use lasthop_proto::delay::{
+    DelaySpec, DelayStep, HandoverSpec, Order, RepeatsSpec, SpikesSpec, Variation, VariationSpec,
+};
 use lasthop_proto::packet::FlowId;
 use lasthop_proto::random::Root;
 use lasthop_proto::time::{Duration, Instant};
@@ -85,10 +89,41 @@ fn spec(u: &mut Unstructured<'_>) -> Result<ErrorSpec> {
     })
 }
 
+/// A time of at least a millisecond, as scenarios have it for what happens again and again.
+fn period(u: &mut Unstructured<'_>) -> Result<Duration> {
+    Ok(Duration::from_millis(1) + Duration::from_nanos(u64::from(u.arbitrary::<u32>()?)))
+}
+
+fn variation(u: &mut Unstructured<'_>) -> Result<VariationSpec> {
+    let span = |u: &mut Unstructured<'_>| Ok(Duration::from_nanos(u64::from(u.arbitrary::<u32>()?)));
+    let model = match u.int_in_range(0..=5u8)? {
+        0 => DelaySpec::None,
+        1 => DelaySpec::Jitter(span(u)?),
+        2 => DelaySpec::Repeats(RepeatsSpec { frame_loss: number(u)?, round: span(u)?, most: u.int_in_range(0..=9)? }),
+        3 => DelaySpec::Spikes(SpikesSpec { every: period(u)?, length: span(u)? }),
+        4 => {
+            DelaySpec::Handover(HandoverSpec { period: period(u)?, first: span(u)?, jump: span(u)?, outage: span(u)? })
+        }
+        _ => {
+            let mut from = Instant::ZERO;
+            let mut steps = Vec::new();
+            for _ in 0..u.int_in_range(0..=9u8)? {
+                from = from + pause(u)?;
+                steps.push(DelayStep { from, more: span(u)? });
+            }
+            DelaySpec::Replay(Arc::new(steps))
+        }
+    };
+    Ok(VariationSpec { model, order: *u.choose(&[Order::Kept, Order::Free])? })
+}
+
 fn run(u: &mut Unstructured<'_>) -> Result<()> {
     let spec = spec(u)?;
+    let course = variation(u)?;
+    let mut last = Instant::ZERO;
     let seed = u.arbitrary()?;
     let mut channels = [0, 1].map(|_| Channel::new(&spec, Root(seed).stream("links/x/down/errors")));
+    let mut courses = [0, 1].map(|_| Variation::new(&course, Root(seed).stream("links/x/delay")));
     let mut now = Instant::ZERO;
     steps(u, 200, |u| {
         let (_, packet) = passing(u)?;
@@ -97,6 +132,11 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
         now = start + Duration::from_nanos(u64::from(u.arbitrary::<u32>()?));
         let [one, other] = channels.each_mut().map(|channel| channel.judge(&packet, start, now));
         assert_eq!(one, other);
+        let [one, other] = courses.each_mut().map(|course| course.of(now));
+        assert_eq!(one, other);
+        let arrives = now + one.unwrap_or(Duration::ZERO);
+        assert!(course.order == Order::Free || arrives >= last);
+        last = arrives;
         Ok(())
     })
 }

@@ -5,7 +5,7 @@ use arbitrary::{Result, Unstructured};
 use lasthop_fuzz::{drain, passing, pause, steps};
 use lasthop_proto::node::{Node, Output, Port};
 use lasthop_proto::packet::{Body, Packet};
-use lasthop_proto::pep::eln::{ElnMarker, ElnMarkerConfig};
+use lasthop_proto::pep::eln::{ElnKnowledge, ElnMarker, ElnMarkerConfig};
 use lasthop_proto::time::Instant;
 use libfuzzer_sys::fuzz_target;
 
@@ -20,7 +20,11 @@ fn unmarked(mut packet: Packet) -> Packet {
 }
 
 fn run(u: &mut Unstructured<'_>) -> Result<()> {
-    let config = ElnMarkerConfig { connections: u.int_in_range(0..=4)?, gaps: u.int_in_range(0..=6)? };
+    let config = ElnMarkerConfig {
+        knowledge: ElnKnowledge::Own,
+        connections: u.int_in_range(0..=4)?,
+        gaps: u.int_in_range(0..=6)?,
+    };
     let mut marker: ElnMarker<()> = ElnMarker::new(config);
     let mut now = Instant::ZERO;
     steps(u, 300, |u| {

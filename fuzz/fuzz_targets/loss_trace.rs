@@ -1,10 +1,11 @@
-//! Whatever a loss trace file holds: a channel that replays it, or a one-line message.
+//! Whatever a loss trace file holds: a channel that replays it, or a one-line message. The same bytes as a course of a delay.
 #![no_main]
 
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use lasthop_proto::channel::{Channel, ErrorSpec, Fate};
+use lasthop_proto::delay::read_delays;
 use lasthop_proto::packet::{Body, Cause, Ecn, FlowId, Integrity, LinkHeaders, Packet, Priority, Segment, Side};
 use lasthop_proto::random::Root;
 use lasthop_proto::scheme::Scheme;
@@ -33,6 +34,10 @@ static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
 });
 
 fuzz_target!(|text: &[u8]| {
+    match read_delays(text) {
+        Ok(steps) => assert!(!steps.is_empty() && steps.is_sorted_by(|one, next| one.from < next.from)),
+        Err(error) => assert!(!error.to_string().contains('\n')),
+    }
     std::fs::write(FOLDER.join("loss.txt"), text).expect("a file");
     let scenario = match Scenario::load(FOLDER.join("scenario.toml")) {
         Ok(scenario) => scenario,

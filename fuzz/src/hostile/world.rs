@@ -79,6 +79,9 @@ struct World<'s, M> {
     receiver_shown: Shown,
     /// The timestamp that the sender has echoed at the gateway.
     sender_recent: u32,
+    /// The same, or later, with what strangers echoed whom the receiver would believe: the receiver may have said so in a packet that
+    /// passed elsewhere.
+    claimed_recent: u32,
     /// Timestamps of strangers whom the receiver would believe, and echoes of those before them.
     stamps: Vec<u32>,
     /// The end of the window as the receiver granted it.
@@ -155,6 +158,7 @@ pub fn run<M: Middle>(bytes: &[u8], demand: Demand) {
         up: VecDeque::new(),
         receiver_shown,
         sender_recent: RECEIVER_CLOCK,
+        claimed_recent: RECEIVER_CLOCK,
         stamps: Vec::new(),
         excused: Vec::new(),
         losses: 1,

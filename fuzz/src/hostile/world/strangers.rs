@@ -87,6 +87,7 @@ impl<M: Middle> World<'_, M> {
                 self.granted_up = self.granted_up.max(ack + (u32::from(window) << self.terms.scale));
                 if let Some(times) = packet.segment.options.timestamps {
                     self.stamps.push(times.val);
+                    self.claimed_recent = Seq(self.claimed_recent).max(Seq(times.ecr)).0;
                 }
                 Seen::Both
             }
@@ -121,7 +122,7 @@ impl<M: Middle> World<'_, M> {
         let own_bounds = self.sender.bounds();
         let bounds = Bounds {
             edge: self.granted_up,
-            recent: own_bounds.recent.map(|(_, now)| (self.sender_recent, now)),
+            recent: own_bounds.recent.map(|(_, now)| (self.sender_recent, Seq(now).max(Seq(self.claimed_recent)).0)),
             sent: self.claimed,
             acks: (own_bounds.acks.0, own_bounds.acks.1.max(self.claimed_down)),
             ..own_bounds
