@@ -109,6 +109,10 @@ class Direct:
     def missing(self):
         return None
 
+    def pinged(self, lab):
+        """Whom the gateway pings meanwhile."""
+        return lab.address("receiver")
+
     @contextlib.contextmanager
     def installed(self, args, lab):
         """Where and to what address and port the sender connects, and who can be asked for details."""
@@ -225,7 +229,7 @@ def transfer(args, system, lab, nat):
     sender, gateway = map(lab.namespace, ("sender", "gateway"))
     NATS[nat](lab)
     with system.installed(args, lab) as (address, port, asked):
-        with ends(args, system, lab, nat, address, port) as (sending, reading), end(gateway, "ping", lab.address("receiver"), args.seconds) as echoes:
+        with ends(args, system, lab, nat, address, port) as (sending, reading), end(gateway, "ping", system.pinged(lab), args.seconds) as echoes:
             if args.details:
                 time.sleep(args.seconds / 2)
                 for name, namespace in (("sender", sender), ("gateway", gateway)):

@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+"""Links drawn at random, emulated by `lasthop lab hold`, measured by `lasthop probe` in their namespaces, fitted by `lasthop fit`: what was
+found beside what is so. Each link takes about a minute.
+
+    sudo benches/live/probe.py [--links 40] [--seed 1] [--first 0]
+"""
+import json
+import math
+import os
+import random
+import signal
+import sys
+import tempfile
+
+import common
+
+FAMILIES = ("uniform", "two-state-packet", "two-state")
+GOALS = ("rate within 5 %", "delay within 1 ms", "queue within 20 %", "loss in its 95 % interval", "mean burst within 20 %",
+         "family of model", "at most 20 % of the capacity", "at most 60 s")
+
+
+def between(draw, low, high):
+    """A number between two, evenly by its logarithm."""
+    return low * (high / low) ** draw.random()
+
+
+def direction(draw):
+    """One direction of a link: what a scenario says, and what is so."""
+    rate, queue, loss = between(draw, 1e6, 1e8), round(between(draw, 10, 200)), 0.1 * draw.random()
+    family = draw.choice(FAMILIES)
+    truth = {"rate": round(rate / 1e3) * 1e3, "queue": queue, "loss": loss, "family": family, "burst": None}
+    if family == "uniform":
+        errors = f'{{ model = "uniform", frame_loss = {loss:.6f} }}'
+    elif family == "two-state-packet":
+        truth["burst"] = run = between(draw, 2, 10)
+        errors = f'{{ model = "two-state-packet", good_to_bad = {loss / (1 - loss) / run:.8f}, bad_to_good = {1 / run:.8f} }}'
+    else:
+        truth["burst"] = bad = between(draw, 0.01, 0.1)
+        truth["good"] = bad * (1 - loss) / loss
+        errors = f'{{ model = "two-state", good = "{truth["good"] * 1e3:.4f} ms", bad = "{bad * 1e3:.4f} ms", good_ber = 0, bad_ber = 1 }}'
+    return truth, errors
+
+
+def scenario(down, up, delay):
+    return f"""title = "A link drawn at random"
+[hosts.near]
+[hosts.far]
+[links.hop]
+between = ["far", "near"]
+rate = "{down[0]["rate"] / 1e3:.0f} kbps"
+rate_up = "{up[0]["rate"] / 1e3:.0f} kbps"
+delay = "{delay:.3f} ms"
+queue = "{down[0]["queue"]} packets"
+queue_up = "{up[0]["queue"]} packets"
+errors_down = {down[1]}
+errors_up = {up[1]}
+[flows.unused]
+from = "far"
+to = "near"
+size = 1
+"""
+
+
+def measure(args, folder, text):
+    """The probe's report and the fit of a link."""
+    link, key, out = (os.path.join(folder, name) for name in ("link.toml", "key", "found"))
+    with open(link, "w", encoding="utf-8") as file:
+        file.write(text)
+    common.run(args.lasthop, "probe", "keygen", key)
+    with common.Program(None, args.lasthop, "lab", "hold", link, "--json", "--scheme", "E2E") as lab:
+        nodes = json.loads(lab.line())["nodes"]
+        far, near = nodes["far"], nodes["near"]
+        with common.Program(far["namespace"], args.lasthop, "probe", "serve", "--key", key):
+            common.run(args.lasthop, "probe", far["address"], "--key", key, "--out", out, "--json", namespace=near["namespace"])
+        lab.process.send_signal(signal.SIGINT)
+        left = lab.process.communicate(timeout=60)[0]
+    with open(os.path.join(out, "probe.json"), encoding="utf-8") as file:
+        report = json.load(file)
+    return report, json.loads(common.run(args.lasthop, "fit", out, "--json")), left.strip().splitlines()[-1:]
+
+
+def lost(truth, trace):
+    """The share of the trace's packets that a link loses on average: a bad time may begin while a packet is on the air."""
+    if truth["family"] != "two-state":
+        return truth["loss"]
+    with open(trace, encoding="utf-8") as file:
+        sizes = [int(line.split(",")[1]) for line in file.readlines()[1:]]
+    return sum(1 - (1 - truth["loss"]) * math.exp(-8 * size / truth["rate"] / truth["good"]) for size in sizes) / len(sizes)
+
+
+def judge(truth, delay, report, fit, way, folder):
+    """What was found of a direction, goal by goal; and a line that says it."""
+    found, chosen = report[way], fit[way]["fit"]["fits"][0]
+    rate, queue, share = found["rate_bps"]["value"], found["queue"] or {"packets": 0, "filled": False}, found["loss"]["share"]
+    loss = lost(truth, os.path.join(folder, "found", found["trace"]))
+    near = lambda value, of, part: abs(value / of - 1) <= part
+    burst = None
+    if truth["family"] == "two-state-packet":
+        burst = found["runs"]["mean"]["value"]
+    elif truth["family"] == "two-state":
+        burst = next((one["value"] for one in chosen["parameters"] if one["key"] == "bad"), 0)
+    goals = [near(rate, truth["rate"], 0.05), abs(report["one_way_delay_ms"] - delay) <= 1,
+             queue["filled"] and near(queue["packets"], truth["queue"], 0.2), share["interval"][0] <= loss <= share["interval"][1],
+             None if burst is None else near(burst, truth["burst"], 0.2),
+             truth["family"] in [chosen["family"], *fit[way]["fit"]["alike"]], found["used_share"] <= 0.2, report["seconds"] <= 60.5]
+    missed = [goal for goal, held in zip(GOALS, goals) if held is False]
+    line = (f"{way:4} {truth['rate'] / 1e6:7.3f} {rate / 1e6:7.3f} Mbps  {delay:6.2f} {report['one_way_delay_ms']:6.2f} ms  "
+            f"queue {truth['queue']:3} {queue['packets']:3}  loss {loss:.4f} {share['value']:.4f}  {truth['family']} {chosen['family']}  "
+            f"burst {truth['burst'] or 0:.3f} {burst or 0:.3f} of {found['runs']['runs']}  {'; '.join(missed)}")
+    return goals, line
+
+
+def main():
+    parser = common.arguments(__doc__)
+    parser.add_argument("--links", type=int, default=40, help="how many (default 40)")
+    parser.add_argument("--first", type=int, default=0, help="number of the first (default 0): to go on from there")
+    parser.add_argument("--seed", type=int, default=1, help="what they are drawn from (default 1)")
+    args = parser.parse_args()
+    common.check_machine(args)
+    scores = [[0, 0] for _ in GOALS]
+    for number in range(args.first, args.first + args.links):
+        draw = random.Random(f"{args.seed} {number}")
+        down, up, delay = direction(draw), direction(draw), between(draw, 2, 150)
+        with tempfile.TemporaryDirectory(prefix="lasthop-probe-") as folder:
+            try:
+                report, fit, lab = measure(args, folder, scenario(down, up, delay))
+            except RuntimeError as error:
+                print(f"{number:2} {error}", flush=True)
+                for score in scores:
+                    score[1] += 2
+                continue
+            for way, (truth, _) in (("down", down), ("up", up)):
+                goals, line = judge(truth, delay, report, fit, way, folder)
+                print(f"{number:2} {line}", flush=True)
+                for score, held in zip(scores, goals):
+                    if held is not None:
+                        score[0] += held
+                        score[1] += 1
+            print(f"   lab: {' '.join(lab)}", flush=True)
+    for goal, (held, of) in zip(GOALS, scores):
+        print(f"{goal}: {held} of {of}")
+    return 0
+
+
+if __name__ == "__main__":
+    common.end_with(main)

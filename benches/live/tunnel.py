@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+"""One transfer over a lossy hop, with `lasthop tunnel` at both ends of the hop, and with its peers.
+
+Topologies as in peers.py: a kernel's CUBIC sender, 10 Mbps, a queue of 100 packets, frames lost in both directions, a ping beside the transfer.
+
+    sender -- gateway ~~~~~ receiver     A: 30 ms each way on the lossy hop     B: 25 ms wired, 5 ms on the hop
+
+The tunnel's ends are gateway and receiver. Its ping goes through it, as the transfer does; the others' goes the way of theirs.
+
+    sudo python3 benches/live/tunnel.py                                   # everything: 25 minutes
+    sudo python3 benches/live/tunnel.py --topologies A --losses 2.3 --seeds 1 --systems cubic,tunnel
+    sudo python3 benches/live/tunnel.py --burst 1,4,12 --losses 2.3,10 --systems tunnel
+
+A cell is the median over the seeds; the ping's percentiles are over all echoes of all seeds. What is not installed is skipped.
+"""
+import contextlib
+import itertools
+import json
+import os
+import statistics
+import tempfile
+import time
+
+import peers
+from common import Program, arguments, check_machine, chosen, end_with, fail, note, percentile, run, skipped, table
+
+# Mbps, and the ping's median in ms, at most; by topology and loss.
+MBPS = {"A": {"0": 9.0, "2.3": 8.75, "10": 8.0}, "B": {"2.3": 8.75, "10": 8.0}}
+P50 = {"A": {"0": 66, "2.3": 70, "10": 70}, "B": {"0": 16, "2.3": 16, "10": 16}}
+# The ping's base and the hop's round trip in ms: the 99th percentile may take both and 15.
+P99 = {"A": 60 + 60 + 15, "B": 10 + 10 + 15}
+# Of what a cell comes to without bursts.
+BURST = 0.95
+
+
+class Tunnel(peers.Direct):
+    """`lasthop tunnel` on gateway and receiver."""
+
+    OWN = {"gateway": "10.99.0.1", "receiver": "10.99.0.2"}
+    PORT = 51900
+
+    def __init__(self, repair):
+        super().__init__("cubic")
+        self.repair = repair
+
+    def pinged(self, lab):
+        return self.OWN["receiver"]
+
+    def file(self, folder, node, other, key, lab):
+        calls = f'endpoint = "{lab.address(other)}:{self.PORT}"\n' if node == "receiver" else ""
+        # Behind the gateway is the sender.
+        behind = f', "{lab.address("sender")}"' if other == "gateway" else ""
+        path = os.path.join(folder, f"{node}.toml")
+        with open(path, "w", encoding="utf-8") as out:
+            out.write(f'listen = "0.0.0.0:{self.PORT}"\nprivate_key_file = "{folder}/{node}.key"\naddress = "{self.OWN[node]}/24"\ncontrol = "{folder}/{node}.sock"\n'
+                      f'log = "warn"\n[[peer]]\nname = "{other}"\npublic_key = "{key}"\nallowed = ["{self.OWN[other]}"{behind}]\n{calls}'
+                      f'rate = "{RATE}"\nrepair = "{self.repair}"\nkeepalive = "1 s"\n')
+        return path
+
+    @contextlib.contextmanager
+    def installed(self, args, lab):
+        with tempfile.TemporaryDirectory(prefix="lasthop-bench-") as folder, contextlib.ExitStack() as stack:
+            nodes = {"gateway": "receiver", "receiver": "gateway"}
+            keys = {node: run(args.lasthop, "tunnel", "keygen", os.path.join(folder, f"{node}.key")).strip() for node in nodes}
+            for node, other in nodes.items():
+                if node == "receiver":
+                    # The way to the sender is the tunnel's from now on.
+                    run("sh", "-c", f"ip route del {lab.address('sender')} 2>/dev/null || true", namespace=lab.namespace(node))
+                file = self.file(folder, node, other, keys[other], lab)
+                stack.enter_context(Program(lab.namespace(node), args.lasthop, "tunnel", "run", file))
+            run("ip", "route", "replace", self.OWN["receiver"], *self.way(lab), namespace=lab.namespace("sender"))
+            tunnel = Asked(args, os.path.join(folder, "gateway.sock"))
+            tunnel.wait()
+            yield self.OWN["receiver"], peers.PORT, tunnel
+
+    @staticmethod
+    def way(lab):
+        """To the receiver, as the sender knows it."""
+        words = run("ip", "route", "get", lab.address("receiver"), namespace=lab.namespace("sender")).split()
+        return ["via", words[words.index("via") + 1], "dev", words[words.index("dev") + 1], "onlink"]
+
+
+class Asked:
+    """A running tunnel."""
+
+    def __init__(self, args, control):
+        self.args, self.control = args, control
+
+    def status(self):
+        return json.loads(run(self.args.lasthop, "tunnel", "status", "--json", "--control", self.control))
+
+    def wait(self):
+        for _ in range(200):
+            with contextlib.suppress(RuntimeError):
+                peer = self.status()["peers"][0]
+                if peer["up"] and peer["mtu"] == 1442:
+                    return
+            time.sleep(0.05)
+        raise RuntimeError("no session between the tunnel's ends")
+
+
+# Links count from the IP header on: 9.907 Mbps are 10 on Ethernet.
+RATE = "9.9 Mbps"
+peers.SYSTEMS |= {"tunnel": Tunnel("hybrid"), "tunnel-arq": Tunnel("arq")}
+SYSTEMS = ["cubic", "bbr", "snoop", "pepsal", "kcptun-fast", "kcptun-fast2-nofec", "tunnel-arq", "tunnel"]
+
+
+def verdict(cell, cells):
+    """What of the goals is missed."""
+    name, topology, loss, burst = cell["system"], cell["topology"], cell["loss"], cell["burst"]
+    if name != "tunnel":
+        return ""
+    goals = [(cell["ping_p50_ms"], P50[topology].get(loss), "p50"), (cell["ping_p99_ms"], P99[topology], "p99")]
+    missed = [f"{what} > {most} ms" for value, most, what in goals if most and value is not None and value > most]
+    least = MBPS[topology].get(loss)
+    if burst > 1:
+        beside = cells.get((name, topology, loss, 1))
+        least = beside and BURST * beside["mbps"]
+    if least and cell["mbps"] < least:
+        missed.append(f"< {least:.2f} Mbps")
+    return "MISSED: " + ", ".join(missed) if missed else "ok"
+
+
+def measure(args, topology, loss, burst, name):
+    runs = [peers.one(args, name, topology, loss, burst, "none", seed) for seed in range(1, args.seeds + 1)]
+    pings, mbps = [ms for one in runs for ms in one["ping_ms"]], [one["mbps"] for one in runs]
+    note(f"{name}, topology {topology}, {loss} %, bursts of {burst:g}: " + ", ".join(f"{one:.2f}" for one in mbps) + " Mbps")
+    return {"system": name, "topology": topology, "loss": loss, "burst": burst, "mbps": statistics.median(mbps), "mbps_all": mbps,
+            "ping_p50_ms": percentile(pings, 50), "ping_p99_ms": percentile(pings, 99), "pings_lost": sum(one["pings_lost"] for one in runs)}
+
+
+def main():
+    parser = arguments(__doc__)
+    parser.add_argument("--systems", default=",".join(SYSTEMS), help=f"which, separated by commas (default {','.join(SYSTEMS)})")
+    parser.add_argument("--topologies", default="A,B", help="A, B or both (default A,B)")
+    parser.add_argument("--losses", default="0,2.3,10", help="percent of the frames (default 0,2.3,10)")
+    parser.add_argument("--burst", default="1", help="mean lengths of runs of lost frames, separated by commas (default 1: each by itself)")
+    parser.add_argument("--seeds", type=int, default=5, help="runs a cell (default 5)")
+    parser.add_argument("--seconds", type=float, default=10, help="of each transfer (default 10)")
+    parser.add_argument("--lateness", default="1 ms", help="bound for the links' lateness, 99th percentile (default 1 ms)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--require", action="store_true", help="exit 1 when a goal is missed")
+    args = parser.parse_args()
+    args.details = None
+    check_machine(args)
+    if not os.path.exists("/dev/net/tun"):
+        fail("there is no /dev/net/tun: modprobe tun")
+    names, topologies = chosen(parser, args.systems, peers.SYSTEMS), chosen(parser, args.topologies, "AB")
+    for name in names[:]:
+        if missing := peers.SYSTEMS[name].missing():
+            skipped(f"{name}: {missing} is not installed (not in PATH)")
+            names.remove(name)
+    bursts = [float(burst) for burst in args.burst.split(",")]
+    cells = {}
+    for topology, loss, burst, name in itertools.product(topologies, args.losses.split(","), bursts, names):
+        if burst == 1 or float(loss) > 0:
+            cells[name, topology, loss, burst] = measure(args, topology, loss, burst, name)
+    for cell in cells.values():
+        cell["goal"] = verdict(cell, cells)
+    if args.json:
+        print(json.dumps({"seconds": args.seconds, "seeds": args.seeds, "cells": list(cells.values())}, indent=2))
+    else:
+        print(f"one transfer of {args.seconds:g} s, median of {args.seeds}\n")
+        rows = [[cell["system"], cell["topology"], f"{cell['loss']} %", f"{cell['burst']:g}", f"{cell['mbps']:.2f}", f"{min(cell['mbps_all']):.2f} - {max(cell['mbps_all']):.2f}",
+                 f"{cell['ping_p50_ms'] or 0:.0f}", f"{cell['ping_p99_ms'] or 0:.0f}", cell["pings_lost"], cell["goal"]] for cell in cells.values()]
+        table(["system", "topology", "loss", "burst", "Mbps", "lowest - highest", "ping p50 ms", "p99", "lost", "goal"], rows)
+    return 1 if args.require and any(cell["goal"].startswith("MISSED") for cell in cells.values()) else 0
+
+
+if __name__ == "__main__":
+    end_with(main)
