@@ -51,6 +51,10 @@ impl Network {
             ip(&format!("netns add {name}"));
             ip(&format!("-n {name} link set lo up"));
         }
+        // Whatever this machine's own connections use.
+        for name in names {
+            network.must(name, "echo cubic >/proc/sys/net/ipv4/tcp_congestion_control");
+        }
         network
     }
 
