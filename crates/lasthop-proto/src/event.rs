@@ -65,7 +65,7 @@ pub enum Event {
         /// Its acknowledgment number.
         ack: Seq,
     },
-    /// A TCP-aware hop made an acknowledgment that a return link took (RFC 3449 §6.3.1).
+    /// A TCP-aware hop made an acknowledgment that a return link took (RFC 3449 §5.3.1).
     AckReconstructed {
         /// Its acknowledgment number.
         ack: Seq,

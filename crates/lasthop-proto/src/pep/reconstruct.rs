@@ -1,4 +1,4 @@
-//! ACK reconstruction (RFC 3449 §6.3.1): behind a return link on which acknowledgments were filtered or lost, those that are
+//! ACK reconstruction (RFC 3449 §5.3.1): behind a return link on which acknowledgments were filtered or lost, those that are
 //! missing between two that came are made again, and spaced. A sender whose window opens by the number of acknowledgments grows as
 //! if all had come, and sends no bursts.
 //!

@@ -1,4 +1,4 @@
-//! Sequences worked out by hand from RFC 3449 §6.3.1, and what holds of any sequence. Segments have 1,000 bytes.
+//! Sequences worked out by hand from RFC 3449 §5.3.1, and what holds of any sequence. Segments have 1,000 bytes.
 
 extern crate std;
 

@@ -1,5 +1,5 @@
-//! A queue that knows TCP's acknowledgments, for a link that is thinner than they need: ACK filtering (RFC 3449 §6.2.1) and
-//! acknowledgments first (RFC 3449 §6.4.2).
+//! A queue that knows TCP's acknowledgments, for a link that is thinner than they need: ACK filtering (RFC 3449 §5.2.1) and
+//! acknowledgments first (RFC 3449 §5.4.2).
 //!
 //! All that it knows it reads off the packets that wait. Nothing of a connection stays when none of its packets does.
 
@@ -16,9 +16,9 @@ use crate::tcp::config::Switch;
 pub struct AckAwareConfig {
     /// What finds the queue full, acknowledgment or not, is dropped.
     pub limit: QueueLimit,
-    /// Whether an acknowledgment that comes takes out those of its connection that it makes superfluous (RFC 3449 §6.2.1).
+    /// Whether an acknowledgment that comes takes out those of its connection that it makes superfluous (RFC 3449 §5.2.1).
     pub filter: Switch,
-    /// Whether acknowledgments go ahead of all else (RFC 3449 §6.4.2).
+    /// Whether acknowledgments go ahead of all else (RFC 3449 §5.4.2).
     pub first: Switch,
 }
 

@@ -1,4 +1,4 @@
-//! Sequences worked out by hand from RFC 3449 §6.2.1 and §6.4.2, and what holds of any sequence.
+//! Sequences worked out by hand from RFC 3449 §5.2.1 and §5.4.2, and what holds of any sequence.
 
 extern crate std;
 
@@ -68,7 +68,7 @@ impl Bench {
     }
 }
 
-/// RFC 3449 §6.2.1: an acknowledgment that is about to be queued takes out the older ones of its connection; of what came while
+/// RFC 3449 §5.2.1: an acknowledgment that is about to be queued takes out the older ones of its connection; of what came while
 /// the link was busy, one is left.
 #[test]
 fn one_acknowledgment_says_what_all_before_it_said() {
@@ -103,7 +103,7 @@ fn what_says_more_than_a_number_stays() {
     assert_eq!(bench.drain(), [0, 1]);
 }
 
-/// RFC 3449 §6.4.2: acknowledgments go ahead of data; each kind stays in order. Without a filter none is taken out.
+/// RFC 3449 §5.4.2: acknowledgments go ahead of data; each kind stays in order. Without a filter none is taken out.
 #[test]
 fn acknowledgments_first() {
     let sights = [Sight::Other, Sight::Plain(Seq(1)), Sight::Other, Sight::Telling, Sight::Plain(Seq(3))];

@@ -177,7 +177,7 @@ pub enum Growth {
     /// RFC 5681 §3.1, byte counting limited to one segment per acknowledgment.
     Rfc5681,
     /// RFC 3465, appropriate byte counting: as [`Growth::Rfc5681`], but up to two segments per acknowledgment in slow start, except
-    /// after a timeout. Where few acknowledgments come (RFC 3449 §5.7) the window grows as if more had.
+    /// after a timeout. Where few acknowledgments come (RFC 3449 §4.7) the window grows as if more had.
     Rfc3465,
     /// 4.4BSD-Lite: one segment, or mss²/cwnd + mss/8 in congestion avoidance (quirk 1), per acknowledgment.
     BsdLite,
