@@ -61,6 +61,17 @@ pub enum LabError {
     /// TLS refused its configuration.
     #[error("QUIC's ends could not be made: {0}")]
     Quic(String),
+    /// The kernel has the congestion control, and lets no namespace make it the default.
+    #[error(
+        "lab.congestion: this kernel does not let a namespace have \"{name}\" as its default; `sysctl -w \
+         net.ipv4.tcp_allowed_congestion_control=\"{allowed} {name}\"` allows it"
+    )]
+    CongestionNotAllowed {
+        /// As the scenario says.
+        name: String,
+        /// What the kernel allows.
+        allowed: String,
+    },
     /// The kernel does not have the congestion control.
     #[error("lab.congestion: this kernel has no \"{name}\" ({error}); it has {available}")]
     Congestion {

@@ -55,9 +55,18 @@ fn set_congestion(socket: &Socket, name: &str) -> Result<(), LabError> {
 ///
 /// # Errors
 ///
-/// When the kernel does not have it.
+/// When the kernel does not have it, or does not allow it as a namespace's default.
 pub fn set_default_congestion(name: &str) -> Result<(), LabError> {
-    fs::write("/proc/sys/net/ipv4/tcp_congestion_control", name).map_err(|error| no_congestion(name, error))
+    fs::write("/proc/sys/net/ipv4/tcp_congestion_control", name).map_err(|error| match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            let allowed = fs::read_to_string("/proc/sys/net/ipv4/tcp_allowed_congestion_control");
+            LabError::CongestionNotAllowed {
+                name: name.to_owned(),
+                allowed: allowed.unwrap_or_default().trim().to_owned(),
+            }
+        }
+        _ => no_congestion(name, error),
+    })
 }
 
 fn no_congestion(name: &str, error: io::Error) -> LabError {

@@ -134,9 +134,8 @@ fn sent_again(what: &str, end: impl Fn(&mut Daemon)) -> Option<u64> {
     }
     // A window that the hop's queue can hold: with the gateway gone nothing is lost there. And a sender that fills it.
     network.must("c", "echo 4096 400000 400000 >/proc/sys/net/ipv4/tcp_rmem");
-    network.must("s", "echo reno >/proc/sys/net/ipv4/tcp_congestion_control");
     let mut daemon = Daemon::start(&network, SNOOP);
-    let transfer = network.transfer_chunks(&server(5105), 250, Pace::Steady);
+    let transfer = network.transfer_under("reno", &server(5105), 250, Pace::Steady);
     daemon.await_status(|status| status["cached_bytes"].as_u64() > Some(100_000));
     pause(1000);
     let before = network.retransmissions();

@@ -99,10 +99,6 @@ impl Lab {
             self.run(host, &format!("ip route add default via fd77:{net}::1"));
         }
         self.run(Host::Gateway, "sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1");
-        // Whatever this machine's own connections use.
-        for host in [Host::Client, Host::Gateway, Host::Server] {
-            self.run(host, "sysctl -qw net.ipv4.tcp_congestion_control=cubic");
-        }
     }
 
     fn try_run(&self, host: Host, words: &[&str]) -> bool {

@@ -51,10 +51,6 @@ impl Network {
             ip(&format!("netns add {name}"));
             ip(&format!("-n {name} link set lo up"));
         }
-        // Whatever this machine's own connections use.
-        for name in names {
-            network.must(name, "echo cubic >/proc/sys/net/ipv4/tcp_congestion_control");
-        }
         network
     }
 
@@ -203,9 +199,16 @@ impl Network {
 
     /// [`Network::transfer`] of so many chunks of 25,000 bytes.
     pub fn transfer_chunks(&self, server: &str, chunks: usize, pace: Pace) -> Transfer {
+        self.transfer_under("cubic", server, chunks, pace)
+    }
+
+    /// [`Network::transfer_chunks`] under a congestion control.
+    pub fn transfer_under(&self, congestion: &str, server: &str, chunks: usize, pace: Pace) -> Transfer {
         const CHUNK: usize = 25_000;
         let address: SocketAddr = server.parse().unwrap();
         let listener = self.within("s", move || TcpListener::bind(address).unwrap()).join().unwrap();
+        // Whatever this machine's own connections use.
+        rustix::net::sockopt::set_tcp_congestion(&listener, congestion).unwrap();
         let sender = std::thread::spawn(move || {
             let (mut stream, peer) = listener.accept().unwrap();
             stream.set_write_timeout(Some(Duration::from_secs(20))).unwrap();
