@@ -108,6 +108,25 @@ fn an_acknowledgment_is_believed_with_both_its_numbers_right_only() {
     assert_eq!(tracking.take(Side::Acceptor, &ack(60_000, 500), 0), Take::Believed);
 }
 
+/// RFC 9293 §3.10.7.4: the send window is updated if SND.UNA =< SEG.ACK. So the largest window that the receiver ever granted, by which
+/// RFC 5961 §5.2 refuses older acknowledgments, stays as it is, and so does the right edge.
+#[test]
+fn an_older_acknowledgment_grants_nothing() {
+    let mut tracking = opened();
+    let step = |tracking: &mut Tracking, at: u32| {
+        assert_eq!(tracking.take(Side::Initiator, &data(at, 0), 100_000), Take::Believed);
+        assert_eq!(tracking.take(Side::Acceptor, &ack(at + 100_000, 0), 0), Take::Believed);
+    };
+    step(&mut tracking, 0);
+    step(&mut tracking, 100_000);
+    let made_up = Segment { window: u16::MAX, ..ack(199_000, 0) };
+    assert_eq!(tracking.take(Side::Acceptor, &made_up, 0), Take::Believed);
+    refuses(&mut tracking, Side::Initiator, &data(200_000 + WINDOW - 999, 0), 1_000);
+    step(&mut tracking, 200_000);
+    refuses(&mut tracking, Side::Acceptor, &ack(300_000 - WINDOW - 1, 0), 0);
+    assert_eq!(tracking.take(Side::Acceptor, &ack(300_000 - WINDOW, 0), 0), Take::Believed);
+}
+
 /// RFC 9293 §3.8.6.1: a byte beyond a closed window may be taken.
 #[test]
 fn a_probe_that_was_taken_is_no_riddle() {

@@ -176,9 +176,8 @@ impl Half {
     pub fn acknowledge(&mut self, segment: &Segment, scale: Scale) -> Scale {
         let ack = segment.ack;
         let scale = self.learn(ack, scale);
-        if ack.ge(self.base()) {
-            self.field = segment.window;
-        }
+        // RFC 9293 §3.10.7.4: of an older one the end takes no window, so that nobody grants more by making one up.
+        let grants = ack.ge(self.base());
         (self.next, self.carried) = (self.next.max(ack), self.carried.max(ack));
         self.acked = Some(self.acked.map_or(ack, |acked| acked.max(ack)));
         self.probe = self.probe.filter(|end| ack.lt(*end));
@@ -186,7 +185,10 @@ impl Half {
         if self.base().since(self.first) > self.window {
             self.first = self.base() - self.window;
         }
-        self.allow(ack, scale.bytes(segment.window));
+        if grants {
+            self.field = segment.window;
+            self.allow(ack, scale.bytes(segment.window));
+        }
         // It echoes nothing that was not sent, nor what is half a circle from it.
         if let (Some(Timestamps { ecr, .. }), Some(newest)) = (segment.options.timestamps, self.newest)
             && !Seq(ecr).gt(Seq(newest))
