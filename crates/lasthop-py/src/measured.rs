@@ -139,14 +139,16 @@ fn directions(report: &Report) -> impl Iterator<Item = (&FlowReport, &Direction)
 
 type Columns = Result<Vec<Column>, lasthop_report::ReportError>;
 
+/// A number of a direction.
+type Count = fn(&Direction) -> u64;
+
 fn flow_columns(report: &Report) -> Columns {
     let rows = || directions(report);
     let text = |name: &str, of: fn(&FlowReport, &Direction) -> Option<String>| {
         Column::repeated(name.to_owned(), rows().map(move |(flow, direction)| of(flow, direction).unwrap_or_default()))
     };
-    let count = |name: &str, of: fn(&Direction) -> u64| {
-        Column::counts(name.to_owned(), rows().map(move |(_, direction)| Some(of(direction))))
-    };
+    let count =
+        |name: &str, of: Count| Column::counts(name.to_owned(), rows().map(move |(_, direction)| Some(of(direction))));
     let float = |name: &str, of: fn(&Direction) -> Option<f64>| {
         Column::floats(name.to_owned(), rows().map(move |(_, direction)| of(direction)))
     };
@@ -179,7 +181,7 @@ fn flow_columns(report: &Report) -> Columns {
         float("bottleneck_bps", |direction| direction.bottleneck_bps),
         float("could_reach_bps", |direction| direction.could_reach_bps),
     ]);
-    let counts: [(&str, fn(&Direction) -> u64); 13] = [
+    let counts: [(&str, Count); 13] = [
         ("corruption", |direction| direction.corruption),
         ("congestion", |direction| direction.congestion),
         ("unknown", |direction| direction.unknown),
