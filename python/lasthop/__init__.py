@@ -12,16 +12,20 @@ threads, processes and machines.
 
 from ._errors import ScenarioError, SweepError
 from ._lasthop import __version__
+from .links import Advice, Diagnosis, Fit, TunnelEnd, advise, diagnose, fit
 from .runs import Comparison, Estimate, RunResult, Trace, compare, run, trace
 from .scenario import Scenario, Scheme, builtin_names, schemes
 from .studies import Claim, Figure, Study, reproduce
 from .sweeps import Grid, SweepResult, sweep
 
 __all__ = [
+    "Advice",
     "Claim",
     "Comparison",
+    "Diagnosis",
     "Estimate",
     "Figure",
+    "Fit",
     "Grid",
     "RunResult",
     "Scenario",
@@ -31,9 +35,13 @@ __all__ = [
     "SweepError",
     "SweepResult",
     "Trace",
+    "TunnelEnd",
     "__version__",
+    "advise",
     "builtin_names",
     "compare",
+    "diagnose",
+    "fit",
     "reproduce",
     "run",
     "schemes",

@@ -7,6 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from .links import Advice, Diagnosis, Fit
     from .runs import Comparison, Estimate, RunResult, Trace
     from .studies import Study
     from .sweeps import SweepResult
@@ -127,3 +128,27 @@ def trace(result: Trace) -> str:
     lines = [[text(value) for value in row.values()] for row in rows.select(used).to_pylist()]
     caption = [result.scenario.title, f"run {result.run} under {result.scheme} from seed {result.seed}"]
     return _table(caption, used, lines, len(result) - len(rows))
+
+
+def diagnosis(result: Diagnosis) -> str:
+    """A row a direction: what limits it, and what it lost."""
+    names = ["flow", "from", "to", "packets", "goodput_bps", "rtt_ms", "limit", "corruption", "congestion", "unknown"]
+    shown = result.flows.slice(0, MOST)
+    rows = [list(row.values()) for row in shown.select(names).to_pylist()]
+    return _table([repr(result), *result.missing], names, rows, len(result.flows) - len(shown))
+
+
+def fit(result: Fit) -> str:
+    """A row a model of each direction."""
+    names = ["direction", "model", "rank", "free", "aic"]
+    rows = [list(row.values()) for row in result.models.select(names).to_pylist()]
+    return _table(str(result).split("\n"), names, rows)
+
+
+def advice(result: Advice) -> str:
+    """A row a cure and use, and the verdict."""
+    rows = [
+        [row["cure"], row["needs"], row["use"], row["value"], _interval(row["ci95"]), row["unit"], row["ratio"]]
+        for row in result.table.to_pylist()
+    ]
+    return _table(str(result).split("\n"), ["cure", "needs", "use", "value", "95 % interval", "unit", "times"], rows)

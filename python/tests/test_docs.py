@@ -13,7 +13,7 @@ from conftest import ROOT
 def test_examples_run(tmp_path: Path) -> None:
     text = (ROOT / "docs" / "python.md").read_text()
     blocks = re.findall(r"^```python\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
-    assert len(blocks) == 6
+    assert len(blocks) == 7
     program = tmp_path / "examples.py"
     # Dask starts the program again in each worker: everything is behind the guard.
     guarded = "\n".join(blocks).replace('if __name__ == "__main__":', "if True:")

@@ -13,6 +13,9 @@ import pytest
 # One run takes many times as long as the test has patience for: the interrupt must reach its middle.
 ONE_LONG_RUN = """
 big = lasthop.Scenario.builtin("wavelan-lan").set({"flows.bulk.size": "1024 GiB", "limit": "100000 h"})
+long = "long.txt"
+with open(long, "w") as file:
+    file.write("0001011000" * 200_000)
 """
 
 CALLS = {
@@ -20,6 +23,9 @@ CALLS = {
     "compare": 'lasthop.compare(big, ["E2E", "LL"])',
     "sweep": 'lasthop.sweep(big, {"tcp.mss": [500, 1000]}, out="rows")',
     "trace": "lasthop.trace(big)",
+    "advise": 'lasthop.advise("farm-radio", runs=100_000)',
+    # Hidden states fitted to a million packets take minutes.
+    "fit": "lasthop.fit(long)",
 }
 
 

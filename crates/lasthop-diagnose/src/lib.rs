@@ -24,6 +24,7 @@ pub mod sent;
 pub mod spin;
 mod table;
 pub mod verdict;
+pub mod words;
 
 use std::io::Read;
 

@@ -43,7 +43,8 @@ impl Report {
     }
 }
 
-fn count(number: u64, what: &str) -> String {
+/// `1 packet`, `2 packets`.
+pub(crate) fn count(number: u64, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 

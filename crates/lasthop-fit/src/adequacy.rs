@@ -65,10 +65,12 @@ impl Adequacy {
     }
 }
 
-pub(crate) fn of(trace: &LossTrace, spec: &ErrorSpec) -> Adequacy {
+/// What comes of it once `stop` has said so is of no use.
+pub(crate) fn of(trace: &LossTrace, spec: &ErrorSpec, stop: &dyn Fn() -> bool) -> Adequacy {
     let seen: Vec<bool> = trace.packets().iter().map(|packet| packet.lost).collect();
     let of_trace = Portrait::of(trace, &seen);
-    let of_model: Vec<Portrait> = (0..RUNS).map(|run| Portrait::of(trace, &simulate(trace, spec, run))).collect();
+    let of_model: Vec<Portrait> =
+        (0..RUNS).take_while(|_| !stop()).map(|run| Portrait::of(trace, &simulate(trace, spec, run))).collect();
     let departures = NAMES.iter().enumerate().filter_map(|(at, what)| {
         let values: Vec<f64> = of_model.iter().filter_map(|portrait| portrait.numbers[at]).collect();
         depart(what, of_trace.numbers[at]?, &values)

@@ -95,11 +95,19 @@ impl Fit {
     }
 }
 
+/// Says whether whoever waits has gone.
+type Stop<'a> = &'a dyn Fn() -> bool;
+
+/// `likelihood`, while anybody waits for it.
+fn wanted(stop: Stop<'_>, likelihood: impl Fn(&[f64]) -> f64) -> impl Fn(&[f64]) -> f64 {
+    move |at| if stop() { f64::NAN } else { likelihood(at) }
+}
+
 /// The 97.5 % quantile of the normal distribution.
 const Z: f64 = 1.959_963_984_540_054;
 
-/// Each family's best.
-pub(crate) fn fits(trace: &LossTrace) -> Vec<Fit> {
+/// Each family's best. A likelihood that is asked for once `stop` has said so is no number, so that every search ends.
+pub(crate) fn fits(trace: &LossTrace, stop: Stop<'_>) -> Vec<Fit> {
     if trace.lost() == 0 {
         return vec![Fit::new(Family::None, ErrorSpec::None, Vec::new(), 0, 0.0)];
     }
@@ -107,10 +115,10 @@ pub(crate) fn fits(trace: &LossTrace) -> Vec<Fit> {
     if trace.lost() == trace.packets().len() as u64 {
         return fits;
     }
-    fits.extend(exponential(trace));
-    fits.extend(two_state_packet(trace));
-    fits.extend(two_state(trace));
-    fits.extend(burst(trace));
+    fits.extend(exponential(trace, stop));
+    fits.extend(two_state_packet(trace, stop));
+    fits.extend(two_state(trace, stop));
+    fits.extend(burst(trace, stop));
     fits.retain(|fit| fit.aic.is_finite());
     fits
 }
@@ -148,22 +156,22 @@ fn uniform(trace: &LossTrace) -> Fit {
 }
 
 /// Told from the uniform one by packets of several sizes only.
-fn exponential(trace: &LossTrace) -> Option<Fit> {
+fn exponential(trace: &LossTrace, stop: Stop<'_>) -> Option<Fit> {
     if trace.is_of_one_size() {
         return None;
     }
-    let (parameter, log_likelihood) = distance(trace.packets());
+    let (parameter, log_likelihood) = distance(trace.packets(), stop);
     let spec = ErrorSpec::Exponential { mean_bytes: parameter.value, frames: Frames::All };
     Some(Fit::new(Family::Exponential, spec, vec![parameter], 1, log_likelihood))
 }
 
 /// The mean distance in bytes between errors that hit the lost ones among `packets`, and its log-likelihood.
-fn distance(packets: &[Sent]) -> (Parameter, f64) {
-    let likelihood = |at: &[f64]| packets.iter().map(|packet| per_byte(packet, libm::exp(at[0]))).sum();
+fn distance(packets: &[Sent], stop: Stop<'_>) -> (Parameter, f64) {
+    let likelihood = wanted(stop, |at| packets.iter().map(|packet| per_byte(packet, libm::exp(at[0]))).sum());
     let bytes: f64 = packets.iter().map(|packet| f64::from(packet.bytes)).sum();
     let lost = packets.iter().filter(|packet| packet.lost).count().max(1) as f64;
-    let best = maximise(likelihood, &[libm::log(bytes / lost)]);
-    let interval = intervals(likelihood, &best.at)[0].map(|ends| ends.map(libm::exp));
+    let best = maximise(&likelihood, &[libm::log(bytes / lost)]);
+    let interval = intervals(&likelihood, &best.at)[0].map(|ends| ends.map(libm::exp));
     let value = libm::exp(best.at[0]);
     (Parameter { key: "mean_bytes", unit: Unit::Bytes, value, interval }, best.value)
 }
@@ -217,7 +225,7 @@ impl Transitions {
 }
 
 /// Gilbert's and Elliott's, with two, three and four parameters; the best by AIC.
-fn two_state_packet(trace: &LossTrace) -> Option<Fit> {
+fn two_state_packet(trace: &LossTrace, stop: Stop<'_>) -> Option<Fit> {
     let packets = trace.packets();
     let counts = Transitions::of(packets);
     if counts.to_bad == 0.0 || counts.to_good == 0.0 {
@@ -238,15 +246,15 @@ fn two_state_packet(trace: &LossTrace) -> Option<Fit> {
         bad_loss: logistic(at[2]),
         good_loss: at.get(3).map_or(0.0, |&x| logistic(x)),
     };
-    let likelihood = |at: &[f64]| model(at).log_likelihood(packets);
+    let likelihood = wanted(stop, |at| model(at).log_likelihood(packets));
     // Where the bad state does not lose all, it lasts longer than a run of losses.
     let mut start = vec![logit(simple.good_to_bad / 2.0), logit(simple.bad_to_good / 2.0), logit(0.5)];
-    let third = maximise(likelihood, &start);
+    let third = maximise(&likelihood, &start);
     start.clone_from(&third.at);
     start.push(logit(trace.lost() as f64 / packets.len() as f64 / 10.0));
-    let fourth = maximise(likelihood, &start);
+    let fourth = maximise(&likelihood, &start);
     let hidden = [third, fourth].into_iter().map(|best| {
-        let ends = intervals(likelihood, &best.at);
+        let ends = intervals(&likelihood, &best.at);
         let interval = |at: usize| ends.get(at).copied().flatten().map(|ends: [f64; 2]| ends.map(logistic));
         let known = [interval(0), interval(1), interval(3), interval(2)];
         packet_fit(model(&best.at), known, best.at.len() as u32, best.value)
@@ -290,7 +298,7 @@ fn best_of(fits: impl Iterator<Item = Fit>) -> Option<Fit> {
 const ALL: f64 = 1e3;
 
 /// The states of time, with two, three and four parameters; the best by AIC.
-fn two_state(trace: &LossTrace) -> Option<Fit> {
+fn two_state(trace: &LossTrace, stop: Stop<'_>) -> Option<Fit> {
     let packets = trace.packets();
     let counts = Transitions::of(packets);
     if trace.clock() == Clock::Unknown || counts.to_bad == 0.0 || counts.to_good == 0.0 {
@@ -305,15 +313,15 @@ fn two_state(trace: &LossTrace) -> Option<Fit> {
         bad_errors: at.get(2).map_or(ALL, |&x| libm::exp(x).min(ALL)),
         good_errors: at.get(3).map_or(0.0, |&x| libm::exp(x).min(ALL)),
     };
-    let likelihood = |at: &[f64]| model(at).log_likelihood(packets);
+    let likelihood = wanted(stop, |at| model(at).log_likelihood(packets));
     let mut start = vec![
         libm::log(spacing * counts.from_good / counts.to_bad),
         libm::log((spacing * counts.from_bad / counts.to_good).max(spacing / 2.0)),
     ];
     let mut fits = Vec::new();
     for next in [Some(libm::log(2.0 / mean_bits)), Some(libm::log(1e-4 / mean_bits)), None] {
-        let best = maximise(likelihood, &start);
-        let ends = intervals(likelihood, &best.at);
+        let best = maximise(&likelihood, &start);
+        let ends = intervals(&likelihood, &best.at);
         fits.push(time_fit(model(&best.at), &ends, best.at.len() as u32, best.value));
         start = best.at;
         start.extend(next);
@@ -352,7 +360,7 @@ fn time_fit(model: ByTime, ends: &[Option<[f64; 2]>], free: u32, log_likelihood:
 }
 
 /// Runs of exactly so many, or of several such that adjoin. The first and the last may be cut off by the trace's ends.
-fn burst(trace: &LossTrace) -> Option<Fit> {
+fn burst(trace: &LossTrace, stop: Stop<'_>) -> Option<Fit> {
     let packets = trace.packets();
     let mut whole = trace.runs();
     if packets.last()?.lost {
@@ -364,7 +372,7 @@ fn burst(trace: &LossTrace) -> Option<Fit> {
     let divisor = whole.iter().copied().reduce(greatest_common_divisor)?;
     (2..=divisor)
         .filter(|length| divisor % length == 0)
-        .map(|length| burst_of(packets, length))
+        .map(|length| burst_of(packets, length, stop))
         .reduce(|best, fit| if fit.aic < best.aic { fit } else { best })
 }
 
@@ -372,7 +380,7 @@ fn greatest_common_divisor(a: u32, b: u32) -> u32 {
     if b == 0 { a } else { greatest_common_divisor(b, a % b) }
 }
 
-fn burst_of(packets: &[Sent], length: u32) -> Fit {
+fn burst_of(packets: &[Sent], length: u32, stop: Stop<'_>) -> Fit {
     // Packets that decide: all but those that a burst takes with it.
     let mut deciding = Vec::new();
     let mut taken = 0;
@@ -384,7 +392,7 @@ fn burst_of(packets: &[Sent], length: u32) -> Fit {
         taken = if packet.lost { length - 1 } else { 0 };
         deciding.push(*packet);
     }
-    let (mean, log_likelihood) = distance(&deciding);
+    let (mean, log_likelihood) = distance(&deciding, stop);
     let spec = ErrorSpec::Burst { mean_bytes: mean.value, packets: length, frames: Frames::All };
     let packets = Parameter { key: "packets", unit: Unit::Packets, value: f64::from(length), interval: None };
     Fit::new(Family::Burst, spec, vec![mean, packets], 2, log_likelihood)

@@ -14,6 +14,7 @@ pub mod read;
 pub mod scenario;
 mod states;
 mod trace;
+mod words;
 
 pub use adequacy::{Adequacy, Beside, Departure};
 pub use family::{Family, Fit, Parameter, Unit};
@@ -51,10 +52,18 @@ impl Report {
 
 /// Fits every family to `trace` and chooses among them. `None` for a trace without packets.
 pub fn fit(trace: &LossTrace) -> Option<Report> {
+    fit_unless(trace, &|| false)
+}
+
+/// As [`fit`]; `None` as well when `stop` said so before the end. It is asked each time that the trace was gone through.
+pub fn fit_unless(trace: &LossTrace, stop: &dyn Fn() -> bool) -> Option<Report> {
     if trace.packets().is_empty() {
         return None;
     }
-    let mut fits = family::fits(trace);
+    let mut fits = family::fits(trace, stop);
+    if stop() {
+        return None;
+    }
     fits.sort_by(|a, b| a.aic.total_cmp(&b.aic));
     let least = fits[0].aic;
     let near = |fit: &Fit| fit.aic <= least + CLEARLY_BETTER;
@@ -68,15 +77,16 @@ pub fn fit(trace: &LossTrace) -> Option<Report> {
     let first = fits.remove(chosen);
     fits.insert(0, first);
     let runs = trace.runs();
-    Some(Report {
+    let report = Report {
         packets: trace.packets().len() as u64,
         lost: trace.lost(),
         mean_run: if runs.is_empty() { 0.0 } else { trace.lost() as f64 / runs.len() as f64 },
         longest_run: runs.iter().copied().max().unwrap_or(0),
         alike,
-        adequacy: adequacy::of(trace, &fits[0].spec),
+        adequacy: adequacy::of(trace, &fits[0].spec, stop),
         fits,
-    })
+    };
+    (!stop()).then_some(report)
 }
 
 #[cfg(test)]

@@ -25,8 +25,8 @@ pub enum ReadError {
     #[error("no packets; {EXPECTED}")]
     Empty,
     /// Too many.
-    #[error("more than {MOST_PACKETS} packets")]
-    Long,
+    #[error("more than {0} packets")]
+    Long(usize),
 }
 
 /// What can be read.
@@ -51,13 +51,22 @@ pub enum Form {
 ///
 /// [`ReadError`], with the line.
 pub fn read(text: &str) -> Result<(LossTrace, Form), ReadError> {
+    read_up_to(text, MOST_PACKETS)
+}
+
+/// As [`read`], of `most` packets at most: each takes 40 bytes of memory.
+///
+/// # Errors
+///
+/// [`ReadError`], with the line.
+pub fn read_up_to(text: &str, most: usize) -> Result<(LossTrace, Form), ReadError> {
     let first = text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#')).unwrap_or_default();
     let (trace, form) = if first.starts_with("PING ") || first.contains("icmp_seq") {
-        (ping(text)?, Form::Ping)
+        (ping(text, most)?, Form::Ping)
     } else if first.split(',').any(|name| name.trim() == "lost") {
-        (table(text)?, Form::Table)
+        (table(text, most)?, Form::Table)
     } else {
-        (digits(text)?, Form::Digits)
+        (digits(text, most)?, Form::Digits)
     };
     if trace.packets().is_empty() { Err(ReadError::Empty) } else { Ok((trace, form)) }
 }
@@ -71,14 +80,15 @@ fn values(line: &str) -> &str {
     line.split('#').next().unwrap_or_default()
 }
 
-fn digits(text: &str) -> Result<LossTrace, ReadError> {
-    read_list(text.as_bytes()).map(LossTrace::ordered).map_err(|bad| match bad {
+fn digits(text: &str, most: usize) -> Result<LossTrace, ReadError> {
+    let losses = read_list(text.as_bytes()).map_err(|bad| match bad {
         BadList::Other { line, byte } => {
             ReadError::Line { line, what: format!("'{}'; {EXPECTED}", byte.escape_ascii()) }
         }
-        BadList::Long => ReadError::Long,
+        BadList::Long => ReadError::Long(MOST_FRAMES.min(most)),
         BadList::Empty => ReadError::Empty,
-    })
+    })?;
+    if losses.len() > most { Err(ReadError::Long(most)) } else { Ok(LossTrace::ordered(losses)) }
 }
 
 /// Where a table has what.
@@ -88,7 +98,7 @@ struct Columns {
     lost: usize,
 }
 
-fn table(text: &str) -> Result<LossTrace, ReadError> {
+fn table(text: &str, most: usize) -> Result<LossTrace, ReadError> {
     let mut lines = text.lines().enumerate().filter(|(_, line)| !values(line).trim().is_empty());
     let Some((number, names)) = lines.next() else { return Err(ReadError::Empty) };
     let names: Vec<&str> = values(names).split(',').map(str::trim).collect();
@@ -102,8 +112,8 @@ fn table(text: &str) -> Result<LossTrace, ReadError> {
             return Err(wrong(number, format!("{} cells under {} names", cells.len(), names.len())));
         }
         packets.push(row(&columns, &cells).map_err(|what| wrong(number, what))?);
-        if packets.len() > MOST_PACKETS {
-            return Err(ReadError::Long);
+        if packets.len() > most {
+            return Err(ReadError::Long(most));
         }
     }
     Ok(match columns.sent {
@@ -145,7 +155,7 @@ struct Echo {
 }
 
 /// Numbers that no line speaks of were sent, and lost.
-fn ping(text: &str) -> Result<LossTrace, ReadError> {
+fn ping(text: &str, most: usize) -> Result<LossTrace, ReadError> {
     /// Numbers start over behind 65535.
     const NUMBERS: i64 = 65_536;
     let mut echoes: BTreeMap<i64, Echo> = BTreeMap::new();
@@ -176,8 +186,8 @@ fn ping(text: &str) -> Result<LossTrace, ReadError> {
     let (Some((&first, _)), Some((&last, _))) = (echoes.first_key_value(), echoes.last_key_value()) else {
         return Err(ReadError::Empty);
     };
-    if (last - first) as usize >= MOST_PACKETS {
-        return Err(ReadError::Long);
+    if (last - first) as usize >= most {
+        return Err(ReadError::Long(most));
     }
     let lost = |number: i64| !echoes.get(&number).is_some_and(|echo| echo.answered);
     let known: Vec<(i64, f64)> = echoes.iter().filter_map(|(&number, echo)| Some((number, echo.sent?))).collect();
@@ -268,5 +278,16 @@ mod tests {
         let answer = |number: u32| format!("64 bytes from host: icmp_seq={number} ttl=60 time=1.5 ms\n");
         assert_eq!(losses(&[answer(65_534), answer(65_535), answer(1)].concat()), [false, false, true, false]);
         assert_eq!(read(&answer(7)).unwrap().0.clock(), Clock::Unknown);
+    }
+
+    /// In whatever form, what is too long for whoever asks is refused, and the message says what is too long.
+    #[test]
+    fn no_more_packets_than_asked_for() {
+        let echo = |number: u32| format!("64 bytes from host: icmp_seq={number} ttl=60 time=1.5 ms\n");
+        for text in ["0110".to_owned(), "lost\n0\n1\n1\n0\n".to_owned(), [echo(1), echo(4)].concat()] {
+            assert_eq!(super::read_up_to(&text, 4).unwrap().0.packets().len(), 4, "{text}");
+            let said = super::read_up_to(&text, 3).unwrap_err();
+            assert_eq!((&said, said.to_string().as_str()), (&ReadError::Long(3), "more than 3 packets"), "{text}");
+        }
     }
 }

@@ -78,6 +78,32 @@ impl LossTrace {
         self.packets.windows(2).all(|pair| pair[0].bytes == pair[1].bytes)
     }
 
+    /// The share of packets lost, 0 to 1, in each of at most `spans` spans of equal length, and where each begins: in seconds from the first packet on, or in
+    /// packets where times are not known. Spans without packets are left out.
+    pub fn loss_over_time(&self, spans: usize) -> Vec<(f64, f64)> {
+        let (Some(first), Some(last)) = (self.packets.first(), self.packets.last()) else { return Vec::new() };
+        let (length, whole) = match self.clock {
+            Clock::Known => (last.at.as_secs_f64() - first.at.as_secs_f64(), 0.0),
+            Clock::Unknown => (self.packets.len() as f64, 1.0),
+        };
+        // Spans of a packet each have nothing to say.
+        let span = (length / spans.max(1) as f64).max(whole).max(f64::MIN_POSITIVE);
+        let mut counts = vec![(0_u64, 0_u64); spans.max(1)];
+        for (number, packet) in self.packets.iter().enumerate() {
+            let at = match self.clock {
+                Clock::Known => packet.at.as_secs_f64() - first.at.as_secs_f64(),
+                Clock::Unknown => number as f64,
+            };
+            let place = ((at / span) as usize).min(counts.len() - 1);
+            counts[place].0 += 1;
+            counts[place].1 += u64::from(packet.lost);
+        }
+        let share = |(at, (all, lost)): (usize, &(u64, u64))| {
+            (*all > 0).then(|| (at as f64 * span, *lost as f64 / *all as f64))
+        };
+        counts.iter().enumerate().filter_map(share).collect()
+    }
+
     /// Lengths of the runs of lost packets, in order.
     pub fn runs(&self) -> Vec<u32> {
         runs(self.packets.iter().map(|packet| packet.lost))
@@ -99,4 +125,24 @@ pub(crate) fn runs(losses: impl Iterator<Item = bool>) -> Vec<u32> {
         runs.push(run);
     }
     runs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_over_time_are_shares_of_spans() {
+        let packet = |millis, lost| Sent { at: Duration::from_millis(millis), air: Duration::ZERO, bytes: 1, lost };
+        let trace = LossTrace::timed(vec![packet(0, false), packet(100, true), packet(900, true), packet(1000, true)]);
+        // Two spans of half a second each.
+        assert_eq!(trace.loss_over_time(2), [(0.0, 0.5), (0.5, 1.0)]);
+        assert_eq!(trace.loss_over_time(4), [(0.0, 0.5), (0.75, 1.0)]);
+        // By number where times are not known, and no span shorter than a packet.
+        let ordered = LossTrace::ordered([true, false, false, true]);
+        assert_eq!(ordered.loss_over_time(2), [(0.0, 0.5), (2.0, 0.5)]);
+        assert_eq!(ordered.loss_over_time(100).len(), 4);
+        assert_eq!(LossTrace::ordered([true]).loss_over_time(10), [(0.0, 1.0)]);
+        assert_eq!(LossTrace::timed(vec![packet(5, true); 3]).loss_over_time(10), [(0.0, 1.0)]);
+    }
 }

@@ -3,6 +3,7 @@
 use lasthop_proto::scheme::{SCHEMES, Scheme};
 use lasthop_report::ReportError;
 use lasthop_scenario::Spot;
+use lasthop_study::link::{LinkError, lacks};
 use lasthop_study::parts::PartsError;
 use lasthop_study::study::StudyError;
 use lasthop_study::sweep::{MAX_POINTS, SweepError};
@@ -17,6 +18,7 @@ pub enum Error {
     Parts(PartsError),
     Study(StudyError),
     Report(ReportError),
+    Link(LinkError),
     /// A wrong argument.
     Argument(String),
 }
@@ -28,7 +30,7 @@ macro_rules! from {
         }
     })* };
 }
-from!(lasthop_scenario::Error => Scenario, SweepError => Sweep, PartsError => Parts, StudyError => Study, ReportError => Report);
+from!(lasthop_scenario::Error => Scenario, SweepError => Sweep, PartsError => Parts, StudyError => Study, ReportError => Report, LinkError => Link);
 
 impl From<Error> for PyErr {
     fn from(error: Error) -> Self {
@@ -53,6 +55,14 @@ impl From<Error> for PyErr {
             Error::Sweep(SweepError::Report(error))
             | Error::Parts(PartsError::Report(error))
             | Error::Report(error) => PyOSError::new_err(error.to_string()),
+            Error::Link(error @ LinkError::File { .. }) => PyOSError::new_err(error.to_string()),
+            // In the words of this package.
+            Error::Link(LinkError::Lacking { name, lacking }) => {
+                let example = |what: &&str| if *what == "rate" { "rate=\"10 Mbps\"" } else { "delay=\"20 ms\"" };
+                let examples = lacking.iter().map(example).collect::<Vec<_>>().join(", ");
+                PyValueError::new_err(format!("{name}: the link's {}; give {examples}", lacks(&lacking)))
+            }
+            Error::Link(error) => PyValueError::new_err(error.to_string()),
             Error::Study(error) => PyValueError::new_err(error.to_string()),
             Error::Argument(message) => PyValueError::new_err(message),
         }

@@ -2,7 +2,9 @@
 //! handed to Python without copying. What users call is in `python/lasthop`, on top of this.
 #![forbid(unsafe_code)]
 
+mod advice;
 mod errors;
+mod measured;
 mod scenario;
 mod study;
 mod sweep;
@@ -22,6 +24,10 @@ type Found = (String, Option<&'static str>, bool, Vec<Option<f64>>);
 mod _lasthop {
     use super::*;
 
+    #[pymodule_export]
+    use super::advice::PyAdvice;
+    #[pymodule_export]
+    use super::measured::{PyDiagnosis, PyFit};
     #[pymodule_export]
     use super::scenario::PyScenario;
     #[pymodule_export]
@@ -47,6 +53,12 @@ mod _lasthop {
     fn numbers(values: Vec<String>) -> Vec<Found> {
         let of = |numbers: Numbers| (numbers.path, numbers.unit, numbers.whole, numbers.values);
         Numbers::of(&values).into_iter().map(of).collect()
+    }
+
+    /// Whether a path is a measurement, and not a scenario.
+    #[pyfunction]
+    fn is_measurement(path: std::path::PathBuf) -> bool {
+        lasthop_study::link::is_measurement(&path)
     }
 
     /// The names of the ready-made scenarios.

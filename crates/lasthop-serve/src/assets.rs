@@ -19,7 +19,7 @@ const fn asset(path: &'static str, media_type: &'static str, text: &'static str)
 }
 
 /// All files.
-pub(crate) const ASSETS: [Asset; 18] = [
+pub(crate) const ASSETS: [Asset; 24] = [
     asset("/", HTML, include_str!("../web/index.html")),
     asset("/icon.svg", SVG, include_str!("../web/icon.svg")),
     asset("/style.css", CSS, include_str!("../web/style.css")),
@@ -38,4 +38,10 @@ pub(crate) const ASSETS: [Asset; 18] = [
     asset("/tour.js", SCRIPT, include_str!("../web/tour.js")),
     asset("/picture.css", CSS, include_str!("../web/picture.css")),
     asset("/player.js", SCRIPT, include_str!("../web/player.js")),
+    asset("/cure", HTML, include_str!("../web/cure.html")),
+    asset("/cure.css", CSS, include_str!("../web/cure.css")),
+    asset("/cure.js", SCRIPT, include_str!("../web/cure.js")),
+    asset("/cure-files.js", SCRIPT, include_str!("../web/cure-files.js")),
+    asset("/cure-state.js", SCRIPT, include_str!("../web/cure-state.js")),
+    asset("/cure-views.js", SCRIPT, include_str!("../web/cure-views.js")),
 ];

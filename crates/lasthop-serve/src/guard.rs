@@ -7,6 +7,8 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header}
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
+use crate::cure::{LARGEST_MEASUREMENT, LARGEST_REPORT, LARGEST_SCENARIO};
+
 /// Names under which the page may be asked for, besides `localhost` and addresses.
 #[derive(Clone, Default, Debug)]
 pub struct HostNames(pub Vec<String>);
@@ -44,12 +46,8 @@ const FROM_PAGE: HeaderName = HeaderName::from_static("x-lasthop-page");
 
 fn refusal(names: &HostNames, request: &Request) -> Option<(StatusCode, &'static str)> {
     let (headers, path) = (request.headers(), request.uri().path());
-    if !matches!(*request.method(), Method::GET | Method::HEAD) {
-        return Some((StatusCode::METHOD_NOT_ALLOWED, "only GET is answered\n"));
-    }
-    let empty = |length: &HeaderValue| length.as_bytes() == b"0";
-    if headers.contains_key(header::TRANSFER_ENCODING) || !headers.get_all(header::CONTENT_LENGTH).iter().all(empty) {
-        return Some((StatusCode::PAYLOAD_TOO_LARGE, "a request has no body here\n"));
+    if let Some(refused) = body_refusal(request) {
+        return Some(refused);
     }
     let mut hosts = headers.get_all(header::HOST).iter();
     let host = match (hosts.next(), hosts.next()) {
@@ -66,6 +64,38 @@ fn refusal(names: &HostNames, request: &Request) -> Option<(StatusCode, &'static
         return Some((StatusCode::FORBIDDEN, "only the page itself may ask this (programs: send X-Lasthop-Page: 1)\n"));
     }
     None
+}
+
+/// What comes with a body, and how long it may be.
+const WITH_BODY: [(&str, usize); 3] =
+    [("/api/link", LARGEST_MEASUREMENT), ("/api/advise", LARGEST_SCENARIO), ("/api/prove", LARGEST_REPORT)];
+
+/// A method that is not the path's, or a body that is too long, or of a length that is not said.
+fn body_refusal(request: &Request) -> Option<(StatusCode, &'static str)> {
+    let (headers, path) = (request.headers(), request.uri().path());
+    let lengths: Vec<Option<usize>> = headers
+        .get_all(header::CONTENT_LENGTH)
+        .iter()
+        .map(|length| length.to_str().ok().and_then(|length| length.parse().ok()))
+        .collect();
+    let chunked = headers.contains_key(header::TRANSFER_ENCODING);
+    match WITH_BODY.iter().find(|(with, _)| *with == path) {
+        Some((_, most)) => match (request.method(), lengths.as_slice()) {
+            (&Method::POST, [Some(length)]) if !chunked && length <= most => None,
+            (&Method::POST, [Some(_)]) if !chunked => {
+                Some((StatusCode::PAYLOAD_TOO_LARGE, "more than a page takes; the command has no such bound\n"))
+            }
+            (&Method::POST, _) => Some((StatusCode::LENGTH_REQUIRED, "a body has a Content-Length here\n")),
+            _ => Some((StatusCode::METHOD_NOT_ALLOWED, "only POST is answered here\n")),
+        },
+        None if !matches!(*request.method(), Method::GET | Method::HEAD) => {
+            Some((StatusCode::METHOD_NOT_ALLOWED, "only GET is answered\n"))
+        }
+        None if chunked || lengths.iter().any(|length| *length != Some(0)) => {
+            Some((StatusCode::PAYLOAD_TOO_LARGE, "a request has no body here\n"))
+        }
+        None => None,
+    }
 }
 
 /// Whether everything that the browser says of where a request comes from names the page at `host`.

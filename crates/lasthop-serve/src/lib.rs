@@ -7,6 +7,7 @@
 //! | [`controls`] | what there is to turn in a scenario |
 //! | [`loss`] | loss rate and burst length as an error model |
 //! | [`answers`] | what the page asks for, computed by `lasthop-study`; no sockets |
+//! | [`cure`] | the same for the page of five steps, from a measurement to a cure and its proof |
 //! | `server`, `connections`, `guard` | the same over HTTP, and who is answered |
 //! | `addresses` | where browsers find it |
 //! | `assets` | the page itself, in the binary |
@@ -20,6 +21,7 @@ mod assets;
 mod catalogue;
 mod connections;
 pub mod controls;
+pub mod cure;
 mod guard;
 pub mod loss;
 pub mod plan;

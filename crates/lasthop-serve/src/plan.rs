@@ -20,7 +20,7 @@ const MOST_SET: usize = 32;
 /// Most runs of a scheme.
 const MOST_RUNS: u32 = 1000;
 /// Most flows: their endpoints are in memory all at once.
-const MOST_FLOWS: usize = 20_000;
+pub(crate) const MOST_FLOWS: usize = 20_000;
 
 /// A state of the page.
 #[derive(Clone, Debug)]

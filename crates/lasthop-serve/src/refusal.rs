@@ -22,6 +22,11 @@ impl Refusal {
         Self { message, key: None, control: Some(control.to_owned()) }
     }
 
+    /// A message that names what it is about itself.
+    pub(crate) fn plain(message: String, control: &str) -> Self {
+        Self { message, key: None, control: Some(control.to_owned()) }
+    }
+
     /// The scenario does not hold; `control` is where it was set, if it was set from the page.
     pub(crate) fn scenario(error: &lasthop_scenario::Error, control: Option<&str>) -> Self {
         // Where a value was set is plain to who set it.

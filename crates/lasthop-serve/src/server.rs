@@ -1,5 +1,7 @@
 //! The page over HTTP.
 
+mod uploads;
+
 use std::future::Future;
 use std::net::{SocketAddr, TcpListener};
 use std::pin::Pin;
@@ -14,13 +16,13 @@ use axum::extract::{RawQuery, State};
 use axum::http::{StatusCode, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use futures_core::Stream;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use crate::answers::{self, Extent};
@@ -49,8 +51,10 @@ struct App {
     catalogue: Catalogue,
     /// For the first numbers, a run to look at, a scenario.
     soon: Lane,
-    /// For all runs of a comparison.
+    /// For all runs of a comparison, and for an advice.
     long: Lane,
+    /// For measurements: whoever sends one slowly keeps others of these waiting only.
+    measuring: Lane,
 }
 
 /// Places to compute, and who waits for one: whoever came first is next.
@@ -61,13 +65,17 @@ struct Lane {
 
 /// Everything that is served, without a socket.
 pub fn router(catalogue: Catalogue, names: HostNames) -> Router {
-    let app = App { catalogue, soon: Lane::new(), long: Lane::new() };
+    let app = App { catalogue, soon: Lane::new(), long: Lane::new(), measuring: Lane::new() };
     let mut router = Router::new()
         .route("/api/catalogue", get(catalogue_answer))
         .route("/api/first", get(|app, query| compare_answer(app, query, Extent::First)))
         .route("/api/compare", get(|app, query| compare_answer(app, query, Extent::All)))
         .route("/api/trace", get(trace_answer))
-        .route("/api/scenario", get(scenario_answer));
+        .route("/api/scenario", get(scenario_answer))
+        .route("/api/configuration", get(uploads::configuration_answer))
+        .route("/api/link", post(uploads::link_answer))
+        .route("/api/advise", post(uploads::advise_answer))
+        .route("/api/prove", post(uploads::prove_answer));
     for asset in &ASSETS {
         let answer = || async { ([(header::CONTENT_TYPE, asset.media_type)], asset.text) };
         router = router.route(asset.path, get(answer));
@@ -95,7 +103,7 @@ pub fn serve(listener: TcpListener, catalogue: Catalogue, names: HostNames) -> s
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         // As many as compute.
-        .max_blocking_threads(2 * COMPUTING)
+        .max_blocking_threads(3 * COMPUTING)
         .enable_all()
         .build()?;
     runtime.block_on(async {
@@ -169,24 +177,36 @@ async fn compare_answer(State(app): State<Arc<App>>, RawQuery(query): RawQuery, 
         Ok(permit) => permit,
         Err(response) => return response,
     };
+    let app = app.clone();
+    lines(permit, LONGEST_ANSWER, move |stop, sink| {
+        let plan = Plan::read(&app.catalogue, query.as_deref().unwrap_or_default())?;
+        answers::compare(&plan, extent, 0, stop, sink)
+    })
+    .await
+}
+
+/// Does `work` away from the connections, and answers with a line of JSON for each value that it hands out. The work is told to stop when the
+/// client has gone, and after `longest`.
+async fn lines(
+    permit: OwnedSemaphorePermit,
+    longest: Duration,
+    work: impl FnOnce(&(dyn Fn() -> bool + Sync), &mut (dyn FnMut(Value) + Send)) -> Result<(), Refusal> + Send + 'static,
+) -> Response {
     let (lines, stream) = mpsc::channel(LINES);
     let (begun, beginning) = oneshot::channel();
-    let app = app.clone();
     tokio::task::spawn_blocking(move || {
         let _permit = permit;
         let mut begun = Some(begun);
-        let deadline = Instant::now() + LONGEST_ANSWER;
+        let deadline = Instant::now() + longest;
         // The client has gone, or asks for something else: nobody holds the other end.
         let stop = || lines.is_closed() || Instant::now() > deadline;
-        let compared = Plan::read(&app.catalogue, query.as_deref().unwrap_or_default()).and_then(|plan| {
-            answers::compare(&plan, extent, 0, &stop, |line| {
-                if let Some(begun) = begun.take() {
-                    let _ = begun.send(Ok(()));
-                }
-                let _ = lines.try_send(Bytes::from(format!("{line}\n")));
-            })
+        let done = work(&stop, &mut |line| {
+            if let Some(begun) = begun.take() {
+                let _ = begun.send(Ok(()));
+            }
+            let _ = lines.try_send(Bytes::from(format!("{line}\n")));
         });
-        if let (Err(refusal), Some(begun)) = (compared, begun) {
+        if let (Err(refusal), Some(begun)) = (done, begun) {
             let _ = begun.send(Err(refusal));
         }
     });
@@ -235,12 +255,21 @@ impl Lane {
     }
 }
 
-/// Reads the plan of a request and does `work` with it, away from the connections. The work is told to stop when the client
-/// has gone, or when it takes too long.
+/// Reads the plan of a request and does `work` with it, as [`aside`] does.
 async fn compute<T: Send + 'static>(
     app: &Arc<App>,
     query: Option<String>,
     work: impl FnOnce(&Plan, &dyn Fn() -> bool) -> Result<T, Refusal> + Send + 'static,
+) -> Result<T, Response> {
+    let permit = app.soon.permit().await?;
+    let app = app.clone();
+    aside(permit, move |stop| work(&Plan::read(&app.catalogue, query.as_deref().unwrap_or_default())?, stop)).await
+}
+
+/// Does `work` away from the connections. It is told to stop when the client has gone, or when it takes too long.
+async fn aside<T: Send + 'static>(
+    permit: OwnedSemaphorePermit,
+    work: impl FnOnce(&dyn Fn() -> bool) -> Result<T, Refusal> + Send + 'static,
 ) -> Result<T, Response> {
     struct Gone(Arc<AtomicBool>);
     impl Drop for Gone {
@@ -248,15 +277,13 @@ async fn compute<T: Send + 'static>(
             self.0.store(true, Ordering::Relaxed);
         }
     }
-    let permit = app.soon.permit().await?;
-    let app = app.clone();
     let gone = Gone(Arc::default());
     let stopped = gone.0.clone();
     let done = tokio::task::spawn_blocking(move || {
         let _permit = permit;
         let deadline = Instant::now() + LONGEST_ANSWER;
         let stop = || stopped.load(Ordering::Relaxed) || Instant::now() > deadline;
-        work(&Plan::read(&app.catalogue, query.as_deref().unwrap_or_default())?, &stop)
+        work(&stop)
     });
     done.await.map_err(|_| failed())?.map_err(|refusal| refused(&refusal))
 }

@@ -41,8 +41,10 @@ fn the_page_is_whole_and_asks_nobody_else() {
         assert!(policy.starts_with("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
         assert_eq!(headers["x-content-type-options"], "nosniff");
     }
-    // What the page and its scripts name is there.
-    let named = html
+    // What the pages and their scripts name is there.
+    let (_, _, cure) = get_answer("/cure");
+    let pages = html + &cure;
+    let named = pages
         .split(['"', '\''])
         .filter(|word| word.ends_with(".js") || word.ends_with(".css") || word.ends_with(".svg"));
     for name in named {
@@ -93,6 +95,73 @@ fn who_is_not_meant_to_ask_is_refused() {
     assert!(headers.keys().all(|name| !name.as_str().starts_with("access-control")));
     assert_eq!(ask(get_request("/etc/passwd")), StatusCode::NOT_FOUND);
     assert_eq!(ask(get_request("/../Cargo.toml")), StatusCode::NOT_FOUND);
+}
+
+/// Bodies are taken where something is measured, by the page alone, and no longer than that takes.
+#[test]
+fn a_body_is_taken_where_it_is_meant_and_from_the_page_alone() {
+    let post = |path: &str, body: &'static str| {
+        Request::post(path)
+            .header("host", "127.0.0.1:8097")
+            .header("x-lasthop-page", "1")
+            .header("content-length", body.len())
+            .body(Body::from(body))
+            .unwrap()
+    };
+    let (status, _, text) = answer(post("/api/link?file=a.txt:4", "0100"));
+    assert_eq!(status, StatusCode::OK, "{text}");
+    let link: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(link["fit"]["down"]["fit"]["lost"], 1);
+    let (status, _, text) = answer(post("/api/link?file=a.txt:4", "01x0"));
+    let error: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((status, error["error"]["control"].as_str()), (StatusCode::BAD_REQUEST, Some("file")));
+    for path in ["/api/link", "/api/advise", "/api/prove"] {
+        let status = |change: &dyn Fn(&mut Request<Body>)| {
+            let mut request = post(path, "x");
+            change(&mut request);
+            answer(request).0
+        };
+        let set = |name: &'static str, value: &'static str| {
+            move |request: &mut Request<Body>| {
+                request.headers_mut().insert(name, value.parse().unwrap());
+            }
+        };
+        assert_eq!(status(&set("origin", "http://evil.example")), StatusCode::FORBIDDEN, "{path}");
+        assert_eq!(status(&set("sec-fetch-site", "cross-site")), StatusCode::FORBIDDEN, "{path}");
+        assert_eq!(status(&|it| drop(it.headers_mut().remove("x-lasthop-page"))), StatusCode::FORBIDDEN, "{path}");
+        assert_eq!(status(&set("content-length", "99999999999")), StatusCode::PAYLOAD_TOO_LARGE, "{path}");
+        assert_eq!(status(&set("content-length", "-1")), StatusCode::LENGTH_REQUIRED, "{path}");
+        assert_eq!(
+            status(&|it| drop(it.headers_mut().remove("content-length"))),
+            StatusCode::LENGTH_REQUIRED,
+            "{path}"
+        );
+        assert_eq!(status(&set("transfer-encoding", "chunked")), StatusCode::LENGTH_REQUIRED, "{path}");
+        assert_eq!(status(&|it| *it.method_mut() = axum::http::Method::PUT), StatusCode::METHOD_NOT_ALLOWED, "{path}");
+        let asks = Request::options(path).header("host", "127.0.0.1:8097").header("origin", "http://evil.example");
+        assert_eq!(answer(asks.body(Body::empty()).unwrap()).0, StatusCode::METHOD_NOT_ALLOWED, "{path}");
+        assert_eq!(get_answer(path).0, StatusCode::METHOD_NOT_ALLOWED, "{path}");
+    }
+    assert_eq!(get_answer("/api/configuration?cure=E2E-BBR").0, StatusCode::OK);
+}
+
+/// Whoever sends a measurement byte by byte keeps other measurements waiting, and nothing else.
+#[test]
+fn half_a_measurement_keeps_nobody_from_the_numbers() {
+    let address = started();
+    let held: Vec<_> = (0..3 * COMPUTING)
+        .map(|_| {
+            let mut socket = TcpStream::connect(address).unwrap();
+            let head = format!("POST /api/link?file=a.txt:9 HTTP/1.1\r\nHost: {address}\r\nX-Lasthop-Page: 1");
+            write!(socket, "{head}\r\nContent-Length: 9\r\n\r\n0").unwrap();
+            socket
+        })
+        .collect();
+    let mut text = String::new();
+    let path = "/api/first?size=20+KiB&runs=1&schemes=E2E";
+    ask(address, path, Duration::from_secs(30)).read_to_string(&mut text).unwrap();
+    assert!(text.contains("{\"done\":true}"), "{text}");
+    drop(held);
 }
 
 #[test]

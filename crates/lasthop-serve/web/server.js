@@ -11,10 +11,10 @@ export class Refused extends Error {
   }
 }
 
-/** @param {string} path @param {AbortSignal} [signal] */
-async function ask(path, signal) {
+/** @param {string} path @param {AbortSignal} [signal] @param {Blob} [body] what is sent along, to where something is taken */
+async function ask(path, signal, body) {
   // Without this header the server answers nobody: a page of another site cannot send it.
-  const response = await fetch(path, { signal, headers: { 'X-Lasthop-Page': '1' } });
+  const response = await fetch(path, { signal, headers: { 'X-Lasthop-Page': '1' }, ...(body && { method: 'POST', body }) });
   if (response.ok) return response;
   const text = await response.text();
   let refusal = { message: text.trim() || `the server answered ${response.status}`, key: null, control: null };
@@ -44,7 +44,11 @@ export async function trace(query, signal) {
  * @param {'first'|'compare'} extent @param {string} query @param {AbortSignal} signal @param {(lines: object[]) => void} take
  */
 export async function compare(extent, query, signal, take) {
-  const response = await ask(`api/${extent}?${query}`, signal);
+  await lines(await ask(`api/${extent}?${query}`, signal), signal, take);
+}
+
+/** Hands each line of an answer on as it comes. @param {Response} response @param {AbortSignal} signal @param {(lines: object[]) => void} take */
+async function lines(response, signal, take) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = '';
   for (;;) {
@@ -55,4 +59,33 @@ export async function compare(extent, query, signal, take) {
     // Those that came together are shown together.
     if (lines.length && !signal.aborted) take(lines.map((line) => JSON.parse(line)));
   }
+}
+
+/** Files one behind the other, and in the query what they are called. @param {File[]} files @param {URLSearchParams} [words] */
+function bundle(files, words = new URLSearchParams()) {
+  const query = new URLSearchParams(words);
+  for (const file of files) query.append('file', `${file.name}:${file.size}`);
+  return { query: query.toString(), body: new Blob(files) };
+}
+
+/** The link that files have measured. @param {File[]} files @param {URLSearchParams} given @param {AbortSignal} signal */
+export async function link(files, given, signal) {
+  const { query, body } = bundle(files, given);
+  return (await ask(`api/link?${query}`, signal, body)).json();
+}
+
+/** Which cure helps on the link of a scenario. @param {string} scenario @param {URLSearchParams} words @param {AbortSignal} signal @param {(lines: object[]) => void} take */
+export async function advise(scenario, words, signal, take) {
+  await lines(await ask(`api/advise?${words}`, signal, new Blob([scenario])), signal, take);
+}
+
+/** The files of a cure. @param {URLSearchParams} words @param {AbortSignal} signal */
+export async function configuration(words, signal) {
+  return (await ask(`api/configuration?${words}`, signal)).json();
+}
+
+/** A report beside a promise. @param {File[]} files @param {AbortSignal} signal */
+export async function prove(files, signal) {
+  const { query, body } = bundle(files);
+  return (await ask(`api/prove?${query}`, signal, body)).json();
 }

@@ -3,6 +3,8 @@
 //! Each cure is simulated with today's endpoints, for what people do: a download, web pages. Under one seed all cures meet the
 //! same errors. A cure is advised when it gains more than it may lose, and when no cure that asks less comes near to it.
 
+mod words;
+
 use lasthop_proto::scheme::Scheme;
 use lasthop_proto::time::Duration;
 use lasthop_scenario::{Error, Scenario, Traffic};
@@ -12,6 +14,8 @@ use lasthop_sim::network::{Medium, Network};
 use crate::measures::{Summary, find, measures, summarise, throughput};
 use crate::replicate::Task;
 use crate::stats::Estimate;
+
+pub use self::words::times;
 
 /// A gain below this is none; and cures that lie no further apart are as good as each other.
 const LEAST_GAIN: f64 = 0.03;
@@ -36,6 +40,17 @@ pub enum Needs {
 impl Needs {
     /// The names by which it is asked for; nothing need not be.
     pub const NAMES: [(&'static str, Self); 3] = [("sender", Self::Sender), ("box", Self::Box), ("boxes", Self::Boxes)];
+
+    /// What is asked for by that name.
+    ///
+    /// # Errors
+    ///
+    /// Which names there are.
+    pub fn by_name(name: &str) -> Result<Self, String> {
+        let known = Self::NAMES.iter().find(|(known, _)| *known == name);
+        let names = || Self::NAMES.map(|(name, _)| name).join(", ");
+        known.map(|(_, needs)| *needs).ok_or_else(|| format!("give one or more of {}", names()))
+    }
 
     /// In words.
     pub const fn words(self) -> &'static str {
@@ -110,6 +125,16 @@ impl Use {
             Self::Pages => "pages",
             Self::Call => "call",
         }
+    }
+
+    /// The use of that name.
+    ///
+    /// # Errors
+    ///
+    /// Which names there are.
+    pub fn by_name(name: &str) -> Result<Self, String> {
+        let known = Self::ALL.into_iter().find(|usage| usage.name() == name);
+        known.ok_or_else(|| format!("give one or more of {}", Self::ALL.map(Self::name).join(", ")))
     }
 
     /// The unit of what comes of it: more is better.

@@ -9,8 +9,10 @@
 //! | [`measures`] | what a run is judged by |
 //! | [`sweep`], [`parts`] | cartesian parameter sweeps, and their folders of Parquet files |
 //! | [`advise`] | which cure helps on a link, and with what |
+//! | [`install`] | what an advice installs: configurations of the gateway, the two-ended link, the senders |
 //! | [`promise`] | what such an advice promises, and whether it is kept |
 //! | [`link`] | from a measurement to the link that a scenario describes |
+//! | [`diagnosis`] | what a capture says of its flows |
 //! | [`about`] | each scheme in two sentences |
 //! | [`reproduce`] | the published studies by name, and what reproducing one takes |
 //! | [`study`] | what they have in common: cells, and what was measured in them |
@@ -23,8 +25,10 @@ pub mod about;
 pub mod advise;
 pub mod balakrishnan1997;
 mod claims;
+pub mod diagnosis;
 pub mod discussion1997;
 pub mod emodel;
+pub mod install;
 pub mod link;
 pub mod meaning;
 pub mod measures;

@@ -2,6 +2,7 @@
 //!
 //! A channel model is fitted to the losses; rate, delay and queue come from the measurement, from whoever asks, or are assumed, and the scenario says which.
 
+mod access;
 mod captured;
 
 use std::fs::File;
@@ -10,16 +11,18 @@ use std::path::{Path, PathBuf};
 
 use lasthop_diagnose::capture::{CaptureError, is_capture};
 use lasthop_fit::probe::{Measured, ProbeError};
-use lasthop_fit::read::{Form, ReadError, read};
+use lasthop_fit::read::{Form, ReadError, read_up_to};
 use lasthop_fit::scenario::{Direction, Link, Told, scenario};
-use lasthop_fit::{Clock, Report, fit};
+use lasthop_fit::{Clock, Report, fit_unless};
+use lasthop_scenario::one_line;
 use lasthop_scenario::units::{BitRate, QueueSize, TimeSpan};
-use lasthop_scenario::{one_line, read_limited};
+use serde_json::{Value, json};
 
-pub use self::captured::{Captured, captured};
+pub use self::access::{Access, Files, NamedFile};
+use self::captured::captured;
 
-/// Most bytes of a trace's file.
-const LARGEST: u64 = 1 << 30;
+/// Spans of a measurement whose losses are shown.
+const SPANS: usize = 120;
 
 /// What whoever asks knows of the link; it goes before what was measured.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -34,6 +37,46 @@ pub struct Given {
     pub queue: Option<QueueSize>,
 }
 
+impl Given {
+    /// Sets what is called `key` (`rate`, `delay`, `wire-delay`, `queue`).
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with `text`, and what would be right.
+    pub fn set(&mut self, key: &str, text: &str) -> Result<(), String> {
+        match key {
+            "rate" => self.rate = Some(bit_rate(text)?),
+            "delay" => self.delay = Some(time_span(text)?),
+            "wire-delay" => self.wire_delay = Some(time_span(text)?),
+            "queue" => self.queue = Some(text.parse::<QueueSize>().map_err(|error| error.to_string())?),
+            _ => return Err(format!("{key} is not known of a link; there are rate, delay, wire-delay, queue")),
+        }
+        Ok(())
+    }
+}
+
+/// A rate, as `10 Mbps`.
+///
+/// # Errors
+///
+/// What is wrong with `text`, and what would be right.
+pub fn bit_rate(text: &str) -> Result<BitRate, String> {
+    match text.parse() {
+        Ok(BitRate(0)) => Err("a rate above zero, as \"10 Mbps\"".to_owned()),
+        Ok(rate) => Ok(rate),
+        Err(error) => Err(format!("{error}; give a rate with its unit, as \"10 Mbps\"")),
+    }
+}
+
+/// A span of time, as `1.5 s`.
+///
+/// # Errors
+///
+/// What is wrong with `text`, and what would be right.
+pub fn time_span(text: &str) -> Result<TimeSpan, String> {
+    text.parse().map_err(|error| format!("{error}; give a time with its unit, as \"1.5 s\" or \"20 ms\""))
+}
+
 /// Losses of one direction, and what was fitted to them.
 #[derive(Clone, Debug)]
 pub struct Fitted {
@@ -45,6 +88,16 @@ pub struct Fitted {
     pub clock: Clock,
     /// The models.
     pub report: Report,
+    /// When packets were lost ([`lasthop_fit::LossTrace::loss_over_time`]).
+    pub over_time: Vec<(f64, f64)>,
+}
+
+impl Fitted {
+    /// As `lasthop fit --json` has it.
+    pub fn to_json(&self) -> Value {
+        let times_known = self.clock == Clock::Known;
+        json!({ "file": self.name, "form": self.form, "times_known": times_known, "fit": self.report })
+    }
 }
 
 /// What a link was measured by.
@@ -71,6 +124,8 @@ pub struct MeasuredLink {
     pub up: Option<Fitted>,
     /// What of a larger measurement was taken, in a sentence.
     pub remark: Option<String>,
+    /// What a capture says of its flows, and the number of the one that was taken.
+    pub diagnosis: Option<(lasthop_diagnose::Report, usize)>,
     link: Link,
     lacking: Vec<&'static str>,
 }
@@ -119,17 +174,24 @@ pub enum LinkError {
         why: String,
     },
     /// Something that a scenario needs is neither measured nor given.
-    #[error("{name}: the link's {} not known from it; give {}", lacks(lacking), flags(lacking))]
+    #[error("{name}: the link's {}; give {}", lacks(lacking), flags(lacking))]
     Lacking {
         /// The measurement.
         name: String,
         /// `rate`, `delay`.
         lacking: Vec<&'static str>,
     },
+    /// Whoever waited has gone.
+    #[error("{}: stopped", path.display())]
+    Stopped {
+        /// The file.
+        path: PathBuf,
+    },
 }
 
-fn lacks(lacking: &[&str]) -> String {
-    format!("{} {}", lacking.join(" and "), if lacking.len() == 1 { "is" } else { "are" })
+/// What is lacking, as a sentence goes on: `rate and delay are not known from it`.
+pub fn lacks(lacking: &[&str]) -> String {
+    format!("{} {} not known from it", lacking.join(" and "), if lacking.len() == 1 { "is" } else { "are" })
 }
 
 fn flags(lacking: &[&str]) -> String {
@@ -158,48 +220,50 @@ pub fn tells_of_link(path: &Path) -> bool {
 ///
 /// [`LinkError`], which names the file.
 pub fn measured(down: &Path, up: Option<&Path>, given: &Given) -> Result<MeasuredLink, LinkError> {
-    let name = one_line(&down.display().to_string());
-    let rate = given.rate.map(|BitRate(rate)| rate as f64);
-    let up = up.map(|path| trace(path, rate)).transpose()?;
-    if let Some((folder, Measured { link, rates, traces })) = probed(down)? {
-        let trace = |at: usize| trace(&folder.join(&traces[at]), rate.or(Some(rates[at])));
-        let down = trace(0)?;
-        let up = Some(up.map_or_else(|| trace(1), Ok)?);
-        let link = link_of(given, link);
-        return Ok(MeasuredLink { name, source: Source::Probe, down, up, remark: None, link, lacking: Vec::new() });
-    }
-    if begins_as_capture(down)? {
-        return Ok(MeasuredLink { up, ..measured_capture(down, &|| File::open(down), given)? });
-    }
-    let fitted = trace(down, rate)?;
-    let mut lacking = Vec::new();
-    lacking.extend(given.rate.is_none().then_some("rate"));
-    lacking.extend(given.delay.is_none().then_some("delay"));
-    let link = link_of(given, assumed());
-    Ok(MeasuredLink { name, source: Source::Trace, down: fitted, up, remark: None, link, lacking })
+    measured_from(&Access::DISK, down, up, given)
 }
 
-/// Reads the capture that `open` opens, which is read twice, and fits models to its losses; messages call it `path`.
+/// As [`measured`], of files that are wherever `access` says.
 ///
 /// # Errors
 ///
-/// [`LinkError`], which names it.
-pub fn measured_capture<R: Read>(
-    path: &Path,
-    open: &dyn Fn() -> io::Result<R>,
+/// [`LinkError`], which names the file.
+pub fn measured_from(
+    access: &Access<'_>,
+    down: &Path,
+    up: Option<&Path>,
     given: &Given,
 ) -> Result<MeasuredLink, LinkError> {
-    let captured = captured(path, open, given)?;
+    let name = one_line(&down.display().to_string());
     let rate = given.rate.map(|BitRate(rate)| rate as f64);
-    Ok(MeasuredLink {
-        name: one_line(&path.display().to_string()),
-        source: Source::Capture,
-        down: fitted(path, &captured.losses, rate.or(captured.rate))?,
-        up: None,
-        link: captured.link(given),
-        lacking: captured.lacking(given),
-        remark: Some(captured.remark),
-    })
+    let up = up.map(|path| trace(access, path, rate)).transpose()?;
+    if let Some((folder, Measured { link, rates, traces })) = probed(access, down)? {
+        let trace = |at: usize| trace(access, &folder.join(&traces[at]), rate.or(Some(rates[at])));
+        let down = trace(0)?;
+        let up = Some(up.map_or_else(|| trace(1), Ok)?);
+        let link = link_of(given, link);
+        let (remark, lacking) = (None, Vec::new());
+        return Ok(MeasuredLink { name, source: Source::Probe, down, up, remark, diagnosis: None, link, lacking });
+    }
+    if begins_as_capture(access, down)? {
+        let captured = captured(access, down, given)?;
+        return Ok(MeasuredLink {
+            name,
+            source: Source::Capture,
+            down: fitted(access, down, &captured.losses, rate.or(captured.rate))?,
+            up,
+            link: captured.link(given),
+            lacking: captured.lacking(given),
+            remark: Some(captured.remark),
+            diagnosis: Some((captured.report, captured.flow)),
+        });
+    }
+    let fitted = trace(access, down, rate)?;
+    let mut lacking = Vec::new();
+    lacking.extend(given.rate.is_none().then_some("rate"));
+    lacking.extend(given.delay.is_none().then_some("delay"));
+    let (link, source) = (link_of(given, assumed()), Source::Trace);
+    Ok(MeasuredLink { name, source, down: fitted, up, remark: None, diagnosis: None, link, lacking })
 }
 
 impl MeasuredLink {
@@ -216,6 +280,16 @@ impl MeasuredLink {
             Direction { name: &fitted.name, report: &fitted.report }
         }
         Ok(scenario(&self.link, direction(&self.down), self.up.as_ref().map(direction)))
+    }
+
+    /// What a scenario needs and is neither measured nor given: `rate`, `delay`.
+    pub fn lacking(&self) -> &[&'static str] {
+        &self.lacking
+    }
+
+    /// As `lasthop fit --json` has it.
+    pub fn to_json(&self) -> Value {
+        json!({ "down": self.down.to_json(), "up": self.up.as_ref().map(Fitted::to_json) })
     }
 
     /// The link in a line: rate, delay, queue, and what it loses.
@@ -240,14 +314,13 @@ impl MeasuredLink {
 }
 
 /// The folder of a probe's report and what it says, where `path` is that folder or the report.
-fn probed(path: &Path) -> Result<Option<(PathBuf, Measured)>, LinkError> {
-    let file = if path.is_dir() { path.join("probe.json") } else { path.to_path_buf() };
+fn probed(access: &Access<'_>, path: &Path) -> Result<Option<(PathBuf, Measured)>, LinkError> {
+    let file = if access.is_folder(path) { path.join("probe.json") } else { path.to_path_buf() };
     if file.extension().is_none_or(|extension| extension != "json") {
         return Ok(None);
     }
-    let bytes = read_limited(&file, LARGEST).map_err(failed(&file))?;
-    let measured = lasthop_fit::probe::read(&String::from_utf8_lossy(&bytes))
-        .map_err(|error| LinkError::Probe { path: file.clone(), error })?;
+    let text = access.text(&file).map_err(failed(&file))?;
+    let measured = lasthop_fit::probe::read(&text).map_err(|error| LinkError::Probe { path: file.clone(), error })?;
     Ok(Some((file.parent().map(Path::to_path_buf).unwrap_or_default(), measured)))
 }
 
@@ -256,36 +329,36 @@ fn failed(path: &Path) -> impl FnOnce(io::Error) -> LinkError {
     move |error| LinkError::File { path, error }
 }
 
-fn begins_as_capture(path: &Path) -> Result<bool, LinkError> {
-    if !path.is_file() {
+fn begins_as_capture(access: &Access<'_>, path: &Path) -> Result<bool, LinkError> {
+    if !access.is_file(path) {
         // A folder without a report, a pipe: the reader of traces has the words for it.
         return Ok(false);
     }
     let mut begin = Vec::new();
-    File::open(path).and_then(|file| file.take(4).read_to_end(&mut begin)).map_err(failed(path))?;
+    access.open(path).and_then(|file| file.take(4).read_to_end(&mut begin)).map_err(failed(path))?;
     Ok(is_capture(&begin))
 }
 
 /// A file of losses, whose packets are on the air at `rate`, bits a second, where that is known.
-fn trace(path: &Path, rate: Option<f64>) -> Result<Fitted, LinkError> {
-    if begins_as_capture(path)? {
-        let captured = captured(path, &|| File::open(path), &Given::default())?;
-        return fitted(path, &captured.losses, rate.or(captured.rate));
+fn trace(access: &Access<'_>, path: &Path, rate: Option<f64>) -> Result<Fitted, LinkError> {
+    if begins_as_capture(access, path)? {
+        let captured = captured(access, path, &Given::default())?;
+        return fitted(access, path, &captured.losses, rate.or(captured.rate));
     }
-    let bytes = read_limited(path, LARGEST).map_err(failed(path))?;
-    fitted(path, &String::from_utf8_lossy(&bytes), rate)
+    fitted(access, path, &access.text(path).map_err(failed(path))?, rate)
 }
 
-fn fitted(path: &Path, text: &str, rate: Option<f64>) -> Result<Fitted, LinkError> {
+fn fitted(access: &Access<'_>, path: &Path, text: &str, rate: Option<f64>) -> Result<Fitted, LinkError> {
     let error = |error| LinkError::Trace { path: path.to_path_buf(), error };
-    let (trace, form) = read(text).map_err(error)?;
+    let (trace, form) = read_up_to(text, access.most_packets()).map_err(error)?;
     let trace = match rate {
         Some(rate) => trace.at_rate(rate),
         None => trace,
     };
-    let clock = trace.clock();
-    let report = fit(&trace).ok_or_else(|| error(ReadError::Empty))?;
-    Ok(Fitted { name: one_line(&path.display().to_string()), form, clock, report })
+    // A trace that was read has packets.
+    let report = fit_unless(&trace, access.stop).ok_or_else(|| LinkError::Stopped { path: path.to_path_buf() })?;
+    let (clock, over_time) = (trace.clock(), trace.loss_over_time(SPANS));
+    Ok(Fitted { name: one_line(&path.display().to_string()), form, clock, report, over_time })
 }
 
 /// A link of which nothing but losses is known.

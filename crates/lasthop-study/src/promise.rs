@@ -1,8 +1,12 @@
 //! What an advice promises of each cure, in a form that is kept beside its configuration, and whether what was measured later keeps it.
 
+mod beside;
+
 use serde::{Deserialize, Serialize};
 
 use crate::advise::{Advice, Factor};
+
+pub use self::beside::{Beside, digits, put_into};
 
 /// The form that is written and read.
 const VERSION: u32 = 1;

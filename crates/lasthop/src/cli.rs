@@ -15,6 +15,7 @@ use lasthop_scenario::units::ByteSize;
 use lasthop_scenario::units::{BitRate, QueueSize, TimeSpan};
 use lasthop_scenario::{Scenario, did_you_mean};
 use lasthop_study::advise::{Needs, Use};
+use lasthop_study::link::{bit_rate, time_span};
 use lasthop_study::sweep::Axis;
 
 pub use self::diagnose::{DiagnoseArgs, Place};
@@ -233,11 +234,6 @@ pub struct TraceArgs {
     pub force: bool,
 }
 
-/// A span of time, as "1.5 s".
-fn time_span(text: &str) -> Result<TimeSpan, String> {
-    text.parse().map_err(|error| format!("{error}; give a time with its unit, as \"1.5 s\" or \"20 ms\""))
-}
-
 #[cfg(target_os = "linux")]
 #[derive(Args, Debug)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -406,10 +402,10 @@ pub struct AdviseArgs {
     #[command(flatten)]
     pub link: LinkArgs,
     /// What can be changed: the senders' settings, a box in front of the hop, boxes at both its ends [default: all three]
-    #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = needs)]
+    #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = Needs::by_name)]
     pub control: Vec<Needs>,
     /// What the link is for: bulk, pages, call [default: all]
-    #[arg(long = "for", value_name = "USE", value_delimiter = ',', value_parser = usage)]
+    #[arg(long = "for", value_name = "USE", value_delimiter = ',', value_parser = Use::by_name)]
     pub uses: Vec<Use>,
     /// Runs of each cure and use
     #[arg(long, short = 'n', default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
@@ -431,28 +427,6 @@ pub struct AdviseArgs {
     pub force: bool,
     #[command(flatten)]
     pub json: JsonArgs,
-}
-
-/// What can be changed, by its name.
-fn needs(name: &str) -> Result<Needs, String> {
-    let known = Needs::NAMES.iter().find(|(known, _)| *known == name);
-    let names = || Needs::NAMES.map(|(name, _)| name).join(", ");
-    known.map(|(_, needs)| *needs).ok_or_else(|| format!("give one or more of {}", names()))
-}
-
-/// A use by its name.
-fn usage(name: &str) -> Result<Use, String> {
-    let known = Use::ALL.into_iter().find(|usage| usage.name() == name);
-    known.ok_or_else(|| format!("give one or more of {}", Use::ALL.map(Use::name).join(", ")))
-}
-
-/// A rate, as "10 Mbps".
-pub fn bit_rate(text: &str) -> Result<BitRate, String> {
-    match text.parse() {
-        Ok(BitRate(0)) => Err("a rate above zero, as \"10 Mbps\"".to_owned()),
-        Ok(rate) => Ok(rate),
-        Err(error) => Err(format!("{error}; give a rate with its unit, as \"10 Mbps\"")),
-    }
 }
 
 #[derive(Args, Debug)]

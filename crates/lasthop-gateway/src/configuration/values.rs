@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
+use lasthop_scenario::check_interface_name;
 use lasthop_scenario::reading::{Data, Value, quote};
 
 /// Addresses with a common beginning, or a single one: `10.0.0.0/8`, `2001:db8::1`.
@@ -130,12 +131,7 @@ impl Value for InterfaceName {
     }
     fn read(data: &Data) -> Result<Self, String> {
         match data {
-            Data::String(name) if (1..=15).contains(&name.len()) => {
-                let plain = |c: char| c.is_ascii_graphic() && !matches!(c, '/' | '+' | '!' | '"' | '\'' | '\\');
-                let named = name.chars().all(plain) && name != "." && name != ".." && !name.starts_with('-');
-                if named { Ok(Self(name.clone())) } else { Err("no interface is called that".to_owned()) }
-            }
-            Data::String(_) => Err("it is not 1 to 15 characters long".to_owned()),
+            Data::String(name) => check_interface_name(name).map(|()| Self(name.clone())).map_err(str::to_owned),
             _ => Err(String::new()),
         }
     }

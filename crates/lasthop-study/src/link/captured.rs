@@ -1,15 +1,17 @@
 //! What a packet capture says of the lossy link on its path.
 
-use std::io::{self, Read};
+use std::io::{self, Write};
 use std::path::Path;
 
 use lasthop_diagnose::annotate::AnnotateError;
 use lasthop_diagnose::loss::Side;
 use lasthop_diagnose::loss_trace::{loss_trace, lossy_side};
-use lasthop_diagnose::{Direction, FlowReport, Options, Vantage, diagnose};
+use lasthop_diagnose::{Direction, FlowReport, Options, Report, Vantage};
+use lasthop_fit::read::ReadError;
 use lasthop_fit::scenario::{Link, Told};
 
-use super::{Given, LinkError, assumed, failed, link_of};
+use super::{Access, Given, LinkError, assumed, failed, link_of};
+use crate::diagnosis::{diagnosed, no_flow};
 
 /// Bytes of a segment's headers: IPv4, TCP, timestamps.
 const HEADERS: f64 = 52.0;
@@ -20,7 +22,9 @@ const QUEUE: f64 = 100.0;
 
 /// What a capture says, as far as it tells.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Captured {
+pub(super) struct Captured {
+    /// All of it.
+    pub report: Report,
     /// The losses to corruption of the flow with most data, as a table.
     pub losses: String,
     /// Bits a second, where a queue showed it.
@@ -28,7 +32,7 @@ pub struct Captured {
     /// Which flow that is, in a sentence.
     pub remark: String,
     /// The flow's number.
-    flow: usize,
+    pub flow: usize,
     /// Milliseconds one way over the lossy link, and the other part of the path.
     delays: Option<[f64; 2]>,
     /// The longest queue in milliseconds, and how many packets were lost to it.
@@ -37,25 +41,29 @@ pub struct Captured {
     packet: f64,
 }
 
-/// Reads the capture that `open` opens, twice; messages call it `path`. The flow with most data counts.
+/// Reads a capture, twice. The flow with most data counts.
 ///
 /// # Errors
 ///
 /// When it is no capture, or no flow in it sends data.
-pub fn captured<R: Read>(path: &Path, open: &dyn Fn() -> io::Result<R>, given: &Given) -> Result<Captured, LinkError> {
-    let capture = |error| LinkError::Capture { path: path.to_path_buf(), error };
-    let report = diagnose(open().map_err(failed(path))?, &Options::default()).map_err(capture)?;
-    let (flow, direction) = report
-        .with_most_data(None)
-        .ok_or_else(|| LinkError::NoFlow { path: path.to_path_buf(), why: report.missing().join("; ") })?;
-    let mut losses = Vec::new();
-    loss_trace(flow, direction, open().map_err(failed(path))?, &mut losses).map_err(|error| match error {
-        AnnotateError::Capture(error) => capture(error),
-        AnnotateError::Output(error) => failed(path)(error),
-    })?;
+pub(super) fn captured(access: &Access<'_>, path: &Path, given: &Given) -> Result<Captured, LinkError> {
+    let report = diagnosed(access, path, &Options::default())?;
+    let (flow, direction) = report.with_most_data(None).ok_or_else(|| no_flow(path, &report))?;
+    let mut losses = Losses { text: Vec::new(), room: access.most_packets() * LONGEST_LINE };
+    loss_trace(flow, direction, access.open(path).map_err(failed(path))?, &mut losses).map_err(
+        |error| match error {
+            AnnotateError::Capture(error) => LinkError::Capture { path: path.to_path_buf(), error },
+            AnnotateError::Output(_) => {
+                LinkError::Trace { path: path.to_path_buf(), error: ReadError::Long(access.most_packets()) }
+            }
+        },
+    )?;
+    if (access.stop)() {
+        return Err(LinkError::Stopped { path: path.to_path_buf() });
+    }
     let rate = given.rate.map(|rate| rate.0 as f64).or(direction.bottleneck_bps);
     Ok(Captured {
-        losses: String::from_utf8_lossy(&losses).into_owned(),
+        losses: String::from_utf8_lossy(&losses.text).into_owned(),
         rate: direction.bottleneck_bps,
         remark: format!(
             "losses of flow {}, {} to {}; `lasthop diagnose {} --flow N --loss-trace FILE` takes another",
@@ -68,7 +76,30 @@ pub fn captured<R: Read>(path: &Path, open: &dyn Fn() -> io::Result<R>, given: &
         delays: delays(flow, direction, rate),
         queue: (direction.longest_queue_ms, direction.congestion),
         packet: f64::from(direction.segment_bytes) + HEADERS,
+        report,
     })
+}
+
+/// Bytes of a line of the table of losses, at most: time, size, fate.
+const LONGEST_LINE: usize = 32;
+
+/// A table of losses that does not grow beyond what can be fitted: a capture may tell of more packets than it has records.
+struct Losses {
+    text: Vec<u8>,
+    room: usize,
+}
+
+impl Write for Losses {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.text.len() + bytes.len() > self.room {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        self.text.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// One way over the lossy link, and over the rest of the path, in milliseconds: half of the least round trips, without the time on the air.

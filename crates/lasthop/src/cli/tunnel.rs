@@ -85,6 +85,9 @@ pub struct TunnelCleanArgs {
 pub struct TunnelReportArgs {
     #[command(flatten)]
     pub socket: TunnelSocketArgs,
+    /// Set what `lasthop advise --out` promised beside what was measured
+    #[arg(long, value_name = "FILE")]
+    pub promise: Option<PathBuf>,
     #[command(flatten)]
     pub json: JsonArgs,
 }

@@ -6,12 +6,11 @@ use std::io::{Write, stdout};
 use std::path::Path;
 
 use lasthop_scenario::Scenario;
-use lasthop_study::advise::{Advice, Cured, Needs, Plan, Use};
+use lasthop_study::advise::{Advice, Needs, Plan, Use, times};
 use lasthop_study::link::{is_measurement, measured};
 use lasthop_study::promise::Promise;
 use lasthop_study::replicate::run_in_rounds;
 use lasthop_study::stats::Estimate;
-use serde_json::{Value, json};
 
 use self::install::Installation;
 use super::fit::given;
@@ -39,7 +38,7 @@ pub fn execute(args: &AdviseArgs) -> Result<(), Error> {
     let Some(advice) = plan.judge(&reports) else { return Err(stopped) };
     let promise = Promise::new(scenario.title(), seed, &advice);
     if args.json.json {
-        print_json(&value(&scenario, seed, &advice, &promise)?)?;
+        print_json(&advice.to_json(&promise))?;
     } else {
         print(&scenario, seed, &advice)?;
     }
@@ -71,39 +70,6 @@ fn scenario(args: &AdviseArgs) -> Result<Scenario, Error> {
     args.scenario.with_overrides(scenario)
 }
 
-fn value(scenario: &Scenario, seed: u64, advice: &Advice, promise: &Promise) -> Result<Value, Error> {
-    let estimate = |estimate: &Estimate| json!({ "mean": estimate.mean, "ci95": estimate.ci95 });
-    let cures = advice.cured.iter().map(|cured| {
-        let uses = cured.results.iter().map(|result| {
-            let ratio = result.factor.map(|it| json!({ "mean": it.mean, "interval": [it.interval.0, it.interval.1] }));
-            let (name, unit) = (result.usage.name(), result.usage.unit());
-            json!({ "use": name, "unit": unit, "value": estimate(&result.value), "ratio": ratio })
-        });
-        json!({
-            "cure": cured.cure.scheme,
-            "needs": cured.cure.needs.words(),
-            "gain": cured.gain.is_finite().then_some(cured.gain),
-            "helps": cured.helps(),
-            "harms": cured.harmed().into_iter().map(Use::name).collect::<Vec<_>>(),
-            "does": cured.cure.does,
-            "happened": cured.happened(),
-            "uses": uses.collect::<Vec<_>>(),
-        })
-    });
-    let best = |cured: Option<&Cured>| cured.map(|cured| cured.cure.scheme);
-    let by_needs = Needs::NAMES.map(|(name, needs)| (name.to_owned(), json!(best(advice.best_with(needs)))));
-    let promise = serde_json::to_value(promise).map_err(std::io::Error::from)?;
-    Ok(json!({
-        "scenario": scenario.title(),
-        "seed": seed,
-        "runs": advice.runs,
-        "advice": best(advice.best()),
-        "best_with": Value::Object(by_needs.into_iter().collect()),
-        "cures": cures.collect::<Vec<_>>(),
-        "promise": promise,
-    }))
-}
-
 fn print(scenario: &Scenario, seed: u64, advice: &Advice) -> Result<(), Error> {
     let mut out = stdout().lock();
     let width = width();
@@ -117,7 +83,7 @@ fn print(scenario: &Scenario, seed: u64, advice: &Advice) -> Result<(), Error> {
         writeln!(out, "{}", fold(&format!("  {}", cured.happened()), width))?;
     }
     writeln!(out)?;
-    for line in verdict(advice) {
+    for line in advice.words() {
         writeln!(out, "{}", fold(&line, width))?;
     }
     Ok(())
@@ -146,32 +112,4 @@ fn with_interval(value: &Estimate) -> String {
         Some(ci95) => format!("{:.2} ± {ci95:.2}", value.mean),
         None => format!("{:.2}", value.mean),
     }
-}
-
-/// A factor.
-fn times(gain: f64) -> String {
-    if gain.is_finite() { format!("{gain:.2}") } else { "from 0".to_owned() }
-}
-
-/// What to do, for whoever can change everything that was asked about; and for whoever can change less.
-fn verdict(advice: &Advice) -> Vec<String> {
-    let Some(best) = advice.best() else {
-        return vec!["Advice: leave it as it is. None of these cures helps on this link.".to_owned()];
-    };
-    let gained = |cured: &Cured| match cured.gain.is_finite() {
-        true => format!("{} times what there is without it", times(cured.gain)),
-        false => "without it, nothing gets through".to_owned(),
-    };
-    let mut lines = vec![format!("Advice: {} ({}): {}.", best.cure.scheme, best.cure.needs.words(), gained(best))];
-    for (_, needs) in Needs::NAMES {
-        let asked = advice.cured.iter().any(|cured| cured.cure.needs == needs);
-        if !asked || needs == best.cure.needs {
-            continue;
-        }
-        lines.push(match advice.best_with(needs) {
-            Some(cured) => format!("With {}: {}, {}.", needs.words(), cured.cure.scheme, gained(cured)),
-            None => format!("With {}: nothing that helps.", needs.words()),
-        });
-    }
-    lines
 }

@@ -1,14 +1,27 @@
 //! A daemon's answers: its status now and again, and figures in units for people.
 
 use std::io::{IsTerminal, Write, stdout};
+use std::path::Path;
 use std::time::Duration;
 
+use lasthop_scenario::read_limited;
+use lasthop_study::promise::Promise;
+pub use lasthop_study::promise::digits;
 use serde_json::Value;
 
 use crate::cli::JsonArgs;
 use crate::error::Error;
 use crate::output::{count, print_json};
 use crate::terminal::{fold, width};
+
+/// Most bytes of a promise.
+const LARGEST_PROMISE: u64 = 1 << 20;
+
+/// What `lasthop advise` promised.
+pub fn promise(path: &Path) -> Result<Promise, Error> {
+    let bytes = read_limited(path, LARGEST_PROMISE).map_err(Error::file(path))?;
+    Promise::read(&String::from_utf8_lossy(&bytes)).map_err(|error| Error::Promise { path: path.to_path_buf(), error })
+}
 
 /// Prints what `ask` is told, as JSON or in the words that `tell` has for it beside the last answer; once, or every so often.
 pub fn status(
@@ -66,15 +79,6 @@ pub fn counted(value: &Value, pointer: &str, what: &str) -> String {
 
 pub fn word<'v>(value: &'v Value, pointer: &str) -> &'v str {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or("?")
-}
-
-/// Two significant digits below 10, else whole numbers from 100 on.
-pub fn digits(value: f64) -> String {
-    match value {
-        value if value >= 99.95 => format!("{value:.0}"),
-        value if value >= 0.995 => format!("{value:.1}"),
-        value => format!("{value:.2}"),
-    }
 }
 
 pub fn unit_of(bits: f64) -> (&'static str, f64) {

@@ -9,11 +9,12 @@ use std::path::Path;
 use lasthop_diagnose::annotate::{AnnotateError, annotate, reason};
 use lasthop_diagnose::loss::{Repair, Side};
 use lasthop_diagnose::loss_trace::loss_trace;
-use lasthop_diagnose::rounds::Factor;
-use lasthop_diagnose::{At, Direction, FlowReport, LossReport, Options, Report, Vantage, bytes, diagnose};
+use lasthop_diagnose::words::lines;
+use lasthop_diagnose::{At, Direction, FlowReport, LossReport, Options, Report, Vantage};
 use lasthop_scenario::one_line;
-use lasthop_study::link::LinkError;
-use serde_json::{Value, json};
+use lasthop_study::diagnosis::{diagnosed, no_flow, to_json};
+use lasthop_study::link::{Access, LinkError};
+use serde_json::json;
 
 use crate::cli::{DiagnoseArgs, Place};
 use crate::error::Error;
@@ -23,8 +24,6 @@ use crate::terminal::{Style, fold, width};
 
 /// Flows that the summary tells of.
 const MOST_FLOWS: usize = 10;
-/// A share of the time of which is told.
-const WORTH_TELLING: f64 = 0.05;
 
 pub fn execute(args: &DiagnoseArgs) -> Result<(), Error> {
     if args.between {
@@ -35,7 +34,7 @@ pub fn execute(args: &DiagnoseArgs) -> Result<(), Error> {
         Options { at: args.at.map_or(At::Found, |place| At::Given(vantage(place))), interface: args.interface.clone() };
     let mut values = Vec::new();
     for (number, path) in args.captures.iter().enumerate() {
-        let report = report_of(path, &options)?;
+        let report = diagnosed(&Access::DISK, path, &options)?;
         if let (Some(number), false) = (args.flow, report.flows.is_empty())
             && number as usize > report.flows.len()
         {
@@ -51,7 +50,7 @@ pub fn execute(args: &DiagnoseArgs) -> Result<(), Error> {
         }
         let name = one_line(&path.display().to_string());
         if args.json.json {
-            values.push(value(&name, &report, args.flow));
+            values.push(to_json(&name, &report, args.flow.map(|number| number as usize)));
         } else {
             if number > 0 {
                 writeln!(stdout().lock())?;
@@ -93,17 +92,6 @@ fn open(path: &Path) -> Result<File, Error> {
     File::open(path).map_err(Error::file(path))
 }
 
-/// The diagnosis of a capture's file.
-fn report_of(path: &Path, options: &Options) -> Result<Report, Error> {
-    let capture = |error| -> Error { LinkError::Capture { path: path.to_owned(), error }.into() };
-    let report = diagnose(open(path)?, options).map_err(capture)?;
-    if let Some(name) = options.interface.as_ref().filter(|_| report.other_interfaces == report.packets) {
-        let why = format!("there is no interface {name}");
-        return Err(LinkError::NoFlow { path: path.to_owned(), why }.into());
-    }
-    Ok(report)
-}
-
 fn failed(capture: &Path, out: &Path) -> impl FnOnce(AnnotateError) -> Error {
     let (capture, out) = (capture.to_owned(), out.to_owned());
     move |error| match error {
@@ -120,20 +108,7 @@ fn write_annotated(path: &Path, report: &Report, out: &Path) -> Result<(), Error
 /// The direction whose losses are wanted: of the flow of that number, or the one with most data.
 fn chosen<'r>(path: &Path, report: &'r Report, number: Option<u32>) -> Result<(&'r FlowReport, &'r Direction), Error> {
     let number = number.map(|number| number as usize);
-    let none = || LinkError::NoFlow { path: path.to_owned(), why: report.missing().join("; ") };
-    Ok(report.with_most_data(number).ok_or_else(none)?)
-}
-
-fn value(name: &str, report: &Report, flow: Option<u32>) -> Value {
-    let mut value = json!(report);
-    if let (Some(number), Some(flows)) = (flow, value["flows"].as_array_mut()) {
-        flows.retain(|flow| flow["number"] == number);
-    }
-    let mut named = json!({ "file": name });
-    if let (Some(named), Value::Object(report)) = (named.as_object_mut(), value) {
-        named.extend(report);
-    }
-    named
+    Ok(report.with_most_data(number).ok_or_else(|| no_flow(path, report))?)
 }
 
 fn print(name: &str, report: &Report, flow: Option<u32>) -> Result<(), Error> {
@@ -189,74 +164,6 @@ fn directions(flow: &FlowReport, number: Option<u32>) -> impl Iterator<Item = &D
     flow.directions.iter().filter(move |direction| number.is_some() || direction.bytes * 20 >= most)
 }
 
-fn lines(flow: &FlowReport, direction: &Direction) -> Vec<String> {
-    let mut lines = Vec::new();
-    let place = flow.interface.as_ref().map_or(String::new(), |name| format!(" on {name}"));
-    let mut first = format!("flow {}{place}: {} to {}", flow.number, direction.from, direction.to);
-    first += &format!(
-        ", {} in {:.2} s, {}; captured {}",
-        bytes(direction.bytes),
-        direction.seconds,
-        rate(direction.goodput_bps),
-        direction.vantage.words()
-    );
-    lines.push(first);
-    let told: Vec<String> = direction
-        .limits
-        .iter()
-        .filter(|limit| limit.share >= WORTH_TELLING)
-        .map(|limit| format!("{} {:.0} % of the time", limit.factor.words(), limit.share * 100.0))
-        .collect();
-    if !told.is_empty() {
-        lines.push(format!("  limited by {}", told.join(", ")));
-    }
-    if let Some(reach) = direction.could_reach_bps.filter(|_| direction.limit != Some(Factor::Bottleneck)) {
-        lines.push(format!("  the bottleneck would allow {}", rate(reach)));
-    }
-    lines.push(format!("  {}", lost(direction)));
-    if let (Some(least), Some(mean)) = (direction.rtt_ms, direction.mean_rtt_ms) {
-        lines.push(format!(
-            "  round trip {least:.1} ms without load, {mean:.1} ms on average; longest queue {:.1} ms",
-            direction.longest_queue_ms
-        ));
-    }
-    lines
-}
-
-fn lost(direction: &Direction) -> String {
-    let Direction { corruption, congestion, unknown, unjudged, .. } = direction;
-    let mut said = match corruption + congestion + unknown {
-        0 => "nothing lost".to_owned(),
-        all => {
-            let mut causes = Vec::new();
-            let known = [(corruption, "to corruption"), (congestion, "to congestion"), (unknown, "to either")];
-            causes.extend(
-                known.into_iter().filter(|(number, _)| **number > 0).map(|(number, to)| format!("{number} {to}")),
-            );
-            format!("{} of {} lost: {}", all, count(direction.packets as usize, "packet"), causes.join(", "))
-        }
-    };
-    let more = [
-        (*unjudged, "lost beyond those that are judged"),
-        (direction.needless, "retransmitted needlessly"),
-        (direction.reordered, "out of order"),
-        (direction.marked, "marked"),
-    ];
-    for (number, what) in more.into_iter().filter(|(number, _)| *number > 0) {
-        said += &format!("; {number} {what}");
-    }
-    if direction.timeouts > 0 {
-        said += &format!("; {}", count(direction.timeouts as usize, "timeout"));
-    }
-    if direction.needless_timeouts > 0 {
-        said += &format!(" ({} needless)", direction.needless_timeouts);
-    }
-    if direction.zero_windows > 0 {
-        said += &format!("; window closed {}", count(direction.zero_windows as usize, "time"));
-    }
-    said
-}
-
 fn losses(direction: &Direction) -> Table {
     let heading = |heading: &str, width| Column { heading: heading.to_owned(), width };
     let mut table = Table::new(vec![
@@ -298,12 +205,4 @@ fn row(loss: &LossReport) -> Vec<String> {
         verdict.air.map_or(String::new(), |air| format!("{:.0} %", (air * 100.0).clamp(0.0, 100.0))),
         format!("{}{repair}", loss.repaired_by),
     ]
-}
-
-fn rate(bits_per_second: f64) -> String {
-    match bits_per_second {
-        rate if rate < 1e6 => format!("{:.1} kbps", rate / 1e3),
-        rate if rate < 1e9 => format!("{:.2} Mbps", rate / 1e6),
-        rate => format!("{:.2} Gbps", rate / 1e9),
-    }
 }

@@ -2,12 +2,10 @@
 
 use std::io::{Write, stdout};
 
-use lasthop_fit::read::Form;
-use lasthop_fit::scenario::{parameters, shown};
-use lasthop_fit::{Clock, Report, Unit};
+use lasthop_fit::Report;
+use lasthop_fit::scenario::parameters;
 use lasthop_scenario::Scenario;
 use lasthop_study::link::{Fitted, Given, measured, tells_of_link};
-use serde_json::{Value, json};
 
 use crate::cli::{FitArgs, LinkArgs};
 use crate::error::Error;
@@ -36,7 +34,7 @@ pub fn execute(args: &FitArgs) -> Result<(), Error> {
     }
     let (down, up) = (&link.down, &link.up);
     if args.json.json {
-        return print_json(&json!({ "down": value(down), "up": up.as_ref().map(value) }));
+        return print_json(&link.to_json());
     }
     print(down, "down")?;
     if let Some(up) = up {
@@ -55,41 +53,21 @@ pub fn given(args: &LinkArgs) -> Given {
     Given { rate: args.rate, delay: args.delay, wire_delay: args.wire_delay, queue: args.queue }
 }
 
-fn value(fitted: &Fitted) -> Value {
-    json!({ "file": fitted.name, "form": fitted.form, "times_known": fitted.clock == Clock::Known, "fit": fitted.report })
-}
-
 fn print(fitted: &Fitted, direction: &str) -> Result<(), Error> {
     let Fitted { name, form, clock, report, .. } = fitted;
     let mut out = stdout().lock();
     let width = width();
-    let share = report.lost as f64 / report.packets as f64;
     writeln!(out, "{}", Style::Heading.out(&fold(&format!("{direction}: {name}"), width)))?;
-    let mut said = format!("{} of {} packets lost ({})", report.lost, report.packets, shown(Unit::Share, share));
-    if report.lost > 0 {
-        said += &format!(", {:.2} in a row on average, {} at most", report.mean_run, report.longest_run);
-    }
-    writeln!(out, "{}", fold(&said, width))?;
-    if *form == Form::Ping {
-        writeln!(out, "{}", fold("Ping counts the losses of both directions together.", width))?;
-    }
-    if *clock == Clock::Unknown && report.lost > 0 {
-        let remark = "The trace has no times, so models whose states pass in time are left out.";
-        writeln!(out, "{}", fold(remark, width))?;
+    writeln!(out, "{}", fold(&report.losses(), width))?;
+    for line in report.unsaid(*form, *clock) {
+        writeln!(out, "{}", fold(line, width))?;
     }
     writeln!(out)?;
     write!(out, "{}", models(report).render(width))?;
     writeln!(out)?;
-    if !report.alike.is_empty() {
-        let names: Vec<&str> = report.alike.iter().map(|family| family.name()).collect();
-        let remark = format!(
-            "This trace cannot tell {} from {}: packets with pauses between them would.",
-            report.chosen().family.name(),
-            names.join(", ")
-        );
-        writeln!(out, "{}", fold(&remark, width))?;
+    for line in report.verdict() {
+        writeln!(out, "{}", fold(&line, width))?;
     }
-    write!(out, "{}", fold(&verdict(report), width))?;
     if report.lost > 0 {
         writeln!(out, "\n{}", beside(report).render(width).trim_end())?;
     }
@@ -108,23 +86,6 @@ fn models(report: &Report) -> Table {
         }
     }
     table
-}
-
-fn verdict(report: &Report) -> String {
-    let departures = &report.adequacy.departures;
-    if departures.is_empty() {
-        return format!("The model {} does what this link did.\n", report.chosen().family.name());
-    }
-    let mut text =
-        format!("No model fits: {}, the nearest one, departs from the trace in\n", report.chosen().family.name());
-    for departure in departures {
-        let deviations = departure.deviations.clamp(-1e6, 1e6);
-        text += &format!(
-            "  {}: {:.4} seen, {:.4} expected ({deviations:+.0} standard deviations)\n",
-            departure.what, departure.seen, departure.model
-        );
-    }
-    text + "A scenario can replay the trace itself: errors = { model = \"replay\", file = ... }, as 0 and 1.\n"
 }
 
 /// Trace and model beside each other.

@@ -1,6 +1,5 @@
 //! `lasthop gateway`
 
-mod promised;
 mod words;
 
 use std::ffi::OsString;
@@ -21,9 +20,9 @@ use lasthop_gateway::engine::recording::recorder::RecordTo;
 use lasthop_gateway::engine::recording::replay::{self, Comparison};
 use lasthop_gateway::{daemon::worker, firewall};
 use lasthop_scenario::units::ByteSize;
-use lasthop_scenario::{Scenario, one_line, read_limited};
-use lasthop_study::link::{Given, measured_capture};
-use lasthop_study::promise::Promise;
+use lasthop_scenario::{Scenario, one_line};
+use lasthop_study::link::{Access, Files, Given, NamedFile, measured_from};
+use lasthop_study::promise::put_into;
 use serde_json::{Value, json};
 
 use crate::cli::{
@@ -34,9 +33,6 @@ use crate::commands::answers;
 use crate::error::Error;
 use crate::output::{count, print_json, write_file};
 use crate::terminal::{fold, width};
-
-/// Most bytes of a promise.
-const LARGEST_PROMISE: u64 = 1 << 20;
 
 pub fn execute(args: &GatewayArgs) -> Result<(), Error> {
     match (&args.command, &args.run) {
@@ -139,13 +135,11 @@ fn report(args: &GatewayReportArgs) -> Result<(), Error> {
         return link(args, out);
     }
     // Before anything is asked.
-    let promise = args.promise.as_deref().map(promise).transpose()?;
+    let promise = args.promise.as_deref().map(answers::promise).transpose()?;
     let mut answer = control::ask(&args.ask.socket.control, Request::Report)?;
     if args.ask.json.json {
-        if let (Some(promise), Some(rules)) = (&promise, answer.get_mut("rules").and_then(Value::as_array_mut)) {
-            for rule in rules {
-                rule["promise"] = promised::value(&promised::of(rule, promise));
-            }
+        if let Some(promise) = &promise {
+            put_into(&mut answer, promise);
         }
         return print_json(&answer);
     }
@@ -163,9 +157,11 @@ fn link(args: &GatewayReportArgs, out: &Path) -> Result<(), Error> {
     let path = format!("/proc/{process}/fd/{file}");
     let tape = std::fs::read(&path).map_err(|error| Error::Tape { path: path.into(), error })?;
     let capture = tape::capture(&tape);
-    let name = Path::new("the gateway's hop");
+    let name = "the gateway's hop";
     let given = Given { rate: args.rate, ..Given::default() };
-    let link = measured_capture(name, &|| Ok(&capture[..]), &given)?;
+    let seen = [NamedFile { name: name.to_owned(), bytes: &capture }];
+    let access = Access { files: Files::Memory(&seen), ..Access::DISK };
+    let link = measured_from(&access, Path::new(name), None, &given)?;
     let text = link.scenario()?;
     Scenario::parse(&out.display().to_string(), &text)?;
     write_file(out, |file| file.write_all(text.as_bytes()).map_err(Error::file(out)))?;
@@ -177,12 +173,6 @@ fn link(args: &GatewayReportArgs, out: &Path) -> Result<(), Error> {
     let shown = out.display();
     let said = format!("{}\nwrote {shown}: lasthop compare {shown}; lasthop advise {shown}\n", link.words());
     Ok(stdout().lock().write_all(fold(&said, width()).as_bytes())?)
-}
-
-/// What `lasthop advise` promised.
-fn promise(path: &Path) -> Result<Promise, Error> {
-    let bytes = read_limited(path, LARGEST_PROMISE).map_err(Error::file(path))?;
-    Promise::read(&String::from_utf8_lossy(&bytes)).map_err(|error| Error::Promise { path: path.to_path_buf(), error })
 }
 
 fn status(args: &GatewayStatusArgs) -> Result<(), Error> {

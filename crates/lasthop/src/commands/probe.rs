@@ -16,10 +16,11 @@ use lasthop_probe::live::{Listener, PORT, Stop, measure};
 use lasthop_probe::report::{Analysis, analyse};
 use lasthop_probe::{ClientConfig, Event, Key, MOST_SESSIONS, ServerConfig};
 use lasthop_scenario::units::BitRate;
+use lasthop_study::link::bit_rate;
 use serde_json::json;
 use signal_hook::consts::SIGTERM;
 
-use crate::cli::{JsonArgs, bit_rate};
+use crate::cli::JsonArgs;
 use crate::commands::tunnel::secrets;
 use crate::error::Error;
 use crate::output::{print_json, write_file};

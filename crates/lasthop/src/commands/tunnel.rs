@@ -11,6 +11,7 @@ use lasthop_daemon::finding::{Finding, Outcome};
 use lasthop_daemon::logs;
 use lasthop_scenario::one_line;
 use lasthop_scenario::tunnel::Tunnel;
+use lasthop_study::promise::put_into;
 use lasthop_tunnel::{PresharedKey, PrivateKey};
 use lasthop_tunneld::check;
 use lasthop_tunneld::daemon::control::{self, Request};
@@ -120,11 +121,16 @@ fn status(args: &TunnelStatusArgs) -> Result<(), Error> {
 }
 
 fn report(args: &TunnelReportArgs) -> Result<(), Error> {
-    let answer = control::ask(&args.socket.control, Request::Report)?;
+    // Before anything is asked.
+    let promise = args.promise.as_deref().map(answers::promise).transpose()?;
+    let mut answer = control::ask(&args.socket.control, Request::Report)?;
     if args.json.json {
+        if let Some(promise) = &promise {
+            put_into(&mut answer, promise);
+        }
         return print_json(&answer);
     }
-    Ok(stdout().lock().write_all(fold(&words::report(&answer), width()).as_bytes())?)
+    Ok(stdout().lock().write_all(fold(&words::report(&answer, promise.as_ref()), width()).as_bytes())?)
 }
 
 fn clean(args: &TunnelCleanArgs) -> Result<(), Error> {

@@ -7,6 +7,7 @@ use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
 
 use lasthop_study::advise::{Advice, Cured, HopRates, Needs};
+use lasthop_study::install;
 use lasthop_study::promise::Promise;
 
 use crate::cli::AdviseArgs;
@@ -47,11 +48,9 @@ impl<'a> Installation<'a> {
 
     /// The file of a cure that needs this.
     fn file(&self, needs: Needs) -> PathBuf {
-        match (self.folder, needs) {
-            (Folder::No, _) | (Folder::Yes, Needs::Nothing) => self.out.to_path_buf(),
-            (Folder::Yes, Needs::Sender) => self.out.join("90-lasthop-bbr.conf"),
-            (Folder::Yes, Needs::Box) => self.out.join("gateway.toml"),
-            (Folder::Yes, Needs::Boxes) => self.out.join("tunnel.toml"),
+        match (self.folder, install::file_name(needs)) {
+            (Folder::Yes, Some(name)) => self.out.join(name),
+            (Folder::No, _) | (Folder::Yes, None) => self.out.to_path_buf(),
         }
     }
 
@@ -65,12 +64,14 @@ impl<'a> Installation<'a> {
         let next = match cured.cure.needs {
             Needs::Nothing => return Err(Error::NothingHelps { path: path() }),
             Needs::Sender => {
-                put(&file, text(sender()))?;
-                format!("on each machine that sends: install -m 644 {shown} /etc/sysctl.d/ && sysctl --system")
+                let (settings, next) = install::sender(&shown.to_string());
+                put(&file, text(settings))?;
+                next
             }
             Needs::Box => {
-                put(&file, text(self.gateway(cured, &file)?))?;
-                format!("lasthop gateway check {shown} && lasthop gateway {shown}")
+                let (configuration, next) = self.gateway(cured, &file)?;
+                put(&file, text(configuration))?;
+                next
             }
             Needs::Boxes => self.tunnel(&file, rates)?,
         };
@@ -87,17 +88,15 @@ impl<'a> Installation<'a> {
         Ok(writeln!(stdout().lock(), "\n{}", fold(&said, width()))?)
     }
 
-    fn gateway(&self, cured: &Cured, file: &Path) -> Result<String, Error> {
+    fn gateway(&self, cured: &Cured, file: &Path) -> Result<(String, String), Error> {
         let cure = cured.cure.scheme;
         let interface = self.args.interface.as_deref();
         let interface = interface.ok_or_else(|| Error::NoInterface { path: self.out.to_path_buf(), cure })?;
-        let text = gateway(if cure == "SNOOP" { "snoop" } else { "split" }, interface);
+        let (text, next) = install::gateway(cure, interface, &file.display().to_string());
         // What `check` would refuse is not written.
         #[cfg(target_os = "linux")]
         lasthop_gateway::configuration::Gateway::parse(&file.display().to_string(), &text)?;
-        #[cfg(not(target_os = "linux"))]
-        let _ = file;
-        Ok(text)
+        Ok((text, next))
     }
 
     #[cfg(target_os = "linux")]
@@ -114,28 +113,4 @@ impl<'a> Installation<'a> {
 
 fn put(path: &Path, write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> Result<(), Error> {
     write_file(path, |file| write(file).map_err(Error::file(path)))
-}
-
-fn sender() -> String {
-    "# BBR on the machines that send, as `lasthop advise` found it best.\n\
-     net.core.default_qdisc = fq\n\
-     net.ipv4.tcp_congestion_control = bbr\n"
-        .to_owned()
-}
-
-fn gateway(mode: &str, interface: &str) -> String {
-    let interface = interface.escape_default();
-    format!(
-        "# The gateway's configuration, as `lasthop advise` found it best; docs/gateway.md has all keys.\n\
-         \n\
-         [limits]\n\
-         link = \"16 MiB\"             # for `lasthop gateway report --link`: the packets that crossed the hop last\n\
-         \n\
-         [[rule]]\n\
-         name = \"hop\"\n\
-         mode = \"{mode}\"\n\
-         interface = \"{interface}\"         # towards the lossy hop\n\
-         # A tenth of the connections is left alone, so that `lasthop gateway report` can say what the others gain.\n\
-         ab = \"10 %\"\n"
-    )
 }

@@ -3,11 +3,12 @@
 use std::io::{Write, stdout};
 
 use lasthop_diagnose::matched::{Between, Crossing, between};
+use lasthop_diagnose::words::rate;
 use lasthop_scenario::one_line;
 use lasthop_study::link::LinkError;
 use serde_json::json;
 
-use super::{MOST_FLOWS, open, rate};
+use super::{MOST_FLOWS, open};
 use crate::cli::DiagnoseArgs;
 use crate::error::Error;
 use crate::output::{count, print_json};

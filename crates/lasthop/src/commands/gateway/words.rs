@@ -3,10 +3,9 @@
 use std::fmt::Write;
 
 use lasthop_scenario::one_line;
-use lasthop_study::promise::Promise;
+use lasthop_study::promise::{Beside, Promise};
 use serde_json::Value;
 
-use super::promised;
 use crate::commands::answers::{at, bytes, counted, digits, gain, number, rate, rate_since, span, word};
 use crate::output::count;
 
@@ -86,7 +85,7 @@ pub fn report(answer: &Value, promise: Option<&Promise>) -> String {
             let _ = writeln!(text, "{}: {}", word(rule, "/name"), gain(rule));
         }
         if let Some(promise) = promise {
-            let _ = writeln!(text, "  {}", promised::words(&promised::of(rule, promise)));
+            let _ = writeln!(text, "  {}", Beside::of_rule(rule, promise).words());
         }
         if !splits(rule) {
             let _ = writeln!(text, "  {}\n  {}", losses(rule), round_trips(rule));

@@ -49,7 +49,7 @@ fn a_promise_stands_beside_what_was_measured() {
         Promise::read(&text.to_string()).unwrap()
     };
     let promised = promise(json!({ "mean": 5.0, "interval": [4.5, 5.5] }));
-    let line = |rule: &Value, promise: &Promise| promised::words(&promised::of(rule, promise));
+    let line = |rule: &Value, promise: &Promise| Beside::of_rule(rule, promise).words();
     let sure = json!({ "ratio": 8.26, "low": 4.59, "high": 14.9 });
     let rule = arms("snoop", 0.5, (5, Some(13e6)), (5, Some(1.6e6)), sure);
     assert_eq!(

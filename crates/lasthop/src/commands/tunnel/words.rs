@@ -1,5 +1,6 @@
 //! What a tunnel answers, in sentences and units for people; programs read the JSON.
 
+use lasthop_study::promise::{Beside, Promise};
 use serde_json::Value;
 
 use crate::commands::answers::{at, bytes, counted, digits, gain, number, rate, rate_since, span, word};
@@ -97,8 +98,8 @@ fn traffic(answer: &Value, before: Option<&Value>, index: usize, peer: &Value) -
     ]
 }
 
-/// What repair gains, a peer a paragraph.
-pub fn report(answer: &Value) -> String {
+/// What repair gains, a peer a paragraph, and beside it what was promised.
+pub fn report(answer: &Value, promise: Option<&Promise>) -> String {
     let mut lines = Vec::new();
     for peer in answer.pointer("/peers").and_then(Value::as_array).into_iter().flatten() {
         let name = word(peer, "/name");
@@ -107,6 +108,7 @@ pub fn report(answer: &Value) -> String {
             continue;
         }
         lines.push(format!("{name}: {}", gain(peer)));
+        lines.extend(promise.map(|promise| format!("  {}", Beside::of_peer(peer, promise).words())));
         lines.extend([delay(peer), loss(peer)].into_iter().flatten().map(|line| format!("  {line}")));
     }
     lines.join("\n") + "\n"
@@ -161,13 +163,27 @@ mod tests {
             { "name": "new", "ab": 0.1, "treated": { "flows": 1 }, "untreated": { "flows": 0 } },
         ] });
         assert_eq!(
-            report(&answer),
+            report(&answer, None),
             "shore: 9.0 Mbit/s treated (5 connections), 1.8 untreated (4): 5.0 times as fast (4.0-6.2, 95 %)\n  \
              time to an answer: 22.0 ms treated, 20.0 untreated: 1.1 times as long (0.90-1.3, 95 %; it may be chance)\n  \
              packets lost: 0.00 % treated (of 1000), 5.00 % untreated (of 400): 5.00 points fewer (4.00 to 6.00, 95 %)\n\
              van: no flow goes unrepaired to compare with (`ab` is 0)\n\
              new: too few connections yet: 1 treated, 0 untreated; it takes two of each, of 100 kB or more\n"
         );
+    }
+
+    #[test]
+    fn a_promise_stands_beside_the_gain() {
+        let promise = Promise::read(
+            r#"{ "lasthop_promise": 1, "link": "x", "seed": 1, "runs": 3, "advised": "LINK-HYBRID", "cures": [
+            { "cure": "LINK-HYBRID", "needs": "a box at each end", "uses": [ { "use": "bulk", "unit": "Mbps",
+              "value": 8, "interval": null, "factor": { "mean": 5.5, "interval": [5.0, 6.0] } } ] } ] }"#,
+        );
+        let answer = json!({ "peers": [
+            { "name": "shore", "ab": 0.5, "gain": { "ratio": 5.0, "low": 4.0, "high": 6.25 } },
+        ] });
+        let line = "  promise: 5.5 times as fast for downloads (5.0-6.0), measured 5.0 (4.0-6.2): kept\n";
+        assert!(report(&answer, Some(&promise.unwrap())).contains(line));
     }
 
     #[test]

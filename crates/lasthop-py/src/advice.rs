@@ -1,0 +1,112 @@
+//! Which cure helps on a link.
+
+use lasthop_report::columns::Column;
+use lasthop_study::advise::{Advice, HopRates, Needs, Plan, Use};
+use lasthop_study::install::tunnel::End;
+use lasthop_study::install::{Installed, Site, installed};
+use lasthop_study::promise::Promise;
+use lasthop_study::replicate::run_in_rounds;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use crate::errors::Error;
+use crate::scenario::PyScenario;
+use crate::table;
+use crate::watch::watched;
+
+/// The cures, judged.
+#[pyclass(frozen, name = "Advice", module = "lasthop._lasthop")]
+pub struct PyAdvice {
+    advice: Advice,
+    promise: Promise,
+    rates: Option<HopRates>,
+}
+
+/// An end of the two-ended link: host, file of the private key, public key, networks behind it.
+type GivenEnd = (Option<String>, String, Option<String>, Vec<String>);
+
+/// Names and texts of files, and what to do with them.
+type Files = (Vec<(&'static str, String)>, Vec<String>);
+
+#[pymethods]
+impl PyAdvice {
+    /// Simulates the cures.
+    #[new]
+    #[allow(clippy::too_many_arguments, reason = "Python names them")]
+    fn new(
+        py: Python<'_>,
+        scenario: &Bound<'_, PyScenario>,
+        control: Vec<String>,
+        uses: Vec<String>,
+        seed: u64,
+        runs: u32,
+        jobs: usize,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        fn named<T>(argument: &str, names: &[String], by_name: fn(&str) -> Result<T, String>) -> Result<Vec<T>, Error> {
+            let wrong = |name: &str, why: String| Error::Argument(format!("{argument}: {name:?}: {why}"));
+            names.iter().map(|name| by_name(name).map_err(|why| wrong(name, why))).collect()
+        }
+        let needs = named("control", &control, Needs::by_name)?;
+        let uses = named("uses", &uses, Use::by_name)?;
+        let scenario = &scenario.get().0;
+        let plan = Plan::new(scenario, &needs, &uses, seed, runs).map_err(Error::from)?;
+        let total = plan.tasks().len() as u64 * u64::from(runs);
+        let reports = watched(py, total, progress, |watch| run_in_rounds(plan.tasks(), jobs, watch))?;
+        let none = || Error::Argument("control, uses: nothing was simulated; give some".to_owned());
+        let advice = plan.judge(&reports).ok_or_else(none)?;
+        let promise = Promise::new(scenario.title(), seed, &advice);
+        Ok(Self { advice, promise, rates: plan.hop_rates() })
+    }
+
+    /// The columns of a table of the cures, a row for each cure and use.
+    fn columns<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyTuple>>> {
+        let rows = || {
+            let cured = self.advice.cured.iter();
+            cured.flat_map(|cured| cured.results.iter().map(move |result| (cured, result)))
+        };
+        let text = |name: &str, texts: &mut dyn Iterator<Item = String>| {
+            Column::repeated(name.to_owned(), texts).map_err(Error::from)
+        };
+        let float = |name: &str, values: &mut dyn Iterator<Item = Option<f64>>| Column::floats(name.to_owned(), values);
+        // What is beyond every number is null, as in JSON.
+        let finite = |value: f64| value.is_finite().then_some(value);
+        let columns = vec![
+            text("cure", &mut rows().map(|(cured, _)| cured.cure.scheme.to_owned()))?,
+            text("needs", &mut rows().map(|(cured, _)| cured.cure.needs.words().to_owned()))?,
+            text("use", &mut rows().map(|(_, result)| result.usage.name().to_owned()))?,
+            text("unit", &mut rows().map(|(_, result)| result.usage.unit().to_owned()))?,
+            float("value", &mut rows().map(|(_, result)| Some(result.value.mean))),
+            float("ci95", &mut rows().map(|(_, result)| result.value.ci95)),
+            float("ratio", &mut rows().map(|(_, result)| result.factor.and_then(|factor| finite(factor.mean)))),
+            float("ratio_low", &mut rows().map(|(_, result)| result.factor.and_then(|it| finite(it.interval.0)))),
+            float("ratio_high", &mut rows().map(|(_, result)| result.factor.and_then(|it| finite(it.interval.1)))),
+        ];
+        table::columns(py, columns)
+    }
+
+    /// As `lasthop advise --json` has it.
+    fn json(&self) -> String {
+        self.advice.to_json(&self.promise).to_string()
+    }
+
+    /// What to do, in sentences.
+    #[getter]
+    fn words(&self) -> Vec<String> {
+        self.advice.words()
+    }
+
+    /// The files of a cure, and what to do with them.
+    fn files(&self, cure: &str, interface: Option<String>, near: GivenEnd, far: GivenEnd) -> PyResult<Files> {
+        let end = |(host, key_file, public_key, behind): GivenEnd| End {
+            host,
+            key_file,
+            public_key: public_key.unwrap_or_default(),
+            behind,
+        };
+        let site = Site { interface, near: end(near), far: end(far), rates: self.rates };
+        let Installed { files, steps } = installed(cure, &site)
+            .map_err(|unfit| Error::Argument(format!("{}: {}", unfit.what.replace('-', "_"), unfit.message)))?;
+        Ok((files, steps))
+    }
+}

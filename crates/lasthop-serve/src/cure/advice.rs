@@ -1,0 +1,109 @@
+//! Which cure helps on a link: simulated while the page waits.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use lasthop_scenario::{Scenario, one_line};
+use lasthop_study::advise::{HopRates, Needs, Plan, Use};
+use lasthop_study::promise::Promise;
+use lasthop_study::replicate::{Progress, run_in_rounds};
+use serde_json::{Value, json};
+
+use super::words::Words;
+use crate::plan::MOST_FLOWS;
+use crate::refusal::Refusal;
+
+/// Runs of each cure and use where nothing else is asked for: those of `lasthop advise`.
+const RUNS: u32 = 10;
+/// Most runs of each.
+const MOST_RUNS: u32 = 50;
+
+/// Simulates the cures on the links of the scenario in `body`, on `jobs` threads (0: one per core), and hands a JSON object at a time
+/// to `sink`:
+///
+/// * first `{"total"}`, the number of runs;
+/// * `{"done"}` after each;
+/// * at last `{"advice", "words", "complete", "hop"}`: as `lasthop advise --json`, the verdict in sentences, whether all runs were
+///   made before `stop` ended it, and the hop's rates for the two-ended link. Where runs are missing, the advice rests on those that all
+///   cures had; it is null where one had none.
+///
+/// # Errors
+///
+/// Before anything is handed out: when the text is no scenario, or a parameter is wrong.
+pub fn advise(
+    query: &str,
+    body: &[u8],
+    jobs: usize,
+    stop: &(dyn Fn() -> bool + Sync),
+    mut sink: impl FnMut(Value) + Send,
+) -> Result<(), Refusal> {
+    let mut words = Words::read(query)?;
+    let mut needs = words.list("control", Needs::by_name)?;
+    if needs.is_empty() {
+        needs.extend(Needs::NAMES.map(|(_, needs)| needs));
+    }
+    let mut uses = words.list("for", Use::by_name)?;
+    if uses.is_empty() {
+        uses.extend(Use::ALL);
+    }
+    uses.sort_by_key(|usage| Use::ALL.iter().position(|one| one == usage));
+    uses.dedup();
+    let runs = words.number("runs", [1, MOST_RUNS])?.unwrap_or(RUNS);
+    let seed = words.number("seed", [0, u64::MAX])?;
+    words.finish()?;
+    let text = std::str::from_utf8(body).map_err(|_| Refusal::of("scenario", "is no text"))?;
+    let refused = |error: lasthop_scenario::Error| Refusal::scenario(&error, None);
+    let scenario = Scenario::parse_sealed("link.toml", text).map_err(refused)?;
+    let seed = seed.unwrap_or(scenario.seed());
+    let plan = Plan::new(&scenario, &needs, &uses, seed, runs).map_err(refused)?;
+    if plan.tasks().iter().any(|task| task.network.flows.len() > MOST_FLOWS) {
+        return Err(Refusal::of(
+            "scenario",
+            format!("has too many flows; at most {MOST_FLOWS} are taken on this page"),
+        ));
+    }
+    let total = plan.tasks().len() as u64 * u64::from(runs);
+    sink(json!({ "total": total }));
+    let reports = {
+        let watch = Watch { done: AtomicU64::new(0), stop, sink: Mutex::new(&mut sink) };
+        run_in_rounds(plan.tasks(), jobs, &watch)
+    };
+    let complete = reports.iter().map(|reports| reports.len() as u64).sum::<u64>() == total;
+    let advice = plan.judge(&reports);
+    let hop = plan
+        .hop_rates()
+        .map(|HopRates { down, up, takes_turns }| json!({ "down": down, "up": up, "turns": u8::from(takes_turns) }));
+    sink(match advice {
+        Some(advice) => {
+            let promise = Promise::new(scenario.title(), seed, &advice);
+            let said: Vec<String> = advice.words().iter().map(|line| one_line(line)).collect();
+            json!({ "advice": advice.to_json(&promise), "words": said, "complete": complete, "hop": hop })
+        }
+        None => json!({ "advice": null, "words": [], "complete": complete, "hop": hop }),
+    });
+    Ok(())
+}
+
+/// Tells of each run, and gives up when somebody says stop.
+struct Watch<'a, S> {
+    done: AtomicU64,
+    stop: &'a (dyn Fn() -> bool + Sync),
+    sink: Mutex<&'a mut S>,
+}
+
+impl<S: FnMut(Value) + Send> Progress for Watch<'_, S> {
+    fn run_done(&self) {
+        let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
+        // Counted under the lock, so that it never goes back.
+        let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
+        (**sink)(json!({ "done": done }));
+    }
+
+    fn stopped(&self) -> bool {
+        (self.stop)()
+    }
+
+    fn abandoned(&self) -> bool {
+        self.stopped()
+    }
+}

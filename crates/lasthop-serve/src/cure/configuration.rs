@@ -1,0 +1,40 @@
+//! The files of a cure, and what to do with them.
+
+use lasthop_study::advise::HopRates;
+use lasthop_study::install::tunnel::End;
+use lasthop_study::install::{Installed, KEY_FILE, Site, installed};
+use serde_json::{Value, json};
+
+use super::words::Words;
+use crate::refusal::Refusal;
+
+/// What `cure` installs: `{"files": [{"name", "text"}], "steps": [..]}`, files as `lasthop advise --out` writes them. The gateway takes
+/// `interface`; the two-ended link `near` and `far` (hosts; one is enough), `near-key` and `far-key` (public keys, made at each end, so that
+/// no private key comes here), `behind-near` and `behind-far` (networks), and the hop's rates `down` and `up` in bits a second, `turns=1` where
+/// one end sends at a time.
+///
+/// # Errors
+///
+/// Names the parameter, and what would be right.
+pub fn configuration(query: &str) -> Result<Value, Refusal> {
+    let mut words = Words::read(query)?;
+    let cure = words.take("cure").unwrap_or_default();
+    let rate = |words: &mut Words, key: &str| words.number(key, [1, 1_000_000_000_000_u64]);
+    let (down, up) = (rate(&mut words, "down")?, rate(&mut words, "up")?);
+    let takes_turns = words.take("turns").is_some_and(|turns| turns != "0");
+    let mut end = |host: &str, key: &str, behind: &str| -> Result<End, Refusal> {
+        Ok(End {
+            host: words.take(host),
+            key_file: KEY_FILE.to_owned(),
+            public_key: words.take(key).unwrap_or_default(),
+            behind: words.list(behind, |network| Ok(network.to_owned()))?,
+        })
+    };
+    let (near, far) = (end("near", "near-key", "behind-near")?, end("far", "far-key", "behind-far")?);
+    let rates = down.zip(up).map(|(down, up)| HopRates { down, up, takes_turns });
+    let site = Site { interface: words.take("interface"), near, far, rates };
+    words.finish()?;
+    let Installed { files, steps } = installed(&cure, &site).map_err(|unfit| Refusal::of(unfit.what, unfit.message))?;
+    let files: Vec<Value> = files.iter().map(|(name, text)| json!({ "name": name, "text": text })).collect();
+    Ok(json!({ "files": files, "steps": steps }))
+}

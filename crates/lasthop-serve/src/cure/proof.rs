@@ -1,0 +1,53 @@
+//! What was measured with a cure, beside what was promised.
+
+use lasthop_scenario::one_line;
+use lasthop_study::promise::{Beside, Promise, put_into};
+use serde_json::{Value, json};
+
+use super::words::Words;
+use crate::refusal::Refusal;
+
+/// Sets the report of a gateway or of an end of the two-ended link beside the promise; both are files in `body`, in whatever order. An object:
+///
+/// * `report`: as `lasthop gateway report --promise --json`;
+/// * `parts`: of each rule or peer its `name`, and what is to be said in `words`.
+///
+/// # Errors
+///
+/// Names the file, and what would be right.
+pub fn prove(query: &str, body: &[u8]) -> Result<Value, Refusal> {
+    let mut words = Words::read(query)?;
+    let files = words.files(body)?;
+    words.finish()?;
+    let (mut promise, mut report) = (None, None);
+    for file in &files {
+        let wrong = |why: String| Refusal::plain(one_line(&format!("{}: {why}", file.name)), "report");
+        let text = std::str::from_utf8(file.bytes).map_err(|error| wrong(error.to_string()))?;
+        let value: Value = serde_json::from_str(text).map_err(|error| wrong(format!("{EXPECTED}: {error}")))?;
+        if value.get("lasthop_promise").is_some() {
+            promise = Some(Promise::read(text).map_err(|error| wrong(error.to_string()))?);
+        } else if ["rules", "peers"].iter().any(|list| value[list].is_array()) {
+            report = Some(value);
+        } else {
+            return Err(wrong(EXPECTED.to_owned()));
+        }
+    }
+    let promise = promise.ok_or_else(|| {
+        Refusal::of("report", "the promise is missing; `lasthop advise --out` wrote it as *.promise.json")
+    })?;
+    let mut report = report.ok_or_else(|| Refusal::of("report", EXPECTED))?;
+    let mut parts = Vec::new();
+    type Judge = fn(&Value, &Promise) -> Beside;
+    let lists: [(&str, Judge); 2] = [("rules", Beside::of_rule), ("peers", Beside::of_peer)];
+    for (list, judge) in lists {
+        for part in report[list].as_array().into_iter().flatten() {
+            let name = one_line(part["name"].as_str().unwrap_or("?"));
+            let flows = ["treated", "untreated"].map(|arm| part[arm]["flows"].as_u64());
+            parts.push(json!({ "name": name, "words": judge(part, &promise).words(), "flows": flows }));
+        }
+    }
+    put_into(&mut report, &promise);
+    Ok(json!({ "report": report, "parts": parts }))
+}
+
+const EXPECTED: &str = "expected what `lasthop gateway report --json` or `lasthop tunnel report --json` prints";

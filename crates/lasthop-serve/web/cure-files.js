@@ -1,0 +1,75 @@
+// Files that are chosen or dropped, and which of them are a measurement.
+
+/** Most bytes that the server takes. */
+const LARGEST = 64 * 2 ** 20;
+
+/**
+ * Takes files that are chosen with `input` or dropped on `target`; of a folder what is in it.
+ * @param {HTMLInputElement} input @param {HTMLElement} target @param {(files: File[]) => void} take
+ */
+export function receive(input, target, take) {
+  input.addEventListener('change', () => {
+    if (input.files.length) take([...input.files]);
+    // The same file again is another measurement.
+    input.value = '';
+  });
+  const over = (is) => target.classList.toggle('over', is);
+  target.addEventListener('dragover', (event) => { event.preventDefault(); over(true); });
+  target.addEventListener('dragleave', () => over(false));
+  target.addEventListener('drop', async (event) => {
+    event.preventDefault();
+    over(false);
+    // Before anything is waited for: what was dropped is gone then.
+    const entries = [...event.dataTransfer.items].map((item) => item.webkitGetAsEntry?.()).filter(Boolean);
+    const files = [...event.dataTransfer.files];
+    const folders = entries.filter((entry) => entry.isDirectory);
+    const inside = await Promise.all(folders.map(filesIn));
+    const found = folders.length ? files.filter((file) => !folders.some((folder) => folder.name === file.name)).concat(...inside) : files;
+    if (found.length) take(found);
+  });
+}
+
+/** The files right in a folder. @param {FileSystemDirectoryEntry} folder @returns {Promise<File[]>} */
+async function filesIn(folder) {
+  const reader = folder.createReader();
+  const entries = [];
+  for (;;) {
+    const some = await new Promise((resolve, reject) => { reader.readEntries(resolve, reject); });
+    if (!some.length) break;
+    entries.push(...some);
+  }
+  return Promise.all(entries.filter((entry) => entry.isFile).map((entry) => new Promise((resolve, reject) => { entry.file(resolve, reject); })));
+}
+
+/** Of these files those that the server is to read, in its order. Throws a line that says what is wrong. @param {File[]} files @returns {Promise<File[]>} */
+export async function measurement(files) {
+  const chosen = await choose(files);
+  const size = chosen.reduce((sum, file) => sum + file.size, 0);
+  if (size > LARGEST) {
+    throw new Error(`${chosen[0].name}: ${(size / 2 ** 20).toFixed(0)} MiB, and a page takes ${LARGEST / 2 ** 20}; capture heads alone (tcpdump -s 128), or use lasthop fit, which has no such bound`);
+  }
+  return chosen;
+}
+
+async function choose(files) {
+  const report = files.find((file) => file.name === 'probe.json') ?? files.find((file) => file.name.endsWith('.json'));
+  if (report && report.size <= LARGEST) {
+    let named = [];
+    try {
+      const { down, up } = JSON.parse(await report.text());
+      named = [down?.trace, up?.trace];
+    } catch { /* The server has the words for it. */ }
+    return [report, ...files.filter((file) => named.includes(file.name))];
+  }
+  if (files.length > 2) throw new Error(`${files.length} files: give one capture or trace, a trace for each direction, or what lasthop probe wrote`);
+  // Whoever has a trace of each direction names them so.
+  const isUp = (file) => /(^|[^a-z])up([^a-z]|$)/i.test(file.name);
+  return [...files].sort((one, other) => Number(isUp(one)) - Number(isUp(other)));
+}
+
+/** Gives a text to whoever uses the page, as a file. @param {string} name @param {string} text */
+export function download(name, text) {
+  const url = URL.createObjectURL(new Blob([text], { type: 'text/plain' }));
+  Object.assign(document.createElement('a'), { href: url, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(url), 60_000);
+}

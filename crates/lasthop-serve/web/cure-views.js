@@ -1,0 +1,108 @@
+// What the five steps show.
+
+import { drawFigure } from './charts.js';
+import { download } from './cure-files.js';
+
+export const make = (tag, properties = {}, ...children) => {
+  const element = Object.assign(document.createElement(tag), properties);
+  element.append(...children);
+  return element;
+};
+
+const list = (lines) => make('ul', {}, ...lines.map((line) => make('li', { textContent: line })));
+
+const table = (element, heads, rows) => {
+  element.tHead.replaceChildren(make('tr', {}, ...heads.map((textContent) => make('th', { scope: 'col', textContent }))));
+  element.tBodies[0].replaceChildren(...rows);
+};
+
+const row = ([head, ...cells], className = '') => make('tr', { className }, make('th', { scope: 'row', textContent: head }),
+  ...cells.map((cell) => (typeof cell === 'string' ? make('td', { textContent: cell }) : cell)));
+
+/** A field of settings. @param {string[]} field key, label, hint */
+export function field([key, label, hint], value, changed) {
+  const input = make('input', { type: 'text', id: key, value, placeholder: hint, spellcheck: false, maxLength: 200, autocomplete: 'off' });
+  input.setAttribute('aria-describedby', `error-${key}`);
+  let known = value;
+  input.addEventListener('change', () => {
+    if (input.value.trim() === known) return;
+    known = input.value.trim();
+    changed(key, known);
+  });
+  return make('div', { className: 'field' }, make('label', { htmlFor: key, textContent: label }), input, make('p', { className: 'error', id: `error-${key}` }));
+}
+
+/** Boxes of which none stands for all. @param {string[][]} choices name, label */
+export function choices(element, options, chosen, changed) {
+  const boxes = options.map(([value]) => make('input', { type: 'checkbox', value, checked: !chosen.length || chosen.includes(value) }));
+  boxes.forEach((box) => box.addEventListener('change', () => changed(boxes.filter((one) => one.checked).map((one) => one.value))));
+  element.replaceChildren(...options.map(([, label], at) => make('label', {}, boxes[at], ` ${label}`)));
+}
+
+/** What was measured. @param {(id: string) => HTMLElement} $ @param {object} link */
+export function showLink($, link) {
+  $('link-words').textContent = link.words;
+  $('link-remark').textContent = link.remark ?? '';
+  $('lacking').textContent = link.lacks ? `${link.lacks}: say it above, under “What you know of the link”.` : '';
+  $('link-download').disabled = !link.scenario;
+  $('flow').replaceChildren(...(link.flow.length ? [make('h3', { textContent: 'What limits the flow with most data' }), list(link.flow)] : []));
+  $('told').replaceChildren(...link.told.flatMap(told));
+  // Charts are drawn at the size that they have: they are in the page first.
+  const figures = link.pictures.map(({ caption }) => make('figure', {}, make('div'), make('figcaption', { textContent: caption })));
+  $('pictures').replaceChildren(...figures);
+  link.pictures.forEach(({ figure }, at) => drawFigure(figures[at].firstChild, figure));
+}
+
+/** Models of a direction. */
+function told({ direction, file, said, models, verdict }) {
+  const shown = make('table', {}, make('thead'), make('tbody'));
+  table(shown, ['model', 'AIC', 'parameters, with 95 % intervals'], models.map(({ model, aic, chosen, parameters }) => row(
+    [model, aic.toFixed(1), make('td', { className: 'words', textContent: parameters.join('; ') })], chosen ? 'best' : '',
+  )));
+  const scroll = make('div', { className: 'scroll', tabIndex: 0 }, shown);
+  scroll.setAttribute('role', 'region');
+  scroll.setAttribute('aria-label', `Models, ${direction}`);
+  return [make('h3', { textContent: `Losses ${direction}: ${file}` }), list(said), scroll, make('p', { className: 'finding', textContent: verdict.join(' ') })];
+}
+
+const times = (gain) => (gain === null ? 'from 0' : gain.toFixed(2));
+
+/** What comes of each cure. @param {(id: string) => HTMLElement} $ @param {object} advice as `lasthop advise --json` @param {string[]} words */
+export function showAdvice($, advice, words) {
+  $('verdict').textContent = words.join(' ');
+  const uses = advice.cures[0].uses;
+  const value = ({ value: { mean, ci95 } }) => mean.toFixed(2) + (ci95 === null ? '' : ` ± ${ci95.toFixed(2)}`);
+  table($('cures'), ['cure', 'needs', ...uses.map(({ use, unit }) => `${use}, ${unit}`), 'gain', 'harms'], advice.cures.map((cured) => row(
+    [cured.cure, cured.needs, ...cured.uses.map(value), times(cured.gain), cured.harms.join(', ') || '–'], cured.cure === advice.advice ? 'best' : '',
+  )));
+  $('reasons').replaceChildren(...advice.cures.flatMap(({ cure, does, happened }) => [
+    make('dt', { textContent: cure }), make('dd', { textContent: `${does} ${happened}` }),
+  ]));
+}
+
+/** The files of a cure, and what to do with them. @param {HTMLElement} element @param {{files: {name: string, text: string}[], steps: string[]}} made */
+export function showFiles(element, { files, steps }) {
+  const shown = files.map(({ name, text }) => {
+    const button = make('button', { type: 'button', className: 'main', textContent: `Download ${name}` });
+    button.addEventListener('click', () => download(name, text));
+    const pre = make('pre', { textContent: text, tabIndex: 0 });
+    pre.setAttribute('role', 'region');
+    pre.setAttribute('aria-label', name);
+    return make('div', {}, button, make('details', { open: files.length < 3 && !name.endsWith('.json') }, make('summary', { textContent: name }), pre));
+  });
+  const commands = steps.map((step) => make('li', {}, make('code', { textContent: step })));
+  element.replaceChildren(...shown, make('h3', { textContent: 'Then' }), make('ol', { className: 'plain' }, ...commands));
+}
+
+/** Promise beside measurement. @param {HTMLTableElement} element @param {{report: object, parts: {name: string, words: string, flows: (number|null)[]}[]}} proof */
+export function showProof(element, { report, parts }) {
+  const judged = [...(report.rules ?? []), ...(report.peers ?? [])];
+  const factor = (it) => (it ? `${it.mean.toFixed(2)}${it.interval ? ` (${it.interval.map((end) => end.toFixed(2)).join(' to ')})` : ''}` : 'nothing yet');
+  const words = { kept: 'kept', 'fell-short': 'fell short', 'too-few': 'not enough flows yet' };
+  table(element, ['rule', 'cure', 'promised, times', 'measured, times', 'connections', ''], parts.map(({ name, words: said, flows }, at) => {
+    const { why_none: none, cure, promised, measured, verdict } = judged[at].promise;
+    if (none) return row([name, make('td', { className: 'words', colSpan: 5, textContent: said })]);
+    const count = flows.some((number) => number === null) ? '–' : `${flows[0]} treated, ${flows[1]} not`;
+    return row([name, cure, factor(promised), factor(measured), count, make('td', { className: verdict, textContent: words[verdict] })]);
+  }));
+}

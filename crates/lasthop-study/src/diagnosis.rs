@@ -1,0 +1,45 @@
+//! What a capture says of its flows, wherever its file is.
+
+use std::path::Path;
+
+use lasthop_diagnose::{Options, Report, diagnose};
+use serde_json::{Value, json};
+
+use crate::link::{Access, LinkError};
+
+/// Reads a capture to its end.
+///
+/// # Errors
+///
+/// When there is none, or it has no interface of the name that is asked for.
+pub fn diagnosed(access: &Access<'_>, path: &Path, options: &Options) -> Result<Report, LinkError> {
+    let file = access.open(path).map_err(|error| LinkError::File { path: path.to_path_buf(), error })?;
+    let report = diagnose(file, options).map_err(|error| LinkError::Capture { path: path.to_path_buf(), error });
+    if (access.stop)() {
+        return Err(LinkError::Stopped { path: path.to_path_buf() });
+    }
+    let report = report?;
+    if let Some(name) = options.interface.as_ref().filter(|_| report.other_interfaces == report.packets) {
+        let why = format!("there is no interface {name}");
+        return Err(LinkError::NoFlow { path: path.to_path_buf(), why });
+    }
+    Ok(report)
+}
+
+/// No flow in a capture sends data, and what it lacks.
+pub fn no_flow(path: &Path, report: &Report) -> LinkError {
+    LinkError::NoFlow { path: path.to_path_buf(), why: report.missing().join("; ") }
+}
+
+/// A capture as `lasthop diagnose --json` has it, of all its flows or of the one of that number.
+pub fn to_json(name: &str, report: &Report, flow: Option<usize>) -> Value {
+    let mut value = json!(report);
+    if let (Some(number), Some(flows)) = (flow, value["flows"].as_array_mut()) {
+        flows.retain(|flow| flow["number"] == number);
+    }
+    let mut named = json!({ "file": name });
+    if let (Some(named), Value::Object(report)) = (named.as_object_mut(), value) {
+        named.extend(report);
+    }
+    named
+}

@@ -1,0 +1,117 @@
+//! Both ends' configurations of the two-ended link.
+
+use crate::advise::HopRates;
+
+/// The UDP port of both ends.
+const PORT: u16 = 51_900;
+/// The ends' own addresses in the inner network.
+const INNER: [&str; 2] = ["10.98.76.1", "10.98.76.2"];
+/// The share of the hop's rate that an end sends at, so that packets wait there and not in the modem; on a medium on which one end
+/// sends at a time, less than half.
+const SHARE: f64 = 0.95;
+const SHARE_IN_TURNS: f64 = 0.45;
+/// Bits a second where the hop's rate is not known.
+const USUAL: u64 = 10_000_000;
+/// Bits a second at the least.
+const SLOWEST: u64 = 8_000;
+/// A host that nobody has (RFC 6761, section 6.4): `check` names it.
+pub const NOBODY: &str = "far-end.invalid";
+
+/// One end, as it is there.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct End {
+    /// The host at which the other end reaches it, with a port if it is not 51900; none where only this end calls.
+    pub host: Option<String>,
+    /// The file of its private key.
+    pub key_file: String,
+    /// Its public key in base64.
+    pub public_key: String,
+    /// The networks behind it, whose packets take the tunnel.
+    pub behind: Vec<String>,
+}
+
+/// The configurations of the end in front of the hop, and of the other one. `rates` are the hop's.
+pub fn configurations(near: &End, far: &End, rates: Option<HopRates>) -> [String; 2] {
+    let share = |rate: u64, in_turns: bool| (rate as f64 * if in_turns { SHARE_IN_TURNS } else { SHARE }) as u64;
+    let [down, up] = match rates {
+        Some(HopRates { down, up, takes_turns }) => [down, up].map(|rate| share(rate, takes_turns).max(SLOWEST)),
+        None => [USUAL; 2],
+    };
+    let endpoint = |end: &End| end.host.as_deref().map(with_port);
+    // One end is enough that calls.
+    let far_endpoint = endpoint(far).or_else(|| near.host.is_none().then(|| with_port(NOBODY)));
+    let near_endpoint = endpoint(near);
+    let is_v6 = [&near_endpoint, &far_endpoint].into_iter().flatten().any(|endpoint| endpoint.starts_with('['));
+    let listen = if is_v6 { "[::]" } else { "0.0.0.0" };
+    let near_peer = Peer { name: "near", end: near, endpoint: near_endpoint, inner: INNER[0] };
+    let far_peer = Peer { name: "far", end: far, endpoint: far_endpoint, inner: INNER[1] };
+    [
+        configuration(Own { peer: &near_peer, listen, rate: down }, &far_peer),
+        configuration(Own { peer: &far_peer, listen, rate: up }, &near_peer),
+    ]
+}
+
+/// An end as the other one sees it.
+struct Peer<'a> {
+    name: &'a str,
+    end: &'a End,
+    endpoint: Option<String>,
+    inner: &'a str,
+}
+
+/// An end as it is itself.
+struct Own<'a> {
+    peer: &'a Peer<'a>,
+    /// The address that it listens at.
+    listen: &'a str,
+    /// How fast it sends, bits a second.
+    rate: u64,
+}
+
+fn configuration(own: Own<'_>, peer: &Peer<'_>) -> String {
+    let endpoint = match &peer.endpoint {
+        Some(endpoint) if endpoint.starts_with(NOBODY) => {
+            format!("# TO BE SET: host and UDP port where the other end is reached.\nendpoint = \"{endpoint}\"\n")
+        }
+        Some(endpoint) => format!("endpoint = \"{}\"\n", endpoint.escape_default()),
+        None => "# No endpoint: that end calls, and is answered where it is.\n".to_owned(),
+    };
+    let allowed: Vec<String> = std::iter::once(peer.inner)
+        .chain(peer.end.behind.iter().map(String::as_str))
+        .map(|it| format!("\"{}\"", it.escape_default()))
+        .collect();
+    format!(
+        "# The {} end of the two-ended link, as `lasthop advise` found it best; docs/tunnel.md has all keys.\n\
+         listen = \"{}:{PORT}\"\n\
+         private_key_file = \"{}\"\n\
+         address = [\"{}/30\"]\n\
+         \n\
+         [[peer]]\n\
+         name = \"{}\"\n\
+         public_key = \"{}\"\n\
+         {endpoint}\
+         # Inner addresses behind that end: packets to them go there.\n\
+         allowed = [{}]\n\
+         # A little below what the hop carries, so that packets wait here.\n\
+         rate = \"{} kbps\"\n\
+         keepalive = \"10 s\"\n",
+        own.peer.name,
+        own.listen,
+        own.peer.end.key_file.escape_default(),
+        own.peer.inner,
+        peer.name,
+        peer.end.public_key.escape_default(),
+        allowed.join(", "),
+        (own.rate / 1000).max(8),
+    )
+}
+
+/// A host with the port where it has none.
+fn with_port(host: &str) -> String {
+    let is_v6 = host.parse::<std::net::Ipv6Addr>().is_ok();
+    match host.rsplit_once(':') {
+        _ if is_v6 => format!("[{host}]:{PORT}"),
+        Some((_, port)) if !port.is_empty() && port.bytes().all(|digit| digit.is_ascii_digit()) => host.to_owned(),
+        _ => format!("{host}:{PORT}"),
+    }
+}

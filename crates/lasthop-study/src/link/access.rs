@@ -1,0 +1,112 @@
+//! Where the files of a measurement are: on this machine, or in memory alone.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use lasthop_fit::read::MOST_PACKETS;
+use lasthop_scenario::read_limited;
+
+/// Most bytes of a trace's file.
+const LARGEST: u64 = 1 << 30;
+/// Most packets of a trace in memory, where several may be read at once.
+const MOST_PACKETS_IN_MEMORY: usize = 2 << 20;
+
+/// A file in memory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NamedFile<'f> {
+    /// As measurements and messages name it.
+    pub name: String,
+    /// What is in it.
+    pub bytes: &'f [u8],
+}
+
+/// Where files are.
+#[derive(Clone, Copy, Debug)]
+pub enum Files<'f> {
+    /// On this machine.
+    Disk,
+    /// Here. No other file is looked for, and fewer packets are taken than from files on disk.
+    Memory(&'f [NamedFile<'f>]),
+}
+
+/// Which files may be read, and for how long.
+#[derive(Clone, Copy)]
+pub struct Access<'a> {
+    /// Where the files are.
+    pub files: Files<'a>,
+    /// Says whether nobody waits any more. Asked often.
+    pub stop: &'a dyn Fn() -> bool,
+}
+
+impl Access<'static> {
+    /// The files of this machine, to the end.
+    pub const DISK: Self = Self { files: Files::Disk, stop: &|| false };
+}
+
+impl<'a> Access<'a> {
+    /// Opens a file. Reading it ends with an error once whoever waited has gone.
+    ///
+    /// # Errors
+    ///
+    /// When there is none, or it cannot be opened.
+    pub fn open(&self, path: &Path) -> io::Result<impl Read + use<'a>> {
+        let source: Box<dyn Read + 'a> = match self.files {
+            Files::Disk => Box::new(File::open(path)?),
+            Files::Memory(_) => Box::new(self.named(path)?),
+        };
+        Ok(Until { source, stop: self.stop })
+    }
+
+    pub(super) fn is_file(&self, path: &Path) -> bool {
+        match self.files {
+            Files::Disk => path.is_file(),
+            Files::Memory(_) => self.named(path).is_ok(),
+        }
+    }
+
+    pub(super) fn is_folder(&self, path: &Path) -> bool {
+        matches!(self.files, Files::Disk) && path.is_dir()
+    }
+
+    /// A text; bytes that are none are replaced.
+    pub(super) fn text(&self, path: &Path) -> io::Result<String> {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        match self.files {
+            Files::Disk => read_limited(path, LARGEST).map(|bytes| text(&bytes)),
+            Files::Memory(_) => self.named(path).map(text),
+        }
+    }
+
+    /// Most packets of a trace.
+    pub(super) fn most_packets(&self) -> usize {
+        match self.files {
+            Files::Disk => MOST_PACKETS,
+            Files::Memory(_) => MOST_PACKETS_IN_MEMORY,
+        }
+    }
+
+    fn named(&self, path: &Path) -> io::Result<&'a [u8]> {
+        let files = match self.files {
+            Files::Disk => &[],
+            Files::Memory(files) => files,
+        };
+        let file = files.iter().find(|file| Path::new(&file.name) == path);
+        file.map(|file| file.bytes).ok_or_else(|| {
+            let names: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
+            io::Error::new(io::ErrorKind::NotFound, format!("it is not among what was given: {}", names.join(", ")))
+        })
+    }
+}
+
+/// What is read until somebody says stop.
+struct Until<'a> {
+    source: Box<dyn Read + 'a>,
+    stop: &'a dyn Fn() -> bool,
+}
+
+impl Read for Until<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if (self.stop)() { Err(io::Error::other("nobody waits for it")) } else { self.source.read(buffer) }
+    }
+}

@@ -1,0 +1,106 @@
+//! What a gateway or an end of the two-ended link measured, beside what was promised.
+
+use serde_json::{Value, json};
+
+use super::{Kept, Measured, Promise, PromisedFactor, judge};
+use crate::advise::Use;
+
+/// A promise, and whether it is kept.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Beside {
+    /// Nothing was promised of it, and why.
+    Nothing(String),
+    /// This was.
+    Judged {
+        /// The cure's scheme.
+        cure: &'static str,
+        /// How many times as fast.
+        promised: PromisedFactor,
+        /// The same as it was measured.
+        measured: Option<Measured>,
+        /// Whether they agree.
+        kept: Kept,
+    },
+}
+
+impl Beside {
+    /// What `promise` says of what a rule in a gateway's report does.
+    pub fn of_rule(rule: &Value, promise: &Promise) -> Self {
+        let cure = match rule["mode"].as_str().unwrap_or("?") {
+            "snoop" => "SNOOP",
+            "split" => "SPLIT-BBR",
+            mode => return Self::Nothing(format!("nothing was promised of `{mode}`")),
+        };
+        Self::of(cure, rule, promise)
+    }
+
+    /// What `promise` says of a peer in the report of an end of the two-ended link.
+    pub fn of_peer(peer: &Value, promise: &Promise) -> Self {
+        Self::of("LINK-HYBRID", peer, promise)
+    }
+
+    fn of(cure: &'static str, of: &Value, promise: &Promise) -> Self {
+        // Both are how many times as much a transfer gets in the same time.
+        let Some(promised) = promise.of(cure, Use::Bulk.name()) else {
+            let why = format!("the promise has no factor of {cure} for downloads; ask `lasthop advise` with bulk");
+            return Self::Nothing(why);
+        };
+        if of["ab"].as_f64().unwrap_or(0.0) == 0.0 {
+            return Self::Nothing("none is left alone to compare with (`ab` is 0)".to_owned());
+        }
+        let [ratio, low, high] = ["ratio", "low", "high"].map(|part| of["gain"][part].as_f64());
+        let measured = match (ratio, low, high) {
+            (Some(ratio), Some(low), Some(high)) => Some(Measured { ratio, interval: [low, high] }),
+            _ => None,
+        };
+        Self::Judged { cure, promised, measured, kept: judge(promised, measured) }
+    }
+
+    /// In a line.
+    pub fn words(&self) -> String {
+        let (promised, measured, kept) = match self {
+            Self::Nothing(why) => return format!("promise: {why}"),
+            Self::Judged { promised, measured, kept, .. } => (promised, measured, kept),
+        };
+        let ends = |[low, high]: [f64; 2]| format!(" ({}-{})", digits(low), digits(high));
+        let measured =
+            measured.map_or("nothing yet".to_owned(), |it| format!("{}{}", digits(it.ratio), ends(it.interval)));
+        let (mean, interval) = (digits(promised.mean), promised.interval.map_or(String::new(), ends));
+        format!("promise: {mean} times as fast for downloads{interval}, measured {measured}: {}", kept.words())
+    }
+
+    /// As `lasthop gateway report --promise --json` has it.
+    pub fn to_json(&self) -> Value {
+        match self {
+            Self::Nothing(why) => json!({ "why_none": why }),
+            Self::Judged { cure, promised, measured, kept } => json!({
+                "cure": cure,
+                "promised": promised,
+                "measured": measured.map(|it| json!({ "mean": it.ratio, "interval": it.interval })),
+                "verdict": kept,
+            }),
+        }
+    }
+}
+
+/// Puts `promise` into a report: beside each rule of a gateway's, and each peer of an end's of the two-ended link.
+pub fn put_into(report: &mut Value, promise: &Promise) {
+    type Judge = fn(&Value, &Promise) -> Beside;
+    let parts: [(&str, Judge); 2] = [("rules", Beside::of_rule), ("peers", Beside::of_peer)];
+    for (list, judge) in parts {
+        for part in report.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
+            if part.is_object() {
+                part["promise"] = judge(part, promise).to_json();
+            }
+        }
+    }
+}
+
+/// Two significant digits below 10, else whole numbers from 100 on.
+pub fn digits(value: f64) -> String {
+    match value {
+        value if value >= 99.95 => format!("{value:.0}"),
+        value if value >= 0.995 => format!("{value:.1}"),
+        value => format!("{value:.2}"),
+    }
+}
