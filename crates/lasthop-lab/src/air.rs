@@ -467,7 +467,13 @@ const fn is_packet(packet: &Packet) -> bool {
 impl Link {
     fn new(spec: &LinkSpec, root: Root) -> Self {
         let errors = [Direction::Down, Direction::Up].map(|direction| Errors::new(spec, direction, root));
-        Self { carrier: Carrier::new(spec), gate: Gate::Open, errors, report: [PathReport::default(); 2], last: Instant::ZERO }
+        Self {
+            carrier: Carrier::new(spec),
+            gate: Gate::Open,
+            errors,
+            report: [PathReport::default(); 2],
+            last: Instant::ZERO,
+        }
     }
 }
 

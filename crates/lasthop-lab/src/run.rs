@@ -303,7 +303,7 @@ fn crossed(plan: &Plan<'_>, carried: &Carried, flow: usize, bytes: u64) -> Vec<(
     let units: u64 = by_station.iter().map(|crossed| crossed.units).sum();
     if units == 0 {
         // The way of what the flow is for.
-        let turned = |point| if counted_at == Side::Acceptor { point } else { point ^ 1 };
+        let turned = |point: Point| if counted_at == Side::Acceptor { point } else { point ^ 1 };
         return plan.path(spec).into_iter().map(|point| (turned(point), bytes)).collect();
     }
     let share = |crossed: &&Crossed| (u128::from(bytes) * u128::from(crossed.units) / u128::from(units)) as u64;

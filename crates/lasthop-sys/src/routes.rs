@@ -158,9 +158,8 @@ pub fn direct(socket: &mut Socket, route: &HostRoute) -> std::io::Result<()> {
     let HostRoute { to, via, interface: Interface(interface), source, tcp } = *route;
     let (scope, flags) = if via.is_some() { (UNIVERSE, ON_LINK) } else { (LINK, 0) };
     let header = [libc::AF_INET as u8, 32, 0, 0, MAIN, STATIC, scope, UNICAST, flags, 0, 0, 0];
-    let mut request = Request::put(libc::RTM_NEWROUTE, &header)
-        .with(DESTINATION, &to.octets())
-        .with(TO, &interface.to_ne_bytes());
+    let mut request =
+        Request::put(libc::RTM_NEWROUTE, &header).with(DESTINATION, &to.octets()).with(TO, &interface.to_ne_bytes());
     if let Some(via) = via {
         request = request.with(GATEWAY, &via.octets());
     }

@@ -153,7 +153,9 @@ pub fn redirect(packet: &mut [u8], to: Ipv4Addr) {
         _ => None,
     };
     // A UDP checksum of zero is none; one that comes to zero is written as its complement (RFC 768).
-    if let Some(field) = field.and_then(|field| field.first_chunk_mut()).filter(|field| protocol == TCP || **field != [0; 2]) {
+    if let Some(field) =
+        field.and_then(|field| field.first_chunk_mut()).filter(|field| protocol == TCP || **field != [0; 2])
+    {
         carry(field, &before, &after);
         if protocol == UDP && *field == [0; 2] {
             *field = [u8::MAX; 2];

@@ -81,7 +81,13 @@ impl Carrier {
         }
     }
 
-    pub(super) fn send(&mut self, now: Instant, direction: Direction, frame: Frame, look: impl FnOnce() -> Sight) -> Accepted {
+    pub(super) fn send(
+        &mut self,
+        now: Instant,
+        direction: Direction,
+        frame: Frame,
+        look: impl FnOnce() -> Sight,
+    ) -> Accepted {
         match self {
             Self::Duplex(directions) => directions[direction.index()].enqueue(now, frame, look),
             Self::Shared(medium) => medium.enqueue(now, direction, frame, look),

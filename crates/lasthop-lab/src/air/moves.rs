@@ -10,9 +10,7 @@ use lasthop_proto::random::Root;
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_sim::element::StateAtHandoff;
 use lasthop_sim::endpoint_index;
-use lasthop_sim::handoff::{
-    Away, Copied, Course, Ground, HandoffKind, Itinerary, Mobility, Stations, Towards, Ways,
-};
+use lasthop_sim::handoff::{Away, Copied, Course, Ground, HandoffKind, Itinerary, Mobility, Stations, Towards, Ways};
 use lasthop_sim::link::{Direction, Frame};
 use lasthop_sim::measure::MobilityReport;
 use lasthop_sim::network::{NodeId, NodeKind};
@@ -279,10 +277,12 @@ impl Air {
 
     /// Sends copies of a frame from a router towards all stations, but not back to where it came from.
     fn multiply(&mut self, now: Instant, agent: usize, bytes: &[u8]) {
-        let Some(Agent { ways, towards, .. }) = self.roaming.as_ref().and_then(|roaming| roaming.agents.get(agent)) else {
+        let Some(Agent { ways, towards, .. }) = self.roaming.as_ref().and_then(|roaming| roaming.agents.get(agent))
+        else {
             return;
         };
-        let source = bytes.get(ETHERNET + 14..ETHERNET + 16).map(|low| usize::from(u16::from_be_bytes([low[0], low[1]])));
+        let source =
+            bytes.get(ETHERNET + 14..ETHERNET + 16).map(|low| usize::from(u16::from_be_bytes([low[0], low[1]])));
         let back = source.and_then(|number| towards.get(&number.checked_sub(1)?)).copied();
         let ways: Vec<Point> = ways.iter().copied().filter(|way| Some(*way) != back).collect();
         for (index, way) in ways.into_iter().enumerate() {

@@ -78,7 +78,9 @@ fn stream(text: &str) -> (Vec<u32>, MobilityReport) {
                 let mut ends = stations.map(|(station, cell)| (Plan::care_of(station, Plan::address(host)), cell));
                 let end = ends.find(|(care_of, _)| *care_of == to).map(|(_, cell)| plan.node(cell));
                 let out = match (end, agent) {
-                    (Some(end), _) if end == node => plan.points() + plan.agents().iter().position(|at| *at == node).unwrap(),
+                    (Some(end), _) if end == node => {
+                        plan.points() + plan.agents().iter().position(|at| *at == node).unwrap()
+                    }
                     (Some(end), _) => next(end).unwrap(),
                     // What an agent gives back goes onto the cell.
                     (None, Some(_)) => *plan.cells().iter().find(|cell| plan.node(**cell) == node).unwrap(),

@@ -34,7 +34,8 @@ impl<'n> Plan<'n> {
         let at_stations = self.gateways().into_iter().filter(|(point, _)| self.cells().contains(point));
         for (_, element) in at_stations {
             if element.role() == Role::Relay {
-                let instead = "a kernel's connections stay where they are; give lab.endpoints = \"own\", or take `lasthop run`";
+                let instead =
+                    "a kernel's connections stay where they are; give lab.endpoints = \"own\", or take `lasthop run`";
                 return refuse("a split connection of a host that moves", instead);
             }
             if element.get::<Snoop>().is_some() && mobility.soft_state == SoftState::Mirrored {
@@ -158,11 +159,8 @@ impl<'n> Plan<'n> {
 
     /// Kernel parameters of a node: what comes by one cell may be answered by another.
     pub(super) fn moving_sysctls(&self) -> Vec<(&'static str, String)> {
-        let keys = [
-            "net/ipv4/conf/all/rp_filter",
-            "net/ipv4/conf/default/rp_filter",
-            "net/ipv4/conf/default/send_redirects",
-        ];
+        let keys =
+            ["net/ipv4/conf/all/rp_filter", "net/ipv4/conf/default/rp_filter", "net/ipv4/conf/default/send_redirects"];
         let keys = keys.into_iter().filter(|_| self.mobility().is_some());
         keys.map(|key| (key, "0".to_owned())).collect()
     }

@@ -186,17 +186,12 @@ impl Stations {
 
     /// A packet for the host comes to a station where it is not.
     pub fn take(&mut self, station: usize, frame: Frame) -> Away {
-        match self.posts[station].successor {
-            Some(next) => Away::To(next),
-            // Until it hears of the new one, a station keeps what comes.
-            None if self.plan.kind == HandoffKind::Forwarding
-                && self.posts[station].left > 0
-                && self.keep(station, frame) =>
-            {
-                Away::Kept
-            }
-            None => Away::Lost,
+        if let Some(next) = self.posts[station].successor {
+            return Away::To(next);
         }
+        // Until it hears of the new one, a station keeps what comes.
+        let keeps = self.plan.kind == HandoffKind::Forwarding && self.posts[station].left > 0;
+        if keeps && self.keep(station, frame) { Away::Kept } else { Away::Lost }
     }
 
     /// A copy of a packet for the host is at a station; what is dropped is discarded from `pool`.
