@@ -39,7 +39,7 @@ fn scenario(mobility: &str, lines: &str) -> Scenario {
         "limit = \"60 s\"\nhosts = {{ source = {{}}, mobile = {{}} }}\nrouters = {{ core = {{}}, base-1 = {{}}, base-2 = {{}} }}\n\
          tcp = {{ preset = \"linux-6.18\" }}\n\
          [links.far]\nbetween = [\"source\", \"core\"]\nrate = \"10 Mbps\"\ndelay = \"10 ms\"\n{}{}\
-         [flows]\ndown = {{ from = \"source\", to = \"mobile\", size = \"1 MB\" }}\n\
+         [flows]\ndown = {{ from = \"source\", to = \"mobile\", size = \"1000 kB\" }}\n\
          up = {{ from = \"mobile\", to = \"source\", size = \"300 kB\" }}\n\
          [base_station]\nrouter = \"base-1\"\nlink = \"cell-1\"\n\
          [mobility]\nhost = \"mobile\"\nstations = [\"cell-1\", \"cell-2\"]\nmoves = {{ every = \"500 ms\" }}\n{mobility}\n\
