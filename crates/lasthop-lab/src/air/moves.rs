@@ -324,9 +324,13 @@ impl Air {
     /// A frame comes to a cell at whose other end the host, or the station, is not.
     pub(super) fn miss(&mut self, now: Instant, point: Point, frame: Frame) {
         let cell = self.roaming.as_ref().and_then(|roaming| roaming.cell_at(point));
+        // A gateway goes on with its repairs for a while, since nobody tells it; they are for nobody.
+        let is_repair = self.pool.get(frame.handle()).cause.is_local_retransmission();
         match cell {
             // It was on its way here when the kernel's route was changed.
-            Some((station, Towards::Host)) if self.elements[point].is_none() => self.take_away(now, station, frame),
+            Some((station, Towards::Host)) if self.elements[point].is_none() && !is_repair => {
+                self.take_away(now, station, frame);
+            }
             _ => {
                 self.links[point / 2].report[point % 2].frames += 1;
                 self.lose_at_handoff(point, frame.handle());
@@ -334,10 +338,10 @@ impl Air {
         }
     }
 
-    /// A frame that the node at `point` sent is lost since the host has moved.
+    /// A frame that the node at `point` sent is lost since the host has moved. A hop's repairs count as lost on the link only: they are copies.
     pub(super) fn lose_at_handoff(&mut self, point: Point, handle: Handle) {
         let packet = self.pool.take(handle);
-        if let Some(roaming) = &mut self.roaming
+        if let Some(roaming) = self.roaming.as_mut().filter(|_| !packet.cause.is_local_retransmission())
             && let Some((_, towards)) = roaming.cell_at(point)
         {
             roaming.stations.lose(&packet, towards);

@@ -119,8 +119,8 @@ impl<'n> Plan<'n> {
         self.agents().into_iter().enumerate().flat_map(make).collect()
     }
 
-    /// `ip` commands for tunnels through a node, and for an agent at it. What comes from a station's agent goes onto the cell, whatever
-    /// routes say.
+    /// `ip` commands for tunnels through a node, and for an agent at it. What comes from a station's agent, or from the router itself, goes
+    /// onto the cell, whatever routes say.
     pub(super) fn agent_lines(&self, node: NodeId) -> Vec<String> {
         let Some(mobility) = self.mobility().filter(|_| self.network.nodes[node.0].kind == NodeKind::Router) else {
             return Vec::new();
@@ -151,7 +151,8 @@ impl<'n> Plan<'n> {
                 }
             }
             if router == node {
-                lines.push(format!("rule add iif {device} lookup {TABLE} pref {TABLE}"));
+                // What the gateway sends of its own is for the cell as well, and for no other station.
+                lines.extend([device, "lo"].map(|from| format!("rule add iif {from} lookup {TABLE} pref {TABLE}")));
             }
         }
         lines
