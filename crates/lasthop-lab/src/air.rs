@@ -1,5 +1,8 @@
 //! The emulated links without their I/O: the simulator's own state machines, fed with real frames.
 
+mod carrier;
+mod moves;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::mem::take;
@@ -9,19 +12,20 @@ use lasthop_proto::node::Port;
 use lasthop_proto::packet::{Body, Cause, Ecn, FlowId, Packet, Side};
 use lasthop_proto::queue::Sight;
 use lasthop_proto::random::Root;
-use lasthop_proto::time::{Duration, Instant};
-use lasthop_sim::link::{
-    Accepted, Crossing, Direction, DuplexDirection, Errors, Frame, Held, InFlight, ManagedDirection, SharedMedium,
-};
+use lasthop_proto::time::Instant;
+use lasthop_sim::link::{Accepted, Crossing, Direction, Errors, Frame, Held};
 use lasthop_sim::measure::{FlowReport, PathReport, Reporter};
-use lasthop_sim::network::{DirectionSpec, LinkSpec, Medium};
+use lasthop_sim::network::LinkSpec;
 use lasthop_sim::pool::{Handle, PacketPool};
 use lasthop_sim::trace::DropReason;
 use lasthop_wire::{Route, mark_congestion};
 
+use self::carrier::Carrier;
+use self::moves::Roaming;
+pub use self::moves::{Crossed, Moves, SetRoute};
 use super::capture::{Capture, Passage};
 use super::counts::Counts;
-use super::elements::{ETHERNET, Given, IPV4, PortElement, element};
+use super::elements::{Blueprint, ETHERNET, Given, IPV4, PortElement};
 use super::plan::{Plan, Point};
 use super::quic::datagram;
 use super::quic::tally::Register;
@@ -47,14 +51,26 @@ pub struct Air {
     /// What passed each point; `None` when nobody wants it.
     capture: Option<Capture>,
     carried: u64,
+    /// The host that moves, if one does.
+    roaming: Option<Box<Roaming>>,
 }
 
-/// What can happen next: on a link, or at a point. Links go first, since an element acts on what came before its own timer.
+/// What can happen next: on a link, at a point, or to a host that moves. Links go first, since an element acts on what came before its own
+/// timer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Next {
     Link(usize),
     Element(Point),
     Late,
+    Move,
+}
+
+/// Whether anything goes over a link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Gate {
+    Open,
+    /// It is the cell of a station where the host that moves is not.
+    Closed,
 }
 
 #[derive(Default)]
@@ -65,15 +81,11 @@ struct Stored {
 
 struct Link {
     carrier: Carrier,
+    gate: Gate,
     errors: [Errors; 2],
     report: [PathReport; 2],
     /// When it last did something: nothing happens on it before.
     last: Instant,
-}
-
-enum Carrier {
-    Duplex(Box<[OneWay; 2]>),
-    Shared(Box<SharedMedium>),
 }
 
 /// A frame that arrives.
@@ -94,6 +106,8 @@ pub struct Carried {
     pub flows: Vec<FlowReport>,
     /// Frames that links carried.
     pub frames: u64,
+    /// What the moves of a host came to.
+    pub moves: Option<Moves>,
     /// What passed each point.
     pub capture: Option<Capture>,
 }
@@ -102,11 +116,17 @@ impl Air {
     /// Links without frames; errors come from the streams that the simulator uses under `root`.
     pub fn new(plan: &Plan<'_>, root: Root, capture: Option<Capture>) -> Self {
         let mut elements: Vec<_> = (0..plan.points()).map(|_| None).collect();
-        for (point, spec) in plan.emulated() {
-            elements[point] = element(spec, point, plan, root);
+        let blueprints = plan.emulated().map(|(point, spec)| (point, Blueprint::new(spec, point, plan, root)));
+        let blueprints: Vec<_> = blueprints.collect();
+        for (point, blueprint) in &blueprints {
+            elements[*point] = blueprint.build();
+        }
+        let mut links: Vec<_> = plan.network.links.iter().map(|spec| Link::new(spec, root)).collect();
+        for cell in plan.cells().into_iter().skip(1) {
+            links[cell / 2].gate = Gate::Closed;
         }
         Self {
-            links: plan.network.links.iter().map(|spec| Link::new(spec, root)).collect(),
+            links,
             flows: plan.routes(),
             quic: Arc::default(),
             pool: PacketPool::default(),
@@ -118,6 +138,7 @@ impl Air {
             told: vec![FlowReport::default(); plan.network.flows.len()],
             capture,
             carried: 0,
+            roaming: Roaming::new(plan, root, blueprints),
         }
     }
 
@@ -126,9 +147,10 @@ impl Air {
         Self { quic, ..self }
     }
 
-    /// Takes the frame that the node at `point` sent at `now`. What is not IPv4 is no packet of the scenario and goes nowhere.
+    /// Takes the frame that the node at `point` sent at `now`, or that a router handed to its agent, whose ports come behind all points. What
+    /// is not IPv4 is no packet of the scenario and goes nowhere.
     pub fn send(&mut self, now: Instant, point: Point, bytes: &[u8]) {
-        if bytes.get(12..ETHERNET) != Some(&IPV4) {
+        if bytes.get(12..ETHERNET) != Some(&IPV4) || self.take_at_agent(now, point, bytes) {
             return;
         }
         if self.elements[point].is_some() {
@@ -155,7 +177,13 @@ impl Air {
         for (port, frame) in given.frames {
             match port {
                 Port::WIRELESS => self.launch(now, point, &frame),
-                _ => self.turned.push_back((now, point, frame)),
+                _ => {
+                    if self.roaming.is_some() {
+                        let packet = self.read(&frame[ETHERNET..]);
+                        self.notice(now, point, &packet);
+                    }
+                    self.turned.push_back((now, point, frame));
+                }
             }
         }
         for (packet, bytes) in given.link_frames {
@@ -176,39 +204,50 @@ impl Air {
         } else if is_packet(&packet) {
             self.counts.sent(point, &mut packet);
         }
+        self.put(now, point, packet, bytes);
+    }
+
+    /// Puts a frame onto the link at `point`, counted as it is to be.
+    fn put(&mut self, now: Instant, point: Point, packet: Packet, bytes: &[u8]) {
         let recorded = self.capture.as_mut().filter(|_| is_packet(&packet)).and_then(|capture| {
             capture.add(Passage { time: now, point, outbound: true, cause: packet.cause, dropped: None }, bytes)
         });
-        *self.pool.place() = packet;
-        // Nobody asks where it goes, but queues by flow ask whose it is.
-        let to =
-            if packet.flow == FlowId::NONE { 0 } else { lasthop_sim::endpoint_index(packet.flow, packet.from.peer()) };
-        let frame = self.pool.commit(to);
+        let frame = self.store(packet, bytes, recorded);
         let link = &mut self.links[point / 2];
+        if link.gate == Gate::Closed {
+            return self.miss(now, point, frame);
+        }
         let direction = [Direction::Down, Direction::Up][point % 2];
-        let report = &mut link.report[direction.index()];
         // A wake-up that came late may have let the link go on; it cannot go back.
         let now = now.max(link.last);
         let look = || Sight::of(self.pool.get(frame.handle()));
         match link.carrier.send(now, direction, frame, look) {
-            Accepted::Queued | Accepted::Next(_) => {
-                report.carry(frame);
-                let place = frame.handle().0 as usize;
-                if place >= self.frames.len() {
-                    self.frames.resize_with(place + 1, Stored::default);
-                }
-                let stored = &mut self.frames[place];
-                stored.bytes.clear();
-                stored.bytes.extend_from_slice(bytes);
-                stored.recorded = recorded;
-            }
+            Accepted::Queued | Accepted::Next(_) => link.report[direction.index()].carry(frame),
             Accepted::Dropped => {
-                report.lose(DropReason::Queue);
+                link.report[direction.index()].lose(DropReason::Queue);
                 self.pool.discard(frame.handle());
                 self.mark(recorded, DropReason::Queue);
             }
         }
         self.drop_managed(point / 2);
+    }
+
+    /// A frame that is under way, with its bytes and its number in the capture.
+    fn store(&mut self, packet: Packet, bytes: &[u8], recorded: Option<usize>) -> Frame {
+        *self.pool.place() = packet;
+        // Nobody asks where it goes, but queues by flow ask whose it is.
+        let to =
+            if packet.flow == FlowId::NONE { 0 } else { lasthop_sim::endpoint_index(packet.flow, packet.from.peer()) };
+        let frame = self.pool.commit(to);
+        let place = frame.handle().0 as usize;
+        if place >= self.frames.len() {
+            self.frames.resize_with(place + 1, Stored::default);
+        }
+        let stored = &mut self.frames[place];
+        stored.bytes.clear();
+        stored.bytes.extend_from_slice(bytes);
+        stored.recorded = recorded;
+        frame
     }
 
     /// Books what the managed queues of a link dropped.
@@ -225,6 +264,8 @@ impl Air {
 
     /// The mechanisms' form of an IPv4 packet, whose length is all that counts on a link.
     fn read(&self, bytes: &[u8]) -> Packet {
+        let unwrapped = self.unwrapped(bytes);
+        let bytes = unwrapped.as_deref().unwrap_or(bytes);
         let view = lasthop_wire::parse(bytes);
         let Some((view, (flow, from))) = view.and_then(|view| Some((view, *self.flows.get(&view.route)?))) else {
             if let Some(packet) = self.read_quic(bytes) {
@@ -287,18 +328,19 @@ impl Air {
 
     /// What is next, and when.
     fn next(&self) -> Option<(Instant, Next)> {
-        let links = self.links.iter().map(|link| link.carrier.next_event()).enumerate();
-        let links = links.filter_map(|(index, at)| Some((at?, Next::Link(index))));
+        let links = self.links.iter().enumerate().filter(|(_, link)| link.gate == Gate::Open);
+        let links = links.filter_map(|(index, link)| Some((link.carrier.next_event()?, Next::Link(index))));
         let elements = self.elements.iter().map(|element| element.as_ref()?.poll_deadline()).enumerate();
         let elements = elements.filter_map(|(point, at)| Some((at?, Next::Element(point))));
-        links.chain(elements).chain(self.late.next().map(|at| (at, Next::Late))).min()
+        let moves = self.roaming.as_ref().and_then(|roaming| roaming.next()).map(|at| (at, Next::Move));
+        links.chain(elements).chain(self.late.next().map(|at| (at, Next::Late))).chain(moves).min()
     }
 
     /// Acts on everything that is due by `now`, in order of time, and hands out what arrives.
     ///
     /// # Errors
     ///
-    /// Those of `deliver`, after which the rest waits for the next call.
+    /// Those of `deliver`, and of changing routes, after which the rest waits for the next call.
     pub fn advance(&mut self, now: Instant, mut deliver: impl FnMut(Arrival<'_>) -> io::Result<()>) -> io::Result<()> {
         loop {
             while let Some((due, point, bytes)) = self.turned.pop_front() {
@@ -312,9 +354,17 @@ impl Air {
                     continue;
                 }
                 Next::Late => {
-                    if let Some((point, handle)) = self.late.release(at) {
-                        self.arrive(at, point, handle, &mut deliver)?;
+                    match self.late.release(at) {
+                        Some((point, handle)) if self.links[point / 2].gate == Gate::Closed => {
+                            self.lose_at_handoff(point ^ 1, handle);
+                        }
+                        Some((point, handle)) => self.arrive(at, point, handle, &mut deliver)?,
+                        None => {}
                     }
+                    continue;
+                }
+                Next::Move => {
+                    self.move_host(at)?;
                     continue;
                 }
             };
@@ -368,6 +418,9 @@ impl Air {
         deliver: &mut impl FnMut(Arrival<'_>) -> io::Result<()>,
     ) -> io::Result<()> {
         let packet = self.pool.take(handle);
+        if self.elements[point].is_none() {
+            self.notice(due, point, &packet);
+        }
         let Some(stored) = self.frames.get_mut(handle.0 as usize) else { return Ok(()) };
         if packet.integrity != Default::default()
             && let Some(last) = stored.bytes.last_mut()
@@ -400,6 +453,7 @@ impl Air {
             links: self.links.iter().map(|link| link.report).collect(),
             flows,
             frames: self.carried,
+            moves: self.roaming.map(|roaming| roaming.finish()),
             capture: self.capture,
         }
     }
@@ -412,104 +466,13 @@ const fn is_packet(packet: &Packet) -> bool {
 
 impl Link {
     fn new(spec: &LinkSpec, root: Root) -> Self {
-        let carrier = match spec.medium {
-            Medium::Duplex => Carrier::Duplex(Box::new(
-                spec.directions.each_ref().map(|direction| OneWay::new(direction, spec.delay)),
-            )),
-            Medium::HalfDuplex { frame_overhead, turnaround } => Carrier::Shared(Box::new(SharedMedium::turning(
-                &spec.directions,
-                spec.delay,
-                frame_overhead,
-                turnaround,
-            ))),
-            // The plan lets no channel pass that several links share.
-            Medium::Shared { frame_overhead, .. } => {
-                Carrier::Shared(Box::new(SharedMedium::new(&spec.directions, spec.delay, frame_overhead)))
-            }
-        };
         let errors = [Direction::Down, Direction::Up].map(|direction| Errors::new(spec, direction, root));
-        Self { carrier, errors, report: [PathReport::default(); 2], last: Instant::ZERO }
-    }
-}
-
-/// One direction of a duplex link.
-enum OneWay {
-    Plain(DuplexDirection),
-    Managed(ManagedDirection),
-}
-
-impl OneWay {
-    fn new(spec: &DirectionSpec, delay: Duration) -> Self {
-        let managed = || ManagedDirection::new(spec, delay).map(Self::Managed);
-        let plain = DuplexDirection::new(spec, delay).map(Self::Plain);
-        plain.or_else(managed).expect("a queue is managed or not")
-    }
-
-    fn enqueue(&mut self, now: Instant, frame: Frame, look: impl FnOnce() -> Sight) -> Accepted {
-        match self {
-            Self::Plain(wire) => wire.enqueue(now, frame),
-            Self::Managed(wire) => wire.enqueue(now, frame, look),
-        }
-    }
-
-    fn next_event(&self) -> Option<Instant> {
-        match self {
-            Self::Plain(wire) => wire.first().map(|(_, at)| at),
-            Self::Managed(wire) => wire.next_event(),
-        }
-    }
-
-    fn advance(&mut self, at: Instant) -> Option<InFlight> {
-        match self {
-            Self::Plain(wire) => wire.arrive(at).0,
-            Self::Managed(wire) => wire.advance(at),
-        }
-    }
-
-    fn take_dropped(&mut self) -> Option<(Frame, DropReason)> {
-        match self {
-            Self::Plain(_) => None,
-            Self::Managed(wire) => wire.take_dropped(),
-        }
-    }
-}
-
-impl Carrier {
-    fn send(&mut self, now: Instant, direction: Direction, frame: Frame, look: impl FnOnce() -> Sight) -> Accepted {
-        match self {
-            Self::Duplex(directions) => directions[direction.index()].enqueue(now, frame, look),
-            Self::Shared(medium) => medium.enqueue(now, direction, frame, look),
-        }
-    }
-
-    /// A frame that a managed queue dropped, which way it was to go, and why it was dropped.
-    fn take_dropped(&mut self) -> Option<(Direction, Frame, DropReason)> {
-        match self {
-            Self::Duplex(directions) => [Direction::Down, Direction::Up].into_iter().find_map(|direction| {
-                let (frame, why) = directions[direction.index()].take_dropped()?;
-                Some((direction, frame, why))
-            }),
-            Self::Shared(medium) => medium.take_dropped(),
-        }
-    }
-
-    fn next_event(&self) -> Option<Instant> {
-        match self {
-            Self::Duplex(directions) => directions.iter().filter_map(OneWay::next_event).min(),
-            Self::Shared(medium) => medium.next_event(),
-        }
-    }
-
-    /// Acts on what is due at `at`, which is what [`Carrier::next_event`] said.
-    fn advance(&mut self, at: Instant) -> Option<(Direction, InFlight)> {
-        match self {
-            Self::Duplex(directions) => {
-                let due =
-                    |direction: &Direction| directions[direction.index()].next_event().is_some_and(|due| due <= at);
-                let direction = [Direction::Down, Direction::Up].into_iter().find(due)?;
-                Some((direction, directions[direction.index()].advance(at)?))
-            }
-            Self::Shared(medium) => medium.advance(at),
+        Self {
+            carrier: Carrier::new(spec),
+            gate: Gate::Open,
+            errors,
+            report: [PathReport::default(); 2],
+            last: Instant::ZERO,
         }
     }
 }

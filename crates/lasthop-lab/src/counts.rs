@@ -1,6 +1,6 @@
 //! Who resent what, told from the packets at the links' ends.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lasthop_proto::packet::{Cause, Flags, FlowId, Packet, Side};
 use lasthop_proto::seq::Seq;
@@ -22,6 +22,8 @@ pub struct Counts {
     streams: BTreeMap<(NodeId, FlowId, Side), Stream>,
     ledger: LossLedger,
     flows: Vec<FlowReport>,
+    /// Of each flow, where its ends are.
+    flows_from: Vec<[NodeId; 2]>,
 }
 
 /// One direction of a flow, as it passes a node.
@@ -31,6 +33,8 @@ struct Stream {
     high: u64,
     /// For each of the last segments: how often it came to the node, and how often it went on.
     copies: BTreeMap<u64, Copies>,
+    /// Those that a host sent again, by where they begin.
+    again: BTreeSet<u64>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -67,6 +71,7 @@ impl Counts {
             streams: BTreeMap::new(),
             ledger: LossLedger::default(),
             flows: vec![FlowReport::default(); plan.network.flows.len()],
+            flows_from: plan.network.flows.iter().map(|flow| [flow.from, flow.to]).collect(),
         }
     }
 
@@ -85,7 +90,10 @@ impl Counts {
         stream.high = stream.high.max(place + u64::from(packet.len));
         match kind {
             // Which of its reasons the kernel had is not to be seen.
-            NodeKind::Host if again => packet.cause = Cause::FastRetransmit,
+            NodeKind::Host if again => {
+                stream.again.insert(place);
+                packet.cause = Cause::FastRetransmit;
+            }
             NodeKind::Host => {}
             NodeKind::Router => {
                 let copies = stream.copies(place);
@@ -102,6 +110,31 @@ impl Counts {
             flow.sender.local_retransmissions += u64::from(packet.cause.is_local_retransmission());
         }
         self.ledger.resend(packet);
+    }
+
+    /// The node at `point` sent `packet`, and it did not go onto the link in the end: it may go another way.
+    pub fn withdrawn(&mut self, point: Point, packet: &Packet) {
+        let (node, _) = self.nodes[point];
+        if let Some(segment) = packet.tcp().filter(|_| packet.len > 0)
+            && let Some(stream) = self.streams.get_mut(&(node, packet.flow, packet.from))
+        {
+            let place = stream.place(segment.seq);
+            let copies = stream.copies(place);
+            copies.forwarded = copies.forwarded.saturating_sub(1);
+        }
+    }
+
+    /// Whether the host where the data of `packet` come from has sent them more than once.
+    pub fn was_repeated(&mut self, packet: &Packet) -> bool {
+        let Some(segment) = packet.tcp() else { return false };
+        let Some(source) = self.flows_from.get(packet.flow.0 as usize).map(|ends| ends[packet.from.index()]) else {
+            return false;
+        };
+        let stream = self.streams.get_mut(&(source, packet.flow, packet.from));
+        stream.is_some_and(|stream| {
+            let place = stream.place(segment.seq);
+            stream.again.contains(&place)
+        })
     }
 
     /// A link protocol sends `packet` again.

@@ -15,7 +15,7 @@ use lasthop_proto::time::Instant;
 use lasthop_scenario::elements;
 use lasthop_sim::Bytes;
 use lasthop_sim::element::{AnyElement, Role, Site};
-use lasthop_sim::network::LinkId;
+use lasthop_sim::network::{LinkId, Rate};
 use lasthop_sim::sim::tick_phase;
 use lasthop_wire::{
     Checksum, Checksums, Route, View, acknowledge, build_with_ecn, checksums, mark_congestion, mark_eln, parse,
@@ -49,33 +49,63 @@ pub trait PortElement: Send {
 
     /// When to call [`PortElement::handle_timeout`] next.
     fn poll_deadline(&self) -> Option<Instant>;
+
+    /// Bytes of its state that go along when a host moves on ([`Node::hard_state`]).
+    fn hard_state(&self) -> u64 {
+        0
+    }
+
+    /// It is at `point` from now on.
+    fn settle(&mut self, _point: Point) {}
 }
 
-/// The element, which sits at `point`; `None` for those that are not played here.
-pub fn element(element: &AnyElement, point: Point, plan: &Plan<'_>, root: Root) -> Option<Box<dyn PortElement>> {
-    if let Some(marker) = element.get::<elements::ElnMarker>() {
-        return Some(Box::new(Marker(ElnMarker::new(marker.config()))));
-    }
-    let name = &plan.network.nodes[plan.node(point).0].name;
-    if element.role() == Role::LinkEnd {
-        let node = element.build_on_bytes(&Site {
-            node: name,
+/// What it takes to build an element of an emulated link, as often as it begins anew.
+pub struct Blueprint {
+    element: AnyElement,
+    point: Point,
+    node: String,
+    rate: Rate,
+    routes: BTreeMap<(FlowId, Side), Route>,
+    root: Root,
+}
+
+impl Blueprint {
+    /// Of an element at `point`.
+    pub fn new(element: &AnyElement, point: Point, plan: &Plan<'_>, root: Root) -> Self {
+        Self {
+            element: element.clone(),
+            point,
+            node: plan.network.nodes[plan.node(point).0].name.clone(),
             rate: plan.network.rate_from(plan.node(point), LinkId(point / 2)),
+            routes: plan.routes().into_iter().map(|(route, end)| (end, route)).collect(),
             root,
-            watch: Switch::Off,
-        })?;
-        return Some(Box::new(LinkEnd(node)));
+        }
     }
-    if element.role() == Role::Pacer {
-        let rate = plan.network.rate_from(plan.node(point), LinkId(point / 2));
-        return Some(Box::new(Pacer(element.build_on_bytes(&Site { node: name, rate, root, watch: Switch::Off })?)));
+
+    /// What the element is.
+    pub fn element(&self) -> &AnyElement {
+        &self.element
     }
-    let elements::Split { handover, wired, wireless } = element.get()?;
-    let phase = tick_phase(root, name, wireless);
-    let node = SplitRelay::new(*handover, wired.clone(), wireless.clone(), phase, Switch::Off);
-    let most = handover.most_held(wired, wireless).max(handover.most_held(wireless, wired));
-    let routes = plan.routes().into_iter().map(|(route, end)| (end, route)).collect();
-    Some(Box::new(Relay::new(node, most as usize, routes, point)))
+
+    /// The element; `None` for those that are not played here.
+    pub fn build(&self) -> Option<Box<dyn PortElement>> {
+        let Self { element, point, node, rate, routes, root } = self;
+        let site = Site { node, rate: *rate, root: *root, watch: Switch::Off };
+        if let Some(marker) = element.get::<elements::ElnMarker>() {
+            return Some(Box::new(Marker(ElnMarker::new(marker.config()))));
+        }
+        if element.role() == Role::LinkEnd {
+            return Some(Box::new(LinkEnd(element.build_on_bytes(&site)?)));
+        }
+        if element.role() == Role::Pacer {
+            return Some(Box::new(Pacer(element.build_on_bytes(&site)?)));
+        }
+        let elements::Split { handover, wired, wireless } = element.get()?;
+        let phase = tick_phase(*root, node, wireless);
+        let relay = SplitRelay::new(*handover, wired.clone(), wireless.clone(), phase, Switch::Off);
+        let most = handover.most_held(wired, wireless).max(handover.most_held(wireless, wired));
+        Some(Box::new(Relay::new(relay, most as usize, routes.clone(), *point)))
+    }
 }
 
 /// The packet inside a frame and what it says, if it is TCP and its IP header is whole; and whether its payload is.
@@ -282,6 +312,14 @@ impl PortElement for Relay {
 
     fn poll_deadline(&self) -> Option<Instant> {
         self.node.poll_deadline()
+    }
+
+    fn hard_state(&self) -> u64 {
+        self.node.hard_state()
+    }
+
+    fn settle(&mut self, point: Point) {
+        self.point = point;
     }
 }
 

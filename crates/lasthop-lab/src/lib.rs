@@ -5,7 +5,8 @@
 //! |---|---|
 //! | [`namespace`] | namespaces by name, and removing them whatever happens |
 //! | [`plan`] | from a network to devices, addresses and routes; what the lab cannot do |
-//! | [`air`], [`emulator`] | the links: state machines and their thread |
+//! | [`air`], [`emulator`] | the links: state machines and their thread; a host that moves |
+//! | [`routes`] | routes of kernels that change with such a host |
 //! | [`kernel`] | what of the scenario's TCP a kernel has |
 //! | [`lateness`] | how well the links kept time |
 //! | [`ends`], [`kernel_tcp`], [`own_tcp`], [`transfer`] | the flows |
@@ -32,6 +33,7 @@ pub mod namespace;
 pub mod own_tcp;
 pub mod plan;
 pub mod quic;
+pub mod routes;
 mod run;
 pub mod station;
 pub mod transfer;

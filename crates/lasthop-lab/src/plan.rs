@@ -1,5 +1,7 @@
 //! From a network to what is to be made of namespaces, devices, addresses and routes; and what the lab cannot do.
 
+mod moves;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
@@ -10,7 +12,7 @@ use lasthop_proto::tcp::config::{Recovery, TcpConfig};
 use lasthop_scenario::elements::Snoop;
 use lasthop_scenario::{Endpoints, KernelSettings, LabSpec};
 use lasthop_sim::element::{AnyElement, Ends, Role};
-use lasthop_sim::network::{App, ElementSpec, FlowSpec, Medium, Network, NodeId, NodeKind, UDP_HEADERS};
+use lasthop_sim::network::{App, ElementSpec, FlowSpec, LinkId, Medium, Network, NodeId, NodeKind, UDP_HEADERS};
 use lasthop_wire::Route;
 
 use super::error::LabError;
@@ -87,10 +89,6 @@ impl<'n> Plan<'n> {
                 "it runs transfers and QUIC; take `lasthop run` for the rest",
             );
         }
-        if let Some(mobility) = &network.mobility {
-            let host = &network.nodes[mobility.host.0].name;
-            return refuse("a host that moves", host, "its hosts stay; take `lasthop run`");
-        }
         if network.flows.len() > MOST_FLOWS {
             return refuse("so many flows", &network.flows.len().to_string(), "it takes 1000 at most");
         }
@@ -147,10 +145,13 @@ impl<'n> Plan<'n> {
             }
             taken[point] = self.is_emulated(element);
         }
-        match self.network.elements.iter().filter(|spec| !self.is_emulated(&spec.element)).count() {
-            0 | 1 => Ok(()),
-            _ => refuse("so many base stations", "the gateway plays one"),
+        // A host that moves has one at each of its stations.
+        let cells = self.cells();
+        let gateways = self.gateways();
+        if gateways.len() > 1 && gateways.iter().any(|(point, _)| !cells.contains(point)) {
+            return refuse("so many base stations", "the gateway plays one");
         }
+        self.check_mobility()
     }
 
     /// What the scenario says of the TCP of `node`.
@@ -236,8 +237,8 @@ impl<'n> Plan<'n> {
     /// Whether the base station reads in acknowledgments what arrived above a hole. A kernel's SACK blocks say it as well as SMART
     /// numbers do.
     fn has_masks(&self) -> bool {
-        let snoop = self.element().and_then(|(_, element)| element.get::<Snoop>());
-        snoop.is_some_and(|Snoop(config)| config.detection == LocalDetection::Smart)
+        let mut snoops = self.gateways().into_iter().filter_map(|(_, element)| element.get::<Snoop>());
+        snoops.any(|Snoop(config)| config.detection == LocalDetection::Smart)
     }
 
     /// How many capture points there are.
@@ -331,12 +332,13 @@ impl<'n> Plan<'n> {
         routes
     }
 
-    /// The point through which `from` sends to each other node.
+    /// The point through which `from` sends to each other node, at the beginning.
     pub fn next_hops(&self, from: NodeId) -> BTreeMap<usize, Point> {
+        let idle = self.idle();
         let mut hops: BTreeMap<usize, Point> = BTreeMap::new();
         let mut open = VecDeque::from([from]);
         while let Some(at) = open.pop_front() {
-            for point in self.points_of(at) {
+            for point in self.points_of(at).filter(|point| !idle.contains(&LinkId(point / 2))) {
                 let far = self.node(point ^ 1);
                 if far != from && !hops.contains_key(&far.0) {
                     let first = hops.get(&at.0).copied().unwrap_or(point);
@@ -350,6 +352,9 @@ impl<'n> Plan<'n> {
 
     /// The addresses of the hosts that are reached through a point.
     pub fn hosts_beyond(&self, point: Point) -> Vec<Ipv4Addr> {
+        if self.cells().contains(&point) {
+            return vec![Self::address(self.node(point ^ 1))];
+        }
         let hops = self.next_hops(self.node(point));
         let beyond = hops.into_iter().filter(|(_, through)| *through == point).map(|(node, _)| NodeId(node));
         beyond.filter(|node| self.network.nodes[node.0].kind == NodeKind::Host).map(Self::address).collect()
@@ -378,7 +383,7 @@ impl<'n> Plan<'n> {
                 format!("link set {far} up"),
             ]
         };
-        (0..self.points()).flat_map(make).collect()
+        (0..self.points()).flat_map(make).chain(self.agent_devices(namespaces)).collect()
     }
 
     /// `ip` commands that give a node its addresses, neighbours and routes. Neighbours are permanent, so that nothing but
@@ -414,6 +419,7 @@ impl<'n> Plan<'n> {
                 lines.push(format!("route add {to}/32 via {via} dev {device} onlink{source}{metrics}"));
             }
         }
+        lines.extend(self.agent_lines(node));
         lines
     }
 
@@ -442,6 +448,7 @@ impl<'n> Plan<'n> {
             values.push(("net/ipv4/ip_forward", "1".to_owned()));
             values.push(("net/ipv4/conf/all/send_redirects", "0".to_owned()));
         }
+        values.extend(self.moving_sysctls());
         let Some(config) = self.tcp(node).filter(|_| !self.is_own(node)) else { return values };
         // Each run starts knowing nothing of the path.
         values.push(("net/ipv4/tcp_no_metrics_save", "1".to_owned()));
@@ -453,9 +460,9 @@ impl<'n> Plan<'n> {
         values
     }
 
-    /// What the gateway is to do at the base station.
-    pub fn element(&self) -> Option<(Point, &'n AnyElement)> {
-        self.elements().find(|(_, element)| !self.is_emulated(element))
+    /// What the gateway is to do at the base station; with a host that moves, gateways at each of its stations.
+    pub fn gateways(&self) -> Vec<(Point, &'n AnyElement)> {
+        self.elements().filter(|(_, element)| !self.is_emulated(element)).collect()
     }
 
     /// What the emulated links do themselves at their ends.

@@ -11,13 +11,14 @@ use lasthop_proto::random::Root;
 use lasthop_proto::scheme::Scheme;
 use lasthop_proto::time::Instant;
 use lasthop_scenario::LabSpec;
+use lasthop_sim::endpoint_index;
 use lasthop_sim::measure::{FlowReport, Report};
 use lasthop_sim::network::{FlowSpec, Network, NodeId};
 use lasthop_sys::clock::Clock;
 use lasthop_sys::ethtool::switch_offloads_off;
 use lasthop_sys::packet_socket::PacketSocket;
 
-use super::air::Air;
+use super::air::{Air, Carried, Crossed};
 use super::capture::{Capture, Captures};
 use super::emulator::{Emulated, Emulator, Scheduling, void};
 use super::ends::{Devices, Ends, join};
@@ -26,8 +27,9 @@ use super::kernel_tcp::{Counters, counters, recoveries, unsent};
 use super::lateness::Lateness;
 use super::namespace::{Namespace, Namespaces, require_root};
 use super::own_tcp;
-use super::plan::{HostTcp, Plan};
+use super::plan::{HostTcp, Plan, Point};
 use super::quic::{self, tally::Register};
+use super::routes::{Change, Switchboard};
 use super::station::{Running, Site, StationCounts, start_base_station};
 use super::transfer::{Accepted, Received, Run, Sent, Transfer};
 
@@ -100,7 +102,7 @@ pub fn run(experiment: &Experiment<'_>, watch: &dyn Watch) -> Result<Outcome, La
         let Some(why) = void(&emulated, plan.lab.lateness).or_else(|| station.void()) else {
             let Emulated { carried, lateness, scheduling, .. } = emulated;
             let capture = carried.capture;
-            let recording = bench.base_station.take().and_then(|station| station.end());
+            let recording = take(&mut bench.base_stations).into_iter().find_map(|station| station.end());
             let kernels = plan.network.nodes.iter().zip(kernels);
             let kernels = kernels.filter_map(|(node, counters)| Some((node.name.clone(), counters?))).collect();
             return Ok(Outcome {
@@ -121,9 +123,10 @@ pub fn run(experiment: &Experiment<'_>, watch: &dyn Watch) -> Result<Outcome, La
     Err(LabError::Void { reason, bound: plan.lab.lateness, attempts: ATTEMPTS })
 }
 
-/// Everything that stands around the flows. Fields go in order: the base station before the namespaces.
+/// Everything that stands around the flows. Fields go in order: the base stations before the namespaces.
 pub(super) struct Bench {
-    base_station: Option<Box<dyn Running>>,
+    /// One, or with a host that moves one at each of its stations.
+    base_stations: Vec<Box<dyn Running>>,
     /// By node.
     pub(super) nodes: Vec<Namespace>,
     devices: Devices,
@@ -165,11 +168,13 @@ impl Bench {
                 devices.insert(index, node.within(|| own_tcp::open_device(plan, NodeId(index), seed))?);
             }
             node.ip(&plan.addresses(NodeId(index)))?;
-            let devices: Vec<String> = plan.points_of(NodeId(index)).map(Plan::device).collect();
-            offloads_off(node, &devices)?;
+            offloads_off(node, &plan.devices_of(NodeId(index)))?;
         }
-        offloads_off(&links, &(0..plan.points()).map(Plan::far_device).collect::<Vec<_>>())?;
-        let base_station = plan.element().map(|(point, element)| {
+        offloads_off(&links, &(0..plan.ports()).map(Plan::far_device).collect::<Vec<_>>())?;
+        let gateways = plan.gateways();
+        // Of several, none is the one whose decisions a recording would show.
+        let captures = if gateways.len() == 1 { captures } else { Captures::Off };
+        let base_stations = gateways.into_iter().map(|(point, element)| {
             let router = plan.node(point);
             let wired = plan.points_of(router).filter(|&other| other != point).map(Plan::device).collect();
             let name = &plan.network.nodes[router.0].name;
@@ -178,8 +183,9 @@ impl Bench {
             let site = Site { namespace: &nodes[router.0], router: name, wireless, wired, beyond, element, captures };
             start_base_station(&site, plan.scheme)
         });
+        let base_stations = base_stations.collect::<Result<_, _>>()?;
         let quic = Arc::new(Register::new(plan));
-        Ok(Self { base_station: base_station.transpose()?, nodes, devices, quic, links, _namespaces: namespaces })
+        Ok(Self { base_stations, nodes, devices, quic, links, _namespaces: namespaces })
     }
 
     fn run(&mut self, plan: &Plan<'_>, experiment: &Experiment<'_>, watch: &dyn Watch) -> Result<Attempt, LabError> {
@@ -203,7 +209,8 @@ impl Bench {
         let unsent = self.nodes.iter().map(|node| node.within(|| Ok(unsent()? + quic::refused()?)));
         let unsent = unsent.sum::<Result<u64, _>>()?;
         let emulated = Emulated { dropped: emulated.dropped + unsent, ..emulated };
-        let station = self.base_station.as_ref().map(|station| station.counts()).transpose()?.unwrap_or_default();
+        let counts = self.base_stations.iter().map(|station| station.counts()).collect::<Result<Vec<_>, _>>()?;
+        let station = counts.into_iter().fold(StationCounts::default(), StationCounts::and);
         let is_kernel = |node: NodeId| plan.host_tcp(node) == Some(HostTcp::Kernel);
         let kernels = self.nodes.iter().enumerate();
         let kernels = kernels.map(|(index, node)| is_kernel(NodeId(index)).then(|| node.within(counters)).transpose());
@@ -221,13 +228,18 @@ impl Bench {
     ) -> Result<Emulator, LabError> {
         let points = (0..plan.points()).map(|point| plan.point_name(point)).collect();
         let capture = (experiment.captures == Captures::On).then(|| Capture::new(points));
-        let air = Air::new(plan, Root(experiment.seed), capture).with_quic(self.quic.clone());
+        let mut air = Air::new(plan, Root(experiment.seed), capture).with_quic(self.quic.clone());
+        if plan.mobility().is_some() {
+            let mut switchboard = Switchboard::open(plan, &self.nodes)?;
+            let set = Box::new(move |change: &Change| switchboard.set(change));
+            air = air.with_routes(set).map_err(LabError::system("cannot set the routes to the host that moves"))?;
+        }
         let sockets = self.links.within(|| {
             let open = |point| {
                 let device = Plan::far_device(point);
                 PacketSocket::open(&device, plan.mtu()).map_err(LabError::system(format!("cannot listen at {device}")))
             };
-            (0..plan.points()).map(open).collect::<Result<Vec<_>, _>>()
+            (0..plan.ports()).map(open).collect::<Result<Vec<_>, _>>()
         })?;
         Ok(Emulator::new(air, sockets, clock))
     }
@@ -256,10 +268,8 @@ fn report(
             flow.sender.quic_resent_bytes = totals.resent_bytes;
             flow.sender.recoveries += totals.reductions;
         }
-        for point in plan.path(spec) {
-            // The way of what the flow is for.
-            let point = if spec.app.counted_at() == Side::Acceptor { point } else { point ^ 1 };
-            links[point / 2][point % 2].useful += received.bytes;
+        for (point, bytes) in crossed(plan, &emulated.carried, index, received.bytes) {
+            links[point / 2][point % 2].useful += bytes;
         }
     }
     // The kernel counts recoveries per namespace: they are booked with the first flow from there.
@@ -278,7 +288,27 @@ fn report(
         first.dupacks_suppressed += station.dupacks_suppressed;
     }
     let end = flows.iter().map(|flow| flow.end).max().unwrap_or_default();
-    Ok(Report { flows, sessions: Vec::new(), links, mobility: None, end, frames: emulated.carried.frames })
+    let mobility = emulated.carried.moves.as_ref().map(|moves| moves.report);
+    Ok(Report { flows, sessions: Vec::new(), links, mobility, end, frames: emulated.carried.frames })
+}
+
+/// The points that the bytes which a flow delivered went through, and how many each: with a host that moves, in proportion to what came
+/// while it was at each station.
+fn crossed(plan: &Plan<'_>, carried: &Carried, flow: usize, bytes: u64) -> Vec<(Point, u64)> {
+    let spec = &plan.network.flows[flow];
+    let counted_at = spec.app.counted_at();
+    let end = endpoint_index(FlowId(flow as u32), counted_at);
+    let moves = carried.moves.iter().flat_map(|moves| &moves.crossed);
+    let by_station: Vec<_> = moves.filter(|crossed| crossed.end == end).collect();
+    let units: u64 = by_station.iter().map(|crossed| crossed.units).sum();
+    if units == 0 {
+        // The way of what the flow is for.
+        let turned = |point: Point| if counted_at == Side::Acceptor { point } else { point ^ 1 };
+        return plan.path(spec).into_iter().map(|point| (turned(point), bytes)).collect();
+    }
+    let share = |crossed: &&Crossed| (u128::from(bytes) * u128::from(crossed.units) / u128::from(units)) as u64;
+    let points = by_station.iter().flat_map(|crossed| crossed.path.iter().map(move |point| (*point, share(crossed))));
+    points.collect()
 }
 
 fn settle(flow: &mut FlowReport, sent: &Sent, received: &Received) {

@@ -69,6 +69,16 @@ pub struct StationCounts {
 }
 
 impl StationCounts {
+    /// Those of two stations.
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            relay_timeouts: self.relay_timeouts + other.relay_timeouts,
+            dupacks_suppressed: self.dupacks_suppressed + other.dupacks_suppressed,
+            restarts: self.restarts + other.restarts,
+            overflows: self.overflows + other.overflows,
+        }
+    }
+
     /// Why a run does not count, if it does not: the scheme did not see all packets.
     pub fn void(&self) -> Option<String> {
         let Self { restarts, overflows, .. } = *self;

@@ -36,6 +36,7 @@ use crate::trace::{CapturePoint, DropReason, Trace, What};
 pub struct LegId(pub u32);
 
 impl LegId {
+    /// The direction of the link.
     pub fn new(link: LinkId, direction: Direction) -> Self {
         Self((link.0 * 2 + direction.index()) as u32)
     }
@@ -606,7 +607,7 @@ fn unjudged(network: &Network) -> FlowReport {
 }
 
 /// The leg that an element stands in front of: its link, away from its node.
-fn leg_of(network: &Network, spec: &ElementSpec) -> LegId {
+pub(crate) fn leg_of(network: &Network, spec: &ElementSpec) -> LegId {
     let away = if network.links[spec.link.0].ends[0] == spec.node { Direction::Down } else { Direction::Up };
     LegId::new(spec.link, away)
 }

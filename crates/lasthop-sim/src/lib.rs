@@ -8,10 +8,10 @@ mod datagrams;
 pub mod element;
 mod endpoint;
 mod fabric;
+pub mod handoff;
 mod letters;
 pub mod link;
 pub mod measure;
-mod mobility;
 pub mod network;
 pub mod pool;
 mod routes;
@@ -23,6 +23,7 @@ pub mod trace;
 pub use bytes::Bytes;
 
 pub use crate::endpoint::Endpoint;
+pub use crate::fabric::LegId;
 pub use crate::sim::{EVENTS_BETWEEN_QUESTIONS, Outcome, Recording, Simulation, run, run_while};
 
 pub use endpoint::index as endpoint_index;

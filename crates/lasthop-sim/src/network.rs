@@ -15,7 +15,7 @@ pub use lasthop_quic::{
 
 use crate::apps::{CallConfig, OnOffConfig, WebConfig};
 use crate::element::AnyElement;
-pub use crate::mobility::{HandoffKind, LinkSession, Mobility, Moves, SoftState};
+pub use crate::handoff::{HandoffKind, LinkSession, Mobility, Moves, SoftState};
 
 /// Index into [`Network::nodes`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

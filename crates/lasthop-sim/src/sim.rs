@@ -56,8 +56,8 @@ pub struct Simulation {
     asking: Vec<bool>,
     sources: Vec<Source>,
     sessions: Sessions,
-    /// What is to come of the moves of a host, if one moves. Its alarm is the last.
-    itinerary: Option<Box<handoffs::Itinerary>>,
+    /// The host that moves, if one does. Its alarm is the last.
+    mover: Option<Box<handoffs::Mover>>,
     limit: Instant,
     unfinished: usize,
     /// When the last event was, and the limit when there are no more.
@@ -142,11 +142,11 @@ impl Simulation {
             watch,
         };
         let elements: Vec<_> = network.elements.iter().map(|spec| spec.element.build(&site(spec))).collect();
-        let itinerary = handoffs::Itinerary::new(network, root, watch, fabric.roaming_flows());
+        let mover = handoffs::Mover::new(network, root, watch, fabric.roaming_flows());
         let nodes = endpoints.len() + elements.len() + sources.len();
-        let mut alarms = Tournament::new(nodes + usize::from(itinerary.is_some()));
-        if let Some(itinerary) = &itinerary {
-            alarms.set(nodes as u32, itinerary.next());
+        let mut alarms = Tournament::new(nodes + usize::from(mover.is_some()));
+        if let Some(mover) = &mover {
+            alarms.set(nodes as u32, mover.next());
         }
         let starts = sources.iter().map(Source::next_at);
         for (source, at) in (endpoints.len() + elements.len()..).zip(starts) {
@@ -173,7 +173,7 @@ impl Simulation {
             asking: network.elements.iter().map(|spec| spec.element.asks_for_queue()).collect(),
             sources,
             sessions,
-            itinerary,
+            mover,
             limit: network.limit,
             now: Instant::ZERO,
         }

@@ -1,10 +1,10 @@
-//! By which interface a packet would leave, as the kernel says; and addresses and routes of an interface that are made.
+//! By which interface a packet would leave, as the kernel says; and addresses and routes that are made and changed.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
 
-use crate::netlink::{Request, Socket, attributes};
+use crate::netlink::{Request, Socket, attribute, attributes};
 
 /// How long an answer holds.
 const LIFETIME: Duration = Duration::from_secs(1);
@@ -85,6 +85,13 @@ pub enum Route {
     Remove,
 }
 
+/// `RT_TABLE_MAIN`, `RTPROT_STATIC`, `RT_SCOPE_LINK` (`RT_SCOPE_UNIVERSE` with IPv6), `RTN_UNICAST`.
+const MAIN: u8 = 254;
+const STATIC: u8 = 4;
+const LINK: u8 = 253;
+const UNIVERSE: u8 = 0;
+const UNICAST: u8 = 1;
+
 /// Makes or removes the route to a network, the first of its addresses with the length of its prefix, by the interface of that number.
 ///
 /// # Errors
@@ -96,14 +103,9 @@ pub fn change(
     (network, length): (IpAddr, u8),
     Interface(interface): Interface,
 ) -> std::io::Result<()> {
-    /// `RT_TABLE_MAIN`, `RTPROT_STATIC`, `RT_SCOPE_LINK` (`RT_SCOPE_UNIVERSE` with IPv6), `RTN_UNICAST`.
-    const MAIN: u8 = 254;
-    const STATIC: u8 = 4;
-    const LINK: u8 = 253;
-    const UNICAST: u8 = 1;
     let (family, destination, scope) = match network {
         IpAddr::V4(network) => (libc::AF_INET, network.octets().to_vec(), LINK),
-        IpAddr::V6(network) => (libc::AF_INET6, network.octets().to_vec(), 0),
+        IpAddr::V6(network) => (libc::AF_INET6, network.octets().to_vec(), UNIVERSE),
     };
     let header = [family as u8, length, 0, 0, MAIN, STATIC, scope, UNICAST, 0, 0, 0, 0];
     let request = match what {
@@ -111,6 +113,65 @@ pub fn change(
         Route::Remove => Request::one(libc::RTM_DELROUTE, &header),
     };
     let request = request.with(DESTINATION, &destination).with(TO, &interface.to_ne_bytes());
+    socket.ask(request, PATIENCE * 50, |_, _| {})
+}
+
+/// Which way packets to one address go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HostRoute {
+    /// The address.
+    pub to: Ipv4Addr,
+    /// The neighbour that they are handed to, which need not be on a network of the interface; none: they are handed to whom they are for.
+    pub via: Option<Ipv4Addr>,
+    /// The interface by which they leave.
+    pub interface: Interface,
+    /// Where packets of this machine come from.
+    pub source: Option<Ipv4Addr>,
+    /// What it tells this machine's TCP.
+    pub tcp: Option<RouteTcp>,
+}
+
+/// What a route says to TCP.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RouteTcp {
+    /// The least retransmission timeout.
+    pub rto_min: Duration,
+    /// Segments of the initial window.
+    pub initial_window: u32,
+}
+
+/// Sends packets to one address that way from now on, whichever way they went before.
+///
+/// # Errors
+///
+/// What the kernel says.
+pub fn direct(socket: &mut Socket, route: &HostRoute) -> std::io::Result<()> {
+    /// `RTA_GATEWAY`, `RTA_PREFSRC`, `RTA_METRICS`; `RTNH_F_ONLINK`.
+    const GATEWAY: u16 = 5;
+    const PREFERRED_SOURCE: u16 = 7;
+    const METRICS: u16 = 8;
+    const ON_LINK: u8 = 4;
+    /// `RTAX_LOCK`, `RTAX_INITCWND`, `RTAX_RTO_MIN`, which counts in milliseconds and only where it is locked.
+    const LOCK: u16 = 1;
+    const INITIAL_WINDOW: u16 = 11;
+    const RTO_MIN: u16 = 13;
+    let HostRoute { to, via, interface: Interface(interface), source, tcp } = *route;
+    let (scope, flags) = if via.is_some() { (UNIVERSE, ON_LINK) } else { (LINK, 0) };
+    let header = [libc::AF_INET as u8, 32, 0, 0, MAIN, STATIC, scope, UNICAST, flags, 0, 0, 0];
+    let mut request =
+        Request::put(libc::RTM_NEWROUTE, &header).with(DESTINATION, &to.octets()).with(TO, &interface.to_ne_bytes());
+    if let Some(via) = via {
+        request = request.with(GATEWAY, &via.octets());
+    }
+    if let Some(source) = source {
+        request = request.with(PREFERRED_SOURCE, &source.octets());
+    }
+    if let Some(RouteTcp { rto_min, initial_window }) = tcp {
+        let rto_min = u32::try_from(rto_min.as_nanos().div_ceil(1_000_000)).unwrap_or(u32::MAX).max(1);
+        let number = |kind: u16, value: u32| attribute(kind, &value.to_ne_bytes());
+        let metrics = [number(LOCK, 1 << RTO_MIN), number(RTO_MIN, rto_min), number(INITIAL_WINDOW, initial_window)];
+        request = request.with_nested(METRICS, &metrics);
+    }
     socket.ask(request, PATIENCE * 50, |_, _| {})
 }
 

@@ -1,9 +1,11 @@
 //! Packets made of packets: cut for a link that takes no more, with another window, without their SACK blocks.
 
+use std::net::Ipv4Addr;
+
 use lasthop_proto::packet::{Ecn, Flags, Segment};
 
 use crate::build::is_v4;
-use crate::checksum::{Checksum, amend, seal};
+use crate::checksum::{Checksum, amend, carry, seal};
 use crate::options::{ELN_EXID, EXPERIMENTAL_KIND, MOST_OPTIONS, NOP, SACK, TIMESTAMPS};
 use crate::parse::View;
 
@@ -125,6 +127,39 @@ pub fn mark_congestion(packet: &mut [u8]) {
             *service = marked;
         }
         _ => {}
+    }
+}
+
+/// Addresses an IPv4 packet to somebody else, and carries the checksums of IP and of TCP or UDP on by what changed: they are as right or as
+/// wrong as they were. What is no IPv4 packet stays as it is.
+pub fn redirect(packet: &mut [u8], to: Ipv4Addr) {
+    const TCP: u8 = 6;
+    const UDP: u8 = 17;
+    let [first, _, _, _, _, _, fragment, piece, _, protocol, ..] = *packet else { return };
+    let ip_len = usize::from(first & 15) * 4;
+    if first >> 4 != 4 || ip_len < 20 || packet.len() < ip_len {
+        return;
+    }
+    let (ip, transport) = packet.split_at_mut(ip_len);
+    let (before, after) = ([ip[16], ip[17], ip[18], ip[19]], to.octets());
+    ip[16..20].copy_from_slice(&after);
+    if let Some(field) = ip[10..].first_chunk_mut() {
+        carry(field, &before, &after);
+    }
+    let is_first = fragment & 0x1f == 0 && piece == 0;
+    let field = match protocol {
+        TCP if is_first => transport.get_mut(16..18),
+        UDP if is_first => transport.get_mut(6..8),
+        _ => None,
+    };
+    // A UDP checksum of zero is none; one that comes to zero is written as its complement (RFC 768).
+    if let Some(field) =
+        field.and_then(|field| field.first_chunk_mut()).filter(|field| protocol == TCP || **field != [0; 2])
+    {
+        carry(field, &before, &after);
+        if protocol == UDP && *field == [0; 2] {
+            *field = [u8::MAX; 2];
+        }
     }
 }
 

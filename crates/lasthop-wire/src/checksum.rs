@@ -68,6 +68,12 @@ pub fn amend(packet: &mut [u8], view: &View, change: impl FnOnce(&mut [u8])) {
     header[FIELD].copy_from_slice(&checksum.to_ne_bytes());
 }
 
+/// Carries a checksum, of which `before` became `after`, on by what changed (RFC 1624 §3, equation 3).
+pub(crate) fn carry(field: &mut [u8; 2], before: &[u8], after: &[u8]) {
+    let kept = u64::from(!u16::from_ne_bytes(*field)) + u64::from(u16::MAX - fold(sum(before)));
+    *field = (!fold(kept + sum(after))).to_ne_bytes();
+}
+
 /// The words of the pseudo header and of the segment, added up.
 fn tcp_sum(ip: &[u8], transport: &[u8]) -> u64 {
     let addresses = if is_v4(ip) { &ip[12..20] } else { &ip[8..40] };

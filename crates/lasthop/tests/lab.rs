@@ -152,6 +152,26 @@ fn a_relay_at_the_base_station_brings_everything_to_a_kernel() {
     }
 }
 
+/// A gateway at each station repairs what its cell loses, also for connections that it has not seen begin.
+#[test]
+fn a_gateway_at_each_station_of_a_host_that_moves() {
+    if !is_root() {
+        return;
+    }
+    let bench = Bench::new();
+    let lossy = ["cell-1", "cell-2", "cell-3"]
+        .map(|cell| format!("--set links.{cell}.errors_down='{{ model = \"uniform\", frame_loss = \"3 %\" }}'"));
+    let value = bench.json(&format!(
+        "lab moving-host --schemes SNOOP --runs 1 --json --set lab.lateness=500ms --set flows.bulk.size=1MiB \
+         --set tcp.preset=linux-6.18 --set mobility.moves='{{ every = \"1 s\" }}' {}",
+        lossy.join(" ")
+    ));
+    assert_eq!(mean(&value, "incomplete"), 0.0, "{value}");
+    let [handoffs, losses, repaired] = ["handoffs", "losses", "repaired_locally"].map(|measure| mean(&value, measure));
+    // Of what the first station repairs in the first second the others' repairs are several times as much.
+    assert!(handoffs >= 4.0 && losses >= 10.0 && repaired > losses / 2.0, "{value}");
+}
+
 /// What the lab says of a transfer of 600 KiB, which must be whole, on a machine that may be busy.
 fn lab_of_600_kib(scheme: &str) -> Value {
     let lab = "--runs 1 --json --set lab.lateness=500ms --set flows.bulk.size=600KiB";

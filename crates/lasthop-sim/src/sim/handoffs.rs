@@ -1,32 +1,16 @@
-//! The moves of a host: when each step of a handoff is due, and what becomes of the state of elements.
-
-use std::collections::BTreeMap;
+//! The moves of a host: what they do to links and routes is the fabric's, what becomes of the state of elements is told here.
 
 use lasthop_proto::packet::{FlowId, Side};
-use lasthop_proto::random::{Root, Stream};
+use lasthop_proto::random::Root;
 use lasthop_proto::tcp::config::Switch;
-use lasthop_proto::time::Instant;
+use lasthop_proto::time::{Duration, Instant};
 
 use super::Simulation;
 use crate::element::{AnyElement, Site, StateAtHandoff};
 use crate::endpoint::index as endpoint;
-use crate::network::{HandoffKind, LinkSession, Mobility, Moves, Network, NodeId, Rate, SoftState};
+use crate::handoff::{Course, Ground, Itinerary};
+use crate::network::{Mobility, Network, NodeId, Rate};
 use crate::scheduler::NEVER;
-
-/// What is due.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Step {
-    /// The host leaves its station, or turns elsewhere.
-    Leave,
-    /// The new station has taken it on, unless it has turned elsewhere since.
-    Register { turn: u64 },
-    /// The state that it depends on is there, unless it has turned elsewhere since.
-    Attach { turn: u64 },
-    /// The old station hears of the new one.
-    Tell { old: usize, new: usize, left: u64 },
-    /// Routes have changed.
-    Reroute { to: usize },
-}
 
 /// An element beside one of the host's links, and what it takes to build it anew.
 struct Kept {
@@ -36,19 +20,15 @@ struct Kept {
     rate: Rate,
 }
 
-/// What is to come of the moves of a host.
-pub(super) struct Itinerary {
+/// The host that moves.
+pub(super) struct Mover {
+    itinerary: Itinerary,
+    baggage: Baggage,
+}
+
+/// What goes with it from station to station.
+struct Baggage {
     plan: Mobility,
-    /// By time, and in the order in which it was entered.
-    agenda: BTreeMap<(Instant, u64), Step>,
-    entered: u64,
-    draws: Stream,
-    /// How many of a timetable's moves have been.
-    moved: usize,
-    /// Where the host is or goes.
-    heading: usize,
-    /// How often it has turned to another station.
-    turn: u64,
     /// By station, the elements of its link: those at the station, and those at the host, nearest their node first.
     elements: Vec<[Vec<Kept>; 2]>,
     root: Root,
@@ -57,7 +37,7 @@ pub(super) struct Itinerary {
     credited: Vec<(FlowId, Side, u64)>,
 }
 
-impl Itinerary {
+impl Mover {
     pub(super) fn new(network: &Network, root: Root, watch: Switch, flows: Vec<FlowId>) -> Option<Box<Self>> {
         let plan = network.mobility.clone()?;
         let elements_at = |node: NodeId, link| {
@@ -75,57 +55,76 @@ impl Itinerary {
         let elements =
             stations.map(|(link, router)| [elements_at(router, *link), elements_at(plan.host, *link)]).collect();
         let side = |flow: &FlowId| network.flows[flow.0 as usize].app.counted_at();
-        let mut itinerary = Self {
-            draws: root.stream("mobility/moves"),
-            agenda: BTreeMap::new(),
-            entered: 0,
-            moved: 0,
-            heading: 0,
-            turn: 0,
-            elements,
-            root,
-            watch,
-            credited: flows.iter().map(|flow| (*flow, side(flow), 0)).collect(),
-            plan,
-        };
-        itinerary.plan_move(Instant::ZERO);
-        Some(Box::new(itinerary))
-    }
-
-    fn enter(&mut self, at: Instant, step: Step) {
-        self.agenda.insert((at, self.entered), step);
-        self.entered += 1;
-    }
-
-    /// Enters the next move after `now`.
-    fn plan_move(&mut self, now: Instant) {
-        let at = match &self.plan.moves {
-            Moves::At(times) => times.get(self.moved).copied(),
-            Moves::Every(period) => Some(now + *period),
-            Moves::Mean(mean) => {
-                let seconds = self.draws.exponential(mean.as_secs_f64());
-                Some(now + lasthop_proto::time::Duration::from_secs_f64(seconds))
-            }
-        };
-        self.moved += 1;
-        if let Some(at) = at.filter(|_| self.plan.stations.len() > 1) {
-            self.enter(at, Step::Leave);
-        }
-    }
-
-    /// Where the host goes next.
-    fn choose(&mut self) -> usize {
-        let stations = self.plan.stations.len();
-        let ahead = match self.plan.moves {
-            Moves::At(_) | Moves::Every(_) => 1,
-            Moves::Mean(_) => 1 + self.draws.below(stations as u64 - 1) as usize,
-        };
-        (self.heading + ahead) % stations
+        Some(Box::new(Self {
+            itinerary: Itinerary::new(plan.clone(), root),
+            baggage: Baggage {
+                elements,
+                root,
+                watch,
+                credited: flows.iter().map(|flow| (*flow, side(flow), 0)).collect(),
+                plan,
+            },
+        }))
     }
 
     /// When the next step is due.
     pub(super) fn next(&self) -> Instant {
-        self.agenda.first_key_value().map_or(NEVER, |((at, _), _)| *at)
+        self.itinerary.next().unwrap_or(NEVER)
+    }
+}
+
+/// The simulation under the host's feet.
+struct Here<'s> {
+    simulation: &'s mut Simulation,
+    baggage: &'s mut Baggage,
+}
+
+impl Ground for Here<'_> {
+    fn leave(&mut self, now: Instant, heading: usize) {
+        self.simulation.book(self.baggage);
+        self.simulation.fabric.leave(now, heading);
+    }
+
+    fn served(&self) -> usize {
+        self.simulation.fabric.served()
+    }
+
+    fn times_left(&self, station: usize) -> u64 {
+        self.simulation.fabric.times_left(station)
+    }
+
+    fn hard_state(&self, station: usize) -> u64 {
+        let hard = |kept: &&Kept| kept.element.at_handoff() == StateAtHandoff::Hard;
+        let movable = self.baggage.elements[station].iter().flatten().filter(hard);
+        movable.map(|kept| self.simulation.elements[kept.index].hard_state()).sum()
+    }
+
+    fn wire_time(&self, course: Course, bytes: u64) -> Duration {
+        self.simulation.fabric.wire_time(course, bytes)
+    }
+
+    fn route_update(&self, course: Course) -> Duration {
+        self.simulation.fabric.route_update(course)
+    }
+
+    fn attach(&mut self, now: Instant) {
+        self.simulation.fabric.attach(now);
+    }
+
+    fn move_state(&mut self, now: Instant, course: Course) {
+        self.simulation.move_state(now, self.baggage, course);
+    }
+
+    fn send_kept(&mut self, now: Instant) {
+        self.simulation.fabric.send_kept(now);
+    }
+
+    fn tell(&mut self, now: Instant, course: Course, left: u64) {
+        self.simulation.fabric.tell(now, course, left);
+    }
+
+    fn reroute(&mut self, _: Instant, to: usize) {
+        self.simulation.fabric.reroute(to);
     }
 }
 
@@ -133,13 +132,11 @@ impl Simulation {
     /// Acts on the steps that are due.
     #[cold]
     pub(super) fn move_host(&mut self, now: Instant) {
-        let Some(mut plan) = self.itinerary.take() else { return };
-        while let Some(first) = plan.agenda.first_entry().filter(|first| first.key().0 <= now) {
-            let step = first.remove();
-            self.act(now, &mut plan, step);
-        }
-        self.alarms.set(self.last_alarm(), plan.next());
-        self.itinerary = Some(plan);
+        let Some(mut mover) = self.mover.take() else { return };
+        let Mover { itinerary, baggage } = &mut *mover;
+        itinerary.act(now, &mut Here { simulation: self, baggage });
+        self.alarms.set(self.last_alarm(), mover.next());
+        self.mover = Some(mover);
     }
 
     /// The alarm of the host that moves, behind those of sources.
@@ -147,72 +144,19 @@ impl Simulation {
         (self.endpoints.len() + self.elements.len() + self.sources.len()) as u32
     }
 
-    fn act(&mut self, now: Instant, plan: &mut Itinerary, step: Step) {
-        match step {
-            Step::Leave => {
-                plan.heading = plan.choose();
-                plan.turn += 1;
-                self.book(plan);
-                self.fabric.leave(now, plan.heading);
-                let at = now + plan.plan.detection + plan.plan.registration;
-                plan.enter(at, Step::Register { turn: plan.turn });
-                plan.plan_move(now);
-            }
-            Step::Register { turn } if turn == plan.turn => {
-                let (old, new) = (self.fabric.served(), plan.heading);
-                let hard = |kept: &&Kept| kept.element.at_handoff() == StateAtHandoff::Hard;
-                let movable = plan.elements[old].iter().flatten().filter(hard).map(|kept| kept.index);
-                let bytes = movable.map(|index| self.elements[index].hard_state()).sum::<u64>();
-                if old == new || bytes == 0 {
-                    return self.act(now, plan, Step::Attach { turn });
-                }
-                let at = now + plan.plan.state_setup + self.fabric.wire_time(old, new, bytes);
-                plan.enter(at, Step::Attach { turn });
-            }
-            Step::Attach { turn } if turn == plan.turn => {
-                let (old, new) = (self.fabric.served(), plan.heading);
-                let left = self.fabric.times_left(old);
-                self.fabric.attach(now);
-                if old != new {
-                    self.move_state(now, plan, old, new);
-                }
-                self.fabric.send_kept(now);
-                if old == new {
-                    return;
-                }
-                match plan.plan.kind {
-                    HandoffKind::Multicast => return,
-                    HandoffKind::Forwarding => {
-                        let at = now + self.fabric.wire_time(new, old, 0);
-                        plan.enter(at, Step::Tell { old, new, left });
-                    }
-                    HandoffKind::Hard | HandoffKind::Hierarchical => {}
-                }
-                plan.enter(now + self.fabric.route_update(old, new), Step::Reroute { to: new });
-            }
-            Step::Register { .. } | Step::Attach { .. } => {}
-            Step::Tell { old, new, left } => self.fabric.tell(now, old, new, left),
-            Step::Reroute { to } => self.fabric.reroute(to),
-        }
-    }
-
-    /// What the elements of the station `old` know is at `new` now, or nowhere.
-    fn move_state(&mut self, now: Instant, plan: &Itinerary, old: usize, new: usize) {
+    /// What the elements of the old station know is at the new one now, or nowhere.
+    fn move_state(&mut self, now: Instant, baggage: &Baggage, course: Course) {
         let anew = |kept: &Kept| {
-            kept.element.build(&Site { node: &kept.node, rate: kept.rate, root: plan.root, watch: plan.watch })
+            kept.element.build(&Site { node: &kept.node, rate: kept.rate, root: baggage.root, watch: baggage.watch })
         };
         let mut touched = Vec::new();
-        for (from, to) in plan.elements[old].iter().zip(&plan.elements[new]) {
+        for (from, to) in baggage.elements[course.from].iter().zip(&baggage.elements[course.to]) {
             for (place, kept) in to.iter().enumerate() {
                 let counterpart = from.get(place).filter(|from| from.element.kind() == kept.element.kind());
-                let moves = match kept.element.at_handoff() {
-                    StateAtHandoff::Hard => true,
-                    StateAtHandoff::Soft => plan.plan.soft_state == SoftState::Mirrored,
-                    StateAtHandoff::Session => plan.plan.link_session == LinkSession::Moved,
-                    StateAtHandoff::Anew => false,
-                };
                 match counterpart {
-                    Some(from) if moves => self.elements.swap(from.index, kept.index),
+                    Some(from) if baggage.plan.moves_state(kept.element.at_handoff()) => {
+                        self.elements.swap(from.index, kept.index);
+                    }
                     _ => self.elements[kept.index] = anew(kept),
                 }
                 touched.push(kept.index);
@@ -229,8 +173,8 @@ impl Simulation {
     }
 
     /// Books what the host's flows delivered so far with the links to the station that it is at.
-    fn book(&mut self, plan: &mut Itinerary) {
-        for (flow, side, booked) in &mut plan.credited {
+    fn book(&mut self, baggage: &mut Baggage) {
+        for (flow, side, booked) in &mut baggage.credited {
             let received = self.endpoints[endpoint(*flow, *side)].received();
             self.fabric.credit_path(*flow, *side, received - *booked);
             *booked = received;
@@ -239,7 +183,7 @@ impl Simulation {
 
     /// Bytes of a flow that are booked already.
     pub(super) fn booked(&self, flow: FlowId) -> u64 {
-        let booked = self.itinerary.iter().flat_map(|plan| &plan.credited);
+        let booked = self.mover.iter().flat_map(|mover| &mover.baggage.credited);
         booked.filter(|(of, ..)| *of == flow).map(|(.., bytes)| *bytes).next().unwrap_or(0)
     }
 }

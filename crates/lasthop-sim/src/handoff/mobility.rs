@@ -3,6 +3,7 @@
 use lasthop_proto::queue::QueueLimit;
 use lasthop_proto::time::{Duration, Instant};
 
+use crate::element::StateAtHandoff;
 use crate::network::{LinkId, Network, NodeId};
 
 /// A host that moves among base stations: where, when, and what is done for it.
@@ -86,6 +87,16 @@ impl Mobility {
             let [first, second] = network.links[link.0].ends;
             if first == self.host { second } else { first }
         })
+    }
+
+    /// Whether an element's state goes along to the new station.
+    pub fn moves_state(&self, state: StateAtHandoff) -> bool {
+        match state {
+            StateAtHandoff::Hard => true,
+            StateAtHandoff::Soft => self.soft_state == SoftState::Mirrored,
+            StateAtHandoff::Session => self.link_session == LinkSession::Moved,
+            StateAtHandoff::Anew => false,
+        }
     }
 
     /// All its links but that of the station `at`.

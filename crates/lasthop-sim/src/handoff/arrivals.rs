@@ -56,9 +56,9 @@ impl Arrivals {
         }
     }
 
-    /// A packet has come to the endpoint of that index.
-    pub(super) fn take(&mut self, now: Instant, index: usize, packet: &Packet, report: &mut MobilityReport) {
-        let Some(end) = self.ends.get_mut(&index).filter(|_| packet.len > 0) else { return };
+    /// A packet has come to the endpoint of that index; bytes of data, or datagrams, that had not come before.
+    pub(super) fn take(&mut self, now: Instant, index: usize, packet: &Packet, report: &mut MobilityReport) -> u64 {
+        let Some(end) = self.ends.get_mut(&index).filter(|_| packet.len > 0) else { return 0 };
         if let (Some(last), Some(silence)) = (end.last, &mut end.silence) {
             silence.longest = silence.longest.max(now.since(last));
             if silence.until.is_some_and(|until| now >= until) {
@@ -71,7 +71,7 @@ impl Arrivals {
         let (number, length) = match packet.body {
             Body::Tcp(segment) => (segment.seq.0, packet.len),
             Body::Quic { number, .. } | Body::Media { number } | Body::Datagram { number } => (number, 1),
-            Body::Control | Body::Coded(_) | Body::Report(_) => return,
+            Body::Control | Body::Coded(_) | Body::Report(_) => return 0,
         };
         let copy = packet.cause.is_source_retransmission() || packet.cause.is_local_retransmission();
         let begin = end.place_of(number);
@@ -82,7 +82,7 @@ impl Arrivals {
             report.reordered += 1;
         }
         end.furthest = end.furthest.max(behind);
-        end.add(begin, behind);
+        end.add(begin, behind)
     }
 }
 
@@ -102,7 +102,9 @@ impl Arrived {
         range.is_some_and(|(_, &until)| until >= end)
     }
 
-    fn add(&mut self, mut begin: u64, mut end: u64) {
+    /// Adds a range; how much of it is new.
+    fn add(&mut self, mut begin: u64, mut end: u64) -> u64 {
+        let mut known = 0;
         if let Some((&first, &until)) = self.ranges.range(..=begin).next_back()
             && until >= begin
         {
@@ -111,9 +113,11 @@ impl Arrived {
         }
         while let Some((&first, &until)) = self.ranges.range(begin..=end).next() {
             self.ranges.remove(&first);
+            known += until - first;
             end = end.max(until);
         }
         self.ranges.insert(begin, end);
+        end - begin - known
     }
 }
 

@@ -1,0 +1,135 @@
+//! What carries the frames of an emulated link: the simulator's own state machines.
+
+use lasthop_proto::queue::Sight;
+use lasthop_proto::time::{Duration, Instant};
+use lasthop_sim::link::{Accepted, Cut, Direction, DuplexDirection, Frame, InFlight, ManagedDirection, SharedMedium};
+use lasthop_sim::network::{DirectionSpec, LinkSpec, Medium};
+use lasthop_sim::trace::DropReason;
+
+/// Both directions of a link.
+pub(super) enum Carrier {
+    Duplex(Box<[OneWay; 2]>),
+    Shared(Box<SharedMedium>),
+}
+
+/// One direction of a duplex link.
+pub(super) enum OneWay {
+    Plain(DuplexDirection),
+    Managed(ManagedDirection),
+}
+
+impl OneWay {
+    fn new(spec: &DirectionSpec, delay: Duration) -> Self {
+        let managed = || ManagedDirection::new(spec, delay).map(Self::Managed);
+        let plain = DuplexDirection::new(spec, delay).map(Self::Plain);
+        plain.or_else(managed).expect("a queue is managed or not")
+    }
+
+    fn enqueue(&mut self, now: Instant, frame: Frame, look: impl FnOnce() -> Sight) -> Accepted {
+        match self {
+            Self::Plain(wire) => wire.enqueue(now, frame),
+            Self::Managed(wire) => wire.enqueue(now, frame, look),
+        }
+    }
+
+    fn next_event(&self) -> Option<Instant> {
+        match self {
+            Self::Plain(wire) => wire.first().map(|(_, at)| at),
+            Self::Managed(wire) => wire.next_event(),
+        }
+    }
+
+    fn advance(&mut self, at: Instant) -> Option<InFlight> {
+        match self {
+            Self::Plain(wire) => wire.arrive(at).0,
+            Self::Managed(wire) => wire.advance(at),
+        }
+    }
+
+    fn cut(&mut self, now: Instant) -> Cut {
+        match self {
+            Self::Plain(wire) => wire.cut(now),
+            Self::Managed(wire) => wire.cut(now),
+        }
+    }
+
+    fn take_dropped(&mut self) -> Option<(Frame, DropReason)> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Managed(wire) => wire.take_dropped(),
+        }
+    }
+}
+
+impl Carrier {
+    /// A link without frames.
+    pub(super) fn new(spec: &LinkSpec) -> Self {
+        match spec.medium {
+            Medium::Duplex => Carrier::Duplex(Box::new(
+                spec.directions.each_ref().map(|direction| OneWay::new(direction, spec.delay)),
+            )),
+            Medium::HalfDuplex { frame_overhead, turnaround } => Carrier::Shared(Box::new(SharedMedium::turning(
+                &spec.directions,
+                spec.delay,
+                frame_overhead,
+                turnaround,
+            ))),
+            // The plan lets no channel pass that several links share.
+            Medium::Shared { frame_overhead, .. } => {
+                Carrier::Shared(Box::new(SharedMedium::new(&spec.directions, spec.delay, frame_overhead)))
+            }
+        }
+    }
+
+    pub(super) fn send(
+        &mut self,
+        now: Instant,
+        direction: Direction,
+        frame: Frame,
+        look: impl FnOnce() -> Sight,
+    ) -> Accepted {
+        match self {
+            Self::Duplex(directions) => directions[direction.index()].enqueue(now, frame, look),
+            Self::Shared(medium) => medium.enqueue(now, direction, frame, look),
+        }
+    }
+
+    /// Takes out all frames of a direction.
+    pub(super) fn cut(&mut self, now: Instant, direction: Direction) -> Cut {
+        match self {
+            Self::Duplex(directions) => directions[direction.index()].cut(now),
+            Self::Shared(medium) => medium.cut(now, direction),
+        }
+    }
+
+    /// A frame that a managed queue dropped, which way it was to go, and why it was dropped.
+    pub(super) fn take_dropped(&mut self) -> Option<(Direction, Frame, DropReason)> {
+        match self {
+            Self::Duplex(directions) => [Direction::Down, Direction::Up].into_iter().find_map(|direction| {
+                let (frame, why) = directions[direction.index()].take_dropped()?;
+                Some((direction, frame, why))
+            }),
+            Self::Shared(medium) => medium.take_dropped(),
+        }
+    }
+
+    pub(super) fn next_event(&self) -> Option<Instant> {
+        match self {
+            Self::Duplex(directions) => directions.iter().filter_map(OneWay::next_event).min(),
+            Self::Shared(medium) => medium.next_event(),
+        }
+    }
+
+    /// Acts on what is due at `at`, which is what [`Carrier::next_event`] said.
+    pub(super) fn advance(&mut self, at: Instant) -> Option<(Direction, InFlight)> {
+        match self {
+            Self::Duplex(directions) => {
+                let due =
+                    |direction: &Direction| directions[direction.index()].next_event().is_some_and(|due| due <= at);
+                let direction = [Direction::Down, Direction::Up].into_iter().find(due)?;
+                Some((direction, directions[direction.index()].advance(at)?))
+            }
+            Self::Shared(medium) => medium.advance(at),
+        }
+    }
+}

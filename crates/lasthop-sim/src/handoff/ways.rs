@@ -1,0 +1,175 @@
+//! Which way packets go while a host is at each of its stations, and how far it is between these and its peers.
+
+use lasthop_proto::time::Duration;
+
+use super::{Course, HandoffKind, Mobility};
+use crate::fabric::{LegId, leg_of};
+use crate::network::{Network, NodeId, Rate};
+use crate::routes::{Hop, Routes};
+
+/// An end of a flow that a host has a part in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct End {
+    /// Its index: two for each flow.
+    pub index: usize,
+    /// Where it is.
+    pub node: NodeId,
+    /// Where the other end is.
+    pub peer: NodeId,
+}
+
+/// A router from which ways lead to several stations, or at which one is.
+pub struct Fork {
+    /// The router.
+    pub node: NodeId,
+    /// The legs, and the hops onto them.
+    pub ways: Vec<(LegId, Hop)>,
+    /// The station that is here.
+    pub station: Option<usize>,
+}
+
+/// Routes for each station of a host that moves.
+pub struct Ways {
+    plan: Mobility,
+    /// Routes while the host is at each station.
+    sets: Vec<Routes>,
+    /// The routers at which the stations are.
+    routers: Vec<NodeId>,
+    /// The leg that each element stands in front of.
+    elements: Vec<LegId>,
+    /// Of each leg: delay, rate, and the node at its far end.
+    wires: Vec<(Duration, Rate, NodeId)>,
+    ends: Vec<End>,
+}
+
+impl Ways {
+    /// Those of the host of `network` that moves. `through` tells, for each leg, which element stands in front of it.
+    pub(crate) fn new(network: &Network, through: &[Option<usize>]) -> Option<Self> {
+        let plan = network.mobility.clone()?;
+        let sets = (0..plan.stations.len()).map(|at| Routes::without(network, through, &plan.others(at))).collect();
+        let ends = network.flows.iter().enumerate().flat_map(|(index, flow)| {
+            [
+                End { index: 2 * index, node: flow.from, peer: flow.to },
+                End { index: 2 * index + 1, node: flow.to, peer: flow.from },
+            ]
+        });
+        let wires = network
+            .links
+            .iter()
+            .flat_map(|link| [0, 1].map(|way: usize| (link.delay, link.directions[way].rate, link.ends[1 - way])));
+        Some(Self {
+            sets,
+            routers: plan.routers(network).collect(),
+            elements: network.elements.iter().map(|spec| leg_of(network, spec)).collect(),
+            wires: wires.collect(),
+            ends: ends.filter(|end| [end.node, end.peer].contains(&plan.host)).collect(),
+            plan,
+        })
+    }
+
+    /// Those of the host of `network` that moves, for whoever knows of legs alone.
+    pub fn of_legs(network: &Network) -> Option<Self> {
+        Self::new(network, &vec![None; 2 * network.links.len()])
+    }
+
+    /// The routers at which the stations are.
+    pub fn routers(&self) -> &[NodeId] {
+        &self.routers
+    }
+
+    /// The ends of the host's flows: its own, and their peers.
+    pub fn ends(&self) -> &[End] {
+        &self.ends
+    }
+
+    pub(crate) fn set(&self, station: usize) -> &Routes {
+        &self.sets[station]
+    }
+
+    /// The leg that leads from a node towards a host or station while the host is at `station`.
+    pub fn next(&self, station: usize, from: NodeId, to: NodeId) -> Option<LegId> {
+        match self.sets[station].first(from, to) {
+            Hop::Leg(leg) => Some(leg),
+            Hop::Element(element) => Some(self.elements[element as usize]),
+            Hop::Here | Hop::Nowhere | Hop::Roaming(_) => None,
+        }
+    }
+
+    /// The legs on the way from `from` to a host or station.
+    pub fn between(&self, station: usize, from: NodeId, to: NodeId) -> Vec<LegId> {
+        let (mut legs, mut at) = (Vec::new(), from);
+        while let Some(leg) = self.next(station, at, to) {
+            legs.push(leg);
+            at = self.wires[leg.0 as usize].2;
+        }
+        legs
+    }
+
+    /// For each end, how long what the host sends from `station` is on the way to it.
+    pub fn lags(&self, station: usize) -> Vec<(usize, Duration)> {
+        let lag = |end: &End| {
+            let own = end.node == self.plan.host;
+            (end.index, if own { Duration::ZERO } else { self.delay(station, self.plan.host, end.node) })
+        };
+        self.ends.iter().map(lag).collect()
+    }
+
+    /// How long after the host's arrival at another station routes have changed.
+    pub fn route_update(&self, course: Course) -> Duration {
+        if let Some(given) = self.plan.route_update {
+            return given;
+        }
+        let [old, new] = [course.from, course.to].map(|station| self.routers[station]);
+        let far = |peer: NodeId| match self.plan.kind {
+            HandoffKind::Hierarchical => {
+                let shared = self.nodes(course.to, old, peer);
+                let meets = self.nodes(course.to, new, peer).into_iter().find(|node| shared.contains(node));
+                self.delay(course.to, new, meets.unwrap_or(peer))
+            }
+            HandoffKind::Hard | HandoffKind::Forwarding | HandoffKind::Multicast => self.delay(course.to, new, peer),
+        };
+        let peers = self.ends.iter().filter(|end| end.node != self.plan.host);
+        peers.map(|end| far(end.node)).max().unwrap_or_default()
+    }
+
+    /// How long `bytes` take from one station to another over the wire; none take the links' delays.
+    pub fn wire_time(&self, course: Course, bytes: u64) -> Duration {
+        let legs = self.between(course.from, self.routers[course.from], self.routers[course.to]);
+        let slowest = legs.iter().map(|leg| self.wires[leg.0 as usize].1.0).min();
+        let nanos = slowest.map_or(0, |rate| (u128::from(bytes) * 8_000_000_000).div_ceil(u128::from(rate)));
+        self.delay_of(&legs) + Duration::from_nanos(nanos as u64)
+    }
+
+    /// The routers from which ways lead to stations in several directions, or at which one is.
+    pub fn forks(&self, network: &Network) -> Vec<Fork> {
+        let fork = |node: usize| {
+            let node = NodeId(node);
+            self.sets[0].table(node).filter(|_| node != self.plan.host)?;
+            let mut ways: Vec<(LegId, Hop)> = Vec::new();
+            for router in self.routers.iter().filter(|router| **router != node) {
+                if let Some(leg) = self.next(0, node, *router) {
+                    let way = (leg, self.sets[0].first(node, *router));
+                    if !ways.contains(&way) {
+                        ways.push(way);
+                    }
+                }
+            }
+            let station = self.routers.iter().position(|router| *router == node);
+            (station.is_some() || ways.len() > 1).then_some(Fork { node, ways, station })
+        };
+        (0..network.nodes.len()).filter_map(fork).collect()
+    }
+
+    fn delay(&self, station: usize, from: NodeId, to: NodeId) -> Duration {
+        self.delay_of(&self.between(station, from, to))
+    }
+
+    fn delay_of(&self, legs: &[LegId]) -> Duration {
+        legs.iter().fold(Duration::ZERO, |sum, leg| sum + self.wires[leg.0 as usize].0)
+    }
+
+    fn nodes(&self, station: usize, from: NodeId, to: NodeId) -> Vec<NodeId> {
+        let nodes = self.between(station, from, to).into_iter().map(|leg| self.wires[leg.0 as usize].2);
+        std::iter::once(from).chain(nodes).collect()
+    }
+}
