@@ -66,7 +66,7 @@ fn hostile(u: &mut Unstructured<'_>) -> Result<Packet> {
             Packet { link: Header::Symbol { packet, symbol: number(u)?, label }.into(), ..plain }
         }
         1 => {
-            let mut image = Image([0; 75]);
+            let mut image = Image([0; 76]);
             u.fill_buffer(&mut image.0)?;
             let link = Header::Repair { packet, first: number(u)?, count: u.arbitrary()?, key: u.arbitrary()? };
             Packet { link: link.into(), body: Body::Coded(image), ..plain }

@@ -5,15 +5,17 @@
 
 pub mod hostile;
 
+use std::num::NonZeroU8;
+
 use arbitrary::{Result, Unstructured};
 use lasthop_proto::node::{Node, Output, Port, pump};
 use lasthop_proto::packet::{
-    Body, Cause, Ecn, Flags, FlowId, Integrity, LinkHeaders, Options, Packet, Priority, SackBlock, Segment, Side,
+    AckCongestionOption, Body, Cause, Ecn, Flags, FlowId, Integrity, LinkHeaders, Options, Packet, Priority, SackBlock, Segment, Side,
     Timestamps,
 };
 use lasthop_proto::seq::Seq;
 use lasthop_proto::tcp::TickPhase;
-use lasthop_proto::tcp::config::{DelayedAck, Nagle, Preset, Recovery, SackAlgorithm, Switch, TcpConfig};
+use lasthop_proto::tcp::config::{AckCongestion, DelayedAck, EcnMode, Nagle, Preset, Recovery, SackAlgorithm, Switch, TcpConfig};
 use lasthop_proto::time::{Duration, Instant};
 
 /// Half of all values near `base`, as seen in steps of a segment; the others anything.
@@ -78,7 +80,7 @@ pub fn packet(u: &mut Unstructured<'_>, flow: FlowId, from: Side, bases: Bases) 
         2..=4 => 100,
         _ => 0,
     };
-    Ok(Packet {
+    let mut packet = Packet {
         flow,
         from,
         priority: Priority::Normal,
@@ -86,11 +88,20 @@ pub fn packet(u: &mut Unstructured<'_>, flow: FlowId, from: Side, bases: Bases) 
         cause: Cause::New,
         header_len: if rarely(u)? { u.arbitrary()? } else { 40 },
         len,
-        ecn: Ecn::from_bits(u.arbitrary()?),
+        ecn: Ecn::NotEct,
         body,
         link: LinkHeaders::NONE,
         payload: (),
-    })
+    };
+    let bits: u8 = u.arbitrary()?;
+    packet.ecn = Ecn::from_bits(bits);
+    if let Body::Tcp(segment) = &mut packet.body
+        && bits & 4 > 0
+    {
+        let ratio = NonZeroU8::new(bits >> 3).map_or(AckCongestionOption::Permitted, AckCongestionOption::Ratio);
+        segment.options.ack_congestion = Some(ratio);
+    }
+    Ok(packet)
 }
 
 /// A packet on its way through a base station, of one of a few flows.
@@ -146,6 +157,7 @@ pub fn tcp_config(u: &mut Unstructured<'_>) -> Result<TcpConfig> {
         config.recovery_burst = u.int_in_range(1..=5)?;
         if u.arbitrary()? {
             config.delayed_ack = DelayedAck::EverySecond { timeout: Duration::from_millis(200) };
+            (config.ack_congestion, config.ecn) = (AckCongestion::Rfc5690, EcnMode::On);
         }
     }
     Ok(config)

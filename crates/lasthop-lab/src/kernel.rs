@@ -1,11 +1,14 @@
 //! What of a scenario's TCP a kernel has, and what it calls it.
 
-use lasthop_proto::tcp::config::{ControlRule, EcnMode, Recovery, SackCompression, Switch, TcpConfig};
+use lasthop_proto::tcp::config::{AckCongestion, ControlRule, EcnMode, Recovery, SackCompression, Switch, TcpConfig};
 use lasthop_scenario::LabSpec;
 use lasthop_sim::element::AnyElement;
 
 /// What of an endpoint no kernel has.
 pub fn beyond_kernels(config: &TcpConfig) -> Option<&'static str> {
+    if config.ack_congestion != AckCongestion::Off {
+        return Some("acknowledgment congestion control");
+    }
     match config.recovery {
         Recovery::Smart => Some("SMART recovery"),
         Recovery::Eln => Some("ELN"),

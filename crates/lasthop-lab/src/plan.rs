@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use lasthop_proto::packet::{FlowId, Side};
 use lasthop_proto::scheme::{LocalDetection, Scheme};
-use lasthop_proto::tcp::config::{Recovery, TcpConfig};
+use lasthop_proto::tcp::config::{AckCongestion, Recovery, TcpConfig};
 use lasthop_scenario::elements::Snoop;
 use lasthop_scenario::{Endpoints, KernelSettings, LabSpec};
 use lasthop_sim::element::{AnyElement, Ends, Role};
@@ -231,7 +231,10 @@ impl<'n> Plan<'n> {
 
     /// Whether a kernel's SACK blocks do for the SMART numbers that the scheme asks for.
     fn says_it_by_sack(&self, config: &TcpConfig) -> bool {
-        self.has_masks() && config.smart_acks.is_on() && matches!(config.recovery, Recovery::Reno | Recovery::NewReno)
+        self.has_masks()
+            && config.smart_acks.is_on()
+            && config.ack_congestion == AckCongestion::Off
+            && matches!(config.recovery, Recovery::Reno | Recovery::NewReno)
     }
 
     /// Whether the base station reads in acknowledgments what arrived above a hole. A kernel's SACK blocks say it as well as SMART

@@ -1,5 +1,7 @@
 //! Packets in parsed form. Bytes are parsed and written only at the edge, by the live driver.
 
+use core::num::NonZeroU8;
+
 pub use crate::link::headers::LinkHeaders;
 use crate::link::hybrid::Image;
 use crate::seq::Seq;
@@ -312,6 +314,15 @@ impl SackBlocks {
     }
 }
 
+/// The options of acknowledgment congestion control. No segment has both: one stands on a SYN, the other on data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AckCongestionOption {
+    /// Its sender keeps to the ratios that it is told, and may tell some (RFC 5690 §4.1).
+    Permitted,
+    /// One acknowledgment for so many segments (RFC 5690 §4.2).
+    Ratio(NonZeroU8),
+}
+
 /// TCP options in parsed form.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Options {
@@ -326,15 +337,20 @@ pub struct Options {
     /// SMART: first sequence number of the segment that caused this acknowledgment (\[a\] §III-B, after Keshav and
     /// Morgan).
     pub smart: Option<Seq>,
+    /// Acknowledgment congestion control (RFC 5690).
+    pub ack_congestion: Option<AckCongestionOption>,
     /// Timestamps (RFC 7323 §3).
     pub timestamps: Option<Timestamps>,
     /// SACK blocks (RFC 2018 §3).
     pub sack: SackBlocks,
 }
 
+/// Bytes that a TCP header has for options (RFC 9293 §3.1).
+const MOST_OPTIONS: u16 = 40;
+
 impl Options {
-    /// Bytes that the options take in a TCP header, padded to a multiple of four. SMART and ELN count as experimental
-    /// options (RFC 6994): 8 and 4 bytes.
+    /// Bytes that the options take in a TCP header, padded to a multiple of four. SMART, ELN and the two of acknowledgment
+    /// congestion control count as experimental options (RFC 6994): 8 bytes, 4, and 4 or 8.
     pub fn wire_len(&self) -> u16 {
         let mut len = 0;
         len += if self.mss.is_some() { 4 } else { 0 };
@@ -344,7 +360,19 @@ impl Options {
         len += if self.sack.is_empty() { 0 } else { 4 + 8 * u16::from(self.sack.len) };
         len += if self.smart.is_some() { 8 } else { 0 };
         len += if self.eln { 4 } else { 0 };
+        len += match self.ack_congestion {
+            None => 0,
+            Some(AckCongestionOption::Permitted) => 4,
+            Some(AckCongestionOption::Ratio(_)) => 8,
+        };
         len
+    }
+
+    /// Drops the last SACK blocks, as far as a TCP header has no room for them beside the other options.
+    pub fn fit_sack(&mut self) {
+        let others = Self { sack: SackBlocks::NONE, ..*self }.wire_len();
+        let room = MOST_OPTIONS.saturating_sub(others + 4) / 8;
+        self.sack.len = self.sack.len.min(room as u8);
     }
 }
 

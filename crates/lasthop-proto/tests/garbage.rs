@@ -4,11 +4,13 @@
 
 mod util;
 
+use std::num::NonZeroU8;
 use std::sync::Arc;
 
 use lasthop_proto::node::{Node, Port, pump};
 use lasthop_proto::packet::{
-    Body, Ecn, Flags, FlowId, Integrity, LinkHeaders, Options, Packet, SackBlock, SackBlocks, Segment, Side, Timestamps,
+    AckCongestionOption, Body, Ecn, Flags, FlowId, Integrity, LinkHeaders, Options, Packet, SackBlock, SackBlocks,
+    Segment, Side, Timestamps,
 };
 use lasthop_proto::pep::split::{Handover, SplitRelay};
 use lasthop_proto::seq::Seq;
@@ -129,6 +131,9 @@ impl Noise {
             sack_permitted: self.eln,
             eln: self.eln,
             smart: self.smart.map(|smart| smart.from(snd_max)),
+            ack_congestion: self
+                .window_scale
+                .map(|byte| NonZeroU8::new(byte).map_or(AckCongestionOption::Permitted, AckCongestionOption::Ratio)),
             timestamps,
             sack,
         };

@@ -8,11 +8,12 @@ use std::sync::Arc;
 
 use lasthop_proto::event::Event;
 use lasthop_proto::link::arq::Timer;
-use lasthop_proto::packet::{Flags, Integrity, Side};
+use lasthop_proto::packet::{AckCongestionOption, Flags, Integrity, Side};
 use lasthop_proto::pep::split::{Handover, SplitRelay};
 use lasthop_proto::pep::srp::SrpConfig;
 use lasthop_proto::tcp::config::{
-    DelayedAck, EcnMode, Nagle, Preset, ReceiveAutotune, Recovery, SackAlgorithm, SackCompression, Switch, TcpConfig,
+    AckCongestion, DelayedAck, EcnMode, Nagle, Preset, ReceiveAutotune, Recovery, SackAlgorithm, SackCompression,
+    Switch, TcpConfig,
 };
 use lasthop_proto::tcp::{State, TickPhase};
 use lasthop_proto::time::Duration;
@@ -46,6 +47,7 @@ impl Keys {
     fn config(&self, preset: Preset, recovery: (Recovery, SackAlgorithm)) -> TcpConfig {
         let base = TcpConfig::preset(preset);
         let linux = self.delayed_ack == Some(DelayedAck::Linux);
+        let controlled = self.nagle && matches!(self.delayed_ack, Some(DelayedAck::EverySecond { .. }));
         TcpConfig {
             mss: self.mss,
             send_buffer: self.buffers[0],
@@ -57,7 +59,8 @@ impl Keys {
             sack_compression: if linux { SackCompression::Linux } else { SackCompression::Off },
             receive_autotune: if linux && self.nagle { ReceiveAutotune::Linux } else { ReceiveAutotune::Off },
             dsack: switch(linux || self.sack_eln),
-            ecn: if linux { EcnMode::On } else { EcnMode::Off },
+            ecn: if linux || controlled { EcnMode::On } else { EcnMode::Off },
+            ack_congestion: if controlled { AckCongestion::Rfc5690 } else { AckCongestion::Off },
             limited_transmit: switch(self.limited_transmit),
             sack_eln: switch(self.sack_eln),
             nagle: match (self.nagle, linux) {
@@ -329,6 +332,58 @@ fn placed(plan: &Plan, pair: Pair) -> Pair {
 /// Seeds of failures are printed and kept beside this file, to be run first from then on.
 fn kept() -> Option<Box<dyn FailurePersistence>> {
     Some(Box::new(FileFailurePersistence::WithSource("proptest-regressions")))
+}
+
+/// What a return path does to acknowledgments: losses, marks, and some that come late.
+fn return_path() -> impl Strategy<Value = Vec<Fate>> {
+    let fate = prop_oneof![
+        8 => Just(Fate::Arrive),
+        2 => Just(Fate::Lose),
+        2 => Just(Fate::Mark),
+        1 => (1u64..400).prop_map(|late| Fate::Late(millis(late))),
+    ];
+    prop::collection::vec(fate, 1..300)
+}
+
+proptest! {
+    /// RFC 5690: however many acknowledgments are lost or marked, streams arrive; and data tells no ratio below 2 or beyond half of what
+    /// the sender may ever have out.
+    #[test]
+    fn acknowledgment_congestion_control_stalls_nothing(
+        fates in return_path(), delay in 0u64..200, bytes in 1u32..400_000, mss in 200u32..2000, buffer in 4_000u32..100_000,
+    ) {
+        for (recovery, sack_algorithm) in Recovery::ALL {
+            let config = TcpConfig {
+                mss,
+                receive_buffer: buffer,
+                recovery,
+                sack_algorithm,
+                smart_acks: switch(recovery == Recovery::Smart),
+                ack_congestion: AckCongestion::Rfc5690,
+                ecn: EcnMode::On,
+                ..TcpConfig::preset(Preset::Rfc)
+            };
+            let (mut came, fates) = (0, fates.clone());
+            let mut pair = Pair::of(config).with_delay(millis(delay)).judged_by(move |sent| {
+                if sent.from == Side::Initiator || !sent.is_pure_ack() {
+                    return Fate::Arrive;
+                }
+                came += 1;
+                fates.get(came - 1).copied().unwrap_or(Fate::Arrive)
+            });
+            pair.connect();
+            pair.ends[0].write(u64::from(bytes));
+            pair.finish();
+            prop_assert_eq!(pair.ends[1].received(), u64::from(bytes), "{:?}", recovery);
+            prop_assert_eq!(pair.ends[0].unacked(), 0);
+            let most = (buffer / mss).div_ceil(2).max(2);
+            for sent in pair.sent_by(Side::Initiator) {
+                if let Some(AckCongestionOption::Ratio(ratio)) = sent.segment.options.ack_congestion {
+                    prop_assert!((2..=most).contains(&u32::from(ratio.get())), "{recovery:?}: {ratio} of {most}");
+                }
+            }
+        }
+    }
 }
 
 proptest! {

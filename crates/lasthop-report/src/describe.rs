@@ -4,7 +4,9 @@ use lasthop_proto::event::Event;
 use lasthop_proto::link::arq::Header;
 use lasthop_proto::link::headers::LinkProtocol;
 use lasthop_proto::link::hybrid;
-use lasthop_proto::packet::{Cause, Flags, FlowId, Integrity, LinkHeaders, Options, Packet, SackBlocks, Side};
+use lasthop_proto::packet::{
+    AckCongestionOption, Cause, Flags, FlowId, Integrity, LinkHeaders, Options, Packet, SackBlocks, Side,
+};
 use lasthop_proto::pep::srp::{Message, SessionHeader};
 use lasthop_proto::seq::Seq;
 use lasthop_sim::trace::{FlowInfo, Record, Trace, What};
@@ -45,7 +47,7 @@ pub fn sack_blocks(blocks: &SackBlocks, separator: char, number: impl Fn(Seq) ->
     blocks.join(" ")
 }
 
-/// Options other than SACK blocks: `mss=1360 wscale=2 sackok ts=10/7 smart=4201 eln`.
+/// Options other than SACK blocks: `mss=1360 wscale=2 sackok ts=10/7 smart=4201 eln ackratio=4`.
 pub fn options(options: &Options, smart: impl Fn(Seq) -> u32) -> String {
     let mut words = Vec::new();
     words.extend(options.mss.map(|mss| format!("mss={mss}")));
@@ -54,6 +56,10 @@ pub fn options(options: &Options, smart: impl Fn(Seq) -> u32) -> String {
     words.extend(options.timestamps.map(|ts| format!("ts={}/{}", ts.val, ts.ecr)));
     words.extend(options.smart.map(|seq| format!("smart={}", smart(seq))));
     words.extend(options.eln.then(|| "eln".to_owned()));
+    words.extend(options.ack_congestion.map(|option| match option {
+        AckCongestionOption::Permitted => "ackcc".to_owned(),
+        AckCongestionOption::Ratio(ratio) => format!("ackratio={ratio}"),
+    }));
     words.join(" ")
 }
 

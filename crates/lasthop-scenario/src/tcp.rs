@@ -1,7 +1,8 @@
 //! The keys of a TCP endpoint.
 
 use lasthop_proto::tcp::config::{
-    Clock, ControlRule, DelayedAck, HystartRule, Preset, ReceiveAutotune, Recovery, SackCompression, Switch, TcpConfig,
+    AckCongestion, Clock, ControlRule, DelayedAck, HystartRule, Preset, ReceiveAutotune, Recovery, SackCompression,
+    Switch, TcpConfig,
 };
 use lasthop_proto::time::Duration;
 
@@ -338,6 +339,7 @@ pub(crate) fn lay(reader: &Reader<'_>, under: Under) -> Result<TcpSpec, Error> {
     c.receive_autotune = layer.value("receive_autotune", c.receive_autotune)?;
     c.ack_before_read = layer.value("ack_before_read", c.ack_before_read)?;
     c.ecn = layer.value("ecn", c.ecn)?;
+    c.ack_congestion = layer.value("ack_congestion", c.ack_congestion)?;
 
     c.initial_window = layer.whole::<LARGEST_WINDOW>("initial_window", c.initial_window)?;
     c.initial_ssthresh = initial_ssthresh(&layer, c.initial_ssthresh)?;
@@ -407,6 +409,12 @@ fn check(reader: &Reader<'_>, config: &TcpConfig) -> Result<(), Error> {
     if config.sack_blocks > 3 && config.timestamps.is_on() {
         let message = "timestamps leave room for 3 SACK blocks (40 bytes of options, RFC 2018 §3)";
         return Err(conflict(&["sack_blocks", "timestamps", "preset"], message.to_owned()));
+    }
+    if config.ack_congestion == AckCongestion::Rfc5690 && !matches!(config.delayed_ack, DelayedAck::EverySecond { .. })
+    {
+        let message = "ack_congestion = \"rfc5690\" needs delayed_ack = \"every-second\": it says how many segments take the place \
+                       of the two";
+        return Err(conflict(&["ack_congestion", "delayed_ack", "preset"], message.to_owned()));
     }
     check_linux(reader, config)
 }

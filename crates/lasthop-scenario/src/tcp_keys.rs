@@ -4,7 +4,7 @@ use crate::document::{Data, quote};
 use crate::reader::{Reader, Value};
 
 /// All keys, in the order in which `explain` prints them.
-pub(crate) const KEYS: [&str; 60] = [
+pub(crate) const KEYS: [&str; 61] = [
     "preset",
     "given",
     "mss",
@@ -40,6 +40,7 @@ pub(crate) const KEYS: [&str; 60] = [
     "receive_autotune",
     "ack_before_read",
     "ecn",
+    "ack_congestion",
     "initial_window",
     "initial_ssthresh",
     "max_cwnd",

@@ -11,9 +11,9 @@ use lasthop_proto::pep::eln::ElnKnowledge;
 use lasthop_proto::pep::snoop::RepairPriority;
 use lasthop_proto::scheme::{LinkRepair, LocalDetection, SCHEMES, Scheme, TcpAwareness};
 use lasthop_proto::tcp::config::{
-    Bbr3Rule, ControlRule, Deflation, EcnMode, Growth, HandshakeAck, HeaderAccounting, HystartRule, ImpureDuplicates,
-    Nagle, PartialAckTimer, PartialDeflation, Preset, ReceiveAutotune, Recovery, RecoveryGuard, RttRule, SackAlgorithm,
-    SackCompression, Switch, WindowReduction,
+    AckCongestion, Bbr3Rule, ControlRule, Deflation, EcnMode, Growth, HandshakeAck, HeaderAccounting, HystartRule,
+    ImpureDuplicates, Nagle, PartialAckTimer, PartialDeflation, Preset, ReceiveAutotune, Recovery, RecoveryGuard,
+    RttRule, SackAlgorithm, SackCompression, Switch, WindowReduction,
 };
 use lasthop_sim::network::DamagedFrames;
 
@@ -373,6 +373,7 @@ choices! {
     ReceiveAutotune { "off" = Off, "linux" = Linux }
     HandshakeAck { "with-data" = WithData, "own" = Own }
     Nagle { "off" = Off, "on" = On, "minshall" = Minshall }
+    AckCongestion { "off" = Off, "rfc5690" = Rfc5690 }
     EcnMode { "off" = Off, "passive" = Passive, "on" = On }
     ModelName {
         "none" = None, "exponential" = Exponential, "uniform" = Uniform, "two-state" = TwoState,

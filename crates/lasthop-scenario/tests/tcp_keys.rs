@@ -40,6 +40,7 @@ keys! {
     receive_autotune: "receive_autotune" = "linux",
     dsack: "dsack" = "on",
     ecn: "ecn" = "passive",
+    ack_congestion: "ack_congestion" = "rfc5690",
     ack_before_read: "ack_before_read" = "off",
     initial_window: "initial_window" = "7",
     initial_ssthresh: "initial_ssthresh" = "7 KiB",
@@ -81,8 +82,14 @@ fn each_key_changes_its_own_value_and_no_other() {
     let separate = ("tcp".to_owned(), "{ preset = \"bsd-lite\" }");
     // Parts of a receiver as Linux's cannot be without it.
     let linux = ("tcp".to_owned(), "{ preset = \"bsd-lite\", delayed_ack = \"linux\", ack_before_read = \"off\" }");
+    // Nor acknowledgment congestion control without the receiver that it steers.
+    let every_second = ("tcp".to_owned(), "{ preset = \"bsd-lite\", delayed_ack = \"every-second\" }");
     for (field, key, value) in KEYS {
-        let tcp = if ["sack_compression", "receive_autotune"].contains(key) { &linux } else { &separate };
+        let tcp = match *key {
+            "sack_compression" | "receive_autotune" => &linux,
+            "ack_congestion" => &every_second,
+            _ => &separate,
+        };
         let base = fields(config(std::slice::from_ref(tcp)));
         let set = fields(config(&[tcp.clone(), (format!("tcp.{key}"), value)]));
         let changed: Vec<_> = base.iter().zip(&set).filter(|(base, set)| base != set).map(|(base, _)| base.0).collect();
@@ -140,6 +147,8 @@ fn parts_of_a_linux_receiver_need_it() {
         ),
         ("{ preset = \"bsd-lite\", delayed_ack = \"linux\" }", "exclude each other"),
         ("{ preset = \"rfc\", delayed_ack = \"linux\", delayed_ack_timeout = \"40 ms\" }", "has a meaning only with"),
+        ("{ preset = \"linux-6.18\", ack_congestion = \"rfc5690\" }", "needs delayed_ack = \"every-second\""),
+        ("{ preset = \"rfc\", ack_congestion = \"on\" }", "give \"off\" or \"rfc5690\""),
         ("{ ecn = \"yes\" }", "give one of \"off\", \"passive\", \"on\""),
     ] {
         let error = of(tcp).unwrap_err().to_string();

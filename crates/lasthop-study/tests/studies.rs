@@ -1,6 +1,8 @@
 //! The published studies come out as they should: the verdict of each claim, how far each table is off, and what is asked for
 //! that is not there. With few runs, from a fixed seed: what changes a result on purpose changes numbers here.
 
+use std::collections::BTreeSet;
+
 use lasthop_report::study::{Deviation, Holds, Study};
 use lasthop_study::replicate::Silent;
 use lasthop_study::reproduce::{Plan, names, reproduce};
@@ -114,9 +116,12 @@ fn the_discussion() {
                     asymmetry-two-way varying-delay-handover varying-delay-spikes varying-delay-snoop congestion-order \
                     srp-few-losses srp-many-losses small-windows";
     assert_eq!(verdicts(&study), expected, "{:#?}", missed(&study));
-    let rows: usize =
-        study.tables.iter().map(|table| table.rows.iter().filter(|row| row.metric == "throughput").count()).sum();
-    assert_eq!(rows, plan.cells().len());
+    let rows = study.tables.iter().flat_map(|table| &table.rows);
+    let cells: BTreeSet<&str> = rows.clone().map(|row| &*row.cell).collect();
+    assert_eq!(cells.len(), plan.cells().len());
+    // A transfer that has nobody beside it is not fair to anybody.
+    let fairness: Vec<&str> = rows.filter(|row| row.metric == "fairness").map(|row| &*row.cell).collect();
+    assert!(fairness.len() == 12 && fairness.iter().all(|cell| cell.ends_with("/with-cross-traffic")), "{fairness:?}");
     assert_eq!(study.figures.len(), study.tables.len());
 }
 

@@ -3,9 +3,11 @@
 use std::net::{IpAddr, SocketAddr};
 
 use etherparse::{IpEcn, IpNumber, Ipv4Header, Ipv6FlowLabel, Ipv6Header, TcpHeader};
-use lasthop_proto::packet::{Ecn, Flags, Options, Segment};
+use lasthop_proto::packet::{AckCongestionOption, Ecn, Flags, Options, Segment};
 
-use crate::options::{ELN_EXID, EXPERIMENTAL_KIND, MOST_OPTIONS, NOP, SACK, SMART_EXID, TIMESTAMPS};
+use crate::options::{
+    ACK_CONGESTION_EXID, ELN_EXID, EXPERIMENTAL_KIND, MOST_OPTIONS, NOP, SACK, SMART_EXID, TIMESTAMPS,
+};
 use crate::parse::Route;
 
 const TIME_TO_LIVE: u8 = 64;
@@ -110,6 +112,18 @@ pub fn option_bytes(options: &Options) -> Vec<u8> {
     if options.eln {
         bytes.extend([EXPERIMENTAL_KIND, 4]);
         bytes.extend(ELN_EXID.to_be_bytes());
+    }
+    match options.ack_congestion {
+        None => {}
+        Some(AckCongestionOption::Permitted) => {
+            bytes.extend([EXPERIMENTAL_KIND, 4]);
+            bytes.extend(ACK_CONGESTION_EXID.to_be_bytes());
+        }
+        Some(AckCongestionOption::Ratio(ratio)) => {
+            bytes.extend([NOP, NOP, NOP, EXPERIMENTAL_KIND, 5]);
+            bytes.extend(ACK_CONGESTION_EXID.to_be_bytes());
+            bytes.push(ratio.get());
+        }
     }
     let room = MOST_OPTIONS.saturating_sub(bytes.len() + 4) / 8;
     let blocks = options.sack.as_slice();

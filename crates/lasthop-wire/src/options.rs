@@ -10,6 +10,9 @@ pub const EXPERIMENTAL_KIND: u8 = 253;
 pub const SMART_EXID: u16 = 0x534d;
 /// ExID of the ELN option: "EL". Not registered with IANA.
 pub const ELN_EXID: u16 = 0x454c;
+/// ExID of the options of acknowledgment congestion control, whose length tells them apart (RFC 5690 leaves the kinds open): "AC".
+/// Not registered with IANA.
+pub const ACK_CONGESTION_EXID: u16 = 0x4143;
 
 /// Bytes that a TCP header has for them (RFC 9293 §3.1).
 pub(crate) const MOST_OPTIONS: usize = 40;

@@ -1,12 +1,13 @@
 //! From bytes to what the mechanisms read.
 
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU8;
 
 use etherparse::{IpNumber, Ipv4HeaderSlice, Ipv6Header, Ipv6HeaderSlice, TcpHeaderSlice};
-use lasthop_proto::packet::{Ecn, Flags, Options, SackBlock, SackBlocks, Segment, Timestamps};
+use lasthop_proto::packet::{AckCongestionOption, Ecn, Flags, Options, SackBlock, SackBlocks, Segment, Timestamps};
 use lasthop_proto::seq::Seq;
 
-use crate::options::{ELN_EXID, EXPERIMENTAL_KIND, NOP, SACK, SMART_EXID, TIMESTAMPS};
+use crate::options::{ACK_CONGESTION_EXID, ELN_EXID, EXPERIMENTAL_KIND, NOP, SACK, SMART_EXID, TIMESTAMPS};
 
 /// One direction of a TCP connection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -144,6 +145,13 @@ pub(crate) fn options(bytes: &[u8]) -> Option<Options> {
                 options.smart = Some(Seq(number(4)?));
             }
             (EXPERIMENTAL_KIND, 4) if option[2..4] == ELN_EXID.to_be_bytes() => options.eln = true,
+            (EXPERIMENTAL_KIND, 4) if option[2..4] == ACK_CONGESTION_EXID.to_be_bytes() => {
+                options.ack_congestion = Some(AckCongestionOption::Permitted);
+            }
+            // A ratio of 0 says nothing.
+            (EXPERIMENTAL_KIND, 5) if option[2..4] == ACK_CONGESTION_EXID.to_be_bytes() => {
+                options.ack_congestion = NonZeroU8::new(option[4]).map(AckCongestionOption::Ratio);
+            }
             _ => {}
         }
         rest = &rest[len..];

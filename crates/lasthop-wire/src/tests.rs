@@ -1,9 +1,10 @@
 //! Round trips, and bytes from anybody.
 
 use std::net::SocketAddr;
+use std::num::NonZeroU8;
 
 use etherparse::{PacketBuilder, SlicedPacket, TransportSlice};
-use lasthop_proto::packet::{Ecn, Flags, Options, SackBlock, SackBlocks, Segment, Timestamps};
+use lasthop_proto::packet::{AckCongestionOption, Ecn, Flags, Options, SackBlock, SackBlocks, Segment, Timestamps};
 use lasthop_proto::seq::Seq;
 use proptest::prelude::*;
 
@@ -37,6 +38,14 @@ fn segments() -> impl Strategy<Value = Segment> {
                 sack_permitted: sack_permitted && syn,
                 eln: eln && !syn && smart.is_none(),
                 smart: smart.map(Seq).filter(|_| !syn && blocks.as_slice().len() < 2),
+                // It takes the room of a block, as SMART does.
+                ack_congestion: match (syn, NonZeroU8::new(window_scale.unwrap_or(0))) {
+                    (true, _) if eln => Some(AckCongestionOption::Permitted),
+                    (false, Some(ratio)) if smart.is_none() && blocks.as_slice().len() < 2 => {
+                        Some(AckCongestionOption::Ratio(ratio))
+                    }
+                    _ => None,
+                },
                 timestamps,
                 sack: blocks,
             };

@@ -72,7 +72,7 @@ impl Standing {
 
 #[derive(Clone, Debug)]
 struct Waiting<T> {
-    /// Its place in the order of arrival.
+    /// Its place in the order of arrival, or that of an acknowledgment which it replaced.
     turn: u64,
     item: T,
 }
@@ -95,31 +95,40 @@ impl<T: Queued> AckAware<T> {
     }
 
     /// Takes a packet in. What goes for it is added to `dropped`: the packet itself where there is no room, acknowledgments that
-    /// it makes superfluous.
+    /// it makes superfluous. It takes the place of the first of these, so that the connection's news does not wait longer than without a
+    /// filter: at the end, behind data, one would be replaced by the next for as long as these come faster than the queue drains.
     pub fn push(&mut self, item: T, sight: Sight, dropped: &mut Vec<T>) {
-        let standing = match sight {
-            Sight::Other => None,
-            Sight::Telling => Some(Standing::Telling),
-            Sight::Plain(ack) => Some(self.make_way(&item, ack, dropped)),
+        let (standing, place) = match sight {
+            Sight::Other => (None, None),
+            Sight::Telling => (Some(Standing::Telling), None),
+            Sight::Plain(ack) => {
+                let (standing, place) = self.make_way(&item, ack, dropped);
+                (Some(standing), place)
+            }
         };
         if !self.config.limit.has_room(self.backlog, item.bytes()) {
             return dropped.push(item);
         }
         self.backlog.add(item.bytes());
-        let waiting = Waiting { turn: self.came, item };
+        let waiting = Waiting { turn: place.unwrap_or(self.came), item };
         self.came += 1;
         match standing {
-            Some(standing) => self.acks.push_back((waiting, standing)),
+            Some(standing) => {
+                let at = self.acks.partition_point(|(before, _)| before.turn < waiting.turn);
+                self.acks.insert(at, (waiting, standing));
+            }
             None => self.rest.push_back(waiting),
         }
     }
 
-    /// Takes out what an acknowledgment of `ack` makes superfluous; its own standing. A series of duplicates stays as a whole,
-    /// the first of it included, since a sender counts them.
-    fn make_way(&mut self, item: &T, ack: Seq, dropped: &mut Vec<T>) -> Standing {
+    /// Takes out what an acknowledgment of `ack` makes superfluous; its own standing, and the place that has become free. A series of
+    /// duplicates stays as a whole, the first of it included, since a sender counts them; nothing of its connection that stays is
+    /// overtaken.
+    fn make_way(&mut self, item: &T, ack: Seq, dropped: &mut Vec<T>) -> (Standing, Option<u64>) {
         let mut standing = Standing::Replaceable(ack);
+        let mut place = None;
         if !self.config.filter.is_on() {
-            return standing;
+            return (standing, place);
         }
         let flow = item.flow();
         let is_older = |(waits, standing): &(Waiting<T>, Standing)| {
@@ -129,9 +138,11 @@ impl<T: Queued> AckAware<T> {
             let mut kept = VecDeque::with_capacity(self.acks.len());
             for entry in self.acks.drain(..) {
                 if is_older(&entry) {
+                    place = place.or(Some(entry.0.turn));
                     self.backlog.remove(entry.0.item.bytes());
                     dropped.push(entry.0.item);
                 } else {
+                    place = place.filter(|_| entry.0.item.flow() != flow);
                     kept.push_back(entry);
                 }
             }
@@ -143,7 +154,7 @@ impl<T: Queued> AckAware<T> {
                 standing = Standing::Duplicate(ack);
             }
         }
-        standing
+        (standing, place)
     }
 
     /// The packet whose turn it is.

@@ -152,6 +152,16 @@ pub enum EcnMode {
     On,
 }
 
+/// Whether acknowledgments are subject to congestion control.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AckCongestion {
+    /// They leave as [`TcpConfig::delayed_ack`] has it, however many of them are lost.
+    Off,
+    /// RFC 5690, where the peer does so too: the sender sees which acknowledgments are lost or marked, and tells the receiver for how
+    /// many segments there is to be one. With ECN agreed on, pure acknowledgments take marks.
+    Rfc5690,
+}
+
 /// What an acknowledgment of nothing new that is no duplicate (it has data, moves the window, or comes while the timer is
 /// off) does to the count of duplicates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -331,6 +341,9 @@ pub struct TcpConfig {
     pub receive_autotune: ReceiveAutotune,
     /// Whether queues may mark packets instead of dropping them.
     pub ecn: EcnMode,
+    /// Whether acknowledgments are subject to congestion control. [`AckCongestion::Rfc5690`] needs [`DelayedAck::EverySecond`], of
+    /// which it says how many segments there are to be for one acknowledgment, and is not offered without.
+    pub ack_congestion: AckCongestion,
     /// Whether an acknowledgment that a segment calls for leaves before the application reads the segment (4.4BSD:
     /// `tcp_input` runs before the reader). It then advertises the window without that read, which may be followed by a
     /// window update of its own.
@@ -403,6 +416,11 @@ impl TcpConfig {
     pub(crate) fn offered_scale(&self) -> Option<u8> {
         let needed = (self.receive_buffer.max(1).ilog2() as u8).saturating_sub(15);
         self.window_scale.map(|shift| if self.tunes_itself() { shift.min(needed) } else { shift })
+    }
+
+    /// Whether acknowledgment congestion control is offered and accepted.
+    pub(crate) fn controls_acks(&self) -> bool {
+        self.ack_congestion == AckCongestion::Rfc5690 && matches!(self.delayed_ack, DelayedAck::EverySecond { .. })
     }
 
     /// Whether the receive buffer grows by itself: one that is smaller than what it would begin with is as it is, like one that an

@@ -22,6 +22,9 @@ const HEADER: u16 = 40;
 /// Bytes that the timestamps option takes, padded.
 const TIMESTAMPS: u32 = 12;
 
+/// Bytes that the ratio of acknowledgments takes, padded.
+const ACK_RATIO: u32 = 8;
+
 /// No IP packet is larger than this, in bytes (jumbograms as receive offload builds them included); more would leave the
 /// range in which sequence numbers can be compared.
 const MAX_SEGMENT: u32 = 1 << 20;
@@ -83,6 +86,8 @@ pub struct Connection {
     sack: Switch,
     /// Whether both ends have agreed on ECN (RFC 3168 §6.1.1).
     ecn: Switch,
+    /// Whether both ends have agreed on acknowledgment congestion control (RFC 5690 §4.1).
+    ack_congestion: Switch,
     timestamps: Switch,
     /// Whether segments after the handshake may carry options besides SACK blocks.
     optional: Switch,
@@ -114,6 +119,7 @@ impl Connection {
             path_mss: None,
             sack: Switch::Off,
             ecn: Switch::Off,
+            ack_congestion: Switch::Off,
             timestamps: Switch::Off,
             optional: Switch::On,
             ts_recent: 0,

@@ -1,5 +1,6 @@
 //! The receiving half: reassembly, what window to advertise, when to acknowledge, and what the acknowledgment says.
 
+mod ack_ratio;
 mod autotune;
 mod linux;
 mod marks;
@@ -10,12 +11,14 @@ mod tests;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::num::NonZeroU8;
 
 use super::config::{Clock, DelayedAck, Switch, TcpConfig};
 use super::rtt::{TickPhase, next_tick};
 use crate::packet::{Ecn, SackBlock, SackBlocks};
 use crate::seq::Seq;
 use crate::time::Instant;
+use ack_ratio::{AckRatio, Leaves};
 pub use linux::Arrival;
 use linux::Linux;
 use marks::Marks;
@@ -70,6 +73,8 @@ pub struct Receiver {
     /// What arrived again and is yet to be reported (RFC 2883).
     duplicate: Option<SackBlock>,
     marks: Marks,
+    /// What the peer says of acknowledgments, under acknowledgment congestion control.
+    ratio: Option<AckRatio>,
     /// What a receiver as Linux's keeps besides; none for others.
     linux: Option<Box<Linux>>,
     /// Shift of the windows that we advertise.
@@ -100,6 +105,7 @@ impl Receiver {
             sack: Switch::Off,
             duplicate: None,
             marks: Marks::NONE,
+            ratio: None,
             linux,
             window_shift: 0,
         }
@@ -194,6 +200,18 @@ impl Receiver {
         self.marks.used = ecn;
     }
 
+    /// The peer says how many segments there are to be for an acknowledgment.
+    pub fn obey_ratio(&mut self) {
+        self.ratio = Some(AckRatio::NEW);
+    }
+
+    /// A segment that begins at `seq` tells so many (RFC 5690 §4.2).
+    pub fn on_ratio(&mut self, seq: Seq, ratio: NonZeroU8) {
+        if let Some(acks) = &mut self.ratio {
+            acks.on_told(seq, ratio);
+        }
+    }
+
     /// A SYN of the peer's is answered with timestamps, which take their room in each segment.
     pub fn answer_syn(&mut self) {
         let mss = self.config.mss;
@@ -258,8 +276,28 @@ impl Receiver {
         let again = self.config_holds_duplicates() && seq + len == self.rcv_nxt && self.runs.is_empty();
         if !fin_now && (next || again) {
             self.delay_ack(now);
+        } else if left.lt(right) && !in_order && !fin_now {
+            self.ack_ahead(now);
         } else {
             self.due = AckDue::Now;
+        }
+        if let Some(acks) = self.ratio.as_mut().filter(|_| self.runs.is_empty()) {
+            acks.on_order();
+        }
+    }
+
+    /// New data lies ahead of a hole.
+    fn ack_ahead(&mut self, now: Instant) {
+        match (self.ratio.as_mut().map(AckRatio::on_ahead), self.config.delayed_ack) {
+            (Some(Leaves::Later), DelayedAck::EverySecond { timeout }) => self.delay_until(now + timeout),
+            _ => self.due = AckDue::Now,
+        }
+    }
+
+    /// An acknowledgment leaves at `latest`, unless one is due before.
+    fn delay_until(&mut self, latest: Instant) {
+        if self.due == AckDue::No {
+            self.due = AckDue::Delayed(latest);
         }
     }
 
@@ -365,8 +403,15 @@ impl Receiver {
         match self.config.delayed_ack {
             DelayedAck::Off | DelayedAck::Linux => self.due = AckDue::Now,
             DelayedAck::EverySecond { timeout } | DelayedAck::Ns2 { timeout } => {
-                let later = AckDue::Delayed(now + timeout);
-                self.due = if self.due == AckDue::No { later } else { AckDue::Now };
+                let leaves = match (&mut self.ratio, self.due) {
+                    (Some(acks), _) => acks.on_in_order(),
+                    (None, AckDue::No) => Leaves::Later,
+                    (None, AckDue::Delayed(_) | AckDue::Now) => Leaves::Now,
+                };
+                match leaves {
+                    Leaves::Now => self.due = AckDue::Now,
+                    Leaves::Later => self.delay_until(now + timeout),
+                }
             }
             DelayedAck::WindowUpdate => {
                 if self.due == AckDue::No {
@@ -407,7 +452,8 @@ impl Receiver {
             return;
         }
         let moved = self.right_edge().since(self.rcv_adv);
-        if moved >= 2 * self.config.mss || moved >= self.config.receive_buffer / 2 {
+        let least = self.ratio.as_ref().map_or(2, AckRatio::least_update);
+        if moved >= least.saturating_mul(self.config.mss) || moved >= self.config.receive_buffer / 2 {
             self.due = AckDue::Now;
         }
     }
@@ -451,6 +497,9 @@ impl Receiver {
     pub fn take_window(&mut self) -> u16 {
         self.rcv_adv = self.edge_to_offer();
         self.last_ack_sent = self.rcv_nxt;
+        if let Some(acks) = &mut self.ratio {
+            acks.on_ack_sent();
+        }
         if !self.linux_ack_sent().is_on() {
             self.due = AckDue::No;
         }

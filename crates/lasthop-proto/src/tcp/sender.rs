@@ -1,10 +1,13 @@
 //! The sending half: what to send next, what acknowledgments do, and the two timers.
 
+mod ack_ratio;
 mod marks;
 mod transmit;
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 
+pub use self::ack_ratio::Seen;
 use super::config::{ImpureDuplicates, Switch, TcpConfig};
 use super::congestion::Congestion;
 use super::recovery::Recovery;
@@ -81,6 +84,8 @@ pub struct Sender {
     given_up: Switch,
     /// What ECN asks of it.
     marks: marks::Marks,
+    /// How it controls the peer's acknowledgments, if it does.
+    ack_ratio: Option<Box<ack_ratio::AckRatio>>,
     /// Off when nothing can be sent until something happens: an acknowledgment, a timer, more to send.
     awake: Switch,
 }
@@ -100,6 +105,7 @@ impl Sender {
             last_sent: Instant::ZERO,
             given_up: Switch::Off,
             marks: marks::Marks::default(),
+            ack_ratio: None,
             awake: Switch::On,
         }
     }

@@ -161,7 +161,7 @@ fn hostile() -> impl Strategy<Value = Packet> {
     let repair =
         (number(), number(), any::<u8>(), any::<u8>(), any::<u8>()).prop_map(|(packet, first, count, key, fill)| {
             let link = Header::Repair { packet, first, count, key }.into();
-            Packet { link, body: Body::Coded(Image([fill; 75])), ..Packet::default() }
+            Packet { link, body: Body::Coded(Image([fill; 76])), ..Packet::default() }
         });
     let words = || prop_oneof![Just([0; 4]), Just([u32::MAX; 4]), any::<[u32; 4]>()];
     let feedback = ((number(), number(), any::<u32>()), number(), words(), words(), any::<[u32; 2]>()).prop_map(

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use lasthop_proto::event::Event;
 use lasthop_proto::link::arq::Header;
 use lasthop_proto::node::{Disposition, Node, Output, Port, Why, pump};
-use lasthop_proto::packet::{FlowId, Integrity, Packet, Side};
+use lasthop_proto::packet::{Ecn, FlowId, Integrity, Packet, Side};
 use lasthop_proto::pep::srp::{SrpConfig, SrpEnd};
 use lasthop_proto::tcp::TickPhase;
 use lasthop_proto::tcp::config::TcpConfig;
@@ -89,6 +89,8 @@ impl Bridge {
             Fate::Arrive => {}
             Fate::Lose => return,
             Fate::Damage => packet.integrity = Integrity::PayloadDamaged,
+            Fate::Mark if packet.ecn.is_capable() => packet.ecn = Ecn::Ce,
+            Fate::Mark => {}
             Fate::Late(by) => at += by,
             Fate::Twice => put(at, packet),
         }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use lasthop_proto::event::Event;
 use lasthop_proto::node::{Node, Output, Port, pump};
-use lasthop_proto::packet::{Body, Cause, Flags, FlowId, Integrity, LinkHeaders, Options, Packet, Segment, Side};
+use lasthop_proto::packet::{Body, Cause, Ecn, Flags, FlowId, Integrity, LinkHeaders, Options, Packet, Segment, Side};
 use lasthop_proto::seq::Seq;
 use lasthop_proto::tcp::config::{Switch, TcpConfig};
 use lasthop_proto::tcp::{Connection, Setup, State, TickPhase};
@@ -38,6 +38,8 @@ pub enum Fate {
     Lose,
     /// Corrupted, headers intact.
     Damage,
+    /// Marked by a queue, if it takes marks (RFC 3168 §5).
+    Mark,
     /// Arrives so much later than it should.
     Late(Duration),
     /// Arrives twice.
@@ -215,6 +217,12 @@ impl Pair {
     /// Loses pure acknowledgments from the acceptor, counted from 1.
     pub fn lose_acks(mut self, list: &[u32]) -> Self {
         self.ack_fates.extend(list.iter().map(|&number| (number, Fate::Lose)));
+        self
+    }
+
+    /// Marks them instead.
+    pub fn mark_acks(mut self, list: &[u32]) -> Self {
+        self.ack_fates.extend(list.iter().map(|&number| (number, Fate::Mark)));
         self
     }
 
@@ -414,6 +422,8 @@ impl Pair {
             Fate::Arrive => {}
             Fate::Lose => return,
             Fate::Damage => packet.integrity = Integrity::PayloadDamaged,
+            Fate::Mark if packet.ecn.is_capable() => packet.ecn = Ecn::Ce,
+            Fate::Mark => {}
             Fate::Late(by) => at += by,
             Fate::Twice => self.enqueue(at, place, packet),
         }

@@ -46,6 +46,12 @@ impl Subject for Congestion {
         &["throughput", "lossy_throughput", "lossless_throughput", "fairness"]
     }
 
+    /// Without cross traffic there is one transfer, and nothing that it could be fair to.
+    fn shows(&self, point: &Point, measure: &str) -> bool {
+        let alone = point.place.is_some_and(|(line, _)| line == "without");
+        !alone || measure == "lossy_throughput"
+    }
+
     fn axes(&self) -> Axes {
         Axes {
             x: "scheme, in the order of the table",
@@ -83,8 +89,8 @@ impl Subject for Congestion {
     fn note(&self) -> Option<&'static str> {
         Some(
             "Congestion: lossy_throughput is that of the transfer to the mobile host, lossless_throughput that of the transfer \
-             between wired hosts beside it; fairness is Jain's index over both. Without cross traffic the second transfer is one \
-             byte, and its numbers say nothing. A scheme that no longer takes corruption for congestion gets more of the \
+             between wired hosts beside it; fairness is Jain's index over both, throughput the mean over them and the browser. Without \
+             cross traffic there is nothing to compare with, and the table has the transfer to the mobile host alone. A scheme that no longer takes corruption for congestion gets more of the \
              bottleneck, at the expense of the other.",
         )
     }

@@ -24,6 +24,11 @@ pub(super) trait Subject: Sync {
         &["throughput"]
     }
 
+    /// Whether its table shows that measure of a cell: not where it means nothing there.
+    fn shows(&self, _point: &Point, _measure: &str) -> bool {
+        true
+    }
+
     /// What its figure shows.
     fn axes(&self) -> Axes;
 
@@ -94,7 +99,7 @@ pub(super) struct Axes {
 pub(super) fn table(subject: &dyn Subject, results: &Results) -> Table {
     let mut rows = Vec::new();
     for point in subject.points() {
-        for metric in subject.measures() {
+        for metric in subject.measures().iter().filter(|metric| subject.shows(&point, metric)) {
             let Some(summary) = results.summary(&point.name, metric) else { continue };
             rows.push(CellRow {
                 cell: point.name.clone(),

@@ -1,16 +1,18 @@
 //! The simulator's packets as the code sees them: all that distinguishes them, in a fixed number of bytes.
 
 use core::fmt;
+use core::num::NonZeroU8;
 
 use super::code::{Coded, Gf};
 use super::frame::{Class, Item, Label, Traffic};
 use crate::packet::{
-    Body, Cause, Ecn, Flags, FlowId, Options, Packet, SackBlock, SackBlocks, Segment, Side, Timestamps,
+    AckCongestionOption, Body, Cause, Ecn, Flags, FlowId, Options, Packet, SackBlock, SackBlocks, Segment, Side,
+    Timestamps,
 };
 use crate::seq::Seq;
 
 /// Bytes of a packet's image.
-const LENGTH: usize = 75;
+const LENGTH: usize = 76;
 
 /// What a packet is, or a combination of packets: a vector over GF(256).
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -45,6 +47,7 @@ const SACK_PERMITTED: u16 = 1 << 11;
 const ELN: u16 = 1 << 12;
 const SMART: u16 = 1 << 13;
 const TIMESTAMPS: u16 = 1 << 14;
+const ACK_CONGESTION: u16 = 1 << 15;
 
 /// Writes into an image from the front.
 struct Writer {
@@ -96,13 +99,19 @@ fn put_segment(to: &mut Writer, segment: &Segment) {
         | when(options.sack_permitted, SACK_PERMITTED)
         | when(options.eln, ELN)
         | when(options.smart.is_some(), SMART)
-        | when(options.timestamps.is_some(), TIMESTAMPS);
+        | when(options.timestamps.is_some(), TIMESTAMPS)
+        | when(options.ack_congestion.is_some(), ACK_CONGESTION);
     to.put(segment.seq.0.to_be_bytes());
     to.put(segment.ack.0.to_be_bytes());
     to.put(segment.window.to_be_bytes());
     to.put(bits.to_be_bytes());
     to.put(options.mss.unwrap_or(0).to_be_bytes());
     to.put([options.window_scale.unwrap_or(0)]);
+    // No ratio is 0.
+    to.put([match options.ack_congestion {
+        Some(AckCongestionOption::Ratio(ratio)) => ratio.get(),
+        Some(AckCongestionOption::Permitted) | None => 0,
+    }]);
     to.put(options.smart.unwrap_or(Seq(0)).0.to_be_bytes());
     let stamps = options.timestamps.unwrap_or_default();
     to.put(stamps.val.to_be_bytes());
@@ -118,7 +127,8 @@ fn put_segment(to: &mut Writer, segment: &Segment) {
 fn take_segment(from: &mut Reader<'_>) -> Option<Segment> {
     let (seq, ack, window, bits) = (Seq(from.word()), Seq(from.word()), from.short(), from.short());
     let has = |bit: u16| bits & bit != 0;
-    let (mss, scale, smart) = (from.short(), from.byte(), Seq(from.word()));
+    let (mss, scale, ratio, smart) = (from.short(), from.byte(), from.byte(), Seq(from.word()));
+    let ratio = NonZeroU8::new(ratio).map_or(AckCongestionOption::Permitted, AckCongestionOption::Ratio);
     let stamps = Timestamps { val: from.word(), ecr: from.word() };
     let blocks = from.byte();
     if blocks > 4 {
@@ -134,6 +144,7 @@ fn take_segment(from: &mut Reader<'_>) -> Option<Segment> {
         sack_permitted: has(SACK_PERMITTED),
         eln: has(ELN),
         smart: has(SMART).then_some(smart),
+        ack_congestion: has(ACK_CONGESTION).then_some(ratio),
         timestamps: has(TIMESTAMPS).then_some(stamps),
         sack,
     };
@@ -288,14 +299,17 @@ mod tests {
             sack_permitted: true,
             eln: true,
             smart: Some(Seq(5)),
+            ack_congestion: NonZeroU8::new(200).map(AckCongestionOption::Ratio),
             timestamps: Some(Timestamps { val: 6, ecr: u32::MAX }),
             sack,
         };
         let full = Segment { seq: Seq(1), ack: Seq(u32::MAX), window: 65_535, flags: Flags::ALL, options };
         let bare = Segment { options: Options::default(), flags: Flags::ACK, ..full };
+        let syn = Options { ack_congestion: Some(AckCongestionOption::Permitted), ..Options::default() };
         let bodies = [
             Body::Tcp(full),
             Body::Tcp(bare),
+            Body::Tcp(Segment { options: syn, ..bare }),
             Body::Datagram { number: 0x0102_0304 },
             Body::Quic { number: 9, data: u32::MAX },
             Body::Media { number: u32::MAX },
@@ -306,6 +320,7 @@ mod tests {
             (Side::Initiator, Ecn::Ect1),
             (Side::Acceptor, Ecn::Ce),
             (Side::Acceptor, Ecn::NotEct),
+            (Side::Initiator, Ecn::Ect0),
         ]) {
             let (flow, cause) = (FlowId(0x0a0b_0c0d), Cause::LinkRepair);
             let packet: Packet =

@@ -1,9 +1,9 @@
 //! The presets: what each key of [`TcpConfig`] is in 4.4BSD, in ns-2, by RFCs and in Linux.
 
 use super::{
-    Clock, ControlRule, Deflation, DelayedAck, EcnMode, Growth, HandshakeAck, HeaderAccounting, HystartRule,
-    ImpureDuplicates, Nagle, PartialAckTimer, PartialDeflation, ReceiveAutotune, Recovery, RecoveryGuard, RttRule,
-    SackAlgorithm, SackCompression, Switch, TcpConfig, WindowReduction,
+    AckCongestion, Clock, ControlRule, Deflation, DelayedAck, EcnMode, Growth, HandshakeAck, HeaderAccounting,
+    HystartRule, ImpureDuplicates, Nagle, PartialAckTimer, PartialDeflation, ReceiveAutotune, Recovery, RecoveryGuard,
+    RttRule, SackAlgorithm, SackCompression, Switch, TcpConfig, WindowReduction,
 };
 use crate::time::Duration;
 
@@ -76,6 +76,7 @@ impl TcpConfig {
             dsack: Switch::Off,
             receive_autotune: ReceiveAutotune::Off,
             ecn: EcnMode::Off,
+            ack_congestion: AckCongestion::Off,
             ack_before_read: Switch::On,
             initial_window: 1,
             initial_ssthresh: Some(65535),

@@ -2,12 +2,12 @@
 
 use super::{Connection, State};
 use crate::event::Event;
-use crate::packet::{Flags, Packet, SackBlocks, Segment};
+use crate::packet::{AckCongestionOption, Ecn, Flags, Packet, SackBlocks, Segment};
 use crate::seq::Seq;
 use crate::tcp::config::Switch;
 use crate::tcp::receiver::Arrival;
 use crate::tcp::send_state::Ack;
-use crate::tcp::sender::{AckVerdict, Incoming};
+use crate::tcp::sender::{AckVerdict, Incoming, Seen};
 use crate::time::{Duration, Instant};
 
 impl Connection {
@@ -21,6 +21,7 @@ impl Connection {
             && self.receiver.expects(segment.seq, packet.len)
             && !self.timestamps.is_on()
             && !self.ecn.is_on()
+            && !self.ack_congestion.is_on()
             && !self.receiver.is_linux();
         if !expected {
             return false;
@@ -220,9 +221,20 @@ impl Connection {
         };
         let window = u32::from(segment.window) << shift;
         let incoming = Incoming { ack, window, seq_len: packet.seq_len(), seq: segment.seq, echoed };
+        let before = self.sender.state().una_pos;
         let verdict = self.sender.on_ack(now, &incoming);
-        if verdict == AckVerdict::Taken && incoming.ack.ece.is_on() {
-            self.sender.on_ecn_echo();
+        if verdict == AckVerdict::Taken {
+            if incoming.ack.ece.is_on() {
+                self.sender.on_ecn_echo();
+            }
+            let switch = |on: bool| if on { Switch::On } else { Switch::Off };
+            self.sender.weigh_ack(&Seen {
+                before,
+                ack: segment.ack,
+                pure: switch(incoming.seq_len == 0),
+                selective: switch(!incoming.ack.sack.is_empty()),
+                mark: switch(self.ecn.is_on() && packet.ecn == Ecn::Ce),
+            });
         }
         verdict
     }
@@ -259,6 +271,9 @@ impl Connection {
 
     /// Hands a segment with data, or a FIN, to the receiving half.
     fn hand_over(&mut self, now: Instant, packet: &Packet, segment: &Segment, fin: Switch) {
+        if let Some(AckCongestionOption::Ratio(ratio)) = segment.options.ack_congestion {
+            self.receiver.on_ratio(segment.seq, ratio);
+        }
         let cwr = if self.ecn.is_on() && segment.flags.has(Flags::CWR) { Switch::On } else { Switch::Off };
         if self.ecn.is_on() {
             self.receiver.on_mark(packet.ecn, cwr);

@@ -1,8 +1,8 @@
 //! The handshake, and what its two SYNs agree on (RFC 9293 §3.10.7.2 and §3.10.7.3).
 
-use super::{Connection, LEAST_MSS, State, TIMESTAMPS};
+use super::{ACK_RATIO, Connection, LEAST_MSS, State, TIMESTAMPS};
 use crate::event::Event;
-use crate::packet::{Flags, Packet, Segment};
+use crate::packet::{AckCongestionOption, Flags, Packet, Segment};
 use crate::tcp::config::{EcnMode, HandshakeAck, Switch};
 use crate::time::Instant;
 
@@ -79,12 +79,17 @@ impl Connection {
         }
         self.ecn = self.agrees_on_ecn(segment.flags);
         self.receiver.agree(self.sack, self.ecn);
+        if self.config.controls_acks() && options.ack_congestion == Some(AckCongestionOption::Permitted) {
+            self.ack_congestion = Switch::On;
+            self.receiver.obey_ratio();
+            self.sender.control_acks();
+        }
         if let (Switch::On, Some(timestamps)) = (self.config.timestamps, options.timestamps) {
             self.timestamps = Switch::On;
             self.ts_recent = timestamps.val;
         }
         let marks = self.config.smart_acks.is_on() || self.reports_damage();
-        let optional = marks || self.timestamps.is_on();
+        let optional = marks || self.timestamps.is_on() || self.ack_congestion.is_on();
         self.optional = if optional { Switch::On } else { Switch::Off };
         self.sender.limit_mss(self.largest_payload());
         self.sender.set_window(u32::from(segment.window), segment.seq, segment.ack);
@@ -108,9 +113,11 @@ impl Connection {
         self.peer_mss.min(path).max(LEAST_MSS) - self.options_len(self.timestamps)
     }
 
-    /// Bytes of the options that segments carry besides SACK blocks, with timestamps or without.
+    /// Bytes of the options that segments carry besides SACK blocks, with timestamps or without. The ratio of acknowledgments is on a
+    /// few of them.
     pub(super) fn options_len(&self, timestamps: Switch) -> u32 {
         let marks = if self.config.smart_acks.is_on() { 8 } else { 0 } + if self.reports_damage() { 4 } else { 0 };
-        marks + if timestamps.is_on() { TIMESTAMPS } else { 0 }
+        let ratio = if self.ack_congestion.is_on() { ACK_RATIO } else { 0 };
+        marks + ratio + if timestamps.is_on() { TIMESTAMPS } else { 0 }
     }
 }

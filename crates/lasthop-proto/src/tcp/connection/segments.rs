@@ -3,7 +3,8 @@
 use super::{Connection, HEADER, State};
 use crate::node::Port;
 use crate::packet::{
-    Body, Cause, Ecn, Flags, Integrity, LinkHeaders, Options, Packet, Priority, SackBlocks, Segment, Timestamps,
+    AckCongestionOption, Body, Cause, Ecn, Flags, Integrity, LinkHeaders, Options, Packet, Priority, SackBlocks,
+    Segment, Timestamps,
 };
 use crate::seq::Seq;
 use crate::tcp::config::{EcnMode, HeaderAccounting, Recovery, Switch};
@@ -72,11 +73,12 @@ impl Connection {
     }
 
     /// What ECN puts into a segment: ECE until the peer answers; ECT(0) on data that is sent for the first time, and CWR on the
-    /// first of it after a reduction (RFC 3168 §6.1.2, §6.1.3, §6.1.5, §6.1.6).
+    /// first of it after a reduction (RFC 3168 §6.1.2, §6.1.3, §6.1.5, §6.1.6). Pure acknowledgments are ECT(0) where they are
+    /// subject to congestion control (RFC 5690 §4.1).
     #[inline(never)]
     fn put_marks(&mut self, packet: &mut Packet) {
         let first = packet.len > 0 && !packet.cause.is_source_retransmission() && packet.cause != Cause::Probe;
-        if first {
+        if first || packet.cause == Cause::Ack && self.ack_congestion.is_on() {
             packet.ecn = Ecn::Ect0;
         } else if packet.cause.is_source_retransmission() {
             self.sender.on_sent_again();
@@ -128,6 +130,12 @@ impl Connection {
     fn put_options(&mut self, now: Instant, packet: &mut Packet) {
         if let Body::Tcp(segment) = &mut packet.body {
             self.set_options(now, &mut segment.options);
+            if packet.len > 0
+                && let Some(ratio) = self.sender.ratio_to_tell()
+            {
+                segment.options.ack_congestion = Some(AckCongestionOption::Ratio(ratio));
+                segment.options.fit_sack();
+            }
             let too_long = |most| packet.len > 0 && packet.len + u32::from(segment.options.wire_len()) > most;
             if self.path_mss.is_some_and(too_long) {
                 // The next pure acknowledgment repeats them.
@@ -176,6 +184,9 @@ impl Connection {
         let scales = !answers || self.receiver.window_shift > 0 || self.peer_shift > 0;
         options.window_scale = self.config.offered_scale().filter(|_| scales);
         options.sack_permitted = self.config.recovery.uses_sack() && offers(self.sack);
+        if self.config.controls_acks() && offers(self.ack_congestion) {
+            options.ack_congestion = Some(AckCongestionOption::Permitted);
+        }
         if self.config.timestamps.is_on() && offers(self.timestamps) {
             options.timestamps = Some(Timestamps { val: self.timestamp(now), ecr: self.ts_recent });
         }

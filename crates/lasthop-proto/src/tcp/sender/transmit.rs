@@ -204,6 +204,9 @@ impl Sender {
     fn book_range(&mut self, now: Instant, seq: Seq, end: Seq) {
         self.recovery.on_sent(&self.state, now, seq, end);
         let s = &mut self.state;
+        if let Some(ratio) = self.ack_ratio.as_mut().filter(|_| seq.lt(s.snd_max)) {
+            ratio.on_sent_again(s.pos(s.snd_max));
+        }
         let resent = seq.lt(s.snd_max) && s.config.rtt_rule != RttRule::Ns2;
         s.snd_nxt = s.snd_nxt.max(end);
         if end.gt(s.snd_max) {
