@@ -478,8 +478,7 @@ impl<P: Payload> Repair<P> {
         if let Some(cached) = self.cache.get_mut(index) {
             let proven = trigger != Trigger::Timer && !cached.sent_again();
             cached.unproven = cached.unproven.saturating_add(u32::from(!proven));
-            cached.local = cached.local.saturating_add(1);
-            cached.last_sent = now;
+            cached.repeat(now);
             self.order.leave(&mut cached.sendings, out.repairs);
             self.copies.by_base_station(cached.seq);
             // The copy before is not on the hop any more, so that only one counts.

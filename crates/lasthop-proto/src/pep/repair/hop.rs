@@ -165,7 +165,7 @@ impl<P: Payload> Repair<P> {
         let mut left = MOST_RELEASED;
         let mut index = self.cache.index_from(hop.first_held);
         while let Some(cached) = self.cache.get_mut(index) {
-            let len = cached.packet.len;
+            let len = cached.len;
             if left == 0 {
                 (hop.first_held, hop.release) = (cached.seq, Release::Behind);
                 return;
@@ -245,7 +245,7 @@ impl<P: Payload> Repair<P> {
 
     /// Bytes that duplicate acknowledgments without blocks show to have arrived.
     fn arrived_unmarked(&self) -> u64 {
-        let len = self.cache.front().map_or(0, |front| front.packet.len);
+        let len = self.cache.front().map_or(0, |front| front.len);
         u64::from(self.above) * u64::from(len)
     }
 }

@@ -79,9 +79,9 @@ impl<P: Payload> Repair<P> {
         }
         if let Some(hop) = &mut self.hop {
             if before == Whereabouts::OnHop {
-                hop.landed(packet.packet.len.into());
+                hop.landed(packet.len.into());
             } else {
-                hop.unheld(packet.packet.len);
+                hop.unheld(packet.len);
             }
             if before == Whereabouts::OnHop && !packet.sent_again() {
                 hop.sample(now, packet.last_sent, seq, self.high);
