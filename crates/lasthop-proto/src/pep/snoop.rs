@@ -440,6 +440,10 @@ impl<P: Payload> Node<P> for Snoop<P> {
 mod tests;
 
 #[cfg(test)]
+#[path = "snoop_delay_tests.rs"]
+mod delays;
+
+#[cfg(test)]
 #[path = "snoop_bounds_tests.rs"]
 mod bounds;
 

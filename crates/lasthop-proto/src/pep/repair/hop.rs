@@ -191,6 +191,17 @@ impl<P: Payload> Repair<P> {
         hop.held = 0;
     }
 
+    /// The packet that is furthest on the hop, if it is not the one that the timer is for, and when it left: nothing where it has arrived.
+    pub(super) fn last_on_hop(&mut self) -> Option<(usize, Instant)> {
+        let sent = match &self.hop {
+            Some(hop) if hop.held > 0 => self.cache.index_from(hop.first_held),
+            _ => self.cache.len(),
+        };
+        let index = sent.checked_sub(1).filter(|index| *index > 0)?;
+        let last = self.cache.get_mut(index).filter(|last| last.whereabouts == Whereabouts::OnHop)?;
+        Some((index, last.last_sent))
+    }
+
     /// Packets of new data that may go beyond the window in a silence.
     pub(super) fn most_probes(&self) -> u32 {
         self.hop.as_ref().map_or(0, |hop| hop.window.segments() as u32).max(MOST_PROBES)
