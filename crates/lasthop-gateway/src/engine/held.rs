@@ -68,7 +68,12 @@ impl Store {
         self.0.bytes.fetch_sub(buffer.bytes.len() as u64, Ordering::Relaxed);
         let Some((spare, room)) = self.spare(buffer.bytes.len()) else { return };
         let mut spare = spare.lock().unwrap_or_else(PoisonError::into_inner);
-        if spare.len() < MOST_SPARE / room {
+        let most = MOST_SPARE / room;
+        if spare.capacity() < most {
+            // All of it at once: a list that grows has to be moved while a packet waits.
+            spare.reserve_exact(most);
+        }
+        if spare.len() < most {
             spare.push(buffer);
         }
     }

@@ -3,6 +3,7 @@
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::ops::{Deref, DerefMut};
 
 use super::repair::Sendings;
 use crate::packet::{Packet, Payload};
@@ -40,8 +41,13 @@ impl Pace {
     }
 }
 
-/// Packets for which room is kept when the cache shrinks.
+/// Packets for which room is kept when the cache shrinks, and the part of its room that is in use then.
 const KEEP_CAPACITY: usize = 32;
+const USED_PART: usize = 16;
+
+/// A cache that outgrows so many packets has room for all that it may keep at once: to move thousands would take longer than all else
+/// that a packet causes. What is not used of it takes no memory.
+const LARGE: usize = 512;
 
 /// Whose transmission of a packet was the last.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,15 +69,34 @@ pub(super) enum Whereabouts {
     Arrived,
 }
 
-/// A packet kept.
+/// A packet kept: where it lies in the stream and whether it has arrived, and beside that, in a place of its own, the rest.
 ///
-/// What searches and walks look at lies together, in front of the packet: thousands of these are not in the processor's caches.
+/// A search looks at a dozen of these and an acknowledgment at each that it covers, but the rest of thousands of packets is not in the
+/// processor's caches.
 #[derive(Clone, Debug)]
-#[repr(C)]
 pub(super) struct Cached<P> {
+    /// Its first byte.
     pub seq: Seq,
     /// One past its last byte, or past its FIN.
     pub end: Seq,
+    /// Bytes of payload.
+    pub len: u32,
+    pub whereabouts: Whereabouts,
+    sent: Sent,
+    kept: Box<Kept<P>>,
+}
+
+/// How often a packet left, by whoever's doing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Sent {
+    Once,
+    Again,
+}
+
+/// What else is known of a packet, and the packet.
+#[derive(Clone, Debug)]
+#[repr(C)]
+pub(super) struct Kept<P> {
     /// When it last left, by whoever's doing.
     pub last_sent: Instant,
     /// In which order.
@@ -83,28 +108,37 @@ pub(super) struct Cached<P> {
     /// Copies sent without proof that the one before was lost: each may come back as a duplicate acknowledgment.
     pub unproven: u32,
     pub origin: Origin,
-    pub whereabouts: Whereabouts,
     pub packet: Packet<P>,
 }
 
-impl<P> Cached<P> {
-    /// A packet that leaves for the first time, or again when `origin` says so.
-    pub fn new(now: Instant, packet: Packet<P>, seq: Seq, origin: Origin) -> Self {
-        let end = seq + packet.seq_len();
-        Self {
-            packet,
-            seq,
-            end,
-            last_sent: now,
-            sendings: Sendings::default(),
-            local: 0,
-            by_timer: 0,
-            unproven: 0,
-            origin,
-            whereabouts: Whereabouts::OnHop,
-        }
-    }
+impl<P> Deref for Cached<P> {
+    type Target = Kept<P>;
 
+    #[inline]
+    fn deref(&self) -> &Kept<P> {
+        &self.kept
+    }
+}
+
+impl<P> DerefMut for Cached<P> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Kept<P> {
+        &mut self.kept
+    }
+}
+
+impl<P: Payload> Cached<P> {
+    /// A packet that leaves for the first time, or again when `origin` says so.
+    pub fn new(now: Instant, packet: Packet<P>, seq: Seq, origin: Origin, places: &mut Places<P>) -> Self {
+        let (len, end) = (packet.len, seq + packet.seq_len());
+        let sent = if origin == Origin::Resent { Sent::Again } else { Sent::Once };
+        let sendings = Sendings::default();
+        let kept = places.put(Kept { last_sent: now, sendings, local: 0, by_timer: 0, unproven: 0, origin, packet });
+        Self { seq, end, len, whereabouts: Whereabouts::OnHop, sent, kept }
+    }
+}
+
+impl<P> Cached<P> {
     /// Whether the packet holds this byte.
     #[inline]
     pub fn covers(&self, byte: Seq) -> bool {
@@ -114,25 +148,22 @@ impl<P> Cached<P> {
     /// Whether it left more than once.
     #[inline]
     pub fn sent_again(&self) -> bool {
-        self.local > 0 || self.origin == Origin::Resent
+        self.sent == Sent::Again
     }
-}
 
-/// Where a packet lies in the stream, beside the packet: a search looks at a dozen of these and at no packet.
-#[derive(Clone, Debug)]
-struct Slot<P> {
-    /// Its first byte.
-    seq: Seq,
-    /// One past its last byte, or past its FIN.
-    end: Seq,
-    kept: Box<Cached<P>>,
+    /// It is resent from here.
+    pub fn repeat(&mut self, now: Instant) {
+        self.sent = Sent::Again;
+        self.kept.last_sent = now;
+        self.kept.local = self.kept.local.saturating_add(1);
+    }
 }
 
 /// Places for packets, of all connections, that are free.
 ///
 /// To give thousands back to the allocator, and have it sort them, can take longer than all else that a packet causes.
 #[derive(Clone, Debug)]
-pub(super) struct Places<P>(Vec<Box<Cached<P>>>);
+pub(super) struct Places<P>(Vec<Box<Kept<P>>>);
 
 impl<P: Payload> Places<P> {
     /// None yet.
@@ -140,19 +171,17 @@ impl<P: Payload> Places<P> {
         Self(Vec::new())
     }
 
-    fn put(&mut self, packet: Cached<P>) -> Slot<P> {
-        let (seq, end) = (packet.seq, packet.end);
-        let kept = match self.0.pop() {
+    fn put(&mut self, kept: Kept<P>) -> Box<Kept<P>> {
+        match self.0.pop() {
             Some(mut place) => {
-                *place = packet;
+                *place = kept;
                 place
             }
-            None => Box::new(packet),
-        };
-        Slot { seq, end, kept }
+            None => Box::new(kept),
+        }
     }
 
-    fn take_back(&mut self, mut place: Box<Cached<P>>) {
+    fn take_back(&mut self, mut place: Box<Kept<P>>) {
         if self.0.len() < MAX_PACKETS {
             if self.0.capacity() == 0 {
                 self.0.reserve_exact(MAX_PACKETS);
@@ -215,14 +244,41 @@ pub(super) struct Taken {
     pub held: u64,
 }
 
+/// Packets in a row that left once each, and so in their order: the first and the last that arrived tell as much of the order as all of
+/// them.
+struct Run<'c, P> {
+    is_begun: bool,
+    last: Option<&'c Cached<P>>,
+}
+
+impl<'c, P> Run<'c, P> {
+    const NONE: Self = Self { is_begun: false, last: None };
+
+    /// A packet has arrived, in a row if it left once.
+    fn add(&mut self, packet: &'c Cached<P>, arrived: &mut impl FnMut(&Cached<P>)) {
+        if packet.sent_again() || !core::mem::replace(&mut self.is_begun, true) {
+            arrived(packet);
+        } else {
+            self.last = Some(packet);
+        }
+    }
+
+    fn end(&mut self, arrived: &mut impl FnMut(&Cached<P>)) {
+        if let Some(last) = self.last.take() {
+            arrived(last);
+        }
+        self.is_begun = false;
+    }
+}
+
 /// Packets in order of sequence number, none overlapping another, all within 2^31. Indices count from the first that is not
 /// acknowledged.
 ///
 /// What an acknowledgment covers is out of sight at once, but looked at and freed a few packets at a time: no acknowledgment has
-/// to pay for thousands. For the same reason packets are boxed: to put one in their midst moves 16 bytes for each behind it.
+/// to pay for thousands. For the same reason packets are boxed: to put one in their midst moves 24 bytes for each behind it.
 #[derive(Clone, Debug)]
 pub(super) struct Cache<P> {
-    packets: VecDeque<Slot<P>>,
+    packets: VecDeque<Cached<P>>,
     /// How many in front are acknowledged.
     acknowledged: usize,
     /// How many of these have been looked at, and only have to be freed.
@@ -283,25 +339,19 @@ impl<P: Payload> Cache<P> {
     /// The oldest packet.
     #[inline]
     pub fn front(&self) -> Option<&Cached<P>> {
-        self.packets.get(self.acknowledged).map(|slot| &*slot.kept)
+        self.packets.get(self.acknowledged)
     }
 
     /// The packet at an index.
     #[inline]
     pub fn get_mut(&mut self, index: usize) -> Option<&mut Cached<P>> {
-        self.packets.get_mut(self.acknowledged + index).map(|slot| &mut *slot.kept)
-    }
-
-    /// Where packets lie, from an index on.
-    #[inline]
-    fn slots(&self, index: usize) -> impl Iterator<Item = &Slot<P>> {
-        self.packets.range(self.acknowledged + index..)
+        self.packets.get_mut(self.acknowledged + index)
     }
 
     /// Packets from an index on.
     #[inline]
     fn from(&self, index: usize) -> impl Iterator<Item = &Cached<P>> {
-        self.slots(index).map(|slot| &*slot.kept)
+        self.packets.range(self.acknowledged + index..)
     }
 
     /// Whether the sender resent any packet kept here.
@@ -319,7 +369,7 @@ impl<P: Payload> Cache<P> {
     /// Whether the `count` packets from `first` on are `seq..end`, without a gap.
     pub fn is_unbroken(&self, first: usize, count: usize, seq: Seq, end: Seq) -> bool {
         let mut next = seq;
-        for packet in self.slots(first).take(count) {
+        for packet in self.from(first).take(count) {
             if packet.seq != next {
                 return false;
             }
@@ -341,7 +391,7 @@ impl<P: Payload> Cache<P> {
     /// How `seq..end` lies to what is cached.
     pub fn overlap(&self, seq: Seq, end: Seq) -> Overlap {
         let first = self.index_after(seq);
-        let Some(front) = self.slots(first).next().filter(|front| front.seq.lt(end)) else {
+        let Some(front) = self.from(first).next().filter(|front| front.seq.lt(end)) else {
             return Overlap::None(first);
         };
         let count = self.index_from(end) - first;
@@ -351,12 +401,13 @@ impl<P: Payload> Cache<P> {
 
     /// Adds a packet behind all others.
     #[inline]
-    pub fn push(&mut self, packet: Cached<P>, places: &mut Places<P>) {
+    pub fn push(&mut self, packet: Cached<P>) {
         if self.len() > 0 && self.packets.back().is_some_and(|last| last.end != packet.seq) {
             self.gaps.push_back(packet.seq);
         }
         self.count_in(&packet);
-        self.packets.push_back(places.put(packet));
+        self.grow();
+        self.packets.push_back(packet);
     }
 
     /// Whether a packet holds the same bytes as the `count` packets from `first` on.
@@ -370,11 +421,10 @@ impl<P: Payload> Cache<P> {
         self.count_in(&packet);
         let at = self.acknowledged + index;
         if count == 0 {
-            self.packets.insert(at, places.put(packet));
+            self.grow();
+            self.packets.insert(at, packet);
         } else {
-            let slot = &mut self.packets[at];
-            (slot.seq, slot.end) = (packet.seq, packet.end);
-            *slot.kept = packet;
+            places.take_back(core::mem::replace(&mut self.packets[at], packet).kept);
             self.packets.drain(at + 1..at + count).for_each(|old| places.take_back(old.kept));
         }
         self.note_gaps(index..index + 2);
@@ -385,10 +435,18 @@ impl<P: Payload> Cache<P> {
         self.uncount(index, count);
         let at = self.acknowledged + index;
         for packet in self.packets.drain(at..at + count) {
-            seen(&packet.kept);
+            seen(&packet);
             places.take_back(packet.kept);
         }
         self.note_gaps(index..index + 1);
+    }
+
+    /// Makes room for one more.
+    fn grow(&mut self) {
+        let len = self.packets.len();
+        if len == self.packets.capacity() && (LARGE..MAX_PACKETS).contains(&len) {
+            self.packets.reserve_exact(MAX_PACKETS - len);
+        }
     }
 
     fn count_in(&mut self, packet: &Cached<P>) {
@@ -399,11 +457,11 @@ impl<P: Payload> Cache<P> {
     /// What the `count` packets from `index` on counted for, and the gaps at and behind them.
     fn uncount(&mut self, index: usize, count: usize) {
         for old in self.packets.range(self.acknowledged + index..).take(count) {
-            self.bytes -= charge(&old.kept.packet);
-            self.resent -= u32::from(old.kept.origin == Origin::Resent);
+            self.bytes -= charge(&old.packet);
+            self.resent -= u32::from(old.origin == Origin::Resent);
         }
-        let Some(first) = self.slots(index).next() else { return };
-        let Some(last) = self.slots(index + count).next().or_else(|| self.packets.back()) else { return };
+        let Some(first) = self.from(index).next() else { return };
+        let Some(last) = self.from(index + count).next().or_else(|| self.packets.back()) else { return };
         let from = self.gaps.partition_point(|gap| gap.lt(first.seq));
         let to = self.gaps.partition_point(|gap| gap.le(last.seq));
         self.gaps.drain(from..to);
@@ -427,6 +485,7 @@ impl<P: Payload> Cache<P> {
             && packet.origin == Origin::Fresh
         {
             packet.origin = Origin::Resent;
+            packet.sent = Sent::Again;
             self.resent += 1;
         }
     }
@@ -436,13 +495,13 @@ impl<P: Payload> Cache<P> {
     pub fn acknowledge(&mut self, ack: Seq) -> u32 {
         let before = self.acknowledged;
         // Usually one or two.
-        while self.acknowledged - before < MOST_COUNTED && self.slots(0).next().is_some_and(|front| front.end.le(ack)) {
+        while self.acknowledged - before < MOST_COUNTED && self.from(0).next().is_some_and(|front| front.end.le(ack)) {
             self.acknowledged += 1;
         }
         if self.acknowledged - before == MOST_COUNTED {
             self.acknowledged = self.packets.partition_point(|packet| packet.end.le(ack)).max(self.acknowledged);
         }
-        let passed = match self.slots(0).next().map(|front| front.seq) {
+        let passed = match self.from(0).next().map(|front| front.seq) {
             Some(front) => self.gaps.partition_point(|gap| gap.le(front)),
             None => self.gaps.len(),
         };
@@ -456,25 +515,30 @@ impl<P: Payload> Cache<P> {
     pub fn take_out(&mut self, pace: Pace, places: &mut Places<P>, mut arrived: impl FnMut(&Cached<P>)) -> Taken {
         let mut taken = Taken { sample: None, unproven: 0, landed: 0, held: 0 };
         let until = self.acknowledged.min(self.counted + MOST_COUNTED);
-        for Slot { kept: packet, .. } in self.packets.range(self.counted..until) {
-            self.resent -= u32::from(packet.origin == Origin::Resent);
-            self.again |= packet.sent_again();
-            taken.sample = Some(packet.last_sent);
-            taken.unproven = taken.unproven.saturating_add(packet.unproven);
-            let len = u64::from(packet.packet.len);
+        let mut run = Run::NONE;
+        for packet in self.packets.range(self.counted..until) {
             match packet.whereabouts {
-                Whereabouts::OnHop => {
-                    taken.landed += len;
-                    arrived(packet);
-                }
-                Whereabouts::Held => taken.held += len,
+                Whereabouts::OnHop => taken.landed += u64::from(packet.len),
+                Whereabouts::Held => taken.held += u64::from(packet.len),
                 Whereabouts::Arrived => {}
             }
+            if packet.sent_again() {
+                run.end(&mut arrived);
+                // Only of these the rest is looked at, and of the last.
+                self.again = true;
+                self.resent -= u32::from(packet.origin == Origin::Resent);
+                taken.unproven = taken.unproven.saturating_add(packet.unproven);
+            }
+            if packet.whereabouts == Whereabouts::OnHop {
+                run.add(packet, &mut arrived);
+            }
+        }
+        run.end(&mut arrived);
+        let last = self.packets.range(self.counted..until).next_back();
+        if until == self.acknowledged && !self.again {
+            taken.sample = last.map(|last| last.last_sent);
         }
         self.counted = until;
-        if self.again || until < self.acknowledged {
-            taken.sample = None;
-        }
         self.again &= until < self.acknowledged;
         self.free(pace, places);
         taken
@@ -492,14 +556,14 @@ impl<P: Payload> Cache<P> {
     #[inline]
     fn free(&mut self, pace: Pace, places: &mut Places<P>) {
         for _ in 0..self.counted.min(pace.most_freed()) {
-            let Some(Slot { kept: packet, .. }) = self.packets.pop_front() else { break };
-            self.bytes -= charge(&packet.packet);
-            places.take_back(packet);
+            let Some(Cached { kept, .. }) = self.packets.pop_front() else { break };
+            self.bytes -= charge(&kept.packet);
+            places.take_back(kept);
             (self.acknowledged, self.counted) = (self.acknowledged - 1, self.counted - 1);
         }
         // What a large window once took must not stay taken by thousands of idle connections.
         let kept = self.packets.capacity();
-        if kept > KEEP_CAPACITY && self.packets.len() < kept / 4 {
+        if kept > KEEP_CAPACITY && self.packets.len() < kept / USED_PART {
             self.packets.shrink_to((self.packets.len() * 2).max(KEEP_CAPACITY));
         }
     }
@@ -514,15 +578,19 @@ impl<P> Cache<P> {
             assert!(packet.seq.lt(packet.end) && packet.end.le(next.seq), "{} {} {}", packet.seq, packet.end, next.seq);
         }
         assert!(self.counted <= self.acknowledged && self.acknowledged <= self.packets.len());
-        assert!(self.packets.iter().all(|slot| (slot.seq, slot.end) == (slot.kept.seq, slot.kept.end)));
-        assert_eq!(self.bytes, self.packets.iter().map(|slot| charge(&slot.kept.packet)).sum());
+        let told = |packet: &Cached<P>| {
+            let again = packet.local > 0 || packet.unproven > 0 || packet.origin == Origin::Resent;
+            packet.len == packet.packet.len && packet.sent_again() == again
+        };
+        assert!(self.packets.iter().all(told));
+        assert_eq!(self.bytes, self.packets.iter().map(|packet| charge(&packet.packet)).sum());
         let uncounted = self.packets.iter().skip(self.counted);
-        assert_eq!(self.resent as usize, uncounted.filter(|slot| slot.kept.origin == Origin::Resent).count());
+        assert_eq!(self.resent as usize, uncounted.filter(|packet| packet.origin == Origin::Resent).count());
         let live = || self.packets.iter().skip(self.acknowledged);
         let pairs = live().zip(live().skip(1));
         let gaps: VecDeque<_> =
             pairs.filter(|(packet, next)| packet.end != next.seq).map(|(_, next)| next.seq).collect();
         assert_eq!(self.gaps, gaps);
-        assert!(self.packets.capacity() <= KEEP_CAPACITY.max(4 * self.packets.len() + 4));
+        assert!(self.packets.capacity() <= KEEP_CAPACITY.max(USED_PART * (self.packets.len() + 1)));
     }
 }

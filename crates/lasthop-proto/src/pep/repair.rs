@@ -110,6 +110,10 @@ pub(super) struct Repair<P> {
     rtt: LinkRtt,
     /// When the cumulative acknowledgment last moved, or something above it was seen to have arrived.
     progress: Instant,
+    /// When a copy from here last came back as a duplicate: nothing new has arrived, but the hop is up.
+    echoed: Instant,
+    /// When all that was out last passed for lost because nothing came.
+    timed_out: Instant,
     /// Doublings of the timeout, until the next round-trip sample.
     doublings: u32,
     /// What had been sent when the timer last expired: below this each packet's timer runs from its own sending.
@@ -129,6 +133,8 @@ pub(super) struct Repair<P> {
     walk: Option<Seq>,
     /// When the next of what is lost goes, or of what is held, if nothing arrives before.
     pace: Option<Instant>,
+    /// When the first of what was overtaken, and may only be late, passes for lost.
+    late: Option<Instant>,
     /// Repairs made since something arrived last, but for those that it asked for.
     in_vain: u32,
     /// The SACK blocks taken in last.
@@ -158,6 +164,8 @@ impl<P: Payload> Repair<P> {
             stale: 0,
             rtt: LinkRtt::default(),
             progress: now,
+            echoed: now,
+            timed_out: Instant::ZERO,
             doublings: 0,
             recover: start,
             above: 0,
@@ -168,6 +176,7 @@ impl<P: Payload> Repair<P> {
             reordering: Reordering::NONE,
             walk: None,
             pace: None,
+            late: None,
             in_vain: 0,
             blocks: SackBlocks::default(),
             masks: Masks::Unseen,
@@ -206,6 +215,7 @@ impl<P: Payload> Repair<P> {
             self.draw_in(packet);
         }
         let advanced = self.last_ack != Some(ack);
+        self.order.kept = self.reordering.kept(now);
         // RFC 5681 §2. A closed window is answered to probes; nothing is lost then.
         let repeats = !advanced && pure && segment.window == self.window && self.window != 0;
         let duplicate = repeats && self.high.gt(ack);
@@ -227,7 +237,11 @@ impl<P: Payload> Repair<P> {
         if self.masks == Masks::Seen {
             self.resend_lost(now, LEAST_REPAIRS + (arrived + marked).min(MOST_REPAIRS), out);
         }
-        if repeats && smart && !masked && config.awareness == TcpAwareness::Aware && self.copies.explain(segment) {
+        let echo = smart && self.copies.explain(segment);
+        if echo && self.hop.is_some() {
+            self.hear_echo(now);
+        }
+        if repeats && echo && !masked && config.awareness == TcpAwareness::Aware {
             out.events.push_back((packet.flow, Event::DupAckSuppressed { ack }));
             return AckVerdict::Hold;
         }
@@ -249,6 +263,20 @@ impl<P: Payload> Repair<P> {
             hide_blocks(packet);
         }
         AckVerdict::Forward
+    }
+
+    /// What the mobile host waited for has arrived: whether something that left later had arrived before.
+    fn watch_order(&mut self, now: Instant) {
+        let (Some(front), Some(last_ack), Some(_)) = (self.cache.front(), self.last_ack, &self.hop) else { return };
+        if self.masks == Masks::Unseen || !front.covers(last_ack) || front.origin == Origin::Resent {
+            return;
+        }
+        match front.local {
+            0 if self.order.has_overtaken(front) => self.reordering.waited(now),
+            // Not what the timer resent: that is found elsewhere.
+            1 if front.unproven == 0 && is_too_soon(&self.rtt, now, front) => self.reordering.needless(now, &self.rtt),
+            _ => {}
+        }
     }
 
     fn on_old_ack(
@@ -283,6 +311,14 @@ impl<P: Payload> Repair<P> {
         self.pace = self.holds().then(|| now + self.rtt.silence());
     }
 
+    /// A copy from here has come back as a duplicate: it takes its time on the hop, and what is behind it waits for that.
+    fn hear_echo(&mut self, now: Instant) {
+        self.echoed = now;
+        if self.walk.is_none() && self.holds() {
+            self.pace = Some(now + self.rtt.silence());
+        }
+    }
+
     /// Whether what the mobile host said last may still be told to the sender in its place: only for a while, so that a picture that is
     /// wrong silences nobody.
     fn is_certain(&self, now: Instant) -> bool {
@@ -297,6 +333,7 @@ impl<P: Payload> Repair<P> {
         if self.timed_out_early(now) {
             self.recover = ack;
         }
+        self.watch_order(now);
         let packets = self.cache.acknowledge(ack);
         self.last_ack = Some(ack);
         self.heard(now);
@@ -404,7 +441,7 @@ impl<P: Payload> Repair<P> {
     /// When something is to be resent.
     pub fn deadline(&self, config: &SnoopConfig) -> Option<Instant> {
         let timer = self.timer(config)?;
-        Some(self.pace.map_or(timer, |pace| pace.min(timer)))
+        Some([self.pace, self.late].into_iter().flatten().fold(timer, Instant::min))
     }
 
     /// When the oldest packet is to be resent, though nothing has arrived.
@@ -416,7 +453,8 @@ impl<P: Payload> Repair<P> {
         // Progress shows that the hop works through its queue, so that the timer starts again. But where nothing tells what else
         // was lost, not for what was sent before a timeout, or a burst without later packets would cost a timeout for each packet.
         let restarts = self.masks == Masks::Seen || front.seq.ge(self.recover);
-        let since = if restarts { self.progress.max(front.last_sent) } else { front.last_sent };
+        let heard = if self.hop.is_some() { self.progress.max(self.echoed) } else { self.progress };
+        let since = if restarts { heard.max(front.last_sent) } else { front.last_sent };
         // The acknowledgment of a packet on its own may be held back, that of two is not (RFC 9293 §3.8.6.3).
         let alone = self.cache.len() == 1 || self.hop.is_none();
         let timeout = if alone { self.rtt.timeout(config) } else { self.rtt.probe_timeout(config) };
@@ -431,6 +469,10 @@ impl<P: Payload> Repair<P> {
 
     /// Acts on what is due.
     pub fn on_timer(&mut self, now: Instant, config: &SnoopConfig, out: &mut Outbox<P>) {
+        if self.late.is_some_and(|late| late <= now) {
+            self.late = None;
+            self.resend_lost(now, LEAST_REPAIRS, out);
+        }
         if self.pace.is_some_and(|pace| pace <= now) {
             self.on_silence(now, out);
         }
@@ -449,12 +491,33 @@ impl<P: Payload> Repair<P> {
             self.pace = Some(now + self.spacing());
         } else if self.masks == Masks::Seen {
             self.resend_lost(now, SPACED, out);
+            self.probe_silence(now, out);
         }
+    }
+
+    /// All that passed for lost in a silence has gone again: from then on the last packet alone shows whether anything comes through, and by
+    /// its place in the order what of all this was lost. Under delays that grow all at once most of it was not.
+    fn probe_silence(&mut self, now: Instant, out: &mut Outbox<P>) {
+        let heard = self.progress.max(self.echoed);
+        if self.hop.is_none() || self.walk.is_some() || self.timed_out <= heard {
+            return;
+        }
+        if let Some((index, sent)) = self.last_on_hop()
+            && now.since(sent) >= self.rtt.silence()
+        {
+            self.resend(now, index, Trigger::Timer, out);
+        }
+        // The longer it lasts, the more seldom.
+        self.pace = Some(now + (self.rtt.smoothed() * 2).max(now.since(heard) / 4));
     }
 
     /// Nothing has arrived for too long.
     fn on_timeout(&mut self, now: Instant, out: &mut Outbox<P>) {
-        self.order.time_out();
+        // With flow control once in a silence: what has gone again since then may still be on its way.
+        if self.hop.is_none() || self.timed_out <= self.progress.max(self.echoed) {
+            self.order.time_out();
+            self.timed_out = now;
+        }
         if let Some(front) = self.cache.get_mut(0) {
             front.by_timer = front.by_timer.saturating_add(1);
             if front.by_timer > STEADY_TRIES {
@@ -478,9 +541,13 @@ impl<P: Payload> Repair<P> {
         if let Some(cached) = self.cache.get_mut(index) {
             let proven = trigger != Trigger::Timer && !cached.sent_again();
             cached.unproven = cached.unproven.saturating_add(u32::from(!proven));
-            cached.local = cached.local.saturating_add(1);
-            cached.last_sent = now;
-            self.order.leave(&mut cached.sendings, out.repairs);
+            cached.repeat(now);
+            let repeats = trigger == Trigger::Timer && self.hop.is_some() && !self.order.has_timed_out(cached);
+            if repeats {
+                self.order.repeat(&mut cached.sendings, out.repairs);
+            } else {
+                self.order.leave(&mut cached.sendings, out.repairs);
+            }
             self.copies.by_base_station(cached.seq);
             // The copy before is not on the hop any more, so that only one counts.
             let cause = cause(trigger);

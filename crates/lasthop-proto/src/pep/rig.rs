@@ -36,10 +36,15 @@ pub struct Outcome {
     pub longest_queue: usize,
 }
 
+/// How much later than a frame's end it may arrive: nothing, or up to so much, each frame by itself, whatever the order.
+#[derive(Clone, Copy, Debug)]
+pub struct Late(pub Duration);
+
 enum Happening {
     ToBase(Port, Packet),
     ToSender(Packet),
     FrameEnds(usize, Packet),
+    Arrives(usize, Packet),
 }
 
 struct Rig<B> {
@@ -57,6 +62,8 @@ struct Rig<B> {
     errors: [Stream; 2],
     left_of_burst: [u32; 2],
     loss: Loss,
+    late: Late,
+    delays: Stream,
     seen: BTreeSet<u32>,
     outcome: Outcome,
 }
@@ -135,6 +142,23 @@ impl<B: Node<()>> Rig<B> {
         self.at(at, Happening::FrameEnds(turn, packet));
     }
 
+    /// A frame is at the other end of the hop.
+    fn arrive(&mut self, turn: usize, packet: Packet) {
+        let now = self.now;
+        if turn == 1 {
+            self.base.handle_packet(now, Port::WIRELESS, packet);
+            return self.drain_base();
+        }
+        if let Some(tcp) = packet.tcp()
+            && packet.len > 0
+            && !self.seen.insert(tcp.seq.0)
+        {
+            self.outcome.redundant += 1;
+        }
+        self.mobile.handle_packet(now, Port::ONLY, packet);
+        self.drain_mobile();
+    }
+
     fn is_lost(&mut self, turn: usize, packet: &Packet) -> bool {
         if self.left_of_burst[turn] > 0 {
             self.left_of_burst[turn] -= 1;
@@ -167,21 +191,15 @@ impl<B: Node<()>> Rig<B> {
                     self.busy = false;
                     if self.is_lost(turn, &packet) {
                         self.outcome.lost += 1;
-                    } else if turn == 0 {
-                        if let Some(tcp) = packet.tcp()
-                            && packet.len > 0
-                            && !self.seen.insert(tcp.seq.0)
-                        {
-                            self.outcome.redundant += 1;
-                        }
-                        self.mobile.handle_packet(at, Port::ONLY, packet);
-                        self.drain_mobile();
+                    } else if self.late.0 > Duration::ZERO {
+                        let late = Duration::from_nanos(self.delays.below(self.late.0.as_nanos()));
+                        self.at(at + late, Happening::Arrives(turn, packet));
                     } else {
-                        self.base.handle_packet(at, Port::WIRELESS, packet);
-                        self.drain_base();
+                        self.arrive(turn, packet);
                     }
                     self.contend();
                 }
+                Happening::Arrives(turn, packet) => self.arrive(turn, packet),
             }
         } else {
             self.sender.handle_timeout(at);
@@ -201,6 +219,18 @@ pub fn transfer<B: Node<()>>(
     config: TcpConfig,
     delay: Duration,
     loss: Loss,
+    bytes: u64,
+    seed: u64,
+) -> Outcome {
+    transfer_late(base, config, delay, (loss, Late(Duration::ZERO)), bytes, seed)
+}
+
+/// The same over a hop that does not keep the order.
+pub fn transfer_late<B: Node<()>>(
+    base: B,
+    config: TcpConfig,
+    delay: Duration,
+    (loss, late): (Loss, Late),
     bytes: u64,
     seed: u64,
 ) -> Outcome {
@@ -226,6 +256,8 @@ pub fn transfer<B: Node<()>>(
         errors: [root.stream("down"), root.stream("up")],
         left_of_burst: [0, 0],
         loss,
+        late,
+        delays: root.stream("delays"),
         seen: BTreeSet::new(),
         outcome: Outcome::default(),
     };

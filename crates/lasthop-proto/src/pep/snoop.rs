@@ -22,8 +22,11 @@ const MAX_SEGMENT: u32 = 1 << 20;
 
 /// Most connections whose timers are acted on at once, each with its repairs, and the pause after so many: bounds how long the
 /// others' packets wait.
-const MOST_TIMED: usize = 8;
-const PAUSE: Duration = Duration::from_micros(50);
+const MOST_TIMED: usize = 4;
+const PAUSE: Duration = Duration::from_micros(25);
+
+/// For so many packets there is room from the start among what leaves: as many as an acknowledgment resends.
+const LEAVING: usize = 32;
 
 /// Whose a connection is, where that is known: several may be one client's. Drivers number owners from 0 up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -80,7 +83,12 @@ impl<P: Payload> Snoop<P> {
             behind: VecDeque::new(),
             over: VecDeque::new(),
             catch_up: None,
-            out: Outbox { packets: VecDeque::new(), events: VecDeque::new(), repairs, places: Places::new() },
+            out: Outbox {
+                packets: VecDeque::with_capacity(LEAVING),
+                events: VecDeque::new(),
+                repairs,
+                places: Places::new(),
+            },
         }
     }
 
@@ -430,6 +438,10 @@ impl<P: Payload> Node<P> for Snoop<P> {
 #[cfg(test)]
 #[path = "snoop_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "snoop_delay_tests.rs"]
+mod delays;
 
 #[cfg(test)]
 #[path = "snoop_bounds_tests.rs"]

@@ -71,7 +71,7 @@ fn smart(n: u32, cause: u32) -> Packet {
     change(ack(n), |segment| segment.options.smart = Some(seq(cause)))
 }
 
-fn sack(n: u32, runs: &[(u32, u32)]) -> Packet {
+pub(super) fn sack(n: u32, runs: &[(u32, u32)]) -> Packet {
     change(ack(n), |segment| {
         runs.iter().for_each(|&(a, b)| segment.options.sack.push(SackBlock { left: seq(a), right: seq(b) }));
     })
@@ -87,8 +87,8 @@ pub(super) struct Bench {
 #[derive(PartialEq, Debug, Default)]
 pub(super) struct Seen {
     pub(super) down: Vec<(Cause, u32)>,
-    up: Vec<(Cause, u32)>,
-    events: Vec<Event>,
+    pub(super) up: Vec<(Cause, u32)>,
+    pub(super) events: Vec<Event>,
 }
 
 fn number(seq: Seq) -> u32 {
@@ -100,8 +100,8 @@ impl Bench {
         Self::with(SnoopConfig::new(detection, awareness))
     }
 
-    fn with(config: SnoopConfig) -> Self {
-        Self { aware: config.awareness == Aware, snoop: Snoop::new(config) }.opened()
+    pub(super) fn with(config: SnoopConfig) -> Self {
+        Self { aware: config.queue_priority() == Priority::Urgent, snoop: Snoop::new(config) }.opened()
     }
 
     /// After the handshake at 0 ms.
@@ -188,7 +188,7 @@ impl Bench {
     }
 }
 
-fn suppressed(n: u32) -> Event {
+pub(super) fn suppressed(n: u32) -> Event {
     Event::DupAckSuppressed { ack: seq(n) }
 }
 

@@ -122,7 +122,7 @@ impl<P: Payload> Repair<P> {
         let recent = self.tracking.recent(self.side);
         let Outbox { packets, places, .. } = out;
         self.cache.remove(first, count, places, |old| {
-            let len = old.packet.len;
+            let len = old.len;
             let Some(hop) = &mut self.hop else { return };
             match old.whereabouts {
                 Whereabouts::Held => {
@@ -173,19 +173,19 @@ impl<P: Payload> Repair<P> {
         let len = packet.len;
         match place {
             Place::Back => {
-                self.cache.push(Cached::new(now, packet, seq, Origin::Fresh), &mut out.places);
+                self.cache.push(Cached::new(now, packet, seq, Origin::Fresh, &mut out.places));
                 self.admit(self.cache.len() - 1, len)
             }
             Place::Within { first, count } => {
-                let mut cached = Cached::new(now, packet, seq, Origin::Resent);
+                let mut cached = Cached::new(now, packet, seq, Origin::Resent, &mut out.places);
                 let (mut all_marked, mut copies) = (count > 0, u32::from(count > 0));
                 let (mut on_hop, mut held) = (0, 0);
                 for index in first..first + count {
                     if let Some(old) = self.cache.get_mut(index) {
                         all_marked &= old.whereabouts == Whereabouts::Arrived;
                         match old.whereabouts {
-                            Whereabouts::OnHop => on_hop += old.packet.len,
-                            Whereabouts::Held => held += old.packet.len,
+                            Whereabouts::OnHop => on_hop += old.len,
+                            Whereabouts::Held => held += old.len,
                             Whereabouts::Arrived => {}
                         }
                         copies = copies.saturating_add(old.unproven);

@@ -165,7 +165,7 @@ impl<P: Payload> Repair<P> {
         let mut left = MOST_RELEASED;
         let mut index = self.cache.index_from(hop.first_held);
         while let Some(cached) = self.cache.get_mut(index) {
-            let len = cached.packet.len;
+            let len = cached.len;
             if left == 0 {
                 (hop.first_held, hop.release) = (cached.seq, Release::Behind);
                 return;
@@ -189,6 +189,17 @@ impl<P: Payload> Repair<P> {
             index += 1;
         }
         hop.held = 0;
+    }
+
+    /// The packet that is furthest on the hop, if it is not the one that the timer is for, and when it left: nothing where it has arrived.
+    pub(super) fn last_on_hop(&mut self) -> Option<(usize, Instant)> {
+        let sent = match &self.hop {
+            Some(hop) if hop.held > 0 => self.cache.index_from(hop.first_held),
+            _ => self.cache.len(),
+        };
+        let index = sent.checked_sub(1).filter(|index| *index > 0)?;
+        let last = self.cache.get_mut(index).filter(|last| last.whereabouts == Whereabouts::OnHop)?;
+        Some((index, last.last_sent))
     }
 
     /// Packets of new data that may go beyond the window in a silence.
@@ -245,7 +256,7 @@ impl<P: Payload> Repair<P> {
 
     /// Bytes that duplicate acknowledgments without blocks show to have arrived.
     fn arrived_unmarked(&self) -> u64 {
-        let len = self.cache.front().map_or(0, |front| front.packet.len);
+        let len = self.cache.front().map_or(0, |front| front.len);
         u64::from(self.above) * u64::from(len)
     }
 }

@@ -1,6 +1,6 @@
 //! Holes by what the mobile host says has arrived: SACK blocks, or the SMART number ([`crate::scheme::LocalDetection::Smart`]).
 
-use super::super::cache::Whereabouts;
+use super::super::cache::{Cached, Whereabouts};
 use super::super::snoop_config::SnoopConfig;
 use super::{Outbox, Repair, given_up, is_too_soon};
 use crate::node::Trigger;
@@ -79,9 +79,9 @@ impl<P: Payload> Repair<P> {
         }
         if let Some(hop) = &mut self.hop {
             if before == Whereabouts::OnHop {
-                hop.landed(packet.packet.len.into());
+                hop.landed(packet.len.into());
             } else {
-                hop.unheld(packet.packet.len);
+                hop.unheld(packet.len);
             }
             if before == Whereabouts::OnHop && !packet.sent_again() {
                 hop.sample(now, packet.last_sent, seq, self.high);
@@ -122,7 +122,7 @@ impl<P: Payload> Repair<P> {
                 left -= 1;
                 let trigger = if self.order.has_timed_out(packet) { Trigger::Timer } else { Trigger::Hole };
                 if trigger == Trigger::Hole && self.order.has_surely_overtaken(packet) {
-                    self.reordering.repaired(packet.seq);
+                    self.reordering.repaired(now, packet.seq, &self.rtt);
                 }
                 self.resend(now, index, trigger, out);
             }
@@ -141,17 +141,26 @@ impl<P: Payload> Repair<P> {
             }
             index += 1;
         }
-        let next = if self.walk.is_some() { wait.min(now + self.spacing()) } else { wait };
-        if next != Instant::FAR_FUTURE {
+        if wait != Instant::FAR_FUTURE {
+            self.late = Some(self.late.map_or(wait, |late| late.min(wait)));
+        }
+        if self.walk.is_some() {
+            let next = now + self.spacing();
             self.pace = Some(self.pace.map_or(next, |pace| pace.min(next)));
         }
     }
 
     /// Whether all holes that the mobile host has are repaired here, so that the sender need not know.
     pub(super) fn repairs_all(&self, config: &SnoopConfig, ack: Seq) -> bool {
-        self.cache.front().is_some_and(|front| front.covers(ack) && front.local > 0 && !given_up(front, config))
+        let in_hand = |front: &Cached<P>| front.local > 0 || self.may_be_late(front);
+        self.cache.front().is_some_and(|front| front.covers(ack) && in_hand(front) && !given_up(front, config))
             && self.highest_marked.is_none_or(|highest| self.cache.is_whole_below(highest))
             && (self.hop.is_some() || !self.cache.any_resent())
+    }
+
+    /// Whether a packet was overtaken, and is resent once it cannot only be late any more.
+    fn may_be_late(&self, cached: &Cached<P>) -> bool {
+        self.hop.is_some() && self.late.is_some() && self.order.has_overtaken(cached)
     }
 }
 

@@ -22,6 +22,8 @@ pub(in crate::pep) struct Sending {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(in crate::pep) struct Sendings {
     first: Sending,
+    /// The first that is not a mere repetition of the one before it.
+    again: Sending,
     last: Sending,
 }
 
@@ -32,9 +34,20 @@ impl Sendings {
     }
 }
 
+/// Whether the hop keeps the order.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) enum Kept {
+    /// What was overtaken is lost.
+    #[default]
+    Yes,
+    /// It may be late: of what was sent several times nobody knows which has arrived.
+    No,
+}
+
 /// What has left and what has arrived.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Order {
+    pub kept: Kept,
     last: Number,
     /// The latest that arrived.
     arrived: Number,
@@ -53,31 +66,37 @@ pub(super) struct Order {
 impl Order {
     /// A packet leaves, as it may have left before.
     pub fn leave(&mut self, sendings: &mut Sendings, priority: Priority) {
+        self.repeat(sendings, priority);
+        sendings.again = sendings.last;
+    }
+
+    /// A packet leaves once more though nothing says that it was lost since it left last: if it arrives, that may have been either time.
+    pub fn repeat(&mut self, sendings: &mut Sendings, priority: Priority) {
         self.last.0 += 1;
         let now = Sending { number: self.last, priority };
         // A sending that is lost cannot be what arrives.
         let none = sendings.first == Sending::default();
-        let first = if none || self.is_outrun(sendings.first) { now } else { sendings.first };
-        *sendings = Sendings { first, last: now };
+        let first = if none || self.is_lost(sendings.first) { now } else { sendings.first };
+        *sendings = Sendings { first, last: now, ..*sendings };
     }
 
     /// A packet has arrived: in its last sending if all before are known to be lost, else perhaps in the first of the others.
     /// `too_soon`: for its last sending it has come too soon.
     pub fn arrive<P>(&mut self, cached: &Cached<P>, too_soon: bool) {
-        let Sendings { first, last } = cached.sendings;
+        let Sendings { first, again, last } = cached.sendings;
         if too_soon || last.number <= self.timed_out {
             // What passed for lost was late: so may be the rest.
             (self.timed_out, self.probe) = (Number(0), Sending::default());
         } else if first.number <= self.timed_out {
             // If it was late after all, what was sent again arrives in the order in which it was sent first: then this says of
             // none that it is lost.
-            self.probe = if self.probe.number < last.number { last } else { self.probe };
+            self.probe = if self.probe.number < again.number { again } else { self.probe };
         }
         if too_soon {
             // An earlier sending has arrived, which passed for lost: of what left behind the last one it tells nothing.
             return;
         }
-        let told = if self.is_outrun(first) { last } else { first };
+        let told = if self.is_lost(first) { last } else { first };
         self.arrived = self.arrived.max(told.number);
         if told.priority == Priority::Normal {
             self.in_turn = self.in_turn.max(told.number);
@@ -90,6 +109,11 @@ impl Order {
     /// Nothing has come for so long that nothing of what left will.
     pub fn time_out(&mut self) {
         self.timed_out = self.last;
+    }
+
+    /// Whether a sending cannot be what arrives.
+    fn is_lost(&self, sending: Sending) -> bool {
+        self.kept == Kept::Yes && self.is_outrun(sending)
     }
 
     /// Whether something that left later has arrived.

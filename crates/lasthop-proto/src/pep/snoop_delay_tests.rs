@@ -1,0 +1,149 @@
+//! Hops on which delays vary: what is only late is hardly ever resent, and what is lost still is.
+
+use alloc::vec::Vec;
+
+use proptest::prelude::*;
+
+use super::super::rig::{Late, Loss, Outcome, transfer_late};
+use super::tests::{Bench, ack, data, sack, suppressed};
+use super::*;
+use crate::packet::Cause;
+use crate::tcp::config::{Preset, TcpConfig};
+
+/// What the gateway does by default: SACK blocks as masks, with flow control.
+fn gateway() -> Bench {
+    Bench::with(SnoopConfig::gateway())
+}
+
+fn send(bench: &mut Bench, millis: u64, numbers: core::ops::Range<u32>) {
+    for n in numbers {
+        assert_eq!(bench.wired(millis, data(n)).down, [(Cause::New, n)]);
+    }
+}
+
+/// Eight packets, of which the second comes last: its repair was needless, as is known 3 ms later, since a round trip takes 10 ms.
+/// Round trips of 10 and 16 ms: the smoothed one is 10.75 ms.
+fn overtaken(bench: &mut Bench) {
+    send(bench, 0, 0..8);
+    bench.wireless(10, ack(1));
+    assert_eq!(bench.wireless(12, sack(1, &[(2, 3)])).down, [(Cause::LocalHole, 1)]);
+    bench.wireless(15, ack(3));
+    bench.wireless(16, ack(8));
+}
+
+/// RFC 8985 §6.2 step 4: the reordering window begins at a quarter of the round trip once a repair was needless.
+#[test]
+fn what_is_overtaken_waits_once_a_repair_came_after_what_it_repaired() {
+    let mut bench = gateway();
+    overtaken(&mut bench);
+    send(&mut bench, 20, 8..16);
+    let seen = bench.wireless(31, sack(8, &[(9, 10)]));
+    // It waits for 5/4 of 10.75 ms from when it left, and the sender need not know.
+    assert_eq!((seen.down, seen.up, seen.events), (Vec::new(), Vec::new(), [suppressed(8)].into()));
+    assert_eq!(bench.idle_until(60).first(), Some(&33));
+    // Another time it only was late.
+    let mut bench = gateway();
+    overtaken(&mut bench);
+    send(&mut bench, 20, 8..16);
+    bench.wireless(31, sack(8, &[(9, 10)]));
+    assert_eq!(bench.wireless(32, ack(16)).down, []);
+    assert_eq!(bench.idle_until(100), []);
+}
+
+/// A D-SACK block tells of it, too: below the acknowledgment, or within the block behind it (RFC 2883 §4).
+#[test]
+fn a_repair_that_comes_back_widens_the_window() {
+    for duplicate in [sack(8, &[(1, 2)]), sack(5, &[(6, 7), (6, 8)])] {
+        let mut bench = gateway();
+        send(&mut bench, 0, 0..8);
+        bench.wireless(10, ack(1));
+        let hole = if duplicate == sack(8, &[(1, 2)]) { 1 } else { 6 };
+        if hole == 6 {
+            bench.wireless(11, ack(5));
+            // 5 and 6 were overtaken by 7; then 6 comes.
+            let both = [5, 6].map(|n| (Cause::LocalHole, n));
+            assert_eq!(bench.wireless(12, sack(5, &[(7, 8)])).down, both);
+            bench.wireless(13, sack(5, &[(6, 8)]));
+        } else {
+            assert_eq!(bench.wireless(12, sack(1, &[(2, 3)])).down, [(Cause::LocalHole, 1)]);
+            // So late that it may have been the repair.
+            bench.wireless(25, ack(8));
+        }
+        bench.wireless(26, duplicate);
+        bench.wireless(27, ack(8));
+        send(&mut bench, 30, 8..16);
+        assert_eq!(bench.wireless(31, sack(8, &[(9, 10)])).down, [], "{hole}");
+    }
+}
+
+/// Only what was seen out of order within ten seconds counts.
+#[test]
+fn a_hop_that_keeps_the_order_again_is_believed_again() {
+    let mut bench = gateway();
+    overtaken(&mut bench);
+    send(&mut bench, 10_020, 8..16);
+    assert_eq!(bench.wireless(10_031, sack(8, &[(9, 10)])).down, [(Cause::LocalHole, 8)]);
+    // Each packet that was waited for in vain, and came, is one.
+    let mut bench = gateway();
+    overtaken(&mut bench);
+    for round in 1..3 {
+        let (now, first) = (u64::from(round) * 8_000, round * 8);
+        send(&mut bench, now, first..first + 8);
+        assert_eq!(bench.wireless(now + 11, sack(first, &[(first + 1, first + 2)])).down, [], "{round}");
+        bench.wireless(now + 12, ack(first + 8));
+    }
+}
+
+/// All that is out is late by 200 ms: it goes again once, and the last packet now and then, until it comes. What comes then is not lost.
+#[test]
+fn after_a_spike_nothing_more_is_resent() {
+    let mut bench = gateway();
+    send(&mut bench, 0, 0..10);
+    bench.wireless(10, sack(1, &[(2, 3)]));
+    bench.wireless(12, ack(3));
+    let copies = bench.idle_until(212);
+    // 7 packets, and copies of the first and of the last.
+    assert!((7..24).contains(&copies.len()), "{copies:?}");
+    let mut resent = Vec::new();
+    for n in 4..=10 {
+        resent.extend(bench.wireless(212, ack(n)).down);
+    }
+    // Each copy comes back. As long as they do nothing passes for lost.
+    send(&mut bench, 212, 10..18);
+    for n in 0..7 {
+        resent.extend(bench.wireless(214 + 8 * n, sack(10, &[(3 + n as u32, 4 + n as u32)])).down);
+        assert_eq!(bench.idle_until(221 + 8 * n), []);
+    }
+    assert_eq!(resent, []);
+}
+
+/// 2 MB over the rig's hop at 1.5 Mbps.
+fn download(late: Duration, loss: Loss, seed: u64) -> Outcome {
+    let mut tcp = TcpConfig::preset(Preset::Linux618);
+    (tcp.send_buffer, tcp.receive_buffer) = (1 << 20, 1 << 20);
+    let base = Snoop::new(SnoopConfig::gateway());
+    transfer_late(base, tcp, Duration::from_millis(5), (loss, Late(late)), 2_000_000, seed)
+}
+
+const NO_LOSS: Loss = Loss { mean_bytes: 1e12, burst: 1 };
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    /// Of some 1,400 packets, however far they overtake each other.
+    #[test]
+    fn little_of_what_is_only_late_is_resent(late in 0_u64..80, seed in any::<u64>()) {
+        let outcome = download(Duration::from_millis(late), NO_LOSS, seed);
+        let local: u32 = outcome.local.values().sum();
+        prop_assert!(local <= 140, "{late} ms: {outcome:?}");
+        prop_assert!(outcome.timeouts == 0, "{late} ms: {outcome:?}");
+    }
+
+    /// And what is lost is repaired by the base station.
+    #[test]
+    fn what_is_lost_among_what_is_late_is_repaired_here(late in 0_u64..40, burst in 1_u32..4, seed in any::<u64>()) {
+        let loss = Loss { mean_bytes: 100_000.0, burst };
+        let outcome = download(Duration::from_millis(late), loss, seed);
+        prop_assert!(outcome.source_resends <= outcome.lost / 4, "{late} ms: {outcome:?}");
+    }
+}
