@@ -10,7 +10,7 @@ fn losses() -> String {
     let mut text = "sent_s,bytes,lost\n".to_owned();
     for number in 0..4000 {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        text += &format!("{:.3},1000,{}\n", f64::from(number) / 1e3, u8::from((state >> 33) % 50 == 0));
+        text += &format!("{:.3},1000,{}\n", f64::from(number) / 1e3, u8::from((state >> 33).is_multiple_of(50)));
     }
     text
 }
