@@ -7,6 +7,7 @@ mod link_rtt;
 mod masks;
 mod order;
 mod reordering;
+mod silence;
 mod timestamps;
 
 use alloc::collections::VecDeque;
@@ -265,20 +266,6 @@ impl<P: Payload> Repair<P> {
         AckVerdict::Forward
     }
 
-    /// What the mobile host waited for has arrived: whether something that left later had arrived before.
-    fn watch_order(&mut self, now: Instant) {
-        let (Some(front), Some(last_ack), Some(_)) = (self.cache.front(), self.last_ack, &self.hop) else { return };
-        if self.masks == Masks::Unseen || !front.covers(last_ack) || front.origin == Origin::Resent {
-            return;
-        }
-        match front.local {
-            0 if self.order.has_overtaken(front) => self.reordering.waited(now),
-            // Not what the timer resent: that is found elsewhere.
-            1 if front.unproven == 0 && is_too_soon(&self.rtt, now, front) => self.reordering.needless(now, &self.rtt),
-            _ => {}
-        }
-    }
-
     fn on_old_ack(
         &mut self,
         now: Instant,
@@ -309,14 +296,6 @@ impl<P: Payload> Repair<P> {
         self.progress = now;
         (self.doublings, self.in_vain) = (0, 0);
         self.pace = self.holds().then(|| now + self.rtt.silence());
-    }
-
-    /// A copy from here has come back as a duplicate: it takes its time on the hop, and what is behind it waits for that.
-    fn hear_echo(&mut self, now: Instant) {
-        self.echoed = now;
-        if self.walk.is_none() && self.holds() {
-            self.pace = Some(now + self.rtt.silence());
-        }
     }
 
     /// Whether what the mobile host said last may still be told to the sender in its place: only for a while, so that a picture that is
@@ -478,61 +457,6 @@ impl<P: Payload> Repair<P> {
         }
         if self.timer(config).is_some_and(|timer| timer <= now) {
             self.on_timeout(now, out);
-        }
-    }
-
-    /// Nothing has arrived since the last of what goes spaced went.
-    fn on_silence(&mut self, now: Instant, out: &mut Outbox<P>) {
-        self.pace = None;
-        self.in_vain = self.in_vain.saturating_add(SPACED);
-        if self.walk.is_none() && self.holds() && self.in_vain <= self.most_probes() {
-            // New data shows as well as a copy whether anything comes through (RFC 8985 §7.3), and is never sent in vain.
-            self.release_beyond(now, SPACED, out);
-            self.pace = Some(now + self.spacing());
-        } else if self.masks == Masks::Seen {
-            self.resend_lost(now, SPACED, out);
-            self.probe_silence(now, out);
-        }
-    }
-
-    /// All that passed for lost in a silence has gone again: from then on the last packet alone shows whether anything comes through, and by
-    /// its place in the order what of all this was lost. Under delays that grow all at once most of it was not.
-    fn probe_silence(&mut self, now: Instant, out: &mut Outbox<P>) {
-        let heard = self.progress.max(self.echoed);
-        if self.hop.is_none() || self.walk.is_some() || self.timed_out <= heard {
-            return;
-        }
-        if let Some((index, sent)) = self.last_on_hop()
-            && now.since(sent) >= self.rtt.silence()
-        {
-            self.resend(now, index, Trigger::Timer, out);
-        }
-        // The longer it lasts, the more seldom.
-        self.pace = Some(now + (self.rtt.smoothed() * 2).max(now.since(heard) / 4));
-    }
-
-    /// Nothing has arrived for too long.
-    fn on_timeout(&mut self, now: Instant, out: &mut Outbox<P>) {
-        // With flow control once in a silence: what has gone again since then may still be on its way.
-        if self.hop.is_none() || self.timed_out <= self.progress.max(self.echoed) {
-            self.order.time_out();
-            self.timed_out = now;
-        }
-        if let Some(front) = self.cache.get_mut(0) {
-            front.by_timer = front.by_timer.saturating_add(1);
-            if front.by_timer > STEADY_TRIES {
-                self.doublings = (self.doublings + 1).min(MAX_DOUBLINGS);
-            }
-            if front.seq.ge(self.recover) {
-                self.recover = self.high;
-            }
-            self.resend(now, 0, Trigger::Timer, out);
-            self.expect_duplicates();
-        }
-        if self.masks == Masks::Seen && self.holds() {
-            self.pace = Some(now + self.spacing());
-        } else if self.masks == Masks::Seen {
-            self.resend_lost(now, SPACED, out);
         }
     }
 

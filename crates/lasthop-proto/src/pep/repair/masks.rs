@@ -1,6 +1,6 @@
 //! Holes by what the mobile host says has arrived: SACK blocks, or the SMART number ([`crate::scheme::LocalDetection::Smart`]).
 
-use super::super::cache::{Cached, Whereabouts};
+use super::super::cache::{Cached, Origin, Whereabouts};
 use super::super::snoop_config::SnoopConfig;
 use super::{Outbox, Repair, given_up, is_too_soon};
 use crate::node::Trigger;
@@ -156,6 +156,20 @@ impl<P: Payload> Repair<P> {
         self.cache.front().is_some_and(|front| front.covers(ack) && in_hand(front) && !given_up(front, config))
             && self.highest_marked.is_none_or(|highest| self.cache.is_whole_below(highest))
             && (self.hop.is_some() || !self.cache.any_resent())
+    }
+
+    /// What the mobile host waited for has arrived: whether something that left later had arrived before.
+    pub(super) fn watch_order(&mut self, now: Instant) {
+        let (Some(front), Some(last_ack), Some(_)) = (self.cache.front(), self.last_ack, &self.hop) else { return };
+        if self.masks == Masks::Unseen || !front.covers(last_ack) || front.origin == Origin::Resent {
+            return;
+        }
+        match front.local {
+            0 if self.order.has_overtaken(front) => self.reordering.waited(now),
+            // Not what the timer resent: that is found elsewhere.
+            1 if front.unproven == 0 && is_too_soon(&self.rtt, now, front) => self.reordering.needless(now, &self.rtt),
+            _ => {}
+        }
     }
 
     /// Whether a packet was overtaken, and is resent once it cannot only be late any more.

@@ -1,0 +1,71 @@
+//! When nothing comes: what goes then, how often, and when what is out passes for lost.
+
+use super::{MAX_DOUBLINGS, Masks, Outbox, Repair, SPACED, STEADY_TRIES};
+use crate::node::Trigger;
+use crate::packet::Payload;
+use crate::time::Instant;
+
+impl<P: Payload> Repair<P> {
+    /// A copy from here has come back as a duplicate: it takes its time on the hop, and what is behind it waits for that.
+    pub(super) fn hear_echo(&mut self, now: Instant) {
+        self.echoed = now;
+        if self.walk.is_none() && self.holds() {
+            self.pace = Some(now + self.rtt.silence());
+        }
+    }
+
+    /// Nothing has arrived since the last of what goes spaced went.
+    pub(super) fn on_silence(&mut self, now: Instant, out: &mut Outbox<P>) {
+        self.pace = None;
+        self.in_vain = self.in_vain.saturating_add(SPACED);
+        if self.walk.is_none() && self.holds() && self.in_vain <= self.most_probes() {
+            // New data shows as well as a copy whether anything comes through (RFC 8985 §7.3), and is never sent in vain.
+            self.release_beyond(now, SPACED, out);
+            self.pace = Some(now + self.spacing());
+        } else if self.masks == Masks::Seen {
+            self.resend_lost(now, SPACED, out);
+            self.probe_silence(now, out);
+        }
+    }
+
+    /// All that passed for lost in a silence has gone again: from then on the last packet alone shows whether anything comes through, and by
+    /// its place in the order what of all this was lost. Under delays that grow all at once most of it was not.
+    fn probe_silence(&mut self, now: Instant, out: &mut Outbox<P>) {
+        let heard = self.progress.max(self.echoed);
+        if self.hop.is_none() || self.walk.is_some() || self.timed_out <= heard {
+            return;
+        }
+        if let Some((index, sent)) = self.last_on_hop()
+            && now.since(sent) >= self.rtt.silence()
+        {
+            self.resend(now, index, Trigger::Timer, out);
+        }
+        // The longer it lasts, the more seldom.
+        self.pace = Some(now + (self.rtt.smoothed() * 2).max(now.since(heard) / 4));
+    }
+
+    /// Nothing has arrived for too long.
+    pub(super) fn on_timeout(&mut self, now: Instant, out: &mut Outbox<P>) {
+        // With flow control once in a silence: what has gone again since then may still be on its way.
+        if self.hop.is_none() || self.timed_out <= self.progress.max(self.echoed) {
+            self.order.time_out();
+            self.timed_out = now;
+        }
+        if let Some(front) = self.cache.get_mut(0) {
+            front.by_timer = front.by_timer.saturating_add(1);
+            if front.by_timer > STEADY_TRIES {
+                self.doublings = (self.doublings + 1).min(MAX_DOUBLINGS);
+            }
+            if front.seq.ge(self.recover) {
+                self.recover = self.high;
+            }
+            self.resend(now, 0, Trigger::Timer, out);
+            self.expect_duplicates();
+        }
+        if self.masks == Masks::Seen && self.holds() {
+            self.pace = Some(now + self.spacing());
+        } else if self.masks == Masks::Seen {
+            self.resend_lost(now, SPACED, out);
+        }
+    }
+}
