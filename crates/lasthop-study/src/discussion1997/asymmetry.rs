@@ -24,21 +24,28 @@ const FILTER: (&str, &str) = ("links.cable.queue_up.filter", "\"on\"");
 const FIRST: (&str, &str) = ("links.cable.queue_up.first", "\"on\"");
 const BYTES: (&str, &str) = ("tcp.growth", "\"rfc3465\"");
 const MADE: (&str, &str) = ("elements.reconstructor.spacing", "2");
+const RATIO: (&str, &str) = ("tcp.ack_congestion", "\"rfc5690\"");
+const ECN: (&str, &str) = ("tcp.ecn", "\"on\"");
+const MARKS: (&str, &str) = ("links.cable.queue_up", r#"{ kind = "codel", limit = "50 packets", ecn = "on" }"#);
 
 /// Where the return path has nothing but acknowledgments.
-const ONE_WAY: [Cure; 4] = [
+const ONE_WAY: [Cure; 6] = [
     Cure { name: "none", line: "none", set: &[] },
     Cure { name: "filter", line: "filter", set: &[FILTER] },
     Cure { name: "filter-bytes", line: "filter, bytes", set: &[FILTER, BYTES] },
     Cure { name: "filter-reconstruction", line: "filter, reconstruction", set: &[FILTER, MADE] },
+    Cure { name: "ratio", line: "ack congestion control", set: &[RATIO, BYTES] },
+    Cure { name: "ratio-marks", line: "ack congestion control, marks", set: &[RATIO, BYTES, ECN, MARKS] },
 ];
 
 /// Where it has data besides.
-const TWO_WAY: [Cure; 4] = [
+const TWO_WAY: [Cure; 6] = [
     Cure { name: "none", line: "two-way: none", set: &[] },
     Cure { name: "filter", line: "two-way: filter", set: &[FILTER] },
     Cure { name: "first", line: "two-way: acks first", set: &[FIRST] },
     Cure { name: "filter-first", line: "two-way: filter, acks first", set: &[FILTER, FIRST] },
+    Cure { name: "ratio", line: "two-way: ack congestion control", set: &[RATIO, BYTES] },
+    Cure { name: "ratio-marks", line: "two-way: ack congestion control, marks", set: &[RATIO, BYTES, ECN, MARKS] },
 ];
 
 /// The subject.
@@ -61,7 +68,7 @@ impl Subject for Asymmetry {
     }
 
     fn measures(&self) -> &'static [&'static str] {
-        &["throughput", "timeouts", "acks_filtered", "acks_reconstructed"]
+        &["throughput", "timeouts", "acks_filtered", "acks_reconstructed", "marks"]
     }
 
     fn axes(&self) -> Axes {
