@@ -5,7 +5,7 @@ use lasthop_proto::scheme::{SCHEMES, Scheme};
 use lasthop_proto::seq::Seq;
 use lasthop_proto::time::Duration;
 use lasthop_scenario::Scenario;
-use lasthop_sim::link::DuplexDirection;
+use lasthop_sim::link::{DuplexDirection, ManagedDirection};
 use lasthop_sim::network::Network;
 
 use super::*;

@@ -16,19 +16,13 @@ const HOPS: [(&str, &str, &str); 5] = [
     ("five", "radio-4", "hop-5"),
 ];
 
-const ON_EACH: &str = "selective repeat on each hop";
-const ON_LAST: &str = "selective repeat on the last hop";
-const NO_REPAIR: &str = "no repair";
-
 /// The lines of the figure: scheme, and what it is told by.
-const LINES: [(&str, &str); 7] = [
+const LINES: [(&str, &str); 5] = [
     ("no ELN", "E2E-NEWRENO"),
     ("ELN from queue lengths", "E2E-ELN"),
     ("ELN from the truth", "E2E-ELN"),
     ("snoop on the last hop", "LL-TCP-AWARE"),
-    (ON_LAST, "Reno/SR"),
-    (ON_EACH, "Reno/SR"),
-    (NO_REPAIR, "E2E"),
+    ("selective repeat on the last hop", "Reno/SR"),
 ];
 
 /// The subject.
@@ -51,13 +45,12 @@ impl Subject for Hops {
                 let point = Point::drawn(name(line, hops), "packet-radio-chain", scheme, (line, hops as f64))
                     .with("flows.bulk.to", host)
                     .with("eln_source", if line == "ELN from the truth" { "receiver" } else { "radios" });
-                let at_last = line.ends_with("last hop") || line == ON_EACH;
-                let point = if at_last {
+                let on_last = line.ends_with("last hop");
+                points.push(if on_last {
                     point.with("base_station.router", router).with("base_station.link", link)
                 } else {
                     point
-                };
-                points.push(if line == ON_EACH { point.with("elements", elements(index)) } else { point });
+                });
             }
         }
         points
@@ -89,18 +82,6 @@ impl Subject for Hops {
              cause, corruption or a full queue.",
         )
     }
-}
-
-/// The scenario's radios, and a link protocol at both ends of each of the first hops, as many as are said. The next one's is the base
-/// station's part.
-fn elements(repeating: usize) -> String {
-    let each = HOPS.into_iter().enumerate().map(|(index, (_, router, link))| {
-        let at = format!(r#"router = "{router}", link = "{link}""#);
-        let radio = format!(r#"radio-{} = {{ kind = "radio", {at}, exchange = "100 ms", threshold = 8 }}"#, index + 1);
-        let repeat = format!(r#", repeat-{} = {{ kind = "arq", {at} }}"#, index + 1);
-        if index < repeating { radio + &repeat } else { radio }
-    });
-    format!("{{ {} }}", each.collect::<Vec<_>>().join(", "))
 }
 
 fn name(line: &str, hops: usize) -> String {
