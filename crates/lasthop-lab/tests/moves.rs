@@ -112,7 +112,7 @@ fn state_at_the_emulated_links_moves_or_begins_anew() {
     let Some(_turn) = turn() else { return };
     for (scheme, mobility, lines) in [
         ("SPLIT", "kind = \"forwarding\"\nstate_setup = \"20 ms\"", "endpoints = \"own\""),
-        ("SPLIT-SMART", "kind = \"hard\"\nstate_setup = \"20 ms\"", ""),
+        ("SPLIT-SMART", "kind = \"hard\"\nstate_setup = \"20 ms\"", "endpoints = \"own\""),
         ("LINK-ARQ", "kind = \"forwarding\"\nlink_session = \"moved\"", ""),
         ("LINK-ARQ", "kind = \"multicast\"\nlink_session = \"anew\"", ""),
         ("E2E-SMART", "kind = \"multicast\"", ""),

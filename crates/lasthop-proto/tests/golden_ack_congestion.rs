@@ -100,9 +100,11 @@ fn a_marked_acknowledgment_doubles_it_at_once() {
     assert_eq!(told(&pair), [(11, 17, 4)]);
 }
 
-/// §4.6: R is 4 from the mark on, as above. Acknowledgments of 10 and 14 come at 200 and let 18 to 23 go; 18 is lost. Of the five behind it
-/// the first three are acknowledged at once, with 15 to 17 that had waited; 22 and 23 wait. 24 to 27 follow at 300: 25 is the fourth.
-/// That is the third duplicate; 18 comes again at 450, fills the hole, and is acknowledged at once.
+/// §4.6: R is 4 from the mark on, as above. Acknowledgments of 10 and 14 come at 200 and let 18 to 23 go; 18 is lost. The acknowledgments of
+/// 6, 8 and 10 were of 81/12 = 6 segments without a mark, and that of 14 shows that the peer knows of 4: R is 3, which 20 to 27 tell, and 18
+/// when it comes again. Of the five behind 18 the first three are acknowledged at once, with 15 to 17 that had waited; 22 and 23 wait. 24 to
+/// 27 follow at 300: 24 is the third that waits, 27 the third behind it. The fourth acknowledgment of 17 is the third duplicate; 18 comes
+/// again at 450, fills the hole, and is acknowledged at once.
 #[test]
 fn duplicates_come_by_the_ratio_too() {
     let pair = sends(config(AckCongestion::Rfc5690, EcnMode::On), 27, |pair| pair.mark_acks(&[2]).lose(&[(18, 1)]));
@@ -110,8 +112,8 @@ fn duplicates_come_by_the_ratio_too() {
         "50: 2 4 6 8
          150: 10 14
          250: 17 17 17
-         350: 17
+         350: 17 17
          450: 27",
     );
-    assert_eq!(told(&pair), [(11, 19, 4)]);
+    assert_eq!(told(&pair), [(11, 19, 4), (20, 27, 3), (18, 18, 3)]);
 }
