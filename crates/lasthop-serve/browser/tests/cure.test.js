@@ -182,6 +182,8 @@ test('a capture tells what limits its flow, and the two-ended link takes public 
 
 test('the keyboard is enough', async () => {
   const page = await open(QUICK);
+  // From now on: a chooser that opens before the browser knows that it is waited for is seen by nobody.
+  page.on('filechooser', () => {});
   const reach = async (id) => {
     for (let press = 0; press < 40; press++) {
       if (await page.evaluate((id) => document.activeElement.id === id, id)) return;
