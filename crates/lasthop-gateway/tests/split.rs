@@ -225,6 +225,31 @@ fn a_reset_that_is_lost_is_repeated() {
 }
 
 #[test]
+fn a_reset_that_never_came_to_the_gateway_is_found_out() {
+    let Some(lab) = lab("resets lost before the gateway") else { return };
+    let _relay = lab.start(config());
+    for family in [Family::V4, Family::V6] {
+        for first in [Host::Client, Host::Server] {
+            let (a, b) = pair(&lab, Host::Client, family);
+            let (victim, survivor) = if first == Host::Client { (a, b) } else { (b, a) };
+            // All that is under way is acknowledged before: nothing is left that could bring another reset.
+            (&survivor).write_all(b"question").unwrap();
+            thread::sleep(Duration::from_millis(300));
+            let lose = |action: &str| {
+                for iptables in ["iptables", "ip6tables"] {
+                    lab.run(first, &format!("{iptables} -w {action} OUTPUT -p tcp --tcp-flags RST RST -j DROP"));
+                }
+            };
+            lose("-I");
+            reset(victim);
+            thread::sleep(Duration::from_millis(100));
+            lose("-D");
+            assert!(is_reset(&survivor), "{family:?}, first: {first:?}");
+        }
+    }
+}
+
+#[test]
 fn a_reader_who_stalls_stalls_the_sender() {
     let Some(lab) = lab("back-pressure") else { return };
     const BUFFER: usize = 64 << 10;

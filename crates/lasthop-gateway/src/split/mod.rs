@@ -20,6 +20,7 @@ pub mod admission;
 mod conduit;
 pub mod counters;
 pub mod decide;
+mod quiet;
 mod relay;
 mod resets;
 pub mod rules;
@@ -219,7 +220,8 @@ pub struct SplitConfig {
     pub transfer: Transfer,
     /// How long the far side may take to answer.
     pub connect_timeout: Duration,
-    /// How long a connection may be silent before the kernel asks whether the peer is still there; seconds.
+    /// After how long a silence, at most, the kernel asks whether the peer is still there; seconds. It asks after 1 s first, then after
+    /// four times as long, and so on.
     pub keepalive: Duration,
     /// How long a connection that both ends have closed may take to deliver its last bytes, before the kernel is left
     /// alone with them.

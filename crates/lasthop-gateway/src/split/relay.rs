@@ -15,12 +15,13 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::Timespec;
-use socket2::Socket;
+use socket2::{Socket, TcpKeepalive};
 use tracing::{debug, warn};
 
 use super::admission::{Admission, Ends, Room};
 use super::conduit::{Conduit, Leg, Pool, Progress};
 use super::counters::{End, SplitCounters};
+use super::quiet::Quiet;
 use super::resets::{Half, Resets};
 use super::{Side, SplitConfig, SplitError, socket};
 
@@ -75,8 +76,19 @@ struct Connection {
     up: Conduit,
     down: Conduit,
     phase: Phase,
+    quiet: Quiet,
     /// In [`SplitProxy::ready`].
     queued: bool,
+}
+
+impl Connection {
+    /// After how long a silence the kernel asks the ends whether they are still there.
+    fn set_keepalive(&self, time: Duration) {
+        for leg in [&self.client, &self.server] {
+            // Of a socket that is over there is nothing to ask.
+            let _ = leg.socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(time));
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -267,6 +279,11 @@ impl SplitProxy {
             .and_then(|up| Ok((up, down.pump(server, client, &mut self.pool, &mut to_client)?)));
         self.counters.moved(server.side, to_server);
         self.counters.moved(client.side, to_client);
+        if to_server + to_client > 0
+            && let Some(time) = connection.quiet.moved(Instant::now())
+        {
+            connection.set_keepalive(time);
+        }
         match result {
             Err(error) => {
                 debug!(%error, "a connection died");
@@ -296,9 +313,15 @@ impl SplitProxy {
     /// Acts on the deadlines that have passed.
     fn sweep(&mut self, now: Instant) {
         for index in 0..self.slots.len() {
-            match self.slots[index].connection.as_ref().map(|connection| connection.phase) {
-                Some(Phase::Connecting { until }) if now >= until => self.end(index as u32, End::Refused),
-                Some(Phase::Closing { until }) if now >= until => self.end(index as u32, End::Complete),
+            let Some(connection) = self.slots[index].connection.as_mut() else { continue };
+            match connection.phase {
+                Phase::Connecting { until } if now >= until => self.end(index as u32, End::Refused),
+                Phase::Closing { until } if now >= until => self.end(index as u32, End::Complete),
+                Phase::Open => {
+                    if let Some(time) = connection.quiet.lasts(now, self.config.keepalive) {
+                        connection.set_keepalive(time);
+                    }
+                }
                 _ => {}
             }
         }
@@ -364,7 +387,8 @@ impl SplitProxy {
             self.slots.push(Slot::default());
             self.slots.len() as u32 - 1
         });
-        let until = Instant::now() + self.config.connect_timeout;
+        let now = Instant::now();
+        let until = now + self.config.connect_timeout;
         let leg = |socket, side| Leg { socket, side, readable: false, writable: false };
         let slot = &mut self.slots[index as usize];
         let connection = slot.connection.insert(Box::new(Connection {
@@ -375,6 +399,7 @@ impl SplitProxy {
             up: Conduit::new(&self.pool),
             down: Conduit::new(&self.pool),
             phase: Phase::Connecting { until },
+            quiet: Quiet::new(now),
             queued: false,
         }));
         let interest = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::PRI | EventFlags::ET;

@@ -10,7 +10,7 @@ use rustix::net::sockopt;
 use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 
 use super::admission::Ends;
-use super::{Families, Side, SplitConfig, SplitError, TcpSide};
+use super::{Families, Side, SplitConfig, SplitError, TcpSide, quiet};
 use crate::configuration::PATIENCE;
 
 /// Listens on a loopback address for what `rule` brings from `side`. Accepted sockets inherit all options but `O_NONBLOCK`.
@@ -82,9 +82,12 @@ fn set_options(socket: &Socket, config: &SplitConfig, tcp: &TcpSide) -> io::Resu
     socket.set_tcp_nodelay(true)?;
     // Urgent data stay in their place in the stream, instead of vanishing.
     socket.set_out_of_band_inline(true)?;
-    // What the far end of an idle connection would notice when the near one has gone must be noticed here.
-    let keepalive =
-        TcpKeepalive::new().with_time(config.keepalive).with_interval(Duration::from_secs(30)).with_retries(5);
+    // What the far end of an idle connection would notice when the near one has gone must be noticed here. An end that does not answer may
+    // be in a dark place: the kernel's usual interval and number give it more than ten minutes.
+    let keepalive = TcpKeepalive::new()
+        .with_time(quiet::FIRST.min(config.keepalive))
+        .with_interval(Duration::from_secs(75))
+        .with_retries(9);
     socket.set_tcp_keepalive(&keepalive)?;
     // A socket that is closed otherwise than by `close` sends a reset, also when this process is killed: an end of the
     // stream would pass for the end of the file.
