@@ -295,8 +295,7 @@ impl<P: Clone + Default> Node<P> for Radio<P> {
             (End::Near, Port::WIRED) => self.send(now, packet),
             (End::Far, Port::WIRELESS) => self.receive(packet),
             (_, port) => {
-                let across = if port == Port::WIRED { Port::WIRELESS } else { Port::WIRED };
-                self.out.push_back((across, Why::Given, packet));
+                self.out.push_back((port.across(), Why::Given, packet));
                 Disposition::Forwarded
             }
         }

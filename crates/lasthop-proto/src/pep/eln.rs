@@ -343,8 +343,7 @@ impl<P> Node<P> for ElnMarker<P> {
             return Disposition::Absorbed;
         }
         let disposition = self.take(port, &mut packet);
-        let to = if port == Port::WIRED { Port::WIRELESS } else { Port::WIRED };
-        self.packets.push_back((to, packet));
+        self.packets.push_back((port.across(), packet));
         disposition
     }
 

@@ -299,7 +299,6 @@ impl<P: Clone> Reconstructor<P> {
 
 impl<P: Clone> Node<P> for Reconstructor<P> {
     fn handle_packet(&mut self, now: Instant, port: Port, packet: Packet<P>) -> Disposition {
-        let to = if port == Port::WIRED { Port::WIRELESS } else { Port::WIRED };
         if packet.integrity == Integrity::Intact
             && self.config.spacing.is_some()
             && let Some(&segment) = packet.tcp()
@@ -316,7 +315,7 @@ impl<P: Clone> Node<P> for Reconstructor<P> {
                 return Disposition::Held;
             }
         }
-        self.packets.push_back((to, Why::Given, packet));
+        self.packets.push_back((port.across(), Why::Given, packet));
         Disposition::Forwarded
     }
 
