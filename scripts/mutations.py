@@ -68,7 +68,7 @@ FAULTS = [
     ("snoop waits for two deviations", "crates/lasthop-proto/src/pep/repair/link_rtt.rs",
      "srtt.saturating_add(self.dev.saturating_mul(4))", "srtt.saturating_add(self.dev.saturating_mul(2))",
      inside("pep")),
-    ("a half-duplex frame without its overhead", "crates/lasthop-sim/src/link.rs",
+    ("a half-duplex frame without its overhead", "crates/lasthop-sim/src/link/shared.rs",
      "station.time.of(frame.bytes()) + self.frame_overhead", "station.time.of(frame.bytes())",
      ["-p", "lasthop-sim", "--lib", "link"]),
     ("the LAN's timeout 1 s", "scenarios/wavelan-lan.toml", 'rto_min = "3 s"', 'rto_min = "1 s"', FIRST_STUDY),

@@ -1,5 +1,11 @@
 //! A control socket: one JSON request a line, one JSON answer a line: `{"ok":true,"result":...}` or
 //! `{"ok":false,"error":"..."}`.
+//!
+//! | request | answer |
+//! |---|---|
+//! | `{"request":"status"}` | what runs, and what it has done |
+//! | `{"request":"report"}` | what the daemon's work gains |
+//! | `{"request":"reload"}` | after the configuration file was read again |
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
@@ -8,11 +14,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use lasthop_scenario::reading::Group;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::clients::{self, Client, PATIENCE};
 use crate::groups::{self, GroupError};
+use crate::wishes::Wishes;
 
 /// Most bytes of a request.
 const LONGEST_REQUEST: usize = 4096;
@@ -20,6 +27,21 @@ const LONGEST_REQUEST: usize = 4096;
 const LONGEST_ANSWER: u64 = 4 << 20;
 /// Most requests on one connection.
 const MOST_REQUESTS: usize = 64;
+/// How long a reload may take: programs that change rules may wait for each other, and names of hosts are resolved.
+const RELOAD_PATIENCE: Duration = Duration::from_secs(20);
+
+/// What is asked on the socket.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(tag = "request", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Request {
+    /// What runs, and what it has done.
+    Status,
+    /// What the daemon's work gains.
+    Report,
+    /// Read the configuration file again.
+    Reload,
+}
+
 /// Why the socket cannot be had, or does not answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
@@ -75,19 +97,14 @@ fn why_unanswered(who: &str, error: &io::Error) -> String {
     }
 }
 
-/// Asks the daemon whose control socket is `path` and that messages call `who`; a request may take it `patience`.
+/// Asks the daemon whose control socket is `path` and that messages call `who`.
 ///
 /// # Errors
 ///
 /// When nobody answers, or the answer is no.
-pub fn ask(
-    path: &Path,
-    who: &'static str,
-    request: &impl Serialize,
-    patience: Duration,
-) -> Result<Value, ControlError> {
+pub fn ask(path: &Path, who: &'static str, request: Request) -> Result<Value, ControlError> {
     let fail = |error| ControlError::Ask { path: path.to_owned(), who, error };
-    let answer = exchange(path, request, patience).map_err(fail)?;
+    let answer = exchange(path, request).map_err(fail)?;
     match (answer.get("ok"), answer.get("error").and_then(Value::as_str)) {
         (Some(Value::Bool(true)), _) => Ok(answer.get("result").cloned().unwrap_or(Value::Null)),
         (_, Some(error)) => Err(ControlError::Refused(error.to_owned())),
@@ -95,16 +112,35 @@ pub fn ask(
     }
 }
 
-fn exchange(path: &Path, request: &impl Serialize, patience: Duration) -> io::Result<Value> {
+fn exchange(path: &Path, request: Request) -> io::Result<Value> {
     let mut stream = UnixStream::connect(path)?;
-    stream.set_read_timeout(Some(patience + PATIENCE))?;
+    stream.set_read_timeout(Some(RELOAD_PATIENCE + PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
-    let mut line = serde_json::to_vec(request)?;
+    let mut line = serde_json::to_vec(&request)?;
     line.push(b'\n');
     stream.write_all(&line)?;
     let mut answer = String::new();
     BufReader::new(stream.take(LONGEST_ANSWER)).read_line(&mut answer)?;
     Ok(serde_json::from_str(&answer)?)
+}
+
+/// What is told of a request: what `status` or `report` say, or that `wishes` had the configuration read again.
+///
+/// # Errors
+///
+/// When it is no request, or the configuration was not taken.
+pub fn answer(
+    line: &[u8],
+    status: impl FnOnce() -> Value,
+    report: impl FnOnce() -> Value,
+    wishes: &Wishes,
+) -> Result<Value, String> {
+    match serde_json::from_slice(line) {
+        Ok(Request::Status) => Ok(status()),
+        Ok(Request::Report) => Ok(report()),
+        Ok(Request::Reload) => wishes.reload(RELOAD_PATIENCE).map(|()| Value::Null),
+        Err(_) => Err("expected {\"request\":\"status\"}, \"report\" or \"reload\", on one line".to_owned()),
+    }
 }
 
 /// The socket, before anybody is answered. Its file goes away with it.

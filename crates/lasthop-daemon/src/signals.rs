@@ -1,11 +1,30 @@
-//! What the service manager and users say by signals, and what a daemon says to the former.
+//! What the service manager and users say by signals, what a daemon says to the former, and how a worker hears neither.
 
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use rustix::process::{Signal, set_parent_process_death_signal};
 use sd_notify::NotifyState;
+
+use crate::system_error::{SystemError, system};
+
+/// Binds a worker to its supervisor: it never outlives it, and leaves to it the signals that a terminal sends to both.
+///
+/// # Errors
+///
+/// When the system refuses it.
+pub fn follow_supervisor() -> Result<(), SystemError> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    set_parent_process_death_signal(Some(Signal::KILL))
+        .map_err(|error| system("cannot ask for the parent's death signal")(error.into()))?;
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))
+            .map_err(system("cannot handle signals"))?;
+    }
+    Ok(())
+}
 
 /// Tells the service manager, if there is one.
 pub fn notify(states: &[NotifyState<'_>]) {

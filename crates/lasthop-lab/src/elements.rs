@@ -120,13 +120,6 @@ fn whole(frame: &[u8]) -> Option<(&[u8], View, Integrity)> {
     }
 }
 
-const fn across(port: Port) -> Port {
-    match port {
-        Port::WIRED => Port::WIRELESS,
-        _ => Port::WIRED,
-    }
-}
-
 /// The base station's ELN marker.
 struct Marker(ElnMarker<()>);
 
@@ -145,7 +138,7 @@ impl Marker {
 impl PortElement for Marker {
     fn take(&mut self, now: Instant, port: Port, packet: &Packet, frame: &[u8], given: &mut Given) {
         let passed = self.mark(now, port, packet, frame).unwrap_or_else(|| frame.to_vec());
-        given.frames.push((across(port), passed));
+        given.frames.push((port.across(), passed));
     }
 
     fn handle_timeout(&mut self, _: Instant, _: &mut Given) {}
@@ -295,7 +288,7 @@ impl Relay {
 impl PortElement for Relay {
     fn take(&mut self, now: Instant, port: Port, packet: &Packet, frame: &[u8], given: &mut Given) {
         if !self.is_ours(packet) {
-            return given.frames.push((across(port), frame.to_vec()));
+            return given.frames.push((port.across(), frame.to_vec()));
         }
         let Some((bytes, view, integrity)) = whole(frame) else { return };
         if integrity == Integrity::Intact {

@@ -16,6 +16,15 @@ impl Port {
     pub const WIRED: Self = Self(0);
     /// Towards the lossy hop.
     pub const WIRELESS: Self = Self(1);
+
+    /// The other side of what sits on a path: where packets from this one leave.
+    #[inline]
+    pub const fn across(self) -> Self {
+        match self {
+            Self::WIRED => Self::WIRELESS,
+            _ => Self::WIRED,
+        }
+    }
 }
 
 /// What became of the packet that a node was given.

@@ -3,6 +3,9 @@
 use core::fmt;
 use core::ops::{Add, AddAssign, Sub};
 
+/// Farther than this from what was seen, in bytes, nothing belongs to the same window (RFC 7323 §2.3).
+const MAX_WINDOW: u32 = 1 << 30;
+
 /// A TCP sequence number. Not `Ord`: order is only defined between numbers less than 2^31 apart, by [`Seq::lt`] and its
 /// siblings.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
@@ -49,6 +52,12 @@ impl Seq {
     #[inline]
     pub const fn since(self, earlier: Self) -> u32 {
         if self.lt(earlier) { 0 } else { self.0.wrapping_sub(earlier.0) }
+    }
+
+    /// Whether it may belong to the same window as `seen`: it lies at most 2^30 bytes beyond, or less than that before.
+    #[inline]
+    pub const fn is_near(self, seen: Self) -> bool {
+        self.since(seen) <= MAX_WINDOW && seen.since(self) < MAX_WINDOW
     }
 }
 

@@ -303,24 +303,21 @@ impl Fabric {
             self.record_packet(now, id.near(), frame.handle(), What::Sent);
         }
         let leg = &mut self.legs[id.0 as usize];
+        let look = || Sight::of(self.pool.get(frame.handle()));
         let (accepted, source) = match &mut leg.carrier {
             Carrier::Own(wire) => (wire.enqueue(now, frame), id.0),
-            Carrier::Managed(wire) => {
-                let packet = || Sight::of(self.pool.get(frame.handle()));
-                (wire.enqueue(now, frame, packet), id.0)
-            }
+            Carrier::Managed(wire) => (wire.enqueue(now, frame, look), id.0),
             Carrier::Crossed(wire) => {
                 self.datagrams += wire.catch_up(now);
                 (wire.enqueue(now, frame), id.0)
             }
             Carrier::Shared(medium, direction) => {
-                let packet = || Sight::of(self.pool.get(frame.handle()));
-                (self.media[*medium].enqueue(now, *direction, frame, packet), id.0 & !1)
+                (self.media[*medium].enqueue(now, *direction, frame, look), id.0 & !1)
             }
             Carrier::Cut(_) => return self.miss(now, id, frame),
             Carrier::Channel(channel, station) => {
                 let ChannelLegs { channel, legs } = &mut self.channels[*channel];
-                (channel.enqueue(now, *station, frame, || Sight::of(self.pool.get(frame.handle()))), legs[0].0)
+                (channel.enqueue(now, *station, frame, look), legs[0].0)
             }
         };
         match accepted {

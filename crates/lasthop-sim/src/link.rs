@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 use lasthop_proto::channel::{Channel, Fate};
 use lasthop_proto::delay::Variation;
 use lasthop_proto::packet::{Ecn, FlowId, Integrity, Packet, Priority};
+use lasthop_proto::queue::Backlog;
 use lasthop_proto::random::Root;
 use lasthop_proto::time::{Duration, Instant};
 
@@ -256,38 +257,32 @@ pub struct Cut {
 /// What waits, against its limit.
 #[derive(Clone, Copy, Debug)]
 pub struct Waiting {
-    packets: u32,
-    bytes: u64,
+    backlog: Backlog,
     limit: QueueLimit,
 }
 
 impl Waiting {
     /// Nothing.
     pub fn new(limit: QueueLimit) -> Self {
-        Self { packets: 0, bytes: 0, limit }
+        Self { backlog: Backlog::default(), limit }
     }
 
     /// Whether `bytes` more fit.
     #[inline]
     pub fn has_room(&self, bytes: u32) -> bool {
-        match self.limit {
-            QueueLimit::Packets(limit) => self.packets < limit,
-            QueueLimit::Bytes(limit) => self.bytes + u64::from(bytes) <= limit,
-        }
+        self.limit.has_room(self.backlog, bytes)
     }
 
     /// A packet of `bytes` comes.
     #[inline]
     pub fn add(&mut self, bytes: u32) {
-        self.packets += 1;
-        self.bytes += u64::from(bytes);
+        self.backlog.add(bytes);
     }
 
     /// A packet of `bytes` goes.
     #[inline]
     pub fn remove(&mut self, bytes: u32) {
-        self.packets -= 1;
-        self.bytes -= u64::from(bytes);
+        self.backlog.remove(bytes);
     }
 }
 

@@ -59,8 +59,8 @@ pub struct Engine {
     links: Vec<Option<Link>>,
     port: u16,
     keys: RandomState,
-    /// For the device: packets of the inner network, those of peers with what fits on the way to them.
-    out: VecDeque<(Packet, u16)>,
+    /// For the device: packets of the inner network, those of peers with what is known of them and what fits on the way to them.
+    out: VecDeque<(Packet, Option<(View, u16)>)>,
     scratch: Vec<u8>,
     /// Where the newest datagram came from, and where to.
     newest: Option<(SocketAddr, Option<IpAddr>)>,
@@ -152,7 +152,7 @@ impl Engine {
             self.counters.looped += 1;
             return;
         }
-        let Some(link) = self.links.get_mut(id.0 as usize).and_then(Option::as_mut) else { return };
+        let Some(link) = link_of(&mut self.links, id) else { return };
         let mtu = link.mtu(now);
         link.counters.sent.count(packet.len());
         if packet.len() > usize::from(mtu) {
@@ -167,7 +167,7 @@ impl Engine {
                 }
                 Oversize::Answer(answer) => {
                     if let Some(answer) = Packet::arrived(&answer) {
-                        self.deliver(answer, u16::MAX);
+                        self.deliver(answer, None);
                     }
                     return;
                 }
@@ -200,9 +200,9 @@ impl Engine {
         let _ = self.tunnel.seal(now, id, link.next_number(), &mut [0; HEADER + TAG]);
     }
 
-    fn deliver(&mut self, packet: Packet, mtu: u16) {
+    fn deliver(&mut self, packet: Packet, fits: Option<(View, u16)>) {
         if self.out.len() < MOST_OUT {
-            self.out.push_back((packet, mtu));
+            self.out.push_back((packet, fits));
         } else {
             self.counters.overflow += 1;
         }
@@ -215,7 +215,7 @@ impl Engine {
         self.take_events(now);
         if let Arrival::Link { peer, number, frames } = arrival {
             self.take_frame(now, peer, number, ecn, datagram, frames);
-            if let Some(link) = self.links.get_mut(peer.0 as usize).and_then(Option::as_mut)
+            if let Some(link) = link_of(&mut self.links, peer)
                 && link.path == Some(from)
             {
                 link.local = to;
@@ -232,7 +232,7 @@ impl Engine {
         datagram: &mut [u8],
         frames: Range<usize>,
     ) {
-        let Some(link) = self.links.get_mut(id.0 as usize).and_then(Option::as_mut) else { return };
+        let Some(link) = link_of(&mut self.links, id) else { return };
         let bytes = &mut datagram[frames];
         // Data: the mark is the packet's.
         if ecn == Ecn::Ce
@@ -254,22 +254,22 @@ impl Engine {
     /// Hands on what the hop of a peer gives out.
     fn take_items(&mut self, now: Instant, id: PeerId) {
         loop {
-            let Some(link) = self.links.get_mut(id.0 as usize).and_then(Option::as_mut) else { return };
+            let Some(link) = link_of(&mut self.links, id) else { return };
             let Some(packet) = link.hop.poll_item() else { return };
-            let source = look(packet.bytes()).map(|view| view.addresses.0);
-            if !source.is_some_and(|source| self.tunnel.permits(id, source)) {
+            let view = look(packet.bytes()).filter(|view| self.tunnel.permits(id, view.addresses.0));
+            let Some(view) = view else {
                 link.counters.foreign += 1;
                 continue;
-            }
+            };
             link.on_received(now, packet.bytes());
             let mtu = link.mtu(now);
-            self.deliver(packet, mtu);
+            self.deliver(packet, Some((view, mtu)));
         }
     }
 
     /// Tells the session which sizes arrive.
     fn take_fates(&mut self, now: Instant, id: PeerId) {
-        let Some(link) = self.links.get_mut(id.0 as usize).and_then(Option::as_mut) else { return };
+        let Some(link) = link_of(&mut self.links, id) else { return };
         while let Some((size, fate)) = link.poll_fate() {
             match fate {
                 Fate::Arrived(_) => self.tunnel.acknowledged(id, size),
@@ -287,7 +287,7 @@ impl Engine {
             | Event::Size { peer, .. }
             | Event::ClockBehind { peer }
             | Event::Version { peer, .. }) = event;
-            let Some(link) = self.links.get_mut(peer.0 as usize).and_then(Option::as_mut) else { continue };
+            let Some(link) = link_of(&mut self.links, peer) else { continue };
             let name = link.plan.name.as_str();
             match event {
                 Event::Up { start, .. } => tracing::info!(peer = name, ?start, "session"),
@@ -351,7 +351,7 @@ impl Engine {
     }
 
     fn send_to(&mut self, now: Instant, id: PeerId, outbox: &mut impl Outbox) {
-        let Some(link) = self.links.get_mut(id.0 as usize).and_then(Option::as_mut).filter(|link| link.up) else {
+        let Some(link) = link_of(&mut self.links, id).filter(|link| link.up) else {
             return;
         };
         for _ in 0..TURN {
@@ -374,10 +374,10 @@ impl Engine {
 
     /// The next packet for the device is added to the end of `to`; `false` if there is none.
     pub fn poll_packet(&mut self, to: &mut Vec<u8>) -> bool {
-        let Some((packet, mtu)) = self.out.pop_front() else { return false };
+        let Some((packet, fits)) = self.out.pop_front() else { return false };
         let begin = to.len();
         to.extend_from_slice(packet.bytes());
-        if let Some(view) = look(packet.bytes()) {
+        if let Some((view, mtu)) = fits {
             clamp(&mut to[begin..], &view, mtu);
         }
         true
@@ -395,6 +395,11 @@ impl Engine {
             self.tunnel.close(now, PeerId(index as u32));
         }
     }
+}
+
+/// The link to a peer, if there is that peer.
+fn link_of(links: &mut [Option<Link>], PeerId(id): PeerId) -> Option<&mut Link> {
+    links.get_mut(id as usize)?.as_mut()
 }
 
 #[cfg(test)]

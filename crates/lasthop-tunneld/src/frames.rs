@@ -121,13 +121,7 @@ impl Reader<'_> {
 pub fn read(bytes: &[u8], near: Near) -> Option<Frame<Packet>> {
     let mut from = Reader(bytes);
     let [kind] = from.take()?;
-    let class = match kind {
-        0 => Some(Class::Ordered),
-        1 => Some(Class::RealTime),
-        2 => Some(Class::AtOnce),
-        _ => None,
-    };
-    if let Some(class) = class {
+    if let Some(class) = Class::from_byte(kind) {
         let symbol = Symbol(expand(from.word()?, near.symbol.0));
         let [chain] = from.take()?;
         return Some(Frame::Data(symbol, Label { class, chain }, Packet::arrived(from.0)?));

@@ -1,19 +1,9 @@
-//! The control socket: one JSON request a line, one JSON answer a line.
-//!
-//! | request | answer |
-//! |---|---|
-//! | `{"request":"status"}` | what runs, and what it has done |
-//! | `{"request":"report"}` | what the treatment gains |
-//! | `{"request":"reload"}` | after the configuration file was read again |
-//!
-//! An answer is `{"ok":true,"result":...}` or `{"ok":false,"error":"..."}`.
+//! What the gateway answers on its control socket ([`lasthop_daemon::control`]): its status, and what its treatment gains.
 
 use std::path::Path;
-use std::time::Duration;
 
-pub use lasthop_daemon::control::ControlError;
+pub use lasthop_daemon::control::{ControlError, Request};
 use lasthop_daemon::wishes::Wishes;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::configuration::{Bridge, Rule};
@@ -22,20 +12,6 @@ use crate::daemon::state::{SharedState, State};
 
 /// What messages call the daemon.
 pub(super) const WHO: &str = "gateway";
-/// How long a reload may take: programs that change rules may wait for each other.
-const RELOAD_PATIENCE: Duration = Duration::from_secs(20);
-
-/// What is asked on the socket.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(tag = "request", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Request {
-    /// What runs, and what it has done.
-    Status,
-    /// What the treatment gains.
-    Report,
-    /// Read the configuration file again.
-    Reload,
-}
 
 /// Asks the gateway whose control socket is `path`.
 ///
@@ -43,7 +19,7 @@ pub enum Request {
 ///
 /// When nobody answers, or the answer is no.
 pub fn ask(path: &Path, request: Request) -> Result<Value, ControlError> {
-    lasthop_daemon::control::ask(path, WHO, &request, RELOAD_PATIENCE)
+    lasthop_daemon::control::ask(path, WHO, request)
 }
 
 /// Removes the socket that a dead gateway left.
@@ -57,12 +33,7 @@ pub fn remove_stale(path: &Path) -> Result<(), ControlError> {
 
 /// What is told of a request.
 pub(super) fn answer(line: &[u8], state: &SharedState, wishes: &Wishes) -> Result<Value, String> {
-    match serde_json::from_slice::<Request>(line) {
-        Ok(Request::Status) => Ok(status(&state.lock())),
-        Ok(Request::Report) => Ok(report(&state.lock())),
-        Ok(Request::Reload) => wishes.reload(RELOAD_PATIENCE).map(|()| Value::Null),
-        Err(_) => Err("expected {\"request\":\"status\"}, \"report\" or \"reload\", on one line".to_owned()),
-    }
+    lasthop_daemon::control::answer(line, || status(&state.lock()), || report(&state.lock()), wishes)
 }
 
 fn status(state: &State) -> Value {

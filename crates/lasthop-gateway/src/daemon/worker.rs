@@ -4,11 +4,10 @@
 use std::io;
 use std::iter;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use lasthop_daemon::channel::{Channel, Incoming};
+use lasthop_daemon::signals::follow_supervisor;
 use lasthop_daemon::system_error::{SystemError, system};
 use lasthop_sys::nfqueue::{BindError, Buffer, Queue};
 use lasthop_sys::poll::wait;
@@ -16,7 +15,6 @@ use lasthop_sys::privileges::{self, Work, not_held};
 use lasthop_sys::raw::Sender;
 use lasthop_sys::{process, syscalls};
 use rustix::event::{PollFd, PollFlags};
-use rustix::process::Signal;
 use rustix::thread::CapabilitySet;
 
 use crate::configuration::Gateway;
@@ -124,14 +122,8 @@ enum Next {
 
 impl Worker {
     fn start(channel: &mut Channel, record: Option<RecordTo>) -> Result<Self, WorkerError> {
-        // Whoever supervises is the only one who takes the rules out: the worker never outlives it, and leaves the signals
-        // that a terminal sends to both to it.
-        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
-            .map_err(|error| system("cannot ask for the parent's death signal")(error.into()))?;
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
-            signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))
-                .map_err(system("cannot handle signals"))?;
-        }
+        // Whoever supervises is the only one who takes the rules out.
+        follow_supervisor()?;
         let (gateway, text) = first_configuration(channel)?;
         // What leaves the cache makes room for what comes: giving its pages back to the kernel and taking them anew, page by
         // page, would cost more time than all that is done to a packet.

@@ -99,7 +99,7 @@ impl Flow {
     pub fn port_of(&self, side: Side) -> Port {
         match side {
             Side::Initiator => self.port,
-            Side::Acceptor => Port(self.port.0 ^ 1),
+            Side::Acceptor => self.port.across(),
         }
     }
 

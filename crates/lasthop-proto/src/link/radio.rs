@@ -19,9 +19,6 @@ use crate::time::{Duration, Instant};
 /// Numbers remembered of frames that did not come: those of the last ones.
 const MOST_MISSING: usize = 64;
 
-/// Farther than this from what was seen, in bytes, nothing belongs to the same window (RFC 7323 §2.3).
-const MAX_WINDOW: u32 = 1 << 30;
-
 /// What a radio puts in front of a packet, and what it tells. In bytes: 0 for a number, 1 for a queue, 2 for what is missing; behind it
 /// two bytes, or the first byte that is missing and the one behind the last, four bytes each; high bytes first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -246,8 +243,7 @@ impl<P: Clone + Default> Radio<P> {
         self.streams.touch(slot);
         let Some((_, stream)) = self.streams.get_mut(slot) else { return };
         let before = *stream;
-        let is_near = seq.since(before.high) <= MAX_WINDOW || before.high.since(seq) <= MAX_WINDOW;
-        if tcp.flags.has(Flags::SYN) || !is_near {
+        if tcp.flags.has(Flags::SYN) || !seq.is_near(before.high) {
             *stream = fresh;
             return;
         }
@@ -295,8 +291,7 @@ impl<P: Clone + Default> Node<P> for Radio<P> {
             (End::Near, Port::WIRED) => self.send(now, packet),
             (End::Far, Port::WIRELESS) => self.receive(packet),
             (_, port) => {
-                let across = if port == Port::WIRED { Port::WIRELESS } else { Port::WIRED };
-                self.out.push_back((across, Why::Given, packet));
+                self.out.push_back((port.across(), Why::Given, packet));
                 Disposition::Forwarded
             }
         }

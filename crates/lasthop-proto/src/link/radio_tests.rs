@@ -1,5 +1,6 @@
 //! Sequences derived from the rules of docs/models/wireless-chain.md.
 
+use alloc::vec;
 use alloc::vec::Vec;
 
 use proptest::prelude::*;
@@ -87,6 +88,18 @@ fn the_near_end_numbers_and_tells_of_its_queue() {
         told.extend(said(&mut near, deadline).queues.into_iter().map(|queue| (deadline, queue)));
     }
     assert_eq!(told, [(at(101), 7), (at(201), 3), (at(301), 0)]);
+}
+
+/// What lies beyond any window is no hole, but another stream under the same name: it is followed from there.
+#[test]
+fn a_stream_far_away_begins_anew() {
+    let mut far = Radio::new(CONFIG);
+    give(&mut far, Port::WIRELESS, numbered(0, segment(1, 0)));
+    // The first segment ended at byte 1000; 2^30 bytes beyond lies within segment 1,073,742.
+    let found = give(&mut far, Port::WIRELESS, numbered(2, segment(1, 1_073_743)));
+    assert_eq!((found.judged, found.missing), (vec![], vec![]));
+    let found = give(&mut far, Port::WIRELESS, numbered(4, segment(1, 1_073_745)));
+    assert_eq!(found.judged, [(1_073_744, LossCause::Corruption)]);
 }
 
 /// The queue was short: the channel took the segment, and the sender's side is told. It was long: a queue did, and nobody is told.

@@ -16,9 +16,6 @@ use crate::time::Instant;
 /// Bytes that TCP leaves for options (RFC 9293 §3.1).
 const OPTION_SPACE: u16 = 40;
 
-/// Farther than this from what was seen, in bytes, nothing belongs to the same window (RFC 7323 §2.3).
-const MAX_WINDOW: u32 = 1 << 30;
-
 /// How a marker knows of data to the mobile host what was corrupted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ElnKnowledge {
@@ -75,7 +72,7 @@ impl Track {
     }
 
     fn is_near(&self, seq: Seq) -> bool {
-        seq.since(self.high) <= MAX_WINDOW && self.high.since(seq) < MAX_WINDOW
+        seq.is_near(self.high)
     }
 
     fn on_data(&mut self, seq: Seq, end: Seq, most: usize, surplus: Surplus) {
@@ -343,8 +340,7 @@ impl<P> Node<P> for ElnMarker<P> {
             return Disposition::Absorbed;
         }
         let disposition = self.take(port, &mut packet);
-        let to = if port == Port::WIRED { Port::WIRELESS } else { Port::WIRED };
-        self.packets.push_back((to, packet));
+        self.packets.push_back((port.across(), packet));
         disposition
     }
 

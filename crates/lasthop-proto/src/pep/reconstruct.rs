@@ -17,8 +17,6 @@ use crate::queue::Sight;
 use crate::seq::Seq;
 use crate::time::{Duration, Instant};
 
-/// Farther than this from what was seen, in bytes, nothing belongs to the same window (RFC 7323 §2.3).
-const MAX_WINDOW: u32 = 1 << 30;
 /// Most acknowledgments made in the place of one; where more are missing, they lie farther apart.
 const MOST_MADE: u32 = 64;
 /// No acknowledgment is held longer, as none is delayed longer by a receiver (RFC 1122 §4.2.3.2).
@@ -98,7 +96,7 @@ impl<P> Flow<P> {
     }
 
     fn is_near(&self, seq: Seq) -> bool {
-        seq.since(self.high) <= MAX_WINDOW && self.high.since(seq) < MAX_WINDOW
+        seq.is_near(self.high)
     }
 }
 
@@ -299,7 +297,6 @@ impl<P: Clone> Reconstructor<P> {
 
 impl<P: Clone> Node<P> for Reconstructor<P> {
     fn handle_packet(&mut self, now: Instant, port: Port, packet: Packet<P>) -> Disposition {
-        let to = if port == Port::WIRED { Port::WIRELESS } else { Port::WIRED };
         if packet.integrity == Integrity::Intact
             && self.config.spacing.is_some()
             && let Some(&segment) = packet.tcp()
@@ -316,7 +313,7 @@ impl<P: Clone> Node<P> for Reconstructor<P> {
                 return Disposition::Held;
             }
         }
-        self.packets.push_back((to, Why::Given, packet));
+        self.packets.push_back((port.across(), Why::Given, packet));
         Disposition::Forwarded
     }
 

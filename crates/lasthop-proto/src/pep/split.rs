@@ -201,7 +201,7 @@ impl SplitRelay {
 
 impl Node<()> for SplitRelay {
     fn handle_packet(&mut self, now: Instant, port: Port, packet: Packet) -> Disposition {
-        let across = if port == Port::WIRED { Port::WIRELESS } else { Port::WIRED };
+        let across = port.across();
         let flow = packet.flow;
         if !self.flows.contains_key(&flow) {
             let opens = packet.tcp().is_some_and(|tcp| tcp.flags.has(Flags::SYN) && !tcp.flags.has(Flags::ACK));

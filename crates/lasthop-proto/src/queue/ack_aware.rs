@@ -131,27 +131,21 @@ impl<T: Queued> AckAware<T> {
             return (standing, place);
         }
         let flow = item.flow();
-        let is_older = |(waits, standing): &(Waiting<T>, Standing)| {
-            waits.item.flow() == flow && matches!(*standing, Standing::Replaceable(older) if older.lt(ack))
-        };
-        if self.acks.iter().any(is_older) {
-            let mut kept = VecDeque::with_capacity(self.acks.len());
-            for entry in self.acks.drain(..) {
-                if is_older(&entry) {
-                    place = place.or(Some(entry.0.turn));
-                    self.backlog.remove(entry.0.item.bytes());
-                    dropped.push(entry.0.item);
-                } else {
-                    place = place.filter(|_| entry.0.item.flow() != flow);
-                    kept.push_back(entry);
+        let mut at = 0;
+        while let Some((waits, other)) = self.acks.get_mut(at) {
+            if waits.item.flow() != flow {
+                at += 1;
+            } else if matches!(*other, Standing::Replaceable(older) if older.lt(ack)) {
+                place = place.or(Some(waits.turn));
+                self.backlog.remove(waits.item.bytes());
+                dropped.extend(self.acks.remove(at).map(|(waits, _)| waits.item));
+            } else {
+                place = None;
+                if other.number() == Some(ack) {
+                    *other = Standing::Duplicate(ack);
+                    standing = Standing::Duplicate(ack);
                 }
-            }
-            self.acks = kept;
-        }
-        for (waits, other) in &mut self.acks {
-            if waits.item.flow() == flow && other.number() == Some(ack) {
-                *other = Standing::Duplicate(ack);
-                standing = Standing::Duplicate(ack);
+                at += 1;
             }
         }
         (standing, place)

@@ -1,7 +1,5 @@
 //! A channel that several half-duplex hops share, as packet radios in a chain do: who is on the air keeps its neighbours from sending.
 
-use std::collections::VecDeque;
-
 use lasthop_proto::queue::Sight;
 use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::time::{Duration, Instant};
@@ -19,12 +17,6 @@ struct Hop {
     on_air: Option<(Direction, InFlight)>,
     /// The hops of which none sends while this one does, itself among them.
     excludes: Vec<usize>,
-}
-
-/// A station at one end of a hop: what it has to send, and since when, in the order of claims.
-struct Claimant {
-    station: Station,
-    claim: Option<u64>,
 }
 
 /// Who sends over a hop, in which direction.
@@ -54,8 +46,10 @@ impl StationId {
 /// station has its turn.
 pub struct SharedChannel {
     hops: Vec<Hop>,
-    stations: Vec<Claimant>,
-    claims: u64,
+    /// Of each hop, the one that sends down and the one that sends up.
+    stations: Vec<Station>,
+    /// Stations that have something to send, the oldest claim first.
+    claims: Vec<StationId>,
 }
 
 impl SharedChannel {
@@ -71,24 +65,24 @@ impl SharedChannel {
             on_air: None,
             excludes: (0..links.len()).filter(|&other| excludes(link, links[other].0)).collect(),
         };
-        let claimant = |spec| Claimant { station: Station::new(spec), claim: None };
         Self {
             hops: links.iter().map(hop).collect(),
-            stations: links.iter().flat_map(|(link, _)| &link.directions).map(claimant).collect(),
-            claims: 0,
+            stations: links.iter().flat_map(|(link, _)| &link.directions).map(Station::new).collect(),
+            claims: Vec::new(),
         }
     }
 
     /// Takes a packet to send, which shows what `look` sees.
     pub fn enqueue(&mut self, now: Instant, id: StationId, frame: Frame, look: impl FnOnce() -> Sight) -> Accepted {
         // Whether it begins at once: then it never waits, and needs no room.
-        let waits = self.stations[id.0].claim.is_some() || self.is_kept_back(id.hop());
+        let claims = self.claims.contains(&id);
+        let waits = claims || self.is_kept_back(id.hop(), &self.claims);
         let at_once = if waits { Switch::Off } else { Switch::On };
-        if self.stations[id.0].station.queue.push(now, frame, look, at_once) == Accepted::Dropped {
+        if self.stations[id.0].queue.push(now, frame, look, at_once) == Accepted::Dropped {
             return Accepted::Dropped;
         }
-        if self.stations[id.0].claim.is_none() {
-            self.claim(id.0);
+        if !claims {
+            self.claims.push(id);
             self.start(now);
         }
         match self.next_event() {
@@ -99,60 +93,47 @@ impl SharedChannel {
 
     /// Frames that wait at a station.
     pub fn waiting(&self, id: StationId) -> usize {
-        self.stations[id.0].station.queue.len()
+        self.stations[id.0].queue.len()
     }
 
     /// A frame that a managed queue dropped, who was to send it, and why it was dropped.
     pub fn take_dropped(&mut self) -> Option<(StationId, Frame, DropReason)> {
-        self.stations.iter_mut().enumerate().find_map(|(index, claimant)| {
-            let (frame, why) = claimant.station.queue.take_dropped()?;
+        self.stations.iter_mut().enumerate().find_map(|(index, station)| {
+            let (frame, why) = station.queue.take_dropped()?;
             Some((StationId(index), frame, why))
         })
     }
 
-    fn claim(&mut self, index: usize) {
-        self.stations[index].claim = Some(self.claims);
-        self.claims += 1;
-    }
-
-    /// Whether a hop may not send now: one that it excludes is on the air, or waits for its turn.
-    fn is_kept_back(&self, hop: usize) -> bool {
-        let busy = |&other: &usize| {
-            let claims = |direction| self.stations[StationId::new(other, direction).0].claim.is_some();
-            self.hops[other].on_air.is_some() || claims(Direction::Down) || claims(Direction::Up)
-        };
+    /// Whether a hop may not send now: one that it excludes is on the air, or has one of the `older` claims.
+    fn is_kept_back(&self, hop: usize, older: &[StationId]) -> bool {
+        let busy = |&other: &usize| self.hops[other].on_air.is_some() || older.iter().any(|id| id.hop() == other);
         self.hops[hop].excludes.iter().any(busy)
     }
 
     /// Lets those begin whose turn it is.
     fn start(&mut self, now: Instant) {
-        let mut order: Vec<(u64, usize)> = Vec::new();
-        order.extend(self.stations.iter().enumerate().filter_map(|(index, one)| Some((one.claim?, index))));
-        order.sort_unstable();
-        let mut kept_back = vec![false; self.hops.len()];
-        for hop in self.hops.iter().filter(|hop| hop.on_air.is_some()) {
-            hop.excludes.iter().for_each(|&other| kept_back[other] = true);
-        }
-        for (_, index) in order {
-            let id = StationId(index);
-            if !kept_back[id.hop()] {
-                self.stations[index].claim = None;
-                let Some(frame) = self.stations[index].station.queue.pop(now) else { continue };
-                let hop = &mut self.hops[id.hop()];
-                let end = now + self.stations[index].station.time.of(frame.bytes()) + hop.frame_overhead;
-                hop.on_air = Some((id.direction(), InFlight { start: now, end, frame }));
-                if !self.stations[index].station.queue.is_empty() {
-                    self.claim(index);
-                }
+        let mut older = 0;
+        while let Some(&id) = self.claims.get(older) {
+            if self.is_kept_back(id.hop(), &self.claims[..older]) {
+                older += 1;
+                continue;
             }
-            self.hops[id.hop()].excludes.iter().for_each(|&other| kept_back[other] = true);
+            self.claims.remove(older);
+            let station = &mut self.stations[id.0];
+            let Some(frame) = station.queue.pop(now) else { continue };
+            let hop = &mut self.hops[id.hop()];
+            let end = now + station.time.of(frame.bytes()) + hop.frame_overhead;
+            hop.on_air = Some((id.direction(), InFlight { start: now, end, frame }));
+            if !station.queue.is_empty() {
+                self.claims.push(id);
+            }
         }
     }
 
     /// When something happens next.
     pub fn next_event(&self) -> Option<Instant> {
-        let arrival = |(index, claimant): (usize, &Claimant)| {
-            claimant.station.propagating.front().map(|sent| sent.end + self.hops[index / 2].delay)
+        let arrival = |(index, station): (usize, &Station)| {
+            station.propagating.front().map(|sent| sent.end + self.hops[index / 2].delay)
         };
         let arrivals = self.stations.iter().enumerate().filter_map(arrival);
         let ends = self.hops.iter().filter_map(|hop| hop.on_air.as_ref()).map(|(_, sent)| sent.end);
@@ -164,17 +145,16 @@ impl SharedChannel {
         let mut ended = false;
         for index in 0..self.hops.len() {
             if let Some((direction, sent)) = self.hops[index].on_air.take_if(|(_, sent)| sent.end <= now) {
-                self.stations[StationId::new(index, direction).0].station.propagating.push_back(sent);
+                self.stations[StationId::new(index, direction).0].propagating.push_back(sent);
                 ended = true;
             }
         }
         if ended {
             self.start(now);
         }
-        for (index, claimant) in self.stations.iter_mut().enumerate() {
-            let propagating: &mut VecDeque<InFlight> = &mut claimant.station.propagating;
-            if propagating.front().is_some_and(|sent| sent.end + self.hops[index / 2].delay <= now) {
-                return propagating.pop_front().map(|sent| (StationId(index), sent));
+        for (index, station) in self.stations.iter_mut().enumerate() {
+            if station.propagating.front().is_some_and(|sent| sent.end + self.hops[index / 2].delay <= now) {
+                return station.propagating.pop_front().map(|sent| (StationId(index), sent));
             }
         }
         None

@@ -1,18 +1,11 @@
-//! What is answered on the control socket.
-//!
-//! | request | answer |
-//! |---|---|
-//! | `{"request":"status"}` | what runs, and what it has done |
-//! | `{"request":"report"}` | what repair gains, where some flows go without |
-//! | `{"request":"reload"}` | after the configuration file was read again |
+//! What the tunnel answers on its control socket ([`lasthop_daemon::control`]): its status, and what repair gains where some flows go
+//! without.
 
 use std::path::Path;
-use std::time::Duration;
 
-use lasthop_daemon::control::ControlError;
+pub use lasthop_daemon::control::{ControlError, Request};
 use lasthop_daemon::wishes::Wishes;
 use lasthop_scenario::tunnel::Peer;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::daemon::supervisor::{SharedState, State};
@@ -20,28 +13,13 @@ use crate::daemon::supervisor::{SharedState, State};
 /// What messages call the daemon.
 pub const WHO: &str = "tunnel";
 
-/// How long a reload may take: names of hosts are resolved.
-const RELOAD_PATIENCE: Duration = Duration::from_secs(20);
-
-/// What is asked on the socket.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(tag = "request", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Request {
-    /// What runs, and what it has done.
-    Status,
-    /// What repair gains.
-    Report,
-    /// Read the configuration file again.
-    Reload,
-}
-
 /// Asks the tunnel whose control socket is `path`.
 ///
 /// # Errors
 ///
 /// When nobody answers, or the answer is no.
 pub fn ask(path: &Path, request: Request) -> Result<Value, ControlError> {
-    lasthop_daemon::control::ask(path, WHO, &request, RELOAD_PATIENCE)
+    lasthop_daemon::control::ask(path, WHO, request)
 }
 
 /// Removes the socket that a dead tunnel left: whether there was one.
@@ -56,12 +34,7 @@ pub fn remove_stale(path: &Path) -> Result<bool, ControlError> {
 
 /// What is told of a request.
 pub(super) fn answer(line: &[u8], state: &SharedState, wishes: &Wishes) -> Result<Value, String> {
-    match serde_json::from_slice::<Request>(line) {
-        Ok(Request::Status) => Ok(status(&state.lock())),
-        Ok(Request::Report) => Ok(report(&state.lock())),
-        Ok(Request::Reload) => wishes.reload(RELOAD_PATIENCE).map(|()| Value::Null),
-        Err(_) => Err("expected {\"request\":\"status\"}, \"report\" or \"reload\", on one line".to_owned()),
-    }
+    lasthop_daemon::control::answer(line, || status(&state.lock()), || report(&state.lock()), wishes)
 }
 
 fn status(state: &State) -> Value {

@@ -3,18 +3,16 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime};
 
 use lasthop_daemon::channel::{Channel, Incoming};
+use lasthop_daemon::signals::follow_supervisor;
 use lasthop_daemon::system_error::{SystemError, system};
 use lasthop_sys::clock::BootClock;
 use lasthop_sys::poll::wait;
 use lasthop_sys::privileges::{self, Work};
 use lasthop_sys::{process, syscalls};
 use rustix::event::{PollFd, PollFlags};
-use rustix::process::Signal;
 
 use crate::daemon::order::{Notice, Order};
 use crate::daemon::snapshot::Snapshot;
@@ -102,14 +100,8 @@ enum Next {
 
 impl Worker {
     fn start(channel: &mut Channel) -> Result<Self, WorkerError> {
-        // The device goes with this process, and this process with its supervisor; the signals that a terminal sends to both are the
-        // supervisor's.
-        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
-            .map_err(|error| system("cannot ask for the parent's death signal")(error.into()))?;
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
-            signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))
-                .map_err(system("cannot handle signals"))?;
-        }
+        // The device goes with this process, and this process with its supervisor.
+        follow_supervisor()?;
         let plan = first_order(channel)?;
         process::keep_freed_memory();
         let interface = match &plan.own {

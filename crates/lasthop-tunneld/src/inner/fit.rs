@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use etherparse::{Icmpv4Type, Icmpv6Type, Ipv4Header, PacketBuilder, icmpv4};
 
 use super::look::View;
+use super::packet::ecn_bits;
 
 /// Bytes that every IPv4 host takes in one piece, and every IPv6 link (RFC 8200 §5).
 const LEAST_V6: u16 = 1280;
@@ -132,15 +133,11 @@ fn amend(segment: &mut [u8], at: usize, words: [u16; 2]) {
 /// What a packet from outside makes of the outer header's mark (RFC 6040 §4.2): a mark on the way is one of the packet's if its ends take
 /// marks; otherwise it is a loss.
 pub fn take_mark(packet: &mut [u8]) -> bool {
-    let ecn = match packet {
-        [first, class, ..] if *first >> 4 == 6 => *class >> 4 & 3,
-        [_, service, ..] => *service & 3,
-        _ => 0,
-    };
-    if ecn != 0 {
+    let takes_marks = ecn_bits(packet) != 0;
+    if takes_marks {
         lasthop_wire::mark_congestion(packet);
     }
-    ecn != 0
+    takes_marks
 }
 
 #[cfg(test)]

@@ -51,7 +51,8 @@ impl Packet {
     }
 }
 
-fn ecn_bits(packet: &[u8]) -> u8 {
+/// What an IP packet's header says of congestion: the low two bits of its class.
+pub(super) fn ecn_bits(packet: &[u8]) -> u8 {
     match packet {
         [first, class, ..] if first >> 4 == 6 => class >> 4 & 3,
         [_, service, ..] => service & 3,

@@ -178,7 +178,7 @@ impl Recorder {
         let wrong = (condition == Some(Condition::Damaged)).then_some(Cow::Borrowed(WRONG));
         let pending = (offloaded.checksum == Checksum::Pending).then_some(Cow::Borrowed(PENDING));
         given.options.extend(size.into_iter().chain(pending).chain(wrong).map(EnhancedPacketOption::Comment));
-        let beyond = Port(port.0 ^ 1);
+        let beyond = port.across();
         let replacement = replacement.map(|packet| of_packet(now, beyond, packet, OUTBOUND, Some(REPLACEMENT)));
         self.step(now, given, replacement, sent);
         self.packets += 1;

@@ -35,6 +35,18 @@ pub enum Class {
     AtOnce,
 }
 
+impl Class {
+    /// The class that frames write as this byte, `class as u8`.
+    pub const fn from_byte(byte: u8) -> Option<Self> {
+        match byte {
+            0 => Some(Self::Ordered),
+            1 => Some(Self::RealTime),
+            2 => Some(Self::AtOnce),
+            _ => None,
+        }
+    }
+}
+
 /// What a packet is, as far as its headers tell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Traffic {

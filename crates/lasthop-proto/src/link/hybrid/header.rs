@@ -78,13 +78,8 @@ impl Header {
         let (symbol, rest) = number(rest)?;
         match (kind, rest) {
             (0, &[class, chain]) => {
-                let class = match class {
-                    0 => Class::Ordered,
-                    1 => Class::RealTime,
-                    2 => Class::AtOnce,
-                    _ => return None,
-                };
-                Some(Self::Symbol { packet, symbol, label: Label { class, chain } })
+                let label = Label { class: Class::from_byte(class)?, chain };
+                Some(Self::Symbol { packet, symbol, label })
             }
             (1, &[count, key]) => Some(Self::Repair { packet, first: symbol, count, key }),
             (3, &[]) => Some(Self::Floor { packet, symbol }),

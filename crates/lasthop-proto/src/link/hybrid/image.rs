@@ -263,12 +263,7 @@ impl Image {
     pub fn packet(&self) -> Option<(Packet, Label)> {
         let mut from = Reader { image: self, at: 0 };
         let [first, chain] = from.take();
-        let class = match first & 3 {
-            0 => Class::Ordered,
-            1 => Class::RealTime,
-            2 => Class::AtOnce,
-            _ => return None,
-        };
+        let class = Class::from_byte(first & 3)?;
         let side = if first >> 2 & 1 == 0 { Side::Initiator } else { Side::Acceptor };
         let ecn = Ecn::from_bits(first >> 3);
         let (flow, header_len, len) = (FlowId(from.word()), from.short(), from.word());
