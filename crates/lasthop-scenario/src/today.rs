@@ -19,13 +19,14 @@ use crate::values::List;
 const PRESET: Preset = Preset::Linux618;
 
 /// Keys that mean something only beside another one, which goes with them where they stand; some with one value only.
-const COMPANIONS: [(&str, Option<&str>, &str); 7] = [
+const COMPANIONS: [(&str, Option<&str>, &str); 8] = [
     ("slow_tick", None, "clock"),
     ("fast_tick", None, "clock"),
     ("jiffy", None, "clock"),
     ("timer_wheel", None, "clock"),
     ("delayed_ack_timeout", None, "delayed_ack"),
     ("ack_before_read", Some("\"on\""), "delayed_ack"),
+    ("ack_congestion", Some("\"rfc5690\""), "delayed_ack"),
     ("sack_blocks", Some("4"), "timestamps"),
 ];
 

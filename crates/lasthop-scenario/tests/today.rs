@@ -3,7 +3,7 @@
 use lasthop_proto::pep::snoop::{HopControl, SnoopConfig};
 use lasthop_proto::scheme::{Family, SCHEMES, Scheme};
 use lasthop_proto::tcp::config::{
-    Bbr3Rule, Clock, ControlRule, DelayedAck, HystartRule, Nagle, ReceiveAutotune, Recovery, TcpConfig,
+    AckCongestion, Bbr3Rule, Clock, ControlRule, DelayedAck, HystartRule, Nagle, ReceiveAutotune, Recovery, TcpConfig,
 };
 use lasthop_proto::time::Duration;
 use lasthop_scenario::Scenario;
@@ -142,6 +142,25 @@ fn explained_scenarios_remember_what_was_said() {
     let under = Scenario::parse("under.toml", &under).unwrap();
     assert_eq!(network(&under, "E2E-BBR3"), network(&scenario, "E2E-BBR3"));
     assert_eq!(sender(&under, "E2E-BBR3"), sender(&under, "LL"));
+}
+
+/// Congestion control for acknowledgments needs an acknowledgment for every second segment, which Linux's endpoints do not give.
+#[test]
+fn congestion_control_for_acknowledgments_brings_the_acknowledgments_that_it_controls() {
+    let scenario = parse("ack_congestion = 'rfc5690'", "");
+    let plain = sender(&scenario, "LL");
+    let same = |tcp: TcpConfig, name: &str| {
+        assert_eq!((tcp.ack_congestion, tcp.delayed_ack), (AckCongestion::Rfc5690, plain.delayed_ack), "{name}");
+    };
+    for name in today().map(|scheme| scheme.name) {
+        same(sender(&scenario, name), name);
+        same(sender(&Scenario::parse("values.toml", &scenario.to_toml()).unwrap(), name), name);
+    }
+    assert!(matches!(plain.delayed_ack, DelayedAck::EverySecond { .. }));
+    // Switched off it asks for nothing, and Linux's stay.
+    let off = sender(&parse("ack_congestion = 'off'", ""), "SNOOP");
+    assert_eq!(off.delayed_ack, sender(&parse("", ""), "SNOOP").delayed_ack);
+    assert_ne!(off.delayed_ack, plain.delayed_ack);
 }
 
 #[test]

@@ -285,3 +285,59 @@ fn what_is_not_a_whole_tcp_segment_is_left_alone() {
     let padded = [&whole[..], &[0; 6]].concat();
     assert_eq!(parse(&padded), parse(&whole));
 }
+
+proptest! {
+    /// A packet that is addressed to somebody else has checksums that are right, whatever it carries, and nothing else of it changes.
+    #[test]
+    fn a_redirected_packet_is_one_that_was_addressed_so(
+        source in any::<[u8; 4]>(),
+        (first, second) in any::<([u8; 4], [u8; 4])>(),
+        payload in proptest::collection::vec(any::<u8>(), 0..64),
+        is_tcp in any::<bool>(),
+    ) {
+        let packet = |to| {
+            let ip = PacketBuilder::ipv4(source, to, 9);
+            let mut bytes = Vec::new();
+            if is_tcp {
+                ip.tcp(1000, 80, 7, 512).write(&mut bytes, &payload).expect("a packet");
+            } else {
+                ip.udp(1000, 53).write(&mut bytes, &payload).expect("a packet");
+            }
+            bytes
+        };
+        let mut bytes = packet(first);
+        redirect(&mut bytes, second.into());
+        prop_assert_eq!(&bytes, &packet(second));
+        redirect(&mut bytes, first.into());
+        prop_assert_eq!(&bytes, &packet(first));
+    }
+
+    /// Bytes that are no IPv4 packet stay; no bytes, however short, make it fail.
+    #[test]
+    fn what_is_no_ipv4_packet_is_not_redirected(mut bytes in proptest::collection::vec(any::<u8>(), 0..80), to in any::<[u8; 4]>()) {
+        let before = bytes.clone();
+        redirect(&mut bytes, to.into());
+        if before.first().is_none_or(|first| first >> 4 != 4) {
+            prop_assert_eq!(&bytes, &before);
+        }
+        prop_assert_eq!(bytes.len(), before.len());
+    }
+}
+
+/// A UDP packet without a checksum gets none; a later fragment, whose first bytes are data, keeps them; a damaged packet stays damaged.
+#[test]
+fn a_redirected_packet_keeps_what_is_no_checksum() {
+    let mut bytes = Vec::new();
+    PacketBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2], 9).udp(1000, 53).write(&mut bytes, &[1, 2, 3]).expect("a packet");
+    let after = |change: &dyn Fn(&mut [u8])| {
+        let mut changed = bytes.clone();
+        change(&mut changed);
+        redirect(&mut changed, [192, 0, 2, 77].into());
+        changed
+    };
+    let whole = after(&|_| {});
+    assert_eq!(after(&|packet| packet[26..28].fill(0))[26..28], [0; 2]);
+    assert_eq!(after(&|packet| packet[7] = 1)[20..], bytes[20..]);
+    let damaged = after(&|packet| packet[30] ^= 1);
+    assert_eq!((&damaged[..30], damaged[30]), (&whole[..30], whole[30] ^ 1));
+}
