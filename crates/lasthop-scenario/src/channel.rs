@@ -12,74 +12,122 @@ use crate::flow_names::FlowNames;
 use crate::reader::{Reader, Standing, Value};
 use crate::script;
 use crate::units::Fraction;
-use crate::values::{Choice, Count, MeanBytes, ModelName, Positive, Text, Whole};
+use crate::values::{Count, MeanBytes, Positive, Text, Whole, named, one_of};
+
+/// All models, as messages list them. A new one is a line here, and its process in [`lasthop_proto::channel`].
+static MODELS: [Model; 9] = [
+    NONE,
+    Model::new("exponential", &["mean_bytes", "mean_bits", "frames"], |given| {
+        Ok(ErrorSpec::Exponential { mean_bytes: given.mean_bytes()?, frames: given.frames()? })
+    }),
+    Model::new("uniform", &["frame_loss", "frames"], |given| {
+        Ok(ErrorSpec::Uniform { frame_loss: given.fraction("frame_loss")?, frames: given.frames()? })
+    }),
+    Model::new("two-state", &["good", "bad", "good_ber", "bad_ber"], |given| {
+        Ok(ErrorSpec::TwoStateTime {
+            good: given.span("good")?,
+            bad: given.span("bad")?,
+            good_ber: given.fraction("good_ber")?,
+            bad_ber: given.fraction("bad_ber")?,
+        })
+    }),
+    Model::new("two-state-packet", &["good_to_bad", "bad_to_good", "good_loss", "bad_loss", "frames"], |given| {
+        Ok(ErrorSpec::TwoStatePacket {
+            good_to_bad: given.fraction("good_to_bad")?,
+            bad_to_good: given.fraction("bad_to_good")?,
+            good_loss: given.reader.or("good_loss", Fraction::ZERO, "default")?.get(),
+            bad_loss: given.reader.or("bad_loss", Fraction::ONE, "default")?.get(),
+            frames: given.frames()?,
+        })
+    }),
+    Model::new("burst", &["mean_bytes", "mean_bits", "packets", "frames"], |given| {
+        Ok(ErrorSpec::Burst {
+            mean_bytes: given.mean_bytes()?,
+            packets: given.reader.required::<Count>("packets")?.0,
+            frames: given.frames()?,
+        })
+    }),
+    Model::new("list", &["drop"], |given| Ok(ErrorSpec::List(Arc::new(list(given.reader, given.flows)?)))),
+    Model::new("script", script::KEYS, |given| {
+        Ok(ErrorSpec::Script(Arc::new(script::read(given.reader, given.flows)?)))
+    }),
+    Model::new("replay", &["file", "frames"], |given| {
+        Ok(ErrorSpec::Replay { trace: replay(given.reader, given.files)?, frames: given.frames()? })
+    }),
+];
+
+const NONE: Model = Model::new("none", &[], |_| Ok(ErrorSpec::None));
+
+/// What a scenario can say of an error model.
+#[derive(Debug)]
+struct Model {
+    /// `model = "NAME"`.
+    name: &'static str,
+    /// Its keys, besides `model`.
+    keys: &'static [&'static str],
+    read: fn(&Given<'_>) -> Result<ErrorSpec, Error>,
+}
+
+impl Model {
+    const fn new(
+        name: &'static str,
+        keys: &'static [&'static str],
+        read: fn(&Given<'_>) -> Result<ErrorSpec, Error>,
+    ) -> Self {
+        Self { name, keys, read }
+    }
+
+    /// All its keys.
+    fn all_keys(&self) -> Vec<&'static str> {
+        [&["model"], self.keys].concat()
+    }
+}
+
+impl PartialEq for Model {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Value for &'static Model {
+    fn expected() -> String {
+        one_of(MODELS.iter().map(|model| model.name))
+    }
+
+    fn read(data: &Data) -> Result<Self, String> {
+        let Data::String(name) = data else { return Err(String::new()) };
+        named(name, MODELS.iter(), |model| model.name)
+    }
+
+    fn show(&self) -> String {
+        quote(self.name)
+    }
+}
 
 /// Reads an error model. An absent table means [`ErrorSpec::None`]. Loss traces are among `files`.
 pub(crate) fn read(reader: &Reader<'_>, flows: &FlowNames, files: &Files) -> Result<ErrorSpec, Error> {
     if !reader.has("model") {
         // Before the model is missed: it may be there, misspelt.
-        let all: Vec<_> = ModelName::CHOICES.iter().flat_map(|(_, model)| keys(*model)).copied().collect();
+        let all: Vec<_> = MODELS.iter().flat_map(Model::all_keys).collect();
         reader.allow(&all)?;
     }
-    let model = match reader.is_present() {
+    let model: &'static Model = match reader.is_present() {
         true => reader.required("model")?,
-        false => reader.or("model", ModelName::None, "default")?,
+        false => reader.or("model", &NONE, "default")?,
     };
-    reader.allow(keys(model)).map_err(|error| explain_unknown(error, model))?;
-    Ok(match model {
-        ModelName::None => ErrorSpec::None,
-        ModelName::Exponential => ErrorSpec::Exponential { mean_bytes: mean_bytes(reader)?, frames: frames(reader)? },
-        ModelName::Uniform => {
-            ErrorSpec::Uniform { frame_loss: fraction(reader, "frame_loss")?, frames: frames(reader)? }
-        }
-        ModelName::TwoState => ErrorSpec::TwoStateTime {
-            good: span(reader, "good")?,
-            bad: span(reader, "bad")?,
-            good_ber: fraction(reader, "good_ber")?,
-            bad_ber: fraction(reader, "bad_ber")?,
-        },
-        ModelName::TwoStatePacket => ErrorSpec::TwoStatePacket {
-            good_to_bad: fraction(reader, "good_to_bad")?,
-            bad_to_good: fraction(reader, "bad_to_good")?,
-            good_loss: reader.or("good_loss", Fraction::ZERO, "default")?.get(),
-            bad_loss: reader.or("bad_loss", Fraction::ONE, "default")?.get(),
-            frames: frames(reader)?,
-        },
-        ModelName::Burst => ErrorSpec::Burst {
-            mean_bytes: mean_bytes(reader)?,
-            packets: reader.required::<Count>("packets")?.0,
-            frames: frames(reader)?,
-        },
-        ModelName::List => ErrorSpec::List(Arc::new(list(reader, flows)?)),
-        ModelName::Script => ErrorSpec::Script(Arc::new(script::read(reader, flows)?)),
-        ModelName::Replay => ErrorSpec::Replay { trace: replay(reader, files)?, frames: frames(reader)? },
-    })
-}
-
-fn keys(model: ModelName) -> &'static [&'static str] {
-    match model {
-        ModelName::None => &["model"],
-        ModelName::Exponential => &["model", "mean_bytes", "mean_bits", "frames"],
-        ModelName::Uniform => &["model", "frame_loss", "frames"],
-        ModelName::TwoState => &["model", "good", "bad", "good_ber", "bad_ber"],
-        ModelName::TwoStatePacket => &["model", "good_to_bad", "bad_to_good", "good_loss", "bad_loss", "frames"],
-        ModelName::Burst => &["model", "mean_bytes", "mean_bits", "packets", "frames"],
-        ModelName::List => &["model", "drop"],
-        ModelName::Script => script::KEYS,
-        ModelName::Replay => &["model", "file", "frames"],
-    }
+    reader.allow(&model.all_keys()).map_err(|error| explain_unknown(error, model))?;
+    (model.read)(&Given { reader, flows, files })
 }
 
 /// A key that another model knows is not a slip of the pen: say which model it is that does not know it.
-fn explain_unknown(error: Error, model: ModelName) -> Error {
+fn explain_unknown(error: Error, model: &'static Model) -> Error {
     let known_elsewhere = |key: &str| {
         let name = key.rsplit('.').next().unwrap_or_default().to_owned();
-        ModelName::CHOICES.iter().any(|(_, model)| keys(*model).contains(&name.as_str()))
+        MODELS.iter().any(|model| model.keys.contains(&name.as_str()))
     };
     match error.key().map(known_elsewhere) {
         Some(true) => {
-            let of_model = keys(model)[1..].join(", ");
-            let of_model = if of_model.is_empty() { "nothing".to_owned() } else { of_model };
+            let of_model = if model.keys.is_empty() { "nothing".to_owned() } else { model.keys.join(", ") };
             let message = format!("model = {} does not take this key; it takes {of_model}", model.show());
             error.with(Problem::Conflict(message))
         }
@@ -87,32 +135,43 @@ fn explain_unknown(error: Error, model: ModelName) -> Error {
     }
 }
 
-fn frames(reader: &Reader<'_>) -> Result<Frames, Error> {
-    reader.or("frames", Frames::All, "default")
+/// The table of an error model, and what it may name.
+struct Given<'a> {
+    reader: &'a Reader<'a>,
+    flows: &'a FlowNames,
+    files: &'a Files,
 }
 
-fn fraction(reader: &Reader<'_>, key: &'static str) -> Result<f64, Error> {
-    reader.required::<Fraction>(key).map(Fraction::get)
-}
-
-fn span(reader: &Reader<'_>, key: &'static str) -> Result<Duration, Error> {
-    reader.required::<Positive<Duration>>(key).map(|Positive(span)| span)
-}
-
-/// `mean_bytes`, or `mean_bits` in its place; the ledger gets bytes either way.
-fn mean_bytes(reader: &Reader<'_>) -> Result<f64, Error> {
-    if !reader.has("mean_bits") {
-        return reader.required::<MeanBytes>("mean_bytes").map(|MeanBytes(bytes)| bytes);
+impl Given<'_> {
+    fn frames(&self) -> Result<Frames, Error> {
+        self.reader.or("frames", Frames::All, "default")
     }
-    if reader.has("mean_bytes") {
-        return Err(reader.fail("mean_bits", Problem::Conflict("give mean_bytes or mean_bits, not both".to_owned())));
+
+    fn fraction(&self, key: &'static str) -> Result<f64, Error> {
+        self.reader.required::<Fraction>(key).map(Fraction::get)
     }
-    let MeanBits(bits) = reader.demand("mean_bits")?;
-    let bytes = bits / 8.0;
-    let shown = MeanBytes(bytes).show();
-    let source = format!("{} as mean_bits", reader.source("mean_bits", &shown));
-    reader.note("mean_bytes", shown, source, Standing::Value);
-    Ok(bytes)
+
+    fn span(&self, key: &'static str) -> Result<Duration, Error> {
+        self.reader.required::<Positive<Duration>>(key).map(|Positive(span)| span)
+    }
+
+    /// `mean_bytes`, or `mean_bits` in its place; the ledger gets bytes either way.
+    fn mean_bytes(&self) -> Result<f64, Error> {
+        let reader = self.reader;
+        if !reader.has("mean_bits") {
+            return reader.required::<MeanBytes>("mean_bytes").map(|MeanBytes(bytes)| bytes);
+        }
+        if reader.has("mean_bytes") {
+            let both = "give mean_bytes or mean_bits, not both".to_owned();
+            return Err(reader.fail("mean_bits", Problem::Conflict(both)));
+        }
+        let MeanBits(bits) = reader.demand("mean_bits")?;
+        let bytes = bits / 8.0;
+        let shown = MeanBytes(bytes).show();
+        let source = format!("{} as mean_bits", reader.source("mean_bits", &shown));
+        reader.note("mean_bytes", shown, source, Standing::Value);
+        Ok(bytes)
+    }
 }
 
 /// A number of bits.

@@ -10,7 +10,7 @@ use crate::reader::{Reader, Standing, Value};
 use crate::values::{Choice, Count, Positive, Whole, choices};
 
 /// The keys beside `model`.
-pub(crate) const KEYS: &[&str] = &["model", "lose", "late", "mark"];
+pub(crate) const KEYS: &[&str] = &["lose", "late", "mark"];
 
 /// Most lines of each kind.
 const LONGEST: usize = 10_000;

@@ -206,14 +206,30 @@ pub trait Choice: Copy + PartialEq + 'static {
     const CHOICES: &'static [(&'static str, Self)];
 }
 
+/// What messages say is expected where one of these names is.
+pub(crate) fn one_of(names: impl Iterator<Item = &'static str>) -> String {
+    let names: Vec<_> = names.map(quote).collect();
+    match &names[..] {
+        [only] => only.clone(),
+        [a, b] => format!("{a} or {b}"),
+        names => format!("one of {}", names.join(", ")),
+    }
+}
+
+/// The one of `all` that has the name `given`, or a hint to the name that was meant.
+pub(crate) fn named<T>(
+    given: &str,
+    all: impl Iterator<Item = T> + Clone,
+    name: impl Fn(&T) -> &'static str,
+) -> Result<T, String> {
+    let near = || did_you_mean(given, all.clone().map(|one| name(&one)));
+    let hint = || near().map(|near| format!("did you mean \"{near}\"?")).unwrap_or_default();
+    all.clone().find(|one| name(one) == given).ok_or_else(hint)
+}
+
 impl<T: Choice> Value for T {
     fn expected() -> String {
-        let names: Vec<_> = T::CHOICES.iter().map(|(name, _)| quote(name)).collect();
-        match &names[..] {
-            [only] => only.clone(),
-            [a, b] => format!("{a} or {b}"),
-            names => format!("one of {}", names.join(", ")),
-        }
+        one_of(T::CHOICES.iter().map(|(name, _)| *name))
     }
     fn read(data: &Data) -> Result<Self, String> {
         let given = match data {
@@ -223,10 +239,7 @@ impl<T: Choice> Value for T {
             Data::Boolean(false) => "off",
             _ => return Err(String::new()),
         };
-        let found = T::CHOICES.iter().find(|(name, _)| *name == given);
-        let near = || did_you_mean(given, T::CHOICES.iter().map(|(name, _)| *name));
-        let hint = || near().map(|near| format!("did you mean \"{near}\"?")).unwrap_or_default();
-        found.map(|(_, choice)| *choice).ok_or_else(hint)
+        named(given, T::CHOICES.iter(), |(name, _)| *name).map(|(_, choice)| *choice)
     }
     fn show(&self) -> String {
         let found = T::CHOICES.iter().find(|(_, choice)| choice == self);
@@ -337,20 +350,6 @@ pub(crate) enum QueueKind {
     AckAware,
 }
 
-/// Names of [`ErrorSpec`](lasthop_proto::channel::ErrorSpec).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum ModelName {
-    None,
-    Exponential,
-    Uniform,
-    TwoState,
-    TwoStatePacket,
-    Burst,
-    List,
-    Script,
-    Replay,
-}
-
 /// Flow control on the hop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum FlowControlName {
@@ -375,11 +374,6 @@ choices! {
     Nagle { "off" = Off, "on" = On, "minshall" = Minshall }
     AckCongestion { "off" = Off, "rfc5690" = Rfc5690 }
     EcnMode { "off" = Off, "passive" = Passive, "on" = On }
-    ModelName {
-        "none" = None, "exponential" = Exponential, "uniform" = Uniform, "two-state" = TwoState,
-        "two-state-packet" = TwoStatePacket, "burst" = Burst, "list" = List, "script" = Script,
-        "replay" = Replay,
-    }
     QueueKind { "fifo" = Fifo, "codel" = CoDel, "fq-codel" = FqCoDel, "ack-aware" = AckAware }
     FlowControlName { "none" = None, "fast" = Fast }
     Preset { "bsd-lite" = BsdLite, "ns2" = Ns2, "rfc" = Rfc, "linux-6.18" = Linux618, "linux-6.18-bbr" = Linux618Bbr, "rfc-2026" = Rfc2026 }

@@ -6,11 +6,11 @@ use lasthop_proto::delay::{DelaySpec, HandoverSpec, Order, RepeatsSpec, SpikesSp
 use lasthop_proto::time::Duration;
 
 use crate::document::{Data, quote};
-use crate::error::{Error, Problem, did_you_mean};
+use crate::error::{Error, Problem};
 use crate::files::{BadTrace, Files};
 use crate::reader::{Reader, Value};
 use crate::units::Fraction;
-use crate::values::{Choice, Positive, Text, Whole, choices};
+use crate::values::{Choice, Positive, Text, Whole, choices, named, one_of};
 
 /// A model, as a scenario names it.
 #[derive(Debug)]
@@ -33,15 +33,12 @@ static MODELS: [Model; 6] = [
 
 impl Value for &'static Model {
     fn expected() -> String {
-        let names: Vec<_> = MODELS.iter().map(|model| quote(model.name)).collect();
-        format!("one of {}", names.join(", "))
+        one_of(MODELS.iter().map(|model| model.name))
     }
 
     fn read(data: &Data) -> Result<Self, String> {
         let Data::String(name) = data else { return Err(String::new()) };
-        let near = || did_you_mean(name, MODELS.iter().map(|model| model.name));
-        let hint = || near().map(|near| format!("did you mean {}?", quote(near))).unwrap_or_default();
-        MODELS.iter().find(|model| model.name == name).ok_or_else(hint)
+        named(name, MODELS.iter(), |model| model.name)
     }
 
     fn show(&self) -> String {

@@ -7,6 +7,7 @@ use lasthop_scenario::Scenario;
 use lasthop_sim::measure::Report;
 use lasthop_sim::trace::{DropReason, What};
 use lasthop_sim::{Outcome, Recording, run};
+use proptest::prelude::*;
 
 /// A datagram every 2 ms, the nth at 2n ms, from the source over 5 ms to the core, over 1 ms to a base station, and in a transmission of
 /// 1 ms to the host. The other wires take 8 us for a datagram. The nth one is at the core at 2n + 5.008 ms, at the station at 2n + 6.016 ms,
@@ -48,7 +49,12 @@ fn outcome(text: &str, scheme: &Scheme, seed: u64, recording: Recording) -> Outc
 
 /// The datagrams that reach the host, in order and counted from one, and what the moves came to.
 fn stream(mobility: &str) -> (Vec<u32>, Report) {
-    let text = format!("{DATAGRAMS}{ONE_MOVE}{mobility}");
+    stream_with(&format!("{ONE_MOVE}{mobility}"))
+}
+
+/// The same where the host moves otherwise.
+fn stream_with(mobility: &str) -> (Vec<u32>, Report) {
+    let text = format!("{DATAGRAMS}{mobility}");
     let Outcome { report, trace } = outcome(&text, &SCHEMES[0], 1, Recording::On);
     let host = |point: u16| trace.points[usize::from(point)].name.starts_with("mobile");
     let arrived = trace.records.iter().filter_map(|record| match record.what {
@@ -242,6 +248,61 @@ fn streams_stay_whole_under_every_scheme() {
             assert!(report.mobility.unwrap().handoffs > 0, "{what}");
             assert_eq!(run(&network, 7, Recording::Off).report, report, "{}", scheme.name);
         }
+    }
+}
+
+/// A timetable, and how long its handoffs take, of any kind, with little room or much at the stations.
+fn any_moves(times: std::ops::Range<u32>) -> impl Strategy<Value = (&'static str, String)> {
+    let moves = proptest::collection::btree_set(times, 0..6);
+    let spans = (0_u32..20, 0_u32..20, proptest::option::of(0_u32..10));
+    (moves, proptest::sample::select(&KINDS[..]), spans, 1_u32..40).prop_map(|(moves, kind, spans, room)| {
+        let at: Vec<_> = moves.into_iter().map(|at| format!("\"{at} ms\"")).collect();
+        let (detection, registration, update) = spans;
+        let update = update.map(|update| format!("route_update = \"{update} ms\"\n")).unwrap_or_default();
+        let keeps = matches!(kind, "forwarding" | "multicast");
+        let buffer = if keeps { format!("buffer = \"{room} packets\"\n") } else { String::new() };
+        let text = format!(
+            "moves = {{ at = [{}] }}\nkind = \"{kind}\"\ndetection = \"{detection} ms\"\n\
+             registration = \"{registration} ms\"\n{update}{buffer}",
+            at.join(", ")
+        );
+        (kind, text)
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever the timetable: no datagram comes more often than the moves are said to have repeated, none that was sent in time is missing
+    /// but those that they are said to have lost, and only where stations keep packets does the order change.
+    #[test]
+    fn of_datagrams_nothing_is_unaccounted_for((kind, moves) in any_moves(1..150)) {
+        let mobility = format!("[mobility]\nhost = \"mobile\"\nstations = [\"cell-1\", \"cell-2\"]\n{moves}");
+        let (mut arrived, report) = stream_with(&mobility);
+        let counted = report.mobility.unwrap();
+        if kind == "hard" || kind == "hierarchical" {
+            prop_assert!(arrived.is_sorted(), "{arrived:?}");
+            prop_assert_eq!((counted.reordered, counted.repeated), (0, 0));
+        }
+        let all = arrived.len() as u64;
+        arrived.sort_unstable();
+        arrived.dedup();
+        let once = arrived.len() as u64;
+        prop_assert_eq!(all - once, counted.repeated, "{:?}", counted);
+        // What was sent in the last moments may still be on its way or wait for a handoff to end.
+        prop_assert!(once + counted.lost <= 100 && once + counted.lost >= u64::from(LAST) - 40, "{} {:?}", once, counted);
+    }
+
+    /// Streams arrive whole, once and in order, under any scheme and timetable.
+    #[test]
+    fn streams_stay_whole_through_any_handoffs(
+        (_, moves) in any_moves(1..3000),
+        scheme in 0..SCHEMES.len(),
+        seed in 0_u64..100,
+    ) {
+        let Outcome { report, .. } = outcome(&transfers(&moves), &SCHEMES[scheme], seed, Recording::Off);
+        prop_assert_eq!([report.flows[0].received, report.flows[1].received], [300_000, 100_000]);
+        prop_assert!(report.flows.iter().all(|flow| flow.complete && !flow.aborted));
     }
 }
 

@@ -33,9 +33,10 @@ pub use self::two_ended::TwoEnded;
 pub(crate) use self::two_ended::{TWO_ENDED_KEYS, TwoEndedKeys, read as read_two_ended};
 
 use crate::document::{Data, quote};
-use crate::error::{Error, did_you_mean};
+use crate::error::Error;
 use crate::reader::{Reader, Value};
 use crate::tcp::TcpSpec;
+use crate::values::{named, one_of};
 
 /// All kinds, as messages list them.
 static KINDS: [&Kind; 8] = [
@@ -88,15 +89,12 @@ impl Kind {
 
 impl Value for &'static Kind {
     fn expected() -> String {
-        let names: Vec<_> = KINDS.iter().map(|kind| quote(kind.name)).collect();
-        format!("one of {}", names.join(", "))
+        one_of(KINDS.into_iter().map(|kind| kind.name))
     }
 
     fn read(data: &Data) -> Result<Self, String> {
         let Data::String(name) = data else { return Err(String::new()) };
-        let near = || did_you_mean(name, KINDS.iter().map(|kind| kind.name));
-        let hint = || near().map(|near| format!("did you mean {}?", quote(near))).unwrap_or_default();
-        KINDS.into_iter().find(|kind| kind.name == name).ok_or_else(hint)
+        named(name, KINDS.into_iter(), |kind| kind.name)
     }
 
     fn show(&self) -> String {
