@@ -1,0 +1,76 @@
+//! Routes to one host, as the kernel has them afterwards.
+#![cfg(target_os = "linux")]
+
+mod skip;
+
+use std::process::Command;
+use std::time::Duration;
+
+use lasthop_sys::namespace::enter_new;
+use lasthop_sys::netlink::Socket;
+use lasthop_sys::routes::{HostRoute, Interface, RouteTcp, add_address, direct};
+use skip::without_root;
+
+/// What `ip` says to this; the thread's namespace is the command's.
+fn ip(arguments: &str) -> String {
+    let output = Command::new("ip").args(arguments.split(' ')).output().unwrap();
+    assert!(output.status.success(), "ip {arguments}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The number of an interface that this makes, with an address.
+fn interface(socket: &mut Socket, name: &str, address: &str) -> Interface {
+    let shown = ip(&format!("-o link show {name}"));
+    let interface = Interface(shown.split(':').next().unwrap().parse().unwrap());
+    add_address(socket, (address.parse().unwrap(), 24), interface).unwrap();
+    ip(&format!("link set {name} up"));
+    interface
+}
+
+#[test]
+fn packets_to_a_host_go_the_way_that_was_named_last() {
+    if without_root("routes to a host") {
+        return;
+    }
+    // A thread of its own, so that no other test is in its namespace.
+    let tested = std::thread::spawn(|| {
+        enter_new().unwrap();
+        ip("link add first type veth peer name second");
+        let mut socket = Socket::open(None).unwrap();
+        let first = interface(&mut socket, "first", "10.1.0.1");
+        let second = interface(&mut socket, "second", "10.2.0.1");
+        let to = "10.9.0.7".parse().unwrap();
+        let plain = HostRoute { to, via: None, interface: first, source: None, tcp: None };
+
+        direct(&mut socket, &plain).unwrap();
+        assert!(ip("route get 10.9.0.7").starts_with("10.9.0.7 dev first src 10.1.0.1"));
+
+        // The neighbour is on no network of the interface.
+        let tcp = RouteTcp { rto_min: Duration::from_micros(299_001), initial_window: 4 };
+        let through = HostRoute {
+            via: Some("10.8.0.1".parse().unwrap()),
+            interface: second,
+            source: Some("10.1.0.1".parse().unwrap()),
+            tcp: Some(tcp),
+            ..plain
+        };
+        direct(&mut socket, &through).unwrap();
+        assert!(ip("route get 10.9.0.7").starts_with("10.9.0.7 via 10.8.0.1 dev second src 10.1.0.1"));
+        let shown = ip("route show 10.9.0.7");
+        // The kernel keeps whole milliseconds, and the least timeout is no less than was asked for.
+        assert!(
+            shown.contains("onlink") && shown.contains("rto_min lock 300ms") && shown.contains("initcwnd 4"),
+            "{shown}"
+        );
+        assert_eq!(shown.lines().count(), 1, "one route takes the place of the other: {shown}");
+
+        direct(&mut socket, &plain).unwrap();
+        assert!(ip("route get 10.9.0.7").starts_with("10.9.0.7 dev first src 10.1.0.1"));
+        // Others go as before.
+        assert!(ip("route get 10.2.0.9").starts_with("10.2.0.9 dev second src 10.2.0.1"));
+
+        let nowhere = HostRoute { interface: Interface(9999), ..plain };
+        assert!(direct(&mut socket, &nowhere).is_err());
+    });
+    tested.join().unwrap();
+}
