@@ -101,7 +101,9 @@ struct World<'s, M> {
     receiver_newest: u32,
     /// The end of what the gateway has seen from the sender.
     sent_down: Seq,
-    /// The same with what a stranger put into the window.
+    /// The end of the bytes among that.
+    carried_down: Seq,
+    /// All that the gateway has seen, with what a stranger put into the window.
     claimed_down: Seq,
     /// Strangers' bytes that the receiver would take.
     excused: Vec<(Seq, Seq)>,
@@ -149,6 +151,7 @@ pub fn run<M: Middle>(bytes: &[u8], demand: Demand) {
         newest: SENDER_CLOCK,
         receiver_newest: RECEIVER_CLOCK,
         sent_down: SENDER_ISS + 1,
+        carried_down: SENDER_ISS + 1,
         claimed_down: SENDER_ISS + 1,
         sender,
         receiver,
@@ -292,6 +295,9 @@ impl<M: Middle> World<'_, M> {
             self.sender_edge = self.sender.bounds().edge;
         }
         self.sent_down = self.sent_down.max(packet.end());
+        if packet.end() != packet.segment.seq {
+            self.carried_down = self.carried_down.max(packet.end());
+        }
         self.claimed_down = self.claimed_down.max(packet.end());
         if is_ahead(self.receiver.bounds(), self.sender.clock) {
             // A stranger has moved the receiver's clock ahead: it refuses all that the sender sends.

@@ -292,6 +292,11 @@ impl Tracking {
             let _ = self.judge(from, &sight);
             return Take::Opened;
         }
+        if !self.is_open() && self.sights == [None; 2] && sight.end == sight.segment.seq {
+            // Where no opening was seen, a picture begins with data: a stranger's SYN, for which there is a place here now, must not let it
+            // begin sooner.
+            return Take::Refused;
+        }
         let refused = &mut self.refused[from.index()];
         *refused = refused.saturating_add(1);
         self.sights[from.index()] = Some(sight);

@@ -60,12 +60,15 @@ impl<M: Middle> World<'_, M> {
             recent: self.receiver.bounds().recent.map(|(_, now)| (shown.recent, now)),
             acks: (self.receiver.bounds().acks.0, self.claimed),
         };
-        // What the gateway believes to be sent ends with the sender's bytes or with any of these. Where a stranger has let the sender send
+        // What the gateway believes to be sent ends with the sender's bytes that it saw, or with any of these. Where a stranger has let the sender send
         // more than the receiver takes, it ends with what it still took.
         let (taken, overrun) = (self.receiver.edge, self.sender.next.gt(self.receiver.edge));
         let last = |at: Seq| {
             let cut_short = overrun && at.ge(shown.next) && at.le(taken);
-            cut_short || at == self.sent_down || self.excused.iter().any(|&(_, end)| end == at)
+            cut_short
+                || at == self.sent_down
+                || at == self.carried_down
+                || self.excused.iter().any(|&(_, end)| end == at)
         };
         let seen = match bounds.judge(&packet, SENDER_ISS + 1) {
             Judgement::Reset => return self.fate = Fate::Over,
