@@ -3,107 +3,29 @@
 //!
 //! A chain `LASTHOP`, reached from the end of `FORWARD`, sends the packets of each rule to the queue; with
 //! `--queue-bypass`, so that they pass when nobody listens. What leads connections to the relay of split connections is
-//! [`split::rules`]'s.
+//! [`split`]'s.
 
-pub mod chains;
-pub mod forward;
+mod chains;
+mod forward;
 mod programs;
-pub mod routing;
+mod pulse;
+mod routing;
+mod split;
 pub mod watch;
 
 use std::fmt::Write as _;
-use std::io;
 
 use self::chains::{Chain, Listing, Stage};
 use self::programs::{LOCK_WAIT, Tables};
 use self::routing::Routing;
-use crate::configuration::{Bridge, Gateway, Network};
+use crate::configuration::{Bridge, Gateway};
+use crate::family::Family;
 use crate::settings;
-use crate::split::{self, SplitConfig};
+use crate::split::SplitConfig;
 
 pub use self::chains::CHAIN;
-
-/// The name of the list (xt_recent) in which the gateway says that it lives.
-pub const PULSE: &str = "lasthop";
-
-/// Why rules could not be read or changed.
-#[derive(Debug, thiserror::Error)]
-pub enum FirewallError {
-    /// A program does not run.
-    #[error("{program}: {error}")]
-    Run {
-        /// Its name.
-        program: String,
-        /// Why.
-        error: io::Error,
-    },
-    /// A program says no.
-    #[error("{program}: {message}")]
-    Refused {
-        /// Its name.
-        program: String,
-        /// What it says, in one line.
-        message: String,
-    },
-    /// There is none.
-    #[error("no program that sets {} rules: install iptables (tried {})", family.name(), family.programs().join(", "))]
-    Missing {
-        /// For which packets.
-        family: Family,
-    },
-}
-
-/// A version of IP.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Family {
-    /// IPv4.
-    V4,
-    /// IPv6.
-    V6,
-}
-
-impl Family {
-    const BOTH: [Self; 2] = [Self::V4, Self::V6];
-
-    /// `IPv4` or `IPv6`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::V4 => "IPv4",
-            Self::V6 => "IPv6",
-        }
-    }
-
-    /// The programs that set rules, in the order in which they are tried: the system's choice first.
-    pub const fn programs(self) -> [&'static str; 3] {
-        match self {
-            Self::V4 => ["iptables", "iptables-legacy", "iptables-nft"],
-            Self::V6 => ["ip6tables", "ip6tables-legacy", "ip6tables-nft"],
-        }
-    }
-
-    fn has(self, network: &Network) -> bool {
-        network.address.is_ipv4() == (self == Self::V4)
-    }
-
-    /// Whether any rule is about such packets.
-    pub fn concerns(self, gateway: &Gateway) -> bool {
-        gateway.rules.iter().any(|rule| rule.addresses.is_empty() || rule.addresses.iter().any(|net| self.has(net)))
-    }
-
-    /// Whether a rule names such addresses, so that it is an error when there is no way to set rules for them.
-    fn is_named(self, gateway: &Gateway) -> bool {
-        gateway.rules.iter().flat_map(|rule| &rule.addresses).any(|net| self.has(net))
-    }
-}
-
-/// Whether packets are led to the queue only while the gateway says that it lives.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Pulse {
-    /// Only then.
-    Required,
-    /// Always: the kernel has no `xt_recent`.
-    None,
-}
+pub use self::programs::FirewallError;
+pub use self::pulse::{PULSE, Pulse};
 
 /// What rules are made from.
 #[derive(Clone, Debug)]
@@ -119,8 +41,8 @@ impl Source {
         let mut chains =
             self.forward.as_ref().map(|gateway| forward::chains(gateway, family, pulse)).unwrap_or_default();
         if let Some(split) = self.split.as_ref().filter(|split| split.speaks(family)) {
-            split::rules::extend_output(split, &mut chains);
-            chains.extend(split::rules::chains(split, family, pulse));
+            split::extend_output(split, &mut chains);
+            chains.extend(split::chains(split, family, pulse));
         }
         chains
     }

@@ -3,7 +3,8 @@
 //! | module | holds |
 //! |---|---|
 //! | [`engine`] | what becomes of each packet, without I/O and clock |
-//! | [`split`] | split connections: a relay, and the rules that lead to it |
+//! | [`split`] | split connections: the relay |
+//! | [`family`] | the two versions of IP |
 //! | [`configuration`] | the file of settings, read into checked types |
 //! | [`settings`] | what the configuration means to engine and relay |
 //! | [`firewall`] | the netfilter rules that lead packets here |
@@ -13,6 +14,7 @@
 pub mod configuration;
 pub mod daemon;
 pub mod engine;
+pub mod family;
 pub mod firewall;
 pub mod settings;
 pub mod split;

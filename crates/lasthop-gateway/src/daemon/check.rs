@@ -13,7 +13,8 @@ use rustix::thread::CapabilitySet;
 
 use crate::configuration::{Gateway, Mode};
 use crate::daemon::bridge;
-use crate::firewall::{Family, Firewall, FirewallError, Pulse};
+use crate::family::Family;
+use crate::firewall::{Firewall, FirewallError, Pulse};
 use crate::settings;
 use crate::split::{SplitConfig, SplitError, SplitProxy};
 

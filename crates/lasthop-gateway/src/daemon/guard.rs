@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::daemon::state::SharedState;
+use crate::daemon::state::{RulesState, SharedState};
 use crate::firewall::watch::Watch;
 use crate::firewall::{Firewall, FirewallError, PULSE, Pulse, Standing};
 
@@ -16,23 +16,6 @@ const LOOK: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// How often the gateway says that it lives; after a second without it, rules lead no packets to the queue.
 const BEAT: Duration = Duration::from_millis(200);
-
-/// What is known of the rules.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct RulesState {
-    /// Whether all of them are there.
-    pub in_place: bool,
-    /// How often they were put back.
-    pub restored: u64,
-    /// Why they cannot be put back.
-    pub problem: Option<String>,
-}
-
-impl Default for RulesState {
-    fn default() -> Self {
-        Self { in_place: true, restored: 0, problem: None }
-    }
-}
 
 /// Looks after the rules in a thread of its own.
 pub(super) struct Guard {

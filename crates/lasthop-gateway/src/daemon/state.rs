@@ -5,7 +5,6 @@ use std::time::Instant;
 use lasthop_daemon::shared::Shared;
 
 use crate::configuration::Gateway;
-use crate::daemon::guard::RulesState;
 use crate::daemon::snapshot::Snapshot;
 
 /// What the supervisor knows and others report.
@@ -25,6 +24,23 @@ pub struct State {
     pub rules: RulesState,
     /// The newest that the worker told about itself.
     pub snapshot: Snapshot,
+}
+
+/// What is known of the rules.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RulesState {
+    /// Whether all of them are there.
+    pub in_place: bool,
+    /// How often they were put back.
+    pub restored: u64,
+    /// Why they cannot be put back.
+    pub problem: Option<String>,
+}
+
+impl Default for RulesState {
+    fn default() -> Self {
+        Self { in_place: true, restored: 0, problem: None }
+    }
 }
 
 /// The state, as threads share it.

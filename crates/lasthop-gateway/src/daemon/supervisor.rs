@@ -22,11 +22,11 @@ use sd_notify::NotifyState;
 
 use crate::configuration::Gateway;
 use crate::daemon::control;
-use crate::daemon::guard::{Guard, RulesState};
+use crate::daemon::guard::Guard;
 use crate::daemon::metrics;
 use crate::daemon::order::Order;
 use crate::daemon::snapshot::Snapshot;
-use crate::daemon::state::{SharedState, State};
+use crate::daemon::state::{RulesState, SharedState, State};
 use crate::firewall::{Firewall, FirewallError};
 use crate::settings;
 use crate::split::SplitError;

@@ -8,7 +8,7 @@ use lasthop_proto::packet::{Packet, Payload, Segment};
 use lasthop_proto::seq::Seq;
 use lasthop_wire::{Checksum, View, parse, part, pieces};
 
-use super::treatment::Passing;
+use super::passing::Passing;
 use super::verdict::Injection;
 
 /// Room in a buffer: what fits into none of these gets its own.

@@ -11,6 +11,7 @@ pub mod counters;
 mod flow;
 mod held;
 mod offloaded;
+mod passing;
 pub mod recording;
 pub mod rules;
 mod treatment;
@@ -29,8 +30,9 @@ use self::counters::Counters;
 use self::flow::{Flow, Guarded, Stage};
 use self::held::Store;
 pub use self::offloaded::{Condition, Offloaded};
+use self::passing::Passing;
 use self::rules::{EngineConfig, Mode, Rule};
-use self::treatment::{Passing, Treatment};
+use self::treatment::Treatment;
 pub use self::verdict::{Injection, Verdict};
 
 /// How often silent connections are looked for.

@@ -9,36 +9,17 @@ use lasthop_proto::packet::{Body, Cause, Ecn, Flags, FlowId, Integrity, LinkHead
 use lasthop_proto::pep::snoop::{HopControl, Owner, Snoop, SnoopConfig};
 use lasthop_proto::pep::tracking::{Take, Tracking};
 use lasthop_proto::time::Instant;
-use lasthop_wire::{Checksum, View, revise};
+use lasthop_wire::{View, revise};
 
 use super::counters::RuleCounters;
 use super::flow::{Flow, Guarded};
 use super::held::{Held, Store, hold, hold_piece, inject, pass_part};
+use super::passing::Passing;
 use super::rules::{Mode, Rule};
 use super::verdict::{Injection, Verdict};
 
 /// IP packets on the hop are no larger than this, whatever is known of its MTU.
 const LARGEST: usize = u16::MAX as usize;
-
-/// A packet on its way through.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Passing<'a> {
-    pub now: Instant,
-    /// Where it came in.
-    pub port: Port,
-    pub packet: &'a [u8],
-    pub view: &'a View,
-    /// What its checksum field holds; a complete one is right.
-    pub checksum: Checksum,
-    pub id: FlowId,
-    pub from: Side,
-    /// What the other end makes of it.
-    pub take: Take,
-    /// Whether it must pass as it is.
-    pub guarded: Guarded,
-    /// Payload bytes of the segments in it.
-    pub size: u32,
-}
 
 /// What the mechanism sends in answer to a packet that it was given.
 #[derive(Default, Debug)]

@@ -1,8 +1,9 @@
 //! The chains for what is forwarded, and for what the gateway sends itself.
 
 use super::chains::{CHAIN, Chain, Place, Stage, Table};
-use super::{Family, Pulse};
+use super::pulse::{Pulse, matches as pulse_match};
 use crate::configuration::{Gateway, Mode, Network, OpenedBy, PortRange, Rule};
+use crate::family::Family;
 use crate::settings::is_watched;
 
 /// Most ports in one match, by the kernel's structure; a range counts twice.
@@ -15,16 +16,6 @@ pub fn queue(gateway_queue: u16, family: Family, pulse: Pulse) -> String {
         Pulse::None => String::new(),
     };
     format!("{beat}-j NFQUEUE --queue-num {gateway_queue} --queue-bypass")
-}
-
-/// Matches while the gateway has said within the last second that it lives.
-fn pulse_match(family: Family) -> String {
-    // All addresses are one under this mask: the entry that the gateway writes.
-    let mask = match family {
-        Family::V4 => "0.0.0.0",
-        Family::V6 => "::",
-    };
-    format!("-m recent --rcheck --seconds 1 --name {} --mask {mask} --rsource ", super::PULSE)
 }
 
 /// What leads forwarded packets to the queue, and lets those pass that the gateway sends itself.

@@ -1,13 +1,50 @@
 //! The programs that list and change rules.
 
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::process::{Command, Output, Stdio};
 
 use super::chains::{self, Listing, Table};
-use super::{Family, FirewallError};
+use crate::family::Family;
 
 /// What the programs that change rules wait for each other, in seconds.
 pub(super) const LOCK_WAIT: &str = "5";
+
+/// Why rules could not be read or changed.
+#[derive(Debug, thiserror::Error)]
+pub enum FirewallError {
+    /// A program does not run.
+    #[error("{program}: {error}")]
+    Run {
+        /// Its name.
+        program: String,
+        /// Why.
+        error: io::Error,
+    },
+    /// A program says no.
+    #[error("{program}: {message}")]
+    Refused {
+        /// Its name.
+        program: String,
+        /// What it says, in one line.
+        message: String,
+    },
+    /// There is none.
+    #[error("no program that sets {} rules: install iptables (tried {})", family.name(), family.programs().join(", "))]
+    Missing {
+        /// For which packets.
+        family: Family,
+    },
+}
+
+impl Family {
+    /// The programs that set rules, in the order in which they are tried: the system's choice first.
+    pub const fn programs(self) -> [&'static str; 3] {
+        match self {
+            Self::V4 => ["iptables", "iptables-legacy", "iptables-nft"],
+            Self::V6 => ["ip6tables", "ip6tables-legacy", "ip6tables-nft"],
+        }
+    }
+}
 
 /// One program that sets rules.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

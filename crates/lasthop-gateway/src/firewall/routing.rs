@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use lasthop_sys::netlink::{Request, Socket, attributes};
 
-use super::{Family, FirewallError};
+use super::FirewallError;
+use super::split::PREFERENCE;
+use crate::family::Family;
 use crate::split::SplitConfig;
-use crate::split::rules::PREFERENCE;
 
 /// How long the kernel may take: it answers at once.
 const PATIENCE: Duration = Duration::from_millis(200);

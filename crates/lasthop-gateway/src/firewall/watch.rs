@@ -12,7 +12,8 @@ use rustix::net::netlink::NETFILTER;
 
 use super::chains::Table;
 use super::programs::Tables;
-use super::{Family, Firewall, FirewallError, Standing};
+use super::{Firewall, FirewallError, Standing};
+use crate::family::Family;
 
 /// How long the kernel may take: it answers at once.
 const PATIENCE: Duration = Duration::from_millis(200);

@@ -4,7 +4,6 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`rules`] | the firewall's chains that bring connections here |
 //! | [`admission`] | which new connections there is room for |
 //! | [`decide`] | to which rule a new connection belongs |
 //! | [`counters`] | what was done, readable from other threads |
@@ -23,7 +22,6 @@ pub mod decide;
 mod quiet;
 mod relay;
 mod resets;
-pub mod rules;
 mod socket;
 
 use std::io;
@@ -32,7 +30,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use crate::configuration::{Network, OpenedBy, PortRange, SideSettings};
-use crate::firewall::Family;
+use crate::family::Family;
 
 pub use admission::Admission;
 pub use counters::{SideCounters, SplitCounters, SplitSnapshot};

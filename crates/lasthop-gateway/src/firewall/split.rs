@@ -7,11 +7,12 @@
 //! Nothing here decides that a connection is split: each first packet goes to the queue, comes back with a mark if it is to
 //! be split, and is forwarded if it does not, or if nobody reads the queue.
 
-use super::{Marks, Side, SplitConfig, SplitRule};
+use super::chains::{CHAIN, Chain, Place, SPLIT_CHAIN, Stage, Table};
+use super::forward::{self, Way};
+use super::pulse::Pulse;
 use crate::configuration::OpenedBy;
-use crate::firewall::chains::{CHAIN, Chain, Place, SPLIT_CHAIN, Stage, Table};
-use crate::firewall::forward::{self, Way};
-use crate::firewall::{Family, Pulse};
+use crate::family::Family;
+use crate::split::{Marks, Side, SplitConfig, SplitRule};
 
 /// The place of the routing rule: before the main table (32766), behind what operators number by hand.
 pub const PREFERENCE: u32 = 32_000;
@@ -126,5 +127,5 @@ fn selections(rule: &SplitRule, family: Family, opener: Side) -> Vec<String> {
 }
 
 #[cfg(test)]
-#[path = "rules_tests.rs"]
+#[path = "split_tests.rs"]
 mod tests;
