@@ -28,7 +28,7 @@ use super::counts::Counts;
 use super::elements::{Blueprint, ETHERNET, Given, IPV4, PortElement};
 use super::plan::{Plan, Point};
 use super::quic::datagram;
-use super::quic::tally::Register;
+use super::quic::register::Register;
 
 /// All links of a lab, and everything on them.
 pub struct Air {

@@ -17,7 +17,7 @@ use super::namespace::Namespace;
 use super::own_tcp::{self, OwnAcceptor, OwnInitiator};
 use super::plan::Plan;
 use super::quic::HostEnds;
-use super::quic::tally::Register;
+use super::quic::register::Register;
 use super::transfer::{Accepted, Acceptor, Initiator, Run, Sent, Transfer};
 use crate::host::{Device, Host, HostError};
 
@@ -52,7 +52,7 @@ impl Ends {
         let mut initiators: Vec<Option<Box<dyn Initiator>>> = specs.iter().map(|_| None).collect();
         for (index, namespace) in nodes.iter().enumerate() {
             let node = NodeId(index);
-            let is_tcp = |flow: usize| super::quic::config(&specs[flow]).is_none();
+            let is_tcp = |flow: usize| specs[flow].app.quic().is_none();
             let flows = |end: fn(&FlowSpec) -> NodeId| {
                 (0..specs.len()).filter(move |&flow| is_tcp(flow) && end(&specs[flow]) == node)
             };

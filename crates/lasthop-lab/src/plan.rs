@@ -16,7 +16,7 @@ use lasthop_sim::network::{App, ElementSpec, FlowSpec, LinkId, Medium, Network, 
 use lasthop_wire::Route;
 
 use super::error::LabError;
-use super::{kernel, quic};
+use super::kernel;
 
 /// Every flow is two sockets and a thread or two.
 const MOST_FLOWS: usize = 1000;
@@ -24,6 +24,8 @@ const MOST_FLOWS: usize = 1000;
 const MOST_NODES: usize = 100;
 /// Where acceptors listen, as in the simulator's captures.
 const ACCEPTOR_PORT: u16 = 5001;
+/// The same over QUIC: that of HTTP/3.
+const QUIC_PORT: u16 = 443;
 const FIRST_INITIATOR_PORT: u16 = 40_000;
 /// What timestamps take of each segment.
 const TIMESTAMPS: u32 = 12;
@@ -198,9 +200,10 @@ impl<'n> Plan<'n> {
 
     /// MTU of all devices: that of Ethernet, unless segments are longer.
     pub fn mtu(&self) -> u32 {
-        let over_tcp = self.network.flows.iter().filter(|flow| quic::config(flow).is_none());
+        let over_tcp = self.network.flows.iter().filter(|flow| flow.app.quic().is_none());
         let ends = over_tcp.flat_map(|flow| flow.tcp.iter().zip([flow.from, flow.to]));
-        let datagrams = self.network.flows.iter().filter_map(quic::config).map(|quic| u32::from(quic.udp_payload));
+        let datagrams =
+            self.network.flows.iter().filter_map(|flow| flow.app.quic()).map(|quic| u32::from(quic.udp_payload));
         let datagrams = datagrams.map(|payload| (payload + u32::from(UDP_HEADERS)).saturating_sub(HEADERS));
         // The scenario's `mss` is payload: lasthop's TCP is to have room for whatever options come on top.
         let segment = |(config, node): (&Arc<TcpConfig>, NodeId)| {
@@ -213,7 +216,7 @@ impl<'n> Plan<'n> {
 
     /// The TCP of a host's endpoints: the first flow's, they all have the same. None where only QUIC ends.
     pub fn tcp(&self, node: NodeId) -> Option<&'n TcpConfig> {
-        self.network.flows.iter().filter(|flow| quic::config(flow).is_none()).find_map(|flow| {
+        self.network.flows.iter().filter(|flow| flow.app.quic().is_none()).find_map(|flow| {
             let side = [flow.from, flow.to].iter().position(|end| *end == node)?;
             Some(&*flow.tcp[side])
         })
@@ -307,7 +310,7 @@ impl<'n> Plan<'n> {
 
     /// The second address of a node that has one.
     fn second_address(&self, node: NodeId) -> Option<Ipv4Addr> {
-        let mut over_quic = self.network.flows.iter().filter(|flow| quic::config(flow).is_some());
+        let mut over_quic = self.network.flows.iter().filter(|flow| flow.app.quic().is_some());
         let here = self.is_own(node) && over_quic.any(|flow| [flow.from, flow.to].contains(&node));
         here.then(|| self.quic_address(node))
     }
@@ -315,8 +318,8 @@ impl<'n> Plan<'n> {
     /// The two ends of a flow: initiator, acceptor.
     pub fn flow_sockets(&self, flow: FlowId, spec: &FlowSpec) -> [SocketAddrV4; 2] {
         let port = FIRST_INITIATOR_PORT + flow.0 as u16;
-        let (addresses, acceptor) = match quic::config(spec) {
-            Some(_) => ([spec.from, spec.to].map(|node| self.quic_address(node)), quic::ACCEPTOR_PORT),
+        let (addresses, acceptor) = match spec.app.quic() {
+            Some(_) => ([spec.from, spec.to].map(|node| self.quic_address(node)), QUIC_PORT),
             None => ([spec.from, spec.to].map(Self::address), ACCEPTOR_PORT),
         };
         [SocketAddrV4::new(addresses[0], port), SocketAddrV4::new(addresses[1], acceptor)]

@@ -28,7 +28,7 @@ use super::lateness::Lateness;
 use super::namespace::{Namespace, Namespaces, require_root};
 use super::own_tcp;
 use super::plan::{HostTcp, Plan, Point};
-use super::quic::{self, tally::Register};
+use super::quic::{self, register::Register};
 use super::routes::{Change, Switchboard};
 use super::station::{Running, Site, StationCounts, start_base_station};
 use super::transfer::{Accepted, Received, Run, Sent, Transfer};

@@ -261,6 +261,14 @@ impl App {
         matches!(self, Self::Transfer { .. } | Self::Quic(_))
     }
 
+    /// Its QUIC connection, if it has one.
+    pub const fn quic(&self) -> Option<&QuicConfig> {
+        match self {
+            Self::Quic(config) => Some(config),
+            Self::Transfer { .. } | Self::Idle | Self::OnOff(_) | Self::Call(_) | Self::Web => None,
+        }
+    }
+
     /// Whether it goes on to the end of the run, and keeps none going.
     pub const fn is_endless(&self) -> bool {
         matches!(self, Self::OnOff(_) | Self::Call(_) | Self::Web)

@@ -5,9 +5,11 @@
 //! | `work` | what the applications at both ends do |
 //! | `tls` | certificate and configurations |
 //! | `tally` | what each end sealed into its packets, and how often its window was reduced |
+//! | `register` | the tallies of all flows |
 //! | `datagram` | UDP datagrams as the links see them |
 
 pub mod datagram;
+pub mod register;
 pub mod tally;
 pub mod tls;
 mod work;
@@ -23,11 +25,12 @@ use std::sync::atomic::Ordering;
 
 use lasthop_proto::packet::{FlowId, Side};
 use lasthop_proto::time::Instant;
-use lasthop_sim::network::{App, FlowSpec, NodeId, QuicConfig, Task};
+use lasthop_sim::network::{FlowSpec, NodeId, QuicConfig, Task};
 use quinn::{Connection, ConnectionError, Endpoint, TokioRuntime, VarInt};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use self::tally::{Register, Tally};
+use self::register::Register;
+use self::tally::Tally;
 use self::tls::Tls;
 use self::work::Meter;
 use crate::error::LabError;
@@ -35,20 +38,10 @@ use crate::namespace::Namespace;
 use crate::plan::Plan;
 use crate::transfer::{Accepted, Acceptor, Initiator, Received, Run, STEP, Sent, Transfer};
 
-/// Where acceptors listen, as in the simulator's captures: HTTP/3's port.
-pub const ACCEPTOR_PORT: u16 = 443;
 /// Bytes of each socket's buffers: what arrives while an end's thread waits for a processor must find room.
 const BUFFER: usize = 8 << 20;
 /// The largest datagram that quinn takes where nobody asks for larger ones.
 const USUAL_UDP_PAYLOAD: u16 = 1472;
-
-/// The QUIC connection of a flow, if it is one.
-pub fn config(spec: &FlowSpec) -> Option<&QuicConfig> {
-    match &spec.app {
-        App::Quic(config) => Some(config),
-        App::Transfer { .. } | App::Idle | App::OnOff(_) | App::Call(_) | App::Web => None,
-    }
-}
 
 /// The ends of QUIC flows at one host.
 pub struct HostEnds {
@@ -65,8 +58,8 @@ impl HostEnds {
     ///
     /// When the kernel refuses a socket.
     pub fn open(node: NodeId, namespace: &Namespace, plan: &Plan<'_>, register: &Register) -> Result<Self, LabError> {
-        let flow = |(flow, spec)| {
-            Some(Flow { flow, quic: *config(spec)?, tally: register.tally(flow)?, tls: register.tls()? })
+        let flow = |(flow, spec): (usize, &FlowSpec)| {
+            Some(Flow { flow, quic: *spec.app.quic()?, tally: register.tally(flow)?, tls: register.tls()? })
         };
         let flows_at = |end: fn(&FlowSpec) -> NodeId| {
             let flows = plan.network.flows.iter().enumerate().filter(move |(_, spec)| end(spec) == node);

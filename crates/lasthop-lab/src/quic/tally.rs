@@ -21,43 +21,12 @@ use quinn::{ConnectError, ConnectionId};
 use quinn_proto::transport_parameters::TransportParameters;
 use quinn_proto::{RttEstimator, TransportError};
 
-use super::config;
-use super::tls::Tls;
-use crate::plan::Plan;
-
 /// Bytes of a packet's tag under each of TLS 1.3's ciphers (RFC 9001 §5.3).
 const TAG_LEN: usize = 16;
 /// Packets of one end that are remembered: beyond any window of the lab.
 const MOST_PACKETS: usize = 1 << 17;
 
 type Tag = [u8; TAG_LEN];
-
-/// The tallies of all QUIC flows of a lab, by flow, and what these flows share.
-#[derive(Default)]
-pub struct Register {
-    tallies: BTreeMap<usize, Arc<Tally>>,
-    tls: Option<Arc<Tls>>,
-}
-
-impl Register {
-    /// One for `plan`.
-    pub fn new(plan: &Plan<'_>) -> Self {
-        let flows = plan.network.flows.iter().enumerate().filter(|(_, spec)| config(spec).is_some());
-        let tallies: BTreeMap<_, _> = flows.map(|(flow, _)| (flow, Arc::default())).collect();
-        let tls = (!tallies.is_empty()).then(Arc::default);
-        Self { tallies, tls }
-    }
-
-    /// A flow's; `None` for those that are not QUIC.
-    pub fn tally(&self, flow: usize) -> Option<Arc<Tally>> {
-        self.tallies.get(&flow).cloned()
-    }
-
-    /// Certificate and configurations, where there are QUIC flows.
-    pub fn tls(&self) -> Option<Arc<Tls>> {
-        self.tls.clone()
-    }
-}
 
 /// What a datagram is.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

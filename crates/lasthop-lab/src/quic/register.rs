@@ -1,0 +1,35 @@
+//! What the QUIC flows of a lab share.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::tally::Tally;
+use super::tls::Tls;
+use crate::plan::Plan;
+
+/// The tallies of all QUIC flows of a lab, by flow, and what these flows share.
+#[derive(Default)]
+pub struct Register {
+    tallies: BTreeMap<usize, Arc<Tally>>,
+    tls: Option<Arc<Tls>>,
+}
+
+impl Register {
+    /// One for `plan`.
+    pub fn new(plan: &Plan<'_>) -> Self {
+        let flows = plan.network.flows.iter().enumerate().filter(|(_, spec)| spec.app.quic().is_some());
+        let tallies: BTreeMap<_, _> = flows.map(|(flow, _)| (flow, Arc::default())).collect();
+        let tls = (!tallies.is_empty()).then(Arc::default);
+        Self { tallies, tls }
+    }
+
+    /// A flow's; `None` for those that are not QUIC.
+    pub fn tally(&self, flow: usize) -> Option<Arc<Tally>> {
+        self.tallies.get(&flow).cloned()
+    }
+
+    /// Certificate and configurations, where there are QUIC flows.
+    pub fn tls(&self) -> Option<Arc<Tls>> {
+        self.tls.clone()
+    }
+}
