@@ -5,7 +5,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut};
 
-use super::repair::Sendings;
+use super::sendings::Sendings;
 use crate::packet::{Packet, Payload};
 use crate::seq::Seq;
 use crate::time::Instant;

@@ -13,6 +13,10 @@ const NONE: u32 = u32::MAX;
 /// makes them.
 const DIRECT: usize = 1 << 16;
 
+/// Whose a connection is, where that is known: several may be one client's. Drivers number owners from 0 up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Owner(pub u32);
+
 #[derive(Clone, Debug)]
 struct Entry<T> {
     flow: FlowId,

@@ -9,6 +9,7 @@ mod repair;
 #[cfg(test)]
 mod rig;
 mod sender_room;
+mod sendings;
 pub mod snoop;
 mod snoop_config;
 pub mod split;

@@ -13,7 +13,7 @@ mod timestamps;
 use alloc::collections::VecDeque;
 
 use super::cache::{Cache, Cached, Origin, Pace, Places};
-use super::snoop::Owner;
+use super::flow_table::Owner;
 use super::snoop_config::SnoopConfig;
 use super::tracking::Tracking;
 use crate::event::Event;
@@ -29,7 +29,6 @@ pub(super) use hop::Passage;
 use link_rtt::{FLOOR, LinkRtt};
 use masks::{Masks, hide_blocks};
 use order::Order;
-pub(super) use order::Sendings;
 use reordering::Reordering;
 use timestamps::copy_of;
 

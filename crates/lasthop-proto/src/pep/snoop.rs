@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 
 use super::cache::{Pace, Places};
 use super::flow_table::FlowTable;
+pub use super::flow_table::Owner;
 use super::repair::{AckVerdict, DataVerdict, Outbox, Passage, Place, Repair};
 pub use super::snoop_config::{HopControl, RepairPriority, SnoopConfig};
 use super::tracking::{Take, Tracking};
@@ -27,10 +28,6 @@ const PAUSE: Duration = Duration::from_micros(25);
 
 /// For so many packets there is room from the start among what leaves: as many as an acknowledgment resends.
 const LEAVING: usize = 32;
-
-/// Whose a connection is, where that is known: several may be one client's. Drivers number owners from 0 up.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Owner(pub u32);
 
 /// The base station of the link-layer schemes: LL, LL-TCP-AWARE (snoop), LL-SMART and LL-SMART-TCP-AWARE, by
 /// [`SnoopConfig::detection`] and [`SnoopConfig::awareness`]; and, where the mobile host sends SACK blocks instead of SMART

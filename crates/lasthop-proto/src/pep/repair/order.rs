@@ -4,35 +4,8 @@
 //! a first sending: RFC 8985 tells losses by time of sending in the same way. Only urgent packets overtake, and only in the queue.
 
 use super::super::cache::Cached;
+use super::super::sendings::{Number, Sending, Sendings};
 use crate::packet::Priority;
-
-/// A place in the order; 0 before a packet has left.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
-struct Number(u64);
-
-/// One sending of a packet.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(in crate::pep) struct Sending {
-    number: Number,
-    /// How it went in the queue.
-    priority: Priority,
-}
-
-/// The sendings of a packet of which one has arrived or may still arrive.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(in crate::pep) struct Sendings {
-    first: Sending,
-    /// The first that is not a mere repetition of the one before it.
-    again: Sending,
-    last: Sending,
-}
-
-impl Sendings {
-    /// Whether it left ahead of others the last time.
-    pub fn is_urgent(self) -> bool {
-        self.last.priority == Priority::Urgent
-    }
-}
 
 /// Whether the hop keeps the order.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
