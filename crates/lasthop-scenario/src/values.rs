@@ -18,7 +18,6 @@ use lasthop_proto::tcp::config::{
 use lasthop_sim::network::DamagedFrames;
 
 use crate::document::{Data, Item, quote};
-use crate::elements::LinkPreset;
 use crate::error::did_you_mean;
 use crate::one_line::steers;
 use crate::reader::Value;
@@ -400,5 +399,4 @@ choices! {
     Protocol { "stop-and-wait" = StopAndWait, "go-back-n" = GoBackN, "selective-repeat" = SelectiveRepeat }
     Delivery { "in-order" = InOrder, "immediate" = Immediate }
     ElnKnowledge { "own" = Own, "told" = Told }
-    LinkPreset { "cdma" = Cdma, "tdma" = Tdma }
 }

@@ -7,10 +7,10 @@ use lasthop_proto::time::Duration;
 use lasthop_sim::Bytes;
 use lasthop_sim::element::{AnyElement, Element, Ends, Role, Site};
 
-use super::{AnyPart, Beyond, Kind, Part};
+use super::part::{AnyPart, Beyond, Kind, Part};
 use crate::error::{Error, Problem};
 use crate::reader::Reader;
-use crate::values::{Count, Estimated, Off, Or, Positive, Unlimited, Whole};
+use crate::values::{Choice, Count, Estimated, Off, Or, Positive, Unlimited, Whole, choices};
 
 pub(super) static KIND: Kind =
     Kind { name: "arq", keys: &[&ARQ_KEYS], ends: Ends::Both, read: |reader, _| Ok(AnyPart::new(Arq(read(reader)?))) };
@@ -80,6 +80,10 @@ pub enum LinkPreset {
     Cdma,
     /// Repeats until a frame has arrived, and order: GSM 04.22, IS-130.
     Tdma,
+}
+
+choices! {
+    LinkPreset { "cdma" = Cdma, "tdma" = Tdma }
 }
 
 impl LinkPreset {

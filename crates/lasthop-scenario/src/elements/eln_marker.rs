@@ -5,7 +5,7 @@ use lasthop_proto::pep::eln::{self, ElnKnowledge, ElnMarkerConfig};
 use lasthop_proto::scheme::Scheme;
 use lasthop_sim::element::{AnyElement, Element, Ends, Role, Site};
 
-use super::{AnyPart, Beyond, Kind, Part};
+use super::part::{AnyPart, Beyond, Kind, Part};
 use crate::error::Error;
 use crate::reader::Reader;
 use crate::tcp::TcpSpec;

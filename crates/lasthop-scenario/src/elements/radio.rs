@@ -6,7 +6,7 @@ use lasthop_proto::scheme::Scheme;
 use lasthop_proto::time::Duration;
 use lasthop_sim::element::{AnyElement, Element, Ends, Role, Site};
 
-use super::{AnyPart, Beyond, Kind, Part};
+use super::part::{AnyPart, Beyond, Kind, Part};
 use crate::error::Error;
 use crate::reader::Reader;
 use crate::values::{Count, Positive, Whole};

@@ -5,7 +5,7 @@ use lasthop_proto::pep::snoop::{self, SnoopConfig};
 use lasthop_proto::scheme::{LocalDetection, Scheme, TcpAwareness};
 use lasthop_sim::element::{AnyElement, Element, Ends, Role, Site};
 
-use super::{AnyPart, Beyond, Kind, Part};
+use super::part::{AnyPart, Beyond, Kind, Part};
 use crate::error::Error;
 use crate::reader::Reader;
 use crate::snoop::{KIND_KEYS, REPAIR_KEYS, kind, repair};

@@ -9,7 +9,7 @@ use lasthop_proto::tcp::config::{Recovery, TcpConfig};
 use lasthop_sim::element::{AnyElement, Element, Ends, Role, Site};
 use lasthop_sim::sim::tick_phase;
 
-use super::{AnyPart, Beyond, Duty, Kind, Part};
+use super::part::{AnyPart, Beyond, Duty, Kind, Part};
 use crate::error::{Error, Problem};
 use crate::reader::{Reader, Value};
 use crate::tcp::{self, Base, TcpSpec};

@@ -12,8 +12,8 @@ use lasthop_sim::element::{AnyElement, Element, Ends, Role, Site};
 use lasthop_sim::sim::tick_phase;
 
 use super::arq::timer;
+use super::part::{AnyPart, Beyond, Duty, Kind, Part};
 use super::split::{Relay, endpoint, relay_end};
-use super::{AnyPart, Beyond, Duty, Kind, Part};
 use crate::error::Error;
 use crate::reader::Reader;
 use crate::tcp::TcpSpec;

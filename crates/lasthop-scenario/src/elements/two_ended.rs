@@ -11,7 +11,7 @@ use lasthop_sim::Bytes;
 use lasthop_sim::element::{AnyElement, Element, Ends, Role, Site, StateAtHandoff};
 use lasthop_sim::network::Rate;
 
-use super::{AnyPart, Beyond, Kind, Part};
+use super::part::{AnyPart, Beyond, Kind, Part};
 use crate::error::Error;
 use crate::reader::Reader;
 use crate::units::BitRate;
