@@ -248,9 +248,15 @@ def transfer(args, system, lab, nat):
             if args.details:
                 with open(os.path.join(args.details, "gateway.json"), "w", encoding="utf-8") as out:
                     json.dump(status, out, indent=2)
-    seen = sent is not None and sent["own"] == read["peer"] and sent["peer"] == read["own"]
+    # A sender that is still waiting for what lies between has not said what it sees.
+    seen = None if sent is None else sent["own"] == read["peer"] and sent["peer"] == read["own"]
     return {"mbps": read["bytes"] * 8e-6 / read["seconds"], "ping_ms": pings["ms"], "pings_lost": pings["sent"] - len(pings["ms"]), "addresses_kept": seen,
             "void": "the gateway's worker was restarted: it was kept from running" if restarts else None}
+
+
+def kept(answers):
+    """Whether all runs kept the addresses; `None` where none says no and not all say yes."""
+    return False if False in answers else True if all(answers) else None
 
 
 def one(args, name, topology, loss, burst, nat, seed):
@@ -336,7 +342,7 @@ def main():
             "key": (name, topology, loss, burst, nat), "system": name, "topology": topology, "loss_percent": float(loss), "burst": burst, "nat": nat,
             "mbps": statistics.median(mbps), "mbps_all": mbps,
             "ping_p50_ms": percentile(pings, 50), "ping_p99_ms": percentile(pings, 99), "pings_lost": sum(run["pings_lost"] for run in runs),
-            "addresses_kept": all(run["addresses_kept"] for run in runs),
+            "addresses_kept": kept([run["addresses_kept"] for run in runs]),
             "lateness_p99_us": max(run["lateness_us"]["p99"] for run in runs),
         }
         note(f"{name}, topology {topology}, {loss} %, bursts of {burst:g}, NAT {nat}: " + ", ".join(f"{one:.2f}" for one in mbps) + " Mbps")
@@ -348,7 +354,7 @@ def main():
         del cell["key"]
         rows.append([cell["system"], cell["topology"], f"{cell['loss_percent']:g} %", f"{cell['burst']:g}", cell["nat"], f"{cell['mbps']:.2f}",
                      f"{min(cell['mbps_all']):.2f} - {max(cell['mbps_all']):.2f}", f"{cell['ping_p50_ms'] or 0:.0f}", f"{cell['ping_p99_ms'] or 0:.0f}",
-                     "yes" if cell["addresses_kept"] else "no", f"{cell['lateness_p99_us']:.0f}", cell["goal"]])
+                     {True: "yes", False: "no", None: "?"}[cell["addresses_kept"]], f"{cell['lateness_p99_us']:.0f}", cell["goal"]])
     missed = any(cell["goal"].startswith("MISSED") for cell in cells.values())
     if args.json:
         print(json.dumps({"seconds": args.seconds, "seeds": args.seeds, "cells": list(cells.values())}, indent=2))
