@@ -16,6 +16,18 @@ impl RateRule {
     }
 }
 
+/// What a driver that comes very late may make up for: no more waits in the hop's queue afterwards.
+const CATCH_UP: Duration = Duration::from_millis(25);
+
+/// Whether frames wait for nothing but the pace.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Press {
+    /// The driver is to come when the next may leave: if it comes later, the hop was idle for its sake.
+    Frames,
+    /// The hop is idle for want of frames.
+    Nothing,
+}
+
 /// The pacer.
 #[derive(Clone, Debug)]
 pub(super) struct Control {
@@ -23,11 +35,13 @@ pub(super) struct Control {
     next: Instant,
     /// By so much the driver may be late.
     lag: Duration,
+    /// Since the last frame.
+    press: Press,
 }
 
 impl Control {
     pub fn new(rule: RateRule) -> Self {
-        Self { rate: rule.bits_per_second().max(1), next: Instant::ZERO, lag: Duration::ZERO }
+        Self { rate: rule.bits_per_second().max(1), next: Instant::ZERO, lag: Duration::ZERO, press: Press::Nothing }
     }
 
     /// Bits per second.
@@ -47,15 +61,24 @@ impl Control {
 
     /// A frame of `bytes` leaves.
     pub fn on_sent(&mut self, now: Instant, bytes: u32) {
-        let earliest = Instant::from_nanos(now.as_nanos().saturating_sub(self.lag.as_nanos()));
+        let credit = match self.press {
+            Press::Frames if self.lag > Duration::ZERO => CATCH_UP.max(self.lag),
+            Press::Frames | Press::Nothing => self.lag,
+        };
+        let earliest = Instant::from_nanos(now.as_nanos().saturating_sub(credit.as_nanos()));
         self.next = self.next.max(earliest) + self.time_for(bytes);
+    }
+
+    /// What waits, now that no more frames leave.
+    pub fn on_pause(&mut self, press: Press) {
+        self.press = press;
     }
 
     pub fn lag(&self) -> Duration {
         self.lag
     }
 
-    /// Lets a driver that is late by up to `lag` send what it has not sent meanwhile.
+    /// Lets a driver that is late by up to `lag` send what it has not sent meanwhile; [`CATCH_UP`] where frames waited for it.
     pub fn tolerate(&mut self, lag: Duration) {
         self.lag = lag;
     }
@@ -79,6 +102,24 @@ mod tests {
                 sent += 1;
             }
             assert_eq!(sent, frames);
+        }
+    }
+
+    /// Where frames wait, it makes up for all of it, but no more than 25 ms; a driver that may not be late, for nothing.
+    #[test]
+    fn a_very_late_driver_makes_up_for_what_waited() {
+        for (lag, late, frames) in [(3, 10, 10), (3, 40, 26), (0, 10, 1)] {
+            let mut control = Control::new(RateRule::Fixed(8_000_000));
+            control.tolerate(Duration::from_millis(lag));
+            control.on_sent(Instant::ZERO, 1000);
+            control.on_pause(Press::Frames);
+            let now = Instant::from_nanos(late * 1_000_000);
+            let mut sent = 0;
+            while control.next() <= now {
+                control.on_sent(now, 1000);
+                sent += 1;
+            }
+            assert_eq!(sent, frames, "{late} ms late");
         }
     }
 }

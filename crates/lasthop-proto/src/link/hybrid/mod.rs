@@ -34,7 +34,7 @@ pub use self::settings::{Counters, HopConfig, Repair, Reports, Share, Sizes};
 use self::budget::Budget;
 use self::classify::Classifier;
 use self::code::{Decoder, Encoder, Gain};
-use self::control::Control;
+use self::control::{Control, Press};
 use self::detect::Detector;
 use self::feedback::Account;
 use self::ingress::Ingress;
@@ -366,6 +366,7 @@ impl<I: Item> Hop<I> {
             return self.feedback(now);
         }
         if self.control.next() > now {
+            self.control.on_pause(self.press());
             return None;
         }
         if self.sender.floor_due().is_some_and(|due| due <= now) {
@@ -394,7 +395,19 @@ impl<I: Item> Hop<I> {
         if let Some(outgoing) = self.send_coded(now) {
             return Some(outgoing);
         }
-        self.send_new(now)
+        let outgoing = self.send_new(now);
+        if outgoing.is_none() {
+            self.control.on_pause(Press::Nothing);
+        }
+        outgoing
+    }
+
+    /// What is to leave when the pace allows the next frame.
+    fn press(&self) -> Press {
+        let pace = self.control.next();
+        let due = [self.sender.floor_due(), self.sender.next_again()].into_iter().flatten().any(|at| at <= pace);
+        let new = self.ingress.waiting() > 0 && self.sender.may_send(self.window());
+        if due || new || self.coded.is_some() { Press::Frames } else { Press::Nothing }
     }
 
     fn feedback(&mut self, now: Instant) -> Option<Outgoing<I>> {
