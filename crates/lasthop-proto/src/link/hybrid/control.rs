@@ -17,7 +17,7 @@ impl RateRule {
 }
 
 /// What a driver that comes very late may make up for: no more waits in the hop's queue afterwards.
-const CATCH_UP: Duration = Duration::from_millis(25);
+const CATCH_UP: Duration = Duration::from_millis(8);
 
 /// Whether frames wait for nothing but the pace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -105,10 +105,10 @@ mod tests {
         }
     }
 
-    /// Where frames wait, it makes up for all of it, but no more than 25 ms; a driver that may not be late, for nothing.
+    /// Where frames wait, it makes up for all of it, but no more than 8 ms; a driver that may not be late, for nothing.
     #[test]
     fn a_very_late_driver_makes_up_for_what_waited() {
-        for (lag, late, frames) in [(3, 10, 10), (3, 40, 26), (0, 10, 1)] {
+        for (lag, late, frames) in [(3, 6, 6), (3, 40, 9), (0, 6, 1)] {
             let mut control = Control::new(RateRule::Fixed(8_000_000));
             control.tolerate(Duration::from_millis(lag));
             control.on_sent(Instant::ZERO, 1000);
