@@ -2,8 +2,8 @@
 //! version of IP, and taken out again without a trace; and the routes that deliver split connections here.
 //!
 //! A chain `LASTHOP`, reached from the end of `FORWARD`, sends the packets of each rule to the queue; with
-//! `--queue-bypass`, so that they pass when nobody listens. What leads connections to the relay of split connections is
-//! [`split`]'s.
+//! `--queue-bypass`, so that they pass when nobody listens. What leads connections to the relay of split connections is in
+//! `split.rs`.
 
 mod chains;
 mod forward;
