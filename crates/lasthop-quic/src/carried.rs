@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::end::CONNECTION_ID_LEN;
+/// Bytes of the connection identifiers that both ends give out: quinn's default.
+pub(crate) const CONNECTION_ID_LEN: usize = 8;
 
 /// What a datagram carries.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

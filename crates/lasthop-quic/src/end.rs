@@ -17,7 +17,7 @@ use quinn_proto::{
     EcnCodepoint, Endpoint, EndpointConfig, ServerConfig, TimeSource, ValidationTokenConfig, VarInt,
 };
 
-use crate::carried::{Carried, Handshake, SentSoFar};
+use crate::carried::{CONNECTION_ID_LEN, Carried, Handshake, SentSoFar};
 use crate::clock::Clock;
 use crate::config::{LARGEST_UDP_PAYLOAD, QuicConfig};
 use crate::session::{Plain, TokenKey};
@@ -25,9 +25,6 @@ use crate::work::Work;
 
 /// Bytes of IPv4 and UDP header in front of each datagram.
 pub const UDP_HEADERS: u16 = 28;
-
-/// Bytes of the connection identifiers that both ends give out: quinn's default.
-pub(crate) const CONNECTION_ID_LEN: usize = 8;
 
 /// What makes an end.
 #[derive(Clone, Debug)]
