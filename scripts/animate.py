@@ -22,6 +22,12 @@ PEER = {"source": "base:wired", "base:wired": "source", "base:wireless": "mobile
 # A packet that waits in a queue does not crawl.
 LONGEST_HOP = {"source": 1.0, "base:wired": 1.0, "base:wireless": 0.03, "mobile": 0.03}
 WIDTH, ROW, TOP = 760, 118, 30
+# The colours by name, for light and dark pages.
+PALETTE = (
+    "svg{--ink:#24292f;--dim:#6e7781;--line:#afb8c1;--data:#0969da;--ack:#8c959f;--bad:#cf222e;--good:#1a7f37}"
+    "@media(prefers-color-scheme:dark){svg{--ink:#e6edf3;--dim:#8d96a0;--line:#484f58;--data:#4493f8;--ack:#6e7681;--bad:#f85149;"
+    "--good:#3fb950}}"
+)
 
 
 def trace(lasthop, scheme):
@@ -147,9 +153,8 @@ def main():
     out.write(
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" font-family="system-ui,sans-serif" role="img">\n'
         "<title>The same loss, without and with a base station that repairs it</title>\n"
-        "<style>svg{--ink:#24292f;--dim:#6e7781;--line:#afb8c1;--data:#0969da;--ack:#8c959f;--bad:#cf222e;--good:#1a7f37}"
-        "@media(prefers-color-scheme:dark){svg{--ink:#e6edf3;--dim:#8d96a0;--line:#484f58;--data:#4493f8;--ack:#6e7681;--bad:#f85149;"
-        "--good:#3fb950}}.t{font-size:15px;font-weight:600;fill:var(--ink)}.s{font-size:12px;fill:var(--dim);text-anchor:middle}"
+        f"<style>{PALETTE}"
+        ".t{font-size:15px;font-weight:600;fill:var(--ink)}.s{font-size:12px;fill:var(--dim);text-anchor:middle}"
         ".b{font-size:13px;fill:var(--ink)}.l{stroke:var(--line);stroke-width:2}.r{stroke:var(--bad);stroke-width:2;stroke-dasharray:3 5}"
         ".n{fill:var(--line)}.data{fill:var(--data)}.ack{fill:var(--ack)}.again{fill:var(--bad)}.repair{fill:var(--good)}"
         ".x{stroke:var(--bad);stroke-width:3;fill:none}.p{fill:none;stroke:var(--line)}.f{fill:var(--data)}</style>\n"

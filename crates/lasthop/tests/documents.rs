@@ -180,6 +180,15 @@ fn the_moving_picture_is_drawn_from_what_happens_now() {
 }
 
 #[test]
+fn the_picture_of_the_cures_is_drawn_from_what_they_do_now() {
+    if is_without_python() {
+        return;
+    }
+    let drawn = shell(&Bench::new(), "python3 \"$ROOT/scripts/ways.py\" lasthop");
+    judge(&root().join("docs/img/ways.svg"), &drawn);
+}
+
+#[test]
 fn the_plot_of_the_results_is_that_of_now() {
     let schemes = "LL-TCP-AWARE,LL,E2E";
     let drawn =
