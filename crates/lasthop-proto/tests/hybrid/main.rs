@@ -3,3 +3,4 @@
 mod golden;
 mod link;
 mod properties;
+mod replay;
