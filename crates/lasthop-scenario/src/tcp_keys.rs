@@ -38,6 +38,7 @@ pub(crate) const KEYS: [&str; 61] = [
     "sack_compression",
     "dsack",
     "receive_autotune",
+    "send_autotune",
     "ack_before_read",
     "ecn",
     "ack_congestion",
