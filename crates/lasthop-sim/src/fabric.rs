@@ -97,6 +97,18 @@ struct Leg {
     errors: Errors,
 }
 
+impl Leg {
+    /// What the channel does with a frame; writes into its packet what it does to that.
+    #[inline(always)]
+    fn cross(&mut self, sent: &InFlight, pool: &mut PacketPool) -> Crossing {
+        if self.errors.strike() {
+            self.errors.judge(sent, pool.get_mut(sent.frame.handle()))
+        } else {
+            Crossing::Arrives
+        }
+    }
+}
+
 /// Who gets a packet next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Receiver {
@@ -406,20 +418,19 @@ impl Fabric {
     /// Lets the leg that is first on the agenda act; returns who gets what arrived, if it is for a node.
     #[inline(always)]
     pub fn advance(&mut self, now: Instant, id: LegId) -> Option<(Receiver, Handle)> {
-        if let Some(Leg { carrier: Carrier::Own(wire), .. }) = self.legs.get_mut(id.0 as usize) {
-            let (sent, next) = wire.arrive(now);
-            self.agenda.set(id.0, next.unwrap_or(NEVER));
-            self.cross(now, id, sent?)
-        } else {
-            self.advance_managed(now, id)
-        }
+        let Some(leg) = self.legs.get_mut(id.0 as usize) else { return self.release(now) };
+        let Carrier::Own(wire) = &mut leg.carrier else { return self.advance_managed(now, id) };
+        let (sent, next) = wire.arrive(now);
+        self.agenda.set(id.0, next.unwrap_or(NEVER));
+        let sent = sent?;
+        let (crossing, far) = (leg.cross(&sent, &mut self.pool), leg.far);
+        self.get_across(now, id, sent.frame, crossing, far)
     }
 
     /// [`Self::advance`] where a leg has not just a queue of its own that drops what finds it full.
     #[inline(never)]
     fn advance_managed(&mut self, now: Instant, id: LegId) -> Option<(Receiver, Handle)> {
-        let Some(leg) = self.legs.get_mut(id.0 as usize) else { return self.release(now) };
-        let (id, sent) = match &mut leg.carrier {
+        let (id, sent) = match &mut self.legs[id.0 as usize].carrier {
             Carrier::Own(wire) => {
                 let (sent, next) = wire.arrive(now);
                 self.agenda.set(id.0, next.unwrap_or(NEVER));
@@ -460,29 +471,33 @@ impl Fabric {
                 (id, self.mark(id, sent))
             }
         };
-        self.cross(now, id, sent)
+        let leg = &mut self.legs[id.0 as usize];
+        let (crossing, far) = (leg.cross(&sent, &mut self.pool), leg.far);
+        self.get_across(now, id, sent.frame, crossing, far)
     }
 
-    /// A frame has left its leg: what the channel does with it, and who gets it.
+    /// A frame has left its leg, and the channel has done with it what it does.
     #[inline(always)]
-    fn cross(&mut self, now: Instant, id: LegId, sent: InFlight) -> Option<(Receiver, Handle)> {
-        let frame = sent.frame;
+    fn get_across(
+        &mut self,
+        now: Instant,
+        id: LegId,
+        frame: Frame,
+        crossing: Crossing,
+        far: Far,
+    ) -> Option<(Receiver, Handle)> {
         self.frames += 1;
-        let errors = &mut self.legs[id.0 as usize].errors;
-        if errors.strike() {
-            match errors.judge(&sent, self.pool.get_mut(frame.handle())) {
-                Crossing::Arrives | Crossing::Marked => {}
-                Crossing::Late(by) => {
-                    self.hold(now + by, id, frame);
-                    return None;
-                }
-                Crossing::Lost => {
-                    self.drop(now, id, frame.handle(), DropReason::Channel);
-                    return None;
-                }
+        match crossing {
+            Crossing::Arrives | Crossing::Marked => self.arrive(now, id, frame, far),
+            Crossing::Late(by) => {
+                self.hold(now + by, id, frame);
+                None
+            }
+            Crossing::Lost => {
+                self.drop(now, id, frame.handle(), DropReason::Channel);
+                None
             }
         }
-        self.arrive(now, id, frame)
     }
 
     /// A frame arrives late.
@@ -501,13 +516,12 @@ impl Fabric {
             self.lose_at_handoff(now, id, frame);
             return None;
         }
-        self.arrive(now, id, frame)
+        self.arrive(now, id, frame, self.legs[id.0 as usize].far)
     }
 
     /// A frame has come to the far end of its leg.
     #[inline(always)]
-    fn arrive(&mut self, now: Instant, id: LegId, frame: Frame) -> Option<(Receiver, Handle)> {
-        let far = self.legs[id.0 as usize].far;
+    fn arrive(&mut self, now: Instant, id: LegId, frame: Frame, far: Far) -> Option<(Receiver, Handle)> {
         if self.trace.is_some() {
             self.record_packet(now, id.far(), frame.handle(), What::Received);
         }
