@@ -432,8 +432,8 @@ impl Sender {
     #[inline]
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmission> {
         let mut transmission = self.next_transmission(now);
-        if transmission.is_none() && self.state.buffer.is_some() && self.refill() {
-            transmission = self.next_transmission(now);
+        if transmission.is_none() && self.state.buffer.is_some() {
+            transmission = self.next_refilled(now);
         }
         if transmission.is_none() {
             self.awake = Switch::Off;

@@ -50,9 +50,14 @@ impl Sender {
         None
     }
 
-    /// The application writes on, where the send buffer tunes itself and has room again (`tcp_check_space`); whether it did.
+    /// [`Self::next_transmission`] once the application has written on, if it does.
     #[inline(never)]
-    pub(super) fn refill(&mut self) -> bool {
+    pub(super) fn next_refilled(&mut self, now: Instant) -> Option<Transmission> {
+        if self.refill() { self.next_transmission(now) } else { None }
+    }
+
+    /// The application writes on, where the send buffer tunes itself and has room again (`tcp_check_space`); whether it did.
+    fn refill(&mut self) -> bool {
         let s = &mut self.state;
         let (Some(buffer), Some(rack)) = (&mut s.buffer, self.recovery.rack()) else { return false };
         if buffer.written() > s.queued {
