@@ -292,7 +292,7 @@ def judge(ours, theirs):
 
 def gravity(differs):
     """Order weighs more than counters, these more than times."""
-    return [sum(text.startswith(what) for text in differs) for what in ("order", *COUNTERS, "time")]
+    return [sum(text.startswith(what) for text in differs) for what in ("order:", *COUNTERS, "time:")]
 
 
 def story(args, link, congestion, script, folder):
@@ -401,8 +401,8 @@ def table(results, against, left_out):
         lines.append(f"| {result['congestion']}, {result['script']} | {' | '.join(cells)} |")
     lines.append("")
     for who in against:
-        in_order = sum(not any(text.startswith("order") for text in result[who]) for result in results)
-        counted = sum(all(text.startswith(("order", "time")) for text in result[who]) for result in results)
+        in_order = sum(not any(text.startswith("order:") for text in result[who]) for result in results)
+        counted = sum(all(text.startswith(("order:", "time:")) for text in result[who]) for result in results)
         same = sum(not result[who] for result in results)
         lines.append(f"* {who}: of {len(results)} scripts the same segments in the same order in {in_order}, the same counters in {counted}, times too in {same}.")
     if left_out:

@@ -1,6 +1,8 @@
 //! What of a scenario's TCP a kernel has, and what it calls it.
 
-use lasthop_proto::tcp::config::{AckCongestion, ControlRule, EcnMode, Recovery, SackCompression, Switch, TcpConfig};
+use lasthop_proto::tcp::config::{
+    AckCongestion, ControlRule, EcnMode, Recovery, SackCompression, SendAutotune, Switch, TcpConfig,
+};
 use lasthop_scenario::LabSpec;
 use lasthop_sim::element::AnyElement;
 
@@ -52,7 +54,12 @@ pub fn receive_buffer(config: &TcpConfig) -> Option<u32> {
     (!config.tunes_itself()).then_some(config.receive_buffer)
 }
 
-/// Kernel parameters that are the scenario's whatever the lab's settings: ECN, and up to where receive buffers are tuned.
+/// Bytes of a socket's send buffer; none where the kernel tunes it, up to what [`always`] says.
+pub fn send_buffer(config: &TcpConfig) -> Option<u32> {
+    (config.send_autotune == SendAutotune::Off).then_some(config.send_buffer)
+}
+
+/// Kernel parameters that are the scenario's whatever the lab's settings: ECN, and up to where buffers are tuned.
 pub fn always(config: &TcpConfig) -> Vec<(&'static str, String)> {
     let ecn = match config.ecn {
         EcnMode::Off => 0,
@@ -63,6 +70,9 @@ pub fn always(config: &TcpConfig) -> Vec<(&'static str, String)> {
     if config.tunes_itself() {
         // Least, at first, and most: the first two are the kernel's own.
         values.push(("net/ipv4/tcp_rmem", format!("4096 131072 {}", config.receive_buffer)));
+    }
+    if send_buffer(config).is_none() {
+        values.push(("net/ipv4/tcp_wmem", format!("4096 16384 {}", config.send_buffer.max(16_384))));
     }
     values
 }
@@ -136,6 +146,9 @@ mod tests {
         let (fixed, _) = sender("E2E-CUBIC", &[("tcp.socket_buffer", "64 KiB"), ("tcp.tlp", "off")]);
         assert_eq!(receive_buffer(&fixed), Some(65_536));
         assert_eq!([value(&fixed, "tcp_rmem"), value(&fixed, "tcp_early_retrans")], [None, Some("0".to_owned())]);
+        assert_eq!((send_buffer(&config), value(&config, "tcp_wmem")), (Some(4 << 20), None));
+        let (tuned, _) = sender("E2E-CUBIC", &[("tcp.send_autotune", "linux")]);
+        assert_eq!((send_buffer(&tuned), value(&tuned, "tcp_wmem")), (None, Some("4096 16384 4194304".to_owned())));
         // Recoveries of the 1990s are set as they were before there were others.
         let (old, _) = sender("E2E", &[("tcp.preset", "bsd-lite")]);
         assert_eq!(

@@ -28,8 +28,10 @@ pub fn socket(plan: &Plan<'_>, config: &TcpConfig, address: SocketAddrV4) -> Res
     socket.set_tcp_mss(plan.segment(config)).map_err(fail("set the segment size"))?;
     // Force: past the limits of an ordinary user's sockets. The kernel doubles both, for its own overhead, and no longer tunes what
     // was set.
-    sockopt::set_socket_send_buffer_size_force(&socket, size(config.send_buffer))
-        .map_err(|error| fail("set the send buffer")(error.into()))?;
+    if let Some(bytes) = kernel::send_buffer(config) {
+        sockopt::set_socket_send_buffer_size_force(&socket, size(bytes))
+            .map_err(|error| fail("set the send buffer")(error.into()))?;
+    }
     if let Some(bytes) = kernel::receive_buffer(config) {
         sockopt::set_socket_recv_buffer_size_force(&socket, size(bytes))
             .map_err(|error| fail("set the receive buffer")(error.into()))?;

@@ -79,6 +79,10 @@ pub enum Cause {
     Probe,
     /// A reset.
     Reset,
+    /// An acknowledgment that the base station sends for data acknowledged before.
+    LocalAck,
+    /// An unreliable datagram.
+    Datagram,
     /// Resent because the retransmission timer expired, or while going back over what was sent before it did.
     Timeout,
     /// Resent on the duplicate-acknowledgment threshold.
@@ -99,10 +103,6 @@ pub enum Cause {
     LocalHole,
     /// Resent by the base station on its own timer.
     LocalTimer,
-    /// An acknowledgment that the base station sends for data acknowledged before.
-    LocalAck,
-    /// An unreliable datagram.
-    Datagram,
     /// Resent by a link protocol: the other end of the link says that the frame is missing.
     LinkNack,
     /// Resent by a link protocol on its own timer.

@@ -15,7 +15,7 @@ use lasthop_proto::packet::{
 use lasthop_proto::pep::split::{Handover, SplitRelay};
 use lasthop_proto::seq::Seq;
 use lasthop_proto::tcp::config::{
-    DelayedAck, EcnMode, Preset, ReceiveAutotune, Recovery, SackCompression, Switch, TcpConfig,
+    DelayedAck, EcnMode, Preset, ReceiveAutotune, Recovery, SackCompression, SendAutotune, Switch, TcpConfig,
 };
 use lasthop_proto::tcp::recovery::rack::Rack;
 use lasthop_proto::tcp::{Connection, TickPhase};
@@ -36,6 +36,7 @@ fn configs() -> impl Iterator<Item = TcpConfig> {
         delayed_ack: DelayedAck::Linux,
         sack_compression: SackCompression::Linux,
         receive_autotune: ReceiveAutotune::Linux,
+        send_autotune: SendAutotune::Linux,
         dsack: Switch::On,
         ecn: EcnMode::On,
         ..TcpConfig::preset(Preset::Rfc)

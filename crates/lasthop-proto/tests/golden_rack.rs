@@ -7,7 +7,7 @@ mod util;
 use lasthop_proto::event::{Event, Spurious};
 use lasthop_proto::packet::{Body, Flags, SackBlock, Side};
 use lasthop_proto::tcp::config::{
-    Clock, ControlRule, HystartRule, Recovery, RttRule, Switch, TcpConfig, WindowReduction,
+    Clock, ControlRule, HystartRule, Recovery, RttRule, SendAutotune, Switch, TcpConfig, WindowReduction,
 };
 use lasthop_proto::time::Duration;
 use util::golden::*;
@@ -204,4 +204,20 @@ fn a_stall_is_no_loss() {
     assert_eq!((pair.timeouts(), undone(&pair, Spurious::Frto)), (1, 1));
     let neither = TcpConfig { timestamps: Switch::Off, frto: Switch::Off, ..reno() };
     assert_eq!(undone(&sends(neither, 30, |pair| pair.judged_by(stall)), Spurious::Frto), 0);
+}
+
+/// The first of 60 segments is lost, and each time that it is sent again but the last. What leaves meanwhile ends with the send buffer: two windows of 10
+/// segments are 46,080 bytes of memory, which 32 segments of 1,448 bytes fill. A buffer of fixed size lets more go.
+#[test]
+fn a_buffer_that_tunes_itself_holds_data_back_in_a_long_recovery() {
+    let ahead = |send_autotune| {
+        let config = TcpConfig { mss: 1448, send_autotune, send_buffer: 4 << 20, ..cubic() };
+        let lost: Vec<_> = (1..=12).map(|transmission| (1, transmission)).collect();
+        let pair = sends(config, 60, |pair| wire(pair).lose(&lost));
+        let data: Vec<_> = pair.sent_by(Side::Initiator).filter(|sent| sent.len > 0).collect();
+        let last_of_first = data.iter().filter(|sent| sent.seq == 1).map(|sent| sent.at).max().unwrap();
+        data.iter().filter(|sent| sent.at < last_of_first).map(|sent| (sent.seq + sent.len - 1) / 1448).max().unwrap()
+    };
+    assert_eq!(ahead(SendAutotune::Linux), 32);
+    assert!(ahead(SendAutotune::Off) > 32);
 }

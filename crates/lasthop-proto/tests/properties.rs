@@ -13,7 +13,7 @@ use lasthop_proto::pep::split::{Handover, SplitRelay};
 use lasthop_proto::pep::srp::SrpConfig;
 use lasthop_proto::tcp::config::{
     AckCongestion, DelayedAck, EcnMode, Nagle, Preset, ReceiveAutotune, Recovery, SackAlgorithm, SackCompression,
-    Switch, TcpConfig,
+    SendAutotune, Switch, TcpConfig,
 };
 use lasthop_proto::tcp::{State, TickPhase};
 use lasthop_proto::time::Duration;
@@ -58,6 +58,7 @@ impl Keys {
             delayed_ack: self.delayed_ack.unwrap_or(base.delayed_ack),
             sack_compression: if linux { SackCompression::Linux } else { SackCompression::Off },
             receive_autotune: if linux && self.nagle { ReceiveAutotune::Linux } else { ReceiveAutotune::Off },
+            send_autotune: if self.nagle { SendAutotune::Linux } else { SendAutotune::Off },
             dsack: switch(linux || self.sack_eln),
             ecn: if linux || controlled { EcnMode::On } else { EcnMode::Off },
             ack_congestion: if controlled { AckCongestion::Rfc5690 } else { AckCongestion::Off },

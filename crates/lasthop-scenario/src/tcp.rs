@@ -337,6 +337,7 @@ pub(crate) fn lay(reader: &Reader<'_>, under: Under) -> Result<TcpSpec, Error> {
     c.sack_compression = layer.value("sack_compression", c.sack_compression)?;
     c.dsack = layer.value("dsack", c.dsack)?;
     c.receive_autotune = layer.value("receive_autotune", c.receive_autotune)?;
+    c.send_autotune = layer.value("send_autotune", c.send_autotune)?;
     c.ack_before_read = layer.value("ack_before_read", c.ack_before_read)?;
     c.ecn = layer.value("ecn", c.ecn)?;
     c.ack_congestion = layer.value("ack_congestion", c.ack_congestion)?;

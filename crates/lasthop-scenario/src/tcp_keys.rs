@@ -4,7 +4,7 @@ use crate::document::{Data, quote};
 use crate::reader::{Reader, Value};
 
 /// All keys, in the order in which `explain` prints them.
-pub(crate) const KEYS: [&str; 61] = [
+pub(crate) const KEYS: [&str; 62] = [
     "preset",
     "given",
     "mss",
@@ -38,6 +38,7 @@ pub(crate) const KEYS: [&str; 61] = [
     "sack_compression",
     "dsack",
     "receive_autotune",
+    "send_autotune",
     "ack_before_read",
     "ecn",
     "ack_congestion",

@@ -13,7 +13,7 @@ use lasthop_proto::scheme::{LinkRepair, LocalDetection, SCHEMES, Scheme, TcpAwar
 use lasthop_proto::tcp::config::{
     AckCongestion, Bbr3Rule, ControlRule, Deflation, EcnMode, Growth, HandshakeAck, HeaderAccounting, HystartRule,
     ImpureDuplicates, Nagle, PartialAckTimer, PartialDeflation, Preset, ReceiveAutotune, Recovery, RecoveryGuard,
-    RttRule, SackAlgorithm, SackCompression, Switch, WindowReduction,
+    RttRule, SackAlgorithm, SackCompression, SendAutotune, Switch, WindowReduction,
 };
 use lasthop_sim::network::DamagedFrames;
 
@@ -369,6 +369,7 @@ choices! {
     }
     SackCompression { "off" = Off, "linux" = Linux }
     ReceiveAutotune { "off" = Off, "linux" = Linux }
+    SendAutotune { "off" = Off, "linux" = Linux }
     HandshakeAck { "with-data" = WithData, "own" = Own }
     Nagle { "off" = Off, "on" = On, "minshall" = Minshall }
     AckCongestion { "off" = Off, "rfc5690" = Rfc5690 }

@@ -38,6 +38,7 @@ keys! {
     delayed_ack: "delayed_ack" = "every-second",
     sack_compression: "sack_compression" = "linux",
     receive_autotune: "receive_autotune" = "linux",
+    send_autotune: "send_autotune" = "linux",
     dsack: "dsack" = "on",
     ecn: "ecn" = "passive",
     ack_congestion: "ack_congestion" = "rfc5690",

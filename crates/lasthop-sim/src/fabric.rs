@@ -21,8 +21,8 @@ use crate::datagrams::{Arrived, CrossedDirection};
 use crate::endpoint::index as endpoint;
 use crate::letters::Letters;
 use crate::link::{
-    Accepted, Crossing, Direction, DuplexDirection, Errors, Frame, Held, ManagedDirection, SharedChannel, SharedMedium,
-    StationId,
+    Accepted, Crossing, Direction, DuplexDirection, Errors, Frame, Held, InFlight, ManagedDirection, SharedChannel,
+    SharedMedium, StationId,
 };
 use crate::measure::{FlowReport, LossLedger, LossTruth, PathReport, SenderReport};
 use crate::network::{ElementSpec, LinkId, Network, NodeId, NodeKind};
@@ -95,6 +95,18 @@ struct Leg {
     far: Far,
     report: PathReport,
     errors: Errors,
+}
+
+impl Leg {
+    /// What the channel does with a frame; writes into its packet what it does to that.
+    #[inline(always)]
+    fn cross(&mut self, sent: &InFlight, pool: &mut PacketPool) -> Crossing {
+        if self.errors.strike() {
+            self.errors.judge(sent, pool.get_mut(sent.frame.handle()))
+        } else {
+            Crossing::Arrives
+        }
+    }
 }
 
 /// Who gets a packet next.
@@ -286,6 +298,12 @@ impl Fabric {
     /// Sends a frame on its next hop; `from` is the leg that it came over.
     #[inline(always)]
     fn send(&mut self, now: Instant, hop: Hop, frame: Frame, from: Option<LegId>) {
+        if let Hop::Leg(leg) = hop { self.transmit(now, leg, frame) } else { self.hand_over(now, hop, frame, from) }
+    }
+
+    /// [`Self::send`] where the next hop is no link.
+    #[inline(never)]
+    fn hand_over(&mut self, now: Instant, hop: Hop, frame: Frame, from: Option<LegId>) {
         match hop {
             Hop::Leg(leg) => self.transmit(now, leg, frame),
             Hop::Element(element) => {
@@ -302,6 +320,23 @@ impl Fabric {
         if self.trace.is_some() {
             self.record_packet(now, id.near(), frame.handle(), What::Sent);
         }
+        if let Leg { carrier: Carrier::Own(wire), report, .. } = &mut self.legs[id.0 as usize] {
+            match wire.enqueue(now, frame) {
+                Accepted::Queued => report.carry(frame),
+                Accepted::Next(at) => {
+                    report.carry(frame);
+                    self.agenda.set(id.0, at);
+                }
+                Accepted::Dropped => self.drop(now, id, frame.handle(), DropReason::Queue),
+            }
+        } else {
+            self.transmit_managed(now, id, frame);
+        }
+    }
+
+    /// [`Self::transmit`] where a leg has not just a queue of its own that drops what finds it full.
+    #[inline(never)]
+    fn transmit_managed(&mut self, now: Instant, id: LegId, frame: Frame) {
         let leg = &mut self.legs[id.0 as usize];
         let look = || Sight::of(self.pool.get(frame.handle()));
         let (accepted, source) = match &mut leg.carrier {
@@ -328,9 +363,7 @@ impl Fabric {
             }
             Accepted::Dropped => self.drop(now, id, frame.handle(), DropReason::Queue),
         }
-        if !matches!(self.legs[id.0 as usize].carrier, Carrier::Own(_)) {
-            self.drop_managed(now, id);
-        }
+        self.drop_managed(now, id);
     }
 
     /// Books what a managed queue dropped.
@@ -383,28 +416,37 @@ impl Fabric {
     }
 
     /// Lets the leg that is first on the agenda act; returns who gets what arrived, if it is for a node.
-    #[inline]
+    #[inline(always)]
     pub fn advance(&mut self, now: Instant, id: LegId) -> Option<(Receiver, Handle)> {
         let Some(leg) = self.legs.get_mut(id.0 as usize) else { return self.release(now) };
-        let (leg, id, sent) = match &mut leg.carrier {
+        let Carrier::Own(wire) = &mut leg.carrier else { return self.advance_managed(now, id) };
+        let (sent, next) = wire.arrive(now);
+        self.agenda.set(id.0, next.unwrap_or(NEVER));
+        let sent = sent?;
+        let (crossing, far) = (leg.cross(&sent, &mut self.pool), leg.far);
+        self.get_across(now, id, sent.frame, crossing, far)
+    }
+
+    /// [`Self::advance`] where a leg has not just a queue of its own that drops what finds it full.
+    #[inline(never)]
+    fn advance_managed(&mut self, now: Instant, id: LegId) -> Option<(Receiver, Handle)> {
+        let (id, sent) = match &mut self.legs[id.0 as usize].carrier {
             Carrier::Own(wire) => {
                 let (sent, next) = wire.arrive(now);
                 self.agenda.set(id.0, next.unwrap_or(NEVER));
-                (leg, id, sent?)
+                (id, sent?)
             }
             Carrier::Crossed(wire) => {
                 self.datagrams += wire.catch_up(now);
                 let (sent, next) = wire.arrive(now);
                 self.agenda.set(id.0, next.unwrap_or(NEVER));
-                (leg, id, sent?)
+                (id, sent?)
             }
             Carrier::Managed(wire) => {
                 let sent = wire.advance(now);
                 self.agenda.set(id.0, wire.next_event().unwrap_or(NEVER));
                 self.drop_managed(now, id);
-                let sent = sent?;
-                self.mark(id, sent.frame);
-                (&mut self.legs[id.0 as usize], id, sent)
+                (id, self.mark(id, sent?))
             }
             Carrier::Shared(medium, _) => {
                 let medium = &mut self.media[*medium];
@@ -413,8 +455,7 @@ impl Fabric {
                 self.drop_managed(now, id);
                 let (direction, sent) = arrived?;
                 let id = LegId(id.0 | direction.index() as u32);
-                self.mark(id, sent.frame);
-                (&mut self.legs[id.0 as usize], id, sent)
+                (id, self.mark(id, sent))
             }
             Carrier::Cut(_) => {
                 self.agenda.set(id.0, NEVER);
@@ -427,26 +468,36 @@ impl Fabric {
                 let arrived = arrived.map(|(station, sent)| (legs[station.0], sent));
                 self.drop_managed(now, id);
                 let (id, sent) = arrived?;
-                self.mark(id, sent.frame);
-                (&mut self.legs[id.0 as usize], id, sent)
+                (id, self.mark(id, sent))
             }
         };
-        let frame = sent.frame;
+        let leg = &mut self.legs[id.0 as usize];
+        let (crossing, far) = (leg.cross(&sent, &mut self.pool), leg.far);
+        self.get_across(now, id, sent.frame, crossing, far)
+    }
+
+    /// A frame has left its leg, and the channel has done with it what it does.
+    #[inline(always)]
+    fn get_across(
+        &mut self,
+        now: Instant,
+        id: LegId,
+        frame: Frame,
+        crossing: Crossing,
+        far: Far,
+    ) -> Option<(Receiver, Handle)> {
         self.frames += 1;
-        if leg.errors.strike() {
-            match leg.errors.judge(&sent, self.pool.get_mut(frame.handle())) {
-                Crossing::Arrives | Crossing::Marked => {}
-                Crossing::Late(by) => {
-                    self.hold(now + by, id, frame);
-                    return None;
-                }
-                Crossing::Lost => {
-                    self.drop(now, id, frame.handle(), DropReason::Channel);
-                    return None;
-                }
+        match crossing {
+            Crossing::Arrives | Crossing::Marked => self.arrive(now, id, frame, far),
+            Crossing::Late(by) => {
+                self.hold(now + by, id, frame);
+                None
+            }
+            Crossing::Lost => {
+                self.drop(now, id, frame.handle(), DropReason::Channel);
+                None
             }
         }
-        self.arrive(now, id, frame)
     }
 
     /// A frame arrives late.
@@ -465,13 +516,12 @@ impl Fabric {
             self.lose_at_handoff(now, id, frame);
             return None;
         }
-        self.arrive(now, id, frame)
+        self.arrive(now, id, frame, self.legs[id.0 as usize].far)
     }
 
     /// A frame has come to the far end of its leg.
     #[inline(always)]
-    fn arrive(&mut self, now: Instant, id: LegId, frame: Frame) -> Option<(Receiver, Handle)> {
-        let far = self.legs[id.0 as usize].far;
+    fn arrive(&mut self, now: Instant, id: LegId, frame: Frame, far: Far) -> Option<(Receiver, Handle)> {
         if self.trace.is_some() {
             self.record_packet(now, id.far(), frame.handle(), What::Received);
         }
@@ -489,12 +539,13 @@ impl Fabric {
         }
     }
 
-    /// Writes a queue's mark into the packet.
-    fn mark(&mut self, id: LegId, frame: Frame) {
-        if frame.is_marked() {
+    /// Writes a queue's mark into the packet, and gives back what was sent.
+    fn mark(&mut self, id: LegId, sent: InFlight) -> InFlight {
+        if sent.frame.is_marked() {
             self.legs[id.0 as usize].report.marks += 1;
-            self.pool.get_mut(frame.handle()).ecn = Ecn::Ce;
+            self.pool.get_mut(sent.frame.handle()).ecn = Ecn::Ce;
         }
+        sent
     }
 
     /// Ends the run at `end`: what arrived of the datagrams of sources in its charge.

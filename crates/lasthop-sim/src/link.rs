@@ -6,6 +6,7 @@
 mod channel;
 mod held;
 mod managed;
+mod ring;
 mod shared;
 
 use std::collections::VecDeque;
@@ -21,6 +22,7 @@ use crate::network::{DamagedFrames, DirectionSpec, LinkSpec, QueueLimit, QueueSp
 pub use channel::{SharedChannel, StationId};
 pub use held::Held;
 pub use managed::{FrameQueue, ManagedDirection};
+use ring::Ring;
 pub use shared::SharedMedium;
 
 /// "Down" is from a link's first end to its second.
@@ -65,7 +67,7 @@ pub struct Handle(pub u32);
 
 /// What links and routers need to know of a packet, so that they need not look at it: it may have left the processor's
 /// caches. Two words, which travel in registers.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Default, Debug)]
 pub struct Frame {
     /// The packet's place in the pool, and above it the index of the endpoint that it goes to.
     place: u64,
@@ -314,7 +316,7 @@ impl TransmissionTime {
 }
 
 /// A frame and when it is on the air.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Default, Debug)]
 pub struct InFlight {
     start: Instant,
     end: Instant,
@@ -325,7 +327,7 @@ pub struct InFlight {
 /// One direction of a duplex link whose queue drops what finds it full.
 pub struct DuplexDirection {
     /// Frames queued, on the wire or propagating, in order, with the times at which they are on the wire.
-    frames: VecDeque<InFlight>,
+    frames: Ring<InFlight>,
     /// How many of `frames` had begun transmission when last looked at.
     started: usize,
     /// Frames behind these whose turn is not fixed yet: used from the first urgent frame on that had to wait until nothing
@@ -368,7 +370,7 @@ impl DuplexDirection {
         Some(Self {
             time: TransmissionTime::new(spec.rate),
             delay,
-            frames: VecDeque::new(),
+            frames: Ring::default(),
             started: 0,
             deferred: Deferred::default(),
             waiting: Waiting::new(limit),
@@ -419,10 +421,11 @@ impl DuplexDirection {
                 return self.append(self.busy_until, frame);
             }
             // What waits loses its place.
-            for waits in self.frames.drain(self.started..) {
+            for waits in self.frames.iter().skip(self.started) {
                 self.busy_until = self.busy_until.min(waits.start);
                 self.deferred.push(waits.frame);
             }
+            self.frames.truncate(self.started);
         }
         self.waiting.add(frame.bytes());
         self.deferred.push(frame);
@@ -457,9 +460,10 @@ impl DuplexDirection {
     /// Takes out all frames.
     pub fn cut(&mut self, now: Instant) -> Cut {
         let mut cut = Cut::default();
-        for sent in self.frames.drain(..) {
+        for sent in self.frames.iter() {
             if sent.start <= now { cut.sent.push(sent.frame) } else { cut.waiting.push(sent.frame) }
         }
+        self.frames.truncate(0);
         cut.waiting.extend(std::iter::from_fn(|| self.deferred.pop()));
         (self.started, self.busy_until) = (0, now);
         self.waiting = Waiting::new(self.waiting.limit);
@@ -472,7 +476,7 @@ impl DuplexDirection {
     }
 
     /// The frame that arrives at `now`, and when the next one does.
-    #[inline]
+    #[inline(always)]
     pub fn arrive(&mut self, now: Instant) -> (Option<InFlight>, Option<Instant>) {
         let arrived = self.frames.pop_front();
         if let Some(sent) = arrived {

@@ -35,20 +35,18 @@ pub struct Tournament {
 #[derive(Clone, Copy, Debug)]
 struct Match {
     at: [Instant; 4],
+    /// Which sources have come this far; of no meaning in the first round, where the seats tell.
     source: [u32; 4],
 }
 
 impl Match {
-    /// Seats a player and returns who wins.
+    /// When the winner's event is, and its seat.
     #[inline(always)]
-    fn play(&mut self, seat: usize, player: Due) -> Due {
-        self.at[seat] = player.at;
-        self.source[seat] = player.source;
+    fn winner(&self) -> (Instant, usize) {
         let [a, b, c, d] = self.at;
         let left = if b < a { (b, 1) } else { (a, 0) };
         let right = if d < c { (d, 3) } else { (c, 2) };
-        let (at, winner) = if right.0 < left.0 { right } else { left };
-        Due { at, source: self.source[winner] }
+        if right.0 < left.0 { right } else { left }
     }
 }
 
@@ -76,12 +74,17 @@ impl Tournament {
     #[inline(always)]
     pub fn set(&mut self, source: u32, at: Instant) {
         let mut index = self.first_round + source as usize / 4;
-        let mut winner = self.matches[index].play(source as usize % 4, Due { at, source });
+        let first_round = &mut self.matches[index];
+        first_round.at[source as usize % 4] = at;
+        let (at, seat) = first_round.winner();
+        self.first = Due { at, source: source / 4 * 4 + seat as u32 };
         while let Some(above) = index.checked_sub(1) {
             index = above / 4;
-            winner = self.matches[index].play(above % 4, winner);
+            let round = &mut self.matches[index];
+            (round.at[above % 4], round.source[above % 4]) = (self.first.at, self.first.source);
+            let (at, seat) = round.winner();
+            self.first = Due { at, source: round.source[seat] };
         }
-        self.first = winner;
     }
 
     /// Sees to it that `source` is woken at `at` or earlier.

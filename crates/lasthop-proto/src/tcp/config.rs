@@ -141,6 +141,16 @@ pub enum ReceiveAutotune {
     Linux,
 }
 
+/// How large the send buffer is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SendAutotune {
+    /// [`TcpConfig::send_buffer`], all of it data.
+    Off,
+    /// Linux 6.18: from 16 KiB of memory on as much as two congestion windows take, three with BBR, [`TcpConfig::send_buffer`] at
+    /// most. With [`Recovery::Rack`] only.
+    Linux,
+}
+
 /// Explicit congestion notification (RFC 3168).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EcnMode {
@@ -339,6 +349,8 @@ pub struct TcpConfig {
     pub dsack: Switch,
     /// How large the receive buffer is. [`ReceiveAutotune::Linux`] needs [`DelayedAck::Linux`].
     pub receive_autotune: ReceiveAutotune,
+    /// How large the send buffer is, with [`Recovery::Rack`].
+    pub send_autotune: SendAutotune,
     /// Whether queues may mark packets instead of dropping them.
     pub ecn: EcnMode,
     /// Whether acknowledgments are subject to congestion control. [`AckCongestion::Rfc5690`] needs [`DelayedAck::EverySecond`], of

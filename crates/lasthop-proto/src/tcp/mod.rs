@@ -14,6 +14,7 @@ mod receiver;
 pub mod recovery;
 pub mod rtt;
 mod scoreboard;
+mod send_buffer;
 mod send_state;
 mod sender;
 

@@ -494,6 +494,7 @@ impl Receiver {
     }
 
     /// The window field of the segment being sent, and books the acknowledgment as sent.
+    #[inline]
     pub fn take_window(&mut self) -> u16 {
         self.rcv_adv = self.edge_to_offer();
         self.last_ack_sent = self.rcv_nxt;

@@ -9,6 +9,7 @@ use crate::seq::Seq;
 use crate::tcp::config::{Deflation, Nagle, RecoveryGuard, RttRule, Switch, TcpConfig};
 use crate::tcp::congestion::{Congestion, Outstanding};
 use crate::tcp::rtt::{RttEstimator, TickPhase};
+use crate::tcp::send_buffer::SendBuffer;
 use crate::time::Instant;
 
 /// An acknowledgment as the sender sees it.
@@ -62,6 +63,8 @@ pub struct SendState {
     pub queued: u64,
     /// Whether a FIN follows them.
     pub closed: Switch,
+    /// The send buffer, where it tunes itself.
+    pub buffer: Option<SendBuffer>,
     /// Congestion control; of no meaning with RACK, which has one of its own.
     pub cc: Congestion,
     /// Round-trip estimator.
@@ -109,6 +112,7 @@ impl SendState {
             una_pos: 0,
             queued: 0,
             closed: Switch::Off,
+            buffer: SendBuffer::new(&config),
             cc: Congestion::new(&config),
             rtt: RttEstimator::new(config.clone(), phase),
             timed: None,
@@ -162,6 +166,17 @@ impl SendState {
     /// One past the last position that can be sent now: the stream's end, its FIN included.
     pub fn end_pos(&self) -> u64 {
         1 + self.queued + u64::from(self.closed.is_on())
+    }
+
+    /// One past the last position, the stream's end or its FIN, that is in the send buffer: what is beyond still waits with the
+    /// application.
+    #[inline]
+    pub fn buffered_end(&self) -> u64 {
+        match &self.buffer {
+            None => self.end_pos().min(self.una_pos + u64::from(self.config.send_buffer)),
+            Some(buffer) if buffer.written() <= self.queued => buffer.written(),
+            Some(_) => self.end_pos(),
+        }
     }
 
     /// Position of a sequence number at or above `snd_una`.

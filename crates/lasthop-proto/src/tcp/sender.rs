@@ -431,7 +431,10 @@ impl Sender {
     /// The next segment to send, if windows and rules let one go.
     #[inline]
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmission> {
-        let transmission = self.next_transmission(now);
+        let mut transmission = self.next_transmission(now);
+        if transmission.is_none() && self.state.buffer.is_some() {
+            transmission = self.next_refilled(now);
+        }
         if transmission.is_none() {
             self.awake = Switch::Off;
             if let Some(rack) = self.recovery.rack_mut() {

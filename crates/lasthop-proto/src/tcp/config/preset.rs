@@ -3,7 +3,7 @@
 use super::{
     AckCongestion, Clock, ControlRule, Deflation, DelayedAck, EcnMode, Growth, HandshakeAck, HeaderAccounting,
     HystartRule, ImpureDuplicates, Nagle, PartialAckTimer, PartialDeflation, ReceiveAutotune, Recovery, RecoveryGuard,
-    RttRule, SackAlgorithm, SackCompression, Switch, TcpConfig, WindowReduction,
+    RttRule, SackAlgorithm, SackCompression, SendAutotune, Switch, TcpConfig, WindowReduction,
 };
 use crate::time::Duration;
 
@@ -75,6 +75,7 @@ impl TcpConfig {
             sack_compression: SackCompression::Off,
             dsack: Switch::Off,
             receive_autotune: ReceiveAutotune::Off,
+            send_autotune: SendAutotune::Off,
             ecn: EcnMode::Off,
             ack_congestion: AckCongestion::Off,
             ack_before_read: Switch::On,

@@ -100,6 +100,10 @@ impl CongestionControl for Control {
         each!(self, control => control.governs_recovery())
     }
 
+    fn buffered_windows(&self) -> u32 {
+        each!(self, control => control.buffered_windows())
+    }
+
     fn model(&self) -> Option<PathModel> {
         each!(self, control => control.model())
     }

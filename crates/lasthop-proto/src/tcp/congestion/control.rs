@@ -250,6 +250,11 @@ pub trait CongestionControl {
         false
     }
 
+    /// How many windows a send buffer that tunes itself holds (Linux `sndbuf_expand`).
+    fn buffered_windows(&self) -> u32 {
+        2
+    }
+
     /// What it takes the path for, where it has a model of it.
     fn model(&self) -> Option<PathModel> {
         None

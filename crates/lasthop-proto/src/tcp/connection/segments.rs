@@ -150,7 +150,7 @@ impl Connection {
         if self.timestamps.is_on() {
             options.timestamps = Some(Timestamps { val: self.timestamp(now), ecr: self.ts_recent });
         }
-        if self.sack.is_on() {
+        if self.sack.is_on() && self.receiver.has_blocks() {
             options.sack = self.receiver.take_sack_blocks();
         }
         if self.config.smart_acks.is_on() {

@@ -56,6 +56,9 @@ impl Table {
 
     /// Everything before `rcv_nxt` is in order now.
     pub fn forget_before(&mut self, rcv_nxt: Seq) {
+        if self.blocks.is_empty() {
+            return;
+        }
         let mut blocks = SackBlocks::default();
         self.blocks.as_slice().iter().filter(|block| block.left.gt(rcv_nxt)).for_each(|&block| blocks.push(block));
         self.blocks = blocks;

@@ -5,6 +5,7 @@ use crate::event::Event;
 use crate::packet::Cause;
 use crate::seq::Seq;
 use crate::tcp::config::{Clock, RttRule, Switch};
+use crate::tcp::send_buffer::segment_memory;
 use crate::time::{Duration, Instant};
 
 /// Bounds of the persist timer: 4.4BSD `TCPTV_PERSMIN`, `TCPTV_PERSMAX`. RFC 9293 §3.8.6.1 asks for the first probe after
@@ -49,6 +50,25 @@ impl Sender {
         None
     }
 
+    /// [`Self::next_transmission`] once the application has written on, if it does.
+    #[inline(never)]
+    pub(super) fn next_refilled(&mut self, now: Instant) -> Option<Transmission> {
+        if self.refill() { self.next_transmission(now) } else { None }
+    }
+
+    /// The application writes on, where the send buffer tunes itself and has room again (`tcp_check_space`); whether it did.
+    fn refill(&mut self) -> bool {
+        let s = &mut self.state;
+        let (Some(buffer), Some(rack)) = (&mut s.buffer, self.recovery.rack()) else { return false };
+        if buffer.written() > s.queued {
+            return false;
+        }
+        if let Some(need) = rack.buffer_need() {
+            buffer.expand(need, segment_memory(s.mss, s.config.timestamps));
+        }
+        buffer.fill(s.una_pos, 1 + s.queued, s.mss)
+    }
+
     fn poll_syn(&mut self, now: Instant) -> Option<Transmission> {
         let s = &self.state;
         if s.snd_nxt != s.iss {
@@ -87,7 +107,7 @@ impl Sender {
         if used >= window && used > 0 && s.snd_wnd > 0 && pos < data_end {
             return None;
         }
-        let in_buffer = data_end.min(s.una_pos + u64::from(s.config.send_buffer)).saturating_sub(pos) as u32;
+        let in_buffer = data_end.min(s.buffered_end()).saturating_sub(pos) as u32;
         let room = window.saturating_sub(used);
         let len = in_buffer.min(room).min(s.mss);
         let last = pos + u64::from(len) == data_end;

@@ -472,6 +472,10 @@ impl CongestionControl for Bbr {
         true
     }
 
+    fn buffered_windows(&self) -> u32 {
+        3
+    }
+
     fn holds_back(&self) -> bool {
         self.mode == Mode::ProbeRtt
     }

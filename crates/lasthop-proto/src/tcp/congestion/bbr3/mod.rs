@@ -447,6 +447,10 @@ impl CongestionControl for Bbr3 {
         true
     }
 
+    fn buffered_windows(&self) -> u32 {
+        3
+    }
+
     fn holds_back(&self) -> bool {
         self.phase == Phase::ProbeRtt
     }

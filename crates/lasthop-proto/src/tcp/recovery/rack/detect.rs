@@ -117,6 +117,11 @@ impl Reordering {
         self.seen = true;
     }
 
+    /// By how many segments the network changes their order, as far as is known.
+    pub const fn degree(&self) -> u32 {
+        self.degree
+    }
+
     /// Whether more reordering was seen than the threshold of duplicates allows for.
     pub const fn is_high(&self) -> bool {
         self.degree > self.threshold

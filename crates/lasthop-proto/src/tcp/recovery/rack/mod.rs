@@ -32,6 +32,7 @@ use crate::tcp::flight::{Flight, Index};
 use crate::tcp::min_rtt::MinRtt;
 use crate::tcp::pacer::Pacer;
 use crate::tcp::prr::Prr;
+use crate::tcp::send_buffer::Need;
 use crate::tcp::send_state::SendState;
 use crate::time::{Duration, Instant};
 
@@ -258,6 +259,15 @@ impl Rack {
         self.permit = Permit::All;
     }
 
+    /// What a send buffer that tunes itself is to hold; nothing more than before while the window is full
+    /// (`tcp_should_expand_sndbuf`).
+    pub fn buffer_need(&self) -> Option<Need> {
+        let window = self.control.window();
+        let need =
+            Need { windows: self.control.buffered_windows(), segments: window.max(self.reordering.degree() + 1) };
+        (self.flight.in_flight() < window).then_some(need)
+    }
+
     /// Nothing more can leave now: looks after the timer and after how the window was used.
     pub fn on_burst_end(&mut self, s: &mut SendState, now: Instant) {
         self.look_after_timer(s, now);
@@ -287,8 +297,7 @@ impl Rack {
 
 /// Whether something was handed over, within the send buffer, that was never sent.
 fn unsent(s: &SendState) -> bool {
-    let in_buffer = s.end_pos().min(s.una_pos + u64::from(s.config.send_buffer));
-    s.pos(s.snd_nxt) < in_buffer
+    s.pos(s.snd_nxt) < s.buffered_end()
 }
 
 /// What the sender asks when it looks for something to send.

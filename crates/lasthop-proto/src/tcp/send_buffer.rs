@@ -1,0 +1,130 @@
+//! A send buffer that grows with the congestion window, as Linux 6.18 has it: it holds two windows of segments, three with BBR, with
+//! the memory that they take at worst (`tcp_sndbuf_expand`), and never shrinks.
+
+use super::config::{Recovery, SendAutotune, Switch, TcpConfig};
+
+/// `tcp_wmem[1]`: bytes of memory at first.
+const START: u32 = 16_384;
+/// Segments that the buffer is for at least (`TCP_INIT_CWND`).
+const LEAST_SEGMENTS: u32 = 10;
+
+/// What a buffer is to hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Need {
+    /// Congestion windows.
+    pub windows: u32,
+    /// Segments in each.
+    pub segments: u32,
+}
+
+/// The state of the buffer. It counts memory; of what is in it only the data is counted, since segments wait in large packets.
+#[derive(Clone, Debug)]
+pub struct SendBuffer {
+    /// Memory in use at most (`sk_sndbuf`).
+    size: u32,
+    /// What it may grow to (`tcp_wmem[2]`).
+    most: u32,
+    /// Position of the stream up to which the application has written.
+    written: u64,
+}
+
+impl SendBuffer {
+    /// An empty one, where `config` asks for it. Only RACK counts its window in segments, as Linux does.
+    pub fn new(config: &TcpConfig) -> Option<Self> {
+        let tunes = config.send_autotune == SendAutotune::Linux && config.recovery == Recovery::Rack;
+        tunes.then(|| Self { size: START.min(config.send_buffer), most: config.send_buffer, written: 1 })
+    }
+
+    /// Position of the stream up to which the application has written.
+    #[inline]
+    pub fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// Lets the buffer hold what is needed of segments that take `memory` bytes each.
+    pub fn expand(&mut self, need: Need, memory: u32) {
+        let wanted = need.segments.max(LEAST_SEGMENTS).saturating_mul(need.windows).saturating_mul(memory);
+        self.size = self.size.max(wanted.min(self.most));
+    }
+
+    /// The application, which waits for room, writes on when a third of the buffer is free (`sk_stream_write_space`), up to position
+    /// `end` of the stream: whole segments, until the buffer is full. Whether it did.
+    pub fn fill(&mut self, una_pos: u64, end: u64, mss: u32) -> bool {
+        let held = self.written.saturating_sub(una_pos);
+        let free = u64::from(self.size).saturating_sub(held);
+        if self.written >= end || free == 0 || free < held / 2 {
+            return false;
+        }
+        self.written = end.min(self.written.max(una_pos) + free.next_multiple_of(u64::from(mss.max(1))));
+        true
+    }
+}
+
+/// Memory that a segment of `mss` bytes of payload takes at worst (`tcp_sndbuf_expand`): with the largest segment that the peer takes,
+/// room for headers (`MAX_TCP_HEADER` of a kernel without radio drivers) and Linux's bookkeeping behind it, rounded up to a power of two as its
+/// allocator does, and 256 bytes to describe it.
+pub fn segment_memory(mss: u32, timestamps: Switch) -> u32 {
+    const HEADERS: u32 = 256;
+    const SHARED: u32 = 320;
+    const DESCRIPTION: u32 = 256;
+    let options = if timestamps.is_on() { 12 } else { 0 };
+    (mss.min(1 << 24) + options + HEADERS + SHARED).next_power_of_two() + DESCRIPTION
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tcp::config::Preset;
+
+    const MEMORY: u32 = 2304;
+
+    fn buffer() -> SendBuffer {
+        let config = TcpConfig { send_autotune: SendAutotune::Linux, ..TcpConfig::preset(Preset::Linux618) };
+        SendBuffer::new(&config).unwrap()
+    }
+
+    /// What `SO_SNDBUF` and `ss -m` say of a kernel 6.18 with segments of 1,448 bytes: 46,080 bytes after the handshake, 69,120 under BBR;
+    /// 69,120 at a window of 15 segments, 92,160 at one of 20.
+    #[test]
+    fn it_holds_two_windows_and_three_under_bbr() {
+        assert_eq!(segment_memory(1448, Switch::On), MEMORY);
+        for (windows, segments, size) in
+            [(2, 10, 46_080), (3, 10, 69_120), (2, 15, 69_120), (2, 20, 92_160), (2, 4, 46_080)]
+        {
+            let mut buffer = buffer();
+            buffer.expand(Need { windows, segments }, MEMORY);
+            assert_eq!(buffer.size, size, "{windows} windows of {segments}");
+        }
+    }
+
+    #[test]
+    fn it_never_shrinks_and_ends_at_what_it_may_grow_to() {
+        let mut buffer = buffer();
+        for (segments, size) in [(100, 460_800), (10, 460_800), (2000, 4 << 20), (u32::MAX, 4 << 20)] {
+            buffer.expand(Need { windows: 2, segments }, MEMORY);
+            assert_eq!(buffer.size, size);
+        }
+    }
+
+    /// 46,080 bytes are 31.8 segments: the 32nd begins while there is room. A third is free when 15,360 bytes are acknowledged,
+    /// of a queue that is as full as the buffer: 46,336 bytes less 11 segments leave 30,408.
+    #[test]
+    fn the_application_writes_whole_segments_once_a_third_is_free() {
+        let mut buffer = buffer();
+        buffer.expand(Need { windows: 2, segments: 10 }, MEMORY);
+        let (mss, end) = (1448, 1_000_001);
+        assert!(buffer.fill(1, end, mss));
+        assert_eq!(buffer.written(), 1 + 32 * 1448);
+        let mut una = 1;
+        for _ in 0..10 {
+            una += 1448;
+            assert!(!buffer.fill(una, end, mss), "{una}");
+        }
+        assert!(buffer.fill(una + 1448, end, mss));
+        assert_eq!(buffer.written(), 1 + (11 + 32) * 1448);
+        // The stream's end is no whole segment.
+        assert!(buffer.fill(1 + 43 * 1448, 1 + 43 * 1448 + 100, mss));
+        assert_eq!(buffer.written(), 1 + 43 * 1448 + 100);
+        assert!(!buffer.fill(1 + 43 * 1448 + 100, 1 + 43 * 1448 + 100, mss));
+    }
+}
