@@ -36,8 +36,8 @@ FIRST_STUDY = ["-p", "lasthop-study", "--test", "studies", "the_1997_study"]
 
 # Name, file, what stands there (once), what is put instead, arguments of `cargo test`.
 FAULTS = [
-    ("a queue is no congestion", f"{HYBRID}/congestion.rs", "if round.standing > target || round.marks > 0",
-     "if round.marks > 0", ["-p", "lasthop-proto", "--test", "hybrid", "auto"]),
+    ("a queue is no congestion", f"{HYBRID}/congestion.rs", "round.standing > target || overflows",
+     "overflows", ["-p", "lasthop-proto", "--test", "hybrid", "auto"]),
     ("want of packets lowers the rate", f"{HYBRID}/rate.rs", "Some(rate) if round.supply == Supply::Ample =>",
      "Some(rate) =>", inside("rate")),
     ("a rate faster than it was sent at", f"{HYBRID}/rounds.rs",
