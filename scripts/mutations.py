@@ -21,6 +21,7 @@ SECONDS = 1800
 TCP = "crates/lasthop-proto/src/tcp"
 CHANNEL = "crates/lasthop-proto/src/channel"
 STUDY = "crates/lasthop-study/src"
+HYBRID = "crates/lasthop-proto/src/link/hybrid"
 
 
 def golden(name):
@@ -35,6 +36,12 @@ FIRST_STUDY = ["-p", "lasthop-study", "--test", "studies", "the_1997_study"]
 
 # Name, file, what stands there (once), what is put instead, arguments of `cargo test`.
 FAULTS = [
+    ("a queue is no congestion", f"{HYBRID}/congestion.rs", "round.standing > target || overflows",
+     "overflows", ["-p", "lasthop-proto", "--test", "hybrid", "auto"]),
+    ("want of packets lowers the rate", f"{HYBRID}/rate.rs", "Some(rate) if round.supply == Supply::Ample =>",
+     "Some(rate) =>", inside("rate")),
+    ("a rate faster than it was sent at", f"{HYBRID}/rounds.rs",
+     "to.arrived.since(from.arrived).max(to.sent.since(from.sent))", "to.arrived.since(from.arrived)", inside("rounds")),
     ("Reno inflates by two", f"{TCP}/recovery/reno.rs", "s.cc.inflate(threshold);", "s.cc.inflate(threshold - 1);",
      golden("reno")),
     ("NewReno deflates by half", f"{TCP}/recovery/newreno.rs", "s.cc.partial_ack(acked)", "s.cc.partial_ack(acked / 2)",

@@ -19,7 +19,7 @@ fn config(u: &mut Unstructured<'_>) -> Result<HopConfig> {
     let share = Share { data: u.arbitrary()?, coded: u.arbitrary()?, wait: pause(u)?.max(Duration::from_millis(1)) };
     Ok(HopConfig {
         // A minute may pass in one step.
-        rate: RateRule::Fixed(u.int_in_range(0..=20_000_000)?),
+        rate: if u.arbitrary()? { RateRule::Auto } else { RateRule::Fixed(u.int_in_range(0..=20_000_000)?) },
         repair: *u.choose(&[Repair::Repeat, Repair::Adaptive, Repair::Share(share)])?,
         header: u16::from(u.arbitrary::<u8>()?),
         queue: u.int_in_range(0..=40)?,
@@ -80,6 +80,7 @@ fn hostile(u: &mut Unstructured<'_>) -> Result<Packet> {
                 beyond: u.arbitrary()?,
                 delivered: u.arbitrary()?,
                 useful: u.arbitrary()?,
+                marked: u.arbitrary()?,
             };
             Packet { link: Header::Feedback { packet }.into(), body: Body::Report(report), ..plain }
         }
@@ -144,6 +145,8 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
                 "{sizes:?}"
             );
             assert!(sizes.held <= 4096 && sizes.span <= 1 << 14 && sizes.waiting <= config.queue as usize, "{sizes:?}");
+            let auto = config.rate == RateRule::Auto;
+            assert!(!auto || (8_000..=100_000_000_000).contains(&node.hop().rate()), "{}", node.hop().rate());
             assert!(sizes.decoder.0 <= 256 && sizes.decoder.1 <= 32 && sizes.flows <= 4096, "{sizes:?}");
             if honest {
                 let mut taken = taken.clone();

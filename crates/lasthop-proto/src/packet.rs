@@ -438,6 +438,8 @@ pub struct LinkReport {
     pub delivered: u32,
     /// Coded frames that were of use.
     pub useful: u32,
+    /// Packets that came marked.
+    pub marked: u32,
 }
 
 impl Default for Body {

@@ -79,7 +79,7 @@ pub(crate) fn read(root: &Reader<'_>, name: &str, files: &Files) -> Result<Spec,
     let flows = flows::read(root, &nodes, limit)?;
     let sessions = sessions::read(root, &nodes, limit, names.total())?;
     let mobility = mobility::read(root, &nodes, &links, &flows, &sessions)?;
-    let base_station = stations::base_station(root, &nodes, &links, &tcp)?;
+    let base_station = stations::base_station(root, &nodes, &links, &names, &tcp)?;
     let elements = stations::elements(root, &nodes, &links, &tcp)?;
     let lab = lab::read(root, &nodes)?;
     Ok(Spec {

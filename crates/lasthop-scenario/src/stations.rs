@@ -11,12 +11,13 @@ use crate::elements::{
     read_arq, read_srp, read_two_ended, relay,
 };
 use crate::error::{Error, Problem};
+use crate::flow_names::FlowNames;
 use crate::nodes::{Link, Nodes};
 use crate::reader::Reader;
 use crate::sides;
 use crate::snoop::{self, REPAIR_KEYS};
 use crate::tcp::TcpSpec;
-use crate::values::Text;
+use crate::values::{List, Text};
 
 /// A router's port to a link.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -63,6 +64,7 @@ pub(crate) fn base_station(
     root: &Reader<'_>,
     nodes: &Nodes,
     links: &[Link],
+    names: &FlowNames,
     common: &TcpSpec,
 ) -> Result<Option<Station>, Error> {
     let reader = root.section("base_station")?;
@@ -85,7 +87,7 @@ pub(crate) fn base_station(
         relay: relay(&reader, common)?,
         arq: link_protocol(&reader)?,
         srp: srp(&reader)?,
-        two_ended: two_ended(&reader)?,
+        two_ended: two_ended(&reader, names)?,
         gateway_snoop: snoop::of_gateway(&reader.section("snoop")?)?,
         gateway_split: sides::of_simulator(&reader.section("split")?)?.map(|side| side.config(common.config.mss)),
     }))
@@ -117,10 +119,17 @@ pub(crate) fn elements(
 }
 
 /// Reads `[base_station.two_ended]`, which may be absent.
-fn two_ended(station: &Reader<'_>) -> Result<TwoEndedKeys, Error> {
+fn two_ended(station: &Reader<'_>, names: &FlowNames) -> Result<TwoEndedKeys, Error> {
     let reader = station.section("two_ended")?;
-    reader.allow(&TWO_ENDED_KEYS)?;
-    read_two_ended(&reader)
+    reader.allow(&[&TWO_ENDED_KEYS[..], &["past"]].concat())?;
+    let List(past) = reader.or("past", List(Vec::<Text>::new()), "default")?;
+    let mut flows = Vec::new();
+    for Text(name) in past {
+        let examples = names.examples();
+        let unknown = || reader.unknown_name("past", "flow", &name, examples.iter().map(String::as_str));
+        flows.push(names.find(&name).ok_or_else(unknown)?);
+    }
+    Ok(read_two_ended(&reader)?.passing(flows))
 }
 
 /// Reads `[base_station.srp]`, which may be absent.

@@ -29,7 +29,7 @@ use crate::error::{Error, Problem};
 use crate::reader::Reader;
 use crate::reading;
 use crate::units::Fraction;
-use crate::values::{Choice, List, Off, Or, Positive, Whole};
+use crate::values::{Auto, Choice, List, Off, Or, Positive, Whole};
 
 pub use self::values::Endpoint;
 
@@ -135,8 +135,8 @@ pub struct Peer {
     pub allowed: Vec<IpNet>,
     /// A sign of life after so long without traffic.
     pub keepalive: Option<Duration>,
-    /// How fast this end sends to it, in bits per second with all headers from IP on.
-    pub rate: u64,
+    /// How fast this end sends to it, in bits per second with all headers from IP on; none: as fast as the hop is found to be.
+    pub rate: Option<u64>,
     /// What is done against losses on the way there.
     pub repair: Repair,
     /// Most packets that wait to be sent to it.
@@ -337,9 +337,9 @@ fn peer(reader: &Reader<'_>, security: &Security, listen: SocketAddr) -> Result<
         return Err(reader.refuse("keepalive", "1 s to 1 h, as \"10 s\", or \"off\"", ""));
     }
     let preshared_key_file = preshared_key_file.map(|KeyFile(path)| path);
-    let rate: Rate = reader.required("rate")?;
-    if !(RATES[0]..=RATES[1]).contains(&rate) {
-        return Err(reader.refuse("rate", "8 kbps to 100 Gbps, as \"10 Mbps\"", ""));
+    let Or(rate, _) = reader.required::<Or<Auto, Rate>>("rate")?;
+    if rate.is_some_and(|rate| !(RATES[0]..=RATES[1]).contains(&rate)) {
+        return Err(reader.refuse("rate", "8 kbps to 100 Gbps, as \"10 Mbps\", or \"auto\"", ""));
     }
     let repair = reader.or("repair", Repair::Hybrid, "default")?;
     let Whole(queue) = reader.or::<Whole<1, 100_000>>("queue", Whole(1000), "default")?;
@@ -348,6 +348,6 @@ fn peer(reader: &Reader<'_>, security: &Security, listen: SocketAddr) -> Result<
         return Err(reader.refuse("ab", "0 to 50 %, as \"10 %\"", "most flows are to be repaired"));
     }
     let allowed = prefixes;
-    let Rate(rate) = rate;
+    let rate = rate.map(|Rate(rate)| rate);
     Ok(Peer { name, public_key, preshared_key_file, endpoint, allowed, keepalive, rate, repair, queue, ab })
 }

@@ -8,7 +8,7 @@ use lasthop_proto::pep::split::Handover;
 use lasthop_proto::scheme::{BaseStation, Family, LinkRepair, LocalDetection, SCHEMES, Scheme, TcpAwareness};
 use lasthop_proto::tcp::config::{Clock, DelayedAck, Growth, Nagle, Recovery, Switch, TcpConfig};
 use lasthop_proto::time::{Duration, Instant};
-use lasthop_scenario::elements::{Arq, ElnMarker, Snoop, Split, Srp, TwoEnded};
+use lasthop_scenario::elements::{Arq, ElnMarker, SendingRate, Snoop, Split, Srp, TwoEnded};
 use lasthop_scenario::{Scenario, builtin_names};
 use lasthop_sim::network::{App, DamagedFrames, ElementSpec, LinkSpec, Medium, Network, NodeKind, QueueLimit, Rate};
 
@@ -166,7 +166,7 @@ fn schemes_decide_what_the_base_station_does() {
                 let end: &TwoEnded = spec.element.get().expect("an end");
                 assert_eq!(
                     (end.rate, end.header, end.queue, end.repair),
-                    (None, 58, 1000, expected),
+                    (SendingRate::SameAsLink, 58, 1000, expected),
                     "{}",
                     scheme.name
                 );
@@ -498,8 +498,11 @@ fn the_keys_of_a_two_ended_link() {
         assert_eq!((config.rate, config.repair), (RateRule::Fixed(800_000), Repair::Share(share)));
         assert_eq!((config.header, config.queue), (32, 50));
     }
+    assert!(ends("rate = \"auto\"").into_iter().all(|(_, config)| config.rate == RateRule::Auto));
+    assert_eq!(ends("rate = \"link\""), ends(""));
     for (keys, expected) in [
         ("rate = \"0 bps\"", "elements.tunnel.rate"),
+        ("rate = \"atuo\"", "did you mean \"auto\"?"),
         ("repair = \"none\"", "elements.tunnel.repair"),
         ("share_data = 129", "elements.tunnel.share_data"),
         ("window = 16", "elements.tunnel.window"),

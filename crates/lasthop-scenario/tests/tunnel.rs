@@ -29,9 +29,9 @@ fn a_whole_configuration() {
     assert_eq!(shore.endpoint.as_ref().unwrap().to_string(), "shore.example.net:51900");
     assert_eq!((shore.keepalive, van.keepalive), (Some(Duration::from_secs(10)), None));
     assert_eq!(van.allowed[2], "192.0.2.1/32".parse().unwrap());
-    assert_eq!((shore.rate, shore.repair, shore.queue), (2_000_000, Repair::Arq, 50));
+    assert_eq!((shore.rate, shore.repair, shore.queue), (Some(2_000_000), Repair::Arq, 50));
     assert_eq!((shore.ab.get(), van.ab.get()), (0.1, 0.0));
-    assert_eq!((van.rate, van.repair, van.queue), (10_000_000, Repair::Hybrid, 1000));
+    assert_eq!((van.rate, van.repair, van.queue), (Some(10_000_000), Repair::Hybrid, 1000));
     assert_eq!((tunnel.device.as_str(), tunnel.routes, tunnel.log.as_str()), ("lasthop0", Routes::Allowed, "info"));
     assert_eq!((tunnel.address, tunnel.metrics, tunnel.control_group), (Vec::new(), None, None));
 }
@@ -117,7 +117,7 @@ fn what_is_wrong_is_named() {
         ),
         (
             format!("{HEAD}{}", shore.replace("rate = '10 Mbps'", "rate = '7 kbps'")),
-            "t.toml:7: peer[1].rate: cannot be \"7 kbps\"; give 8 kbps to 100 Gbps, as \"10 Mbps\"",
+            "t.toml:7: peer[1].rate: cannot be \"7 kbps\"; give 8 kbps to 100 Gbps, as \"10 Mbps\", or \"auto\"",
         ),
         (
             format!("{HEAD}address = '10.9.0.1'\n{shore}"),

@@ -5,7 +5,7 @@ use std::hash::RandomState;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 
-use lasthop_proto::link::hybrid::{Fate, Frame, PacketNumber};
+use lasthop_proto::link::hybrid::{Fate, Frame, PacketNumber, State};
 use lasthop_proto::packet::Ecn;
 use lasthop_proto::time::Instant;
 use lasthop_tunnel::wire::{HEADER, TAG};
@@ -270,6 +270,15 @@ impl Engine {
     /// Tells the session which sizes arrive.
     fn take_fates(&mut self, now: Instant, id: PeerId) {
         let Some(link) = link_of(&mut self.links, id) else { return };
+        let news = link.news(now);
+        let name = link.plan.name.as_str();
+        match news {
+            Some(State::Broken) => {
+                tracing::warn!(peer = name, "more than 30 % is lost for 10 s without delay: nothing is repaired");
+            }
+            Some(_) => tracing::info!(peer = name, "less is lost: repair goes on"),
+            None => {}
+        }
         while let Some((size, fate)) = link.poll_fate() {
             match fate {
                 Fate::Arrived(_) => self.tunnel.acknowledged(id, size),
@@ -355,7 +364,8 @@ impl Engine {
             return;
         };
         for _ in 0..TURN {
-            let Some(outgoing) = link.hop.poll_frame(now) else { return };
+            let Some(mut outgoing) = link.hop.poll_frame(now) else { return };
+            outgoing.frame = link.readable(outgoing.frame);
             self.scratch.clear();
             self.scratch.resize(HEADER, 0);
             frames::write(&outgoing.frame, &mut self.scratch);

@@ -29,7 +29,7 @@ fn plan(end: usize) -> Plan {
         endpoint: (end == 0).then(|| address(1)),
         allowed: vec![(IpAddr::from([10, 0, 1 - end as u8, 0]), 24)],
         keepalive: None,
-        rate: 10_000_000,
+        rate: Some(10_000_000),
         codes: true,
         queue: 1000,
         ab: 0,
@@ -59,6 +59,9 @@ struct World {
     random: u64,
     /// Of a million.
     loss: u64,
+    /// Bits per second of each way, where that is the bottleneck, and when it is free.
+    rate: Option<u64>,
+    free: [Instant; 2],
     /// Largest datagram that passes.
     most: usize,
     /// The address that the first end's datagrams seem to come from.
@@ -78,6 +81,8 @@ impl World {
             count: 0,
             random: 88_172_645_463_325_252,
             loss,
+            rate: None,
+            free: [now; 2],
             most: 1472,
             seen_as: address(0),
             got: [Vec::new(), Vec::new()],
@@ -104,8 +109,17 @@ impl World {
                     continue;
                 }
                 self.count += 1;
+                let mut leaves = self.now;
+                if let Some(rate) = self.rate {
+                    if self.free[end].since(self.now) > Duration::from_millis(100) {
+                        continue;
+                    }
+                    let takes = Duration::from_nanos((bytes.len() as u64 + 28) * 8_000_000_000 / rate);
+                    self.free[end] = self.free[end].max(self.now) + takes;
+                    leaves = self.free[end];
+                }
                 let from = if end == 0 { self.seen_as } else { address(1) };
-                self.way.insert((self.now + Duration::from_millis(10), self.count), (1 - end, from, bytes));
+                self.way.insert((leaves + Duration::from_millis(10), self.count), (1 - end, from, bytes));
             }
             let mut packet = Vec::new();
             while self.ends[end].poll_packet(&mut packet) {
@@ -178,6 +192,30 @@ fn everything_arrives_in_order_whatever_is_lost() {
         assert_eq!((counters.sent, counters.received.packets), (Tally { packets: 2000, bytes: 2_000_000 }, 2_000));
         assert_eq!(counters.repair.packets == 0, loss == 0, "{counters:?}");
         assert_eq!(counters.starts, 1);
+    }
+}
+
+/// Without a rate an end finds that of the path, losses or not; what is too much waits at the entrance, and is dropped there.
+#[test]
+fn a_rate_is_found() {
+    for loss in [0, 20_000] {
+        let mut world = World::new(loss);
+        world.rate = Some(5_000_000);
+        for end in 0..2 {
+            let mut plan = plan(end);
+            plan.peers[0].rate = None;
+            world.ends[end] = Engine::new(&plan, [end as u8 + 7; 32], world.now).unwrap();
+        }
+        for number in 0..6_000 {
+            world.offer(0, packet(0, GRE, number, 1_250));
+            world.run(1);
+        }
+        let (found, loss) = (world.link(0).hop.rate(), world.link(0).hop.loss());
+        assert!((4_250_000..=5_750_000).contains(&found), "{found} at {loss}");
+        let counters = world.link(0).hop_counters();
+        assert!(counters.dropped > 1_000, "{counters:?}");
+        // 5 Mbps without headers, losses and the beginning.
+        assert!(world.link(1).counters.received.bytes > 2_400_000, "{:?}", world.link(1).counters.received);
     }
 }
 

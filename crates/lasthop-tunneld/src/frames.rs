@@ -5,8 +5,9 @@
 //! |---|---|
 //! | data | class 1 (0, 1, 2), symbol 4, chain 1, packet |
 //! | repair | 128 + count − 1: 1, first symbol 3, key 1, sum of chains 1 and packets |
-//! | feedback | 16 to 19: 1, largest packet 4, delay in µs 3, missing symbol 4, delivered 4, useful 4, then what the two lowest bits say: |
-//! | | bit 0: packets before the largest 16 (none: all arrived); bit 1: symbols beyond the missing one 16 (none: none is here) |
+//! | feedback | 16 to 23: 1, largest packet 4, delay in µs 3, missing symbol 4, delivered 4, useful 4, then what the three lowest bits say: |
+//! | | bit 0: packets before the largest 16 (none: all arrived); bit 1: symbols beyond the missing one 16 (none: none is here); |
+//! | | bit 2, to ends that can read it: packets that came marked 4 (none: 0) |
 //! | floor | 32: 1, symbol 4 |
 //! | probe | 33: 1 |
 //! | packet that goes unrepaired | 34: 1, packet |
@@ -22,6 +23,7 @@ pub const DATA: usize = 6;
 const FEEDBACK: u8 = 16;
 const SOME_MISSING: u8 = 1;
 const SOME_BEYOND: u8 = 2;
+const SOME_MARKED: u8 = 4;
 const FLOOR: u8 = 32;
 const PROBE: u8 = 33;
 const BARE: u8 = 34;
@@ -83,7 +85,8 @@ fn write_feedback(feedback: &Feedback, to: &mut Vec<u8>) {
     let missing = if feedback.received == u128::MAX { 0 } else { SOME_MISSING };
     let beyond = if feedback.beyond == 0 { 0 } else { SOME_BEYOND };
     let micros = (feedback.delay.as_nanos() / 1000).min(LONGEST_DELAY) as u32;
-    to.push(FEEDBACK | missing | beyond);
+    let marked = if feedback.marked == 0 { 0 } else { SOME_MARKED };
+    to.push(FEEDBACK | missing | beyond | marked);
     to.extend_from_slice(&(feedback.largest.0 as u32).to_be_bytes());
     to.extend_from_slice(&micros.to_be_bytes()[1..]);
     to.extend_from_slice(&(feedback.floor.0 as u32).to_be_bytes());
@@ -94,6 +97,9 @@ fn write_feedback(feedback: &Feedback, to: &mut Vec<u8>) {
     }
     if beyond != 0 {
         to.extend_from_slice(&feedback.beyond.to_be_bytes());
+    }
+    if marked != 0 {
+        to.extend_from_slice(&feedback.marked.to_be_bytes());
     }
 }
 
@@ -137,7 +143,7 @@ pub fn read(bytes: &[u8], near: Near) -> Option<Frame<Packet>> {
         FLOOR => Frame::Floor(Symbol(expand(from.word()?, near.symbol.0))),
         PROBE => Frame::Probe,
         BARE => return Some(Frame::Bare(Packet::arrived(from.0)?)),
-        FEEDBACK..=19 => Frame::Feedback(read_feedback(kind, &mut from, near)?),
+        FEEDBACK..=23 => Frame::Feedback(read_feedback(kind, &mut from, near)?),
         _ => return None,
     };
     // What stands behind it belongs to a later version.
@@ -151,7 +157,8 @@ fn read_feedback(kind: u8, from: &mut Reader<'_>, near: Near) -> Option<Feedback
     let (delivered, useful) = (from.word()?, from.word()?);
     let received = if kind & SOME_MISSING != 0 { u128::from_be_bytes(from.take()?) } else { u128::MAX };
     let beyond = if kind & SOME_BEYOND != 0 { u128::from_be_bytes(from.take()?) } else { 0 };
-    Some(Feedback { largest: PacketNumber(largest), delay, received, floor, beyond, delivered, useful })
+    let marked = if kind & SOME_MARKED != 0 { from.word()? } else { 0 };
+    Some(Feedback { largest: PacketNumber(largest), delay, received, floor, beyond, delivered, useful, marked })
 }
 
 /// The number next to `near` whose low 24 bits are `low`.
@@ -192,6 +199,7 @@ mod tests {
             beyond: 0,
             delivered: 5,
             useful: 6,
+            marked: 0,
         };
         vec![
             (Frame::Data(Symbol(0x1_0000_0004), label, packet()), DATA + 24),
@@ -199,6 +207,7 @@ mod tests {
             (Frame::Feedback(feedback), 20),
             (Frame::Feedback(Feedback { received: 5, ..feedback }), 36),
             (Frame::Feedback(Feedback { beyond: 5, received: 0, ..feedback }), 52),
+            (Frame::Feedback(Feedback { marked: 9, ..feedback }), 24),
             (Frame::Floor(Symbol(0x0_ffff_fff0)), 5),
             (Frame::Probe, 1),
             (Frame::Bare(packet()), 1 + 24),
@@ -226,7 +235,7 @@ mod tests {
             }
         }
         assert_eq!(read(&[3, 0, 0, 0, 0, 0], NEAR), None);
-        assert_eq!(read(&[20; 60], NEAR), None);
+        assert_eq!(read(&[24; 60], NEAR), None);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use lasthop_daemon::ab::Arm;
 use lasthop_proto::link::hybrid::{
-    Counters, Fate, Frame, Hop, HopConfig, Outgoing, PacketNumber, RateRule, Repair, Why,
+    Counters, Fate, Feedback, Frame, Hop, HopConfig, Outgoing, PacketNumber, RateRule, Repair, State, Why,
 };
 use lasthop_proto::node::Port;
 use lasthop_proto::time::{Duration, Instant};
@@ -22,8 +22,10 @@ use crate::plan::{LINK_MTU, PeerPlan};
 pub const CODES: Capabilities = Capabilities(1);
 /// This end takes packets that go unrepaired.
 pub const BARE: Capabilities = Capabilities(2);
+/// This end reads in feedback how many packets came marked.
+pub const MARKS: Capabilities = Capabilities(4);
 /// All that this end can do.
-pub const ALL: Capabilities = Capabilities(CODES.0 | BARE.0);
+pub const ALL: Capabilities = Capabilities(CODES.0 | BARE.0 | MARKS.0);
 
 /// By so much the loops of both ends may be late, without sending more slowly and without anything being held lost.
 const LAG: Duration = Duration::from_millis(3);
@@ -103,6 +105,10 @@ pub struct Link {
     comparison: Option<Comparison>,
     /// Whether the peer takes them.
     takes_bare: bool,
+    /// Whether it reads of marks.
+    reads_marks: bool,
+    /// What was last logged of what is done against losses.
+    state: State,
 }
 
 impl Link {
@@ -126,6 +132,8 @@ impl Link {
             optimistic_until: None,
             comparison: (plan.ab > 0).then(|| Comparison::new(plan.ab, plan.ab_keys)),
             takes_bare: false,
+            reads_marks: false,
+            state: State::Silent,
             plan,
         }
     }
@@ -139,6 +147,7 @@ impl Link {
     pub fn on_up(&mut self, now: Instant, capabilities: Capabilities, start: Start) {
         self.up = true;
         self.takes_bare = capabilities.0 & BARE.0 != 0;
+        self.reads_marks = capabilities.0 & MARKS.0 != 0;
         self.since.get_or_insert(now);
         if start == Start::Rekeyed {
             return;
@@ -254,6 +263,21 @@ impl Link {
         self.offset + number
     }
 
+    /// A frame as this peer can read it.
+    pub fn readable(&self, frame: Frame<Packet>) -> Frame<Packet> {
+        match frame {
+            Frame::Feedback(feedback) if !self.reads_marks => Frame::Feedback(Feedback { marked: 0, ..feedback }),
+            frame => frame,
+        }
+    }
+
+    /// What is done against losses, if the breaker acts or lets go since this was asked last.
+    pub fn news(&mut self, now: Instant) -> Option<State> {
+        let (before, state) = (self.state, self.hop.state(now));
+        self.state = state;
+        ((before == State::Broken) != (state == State::Broken)).then_some(state)
+    }
+
     /// What became of a datagram: its bytes, and whether it is lost.
     pub fn poll_fate(&mut self) -> Option<(u16, Fate)> {
         loop {
@@ -274,7 +298,7 @@ impl Link {
 fn config(plan: &PeerPlan, capabilities: Capabilities, headers: u16) -> HopConfig {
     let codes = plan.codes && capabilities.0 & CODES.0 != 0;
     HopConfig {
-        rate: RateRule::Fixed(plan.rate),
+        rate: plan.rate.map_or(RateRule::Auto, RateRule::Fixed),
         repair: if codes { Repair::Adaptive } else { Repair::Repeat },
         header: headers + (OVERHEAD + DATA) as u16,
         queue: plan.queue,

@@ -100,7 +100,7 @@ pub struct PeerPlan {
     /// Nanoseconds without traffic after which there is a sign of life.
     pub keepalive: Option<u64>,
     /// Bits per second that this end sends to it.
-    pub rate: u64,
+    pub rate: Option<u64>,
     /// Whether a code helps repeats.
     pub codes: bool,
     /// Most packets that wait.

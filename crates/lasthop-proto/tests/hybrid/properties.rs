@@ -164,9 +164,9 @@ fn hostile() -> impl Strategy<Value = Packet> {
             Packet { link, body: Body::Coded(Image([fill; 76])), ..Packet::default() }
         });
     let words = || prop_oneof![Just([0; 4]), Just([u32::MAX; 4]), any::<[u32; 4]>()];
-    let feedback = ((number(), number(), any::<u32>()), number(), words(), words(), any::<[u32; 2]>()).prop_map(
-        |((packet, largest, delay), floor, received, beyond, [delivered, useful])| {
-            let report = LinkReport { largest, delay, received, floor, beyond, delivered, useful };
+    let feedback = ((number(), number(), any::<u32>()), number(), words(), words(), any::<[u32; 3]>()).prop_map(
+        |((packet, largest, delay), floor, received, beyond, [delivered, useful, marked])| {
+            let report = LinkReport { largest, delay, received, floor, beyond, delivered, useful, marked };
             Packet { link: Header::Feedback { packet }.into(), body: Body::Report(report), ..Packet::default() }
         },
     );

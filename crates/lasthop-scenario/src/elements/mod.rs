@@ -23,7 +23,7 @@ pub use self::split::Split;
 pub(crate) use self::split::{RELAY_KEYS, Relay, RelayPart, endpoint, relay};
 pub use self::srp::Srp;
 pub(crate) use self::srp::{SRP_KEYS, SrpKeys, SrpPart, read as read_srp};
-pub use self::two_ended::TwoEnded;
+pub use self::two_ended::{SendingRate, TwoEnded};
 pub(crate) use self::two_ended::{TWO_ENDED_KEYS, TwoEndedKeys, read as read_two_ended};
 
 use crate::document::{Data, quote};

@@ -5,6 +5,7 @@ mod octets;
 use lasthop_proto::link::hybrid::node;
 use lasthop_proto::link::hybrid::{HopConfig, RateRule, Repair, Reports, Share};
 use lasthop_proto::node::Node;
+use lasthop_proto::packet::FlowId;
 use lasthop_proto::scheme::{LinkRepair, Scheme};
 use lasthop_proto::time::Duration;
 use lasthop_sim::Bytes;
@@ -15,7 +16,7 @@ use super::part::{AnyPart, Beyond, Kind, Part};
 use crate::error::Error;
 use crate::reader::Reader;
 use crate::units::BitRate;
-use crate::values::{Or, Positive, SameAsLink, Whole};
+use crate::values::{Auto, Or, Positive, SameAsLink, Whole};
 
 pub(super) static KIND: Kind = Kind {
     name: "two-ended",
@@ -30,8 +31,8 @@ pub(super) static KIND: Kind = Kind {
 /// One end of a two-ended link.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TwoEnded {
-    /// Bits per second at which an end sends; none: the link's in its direction.
-    pub rate: Option<u64>,
+    /// How fast an end sends.
+    pub rate: SendingRate,
     /// What it does against losses.
     pub repair: Repair,
     /// Bytes that it adds to each packet.
@@ -42,13 +43,30 @@ pub struct TwoEnded {
     pub target: Duration,
     /// See `target`.
     pub interval: Duration,
+    /// Flows that go past it.
+    pub past: Vec<FlowId>,
+}
+
+/// How fast an end sends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SendingRate {
+    /// As the link in its direction.
+    SameAsLink,
+    /// So many bits per second.
+    Given(u64),
+    /// As fast as the hop is found to be.
+    Auto,
 }
 
 impl TwoEnded {
     /// What an end does where the link carries `link`.
     pub fn config(&self, link: Rate) -> HopConfig {
         HopConfig {
-            rate: RateRule::Fixed(self.rate.unwrap_or(link.0)),
+            rate: match self.rate {
+                SendingRate::SameAsLink => RateRule::Fixed(link.0),
+                SendingRate::Given(rate) => RateRule::Fixed(rate),
+                SendingRate::Auto => RateRule::Auto,
+            },
             repair: self.repair,
             header: self.header,
             queue: self.queue,
@@ -91,11 +109,11 @@ impl Element for TwoEnded {
     }
 
     fn build(&self, site: &Site<'_>) -> Box<dyn Node<()>> {
-        node::TwoEnded::boxed(self.config(site.rate))
+        node::TwoEnded::boxed(self.config(site.rate), self.past.clone())
     }
 
     fn build_on_bytes(&self, site: &Site<'_>) -> Option<Box<dyn Node<Bytes> + Send>> {
-        Some(Box::new(octets::OnBytes::new(self.config(site.rate))))
+        Some(Box::new(octets::OnBytes::new(self.config(site.rate), self.past.clone())))
     }
 
     fn describe(&self) -> String {
@@ -105,7 +123,11 @@ impl Element for TwoEnded {
             Repair::Airmail(_) => "codes over blocks, repeats what that does not restore".to_owned(),
             Repair::Share(Share { data, coded, .. }) => format!("{coded} coded frames for {data} packets"),
         };
-        let rate = self.rate.map_or_else(|| "the link's rate".to_owned(), |rate| BitRate(rate).to_string());
+        let rate = match self.rate {
+            SendingRate::SameAsLink => "the link's rate".to_owned(),
+            SendingRate::Given(rate) => BitRate(rate).to_string(),
+            SendingRate::Auto => "the rate that it finds".to_owned(),
+        };
         format!("one of the link's two ends: {repair}; sends at {rate}")
     }
 }
@@ -123,6 +145,12 @@ pub(crate) struct TwoEndedKeys {
 }
 
 impl TwoEndedKeys {
+    /// Those flows go past it.
+    pub fn passing(mut self, past: Vec<FlowId>) -> Self {
+        self.end.past = past;
+        self
+    }
+
     /// An end that does that against losses.
     pub fn with(&self, repair: LinkRepair) -> TwoEnded {
         let repair = match repair {
@@ -137,7 +165,12 @@ impl TwoEndedKeys {
 
 /// Reads the keys from a table, which may be absent.
 pub(crate) fn read(reader: &Reader<'_>) -> Result<TwoEndedKeys, Error> {
-    let Or(rate, _) = reader.or::<Or<SameAsLink, Rate>>("rate", Or(None, SameAsLink), "default")?;
+    let given = Or(Some(Or(None, SameAsLink)), Auto);
+    let rate = match reader.or::<Or<Auto, Or<SameAsLink, Rate>>>("rate", given, "default")? {
+        Or(None, Auto) => SendingRate::Auto,
+        Or(Some(Or(None, SameAsLink)), Auto) => SendingRate::SameAsLink,
+        Or(Some(Or(Some(Rate(rate)), SameAsLink)), Auto) => SendingRate::Given(rate),
+    };
     // IPv4, UDP, the number, the tag, and what a data frame says (docs/models/two-ended-link.md).
     let Whole(header) = reader.or::<Whole<0, 256>>("header", Whole(58), "default")?;
     let Whole(queue) = reader.or::<Whole<1, 100_000>>("queue", Whole(1000), "default")?;
@@ -147,13 +180,7 @@ pub(crate) fn read(reader: &Reader<'_>) -> Result<TwoEndedKeys, Error> {
     let Whole(data) = reader.or::<Whole<1, 128>>("share_data", Whole(20), "default")?;
     let Whole(coded) = reader.or::<Whole<1, 128>>("share_coded", Whole(3), "default")?;
     let Positive(wait) = reader.or("share_wait", Positive(Duration::from_millis(8)), "default")?;
-    let end = TwoEnded {
-        rate: rate.map(|Rate(rate)| rate),
-        repair: Repair::Adaptive,
-        header: header as u16,
-        queue,
-        target,
-        interval,
-    };
+    let end =
+        TwoEnded { rate, repair: Repair::Adaptive, header: header as u16, queue, target, interval, past: Vec::new() };
     Ok(TwoEndedKeys { end, share: Share { data: data as u8, coded: coded as u8, wait } })
 }

@@ -101,9 +101,12 @@ fn register_peers(registry: &mut Registry, peers: &[PeerSnapshot]) {
         }
         registry.register_with_unit(name, help, Unit::Bytes, family);
     }
-    let gauges: [(&str, &str, Read<f64>); 4] = [
+    let gauges: [(&str, &str, Read<f64>); 7] = [
         ("up", "Whether there is a session", |peer| f64::from(u8::from(peer.up))),
         ("loss", "Share of datagrams to the peer lost in the last 2 s", |peer| peer.loss),
+        ("rate", "Bits per second that are sent to the peer at most, given or found", |peer| peer.rate as f64),
+        ("congested", "Whether the way to the peer is full", |peer| f64::from(u8::from(peer.state == "congested"))),
+        ("breaker", "Whether too much is lost to be repaired", |peer| f64::from(u8::from(peer.state == "breaker"))),
         ("mtu", "Bytes of a packet that fit", |peer| f64::from(peer.mtu)),
         ("waiting", "Packets that wait for being sent", |peer| peer.waiting as f64),
     ];

@@ -62,8 +62,12 @@ pub struct PeerSnapshot {
     pub address: Option<String>,
     /// Bytes of a packet of the inner network that fit.
     pub mtu: u16,
-    /// Bits per second that this end sends at most.
+    /// Bits per second that this end sends at most: the given ones, or those that it found.
     pub rate: u64,
+    /// Whether it finds them.
+    pub finds_rate: bool,
+    /// What is done against losses: "silent", "repairing", "congested" or "breaker".
+    pub state: String,
     /// The hop's round trip, where it is known.
     pub rtt_seconds: Option<f64>,
     /// The share of datagrams to it that were lost in the last 2 s.
@@ -183,7 +187,9 @@ impl PeerSnapshot {
             up_seconds: link.since.map(|since| seconds(now.since(since).as_nanos())),
             address: link.path.map(|path| path.to_string()),
             mtu: link.mtu(now),
-            rate: link.plan.rate,
+            rate: link.hop.rate(),
+            finds_rate: link.plan.rate.is_none(),
+            state: link.hop.state(now).name().to_owned(),
             rtt_seconds: (link.up && counters.frames.packets > 0).then(|| seconds(link.hop.round_trip().as_nanos())),
             loss: link.hop.loss() as f64 / 1e6,
             waiting: link.hop.sizes().waiting,

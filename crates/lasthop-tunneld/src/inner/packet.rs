@@ -89,6 +89,10 @@ impl Item for Packet {
         true
     }
 
+    fn is_marked(&self) -> bool {
+        self.ecn() == Ecn::Ce
+    }
+
     fn encode(&self, label: Label) -> Vector {
         Vector(Form::Packet(label.chain, Rc::clone(&self.bytes)))
     }

@@ -2,6 +2,7 @@
 
 use alloc::collections::VecDeque;
 
+use crate::tcp::config::Switch;
 use crate::time::{Duration, Instant};
 
 /// Losses are taken over so many spans.
@@ -53,6 +54,10 @@ pub(super) struct Budget {
     trial: Instant,
     /// Coded frames were of no use: none until then.
     off_until: Instant,
+    /// Frames that arrived or were lost, and those that were lost, since the start, whatever took them.
+    totals: (u64, u64),
+    /// What is lost meanwhile says nothing of the hop.
+    frozen: Switch,
 }
 
 impl Budget {
@@ -68,10 +73,39 @@ impl Budget {
             told: 0,
             trial: Instant::ZERO,
             off_until: Instant::ZERO,
+            totals: (0, 0),
+            frozen: Switch::Off,
         }
     }
 
+    /// From now on losses count, or do not: those of congestion are not the hop's.
+    pub fn freeze(&mut self, frozen: Switch) {
+        self.frozen = frozen;
+    }
+
+    /// So many of the last losses were none of the hop's.
+    pub fn take_back(&mut self, mut lost: u64) {
+        for count in self.spans.iter_mut().rev() {
+            let here = count.lost.min(lost);
+            (count.lost, lost) = (count.lost - here, lost - here);
+        }
+    }
+
+    /// Frames that arrived or were lost since the start, and those of them that were lost.
+    pub fn totals(&self) -> (u64, u64) {
+        self.totals
+    }
+
+    /// Mean length of a run of losses, in 1/16 frame.
+    pub fn run(&self) -> u64 {
+        self.run
+    }
+
     fn turn(&mut self, now: Instant) {
+        if self.frozen.is_on() {
+            self.until = now + SPAN;
+            return;
+        }
         if now < self.until && !self.spans.is_empty() {
             return;
         }
@@ -87,15 +121,20 @@ impl Budget {
 
     /// A frame arrived.
     pub fn on_acked(&mut self, now: Instant) {
+        self.totals.0 += 1;
         self.turn(now);
-        if let Some(count) = self.spans.back_mut() {
+        if let Some(count) = self.spans.back_mut().filter(|_| !self.frozen.is_on()) {
             count.resolved += 1;
         }
     }
 
     /// The frame of that number was lost.
     pub fn on_lost(&mut self, now: Instant, packet: u64) {
+        self.totals = (self.totals.0 + 1, self.totals.1 + 1);
         self.turn(now);
+        if self.frozen.is_on() {
+            return;
+        }
         if let Some(count) = self.spans.back_mut() {
             count.resolved += 1;
             count.lost += 1;
@@ -113,6 +152,7 @@ impl Budget {
 
     /// What was held lost arrived.
     pub fn on_spurious(&mut self) {
+        self.totals.1 = self.totals.1.saturating_sub(1);
         if let Some(count) = self.spans.iter_mut().rev().find(|count| count.lost > 0) {
             count.lost -= 1;
         }

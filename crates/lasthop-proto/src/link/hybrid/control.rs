@@ -1,125 +1,146 @@
-//! When the next frame may leave: pacing at a rate that is given, or found.
+//! How fast frames are sent, and what may be done against losses: the pace, what finds its rate, and what tells congestion.
 
-use crate::time::{Duration, Instant};
+use super::budget::Budget;
+use super::congestion::{Congestion, State, signs};
+use super::detect::Detector;
+use super::pace::{Pacer, Press};
+use super::rate::Finder;
+use super::rounds::{Heard, Rounds, target};
+use super::sender::ROUNDS;
+use crate::tcp::config::Switch;
+use crate::time::Instant;
 
 /// How fast frames are sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RateRule {
     /// So many bits per second, the hop's headers included.
     Fixed(u64),
+    /// What the hop is found to carry.
+    Auto,
 }
 
-impl RateRule {
-    pub(super) const fn bits_per_second(self) -> u64 {
-        let Self::Fixed(rate) = self;
-        rate
-    }
-}
+/// Probes in a row without an answer after which the rate is not believed any more.
+const SILENT: u32 = 3;
 
-/// What a driver that comes very late may make up for: no more waits in the hop's queue afterwards.
-const CATCH_UP: Duration = Duration::from_millis(8);
-
-/// Whether frames wait for nothing but the pace.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Press {
-    /// The driver is to come when the next may leave: if it comes later, the hop was idle for its sake.
-    Frames,
-    /// The hop is idle for want of frames.
-    Nothing,
-}
-
-/// The pacer.
+/// The pace and what it follows.
 #[derive(Clone, Debug)]
 pub(super) struct Control {
-    rate: u64,
-    next: Instant,
-    /// By so much the driver may be late.
-    lag: Duration,
-    /// Since the last frame.
-    press: Press,
+    pub pacer: Pacer,
+    finder: Option<Finder>,
+    rounds: Rounds,
+    congestion: Congestion,
+    /// Frames lost in the last round that corruption does not explain.
+    excess: u64,
 }
 
 impl Control {
     pub fn new(rule: RateRule) -> Self {
-        Self { rate: rule.bits_per_second().max(1), next: Instant::ZERO, lag: Duration::ZERO, press: Press::Nothing }
-    }
-
-    /// Bits per second.
-    pub fn rate(&self) -> u64 {
-        self.rate
-    }
-
-    /// How long `bytes` take.
-    pub fn time_for(&self, bytes: u32) -> Duration {
-        Duration::from_nanos((u64::from(bytes) * 8_000_000_000).div_ceil(self.rate))
-    }
-
-    /// When the next frame may leave.
-    pub fn next(&self) -> Instant {
-        self.next
-    }
-
-    /// A frame of `bytes` leaves.
-    pub fn on_sent(&mut self, now: Instant, bytes: u32) {
-        let credit = match self.press {
-            Press::Frames if self.lag > Duration::ZERO => CATCH_UP.max(self.lag),
-            Press::Frames | Press::Nothing => self.lag,
-        };
-        let earliest = Instant::from_nanos(now.as_nanos().saturating_sub(credit.as_nanos()));
-        self.next = self.next.max(earliest) + self.time_for(bytes);
-    }
-
-    /// What waits, now that no more frames leave.
-    pub fn on_pause(&mut self, press: Press) {
-        self.press = press;
-    }
-
-    pub fn lag(&self) -> Duration {
-        self.lag
-    }
-
-    /// Lets a driver that is late by up to `lag` send what it has not sent meanwhile; [`CATCH_UP`] where frames waited for it.
-    pub fn tolerate(&mut self, lag: Duration) {
-        self.lag = lag;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// 1000 bytes a millisecond. A driver that comes 5 ms late sends what was to be sent in the last 2 ms, if it may.
-    #[test]
-    fn a_late_driver_makes_up_for_what_it_may() {
-        for (lag, frames) in [(0, 1), (2, 3)] {
-            let mut control = Control::new(RateRule::Fixed(8_000_000));
-            control.tolerate(Duration::from_millis(lag));
-            control.on_sent(Instant::ZERO, 1000);
-            let now = Instant::from_nanos(5_000_000);
-            let mut sent = 0;
-            while control.next() <= now {
-                control.on_sent(now, 1000);
-                sent += 1;
+        let (pace, finder) = match rule {
+            RateRule::Fixed(rate) => (rate, None),
+            RateRule::Auto => {
+                let finder = Finder::new();
+                (finder.pace(), Some(finder))
             }
-            assert_eq!(sent, frames);
+        };
+        Self { pacer: Pacer::new(pace), finder, rounds: Rounds::new(), congestion: Congestion::new(), excess: 0 }
+    }
+
+    /// Nothing is known of the path any more.
+    pub fn begin_anew(&mut self) {
+        (self.rounds, self.congestion) = (Rounds::new(), Congestion::new());
+        if let Some(finder) = &mut self.finder {
+            *finder = Finder::new();
+            self.pacer.change(finder.pace());
         }
     }
 
-    /// Where frames wait, it makes up for all of it, but no more than 8 ms; a driver that may not be late, for nothing.
-    #[test]
-    fn a_very_late_driver_makes_up_for_what_waited() {
-        for (lag, late, frames) in [(3, 6, 6), (3, 40, 9), (0, 6, 1)] {
-            let mut control = Control::new(RateRule::Fixed(8_000_000));
-            control.tolerate(Duration::from_millis(lag));
-            control.on_sent(Instant::ZERO, 1000);
-            control.on_pause(Press::Frames);
-            let now = Instant::from_nanos(late * 1_000_000);
-            let mut sent = 0;
-            while control.next() <= now {
-                control.on_sent(now, 1000);
-                sent += 1;
-            }
-            assert_eq!(sent, frames, "{late} ms late");
+    /// Bits per second: the given ones, or those that were found.
+    pub fn rate(&self) -> u64 {
+        self.finder.as_ref().map_or_else(|| self.pacer.rate(), Finder::rate)
+    }
+
+    /// Bits per second of which feedback may take its share, where frames arrive at `arrives`: an end that finds its rate and has
+    /// little to send takes the way back for one as fast as the way here, until a queue stands on it.
+    pub fn feedback_rate(&self, now: Instant, arrives: u64) -> u64 {
+        let rate = self.rate();
+        if self.finds() && !self.congestion.is_congested(now) { rate.max(arrives) } else { rate }
+    }
+
+    /// Whether the rate may change.
+    pub fn finds(&self) -> bool {
+        self.finder.is_some()
+    }
+
+    /// No frame leaves now.
+    pub fn on_pause(&mut self, press: Press) {
+        self.pacer.on_pause(press);
+        if press == Press::Nothing {
+            self.rounds.on_idle();
+        }
+    }
+
+    /// A packet leaves that was marked before.
+    pub fn on_marked_sent(&mut self) {
+        self.rounds.on_marked_sent();
+    }
+
+    /// Feedback has been taken in. Returns how many packets the sources are to be told of as lost to congestion.
+    pub fn on_feedback(&mut self, heard: &Heard, detector: &mut Detector, budget: &mut Budget) -> u32 {
+        if let (Some(finder), Some(anchor)) = (&mut self.finder, heard.anchor)
+            && let Some(rate) = self.rounds.step(anchor, heard.header)
+        {
+            finder.on_step(rate);
+            self.pacer.change(finder.pace());
+        }
+        let Some(round) = self.rounds.on_feedback(heard, detector, budget) else { return 0 };
+        let signs = signs(&round, target(heard.frame, detector.lag()));
+        self.congestion.on_round(&round, signs);
+        let before = core::mem::replace(&mut self.excess, round.excess);
+        if self.congestion.rounds() == 1 {
+            // The queue overflowed before it was seen to stand.
+            budget.take_back(before + round.excess);
+        }
+        budget.freeze(if self.congestion.rounds() > 0 { Switch::On } else { Switch::Off });
+        let Some(finder) = &mut self.finder else { return 0 };
+        let owed = finder.on_round(&round, signs, self.congestion.rounds());
+        self.pacer.change(finder.pace());
+        owed
+    }
+
+    /// The hop was probed, so many times in a row without an answer.
+    pub fn on_probe(&mut self, probes: u32) {
+        if let Some(finder) = self.finder.as_mut().filter(|_| probes >= SILENT) {
+            finder.on_silence();
+            self.pacer.change(finder.pace());
+        }
+    }
+
+    /// What is done against losses at `now`, of which the hop has `loss` in 10⁻⁶ by corruption.
+    pub fn state(&self, now: Instant, loss: u64) -> State {
+        if self.congestion.is_broken() {
+            State::Broken
+        } else if self.congestion.is_congested(now) {
+            State::Congested
+        } else if loss > 0 {
+            State::Repairing
+        } else {
+            State::Silent
+        }
+    }
+
+    /// Whether more may be sent than repeats of what is lost.
+    pub fn may_code(&self, now: Instant) -> bool {
+        !self.congestion.is_broken() && !self.congestion.is_congested(now)
+    }
+
+    /// In how many rounds a packet may be sent again at `now`.
+    pub fn repeats(&self, now: Instant) -> u8 {
+        if self.congestion.is_broken() {
+            0
+        } else if self.congestion.is_congested(now) {
+            1
+        } else {
+            ROUNDS
         }
     }
 }

@@ -24,6 +24,8 @@ pub(super) struct Detector {
     smoothed: Option<Duration>,
     variation: Duration,
     latest: Duration,
+    /// Since it was asked for.
+    least: Option<Duration>,
     /// Of this epoch and the one before.
     minima: [Duration; 2],
     epoch: Instant,
@@ -41,6 +43,7 @@ impl Detector {
             smoothed: None,
             variation: FIRST_GUESS / 2,
             latest: Duration::ZERO,
+            least: None,
             minima: [Duration::MAX; 2],
             epoch: Instant::ZERO,
             tolerance: 0,
@@ -70,6 +73,7 @@ impl Detector {
         let sample = if without > GRANULE / 10 { without } else { whole };
         self.minima[0] = self.minima[0].min(sample);
         self.latest = sample;
+        self.least = Some(self.least.map_or(sample, |least| least.min(sample)));
         match self.smoothed {
             None => (self.smoothed, self.variation) = (Some(sample), sample / 2),
             Some(smoothed) => {
@@ -91,6 +95,16 @@ impl Detector {
             Duration::MAX => self.round_trip(),
             shortest => shortest,
         }
+    }
+
+    /// The shortest since this was asked last, if there was any.
+    pub fn take_least(&mut self) -> Option<Duration> {
+        self.least.take()
+    }
+
+    /// By how much drivers may be late.
+    pub fn lag(&self) -> Duration {
+        self.lag
     }
 
     /// What was held lost has arrived.

@@ -37,17 +37,38 @@ pub(super) struct Account {
     due: Option<Instant>,
     /// When feedback at the full share would have been sent that was: at most [`SAVED`] frames behind the time.
     spent: Instant,
+    /// Bytes that arrived in this span and when it began, and bits per second in the one before.
+    span: (u64, Instant),
+    arrives: u64,
 }
+
+/// Over which the rate of what arrives is taken.
+const SPAN: Duration = Duration::from_millis(100);
 
 impl Account {
     pub fn new(reports: Reports) -> Self {
         let (at, spent) = (Instant::ZERO, Instant::ZERO);
-        Self { reports, largest: None, at, received: 0, unsaid: 0, due: None, spent }
+        Self { reports, largest: None, at, received: 0, unsaid: 0, due: None, spent, span: (0, at), arrives: 0 }
     }
 
     /// The largest packet number that arrived.
     pub fn largest(&self) -> Option<PacketNumber> {
         self.largest
+    }
+
+    /// A frame of so many bytes arrived.
+    pub fn count(&mut self, now: Instant, bytes: u32) {
+        self.span.0 += u64::from(bytes);
+        let span = now.since(self.span.1);
+        if span >= SPAN {
+            let bits = u128::from(self.span.0) * 8_000_000_000 / u128::from(span.as_nanos().max(1));
+            (self.arrives, self.span) = (bits as u64, (0, now));
+        }
+    }
+
+    /// Bits per second that arrived last.
+    pub fn arrives(&self) -> u64 {
+        self.arrives
     }
 
     /// A packet arrived. Says whether numbers are missing before it that were not missed before.
@@ -126,6 +147,6 @@ impl Account {
         self.spent = self.spent.max(now) + gap;
         let (floor, beyond) = (Symbol(0), 0);
         let delay = now.since(self.at);
-        Some(Feedback { largest, delay, received: self.received, floor, beyond, delivered: 0, useful: 0 })
+        Some(Feedback { largest, delay, received: self.received, floor, beyond, delivered: 0, useful: 0, marked: 0 })
     }
 }

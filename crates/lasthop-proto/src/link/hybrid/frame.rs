@@ -79,6 +79,9 @@ pub trait Item: Clone {
     /// Marks congestion (RFC 3168 §5), if its ends take marks; says whether it is marked now.
     fn mark(&mut self) -> bool;
 
+    /// Whether it is marked.
+    fn is_marked(&self) -> bool;
+
     /// The packet as the code sees it, together with what its frame says.
     fn encode(&self, label: Label) -> Self::Coded;
 
@@ -131,6 +134,8 @@ pub struct Feedback {
     pub delivered: u32,
     /// Frames since the start that brought a symbol by redundancy: copies ahead of a loss, and coded ones. Wraps.
     pub useful: u32,
+    /// Packets since the start that came marked as having met congestion (RFC 3168). Wraps.
+    pub marked: u32,
 }
 
 /// What is in a frame.

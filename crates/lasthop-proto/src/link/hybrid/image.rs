@@ -221,6 +221,10 @@ impl<P: Carried> Item for Packet<P> {
         self.ecn.is_capable()
     }
 
+    fn is_marked(&self) -> bool {
+        self.ecn == Ecn::Ce
+    }
+
     fn encode(&self, label: Label) -> P::Coded {
         P::encode(self, label)
     }

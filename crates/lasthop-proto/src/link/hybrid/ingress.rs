@@ -35,10 +35,15 @@ const TARGETS: u64 = 10;
 /// The longest target, whatever the other end makes of the round trip.
 const LONGEST: Duration = Duration::from_secs(5);
 
+/// Most packets that are owed to congestion.
+const MOST_OWED: u32 = 8;
+
 /// The queues.
 #[derive(Clone, Debug)]
 pub(super) struct Ingress<I> {
     queue: ManagedQueue<Entry<I>>,
+    /// The target that was given.
+    given: Duration,
     /// Above the round trip.
     target: Duration,
     interval: Duration,
@@ -46,24 +51,33 @@ pub(super) struct Ingress<I> {
     trip: Duration,
     gone: Vec<Entry<I>>,
     dropped: u64,
+    /// Packets that are still to be marked or dropped, as the hop lost as many to congestion.
+    owed: u32,
 }
 
 impl<I: Item> Ingress<I> {
     /// For a hop of `rate` bits per second.
     pub fn new(config: &HopConfig, rate: u64) -> Self {
         // Below 1.5 frames the delay of a queue cannot be told from that of sending.
-        let frames = Duration::from_nanos(FRAME_BITS * 1_500_000_000 / rate.max(1));
-        let (target, interval) = (config.target.max(frames), config.interval);
+        let (given, interval) = (config.target, config.interval);
+        let target = given.max(frames(rate));
         // Several at once would be a burst of losses of our own making.
         let codel = codel(target, interval, Duration::ZERO);
         let config = FqCoDelConfig { codel, limit: config.queue, drop_batch: 1, ..FqCoDelConfig::default() };
         let queue = ManagedQueue::FqCoDel(crate::queue::FqCoDel::new(config).into());
-        Self { queue, target, interval, trip: Duration::ZERO, gone: Vec::new(), dropped: 0 }
+        Self { queue, given, target, interval, trip: Duration::ZERO, gone: Vec::new(), dropped: 0, owed: 0 }
     }
 
     /// Accepts the wait that a hop of that round trip makes: while a hole is repaired a flow stands still, and what its source sends then comes in one burst, of about a
     /// round trip of the hop.
-    pub fn tune(&mut self, trip: Duration) {
+    /// Where the rate is found, `rate` is what it is now.
+    pub fn tune(&mut self, trip: Duration, rate: Option<u64>) {
+        if let Some(rate) = rate {
+            let target = self.given.max(frames(rate));
+            if target != self.target {
+                (self.target, self.trip) = (target, Duration::ZERO);
+            }
+        }
         let apart = trip.max(self.trip).saturating_sub(trip.min(self.trip));
         if apart > trip.max(self.trip) / 8 {
             self.trip = trip;
@@ -77,9 +91,24 @@ impl<I: Item> Ingress<I> {
     }
 
     pub fn pop(&mut self, now: Instant) -> Option<I> {
-        let item = self.queue.pop(now, &mut self.gone);
-        self.count();
-        item.map(|Entry(item)| item)
+        loop {
+            let item = self.queue.pop(now, &mut self.gone);
+            self.count();
+            let Entry(mut item) = item?;
+            if self.owed == 0 {
+                return Some(item);
+            }
+            self.owed -= 1;
+            if item.mark() {
+                return Some(item);
+            }
+            self.dropped += 1;
+        }
+    }
+
+    /// The hop lost so many packets to congestion and repairs them: the sources are told, by as many marks or drops.
+    pub fn tell_congestion(&mut self, packets: u32) {
+        self.owed = self.owed.saturating_add(packets).min(MOST_OWED);
     }
 
     fn count(&mut self) {
@@ -94,6 +123,11 @@ impl<I: Item> Ingress<I> {
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
+}
+
+/// What 1.5 frames take.
+fn frames(rate: u64) -> Duration {
+    Duration::from_nanos(FRAME_BITS * 1_500_000_000 / rate.max(1))
 }
 
 fn codel(target: Duration, interval: Duration, trip: Duration) -> CoDelConfig {

@@ -11,7 +11,7 @@ impl<I: Item> Hop<I> {
     /// The other end has forgotten everything: this one begins anew too, by another configuration. What waits at the entrance stays;
     /// what was under way, and what was counted, is forgotten.
     pub fn begin_anew(&mut self, config: HopConfig) {
-        let (fresh, lag) = (Ingress::new(&config, config.rate.bits_per_second()), self.control.lag());
+        let (fresh, lag) = (Ingress::new(&config, self.control.rate()), self.control.pacer.lag());
         let ingress = core::mem::replace(&mut self.ingress, fresh);
         let watched = self.sender.is_watched();
         *self = Self { ingress, ..Self::new(config) };
@@ -21,16 +21,17 @@ impl<I: Item> Hop<I> {
         }
     }
 
-    /// Frames take another way from now on, and have so many bytes of headers: nothing is known of its round trip.
+    /// Frames take another way from now on, and have so many bytes of headers: nothing is known of its round trip, nor of a rate that is to be found.
     pub fn on_new_path(&mut self, header: u16) {
         self.config.header = header;
         self.detector.begin_anew();
+        self.control.begin_anew();
     }
 
     /// A driver that comes late, by up to `lag`, may send at once what it could have sent meanwhile; and the other end is waited for so
     /// much longer before anything is held lost by time.
     pub fn tolerate(&mut self, lag: Duration) {
-        self.control.tolerate(lag);
+        self.control.pacer.tolerate(lag);
         self.detector.tolerate(lag);
     }
 

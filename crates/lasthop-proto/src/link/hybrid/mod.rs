@@ -7,6 +7,7 @@
 mod budget;
 mod classify;
 mod code;
+mod congestion;
 mod control;
 mod detect;
 mod feedback;
@@ -16,14 +17,19 @@ mod image;
 mod ingress;
 mod live;
 pub mod node;
+mod pace;
+mod rate;
 mod receiver;
+mod rounds;
 mod sender;
 mod settings;
+mod status;
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 pub use self::code::{Coded, Gf, UNKNOWN, WINDOW, coefficient};
+pub use self::congestion::State;
 pub use self::control::RateRule;
 pub use self::frame::{Class, Feedback, Frame, Item, Label, PacketNumber, Symbol, Traffic, Why, Window, expand};
 pub use self::header::Header;
@@ -34,11 +40,13 @@ pub use self::settings::{Counters, HopConfig, Repair, Reports, Share, Sizes};
 use self::budget::Budget;
 use self::classify::Classifier;
 use self::code::{Decoder, Encoder, Gain};
-use self::control::{Control, Press};
+use self::control::Control;
 use self::detect::Detector;
 use self::feedback::Account;
 use self::ingress::Ingress;
+use self::pace::Press;
 use self::receiver::{Intake, Receiver};
+use self::rounds::Heard;
 use self::sender::{DEADLINE, Sender, View};
 use crate::time::{Duration, Instant};
 
@@ -106,6 +114,7 @@ pub struct Hop<I: Item> {
     counters: Counters,
     delivered: u32,
     useful: u32,
+    marked: u32,
 }
 
 impl<I: Item> Hop<I> {
@@ -130,43 +139,9 @@ impl<I: Item> Hop<I> {
             counters: Counters::default(),
             delivered: 0,
             useful: 0,
+            marked: 0,
             config,
         }
-    }
-
-    /// How much is remembered.
-    pub fn sizes(&self) -> Sizes {
-        let (symbols, transmissions, planned) = self.sender.size();
-        Sizes {
-            waiting: self.ingress.waiting(),
-            symbols,
-            transmissions,
-            planned,
-            held: self.receiver.held(),
-            span: self.receiver.span(),
-            decoder: self.decoder.size(),
-            flows: self.classifier.len(),
-        }
-    }
-
-    /// What was counted.
-    pub fn counters(&self) -> Counters {
-        Counters {
-            dropped: self.ingress.dropped(),
-            given_up: self.sender.given_up(),
-            released: self.receiver.released(),
-            ..self.counters
-        }
-    }
-
-    /// The hop's round trip, as far as it is known.
-    pub fn round_trip(&self) -> Duration {
-        self.detector.round_trip()
-    }
-
-    /// Frames lost on the way out in the last 2 s, in 10⁻⁶.
-    pub fn loss(&self) -> u64 {
-        self.budget.loss()
     }
 
     /// The numbers next to which those of arriving frames are restored from 32 bits: packet numbers, and symbols that the other
@@ -214,20 +189,29 @@ impl<I: Item> Hop<I> {
     }
 
     /// Splits this end into its sender and what that looks at.
-    fn split(&mut self) -> (&mut Sender<I>, View<'_>) {
-        let frame = self.control.time_for(1500);
+    fn split(&mut self, now: Instant) -> (&mut Sender<I>, View<'_>) {
+        let frame = self.control.pacer.time_for(1500);
         let wait = self.longest_wait();
-        let most = if self.is_airmail() { 1 } else { u8::MAX };
-        (&mut self.sender, View { detector: &mut self.detector, budget: &mut self.budget, frame, wait, most })
+        let rounds = self.control.repeats(now);
+        let most = if self.is_airmail() || rounds <= 1 { 1 } else { u8::MAX };
+        let total = self.control.pacer.total();
+        let (detector, budget) = (&mut self.detector, &mut self.budget);
+        (&mut self.sender, View { detector, budget, frame, wait, most, rounds, total })
     }
 
     /// A frame arrived.
     pub fn receive(&mut self, now: Instant, packet: PacketNumber, bytes: u32, frame: Frame<I>) {
         self.delivered = self.delivered.wrapping_add(bytes);
         let hole = self.account.on_packet(now, packet);
+        self.account.count(now, bytes + u32::from(self.config.header));
         if frame.elicits() && self.repeats() {
-            let (trip, rate) = (self.detector.round_trip(), self.control.rate());
+            let (trip, rate) = (self.detector.round_trip(), self.control.feedback_rate(now, self.account.arrives()));
             self.account.on_elicited(now, hole, trip, rate);
+        }
+        if let Frame::Data(_, _, item) | Frame::Bare(item) = &frame
+            && item.is_marked()
+        {
+            self.marked = self.marked.wrapping_add(1);
         }
         match frame {
             Frame::Data(symbol, label, item) => {
@@ -253,8 +237,10 @@ impl<I: Item> Hop<I> {
                 self.take_restored(now, restored);
             }
             Frame::Feedback(feedback) => {
-                let (sender, mut view) = self.split();
-                if !sender.on_feedback(now, &feedback, &mut view) {
+                let (sender, mut view) = self.split(now);
+                if sender.on_feedback(now, &feedback, &mut view) {
+                    self.judge(now, feedback.marked);
+                } else {
                     self.counters.refused += 1;
                 }
                 self.budget.on_useful(feedback.useful);
@@ -265,6 +251,15 @@ impl<I: Item> Hop<I> {
             Frame::Probe => {}
             Frame::Bare(item) => self.out.push_back(item),
         }
+    }
+
+    /// Feedback has been taken in: what it says of the hop's rate and of congestion.
+    fn judge(&mut self, now: Instant, marked: u32) {
+        let (anchor, next) = (self.sender.take_anchor(), self.sender.next_packet().0);
+        let frame = Duration::from_nanos(1500 * 8 * 1_000_000_000 / self.control.rate());
+        let heard = Heard { now, anchor, next, marked, frame, header: self.config.header };
+        let owed = self.control.on_feedback(&heard, &mut self.detector, &mut self.budget);
+        self.ingress.tell_congestion(owed);
     }
 
     fn take(&mut self, now: Instant, symbol: Symbol, label: Label, item: I) -> Intake {
@@ -302,8 +297,9 @@ impl<I: Item> Hop<I> {
     pub fn on_timeout(&mut self, now: Instant) {
         self.receiver.on_timeout(now, &mut self.out);
         self.budget.on_time(now);
-        let (sender, mut view) = self.split();
+        let (sender, mut view) = self.split(now);
         if sender.on_timeout(now, &mut view) {
+            self.control.on_probe(self.sender.probes());
             self.probe(now);
         }
         if let Some((first, _)) = self.block.filter(|(_, until)| *until <= now) {
@@ -319,7 +315,8 @@ impl<I: Item> Hop<I> {
     fn probe(&mut self, now: Instant) {
         let Some(newest) = self.sender.newest() else { return };
         let (first, end) = (self.sender.floor(), Symbol(newest.0 + 1));
-        if self.codes() && end.0 - first.0 <= WINDOW as u64 && first < newest {
+        let many = end.0 - first.0 <= WINDOW as u64 && first < newest;
+        if self.codes() && many && self.control.may_code(now) {
             self.coded = Some(Due { first, end, sent: 0, count: 1, why: Why::Probe });
         } else {
             self.sender.copies(now, newest, Why::Probe, 1, Duration::ZERO);
@@ -333,12 +330,17 @@ impl<I: Item> Hop<I> {
         let packets = (end.0 - first.0).min(WINDOW as u64);
         let count = match self.config.repair {
             Repair::Share(share) => (packets * u64::from(share.coded)).div_ceil(u64::from(share.data.max(1))),
-            Repair::Airmail(_) if self.budget.is_on(now) => self.expected_losses(packets),
+            Repair::Airmail(_) if self.may_add(now) => self.expected_losses(packets),
             Repair::Airmail(_) | Repair::Repeat | Repair::Adaptive => 0,
         };
         if count > 0 {
             self.coded = Some(Due { first, end, sent: 0, count: count.min(255) as u8, why: Why::Redundancy });
         }
+    }
+
+    /// Whether coded frames ahead of losses are worth it, and the hop has room for them.
+    fn may_add(&self, now: Instant) -> bool {
+        self.budget.is_on(now) && self.control.may_code(now)
     }
 
     /// How many of so many frames may be lost: the mean and two standard deviations.
@@ -350,7 +352,7 @@ impl<I: Item> Hop<I> {
 
     /// Nothing waits: repair what may have been lost of what was sent last, as far as losses suggest.
     fn repair_idle(&mut self, now: Instant) {
-        let Some(newest) = self.sender.newest().filter(|_| self.budget.is_on(now)) else { return };
+        let Some(newest) = self.sender.newest().filter(|_| self.may_add(now)) else { return };
         let end = Symbol(newest.0 + 1);
         let first = Symbol(self.sender.floor().0.max(end.0.saturating_sub(WINDOW as u64)));
         let count = self.expected_losses(end.0 - first.0);
@@ -365,7 +367,7 @@ impl<I: Item> Hop<I> {
         if self.account.due().is_some_and(|due| due <= now) {
             return self.feedback(now);
         }
-        if self.control.next() > now {
+        if self.control.pacer.next() > now {
             self.control.on_pause(self.press());
             return None;
         }
@@ -374,17 +376,20 @@ impl<I: Item> Hop<I> {
             self.sender.on_floor_sent(now, self.detector.round_trip());
             return Some(self.send(now, Frame::Floor(floor), None, Why::Control, 0));
         }
-        let (sender, mut view) = self.split();
+        let (sender, mut view) = self.split(now);
         if let Some((packet, load)) = sender.pop_again(now, &mut view) {
             match load.why {
                 Why::Redundancy => self.counters.redundant += 1,
                 _ => self.counters.resent += 1,
             }
             let bytes = load.item.bytes() + u32::from(self.config.header);
-            if load.why == Why::Redundancy {
-                self.budget.spend(now, self.control.time_for(bytes));
+            if load.item.is_marked() {
+                self.control.on_marked_sent();
             }
-            self.control.on_sent(now, bytes);
+            if load.why == Why::Redundancy {
+                self.budget.spend(now, self.control.pacer.time_for(bytes));
+            }
+            self.control.pacer.on_sent(now, bytes);
             return Some(Outgoing {
                 packet,
                 frame: Frame::Data(load.symbol, load.label, load.item),
@@ -404,17 +409,17 @@ impl<I: Item> Hop<I> {
 
     /// What is to leave when the pace allows the next frame.
     fn press(&self) -> Press {
-        let pace = self.control.next();
+        let pace = self.control.pacer.next();
         let due = [self.sender.floor_due(), self.sender.next_again()].into_iter().flatten().any(|at| at <= pace);
         let new = self.ingress.waiting() > 0 && self.sender.may_send(self.window());
         if due || new || self.coded.is_some() { Press::Frames } else { Press::Nothing }
     }
 
     fn feedback(&mut self, now: Instant) -> Option<Outgoing<I>> {
-        let (trip, rate) = (self.detector.round_trip(), self.control.rate());
+        let (trip, rate) = (self.detector.round_trip(), self.control.feedback_rate(now, self.account.arrives()));
         let mut feedback = self.account.take(now, trip, rate)?;
         (feedback.floor, feedback.beyond) = self.receiver.state();
-        (feedback.delivered, feedback.useful) = (self.delivered, self.useful);
+        (feedback.delivered, feedback.useful, feedback.marked) = (self.delivered, self.useful, self.marked);
         self.counters.feedback += 1;
         Some(self.send(now, Frame::Feedback(feedback), None, Why::Control, FEEDBACK_BYTES))
     }
@@ -423,9 +428,9 @@ impl<I: Item> Hop<I> {
     fn send(&mut self, now: Instant, frame: Frame<I>, symbol: Option<Symbol>, why: Why, bytes: u32) -> Outgoing<I> {
         let bytes = bytes + u32::from(self.config.header);
         let (elicits, repeats) = (frame.elicits(), self.repeats());
-        let (sender, mut view) = self.split();
+        let (sender, mut view) = self.split(now);
         let packet = sender.record(now, symbol, elicits && repeats, &mut view);
-        self.control.on_sent(now, bytes);
+        self.control.pacer.on_sent(now, bytes);
         Outgoing { packet, frame, why, bytes }
     }
 
@@ -433,7 +438,8 @@ impl<I: Item> Hop<I> {
         let due = self.coded?;
         let adaptive = self.config.repair == Repair::Adaptive;
         // What new packets need goes before what may not be needed.
-        if adaptive && due.why == Why::Redundancy && self.ingress.waiting() > 0 {
+        let room = self.control.may_code(now) && self.ingress.waiting() == 0;
+        if adaptive && due.why == Why::Redundancy && !room {
             self.coded = None;
             return None;
         }
@@ -445,7 +451,7 @@ impl<I: Item> Hop<I> {
         };
         let (key, sum, bytes) = self.encoder.combine(window, due.sent);
         if (adaptive || self.is_airmail()) && due.why == Why::Redundancy {
-            let time = self.control.time_for(bytes);
+            let time = self.control.pacer.time_for(bytes);
             if !self.budget.allows(now, time) {
                 self.coded = None;
                 return None;
@@ -463,9 +469,13 @@ impl<I: Item> Hop<I> {
             return None;
         }
         if self.repeats() {
-            self.ingress.tune(self.detector.shortest());
+            let rate = self.control.finds().then(|| self.control.rate());
+            self.ingress.tune(self.detector.shortest(), rate);
         }
         let item = self.ingress.pop(now)?;
+        if item.is_marked() {
+            self.control.on_marked_sent();
+        }
         self.budget.on_time(now);
         if item.traffic() == Traffic::Bare {
             let bytes = item.bytes();
@@ -486,10 +496,10 @@ impl<I: Item> Hop<I> {
             self.encoder.push(item.encode(label), item.bytes());
         }
         let repeats = self.repeats();
-        let (sender, mut view) = self.split();
+        let (sender, mut view) = self.split(now);
         let packet =
             if repeats { sender.push(now, item.clone(), label, &mut view) } else { sender.pass(now, &mut view) };
-        self.control.on_sent(now, bytes);
+        self.control.pacer.on_sent(now, bytes);
         match self.config.repair {
             Repair::Repeat => {}
             Repair::Share(share) => {
@@ -497,7 +507,7 @@ impl<I: Item> Hop<I> {
             }
             Repair::Airmail(_) => self.add_to_block(now, symbol, BLOCK, BLOCK_WAIT),
             Repair::Adaptive => {
-                self.idle = (self.ingress.waiting() == 0 && self.budget.is_on(now)).then_some(now + IDLE);
+                self.idle = (self.ingress.waiting() == 0 && self.may_add(now)).then_some(now + IDLE);
                 if class == Class::RealTime {
                     self.copy_ahead(now, symbol, bytes);
                 }
@@ -520,9 +530,9 @@ impl<I: Item> Hop<I> {
         let trip = self.detector.round_trip();
         // The rest of the way has a part in the deadline.
         let copies = self.budget.copies(DEADLINE - DEADLINE / 8, trip);
-        let time = self.control.time_for(bytes);
-        if copies > 0 && self.budget.allows(now, time.saturating_mul(copies.into())) {
-            let apart = self.control.time_for(1500).saturating_mul(self.budget.apart());
+        let time = self.control.pacer.time_for(bytes);
+        if copies > 0 && self.control.may_code(now) && self.budget.allows(now, time.saturating_mul(copies.into())) {
+            let apart = self.control.pacer.time_for(1500).saturating_mul(self.budget.apart());
             self.sender.copies(now, symbol, Why::Redundancy, copies, apart);
         }
     }
@@ -530,7 +540,7 @@ impl<I: Item> Hop<I> {
     /// When to call [`Hop::on_timeout`], or [`Hop::poll_frame`] again.
     pub fn deadline(&self) -> Option<Instant> {
         let wait = self.longest_wait();
-        let pace = self.control.next();
+        let pace = self.control.pacer.next();
         let wants = |at: Instant| at.max(pace);
         let new = self.ingress.waiting() > 0 && self.sender.may_send(self.window());
         [

@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 
 use super::{Carried, Feedback, Frame, Header, Hop, HopConfig, Outgoing, PacketNumber, Symbol, Why, Window, expand};
 use crate::event::Event;
@@ -18,19 +19,27 @@ pub struct TwoEnded<P: Carried = ()> {
     header: u16,
     /// What goes past the protocol.
     past: VecDeque<(Port, Packet<P>)>,
+    /// Flows that do.
+    flows: Vec<FlowId>,
 }
 
 impl TwoEnded<()> {
     /// An end for packets without bytes, as simulators have them. It is compiled in this crate, with its optimisation.
-    pub fn boxed(config: HopConfig) -> Box<dyn Node<()>> {
-        Box::new(Self::new(config))
+    pub fn boxed(config: HopConfig, past: Vec<FlowId>) -> Box<dyn Node<()>> {
+        Box::new(Self::new(config).passing(past))
     }
 }
 
 impl<P: Carried> TwoEnded<P> {
     /// An end that has sent and received nothing.
     pub fn new(config: HopConfig) -> Self {
-        Self { header: config.header, hop: Hop::new(config), past: VecDeque::new() }
+        Self { header: config.header, hop: Hop::new(config), past: VecDeque::new(), flows: Vec::new() }
+    }
+
+    /// Those flows go past the protocol: they share the link, and are not repaired.
+    pub fn passing(mut self, flows: Vec<FlowId>) -> Self {
+        self.flows = flows;
+        self
     }
 
     /// The state machine.
@@ -89,6 +98,7 @@ impl<P: Carried> TwoEnded<P> {
             beyond: join(report.beyond),
             delivered: report.delivered,
             useful: report.useful,
+            marked: report.marked,
         }
     }
 
@@ -132,6 +142,7 @@ impl<P: Carried> TwoEnded<P> {
                     beyond: split(feedback.beyond),
                     delivered: feedback.delivered,
                     useful: feedback.useful,
+                    marked: feedback.marked,
                 };
                 control(Header::Feedback { packet }, Body::Report(report), P::default())
             }
@@ -162,7 +173,8 @@ impl<P: Carried> Node<P> for TwoEnded<P> {
         if port != Port::WIRED {
             return self.on_wireless(now, packet);
         }
-        if packet.integrity == Integrity::Intact && packet.link.has_room(Header::LEN) {
+        let carried = !self.flows.contains(&packet.flow);
+        if carried && packet.integrity == Integrity::Intact && packet.link.has_room(Header::LEN) {
             self.hop.offer(now, packet);
             return Disposition::Held;
         }

@@ -9,7 +9,7 @@ use super::receiver::{AHEAD, hold};
 use crate::time::{Duration, Instant};
 
 /// Most resends of a packet, in rounds.
-const ROUNDS: u8 = 4;
+pub(super) const ROUNDS: u8 = 4;
 
 /// Packets of calls, and acknowledgments, are of no use later.
 pub(super) const DEADLINE: Duration = Duration::from_millis(100);
@@ -63,7 +63,22 @@ pub enum Fate {
 struct Sent {
     symbol: Option<Symbol>,
     at: Instant,
+    /// Bytes of all frames that left before.
+    before: u64,
     open: bool,
+}
+
+/// The newest transmission that arrived, as feedback tells of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Anchor {
+    pub packet: u64,
+    /// Bytes of all frames that left before it.
+    pub before: u64,
+    pub sent: Instant,
+    /// Bytes that had arrived, without the hop's headers. Wraps.
+    pub delivered: u32,
+    /// When the other end had it, later by the way back.
+    pub arrived: Instant,
 }
 
 /// A transmission to come.
@@ -92,6 +107,10 @@ pub(super) struct View<'a> {
     pub wait: Duration,
     /// Transmissions of a packet in a round, at most.
     pub most: u8,
+    /// Rounds in which a packet is sent again, at most.
+    pub rounds: u8,
+    /// Bytes of all frames that left.
+    pub total: u64,
 }
 
 /// What is on its way.
@@ -107,6 +126,8 @@ pub(super) struct Sender<I> {
     /// Transmissions that were held lost, by number, with the symbol that each carried: every report names those that it has seen once more.
     lost: BTreeMap<u64, Option<Symbol>>,
     largest_acked: Option<u64>,
+    /// Told by the last feedback, if it told of something newer than those before.
+    anchor: Option<Anchor>,
     /// Transmissions to come, real time first, by time.
     again: [BTreeMap<(Instant, u64), Again>; 2],
     order: u64,
@@ -135,6 +156,7 @@ impl<I: Item> Sender<I> {
             sent: VecDeque::new(),
             lost: BTreeMap::new(),
             largest_acked: None,
+            anchor: None,
             again: [BTreeMap::new(), BTreeMap::new()],
             order: 0,
             loss_due: None,
@@ -205,7 +227,7 @@ impl<I: Item> Sender<I> {
     pub fn record(&mut self, now: Instant, symbol: Option<Symbol>, elicits: bool, view: &mut View<'_>) -> PacketNumber {
         let number = self.next_packet();
         self.forget();
-        self.sent.push_back(Sent { symbol, at: now, open: elicits });
+        self.sent.push_back(Sent { symbol, at: now, before: view.total, open: elicits });
         if elicits {
             self.quiet = now;
         }
@@ -298,6 +320,15 @@ impl<I: Item> Sender<I> {
         }
         (self.quiet, self.probes) = (now, 0);
         let largest = feedback.largest.0;
+        let arrived = Instant::from_nanos(now.as_nanos().saturating_sub(feedback.delay.as_nanos()));
+        let newest = self.sent.get(largest.checked_sub(self.first_sent).map_or(usize::MAX, |index| index as usize));
+        self.anchor = newest.filter(|_| self.largest_acked.is_none_or(|before| before < largest)).map(|sent| Anchor {
+            packet: largest,
+            before: sent.before,
+            sent: sent.at,
+            delivered: feedback.delivered,
+            arrived,
+        });
         if let Some(sent) = largest.checked_sub(self.first_sent).and_then(|index| self.sent.get(index as usize))
             && sent.open
         {
@@ -327,6 +358,16 @@ impl<I: Item> Sender<I> {
             (self.floor_due, self.floors) = (None, 0);
         }
         true
+    }
+
+    /// The newest transmission that arrived, if it was not known before.
+    pub fn take_anchor(&mut self) -> Option<Anchor> {
+        self.anchor.take()
+    }
+
+    /// Probes in a row without an answer.
+    pub fn probes(&self) -> u32 {
+        self.probes
     }
 
     fn on_acked(&mut self, now: Instant, packet: u64, view: &mut View<'_>) {
@@ -437,7 +478,7 @@ impl<I: Item> Sender<I> {
             return;
         }
         let trip = view.detector.round_trip();
-        if carried.round >= ROUNDS || now + trip / 2 > carried.first + lifetime(carried.label.class, trip) {
+        if carried.round >= view.rounds || now + trip / 2 > carried.first + lifetime(carried.label.class, trip) {
             self.give_up(symbol);
             return;
         }

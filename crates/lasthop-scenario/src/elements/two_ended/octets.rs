@@ -11,8 +11,8 @@ use lasthop_sim::Bytes;
 pub(super) struct OnBytes(node::TwoEnded<Octets>);
 
 impl OnBytes {
-    pub(super) fn new(config: HopConfig) -> Self {
-        Self(node::TwoEnded::new(config))
+    pub(super) fn new(config: HopConfig, past: Vec<FlowId>) -> Self {
+        Self(node::TwoEnded::new(config).passing(past))
     }
 }
 

@@ -67,7 +67,12 @@ fn state(peer: &Value) -> String {
             let trip = at(peer, "/rtt_seconds").map_or(String::new(), |trip| format!(", {:.1} ms", trip * 1e3));
             let (address, mtu) = (word(peer, "/address"), number(peer, "/mtu"));
             let loss = number(peer, "/loss") * 100.0;
-            format!("{name}: at {address} for {}{trip}, {loss:.1} % lost, MTU {mtu}", span(seconds))
+            let (sends, repair) = (rate(number(peer, "/rate")), word(peer, "/state"));
+            let found = if peer.pointer("/finds_rate").and_then(Value::as_bool) == Some(true) { " found" } else { "" };
+            format!(
+                "{name}: at {address} for {}{trip}, {sends}{found}, {loss:.1} % lost, {repair}, MTU {mtu}",
+                span(seconds)
+            )
         }
     }
 }
@@ -195,6 +200,7 @@ mod tests {
                 "peers": [
                     {
                         "name": "shore", "up_seconds": 60.0, "address": "192.0.2.7:51900", "rtt_seconds": 0.0601, "loss": 0.023,
+                        "rate": 9_500_000, "finds_rate": true, "state": "repairing",
                         "mtu": 1442, "sent": { "packets": 1, "bytes": sent }, "received": { "packets": 2, "bytes": 120 },
                         "frames": { "packets": 9, "bytes": 1000 }, "repair": { "packets": 1, "bytes": 25 },
                         "resent": 4, "redundant": 5, "given_up": 0, "restored": 3, "released": 0, "dropped": 0, "waiting": 6,
@@ -206,7 +212,7 @@ mod tests {
         assert_eq!(
             status(&answer(126_000, 62.0), Some(&answer(1_000, 61.0))),
             "lasthop 0.1.0, up for 1 min 2 s; worker 7, never replaced\nlasthop0 on 0.0.0.0:51900; 1 handshake\n\
-             2 datagrams that were seen before\nshore: at 192.0.2.7:51900 for 1 min, 60.1 ms, 2.3 % lost, MTU 1442\n  \
+             2 datagrams that were seen before\nshore: at 192.0.2.7:51900 for 1 min, 60.1 ms, 9.5 Mbit/s found, 2.3 % lost, repairing, MTU 1442\n  \
              to it: 1 packet, 123 KiB, 1.0 Mbit/s now; 0 dropped at the entrance, 6 wait\n  \
              from it: 2 packets, 120 B, 0.00 kbit/s now; 3 restored by a code, 0 out of order\n  \
              repair: 4 sent again, 5 ahead of losses, 0 given up; 2.5 % of all bytes sent\nvan: no session\n"

@@ -1,0 +1,187 @@
+//! Congestion told from corruption, for rates that are given and that are found; and the circuit breaker (RFC 8084).
+
+use alloc::collections::VecDeque;
+
+use super::rounds::Round;
+use crate::time::{Duration, Instant};
+
+/// An end of which nothing is heard knows of no congestion any more.
+const MEMORY: Duration = Duration::from_secs(1);
+
+/// The breaker looks at so many spans of a second, and acts if more than 30 % of what was sent in them is lost.
+const SPANS: usize = 10;
+const SPAN: Duration = Duration::from_secs(1);
+const BROKEN: u64 = 30;
+/// It lets go below 20 %.
+const MENDED: u64 = 20;
+/// Fewer frames in all spans say little.
+const ENOUGH: u64 = 100;
+
+/// What an end does against losses now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum State {
+    /// Nothing is lost that would be worth repair ahead of losses.
+    Silent,
+    /// Losses are repaired.
+    Repairing,
+    /// The hop is full: no code, one repeat of a packet.
+    Congested,
+    /// The hop loses more than repair can be answered for: no code, no repeats.
+    Broken,
+}
+
+impl State {
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Silent => "silent",
+            Self::Repairing => "repairing",
+            Self::Congested => "congested",
+            Self::Broken => "breaker",
+        }
+    }
+}
+
+/// What takes frames.
+#[derive(Clone, Debug)]
+pub(super) struct Congestion {
+    /// Rounds in a row with signs of it, and packets that were marked in them.
+    rounds: u32,
+    marks: u32,
+    until: Instant,
+    /// Frames of the last seconds, those lost of them, and whether the hop was full then; the current one last.
+    seconds: VecDeque<(u64, u64, u32)>,
+    turn: Instant,
+    broken: Option<Instant>,
+}
+
+impl Congestion {
+    pub fn new() -> Self {
+        let (until, turn) = (Instant::ZERO, Instant::ZERO);
+        Self { rounds: 0, marks: 0, until, seconds: VecDeque::new(), turn, broken: None }
+    }
+
+    /// A round is over. `signs` says of it whether the hop is full.
+    pub fn on_round(&mut self, round: &Round, signs: Signs) {
+        self.rounds = if signs == Signs::Full { self.rounds.saturating_add(1) } else { 0 };
+        self.marks = if signs == Signs::Full { self.marks.saturating_add(round.marks) } else { 0 };
+        self.until = round.ended + round.trip.saturating_mul(4) + MEMORY;
+        if round.ended >= self.turn || self.seconds.is_empty() {
+            // Seconds in which nothing was sent do not count.
+            self.turn = round.ended + SPAN;
+            self.seconds.push_back((0, 0, 0));
+            if self.seconds.len() > SPANS {
+                self.seconds.pop_front();
+            }
+        }
+        if let Some(second) = self.seconds.back_mut() {
+            second.0 += round.resolved;
+            second.1 += round.lost;
+            second.2 += u32::from(signs == Signs::Full);
+        }
+        let sum = |all: (u64, u64, u32), one: &(u64, u64, u32)| (all.0 + one.0, all.1 + one.1, all.2 + one.2);
+        let (frames, lost, full) = self.seconds.iter().fold((0, 0, 0), sum);
+        let all = self.seconds.len() == SPANS && frames >= ENOUGH && full == 0;
+        match self.broken {
+            None if all && lost * 100 > frames * BROKEN => self.broken = Some(round.ended),
+            Some(_) if lost * 100 < frames * MENDED => self.broken = None,
+            None | Some(_) => {}
+        }
+    }
+
+    /// Rounds in a row in which the hop was full.
+    pub fn rounds(&self) -> u32 {
+        self.rounds
+    }
+
+    pub fn is_congested(&self, now: Instant) -> bool {
+        // A queue of one round may be this end's own try.
+        (self.rounds > 1 || self.marks > 0) && now < self.until
+    }
+
+    pub fn is_broken(&self) -> bool {
+        self.broken.is_some()
+    }
+}
+
+/// What a round says of the hop.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Signs {
+    /// A queue stands, or packets came marked, or more was lost the more was sent.
+    Full,
+    /// What is lost is corruption.
+    Free,
+}
+
+/// By delay and marks: a queue that stood all the time, or twice as much at last, if more was lost than corruption explains.
+pub(super) fn signs(round: &Round, target: Duration) -> Signs {
+    let overflows = round.above > target.saturating_mul(2) && round.excess > 0;
+    if round.standing > target || overflows || round.marks > 0 { Signs::Full } else { Signs::Free }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::rounds::Supply;
+    use super::*;
+
+    const fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    fn round(second: u64, resolved: u64, lost: u64) -> Round {
+        Round {
+            ended: Instant::ZERO + ms(second * 1000),
+            rate: None,
+            supply: Supply::Ample,
+            demand: Supply::Ample,
+            standing: Duration::ZERO,
+            trip: ms(60),
+            above: Duration::ZERO,
+            resolved,
+            lost,
+            excess: 0,
+            marks: 0,
+        }
+    }
+
+    /// 31 % for ten seconds break it, nine do not; where a queue stood it is congestion. 19 % on average mend it.
+    #[test]
+    fn the_breaker_by_hand() {
+        let mut congestion = Congestion::new();
+        for second in 1..=9 {
+            congestion.on_round(&round(second, 100, 31), Signs::Free);
+            assert!(!congestion.is_broken());
+        }
+        congestion.on_round(&round(10, 100, 31), Signs::Free);
+        assert!(congestion.is_broken());
+        // 6 · 31 + 4 · 0 = 186 of 1000, 7 · 31 = 217.
+        for second in 11..=13 {
+            congestion.on_round(&round(second, 100, 0), Signs::Free);
+            assert!(congestion.is_broken());
+        }
+        congestion.on_round(&round(14, 100, 0), Signs::Free);
+        assert!(!congestion.is_broken());
+        let mut congestion = Congestion::new();
+        for second in 1..=30 {
+            congestion.on_round(&round(second, 100, 50), if second % 9 == 0 { Signs::Full } else { Signs::Free });
+            assert!(!congestion.is_broken());
+        }
+    }
+
+    #[test]
+    fn exactly_thirty_percent_and_few_frames_do_not_break_it() {
+        for (resolved, lost) in [(100, 30), (9, 9)] {
+            let mut congestion = Congestion::new();
+            (1..=40).for_each(|second| congestion.on_round(&round(second, resolved, lost), Signs::Free));
+            assert!(!congestion.is_broken());
+        }
+    }
+
+    #[test]
+    fn delay_and_marks_are_signs_and_losses_are_none() {
+        let full = |standing, marks| signs(&Round { standing, marks, ..round(1, 100, 50) }, ms(5)) == Signs::Full;
+        assert_eq!([full(ms(5), 0), full(ms(6), 0), full(ms(0), 1)], [false, true, true]);
+        let overflows = |above, excess| signs(&Round { above, excess, ..round(1, 100, 50) }, ms(5)) == Signs::Full;
+        assert_eq!([overflows(ms(11), 0), overflows(ms(10), 1), overflows(ms(11), 1)], [false, false, true]);
+    }
+}
