@@ -74,7 +74,7 @@ impl Engine {
     ///
     /// If two peers are one, or a key is none.
     pub fn new(plan: &Plan, seed: [u8; 32], now: Instant) -> Result<Self, String> {
-        let config = TunnelConfig { credentials: plan.credentials()?, capabilities: ALL, link_mtu: LINK_MTU };
+        let config = TunnelConfig { credentials: plan.credentials()?, capabilities: ALL, carrier: Carrier::Udp, link_mtu: LINK_MTU };
         let mut engine = Self {
             tunnel: Tunnel::new(config, seed, now),
             links: Vec::new(),
