@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 pub enum Carrier {
     /// Headers of IP and UDP.
     Udp,
-    /// An Ethernet header, which is no part of what an interface's MTU counts.
+    /// An Ethernet header, which an interface's MTU does not count, and the length of the datagram.
     Ethernet,
 }
 
@@ -15,7 +15,7 @@ impl Carrier {
     /// Bytes in front of a datagram to `address`, as an interface's MTU counts them.
     pub const fn headers(self, address: SocketAddr) -> u16 {
         match self {
-            Self::Ethernet => 0,
+            Self::Ethernet => 2,
             Self::Udp if address.is_ipv4() => 28,
             Self::Udp => 48,
         }
@@ -72,6 +72,6 @@ mod tests {
     fn headers_are_those_that_an_mtu_counts() {
         let (four, six) = ("192.0.2.1:9".parse().unwrap(), "[2001:db8::1]:9".parse().unwrap());
         assert_eq!([four, six].map(|address| Carrier::Udp.headers(address)), [28, 48]);
-        assert_eq!(Carrier::Ethernet.headers(Mac::BROADCAST.address()), 0);
+        assert_eq!(Carrier::Ethernet.headers(Mac::BROADCAST.address()), 2);
     }
 }

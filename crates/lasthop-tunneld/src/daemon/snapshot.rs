@@ -2,7 +2,7 @@
 
 use lasthop_daemon::ab::{ArmReport, Difference, Gain};
 use lasthop_proto::time::Instant;
-use lasthop_tunnel::Drop;
+use lasthop_tunnel::{Drop, Mac};
 use serde::{Deserialize, Serialize};
 
 use crate::comparison::{ArmCounters, Findings};
@@ -98,6 +98,10 @@ pub struct PeerSnapshot {
     pub refused: u64,
     /// Times that it began anew.
     pub starts: u64,
+    /// Frames that this end took and sent as they are, on a bridge.
+    pub plain: u64,
+    /// Times that it fell silent, on a bridge.
+    pub silences: u64,
     /// What repair gains, where some flows go without.
     pub comparison: Option<ComparisonSnapshot>,
 }
@@ -181,7 +185,7 @@ impl PeerSnapshot {
             name: link.plan.name.clone(),
             up: link.up,
             up_seconds: link.since.map(|since| seconds(now.since(since).as_nanos())),
-            address: link.path.map(|path| path.to_string()),
+            address: link.path.map(|path| Mac::of(path).map_or_else(|| path.to_string(), |mac| mac.to_string())),
             mtu: link.mtu(now),
             rate: link.plan.rate,
             rtt_seconds: (link.up && counters.frames.packets > 0).then(|| seconds(link.hop.round_trip().as_nanos())),
@@ -201,6 +205,8 @@ impl PeerSnapshot {
             oversize: counters.oversize,
             refused: hop.refused + counters.foreign + counters.marked_lost,
             starts: counters.starts,
+            plain: counters.plain,
+            silences: counters.silences,
             comparison: link.findings().map(|findings| ComparisonSnapshot::of(&findings)),
         }
     }

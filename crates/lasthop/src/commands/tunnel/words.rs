@@ -29,7 +29,7 @@ pub fn status(answer: &Value, before: Option<&Value>) -> String {
         format!(
             "{} on {}; {}",
             word(answer, "/device"),
-            word(answer, "/listen"),
+            word(answer, if word(answer, "/mode") == "bridge" { "/interface" } else { "/listen" }),
             counted(answer, "/handshakes", "handshake")
         ),
     ];
