@@ -18,6 +18,7 @@ use lasthop_daemon::shared::Shared;
 use lasthop_daemon::signals::{Signals, notify, notify_reloading};
 use lasthop_daemon::system_error::{SystemError, system};
 use lasthop_daemon::wishes::{ReloadRequest, Wishes};
+use lasthop_proto::time::Duration;
 use lasthop_scenario::tunnel::{Mode, Tunnel};
 use sd_notify::NotifyState;
 
@@ -89,6 +90,10 @@ fn address(tunnel: &Tunnel) -> Option<&[IpNet]> {
 
 fn interface(tunnel: &Tunnel) -> Option<&str> {
     if let Mode::Bridge { interface } = &tunnel.mode { Some(interface) } else { None }
+}
+
+fn silence(tunnel: &Tunnel) -> Option<Duration> {
+    tunnel.peers.first().map(|peer| peer.silence)
 }
 
 fn load(path: &Path) -> Result<(Tunnel, Plan), SupervisorError> {
@@ -223,6 +228,8 @@ impl Supervisor {
             ("interface", interface(&tunnel) != interface(&old)),
             ("security", tunnel.security != old.security || plan.own != self.plan.own),
             ("device", tunnel.device != old.device),
+            // It is part of a program that the kernel has.
+            ("peer.silence", interface(&tunnel).is_some() && silence(&tunnel) != silence(&old)),
             ("address", address(&tunnel) != address(&old)),
             ("control", tunnel.control != old.control),
             ("control_group", tunnel.control_group != old.control_group),

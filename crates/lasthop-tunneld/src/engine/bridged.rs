@@ -189,3 +189,7 @@ impl Engine {
         [silence, bridged.sign_at.filter(|_| up)].into_iter().flatten().min()
     }
 }
+
+#[cfg(test)]
+#[path = "bridged_tests.rs"]
+mod tests;
