@@ -10,7 +10,8 @@ use std::net::SocketAddr;
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_tunnel::wire::{HEADER, OVERHEAD};
 use lasthop_tunnel::{
-    Arrival, Capabilities, Carrier, Credentials, Entropy, PeerConfig, PeerId, PresharedKey, PrivateKey, Tunnel, TunnelConfig,
+    Arrival, Capabilities, Carrier, Credentials, Entropy, PeerConfig, PeerId, PresharedKey, PrivateKey, Tunnel,
+    TunnelConfig,
 };
 use rustix::time::{ClockId, clock_gettime};
 

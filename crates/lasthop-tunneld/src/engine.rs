@@ -14,8 +14,8 @@ use lasthop_proto::time::Instant;
 use lasthop_tunnel::wire::{HEADER, TAG};
 use lasthop_tunnel::{Arrival, Carrier, Event, PeerId, Start, Tunnel, TunnelConfig};
 
-use crate::frames;
 use self::bridged::Bridged;
+use crate::frames;
 use crate::inner::fit::{clamp, take_mark};
 use crate::inner::frame::{LENGTH, is_frame};
 use crate::inner::look::View;

@@ -280,7 +280,10 @@ impl Plan {
             }
             Way::Bridged(HopInterface { name, mtu, .. }) => {
                 let _ = writeln!(text, "ip tuntap add dev {device} mode tap\nip link set {device} up");
-                let _ = writeln!(text, "# BPF programs (tcx) at {name} and {device}: what leaves by {name} goes to the peer");
+                let _ = writeln!(
+                    text,
+                    "# BPF programs (tcx) at {name} and {device}: what leaves by {name} goes to the peer"
+                );
                 let _ = writeln!(text, "# packet socket at {name} for frames of type 0x88b5, MTU {mtu}");
             }
         }

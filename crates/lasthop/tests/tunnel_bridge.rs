@@ -28,7 +28,11 @@ fn is_skipped(test: &str) -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse::<u32>().ok());
     let version = (numbers.next(), numbers.next());
-    is_skipped_without(test, "Linux 6.6 with TAP devices", version >= (Some(6), Some(6)) && Path::new("/dev/net/tun").exists())
+    is_skipped_without(
+        test,
+        "Linux 6.6 with TAP devices",
+        version >= (Some(6), Some(6)) && Path::new("/dev/net/tun").exists(),
+    )
 }
 
 /// The boxes, by end.
@@ -218,12 +222,18 @@ fn a_lossy_hop_is_repaired_without_addresses_and_nothing_is_left() {
     let retransmitted = network.retransmissions() - retransmitted;
     let [own, now_plain, now_lost] = hop.counts();
     let lost = now_lost - lost;
-    eprintln!("{own} frames of the tunnel, {} others, {lost} lost; TCP sent {retransmitted} segments again", now_plain - plain);
+    eprintln!(
+        "{own} frames of the tunnel, {} others, {lost} lost; TCP sent {retransmitted} segments again",
+        now_plain - plain
+    );
     assert!(lost > 400 && retransmitted < lost / 5, "{retransmitted} of {lost}\n{}", pair[1].log());
     let status = pair[1].await_status(|status| status["peers"][0]["sent"]["bytes"].as_u64() > Some(10_000_000));
     assert!(status["peers"][0]["resent"].as_u64() > Some(200) && status["peers"][0]["refused"] == 0, "{status:#}");
     assert_eq!((&status["mode"], &status["interface"]), (&"bridge".into(), &"hop".into()));
-    let said = Command::new(lasthop()).args(["tunnel", "status", "--control"]).arg(pair[1].folder.path().join("control.sock")).output();
+    let said = Command::new(lasthop())
+        .args(["tunnel", "status", "--control"])
+        .arg(pair[1].folder.path().join("control.sock"))
+        .output();
     let said = String::from_utf8(said.unwrap().stdout).unwrap();
     assert!(said.contains("lasthop0 on hop") && said.contains("unrepaired: "), "{said}");
 
@@ -254,7 +264,10 @@ fn survives(what: &str, end: usize, harm: impl FnOnce(&mut End)) {
         tcp.as_millis(),
         plain - before
     );
-    assert!(count > 100 && udp < Duration::from_secs(1) && tcp < Duration::from_secs(2), "{what}: {udp:?} {tcp:?} {count}");
+    assert!(
+        count > 100 && udp < Duration::from_secs(1) && tcp < Duration::from_secs(2),
+        "{what}: {udp:?} {tcp:?} {count}"
+    );
     let bridge = BOXES[end];
     if pair[end].child.try_wait().unwrap().is_some() {
         // Both processes were killed: a socket is left, which the next start removes.
@@ -304,7 +317,12 @@ fn traffic_goes_on_when_a_supervisor_is_killed_or_all_hang() {
 }
 
 /// Sends a frame by the interface of one namespace and says how often it comes in at that of another, within a second of the first time.
-fn crosses(network: &Network, (from, out): (&str, &'static str), (to, into): (&str, &'static str), frame: &[u8]) -> usize {
+fn crosses(
+    network: &Network,
+    (from, out): (&str, &'static str),
+    (to, into): (&str, &'static str),
+    frame: &[u8],
+) -> usize {
     let open = |device: &'static str| move || PacketSocket::open(device, 1600).unwrap();
     let sender = network.within(from, open(out)).join().unwrap();
     let mut receiver = network.within(to, open(into)).join().unwrap();

@@ -9,8 +9,8 @@ use lasthop_daemon::interfaces;
 use lasthop_sys::namespace;
 use rustix::thread::CapabilitySet;
 
-use super::programs::{self, Ends};
 use super::is_port;
+use super::programs::{self, Ends};
 use crate::plan::HopInterface;
 
 /// Looks at everything that only a bridge needs.
@@ -68,7 +68,10 @@ fn hop(name: &str) -> Finding {
     let room = usize::from(hop.mtu).saturating_sub(super::ADDED);
     let detail = match room {
         1500.. => format!("a port of a bridge; packets of {room} bytes are repaired whole"),
-        _ => format!("a port of a bridge; an MTU of {} would have packets of 1500 bytes repaired whole", 1500 + super::ADDED),
+        _ => format!(
+            "a port of a bridge; an MTU of {} would have packets of 1500 bytes repaired whole",
+            1500 + super::ADDED
+        ),
     };
     Finding::new(subject, Outcome::Ok, detail)
 }

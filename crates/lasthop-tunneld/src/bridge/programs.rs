@@ -17,9 +17,7 @@ use std::io;
 use std::time::Duration;
 
 use lasthop_daemon::heartbeat::Heartbeat;
-use lasthop_sys::bpf::assembler::{
-    Assembler, Helper, Instruction, Label, R0, R1, R2, R6, R7, RECEIVED, Size, When,
-};
+use lasthop_sys::bpf::assembler::{Assembler, Helper, Instruction, Label, R0, R1, R2, R6, R7, RECEIVED, Size, When};
 use lasthop_sys::bpf::{Hook, Link, Program, ProgramKind};
 
 use crate::ethernet::TYPE;

@@ -16,9 +16,9 @@ use lasthop_sys::privileges::{self, Work};
 use lasthop_sys::{process, syscalls};
 use rustix::event::{PollFd, PollFlags};
 
+use crate::bridge::BridgeError;
 use crate::daemon::order::{Notice, Order};
 use crate::daemon::snapshot::Snapshot;
-use crate::bridge::BridgeError;
 use crate::device::DeviceError;
 use crate::engine::Engine;
 use crate::plan::{Plan, Way};

@@ -39,12 +39,7 @@ fn plan(end: usize, own: u8, other: u8, mtu: u16) -> Plan {
         ab_keys: [1, 2],
     };
     let hop = HopInterface { name: "hop".to_owned(), index: 1, mtu, mac: mac(end) };
-    Plan {
-        way: Way::Bridged(hop),
-        own: Own::Key(key(own).to_base64()),
-        device: "test".to_owned(),
-        peers: vec![peer],
-    }
+    Plan { way: Way::Bridged(hop), own: Own::Key(key(own).to_base64()), device: "test".to_owned(), peers: vec![peer] }
 }
 
 #[derive(Default)]
@@ -274,7 +269,8 @@ fn signs_of_life_are_enough() {
         let mut world = World::up(1500, loss);
         let before: u64 = world.ends.iter().flatten().flat_map(Engine::links).map(|link| link.counters.silences).sum();
         world.run(60_000);
-        let silences: u64 = world.ends.iter().flatten().flat_map(Engine::links).map(|link| link.counters.silences).sum();
+        let silences: u64 =
+            world.ends.iter().flatten().flat_map(Engine::links).map(|link| link.counters.silences).sum();
         assert!(silences - before <= most, "{loss}: {silences}");
     }
 }

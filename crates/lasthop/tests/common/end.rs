@@ -93,4 +93,3 @@ pub fn configure(folder: &Path, text: &str) {
     let control = folder.join("control.sock");
     std::fs::write(folder.join("tunnel.toml"), format!("control = '{}'\n{text}", control.display())).unwrap();
 }
-

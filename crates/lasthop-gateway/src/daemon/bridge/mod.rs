@@ -107,7 +107,8 @@ impl BridgePath {
         let maps = Maps::new().map_err(kernel("BPF maps"))?;
         let classifier = maps.load_classifier().map_err(kernel("program for the ports"))?;
         let names = [&config.wired, &config.wireless];
-        let [wired, wireless] = names.map(|name| interfaces::index(name).ok_or_else(|| PortError::Missing(name.clone())));
+        let [wired, wireless] =
+            names.map(|name| interfaces::index(name).ok_or_else(|| PortError::Missing(name.clone())));
         let indices = [wired?, wireless?];
         let end = |at: usize| {
             let filter = maps.load_filter(indices[1 - at]).map_err(kernel("socket filter"))?;
@@ -117,15 +118,8 @@ impl BridgePath {
         let ends = [end(0)?, end(1)?];
         let headers = LinkHeaders::new(2 * flows as usize);
         let config = config.clone();
-        let mut path = Self {
-            config,
-            ends,
-            maps,
-            classifier,
-            attached: BTreeMap::new(),
-            headers,
-            state: State::Closed,
-        };
+        let mut path =
+            Self { config, ends, maps, classifier, attached: BTreeMap::new(), headers, state: State::Closed };
         path.attach().map_err(kernel("tcx"))?;
         Ok(path)
     }
