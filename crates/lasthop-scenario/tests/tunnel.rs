@@ -89,9 +89,13 @@ fn a_bridge_needs_an_interface_and_no_address() {
         ),
         (
             format!("device = 'eth1'\n{BRIDGE}{peer}"),
-            "t.toml:1: device: cannot be \"eth1\" (it is the interface towards the hop); give a name of its own".to_owned(),
+            "t.toml:1: device: cannot be \"eth1\" (it is the interface towards the hop); give a name of its own"
+                .to_owned(),
         ),
-        (format!("interface = 'eth1'\n{HEAD}"), "t.toml:1: interface: has a meaning only with mode = \"bridge\"".to_owned()),
+        (
+            format!("interface = 'eth1'\n{HEAD}"),
+            "t.toml:1: interface: has a meaning only with mode = \"bridge\"".to_owned(),
+        ),
         (
             format!("{HEAD}{}silence = '40 ms'\n", self::peer("")),
             "t.toml:8: peer[1].silence: has a meaning only with mode = \"bridge\"".to_owned(),

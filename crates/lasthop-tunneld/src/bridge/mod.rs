@@ -203,6 +203,7 @@ impl Bridge {
         if let Some(error) = problem {
             tracing::debug!(%error, refused, interface = self.hop.name, "cannot send frames");
         }
+        drop(outgoing);
         self.unsent += refused as u64;
         self.out.clear();
     }

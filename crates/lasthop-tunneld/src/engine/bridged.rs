@@ -11,7 +11,7 @@ use crate::inner::frame::{self, LENGTH};
 use crate::inner::packet::Packet;
 
 /// Signs of life in the silence after which an end counts as gone.
-const SIGNS: u64 = 5;
+const SIGNS: u64 = 6;
 
 /// What a bridge has besides.
 #[derive(Default)]

@@ -79,11 +79,12 @@ impl Network {
     /// Two bridges without addresses, and between them nothing yet.
     pub fn two_bridges() -> Self {
         let network = Self::apart(&NAMES);
+        // Nothing of IPv6 on the boxes themselves.
+        for name in ["g", "t", "h"] {
+            network.must(name, "echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6");
+        }
         for (bridge, host, number, side) in [("g", "c", 3, "near"), ("t", "s", 2, "far")] {
             let [bridge, host, hop] = [bridge, host, "h"].map(|name| network.namespace(name));
-            // Nothing of IPv6 on the boxes themselves.
-            ip(&format!("netns exec {bridge} sysctl -qw net.ipv6.conf.default.disable_ipv6=1"));
-            ip(&format!("netns exec {hop} sysctl -qw net.ipv6.conf.default.disable_ipv6=1"));
             ip(&format!("-n {bridge} link add br0 type bridge forward_delay 0"));
             ip(&format!("-n {bridge} link add lan type veth peer name eth0 netns {host}"));
             ip(&format!("-n {bridge} link add hop type veth peer name {side} netns {hop}"));

@@ -41,8 +41,8 @@ impl<I: Item> Hop<I> {
     /// ([`Hop::poll_item`]). Should the other end be there after all, it hears that none of it comes.
     pub fn give_back(&mut self, now: Instant) -> Vec<I> {
         let mut items = self.sender.give_back(now);
-        while self.ingress.waiting() > 0 {
-            items.extend(self.ingress.pop(now));
+        while let Some(item) = self.ingress.pop(now) {
+            items.push(item);
         }
         self.receiver.release_all(&mut self.out);
         items
