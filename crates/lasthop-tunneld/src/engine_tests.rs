@@ -6,6 +6,7 @@ use lasthop_proto::time::Duration;
 use lasthop_tunnel::{Entropy, PrivateKey};
 
 use super::*;
+use crate::inner::look::look;
 use crate::link::Tally;
 use crate::plan::{Own, Routed};
 
