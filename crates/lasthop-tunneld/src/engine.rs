@@ -20,7 +20,7 @@ use crate::inner::fit::{clamp, take_mark};
 use crate::inner::frame::{LENGTH, is_frame};
 use crate::inner::look::View;
 use crate::inner::packet::Packet;
-use crate::link::{ALL, Link};
+use crate::link::{self, ALL, Link};
 use crate::plan::{PeerPlan, Plan, Way};
 
 /// Frames that a peer gets in its turn.
@@ -267,7 +267,7 @@ impl Engine {
                 Event::Up { start, .. } => tracing::info!(peer = name, ?start, "session"),
                 Event::Down { .. } => tracing::info!(peer = name, "the session ended"),
                 Event::Unreachable { .. } => tracing::warn!(peer = name, "no answer"),
-                Event::Path { address, .. } => tracing::info!(peer = name, %address, "path"),
+                Event::Path { address, .. } => tracing::info!(peer = name, address = link::shown(address), "path"),
                 Event::Size { size, .. } => tracing::info!(peer = name, size, "path MTU: bytes of UDP payload"),
                 Event::ClockBehind { .. } => tracing::warn!(peer = name, "this machine's clock was set back"),
                 Event::Version { version, .. } => {

@@ -10,7 +10,7 @@ use lasthop_proto::link::hybrid::{
 use lasthop_proto::node::Port;
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_tunnel::wire::OVERHEAD;
-use lasthop_tunnel::{Capabilities, Carrier, Start};
+use lasthop_tunnel::{Capabilities, Carrier, Mac, Start};
 
 use crate::comparison::{Comparison, Findings};
 use crate::frames::{DATA, Near};
@@ -285,6 +285,11 @@ impl Link {
             }
         }
     }
+}
+
+/// Where a peer is, as people write it: a socket's address, or that of an interface.
+pub fn shown(address: SocketAddr) -> String {
+    Mac::of(address).map_or_else(|| address.to_string(), |mac| mac.to_string())
 }
 
 /// How a link to a peer that can do `capabilities` works, behind so many bytes of outer headers.

@@ -221,7 +221,7 @@ impl Bridge {
                 let silence = self.heartbeat.beat()?.filter(|silence| *silence > self.silence);
                 if let Some(silence) = silence {
                     let silence_ms = silence.as_millis() as u64;
-                    tracing::warn!(silence_ms, "the packet loop stood still; frames passed unrepaired");
+                    tracing::debug!(silence_ms, "the packet loop stood still; frames passed unrepaired");
                 }
             }
             false if self.beats => self.heartbeat.rest()?,

@@ -2,12 +2,12 @@
 
 use lasthop_daemon::ab::{ArmReport, Difference, Gain};
 use lasthop_proto::time::Instant;
-use lasthop_tunnel::{Drop, Mac};
+use lasthop_tunnel::Drop;
 use serde::{Deserialize, Serialize};
 
 use crate::comparison::{ArmCounters, Findings};
 use crate::engine::Engine;
-use crate::link::{Link, Tally};
+use crate::link::{Link, Tally, shown};
 
 /// Packets and bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -185,7 +185,7 @@ impl PeerSnapshot {
             name: link.plan.name.clone(),
             up: link.up,
             up_seconds: link.since.map(|since| seconds(now.since(since).as_nanos())),
-            address: link.path.map(|path| Mac::of(path).map_or_else(|| path.to_string(), |mac| mac.to_string())),
+            address: link.path.map(shown),
             mtu: link.mtu(now),
             rate: link.plan.rate,
             rtt_seconds: (link.up && counters.frames.packets > 0).then(|| seconds(link.hop.round_trip().as_nanos())),
