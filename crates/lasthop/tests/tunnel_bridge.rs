@@ -351,11 +351,11 @@ fn every_kind_of_frame_crosses_once_and_strangers_frames_do_not() {
     let hop = Hop::start(&network, 10);
     let _pair = ends(&network);
     let frame = |to: [u8; 6], rest: &[u8]| [&to[..], &[2, 0, 0, 7, 7, 7], rest, &[9; 60]].concat();
-    let (all, group, one) = ([255; 6], [0x33, 0x33, 0, 0, 0, 1], [2, 0, 0, 8, 8, 8]);
+    let (all, group, one) = ([255; 6], [3, 0, 0, 0, 0, 1], [2, 0, 0, 8, 8, 8]);
     let [_, plain, _] = hop.counts();
     for (name, frame) in [
         ("ARP", frame(all, &[8, 6, 0, 1, 8, 0, 6, 4, 0, 1])),
-        ("multicast", frame(group, &[0x86, 0xdd, 0x60])),
+        ("multicast", frame(group, &[0x88, 0xcc])),
         ("a tag", frame(one, &[0x81, 0, 0x20, 5, 8, 0])),
         ("two tags", frame(one, &[0x88, 0xa8, 0, 7, 0x81, 0, 0, 5, 8, 6])),
         ("no IP", frame(one, &[0x88, 0xcc])),

@@ -68,8 +68,8 @@ pub fn attach(ends: Ends, heartbeat: &Heartbeat, silence: Duration) -> io::Resul
     // What is led there must be taken before anything is led there.
     Ok(vec![
         load(leaving_device(ends.mark))?.attach(ends.device, Hook::Egress)?,
-        load(entering_device(ends.hop))?.attach(ends.device, Hook::Ingress)?,
-        load(entering_hop())?.attach(ends.hop, Hook::Ingress)?,
+        load(entering_device(ends))?.attach(ends.device, Hook::Ingress)?,
+        load(entering_hop(ends.mark))?.attach(ends.hop, Hook::Ingress)?,
         load(leaving_hop(ends, heartbeat, silence))?.attach(ends.hop, Hook::Egress)?,
     ])
 }
@@ -110,10 +110,15 @@ fn leaving_hop(ends: Ends, heartbeat: &Heartbeat, silence: Duration) -> Vec<Inst
     program.finish()
 }
 
-fn entering_hop() -> Vec<Instruction> {
-    let other = Label::new("other");
+fn entering_hop(mark: u32) -> Vec<Instruction> {
+    let [came, other] = ["came", "other"].map(Label::new);
     let mut program = Assembler::default();
     program.copy(R6, R1);
+    // What this end wrote to the device is an inner frame, whatever its type.
+    program.load(Size::Word, R7, R6, MARK).set(R0, number(mark));
+    program.jump_if_register(R7, When::Differ, R0, came);
+    program.store_value(Size::Word, R6, MARK, 0).jump(other);
+    program.place(came);
     program.load_packet(Size::Half, TYPE_AT).jump_if(R0, When::Differ, TYPE.into(), other);
     program.set(R0, DROP).exit();
     program.place(other).set(R0, NEXT).exit();
@@ -131,8 +136,9 @@ fn leaving_device(mark: u32) -> Vec<Instruction> {
     program.finish()
 }
 
-fn entering_device(hop: u32) -> Vec<Instruction> {
+fn entering_device(ends: Ends) -> Vec<Instruction> {
     let mut program = Assembler::default();
-    program.set(R1, number(hop)).set(R2, RECEIVED).call(Helper::Redirect).exit();
+    program.store_value(Size::Word, R1, MARK, number(ends.mark));
+    program.set(R1, number(ends.hop)).set(R2, RECEIVED).call(Helper::Redirect).exit();
     program.finish()
 }
