@@ -137,7 +137,7 @@ fn what_is_wrong_is_named() {
         (
             format!("{HEAD}{}", peer("public = 1\n")),
             "t.toml:7: peer[1].public: unknown key; known here: name, public_key, preshared_key_file, endpoint, allowed, \
-             keepalive, rate, repair, queue, ab",
+             keepalive, silence, rate, repair, queue, ab",
         ),
         (
             format!("{HEAD}{}", shore.replace("K08=", "K0=")),
