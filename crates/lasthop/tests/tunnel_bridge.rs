@@ -87,7 +87,7 @@ impl Hop {
             let mut random = 88_172_645_463_325_252_u64;
             while !ends.load(Ordering::Relaxed) {
                 let mut idle = true;
-                for side in 0..2 {
+                for (side, socket) in sides.iter_mut().enumerate() {
                     let due = Instant::now() + Duration::from_millis(2);
                     let take = |arrival: Arrival<'_>| {
                         idle = false;
@@ -103,7 +103,7 @@ impl Hop {
                             way.push_back((due, 1 - side, frame));
                         }
                     };
-                    sides[side].receive(take).unwrap();
+                    socket.receive(take).unwrap();
                 }
                 while way.front().is_some_and(|(at, ..)| *at <= Instant::now()) {
                     let Some((_, side, frame)) = way.pop_front() else { break };
