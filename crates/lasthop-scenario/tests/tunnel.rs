@@ -188,7 +188,7 @@ fn what_is_wrong_is_named() {
         ),
         (
             format!("{HEAD}device = 'a/b'\n{shore}"),
-            "t.toml:3: device: cannot be \"a/b\"; give a name of 1 to 15 letters, digits, `-`, `_` and `.` for the TUN \
+            "t.toml:3: device: cannot be \"a/b\"; give a name of 1 to 15 letters, digits, `-`, `_` and `.` for the \
              device, as \"lasthop0\"",
         ),
         (
