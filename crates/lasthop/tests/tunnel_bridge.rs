@@ -407,13 +407,13 @@ fn a_check_says_what_a_start_says() {
         let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
         (output.status.success(), said.concat())
     };
-    let before = traces(&network, "g");
     let right = text(0, 1, 10);
     let (fine, said) = run(&["check"], &right);
     assert!(fine && said.contains("BPF programs: the kernel takes them") && said.contains("1552"), "{said}");
     let (fine, said) = run(&["run", "--dry-run"], &right);
     assert!(fine && said.contains("mode tap") && said.contains("tcx") && said.contains("at hop"), "{said}");
     network.must("g", "ip link set hop mtu 1552");
+    let before = traces(&network, "g");
     let (fine, said) = run(&["check"], &right);
     assert!(fine && said.contains("packets of 1500 bytes are repaired whole"), "{said}");
     for (wrong, expected) in [
