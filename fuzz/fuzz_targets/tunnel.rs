@@ -11,7 +11,7 @@ use lasthop_fuzz::{pause, steps};
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_tunnel::wire::{HEADER, OVERHEAD};
 use lasthop_tunnel::{
-    Arrival, Capabilities, Credentials, Entropy, PeerConfig, PeerId, PresharedKey, PrivateKey, PublicKey, Tunnel,
+    Arrival, Capabilities, Carrier, Credentials, Entropy, PeerConfig, PeerId, PresharedKey, PrivateKey, PublicKey, Tunnel,
     TunnelConfig,
 };
 use libfuzzer_sys::fuzz_target;
@@ -45,7 +45,7 @@ fn ends(u: &mut Unstructured<'_>, keys: bool) -> Result<[End; 2]> {
         } else {
             (Credentials::Name(NAMES[at].to_owned()), PublicKey::of_name(NAMES[1 - at]))
         };
-        let config = TunnelConfig { credentials, capabilities: Capabilities(u.arbitrary()?), link_mtu: u.arbitrary()? };
+        let config = TunnelConfig { credentials, capabilities: Capabilities(u.arbitrary()?), carrier: Carrier::Udp, link_mtu: u.arbitrary()? };
         let mut tunnel = Tunnel::new(config, [u.arbitrary()?; 32], Instant::ZERO);
         let keepalive = if u.arbitrary()? { Some(Duration::from_secs(u.int_in_range(1..=60)?)) } else { None };
         let endpoint = if u.ratio(3, 4)? { Some(address(1 - at as u8)) } else { None };

@@ -16,6 +16,8 @@
 //! | [`ab`] | treated and untreated connections compared |
 //! | [`flows`] | connections by addresses and ports, at most so many |
 //! | [`observe`] | what a bystander can tell about a connection |
+//! | [`interfaces`] | what the kernel says about interfaces |
+//! | [`heartbeat`] | what BPF programs listen to, that let packets pass when it stops |
 //! | [`shared`] | a state that threads share |
 //! | [`system_error`] | what the system refused |
 #![cfg(target_os = "linux")]
@@ -28,6 +30,8 @@ pub mod control;
 pub mod finding;
 pub mod flows;
 pub mod groups;
+pub mod heartbeat;
+pub mod interfaces;
 pub mod keeper;
 pub mod logs;
 pub mod metrics;

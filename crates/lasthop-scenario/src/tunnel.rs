@@ -23,8 +23,9 @@ use ipnet::IpNet;
 use lasthop_proto::time::Duration;
 use lasthop_sim::network::Rate;
 
-use self::values::{DeviceName, Interface, KeyFile, KeyText, Listen, Name, Own, Prefix};
+use self::values::{DeviceName, HopInterface, Interface, KeyFile, KeyText, Listen, Name, Own, Prefix};
 use crate::daemon::{AbsolutePath, Address, Group, LogLevel};
+use crate::document::quote;
 use crate::error::{Error, Problem};
 use crate::reader::Reader;
 use crate::reading;
@@ -41,9 +42,13 @@ const MOST_PREFIXES: usize = 256;
 /// Between these lie intervals of keep-alives.
 const KEEPALIVES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(3_600)];
 
+/// Between these lies the silence after which the other end of a bridge counts as gone.
+const SILENCES: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(1)];
+const SILENCE: Duration = Duration::from_millis(40);
+
 /// The control socket where a configuration names none.
 pub const DEFAULT_CONTROL: &str = "/run/lasthop/tunnel.sock";
-/// The TUN device where it names none.
+/// The device where it names none.
 const DEVICE: &str = "lasthop0";
 /// Most own addresses.
 const MOST_ADDRESSES: usize = 16;
@@ -55,16 +60,12 @@ const RATES: [Rate; 2] = [Rate(8_000), Rate(100_000_000_000)];
 /// The whole configuration of one end.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Tunnel {
-    /// The UDP address that datagrams come to and go from.
-    pub listen: SocketAddr,
+    /// Where packets come from, and how they cross the hop.
+    pub mode: Mode,
     /// How packets are protected.
     pub security: Security,
-    /// The TUN device that is made.
+    /// The TUN or TAP device that is made.
     pub device: String,
-    /// This end's own addresses in the inner network, with the networks that they are in.
-    pub address: Vec<IpNet>,
-    /// Who leads packets to the peers' addresses into the device.
-    pub routes: Routes,
     /// The Unix socket on which the daemon answers.
     pub control: PathBuf,
     /// The group whose users may ask it there; without one, the group that the daemon runs with.
@@ -75,6 +76,35 @@ pub struct Tunnel {
     pub log: String,
     /// The other ends, in the order of the file.
     pub peers: Vec<Peer>,
+}
+
+/// Where packets come from, and how they cross the hop.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Mode {
+    /// From a TUN device, as UDP datagrams.
+    Tun {
+        /// The UDP address that datagrams come to and go from.
+        listen: SocketAddr,
+        /// This end's own addresses in the inner network, with the networks that they are in.
+        address: Vec<IpNet>,
+        /// Who leads packets to the peers' addresses into the device.
+        routes: Routes,
+    },
+    /// Frames that leave by an interface of Ethernet, as frames of the link's own.
+    Bridge {
+        /// The interface towards the hop.
+        interface: String,
+    },
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum ModeName {
+    Tun,
+    Bridge,
+}
+
+impl Choice for ModeName {
+    const CHOICES: &'static [(&'static str, Self)] = &[("tun", Self::Tun), ("bridge", Self::Bridge)];
 }
 
 /// How packets are protected.
@@ -129,13 +159,16 @@ pub struct Peer {
     pub public_key: Option<[u8; 32]>,
     /// The file that holds the key that both ends share besides, in base64.
     pub preshared_key_file: Option<PathBuf>,
-    /// Where it is called; none for a peer that calls.
+    /// Where it is called; none for a peer that calls, and on a bridge.
     pub endpoint: Option<Endpoint>,
-    /// Inner addresses that are its own.
+    /// Inner addresses that are its own; none on a bridge.
     pub allowed: Vec<IpNet>,
     /// A sign of life after so long without traffic.
     pub keepalive: Option<Duration>,
-    /// How fast this end sends to it, in bits per second with all headers from IP on; none: as fast as the hop is found to be.
+    /// On a bridge: it counts as gone when nothing was heard of it for so long.
+    pub silence: Duration,
+    /// How fast this end sends to it, in bits per second with all headers from IP on, on a bridge from Ethernet on; none: as fast as the hop is
+    /// found to be.
     pub rate: Option<u64>,
     /// What is done against losses on the way there.
     pub repair: Repair,
@@ -175,6 +208,8 @@ impl Tunnel {
 
 fn read(root: &Reader<'_>) -> Result<Tunnel, Error> {
     root.allow(&[
+        "mode",
+        "interface",
         "listen",
         "security",
         "private_key_file",
@@ -189,7 +224,7 @@ fn read(root: &Reader<'_>) -> Result<Tunnel, Error> {
         "log",
         "peer",
     ])?;
-    let Listen(listen) = root.required("listen")?;
+    let mode = mode(root)?;
     let security = match root.or("security", SecurityName::Noise, "default")? {
         SecurityName::Noise => {
             for key in ["trusted_interface", "name"] {
@@ -216,22 +251,24 @@ fn read(root: &Reader<'_>) -> Result<Tunnel, Error> {
     if matches!(&security, Security::None { trusted_interface, .. } if *trusted_interface == device) {
         return Err(root.refuse("device", "a name of its own", "it is the trusted interface"));
     }
-    let List(address) = root.or("address", List(Vec::<Own>::new()), "default")?;
-    if address.len() > MOST_ADDRESSES {
-        return Err(root.refuse("address", format!("at most {MOST_ADDRESSES}"), ""));
+    if let Mode::Bridge { interface } = &mode {
+        if *interface == device {
+            return Err(root.refuse("device", "a name of its own", "it is the interface towards the hop"));
+        }
+        if matches!(&security, Security::None { trusted_interface, .. } if trusted_interface != interface) {
+            let expected = format!("{}, the interface towards the hop", quote(interface));
+            return Err(root.refuse("trusted_interface", expected, "the other end is reached by that alone"));
+        }
     }
-    let routes = root.or("routes", Routes::Allowed, "default")?;
     let AbsolutePath(control) = root.or("control", AbsolutePath(DEFAULT_CONTROL.into()), "default")?;
     let control_group = root.get("control_group")?;
     let Or(metrics, _) = root.or::<Or<Off, Address>>("metrics", None.into(), "default")?;
     let LogLevel(log) = root.or("log", LogLevel("info".to_owned()), "default")?;
-    let peers = peers(root, &security, listen)?;
+    let peers = peers(root, &security, &mode)?;
     Ok(Tunnel {
-        listen,
+        mode,
         security,
         device,
-        address: address.into_iter().map(|Own(address)| address).collect(),
-        routes,
         control,
         control_group,
         metrics: metrics.map(|Address(address)| address),
@@ -240,18 +277,56 @@ fn read(root: &Reader<'_>) -> Result<Tunnel, Error> {
     })
 }
 
-fn peers(root: &Reader<'_>, security: &Security, listen: SocketAddr) -> Result<Vec<Peer>, Error> {
-    let readers = root.array("peer", "tables, as [[peer]] with name, public_key and allowed")?;
+/// Refuses keys that have no meaning in this mode.
+fn refuse_keys(reader: &Reader<'_>, keys: &[&str], meaning: &str) -> Result<(), Error> {
+    match keys.iter().find(|key| reader.has(key)) {
+        Some(key) => Err(reader.fail(key, Problem::Conflict(meaning.to_owned()))),
+        None => Ok(()),
+    }
+}
+
+const NOT_ON_A_BRIDGE: &str = "has no meaning with mode = \"bridge\", which needs no addresses";
+const ON_A_BRIDGE: &str = "has a meaning only with mode = \"bridge\"";
+
+fn mode(root: &Reader<'_>) -> Result<Mode, Error> {
+    match root.or("mode", ModeName::Tun, "default")? {
+        ModeName::Bridge => {
+            refuse_keys(root, &["listen", "address", "routes"], NOT_ON_A_BRIDGE)?;
+            let HopInterface(interface) = root.required("interface")?;
+            Ok(Mode::Bridge { interface })
+        }
+        ModeName::Tun => {
+            refuse_keys(root, &["interface"], ON_A_BRIDGE)?;
+            let Listen(listen) = root.required("listen")?;
+            let List(address) = root.or("address", List(Vec::<Own>::new()), "default")?;
+            if address.len() > MOST_ADDRESSES {
+                return Err(root.refuse("address", format!("at most {MOST_ADDRESSES}"), ""));
+            }
+            let address = address.into_iter().map(|Own(address)| address).collect();
+            Ok(Mode::Tun { listen, address, routes: root.or("routes", Routes::Allowed, "default")? })
+        }
+    }
+}
+
+fn peers(root: &Reader<'_>, security: &Security, mode: &Mode) -> Result<Vec<Peer>, Error> {
+    let what = match mode {
+        Mode::Tun { .. } => "name, public_key and allowed",
+        Mode::Bridge { .. } => "name and public_key",
+    };
+    let readers = root.array("peer", &format!("tables, as [[peer]] with {what}"))?;
     if readers.is_empty() {
-        let expected = "at least one peer, as [[peer]] with name, public_key and allowed".to_owned();
+        let expected = format!("at least one peer, as [[peer]] with {what}");
         return Err(root.fail("peer", Problem::Missing { expected }));
+    }
+    if let (Mode::Bridge { .. }, Some(second)) = (mode, readers.get(1)) {
+        return Err(second.fail_here(Problem::Conflict("a bridge has one other end".to_owned())));
     }
     if let Some(beyond) = readers.get(MOST_PEERS) {
         return Err(beyond.fail_here(Problem::Conflict(format!("there are more than {MOST_PEERS} peers"))));
     }
     let mut peers: Vec<Peer> = Vec::new();
     for reader in &readers {
-        let peer = peer(reader, security, listen)?;
+        let peer = peer(reader, security, mode)?;
         if peers.iter().any(|other| other.name == peer.name) {
             return Err(reader.refuse("name", "a name of its own", "another peer has it"));
         }
@@ -279,7 +354,7 @@ fn refuse_key(reader: &Reader<'_>, key: &str) -> Result<(), Error> {
     Ok(())
 }
 
-fn peer(reader: &Reader<'_>, security: &Security, listen: SocketAddr) -> Result<Peer, Error> {
+fn peer(reader: &Reader<'_>, security: &Security, mode: &Mode) -> Result<Peer, Error> {
     reader.allow(&[
         "name",
         "public_key",
@@ -287,6 +362,7 @@ fn peer(reader: &Reader<'_>, security: &Security, listen: SocketAddr) -> Result<
         "endpoint",
         "allowed",
         "keepalive",
+        "silence",
         "rate",
         "repair",
         "queue",
@@ -312,24 +388,19 @@ fn peer(reader: &Reader<'_>, security: &Security, listen: SocketAddr) -> Result<
             (None, None)
         }
     };
-    let endpoint: Option<Endpoint> = reader.get("endpoint")?;
-    if let Some(address) = endpoint.as_ref().and_then(Endpoint::address)
-        && address.is_ipv4() != listen.is_ipv4()
-        && !(listen.is_ipv6() && listen.ip().is_unspecified())
-    {
-        let kind = if listen.is_ipv4() { "IPv4" } else { "IPv6" };
-        return Err(reader.refuse("endpoint", format!("an address of {kind}"), format!("listen is one of {kind}")));
-    }
-    let List(allowed) = reader.required::<List<Prefix>>("allowed")?;
-    if allowed.len() > MOST_PREFIXES {
-        return Err(reader.refuse("allowed", format!("at most {MOST_PREFIXES}"), ""));
-    }
-    let mut prefixes: Vec<IpNet> = Vec::new();
-    for Prefix(prefix) in allowed {
-        if prefixes.contains(&prefix) {
-            return Err(reader.refuse("allowed", "each prefix once", format!("{prefix} is there twice")));
+    let (endpoint, allowed) = match mode {
+        Mode::Tun { listen, .. } => {
+            refuse_keys(reader, &["silence"], ON_A_BRIDGE)?;
+            (endpoint(reader, *listen)?, allowed(reader)?)
         }
-        prefixes.push(prefix);
+        Mode::Bridge { .. } => {
+            refuse_keys(reader, &["endpoint", "allowed", "keepalive"], NOT_ON_A_BRIDGE)?;
+            (None, Vec::new())
+        }
+    };
+    let silence = reader.or("silence", Positive(SILENCE), "default")?.0;
+    if silence < SILENCES[0] || silence > SILENCES[1] {
+        return Err(reader.refuse("silence", "20 ms to 1 s, as \"40 ms\"", ""));
     }
     let Or(keepalive, _) = reader.or::<Or<Off, Positive<Duration>>>("keepalive", None.into(), "default")?;
     let keepalive = keepalive.map(|Positive(interval)| interval);
@@ -347,7 +418,33 @@ fn peer(reader: &Reader<'_>, security: &Security, listen: SocketAddr) -> Result<
     if ab > MOST_UNREPAIRED {
         return Err(reader.refuse("ab", "0 to 50 %, as \"10 %\"", "most flows are to be repaired"));
     }
-    let allowed = prefixes;
     let rate = rate.map(|Rate(rate)| rate);
-    Ok(Peer { name, public_key, preshared_key_file, endpoint, allowed, keepalive, rate, repair, queue, ab })
+    Ok(Peer { name, public_key, preshared_key_file, endpoint, allowed, keepalive, silence, rate, repair, queue, ab })
+}
+
+fn endpoint(reader: &Reader<'_>, listen: SocketAddr) -> Result<Option<Endpoint>, Error> {
+    let endpoint: Option<Endpoint> = reader.get("endpoint")?;
+    if let Some(address) = endpoint.as_ref().and_then(Endpoint::address)
+        && address.is_ipv4() != listen.is_ipv4()
+        && !(listen.is_ipv6() && listen.ip().is_unspecified())
+    {
+        let kind = if listen.is_ipv4() { "IPv4" } else { "IPv6" };
+        return Err(reader.refuse("endpoint", format!("an address of {kind}"), format!("listen is one of {kind}")));
+    }
+    Ok(endpoint)
+}
+
+fn allowed(reader: &Reader<'_>) -> Result<Vec<IpNet>, Error> {
+    let List(allowed) = reader.required::<List<Prefix>>("allowed")?;
+    if allowed.len() > MOST_PREFIXES {
+        return Err(reader.refuse("allowed", format!("at most {MOST_PREFIXES}"), ""));
+    }
+    let mut prefixes: Vec<IpNet> = Vec::new();
+    for Prefix(prefix) in allowed {
+        if prefixes.contains(&prefix) {
+            return Err(reader.refuse("allowed", "each prefix once", format!("{prefix} is there twice")));
+        }
+        prefixes.push(prefix);
+    }
+    Ok(prefixes)
 }

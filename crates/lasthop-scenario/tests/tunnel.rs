@@ -1,7 +1,7 @@
 //! The tunnel's configuration, and what is said about a bad one.
 
 use lasthop_proto::time::Duration;
-use lasthop_scenario::tunnel::{Repair, Routes, Security, Tunnel};
+use lasthop_scenario::tunnel::{Mode, Repair, Routes, Security, Tunnel};
 
 const HEAD: &str = "listen = '0.0.0.0:51900'\nprivate_key_file = '/etc/lasthop/tunnel.key'\n";
 const KEY: &str = "3p7bfXt9wbTTW2HC7OQ1Nz+DQ8hbeGdNrfx+FG+IK08=";
@@ -23,7 +23,8 @@ fn a_whole_configuration() {
     let tunnel = Tunnel::parse("t.toml", &format!("{HEAD}{}", peer(more))).unwrap();
     let private_key_file = "/etc/lasthop/tunnel.key".into();
     assert_eq!(tunnel.security, Security::Noise { private_key_file });
-    assert_eq!(tunnel.listen, "0.0.0.0:51900".parse().unwrap());
+    let listen = "0.0.0.0:51900".parse().unwrap();
+    assert_eq!(tunnel.mode, Mode::Tun { listen, address: Vec::new(), routes: Routes::Allowed });
     let [shore, van] = &tunnel.peers[..] else { panic!("{tunnel:?}") };
     assert_eq!(shore.public_key.unwrap()[..4], [0xde, 0x9e, 0xdb, 0x7d]);
     assert_eq!(shore.endpoint.as_ref().unwrap().to_string(), "shore.example.net:51900");
@@ -32,8 +33,8 @@ fn a_whole_configuration() {
     assert_eq!((shore.rate, shore.repair, shore.queue), (Some(2_000_000), Repair::Arq, 50));
     assert_eq!((shore.ab.get(), van.ab.get()), (0.1, 0.0));
     assert_eq!((van.rate, van.repair, van.queue), (Some(10_000_000), Repair::Hybrid, 1000));
-    assert_eq!((tunnel.device.as_str(), tunnel.routes, tunnel.log.as_str()), ("lasthop0", Routes::Allowed, "info"));
-    assert_eq!((tunnel.address, tunnel.metrics, tunnel.control_group), (Vec::new(), None, None));
+    assert_eq!((tunnel.device.as_str(), tunnel.log.as_str()), ("lasthop0", "info"));
+    assert_eq!((tunnel.metrics, tunnel.control_group), (None, None));
 }
 
 #[test]
@@ -48,6 +49,62 @@ fn without_security_an_interface_is_trusted_and_names_do_for_keys() {
         message(&format!("{head}{peer}")),
         "t.toml: trusted_interface: missing; give the name of one interface that nobody else can send on, as \"wg0\""
     );
+}
+
+const BRIDGE: &str = "mode = 'bridge'\ninterface = 'eth1'\nprivate_key_file = '/etc/lasthop/tunnel.key'\n";
+
+#[test]
+fn a_bridge_needs_an_interface_and_no_address() {
+    let peer = format!("[[peer]]\nname = 'shore'\npublic_key = '{KEY}'\nrate = '10 Mbps'\n");
+    let tunnel = Tunnel::parse("t.toml", &format!("{BRIDGE}{peer}")).unwrap();
+    assert_eq!(tunnel.mode, Mode::Bridge { interface: "eth1".to_owned() });
+    let [shore] = &tunnel.peers[..] else { panic!("{tunnel:?}") };
+    assert_eq!((shore.silence, &shore.allowed, &shore.endpoint), (Duration::from_millis(40), &Vec::new(), &None));
+    let own = "mode = 'bridge'\ninterface = 'eth1'\nsecurity = 'none'\nname = 'ship'\n";
+    let plain = "[[peer]]\nname = 'shore'\nrate = '10 Mbps'\nsilence = '100 ms'\n";
+    let tunnel = Tunnel::parse("t.toml", &format!("{own}trusted_interface = 'eth1'\n{plain}")).unwrap();
+    assert_eq!(tunnel.peers[0].silence, Duration::from_millis(100));
+
+    let unfit = "has no meaning with mode = \"bridge\", which needs no addresses";
+    for (text, expected) in [
+        (format!("listen = '0.0.0.0:1'\n{BRIDGE}{peer}"), format!("t.toml:1: listen: {unfit}")),
+        (format!("address = '10.0.0.1/24'\n{BRIDGE}{peer}"), format!("t.toml:1: address: {unfit}")),
+        (format!("routes = 'off'\n{BRIDGE}{peer}"), format!("t.toml:1: routes: {unfit}")),
+        (format!("{BRIDGE}{peer}endpoint = '192.0.2.1:9'\n"), format!("t.toml:8: peer[1].endpoint: {unfit}")),
+        (format!("{BRIDGE}{peer}allowed = '10.0.0.0/8'\n"), format!("t.toml:8: peer[1].allowed: {unfit}")),
+        (format!("{BRIDGE}{peer}keepalive = '9 s'\n"), format!("t.toml:8: peer[1].keepalive: {unfit}")),
+        (
+            format!("{BRIDGE}{peer}silence = '5 ms'\n"),
+            "t.toml:8: peer[1].silence: cannot be \"5 ms\"; give 20 ms to 1 s, as \"40 ms\"".to_owned(),
+        ),
+        (
+            format!("mode = 'bridge'\n{peer}"),
+            "t.toml: interface: missing; give the name of the interface towards the hop, as \"eth1\"".to_owned(),
+        ),
+        (
+            format!("{own}trusted_interface = 'eth0'\n{plain}"),
+            "t.toml:5: trusted_interface: cannot be \"eth0\" (the other end is reached by that alone); give \"eth1\", \
+             the interface towards the hop"
+                .to_owned(),
+        ),
+        (
+            format!("device = 'eth1'\n{BRIDGE}{peer}"),
+            "t.toml:1: device: cannot be \"eth1\" (it is the interface towards the hop); give a name of its own"
+                .to_owned(),
+        ),
+        (
+            format!("interface = 'eth1'\n{HEAD}"),
+            "t.toml:1: interface: has a meaning only with mode = \"bridge\"".to_owned(),
+        ),
+        (
+            format!("{HEAD}{}silence = '40 ms'\n", self::peer("")),
+            "t.toml:8: peer[1].silence: has a meaning only with mode = \"bridge\"".to_owned(),
+        ),
+    ] {
+        assert_eq!(message(&text), expected);
+    }
+    let two = format!("{BRIDGE}{peer}{}", peer.replace("shore", "van"));
+    assert!(message(&two).ends_with("a bridge has one other end"), "{}", message(&two));
 }
 
 #[test]
@@ -80,7 +137,7 @@ fn what_is_wrong_is_named() {
         (
             format!("{HEAD}{}", peer("public = 1\n")),
             "t.toml:7: peer[1].public: unknown key; known here: name, public_key, preshared_key_file, endpoint, allowed, \
-             keepalive, rate, repair, queue, ab",
+             keepalive, silence, rate, repair, queue, ab",
         ),
         (
             format!("{HEAD}{}", shore.replace("K08=", "K0=")),
@@ -131,7 +188,7 @@ fn what_is_wrong_is_named() {
         ),
         (
             format!("{HEAD}device = 'a/b'\n{shore}"),
-            "t.toml:3: device: cannot be \"a/b\"; give a name of 1 to 15 letters, digits, `-`, `_` and `.` for the TUN \
+            "t.toml:3: device: cannot be \"a/b\"; give a name of 1 to 15 letters, digits, `-`, `_` and `.` for the \
              device, as \"lasthop0\"",
         ),
         (

@@ -15,6 +15,8 @@ const PROG_LOAD: libc::c_int = 5;
 pub(crate) const LINK_CREATE: libc::c_int = 28;
 /// `BPF_TCX_INGRESS`.
 const TCX_INGRESS: u32 = 46;
+/// `BPF_TCX_EGRESS`.
+const TCX_EGRESS: u32 = 47;
 /// `BPF_F_BEFORE`: ahead of the programs that are there.
 const BEFORE: u32 = 1 << 3;
 /// What the kernel may say about a program that it refuses.
@@ -38,6 +40,15 @@ pub enum ProgramKind {
     SocketFilter = 1,
     /// At an interface: says what becomes of a packet.
     Classifier = 3,
+}
+
+/// Which of an interface's packets a program sees.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Hook {
+    /// Those that it receives.
+    Ingress = TCX_INGRESS as isize,
+    /// Those that leave by it.
+    Egress = TCX_EGRESS as isize,
 }
 
 /// The sizes of a map, in bytes and entries.
@@ -201,13 +212,13 @@ impl Program {
         unsafe { bpf(PROG_LOAD, &attributes).map(|fd| Self(owned(fd))) }
     }
 
-    /// Puts a classifier in front of whatever an interface does with the packets that it receives, other such programs
-    /// included.
+    /// Puts a classifier in front of whatever an interface does with the packets that it receives, or that leave by it; other
+    /// such programs included.
     ///
     /// # Errors
     ///
     /// On a kernel before 6.6, or when the interface is gone.
-    pub fn attach(&self, interface: u32) -> io::Result<Link> {
+    pub fn attach(&self, interface: u32, hook: Hook) -> io::Result<Link> {
         #[repr(C)]
         struct Attributes {
             program: u32,
@@ -221,7 +232,7 @@ impl Program {
         let attributes = Attributes {
             program: self.0.as_raw_fd() as u32,
             interface,
-            attach_type: TCX_INGRESS,
+            attach_type: hook as u32,
             flags: BEFORE,
             relative: 0,
             padding: 0,

@@ -203,6 +203,15 @@ impl PacketSocket {
         (refused, problem)
     }
 
+    /// Gives what is sent from now on a firewall mark.
+    ///
+    /// # Errors
+    ///
+    /// As the kernel says.
+    pub fn set_mark(&self, mark: u32) -> io::Result<()> {
+        option::set(&self.fd, libc::SOL_SOCKET, libc::SO_MARK, mark.cast_signed())
+    }
+
     /// Frames that the kernel dropped because nobody took them in time, since this was last asked.
     ///
     /// # Errors

@@ -10,7 +10,8 @@ use std::net::SocketAddr;
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_tunnel::wire::{HEADER, OVERHEAD};
 use lasthop_tunnel::{
-    Arrival, Capabilities, Credentials, Entropy, PeerConfig, PeerId, PresharedKey, PrivateKey, Tunnel, TunnelConfig,
+    Arrival, Capabilities, Carrier, Credentials, Entropy, PeerConfig, PeerId, PresharedKey, PrivateKey, Tunnel,
+    TunnelConfig,
 };
 use rustix::time::{ClockId, clock_gettime};
 
@@ -28,7 +29,7 @@ fn key(seed: u8) -> PrivateKey {
 
 fn end(own: u8, peer: u8, address: SocketAddr) -> (Tunnel, PeerId) {
     let credentials = Credentials::Key(key(own));
-    let config = TunnelConfig { credentials, capabilities: Capabilities(0), link_mtu: 1500 };
+    let config = TunnelConfig { credentials, capabilities: Capabilities(0), carrier: Carrier::Udp, link_mtu: 1500 };
     let mut tunnel = Tunnel::new(config, [own; 32], Instant::ZERO);
     let peer = PeerConfig {
         key: key(peer).public(),

@@ -8,14 +8,15 @@
 //! use lasthop_proto::time::Instant;
 //! use lasthop_tunnel::wire::{HEADER, OVERHEAD};
 //! use lasthop_tunnel::{
-//!     Arrival, Capabilities, Credentials, Entropy, PeerConfig, PresharedKey, PrivateKey, PublicKey, Tunnel, TunnelConfig,
+//!     Arrival, Capabilities, Carrier, Credentials, Entropy, PeerConfig, PresharedKey, PrivateKey, PublicKey, Tunnel, TunnelConfig,
 //! };
 //!
 //! let keys = [1, 2].map(|seed| PrivateKey::generate(&mut Entropy::new([seed; 32])));
 //! let addresses = ["192.0.2.1:51820", "192.0.2.2:51820"].map(|address| address.parse().unwrap());
 //! let now = Instant::ZERO;
 //! let mut ends = [0, 1].map(|end| {
-//!     let config = TunnelConfig { credentials: Credentials::Key(keys[end].clone()), capabilities: Capabilities(0), link_mtu: 1500 };
+//!     let credentials = Credentials::Key(keys[end].clone());
+//!     let config = TunnelConfig { credentials, capabilities: Capabilities(0), carrier: Carrier::Udp, link_mtu: 1500 };
 //!     let mut tunnel = Tunnel::new(config, [7 + end as u8; 32], now);
 //!     let peer = PeerConfig {
 //!         key: keys[1 - end].public(),
@@ -50,6 +51,7 @@
 #![forbid(unsafe_code)]
 
 mod allowed;
+mod carrier;
 mod control;
 mod entropy;
 mod hello;
@@ -66,6 +68,7 @@ mod tunnel;
 pub mod wire;
 
 pub use allowed::addresses;
+pub use carrier::{Carrier, Mac};
 pub use entropy::Entropy;
 pub use hello::{Capabilities, VERSION};
 pub use keys::{KEY_BYTES, KEY_CHARACTERS, KeyError, PresharedKey, PrivateKey, PublicKey};

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use lasthop_proto::time::{Duration, Instant};
 
+use crate::carrier::Carrier;
 use crate::control::{Control, SHORTEST};
 use crate::entropy::Entropy;
 use crate::hello::Hello;
@@ -45,6 +46,7 @@ pub(crate) struct Shared {
     pub(crate) retired: Vec<Index>,
     pub(crate) counters: Counters,
     /// Bytes of an IP packet that the local interface takes.
+    pub(crate) carrier: Carrier,
     pub(crate) link_mtu: u16,
 }
 
@@ -115,6 +117,8 @@ pub(crate) struct Peer {
     newest: u64,
     recent: std::collections::VecDeque<u64>,
     heard_at: Option<Instant>,
+    /// When something authentic came.
+    pub(crate) authentic_at: Option<Instant>,
     refused_at: Option<Instant>,
     behind_at: Option<Instant>,
     /// Of this end's last initiation.
@@ -147,6 +151,7 @@ impl Peer {
             newest: 0,
             recent: std::collections::VecDeque::new(),
             heard_at: None,
+            authentic_at: None,
             refused_at: None,
             behind_at: None,
             timestamp: 0,
@@ -274,7 +279,7 @@ impl Peer {
             return;
         }
         self.path = Some(address);
-        let headers = if address.is_ipv4() { 28 } else { 48 };
+        let headers = shared.carrier.headers(address);
         let search = Search::new(now, shared.link_mtu.saturating_sub(headers));
         shared.tell(Event::Path { peer: self.id, address, size: search.size() });
         self.search = Some(search);
@@ -370,6 +375,7 @@ impl Peer {
     /// Something authenticated came, under the session `local`.
     pub(crate) fn received(&mut self, now: Instant, local: Index) {
         self.silent_at = None;
+        self.authentic_at = Some(now);
         self.persistent_at = self.persistent.map(|interval| now + interval);
         let margin = KEEPALIVE + RETRY;
         let ends_soon = |session: &&mut Session| {

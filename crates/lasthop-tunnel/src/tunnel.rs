@@ -53,6 +53,7 @@ impl Tunnel {
             events: VecDeque::new(),
             retired: Vec::new(),
             counters: Counters::default(),
+            carrier: config.carrier,
             link_mtu: config.link_mtu,
             entropy: Entropy::new(entropy.bytes()),
         };
@@ -141,6 +142,18 @@ impl Tunnel {
     /// Whether packets can be sent to a peer now.
     pub fn is_up(&self, now: Instant, id: PeerId) -> bool {
         self.peer(id).is_some_and(|peer| peer.is_up(now))
+    }
+
+    /// When something authentic came from a peer last, at this end's first session with it or later.
+    pub fn heard(&self, id: PeerId) -> Option<Instant> {
+        self.peer(id).and_then(|peer| peer.authentic_at)
+    }
+
+    /// Sends a peer a sign of life now, if there is a session.
+    pub fn keep_alive(&mut self, now: Instant, id: PeerId) {
+        if let Some(peer) = self.peers.get_mut(id.0 as usize).and_then(Option::as_mut) {
+            peer.keep_alive(now, &mut self.shared);
+        }
     }
 
     /// Where a peer is reached.

@@ -8,7 +8,7 @@ use common::{Net, address, end, key, millis, secs};
 use lasthop_proto::time::Duration;
 use lasthop_tunnel::wire::{INITIATION, OVERHEAD, RESPONSE};
 use lasthop_tunnel::{
-    Arrival, Capabilities, Credentials, Drop, PeerConfig, PeerError, PresharedKey, Tunnel, TunnelConfig,
+    Arrival, Capabilities, Carrier, Credentials, Drop, PeerConfig, PeerError, PresharedKey, Tunnel, TunnelConfig,
 };
 use proptest::prelude::*;
 
@@ -117,7 +117,12 @@ fn a_stranger_learns_nothing() {
     let mut net = Net::new();
     net.connect();
     // He knows the public key, but is no peer.
-    let config = TunnelConfig { credentials: Credentials::Key(key(77)), capabilities: Capabilities(0), link_mtu: 1500 };
+    let config = TunnelConfig {
+        credentials: Credentials::Key(key(77)),
+        capabilities: Capabilities(0),
+        carrier: Carrier::Udp,
+        link_mtu: 1500,
+    };
     let mut stranger = Tunnel::new(config, [5; 32], net.now);
     let peer = PeerConfig {
         key: key(11).public(),
@@ -152,7 +157,12 @@ fn another_preshared_key_makes_no_session() {
 fn a_flood_makes_peers_prove_their_address_and_lets_them_in() {
     let mut net = Net::new();
     // Initiations with a right mac1 and rubbish behind it, from a thousand addresses.
-    let config = TunnelConfig { credentials: Credentials::Key(key(77)), capabilities: Capabilities(0), link_mtu: 1500 };
+    let config = TunnelConfig {
+        credentials: Credentials::Key(key(77)),
+        capabilities: Capabilities(0),
+        carrier: Carrier::Udp,
+        link_mtu: 1500,
+    };
     let mut forger = Tunnel::new(config, [5; 32], net.now);
     let peer = PeerConfig {
         key: key(11).public(),

@@ -361,6 +361,7 @@ fn on_a_trusted_network_names_do_for_keys() {
         let config = TunnelConfig {
             credentials: Credentials::Name(names[which].to_owned()),
             capabilities: Capabilities(1),
+            carrier: lasthop_tunnel::Carrier::Udp,
             link_mtu: 1420,
         };
         let mut tunnel = Tunnel::new(config, [which as u8; 32], net.now);

@@ -1,17 +1,17 @@
 //! What this machine lacks for a tunnel's configuration.
 
 use std::io;
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
 
 use lasthop_daemon::finding::{Finding, Outcome};
 use lasthop_daemon::groups;
-use lasthop_scenario::tunnel::{Peer, Routes, Security, Tunnel};
+use lasthop_scenario::tunnel::{Mode, Peer, Security, Tunnel};
 use lasthop_tunnel::{PresharedKey, PrivateKey, PublicKey};
 use rustix::thread::CapabilitySet;
 
 use crate::plan::{Plan, PlanError, resolve};
-use crate::{device, secrets};
+use crate::{bridge, device, secrets};
 
 fn of(subject: impl Into<String>, result: Result<String, String>) -> Finding {
     match result {
@@ -35,16 +35,21 @@ pub fn check(tunnel: &Tunnel) -> Vec<Finding> {
         }
         Security::None { trusted_interface, .. } => findings.push(trusted(trusted_interface)),
     }
-    findings.push(listen(tunnel));
+    if let Mode::Tun { listen: address, .. } = &tunnel.mode {
+        findings.push(listen(*address));
+    }
     findings.extend(tunnel.control_group.as_ref().map(groups::check));
     findings.push(capability());
     findings.push(of("TUN device", device::check()));
     findings.push(interface(&tunnel.device));
+    if let Mode::Bridge { interface } = &tunnel.mode {
+        findings.extend(bridge::check::check(interface));
+    }
     for peer in &tunnel.peers {
         findings.extend(check_peer(peer, own, tunnel));
     }
     // What is missing by itself was said above.
-    if let (Routes::Allowed, Err(error @ PlanError::Loop { .. })) = (tunnel.routes, Plan::new(tunnel)) {
+    if let Err(error @ PlanError::Loop { .. }) = Plan::new(tunnel) {
         findings.push(Finding::new("routes", Outcome::Missing, error.to_string()));
     }
     findings
@@ -63,9 +68,9 @@ fn trusted(interface: &str) -> Finding {
     Finding::new(subject, Outcome::Hint, detail)
 }
 
-fn listen(tunnel: &Tunnel) -> Finding {
-    let subject = format!("listen {}", tunnel.listen);
-    match UdpSocket::bind(tunnel.listen) {
+fn listen(address: SocketAddr) -> Finding {
+    let subject = format!("listen {address}");
+    match UdpSocket::bind(address) {
         Ok(_) => Finding::new(subject, Outcome::Ok, "the address is free"),
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
             Finding::new(subject, Outcome::Hint, "the address is in use, perhaps by a tunnel that runs")
@@ -86,6 +91,7 @@ fn check_peer(peer: &Peer, own: Option<PublicKey>, tunnel: &Tunnel) -> Vec<Findi
             .and_then(|text| PresharedKey::from_base64(&text).map_err(|error| format!("{}: {error}", file.display())));
         findings.push(of(subject("preshared key"), key.map(|_| "it is there".to_owned())));
     }
+    let Mode::Tun { listen, .. } = tunnel.mode else { return findings };
     match &peer.endpoint {
         // What nobody has (RFC 6761) stands in a file that was not finished.
         Some(endpoint) if endpoint.host().ends_with(".invalid") => {
@@ -96,7 +102,7 @@ fn check_peer(peer: &Peer, own: Option<PublicKey>, tunnel: &Tunnel) -> Vec<Findi
             findings.push(Finding::new(subject("endpoint"), Outcome::Missing, detail));
         }
         Some(endpoint) => findings
-            .push(of(subject("endpoint"), resolve(&endpoint.to_string(), tunnel).map(|address| address.to_string()))),
+            .push(of(subject("endpoint"), resolve(&endpoint.to_string(), listen).map(|address| address.to_string()))),
         None => {
             let detail = "none: this end waits until the peer calls";
             findings.push(Finding::new(subject("endpoint"), Outcome::Hint, detail));

@@ -9,7 +9,7 @@ use lasthop_sys::netlink::Socket;
 use lasthop_sys::routes::{self, Interface, Route};
 use tun_rs::{DeviceBuilder, GROTable, SyncDevice, VIRTIO_NET_HDR_LEN};
 
-use crate::plan::Plan;
+use crate::plan::Routed;
 
 /// Packets that one reading gives at most: a super-segment of 64 KiB in the smallest segments that are usual.
 const MOST_PACKETS: usize = 256;
@@ -74,12 +74,12 @@ impl Device {
     /// # Errors
     ///
     /// What the system refuses.
-    pub fn open(plan: &Plan) -> Result<Self, DeviceError> {
-        let name = plan.device.clone();
+    pub fn open(name: &str, plan: &Routed) -> Result<Self, DeviceError> {
+        let name = name.to_owned();
         if Path::new("/sys/class/net").join(&name).exists() {
             return Err(DeviceError::Exists(name));
         }
-        let fail = |error| DeviceError::Open { name: plan.device.clone(), error };
+        let fail = |error| DeviceError::Open { name: name.clone(), error };
         let builder = DeviceBuilder::new().name(&name).mtu(plan.mtu).tx_queue_len(QUEUE);
         let tun = builder
             .with(|builder| {

@@ -1,5 +1,8 @@
 //! All peers of one end, without I/O: packets of the inner network and datagrams in, datagrams and packets out.
 
+mod bridged;
+mod routed;
+
 use std::collections::VecDeque;
 use std::hash::RandomState;
 use std::net::{IpAddr, SocketAddr};
@@ -9,14 +12,16 @@ use lasthop_proto::link::hybrid::{Fate, Frame, PacketNumber, State};
 use lasthop_proto::packet::Ecn;
 use lasthop_proto::time::Instant;
 use lasthop_tunnel::wire::{HEADER, TAG};
-use lasthop_tunnel::{Arrival, Event, PeerId, Tunnel, TunnelConfig};
+use lasthop_tunnel::{Arrival, Carrier, Event, PeerId, Start, Tunnel, TunnelConfig};
 
+use self::bridged::Bridged;
 use crate::frames;
-use crate::inner::fit::{Oversize, clamp, oversize, take_mark};
-use crate::inner::look::{View, look};
+use crate::inner::fit::{clamp, take_mark};
+use crate::inner::frame::{LENGTH, is_frame};
+use crate::inner::look::View;
 use crate::inner::packet::Packet;
-use crate::link::{ALL, Link};
-use crate::plan::{LINK_MTU, PeerPlan, Plan};
+use crate::link::{self, ALL, Link};
+use crate::plan::{PeerPlan, Plan, Way};
 
 /// Frames that a peer gets in its turn.
 const TURN: usize = 64;
@@ -53,14 +58,30 @@ pub struct EngineCounters {
     pub overflow: u64,
 }
 
+/// Where packets come from.
+enum Inner {
+    /// A TUN device; datagrams leave from that UDP port.
+    Routed { port: u16 },
+    /// A bridge.
+    Bridged(Bridged),
+}
+
+/// Where the IP packet is in what goes to the device, and what fits on the way back.
+struct Fit {
+    packet: Range<usize>,
+    view: View,
+    mtu: u16,
+}
+
 /// One end.
 pub struct Engine {
     tunnel: Tunnel,
     links: Vec<Option<Link>>,
-    port: u16,
+    inner: Inner,
+    carrier: (Carrier, u16),
     keys: RandomState,
-    /// For the device: packets of the inner network, those of peers with what is known of them and what fits on the way to them.
-    out: VecDeque<(Packet, Option<(View, u16)>)>,
+    /// For the device: packets of the inner network, those of peers with what is known of them.
+    out: VecDeque<(Packet, Option<Fit>)>,
     scratch: Vec<u8>,
     /// Where the newest datagram came from, and where to.
     newest: Option<(SocketAddr, Option<IpAddr>)>,
@@ -74,11 +95,17 @@ impl Engine {
     ///
     /// If two peers are one, or a key is none.
     pub fn new(plan: &Plan, seed: [u8; 32], now: Instant) -> Result<Self, String> {
-        let config = TunnelConfig { credentials: plan.credentials()?, capabilities: ALL, link_mtu: LINK_MTU };
+        let (carrier, link_mtu) = plan.carrier();
+        let config = TunnelConfig { credentials: plan.credentials()?, capabilities: ALL, carrier, link_mtu };
+        let inner = match &plan.way {
+            Way::Routed(routed) => Inner::Routed { port: routed.listen.port() },
+            Way::Bridged(_) => Inner::Bridged(Bridged::default()),
+        };
         let mut engine = Self {
             tunnel: Tunnel::new(config, seed, now),
             links: Vec::new(),
-            port: plan.listen.port(),
+            inner,
+            carrier: (carrier, link_mtu),
             keys: RandomState::new(),
             out: VecDeque::new(),
             scratch: Vec::new(),
@@ -112,7 +139,7 @@ impl Engine {
             if self.links.len() <= place {
                 self.links.resize_with(place + 1, || None);
             }
-            self.links[place] = Some(Link::new(peer.clone()));
+            self.links[place] = Some(Link::new(peer.clone(), self.carrier));
         }
         Ok(())
     }
@@ -137,61 +164,12 @@ impl Engine {
         self.tunnel.counters()
     }
 
-    /// A packet from the device.
+    /// A packet from the device, or a frame on a bridge.
     pub fn take_packet(&mut self, now: Instant, packet: &mut [u8]) {
-        let Some(view) = look(packet) else {
-            self.counters.unroutable += 1;
-            return;
-        };
-        let owner = self.tunnel.route(view.addresses.1);
-        let Some(id) = owner else {
-            self.counters.unroutable += 1;
-            return;
-        };
-        if self.is_own(packet, &view) {
-            self.counters.looped += 1;
-            return;
+        match self.inner {
+            Inner::Routed { port } => self.take_routed(now, port, packet),
+            Inner::Bridged(_) => self.take_bridged(now, packet),
         }
-        let Some(link) = link_of(&mut self.links, id) else { return };
-        let mtu = link.mtu(now);
-        link.counters.sent.count(packet.len());
-        if packet.len() > usize::from(mtu) {
-            link.counters.oversize += 1;
-            match oversize(packet, &view, mtu) {
-                Oversize::Parts(parts) => {
-                    for part in parts {
-                        if let Some(view) = look(&part) {
-                            link.offer(now, Packet::outgoing(&part, &view, &self.keys), &view);
-                        }
-                    }
-                }
-                Oversize::Answer(answer) => {
-                    if let Some(answer) = Packet::arrived(&answer) {
-                        self.deliver(answer, None);
-                    }
-                    return;
-                }
-                Oversize::Drop => return,
-            }
-        } else {
-            clamp(packet, &view, mtu);
-            link.offer(now, Packet::outgoing(packet, &view, &self.keys), &view);
-        }
-        if !self.tunnel.is_up(now, id) {
-            self.wake(now, id);
-        }
-    }
-
-    /// Whether a packet is one of this end's own datagrams to a peer.
-    fn is_own(&self, packet: &[u8], view: &View) -> bool {
-        const UDP: u8 = 17;
-        if view.protocol != UDP || view.later_fragment {
-            return false;
-        }
-        let Some(&[a, b, c, d]) = view.body(packet).first_chunk() else { return false };
-        let to = SocketAddr::new(view.addresses.1, u16::from_be_bytes([c, d]));
-        u16::from_be_bytes([a, b]) == self.port
-            && self.links().any(|link| link.path == Some(to) || link.plan.endpoint == Some(to))
     }
 
     /// Has a session begun, since there is something to send.
@@ -200,7 +178,7 @@ impl Engine {
         let _ = self.tunnel.seal(now, id, link.next_number(), &mut [0; HEADER + TAG]);
     }
 
-    fn deliver(&mut self, packet: Packet, fits: Option<(View, u16)>) {
+    fn deliver(&mut self, packet: Packet, fits: Option<Fit>) {
         if self.out.len() < MOST_OUT {
             self.out.push_back((packet, fits));
         } else {
@@ -256,14 +234,10 @@ impl Engine {
         loop {
             let Some(link) = link_of(&mut self.links, id) else { return };
             let Some(packet) = link.hop.poll_item() else { return };
-            let view = look(packet.bytes()).filter(|view| self.tunnel.permits(id, view.addresses.0));
-            let Some(view) = view else {
-                link.counters.foreign += 1;
-                continue;
-            };
-            link.on_received(now, packet.bytes());
-            let mtu = link.mtu(now);
-            self.deliver(packet, Some((view, mtu)));
+            match self.inner {
+                Inner::Routed { .. } => self.hand_on_routed(now, id, packet),
+                Inner::Bridged(_) => self.hand_on_bridged(now, id, packet),
+            }
         }
     }
 
@@ -302,13 +276,19 @@ impl Engine {
                 Event::Up { start, .. } => tracing::info!(peer = name, ?start, "session"),
                 Event::Down { .. } => tracing::info!(peer = name, "the session ended"),
                 Event::Unreachable { .. } => tracing::warn!(peer = name, "no answer"),
-                Event::Path { address, .. } => tracing::info!(peer = name, %address, "path"),
+                Event::Path { address, .. } => tracing::info!(peer = name, address = link::shown(address), "path"),
                 Event::Size { size, .. } => tracing::info!(peer = name, size, "path MTU: bytes of UDP payload"),
                 Event::ClockBehind { .. } => tracing::warn!(peer = name, "this machine's clock was set back"),
                 Event::Version { version, .. } => {
                     tracing::error!(peer = name, version, "the peer speaks another version")
                 }
             }
+            if matches!(self.inner, Inner::Bridged(_))
+                && matches!(event, Event::Up { start: Start::Fresh, .. } | Event::Down { .. })
+            {
+                self.fall_silent(now, peer);
+            }
+            let Some(link) = link_of(&mut self.links, peer) else { continue };
             match event {
                 Event::Up { capabilities, start, .. } => link.on_up(now, capabilities, start),
                 Event::Down { .. } => link.on_down(),
@@ -335,6 +315,7 @@ impl Engine {
             self.tunnel.handle_deadline(now, wall);
         }
         self.take_events(now);
+        self.look_after_silence(now);
         for index in 0..self.links.len() {
             let Some(link) = self.links[index].as_mut().filter(|link| link.up) else { continue };
             if link.hop.deadline().is_some_and(|due| due <= now) {
@@ -360,10 +341,11 @@ impl Engine {
     }
 
     fn send_to(&mut self, now: Instant, id: PeerId, outbox: &mut impl Outbox) {
-        let Some(link) = link_of(&mut self.links, id).filter(|link| link.up) else {
+        if !link_of(&mut self.links, id).is_some_and(|link| link.up) {
             return;
-        };
+        }
         for _ in 0..TURN {
+            let Some(link) = link_of(&mut self.links, id) else { return };
             let Some(mut outgoing) = link.hop.poll_frame(now) else { return };
             outgoing.frame = link.readable(outgoing.frame);
             self.scratch.clear();
@@ -378,6 +360,7 @@ impl Engine {
             // Without a session any more it is lost, as on the way.
             if let Ok(to) = self.tunnel.seal(now, id, number, &mut self.scratch) {
                 outbox.put(Datagram { to, from: link.local, ecn, bytes: &self.scratch });
+                self.was_heard(now, id);
             }
         }
     }
@@ -386,9 +369,10 @@ impl Engine {
     pub fn poll_packet(&mut self, to: &mut Vec<u8>) -> bool {
         let Some((packet, fits)) = self.out.pop_front() else { return false };
         let begin = to.len();
-        to.extend_from_slice(packet.bytes());
-        if let Some((view, mtu)) = fits {
-            clamp(&mut to[begin..], &view, mtu);
+        let bytes = packet.bytes();
+        to.extend_from_slice(if is_frame(bytes) { &bytes[LENGTH..] } else { bytes });
+        if let Some(Fit { packet, view, mtu }) = fits {
+            clamp(&mut to[begin..][packet], &view, mtu);
         }
         true
     }
@@ -396,11 +380,14 @@ impl Engine {
     /// When [`Engine::handle_timeout`] and [`Engine::send`] have something to do.
     pub fn deadline(&self) -> Option<Instant> {
         let hops = self.links().filter(|link| link.up).filter_map(|link| link.hop.deadline()).min();
-        [self.tunnel.poll_deadline(), hops].into_iter().flatten().min()
+        [self.tunnel.poll_deadline(), hops, self.silence_deadline()].into_iter().flatten().min()
     }
 
-    /// This end goes away: peers are told.
+    /// This end goes away: peers are told, and on a bridge what was taken goes by the hop as it is.
     pub fn close(&mut self, now: Instant) {
+        if let (Inner::Bridged(_), Some(id)) = (&self.inner, self.links.iter().position(Option::is_some)) {
+            self.fall_silent(now, PeerId(id as u32));
+        }
         for index in 0..self.links.len() {
             self.tunnel.close(now, PeerId(index as u32));
         }

@@ -6,8 +6,9 @@ use lasthop_proto::time::Duration;
 use lasthop_tunnel::{Entropy, PrivateKey};
 
 use super::*;
+use crate::inner::look::look;
 use crate::link::Tally;
-use crate::plan::Own;
+use crate::plan::{Own, Routed};
 
 const MS: u64 = 1_000_000;
 
@@ -29,6 +30,7 @@ fn plan(end: usize) -> Plan {
         endpoint: (end == 0).then(|| address(1)),
         allowed: vec![(IpAddr::from([10, 0, 1 - end as u8, 0]), 24)],
         keepalive: None,
+        silence: 40 * MS,
         rate: Some(10_000_000),
         codes: true,
         queue: 1000,
@@ -36,12 +38,9 @@ fn plan(end: usize) -> Plan {
         ab_keys: [1, 2],
     };
     Plan {
-        listen: address(end),
+        way: Way::Routed(Routed { listen: address(end), mtu: 1442, address: Vec::new(), routes: Vec::new() }),
         own: Own::Key(keys[end].to_base64()),
         device: "test".to_owned(),
-        mtu: 1442,
-        address: Vec::new(),
-        routes: Vec::new(),
         peers: vec![peer],
     }
 }

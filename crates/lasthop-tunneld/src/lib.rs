@@ -8,6 +8,8 @@
 //! | [`frames`] | the frames of the link in bytes |
 //! | [`link`] | one peer: repair, numbers, path |
 //! | [`engine`] | all peers: packets and datagrams in, packets and datagrams out, without I/O |
+//! | [`bridge`] | frames of a bridge: the device, programs at interfaces, the packet socket |
+//! | [`ethernet`] | the tunnel's own frames in bytes |
 //! | [`device`] | the TUN device with its addresses and routes |
 //! | [`socket`] | datagrams in batches |
 //! | [`daemon`] | the processes: packets, supervision, control, metrics |
@@ -15,11 +17,13 @@
 //! | [`secrets`] | files of keys |
 #![cfg(target_os = "linux")]
 
+pub mod bridge;
 pub mod check;
 pub mod comparison;
 pub mod daemon;
 pub mod device;
 pub mod engine;
+pub mod ethernet;
 pub mod frames;
 pub mod inner;
 pub mod link;

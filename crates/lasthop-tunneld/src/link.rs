@@ -10,13 +10,14 @@ use lasthop_proto::link::hybrid::{
 use lasthop_proto::node::Port;
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_tunnel::wire::OVERHEAD;
-use lasthop_tunnel::{Capabilities, Start};
+use lasthop_tunnel::{Capabilities, Carrier, Mac, Start};
 
 use crate::comparison::{Comparison, Findings};
 use crate::frames::{DATA, Near};
+use crate::inner::frame::ETHERNET;
 use crate::inner::look::View;
 use crate::inner::packet::Packet;
-use crate::plan::{LINK_MTU, PeerPlan};
+use crate::plan::PeerPlan;
 
 /// This end restores packets from sums.
 pub const CODES: Capabilities = Capabilities(1);
@@ -32,7 +33,7 @@ const LAG: Duration = Duration::from_millis(3);
 /// The queue's target and interval (docs/models/two-ended-link.md).
 const TARGET: Duration = Duration::from_millis(40);
 const INTERVAL: Duration = Duration::from_millis(100);
-/// A new path is taken for one of [`LINK_MTU`] until the search knows better: six probes, a second each.
+/// A new path is taken for one of the interface's MTU until the search knows better: six probes, a second each.
 const OPTIMISM: Duration = Duration::from_secs(7);
 /// Sizes of transmissions that are remembered.
 const MOST_SIZES: usize = 1 << 15;
@@ -73,6 +74,10 @@ pub struct LinkCounters {
     pub marked_lost: u64,
     /// Times that the peer began anew.
     pub starts: u64,
+    /// Frames that this end sent as they are: too large, or the peer was silent.
+    pub plain: u64,
+    /// Times that the peer fell silent.
+    pub silences: u64,
 }
 
 /// A peer.
@@ -109,11 +114,12 @@ pub struct Link {
     reads_marks: bool,
     /// What was last logged of what is done against losses.
     state: State,
+    carrier: (Carrier, u16),
 }
 
 impl Link {
-    /// A peer that was not heard of.
-    pub fn new(plan: PeerPlan) -> Self {
+    /// A peer that was not heard of, which is reached by that, with so many bytes of MTU.
+    pub fn new(plan: PeerPlan, carrier: (Carrier, u16)) -> Self {
         let mut hop = Hop::new(config(&plan, CODES, 28));
         hop.tolerate(LAG);
         hop.watch();
@@ -134,6 +140,7 @@ impl Link {
             takes_bare: false,
             reads_marks: false,
             state: State::Silent,
+            carrier,
             plan,
         }
     }
@@ -158,7 +165,7 @@ impl Link {
         // What waits was not sent: it is not dropped, nor counted twice.
         let gone = self.hop.counters();
         self.before = self.before.plus(&Counters { dropped: 0, ..gone });
-        self.hop.begin_anew(config(&self.plan, capabilities, self.headers()));
+        self.hop.begin_anew(config(&self.plan, capabilities, self.cost()));
         self.sizes.clear();
         self.first_size = 0;
     }
@@ -168,12 +175,12 @@ impl Link {
         (self.up, self.since) = (false, None);
     }
 
-    /// Takes a packet from the device, with the arm that its flow is in.
-    pub fn offer(&mut self, now: Instant, packet: Packet, view: &View) {
-        let packet = match self.comparing() {
-            Some(comparison) => {
-                comparison.watch(now, Port::WIRED, packet.bytes());
-                match comparison.arm(packet.bytes(), view) {
+    /// Takes a packet from the device, with the arm that its flow is in; of a frame without IP nothing is known.
+    pub fn offer(&mut self, now: Instant, packet: Packet, ip: Option<(&[u8], &View)>) {
+        let packet = match self.comparing().zip(ip) {
+            Some((comparison, (bytes, view))) => {
+                comparison.watch(now, Port::WIRED, bytes);
+                match comparison.arm(bytes, view) {
                     Arm::Treated => packet,
                     Arm::Untreated => packet.bare(),
                 }
@@ -183,10 +190,10 @@ impl Link {
         self.hop.offer(now, packet);
     }
 
-    /// A packet of the peer's goes to the device.
-    pub fn on_received(&mut self, now: Instant, packet: &[u8]) {
-        self.counters.received.count(packet.len());
-        if let Some(comparison) = self.comparing() {
+    /// A packet of the peer's goes to the device, so many bytes with all that is in front of IP.
+    pub fn on_received(&mut self, now: Instant, bytes: usize, ip: Option<&[u8]>) {
+        self.counters.received.count(bytes);
+        if let Some((comparison, packet)) = self.comparing().zip(ip) {
             comparison.watch(now, Port::WIRELESS, packet);
         }
     }
@@ -205,7 +212,7 @@ impl Link {
     pub fn on_path(&mut self, now: Instant, address: SocketAddr, size: u16) {
         (self.path, self.size) = (Some(address), size);
         self.optimistic_until = Some(now + OPTIMISM);
-        self.hop.on_new_path(self.headers() + crate::plan::ADDED);
+        self.hop.on_new_path(self.cost() + crate::plan::ADDED);
     }
 
     /// The path takes another size.
@@ -217,14 +224,24 @@ impl Link {
         self.size = size;
     }
 
-    /// Bytes of IP and UDP headers.
+    /// Bytes in front of a datagram that an MTU counts.
     fn headers(&self) -> u16 {
-        if self.path.is_none_or(|path| path.is_ipv4()) { 28 } else { 48 }
+        let (carrier, _) = self.carrier;
+        self.path.map_or(28, |path| carrier.headers(path))
     }
 
-    /// Bytes of a packet of the inner network that fit.
+    /// Bytes in front of a datagram that take time on the hop.
+    fn cost(&self) -> u16 {
+        match self.carrier {
+            (Carrier::Udp, _) => self.headers(),
+            (Carrier::Ethernet, _) => self.headers() + ETHERNET as u16,
+        }
+    }
+
+    /// Bytes of a packet of the inner network, or of a frame with its length, that fit.
     pub fn mtu(&self, now: Instant) -> u16 {
-        let hoped = LINK_MTU - self.headers();
+        let (_, most) = self.carrier;
+        let hoped = most.saturating_sub(self.headers());
         let size = if self.optimistic_until.is_some_and(|until| now < until) { hoped } else { self.size };
         size.saturating_sub(crate::plan::ADDED)
     }
@@ -292,6 +309,11 @@ impl Link {
             }
         }
     }
+}
+
+/// Where a peer is, as people write it: a socket's address, or that of an interface.
+pub fn shown(address: SocketAddr) -> String {
+    Mac::of(address).map_or_else(|| address.to_string(), |mac| mac.to_string())
 }
 
 /// How a link to a peer that can do `capabilities` works, behind so many bytes of outer headers.

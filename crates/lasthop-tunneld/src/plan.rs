@@ -5,9 +5,10 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::Path;
 
 use ipnet::IpNet;
+use lasthop_daemon::interfaces::{self, folder};
 use lasthop_proto::time::Duration;
-use lasthop_scenario::tunnel::{Peer, Repair, Routes, Security, Tunnel};
-use lasthop_tunnel::{Credentials, PresharedKey, PrivateKey, PublicKey};
+use lasthop_scenario::tunnel::{Mode, Peer, Repair, Routes, Security, Tunnel};
+use lasthop_tunnel::{Carrier, Credentials, Mac, PresharedKey, PrivateKey, PublicKey};
 use serde::{Deserialize, Serialize};
 
 use crate::comparison::WHOLE;
@@ -32,6 +33,9 @@ pub enum PlanError {
         /// Why.
         detail: String,
     },
+    /// The interface towards the hop cannot be used.
+    #[error("{0}")]
+    Interface(String),
     /// Its datagrams would go into the tunnel that they come from.
     #[error(
         "peer \"{peer}\": endpoint {address} lies in {prefix}, which is allowed to \"{owner}\": its datagrams would be led \
@@ -47,6 +51,71 @@ pub enum PlanError {
         /// To whom.
         owner: String,
     },
+}
+
+/// Where packets come from, and how they cross the hop.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Way {
+    /// From a TUN device, as UDP datagrams.
+    Routed(Routed),
+    /// Frames that leave by an interface, as frames of the tunnel's own.
+    Bridged(HopInterface),
+}
+
+/// What a TUN device and a UDP socket take.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Routed {
+    /// The UDP address.
+    pub listen: SocketAddr,
+    /// The device's MTU: what fits where the path takes [`LINK_MTU`].
+    pub mtu: u16,
+    /// Its addresses, each with the length of its network's prefix.
+    pub address: Vec<(IpAddr, u8)>,
+    /// Networks that are led into it.
+    pub routes: Vec<(IpAddr, u8)>,
+}
+
+/// The interface towards the hop.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct HopInterface {
+    /// Its name.
+    pub name: String,
+    /// Its number.
+    pub index: u32,
+    /// Its MTU, in bytes behind an Ethernet header.
+    pub mtu: u16,
+    /// Its address.
+    pub mac: [u8; 6],
+}
+
+/// Of linux/if_arp.h.
+const ARPHRD_ETHER: &str = "1";
+
+impl HopInterface {
+    /// What the kernel says of it now.
+    ///
+    /// # Errors
+    ///
+    /// If it is not there, or not of Ethernet.
+    pub fn find(name: &str) -> Result<Self, String> {
+        let index = interfaces::index(name).ok_or_else(|| format!("interface {name} does not exist"))?;
+        let is_ethernet = interfaces::read(folder(name).join("type")).as_deref() == Some(ARPHRD_ETHER);
+        let mac = interfaces::read(folder(name).join("address")).as_deref().and_then(read_mac).filter(|_| is_ethernet);
+        let mac = mac.ok_or_else(|| format!("interface {name} is none of Ethernet; name the port towards the hop"))?;
+        let mtu = interfaces::mtu(name).ok_or_else(|| format!("interface {name} has no MTU"))?;
+        if mtu < LEAST_MTU {
+            return Err(format!("interface {name} has an MTU of {mtu}; it takes {LEAST_MTU} or more"));
+        }
+        Ok(Self { name: name.to_owned(), index, mtu, mac })
+    }
+}
+
+/// Sessions begin with datagrams of this size at most ([`lasthop_tunnel::pmtu::LEAST`]).
+const LEAST_MTU: u16 = 600;
+
+fn read_mac(text: &str) -> Option<[u8; 6]> {
+    let bytes: Vec<u8> = text.split(':').map_while(|part| u8::from_str_radix(part, 16).ok()).collect();
+    bytes.try_into().ok()
 }
 
 /// Who this end is.
@@ -66,18 +135,12 @@ pub enum Own {
 /// All of one end.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// The UDP address.
-    pub listen: SocketAddr,
+    /// Where packets come from, and how they cross the hop.
+    pub way: Way,
     /// Who this end is.
     pub own: Own,
-    /// The TUN device.
+    /// The TUN or TAP device.
     pub device: String,
-    /// Its MTU: what fits where the path takes [`LINK_MTU`].
-    pub mtu: u16,
-    /// Its addresses, each with the length of its network's prefix.
-    pub address: Vec<(IpAddr, u8)>,
-    /// Networks that are led into it.
-    pub routes: Vec<(IpAddr, u8)>,
     /// The other ends.
     pub peers: Vec<PeerPlan>,
 }
@@ -99,6 +162,8 @@ pub struct PeerPlan {
     pub allowed: Vec<(IpAddr, u8)>,
     /// Nanoseconds without traffic after which there is a sign of life.
     pub keepalive: Option<u64>,
+    /// Nanoseconds without a word after which it counts as gone, on a bridge.
+    pub silence: u64,
     /// Bits per second that this end sends to it.
     pub rate: Option<u64>,
     /// Whether a code helps repeats.
@@ -157,23 +222,29 @@ impl Plan {
             }
         };
         let peers = tunnel.peers.iter().map(|peer| peer_plan(peer, tunnel, &own)).collect::<Result<Vec<_>, _>>()?;
-        if tunnel.routes == Routes::Allowed {
-            refuse_loops(tunnel, &peers)?;
-        }
-        let routes = match tunnel.routes {
-            Routes::Allowed => tunnel.peers.iter().flat_map(|peer| &peer.allowed).map(plain).collect(),
-            Routes::Off => Vec::new(),
+        let way = match &tunnel.mode {
+            Mode::Tun { listen, address, routes } => {
+                if *routes == Routes::Allowed {
+                    refuse_loops(tunnel, &peers)?;
+                }
+                let routes = match routes {
+                    Routes::Allowed => tunnel.peers.iter().flat_map(|peer| &peer.allowed).map(plain).collect(),
+                    Routes::Off => Vec::new(),
+                };
+                let mtu = LINK_MTU - Carrier::Udp.headers(*listen) - ADDED;
+                Way::Routed(Routed { listen: *listen, mtu, address: address.iter().map(plain).collect(), routes })
+            }
+            Mode::Bridge { interface } => Way::Bridged(HopInterface::find(interface).map_err(PlanError::Interface)?),
         };
-        let headers = if tunnel.listen.is_ipv4() { 28 } else { 48 };
-        Ok(Self {
-            listen: tunnel.listen,
-            own,
-            device: tunnel.device.clone(),
-            mtu: LINK_MTU - headers - ADDED,
-            address: tunnel.address.iter().map(plain).collect(),
-            routes,
-            peers,
-        })
+        Ok(Self { way, own, device: tunnel.device.clone(), peers })
+    }
+
+    /// What carries its datagrams, and the MTU of the interface that they leave by.
+    pub fn carrier(&self) -> (Carrier, u16) {
+        match &self.way {
+            Way::Routed(_) => (Carrier::Udp, LINK_MTU),
+            Way::Bridged(hop) => (Carrier::Ethernet, hop.mtu),
+        }
     }
 
     /// This end's identity.
@@ -190,21 +261,38 @@ impl Plan {
 
     /// What a start makes, one thing a line.
     pub fn describe(&self) -> String {
-        let mut text = format!("ip tuntap add dev {} mode tun\nip link set {0} mtu {} up\n", self.device, self.mtu);
+        let (device, mut text) = (&self.device, String::new());
         // Writing to a string cannot fail.
-        for (address, length) in &self.address {
-            let _ = writeln!(text, "ip address add {address}/{length} dev {}", self.device);
+        match &self.way {
+            Way::Routed(Routed { listen, mtu, address, routes }) => {
+                let _ = writeln!(text, "ip tuntap add dev {device} mode tun\nip link set {device} mtu {mtu} up");
+                for (address, length) in address {
+                    let _ = writeln!(text, "ip address add {address}/{length} dev {device}");
+                }
+                for (address, length) in routes {
+                    let _ = writeln!(text, "ip route add {address}/{length} dev {device}");
+                }
+                let on = match &self.own {
+                    Own::Key(_) => String::new(),
+                    Own::Name { interface, .. } => format!(" on {interface} only"),
+                };
+                let _ = writeln!(text, "# UDP socket {listen}{on}");
+            }
+            Way::Bridged(HopInterface { name, mtu, .. }) => {
+                let _ = writeln!(text, "ip tuntap add dev {device} mode tap\nip link set {device} up");
+                let _ = writeln!(
+                    text,
+                    "# BPF programs (tcx) at {name} and {device}: what leaves by {name} goes to the peer"
+                );
+                let _ = writeln!(text, "# packet socket at {name} for frames of type 0x88b5, MTU {mtu}");
+            }
         }
-        for (address, length) in &self.routes {
-            let _ = writeln!(text, "ip route add {address}/{length} dev {}", self.device);
-        }
-        let on = match &self.own {
-            Own::Key(_) => String::new(),
-            Own::Name { interface, .. } => format!(" on {interface} only"),
-        };
-        let _ = writeln!(text, "# UDP socket {}{on}", self.listen);
         for peer in &self.peers {
-            let to = peer.endpoint.map_or("waits for its call".to_owned(), |to| format!("called at {to}"));
+            let to = match (&self.way, peer.endpoint) {
+                (Way::Bridged(hop), _) => format!("called by broadcast at {}", hop.name),
+                (Way::Routed(_), Some(to)) => format!("called at {to}"),
+                (Way::Routed(_), None) => "waits for its call".to_owned(),
+            };
             let _ = writeln!(text, "# peer {}: {to}", peer.name);
         }
         text
@@ -236,12 +324,14 @@ fn peer_plan(peer: &Peer, tunnel: &Tunnel, own: &Own) -> Result<PeerPlan, PlanEr
         }
         None => None,
     };
-    let endpoint = peer
-        .endpoint
-        .as_ref()
-        .map(|endpoint| resolve(&endpoint.to_string(), tunnel))
-        .transpose()
-        .map_err(|detail| PlanError::Endpoint { peer: peer.name.clone(), detail })?;
+    let endpoint = match (&tunnel.mode, &peer.endpoint) {
+        (Mode::Bridge { .. }, _) => Some(Mac::BROADCAST.address()),
+        (Mode::Tun { .. }, None) => None,
+        (Mode::Tun { listen, .. }, Some(endpoint)) => {
+            let failed = |detail| PlanError::Endpoint { peer: peer.name.clone(), detail };
+            Some(resolve(&endpoint.to_string(), *listen).map_err(failed)?)
+        }
+    };
     let key = peer.public_key.unwrap_or_else(|| PublicKey::of_name(&peer.name).0);
     let ab_keys = ab_keys(own, PublicKey(key)).map_err(|error| PlanError::Key(error.to_string()))?;
     Ok(PeerPlan {
@@ -252,6 +342,7 @@ fn peer_plan(peer: &Peer, tunnel: &Tunnel, own: &Own) -> Result<PeerPlan, PlanEr
         last: None,
         allowed: peer.allowed.iter().map(plain).collect(),
         keepalive: peer.keepalive.map(|interval| interval.as_nanos()),
+        silence: peer.silence.as_nanos(),
         rate: peer.rate,
         codes: peer.repair == Repair::Hybrid,
         queue: peer.queue,
@@ -265,13 +356,13 @@ fn peer_plan(peer: &Peer, tunnel: &Tunnel, own: &Own) -> Result<PeerPlan, PlanEr
 /// # Errors
 ///
 /// When there is none, as far as can be found out.
-pub fn resolve(endpoint: &str, tunnel: &Tunnel) -> Result<SocketAddr, String> {
+pub fn resolve(endpoint: &str, listen: SocketAddr) -> Result<SocketAddr, String> {
     let addresses = endpoint.to_socket_addrs().map_err(|error| format!("{endpoint}: {error}"))?;
     // A socket of IPv6 for any address takes IPv4 too.
-    let both = tunnel.listen.is_ipv6() && tunnel.listen.ip().is_unspecified();
-    let fits = |ipv4: bool| both || ipv4 == tunnel.listen.is_ipv4();
+    let both = listen.is_ipv6() && listen.ip().is_unspecified();
+    let fits = |ipv4: bool| both || ipv4 == listen.is_ipv4();
     let mut addresses = addresses.filter(|address| fits(address.is_ipv4()));
-    let kind = if tunnel.listen.is_ipv4() { "IPv4" } else { "IPv6" };
+    let kind = if listen.is_ipv4() { "IPv4" } else { "IPv6" };
     addresses.next().ok_or_else(|| format!("{endpoint} has no address of {kind}"))
 }
 

@@ -140,8 +140,8 @@ struct Kind {
 }
 
 /// Datagrams that leave together.
-pub struct Batch<'s> {
-    udp: &'s Udp,
+#[derive(Default)]
+pub struct Batch {
     kind: Option<Kind>,
     bytes: Vec<u8>,
     /// Of all but the last, which may be shorter.
@@ -154,29 +154,23 @@ pub struct Batch<'s> {
     pub unsent: u64,
 }
 
-impl<'s> Batch<'s> {
-    /// None yet.
-    pub fn new(udp: &'s Udp) -> Self {
-        let bytes = Vec::with_capacity(LARGEST);
-        Self { udp, kind: None, bytes, size: 0, count: 0, is_complete: false, too_big: Vec::new(), unsent: 0 }
-    }
-
-    /// Sends what waits.
-    pub fn flush(&mut self) {
+impl Batch {
+    /// Sends what waits by the socket.
+    pub fn flush(&mut self, udp: &Udp) {
         let Some(kind) = self.kind.take() else { return };
         let mut from = kind.from;
         for _ in 0..3 {
             let transmit = Transmit {
-                destination: self.udp.outer(kind.to),
+                destination: udp.outer(kind.to),
                 ecn: EcnCodepoint::from_bits(kind.ecn),
                 contents: &self.bytes,
                 segment_size: (self.count > 1).then_some(self.size),
                 src_ip: from,
             };
-            match self.udp.state.try_send((&self.udp.socket).into(), &transmit) {
+            match udp.state.try_send((&udp.socket).into(), &transmit) {
                 Ok(()) => break,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    let _ = wait(&mut [PollFd::new(self.udp, PollFlags::OUT)], PATIENCE);
+                    let _ = wait(&mut [PollFd::new(udp, PollFlags::OUT)], PATIENCE);
                     continue;
                 }
                 Err(error) if error.raw_os_error() == Some(libc::EMSGSIZE) => {
@@ -200,17 +194,31 @@ impl<'s> Batch<'s> {
     }
 }
 
-impl Outbox for Batch<'_> {
+/// A batch, and the socket that it leaves by.
+pub struct Sending<'a> {
+    /// The socket.
+    pub udp: &'a Udp,
+    /// The batch.
+    pub batch: &'a mut Batch,
+}
+
+impl Outbox for Sending<'_> {
     fn put(&mut self, datagram: Datagram<'_>) {
+        self.batch.put(self.udp, datagram);
+    }
+}
+
+impl Batch {
+    fn put(&mut self, udp: &Udp, datagram: Datagram<'_>) {
         let kind = Kind { to: datagram.to, from: datagram.from, ecn: datagram.ecn.bits() };
         let length = datagram.bytes.len();
         let fits = self.kind == Some(kind)
             && !self.is_complete
             && length <= self.size
-            && self.count < self.udp.state.max_gso_segments()
+            && self.count < udp.state.max_gso_segments()
             && self.bytes.len() + length <= MOST_BYTES;
         if !fits {
-            self.flush();
+            self.flush(udp);
             (self.kind, self.size) = (Some(kind), length);
         }
         self.bytes.extend_from_slice(datagram.bytes);

@@ -3,12 +3,13 @@
 
 #[path = "common/network.rs"]
 mod network;
+#[path = "common/end.rs"]
+mod tunnel_end;
 
 use std::collections::VecDeque;
-use std::fs::File;
 use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
@@ -18,6 +19,7 @@ use network::{Network, Pace, is_skipped_without, lasthop};
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
 use tempfile::TempDir;
+use tunnel_end::{End, configure};
 
 fn is_skipped(test: &str) -> bool {
     is_skipped_without(test, "TUN devices", Path::new("/dev/net/tun").exists())
@@ -75,82 +77,6 @@ fn network() -> Network {
         std::thread::sleep(Duration::from_millis(50));
     }
     network
-}
-
-/// A running end.
-struct End {
-    child: Child,
-    folder: TempDir,
-}
-
-impl End {
-    fn start(network: &Network, namespace: &str, text: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let end = Self::spawn(network, namespace, folder, text);
-        end.await_status(|status| status["worker"]["pid"].is_u64());
-        end
-    }
-
-    fn spawn(network: &Network, namespace: &str, folder: TempDir, text: &str) -> Self {
-        let log = File::options().create(true).append(true).open(folder.path().join("log")).unwrap();
-        configure(folder.path(), text);
-        let mut command = network.command(namespace, lasthop());
-        command.args(["tunnel", "run"]).arg(folder.path().join("tunnel.toml")).stdin(Stdio::null()).stderr(log);
-        Self { child: command.spawn().unwrap(), folder }
-    }
-
-    fn log(&self) -> String {
-        std::fs::read_to_string(self.folder.path().join("log")).unwrap()
-    }
-
-    fn say(&self, what: &str) -> std::process::Output {
-        let mut command = Command::new(lasthop());
-        command.args(["tunnel", what, "--control"]).arg(self.folder.path().join("control.sock"));
-        if what == "status" {
-            command.arg("--json");
-        }
-        command.output().unwrap()
-    }
-
-    fn await_status(&self, wanted: impl Fn(&Value) -> bool) -> Value {
-        let end = Instant::now() + Duration::from_secs(30);
-        loop {
-            let output = self.say("status");
-            let status: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-            if wanted(&status) {
-                return status;
-            }
-            assert!(Instant::now() < end, "{status:#}\n{}", self.log());
-            std::thread::sleep(Duration::from_millis(50));
-        }
-    }
-
-    fn kill(&mut self, signal: Signal) -> bool {
-        rustix::process::kill_process(Pid::from_child(&self.child), signal).unwrap();
-        self.child.wait().unwrap().success()
-    }
-
-    /// Another one with the same file.
-    fn again(&mut self, network: &Network, namespace: &str) {
-        let text = std::fs::read_to_string(self.folder.path().join("tunnel.toml")).unwrap();
-        let log = File::options().append(true).open(self.folder.path().join("log")).unwrap();
-        let mut command = network.command(namespace, lasthop());
-        command.args(["tunnel", "run"]).arg(self.folder.path().join("tunnel.toml")).stdin(Stdio::null()).stderr(log);
-        assert!(text.contains("control"));
-        self.child = command.spawn().unwrap();
-    }
-}
-
-impl Drop for End {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn configure(folder: &Path, text: &str) {
-    let control = folder.join("control.sock");
-    std::fs::write(folder.join("tunnel.toml"), format!("control = '{}'\n{text}", control.display())).unwrap();
 }
 
 /// Carries datagrams between two ends: each way 10 ms, some are lost, and the second end sees the first at an address that changes.

@@ -76,7 +76,7 @@ pub(super) struct DeviceName(pub String);
 
 impl Value for DeviceName {
     fn expected() -> String {
-        "a name of 1 to 15 letters, digits, `-`, `_` and `.` for the TUN device, as \"lasthop0\"".to_owned()
+        "a name of 1 to 15 letters, digits, `-`, `_` and `.` for the device, as \"lasthop0\"".to_owned()
     }
     fn read(data: &Data) -> Result<Self, String> {
         let text = text(data)?;
@@ -241,6 +241,22 @@ impl Value for Name {
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         let named = (1..=32).contains(&text.len()) && text.chars().all(plain);
         if named { Ok(Self(text.to_owned())) } else { Err(String::new()) }
+    }
+    fn show(&self) -> String {
+        quote(&self.0)
+    }
+}
+
+/// The name of the interface towards the hop.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct HopInterface(pub String);
+
+impl Value for HopInterface {
+    fn expected() -> String {
+        "the name of the interface towards the hop, as \"eth1\"".to_owned()
+    }
+    fn read(data: &Data) -> Result<Self, String> {
+        Interface::read(data).map(|Interface(name)| Self(name))
     }
     fn show(&self) -> String {
         quote(&self.0)

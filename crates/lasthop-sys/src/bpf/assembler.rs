@@ -1,6 +1,6 @@
-//! BPF instructions, written down in Rust: no compiler is needed where the gateway runs.
+//! BPF instructions, written down in Rust: no compiler is needed where they run.
 //!
-//! As many as the gateway's programs use. The instruction set is RFC 9669.
+//! As many as the programs of this workspace use. The instruction set is RFC 9669.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -63,7 +63,13 @@ pub enum Helper {
     Update = 2,
     /// `R0` = nanoseconds of the monotonic clock.
     Nanoseconds = 5,
+    /// The packet goes to the interface with the number `R1` when the program ends with `R0`: leaves by it, or under the flag
+    /// [`RECEIVED`] in `R2` comes in by it.
+    Redirect = 23,
 }
+
+/// `BPF_F_INGRESS`.
+pub const RECEIVED: i32 = 1;
 
 /// A place that jumps lead to.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -6,6 +6,7 @@ use std::ops::Range;
 use ipnet::IpNet;
 use lasthop_proto::time::Duration;
 
+use crate::carrier::Carrier;
 use crate::hello::Capabilities;
 use crate::keys::{PresharedKey, PublicKey};
 use crate::noise::Credentials;
@@ -24,7 +25,9 @@ pub struct TunnelConfig {
     pub credentials: Credentials,
     /// What it can do; peers use what both can.
     pub capabilities: Capabilities,
-    /// Bytes of an IP packet that the interface towards the peers takes.
+    /// What carries its datagrams.
+    pub carrier: Carrier,
+    /// The MTU of the interface towards the peers: bytes of an IP packet, or behind the Ethernet header.
     pub link_mtu: u16,
 }
 

@@ -195,9 +195,10 @@ impl Tunnel {
         let agreed = Agreement { local: receiver, remote: sender, keys, phase, role, address: from, first };
         peer.push(Session::new(now, agreed), &mut self.shared);
         peer.meet(&hello, self.capabilities, &mut self.shared);
-        // It was sent there, and it came back.
-        if from == attempt.to || peer.path().is_none() {
-            peer.set_path(now, attempt.to, &mut self.shared);
+        // It was sent there, and it came back; what was sent to all, from whoever answers.
+        let to = if attempt.to.ip().is_multicast() { from } else { attempt.to };
+        if from == to || peer.path().is_none() {
+            peer.set_path(now, to, &mut self.shared);
         }
         peer.received(now, receiver);
         peer.came_from(now, from, message.len(), true, &mut self.shared);

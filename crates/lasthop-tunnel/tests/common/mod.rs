@@ -71,6 +71,7 @@ pub fn end(which: usize, now: Instant, seed: u8, change: impl FnOnce(&mut PeerCo
     let config = TunnelConfig {
         credentials: Credentials::Key(key_of(which)),
         capabilities: Capabilities(0b11 << which),
+        carrier: lasthop_tunnel::Carrier::Udp,
         link_mtu: 1500,
     };
     let mut tunnel = Tunnel::new(config, [seed; 32], now);

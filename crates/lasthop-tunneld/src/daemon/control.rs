@@ -5,7 +5,7 @@ use std::path::Path;
 
 pub use lasthop_daemon::control::{ControlError, Request};
 use lasthop_daemon::wishes::Wishes;
-use lasthop_scenario::tunnel::Peer;
+use lasthop_scenario::tunnel::{Mode, Peer};
 use serde_json::{Value, json};
 
 use crate::daemon::supervisor::{SharedState, State};
@@ -44,8 +44,12 @@ fn status(state: &State) -> Value {
         "worker": { "pid": state.worker, "restarts": state.restarts },
         "reloads": state.reloads,
         "device": state.tunnel.device,
-        "listen": state.tunnel.listen.to_string(),
     });
+    let (mode, key, value) = match &state.tunnel.mode {
+        Mode::Tun { listen, .. } => ("tun", "listen", listen.to_string()),
+        Mode::Bridge { interface } => ("bridge", "interface", interface.clone()),
+    };
+    (status["mode"], status[key]) = (mode.into(), value.into());
     if let (Value::Object(all), Ok(Value::Object(snapshot))) = (&mut status, serde_json::to_value(&state.snapshot)) {
         all.extend(snapshot);
     }

@@ -65,7 +65,7 @@ fn register_all(registry: &mut Registry, all: &Snapshot) {
 fn register_peers(registry: &mut Registry, peers: &[PeerSnapshot]) {
     type Read<T> = fn(&PeerSnapshot) -> T;
     let of = |peer: &PeerSnapshot| OfPeer { peer: peer.name.clone() };
-    let counters: [(&str, &str, Read<u64>); 14] = [
+    let counters: [(&str, &str, Read<u64>); 16] = [
         ("sent_packets", "Packets to the peer", |peer| peer.sent.packets),
         ("received_packets", "Packets from the peer", |peer| peer.received.packets),
         ("frames", "Datagrams with frames of the link to the peer", |peer| peer.frames.packets),
@@ -80,6 +80,8 @@ fn register_peers(registry: &mut Registry, peers: &[PeerSnapshot]) {
         ("oversize", "Packets too big for the path", |peer| peer.oversize),
         ("refused", "Frames and packets from the peer that could not be true", |peer| peer.refused),
         ("starts", "Times that the peer began anew", |peer| peer.starts),
+        ("plain", "Frames taken and sent as they are, on a bridge", |peer| peer.plain),
+        ("silences", "Times that the peer fell silent, on a bridge", |peer| peer.silences),
     ];
     for (name, help, read) in counters {
         let family = Family::<OfPeer, Counter>::default();

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::comparison::{ArmCounters, Findings};
 use crate::engine::Engine;
-use crate::link::{Link, Tally};
+use crate::link::{Link, Tally, shown};
 
 /// Packets and bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -102,6 +102,10 @@ pub struct PeerSnapshot {
     pub refused: u64,
     /// Times that it began anew.
     pub starts: u64,
+    /// Frames that this end took and sent as they are, on a bridge.
+    pub plain: u64,
+    /// Times that it fell silent, on a bridge.
+    pub silences: u64,
     /// What repair gains, where some flows go without.
     pub comparison: Option<ComparisonSnapshot>,
 }
@@ -185,7 +189,7 @@ impl PeerSnapshot {
             name: link.plan.name.clone(),
             up: link.up,
             up_seconds: link.since.map(|since| seconds(now.since(since).as_nanos())),
-            address: link.path.map(|path| path.to_string()),
+            address: link.path.map(shown),
             mtu: link.mtu(now),
             rate: link.hop.rate(),
             finds_rate: link.plan.rate.is_none(),
@@ -207,6 +211,8 @@ impl PeerSnapshot {
             oversize: counters.oversize,
             refused: hop.refused + counters.foreign + counters.marked_lost,
             starts: counters.starts,
+            plain: counters.plain,
+            silences: counters.silences,
             comparison: link.findings().map(|findings| ComparisonSnapshot::of(&findings)),
         }
     }

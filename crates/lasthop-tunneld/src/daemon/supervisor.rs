@@ -1,12 +1,15 @@
 //! The process that an operator starts: it reads keys, keeps a worker alive, and answers on the control socket. All that a start
 //! makes but that socket goes with the worker.
 
+use std::mem::discriminant;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver};
 use std::time::Instant;
 
+use ipnet::IpNet;
 use lasthop_daemon::child::{Phase, START, Worker, WorkerProgram, let_end};
 use lasthop_daemon::control::{ControlError, Listener};
 use lasthop_daemon::keeper::{Keeper, WorkerError};
@@ -15,7 +18,8 @@ use lasthop_daemon::shared::Shared;
 use lasthop_daemon::signals::{Signals, notify, notify_reloading};
 use lasthop_daemon::system_error::{SystemError, system};
 use lasthop_daemon::wishes::{ReloadRequest, Wishes};
-use lasthop_scenario::tunnel::Tunnel;
+use lasthop_proto::time::Duration;
+use lasthop_scenario::tunnel::{Mode, Tunnel};
 use sd_notify::NotifyState;
 
 use crate::daemon::order::Order;
@@ -75,6 +79,22 @@ pub struct State {
 
 /// The state, as threads share it.
 pub type SharedState = Shared<State>;
+
+fn listen(tunnel: &Tunnel) -> Option<SocketAddr> {
+    if let Mode::Tun { listen, .. } = &tunnel.mode { Some(*listen) } else { None }
+}
+
+fn address(tunnel: &Tunnel) -> Option<&[IpNet]> {
+    if let Mode::Tun { address, .. } = &tunnel.mode { Some(address) } else { None }
+}
+
+fn interface(tunnel: &Tunnel) -> Option<&str> {
+    if let Mode::Bridge { interface } = &tunnel.mode { Some(interface) } else { None }
+}
+
+fn silence(tunnel: &Tunnel) -> Option<Duration> {
+    tunnel.peers.first().map(|peer| peer.silence)
+}
 
 fn load(path: &Path) -> Result<(Tunnel, Plan), SupervisorError> {
     let tunnel = Tunnel::load(path)?;
@@ -203,10 +223,14 @@ impl Supervisor {
         let (tunnel, plan) = load(&self.path)?;
         let old = self.state.lock().tunnel.clone();
         let fixed = [
-            ("listen", tunnel.listen != old.listen),
+            ("mode", discriminant(&tunnel.mode) != discriminant(&old.mode)),
+            ("listen", listen(&tunnel) != listen(&old)),
+            ("interface", interface(&tunnel) != interface(&old)),
             ("security", tunnel.security != old.security || plan.own != self.plan.own),
             ("device", tunnel.device != old.device),
-            ("address", tunnel.address != old.address),
+            // It is part of a program that the kernel has.
+            ("peer.silence", interface(&tunnel).is_some() && silence(&tunnel) != silence(&old)),
+            ("address", address(&tunnel) != address(&old)),
             ("control", tunnel.control != old.control),
             ("control_group", tunnel.control_group != old.control_group),
             ("metrics", tunnel.metrics != old.metrics),

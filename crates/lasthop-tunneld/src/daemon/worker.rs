@@ -1,6 +1,8 @@
 //! The process that handles packets: one thread, one device, one socket, one engine. Its supervisor tells it what to do, and starts
 //! another when it ends.
 
+mod path;
+
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant, SystemTime};
@@ -14,12 +16,13 @@ use lasthop_sys::privileges::{self, Work};
 use lasthop_sys::{process, syscalls};
 use rustix::event::{PollFd, PollFlags};
 
+use crate::bridge::BridgeError;
 use crate::daemon::order::{Notice, Order};
 use crate::daemon::snapshot::Snapshot;
-use crate::device::{Device, DeviceError, Reader, Writer};
+use crate::device::DeviceError;
 use crate::engine::Engine;
-use crate::plan::{Own, Plan};
-use crate::socket::{Batch, Inbox, Udp};
+use crate::plan::{Plan, Way};
+use path::PacketPath;
 
 /// How often the loop says that it gets on: several times within the silence that the supervisor takes for death.
 const BEAT: Duration = Duration::from_millis(25);
@@ -27,10 +30,8 @@ const BEAT: Duration = Duration::from_millis(25);
 const BEATS_PER_SNAPSHOT: u32 = 10;
 /// How long the first order may take to come.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Datagrams after which frames are sent: feedback tells of 128.
-const STRIDE: usize = 64;
-/// Readings of the device before the socket has its turn.
-const READINGS: usize = 32;
+/// Interfaces are looked up every so many beats.
+const BEATS_PER_LOOKUP: u32 = 40;
 /// As `nice` counts.
 const PRIORITY: i32 = -10;
 
@@ -46,6 +47,9 @@ pub enum WorkerError {
     /// No device.
     #[error(transparent)]
     Device(#[from] DeviceError),
+    /// No frames.
+    #[error(transparent)]
+    Bridge(#[from] BridgeError),
     /// No socket.
     #[error("listen {address}: {error}")]
     Listen {
@@ -85,8 +89,7 @@ pub fn run(channel: OwnedFd) -> Result<Ending, WorkerError> {
 }
 
 struct Worker {
-    device: Device,
-    udp: Udp,
+    path: Box<dyn PacketPath>,
     engine: Engine,
     clock: BootClock,
 }
@@ -102,33 +105,27 @@ impl Worker {
     fn start(channel: &mut Channel) -> Result<Self, WorkerError> {
         // The device goes with this process, and this process with its supervisor.
         follow_supervisor()?;
-        let plan = first_order(channel)?;
+        let mut plan = first_order(channel)?;
         process::keep_freed_memory();
-        let interface = match &plan.own {
-            Own::Key(_) => None,
-            Own::Name { interface, .. } => Some(interface.as_str()),
-        };
-        let listen = |error| WorkerError::Listen { address: plan.listen, error };
-        let udp = Udp::bind(plan.listen, interface).map_err(listen)?;
+        path::refresh(&mut plan)?;
         let mut seed = [0; 32];
         getrandom::fill(&mut seed).map_err(|error| system("cannot get randomness")(error.into()))?;
+        let entropy = getrandom::u32().map_err(|error| system("cannot get randomness")(error.into()))?;
         let clock = BootClock;
         let engine = Engine::new(&plan, seed, clock.now()).map_err(WorkerError::Peers)?;
-        let device = Device::open(&plan)?;
+        let path = path::open(&plan, entropy)?;
         // Packets wait for this process; where it may not go before others, it works all the same.
         let _ = rustix::process::setpriority_process(None, PRIORITY);
-        let work = Work { splits: false, bridges: false };
+        let work = Work { splits: false, bridges: matches!(plan.way, Way::Bridged(_)) };
         privileges::drop_rights(work).map_err(system("cannot give up rights"))?;
         if let Err(error) = syscalls::confine(work) {
             tracing::warn!(%error, "the worker keeps all system calls: the kernel takes no seccomp filter");
         }
-        Ok(Self { device, udp, engine, clock })
+        Ok(Self { path, engine, clock })
     }
 
     fn work(self, channel: &mut Channel) -> Result<(), WorkerError> {
-        let Self { mut device, udp, mut engine, clock } = self;
-        let (mut inbox, mut reader, mut writer) = (Inbox::default(), Reader::default(), Writer::default());
-        let mut batch = Batch::new(&udp);
+        let Self { mut path, mut engine, clock } = self;
         let _ = channel.send(&Notice::Configured);
         let (mut next_beat, mut beats) = (Instant::now(), 0_u32);
         loop {
@@ -136,51 +133,33 @@ impl Worker {
                 next_beat = Instant::now() + BEAT;
                 let _ = channel.send(&Notice::Beat);
                 if beats.is_multiple_of(BEATS_PER_SNAPSHOT) {
-                    let snapshot = Snapshot::of(&mut engine, clock.now(), batch.unsent + writer.refused);
+                    let snapshot = Snapshot::of(&mut engine, clock.now(), path.unsent());
                     let _ = channel.send(&Notice::Snapshot(Box::new(snapshot)));
+                }
+                if beats.is_multiple_of(BEATS_PER_LOOKUP) {
+                    path.look_up().map_err(system("cannot go on"))?;
                 }
                 beats = beats.wrapping_add(1);
             }
             let beat = next_beat.saturating_duration_since(Instant::now());
             let patience = engine.deadline().map_or(beat, |at| beat.min(clock.until(at)));
-            let mut fds =
-                [channel.as_fd(), device.as_fd(), udp.as_fd()].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+            let [inner, outer] = path.descriptors();
+            let mut fds = [channel.as_fd(), inner, outer].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
             wait(&mut fds, patience).map_err(system("cannot wait for packets"))?;
             let [ordered, packets, datagrams] = fds.map(|fd| !fd.revents().is_empty());
             if datagrams {
-                inbox.fill(&udp).map_err(system("cannot read datagrams"))?;
-                let (mut taken, mut now) = (0, clock.now());
-                inbox.for_each(|datagram| {
-                    engine.take_datagram(now, datagram.from, datagram.to, datagram.ecn, datagram.bytes);
-                    taken += 1;
-                    if taken % STRIDE == 0 {
-                        now = clock.now();
-                        engine.send(now, &mut batch);
-                        writer.write(&device, |packet| engine.poll_packet(packet));
-                    }
-                });
+                path.take_datagrams(&mut engine, clock).map_err(system("cannot read datagrams"))?;
             }
             if packets {
-                let now = clock.now();
-                for _ in 0..READINGS {
-                    let count = reader.read(&device, |packet| engine.take_packet(now, packet));
-                    if count.map_err(system("cannot read from the device"))? == 0 {
-                        break;
-                    }
-                }
+                path.take_packets(&mut engine, clock.now()).map_err(system("cannot read from the device"))?;
             }
             let now = clock.now();
             engine.handle_timeout(now, wall());
-            engine.send(now, &mut batch);
-            batch.flush();
-            for (to, size) in std::mem::take(&mut batch.too_big) {
-                engine.too_big(now, to, size);
-            }
-            writer.write(&device, |packet| engine.poll_packet(packet));
-            if ordered && obey(channel, &mut engine, &mut device, clock)? == Next::End {
+            path.beat(&engine).map_err(system("cannot say that frames are taken"))?;
+            path.give(&mut engine, now);
+            if ordered && obey(channel, &mut engine, &mut *path, clock)? == Next::End {
                 engine.close(clock.now());
-                engine.send(clock.now(), &mut batch);
-                batch.flush();
+                path.give(&mut engine, clock.now());
                 return Ok(());
             }
         }
@@ -190,7 +169,7 @@ impl Worker {
 fn obey(
     channel: &mut Channel,
     engine: &mut Engine,
-    device: &mut Device,
+    path: &mut dyn PacketPath,
     clock: BootClock,
 ) -> Result<Next, WorkerError> {
     match channel.receive::<Order>().map_err(system("cannot read from the supervisor"))? {
@@ -198,12 +177,12 @@ fn obey(
         Incoming::End | Incoming::Message(Order::Close) => Ok(Next::End),
         Incoming::Message(Order::Configure(plan)) => {
             // Routes first: they fail where others have such, and then all stays as it was.
-            let notice = match device.route(&plan.routes) {
+            let notice = match path.reconfigure(&plan) {
                 Ok(()) => {
                     engine.configure(clock.now(), &plan.peers).map_err(WorkerError::Peers)?;
                     Notice::Configured
                 }
-                Err(error) => Notice::Refused { message: error.to_string() },
+                Err(message) => Notice::Refused { message },
             };
             let _ = channel.send(&notice);
             Ok(Next::Continue)

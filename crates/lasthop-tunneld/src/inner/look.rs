@@ -5,6 +5,8 @@ use std::net::IpAddr;
 
 use lasthop_proto::link::hybrid::Traffic;
 
+use super::frame::LENGTH;
+
 /// Protocols by number.
 const TCP: u8 = 6;
 const UDP: u8 = 17;
@@ -31,10 +33,11 @@ pub struct View {
     pub later_fragment: bool,
 }
 
-/// The whole length of the IP packet that begins with these bytes, as its header says.
+/// The whole length of the IP packet that begins with these bytes, or of the frame behind its length ([`super::frame`]), as they say.
 pub fn length(bytes: &[u8]) -> Option<usize> {
     let short = |at: usize| Some(usize::from(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?)));
     match bytes.first()? >> 4 {
+        0..=3 => Some(LENGTH + short(0)?),
         4 => short(2).filter(|length| *length >= 20),
         6 => Some(short(4)? + 40),
         _ => None,

@@ -2,14 +2,16 @@
 
 use std::fmt;
 use std::hash::BuildHasher;
+use std::ops::Range;
 use std::rc::Rc;
 
 use lasthop_proto::link::hybrid::{Class, Coded, Gf, Item, Label, Traffic};
 use lasthop_proto::packet::Ecn;
 
+use super::frame::{self, ETHERNET, LENGTH};
 use super::look::{View, length, look};
 
-/// An IP packet. Clones share its bytes.
+/// An IP packet, or a frame with its length in front. Clones share its bytes.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Packet {
     bytes: Rc<[u8]>,
@@ -29,6 +31,21 @@ impl Packet {
         Self { bytes: bytes.into(), flow: view.flow(bytes, keys), traffic: view.traffic(bytes) }
     }
 
+    /// A frame to be sent, in which [`frame::ip`] found that packet; none if it is none, or too long.
+    pub fn outgoing_frame(bytes: &[u8], ip: Option<&(Range<usize>, View)>, keys: &impl BuildHasher) -> Option<Self> {
+        let carried = frame::carried(bytes)?;
+        let (flow, traffic) = match ip {
+            Some((range, view)) => {
+                let packet = bytes.get(range.clone())?;
+                (view.flow(packet, keys), view.traffic(packet))
+            }
+            None if frame::is_arp(bytes) => (keys.hash_one(&bytes[..ETHERNET]) as u32, Traffic::Datagram),
+            // Nothing is known to be in a hurry.
+            None => (keys.hash_one(&bytes[..ETHERNET]) as u32, Traffic::Stream),
+        };
+        Some(Self { bytes: carried.into(), flow, traffic })
+    }
+
     /// One that is to go unrepaired.
     pub fn bare(self) -> Self {
         Self { traffic: Traffic::Bare, ..self }
@@ -36,18 +53,30 @@ impl Packet {
 
     /// A packet that came, if it is a whole one.
     pub fn arrived(bytes: &[u8]) -> Option<Self> {
-        look(bytes)?;
+        if frame::is_frame(bytes) {
+            frame::frame(bytes)?;
+        } else {
+            look(bytes)?;
+        }
         Some(Self { bytes: bytes.into(), flow: 0, traffic: Traffic::Datagram })
     }
 
-    /// From the IP header on.
+    /// From the IP header on, or from the length of the frame on.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
+    /// Where the IP packet in it begins, if there is one.
+    fn ip(&self) -> Option<usize> {
+        match frame::frame(&self.bytes) {
+            Some(frame) => frame::ip(frame).map(|(range, _)| LENGTH + range.start),
+            None => Some(0),
+        }
+    }
+
     /// What its header says of congestion.
     pub fn ecn(&self) -> Ecn {
-        Ecn::from_bits(ecn_bits(&self.bytes))
+        self.ip().map_or(Ecn::NotEct, |at| Ecn::from_bits(ecn_bits(&self.bytes[at..])))
     }
 }
 
@@ -76,14 +105,12 @@ impl Item for Packet {
     }
 
     fn mark(&mut self) -> bool {
-        if !self.ecn().is_capable() {
-            return false;
-        }
+        let Some(at) = self.ip().filter(|_| self.ecn().is_capable()) else { return false };
         if let Some(bytes) = Rc::get_mut(&mut self.bytes) {
-            lasthop_wire::mark_congestion(bytes);
+            lasthop_wire::mark_congestion(&mut bytes[at..]);
         } else {
             let mut bytes = self.bytes.to_vec();
-            lasthop_wire::mark_congestion(&mut bytes);
+            lasthop_wire::mark_congestion(&mut bytes[at..]);
             self.bytes = bytes.into();
         }
         true
@@ -187,6 +214,8 @@ impl Coded for Vector {
 
 #[cfg(test)]
 mod tests {
+    use std::hash::RandomState;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -208,6 +237,37 @@ mod tests {
         assert!(one.mark());
         let mut incapable = Packet::arrived(&[&[0x45, 0][..], &other.bytes()[2..]].concat()).unwrap();
         assert!(!incapable.mark());
+    }
+
+    fn frames(bodies: [&[u8]; 2]) -> [Packet; 2] {
+        bodies.map(|body| {
+            let frame = [&[2; 12][..], &[8, 0], packet(body).bytes()].concat();
+            Packet::outgoing_frame(&frame, frame::ip(&frame).as_ref(), &RandomState::new()).unwrap()
+        })
+    }
+
+    #[test]
+    fn the_packet_in_a_frame_is_marked() {
+        let [mut one, _] = frames([&[1, 2, 3], &[]]);
+        let before = one.bytes().to_vec();
+        assert!(one.ecn() == Ecn::Ect0 && one.mark() && one.ecn() == Ecn::Ce);
+        assert_eq!((one.bytes().len(), one.bytes()[17], before[17]), (before.len(), 3, 2));
+        // What is no IP takes no marks.
+        let mut other = Packet::outgoing_frame(&[3; 60], None, &RandomState::new()).unwrap();
+        assert!(!other.mark());
+    }
+
+    #[test]
+    fn a_sum_gives_back_a_frame_whatever_its_length() {
+        let [one, two] = frames([&[0; 10], &[7; 90]]);
+        let label = Label { class: Class::Ordered, chain: 3 };
+        let mut sum = Vector::zero();
+        sum.add_scaled(Gf(5), &one.encode(label));
+        sum.add_scaled(Gf(9), &two.encode(Label::default()));
+        sum.add_scaled(Gf(9), &two.encode(Label::default()));
+        sum.scale(Gf(5).inverse());
+        let (found, told) = Packet::decode(&sum).unwrap();
+        assert_eq!((found.bytes(), told), (one.bytes(), label));
     }
 
     proptest! {

@@ -34,12 +34,15 @@ pub fn is_skipped(test: &str) -> bool {
 ///
 /// Bridged: client (10.1.0.3, fd01::3) -- wl0 gateway (10.1.0.1) wired -- server (10.1.0.2, fd01::2), and a third host
 /// (10.1.0.4, fd01::4) -- lan
+///
+/// Two bridges: client (10.1.0.3, fd01::3) -- lan `g` hop -- near `h` far -- hop `t` lan -- server (10.1.0.2, fd01::2). What happens
+/// between near and far is the test's.
 pub struct Network {
     prefix: String,
 }
 
 /// All namespaces that there may be.
-const NAMES: [&str; 4] = ["c", "g", "s", "t"];
+const NAMES: [&str; 5] = ["c", "g", "s", "t", "h"];
 
 impl Network {
     /// Namespaces without connections.
@@ -56,7 +59,7 @@ impl Network {
 
     /// The gateway is a bridge.
     pub fn bridged() -> Self {
-        let network = Self::apart(&NAMES);
+        let network = Self::apart(&["c", "g", "s", "t"]);
         let gateway = network.namespace("g");
         // Without the seconds in which it only listens.
         ip(&format!("-n {gateway} link add br0 type bridge forward_delay 0"));
@@ -70,6 +73,30 @@ impl Network {
         }
         ip(&format!("-n {gateway} addr add 10.1.0.1/24 dev br0"));
         ip(&format!("-n {gateway} link set br0 up"));
+        network
+    }
+
+    /// Two bridges without addresses, and between them nothing yet.
+    pub fn two_bridges() -> Self {
+        let network = Self::apart(&NAMES);
+        // Nothing of IPv6 on the boxes themselves.
+        for name in ["g", "t", "h"] {
+            network.must(name, "echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6");
+        }
+        for (bridge, host, number, side) in [("g", "c", 3, "near"), ("t", "s", 2, "far")] {
+            let [bridge, host, hop] = [bridge, host, "h"].map(|name| network.namespace(name));
+            ip(&format!("-n {bridge} link add br0 type bridge forward_delay 0"));
+            ip(&format!("-n {bridge} link add lan type veth peer name eth0 netns {host}"));
+            ip(&format!("-n {bridge} link add hop type veth peer name {side} netns {hop}"));
+            for port in ["lan", "hop"] {
+                ip(&format!("-n {bridge} link set {port} master br0 up"));
+            }
+            ip(&format!("-n {bridge} link set br0 up"));
+            ip(&format!("-n {hop} link set {side} up"));
+            ip(&format!("-n {host} addr add 10.1.0.{number}/24 dev eth0"));
+            ip(&format!("-n {host} addr add fd01::{number}/64 dev eth0 nodad"));
+            ip(&format!("-n {host} link set eth0 up"));
+        }
         network
     }
 

@@ -3,6 +3,7 @@
 
 use std::os::fd::AsFd;
 
+use lasthop_sys::bpf::Hook;
 use lasthop_sys::namespace;
 use lasthop_sys::packet_socket::PacketSocket;
 use rustix::thread::CapabilitySet;
@@ -54,7 +55,7 @@ fn attempt() -> Result<(), BridgeError> {
     let filter = maps.load_filter(LOOPBACK).map_err(kernel("socket filter"))?;
     let classifier = maps.load_classifier().map_err(kernel("program for the ports"))?;
     PacketSocket::open_offloaded("lo", filter.as_fd()).map_err(kernel("packet socket"))?;
-    classifier.attach(LOOPBACK).map(drop).map_err(kernel("tcx"))
+    classifier.attach(LOOPBACK, Hook::Ingress).map(drop).map_err(kernel("tcx"))
 }
 
 fn ports(bridge: &Bridge) -> Finding {

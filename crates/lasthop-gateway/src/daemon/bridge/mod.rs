@@ -16,16 +16,15 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use lasthop_daemon::heartbeat::hint;
+use lasthop_daemon::interfaces;
 use lasthop_proto::node::Port;
-use lasthop_sys::bpf::{Link, Program};
+use lasthop_sys::bpf::{Hook, Link, Program};
 use lasthop_sys::packet_socket::frame::{ETHERNET, LinkHeader, Offload, Outgoing};
 use lasthop_sys::packet_socket::{Arrival, BATCH, PacketSocket};
-use lasthop_sys::privileges::not_held;
 use lasthop_wire::{parse, pieces};
-use rustix::thread::CapabilitySet;
-use rustix::time::ClockId;
 
 use self::links::LinkHeaders;
 use self::ports::PortError;
@@ -52,33 +51,6 @@ pub enum BridgeError {
         /// Why it failed.
         error: io::Error,
     },
-}
-
-/// What would help.
-fn hint(error: &io::Error) -> String {
-    match error.raw_os_error() {
-        Some(libc::EPERM | libc::EACCES) => {
-            let needed = CapabilitySet::BPF | CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW;
-            not_held(needed).map(|missing| format!("; {missing}")).unwrap_or_default()
-        }
-        Some(libc::EINVAL | libc::ENOSYS | libc::EOPNOTSUPP) => {
-            let uname = rustix::system::uname();
-            let release = uname.release().to_string_lossy();
-            match version(&release) {
-                Some(version) if version < NEEDED => format!("; this is Linux {release}, 6.6 or later is needed"),
-                _ => format!("; this Linux {release} may be built without BPF"),
-            }
-        }
-        _ => String::new(),
-    }
-}
-
-/// The kernel that takes BPF programs at a port in this way (tcx).
-const NEEDED: (u32, u32) = (6, 6);
-
-fn version(release: &str) -> Option<(u32, u32)> {
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
-    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
 fn kernel(what: &'static str) -> impl FnOnce(io::Error) -> BridgeError {
@@ -114,8 +86,6 @@ pub(super) struct BridgePath {
     attached: BTreeMap<u32, Link>,
     headers: LinkHeaders,
     state: State,
-    /// The last one, by the monotonic clock; zero while the heart rests.
-    beat: Duration,
 }
 
 /// Whether TCP is taken.
@@ -137,7 +107,8 @@ impl BridgePath {
         let maps = Maps::new().map_err(kernel("BPF maps"))?;
         let classifier = maps.load_classifier().map_err(kernel("program for the ports"))?;
         let names = [&config.wired, &config.wireless];
-        let [wired, wireless] = names.map(|name| ports::index(name).ok_or_else(|| PortError::Missing(name.clone())));
+        let [wired, wireless] =
+            names.map(|name| interfaces::index(name).ok_or_else(|| PortError::Missing(name.clone())));
         let indices = [wired?, wireless?];
         let end = |at: usize| {
             let filter = maps.load_filter(indices[1 - at]).map_err(kernel("socket filter"))?;
@@ -147,16 +118,8 @@ impl BridgePath {
         let ends = [end(0)?, end(1)?];
         let headers = LinkHeaders::new(2 * flows as usize);
         let config = config.clone();
-        let mut path = Self {
-            config,
-            ends,
-            maps,
-            classifier,
-            attached: BTreeMap::new(),
-            headers,
-            state: State::Closed,
-            beat: Duration::ZERO,
-        };
+        let mut path =
+            Self { config, ends, maps, classifier, attached: BTreeMap::new(), headers, state: State::Closed };
         path.attach().map_err(kernel("tcx"))?;
         Ok(path)
     }
@@ -171,7 +134,7 @@ impl BridgePath {
             if self.attached.contains_key(&index) {
                 continue;
             }
-            match self.classifier.attach(index) {
+            match self.classifier.attach(index, Hook::Ingress) {
                 Ok(link) => drop(self.attached.insert(index, link)),
                 Err(error) if self.ends.iter().any(|end| end.index == index) => return Err(error),
                 // It may be gone already.
@@ -305,31 +268,27 @@ impl PacketPath for BridgePath {
                 State::Closed => tracing::warn!(wired, wireless, "the bridge does not forward between these ports"),
             }
         }
-        let now = rustix::time::clock_gettime(ClockId::Monotonic);
-        let now = Duration::new(now.tv_sec as u64, now.tv_nsec as u32);
-        let silence = now.saturating_sub(self.beat);
-        if !self.beat.is_zero() && silence > SILENCE {
+        if state == State::Closed {
+            return self.maps.heartbeat.rest();
+        }
+        if let Some(silence) = self.maps.heartbeat.beat()?.filter(|silence| *silence > SILENCE) {
             tracing::warn!(
                 silence_ms = silence.as_millis() as u64,
                 "the packet loop stood still; TCP passed untreated"
             );
         }
-        self.beat = match state {
-            State::Open => now,
-            State::Closed => Duration::ZERO,
-        };
-        self.maps.beat.set_first(self.beat.as_nanos() as u64)
+        Ok(())
     }
 
     fn look_up(&mut self, core: &mut Core) -> io::Result<()> {
         for end in &self.ends {
             // A socket cannot follow its interface's name; another worker can.
-            if ports::index(&end.name).is_some_and(|index| index != end.index) {
+            if interfaces::index(&end.name).is_some_and(|index| index != end.index) {
                 return Err(io::Error::other(format!("interface {} is another one now", end.name)));
             }
             core.counters.overflows += u64::from(end.socket.overruns()?);
         }
-        if let Some(mtu) = ports::mtu(&self.config.wireless) {
+        if let Some(mtu) = interfaces::mtu(&self.config.wireless) {
             core.engine.set_mtu(Port::WIRELESS, mtu);
         }
         self.attach()
@@ -342,7 +301,7 @@ impl PacketPath for BridgePath {
 
     fn finish(&mut self, core: &mut Core) -> io::Result<()> {
         // From here on the bridge has it; what was taken before is still ours to pass on.
-        self.maps.beat.set_first(0)?;
+        self.maps.heartbeat.rest()?;
         for _ in 0..LAST_ROUNDS {
             let before = core.counters.towards_wireless + core.counters.from_wireless;
             self.take_packets(core)?;

@@ -1,7 +1,9 @@
 //! What the kernel says about a bridge and its ports.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use lasthop_daemon::interfaces::{folder, index, read};
 
 use crate::configuration::Bridge;
 
@@ -33,25 +35,6 @@ pub enum PortError {
         "bridge {0} filters VLANs, and gives and takes tags as the gateway does not; ip link set {0} type bridge vlan_filtering 0"
     )]
     Vlans(String),
-}
-
-fn folder(interface: &str) -> PathBuf {
-    Path::new("/sys/class/net").join(interface)
-}
-
-fn read(path: PathBuf) -> Option<String> {
-    std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
-}
-
-/// The number of an interface.
-pub fn index(interface: &str) -> Option<u32> {
-    read(folder(interface).join("ifindex"))?.parse().ok()
-}
-
-/// The largest packet that leaves by an interface, in bytes.
-pub fn mtu(interface: &str) -> Option<u16> {
-    let mtu: u32 = read(folder(interface).join("mtu"))?.parse().ok()?;
-    Some(u16::try_from(mtu).unwrap_or(u16::MAX))
 }
 
 /// The bridge of a port.

@@ -14,12 +14,12 @@ use std::io;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use lasthop_sys::packet_socket::LONGEST;
-
+use lasthop_daemon::heartbeat::{Heartbeat, KEY, address_of, look_up, look_up_first};
 use lasthop_sys::bpf::assembler::{
-    Assembler, Helper, Instruction, Label, R0, R1, R2, R3, R4, R6, R7, R8, R10, Reg, Size, When,
+    Assembler, Helper, Instruction, Label, R0, R1, R2, R3, R4, R6, R7, R8, R10, Size, When,
 };
 use lasthop_sys::bpf::{Layout, Map, MapKind, Program, ProgramKind};
+use lasthop_sys::packet_socket::LONGEST;
 
 /// The heart has stopped when it was silent for so long: five beats. Well below the 200 ms after which a sender at the
 /// earliest repeats itself, so that what it repeats passes.
@@ -45,15 +45,14 @@ const NOTHING: i32 = 0;
 const ALL: i32 = -1;
 const NEXT: i32 = -1;
 const DROP: i32 = 2;
-/// Where key and value of a map lie on the stack.
-const KEY: i16 = -8;
+/// Where the value of a map lies on the stack, beside its key.
 const VALUE: i16 = -16;
 
 /// What the programs of all ports know.
 #[derive(Debug)]
 pub struct Maps {
-    /// When the heart beat last, by the monotonic clock in nanoseconds.
-    pub beat: Map,
+    /// Says that the gateway gets on.
+    pub heartbeat: Heartbeat,
     /// The port whose frame was taken just now, once for each processor; 0 when it was not.
     taken: Map,
     /// The port at which a host is, by Ethernet address.
@@ -68,7 +67,7 @@ impl Maps {
     /// As the kernel says.
     pub fn new() -> io::Result<Self> {
         Ok(Self {
-            beat: Map::new(MapKind::Array, Layout { key: 4, value: 8, entries: 1 })?,
+            heartbeat: Heartbeat::new()?,
             taken: Map::new(MapKind::PerCpuArray, Layout { key: 4, value: 4, entries: 1 })?,
             hosts: Map::new(MapKind::LruHash, Layout { key: 8, value: 4, entries: HOSTS })?,
         })
@@ -110,9 +109,7 @@ impl Maps {
         look_up(&mut program, &self.hosts, pass);
         program.load(Size::Word, R0, R0, 0).set(R7, other as i32).jump_if_register(R0, When::Differ, R7, pass);
         // While the heart beats.
-        look_up_first(&mut program, &self.beat, pass);
-        program.load(Size::Double, R7, R0, 0).call(Helper::Nanoseconds).subtract(R0, R7);
-        program.jump_if(R0, When::Greater, SILENCE.as_nanos() as i32, pass);
+        self.heartbeat.listen(&mut program, SILENCE, pass);
         program.load(Size::Word, R0, R6, IFINDEX).store(Size::Word, R8, 0, R0).set(R0, ALL).exit();
         program.place(pass).set(R0, NOTHING).exit();
         program.finish()
@@ -139,25 +136,8 @@ impl Maps {
     }
 }
 
-/// `to` = the address of a place on the stack
-fn address_of(program: &mut Assembler, to: Reg, place: i16) {
-    program.copy(to, R10).add(to, place.into());
-}
-
 /// The key on the stack = the Ethernet address at a place in the frame
 fn load_address(program: &mut Assembler, at: i32) {
     program.load_packet(Size::Word, at).store(Size::Word, R10, KEY, R0);
     program.load_packet(Size::Half, at + 4).store(Size::Word, R10, KEY + 4, R0);
-}
-
-/// `R0` = the address of the value of the key on the stack; goes on at `missing` where there is none.
-fn look_up(program: &mut Assembler, map: &Map, missing: Label) {
-    address_of(program, R2, KEY);
-    program.load_map(R1, map.as_fd()).call(Helper::Lookup).jump_if(R0, When::Equal, 0, missing);
-}
-
-/// The same for the only value of an array.
-fn look_up_first(program: &mut Assembler, map: &Map, missing: Label) {
-    program.store_value(Size::Word, R10, KEY, 0);
-    look_up(program, map, missing);
 }

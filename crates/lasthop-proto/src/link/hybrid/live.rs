@@ -1,11 +1,13 @@
 //! What drivers on real networks need besides: ends that start anew, paths that change, clocks that are late.
 
+use alloc::vec::Vec;
+
 use super::frame::Item;
 use super::ingress::Ingress;
 use super::sender::Fate;
 use super::settings::HopConfig;
 use super::{Counters, Hop};
-use crate::time::Duration;
+use crate::time::{Duration, Instant};
 
 impl<I: Item> Hop<I> {
     /// The other end has forgotten everything: this one begins anew too, by another configuration. What waits at the entrance stays;
@@ -33,6 +35,18 @@ impl<I: Item> Hop<I> {
     pub fn tolerate(&mut self, lag: Duration) {
         self.control.pacer.tolerate(lag);
         self.detector.tolerate(lag);
+    }
+
+    /// The other end is silent, and what it would have got goes another way: gives out what it has not acknowledged, in the order in
+    /// which that was sent first, and what waits to be sent. What this end holds for an earlier packet is handed on
+    /// ([`Hop::poll_item`]). Should the other end be there after all, it hears that none of it comes.
+    pub fn give_back(&mut self, now: Instant) -> Vec<I> {
+        let mut items = self.sender.give_back(now);
+        while let Some(item) = self.ingress.pop(now) {
+            items.push(item);
+        }
+        self.receiver.release_all(&mut self.out);
+        items
     }
 
     /// From now on [`Hop::poll_fate`] tells what becomes of transmissions.

@@ -175,10 +175,7 @@ impl<I: Item> Receiver<I> {
         let Some(count) = floor.0.checked_sub(self.floor).filter(|count| *count > 0) else { return Intake::Known };
         if count > AHEAD {
             // Nothing that is here or held could belong to what comes; start anew there.
-            while let Some((symbol, _)) = self.held.first_key_value() {
-                let symbol = *symbol;
-                self.release(symbol, out);
-            }
+            self.release_all(out);
             (self.floor, self.slots) = (floor.0, VecDeque::new());
             return Intake::New;
         }
@@ -202,6 +199,14 @@ impl<I: Item> Receiver<I> {
             if until > now {
                 return;
             }
+            self.release(symbol, out);
+        }
+    }
+
+    /// Hands on all that is held.
+    pub fn release_all(&mut self, out: &mut VecDeque<I>) {
+        while let Some((symbol, _)) = self.held.first_key_value() {
+            let symbol = *symbol;
             self.release(symbol, out);
         }
     }

@@ -1,6 +1,7 @@
 //! The sending half: symbols that are not acknowledged, transmissions that carry them, rounds of repair, and the floor.
 
 use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
 
 use super::budget::Budget;
 use super::detect::Detector;
@@ -418,6 +419,20 @@ impl<I: Item> Sender<I> {
             self.given_up += 1;
             self.given_up_to = self.given_up_to.max(symbol.0 + 1);
         }
+    }
+
+    /// Gives out what is alive, in its order, which is given up here.
+    pub fn give_back(&mut self, now: Instant) -> Vec<I> {
+        let alive = |carried: &Carried<I>| carried.item.clone().filter(|_| carried.state == State::Alive);
+        let items: Vec<I> = self.carried.iter().filter_map(alive).collect();
+        let (first, given_up) = (self.base, self.given_up);
+        for index in 0..self.carried.len() as u64 {
+            self.give_up(Symbol(first + index));
+        }
+        // None of them is lost.
+        self.given_up = given_up;
+        self.advance(now);
+        items
     }
 
     /// Forgets what is over at the front, and has the other end told if it may not know.

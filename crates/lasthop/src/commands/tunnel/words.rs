@@ -29,7 +29,7 @@ pub fn status(answer: &Value, before: Option<&Value>) -> String {
         format!(
             "{} on {}; {}",
             word(answer, "/device"),
-            word(answer, "/listen"),
+            word(answer, if is_bridge(answer) { "/interface" } else { "/listen" }),
             counted(answer, "/handshakes", "handshake")
         ),
     ];
@@ -42,10 +42,14 @@ pub fn status(answer: &Value, before: Option<&Value>) -> String {
     for (index, peer) in peers.into_iter().flatten().enumerate() {
         lines.push(state(peer));
         if number(peer, "/frames/packets") + number(peer, "/received/packets") > 0.0 {
-            lines.extend(traffic(answer, before, index, peer).map(|line| format!("  {line}")));
+            lines.extend(traffic(answer, before, index, peer).into_iter().map(|line| format!("  {line}")));
         }
     }
     lines.join("\n") + "\n"
+}
+
+fn is_bridge(answer: &Value) -> bool {
+    word(answer, "/mode") == "bridge"
 }
 
 fn worker(answer: &Value) -> String {
@@ -55,6 +59,7 @@ fn worker(answer: &Value) -> String {
     };
     match answer.pointer("/worker/pid").and_then(Value::as_u64) {
         Some(pid) => format!("worker {pid}, {restarts}"),
+        None if is_bridge(answer) => format!("NO WORKER: frames pass unrepaired ({restarts})"),
         None => format!("NO WORKER: no packets pass ({restarts})"),
     }
 }
@@ -77,7 +82,7 @@ fn state(peer: &Value) -> String {
     }
 }
 
-fn traffic(answer: &Value, before: Option<&Value>, index: usize, peer: &Value) -> [String; 3] {
+fn traffic(answer: &Value, before: Option<&Value>, index: usize, peer: &Value) -> Vec<String> {
     let way = |key: &str| {
         let carried = format!("/peers/{index}/{key}/bytes");
         let now = rate_since(answer, before, &carried).map_or(String::new(), |bits| format!(", {} now", rate(bits)));
@@ -86,7 +91,7 @@ fn traffic(answer: &Value, before: Option<&Value>, index: usize, peer: &Value) -
     };
     let number = |key: &str| number(peer, key) as u64;
     let share = 100.0 * number("/repair/bytes") as f64 / (number("/frames/bytes") as f64).max(1.0);
-    [
+    let mut lines = vec![
         format!("to it: {}; {} dropped at the entrance, {} wait", way("sent"), number("/dropped"), number("/waiting")),
         format!(
             "from it: {}; {} restored by a code, {} out of order",
@@ -100,7 +105,12 @@ fn traffic(answer: &Value, before: Option<&Value>, index: usize, peer: &Value) -
             number("/redundant"),
             number("/given_up")
         ),
-    ]
+    ];
+    if is_bridge(answer) {
+        let (plain, silences) = (number("/plain"), count(number("/silences") as usize, "time"));
+        lines.push(format!("unrepaired: {plain} frames taken and sent as they are; the peer was silent {silences}"));
+    }
+    lines
 }
 
 /// What repair gains, a peer a paragraph, and beside it what was promised.

@@ -1,0 +1,109 @@
+//! A heartbeat that BPF programs at interfaces listen to: while it is heard they lead packets to a process, afterwards they let
+//! them pass. So packets pass whatever becomes of the process.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use lasthop_sys::bpf::assembler::{Assembler, Helper, Label, R0, R1, R2, R7, R10, Reg, Size, When};
+use lasthop_sys::bpf::{Layout, Map, MapKind};
+use lasthop_sys::privileges::not_held;
+use rustix::thread::CapabilitySet;
+use rustix::time::ClockId;
+
+/// Where programs keep the key of a map on the stack.
+pub const KEY: i16 = -8;
+/// The kernel that takes BPF programs at an interface in this way (tcx).
+const NEEDED: (u32, u32) = (6, 6);
+
+/// When the process said last that it gets on.
+#[derive(Debug)]
+pub struct Heartbeat {
+    /// By the monotonic clock, in nanoseconds; 0 while the heart rests.
+    map: Map,
+    last: Duration,
+}
+
+impl Heartbeat {
+    /// A heart that rests.
+    ///
+    /// # Errors
+    ///
+    /// As the kernel says.
+    pub fn new() -> io::Result<Self> {
+        let map = Map::new(MapKind::Array, Layout { key: 4, value: 8, entries: 1 })?;
+        Ok(Self { map, last: Duration::ZERO })
+    }
+
+    /// Beats. Says how long ago the last beat was, if the heart did not rest meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel does not take it.
+    pub fn beat(&mut self) -> io::Result<Option<Duration>> {
+        let now = rustix::time::clock_gettime(ClockId::Monotonic);
+        let now = Duration::new(now.tv_sec as u64, now.tv_nsec as u32);
+        let last = std::mem::replace(&mut self.last, now);
+        self.map.set_first(now.as_nanos() as u64)?;
+        Ok((!last.is_zero()).then(|| now.saturating_sub(last)))
+    }
+
+    /// Packets pass from now on, until the next beat.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel does not take it.
+    pub fn rest(&mut self) -> io::Result<()> {
+        self.last = Duration::ZERO;
+        self.map.set_first(0)
+    }
+
+    /// In a program: goes on at `silent` where the last beat is longer ago than `silence`. Changes all registers but the context
+    /// and `R8`.
+    pub fn listen(&self, program: &mut Assembler, silence: Duration, silent: Label) {
+        look_up_first(program, &self.map, silent);
+        program.load(Size::Double, R7, R0, 0).call(Helper::Nanoseconds).subtract(R0, R7);
+        program.jump_if(R0, When::Greater, i32::try_from(silence.as_nanos()).unwrap_or(i32::MAX), silent);
+    }
+}
+
+/// In a program: `to` = the address of a place on the stack.
+pub fn address_of(program: &mut Assembler, to: Reg, place: i16) {
+    program.copy(to, R10).add(to, place.into());
+}
+
+/// In a program: `R0` = the address of the value of the key at [`KEY`]; goes on at `missing` where there is none.
+pub fn look_up(program: &mut Assembler, map: &Map, missing: Label) {
+    address_of(program, R2, KEY);
+    program.load_map(R1, map.as_fd()).call(Helper::Lookup).jump_if(R0, When::Equal, 0, missing);
+}
+
+/// The same for the only value of an array.
+pub fn look_up_first(program: &mut Assembler, map: &Map, missing: Label) {
+    program.store_value(Size::Word, R10, KEY, 0);
+    look_up(program, map, missing);
+}
+
+/// What would help where the kernel refuses such programs: nothing, or a clause that begins with a semicolon.
+pub fn hint(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => {
+            let needed = CapabilitySet::BPF | CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW;
+            not_held(needed).map(|missing| format!("; {missing}")).unwrap_or_default()
+        }
+        Some(libc::EINVAL | libc::ENOSYS | libc::EOPNOTSUPP) => {
+            let uname = rustix::system::uname();
+            let release = uname.release().to_string_lossy();
+            match version(&release) {
+                Some(version) if version < NEEDED => format!("; this is Linux {release}, 6.6 or later is needed"),
+                _ => format!("; this Linux {release} may be built without BPF"),
+            }
+        }
+        _ => String::new(),
+    }
+}
+
+fn version(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}

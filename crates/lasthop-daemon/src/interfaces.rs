@@ -1,0 +1,24 @@
+//! What the kernel says about interfaces, in `/sys/class/net`.
+
+use std::path::{Path, PathBuf};
+
+/// What is told of an interface.
+pub fn folder(interface: &str) -> PathBuf {
+    Path::new("/sys/class/net").join(interface)
+}
+
+/// The text of a file there.
+pub fn read(path: PathBuf) -> Option<String> {
+    std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
+}
+
+/// The number of an interface.
+pub fn index(interface: &str) -> Option<u32> {
+    read(folder(interface).join("ifindex"))?.parse().ok()
+}
+
+/// The largest packet that leaves by an interface, in bytes.
+pub fn mtu(interface: &str) -> Option<u16> {
+    let mtu: u32 = read(folder(interface).join("mtu"))?.parse().ok()?;
+    Some(u16::try_from(mtu).unwrap_or(u16::MAX))
+}

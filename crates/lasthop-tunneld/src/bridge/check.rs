@@ -1,0 +1,77 @@
+//! What a machine lacks for an end on a bridge. The programs are tried out in a network namespace of their own, which goes away with
+//! the thread that made it.
+
+use std::time::Duration;
+
+use lasthop_daemon::finding::{Finding, Outcome};
+use lasthop_daemon::heartbeat::{Heartbeat, hint};
+use lasthop_daemon::interfaces;
+use lasthop_sys::namespace;
+use rustix::thread::CapabilitySet;
+
+use super::is_port;
+use super::programs::{self, Ends};
+use crate::plan::HopInterface;
+
+/// Looks at everything that only a bridge needs.
+pub(crate) fn check(interface: &str) -> Vec<Finding> {
+    vec![capability(), tried(), hop(interface)]
+}
+
+fn capability() -> Finding {
+    let name = "CAP_BPF and CAP_NET_RAW";
+    let held = rustix::thread::capabilities(None).map(|sets| sets.effective).unwrap_or(CapabilitySet::empty());
+    let bpf = held.intersects(CapabilitySet::BPF | CapabilitySet::SYS_ADMIN);
+    match bpf && held.contains(CapabilitySet::NET_RAW) {
+        true => Finding::new(name, Outcome::Ok, "held"),
+        false => Finding::new(name, Outcome::Missing, "not held; run as root or from the systemd unit"),
+    }
+}
+
+/// Puts the programs at the loopback device of an empty network namespace.
+fn tried() -> Finding {
+    const SUBJECT: &str = "BPF programs";
+    // It has this number in every namespace.
+    const LOOPBACK: u32 = 1;
+    let attempt = std::thread::spawn(|| {
+        if let Err(error) = namespace::enter_new() {
+            let detail = format!("cannot try them out in a network namespace: {error}");
+            return Finding::new(SUBJECT, Outcome::Hint, detail);
+        }
+        let ends = Ends { hop: LOOPBACK, device: LOOPBACK, mark: 1 };
+        let outcome = Heartbeat::new().and_then(|heartbeat| {
+            programs::filter()?;
+            programs::attach(ends, &heartbeat, Duration::from_millis(40))
+        });
+        match outcome {
+            Ok(_) => Finding::new(SUBJECT, Outcome::Ok, "the kernel takes them"),
+            Err(error) => Finding::new(SUBJECT, Outcome::Missing, format!("{error}{}", hint(&error))),
+        }
+    });
+    attempt.join().unwrap_or_else(|_| Finding::new(SUBJECT, Outcome::Hint, "could not be tried out"))
+}
+
+fn hop(name: &str) -> Finding {
+    let subject = format!("interface {name}");
+    let hop = match HopInterface::find(name) {
+        Ok(hop) => hop,
+        Err(error) => return Finding::new(subject, Outcome::Missing, error),
+    };
+    let is_up = interfaces::read(interfaces::folder(name).join("operstate")).is_some_and(|state| state != "down");
+    if !is_up {
+        return Finding::new(subject, Outcome::Hint, "it is down");
+    }
+    if !is_port(name) {
+        let detail = "it is no port of a bridge: only what this machine sends by it itself is repaired";
+        return Finding::new(subject, Outcome::Hint, detail);
+    }
+    let room = usize::from(hop.mtu).saturating_sub(super::ADDED);
+    let detail = match room {
+        1500.. => format!("a port of a bridge; packets of {room} bytes are repaired whole"),
+        _ => format!(
+            "a port of a bridge; an MTU of {} would have packets of 1500 bytes repaired whole",
+            1500 + super::ADDED
+        ),
+    };
+    Finding::new(subject, Outcome::Ok, detail)
+}

@@ -1,0 +1,270 @@
+//! One end between an interface towards the hop and what sends by it, usually a bridge.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`programs`] | what leads frames to the device and back, and lets them pass when this process does not get on |
+//! | [`check`] | what a machine lacks |
+
+pub mod check;
+pub mod programs;
+
+use std::borrow::Cow;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::time::Duration;
+
+use lasthop_daemon::heartbeat::{Heartbeat, hint};
+use lasthop_daemon::interfaces;
+use lasthop_proto::packet::Ecn;
+use lasthop_proto::time::Instant;
+use lasthop_sys::bpf::Link;
+use lasthop_sys::packet_socket::PacketSocket;
+use lasthop_sys::packet_socket::frame::{ETHERNET, LinkHeader, Offload, Outgoing};
+use lasthop_tunnel::Mac;
+use rustix::io::Errno;
+use tun_rs::{DeviceBuilder, Layer};
+
+use self::programs::Ends;
+use crate::engine::{Datagram, Engine, Outbox};
+use crate::ethernet;
+use crate::inner::frame::LENGTH;
+use crate::plan::HopInterface;
+
+/// Bytes that an IP packet needs more on the hop than its own, behind the Ethernet header there: the length of the datagram, the session,
+/// the link, the length of the frame, its header and one VLAN tag.
+pub const ADDED: usize = 2 + crate::plan::ADDED as usize + LENGTH + ETHERNET + 4;
+/// Beats in the silence after which frames pass.
+const BEATS: u32 = 10;
+/// Frames that wait in the device.
+const QUEUE: u32 = 1_000;
+/// The longest frame that can come from the device: the kernel cuts super-segments before.
+const LONGEST: usize = 65_550;
+/// Descriptors of the device are above this, those of programs below: when the process ends the kernel closes the lower ones first,
+/// and nothing is led to a device that is gone.
+const HIGH: i32 = 256;
+
+/// Why frames cannot be taken.
+#[derive(Debug, thiserror::Error)]
+pub enum BridgeError {
+    /// Somebody has a device of that name.
+    #[error("device {0}: there is an interface of that name already; give another name as `device`")]
+    Exists(String),
+    /// The interface cannot be used.
+    #[error("{0}")]
+    Interface(String),
+    /// The kernel refuses something.
+    #[error("interface {interface}: {what}: {error}{}", hint(.error))]
+    Kernel {
+        /// The interface.
+        interface: String,
+        /// What was tried.
+        what: &'static str,
+        /// Why it failed.
+        error: io::Error,
+    },
+}
+
+/// Names what was tried, for `map_err`.
+fn kernel(interface: &str, what: &'static str) -> impl FnOnce(io::Error) -> BridgeError {
+    move |error| BridgeError::Kernel { interface: interface.to_owned(), what, error }
+}
+
+/// Frames of the inner network from a device, and the tunnel's own at the interface towards the hop.
+pub struct Bridge {
+    hop: HopInterface,
+    heartbeat: Heartbeat,
+    /// Whether it beats, and when it did last.
+    beats: bool,
+    beaten: std::time::Instant,
+    silence: Duration,
+    _links: Vec<Link>,
+    socket: PacketSocket,
+    device: OwnedFd,
+    buffer: Vec<u8>,
+    datagram: Vec<u8>,
+    /// Frames that leave by the hop with the next flush.
+    out: Vec<Vec<u8>>,
+    /// Frames that the system did not take.
+    pub unsent: u64,
+}
+
+impl Bridge {
+    /// Makes the device and puts the programs in place; all or nothing. `entropy` chooses the mark.
+    ///
+    /// # Errors
+    ///
+    /// What the system refuses.
+    pub fn open(device: &str, hop: &HopInterface, silence: Duration, entropy: u32) -> Result<Self, BridgeError> {
+        if interfaces::folder(device).exists() {
+            return Err(BridgeError::Exists(device.to_owned()));
+        }
+        let mark = (entropy >> 1).max(1);
+        let heartbeat = Heartbeat::new().map_err(kernel(&hop.name, "BPF maps"))?;
+        let filter = programs::filter().map_err(kernel(&hop.name, "socket filter"))?;
+        let socket = PacketSocket::open_offloaded(&hop.name, filter.as_fd());
+        let socket = socket.map_err(kernel(&hop.name, "packet socket"))?;
+        socket.set_mark(mark).map_err(kernel(&hop.name, "mark"))?;
+        let (tap, index) = open_device(device).map_err(kernel(device, "device"))?;
+        let ends = Ends { hop: hop.index, device: index, mark };
+        let links = programs::attach(ends, &heartbeat, silence).map_err(kernel(&hop.name, "BPF programs (tcx)"))?;
+        Ok(Self {
+            hop: hop.clone(),
+            heartbeat,
+            beats: false,
+            beaten: std::time::Instant::now(),
+            silence,
+            _links: links,
+            socket,
+            device: tap,
+            buffer: vec![0; LONGEST],
+            datagram: Vec::new(),
+            out: Vec::new(),
+            unsent: 0,
+        })
+    }
+
+    /// Where frames of the inner network are waited for.
+    pub fn device(&self) -> BorrowedFd<'_> {
+        self.device.as_fd()
+    }
+
+    /// Where frames of the tunnel are waited for.
+    pub fn socket(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// Hands the engine one frame of the inner network, if one waits.
+    ///
+    /// # Errors
+    ///
+    /// When the device is gone.
+    pub fn take_frame(&mut self, now: Instant, engine: &mut Engine) -> io::Result<bool> {
+        match rustix::io::read(&self.device, &mut self.buffer[..]) {
+            Ok(length) => {
+                engine.take_packet(now, &mut self.buffer[..length]);
+                Ok(true)
+            }
+            Err(Errno::AGAIN | Errno::INTR) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Hands the engine one batch of datagrams; whether there may be more.
+    ///
+    /// # Errors
+    ///
+    /// When the socket cannot be read.
+    pub fn take_datagrams(&mut self, now: Instant, engine: &mut Engine) -> io::Result<bool> {
+        let datagram = &mut self.datagram;
+        let more = self.socket.receive(|arrival| {
+            if let Some((from, bytes)) = ethernet::unwrap(arrival.bytes) {
+                datagram.clear();
+                datagram.extend_from_slice(bytes);
+                engine.take_datagram(now, from.address(), None, Ecn::NotEct, datagram);
+            }
+        });
+        match more {
+            // It comes up again, or is looked up.
+            Err(error) if error.raw_os_error() == Some(libc::ENETDOWN) => Ok(false),
+            more => more,
+        }
+    }
+
+    /// Sends what the engine has for the hop and for the device.
+    pub fn give(&mut self, now: Instant, engine: &mut Engine) {
+        engine.send(now, self);
+        while let Some(frame) = engine.poll_plain() {
+            self.out.push(frame);
+        }
+        self.flush();
+        loop {
+            self.datagram.clear();
+            if !engine.poll_packet(&mut self.datagram) {
+                break;
+            }
+            if let Err(error) = rustix::io::write(&self.device, &self.datagram) {
+                tracing::debug!(%error, "the device takes no frame");
+                self.unsent += 1;
+            }
+        }
+    }
+
+    fn flush(&mut self) {
+        let outgoing = self.out.iter().filter_map(|frame| {
+            let (link, packet) = (LinkHeader::new(frame, None)?, Cow::Borrowed(&frame[ETHERNET..]));
+            Some(Outgoing { offload: Offload::default(), link, packet })
+        });
+        let outgoing: Vec<_> = outgoing.collect();
+        if outgoing.is_empty() {
+            return;
+        }
+        let (refused, problem) = self.socket.send_offloaded(&outgoing);
+        if let Some(error) = problem {
+            tracing::debug!(%error, refused, interface = self.hop.name, "cannot send frames");
+        }
+        drop(outgoing);
+        self.unsent += refused as u64;
+        self.out.clear();
+    }
+
+    /// Tells the programs whether frames are to be led here.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel does not take it.
+    pub fn beat(&mut self, takes: bool) -> io::Result<()> {
+        match takes {
+            true if self.beats && self.beaten.elapsed() < self.silence / BEATS => return Ok(()),
+            true => {
+                self.beaten = std::time::Instant::now();
+                let silence = self.heartbeat.beat()?.filter(|silence| *silence > self.silence);
+                if let Some(silence) = silence {
+                    let silence_ms = silence.as_millis() as u64;
+                    tracing::debug!(silence_ms, "the packet loop stood still; frames passed unrepaired");
+                }
+            }
+            false if self.beats => self.heartbeat.rest()?,
+            false => {}
+        }
+        self.beats = takes;
+        Ok(())
+    }
+
+    /// Sees what has become of the interface towards the hop.
+    ///
+    /// # Errors
+    ///
+    /// When it is another one, or has another MTU or address: another worker can follow.
+    pub fn look_up(&self) -> io::Result<()> {
+        match HopInterface::find(&self.hop.name) {
+            Ok(hop) if hop != self.hop => {
+                Err(io::Error::other(format!("interface {} is another one now, or has another MTU", hop.name)))
+            }
+            Ok(_) => Ok(()),
+            Err(error) => Err(io::Error::other(error)),
+        }
+    }
+}
+
+impl Outbox for Bridge {
+    fn put(&mut self, datagram: Datagram<'_>) {
+        if let Some(to) = Mac::of(datagram.to) {
+            self.out.push(ethernet::wrap(to, Mac(self.hop.mac), datagram.bytes));
+        }
+    }
+}
+
+/// A TAP device, which is up, and its number. It has no offloads: what leaves by it is cut and has its checksums.
+fn open_device(name: &str) -> io::Result<(OwnedFd, u32)> {
+    let builder = DeviceBuilder::new().name(name).layer(Layer::L2).tx_queue_len(QUEUE);
+    let tap = builder.build_sync()?;
+    tap.set_nonblocking(true)?;
+    let index = tap.if_index()?;
+    Ok((rustix::io::fcntl_dupfd_cloexec(tap.as_fd(), HIGH)?, index))
+}
+
+/// Whether an interface is a port of a bridge.
+fn is_port(name: &str) -> bool {
+    Path::new("/sys/class/net").join(name).join("brport").exists()
+}

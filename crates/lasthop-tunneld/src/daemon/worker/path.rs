@@ -1,0 +1,201 @@
+//! The ways in which packets come to the worker's loop and leave it.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use lasthop_proto::time::Instant;
+use lasthop_sys::clock::BootClock;
+
+use super::WorkerError;
+use crate::bridge::Bridge;
+use crate::device::{Device, Reader, Writer};
+use crate::engine::Engine;
+use crate::plan::{HopInterface, Own, Plan, Routed, Way};
+use crate::socket::{Batch, Inbox, Sending, Udp};
+
+/// Datagrams after which frames are sent: feedback tells of 128.
+const STRIDE: usize = 64;
+/// Readings of the device before the socket has its turn.
+const READINGS: usize = 32;
+/// Frames of a bridge that are taken before datagrams have their turn: one a reading.
+const FRAMES: usize = 256;
+/// Batches of datagrams before frames have their turn.
+const BATCHES: usize = 8;
+
+/// A way in which packets come and leave.
+pub(super) trait PacketPath {
+    /// Where packets of the inner network are waited for, and datagrams.
+    fn descriptors(&self) -> [BorrowedFd<'_>; 2];
+
+    /// Hands the engine the datagrams that wait.
+    fn take_datagrams(&mut self, engine: &mut Engine, clock: BootClock) -> io::Result<()>;
+
+    /// Hands the engine packets of the inner network that wait.
+    fn take_packets(&mut self, engine: &mut Engine, now: Instant) -> io::Result<()>;
+
+    /// Sends what the engine has.
+    fn give(&mut self, engine: &mut Engine, now: Instant);
+
+    /// Says to whatever leads packets here whether the loop turns, and takes them.
+    fn beat(&mut self, engine: &Engine) -> io::Result<()>;
+
+    /// Sees what has become of the interfaces.
+    fn look_up(&self) -> io::Result<()>;
+
+    /// Works by another plan from now on; on failure all is as before.
+    fn reconfigure(&mut self, plan: &Plan) -> Result<(), String>;
+
+    /// Packets and datagrams that the system did not take.
+    fn unsent(&self) -> u64;
+}
+
+/// Opens what a plan takes; all or nothing. `entropy` is from the operating system.
+pub(super) fn open(plan: &Plan, entropy: u32) -> Result<Box<dyn PacketPath>, WorkerError> {
+    match &plan.way {
+        Way::Routed(routed) => {
+            let interface = match &plan.own {
+                Own::Key(_) => None,
+                Own::Name { interface, .. } => Some(interface.as_str()),
+            };
+            let listen = |error| WorkerError::Listen { address: routed.listen, error };
+            let udp = Udp::bind(routed.listen, interface).map_err(listen)?;
+            let device = Device::open(&plan.device, routed)?;
+            let (inbox, reader, writer) = (Inbox::default(), Reader::default(), Writer::default());
+            Ok(Box::new(RoutedPath { udp, device, inbox, reader, writer, batch: Batch::default() }))
+        }
+        Way::Bridged(hop) => {
+            let silence = plan.peers.iter().map(|peer| Duration::from_nanos(peer.silence)).min().unwrap_or_default();
+            Ok(Box::new(BridgedPath(Bridge::open(&plan.device, hop, silence, entropy)?)))
+        }
+    }
+}
+
+/// The plan as interfaces are now: they may have changed since it was made.
+pub(super) fn refresh(plan: &mut Plan) -> Result<(), WorkerError> {
+    if let Way::Bridged(hop) = &mut plan.way {
+        *hop = HopInterface::find(&hop.name).map_err(crate::bridge::BridgeError::Interface)?;
+    }
+    Ok(())
+}
+
+/// A TUN device and a UDP socket.
+struct RoutedPath {
+    udp: Udp,
+    device: Device,
+    inbox: Inbox,
+    reader: Reader,
+    writer: Writer,
+    batch: Batch,
+}
+
+impl PacketPath for RoutedPath {
+    fn descriptors(&self) -> [BorrowedFd<'_>; 2] {
+        [self.device.as_fd(), self.udp.as_fd()]
+    }
+
+    fn take_datagrams(&mut self, engine: &mut Engine, clock: BootClock) -> io::Result<()> {
+        let Self { udp, device, inbox, writer, batch, .. } = self;
+        inbox.fill(udp)?;
+        let (mut taken, mut now) = (0, clock.now());
+        inbox.for_each(|datagram| {
+            engine.take_datagram(now, datagram.from, datagram.to, datagram.ecn, datagram.bytes);
+            taken += 1;
+            if taken % STRIDE == 0 {
+                now = clock.now();
+                engine.send(now, &mut Sending { udp, batch });
+                writer.write(device, |packet| engine.poll_packet(packet));
+            }
+        });
+        Ok(())
+    }
+
+    fn take_packets(&mut self, engine: &mut Engine, now: Instant) -> io::Result<()> {
+        for _ in 0..READINGS {
+            if self.reader.read(&self.device, |packet| engine.take_packet(now, packet))? == 0 {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn give(&mut self, engine: &mut Engine, now: Instant) {
+        let Self { udp, device, writer, batch, .. } = self;
+        engine.send(now, &mut Sending { udp, batch });
+        batch.flush(udp);
+        for (to, size) in std::mem::take(&mut batch.too_big) {
+            engine.too_big(now, to, size);
+        }
+        writer.write(device, |packet| engine.poll_packet(packet));
+    }
+
+    fn beat(&mut self, _: &Engine) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn look_up(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn reconfigure(&mut self, plan: &Plan) -> Result<(), String> {
+        match &plan.way {
+            Way::Routed(Routed { routes, .. }) => self.device.route(routes).map_err(|error| error.to_string()),
+            Way::Bridged(_) => Ok(()),
+        }
+    }
+
+    fn unsent(&self) -> u64 {
+        self.batch.unsent + self.writer.refused
+    }
+}
+
+/// Frames that leave by the interface towards the hop.
+struct BridgedPath(Bridge);
+
+impl PacketPath for BridgedPath {
+    fn descriptors(&self) -> [BorrowedFd<'_>; 2] {
+        [self.0.device(), self.0.socket()]
+    }
+
+    fn take_datagrams(&mut self, engine: &mut Engine, clock: BootClock) -> io::Result<()> {
+        for _ in 0..BATCHES {
+            let now = clock.now();
+            let more = self.0.take_datagrams(now, engine)?;
+            self.0.give(now, engine);
+            if !more {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn take_packets(&mut self, engine: &mut Engine, now: Instant) -> io::Result<()> {
+        for _ in 0..FRAMES {
+            if !self.0.take_frame(now, engine)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn give(&mut self, engine: &mut Engine, now: Instant) {
+        self.0.give(now, engine);
+    }
+
+    fn beat(&mut self, engine: &Engine) -> io::Result<()> {
+        self.0.beat(engine.takes())
+    }
+
+    fn look_up(&self) -> io::Result<()> {
+        self.0.look_up()
+    }
+
+    fn reconfigure(&mut self, _: &Plan) -> Result<(), String> {
+        // The interface changes with a start only.
+        Ok(())
+    }
+
+    fn unsent(&self) -> u64 {
+        self.0.unsent
+    }
+}

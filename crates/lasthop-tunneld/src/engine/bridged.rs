@@ -1,0 +1,195 @@
+//! Frames of Ethernet from one end to the other, as long as the other end is heard; otherwise they go by the hop as they are.
+
+use std::collections::VecDeque;
+
+use lasthop_proto::time::{Duration, Instant};
+use lasthop_tunnel::PeerId;
+
+use super::{Engine, Fit, Inner, MOST_OUT, link_of};
+use crate::inner::fit::{Oversize, clamp, oversize};
+use crate::inner::frame::{self, LENGTH};
+use crate::inner::packet::Packet;
+
+/// Signs of life in the silence after which an end counts as gone.
+const SIGNS: u64 = 6;
+
+/// What a bridge has besides.
+#[derive(Default)]
+pub(super) struct Bridged {
+    /// Whether the other end is heard, so that frames are taken.
+    takes: bool,
+    /// When the other end wants to hear of this one.
+    sign_at: Option<Instant>,
+    /// Frames that go by the hop as they are.
+    plain: VecDeque<Vec<u8>>,
+}
+
+impl Engine {
+    fn bridged(&mut self) -> Option<&mut Bridged> {
+        match &mut self.inner {
+            Inner::Bridged(bridged) => Some(bridged),
+            Inner::Routed { .. } => None,
+        }
+    }
+
+    /// The only peer.
+    fn other(&self) -> Option<PeerId> {
+        self.links.iter().position(Option::is_some).map(|index| PeerId(index as u32))
+    }
+
+    /// Whether frames that leave by the hop are to be led here: the other end is heard.
+    pub fn takes(&self) -> bool {
+        matches!(&self.inner, Inner::Bridged(bridged) if bridged.takes)
+    }
+
+    /// The next frame that goes by the hop as it is.
+    pub fn poll_plain(&mut self) -> Option<Vec<u8>> {
+        self.bridged()?.plain.pop_front()
+    }
+
+    fn go_plain(&mut self, frame: &[u8]) {
+        let id = self.other();
+        let Some(bridged) = self.bridged() else { return };
+        if bridged.plain.len() >= MOST_OUT {
+            self.counters.overflow += 1;
+            return;
+        }
+        bridged.plain.push_back(frame.to_vec());
+        if let Some(link) = id.and_then(|id| link_of(&mut self.links, id)) {
+            link.counters.plain += 1;
+        }
+    }
+
+    /// A frame that leaves by the hop.
+    pub(super) fn take_bridged(&mut self, now: Instant, bytes: &mut [u8]) {
+        let takes = self.takes();
+        let ip = frame::ip(bytes);
+        let Some((id, link)) = self.other().and_then(|id| Some((id, link_of(&mut self.links, id)?))) else { return };
+        let room = usize::from(link.mtu(now)).saturating_sub(LENGTH);
+        let fits = bytes.len() <= room;
+        // Not what waited in the device when the other end fell silent.
+        if !takes || (!fits && ip.is_none()) {
+            link.counters.oversize += u64::from(takes);
+            return self.go_plain(bytes);
+        }
+        let inner_room = |at: usize| u16::try_from(room.saturating_sub(at)).unwrap_or(u16::MAX);
+        if fits {
+            if let Some((range, view)) = &ip {
+                clamp(&mut bytes[range.clone()], view, inner_room(range.start));
+            }
+            return self.offer_frame(now, id, bytes);
+        }
+        link.counters.oversize += 1;
+        let Some((range, view)) = ip else { return };
+        match oversize(&bytes[range.clone()], &view, inner_room(range.start)) {
+            Oversize::Parts(parts) => {
+                for part in parts {
+                    self.offer_frame(now, id, &[&bytes[..range.start], &part].concat());
+                }
+            }
+            Oversize::Answer(answer) => {
+                if let Some(header) = frame::header_back(bytes, &range) {
+                    let answer = frame::carried(&[header, answer].concat());
+                    if let Some(answer) = answer.and_then(|answer| Packet::arrived(&answer)) {
+                        self.deliver(answer, None);
+                    }
+                }
+                // Its sender may hear nothing of it.
+                self.go_plain(bytes);
+            }
+            Oversize::Drop => self.go_plain(bytes),
+        }
+    }
+
+    fn offer_frame(&mut self, now: Instant, id: PeerId, bytes: &[u8]) {
+        let ip = frame::ip(bytes);
+        let packet = Packet::outgoing_frame(bytes, ip.as_ref(), &self.keys);
+        let (Some(link), Some(packet)) = (link_of(&mut self.links, id), packet) else { return };
+        link.counters.sent.count(bytes.len());
+        link.offer(now, packet, ip.as_ref().map(|(range, view)| (&bytes[range.clone()], view)));
+    }
+
+    /// A frame that came from the other end, for the device.
+    pub(super) fn hand_on_bridged(&mut self, now: Instant, id: PeerId, packet: Packet) {
+        let Some(link) = link_of(&mut self.links, id) else { return };
+        let Some(bytes) = frame::frame(packet.bytes()) else {
+            link.counters.foreign += 1;
+            return;
+        };
+        let ip = frame::ip(bytes);
+        link.on_received(now, bytes.len(), ip.as_ref().map(|(range, _)| &bytes[range.clone()]));
+        let room = usize::from(link.mtu(now)).saturating_sub(LENGTH);
+        let fit = ip.map(|(range, view)| {
+            let mtu = u16::try_from(room.saturating_sub(range.start)).unwrap_or(u16::MAX);
+            Fit { packet: range, view, mtu }
+        });
+        self.deliver(packet, fit);
+    }
+
+    /// Something was sent to the other end: it has heard of this one.
+    pub(super) fn was_heard(&mut self, now: Instant, id: PeerId) {
+        let Some(silence) = link_of(&mut self.links, id).map(|link| link.plan.silence) else { return };
+        if let Some(bridged) = self.bridged() {
+            bridged.sign_at = Some(now + Duration::from_nanos(silence / SIGNS));
+        }
+    }
+
+    /// Gives a sign of life, and sees whether the other end does.
+    pub(super) fn look_after_silence(&mut self, now: Instant) {
+        let Some(id) = self.other() else { return };
+        let Some(bridged) = self.bridged() else { return };
+        let (takes, sign_is_due) = (bridged.takes, bridged.sign_at.is_none_or(|at| at <= now));
+        if !self.tunnel.is_up(now, id) {
+            // It is called until it answers.
+            self.wake(now, id);
+        } else if sign_is_due {
+            self.tunnel.keep_alive(now, id);
+            self.was_heard(now, id);
+        }
+        let is_heard = self.silence_ends(id).is_some_and(|end| now < end);
+        if is_heard == takes {
+            return;
+        }
+        if !is_heard {
+            if let Some(link) = link_of(&mut self.links, id) {
+                link.counters.silences += 1;
+            }
+            self.fall_silent(now, id);
+        }
+        if let Some(bridged) = self.bridged() {
+            bridged.takes = is_heard;
+        }
+        tracing::debug!(heard = is_heard, "the other end");
+    }
+
+    /// When the other end will have been silent for too long.
+    fn silence_ends(&self, id: PeerId) -> Option<Instant> {
+        let link = self.links.get(id.0 as usize)?.as_ref().filter(|link| link.up)?;
+        Some(self.tunnel.heard(id)? + Duration::from_nanos(link.plan.silence))
+    }
+
+    /// The other end is silent, or has forgotten everything: what it may not have got goes by the hop as it is.
+    pub(super) fn fall_silent(&mut self, now: Instant, id: PeerId) {
+        let Some(link) = link_of(&mut self.links, id) else { return };
+        let given_back = link.hop.give_back(now);
+        self.take_items(now, id);
+        for packet in given_back {
+            if let Some(bytes) = frame::frame(packet.bytes()) {
+                self.go_plain(bytes);
+            }
+        }
+    }
+
+    /// When [`Engine::look_after_silence`] has something to do.
+    pub(super) fn silence_deadline(&self) -> Option<Instant> {
+        let Inner::Bridged(bridged) = &self.inner else { return None };
+        let id = self.other()?;
+        let silence = bridged.takes.then(|| self.silence_ends(id)).flatten();
+        let up = self.links.get(id.0 as usize)?.as_ref()?.up;
+        [silence, bridged.sign_at.filter(|_| up)].into_iter().flatten().min()
+    }
+}
+
+#[cfg(test)]
+#[path = "bridged_tests.rs"]
+mod tests;

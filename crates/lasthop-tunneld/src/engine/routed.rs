@@ -1,0 +1,84 @@
+//! Packets of IP from a TUN device: to which peer they go, and from whom they may come.
+
+use std::net::SocketAddr;
+
+use lasthop_proto::time::Instant;
+use lasthop_tunnel::PeerId;
+
+use super::{Engine, Fit, link_of};
+use crate::inner::fit::{Oversize, clamp, oversize};
+use crate::inner::look::{View, look};
+use crate::inner::packet::Packet;
+
+impl Engine {
+    /// A packet from the device, on an end whose socket has that port.
+    pub(super) fn take_routed(&mut self, now: Instant, port: u16, packet: &mut [u8]) {
+        let Some(view) = look(packet) else {
+            self.counters.unroutable += 1;
+            return;
+        };
+        let owner = self.tunnel.route(view.addresses.1);
+        let Some(id) = owner else {
+            self.counters.unroutable += 1;
+            return;
+        };
+        if self.is_own(port, packet, &view) {
+            self.counters.looped += 1;
+            return;
+        }
+        let Some(link) = link_of(&mut self.links, id) else { return };
+        let mtu = link.mtu(now);
+        link.counters.sent.count(packet.len());
+        if packet.len() > usize::from(mtu) {
+            link.counters.oversize += 1;
+            match oversize(packet, &view, mtu) {
+                Oversize::Parts(parts) => {
+                    for part in parts {
+                        if let Some(view) = look(&part) {
+                            link.offer(now, Packet::outgoing(&part, &view, &self.keys), Some((&part, &view)));
+                        }
+                    }
+                }
+                Oversize::Answer(answer) => {
+                    if let Some(answer) = Packet::arrived(&answer) {
+                        self.deliver(answer, None);
+                    }
+                    return;
+                }
+                Oversize::Drop => return,
+            }
+        } else {
+            clamp(packet, &view, mtu);
+            link.offer(now, Packet::outgoing(packet, &view, &self.keys), Some((packet, &view)));
+        }
+        if !self.tunnel.is_up(now, id) {
+            self.wake(now, id);
+        }
+    }
+
+    /// Whether a packet is one of this end's own datagrams to a peer.
+    fn is_own(&self, port: u16, packet: &[u8], view: &View) -> bool {
+        const UDP: u8 = 17;
+        if view.protocol != UDP || view.later_fragment {
+            return false;
+        }
+        let Some(&[a, b, c, d]) = view.body(packet).first_chunk() else { return false };
+        let to = SocketAddr::new(view.addresses.1, u16::from_be_bytes([c, d]));
+        u16::from_be_bytes([a, b]) == port
+            && self.links().any(|link| link.path == Some(to) || link.plan.endpoint == Some(to))
+    }
+
+    /// A packet that came from a peer, for the device, unless its source is not the peer's.
+    pub(super) fn hand_on_routed(&mut self, now: Instant, id: PeerId, packet: Packet) {
+        let view = look(packet.bytes()).filter(|view| self.tunnel.permits(id, view.addresses.0));
+        let Some(link) = link_of(&mut self.links, id) else { return };
+        let Some(view) = view else {
+            link.counters.foreign += 1;
+            return;
+        };
+        link.on_received(now, packet.bytes().len(), Some(packet.bytes()));
+        let mtu = link.mtu(now);
+        let packet_at = 0..packet.bytes().len();
+        self.deliver(packet, Some(Fit { packet: packet_at, view, mtu }));
+    }
+}

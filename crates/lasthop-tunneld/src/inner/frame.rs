@@ -1,0 +1,155 @@
+//! Ethernet frames of the inner network, as the link carries them: each with its length in front, so that a sum of frames tells where
+//! each ends. The first byte of that is below 0x40, by which it differs from every IP packet.
+
+use std::ops::Range;
+
+use super::look::{View, length, look};
+
+/// Bytes of the length in front of a frame.
+pub const LENGTH: usize = 2;
+/// Bytes of an Ethernet header.
+pub const ETHERNET: usize = 14;
+/// The longest frame that a length can tell.
+pub const LONGEST: usize = 0x3fff;
+/// Most VLAN tags that are looked behind.
+const MOST_TAGS: usize = 2;
+const TAG: usize = 4;
+/// Types of what follows: tags of 802.1Q and 802.1ad, and ARP.
+const TAGS: [u16; 2] = [0x8100, 0x88a8];
+const ARP: u16 = 0x0806;
+
+/// A frame as the link carries it; none if it is no whole Ethernet header, or too long.
+pub fn carried(frame: &[u8]) -> Option<Vec<u8>> {
+    if !(ETHERNET..=LONGEST).contains(&frame.len()) {
+        return None;
+    }
+    let mut bytes = Vec::with_capacity(LENGTH + frame.len());
+    bytes.extend_from_slice(&(frame.len() as u16).to_be_bytes());
+    bytes.extend_from_slice(frame);
+    Some(bytes)
+}
+
+/// Whether what is carried is a frame: otherwise it is an IP packet.
+pub fn is_frame(carried: &[u8]) -> bool {
+    carried.first().is_some_and(|first| *first < 0x40)
+}
+
+/// The frame in what is carried, if it is one, and whole.
+pub fn frame(carried: &[u8]) -> Option<&[u8]> {
+    let whole = is_frame(carried) && length(carried) == Some(carried.len());
+    carried.get(LENGTH..).filter(|frame| whole && frame.len() >= ETHERNET)
+}
+
+/// Where the type stands that says what a frame carries, behind its tags.
+fn type_at(frame: &[u8]) -> Option<usize> {
+    let mut at = ETHERNET - 2;
+    for _ in 0..MOST_TAGS {
+        if !TAGS.contains(&type_of(frame, at)?) {
+            break;
+        }
+        at += TAG;
+    }
+    (frame.len() >= at + 2).then_some(at)
+}
+
+fn type_of(frame: &[u8], at: usize) -> Option<u16> {
+    frame.get(at..)?.first_chunk().map(|bytes| u16::from_be_bytes(*bytes))
+}
+
+/// Whether it is ARP, which nothing has to wait for.
+pub fn is_arp(frame: &[u8]) -> bool {
+    type_at(frame).and_then(|at| type_of(frame, at)) == Some(ARP)
+}
+
+/// The IP packet in a frame, without what pads it, and what is known of it; none if there is no whole one.
+pub fn ip(frame: &[u8]) -> Option<(Range<usize>, View)> {
+    const IP: [(u16, u8); 2] = [(0x0800, 4), (0x86dd, 6)];
+    let at = type_at(frame)?;
+    let (kind, start) = (type_of(frame, at)?, at + 2);
+    let packet = frame.get(start..)?;
+    IP.contains(&(kind, packet.first()? >> 4)).then_some(())?;
+    let end = start + length(packet)?;
+    let view = look(frame.get(start..end)?)?;
+    Some((start..end, view))
+}
+
+/// The header of a frame the other way: what goes back to the sender. None where the frame went to several hosts.
+pub fn header_back(frame: &[u8], ip: &Range<usize>) -> Option<Vec<u8>> {
+    let header = frame.get(..ip.start)?;
+    if header.first()? & 1 == 1 {
+        return None;
+    }
+    Some([&header[6..12], &header[..6], &header[12..]].concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A frame behind so many tags, with a UDP packet of IPv4 and `padding` bytes behind it.
+    fn udp(tags: usize, padding: usize) -> Vec<u8> {
+        let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
+        for _ in 0..tags {
+            frame.extend_from_slice(&[0x81, 0, 0x20, 5]);
+        }
+        frame.extend_from_slice(&[8, 0, 0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+        frame.extend_from_slice(&[0, 7, 0, 9, 0, 8, 0, 0]);
+        frame.resize(frame.len() + padding, 0);
+        frame
+    }
+
+    #[test]
+    fn the_packet_in_a_frame_is_found_behind_tags_and_before_padding() {
+        for (tags, padding) in [(0, 0), (0, 18), (1, 14), (2, 0)] {
+            let frame = udp(tags, padding);
+            let (range, view) = ip(&frame).unwrap();
+            assert_eq!((range.clone(), view.protocol), (14 + 4 * tags..42 + 4 * tags, 17));
+            let back = header_back(&frame, &range).unwrap();
+            assert_eq!((&back[..6], &back[6..12], &back[12..]), (&frame[6..12], &frame[..6], &frame[12..range.start]));
+        }
+        assert_eq!(ip(&udp(3, 0)), None);
+        let mut group = udp(0, 0);
+        group[0] |= 1;
+        assert_eq!(header_back(&group, &(14..42)), None);
+        // The type says IPv6, the packet IPv4.
+        let mut frame = udp(0, 0);
+        (frame[12], frame[13]) = (0x86, 0xdd);
+        assert_eq!(ip(&frame), None);
+    }
+
+    #[test]
+    fn arp_is_told_from_all_else() {
+        let mut frame = udp(1, 0);
+        assert!(!is_arp(&frame));
+        frame[17] = 6;
+        assert!(is_arp(&frame));
+    }
+
+    #[test]
+    fn what_is_too_short_or_too_long_is_not_carried() {
+        assert_eq!(carried(&[0; 13]), None);
+        assert_eq!(carried(&[0; LONGEST + 1]), None);
+        let longest = carried(&[9; LONGEST]).unwrap();
+        assert!(is_frame(&longest) && frame(&longest) == Some(&[9; LONGEST][..]));
+    }
+
+    proptest! {
+        #[test]
+        fn a_frame_is_itself_again(bytes in proptest::collection::vec(any::<u8>(), 14..200)) {
+            let carried = carried(&bytes).unwrap();
+            prop_assert!(is_frame(&carried));
+            prop_assert_eq!(frame(&carried), Some(&bytes[..]));
+            prop_assert_eq!(frame(&carried[..carried.len() - 1]), None);
+        }
+
+        #[test]
+        fn anything_is_looked_at(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
+            if let Some((range, _)) = ip(&bytes) {
+                prop_assert!(range.end <= bytes.len());
+            }
+            let _ = (frame(&bytes), is_arp(&bytes));
+        }
+    }
+}

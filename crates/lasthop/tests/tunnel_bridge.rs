@@ -1,0 +1,436 @@
+//! The tunnel between two bridges, on real frames between network namespaces: two boxes, and between them a hop that loses and delays.
+#![cfg(target_os = "linux")]
+
+#[path = "common/network.rs"]
+mod network;
+#[path = "common/end.rs"]
+mod tunnel_end;
+
+use std::collections::VecDeque;
+use std::net::UdpSocket;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use lasthop_sys::ethtool::switch_offloads_off;
+use lasthop_sys::packet_socket::frame::LinkHeader;
+use lasthop_sys::packet_socket::{Arrival, PacketSocket};
+use network::{Network, Pace, is_skipped_without, lasthop};
+use rustix::process::{Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+use tunnel_end::End;
+
+fn is_skipped(test: &str) -> bool {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse::<u32>().ok());
+    let version = (numbers.next(), numbers.next());
+    is_skipped_without(
+        test,
+        "Linux 6.6 with TAP devices",
+        version >= (Some(6), Some(6)) && Path::new("/dev/net/tun").exists(),
+    )
+}
+
+/// The boxes, by end.
+const BOXES: [&str; 2] = ["g", "t"];
+
+/// Files of keys of three ends, and their public keys.
+fn keys() -> &'static (TempDir, [String; 3]) {
+    static KEYS: OnceLock<(TempDir, [String; 3])> = OnceLock::new();
+    KEYS.get_or_init(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let public = [0, 1, 2].map(|end| {
+            let file = folder.path().join(format!("{end}.key"));
+            let output = Command::new(lasthop()).args(["tunnel", "keygen"]).arg(file).output().unwrap();
+            String::from_utf8(output.stdout).unwrap().trim().to_owned()
+        });
+        (folder, public)
+    })
+}
+
+/// The file of an end with the key `own`, for one with the key `other`.
+fn text(own: usize, other: usize, rate: u32) -> String {
+    let key = keys().0.path().join(format!("{own}.key"));
+    format!(
+        "mode = 'bridge'\ninterface = 'hop'\nprivate_key_file = '{}'\n[[peer]]\nname = 'end{other}'\npublic_key = '{}'\n\
+         rate = '{rate} Mbps'\n",
+        key.display(),
+        keys().1[other]
+    )
+}
+
+/// Carries frames between the boxes: each way 2 ms, and some are lost.
+struct Hop {
+    stop: Arc<AtomicBool>,
+    /// Frames of the tunnel, others, and those of both that were lost.
+    counts: Arc<[AtomicU64; 3]>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Hop {
+    /// Loses one of `every` frames, each way, at random; none if that is 0.
+    fn start(network: &Network, every: u64) -> Self {
+        for bridge in BOXES {
+            network.within(bridge, || switch_offloads_off("hop").unwrap()).join().unwrap();
+        }
+        let (stop, counts) = (Arc::new(AtomicBool::new(false)), Arc::new([const { AtomicU64::new(0) }; 3]));
+        let (ends, count) = (Arc::clone(&stop), Arc::clone(&counts));
+        let (ready, is_ready) = std::sync::mpsc::channel();
+        let work = move || {
+            let mut sides = ["near", "far"].map(|side| PacketSocket::open(side, 1600).unwrap());
+            ready.send(()).unwrap();
+            let mut way: VecDeque<(Instant, usize, Vec<u8>)> = VecDeque::new();
+            let mut random = 88_172_645_463_325_252_u64;
+            while !ends.load(Ordering::Relaxed) {
+                let mut idle = true;
+                for (side, socket) in sides.iter_mut().enumerate() {
+                    let due = Instant::now() + Duration::from_millis(2);
+                    let take = |arrival: Arrival<'_>| {
+                        idle = false;
+                        let Some(header) = LinkHeader::new(arrival.bytes, arrival.tag) else { return };
+                        let frame = [header.bytes(), &arrival.bytes[14..]].concat();
+                        count[usize::from(frame[12..14] != [0x88, 0xb5])].fetch_add(1, Ordering::Relaxed);
+                        random ^= random << 13;
+                        random ^= random >> 7;
+                        random ^= random << 17;
+                        if every > 0 && random.is_multiple_of(every) {
+                            count[2].fetch_add(1, Ordering::Relaxed);
+                        } else {
+                            way.push_back((due, 1 - side, frame));
+                        }
+                    };
+                    socket.receive(take).unwrap();
+                }
+                while way.front().is_some_and(|(at, ..)| *at <= Instant::now()) {
+                    let Some((_, side, frame)) = way.pop_front() else { break };
+                    let _ = sides[side].send(&frame);
+                }
+                if idle {
+                    std::thread::sleep(Duration::from_micros(100));
+                }
+            }
+        };
+        let thread = Some(network.within("h", work));
+        is_ready.recv().unwrap();
+        Self { stop, counts, thread }
+    }
+
+    /// Frames of the tunnel, others, and lost ones, so far.
+    fn counts(&self) -> [u64; 3] {
+        self.counts.each_ref().map(|count| count.load(Ordering::Relaxed))
+    }
+}
+
+impl Drop for Hop {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn is_up(status: &Value) -> bool {
+    status["peers"][0]["up"] == true
+}
+
+/// Two ends that have a session.
+fn ends(network: &Network) -> [End; 2] {
+    let ends = [0, 1].map(|end| End::start(network, BOXES[end], &text(end, 1 - end, 100)));
+    for end in &ends {
+        end.await_status(is_up);
+    }
+    ends
+}
+
+/// Everything that an end could leave in a box.
+fn traces(network: &Network, name: &str) -> String {
+    network.sh(name, "ls /sys/class/net; ip -o addr show scope global; ip rule; cat /proc/net/packet | wc -l; bridge link; tc filter show dev hop ingress")
+}
+
+/// Datagrams each 5 ms from the client to the server, which sends them back; the longest time without an answer.
+struct Echoes {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<(Duration, u64)>,
+}
+
+impl Echoes {
+    fn start(network: &Network) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let server = network.within("s", || UdpSocket::bind("10.1.0.2:7007").unwrap()).join().unwrap();
+        server.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+        let ends = Arc::clone(&stop);
+        std::thread::spawn(move || {
+            let mut bytes = [0; 64];
+            while !ends.load(Ordering::Relaxed) {
+                if let Ok((length, from)) = server.recv_from(&mut bytes) {
+                    let _ = server.send_to(&bytes[..length], from);
+                }
+            }
+        });
+        let client = network.within("c", || UdpSocket::bind("10.1.0.3:0").unwrap()).join().unwrap();
+        client.set_read_timeout(Some(Duration::from_millis(5))).unwrap();
+        let ends = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || {
+            let mut bytes = [0; 64];
+            let (mut last, mut longest, mut count) = (Instant::now(), Duration::ZERO, 0);
+            let mut next = Instant::now();
+            while !ends.load(Ordering::Relaxed) {
+                if Instant::now() >= next {
+                    next = Instant::now() + Duration::from_millis(5);
+                    let _ = client.send_to(&[7; 32], "10.1.0.2:7007");
+                }
+                if client.recv_from(&mut bytes).is_ok() {
+                    if count > 0 {
+                        longest = longest.max(last.elapsed());
+                    }
+                    (last, count) = (Instant::now(), count + 1);
+                }
+            }
+            (longest, count)
+        });
+        Self { stop, thread }
+    }
+
+    /// The longest time without an answer, and how many came.
+    fn end(self) -> (Duration, u64) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap()
+    }
+}
+
+#[test]
+fn a_lossy_hop_is_repaired_without_addresses_and_nothing_is_left() {
+    if is_skipped("tunnel between bridges") {
+        return;
+    }
+    let network = Network::two_bridges();
+    let hop = Hop::start(&network, 20);
+    let before = BOXES.map(|name| traces(&network, name));
+    let mut pair = ends(&network);
+    for end in BOXES {
+        // No address anywhere in the box.
+        assert_eq!(network.sh(end, "ip -o addr | grep -v ' lo '"), "");
+    }
+    let (retransmitted, [_, plain, lost]) = (network.retransmissions(), hop.counts());
+    network.transfer_chunks("10.1.0.2:5001", 400, Pace::Full).end();
+    network.transfer_chunks("[fd01::2]:5001", 100, Pace::Full).end();
+    let retransmitted = network.retransmissions() - retransmitted;
+    let [own, now_plain, now_lost] = hop.counts();
+    let lost = now_lost - lost;
+    eprintln!(
+        "{own} frames of the tunnel, {} others, {lost} lost; TCP sent {retransmitted} segments again",
+        now_plain - plain
+    );
+    assert!(lost > 400 && retransmitted < lost / 5, "{retransmitted} of {lost}\n{}", pair[1].log());
+    let status = pair[1].await_status(|status| status["peers"][0]["sent"]["bytes"].as_u64() > Some(10_000_000));
+    assert!(status["peers"][0]["resent"].as_u64() > Some(200) && status["peers"][0]["refused"] == 0, "{status:#}");
+    assert_eq!((&status["mode"], &status["interface"]), (&"bridge".into(), &"hop".into()));
+    let said = Command::new(lasthop())
+        .args(["tunnel", "status", "--control"])
+        .arg(pair[1].folder.path().join("control.sock"))
+        .output();
+    let said = String::from_utf8(said.unwrap().stdout).unwrap();
+    assert!(said.contains("lasthop0 on hop") && said.contains("unrepaired: "), "{said}");
+
+    assert!(pair[0].kill(Signal::TERM), "{}", pair[0].log());
+    pair[1].await_status(|status| !is_up(status));
+    assert!(pair[1].kill(Signal::INT), "{}", pair[1].log());
+    assert_eq!(BOXES.map(|name| traces(&network, name)), before);
+    network.transfer_chunks("10.1.0.2:5002", 4, Pace::Full).end();
+}
+
+/// Kills one process under load; then all goes on, and is repaired once there is another.
+fn survives(what: &str, end: usize, harm: impl FnOnce(&mut End)) {
+    let network = Network::two_bridges();
+    let hop = Hop::start(&network, 0);
+    let mut pair = ends(&network);
+    let echoes = Echoes::start(&network);
+    let transfer = network.transfer("10.1.0.2:5003", 3);
+    std::thread::sleep(Duration::from_millis(1500));
+    let [_, before, _] = hop.counts();
+    harm(&mut pair[end]);
+    std::thread::sleep(Duration::from_millis(500));
+    let [_, plain, _] = hop.counts();
+    assert!(transfer.is_over(), "{what}: stuck\n{}\n{}", pair[0].log(), pair[1].log());
+    let ((tcp, _), (udp, count)) = (transfer.end(), echoes.end());
+    eprintln!(
+        "{what}: longest gap {} ms for echoes each 5 ms, {} ms for TCP at 200 Mbit/s; {} frames passed unrepaired in 500 ms",
+        udp.as_millis(),
+        tcp.as_millis(),
+        plain - before
+    );
+    assert!(
+        count > 100 && udp < Duration::from_secs(1) && tcp < Duration::from_secs(2),
+        "{what}: {udp:?} {tcp:?} {count}"
+    );
+    let bridge = BOXES[end];
+    if pair[end].child.try_wait().unwrap().is_some() {
+        // Both processes were killed: a socket is left, which the next start removes.
+        assert!(!traces(&network, bridge).contains("lasthop0"));
+        pair[end].again(&network, bridge);
+    }
+    for end in &pair {
+        end.await_status(is_up);
+    }
+    let repaired = |hop: &Hop| {
+        let [own, plain, _] = hop.counts();
+        network.transfer_chunks("10.1.0.2:5004", 40, Pace::Full).end();
+        let [more, others, _] = hop.counts();
+        more - own > 700 && others - plain < 100
+    };
+    assert!((0..5).any(|_| repaired(&hop)), "{what}: not repaired again {:?}\n{}", hop.counts(), pair[0].log());
+}
+
+#[test]
+fn traffic_goes_on_when_a_worker_is_killed() {
+    if is_skipped("killed worker on a bridge") {
+        return;
+    }
+    for (end, name) in ["client's", "server's"].into_iter().enumerate() {
+        survives(&format!("{name} worker killed"), end, |end| kill_process(end.worker(), Signal::KILL).unwrap());
+    }
+}
+
+#[test]
+fn traffic_goes_on_when_a_supervisor_is_killed_or_all_hang() {
+    if is_skipped("killed supervisor on a bridge") {
+        return;
+    }
+    for (end, name) in ["client's", "server's"].into_iter().enumerate() {
+        survives(&format!("{name} supervisor killed"), end, |end| {
+            end.kill(Signal::KILL);
+        });
+    }
+    survives("server's worker and supervisor stopped", 1, |end| {
+        let worker = end.worker();
+        rustix::process::kill_process(rustix::process::Pid::from_child(&end.child), Signal::STOP).unwrap();
+        kill_process(worker, Signal::STOP).unwrap();
+        std::thread::sleep(Duration::from_secs(2));
+        kill_process(worker, Signal::CONT).unwrap();
+        rustix::process::kill_process(rustix::process::Pid::from_child(&end.child), Signal::CONT).unwrap();
+    });
+}
+
+/// Sends a frame by the interface of one namespace and says how often it comes in at that of another, within a second of the first time.
+fn crosses(
+    network: &Network,
+    (from, out): (&str, &'static str),
+    (to, into): (&str, &'static str),
+    frame: &[u8],
+) -> usize {
+    let open = |device: &'static str| move || PacketSocket::open(device, 1600).unwrap();
+    let sender = network.within(from, open(out)).join().unwrap();
+    let mut receiver = network.within(to, open(into)).join().unwrap();
+    sender.send(frame).unwrap();
+    let (mut end, mut found) = (Instant::now() + Duration::from_secs(2), 0);
+    while Instant::now() < end {
+        let take = |arrival: Arrival<'_>| {
+            let Some(header) = LinkHeader::new(arrival.bytes, arrival.tag) else { return };
+            found += usize::from([header.bytes(), &arrival.bytes[14..]].concat() == frame);
+        };
+        receiver.receive(take).unwrap();
+        if found == 1 {
+            end = end.min(Instant::now() + Duration::from_millis(300));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    found
+}
+
+#[test]
+fn every_kind_of_frame_crosses_once_and_strangers_frames_do_not() {
+    if is_skipped("frames between bridges") {
+        return;
+    }
+    let network = Network::two_bridges();
+    let hop = Hop::start(&network, 10);
+    let _pair = ends(&network);
+    let frame = |to: [u8; 6], rest: &[u8]| [&to[..], &[2, 0, 0, 7, 7, 7], rest, &[9; 60]].concat();
+    let (all, group, one) = ([255; 6], [3, 0, 0, 0, 0, 1], [2, 0, 0, 8, 8, 8]);
+    let [_, plain, _] = hop.counts();
+    for (name, frame) in [
+        ("ARP", frame(all, &[8, 6, 0, 1, 8, 0, 6, 4, 0, 1])),
+        ("multicast", frame(group, &[0x88, 0xcc])),
+        ("a tag", frame(one, &[0x81, 0, 0x20, 5, 8, 0])),
+        ("two tags", frame(one, &[0x88, 0xa8, 0, 7, 0x81, 0, 0, 5, 8, 6])),
+        ("no IP", frame(one, &[0x88, 0xcc])),
+        ("a length", frame(one, &[0, 60])),
+        ("the tunnel's own type", frame(all, &[0x88, 0xb5, 0, 3, 1, 2, 3])),
+    ] {
+        assert_eq!(crosses(&network, ("c", "eth0"), ("s", "eth0"), &frame), 1, "{name}");
+        assert_eq!(crosses(&network, ("s", "eth0"), ("c", "eth0"), &frame), 1, "{name}, back");
+    }
+    let [_, others, _] = hop.counts();
+    assert!(others - plain < 10, "{} frames unrepaired", others - plain);
+    // Whoever sends frames of that type in the hop.
+    for to in [all, one] {
+        let stranger = frame(to, &[0x88, 0xb5, 0, 3, 1, 2, 3]);
+        assert_eq!(crosses(&network, ("h", "far"), ("s", "eth0"), &stranger), 0);
+    }
+}
+
+#[test]
+fn who_has_another_key_is_never_let_in_and_frames_pass_as_they_are() {
+    if is_skipped("another key on a bridge") {
+        return;
+    }
+    let network = Network::two_bridges();
+    let hop = Hop::start(&network, 0);
+    let first = End::start(&network, "g", &text(0, 1, 100));
+    let _other = End::start(&network, "t", &text(2, 0, 100));
+    let status = first.await_status(|status| status["strangers"].as_u64() > Some(0));
+    assert!(!is_up(&status), "{status:#}");
+    let [_, plain, _] = hop.counts();
+    network.transfer_chunks("10.1.0.2:5001", 40, Pace::Full).end();
+    let [_, others, _] = hop.counts();
+    assert!(others - plain > 700, "{others} {plain}");
+    let status = first.await_status(|status| status["worker"]["pid"].is_u64());
+    assert_eq!((&status["peers"][0]["starts"], &status["peers"][0]["received"]["packets"]), (&0.into(), &0.into()));
+}
+
+#[test]
+fn a_check_says_what_a_start_says() {
+    if is_skipped("check of a tunnel between bridges") {
+        return;
+    }
+    let network = Network::two_bridges();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tunnel.toml");
+    let run = |arguments: &[&str], text: &str| {
+        std::fs::write(&file, format!("control = '{}'\n{text}", folder.path().join("socket").display())).unwrap();
+        let output = network.command("g", lasthop()).arg("tunnel").args(arguments).arg(&file).output().unwrap();
+        let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+        (output.status.success(), said.concat())
+    };
+    let right = text(0, 1, 10);
+    let (fine, said) = run(&["check"], &right);
+    assert!(fine && said.contains("BPF programs: the kernel takes them") && said.contains("1552"), "{said}");
+    let (fine, said) = run(&["run", "--dry-run"], &right);
+    assert!(fine && said.contains("mode tap") && said.contains("tcx") && said.contains("at hop"), "{said}");
+    network.must("g", "ip link set hop mtu 1552");
+    let before = traces(&network, "g");
+    let (fine, said) = run(&["check"], &right);
+    assert!(fine && said.contains("packets of 1500 bytes are repaired whole"), "{said}");
+    for (wrong, expected) in [
+        (right.replace("'hop'", "'no'"), "interface no does not exist"),
+        (right.replace("'hop'", "'lo'"), "interface lo is none of Ethernet"),
+        (format!("listen = '0.0.0.0:1'\n{right}"), "has no meaning with mode = \"bridge\""),
+        (format!("{right}endpoint = '192.0.2.1:9'\n"), "has no meaning with mode = \"bridge\""),
+        (format!("device = 'hop'\n{right}"), "it is the interface towards the hop"),
+    ] {
+        for arguments in [&["check"][..], &["run", "--dry-run"], &["run"]] {
+            let (fine, said) = run(arguments, &wrong);
+            assert!(!fine && said.contains(expected), "{arguments:?}: {said}");
+        }
+    }
+    // A name that is taken: nothing is left of the attempt.
+    let taken = format!("device = 'br0'\n{right}");
+    let (fine, said) = run(&["run"], &taken);
+    assert!(!fine && said.contains("there is an interface of that name already"), "{said}");
+    assert_eq!(traces(&network, "g"), before);
+}

@@ -1,0 +1,37 @@
+//! Frames of a bridge: those of the tunnel's own type that come from the hop, those that are carried, and the frames of the link behind
+//! the seal. Whatever comes, what is read lies within it, and what was carried is a whole frame again.
+#![no_main]
+
+use lasthop_proto::link::hybrid::{Frame, PacketNumber, Symbol};
+use lasthop_tunneld::frames::{self, Near};
+use lasthop_tunneld::inner::frame;
+use lasthop_tunneld::{ethernet, inner};
+use libfuzzer_sys::fuzz_target;
+
+const NEAR: Near = Near { symbol: Symbol(77), own_packet: PacketNumber(99), own_symbol: Symbol(55), offset: 9 };
+
+fuzz_target!(|data: &[u8]| {
+    if let Some((from, datagram)) = ethernet::unwrap(data) {
+        assert!(from.0[0] & 1 == 0 && datagram.len() + 16 <= data.len());
+        let again = ethernet::wrap(from, from, datagram);
+        assert_eq!(ethernet::unwrap(&again), Some((from, datagram)));
+    }
+    if let Some((range, view)) = frame::ip(data) {
+        let mut bytes = data.to_vec();
+        inner::fit::clamp(&mut bytes[range.clone()], &view, 1200);
+        assert_eq!(bytes.len(), data.len());
+        if let inner::fit::Oversize::Parts(parts) = inner::fit::oversize(&data[range], &view, 576) {
+            assert!(parts.iter().all(|part| part.len() <= 576));
+        }
+    }
+    if let Some(carried) = frame::carried(data) {
+        assert_eq!(frame::frame(&carried), Some(data));
+    }
+    if let Some(bytes) = frame::frame(data) {
+        assert_eq!(bytes.len() + frame::LENGTH, data.len());
+    }
+    if let Some(Frame::Data(_, _, packet) | Frame::Bare(packet)) = frames::read(data, NEAR) {
+        assert!(packet.bytes().len() <= data.len());
+        let _ = packet.ecn();
+    }
+});
