@@ -7,53 +7,22 @@ found beside what is so. Each link takes about a minute.
 import json
 import math
 import os
-import random
 import signal
 import sys
 import tempfile
 
 import common
+import drawn
 
-FAMILIES = ("uniform", "two-state-packet", "two-state")
 GOALS = ("rate within 5 %", "delay within 1 ms", "queue within 20 %", "loss in its 95 % interval", "mean burst within 20 %",
          "family of model", "at most 20 % of the capacity", "at most 60 s")
-
-
-def between(draw, low, high):
-    """A number between two, evenly by its logarithm."""
-    return low * (high / low) ** draw.random()
-
-
-def direction(draw):
-    """One direction of a link: what a scenario says, and what is so."""
-    rate, queue, loss = between(draw, 1e6, 1e8), round(between(draw, 10, 200)), 0.1 * draw.random()
-    family = draw.choice(FAMILIES)
-    truth = {"rate": round(rate / 1e3) * 1e3, "queue": queue, "loss": loss, "family": family, "burst": None}
-    if family == "uniform":
-        errors = f'{{ model = "uniform", frame_loss = {loss:.6f} }}'
-    elif family == "two-state-packet":
-        truth["burst"] = run = between(draw, 2, 10)
-        errors = f'{{ model = "two-state-packet", good_to_bad = {loss / (1 - loss) / run:.8f}, bad_to_good = {1 / run:.8f} }}'
-    else:
-        truth["burst"] = bad = between(draw, 0.01, 0.1)
-        truth["good"] = bad * (1 - loss) / loss
-        errors = f'{{ model = "two-state", good = "{truth["good"] * 1e3:.4f} ms", bad = "{bad * 1e3:.4f} ms", good_ber = 0, bad_ber = 1 }}'
-    return truth, errors
 
 
 def scenario(down, up, delay):
     return f"""title = "A link drawn at random"
 [hosts.near]
 [hosts.far]
-[links.hop]
-between = ["far", "near"]
-rate = "{down[0]["rate"] / 1e3:.0f} kbps"
-rate_up = "{up[0]["rate"] / 1e3:.0f} kbps"
-delay = "{delay:.3f} ms"
-queue = "{down[0]["queue"]} packets"
-queue_up = "{up[0]["queue"]} packets"
-errors_down = {down[1]}
-errors_up = {up[1]}
+{drawn.hop(("far", "near"), down, up, delay)}
 [flows.unused]
 from = "far"
 to = "near"
@@ -119,8 +88,7 @@ def main():
     common.check_machine(args)
     scores = [[0, 0] for _ in GOALS]
     for number in range(args.first, args.first + args.links):
-        draw = random.Random(f"{args.seed} {number}")
-        down, up, delay = direction(draw), direction(draw), between(draw, 2, 150)
+        down, up, delay, _ = drawn.link(args.seed, number)
         with tempfile.TemporaryDirectory(prefix="lasthop-probe-") as folder:
             try:
                 report, fit, lab = measure(args, folder, scenario(down, up, delay))
@@ -129,7 +97,7 @@ def main():
                 for score in scores:
                     score[1] += 2
                 continue
-            for way, (truth, _) in (("down", down), ("up", up)):
+            for way, truth in (("down", down), ("up", up)):
                 goals, line = judge(truth, delay, report, fit, way, folder)
                 print(f"{number:2} {line}", flush=True)
                 for score, held in zip(scores, goals):

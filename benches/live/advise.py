@@ -1,0 +1,324 @@
+#!/usr/bin/env python3
+"""Is the advice right? Links drawn at random, unknown to the analysis, go the whole way: `lasthop probe` measures the hop, `lasthop fit` models it, `lasthop compare` simulates every
+cure on the model, `lasthop advise` chooses one; and `lasthop lab` runs every cure on the link itself, between kernels.
+
+    sudo benches/live/advise.py [--links 10] [--seed 1] [--first 0] [--at-once 2]
+    benches/live/advise.py --only-show                     # what has been measured so far
+
+The hop is drawn as for probe.py, but no faster than --fastest; the wire in front of it has 99 Mbps and 2 to 20 ms, and loses nothing. A run is one download, for --seconds.
+Everything is kept in a folder (--results), a file for each run, as soon as it is done; what is there is not done again, so that Ctrl-C loses nothing and the next call goes on.
+
+Four goals, each for 9 links of 10:
+  simulated  the mean throughput of every cure, simulated on the fit, is within 10 % of what the lab measures
+  winner     the cure that is fastest in the simulator measures within 3 % of the fastest
+  advice     what is advised (or to leave everything as it is) measures within 3 % of the fastest
+  no harm    it does not measure worse than no cure: on all links, beyond what may be chance
+"""
+import concurrent.futures
+import json
+import math
+import os
+import signal
+import statistics
+import sys
+import threading
+import time
+from dataclasses import dataclass
+
+import common
+import drawn
+
+sys.path.append(os.path.join(common.ROOT, "benches", "agreement"))
+from call import call  # noqa: E402
+from estimate import t_quantile  # noqa: E402
+
+NONE = "E2E-CUBIC"
+CURES = (NONE, "E2E-BBR", "SNOOP", "SPLIT-BBR", "LINK-HYBRID")
+GOALS = ("simulated", "winner", "advice", "no harm")
+WITHIN = 0.10
+AS_GOOD = 0.03
+# More than any link here carries in a run.
+ENDLESS = 1 << 40
+WIRE = {"links.wire.rate": "99 Mbps", "links.wire.queue": "10000 packets"}
+
+
+@dataclass(frozen=True)
+class Link:
+    """A link, and the folder of what is known of it."""
+
+    number: int
+    down: dict
+    up: dict
+    delay: float
+    wire: float
+    folder: str
+
+    @classmethod
+    def drawn(cls, args, number):
+        down, up, delay, draw = drawn.link(args.seed, number, args.fastest * 1e6)
+        folder = os.path.join(args.results, f"{args.seed}-{args.fastest:g}Mbps-{args.seconds:g}s-{number}")
+        return cls(number, down, up, delay, drawn.between(draw, 2, 20), folder)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def scenario(self, seconds):
+        """The path itself, its ends running this kernel's TCP."""
+        return f"""title = "A link drawn at random"
+scheme = "{NONE}"
+limit = "{seconds:g} s"
+
+[tcp]
+preset = "linux-6.18"
+
+[lab]
+settings = "kernel"
+
+[hosts.server]
+[hosts.client]
+[routers.base]
+
+[links.wire]
+between = ["server", "base"]
+rate = "{WIRE["links.wire.rate"]}"
+delay = "{self.wire:.3f} ms"
+queue = "{WIRE["links.wire.queue"]}"
+
+{drawn.hop(("base", "client"), self.down, self.up, self.delay)}
+[flows.download]
+from = "server"
+to = "client"
+size = {ENDLESS}
+close = "off"
+
+[base_station]
+router = "base"
+link = "hop"
+"""
+
+    def kept(self, name):
+        """What a step came to; `None` where it was not done."""
+        try:
+            with open(self.path(name), encoding="utf-8") as file:
+                return json.load(file)
+        except FileNotFoundError:
+            return None
+
+    def keep(self, name, value):
+        """A file is there whole, or not at all."""
+        with open(self.path(name + ".part"), "w", encoding="utf-8") as file:
+            json.dump(value, file)
+        os.replace(self.path(name + ".part"), self.path(name))
+        return value
+
+
+def settings(values):
+    return [part for key, value in values.items() for part in ("--set", f"{key}={value}")]
+
+
+def probed(args, link):
+    """The hop, measured from the client's side. The namespaces' congestion control is that of no program here; every kernel has Reno."""
+    found, key = link.path("found"), link.path("probe.key")
+    if not os.path.exists(key):
+        call(args.lasthop, "probe", "keygen", key)
+    with common.Program(None, args.lasthop, "lab", "hold", link.path("link.toml"), "--json", "--set", "lab.congestion=reno") as lab:
+        nodes = json.loads(lab.line())["nodes"]
+        base, client = nodes["base"], nodes["client"]
+        with common.Program(base["namespace"], args.lasthop, "probe", "serve", "--key", key):
+            common.run(args.lasthop, "probe", base["address"], "--key", key, "--out", found, "--force", "--json", namespace=client["namespace"])
+        lab.process.send_signal(signal.SIGINT)
+        lab.process.communicate(timeout=60)
+    with open(os.path.join(found, "probe.json"), encoding="utf-8") as file:
+        return json.load(file)
+
+
+def simulated(args, path, more):
+    """Mean throughput of each cure in Mbps, and half the width of its 95 % interval."""
+    out = call(args.lasthop, "compare", path, "--json", "--schemes", ",".join(CURES), "--runs", str(args.simulations), *settings(more))
+    rows = {row["scheme"]: row["measures"]["throughput"] for row in json.loads(out)["schemes"]}
+    return {cure: [rows[cure]["mean"], rows[cure]["ci95"]] for cure in CURES}
+
+
+def advised(args, path):
+    """The cure that `advise` names for downloads, and by how much it is to help."""
+    out = json.loads(call(args.lasthop, "advise", path, "--for", "bulk", "--json", *settings(WIRE)))
+    return {"advised": out["promise"]["advised"], "promise": out["promise"]}
+
+
+def measured(args, link, cure, number):
+    """One run in the lab."""
+    out = call(args.lasthop, "lab", link.path("link.toml"), "--runs", "1", "--json", "--schemes", cure, "--seed", str(number), "--set", f"lab.lateness={args.lateness}")
+    row = json.loads(out)["schemes"][0]
+    measures = {name: measure["mean"] for name, measure in row["measures"].items()}
+    if not measures["throughput"]:
+        raise RuntimeError(f"link {link.number}: {cure}: nothing arrived")
+    return {"throughput": measures["throughput"], "measures": measures, "late_p99_us": row["lateness_us"]["p99"], "void": row["void"]}
+
+
+def steps(args, link):
+    """Of each step: the file that it leaves, and what does it."""
+    fitted = link.path("fitted.toml")
+    delay = f"{link.wire:.3f} ms"
+    transfer = {**WIRE, "flows.download.size": ENDLESS, "flows.download.close": "off", "limit": f"{args.seconds:g} s"}
+    yield "probe.json", lambda: probed(args, link)
+    yield "fit.json", lambda: json.loads(call(args.lasthop, "fit", link.path("found"), "--wire-delay", delay, "--out", fitted, "--force", "--json"))
+    yield "simulated.json", lambda: simulated(args, fitted, transfer)
+    yield "original.json", lambda: simulated(args, link.path("link.toml"), {})
+    yield "advice.json", lambda: advised(args, fitted)
+    for number in range(1, args.runs + 1):
+        for cure in CURES:
+            yield f"lab-{cure}-{number}.json", lambda cure=cure, number=number: measured(args, link, cure, number)
+
+
+def work(args, link, stop):
+    """Does what is not there yet."""
+    os.makedirs(link.folder, exist_ok=True)
+    with open(link.path("link.toml"), "w", encoding="utf-8") as file:
+        file.write(link.scenario(args.seconds))
+    for name, step in steps(args, link):
+        if link.kept(name) is not None:
+            continue
+        if stop.is_set() or args.minutes and time.monotonic() - args.begun > 60 * args.minutes:
+            return
+        common.note(f"link {link.number}: {name.removesuffix('.json')}")
+        try:
+            link.keep(name, step())
+        except RuntimeError as error:
+            if stop.is_set():
+                return
+            common.note(f"link {link.number}: left out: {error}")
+            if not name.startswith("lab-"):
+                return
+
+
+def mean_of(values):
+    """Mean, and half the width of its 95 % interval."""
+    mean = statistics.fmean(values)
+    if len(values) < 2:
+        return mean, None
+    return mean, t_quantile(0.975, len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
+
+
+def surely_worse(these, those):
+    """Whether runs are worse than those of the same errors, by a 95 % interval of the logarithm of their ratio."""
+    logs = [math.log(these[number] / those[number]) for number in these if number in those]
+    mean, half = mean_of(logs)
+    return half is not None and mean + half < 0
+
+
+def judge(args, link):
+    """What a link came to; `None` where something is missing."""
+    runs = {cure: {} for cure in CURES}
+    for cure in CURES:
+        for number in range(1, args.runs + 1):
+            if run := link.kept(f"lab-{cure}-{number}.json"):
+                runs[cure][number] = run
+    known = [link.kept(f"{name}.json") for name in ("simulated", "original", "advice")]
+    if any(one is None for one in known) or not all(runs.values()):
+        return None
+    fitted, original, advice = known
+    throughput = {cure: {number: run["throughput"] for number, run in runs[cure].items()} for cure in CURES}
+    rows = {}
+    for cure in CURES:
+        mean, half = mean_of(list(throughput[cure].values()))
+        rows[cure] = {"fit": fitted[cure], "original": original[cure], "lab": [mean, half], "runs": len(runs[cure]),
+                      "fit_over_lab": fitted[cure][0] / mean, "original_over_lab": original[cure][0] / mean}
+    lab = {cure: rows[cure]["lab"][0] for cure in CURES}
+    best = max(lab.values())
+    said = advice["advised"] or NONE
+    winner = max(CURES, key=lambda cure: fitted[cure][0])
+    return {
+        "link": link.number, "words": drawn.words(link.down, link.up, link.delay) + f"; wire {link.wire:.1f} ms", "cures": rows,
+        "winner_simulated": winner, "winner_measured": max(CURES, key=lab.get), "advised": said,
+        "advised_over_best": lab[said] / best, "advised_over_none": lab[said] / lab[NONE],
+        "late_p99_us": max(run["late_p99_us"] for of in runs.values() for run in of.values()),
+        "goals": {
+            "simulated": all(abs(row["fit_over_lab"] - 1) <= WITHIN for row in rows.values()),
+            "winner": lab[winner] >= (1 - AS_GOOD) * best,
+            "advice": lab[said] >= (1 - AS_GOOD) * best,
+            "no harm": not surely_worse(throughput[said], throughput[NONE]),
+        },
+    }
+
+
+def with_half(value):
+    mean, half = value
+    return f"{mean:.2f}" if half is None else f"{mean:.2f} ± {half:.2f}"
+
+
+def show(judged):
+    """A link for people."""
+    print(f"link {judged['link']}: {judged['words']}")
+    rows = []
+    for cure, row in judged["cures"].items():
+        marks = [mark for mark, name in (("simulated best", "winner_simulated"), ("measured best", "winner_measured"), ("advised", "advised")) if judged[name] == cure]
+        off = "" if abs(row["fit_over_lab"] - 1) <= WITHIN else " !"
+        rows.append([cure, with_half(row["fit"]), with_half(row["original"]), f"{with_half(row['lab'])} ({row['runs']})",
+                     f"{row['fit_over_lab']:.2f}{off}", f"{row['original_over_lab']:.2f}", ", ".join(marks)])
+    common.table(["Mbps", "on the fit", "on the link", "lab (runs)", "fit/lab", "link/lab", ""], rows)
+    missed = [goal for goal, held in judged["goals"].items() if not held]
+    print(f"advised {judged['advised']}: {judged['advised_over_best']:.2f} of the best, {judged['advised_over_none']:.2f} times none; "
+          f"links at most {judged['late_p99_us'] / 1e3:.1f} ms late (99 %); missed: {', '.join(missed) or 'nothing'}\n", flush=True)
+
+
+def arguments():
+    parser = common.arguments(__doc__)
+    parser.add_argument("--links", type=int, default=10, help="how many (default 10)")
+    parser.add_argument("--first", type=int, default=0, help="number of the first (default 0)")
+    parser.add_argument("--seed", type=int, default=1, help="what they are drawn from (default 1)")
+    parser.add_argument("--fastest", type=float, default=30, help="Mbps of the fastest direction, at most 90 (default 30)")
+    parser.add_argument("--seconds", type=float, default=30, help="duration of each download (default 30, as advise simulates it)")
+    parser.add_argument("--runs", type=int, default=3, help="measured runs of each cure (default 3)")
+    parser.add_argument("--simulations", type=int, default=20, help="simulated runs of each cure (default 20)")
+    parser.add_argument("--at-once", type=int, default=1, help="links measured at a time (default 1)")
+    parser.add_argument("--minutes", type=float, help="begin nothing after so many minutes")
+    parser.add_argument("--lateness", default="2 ms", help="how late the lab's links may be (default 2 ms)")
+    parser.add_argument("--results", default=os.path.join(common.ROOT, "target", "advise"), help="folder of runs (default target/advise)")
+    parser.add_argument("--only-show", action="store_true", help="measure nothing")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--require", action="store_true", help="end with status 1 unless every goal holds in 9 links of 10, and no advice harms")
+    return parser
+
+
+def main():
+    parser = arguments()
+    args = parser.parse_args()
+    args.begun = time.monotonic()
+    if not 1 < args.fastest <= 90:
+        parser.error("--fastest: give 1 to 90; the wire has 99 Mbps")
+    if min(args.links, args.runs, args.simulations, args.at_once) < 1:
+        parser.error("--links, --runs, --simulations and --at-once begin at 1")
+    links = [Link.drawn(args, number) for number in range(args.first, args.first + args.links)]
+    status = 0
+    if not args.only_show:
+        common.check_machine(args)
+        stop = threading.Event()
+        with concurrent.futures.ThreadPoolExecutor(args.at_once) as pool:
+            done = [pool.submit(work, args, link, stop) for link in links]
+            try:
+                for one in done:
+                    one.result()
+            except (KeyboardInterrupt, SystemExit):
+                stop.set()
+                pool.shutdown(cancel_futures=True)
+                common.note("interrupted; the next call goes on from here")
+                status = 130
+    judged = [one for one in (judge(args, link) for link in links) if one is not None]
+    held = {goal: sum(one["goals"][goal] for one in judged) for goal in GOALS}
+    if args.json:
+        print(json.dumps({"links": judged, "held": held, "of": len(judged)}, indent=2))
+    else:
+        for one in judged:
+            show(one)
+        pairs = [row["fit_over_lab"] for one in judged for row in one["cures"].values()]
+        for goal in GOALS:
+            print(f"{goal}: {held[goal]} of {len(judged)} links")
+        print(f"cures whose simulated mean is within {100 * WITHIN:.0f} % of the lab's: {sum(abs(ratio - 1) <= WITHIN for ratio in pairs)} of {len(pairs)}")
+        if len(judged) < len(links):
+            print(f"{len(links) - len(judged)} of {len(links)} links are not done")
+    right = len(judged) == len(links) and all(held[goal] >= 0.9 * len(judged) for goal in GOALS) and held["no harm"] == len(judged)
+    return status or int(args.require and not right)
+
+
+if __name__ == "__main__":
+    common.end_with(main)
