@@ -23,7 +23,6 @@ import statistics
 import sys
 import threading
 import time
-from dataclasses import dataclass
 
 import common
 import drawn
@@ -37,91 +36,18 @@ CURES = (NONE, "E2E-BBR", "SNOOP", "SPLIT-BBR", "LINK-HYBRID")
 GOALS = ("simulated", "winner", "advice", "no harm")
 WITHIN = 0.10
 AS_GOOD = 0.03
-# More than any link here carries in a run.
-ENDLESS = 1 << 40
-WIRE = {"links.wire.rate": "99 Mbps", "links.wire.queue": "10000 packets"}
-
-
-@dataclass(frozen=True)
-class Link:
-    """A link, and the folder of what is known of it."""
-
-    number: int
-    down: dict
-    up: dict
-    delay: float
-    wire: float
-    folder: str
-
-    @classmethod
-    def drawn(cls, args, number):
-        down, up, delay, draw = drawn.link(args.seed, number, args.fastest * 1e6)
-        folder = os.path.join(args.results, f"{args.seed}-{args.fastest:g}Mbps-{args.seconds:g}s-{number}")
-        return cls(number, down, up, delay, drawn.between(draw, 2, 20), folder)
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
-
-    def scenario(self, seconds):
-        """The path itself, its ends running this kernel's TCP."""
-        return f"""title = "A link drawn at random"
-scheme = "{NONE}"
-limit = "{seconds:g} s"
-
-[tcp]
-preset = "linux-6.18"
-
-[lab]
-settings = "kernel"
-
-[hosts.server]
-[hosts.client]
-[routers.base]
-
-[links.wire]
-between = ["server", "base"]
-rate = "{WIRE["links.wire.rate"]}"
-delay = "{self.wire:.3f} ms"
-queue = "{WIRE["links.wire.queue"]}"
-
-{drawn.hop(("base", "client"), self.down, self.up, self.delay)}
-[flows.download]
-from = "server"
-to = "client"
-size = {ENDLESS}
-close = "off"
-
-[base_station]
-router = "base"
-link = "hop"
-"""
-
-    def kept(self, name):
-        """What a step came to; `None` where it was not done."""
-        try:
-            with open(self.path(name), encoding="utf-8") as file:
-                return json.load(file)
-        except FileNotFoundError:
-            return None
-
-    def keep(self, name, value):
-        """A file is there whole, or not at all."""
-        with open(self.path(name + ".part"), "w", encoding="utf-8") as file:
-            json.dump(value, file)
-        os.replace(self.path(name + ".part"), self.path(name))
-        return value
 
 
 def settings(values):
     return [part for key, value in values.items() for part in ("--set", f"{key}={value}")]
 
 
-def probed(args, link):
+def probed(args, kept):
     """The hop, measured from the client's side. The namespaces' congestion control is that of no program here; every kernel has Reno."""
-    found, key = link.path("found"), link.path("probe.key")
+    found, key = kept.path("found"), kept.path("probe.key")
     if not os.path.exists(key):
         call(args.lasthop, "probe", "keygen", key)
-    with common.Program(None, args.lasthop, "lab", "hold", link.path("link.toml"), "--json", "--set", "lab.congestion=reno") as lab:
+    with common.Program(None, args.lasthop, "lab", "hold", kept.path("link.toml"), "--json", "--set", "lab.congestion=reno") as lab:
         nodes = json.loads(lab.line())["nodes"]
         base, client = nodes["base"], nodes["client"]
         with common.Program(base["namespace"], args.lasthop, "probe", "serve", "--key", key):
@@ -141,52 +67,56 @@ def simulated(args, path, more):
 
 def advised(args, path):
     """The cure that `advise` names for downloads, and by how much it is to help."""
-    out = json.loads(call(args.lasthop, "advise", path, "--for", "bulk", "--json", *settings(WIRE)))
+    out = json.loads(call(args.lasthop, "advise", path, "--for", "bulk", "--json", *settings(drawn.WIRE)))
     return {"advised": out["promise"]["advised"], "promise": out["promise"]}
 
 
-def measured(args, link, cure, number):
+def measured(args, path, cure, number):
     """One run in the lab."""
-    out = call(args.lasthop, "lab", link.path("link.toml"), "--runs", "1", "--json", "--schemes", cure, "--seed", str(number), "--set", f"lab.lateness={args.lateness}")
+    out = call(args.lasthop, "lab", path, "--runs", "1", "--json", "--schemes", cure, "--seed", str(number), "--set", f"lab.lateness={args.lateness}")
     row = json.loads(out)["schemes"][0]
     measures = {name: measure["mean"] for name, measure in row["measures"].items()}
     if not measures["throughput"]:
-        raise RuntimeError(f"link {link.number}: {cure}: nothing arrived")
+        raise RuntimeError(f"{cure}: nothing arrived")
     return {"throughput": measures["throughput"], "measures": measures, "late_p99_us": row["lateness_us"]["p99"], "void": row["void"]}
 
 
-def steps(args, link):
+def steps(args, link, kept):
     """Of each step: the file that it leaves, and what does it."""
-    fitted = link.path("fitted.toml")
-    delay = f"{link.wire:.3f} ms"
-    transfer = {**WIRE, "flows.download.size": ENDLESS, "flows.download.close": "off", "limit": f"{args.seconds:g} s"}
-    yield "probe.json", lambda: probed(args, link)
-    yield "fit.json", lambda: json.loads(call(args.lasthop, "fit", link.path("found"), "--wire-delay", delay, "--out", fitted, "--force", "--json"))
+    original, fitted = kept.path("link.toml"), kept.path("fitted.toml")
+    transfer = {**drawn.WIRE, "flows.download.size": drawn.ENDLESS, "flows.download.close": "off", "limit": f"{args.seconds:g} s"}
+    fit = ("fit", kept.path("found"), "--wire-delay", f"{link.wire:.3f} ms", "--out", fitted, "--force", "--json")
+    yield "probe.json", lambda: probed(args, kept)
+    yield "fit.json", lambda: json.loads(call(args.lasthop, *fit))
     yield "simulated.json", lambda: simulated(args, fitted, transfer)
-    yield "original.json", lambda: simulated(args, link.path("link.toml"), {})
+    yield "original.json", lambda: simulated(args, original, {})
     yield "advice.json", lambda: advised(args, fitted)
     for number in range(1, args.runs + 1):
         for cure in CURES:
-            yield f"lab-{cure}-{number}.json", lambda cure=cure, number=number: measured(args, link, cure, number)
+            yield f"lab-{cure}-{number}.json", lambda cure=cure, number=number: measured(args, original, cure, number)
 
 
-def work(args, link, stop):
-    """Does what is not there yet."""
-    os.makedirs(link.folder, exist_ok=True)
-    with open(link.path("link.toml"), "w", encoding="utf-8") as file:
-        file.write(link.scenario(args.seconds))
-    for name, step in steps(args, link):
-        if link.kept(name) is not None:
+def kept_of(args, number):
+    return common.Kept(os.path.join(args.results, f"{args.seed}-{args.fastest:g}Mbps-{args.seconds:g}s-{number}"))
+
+
+def work(args, number, stop):
+    """Does what is not there yet of a link."""
+    link, kept = drawn.Link.drawn(args.seed, number, args.fastest * 1e6), kept_of(args, number)
+    with open(kept.path("link.toml"), "w", encoding="utf-8") as file:
+        file.write(link.path(args.seconds))
+    for name, step in steps(args, link, kept):
+        if kept.get(name) is not None:
             continue
         if stop.is_set() or args.minutes and time.monotonic() - args.begun > 60 * args.minutes:
             return
-        common.note(f"link {link.number}: {name.removesuffix('.json')}")
+        common.note(f"link {number}: {name.removesuffix('.json')}")
         try:
-            link.keep(name, step())
+            kept.keep(name, step())
         except RuntimeError as error:
             if stop.is_set():
                 return
-            common.note(f"link {link.number}: left out: {error}")
+            common.note(f"link {number}: left out: {error}")
             if not name.startswith("lab-"):
                 return
 
@@ -206,18 +136,19 @@ def surely_worse(these, those):
     return half is not None and mean + half < 0
 
 
-def judge(args, link):
+def judge(args, number):
     """What a link came to; `None` where something is missing."""
+    link, kept = drawn.Link.drawn(args.seed, number, args.fastest * 1e6), kept_of(args, number)
     runs = {cure: {} for cure in CURES}
     for cure in CURES:
-        for number in range(1, args.runs + 1):
-            if run := link.kept(f"lab-{cure}-{number}.json"):
-                runs[cure][number] = run
-    known = [link.kept(f"{name}.json") for name in ("simulated", "original", "advice")]
+        for at in range(1, args.runs + 1):
+            if run := kept.get(f"lab-{cure}-{at}.json"):
+                runs[cure][at] = run
+    known = [kept.get(f"{name}.json") for name in ("simulated", "original", "advice")]
     if any(one is None for one in known) or not all(runs.values()):
         return None
     fitted, original, advice = known
-    throughput = {cure: {number: run["throughput"] for number, run in runs[cure].items()} for cure in CURES}
+    throughput = {cure: {at: run["throughput"] for at, run in runs[cure].items()} for cure in CURES}
     rows = {}
     for cure in CURES:
         mean, half = mean_of(list(throughput[cure].values()))
@@ -228,7 +159,7 @@ def judge(args, link):
     said = advice["advised"] or NONE
     winner = max(CURES, key=lambda cure: fitted[cure][0])
     return {
-        "link": link.number, "words": drawn.words(link.down, link.up, link.delay) + f"; wire {link.wire:.1f} ms", "cures": rows,
+        "link": number, "words": str(link), "cures": rows,
         "winner_simulated": winner, "winner_measured": max(CURES, key=lab.get), "advised": said,
         "advised_over_best": lab[said] / best, "advised_over_none": lab[said] / lab[NONE],
         "late_p99_us": max(run["late_p99_us"] for of in runs.values() for run in of.values()),
@@ -288,13 +219,13 @@ def main():
         parser.error("--fastest: give 1 to 90; the wire has 99 Mbps")
     if min(args.links, args.runs, args.simulations, args.at_once) < 1:
         parser.error("--links, --runs, --simulations and --at-once begin at 1")
-    links = [Link.drawn(args, number) for number in range(args.first, args.first + args.links)]
+    links = range(args.first, args.first + args.links)
     status = 0
     if not args.only_show:
         common.check_machine(args)
         stop = threading.Event()
         with concurrent.futures.ThreadPoolExecutor(args.at_once) as pool:
-            done = [pool.submit(work, args, link, stop) for link in links]
+            done = [pool.submit(work, args, number, stop) for number in links]
             try:
                 for one in done:
                     one.result()
@@ -303,7 +234,7 @@ def main():
                 pool.shutdown(cancel_futures=True)
                 common.note("interrupted; the next call goes on from here")
                 status = 130
-    judged = [one for one in (judge(args, link) for link in links) if one is not None]
+    judged = [one for one in (judge(args, number) for number in links) if one is not None]
     held = {goal: sum(one["goals"][goal] for one in judged) for goal in GOALS}
     if args.json:
         print(json.dumps({"links": judged, "held": held, "of": len(judged)}, indent=2))

@@ -194,6 +194,31 @@ class Gateway:
             return int(children.read().split()[0])
 
 
+class Kept:
+    """What a benchmark's steps came to, a file for each in a folder: what is there need not be done again."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        os.makedirs(folder, exist_ok=True)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def get(self, name):
+        """`None` where the step was not done."""
+        try:
+            with open(self.path(name), encoding="utf-8") as file:
+                return json.load(file)
+        except FileNotFoundError:
+            return None
+
+    def keep(self, name, value):
+        """A file is there whole, or not at all."""
+        with open(self.path(name + ".part"), "w", encoding="utf-8") as file:
+            json.dump(value, file)
+        os.replace(self.path(name + ".part"), self.path(name))
+
+
 def percentile(values, percent):
     """The smallest of `values` that `percent` of them do not exceed."""
     ordered = sorted(values)

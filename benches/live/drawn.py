@@ -1,8 +1,13 @@
 """Links drawn at random, as scenarios, with what is so of each."""
 import random
+from dataclasses import dataclass
 
 # Models of losses, as scenarios and `lasthop fit` name them.
 FAMILIES = ("uniform", "two-state-packet", "two-state")
+# More than any link here carries in a run.
+ENDLESS = 1 << 40
+# What is in front of the hop, where it is not measured.
+WIRE = {"links.wire.rate": "99 Mbps", "links.wire.queue": "10000 packets"}
 
 
 def between(draw, low, high):
@@ -27,28 +32,73 @@ def direction(draw, fastest=1e8):
     return {**truth, "errors": errors}
 
 
-def link(seed, number, fastest=1e8):
-    """The link of that number: down, up, its delay one way in ms, and what draws whatever else it needs."""
-    draw = random.Random(f"{seed} {number}")
-    return direction(draw, fastest), direction(draw, fastest), between(draw, 2, 150), draw
+@dataclass(frozen=True)
+class Link:
+    """A lossy hop, and the wire in front of it."""
 
+    down: dict
+    up: dict
+    # One way, in ms.
+    delay: float
+    wire: float
 
-def hop(ends, down, up, delay):
-    """TOML of the link between two nodes, the nearer to the server first."""
-    return f"""[links.hop]
-between = ["{ends[0]}", "{ends[1]}"]
-rate = "{down["rate"] / 1e3:.0f} kbps"
-rate_up = "{up["rate"] / 1e3:.0f} kbps"
-delay = "{delay:.3f} ms"
-queue = "{down["queue"]} packets"
-queue_up = "{up["queue"]} packets"
-errors_down = {down["errors"]}
-errors_up = {up["errors"]}
+    @classmethod
+    def drawn(cls, seed, number, fastest=1e8):
+        """The link of that number, whose directions are no faster than so many bits a second."""
+        draw = random.Random(f"{seed} {number}")
+        return cls(direction(draw, fastest), direction(draw, fastest), between(draw, 2, 150), between(draw, 2, 20))
+
+    def hop(self, near, far):
+        """TOML of the hop between two nodes, the nearer to the server first."""
+        return f"""[links.hop]
+between = ["{near}", "{far}"]
+rate = "{self.down["rate"] / 1e3:.0f} kbps"
+rate_up = "{self.up["rate"] / 1e3:.0f} kbps"
+delay = "{self.delay:.3f} ms"
+queue = "{self.down["queue"]} packets"
+queue_up = "{self.up["queue"]} packets"
+errors_down = {self.down["errors"]}
+errors_up = {self.up["errors"]}
 """
 
+    def path(self, seconds):
+        """A scenario: one download over wire and hop, whose ends run this kernel's TCP."""
+        return f"""title = "A link drawn at random"
+scheme = "E2E-CUBIC"
+limit = "{seconds:g} s"
 
-def words(down, up, delay):
-    """A link in a line."""
-    one = lambda way: (f"{way['rate'] / 1e6:.3g} Mbps, queue {way['queue']}, {100 * way['loss']:.2g} % {way['family']}"
-                       + ("" if way["burst"] is None else f" {way['burst']:.2g}" if way["family"] == "two-state-packet" else f" {1e3 * way['burst']:.2g} ms"))
-    return f"down {one(down)}; up {one(up)}; {delay:.1f} ms"
+[tcp]
+preset = "linux-6.18"
+
+[lab]
+settings = "kernel"
+
+[hosts.server]
+[hosts.client]
+[routers.base]
+
+[links.wire]
+between = ["server", "base"]
+rate = "{WIRE["links.wire.rate"]}"
+delay = "{self.wire:.3f} ms"
+queue = "{WIRE["links.wire.queue"]}"
+
+{self.hop("base", "client")}
+[flows.download]
+from = "server"
+to = "client"
+size = {ENDLESS}
+close = "off"
+
+[base_station]
+router = "base"
+link = "hop"
+"""
+
+    def __str__(self):
+        return f"down {words(self.down)}; up {words(self.up)}; {self.delay:.1f} ms; wire {self.wire:.1f} ms"
+
+
+def words(way):
+    burst = {"uniform": "", "two-state-packet": " of {:.2g}", "two-state": " of {:.2g} s"}[way["family"]].format(way["burst"])
+    return f"{way['rate'] / 1e6:.3g} Mbps, queue {way['queue']}, {100 * way['loss']:.2g} % {way['family']}{burst}"

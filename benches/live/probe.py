@@ -18,11 +18,11 @@ GOALS = ("rate within 5 %", "delay within 1 ms", "queue within 20 %", "loss in i
          "family of model", "at most 20 % of the capacity", "at most 60 s")
 
 
-def scenario(down, up, delay):
+def scenario(link):
     return f"""title = "A link drawn at random"
 [hosts.near]
 [hosts.far]
-{drawn.hop(("far", "near"), down, up, delay)}
+{link.hop("far", "near")}
 [flows.unused]
 from = "far"
 to = "near"
@@ -57,7 +57,7 @@ def lost(truth, trace):
     return sum(1 - (1 - truth["loss"]) * math.exp(-8 * size / truth["rate"] / truth["good"]) for size in sizes) / len(sizes)
 
 
-def judge(truth, delay, report, fit, way, folder):
+def judge(truth, link.delay, report, fit, way, folder):
     """What was found of a direction, goal by goal; and a line that says it."""
     found, chosen = report[way], fit[way]["fit"]["fits"][0]
     rate, queue, share = found["rate_bps"]["value"], found["queue"] or {"packets": 0, "filled": False}, found["loss"]["share"]
@@ -88,17 +88,17 @@ def main():
     common.check_machine(args)
     scores = [[0, 0] for _ in GOALS]
     for number in range(args.first, args.first + args.links):
-        down, up, delay, _ = drawn.link(args.seed, number)
+        link = drawn.Link.drawn(args.seed, number)
         with tempfile.TemporaryDirectory(prefix="lasthop-probe-") as folder:
             try:
-                report, fit, lab = measure(args, folder, scenario(down, up, delay))
+                report, fit, lab = measure(args, folder, scenario(link))
             except RuntimeError as error:
                 print(f"{number:2} {error}", flush=True)
                 for score in scores:
                     score[1] += 2
                 continue
-            for way, truth in (("down", down), ("up", up)):
-                goals, line = judge(truth, delay, report, fit, way, folder)
+            for way, truth in (("down", link.down), ("up", link.up)):
+                goals, line = judge(truth, link.delay, report, fit, way, folder)
                 print(f"{number:2} {line}", flush=True)
                 for score, held in zip(scores, goals):
                     if held is not None:
