@@ -9,7 +9,8 @@ The hop is drawn as for probe.py, but no faster than --fastest; the wire in fron
 Everything is kept in a folder (--results), a file for each run, as soon as it is done; what is there is not done again, so that Ctrl-C loses nothing and the next call goes on.
 
 Four goals, each for 9 links of 10:
-  simulated  the mean throughput of every cure, simulated on the fit, is within 10 % of what the lab measures
+  simulated  the mean throughput of every cure, simulated on the fit, is within 10 % of what the lab measures; where it is not, but a mean within 10 % is within
+             what so few runs may miss by (95 %), the table has `?`, and `!` where it is not
   winner     the cure that is fastest in the simulator measures within 3 % of the fastest
   advice     what is advised (or to leave everything as it is) measures within 3 % of the fastest
   no harm    it does not measure worse than no cure: on all links, beyond what may be chance
@@ -42,12 +43,12 @@ def settings(values):
     return [part for key, value in values.items() for part in ("--set", f"{key}={value}")]
 
 
-def probed(args, kept):
+def probed(args, kept, seed):
     """The hop, measured from the client's side. The namespaces' congestion control is that of no program here; every kernel has Reno."""
     found, key = kept.path("found"), kept.path("probe.key")
     if not os.path.exists(key):
         call(args.lasthop, "probe", "keygen", key)
-    with common.Program(None, args.lasthop, "lab", "hold", kept.path("link.toml"), "--json", "--set", "lab.congestion=reno") as lab:
+    with common.Program(None, args.lasthop, "lab", "hold", kept.path("link.toml"), "--json", "--seed", str(seed), "--set", "lab.congestion=reno") as lab:
         nodes = json.loads(lab.line())["nodes"]
         base, client = nodes["base"], nodes["client"]
         with common.Program(base["namespace"], args.lasthop, "probe", "serve", "--key", key):
@@ -58,9 +59,9 @@ def probed(args, kept):
         return json.load(file)
 
 
-def simulated(args, path, more):
+def simulated(args, path, seed, more):
     """Mean throughput of each cure in Mbps, and half the width of its 95 % interval."""
-    out = call(args.lasthop, "compare", path, "--json", "--schemes", ",".join(CURES), "--runs", str(args.simulations), *settings(more))
+    out = call(args.lasthop, "compare", path, "--json", "--schemes", ",".join(CURES), "--runs", str(args.simulations), "--seed", str(seed), *settings(more))
     rows = {row["scheme"]: row["measures"]["throughput"] for row in json.loads(out)["schemes"]}
     return {cure: [rows[cure]["mean"], rows[cure]["ci95"]] for cure in CURES}
 
@@ -71,9 +72,9 @@ def advised(args, path):
     return {"advised": out["promise"]["advised"], "promise": out["promise"]}
 
 
-def measured(args, path, cure, number):
+def measured(args, path, cure, seed):
     """One run in the lab."""
-    out = call(args.lasthop, "lab", path, "--runs", "1", "--json", "--schemes", cure, "--seed", str(number), "--set", f"lab.lateness={args.lateness}")
+    out = call(args.lasthop, "lab", path, "--runs", "1", "--json", "--schemes", cure, "--seed", str(seed), "--set", f"lab.lateness={args.lateness}")
     row = json.loads(out)["schemes"][0]
     measures = {name: measure["mean"] for name, measure in row["measures"].items()}
     if not measures["throughput"]:
@@ -81,19 +82,21 @@ def measured(args, path, cure, number):
     return {"throughput": measures["throughput"], "measures": measures, "late_p99_us": row["lateness_us"]["p99"], "void": row["void"]}
 
 
-def steps(args, link, kept):
+def steps(args, number, link, kept):
     """Of each step: the file that it leaves, and what does it."""
+    # The measurement meets other errors than the transfers.
+    seed = drawn.seed(args.seed, number)
     original, fitted = kept.path("link.toml"), kept.path("fitted.toml")
     transfer = {**drawn.WIRE, "flows.download.size": drawn.ENDLESS, "flows.download.close": "off", "limit": f"{args.seconds:g} s"}
     fit = ("fit", kept.path("found"), "--wire-delay", f"{link.wire:.3f} ms", "--out", fitted, "--force", "--json")
-    yield "probe.json", lambda: probed(args, kept)
+    yield "probe.json", lambda: probed(args, kept, seed)
     yield "fit.json", lambda: json.loads(call(args.lasthop, *fit))
-    yield "simulated.json", lambda: simulated(args, fitted, transfer)
-    yield "original.json", lambda: simulated(args, original, {})
+    yield "simulated.json", lambda: simulated(args, fitted, seed + 1, transfer)
+    yield "original.json", lambda: simulated(args, original, seed + 1, {})
     yield "advice.json", lambda: advised(args, fitted)
-    for number in range(1, args.runs + 1):
+    for run in range(1, args.runs + 1):
         for cure in CURES:
-            yield f"lab-{cure}-{number}.json", lambda cure=cure, number=number: measured(args, original, cure, number)
+            yield f"lab-{cure}-{run}.json", lambda cure=cure, run=run: measured(args, original, cure, seed + run)
 
 
 def kept_of(args, number):
@@ -105,7 +108,7 @@ def work(args, number, stop):
     link, kept = drawn.Link.drawn(args.seed, number, args.fastest * 1e6), kept_of(args, number)
     with open(kept.path("link.toml"), "w", encoding="utf-8") as file:
         file.write(link.path(args.seconds))
-    for name, step in steps(args, link, kept):
+    for name, step in steps(args, number, link, kept):
         if kept.get(name) is not None:
             continue
         if stop.is_set() or args.minutes and time.monotonic() - args.begun > 60 * args.minutes:
@@ -127,6 +130,23 @@ def mean_of(values):
     if len(values) < 2:
         return mean, None
     return mean, t_quantile(0.975, len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
+
+
+def ratio(simulated, measured):
+    """A simulated mean over a measured one, and its 95 % interval; both as mean and half the width of an interval, which the logarithm has too."""
+    (one, ours), (other, theirs) = simulated, measured
+    if ours is None or theirs is None:
+        return [one / other, None, None]
+    half = math.hypot(ours / one, theirs / other)
+    return [one / other, one / other * math.exp(-half), one / other * math.exp(half)]
+
+
+def within(ratio):
+    """Whether it is within the goal; `None` where it is not, but by no more than may be chance."""
+    value, low, high = ratio
+    if abs(value - 1) <= WITHIN:
+        return True
+    return None if low is not None and low <= 1 + WITHIN and high >= 1 - WITHIN else False
 
 
 def surely_worse(these, those):
@@ -153,7 +173,7 @@ def judge(args, number):
     for cure in CURES:
         mean, half = mean_of(list(throughput[cure].values()))
         rows[cure] = {"fit": fitted[cure], "original": original[cure], "lab": [mean, half], "runs": len(runs[cure]),
-                      "fit_over_lab": fitted[cure][0] / mean, "original_over_lab": original[cure][0] / mean}
+                      "fit_over_lab": ratio(fitted[cure], [mean, half]), "original_over_lab": ratio(original[cure], [mean, half])}
     lab = {cure: rows[cure]["lab"][0] for cure in CURES}
     best = max(lab.values())
     said = advice["advised"] or NONE
@@ -164,12 +184,17 @@ def judge(args, number):
         "advised_over_best": lab[said] / best, "advised_over_none": lab[said] / lab[NONE],
         "late_p99_us": max(run["late_p99_us"] for of in runs.values() for run in of.values()),
         "goals": {
-            "simulated": all(abs(row["fit_over_lab"] - 1) <= WITHIN for row in rows.values()),
+            "simulated": verdict([within(row["fit_over_lab"]) for row in rows.values()]),
             "winner": lab[winner] >= (1 - AS_GOOD) * best,
             "advice": lab[said] >= (1 - AS_GOOD) * best,
             "no harm": not surely_worse(throughput[said], throughput[NONE]),
         },
     }
+
+
+def verdict(parts):
+    """Of a link, whose parts are right, wrong, or not known."""
+    return False if False in parts else None if None in parts else True
 
 
 def with_half(value):
@@ -183,11 +208,11 @@ def show(judged):
     rows = []
     for cure, row in judged["cures"].items():
         marks = [mark for mark, name in (("simulated best", "winner_simulated"), ("measured best", "winner_measured"), ("advised", "advised")) if judged[name] == cure]
-        off = "" if abs(row["fit_over_lab"] - 1) <= WITHIN else " !"
+        off = {True: "", None: " ?", False: " !"}[within(row["fit_over_lab"])]
         rows.append([cure, with_half(row["fit"]), with_half(row["original"]), f"{with_half(row['lab'])} ({row['runs']})",
-                     f"{row['fit_over_lab']:.2f}{off}", f"{row['original_over_lab']:.2f}", ", ".join(marks)])
+                     f"{row['fit_over_lab'][0]:.2f}{off}", f"{row['original_over_lab'][0]:.2f}", ", ".join(marks)])
     common.table(["Mbps", "on the fit", "on the link", "lab (runs)", "fit/lab", "link/lab", ""], rows)
-    missed = [goal for goal, held in judged["goals"].items() if not held]
+    missed = [goal + (" (may be chance)" if held is None else "") for goal, held in judged["goals"].items() if not held]
     print(f"advised {judged['advised']}: {judged['advised_over_best']:.2f} of the best, {judged['advised_over_none']:.2f} times none; "
           f"links at most {judged['late_p99_us'] / 1e3:.1f} ms late (99 %); missed: {', '.join(missed) or 'nothing'}\n", flush=True)
 
@@ -235,16 +260,19 @@ def main():
                 common.note("interrupted; the next call goes on from here")
                 status = 130
     judged = [one for one in (judge(args, number) for number in links) if one is not None]
-    held = {goal: sum(one["goals"][goal] for one in judged) for goal in GOALS}
+    held = {goal: sum(one["goals"][goal] is True for one in judged) for goal in GOALS}
+    missed = {goal: sum(one["goals"][goal] is False for one in judged) for goal in GOALS}
     if args.json:
-        print(json.dumps({"links": judged, "held": held, "of": len(judged)}, indent=2))
+        print(json.dumps({"links": judged, "held": held, "missed": missed, "of": len(judged)}, indent=2))
     else:
         for one in judged:
             show(one)
-        pairs = [row["fit_over_lab"] for one in judged for row in one["cures"].values()]
         for goal in GOALS:
-            print(f"{goal}: {held[goal]} of {len(judged)} links")
-        print(f"cures whose simulated mean is within {100 * WITHIN:.0f} % of the lab's: {sum(abs(ratio - 1) <= WITHIN for ratio in pairs)} of {len(pairs)}")
+            unknown = len(judged) - held[goal] - missed[goal]
+            print(f"{goal}: {held[goal]} of {len(judged)} links" + (f"; on {unknown} more it may be chance that it is not" if unknown else ""))
+        for key, name in (("fit_over_lab", "the fit"), ("original_over_lab", "the link itself")):
+            pairs = [within(row[key]) for one in judged for row in one["cures"].values()]
+            print(f"means simulated on {name} within {100 * WITHIN:.0f} % of the lab's: {pairs.count(True)} of {len(pairs)}; {pairs.count(False)} are surely off")
         if len(judged) < len(links):
             print(f"{len(links) - len(judged)} of {len(links)} links are not done")
     right = len(judged) == len(links) and all(held[goal] >= 0.9 * len(judged) for goal in GOALS) and held["no harm"] == len(judged)

@@ -10,6 +10,11 @@ ENDLESS = 1 << 40
 WIRE = {"links.wire.rate": "99 Mbps", "links.wire.queue": "10000 packets"}
 
 
+def seed(seed, number):
+    """Of the errors of a link: links that drew the same ones would all have the same luck. The hundred behind it are free for runs."""
+    return 1 + 100 * (1000 * seed + number)
+
+
 def between(draw, low, high):
     """A number between two, evenly by its logarithm."""
     return low * (high / low) ** draw.random()

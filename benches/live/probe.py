@@ -18,8 +18,9 @@ GOALS = ("rate within 5 %", "delay within 1 ms", "queue within 20 %", "loss in i
          "family of model", "at most 20 % of the capacity", "at most 60 s")
 
 
-def scenario(link):
+def scenario(link, seed):
     return f"""title = "A link drawn at random"
+seed = {seed}
 [hosts.near]
 [hosts.far]
 {link.hop("far", "near")}
@@ -91,7 +92,7 @@ def main():
         link = drawn.Link.drawn(args.seed, number)
         with tempfile.TemporaryDirectory(prefix="lasthop-probe-") as folder:
             try:
-                report, fit, lab = measure(args, folder, scenario(link))
+                report, fit, lab = measure(args, folder, scenario(link, drawn.seed(args.seed, number)))
             except RuntimeError as error:
                 print(f"{number:2} {error}", flush=True)
                 for score in scores:
