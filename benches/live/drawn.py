@@ -20,12 +20,14 @@ def between(draw, low, high):
     return low * (high / low) ** draw.random()
 
 
-def direction(draw, fastest=1e8):
+def direction(draw, fastest=1e8, greatest_loss=0.1):
     """One direction of a link: what a scenario says of its losses, and what is so. Rates in bits a second, bad times in seconds."""
-    rate, queue, loss = between(draw, 1e6, fastest), round(between(draw, 10, 200)), 0.1 * draw.random()
-    family = draw.choice(FAMILIES)
+    rate, queue, loss = between(draw, 1e6, fastest), round(between(draw, 10, 200)), greatest_loss * draw.random()
+    family = draw.choice(FAMILIES) if loss > 0 else "none"
     truth = {"rate": round(rate / 1e3) * 1e3, "queue": queue, "loss": loss, "family": family, "burst": None}
-    if family == "uniform":
+    if family == "none":
+        errors = '{ model = "none" }'
+    elif family == "uniform":
         errors = f'{{ model = "uniform", frame_loss = {loss:.6f} }}'
     elif family == "two-state-packet":
         truth["burst"] = run = between(draw, 2, 10)
@@ -48,10 +50,10 @@ class Link:
     wire: float
 
     @classmethod
-    def drawn(cls, seed, number, fastest=1e8):
-        """The link of that number, whose directions are no faster than so many bits a second."""
+    def drawn(cls, seed, number, fastest=1e8, greatest_loss=0.1):
+        """The link of that number, whose directions are no faster than so many bits a second, and lose no more than that share."""
         draw = random.Random(f"{seed} {number}")
-        return cls(direction(draw, fastest), direction(draw, fastest), between(draw, 2, 150), between(draw, 2, 20))
+        return cls(direction(draw, fastest, greatest_loss), direction(draw, fastest, greatest_loss), between(draw, 2, 150), between(draw, 2, 20))
 
     def hop(self, near, far):
         """TOML of the hop between two nodes, the nearer to the server first."""
@@ -105,5 +107,5 @@ link = "hop"
 
 
 def words(way):
-    burst = {"uniform": "", "two-state-packet": " of {:.2g}", "two-state": " of {:.2g} s"}[way["family"]].format(way["burst"])
+    burst = {"none": "", "uniform": "", "two-state-packet": " of {:.2g}", "two-state": " of {:.2g} s"}[way["family"]].format(way["burst"])
     return f"{way['rate'] / 1e6:.3g} Mbps, queue {way['queue']}, {100 * way['loss']:.2g} % {way['family']}{burst}"
