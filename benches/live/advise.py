@@ -51,7 +51,8 @@ def probed(args, kept, seed):
     with common.Program(None, args.lasthop, "lab", "hold", kept.path("link.toml"), "--json", "--seed", str(seed), "--set", "lab.congestion=reno") as lab:
         nodes = json.loads(lab.line())["nodes"]
         base, client = nodes["base"], nodes["client"]
-        with common.Program(base["namespace"], args.lasthop, "probe", "serve", "--key", key):
+        with common.Program(base["namespace"], args.lasthop, "probe", "serve", "--key", key) as server:
+            server.until("listening at")
             common.run(args.lasthop, "probe", base["address"], "--key", key, "--out", found, "--force", "--json", namespace=client["namespace"])
         lab.process.send_signal(signal.SIGINT)
         lab.process.communicate(timeout=60)

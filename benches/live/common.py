@@ -120,6 +120,16 @@ class Program:
         self.log.seek(0)
         return self.log.read().strip()
 
+    def until(self, text):
+        """Waits until it has said so on standard error."""
+        for _ in range(200):
+            if text in self.said():
+                return
+            if self.process.poll() is not None:
+                break
+            time.sleep(0.05)
+        raise RuntimeError(f"'{shlex.join(self.command)}' did not say '{text}': {self.said()}")
+
     def line(self):
         """The next line of its output."""
         line = self.process.stdout.readline()

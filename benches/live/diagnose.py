@@ -143,7 +143,7 @@ def main():
     parser.add_argument("--links", type=int, default=40, help="how many (default 40)")
     parser.add_argument("--first", type=int, default=0, help="number of the first (default 0)")
     parser.add_argument("--seed", type=int, default=1, help="what they are drawn from (default 1)")
-    parser.add_argument("--fastest", type=float, default=90, help="Mbps of the fastest direction, at most 90 (default 90)")
+    parser.add_argument("--fastest", type=float, default=45, help="Mbps of the fastest direction, at most 90 (default 45): near the rate of the wire, 99 Mbps, that is a second queue")
     parser.add_argument("--seconds", type=float, default=15, help="duration of each download (default 15)")
     parser.add_argument("--at-once", type=int, default=1, help="links measured at a time (default 1)")
     parser.add_argument("--minutes", type=float, help="begin nothing after so many minutes")
