@@ -147,7 +147,7 @@ def within(ratio):
     value, low, high = ratio
     if abs(value - 1) <= WITHIN:
         return True
-    return None if low is not None and low <= 1 + WITHIN and high >= 1 - WITHIN else False
+    return None if low is None or (low <= 1 + WITHIN and high >= 1 - WITHIN) else False
 
 
 def surely_worse(these, those):
