@@ -7,8 +7,9 @@ probe.py, but every second of three loses at most 1 %, and every third nothing; 
 
 Goals: from the gateway 95 % of the losses to corruption and 95 % of those to congestion are called so, from the sender 90 %; in 9 of 10 transfers the limit is right.
 
-The truth about the limit: the log says when the hop had something to send. A round trip in which it always had is the bottleneck's; any other is the congestion window's, after corruption or after congestion,
-whichever the last loss before it was; before any loss it is slow start's. What has most of the time is the limit; where the next has less than a tenth of the time less, that one is right as well.
+The truth about the limit: the log says when the hop had something to send. A round trip in which it always had is the bottleneck's; any other is the congestion
+window's, after corruption or after congestion, whichever the last loss before it was; before any loss it is slow start's. What has most of the time is the limit; where
+the next has less than a tenth of the time less, that one is right as well.
 
 Losses that the transfer's end left unrepaired cannot be seen, and are counted apart. Everything is kept in a folder (--results), a file for each link.
 """
@@ -129,7 +130,8 @@ def show(results):
             seen = sum(count for (of, said), count in total.items() if of == fate and said != "unseen")
             share = total[fate, right] / seen if seen else 1.0
             met = met and share >= least
-            rows.append([f"{place}, lost by the {fate}", *(total[fate, word] for word in ("corruption", "congestion", "unknown", "needless", "unseen")), f"{100 * share:.1f} %", f"{100 * least:.0f} %"])
+            counts = [total[fate, word] for word in ("corruption", "congestion", "unknown", "needless", "unseen")]
+            rows.append([f"{place}, lost by the {fate}", *counts, f"{100 * share:.1f} %", f"{100 * least:.0f} %"])
         limits = sum(result["points"][place]["limit"] in right_limits(result["limits"]) for result in results)
         met = met and limits >= 0.9 * len(results)
         rows.append([f"{place}, limit", *[""] * 5, f"{limits} of {len(results)}", "9 of 10"])
