@@ -120,6 +120,16 @@ class Program:
         self.log.seek(0)
         return self.log.read().strip()
 
+    def until(self, text):
+        """Waits until it has said so on standard error."""
+        for _ in range(200):
+            if text in self.said():
+                return
+            if self.process.poll() is not None:
+                break
+            time.sleep(0.05)
+        raise RuntimeError(f"'{shlex.join(self.command)}' did not say '{text}': {self.said()}")
+
     def line(self):
         """The next line of its output."""
         line = self.process.stdout.readline()
@@ -192,6 +202,31 @@ class Gateway:
         """The process that handles the packets."""
         with open(f"/proc/{self.program.pid}/task/{self.program.pid}/children", encoding="ascii") as children:
             return int(children.read().split()[0])
+
+
+class Kept:
+    """What a benchmark's steps came to, a file for each in a folder: what is there need not be done again."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        os.makedirs(folder, exist_ok=True)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def get(self, name):
+        """`None` where the step was not done."""
+        try:
+            with open(self.path(name), encoding="utf-8") as file:
+                return json.load(file)
+        except FileNotFoundError:
+            return None
+
+    def keep(self, name, value):
+        """A file is there whole, or not at all."""
+        with open(self.path(name + ".part"), "w", encoding="utf-8") as file:
+            json.dump(value, file)
+        os.replace(self.path(name + ".part"), self.path(name))
 
 
 def percentile(values, percent):

@@ -12,7 +12,7 @@ threads, processes and machines.
 
 from ._errors import ScenarioError, SweepError
 from ._lasthop import __version__
-from .links import Advice, Diagnosis, Fit, TunnelEnd, advise, diagnose, fit
+from .links import Advice, Between, Diagnosis, Fit, TunnelEnd, advise, diagnose, diagnose_between, fit
 from .runs import Comparison, Estimate, RunResult, Trace, compare, run, trace
 from .scenario import Scenario, Scheme, builtin_names, schemes
 from .studies import Claim, Figure, Study, reproduce
@@ -20,6 +20,7 @@ from .sweeps import Grid, SweepResult, sweep
 
 __all__ = [
     "Advice",
+    "Between",
     "Claim",
     "Comparison",
     "Diagnosis",
@@ -41,6 +42,7 @@ __all__ = [
     "builtin_names",
     "compare",
     "diagnose",
+    "diagnose_between",
     "fit",
     "reproduce",
     "run",

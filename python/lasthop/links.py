@@ -100,6 +100,66 @@ def diagnose(capture: PathLike, *, at: str | None = None, interface: str | None 
     return Diagnosis(_lasthop.Diagnosis(capture, at, interface), os.fspath(capture))
 
 
+#: Columns of :attr:`Between.flows` and :attr:`Between.losses`.
+_CROSSINGS = pa.schema(
+    [("from", pa.string()), ("to", pa.string()), ("near", pa.uint64())]
+    + [(name, pa.uint64()) for name in ("packets", "unseen", "reordered", "corruption", "congestion", "unknown")]
+    + [("longest_queue_ms", pa.float64()), ("bottleneck_bps", pa.float64())]
+)
+_LOST = pa.schema(
+    [("from", pa.string()), ("to", pa.string())]
+    + [(name, pa.uint64()) for name in ("packet", "seq", "bytes", "transmission")]
+    + [("time_s", pa.float64()), ("cause", pa.string())]
+    + [(name, pa.float64()) for name in ("confidence", "queue_ms", "full_ms", "air")]
+)
+
+
+class Between:
+    """What two captures of the same connections say together (docs/models/diagnose.md)."""
+
+    def __init__(self, report: dict[str, Any]) -> None:
+        """Not for users: call :func:`diagnose_between`."""
+        self._report = report
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """What ``lasthop diagnose --between --json`` prints."""
+        return self._report
+
+    @cached_property
+    def flows(self) -> pa.Table:
+        """A row a direction that is in both captures: ``from``, ``to``, ``near``, the capture nearer to the sender (1 or 2), the ``packets`` with
+        data that passed there, those lost between the two places by cause, the longest queue and the bottleneck's rate between them."""
+        return pa.Table.from_pylist(self._report["between"]["flows"], schema=_CROSSINGS)
+
+    @cached_property
+    def losses(self) -> pa.Table:
+        """A row a packet that was lost between the two places: ``from``, ``to``, the ``packet`` by its number in the capture nearer to the sender,
+        ``time_s``, ``cause`` (``corruption``, ``congestion``, ``unknown``), ``confidence`` from 0.5 to 1, and what the verdict rests on."""
+        flows = self._report["between"]["flows"]
+        rows = [{**loss, "from": flow["from"], "to": flow["to"]} for flow in flows for loss in flow["losses"]]
+        return pa.Table.from_pylist(rows, schema=_LOST)
+
+    def __repr__(self) -> str:
+        one, other = self._report["files"]
+        return f"<lasthop.Between of {one} and {other}: {len(self.flows)} directions>"
+
+
+def diagnose_between(one: PathLike, other: PathLike) -> Between:
+    """Matches the packets of two captures of the same connections, taken at two places, and says of each that was lost between them why:
+    what ``lasthop diagnose --between`` does. Which place is nearer to a sender shows in the captures.
+
+    Args:
+        one: a pcap or pcapng file.
+        other: another.
+
+    Raises:
+        OSError: a file cannot be read.
+        ValueError: it is no capture, or no packet with data is in both.
+    """
+    return Between(json.loads(_lasthop.diagnose_between(one, other)))
+
+
 class Fit:
     """The models that a link's losses follow (docs/models/fit.md), and the link."""
 

@@ -57,6 +57,20 @@ def test_diagnosis_is_the_commands(capture: Path, command: Command) -> None:
     assert "limited by" in str(said) and "<table>" in said._repr_html_()
 
 
+def test_two_captures_are_matched_as_the_command_does(small: lasthop.Scenario, command: Command, tmp_path: Path) -> None:
+    trace = lasthop.trace(small.set({"flows.download.size": "1 MiB", "tcp.preset": "linux-6.18"}), "E2E-CUBIC")
+    for name, point in (("near", "tower:radio"), ("far", "phone")):
+        trace.to_pcapng(tmp_path / f"{name}.pcapng", point=point)
+    found = lasthop.diagnose_between("near.pcapng", "far.pcapng")
+    assert found.report == command.json("diagnose", "--between", "near.pcapng", "far.pcapng")
+    [flow] = [row for row in found.flows.to_pylist() if row["packets"] > 500]
+    assert flow["near"] == 1 and flow["corruption"] == found.losses["cause"].to_pylist().count("corruption") > 2
+    assert found.losses["confidence"].null_count == 0 and "near.pcapng and far.pcapng" in repr(found)
+    with pytest.raises(ValueError, match="no packet of it is in losses|not a capture"):
+        (tmp_path / "losses.csv").write_text(TRACE)
+        lasthop.diagnose_between("near.pcapng", "losses.csv")
+
+
 def test_a_diagnosis_writes_what_the_command_writes(capture: Path, command: Command, tmp_path: Path) -> None:
     command.text("diagnose", "hop.pcapng", "--loss-trace", "theirs.csv", "--annotate", "theirs.pcapng")
     said = lasthop.diagnose(capture, at="gateway")

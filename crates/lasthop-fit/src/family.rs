@@ -181,10 +181,18 @@ fn per_byte(packet: &Sent, mean: f64) -> f64 {
     if packet.lost { libm::log(-libm::expm1(-errors)) } else { -errors }
 }
 
-/// 95 % intervals in the coordinates of the search.
+/// An interval that reaches by this factor to either side (or from one in a thousand to all but one) says nothing.
+const NOTHING: f64 = 1e3;
+
+/// 95 % intervals in the coordinates of the search, which are logarithms and logits; `None` where the trace says nothing of a parameter.
 fn intervals(likelihood: impl Fn(&[f64]) -> f64, at: &[f64]) -> Vec<Option<[f64; 2]>> {
     let errors = standard_errors(likelihood, at);
-    at.iter().zip(errors).map(|(at, error)| error.map(|error| [at - Z * error, at + Z * error])).collect()
+    at.iter()
+        .zip(errors)
+        .map(|(at, error)| {
+            error.filter(|error| Z * error < libm::log(NOTHING)).map(|error| [at - Z * error, at + Z * error])
+        })
+        .collect()
 }
 
 fn logistic(x: f64) -> f64 {

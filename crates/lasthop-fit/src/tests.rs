@@ -190,3 +190,23 @@ fn a_search_that_walks_far_off_finds_no_false_top() {
     let spec = ErrorSpec::Burst { mean_bytes: 65536.0, packets: 4, frames: Frames::All };
     assert_eq!(report(&spec, 6_000, 9).chosen().family, Family::Burst);
 }
+
+/// One loss says nothing of how long bad times last: such an interval is left out, and none reaches over more than six orders of magnitude.
+#[test]
+fn what_a_trace_says_nothing_of_has_no_interval() {
+    for lost in [&[2_500][..], &[10, 2_500]] {
+        let mut packets = trains(&uniform(1e-9), 5_000, 3).packets().to_vec();
+        lost.iter().for_each(|&at| packets[at].lost = true);
+        let report = fit(&LossTrace::timed(packets)).expect("the trace has packets");
+        let two_state = report.fits.iter().find(|fit| fit.family == Family::TwoState).expect("times are known");
+        assert_eq!(two_state.parameter("bad").unwrap().interval, None, "{two_state:?}");
+        for parameter in report.fits.iter().flat_map(|fit| &fit.parameters) {
+            if let Some([low, high]) = parameter.interval {
+                assert!(
+                    low <= parameter.value && parameter.value <= high && (low == 0.0 || high / low <= 1e6),
+                    "{parameter:?}"
+                );
+            }
+        }
+    }
+}

@@ -30,7 +30,7 @@ impl Report {
         if !self.alike.is_empty() {
             let names: Vec<&str> = self.alike.iter().map(|family| family.name()).collect();
             lines.push(format!(
-                "This trace cannot tell {name} from {}: packets with pauses between them would.",
+                "This trace cannot tell {name} from {}: more packets may, of several sizes and with pauses between them.",
                 names.join(", ")
             ));
         }

@@ -27,6 +27,8 @@ const RETRY: Duration = Duration::from_millis(250);
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Without a packet for so long, the other end is gone.
 const GONE: Duration = Duration::from_secs(5);
+/// Who stops it waits so long, and four round trips, for what is not known yet.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 /// Time between two pings.
 const PINGS: Duration = Duration::from_millis(100);
 /// Size of the packets of the first trains: what IPv6 takes everywhere.
@@ -137,6 +139,8 @@ pub struct Measured {
     pub seconds: f64,
     /// When the first two seconds were over: down, up, in seconds of the sender's clock.
     pub settled: [f64; 2],
+    /// Whether it was stopped before its end.
+    pub stopped: bool,
 }
 
 /// The caller's state machine.
@@ -153,6 +157,7 @@ pub struct Client {
     next_ping: Instant,
     overruns: u32,
     goodbyes: u32,
+    stopped: bool,
 }
 
 impl Client {
@@ -170,6 +175,7 @@ impl Client {
             next_ping: Instant::ZERO,
             overruns: 0,
             goodbyes: 0,
+            stopped: false,
             config,
         }
     }
@@ -187,9 +193,19 @@ impl Client {
         }
     }
 
-    /// Ends it.
-    pub fn stop(&mut self) {
-        self.finish(Err(Failure::Stopped));
+    /// Ends it. Once the main part has begun, what was measured so far is kept, and what is not known of it yet is fetched: that takes some round trips.
+    pub fn stop(&mut self, now: Instant) {
+        match self.phase {
+            Phase::Main { .. } => {
+                self.lanes.iter_mut().for_each(Lane::end);
+                self.phase = Phase::Drain { since: now, settled: false };
+                let left = LAST_WORDS + self.round_trip() * 4;
+                self.config.lasts = self.config.lasts.min(now.since(self.began) + left);
+                self.stopped = true;
+            }
+            Phase::Drain { .. } | Phase::Over(_) => {}
+            Phase::Hello { .. } | Phase::Open { .. } | Phase::First { .. } => self.finish(Err(Failure::Stopped)),
+        }
     }
 
     fn finish(&mut self, outcome: Result<(), Failure>) {
@@ -343,6 +359,7 @@ impl Client {
             overruns: [self.overruns, self.logs.overruns()],
             seconds: now.since(self.began).as_secs_f64(),
             settled,
+            stopped: self.stopped,
         }
     }
 

@@ -131,7 +131,7 @@ pub fn measure(config: ClientConfig, mut tell: impl FnMut(Progress) -> Stop) -> 
         if told.elapsed() >= LONGEST_WAIT {
             told = time::Instant::now();
             if tell(client.progress(clock.get())) == Stop::Now {
-                client.stop();
+                client.stop(clock.get());
             }
         }
     }

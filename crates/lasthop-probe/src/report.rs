@@ -195,7 +195,7 @@ fn loss_of(packets: &[&Packet]) -> LossReport {
 /// Makes numbers of what was measured. `None` where a direction has no rate.
 pub fn analyse(measured: Measured, server: &str) -> Option<Analysis> {
     let rates = [capacity(&measured.logs[0])?, capacity(&measured.logs[1])?];
-    let Measured { logs, round_trips, ping, limits, overruns, seconds, settled } = measured;
+    let Measured { logs, round_trips, ping, limits, overruns, seconds, settled, stopped } = measured;
     let mut drifts = [0, 1].map(|at| drift(&logs[at], rates[at].rate));
     // What one clock gains the other loses; both ways see the same drift.
     let both = (drifts[0] - drifts[1]) / 2.0;
@@ -213,6 +213,9 @@ pub fn analyse(measured: Measured, server: &str) -> Option<Analysis> {
     let air: f64 = rates.iter().map(|found| 8.0 * f64::from(ping) / found.rate).sum();
     let base = (least - air).max(0.0);
     let mut remarks = Vec::new();
+    if stopped {
+        remarks.push(format!("stopped after {seconds:.0} s: what was measured until then"));
+    }
     let direction = |at: usize, remarks: &mut Vec<String>| {
         let side = Side { rate: rates[at], limit: limits[at], delays: delays[at], settled: settled[at] };
         direction(Way::BOTH[at], &logs[at], side, overruns[at], drifts[at], remarks)

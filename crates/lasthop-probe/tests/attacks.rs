@@ -116,7 +116,7 @@ fn both_ends_are_told_of_a_stop() {
     let (mut client, _, open) = opening(&mut server);
     let accept = give(&mut server, at(4), HERE, &open).remove(0);
     tell(&mut client, at(5), &accept.bytes);
-    client.stop();
+    client.stop(at(6));
     while let Some(goodbye) = client.poll_transmit(at(6)) {
         give(&mut server, at(7), HERE, &goodbye.bytes);
     }

@@ -2,7 +2,8 @@
 
 mod common;
 
-use common::{Told, Way, client, run, server, way};
+use common::{Told, Way, client, run, run_until, server, way};
+use lasthop_probe::Failure;
 use lasthop_probe::LADDER;
 use lasthop_probe::client::Way as Direction;
 use lasthop_probe::report::{Analysis, Bound, analyse};
@@ -67,6 +68,32 @@ fn a_stream_below_the_rate_hardly_ever_fills_a_queue() {
         assert!(loss.lost * 1000 < loss.packets, "{loss:?}");
     }
     assert!(report.down.loss_loaded.lost > 0);
+}
+
+/// Who stops a measurement has what was measured until then, soon; before there is anything, nothing.
+#[test]
+fn a_measurement_that_is_stopped_keeps_what_it_has() {
+    use lasthop_proto::time::Duration;
+    let ways = [way(10.0, 50, 50, 0.05), way(4.0, 50, 30, 0.02)];
+    let stopped = |after| run_until(client(60, 8), server(), &ways, 11, Duration::from_secs(after));
+    assert_eq!(stopped(1).outcome, Err(Failure::Stopped));
+    for after in [6, 25] {
+        let told = stopped(after);
+        let report = found(&told).report;
+        assert!(
+            told.measured.stopped && report.remarks.iter().any(|remark| remark.starts_with("stopped after")),
+            "{:?}",
+            report.remarks
+        );
+        assert!(report.seconds >= after as f64 && report.seconds <= after as f64 + 2.5, "{}", report.seconds);
+        for (direction, way, loss) in [(&report.down, &ways[0], 0.05), (&report.up, &ways[1], 0.02)] {
+            assert!((direction.rate_bps.value / way.rate - 1.0).abs() < 0.05, "{direction:?}");
+            // What was underway at the end is not taken for lost.
+            let [low, high] = direction.loss.share.interval.unwrap();
+            assert!((low * 0.9..=high * 1.1).contains(&loss), "after {after} s: {:?}", direction.loss);
+            assert!(direction.loss.packets > 40 * after, "{:?}", direction.loss);
+        }
+    }
 }
 
 #[test]

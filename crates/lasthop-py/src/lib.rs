@@ -27,7 +27,7 @@ mod _lasthop {
     #[pymodule_export]
     use super::advice::PyAdvice;
     #[pymodule_export]
-    use super::measured::{PyDiagnosis, PyFit};
+    use super::measured::{PyDiagnosis, PyFit, diagnose_between};
     #[pymodule_export]
     use super::scenario::PyScenario;
     #[pymodule_export]

@@ -11,7 +11,7 @@ use lasthop_diagnose::words::lines;
 use lasthop_diagnose::{At, Direction, FlowReport, LossReport, Options, Report, Vantage};
 use lasthop_fit::{Beside, Fit, Parameter};
 use lasthop_report::columns::Column;
-use lasthop_study::diagnosis::{diagnosed, no_flow, to_json};
+use lasthop_study::diagnosis::{diagnosed, matched, matched_to_json, no_flow, to_json};
 use lasthop_study::link::{Access, Files, Fitted, Given, LinkError, MeasuredLink, measured_from};
 use lasthop_study::replicate::Progress;
 use pyo3::prelude::*;
@@ -104,6 +104,14 @@ impl PyDiagnosis {
         let (flow, direction) = chosen.ok_or_else(|| Error::from(no_flow(&self.path, &self.report)))?;
         writing(py, &self.path, &out, |source, file| loss_trace(flow, direction, source, file))
     }
+}
+
+/// As `lasthop diagnose --between --json` has it.
+#[pyfunction]
+pub fn diagnose_between(py: Python<'_>, one: PathBuf, other: PathBuf) -> PyResult<String> {
+    let paths = [one.as_path(), other.as_path()];
+    let found = reading(py, |access| matched(access, paths))?;
+    Ok(matched_to_json(paths, &found).to_string())
 }
 
 /// Writes a file from a capture until somebody presses Ctrl-C.

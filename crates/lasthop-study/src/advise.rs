@@ -17,8 +17,12 @@ use crate::stats::Estimate;
 
 pub use self::words::times;
 
-/// A gain below this is none; and cures that lie no further apart are as good as each other.
+/// A gain below this is none.
 const LEAST_GAIN: f64 = 0.03;
+
+/// Cures that lie no further apart are as good as each other. It is half of what counts as a gain: the simulator may be off by the other half, and what is advised is to be within that
+/// gain of the best where it is installed.
+const AS_GOOD: f64 = 0.015;
 
 /// What a call plays arrives within this, or within the path's delay and a buffer against jitter.
 const LEAST_DEADLINE: Duration = Duration::from_millis(150);
@@ -411,7 +415,7 @@ impl Advice {
     fn best_of(&self, which: impl Fn(&Cured) -> bool) -> Option<&Cured> {
         let helping = || self.cured.iter().filter(|cured| which(cured) && cured.helps());
         let most = helping().map(|cured| cured.gain).fold(0.0, f64::max);
-        let near = |cured: &&Cured| cured.gain >= most * (1.0 - LEAST_GAIN) || cured.gain == most;
+        let near = |cured: &&Cured| cured.gain >= most * (1.0 - AS_GOOD) || cured.gain == most;
         // The first of those that ask as little.
         helping().filter(near).min_by_key(|cured| cured.cure.needs)
     }

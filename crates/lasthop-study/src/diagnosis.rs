@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
+use lasthop_diagnose::matched::{Between, between};
 use lasthop_diagnose::{Options, Report, diagnose};
+use lasthop_scenario::one_line;
 use serde_json::{Value, json};
 
 use crate::link::{Access, LinkError};
@@ -24,6 +26,30 @@ pub fn diagnosed(access: &Access<'_>, path: &Path, options: &Options) -> Result<
         return Err(LinkError::NoFlow { path: path.to_path_buf(), why });
     }
     Ok(report)
+}
+
+/// Matches the packets of two captures of the same connections.
+///
+/// # Errors
+///
+/// When one cannot be read, or no packet with data is in both.
+pub fn matched(access: &Access<'_>, paths: [&Path; 2]) -> Result<Between, LinkError> {
+    let file = |path: &Path| access.open(path).map_err(|error| LinkError::File { path: path.to_path_buf(), error });
+    let found = between([file(paths[0])?, file(paths[1])?]);
+    if (access.stop)() {
+        return Err(LinkError::Stopped { path: paths[0].to_path_buf() });
+    }
+    let found = found.map_err(|(which, error)| LinkError::Capture { path: paths[which].to_path_buf(), error })?;
+    if found.flows.is_empty() {
+        let why = format!("no packet of it is in {} as well", one_line(&paths[1].display().to_string()));
+        return Err(LinkError::NoFlow { path: paths[0].to_path_buf(), why });
+    }
+    Ok(found)
+}
+
+/// As `lasthop diagnose --between --json` has it.
+pub fn matched_to_json(paths: [&Path; 2], found: &Between) -> Value {
+    json!({ "files": paths.map(|path| one_line(&path.display().to_string())), "between": found })
 }
 
 /// No flow in a capture sends data, and what it lacks.

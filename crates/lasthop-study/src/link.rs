@@ -209,9 +209,17 @@ pub fn tells_of_link(path: &Path) -> bool {
     if path.extension().is_some_and(|extension| extension == "json") || path.join("probe.json").is_file() {
         return true;
     }
+    if is_named_as_capture(path) {
+        return true;
+    }
     let mut begin = [0; 4];
     // What cannot be read is somebody else's to say.
     path.is_file() && File::open(path).and_then(|mut file| file.read_exact(&mut begin)).is_ok() && is_capture(&begin)
+}
+
+/// A file of that name is to be a capture, even if it is empty.
+fn is_named_as_capture(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "pcap" || extension == "pcapng")
 }
 
 /// Reads a measurement and fits models to its losses: a probe's folder or report, a capture, or losses `down` and `up`.
@@ -333,6 +341,9 @@ fn begins_as_capture(access: &Access<'_>, path: &Path) -> Result<bool, LinkError
     if !access.is_file(path) {
         // A folder without a report, a pipe: the reader of traces has the words for it.
         return Ok(false);
+    }
+    if is_named_as_capture(path) {
+        return Ok(true);
     }
     let mut begin = Vec::new();
     access.open(path).and_then(|file| file.take(4).read_to_end(&mut begin)).map_err(failed(path))?;

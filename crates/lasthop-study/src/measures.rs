@@ -60,11 +60,20 @@ pub(crate) static OCCASIONAL: [Occasional; OCCASIONS] = [
     },
 ];
 
+/// What a transfer carried, in bits a second: up to the last byte, or up to the limit where that cut it. A silence that lasted until then is the transfer's.
+fn carried(network: &Network, flow: &FlowReport) -> f64 {
+    if flow.complete || flow.aborted {
+        return flow.throughput();
+    }
+    let seconds = network.limit.max(flow.end).since(flow.start).as_secs_f64();
+    if seconds > 0.0 { flow.received as f64 * 8.0 / seconds } else { 0.0 }
+}
+
 /// The mean throughput, in Mbps, of the transfers that brought something and of the web sessions.
 pub fn throughput(network: &Network, report: &Report) -> f64 {
     let transfers = network.flows.iter().zip(&report.flows);
     let transfers = transfers.filter(|(spec, flow)| spec.app.is_transfer() && flow.received > 0);
-    let transfers = transfers.map(|(_, flow)| flow.throughput());
+    let transfers = transfers.map(|(_, flow)| carried(network, flow));
     let each: Vec<f64> = transfers.chain(report.sessions.iter().map(SessionReport::throughput)).collect();
     // The sum of nothing is -0.
     (each.iter().sum::<f64>() + 0.0) / each.len().max(1) as f64 / 1e6
@@ -153,7 +162,7 @@ fn fairness_measures(network: &Network, report: &Report, measures: &mut Vec<Meas
     let transfers = || network.flows.iter().zip(&report.flows).filter(|(spec, _)| spec.app.is_transfer());
     let kinds: [Vec<f64>; 2] = [true, false].map(|lossy| {
         let of_kind = transfers().filter(|(spec, _)| network.is_lossy_between(spec.from, spec.to) == lossy);
-        of_kind.map(|(_, flow)| flow.throughput() / 1e6).collect()
+        of_kind.map(|(_, flow)| carried(network, flow) / 1e6).collect()
     });
     if kinds.iter().any(Vec::is_empty) {
         return;
@@ -382,6 +391,18 @@ mod tests {
         // Of a single transfer nothing is left out; where nothing arrived, its throughput is no negative zero.
         let (throughput, starved, _) = measured(&task(&[("limit", "1 ms")]));
         assert_eq!((throughput.map(f64::to_bits), starved), (Some(0), None));
+    }
+
+    /// Half a megabyte by the second second, and nothing more: with eight seconds left to the limit that is 0.4 Mbps, not 2.
+    #[test]
+    fn a_silence_until_the_limit_counts() {
+        let scenario = Scenario::builtin("wavelan-lan").unwrap().with_overrides(&[("limit", "10 s")]).unwrap();
+        let network = Task::new(&scenario, scenario.scheme(), 1, 1).unwrap().network;
+        let end = Instant::ZERO + Duration::from_secs(2);
+        let stalled = FlowReport { received: 500_000, end, ..FlowReport::default() };
+        assert_eq!(carried(&network, &stalled), 400e3);
+        assert_eq!(carried(&network, &FlowReport { complete: true, ..stalled.clone() }), 2e6);
+        assert_eq!(carried(&network, &FlowReport { aborted: true, ..stalled }), 2e6);
     }
 
     #[test]

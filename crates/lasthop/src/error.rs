@@ -143,6 +143,9 @@ pub enum Error {
     #[error("{server}: too little arrived to tell a rate {way}")]
     ProbeThin { server: String, way: &'static str },
     #[cfg(target_os = "linux")]
+    #[error("stopped after {seconds:.0} s; what was measured until then is kept")]
+    ProbeStopped { seconds: f64 },
+    #[cfg(target_os = "linux")]
     #[error("lab: give a scenario file, the name of a ready-made one, or `clean`")]
     NoLabScenario,
     #[error("cannot listen to signals: {0}")]

@@ -49,8 +49,8 @@ impl Table {
         let total = |widths: &[usize]| widths.iter().sum::<usize>() + widths.len() - 1;
         match width {
             Some(width) if total(&tight) > width => self.blocks(width),
-            Some(width) if total(&full) > width => self.lines(&tight),
-            _ => self.lines(&full),
+            Some(width) if total(&full) > width => self.lines(&tight, Some(width)),
+            _ => self.lines(&full, width),
         }
     }
 
@@ -63,14 +63,14 @@ impl Table {
         cells.map(|cell| len(cell.trim_end())).max().unwrap_or(0).max(len(&self.columns[at].heading))
     }
 
-    fn lines(&self, widths: &[usize]) -> String {
+    fn lines(&self, widths: &[usize], width: Option<usize>) -> String {
         let headings: Vec<&String> = self.columns.iter().map(|column| &column.heading).collect();
         let mut text = Style::Heading.out(&line(&headings, widths)) + "\n";
         for row in &self.rows {
             match row {
                 Row::Cells(cells) => text += &line(&cells.iter().collect::<Vec<_>>(), widths),
                 Row::Words(name, words) => text += &format!("{name:<0$} {1}", widths[0], Style::Remark.out(words)),
-                Row::Note(note) => text += note,
+                Row::Note(note) => text += &fold(note, width),
             }
             text.push('\n');
         }

@@ -66,6 +66,12 @@ fn what_is_no_trace_is_said_in_one_line() {
         let said = refused(&bench, "fit trace.txt");
         assert!(said.contains(expected) && said.trim_end().lines().count() == 1, "{said}");
     }
+    // A capture that has nothing in it is still to be one.
+    bench.put("empty.pcap", "");
+    for command in ["fit", "advise"] {
+        let said = refused(&bench, &format!("{command} empty.pcap"));
+        assert!(said.contains("empty.pcap: not a capture: expected a pcap or pcapng file"), "{said}");
+    }
     let said = refused(&bench, "fit no-such-file");
     assert!(said.contains("no-such-file"), "{said}");
 }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use lasthop_proto::time::{Duration, Instant};
 
 use crate::estimate::{Known, Log, Overload, Purpose, capacity, delays, losses, queue};
-use crate::order::{Order, Task};
+use crate::order::{Order, Stream, Task};
 use crate::plan::{Path, Plan, Step};
 
 /// Orders of one direction and what they are for.
@@ -28,6 +28,20 @@ impl Lane {
     pub(super) fn add(&mut self, purpose: Purpose, task: Task, rest: [Duration; 2]) {
         self.purposes.push(purpose);
         self.waiting.push_back(crate::plan::order(self.purposes.len() as u16, task, rest));
+    }
+
+    /// Nothing more is sent but what is underway: a stream that ends at once takes the place of the one there is.
+    pub(super) fn end(&mut self) {
+        self.steps.clear();
+        // The first may have been taken already.
+        while self.waiting.len() > 1 {
+            self.waiting.pop_back();
+            self.purposes.pop();
+        }
+        if let Some((plan, _)) = &self.plan {
+            let stream = Stream { lasts: Duration::ZERO, ..plan.stream };
+            self.add(Purpose::Stream, Task::Stream(stream), [Duration::ZERO; 2]);
+        }
     }
 
     /// What an order is for.

@@ -36,7 +36,7 @@ pub enum Overload {
     Holds(QueueFound),
 }
 
-/// Chance that a packet arrives which the modelled queue drops: its phase may be off by one.
+/// Chance that a packet arrives which the modelled queue drops: its phase may be off by one. What arrived was in the queue, and waited as long as all that is ahead of it.
 const SLIP: f64 = 0.04;
 /// Unexpected delays count for no more than this.
 const MOST_SURPRISE: f64 = 6.0;
@@ -75,8 +75,9 @@ impl Model<'_> {
             while leaving.front().is_some_and(|at| *at <= packet.sent) {
                 leaving.pop_front();
             }
-            if limit.is_some_and(|limit| leaving.len() > limit) {
-                sum += if packet.arrived.is_some() { libm::log(SLIP) } else { libm::log1p(-SLIP) };
+            let full = limit.is_some_and(|limit| leaving.len() > limit);
+            if full && packet.arrived.is_none() {
+                sum += libm::log1p(-SLIP);
                 continue;
             }
             let air = packet.air(self.rate);
@@ -88,7 +89,8 @@ impl Model<'_> {
                     // Timers and other processes add milliseconds; slow links take longer for a packet than that.
                     let scale = air.max(1e-3);
                     let surprise = (arrived - self.base - last).abs() / scale;
-                    libm::log1p(-self.loss) - surprise.min(MOST_SURPRISE)
+                    let chance = if full { libm::log(SLIP) } else { libm::log1p(-self.loss) };
+                    chance - surprise.min(MOST_SURPRISE)
                 }
             };
         }

@@ -81,6 +81,25 @@ fn queues_of_any_size_are_found() {
     }
 }
 
+/// A busy machine hands over what came in a while all at once: the delays say little, what was dropped says enough.
+#[test]
+fn a_queue_is_found_by_a_receiver_that_stalls() {
+    let mut link = Link::new(6e6, 0.008, 40);
+    link.noise = 100e-6;
+    for (order, count) in [32, 64, 64].into_iter().enumerate() {
+        link.train(order as f64 * 5.0, count, 1500, Purpose::Overload, order as u16);
+    }
+    for order in 0..3 {
+        let began = order as f64 * 5.0 + 1000.0;
+        for packet in link.log.packets.iter_mut().filter(|packet| packet.order == order) {
+            packet.arrived = packet.arrived.map(|at| at.max(began + 0.15));
+        }
+    }
+    let found = queue(&link.log, 1500, Known { rate: 6e6, base: 1000.008, loss: 0.01 }).unwrap();
+    let Overload::Filled(found) = found else { panic!("{found:?}") };
+    assert!((38..=42).contains(&found.packets), "{found:?}");
+}
+
 #[test]
 fn a_queue_that_was_not_filled_is_at_least_so_long() {
     let mut link = Link::new(1e6, 0.05, 500);

@@ -102,7 +102,12 @@ pub struct Told {
 }
 
 /// Runs a session to its end.
-pub fn run(mut client: Client, mut server: Server, ways: &[Way; 2], seed: u64) -> Told {
+pub fn run(client: Client, server: Server, ways: &[Way; 2], seed: u64) -> Told {
+    run_until(client, server, ways, seed, Duration::MAX)
+}
+
+/// The same of a caller that is told to stop after a while.
+pub fn run_until(mut client: Client, mut server: Server, ways: &[Way; 2], seed: u64, stop: Duration) -> Told {
     // Channels begin in the good state; a measurement begins in the middle of a link's life.
     let mut now = Instant::ZERO + Duration::from_secs(100_000);
     let began = now;
@@ -127,6 +132,9 @@ pub fn run(mut client: Client, mut server: Server, ways: &[Way; 2], seed: u64) -
         let next = [0, 1].into_iter().filter_map(|at| due[at].map(|due| due.max(busy[at])));
         let next = next.chain(arrival).min().unwrap();
         now = now.max(next);
+        if now.since(began) >= stop {
+            client.stop(now);
+        }
         if arrival.is_some_and(|at| at <= now) {
             let ((at, _), (way, transmit)) = underway.pop_first().unwrap();
             let stamp = at + Duration::from_nanos(draws.exponential(LATE) as u64);

@@ -210,20 +210,23 @@ fn probe(args: &MeasureArgs) -> Result<(), Error> {
     let name = if host == server.to_string() { host.to_owned() } else { format!("{host} ({server})") };
     let thin = |at: usize| lasthop_probe::estimate::capacity(&measured.logs[at]).is_none();
     let way = if thin(0) { "down" } else { "up" };
+    let (stopped, seconds) = (measured.stopped, measured.seconds);
     let analysis = analyse(measured, &name).ok_or(Error::ProbeThin { server: name, way })?;
     if let Some(out) = &args.out {
         write(out, &analysis)?;
     }
     if args.json.json {
-        return print_json(&json!(analysis.report));
+        print_json(&json!(analysis.report))?;
+    } else {
+        let mut out = stdout().lock();
+        write!(out, "{}", fold(&summary::text(&analysis.report), width()))?;
+        if let Some(folder) = &args.out {
+            let folder = folder.display();
+            // The command on a line of its own, whole, to be copied.
+            writeln!(out, "\nwrote {folder}; next:\nlasthop fit {folder} --out link.toml")?;
+        }
     }
-    let mut out = stdout().lock();
-    write!(out, "{}", fold(&summary::text(&analysis.report), width()))?;
-    if let Some(folder) = &args.out {
-        let folder = folder.display();
-        writeln!(out, "{}", fold(&format!("\nwrote {folder}: lasthop fit {folder} --out link.toml"), width()))?;
-    }
-    Ok(())
+    if stopped { Err(Error::ProbeStopped { seconds }) } else { Ok(()) }
 }
 
 fn write(folder: &Path, analysis: &Analysis) -> Result<(), Error> {

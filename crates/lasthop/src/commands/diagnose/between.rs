@@ -2,13 +2,13 @@
 
 use std::io::{Write, stdout};
 
-use lasthop_diagnose::matched::{Between, Crossing, between};
+use lasthop_diagnose::matched::{Between, Crossing};
 use lasthop_diagnose::words::rate;
 use lasthop_scenario::one_line;
-use lasthop_study::link::LinkError;
-use serde_json::json;
+use lasthop_study::diagnosis::{matched, matched_to_json};
+use lasthop_study::link::Access;
 
-use super::{MOST_FLOWS, open};
+use super::MOST_FLOWS;
 use crate::cli::DiagnoseArgs;
 use crate::error::Error;
 use crate::output::{count, print_json};
@@ -16,18 +16,12 @@ use crate::terminal::{Style, fold, width};
 
 pub fn execute(args: &DiagnoseArgs) -> Result<(), Error> {
     let [one, other] = args.captures.as_slice() else { return Err(Error::TwoCaptures { given: args.captures.len() }) };
-    let paths = [one, other];
-    let found = between([open(one)?, open(other)?])
-        .map_err(|(which, error)| LinkError::Capture { path: paths[which].clone(), error })?;
-    let names = paths.map(|path| one_line(&path.display().to_string()));
-    if found.flows.is_empty() {
-        let why = format!("no packet of it is in {} as well", names[1]);
-        return Err(LinkError::NoFlow { path: one.clone(), why }.into());
-    }
+    let paths = [one.as_path(), other.as_path()];
+    let found = matched(&Access::DISK, paths)?;
     if args.json.json {
-        let found = serde_json::to_value(&found).map_err(std::io::Error::from)?;
-        return print_json(&json!({ "files": names, "between": found }));
+        return print_json(&matched_to_json(paths, &found));
     }
+    let names = paths.map(|path| one_line(&path.display().to_string()));
     let say = |text: &str| writeln!(stdout().lock(), "{}", fold(text, width()));
     say(&Style::Heading.out(&format!(
         "{} and {}: {} in both",

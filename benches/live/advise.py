@@ -1,0 +1,281 @@
+#!/usr/bin/env python3
+"""Is the advice right? Links drawn at random, unknown to the analysis, go the whole way: `lasthop probe` measures the hop, `lasthop fit` models it, `lasthop compare` simulates every
+cure on the model, `lasthop advise` chooses one; and `lasthop lab` runs every cure on the link itself, between kernels.
+
+    sudo benches/live/advise.py [--links 10] [--seed 1] [--first 0] [--at-once 2]
+    benches/live/advise.py --only-show                     # what has been measured so far
+
+The hop is drawn as for probe.py, but no faster than --fastest; the wire in front of it has 99 Mbps and 2 to 20 ms, and loses nothing. A run is one download, for --seconds.
+Everything is kept in a folder (--results), a file for each run, as soon as it is done; what is there is not done again, so that Ctrl-C loses nothing and the next call goes on.
+
+Four goals, each for 9 links of 10:
+  simulated  the mean throughput of every cure, simulated on the fit, is within 10 % of what the lab measures. What the runs' own errors did, which simulator and lab
+             share, is taken off (a control variate). Where a mean is not within 10 %, but the 95 % interval reaches there, the table has `?`, and `!` where it does not
+  winner     the cure that is fastest in the simulator measures within 3 % of the fastest
+  advice     what is advised (or to leave everything as it is) measures within 3 % of the fastest
+  no harm    it does not measure worse than no cure: on all links, beyond what may be chance
+"""
+import concurrent.futures
+import json
+import math
+import os
+import signal
+import sys
+import threading
+import time
+
+import common
+import drawn
+
+sys.path.append(os.path.join(common.ROOT, "benches", "agreement"))
+from call import call  # noqa: E402
+from estimate import mean_interval, ratio  # noqa: E402
+
+NONE = "E2E-CUBIC"
+CURES = (NONE, "E2E-BBR", "SNOOP", "SPLIT-BBR", "LINK-HYBRID")
+GOALS = ("simulated", "winner", "advice", "no harm")
+WITHIN = 0.10
+# Of intervals.
+SHARE = 0.95
+AS_GOOD = 0.03
+
+
+def settings(values):
+    return [part for key, value in values.items() for part in ("--set", f"{key}={value}")]
+
+
+def probed(args, kept, seed):
+    """The hop, measured from the client's side. The namespaces' congestion control is that of no program here; every kernel has Reno."""
+    found, key = kept.path("found"), kept.path("probe.key")
+    if not os.path.exists(key):
+        call(args.lasthop, "probe", "keygen", key)
+    with common.Program(None, args.lasthop, "lab", "hold", kept.path("link.toml"), "--json", "--seed", str(seed), "--set", "lab.congestion=reno") as lab:
+        nodes = json.loads(lab.line())["nodes"]
+        base, client = nodes["base"], nodes["client"]
+        with common.Program(base["namespace"], args.lasthop, "probe", "serve", "--key", key) as server:
+            server.until("listening at")
+            common.run(args.lasthop, "probe", base["address"], "--key", key, "--out", found, "--force", "--json", namespace=client["namespace"])
+        lab.process.send_signal(signal.SIGINT)
+        lab.process.communicate(timeout=60)
+    with open(os.path.join(found, "probe.json"), encoding="utf-8") as file:
+        return json.load(file)
+
+
+def simulated(args, path, seed, more):
+    """Throughput of each cure in Mbps, run by run: those of one number draw the same errors as the lab's."""
+    def one(cure, run):
+        out = call(args.lasthop, "run", path, "--json", "--scheme", cure, "--runs", "1", "--seed", str(seed + run), *settings(more))
+        return json.loads(out)["measures"]["throughput"]["mean"]
+
+    return {cure: [one(cure, run) for run in range(1, args.simulations + 1)] for cure in CURES}
+
+
+def advised(args, path):
+    """The cure that `advise` names for downloads, and by how much it is to help."""
+    out = json.loads(call(args.lasthop, "advise", path, "--for", "bulk", "--json", *settings(drawn.WIRE)))
+    return {"advised": out["promise"]["advised"], "promise": out["promise"]}
+
+
+def measured(args, path, cure, seed):
+    """One run in the lab."""
+    out = call(args.lasthop, "lab", path, "--runs", "1", "--json", "--schemes", cure, "--seed", str(seed), "--set", f"lab.lateness={args.lateness}")
+    row = json.loads(out)["schemes"][0]
+    measures = {name: measure["mean"] for name, measure in row["measures"].items()}
+    if not measures["throughput"]:
+        raise RuntimeError(f"{cure}: nothing arrived")
+    return {"throughput": measures["throughput"], "measures": measures, "late_p99_us": row["lateness_us"]["p99"], "void": row["void"]}
+
+
+def throughputs(args, kept, cure):
+    """What the lab measured of a cure, by number of run."""
+    runs = {run: kept.get(f"lab-{cure}-{run}.json") for run in range(1, max(args.runs, args.most_runs) + 1)}
+    return {run: of["throughput"] for run, of in runs.items() if of}
+
+
+def is_known(args, kept, cure):
+    """Whether the mean is known to as much as it is to be right by."""
+    mean, half = mean_interval(list(throughputs(args, kept, cure).values()), SHARE)
+    return half is not None and half <= WITHIN * mean
+
+
+def steps(args, number, link, kept):
+    """Of each step: the file that it leaves, and what does it."""
+    # The measurement meets other errors than the transfers.
+    seed = drawn.seed(args.seed, number)
+    original, fitted = kept.path("link.toml"), kept.path("fitted.toml")
+    transfer = {**drawn.WIRE, "flows.download.size": drawn.ENDLESS, "flows.download.close": "off", "limit": f"{args.seconds:g} s"}
+    fit = ("fit", kept.path("found"), "--wire-delay", f"{link.wire:.3f} ms", "--out", fitted, "--force", "--json")
+    yield "probe.json", lambda: probed(args, kept, seed)
+    yield "fit.json", lambda: json.loads(call(args.lasthop, *fit))
+    yield "on-fit.json", lambda: simulated(args, fitted, seed, transfer)
+    yield "on-link.json", lambda: simulated(args, original, seed, {})
+    yield "advice.json", lambda: advised(args, fitted)
+    for run in range(1, max(args.runs, args.most_runs) + 1):
+        for cure in CURES:
+            if run <= args.runs or not is_known(args, kept, cure):
+                yield f"lab-{cure}-{run}.json", lambda cure=cure, run=run: measured(args, original, cure, seed + run)
+
+
+def kept_of(args, number):
+    return common.Kept(os.path.join(args.results, f"{args.seed}-{args.fastest:g}Mbps-{args.seconds:g}s-{number}"))
+
+
+def work(args, number, stop):
+    """Does what is not there yet of a link."""
+    link, kept = drawn.Link.drawn(args.seed, number, args.fastest * 1e6), kept_of(args, number)
+    with open(kept.path("link.toml"), "w", encoding="utf-8") as file:
+        file.write(link.path(args.seconds))
+    for name, step in steps(args, number, link, kept):
+        if kept.get(name) is not None:
+            continue
+        if stop.is_set() or args.minutes and time.monotonic() - args.begun > 60 * args.minutes:
+            return
+        common.note(f"link {number}: {name.removesuffix('.json')}")
+        try:
+            kept.keep(name, step())
+        except RuntimeError as error:
+            if stop.is_set():
+                return
+            common.note(f"link {number}: left out: {error}")
+            if not name.startswith("lab-"):
+                return
+
+
+def within(found):
+    """Whether it is within the goal; `None` where it is not, but by no more than may be chance."""
+    value, low, high = found
+    if abs(value - 1) <= WITHIN:
+        return True
+    return None if low is None or (low <= 1 + WITHIN and high >= 1 - WITHIN) else False
+
+
+def beside(these, those, least):
+    """Whether runs are at least so many times as good as those of the same errors, on average; `None` where they are not, but by no more than may be chance."""
+    logs = [math.log(these[run] / those[run]) for run in these if run in those]
+    mean, half = mean_interval(logs, SHARE) if logs else (0.0, None)
+    if mean >= math.log(least):
+        return True
+    return None if half is None or mean + half >= math.log(least) else False
+
+
+def judge(args, number):
+    """What a link came to; `None` where something is missing."""
+    link, kept = drawn.Link.drawn(args.seed, number, args.fastest * 1e6), kept_of(args, number)
+    known = [kept.get(f"{name}.json") for name in ("on-fit", "on-link", "advice")]
+    throughput = {cure: throughputs(args, kept, cure) for cure in CURES}
+    if any(one is None for one in known) or not all(throughput.values()):
+        return None
+    fitted, original, advice = known
+    rows = {}
+    for cure in CURES:
+        over_lab = lambda simulated: [*ratio(dict(enumerate(simulated[cure], 1)), throughput[cure], SHARE)]
+        rows[cure] = {"fit": mean_interval(fitted[cure], SHARE), "link": mean_interval(original[cure], SHARE), "lab": mean_interval(list(throughput[cure].values()), SHARE),
+                      "runs": len(throughput[cure]), "fit_over_lab": over_lab(fitted), "link_over_lab": over_lab(original)}
+    lab = {cure: rows[cure]["lab"][0] for cure in CURES}
+    fastest = max(CURES, key=lab.get)
+    said = advice["advised"] or NONE
+    winner = max(CURES, key=lambda cure: rows[cure]["fit"][0])
+    return {
+        "link": number, "words": str(link), "cures": rows,
+        "winner_simulated": winner, "winner_measured": fastest, "advised": said,
+        "advised_over_best": lab[said] / lab[fastest], "advised_over_none": lab[said] / lab[NONE],
+        "late_p99_us": max(kept.get(f"lab-{cure}-{run}.json")["late_p99_us"] for cure in CURES for run in throughput[cure]),
+        "goals": {
+            "simulated": verdict([within(row["fit_over_lab"]) for row in rows.values()]),
+            "winner": beside(throughput[winner], throughput[fastest], 1 - AS_GOOD),
+            "advice": beside(throughput[said], throughput[fastest], 1 - AS_GOOD),
+            "no harm": beside(throughput[said], throughput[NONE], 1.0) is not False,
+        },
+    }
+
+
+def verdict(parts):
+    """Of a link, whose parts are right, wrong, or not known."""
+    return False if False in parts else None if None in parts else True
+
+
+def with_half(value):
+    mean, half = value
+    return f"{mean:.2f}" if half is None else f"{mean:.2f} ± {half:.2f}"
+
+
+def show(judged):
+    """A link for people."""
+    print(f"link {judged['link']}: {judged['words']}")
+    rows = []
+    for cure, row in judged["cures"].items():
+        marks = [mark for mark, name in (("simulated best", "winner_simulated"), ("measured best", "winner_measured"), ("advised", "advised")) if judged[name] == cure]
+        off = {True: "", None: " ?", False: " !"}[within(row["fit_over_lab"])]
+        rows.append([cure, with_half(row["fit"]), with_half(row["link"]), f"{with_half(row['lab'])} ({row['runs']})",
+                     f"{row['fit_over_lab'][0]:.2f}{off}", f"{row['link_over_lab'][0]:.2f}", ", ".join(marks)])
+    common.table(["Mbps", "on the fit", "on the link", "lab (runs)", "fit/lab", "link/lab", ""], rows)
+    missed = [goal + (" (may be chance)" if held is None else "") for goal, held in judged["goals"].items() if not held]
+    print(f"advised {judged['advised']}: {judged['advised_over_best']:.2f} of the best, {judged['advised_over_none']:.2f} times none; "
+          f"links at most {judged['late_p99_us'] / 1e3:.1f} ms late (99 %); missed: {', '.join(missed) or 'nothing'}\n", flush=True)
+
+
+def arguments():
+    parser = common.arguments(__doc__)
+    parser.add_argument("--links", type=int, default=10, help="how many (default 10)")
+    parser.add_argument("--first", type=int, default=0, help="number of the first (default 0)")
+    parser.add_argument("--seed", type=int, default=1, help="what they are drawn from (default 1)")
+    parser.add_argument("--fastest", type=float, default=30, help="Mbps of the fastest direction, at most 90 (default 30)")
+    parser.add_argument("--seconds", type=float, default=30, help="duration of each download (default 30, as advise simulates it)")
+    parser.add_argument("--runs", type=int, default=3, help="measured runs of each cure (default 3)")
+    parser.add_argument("--most-runs", type=int, default=6, help=f"more of a cure whose mean they do not tell to {100 * WITHIN:.0f} %%, up to so many (default 6)")
+    parser.add_argument("--simulations", type=int, default=20, help="simulated runs of each cure (default 20)")
+    parser.add_argument("--at-once", type=int, default=1, help="links measured at a time (default 1)")
+    parser.add_argument("--minutes", type=float, help="begin nothing after so many minutes")
+    parser.add_argument("--lateness", default="2 ms", help="how late the lab's links may be (default 2 ms)")
+    parser.add_argument("--results", default=os.path.join(common.ROOT, "target", "advise"), help="folder of runs (default target/advise)")
+    parser.add_argument("--only-show", action="store_true", help="measure nothing")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--require", action="store_true", help="end with status 1 unless every goal holds in 9 links of 10, and no advice harms")
+    return parser
+
+
+def main():
+    parser = arguments()
+    args = parser.parse_args()
+    args.begun = time.monotonic()
+    if not 1 < args.fastest <= 90:
+        parser.error("--fastest: give 1 to 90; the wire has 99 Mbps")
+    if min(args.links, args.runs, args.simulations, args.at_once) < 1:
+        parser.error("--links, --runs, --simulations and --at-once begin at 1")
+    links = range(args.first, args.first + args.links)
+    status = 0
+    if not args.only_show:
+        common.check_machine(args)
+        stop = threading.Event()
+        with concurrent.futures.ThreadPoolExecutor(args.at_once) as pool:
+            done = [pool.submit(work, args, number, stop) for number in links]
+            try:
+                for one in done:
+                    one.result()
+            except (KeyboardInterrupt, SystemExit):
+                stop.set()
+                pool.shutdown(cancel_futures=True)
+                common.note("interrupted; the next call goes on from here")
+                status = 130
+    judged = [one for one in (judge(args, number) for number in links) if one is not None]
+    held = {goal: sum(one["goals"][goal] is True for one in judged) for goal in GOALS}
+    missed = {goal: sum(one["goals"][goal] is False for one in judged) for goal in GOALS}
+    if args.json:
+        print(json.dumps({"links": judged, "held": held, "missed": missed, "of": len(judged)}, indent=2))
+    else:
+        for one in judged:
+            show(one)
+        for goal in GOALS:
+            unknown = len(judged) - held[goal] - missed[goal]
+            print(f"{goal}: {held[goal]} of {len(judged)} links" + (f"; on {unknown} more it may be chance that it is not" if unknown else ""))
+        for key, name in (("fit_over_lab", "the fit"), ("link_over_lab", "the link itself")):
+            pairs = [within(row[key]) for one in judged for row in one["cures"].values()]
+            print(f"means simulated on {name} within {100 * WITHIN:.0f} % of the lab's: {pairs.count(True)} of {len(pairs)}; {pairs.count(False)} are surely off")
+        if len(judged) < len(links):
+            print(f"{len(links) - len(judged)} of {len(links)} links are not done")
+    right = len(judged) == len(links) and all(held[goal] >= 0.9 * len(judged) for goal in GOALS) and held["no harm"] == len(judged)
+    return status or int(args.require and not right)
+
+
+if __name__ == "__main__":
+    common.end_with(main)

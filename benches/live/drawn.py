@@ -1,0 +1,111 @@
+"""Links drawn at random, as scenarios, with what is so of each."""
+import random
+from dataclasses import dataclass
+
+# Models of losses, as scenarios and `lasthop fit` name them.
+FAMILIES = ("uniform", "two-state-packet", "two-state")
+# More than any link here carries in a run.
+ENDLESS = 1 << 40
+# What is in front of the hop, where it is not measured.
+WIRE = {"links.wire.rate": "99 Mbps", "links.wire.queue": "10000 packets"}
+
+
+def seed(seed, number):
+    """Of the errors of a link: links that drew the same ones would all have the same luck. The hundred behind it are free for runs."""
+    return 1 + 100 * (1000 * seed + number)
+
+
+def between(draw, low, high):
+    """A number between two, evenly by its logarithm."""
+    return low * (high / low) ** draw.random()
+
+
+def direction(draw, fastest=1e8, greatest_loss=0.1):
+    """One direction of a link: what a scenario says of its losses, and what is so. Rates in bits a second, bad times in seconds."""
+    rate, queue, loss = between(draw, 1e6, fastest), round(between(draw, 10, 200)), greatest_loss * draw.random()
+    family = draw.choice(FAMILIES) if loss > 0 else "none"
+    truth = {"rate": round(rate / 1e3) * 1e3, "queue": queue, "loss": loss, "family": family, "burst": None}
+    if family == "none":
+        errors = '{ model = "none" }'
+    elif family == "uniform":
+        errors = f'{{ model = "uniform", frame_loss = {loss:.6f} }}'
+    elif family == "two-state-packet":
+        truth["burst"] = run = between(draw, 2, 10)
+        errors = f'{{ model = "two-state-packet", good_to_bad = {loss / (1 - loss) / run:.8f}, bad_to_good = {1 / run:.8f} }}'
+    else:
+        truth["burst"] = bad = between(draw, 0.01, 0.1)
+        truth["good"] = bad * (1 - loss) / loss
+        errors = f'{{ model = "two-state", good = "{truth["good"] * 1e3:.4f} ms", bad = "{bad * 1e3:.4f} ms", good_ber = 0, bad_ber = 1 }}'
+    return {**truth, "errors": errors}
+
+
+@dataclass(frozen=True)
+class Link:
+    """A lossy hop, and the wire in front of it."""
+
+    down: dict
+    up: dict
+    # One way, in ms.
+    delay: float
+    wire: float
+
+    @classmethod
+    def drawn(cls, seed, number, fastest=1e8, greatest_loss=0.1):
+        """The link of that number, whose directions are no faster than so many bits a second, and lose no more than that share."""
+        draw = random.Random(f"{seed} {number}")
+        return cls(direction(draw, fastest, greatest_loss), direction(draw, fastest, greatest_loss), between(draw, 2, 150), between(draw, 2, 20))
+
+    def hop(self, near, far):
+        """TOML of the hop between two nodes, the nearer to the server first."""
+        return f"""[links.hop]
+between = ["{near}", "{far}"]
+rate = "{self.down["rate"] / 1e3:.0f} kbps"
+rate_up = "{self.up["rate"] / 1e3:.0f} kbps"
+delay = "{self.delay:.3f} ms"
+queue = "{self.down["queue"]} packets"
+queue_up = "{self.up["queue"]} packets"
+errors_down = {self.down["errors"]}
+errors_up = {self.up["errors"]}
+"""
+
+    def path(self, seconds):
+        """A scenario: one download over wire and hop, whose ends run this kernel's TCP."""
+        return f"""title = "A link drawn at random"
+scheme = "E2E-CUBIC"
+limit = "{seconds:g} s"
+
+[tcp]
+preset = "linux-6.18"
+
+[lab]
+settings = "kernel"
+
+[hosts.server]
+[hosts.client]
+[routers.base]
+
+[links.wire]
+between = ["server", "base"]
+rate = "{WIRE["links.wire.rate"]}"
+delay = "{self.wire:.3f} ms"
+queue = "{WIRE["links.wire.queue"]}"
+
+{self.hop("base", "client")}
+[flows.download]
+from = "server"
+to = "client"
+size = {ENDLESS}
+close = "off"
+
+[base_station]
+router = "base"
+link = "hop"
+"""
+
+    def __str__(self):
+        return f"down {words(self.down)}; up {words(self.up)}; {self.delay:.1f} ms; wire {self.wire:.1f} ms"
+
+
+def words(way):
+    burst = {"none": "", "uniform": "", "two-state-packet": " of {:.2g}", "two-state": " of {:.2g} s"}[way["family"]].format(way["burst"])
+    return f"{way['rate'] / 1e6:.3g} Mbps, queue {way['queue']}, {100 * way['loss']:.2g} % {way['family']}{burst}"
