@@ -6,7 +6,7 @@ use lasthop_sim::network::{self, HandoffKind, LinkId, LinkSession, Medium, NodeI
 use crate::error::{Error, Problem};
 use crate::flows::{self, Flow};
 use crate::nodes::{Link, Nodes};
-use crate::reader::Reader;
+use crate::reader::{Reader, Value};
 use crate::sessions::Session;
 use crate::stations::Port;
 use crate::values::{Auto, Choice, List, Or, Positive, Text, choices};
@@ -185,10 +185,13 @@ fn moves(reader: &Reader<'_>) -> Result<network::Moves, Error> {
     match (every, moves.get::<List<Instant>>("at")?, mean) {
         (Some(every), None, None) => Ok(network::Moves::Every(every)),
         (None, Some(List(times)), None) => {
-            let rises = times.windows(2).all(|pair| pair[0] < pair[1]);
-            if times.len() > LONGEST_TIMETABLE || !rises {
-                let expected = format!("at most {LONGEST_TIMETABLE} times, each later than the one before");
-                return Err(moves.refuse("at", expected, ""));
+            let expected = || format!("at most {LONGEST_TIMETABLE} times, each later than the one before");
+            if times.len() > LONGEST_TIMETABLE {
+                return Err(moves.refuse("at", expected(), format!("of {} times", times.len())));
+            }
+            if let Some(pair) = times.windows(2).find(|pair| pair[0] >= pair[1]) {
+                let reason = format!("{} comes behind {}", pair[1].show(), pair[0].show());
+                return Err(moves.refuse("at", expected(), reason));
             }
             Ok(network::Moves::At(times))
         }

@@ -54,7 +54,12 @@ fn stream(mobility: &str) -> (Vec<u32>, Report) {
 
 /// The same where the host moves otherwise.
 fn stream_with(mobility: &str) -> (Vec<u32>, Report) {
-    let text = format!("{DATAGRAMS}{mobility}");
+    stream_of(DATAGRAMS, mobility)
+}
+
+/// And in another network.
+fn stream_of(network: &str, mobility: &str) -> (Vec<u32>, Report) {
+    let text = format!("{network}{mobility}");
     let Outcome { report, trace } = outcome(&text, &SCHEMES[0], 1, Recording::On);
     let host = |point: u16| trace.points[usize::from(point)].name.starts_with("mobile");
     let arrived = trace.records.iter().filter_map(|record| match record.what {
@@ -93,6 +98,22 @@ fn a_hierarchical_handoff_changes_routes_near_the_host() {
     let (arrived, report) = stream("kind = \"hierarchical\"");
     assert_eq!(arrived, all_but(22..=27));
     assert_eq!(report.mobility.unwrap().lost, 6);
+}
+
+/// The second station lies behind the first, 1 ms away: the nth datagram is at the first at 2n + 6.016 ms, and at the host in the second
+/// cell at 2n + 8.024. Routes change 7 ms after 60, near the host 1 ms after: 30 is at the first station at 66.016, 27 at 60.016. What comes
+/// later passes it. A forwarding one hears at 61 of the second, and sends what it kept ahead of all else the same way.
+#[test]
+fn a_station_may_be_on_the_way_to_another() {
+    let text = DATAGRAMS.replace("[\"core\", \"base-2\"]", "[\"base-1\", \"base-2\"]");
+    let until = |missing: std::ops::RangeInclusive<u32>| (1..LAST).filter(|n| !missing.contains(n)).collect::<Vec<_>>();
+    for (kind, missing) in [("hard", 22..=30), ("hierarchical", 22..=27), ("forwarding", 0..=0), ("multicast", 0..=0)] {
+        let (mut arrived, report) = stream_of(&text, &format!("{ONE_MOVE}kind = \"{kind}\""));
+        // The last are there about when the run ends.
+        arrived.retain(|number| *number < LAST);
+        let lost = u64::from(missing.end() - missing.start()) + u64::from(*missing.start() > 0);
+        assert_eq!((arrived, report.mobility.unwrap().lost), (until(missing), lost), "{kind}");
+    }
 }
 
 /// With routes that change at once, what is on the way from the core to the old station is still lost: 22 to 26 come there by 58.016, 27,
@@ -409,7 +430,11 @@ fn mistakes_are_named() {
     refused("moves = {}", "give one of the three");
     refused("moves = { every = \"1 s\", mean = \"1 s\" }", "give one of the three");
     refused("moves = { every = \"10 us\" }", "a time of 1 ms or more");
-    refused("moves = { at = [\"2 s\", \"1 s\"] }", "each later than the one before");
+    refused(
+        "moves = { at = [\"2 s\", \"1 s\"] }",
+        "cannot be an array (\"1 s\" comes behind \"2 s\"); give at most 10000 times, each later",
+    );
+    refused("moves = { at = [\"2 s\", \"2 s\"] }", "\"2 s\" comes behind \"2 s\"");
     refused("moves = { evry = \"1 s\" }", "every");
     refused("moves = { every = \"1 s\" }\nkind = \"soft\"", "\"hard\"");
     refused("moves = { every = \"1 s\" }\nbuffer = \"5 packets\"", "keep packets");

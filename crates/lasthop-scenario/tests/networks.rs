@@ -418,7 +418,8 @@ fn a_link_protocol_has_presets() {
         Some(&Arq(cdma.clone()))
     );
     let (tdma, _) = with(&[("base_station.arq.preset", "tdma")]);
-    assert_eq!(tdma, ArqConfig { window: 61, timer: Timer::Fixed(Duration::from_millis(480)), ..plain });
+    let timer = Timer::Estimated { min: Duration::from_millis(480) };
+    assert_eq!(tdma, ArqConfig { window: 61, timer, ..plain });
     let (other, _) = with(&[("base_station.arq.preset", "cdma"), ("base_station.arq.max_retransmissions", "1")]);
     assert_eq!(other, ArqConfig { max_retransmissions: Some(1), ..cdma });
     let error =

@@ -153,7 +153,11 @@ impl Roaming {
         match agent.map(|agent| agent.station) {
             Some(_) if self.plan.kind == HandoffKind::Multicast => Some(Out::Agent),
             Some(Some(station)) if self.stations.is_direct(station) => Some(Out::Link(self.cells[station])),
-            Some(_) => Some(Out::Agent),
+            Some(Some(station)) => {
+                let onward = self.ways.onward(station, self.stations.routed());
+                Some(onward.map_or(Out::Agent, |leg| Out::Link(leg.0 as usize)))
+            }
+            Some(None) => Some(Out::Agent),
             None => {
                 let leg = self.ways.next(self.stations.routed(), router, self.plan.host)?;
                 Some(Out::Link(leg.0 as usize))

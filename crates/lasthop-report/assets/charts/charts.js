@@ -13,7 +13,7 @@
  *   series: {name: string, points: {x: number, y: number, ci95: number|null, published: number|null}[]}[]}} Lines
  * @typedef {Bars|Sequence|Windows|Lines} Figure
  * @typedef {'box'|'line'|'dashes'|'dot'|'cross'|'diamond'} Mark
- * @typedef {{name: string, mark: Mark, colour: number, xs: number[], ys: (number|null)[], cis?: (number|null)[],
+ * @typedef {{name: string, mark: Mark, colour: number, dash?: number[], xs: number[], ys: (number|null)[], cis?: (number|null)[],
  *   published?: (number|null)[]}} Trace
  * @typedef {{label?: string, height?: number, title?: boolean, numbers?: boolean, onTime?: (seconds: number) => void,
  *   extent?: Extent, together?: {chart: uPlot|null}[]}} Options `together` lists what is zoomed together over time
@@ -28,6 +28,9 @@ const SMALL = '11px system-ui, sans-serif';
 
 /** The same Okabe-Ito colours as in the pictures, in CSS so that they suit light and dark. */
 const colour = (element, number) => css(element, `--chart-${(number % 6) + 1}`);
+
+/** How the line of a series is broken: colours come again after six, and no two lines are to look alike. */
+const dash = (number) => [[], [7, 4], [2, 4]][Math.floor(number / 6) % 3];
 const css = (element, name) => getComputedStyle(element).getPropertyValue(name).trim() || '#888';
 
 /**
@@ -118,7 +121,7 @@ function traces(figure) {
       }
       case 'window': return [{ name: series.name, mark: 'line', colour: number * 5, ...split(series.points) }];
       case 'lines': return [{
-        name: series.name, mark: 'line', colour: number,
+        name: series.name, mark: 'line', colour: number, dash: dash(number),
         xs: series.points.map((point) => point.x), ys: series.points.map((point) => point.y), cis: series.points.map((point) => point.ci95),
         published: series.points.map((point) => point.published),
       }];
@@ -150,8 +153,9 @@ function legendOf(element, figure) {
   return entries.map((entry) => {
     const item = make('li', `of-${entry.mark}`);
     const hue = entry.mark === 'diamond' || entry.mark === 'dashes' ? css(element, '--ink') : colour(element, entry.colour);
+    const shape = entry.dash?.length ? shapes.line.replace('/>', ` stroke-dasharray="${entry.dash}"/>`) : shapes[entry.mark];
     // Only the shapes above and a colour of the style sheet stand in this.
-    item.innerHTML = `<svg viewBox="0 0 18 12" aria-hidden="true" fill="${hue}" stroke="${hue}">${shapes[entry.mark]}</svg>`;
+    item.innerHTML = `<svg viewBox="0 0 18 12" aria-hidden="true" fill="${hue}" stroke="${hue}">${shape}</svg>`;
     item.append(make('span', '', entry.name));
     return item;
   });
@@ -283,7 +287,7 @@ function overX(plot, figure, { ink, axis, common, options }) {
     const hue = colour(plot, trace.colour);
     if (trace.mark === 'line') {
       const paths = overTime ? uPlot.paths.stepped({ align: 1 }) : uPlot.paths.linear();
-      return { label: trace.name, stroke: hue, width: overTime ? 1.5 : 2, spanGaps: true, paths, points: { show: !overTime, size: 7, fill: hue } };
+      return { label: trace.name, stroke: hue, width: overTime ? 1.5 : 2, dash: trace.dash, spanGaps: true, paths, points: { show: !overTime, size: 7, fill: hue } };
     }
     return { label: trace.name, stroke: hue, fill: hue, width: trace.mark === 'cross' ? 1.4 : 1e-3, paths: marks(trace.mark), points: { show: false } };
   });

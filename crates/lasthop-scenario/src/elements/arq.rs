@@ -98,7 +98,11 @@ impl LinkPreset {
                 max_retransmissions: Some(3),
                 ..DEFAULT
             },
-            Self::Tdma => ArqConfig { window: 61, timer: Timer::Fixed(Duration::from_millis(480)), ..DEFAULT },
+            // GSM's T1 is for frames of 20 ms; packets take longer where the link is slow, and a window of them much longer.
+            Self::Tdma => {
+                let timer = Timer::Estimated { min: Duration::from_millis(480) };
+                ArqConfig { window: 61, timer, ..DEFAULT }
+            }
         }
     }
 

@@ -83,8 +83,11 @@ impl Roaming {
     }
 
     fn station_hop(&self, station: usize) -> Hop {
+        let routed = self.stations.routed();
         if self.stations.is_direct(station) {
             self.posts[station].direct
+        } else if self.ways.onward(station, routed).is_some() {
+            self.ways.set(routed).first(self.ways.routers()[station], self.ways.host())
         } else {
             Hop::Roaming(Spot::Station(station as u16))
         }

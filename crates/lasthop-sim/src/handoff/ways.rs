@@ -72,6 +72,11 @@ impl Ways {
         Self::new(network, &vec![None; 2 * network.links.len()])
     }
 
+    /// The host that moves.
+    pub(crate) fn host(&self) -> NodeId {
+        self.plan.host
+    }
+
     /// The routers at which the stations are.
     pub fn routers(&self) -> &[NodeId] {
         &self.routers
@@ -103,6 +108,15 @@ impl Ways {
             at = self.wires[leg.0 as usize].2;
         }
         legs
+    }
+
+    /// The leg that leads on from a station to the one that routes lead to, where one of the host's peers has it on its way there: what comes is
+    /// not for a host that was here.
+    pub fn onward(&self, station: usize, routed: usize) -> Option<LegId> {
+        let (router, host) = (self.routers[station], self.plan.host);
+        let mut peers = self.ends.iter().map(|end| end.node).filter(|node| *node != host);
+        let passes = station != routed && peers.any(|peer| self.nodes(routed, peer, host).contains(&router));
+        self.next(routed, router, host).filter(|_| passes)
     }
 
     /// For each end, how long what the host sends from `station` is on the way to it.

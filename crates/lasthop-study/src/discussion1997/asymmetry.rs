@@ -3,7 +3,7 @@
 use lasthop_report::figures::Scale;
 use lasthop_report::study::Claim;
 
-use super::subject::{Axes, Point, Subject};
+use super::subject::{Along, Axes, Point, Subject};
 use crate::claims;
 use crate::study::Results;
 
@@ -73,8 +73,7 @@ impl Subject for Asymmetry {
 
     fn axes(&self) -> Axes {
         Axes {
-            x: "forward rate over return rate",
-            scale: Scale::Log,
+            along: Along::Number("forward rate over return rate", Scale::Log),
             measure: "throughput",
             y: "throughput of the download (Mbps)",
         }

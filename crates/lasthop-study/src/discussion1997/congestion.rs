@@ -1,16 +1,15 @@
 //! Corruption beside congestion: the schemes of the 1997 study behind a bottleneck that others share.
 
 use lasthop_proto::scheme::{Family, SCHEMES, Scheme};
-use lasthop_report::figures::Scale;
 use lasthop_report::study::Claim;
 
-use super::subject::{Axes, Point, Subject};
+use super::subject::{Along, Axes, Point, Subject};
 use crate::claims;
 use crate::stats::Estimate;
 use crate::study::Results;
 
 /// Whether others share the bottleneck.
-const LINES: [&str; 2] = ["with cross traffic", "without"];
+const SERIES: [&str; 2] = ["with cross traffic", "without"];
 
 /// The subject.
 pub(super) struct Congestion;
@@ -26,10 +25,9 @@ impl Subject for Congestion {
 
     fn points(&self) -> Vec<Point> {
         let mut points = Vec::new();
-        for line in LINES {
-            for (index, scheme) in schemes().enumerate() {
-                let place = (line, (index + 1) as f64);
-                let point = Point::drawn(name(scheme.name, line), "mixed-losses", scheme.name, place);
+        for line in SERIES {
+            for scheme in schemes() {
+                let point = Point::drawn(name(scheme.name, line), "mixed-losses", scheme.name, (line, 0.0));
                 points.push(match line {
                     "without" => point
                         .with("flows.cross.size", "1 B")
@@ -53,12 +51,7 @@ impl Subject for Congestion {
     }
 
     fn axes(&self) -> Axes {
-        Axes {
-            x: "scheme, in the order of the table",
-            scale: Scale::Linear,
-            measure: "lossy_throughput",
-            y: "throughput to the mobile host (Mbps)",
-        }
+        Axes { along: Along::Schemes, measure: "lossy_throughput", y: "throughput to the mobile host (Mbps)" }
     }
 
     fn claims(&self, results: &Results) -> Vec<Claim> {

@@ -3,7 +3,7 @@
 use lasthop_report::figures::Scale;
 use lasthop_report::study::Claim;
 
-use super::subject::{Axes, Point, Subject};
+use super::subject::{Along, Axes, Point, Subject};
 use crate::claims::{self, Claimant, show};
 use crate::stats::Estimate;
 use crate::study::Results;
@@ -53,7 +53,11 @@ impl Subject for Handoffs {
     }
 
     fn axes(&self) -> Axes {
-        Axes { x: "moves a second, on average", scale: Scale::Log, measure: "throughput", y: "throughput (Mbps)" }
+        Axes {
+            along: Along::Number("moves a second, on average", Scale::Log),
+            measure: "throughput",
+            y: "throughput (Mbps)",
+        }
     }
 
     fn claims(&self, results: &Results) -> Vec<Claim> {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use lasthop_report::figures::Scale;
 use lasthop_report::study::Claim;
 
-use super::subject::{Axes, Point, Subject};
+use super::subject::{Along, Axes, Point, Subject};
 use crate::claims;
 use crate::study::Results;
 
@@ -92,7 +92,7 @@ impl Subject for Hops {
     }
 
     fn axes(&self) -> Axes {
-        Axes { x: "wireless hops", scale: Scale::Linear, measure: "throughput", y: "throughput (Mbps)" }
+        Axes { along: Along::Number("wireless hops", Scale::Linear), measure: "throughput", y: "throughput (Mbps)" }
     }
 
     fn claims(&self, results: &Results) -> Vec<Claim> {

@@ -3,7 +3,7 @@
 use lasthop_report::figures::Scale;
 use lasthop_report::study::Claim;
 
-use super::subject::{Axes, Point, Subject};
+use super::subject::{Along, Axes, Point, Subject};
 use crate::claims;
 use crate::study::Results;
 
@@ -39,7 +39,11 @@ impl Subject for Srp {
     }
 
     fn axes(&self) -> Axes {
-        Axes { x: "mean bytes between errors (KB)", scale: Scale::Log, measure: "throughput", y: "throughput (Mbps)" }
+        Axes {
+            along: Along::Number("mean bytes between errors (KB)", Scale::Log),
+            measure: "throughput",
+            y: "throughput (Mbps)",
+        }
     }
 
     fn claims(&self, results: &Results) -> Vec<Claim> {

@@ -1,7 +1,7 @@
 //! What a subject of the discussion says of itself, and how its table and its figure are made of it.
 
 use lasthop_proto::scheme::Scheme;
-use lasthop_report::figures::{Figure, LineChart, LinePoint, LineSeries, Scale};
+use lasthop_report::figures::{Bar, BarChart, BarSeries, Figure, LineChart, LinePoint, LineSeries, Scale};
 use lasthop_report::study::{CellRow, Claim, NamedFigure, Table};
 use lasthop_scenario::Scenario;
 
@@ -52,14 +52,14 @@ pub(super) struct Point {
     pub set: Vec<(&'static str, String)>,
     /// The scheme's name.
     pub scheme: &'static str,
-    /// Where it stands in the figure: on which line, and at which place. A cell that is not drawn has none.
+    /// Where it stands in the figure: in which series, and at which place. A cell that is not drawn has none.
     pub place: Option<(&'static str, f64)>,
     /// Numbers that a public source gives for it, by measure.
     pub published: Vec<(&'static str, f64)>,
 }
 
 impl Point {
-    /// A cell that a figure shows at `x` of the line of that name.
+    /// A cell that a figure shows in the series of that name, at `x` where numbers lie along it.
     pub(super) fn drawn(
         name: String,
         scenario: &'static str,
@@ -82,13 +82,20 @@ impl Point {
     }
 }
 
-/// What a figure shows: one measure of the cells, by line and place.
+/// What lies along a figure.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Along {
+    /// A number, called so, with its unit: a line of each series.
+    Number(&'static str, Scale),
+    /// The schemes, in the order of the cells: a bar of each series.
+    Schemes,
+}
+
+/// What a figure shows: one measure of the cells, by series and place.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Axes {
-    /// What lies along it, with its unit.
-    pub x: &'static str,
-    /// How.
-    pub scale: Scale,
+    /// What lies along it.
+    pub along: Along,
     /// The measure that is drawn.
     pub measure: &'static str,
     /// What that is called, with its unit.
@@ -115,32 +122,67 @@ pub(super) fn table(subject: &dyn Subject, results: &Results) -> Table {
     Table { id: subject.id().to_owned(), title: subject.title().to_owned(), rows }
 }
 
-/// The figure of a subject: its lines in the order in which its cells name them.
+/// The figure of a subject: its series in the order in which its cells name them.
 pub(super) fn figure(subject: &dyn Subject, results: &Results) -> NamedFigure {
+    let (id, title, axes) = (subject.id(), subject.title(), subject.axes());
+    let (figure, over) = match axes.along {
+        Along::Number(x, scale) => (lines(subject, results, (x, scale)), x),
+        Along::Schemes => (bars(subject, results), "schemes"),
+    };
+    NamedFigure {
+        id: format!("figure-{id}"),
+        caption: format!("Figure {id}. {title}."),
+        alt: format!("Figure {id}: {title}; {} over {over}. The numbers are in table {id}.", axes.y),
+        figure,
+    }
+}
+
+fn lines(subject: &dyn Subject, results: &Results, (x_label, x_scale): (&str, Scale)) -> Figure {
     let axes = subject.axes();
     let mut series: Vec<LineSeries> = Vec::new();
     for point in subject.points() {
-        let (Some((line, x)), Some(summary)) = (point.place, results.summary(&point.name, axes.measure)) else {
-            continue;
-        };
-        let published = point.published.iter().find(|(known, _)| *known == axes.measure).map(|(_, value)| *value);
-        let point = LinePoint { x, y: summary.estimate.mean, ci95: summary.estimate.ci95, published };
+        let (Some((line, x)), Some(bar)) = (point.place, drawn(&point, results, axes.measure)) else { continue };
+        let point = LinePoint { x, y: bar.value, ci95: bar.ci95, published: bar.published };
         match series.iter_mut().find(|known| known.name == line) {
             Some(known) => known.points.push(point),
             None => series.push(LineSeries { name: line.to_owned(), points: vec![point] }),
         }
     }
-    let (id, title) = (subject.id(), subject.title());
-    NamedFigure {
-        id: format!("figure-{id}"),
-        caption: format!("Figure {id}. {title}."),
-        alt: format!("Figure {id}: {title}; {} over {}. The numbers are in table {id}.", axes.y, axes.x),
-        figure: Figure::Lines(LineChart {
-            title: title.to_owned(),
-            x_label: axes.x.to_owned(),
-            y_label: axes.y.to_owned(),
-            x_scale: axes.scale,
-            series,
-        }),
+    Figure::Lines(LineChart {
+        title: subject.title().to_owned(),
+        x_label: x_label.to_owned(),
+        y_label: axes.y.to_owned(),
+        x_scale,
+        series,
+    })
+}
+
+fn bars(subject: &dyn Subject, results: &Results) -> Figure {
+    let (axes, points) = (subject.axes(), subject.points());
+    let mut groups: Vec<String> = Vec::new();
+    let mut series: Vec<BarSeries> = Vec::new();
+    for point in &points {
+        if !groups.iter().any(|known| known == point.scheme) {
+            groups.push(point.scheme.to_owned());
+        }
     }
+    for point in &points {
+        let Some((name, _)) = point.place else { continue };
+        if !series.iter().any(|known| known.name == name) {
+            series.push(BarSeries { name: name.to_owned(), bars: vec![None; groups.len()] });
+        }
+        let group = groups.iter().position(|known| known == point.scheme);
+        let bars = series.iter_mut().find(|known| known.name == name);
+        if let (Some(group), Some(known)) = (group, bars) {
+            known.bars[group] = drawn(point, results, axes.measure);
+        }
+    }
+    Figure::Bars(BarChart { title: subject.title().to_owned(), value_label: axes.y.to_owned(), groups, series })
+}
+
+/// What was measured of a cell.
+fn drawn(point: &Point, results: &Results, measure: &str) -> Option<Bar> {
+    let estimate = results.summary(&point.name, measure)?.estimate;
+    let published = point.published.iter().find(|(known, _)| *known == measure).map(|(_, value)| *value);
+    Some(Bar { value: estimate.mean, ci95: estimate.ci95, published })
 }

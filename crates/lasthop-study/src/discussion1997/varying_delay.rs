@@ -3,7 +3,7 @@
 use lasthop_report::figures::Scale;
 use lasthop_report::study::Claim;
 
-use super::subject::{Axes, Point, Subject};
+use super::subject::{Along, Axes, Point, Subject};
 use crate::claims::{self, Claimant, show};
 use crate::study::Results;
 
@@ -74,7 +74,11 @@ impl Subject for VaryingDelay {
     }
 
     fn axes(&self) -> Axes {
-        Axes { x: "length of delay spikes (s)", scale: Scale::Log, measure: "throughput", y: "throughput (Mbps)" }
+        Axes {
+            along: Along::Number("length of delay spikes (s)", Scale::Log),
+            measure: "throughput",
+            y: "throughput (Mbps)",
+        }
     }
 
     fn claims(&self, results: &Results) -> Vec<Claim> {
