@@ -32,7 +32,7 @@ fn plan(end: usize, own: u8, other: u8, mtu: u16) -> Plan {
         allowed: Vec::new(),
         keepalive: None,
         silence: SILENCE,
-        rate: 20_000_000,
+        rate: Some(20_000_000),
         codes: true,
         queue: 1000,
         ab: 0,
