@@ -56,7 +56,7 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
         Ok(())
     })?;
     if client.outcome().is_none() {
-        client.stop();
+        client.stop(now);
         while client.poll_transmit(now).is_some() {}
         assert!(client.outcome().is_some());
     }
