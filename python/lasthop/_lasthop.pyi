@@ -22,6 +22,7 @@ __all__ = [
     "Trace",
     "__version__",
     "builtin_names",
+    "diagnose_between",
     "is_measurement",
     "measure",
     "numbers",
