@@ -10,8 +10,8 @@ use std::collections::VecDeque;
 use std::net::UdpSocket;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -21,8 +21,7 @@ use lasthop_sys::packet_socket::{Arrival, PacketSocket};
 use network::{Network, Pace, is_skipped_without, lasthop};
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
-use tempfile::TempDir;
-use tunnel_end::End;
+use tunnel_end::{End, keys};
 
 fn is_skipped(test: &str) -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
@@ -37,20 +36,6 @@ fn is_skipped(test: &str) -> bool {
 
 /// The boxes, by end.
 const BOXES: [&str; 2] = ["g", "t"];
-
-/// Files of keys of three ends, and their public keys.
-fn keys() -> &'static (TempDir, [String; 3]) {
-    static KEYS: OnceLock<(TempDir, [String; 3])> = OnceLock::new();
-    KEYS.get_or_init(|| {
-        let folder = tempfile::tempdir().unwrap();
-        let public = [0, 1, 2].map(|end| {
-            let file = folder.path().join(format!("{end}.key"));
-            let output = Command::new(lasthop()).args(["tunnel", "keygen"]).arg(file).output().unwrap();
-            String::from_utf8(output.stdout).unwrap().trim().to_owned()
-        });
-        (folder, public)
-    })
-}
 
 /// The file of an end with the key `own`, for one with the key `other`.
 fn text(own: usize, other: usize, rate: u32) -> String {

@@ -10,33 +10,18 @@ use std::collections::VecDeque;
 use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use network::{Network, Pace, is_skipped_without, lasthop};
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
-use tempfile::TempDir;
-use tunnel_end::{End, configure};
+use tunnel_end::{End, configure, keys};
 
 fn is_skipped(test: &str) -> bool {
     is_skipped_without(test, "TUN devices", Path::new("/dev/net/tun").exists())
-}
-
-/// Files of keys of three ends, and their public keys.
-fn keys() -> &'static (TempDir, [String; 3]) {
-    static KEYS: OnceLock<(TempDir, [String; 3])> = OnceLock::new();
-    KEYS.get_or_init(|| {
-        let folder = tempfile::tempdir().unwrap();
-        let public = [0, 1, 2].map(|end| {
-            let file = folder.path().join(format!("{end}.key"));
-            let output = Command::new(lasthop()).args(["tunnel", "keygen"]).arg(file).output().unwrap();
-            String::from_utf8(output.stdout).unwrap().trim().to_owned()
-        });
-        (folder, public)
-    })
 }
 
 /// The inner address of an end.

@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
@@ -11,6 +12,20 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::network::{Network, lasthop};
+
+/// Files of keys of three ends, and their public keys.
+pub fn keys() -> &'static (TempDir, [String; 3]) {
+    static KEYS: OnceLock<(TempDir, [String; 3])> = OnceLock::new();
+    KEYS.get_or_init(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let public = [0, 1, 2].map(|end| {
+            let file = folder.path().join(format!("{end}.key"));
+            let output = Command::new(lasthop()).args(["tunnel", "keygen"]).arg(file).output().unwrap();
+            String::from_utf8(output.stdout).unwrap().trim().to_owned()
+        });
+        (folder, public)
+    })
+}
 
 /// A running end.
 pub struct End {
