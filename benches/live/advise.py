@@ -216,19 +216,15 @@ def show(judged):
 
 def arguments():
     parser = common.arguments(__doc__)
-    parser.add_argument("--links", type=int, default=10, help="how many (default 10)")
-    parser.add_argument("--first", type=int, default=0, help="number of the first (default 0)")
-    parser.add_argument("--seed", type=int, default=1, help="what they are drawn from (default 1)")
+    drawn.arguments(parser, 10)
     parser.add_argument("--fastest", type=float, default=30, help="Mbps of the fastest direction, at most 90 (default 30)")
     parser.add_argument("--seconds", type=float, default=30, help="duration of each download (default 30, as advise simulates it)")
     parser.add_argument("--runs", type=int, default=3, help="measured runs of each cure (default 3)")
     parser.add_argument("--most-runs", type=int, default=6, help=f"more of a cure whose mean they do not tell to {100 * WITHIN:.0f} %%, up to so many (default 6)")
     parser.add_argument("--simulations", type=int, default=20, help="simulated runs of each cure (default 20)")
-    parser.add_argument("--at-once", type=int, default=1, help="links measured at a time (default 1)")
     parser.add_argument("--minutes", type=float, help="begin nothing after so many minutes")
     parser.add_argument("--lateness", default="2 ms", help="how late the lab's links may be (default 2 ms)")
     parser.add_argument("--results", default=os.path.join(common.ROOT, "target", "advise"), help="folder of runs (default target/advise)")
-    parser.add_argument("--only-show", action="store_true", help="measure nothing")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--require", action="store_true", help="end with status 1 unless every goal holds in 9 links of 10, and no advice harms")
     return parser

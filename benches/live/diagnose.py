@@ -142,17 +142,13 @@ def show(results):
 
 def main():
     parser = common.arguments(__doc__)
-    parser.add_argument("--links", type=int, default=40, help="how many (default 40)")
-    parser.add_argument("--first", type=int, default=0, help="number of the first (default 0)")
-    parser.add_argument("--seed", type=int, default=1, help="what they are drawn from (default 1)")
+    drawn.arguments(parser, 40)
     parser.add_argument("--fastest", type=float, default=45, help="Mbps of the fastest direction, at most 90 (default 45): near the rate of the wire, 99 Mbps, that is a second queue")
     parser.add_argument("--seconds", type=float, default=15, help="duration of each download (default 15)")
-    parser.add_argument("--at-once", type=int, default=1, help="links measured at a time (default 1)")
     parser.add_argument("--minutes", type=float, help="begin nothing after so many minutes")
     parser.add_argument("--lateness", default="2 ms", help="how late the lab's links may be (default 2 ms)")
     parser.add_argument("--results", default=os.path.join(common.ROOT, "target", "diagnose"), help="folder of results (default target/diagnose)")
     parser.add_argument("--keep-captures", action="store_true", help="leave the captures there")
-    parser.add_argument("--only-show", action="store_true", help="measure nothing")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--require", action="store_true", help="end with status 1 unless every goal is met")
     args = parser.parse_args()

@@ -106,6 +106,15 @@ link = "hop"
         return f"down {words(self.down)}; up {words(self.up)}; {self.delay:.1f} ms; wire {self.wire:.1f} ms"
 
 
+def arguments(parser, links):
+    """The options of all that measures links drawn at random: which, `links` of them where nothing else is said, and how many at a time."""
+    parser.add_argument("--links", type=int, default=links, help=f"how many (default {links})")
+    parser.add_argument("--first", type=int, default=0, help="number of the first (default 0): to go on from there")
+    parser.add_argument("--seed", type=int, default=1, help="what they are drawn from (default 1)")
+    parser.add_argument("--at-once", type=int, default=1, help="links measured at a time (default 1)")
+    parser.add_argument("--only-show", action="store_true", help="measure nothing")
+
+
 def words(way):
     burst = {"none": "", "uniform": "", "two-state-packet": " of {:.2g}", "two-state": " of {:.2g} s"}[way["family"]].format(way["burst"])
     return f"{way['rate'] / 1e6:.3g} Mbps, queue {way['queue']}, {100 * way['loss']:.2g} % {way['family']}{burst}"

@@ -101,12 +101,8 @@ def link_of(args, number, kept):
 
 def main():
     parser = common.arguments(__doc__)
-    parser.add_argument("--links", type=int, default=40, help="how many (default 40)")
-    parser.add_argument("--first", type=int, default=0, help="number of the first (default 0): to go on from there")
-    parser.add_argument("--seed", type=int, default=1, help="what they are drawn from (default 1)")
-    parser.add_argument("--at-once", type=int, default=1, help="links measured at a time (default 1)")
+    drawn.arguments(parser, 40)
     parser.add_argument("--results", default=os.path.join(common.ROOT, "target", "probe"), help="folder of results; what is there is not measured again (default target/probe)")
-    parser.add_argument("--only-show", action="store_true", help="measure nothing")
     parser.add_argument("--require", action="store_true", help="end with status 1 unless each goal holds in 9 directions of 10 (loss: 19 of 20)")
     args = parser.parse_args()
     kept, numbers = common.Kept(args.results), range(args.first, args.first + args.links)
