@@ -14,7 +14,8 @@ pub struct Loss {
     pub burst: f64,
 }
 
-/// The loss of `model` among data frames of `frame` bytes; `None` for lists, scripts and replayed traces.
+/// The loss of `model` among data frames of `frame` bytes; `None` for what is no process with such a rate (lists, scripts,
+/// replayed traces), and for any kind of model that is not named here: the page then shows no sliders for it.
 pub fn of(model: &ErrorSpec, frame: u32) -> Option<Loss> {
     let bytes = f64::from(frame);
     let alone = |share| Loss { share, burst: 1.0 };
@@ -38,7 +39,7 @@ pub fn of(model: &ErrorSpec, frame: u32) -> Option<Loss> {
             let lost = |rate: f64| 1.0 - (1.0 - rate).powf(8.0 * bytes);
             alone((good * lost(good_ber) + bad * lost(bad_ber)) / (good + bad))
         }
-        ErrorSpec::List(_) | ErrorSpec::Script(_) | ErrorSpec::Replay { .. } => return None,
+        _ => return None,
     })
 }
 
@@ -56,15 +57,7 @@ fn distance(bytes: f64, probability: f64) -> f64 {
 /// kind of `own`. The burst length is a whole number where errors run along the bytes.
 pub fn model(own: &ErrorSpec, loss: Loss, frame: u32) -> String {
     let Loss { share, burst } = loss;
-    let frames = match own {
-        ErrorSpec::Exponential { frames, .. }
-        | ErrorSpec::Uniform { frames, .. }
-        | ErrorSpec::TwoStatePacket { frames, .. }
-        | ErrorSpec::Burst { frames, .. }
-        | ErrorSpec::Replay { frames, .. } => *frames,
-        ErrorSpec::None | ErrorSpec::TwoStateTime { .. } | ErrorSpec::List(_) | ErrorSpec::Script(_) => Frames::All,
-    };
-    let frames = match frames {
+    let frames = match own.frames() {
         Frames::All => "all",
         Frames::Data => "data",
         Frames::Acks => "acks",

@@ -115,6 +115,20 @@ pub enum ErrorSpec {
     },
 }
 
+impl ErrorSpec {
+    /// Which frames it looks at.
+    pub const fn frames(&self) -> Frames {
+        match *self {
+            Self::Exponential { frames, .. }
+            | Self::Uniform { frames, .. }
+            | Self::TwoStatePacket { frames, .. }
+            | Self::Burst { frames, .. }
+            | Self::Replay { frames, .. } => frames,
+            Self::None | Self::TwoStateTime { .. } | Self::List(_) | Self::Script(_) => Frames::All,
+        }
+    }
+}
+
 /// A frame to drop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Drop {
@@ -196,30 +210,28 @@ enum Model {
 impl Channel {
     /// The process that `spec` describes, at the start of the run; all its randomness comes from `stream`.
     pub fn new(spec: &ErrorSpec, stream: Stream) -> Self {
-        let (frames, model) = match *spec {
-            ErrorSpec::None => (Frames::All, Model::None),
-            ErrorSpec::Exponential { mean_bytes, frames } => {
-                (frames, Model::Exponential(exponential::Exponential::new(mean_bytes, stream)))
+        let model = match *spec {
+            ErrorSpec::None => Model::None,
+            ErrorSpec::Exponential { mean_bytes, .. } => {
+                Model::Exponential(exponential::Exponential::new(mean_bytes, stream))
             }
-            ErrorSpec::Uniform { frame_loss, frames } => {
-                (frames, Model::Uniform(uniform::Uniform::new(frame_loss, stream)))
-            }
+            ErrorSpec::Uniform { frame_loss, .. } => Model::Uniform(uniform::Uniform::new(frame_loss, stream)),
             ErrorSpec::TwoStateTime { good, bad, good_ber, bad_ber } => {
                 let channel = two_state::TimeClocked::new(good, bad, good_ber, bad_ber, stream);
-                (Frames::All, Model::TwoStateTime(Box::new(channel)))
+                Model::TwoStateTime(Box::new(channel))
             }
-            ErrorSpec::TwoStatePacket { good_to_bad, bad_to_good, good_loss, bad_loss, frames } => {
+            ErrorSpec::TwoStatePacket { good_to_bad, bad_to_good, good_loss, bad_loss, .. } => {
                 let channel = two_state::PacketClocked::new(good_to_bad, bad_to_good, good_loss, bad_loss, stream);
-                (frames, Model::TwoStatePacket(channel))
+                Model::TwoStatePacket(channel)
             }
-            ErrorSpec::Burst { mean_bytes, packets, frames } => {
-                (frames, Model::Burst(burst::Burst::new(mean_bytes, packets, stream)))
+            ErrorSpec::Burst { mean_bytes, packets, .. } => {
+                Model::Burst(burst::Burst::new(mean_bytes, packets, stream))
             }
-            ErrorSpec::List(ref drops) => (Frames::All, Model::List(list::List::new(drops))),
-            ErrorSpec::Script(ref lines) => (Frames::All, Model::Script(script::Script::new(lines))),
-            ErrorSpec::Replay { ref trace, frames } => (frames, Model::Replay(replay::Replay::new(trace.clone()))),
+            ErrorSpec::List(ref drops) => Model::List(list::List::new(drops)),
+            ErrorSpec::Script(ref lines) => Model::Script(script::Script::new(lines)),
+            ErrorSpec::Replay { ref trace, .. } => Model::Replay(replay::Replay::new(trace.clone())),
         };
-        Self { frames, model }
+        Self { frames: spec.frames(), model }
     }
 
     /// Whether every frame arrives as sent.
