@@ -5,6 +5,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut};
 
+use super::hop_window::Crossing;
 use super::sendings::Sendings;
 use crate::packet::{Packet, Payload};
 use crate::seq::Seq;
@@ -101,6 +102,9 @@ pub(super) struct Kept<P> {
     pub last_sent: Instant,
     /// In which order.
     pub sendings: Sendings,
+    /// Bytes that were on the hop when it left for the first time, its own among them; 0 without flow control, and where that says
+    /// nothing of the hop's rate.
+    pub under_way: u32,
     /// Local retransmissions since the sender last sent it.
     pub local: u32,
     /// Those of them made by the timer.
@@ -133,7 +137,16 @@ impl<P: Payload> Cached<P> {
         let (len, end) = (packet.len, seq + packet.seq_len());
         let sent = if origin == Origin::Resent { Sent::Again } else { Sent::Once };
         let sendings = Sendings::default();
-        let kept = places.put(Kept { last_sent: now, sendings, local: 0, by_timer: 0, unproven: 0, origin, packet });
+        let kept = places.put(Kept {
+            last_sent: now,
+            sendings,
+            under_way: 0,
+            local: 0,
+            by_timer: 0,
+            unproven: 0,
+            origin,
+            packet,
+        });
         Self { seq, end, len, whereabouts: Whereabouts::OnHop, sent, kept }
     }
 }
@@ -149,6 +162,12 @@ impl<P> Cached<P> {
     #[inline]
     pub fn sent_again(&self) -> bool {
         self.sent == Sent::Again
+    }
+
+    /// How it crossed the hop, if it was sent once.
+    #[inline]
+    pub fn crossing(&self) -> Crossing {
+        Crossing { sent: self.last_sent, under_way: self.under_way }
     }
 
     /// It is resent from here.
@@ -235,7 +254,7 @@ impl Overlap {
 pub(super) struct Taken {
     /// When the last of all that were acknowledged together left; `None` before it is looked at, and when any of them left more
     /// than once (Karn's rule).
-    pub sample: Option<Instant>,
+    pub sample: Option<Crossing>,
     /// Copies that may come back as duplicate acknowledgments.
     pub unproven: u32,
     /// Payload bytes of those of which nothing said before that they had arrived.
@@ -536,7 +555,7 @@ impl<P: Payload> Cache<P> {
         run.end(&mut arrived);
         let last = self.packets.range(self.counted..until).next_back();
         if until == self.acknowledged && !self.again {
-            taken.sample = last.map(|last| last.last_sent);
+            taken.sample = last.map(|last| last.crossing());
         }
         self.counted = until;
         self.again &= until < self.acknowledged;

@@ -3,8 +3,14 @@
 //! What the sender sends beyond is held at the base station. Thus the queue in front of the hop stays short, where that queue
 //! is not the base station's own: repairs come through fast, and so does everybody else's traffic. The window follows FAST
 //! TCP (Jin, Wei, Low, INFOCOM 2004): it looks at delay only, since on this hop loss says nothing of congestion.
+//!
+//! Not all delay is a queue. Where a link layer repeats frames, or the hop's delay varies otherwise, most packets come late, however few are
+//! under way. A queue that stands is a delay that no packet escapes (RFC 8289 §3.2). So it is told by those that took the least time for
+//! what was on the hop when they left: these show at what rate the hop can bring what it is given, and what is under way beyond that rate
+//! times the shortest round trip is a queue.
 
 use crate::seq::Seq;
+use crate::tcp::congestion::max_filter::{MaxFilter, Moment};
 use crate::time::{Duration, Instant};
 
 /// The least window, in segments: enough to show a loss.
@@ -22,6 +28,9 @@ const TARGET: Duration = Duration::from_millis(5);
 
 /// How often the queue is let run dry, to see how long the hop takes without one: the path may have changed.
 const PROBE_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Round trips of which the highest rate counts: those of BBR's maximum (draft-cardwell-iccrg-bbr-congestion-control-00, BtlBwFilterLen).
+const RATE_ROUNDS: u32 = 10;
 
 /// Parameters of flow control on the hop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,6 +75,10 @@ pub(super) struct HopWindow {
     /// Bytes that are to wait in the queue, where that is more than the parameter says.
     target: u64,
     base: Option<Duration>,
+    /// At which rate the hop brings what is under way, in bytes a second.
+    rate: MaxFilter,
+    /// Round trips so far.
+    rounds: u32,
     growth: Growth,
     probe: Probe,
     /// From the first round trip on.
@@ -77,19 +90,30 @@ pub(super) struct HopWindow {
     limited: Limited,
 }
 
-/// The round trips measured within one.
+/// What is known of a packet's way over the hop.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Crossing {
+    /// When it left.
+    pub sent: Instant,
+    /// Bytes that were under way then, its own among them; 0 where that says nothing of the hop's rate.
+    pub under_way: u32,
+}
+
+/// What was measured within a round trip.
 #[derive(Clone, Copy, Default, Debug)]
 struct Samples {
     shortest: Option<Duration>,
-    sum: u64,
-    count: u64,
+    /// The highest rate at which what was under way with a packet arrived, until it did, in bytes a second.
+    rate: u64,
+    /// The most that was under way with one.
+    most: u64,
 }
 
 impl Samples {
-    fn add(&mut self, rtt: Duration) {
+    fn add(&mut self, rtt: Duration, under_way: u32) {
         self.shortest = Some(self.shortest.map_or(rtt, |shortest| shortest.min(rtt)));
-        self.sum = self.sum.saturating_add(rtt.as_nanos());
-        self.count += 1;
+        self.rate = self.rate.max(u64::from(under_way) * 1_000_000_000 / rtt.as_nanos().max(1));
+        self.most = self.most.max(under_way.into());
     }
 }
 
@@ -108,6 +132,8 @@ impl HopWindow {
             segment: 0,
             target: 0,
             base: None,
+            rate: MaxFilter::default(),
+            rounds: 0,
             growth: Growth::SlowStart,
             probe: Probe::Idle,
             probe_at: None,
@@ -158,10 +184,11 @@ impl HopWindow {
         (self.window, self.probe, self.in_flight) = (MOST, Probe::Idle, 0);
     }
 
-    /// `len` bytes go onto the hop.
-    pub fn sent(&mut self, len: u32) {
+    /// `len` bytes go onto the hop; returns how many are there now.
+    pub fn sent(&mut self, len: u32) -> u32 {
         self.segment = self.segment.max(len.into());
         self.in_flight += u64::from(len);
+        u32::try_from(self.in_flight).unwrap_or(u32::MAX)
     }
 
     /// `len` bytes are not on it any more.
@@ -169,9 +196,9 @@ impl HopWindow {
         self.in_flight = self.in_flight.saturating_sub(len);
     }
 
-    /// The packet at `seq` took `rtt` to be acknowledged; what is sent next begins at `next`.
-    pub fn sample(&mut self, now: Instant, control: HopControl, rtt: Duration, seq: Seq, next: Seq) {
-        self.samples.add(rtt);
+    /// The packet at `seq` has crossed the hop; what is sent next begins at `next`.
+    pub fn sample(&mut self, now: Instant, control: HopControl, crossing: Crossing, seq: Seq, next: Seq) {
+        self.samples.add(now.since(crossing.sent), crossing.under_way);
         if seq.ge(self.round_end) {
             self.end_round(now, control);
             self.round_end = next;
@@ -181,8 +208,8 @@ impl HopWindow {
     fn end_round(&mut self, now: Instant, control: HopControl) {
         let samples = core::mem::take(&mut self.samples);
         let Some(shortest) = samples.shortest else { return };
-        // A sender that was stalled comes in a burst, whose queue the shortest round trip does not see.
-        let mean = samples.sum / samples.count;
+        self.rounds = self.rounds.wrapping_add(1);
+        self.rate.update(Moment { round: self.rounds, window: RATE_ROUNDS }, samples.rate);
         if self.window == 0 {
             self.window = FIRST * self.segment;
         }
@@ -192,8 +219,8 @@ impl HopWindow {
         };
         self.base = Some(base);
         let limited = core::mem::replace(&mut self.limited, Limited::No);
-        if limited == Limited::Yes && self.probe == Probe::Idle {
-            self.adjust(base.as_nanos().max(1), mean.max(1), control);
+        if limited == Limited::Yes && self.probe == Probe::Idle && samples.most > 0 {
+            self.adjust(base, samples.most, control);
         }
         let probe_at = *self.probe_at.get_or_insert(now + PROBE_INTERVAL);
         self.probe = match self.probe {
@@ -206,18 +233,20 @@ impl HopWindow {
         }
     }
 
-    /// FAST: w = w/2 + (base/rtt w + alpha)/2, once a round trip.
-    fn adjust(&mut self, base: u64, rtt: u64, control: HopControl) {
-        let part = |window: u64, nanos: u64| (u128::from(window) * u128::from(nanos) / u128::from(rtt)) as u64;
+    /// FAST: w = w/2 + (base/rtt w + alpha)/2, once a round trip. With w/rtt as the rate this is half of what is missing in the queue, or
+    /// too much in it; `most` bytes were under way.
+    fn adjust(&mut self, base: Duration, most: u64, control: HopControl) {
+        let rate = self.rate.max();
+        let during = |time: Duration| (u128::from(rate) * u128::from(time.as_nanos()) / 1_000_000_000) as u64;
         // At most so much that the window doubles.
-        self.target = part(self.window, TARGET.as_nanos()).min(2 * self.window);
+        self.target = during(TARGET).min(2 * self.window);
         let backlog = self.backlog(control);
-        let queued = part(self.window, rtt.saturating_sub(base));
+        let queued = most.saturating_sub(during(base));
         if self.growth == Growth::SlowStart && 2 * queued < backlog {
             self.window *= 2;
         } else {
             self.growth = Growth::Steady;
-            self.window = (self.window + part(self.window, base) + backlog) / 2;
+            self.window = (self.window + backlog / 2).saturating_sub(queued / 2);
         }
         self.window = self.window.clamp(LEAST * self.segment, MOST);
     }
@@ -225,6 +254,8 @@ impl HopWindow {
 
 #[cfg(test)]
 mod tests {
+    use alloc::collections::VecDeque;
+
     use super::*;
 
     const CONTROL: HopControl = HopControl { backlog: 10, held: 1 << 20 };
@@ -244,9 +275,10 @@ mod tests {
                 hop.sent(SEGMENT);
             }
             let rtt = base.max(Duration::from_nanos(hop.in_flight / u64::from(SEGMENT) * each.as_nanos()));
+            let crossing = Crossing { sent: *now, under_way: hop.in_flight as u32 };
             *now += rtt;
             let next = seq + hop.in_flight as u32;
-            hop.sample(*now, CONTROL, rtt, seq, next);
+            hop.sample(*now, CONTROL, crossing, seq, next);
             seq = next;
         }
         hop.in_flight / u64::from(SEGMENT)
@@ -269,6 +301,47 @@ mod tests {
         assert!((5900..=6100).contains(&segments), "{segments}");
     }
 
+    /// What a hop brings in the last 20 of 30 s that sends a segment a millisecond and takes 20 ms, where one frame in `of` comes 40 ms late
+    /// and those behind it wait for it; and the most segments in its queue at once in that time.
+    fn brought_behind_repeats(of: u32) -> (u64, u64) {
+        let ms = Duration::from_millis;
+        let (mut hop, mut now, mut seq, mut draw) = (HopWindow::new(Seq(0)), Instant::ZERO, Seq(0), 1_u32);
+        let (mut departs, mut arrives) = (now, now);
+        let (mut acks, mut brought, mut longest) = (VecDeque::new(), 0, 0);
+        let settled = Instant::ZERO + ms(10_000);
+        while now < Instant::ZERO + ms(30_000) {
+            while hop.admits(CONTROL, SEGMENT, 0) {
+                let crossing = Crossing { sent: now, under_way: hop.sent(SEGMENT) };
+                // Numerical Recipes' generator.
+                draw = draw.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                let late = if (draw >> 16) % of == of - 1 { ms(40) } else { ms(0) };
+                departs = departs.max(now) + ms(1);
+                arrives = arrives.max(departs + late);
+                acks.push_back((arrives + ms(20), seq, crossing));
+                seq = seq + SEGMENT;
+            }
+            let (at, acked, crossing) = acks.pop_front().unwrap();
+            now = at;
+            hop.landed(SEGMENT.into());
+            hop.sample(now, CONTROL, crossing, acked, seq);
+            if now > settled {
+                brought += 1;
+                longest = longest.max(departs.since(now).as_nanos() / ms(1).as_nanos());
+            }
+        }
+        (brought, longest)
+    }
+
+    /// One in twenty comes late: of the 40 segments before one there is none in an eighth of cases, so that a few in each round trip come in
+    /// time. By their mean, as FAST has it, the hop brings half of what it can.
+    #[test]
+    fn waiting_behind_repeats_is_no_queue() {
+        let (brought, _) = brought_behind_repeats(20);
+        assert!(brought >= 18_000, "{brought} of 20000");
+        let (alone, longest) = brought_behind_repeats(u32::MAX);
+        assert!(alone >= 19_900 && longest <= 14, "{alone} of 20000, {longest} in the queue");
+    }
+
     #[test]
     fn a_longer_path_is_noticed() {
         let (mut hop, mut now) = (HopWindow::new(Seq(7)), Instant::ZERO);
@@ -287,8 +360,10 @@ mod tests {
             assert!(hop.admits(CONTROL, SEGMENT, 0));
             hop.sent(SEGMENT);
             hop.landed(SEGMENT.into());
-            let now = Instant::ZERO + Duration::from_millis(20 * (round + 1));
-            hop.sample(now, CONTROL, Duration::from_millis(20), Seq(round as u32), Seq(round as u32 + 1));
+            let sent = Instant::ZERO + Duration::from_millis(20 * round);
+            let crossing = Crossing { sent, under_way: SEGMENT };
+            let now = sent + Duration::from_millis(20);
+            hop.sample(now, CONTROL, crossing, Seq(round as u32), Seq(round as u32 + 1));
         }
         assert_eq!(hop.window, 10 * u64::from(SEGMENT));
     }

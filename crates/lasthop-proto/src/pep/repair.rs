@@ -347,12 +347,12 @@ impl<P: Payload> Repair<P> {
             hop.landed(taken.landed);
             hop.unheld(u32::try_from(taken.held).unwrap_or(u32::MAX));
         }
-        if let Some(sent) = taken.sample {
-            self.rtt.sample(now.since(sent));
+        if let Some(crossing) = taken.sample {
+            self.rtt.sample(now.since(crossing.sent));
             if let (Some(hop), Some(ack)) = (&mut self.hop, self.last_ack)
                 && taken.landed > 0
             {
-                hop.sample(now, sent, ack, self.high);
+                hop.sample(now, crossing, ack, self.high);
             }
         }
         self.expect_echoes(taken.unproven);

@@ -9,7 +9,7 @@ use super::{MOST_PROBES, Outbox, Repair, SPACED};
 use crate::node::{Port, Why};
 use crate::packet::{Body, Packet, Payload, Priority};
 use crate::pep::cache::{Overlap, Whereabouts};
-use crate::pep::hop_window::{HopControl, HopWindow};
+use crate::pep::hop_window::{Crossing, HopControl, HopWindow};
 use crate::pep::sender_room::SenderRoom;
 use crate::pep::snoop_config::SnoopConfig;
 use crate::seq::Seq;
@@ -87,9 +87,9 @@ impl Hop {
     }
 
     /// A packet at `seq` that was sent once has arrived; all data seen ends at `high`.
-    pub fn sample(&mut self, now: Instant, last_sent: Instant, seq: Seq, high: Seq) {
+    pub fn sample(&mut self, now: Instant, crossing: Crossing, seq: Seq, high: Seq) {
         let next = if self.held > 0 { self.first_held } else { high };
-        self.window.sample(now, self.control, now.since(last_sent), seq, next);
+        self.window.sample(now, self.control, crossing, seq, next);
     }
 }
 
@@ -137,7 +137,7 @@ impl<P: Payload> Repair<P> {
         };
         hop.room.arrived(hop.control, cached.end, len, hop.held);
         if hop.held == 0 && hop.window.admits(hop.control, len, arrived) {
-            hop.window.sent(len);
+            cached.under_way = hop.window.sent(len);
             self.order.leave(&mut cached.sendings, Priority::Normal);
             return Passage::Now;
         }
@@ -172,7 +172,8 @@ impl<P: Payload> Repair<P> {
             }
             left -= 1;
             if cached.whereabouts == Whereabouts::Held {
-                if !hop.window.admits(hop.control, len, arrived) {
+                let admitted = hop.window.admits(hop.control, len, arrived);
+                if !admitted {
                     if beyond == 0 {
                         hop.first_held = cached.seq;
                         return;
@@ -182,7 +183,9 @@ impl<P: Payload> Repair<P> {
                 cached.whereabouts = Whereabouts::OnHop;
                 cached.last_sent = now;
                 self.order.leave(&mut cached.sendings, Priority::Normal);
-                hop.window.sent(len);
+                let under_way = hop.window.sent(len);
+                // In a silence what is under way may arrive at any moment, all together.
+                cached.under_way = if admitted { under_way } else { 0 };
                 hop.held = hop.held.saturating_sub(len.into());
                 out.send(Port::WIRELESS, Why::Released, copy_of(&cached.packet, recent));
             }

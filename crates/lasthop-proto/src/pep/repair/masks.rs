@@ -84,7 +84,7 @@ impl<P: Payload> Repair<P> {
                 hop.unheld(packet.len);
             }
             if before == Whereabouts::OnHop && !packet.sent_again() {
-                hop.sample(now, packet.last_sent, seq, self.high);
+                hop.sample(now, packet.crossing(), seq, self.high);
             }
         }
         self.heard(now);

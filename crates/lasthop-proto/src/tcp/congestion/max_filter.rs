@@ -10,7 +10,7 @@ struct Sample {
 
 /// The filter's time, and how far back the maximum reaches.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Moment {
+pub(crate) struct Moment {
     pub round: u32,
     /// In rounds.
     pub window: u32,
@@ -18,7 +18,7 @@ pub(super) struct Moment {
 
 /// The maximum of late.
 #[derive(Clone, Copy, Default, Debug)]
-pub(super) struct MaxFilter {
+pub(crate) struct MaxFilter {
     best: [Sample; 3],
 }
 

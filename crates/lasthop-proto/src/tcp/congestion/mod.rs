@@ -7,7 +7,7 @@ mod choice;
 pub mod control;
 mod cubic;
 mod hystart;
-mod max_filter;
+pub(crate) mod max_filter;
 mod ns2;
 mod quantum;
 mod reno;
