@@ -333,13 +333,14 @@ mod tests {
     }
 
     /// One in twenty comes late: of the 40 segments before one there is none in an eighth of cases, so that a few in each round trip come in
-    /// time. By their mean, as FAST has it, the hop brings half of what it can.
+    /// time. By their mean, as FAST has it, the hop brings half of what it can. Where none does, no more waits than the two backlogs that the
+    /// queue lacks when it has been let run dry.
     #[test]
     fn waiting_behind_repeats_is_no_queue() {
         let (brought, _) = brought_behind_repeats(20);
         assert!(brought >= 18_000, "{brought} of 20000");
         let (alone, longest) = brought_behind_repeats(u32::MAX);
-        assert!(alone >= 19_900 && longest <= 14, "{alone} of 20000, {longest} in the queue");
+        assert!(alone >= 19_900 && longest <= 20, "{alone} of 20000, {longest} in the queue");
     }
 
     #[test]
