@@ -4,7 +4,7 @@
 mod util;
 
 use lasthop_proto::packet::{Body, Flags, SackBlock, Side, Timestamps};
-use lasthop_proto::tcp::config::{DelayedAck, Nagle, Preset, Recovery, Switch, TcpConfig};
+use lasthop_proto::tcp::config::{DelayedAck, Nagle, PawsRule, Preset, Recovery, Switch, TcpConfig};
 use util::golden::*;
 use util::*;
 
@@ -202,6 +202,56 @@ fn old_timestamps() {
     assert_eq!(with(Flags::ACK, last + 5, 100), (0, 1));
     assert_eq!(with(Flags::RST, 0, 0), (0, 0));
     assert_eq!(pair.states().1, lasthop_proto::tcp::State::Closed);
+}
+
+/// Linux reads its clock in milliseconds (`TCP_PAWS_WINDOW`): one tick less is no old segment, two are. What is taken all the same
+/// does not turn the echo back: after a tick less, two less than the newest are too old still.
+#[test]
+fn old_timestamps_as_linux_has_them() {
+    let config = TcpConfig { timestamps: Switch::On, paws: PawsRule::Linux, ..lab(Recovery::Rack) };
+    let mut pair = Pair::of(config);
+    pair.connect();
+    let last = pair.trace.last().unwrap().segment.options.timestamps.unwrap().val;
+    let mut taken = |val: u32| {
+        let received = pair.ends[1].received();
+        let mut packet = pair.forge(Side::Acceptor, Flags::ACK, 1 + received as u32, 1, 100);
+        let Body::Tcp(segment) = &mut packet.body else { unreachable!() };
+        segment.options.timestamps = Some(Timestamps { val, ecr: 0 });
+        pair.inject(Side::Acceptor, packet);
+        pair.ends[1].received() - received
+    };
+    assert_eq!(taken(last + 5), 100);
+    assert_eq!(taken(last + 4), 100);
+    assert_eq!(taken(last + 3), 0);
+    assert_eq!(taken(last + 5), 100);
+}
+
+/// Acknowledgments that others have overtaken, three ticks older: their reports are read (`tcp_disordered_ack`), and three show that 1
+/// is lost. By RFC 7323 they are refused.
+#[test]
+fn overtaken_duplicates() {
+    let resent = |paws| {
+        let config = TcpConfig { timestamps: Switch::On, mss: 988, paws, ..lab_with_window(Recovery::Rack, 4) };
+        let mut pair = Pair::of(config).judged_by(|sent| if sent.len > 0 { Fate::Lose } else { Fate::Arrive });
+        pair.send_segments(4);
+        pair.run_until(pair.first_data() + millis(10));
+        let last = pair.trace.iter().rfind(|sent| sent.segment.options.timestamps.is_some()).unwrap();
+        let newest = last.segment.options.timestamps.unwrap().val + 10;
+        let mut report = |val: u32, segments: u32| {
+            let mut packet = pair.forge(Side::Initiator, Flags::ACK, 1, 1, 0);
+            let left = pair.iss[0] + 1 + 988;
+            let Body::Tcp(segment) = &mut packet.body else { unreachable!() };
+            segment.options.timestamps = Some(Timestamps { val, ecr: 0 });
+            segment.options.sack.push(SackBlock { left, right: left + segments * 988 });
+            pair.inject(Side::Initiator, packet);
+        };
+        report(newest, 1);
+        report(newest - 3, 2);
+        report(newest - 3, 3);
+        pair.sent_by(Side::Initiator).filter(|sent| sent.len > 0).count()
+    };
+    assert_eq!(resent(PawsRule::Linux), 5);
+    assert_eq!(resent(PawsRule::Rfc7323), 4);
 }
 
 /// ELN: the mark stands while the next expected segment is one that came corrupted, and no longer.

@@ -5,7 +5,7 @@ mod util;
 use lasthop_proto::event::Event;
 use lasthop_proto::packet::{Body, Cause, Flags, Side};
 use lasthop_proto::tcp::State;
-use lasthop_proto::tcp::config::{Nagle, Preset, Recovery, TcpConfig};
+use lasthop_proto::tcp::config::{Nagle, Preset, Recovery, TcpConfig, WindowEdge};
 use util::golden::*;
 use util::*;
 
@@ -308,6 +308,24 @@ fn a_short_segment_behind_full_ones() {
     let mss = rfc().mss;
     assert_eq!(long_write(Nagle::On), [(ms(150), mss), (ms(250), 500)]);
     assert_eq!(long_write(Nagle::Minshall), [(ms(150), mss), (ms(150), 300), (ms(250), 200)]);
+}
+
+/// Linux sends two segments as one where the rate is small. A pair that the peer's window cuts leaves up to there
+/// (`tcp_mss_split_point`); where the window ends between pairs, the segment behind waits (`tcp_snd_wnd_test`).
+#[test]
+fn a_window_that_ends_within_a_segment() {
+    let first_flight = |receive_buffer, window_edge| {
+        let client = TcpConfig { window_edge, nagle: Nagle::Minshall, ..lab(Recovery::Rack) };
+        let mut pair = Pair::between(client.clone(), TcpConfig { receive_buffer, ..client });
+        pair.connect();
+        pair.forget();
+        pair.client().write(20_000);
+        pair.run_until(ms(199));
+        pair.trace.iter().filter(|sent| sent.len > 0).map(|sent| sent.len).collect::<Vec<_>>()
+    };
+    assert_eq!(first_flight(5_400, WindowEdge::Cut), [1000, 1000, 1000, 1000, 1000, 400]);
+    assert_eq!(first_flight(4_400, WindowEdge::Cut), [1000; 4]);
+    assert_eq!(first_flight(5_400, WindowEdge::Whole), [1000; 5]);
 }
 
 /// Nagle (RFC 9293 §3.7.4): less than a segment waits while something is under way; without it, it does not.

@@ -12,8 +12,8 @@ use lasthop_proto::packet::{AckCongestionOption, Flags, Integrity, Side};
 use lasthop_proto::pep::split::{Handover, SplitRelay};
 use lasthop_proto::pep::srp::SrpConfig;
 use lasthop_proto::tcp::config::{
-    AckCongestion, DelayedAck, EcnMode, Nagle, Preset, ReceiveAutotune, Recovery, SackAlgorithm, SackCompression,
-    SendAutotune, Switch, TcpConfig,
+    AckCongestion, DelayedAck, EcnMode, Nagle, PawsRule, Preset, ReceiveAutotune, Recovery, SackAlgorithm,
+    SackCompression, SendAutotune, Switch, TcpConfig, WindowEdge,
 };
 use lasthop_proto::tcp::{State, TickPhase};
 use lasthop_proto::time::Duration;
@@ -69,6 +69,8 @@ impl Keys {
                 (true, false) => Nagle::On,
                 (true, true) => Nagle::Minshall,
             },
+            paws: if linux { PawsRule::Linux } else { PawsRule::Rfc7323 },
+            window_edge: if linux { WindowEdge::Cut } else { WindowEdge::Whole },
             timestamps: self.timestamps.map_or(base.timestamps, switch),
             // The faults of these tests may hit the same segment many times.
             max_retries: 1000,

@@ -307,6 +307,7 @@ pub(crate) fn lay(reader: &Reader<'_>, under: Under) -> Result<TcpSpec, Error> {
     let shift = layer.optional::<Off, Whole<0, 14>>("window_scale", shift)?;
     c.window_scale = shift.map(|Whole(shift)| shift as u8);
     c.timestamps = layer.value("timestamps", c.timestamps)?;
+    c.paws = layer.value("paws", c.paws)?;
     c.headers = layer.value("headers", c.headers)?;
     let decided = match (preset.and_then(Preset::recovery), &layer.base) {
         (Some(_), Some(preset)) => preset.clone(),
@@ -365,6 +366,7 @@ pub(crate) fn lay(reader: &Reader<'_>, under: Under) -> Result<TcpSpec, Error> {
     c.nagle = layer.value("nagle", c.nagle)?;
     c.handshake_ack = layer.value("handshake_ack", c.handshake_ack)?;
     c.send_quantum = layer.limited_count("send_quantum", c.send_quantum)?;
+    c.window_edge = layer.value("window_edge", c.window_edge)?;
     c.time_wait = layer.span("time_wait", c.time_wait)?;
     check(reader, c)?;
     Ok(spec)

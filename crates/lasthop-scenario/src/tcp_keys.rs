@@ -4,7 +4,7 @@ use crate::document::{Data, quote};
 use crate::reader::{Reader, Value};
 
 /// All keys, in the order in which `explain` prints them.
-pub(crate) const KEYS: [&str; 62] = [
+pub(crate) const KEYS: [&str; 64] = [
     "preset",
     "given",
     "mss",
@@ -13,6 +13,7 @@ pub(crate) const KEYS: [&str; 62] = [
     "receive_buffer",
     "window_scale",
     "timestamps",
+    "paws",
     "headers",
     "recovery",
     "sack_algorithm",
@@ -66,6 +67,7 @@ pub(crate) const KEYS: [&str; 62] = [
     "nagle",
     "handshake_ack",
     "send_quantum",
+    "window_edge",
     "time_wait",
 ];
 

@@ -12,8 +12,8 @@ use lasthop_proto::pep::snoop::RepairPriority;
 use lasthop_proto::scheme::{LinkRepair, LocalDetection, SCHEMES, Scheme, TcpAwareness};
 use lasthop_proto::tcp::config::{
     AckCongestion, Bbr3Rule, ControlRule, Deflation, EcnMode, Growth, HandshakeAck, HeaderAccounting, HystartRule,
-    ImpureDuplicates, Nagle, PartialAckTimer, PartialDeflation, Preset, ReceiveAutotune, Recovery, RecoveryGuard,
-    RttRule, SackAlgorithm, SackCompression, SendAutotune, Switch, WindowReduction,
+    ImpureDuplicates, Nagle, PartialAckTimer, PartialDeflation, PawsRule, Preset, ReceiveAutotune, Recovery,
+    RecoveryGuard, RttRule, SackAlgorithm, SackCompression, SendAutotune, Switch, WindowEdge, WindowReduction,
 };
 use lasthop_sim::network::DamagedFrames;
 
@@ -371,6 +371,8 @@ choices! {
     ReceiveAutotune { "off" = Off, "linux" = Linux }
     SendAutotune { "off" = Off, "linux" = Linux }
     HandshakeAck { "with-data" = WithData, "own" = Own }
+    PawsRule { "rfc7323" = Rfc7323, "linux" = Linux }
+    WindowEdge { "whole" = Whole, "cut" = Cut }
     Nagle { "off" = Off, "on" = On, "minshall" = Minshall }
     AckCongestion { "off" = Off, "rfc5690" = Rfc5690 }
     EcnMode { "off" = Off, "passive" = Passive, "on" = On }

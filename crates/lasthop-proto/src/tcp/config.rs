@@ -289,6 +289,25 @@ pub enum Nagle {
     Minshall,
 }
 
+/// Which segments are old copies by their timestamps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PawsRule {
+    /// All whose timestamp is older than the newest (RFC 7323 §5.3).
+    Rfc7323,
+    /// The same, but for one tick of the clock and for duplicate acknowledgments that were overtaken (Linux `tcp_paws_check`,
+    /// `tcp_disordered_ack`).
+    Linux,
+}
+
+/// What a sender does with a segment of which only a part lies within the peer's window.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WindowEdge {
+    /// It waits until the whole lies within.
+    Whole,
+    /// Its part within leaves, behind a whole segment of the same burst (Linux `tcp_mss_split_point`).
+    Cut,
+}
+
 /// Which header bytes a segment takes on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HeaderAccounting {
@@ -313,6 +332,8 @@ pub struct TcpConfig {
     pub window_scale: Option<u8>,
     /// Whether timestamps are offered and used for round-trip samples (RFC 7323 §3, §4).
     pub timestamps: Switch,
+    /// What timestamps protect from.
+    pub paws: PawsRule,
     /// Which header bytes count.
     pub headers: HeaderAccounting,
     /// How losses are found and repaired.
@@ -401,6 +422,8 @@ pub struct TcpConfig {
     /// Most segments that pacing lets go at once (Linux: the device's `gso_max_segs`); the congestion control sizes bursts within
     /// it.
     pub send_quantum: u32,
+    /// What becomes of a segment at the edge of the peer's window.
+    pub window_edge: WindowEdge,
     /// How long a closed connection waits for stray segments (RFC 9293: 2 MSL).
     pub time_wait: Duration,
     /// The congestion control under [`Recovery::Rack`].

@@ -2,6 +2,7 @@
 
 mod arrivals;
 mod handshake;
+mod paws;
 mod segments;
 
 use alloc::sync::Arc;

@@ -80,6 +80,8 @@ pub struct Sender {
     /// Sequence and acknowledgment numbers of the segment used for the last window update (RFC 9293 §3.3.1).
     snd_wl: (Seq, Seq),
     last_sent: Instant,
+    /// New segments that leave together.
+    run: transmit::Run,
     /// Given up after too many timeouts.
     given_up: Switch,
     /// What ECN asks of it.
@@ -103,6 +105,7 @@ impl Sender {
             probe_due: Switch::Off,
             snd_wl: (Seq(0), Seq(0)),
             last_sent: Instant::ZERO,
+            run: transmit::Run::NONE,
             given_up: Switch::Off,
             marks: marks::Marks::default(),
             ack_ratio: None,
@@ -234,13 +237,15 @@ impl Sender {
         self.awake = Switch::On;
     }
 
+    /// Whether a segment with these numbers is newer than the last one of which the window was taken.
+    pub fn may_update_window(&self, seq: Seq, ack: Seq, window: u32) -> bool {
+        let (wl1, wl2) = self.snd_wl;
+        wl1.lt(seq) || (wl1 == seq && (wl2.lt(ack) || (wl2 == ack && window > self.state.snd_wnd)))
+    }
+
     /// RFC 9293 §3.10.7.4: takes the window from segments that are not older than the last one used.
     fn update_window(&mut self, incoming: &Incoming) -> Switch {
-        let (wl1, wl2) = self.snd_wl;
-        let newer = wl1.lt(incoming.seq)
-            || (wl1 == incoming.seq
-                && (wl2.lt(incoming.ack.ack) || (wl2 == incoming.ack.ack && incoming.window > self.state.snd_wnd)));
-        if !newer {
+        if !self.may_update_window(incoming.seq, incoming.ack.ack, incoming.window) {
             return Switch::Off;
         }
         self.snd_wl = (incoming.seq, incoming.ack.ack);

@@ -2,8 +2,9 @@
 
 use super::{
     AckCongestion, Clock, ControlRule, Deflation, DelayedAck, EcnMode, Growth, HandshakeAck, HeaderAccounting,
-    HystartRule, ImpureDuplicates, Nagle, PartialAckTimer, PartialDeflation, ReceiveAutotune, Recovery, RecoveryGuard,
-    RttRule, SackAlgorithm, SackCompression, SendAutotune, Switch, TcpConfig, WindowReduction,
+    HystartRule, ImpureDuplicates, Nagle, PartialAckTimer, PartialDeflation, PawsRule, ReceiveAutotune, Recovery,
+    RecoveryGuard, RttRule, SackAlgorithm, SackCompression, SendAutotune, Switch, TcpConfig, WindowEdge,
+    WindowReduction,
 };
 use crate::time::Duration;
 
@@ -57,6 +58,7 @@ impl TcpConfig {
             receive_buffer: 32 * 1024,
             window_scale: None,
             timestamps: Switch::Off,
+            paws: PawsRule::Rfc7323,
             headers: HeaderAccounting::Full,
             recovery: Recovery::Reno,
             sack_algorithm: SackAlgorithm::Sack1,
@@ -96,6 +98,7 @@ impl TcpConfig {
             nagle: Nagle::On,
             handshake_ack: HandshakeAck::WithData,
             send_quantum: u32::MAX,
+            window_edge: WindowEdge::Whole,
             recovery_burst: u32::MAX,
             smart_acks: Switch::Off,
             time_wait: Duration::from_secs(60),
@@ -129,6 +132,8 @@ impl TcpConfig {
             congestion: ControlRule::Cubic(HystartRule::Linux),
             window_reduction: WindowReduction::Linux,
             nagle: Nagle::Minshall,
+            paws: PawsRule::Linux,
+            window_edge: WindowEdge::Cut,
             ..Self::rfc()
         }
     }

@@ -9,7 +9,7 @@ mod cubic;
 mod hystart;
 pub(crate) mod max_filter;
 mod ns2;
-mod quantum;
+pub(in crate::tcp) mod quantum;
 mod reno;
 mod rfc5681;
 mod window;

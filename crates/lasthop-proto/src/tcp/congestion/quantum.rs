@@ -22,6 +22,15 @@ pub(super) fn segments(rate: u64, min_rtt: Duration, mss: u32) -> u32 {
     (bytes / u64::from(mss)) as u32
 }
 
+/// How many segments leave as one where nothing is paced: those of the rate that Linux would pace at (`tcp_update_pacing_rate`), twice the
+/// window in a round trip in early slow start and 1.2 times the window later, and at least two.
+pub(in crate::tcp) fn unpaced(window: u32, ssthresh: u32, srtt: Duration, min_rtt: Duration, mss: u32) -> u32 {
+    let percent = if window < ssthresh / 2 { 200 } else { 120 };
+    let bytes = u64::from(window) * u64::from(mss) * percent / 100;
+    let rate = u128::from(bytes) * 1_000_000_000 / u128::from(srtt.as_nanos().max(1));
+    segments(u64::try_from(rate).unwrap_or(u64::MAX), min_rtt, mss).max(2)
+}
+
 /// Pacing at `rate` bytes a second, in bursts of that size.
 pub(super) fn pacing(rate: u64, path_rtt: Duration, mss: u32) -> Pacing {
     Pacing { rate, quantum: segments(rate, path_rtt, mss).max(least_segments(rate)) }

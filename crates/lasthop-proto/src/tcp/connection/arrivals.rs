@@ -82,7 +82,7 @@ impl Connection {
             segment = &trimmed;
             seq_len -= 1;
         }
-        if self.is_replay(segment) || !self.receiver.acceptable(segment.seq, seq_len) {
+        if self.is_replay(segment, seq_len) || !self.receiver.acceptable(segment.seq, seq_len) {
             self.on_unacceptable(now, packet, segment, seq_len);
             return;
         }
@@ -103,13 +103,7 @@ impl Connection {
         if !segment.flags.has(Flags::ACK) {
             return;
         }
-        // RFC 7323 §4.3: the echo is that of the earliest segment not acknowledged yet, so that delayed acknowledgments
-        // count into the peer's samples.
-        if let Some(timestamps) = segment.options.timestamps
-            && segment.seq.le(self.receiver.last_ack_sent())
-        {
-            self.ts_recent = timestamps.val;
-        }
+        self.note_timestamp(segment);
         if self.state == State::SynReceived {
             let s = self.sender.state();
             if segment.ack.le(s.snd_una) || segment.ack.gt(s.snd_max) {
@@ -150,13 +144,6 @@ impl Connection {
         }
     }
 
-    /// RFC 7323 §5 (PAWS).
-    pub(super) fn is_replay(&self, segment: &Segment) -> bool {
-        self.timestamps.is_on()
-            && !segment.flags.has(Flags::RST)
-            && segment.options.timestamps.is_some_and(|ts| Seq(ts.val).lt(Seq(self.ts_recent)))
-    }
-
     pub(super) fn on_unacceptable(&mut self, now: Instant, packet: &Packet, segment: &Segment, seq_len: u32) {
         if segment.flags.has(Flags::RST) {
             return;
@@ -165,7 +152,8 @@ impl Connection {
             // Our SYN was lost or is still to come; its timer repeats it.
             return;
         }
-        if self.acknowledges_from_the_left(segment) && self.take_ack(now, packet, segment) == AckVerdict::Taken {
+        if self.acknowledges_from_the_left(segment, seq_len) && self.take_ack(now, packet, segment) == AckVerdict::Taken
+        {
             self.after_ack(now);
             if seq_len == 0 {
                 return;
@@ -186,7 +174,7 @@ impl Connection {
     /// Whether a segment that lies left of the window brings an acknowledgment worth taking: 4.4BSD drops the data of such a
     /// segment and goes on with the rest, RFC 9293 §3.10.7.4 wants "special allowance" at a closed window. Two ends that probe
     /// each other's closed windows would otherwise refuse each other's acknowledgments for ever.
-    pub(super) fn acknowledges_from_the_left(&self, segment: &Segment) -> bool {
+    pub(super) fn acknowledges_from_the_left(&self, segment: &Segment, seq_len: u32) -> bool {
         let s = self.sender.state();
         let near = self.receiver.rcv_nxt().since(segment.seq) <= self.config.receive_buffer;
         let left = segment.seq.lt(self.receiver.rcv_nxt()) && near;
@@ -196,7 +184,7 @@ impl Connection {
             && synchronized
             && segment.flags.has(Flags::ACK)
             && !segment.flags.has(Flags::SYN)
-            && !self.is_replay(segment)
+            && !self.is_replay(segment, seq_len)
     }
 
     #[inline]

@@ -4,13 +4,35 @@ use super::{Sender, Transmission};
 use crate::event::Event;
 use crate::packet::Cause;
 use crate::seq::Seq;
-use crate::tcp::config::{Clock, RttRule, Switch};
+use crate::tcp::config::{Clock, RttRule, Switch, WindowEdge};
 use crate::tcp::send_buffer::segment_memory;
 use crate::time::{Duration, Instant};
 
 /// Bounds of the persist timer: 4.4BSD `TCPTV_PERSMIN`, `TCPTV_PERSMAX`. RFC 9293 §3.8.6.1 asks for the first probe after
 /// one retransmission timeout, so the lower bound holds for 4.4BSD's clock only.
 const PERSIST: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(60));
+
+/// New segments that left one behind the other, at once.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Run {
+    at: Instant,
+    end: Seq,
+    segments: u32,
+}
+
+impl Run {
+    /// Before the first.
+    pub const NONE: Self = Self { at: Instant::ZERO, end: Seq(0), segments: 0 };
+
+    fn on_sent(&mut self, now: Instant, seq: Seq, end: Seq) {
+        self.segments = if self.goes_on(now, seq) { self.segments + 1 } else { 1 };
+        (self.at, self.end) = (now, end);
+    }
+
+    const fn goes_on(&self, now: Instant, seq: Seq) -> bool {
+        self.segments > 0 && self.at.as_nanos() == now.as_nanos() && self.end.0 == seq.0
+    }
+}
 
 impl Sender {
     #[inline]
@@ -119,6 +141,7 @@ impl Sender {
             || len > 0 && len == in_buffer && (idle || !s.holds_small())
             || len > 0 && len >= s.max_snd_wnd / 2
             || len > 0 && again
+            || len > 0 && len == room && self.is_cut_at_the_edge(now)
             || fin_unsent;
         if !go {
             // Nothing under way and too little window: only a probe can tell that it has opened, should the update get
@@ -137,6 +160,9 @@ impl Sender {
         if len > 0 && len < s.mss && !again {
             s.small_end = s.snd_nxt + len;
         }
+        if s.config.window_edge == WindowEdge::Cut && !again {
+            self.run.on_sent(now, s.snd_nxt, s.snd_nxt + len);
+        }
         // Nothing more can go out before the next acknowledgment once the window is full.
         let full = used + len >= window && s.snd_wnd > 0 && pos + u64::from(len) < data_end;
         if full && !self.probe_due.is_on() && self.recovery.rack().is_none() {
@@ -149,6 +175,15 @@ impl Sender {
         };
         let fin = if fin { Switch::On } else { Switch::Off };
         Some(Transmission { seq: s.snd_nxt, len, syn: Switch::Off, fin, cause })
+    }
+
+    /// Whether the part of the next segment that lies within the peer's window leaves with the segment before, as one burst.
+    fn is_cut_at_the_edge(&self, now: Instant) -> bool {
+        let s = &self.state;
+        s.config.window_edge == WindowEdge::Cut
+            && self.run.goes_on(now, s.snd_nxt)
+            && !s.holds_small()
+            && self.recovery.rack().is_some_and(|rack| !self.run.segments.is_multiple_of(rack.burst(s)))
     }
 
     /// RFC 5681 §4.1; 4.4BSD `tcp_output`.

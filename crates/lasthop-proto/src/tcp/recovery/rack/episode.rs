@@ -245,9 +245,9 @@ impl Rack {
         if !late {
             return Next::Go;
         }
-        if let Some(highest) = self.flight.highest_sacked() {
-            self.reordering.on_reordered(news.prior_una, highest, s.mss);
-        }
+        // Where nothing is reported selectively any more, what is acknowledged now was (Linux `tcp_highest_sack_seq`).
+        let highest = self.flight.highest_sacked().unwrap_or(s.snd_una);
+        self.reordering.on_reordered(news.prior_una, highest, s.mss);
         if self.flight.resent() > 0 {
             return Next::Stop;
         }

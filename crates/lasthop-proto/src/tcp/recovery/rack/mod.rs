@@ -26,7 +26,7 @@ use crate::packet::Cause;
 use crate::seq::Seq;
 use crate::tcp::config::TcpConfig;
 use crate::tcp::congestion::control::{CaState, CongestionControl, Episode, Pacing};
-use crate::tcp::congestion::{Control, Start};
+use crate::tcp::congestion::{Control, Start, quantum};
 use crate::tcp::delivery_rate::RateSampler;
 use crate::tcp::flight::{Flight, Index};
 use crate::tcp::min_rtt::MinRtt;
@@ -338,6 +338,16 @@ impl Rack {
         }
         let permitted = matches!(self.permit, Permit::All | Permit::New | Permit::Trial);
         self.forced == Some(Forced::Probe) || permitted && self.may_send(now)
+    }
+
+    /// Segments that leave as one.
+    pub fn burst(&self, s: &SendState) -> u32 {
+        if let Some(pacing) = self.control.pacing() {
+            return pacing.quantum.min(s.config.send_quantum);
+        }
+        let window = self.control.window().max(self.flight.len());
+        let srtt = s.rtt.srtt().unwrap_or(Duration::MAX);
+        quantum::unpaced(window, self.control.ssthresh(), srtt, self.min_rtt.get().unwrap_or(Duration::MAX), s.mss)
     }
 
     /// The segment `seq..end` leaves; `s` does not know yet.
