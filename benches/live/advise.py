@@ -274,6 +274,7 @@ def main():
     status = 0
     if not args.only_show:
         common.check_machine(args)
+        common.go_first()
         stop = threading.Event()
         with concurrent.futures.ThreadPoolExecutor(args.at_once) as pool:
             done = [pool.submit(work, args, number, stop) for number in links]
