@@ -31,7 +31,7 @@ pub fn execute(args: &AdviseArgs) -> Result<(), Error> {
     let scenario = scenario(args)?;
     let seed = args.scenario.seed.unwrap_or(scenario.seed());
     let uses = if args.uses.is_empty() { &Use::ALL[..] } else { &args.uses };
-    let rounds = args.runs.map_or(&ROUNDS[..], std::slice::from_ref);
+    let rounds = args.runs.as_ref().map_or(&ROUNDS[..], std::slice::from_ref);
     let plan = Plan::new(&scenario, needs, uses, seed, rounds[0])?;
     let mut reports = vec![Vec::new(); plan.tasks().len()];
     let (mut had, mut left) = (0, rounds.iter());
