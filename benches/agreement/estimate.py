@@ -54,16 +54,17 @@ def welch(parts):
 
 def steadied(theirs, ours):
     """The mean of what was measured, by number, without the luck of the few numbers that were: `ours` says of the same numbers, and of many more, what to expect (a control variate, whose slope
-    is 1: no degree of freedom is spent on it). Where that steadies nothing, it is the plain mean. Returns mean, its variance and degrees of freedom; the last two are `None` where there are too
-    few values."""
+    is 1: no degree of freedom is spent on it). Where that steadies nothing, it is the plain mean; values of one number vary at least as `ours` do, whose rare stalls a few do not show. Returns mean,
+    its variance and degrees of freedom; the last two are `None` where there are too few values."""
     plain, left = list(theirs.values()), [value - ours[number] for number, value in theirs.items()]
     if len(left) < 2:
         return statistics.fmean(plain), None, None
     mean_of = lambda values: (statistics.variance(values) / len(values), len(values) - 1)
     control = welch([mean_of(left), mean_of(list(ours.values()))])
-    if control[0] < mean_of(plain)[0]:
+    alone = max(statistics.variance(plain), statistics.variance(ours.values())) / len(plain)
+    if control[0] < alone:
         return statistics.fmean(left) + statistics.fmean(ours.values()), *control
-    return statistics.fmean(plain), *mean_of(plain)
+    return statistics.fmean(plain), alone, len(plain) - 1
 
 
 def over(ours, measured, share=0.90):
