@@ -29,8 +29,6 @@ from call import call
 from estimate import mean_interval
 
 USES = {"bulk": "Mbps", "pages": "pages/min", "call": "MOS"}
-# What of a use is less than this counts as harm, as advise has it.
-HARM = 0.97
 # Seconds of pages, and of a call, as advise simulates them.
 SECONDS = 60
 
@@ -113,7 +111,7 @@ def judge(args, number):
     cures = {cure: {use: {"mean": mean_interval(list(of[use].values()))[0], "promised": promised[cure][use], "measured": factor(of[use], found[NONE][use])} for use in USES}
              for cure, of in found.items()}
     gain = {cure: math.prod(use["measured"][0] for use in of.values()) ** (1 / len(USES)) for cure, of in cures.items()}
-    harms = {cure: [use for use, of in of.items() if of["measured"][0] < HARM and (of["measured"][2] is None or of["measured"][2] < 1)] for cure, of in cures.items()}
+    harms = {cure: [use for use, found in of.items() if found["measured"][2] is not None and found["measured"][2] < 1] for cure, of in cures.items()}
     said = promise["advised"] or NONE
     best = max((cure for cure in CURES if not harms[cure]), key=gain.get)
     late = max(of["late_p99_us"] for cure in CURES for run in range(1, args.runs + 1) if (of := kept.get(f"uses-{cure}-{run}.json")))
