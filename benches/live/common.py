@@ -87,7 +87,7 @@ def check_machine(args):
 
 
 def go_first():
-    """This process, and what it starts, before what else the machine does: gateway and ends that wait for the processor are slow, and the lab does not see it (docs/lab.md)."""
+    """This process, and what it starts, before what else the machine does: gateway and ends that wait for the processor would be slow, and the lab does not see it (docs/lab.md)."""
     os.nice(-15)
 
 
