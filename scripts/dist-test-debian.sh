@@ -105,6 +105,9 @@ lasthop advise /tmp/link.toml --runs 1 >/tmp/advise.log 2>&1 || { cat /tmp/advis
 lasthop advise farm-radio --interface wlan0 --runs 2 --out /tmp/advice.toml >/tmp/advise.log 2>&1 || { cat /tmp/advise.log >&2; fail "advise"; }
 lasthop gateway check /tmp/advice.toml >/tmp/check || { cat /tmp/check >&2; fail "gateway check on what advise wrote"; }
 
+step "used: from a link to its cure and to the proof, in namespaces"
+bash /test/cure.sh /usr/share/doc/lasthop/examples/lossy-hop.toml /test/cure.log
+
 step "upgraded: what the administrator changed stays, the rest is new"
 echo "# The administrator's line." >>/etc/lasthop/gateway.toml
 cp /etc/lasthop/gateway.toml /tmp/edited.toml

@@ -82,6 +82,7 @@ deb() {
     cp "$deb" "$clean/test/lasthop.deb"
     cp "$work/earlier.deb" "$clean/test/earlier.deb"
     cp scripts/dist-test-debian.sh "$clean/test/inside.sh"
+    cp scripts/dist-test-cure.sh "$clean/test/cure.sh"
     # Namespaces of its own: what it mounts, starts and configures goes with it.
     unshare --mount --pid --net --uts --ipc --fork --kill-child --propagation private bash -euc '
         root=$1
@@ -94,6 +95,8 @@ deb() {
         exec chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 TERM=dumb \
             DEBIAN_FRONTEND=noninteractive bash -eu /test/inside.sh "$2"
     ' - "$clean" "$version" || fail "the Debian package failed"
+    # What docs/from-link-to-cure.md shows.
+    cp "$clean/test/cure.log" "$work/cure.log"
     rm -rf --one-file-system "$clean"
     say "$(basename "$deb"): installed, used, upgraded, removed and purged in a clean $suite"
     booted "$archive" "$deb"

@@ -46,6 +46,37 @@ def ratio(ours, theirs, share=0.90):
     return one / other, one / other * math.exp(-width), one / other * math.exp(width)
 
 
+def welch(parts):
+    """The variance of a sum of independent estimates, and its degrees of freedom (Welch 1947): each has a variance, and degrees of its own."""
+    total = sum(variance for variance, _ in parts)
+    return total, total**2 / sum(variance**2 / freedom for variance, freedom in parts) if total > 0 else min(freedom for _, freedom in parts)
+
+
+def steadied(theirs, ours):
+    """The mean of what was measured, by number, without the luck of the few numbers that were: `ours` says of the same numbers, and of many more, what to expect (a control variate, whose slope
+    is 1: no degree of freedom is spent on it). Where that steadies nothing, it is the plain mean; values of one number vary at least as `ours` do, whose rare stalls a few do not show. Returns mean,
+    its variance and degrees of freedom; the last two are `None` where there are too few values."""
+    plain, left = list(theirs.values()), [value - ours[number] for number, value in theirs.items()]
+    if len(left) < 2:
+        return statistics.fmean(plain), None, None
+    mean_of = lambda values: (statistics.variance(values) / len(values), len(values) - 1)
+    control = welch([mean_of(left), mean_of(list(ours.values()))])
+    alone = max(statistics.variance(plain), statistics.variance(ours.values())) / len(plain)
+    if control[0] < alone:
+        return statistics.fmean(left) + statistics.fmean(ours.values()), *control
+    return statistics.fmean(plain), alone, len(plain) - 1
+
+
+def over(ours, measured, share=0.90):
+    """The mean of `ours` over one that [`steadied`] has, with its interval; no interval where that has no variance."""
+    one, (other, variance, freedom) = statistics.fmean(ours), measured
+    if variance is None:
+        return one / other, None, None
+    spread, freedom = welch([(statistics.variance(ours) / len(ours) / one**2, len(ours) - 1), (variance / other**2, freedom)])
+    width = t_quantile((1 + share) / 2, freedom) * math.sqrt(spread)
+    return one / other, one / other * math.exp(-width), one / other * math.exp(width)
+
+
 def mean_interval(values, share=0.90):
     """A mean and half the width of its interval."""
     mean = statistics.fmean(values)

@@ -9,8 +9,9 @@ The hop is drawn as for probe.py, but no faster than --fastest; the wire in fron
 Everything is kept in a folder (--results), a file for each run, as soon as it is done; what is there is not done again, so that Ctrl-C loses nothing and the next call goes on.
 
 Four goals, each for 9 links of 10:
-  simulated  the mean throughput of every cure, simulated on the fit, is within 10 % of what the lab measures. What the runs' own errors did, which simulator and lab
-             share, is taken off (a control variate). Where a mean is not within 10 %, but the 95 % interval reaches there, the table has `?`, and `!` where it does not
+  simulated  the mean throughput of every cure, simulated on the fit, is within 10 % of what the lab measures. What the measured runs' own errors did is taken off: the
+             simulator, on the link itself, meets the same ones, run by run, and many more (a control variate). Where a mean is not within 10 %, but the 95 % interval reaches
+             there, the table has `?`, and `!` where it does not
   winner     the cure that is fastest in the simulator measures within 3 % of the fastest
   advice     what is advised (or to leave everything as it is) measures within 3 % of the fastest
   no harm    it does not measure worse than no cure: on all links, beyond what may be chance
@@ -29,7 +30,7 @@ import drawn
 
 sys.path.append(os.path.join(common.ROOT, "benches", "agreement"))
 from call import call  # noqa: E402
-from estimate import mean_interval, ratio  # noqa: E402
+from estimate import mean_interval, over, steadied, t_quantile  # noqa: E402
 
 NONE = "E2E-CUBIC"
 CURES = (NONE, "E2E-BBR", "SNOOP", "SPLIT-BBR", "LINK-HYBRID")
@@ -38,6 +39,8 @@ WITHIN = 0.10
 # Of intervals.
 SHARE = 0.95
 AS_GOOD = 0.03
+# A mean is simulated until its interval is so narrow.
+SIMULATED_TO = 0.03
 
 
 def settings(values):
@@ -67,7 +70,15 @@ def simulated(args, path, seed, more):
         out = call(args.lasthop, "run", path, "--json", "--scheme", cure, "--runs", "1", "--seed", str(seed + run), *settings(more))
         return json.loads(out)["measures"]["throughput"]["mean"]
 
-    return {cure: [one(cure, run) for run in range(1, args.simulations + 1)] for cure in CURES}
+    def known(values):
+        mean, half = mean_interval(values, SHARE)
+        return half is not None and half <= SIMULATED_TO * mean
+
+    found = {cure: [] for cure in CURES}
+    for cure, values in found.items():
+        while len(values) < args.simulations or len(values) < args.most_simulations and not known(values):
+            values.append(one(cure, len(values) + 1))
+    return found
 
 
 def advised(args, path):
@@ -92,10 +103,17 @@ def throughputs(args, kept, cure):
     return {run: of["throughput"] for run, of in runs.items() if of}
 
 
+def luck_off(args, kept, cure):
+    """The measured mean of a cure, as `steadied` has it."""
+    return steadied(throughputs(args, kept, cure), dict(enumerate(kept.get("on-link.json")[cure], 1)))
+
+
 def is_known(args, kept, cure):
-    """Whether the mean is known to as much as it is to be right by."""
-    mean, half = mean_interval(list(throughputs(args, kept, cure).values()), SHARE)
-    return half is not None and half <= WITHIN * mean
+    """Whether the mean is known to as much as it is to be right by, and whether it is so."""
+    mean, variance, freedom = luck_off(args, kept, cure)
+    if variance is None or t_quantile((1 + SHARE) / 2, freedom) * math.sqrt(variance) > WITHIN * mean:
+        return False
+    return within(over(kept.get("on-fit.json")[cure], (mean, variance, freedom), SHARE)) is not None
 
 
 def steps(args, number, link, kept):
@@ -149,6 +167,13 @@ def within(found):
     return None if low is None or (low <= 1 + WITHIN and high >= 1 - WITHIN) else False
 
 
+def link_over_lab(simulated, measured, lab):
+    """The same link, simulated and measured, of the same errors: what they differ by is the only thing that varies."""
+    differences = [value - simulated[run - 1] for run, value in measured.items()]
+    mean, half = mean_interval(differences, SHARE)
+    return (lab[0] - mean) / lab[0], *((None, None) if half is None else ((lab[0] - mean - half) / lab[0], (lab[0] - mean + half) / lab[0]))
+
+
 def beside(these, those, least):
     """Whether runs are at least so many times as good as those of the same errors, on average; `None` where they are not, but by no more than may be chance."""
     logs = [math.log(these[run] / those[run]) for run in these if run in those]
@@ -168,9 +193,10 @@ def judge(args, number):
     fitted, original, advice = known
     rows = {}
     for cure in CURES:
-        over_lab = lambda simulated: [*ratio(dict(enumerate(simulated[cure], 1)), throughput[cure], SHARE)]
-        rows[cure] = {"fit": mean_interval(fitted[cure], SHARE), "link": mean_interval(original[cure], SHARE), "lab": mean_interval(list(throughput[cure].values()), SHARE),
-                      "runs": len(throughput[cure]), "fit_over_lab": over_lab(fitted), "link_over_lab": over_lab(original)}
+        lab = luck_off(args, kept, cure)
+        half = None if lab[1] is None else t_quantile((1 + SHARE) / 2, lab[2]) * math.sqrt(lab[1])
+        rows[cure] = {"fit": mean_interval(fitted[cure], SHARE), "link": mean_interval(original[cure], SHARE), "lab": (lab[0], half), "runs": len(throughput[cure]),
+                      "fit_over_lab": over(fitted[cure], lab, SHARE), "link_over_lab": link_over_lab(original[cure], throughput[cure], lab)}
     lab = {cure: rows[cure]["lab"][0] for cure in CURES}
     fastest = max(CURES, key=lab.get)
     said = advice["advised"] or NONE
@@ -214,18 +240,24 @@ def show(judged):
           f"links at most {judged['late_p99_us'] / 1e3:.1f} ms late (99 %); missed: {', '.join(missed) or 'nothing'}\n", flush=True)
 
 
-def arguments():
-    parser = common.arguments(__doc__)
-    drawn.arguments(parser, 10)
+def where(parser):
+    """The options that say which runs are meant, where they are kept, and how they are shown."""
     parser.add_argument("--fastest", type=float, default=30, help="Mbps of the fastest direction, at most 90 (default 30)")
     parser.add_argument("--seconds", type=float, default=30, help="duration of each download (default 30, as advise simulates it)")
-    parser.add_argument("--runs", type=int, default=3, help="measured runs of each cure (default 3)")
-    parser.add_argument("--most-runs", type=int, default=6, help=f"more of a cure whose mean they do not tell to {100 * WITHIN:.0f} %%, up to so many (default 6)")
-    parser.add_argument("--simulations", type=int, default=20, help="simulated runs of each cure (default 20)")
     parser.add_argument("--minutes", type=float, help="begin nothing after so many minutes")
     parser.add_argument("--lateness", default="2 ms", help="how late the lab's links may be (default 2 ms)")
     parser.add_argument("--results", default=os.path.join(common.ROOT, "target", "advise"), help="folder of runs (default target/advise)")
     parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def arguments():
+    parser = common.arguments(__doc__)
+    drawn.arguments(parser, 10)
+    where(parser)
+    parser.add_argument("--runs", type=int, default=3, help="measured runs of each cure (default 3)")
+    parser.add_argument("--most-runs", type=int, default=6, help=f"more of a cure whose mean they do not tell to {100 * WITHIN:.0f} %%, up to so many (default 6)")
+    parser.add_argument("--simulations", type=int, default=20, help="simulated runs of each cure (default 20)")
+    parser.add_argument("--most-simulations", type=int, default=200, help=f"more of a cure whose mean they do not tell to {100 * SIMULATED_TO:.0f} %%, up to so many (default 200)")
     parser.add_argument("--require", action="store_true", help="end with status 1 unless every goal holds in 9 links of 10, and no advice harms")
     return parser
 
@@ -242,6 +274,7 @@ def main():
     status = 0
     if not args.only_show:
         common.check_machine(args)
+        common.go_first()
         stop = threading.Event()
         with concurrent.futures.ThreadPoolExecutor(args.at_once) as pool:
             done = [pool.submit(work, args, number, stop) for number in links]

@@ -109,6 +109,7 @@ def main():
     status = 0
     if not args.only_show:
         common.check_machine(args)
+        common.go_first()
         left = [number for number in numbers if kept.get(f"{args.seed}-{number}.json") is None]
         with concurrent.futures.ThreadPoolExecutor(args.at_once) as pool:
             done = [pool.submit(link_of, args, number, kept) for number in left]

@@ -5,6 +5,8 @@
 
 mod words;
 
+use std::ops::Range;
+
 use lasthop_proto::scheme::Scheme;
 use lasthop_proto::time::Duration;
 use lasthop_scenario::{Error, Scenario, Traffic};
@@ -214,6 +216,11 @@ impl Plan {
         &self.tasks
     }
 
+    /// The same, the runs of these numbers.
+    pub fn tasks_of(&self, runs: &Range<u32>) -> Vec<Task> {
+        self.tasks.iter().map(|task| Task { runs: runs.clone(), ..task.clone() }).collect()
+    }
+
     /// The hop that a cure at the base station works on; `None` where none of those was asked for.
     pub fn hop_rates(&self) -> Option<HopRates> {
         // The base station's part comes before elements of the scenario's own.
@@ -410,6 +417,12 @@ impl Advice {
     /// The same among those cures that need this.
     pub fn best_with(&self, needs: Needs) -> Option<&Cured> {
         self.best_of(|cured| cured.cure.needs == needs)
+    }
+
+    /// Whether more runs may say otherwise: some cure gains more than the best one does, or would if it were not for chance.
+    pub fn may_be_chance(&self) -> bool {
+        let best = self.best().map_or(1.0 + LEAST_GAIN, |best| best.gain * (1.0 + AS_GOOD));
+        self.cured.iter().any(|cured| !cured.helps() && cured.harmed().is_empty() && cured.gain >= best)
     }
 
     fn best_of(&self, which: impl Fn(&Cured) -> bool) -> Option<&Cured> {

@@ -60,6 +60,25 @@ fn harm_outweighs_gain() {
     assert!(!cured(&[(0.0, 0.0)]).helps());
 }
 
+/// A gain that counts and may be chance asks for more runs; one that could not change the advice does not.
+#[test]
+fn more_runs_are_asked_for_where_chance_decides() {
+    let cured = |cure: usize, gain: f64, half: f64| {
+        let value = Estimate { mean: gain, ci95: Some(half), n: 10 };
+        let factor = Some(Factor { mean: gain, interval: (gain - half, gain + half) });
+        Cured::new(CURES[cure], vec![Effect { usage: Use::Bulk, value, factor, summaries: Vec::new() }])
+    };
+    let may_be_chance = |cured: Vec<Cured>| Advice { runs: 10, cured }.may_be_chance();
+    let none = || cured(0, 1.0, 0.0);
+    assert!(may_be_chance(vec![none(), cured(2, 1.1, 0.2)]));
+    assert!(!may_be_chance(vec![none(), cured(2, 1.1, 0.05)]));
+    assert!(!may_be_chance(vec![none(), cured(2, 1.02, 0.2)]));
+    // A harm, and a gain beside a greater one that is sure.
+    assert!(!may_be_chance(vec![none(), cured(2, 0.9, 0.2)]));
+    assert!(!may_be_chance(vec![none(), cured(2, 1.1, 0.2), cured(3, 1.3, 0.1)]));
+    assert!(may_be_chance(vec![none(), cured(2, 1.1, 0.05), cured(3, 1.3, 0.4)]));
+}
+
 /// Values that rise and fall together tell their ratio better than each by itself.
 #[test]
 fn the_factor_of_pairs() {

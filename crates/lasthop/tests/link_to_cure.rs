@@ -22,30 +22,8 @@ mod skipping;
 #[path = "common/running.rs"]
 mod running;
 
-/// A phone behind a lossy hop.
-const LINK: &str = r#"title = "A phone behind a lossy hop"
-[hosts.server]
-[hosts.phone]
-[routers.base]
-[links.wire]
-between = ["server", "base"]
-rate = "100 Mbps"
-delay = "10 ms"
-[links.hop]
-between = ["base", "phone"]
-rate = "6 Mbps"
-delay = "8 ms"
-queue = "40 packets"
-errors_down = { model = "uniform", frame_loss = "3 %" }
-errors_up = { model = "none" }
-[flows.unused]
-from = "server"
-to = "phone"
-size = 1
-[base_station]
-router = "base"
-link = "hop"
-"#;
+/// A phone behind a lossy hop, as the Debian package brings it to try this on.
+const LINK: &str = include_str!("../../../packaging/lossy-hop.toml");
 
 fn lasthop() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_lasthop"))
@@ -96,18 +74,18 @@ fn from_a_link_to_a_cure_and_to_its_proof() {
     bench.put("link.toml", LINK);
     bench.stdout("probe keygen key");
     let mut hold = Command::new(lasthop());
-    hold.current_dir(bench.path()).args(["lab", "hold", "link.toml", "--json", "--scheme", "E2E"]);
+    hold.current_dir(bench.path()).args(["lab", "hold", "link.toml", "--json"]);
     let mut lab = Running::start(&mut hold);
     let places: Value = serde_json::from_str(&lab.line()).unwrap();
     let place = |name: &str, key: &str| places["nodes"][name][key].as_str().unwrap().to_owned();
-    let [server, base, phone] = ["server", "base", "phone"].map(|name| place(name, "namespace"));
+    let [server, base, phone] = ["server", "gateway", "phone"].map(|name| place(name, "namespace"));
     let within = |namespace: &str| {
         let mut command = Command::new("ip");
         command.current_dir(bench.path()).args(["netns", "exec", namespace]);
         command
     };
     // 1. The hop is measured, from the phone.
-    let base_address = place("base", "address");
+    let base_address = place("gateway", "address");
     {
         let mut serve = Running::start(within(&base).arg(lasthop()).args(["probe", "serve", "--key", "key"]));
         assert!(serve.says("listening").contains("listening"));

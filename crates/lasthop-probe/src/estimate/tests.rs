@@ -152,6 +152,35 @@ fn intervals_hold_the_truth_where_losses_come_together() {
     assert!((186..=200).contains(&held), "{held}");
 }
 
+/// A minute of trains over links that are bad for 10 to 100 ms at a time, and lose up to 10 %: few bad times, and trains that see some of them several times.
+#[test]
+fn intervals_hold_the_truth_where_bad_times_pass() {
+    let mut held = 0;
+    for seed in 0..400 {
+        let mut draws = Root(seed).stream("bad times");
+        let (share, bad) = (0.1 * draws.uniform(), 0.01 * 10_f64.powf(draws.uniform()));
+        let good = bad * (1.0 - share) / share;
+        let mut exponential = |mean: f64| -mean * (1.0 - draws.uniform()).ln();
+        // The chain begins in a good time, long before the first train.
+        let (mut is_bad, mut changes) = (false, -10.0 + exponential(good));
+        let (mut at, mut lost) = (0.0, Vec::new());
+        while at < 60.0 {
+            at += exponential(0.06);
+            for packet in 0..6 {
+                while changes < at + 1e-4 * f64::from(packet) {
+                    is_bad = !is_bad;
+                    changes += exponential(if is_bad { bad } else { good });
+                }
+                lost.push(is_bad);
+            }
+        }
+        let [low, high] = losses(&lost).interval;
+        held += u32::from((low..=high).contains(&share));
+    }
+    // 380 are 95 %; 8 more or less are two standard deviations.
+    assert!((368..=396).contains(&held), "{held}");
+}
+
 #[test]
 fn runs_are_counted() {
     let lost: Vec<bool> = "0011010111".chars().map(|lost| lost == '1').collect();

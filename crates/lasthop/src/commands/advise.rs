@@ -21,6 +21,9 @@ use crate::progress::{Runs, note};
 use crate::table::{Column, Table};
 use crate::terminal::{Style, fold, width};
 
+/// Runs of each where nobody says how many: the next number while a gain may be chance.
+const ROUNDS: [u32; 3] = [10, 20, 40];
+
 pub fn execute(args: &AdviseArgs) -> Result<(), Error> {
     let all = Needs::NAMES.map(|(_, needs)| needs);
     let needs = if args.control.is_empty() { &all[..] } else { &args.control };
@@ -28,14 +31,28 @@ pub fn execute(args: &AdviseArgs) -> Result<(), Error> {
     let scenario = scenario(args)?;
     let seed = args.scenario.seed.unwrap_or(scenario.seed());
     let uses = if args.uses.is_empty() { &Use::ALL[..] } else { &args.uses };
-    let plan = Plan::new(&scenario, needs, uses, seed, args.runs)?;
-    let total = plan.tasks().len() * args.runs as usize;
-    let progress = Runs::new("advise", total as u64);
-    let reports = run_in_rounds(plan.tasks(), args.jobs, &progress);
-    progress.finish();
-    let done = reports.iter().map(Vec::len).sum::<usize>();
-    let stopped = Error::Stopped { done, total, what: "runs" };
-    let Some(advice) = plan.judge(&reports) else { return Err(stopped) };
+    let rounds = args.runs.as_ref().map_or(&ROUNDS[..], std::slice::from_ref);
+    let plan = Plan::new(&scenario, needs, uses, seed, rounds[0])?;
+    let mut reports = vec![Vec::new(); plan.tasks().len()];
+    let (mut had, mut left) = (0, rounds.iter());
+    let (advice, stopped) = loop {
+        let upto = left.next().copied().unwrap_or(had);
+        let total = plan.tasks().len() * upto as usize;
+        let progress = Runs::new("advise", plan.tasks().len() as u64 * u64::from(upto - had));
+        for (reports, more) in reports.iter_mut().zip(run_in_rounds(&plan.tasks_of(&(had..upto)), args.jobs, &progress))
+        {
+            reports.extend(more);
+        }
+        progress.finish();
+        had = upto;
+        let done = reports.iter().map(Vec::len).sum::<usize>();
+        let stopped = (done < total).then_some(Error::Stopped { done, total, what: "runs" });
+        match (plan.judge(&reports), stopped) {
+            (Some(advice), None) if advice.may_be_chance() && left.len() > 0 => {}
+            (Some(advice), stopped) => break (advice, stopped),
+            (None, stopped) => return stopped.map_or(Ok(()), Err),
+        }
+    };
     let promise = Promise::new(scenario.title(), seed, &advice);
     if args.json.json {
         print_json(&advice.to_json(&promise))?;
@@ -43,7 +60,7 @@ pub fn execute(args: &AdviseArgs) -> Result<(), Error> {
         print(&scenario, seed, &advice)?;
     }
     // What some runs less would have said is no advice to install.
-    if done < total {
+    if let Some(stopped) = stopped {
         return Err(stopped);
     }
     installation.map_or(Ok(()), |it| it.write(&advice, &promise, plan.hop_rates()))
