@@ -80,6 +80,12 @@ impl SnoopConfig {
         Self { priority: RepairPriority::Normal, hop: Some(HopControl::DEFAULT), ..Self::modern() }
     }
 
+    /// What the gateway does beneath its own relay's connections over the hop: [`SnoopConfig::gateway`] without flow control, since that relay's BBR keeps the
+    /// queue in front of the hop short by itself.
+    pub const fn beneath_relay() -> Self {
+        Self { hop: None, ..Self::gateway() }
+    }
+
     /// Flow control on the hop, where it is possible: without TCP's acknowledgments in hand there is nothing to control.
     pub(super) fn hop_control(&self) -> Option<HopControl> {
         self.hop.filter(|_| self.awareness == TcpAwareness::Aware)
