@@ -288,6 +288,26 @@ impl Waiting {
     }
 }
 
+/// What waits: urgent frames have room of their own, as large as that of the others. They go first, and a queue full of others would drop what they were sent for.
+#[derive(Clone, Copy, Debug)]
+struct Lines {
+    normal: Waiting,
+    urgent: Waiting,
+}
+
+impl Lines {
+    /// Nothing, in each at most so much.
+    fn new(limit: QueueLimit) -> Self {
+        Self { normal: Waiting::new(limit), urgent: Waiting::new(limit) }
+    }
+
+    /// The one that the frame waits in.
+    #[inline]
+    fn of(&mut self, frame: Frame) -> &mut Waiting {
+        if frame.is_urgent() { &mut self.urgent } else { &mut self.normal }
+    }
+}
+
 /// Transmission times of the two frame sizes that a flow mostly uses.
 #[derive(Clone, Copy, Debug)]
 struct TransmissionTime {
@@ -338,7 +358,7 @@ pub struct DuplexDirection {
     delay: Duration,
     time: TransmissionTime,
     /// What had not begun when last looked at.
-    waiting: Waiting,
+    waiting: Lines,
 }
 
 /// Frames that wait for their turn: urgent ones first, each kind in order.
@@ -373,7 +393,7 @@ impl DuplexDirection {
             frames: Ring::default(),
             started: 0,
             deferred: Deferred::default(),
-            waiting: Waiting::new(limit),
+            waiting: Lines::new(limit),
             busy_until: Instant::ZERO,
         })
     }
@@ -382,7 +402,7 @@ impl DuplexDirection {
     #[inline(always)]
     pub fn enqueue(&mut self, now: Instant, frame: Frame) -> Accepted {
         let idle = self.busy_until <= now;
-        let simple = idle || !frame.is_urgent() && self.waiting.has_room(frame.bytes());
+        let simple = idle || !frame.is_urgent() && self.waiting.normal.has_room(frame.bytes());
         if simple && self.deferred.is_empty() {
             self.append(self.busy_until.max(now), frame)
         } else {
@@ -393,7 +413,7 @@ impl DuplexDirection {
     #[inline(always)]
     fn append(&mut self, start: Instant, frame: Frame) -> Accepted {
         let end = start + self.time.of(frame.bytes());
-        self.waiting.add(frame.bytes());
+        self.waiting.of(frame).add(frame.bytes());
         self.busy_until = end;
         let first = self.frames.is_empty();
         self.frames.push_back(InFlight { start, end, frame });
@@ -406,14 +426,14 @@ impl DuplexDirection {
         while let Some(sent) = self.frames.get(self.started)
             && sent.start <= now
         {
-            self.waiting.remove(sent.frame.bytes());
+            self.waiting.of(sent.frame).remove(sent.frame.bytes());
             self.started += 1;
         }
         self.start_deferred(now);
         if self.busy_until <= now {
             return self.append(now, frame);
         }
-        if !self.waiting.has_room(frame.bytes()) {
+        if !self.waiting.of(frame).has_room(frame.bytes()) {
             return Accepted::Dropped;
         }
         if self.deferred.is_empty() {
@@ -427,7 +447,7 @@ impl DuplexDirection {
             }
             self.frames.truncate(self.started);
         }
-        self.waiting.add(frame.bytes());
+        self.waiting.of(frame).add(frame.bytes());
         self.deferred.push(frame);
         Accepted::Queued
     }
@@ -440,7 +460,7 @@ impl DuplexDirection {
             let (start, end) = (self.busy_until, self.busy_until + self.time.of(frame.bytes()));
             self.frames.push_back(InFlight { start, end, frame });
             self.busy_until = end;
-            self.waiting.remove(frame.bytes());
+            self.waiting.of(frame).remove(frame.bytes());
             self.started += 1;
         }
     }
@@ -466,7 +486,7 @@ impl DuplexDirection {
         self.frames.truncate(0);
         cut.waiting.extend(std::iter::from_fn(|| self.deferred.pop()));
         (self.started, self.busy_until) = (0, now);
-        self.waiting = Waiting::new(self.waiting.limit);
+        self.waiting = Lines::new(self.waiting.normal.limit);
         cut
     }
 
@@ -481,7 +501,7 @@ impl DuplexDirection {
         let arrived = self.frames.pop_front();
         if let Some(sent) = arrived {
             if self.started == 0 {
-                self.waiting.remove(sent.frame.bytes());
+                self.waiting.of(sent.frame).remove(sent.frame.bytes());
             } else {
                 self.started -= 1;
             }

@@ -6,7 +6,7 @@ use lasthop_proto::queue::{QueueLimit, QueueSpec, Sight};
 use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::time::{Duration, Instant};
 
-use super::{Accepted, Cut, Direction, Frame, FrameQueue, InFlight, TransmissionTime, Waiting};
+use super::{Accepted, Cut, Direction, Frame, FrameQueue, InFlight, Lines, TransmissionTime};
 use crate::network::DirectionSpec;
 use crate::trace::DropReason;
 
@@ -31,14 +31,14 @@ impl Station {
 
 /// What waits at a station.
 pub(super) enum StationQueue {
-    Fifo { frames: VecDeque<Frame>, waiting: Waiting },
+    Fifo { frames: VecDeque<Frame>, waiting: Lines },
     Managed(FrameQueue),
 }
 
 impl StationQueue {
     fn new(spec: &QueueSpec) -> Self {
         let limit = if let QueueSpec::Fifo(limit) = spec { *limit } else { QueueLimit::Packets(0) };
-        let fifo = || Self::Fifo { frames: VecDeque::new(), waiting: Waiting::new(limit) };
+        let fifo = || Self::Fifo { frames: VecDeque::new(), waiting: Lines::new(limit) };
         FrameQueue::new(spec).map_or_else(fifo, Self::Managed)
     }
 
@@ -64,10 +64,11 @@ impl StationQueue {
     /// Takes a frame in, if there is room for it or it goes at once.
     pub fn push(&mut self, now: Instant, frame: Frame, look: impl FnOnce() -> Sight, at_once: Switch) -> Accepted {
         match self {
-            Self::Fifo { waiting, .. } if !at_once.is_on() && !waiting.has_room(frame.bytes()) => {
-                return Accepted::Dropped;
-            }
             Self::Fifo { frames, waiting } => {
+                let waiting = waiting.of(frame);
+                if !at_once.is_on() && !waiting.has_room(frame.bytes()) {
+                    return Accepted::Dropped;
+                }
                 waiting.add(frame.bytes());
                 if frame.is_urgent() {
                     let ahead = frames.iter().take_while(|other| other.is_urgent()).count();
@@ -85,7 +86,7 @@ impl StationQueue {
         match self {
             Self::Fifo { frames, waiting } => {
                 let frame = frames.pop_front()?;
-                waiting.remove(frame.bytes());
+                waiting.of(frame).remove(frame.bytes());
                 Some(frame)
             }
             Self::Managed(queue) => queue.pop(now),
