@@ -75,7 +75,11 @@ fn the_relays_packets_come_to_the_queue_where_they_are_repaired() {
     let text = of("on");
     let led = |line: &&str| line.starts_with("-A LASTHOP_OUT") || line.starts_with("-A LASTHOP_IN");
     let rules: Vec<&str> = text.lines().filter(led).collect();
-    assert_eq!(rules.iter().filter(|line| line.contains("wl0") && line.ends_with("--queue-bypass")).count(), 3, "{text}");
+    assert_eq!(
+        rules.iter().filter(|line| line.contains("wl0") && line.ends_with("--queue-bypass")).count(),
+        3,
+        "{text}"
+    );
     assert!(rules.iter().all(|line| !line.contains("wl1")), "{text}");
     assert!(!of("off").contains("LASTHOP_OUT") && !of("off").contains("LASTHOP_IN"));
     // Taken out with the others.

@@ -80,7 +80,10 @@ impl QueuePath {
             // The relay knows its connections by the addresses that they have here.
             let home = self.senders.home.as_ref().filter(|_| whose == Whose::Own && injection.towards == Port::WIRED);
             let sender = home.unwrap_or(&self.senders.out);
-            if home.is_none() && self.translator.translate(&mut injection.packet) == Source::Unknown && injection.towards == Port::WIRED {
+            if home.is_none()
+                && self.translator.translate(&mut injection.packet) == Source::Unknown
+                && injection.towards == Port::WIRED
+            {
                 // An acknowledgment under a wrong address would be answered with a reset; the next one says the same.
                 continue;
             }

@@ -178,8 +178,7 @@ impl Worker {
             }
             self.core.heart.beat();
             let patience = next_round.saturating_duration_since(now);
-            let patience =
-                self.core.poll_deadline().map_or(patience, |at| patience.min(self.core.clock.until(at)));
+            let patience = self.core.poll_deadline().map_or(patience, |at| patience.min(self.core.clock.until(at)));
             let changes = self.path.changes();
             let first = 1 + usize::from(changes.is_some());
             let all = iter::once(channel.as_fd()).chain(changes).chain(self.path.packets());
@@ -260,10 +259,12 @@ fn open_path(gateway: &Gateway) -> Result<Box<dyn PacketPath>, WorkerError> {
     }
     let sender = Sender::new(gateway.mark).map_err(no_raw_sockets)?;
     let split = settings::split(gateway);
-    let home = split.map(|split| Sender::new(gateway.mark | split.marks.deliver)).transpose().map_err(no_raw_sockets)?;
+    let home =
+        split.map(|split| Sender::new(gateway.mark | split.marks.deliver)).transpose().map_err(no_raw_sockets)?;
     let mut buffer = Buffer::default();
     let queue = Queue::bind(gateway.queue, &mut buffer)?;
-    let path = QueuePath::new(gateway, queue, Senders { out: sender, home }, buffer).map_err(system("cannot list interfaces"))?;
+    let path = QueuePath::new(gateway, queue, Senders { out: sender, home }, buffer)
+        .map_err(system("cannot list interfaces"))?;
     Ok(Box::new(path))
 }
 

@@ -116,9 +116,8 @@ pub fn beneath(config: &SplitConfig, hops: &[&str], queue: &str, own: u32) -> Ve
         out.extend([accepted, opened].map(|half| format!("-o {hop} -p tcp {} {queue}", bit(half))));
     }
     let inwards = hops.iter().map(|hop| format!("-i {hop} -p tcp {} {queue}", bit(deliver))).collect();
-    let chain = |name, hook, rules| {
-        Chain { table: Table::Mangle, name, hook, place: Place::Last, stage: Stage::Quiet, rules }
-    };
+    let chain =
+        |name, hook, rules| Chain { table: Table::Mangle, name, hook, place: Place::Last, stage: Stage::Quiet, rules };
     vec![chain(OUT_CHAIN, "OUTPUT", out), chain(IN_CHAIN, "INPUT", inwards)]
 }
 
