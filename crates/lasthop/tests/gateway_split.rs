@@ -73,30 +73,30 @@ fn the_connections_that_a_rule_names_are_split_and_no_others() {
     }
 }
 
-/// Losses on the hop are repaired beneath the relay's TCP, whose kernel then has next to nothing to send again; every byte is compared. Where the gateway does not repair, that kernel does.
+/// Once nothing has come over the hop for a while, losses are repaired beneath the relay's TCP, and every byte is compared. Where the gateway does not repair, its kernel does all.
 #[test]
-fn losses_are_repaired_beneath_the_relay() {
+fn losses_after_a_silence_are_repaired_beneath_the_relay() {
     if is_skipped("repair beneath a relay") {
         return;
     }
     let network = Network::new();
-    network.must("g", "ip link set wl0 gso_max_segs 1");
-    network.lose(0.05);
-    let mut counts = Vec::new();
     for repair in ["on", "off"] {
         let daemon = Daemon::start(&network, &split(&format!("split.repair = '{repair}'")));
-        let before = network.retransmissions_of("g");
-        network.transfer_chunks("10.1.0.2:5341", 200, Pace::Full).end();
+        network.lose(0.05);
+        let transfer = network.transfer_chunks("10.1.0.2:5341", 1500, Pace::Steady);
+        std::thread::sleep(Duration::from_millis(300));
+        network.lose(1.0);
+        std::thread::sleep(Duration::from_millis(400));
+        network.lose(0.05);
+        transfer.end();
         // The snapshot that tells is half a second old at most.
         std::thread::sleep(Duration::from_millis(700));
         let status = daemon.ask("status").unwrap();
         assert_eq!(status["split"]["total"], 1, "{status}");
-        counts.push((status["split"]["repairs"].as_u64().unwrap(), network.retransmissions_of("g") - before));
+        // Most of the 1,500 chunks, some 17 segments each, cross after the silence.
+        let repairs = status["split"]["repairs"].as_u64().unwrap();
+        assert!(if repair == "on" { repairs > 50 } else { repairs == 0 }, "{repair}: {status}");
     }
-    // 200 chunks are some 3,450 segments, of which 5 % are lost.
-    let [(repaired, beside), (none, alone)] = counts[..] else { panic!("two runs") };
-    assert!(repaired > 100 && none == 0, "{repaired} and {none} repairs");
-    assert!(2 * beside < alone, "the kernel resent {beside} beside {repaired} repairs, {alone} alone");
 }
 
 #[test]

@@ -164,12 +164,7 @@ impl Network {
 
     /// Segments that the server's kernel has sent again so far.
     pub fn retransmissions(&self) -> u64 {
-        self.retransmissions_of("s")
-    }
-
-    /// Segments that the kernel of a namespace has sent again so far.
-    pub fn retransmissions_of(&self, name: &str) -> u64 {
-        let text = self.sh(name, "grep ^Tcp: /proc/net/snmp");
+        let text = self.sh("s", "grep ^Tcp: /proc/net/snmp");
         let columns: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
         let column = columns[0].iter().position(|name| *name == "RetransSegs").unwrap();
         columns[1][column].parse().unwrap()
