@@ -256,7 +256,7 @@ pub struct Cut {
     pub waiting: Vec<Frame>,
 }
 
-/// What waits, against its limit.
+/// What waits, against its limit. Urgent frames have room of their own, as much as the others: a queue full of data would drop what they were sent for.
 #[derive(Clone, Copy, Debug)]
 pub struct Waiting {
     backlog: Backlog,
@@ -286,25 +286,31 @@ impl Waiting {
     pub fn remove(&mut self, bytes: u32) {
         self.backlog.remove(bytes);
     }
-}
 
-/// What waits: urgent frames have room of their own, as large as that of the others. They go first, and a queue full of others would drop what they were sent for.
-#[derive(Clone, Copy, Debug)]
-struct Lines {
-    normal: Waiting,
-    urgent: Waiting,
-}
-
-impl Lines {
-    /// Nothing, in each at most so much.
-    fn new(limit: QueueLimit) -> Self {
-        Self { normal: Waiting::new(limit), urgent: Waiting::new(limit) }
+    /// Whether a frame fits, beside the urgent ones that wait: these are not in the count.
+    fn takes(&self, frame: Frame, urgent: impl Iterator<Item = Frame>) -> bool {
+        if !frame.is_urgent() {
+            return self.has_room(frame.bytes());
+        }
+        let mut backlog = Backlog::default();
+        urgent.for_each(|other| backlog.add(other.bytes()));
+        self.limit.has_room(backlog, frame.bytes())
     }
 
-    /// The one that the frame waits in.
+    /// A frame comes.
     #[inline]
-    fn of(&mut self, frame: Frame) -> &mut Waiting {
-        if frame.is_urgent() { &mut self.urgent } else { &mut self.normal }
+    fn enter(&mut self, frame: Frame) {
+        if !frame.is_urgent() {
+            self.add(frame.bytes());
+        }
+    }
+
+    /// A frame goes.
+    #[inline]
+    fn leave(&mut self, frame: Frame) {
+        if !frame.is_urgent() {
+            self.remove(frame.bytes());
+        }
     }
 }
 
@@ -358,7 +364,7 @@ pub struct DuplexDirection {
     delay: Duration,
     time: TransmissionTime,
     /// What had not begun when last looked at.
-    waiting: Lines,
+    waiting: Waiting,
 }
 
 /// Frames that wait for their turn: urgent ones first, each kind in order.
@@ -393,7 +399,7 @@ impl DuplexDirection {
             frames: Ring::default(),
             started: 0,
             deferred: Deferred::default(),
-            waiting: Lines::new(limit),
+            waiting: Waiting::new(limit),
             busy_until: Instant::ZERO,
         })
     }
@@ -402,7 +408,7 @@ impl DuplexDirection {
     #[inline(always)]
     pub fn enqueue(&mut self, now: Instant, frame: Frame) -> Accepted {
         let idle = self.busy_until <= now;
-        let simple = idle || !frame.is_urgent() && self.waiting.normal.has_room(frame.bytes());
+        let simple = idle || !frame.is_urgent() && self.waiting.has_room(frame.bytes());
         if simple && self.deferred.is_empty() {
             self.append(self.busy_until.max(now), frame)
         } else {
@@ -413,7 +419,7 @@ impl DuplexDirection {
     #[inline(always)]
     fn append(&mut self, start: Instant, frame: Frame) -> Accepted {
         let end = start + self.time.of(frame.bytes());
-        self.waiting.of(frame).add(frame.bytes());
+        self.waiting.enter(frame);
         self.busy_until = end;
         let first = self.frames.is_empty();
         self.frames.push_back(InFlight { start, end, frame });
@@ -426,14 +432,14 @@ impl DuplexDirection {
         while let Some(sent) = self.frames.get(self.started)
             && sent.start <= now
         {
-            self.waiting.of(sent.frame).remove(sent.frame.bytes());
+            self.waiting.leave(sent.frame);
             self.started += 1;
         }
         self.start_deferred(now);
         if self.busy_until <= now {
             return self.append(now, frame);
         }
-        if !self.waiting.of(frame).has_room(frame.bytes()) {
+        if !self.waiting.takes(frame, self.deferred.urgent.iter().copied()) {
             return Accepted::Dropped;
         }
         if self.deferred.is_empty() {
@@ -447,7 +453,7 @@ impl DuplexDirection {
             }
             self.frames.truncate(self.started);
         }
-        self.waiting.of(frame).add(frame.bytes());
+        self.waiting.enter(frame);
         self.deferred.push(frame);
         Accepted::Queued
     }
@@ -460,7 +466,7 @@ impl DuplexDirection {
             let (start, end) = (self.busy_until, self.busy_until + self.time.of(frame.bytes()));
             self.frames.push_back(InFlight { start, end, frame });
             self.busy_until = end;
-            self.waiting.of(frame).remove(frame.bytes());
+            self.waiting.leave(frame);
             self.started += 1;
         }
     }
@@ -486,7 +492,7 @@ impl DuplexDirection {
         self.frames.truncate(0);
         cut.waiting.extend(std::iter::from_fn(|| self.deferred.pop()));
         (self.started, self.busy_until) = (0, now);
-        self.waiting = Lines::new(self.waiting.normal.limit);
+        self.waiting = Waiting::new(self.waiting.limit);
         cut
     }
 
@@ -501,7 +507,7 @@ impl DuplexDirection {
         let arrived = self.frames.pop_front();
         if let Some(sent) = arrived {
             if self.started == 0 {
-                self.waiting.of(sent.frame).remove(sent.frame.bytes());
+                self.waiting.leave(sent.frame);
             } else {
                 self.started -= 1;
             }

@@ -6,7 +6,7 @@ use lasthop_proto::queue::{QueueLimit, QueueSpec, Sight};
 use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::time::{Duration, Instant};
 
-use super::{Accepted, Cut, Direction, Frame, FrameQueue, InFlight, Lines, TransmissionTime};
+use super::{Accepted, Cut, Direction, Frame, FrameQueue, InFlight, TransmissionTime, Waiting};
 use crate::network::DirectionSpec;
 use crate::trace::DropReason;
 
@@ -31,14 +31,14 @@ impl Station {
 
 /// What waits at a station.
 pub(super) enum StationQueue {
-    Fifo { frames: VecDeque<Frame>, waiting: Lines },
+    Fifo { frames: VecDeque<Frame>, waiting: Waiting },
     Managed(FrameQueue),
 }
 
 impl StationQueue {
     fn new(spec: &QueueSpec) -> Self {
         let limit = if let QueueSpec::Fifo(limit) = spec { *limit } else { QueueLimit::Packets(0) };
-        let fifo = || Self::Fifo { frames: VecDeque::new(), waiting: Lines::new(limit) };
+        let fifo = || Self::Fifo { frames: VecDeque::new(), waiting: Waiting::new(limit) };
         FrameQueue::new(spec).map_or_else(fifo, Self::Managed)
     }
 
@@ -65,11 +65,11 @@ impl StationQueue {
     pub fn push(&mut self, now: Instant, frame: Frame, look: impl FnOnce() -> Sight, at_once: Switch) -> Accepted {
         match self {
             Self::Fifo { frames, waiting } => {
-                let waiting = waiting.of(frame);
-                if !at_once.is_on() && !waiting.has_room(frame.bytes()) {
+                let urgent = frames.iter().copied().take_while(|other| other.is_urgent());
+                if !at_once.is_on() && !waiting.takes(frame, urgent) {
                     return Accepted::Dropped;
                 }
-                waiting.add(frame.bytes());
+                waiting.enter(frame);
                 if frame.is_urgent() {
                     let ahead = frames.iter().take_while(|other| other.is_urgent()).count();
                     frames.insert(ahead, frame);
@@ -86,7 +86,7 @@ impl StationQueue {
         match self {
             Self::Fifo { frames, waiting } => {
                 let frame = frames.pop_front()?;
-                waiting.of(frame).remove(frame.bytes());
+                waiting.leave(frame);
                 Some(frame)
             }
             Self::Managed(queue) => queue.pop(now),
