@@ -7,7 +7,8 @@ Each attack runs without the gateway and with each variant of it in turn, with t
 --at-once of them open. The receiver checks every byte, and that the stream ends where it should. A variant is worse when
 
     bytes       are corrupt, forged or missing, and without the gateway they were not
-    connections were silenced or broke off, and without the gateway as many did not
+    connections were silenced or broke off, and without the gateway none did; where some did in this attack without it, too, more than chance explains (Fisher's exact test,
+                cell by cell and over all cells of a variant; all tests of an attack together cry without cause once in a hundred calls)
     silence     of a bulk download is 3 s longer than without the gateway
     goodput     is below 95 % of that without the gateway (median of the pairs, one a seed)
 
@@ -29,6 +30,7 @@ import sys
 import time
 
 from arena import Arena
+from chance import chance_of_more
 from common import HERE, Gateway, Program, arguments, check_built, check_machine, chosen, end_with, example_argument, note, run, table
 
 PORT = 5001
@@ -37,6 +39,10 @@ PATIENCE = 300
 LEAST_GOODPUT = 0.95
 LONGER_SILENCE = 3.0
 LEAST_TREATED = 0.5
+# How often the comparisons of counts in one attack may cry without cause, all together.
+FALSE_ALARMS = 0.01
+# Forged packets break one connection in thousands without a gateway, too, in the moment in which it opens or closes: so many more in a cell are none too many.
+BROKEN_BY_FORGERIES = 2
 FORGERY = os.path.join(HERE, "forge.py")
 TRANSFERS = os.path.join(HERE, "transfers.py")
 
@@ -302,16 +308,26 @@ def total(runs, statuses):
     return sum(run["counts"][status] for run in runs for status in statuses)
 
 
-def judge(args, attack, variant, with_runs, without_runs):
-    """What is worse, in words."""
+def differs(harm, alarm):
+    """Whether more came to harm with the gateway than without by more than chance, or at all where chance has no part in it. `harm`: count and number of connections with the gateway, then
+    without; `alarm`: the probability that is too small for chance."""
+    return harm[0] > 0 and chance_of_more(*harm) < alarm
+
+
+def harms(with_runs, without_runs, statuses):
+    """What `differs` compares."""
+    return [number for runs in (with_runs, without_runs) for number in (total(runs, statuses), sum(run["connections"] for run in runs))]
+
+
+def judge(args, attack, mode, with_runs, without_runs, breaks, alarm):
+    """What is worse, in words. `breaks`: the attack breaks connections without a gateway, too; `alarm`: as for `differs`."""
     worse = []
-    bad, bad_without = total(with_runs, BAD), total(without_runs, BAD)
-    if bad > (bad_without + 2 * math.sqrt(bad_without) if attack.harmful else bad_without):
+    bad, _, bad_without, _ = harm = harms(with_runs, without_runs, BAD)
+    if differs(harm, alarm) if attack.harmful else bad > bad_without:
         worse.append(f"{bad} streams corrupt, {bad_without} without")
-    broken, broken_without = total(with_runs, BROKEN), total(without_runs, BROKEN)
-    # Forged packets break one connection in thousands without a gateway, too, in the moment in which it opens or closes.
-    chance = 2 * math.sqrt(broken_without + (1 if attack.forge and broken == total(with_runs, ("reset", "failed")) else 0))
-    if broken > broken_without + chance:
+    broken, _, broken_without, _ = harm = harms(with_runs, without_runs, BROKEN)
+    forged = attack.forge and broken == total(with_runs, ("reset", "failed"))
+    if differs(harm, alarm) if breaks else broken > (BROKEN_BY_FORGERIES if forged else 0):
         worse.append(f"{broken} connections broken, {broken_without} without")
     # What is forged to lie outside the receiver's window has to: or the receiver itself takes it.
     inside, inside_without = (sum(run["inside"] for run in runs) for runs in (with_runs, without_runs))
@@ -319,7 +335,7 @@ def judge(args, attack, variant, with_runs, without_runs):
         worse.append(f"{inside} forged segments came inside the window, {inside_without} without")
     share = statistics.median(run["treated"] for run in with_runs)
     # What the gateway leaves alone is as without it, but then nothing was tried.
-    if share < LEAST_TREATED and variant.mode != "split" and not attack.during:
+    if share < LEAST_TREATED and mode != "split" and not attack.during:
         worse.append(f"only {100 * share:.0f} % treated")
     if args.ignore_speed:
         return worse
@@ -344,7 +360,7 @@ def variants(args, attack, path):
 
 
 def cell(args, name, family, path):
-    """All variants beside none, taking turns."""
+    """All variants beside none, taking turns; not judged yet."""
     attack, none = ATTACKS[name], Variant("none")
     candidates = list(variants(args, attack, path))
     runs = {variant: [] for variant in [none, *candidates]}
@@ -361,11 +377,35 @@ def cell(args, name, family, path):
                 note(f"    {detail}")
     rows = []
     for variant, found in runs.items():
-        worse = [] if variant is none else judge(args, attack, variant, found, runs[none])
-        rows.append({"attack": name, "finding": attack.finding, "family": family, "path": path, "variant": variant.name, "runs": found, "worse": worse,
-                     "connections": sum(run["connections"] for run in found), "bad": total(found, BAD), "broken": total(found, BROKEN),
-                     "mbps": statistics.median(run["mbps"] for run in found), "treated": None if variant is none else statistics.median(run["treated"] for run in found), "gap": max(run["gap"] for run in found)})
+        rows.append(row(name, (family, path), variant, found) | {"without": runs[none]})
     return rows
+
+
+def row(name, place, variant, runs):
+    family, path = place
+    treated_shares = [run["treated"] for run in runs if run["treated"] is not None]
+    return {"attack": name, "finding": ATTACKS[name].finding, "family": family, "path": path, "variant": variant.name, "mode": variant.mode, "runs": runs, "worse": [],
+            "connections": sum(run["connections"] for run in runs), "bad": total(runs, BAD), "broken": total(runs, BROKEN), "mbps": statistics.median(run["mbps"] for run in runs),
+            "treated": statistics.median(treated_shares) if treated_shares else None, "gap": max(run["gap"] for run in runs)}
+
+
+def judged(args, name, rows):
+    """All cells of an attack with what is worse in them, and behind them, for each variant that has several, all its cells as one: many small differences are one large one."""
+    attack, gateways = ATTACKS[name], [row for row in rows if row["mode"]]
+    breaks = any(row["broken"] for row in rows if not row["mode"])
+    several = [cells for _, found in itertools.groupby(sorted(gateways, key=lambda row: row["variant"]), lambda row: row["variant"]) if len(cells := list(found)) > 1]
+    alarm = FALSE_ALARMS / max(1, len(gateways) + len(several))
+    for one in gateways:
+        one["worse"] = judge(args, attack, one["mode"], one["runs"], one["without"], breaks, alarm)
+    sums = []
+    for cells in several if breaks or attack.harmful else []:
+        runs, without = ([run for one in cells for run in one[key]] for key in ("runs", "without"))
+        whole = row(name, ("all", "all"), Variant(cells[0]["variant"], cells[0]["mode"]), runs)
+        for kind, statuses in (("streams corrupt", BAD), ("connections broken", BROKEN)):
+            if differs(harm := harms(runs, without, statuses), alarm):
+                whole["worse"].append(f"{harm[0]} of {harm[1]} {kind}, {harm[2]} of {harm[3]} without")
+        sums.append(whole)
+    return rows + sums
 
 
 def parse():
@@ -417,14 +457,14 @@ def main():
     check_machine(args)
     check_built(args.hop)
     rows = []
-    for name, family, path in itertools.product(args.attacks, args.families, args.paths):
-        if family not in ATTACKS[name].families or path not in ATTACKS[name].paths:
-            continue
-        found = cell(args, name, family, path)
+    for name in args.attacks:
+        attack = ATTACKS[name]
+        places = [place for place in itertools.product(args.families, args.paths) if place[0] in attack.families and place[1] in attack.paths]
+        found = judged(args, name, [row for family, path in places for row in cell(args, name, family, path)])
         rows += found
         if args.json:
             with open(args.json, "a", encoding="utf-8") as out:
-                out.writelines(json.dumps(row) + "\n" for row in found)
+                out.writelines(json.dumps({key: value for key, value in row.items() if key != "without"}) + "\n" for row in found)
     print(f"{args.reps} runs a cell; bad: streams with corrupt, forged or missing bytes; broken: connections silenced, reset or refused; silence: the longest\n")
     table(["attack", "IP", "path", "gateway", "connections", "bad", "broken", "Mbps", "silence s", "treated %", "verdict"],
           [[row["attack"], row["family"], row["path"], row["variant"], row["connections"], row["bad"], row["broken"], f"{row['mbps']:.2f}", f"{row['gap']:.2f}", "" if row["treated"] is None else f"{100 * row['treated']:.0f}",

@@ -30,7 +30,7 @@ pub use self::pulse::{PULSE, Pulse};
 /// What rules are made from.
 #[derive(Clone, Debug)]
 struct Source {
-    /// What is forwarded, unless all is split.
+    /// What packets come to the queue for, unless all is split and nothing repaired.
     forward: Option<Gateway>,
     /// What leads connections to the relay, when a rule splits.
     split: Option<SplitConfig>,
@@ -43,6 +43,9 @@ impl Source {
         if let Some(split) = self.split.as_ref().filter(|split| split.speaks(family)) {
             split::extend_output(split, &mut chains);
             chains.extend(split::chains(split, family, pulse));
+            if let Some(gateway) = &self.forward {
+                chains.extend(beneath(gateway, split, family, pulse));
+            }
         }
         chains
     }
@@ -60,6 +63,20 @@ impl Source {
 
     fn text(&self, family: Family, pulse: Pulse, listing: &Listing) -> String {
         chains::install(&self.chains(family, pulse), listing)
+    }
+}
+
+/// The chains for what the relay sends over the hops of rules that repair it.
+fn beneath(gateway: &Gateway, split: &SplitConfig, family: Family, pulse: Pulse) -> Vec<Chain> {
+    let mut hops: Vec<&str> = Vec::new();
+    for rule in split.rules.iter().filter(|rule| rule.repair.is_on()) {
+        if !hops.contains(&rule.interface.as_str()) {
+            hops.push(&rule.interface);
+        }
+    }
+    match hops.is_empty() {
+        true => Vec::new(),
+        false => split::beneath(split, &hops, &forward::queue(gateway.queue, family, pulse), gateway.mark),
     }
 }
 
@@ -85,7 +102,7 @@ pub enum Standing {
 impl Firewall {
     /// Finds, for each version of IP, the first program that takes the rules. On a bridge there are none.
     pub fn choose(gateway: &Gateway) -> Result<Self, FirewallError> {
-        let forwards = gateway.rules.iter().any(settings::is_watched);
+        let forwards = gateway.rules.iter().any(|rule| settings::is_watched(rule) || settings::is_repaired(rule));
         let source = Source { forward: forwards.then(|| gateway.clone()), split: settings::split(gateway) };
         let mut firewall = Self { source, tables: Vec::new(), pulse: Pulse::Required, expected: Vec::new() };
         if gateway.bridge.is_some() {

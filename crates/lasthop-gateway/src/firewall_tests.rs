@@ -58,6 +58,37 @@ fn what_a_rule_that_splits_leaves_alone_is_measured() {
 }
 
 #[test]
+fn the_relays_packets_come_to_the_queue_where_they_are_repaired() {
+    let of = |repair: &str| {
+        let rule = |name: &str, hop: &str, more: &str| {
+            format!("[[rule]]\nname = '{name}'\nmode = 'split'\ninterface = '{hop}'\n{more}\n")
+        };
+        let rules = [
+            rule("a", "wl0", &format!("ports = [80]\nsplit.repair = '{repair}'")),
+            rule("b", "wl0", &format!("ports = [81]\nsplit.repair = '{repair}'")),
+            rule("c", "wl1", "split.repair = 'off'"),
+        ];
+        let gateway = Gateway::parse("g", &rules.concat()).unwrap();
+        let source = Source { forward: Some(gateway.clone()), split: settings::split(&gateway) };
+        source.text(Family::V6, Pulse::Required, &Listing::new())
+    };
+    let text = of("on");
+    let led = |line: &&str| line.starts_with("-A LASTHOP_OUT") || line.starts_with("-A LASTHOP_IN");
+    let rules: Vec<&str> = text.lines().filter(led).collect();
+    assert_eq!(
+        rules.iter().filter(|line| line.contains("wl0") && line.ends_with("--queue-bypass")).count(),
+        3,
+        "{text}"
+    );
+    assert!(rules.iter().all(|line| !line.contains("wl1")), "{text}");
+    assert!(!of("off").contains("LASTHOP_OUT") && !of("off").contains("LASTHOP_IN"));
+    // Taken out with the others.
+    let listing = vec![(Table::Mangle, vec!["-N LASTHOP_OUT".to_owned(), "-A OUTPUT -j LASTHOP_OUT".to_owned()])];
+    let expected = "*mangle\n:LASTHOP_OUT - [0:0]\n-D OUTPUT -j LASTHOP_OUT\n-X LASTHOP_OUT\nCOMMIT\n";
+    assert_eq!(remove(&listing).unwrap(), expected);
+}
+
+#[test]
 fn each_port_is_in_one_match_of_at_most_fifteen() {
     let ports: Vec<String> = (1..=16).map(|port| port.to_string()).chain(["'100-200'".to_owned()]).collect();
     let rules = format!("[[rule]]\nname = 'a'\nmode = 'split'\ninterface = 'wl0'\nports = [{}]\n", ports.join(", "));

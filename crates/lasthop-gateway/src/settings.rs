@@ -4,19 +4,34 @@ use lasthop_proto::pep::snoop::SnoopConfig;
 
 use crate::configuration::{Gateway, Mode, Network, OpenedBy, Rule};
 use crate::engine::rules::{self, Ends, EngineConfig, Net, Predicate};
-use crate::split::{Families, Share, SplitConfig, SplitRule, TcpSide};
+use crate::split::{Families, Share, Side, SplitConfig, SplitRule, TcpSide};
 
-/// Whether packets of a rule's connections come to the engine. Those of split connections do not; what such a rule leaves alone for comparison is measured.
+/// Whether packets of a rule's connections come to the engine as they are forwarded. Those of split connections are not; what such a rule leaves alone for comparison is measured.
 pub fn is_watched(rule: &Rule) -> bool {
     !matches!(rule.mode, Mode::Split(_)) || rule.ab.get() > 0.0
 }
 
+/// Whether the relay's own packets over the hop come to an engine.
+pub fn is_repaired(rule: &Rule) -> bool {
+    matches!(&rule.mode, Mode::Split(split) if split.repair.is_on())
+}
+
 /// What the engine is told: every rule but those that split; of these, what they leave alone.
 pub fn engine(gateway: &Gateway) -> EngineConfig {
+    config(gateway, engine_rule)
+}
+
+/// What the engine beneath the relay's connections over the hop is told; `None` where no rule wants it.
+pub fn beneath(gateway: &Gateway) -> Option<EngineConfig> {
+    gateway.rules.iter().any(is_repaired).then(|| config(gateway, beneath_rule))
+}
+
+fn config<R: IntoIterator<Item = rules::Rule>>(gateway: &Gateway, engine_rule: fn(&Rule, u64) -> R) -> EngineConfig {
     // Each rule has a cache of its own.
-    let caches = gateway.rules.iter().filter(|rule| !matches!(rule.mode, Mode::Split(_))).count() as u64;
+    let has_cache = |rule: &&Rule| !matches!(rule.mode, Mode::Split(_)) || is_repaired(rule);
+    let caches = gateway.rules.iter().filter(has_cache).count() as u64;
     let cache = gateway.limits.cache / caches.max(1);
-    let rules = gateway.rules.iter().filter_map(|rule| engine_rule(rule, cache)).collect();
+    let rules = gateway.rules.iter().flat_map(|rule| engine_rule(rule, cache)).collect();
     let limits = gateway.limits;
     EngineConfig { flows: limits.flows as usize, idle: limits.idle, ..EngineConfig::new(rules) }
 }
@@ -29,19 +44,40 @@ fn engine_rule(rule: &Rule, cache: u64) -> Option<rules::Rule> {
         Mode::Snoop(config) => (rules::Mode::Snoop, config.clone()),
     };
     let snoop = SnoopConfig { cache_bytes: cache, ..snoop };
-    let nets = rule.addresses.iter().map(|&Network { address, prefix }| Net { address, prefix }).collect();
-    let ports: Vec<_> = rule.ports.iter().map(|range| range.first..=range.last).collect();
-    let (wired_ports, wireless_ports) = match rule.opened_by {
-        OpenedBy::Wired => (Vec::new(), ports),
-        OpenedBy::Wireless | OpenedBy::Either => (ports, Vec::new()),
-    };
-    let predicate = Predicate {
-        wired: Ends { nets: Vec::new(), ports: wired_ports },
-        wireless: Ends { nets, ports: wireless_ports },
-    };
+    let predicate = predicate(rule, if rule.opened_by == OpenedBy::Wired { Side::Wireless } else { Side::Wired });
     // What comes of a rule that splits is what was left alone.
     let ab = if mode == rules::Mode::Bypass { 1.0 } else { rule.ab.get() };
     Some(rules::Rule { name: rule.name.clone(), predicate, mode, ab, snoop })
+}
+
+/// One for each side that may be called at the rule's ports. That the relay has the connection is known, so that `ab` says nothing here.
+fn beneath_rule(rule: &Rule, cache: u64) -> Vec<rules::Rule> {
+    if !is_repaired(rule) {
+        return Vec::new();
+    }
+    let called: &[Side] = match rule.opened_by {
+        OpenedBy::Wired => &[Side::Wireless],
+        OpenedBy::Either if !rule.ports.is_empty() => &[Side::Wired, Side::Wireless],
+        OpenedBy::Wireless | OpenedBy::Either => &[Side::Wired],
+    };
+    let snoop = SnoopConfig { cache_bytes: cache / called.len() as u64, ..SnoopConfig::beneath_relay() };
+    let (name, mode) = (rule.name.clone(), rules::Mode::Snoop);
+    let of = |&called| {
+        let predicate = predicate(rule, called);
+        rules::Rule { name: name.clone(), predicate, mode, ab: 0.0, snoop: snoop.clone() }
+    };
+    called.iter().map(of).collect()
+}
+
+/// The connections whose called side, at the rule's ports, is this one.
+fn predicate(rule: &Rule, called: Side) -> Predicate {
+    let nets = rule.addresses.iter().map(|&Network { address, prefix }| Net { address, prefix }).collect();
+    let ports = rule.ports.iter().map(|range| range.first..=range.last).collect();
+    let (wired_ports, wireless_ports) = match called {
+        Side::Wired => (ports, Vec::new()),
+        Side::Wireless => (Vec::new(), ports),
+    };
+    Predicate { wired: Ends { nets: Vec::new(), ports: wired_ports }, wireless: Ends { nets, ports: wireless_ports } }
 }
 
 /// What the relay is told, when rules split.
@@ -55,6 +91,7 @@ pub fn split(gateway: &Gateway) -> Option<SplitConfig> {
             bypass: Share::new(rule.ab.get()).unwrap_or(Share::NONE),
             wired: TcpSide::from(&settings.wired),
             wireless: TcpSide::from(&settings.wireless),
+            repair: settings.repair,
             interface: rule.interface.clone(),
         })
     });

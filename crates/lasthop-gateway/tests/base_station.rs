@@ -1,6 +1,7 @@
 //! What the simulator places at a base station, beside what the gateway does there.
 
 use lasthop_gateway::configuration::{Gateway, Mode, SideSettings};
+use lasthop_proto::pep::snoop::SnoopConfig;
 use lasthop_proto::pep::split::Handover;
 use lasthop_proto::scheme::Scheme;
 use lasthop_proto::tcp::config::{ControlRule, HystartRule, Nagle, Recovery};
@@ -32,10 +33,12 @@ fn the_base_station_does_what_the_gateway_does() {
         assert!(snoop.flows[0].tcp.iter().all(|tcp| !tcp.smart_acks.is_on() && tcp.recovery == Recovery::Rack));
 
         let split = network(&scenario, "SPLIT-BBR");
-        let Some(Split { handover: Handover::Moved, wired, wireless }) = split.elements[0].element.get() else {
+        let Some(Split { handover: Handover::Moved, wired, wireless, repair }) = split.elements[0].element.get() else {
             panic!()
         };
         let Mode::Split(live) = gateway("split") else { panic!() };
+        assert_eq!(live.repair, *repair);
+        assert_eq!(split.elements[1].element.get(), Some(&Snoop(SnoopConfig::beneath_relay())), "{name}");
         assert_eq!((live.wired, live.wireless), (SideSettings::wired(), SideSettings::wireless()));
         assert_eq!((wired.congestion, wireless.congestion), (CUBIC, ControlRule::Bbr));
         let spans = [wired, wireless].map(|side| side.rto_min);

@@ -100,7 +100,7 @@ impl Blueprint {
         if element.role() == Role::Pacer {
             return Some(Box::new(Pacer(element.build_on_bytes(&site)?)));
         }
-        let elements::Split { handover, wired, wireless } = element.get()?;
+        let elements::Split { handover, wired, wireless, .. } = element.get()?;
         let phase = tick_phase(*root, node, wireless);
         let relay = SplitRelay::new(*handover, wired.clone(), wireless.clone(), phase, Switch::Off);
         let most = handover.most_held(wired, wireless).max(handover.most_held(wireless, wired));

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use lasthop_proto::packet::{FlowId, Side};
 use lasthop_proto::scheme::{LocalDetection, Scheme};
 use lasthop_proto::tcp::config::{AckCongestion, Recovery, TcpConfig};
-use lasthop_scenario::elements::Snoop;
+use lasthop_scenario::elements::{Snoop, Split};
 use lasthop_scenario::{Endpoints, KernelSettings, LabSpec};
 use lasthop_sim::element::{AnyElement, Ends, Role};
 use lasthop_sim::network::{App, ElementSpec, FlowSpec, LinkId, Medium, Network, NodeId, NodeKind, UDP_HEADERS};
@@ -146,6 +146,9 @@ impl<'n> Plan<'n> {
                 return refuse("this chain of elements on one port", "it takes one, and the gateway in front of it");
             }
             taken[point] = self.is_emulated(element);
+            if taken[point] && is_repaired(element) {
+                return refuse("repair beneath lasthop's own relay", "give base_station.split.repair = \"off\"");
+            }
         }
         // A host that moves has one at each of its stations.
         let cells = self.cells();
@@ -482,9 +485,16 @@ impl<'n> Plan<'n> {
         relays.map(|(point, _)| self.node(point)).collect()
     }
 
+    /// All but what is part of another: the snoop beneath a relay is the same gateway's.
     fn elements(&self) -> impl Iterator<Item = (Point, &'n AnyElement)> + '_ {
         let point = |spec: &ElementSpec| self.points_of(spec.node).find(|point| point / 2 == spec.link.0);
-        self.network.elements.iter().filter_map(move |spec| Some((point(spec)?, &spec.element)))
+        let repaired: Vec<_> = self.network.elements.iter().filter(|spec| is_repaired(&spec.element)).collect();
+        let is_part = move |spec: &ElementSpec| {
+            spec.element.get::<Snoop>().is_some()
+                && repaired.iter().any(|relay| (relay.node, relay.link) == (spec.node, spec.link))
+        };
+        let whole = self.network.elements.iter().filter(move |spec| !is_part(spec));
+        whole.filter_map(move |spec| Some((point(spec)?, &spec.element)))
     }
 
     /// Whether an element is none of the gateway's: ELN markers, link protocols, and relays with lasthop's TCP.
@@ -495,4 +505,9 @@ impl<'n> Plan<'n> {
             Role::Repair => false,
         }
     }
+}
+
+/// Whether an element is a relay beneath which the gateway repairs.
+fn is_repaired(element: &AnyElement) -> bool {
+    element.get::<Split>().is_some_and(|split| split.repair.is_on())
 }

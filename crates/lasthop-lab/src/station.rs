@@ -134,12 +134,12 @@ fn mode(element: &AnyElement, scheme: &Scheme) -> Option<Mode> {
             ..SnoopConfig::gateway()
         }));
     }
-    let Split { handover, wired, wireless } = element.get()?;
+    let Split { handover, wired, wireless, repair } = element.get()?;
     match (handover, scheme.base_station) {
         (Handover::Shared(buffer), BaseStation::Split { wireless: Recovery::Reno }) => {
             let reno = |default| SideSettings { congestion: "reno".to_owned(), buffer: Some(*buffer), ..default };
             let (wireless, wired) = (reno(SideSettings::wireless()), reno(SideSettings::wired()));
-            Some(Mode::Split(SplitSettings { wireless, wired }))
+            Some(Mode::Split(SplitSettings { wireless, wired, repair: *repair }))
         }
         (Handover::Shared(_), _) => None,
         (Handover::Moved, _) => {
@@ -149,7 +149,7 @@ fn mode(element: &AnyElement, scheme: &Scheme) -> Option<Mode> {
                 rto_min: Some(tcp.rto_min),
                 rto_max: Some(tcp.rto_max),
             };
-            Some(Mode::Split(SplitSettings { wireless: side(wireless), wired: side(wired) }))
+            Some(Mode::Split(SplitSettings { wireless: side(wireless), wired: side(wired), repair: *repair }))
         }
     }
 }

@@ -21,7 +21,7 @@ use crate::mobility::Mobility;
 use crate::nodes::{Host, Link};
 use crate::sessions::Session;
 use crate::spec::Spec;
-use crate::stations::Port;
+use crate::stations::{GatewaySplit, Port};
 use crate::values::ElnSource;
 
 /// The scheme has a part at the base station, but the scenario has none.
@@ -63,9 +63,14 @@ pub(crate) fn network<'s>(spec: &'s Spec, scheme: &Scheme) -> Result<Network, No
             placed.push(Placed { port: &station.port, element: AnyElement::new(Snoop(station.gateway_snoop.clone())) });
         }
         (BaseStation::GatewaySplit { .. }, Some(station)) => {
-            let [wired, wireless] = station.gateway_split.clone().map(Arc::new);
-            let element = AnyElement::new(Split { handover: Handover::Moved, wired, wireless });
+            let GatewaySplit { wired, wireless, repair } = station.gateway_split.clone();
+            let (wired, wireless) = (Arc::new(wired), Arc::new(wireless));
+            let element = AnyElement::new(Split { handover: Handover::Moved, wired, wireless, repair });
             placed.push(Placed { port: &station.port, element });
+            if repair.is_on() {
+                let element = AnyElement::new(Snoop(SnoopConfig::beneath_relay()));
+                placed.push(Placed { port: &station.port, element });
+            }
         }
     }
     // The scheme's part is at each station of a host that moves.
@@ -150,7 +155,7 @@ pub(crate) fn fixed(spec: &Spec, scheme: &Scheme) -> Option<FixedAt> {
             differs(relay.wireless.recovery, wireless).then_some(FixedAt::RelayRecovery)
         }
         (BaseStation::GatewaySplit { wireless }, _) => {
-            let [_, given] = &spec.base_station.as_ref()?.gateway_split;
+            let given = &spec.base_station.as_ref()?.gateway_split.wireless;
             (!wireless.is(given.congestion)).then_some(FixedAt::RelayCongestion)
         }
         (

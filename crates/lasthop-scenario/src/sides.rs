@@ -1,6 +1,6 @@
 //! The two connections of a split: the gateway's settings of each, and what the simulator makes of the same keys.
 
-use lasthop_proto::tcp::config::{ControlRule, Nagle, Preset, ReceiveAutotune, TcpConfig};
+use lasthop_proto::tcp::config::{ControlRule, Nagle, Preset, ReceiveAutotune, Switch, TcpConfig};
 use lasthop_proto::time::Duration;
 
 use crate::document::Data;
@@ -15,7 +15,13 @@ pub struct SplitSettings {
     pub wireless: SideSettings,
     /// Of the connection to the other side.
     pub wired: SideSettings,
+    /// Whether snoop repairs the losses of the connection over the hop, beneath the kernel's TCP.
+    pub repair: Switch,
 }
+
+/// Whether snoop repairs beneath the connection over the hop where nothing is said. On: a burst that takes all that is under way leaves the kernel's TCP nothing but a timer, which
+/// doubles.
+const REPAIR: Switch = Switch::On;
 
 /// Parameters of one of the two connections.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -60,7 +66,7 @@ const KEYS: [&str; 4] = ["congestion", "buffer", "rto_min", "rto_max"];
 
 /// The sides of a gateway's split.
 pub fn of_gateway(reader: &Reader<'_>) -> Result<SplitSettings, Error> {
-    reader.allow(&["wireless", "wired"])?;
+    reader.allow(&["wireless", "wired", "repair"])?;
     let side = |key: &str, default: SideSettings| {
         let side = reader.section(key)?;
         side.allow(&KEYS)?;
@@ -74,6 +80,7 @@ pub fn of_gateway(reader: &Reader<'_>) -> Result<SplitSettings, Error> {
     Ok(SplitSettings {
         wireless: side("wireless", SideSettings::wireless())?,
         wired: side("wired", SideSettings::wired())?,
+        repair: reader.or("repair", REPAIR, "default")?,
     })
 }
 
@@ -91,7 +98,8 @@ pub fn to_gateway(settings: &SplitSettings) -> String {
             + &span("rto_min", side.rto_min, default.rto_min, RTO_MIN.1)
             + &span("rto_max", side.rto_max, default.rto_max, RTO_MAX.1)
     };
-    side("wireless", &settings.wireless, SideSettings::wireless())
+    format!("repair = {}\n", settings.repair.show())
+        + &side("wireless", &settings.wireless, SideSettings::wireless())
         + &side("wired", &settings.wired, SideSettings::wired())
 }
 
@@ -104,9 +112,9 @@ pub(crate) struct SimulatedSide {
     rto_max: Duration,
 }
 
-/// The sides, as the simulator has them: wired, wireless.
-pub(crate) fn of_simulator(reader: &Reader<'_>) -> Result<[SimulatedSide; 2], Error> {
-    reader.allow(&["wired", "wireless"])?;
+/// The sides, as the simulator has them: wired, wireless; and whether snoop repairs beneath the latter.
+pub(crate) fn of_simulator(reader: &Reader<'_>) -> Result<([SimulatedSide; 2], Switch), Error> {
+    reader.allow(&["wired", "wireless", "repair"])?;
     let side = |key: &str, default: SideSettings| {
         let side = reader.section(key)?;
         side.allow(&KEYS)?;
@@ -117,7 +125,8 @@ pub(crate) fn of_simulator(reader: &Reader<'_>) -> Result<[SimulatedSide; 2], Er
         let rto_max = rto_max(&side, default.rto_max.unwrap_or(RTO_MAX.1))?;
         Ok(SimulatedSide { congestion: congestion.rule(), buffer, rto_min, rto_max })
     };
-    Ok([side("wired", SideSettings::wired())?, side("wireless", SideSettings::wireless())?])
+    let sides = [side("wired", SideSettings::wired())?, side("wireless", SideSettings::wireless())?];
+    Ok((sides, reader.or("repair", REPAIR, "default: the gateway's")?))
 }
 
 fn buffer(side: &Reader<'_>, default: Option<u32>) -> Result<Option<u32>, Error> {

@@ -3,7 +3,7 @@
 use lasthop_proto::link::arq::ArqConfig;
 use lasthop_proto::pep::snoop::SnoopConfig;
 use lasthop_proto::scheme::{LocalDetection, TcpAwareness};
-use lasthop_proto::tcp::config::TcpConfig;
+use lasthop_proto::tcp::config::{Switch, TcpConfig};
 use lasthop_sim::element::Ends;
 
 use crate::elements::{
@@ -45,8 +45,19 @@ pub(crate) struct Station {
     pub two_ended: TwoEndedKeys,
     /// What the gateway's snoop does there.
     pub gateway_snoop: SnoopConfig,
-    /// What the gateway's split does there: the endpoints that face the router and the link.
-    pub gateway_split: [TcpConfig; 2],
+    /// What the gateway's split does there.
+    pub gateway_split: GatewaySplit,
+}
+
+/// What the gateway's split does.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct GatewaySplit {
+    /// The endpoint that faces the router.
+    pub wired: TcpConfig,
+    /// The endpoint that faces the link.
+    pub wireless: TcpConfig,
+    /// Whether snoop repairs beneath the latter.
+    pub repair: Switch,
 }
 
 /// What is on a port whatever the scheme.
@@ -89,8 +100,15 @@ pub(crate) fn base_station(
         srp: srp(&reader)?,
         two_ended: two_ended(&reader, names)?,
         gateway_snoop: snoop::of_gateway(&reader.section("snoop")?)?,
-        gateway_split: sides::of_simulator(&reader.section("split")?)?.map(|side| side.config(common.config.mss)),
+        gateway_split: gateway_split(&reader, common)?,
     }))
+}
+
+/// Reads `[base_station.split]`, which may be absent.
+fn gateway_split(station: &Reader<'_>, common: &TcpSpec) -> Result<GatewaySplit, Error> {
+    let (sides, repair) = sides::of_simulator(&station.section("split")?)?;
+    let [wired, wireless] = sides.map(|side| side.config(common.config.mss));
+    Ok(GatewaySplit { wired, wireless, repair })
 }
 
 /// Reads all elements, in the order of the file.

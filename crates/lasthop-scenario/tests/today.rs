@@ -227,6 +227,10 @@ rto_min = '20 ms'";
     assert_eq!((wireless.send_buffer, wireless.receive_buffer), (512 << 10, 512 << 10));
     assert!(!wireless.tunes_itself() && wired.tunes_itself());
     assert_eq!(wireless.rto_min, Duration::from_millis(20));
+    // Snoop sits beneath the relay, unless it is off.
+    assert_eq!(network(&scenario, "SPLIT-BBR").elements[1].element.get(), Some(&Snoop(SnoopConfig::beneath_relay())));
+    let alone = scenario.with_overrides(&[("base_station.split.repair", "off")]).unwrap();
+    assert_eq!(network(&alone, "SPLIT-BBR").elements.len(), 1);
     let fast = SnoopConfig { hop: Some(HopControl::DEFAULT), ..snoop.clone() };
     assert_ne!(snoop, fast);
 }

@@ -256,7 +256,7 @@ pub struct Cut {
     pub waiting: Vec<Frame>,
 }
 
-/// What waits, against its limit.
+/// What waits, against its limit. Urgent frames have room of their own, as much as the others: a queue full of data would drop what they were sent for.
 #[derive(Clone, Copy, Debug)]
 pub struct Waiting {
     backlog: Backlog,
@@ -285,6 +285,32 @@ impl Waiting {
     #[inline]
     pub fn remove(&mut self, bytes: u32) {
         self.backlog.remove(bytes);
+    }
+
+    /// Whether a frame fits, beside the urgent ones that wait: these are not in the count.
+    fn takes(&self, frame: Frame, urgent: impl Iterator<Item = Frame>) -> bool {
+        if !frame.is_urgent() {
+            return self.has_room(frame.bytes());
+        }
+        let mut backlog = Backlog::default();
+        urgent.for_each(|other| backlog.add(other.bytes()));
+        self.limit.has_room(backlog, frame.bytes())
+    }
+
+    /// A frame comes.
+    #[inline]
+    fn enter(&mut self, frame: Frame) {
+        if !frame.is_urgent() {
+            self.add(frame.bytes());
+        }
+    }
+
+    /// A frame goes.
+    #[inline]
+    fn leave(&mut self, frame: Frame) {
+        if !frame.is_urgent() {
+            self.remove(frame.bytes());
+        }
     }
 }
 
@@ -393,7 +419,7 @@ impl DuplexDirection {
     #[inline(always)]
     fn append(&mut self, start: Instant, frame: Frame) -> Accepted {
         let end = start + self.time.of(frame.bytes());
-        self.waiting.add(frame.bytes());
+        self.waiting.enter(frame);
         self.busy_until = end;
         let first = self.frames.is_empty();
         self.frames.push_back(InFlight { start, end, frame });
@@ -406,14 +432,14 @@ impl DuplexDirection {
         while let Some(sent) = self.frames.get(self.started)
             && sent.start <= now
         {
-            self.waiting.remove(sent.frame.bytes());
+            self.waiting.leave(sent.frame);
             self.started += 1;
         }
         self.start_deferred(now);
         if self.busy_until <= now {
             return self.append(now, frame);
         }
-        if !self.waiting.has_room(frame.bytes()) {
+        if !self.waiting.takes(frame, self.deferred.urgent.iter().copied()) {
             return Accepted::Dropped;
         }
         if self.deferred.is_empty() {
@@ -427,7 +453,7 @@ impl DuplexDirection {
             }
             self.frames.truncate(self.started);
         }
-        self.waiting.add(frame.bytes());
+        self.waiting.enter(frame);
         self.deferred.push(frame);
         Accepted::Queued
     }
@@ -440,7 +466,7 @@ impl DuplexDirection {
             let (start, end) = (self.busy_until, self.busy_until + self.time.of(frame.bytes()));
             self.frames.push_back(InFlight { start, end, frame });
             self.busy_until = end;
-            self.waiting.remove(frame.bytes());
+            self.waiting.leave(frame);
             self.started += 1;
         }
     }
@@ -481,7 +507,7 @@ impl DuplexDirection {
         let arrived = self.frames.pop_front();
         if let Some(sent) = arrived {
             if self.started == 0 {
-                self.waiting.remove(sent.frame.bytes());
+                self.waiting.leave(sent.frame);
             } else {
                 self.started -= 1;
             }

@@ -78,9 +78,12 @@ fn reference(offers: &[Offer], limit: QueueLimit, delay: Duration) -> Fates {
         {
             free_at = start(next, free_at, &mut fates);
         }
-        let held: u64 = waiting.iter().map(|&other| u64::from(offers[other].bytes)).sum();
+        // Urgent frames and others have room each.
+        let alike: Vec<&Offer> =
+            waiting.iter().map(|&other| &offers[other]).filter(|other| other.priority == offer.priority).collect();
+        let held: u64 = alike.iter().map(|other| u64::from(other.bytes)).sum();
         let room = match limit {
-            QueueLimit::Packets(packets) => waiting.len() < packets as usize,
+            QueueLimit::Packets(packets) => alike.len() < packets as usize,
             QueueLimit::Bytes(bytes) => held + u64::from(offer.bytes) <= bytes,
         };
         if free_at <= now {

@@ -70,3 +70,14 @@ fn what_a_receiver_would_refuse_is_not_served_to_it() {
 fn urgent_data_cut_no_stream_short() {
     nothing_is_worse("urgent", "--families 4 --paths routed --modes split --transfers 300");
 }
+
+/// What the bench calls worse, by examples worked out by hand.
+#[test]
+fn counts_are_compared_by_an_exact_test() {
+    if !has_python() {
+        return skip("attacks: it takes Python 3.11");
+    }
+    let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benches/live/chance.py");
+    let output = Command::new("python3").args(["-m", "doctest"]).arg(module).output().expect("python3");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}

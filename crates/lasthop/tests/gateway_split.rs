@@ -9,7 +9,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 use lasthop_sys::raw::Sender;
-use network::{Daemon, Network, is_skipped};
+use network::{Daemon, Network, Pace, is_skipped};
 use rustix::net::{AddressFamily, SocketType};
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -70,6 +70,32 @@ fn the_connections_that_a_rule_names_are_split_and_no_others() {
             std::thread::sleep(Duration::from_millis(700));
             assert_eq!(daemon.ask("status").unwrap()["split"]["total"], total, "{more}: {from} to {address}");
         }
+    }
+}
+
+/// Once nothing has come over the hop for a while, losses are repaired beneath the relay's TCP, and every byte is compared. Where the gateway does not repair, its kernel does all.
+#[test]
+fn losses_after_a_silence_are_repaired_beneath_the_relay() {
+    if is_skipped("repair beneath a relay") {
+        return;
+    }
+    let network = Network::new();
+    for repair in ["on", "off"] {
+        let daemon = Daemon::start(&network, &split(&format!("split.repair = '{repair}'")));
+        network.lose(0.05);
+        let transfer = network.transfer_chunks("10.1.0.2:5341", 1500, Pace::Steady);
+        std::thread::sleep(Duration::from_millis(300));
+        network.lose(1.0);
+        std::thread::sleep(Duration::from_millis(400));
+        network.lose(0.05);
+        transfer.end();
+        // The snapshot that tells is half a second old at most.
+        std::thread::sleep(Duration::from_millis(700));
+        let status = daemon.ask("status").unwrap();
+        assert_eq!(status["split"]["total"], 1, "{status}");
+        // Most of the 1,500 chunks, some 17 segments each, cross after the silence.
+        let repairs = status["split"]["repairs"].as_u64().unwrap();
+        assert!(if repair == "on" { repairs > 50 } else { repairs == 0 }, "{repair}: {status}");
     }
 }
 

@@ -131,6 +131,8 @@ pub fn encode(state: &State) -> Result<String, std::fmt::Error> {
         );
         registry.register("split_aborted", "Connections that did not end well", ConstCounter::new(split.aborted));
         registry.register("split_open_connections", "Connections split now", ConstGauge::new(split.open));
+        let repairs = ConstCounter::new(split.repairs);
+        registry.register("split_repairs", "Packets resent over the lossy hop beneath the relay's TCP", repairs);
         let bytes = directions(split.wireless.bytes, split.wired.bytes);
         registry.register_with_unit("split_relayed", "Bytes relayed", Unit::Bytes, bytes);
     }

@@ -2,19 +2,22 @@
 
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::time::{Duration, Instant};
+use std::time::{self, Duration};
 
 use lasthop_daemon::channel::Speaker;
 use lasthop_proto::node::Port;
+use lasthop_proto::time::Instant;
 use lasthop_sys::clock::Clock;
 
 use crate::configuration::Gateway;
 use crate::daemon::order::Notice;
-use crate::daemon::relay::Relay;
+use crate::daemon::relay::{Gate, Relay};
 use crate::daemon::snapshot::PacketCounters;
 use crate::daemon::tape::Tape;
 use crate::engine::recording::engine::RecordedEngine;
-use crate::engine::{Injection, Offloaded, Verdict};
+use crate::engine::rules::EngineConfig;
+use crate::engine::{Engine, Injection, Offloaded, Verdict};
+use crate::settings;
 
 /// How often the loop says that it gets on: five times within the shortest silence that the supervisor takes for death.
 pub(super) const BEAT: Duration = Duration::from_millis(20);
@@ -22,18 +25,18 @@ pub(super) const BEAT: Duration = Duration::from_millis(20);
 /// Tells the supervisor that this process gets on with its work.
 #[derive(Debug)]
 pub(super) struct Heart {
-    next: Instant,
+    next: time::Instant,
     speaker: Speaker,
 }
 
 impl Heart {
     pub fn new(speaker: Speaker) -> Self {
-        Self { next: Instant::now(), speaker }
+        Self { next: time::Instant::now(), speaker }
     }
 
     /// Beats if it is time.
     pub fn beat(&mut self) {
-        let now = Instant::now();
+        let now = time::Instant::now();
         if now >= self.next {
             self.next = now + BEAT;
             // A supervisor that does not read has other worries than this beat.
@@ -46,6 +49,8 @@ impl Heart {
 pub(super) struct Core {
     pub heart: Heart,
     pub engine: RecordedEngine,
+    /// What repairs the relay's own connections over the hop, if a rule wants it.
+    pub beneath: Option<Beneath>,
     /// To which connections go that a rule splits.
     pub relay: Option<Relay>,
     /// What the engine wants to be sent.
@@ -56,10 +61,29 @@ pub(super) struct Core {
     pub tape: Option<Tape>,
 }
 
+/// An engine between the relay's sockets and the hop. The wired end of its connections is this machine.
+pub(super) struct Beneath {
+    pub engine: Engine,
+    /// What it wants to be sent.
+    pub injections: Vec<Injection>,
+}
+
+impl Beneath {
+    pub fn new(config: EngineConfig, seed: u64) -> Self {
+        Self { engine: Engine::new(config, seed), injections: Vec::new() }
+    }
+}
+
 impl Core {
-    pub fn new(heart: Heart, engine: RecordedEngine, relay: Option<Relay>, tape: Option<Tape>) -> Self {
+    pub fn new(
+        heart: Heart,
+        engine: RecordedEngine,
+        beneath: Option<Beneath>,
+        relay: Option<Relay>,
+        tape: Option<Tape>,
+    ) -> Self {
         let (injections, counters) = (Vec::new(), PacketCounters::default());
-        Self { heart, engine, relay, injections, counters, clock: Clock::start(), tape }
+        Self { heart, engine, beneath, relay, injections, counters, clock: Clock::start(), tape }
     }
 
     /// What becomes of a packet that came in at `port`.
@@ -72,6 +96,61 @@ impl Core {
             tape.put(now, packet);
         }
         verdict
+    }
+}
+
+impl Core {
+    /// What becomes of a packet between the relay and the hop.
+    pub fn judge_own(&mut self, port: Port, packet: &[u8], offloaded: Offloaded) -> Verdict {
+        self.counters.count(port, packet.len());
+        let now = self.clock.now();
+        match &mut self.beneath {
+            Some(Beneath { engine, injections }) => engine.handle_packet(now, port, packet, offloaded, injections),
+            None => Verdict::Accept,
+        }
+    }
+
+    /// When [`Core::handle_timeout`] is due.
+    pub fn poll_deadline(&self) -> Option<Instant> {
+        let beneath = self.beneath.as_ref().and_then(|beneath| beneath.engine.poll_deadline());
+        [self.engine.poll_deadline(), beneath].into_iter().flatten().min()
+    }
+
+    /// Acts on whatever deadline of an engine has come.
+    pub fn handle_timeout(&mut self) {
+        let now = self.clock.now();
+        self.engine.handle_timeout(now, &mut self.injections);
+        if let Some(Beneath { engine, injections }) = &mut self.beneath {
+            engine.handle_timeout(now, injections);
+        }
+    }
+
+    /// Treats packets by another configuration.
+    pub fn reconfigure(&mut self, gateway: &Gateway, text: &str) {
+        self.relay.iter_mut().for_each(|relay| relay.reconfigure(gateway));
+        let now = self.clock.now();
+        self.engine.reconfigure(now, gateway, text, &mut self.injections);
+        if let Some((Beneath { engine, injections }, config)) = self.beneath.as_mut().zip(settings::beneath(gateway)) {
+            engine.reconfigure(now, config, injections);
+        }
+    }
+
+    /// Treats nothing from now on: what is held back is sent, and no new connection split.
+    pub fn release(&mut self) {
+        self.relay.iter_mut().for_each(|relay| relay.set_gate(Gate::Closed));
+        let now = self.clock.now();
+        self.engine.release(now, &mut self.injections);
+        if let Some(Beneath { engine, injections }) = &mut self.beneath {
+            engine.reconfigure(now, EngineConfig::new(Vec::new()), injections);
+        }
+    }
+
+    /// The largest packet that leaves over the hops.
+    pub fn set_mtu(&mut self, mtu: u16) {
+        self.engine.set_mtu(Port::WIRELESS, mtu);
+        if let Some(beneath) = &mut self.beneath {
+            beneath.engine.set_mtu(Port::WIRELESS, mtu);
+        }
     }
 }
 

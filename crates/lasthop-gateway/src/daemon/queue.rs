@@ -34,10 +34,27 @@ fn port(links: &Links, packet: &Queued<'_>) -> Option<Port> {
     if links.contains(packet.to) { Some(Port::WIRED) } else { links.contains(packet.from).then_some(Port::WIRELESS) }
 }
 
+/// Where packets go that the gateway sends by itself.
+pub(super) struct Senders {
+    /// To wherever their destination is.
+    pub out: Sender,
+    /// To the relay's sockets on this machine, whatever their destination says; none where there is no relay.
+    pub home: Option<Sender>,
+}
+
+/// Whose packets an engine treats.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Whose {
+    /// Others', forwarded.
+    Forwarded,
+    /// The relay's own.
+    Own,
+}
+
 /// A queue and raw sockets.
 pub(super) struct QueuePath {
     queue: Queue,
-    sender: Sender,
+    senders: Senders,
     translator: Translator,
     links: Links,
     buffer: Buffer,
@@ -46,28 +63,35 @@ pub(super) struct QueuePath {
 
 impl QueuePath {
     /// Fails when the kernel does not list its interfaces.
-    pub fn new(gateway: &Gateway, queue: Queue, sender: Sender, buffer: Buffer) -> io::Result<Self> {
+    pub fn new(gateway: &Gateway, queue: Queue, senders: Senders, buffer: Buffer) -> io::Result<Self> {
         let mut links = Links::open()?;
         links.follow(interfaces(gateway))?;
         let (translator, verdicts) = (Translator::open(), Verdicts::new(queue.number()));
-        Ok(Self { queue, sender, translator, links, buffer, verdicts })
+        Ok(Self { queue, senders, translator, links, buffer, verdicts })
     }
 
     /// Sends what waits to be sent; what is too long for its interface comes back.
-    fn send_injections(&mut self, core: &mut Core) -> Vec<Injection> {
-        let Core { heart, injections, counters, .. } = core;
+    fn send_injections(&mut self, whose: Whose, core: &mut Core) -> Vec<Injection> {
+        let injections = waiting(whose, core).map(std::mem::take).unwrap_or_default();
+        let Core { heart, counters, .. } = core;
         let mut refused = Vec::new();
         let mut patience = FULL;
-        for mut injection in injections.drain(..) {
-            if self.translator.translate(&mut injection.packet) == Source::Unknown && injection.towards == Port::WIRED {
+        for mut injection in injections {
+            // The relay knows its connections by the addresses that they have here.
+            let home = self.senders.home.as_ref().filter(|_| whose == Whose::Own && injection.towards == Port::WIRED);
+            let sender = home.unwrap_or(&self.senders.out);
+            if home.is_none()
+                && self.translator.translate(&mut injection.packet) == Source::Unknown
+                && injection.towards == Port::WIRED
+            {
                 // An acknowledgment under a wrong address would be answered with a reset; the next one says the same.
                 continue;
             }
-            let mut sent = self.sender.send(&injection.packet);
+            let mut sent = sender.send(&injection.packet);
             while matches!(&sent, Err(error) if error.kind() == io::ErrorKind::WouldBlock) && !patience.is_zero() {
                 std::thread::sleep(PAUSE);
                 patience = patience.saturating_sub(PAUSE);
-                sent = self.sender.send(&injection.packet);
+                sent = sender.send(&injection.packet);
             }
             match (sent, injection.towards) {
                 (Ok(()), Port::WIRELESS) => counters.injected_wireless += 1,
@@ -134,7 +158,10 @@ impl PacketPath for QueuePath {
                         }
                         Some(port) => {
                             let offloaded = Offloaded { size: None, checksum: packet.checksum };
-                            core.judge(port, packet.bytes, offloaded)
+                            match whose(&packet) {
+                                Whose::Forwarded => core.judge(port, packet.bytes, offloaded),
+                                Whose::Own => core.judge_own(port, packet.bytes, offloaded),
+                            }
                         }
                     };
                     judge(&packet, verdict, &mut self.verdicts, core);
@@ -153,7 +180,35 @@ impl PacketPath for QueuePath {
 
     /// An MTU that has just become smaller may not be known yet: what is too long for it is cut again, once.
     fn inject(&mut self, core: &mut Core) {
-        let mut refused = self.send_injections(core);
+        self.inject_of(Whose::Forwarded, core);
+        self.inject_of(Whose::Own, core);
+    }
+
+    fn beat(&mut self) -> io::Result<()> {
+        // The kernel lets packets pass when the queue is given up.
+        Ok(())
+    }
+
+    fn look_up(&mut self, core: &mut Core) -> io::Result<()> {
+        self.links.read()?;
+        if let Some(mtu) = self.links.mtu() {
+            core.set_mtu(mtu);
+        }
+        Ok(())
+    }
+
+    fn reconfigure(&mut self, gateway: &Gateway) -> io::Result<()> {
+        self.links.follow(interfaces(gateway))
+    }
+
+    fn finish(&mut self, core: &mut Core) -> io::Result<()> {
+        self.take_packets(core)
+    }
+}
+
+impl QueuePath {
+    fn inject_of(&mut self, whose: Whose, core: &mut Core) {
+        let mut refused = self.send_injections(whose, core);
         if refused.is_empty() {
             return;
         }
@@ -165,30 +220,28 @@ impl PacketPath for QueuePath {
             let Some(view) = lasthop_wire::parse(&packet) else { continue };
             let most = mtu.saturating_sub(view.header_len);
             let pieces = lasthop_wire::pieces(&packet, &view, most).into_iter();
-            core.injections.extend(pieces.map(|packet| Injection { towards, packet }));
+            let pieces = pieces.map(|packet| Injection { towards, packet });
+            if let Some(waiting) = waiting(whose, core) {
+                waiting.extend(pieces);
+            }
         }
-        core.counters.injection_failures += self.send_injections(core).len() as u64;
+        core.counters.injection_failures += self.send_injections(whose, core).len() as u64;
     }
+}
 
-    fn beat(&mut self) -> io::Result<()> {
-        // The kernel lets packets pass when the queue is given up.
-        Ok(())
+/// Whose packet it is.
+fn whose(packet: &Queued<'_>) -> Whose {
+    match packet.hook {
+        Hook::Local => Whose::Own,
+        Hook::Prerouting | Hook::Elsewhere => Whose::Forwarded,
     }
+}
 
-    fn look_up(&mut self, core: &mut Core) -> io::Result<()> {
-        self.links.read()?;
-        if let Some(mtu) = self.links.mtu() {
-            core.engine.set_mtu(Port::WIRELESS, mtu);
-        }
-        Ok(())
-    }
-
-    fn reconfigure(&mut self, gateway: &Gateway) -> io::Result<()> {
-        self.links.follow(interfaces(gateway))
-    }
-
-    fn finish(&mut self, core: &mut Core) -> io::Result<()> {
-        self.take_packets(core)
+/// What waits to be sent for them.
+fn waiting(whose: Whose, core: &mut Core) -> Option<&mut Vec<Injection>> {
+    match whose {
+        Whose::Forwarded => Some(&mut core.injections),
+        Whose::Own => core.beneath.as_mut().map(|beneath| &mut beneath.injections),
     }
 }
 
@@ -212,7 +265,10 @@ fn judge(packet: &Queued<'_>, verdict: Verdict, verdicts: &mut Verdicts, core: &
                 (_, Some(view)) => {
                     verdicts.drop(packet.id);
                     let pieces = lasthop_wire::pieces(&bytes, &view, PIECE).into_iter();
-                    core.injections.extend(pieces.map(|packet| Injection { towards: Port::WIRED, packet }));
+                    let pieces = pieces.map(|packet| Injection { towards: Port::WIRED, packet });
+                    if let Some(waiting) = waiting(whose(packet), core) {
+                        waiting.extend(pieces);
+                    }
                 }
                 (_, None) => verdicts.accept(packet.id),
             }

@@ -140,6 +140,10 @@ pub struct RelaySnapshot {
     pub full: u64,
     /// First packets of connections that passed unsplit for want of room: in all, or for their client.
     pub passed: u64,
+    /// Segments that were sent again over the hop beneath the wireless side's TCP.
+    pub repairs: u64,
+    /// Duplicate acknowledgments that were kept from it.
+    pub dup_acks_suppressed: u64,
     /// The wired side.
     pub wired: RelaySide,
     /// The wireless side.
@@ -159,7 +163,7 @@ pub struct RelaySide {
 
 impl Snapshot {
     /// Puts together what the parts report.
-    pub fn new(packets: PacketCounters, counters: &Counters, arms: &[RuleArms], split: Option<SplitSnapshot>) -> Self {
+    pub fn new(packets: PacketCounters, counters: &Counters, arms: &[RuleArms], split: Option<RelaySnapshot>) -> Self {
         let rule = |rule: &RuleCounters| RuleSnapshot::new(rule, arms.iter().find(|arms| arms.name == rule.name));
         Self {
             packets,
@@ -170,7 +174,7 @@ impl Snapshot {
             out_of_window: counters.out_of_window,
             unmatched: counters.unmatched,
             rules: counters.rules.iter().map(rule).collect(),
-            split: split.map(RelaySnapshot::from),
+            split,
             tape: None,
         }
     }
@@ -215,8 +219,10 @@ impl From<&ArmReport> for Arm {
     }
 }
 
-impl From<SplitSnapshot> for RelaySnapshot {
-    fn from(split: SplitSnapshot) -> Self {
+impl RelaySnapshot {
+    /// What the relay says, and the engine beneath it, if there is one.
+    pub fn new(split: SplitSnapshot, beneath: Option<&Counters>) -> Self {
+        let rules = || beneath.into_iter().flat_map(|counters| &counters.rules);
         let side = |side: SideSnapshot| RelaySide {
             bytes: side.bytes,
             retransmissions: side.retransmissions,
@@ -229,6 +235,8 @@ impl From<SplitSnapshot> for RelaySnapshot {
             aborted: split.aborted,
             full: split.full,
             passed: split.passed,
+            repairs: rules().map(|rule| rule.repairs.duplicate + rule.repairs.hole + rule.repairs.timer).sum(),
+            dup_acks_suppressed: rules().map(|rule| rule.dup_acks_suppressed).sum(),
             wired: side(split.wired),
             wireless: side(split.wireless),
         }

@@ -20,10 +20,10 @@ use rustix::thread::CapabilitySet;
 use crate::configuration::Gateway;
 use crate::daemon::bridge::{BridgeError, BridgePath};
 use crate::daemon::order::{Notice, Order};
-use crate::daemon::path::{BEAT, Core, Heart, PacketPath};
-use crate::daemon::queue::QueuePath;
+use crate::daemon::path::{BEAT, Beneath, Core, Heart, PacketPath};
+use crate::daemon::queue::{QueuePath, Senders};
 use crate::daemon::relay::{Gate, Relay};
-use crate::daemon::snapshot::Snapshot;
+use crate::daemon::snapshot::{RelaySnapshot, Snapshot};
 use crate::daemon::tape::Tape;
 use crate::engine::recording::engine::RecordedEngine;
 use crate::engine::recording::recorder::RecordTo;
@@ -148,8 +148,9 @@ impl Worker {
             tracing::warn!(%error, "the worker keeps all system calls: the kernel takes no seccomp filter");
         }
         let engine = RecordedEngine::new(&gateway, seed, recorder);
+        let beneath = settings::beneath(&gateway).map(|config| Beneath::new(config, seed));
         let heart = Heart::new(channel.speaker().map_err(system("cannot speak to the supervisor"))?);
-        Ok(Self { core: Core::new(heart, engine, relay, tape), path })
+        Ok(Self { core: Core::new(heart, engine, beneath, relay, tape), path })
     }
 
     fn work(&mut self, channel: &mut Channel) -> Result<(), WorkerError> {
@@ -177,8 +178,7 @@ impl Worker {
             }
             self.core.heart.beat();
             let patience = next_round.saturating_duration_since(now);
-            let patience =
-                self.core.engine.poll_deadline().map_or(patience, |at| patience.min(self.core.clock.until(at)));
+            let patience = self.core.poll_deadline().map_or(patience, |at| patience.min(self.core.clock.until(at)));
             let changes = self.path.changes();
             let first = 1 + usize::from(changes.is_some());
             let all = iter::once(channel.as_fd()).chain(changes).chain(self.path.packets());
@@ -192,8 +192,8 @@ impl Worker {
             if arrived {
                 self.path.take_packets(&mut self.core).map_err(system("cannot read packets"))?;
             }
-            if self.core.engine.poll_deadline().is_some_and(|at| at <= self.core.clock.now()) {
-                self.core.engine.handle_timeout(self.core.clock.now(), &mut self.core.injections);
+            if self.core.poll_deadline().is_some_and(|at| at <= self.core.clock.now()) {
+                self.core.handle_timeout();
                 self.path.inject(&mut self.core);
             }
             if ordered && self.obey(channel)? == Next::End {
@@ -214,9 +214,7 @@ impl Worker {
                 let gateway = Gateway::parse(&file, &text)?;
                 self.path.reconfigure(&gateway).map_err(system("cannot list interfaces"))?;
                 self.look_up()?;
-                let Core { engine, relay, clock, injections, .. } = &mut self.core;
-                relay.iter_mut().for_each(|relay| relay.reconfigure(&gateway));
-                engine.reconfigure(clock.now(), &gateway, &text, injections);
+                self.core.reconfigure(&gateway, &text);
                 Ok(self.carried_out(channel))
             }
             Incoming::Message(Order::Rules { in_place }) => {
@@ -225,9 +223,7 @@ impl Worker {
                 Ok(Next::Continue)
             }
             Incoming::Message(Order::Release) => {
-                let Core { engine, relay, clock, injections, .. } = &mut self.core;
-                relay.iter_mut().for_each(|relay| relay.set_gate(Gate::Closed));
-                engine.release(clock.now(), injections);
+                self.core.release();
                 Ok(self.carried_out(channel))
             }
         }
@@ -244,7 +240,8 @@ impl Worker {
         if let Some(relay) = &self.core.relay {
             relay.treated(&mut arms);
         }
-        let split = self.core.relay.as_ref().map(Relay::snapshot);
+        let beneath = self.core.beneath.as_mut().map(|beneath| beneath.engine.counters());
+        let split = self.core.relay.as_ref().map(|relay| RelaySnapshot::new(relay.snapshot(), beneath.as_ref()));
         let now = self.core.clock.now();
         let tape = self.core.tape.as_mut().map(|tape| {
             // What is told of it is on it.
@@ -261,9 +258,13 @@ fn open_path(gateway: &Gateway) -> Result<Box<dyn PacketPath>, WorkerError> {
         return Ok(Box::new(BridgePath::open(bridge, gateway.limits.flows)?));
     }
     let sender = Sender::new(gateway.mark).map_err(no_raw_sockets)?;
+    let split = settings::split(gateway);
+    let home =
+        split.map(|split| Sender::new(gateway.mark | split.marks.deliver)).transpose().map_err(no_raw_sockets)?;
     let mut buffer = Buffer::default();
     let queue = Queue::bind(gateway.queue, &mut buffer)?;
-    let path = QueuePath::new(gateway, queue, sender, buffer).map_err(system("cannot list interfaces"))?;
+    let path = QueuePath::new(gateway, queue, Senders { out: sender, home }, buffer)
+        .map_err(system("cannot list interfaces"))?;
     Ok(Box::new(path))
 }
 

@@ -7,6 +7,9 @@ use std::fmt::{self, Write as _};
 pub const CHAIN: &str = "LASTHOP";
 /// Its chain for connections that are split.
 pub const SPLIT_CHAIN: &str = "LASTHOP_SPLIT";
+/// Its chains for what its own relay sends over the lossy hop, and receives from there.
+pub const OUT_CHAIN: &str = "LASTHOP_OUT";
+pub const IN_CHAIN: &str = "LASTHOP_IN";
 
 /// A table of netfilter's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -106,7 +109,7 @@ pub fn own(listed: &[String]) -> Vec<String> {
     let is_own = |line: &&String| {
         let mut words = line.split(' ');
         let (action, chain) = (words.next(), words.next());
-        let is_ours = |name: Option<&str>| matches!(name, Some(CHAIN | SPLIT_CHAIN));
+        let is_ours = |name: Option<&str>| matches!(name, Some(CHAIN | SPLIT_CHAIN | OUT_CHAIN | IN_CHAIN));
         matches!(action, Some("-N" | "-A")) && (is_ours(chain) || is_ours(line.rsplit(' ').next()))
     };
     let mut lines: Vec<String> = listed.iter().filter(is_own).cloned().collect();

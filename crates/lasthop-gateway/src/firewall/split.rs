@@ -7,7 +7,7 @@
 //! Nothing here decides that a connection is split: each first packet goes to the queue, comes back with a mark if it is to
 //! be split, and is forwarded if it does not, or if nobody reads the queue.
 
-use super::chains::{CHAIN, Chain, Place, SPLIT_CHAIN, Stage, Table};
+use super::chains::{CHAIN, Chain, IN_CHAIN, OUT_CHAIN, Place, SPLIT_CHAIN, Stage, Table};
 use super::forward::{self, Way};
 use super::pulse::Pulse;
 use crate::configuration::OpenedBy;
@@ -104,6 +104,21 @@ pub fn extend_output(config: &SplitConfig, chains: &mut Vec<Chain>) {
             }),
         }
     }
+}
+
+/// What leads the relay's own packets over these hops to the queue, where they are repaired, and lets those pass that the gateway sends besides. Nothing else tells the two halves
+/// apart but the mark of their sockets, and the hop.
+pub fn beneath(config: &SplitConfig, hops: &[&str], queue: &str, own: u32) -> Vec<Chain> {
+    let bit = |mark: u32| format!("-m mark --mark {mark:#x}/{mark:#x}");
+    let Marks { deliver, accepted, opened, .. } = config.marks;
+    let mut out = vec![format!("{} -j RETURN", bit(own))];
+    for hop in hops {
+        out.extend([accepted, opened].map(|half| format!("-o {hop} -p tcp {} {queue}", bit(half))));
+    }
+    let inwards = hops.iter().map(|hop| format!("-i {hop} -p tcp {} {queue}", bit(deliver))).collect();
+    let chain =
+        |name, hook, rules| Chain { table: Table::Mangle, name, hook, place: Place::Last, stage: Stage::Quiet, rules };
+    vec![chain(OUT_CHAIN, "OUTPUT", out), chain(IN_CHAIN, "INPUT", inwards)]
 }
 
 /// What matches first packets of connections that `opener` opens.

@@ -73,6 +73,23 @@ fn the_rules_for_ipv6_name_no_address_of_ipv4() {
 }
 
 #[test]
+fn what_the_relay_sends_over_the_hop_is_led_to_the_queue() {
+    let expected = "\
+*mangle
+:LASTHOP_OUT - [0:0]
+-A LASTHOP_OUT -m mark --mark 0x8000000/0x8000000 -j RETURN
+-A LASTHOP_OUT -o wl0 -p tcp -m mark --mark 0x20000000/0x20000000 -j QUEUE
+-A LASTHOP_OUT -o wl0 -p tcp -m mark --mark 0x40000000/0x40000000 -j QUEUE
+:LASTHOP_IN - [0:0]
+-A LASTHOP_IN -i wl0 -p tcp -m mark --mark 0x10000000/0x10000000 -j QUEUE
+-A OUTPUT -j LASTHOP_OUT
+-A INPUT -j LASTHOP_IN
+COMMIT
+";
+    assert_eq!(install(&beneath(&config(), &["wl0"], "-j QUEUE", 0x800_0000), &Vec::new()), expected);
+}
+
+#[test]
 fn without_a_queue_all_are_split() {
     let text = text(&SplitConfig { queue: None, ..config() }, Family::V4, Pulse::None);
     let rule = "-s 10.1.0.0/16 -i wl0 -p tcp --syn -m tcp --dport 80:90 -m addrtype --dst-type UNICAST -j MARK \

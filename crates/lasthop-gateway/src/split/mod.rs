@@ -27,6 +27,7 @@ mod socket;
 use std::io;
 use std::time::Duration;
 
+use lasthop_proto::tcp::config::Switch;
 use thiserror::Error;
 
 use crate::configuration::{Network, OpenedBy, PortRange, SideSettings};
@@ -127,6 +128,8 @@ pub struct SplitRule {
     pub wired: TcpSide,
     /// The TCP of the wireless side.
     pub wireless: TcpSide,
+    /// Whether an engine repairs losses beneath the wireless side's TCP; takes a queue.
+    pub repair: Switch,
 }
 
 impl SplitRule {
@@ -140,6 +143,7 @@ impl SplitRule {
             bypass: Share::NONE,
             wired: TcpSide::from(&SideSettings::wired()),
             wireless: TcpSide::from(&SideSettings::wireless()),
+            repair: Switch::Off,
         }
     }
 

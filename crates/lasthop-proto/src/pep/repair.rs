@@ -14,7 +14,7 @@ use alloc::collections::VecDeque;
 
 use super::cache::{Cache, Cached, Origin, Pace, Places};
 use super::flow_table::Owner;
-use super::snoop_config::SnoopConfig;
+use super::snoop_config::{Begin, SnoopConfig};
 use super::tracking::Tracking;
 use crate::event::Event;
 use crate::node::{Port, Trigger, Why};
@@ -52,6 +52,9 @@ const MOST_PROBES: u32 = 8;
 
 /// For so long after the last arrival the base station speaks for the mobile host.
 const CERTAIN: Duration = Duration::from_secs(1);
+
+/// For so long after a silence a connection is repaired whose losses are its sender's otherwise ([`Begin::AfterSilence`]).
+const AWAKE: Duration = Duration::from_secs(10);
 
 /// Most doublings of the local timeout.
 const MAX_DOUBLINGS: u32 = 6;
@@ -116,6 +119,8 @@ pub(super) struct Repair<P> {
     timed_out: Instant,
     /// Doublings of the timeout, until the next round-trip sample.
     doublings: u32,
+    /// Until then losses are repaired here.
+    awake: Instant,
     /// What had been sent when the timer last expired: below this each packet's timer runs from its own sending.
     recover: Seq,
     /// Packets known to have arrived above the hole at `last_ack`: one for each duplicate acknowledgment.
@@ -167,6 +172,10 @@ impl<P: Payload> Repair<P> {
             echoed: now,
             timed_out: Instant::ZERO,
             doublings: 0,
+            awake: match config.begin {
+                Begin::AtOnce => Instant::FAR_FUTURE,
+                Begin::AfterSilence => Instant::ZERO,
+            },
             recover: start,
             above: 0,
             expected: 0,
@@ -234,6 +243,9 @@ impl<P: Payload> Repair<P> {
         let smart = config.detection == LocalDetection::Smart;
         self.reordering.heed(now, segment, &self.rtt);
         let (masked, marked) = if smart { self.take_masks(now, ack, segment) } else { (false, 0) };
+        if self.sleeps(now) {
+            return AckVerdict::Forward;
+        }
         if self.masks == Masks::Seen {
             self.resend_lost(now, LEAST_REPAIRS + (arrived + marked).min(MOST_REPAIRS), out);
         }
@@ -300,7 +312,12 @@ impl<P: Payload> Repair<P> {
     /// Whether what the mobile host said last may still be told to the sender in its place: only for a while, so that a picture that is
     /// wrong silences nobody.
     fn is_certain(&self, now: Instant) -> bool {
-        now.since(self.progress) < CERTAIN
+        now.since(self.progress) < CERTAIN && !self.sleeps(now)
+    }
+
+    /// Whether losses are the sender's: all passes, and is only watched.
+    fn sleeps(&self, now: Instant) -> bool {
+        now >= self.awake
     }
 
     /// The cumulative acknowledgment moves to `ack`; how many packets it takes out.
@@ -327,7 +344,7 @@ impl<P: Payload> Repair<P> {
         // that the next hole belongs to the same burst ([a]); without this, packets still queued would pass for lost.
         self.above = self.above.saturating_sub(packets.saturating_sub(1));
         self.expected = 0;
-        let burst = self.above > 0 && packets > 0 && self.masks == Masks::Unseen;
+        let burst = self.above > 0 && packets > 0 && self.masks == Masks::Unseen && !self.sleeps(now);
         match self.cache.front() {
             Some(front) if burst && front.covers(ack) && !front.sent_again() => {
                 self.resend(now, 0, Trigger::Duplicates, out);
@@ -447,6 +464,9 @@ impl<P: Payload> Repair<P> {
 
     /// Acts on what is due.
     pub fn on_timer(&mut self, now: Instant, config: &SnoopConfig, out: &mut Outbox<P>) {
+        if self.sleeps(now) {
+            (self.late, self.pace) = (None, None);
+        }
         if self.late.is_some_and(|late| late <= now) {
             self.late = None;
             self.resend_lost(now, LEAST_REPAIRS, out);
@@ -455,6 +475,7 @@ impl<P: Payload> Repair<P> {
             self.on_silence(now, out);
         }
         if self.timer(config).is_some_and(|timer| timer <= now) {
+            self.awake = self.awake.max(now + AWAKE);
             self.on_timeout(now, out);
         }
     }

@@ -16,6 +16,15 @@ pub enum RepairPriority {
     Normal,
 }
 
+/// When a connection's losses begin to be repaired.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Begin {
+    /// With its first packet.
+    AtOnce,
+    /// When nothing has come from the mobile host for as long as the local timer waits, and then for 10 s. Before, all passes, and losses are the sender's.
+    AfterSilence,
+}
+
 /// Parameters of the snoop element.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SnoopConfig {
@@ -37,6 +46,8 @@ pub struct SnoopConfig {
     pub timer_max: Duration,
     /// Timer-driven local retransmissions of one packet before it is left to the sender.
     pub max_local_retries: u32,
+    /// When a connection's losses begin to be repaired.
+    pub begin: Begin,
     /// Flow control on the hop; none in \[a\], whose windows were smaller than the base station's queue.
     pub hop: Option<HopControl>,
 }
@@ -58,6 +69,7 @@ impl SnoopConfig {
             timer_min: Duration::from_millis(200),
             timer_max: Duration::from_secs(3),
             max_local_retries: 10,
+            begin: Begin::AtOnce,
             hop: None,
         }
     }
@@ -78,6 +90,12 @@ impl SnoopConfig {
     /// overtakes what is in a queue of the kernel's.
     pub const fn gateway() -> Self {
         Self { priority: RepairPriority::Normal, hop: Some(HopControl::DEFAULT), ..Self::modern() }
+    }
+
+    /// What the gateway does beneath its own relay's connections over the hop: [`SnoopConfig::gateway`] after a silence, without flow control. As long as anything comes back, that relay's
+    /// BBR with RACK repairs as fast, and waits for no acknowledgment that is kept from it.
+    pub const fn beneath_relay() -> Self {
+        Self { begin: Begin::AfterSilence, hop: None, ..Self::gateway() }
     }
 
     /// Flow control on the hop, where it is possible: without TCP's acknowledgments in hand there is nothing to control.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use lasthop_proto::node::Node;
 use lasthop_proto::pep::split::{Handover, SplitRelay};
 use lasthop_proto::scheme::Scheme;
-use lasthop_proto::tcp::config::{Recovery, TcpConfig};
+use lasthop_proto::tcp::config::{Recovery, Switch, TcpConfig};
 use lasthop_sim::element::{AnyElement, Element, Ends, Role, Site};
 use lasthop_sim::sim::tick_phase;
 
@@ -30,6 +30,8 @@ pub struct Split {
     pub wired: Arc<TcpConfig>,
     /// The endpoint that faces the link.
     pub wireless: Arc<TcpConfig>,
+    /// Whether the element behind it is the snoop that repairs what it sends, as the gateway does.
+    pub repair: Switch,
 }
 
 /// What a scenario says of a relay.
@@ -83,6 +85,7 @@ impl Part for RelayPart {
             handover: Handover::Shared(relay.buffer),
             wired: Arc::new(Duty::of(scheme.recovery).apply(&relay.wired)),
             wireless: Arc::new(Duty::of(*recovery).apply(&relay.wireless)),
+            repair: Switch::Off,
         })
     }
 }

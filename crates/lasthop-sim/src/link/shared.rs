@@ -64,11 +64,12 @@ impl StationQueue {
     /// Takes a frame in, if there is room for it or it goes at once.
     pub fn push(&mut self, now: Instant, frame: Frame, look: impl FnOnce() -> Sight, at_once: Switch) -> Accepted {
         match self {
-            Self::Fifo { waiting, .. } if !at_once.is_on() && !waiting.has_room(frame.bytes()) => {
-                return Accepted::Dropped;
-            }
             Self::Fifo { frames, waiting } => {
-                waiting.add(frame.bytes());
+                let urgent = frames.iter().copied().take_while(|other| other.is_urgent());
+                if !at_once.is_on() && !waiting.takes(frame, urgent) {
+                    return Accepted::Dropped;
+                }
+                waiting.enter(frame);
                 if frame.is_urgent() {
                     let ahead = frames.iter().take_while(|other| other.is_urgent()).count();
                     frames.insert(ahead, frame);
@@ -85,7 +86,7 @@ impl StationQueue {
         match self {
             Self::Fifo { frames, waiting } => {
                 let frame = frames.pop_front()?;
-                waiting.remove(frame.bytes());
+                waiting.leave(frame);
                 Some(frame)
             }
             Self::Managed(queue) => queue.pop(now),

@@ -55,6 +55,8 @@ pub struct Queued<'b> {
 pub enum Hook {
     /// It has just come in; nobody has asked yet where it goes.
     Prerouting,
+    /// It is for this machine, or comes from it.
+    Local,
     /// Any other: it is being forwarded.
     Elsewhere,
 }
@@ -130,10 +132,12 @@ fn queued(mut attributes: &[u8]) -> Option<Queued<'_>> {
         match kind {
             1 => {
                 id = Some(number()?);
-                // Behind the number and the protocol; NF_INET_PRE_ROUTING is 0.
-                if value.get(6) == Some(&0) {
-                    hook = Hook::Prerouting;
-                }
+                // Behind the number and the protocol: NF_INET_PRE_ROUTING, NF_INET_LOCAL_IN, NF_INET_LOCAL_OUT.
+                hook = match value.get(6) {
+                    Some(0) => Hook::Prerouting,
+                    Some(1 | 3) => Hook::Local,
+                    _ => Hook::Elsewhere,
+                };
             }
             3 => mark = number()?,
             5 => from = number()?,

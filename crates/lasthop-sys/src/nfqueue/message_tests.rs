@@ -49,6 +49,12 @@ fn packets_are_read_with_their_interfaces_and_what_the_kernel_says_about_them() 
     early[HEADER + GENERIC + ATTRIBUTE + 6] = 0;
     let expected = Queued { id: 8, hook: Hook::Prerouting, bytes: b"early", ..alone };
     assert_eq!(messages(&early).collect::<Vec<_>>(), [Message::Queued(expected)]);
+    // NF_INET_LOCAL_IN, NF_INET_LOCAL_OUT.
+    for hook in [1, 3] {
+        early[HEADER + GENERIC + ATTRIBUTE + 6] = hook;
+        let expected = Queued { hook: Hook::Local, ..expected };
+        assert_eq!(messages(&early).collect::<Vec<_>>(), [Message::Queued(expected)]);
+    }
 }
 
 #[test]

@@ -81,7 +81,7 @@ impl<P: Payload> Repair<P> {
             self.copies.by_sender(end);
             return DataVerdict::Forward;
         }
-        if self.has_in_hand(now, config, seq, end, overlap) {
+        if !self.sleeps(now) && self.has_in_hand(now, config, seq, end, overlap) {
             out.events.push_back((packet.flow, Event::Absorbed { seq }));
             return DataVerdict::Absorbed;
         }

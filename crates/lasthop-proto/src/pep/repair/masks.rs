@@ -1,7 +1,7 @@
 //! Holes by what the mobile host says has arrived: SACK blocks, or the SMART number ([`crate::scheme::LocalDetection::Smart`]).
 
 use super::super::cache::{Cached, Origin, Whereabouts};
-use super::super::snoop_config::SnoopConfig;
+use super::super::snoop_config::{Begin, SnoopConfig};
 use super::{Outbox, Repair, given_up, is_too_soon};
 use crate::node::Trigger;
 use crate::packet::{Body, Packet, Payload, SackBlock, SackBlocks, Segment};
@@ -150,12 +150,12 @@ impl<P: Payload> Repair<P> {
         }
     }
 
-    /// Whether all holes that the mobile host has are repaired here, so that the sender need not know.
+    /// Whether all holes that the mobile host has are repaired here, so that the sender need not know. Where repair begins with a silence, the sender has resent some of them by its timer, too.
     pub(super) fn repairs_all(&self, config: &SnoopConfig, ack: Seq) -> bool {
         let in_hand = |front: &Cached<P>| front.local > 0 || self.may_be_late(front);
         self.cache.front().is_some_and(|front| front.covers(ack) && in_hand(front) && !given_up(front, config))
             && self.highest_marked.is_none_or(|highest| self.cache.is_whole_below(highest))
-            && (self.hop.is_some() || !self.cache.any_resent())
+            && (self.hop.is_some() || config.begin == Begin::AfterSilence || !self.cache.any_resent())
     }
 
     /// What the mobile host waited for has arrived: whether something that left later had arrived before.
