@@ -318,7 +318,7 @@ mod tests {
                 departs = departs.max(now) + ms(1);
                 arrives = arrives.max(departs + late);
                 acks.push_back((arrives + ms(20), seq, crossing));
-                seq = seq + SEGMENT;
+                seq += SEGMENT;
             }
             let (at, acked, crossing) = acks.pop_front().unwrap();
             now = at;
