@@ -320,6 +320,8 @@ fn a_scheme_is_explained() {
             "phone: recovery rack, congestion cubic",
             "tower, on its port to radio: split: recovery rack, congestion cubic towards the wire; recovery rack, congestion bbr \
              on the link; buffers of their own",
+            "tower, on its port to radio: snoop: losses by what has arrived beyond them, keeps duplicates back, no flow control, \
+             once nothing has come for a while",
             "After each value: where it comes from.",
         ]
     );

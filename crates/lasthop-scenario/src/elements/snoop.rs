@@ -1,7 +1,7 @@
 //! `kind = "snoop"`: local retransmission from a cache.
 
 use lasthop_proto::node::Node;
-use lasthop_proto::pep::snoop::{self, SnoopConfig};
+use lasthop_proto::pep::snoop::{self, Begin, SnoopConfig};
 use lasthop_proto::scheme::{LocalDetection, Scheme, TcpAwareness};
 use lasthop_sim::element::{AnyElement, Element, Ends, Role, Site};
 
@@ -74,6 +74,10 @@ impl Element for Snoop {
             TcpAwareness::Unaware => "lets duplicates pass",
         };
         let control = if self.0.hop.is_some() { "holds senders back" } else { "no flow control" };
-        format!("snoop: {losses}, {duplicates}, {control}")
+        let begin = match self.0.begin {
+            Begin::AtOnce => "",
+            Begin::AfterSilence => ", once nothing has come for a while",
+        };
+        format!("snoop: {losses}, {duplicates}, {control}{begin}")
     }
 }
