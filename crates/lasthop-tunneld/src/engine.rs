@@ -3,11 +3,14 @@
 mod bridged;
 mod routed;
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::hash::RandomState;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
+use std::rc::Rc;
 
+use lasthop_daemon::recording::Recorder;
 use lasthop_proto::link::hybrid::{Fate, Frame, PacketNumber, State};
 use lasthop_proto::packet::Ecn;
 use lasthop_proto::time::Instant;
@@ -22,6 +25,7 @@ use crate::inner::look::View;
 use crate::inner::packet::Packet;
 use crate::link::{self, ALL, Link};
 use crate::plan::{PeerPlan, Plan, Way};
+use crate::recording::hop::{SharedRecorder, Tape};
 
 /// Frames that a peer gets in its turn.
 const TURN: usize = 64;
@@ -86,6 +90,8 @@ pub struct Engine {
     /// Where the newest datagram came from, and where to.
     newest: Option<(SocketAddr, Option<IpAddr>)>,
     counters: EngineCounters,
+    /// Of all that links are told and decide, if it is wanted.
+    recorder: Option<SharedRecorder>,
 }
 
 impl Engine {
@@ -94,7 +100,7 @@ impl Engine {
     /// # Errors
     ///
     /// If two peers are one, or a key is none.
-    pub fn new(plan: &Plan, seed: [u8; 32], now: Instant) -> Result<Self, String> {
+    pub fn new(plan: &Plan, seed: [u8; 32], now: Instant, recorder: Option<Recorder>) -> Result<Self, String> {
         let (carrier, link_mtu) = plan.carrier();
         let config = TunnelConfig { credentials: plan.credentials()?, capabilities: ALL, carrier, link_mtu };
         let inner = match &plan.way {
@@ -111,6 +117,7 @@ impl Engine {
             scratch: Vec::new(),
             newest: None,
             counters: EngineCounters::default(),
+            recorder: recorder.map(|recorder| Rc::new(RefCell::new(recorder))),
         };
         engine.configure(now, &plan.peers)?;
         Ok(engine)
@@ -139,7 +146,8 @@ impl Engine {
             if self.links.len() <= place {
                 self.links.resize_with(place + 1, || None);
             }
-            self.links[place] = Some(Link::new(peer.clone(), self.carrier));
+            let tape = self.recorder.clone().map(|recorder| Tape { recorder, peer: id });
+            self.links[place] = Some(Link::new(now, peer.clone(), self.carrier, tape));
         }
         Ok(())
     }

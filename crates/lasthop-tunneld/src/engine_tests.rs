@@ -72,7 +72,7 @@ struct World {
 impl World {
     fn new(loss: u64) -> Self {
         let now = Instant::from_nanos(1_000 * MS);
-        let ends = [0, 1].map(|end| Engine::new(&plan(end), [end as u8 + 7; 32], now).unwrap());
+        let ends = [0, 1].map(|end| Engine::new(&plan(end), [end as u8 + 7; 32], now, None).unwrap());
         Self {
             now,
             ends,
@@ -203,7 +203,7 @@ fn a_rate_is_found() {
         for end in 0..2 {
             let mut plan = plan(end);
             plan.peers[0].rate = None;
-            world.ends[end] = Engine::new(&plan, [end as u8 + 7; 32], world.now).unwrap();
+            world.ends[end] = Engine::new(&plan, [end as u8 + 7; 32], world.now, None).unwrap();
         }
         for number in 0..6_000 {
             world.offer(0, packet(0, GRE, number, 1_250));
@@ -227,7 +227,7 @@ fn an_end_that_starts_anew_is_met_anew() {
             world.run(2);
         }
         // What a dead end had said is on its way still.
-        world.ends[restarted] = Engine::new(&plan(restarted), [world.count as u8; 32], world.now).unwrap();
+        world.ends[restarted] = Engine::new(&plan(restarted), [world.count as u8; 32], world.now, None).unwrap();
         world.got = [Vec::new(), Vec::new()];
         // The other end finds out by its silence, 15 s after it began.
         for number in 0..100 {
@@ -334,7 +334,7 @@ fn own_datagrams_do_not_go_into_the_tunnel() {
     let mut world = World::new(0);
     let mut plan = plan(0);
     plan.peers[0].allowed.push((IpAddr::from([192, 0, 2, 0]), 24));
-    world.ends[0] = Engine::new(&plan, [3; 32], world.now).unwrap();
+    world.ends[0] = Engine::new(&plan, [3; 32], world.now, None).unwrap();
     let mut own = packet(0, 17, 0, 100);
     own[12..20].copy_from_slice(&[192, 0, 2, 1, 192, 0, 2, 2]);
     own[20..24].copy_from_slice(&[0xca, 0xbc, 0xca, 0xbc]);
@@ -388,7 +388,7 @@ proptest::proptest! {
         for end in 0..2 {
             let mut plan = plan(end);
             plan.peers[0].ab = 500_000;
-            world.ends[end] = Engine::new(&plan, [end as u8 + 5; 32], world.now).unwrap();
+            world.ends[end] = Engine::new(&plan, [end as u8 + 5; 32], world.now, None).unwrap();
         }
         world.offer(0, packet(0, ICMP, 0, 100));
         world.run(1_000);
