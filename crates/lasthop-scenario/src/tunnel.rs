@@ -150,6 +150,19 @@ impl Choice for Repair {
     const CHOICES: &'static [(&'static str, Self)] = &[("hybrid", Self::Hybrid), ("arq", Self::Arq)];
 }
 
+/// What a hop's frames are sent on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Medium {
+    /// Each direction has one of its own.
+    Own,
+    /// Both ends take turns, as on Wi-Fi.
+    Shared,
+}
+
+impl Choice for Medium {
+    const CHOICES: &'static [(&'static str, Self)] = &[("own", Self::Own), ("shared", Self::Shared)];
+}
+
 /// Another end.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Peer {
@@ -172,6 +185,8 @@ pub struct Peer {
     pub rate: Option<u64>,
     /// What is done against losses on the way there.
     pub repair: Repair,
+    /// Whether both directions of the hop share a medium.
+    pub medium: Medium,
     /// Most packets that wait to be sent to it.
     pub queue: u32,
     /// The share of the flows that goes unrepaired, for comparison: at most half.
@@ -365,6 +380,7 @@ fn peer(reader: &Reader<'_>, security: &Security, mode: &Mode) -> Result<Peer, E
         "silence",
         "rate",
         "repair",
+        "medium",
         "queue",
         "ab",
     ])?;
@@ -413,13 +429,27 @@ fn peer(reader: &Reader<'_>, security: &Security, mode: &Mode) -> Result<Peer, E
         return Err(reader.refuse("rate", "8 kbps to 100 Gbps, as \"10 Mbps\", or \"auto\"", ""));
     }
     let repair = reader.or("repair", Repair::Hybrid, "default")?;
+    let medium = reader.or("medium", Medium::Own, "default")?;
     let Whole(queue) = reader.or::<Whole<1, 100_000>>("queue", Whole(1000), "default")?;
     let ab = reader.or("ab", Fraction::ZERO, "default")?;
     if ab > MOST_UNREPAIRED {
         return Err(reader.refuse("ab", "0 to 50 %, as \"10 %\"", "most flows are to be repaired"));
     }
     let rate = rate.map(|Rate(rate)| rate);
-    Ok(Peer { name, public_key, preshared_key_file, endpoint, allowed, keepalive, silence, rate, repair, queue, ab })
+    Ok(Peer {
+        name,
+        public_key,
+        preshared_key_file,
+        endpoint,
+        allowed,
+        keepalive,
+        silence,
+        rate,
+        repair,
+        medium,
+        queue,
+        ab,
+    })
 }
 
 fn endpoint(reader: &Reader<'_>, listen: SocketAddr) -> Result<Option<Endpoint>, Error> {

@@ -33,6 +33,7 @@ fn plan(end: usize) -> Plan {
         silence: 40 * MS,
         rate: Some(10_000_000),
         codes: true,
+        shared: false,
         queue: 1000,
         ab: 0,
         ab_keys: [1, 2],

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use lasthop_daemon::ab::Arm;
 use lasthop_proto::link::hybrid::{
-    Counters, Fate, Feedback, Frame, HopConfig, Outgoing, PacketNumber, RateRule, Repair, State, Why,
+    Counters, Fate, Feedback, Frame, HopConfig, Medium, Outgoing, PacketNumber, RateRule, Repair, State, Why,
 };
 use lasthop_proto::node::Port;
 use lasthop_proto::time::{Duration, Instant};
@@ -320,6 +320,7 @@ fn config(plan: &PeerPlan, capabilities: Capabilities, headers: u16) -> HopConfi
     HopConfig {
         rate: plan.rate.map_or(RateRule::Auto, RateRule::Fixed),
         repair: if codes { Repair::Adaptive } else { Repair::Repeat },
+        medium: if plan.shared { Medium::Shared } else { Medium::Own },
         header: headers + (OVERHEAD + DATA) as u16,
         queue: plan.queue,
         target: TARGET,

@@ -26,7 +26,7 @@ pub mod reader;
 pub mod replay;
 
 use lasthop_daemon::recording::{RecordFile, Recorder};
-use lasthop_proto::link::hybrid::{Frame, HopConfig, RateRule, Repair, Traffic};
+use lasthop_proto::link::hybrid::{Frame, HopConfig, Medium, RateRule, Repair, Traffic};
 use lasthop_proto::time::{Duration, Instant};
 use pcap_file::DataLink;
 
@@ -170,20 +170,23 @@ const KINDS: [(&str, Traffic); 5] = [
 
 /// Settings as words, of which each is the one before and a space.
 fn words_of(config: &HopConfig) -> String {
-    let HopConfig { rate, repair, header, queue, target, interval } = config;
+    let HopConfig { rate, repair, medium, header, queue, target, interval } = config;
     let rate = match rate {
         RateRule::Fixed(rate) => rate.to_string(),
         RateRule::Auto => "auto".to_owned(),
     };
     // There is no other in a tunnel.
     let repair = if *repair == Repair::Repeat { "arq" } else { "hybrid" };
+    let medium = if *medium == Medium::Shared { "shared" } else { "own" };
     let [target, interval] = [target, interval].map(|span| span.as_nanos());
-    format!("rate={rate} repair={repair} header={header} queue={queue} target={target} interval={interval}")
+    format!(
+        "rate={rate} repair={repair} medium={medium} header={header} queue={queue} target={target} interval={interval}"
+    )
 }
 
 /// What [`words_of`] wrote.
 fn config_of(words: &[&str]) -> Option<HopConfig> {
-    let &[rate, repair, header, queue, target, interval] = words else { return None };
+    let &[rate, repair, medium, header, queue, target, interval] = words else { return None };
     let rate = match rate.strip_prefix("rate=")? {
         "auto" => RateRule::Auto,
         rate => RateRule::Fixed(rate.parse().ok().filter(|rate| (1..=MOST_RATE).contains(rate))?),
@@ -193,6 +196,11 @@ fn config_of(words: &[&str]) -> Option<HopConfig> {
         "hybrid" => Repair::Adaptive,
         _ => return None,
     };
+    let medium = match medium.strip_prefix("medium=")? {
+        "own" => Medium::Own,
+        "shared" => Medium::Shared,
+        _ => return None,
+    };
     let span = |word: &str, name: &str| {
         let nanos = word.strip_prefix(name)?.parse().ok().filter(|nanos| (1..=MOST_NANOS).contains(nanos))?;
         Some(Duration::from_nanos(nanos))
@@ -200,6 +208,7 @@ fn config_of(words: &[&str]) -> Option<HopConfig> {
     Some(HopConfig {
         rate,
         repair,
+        medium,
         header: header.strip_prefix("header=")?.parse().ok().filter(|header| *header <= MOST_HEADER)?,
         queue: queue.strip_prefix("queue=")?.parse().ok().filter(|queue| (1..=MOST_QUEUE).contains(queue))?,
         target: span(target, "target=")?,

@@ -19,6 +19,7 @@ fn config(repair: Repair) -> HopConfig {
     HopConfig {
         rate: RateRule::Fixed(10_000_000),
         repair,
+        medium: Medium::Own,
         header: 58,
         queue: 100,
         target: Duration::from_millis(40),
