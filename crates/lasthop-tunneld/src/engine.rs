@@ -129,16 +129,21 @@ impl Engine {
     ///
     /// If two peers are one, or a key is none: those before it are taken.
     pub fn configure(&mut self, now: Instant, peers: &[PeerPlan]) -> Result<(), String> {
+        let mut gone = Vec::new();
         for index in 0..self.links.len() {
-            if self.links[index].as_ref().is_some_and(|link| !peers.iter().any(|peer| peer.is_same(&link.plan))) {
+            let changes = |link: &mut Link| !peers.iter().any(|peer| peer.is_same(&link.plan));
+            if let Some(link) = self.links[index].take_if(changes) {
                 self.tunnel.remove_peer(now, PeerId(index as u32));
-                self.links[index] = None;
+                gone.push(link);
             }
         }
         for peer in peers {
             if self.links.iter().flatten().any(|link| link.plan.is_same(peer)) {
                 continue;
             }
+            // One that only changed is called where it was: it may not be able to call.
+            let before = gone.iter().find(|link| link.plan.key == peer.key).and_then(|link| link.path);
+            let peer = &PeerPlan { last: peer.last.or(before), ..peer.clone() };
             let added =
                 peer.config().and_then(|config| self.tunnel.add_peer(now, config).map_err(|error| error.to_string()));
             let PeerId(id) = added.map_err(|error| format!("peer \"{}\": {error}", peer.name))?;
@@ -148,6 +153,9 @@ impl Engine {
             }
             let tape = self.recorder.clone().map(|recorder| Tape { recorder, peer: id });
             self.links[place] = Some(Link::new(now, peer.clone(), self.carrier, tape));
+            if before.is_some() {
+                self.wake(now, PeerId(id));
+            }
         }
         Ok(())
     }

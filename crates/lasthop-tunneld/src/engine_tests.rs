@@ -195,6 +195,36 @@ fn everything_arrives_in_order_whatever_is_lost() {
     }
 }
 
+/// A reload that changes a peer forgets what its link was about, at this end only: the other one is told, and begins anew too.
+#[test]
+fn a_peer_that_a_reload_changes_is_reached_at_once() {
+    for changed in 0..2 {
+        let mut world = World::new(20_000);
+        for number in 0..500 {
+            world.offer(0, packet(0, GRE, number, 1000));
+            world.offer(1, packet(1, GRE, number, 60));
+            world.run(2);
+        }
+        world.run(1_000);
+        let mut peers = plan(changed).peers;
+        peers[0].rate = Some(5_000_000);
+        let now = world.now;
+        world.ends[changed].configure(now, &peers).unwrap();
+        world.run(500);
+        for number in 500..600 {
+            for end in 0..2 {
+                world.offer(end, packet(end, GRE, number, 100));
+            }
+            world.run(2);
+        }
+        world.run(1_000);
+        for end in 0..2 {
+            assert_eq!(numbers(&world.got[end]), (0..600).collect::<Vec<_>>(), "{changed}, {end}");
+        }
+        assert_eq!(world.link(changed).hop.rate(), 5_000_000);
+    }
+}
+
 /// Without a rate an end finds that of the path, losses or not; what is too much waits at the entrance, and is dropped there.
 #[test]
 fn a_rate_is_found() {
