@@ -44,7 +44,7 @@ const KEEPALIVES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(3
 
 /// Between these lies the silence after which the other end of a bridge counts as gone.
 const SILENCES: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(1)];
-const SILENCE: Duration = Duration::from_millis(40);
+const SILENCE: Duration = Duration::from_millis(30);
 
 /// The control socket where a configuration names none.
 pub const DEFAULT_CONTROL: &str = "/run/lasthop/tunnel.sock";
@@ -416,7 +416,7 @@ fn peer(reader: &Reader<'_>, security: &Security, mode: &Mode) -> Result<Peer, E
     };
     let silence = reader.or("silence", Positive(SILENCE), "default")?.0;
     if silence < SILENCES[0] || silence > SILENCES[1] {
-        return Err(reader.refuse("silence", "20 ms to 1 s, as \"40 ms\"", ""));
+        return Err(reader.refuse("silence", "20 ms to 1 s, as \"30 ms\"", ""));
     }
     let Or(keepalive, _) = reader.or::<Or<Off, Positive<Duration>>>("keepalive", None.into(), "default")?;
     let keepalive = keepalive.map(|Positive(interval)| interval);
