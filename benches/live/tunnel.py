@@ -5,7 +5,7 @@ Topologies as in peers.py: a kernel's CUBIC sender, 10 Mbps, a queue of 100 pack
 
     sender -- gateway ~~~~~ receiver     A: 30 ms each way on the lossy hop     B: 25 ms wired, 5 ms on the hop
 
-The tunnel's ends are gateway and receiver. Its ping goes through it, as the transfer does; the others' goes the way of theirs.
+The tunnel's ends are gateway and receiver; `tunnel-auto` finds its rate. Its ping goes through it, as the transfer does; the others' goes the way of theirs.
 
     sudo python3 benches/live/tunnel.py                                   # everything: 25 minutes
     sudo python3 benches/live/tunnel.py --topologies A --losses 2.3 --seeds 1 --systems cubic,tunnel
@@ -39,9 +39,9 @@ class Tunnel(peers.Direct):
     OWN = {"gateway": "10.99.0.1", "receiver": "10.99.0.2"}
     PORT = 51900
 
-    def __init__(self, repair):
+    def __init__(self, repair, rate):
         super().__init__("cubic")
-        self.repair = repair
+        self.repair, self.rate = repair, rate
 
     def pinged(self, lab):
         return self.OWN["receiver"]
@@ -54,7 +54,7 @@ class Tunnel(peers.Direct):
         with open(path, "w", encoding="utf-8") as out:
             out.write(f'listen = "0.0.0.0:{self.PORT}"\nprivate_key_file = "{folder}/{node}.key"\naddress = "{self.OWN[node]}/24"\ncontrol = "{folder}/{node}.sock"\n'
                       f'log = "warn"\n[[peer]]\nname = "{other}"\npublic_key = "{key}"\nallowed = ["{self.OWN[other]}"{behind}]\n{calls}'
-                      f'rate = "{RATE}"\nrepair = "{self.repair}"\nkeepalive = "1 s"\n')
+                      f'rate = "{self.rate}"\nrepair = "{self.repair}"\nkeepalive = "1 s"\n')
         return path
 
     @contextlib.contextmanager
@@ -101,8 +101,8 @@ class Asked:
 
 # Links count from the IP header on: 9.907 Mbps are 10 on Ethernet.
 RATE = "9.9 Mbps"
-peers.SYSTEMS |= {"tunnel": Tunnel("hybrid"), "tunnel-arq": Tunnel("arq")}
-SYSTEMS = ["cubic", "bbr", "snoop", "pepsal", "kcptun-fast", "kcptun-fast2-nofec", "tunnel-arq", "tunnel"]
+peers.SYSTEMS |= {"tunnel": Tunnel("hybrid", RATE), "tunnel-arq": Tunnel("arq", RATE), "tunnel-auto": Tunnel("hybrid", "auto")}
+SYSTEMS = ["cubic", "bbr", "snoop", "pepsal", "kcptun-fast", "kcptun-fast2-nofec", "tunnel-arq", "tunnel-auto", "tunnel"]
 
 
 def verdict(cell, cells):

@@ -6,7 +6,7 @@ use arbitrary::{Result, Unstructured};
 use lasthop_fuzz::{drain, passing, pause, steps, wait};
 use lasthop_proto::link::headers::LinkHeaders;
 use lasthop_proto::link::hybrid::node::TwoEnded;
-use lasthop_proto::link::hybrid::{Class, Header, HopConfig, Image, Label, RateRule, Repair, Share};
+use lasthop_proto::link::hybrid::{Class, Header, HopConfig, Image, Label, Medium, RateRule, Repair, Share};
 use lasthop_proto::node::{Node, Output, Port};
 use lasthop_proto::packet::{Body, FlowId, LinkReport, Packet, Segment};
 use lasthop_proto::time::{Duration, Instant};
@@ -21,6 +21,7 @@ fn config(u: &mut Unstructured<'_>) -> Result<HopConfig> {
         // A minute may pass in one step.
         rate: if u.arbitrary()? { RateRule::Auto } else { RateRule::Fixed(u.int_in_range(0..=20_000_000)?) },
         repair: *u.choose(&[Repair::Repeat, Repair::Adaptive, Repair::Share(share)])?,
+        medium: *u.choose(&[Medium::Own, Medium::Shared])?,
         header: u16::from(u.arbitrary::<u8>()?),
         queue: u.int_in_range(0..=40)?,
         target: pause(u)?,

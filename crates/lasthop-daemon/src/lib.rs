@@ -16,6 +16,7 @@
 //! | [`ab`] | treated and untreated connections compared |
 //! | [`flows`] | connections by addresses and ports, at most so many |
 //! | [`observe`] | what a bystander can tell about a connection |
+//! | [`recording`] | what a worker was told and decided, in a file |
 //! | [`interfaces`] | what the kernel says about interfaces |
 //! | [`heartbeat`] | what BPF programs listen to, that let packets pass when it stops |
 //! | [`shared`] | a state that threads share |
@@ -36,6 +37,7 @@ pub mod keeper;
 pub mod logs;
 pub mod metrics;
 pub mod observe;
+pub mod recording;
 pub mod shared;
 pub mod signals;
 pub mod system_error;

@@ -15,7 +15,7 @@ use lasthop_proto::time::Instant;
 use lasthop_scenario::elements;
 use lasthop_sim::Bytes;
 use lasthop_sim::element::{AnyElement, Role, Site};
-use lasthop_sim::network::{LinkId, Rate};
+use lasthop_sim::network::{LinkId, Medium, Rate};
 use lasthop_sim::sim::tick_phase;
 use lasthop_wire::{
     Checksum, Checksums, Route, View, acknowledge, build_with_ecn, checksums, mark_congestion, mark_eln, parse,
@@ -65,6 +65,7 @@ pub struct Blueprint {
     point: Point,
     node: String,
     rate: Rate,
+    medium: Medium,
     routes: BTreeMap<(FlowId, Side), Route>,
     root: Root,
 }
@@ -77,6 +78,7 @@ impl Blueprint {
             point,
             node: plan.network.nodes[plan.node(point).0].name.clone(),
             rate: plan.network.rate_from(plan.node(point), LinkId(point / 2)),
+            medium: plan.network.links[point / 2].medium,
             routes: plan.routes().into_iter().map(|(route, end)| (end, route)).collect(),
             root,
         }
@@ -89,8 +91,8 @@ impl Blueprint {
 
     /// The element; `None` for those that are not played here.
     pub fn build(&self) -> Option<Box<dyn PortElement>> {
-        let Self { element, point, node, rate, routes, root } = self;
-        let site = Site { node, rate: *rate, root: *root, watch: Switch::Off };
+        let Self { element, point, node, rate, medium, routes, root } = self;
+        let site = Site { node, rate: *rate, medium: *medium, root: *root, watch: Switch::Off };
         if let Some(marker) = element.get::<elements::ElnMarker>() {
             return Some(Box::new(Marker(ElnMarker::new(marker.config()))));
         }

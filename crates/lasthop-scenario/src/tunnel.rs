@@ -44,7 +44,7 @@ const KEEPALIVES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(3
 
 /// Between these lies the silence after which the other end of a bridge counts as gone.
 const SILENCES: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(1)];
-const SILENCE: Duration = Duration::from_millis(40);
+const SILENCE: Duration = Duration::from_millis(30);
 
 /// The control socket where a configuration names none.
 pub const DEFAULT_CONTROL: &str = "/run/lasthop/tunnel.sock";
@@ -150,6 +150,19 @@ impl Choice for Repair {
     const CHOICES: &'static [(&'static str, Self)] = &[("hybrid", Self::Hybrid), ("arq", Self::Arq)];
 }
 
+/// What a hop's frames are sent on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Medium {
+    /// Each direction has one of its own.
+    Own,
+    /// Both ends take turns, as on Wi-Fi.
+    Shared,
+}
+
+impl Choice for Medium {
+    const CHOICES: &'static [(&'static str, Self)] = &[("own", Self::Own), ("shared", Self::Shared)];
+}
+
 /// Another end.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Peer {
@@ -172,6 +185,8 @@ pub struct Peer {
     pub rate: Option<u64>,
     /// What is done against losses on the way there.
     pub repair: Repair,
+    /// Whether both directions of the hop share a medium.
+    pub medium: Medium,
     /// Most packets that wait to be sent to it.
     pub queue: u32,
     /// The share of the flows that goes unrepaired, for comparison: at most half.
@@ -365,6 +380,7 @@ fn peer(reader: &Reader<'_>, security: &Security, mode: &Mode) -> Result<Peer, E
         "silence",
         "rate",
         "repair",
+        "medium",
         "queue",
         "ab",
     ])?;
@@ -400,7 +416,7 @@ fn peer(reader: &Reader<'_>, security: &Security, mode: &Mode) -> Result<Peer, E
     };
     let silence = reader.or("silence", Positive(SILENCE), "default")?.0;
     if silence < SILENCES[0] || silence > SILENCES[1] {
-        return Err(reader.refuse("silence", "20 ms to 1 s, as \"40 ms\"", ""));
+        return Err(reader.refuse("silence", "20 ms to 1 s, as \"30 ms\"", ""));
     }
     let Or(keepalive, _) = reader.or::<Or<Off, Positive<Duration>>>("keepalive", None.into(), "default")?;
     let keepalive = keepalive.map(|Positive(interval)| interval);
@@ -413,13 +429,27 @@ fn peer(reader: &Reader<'_>, security: &Security, mode: &Mode) -> Result<Peer, E
         return Err(reader.refuse("rate", "8 kbps to 100 Gbps, as \"10 Mbps\", or \"auto\"", ""));
     }
     let repair = reader.or("repair", Repair::Hybrid, "default")?;
+    let medium = reader.or("medium", Medium::Own, "default")?;
     let Whole(queue) = reader.or::<Whole<1, 100_000>>("queue", Whole(1000), "default")?;
     let ab = reader.or("ab", Fraction::ZERO, "default")?;
     if ab > MOST_UNREPAIRED {
         return Err(reader.refuse("ab", "0 to 50 %, as \"10 %\"", "most flows are to be repaired"));
     }
     let rate = rate.map(|Rate(rate)| rate);
-    Ok(Peer { name, public_key, preshared_key_file, endpoint, allowed, keepalive, silence, rate, repair, queue, ab })
+    Ok(Peer {
+        name,
+        public_key,
+        preshared_key_file,
+        endpoint,
+        allowed,
+        keepalive,
+        silence,
+        rate,
+        repair,
+        medium,
+        queue,
+        ab,
+    })
 }
 
 fn endpoint(reader: &Reader<'_>, listen: SocketAddr) -> Result<Option<Endpoint>, Error> {

@@ -488,7 +488,10 @@ fn the_keys_of_a_two_ended_link() {
         let network = with(keys).unwrap().network(&SCHEMES[0]).unwrap();
         let end = |spec: &ElementSpec| {
             let end: &TwoEnded = spec.element.get().expect("an end");
-            (network.nodes[spec.node.0].name.clone(), end.config(network.rate_from(spec.node, spec.link)))
+            (
+                network.nodes[spec.node.0].name.clone(),
+                end.config(network.rate_from(spec.node, spec.link), network.links[spec.link.0].medium),
+            )
         };
         network.elements.iter().map(end).collect::<Vec<_>>()
     };

@@ -11,7 +11,7 @@ use lasthop_proto::node::Node;
 use lasthop_proto::random::Root;
 use lasthop_proto::tcp::config::{Switch, TcpConfig};
 
-use crate::network::Rate;
+use crate::network::{Medium, Rate};
 
 /// What an element does with what passes, as far as others must know.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,6 +57,8 @@ pub struct Site<'n> {
     pub node: &'n str,
     /// What the link carries from there.
     pub rate: Rate,
+    /// Who sends on it when.
+    pub medium: Medium,
     /// The run's randomness.
     pub root: Root,
     /// Whether changes of congestion windows are reported.

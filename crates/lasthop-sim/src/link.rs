@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 
 use lasthop_proto::channel::{Channel, Fate};
 use lasthop_proto::delay::Variation;
+use lasthop_proto::link::headers::LinkProtocol;
 use lasthop_proto::packet::{Ecn, FlowId, Integrity, Packet, Priority};
 use lasthop_proto::queue::Backlog;
 use lasthop_proto::random::Root;
@@ -81,7 +82,7 @@ const RESENT: u64 = 1 << 62;
 const MARKABLE: u64 = 1 << 61;
 /// A queue did.
 const MARKED: u64 = 1 << 60;
-/// It belongs to no flow.
+/// It belongs to no flow that can be seen.
 const FOREIGN: u64 = 1 << 59;
 const PROPERTIES: u64 = URGENT | RESENT | MARKABLE | MARKED | FOREIGN;
 
@@ -94,7 +95,9 @@ impl Frame {
         let resent = if resent { RESENT } else { 0 };
         let markable = if packet.ecn.is_capable() { MARKABLE } else { 0 };
         let bytes = u64::from(packet.wire_len()) << 32 & !PROPERTIES;
-        let foreign = if packet.flow == FlowId::NONE { FOREIGN } else { 0 };
+        // What a two-ended link carries is in datagrams between its ends: one flow to whoever stands below.
+        let foreign = packet.flow == FlowId::NONE || packet.link.read(LinkProtocol::TWO_ENDED).is_some();
+        let foreign = if foreign { FOREIGN } else { 0 };
         Self {
             place: (to as u64) << 32 | u64::from(handle.0),
             size: urgent | resent | markable | foreign | bytes | u64::from(packet.len),

@@ -123,13 +123,16 @@ pub(crate) struct Peer {
     behind_at: Option<Instant>,
     /// Of this end's last initiation.
     pub(crate) timestamp: u64,
+    /// What the peer said last of when it began.
     pub(crate) epoch: Option<u64>,
+    /// Tells the peer that this end has forgotten everything of it: at its start, or when it was removed and added anew.
+    pub(crate) own_epoch: u64,
     /// The session that was answered last and is not confirmed, and what the peer said in it.
     pub(crate) offered: Option<(Index, Hello)>,
 }
 
 impl Peer {
-    pub(crate) fn new(id: PeerId, config: PeerConfig, now: Instant) -> Self {
+    pub(crate) fn new(id: PeerId, config: PeerConfig, own_epoch: u64, now: Instant) -> Self {
         Self {
             id,
             signer: Signer::new(&config.key),
@@ -156,6 +159,7 @@ impl Peer {
             behind_at: None,
             timestamp: 0,
             epoch: None,
+            own_epoch,
             offered: None,
         }
     }

@@ -32,7 +32,6 @@ const CLOSES: usize = 3;
 pub struct Tunnel {
     own: Identity,
     capabilities: Capabilities,
-    epoch: u64,
     checker: Checker,
     gate: Gate,
     peers: Vec<Option<Peer>>,
@@ -60,7 +59,6 @@ impl Tunnel {
         Self {
             checker: Checker::new(&own.public, now, &mut entropy),
             gate: Gate::new(&mut entropy),
-            epoch: u64::from_le_bytes(entropy.bytes()),
             own,
             capabilities: config.capabilities,
             peers: Vec::new(),
@@ -104,7 +102,8 @@ impl Tunnel {
             self.peers.push(None);
         }
         self.by_key.insert(config.key, id);
-        self.peers[free] = Some(Peer::new(id, config, now));
+        let own_epoch = u64::from_le_bytes(self.shared.entropy.bytes());
+        self.peers[free] = Some(Peer::new(id, config, own_epoch, now));
         Ok(id)
     }
 

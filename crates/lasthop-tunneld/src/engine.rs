@@ -3,11 +3,14 @@
 mod bridged;
 mod routed;
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::hash::RandomState;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
+use std::rc::Rc;
 
+use lasthop_daemon::recording::Recorder;
 use lasthop_proto::link::hybrid::{Fate, Frame, PacketNumber, State};
 use lasthop_proto::packet::Ecn;
 use lasthop_proto::time::Instant;
@@ -22,6 +25,7 @@ use crate::inner::look::View;
 use crate::inner::packet::Packet;
 use crate::link::{self, ALL, Link};
 use crate::plan::{PeerPlan, Plan, Way};
+use crate::recording::hop::{SharedRecorder, Tape};
 
 /// Frames that a peer gets in its turn.
 const TURN: usize = 64;
@@ -86,6 +90,8 @@ pub struct Engine {
     /// Where the newest datagram came from, and where to.
     newest: Option<(SocketAddr, Option<IpAddr>)>,
     counters: EngineCounters,
+    /// Of all that links are told and decide, if it is wanted.
+    recorder: Option<SharedRecorder>,
 }
 
 impl Engine {
@@ -94,7 +100,7 @@ impl Engine {
     /// # Errors
     ///
     /// If two peers are one, or a key is none.
-    pub fn new(plan: &Plan, seed: [u8; 32], now: Instant) -> Result<Self, String> {
+    pub fn new(plan: &Plan, seed: [u8; 32], now: Instant, recorder: Option<Recorder>) -> Result<Self, String> {
         let (carrier, link_mtu) = plan.carrier();
         let config = TunnelConfig { credentials: plan.credentials()?, capabilities: ALL, carrier, link_mtu };
         let inner = match &plan.way {
@@ -111,6 +117,7 @@ impl Engine {
             scratch: Vec::new(),
             newest: None,
             counters: EngineCounters::default(),
+            recorder: recorder.map(|recorder| Rc::new(RefCell::new(recorder))),
         };
         engine.configure(now, &plan.peers)?;
         Ok(engine)
@@ -122,16 +129,21 @@ impl Engine {
     ///
     /// If two peers are one, or a key is none: those before it are taken.
     pub fn configure(&mut self, now: Instant, peers: &[PeerPlan]) -> Result<(), String> {
+        let mut gone = Vec::new();
         for index in 0..self.links.len() {
-            if self.links[index].as_ref().is_some_and(|link| !peers.iter().any(|peer| peer.is_same(&link.plan))) {
+            let changes = |link: &mut Link| !peers.iter().any(|peer| peer.is_same(&link.plan));
+            if let Some(link) = self.links[index].take_if(changes) {
                 self.tunnel.remove_peer(now, PeerId(index as u32));
-                self.links[index] = None;
+                gone.push(link);
             }
         }
         for peer in peers {
             if self.links.iter().flatten().any(|link| link.plan.is_same(peer)) {
                 continue;
             }
+            // One that only changed is called where it was: it may not be able to call.
+            let before = gone.iter().find(|link| link.plan.key == peer.key).and_then(|link| link.path);
+            let peer = &PeerPlan { last: peer.last.or(before), ..peer.clone() };
             let added =
                 peer.config().and_then(|config| self.tunnel.add_peer(now, config).map_err(|error| error.to_string()));
             let PeerId(id) = added.map_err(|error| format!("peer \"{}\": {error}", peer.name))?;
@@ -139,7 +151,11 @@ impl Engine {
             if self.links.len() <= place {
                 self.links.resize_with(place + 1, || None);
             }
-            self.links[place] = Some(Link::new(peer.clone(), self.carrier));
+            let tape = self.recorder.clone().map(|recorder| Tape { recorder, peer: id });
+            self.links[place] = Some(Link::new(now, peer.clone(), self.carrier, tape));
+            if before.is_some() {
+                self.wake(now, PeerId(id));
+            }
         }
         Ok(())
     }

@@ -33,6 +33,7 @@ fn plan(end: usize) -> Plan {
         silence: 40 * MS,
         rate: Some(10_000_000),
         codes: true,
+        shared: false,
         queue: 1000,
         ab: 0,
         ab_keys: [1, 2],
@@ -72,7 +73,7 @@ struct World {
 impl World {
     fn new(loss: u64) -> Self {
         let now = Instant::from_nanos(1_000 * MS);
-        let ends = [0, 1].map(|end| Engine::new(&plan(end), [end as u8 + 7; 32], now).unwrap());
+        let ends = [0, 1].map(|end| Engine::new(&plan(end), [end as u8 + 7; 32], now, None).unwrap());
         Self {
             now,
             ends,
@@ -194,6 +195,36 @@ fn everything_arrives_in_order_whatever_is_lost() {
     }
 }
 
+/// A reload that changes a peer forgets what its link was about, at this end only: the other one is told, and begins anew too.
+#[test]
+fn a_peer_that_a_reload_changes_is_reached_at_once() {
+    for changed in 0..2 {
+        let mut world = World::new(20_000);
+        for number in 0..500 {
+            world.offer(0, packet(0, GRE, number, 1000));
+            world.offer(1, packet(1, GRE, number, 60));
+            world.run(2);
+        }
+        world.run(1_000);
+        let mut peers = plan(changed).peers;
+        peers[0].rate = Some(5_000_000);
+        let now = world.now;
+        world.ends[changed].configure(now, &peers).unwrap();
+        world.run(500);
+        for number in 500..600 {
+            for end in 0..2 {
+                world.offer(end, packet(end, GRE, number, 100));
+            }
+            world.run(2);
+        }
+        world.run(1_000);
+        for end in 0..2 {
+            assert_eq!(numbers(&world.got[end]), (0..600).collect::<Vec<_>>(), "{changed}, {end}");
+        }
+        assert_eq!(world.link(changed).hop.rate(), 5_000_000);
+    }
+}
+
 /// Without a rate an end finds that of the path, losses or not; what is too much waits at the entrance, and is dropped there.
 #[test]
 fn a_rate_is_found() {
@@ -203,7 +234,7 @@ fn a_rate_is_found() {
         for end in 0..2 {
             let mut plan = plan(end);
             plan.peers[0].rate = None;
-            world.ends[end] = Engine::new(&plan, [end as u8 + 7; 32], world.now).unwrap();
+            world.ends[end] = Engine::new(&plan, [end as u8 + 7; 32], world.now, None).unwrap();
         }
         for number in 0..6_000 {
             world.offer(0, packet(0, GRE, number, 1_250));
@@ -227,7 +258,7 @@ fn an_end_that_starts_anew_is_met_anew() {
             world.run(2);
         }
         // What a dead end had said is on its way still.
-        world.ends[restarted] = Engine::new(&plan(restarted), [world.count as u8; 32], world.now).unwrap();
+        world.ends[restarted] = Engine::new(&plan(restarted), [world.count as u8; 32], world.now, None).unwrap();
         world.got = [Vec::new(), Vec::new()];
         // The other end finds out by its silence, 15 s after it began.
         for number in 0..100 {
@@ -334,7 +365,7 @@ fn own_datagrams_do_not_go_into_the_tunnel() {
     let mut world = World::new(0);
     let mut plan = plan(0);
     plan.peers[0].allowed.push((IpAddr::from([192, 0, 2, 0]), 24));
-    world.ends[0] = Engine::new(&plan, [3; 32], world.now).unwrap();
+    world.ends[0] = Engine::new(&plan, [3; 32], world.now, None).unwrap();
     let mut own = packet(0, 17, 0, 100);
     own[12..20].copy_from_slice(&[192, 0, 2, 1, 192, 0, 2, 2]);
     own[20..24].copy_from_slice(&[0xca, 0xbc, 0xca, 0xbc]);
@@ -388,7 +419,7 @@ proptest::proptest! {
         for end in 0..2 {
             let mut plan = plan(end);
             plan.peers[0].ab = 500_000;
-            world.ends[end] = Engine::new(&plan, [end as u8 + 5; 32], world.now).unwrap();
+            world.ends[end] = Engine::new(&plan, [end as u8 + 5; 32], world.now, None).unwrap();
         }
         world.offer(0, packet(0, ICMP, 0, 100));
         world.run(1_000);

@@ -7,6 +7,7 @@
 //! | [`comparison`] | flows that go unrepaired, and what both arms come to |
 //! | [`frames`] | the frames of the link in bytes |
 //! | [`link`] | one peer: repair, numbers, path |
+//! | [`recording`] | what links were told and decided, in a file, and the simulator's node on it |
 //! | [`engine`] | all peers: packets and datagrams in, packets and datagrams out, without I/O |
 //! | [`bridge`] | frames of a bridge: the device, programs at interfaces, the packet socket |
 //! | [`ethernet`] | the tunnel's own frames in bytes |
@@ -28,5 +29,6 @@ pub mod frames;
 pub mod inner;
 pub mod link;
 pub mod plan;
+pub mod recording;
 pub mod secrets;
 pub mod socket;

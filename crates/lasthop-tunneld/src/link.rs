@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use lasthop_daemon::ab::Arm;
 use lasthop_proto::link::hybrid::{
-    Counters, Fate, Feedback, Frame, Hop, HopConfig, Outgoing, PacketNumber, RateRule, Repair, State, Why,
+    Counters, Fate, Feedback, Frame, HopConfig, Medium, Outgoing, PacketNumber, RateRule, Repair, State, Why,
 };
 use lasthop_proto::node::Port;
 use lasthop_proto::time::{Duration, Instant};
@@ -18,6 +18,7 @@ use crate::inner::frame::ETHERNET;
 use crate::inner::look::View;
 use crate::inner::packet::Packet;
 use crate::plan::PeerPlan;
+use crate::recording::hop::{RecordedHop, Tape};
 
 /// This end restores packets from sums.
 pub const CODES: Capabilities = Capabilities(1);
@@ -85,7 +86,7 @@ pub struct Link {
     /// As the configuration has it.
     pub plan: PeerPlan,
     /// Repair.
-    pub hop: Hop<Packet>,
+    pub hop: RecordedHop,
     /// What was counted.
     pub counters: LinkCounters,
     /// Counters of the link before it began anew.
@@ -119,12 +120,9 @@ pub struct Link {
 
 impl Link {
     /// A peer that was not heard of, which is reached by that, with so many bytes of MTU.
-    pub fn new(plan: PeerPlan, carrier: (Carrier, u16)) -> Self {
-        let mut hop = Hop::new(config(&plan, CODES, 28));
-        hop.tolerate(LAG);
-        hop.watch();
+    pub fn new(now: Instant, plan: PeerPlan, carrier: (Carrier, u16), tape: Option<Tape>) -> Self {
         Self {
-            hop,
+            hop: RecordedHop::new(now, config(&plan, CODES, 28), LAG, &plan.name, tape),
             counters: LinkCounters::default(),
             before: Counters::default(),
             offset: 0,
@@ -165,7 +163,7 @@ impl Link {
         // What waits was not sent: it is not dropped, nor counted twice.
         let gone = self.hop.counters();
         self.before = self.before.plus(&Counters { dropped: 0, ..gone });
-        self.hop.begin_anew(config(&self.plan, capabilities, self.cost()));
+        self.hop.begin_anew(now, config(&self.plan, capabilities, self.cost()));
         self.sizes.clear();
         self.first_size = 0;
     }
@@ -212,7 +210,7 @@ impl Link {
     pub fn on_path(&mut self, now: Instant, address: SocketAddr, size: u16) {
         (self.path, self.size) = (Some(address), size);
         self.optimistic_until = Some(now + OPTIMISM);
-        self.hop.on_new_path(self.cost() + crate::plan::ADDED);
+        self.hop.on_new_path(now, self.cost() + crate::plan::ADDED);
     }
 
     /// The path takes another size.
@@ -322,6 +320,7 @@ fn config(plan: &PeerPlan, capabilities: Capabilities, headers: u16) -> HopConfi
     HopConfig {
         rate: plan.rate.map_or(RateRule::Auto, RateRule::Fixed),
         repair: if codes { Repair::Adaptive } else { Repair::Repeat },
+        medium: if plan.shared { Medium::Shared } else { Medium::Own },
         header: headers + (OVERHEAD + DATA) as u16,
         queue: plan.queue,
         target: TARGET,

@@ -7,7 +7,7 @@ use std::path::Path;
 use ipnet::IpNet;
 use lasthop_daemon::interfaces::{self, folder};
 use lasthop_proto::time::Duration;
-use lasthop_scenario::tunnel::{Mode, Peer, Repair, Routes, Security, Tunnel};
+use lasthop_scenario::tunnel::{Medium, Mode, Peer, Repair, Routes, Security, Tunnel};
 use lasthop_tunnel::{Carrier, Credentials, Mac, PresharedKey, PrivateKey, PublicKey};
 use serde::{Deserialize, Serialize};
 
@@ -168,6 +168,8 @@ pub struct PeerPlan {
     pub rate: Option<u64>,
     /// Whether a code helps repeats.
     pub codes: bool,
+    /// Whether both directions share the hop's medium.
+    pub shared: bool,
     /// Most packets that wait.
     pub queue: u32,
     /// The share of the flows that goes unrepaired, in 10⁻⁶.
@@ -345,6 +347,7 @@ fn peer_plan(peer: &Peer, tunnel: &Tunnel, own: &Own) -> Result<PeerPlan, PlanEr
         silence: peer.silence.as_nanos(),
         rate: peer.rate,
         codes: peer.repair == Repair::Hybrid,
+        shared: peer.medium == Medium::Shared,
         queue: peer.queue,
         ab: (peer.ab.get() * f64::from(WHOLE)).round() as u32,
         ab_keys,

@@ -485,7 +485,7 @@ pub enum GatewayCommand {
     Replay(GatewayReplayArgs),
     /// Handle packets (started by the gateway itself)
     #[command(hide = true)]
-    Worker(GatewayWorkerArgs),
+    Worker(RecordArgs),
 }
 
 #[cfg(target_os = "linux")]
@@ -497,6 +497,7 @@ pub struct GatewayRunArgs {
     /// Print every rule that would be installed, and install none
     #[arg(long)]
     pub dry_run: bool,
+    // Not flattened: these arguments are optional as a whole, which clap does not see through two levels.
     /// Record every packet's headers and what was decided on it, as pcapng, in a new file
     #[arg(long, value_name = "FILE.pcapng")]
     pub record: Option<PathBuf>,
@@ -505,12 +506,15 @@ pub struct GatewayRunArgs {
     pub record_limit: ByteSize,
 }
 
+/// Where a daemon records.
 #[cfg(target_os = "linux")]
 #[derive(Args, Debug)]
-pub struct GatewayWorkerArgs {
-    #[arg(long)]
+pub struct RecordArgs {
+    /// Record every packet's headers and what was decided on it, as pcapng, in a new file
+    #[arg(long, value_name = "FILE.pcapng")]
     pub record: Option<PathBuf>,
-    #[arg(long, default_value = "1 GiB", value_parser = byte_size)]
+    /// Largest recording
+    #[arg(long, value_name = "SIZE", default_value = "1 GiB", value_parser = byte_size)]
     pub record_limit: ByteSize,
 }
 

@@ -107,6 +107,9 @@ pub enum Error {
     #[error(transparent)]
     Recording(#[from] lasthop_gateway::engine::recording::reader::RecordingError),
     #[cfg(target_os = "linux")]
+    #[error(transparent)]
+    TunnelRecording(#[from] lasthop_daemon::recording::reader::ReadError),
+    #[cfg(target_os = "linux")]
     #[error("{}: {differences} of {calls} decisions differ, first at {first}", file.display())]
     Replay { file: PathBuf, differences: u64, calls: u64, first: String },
     #[cfg(target_os = "linux")]

@@ -378,6 +378,56 @@ fn who_has_another_key_is_never_let_in_and_frames_pass_as_they_are() {
     assert_eq!((&status["peers"][0]["starts"], &status["peers"][0]["received"]["packets"]), (&0.into(), &0.into()));
 }
 
+/// Names instead of keys, on a cable that is trusted; what both ends record is decided again.
+#[test]
+fn ends_without_security_repair_read_their_files_again_and_tell_metrics() {
+    if is_skipped("tunnel between bridges without security") {
+        return;
+    }
+    let network = Network::two_bridges();
+    let _hop = Hop::start(&network, 20);
+    let text = |end: usize, rate: u32| {
+        format!(
+            "mode = 'bridge'\ninterface = 'hop'\nsecurity = 'none'\ntrusted_interface = 'hop'\nname = 'end{end}'\nmetrics = '127.0.0.1:9471'\n\
+             [[peer]]\nname = 'end{}'\nrate = '{rate} Mbps'\n",
+            1 - end
+        )
+    };
+    network.must("g", "ip link set lo up");
+    let mut pair = [0, 1].map(|end| End::recorded(&network, BOXES[end], &text(end, 100)));
+    for end in &pair {
+        end.await_status(is_up);
+    }
+    let retransmitted = network.retransmissions();
+    network.transfer_chunks("10.1.0.2:5001", 100, Pace::Full).end();
+    let retransmitted = network.retransmissions() - retransmitted;
+    let status = pair[1].await_status(|status| status["peers"][0]["resent"].as_u64() > Some(50));
+    assert!(retransmitted < 90 && status["peers"][0]["refused"] == 0, "{retransmitted} {status:#}");
+    let metrics = network.get("g", "127.0.0.1:9471", "/metrics");
+    assert!(
+        metrics.contains("lasthop_tunnel_starts_total{peer=\"end1\"} 1\n") && metrics.ends_with("# EOF\n"),
+        "{metrics}"
+    );
+
+    // What may change does without a restart; what may not is refused, and changes nothing.
+    tunnel_end::configure(pair[0].folder.path(), &text(0, 30));
+    assert!(pair[0].say("reload").status.success(), "{}", pair[0].log());
+    let status = pair[0].await_status(|status| status["peers"][0]["rate"] == 30_000_000);
+    assert_eq!(status["worker"]["restarts"], 0, "{status:#}");
+    pair[0].await_status(is_up);
+    tunnel_end::configure(pair[0].folder.path(), &text(0, 30).replace("[[peer]]", "[[peer]]\nsilence = '60 ms'"));
+    let refused = pair[0].say("reload");
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(!refused.status.success() && said.contains("`peer.silence` cannot change while the tunnel runs"), "{said}");
+    network.transfer_chunks("10.1.0.2:5002", 40, Pace::Full).end();
+
+    for end in &mut pair {
+        assert!(end.kill(Signal::TERM), "{}", end.log());
+        let replay = end.replayed();
+        assert!(replay["frames"].as_u64() > Some(500) && replay["sent"].as_u64() > Some(500), "{replay}");
+    }
+}
+
 #[test]
 fn a_check_says_what_a_start_says() {
     if is_skipped("check of a tunnel between bridges") {

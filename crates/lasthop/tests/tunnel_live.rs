@@ -292,6 +292,52 @@ fn ends_that_are_killed_come_back_and_connections_go_on() {
     transfer.end();
 }
 
+/// Both directions over a hop that loses, an end that is seen elsewhere, a worker that follows another, and flows that go unrepaired.
+#[test]
+fn what_ends_recorded_is_decided_again_by_the_simulators_node() {
+    if is_skipped("recordings of a tunnel") {
+        return;
+    }
+    let network = network();
+    network.must("g", "ip addr add 10.1.0.9/24 dev wired");
+    let relay = Relay::start(&network, "10.1.0.2:51900", 20);
+    let text = head(1, "0.0.0.0:51900") + &peer(0, "ab = '30 %'");
+    let mut second = End::recorded(&network, "s", &text);
+    let calls = format!("endpoint = '{RELAY}'\nkeepalive = '1 s'\nab = '30 %'");
+    let text = (head(0, "0.0.0.0:51900") + &peer(1, &calls)).replace("rate = '20 Mbps'", "rate = 'auto'");
+    let mut first = End::recorded(&network, "c", &text);
+    first.await_status(|status| status["peers"][0]["up"] == true);
+    for port in 5011..5015 {
+        network.transfer_chunks(&server(port), 40, Pace::Full).end();
+    }
+    relay.move_to.store(41_000, Ordering::Relaxed);
+    // They may be among those that go unrepaired.
+    assert!(echoes(&network, ("c", "s"), &inner(1), 40) > 20, "{}\n{}", first.log(), second.log());
+    let transfer = network.transfer_chunks(&server(5015), 200, Pace::Full);
+    std::thread::sleep(Duration::from_millis(1000));
+    rustix::process::kill_process(second.worker(), Signal::KILL).unwrap();
+    second.await_status(|status| status["worker"]["restarts"] == 1 && status["worker"]["pid"].is_u64());
+    assert!(transfer.is_over(), "{}\n{}", first.log(), second.log());
+    transfer.end();
+    for end in [&mut first, &mut second] {
+        assert!(end.kill(Signal::TERM), "{}", end.log());
+        let replay = end.replayed();
+        let count = |key: &str| replay[key].as_u64().unwrap();
+        assert!(count("packets") > 500 && count("frames") > 500 && count("sent") > 500, "{replay}");
+        assert!(count("handed_on") > 500 && count("timeouts") > 20, "{replay}");
+    }
+    // A worker each, the second killed once; what only it knew of its last second is lost with it.
+    let workers = [first.replayed(), second.replayed()].map(|replay| replay["workers"].as_u64().unwrap());
+    assert!(workers[0] >= 1 && workers[1] >= 2, "{workers:?}");
+    let file = second.folder.path().join("r.pcapng");
+    let said = Command::new(lasthop()).args(["tunnel", "replay"]).arg(&file).output().unwrap();
+    let said = String::from_utf8(said.stdout).unwrap();
+    assert!(said.contains(" workers, ") && said.ends_with(" handed on\n"), "{said}");
+    // It is its owner's alone.
+    let mode = std::os::unix::fs::MetadataExt::mode(&file.metadata().unwrap());
+    assert_eq!(mode & 0o777, 0o600);
+}
+
 #[test]
 fn an_end_that_moves_is_followed_under_load() {
     if is_skipped("moving end of a tunnel") {

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use lasthop_daemon::channel::{Channel, Incoming};
+use lasthop_daemon::recording::RecordTo;
 use lasthop_daemon::signals::follow_supervisor;
 use lasthop_daemon::system_error::{SystemError, system};
 use lasthop_sys::nfqueue::{BindError, Buffer, Queue};
@@ -26,7 +27,7 @@ use crate::daemon::relay::{Gate, Relay};
 use crate::daemon::snapshot::{RelaySnapshot, Snapshot};
 use crate::daemon::tape::Tape;
 use crate::engine::recording::engine::RecordedEngine;
-use crate::engine::recording::recorder::RecordTo;
+use crate::engine::recording::recorder::Recorder;
 use crate::settings;
 use crate::split::{SplitError, SplitProxy};
 
@@ -142,7 +143,7 @@ impl Worker {
         privileges::drop_rights(work).map_err(system("cannot give up rights"))?;
         let relay = proxy.zip(split).map(|(proxy, config)| Relay::start(proxy, config, &gateway));
         let relay = relay.transpose().map_err(system("cannot start a thread"))?;
-        let recorder = record.and_then(|file| file.start(&text, seed));
+        let recorder = record.and_then(|file| Recorder::start(file, &text, seed));
         // Once there are all.
         if let Err(error) = syscalls::confine(work) {
             tracing::warn!(%error, "the worker keeps all system calls: the kernel takes no seccomp filter");

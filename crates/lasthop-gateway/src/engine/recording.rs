@@ -16,7 +16,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`recorder`] | writes it, off the packet path |
+//! | [`recorder`] | writes it; the file is [`lasthop_daemon::recording`]'s |
 //! | [`engine`] | an engine that is recorded |
 //! | [`reader`] | reads it |
 //! | [`replay`] | feeds it to an engine, or to the simulator's element, and compares decisions |
@@ -41,12 +41,6 @@ const FORMAT_1: &str = "lasthop gateway recording 1, seed ";
 const INTERFACES: [&str; 3] = ["wired", "wireless", "engine"];
 /// The interface of what is no packet.
 const ENGINE: u32 = 2;
-/// Tells Wireshark that text follows: the tag of a dissector's name, 16 bytes of it, no more tags.
-const TEXT_FOLLOWS: &[u8] = b"\0\x0c\0\x10data-text-lines\0\0\0\0\0";
-/// Units of 10⁻⁹ s.
-const NANOSECONDS: u8 = 9;
-const INBOUND: u32 = 1;
-const OUTBOUND: u32 = 2;
 const DROPPED: &str = "dropped";
 const REPLACED: &str = "replaced";
 const REPLACEMENT: &str = "replacement";

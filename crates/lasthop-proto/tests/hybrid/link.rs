@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use lasthop_proto::link::headers::LinkHeaders;
 use lasthop_proto::link::hybrid::node::TwoEnded;
-use lasthop_proto::link::hybrid::{Header, HopConfig, RateRule, Repair, Share};
+use lasthop_proto::link::hybrid::{Header, HopConfig, Medium, RateRule, Repair, Share};
 use lasthop_proto::node::{Node, Output, Port, pump};
 use lasthop_proto::packet::{Body, Cause, FlowId, Packet, Segment};
 use lasthop_proto::seq::Seq;
@@ -22,7 +22,8 @@ pub fn ms(at: u64) -> Instant {
 pub const RATE: u64 = 12_000_000;
 
 pub fn config(repair: Repair) -> HopConfig {
-    HopConfig { rate: RateRule::Fixed(RATE), repair, header: 58, queue: 1000, target: millis(5), interval: millis(100) }
+    let (rate, medium) = (RateRule::Fixed(RATE), Medium::Own);
+    HopConfig { rate, repair, medium, header: 58, queue: 1000, target: millis(5), interval: millis(100) }
 }
 
 pub const SHARE: Repair = Repair::Share(Share { data: 20, coded: 3, wait: Duration::from_millis(8) });

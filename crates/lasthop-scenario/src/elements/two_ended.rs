@@ -3,14 +3,14 @@
 mod octets;
 
 use lasthop_proto::link::hybrid::node;
-use lasthop_proto::link::hybrid::{HopConfig, RateRule, Repair, Reports, Share};
+use lasthop_proto::link::hybrid::{HopConfig, Medium, RateRule, Repair, Reports, Share};
 use lasthop_proto::node::Node;
 use lasthop_proto::packet::FlowId;
 use lasthop_proto::scheme::{LinkRepair, Scheme};
 use lasthop_proto::time::Duration;
 use lasthop_sim::Bytes;
 use lasthop_sim::element::{AnyElement, Element, Ends, Role, Site, StateAtHandoff};
-use lasthop_sim::network::Rate;
+use lasthop_sim::network::{self, Rate};
 
 use super::part::{AnyPart, Beyond, Kind, Part};
 use crate::error::Error;
@@ -59,9 +59,14 @@ pub enum SendingRate {
 }
 
 impl TwoEnded {
-    /// What an end does where the link carries `link`.
-    pub fn config(&self, link: Rate) -> HopConfig {
+    /// What an end does where the link carries `link` on that medium.
+    pub fn config(&self, link: Rate, medium: network::Medium) -> HopConfig {
+        let medium = match medium {
+            network::Medium::Duplex => Medium::Own,
+            network::Medium::HalfDuplex { .. } | network::Medium::Shared { .. } => Medium::Shared,
+        };
         HopConfig {
+            medium,
             rate: match self.rate {
                 SendingRate::SameAsLink => RateRule::Fixed(link.0),
                 SendingRate::Given(rate) => RateRule::Fixed(rate),
@@ -109,11 +114,11 @@ impl Element for TwoEnded {
     }
 
     fn build(&self, site: &Site<'_>) -> Box<dyn Node<()>> {
-        node::TwoEnded::boxed(self.config(site.rate), self.past.clone())
+        node::TwoEnded::boxed(self.config(site.rate, site.medium), self.past.clone())
     }
 
     fn build_on_bytes(&self, site: &Site<'_>) -> Option<Box<dyn Node<Bytes> + Send>> {
-        Some(Box::new(octets::OnBytes::new(self.config(site.rate), self.past.clone())))
+        Some(Box::new(octets::OnBytes::new(self.config(site.rate, site.medium), self.past.clone())))
     }
 
     fn describe(&self) -> String {

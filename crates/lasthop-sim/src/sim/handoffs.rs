@@ -9,7 +9,7 @@ use super::Simulation;
 use crate::element::{AnyElement, Site, StateAtHandoff};
 use crate::endpoint::index as endpoint;
 use crate::handoff::{Course, Ground, Itinerary};
-use crate::network::{Mobility, Network, NodeId, Rate};
+use crate::network::{Medium, Mobility, Network, NodeId, Rate};
 use crate::scheduler::NEVER;
 
 /// An element beside one of the host's links, and what it takes to build it anew.
@@ -18,6 +18,7 @@ struct Kept {
     element: AnyElement,
     node: String,
     rate: Rate,
+    medium: Medium,
 }
 
 /// The host that moves.
@@ -48,6 +49,7 @@ impl Mover {
                 element: spec.element.clone(),
                 node: network.nodes[node.0].name.clone(),
                 rate: network.rate_from(node, link),
+                medium: network.links[link.0].medium,
             });
             kept.collect::<Vec<_>>()
         };
@@ -147,7 +149,8 @@ impl Simulation {
     /// What the elements of the old station know is at the new one now, or nowhere.
     fn move_state(&mut self, now: Instant, baggage: &Baggage, course: Course) {
         let anew = |kept: &Kept| {
-            kept.element.build(&Site { node: &kept.node, rate: kept.rate, root: baggage.root, watch: baggage.watch })
+            let Kept { node, rate, medium, .. } = kept;
+            kept.element.build(&Site { node, rate: *rate, medium: *medium, root: baggage.root, watch: baggage.watch })
         };
         let mut touched = Vec::new();
         for (from, to) in baggage.elements[course.from].iter().zip(&baggage.elements[course.to]) {

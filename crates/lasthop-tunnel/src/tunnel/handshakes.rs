@@ -45,7 +45,7 @@ impl Tunnel {
             status: Status::Accepted,
             phase,
             capabilities: self.capabilities,
-            epoch: self.epoch,
+            epoch: peer.own_epoch,
             timestamp: peer.timestamp,
             next: peer.next_link,
         };
@@ -112,7 +112,7 @@ impl Tunnel {
             status,
             phase: hello.phase,
             capabilities: self.capabilities,
-            epoch: self.epoch,
+            epoch: peer.own_epoch,
             timestamp: peer.newest(),
             next: peer.next_link,
         };

@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant, SystemTime};
 
 use lasthop_daemon::channel::{Channel, Incoming};
+use lasthop_daemon::recording::RecordTo;
 use lasthop_daemon::signals::follow_supervisor;
 use lasthop_daemon::system_error::{SystemError, system};
 use lasthop_sys::clock::BootClock;
@@ -22,6 +23,7 @@ use crate::daemon::snapshot::Snapshot;
 use crate::device::DeviceError;
 use crate::engine::Engine;
 use crate::plan::{Plan, Way};
+use crate::recording;
 use path::PacketPath;
 
 /// How often the loop says that it gets on: several times within the silence that the supervisor takes for death.
@@ -72,14 +74,14 @@ pub enum Ending {
     Told,
 }
 
-/// Handles packets until the supervisor closes `channel`.
+/// Handles packets until the supervisor closes `channel`; what links decide is added to the end of the file `record`.
 ///
 /// # Errors
 ///
 /// When it cannot go on, and there is no supervisor to be told.
-pub fn run(channel: OwnedFd) -> Result<Ending, WorkerError> {
+pub fn run(channel: OwnedFd, record: Option<RecordTo>) -> Result<Ending, WorkerError> {
     let mut channel = Channel::new(channel);
-    match Worker::start(&mut channel).and_then(|worker| worker.work(&mut channel)) {
+    match Worker::start(&mut channel, record).and_then(|worker| worker.work(&mut channel)) {
         Ok(()) => Ok(Ending::Wanted),
         Err(error) => match channel.send(&Notice::Failed { message: error.to_string() }) {
             Ok(()) => Ok(Ending::Told),
@@ -102,7 +104,7 @@ enum Next {
 }
 
 impl Worker {
-    fn start(channel: &mut Channel) -> Result<Self, WorkerError> {
+    fn start(channel: &mut Channel, record: Option<RecordTo>) -> Result<Self, WorkerError> {
         // The device goes with this process, and this process with its supervisor.
         follow_supervisor()?;
         let mut plan = first_order(channel)?;
@@ -112,12 +114,15 @@ impl Worker {
         getrandom::fill(&mut seed).map_err(|error| system("cannot get randomness")(error.into()))?;
         let entropy = getrandom::u32().map_err(|error| system("cannot get randomness")(error.into()))?;
         let clock = BootClock;
-        let engine = Engine::new(&plan, seed, clock.now()).map_err(WorkerError::Peers)?;
         let path = path::open(&plan, entropy)?;
+        let record = record.and_then(RecordTo::open);
         // Packets wait for this process; where it may not go before others, it works all the same.
         let _ = rustix::process::setpriority_process(None, PRIORITY);
         let work = Work { splits: false, bridges: matches!(plan.way, Way::Bridged(_)) };
+        // While there is one thread.
         privileges::drop_rights(work).map_err(system("cannot give up rights"))?;
+        let recorder = record.and_then(|file| recording::start(file, &plan.way));
+        let engine = Engine::new(&plan, seed, clock.now(), recorder).map_err(WorkerError::Peers)?;
         if let Err(error) = syscalls::confine(work) {
             tracing::warn!(%error, "the worker keeps all system calls: the kernel takes no seccomp filter");
         }

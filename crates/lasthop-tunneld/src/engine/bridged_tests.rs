@@ -34,6 +34,7 @@ fn plan(end: usize, own: u8, other: u8, mtu: u16) -> Plan {
         silence: SILENCE,
         rate: Some(20_000_000),
         codes: true,
+        shared: false,
         queue: 1000,
         ab: 0,
         ab_keys: [1, 2],
@@ -72,7 +73,7 @@ impl World {
         let mut seed = 6;
         let ends = plans.map(|plan| {
             seed += 1;
-            Some(Engine::new(&plan, [seed; 32], now).unwrap())
+            Some(Engine::new(&plan, [seed; 32], now, None).unwrap())
         });
         let [got, plain] = Default::default();
         Self { now, ends, way: BTreeMap::new(), count: 0, random: 88_172_645_463_325_252, loss, got, plain }
@@ -243,7 +244,7 @@ fn when_the_other_end_dies_frames_go_as_they_are() {
     assert!(plain.is_sorted_by_key(|frame| u32::from_be_bytes(*frame[34..].first_chunk().unwrap())));
     // Another one in its place is found, and repairs again.
     let count = world.plain[0].len();
-    world.ends[1] = Some(Engine::new(&plan(1, 2, 1, 1500), [99; 32], world.now).unwrap());
+    world.ends[1] = Some(Engine::new(&plan(1, 2, 1, 1500), [99; 32], world.now, None).unwrap());
     world.run(6_000);
     assert_eq!(world.takes(), [true; 2]);
     world.got[1].clear();

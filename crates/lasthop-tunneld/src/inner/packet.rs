@@ -46,6 +46,11 @@ impl Packet {
         Some(Self { bytes: carried.into(), flow, traffic })
     }
 
+    /// The same, of that flow and kind.
+    pub fn told(self, flow: u32, traffic: Traffic) -> Self {
+        Self { flow, traffic, ..self }
+    }
+
     /// One that is to go unrepaired.
     pub fn bare(self) -> Self {
         Self { traffic: Traffic::Bare, ..self }

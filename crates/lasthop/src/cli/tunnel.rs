@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::{JsonArgs, interval};
+use super::{JsonArgs, RecordArgs, interval};
 
 #[derive(Args, Debug)]
 #[command(arg_required_else_help = true)]
@@ -29,9 +29,20 @@ pub enum TunnelCommand {
     Reload(TunnelSocketArgs),
     /// Remove what a dead tunnel left: its socket
     Clean(TunnelCleanArgs),
+    /// Let the simulator's node decide on what was recorded, and compare
+    Replay(TunnelReplayArgs),
     /// Handle packets (started by the tunnel itself)
     #[command(hide = true)]
-    Worker,
+    Worker(RecordArgs),
+}
+
+#[derive(Args, Debug)]
+pub struct TunnelReplayArgs {
+    /// Recording
+    #[arg(value_name = "FILE.pcapng")]
+    pub file: PathBuf,
+    #[command(flatten)]
+    pub json: JsonArgs,
 }
 
 #[derive(Args, Debug)]
@@ -63,6 +74,8 @@ pub struct TunnelRunArgs {
     /// Print what would be made, and make nothing
     #[arg(long)]
     pub dry_run: bool,
+    #[command(flatten)]
+    pub record: RecordArgs,
 }
 
 #[derive(Args, Debug)]

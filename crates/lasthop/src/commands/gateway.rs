@@ -2,7 +2,6 @@
 
 mod words;
 
-use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Write, stdin, stdout};
 use std::os::fd::AsFd;
@@ -12,14 +11,12 @@ use lasthop_daemon::logs;
 use lasthop_gateway::configuration::Gateway;
 use lasthop_gateway::daemon::check::{self, Finding, Outcome};
 use lasthop_gateway::daemon::control::{self, Request};
-use lasthop_gateway::daemon::supervisor::{self, WorkerProgram};
+use lasthop_gateway::daemon::supervisor;
 use lasthop_gateway::daemon::tape;
 use lasthop_gateway::daemon::worker::Ending;
 use lasthop_gateway::engine::recording::reader::Recording;
-use lasthop_gateway::engine::recording::recorder::RecordTo;
 use lasthop_gateway::engine::recording::replay::{self, Comparison};
 use lasthop_gateway::{daemon::worker, firewall};
-use lasthop_scenario::units::ByteSize;
 use lasthop_scenario::{Scenario, one_line};
 use lasthop_study::link::{Access, Files, Given, NamedFile, measured_from};
 use lasthop_study::promise::put_into;
@@ -27,12 +24,16 @@ use serde_json::{Value, json};
 
 use crate::cli::{
     GatewayArgs, GatewayAskArgs, GatewayCheckArgs, GatewayCleanArgs, GatewayCommand, GatewayReplayArgs,
-    GatewayReportArgs, GatewayRunArgs, GatewayStatusArgs,
+    GatewayReportArgs, GatewayRunArgs, GatewayStatusArgs, RecordArgs,
 };
 use crate::commands::answers;
+use crate::commands::recorded::{record_to, verdict, worker_program};
 use crate::error::Error;
 use crate::output::{count, print_json, write_file};
 use crate::terminal::{fold, width};
+
+/// Who records, in messages.
+const WHO: &str = "the gateway";
 
 pub fn execute(args: &GatewayArgs) -> Result<(), Error> {
     match (&args.command, &args.run) {
@@ -47,7 +48,7 @@ pub fn execute(args: &GatewayArgs) -> Result<(), Error> {
             logs::start();
             // The supervisor's end of a pair of sockets.
             let channel = stdin().as_fd().try_clone_to_owned()?;
-            match worker::run(channel, record_to(args.record.as_deref(), args.record_limit))? {
+            match worker::run(channel, record_to(args, WHO))? {
                 Ending::Wanted => Ok(()),
                 // The supervisor says what is wrong, once.
                 Ending::Told => std::process::exit(1),
@@ -63,20 +64,8 @@ fn run(args: &GatewayRunArgs) -> Result<(), Error> {
         return Ok(stdout().lock().write_all(text.as_bytes())?);
     }
     let level = logs::start();
-    // The very file that runs now, even when another was put in its place.
-    let program = "/proc/self/exe".into();
-    let mut arguments: Vec<OsString> = vec!["gateway".into(), "worker".into()];
-    if let Some(to) = record_to(args.record.as_deref(), args.record_limit) {
-        // Empty, so that a worker that follows another goes on behind it.
-        to.create().map_err(Error::file(&to.path))?;
-        let limit = ByteSize(to.limit).to_string();
-        arguments.extend(["--record".into(), to.path.into(), "--record-limit".into(), limit.into()]);
-    }
-    Ok(supervisor::run(&args.file, WorkerProgram { program, arguments }, &|name| level.set(name))?)
-}
-
-fn record_to(path: Option<&Path>, ByteSize(limit): ByteSize) -> Option<RecordTo> {
-    path.map(|path| RecordTo { path: path.to_owned(), limit })
+    let record = RecordArgs { record: args.record.clone(), record_limit: args.record_limit };
+    Ok(supervisor::run(&args.file, worker_program("gateway", &record, WHO)?, &|name| level.set(name))?)
 }
 
 fn replay(args: &GatewayReplayArgs) -> Result<(), Error> {
@@ -96,15 +85,8 @@ fn replay(args: &GatewayReplayArgs) -> Result<(), Error> {
         )?;
     }
     let calls = comparison.packets + comparison.timeouts;
-    match comparison.first_difference {
-        None => Ok(()),
-        Some(first) => Err(Error::Replay {
-            file: args.file.clone(),
-            differences: comparison.differences,
-            calls,
-            first: first.to_string(),
-        }),
-    }
+    let first = comparison.first_difference.map(|first| first.to_string());
+    verdict(&args.file, comparison.differences, calls, first)
 }
 
 fn check(args: &GatewayCheckArgs) -> Result<(), Error> {

@@ -16,6 +16,8 @@ pub mod man;
 pub mod plot;
 #[cfg(target_os = "linux")]
 pub mod probe;
+#[cfg(target_os = "linux")]
+pub mod recorded;
 pub mod reproduce;
 pub mod run;
 pub mod scenarios;

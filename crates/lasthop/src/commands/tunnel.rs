@@ -3,10 +3,10 @@
 pub mod secrets;
 mod words;
 
+use std::fs::File;
 use std::io::{Write, stdin, stdout};
 use std::os::fd::AsFd;
 
-use lasthop_daemon::child::WorkerProgram;
 use lasthop_daemon::finding::{Finding, Outcome};
 use lasthop_daemon::logs;
 use lasthop_scenario::one_line;
@@ -17,16 +17,23 @@ use lasthop_tunneld::check;
 use lasthop_tunneld::daemon::control::{self, Request};
 use lasthop_tunneld::daemon::supervisor;
 use lasthop_tunneld::daemon::worker::{self, Ending};
+use lasthop_tunneld::recording;
+use lasthop_tunneld::recording::reader::Recording;
+use lasthop_tunneld::recording::replay::Comparison;
 use serde_json::json;
 
 use crate::cli::{
-    TunnelArgs, TunnelCheckArgs, TunnelCleanArgs, TunnelCommand, TunnelKeygenArgs, TunnelReportArgs, TunnelRunArgs,
-    TunnelStatusArgs,
+    TunnelArgs, TunnelCheckArgs, TunnelCleanArgs, TunnelCommand, TunnelKeygenArgs, TunnelReplayArgs, TunnelReportArgs,
+    TunnelRunArgs, TunnelStatusArgs,
 };
 use crate::commands::answers;
+use crate::commands::recorded::{record_to, verdict, worker_program};
 use crate::error::Error;
-use crate::output::print_json;
+use crate::output::{count, print_json};
 use crate::terminal::{fold, width};
+
+/// Who records, in messages.
+const WHO: &str = "the tunnel";
 
 pub fn execute(args: &TunnelArgs) -> Result<(), Error> {
     match &args.command {
@@ -37,10 +44,11 @@ pub fn execute(args: &TunnelArgs) -> Result<(), Error> {
         TunnelCommand::Report(args) => report(args),
         TunnelCommand::Reload(args) => Ok(control::ask(&args.control, Request::Reload).map(drop)?),
         TunnelCommand::Clean(args) => clean(args),
-        TunnelCommand::Worker => {
+        TunnelCommand::Replay(args) => replay(args),
+        TunnelCommand::Worker(args) => {
             logs::start();
             // The supervisor's end of a pair of sockets.
-            match worker::run(stdin().as_fd().try_clone_to_owned()?)? {
+            match worker::run(stdin().as_fd().try_clone_to_owned()?, record_to(args, WHO))? {
                 Ending::Wanted => Ok(()),
                 // The supervisor says what is wrong, once.
                 Ending::Told => std::process::exit(1),
@@ -110,9 +118,28 @@ fn run(args: &TunnelRunArgs) -> Result<(), Error> {
         return Ok(stdout().lock().write_all(text.as_bytes())?);
     }
     let level = logs::start();
-    // The very file that runs now, even when another was put in its place.
-    let program = WorkerProgram { program: "/proc/self/exe".into(), arguments: vec!["tunnel".into(), "worker".into()] };
-    Ok(supervisor::run(&args.file, program, &|name| level.set(name))?)
+    Ok(supervisor::run(&args.file, worker_program("tunnel", &args.record, WHO)?, &|name| level.set(name))?)
+}
+
+fn replay(args: &TunnelReplayArgs) -> Result<(), Error> {
+    let file = File::open(&args.file).map_err(Error::file(&args.file))?;
+    let comparison = recording::replay::replay(Recording::new(&args.file.display().to_string(), file)?)?;
+    if args.json.json {
+        print_json(&serde_json::to_value(&comparison).map_err(std::io::Error::from)?)?;
+    } else {
+        let Comparison { workers, links, packets, frames, timeouts, sent, handed_on, .. } = comparison;
+        let words =
+            [(workers, "worker"), (links, "link"), (packets, "packet"), (frames, "frame"), (timeouts, "timeout")];
+        let [workers, links, packets, frames, timeouts] = words.map(|(n, what)| count(n as usize, what));
+        let mut out = stdout().lock();
+        writeln!(
+            out,
+            "{workers}, {links}: {packets} to send, {frames} came, {timeouts}; {sent} frames sent, {handed_on} handed on"
+        )?;
+    }
+    let calls = comparison.calls();
+    let first = comparison.first_difference.map(|first| first.to_string());
+    verdict(&args.file, comparison.differences, calls, first)
 }
 
 fn status(args: &TunnelStatusArgs) -> Result<(), Error> {

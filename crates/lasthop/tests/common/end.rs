@@ -41,11 +41,34 @@ impl End {
         end
     }
 
+    /// One that records what its links are told and decide, in `r.pcapng` of its folder.
+    pub fn recorded(network: &Network, namespace: &str, text: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("r.pcapng").display().to_string();
+        let end = Self::spawn_with(network, namespace, folder, text, &["--record", &file]);
+        end.await_status(|status| status["worker"]["pid"].is_u64());
+        end
+    }
+
+    /// What the simulator's node decides on that, once the end has ended: the replay's figures, if all is the same.
+    pub fn replayed(&self) -> Value {
+        let file = self.folder.path().join("r.pcapng");
+        let output = Command::new(lasthop()).args(["tunnel", "replay", "--json"]).arg(file).output().unwrap();
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{message}\n{}", self.log());
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
     pub fn spawn(network: &Network, namespace: &str, folder: TempDir, text: &str) -> Self {
+        Self::spawn_with(network, namespace, folder, text, &[])
+    }
+
+    fn spawn_with(network: &Network, namespace: &str, folder: TempDir, text: &str, arguments: &[&str]) -> Self {
         let log = File::options().create(true).append(true).open(folder.path().join("log")).unwrap();
         configure(folder.path(), text);
         let mut command = network.command(namespace, lasthop());
-        command.args(["tunnel", "run"]).arg(folder.path().join("tunnel.toml")).stdin(Stdio::null()).stderr(log);
+        command.args(["tunnel", "run"]).arg(folder.path().join("tunnel.toml")).args(arguments);
+        command.stdin(Stdio::null()).stderr(log);
         Self { child: command.spawn().unwrap(), folder }
     }
 

@@ -4,21 +4,17 @@
 use std::collections::VecDeque;
 use std::io::Read;
 
-use lasthop_proto::node::Port;
-use lasthop_proto::time::Instant;
-use lasthop_wire::Checksum;
-use pcap_file::PcapError;
-use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
-use pcap_file::pcapng::blocks::interface_description::InterfaceDescriptionOption;
-use pcap_file::pcapng::blocks::section_header::{SectionHeaderBlock, SectionHeaderOption};
-use pcap_file::pcapng::{Block, PcapNgReader};
-
 use super::{
-    Call, DROPPED, Decision, ENGINE, FORMAT, FORMAT_1, Headers, INBOUND, INJECTED, INTERFACES, Judgement,
-    LONGEST_HEADERS, NANOSECONDS, OUTBOUND, PENDING, REPLACED, REPLACEMENT, SEGMENTS, Step, TEXT_FOLLOWS, WRONG,
+    Call, DROPPED, Decision, ENGINE, FORMAT, FORMAT_1, Headers, INJECTED, INTERFACES, Judgement, LONGEST_HEADERS,
+    PENDING, REPLACED, REPLACEMENT, SEGMENTS, Step, WRONG,
 };
 use crate::configuration::Gateway;
 use crate::engine::{Condition, Offloaded};
+use lasthop_daemon::recording::reader::{Frame, Frames, Piece, ReadError};
+use lasthop_daemon::recording::{INBOUND, OUTBOUND};
+use lasthop_proto::node::Port;
+use lasthop_proto::time::Instant;
+use lasthop_wire::Checksum;
 
 /// No packet is larger than this (jumbograms as receive offload builds them included).
 const MOST_BYTES: u32 = 1 << 20;
@@ -29,24 +25,9 @@ const MOST_SENT: usize = 1 << 16;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordingError {
-    /// Not to be read, not whole, or something else.
-    #[error("{file}: {what}")]
-    File {
-        /// The file.
-        file: String,
-        /// What is wrong with it.
-        what: String,
-    },
-    /// A frame does not fit the format.
-    #[error("{file}: frame {frame}: {what}")]
-    Frame {
-        /// The file.
-        file: String,
-        /// Its number, from 1.
-        frame: u64,
-        /// What is wrong with it.
-        what: String,
-    },
+    /// It does not fit the format.
+    #[error(transparent)]
+    Read(#[from] ReadError),
     /// The configuration in it is bad.
     #[error(transparent)]
     Config(#[from] lasthop_scenario::Error),
@@ -70,35 +51,13 @@ pub enum Entry {
 
 /// A recording that is being read.
 pub struct Recording<R: Read> {
-    file: String,
-    blocks: PcapNgReader<R>,
-    frame: u64,
+    frames: Frames<R>,
     time: Instant,
     /// What the checksum field holds of packets of which nothing is said.
     checksum: Checksum,
     /// Its frames may not be complete.
     pending: Option<Step>,
     ready: VecDeque<Entry>,
-}
-
-/// What a block is, without what it says.
-enum Kind {
-    Section,
-    Frame(Frame),
-    Other,
-    End,
-}
-
-/// A frame as it stands in the file.
-struct Frame {
-    interface: u32,
-    time: Instant,
-    direction: u32,
-    comment: String,
-    offloaded: Offloaded,
-    condition: Condition,
-    data: Vec<u8>,
-    len: u32,
 }
 
 impl<R: Read> Recording<R> {
@@ -108,22 +67,10 @@ impl<R: Read> Recording<R> {
     ///
     /// When it is no recording.
     pub fn new(file: &str, source: R) -> Result<Self, RecordingError> {
-        let what = |error| match error {
-            PcapError::IoError(error) if error.kind() != std::io::ErrorKind::UnexpectedEof => error.to_string(),
-            _ => "not a pcapng file".to_owned(),
-        };
-        let blocks = PcapNgReader::new(source)
-            .map_err(|error| RecordingError::File { file: file.to_owned(), what: what(error) })?;
-        let mut recording = Self {
-            file: file.to_owned(),
-            blocks,
-            frame: 0,
-            time: Instant::ZERO,
-            checksum: Checksum::Complete,
-            pending: None,
-            ready: VecDeque::new(),
-        };
-        recording.begin_engine()?;
+        let frames = Frames::new(file, source, &INTERFACES, "lasthop gateway run")?;
+        let (time, checksum) = (Instant::ZERO, Checksum::Complete);
+        let mut recording = Self { frames, time, checksum, pending: None, ready: VecDeque::new() };
+        recording.read()?;
         Ok(recording)
     }
 
@@ -137,58 +84,38 @@ impl<R: Read> Recording<R> {
             if let Some(entry) = self.ready.pop_front() {
                 return Ok(Some(entry));
             }
-            match self.block()? {
-                Kind::Section => {
-                    self.settle();
-                    self.begin_engine()?;
-                }
-                Kind::Frame(frame) => self.take(frame)?,
-                Kind::Other => {}
-                Kind::End => {
-                    self.settle();
-                    if self.ready.is_empty() {
-                        return Ok(None);
-                    }
-                }
+            if !self.read()? {
+                self.settle();
+                return Ok(self.ready.pop_front());
             }
         }
     }
 
-    fn block(&mut self) -> Result<Kind, RecordingError> {
-        let kind = match self.blocks.next_block() {
-            None => Ok(Kind::End),
-            Some(Ok(Block::SectionHeader(_))) => Ok(Kind::Section),
-            Some(Ok(Block::EnhancedPacket(block))) => Ok(Kind::Frame(Frame::of(block, self.checksum))),
-            Some(Ok(Block::InterfaceDescription(_))) => Ok(Kind::Other),
-            Some(Ok(_)) => Err("holds blocks that no recording of the gateway has".to_owned()),
-            Some(Err(PcapError::IoError(error))) if error.kind() != std::io::ErrorKind::UnexpectedEof => {
-                Err(error.to_string())
+    /// Reads a piece; `false` at the end.
+    fn read(&mut self) -> Result<bool, RecordingError> {
+        match self.frames.next_piece()? {
+            Some(Piece::Section(text)) => {
+                self.settle();
+                self.begin_engine(&text)?;
             }
-            Some(Err(PcapError::IoError(_) | PcapError::IncompleteBuffer)) => {
-                Err(format!("ends in the midst of a block, behind frame {}", self.frame))
-            }
-            Some(Err(error)) => Err(format!("the block behind frame {} is damaged: {error}", self.frame)),
-        };
-        // Before more of them are read: who describes more is no recorder.
-        if self.blocks.interfaces().len() > INTERFACES.len() {
-            return Err(self.whole(NO_RECORDING));
+            Some(Piece::Frame(frame)) => self.take(Told::of(frame, self.checksum))?,
+            None => return Ok(false),
         }
-        kind.map_err(|what| self.whole(&what))
+        Ok(true)
     }
 
     /// Reads the header of a section.
-    fn begin_engine(&mut self) -> Result<(), RecordingError> {
+    fn begin_engine(&mut self, comment: &str) -> Result<(), RecordingError> {
         self.time = Instant::ZERO;
-        let comment = comments(self.blocks.section());
-        let (first, text) = comment.split_once('\n').ok_or_else(|| self.whole(NO_RECORDING))?;
+        let (first, text) = comment.split_once('\n').ok_or_else(|| self.frames.no_recording())?;
         let (seed, checksum) = match (first.strip_prefix(FORMAT), first.strip_prefix(FORMAT_1)) {
             (Some(seed), _) => (seed, Checksum::Complete),
             (None, Some(seed)) => (seed, Checksum::Pending),
-            (None, None) => return Err(self.whole(NO_RECORDING)),
+            (None, None) => return Err(self.frames.no_recording().into()),
         };
-        let seed = seed.parse().map_err(|_| self.whole(NO_RECORDING))?;
+        let seed = seed.parse().map_err(|_| self.frames.no_recording())?;
         self.checksum = checksum;
-        let gateway = Box::new(Gateway::parse(&format!("{}: configuration", self.file), text)?);
+        let gateway = Box::new(Gateway::parse(&format!("{}: configuration", self.frames.file()), text)?);
         self.ready.push_back(Entry::Engine { gateway, text: text.to_owned(), seed });
         Ok(())
     }
@@ -198,11 +125,8 @@ impl<R: Read> Recording<R> {
         self.ready.extend(self.pending.take().map(Entry::Step));
     }
 
-    fn take(&mut self, frame: Frame) -> Result<(), RecordingError> {
-        self.frame += 1;
-        if self.frame == 1 || self.time == Instant::ZERO {
-            self.check_interfaces()?;
-        }
+    fn take(&mut self, told: Told) -> Result<(), RecordingError> {
+        let Told { frame, comment, offloaded, condition } = told;
         if frame.time < self.time {
             return Err(self.bad("it is earlier than the one before"));
         }
@@ -221,8 +145,7 @@ impl<R: Read> Recording<R> {
             return Err(self.bad("its length is not that of a packet's headers"));
         }
         let headers = Headers { bytes: frame.data, len: frame.len as usize };
-        let (offloaded, condition) = (frame.offloaded, frame.condition);
-        match (frame.direction, &frame.comment[..]) {
+        match (frame.direction, &comment[..]) {
             (INBOUND, comment @ ("" | DROPPED | REPLACED)) => {
                 let judgement = match comment {
                     DROPPED => Judgement::Drop,
@@ -254,12 +177,11 @@ impl<R: Read> Recording<R> {
     fn begin_step(&mut self, call: Call, judgement: Judgement) {
         self.settle();
         let decision = Decision { judgement, sent: Vec::new() };
-        self.pending = Some(Step { frame: self.frame, time: self.time, call, decision });
+        self.pending = Some(Step { frame: self.frames.number(), time: self.time, call, decision });
     }
 
     fn event(&self, frame: &Frame) -> Result<Call, RecordingError> {
-        let text = frame.data.strip_prefix(TEXT_FOLLOWS).and_then(|text| std::str::from_utf8(text).ok());
-        let text = text.unwrap_or_default();
+        let text = frame.text();
         let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
         let mtu = |words: &str| words.parse().ok();
         let call = match first.split_once(' ') {
@@ -276,68 +198,41 @@ impl<R: Read> Recording<R> {
         call.ok_or_else(|| self.bad("it is not one of timeout, mtu PORT BYTES, configure, release"))
     }
 
-    fn check_interfaces(&self) -> Result<(), RecordingError> {
-        let has = |name: &'static str, options: &[InterfaceDescriptionOption<'_>]| {
-            options.iter().any(|option| matches!(option, InterfaceDescriptionOption::IfName(given) if given == name))
-                && options.contains(&InterfaceDescriptionOption::IfTsResol(NANOSECONDS))
-        };
-        let interfaces = self.blocks.interfaces();
-        let fits = interfaces.len() == INTERFACES.len()
-            && interfaces.iter().zip(INTERFACES).all(|(interface, name)| has(name, &interface.options));
-        if fits { Ok(()) } else { Err(self.whole(NO_RECORDING)) }
+    fn bad(&self, what: &str) -> RecordingError {
+        self.frames.bad(what).into()
     }
 
     pub(super) fn whole(&self, what: &str) -> RecordingError {
-        RecordingError::File { file: self.file.clone(), what: what.to_owned() }
-    }
-
-    fn bad(&self, what: &str) -> RecordingError {
-        RecordingError::Frame { file: self.file.clone(), frame: self.frame, what: what.to_owned() }
+        self.frames.whole(what).into()
     }
 
     /// An error at a step of it.
     pub(super) fn unfit(&self, step: &Step, what: &str) -> RecordingError {
-        RecordingError::Frame { file: self.file.clone(), frame: step.frame, what: what.to_owned() }
+        self.frames.at(step.frame, what).into()
     }
 }
 
-const NO_RECORDING: &str = "not a recording that `lasthop gateway run --record` made";
+/// A frame, and what its comments say.
+struct Told {
+    frame: Frame,
+    comment: String,
+    offloaded: Offloaded,
+    condition: Condition,
+}
 
-impl Frame {
-    fn of(block: EnhancedPacketBlock<'_>, checksum: Checksum) -> Self {
-        let (mut direction, mut comment) = (0, String::new());
+impl Told {
+    fn of(mut frame: Frame, checksum: Checksum) -> Self {
         let (mut offloaded, mut condition) = (Offloaded { size: None, checksum }, Condition::Whole);
+        let mut comment = String::new();
         let number = |text: &str| text.strip_prefix(SEGMENTS)?.parse().ok();
-        for option in block.options {
-            match option {
-                EnhancedPacketOption::Flags(flags) => direction = flags & (INBOUND | OUTBOUND),
-                EnhancedPacketOption::Comment(text) => match (&*text, number(&text)) {
-                    (_, Some(size)) => offloaded.size = Some(size),
-                    (PENDING, _) => offloaded.checksum = Checksum::Pending,
-                    (WRONG, _) => condition = Condition::Damaged,
-                    _ => comment = text.into_owned(),
-                },
-                _ => {}
+        for text in std::mem::take(&mut frame.comments) {
+            match (&*text, number(&text)) {
+                (_, Some(size)) => offloaded.size = Some(size),
+                (PENDING, _) => offloaded.checksum = Checksum::Pending,
+                (WRONG, _) => condition = Condition::Damaged,
+                _ => comment = text,
             }
         }
-        Self {
-            interface: block.interface_id,
-            time: Instant::from_nanos(u64::try_from(block.timestamp.as_nanos()).unwrap_or(u64::MAX)),
-            direction,
-            comment,
-            offloaded,
-            condition,
-            data: block.data.into_owned(),
-            len: block.original_len,
-        }
+        Self { frame, comment, offloaded, condition }
     }
-}
-
-/// All comments of a section, which are one text.
-fn comments(section: &SectionHeaderBlock<'_>) -> String {
-    let comment = |option: &SectionHeaderOption<'_>| match option {
-        SectionHeaderOption::Comment(text) => Some(text.to_string()),
-        _ => None,
-    };
-    section.options.iter().filter_map(comment).collect()
 }

@@ -4,6 +4,7 @@ use std::io::Cursor;
 use std::num::NonZeroU16;
 use std::path::Path;
 
+use lasthop_daemon::recording::RecordTo;
 use lasthop_proto::packet::{Flags, Options, SackBlock, Segment, Timestamps};
 use lasthop_proto::seq::Seq;
 use lasthop_proto::time::Duration;
@@ -12,7 +13,7 @@ use proptest::prelude::*;
 
 use super::engine::RecordedEngine;
 use super::reader::{Entry, Recording, RecordingError};
-use super::recorder::{RecordTo, Recorder};
+use super::recorder::Recorder;
 use super::replay::{Comparison, replay, replay_element};
 use super::*;
 use crate::configuration::Gateway;
@@ -26,8 +27,8 @@ const LIMIT: u64 = 1 << 30;
 
 /// A recorder that goes on at the end of a file.
 fn recorder(path: &Path, limit: u64, text: &str) -> Recorder {
-    let to = RecordTo { path: path.to_owned(), limit };
-    to.open().unwrap().start(text, 7).unwrap()
+    let to = RecordTo { path: path.to_owned(), limit, who: "the gateway" };
+    Recorder::start(to.open().unwrap(), text, 7).unwrap()
 }
 
 /// A recorded engine, the time, and a connection that the wireless side opens, with SACK, timestamps and scaled windows.
@@ -43,7 +44,7 @@ struct Bench {
 impl Bench {
     fn new(text: &str, limit: u64) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let to = RecordTo { path: folder.path().join("recording"), limit };
+        let to = RecordTo { path: folder.path().join("recording"), limit, who: "the gateway" };
         to.create().unwrap();
         let engine = RecordedEngine::new(&Gateway::parse("g", text).unwrap(), 7, Some(recorder(&to.path, limit, text)));
         Self { folder, engine: Some(engine), now: Instant::ZERO, sent: Vec::new(), calls: Vec::new() }
@@ -424,7 +425,7 @@ fn a_recording_goes_to_a_file_of_ones_own_and_nobody_else_reads_it() {
     use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
-    let create = |name: &str| RecordTo { path: path(name), limit: LIMIT }.create();
+    let create = |name: &str| RecordTo { path: path(name), limit: LIMIT, who: "the gateway" }.create();
     let mode = |name: &str| std::fs::metadata(path(name)).unwrap().permissions().mode() & 0o777;
     create("new").unwrap();
     assert_eq!(mode("new"), 0o600);
@@ -452,7 +453,7 @@ fn a_recording_goes_to_a_file_of_ones_own_and_nobody_else_reads_it() {
     ] {
         let error = create(name).unwrap_err().to_string();
         assert!(error.contains(words) && !error.contains('\n'), "{name}: {error}");
-        let to = RecordTo { path: path(name), limit: LIMIT };
+        let to = RecordTo { path: path(name), limit: LIMIT, who: "the gateway" };
         assert!(to.open().is_none(), "{name}");
     }
     assert_eq!(std::fs::read(path("precious")).unwrap(), b"precious");

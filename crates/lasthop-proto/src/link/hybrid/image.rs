@@ -167,6 +167,11 @@ pub trait Carried: Clone + Default {
 
     /// What [`Self::part`] took apart.
     fn join(image: Image, payload: Self) -> Self::Coded;
+
+    /// Whether the packet is to go unrepaired, for comparison. Simulations compare runs instead.
+    fn is_bare(_: &Packet<Self>) -> bool {
+        false
+    }
 }
 
 /// The simulator's packets: all that they are is in their headers.
@@ -202,6 +207,9 @@ impl<P: Carried> Item for Packet<P> {
     }
 
     fn traffic(&self) -> Traffic {
+        if P::is_bare(self) {
+            return Traffic::Bare;
+        }
         match &self.body {
             Body::Tcp(segment)
                 if self.len == 0 && !segment.flags.meets(Flags::SYN.with(Flags::FIN).with(Flags::RST)) =>

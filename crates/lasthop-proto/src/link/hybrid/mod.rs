@@ -35,7 +35,7 @@ pub use self::frame::{Class, Feedback, Frame, Item, Label, PacketNumber, Symbol,
 pub use self::header::Header;
 pub use self::image::{Carried, Image};
 pub use self::sender::Fate;
-pub use self::settings::{Counters, HopConfig, Repair, Reports, Share, Sizes};
+pub use self::settings::{Counters, HopConfig, Medium, Repair, Reports, Share, Sizes};
 
 use self::budget::Budget;
 use self::classify::Classifier;
@@ -64,7 +64,10 @@ const BLOCK_WAIT: Duration = Duration::from_millis(8);
 const fn reports(config: &HopConfig) -> Reports {
     match config.repair {
         Repair::Airmail(reports) => reports,
-        Repair::Repeat | Repair::Adaptive | Repair::Share(_) => Reports::Prompt,
+        Repair::Repeat | Repair::Adaptive | Repair::Share(_) => match config.medium {
+            Medium::Own => Reports::Prompt,
+            Medium::Shared => Reports::OnEvent,
+        },
     }
 }
 

@@ -16,7 +16,6 @@ use crate::time::{Duration, Instant};
 #[derive(Clone, Debug)]
 pub struct TwoEnded<P: Carried = ()> {
     hop: Hop<Packet<P>>,
-    header: u16,
     /// What goes past the protocol.
     past: VecDeque<(Port, Packet<P>)>,
     /// Flows that do.
@@ -33,7 +32,7 @@ impl TwoEnded<()> {
 impl<P: Carried> TwoEnded<P> {
     /// An end that has sent and received nothing.
     pub fn new(config: HopConfig) -> Self {
-        Self { header: config.header, hop: Hop::new(config), past: VecDeque::new(), flows: Vec::new() }
+        Self { hop: Hop::new(config), past: VecDeque::new(), flows: Vec::new() }
     }
 
     /// Those flows go past the protocol: they share the link, and are not repaired.
@@ -47,6 +46,11 @@ impl<P: Carried> TwoEnded<P> {
         &self.hop
     }
 
+    /// The same, for what happens to ends on real networks alone: they begin anew, and their paths change.
+    pub fn hop_mut(&mut self) -> &mut Hop<Packet<P>> {
+        &mut self.hop
+    }
+
     fn on_wireless(&mut self, now: Instant, packet: Packet<P>) -> Disposition {
         let Some(header) = packet.link.read(LinkProtocol::TWO_ENDED) else {
             self.past.push_back((Port::WIRED, packet));
@@ -55,7 +59,7 @@ impl<P: Carried> TwoEnded<P> {
         // Frames are authenticated: what is damaged did not arrive.
         let whole = packet.integrity == Integrity::Intact;
         let Some(header) = Header::from_bytes(header).filter(|_| whole) else { return Disposition::Dropped };
-        let bytes = packet.wire_len().saturating_sub(self.header.into());
+        let bytes = packet.wire_len().saturating_sub(self.hop.header().into());
         let (packets, symbols) = self.hop.near();
         let symbol = |low: u32| Symbol(expand(low, symbols.0));
         let (number, frame) = match header {
@@ -69,7 +73,7 @@ impl<P: Carried> TwoEnded<P> {
             }
             Header::Feedback { packet: number } => {
                 let Body::Report(report) = &packet.body else { return Disposition::Dropped };
-                (number, Frame::Feedback(self.feedback(report)))
+                (number, Frame::Feedback(report.feedback(self.hop.near_own())))
             }
             Header::Floor { packet: number, symbol: low } => (number, Frame::Floor(symbol(low))),
             Header::Probe { packet: number } => (number, Frame::Probe),
@@ -84,22 +88,8 @@ impl<P: Carried> TwoEnded<P> {
     /// A packet without this hop's header.
     fn unwrapped(&self, mut packet: Packet<P>) -> Packet<P> {
         packet.link.pop();
-        let header_len = packet.header_len.saturating_sub(self.header);
+        let header_len = packet.header_len.saturating_sub(self.hop.header());
         Packet { header_len, priority: Priority::Normal, ..packet }
-    }
-
-    fn feedback(&self, report: &LinkReport) -> Feedback {
-        let (packets, symbols) = self.hop.near_own();
-        Feedback {
-            largest: PacketNumber(expand(report.largest, packets.0)),
-            delay: Duration::from_micros(report.delay.into()),
-            received: join(report.received),
-            floor: Symbol(expand(report.floor, symbols.0)),
-            beyond: join(report.beyond),
-            delivered: report.delivered,
-            useful: report.useful,
-            marked: report.marked,
-        }
     }
 
     /// A frame as a packet.
@@ -123,7 +113,7 @@ impl<P: Carried> TwoEnded<P> {
         };
         match frame {
             Frame::Data(Symbol(symbol), label, item) => {
-                let header_len = item.header_len.saturating_add(self.header);
+                let header_len = item.header_len.saturating_add(self.hop.header());
                 let cause = if why == Why::First { item.cause } else { cause };
                 let mut packet_out = Packet { header_len, cause, priority: Priority::Normal, ..item };
                 Header::Symbol { packet, symbol: symbol as u32, label }.put(&mut packet_out.link);
@@ -134,28 +124,49 @@ impl<P: Carried> TwoEnded<P> {
                 control(Header::Repair { packet, first: first.0 as u32, count, key }, Body::Coded(image), payload)
             }
             Frame::Feedback(feedback) => {
-                let report = LinkReport {
-                    largest: feedback.largest.0 as u32,
-                    delay: (feedback.delay.as_nanos() / 1000).min(u32::MAX.into()) as u32,
-                    received: split(feedback.received),
-                    floor: feedback.floor.0 as u32,
-                    beyond: split(feedback.beyond),
-                    delivered: feedback.delivered,
-                    useful: feedback.useful,
-                    marked: feedback.marked,
-                };
-                control(Header::Feedback { packet }, Body::Report(report), P::default())
+                control(Header::Feedback { packet }, Body::Report(LinkReport::from(feedback)), P::default())
             }
             Frame::Floor(Symbol(symbol)) => {
                 control(Header::Floor { packet, symbol: symbol as u32 }, Body::Control, P::default())
             }
             Frame::Probe => control(Header::Probe { packet }, Body::Control, P::default()),
             Frame::Bare(item) => {
-                let header_len = item.header_len.saturating_add(self.header);
+                let header_len = item.header_len.saturating_add(self.hop.header());
                 let mut packet_out = Packet { header_len, priority: Priority::Normal, ..item };
                 Header::Bare { packet }.put(&mut packet_out.link);
                 packet_out
             }
+        }
+    }
+}
+
+impl From<Feedback> for LinkReport {
+    fn from(feedback: Feedback) -> Self {
+        Self {
+            largest: feedback.largest.0 as u32,
+            delay: (feedback.delay.as_nanos() / 1000).min(u32::MAX.into()) as u32,
+            received: split(feedback.received),
+            floor: feedback.floor.0 as u32,
+            beyond: split(feedback.beyond),
+            delivered: feedback.delivered,
+            useful: feedback.useful,
+            marked: feedback.marked,
+        }
+    }
+}
+
+impl LinkReport {
+    /// The feedback that it says; its numbers are restored next to these.
+    pub fn feedback(&self, (packet, symbol): (PacketNumber, Symbol)) -> Feedback {
+        Feedback {
+            largest: PacketNumber(expand(self.largest, packet.0)),
+            delay: Duration::from_micros(self.delay.into()),
+            received: join(self.received),
+            floor: Symbol(expand(self.floor, symbol.0)),
+            beyond: join(self.beyond),
+            delivered: self.delivered,
+            useful: self.useful,
+            marked: self.marked,
         }
     }
 }

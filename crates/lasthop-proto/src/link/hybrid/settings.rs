@@ -17,6 +17,16 @@ pub enum Repair {
     Share(Share),
 }
 
+/// Whether both ends of the hop send at the same time.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Medium {
+    /// Each direction has one of its own, as cables and most radio bridges with two frequencies have.
+    #[default]
+    Own,
+    /// Both take turns, as on Wi-Fi: each frame of feedback costs the other direction more airtime than its bytes.
+    Shared,
+}
+
 /// When an end says what arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reports {
@@ -24,7 +34,7 @@ pub enum Reports {
     Prompt,
     /// Time after time while something arrives: AIRMAIL's base station.
     Periodic,
-    /// At once behind a gap, otherwise for many frames together: AIRMAIL's mobile host.
+    /// At once behind a gap, otherwise for many frames together: AIRMAIL's mobile host, and ends that share a medium.
     OnEvent,
 }
 
@@ -46,6 +56,8 @@ pub struct HopConfig {
     pub rate: RateRule,
     /// What is done against losses.
     pub repair: Repair,
+    /// What frames are sent on.
+    pub medium: Medium,
     /// Bytes that the hop adds to each packet.
     pub header: u16,
     /// Packets that wait at the entrance.

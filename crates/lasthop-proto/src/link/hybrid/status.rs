@@ -31,6 +31,11 @@ impl<I: Item> Hop<I> {
         }
     }
 
+    /// Bytes that the hop adds to each packet.
+    pub fn header(&self) -> u16 {
+        self.config.header
+    }
+
     /// The hop's round trip, as far as it is known.
     pub fn round_trip(&self) -> Duration {
         self.detector.round_trip()

@@ -1,0 +1,222 @@
+//! The simulator's node ([`TwoEnded`]), with the tunnel's packets and sums as what its packets carry.
+
+use lasthop_proto::link::headers::LinkHeaders;
+use lasthop_proto::link::hybrid::node::TwoEnded;
+use lasthop_proto::link::hybrid::{
+    Carried, Coded, Frame, Header, HopConfig, Image, Item, Label, PacketNumber, Symbol, Traffic, Window,
+};
+use lasthop_proto::node::{Node, Port};
+use lasthop_proto::packet::{Body, Ecn, Flags, FlowId, LinkReport, Segment, Side};
+use lasthop_proto::time::Instant;
+
+use super::{Decision, Head, Setting, Told};
+use crate::frames::{self, Near};
+use crate::inner::packet::{Packet, Vector};
+
+/// What a packet of the simulator carries here.
+#[derive(Clone, PartialEq, Default, Debug)]
+enum Content {
+    /// Feedback, and what else carries nothing.
+    #[default]
+    Nothing,
+    Packet(Packet),
+    Sum(Vector),
+}
+
+type Outer = lasthop_proto::packet::Packet<Content>;
+
+impl Carried for Content {
+    type Coded = Vector;
+
+    fn encode(packet: &Outer, label: Label) -> Vector {
+        marked(packet).map_or_else(Vector::zero, |packet| packet.encode(label))
+    }
+
+    fn decode(coded: &Vector) -> Option<(Outer, Label)> {
+        let (packet, label) = Packet::decode(coded)?;
+        Some((outer(packet), label))
+    }
+
+    fn part(coded: Vector) -> (Image, Self) {
+        (Image::zero(), Self::Sum(coded))
+    }
+
+    fn join(_: Image, payload: Self) -> Vector {
+        match payload {
+            Self::Sum(sum) => sum,
+            Self::Nothing | Self::Packet(_) => Vector::zero(),
+        }
+    }
+
+    fn is_bare(packet: &Outer) -> bool {
+        matches!(&packet.payload, Self::Packet(packet) if packet.traffic() == Traffic::Bare)
+    }
+}
+
+/// A packet in the simulator's form: of the same flow, kind and size, and marked alike.
+fn outer(packet: Packet) -> Outer {
+    let (flow, bytes) = (packet.flow(), packet.bytes().len() as u32);
+    let (header_len, len, body) = match packet.traffic() {
+        Traffic::Stream | Traffic::Bare => (0, bytes, Body::Quic { number: 0, data: 0 }),
+        // Nothing but headers.
+        Traffic::Acknowledgment => {
+            let flags = Flags::ACK;
+            (bytes as u16, 0, Body::Tcp(Segment { flags, ..Segment::default() }))
+        }
+        Traffic::Call => (0, bytes, Body::Media { number: 0 }),
+        Traffic::Datagram => (0, bytes, Body::Datagram { number: 0 }),
+    };
+    let from = if flow & 1 == 0 { Side::Initiator } else { Side::Acceptor };
+    let ecn = packet.ecn();
+    Outer {
+        flow: FlowId(flow >> 1),
+        from,
+        ecn,
+        header_len,
+        len,
+        body,
+        payload: Content::Packet(packet),
+        ..Outer::default()
+    }
+}
+
+/// The packet in it, marked as it is.
+fn marked(packet: &Outer) -> Option<Packet> {
+    let Content::Packet(inner) = &packet.payload else { return None };
+    let mut inner = inner.clone();
+    if packet.ecn == Ecn::Ce && !inner.is_marked() {
+        inner.mark();
+    }
+    Some(inner)
+}
+
+/// A packet of which only the head is known.
+fn packet(head: &Head) -> Option<Packet> {
+    Packet::arrived(&head.whole())
+}
+
+/// One link's node.
+pub(super) struct Player(TwoEnded<Content>);
+
+/// What a player decides.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Said {
+    /// Whether a deadline had come, where one was told to have.
+    pub due: Due,
+    pub decision: Decision,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Due {
+    Yes,
+    No,
+}
+
+impl Player {
+    pub fn new(setting: &Setting) -> Self {
+        let mut node = TwoEnded::new(setting.config.clone());
+        node.hop_mut().tolerate(setting.lag);
+        Self(node)
+    }
+
+    /// What it decides; an error says why it cannot.
+    pub fn play(&mut self, now: Instant, told: &Told) -> Result<Said, &'static str> {
+        let Self(node) = self;
+        let (mut due, mut decision) = (Due::Yes, Decision::default());
+        match told {
+            // Each begins a player.
+            Told::Begin(_) => {}
+            Told::Anew(config) => node.hop_mut().begin_anew(HopConfig::clone(config)),
+            Told::Path(header) => node.hop_mut().on_new_path(*header),
+            Told::Packet { head, flow, traffic } => {
+                let packet = packet(head).ok_or("it is no head of a packet")?;
+                node.handle_packet(now, Port::WIRED, outer(packet.told(*flow, *traffic)));
+                // The link takes it later.
+                return Ok(Said { due, decision });
+            }
+            Told::Frame { number, head } => {
+                let frame = self.wrapped(*number, head).ok_or("it is no head of a frame")?;
+                self.0.handle_packet(now, Port::WIRELESS, frame);
+            }
+            Told::Timeout => {
+                // A driver comes when it is due, never before.
+                if node.poll_deadline().is_none_or(|at| at > now) {
+                    due = Due::No;
+                }
+                node.handle_timeout(now);
+            }
+            Told::Poll => {
+                let mut packet = Outer::default();
+                if node.poll_transmit(now, &mut packet).is_some() {
+                    decision.frame = Some(unwrapped(&packet).ok_or("the node sent no frame of the link")?);
+                }
+                return Ok(Said { due, decision });
+            }
+            Told::Back => {
+                let back = node.hop_mut().give_back(now);
+                decision.back = back.iter().filter_map(marked).map(|packet| Head::of_packet(&packet)).collect();
+            }
+        }
+        while let Some(item) = self.0.hop_mut().poll_item() {
+            decision.items.extend(marked(&item).map(|packet| Head::of_packet(&packet)));
+        }
+        Ok(Said { due, decision })
+    }
+
+    /// A frame that came, as the simulator has it.
+    fn wrapped(&self, number: u32, head: &Head) -> Option<Outer> {
+        let hop = self.0.hop();
+        let (own_packet, own_symbol) = hop.near_own();
+        let near = Near { symbol: hop.near().1, own_packet, own_symbol, offset: 0 };
+        let frame = frames::read(&head.whole(), near)?;
+        let (mut body, mut payload, mut ecn) = (Body::Control, Content::Nothing, Ecn::NotEct);
+        let mut carry = |packet: Packet| {
+            ecn = packet.ecn();
+            payload = Content::Packet(packet);
+        };
+        let header = match frame {
+            Frame::Data(Symbol(symbol), label, packet) => {
+                carry(packet);
+                Header::Symbol { packet: number, symbol: symbol as u32, label }
+            }
+            Frame::Bare(packet) => {
+                carry(packet);
+                Header::Bare { packet: number }
+            }
+            Frame::Repair(Window { first: Symbol(first), count }, key, sum) => {
+                (body, payload) = (Body::Coded(Image::zero()), Content::Sum(sum));
+                Header::Repair { packet: number, first: first as u32, count, key }
+            }
+            Frame::Feedback(feedback) => {
+                body = Body::Report(LinkReport::from(feedback));
+                Header::Feedback { packet: number }
+            }
+            Frame::Floor(Symbol(symbol)) => Header::Floor { packet: number, symbol: symbol as u32 },
+            Frame::Probe => Header::Probe { packet: number },
+        };
+        let (header_len, len) = (hop.header(), head.len as u32);
+        Some(Outer { ecn, header_len, len, body, link: LinkHeaders::from(header), payload, ..Outer::default() })
+    }
+}
+
+/// A frame that the node sent, as the tunnel writes it.
+fn unwrapped(packet: &Outer) -> Option<(u32, Head)> {
+    let (number, frame) = match Header::of(packet)? {
+        Header::Symbol { packet: number, symbol, label } => {
+            (number, Frame::Data(Symbol(symbol.into()), label, marked(packet)?))
+        }
+        Header::Bare { packet: number } => (number, Frame::Bare(marked(packet)?)),
+        Header::Repair { packet: number, first, count, key } => {
+            let Content::Sum(sum) = &packet.payload else { return None };
+            (number, Frame::Repair(Window { first: Symbol(first.into()), count }, key, sum.clone()))
+        }
+        Header::Feedback { packet: number } => {
+            let Body::Report(report) = &packet.body else { return None };
+            let near = (PacketNumber(report.largest.into()), Symbol(report.floor.into()));
+            (number, Frame::Feedback(report.feedback(near)))
+        }
+        Header::Floor { packet: number, symbol } => (number, Frame::Floor(Symbol(symbol.into()))),
+        Header::Probe { packet: number } => (number, Frame::Probe),
+    };
+    Some((number, Head::of_frame(&frame)))
+}

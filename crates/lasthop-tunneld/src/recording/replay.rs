@@ -1,0 +1,142 @@
+//! Feeds a recording to the simulator's node, and compares.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Display};
+use std::io::Read;
+
+use lasthop_daemon::recording::reader::ReadError;
+use lasthop_proto::time::Instant;
+use serde::Serialize;
+
+use super::node::{Due, Player, Said};
+use super::reader::{Entry, Recording};
+use super::{Head, Step, Told};
+
+/// Peers of a section at most.
+const MOST_PEERS: usize = 4096;
+
+/// What came of a replay.
+#[derive(Clone, PartialEq, Default, Debug, Serialize)]
+pub struct Comparison {
+    /// Workers, one a section.
+    pub workers: u64,
+    /// Links, each from where it began.
+    pub links: u64,
+    /// Packets that were to cross the hop.
+    pub packets: u64,
+    /// Frames that came.
+    pub frames: u64,
+    /// Times that a link acted on its deadline.
+    pub timeouts: u64,
+    /// Times that a link was asked for a frame.
+    pub polls: u64,
+    /// Frames that links sent.
+    pub sent: u64,
+    /// Packets that came over the hop and went on.
+    pub handed_on: u64,
+    /// Calls on which the node decided otherwise.
+    pub differences: u64,
+    /// The first of them.
+    pub first_difference: Option<Difference>,
+}
+
+/// A call on which the node decided otherwise.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Difference {
+    /// The number of the call's frame, from 1.
+    pub frame: u64,
+    /// Seconds of the recording's clock.
+    pub time: f64,
+    /// What was decided then.
+    pub recorded: String,
+    /// What is decided now.
+    pub replayed: String,
+}
+
+impl Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { frame, time, recorded, replayed } = self;
+        write!(f, "frame {frame} at {time:.6} s: recorded: {recorded}; replayed: {replayed}")
+    }
+}
+
+/// Feeds a recording to the simulator's node, driven as the simulator drives it, and compares its decisions with those recorded.
+///
+/// # Errors
+///
+/// When the recording does not fit the format.
+pub fn replay<R: Read>(mut recording: Recording<R>) -> Result<Comparison, ReadError> {
+    let mut comparison = Comparison::default();
+    let mut players: BTreeMap<u32, Player> = BTreeMap::new();
+    while let Some(entry) = recording.next_entry()? {
+        let step = match entry {
+            Entry::Worker => {
+                comparison.workers += 1;
+                players.clear();
+                continue;
+            }
+            Entry::Step(step) => step,
+        };
+        comparison.count(&step);
+        if let Told::Begin(setting) = &step.told {
+            if players.len() >= MOST_PEERS {
+                return Err(recording.unfit(&step, "no end has so many peers"));
+            }
+            players.insert(step.peer, Player::new(setting));
+        }
+        let player = players.get_mut(&step.peer).ok_or_else(|| recording.unfit(&step, "its link did not begin"))?;
+        let replayed = player.play(step.time, &step.told).map_err(|what| recording.unfit(&step, what))?;
+        let recorded = Said { due: Due::Yes, decision: step.decision };
+        if recorded != replayed {
+            comparison.differences += 1;
+            comparison.first_difference.get_or_insert_with(|| Difference {
+                frame: step.frame,
+                time: step.time.since(Instant::ZERO).as_secs_f64(),
+                recorded: recorded.to_string(),
+                replayed: replayed.to_string(),
+            });
+        }
+    }
+    Ok(comparison)
+}
+
+impl Comparison {
+    fn count(&mut self, step: &Step) {
+        self.links += u64::from(matches!(step.told, Told::Begin(_)));
+        self.packets += u64::from(matches!(step.told, Told::Packet { .. }));
+        self.frames += u64::from(matches!(step.told, Told::Frame { .. }));
+        self.timeouts += u64::from(step.told == Told::Timeout);
+        self.polls += u64::from(step.told == Told::Poll);
+        self.sent += u64::from(step.decision.frame.is_some());
+        self.handed_on += step.decision.items.len() as u64;
+    }
+
+    /// What could have differed.
+    pub fn calls(&self) -> u64 {
+        self.packets + self.frames + self.timeouts + self.polls
+    }
+}
+
+impl Display for Said {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.due == Due::No {
+            f.write_str("no deadline then, ")?;
+        }
+        match &self.decision.frame {
+            Some((number, head)) => {
+                write!(f, "frame {number} of {} bytes, ", head.len)?;
+                list(f, "", std::slice::from_ref(head))?;
+            }
+            None => f.write_str("no frame")?,
+        }
+        list(f, ", hand on ", &self.decision.items)?;
+        list(f, ", give back ", &self.decision.back)
+    }
+}
+
+/// How many, and how the first one begins.
+fn list(f: &mut fmt::Formatter<'_>, what: &str, heads: &[Head]) -> fmt::Result {
+    let Some(first) = heads.first() else { return Ok(()) };
+    write!(f, "{what}{} of {} bytes: ", heads.len(), first.len)?;
+    first.bytes.iter().take(24).try_for_each(|byte| write!(f, "{byte:02x}"))
+}

@@ -1,0 +1,262 @@
+//! Recordings of two ends in virtual time, decided again by the simulator's node.
+
+use std::io::Cursor;
+
+use lasthop_daemon::recording::RecordTo;
+use lasthop_daemon::recording::reader::ReadError;
+use lasthop_proto::link::hybrid::{Feedback, Outgoing, PacketNumber, Symbol};
+use proptest::prelude::*;
+
+use super::hop::{RecordedHop, Tape};
+use super::reader::{Entry, Recording};
+use super::replay::{Comparison, replay};
+use super::*;
+use crate::frames::Near;
+
+const LIMIT: u64 = 1 << 30;
+
+fn config(repair: Repair) -> HopConfig {
+    HopConfig {
+        rate: RateRule::Fixed(10_000_000),
+        repair,
+        medium: Medium::Own,
+        header: 58,
+        queue: 100,
+        target: Duration::from_millis(40),
+        interval: Duration::from_millis(100),
+    }
+}
+
+/// An IPv4 datagram of UDP of so many bytes, which takes marks if that is so, with something in it.
+fn packet(number: u64, len: usize, tos: u8) -> Vec<u8> {
+    let mut bytes = vec![0x45, tos, 0, 0, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+    bytes.extend((0..len.max(28) - 20).map(|at| (number as usize * 31 + at) as u8));
+    let len = bytes.len() as u16;
+    bytes[2..4].copy_from_slice(&len.to_be_bytes());
+    bytes
+}
+
+/// Two links, the first of which is recorded, and a hop between them.
+struct World {
+    folder: tempfile::TempDir,
+    now: Instant,
+    ends: Vec<RecordedHop>,
+    /// Frames under way, with when and where they arrive.
+    way: Vec<(Instant, usize, PacketNumber, Vec<u8>)>,
+    random: u64,
+    /// Of a thousand.
+    loss: u64,
+}
+
+impl World {
+    fn new(repair: Repair, loss: u64, limit: u64) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let to = RecordTo { path: folder.path().join("r"), limit, who: "the tunnel" };
+        to.create().unwrap();
+        let routed = crate::plan::Routed {
+            listen: "0.0.0.0:1".parse().unwrap(),
+            mtu: 1442,
+            address: Vec::new(),
+            routes: Vec::new(),
+        };
+        let recorder = start(to.open().unwrap(), &Way::Routed(routed)).unwrap();
+        let recorder = std::rc::Rc::new(std::cell::RefCell::new(recorder));
+        let now = Instant::from_nanos(5_000_000_000);
+        let lag = Duration::from_millis(3);
+        let tapes = [Some(Tape { recorder, peer: 0 }), None];
+        let ends = tapes.into_iter().map(|tape| RecordedHop::new(now, config(repair), lag, "other", tape)).collect();
+        Self { folder, now, ends, way: Vec::new(), random: 88_172_645_463_325_252, loss }
+    }
+
+    fn draw(&mut self) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random
+    }
+
+    /// A millisecond, in which what is due happens.
+    fn step(&mut self) {
+        self.now += Duration::from_millis(1);
+        let (here, rest) = std::mem::take(&mut self.way).into_iter().partition(|(at, ..)| *at <= self.now);
+        self.way = rest;
+        for (_, end, number, bytes) in here {
+            let hop = &self.ends[end];
+            let (own_packet, own_symbol) = hop.near_own();
+            let near = Near { symbol: hop.near().1, own_packet, own_symbol, offset: 0 };
+            let frame = frames::read(&bytes, near).unwrap();
+            self.ends[end].receive(self.now, number, bytes.len() as u32, frame);
+            while self.ends[end].poll_item().is_some() {}
+        }
+        for end in 0..2 {
+            if self.ends[end].deadline().is_some_and(|due| due <= self.now) {
+                self.ends[end].on_timeout(self.now);
+                while self.ends[end].poll_item().is_some() {}
+            }
+            while let Some(Outgoing { packet, frame, .. }) = self.ends[end].poll_frame(self.now) {
+                if self.draw() % 1000 >= self.loss {
+                    let mut bytes = Vec::new();
+                    frames::write(&frame, &mut bytes);
+                    self.way.push((self.now + Duration::from_millis(5), 1 - end, packet, bytes));
+                }
+            }
+            while self.ends[end].poll_fate().is_some() {}
+        }
+    }
+
+    fn offer(&mut self, end: usize, number: u64, flow: u32, traffic: Traffic) {
+        let len = 28 + (self.draw() % 1400) as usize;
+        let tos = (self.draw() % 4) as u8;
+        let packet = Packet::arrived(&packet(number, len, tos)).unwrap().told(flow, traffic);
+        self.ends[end].offer(self.now, packet);
+    }
+
+    /// The recording, complete.
+    fn bytes(mut self) -> Vec<u8> {
+        self.ends.clear();
+        std::fs::read(self.folder.path().join("r")).unwrap()
+    }
+}
+
+fn replayed(bytes: &[u8]) -> Result<Comparison, ReadError> {
+    replay(Recording::new("r", Cursor::new(bytes))?)
+}
+
+/// Everything that an end can be told: packets of all kinds in both directions over a hop that loses, more than it carries, a new path, an end that forgot everything, and one
+/// that was silent.
+fn eventful(repair: Repair) -> Vec<u8> {
+    let mut world = World::new(repair, 80, LIMIT);
+    for number in 0..3000_u64 {
+        for end in 0..2 {
+            let flow = (world.draw() % 7) as u32 * 0x1fff_ffff;
+            let traffic = KINDS[(world.draw() % 5) as usize].1;
+            if !world.draw().is_multiple_of(3) || (1000..1200).contains(&number) {
+                world.offer(end, number, flow, traffic);
+            }
+        }
+        let now = world.now;
+        match number {
+            700 => world.ends[0].on_new_path(now, 78),
+            // Both forget what was.
+            1500 => {
+                world.way.clear();
+                for end in &mut world.ends {
+                    end.begin_anew(now, HopConfig { rate: RateRule::Auto, ..config(repair) });
+                }
+            }
+            2500 => {
+                world.ends[0].give_back(now);
+                while world.ends[0].poll_item().is_some() {}
+            }
+            _ => {}
+        }
+        world.step();
+    }
+    world.bytes()
+}
+
+#[test]
+fn the_simulators_node_decides_alike() {
+    for repair in [Repair::Adaptive, Repair::Repeat] {
+        let bytes = eventful(repair);
+        let comparison = replayed(&bytes).unwrap();
+        assert_eq!(comparison.first_difference, None, "{repair:?}: {comparison:?}");
+        assert_eq!((comparison.workers, comparison.links), (1, 1));
+        let Comparison { packets, frames, sent, handed_on, timeouts, .. } = comparison;
+        assert!(packets > 1500 && frames > 1000 && sent > 1000 && handed_on > 800 && timeouts > 100, "{comparison:?}");
+    }
+}
+
+/// A state machine that was set up otherwise decides otherwise: the comparison can fail.
+#[test]
+fn another_node_decides_otherwise() {
+    let bytes = eventful(Repair::Adaptive);
+    // As many bytes.
+    let (from, to) = (b"rate=10000000", b"rate=00900000");
+    let at = bytes.windows(from.len()).position(|window| window == from).unwrap();
+    let mut changed = bytes.clone();
+    changed[at..at + to.len()].copy_from_slice(to);
+    let comparison = replayed(&changed).unwrap();
+    let first = comparison.first_difference.unwrap();
+    assert!(comparison.differences > 100 && first.to_string().contains("s: recorded: "), "{first}");
+
+    // One byte of a packet that was handed on: the identification in its IP header.
+    let mut recording = Recording::new("r", Cursor::new(&bytes)).unwrap();
+    let head = loop {
+        match recording.next_entry().unwrap().unwrap() {
+            Entry::Step(step) if !step.decision.items.is_empty() => break step.decision.items[0].bytes.clone(),
+            _ => {}
+        }
+    };
+    // It is in the frame that brought it, and behind that where it was handed on.
+    let places: Vec<_> = bytes.windows(head.len()).enumerate().filter(|(_, window)| *window == head).collect();
+    let (at, _) = *places.last().unwrap();
+    let mut changed = bytes.clone();
+    changed[at + 5] ^= 1;
+    assert_eq!(replayed(&changed).unwrap().differences, 1);
+}
+
+#[test]
+fn feedback_is_recorded_whole() {
+    let feedback =
+        Feedback { largest: PacketNumber(7), received: 5, beyond: 6, floor: Symbol(3), ..Feedback::default() };
+    let head = Head::of_frame(&Frame::Feedback(feedback));
+    assert_eq!(head.bytes.len(), head.len);
+}
+
+#[test]
+fn a_recording_ends_at_its_limit_with_a_whole_step() {
+    let mut world = World::new(Repair::Adaptive, 50, 60_000);
+    for number in 0..2000 {
+        world.offer(0, number, 1, Traffic::Stream);
+        world.step();
+    }
+    let bytes = world.bytes();
+    assert!((50_000..=60_000).contains(&bytes.len()), "{}", bytes.len());
+    let comparison = replayed(&bytes).unwrap();
+    assert!(comparison.differences == 0 && comparison.packets > 50, "{comparison:?}");
+}
+
+#[test]
+fn what_is_no_recording_is_said() {
+    let error = |bytes: &[u8]| replayed(bytes).unwrap_err().to_string();
+    assert_eq!(error(b"something else"), "r: not a pcapng file");
+    let bytes = World::new(Repair::Repeat, 0, LIMIT).bytes();
+    let other = |from: &[u8], to: &[u8]| {
+        let at = bytes.windows(from.len()).position(|window| window == from).unwrap();
+        let mut changed = bytes.clone();
+        changed[at..at + to.len()].copy_from_slice(to);
+        error(&changed)
+    };
+    let no_recording = "r: not a recording that `lasthop tunnel run --record` made";
+    assert_eq!(other(b"tunnel recording 1", b"tunnel recording 2"), no_recording);
+    assert_eq!(other(b"peer 0", b"peer x"), "r: frame 1: its first comment is not `peer NUMBER`");
+    assert_eq!(
+        other(b"begin ", b"began "),
+        "r: frame 1: it is not one of begin, anew, path, timeout, pause, back, with what belongs to it"
+    );
+    assert!(error(&bytes[..bytes.len() - 3]).starts_with("r: ends in the midst of a block"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whatever a file holds, it is replayed, or one line says why not.
+    #[test]
+    fn damage_is_no_panic(places in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8)) {
+        let mut world = World::new(Repair::Adaptive, 50, LIMIT);
+        for number in 0..60 {
+            world.offer(0, number, 1, Traffic::Stream);
+            world.step();
+        }
+        let mut bytes = world.bytes();
+        for (place, value) in places {
+            let at = place.index(bytes.len());
+            bytes[at] = value;
+        }
+        match replayed(&bytes) {
+            Ok(comparison) => prop_assert_eq!(comparison.differences == 0, comparison.first_difference.is_none()),
+            Err(error) => prop_assert_eq!(error.to_string().lines().count(), 1),
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! What the daemons' commands have in common where they record and replay.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use lasthop_daemon::child::WorkerProgram;
+use lasthop_daemon::recording::RecordTo;
+use lasthop_scenario::units::ByteSize;
+
+use crate::cli::RecordArgs;
+use crate::error::Error;
+
+/// Where is recorded, by whom.
+pub fn record_to(args: &RecordArgs, who: &'static str) -> Option<RecordTo> {
+    let ByteSize(limit) = args.record_limit;
+    args.record.clone().map(|path| RecordTo { path, limit, who })
+}
+
+/// The worker of `lasthop NAME`: the very file that runs now, even when another was put in its place. The recording, if there is
+/// one, is emptied, so that a worker that follows another goes on behind it.
+pub fn worker_program(name: &str, record: &RecordArgs, who: &'static str) -> Result<WorkerProgram, Error> {
+    let mut arguments: Vec<OsString> = vec![name.into(), "worker".into()];
+    if let Some(to) = record_to(record, who) {
+        to.create().map_err(Error::file(&to.path))?;
+        let limit = ByteSize(to.limit).to_string();
+        arguments.extend(["--record".into(), to.path.into(), "--record-limit".into(), limit.into()]);
+    }
+    Ok(WorkerProgram { program: "/proc/self/exe".into(), arguments })
+}
+
+/// Of a replay: an error if something differs.
+pub fn verdict(file: &Path, differences: u64, calls: u64, first: Option<String>) -> Result<(), Error> {
+    match first {
+        None => Ok(()),
+        Some(first) => Err(Error::Replay { file: file.to_owned(), differences, calls, first }),
+    }
+}

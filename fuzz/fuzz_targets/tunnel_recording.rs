@@ -1,0 +1,13 @@
+//! Recordings of the tunnel: whatever a file holds, the simulator's node decides on it, or one line says why not.
+#![no_main]
+
+use std::io::Cursor;
+
+use lasthop_tunneld::recording::reader::Recording;
+use lasthop_tunneld::recording::replay::replay;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| match Recording::new("recording", Cursor::new(data)).and_then(replay) {
+    Ok(comparison) => assert_eq!(comparison.differences == 0, comparison.first_difference.is_none()),
+    Err(error) => assert_eq!(error.to_string().lines().count(), 1, "{error}"),
+});
