@@ -230,7 +230,7 @@ impl Plan {
         let link = &network.links[hop.link.0];
         let far = link.ends[usize::from(link.ends[0] == hop.node)];
         let [down, up] = [hop.node, far].map(|node| network.rate_from(node, hop.link).0);
-        Some(HopRates { down, up, takes_turns: matches!(link.medium, Medium::HalfDuplex { .. }) })
+        Some(HopRates { down, up, takes_turns: link.medium != Medium::Duplex })
     }
 
     /// The advice from the reports of each task, of the first runs alone that all of them have; `None` when some have none.

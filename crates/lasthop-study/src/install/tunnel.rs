@@ -37,6 +37,7 @@ pub fn configurations(near: &End, far: &End, rates: Option<HopRates>) -> [String
         Some(HopRates { down, up, takes_turns }) => [down, up].map(|rate| share(rate, takes_turns).max(SLOWEST)),
         None => [USUAL; 2],
     };
+    let takes_turns = rates.is_some_and(|rates| rates.takes_turns);
     let endpoint = |end: &End| end.host.as_deref().map(with_port);
     // One end is enough that calls.
     let far_endpoint = endpoint(far).or_else(|| near.host.is_none().then(|| with_port(NOBODY)));
@@ -46,8 +47,8 @@ pub fn configurations(near: &End, far: &End, rates: Option<HopRates>) -> [String
     let near_peer = Peer { name: "near", end: near, endpoint: near_endpoint, inner: INNER[0] };
     let far_peer = Peer { name: "far", end: far, endpoint: far_endpoint, inner: INNER[1] };
     [
-        configuration(Own { peer: &near_peer, listen, rate: down }, &far_peer),
-        configuration(Own { peer: &far_peer, listen, rate: up }, &near_peer),
+        configuration(Own { peer: &near_peer, listen, rate: down, takes_turns }, &far_peer),
+        configuration(Own { peer: &far_peer, listen, rate: up, takes_turns }, &near_peer),
     ]
 }
 
@@ -66,6 +67,8 @@ struct Own<'a> {
     listen: &'a str,
     /// How fast it sends, bits a second.
     rate: u64,
+    /// Whether one end of the hop sends at a time.
+    takes_turns: bool,
 }
 
 fn configuration(own: Own<'_>, peer: &Peer<'_>) -> String {
@@ -80,6 +83,7 @@ fn configuration(own: Own<'_>, peer: &Peer<'_>) -> String {
         .chain(peer.end.behind.iter().map(String::as_str))
         .map(|it| format!("\"{}\"", it.escape_default()))
         .collect();
+    let medium = if own.takes_turns { "# One end sends at a time.\nmedium = \"shared\"\n" } else { "" };
     format!(
         "# The {} end of the two-ended link, as `lasthop advise` found it best; docs/tunnel.md has all keys.\n\
          listen = \"{}:{PORT}\"\n\
@@ -94,6 +98,7 @@ fn configuration(own: Own<'_>, peer: &Peer<'_>) -> String {
          allowed = [{}]\n\
          # A little below what the hop carries, so that packets wait here.\n\
          rate = \"{} kbps\"\n\
+         {medium}\
          keepalive = \"10 s\"\n",
         own.peer.name,
         own.listen,
@@ -113,5 +118,30 @@ fn with_port(host: &str) -> String {
         _ if is_v6 => format!("[{host}]:{PORT}"),
         Some((_, port)) if !port.is_empty() && port.bytes().all(|digit| digit.is_ascii_digit()) => host.to_owned(),
         _ => format!("{host}:{PORT}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lasthop_scenario::tunnel::{Medium, Tunnel};
+
+    use super::*;
+
+    /// Both ends are told that they take turns, and each sends at less than half of the rate; where both send at once they are not.
+    #[test]
+    fn a_hop_whose_ends_take_turns() {
+        let end = || End {
+            key_file: "/etc/lasthop/key".to_owned(),
+            public_key: "AQIDBAUGBwgJCgsMDQ4PEBESExQVFhcYGRobHB0eHyA=".to_owned(),
+            ..End::default()
+        };
+        for (takes_turns, medium, rate) in [(true, Medium::Shared, "4500 kbps"), (false, Medium::Own, "9500 kbps")] {
+            let rates = HopRates { down: 10_000_000, up: 10_000_000, takes_turns };
+            for text in configurations(&end(), &end(), Some(rates)) {
+                assert!(text.contains(&format!("rate = \"{rate}\"")), "{text}");
+                let tunnel = Tunnel::parse("tunnel.toml", &text).unwrap();
+                assert_eq!(tunnel.peers[0].medium, medium);
+            }
+        }
     }
 }
