@@ -211,7 +211,11 @@ fn a_capture_becomes_a_loss_trace_and_a_model() {
     assert!(summary.contains("limited by the congestion window after corruption"), "{summary}");
     for arguments in ["fit losses.csv --json", "fit link.pcapng --json"] {
         let value = bench.json(arguments);
-        assert_eq!(value["down"]["fit"]["fits"][0]["family"], "uniform", "{value}");
+        // Frames of one size say nothing of whether losses strike frames or bytes: either family may be first.
+        let fit = &value["down"]["fit"];
+        let is_uniform = fit["fits"][0]["family"] == "uniform"
+            || fit["alike"].as_array().unwrap().iter().any(|family| family == "uniform");
+        assert!(is_uniform, "{value}");
         let found = value["down"]["fit"]["lost"].as_u64().unwrap() as usize;
         assert!(found.abs_diff(lost) * 10 <= lost, "{found} of {lost}");
     }
