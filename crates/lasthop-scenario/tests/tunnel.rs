@@ -59,7 +59,7 @@ fn a_bridge_needs_an_interface_and_no_address() {
     let tunnel = Tunnel::parse("t.toml", &format!("{BRIDGE}{peer}")).unwrap();
     assert_eq!(tunnel.mode, Mode::Bridge { interface: "eth1".to_owned() });
     let [shore] = &tunnel.peers[..] else { panic!("{tunnel:?}") };
-    assert_eq!((shore.silence, &shore.allowed, &shore.endpoint), (Duration::from_millis(40), &Vec::new(), &None));
+    assert_eq!((shore.silence, &shore.allowed, &shore.endpoint), (Duration::from_millis(30), &Vec::new(), &None));
     let own = "mode = 'bridge'\ninterface = 'eth1'\nsecurity = 'none'\nname = 'ship'\n";
     let plain = "[[peer]]\nname = 'shore'\nrate = '10 Mbps'\nsilence = '100 ms'\n";
     let tunnel = Tunnel::parse("t.toml", &format!("{own}trusted_interface = 'eth1'\n{plain}")).unwrap();
@@ -75,7 +75,7 @@ fn a_bridge_needs_an_interface_and_no_address() {
         (format!("{BRIDGE}{peer}keepalive = '9 s'\n"), format!("t.toml:8: peer[1].keepalive: {unfit}")),
         (
             format!("{BRIDGE}{peer}silence = '5 ms'\n"),
-            "t.toml:8: peer[1].silence: cannot be \"5 ms\"; give 20 ms to 1 s, as \"40 ms\"".to_owned(),
+            "t.toml:8: peer[1].silence: cannot be \"5 ms\"; give 20 ms to 1 s, as \"30 ms\"".to_owned(),
         ),
         (
             format!("mode = 'bridge'\n{peer}"),
@@ -137,7 +137,7 @@ fn what_is_wrong_is_named() {
         (
             format!("{HEAD}{}", peer("public = 1\n")),
             "t.toml:7: peer[1].public: unknown key; known here: name, public_key, preshared_key_file, endpoint, allowed, \
-             keepalive, silence, rate, repair, queue, ab",
+             keepalive, silence, rate, repair, medium, queue, ab",
         ),
         (
             format!("{HEAD}{}", shore.replace("K08=", "K0=")),

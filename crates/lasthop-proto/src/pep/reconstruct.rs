@@ -21,6 +21,8 @@ use crate::time::{Duration, Instant};
 const MOST_MADE: u32 = 64;
 /// No acknowledgment is held longer, as none is delayed longer by a receiver (RFC 1122 §4.2.3.2).
 const LONGEST_HOLD: Duration = Duration::from_millis(500);
+/// Of two numbers so far apart neither is the later one.
+const HALF: u32 = 1 << 31;
 /// A new span between acknowledgments weighs one in so many in the average.
 const WEIGHT: u64 = 8;
 
@@ -253,6 +255,10 @@ impl<P: Clone> Reconstructor<P> {
         }
         let (passed, window) = flow.passed?;
         let gap = ack.since(passed);
+        if gap >= HALF {
+            flow.passed = Some((ack, packet.tcp().map_or(window, |tcp| tcp.window)));
+            return None;
+        }
         let segment = flow.segment.max(1);
         let mut step = spacing.saturating_mul(segment);
         // ceil(gap / step) - 1 are missing.
@@ -275,12 +281,13 @@ impl<P: Clone> Reconstructor<P> {
         let Some(slot) = self.flows.find(id) else { return };
         let Some((_, flow)) = self.flows.get_mut(slot) else { return };
         let (Some(waiting), Some((passed, window))) = (&mut flow.waiting, flow.passed) else { return };
-        let next = passed + waiting.step;
+        let left = waiting.ack.since(passed);
         self.agenda.remove(&(waiting.due, id));
-        if waiting.ack.le(next) {
+        if left <= waiting.step || left >= HALF {
             self.release(slot);
             return;
         }
+        let next = passed + waiting.step;
         let mut made = waiting.packet.clone();
         if let Body::Tcp(segment) = &mut made.body {
             // An edge between the last one's and this one's: what the receiver has offered by now.
@@ -303,7 +310,8 @@ impl<P: Clone> Node<P> for Reconstructor<P> {
         {
             if port == Port::WIRED {
                 self.see_data(&packet, &segment);
-            } else if let Some(waiting) = self.see_ack(now, &packet, &segment)
+            } else if port == Port::WIRELESS
+                && let Some(waiting) = self.see_ack(now, &packet, &segment)
                 && let Some(slot) = self.flows.find(packet.flow)
                 && let Some((id, flow)) = self.flows.get_mut(slot)
             {
