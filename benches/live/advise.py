@@ -16,13 +16,12 @@ Four goals, each for 9 links of 10:
   advice     what is advised (or to leave everything as it is) measures within 3 % of the fastest
   no harm    it does not measure worse than no cure: on all links, beyond what may be chance
 """
-import concurrent.futures
+import functools
 import json
 import math
 import os
 import signal
 import sys
-import threading
 import time
 
 import common
@@ -275,17 +274,7 @@ def main():
     if not args.only_show:
         common.check_machine(args)
         common.go_first()
-        stop = threading.Event()
-        with concurrent.futures.ThreadPoolExecutor(args.at_once) as pool:
-            done = [pool.submit(work, args, number, stop) for number in links]
-            try:
-                for one in done:
-                    one.result()
-            except (KeyboardInterrupt, SystemExit):
-                stop.set()
-                pool.shutdown(cancel_futures=True)
-                common.note("interrupted; the next call goes on from here")
-                status = 130
+        status = drawn.each(args, links, functools.partial(work, args))
     judged = [one for one in (judge(args, number) for number in links) if one is not None]
     held = {goal: sum(one["goals"][goal] is True for one in judged) for goal in GOALS}
     missed = {goal: sum(one["goals"][goal] is False for one in judged) for goal in GOALS}

@@ -14,12 +14,10 @@ the next has less than a tenth of the time less, that one is right as well.
 Losses that the transfer's end left unrepaired cannot be seen, and are counted apart. Everything is kept in a folder (--results), a file for each link.
 """
 import collections
-import concurrent.futures
 import json
 import os
 import shutil
 import sys
-import threading
 import time
 
 import common
@@ -157,9 +155,8 @@ def main():
         parser.error("--fastest: give 1 to 90; the wire has 99 Mbps")
     numbers = range(args.first, args.first + args.links)
     kept = {number: common.Kept(os.path.join(args.results, f"{args.seed}-{args.fastest:g}Mbps-{args.seconds:g}s-{number}")) for number in numbers}
-    stop = threading.Event()
 
-    def work(number):
+    def work(number, stop):
         over = args.minutes and time.monotonic() - begun > 60 * args.minutes
         if kept[number].get("result.json") is not None or stop.is_set() or over:
             return
@@ -173,16 +170,7 @@ def main():
     status = 0
     if not args.only_show:
         common.check_machine(args)
-        with concurrent.futures.ThreadPoolExecutor(args.at_once) as pool:
-            done = [pool.submit(work, number) for number in numbers]
-            try:
-                for one in done:
-                    one.result()
-            except (KeyboardInterrupt, SystemExit):
-                stop.set()
-                pool.shutdown(cancel_futures=True)
-                common.note("interrupted; the next call goes on from here")
-                status = 130
+        status = drawn.each(args, numbers, work)
     results = [result for number in numbers if (result := kept[number].get("result.json"))]
     if args.json:
         print(json.dumps(results, indent=2))

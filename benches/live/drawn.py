@@ -1,6 +1,10 @@
 """Links drawn at random, as scenarios, with what is so of each."""
+import concurrent.futures
 import random
+import threading
 from dataclasses import dataclass
+
+import common
 
 # Models of losses, as scenarios and `lasthop fit` name them.
 FAMILIES = ("uniform", "two-state-packet", "two-state")
@@ -113,6 +117,22 @@ def arguments(parser, links):
     parser.add_argument("--seed", type=int, default=1, help="what they are drawn from (default 1)")
     parser.add_argument("--at-once", type=int, default=1, help="links measured at a time (default 1)")
     parser.add_argument("--only-show", action="store_true", help="measure nothing")
+
+
+def each(args, numbers, work):
+    """Calls `work(number, stop)` for each link, as many at a time as the options say; `stop` is set when that is interrupted. Returns the status to end with."""
+    stop = threading.Event()
+    with concurrent.futures.ThreadPoolExecutor(args.at_once) as pool:
+        done = [pool.submit(work, number, stop) for number in numbers]
+        try:
+            for one in done:
+                one.result()
+        except (KeyboardInterrupt, SystemExit):
+            stop.set()
+            pool.shutdown(cancel_futures=True)
+            common.note("interrupted; the next call goes on from here")
+            return 130
+    return 0
 
 
 def words(way):

@@ -4,7 +4,6 @@ found beside what is so. Each link takes about a minute.
 
     sudo benches/live/probe.py [--links 40] [--seed 1] [--first 0] [--at-once 2]
 """
-import concurrent.futures
 import json
 import math
 import os
@@ -111,14 +110,7 @@ def main():
         common.check_machine(args)
         common.go_first()
         left = [number for number in numbers if kept.get(f"{args.seed}-{number}.json") is None]
-        with concurrent.futures.ThreadPoolExecutor(args.at_once) as pool:
-            done = [pool.submit(link_of, args, number, kept) for number in left]
-            try:
-                for one in done:
-                    one.result()
-            except (KeyboardInterrupt, SystemExit):
-                pool.shutdown(cancel_futures=True)
-                status = 130
+        status = drawn.each(args, left, lambda number, _stop: link_of(args, number, kept))
     found = [one for number in numbers if (one := kept.get(f"{args.seed}-{number}.json"))]
     met = len(found) == len(numbers)
     print(f"{len(found)} of {len(numbers)} links; late by {max((one['lab']['lateness_us']['p99'] for one in found), default=0):.0f} us at most (99 %)")

@@ -12,13 +12,12 @@ Goals, each for 9 links of 10:
   advice     what is advised for all uses measures within 3 % of the best cure (gain over all uses, as advise has it) of those that harm none
   no harm    no use measures worse with it than without, beyond what may be chance: on all links
 """
-import concurrent.futures
+import functools
 import json
 import math
 import os
 import signal
 import sys
-import threading
 import time
 
 import advise
@@ -139,23 +138,15 @@ def main():
     args = parser.parse_args()
     args.begun = time.monotonic()
     links = range(args.first, args.first + args.links)
+    status = 0
     if not args.only_show:
         common.check_machine(args)
         common.go_first()
-        stop = threading.Event()
-        with concurrent.futures.ThreadPoolExecutor(args.at_once) as pool:
-            done = [pool.submit(work, args, number, stop) for number in links]
-            try:
-                for one in done:
-                    one.result()
-            except (KeyboardInterrupt, SystemExit):
-                stop.set()
-                pool.shutdown(cancel_futures=True)
-                common.note("interrupted; the next call goes on from here")
+        status = drawn.each(args, links, functools.partial(work, args))
     judged = [one for one in (judge(args, number) for number in links) if one is not None]
     if args.json:
         print(json.dumps(judged, indent=2))
-        return 0
+        return status
     for one in judged:
         show(one)
     for goal in ("advice", "no harm"):
@@ -163,7 +154,7 @@ def main():
     for use in USES:
         near = [abs(of[use]["promised"] / of[use]["measured"][0] - 1) <= advise.WITHIN for one in judged for cure, of in one["cures"].items() if cure != NONE]
         print(f"{use}: what a cure multiplies by, promised within {100 * advise.WITHIN:.0f} % of what is measured: {sum(near)} of {len(near)}")
-    return 0
+    return status
 
 
 if __name__ == "__main__":
