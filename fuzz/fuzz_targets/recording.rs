@@ -11,7 +11,7 @@ fuzz_target!(|data: &[u8]| {
     let open = || Recording::new("recording", Cursor::new(data));
     let said = |outcome: Result<Comparison, RecordingError>| match outcome {
         Ok(comparison) => {
-            assert_eq!(comparison.differences == 0, comparison.first_difference.is_none());
+            assert_eq!(comparison.differences.count == 0, comparison.differences.first.is_none());
             assert!(comparison.dropped + comparison.replaced <= comparison.packets);
         }
         Err(error) => assert_eq!(error.to_string().lines().count(), 1, "{error}"),

@@ -8,6 +8,6 @@ use lasthop_tunneld::recording::replay::replay;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| match Recording::new("recording", Cursor::new(data)).and_then(replay) {
-    Ok(comparison) => assert_eq!(comparison.differences == 0, comparison.first_difference.is_none()),
+    Ok(comparison) => assert_eq!(comparison.differences.count == 0, comparison.differences.first.is_none()),
     Err(error) => assert_eq!(error.to_string().lines().count(), 1, "{error}"),
 });

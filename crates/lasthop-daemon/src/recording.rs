@@ -18,6 +18,7 @@ use pcap_file::pcapng::blocks::interface_description::{InterfaceDescriptionBlock
 use pcap_file::pcapng::blocks::section_header::{SectionHeaderBlock, SectionHeaderOption};
 use pcap_file::{DataLink, Endianness, PcapError};
 
+pub mod differences;
 pub mod reader;
 
 /// Tells Wireshark that text follows: the tag of a dissector's name, 16 bytes of it, no more tags. In frames of

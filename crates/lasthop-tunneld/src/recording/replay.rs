@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Display};
 use std::io::Read;
 
+use lasthop_daemon::recording::differences::Differences;
 use lasthop_daemon::recording::reader::ReadError;
-use lasthop_proto::time::Instant;
 use serde::Serialize;
 
 use super::node::{Due, Player, Said};
@@ -34,30 +34,9 @@ pub struct Comparison {
     pub sent: u64,
     /// Packets that came over the hop and went on.
     pub handed_on: u64,
-    /// Calls on which the node decided otherwise.
-    pub differences: u64,
-    /// The first of them.
-    pub first_difference: Option<Difference>,
-}
-
-/// A call on which the node decided otherwise.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Difference {
-    /// The number of the call's frame, from 1.
-    pub frame: u64,
-    /// Seconds of the recording's clock.
-    pub time: f64,
-    /// What was decided then.
-    pub recorded: String,
-    /// What is decided now.
-    pub replayed: String,
-}
-
-impl Display for Difference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { frame, time, recorded, replayed } = self;
-        write!(f, "frame {frame} at {time:.6} s: recorded: {recorded}; replayed: {replayed}")
-    }
+    /// Calls on which it was decided otherwise.
+    #[serde(flatten)]
+    pub differences: Differences,
 }
 
 /// Feeds a recording to the simulator's node, driven as the simulator drives it, and compares its decisions with those recorded.
@@ -87,15 +66,7 @@ pub fn replay<R: Read>(mut recording: Recording<R>) -> Result<Comparison, ReadEr
         let player = players.get_mut(&step.peer).ok_or_else(|| recording.unfit(&step, "its link did not begin"))?;
         let replayed = player.play(step.time, &step.told).map_err(|what| recording.unfit(&step, what))?;
         let recorded = Said { due: Due::Yes, decision: step.decision };
-        if recorded != replayed {
-            comparison.differences += 1;
-            comparison.first_difference.get_or_insert_with(|| Difference {
-                frame: step.frame,
-                time: step.time.since(Instant::ZERO).as_secs_f64(),
-                recorded: recorded.to_string(),
-                replayed: replayed.to_string(),
-            });
-        }
+        comparison.differences.compare(step.frame, step.time, &recorded, &replayed);
     }
     Ok(comparison)
 }

@@ -85,8 +85,7 @@ fn replay(args: &GatewayReplayArgs) -> Result<(), Error> {
         )?;
     }
     let calls = comparison.packets + comparison.timeouts;
-    let first = comparison.first_difference.map(|first| first.to_string());
-    verdict(&args.file, comparison.differences, calls, first)
+    verdict(&args.file, comparison.differences, calls)
 }
 
 fn check(args: &GatewayCheckArgs) -> Result<(), Error> {

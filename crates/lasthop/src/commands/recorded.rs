@@ -5,6 +5,7 @@ use std::path::Path;
 
 use lasthop_daemon::child::WorkerProgram;
 use lasthop_daemon::recording::RecordTo;
+use lasthop_daemon::recording::differences::Differences;
 use lasthop_scenario::units::ByteSize;
 
 use crate::cli::RecordArgs;
@@ -29,9 +30,12 @@ pub fn worker_program(name: &str, record: &RecordArgs, who: &'static str) -> Res
 }
 
 /// Of a replay: an error if something differs.
-pub fn verdict(file: &Path, differences: u64, calls: u64, first: Option<String>) -> Result<(), Error> {
+pub fn verdict(file: &Path, differences: Differences, calls: u64) -> Result<(), Error> {
+    let Differences { count, first } = differences;
     match first {
         None => Ok(()),
-        Some(first) => Err(Error::Replay { file: file.to_owned(), differences, calls, first }),
+        Some(first) => {
+            Err(Error::Replay { file: file.to_owned(), differences: count, calls, first: first.to_string() })
+        }
     }
 }

@@ -138,8 +138,7 @@ fn replay(args: &TunnelReplayArgs) -> Result<(), Error> {
         )?;
     }
     let calls = comparison.calls();
-    let first = comparison.first_difference.map(|first| first.to_string());
-    verdict(&args.file, comparison.differences, calls, first)
+    verdict(&args.file, comparison.differences, calls)
 }
 
 fn status(args: &TunnelStatusArgs) -> Result<(), Error> {

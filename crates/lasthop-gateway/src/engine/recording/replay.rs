@@ -3,8 +3,8 @@
 use std::fmt::{self, Display};
 use std::io::Read;
 
+use lasthop_daemon::recording::differences::Differences;
 use lasthop_proto::node::Port;
-use lasthop_proto::time::Instant;
 use serde::Serialize;
 
 use super::element::Element;
@@ -31,30 +31,9 @@ pub struct Comparison {
     pub timeouts: u64,
     /// Packets that they sent besides.
     pub sent: u64,
-    /// Calls on which the replay decided otherwise.
-    pub differences: u64,
-    /// The first of them.
-    pub first_difference: Option<Difference>,
-}
-
-/// A call on which the replay decided otherwise.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Difference {
-    /// The number of the call's frame, from 1.
-    pub frame: u64,
-    /// Seconds since the engine's start.
-    pub time: f64,
-    /// What was decided then.
-    pub recorded: String,
-    /// What is decided now.
-    pub replayed: String,
-}
-
-impl Display for Difference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { frame, time, recorded, replayed } = self;
-        write!(f, "frame {frame} at {time:.6} s: recorded: {recorded}; replayed: {replayed}")
-    }
+    /// Calls on which it was decided otherwise.
+    #[serde(flatten)]
+    pub differences: Differences,
 }
 
 /// Feeds a recording to an engine, which has neither clock nor network, and compares its decisions with those recorded.
@@ -96,15 +75,7 @@ fn compare<R: Read, P: Player>(
         comparison.count(&step);
         let recorded = player.recorded(&step);
         let replayed = player.play(&step).map_err(|what| recording.unfit(&step, what))?;
-        if recorded != replayed {
-            comparison.differences += 1;
-            comparison.first_difference.get_or_insert_with(|| Difference {
-                frame: step.frame,
-                time: step.time.since(Instant::ZERO).as_secs_f64(),
-                recorded: recorded.to_string(),
-                replayed: replayed.to_string(),
-            });
-        }
+        comparison.differences.compare(step.frame, step.time, &recorded, &replayed);
     }
     Ok(comparison)
 }

@@ -203,7 +203,7 @@ fn super_segments_are_in_the_file_with_the_size_of_their_segments() {
     let recorded = steps(read(&bytes).unwrap()).into_iter().map(|step| (step.call, step.decision));
     assert_eq!(recorded.collect::<Vec<_>>(), bench.calls);
     let again = replayed(&bytes);
-    assert_eq!((again.packets, again.sent, again.differences), (5, 1, 0), "{:?}", again.first_difference);
+    assert_eq!((again.packets, again.sent, again.differences.count), (5, 1, 0), "{:?}", again.differences.first);
 }
 
 #[test]
@@ -234,7 +234,7 @@ fn what_was_damaged_is_damaged_again_and_what_was_pending_pending() {
     assert_eq!(conditions.count(), 5 - 1, "one says that it is longer than it is");
     assert_eq!(recorded.into_iter().map(|step| (step.call, step.decision)).collect::<Vec<_>>(), bench.calls);
     let again = replayed(&bytes);
-    assert_eq!(again.differences, 0, "{:?}", again.first_difference);
+    assert_eq!(again.differences.count, 0, "{:?}", again.differences.first);
 }
 
 #[test]
@@ -262,7 +262,7 @@ fn what_happened_is_in_the_file_and_happens_again() {
             assert_eq!(recorded, bench.calls, "{kind}");
 
             let again = replayed(&bytes);
-            assert_eq!((again.engines, again.differences), (1, 0), "{kind}: {:?}", again.first_difference);
+            assert_eq!((again.engines, again.differences.count), (1, 0), "{kind}: {:?}", again.differences.first);
             assert_eq!(again.packets + again.timeouts, bench.calls.len() as u64);
             assert!(again.sent > 2 && again.timeouts > 1, "{kind}: {again:?}");
             assert_eq!(again.dropped > 0, awareness == "aware", "{kind}: {again:?}");
@@ -271,7 +271,7 @@ fn what_happened_is_in_the_file_and_happens_again() {
             assert_eq!(again.replaced > 0, revises, "{kind}: {again:?}");
             // The simulator's element, of the same packets.
             let element = by_element(&bytes);
-            assert_eq!(element, again, "{kind}: {:?}", element.first_difference);
+            assert_eq!(element, again, "{kind}: {:?}", element.differences.first);
         }
     }
 }
@@ -285,8 +285,8 @@ fn another_decision_is_found_at_its_frame() {
     let at = bytes.windows(20).position(|text| text == b"dupack_threshold = 1").unwrap();
     bytes[at + 19] = b'4';
     for comparison in [replayed(&bytes), by_element(&bytes)] {
-        assert!(comparison.differences > 0);
-        let first = comparison.first_difference.unwrap();
+        assert!(comparison.differences.count > 0);
+        let first = comparison.differences.first.unwrap();
         // The first duplicate: it was repaired, and no longer is.
         let steps = steps(read(&bytes).unwrap());
         let repair =
@@ -314,7 +314,7 @@ fn a_new_configuration_and_a_new_engine_are_part_of_it() {
     bench.transfer();
     let bytes = bench.bytes();
     let comparison = replayed(&bytes);
-    assert_eq!((comparison.engines, comparison.differences), (2, 0), "{:?}", comparison.first_difference);
+    assert_eq!((comparison.engines, comparison.differences.count), (2, 0), "{:?}", comparison.differences.first);
     let configured =
         steps(read(&bytes).unwrap()).into_iter().filter(|step| matches!(step.call, Call::Configure { .. }));
     assert_eq!(configured.map(|step| step.call).collect::<Vec<_>>(), [Call::Configure { text: observe }]);
@@ -348,7 +348,7 @@ fn a_recording_ends_at_its_limit_and_the_engine_goes_on() {
         }
         // What is there is whole.
         let comparison = replayed(&bytes);
-        assert_eq!(comparison.differences, 0);
+        assert_eq!(comparison.differences.count, 0);
         assert!(limit - bytes.len() as u64 <= 8_000, "{limit}: {}", bytes.len());
     }
 }
@@ -415,7 +415,7 @@ proptest! {
             }
         }
         let comparison = replayed(&bench.bytes());
-        prop_assert_eq!(comparison.differences, 0, "{:?}", comparison.first_difference);
+        prop_assert_eq!(comparison.differences.count, 0, "{:?}", comparison.differences.first);
         prop_assert_eq!(comparison.packets + comparison.timeouts, bench.calls.len() as u64);
     }
 }
