@@ -97,9 +97,7 @@ impl Core {
         }
         verdict
     }
-}
 
-impl Core {
     /// What becomes of a packet between the relay and the hop.
     pub fn judge_own(&mut self, port: Port, packet: &[u8], offloaded: Offloaded) -> Verdict {
         self.counters.count(port, packet.len());

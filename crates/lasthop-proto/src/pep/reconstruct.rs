@@ -255,10 +255,6 @@ impl<P: Clone> Reconstructor<P> {
         }
         let (passed, window) = flow.passed?;
         let gap = ack.since(passed);
-        if gap >= HALF {
-            flow.passed = Some((ack, packet.tcp().map_or(window, |tcp| tcp.window)));
-            return None;
-        }
         let segment = flow.segment.max(1);
         let mut step = spacing.saturating_mul(segment);
         // ceil(gap / step) - 1 are missing.

@@ -32,12 +32,12 @@ pub struct End {
 
 /// The configurations of the end in front of the hop, and of the other one. `rates` are the hop's.
 pub fn configurations(near: &End, far: &End, rates: Option<HopRates>) -> [String; 2] {
-    let share = |rate: u64, in_turns: bool| (rate as f64 * if in_turns { SHARE_IN_TURNS } else { SHARE }) as u64;
+    let takes_turns = rates.is_some_and(|rates| rates.takes_turns);
+    let share = if takes_turns { SHARE_IN_TURNS } else { SHARE };
     let [down, up] = match rates {
-        Some(HopRates { down, up, takes_turns }) => [down, up].map(|rate| share(rate, takes_turns).max(SLOWEST)),
+        Some(HopRates { down, up, .. }) => [down, up].map(|rate| ((rate as f64 * share) as u64).max(SLOWEST)),
         None => [USUAL; 2],
     };
-    let takes_turns = rates.is_some_and(|rates| rates.takes_turns);
     let endpoint = |end: &End| end.host.as_deref().map(with_port);
     // One end is enough that calls.
     let far_endpoint = endpoint(far).or_else(|| near.host.is_none().then(|| with_port(NOBODY)));
