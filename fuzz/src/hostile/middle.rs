@@ -85,7 +85,7 @@ pub trait Middle: Debug {
     /// What it says, in the world's terms: what became of the packet, what it sends besides.
     fn read(said: &Self::Said) -> (Passed, Vec<Sent>);
 
-    /// What it counted, but for packets as such.
+    /// What it counted, but for packets as such, and for acknowledgments kept back, which may be what a stranger made up as an old one.
     fn tally(&mut self) -> Vec<u64>;
 }
 
@@ -184,7 +184,6 @@ impl Middle for Bytes {
         let mut tally = vec![all.held_bytes];
         for rule in all.rules {
             tally.extend([rule.cached_bytes, rule.repairs.total(), rule.absorbed, rule.local_acks, rule.sack_hidden]);
-            tally.push(rule.dup_acks_suppressed);
         }
         tally
     }

@@ -297,6 +297,11 @@ impl<P: Payload> Repair<P> {
         AckVerdict::Hold
     }
 
+    /// Whether a duplicate of the last acknowledgment tells the sender nothing that it need know.
+    pub fn keeps_duplicates(&self, now: Instant, config: &SnoopConfig, ack: Seq) -> bool {
+        config.awareness == TcpAwareness::Aware && self.is_certain(now) && self.repairs_all(config, ack)
+    }
+
     /// The last acknowledgment is not one to answer the sender with.
     pub fn forget_answer(&mut self) {
         self.answer = None;

@@ -334,10 +334,23 @@ impl<P: Payload> Snoop<P> {
         let Some((slot, take)) = self.judge(now, found, Port::WIRELESS, packet, segment) else {
             return AckVerdict::Forward;
         };
-        if take != Take::Believed {
+        match take {
+            Take::Believed => self.take_ack(now, slot, packet, segment),
+            Take::Refused if packet.len == 0 => self.take_refused_ack(now, slot, packet, segment),
+            _ => AckVerdict::Forward,
+        }
+    }
+
+    /// Nothing is learned from an acknowledgment that the sender refuses. One that the sender might heed all the same is kept from it, as a
+    /// duplicate in time is.
+    fn take_refused_ack(&mut self, now: Instant, slot: u32, packet: &Packet<P>, segment: &Segment) -> AckVerdict {
+        let Some((_, connection)) = self.connections.get_mut(slot) else { return AckVerdict::Forward };
+        let overtaken = connection.tracking.is_overtaken_duplicate(packet.from, segment);
+        if !overtaken || !connection.keeps_duplicates(now, &self.config, segment.ack) {
             return AckVerdict::Forward;
         }
-        self.take_ack(now, slot, packet, segment)
+        self.out.events.push_back((packet.flow, Event::DupAckSuppressed { ack: segment.ack }));
+        AckVerdict::Hold
     }
 
     fn take_ack(&mut self, now: Instant, slot: u32, packet: &mut Packet<P>, segment: &Segment) -> AckVerdict {

@@ -5,10 +5,10 @@ use alloc::vec::Vec;
 use proptest::prelude::*;
 
 use super::super::rig::{Late, Loss, Outcome, transfer_late};
-use super::tests::{Bench, ack, data, sack, suppressed};
+use super::tests::{Bench, ack, change, data, sack, suppressed};
 use super::*;
-use crate::packet::Cause;
-use crate::tcp::config::{PawsRule, Preset, TcpConfig};
+use crate::packet::{Cause, Timestamps};
+use crate::tcp::config::{Preset, TcpConfig};
 
 /// What the gateway does by default: SACK blocks as masks, with flow control.
 fn gateway() -> Bench {
@@ -117,12 +117,32 @@ fn after_a_spike_nothing_more_is_resent() {
     assert_eq!(resent, []);
 }
 
+/// A duplicate acknowledgment that a later one has overtaken is an old copy by its timestamp (RFC 7323 §5.3), but Linux heeds it
+/// (`tcp_disordered_ack`). Others that the sender refuses pass.
+#[test]
+fn an_overtaken_duplicate_is_kept_from_the_sender() {
+    let at_time = |packet, val, ecr| change(packet, |tcp| tcp.options.timestamps = Some(Timestamps { val, ecr }));
+    let mut bench = Bench::stamping(SnoopConfig::gateway());
+    for n in 0..6 {
+        bench.wired(0, at_time(data(n), 100, u32::MAX - 10));
+    }
+    // That of 2 alone is lost, and this comes before another duplicate.
+    assert_eq!(bench.wireless(20, at_time(sack(2, &[(3, 5)]), 20, 100)).down, [(Cause::LocalHole, 2)]);
+    // The sender has it.
+    bench.wired(21, at_time(data(6), 120, 20));
+    let late = bench.wireless(22, at_time(sack(2, &[(3, 4)]), 19, 100));
+    assert_eq!((late.up, late.events), (Vec::new(), [suppressed(2)].into()));
+    assert_eq!(bench.wireless(23, at_time(ack(1), 15, 100)).up, [(Cause::New, 1)]);
+    // What is not repaired here, the sender is told of.
+    bench.wireless(30, at_time(ack(7), 30, 120));
+    bench.wired(31, at_time(data(7), 131, 30));
+    assert_eq!(bench.wireless(32, at_time(ack(7), 29, 120)).up, [(Cause::New, 7)]);
+}
+
 /// 2 MB over the rig's hop at 1.5 Mbps.
 fn download(late: Duration, loss: Loss, seed: u64) -> Outcome {
     let mut tcp = TcpConfig::preset(Preset::Linux618);
     (tcp.send_buffer, tcp.receive_buffer) = (1 << 20, 1 << 20);
-    // Snoop lets an acknowledgment pass that was overtaken, for by RFC 7323 the sender refuses it. Linux does not: see `docs/models/snoop.md`.
-    tcp.paws = PawsRule::Rfc7323;
     let base = Snoop::new(SnoopConfig::gateway());
     transfer_late(base, tcp, Duration::from_millis(5), (loss, Late(late)), 2_000_000, seed)
 }

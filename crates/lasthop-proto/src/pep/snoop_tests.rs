@@ -59,7 +59,7 @@ pub(super) fn ack(n: u32) -> Packet {
     segment(Side::Acceptor, 0, Segment { ack: seq(n), window: 5000, flags: Flags::ACK, ..Segment::default() })
 }
 
-fn change(mut packet: Packet, edit: impl FnOnce(&mut Segment)) -> Packet {
+pub(super) fn change(mut packet: Packet, edit: impl FnOnce(&mut Segment)) -> Packet {
     let Body::Tcp(segment) = &mut packet.body else { return packet };
     let before = segment.options.wire_len();
     edit(segment);
@@ -117,7 +117,7 @@ impl Bench {
     }
 
     /// The same with timestamps (RFC 7323 §3.2: both SYNs have them, or none counts).
-    fn stamping(config: SnoopConfig) -> Self {
+    pub(super) fn stamping(config: SnoopConfig) -> Self {
         Self::agreed(config, |segment| {
             segment.options.timestamps = Some(Timestamps { val: u32::MAX - 10, ecr: u32::MAX - 10 })
         })
@@ -125,7 +125,7 @@ impl Bench {
 
     /// The same with an option in both SYNs.
     fn agreed(config: SnoopConfig, option: impl Fn(&mut Segment)) -> Self {
-        let mut bench = Self { aware: config.awareness == Aware, snoop: Snoop::new(config) };
+        let mut bench = Self { aware: config.queue_priority() == Priority::Urgent, snoop: Snoop::new(config) };
         let [syn, answer] = handshake().map(|packet| change(packet, &option));
         bench.wired(0, syn);
         bench.wireless(0, answer);

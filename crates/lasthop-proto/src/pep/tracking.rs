@@ -142,6 +142,17 @@ impl Tracking {
         self.halves[side.index()].echoed
     }
 
+    /// Whether a segment without payload that was refused is a duplicate of the last acknowledgment, which a later packet has overtaken. RFC 7323
+    /// §5.3 has the other end refuse it, for its timestamp; Linux heeds its selective acknowledgments (`tcp_disordered_ack`).
+    pub fn is_overtaken_duplicate(&self, from: Side, segment: &Segment) -> bool {
+        let (own, peer) = (&self.halves[from.index()], &self.halves[from.peer().index()]);
+        let repeats = segment.seq == own.next && Some(segment.ack) == peer.acked;
+        let special = Flags::SYN.with(Flags::FIN).with(Flags::RST);
+        let stamps = segment.options.timestamps.map(|timestamps| timestamps.val).zip(own.echoed);
+        let is_older = |(val, recent)| Seq(val).lt(Seq(recent));
+        repeats && !segment.flags.meets(special) && self.stamps == Stamps::Heeded && stamps.is_some_and(is_older)
+    }
+
     /// Judges a segment with `len` bytes of payload that one side is said to have sent, and learns from it what may be learned.
     pub fn take(&mut self, from: Side, segment: &Segment, len: u32) -> Take {
         let flags = segment.flags;
@@ -297,6 +308,9 @@ impl Tracking {
             // begin sooner.
             return Take::Refused;
         }
+        if self.is_certainly_late(from, &sight) {
+            return Take::Refused;
+        }
         let refused = &mut self.refused[from.index()];
         *refused = refused.saturating_add(1);
         self.sights[from.index()] = Some(sight);
@@ -313,9 +327,22 @@ impl Tracking {
         Take::Opened
     }
 
+    /// Whether both SYNs of this connection came by.
+    fn has_seen_opening(&self) -> bool {
+        self.isn.iter().all(Option::is_some)
+    }
+
+    /// Whether the other end refuses a segment for its timestamp, whatever else passed unseen: TS.Recent never moves back (RFC 7323 §4.3), and what
+    /// is known of it is true where the opening came by. Such a segment is no reason for doubt.
+    fn is_certainly_late(&self, from: Side, sight: &Sight) -> bool {
+        let (own, peer) = (&self.halves[from.index()], &self.halves[from.peer().index()]);
+        self.is_open() && self.has_seen_opening() && own.is_replay(sight, peer)
+    }
+
     /// Follows a connection from a packet of each side on.
     fn pick_up(&mut self, sights: &[Sight; 2]) {
         let goes_on = self.is_open() && self.halves.iter().zip(sights).all(|(half, sight)| half.is_near(sight));
+        let before = self.halves;
         if !goes_on {
             self.scales = [Scale::AtLeast(0); 2];
             self.stamps = Stamps::Heeded;
@@ -330,6 +357,9 @@ impl Tracking {
             half
         };
         self.halves = [half(0, 1), half(1, 0)];
+        if goes_on && self.has_seen_opening() {
+            self.halves.iter_mut().zip(&before).for_each(|(half, before)| half.keep_stamps(before));
+        }
         self.begin();
     }
 

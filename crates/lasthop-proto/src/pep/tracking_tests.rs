@@ -345,6 +345,30 @@ fn after_a_gap_a_stranger_is_not_taken_for_the_sender() {
     }
 }
 
+/// After a gap, too, the other end refuses what is older than it has taken (RFC 7323 §5.3), so that a stranger's old timestamp is not where
+/// a connection is picked up.
+#[test]
+fn after_a_gap_timestamps_do_not_move_back() {
+    let mut tracking = Tracking::new();
+    tracking.take(Side::Initiator, &stamped(syn(CLIENT, Seq(0), Flags::SYN), 100, 0), 0);
+    tracking.take(Side::Acceptor, &stamped(syn(SERVER, CLIENT + 1, SYN_ACK), 9_000, 100), 0);
+    tracking.take(Side::Initiator, &stamped(data(0, 0), 105, 9_000), 1_000);
+    assert_eq!(tracking.take(Side::Acceptor, &stamped(ack(1_000, 0), 9_010, 105), 0), Take::Believed);
+    // Much passed elsewhere. A stranger has the number that the server waits for, and a timestamp one tick too old.
+    let mut takes = Vec::new();
+    for _ in 0..2 * DOUBT {
+        takes.push(tracking.take(Side::Acceptor, &stamped(ack(500_000, 0), 9_020, 115), 0));
+        takes.push(tracking.take(Side::Initiator, &stamped(data(500_000, 0), 104, 9_010), 1_000));
+    }
+    assert!(takes.iter().all(|&take| take == Take::Refused), "{takes:?}");
+    // The client shows itself. What it is picked up with is not a reason to believe old timestamps.
+    let shown = (0..DOUBT)
+        .map(|n| tracking.take(Side::Initiator, &stamped(data(500_000 + 1_000 * u32::from(n), 0), 116, 9_020), 1_000));
+    assert_eq!(shown.last(), Some(Take::Opened));
+    refuses(&mut tracking, Side::Initiator, &stamped(data(500_000, 0), 104, 9_020), 1_000);
+    assert_eq!(tracking.recent(Side::Initiator), Some(115));
+}
+
 /// A connection of which 1000 bytes are known to be allowed, by a window whose scale is not.
 fn picked_up() -> Tracking {
     let mut tracking = Tracking::new();

@@ -6,7 +6,7 @@ use lasthop_proto::node::Port;
 use lasthop_proto::packet::{Flags, Segment};
 use lasthop_proto::seq::Seq;
 
-use super::super::ends::{Content, Pkt, Reaction, SENDER_ISS, byte};
+use super::super::ends::{Content, Pkt, RECEIVER_ISS, Reaction, SENDER_ISS, byte};
 use super::super::middle::{Coming, Middle, Passed, Sent};
 use super::trace::{Trace, brief, line, print_difference, trace};
 use super::{Demand, Fate, Seen, World};
@@ -22,6 +22,15 @@ fn is_piece(sent: &Sent, packet: &Pkt, port: Port) -> bool {
     };
     let within = first.ge(packet.segment.seq) && end.le(packet.end());
     sent.towards != port && sent.len > 0 && within && segment == packet.segment && same
+}
+
+/// Whether a packet looks like an acknowledgment of the receiver that a later one has overtaken: Linux may heed it, so that a gateway that repairs what it asks for
+/// may keep it back.
+fn may_be_kept(packet: &Pkt, port: Port) -> bool {
+    let Segment { seq, flags, options, .. } = packet.segment;
+    let special = Flags(Flags::SYN.0 | Flags::FIN.0 | Flags::RST.0);
+    let pure = packet.len == 0 && flags.0 & special.0 == 0 && options.timestamps.is_some();
+    port == Port::WIRELESS && pure && seq == RECEIVER_ISS + 1
 }
 
 impl<M: Middle> World<'_, M> {
@@ -43,11 +52,8 @@ impl<M: Middle> World<'_, M> {
             }
             Seen::One if self.demand == Demand::Outcome => {}
             Seen::One => {
-                assert_eq!(
-                    (&passed, &sent[..]),
-                    (&Passed::Unchanged, &[][..]),
-                    "it is refused, and passes: {packet:?}"
-                );
+                let passes = passed == Passed::Unchanged || passed == Passed::No && may_be_kept(&packet, port);
+                assert!(passes && sent.is_empty(), "it is refused, and passes: {packet:?}: {passed:?}, {sent:?}");
             }
         }
         if trace() == Trace::States {

@@ -66,6 +66,14 @@ fn is_within(number: Seq, from: Seq, to: Seq) -> bool {
     number.0.wrapping_sub(from.0) <= to.0.wrapping_sub(from.0)
 }
 
+/// The later of two timestamps, of which either may be unknown.
+fn latest(a: Option<u32>, b: Option<u32>) -> Option<u32> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(Seq(a).max(Seq(b)).0),
+        (a, b) => a.or(b),
+    }
+}
+
 /// One direction of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Half {
@@ -168,7 +176,7 @@ impl Half {
             self.carried = self.carried.max(sight.end);
         }
         if let Some(Timestamps { val, .. }) = sight.timestamps() {
-            self.newest = Some(self.newest.map_or(val, |newest| Seq(newest).max(Seq(val)).0));
+            self.newest = latest(self.newest, Some(val));
         }
     }
 
@@ -193,7 +201,7 @@ impl Half {
         if let (Some(Timestamps { ecr, .. }), Some(newest)) = (segment.options.timestamps, self.newest)
             && !Seq(ecr).gt(Seq(newest))
         {
-            self.echoed = Some(self.echoed.map_or(ecr, |echoed| Seq(echoed).max(Seq(ecr)).0));
+            self.echoed = latest(self.echoed, Some(ecr));
         }
         scale
     }
@@ -241,6 +249,12 @@ impl Half {
     /// Packets have passed elsewhere: all that the window allowed may have been among them.
     pub fn miss(&mut self) {
         self.claim = Some(self.edge).filter(|edge| edge.gt(self.next));
+    }
+
+    /// What was known of the timestamps before still is.
+    pub fn keep_stamps(&mut self, before: &Self) {
+        self.newest = latest(self.newest, before.newest);
+        self.echoed = latest(self.echoed, before.echoed);
     }
 
     /// Whether a segment may be of the same stream.
