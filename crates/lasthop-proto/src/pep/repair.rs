@@ -297,9 +297,10 @@ impl<P: Payload> Repair<P> {
         AckVerdict::Hold
     }
 
-    /// Whether a duplicate of the last acknowledgment tells the sender nothing that it need know.
-    pub fn keeps_duplicates(&self, now: Instant, config: &SnoopConfig, ack: Seq) -> bool {
-        config.awareness == TcpAwareness::Aware && self.is_certain(now) && self.repairs_all(config, ack)
+    /// Whether an overtaken acknowledgment tells the sender nothing that it need know: it is old, or what it asks for is repaired here.
+    pub fn keeps_overtaken(&self, now: Instant, config: &SnoopConfig, ack: Seq) -> bool {
+        let is_old = self.last_ack.is_some_and(|last_ack| ack.lt(last_ack));
+        config.awareness == TcpAwareness::Aware && self.is_certain(now) && (is_old || self.repairs_all(config, ack))
     }
 
     /// The last acknowledgment is not one to answer the sender with.

@@ -341,12 +341,12 @@ impl<P: Payload> Snoop<P> {
         }
     }
 
-    /// Nothing is learned from an acknowledgment that the sender refuses. One that the sender might heed all the same is kept from it, as a
-    /// duplicate in time is.
+    /// Nothing is learned from an acknowledgment that the sender refuses. One that the sender might heed all the same is kept from it, as if it
+    /// had come in time.
     fn take_refused_ack(&mut self, now: Instant, slot: u32, packet: &Packet<P>, segment: &Segment) -> AckVerdict {
         let Some((_, connection)) = self.connections.get_mut(slot) else { return AckVerdict::Forward };
-        let overtaken = connection.tracking.is_overtaken_duplicate(packet.from, segment);
-        if !overtaken || !connection.keeps_duplicates(now, &self.config, segment.ack) {
+        let overtaken = connection.tracking.is_overtaken(packet.from, segment);
+        if !overtaken || !connection.keeps_overtaken(now, &self.config, segment.ack) {
             return AckVerdict::Forward;
         }
         self.out.events.push_back((packet.flow, Event::DupAckSuppressed { ack: segment.ack }));

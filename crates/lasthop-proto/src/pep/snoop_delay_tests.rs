@@ -117,10 +117,10 @@ fn after_a_spike_nothing_more_is_resent() {
     assert_eq!(resent, []);
 }
 
-/// A duplicate acknowledgment that a later one has overtaken is an old copy by its timestamp (RFC 7323 §5.3), but Linux heeds it
-/// (`tcp_disordered_ack`). Others that the sender refuses pass.
+/// An acknowledgment that a later one has overtaken is an old copy by its timestamp (RFC 7323 §5.3), but Linux may heed it
+/// (`tcp_disordered_ack`).
 #[test]
-fn an_overtaken_duplicate_is_kept_from_the_sender() {
+fn an_overtaken_acknowledgment_is_kept_from_the_sender() {
     let at_time = |packet, val, ecr| change(packet, |tcp| tcp.options.timestamps = Some(Timestamps { val, ecr }));
     let mut bench = Bench::stamping(SnoopConfig::gateway());
     for n in 0..6 {
@@ -132,7 +132,8 @@ fn an_overtaken_duplicate_is_kept_from_the_sender() {
     bench.wired(21, at_time(data(6), 120, 20));
     let late = bench.wireless(22, at_time(sack(2, &[(3, 4)]), 19, 100));
     assert_eq!((late.up, late.events), (Vec::new(), [suppressed(2)].into()));
-    assert_eq!(bench.wireless(23, at_time(ack(1), 15, 100)).up, [(Cause::New, 1)]);
+    // It might be heeded for its SACK blocks, too, where it is a tick too old.
+    assert_eq!(bench.wireless(23, at_time(ack(1), 15, 100)).up, []);
     // What is not repaired here, the sender is told of.
     bench.wireless(30, at_time(ack(7), 30, 120));
     bench.wired(31, at_time(data(7), 131, 30));

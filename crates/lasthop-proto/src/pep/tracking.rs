@@ -142,15 +142,19 @@ impl Tracking {
         self.halves[side.index()].echoed
     }
 
-    /// Whether a segment without payload that was refused is a duplicate of the last acknowledgment, which a later packet has overtaken. RFC 7323
-    /// §5.3 has the other end refuse it, for its timestamp; Linux heeds its selective acknowledgments (`tcp_disordered_ack`).
-    pub fn is_overtaken_duplicate(&self, from: Side, segment: &Segment) -> bool {
+    /// Whether a segment without payload that was refused is an acknowledgment that a later packet has overtaken. RFC 7323 §5.3 has the other end refuse it, for
+    /// its timestamp; Linux heeds the selective acknowledgments of duplicates (`tcp_disordered_ack`), and of what is a tick too old (`TCP_PAWS_WINDOW`).
+    pub fn is_overtaken(&self, from: Side, segment: &Segment) -> bool {
         let (own, peer) = (&self.halves[from.index()], &self.halves[from.peer().index()]);
-        let repeats = segment.seq == own.next && Some(segment.ack) == peer.acked;
         let special = Flags::SYN.with(Flags::FIN).with(Flags::RST);
         let stamps = segment.options.timestamps.map(|timestamps| timestamps.val).zip(own.echoed);
         let is_older = |(val, recent)| Seq(val).lt(Seq(recent));
-        repeats && !segment.flags.meets(special) && self.stamps == Stamps::Heeded && stamps.is_some_and(is_older)
+        let is_known = peer.acked.is_some_and(|acked| segment.ack.le(acked)) && peer.could_be_acknowledged(segment.ack);
+        segment.seq == own.next
+            && is_known
+            && !segment.flags.meets(special)
+            && self.stamps == Stamps::Heeded
+            && stamps.is_some_and(is_older)
     }
 
     /// Judges a segment with `len` bytes of payload that one side is said to have sent, and learns from it what may be learned.

@@ -40,6 +40,13 @@ impl LinkRtt {
         }
     }
 
+    /// A sample that counts only where there is none yet: acknowledgments that move may bring none for long, where all that they acknowledge had to be resent.
+    pub fn first_sample(&mut self, rtt: Duration) {
+        if self.srtt.is_none() {
+            self.sample(rtt);
+        }
+    }
+
     /// srtt + 4 dev within the configured bounds. Before the first sample twice the lower bound: the mobile host may hold
     /// its first acknowledgment back for as long as the bound itself.
     pub fn timeout(&self, config: &SnoopConfig) -> Duration {
@@ -67,9 +74,12 @@ impl LinkRtt {
         Duration::from_nanos(self.srtt.unwrap_or(0))
     }
 
-    /// For so long nothing may come from a hop on which the window is full.
+    /// For so long nothing may come from a hop on which the window is full: until its queue has run dry, which takes as long as packets wait in it. Where they
+    /// are late for other reasons, too, half a round trip is enough.
     pub fn silence(&self) -> Duration {
-        Duration::from_nanos(self.srtt.unwrap_or(u64::MAX) / 2).max(LEAST_MARGIN)
+        let srtt = self.srtt.unwrap_or(u64::MAX);
+        let queue = srtt.saturating_sub(self.least).saturating_add(self.dev);
+        Duration::from_nanos(queue.min(srtt / 2)).max(LEAST_MARGIN)
     }
 
     /// The time between repairs that nothing has asked for: a round trip has so many `parts`. It grows with how many of them were in

@@ -76,6 +76,9 @@ impl<P: Payload> Repair<P> {
         }
         if before == Whereabouts::OnHop {
             self.order.arrive(packet, is_too_soon(&self.rtt, now, packet));
+            if !packet.sent_again() {
+                self.rtt.first_sample(now.since(packet.last_sent));
+            }
         }
         if let Some(hop) = &mut self.hop {
             if before == Whereabouts::OnHop {

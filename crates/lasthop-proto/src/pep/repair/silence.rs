@@ -5,6 +5,9 @@ use crate::node::Trigger;
 use crate::packet::Payload;
 use crate::time::Instant;
 
+/// Part of a silence that passes between two probes of it.
+const SELDOM: u64 = 16;
+
 impl<P: Payload> Repair<P> {
     /// A copy from here has come back as a duplicate: it takes its time on the hop, and what is behind it waits for that.
     pub(super) fn hear_echo(&mut self, now: Instant) {
@@ -40,8 +43,8 @@ impl<P: Payload> Repair<P> {
         {
             self.resend(now, index, Trigger::Timer, out);
         }
-        // The longer it lasts, the more seldom.
-        self.pace = Some(now + (self.rtt.smoothed() * 2).max(now.since(heard) / 4));
+        // The longer it lasts, the more seldom: a fade that ends by packets, not by time, wants many.
+        self.pace = Some(now + (self.rtt.smoothed() * 2).max(now.since(heard) / SELDOM));
     }
 
     /// Nothing has arrived for too long.
