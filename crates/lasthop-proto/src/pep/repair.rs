@@ -109,6 +109,8 @@ pub(super) struct Repair<P> {
     window: u16,
     /// The last pure acknowledgment that said something new, to answer the sender with.
     answer: Option<Packet<P>>,
+    /// An acknowledgment of what did not come by, until one goes beyond it: it may be a stranger's, and is not repeated from here.
+    unseen: Option<Seq>,
     stale: u32,
     rtt: LinkRtt,
     /// When the cumulative acknowledgment last moved, or something above it was seen to have arrived.
@@ -166,6 +168,7 @@ impl<P: Payload> Repair<P> {
             fin: None,
             window,
             answer: None,
+            unseen: None,
             stale: 0,
             rtt: LinkRtt::default(),
             progress: now,
@@ -212,6 +215,7 @@ impl<P: Payload> Repair<P> {
     ) -> AckVerdict {
         let ack = segment.ack;
         // Beyond what came by: some of it passed elsewhere.
+        self.unseen = if ack.gt(self.high) { Some(ack) } else { self.unseen.filter(|unseen| ack.le(*unseen)) };
         self.high = self.high.max(ack);
         let pure = packet.len == 0 && !segment.flags.has(Flags::SYN) && !segment.flags.has(Flags::FIN);
         if let Some(last_ack) = self.last_ack
@@ -231,7 +235,7 @@ impl<P: Payload> Repair<P> {
         self.window = segment.window;
         if !duplicate && config.awareness == TcpAwareness::Aware {
             // Behind data of the mobile host an older acknowledgment would pass for a replay.
-            self.answer = pure.then(|| packet.clone());
+            self.answer = (pure && self.unseen.is_none()).then(|| packet.clone());
         }
         let mut arrived = 0;
         if advanced {

@@ -58,10 +58,34 @@ pub struct Tracking {
     isn: [Option<Seq>; 2],
     /// The smaller of both maximum segment sizes, where the SYNs told any.
     mss: Option<u16>,
-    /// The last packet of each side that was not believed.
-    sights: [Option<Sight>; 2],
-    /// Packets of each side refused since one was believed.
-    refused: [u8; 2],
+    /// What was not believed of each side lately.
+    doubts: [Doubt; 2],
+}
+
+/// Packets of one side that were not believed.
+#[derive(Clone, Copy, Debug)]
+struct Doubt {
+    /// How many in a row.
+    refused: u8,
+    /// The last of them.
+    last: Option<Sight>,
+    /// Whether it follows on the one before, as a stranger's among the end's own does not.
+    follows: bool,
+}
+
+impl Doubt {
+    const NONE: Self = Self { refused: 0, last: None, follows: false };
+
+    fn add(&mut self, sight: Sight) {
+        self.refused = self.refused.saturating_add(1);
+        self.follows = self.last.is_some_and(|last| sight.follows(&last));
+        self.last = Some(sight);
+    }
+
+    /// Whether a picture that there is already is to be made anew with the last of them.
+    fn is_enough(&self) -> bool {
+        self.refused >= DOUBT && self.follows
+    }
 }
 
 /// Whether anything is known.
@@ -98,8 +122,7 @@ impl Tracking {
             syns: Vec::new(),
             isn: [None; 2],
             mss: None,
-            sights: [None; 2],
-            refused: [0; 2],
+            doubts: [Doubt::NONE; 2],
         }
     }
 
@@ -256,8 +279,7 @@ impl Tracking {
     fn begin(&mut self) {
         self.stage = Stage::Open;
         self.syns = Vec::new();
-        self.sights = [None; 2];
-        self.refused = [0; 2];
+        self.doubts = [Doubt::NONE; 2];
     }
 
     fn take_plain(&mut self, from: Side, segment: &Segment, len: u32) -> Take {
@@ -268,7 +290,7 @@ impl Tracking {
         let taken = if self.is_open() { self.judge(from, &sight) } else { Take::Refused };
         match taken {
             Take::Believed => {
-                self.refused = [0; 2];
+                self.doubts = [Doubt::NONE; 2];
                 Take::Believed
             }
             Take::Refused => self.doubt(from, sight),
@@ -307,7 +329,7 @@ impl Tracking {
             let _ = self.judge(from, &sight);
             return Take::Opened;
         }
-        if !self.is_open() && self.sights == [None; 2] && sight.end == sight.segment.seq {
+        if !self.is_open() && self.doubts.iter().all(|doubt| doubt.last.is_none()) && sight.end == sight.segment.seq {
             // Where no opening was seen, a picture begins with data: a stranger's SYN, for which there is a place here now, must not let it
             // begin sooner.
             return Take::Refused;
@@ -315,12 +337,10 @@ impl Tracking {
         if self.is_certainly_late(from, &sight) {
             return Take::Refused;
         }
-        let refused = &mut self.refused[from.index()];
-        *refused = refused.saturating_add(1);
-        self.sights[from.index()] = Some(sight);
-        let patient = if self.is_open() { DOUBT } else { 0 };
-        let Some(other) = self.sights[from.peer().index()] else { return Take::Refused };
-        if self.refused.iter().any(|&refused| refused < patient) || !sight.agrees_with(&other) {
+        self.doubts[from.index()].add(sight);
+        let Some(other) = self.doubts[from.peer().index()].last else { return Take::Refused };
+        let enough = !self.is_open() || self.doubts.iter().all(Doubt::is_enough);
+        if !enough || !sight.agrees_with(&other) {
             return Take::Refused;
         }
         let sights = if from == Side::Initiator { [sight, other] } else { [other, sight] };

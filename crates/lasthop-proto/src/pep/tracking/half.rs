@@ -56,6 +56,11 @@ impl Sight {
         near(self.ack, other.end) && near(other.ack, self.segment.seq)
     }
 
+    /// Whether the same end may have sent both, one after the other: it goes on with the next byte, or repeats itself.
+    pub fn follows(&self, last: &Self) -> bool {
+        self.segment.seq == last.end || self.segment.seq == last.segment.seq
+    }
+
     fn timestamps(&self) -> Option<Timestamps> {
         self.segment.options.timestamps
     }
