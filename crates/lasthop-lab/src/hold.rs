@@ -42,13 +42,13 @@ pub struct Held {
 ///
 /// # Errors
 ///
-/// When the lab cannot run the scenario, or something fails. Nothing is left behind.
+/// When the lab has not what is between the scenario's hosts, or something fails. Nothing is left behind.
 pub fn hold(
     experiment: &Experiment<'_>,
     stop: &AtomicBool,
     opened: impl FnOnce(&[Place]) -> io::Result<()>,
 ) -> Result<Held, LabError> {
-    let plan = Plan::new(experiment.network, experiment.scheme, experiment.lab)?;
+    let plan = Plan::for_others(experiment.network, experiment.scheme, experiment.lab)?;
     if let Some((name, _)) = plan.ends().into_iter().find(|(_, tcp)| *tcp == HostTcp::Own) {
         let instead = "other programs use the kernel's; give lab.endpoints = \"kernel\", or take another scheme";
         return Err(LabError::Unsupported { what: "lasthop's own TCP in a lab that is held open", name, instead });

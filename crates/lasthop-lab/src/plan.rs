@@ -77,31 +77,47 @@ impl<'n> Plan<'n> {
     /// When it cannot: the message names what is in the way.
     pub fn new(network: &'n Network, scheme: &'n Scheme, lab: &'n LabSpec) -> Result<Self, LabError> {
         let plan = Self { network, scheme, lab };
-        plan.check()?;
+        plan.check_flows()?;
+        plan.check_links()?;
+        plan.check_elements()?;
         Ok(plan)
     }
 
-    fn check(&self) -> Result<(), LabError> {
+    /// The same for a lab in which other programs send: whatever flows `network` has do not run.
+    ///
+    /// # Errors
+    ///
+    /// When the lab has not what is between the hosts.
+    pub fn for_others(network: &'n Network, scheme: &'n Scheme, lab: &'n LabSpec) -> Result<Self, LabError> {
+        let plan = Self { network, scheme, lab };
+        plan.check_links()?;
+        plan.check_elements()?;
+        Ok(plan)
+    }
+
+    fn check_links(&self) -> Result<(), LabError> {
         let refuse = |what, name: &str, instead| Err(LabError::Unsupported { what, name: name.to_owned(), instead });
         let network = self.network;
-        if let Some(session) = network.sessions.first() {
-            return refuse(
-                "web sessions",
-                &session.name,
-                "it runs transfers and QUIC; take `lasthop run` for the rest",
-            );
-        }
-        if network.flows.len() > MOST_FLOWS {
-            return refuse("so many flows", &network.flows.len().to_string(), "it takes 1000 at most");
-        }
         if network.nodes.len() > MOST_NODES {
             return refuse("so many hosts and routers", &network.nodes.len().to_string(), "it takes 100 at most");
         }
         if let Some(link) = network.links.iter().find(|link| matches!(link.medium, Medium::Shared { .. })) {
             return refuse("a channel that links share", &link.name, "take `lasthop run`, or medium = \"half-duplex\"");
         }
+        Ok(())
+    }
+
+    fn check_flows(&self) -> Result<(), LabError> {
+        let refuse = |what, name: &str, instead| Err(LabError::Unsupported { what, name: name.to_owned(), instead });
+        let instead = "it runs transfers and QUIC; take `lasthop run` for the rest";
+        let network = self.network;
+        if let Some(session) = network.sessions.first() {
+            return refuse("web sessions", &session.name, instead);
+        }
+        if network.flows.len() > MOST_FLOWS {
+            return refuse("so many flows", &network.flows.len().to_string(), "it takes 1000 at most");
+        }
         for flow in &network.flows {
-            let instead = "it runs transfers and QUIC; take `lasthop run` for the rest";
             match flow.app {
                 App::Transfer { .. } => {}
                 // It asks nothing of a kernel's TCP.
@@ -122,7 +138,7 @@ impl<'n> Plan<'n> {
                 }
             }
         }
-        self.check_elements()
+        Ok(())
     }
 
     fn check_elements(&self) -> Result<(), LabError> {

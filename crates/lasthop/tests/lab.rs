@@ -286,6 +286,26 @@ fn other_programs_use_a_lab_that_is_held_open() {
     assert!(!bench.bytes("captures/held.pcapng").is_empty());
 }
 
+/// Its calls and web sessions do not run, so that they need not be what the lab can run.
+#[test]
+fn a_lab_of_calls_and_one_of_web_sessions_are_held_open() {
+    if !is_root() {
+        return;
+    }
+    let bench = Bench::new();
+    for (scenario, host) in [("call-radio", "office"), ("multilayer-web-lan", "mobile")] {
+        // Every kernel has this one, and lets namespaces have it.
+        let mut lab = start(&bench, &format!("lab hold {scenario} --json --set lab.congestion=reno"));
+        let pid = lab.id();
+        let mut lines = BufReader::new(lab.stdout.take().unwrap()).lines();
+        let opened: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+        assert!(opened["nodes"][host]["namespace"].is_string(), "{scenario}: {opened}");
+        signal(pid, "TERM");
+        assert!(lab.wait().unwrap().success(), "{scenario}");
+        assert_eq!(namespaces_of(pid), 0, "{scenario}");
+    }
+}
+
 #[test]
 fn without_root_there_is_one_clear_line() {
     let bench = Bench::new();
@@ -322,7 +342,7 @@ fn what_it_cannot_run_is_said_before_anything_is_made() {
         ("lab tiny.toml --set lab.sack=maybe", "lab.sack: cannot be \"maybe\""),
         ("lab tiny.toml --set lab.sakc=on", "lab.sakc: unknown key"),
         ("lab", "<SCENARIO>"),
-        ("lab hold multilayer-web-lan", "web sessions"),
+        ("lab hold packet-radio-chain", "a channel that links share"),
     ] {
         let output = bench.run(arguments);
         let message = String::from_utf8_lossy(&output.stderr).into_owned();
