@@ -377,7 +377,6 @@ impl Tracking {
             let (own, answer) = (&sights[own], &sights[other]);
             let mut half = Half::new(answer.ack, answer.ack, &own.segment);
             half.acknowledge(&answer.segment, scales[other]);
-            half.miss();
             half
         };
         self.halves = [half(0, 1), half(1, 0)];

@@ -98,8 +98,6 @@ pub(super) struct Half {
     pub field: u16,
     /// The other end may have taken data up to here that nobody has seen inside its window, whose scale is not known.
     claim: Option<Seq>,
-    /// Or data that passed elsewhere, until this end sends what follows on all that was seen.
-    missed: Option<Seq>,
     /// Where data ended that were farther ahead than any before, and the shift of the window scale that would have allowed them.
     trial: Option<(Seq, u8)>,
     /// The end of a probe of a closed window that passed.
@@ -121,7 +119,6 @@ impl Half {
         window: 0,
         field: 0,
         claim: None,
-        missed: None,
         trial: None,
         probe: None,
         newest: None,
@@ -147,7 +144,7 @@ impl Half {
 
     /// Whether the other end may acknowledge up to here: no more than was sent, no less than within a window (RFC 5961 §5.2).
     pub fn could_be_acknowledged(&self, ack: Seq) -> bool {
-        let sent = [Some(self.next), self.claim, self.missed, self.probe];
+        let sent = [Some(self.next), self.claim, self.probe];
         sent.into_iter().flatten().any(|end| is_within(ack, self.first, end))
     }
 
@@ -178,13 +175,10 @@ impl Half {
 
     /// A segment that the other end accepts was sent.
     pub fn sent(&mut self, sight: &Sight) {
+        self.next = self.next.max(sight.end);
         if sight.end != sight.segment.seq {
-            if sight.segment.seq == self.next {
-                self.missed = None;
-            }
             self.carried = self.carried.max(sight.end);
         }
-        self.next = self.next.max(sight.end);
         if let Some(Timestamps { val, .. }) = sight.timestamps() {
             self.newest = latest(self.newest, Some(val));
         }
@@ -200,7 +194,6 @@ impl Half {
         self.acked = Some(self.acked.map_or(ack, |acked| acked.max(ack)));
         self.probe = self.probe.filter(|end| ack.lt(*end));
         self.claim = self.claim.filter(|end| ack.lt(*end));
-        self.missed = self.missed.filter(|end| ack.lt(*end));
         if self.base().since(self.first) > self.window {
             self.first = self.base() - self.window;
         }
@@ -255,11 +248,6 @@ impl Half {
                 self.trial = self.shift_for(ahead, least).map(|shift| (sight.end, shift));
             }
         }
-    }
-
-    /// Packets have passed elsewhere: all that the window allowed may have been among them.
-    pub fn miss(&mut self) {
-        self.missed = Some(self.edge).filter(|edge| edge.gt(self.next));
     }
 
     /// What was known of the timestamps before still is.
