@@ -6,7 +6,7 @@ use lasthop_proto::node::Port;
 use lasthop_proto::packet::{Flags, Segment};
 use lasthop_proto::seq::Seq;
 
-use super::super::ends::{Content, Pkt, RECEIVER_ISS, Reaction, SENDER_ISS, byte};
+use super::super::ends::{Content, Pkt, Reaction, SENDER_ISS, byte};
 use super::super::middle::{Coming, Middle, Passed, Sent};
 use super::trace::{Trace, brief, line, print_difference, trace};
 use super::{Demand, Fate, Seen, World};
@@ -27,10 +27,10 @@ fn is_piece(sent: &Sent, packet: &Pkt, port: Port) -> bool {
 /// Whether a packet looks like an acknowledgment of the receiver that a later one has overtaken: Linux may heed it, so that a gateway that repairs what it asks for
 /// may keep it back.
 fn may_be_kept(packet: &Pkt, port: Port) -> bool {
-    let Segment { seq, flags, options, .. } = packet.segment;
+    let Segment { flags, options, .. } = packet.segment;
     let special = Flags(Flags::SYN.0 | Flags::FIN.0 | Flags::RST.0);
     let pure = packet.len == 0 && flags.0 & special.0 == 0 && options.timestamps.is_some();
-    port == Port::WIRELESS && pure && seq == RECEIVER_ISS + 1
+    port == Port::WIRELESS && pure
 }
 
 impl<M: Middle> World<'_, M> {
