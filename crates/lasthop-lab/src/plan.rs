@@ -76,11 +76,8 @@ impl<'n> Plan<'n> {
     ///
     /// When it cannot: the message names what is in the way.
     pub fn new(network: &'n Network, scheme: &'n Scheme, lab: &'n LabSpec) -> Result<Self, LabError> {
-        let plan = Self { network, scheme, lab };
-        plan.check_flows()?;
-        plan.check_links()?;
-        plan.check_elements()?;
-        Ok(plan)
+        Self { network, scheme, lab }.check_flows()?;
+        Self::for_others(network, scheme, lab)
     }
 
     /// The same for a lab in which other programs send: whatever flows `network` has do not run.

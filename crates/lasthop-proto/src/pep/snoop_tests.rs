@@ -102,7 +102,11 @@ impl Bench {
     }
 
     pub(super) fn with(config: SnoopConfig) -> Self {
-        Self { aware: config.queue_priority() == Priority::Urgent, snoop: Snoop::new(config) }.opened()
+        Self::unopened(config).opened()
+    }
+
+    fn unopened(config: SnoopConfig) -> Self {
+        Self { aware: config.queue_priority() == Priority::Urgent, snoop: Snoop::new(config) }
     }
 
     /// After the handshake at 0 ms.
@@ -125,7 +129,7 @@ impl Bench {
 
     /// The same with an option in both SYNs.
     fn agreed(config: SnoopConfig, option: impl Fn(&mut Segment)) -> Self {
-        let mut bench = Self { aware: config.queue_priority() == Priority::Urgent, snoop: Snoop::new(config) };
+        let mut bench = Self::unopened(config);
         let [syn, answer] = handshake().map(|packet| change(packet, &option));
         bench.wired(0, syn);
         bench.wireless(0, answer);

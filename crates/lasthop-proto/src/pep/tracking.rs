@@ -360,7 +360,7 @@ impl Tracking {
     /// is known of it is true where the opening came by. Such a segment is no reason for doubt.
     fn is_certainly_late(&self, from: Side, sight: &Sight) -> bool {
         let (own, peer) = (&self.halves[from.index()], &self.halves[from.peer().index()]);
-        self.is_open() && self.has_seen_opening() && own.is_replay(sight, peer)
+        self.has_seen_opening() && own.is_replay(sight, peer)
     }
 
     /// Follows a connection from a packet of each side on.
@@ -380,7 +380,7 @@ impl Tracking {
             half
         };
         self.halves = [half(0, 1), half(1, 0)];
-        if goes_on && self.has_seen_opening() {
+        if self.has_seen_opening() {
             self.halves.iter_mut().zip(&before).for_each(|(half, before)| half.keep_stamps(before));
         }
         self.begin();

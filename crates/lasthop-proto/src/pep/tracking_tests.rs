@@ -46,6 +46,14 @@ fn opened() -> Tracking {
     tracking
 }
 
+/// After a SYN with the timestamp 100 and its answer with 9,000.
+fn stamping() -> Tracking {
+    let mut tracking = Tracking::new();
+    tracking.take(Side::Initiator, &stamped(syn(CLIENT, Seq(0), Flags::SYN), 100, 0), 0);
+    tracking.take(Side::Acceptor, &stamped(syn(SERVER, CLIENT + 1, SYN_ACK), 9_000, 100), 0);
+    tracking
+}
+
 /// What a packet that is refused leaves behind: all that decides later is as before.
 fn unchanged(before: &Tracking, after: &Tracking) {
     let picture =
@@ -216,9 +224,7 @@ fn a_refused_connection_is_over_and_a_forged_refusal_is_not_believed() {
 /// RFC 7323 §5.3 and §4.3: by what the other end has echoed, and not by what anybody claims to have sent.
 #[test]
 fn replays_are_refused_by_what_the_other_end_has_taken() {
-    let mut tracking = Tracking::new();
-    tracking.take(Side::Initiator, &stamped(syn(CLIENT, Seq(0), Flags::SYN), 100, 0), 0);
-    tracking.take(Side::Acceptor, &stamped(syn(SERVER, CLIENT + 1, SYN_ACK), 9_000, 100), 0);
+    let mut tracking = stamping();
     tracking.take(Side::Initiator, &stamped(data(0, 0), 105, 9_000), 0);
     tracking.take(Side::Acceptor, &stamped(ack(0, 0), 9_000, 100), 0);
     assert_eq!(tracking.take(Side::Initiator, &stamped(data(0, 0), 110, 9_000), 1_000), Take::Believed);
@@ -367,9 +373,7 @@ fn after_a_gap_one_packet_of_a_stranger_is_not_where_the_stream_goes_on() {
 /// a connection is picked up.
 #[test]
 fn after_a_gap_timestamps_do_not_move_back() {
-    let mut tracking = Tracking::new();
-    tracking.take(Side::Initiator, &stamped(syn(CLIENT, Seq(0), Flags::SYN), 100, 0), 0);
-    tracking.take(Side::Acceptor, &stamped(syn(SERVER, CLIENT + 1, SYN_ACK), 9_000, 100), 0);
+    let mut tracking = stamping();
     tracking.take(Side::Initiator, &stamped(data(0, 0), 105, 9_000), 1_000);
     assert_eq!(tracking.take(Side::Acceptor, &stamped(ack(1_000, 0), 9_010, 105), 0), Take::Believed);
     // Much passed elsewhere. A stranger has the number that the server waits for, and a timestamp one tick too old.

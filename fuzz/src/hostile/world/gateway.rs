@@ -11,6 +11,9 @@ use super::super::middle::{Coming, Middle, Passed, Sent};
 use super::trace::{Trace, brief, line, print_difference, trace};
 use super::{Demand, Fate, Seen, World};
 
+/// What opens, ends or resets a connection.
+const SPECIAL: Flags = Flags::SYN.with(Flags::FIN).with(Flags::RST);
+
 /// Whether what the gateway sends is a piece of the packet that came just now, which it may not pass as a whole: then it is still
 /// the work of who wrote that.
 fn is_piece(sent: &Sent, packet: &Pkt, port: Port) -> bool {
@@ -28,9 +31,7 @@ fn is_piece(sent: &Sent, packet: &Pkt, port: Port) -> bool {
 /// may keep it back.
 fn may_be_kept(packet: &Pkt, port: Port) -> bool {
     let Segment { flags, options, .. } = packet.segment;
-    let special = Flags(Flags::SYN.0 | Flags::FIN.0 | Flags::RST.0);
-    let pure = packet.len == 0 && flags.0 & special.0 == 0 && options.timestamps.is_some();
-    port == Port::WIRELESS && pure
+    port == Port::WIRELESS && packet.len == 0 && !flags.meets(SPECIAL) && options.timestamps.is_some()
 }
 
 impl<M: Middle> World<'_, M> {
@@ -98,8 +99,7 @@ impl<M: Middle> World<'_, M> {
             eprintln!("{} gateway to {:?}: {}", self.now, sent.towards, line(&sent.segment, sent.len));
         }
         let Segment { seq, ack, window, flags, options } = sent.segment;
-        let special = Flags(Flags::SYN.0 | Flags::FIN.0 | Flags::RST.0);
-        assert!(flags.0 & special.0 == 0, "nobody but the ends opens, ends or resets: {sent:?}");
+        assert!(!flags.meets(SPECIAL), "nobody but the ends opens, ends or resets: {sent:?}");
         if sent.towards == Port::WIRELESS {
             if let Some(times) = options.timestamps {
                 // Of two half a circle apart, as a stranger may choose his, neither is the later.
