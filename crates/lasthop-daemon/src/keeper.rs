@@ -48,17 +48,23 @@ impl Keeper {
         Self { program, worker: None, pause: None, watchdog, next_watchdog: Instant::now() }
     }
 
-    /// Starts a worker with its first order; its process.
+    /// Starts a worker with its first order.
     ///
     /// # Errors
     ///
     /// When the system refuses it.
-    pub fn start(&mut self, order: &impl Serialize) -> Result<u32, SystemError> {
-        let worker = Worker::spawn(&self.program, order)?;
-        Ok(self.worker.insert(worker).child.id())
+    pub fn start(&mut self, order: &impl Serialize) -> Result<(), SystemError> {
+        self.worker = Some(Worker::spawn(&self.program, order)?);
+        Ok(())
     }
 
-    /// The worker, if it takes packets.
+    /// The process that takes packets; none while a worker only starts.
+    pub fn process(&self) -> Option<u32> {
+        let serving = |worker: &&Worker| matches!(worker.phase, Phase::Working | Phase::Changing);
+        self.worker.as_ref().filter(serving).map(|worker| worker.child.id())
+    }
+
+    /// The worker, if it takes packets and orders.
     pub fn working(&self) -> Option<&Worker> {
         self.worker.as_ref().filter(|worker| worker.phase == Phase::Working)
     }
@@ -148,13 +154,13 @@ impl Keeper {
         Ok(())
     }
 
-    /// Hears the worker, and ends it when it is lost or hangs: whether it did. `meaning` ends the log's sentence on what that means.
-    pub fn loses_worker<S: DeserializeOwned>(&mut self, take: impl FnMut(S), meaning: &str) -> bool {
-        let Some(worker) = &mut self.worker else { return false };
+    /// Hears the worker, and ends it when it is lost or hangs. `meaning` ends the log's sentence on what that means.
+    pub fn look_after_worker<S: DeserializeOwned>(&mut self, take: impl FnMut(S), meaning: &str) {
+        let Some(worker) = &mut self.worker else { return };
         worker.listen(take);
         let now = Instant::now();
         if now < worker.deadline() || worker.is_excused(now) {
-            return false;
+            return;
         }
         let reason = match &worker.phase {
             Phase::Lost(reason) => reason.clone(),
@@ -170,7 +176,6 @@ impl Keeper {
         tracing::warn!(reason, end, pause_ms = pause.as_millis() as u64, "the worker is lost{meaning}");
         self.worker = None;
         self.pause = Some((now + pause, pause));
-        true
     }
 
     /// Whether there is no worker, and another is to be started now.

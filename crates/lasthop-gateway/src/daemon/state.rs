@@ -14,7 +14,7 @@ pub struct State {
     pub gateway: Gateway,
     /// When the daemon started.
     pub started: Instant,
-    /// The worker's process, when there is one.
+    /// The worker's process, once it takes packets.
     pub worker: Option<u32>,
     /// Workers that were started after the first.
     pub restarts: u64,

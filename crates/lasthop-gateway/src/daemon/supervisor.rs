@@ -140,6 +140,7 @@ impl Supervisor {
         self.start()?;
         let state = &self.state;
         self.keeper.await_phase(Phase::Working, START, |snapshot| state.lock().snapshot = snapshot)?;
+        state.lock().worker = self.keeper.process();
         if signals.terminate.load(Ordering::Relaxed) {
             return self.stop();
         }
@@ -147,8 +148,7 @@ impl Supervisor {
     }
 
     fn start(&mut self) -> Result<(), SupervisorError> {
-        let process = self.keeper.start(&self.order())?;
-        self.state.lock().worker = Some(process);
+        self.keeper.start(&self.order())?;
         self.told = true;
         Ok(())
     }
@@ -195,9 +195,8 @@ impl Supervisor {
     /// Ends a worker that hangs, and starts another when there is none.
     fn look_after_worker(&mut self) {
         let state = &self.state;
-        if self.keeper.loses_worker(|snapshot| state.lock().snapshot = snapshot, "; packets pass untreated") {
-            self.state.lock().worker = None;
-        }
+        self.keeper.look_after_worker(|snapshot| state.lock().snapshot = snapshot, "; packets pass untreated");
+        state.lock().worker = self.keeper.process();
         if self.keeper.wants_another() {
             match self.start() {
                 Ok(()) => {

@@ -67,7 +67,7 @@ pub struct State {
     pub tunnel: Tunnel,
     /// When the daemon started.
     pub started: Instant,
-    /// The worker's process, when there is one.
+    /// The worker's process, once it takes packets.
     pub worker: Option<u32>,
     /// Workers that were started after the first.
     pub restarts: u64,
@@ -134,6 +134,7 @@ pub fn run(path: &Path, program: WorkerProgram, tell_level: &dyn Fn(&str)) -> Re
     let mut supervisor = Supervisor { path: path.to_owned(), plan, keeper: Keeper::new(program), state: state.clone() };
     supervisor.start()?;
     supervisor.keeper.await_phase(Phase::Working, START, |snapshot| state.lock().snapshot = snapshot)?;
+    state.lock().worker = supervisor.keeper.process();
     if let Some(listener) = metrics_listener {
         let state = state.clone();
         lasthop_daemon::metrics::serve(listener, move || metrics::encode(&state.lock()))
@@ -167,9 +168,7 @@ impl Supervisor {
                 peer.last = address.parse().ok();
             }
         }
-        let process = self.keeper.start(&Order::Configure(Box::new(self.plan.clone())))?;
-        self.state.lock().worker = Some(process);
-        Ok(())
+        Ok(self.keeper.start(&Order::Configure(Box::new(self.plan.clone())))?)
     }
 
     /// Keeps a worker alive until a signal says otherwise.
@@ -201,9 +200,8 @@ impl Supervisor {
     /// Ends a worker that hangs, and starts another when there is none.
     fn look_after_worker(&mut self) {
         let state = &self.state;
-        if self.keeper.loses_worker(|snapshot| state.lock().snapshot = snapshot, ", and the device with it") {
-            self.state.lock().worker = None;
-        }
+        self.keeper.look_after_worker(|snapshot| state.lock().snapshot = snapshot, ", and the device with it");
+        state.lock().worker = self.keeper.process();
         if self.keeper.wants_another() {
             match self.start() {
                 Ok(()) => {
