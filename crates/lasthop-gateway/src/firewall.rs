@@ -30,7 +30,7 @@ pub use self::pulse::{PULSE, Pulse};
 /// What rules are made from.
 #[derive(Clone, Debug)]
 struct Source {
-    /// What packets come to the queue for, unless all is split and nothing repaired.
+    /// What packets come to the queue for; none of a relay alone.
     forward: Option<Gateway>,
     /// What leads connections to the relay, when a rule splits.
     split: Option<SplitConfig>,
@@ -102,8 +102,7 @@ pub enum Standing {
 impl Firewall {
     /// Finds, for each version of IP, the first program that takes the rules. On a bridge there are none.
     pub fn choose(gateway: &Gateway) -> Result<Self, FirewallError> {
-        let forwards = gateway.rules.iter().any(|rule| settings::is_watched(rule) || settings::is_repaired(rule));
-        let source = Source { forward: forwards.then(|| gateway.clone()), split: settings::split(gateway) };
+        let source = Source { forward: Some(gateway.clone()), split: settings::split(gateway) };
         let mut firewall = Self { source, tables: Vec::new(), pulse: Pulse::Required, expected: Vec::new() };
         if gateway.bridge.is_some() {
             return Ok(firewall);

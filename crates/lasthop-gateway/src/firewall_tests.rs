@@ -1,12 +1,10 @@
 use super::chains::{Table, install, remove};
 use super::*;
-use crate::configuration::Mode;
 
 /// The rules of one version of IP for a configuration, where nothing is there yet.
 fn text(rules: &str, family: Family) -> String {
     let gateway = Gateway::parse("g", rules).unwrap();
-    let forwards = gateway.rules.iter().any(|rule| !matches!(rule.mode, Mode::Split(_)));
-    let source = Source { forward: forwards.then(|| gateway.clone()), split: settings::split(&gateway) };
+    let source = Source { forward: Some(gateway.clone()), split: settings::split(&gateway) };
     source.text(family, Pulse::Required, &Listing::new())
 }
 
@@ -55,6 +53,20 @@ fn what_a_rule_that_splits_leaves_alone_is_measured() {
     let measured = text("ab = '10 %'\n");
     let queued = |line: &str| line.starts_with("-A LASTHOP -o wl0 -p tcp -m recent") && line.contains("-j NFQUEUE");
     assert!(measured.lines().any(queued) && !measured.contains("-o wl0 -p tcp -j RETURN"), "{measured}");
+}
+
+#[test]
+fn what_a_port_forward_leads_on_comes_to_the_queue_once_more() {
+    let rules = "[[rule]]\nname = 'a'\nmode = 'split'\ninterface = 'wl0'\naddresses = ['10.2.0.0/24']\nports = [80]\nopened_by = 'either'\n";
+    let text = text(rules, Family::V4);
+    let led_on: Vec<&str> = text.lines().filter(|line| line.contains("--ctstate DNAT")).collect();
+    let beat = "-m recent --rcheck --seconds 1 --name lasthop --mask 0.0.0.0 --rsource";
+    let expected = ["-s 10.2.0.0/24 -i wl0", "-d 10.2.0.0/24 -o wl0"].map(|selection| {
+        format!(
+            "-A LASTHOP {selection} -p tcp --syn -m tcp --dport 80 -m conntrack --ctstate DNAT {beat} -j NFQUEUE --queue-num 27000 --queue-bypass"
+        )
+    });
+    assert_eq!(led_on, expected, "{text}");
 }
 
 #[test]

@@ -34,6 +34,12 @@ impl Sender {
         Ok(Self { v4, v6: open(Domain::IPV6).ok() })
     }
 
+    /// From now on packets bear this mark.
+    pub fn set_mark(&self, mark: u32) -> io::Result<()> {
+        self.v4.set_mark(mark)?;
+        self.v6.as_ref().map_or(Ok(()), |v6| v6.set_mark(mark))
+    }
+
     /// Sends a packet to where its destination address says. Fails when the packet is no IP packet, longer than the
     /// interface takes, or there is no way to its destination.
     pub fn send(&self, packet: &[u8]) -> io::Result<()> {

@@ -23,16 +23,37 @@ const TO: u16 = 4;
 /// A packet: the number of the interface that it came in by, its source and destination.
 type Packet = (u32, IpAddr, IpAddr);
 
+/// Where a packet goes that has come in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// On, by the interface of this number.
+    Out(Interface),
+    /// It is for this machine.
+    Here,
+    /// As far as is known.
+    Nowhere,
+}
+
+impl Way {
+    /// The number of the interface by which it is forwarded, if it is.
+    pub const fn out(self) -> Option<u32> {
+        match self {
+            Self::Out(Interface(number)) => Some(number),
+            Self::Here | Self::Nowhere => None,
+        }
+    }
+}
+
 /// The kernel's answers.
 #[derive(Debug, Default)]
 pub struct Routes {
     socket: Option<Socket>,
-    known: HashMap<Packet, (Instant, Option<u32>)>,
+    known: HashMap<Packet, (Instant, Way)>,
 }
 
 impl Routes {
-    /// The number of the interface by which a packet would be forwarded; none when it would not.
-    pub fn way(&mut self, now: Instant, packet: Packet) -> Option<u32> {
+    /// Where a packet goes.
+    pub fn way(&mut self, now: Instant, packet: Packet) -> Way {
         if let Some((until, way)) = self.known.get(&packet)
             && now < *until
         {
@@ -41,12 +62,12 @@ impl Routes {
         if self.known.len() >= MOST {
             self.known.clear();
         }
-        let way = self.ask(packet);
+        let way = self.ask(packet).unwrap_or(Way::Nowhere);
         self.known.insert(packet, (now + LIFETIME, way));
         way
     }
 
-    fn ask(&mut self, (from, source, destination): Packet) -> Option<u32> {
+    fn ask(&mut self, (from, source, destination): Packet) -> Option<Way> {
         if self.socket.is_none() {
             self.socket = Socket::open(None).inspect_err(|error| tracing::warn!(%error, "no routes are told")).ok();
         }
@@ -66,10 +87,13 @@ impl Routes {
             .with(FROM, &from.to_ne_bytes());
         let mut way = None;
         let asked = self.socket.as_mut()?.ask(request, PATIENCE, |_, body| {
-            let is_forwarded = body.get(7) == Some(&libc::RTN_UNICAST);
             let mut all = attributes(body.get(HEADER..).unwrap_or_default());
             let to = all.find(|(kind, _)| *kind == TO).and_then(|(_, value)| value.try_into().ok());
-            way = to.map(u32::from_ne_bytes).filter(|_| is_forwarded);
+            way = match body.get(7) {
+                Some(&libc::RTN_UNICAST) => to.map(|to| Way::Out(Interface(u32::from_ne_bytes(to)))),
+                Some(&libc::RTN_LOCAL) => Some(Way::Here),
+                _ => None,
+            };
         });
         // Where there is no route, or none back to the source, the packet goes nowhere.
         asked.ok().and(way)

@@ -6,7 +6,7 @@ mod network;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lasthop_sys::raw::Sender;
 use network::{Daemon, Network, Pace, is_skipped};
@@ -21,12 +21,23 @@ fn split(more: &str) -> String {
 
 /// Connections opened from one host to a port of another: each carries a byte there and back.
 fn exchange(network: &Network, from: &str, to: &str, address: &str, count: usize) -> Vec<(TcpStream, TcpStream)> {
-    let address: SocketAddr = address.parse().unwrap();
+    exchange_by(network, from, to, [address, address], count)
+}
+
+/// The same where the address that is called leads to that of the listener.
+fn exchange_by(
+    network: &Network,
+    from: &str,
+    to: &str,
+    [called, address]: [&str; 2],
+    count: usize,
+) -> Vec<(TcpStream, TcpStream)> {
+    let [called, address] = [called, address].map(|address| address.parse::<SocketAddr>().unwrap());
     let listener = network.within(to, move || TcpListener::bind(address).unwrap()).join().unwrap();
-    let connect = move || TcpStream::connect_timeout(&address, PATIENCE).unwrap();
+    let connect = move || TcpStream::connect_timeout(&called, PATIENCE).unwrap();
     let one = |_| {
         let opened = network.within(from, connect).join().unwrap();
-        let accepted = listener.accept().unwrap().0;
+        let accepted = accept(&listener);
         for stream in [&opened, &accepted] {
             stream.set_read_timeout(Some(PATIENCE)).unwrap();
         }
@@ -37,6 +48,22 @@ fn exchange(network: &Network, from: &str, to: &str, address: &str, count: usize
         (opened, accepted)
     };
     (0..count).map(one).collect()
+}
+
+/// The next connection, which comes soon.
+fn accept(listener: &TcpListener) -> TcpStream {
+    listener.set_nonblocking(true).unwrap();
+    let end = Instant::now() + PATIENCE;
+    loop {
+        match listener.accept() {
+            Ok((stream, _)) => {
+                stream.set_nonblocking(false).unwrap();
+                return stream;
+            }
+            Err(error) => assert!(error.kind() == std::io::ErrorKind::WouldBlock && Instant::now() < end, "{error}"),
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 #[test]
@@ -69,6 +96,58 @@ fn the_connections_that_a_rule_names_are_split_and_no_others() {
             // The snapshot that tells is half a second old at most.
             std::thread::sleep(Duration::from_millis(700));
             assert_eq!(daemon.ask("status").unwrap()["split"]["total"], total, "{more}: {from} to {address}");
+        }
+    }
+}
+
+#[test]
+fn connections_that_a_port_forward_leads_on_are_split() {
+    if is_skipped("connections behind a port forward") {
+        return;
+    }
+    let network = Network::new();
+    let forward = |program: &str, called: &str, port: u16, to: &str| {
+        let rule = format!("-p tcp -d {called} --dport {port} -j DNAT --to-destination {to}");
+        network.must("g", &format!("{program} -w -t nat -A PREROUTING {rule}"));
+    };
+    forward("iptables", "10.1.0.1", 5380, "10.2.0.2:5381");
+    forward("ip6tables", "fd01::1", 5380, "[fd02::2]:5381");
+    forward("iptables", "10.2.0.1", 5382, "10.1.0.2:5383");
+    let (inwards, outwards) =
+        (["s", "c", "10.1.0.1:5380", "10.2.0.2:5381"], ["c", "s", "10.2.0.1:5382", "10.1.0.2:5383"]);
+    let inwards_v6 = ["s", "c", "[fd01::1]:5380", "[fd02::2]:5381"];
+    // A service of the gateway's own.
+    let own = ["s", "g", "10.1.0.1:5384", "10.1.0.1:5384"];
+    let cases = [
+        ("", [1, 1, 1]),
+        ("split.repair = 'off'", [1, 1, 1]),
+        // As they are known behind the hop.
+        ("opened_by = 'wired'\naddresses = ['10.2.0.0/24', 'fd02::/64']\nports = [5381]", [1, 1, 0]),
+        ("opened_by = 'wireless'\nports = [5383]", [0, 0, 1]),
+        ("opened_by = 'either'\nports = [5380, 5382]", [0, 0, 0]),
+        ("addresses = ['10.9.0.0/24', 'fd09::/64']", [0, 0, 0]),
+        ("ab = '100 %'", [0, 0, 0]),
+    ];
+    for (more, expected) in cases {
+        let daemon = Daemon::start(&network, &split(more));
+        let mut total = 0;
+        let all = [(inwards, expected[0]), (inwards_v6, expected[1]), (outwards, expected[2]), (own, 0)];
+        for ([from, to, called, address], expected) in all {
+            let streams = exchange_by(&network, from, to, [called, address], 2);
+            for (opened, accepted) in &streams {
+                assert_eq!(opened.peer_addr().unwrap().to_string(), called);
+                assert_eq!(accepted.peer_addr().unwrap(), opened.local_addr().unwrap());
+            }
+            drop(streams);
+            total += 2 * expected;
+            // The snapshot that tells is half a second old at most.
+            std::thread::sleep(Duration::from_millis(700));
+            assert_eq!(
+                daemon.ask("status").unwrap()["split"]["total"],
+                total,
+                "{more}: {from} to {called}\n{}",
+                daemon.log()
+            );
         }
     }
 }

@@ -9,6 +9,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
@@ -119,8 +120,8 @@ fn sources(entry: Entry) -> [(Route, SocketAddr); 2] {
 
 /// Where the addresses of a TCP packet without extension headers are.
 struct Layout {
-    source: std::ops::Range<usize>,
-    destination: std::ops::Range<usize>,
+    source: Range<usize>,
+    destination: Range<usize>,
     tcp: usize,
     /// The IP header's own checksum.
     checksum: Option<usize>,
@@ -137,7 +138,7 @@ fn layout(packet: &[u8]) -> Option<Layout> {
 
 fn route(packet: &[u8]) -> Option<Route> {
     let layout = layout(packet)?;
-    let end = |address: std::ops::Range<usize>, port: usize| {
+    let end = |address: Range<usize>, port: usize| {
         let ip = match packet.get(address)? {
             four @ [_, _, _, _] => <[u8; 4]>::try_from(four).ok()?.into(),
             sixteen => <[u8; 16]>::try_from(sixteen).ok()?.into(),
@@ -149,16 +150,29 @@ fn route(packet: &[u8]) -> Option<Route> {
 
 /// Puts in another source, and carries the checksums on: one that was wrong stays wrong.
 fn set_source(packet: &mut [u8], source: SocketAddr) {
-    let Some(layout) = layout(packet) else { return };
-    let address = match source {
-        SocketAddr::V4(source) => source.ip().octets().to_vec(),
-        SocketAddr::V6(source) => source.ip().octets().to_vec(),
+    if let Some(layout) = layout(packet) {
+        set_end(packet, &layout, layout.source.clone(), layout.tcp, source);
+    }
+}
+
+/// The same for the destination.
+pub(super) fn set_destination(packet: &mut [u8], destination: SocketAddr) {
+    if let Some(layout) = layout(packet) {
+        set_end(packet, &layout, layout.destination.clone(), layout.tcp + 2, destination);
+    }
+}
+
+/// Puts in another end: its address is at `place`, its port at `port`.
+fn set_end(packet: &mut [u8], layout: &Layout, place: Range<usize>, port: usize, end: SocketAddr) {
+    let address = match end {
+        SocketAddr::V4(end) => end.ip().octets().to_vec(),
+        SocketAddr::V6(end) => end.ip().octets().to_vec(),
     };
-    if address.len() != layout.source.len() {
+    if address.len() != place.len() {
         return;
     }
     let checksum = layout.tcp + 16;
-    for (index, word) in layout.source.step_by(2).zip(address.chunks_exact(2)) {
+    for (index, word) in place.step_by(2).zip(address.chunks_exact(2)) {
         let word = [word[0], word[1]];
         if let Some(ip) = layout.checksum {
             carry_on(packet, ip, index, word);
@@ -166,9 +180,9 @@ fn set_source(packet: &mut [u8], source: SocketAddr) {
         carry_on(packet, checksum, index, word);
         packet[index..index + 2].copy_from_slice(&word);
     }
-    let port = source.port().to_be_bytes();
-    carry_on(packet, checksum, layout.tcp, port);
-    packet[layout.tcp..layout.tcp + 2].copy_from_slice(&port);
+    let number = end.port().to_be_bytes();
+    carry_on(packet, checksum, port, number);
+    packet[port..port + 2].copy_from_slice(&number);
 }
 
 /// What the checksum at `sum` becomes when the word at `index` becomes `new` (RFC 1624, equation 3).

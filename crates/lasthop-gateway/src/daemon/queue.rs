@@ -40,6 +40,26 @@ pub(super) struct Senders {
     pub out: Sender,
     /// To the relay's sockets on this machine, whatever their destination says; none where there is no relay.
     pub home: Option<Sender>,
+    /// To the relay's listeners; none where there is no relay.
+    pub first: Option<FirstSender>,
+}
+
+/// Sends first packets of connections to the listener that their mark names.
+pub(super) struct FirstSender {
+    sender: Sender,
+    mark: u32,
+}
+
+impl FirstSender {
+    /// Past the gateway's own rules, by its `mark`.
+    pub fn new(mark: u32) -> io::Result<Self> {
+        Ok(Self { sender: Sender::new(mark)?, mark })
+    }
+
+    fn send(&self, packet: &[u8], listener: u32) -> io::Result<()> {
+        self.sender.set_mark(self.mark | listener)?;
+        self.sender.send(packet)
+    }
 }
 
 /// Whose packets an engine treats.
@@ -147,6 +167,10 @@ impl PacketPath for QueuePath {
                         }
                         continue;
                     }
+                    if leads_home(&self.senders, &self.links, &packet, core) {
+                        self.verdicts.drop(packet.id);
+                        continue;
+                    }
                     let verdict = match port(&self.links, &packet) {
                         _ if packet.extent == Extent::Truncated => {
                             core.counters.truncated += 1;
@@ -227,6 +251,22 @@ impl QueuePath {
         }
         core.counters.injection_failures += self.send_injections(whose, core).len() as u64;
     }
+}
+
+/// Whether a forwarded packet begins a connection that a port forward leads on and a rule splits: it has gone to the relay as it came in, and
+/// ends here, before it counts as a tracked connection.
+fn leads_home(senders: &Senders, links: &Links, packet: &Queued<'_>, core: &mut Core) -> bool {
+    if packet.hook != Hook::Elsewhere || packet.extent != Extent::Whole {
+        return false;
+    }
+    let (Some(relay), Some(first)) = (&mut core.relay, &senders.first) else { return false };
+    let Some((came, mark)) = relay.reclaim(packet, links) else { return false };
+    if let Err(error) = first.send(&came, mark) {
+        // Its sender repeats it.
+        core.counters.injection_failures += 1;
+        tracing::debug!(%error, "cannot lead a connection to the relay");
+    }
+    true
 }
 
 /// Whose packet it is.

@@ -1,19 +1,24 @@
 //! The relay of split connections beside the packet loop, and whether it is alive.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
+use lasthop_daemon::ab::RuleArms;
+use lasthop_proto::packet::Flags;
 use lasthop_sys::links::Links;
 use lasthop_sys::nfqueue::message::Queued;
-use lasthop_sys::routes::Routes;
+use lasthop_sys::routes::{Routes, Way};
+use lasthop_wire::{Checksum, Checksums, View};
 
 use crate::configuration::{Gateway, Mode, Rule};
+use crate::daemon::nat::set_destination;
 use crate::split::admission::Ends;
+use crate::split::calls::Calls;
 use crate::split::decide::{Chooser, Crossing, Opening};
 use crate::split::{Admission, SplitConfig, SplitCounters, SplitProxy, SplitSnapshot};
-use lasthop_daemon::ab::RuleArms;
 
 /// A relay that has not turned for so many beats, half a second or more, hangs.
 const STILL: u32 = 25;
@@ -25,6 +30,7 @@ pub(super) struct Relay {
     chooser: Chooser,
     admission: Arc<Admission>,
     routes: Routes,
+    calls: Calls,
     gate: Gate,
     counters: Arc<SplitCounters>,
     /// The names of the rules that split, in their order; they change with a restart only.
@@ -74,6 +80,7 @@ impl Relay {
             chooser: Chooser::new(gateway),
             admission,
             routes: Routes::default(),
+            calls: Calls::default(),
             gate: Gate::Open,
             counters,
             names: split_names(gateway),
@@ -91,16 +98,49 @@ impl Relay {
         self.gate = gate;
     }
 
-    /// The mark with which the first packet of a connection goes to the relay; none when it is to pass.
+    /// The mark with which the first packet of a connection, just come in, goes to the relay; none when it is to pass.
     pub fn mark(&mut self, packet: &Queued<'_>, links: &Links) -> Option<u32> {
         let opening = Opening::read(packet.bytes).filter(|_| self.gate == Gate::Open)?;
         let now = Instant::now();
         let Ends { client, server } = opening.ends;
-        let routes = &mut self.routes;
-        let mut crossing =
-            Way { links, from: packet.from, to: &mut || routes.way(now, (packet.from, client.ip(), server.ip())) };
-        let listener = self.chooser.choose(&self.config, &opening, &mut crossing)?;
-        if !self.admission.admit(now, opening.ends, opening.number) {
+        let way = self.routes.way(now, (packet.from, client.ip(), server.ip()));
+        if way == Way::Here {
+            // It may be led on.
+            self.calls.keep(now, opening);
+            return None;
+        }
+        let listener =
+            self.chooser.choose(&self.config, &opening, &Passage { links, from: packet.from, to: way.out() })?;
+        self.admit(now, opening, server, listener)
+    }
+
+    /// The first packet of a connection that a port forward (DNAT) leads on, as it came in, with the mark with which it goes to the relay;
+    /// none when it is to go on.
+    pub fn reclaim(&mut self, packet: &Queued<'_>, links: &Links) -> Option<(Vec<u8>, u32)> {
+        let view = lasthop_wire::parse(packet.bytes).filter(|view| self.gate == Gate::Open && is_first(view))?;
+        let opening = Opening::read(packet.bytes)?;
+        let now = Instant::now();
+        let called = self.calls.called(now, opening)?;
+        // Nobody vouches for a damaged packet.
+        if lasthop_wire::checksums(packet.bytes, &view, packet.checksum) != Checksums::Hold {
+            return None;
+        }
+        let passage = Passage { links, from: packet.from, to: Some(packet.to) };
+        let listener = self.chooser.choose(&self.config, &opening, &passage)?;
+        let Ends { client, server } = opening.ends;
+        let opening = Opening { ends: Ends { client, server: called }, ..opening };
+        let mark = self.admit(now, opening, server, listener)?;
+        let mut came = packet.bytes[..view.total_len()].to_vec();
+        set_destination(&mut came, called);
+        if packet.checksum == Checksum::Pending {
+            lasthop_wire::seal(&mut came, &view);
+        }
+        Some((came, mark))
+    }
+
+    /// The mark that leads a first packet to this listener, if there is room for its connection.
+    fn admit(&self, now: Instant, opening: Opening, server: SocketAddr, listener: u32) -> Option<u32> {
+        if !self.admission.admit(now, opening, server) {
             self.counters.passed();
             return None;
         }
@@ -127,25 +167,31 @@ impl Relay {
     }
 }
 
+/// Whether a packet begins a connection (`--syn` of iptables).
+fn is_first(view: &View) -> bool {
+    let about = Flags::SYN.with(Flags::ACK).with(Flags::RST).with(Flags::FIN);
+    view.segment.flags.0 & about.0 == Flags::SYN.0
+}
+
 fn split_names(gateway: &Gateway) -> Vec<String> {
     let splits = |rule: &&Rule| matches!(rule.mode, Mode::Split(_));
     gateway.rules.iter().filter(splits).map(|rule| rule.name.clone()).collect()
 }
 
-/// How a packet crosses this machine; its way out is asked for only when it matters.
-struct Way<'a> {
+/// How a packet crosses this machine: by which interfaces.
+struct Passage<'a> {
     links: &'a Links,
     from: u32,
-    to: &'a mut dyn FnMut() -> Option<u32>,
+    to: Option<u32>,
 }
 
-impl Crossing for Way<'_> {
+impl Crossing for Passage<'_> {
     fn comes_from(&self, interface: &str) -> bool {
         self.links.number(interface) == Some(self.from)
     }
 
-    fn leads_to(&mut self, interface: &str) -> bool {
-        self.links.number(interface).is_some_and(|number| (self.to)() == Some(number))
+    fn leads_to(&self, interface: &str) -> bool {
+        self.to.is_some() && self.links.number(interface) == self.to
     }
 }
 

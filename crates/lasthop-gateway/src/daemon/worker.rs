@@ -22,7 +22,7 @@ use crate::configuration::Gateway;
 use crate::daemon::bridge::{BridgeError, BridgePath};
 use crate::daemon::order::{Notice, Order};
 use crate::daemon::path::{BEAT, Beneath, Core, Heart, PacketPath};
-use crate::daemon::queue::{QueuePath, Senders};
+use crate::daemon::queue::{FirstSender, QueuePath, Senders};
 use crate::daemon::relay::{Gate, Relay};
 use crate::daemon::snapshot::{RelaySnapshot, Snapshot};
 use crate::daemon::tape::Tape;
@@ -264,7 +264,8 @@ fn open_path(gateway: &Gateway) -> Result<Box<dyn PacketPath>, WorkerError> {
         split.map(|split| Sender::new(gateway.mark | split.marks.deliver)).transpose().map_err(no_raw_sockets)?;
     let mut buffer = Buffer::default();
     let queue = Queue::bind(gateway.queue, &mut buffer)?;
-    let path = QueuePath::new(gateway, queue, Senders { out: sender, home }, buffer)
+    let first = home.is_some().then(|| FirstSender::new(gateway.mark)).transpose().map_err(no_raw_sockets)?;
+    let path = QueuePath::new(gateway, queue, Senders { out: sender, home, first }, buffer)
         .map_err(system("cannot list interfaces"))?;
     Ok(Box::new(path))
 }

@@ -2,6 +2,7 @@
 
 use super::chains::{CHAIN, Chain, Place, Stage, Table};
 use super::pulse::{Pulse, matches as pulse_match};
+use super::split;
 use crate::configuration::{Gateway, Mode, Network, OpenedBy, PortRange, Rule};
 use crate::family::Family;
 use crate::settings::is_watched;
@@ -23,12 +24,16 @@ pub fn chains(gateway: &Gateway, family: Family, pulse: Pulse) -> Vec<Chain> {
     let own = format!("-m mark --mark {0:#x}/{0:#x}", gateway.mark);
     let quiet = |table, hook, place, rules| Chain { table, name: CHAIN, hook, place, stage: Stage::Quiet, rules };
     let mut forwarded = vec![format!("{own} -j RETURN")];
+    let queue = queue(gateway.queue, family, pulse);
     for rule in &gateway.rules {
+        if matches!(rule.mode, Mode::Split(_)) {
+            forwarded.extend(split::led_on(rule, family).iter().map(|first| format!("{first} {queue}")));
+        }
         forwarded.extend(matches(rule, family).into_iter().map(|matches| match rule.mode {
             // Connections that are split end here, and are not forwarded; those that are left alone pass, and are measured where that was the intent.
             Mode::Split(_) if !is_watched(rule) => format!("{matches} -j RETURN"),
             Mode::Split(_) | Mode::Snoop(_) | Mode::Observe => {
-                format!("{matches} {}", queue(gateway.queue, family, pulse))
+                format!("{matches} {queue}")
             }
         }));
     }

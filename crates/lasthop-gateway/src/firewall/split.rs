@@ -5,12 +5,13 @@
 //! packets.
 //!
 //! Nothing here decides that a connection is split: each first packet goes to the queue, comes back with a mark if it is to
-//! be split, and is forwarded if it does not, or if nobody reads the queue.
+//! be split, and is forwarded if it does not, or if nobody reads the queue. One to this machine itself is told there, and comes to the queue
+//! again where it is forwarded if a port forward (DNAT) leads it on.
 
 use super::chains::{CHAIN, Chain, IN_CHAIN, OUT_CHAIN, Place, SPLIT_CHAIN, Stage, Table};
 use super::forward::{self, Way};
 use super::pulse::Pulse;
-use crate::configuration::OpenedBy;
+use crate::configuration::{Network, OpenedBy, PortRange, Rule};
 use crate::family::Family;
 use crate::split::{Marks, Side, SplitConfig, SplitRule};
 
@@ -26,8 +27,8 @@ const fn words(family: Family) -> (&'static str, &'static str) {
 }
 
 /// Which sides' openings a rule is about.
-fn openers(rule: &SplitRule) -> &'static [Side] {
-    match rule.opened_by {
+fn openers(opened_by: OpenedBy) -> &'static [Side] {
+    match opened_by {
         OpenedBy::Wireless => &[Side::Wireless],
         OpenedBy::Wired => &[Side::Wired],
         OpenedBy::Either => &[Side::Wireless, Side::Wired],
@@ -45,9 +46,9 @@ pub fn chains(config: &SplitConfig, family: Family, pulse: Pulse) -> Vec<Chain> 
     let mut raw = vec![format!(
         "-p tcp ! --syn -m socket --transparent --restore-skmark -m mark ! --mark {opened} -j MARK --set-xmark {accepted}"
     )];
-    let mut mangle = Vec::new();
+    let (mut called, mut mangle) = (Vec::new(), Vec::new());
     for (index, rule) in config.rules.iter().enumerate() {
-        for &opener in openers(rule) {
+        for &opener in openers(rule.opened_by) {
             let number = config.listener(index, opener);
             let target = match config.queue {
                 // It comes by here again with the mark, or goes on without.
@@ -59,7 +60,10 @@ pub fn chains(config: &SplitConfig, family: Family, pulse: Pulse) -> Vec<Chain> 
                 ),
             };
             for selection in selections(rule, family, opener) {
-                raw.push(format!("{selection} {target}"));
+                raw.push(format!("{selection} -m addrtype --dst-type UNICAST {target}"));
+            }
+            if config.queue.is_some() {
+                called.extend(calls(rule, family, opener).iter().map(|selection| format!("{selection} {target}")));
             }
             mangle.push(format!(
                 "-p tcp --syn -m mark --mark {:#x}/{:#x} -j TPROXY --on-ip {loopback} --on-port {} --tproxy-mark {deliver}",
@@ -69,6 +73,9 @@ pub fn chains(config: &SplitConfig, family: Family, pulse: Pulse) -> Vec<Chain> 
             ));
         }
     }
+    called.sort();
+    called.dedup();
+    raw.extend(called);
     raw.push(format!("-m mark --mark {accepted} -j CT --notrack"));
     // Errors about the far half would go on to the opener, who knows nothing of its sequence numbers: no path MTU then.
     for what in ["tcp ! --syn", icmp] {
@@ -121,21 +128,60 @@ pub fn beneath(config: &SplitConfig, hops: &[&str], queue: &str, own: u32) -> Ve
     vec![chain(OUT_CHAIN, "OUTPUT", out), chain(IN_CHAIN, "INPUT", inwards)]
 }
 
-/// What matches first packets of connections that `opener` opens.
+/// What matches first packets of connections that `opener` opens, where they come in.
 fn selections(rule: &SplitRule, family: Family, opener: Side) -> Vec<String> {
-    let interface = &rule.interface;
-    let from = match opener {
+    let from = came_from(opener, &rule.interface);
+    first_packets(&rule.addresses, &rule.ports, family, (opener, &from))
+}
+
+/// What matches first packets to this machine from elsewhere, which may be led on by a port forward: to which host and port is not known before
+/// their destination is translated.
+fn calls(rule: &SplitRule, family: Family, opener: Side) -> Vec<String> {
+    let hosts = match opener {
+        Side::Wireless => &rule.addresses[..],
+        Side::Wired => &[],
+    };
+    let mut all = first_packets(hosts, &[], family, (opener, &came_from(opener, &rule.interface)));
+    all.iter_mut().for_each(|first| first.push_str(" -m addrtype ! --src-type LOCAL --dst-type LOCAL"));
+    all
+}
+
+/// What matches first packets of connections that a rule splits, where they are forwarded because a port forward leads them on.
+pub fn led_on(rule: &Rule, family: Family) -> Vec<String> {
+    let mut all = Vec::new();
+    for &opener in openers(rule.opened_by) {
+        let device = match opener {
+            Side::Wireless => came_from(opener, &rule.interface),
+            Side::Wired => format!("-o {}", rule.interface),
+        };
+        all.extend(first_packets(&rule.addresses, &rule.ports, family, (opener, &device)));
+    }
+    all.iter_mut().for_each(|first| first.push_str(" -m conntrack --ctstate DNAT"));
+    all
+}
+
+fn came_from(opener: Side, interface: &str) -> String {
+    match opener {
         Side::Wireless => format!("-i {interface}"),
         Side::Wired => format!("! -i {interface}"),
-    };
+    }
+}
+
+/// What matches first packets to these ports, of an opener that is known by the device; `hosts` are those behind the hop.
+fn first_packets(
+    hosts: &[Network],
+    ports: &[PortRange],
+    family: Family,
+    (opener, device): (Side, &str),
+) -> Vec<String> {
     let host = match opener {
         Side::Wireless => "-s",
         Side::Wired => "-d",
     };
     let mut all = Vec::new();
-    for host in forward::hosts(&rule.addresses, family, host) {
-        for ports in forward::ports(&rule.ports, Way::ToCalled) {
-            all.push(format!("{host}{from} -p tcp --syn{ports} -m addrtype --dst-type UNICAST"));
+    for host in forward::hosts(hosts, family, host) {
+        for ports in forward::ports(ports, Way::ToCalled) {
+            all.push(format!("{host}{device} -p tcp --syn{ports}"));
         }
     }
     all

@@ -42,6 +42,9 @@ COMMIT
 -A LASTHOP_SPLIT -s 10.1.0.0/16 -i wl0 -p tcp --syn -m tcp --dport 80:90 -m addrtype --dst-type UNICAST QUEUE
 -A LASTHOP_SPLIT -d 10.1.0.0/16 ! -i wl0 -p tcp --syn -m tcp --dport 80:90 -m addrtype --dst-type UNICAST QUEUE
 -A LASTHOP_SPLIT ! -i wl1 -p tcp --syn -m addrtype --dst-type UNICAST QUEUE
+-A LASTHOP_SPLIT ! -i wl0 -p tcp --syn -m addrtype ! --src-type LOCAL --dst-type LOCAL QUEUE
+-A LASTHOP_SPLIT ! -i wl1 -p tcp --syn -m addrtype ! --src-type LOCAL --dst-type LOCAL QUEUE
+-A LASTHOP_SPLIT -s 10.1.0.0/16 -i wl0 -p tcp --syn -m addrtype ! --src-type LOCAL --dst-type LOCAL QUEUE
 -A LASTHOP_SPLIT -m mark --mark 0x20000000/0x20000000 -j CT --notrack
 -I OUTPUT -j LASTHOP
 COMMIT

@@ -8,6 +8,8 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::decide::Opening;
+
 /// How long the kernel keeps a connection that is over (`TCP_TIMEWAIT_LEN`), and a sender repeats its first packet.
 const MEMORY: Duration = Duration::from_secs(64);
 /// Most connections of each kind that are remembered after that they are over, or passed.
@@ -54,10 +56,10 @@ struct Register {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
-    /// Let in; the relay has not got it yet.
-    Opening { until: Instant },
+    /// Let in, to be led to `server`; the relay has not got it yet.
+    Opening { until: Instant, server: SocketAddr },
     /// The relay has it.
-    Open,
+    Open { server: SocketAddr },
     /// It is over, but the kernel may know its ends still.
     Over { until: Instant },
 }
@@ -98,14 +100,14 @@ impl Admission {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the connection that begins with this number (ISN) is let in.
-    pub fn admit(&self, now: Instant, ends: Ends, number: u32) -> bool {
-        self.lock().admit(now, ends, number)
+    /// Whether the connection that an `opener` begins is let in. Who is called is `opener.ends.server` there, and in truth `server`.
+    pub fn admit(&self, now: Instant, opener: Opening, server: SocketAddr) -> bool {
+        self.lock().admit(now, opener, server)
     }
 
-    /// The relay has got a connection.
-    pub fn accepted(&self, ends: Ends) {
-        self.lock().accepted(ends);
+    /// The relay has got a connection; who is called in truth, if it was let in.
+    pub fn accepted(&self, ends: Ends) -> Option<SocketAddr> {
+        self.lock().accepted(ends)
     }
 
     /// The relay has done with a connection that it had got.
@@ -115,11 +117,11 @@ impl Admission {
 }
 
 impl Register {
-    fn admit(&mut self, now: Instant, ends: Ends, number: u32) -> bool {
+    fn admit(&mut self, now: Instant, Opening { ends, number }: Opening, server: SocketAddr) -> bool {
         self.forget(now);
         match self.known.get(&ends) {
             // The kernel has it already: a repeated packet, or one that the client should not have sent.
-            Some(State::Opening { .. } | State::Open) => return true,
+            Some(State::Opening { .. } | State::Open { .. }) => return true,
             // Whatever else these ends send would meet what the kernel has of the old connection.
             Some(State::Over { .. }) => {}
             None if self.passed.contains(now, (ends, number)) => return false,
@@ -130,7 +132,7 @@ impl Register {
             None => {}
         }
         let until = now + self.room.patience;
-        self.known.insert(ends, State::Opening { until });
+        self.known.insert(ends, State::Opening { until, server });
         self.opened_until.push_back((until, ends));
         self.opening += 1;
         self.clients.entry(client(ends)).or_default().opening += 1;
@@ -148,15 +150,20 @@ impl Register {
             && u64::from(held.opening) < opening_of_client.max(1)
     }
 
-    fn accepted(&mut self, ends: Ends) {
-        match self.known.insert(ends, State::Open) {
-            Some(State::Opening { .. }) => self.no_longer_opening(ends),
+    fn accepted(&mut self, ends: Ends) -> Option<SocketAddr> {
+        let server = match self.known.get(&ends) {
+            Some(&State::Opening { server, .. }) => {
+                self.no_longer_opening(ends);
+                Some(server)
+            }
             // The old one's end is still to be told.
-            Some(State::Open) => {}
-            Some(State::Over { .. }) | None => {}
-        }
+            Some(&State::Open { server }) => Some(server),
+            Some(State::Over { .. }) | None => None,
+        };
+        self.known.insert(ends, State::Open { server: server.unwrap_or(ends.server) });
         self.open += 1;
         self.clients.entry(client(ends)).or_default().open += 1;
+        server
     }
 
     fn ended(&mut self, now: Instant, ends: Ends) {
@@ -165,7 +172,7 @@ impl Register {
         if self.over_until.len() >= MOST
             && let Some((until, oldest)) = self.over_until.pop_front()
         {
-            self.forget_one(oldest, State::Over { until });
+            self.forget_one(oldest, |state| state == State::Over { until });
         }
         let until = now + MEMORY;
         self.known.insert(ends, State::Over { until });
@@ -190,19 +197,19 @@ impl Register {
     fn forget(&mut self, now: Instant) {
         while let Some(&(until, ends)) = self.opened_until.front().filter(|(until, _)| *until <= now) {
             self.opened_until.pop_front();
-            if self.forget_one(ends, State::Opening { until }) {
+            if self.forget_one(ends, |state| matches!(state, State::Opening { until: its, .. } if its == until)) {
                 self.no_longer_opening(ends);
             }
         }
         while let Some(&(until, ends)) = self.over_until.front().filter(|(until, _)| *until <= now) {
             self.over_until.pop_front();
-            self.forget_one(ends, State::Over { until });
+            self.forget_one(ends, |state| state == State::Over { until });
         }
     }
 
-    /// Forgets a connection if it is in that state, and says whether it was.
-    fn forget_one(&mut self, ends: Ends, state: State) -> bool {
-        let is_so = self.known.get(&ends) == Some(&state);
+    /// Forgets a connection if it is in such a state, and says whether it was.
+    fn forget_one(&mut self, ends: Ends, is_such: impl FnOnce(State) -> bool) -> bool {
+        let is_so = self.known.get(&ends).copied().is_some_and(is_such);
         if is_so {
             self.known.remove(&ends);
         }
@@ -247,25 +254,31 @@ mod tests {
         Ends { client: client.parse().unwrap(), server: "192.0.2.1:80".parse().unwrap() }
     }
 
+    /// Whether ends that begin with this number are let in.
+    fn admit(admission: &Admission, now: Instant, ends: Ends, number: u32) -> bool {
+        admission.admit(now, Opening { ends, number }, ends.server)
+    }
+
     #[test]
     fn a_flood_of_openings_passes_and_so_do_its_repetitions() {
         let (admission, now) = (Admission::new(ROOM), Instant::now());
         let flood = |n: u32| ends(&format!("10.0.{}.{}:7", n >> 8, n & 255));
-        let admitted: Vec<bool> = (0..1000).map(|n| admission.admit(now, flood(n), n)).collect();
+        let admitted: Vec<bool> = (0..1000).map(|n| admit(&admission, now, flood(n), n)).collect();
         assert_eq!(admitted.iter().filter(|admitted| **admitted).count(), 4);
-        let again: Vec<bool> = (0..1000).map(|n| admission.admit(now + Duration::from_secs(30), flood(n), n)).collect();
+        let again: Vec<bool> =
+            (0..1000).map(|n| admit(&admission, now + Duration::from_secs(30), flood(n), n)).collect();
         assert_eq!(admitted, again);
         // Once the kernel has given the others up there is room; but what passed goes on to pass.
         let later = now + Duration::from_secs(63);
-        assert!(!admission.admit(later, flood(999), 999));
-        assert!(admission.admit(later, flood(999), 1));
+        assert!(!admit(&admission, later, flood(999), 999));
+        assert!(admit(&admission, later, flood(999), 1));
     }
 
     #[test]
     fn one_client_has_its_share() {
         let (admission, now) = (Admission::new(ROOM), Instant::now());
         let open = |client: &str| {
-            let admitted = admission.admit(now, ends(client), 0);
+            let admitted = admit(&admission, now, ends(client), 0);
             if admitted {
                 admission.accepted(ends(client));
             }
@@ -285,9 +298,9 @@ mod tests {
     #[test]
     fn of_those_that_are_opening_one_client_has_its_share_too() {
         let (admission, now) = (Admission::new(ROOM), Instant::now());
-        let admitted = (1..=4).filter(|port| admission.admit(now, ends(&format!("10.0.0.1:{port}")), 0)).count();
+        let admitted = (1..=4).filter(|port| admit(&admission, now, ends(&format!("10.0.0.1:{port}")), 0)).count();
         assert_eq!(admitted, 2);
-        assert!(admission.admit(now, ends("10.0.0.2:1"), 0));
+        assert!(admit(&admission, now, ends("10.0.0.2:1"), 0));
     }
 
     #[test]
@@ -295,16 +308,31 @@ mod tests {
         let room = Room { connections: 1, of_client: 1, ..ROOM };
         let (admission, now) = (Admission::new(room), Instant::now());
         let (one, other) = (ends("10.0.0.1:1"), ends("10.0.0.2:1"));
-        assert!(admission.admit(now, one, 5) && !admission.admit(now, other, 6));
-        assert!(admission.admit(now, one, 5), "repeated");
+        assert!(admit(&admission, now, one, 5) && !admit(&admission, now, other, 6));
+        assert!(admit(&admission, now, one, 5), "repeated");
         admission.accepted(one);
-        assert!(admission.admit(now, one, 9), "open");
+        assert!(admit(&admission, now, one, 9), "open");
         admission.ended(now, one);
-        assert!(admission.admit(now, other, 7), "room again");
-        assert!(admission.admit(now, one, 10), "in TIME_WAIT");
+        assert!(admit(&admission, now, other, 7), "room again");
+        assert!(admit(&admission, now, one, 10), "in TIME_WAIT");
         let later = now + Duration::from_secs(200);
-        assert!(admission.admit(later, other, 8));
-        assert!(!admission.admit(later, one, 11));
+        assert!(admit(&admission, later, other, 8));
+        assert!(!admit(&admission, later, one, 11));
+    }
+
+    #[test]
+    fn whom_a_translated_connection_calls_is_known_as_long_as_it_is() {
+        let (admission, now) = (Admission::new(ROOM), Instant::now());
+        let (ends, number, behind) = (ends("10.0.0.1:1"), 5, "10.2.0.2:8080".parse().unwrap());
+        assert_eq!(admission.accepted(ends), None);
+        admission.ended(now, ends);
+        assert!(admission.admit(now, Opening { ends, number }, behind));
+        assert_eq!(admission.accepted(ends), Some(behind));
+        // The kernel has the ends again before the end of the first is told.
+        assert_eq!(admission.accepted(ends), Some(behind));
+        admission.ended(now, ends);
+        admission.ended(now, ends);
+        assert_eq!(admission.accepted(ends), None);
     }
 
     #[test]
@@ -312,7 +340,7 @@ mod tests {
         let (admission, now) = (Admission::new(ROOM), Instant::now());
         for n in 0..50_000_u32 {
             let ends = ends(&format!("10.0.{}.{}:7", n >> 8 & 255, n & 255));
-            if admission.admit(now, ends, n) && n % 2 == 0 {
+            if admit(&admission, now, ends, n) && n % 2 == 0 {
                 admission.accepted(ends);
                 admission.ended(now, ends);
             }

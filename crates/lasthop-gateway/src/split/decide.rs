@@ -56,7 +56,7 @@ pub trait Crossing {
     /// Whether it came in by this interface.
     fn comes_from(&self, interface: &str) -> bool;
     /// Whether it would leave by this interface.
-    fn leads_to(&mut self, interface: &str) -> bool;
+    fn leads_to(&self, interface: &str) -> bool;
 }
 
 impl Chooser {
@@ -79,7 +79,7 @@ impl Chooser {
     }
 
     /// The listener for a connection; none when it is not to be split.
-    pub fn choose(&self, config: &SplitConfig, opening: &Opening, crossing: &mut dyn Crossing) -> Option<u32> {
+    pub fn choose(&self, config: &SplitConfig, opening: &Opening, crossing: &dyn Crossing) -> Option<u32> {
         let Ends { client, server } = opening.ends;
         let (rule, opener) = self.rules.iter().find_map(|rule| {
             let opener = if crossing.comes_from(&rule.interface) { Side::Wireless } else { Side::Wired };

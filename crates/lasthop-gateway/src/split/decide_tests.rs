@@ -8,7 +8,7 @@ impl Crossing for Way {
     fn comes_from(&self, interface: &str) -> bool {
         self.0 == interface
     }
-    fn leads_to(&mut self, interface: &str) -> bool {
+    fn leads_to(&self, interface: &str) -> bool {
         self.1 == interface
     }
 }
@@ -20,7 +20,7 @@ fn choose(rules: &str, way: &Way, client: &str, server: &str, number: u32) -> Op
     let gateway = Gateway::parse("g", rules).unwrap();
     let config = settings::split(&gateway).unwrap();
     let ends = Ends { client: client.parse().unwrap(), server: server.parse().unwrap() };
-    Chooser::new(&gateway).choose(&config, &Opening { ends, number }, &mut Way(way.0, way.1))
+    Chooser::new(&gateway).choose(&config, &Opening { ends, number }, &Way(way.0, way.1))
 }
 
 #[test]

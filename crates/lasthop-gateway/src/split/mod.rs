@@ -16,6 +16,7 @@
 //! Rust programs start).
 
 pub mod admission;
+pub mod calls;
 mod conduit;
 pub mod counters;
 pub mod decide;

@@ -375,8 +375,13 @@ impl SplitProxy {
             Ok(ends) => ends,
             Err(error) => return refused(&self.counters, error),
         };
-        self.admission.accepted(ends);
-        let server = match socket::connect(&self.config, self.config.rules[rule].side(opener.other()), ends) {
+        // Without a queue nobody lets in, and no address is translated before.
+        let called = self.admission.accepted(ends).or(self.config.queue.is_none().then_some(ends.server));
+        let side = self.config.rules[rule].side(opener.other());
+        let server = called
+            .ok_or_else(|| Errno::ADDRNOTAVAIL.into())
+            .and_then(|server| socket::connect(&self.config, side, Ends { server, ..ends }));
+        let server = match server {
             Ok(server) => server,
             Err(error) => {
                 self.admission.ended(Instant::now(), ends);
