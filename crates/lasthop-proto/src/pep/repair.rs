@@ -43,7 +43,7 @@ const STEADY_TRIES: u32 = 3;
 
 /// Repairs with one acknowledgment: so many, enough for most bursts, and one for each packet that has arrived, up to so many more. The
 /// rest go as fast as packets leave the hop: no acknowledgment asks for all of a window.
-const LEAST_REPAIRS: u32 = 8;
+const LEAST_REPAIRS: u32 = 4;
 const MOST_REPAIRS: u32 = 16;
 
 /// Repairs that go at once when it is time for spaced ones.
