@@ -1,9 +1,9 @@
 //! What sits on routers' ports: the scheme's part at the base station, and elements of the scenario's own.
 
 use lasthop_proto::link::arq::ArqConfig;
-use lasthop_proto::pep::snoop::SnoopConfig;
+use lasthop_proto::pep::snoop::{HopControl, SnoopConfig};
 use lasthop_proto::scheme::{LocalDetection, TcpAwareness};
-use lasthop_proto::tcp::config::{Switch, TcpConfig};
+use lasthop_proto::tcp::config::{Recovery, Switch, TcpConfig};
 use lasthop_sim::element::Ends;
 
 use crate::elements::{
@@ -94,7 +94,7 @@ pub(crate) fn base_station(
     let port = port(&reader, nodes, links)?;
     Ok(Some(Station {
         port,
-        snoop: cache(&reader, SnoopConfig::new(LocalDetection::DuplicateAcks, TcpAwareness::Aware))?,
+        snoop: cache(&reader, studies_snoop(common))?,
         relay: relay(&reader, common)?,
         arq: link_protocol(&reader)?,
         srp: srp(&reader)?,
@@ -102,6 +102,13 @@ pub(crate) fn base_station(
         gateway_snoop: snoop::of_gateway(&reader.section("snoop")?)?,
         gateway_split: gateway_split(&reader, common)?,
     }))
+}
+
+/// The cache of the studies' schemes. Their windows fitted into the base station's queue; senders of today, known by their RACK, would
+/// fill any that hides all losses from them, and are held back.
+fn studies_snoop(ends: &TcpSpec) -> SnoopConfig {
+    let hop = (ends.recovery == Some(Recovery::Rack)).then_some(HopControl::DEFAULT);
+    SnoopConfig { hop, ..SnoopConfig::new(LocalDetection::DuplicateAcks, TcpAwareness::Aware) }
 }
 
 /// Reads `[base_station.split]`, which may be absent.

@@ -100,6 +100,10 @@ enum Sent {
 pub(super) struct Kept<P> {
     /// When it last left, by whoever's doing.
     pub last_sent: Instant,
+    /// When it first left.
+    pub first_sent: Instant,
+    /// When it last left but for mere repetitions: sooner than the hop can bring an answer to that, one is for an earlier sending.
+    pub again_sent: Instant,
     /// In which order.
     pub sendings: Sendings,
     /// Bytes that were on the hop when it left for the first time, its own among them; 0 without flow control, and where that says
@@ -139,6 +143,8 @@ impl<P: Payload> Cached<P> {
         let sendings = Sendings::default();
         let kept = places.put(Kept {
             last_sent: now,
+            first_sent: now,
+            again_sent: now,
             sendings,
             under_way: 0,
             local: 0,

@@ -3,6 +3,7 @@
 mod copies;
 mod data;
 mod hop;
+mod insistence;
 mod link_rtt;
 mod masks;
 mod order;
@@ -26,6 +27,7 @@ use copies::Copies;
 pub(super) use data::{DataVerdict, Place};
 use hop::Hop;
 pub(super) use hop::Passage;
+use insistence::Insistence;
 use link_rtt::{FLOOR, LinkRtt};
 use masks::{Masks, hide_blocks};
 use order::Order;
@@ -41,7 +43,7 @@ const STEADY_TRIES: u32 = 3;
 
 /// Repairs with one acknowledgment: so many, enough for most bursts, and one for each packet that has arrived, up to so many more. The
 /// rest go as fast as packets leave the hop: no acknowledgment asks for all of a window.
-const LEAST_REPAIRS: u32 = 8;
+const LEAST_REPAIRS: u32 = 4;
 const MOST_REPAIRS: u32 = 16;
 
 /// Repairs that go at once when it is time for spaced ones.
@@ -144,6 +146,8 @@ pub(super) struct Repair<P> {
     late: Option<Instant>,
     /// Repairs made since something arrived last, but for those that it asked for.
     in_vain: u32,
+    /// Copies of the oldest packet that go without waiting for the loss of the one before.
+    insistence: Option<Insistence>,
     /// The SACK blocks taken in last.
     blocks: SackBlocks,
     masks: Masks,
@@ -190,6 +194,7 @@ impl<P: Payload> Repair<P> {
             pace: None,
             late: None,
             in_vain: 0,
+            insistence: None,
             blocks: SackBlocks::default(),
             masks: Masks::Unseen,
             copies: Copies::default(),
@@ -446,7 +451,8 @@ impl<P: Payload> Repair<P> {
     /// When something is to be resent.
     pub fn deadline(&self, config: &SnoopConfig) -> Option<Instant> {
         let timer = self.timer(config)?;
-        Some([self.pace, self.late].into_iter().flatten().fold(timer, Instant::min))
+        let next = self.insistence.map(|insistence| insistence.next);
+        Some([self.pace, self.late, next].into_iter().flatten().fold(timer, Instant::min))
     }
 
     /// When the oldest packet is to be resent, though nothing has arrived.
@@ -475,8 +481,9 @@ impl<P: Payload> Repair<P> {
     /// Acts on what is due.
     pub fn on_timer(&mut self, now: Instant, config: &SnoopConfig, out: &mut Outbox<P>) {
         if self.sleeps(now) {
-            (self.late, self.pace) = (None, None);
+            (self.late, self.pace, self.insistence) = (None, None, None);
         }
+        self.insist(now, out);
         if self.late.is_some_and(|late| late <= now) {
             self.late = None;
             self.resend_lost(now, LEAST_REPAIRS, out);
@@ -492,14 +499,19 @@ impl<P: Payload> Repair<P> {
 
     fn resend(&mut self, now: Instant, index: usize, trigger: Trigger, out: &mut Outbox<P>) {
         let recent = self.tracking.recent(self.side);
+        if index == 0 && trigger == Trigger::Hole {
+            self.begin_to_insist(now);
+        }
         if let Some(cached) = self.cache.get_mut(index) {
             let proven = trigger != Trigger::Timer && !cached.sent_again();
             cached.unproven = cached.unproven.saturating_add(u32::from(!proven));
             cached.repeat(now);
             let repeats = trigger == Trigger::Timer && self.hop.is_some() && !self.order.has_timed_out(cached);
             if repeats {
+                self.reordering.repeated(cached.seq);
                 self.order.repeat(&mut cached.sendings, out.repairs);
             } else {
+                cached.again_sent = now;
                 self.order.leave(&mut cached.sendings, out.repairs);
             }
             self.copies.by_base_station(cached.seq);
@@ -528,7 +540,7 @@ const fn cause(trigger: Trigger) -> Cause {
 /// Whether a packet that has arrived cannot have done so in its last sending.
 fn is_too_soon<P>(rtt: &LinkRtt, now: Instant, cached: &Cached<P>) -> bool {
     // An urgent one overtakes the queue that others wait in.
-    cached.sent_again() && !cached.sendings.is_urgent() && rtt.is_too_soon(now.since(cached.last_sent))
+    cached.sent_again() && !cached.sendings.is_urgent() && rtt.is_too_soon(now.since(cached.again_sent))
 }
 
 /// Whether the timer resent a packet in vain so often that it is left to the sender.

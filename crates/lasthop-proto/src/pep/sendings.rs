@@ -20,6 +20,8 @@ pub(super) struct Sendings {
     pub first: Sending,
     /// The first that is not a mere repetition of the one before it.
     pub again: Sending,
+    /// The first mere repetition of that; `again` where there is none.
+    pub repeated: Sending,
     pub last: Sending,
 }
 

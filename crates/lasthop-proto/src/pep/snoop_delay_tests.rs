@@ -102,8 +102,8 @@ fn after_a_spike_nothing_more_is_resent() {
     bench.wireless(10, sack(1, &[(2, 3)]));
     bench.wireless(12, ack(3));
     let copies = bench.idle_until(212);
-    // 7 packets, and copies of the first and of the last.
-    assert!((7..24).contains(&copies.len()), "{copies:?}");
+    // 7 packets, and copies of the first and of the last, fewer and fewer.
+    assert!((7..56).contains(&copies.len()), "{copies:?}");
     let mut resent = Vec::new();
     for n in 4..=10 {
         resent.extend(bench.wireless(212, ack(n)).down);

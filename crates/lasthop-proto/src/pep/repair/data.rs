@@ -95,7 +95,7 @@ impl<P: Payload> Repair<P> {
             if let Some(old) = self.cache.get_mut(index) {
                 old.unproven = old.unproven.saturating_add(1);
                 self.order.leave(&mut old.sendings, Priority::Normal);
-                (old.last_sent, old.local, old.by_timer) = (now, 0, 0);
+                (old.last_sent, old.again_sent, old.local, old.by_timer) = (now, now, 0, 0);
             }
         }
         DataVerdict::Forward

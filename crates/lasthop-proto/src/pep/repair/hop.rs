@@ -124,7 +124,7 @@ impl<P: Payload> Repair<P> {
     /// could have brought one for the copy. Then what was sent before is not lost either, only late.
     pub(super) fn timed_out_early(&self, now: Instant) -> bool {
         let (Some(front), Some(hop)) = (self.cache.front(), &self.hop) else { return false };
-        front.by_timer > 0 && hop.window.is_too_soon(now.since(front.last_sent))
+        front.by_timer > 0 && hop.window.is_too_soon(now.since(front.again_sent))
     }
 
     /// Says whether the packet just stored at `index` may go now.
@@ -181,7 +181,7 @@ impl<P: Payload> Repair<P> {
                     beyond -= 1;
                 }
                 cached.whereabouts = Whereabouts::OnHop;
-                cached.last_sent = now;
+                (cached.last_sent, cached.first_sent, cached.again_sent) = (now, now, now);
                 self.order.leave(&mut cached.sendings, Priority::Normal);
                 let under_way = hop.window.sent(len);
                 // In a silence what is under way may arrive at any moment, all together.
@@ -194,13 +194,13 @@ impl<P: Payload> Repair<P> {
         hop.held = 0;
     }
 
-    /// The packet that is furthest on the hop, if it is not the one that the timer is for, and when it left: nothing where it has arrived.
+    /// The packet that is furthest on the hop, and when it left: nothing where it has arrived.
     pub(super) fn last_on_hop(&mut self) -> Option<(usize, Instant)> {
         let sent = match &self.hop {
             Some(hop) if hop.held > 0 => self.cache.index_from(hop.first_held),
             _ => self.cache.len(),
         };
-        let index = sent.checked_sub(1).filter(|index| *index > 0)?;
+        let index = sent.checked_sub(1)?;
         let last = self.cache.get_mut(index).filter(|last| last.whereabouts == Whereabouts::OnHop)?;
         Some((index, last.last_sent))
     }

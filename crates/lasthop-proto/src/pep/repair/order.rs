@@ -40,7 +40,7 @@ impl Order {
     /// A packet leaves, as it may have left before.
     pub fn leave(&mut self, sendings: &mut Sendings, priority: Priority) {
         self.repeat(sendings, priority);
-        sendings.again = sendings.last;
+        (sendings.again, sendings.repeated) = (sendings.last, sendings.last);
     }
 
     /// A packet leaves once more though nothing says that it was lost since it left last: if it arrives, that may have been either time.
@@ -50,13 +50,14 @@ impl Order {
         // A sending that is lost cannot be what arrives.
         let none = sendings.first == Sending::default();
         let first = if none || self.is_lost(sendings.first) { now } else { sendings.first };
-        *sendings = Sendings { first, last: now, ..*sendings };
+        let repeated = if sendings.repeated == sendings.again { now } else { sendings.repeated };
+        *sendings = Sendings { first, last: now, repeated, ..*sendings };
     }
 
     /// A packet has arrived: in its last sending if all before are known to be lost, else perhaps in the first of the others.
     /// `too_soon`: for its last sending it has come too soon.
     pub fn arrive<P>(&mut self, cached: &Cached<P>, too_soon: bool) {
-        let Sendings { first, again, last } = cached.sendings;
+        let Sendings { first, again, repeated, last } = cached.sendings;
         if too_soon || last.number <= self.timed_out {
             // What passed for lost was late: so may be the rest.
             (self.timed_out, self.probe) = (Number(0), Sending::default());
@@ -69,7 +70,7 @@ impl Order {
             // An earlier sending has arrived, which passed for lost: of what left behind the last one it tells nothing.
             return;
         }
-        let told = if self.is_lost(first) { last } else { first };
+        let told = [first, repeated].into_iter().find(|sending| !self.is_lost(*sending)).unwrap_or(last);
         self.arrived = self.arrived.max(told.number);
         if told.priority == Priority::Normal {
             self.in_turn = self.in_turn.max(told.number);

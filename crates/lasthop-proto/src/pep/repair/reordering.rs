@@ -61,6 +61,13 @@ impl Reordering {
         }
     }
 
+    /// The packet at `seq` goes once more though nothing shows that it is lost: that it comes back says nothing of its repair.
+    pub fn repeated(&mut self, seq: Seq) {
+        for place in &mut self.repairs {
+            *place = place.filter(|repair| repair.seq != seq);
+        }
+    }
+
     /// An acknowledgment came: if it tells of a duplicate (RFC 2883 §4), and that is a repair, the repair was needless.
     pub fn heed(&mut self, now: Instant, segment: &Segment, rtt: &LinkRtt) {
         let Some(block) = duplicate(segment) else { return };

@@ -6,7 +6,7 @@ use crate::packet::Payload;
 use crate::time::Instant;
 
 /// Part of a silence that passes between two probes of it.
-const SELDOM: u64 = 16;
+const SELDOM: u64 = 32;
 
 impl<P: Payload> Repair<P> {
     /// A copy from here has come back as a duplicate: it takes its time on the hop, and what is behind it waits for that.
@@ -25,8 +25,10 @@ impl<P: Payload> Repair<P> {
             // New data shows as well as a copy whether anything comes through (RFC 8985 §7.3), and is never sent in vain.
             self.release_beyond(now, SPACED, out);
             self.pace = Some(now + self.spacing());
-        } else if self.masks == Masks::Seen {
-            self.resend_lost(now, SPACED, out);
+        } else {
+            if self.masks == Masks::Seen {
+                self.resend_lost(now, SPACED, out);
+            }
             self.probe_silence(now, out);
         }
     }
@@ -38,13 +40,14 @@ impl<P: Payload> Repair<P> {
         if self.hop.is_none() || self.walk.is_some() || self.timed_out <= heard {
             return;
         }
+        // The longer it lasts, the more seldom: a fade that ends by packets, not by time, wants many.
+        let pause = self.spacing().max(now.since(heard) / SELDOM);
         if let Some((index, sent)) = self.last_on_hop()
-            && now.since(sent) >= self.rtt.silence()
+            && now.since(sent) >= pause
         {
             self.resend(now, index, Trigger::Timer, out);
         }
-        // The longer it lasts, the more seldom: a fade that ends by packets, not by time, wants many.
-        self.pace = Some(now + (self.rtt.smoothed() * 2).max(now.since(heard) / SELDOM));
+        self.pace = Some(now + pause);
     }
 
     /// Nothing has arrived for too long.
@@ -65,10 +68,11 @@ impl<P: Payload> Repair<P> {
             self.resend(now, 0, Trigger::Timer, out);
             self.expect_duplicates();
         }
-        if self.masks == Masks::Seen && self.holds() {
-            self.pace = Some(now + self.spacing());
-        } else if self.masks == Masks::Seen {
+        if self.masks == Masks::Seen && !self.holds() {
             self.resend_lost(now, SPACED, out);
+        }
+        if self.hop.is_some() && self.pace.is_none() {
+            self.pace = Some(now + self.spacing());
         }
     }
 }

@@ -1,0 +1,52 @@
+//! Copies of a packet whose repairs were lost before, so that the sender's timer is not the first to be heard.
+
+use super::{Outbox, Repair};
+use crate::node::Trigger;
+use crate::packet::Payload;
+use crate::pep::cache::Whereabouts;
+use crate::seq::Seq;
+use crate::time::{Duration, Instant};
+
+/// The least that a sender of today waits beyond the round trip (Linux's `TCP_RTO_MIN`).
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// Copies beyond the one that was asked for, and the parts of a round trip in which all these go: one burst does not take them all, and
+/// before the loss of the first could be noticed.
+const COPIES: u32 = 2;
+const PARTS: u64 = COPIES as u64 + 1;
+
+/// What is still to go of the oldest packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Insistence {
+    seq: Seq,
+    left: u32,
+    pub next: Instant,
+}
+
+impl<P: Payload> Repair<P> {
+    /// The oldest packet is resent. If a repair of it was lost before, and it has been on its way for as long as a sender is patient, the
+    /// loss of one more would be too much.
+    pub(super) fn begin_to_insist(&mut self, now: Instant) {
+        self.insistence = None;
+        let pause = self.rtt.smoothed() / PARTS;
+        let Some(front) = self.cache.front().filter(|_| self.hop.is_some()) else { return };
+        if front.local > 0 && now.since(front.first_sent) + self.rtt.smoothed() / 2 >= PATIENCE {
+            self.insistence = Some(Insistence { seq: front.seq, left: COPIES, next: now + pause });
+        }
+    }
+
+    /// Sends the next copy, if it is time and the packet is still the oldest.
+    pub(super) fn insist(&mut self, now: Instant, out: &mut Outbox<P>) {
+        let Some(Insistence { seq, left, next }) = self.insistence.filter(|insistence| insistence.next <= now) else {
+            return;
+        };
+        self.insistence = None;
+        if !self.cache.front().is_some_and(|front| front.seq == seq && front.whereabouts == Whereabouts::OnHop) {
+            return;
+        }
+        self.resend(now, 0, Trigger::Timer, out);
+        if left > 1 {
+            self.insistence = Some(Insistence { seq, left: left - 1, next: next + self.rtt.smoothed() / PARTS });
+        }
+    }
+}
