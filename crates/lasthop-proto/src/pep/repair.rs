@@ -259,7 +259,7 @@ impl<P: Payload> Repair<P> {
             self.resend_lost(now, LEAST_REPAIRS + (arrived + marked).min(MOST_REPAIRS), out);
         }
         let echo = smart && self.copies.explain(segment);
-        if echo && self.hop.is_some() {
+        if echo && self.is_in_charge(now) {
             self.hear_echo(now);
         }
         if repeats && echo && !masked && config.awareness == TcpAwareness::Aware {
@@ -448,6 +448,11 @@ impl<P: Payload> Repair<P> {
         self.expected = (self.cache.len() as u32).saturating_sub(1).saturating_sub(self.above);
     }
 
+    /// Whether nobody else looks after this hop: the sender is held back from here, or has left a silence to be ended here.
+    pub(super) fn is_in_charge(&self, now: Instant) -> bool {
+        self.hop.is_some() || (self.awake != Instant::FAR_FUTURE && !self.sleeps(now))
+    }
+
     /// When something is to be resent.
     pub fn deadline(&self, config: &SnoopConfig) -> Option<Instant> {
         let timer = self.timer(config)?;
@@ -464,8 +469,7 @@ impl<P: Payload> Repair<P> {
         // Progress shows that the hop works through its queue, so that the timer starts again. But where nothing tells what else
         // was lost, not for what was sent before a timeout, or a burst without later packets would cost a timeout for each packet.
         let restarts = self.masks == Masks::Seen || front.seq.ge(self.recover);
-        let heard = if self.hop.is_some() { self.progress.max(self.echoed) } else { self.progress };
-        let since = if restarts { heard.max(front.last_sent) } else { front.last_sent };
+        let since = if restarts { self.progress.max(self.echoed).max(front.last_sent) } else { front.last_sent };
         // The acknowledgment of a packet on its own may be held back, that of two is not (RFC 9293 §3.8.6.3).
         let alone = self.cache.len() == 1 || self.hop.is_none();
         let timeout = if alone { self.rtt.timeout(config) } else { self.rtt.probe_timeout(config) };
@@ -502,11 +506,12 @@ impl<P: Payload> Repair<P> {
         if index == 0 && trigger == Trigger::Hole {
             self.begin_to_insist(now);
         }
+        let in_charge = self.is_in_charge(now);
         if let Some(cached) = self.cache.get_mut(index) {
             let proven = trigger != Trigger::Timer && !cached.sent_again();
             cached.unproven = cached.unproven.saturating_add(u32::from(!proven));
             cached.repeat(now);
-            let repeats = trigger == Trigger::Timer && self.hop.is_some() && !self.order.has_timed_out(cached);
+            let repeats = trigger == Trigger::Timer && in_charge && !self.order.has_timed_out(cached);
             if repeats {
                 self.reordering.repeated(cached.seq);
                 self.order.repeat(&mut cached.sendings, out.repairs);

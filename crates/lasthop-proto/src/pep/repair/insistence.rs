@@ -29,7 +29,7 @@ impl<P: Payload> Repair<P> {
     pub(super) fn begin_to_insist(&mut self, now: Instant) {
         self.insistence = None;
         let pause = self.rtt.smoothed() / PARTS;
-        let Some(front) = self.cache.front().filter(|_| self.hop.is_some()) else { return };
+        let Some(front) = self.cache.front().filter(|_| self.is_in_charge(now)) else { return };
         if front.local > 0 && now.since(front.first_sent) + self.rtt.smoothed() / 2 >= PATIENCE {
             self.insistence = Some(Insistence { seq: front.seq, left: COPIES, next: now + pause });
         }

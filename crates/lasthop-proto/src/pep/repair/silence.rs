@@ -37,7 +37,7 @@ impl<P: Payload> Repair<P> {
     /// its place in the order what of all this was lost. Under delays that grow all at once most of it was not.
     fn probe_silence(&mut self, now: Instant, out: &mut Outbox<P>) {
         let heard = self.progress.max(self.echoed);
-        if self.hop.is_none() || self.walk.is_some() || self.timed_out <= heard {
+        if !self.is_in_charge(now) || self.walk.is_some() || self.timed_out <= heard {
             return;
         }
         // The longer it lasts, the more seldom: a fade that ends by packets, not by time, wants many.
@@ -52,8 +52,8 @@ impl<P: Payload> Repair<P> {
 
     /// Nothing has arrived for too long.
     pub(super) fn on_timeout(&mut self, now: Instant, out: &mut Outbox<P>) {
-        // With flow control once in a silence: what has gone again since then may still be on its way.
-        if self.hop.is_none() || self.timed_out <= self.progress.max(self.echoed) {
+        // Once in a silence: what has gone again since then may still be on its way.
+        if !self.is_in_charge(now) || self.timed_out <= self.progress.max(self.echoed) {
             self.order.time_out();
             self.timed_out = now;
         }
@@ -71,7 +71,7 @@ impl<P: Payload> Repair<P> {
         if self.masks == Masks::Seen && !self.holds() {
             self.resend_lost(now, SPACED, out);
         }
-        if self.hop.is_some() && self.pace.is_none() {
+        if self.is_in_charge(now) && self.pace.is_none() {
             self.pace = Some(now + self.spacing());
         }
     }
