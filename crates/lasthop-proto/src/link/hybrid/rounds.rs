@@ -12,6 +12,9 @@ const FRAMES: u64 = 8;
 /// The standing delay that is accepted, if it is more than that of 1.5 frames.
 const TARGET: Duration = Duration::from_millis(5);
 
+/// Rounds for which a packet that left marked is waited for: the other end tells of it a round later; one that is sent again takes two more.
+const OWN: usize = 4;
+
 /// Frames of a step.
 const STEP: u64 = 4;
 
@@ -80,9 +83,10 @@ pub(super) struct Rounds {
     totals: (u64, u64),
     /// [`Budget::loss`] when it began, and when the one before did: what these two lost themselves explains nothing of it.
     loss: [u64; 2],
-    /// Marks that the other end has told of, and those that left here already.
+    /// Marks that the other end has told of.
     told: u32,
-    own: u32,
+    /// Packets that left here already marked in this round and in those before, the newest first, and are not told of yet.
+    own: [u32; OWN],
 }
 
 impl Rounds {
@@ -98,7 +102,7 @@ impl Rounds {
             totals: (0, 0),
             loss: [0; 2],
             told: 0,
-            own: 0,
+            own: [0; OWN],
         }
     }
 
@@ -109,7 +113,7 @@ impl Rounds {
 
     /// A packet leaves that was marked before.
     pub fn on_marked_sent(&mut self) {
-        self.own = self.own.saturating_add(1);
+        self.own[0] = self.own[0].saturating_add(1);
     }
 
     /// Bits per second at which the last few frames arrived, once there are enough since this was told last.
@@ -154,7 +158,14 @@ impl Rounds {
             let explained = Explained { most, usual };
             carried(&from, &end, heard.header, explained)
         });
-        let marks = heard.marked.wrapping_sub(self.told).min(resolved as u32).saturating_sub(self.own);
+        let mut marks = heard.marked.wrapping_sub(self.told).min(resolved as u32);
+        let mut own = self.own;
+        for own in own.iter_mut().rev() {
+            let here = marks.min(*own);
+            (marks, *own) = (marks - here, *own - here);
+        }
+        own.rotate_right(1);
+        own[0] = 0;
         let round = Round {
             ended: heard.now,
             rate,
@@ -179,7 +190,7 @@ impl Rounds {
             totals: budget.totals(),
             loss: [budget.loss(), self.loss[0]],
             told: heard.marked,
-            own: 0,
+            own,
         };
         Some(round)
     }
@@ -231,6 +242,8 @@ fn carried(from: &Anchor, to: &Anchor, header: u16, explained: Explained) -> Opt
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec::Vec;
+
     use super::*;
 
     const fn at(millis: u64) -> Instant {
@@ -288,5 +301,47 @@ mod tests {
         assert_eq!((round.rate, round.supply, round.demand), (Some(10_000_000), Supply::Limited, Supply::Ample));
         let round = hear(180, 120, 180).unwrap();
         assert_eq!((round.supply, round.demand, round.standing), (Supply::Ample, Supply::Ample, Duration::ZERO));
+    }
+    /// A packet that left marked is told of a round later, and one that was lost three: neither was marked on the hop. A second mark
+    /// beside it was, and one that nobody is waited for any more.
+    #[test]
+    fn own_marks_are_not_the_hops() {
+        let (mut rounds, mut detector, mut budget) = (Rounds::new(), Detector::new(), Budget::new());
+        let mut told = 0;
+        let mut round = |number: u64, own: u32, marked: u32| {
+            (0..own).for_each(|_| rounds.on_marked_sent());
+            told += marked;
+            let now = number * 60;
+            detector.sample(at(now), Duration::from_millis(60), Duration::ZERO);
+            (0..60).for_each(|_| budget.on_acked(at(now)));
+            let heard = Heard {
+                now: at(now),
+                anchor: Some(anchor(number * 60, now - 60, now)),
+                next: (number + 1) * 60,
+                marked: told,
+                frame: Duration::from_millis(1),
+                header: 50,
+            };
+            rounds.on_feedback(&heard, &mut detector, &budget).map(|round| round.marks)
+        };
+        let sent_and_told = [
+            (1, 0),
+            (0, 1),
+            (2, 0),
+            (0, 1),
+            (0, 0),
+            (0, 1),
+            (0, 1),
+            (1, 0),
+            (0, 2),
+            (1, 0),
+            (0, 0),
+            (0, 0),
+            (0, 0),
+            (0, 1),
+        ];
+        let marks: Vec<_> =
+            (1..).zip(sent_and_told).map(|(number, (own, marked))| round(number, own, marked)).collect();
+        assert_eq!(marks, [0, 0, 0, 0, 0, 0, 1, 0, 1, 0, 0, 0, 0, 1].map(Some));
     }
 }
