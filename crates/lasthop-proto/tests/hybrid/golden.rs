@@ -58,6 +58,23 @@ fn the_tail_is_probed() {
     assert_eq!(link.ends[0].poll_quiet(), None);
 }
 
+/// What is said of acknowledgments takes room from the data that they are for: it is said after 20 ms, for 16 together, or at once behind
+/// a gap.
+#[test]
+fn acknowledgments_are_spoken_of_seldom() {
+    let lost = [8];
+    let mut link = Link::new(config(Repair::Repeat), losing(&lost));
+    for number in 0..10 {
+        link.offer(0, acknowledgment(number));
+        let next = link.now + millis(4);
+        link.run_until(next);
+    }
+    link.run_until(ms(1_000));
+    let feedback: Vec<_> =
+        link.lines(1).into_iter().map(|line| line.split(" floor").next().unwrap().to_owned()).collect();
+    assert_eq!(feedback, ["50 #0 feedback 5", "66 #1 feedback 9", "149.5 #2 feedback 10"]);
+}
+
 /// With a code, the probe is the sum of all that is not acknowledged: it restores whichever is missing.
 #[test]
 fn a_coded_probe() {

@@ -34,6 +34,12 @@ pub fn segment(flow: u32, number: u32) -> Packet {
     Packet { flow: FlowId(flow), header_len: 52, len: 1390, body, ..Packet::default() }
 }
 
+/// A segment without data.
+pub fn acknowledgment(number: u32) -> Packet {
+    let body = Body::Tcp(Segment { seq: Seq(number), ..Segment::default() });
+    Packet { flow: FlowId(9), header_len: 52, len: 0, body, ..Packet::default() }
+}
+
 /// A datagram of a call.
 pub fn datagram(flow: u32, number: u32) -> Packet {
     let body = Body::Datagram { number };

@@ -1,6 +1,6 @@
 //! The receiver's account of what arrived, and when it says so.
 
-use super::frame::{Feedback, PacketNumber, Symbol};
+use super::frame::{Class, Feedback, PacketNumber, Symbol};
 use super::settings::Reports;
 use crate::time::{Duration, Instant};
 
@@ -9,6 +9,11 @@ const EVERY: u32 = 2;
 
 /// Feedback is not put off for longer.
 const LONGEST: Duration = Duration::from_millis(5);
+
+/// The same of frames that bring acknowledgments: each makes up for those before it, and what is said of them takes room from the data
+/// that they are for.
+const FOR_ACKNOWLEDGMENTS: u32 = 16;
+const LONGEST_FOR_ACKNOWLEDGMENTS: Duration = Duration::from_millis(20);
 
 /// The same of AIRMAIL's ends: they say it for many frames together, of which it must be able to tell.
 const MOST_TOGETHER: u32 = 64;
@@ -95,15 +100,16 @@ impl Account {
         ahead > 1
     }
 
-    /// A frame asks for feedback, at once if something is missing. `trip` is the hop's, `rate` this end's in bits per second.
-    pub fn on_elicited(&mut self, now: Instant, urgent: bool, trip: Duration, rate: u64) {
+    /// A frame of that class asks for feedback, at once if something is missing. `trip` is the hop's, `rate` this end's in bits per second.
+    pub fn on_elicited(&mut self, now: Instant, class: Option<Class>, urgent: bool, trip: Duration, rate: u64) {
         self.unsaid += 1;
         let (urgent, every) = match self.reports {
+            Reports::Prompt if class == Some(Class::AtOnce) => (urgent, FOR_ACKNOWLEDGMENTS),
             Reports::Prompt => (urgent, EVERY),
             Reports::Periodic => (false, MOST_TOGETHER),
             Reports::OnEvent => (urgent, ON_EVENT),
         };
-        let wanted = if urgent || self.unsaid >= every { now } else { now + Self::wait(self.reports, trip) };
+        let wanted = if urgent || self.unsaid >= every { now } else { now + Self::wait(self.reports, class, trip) };
         let at = wanted.max(self.allowed(trip, rate));
         self.due = Some(self.due.map_or(at, |due| due.min(at)));
     }
@@ -120,17 +126,18 @@ impl Account {
         gap.min((trip / 4).max(Duration::from_millis(20)))
     }
 
-    /// How long feedback is put off.
-    fn wait(reports: Reports, trip: Duration) -> Duration {
+    /// How long feedback is put off for a frame of that class.
+    fn wait(reports: Reports, class: Option<Class>, trip: Duration) -> Duration {
         match reports {
+            Reports::Prompt if class == Some(Class::AtOnce) => LONGEST_FOR_ACKNOWLEDGMENTS,
             Reports::Prompt => LONGEST.min(trip / 8),
             Reports::Periodic | Reports::OnEvent => LONGEST.max(trip / 4),
         }
     }
 
-    /// How long feedback waits at the most, at an end of that rate.
-    pub fn longest_wait(reports: Reports, trip: Duration, rate: u64) -> Duration {
-        Self::wait(reports, trip).max(Self::gap(trip, rate))
+    /// How long feedback for a frame of that class waits at the most, at an end of that rate.
+    pub fn longest_wait(reports: Reports, class: Option<Class>, trip: Duration, rate: u64) -> Duration {
+        Self::wait(reports, class, trip).max(Self::gap(trip, rate))
     }
 
     /// When feedback is due.

@@ -182,7 +182,8 @@ impl<I: Item> Hop<I> {
 
     /// How long the other end puts off feedback: of AIRMAIL's ends, each as long.
     fn longest_wait(&self) -> Duration {
-        Account::longest_wait(reports(&self.config), self.detector.round_trip(), self.control.rate())
+        let class = self.sender.newest_class();
+        Account::longest_wait(reports(&self.config), class, self.detector.round_trip(), self.control.rate())
     }
 
     /// Symbols that may be under way: what four round trips hold, the longest that any is repaired for, and some.
@@ -209,7 +210,8 @@ impl<I: Item> Hop<I> {
         self.account.count(now, bytes + u32::from(self.config.header));
         if frame.elicits() && self.repeats() {
             let (trip, rate) = (self.detector.round_trip(), self.control.feedback_rate(now, self.account.arrives()));
-            self.account.on_elicited(now, hole, trip, rate);
+            let class = if let Frame::Data(_, label, _) = &frame { Some(label.class) } else { None };
+            self.account.on_elicited(now, class, hole, trip, rate);
         }
         if let Frame::Data(_, _, item) | Frame::Bare(item) = &frame
             && item.is_marked()

@@ -531,6 +531,11 @@ impl<I: Item> Sender<I> {
         Some(Symbol(self.base + index as u64))
     }
 
+    /// The class of the newest symbol, while one is remembered.
+    pub fn newest_class(&self) -> Option<Class> {
+        self.carried.back().map(|carried| carried.label.class)
+    }
+
     fn silence_due(&self, detector: &Detector, wait: Duration) -> Option<Instant> {
         (self.alive > 0).then(|| self.quiet + detector.silence(wait, self.probes))
     }
