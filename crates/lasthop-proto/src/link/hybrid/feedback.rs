@@ -37,6 +37,8 @@ pub(super) struct Account {
     at: Instant,
     /// Bit i: `largest - 1 - i` arrived.
     received: u128,
+    /// Of the last packet that arrived.
+    class: Option<Class>,
     /// Frames that ask for feedback since the last.
     unsaid: u32,
     due: Option<Instant>,
@@ -53,7 +55,18 @@ const SPAN: Duration = Duration::from_millis(100);
 impl Account {
     pub fn new(reports: Reports) -> Self {
         let (at, spent) = (Instant::ZERO, Instant::ZERO);
-        Self { reports, largest: None, at, received: 0, unsaid: 0, due: None, spent, span: (0, at), arrives: 0 }
+        Self {
+            reports,
+            largest: None,
+            at,
+            received: 0,
+            class: None,
+            unsaid: 0,
+            due: None,
+            spent,
+            span: (0, at),
+            arrives: 0,
+        }
     }
 
     /// The largest packet number that arrived.
@@ -100,9 +113,12 @@ impl Account {
         ahead > 1
     }
 
-    /// A frame of that class asks for feedback, at once if something is missing. `trip` is the hop's, `rate` this end's in bits per second.
+    /// A frame with a packet of that class asks for feedback, at once if something is missing; one without a packet is treated as the last
+    /// with one. `trip` is the hop's, `rate` this end's in bits per second.
     pub fn on_elicited(&mut self, now: Instant, class: Option<Class>, urgent: bool, trip: Duration, rate: u64) {
         self.unsaid += 1;
+        self.class = class.or(self.class);
+        let class = self.class;
         let (urgent, every) = match self.reports {
             Reports::Prompt if class == Some(Class::AtOnce) => (urgent, FOR_ACKNOWLEDGMENTS),
             Reports::Prompt => (urgent, EVERY),
