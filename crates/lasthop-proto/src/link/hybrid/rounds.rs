@@ -80,9 +80,10 @@ pub(super) struct Rounds {
     totals: (u64, u64),
     /// [`Budget::loss`] when it began, and when the one before did: what these two lost themselves explains nothing of it.
     loss: [u64; 2],
-    /// Marks that the other end has told of, and those that left here already.
+    /// Marks that the other end has told of.
     told: u32,
-    own: u32,
+    /// Those that left here already: in this round, and in the one before as far as they were not told of in it.
+    own: [u32; 2],
 }
 
 impl Rounds {
@@ -98,7 +99,7 @@ impl Rounds {
             totals: (0, 0),
             loss: [0; 2],
             told: 0,
-            own: 0,
+            own: [0; 2],
         }
     }
 
@@ -109,7 +110,7 @@ impl Rounds {
 
     /// A packet leaves that was marked before.
     pub fn on_marked_sent(&mut self) {
-        self.own = self.own.saturating_add(1);
+        self.own[0] = self.own[0].saturating_add(1);
     }
 
     /// Bits per second at which the last few frames arrived, once there are enough since this was told last.
@@ -154,7 +155,9 @@ impl Rounds {
             let explained = Explained { most, usual };
             carried(&from, &end, heard.header, explained)
         });
-        let marks = heard.marked.wrapping_sub(self.told).min(resolved as u32).saturating_sub(self.own);
+        // What leaves late in a round is told of in the next.
+        let told = heard.marked.wrapping_sub(self.told).min(resolved as u32).saturating_sub(self.own[1]);
+        let marks = told.saturating_sub(self.own[0]);
         let round = Round {
             ended: heard.now,
             rate,
@@ -179,7 +182,7 @@ impl Rounds {
             totals: budget.totals(),
             loss: [budget.loss(), self.loss[0]],
             told: heard.marked,
-            own: 0,
+            own: [0, self.own[0].saturating_sub(told)],
         };
         Some(round)
     }
@@ -288,5 +291,26 @@ mod tests {
         assert_eq!((round.rate, round.supply, round.demand), (Some(10_000_000), Supply::Limited, Supply::Ample));
         let round = hear(180, 120, 180).unwrap();
         assert_eq!((round.supply, round.demand, round.standing), (Supply::Ample, Supply::Ample, Duration::ZERO));
+    }
+
+    /// Two packets leave marked: one is told of in the same round, the other a round trip later, in the next. Neither was marked on the
+    /// hop; the third mark that is told of was.
+    #[test]
+    fn a_mark_that_is_told_of_in_the_next_round_is_not_the_hop_s() {
+        let (mut rounds, mut detector, mut budget) = (Rounds::new(), Detector::new(), Budget::new());
+        let mut hear = |rounds: &mut Rounds, now: u64, marked: u32| {
+            detector.sample(at(now), Duration::from_millis(60), Duration::ZERO);
+            (0..10).for_each(|_| budget.on_acked(at(now)));
+            let (anchor, frame) = (Some(anchor(now - 60, now - 60, now)), Duration::from_millis(1));
+            let heard = Heard { now: at(now), anchor, next: now, marked, frame, header: 50 };
+            rounds.on_feedback(&heard, &mut detector, &budget).map(|round| round.marks)
+        };
+        assert_eq!(hear(&mut rounds, 60, 0), Some(0));
+        rounds.on_marked_sent();
+        rounds.on_marked_sent();
+        assert_eq!(
+            [120, 180, 240].map(|now| hear(&mut rounds, now, (now / 60 - 1) as u32)),
+            [Some(0), Some(0), Some(1)]
+        );
     }
 }
