@@ -190,7 +190,8 @@ impl Receiver {
     /// The window field of a SYN, which is never scaled (RFC 7323 §2.2).
     pub fn syn_window(&self) -> u16 {
         let tuned = self.linux.as_ref().and_then(|linux| Some((linux.tuning()?, linux.mss())));
-        let window = tuned.map_or(self.config.receive_buffer, |(tuning, mss)| tuning.window(self.holdings(), mss).0);
+        let window =
+            tuned.map_or(self.config.receive_buffer, |(tuning, mss)| tuning.window(self.holdings(mss), mss, 1).0);
         window.min(0xffff) as u16
     }
 

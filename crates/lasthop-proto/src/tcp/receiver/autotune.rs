@@ -38,8 +38,8 @@ pub(super) struct Holdings {
     pub taken: u64,
     /// Bytes in order that it has not.
     pub unread: u64,
-    /// Bytes out of order.
-    pub out_of_order: u64,
+    /// Memory that these take, and those out of order.
+    pub memory: u64,
     /// From the next byte expected to the end of the highest run, gaps included.
     pub span: u32,
 }
@@ -75,19 +75,21 @@ impl Autotune {
         self.since = now;
     }
 
-    /// Data that still fits into the buffer.
+    /// Data that still fits into the buffer (`tcp_space`).
     fn room(&self, holdings: Holdings) -> u32 {
-        u64::from(data(self.buffer, self.ratio)).saturating_sub(holdings.unread + holdings.out_of_order) as u32
+        data(u64::from(self.buffer).saturating_sub(holdings.memory) as u32, self.ratio)
     }
 
-    /// The window to offer (`__tcp_select_window`), `mss` being the peer's segments as they come; and whether the buffer is more
-    /// than half full.
-    pub fn window(&self, holdings: Holdings, mss: u32) -> (u32, Fill) {
+    /// The window to offer (`__tcp_select_window`), `mss` being the peer's segments as they come and `unit` what its field counts in;
+    /// and whether the buffer is more than half full.
+    pub fn window(&self, holdings: Holdings, mss: u32, unit: u32) -> (u32, Fill) {
         let whole = self.clamp.min(data(self.buffer, self.ratio));
         let mut room = self.room(holdings);
         let mut fill = Fill::Fine;
         if room < whole / 2 {
             fill = Fill::Half;
+            // What is short already is not rounded up.
+            room -= room % unit;
             if room < data(self.buffer, self.ratio) / 16 || room < mss.min(whole) {
                 return (0, fill);
             }
@@ -161,7 +163,7 @@ impl Autotune {
         let before = u64::from(self.space.max(1));
         self.space = space.max(1);
         let mut window = u64::from(space) * 2;
-        window += window * u64::from(space).saturating_sub(before) / before * 2;
+        window += window * 2 * u64::from(space).saturating_sub(before) / before;
         window += u64::from(holdings.span);
         let buffer = (window << 8) / u64::from(self.ratio);
         let buffer = buffer.min(u64::from(self.most)) as u32;
@@ -207,7 +209,7 @@ const fn data(memory: u32, ratio: u32) -> u32 {
 
 /// Memory that a packet with `len` bytes of payload takes (`truesize`) when it comes in one piece: headers, room in front and
 /// Linux's bookkeeping behind it, rounded up to a power of two as its allocator does, and 256 bytes to describe it.
-fn memory(len: u32) -> u32 {
+pub(super) fn memory(len: u32) -> u32 {
     const HEADERS: u32 = 66;
     const ROOM: u32 = 64;
     const SHARED: u32 = 320;

@@ -327,7 +327,7 @@ impl Receiver {
                 if self.sack.is_on() {
                     self.grow_window(len, linux);
                 }
-                let holdings = self.holdings();
+                let holdings = self.holdings(linux.mss);
                 if let Some(tuning) = &mut linux.tuning {
                     tuning.on_out_of_order(holdings);
                 }
@@ -428,7 +428,7 @@ impl Receiver {
         // It looks after each packet. Behind the first of a read, no round trip has passed since it looked last.
         let first = bytes.min(u64::from(linux.mss)).min(self.unread);
         self.unread -= first;
-        let holdings = self.holdings();
+        let holdings = self.holdings(linux.mss);
         if let Some(tuning) = &mut linux.tuning {
             tuning.on_read(linux.now, holdings, linux.round_trip.get());
         }

@@ -409,6 +409,20 @@ fn a_hole_that_is_filled_does_not_raise_the_buffer_by_itself() {
     assert!(after > 2 * before, "{after} bytes once a round trip has brought 30 segments");
 }
 
+/// What waits takes memory, 2304 bytes a segment, of which a window counts 1440; and once it takes more than half of the buffer, what is
+/// left is rounded down to what the window's field counts in, not up.
+#[test]
+fn a_buffer_more_than_half_full_rounds_down() {
+    let mut bench = Bench::new(tuned());
+    bench.segment(10, 1);
+    bench.reads = Switch::Off;
+    for (number, offer) in [(2..=21, 52 * 1024), (22..=41, 23 * 1024)] {
+        number.for_each(|number| bench.segment(u64::from(number) * 10, number));
+        let linux = bench.receiver.linux.as_ref().unwrap();
+        assert_eq!(bench.receiver.offer_beside(linux).0, offer);
+    }
+}
+
 /// Data that nobody reads shuts the window, and reading opens it with an acknowledgment of its own.
 #[test]
 fn unread_data_shuts_the_window() {
