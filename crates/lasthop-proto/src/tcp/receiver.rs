@@ -195,6 +195,16 @@ impl Receiver {
         window.min(0xffff) as u16
     }
 
+    /// The window field of the SYN being sent, and books it as sent. Where the buffer tunes itself, it is what is offered, to the byte.
+    pub fn take_syn_window(&mut self) -> u16 {
+        self.take_window();
+        let window = self.syn_window();
+        if self.linux.as_ref().is_some_and(|linux| linux.tuning().is_some()) {
+            self.rcv_adv = self.rcv_nxt + u32::from(window);
+        }
+        window
+    }
+
     /// What both ends agreed on: whether acknowledgments carry SACK blocks, and whether packets take marks.
     pub fn agree(&mut self, sack: Switch, ecn: Switch) {
         self.sack = sack;
@@ -221,10 +231,10 @@ impl Receiver {
         }
     }
 
-    /// The handshake is over.
-    pub fn start(&mut self, now: Instant) {
+    /// The handshake is over; whether segments carry timestamps.
+    pub fn start(&mut self, now: Instant, timestamps: Switch) {
         if let Some(linux) = &mut self.linux {
-            linux.start(now);
+            linux.start(now, timestamps);
         }
     }
 

@@ -49,15 +49,13 @@ impl Autotune {
     pub fn new(most: u32, announced: u32) -> Self {
         let buffer = AUTOTUNE_START.min(most);
         let clamp = data(buffer, FIRST_RATIO);
-        let threshold = whole(clamp, announced);
-        let space = threshold.min(announced.saturating_mul(INITIAL_SEGMENTS));
         Self {
             buffer,
             most,
             ratio: FIRST_RATIO,
             clamp,
-            threshold: threshold.min(clamp),
-            space: space.max(1),
+            threshold: whole(clamp, announced),
+            space: 1,
             taken: 0,
             since: Instant::ZERO,
             announced,
@@ -70,9 +68,18 @@ impl Autotune {
         self.threshold = whole(self.clamp, segment);
     }
 
-    /// The handshake is over.
-    pub fn start(&mut self, now: Instant) {
+    /// The handshake is over (`tcp_init_buffer_space`). Timestamps take `options` bytes of each segment, which from now on counts
+    /// without them (`tcp_rcv_state_process`, `tcp_rcv_synsent_state_process`).
+    pub fn start(&mut self, now: Instant, options: u32) {
         self.since = now;
+        self.announced -= options.min(self.announced);
+        // Room for a segment is kept back until one has shown what it takes.
+        let whole = self.clamp;
+        if whole > self.announced.saturating_mul(2) {
+            self.clamp = (whole - self.announced).max(self.announced * 2);
+        }
+        self.threshold = self.threshold.min(self.clamp);
+        self.space = self.threshold.min(self.announced.saturating_mul(INITIAL_SEGMENTS)).max(1);
     }
 
     /// Data that still fits into the buffer (`tcp_space`).
@@ -98,13 +105,19 @@ impl Autotune {
         (room, fill)
     }
 
-    /// A segment of `len` bytes came that is longer than any before (`tcp_measure_rcv_mss`): what of the memory is data.
-    pub fn learn_overhead(&mut self, len: u32) {
+    /// A segment of `len` bytes came that is longer than any before (`tcp_measure_rcv_mss`): what of the memory is data. The window
+    /// offered last, `offered`, is offered again if the buffer turns out to hold it (`tcp_set_window_clamp`).
+    pub fn learn_overhead(&mut self, len: u32, offered: u32) {
         let ratio = (u64::from(len) << 8) / u64::from(memory(len));
         let ratio = ratio.clamp(1, 255) as u32;
         if ratio != self.ratio {
             self.ratio = ratio;
-            self.clamp = data(self.buffer, ratio);
+            let before = core::mem::replace(&mut self.clamp, data(self.buffer, ratio));
+            if self.clamp < before {
+                self.threshold = self.threshold.min(self.clamp);
+            } else if self.clamp > before {
+                self.threshold = self.threshold.max(offered.min(self.clamp));
+            }
             self.space = self.space.min(self.clamp).max(1);
         }
     }

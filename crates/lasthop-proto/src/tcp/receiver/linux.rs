@@ -136,10 +136,10 @@ impl Linux {
     }
 
     /// The handshake is over.
-    pub fn start(&mut self, now: Instant) {
+    pub fn start(&mut self, now: Instant, timestamps: Switch) {
         self.now = now;
         if let Some(tuning) = &mut self.tuning {
-            tuning.start(now);
+            tuning.start(now, if timestamps.is_on() { 12 } else { 0 });
         }
     }
 
@@ -184,14 +184,14 @@ impl Linux {
     }
 
     /// `tcp_measure_rcv_mss`.
-    fn measure_mss(&mut self, arrival: &Arrival, announced: u32) {
+    fn measure_mss(&mut self, arrival: &Arrival, announced: u32, window: u32) {
         let last = core::mem::take(&mut self.last_short);
         let len = arrival.len;
         if len >= self.mss {
             if len != self.mss
                 && let Some(tuning) = &mut self.tuning
             {
-                tuning.learn_overhead(len);
+                tuning.learn_overhead(len, window);
             }
             self.mss = len.min(announced.max(1));
             if arrival.push.is_on() && self.pushed == Pushed::No {
@@ -304,7 +304,7 @@ impl Receiver {
             Place::Useless => linux.enter_quick(QUICK, window),
             Place::Next => {
                 self.place(edge, seq, len, arrival.fin);
-                linux.measure_mss(arrival, self.announced());
+                linux.measure_mss(arrival, self.announced(), window);
                 linux.round_trip.on_data(now, self.rcv_nxt, window);
                 linux.measure_gap(now, window);
                 linux.see_marks(&mut self.marks, ecn, window);
@@ -320,7 +320,7 @@ impl Receiver {
             Place::Ahead => {
                 linux.see_marks(&mut self.marks, ecn, window);
                 // Since 6.17 (`tcp_data_queue_ofo`): a connection whose first segment is lost learns what the others are like.
-                linux.measure_mss(arrival, self.announced());
+                linux.measure_mss(arrival, self.announced(), window);
                 self.place(edge, seq, len, arrival.fin);
                 let right = if edge.lt(end) { edge } else { end };
                 self.list_block(SackBlock { left: seq, right }, linux);
