@@ -305,7 +305,8 @@ impl Receiver {
             Place::Next => {
                 self.place(edge, seq, len, arrival.fin);
                 linux.measure_mss(arrival, self.announced(), window);
-                linux.round_trip.on_data(now, self.rcv_nxt, window);
+                // What it fills a hole in front of is looked at afterwards.
+                linux.round_trip.on_data(now, if end.lt(self.rcv_nxt) { end } else { self.rcv_nxt }, window);
                 linux.measure_gap(now, window);
                 linux.see_marks(&mut self.marks, ecn, window);
                 if len >= 128 {
@@ -321,12 +322,15 @@ impl Receiver {
                 linux.see_marks(&mut self.marks, ecn, window);
                 // Since 6.17 (`tcp_data_queue_ofo`): a connection whose first segment is lost learns what the others are like.
                 linux.measure_mss(arrival, self.announced(), window);
-                self.place(edge, seq, len, arrival.fin);
                 let right = if edge.lt(end) { edge } else { end };
-                self.list_block(SackBlock { left: seq, right }, linux);
-                if self.sack.is_on() {
+                // The window grows before the segment takes its room, and for what is there already not at all
+                // (`tcp_data_queue_ofo`).
+                let is_known = self.runs.iter().any(|run| run.left.le(seq) && right.le(run.right));
+                if self.sack.is_on() && !is_known {
                     self.grow_window(len, linux);
                 }
+                self.place(edge, seq, len, arrival.fin);
+                self.list_block(SackBlock { left: seq, right }, linux);
                 let holdings = self.holdings(linux.mss);
                 if let Some(tuning) = &mut linux.tuning {
                     tuning.on_out_of_order(holdings);

@@ -390,6 +390,22 @@ fn segments_out_of_order_open_the_window_too() {
     assert_eq!(at_once, (2..=8).map(|number| (u64::from(number) * 200, number)).collect::<Vec<_>>());
 }
 
+/// In order, a segment is in the buffer when the window grows for it: 79 KiB at most of 80. Out of order it is not yet: 80 KiB, which the
+/// next acknowledgment after the read shows. A copy of what waits opens nothing.
+#[test]
+fn a_segment_out_of_order_opens_the_window_before_it_takes_room() {
+    let mut bench = Bench::answering(tuned());
+    bench.age = Duration::from_millis(500);
+    (1..=20).for_each(|number| bench.segment(u64::from(number) * 10, number));
+    assert_eq!(bench.receiver.window(), 79 * 1024);
+    [22, 21, 23].into_iter().zip(30..).for_each(|(number, time)| bench.segment(time * 10, number));
+    bench.until(1_000_000);
+    assert_eq!(bench.receiver.window(), 80 * 1024);
+    let mut bench = Bench::answering(tuned());
+    [2, 2, 2].into_iter().zip(1..).for_each(|(number, time)| bench.segment(time * 10, number));
+    assert_eq!(bench.receiver.window(), 67 * 1024);
+}
+
 /// Each round trip of 40 ms the application takes twice as much as in the one before: the window stays ahead of it. It
 /// never exceeds what 32 MiB hold.
 #[test]
