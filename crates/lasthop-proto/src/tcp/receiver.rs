@@ -442,7 +442,7 @@ impl Receiver {
     /// The application has read `bytes`: acknowledges when that moves the window by two segments or half the buffer
     /// (4.4BSD `tcp_output`; RFC 9293 §3.8.6.2.2).
     pub fn on_read(&mut self, bytes: u64) {
-        if self.config.ack_before_read.is_on() && self.ack_due() {
+        if (self.config.ack_before_read.is_on() || self.linux.is_some()) && self.ack_due() {
             self.reading = (self.reading + bytes).min(self.unread);
         } else {
             self.open_window(bytes);

@@ -461,6 +461,21 @@ fn a_buffer_more_than_half_full_rounds_down() {
     }
 }
 
+/// What fills a hole is acknowledged before the application has read any of it: 22 segments of 2304 bytes wait, and 49 KiB and a bit are
+/// left of 80. The read then opens the window for the next acknowledgment.
+#[test]
+fn a_filled_hole_is_acknowledged_before_the_read() {
+    let mut bench = Bench::answering(tuned());
+    bench.age = Duration::from_millis(500);
+    (1..=20).for_each(|number| bench.segment(u64::from(number) * 10, number));
+    (22..=42).for_each(|number| bench.segment(u64::from(number) * 10, number));
+    bench.receiver.on_arrival(at(10_000), &bench.arrival(first(21), MSS, 21));
+    bench.receiver.on_read(bench.receiver.unread());
+    assert!(bench.receiver.ack_due());
+    assert_eq!(bench.receiver.take_window(), 50);
+    assert_eq!((bench.receiver.unread(), bench.receiver.window()), (0, 80 * 1024));
+}
+
 /// Data that nobody reads shuts the window, and reading opens it with an acknowledgment of its own.
 #[test]
 fn unread_data_shuts_the_window() {
