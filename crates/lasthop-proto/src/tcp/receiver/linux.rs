@@ -281,7 +281,12 @@ impl Receiver {
         let Arrival { seq, len, ecn, .. } = *arrival;
         let (end, edge, window) = (seq + len, self.edge_beside(linux), self.offered());
         (linux.rto, linux.now) = (arrival.rto, now);
+        if end.lt(self.last_ack_sent) {
+            return self.answer_old(seq, end, window, linux);
+        }
         linux.scheduled = Switch::On;
+        // What came twice and is not reported yet never is (`tcp_data_queue`).
+        self.duplicate = None;
         if let Some((echo, age)) = arrival.echo
             && len >= linux.mss
         {
@@ -339,6 +344,13 @@ impl Receiver {
         }
     }
 
+    /// Answers what ends before the last acknowledgment (`tcp_send_dupack`): at once, and besides those that are counted.
+    fn answer_old(&mut self, seq: Seq, end: Seq, window: u32, linux: &mut Linux) {
+        linux.enter_quick(QUICK, window);
+        self.note_duplicates(seq, end);
+        self.due = AckDue::Now;
+    }
+
     /// Adds a block to those to report. If that moves one that acknowledgments held back have not reported out of reach, an
     /// acknowledgment leaves before (`tcp_sack_compress_send_ack`).
     fn list_block(&mut self, block: SackBlock, linux: &mut Linux) {
@@ -357,7 +369,7 @@ impl Receiver {
     /// Decides when to acknowledge (`__tcp_ack_snd_check`).
     fn settle_arrival(&mut self, now: Instant, arrival: &Arrival, linux: &mut Linux) {
         if !linux.scheduled.is_on() {
-            // An acknowledgment has left ahead.
+            // An acknowledgment has left ahead, or leaves anyhow.
             return;
         }
         let unacked = self.rcv_nxt.since(self.last_ack_sent);

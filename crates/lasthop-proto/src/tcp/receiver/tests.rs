@@ -305,6 +305,33 @@ fn duplicates_are_reported_first() {
     assert_eq!(bench.acks, expected);
 }
 
+/// A copy that ends before the last acknowledgment is answered besides the sixteen; one that ends there is the first of them.
+#[test]
+fn an_old_copy_is_followed_by_sixteen_quick_acknowledgments() {
+    for (copy, quick) in [(10, 16), (20, 15)] {
+        let mut bench = Bench::warmed(config());
+        bench.segment(1_000_500, copy);
+        assert_eq!(bench.acks, [(1_000_500, 20, vec![(copy, copy)])]);
+        (21..=38).for_each(|number| bench.segment(1_000_000 + u64::from(number) * 1000, number));
+        let at_once = bench.acks[1..].iter().zip(21..).take_while(|(ack, number)| ack.1 == *number).count();
+        assert_eq!(at_once, quick);
+    }
+}
+
+/// A duplicate whose acknowledgment is held back is forgotten when the next segment comes.
+#[test]
+fn a_duplicate_that_is_held_back_may_go_unreported() {
+    for (last, blocks) in [(25, vec![(25, 25), (22, 25)]), (26, vec![(22, 26)])] {
+        let mut bench = Bench::warmed(config());
+        [22, 23, 24, 25, 25, last]
+            .into_iter()
+            .zip(0..)
+            .for_each(|(number, n)| bench.segment(1_000_000 + n * 10, number));
+        bench.until(1_010_000);
+        assert_eq!(bench.acks.last().unwrap().2, blocks);
+    }
+}
+
 #[test]
 fn without_dsack_duplicates_are_not_reported() {
     let mut bench = Bench::warmed(TcpConfig { dsack: Switch::Off, ..config() });
