@@ -190,8 +190,19 @@ impl Receiver {
     /// The window field of a SYN, which is never scaled (RFC 7323 §2.2).
     pub fn syn_window(&self) -> u16 {
         let tuned = self.linux.as_ref().and_then(|linux| Some((linux.tuning()?, linux.mss())));
-        let window = tuned.map_or(self.config.receive_buffer, |(tuning, mss)| tuning.window(self.holdings(), mss).0);
+        let window =
+            tuned.map_or(self.config.receive_buffer, |(tuning, mss)| tuning.window(self.holdings(mss), mss, 1).0);
         window.min(0xffff) as u16
+    }
+
+    /// The window field of the SYN being sent, and books it as sent. Where the buffer tunes itself, it is what is offered, to the byte.
+    pub fn take_syn_window(&mut self) -> u16 {
+        self.take_window();
+        let window = self.syn_window();
+        if self.linux.as_ref().is_some_and(|linux| linux.tuning().is_some()) {
+            self.rcv_adv = self.rcv_nxt + u32::from(window);
+        }
+        window
     }
 
     /// What both ends agreed on: whether acknowledgments carry SACK blocks, and whether packets take marks.
@@ -220,10 +231,10 @@ impl Receiver {
         }
     }
 
-    /// The handshake is over.
-    pub fn start(&mut self, now: Instant) {
+    /// The handshake is over; whether segments carry timestamps.
+    pub fn start(&mut self, now: Instant, timestamps: Switch) {
         if let Some(linux) = &mut self.linux {
-            linux.start(now);
+            linux.start(now, timestamps);
         }
     }
 
@@ -431,7 +442,7 @@ impl Receiver {
     /// The application has read `bytes`: acknowledges when that moves the window by two segments or half the buffer
     /// (4.4BSD `tcp_output`; RFC 9293 §3.8.6.2.2).
     pub fn on_read(&mut self, bytes: u64) {
-        if self.config.ack_before_read.is_on() && self.ack_due() {
+        if (self.config.ack_before_read.is_on() || self.linux.is_some()) && self.ack_due() {
             self.reading = (self.reading + bytes).min(self.unread);
         } else {
             self.open_window(bytes);

@@ -59,7 +59,7 @@ impl Connection {
     }
 
     pub(super) fn establish(&mut self, now: Instant) {
-        self.receiver.start(now);
+        self.receiver.start(now, self.timestamps);
         self.state = State::Established;
         self.sender.report(Event::Established);
     }

@@ -199,8 +199,7 @@ impl Connection {
             }
             false => (Seq(0), Flags::SYN),
         };
-        self.receiver.take_window();
-        let window = self.receiver.syn_window();
+        let window = self.receiver.take_syn_window();
         let mut packet = self.packet(Segment { seq, ack, window, flags, options }, 0, cause);
         packet.header_len = self.header_len(&options, 0);
         packet

@@ -38,8 +38,8 @@ pub(super) struct Holdings {
     pub taken: u64,
     /// Bytes in order that it has not.
     pub unread: u64,
-    /// Bytes out of order.
-    pub out_of_order: u64,
+    /// Memory that these take, and those out of order.
+    pub memory: u64,
     /// From the next byte expected to the end of the highest run, gaps included.
     pub span: u32,
 }
@@ -49,15 +49,13 @@ impl Autotune {
     pub fn new(most: u32, announced: u32) -> Self {
         let buffer = AUTOTUNE_START.min(most);
         let clamp = data(buffer, FIRST_RATIO);
-        let threshold = whole(clamp, announced);
-        let space = threshold.min(announced.saturating_mul(INITIAL_SEGMENTS));
         Self {
             buffer,
             most,
             ratio: FIRST_RATIO,
             clamp,
-            threshold: threshold.min(clamp),
-            space: space.max(1),
+            threshold: whole(clamp, announced),
+            space: 1,
             taken: 0,
             since: Instant::ZERO,
             announced,
@@ -70,24 +68,35 @@ impl Autotune {
         self.threshold = whole(self.clamp, segment);
     }
 
-    /// The handshake is over.
-    pub fn start(&mut self, now: Instant) {
+    /// The handshake is over (`tcp_init_buffer_space`). Timestamps take `options` bytes of each segment, which from now on counts
+    /// without them (`tcp_rcv_state_process`, `tcp_rcv_synsent_state_process`).
+    pub fn start(&mut self, now: Instant, options: u32) {
         self.since = now;
+        self.announced -= options.min(self.announced);
+        // Room for a segment is kept back until one has shown what it takes.
+        let whole = self.clamp;
+        if whole > self.announced.saturating_mul(2) {
+            self.clamp = (whole - self.announced).max(self.announced * 2);
+        }
+        self.threshold = self.threshold.min(self.clamp);
+        self.space = self.threshold.min(self.announced.saturating_mul(INITIAL_SEGMENTS)).max(1);
     }
 
-    /// Data that still fits into the buffer.
+    /// Data that still fits into the buffer (`tcp_space`).
     fn room(&self, holdings: Holdings) -> u32 {
-        u64::from(data(self.buffer, self.ratio)).saturating_sub(holdings.unread + holdings.out_of_order) as u32
+        data(u64::from(self.buffer).saturating_sub(holdings.memory) as u32, self.ratio)
     }
 
-    /// The window to offer (`__tcp_select_window`), `mss` being the peer's segments as they come; and whether the buffer is more
-    /// than half full.
-    pub fn window(&self, holdings: Holdings, mss: u32) -> (u32, Fill) {
+    /// The window to offer (`__tcp_select_window`), `mss` being the peer's segments as they come and `unit` what its field counts in;
+    /// and whether the buffer is more than half full.
+    pub fn window(&self, holdings: Holdings, mss: u32, unit: u32) -> (u32, Fill) {
         let whole = self.clamp.min(data(self.buffer, self.ratio));
         let mut room = self.room(holdings);
         let mut fill = Fill::Fine;
         if room < whole / 2 {
             fill = Fill::Half;
+            // What is short already is not rounded up.
+            room -= room % unit;
             if room < data(self.buffer, self.ratio) / 16 || room < mss.min(whole) {
                 return (0, fill);
             }
@@ -96,13 +105,19 @@ impl Autotune {
         (room, fill)
     }
 
-    /// A segment of `len` bytes came that is longer than any before (`tcp_measure_rcv_mss`): what of the memory is data.
-    pub fn learn_overhead(&mut self, len: u32) {
+    /// A segment of `len` bytes came that is longer than any before (`tcp_measure_rcv_mss`): what of the memory is data. The window
+    /// offered last, `offered`, is offered again if the buffer turns out to hold it (`tcp_set_window_clamp`).
+    pub fn learn_overhead(&mut self, len: u32, offered: u32) {
         let ratio = (u64::from(len) << 8) / u64::from(memory(len));
         let ratio = ratio.clamp(1, 255) as u32;
         if ratio != self.ratio {
             self.ratio = ratio;
-            self.clamp = data(self.buffer, ratio);
+            let before = core::mem::replace(&mut self.clamp, data(self.buffer, ratio));
+            if self.clamp < before {
+                self.threshold = self.threshold.min(self.clamp);
+            } else if self.clamp > before {
+                self.threshold = self.threshold.max(offered.min(self.clamp));
+            }
             self.space = self.space.min(self.clamp).max(1);
         }
     }
@@ -161,7 +176,7 @@ impl Autotune {
         let before = u64::from(self.space.max(1));
         self.space = space.max(1);
         let mut window = u64::from(space) * 2;
-        window += window * u64::from(space).saturating_sub(before) / before * 2;
+        window += window * 2 * u64::from(space).saturating_sub(before) / before;
         window += u64::from(holdings.span);
         let buffer = (window << 8) / u64::from(self.ratio);
         let buffer = buffer.min(u64::from(self.most)) as u32;
@@ -207,7 +222,7 @@ const fn data(memory: u32, ratio: u32) -> u32 {
 
 /// Memory that a packet with `len` bytes of payload takes (`truesize`) when it comes in one piece: headers, room in front and
 /// Linux's bookkeeping behind it, rounded up to a power of two as its allocator does, and 256 bytes to describe it.
-fn memory(len: u32) -> u32 {
+pub(super) fn memory(len: u32) -> u32 {
     const HEADERS: u32 = 66;
     const ROOM: u32 = 64;
     const SHARED: u32 = 320;

@@ -136,10 +136,10 @@ impl Linux {
     }
 
     /// The handshake is over.
-    pub fn start(&mut self, now: Instant) {
+    pub fn start(&mut self, now: Instant, timestamps: Switch) {
         self.now = now;
         if let Some(tuning) = &mut self.tuning {
-            tuning.start(now);
+            tuning.start(now, if timestamps.is_on() { 12 } else { 0 });
         }
     }
 
@@ -184,14 +184,14 @@ impl Linux {
     }
 
     /// `tcp_measure_rcv_mss`.
-    fn measure_mss(&mut self, arrival: &Arrival, announced: u32) {
+    fn measure_mss(&mut self, arrival: &Arrival, announced: u32, window: u32) {
         let last = core::mem::take(&mut self.last_short);
         let len = arrival.len;
         if len >= self.mss {
             if len != self.mss
                 && let Some(tuning) = &mut self.tuning
             {
-                tuning.learn_overhead(len);
+                tuning.learn_overhead(len, window);
             }
             self.mss = len.min(announced.max(1));
             if arrival.push.is_on() && self.pushed == Pushed::No {
@@ -281,7 +281,12 @@ impl Receiver {
         let Arrival { seq, len, ecn, .. } = *arrival;
         let (end, edge, window) = (seq + len, self.edge_beside(linux), self.offered());
         (linux.rto, linux.now) = (arrival.rto, now);
+        if end.lt(self.last_ack_sent) {
+            return self.answer_old(seq, end, window, linux);
+        }
         linux.scheduled = Switch::On;
+        // What came twice and is not reported yet never is (`tcp_data_queue`).
+        self.duplicate = None;
         if let Some((echo, age)) = arrival.echo
             && len >= linux.mss
         {
@@ -304,8 +309,9 @@ impl Receiver {
             Place::Useless => linux.enter_quick(QUICK, window),
             Place::Next => {
                 self.place(edge, seq, len, arrival.fin);
-                linux.measure_mss(arrival, self.announced());
-                linux.round_trip.on_data(now, self.rcv_nxt, window);
+                linux.measure_mss(arrival, self.announced(), window);
+                // What it fills a hole in front of is looked at afterwards.
+                linux.round_trip.on_data(now, if end.lt(self.rcv_nxt) { end } else { self.rcv_nxt }, window);
                 linux.measure_gap(now, window);
                 linux.see_marks(&mut self.marks, ecn, window);
                 if len >= 128 {
@@ -320,19 +326,29 @@ impl Receiver {
             Place::Ahead => {
                 linux.see_marks(&mut self.marks, ecn, window);
                 // Since 6.17 (`tcp_data_queue_ofo`): a connection whose first segment is lost learns what the others are like.
-                linux.measure_mss(arrival, self.announced());
-                self.place(edge, seq, len, arrival.fin);
+                linux.measure_mss(arrival, self.announced(), window);
                 let right = if edge.lt(end) { edge } else { end };
-                self.list_block(SackBlock { left: seq, right }, linux);
-                if self.sack.is_on() {
+                // The window grows before the segment takes its room, and for what is there already not at all
+                // (`tcp_data_queue_ofo`).
+                let is_known = self.runs.iter().any(|run| run.left.le(seq) && right.le(run.right));
+                if self.sack.is_on() && !is_known {
                     self.grow_window(len, linux);
                 }
-                let holdings = self.holdings();
+                self.place(edge, seq, len, arrival.fin);
+                self.list_block(SackBlock { left: seq, right }, linux);
+                let holdings = self.holdings(linux.mss);
                 if let Some(tuning) = &mut linux.tuning {
                     tuning.on_out_of_order(holdings);
                 }
             }
         }
+    }
+
+    /// Answers what ends before the last acknowledgment (`tcp_send_dupack`): at once, and besides those that are counted.
+    fn answer_old(&mut self, seq: Seq, end: Seq, window: u32, linux: &mut Linux) {
+        linux.enter_quick(QUICK, window);
+        self.note_duplicates(seq, end);
+        self.due = AckDue::Now;
     }
 
     /// Adds a block to those to report. If that moves one that acknowledgments held back have not reported out of reach, an
@@ -353,7 +369,7 @@ impl Receiver {
     /// Decides when to acknowledge (`__tcp_ack_snd_check`).
     fn settle_arrival(&mut self, now: Instant, arrival: &Arrival, linux: &mut Linux) {
         if !linux.scheduled.is_on() {
-            // An acknowledgment has left ahead.
+            // An acknowledgment has left ahead, or leaves anyhow.
             return;
         }
         let unacked = self.rcv_nxt.since(self.last_ack_sent);
@@ -428,7 +444,7 @@ impl Receiver {
         // It looks after each packet. Behind the first of a read, no round trip has passed since it looked last.
         let first = bytes.min(u64::from(linux.mss)).min(self.unread);
         self.unread -= first;
-        let holdings = self.holdings();
+        let holdings = self.holdings(linux.mss);
         if let Some(tuning) = &mut linux.tuning {
             tuning.on_read(linux.now, holdings, linux.round_trip.get());
         }

@@ -48,14 +48,29 @@ fn first(number: u32) -> Seq {
 
 impl Bench {
     fn new(config: TcpConfig) -> Self {
+        let mut bench = Self::unopened(config);
+        let timestamps = bench.receiver.config.timestamps;
+        bench.receiver.start(at(0), timestamps);
+        bench.receiver.take_window();
+        bench
+    }
+
+    /// The end that answers a SYN with timestamps.
+    fn answering(config: TcpConfig) -> Self {
+        let mut bench = Self::unopened(config);
+        bench.receiver.answer_syn();
+        assert_eq!(bench.receiver.take_syn_window(), 65_160);
+        bench.receiver.start(at(0), Switch::On);
+        bench
+    }
+
+    fn unopened(config: TcpConfig) -> Self {
         let phase = TickPhase { slow: Duration::ZERO, fast: Duration::ZERO };
         let shift = config.window_scale.unwrap_or(0);
         let mut receiver = Receiver::new(Arc::new(config), phase);
         receiver.on_syn(Seq(0));
         receiver.window_shift = shift;
         receiver.agree(Switch::On, Switch::On);
-        receiver.start(at(0));
-        receiver.take_window();
         let (srtt, age) = (Duration::from_millis(20), Duration::from_millis(40));
         Self { receiver, acks: Vec::new(), reads: Switch::On, srtt, age }
     }
@@ -290,6 +305,33 @@ fn duplicates_are_reported_first() {
     assert_eq!(bench.acks, expected);
 }
 
+/// A copy that ends before the last acknowledgment is answered besides the sixteen; one that ends there is the first of them.
+#[test]
+fn an_old_copy_is_followed_by_sixteen_quick_acknowledgments() {
+    for (copy, quick) in [(10, 16), (20, 15)] {
+        let mut bench = Bench::warmed(config());
+        bench.segment(1_000_500, copy);
+        assert_eq!(bench.acks, [(1_000_500, 20, vec![(copy, copy)])]);
+        (21..=38).for_each(|number| bench.segment(1_000_000 + u64::from(number) * 1000, number));
+        let at_once = bench.acks[1..].iter().zip(21..).take_while(|(ack, number)| ack.1 == *number).count();
+        assert_eq!(at_once, quick);
+    }
+}
+
+/// A duplicate whose acknowledgment is held back is forgotten when the next segment comes.
+#[test]
+fn a_duplicate_that_is_held_back_may_go_unreported() {
+    for (last, blocks) in [(25, vec![(25, 25), (22, 25)]), (26, vec![(22, 26)])] {
+        let mut bench = Bench::warmed(config());
+        [22, 23, 24, 25, 25, last]
+            .into_iter()
+            .zip(0..)
+            .for_each(|(number, n)| bench.segment(1_000_000 + n * 10, number));
+        bench.until(1_010_000);
+        assert_eq!(bench.acks.last().unwrap().2, blocks);
+    }
+}
+
 #[test]
 fn without_dsack_duplicates_are_not_reported() {
     let mut bench = Bench::warmed(TcpConfig { dsack: Switch::Off, ..config() });
@@ -328,13 +370,15 @@ fn tuned() -> TcpConfig {
     TcpConfig { receive_autotune, timestamps, receive_buffer: 32 << 20, window_scale: Some(10), ..config() }
 }
 
-/// 128 KiB of memory, half of it data, in whole segments of 1460 bytes: the 64,240 that a SYN of Linux's shows. With each good
-/// segment it opens by two; the memory of a packet of 1448 bytes is 2304, so that 160 of 256 is data: 80 KiB at most while
-/// nobody has read for a round trip.
+/// 128 KiB of memory, half of it data, in whole segments of 1460 bytes: the 64,240 that a SYN of Linux's shows, and 63 of the units
+/// that windows count in afterwards. With each good segment it opens by two, which have 1448 bytes beside their timestamps. The memory
+/// of a packet is 2304, so that 160 of 256 is data: 80 KiB at most while nobody has read for a round trip, less the segment that
+/// has just come.
 #[test]
 fn the_window_starts_small_and_grows_with_each_segment() {
+    assert_eq!(Bench::unopened(tuned()).receiver.syn_window(), 64_240);
     let mut bench = Bench::new(tuned());
-    assert_eq!(bench.receiver.syn_window(), 64_240);
+    assert_eq!(bench.receiver.window(), 64_512);
     bench.age = Duration::from_millis(500);
     let mut windows = Vec::new();
     for number in 1..=12 {
@@ -343,8 +387,15 @@ fn the_window_starts_small_and_grows_with_each_segment() {
     }
     // Multiples of what the window field counts in.
     let unit = |bytes: u32| bytes.next_multiple_of(1024);
-    let expected: Vec<_> = (1..=12).map(|n| unit((64_240 + n * 2920).min(81_920 - MSS))).collect();
+    let expected: Vec<_> = (1..=12).map(|n| unit((64_512 + n * 2896).min((131_072 - 2304) / 256 * 160))).collect();
     assert_eq!(windows, expected);
+    // The end that answers, as a kernel's does, in KiB.
+    let mut bench = Bench::answering(tuned());
+    let windows = (1..=7).map(|number| {
+        bench.segment(u64::from(number) * 10, number);
+        bench.receiver.window() / 1024
+    });
+    assert_eq!(windows.collect::<Vec<_>>(), [67, 70, 73, 75, 78, 79, 79]);
 }
 
 /// The first segment is lost. The end that answers a SYN offers 45 whole segments of 1448 bytes, as their timestamps leave them
@@ -353,19 +404,33 @@ fn the_window_starts_small_and_grows_with_each_segment() {
 /// then one is held back. A kernel does just that.
 #[test]
 fn segments_out_of_order_open_the_window_too() {
-    let mut bench = Bench::new(tuned());
-    bench.receiver.answer_syn();
-    assert_eq!(bench.receiver.syn_window(), 65_160);
+    let mut bench = Bench::answering(tuned());
     let mut windows = Vec::new();
     for number in 2..=10 {
         bench.segment(u64::from(number) * 200, number);
         windows.push(bench.receiver.window());
     }
-    let grown = [65_160 + 2920, 65_160 + 2 * 2920, 65_160 + 3 * 2920, 81_920 - 4 * MSS];
+    let grown = [65_160 + 2896, 65_160 + 2 * 2896, 65_160 + 3 * 2896, (131_072 - 4 * 2304) / 256 * 160];
     let grown = grown.map(|bytes: u32| bytes.next_multiple_of(1024));
     assert_eq!(windows, [&grown[..], &[grown[3]; 5]].concat());
     let at_once: Vec<_> = bench.acks.iter().map(|(time, _, blocks)| (*time, blocks[0].1)).collect();
     assert_eq!(at_once, (2..=8).map(|number| (u64::from(number) * 200, number)).collect::<Vec<_>>());
+}
+
+/// In order, a segment is in the buffer when the window grows for it: 79 KiB at most of 80. Out of order it is not yet: 80 KiB, which the
+/// next acknowledgment after the read shows. A copy of what waits opens nothing.
+#[test]
+fn a_segment_out_of_order_opens_the_window_before_it_takes_room() {
+    let mut bench = Bench::answering(tuned());
+    bench.age = Duration::from_millis(500);
+    (1..=20).for_each(|number| bench.segment(u64::from(number) * 10, number));
+    assert_eq!(bench.receiver.window(), 79 * 1024);
+    [22, 21, 23].into_iter().zip(30..).for_each(|(number, time)| bench.segment(time * 10, number));
+    bench.until(1_000_000);
+    assert_eq!(bench.receiver.window(), 80 * 1024);
+    let mut bench = Bench::answering(tuned());
+    [2, 2, 2].into_iter().zip(1..).for_each(|(number, time)| bench.segment(time * 10, number));
+    assert_eq!(bench.receiver.window(), 67 * 1024);
 }
 
 /// Each round trip of 40 ms the application takes twice as much as in the one before: the window stays ahead of it. It
@@ -407,6 +472,35 @@ fn a_hole_that_is_filled_does_not_raise_the_buffer_by_itself() {
     }
     let after = bench.receiver.linux.as_ref().unwrap().tuning().unwrap().clamp();
     assert!(after > 2 * before, "{after} bytes once a round trip has brought 30 segments");
+}
+
+/// What waits takes memory, 2304 bytes a segment, of which a window counts 1440; and once it takes more than half of the buffer, what is
+/// left is rounded down to what the window's field counts in, not up.
+#[test]
+fn a_buffer_more_than_half_full_rounds_down() {
+    let mut bench = Bench::new(tuned());
+    bench.segment(10, 1);
+    bench.reads = Switch::Off;
+    for (number, offer) in [(2..=21, 52 * 1024), (22..=41, 23 * 1024)] {
+        number.for_each(|number| bench.segment(u64::from(number) * 10, number));
+        let linux = bench.receiver.linux.as_ref().unwrap();
+        assert_eq!(bench.receiver.offer_beside(linux).0, offer);
+    }
+}
+
+/// What fills a hole is acknowledged before the application has read any of it: 22 segments of 2304 bytes wait, and 49 KiB and a bit are
+/// left of 80. The read then opens the window for the next acknowledgment.
+#[test]
+fn a_filled_hole_is_acknowledged_before_the_read() {
+    let mut bench = Bench::answering(tuned());
+    bench.age = Duration::from_millis(500);
+    (1..=20).for_each(|number| bench.segment(u64::from(number) * 10, number));
+    (22..=42).for_each(|number| bench.segment(u64::from(number) * 10, number));
+    bench.receiver.on_arrival(at(10_000), &bench.arrival(first(21), MSS, 21));
+    bench.receiver.on_read(bench.receiver.unread());
+    assert!(bench.receiver.ack_due());
+    assert_eq!(bench.receiver.take_window(), 50);
+    assert_eq!((bench.receiver.unread(), bench.receiver.window()), (0, 80 * 1024));
 }
 
 /// Data that nobody reads shuts the window, and reading opens it with an acknowledgment of its own.

@@ -3,7 +3,7 @@
 use super::Linux;
 use crate::seq::Seq;
 use crate::tcp::receiver::Receiver;
-use crate::tcp::receiver::autotune::{Fill, Growth, Holdings};
+use crate::tcp::receiver::autotune::{Fill, Growth, Holdings, memory};
 
 impl Receiver {
     pub(super) fn offered(&self) -> u32 {
@@ -11,7 +11,7 @@ impl Receiver {
     }
 
     pub(super) fn grow_window(&mut self, len: u32, linux: &mut Linux) {
-        let (holdings, mss) = (self.holdings(), linux.mss);
+        let (holdings, mss) = (self.holdings(linux.mss), linux.mss);
         if let Some(tuning) = &mut linux.tuning
             && tuning.grow(holdings, len, mss) == Growth::Grown
         {
@@ -28,11 +28,18 @@ impl Receiver {
         offer
     }
 
-    pub(in crate::tcp::receiver) fn holdings(&self) -> Holdings {
+    /// What is held, in segments of `mss` bytes.
+    pub(in crate::tcp::receiver) fn holdings(&self, mss: u32) -> Holdings {
+        let mss = mss.max(1);
+        let memory_of = |bytes: u64| {
+            let (whole, rest) = (bytes / u64::from(mss), (bytes % u64::from(mss)) as u32);
+            whole * u64::from(memory(mss)) + if rest > 0 { u64::from(memory(rest)) } else { 0 }
+        };
+        let out_of_order = self.runs.iter().map(|run| memory_of(u64::from(run.right.since(run.left))));
         Holdings {
             taken: self.received - self.unread,
             unread: self.unread,
-            out_of_order: self.runs.iter().map(|run| u64::from(run.right.since(run.left))).sum(),
+            memory: memory_of(self.unread) + out_of_order.sum::<u64>(),
             span: self.runs.last().map_or(0, |last| last.right.since(self.rcv_nxt)),
         }
     }
@@ -40,8 +47,8 @@ impl Receiver {
     /// Whether all memory is in use (`tcp_try_rmem_schedule`). The window is rounded up to what its field counts in, again with each
     /// segment while it cannot shrink, and so may come to more than the buffer.
     pub(super) fn is_overfull(&self, linux: &Linux) -> bool {
-        let is_in_use = |holdings: Holdings| holdings.unread + holdings.out_of_order;
-        linux.tuning().is_some() && is_in_use(self.holdings()) >= u64::from(self.config.receive_buffer)
+        let out_of_order: u64 = self.runs.iter().map(|run| u64::from(run.right.since(run.left))).sum();
+        linux.tuning().is_some() && self.unread + out_of_order >= u64::from(self.config.receive_buffer)
     }
 
     pub(super) fn announced(&self) -> u32 {
@@ -53,8 +60,8 @@ impl Receiver {
         match linux.tuning() {
             None => (self.fixed_offer(), Fill::Fine),
             Some(tuning) => {
-                let (window, fill) = tuning.window(self.holdings(), linux.mss());
                 let unit = 1 << self.window_shift;
+                let (window, fill) = tuning.window(self.holdings(linux.mss()), linux.mss(), unit);
                 (window.next_multiple_of(unit).min(0xffff << self.window_shift), fill)
             }
         }
