@@ -17,7 +17,7 @@ const MOST_SYNS: usize = 8;
 
 /// Packets of either end in a row that the other would refuse, after which the picture itself may be wrong. A stranger makes up
 /// those of one end only: the other's are accepted all the while.
-const DOUBT: u8 = 4;
+const DOUBT: u32 = 4;
 
 /// What to think of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,17 +66,20 @@ pub struct Tracking {
 #[derive(Clone, Copy, Debug)]
 struct Doubt {
     /// How many in a row.
-    refused: u8,
+    refused: u32,
     /// The last of them.
     last: Option<Sight>,
     /// Whether it follows on the one before, as a stranger's among the end's own does not.
     follows: bool,
+    /// What the last ones acknowledge and the windows that they advertise, by their number in the row.
+    grants: [(Seq, u16); DOUBT as usize],
 }
 
 impl Doubt {
-    const NONE: Self = Self { refused: 0, last: None, follows: false };
+    const NONE: Self = Self { refused: 0, last: None, follows: false, grants: [(Seq(0), 0); DOUBT as usize] };
 
     fn add(&mut self, sight: Sight) {
+        self.grants[(self.refused % DOUBT) as usize] = (sight.ack, sight.segment.window);
         self.refused = self.refused.saturating_add(1);
         self.follows = self.last.is_some_and(|last| sight.follows(&last));
         self.last = Some(sight);
@@ -85,6 +88,15 @@ impl Doubt {
     /// Whether a picture that there is already is to be made anew with the last of them.
     fn is_enough(&self) -> bool {
         self.refused >= DOUBT && self.follows
+    }
+
+    /// The least that one of the last acknowledges, and where the smallest of their windows ends. At least one of them is the
+    /// end's own, so that no stranger's says more here than the end has said.
+    fn least(&self, scale: Scale) -> Option<(Seq, Seq)> {
+        let grants = &self.grants[..self.refused.min(DOUBT) as usize];
+        let ack = grants.iter().map(|&(ack, _)| ack).reduce(Seq::min)?;
+        let edge = grants.iter().map(|&(ack, window)| ack + scale.bytes(window)).reduce(Seq::min)?;
+        Some((ack, edge.max(ack)))
     }
 }
 
@@ -372,11 +384,13 @@ impl Tracking {
             self.stamps = Stamps::Heeded;
             (self.isn, self.mss) = ([None; 2], None);
         }
-        let scales = self.scales;
+        let (scales, doubts) = (self.scales, self.doubts);
         let half = |own: usize, other: usize| {
             let (own, answer) = (&sights[own], &sights[other]);
-            let mut half = Half::new(answer.ack, answer.ack, &own.segment);
-            half.acknowledge(&answer.segment, scales[other]);
+            let (ack, edge) = doubts[other].least(scales[other]).unwrap_or((answer.ack, answer.ack));
+            let mut half = Half::new(ack, ack, &own.segment);
+            half.acknowledge(&Segment { ack, ..answer.segment }, scales[other]);
+            half.edge = half.edge.min(edge);
             half
         };
         self.halves = [half(0, 1), half(1, 0)];
