@@ -5,7 +5,7 @@ mod util;
 use lasthop_proto::event::Event;
 use lasthop_proto::packet::{Body, Cause, Flags, Side};
 use lasthop_proto::tcp::State;
-use lasthop_proto::tcp::config::{Nagle, Preset, Recovery, TcpConfig, WindowEdge};
+use lasthop_proto::tcp::config::{Nagle, Preset, Push, Recovery, TcpConfig, WindowEdge};
 use util::golden::*;
 use util::*;
 
@@ -345,4 +345,26 @@ fn nagle() {
     assert_eq!(small_writes(Nagle::Minshall), small_writes(Nagle::On));
     assert_eq!(small_writes(Nagle::On), [(ms(150), 300), (ms(250), 900)]);
     assert_eq!(small_writes(Nagle::Off), [(ms(150), 300); 4]);
+}
+
+/// The last of each burst of two, and the last of all (`__tcp_transmit_skb`, `tcp_push`). What is alone in its burst, for the
+/// peer's window ends behind it, is not pushed.
+#[test]
+fn the_end_of_a_burst_is_pushed() {
+    let pushed = |receive_buffer, bytes, push| {
+        let client = TcpConfig { push, window_edge: WindowEdge::Cut, nagle: Nagle::Minshall, ..lab(Recovery::Rack) };
+        let mut pair = Pair::between(client.clone(), TcpConfig { receive_buffer, ..client });
+        pair.connect();
+        pair.forget();
+        pair.client().write(bytes);
+        pair.run_until(ms(199));
+        let numbers = pair.trace.iter().filter(|sent| sent.len > 0).zip(1..);
+        numbers.filter(|(sent, _)| sent.segment.flags.has(Flags::PSH)).map(|(_, number)| number).collect::<Vec<_>>()
+    };
+    assert_eq!(pushed(40_000, 20_000, Push::Bursts), [2, 4, 6, 8]);
+    assert_eq!(pushed(40_000, 6_300, Push::Bursts), [2, 4, 6, 7]);
+    assert_eq!(pushed(5_400, 20_000, Push::Bursts), [2, 4, 6]);
+    assert_eq!(pushed(5_000, 20_000, Push::Bursts), [2, 4]);
+    assert_eq!(pushed(40_000, 300, Push::Bursts), [1]);
+    assert_eq!(pushed(40_000, 6_300, Push::Never), []);
 }

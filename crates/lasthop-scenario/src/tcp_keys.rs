@@ -4,7 +4,7 @@ use crate::document::{Data, quote};
 use crate::reader::{Reader, Value};
 
 /// All keys, in the order in which `explain` prints them.
-pub(crate) const KEYS: [&str; 64] = [
+pub(crate) const KEYS: [&str; 65] = [
     "preset",
     "given",
     "mss",
@@ -68,6 +68,7 @@ pub(crate) const KEYS: [&str; 64] = [
     "handshake_ack",
     "send_quantum",
     "window_edge",
+    "push",
     "time_wait",
 ];
 

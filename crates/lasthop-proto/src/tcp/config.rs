@@ -308,6 +308,16 @@ pub enum WindowEdge {
     Cut,
 }
 
+/// Which segments with data carry PSH.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Push {
+    /// None: the application reads whatever has arrived.
+    Never,
+    /// The last of a burst of several, and the last of what the application has written (Linux `__tcp_transmit_skb`,
+    /// `tcp_push`).
+    Bursts,
+}
+
 /// Which header bytes a segment takes on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HeaderAccounting {
@@ -424,6 +434,8 @@ pub struct TcpConfig {
     pub send_quantum: u32,
     /// What becomes of a segment at the edge of the peer's window.
     pub window_edge: WindowEdge,
+    /// Which segments carry PSH.
+    pub push: Push,
     /// How long a closed connection waits for stray segments (RFC 9293: 2 MSL).
     pub time_wait: Duration,
     /// The congestion control under [`Recovery::Rack`].

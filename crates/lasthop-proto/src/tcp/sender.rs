@@ -30,6 +30,8 @@ pub struct Transmission {
     pub syn: Switch,
     /// Whether the FIN follows its payload.
     pub fin: Switch,
+    /// Whether it carries PSH.
+    pub push: Switch,
     /// Why it is sent.
     pub cause: Cause,
 }

@@ -3,7 +3,7 @@
 use super::{
     AckCongestion, Clock, ControlRule, Deflation, DelayedAck, EcnMode, Growth, HandshakeAck, HeaderAccounting,
     HystartRule, ImpureDuplicates, Nagle, PartialAckTimer, PartialDeflation, PawsRule, ReceiveAutotune, Recovery,
-    RecoveryGuard, RttRule, SackAlgorithm, SackCompression, SendAutotune, Switch, TcpConfig, WindowEdge,
+    Push, RecoveryGuard, RttRule, SackAlgorithm, SackCompression, SendAutotune, Switch, TcpConfig, WindowEdge,
     WindowReduction,
 };
 use crate::time::Duration;
@@ -99,6 +99,7 @@ impl TcpConfig {
             handshake_ack: HandshakeAck::WithData,
             send_quantum: u32::MAX,
             window_edge: WindowEdge::Whole,
+            push: Push::Never,
             recovery_burst: u32::MAX,
             smart_acks: Switch::Off,
             time_wait: Duration::from_secs(60),
@@ -134,6 +135,7 @@ impl TcpConfig {
             nagle: Nagle::Minshall,
             paws: PawsRule::Linux,
             window_edge: WindowEdge::Cut,
+            push: Push::Bursts,
             ..Self::rfc()
         }
     }

@@ -29,7 +29,7 @@ impl Connection {
             State::Closed | State::Listen => None,
             _ => self.sender.poll_transmit(now),
         };
-        let Some(Transmission { seq, len, cause, syn, fin }) = transmission else {
+        let Some(Transmission { seq, len, cause, syn, fin, push }) = transmission else {
             return self.next_ack(now, place);
         };
         if syn.is_on() {
@@ -40,6 +40,9 @@ impl Connection {
         if fin.is_on() {
             flags = flags.with(Flags::FIN);
             self.on_fin_sent();
+        }
+        if push.is_on() {
+            flags = flags.with(Flags::PSH);
         }
         self.put_segment(now, place, seq, flags, len, cause);
         Some(Port::ONLY)

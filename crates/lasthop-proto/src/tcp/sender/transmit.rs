@@ -4,7 +4,7 @@ use super::{Sender, Transmission};
 use crate::event::Event;
 use crate::packet::Cause;
 use crate::seq::Seq;
-use crate::tcp::config::{Clock, RttRule, Switch, WindowEdge};
+use crate::tcp::config::{Clock, Push, RttRule, Switch, WindowEdge};
 use crate::tcp::send_buffer::segment_memory;
 use crate::time::{Duration, Instant};
 
@@ -97,7 +97,7 @@ impl Sender {
             return None;
         }
         let cause = if s.retries == 0 { Cause::Handshake } else { Cause::Timeout };
-        let syn = Transmission { seq: s.iss, len: 0, syn: Switch::On, fin: Switch::Off, cause };
+        let syn = Transmission { seq: s.iss, len: 0, syn: Switch::On, fin: Switch::Off, push: Switch::Off, cause };
         Some(self.book(now, syn))
     }
 
@@ -109,7 +109,7 @@ impl Sender {
         let len = data.min(end.since(seq));
         let fin = s.closed.is_on() && s.pos(seq) + u64::from(len) == data_end && end.gt(seq + len);
         let fin = if fin { Switch::On } else { Switch::Off };
-        Transmission { seq, len, syn: Switch::Off, fin, cause }
+        Transmission { seq, len, syn: Switch::Off, fin, push: Switch::Off, cause }
     }
 
     /// The segment at `snd_nxt`, if the windows, Nagle's rule and the sender's silly-window rule let it go (RFC 9293
@@ -160,9 +160,10 @@ impl Sender {
         if len > 0 && len < s.mss && !again {
             s.small_end = s.snd_nxt + len;
         }
-        if s.config.window_edge == WindowEdge::Cut && !again {
-            self.run.on_sent(now, s.snd_nxt, s.snd_nxt + len);
+        if self.counts_bursts() && !again {
+            self.run.on_sent(now, self.state.snd_nxt, self.state.snd_nxt + len);
         }
+        let s = &mut self.state;
         // Nothing more can go out before the next acknowledgment once the window is full.
         let full = used + len >= window && s.snd_wnd > 0 && pos + u64::from(len) < data_end;
         if full && !self.probe_due.is_on() && self.recovery.rack().is_none() {
@@ -174,7 +175,34 @@ impl Sender {
             (false, _) => Cause::New,
         };
         let fin = if fin { Switch::On } else { Switch::Off };
-        Some(Transmission { seq: s.snd_nxt, len, syn: Switch::Off, fin, cause })
+        let push = self.push(len, in_buffer - len, room - len, cause);
+        Some(Transmission { seq: self.state.snd_nxt, len, syn: Switch::Off, fin, push, cause })
+    }
+
+    /// Whether bursts are counted, for a rule that asks where they end.
+    fn counts_bursts(&self) -> bool {
+        self.state.config.window_edge == WindowEdge::Cut || self.state.config.push == Push::Bursts
+    }
+
+    /// Whether a segment of `len` bytes carries PSH: there are `left` more bytes in the send buffer, and room for `room` in the
+    /// peer's window. A burst takes half of the congestion window at most (`tcp_cwnd_test`).
+    fn push(&self, len: u32, left: u32, room: u32, cause: Cause) -> Switch {
+        let s = &self.state;
+        let Some(rack) = self.recovery.rack().filter(|_| s.config.push == Push::Bursts && len > 0) else {
+            return Switch::Off;
+        };
+        if left == 0 {
+            return Switch::On;
+        }
+        if cause != Cause::New {
+            return Switch::Off;
+        }
+        let size = rack.burst(s).min(rack.window().0 / 2).max(1);
+        let place = (self.run.segments - 1) % size;
+        let next = left.min(room).min(s.mss);
+        let whole = next == s.mss || next == left || s.config.window_edge == WindowEdge::Cut;
+        let goes_on = next > 0 && whole && (next == s.mss || !s.holds_small()) && rack.has_room_behind_next();
+        if place > 0 && (place + 1 == size || !goes_on) { Switch::On } else { Switch::Off }
     }
 
     /// Whether the part of the next segment that lies within the peer's window leaves with the segment before, as one burst.
@@ -241,7 +269,8 @@ impl Sender {
             let end = s.snd_nxt + s.flow_window();
             return Some(self.book(now, self.segment(self.state.snd_nxt, end, Cause::Probe)));
         }
-        let probe = Transmission { seq: s.snd_una, len: 1, syn: Switch::Off, fin: Switch::Off, cause: Cause::Probe };
+        let (off, cause) = (Switch::Off, Cause::Probe);
+        let probe = Transmission { seq: s.snd_una, len: 1, syn: off, fin: off, push: off, cause };
         s.snd_max = s.snd_max.max(s.snd_una + 1);
         self.probes = self.probes.saturating_add(1);
         self.unanswered = self.unanswered.saturating_add(1);

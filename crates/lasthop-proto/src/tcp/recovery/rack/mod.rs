@@ -340,6 +340,11 @@ impl Rack {
         self.forced == Some(Forced::Probe) || permitted && self.may_send(now)
     }
 
+    /// Whether the congestion window takes another segment once the next one has left.
+    pub fn has_room_behind_next(&self) -> bool {
+        self.flight.in_flight() + 1 < self.control.window()
+    }
+
     /// Segments that leave as one.
     pub fn burst(&self, s: &SendState) -> u32 {
         if let Some(pacing) = self.control.pacing() {
