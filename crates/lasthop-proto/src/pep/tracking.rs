@@ -17,7 +17,7 @@ const MOST_SYNS: usize = 8;
 
 /// Packets of either end in a row that the other would refuse, after which the picture itself may be wrong. A stranger makes up
 /// those of one end only: the other's are accepted all the while.
-const DOUBT: u32 = 4;
+const DOUBT: u8 = 4;
 
 /// What to think of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,37 +66,28 @@ pub struct Tracking {
 #[derive(Clone, Copy, Debug)]
 struct Doubt {
     /// How many in a row.
-    refused: u32,
+    refused: u8,
     /// The last of them.
     last: Option<Sight>,
     /// Whether it follows on the one before, as a stranger's among the end's own does not.
     follows: bool,
-    /// What the last ones acknowledge and the windows that they advertise, by their number in the row.
-    grants: [(Seq, u16); DOUBT as usize],
+    /// Where the one that reaches furthest ends.
+    end: Seq,
 }
 
 impl Doubt {
-    const NONE: Self = Self { refused: 0, last: None, follows: false, grants: [(Seq(0), 0); DOUBT as usize] };
+    const NONE: Self = Self { refused: 0, last: None, follows: false, end: Seq(0) };
 
     fn add(&mut self, sight: Sight) {
-        self.grants[(self.refused % DOUBT) as usize] = (sight.ack, sight.segment.window);
         self.refused = self.refused.saturating_add(1);
         self.follows = self.last.is_some_and(|last| sight.follows(&last));
+        self.end = if self.last.is_some() { self.end.max(sight.end) } else { sight.end };
         self.last = Some(sight);
     }
 
     /// Whether a picture that there is already is to be made anew with the last of them.
     fn is_enough(&self) -> bool {
         self.refused >= DOUBT && self.follows
-    }
-
-    /// The least that one of the last acknowledges, and where the smallest of their windows ends. At least one of them is the
-    /// end's own, so that no stranger's says more here than the end has said.
-    fn least(&self, scale: Scale) -> Option<(Seq, Seq)> {
-        let grants = &self.grants[..self.refused.min(DOUBT) as usize];
-        let ack = grants.iter().map(|&(ack, _)| ack).reduce(Seq::min)?;
-        let edge = grants.iter().map(|&(ack, window)| ack + scale.bytes(window)).reduce(Seq::min)?;
-        Some((ack, edge.max(ack)))
     }
 }
 
@@ -341,9 +332,10 @@ impl Tracking {
             let _ = self.judge(from, &sight);
             return Take::Opened;
         }
-        if !self.is_open() && self.doubts.iter().all(|doubt| doubt.last.is_none()) && sight.end == sight.segment.seq {
-            // Where no opening was seen, a picture begins with data: a stranger's SYN, for which there is a place here now, must not let it
-            // begin sooner.
+        let answers = |data: Sight| data.end != data.segment.seq && sight.agrees_with(&data);
+        if !self.is_open() && sight.end == sight.segment.seq && !self.doubts[from.peer().index()].last.is_some_and(answers) {
+            // Where no opening was seen, a picture begins with data, and what has no data counts as an answer to them: a stranger's packet, for
+            // which there is a place here now, must not let it begin sooner.
             return Take::Refused;
         }
         if self.is_certainly_late(from, &sight) {
@@ -351,7 +343,11 @@ impl Tracking {
         }
         self.doubts[from.index()].add(sight);
         let Some(other) = self.doubts[from.peer().index()].last else { return Take::Refused };
-        let enough = !self.is_open() || self.doubts.iter().all(Doubt::is_enough);
+        let [own_end, other_end] = [from, from.peer()].map(|side| self.doubts[side.index()].end);
+        // RFC 9293 §3.10.7.4: an end takes no acknowledgment of what it has not sent. A stranger's bears the number of the end's own, as all
+        // its pure acknowledgments do, and so may follow on them.
+        let are_sent = sight.ack.le(other_end) && other.ack.le(own_end);
+        let enough = !self.is_open() || self.doubts.iter().all(Doubt::is_enough) && are_sent;
         if !enough || !sight.agrees_with(&other) {
             return Take::Refused;
         }
@@ -384,13 +380,11 @@ impl Tracking {
             self.stamps = Stamps::Heeded;
             (self.isn, self.mss) = ([None; 2], None);
         }
-        let (scales, doubts) = (self.scales, self.doubts);
+        let scales = self.scales;
         let half = |own: usize, other: usize| {
             let (own, answer) = (&sights[own], &sights[other]);
-            let (ack, edge) = doubts[other].least(scales[other]).unwrap_or((answer.ack, answer.ack));
-            let mut half = Half::new(ack, ack, &own.segment);
-            half.acknowledge(&Segment { ack, ..answer.segment }, scales[other]);
-            half.edge = half.edge.min(edge);
+            let mut half = Half::new(answer.ack, answer.ack, &own.segment);
+            half.acknowledge(&answer.segment, scales[other]);
             half
         };
         self.halves = [half(0, 1), half(1, 0)];

@@ -356,7 +356,7 @@ fn after_a_gap_a_stranger_is_not_taken_for_the_sender() {
 fn after_a_gap_one_packet_of_a_stranger_is_not_where_the_stream_goes_on() {
     let mut tracking = opened();
     let (far, mut takes) = (500_000, Vec::new());
-    for n in 0..2 * DOUBT {
+    for n in 0..2 * u32::from(DOUBT) {
         takes.push(tracking.take(Side::Acceptor, &ack(far, 0), 0));
         let mut forged = ack(far + 2_500, 0);
         forged.seq += 700;
@@ -369,26 +369,21 @@ fn after_a_gap_one_packet_of_a_stranger_is_not_where_the_stream_goes_on() {
     assert_eq!(tracking.acked(Side::Initiator), Some(CLIENT + 1 + far + 2_000));
 }
 
-/// Nor does a stranger's acknowledgment, who repeats the end's own number, say how far the other end's data may reach: the least does that
-/// the last packets said.
+/// Nor with a stranger's acknowledgment of what nobody has sent, though it has the number of the end's own (RFC 9293 §3.10.7.4).
 #[test]
-fn after_a_gap_a_strangers_acknowledgment_allows_nothing() {
+fn after_a_gap_nothing_is_acknowledged_that_was_not_sent() {
     let mut tracking = opened();
     let far = 500_000;
     for _ in 0..DOUBT {
         refuses(&mut tracking, Side::Acceptor, &ack(far, 0), 0);
     }
-    for n in 1..DOUBT {
-        refuses(&mut tracking, Side::Initiator, &data(far + n * 1_000, 0), 1_000);
+    for n in 0..DOUBT {
+        refuses(&mut tracking, Side::Acceptor, &ack(far + 50_000, 0), 0);
+        refuses(&mut tracking, Side::Initiator, &data(far + u32::from(n) * 1_000, 0), 1_000);
     }
-    let mut forged = ack(far + 50_000, 0);
-    forged.window = 2_000;
-    refuses(&mut tracking, Side::Acceptor, &forged, 0);
-    assert_eq!(tracking.take(Side::Initiator, &data(far + DOUBT * 1_000, 0), 1_000), Take::Opened);
+    assert_eq!(tracking.take(Side::Acceptor, &ack(far, 0), 0), Take::Opened);
     assert_eq!(tracking.acked(Side::Initiator), Some(CLIENT + 1 + far));
     refuses(&mut tracking, Side::Initiator, &data(far + WINDOW, 0), 1_000);
-    assert_eq!(tracking.take(Side::Acceptor, &ack(far + 1_000, 0), 0), Take::Believed);
-    assert_eq!(tracking.take(Side::Initiator, &data(far + WINDOW, 0), 1_000), Take::Believed);
 }
 
 /// After a gap, too, the other end refuses what is older than it has taken (RFC 7323 §5.3), so that a stranger's old timestamp is not where
@@ -407,7 +402,7 @@ fn after_a_gap_timestamps_do_not_move_back() {
     assert!(takes.iter().all(|&take| take == Take::Refused), "{takes:?}");
     // The client shows itself. What it is picked up with is not a reason to believe old timestamps.
     let shown = (0..DOUBT)
-        .map(|n| tracking.take(Side::Initiator, &stamped(data(500_000 + 1_000 * n, 0), 116, 9_020), 1_000));
+        .map(|n| tracking.take(Side::Initiator, &stamped(data(500_000 + 1_000 * u32::from(n), 0), 116, 9_020), 1_000));
     assert_eq!(shown.last(), Some(Take::Opened));
     refuses(&mut tracking, Side::Initiator, &stamped(data(500_000, 0), 104, 9_020), 1_000);
     assert_eq!(tracking.recent(Side::Initiator), Some(115));

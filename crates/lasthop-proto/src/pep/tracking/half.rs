@@ -27,7 +27,7 @@ impl Scale {
     /// The largest there is (RFC 7323 §2.3).
     pub const MOST: u8 = 14;
 
-    pub fn bytes(self, window: u16) -> u32 {
+    fn bytes(self, window: u16) -> u32 {
         match self {
             Self::Known(shift) => u32::from(window) << shift,
             Self::AtLeast(shift) => (u32::from(window) << shift).min(UNSEEN),
@@ -91,7 +91,7 @@ pub(super) struct Half {
     /// No number before this has any meaning: the stream begins here, or it is a window behind.
     first: Seq,
     /// The right edge of the window that the other end advertised; it does not move left here.
-    pub edge: Seq,
+    edge: Seq,
     /// The largest window that it advertised, in bytes.
     window: u32,
     /// The window field of the highest acknowledgment.
