@@ -152,6 +152,8 @@ pub(super) struct Repair<P> {
     blocks: SackBlocks,
     masks: Masks,
     copies: Copies,
+    /// The newest timestamp on what the sender resent, until the mobile host has echoed it.
+    ahead: Option<u32>,
     /// Flow control on the hop, if there is any.
     hop: Option<Hop>,
 }
@@ -198,6 +200,7 @@ impl<P: Payload> Repair<P> {
             blocks: SackBlocks::default(),
             masks: Masks::Unseen,
             copies: Copies::default(),
+            ahead: None,
             hop: config.hop_control().map(|control| Hop::new(control, start)),
         }
     }
@@ -502,7 +505,7 @@ impl<P: Payload> Repair<P> {
     }
 
     fn resend(&mut self, now: Instant, index: usize, trigger: Trigger, out: &mut Outbox<P>) {
-        let recent = self.tracking.recent(self.side);
+        let recent = self.recent();
         if index == 0 && trigger == Trigger::Hole {
             self.begin_to_insist(now);
         }

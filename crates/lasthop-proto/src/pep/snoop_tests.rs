@@ -378,6 +378,23 @@ fn what_was_held_while_the_sender_resent_is_no_replay() {
     assert!(released.len() > 1 && released.iter().all(|&(_, val)| val == 200), "{released:?}");
 }
 
+/// The mobile host has taken it before it can have said so.
+#[test]
+fn what_goes_behind_a_newer_packet_of_the_sender_is_no_replay() {
+    let hop = Some(HopControl { backlog: 1, held: 10_000 });
+    let mut bench = Bench::stamping(SnoopConfig { hop, ..SnoopConfig::new(Smart, Aware) });
+    let late = change(stamped(0, 100), |segment| segment.seq = seq(1));
+    for n in 1..20 {
+        bench.snoop.handle_packet(at(0), Port::WIRED, change(late, |segment| segment.seq = seq(n)));
+    }
+    assert_eq!(stamps(&mut bench.snoop, at(0)).len(), 10);
+    bench.snoop.handle_packet(at(5), Port::WIRED, stamped(0, 200));
+    assert_eq!(stamps(&mut bench.snoop, at(5)), [(0, 200)]);
+    bench.snoop.handle_packet(at(6), Port::WIRELESS, echoing(5, 100));
+    let released = stamps(&mut bench.snoop, at(6));
+    assert!(!released.is_empty() && released.iter().all(|&(_, val)| val == 200), "{released:?}");
+}
+
 #[test]
 fn no_acknowledgment_older_than_the_mobile_hosts_data_is_repeated() {
     let mut bench = Bench::sent(DuplicateAcks, Aware, 4);

@@ -10,6 +10,7 @@ use alloc::vec::Vec;
 
 use crate::packet::{Flags, Segment, Side};
 use crate::seq::Seq;
+pub(super) use half::latest;
 use half::{Half, Scale, Sight};
 
 /// Openings remembered at once: a flood of forged ones must not hide the real one from the answer to it.

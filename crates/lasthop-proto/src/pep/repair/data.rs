@@ -86,6 +86,7 @@ impl<P: Payload> Repair<P> {
             return DataVerdict::Absorbed;
         }
         self.copies.by_sender(end);
+        self.goes_ahead(segment);
         if !matches!(overlap, Overlap::Cuts { .. }) {
             return DataVerdict::Store(Place::Within { first, count });
         }
@@ -119,7 +120,7 @@ impl<P: Payload> Repair<P> {
     /// Packets of which somebody has sent another version: which is right only the ends can tell. What was held of them goes as it
     /// would have gone.
     fn disown(&mut self, first: usize, count: usize, out: &mut Outbox<P>) {
-        let recent = self.tracking.recent(self.side);
+        let recent = self.recent();
         let Outbox { packets, places, .. } = out;
         self.cache.remove(first, count, places, |old| {
             let len = old.len;

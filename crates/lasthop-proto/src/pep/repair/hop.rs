@@ -156,7 +156,7 @@ impl<P: Payload> Repair<P> {
 
     /// The same, and up to `beyond` packets for which it has none.
     pub(super) fn release_beyond(&mut self, now: Instant, mut beyond: u32, out: &mut Outbox<P>) {
-        let (arrived, recent) = (self.arrived_unmarked(), self.tracking.recent(self.side));
+        let (arrived, recent) = (self.arrived_unmarked(), self.recent());
         let Some(hop) = &mut self.hop else { return };
         hop.release = Release::Done;
         if hop.held == 0 {

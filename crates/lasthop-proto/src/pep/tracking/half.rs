@@ -72,7 +72,7 @@ fn is_within(number: Seq, from: Seq, to: Seq) -> bool {
 }
 
 /// The later of two timestamps, of which either may be unknown.
-fn latest(a: Option<u32>, b: Option<u32>) -> Option<u32> {
+pub(in crate::pep) fn latest(a: Option<u32>, b: Option<u32>) -> Option<u32> {
     match (a, b) {
         (Some(a), Some(b)) => Some(Seq(a).max(Seq(b)).0),
         (a, b) => a.or(b),
