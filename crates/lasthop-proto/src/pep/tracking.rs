@@ -74,12 +74,16 @@ struct Doubt {
     follows: bool,
     /// Where the one that reaches furthest ends.
     end: Seq,
+    /// Whether what the last one acknowledges had been sent by then.
+    answers: bool,
 }
 
 impl Doubt {
-    const NONE: Self = Self { refused: 0, last: None, follows: false, end: Seq(0) };
+    const NONE: Self = Self { refused: 0, last: None, follows: false, end: Seq(0), answers: false };
 
-    fn add(&mut self, sight: Sight) {
+    /// Another came, when the other side had sent what ends at `sent`.
+    fn add(&mut self, sight: Sight, sent: Seq) {
+        self.answers = sight.ack.le(sent);
         self.refused = self.refused.saturating_add(1);
         self.follows = self.last.is_some_and(|last| sight.follows(&last));
         self.end = if self.last.is_some() { self.end.max(sight.end) } else { sight.end };
@@ -87,8 +91,11 @@ impl Doubt {
     }
 
     /// Whether a picture that there is already is to be made anew with the last of them.
+    ///
+    /// RFC 9293 §3.10.7.4: an end takes no acknowledgment of what it has not sent. A stranger's may bear the number of the end's own, as all
+    /// its pure acknowledgments do, and so follow on them.
     fn is_enough(&self) -> bool {
-        self.refused >= DOUBT && self.follows
+        self.refused >= DOUBT && self.follows && self.answers
     }
 }
 
@@ -342,13 +349,10 @@ impl Tracking {
         if self.is_certainly_late(from, &sight) {
             return Take::Refused;
         }
-        self.doubts[from.index()].add(sight);
+        let sent = self.sent(from.peer());
+        self.doubts[from.index()].add(sight, sent);
         let Some(other) = self.doubts[from.peer().index()].last else { return Take::Refused };
-        let [own_end, other_end] = [from, from.peer()].map(|side| self.doubts[side.index()].end);
-        // RFC 9293 §3.10.7.4: an end takes no acknowledgment of what it has not sent. A stranger's bears the number of the end's own, as all
-        // its pure acknowledgments do, and so may follow on them.
-        let are_sent = sight.ack.le(other_end) && other.ack.le(own_end);
-        let enough = !self.is_open() || self.doubts.iter().all(Doubt::is_enough) && are_sent;
+        let enough = !self.is_open() || self.doubts.iter().all(Doubt::is_enough);
         if !enough || !sight.agrees_with(&other) {
             return Take::Refused;
         }
@@ -358,6 +362,16 @@ impl Tracking {
         let _ = self.judge(from.peer(), &other);
         let _ = self.judge(from, &sight);
         Take::Opened
+    }
+
+    /// Where what a side has sent ends, believed or not.
+    fn sent(&self, side: Side) -> Seq {
+        let (half, doubt) = (&self.halves[side.index()], &self.doubts[side.index()]);
+        match doubt.last {
+            Some(last) if half.is_near(&last) => doubt.end.max(half.next),
+            Some(_) => doubt.end,
+            None => half.next,
+        }
     }
 
     /// Whether both SYNs of this connection came by.
