@@ -12,8 +12,8 @@ use lasthop_proto::pep::snoop::RepairPriority;
 use lasthop_proto::scheme::{LinkRepair, LocalDetection, SCHEMES, Scheme, TcpAwareness};
 use lasthop_proto::tcp::config::{
     AckCongestion, Bbr3Rule, ControlRule, Deflation, EcnMode, Growth, HandshakeAck, HeaderAccounting, HystartRule,
-    ImpureDuplicates, Nagle, PartialAckTimer, PartialDeflation, PawsRule, Preset, ReceiveAutotune, Recovery,
-    Push, RecoveryGuard, RttRule, SackAlgorithm, SackCompression, SendAutotune, Switch, WindowEdge, WindowReduction,
+    ImpureDuplicates, Nagle, PartialAckTimer, PartialDeflation, PawsRule, Preset, Push, ReceiveAutotune, Recovery,
+    RecoveryGuard, RttRule, SackAlgorithm, SackCompression, SendAutotune, Switch, WindowEdge, WindowReduction,
 };
 use lasthop_sim::network::DamagedFrames;
 

@@ -341,7 +341,10 @@ impl Tracking {
             return Take::Opened;
         }
         let answers = |data: Sight| data.end != data.segment.seq && sight.agrees_with(&data);
-        if !self.is_open() && sight.end == sight.segment.seq && !self.doubts[from.peer().index()].last.is_some_and(answers) {
+        if !self.is_open()
+            && sight.end == sight.segment.seq
+            && !self.doubts[from.peer().index()].last.is_some_and(answers)
+        {
             // Where no opening was seen, a picture begins with data, and what has no data counts as an answer to them: a stranger's packet, for
             // which there is a place here now, must not let it begin sooner.
             return Take::Refused;

@@ -2,8 +2,8 @@
 
 use super::{
     AckCongestion, Clock, ControlRule, Deflation, DelayedAck, EcnMode, Growth, HandshakeAck, HeaderAccounting,
-    HystartRule, ImpureDuplicates, Nagle, PartialAckTimer, PartialDeflation, PawsRule, ReceiveAutotune, Recovery,
-    Push, RecoveryGuard, RttRule, SackAlgorithm, SackCompression, SendAutotune, Switch, TcpConfig, WindowEdge,
+    HystartRule, ImpureDuplicates, Nagle, PartialAckTimer, PartialDeflation, PawsRule, Push, ReceiveAutotune, Recovery,
+    RecoveryGuard, RttRule, SackAlgorithm, SackCompression, SendAutotune, Switch, TcpConfig, WindowEdge,
     WindowReduction,
 };
 use crate::time::Duration;
