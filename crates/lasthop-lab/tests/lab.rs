@@ -433,11 +433,20 @@ fn link_schemes_repair_real_packets() {
         }
         let scheme = Scheme::by_name(scheme).unwrap();
         let network = lossy.network(scheme).unwrap();
-        let simulated = simulate(&network, SEED, Recording::Off).report.flows[0].throughput();
-        let ratio = flow.throughput() / simulated;
-        println!("{}: {:.3} Mbps, simulated {:.3}", scheme.name, flow.throughput() / 1e6, simulated / 1e6);
+        // A transfer so short differs from seed to seed by more than half: timeouts under Reno/SR.
+        let simulated: Vec<f64> = (SEED..SEED + 20)
+            .map(|seed| simulate(&network, seed, Recording::Off).report.flows[0].throughput())
+            .collect();
+        let [least, most] = [f64::min, f64::max].map(|of| simulated.iter().copied().reduce(of).unwrap());
+        println!(
+            "{}: {:.3} Mbps, simulated {:.3} to {:.3}",
+            scheme.name,
+            flow.throughput() / 1e6,
+            least / 1e6,
+            most / 1e6
+        );
         // The machine may be busy with other tests. How near they are on one that is not: docs/models/two-ended-link.md.
-        assert!((0.5..=1.5).contains(&ratio), "{}: {ratio} of the simulator's", scheme.name);
+        assert!((0.7 * least..=1.3 * most).contains(&flow.throughput()), "{}: outside of it", scheme.name);
     }
     assert_eq!(ours(), []);
 }

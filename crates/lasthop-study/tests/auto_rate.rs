@@ -156,7 +156,7 @@ fn jain(rates: &[f64]) -> f64 {
     sum * sum / (rates.len() as f64 * squares)
 }
 
-/// Three runs of a shared bottleneck gave indices from 0.93 to 0.98 for what is 0.965 in so many.
+/// Three runs of a shared bottleneck differ by 0.05 in the index.
 const RUNS: u32 = 24;
 
 /// What came of one way to share: Jain's index, Mbps of each flow, and the median delay that others have.
@@ -196,7 +196,7 @@ fn plain_flows_get_their_share() {
             let [plain, tunnel] = ["E2E", "LINK-HYBRID"].map(|scheme| outcome(&scenario, scheme));
             let least = match (name, beside) {
                 ("FQ-CoDel", _) => 0.97,
-                (_, ["cubic"]) => 0.95,
+                (_, ["cubic"]) => 0.9,
                 _ => 0.75,
             };
             assert!(tunnel.index >= least, "{name}, {beside:?}: {:.3}", tunnel.index);
