@@ -911,12 +911,13 @@ fn what_is_held_goes_on_its_way_when_the_state_is_dropped() {
 #[test]
 fn only_what_the_timer_takes_care_of_is_kept_from_the_hop() {
     let hop = Some(HopControl::DEFAULT);
-    // A connection in its midst, of which one packet came by so far: there may never be an acknowledgment.
+    // A connection in its midst, of which two packets came by so far: there may never be an acknowledgment.
     let mut bench = Bench { aware: true, snoop: Snoop::new(SnoopConfig { hop, ..SnoopConfig::new(Smart, Aware) }) };
-    assert_eq!(bench.wired(0, data(50)).down, [(Cause::New, 50)]);
+    assert_eq!(bench.wired(0, data(49)).down, [(Cause::New, 49)]);
     for n in 1..5 {
         assert_eq!(bench.wired(1000 * n, data(50)).down, [(Cause::New, 50)]);
     }
+    bench.wireless(4999, ack(49));
     bench.wireless(5000, ack(50));
     assert_eq!(bench.wired(5001, data(50)).down, [(Cause::New, 50)]);
     assert_eq!(bench.wired(5002, data(50)).down, []);

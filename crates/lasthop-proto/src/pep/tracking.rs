@@ -5,6 +5,7 @@
 //! refuses has another picture of the connection than the ends. So each packet is judged here, before anything is learned from it.
 
 mod half;
+mod midst;
 
 use alloc::vec::Vec;
 
@@ -12,6 +13,7 @@ use crate::packet::{Flags, Segment, Side};
 use crate::seq::Seq;
 pub(super) use half::latest;
 use half::{Half, Scale, Sight};
+use midst::Midst;
 
 /// Openings remembered at once: a flood of forged ones must not hide the real one from the answer to it.
 const MOST_SYNS: usize = 8;
@@ -59,8 +61,10 @@ pub struct Tracking {
     isn: [Option<Seq>; 2],
     /// The smaller of both maximum segment sizes, where the SYNs told any.
     mss: Option<u16>,
-    /// What was not believed of each side lately.
+    /// What was not believed of each side lately, where there is a picture.
     doubts: [Doubt; 2],
+    /// What each side sent, where there is none yet.
+    midst: [Midst; 2],
 }
 
 /// Packets of one side that were not believed.
@@ -134,6 +138,7 @@ impl Tracking {
             isn: [None; 2],
             mss: None,
             doubts: [Doubt::NONE; 2],
+            midst: [Midst::NONE; 2],
         }
     }
 
@@ -291,6 +296,7 @@ impl Tracking {
         self.stage = Stage::Open;
         self.syns = Vec::new();
         self.doubts = [Doubt::NONE; 2];
+        self.midst = [Midst::NONE; 2];
     }
 
     fn take_plain(&mut self, from: Side, segment: &Segment, len: u32) -> Take {
@@ -314,7 +320,7 @@ impl Tracking {
         let (scale, peer_scale) = (self.scales[from.index()], self.scales[from.peer().index()]);
         let [mine, theirs] = &mut self.halves;
         let (own, peer) = if from == Side::Initiator { (mine, theirs) } else { (theirs, mine) };
-        if sight.end != sight.segment.seq {
+        if sight.has_data() {
             own.try_order(sight);
         }
         if !peer.could_be_acknowledged(sight.ack) || own.is_replay(sight, peer) {
@@ -340,14 +346,8 @@ impl Tracking {
             let _ = self.judge(from, &sight);
             return Take::Opened;
         }
-        let answers = |data: Sight| data.end != data.segment.seq && sight.agrees_with(&data);
-        if !self.is_open()
-            && sight.end == sight.segment.seq
-            && !self.doubts[from.peer().index()].last.is_some_and(answers)
-        {
-            // Where no opening was seen, a picture begins with data, and what has no data counts as an answer to them: a stranger's packet, for
-            // which there is a place here now, must not let it begin sooner.
-            return Take::Refused;
+        if !self.is_open() {
+            return self.begin_in_midst(from, sight);
         }
         if self.is_certainly_late(from, &sight) {
             return Take::Refused;
@@ -355,15 +355,24 @@ impl Tracking {
         let sent = self.sent(from.peer());
         self.doubts[from.index()].add(sight, sent);
         let Some(other) = self.doubts[from.peer().index()].last else { return Take::Refused };
-        let enough = !self.is_open() || self.doubts.iter().all(Doubt::is_enough);
-        if !enough || !sight.agrees_with(&other) {
+        if !self.doubts.iter().all(Doubt::is_enough) || !sight.agrees_with(&other) {
             return Take::Refused;
         }
-        let sights = if from == Side::Initiator { [sight, other] } else { [other, sight] };
-        self.pick_up(&sights);
-        // What either of them carries is judged as all else is: one of them may be a stranger's.
-        let _ = self.judge(from.peer(), &other);
-        let _ = self.judge(from, &sight);
+        self.pick_up(from, sight, other);
+        Take::Opened
+    }
+
+    /// Where no opening was seen, a picture begins once each side has shown itself with two packets, whatever a stranger sends before or in between. Those without
+    /// data count as answers to what the other side has shown: a stranger's packet, for which there is a place here, must not let them count sooner.
+    fn begin_in_midst(&mut self, from: Side, sight: Sight) -> Take {
+        let [mine, theirs] = &mut self.midst;
+        let (own, peer) = if from == Side::Initiator { (mine, theirs) } else { (theirs, mine) };
+        let answered = peer.answered_by(&sight);
+        if (!sight.has_data() && answered.is_none()) || !own.add(sight) {
+            return Take::Refused;
+        }
+        let Some(other) = answered else { return Take::Refused };
+        self.pick_up(from, sight, other);
         Take::Opened
     }
 
@@ -389,9 +398,10 @@ impl Tracking {
         self.has_seen_opening() && own.is_replay(sight, peer)
     }
 
-    /// Follows a connection from a packet of each side on.
-    fn pick_up(&mut self, sights: &[Sight; 2]) {
-        let goes_on = self.is_open() && self.halves.iter().zip(sights).all(|(half, sight)| half.is_near(sight));
+    /// Follows a connection from a packet of each side on: one that comes now, and one of the other side.
+    fn pick_up(&mut self, from: Side, sight: Sight, other: Sight) {
+        let sights = if from == Side::Initiator { [sight, other] } else { [other, sight] };
+        let goes_on = self.is_open() && self.halves.iter().zip(&sights).all(|(half, sight)| half.is_near(sight));
         let before = self.halves;
         if !goes_on {
             self.scales = [Scale::AtLeast(0); 2];
@@ -410,6 +420,9 @@ impl Tracking {
             self.halves.iter_mut().zip(&before).for_each(|(half, before)| half.keep_stamps(before));
         }
         self.begin();
+        // What either of them carries is judged as all else is: one of them may be a stranger's.
+        let _ = self.judge(from.peer(), &other);
+        let _ = self.judge(from, &sight);
     }
 
     /// The SYN and its answer that a segment completes.

@@ -259,9 +259,7 @@ fn timestamps_that_no_syn_agreed_on_say_nothing() {
 /// A gateway that starts in the midst of a connection does not know the window scale: it learns it from what is acknowledged.
 #[test]
 fn a_connection_is_picked_up_in_its_midst() {
-    let mut tracking = Tracking::new();
-    refuses(&mut tracking, Side::Initiator, &data(0, 0), 1_000);
-    assert_eq!(tracking.take(Side::Acceptor, &ack(0, 0), 0), Take::Opened);
+    let mut tracking = picked_up();
     assert_eq!(tracking.shift(Side::Acceptor), None);
     // 1000 bytes are all that is sure to be allowed.
     assert_eq!(tracking.take(Side::Initiator, &data(0, 0), 1_000), Take::Believed);
@@ -412,9 +410,34 @@ fn after_a_gap_timestamps_do_not_move_back() {
 /// A connection of which 1000 bytes are known to be allowed, by a window whose scale is not.
 fn picked_up() -> Tracking {
     let mut tracking = Tracking::new();
-    tracking.take(Side::Initiator, &data(0, 0), 1_000);
+    let (before, later) = (segment(CLIENT + 1 - 500, SERVER + 1, Flags::ACK), data(0, 0));
+    refuses(&mut tracking, Side::Initiator, &before, 500);
+    refuses(&mut tracking, Side::Initiator, &later, 1_000);
+    refuses(&mut tracking, Side::Acceptor, &segment(SERVER + 1, CLIENT + 1 - 500, Flags::ACK), 0);
     assert_eq!(tracking.take(Side::Acceptor, &ack(0, 0), 0), Take::Opened);
     tracking
+}
+
+/// Where no opening was seen, a stranger's packets among those of the ends let a connection be picked up neither sooner nor later, with numbers
+/// near the true ones as with others.
+#[test]
+fn a_stranger_does_not_move_the_beginning() {
+    for distance in [0, 1, 700, 1_000, 2_500, 1 << 20, 1 << 30] {
+        let mut tracking = Tracking::new();
+        for n in 0..3 {
+            let (own, server) = (data(n * 1_000, 0), ack(n * 1_000, 0));
+            let mut forged = own;
+            (forged.seq, forged.ack) = (forged.seq + distance + 1, forged.ack + distance);
+            refuses(&mut tracking, Side::Initiator, &forged, 0);
+            refuses(&mut tracking, Side::Initiator, &forged, 1_400);
+            (forged.seq, forged.ack) = (server.seq + distance + 1, server.ack + distance);
+            refuses(&mut tracking, Side::Acceptor, &forged, 0);
+            let takes = [tracking.take(Side::Initiator, &own, 1_000), tracking.take(Side::Acceptor, &server, 0)];
+            assert_eq!(takes, if n < 2 { [Take::Refused; 2] } else { [Take::Refused, Take::Opened] }, "{distance}");
+        }
+        assert_eq!(tracking.take(Side::Initiator, &data(2_000, 0), 1_000), Take::Believed, "{distance}");
+        assert_eq!(tracking.take(Side::Acceptor, &ack(3_000, 0), 0), Take::Believed, "{distance}");
+    }
 }
 
 /// A window scale is not learnt from data that the stream itself comes to later.

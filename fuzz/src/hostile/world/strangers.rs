@@ -81,7 +81,8 @@ impl<M: Middle> World<'_, M> {
             }
             Judgement::Taken if packet.segment.flags.has(Flags::FIN) => return self.fate = Fate::Over,
             Judgement::Taken => {
-                if packet.segment.ack.lt(RECEIVER_ISS + 1) || !self.is_sure(&packet) {
+                let is_from_before = packet.segment.seq.lt(SENDER_ISS + 1) || packet.segment.ack.lt(RECEIVER_ISS + 1);
+                if is_from_before || !self.is_sure(&packet) {
                     self.lose_sight();
                 }
                 self.excused.push((packet.segment.seq, packet.end()));

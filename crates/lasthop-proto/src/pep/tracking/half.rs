@@ -61,6 +61,23 @@ impl Sight {
         self.segment.seq == last.end || self.segment.seq == last.segment.seq
     }
 
+    /// Whether the same end has sent this later than `last`, and more: bytes that follow on those, or an acknowledgment that goes further. Neither its acknowledgments nor its
+    /// timestamps move back (RFC 7323 §5.3).
+    pub fn goes_on_from(&self, last: &Self) -> bool {
+        let is_later = match (last.timestamps(), self.timestamps()) {
+            (Some(before), Some(now)) => Seq(now.val).ge(Seq(before.val)),
+            (None, None) => true,
+            _ => false,
+        };
+        let has_more = self.segment.seq == last.end && self.has_data() && last.has_data();
+        is_later && self.ack.ge(last.ack) && (has_more || (self.follows(last) && self.ack != last.ack))
+    }
+
+    /// Whether it carries bytes of the stream, or its end.
+    pub fn has_data(&self) -> bool {
+        self.end != self.segment.seq
+    }
+
     fn timestamps(&self) -> Option<Timestamps> {
         self.segment.options.timestamps
     }
@@ -176,7 +193,7 @@ impl Half {
     /// A segment that the other end accepts was sent.
     pub fn sent(&mut self, sight: &Sight) {
         self.next = self.next.max(sight.end);
-        if sight.end != sight.segment.seq {
+        if sight.has_data() {
             self.carried = self.carried.max(sight.end);
         }
         if let Some(Timestamps { val, .. }) = sight.timestamps() {
