@@ -10,17 +10,21 @@ times. 100 kB and 1 MB transfers are timed besides.
     sudo python3 benches/agreement/grid.py --list                   # the cells there are
     python3 benches/agreement/grid.py --only-page                   # the page from what is there
 
-Each run is kept in a file (--results) as soon as it is done; whatever is there is not done again, so that Ctrl-C loses nothing and the next call goes on.
+Each run is kept in a file (--measured, --simulated) as soon as it is done; whatever is there is not done again, so that Ctrl-C loses nothing and the next call goes on.
 """
 import argparse
 import concurrent.futures
+import csv
 import datetime
+import hashlib
+import io
 import json
 import os
 import platform
 import statistics
 import sys
 import tempfile
+import threading
 import time
 from dataclasses import dataclass
 
@@ -97,43 +101,75 @@ BURSTS = [Cell.read(text) for text in ("20,50,1/4,100", "20,50,3/4,100", "20,50,
 
 
 class Results:
-    """Runs in a file, a line each: what was measured, and with what."""
+    """Runs in two files, a line each. What was measured stays true while the simulator changes; what was simulated holds for one program, whose digest each line has."""
 
     KEY = ("how", "cell", "scheme", "what", "limit")
+    FIELDS = ("cell", "scheme", "what", "limit", "number", *MEASURES, "lateness_us", "void", "date", "kernel", "program")
+    TEXTS = ("cell", "scheme", "what", "date", "kernel", "program")
 
-    def __init__(self, path, about):
-        self.path = path
+    def __init__(self, measured, simulated, about):
+        self.paths = {"measured": measured, "simulated": simulated}
         self.about = about
-        self.runs = []
         self.index = {}
-        if os.path.exists(path):
-            with open(path, encoding="utf-8") as file:
-                for number, line in enumerate(file, 1):
-                    try:
-                        self.keep(json.loads(line))
-                    except json.JSONDecodeError:
-                        # The last line of a run that was killed while it was written.
-                        common.note(f"{path}:{number}: not a whole line; left out")
+        self.lock = threading.Lock()
+        for how, path in self.paths.items():
+            if os.path.exists(path):
+                self.read(how, path)
+
+    def read(self, how, path):
+        with open(path, encoding="utf-8", newline="") as file:
+            for number, row in enumerate(csv.DictReader(file), 2):
+                try:
+                    run = {field: row[field] if field in self.TEXTS else float(row[field]) if row[field] else None for field in self.FIELDS}
+                except (TypeError, ValueError):
+                    # The last line of a run that was killed while it was written.
+                    common.note(f"{path}:{number}: not a whole line; left out")
+                    continue
+                if how == "measured" or run["program"] == self.about["program"]:
+                    self.keep({**run, "how": how})
 
     def keep(self, run):
-        self.runs.append(run)
+        """Puts a run where `of` finds it, with the time of a transfer besides."""
+        if run["what"] != SUSTAINED:
+            run = {**run, "seconds": SHORT[run["what"]] * 8 / 1e6 / run["throughput"]}
         self.index.setdefault(tuple(run.get(key) for key in self.KEY), []).append(run)
 
     def of(self, **wanted):
         """The runs of one kind: `wanted` has a value for each of KEY."""
         return self.index.get(tuple(wanted[key] for key in self.KEY), [])
 
+    def measured(self):
+        """All measured runs."""
+        return [run for runs in self.index.values() for run in runs if run["how"] == "measured"]
+
     def add(self, **run):
         run = {**run, **self.about}
-        os.makedirs(os.path.dirname(os.path.abspath(self.path)), exist_ok=True)
-        ends_whole = not os.path.exists(self.path) or os.path.getsize(self.path) == 0
-        if not ends_whole:
-            with open(self.path, "rb") as file:
-                file.seek(-1, os.SEEK_END)
-                ends_whole = file.read(1) == b"\n"
-        with open(self.path, "a", encoding="utf-8") as file:
-            file.write(("" if ends_whole else "\n") + json.dumps(run, sort_keys=True) + "\n")
-        self.keep(run)
+        path = self.paths[run["how"]]
+        with self.lock:
+            os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+            line = io.StringIO()
+            writer = csv.DictWriter(line, self.FIELDS, extrasaction="ignore", lineterminator="\n")
+            size = os.path.getsize(path) if os.path.exists(path) else 0
+            if size == 0:
+                writer.writeheader()
+            elif not ends_whole(path):
+                line.write("\n")
+            writer.writerow(run)
+            with open(path, "a", encoding="utf-8") as file:
+                file.write(line.getvalue())
+            self.keep(run)
+
+
+def ends_whole(path):
+    with open(path, "rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) == b"\n"
+
+
+def digest(program):
+    """Tells one build of lasthop from another."""
+    with open(program, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()[:12]
 
 
 def scenario(cell, name, what, seconds):
@@ -144,12 +180,10 @@ def scenario(cell, name, what, seconds):
     return cell.link.scenario(congestion, size, cell.errors, limit=limit, scheme=scheme, base_station=station)
 
 
-def ended(path, what, values):
-    """The measures of a run; the time of a transfer besides."""
+def ended(path, values):
+    """The measures of a run."""
     if not values.get("throughput"):
         raise RuntimeError(f"{path}: nothing arrived")
-    if what != SUSTAINED:
-        values["seconds"] = SHORT[what] * 8 / 1e6 / values["throughput"]
     return values
 
 
@@ -171,7 +205,7 @@ def simulate(args, results, cell, name, what, folder):
     def one(number):
         out = call(args.lasthop, "run", path, "--json", "--runs", "1", "--seed", seed(args, number))
         values = {measure: json.loads(out)["measures"][measure]["mean"] for measure in MEASURES}
-        return {**ended(path, what, values), "number": number}
+        return {**ended(path, values), "number": number}
 
     # A process each: whatever one run came to is told.
     with concurrent.futures.ThreadPoolExecutor(args.jobs or os.cpu_count()) as pool:
@@ -182,15 +216,13 @@ def simulate(args, results, cell, name, what, folder):
 def measure(args, results, cell, name, what, number, folder):
     """One run in the lab."""
     key = {"how": "measured", "cell": str(cell), "scheme": name, "what": what, "limit": args.seconds if what == SUSTAINED else None, "number": number}
-    path = os.path.join(folder, "measured.toml")
+    path = os.path.join(folder, f"measured-{threading.get_ident()}.toml")
     with open(path, "w", encoding="utf-8") as file:
         file.write(scenario(cell, name, what, args.seconds))
     out = call(args.lasthop, "lab", path, "--runs", "1", "--json", "--seed", seed(args, number), "--set", f"lab.lateness={args.lateness}")
     row = json.loads(out)["schemes"][0]
     values = {measure: row["measures"][measure]["mean"] for measure in MEASURES}
-    counters = row["kernels"][0].get("sender", {})
-    kept = {name: counters[name] for name in ("TCPLossProbes", "TCPSpuriousRTOs", "TCPLostRetransmit", "TCPBacklogCoalesce") if name in counters}
-    results.add(**key, **ended(path, what, values), lateness_us=row["lateness_us"]["p99"], void=row["void"], counters=kept)
+    results.add(**key, **ended(path, values), lateness_us=row["lateness_us"]["p99"], void=row["void"])
 
 
 def plan(args, results, cells, schemes):
@@ -232,21 +264,41 @@ def work(args, results, cells, schemes):
                 common.note(f"simulating {number}/{len(kinds)}: {cell} {name} {what}")
                 simulate(args, results, cell, name, what, folder)
         left = plan(args, results, cells, schemes) if args.only != "simulated" else []
-        failures = 0
-        takes = [seconds_of(args, results, cell, name, what) for cell, name, what, _ in left]
-        for number, (cell, name, what, run) in enumerate(left, 1):
-            rest = sum(takes[number - 1:])
-            if args.minutes and time.monotonic() - args.begun > args.minutes * 60:
-                common.note(f"{args.minutes:g} minutes are over; {len(left) - number + 1} runs are left ({rough(rest)})")
-                return
-            common.note(f"measuring {number}/{len(left)}: {cell} {name} {what} run {run + 1}; some {rough(rest)} left")
-            try:
-                measure(args, results, cell, name, what, run, folder)
-            except RuntimeError as error:
-                failures += 1
-                common.note(f"left out: {error}")
-                if failures > 10:
-                    raise RuntimeError("more than ten runs failed") from error
+        measure_all(args, results, left, folder)
+
+
+def measure_all(args, results, left, folder):
+    """Measures what is left, several labs at once; ends early after a failure too many, the time given, or Ctrl-C."""
+    takes = [seconds_of(args, results, cell, name, what) / args.at_once for cell, name, what, _ in left]
+    failures, ends = [], threading.Event()
+
+    def one(at):
+        cell, name, what, run = left[at]
+        rest = rough(sum(takes[at:]))
+        if args.minutes and time.monotonic() - args.begun > args.minutes * 60:
+            ends.set()
+        if ends.is_set():
+            return 0
+        common.note(f"measuring {at + 1}/{len(left)}: {cell} {name} {what} run {run + 1}; some {rest} left")
+        try:
+            measure(args, results, cell, name, what, run, folder)
+        except RuntimeError as error:
+            failures.append(error)
+            common.note(f"left out: {error}")
+            if len(failures) > 10:
+                ends.set()
+        return 1
+
+    with concurrent.futures.ThreadPoolExecutor(args.at_once) as pool:
+        try:
+            begun = sum(pool.map(one, range(len(left))))
+        except BaseException:
+            ends.set()
+            raise
+    if len(failures) > 10:
+        raise RuntimeError("more than ten runs failed")
+    if begun < len(left):
+        common.note(f"{args.minutes:g} minutes are over; {len(left) - begun} runs are left ({rough(sum(takes[begun:]))})")
 
 
 def arguments():
@@ -261,7 +313,9 @@ def arguments():
     parser.add_argument("--seed", type=int, default=1, help="other errors and clocks (default 1)")
     parser.add_argument("--minutes", type=float, help="begin no run after so many minutes")
     parser.add_argument("--lateness", default="1 ms", help="how late the lab's links may be (default 1 ms)")
-    parser.add_argument("--results", default=os.path.join(common.ROOT, "target", "agreement.jsonl"), help="file of runs (default target/agreement.jsonl)")
+    parser.add_argument("--at-once", type=int, default=1, metavar="N", help="labs that run beside each other (default 1); two a core below 30 Mbps, one alone above")
+    parser.add_argument("--measured", default=os.path.join(common.ROOT, "docs", "data", "agreement.csv"), help="file of measured runs (default docs/data/agreement.csv)")
+    parser.add_argument("--simulated", default=os.path.join(common.ROOT, "target", "agreement.csv"), help="file of simulated runs (default target/agreement.csv)")
     parser.add_argument("--page", default=os.path.join(common.ROOT, "docs", "agreement.md"), help="page whose tables are written (default docs/agreement.md)")
     parser.add_argument("--only", choices=("simulated", "measured"), help="do only one of the two")
     parser.add_argument("--only-page", action="store_true", help="measure nothing")
@@ -291,8 +345,10 @@ def main():
     if args.list:
         print("\n".join(map(str, cells)))
         return 0
-    about = {"date": datetime.date.today().isoformat(), "kernel": platform.release().split("-")[0]}
-    results = Results(args.results, about)
+    if args.at_once < 1:
+        parser.error("--at-once: give 1 or more")
+    about = {"date": datetime.date.today().isoformat(), "kernel": platform.release().split("-")[0], "program": digest(args.lasthop)}
+    results = Results(args.measured, args.simulated, about)
     status = 0
     if not args.only_page:
         common.check_machine(args)
@@ -302,7 +358,7 @@ def main():
             common.note("interrupted; the next call goes on from here")
             status = 130
     # Whatever has been measured stays on the page.
-    shown = dict.fromkeys([*map(str, CELLS + BURSTS), *map(str, cells), *(run["cell"] for run in results.runs if run["how"] == "measured")])
+    shown = dict.fromkeys([*map(str, CELLS + BURSTS), *map(str, cells), *(run["cell"] for run in results.measured())])
     passed = page.write(args.page, results, list(shown), schemes, args.seconds)
     return status or (0 if passed else 1)
 

@@ -27,6 +27,8 @@ preset = "linux-6.18"
 congestion = "{congestion}"
 # Linux holds a last short segment back only behind another short one (tcp_minshall_check), which a bulk transfer has none of.
 nagle = "off"
+# A program writes once it is connected, and the kernel acknowledges the SYN's answer at once.
+handshake_ack = "own"
 {tcp}
 
 [lab]

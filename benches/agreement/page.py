@@ -127,13 +127,13 @@ def name(cell):
 def write(path, results, cells, schemes, seconds):
     """Writes the grid's tables; whether all that they hold has passed."""
     lines, verdicts, missing, orders, checks = [], Counter(), [], Counter(), Counter()
-    used = [run for run in results.runs if run["how"] == "measured"]
+    used = results.measured()
     if used:
         dates, kernels = sorted({run["date"] for run in used}), sorted({run["kernel"] for run in used})
         late = sorted(run["lateness_us"] for run in used)
         lines += [f"Measured {' to '.join(sorted({dates[0], dates[-1]}))} with Linux {', '.join(kernels)}: {len(used)} runs; in the median of them 99 % of the "
                   f"frames left the emulated links less than {statistics.median(late):.0f} us late, in the worst {late[-1]:.0f} us. "
-                  f"{sum(run['void'] for run in used)} runs were void and repeated.", ""]
+                  f"{sum(run['void'] for run in used):.0f} runs were void and repeated.", ""]
     head = ["scheme", "runs", "measured, Mbps", "simulated, Mbps", "ratio (90 %)", "", "resent, simulated / measured", "timeouts", "100 kB, s", "1 MB, s"]
     for cell in cells:
         rows = [row for scheme in schemes if (row := Row(results, cell, scheme, seconds)).ratio]
