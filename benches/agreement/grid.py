@@ -304,7 +304,7 @@ def measure_all(args, results, left, folder):
 def arguments():
     parser = common.arguments(__doc__)
     parser.add_argument("--cells", nargs="+", default=["all"], metavar="CELL", help="cells MBPS,RTT,LOSS,QUEUE or MBPS,RTT,LOSS/BURST,QUEUE; or all, single, bursts")
-    parser.add_argument("--schemes", default="CUBIC,RENO,BBR", help=f"of {', '.join(SCHEMES)} (default CUBIC,RENO,BBR)")
+    parser.add_argument("--schemes", default=",".join(SCHEMES), help=f"of {', '.join(SCHEMES)} (default: all)")
     parser.add_argument("--runs", type=int, default=10, help="measured runs of a cell and scheme (default 10)")
     parser.add_argument("--seconds", type=float, default=20, help="duration of each (default 20)")
     parser.add_argument("--short-runs", type=int, default=10, help="measured transfers of 100 kB and of 1 MB (default 10)")
@@ -313,7 +313,7 @@ def arguments():
     parser.add_argument("--seed", type=int, default=1, help="other errors and clocks (default 1)")
     parser.add_argument("--minutes", type=float, help="begin no run after so many minutes")
     parser.add_argument("--lateness", default="1 ms", help="how late the lab's links may be (default 1 ms)")
-    parser.add_argument("--at-once", type=int, default=1, metavar="N", help="labs that run beside each other (default 1); two a core below 30 Mbps, one alone above")
+    parser.add_argument("--at-once", type=int, default=1, metavar="N", help="labs that run beside each other (default 1); up to five a core at 20 Mbps, but one where there is a gateway or a faster link")
     parser.add_argument("--measured", default=os.path.join(common.ROOT, "docs", "data", "agreement.csv"), help="file of measured runs (default docs/data/agreement.csv)")
     parser.add_argument("--simulated", default=os.path.join(common.ROOT, "target", "agreement.csv"), help="file of simulated runs (default target/agreement.csv)")
     parser.add_argument("--page", default=os.path.join(common.ROOT, "docs", "agreement.md"), help="page whose tables are written (default docs/agreement.md)")
