@@ -5,7 +5,7 @@ mod util;
 use lasthop_proto::event::Event;
 use lasthop_proto::packet::{Body, Cause, Flags, Side};
 use lasthop_proto::tcp::State;
-use lasthop_proto::tcp::config::{Nagle, Preset, Push, Recovery, TcpConfig, WindowEdge};
+use lasthop_proto::tcp::config::{Nagle, Preset, Push, Recovery, TcpConfig, WindowEdge, WindowProbe};
 use util::golden::*;
 use util::*;
 
@@ -62,6 +62,29 @@ fn a_closed_window_is_probed() {
     pair.reading = [true, true];
     pair.finish();
     assert_eq!((pair.ends[1].received(), pair.ends[0].unacked()), (10_000, 0));
+}
+
+/// Linux probes without data (`tcp_xmit_probe_skb`): once the window is open nothing is sent again.
+#[test]
+fn an_empty_probe_leaves_nothing_to_send_again() {
+    let mut pair = small_buffer(TcpConfig { window_probe: WindowProbe::Empty, ..rfc() });
+    pair.send_segments(6);
+    pair.run_until(ms(500));
+    pair.forget();
+    pair.run_until(ms(4000));
+    pair.expect_conversation(
+        "1250 > A 4000:1
+         1300 < A 1:4001
+         3250 > A 4000:1
+         3300 < A 1:4001",
+    );
+    pair.run_until(ms(300_000));
+    assert_eq!(probes(&pair), [1250, 3250, 7250, 15_250, 31_250, 63_250, 123_250, 183_250, 243_250]);
+    pair.reading = [true, true];
+    pair.finish();
+    assert_eq!((pair.ends[1].received(), pair.ends[0].unacked(), pair.timeouts()), (6000, 0, 0));
+    let sent: u32 = pair.sent_by(Side::Initiator).map(|sent| sent.len).sum();
+    assert_eq!(sent, 2000);
 }
 
 /// 4.4BSD: between 5 and 60 s, in ticks: the round-trip time makes 3 ticks of 500 ms, so max(5 s, 1.5 s · 2^k): 5, 5, 6, 12, 24,

@@ -367,6 +367,7 @@ pub(crate) fn lay(reader: &Reader<'_>, under: Under) -> Result<TcpSpec, Error> {
     c.handshake_ack = layer.value("handshake_ack", c.handshake_ack)?;
     c.send_quantum = layer.limited_count("send_quantum", c.send_quantum)?;
     c.window_edge = layer.value("window_edge", c.window_edge)?;
+    c.window_probe = layer.value("window_probe", c.window_probe)?;
     c.push = layer.value("push", c.push)?;
     c.time_wait = layer.span("time_wait", c.time_wait)?;
     check(reader, c)?;

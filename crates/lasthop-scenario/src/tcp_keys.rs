@@ -68,6 +68,7 @@ pub(crate) const KEYS: [&str; 65] = [
     "handshake_ack",
     "send_quantum",
     "window_edge",
+    "window_probe",
     "push",
     "time_wait",
 ];

@@ -13,7 +13,8 @@ use lasthop_proto::scheme::{LinkRepair, LocalDetection, SCHEMES, Scheme, TcpAwar
 use lasthop_proto::tcp::config::{
     AckCongestion, Bbr3Rule, ControlRule, Deflation, EcnMode, Growth, HandshakeAck, HeaderAccounting, HystartRule,
     ImpureDuplicates, Nagle, PartialAckTimer, PartialDeflation, PawsRule, Preset, Push, ReceiveAutotune, Recovery,
-    RecoveryGuard, RttRule, SackAlgorithm, SackCompression, SendAutotune, Switch, WindowEdge, WindowReduction,
+    RecoveryGuard, RttRule, SackAlgorithm, SackCompression, SendAutotune, Switch, WindowEdge, WindowProbe,
+    WindowReduction,
 };
 use lasthop_sim::network::DamagedFrames;
 
@@ -373,6 +374,7 @@ choices! {
     HandshakeAck { "with-data" = WithData, "own" = Own }
     PawsRule { "rfc7323" = Rfc7323, "linux" = Linux }
     WindowEdge { "whole" = Whole, "cut" = Cut }
+    WindowProbe { "byte" = Byte, "empty" = Empty }
     Push { "never" = Never, "bursts" = Bursts }
     Nagle { "off" = Off, "on" = On, "minshall" = Minshall }
     AckCongestion { "off" = Off, "rfc5690" = Rfc5690 }

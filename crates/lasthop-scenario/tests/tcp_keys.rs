@@ -67,6 +67,7 @@ keys! {
     handshake_ack: "handshake_ack" = "own",
     send_quantum: "send_quantum" = "7",
     window_edge: "window_edge" = "cut",
+    window_probe: "window_probe" = "empty",
     push: "push" = "bursts",
     recovery_burst: "recovery_burst" = "7",
     smart_acks: "smart_acks" = "on",

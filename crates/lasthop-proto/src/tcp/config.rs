@@ -308,6 +308,16 @@ pub enum WindowEdge {
     Cut,
 }
 
+/// What asks whether a closed window has opened (RFC 9293 §3.8.6.1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WindowProbe {
+    /// The next byte. The peer refuses it, so that it is sent again later.
+    Byte,
+    /// A segment without data, with the number before the next one: the peer refuses that and says what it expects (Linux
+    /// `tcp_xmit_probe_skb`).
+    Empty,
+}
+
 /// Which segments with data carry PSH.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Push {
@@ -434,6 +444,8 @@ pub struct TcpConfig {
     pub send_quantum: u32,
     /// What becomes of a segment at the edge of the peer's window.
     pub window_edge: WindowEdge,
+    /// What asks whether a closed window has opened.
+    pub window_probe: WindowProbe,
     /// Which segments carry PSH.
     pub push: Push,
     /// How long a closed connection waits for stray segments (RFC 9293: 2 MSL).

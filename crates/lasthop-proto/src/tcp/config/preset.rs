@@ -3,7 +3,7 @@
 use super::{
     AckCongestion, Clock, ControlRule, Deflation, DelayedAck, EcnMode, Growth, HandshakeAck, HeaderAccounting,
     HystartRule, ImpureDuplicates, Nagle, PartialAckTimer, PartialDeflation, PawsRule, Push, ReceiveAutotune, Recovery,
-    RecoveryGuard, RttRule, SackAlgorithm, SackCompression, SendAutotune, Switch, TcpConfig, WindowEdge,
+    RecoveryGuard, RttRule, SackAlgorithm, SackCompression, SendAutotune, Switch, TcpConfig, WindowEdge, WindowProbe,
     WindowReduction,
 };
 use crate::time::Duration;
@@ -99,6 +99,7 @@ impl TcpConfig {
             handshake_ack: HandshakeAck::WithData,
             send_quantum: u32::MAX,
             window_edge: WindowEdge::Whole,
+            window_probe: WindowProbe::Byte,
             push: Push::Never,
             recovery_burst: u32::MAX,
             smart_acks: Switch::Off,
@@ -135,6 +136,7 @@ impl TcpConfig {
             nagle: Nagle::Minshall,
             paws: PawsRule::Linux,
             window_edge: WindowEdge::Cut,
+            window_probe: WindowProbe::Empty,
             push: Push::Bursts,
             ..Self::rfc()
         }

@@ -4,7 +4,7 @@ use super::{Sender, Transmission};
 use crate::event::Event;
 use crate::packet::Cause;
 use crate::seq::Seq;
-use crate::tcp::config::{Clock, Push, RttRule, Switch, WindowEdge};
+use crate::tcp::config::{Clock, Push, RttRule, Switch, WindowEdge, WindowProbe};
 use crate::tcp::send_buffer::segment_memory;
 use crate::time::{Duration, Instant};
 
@@ -255,8 +255,8 @@ impl Sender {
         self.persist = Some(s.rtt.deadline_after(now, span.max(least).min(PERSIST.1)));
     }
 
-    /// One byte beyond a closed window, or what a small one takes. `snd_nxt` stays in the former case: should the byte be
-    /// refused, it is sent again in its turn.
+    /// What asks whether a closed window has opened, or what a small one takes. `snd_nxt` stays in the former case: should a byte
+    /// be refused, it is sent again in its turn.
     fn probe(&mut self, now: Instant) -> Option<Transmission> {
         let s = &mut self.state;
         if s.pos(s.snd_una) > s.queued {
@@ -269,9 +269,13 @@ impl Sender {
             let end = s.snd_nxt + s.flow_window();
             return Some(self.book(now, self.segment(self.state.snd_nxt, end, Cause::Probe)));
         }
+        let (seq, len) = match s.config.window_probe {
+            WindowProbe::Byte => (s.snd_una, 1),
+            WindowProbe::Empty => (s.snd_una - 1, 0),
+        };
         let (off, cause) = (Switch::Off, Cause::Probe);
-        let probe = Transmission { seq: s.snd_una, len: 1, syn: off, fin: off, push: off, cause };
-        s.snd_max = s.snd_max.max(s.snd_una + 1);
+        let probe = Transmission { seq, len, syn: off, fin: off, push: off, cause };
+        s.snd_max = s.snd_max.max(probe.end());
         self.probes = self.probes.saturating_add(1);
         self.unanswered = self.unanswered.saturating_add(1);
         self.start_persist(now);
