@@ -4,7 +4,7 @@ use crate::document::{Data, quote};
 use crate::reader::{Reader, Value};
 
 /// All keys, in the order in which `explain` prints them.
-pub(crate) const KEYS: [&str; 65] = [
+pub(crate) const KEYS: [&str; 66] = [
     "preset",
     "given",
     "mss",
