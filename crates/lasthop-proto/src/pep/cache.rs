@@ -109,6 +109,8 @@ pub(super) struct Kept<P> {
     /// Bytes that were on the hop when it left for the first time, its own among them; 0 without flow control, and where that says
     /// nothing of the hop's rate.
     pub under_way: u32,
+    /// Bytes that had arrived by then.
+    pub arrived_before: u32,
     /// Local retransmissions since the sender last sent it.
     pub local: u32,
     /// Those of them made by the timer.
@@ -147,6 +149,7 @@ impl<P: Payload> Cached<P> {
             again_sent: now,
             sendings,
             under_way: 0,
+            arrived_before: 0,
             local: 0,
             by_timer: 0,
             unproven: 0,
@@ -173,7 +176,7 @@ impl<P> Cached<P> {
     /// How it crossed the hop, if it was sent once.
     #[inline]
     pub fn crossing(&self) -> Crossing {
-        Crossing { sent: self.last_sent, under_way: self.under_way }
+        Crossing { sent: self.last_sent, under_way: self.under_way, arrived_before: self.arrived_before }
     }
 
     /// It is resent from here.

@@ -8,6 +8,9 @@
 //! under way. A queue that stands is a delay that no packet escapes (RFC 8289 §3.2). So it is told by those that took the least time for
 //! what was on the hop when they left: these show at what rate the hop can bring what it is given, and what is under way beyond that rate
 //! times the shortest round trip is a queue.
+//!
+//! A queue that holds less than the backlog aimed at overflows, and delay does not show it. Corruption that takes more than half of
+//! all packets leaves no hop that anybody would use: where so much is lost round after round, the backlog is at fault.
 
 use crate::seq::Seq;
 use crate::tcp::congestion::max_filter::{MaxFilter, Moment};
@@ -31,6 +34,9 @@ const PROBE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Round trips of which the highest rate counts: those of BBR's maximum (draft-cardwell-iccrg-bbr-congestion-control-00, BtlBwFilterLen).
 const RATE_ROUNDS: u32 = 10;
+
+/// Rounds in a row in which more than half of what was under way is lost, after which the backlog is narrowed: a burst takes one or two.
+const OVERFLOWS: u32 = 3;
 
 /// Parameters of flow control on the hop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -74,6 +80,12 @@ pub(super) struct HopWindow {
     segment: u64,
     /// Bytes that are to wait in the queue, where that is more than the parameter says.
     target: u64,
+    /// No more are to wait: the queue has overflowed.
+    most_queued: u64,
+    /// Rounds in a row in which more than half was lost.
+    overflows: u32,
+    /// Bytes that have arrived so far.
+    arrived: u32,
     base: Option<Duration>,
     /// At which rate the hop brings what is under way, in bytes a second.
     rate: MaxFilter,
@@ -97,6 +109,8 @@ pub(super) struct Crossing {
     pub sent: Instant,
     /// Bytes that were under way then, its own among them; 0 where that says nothing of the hop's rate.
     pub under_way: u32,
+    /// Bytes that had arrived by then, as counted by [`HopWindow::arrived`].
+    pub arrived_before: u32,
 }
 
 /// What was measured within a round trip.
@@ -107,13 +121,22 @@ struct Samples {
     rate: u64,
     /// The most that was under way with one.
     most: u64,
+    /// What was under way with all of them, and how much of that came until they did.
+    under_way: u64,
+    came: u64,
+    /// As `rate` and `most`, of what came alone.
+    rate_came: u64,
+    most_came: u64,
 }
 
 impl Samples {
-    fn add(&mut self, rtt: Duration, under_way: u32) {
+    fn add(&mut self, rtt: Duration, under_way: u64, came: u64) {
+        let rate = |bytes: u64| bytes * 1_000_000_000 / rtt.as_nanos().max(1);
         self.shortest = Some(self.shortest.map_or(rtt, |shortest| shortest.min(rtt)));
-        self.rate = self.rate.max(u64::from(under_way) * 1_000_000_000 / rtt.as_nanos().max(1));
-        self.most = self.most.max(under_way.into());
+        (self.rate, self.most) = (self.rate.max(rate(under_way)), self.most.max(under_way));
+        (self.rate_came, self.most_came) = (self.rate_came.max(rate(came)), self.most_came.max(came));
+        self.under_way += under_way;
+        self.came += came;
     }
 }
 
@@ -131,6 +154,9 @@ impl HopWindow {
             in_flight: 0,
             segment: 0,
             target: 0,
+            most_queued: u64::MAX,
+            overflows: 0,
+            arrived: 0,
             base: None,
             rate: MaxFilter::default(),
             rounds: 0,
@@ -159,7 +185,7 @@ impl HopWindow {
     }
 
     fn backlog(&self, control: HopControl) -> u64 {
-        (u64::from(control.backlog) * self.segment).max(self.target)
+        (u64::from(control.backlog) * self.segment).max(self.target).min(self.most_queued)
     }
 
     /// Whether `len` bytes more may go, when `arrived` bytes of those in flight are known to have arrived.
@@ -191,14 +217,21 @@ impl HopWindow {
         u32::try_from(self.in_flight).unwrap_or(u32::MAX)
     }
 
+    /// Bytes that have arrived so far, modulo 2^32.
+    pub fn arrived(&self) -> u32 {
+        self.arrived
+    }
+
     /// `len` bytes are not on it any more.
     pub fn landed(&mut self, len: u64) {
         self.in_flight = self.in_flight.saturating_sub(len);
+        self.arrived = self.arrived.wrapping_add(len as u32);
     }
 
     /// The packet at `seq` has crossed the hop; what is sent next begins at `next`.
     pub fn sample(&mut self, now: Instant, control: HopControl, crossing: Crossing, seq: Seq, next: Seq) {
-        self.samples.add(now.since(crossing.sent), crossing.under_way);
+        let came = self.arrived.wrapping_sub(crossing.arrived_before).min(crossing.under_way);
+        self.samples.add(now.since(crossing.sent), crossing.under_way.into(), came.into());
         if seq.ge(self.round_end) {
             self.end_round(now, control);
             self.round_end = next;
@@ -221,6 +254,7 @@ impl HopWindow {
         let limited = core::mem::replace(&mut self.limited, Limited::No);
         if limited == Limited::Yes && self.probe == Probe::Idle && samples.most > 0 {
             self.adjust(base, samples.most, control);
+            self.look_for_overflow(base, samples);
         }
         let probe_at = *self.probe_at.get_or_insert(now + PROBE_INTERVAL);
         self.probe = match self.probe {
@@ -230,18 +264,34 @@ impl HopWindow {
         };
         if self.probe == Probe::Drain {
             self.probe_at = Some(now + PROBE_INTERVAL);
+            self.most_queued = self.most_queued.saturating_mul(2);
         }
+    }
+
+    /// Where the queue overflows, as it does while more than half is lost for rounds, half of what stands in it is enough. What came alone tells how
+    /// much that is. The next time that the queue is let run dry twice as much is tried.
+    fn look_for_overflow(&mut self, base: Duration, samples: Samples) {
+        self.overflows = if 2 * samples.came < samples.under_way { self.overflows + 1 } else { 0 };
+        let on_the_way = during(samples.rate_came, base);
+        let queued = samples.most_came.saturating_sub(on_the_way);
+        if self.overflows < OVERFLOWS || queued == 0 {
+            return;
+        }
+        self.overflows = 0;
+        self.most_queued = (queued / 2).max(2 * self.segment);
+        self.window = (samples.most_came - queued + self.most_queued).max(LEAST * self.segment);
+        // What was lost counted as brought.
+        self.rate = MaxFilter::default();
     }
 
     /// FAST: w = w/2 + (base/rtt w + alpha)/2, once a round trip. With w/rtt as the rate this is half of what is missing in the queue, or
     /// too much in it; `most` bytes were under way.
     fn adjust(&mut self, base: Duration, most: u64, control: HopControl) {
         let rate = self.rate.max();
-        let during = |time: Duration| (u128::from(rate) * u128::from(time.as_nanos()) / 1_000_000_000) as u64;
         // At most so much that the window doubles.
-        self.target = during(TARGET).min(2 * self.window);
+        self.target = during(rate, TARGET).min(2 * self.window);
         let backlog = self.backlog(control);
-        let queued = most.saturating_sub(during(base));
+        let queued = most.saturating_sub(during(rate, base));
         if self.growth == Growth::SlowStart && 2 * queued < backlog {
             self.window *= 2;
         } else {
@@ -250,6 +300,11 @@ impl HopWindow {
         }
         self.window = self.window.clamp(LEAST * self.segment, MOST);
     }
+}
+
+/// Bytes that come in that time at `rate` bytes a second.
+fn during(rate: u64, time: Duration) -> u64 {
+    (u128::from(rate) * u128::from(time.as_nanos()) / 1_000_000_000) as u64
 }
 
 #[cfg(test)]
@@ -268,20 +323,23 @@ mod tests {
 
     /// The same for a hop that takes `each` for a segment.
     fn settle_at(each: Duration, hop: &mut HopWindow, now: &mut Instant, base: Duration, rounds: u32) -> u64 {
-        let mut seq = hop.round_end;
+        let (mut seq, mut segments) = (hop.round_end, 0);
         for _ in 0..rounds {
             hop.in_flight = 0;
             while hop.admits(CONTROL, SEGMENT, 0) {
                 hop.sent(SEGMENT);
             }
             let rtt = base.max(Duration::from_nanos(hop.in_flight / u64::from(SEGMENT) * each.as_nanos()));
-            let crossing = Crossing { sent: *now, under_way: hop.in_flight as u32 };
+            segments = hop.in_flight / u64::from(SEGMENT);
+            let (under_way, arrived_before) = (hop.in_flight as u32, hop.arrived());
+            let crossing = Crossing { sent: *now, under_way, arrived_before };
             *now += rtt;
-            let next = seq + hop.in_flight as u32;
+            hop.landed(under_way.into());
+            let next = seq + under_way;
             hop.sample(*now, CONTROL, crossing, seq, next);
             seq = next;
         }
-        hop.in_flight / u64::from(SEGMENT)
+        segments
     }
 
     #[test]
@@ -311,7 +369,7 @@ mod tests {
         let settled = Instant::ZERO + ms(10_000);
         while now < Instant::ZERO + ms(30_000) {
             while hop.admits(CONTROL, SEGMENT, 0) {
-                let crossing = Crossing { sent: now, under_way: hop.sent(SEGMENT) };
+                let crossing = Crossing { sent: now, under_way: hop.sent(SEGMENT), arrived_before: hop.arrived() };
                 // Numerical Recipes' generator.
                 draw = draw.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
                 let late = if (draw >> 16) % of == of - 1 { ms(40) } else { ms(0) };
@@ -343,6 +401,56 @@ mod tests {
         assert!(alone >= 19_900 && longest <= 20, "{alone} of 20000, {longest} in the queue");
     }
 
+    /// What a hop brings in the last 8 of 10 s that sends a segment a millisecond, takes 20 ms, and whose queue holds so many, and what is lost for
+    /// want of room meanwhile. What is lost goes again once that shows, and takes no further room in the window.
+    fn brought_and_lost_behind(queue: u64) -> (u64, u64) {
+        let ms = Duration::from_millis;
+        let (mut hop, mut now, mut seq, mut departs) = (HopWindow::new(Seq(0)), Instant::ZERO, Seq(0), Instant::ZERO);
+        let (mut events, mut again, mut brought, mut lost) = (VecDeque::new(), VecDeque::new(), 0, 0);
+        while now < Instant::ZERO + ms(10_000) {
+            loop {
+                let (sent, crossing) = match again.pop_front() {
+                    Some(sent) => (sent, None),
+                    None if hop.admits(CONTROL, SEGMENT, 0) => {
+                        let arrived_before = hop.arrived();
+                        let crossing = Crossing { sent: now, under_way: hop.sent(SEGMENT), arrived_before };
+                        seq += SEGMENT;
+                        (seq - SEGMENT, Some(crossing))
+                    }
+                    None => break,
+                };
+                let finds_room = departs.since(now) < ms(queue);
+                if finds_room {
+                    departs = departs.max(now) + ms(1);
+                }
+                events.push_back((departs + ms(20), sent, crossing, finds_room));
+            }
+            let (at, of, crossing, came) = events.pop_front().unwrap();
+            now = at;
+            let counts = u64::from(now > Instant::ZERO + ms(2_000));
+            if came {
+                brought += counts;
+                hop.landed(SEGMENT.into());
+                if let Some(crossing) = crossing {
+                    hop.sample(now, CONTROL, crossing, of, seq);
+                }
+            } else {
+                lost += counts;
+                again.push_back(of);
+            }
+        }
+        (brought, lost)
+    }
+
+    /// Ten are to wait. Where fewer find room, more and more would be lost.
+    #[test]
+    fn a_queue_that_overflows_is_not_aimed_beyond() {
+        for queue in [4, 6, 8, 100] {
+            let (brought, lost) = brought_and_lost_behind(queue);
+            assert!(brought >= 7_600 && lost <= 400, "{queue}: {brought} of 8000, {lost} lost");
+        }
+    }
+
     #[test]
     fn a_longer_path_is_noticed() {
         let (mut hop, mut now) = (HopWindow::new(Seq(7)), Instant::ZERO);
@@ -360,9 +468,10 @@ mod tests {
         for round in 0..100 {
             assert!(hop.admits(CONTROL, SEGMENT, 0));
             hop.sent(SEGMENT);
+            let arrived_before = hop.arrived();
             hop.landed(SEGMENT.into());
             let sent = Instant::ZERO + Duration::from_millis(20 * round);
-            let crossing = Crossing { sent, under_way: SEGMENT };
+            let crossing = Crossing { sent, under_way: SEGMENT, arrived_before };
             let now = sent + Duration::from_millis(20);
             hop.sample(now, CONTROL, crossing, Seq(round as u32), Seq(round as u32 + 1));
         }

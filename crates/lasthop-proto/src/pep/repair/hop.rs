@@ -138,6 +138,7 @@ impl<P: Payload> Repair<P> {
         hop.room.arrived(hop.control, cached.end, len, hop.held);
         if hop.held == 0 && hop.window.admits(hop.control, len, arrived) {
             cached.under_way = hop.window.sent(len);
+            cached.arrived_before = hop.window.arrived();
             self.order.leave(&mut cached.sendings, Priority::Normal);
             return Passage::Now;
         }
@@ -186,6 +187,7 @@ impl<P: Payload> Repair<P> {
                 let under_way = hop.window.sent(len);
                 // In a silence what is under way may arrive at any moment, all together.
                 cached.under_way = if admitted { under_way } else { 0 };
+                cached.arrived_before = hop.window.arrived();
                 hop.held = hop.held.saturating_sub(len.into());
                 out.send(Port::WIRELESS, Why::Released, copy_of(&cached.packet, recent));
             }
