@@ -117,26 +117,36 @@ pub(super) struct Crossing {
 #[derive(Clone, Copy, Default, Debug)]
 struct Samples {
     shortest: Option<Duration>,
-    /// The highest rate at which what was under way with a packet arrived, until it did, in bytes a second.
+    /// What was under way with packets.
+    under_way: Load,
+    /// How much of that came until they did.
+    came: Load,
+}
+
+/// Bytes on the hop with packets, each of which took a time to cross it.
+#[derive(Clone, Copy, Default, Debug)]
+struct Load {
+    /// The highest rate: what was there with a packet, in its time, in bytes a second.
     rate: u64,
-    /// The most that was under way with one.
+    /// The most that was there with one.
     most: u64,
-    /// What was under way with all of them, and how much of that came until they did.
-    under_way: u64,
-    came: u64,
-    /// As `rate` and `most`, of what came alone.
-    rate_came: u64,
-    most_came: u64,
+    /// With all of them together.
+    sum: u64,
+}
+
+impl Load {
+    fn add(&mut self, rtt: Duration, bytes: u64) {
+        self.rate = self.rate.max(bytes * 1_000_000_000 / rtt.as_nanos().max(1));
+        self.most = self.most.max(bytes);
+        self.sum += bytes;
+    }
 }
 
 impl Samples {
     fn add(&mut self, rtt: Duration, under_way: u64, came: u64) {
-        let rate = |bytes: u64| bytes * 1_000_000_000 / rtt.as_nanos().max(1);
         self.shortest = Some(self.shortest.map_or(rtt, |shortest| shortest.min(rtt)));
-        (self.rate, self.most) = (self.rate.max(rate(under_way)), self.most.max(under_way));
-        (self.rate_came, self.most_came) = (self.rate_came.max(rate(came)), self.most_came.max(came));
-        self.under_way += under_way;
-        self.came += came;
+        self.under_way.add(rtt, under_way);
+        self.came.add(rtt, came);
     }
 }
 
@@ -242,7 +252,7 @@ impl HopWindow {
         let samples = core::mem::take(&mut self.samples);
         let Some(shortest) = samples.shortest else { return };
         self.rounds = self.rounds.wrapping_add(1);
-        self.rate.update(Moment { round: self.rounds, window: RATE_ROUNDS }, samples.rate);
+        self.rate.update(Moment { round: self.rounds, window: RATE_ROUNDS }, samples.under_way.rate);
         if self.window == 0 {
             self.window = FIRST * self.segment;
         }
@@ -252,8 +262,8 @@ impl HopWindow {
         };
         self.base = Some(base);
         let limited = core::mem::replace(&mut self.limited, Limited::No);
-        if limited == Limited::Yes && self.probe == Probe::Idle && samples.most > 0 {
-            self.adjust(base, samples.most, control);
+        if limited == Limited::Yes && self.probe == Probe::Idle && samples.under_way.most > 0 {
+            self.adjust(base, samples.under_way.most, control);
             self.look_for_overflow(base, samples);
         }
         let probe_at = *self.probe_at.get_or_insert(now + PROBE_INTERVAL);
@@ -270,16 +280,15 @@ impl HopWindow {
 
     /// Where the queue overflows, as it does while more than half is lost for rounds, half of what stands in it is enough. What came alone tells how
     /// much that is. The next time that the queue is let run dry twice as much is tried.
-    fn look_for_overflow(&mut self, base: Duration, samples: Samples) {
-        self.overflows = if 2 * samples.came < samples.under_way { self.overflows + 1 } else { 0 };
-        let on_the_way = during(samples.rate_came, base);
-        let queued = samples.most_came.saturating_sub(on_the_way);
+    fn look_for_overflow(&mut self, base: Duration, Samples { under_way, came, .. }: Samples) {
+        self.overflows = if 2 * came.sum < under_way.sum { self.overflows + 1 } else { 0 };
+        let queued = came.most.saturating_sub(during(came.rate, base));
         if self.overflows < OVERFLOWS || queued == 0 {
             return;
         }
         self.overflows = 0;
         self.most_queued = (queued / 2).max(2 * self.segment);
-        self.window = (samples.most_came - queued + self.most_queued).max(LEAST * self.segment);
+        self.window = (came.most - queued + self.most_queued).max(LEAST * self.segment);
         // What was lost counted as brought.
         self.rate = MaxFilter::default();
     }
