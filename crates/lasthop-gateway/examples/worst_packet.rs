@@ -178,6 +178,13 @@ const CASES: &[Case] = &[
             bench.acknowledge(true, BASE, vec![(BASE + PIECES - 1 - round % 100, BASE + PIECES)]);
         }
     }),
+    ("SACK block of 16 more bytes each time behind thousands of holes", |bench| {
+        bench.fill(BASE);
+        for round in 0..PIECES / 32 {
+            let left = BASE + PIECES / 2;
+            bench.acknowledge(true, BASE, vec![(left, left + 16 * (round + 1))]);
+        }
+    }),
     ("duplicate acknowledgments without blocks", |bench| {
         bench.fill(BASE);
         for _ in 0..PACKETS {

@@ -29,7 +29,7 @@ use hop::Hop;
 pub(super) use hop::Passage;
 use insistence::Insistence;
 use link_rtt::{FLOOR, LinkRtt};
-use masks::{Masks, hide_blocks};
+use masks::{Lost, Masks, hide_blocks};
 use order::Order;
 use reordering::Reordering;
 use timestamps::copy_of;
@@ -46,6 +46,9 @@ const STEADY_TRIES: u32 = 3;
 const LEAST_REPAIRS: u32 = 4;
 const MOST_REPAIRS: u32 = 16;
 
+/// How many of these go while the acknowledgment is handled. The others go at once as well, but as timers do, so that no packet waits for all of them.
+const REPAIRS_AT_A_TIME: u32 = 4;
+
 /// Repairs that go at once when it is time for spaced ones.
 const SPACED: u32 = 2;
 
@@ -60,6 +63,13 @@ const AWAKE: Duration = Duration::from_secs(10);
 
 /// Most doublings of the local timeout.
 const MAX_DOUBLINGS: u32 = 6;
+
+/// Repairs that an acknowledgment allows still.
+#[derive(Clone, Copy, Debug)]
+struct Owed {
+    since: Instant,
+    repairs: u32,
+}
 
 /// What leaves the node.
 #[derive(Clone, Debug)]
@@ -140,6 +150,7 @@ pub(super) struct Repair<P> {
     reordering: Reordering,
     /// From here on it is still to be seen what is lost.
     walk: Option<Seq>,
+    owed: Option<Owed>,
     /// When the next of what is lost goes, or of what is held, if nothing arrives before.
     pace: Option<Instant>,
     /// When the first of what was overtaken, and may only be late, passes for lost.
@@ -193,6 +204,7 @@ impl<P: Payload> Repair<P> {
             order: Order::default(),
             reordering: Reordering::NONE,
             walk: None,
+            owed: None,
             pace: None,
             late: None,
             in_vain: 0,
@@ -259,7 +271,8 @@ impl<P: Payload> Repair<P> {
             return AckVerdict::Forward;
         }
         if self.masks == Masks::Seen {
-            self.resend_lost(now, LEAST_REPAIRS + (arrived + marked).min(MOST_REPAIRS), out);
+            self.owed = Some(Owed { since: now, repairs: LEAST_REPAIRS + (arrived + marked).min(MOST_REPAIRS) });
+            self.resend_owed(now, out);
         }
         let echo = smart && self.copies.explain(segment);
         if echo && self.is_in_charge(now) {
@@ -458,6 +471,9 @@ impl<P: Payload> Repair<P> {
 
     /// When something is to be resent.
     pub fn deadline(&self, config: &SnoopConfig) -> Option<Instant> {
+        if let Some(owed) = self.owed {
+            return Some(owed.since);
+        }
         let timer = self.timer(config)?;
         let next = self.insistence.map(|insistence| insistence.next);
         Some([self.pace, self.late, next].into_iter().flatten().fold(timer, Instant::min))
@@ -488,7 +504,11 @@ impl<P: Payload> Repair<P> {
     /// Acts on what is due.
     pub fn on_timer(&mut self, now: Instant, config: &SnoopConfig, out: &mut Outbox<P>) {
         if self.sleeps(now) {
-            (self.late, self.pace, self.insistence) = (None, None, None);
+            (self.late, self.pace, self.insistence, self.owed) = (None, None, None, None);
+        }
+        if self.owed.is_some() {
+            self.resend_owed(now, out);
+            self.release(now, out);
         }
         self.insist(now, out);
         if self.late.is_some_and(|late| late <= now) {
@@ -501,6 +521,15 @@ impl<P: Payload> Repair<P> {
         if self.timer(config).is_some_and(|timer| timer <= now) {
             self.awake = self.awake.max(now + AWAKE);
             self.on_timeout(now, out);
+        }
+    }
+
+    /// Resends a part of what an acknowledgment has allowed.
+    fn resend_owed(&mut self, now: Instant, out: &mut Outbox<P>) {
+        let Some(Owed { since, repairs }) = self.owed.take() else { return };
+        let part = repairs.min(REPAIRS_AT_A_TIME);
+        if self.resend_lost(now, part, out) == Lost::More && repairs > part {
+            self.owed = Some(Owed { since, repairs: repairs - part });
         }
     }
 

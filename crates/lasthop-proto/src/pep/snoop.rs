@@ -21,8 +21,8 @@ use crate::time::{Duration, Instant};
 /// No IP packet is larger than this, in bytes (jumbograms as receive offload builds them included).
 const MAX_SEGMENT: u32 = 1 << 20;
 
-/// Most connections whose timers are acted on at once, each with its repairs, and the pause after so many: bounds how long the
-/// others' packets wait.
+/// Most packets that timers send at once, at least one for each connection that is looked at, and the pause after so many: bounds how long
+/// the others' packets wait.
 const MOST_TIMED: usize = 4;
 const PAUSE: Duration = Duration::from_micros(25);
 
@@ -396,7 +396,7 @@ impl<P: Payload> Snoop<P> {
                 self.pause = now + PAUSE;
                 return;
             }
-            left -= 1;
+            let before = self.out.packets.len();
             let Some((_, slot)) = self.timers.pop_first() else { break };
             self.next_timer = self.timers.first().map(|&(at, _)| at);
             let Some((_, connection)) = self.connections.get_mut(slot) else { continue };
@@ -404,7 +404,9 @@ impl<P: Payload> Snoop<P> {
             if connection.deadline(&self.config).is_some_and(|deadline| deadline <= now) {
                 connection.on_timer(now, &self.config, &mut self.out);
             }
+            left = left.saturating_sub((self.out.packets.len() - before).max(1));
             self.arm(slot);
+            self.note_behind(now, slot);
         }
     }
 }

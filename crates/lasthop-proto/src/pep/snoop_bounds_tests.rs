@@ -1,6 +1,6 @@
 //! What one packet may cost: of thousands of packets only so many are looked at, freed or sent at once, and the rest soon.
 
-use super::tests::{Bench, ISN, ack, at, data, segment, seq};
+use super::tests::{Bench, ISN, ack, at, data, sack, segment, seq};
 use alloc::vec;
 
 use super::*;
@@ -138,4 +138,36 @@ fn timers_of_many_connections_are_acted_on_in_parts() {
     }
     assert_eq!(resent, CONNECTIONS as usize);
     assert!(now < at(902), "soon: {now:?}");
+}
+
+/// One acknowledgment allows four repairs and one for each of the 16 packets that it shows to have arrived.
+#[test]
+fn repairs_go_in_parts_and_at_once() {
+    let mut bench = full(None);
+    bench.snoop.handle_packet(at(10), Port::WIRELESS, sack(0, &[(500, 516)]));
+    assert!(bench.snoop.out.packets.len() <= 4, "with the acknowledgment");
+    // Each of these is a call and what is due at once behind it.
+    let mut parts = vec![bench.drain(at(10)).down];
+    while let Some(due) = bench.snoop.poll_deadline().filter(|due| *due < at(11)) {
+        bench.snoop.handle_timeout(due);
+        parts.push(bench.drain(due).down);
+    }
+    assert!(parts.iter().all(|part| part.len() <= 8), "{parts:?}");
+    let repaired = parts.into_iter().flatten().collect::<Vec<_>>();
+    assert_eq!(repaired, (0..20).map(|n| (Cause::LocalHole, n)).collect::<Vec<_>>());
+}
+
+/// New data that the window has room for goes behind the repairs.
+#[test]
+fn repairs_go_ahead_of_what_is_held() {
+    let mut bench = full(Some(HopControl { backlog: 1, held: 1 << 20 }));
+    // Ten had room on the hop; two of them are lost behind the first.
+    let mut sent = bench.wireless(10, sack(0, &[(6, 10)])).down;
+    while let Some(due) = bench.snoop.poll_deadline().filter(|due| *due < at(11)) {
+        bench.snoop.handle_timeout(due);
+        sent.extend(bench.drain(due).down);
+    }
+    let repairs = sent.iter().take_while(|(cause, _)| *cause == Cause::LocalHole).count();
+    assert_eq!(sent[..repairs].iter().map(|(_, n)| *n).collect::<Vec<_>>(), (0..6).collect::<Vec<_>>());
+    assert!(sent[repairs..].iter().all(|(cause, _)| *cause == Cause::New) && sent.len() > repairs, "{sent:?}");
 }

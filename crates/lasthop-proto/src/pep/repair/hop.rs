@@ -150,9 +150,11 @@ impl<P: Payload> Repair<P> {
         Passage::Later
     }
 
-    /// Sends what the window has room for by now.
+    /// Sends what the window has room for by now, behind the repairs.
     pub fn release(&mut self, now: Instant, out: &mut Outbox<P>) {
-        self.release_beyond(now, 0, out);
+        if self.owed.is_none() {
+            self.release_beyond(now, 0, out);
+        }
     }
 
     /// The same, and up to `beyond` packets for which it has none.

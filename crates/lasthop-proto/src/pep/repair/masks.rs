@@ -15,6 +15,15 @@ pub(super) enum Masks {
     Seen,
 }
 
+/// What is still lost when as much was resent as was allowed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Lost {
+    /// Something.
+    More,
+    /// Nothing that is known yet.
+    Nothing,
+}
+
 /// Most packets kept here that one acknowledgment has looked at: bounds what it can cost.
 const MOST_STEPS: u32 = 256;
 
@@ -96,14 +105,14 @@ impl<P: Payload> Repair<P> {
 
     /// Resends what is lost by the order of sending, the oldest first and at most `most` packets of it; the rest goes with what
     /// arrives next, or spaced.
-    pub(super) fn resend_lost(&mut self, now: Instant, most: u32, out: &mut Outbox<P>) {
+    pub(super) fn resend_lost(&mut self, now: Instant, most: u32, out: &mut Outbox<P>) -> Lost {
         let mut index = match self.walk.take() {
             Some(from) => self.cache.index_from(from),
             None if self.order.has_news() => {
                 self.order.look();
                 0
             }
-            None => return,
+            None => return Lost::Nothing,
         };
         let (patience, mut wait) = (self.reordering.patience(now, &self.rtt), Instant::FAR_FUTURE);
         let (mut left, mut steps) = (most, MOST_STEPS);
@@ -151,6 +160,7 @@ impl<P: Payload> Repair<P> {
             let next = now + self.spacing();
             self.pace = Some(self.pace.map_or(next, |pace| pace.min(next)));
         }
+        if self.walk.is_some() && left == 0 { Lost::More } else { Lost::Nothing }
     }
 
     /// Whether all holes that the mobile host has are repaired here, so that the sender need not know. Where repair begins with a silence, the sender has resent some of them by its timer, too.
