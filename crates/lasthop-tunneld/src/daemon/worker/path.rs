@@ -32,7 +32,7 @@ pub(super) trait PacketPath {
     fn take_datagrams(&mut self, engine: &mut Engine, clock: BootClock) -> io::Result<()>;
 
     /// Hands the engine packets of the inner network that wait.
-    fn take_packets(&mut self, engine: &mut Engine, now: Instant) -> io::Result<()>;
+    fn take_packets(&mut self, engine: &mut Engine, clock: BootClock) -> io::Result<()>;
 
     /// Sends what the engine has.
     fn give(&mut self, engine: &mut Engine, now: Instant);
@@ -110,11 +110,15 @@ impl PacketPath for RoutedPath {
         Ok(())
     }
 
-    fn take_packets(&mut self, engine: &mut Engine, now: Instant) -> io::Result<()> {
+    fn take_packets(&mut self, engine: &mut Engine, clock: BootClock) -> io::Result<()> {
+        let Self { udp, device, reader, batch, .. } = self;
         for _ in 0..READINGS {
-            if self.reader.read(&self.device, |packet| engine.take_packet(now, packet))? == 0 {
+            let now = clock.now();
+            if reader.read(device, |packet| engine.take_packet(now, packet))? == 0 {
                 break;
             }
+            // What may leave leaves: a burst of super-segments is longer than the queue.
+            engine.send(now, &mut Sending { udp, batch });
         }
         Ok(())
     }
@@ -169,7 +173,8 @@ impl PacketPath for BridgedPath {
         Ok(())
     }
 
-    fn take_packets(&mut self, engine: &mut Engine, now: Instant) -> io::Result<()> {
+    fn take_packets(&mut self, engine: &mut Engine, clock: BootClock) -> io::Result<()> {
+        let now = clock.now();
         for _ in 0..FRAMES {
             if !self.0.take_frame(now, engine)? {
                 break;
