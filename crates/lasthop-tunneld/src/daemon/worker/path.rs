@@ -14,10 +14,10 @@ use crate::engine::Engine;
 use crate::plan::{HopInterface, Own, Plan, Routed, Way};
 use crate::socket::{Batch, Inbox, Sending, Udp};
 
-/// Datagrams after which frames are sent: feedback tells of 128.
+/// Datagrams after which frames are sent: feedback tells of 128. And packets: a burst of super-segments is longer than the queue.
 const STRIDE: usize = 64;
-/// Readings of the device before the socket has its turn.
-const READINGS: usize = 32;
+/// Packets of the device before the socket has its turn.
+const PACKETS: usize = 1_024;
 /// Frames of a bridge that are taken before datagrams have their turn: one a reading.
 const FRAMES: usize = 256;
 /// Batches of datagrams before frames have their turn.
@@ -112,13 +112,18 @@ impl PacketPath for RoutedPath {
 
     fn take_packets(&mut self, engine: &mut Engine, clock: BootClock) -> io::Result<()> {
         let Self { udp, device, reader, batch, .. } = self;
-        for _ in 0..READINGS {
+        let (mut taken, mut sent) = (0, 0);
+        while taken < PACKETS {
             let now = clock.now();
-            if reader.read(device, |packet| engine.take_packet(now, packet))? == 0 {
+            let count = reader.read(device, |packet| engine.take_packet(now, packet))?;
+            if count == 0 {
                 break;
             }
-            // What may leave leaves: a burst of super-segments is longer than the queue.
-            engine.send(now, &mut Sending { udp, batch });
+            taken += count;
+            if taken - sent >= STRIDE {
+                engine.send(now, &mut Sending { udp, batch });
+                sent = taken;
+            }
         }
         Ok(())
     }
