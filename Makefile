@@ -63,12 +63,13 @@ speed:
 	$(CARGO) build --release --locked
 	python3 benches/peers/speed.py
 
-# The gateway beside its peers, and what it costs; for root (docs/benchmarks-live.md).
+# The gateway beside its peers, what it costs, and what the tunnel costs; for root (docs/benchmarks-live.md).
 live:
 	$(CARGO) build --release --locked
-	$(CARGO) build --release --locked -p lasthop-gateway --examples
+	$(CARGO) build --release --locked -p lasthop-gateway -p lasthop-tunneld --examples
 	python3 benches/live/peers.py
 	python3 benches/live/speed.py
+	python3 benches/live/tunnel_speed.py
 
 # What the simulator says beside what this kernel does, into docs/agreement.md; hours, kept run by run. For root.
 agreement:

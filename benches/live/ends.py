@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The ends of the benchmarks' connections. Each role prints one line of JSON when it has done its part.
 
-    receive PORT SECONDS        takes one connection and reads for so long
+    receive PORT SECONDS [BUFFER]   takes one connection and reads for so long; with a receive buffer of so many bytes
     send ADDRESS PORT CONTROL   connects under a congestion control, and sends until the other side has enough
     fetch ADDRESS PORT SECONDS  connects and reads for so long
     give PORT CONTROL           takes one connection, and sends as `send` does
@@ -29,15 +29,17 @@ GAP = 0.02
 PATIENCE = 15
 
 
-def listen(port):
+def listen(port, buffer=None):
     listener = socket.create_server(("", port))
+    if buffer:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, int(buffer))
     listener.settimeout(PATIENCE)
     print("ready", flush=True)
     return listener.accept()
 
 
-def receive(port, seconds):
-    connection, _ = listen(int(port))
+def receive(port, seconds, buffer=None):
+    connection, _ = listen(int(port), buffer)
     return read(connection, seconds)
 
 

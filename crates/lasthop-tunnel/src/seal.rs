@@ -1,8 +1,7 @@
 //! Sealing and opening in place, with the keys of one session (ChaCha20-Poly1305, RFC 8439).
 
-use chacha20poly1305::aead::{AeadInPlace, KeyInit};
-use chacha20poly1305::{ChaCha20Poly1305, Nonce, Tag};
-use zeroize::Zeroize;
+use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
+use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::wire::{HEADER, Kind, OVERHEAD, TAG};
 
@@ -16,19 +15,20 @@ pub(crate) struct Keys {
     ciphers: Option<Box<Ciphers>>,
 }
 
+/// The keys themselves: `ring` does not overwrite what it makes of them, so that is made for each datagram, on the stack, in nanoseconds.
+#[derive(Zeroize, ZeroizeOnDrop)]
 struct Ciphers {
-    send: ChaCha20Poly1305,
-    receive: ChaCha20Poly1305,
+    send: [u8; 32],
+    receive: [u8; 32],
 }
 
 impl Keys {
     /// From raw keys, which are overwritten.
     pub(crate) fn new(mut send: [u8; 32], mut receive: [u8; 32]) -> Self {
-        let ciphers =
-            Ciphers { send: ChaCha20Poly1305::new(&send.into()), receive: ChaCha20Poly1305::new(&receive.into()) };
+        let ciphers = Box::new(Ciphers { send, receive });
         send.zeroize();
         receive.zeroize();
-        Self { ciphers: Some(Box::new(ciphers)) }
+        Self { ciphers: Some(ciphers) }
     }
 
     /// For a network that is trusted: the tag is zero.
@@ -38,66 +38,68 @@ impl Keys {
 
     /// Seals `datagram`, which is header, frames, and room for the tag.
     pub(crate) fn seal(&self, kind: Kind, number: u64, datagram: &mut [u8]) -> Result<(), Damaged> {
-        let Parts { header, frames, tag } = parts(datagram)?;
+        let (header, sealed) = parts(datagram)?;
+        let (frames, tag) = sealed.split_at_mut(sealed.len() - TAG);
         match &self.ciphers {
-            Some(ciphers) => tag.copy_from_slice(&encrypt(&ciphers.send, &nonce(kind, number), header, frames)?),
+            Some(ciphers) => tag.copy_from_slice(&encrypt(&ciphers.send, nonce(kind, number), header, frames)?),
             None => tag.fill(0),
         }
         Ok(())
     }
 
-    /// Opens `datagram` in place; its frames stand behind the header.
+    /// Opens `datagram` in place; its frames stand behind the header. One that is damaged is of no use afterwards.
     pub(crate) fn open(&self, kind: Kind, number: u64, datagram: &mut [u8]) -> Result<(), Damaged> {
-        let Parts { header, frames, tag } = parts(datagram)?;
+        let (header, sealed) = parts(datagram)?;
         match &self.ciphers {
-            Some(ciphers) => decrypt(&ciphers.receive, &nonce(kind, number), header, frames, tag),
-            None if tag.iter().all(|byte| *byte == 0) => Ok(()),
+            Some(ciphers) => decrypt(&ciphers.receive, nonce(kind, number), header, sealed),
+            None if sealed[sealed.len() - TAG..].iter().all(|byte| *byte == 0) => Ok(()),
             None => Err(Damaged),
         }
     }
 }
 
-/// A datagram's parts.
-struct Parts<'d> {
-    header: &'d [u8],
-    frames: &'d mut [u8],
-    tag: &'d mut [u8],
-}
-
-fn parts(datagram: &mut [u8]) -> Result<Parts<'_>, Damaged> {
+/// A datagram's header, and its frames with the tag.
+fn parts(datagram: &mut [u8]) -> Result<(&[u8], &mut [u8]), Damaged> {
     if datagram.len() < OVERHEAD {
         return Err(Damaged);
     }
-    let (header, rest) = datagram.split_at_mut(HEADER);
-    let (frames, tag) = rest.split_at_mut(rest.len() - TAG);
-    Ok(Parts { header, frames, tag })
+    let (header, sealed) = datagram.split_at_mut(HEADER);
+    Ok((header, sealed))
 }
 
 /// Noise's nonce, 32 zero bits and the number, for the link; another one for the session's own frames.
-fn nonce(kind: Kind, number: u64) -> Nonce {
+fn nonce(kind: Kind, number: u64) -> [u8; 12] {
     let mut nonce = [0; 12];
     nonce[0] = match kind {
         Kind::Link => 0,
         Kind::Control => 1,
     };
     nonce[4..].copy_from_slice(&number.to_le_bytes());
-    nonce.into()
+    nonce
 }
 
-fn encrypt(cipher: &ChaCha20Poly1305, nonce: &Nonce, with: &[u8], text: &mut [u8]) -> Result<[u8; TAG], Damaged> {
+fn cipher(key: &[u8; 32]) -> Result<LessSafeKey, Damaged> {
+    // It fails for keys of another length only.
+    UnboundKey::new(&CHACHA20_POLY1305, key).map(LessSafeKey::new).map_err(|_| Damaged)
+}
+
+fn encrypt(key: &[u8; 32], nonce: [u8; 12], with: &[u8], text: &mut [u8]) -> Result<[u8; TAG], Damaged> {
+    let nonce = Nonce::assume_unique_for_key(nonce);
     // It fails for texts of 256 GiB only.
-    cipher.encrypt_in_place_detached(nonce, with, text).map(Into::into).map_err(|_| Damaged)
+    let tag = cipher(key)?.seal_in_place_separate_tag(nonce, Aad::from(with), text).map_err(|_| Damaged)?;
+    tag.as_ref().try_into().map_err(|_| Damaged)
 }
 
-fn decrypt(cipher: &ChaCha20Poly1305, nonce: &Nonce, with: &[u8], text: &mut [u8], tag: &[u8]) -> Result<(), Damaged> {
-    cipher.decrypt_in_place_detached(nonce, with, text, Tag::from_slice(tag)).map_err(|_| Damaged)
+fn decrypt(key: &[u8; 32], nonce: [u8; 12], with: &[u8], sealed: &mut [u8]) -> Result<(), Damaged> {
+    let nonce = Nonce::assume_unique_for_key(nonce);
+    cipher(key)?.open_in_place(nonce, Aad::from(with), sealed).map(drop).map_err(|_| Damaged)
 }
 
 /// As Noise's transport messages are sealed: without associated data.
 #[cfg(test)]
 pub(crate) fn tests_only_seal(key: [u8; 32], number: u64, text: &[u8]) -> Vec<u8> {
     let mut sealed = text.to_vec();
-    let tag = encrypt(&ChaCha20Poly1305::new(&key.into()), &nonce(Kind::Link, number), &[], &mut sealed);
+    let tag = encrypt(&key, nonce(Kind::Link, number), &[], &mut sealed);
     sealed.extend(tag.unwrap());
     sealed
 }
@@ -151,6 +153,6 @@ mod tests {
     /// RFC 8439, section 2.8.2, gives another nonce form; Noise's is covered by the vectors of `tests/noise.rs`.
     #[test]
     fn the_links_nonce_is_that_of_noise() {
-        assert_eq!(nonce(Kind::Link, 0x0102_0304_0506_0708).as_slice(), [0, 0, 0, 0, 8, 7, 6, 5, 4, 3, 2, 1]);
+        assert_eq!(nonce(Kind::Link, 0x0102_0304_0506_0708), [0, 0, 0, 0, 8, 7, 6, 5, 4, 3, 2, 1]);
     }
 }

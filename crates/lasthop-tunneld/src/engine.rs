@@ -27,8 +27,8 @@ use crate::link::{self, ALL, Link};
 use crate::plan::{PeerPlan, Plan, Way};
 use crate::recording::hop::{SharedRecorder, Tape};
 
-/// Frames that a peer gets in its turn.
-const TURN: usize = 64;
+/// Frames that a peer gets in its turn: no fewer than one reading of the device gives.
+const TURN: usize = 256;
 /// Packets for the device that wait at most.
 const MOST_OUT: usize = 8_192;
 

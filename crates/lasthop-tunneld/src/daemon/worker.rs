@@ -156,7 +156,7 @@ impl Worker {
                 path.take_datagrams(&mut engine, clock).map_err(system("cannot read datagrams"))?;
             }
             if packets {
-                path.take_packets(&mut engine, clock.now()).map_err(system("cannot read from the device"))?;
+                path.take_packets(&mut engine, clock).map_err(system("cannot read from the device"))?;
             }
             let now = clock.now();
             engine.handle_timeout(now, wall());

@@ -14,10 +14,10 @@ use crate::engine::Engine;
 use crate::plan::{HopInterface, Own, Plan, Routed, Way};
 use crate::socket::{Batch, Inbox, Sending, Udp};
 
-/// Datagrams after which frames are sent: feedback tells of 128.
+/// Datagrams after which frames are sent: feedback tells of 128. And packets: a burst of super-segments is longer than the queue.
 const STRIDE: usize = 64;
-/// Readings of the device before the socket has its turn.
-const READINGS: usize = 32;
+/// Packets of the device before the socket has its turn.
+const PACKETS: usize = 1_024;
 /// Frames of a bridge that are taken before datagrams have their turn: one a reading.
 const FRAMES: usize = 256;
 /// Batches of datagrams before frames have their turn.
@@ -32,7 +32,7 @@ pub(super) trait PacketPath {
     fn take_datagrams(&mut self, engine: &mut Engine, clock: BootClock) -> io::Result<()>;
 
     /// Hands the engine packets of the inner network that wait.
-    fn take_packets(&mut self, engine: &mut Engine, now: Instant) -> io::Result<()>;
+    fn take_packets(&mut self, engine: &mut Engine, clock: BootClock) -> io::Result<()>;
 
     /// Sends what the engine has.
     fn give(&mut self, engine: &mut Engine, now: Instant);
@@ -110,10 +110,19 @@ impl PacketPath for RoutedPath {
         Ok(())
     }
 
-    fn take_packets(&mut self, engine: &mut Engine, now: Instant) -> io::Result<()> {
-        for _ in 0..READINGS {
-            if self.reader.read(&self.device, |packet| engine.take_packet(now, packet))? == 0 {
+    fn take_packets(&mut self, engine: &mut Engine, clock: BootClock) -> io::Result<()> {
+        let Self { udp, device, reader, batch, .. } = self;
+        let (mut taken, mut sent) = (0, 0);
+        while taken < PACKETS {
+            let now = clock.now();
+            let count = reader.read(device, |packet| engine.take_packet(now, packet))?;
+            if count == 0 {
                 break;
+            }
+            taken += count;
+            if taken - sent >= STRIDE {
+                engine.send(now, &mut Sending { udp, batch });
+                sent = taken;
             }
         }
         Ok(())
@@ -169,7 +178,8 @@ impl PacketPath for BridgedPath {
         Ok(())
     }
 
-    fn take_packets(&mut self, engine: &mut Engine, now: Instant) -> io::Result<()> {
+    fn take_packets(&mut self, engine: &mut Engine, clock: BootClock) -> io::Result<()> {
+        let now = clock.now();
         for _ in 0..FRAMES {
             if !self.0.take_frame(now, engine)? {
                 break;

@@ -1,0 +1,58 @@
+//! The least that a program between a TUN device and a UDP socket can do: packets go out as datagrams and come back as packets, in the tunnel's own batches, neither sealed nor numbered
+//! nor repaired. What the tunnel's speed is compared with: `bare_tunnel ADDRESS/LENGTH LISTEN PEER`, until it is ended by a signal.
+
+use std::error::Error;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use lasthop_proto::packet::Ecn;
+use lasthop_sys::poll::wait;
+use lasthop_tunneld::device::{Device, Reader, Writer};
+use lasthop_tunneld::engine::{Datagram, Outbox};
+use lasthop_tunneld::plan::Routed;
+use lasthop_tunneld::socket::{Batch, Inbox, Sending, Udp};
+use rustix::event::{PollFd, PollFlags};
+
+/// As the tunnel's over a path of 1500 bytes.
+const MTU: u16 = 1442;
+/// Packets of the device before the socket has its turn, as the tunnel does it.
+const PACKETS: usize = 1_024;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<_> = std::env::args().skip(1).collect();
+    let [address, listen, peer] = &arguments[..] else {
+        return Err("usage: bare_tunnel ADDRESS/LENGTH LISTEN PEER".into());
+    };
+    let address: ipnet::IpNet = address.parse()?;
+    let (listen, to): (SocketAddr, SocketAddr) = (listen.parse()?, peer.parse()?);
+    let udp = Udp::bind(listen, None)?;
+    let routed = Routed { listen, mtu: MTU, address: vec![(address.addr(), address.prefix_len())], routes: Vec::new() };
+    let device = Device::open("bare", &routed)?;
+    let (mut inbox, mut reader, mut writer, mut batch) =
+        (Inbox::default(), Reader::default(), Writer::default(), Batch::default());
+    println!("ready");
+    loop {
+        let mut fds = [PollFd::new(&udp, PollFlags::IN), PollFd::new(&device, PollFlags::IN)];
+        wait(&mut fds, Duration::from_secs(1))?;
+        inbox.fill(&udp)?;
+        let mut came = Vec::new();
+        inbox.for_each(|datagram| came.push(datagram.bytes.to_vec()));
+        let mut came = came.iter();
+        writer.write(&device, |packet| {
+            let next = came.next();
+            packet.extend_from_slice(next.map_or(&[], Vec::as_slice));
+            next.is_some()
+        });
+        let mut sending = Sending { udp: &udp, batch: &mut batch };
+        let mut taken = 0;
+        while taken < PACKETS {
+            let count =
+                reader.read(&device, |bytes| sending.put(Datagram { to, from: None, ecn: Ecn::NotEct, bytes }))?;
+            if count == 0 {
+                break;
+            }
+            taken += count;
+        }
+        batch.flush(&udp);
+    }
+}
