@@ -232,10 +232,15 @@ impl HopWindow {
         self.arrived
     }
 
-    /// `len` bytes are not on it any more.
+    /// `len` bytes have arrived.
     pub fn landed(&mut self, len: u64) {
-        self.in_flight = self.in_flight.saturating_sub(len);
+        self.out_of_sight(len);
         self.arrived = self.arrived.wrapping_add(len as u32);
+    }
+
+    /// `len` bytes do not count as on the hop any more; nobody here will learn whether they arrive.
+    pub fn out_of_sight(&mut self, len: u64) {
+        self.in_flight = self.in_flight.saturating_sub(len);
     }
 
     /// The packet at `seq` has crossed the hop; what is sent next begins at `next`.

@@ -130,7 +130,7 @@ impl<P: Payload> Repair<P> {
                     hop.unheld(len);
                     packets.push_back((Port::WIRELESS, Why::Released, copy_of(&old.packet, recent)));
                 }
-                Whereabouts::OnHop => hop.landed(len.into()),
+                Whereabouts::OnHop => hop.out_of_sight(len.into()),
                 Whereabouts::Arrived => {}
             }
         });
@@ -201,7 +201,7 @@ impl<P: Payload> Repair<P> {
                 self.cache.replace(first, count, cached, &mut out.places);
                 // What the sender resends goes ahead of what waits.
                 if let Some(hop) = &mut self.hop {
-                    hop.landed(on_hop.into());
+                    hop.out_of_sight(on_hop.into());
                     hop.unheld(held);
                     if !all_marked {
                         hop.sent(len);

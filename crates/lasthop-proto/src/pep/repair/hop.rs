@@ -76,6 +76,11 @@ impl Hop {
         self.window.landed(len);
     }
 
+    /// Nobody here will learn what becomes of `len` bytes.
+    pub fn out_of_sight(&mut self, len: u64) {
+        self.window.out_of_sight(len);
+    }
+
     /// `len` bytes are not held any more.
     pub fn unheld(&mut self, len: u32) {
         self.held = self.held.saturating_sub(len.into());
