@@ -29,8 +29,6 @@ congestion = "{congestion}"
 nagle = "off"
 # A program writes once it is connected, and the kernel acknowledges the SYN's answer at once.
 handshake_ack = "own"
-# A closed window is probed without data (tcp_xmit_probe_skb).
-window_probe = "empty"
 {tcp}
 
 [lab]

@@ -9,7 +9,7 @@ use lasthop_proto::event::Event;
 use lasthop_proto::node::{Node, Output, Port, Why, pump};
 use lasthop_proto::packet::{Body, Cause, Flags, FlowId, Packet, Side};
 use lasthop_proto::pep::split::{Handover, SplitRelay};
-use lasthop_proto::tcp::config::{Recovery, Switch, TcpConfig};
+use lasthop_proto::tcp::config::{Recovery, SendAutotune, Switch, TcpConfig};
 use lasthop_proto::tcp::{State, TickPhase};
 use util::golden::*;
 use util::*;
@@ -117,6 +117,31 @@ fn what_is_moved_waits_in_two_buffers() {
     assert_eq!(pair.ends[1].received(), 0);
     pair.finish();
     assert_eq!((pair.ends[1].received(), pair.states()), (20_000, (State::Closed, State::Closed)));
+}
+
+/// A send buffer that tunes itself takes 47 segments while the window is small (46,080 bytes), and six wait to be moved. The relay found it full, so
+/// that it moves nothing, and the sender learns of no room, until 17 are acknowledged and a third of it is free.
+#[test]
+fn a_full_send_buffer_takes_more_when_a_third_is_free() {
+    let config = lab(Recovery::Rack);
+    let wired = Arc::new(TcpConfig { receive_buffer: 6000, ..config.clone() });
+    let send_autotune = SendAutotune::Linux;
+    let wireless = Arc::new(TcpConfig { send_buffer: 4 << 20, send_autotune, ..config.clone() });
+    let relay = SplitRelay::new(Handover::Moved, wired, wireless, TickPhase::default(), Switch::Off);
+    let mut pair = Pair::of(config).with_middle(relay).judged_by(|sent| {
+        let stalled = sent.len > 0 && sent.by_middle && sent.at < ms(10_000);
+        if stalled { Fate::Lose } else { Fate::Arrive }
+    });
+    pair.send_segments(80);
+    pair.run_until(ms(9_000));
+    let sent = pair.sent_by(Side::Initiator).filter(|sent| sent.len > 0 && sent.cause != Cause::Probe);
+    assert_eq!(sent.map(|sent| sent.number).max(), Some(53));
+    pair.finish();
+    assert_eq!(pair.ends[1].received(), 80_000);
+    let next = pair.sent_by(Side::Initiator).find(|sent| sent.number == 54 && sent.cause != Cause::Probe).unwrap().at;
+    let acked = pair.trace.iter().filter(|sent| sent.from == Side::Acceptor && !sent.by_middle && sent.at < next);
+    let acked = acked.map(|sent| sent.ack).max().unwrap();
+    assert!((17_001..47_001).contains(&acked), "{acked}");
 }
 
 /// The FIN goes on only behind the last of the data.

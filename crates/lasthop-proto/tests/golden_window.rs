@@ -87,6 +87,27 @@ fn an_empty_probe_leaves_nothing_to_send_again() {
     assert_eq!(sent, 2000);
 }
 
+/// Both windows have opened and nobody has heard of it: a probe's number is too old for its window to be taken, so that it must be
+/// answered (`tcp_validate_incoming`).
+#[test]
+fn two_ends_that_probe_each_other_hear_of_open_windows() {
+    let config = TcpConfig { window_probe: WindowProbe::Empty, receive_buffer: 4000, ..rfc() };
+    let mut pair = Pair::of(config).judged_by(|sent| {
+        let tells = sent.is_pure_ack() && sent.cause != Cause::Probe && sent.at > ms(10_000) && sent.at < ms(11_000);
+        if tells { Fate::Lose } else { Fate::Arrive }
+    });
+    pair.reading = [false, false];
+    pair.connect();
+    pair.ends[0].write(6000);
+    pair.ends[1].write(6000);
+    pair.run_until(ms(10_500));
+    assert_eq!(pair.ends.each_ref().map(|end| end.unacked()), [2000, 2000]);
+    pair.reading = [true, true];
+    // The next probes leave some 15 s after the last ones.
+    pair.run_until(ms(40_000));
+    assert_eq!(pair.ends.each_ref().map(|end| end.received()), [6000, 6000]);
+}
+
 /// 4.4BSD: between 5 and 60 s, in ticks: the round-trip time makes 3 ticks of 500 ms, so max(5 s, 1.5 s · 2^k): 5, 5, 6, 12, 24,
 /// 48, 60 s, the first 5 of them from 250 ms into the run, cut short by the phase.
 #[test]

@@ -13,7 +13,7 @@ use lasthop_proto::pep::split::{Handover, SplitRelay};
 use lasthop_proto::pep::srp::SrpConfig;
 use lasthop_proto::tcp::config::{
     AckCongestion, DelayedAck, EcnMode, Nagle, PawsRule, Preset, Push, ReceiveAutotune, Recovery, SackAlgorithm,
-    SackCompression, SendAutotune, Switch, TcpConfig, WindowEdge,
+    SackCompression, SendAutotune, Switch, TcpConfig, WindowEdge, WindowProbe,
 };
 use lasthop_proto::tcp::{State, TickPhase};
 use lasthop_proto::time::Duration;
@@ -71,6 +71,7 @@ impl Keys {
             },
             paws: if linux { PawsRule::Linux } else { PawsRule::Rfc7323 },
             window_edge: if linux { WindowEdge::Cut } else { WindowEdge::Whole },
+            window_probe: if linux { WindowProbe::Empty } else { WindowProbe::Byte },
             push: if linux { Push::Bursts } else { Push::Never },
             timestamps: self.timestamps.map_or(base.timestamps, switch),
             // The faults of these tests may hit the same segment many times.

@@ -1,6 +1,6 @@
 //! The two connections of a split: the gateway's settings of each, and what the simulator makes of the same keys.
 
-use lasthop_proto::tcp::config::{ControlRule, Nagle, Preset, ReceiveAutotune, Switch, TcpConfig};
+use lasthop_proto::tcp::config::{ControlRule, Nagle, Preset, ReceiveAutotune, SendAutotune, Switch, TcpConfig};
 use lasthop_proto::time::Duration;
 
 use crate::document::Data;
@@ -158,16 +158,19 @@ impl SimulatedSide {
     /// The endpoint: Linux's, with segments of at most `mss` bytes. It sends at once, since the ends decide when to send.
     pub(crate) fn config(&self, mss: u32) -> TcpConfig {
         let kernel = TcpConfig::preset(Preset::Linux618);
-        let tuned = (kernel.send_buffer, kernel.receive_buffer, kernel.receive_autotune);
-        let fixed = |bytes| (bytes, bytes, ReceiveAutotune::Off);
-        let (send_buffer, receive_buffer, receive_autotune) = self.buffer.map_or(tuned, fixed);
+        let kernel = match self.buffer {
+            None => TcpConfig { send_autotune: SendAutotune::Linux, ..kernel },
+            Some(bytes) => {
+                let receive_autotune = ReceiveAutotune::Off;
+                TcpConfig { send_buffer: bytes, receive_buffer: bytes, receive_autotune, ..kernel }
+            }
+        };
         let (congestion, rto_min, nagle) = (self.congestion, self.rto_min, Nagle::Off);
         // It gives up after as long a time, not after as many timeouts.
         let (rto_max, sooner) = (self.rto_max, self.rto_max < RTO_MAX.1);
         let most = PATIENCE.as_nanos().div_ceil(rto_max.as_nanos().max(1)) as u32;
         let max_retries = if sooner { most.max(kernel.max_retries) } else { kernel.max_retries };
-        let side = TcpConfig { mss, congestion, rto_min, rto_max, max_retries, nagle, ..kernel };
-        TcpConfig { send_buffer, receive_buffer, receive_autotune, ..side }
+        TcpConfig { mss, congestion, rto_min, rto_max, max_retries, nagle, ..kernel }
     }
 }
 

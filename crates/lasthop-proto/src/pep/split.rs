@@ -70,19 +70,19 @@ struct Relayed {
 }
 
 impl Relayed {
-    /// Hands over what came in, frees what the other leg has taken charge of, and passes on the end of the stream. `rooms` are
-    /// the bytes that each leg takes at most before its peer acknowledges some.
-    fn join(&mut self, handover: Handover, rooms: [u32; 2]) {
+    /// Hands over what came in, frees what the other leg has taken charge of, and passes on the end of the stream.
+    fn join(&mut self, now: Instant, handover: Handover) {
         for (from, to) in [(0, 1), (1, 0)] {
             let received = self.legs[from].received();
-            let room = match handover {
-                Handover::Shared(_) => u64::MAX,
-                Handover::Moved => u64::from(rooms[to]).saturating_sub(self.legs[to].unacked()),
-            };
-            let fresh = (received - self.passed[from]).min(room);
+            let fresh = received - self.passed[from];
             if fresh > 0 {
-                self.legs[to].write(fresh);
-                self.passed[from] += fresh;
+                self.passed[from] += match handover {
+                    Handover::Shared(_) => {
+                        self.legs[to].write(fresh);
+                        fresh
+                    }
+                    Handover::Moved => self.legs[to].offer(now, fresh),
+                };
             }
             let taken = match handover {
                 Handover::Shared(_) => self.legs[to].acked(),
@@ -175,9 +175,9 @@ impl SplitRelay {
         self.flows.insert(flow, Relayed { legs, passed: [0; 2], read: [0; 2], filed: None, forget_at: None });
     }
 
-    fn after(&mut self, flow: FlowId) {
+    fn after(&mut self, now: Instant, flow: FlowId) {
         let Some(relayed) = self.flows.get_mut(&flow) else { return };
-        relayed.join(self.handover, self.configs.each_ref().map(|config| config.send_buffer));
+        relayed.join(now, self.handover);
         self.ready.push_back(flow);
     }
 
@@ -215,7 +215,7 @@ impl Node<()> for SplitRelay {
             && packet.tcp().is_some()
         {
             relayed.legs[usize::from(port.0.min(1))].handle_packet(now, Port::ONLY, packet);
-            self.after(flow);
+            self.after(now, flow);
             Disposition::Absorbed
         } else {
             self.bypass.push_back((across, packet));
@@ -238,7 +238,7 @@ impl Node<()> for SplitRelay {
                     self.flows.remove(&flow);
                 }
             }
-            self.after(flow);
+            self.after(now, flow);
         }
     }
 

@@ -163,6 +163,11 @@ impl Connection {
         self.sender.write(bytes);
     }
 
+    /// Hands over as much of `bytes` more of the stream as the send buffer has room for; how much that was.
+    pub fn offer(&mut self, now: Instant, bytes: u64) -> u64 {
+        self.sender.offer(now, bytes)
+    }
+
     /// No more will be written: a FIN follows the stream.
     pub fn close(&mut self) {
         match self.state {

@@ -1,13 +1,26 @@
 //! When the next segment may leave (Linux's internal pacing, `tcp_update_skb_after_send`).
 
 use super::congestion::control::Pacing;
+use crate::seq::Seq;
 use crate::time::{Duration, Instant};
 
 /// Segments of a connection that are not paced.
 const FREE: u32 = 10;
 
+/// A segment that is to leave.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Piece {
+    /// Its first sequence number.
+    pub seq: Seq,
+    /// When it left last, if it is sent again.
+    pub left_at: Option<Instant>,
+}
+
 /// Keeps the distance between bursts. A burst that leaves late, because a timer did, makes up for at most half of the
 /// distance to the next one.
+///
+/// A burst is one packet of Linux's, cut by the device (TSO): new data without a gap, or what was such a packet and is sent again
+/// (`tcp_write_xmit`, `tcp_xmit_retransmit_queue`). Whatever comes behind it waits.
 #[derive(Clone, Debug)]
 pub struct Pacer {
     /// No burst begins before this.
@@ -20,19 +33,26 @@ pub struct Pacer {
     credit: Duration,
     /// When it began.
     began: Instant,
+    /// What would go on with it.
+    next: Piece,
 }
 
 impl Default for Pacer {
     fn default() -> Self {
-        Self { release: Instant::ZERO, free: FREE, left: 0, credit: Duration::ZERO, began: Instant::ZERO }
+        let next = Piece { seq: Seq(0), left_at: None };
+        Self { release: Instant::ZERO, free: FREE, left: 0, credit: Duration::ZERO, began: Instant::ZERO, next }
     }
 }
 
 impl Pacer {
-    /// Until when nothing may leave; `None` where something may leave now.
-    pub fn blocked_until(&self, now: Instant) -> Option<Instant> {
-        let in_burst = self.left > 0 && self.began == now;
-        (self.release > now && !in_burst).then_some(self.release)
+    /// Until when `piece` may not leave; `None` where it may leave now.
+    pub fn blocked_until(&self, now: Instant, piece: Piece) -> Option<Instant> {
+        (self.release > now && !self.goes_on(now, piece)).then_some(self.release)
+    }
+
+    /// Whether `piece` belongs to the burst under way.
+    fn goes_on(&self, now: Instant, piece: Piece) -> bool {
+        self.left > 0 && self.began == now && self.next == piece
     }
 
     /// How long from now until something may leave.
@@ -40,14 +60,15 @@ impl Pacer {
         self.release.since(now)
     }
 
-    /// `bytes` of payload leave.
-    pub fn on_sent(&mut self, now: Instant, bytes: u32, pacing: Pacing) {
-        if self.left == 0 || self.began != now {
+    /// `piece` leaves, `bytes` of payload.
+    pub fn on_sent(&mut self, now: Instant, piece: Piece, bytes: u32, pacing: Pacing) {
+        if !self.goes_on(now, piece) {
             self.credit = now.since(self.release);
             self.release = self.release.max(now);
             (self.left, self.began) = (pacing.quantum.max(1), now);
         }
         self.left -= 1;
+        self.next = Piece { seq: piece.seq + bytes, ..piece };
         if self.free > 0 {
             self.free -= 1;
             return;
@@ -74,11 +95,22 @@ mod tests {
         Instant::from_nanos(micros * 1000)
     }
 
+    /// The segment of this number, 1000 bytes of new data.
+    fn new(number: u32) -> Piece {
+        Piece { seq: Seq(number * 1000), left_at: None }
+    }
+
+    /// The same, sent again after it left at `micros`.
+    fn again(number: u32, micros: u64) -> Piece {
+        Piece { left_at: Some(at(micros)), ..new(number) }
+    }
+
+    /// Segments 0 to 9 have left.
     fn paced() -> Pacer {
         let mut pacer = Pacer::default();
-        for _ in 0..FREE {
-            assert_eq!(pacer.blocked_until(at(0)), None, "the first ten leave at once");
-            pacer.on_sent(at(0), 1000, PACING);
+        for number in 0..FREE {
+            assert_eq!(pacer.blocked_until(at(0), new(number)), None, "the first ten leave at once");
+            pacer.on_sent(at(0), new(number), 1000, PACING);
         }
         pacer
     }
@@ -86,37 +118,52 @@ mod tests {
     #[test]
     fn segments_keep_their_distance() {
         let mut pacer = paced();
-        pacer.on_sent(at(0), 1000, PACING);
-        assert_eq!(pacer.blocked_until(at(999)), Some(at(1000)));
-        assert_eq!(pacer.blocked_until(at(1000)), None);
+        pacer.on_sent(at(0), new(10), 1000, PACING);
+        assert_eq!(pacer.blocked_until(at(999), new(11)), Some(at(1000)));
+        assert_eq!(pacer.blocked_until(at(1000), new(11)), None);
     }
 
     #[test]
     fn lateness_is_made_up_for_by_half_a_distance_at_most() {
         let mut pacer = paced();
-        pacer.on_sent(at(0), 1000, PACING);
-        pacer.on_sent(at(1200), 1000, PACING);
-        assert_eq!(pacer.blocked_until(at(1200)), Some(at(2000)));
-        pacer.on_sent(at(5000), 1000, PACING);
-        assert_eq!(pacer.blocked_until(at(5000)), Some(at(5500)));
+        pacer.on_sent(at(0), new(10), 1000, PACING);
+        pacer.on_sent(at(1200), new(11), 1000, PACING);
+        assert_eq!(pacer.blocked_until(at(1200), new(12)), Some(at(2000)));
+        pacer.on_sent(at(5000), new(12), 1000, PACING);
+        assert_eq!(pacer.blocked_until(at(5000), new(13)), Some(at(5500)));
     }
 
     #[test]
     fn a_rate_of_nothing_holds_nothing_back() {
         let mut pacer = paced();
-        pacer.on_sent(at(0), 1000, Pacing { rate: 0, ..PACING });
-        assert_eq!(pacer.blocked_until(at(0)), None);
+        pacer.on_sent(at(0), new(10), 1000, Pacing { rate: 0, ..PACING });
+        assert_eq!(pacer.blocked_until(at(0), new(11)), None);
     }
 
     #[test]
     fn a_burst_leaves_at_once_and_is_paid_for() {
         let mut pacer = paced();
         let pacing = Pacing { quantum: 3, ..PACING };
-        for left in (0..3).rev() {
-            pacer.on_sent(at(100), 1000, pacing);
-            assert_eq!(pacer.blocked_until(at(100)).is_none(), left > 0);
+        for number in 10..13 {
+            pacer.on_sent(at(100), new(number), 1000, pacing);
+            assert_eq!(pacer.blocked_until(at(100), new(number + 1)).is_none(), number < 12);
         }
         // 100 us late, so 2.9 ms and not 3.
-        assert_eq!(pacer.blocked_until(at(100)), Some(at(3000)));
+        assert_eq!(pacer.blocked_until(at(100), new(13)), Some(at(3000)));
+    }
+
+    #[test]
+    fn a_burst_ends_where_new_data_follows_what_is_sent_again() {
+        let mut pacer = paced();
+        let pacing = Pacing { quantum: 9, ..PACING };
+        for number in [3, 4] {
+            assert_eq!(pacer.blocked_until(at(100), again(number, 0)), None);
+            pacer.on_sent(at(100), again(number, 0), 1000, pacing);
+        }
+        let later = Some(at(2000));
+        assert_eq!(pacer.blocked_until(at(100), again(5, 0)), None, "of the same packet");
+        assert_eq!(pacer.blocked_until(at(100), again(5, 50)), later, "of another packet");
+        assert_eq!(pacer.blocked_until(at(100), again(6, 0)), later, "behind a gap");
+        assert_eq!(pacer.blocked_until(at(100), new(5)), later, "new");
     }
 }

@@ -26,13 +26,20 @@ pub struct SendBuffer {
     most: u32,
     /// Position of the stream up to which the application has written.
     written: u64,
+    /// Whether the application found it full, and waits (`SOCK_NOSPACE`).
+    is_awaited: bool,
 }
 
 impl SendBuffer {
     /// An empty one, where `config` asks for it. Only RACK counts its window in segments, as Linux does.
     pub fn new(config: &TcpConfig) -> Option<Self> {
         let tunes = config.send_autotune == SendAutotune::Linux && config.recovery == Recovery::Rack;
-        tunes.then(|| Self { size: START.min(config.send_buffer), most: config.send_buffer, written: 1 })
+        tunes.then(|| Self {
+            size: START.min(config.send_buffer),
+            most: config.send_buffer,
+            written: 1,
+            is_awaited: true,
+        })
     }
 
     /// Position of the stream up to which the application has written.
@@ -47,16 +54,23 @@ impl SendBuffer {
         self.size = self.size.max(wanted.min(self.most));
     }
 
-    /// The application, which waits for room, writes on when a third of the buffer is free (`sk_stream_write_space`), up to position
-    /// `end` of the stream: whole segments, until the buffer is full. Whether it did.
+    /// Whether an application waits for room.
+    pub fn is_awaited(&self) -> bool {
+        self.is_awaited
+    }
+
+    /// The application writes, up to position `end` of the stream: whole segments, until the buffer is full. One that waits for room
+    /// goes on when a third of the buffer is free (`sk_stream_write_space`). Whether it wrote something.
     pub fn fill(&mut self, una_pos: u64, end: u64, mss: u32) -> bool {
         let held = self.written.saturating_sub(una_pos);
         let free = u64::from(self.size).saturating_sub(held);
-        if self.written >= end || free == 0 || free < held / 2 {
+        if self.written >= end || self.is_awaited && (free == 0 || free < held / 2) {
             return false;
         }
-        self.written = end.min(self.written.max(una_pos) + free.next_multiple_of(u64::from(mss.max(1))));
-        true
+        let most = self.written.max(una_pos) + free.next_multiple_of(u64::from(mss.max(1)));
+        self.is_awaited = most < end;
+        self.written = end.min(most);
+        free > 0
     }
 }
 
@@ -126,5 +140,17 @@ mod tests {
         assert!(buffer.fill(1 + 43 * 1448, 1 + 43 * 1448 + 100, mss));
         assert_eq!(buffer.written(), 1 + 43 * 1448 + 100);
         assert!(!buffer.fill(1 + 43 * 1448 + 100, 1 + 43 * 1448 + 100, mss));
+    }
+
+    /// 40,000 bytes leave room for 6,080, five segments, although less than a third is free.
+    #[test]
+    fn who_does_not_wait_writes_into_what_room_there_is() {
+        let mut buffer = buffer();
+        buffer.expand(Need { windows: 2, segments: 10 }, MEMORY);
+        assert!(buffer.fill(1, 40_001, 1448));
+        assert!(!buffer.is_awaited());
+        assert!(buffer.fill(1, 60_001, 1448));
+        assert_eq!((buffer.written(), buffer.is_awaited()), (40_001 + 5 * 1448, true));
+        assert!(!buffer.fill(1 + 1448, 60_001, 1448));
     }
 }

@@ -196,6 +196,20 @@ impl Sender {
         }
     }
 
+    /// Hands over as much of `bytes` more of the stream as the send buffer has room for; how much that was.
+    pub fn offer(&mut self, now: Instant, bytes: u64) -> u64 {
+        let s = &self.state;
+        let taken = if s.buffer.is_some() {
+            self.offer_to_buffer(now, bytes)
+        } else {
+            bytes.min(u64::from(s.config.send_buffer).saturating_sub(s.queued - self.acked()))
+        };
+        if taken > 0 {
+            self.write(taken);
+        }
+        taken
+    }
+
     /// A FIN follows what was written.
     pub fn close(&mut self) {
         self.state.closed = Switch::On;

@@ -136,6 +136,7 @@ impl TcpConfig {
             nagle: Nagle::Minshall,
             paws: PawsRule::Linux,
             window_edge: WindowEdge::Cut,
+            window_probe: WindowProbe::Empty,
             push: Push::Bursts,
             ..Self::rfc()
         }

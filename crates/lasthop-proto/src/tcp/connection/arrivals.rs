@@ -173,12 +173,15 @@ impl Connection {
 
     /// Whether a segment that lies left of the window brings an acknowledgment worth taking: 4.4BSD drops the data of such a
     /// segment and goes on with the rest, RFC 9293 §3.10.7.4 wants "special allowance" at a closed window. Two ends that probe
-    /// each other's closed windows would otherwise refuse each other's acknowledgments for ever.
+    /// each other's closed windows would otherwise refuse each other's acknowledgments for ever. A window that is not taken, for the
+    /// number of a probe without data is too old, is no news: the answer tells the prober that ours has opened (Linux `tcp_validate_incoming`).
     pub(super) fn acknowledges_from_the_left(&self, segment: &Segment, seq_len: u32) -> bool {
         let s = self.sender.state();
         let near = self.receiver.rcv_nxt().since(segment.seq) <= self.config.receive_buffer;
         let left = segment.seq.lt(self.receiver.rcv_nxt()) && near;
-        let news = segment.ack.gt(s.snd_una) || (s.snd_wnd == 0 && segment.ack == s.snd_una && segment.window > 0);
+        let window = u32::from(segment.window) << self.peer_shift;
+        let opens = s.snd_wnd == 0 && window > 0 && self.sender.may_update_window(segment.seq, segment.ack, window);
+        let news = segment.ack.gt(s.snd_una) || segment.ack == s.snd_una && opens;
         let synchronized = self.state != State::SynReceived;
         left && news
             && synchronized

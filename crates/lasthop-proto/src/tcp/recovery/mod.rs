@@ -137,6 +137,13 @@ impl Recovery {
         if let Self::Rack(slot) = self { slot.get_mut() } else { None }
     }
 
+    /// Data is about to be written: RACK has a state from now on.
+    pub fn begin(&mut self, s: &SendState, now: Instant) {
+        if let Self::Rack(slot) = self {
+            slot.begin(s, now);
+        }
+    }
+
     /// The peer reports nothing selectively: RACK does without such reports.
     pub fn do_without_sack(&mut self) {
         if let Self::Rack(slot) = self {

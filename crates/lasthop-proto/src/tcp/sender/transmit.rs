@@ -5,7 +5,7 @@ use crate::event::Event;
 use crate::packet::Cause;
 use crate::seq::Seq;
 use crate::tcp::config::{Clock, Push, RttRule, Switch, WindowEdge, WindowProbe};
-use crate::tcp::send_buffer::segment_memory;
+use crate::tcp::send_buffer::{SendBuffer, segment_memory};
 use crate::time::{Duration, Instant};
 
 /// Bounds of the persist timer: 4.4BSD `TCPTV_PERSMIN`, `TCPTV_PERSMAX`. RFC 9293 §3.8.6.1 asks for the first probe after
@@ -78,17 +78,33 @@ impl Sender {
         if self.refill() { self.next_transmission(now) } else { None }
     }
 
-    /// The application writes on, where the send buffer tunes itself and has room again (`tcp_check_space`); whether it did.
+    /// The application writes on, where the send buffer tunes itself and has room again; whether it did.
     fn refill(&mut self) -> bool {
+        let waits = self.state.buffer.as_ref().is_some_and(|buffer| buffer.written() <= self.state.queued);
+        waits && self.fill_buffer(1 + self.state.queued)
+    }
+
+    /// What a send buffer that tunes itself takes of `bytes`, which are written if it does. Nothing is before the handshake is over.
+    pub(super) fn offer_to_buffer(&mut self, now: Instant, bytes: u64) -> u64 {
+        let s = &self.state;
+        if s.una_pos == 0 || bytes == 0 {
+            return 0;
+        }
+        self.recovery.begin(s, now);
+        let before = 1 + s.queued;
+        self.fill_buffer(before + bytes);
+        self.state.buffer.as_ref().map_or(before, SendBuffer::written).saturating_sub(before)
+    }
+
+    /// The application has written up to position `end` of the stream, or to where the buffer is full, which grows if it was
+    /// (`tcp_check_space`). Whether something was written.
+    fn fill_buffer(&mut self, end: u64) -> bool {
         let s = &mut self.state;
         let (Some(buffer), Some(rack)) = (&mut s.buffer, self.recovery.rack()) else { return false };
-        if buffer.written() > s.queued {
-            return false;
-        }
-        if let Some(need) = rack.buffer_need() {
+        if let Some(need) = rack.buffer_need().filter(|_| buffer.is_awaited()) {
             buffer.expand(need, segment_memory(s.mss, s.config.timestamps));
         }
-        buffer.fill(s.una_pos, 1 + s.queued, s.mss)
+        buffer.fill(s.una_pos, end, s.mss)
     }
 
     fn poll_syn(&mut self, now: Instant) -> Option<Transmission> {

@@ -28,9 +28,9 @@ use crate::tcp::config::TcpConfig;
 use crate::tcp::congestion::control::{CaState, CongestionControl, Episode, Pacing};
 use crate::tcp::congestion::{Control, Start, quantum};
 use crate::tcp::delivery_rate::RateSampler;
-use crate::tcp::flight::{Flight, Index};
+use crate::tcp::flight::{Flight, Index, Sent};
 use crate::tcp::min_rtt::MinRtt;
-use crate::tcp::pacer::Pacer;
+use crate::tcp::pacer::{Pacer, Piece};
 use crate::tcp::prr::Prr;
 use crate::tcp::send_buffer::Need;
 use crate::tcp::send_state::SendState;
@@ -211,12 +211,12 @@ impl Rack {
     }
 
     /// Whether window and pacer let a segment go.
-    fn may_send(&mut self, now: Instant) -> bool {
+    fn may_send(&mut self, now: Instant, piece: Piece) -> bool {
         if self.flight.in_flight() >= self.control.window() {
             return false;
         }
         if self.control.pacing().is_some()
-            && let Some(release) = self.pacer.blocked_until(now)
+            && let Some(release) = self.pacer.blocked_until(now, piece)
         {
             self.wake = Some(release);
             return false;
@@ -312,7 +312,8 @@ impl Rack {
             Some(Forced::Probe) => return self.probe_segment(s),
             None => {}
         }
-        if self.flight.waiting() == 0 || !self.may_send(now) {
+        let (_, &sent) = self.flight.next_waiting()?;
+        if !self.may_send(now, Piece { seq: sent.seq(), left_at: Some(sent.sent_at()) }) {
             return None;
         }
         match self.permit {
@@ -322,7 +323,6 @@ impl Rack {
             }
             Permit::Trial | Permit::New | Permit::Nothing => return None,
         }
-        let (_, sent) = self.flight.next_waiting()?;
         // What lies beyond the peer's window waits, except the oldest (RFC 9293 §3.8.6).
         if sent.seq() != s.snd_una && sent.end().since(s.snd_una) > s.snd_wnd {
             return None;
@@ -332,12 +332,12 @@ impl Rack {
     }
 
     /// Whether new data may leave, as far as the congestion window goes.
-    pub fn may_send_new(&mut self, now: Instant) -> bool {
+    pub fn may_send_new(&mut self, s: &SendState, now: Instant) -> bool {
         if self.flight.is_full() {
             return false;
         }
         let permitted = matches!(self.permit, Permit::All | Permit::New | Permit::Trial);
-        self.forced == Some(Forced::Probe) || permitted && self.may_send(now)
+        self.forced == Some(Forced::Probe) || permitted && self.may_send(now, Piece { seq: s.snd_nxt, left_at: None })
     }
 
     /// Whether the congestion window takes another segment once the next one has left.
@@ -368,15 +368,18 @@ impl Rack {
         self.wake = None;
         let out = self.flight.len();
         let snapshot = self.rate.on_sent(now, out, self.flight.in_flight() + 1);
+        let again = self.flight.back().filter(|last| seq.lt(last.end())).and_then(|_| self.flight.find(seq));
+        let left_at = again.and_then(|index| self.flight.get(index)).map(Sent::sent_at);
         if let Some(pacing) = self.control.pacing() {
-            let quantum = pacing.quantum.min(s.config.send_quantum);
-            self.pacer.on_sent(now, end.since(seq), Pacing { quantum, ..pacing });
+            // New data takes half of the window at once (`tcp_cwnd_test`).
+            let most = if left_at.is_some() { u32::MAX } else { self.control.window() / 2 };
+            let quantum = pacing.quantum.min(s.config.send_quantum).min(most);
+            self.pacer.on_sent(now, Piece { seq, left_at }, end.since(seq), Pacing { quantum, ..pacing });
         }
         if self.in_reduction() {
             self.prr.on_sent(1);
         }
         let forced = self.forced.take();
-        let again = self.flight.back().filter(|last| seq.lt(last.end())).and_then(|_| self.flight.find(seq));
         match again {
             None => {
                 self.flight.push(seq, end, now, snapshot);

@@ -54,7 +54,7 @@ impl LossRecovery for Slot {
     }
 
     fn may_send_new(&mut self, s: &SendState, now: Instant) -> Option<bool> {
-        Some(self.begin(s, now).may_send_new(now))
+        Some(self.begin(s, now).may_send_new(s, now))
     }
 
     fn on_sent(&mut self, s: &SendState, now: Instant, seq: Seq, end: Seq) {
