@@ -26,7 +26,8 @@ def ratio(ours, theirs, share=0.90):
     pairs = [(ours[number], value) for number, value in theirs.items() if number in ours]
     slope, left = 0.0, [value - statistics.fmean(values) for value in values]
     if len(pairs) == len(values) >= 4 and statistics.pvariance([x for x, _ in pairs]) > 0:
-        slope = statistics.linear_regression(*zip(*pairs)).slope
+        # Both vary alike, so that it is their correlation: a few pairs of which one is far off give any.
+        slope = min(max(statistics.linear_regression(*zip(*pairs)).slope, 0.0), 1.0)
         middle = statistics.fmean(x for x, _ in pairs)
         left = [y - statistics.fmean(values) - slope * (x - middle) for x, y in pairs]
         other = statistics.fmean(values) - slope * (middle - one)
