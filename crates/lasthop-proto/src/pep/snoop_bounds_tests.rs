@@ -171,3 +171,13 @@ fn repairs_go_ahead_of_what_is_held() {
     assert_eq!(sent[..repairs].iter().map(|(_, n)| *n).collect::<Vec<_>>(), (0..6).collect::<Vec<_>>());
     assert!(sent[repairs..].iter().all(|(cause, _)| *cause == Cause::New) && sent.len() > repairs, "{sent:?}");
 }
+
+/// A connection that ends while repairs are still to go: what is held goes all the same, and nothing is left.
+#[test]
+fn repairs_that_are_still_to_go_hold_nothing_back_at_the_end() {
+    let mut bench = full(Some(HopControl { backlog: 1, held: 1 << 20 }));
+    bench.snoop.handle_packet(at(10), Port::WIRELESS, sack(0, &[(6, 10)]));
+    bench.snoop.remove(at(10), data(0).flow);
+    let seen = falls(&mut bench);
+    assert_eq!((seen.last(), bench.snoop.poll_deadline()), (Some(&0), None));
+}

@@ -234,12 +234,12 @@ impl<P: Payload> Repair<P> {
         }
     }
 
-    /// Sends what is held without regard to the hop, as much as may go at once.
+    /// Sends what is held without regard to the hop or to repairs, as much as may go at once.
     pub(super) fn let_go(&mut self, now: Instant, out: &mut Outbox<P>) {
         if let Some(hop) = &mut self.hop {
             hop.window.open();
         }
-        self.release(now, out);
+        self.release_beyond(now, 0, out);
     }
 
     /// Sends all that is held: there is no flow control from now on.
