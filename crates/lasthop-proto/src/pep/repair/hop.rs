@@ -8,7 +8,7 @@ use super::timestamps::copy_of;
 use super::{MOST_PROBES, Outbox, Repair, SPACED};
 use crate::node::{Port, Why};
 use crate::packet::{Body, Packet, Payload, Priority};
-use crate::pep::cache::{Overlap, Whereabouts};
+use crate::pep::cache::{Cached, Overlap, Whereabouts};
 use crate::pep::hop_window::{Crossing, HopControl, HopWindow};
 use crate::pep::sender_room::SenderRoom;
 use crate::pep::snoop_config::SnoopConfig;
@@ -69,6 +69,12 @@ impl Hop {
     /// `len` bytes sent again, or for the first time.
     pub fn sent(&mut self, len: u32) {
         self.window.sent(len);
+    }
+
+    /// A packet leaves for the first time.
+    fn depart<P: Payload>(&mut self, cached: &mut Cached<P>) {
+        cached.under_way = self.window.sent(cached.len);
+        cached.arrived_before = self.window.arrived();
     }
 
     /// `len` bytes arrived.
@@ -142,8 +148,7 @@ impl<P: Payload> Repair<P> {
         };
         hop.room.arrived(hop.control, cached.end, len, hop.held);
         if hop.held == 0 && hop.window.admits(hop.control, len, arrived) {
-            cached.under_way = hop.window.sent(len);
-            cached.arrived_before = hop.window.arrived();
+            hop.depart(cached);
             self.order.leave(&mut cached.sendings, Priority::Normal);
             return Passage::Now;
         }
@@ -191,10 +196,11 @@ impl<P: Payload> Repair<P> {
                 cached.whereabouts = Whereabouts::OnHop;
                 (cached.last_sent, cached.first_sent, cached.again_sent) = (now, now, now);
                 self.order.leave(&mut cached.sendings, Priority::Normal);
-                let under_way = hop.window.sent(len);
-                // In a silence what is under way may arrive at any moment, all together.
-                cached.under_way = if admitted { under_way } else { 0 };
-                cached.arrived_before = hop.window.arrived();
+                hop.depart(cached);
+                if !admitted {
+                    // In a silence what is under way may arrive at any moment, all together.
+                    cached.under_way = 0;
+                }
                 hop.held = hop.held.saturating_sub(len.into());
                 out.send(Port::WIRELESS, Why::Released, copy_of(&cached.packet, recent));
             }
