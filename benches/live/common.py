@@ -42,8 +42,14 @@ def arguments(about):
     return parser
 
 
+def goal_arguments(parser):
+    """What every benchmark with goals takes."""
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--require", action="store_true", help="exit 1 when a goal is missed")
+
+
 def example_argument(parser, option, what):
-    """An option for a program among the examples of lasthop-gateway, which has the option's name."""
+    """An option for a program among the examples of lasthop's crates, which has the option's name."""
     name = option.removeprefix("--").replace("-", "_")
     parser.add_argument(option, default=os.path.join(ROOT, "target", "release", "examples", name), help=f"{what} (default target/release/examples/{name})")
 
@@ -60,7 +66,7 @@ def check_built(*programs):
     """Ends with a message when an example is missing."""
     for program in programs:
         if not os.access(program, os.X_OK):
-            fail(f"{program} not found; build it with cargo build --release -p lasthop-gateway --examples")
+            fail(f"{program} not found; build it with cargo build --release -p lasthop-gateway -p lasthop-tunneld --examples")
 
 
 def end_with(main):

@@ -14,7 +14,7 @@ import json
 import os
 import statistics
 
-from common import HERE, Gateway, Program, arguments, check_machine, chosen, end, end_with, note, run, table
+from common import HERE, Gateway, Program, arguments, check_machine, chosen, end, end_with, goal_arguments, note, run, table
 
 PORT, FORWARDED = 5001, 8001
 PATIENCE = 40
@@ -79,8 +79,7 @@ def main():
     parser.add_argument("--loss", default="2", help="percent of the frames (default 2)")
     parser.add_argument("--seeds", type=int, default=3, help="runs a cell (default 3)")
     parser.add_argument("--seconds", type=float, default=10, help="of each transfer (default 10)")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--require", action="store_true", help="exit 1 when a goal is missed")
+    goal_arguments(parser)
     args = parser.parse_args()
     check_machine(args)
     systems, cases = chosen(parser, args.systems, SYSTEMS), chosen(parser, args.cases, CASES)

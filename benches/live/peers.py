@@ -26,7 +26,7 @@ import shutil
 import statistics
 import time
 
-from common import HERE, Gateway, Program, arguments, check_machine, chosen, end, end_with, fail, note, percentile, run, skipped, table
+from common import HERE, Gateway, Program, arguments, check_machine, chosen, end, end_with, fail, goal_arguments, note, percentile, run, skipped, table
 
 PORT = 5001
 # Of the gateway, with --nat forward.
@@ -314,8 +314,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=10, help="of each transfer (default 10)")
     parser.add_argument("--lateness", default="1 ms", help="bound for the links' lateness, 99th percentile (default 1 ms)")
     parser.add_argument("--details", metavar="DIR", help="folder for each run's packets, gateway status, and sockets half-way")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--require", action="store_true", help="exit 1 when a goal is missed")
+    goal_arguments(parser)
     args = parser.parse_args()
     check_machine(args)
     names, topologies, nats = (chosen(parser, given, known) for given, known in ((args.systems, SYSTEMS), (args.topologies, "AB"), (args.nat, NATS)))

@@ -27,7 +27,7 @@ import json
 import os
 import statistics
 
-from common import Gateway, Program, arguments, check_built, check_machine, chosen, end, end_with, example_argument, fail, note, percentile, run, table
+from common import Gateway, Program, arguments, check_built, check_machine, chosen, end, end_with, example_argument, fail, goal_arguments, note, percentile, run, table
 
 PORT = 5001
 ATTEMPTS = 3
@@ -235,8 +235,7 @@ def main():
     parser.add_argument("--only", choices=MEASURES, help="measure only this")
     parser.add_argument("--reps", type=int, default=3, help="repetitions (default 3)")
     parser.add_argument("--seconds", type=float, default=2, help="of each measurement (default 2)")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--require", action="store_true", help="exit 1 when a goal is missed")
+    goal_arguments(parser)
     args = parser.parse_args()
     check_machine(args)
     possible = ON_A_BRIDGE if args.bridge else list(MODES)

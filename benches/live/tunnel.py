@@ -22,7 +22,7 @@ import tempfile
 import time
 
 import peers
-from common import Program, arguments, check_machine, chosen, end_with, fail, note, percentile, run, skipped, table
+from common import Program, arguments, check_machine, chosen, end_with, fail, goal_arguments, note, percentile, run, skipped, table
 
 # Mbps, and the ping's median in ms, at most; by topology and loss.
 MBPS = {"A": {"0": 9.0, "2.3": 8.75, "10": 8.0}, "B": {"2.3": 8.75, "10": 8.0}}
@@ -138,8 +138,7 @@ def main():
     parser.add_argument("--seeds", type=int, default=5, help="runs a cell (default 5)")
     parser.add_argument("--seconds", type=float, default=10, help="of each transfer (default 10)")
     parser.add_argument("--lateness", default="1 ms", help="bound for the links' lateness, 99th percentile (default 1 ms)")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--require", action="store_true", help="exit 1 when a goal is missed")
+    goal_arguments(parser)
     args = parser.parse_args()
     args.details = None
     check_machine(args)

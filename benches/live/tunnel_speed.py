@@ -30,7 +30,7 @@ import tempfile
 import time
 
 from arena import real_time
-from common import HERE, ROOT, Program, arguments, check_built, check_machine, chosen, end, end_with, example_argument, fail, note, percentile, run, skipped, table
+from common import HERE, Program, arguments, check_built, check_machine, chosen, end, end_with, example_argument, goal_arguments, note, percentile, run, skipped, table
 from speed import cpu, spread
 
 PORT, TUNNEL = 5001, 51900
@@ -225,34 +225,29 @@ def latency(args, path, tunnel):
     return {"p50_us": percentile(times, 50), "p99_us": percentile(times, 99)}
 
 
-def lossy(args, path, tunnel):
-    return transfer(args, path, tunnel, None)
-
-
 def main():
     parser = arguments(__doc__)
-    parser.add_argument("--bare-tunnel", default=os.path.join(ROOT, "target", "release", "examples", "bare_tunnel"), help="the bare forwarder (default target/release/examples/bare_tunnel)")
+    example_argument(parser, "--bare-tunnel", "the bare forwarder")
     example_argument(parser, "--hop", "the emulated hop")
     parser.add_argument("--modes", help=f"which, separated by commas (default {','.join(MODES)})")
     parser.add_argument("--only", choices=MEASURES, help="measure only this")
     parser.add_argument("--reps", type=int, default=3, help="repetitions (default 3)")
     parser.add_argument("--seconds", type=float, default=3, help="of each measurement (default 3)")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--require", action="store_true", help="exit 1 when a goal is missed")
+    goal_arguments(parser)
     args = parser.parse_args()
     check_machine(args)
     modes = chosen(parser, args.modes, MODES) if args.modes else list(MODES)
     if args.only in (None, "lossy"):
         check_built(args.hop)
-    if "bare" in modes and not os.access(args.bare_tunnel, os.X_OK):
-        fail(f"{args.bare_tunnel} not found; build it with cargo build --release -p lasthop-tunneld --examples")
+    if "bare" in modes:
+        check_built(args.bare_tunnel)
     if "wireguard" in modes and not has_wireguard():
         skipped("wireguard: this kernel has none, or wg is not installed")
         modes.remove("wireguard")
     results = {mode: {} for mode in modes}
     for _ in range(args.reps):
         for mode in modes:
-            for name, work in (("throughput", throughput), ("rate", rate), ("latency", latency), ("lossy", lossy)):
+            for name, work in (("throughput", throughput), ("rate", rate), ("latency", latency), ("lossy", throughput)):
                 if args.only not in (None, name) or (name == "lossy" and not mode.startswith("tunnel")):
                     continue
                 with Path(args, HOP if name == "lossy" else None) as path, MODES[mode](args, path, LOSSY if name == "lossy" else FAST) as tunnel:
