@@ -460,5 +460,9 @@ mod delays;
 mod bounds;
 
 #[cfg(test)]
+#[path = "snoop_conservation_tests.rs"]
+mod conservation;
+
+#[cfg(test)]
 #[path = "snoop_properties.rs"]
 pub(super) mod properties;
