@@ -7,9 +7,9 @@ use std::collections::VecDeque;
 use lasthop_proto::packet::Segment;
 use lasthop_proto::seq::Seq;
 
-use crate::loss::{Losses, Repair, Seen, Side};
+use crate::loss::{Losses, Reduction, Repair, Seen, Side};
 use crate::path::{Neighbours, Path, Sample};
-use crate::rounds::{Passing, Reduction, Rounds, Times};
+use crate::rounds::{Passing, Rounds, Times};
 use crate::sent::{Around, OnTheWay, Sent};
 
 /// Most gaps that are open at once.

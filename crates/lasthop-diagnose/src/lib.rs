@@ -74,5 +74,6 @@ pub fn diagnose(source: impl Read, options: &Options) -> Result<Report, CaptureE
             Err(error) => break Some(error.to_string()),
         }
     };
-    Ok(diagnosis.finish(capture.interfaces(), damage))
+    diagnosis.close();
+    Ok(Report::of(&diagnosis, options.at, capture.interfaces(), damage))
 }

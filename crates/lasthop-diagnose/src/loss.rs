@@ -2,7 +2,6 @@
 
 use serde::Serialize;
 
-use crate::rounds::Reduction;
 use crate::sent::Around;
 
 /// Most losses of one direction that are kept. Later ones are counted.
@@ -30,6 +29,17 @@ pub enum Side {
     Before,
     /// Between the capture and the receiver.
     Beyond,
+}
+
+/// What made the congestion window small last.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reduction {
+    /// Nothing yet.
+    None,
+    /// The loss of that index.
+    Loss(usize),
+    /// A mark.
+    Mark,
 }
 
 /// Why a retransmission was needless.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use serde::Serialize;
 
-use crate::loss::Side;
+use crate::loss::{Reduction, Side};
 
 /// What limits a flow.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
@@ -50,17 +50,6 @@ impl Factor {
             Self::AfterUnknown => "the congestion window after a loss of unknown cause",
         }
     }
-}
-
-/// What made the congestion window small last.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Reduction {
-    /// Nothing yet.
-    None,
-    /// The loss of that index.
-    Loss(usize),
-    /// A mark.
-    Mark,
 }
 
 /// Where time goes whose cause is known only when all losses are judged.

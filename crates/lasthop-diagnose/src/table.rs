@@ -11,7 +11,6 @@ use crate::capture::{Frame, Interface};
 use crate::flow::{Arrived, Flow};
 use crate::half::Packet;
 use crate::link::{self, Network};
-use crate::report::Report;
 use crate::spin::{Form, QuicFlow};
 
 /// Most connections that are followed. Later ones are counted.
@@ -244,13 +243,10 @@ impl Diagnosis {
         }
     }
 
-    /// What it came to. `damage` says why the capture ends early, if it does.
-    pub fn finish(mut self, interfaces: &[Interface], damage: Option<String>) -> Report {
-        for flow in &mut self.flows {
-            if !flow.closed {
-                flow.finish();
-            }
+    /// No packet comes any more.
+    pub fn close(&mut self) {
+        for flow in self.flows.iter_mut().filter(|flow| !flow.closed) {
+            flow.finish();
         }
-        Report::of(&self, self.options.at, interfaces, damage)
     }
 }

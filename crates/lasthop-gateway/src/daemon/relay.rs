@@ -15,9 +15,9 @@ use lasthop_wire::{Checksum, Checksums, View};
 
 use crate::configuration::{Gateway, Mode, Rule};
 use crate::daemon::nat::set_destination;
-use crate::split::admission::Ends;
 use crate::split::calls::Calls;
-use crate::split::decide::{Chooser, Crossing, Opening};
+use crate::split::decide::{Chooser, Crossing};
+use crate::split::opening::{Ends, Opening};
 use crate::split::{Admission, SplitConfig, SplitCounters, SplitProxy, SplitSnapshot};
 
 /// A relay that has not turned for so many beats, half a second or more, hangs.

@@ -8,21 +8,12 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::decide::Opening;
+use super::opening::{Ends, Opening};
 
 /// How long the kernel keeps a connection that is over (`TCP_TIMEWAIT_LEN`), and a sender repeats its first packet.
 const MEMORY: Duration = Duration::from_secs(64);
 /// Most connections of each kind that are remembered after that they are over, or passed.
 const MOST: usize = 1 << 15;
-
-/// The ends of a connection.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Ends {
-    /// Who opens it.
-    pub client: SocketAddr,
-    /// Who is called.
-    pub server: SocketAddr,
-}
 
 /// How much there may be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use super::decide::Opening;
+use super::opening::Opening;
 
 /// How long a call is kept at least: the packet may wait in a queue twice.
 const MEMORY: Duration = Duration::from_secs(2);
@@ -52,7 +52,7 @@ impl Calls {
 
 #[cfg(test)]
 mod tests {
-    use super::super::admission::Ends;
+    use super::super::opening::Ends;
     use super::*;
 
     fn opening(client: &str, server: &str, number: u32) -> Opening {

@@ -20,6 +20,7 @@ pub mod calls;
 mod conduit;
 pub mod counters;
 pub mod decide;
+pub mod opening;
 mod quiet;
 mod relay;
 mod resets;

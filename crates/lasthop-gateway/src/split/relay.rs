@@ -18,9 +18,10 @@ use rustix::time::Timespec;
 use socket2::{Socket, TcpKeepalive};
 use tracing::{debug, warn};
 
-use super::admission::{Admission, Ends, Room};
+use super::admission::{Admission, Room};
 use super::conduit::{Conduit, Leg, Pool, Progress};
 use super::counters::{End, SplitCounters};
+use super::opening::Ends;
 use super::quiet::Quiet;
 use super::resets::{Half, Resets};
 use super::{Side, SplitConfig, SplitError, socket};

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt;
 use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 
-use super::admission::Ends;
+use super::opening::Ends;
 use super::{Families, Side, SplitConfig, SplitError, TcpSide, quiet};
 use crate::configuration::PATIENCE;
 
