@@ -95,8 +95,10 @@ pub(super) enum AckVerdict {
     Forward,
     /// Keep it from the sender.
     Hold,
-    /// Forward it and drop the state: all is acknowledged up to the FIN, or the state does not fit this connection.
+    /// Forward it and drop the state: all is acknowledged up to the FIN.
     Forget,
+    /// Forward it and begin anew from it: the mobile host keeps saying that it has less than passes for acknowledged.
+    GoBack,
 }
 
 /// The state of one connection's data towards the mobile host.
@@ -316,7 +318,7 @@ impl<P: Payload> Repair<P> {
         }
         self.stale += 1;
         if self.stale >= MAX_STALE {
-            return AckVerdict::Forget;
+            return AckVerdict::GoBack;
         }
         out.events.push_back((flow, Event::Absorbed { seq: last_ack }));
         AckVerdict::Hold

@@ -270,6 +270,20 @@ impl<P: Payload> Snoop<P> {
         self.end(now, old);
     }
 
+    /// A stranger may have acknowledged more than has arrived, and be believed by the sender as well. The connection goes on; what is known of its
+    /// numbers stays, so that no stranger has a say in what they are.
+    fn go_back(&mut self, now: Instant, slot: u32, segment: &Segment) {
+        let Some((_, connection)) = self.connections.get_mut(slot) else { return };
+        connection.tracking.go_back(connection.side, segment.ack);
+        let start = connection.tracking.next(connection.side);
+        let edge = connection.edge_with(segment);
+        self.restart(now, slot, start);
+        if let Some((_, connection)) = self.connections.get_mut(slot) {
+            connection.tell_edge(edge);
+        }
+        self.connections.touch(slot);
+    }
+
     fn take_old_data(&mut self, now: Instant, slot: u32, packet: &Packet<P>) -> DataVerdict {
         self.connections.touch(slot);
         let Some((_, connection)) = self.connections.get_mut(slot) else { return DataVerdict::Forward };
@@ -360,12 +374,16 @@ impl<P: Payload> Snoop<P> {
             verdict
         });
         let Some(verdict) = verdict else { return AckVerdict::Forward };
-        if verdict == AckVerdict::Forget {
-            self.forget(now, Some(slot));
-        } else {
-            self.connections.touch(slot);
-            self.arm(slot);
-            self.note_behind(now, slot);
+        match verdict {
+            AckVerdict::Forget => {
+                self.forget(now, Some(slot));
+            }
+            AckVerdict::GoBack => self.go_back(now, slot, segment),
+            AckVerdict::Forward | AckVerdict::Hold => {
+                self.connections.touch(slot);
+                self.arm(slot);
+                self.note_behind(now, slot);
+            }
         }
         verdict
     }

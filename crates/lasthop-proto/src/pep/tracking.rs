@@ -157,6 +157,11 @@ impl Tracking {
         self.halves[side.index()].acked
     }
 
+    /// No more than up to `ack` of what a side sent has arrived, whatever was acknowledged.
+    pub fn go_back(&mut self, side: Side, ack: Seq) {
+        self.halves[side.index()].go_back(ack);
+    }
+
     /// The smaller of the maximum segment sizes that both SYNs told, if they came by and told any.
     pub fn mss(&self) -> Option<u16> {
         self.mss

@@ -7,7 +7,7 @@
 use super::timestamps::copy_of;
 use super::{MOST_PROBES, Outbox, Repair, SPACED};
 use crate::node::{Port, Why};
-use crate::packet::{Body, Packet, Payload, Priority};
+use crate::packet::{Body, Packet, Payload, Priority, Segment};
 use crate::pep::cache::{Cached, Overlap, Whereabouts};
 use crate::pep::hop_window::{Crossing, HopControl, HopWindow};
 use crate::pep::sender_room::SenderRoom;
@@ -270,6 +270,20 @@ impl<P: Payload> Repair<P> {
             segment.window = u16::try_from(allowed >> shift).unwrap_or(u16::MAX).min(segment.window);
         }
         hop.edge = Some(edge);
+    }
+
+    /// The right edge that the sender knows once an acknowledgment passes as it is.
+    pub fn edge_with(&self, segment: &Segment) -> Option<Seq> {
+        let shift = self.tracking.shift(self.side.peer())?;
+        let edge = segment.ack + (u32::from(segment.window) << shift);
+        self.hop.as_ref().map(|hop| hop.edge.map_or(edge, |told| told.max(edge)))
+    }
+
+    /// The sender knows this right edge: it does not move left.
+    pub fn tell_edge(&mut self, edge: Option<Seq>) {
+        if let Some(hop) = &mut self.hop {
+            hop.edge = edge;
+        }
     }
 
     /// Bytes that duplicate acknowledgments without blocks show to have arrived.

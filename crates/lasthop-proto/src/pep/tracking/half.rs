@@ -227,6 +227,12 @@ impl Half {
         scale
     }
 
+    /// No more than up to `ack` has arrived, whatever was acknowledged.
+    pub fn go_back(&mut self, ack: Seq) {
+        self.acked = Some(ack);
+        self.first = self.first.min(ack);
+    }
+
     /// The scale that an acknowledgment proves. What it acknowledges was inside the window that the one before it allowed. And if
     /// nothing was sent from below the data on trial since these passed, then it was the sender who sent these, and all below them
     /// before: inside the window of that time. A stranger's data the stream has yet to reach.
