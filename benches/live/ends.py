@@ -5,7 +5,7 @@
     send ADDRESS PORT CONTROL   connects under a congestion control, and sends until the other side has enough
     fetch ADDRESS PORT SECONDS  connects and reads for so long
     give PORT CONTROL           takes one connection, and sends as `send` does
-    ping ADDRESS SECONDS        ICMP echoes, 50 a second
+    ping ADDRESS SECONDS RATE   ICMP echoes, RATE a second
     echo PORT                   returns messages as they come
     talk ADDRESS PORT SECONDS   sends a message, waits for it to come back, sends the next
     answer PORT                 as `echo`, for any number of connections, until SIGTERM
@@ -23,8 +23,6 @@ import time
 
 # Bytes of a message.
 MESSAGE = 64
-# Seconds between echoes.
-GAP = 0.02
 # What a connection may take to open.
 PATIENCE = 15
 
@@ -95,19 +93,20 @@ def checksum(data):
     return ~(total + (total >> 16)) & 0xFFFF
 
 
-def ping(address, seconds):
+def ping(address, seconds, rate):
+    gap = 1 / float(rate)
     raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
     number = os.getpid() & 0xFFFF
     begun = time.monotonic()
     sent, times = {}, []
     while (now := time.monotonic()) < begun + float(seconds) + 1:
-        if now < begun + float(seconds) and now >= begun + GAP * len(sent):
+        if now < begun + float(seconds) and now >= begun + gap * len(sent):
             sequence = len(sent)
             body = struct.pack("!HH", number, sequence) + bytes(48)
             echo = struct.pack("!BBH", 8, 0, checksum(b"\x08\0\0\0" + body)) + body
             raw.sendto(echo, (address, 0))
             sent[sequence] = now
-        wait = max(0, min(GAP, begun + GAP * len(sent) - time.monotonic()))
+        wait = max(0, min(gap, begun + gap * len(sent) - time.monotonic()))
         if select.select([raw], [], [], wait)[0]:
             packet = raw.recv(2048)
             now = time.monotonic()

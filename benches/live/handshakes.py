@@ -150,7 +150,7 @@ class Ends:
         resident, used, before = memory(pid), cpu(pid), overflowed(self.names["end"])
         with Program(self.names["attacker"], sys.executable, os.path.abspath(__file__), "--flood", self.keys["end"], str(int(right)), str(addresses),
                      str(self.args.rate), str(self.args.seconds)) as attacker, \
-                end(self.names["peer"], "ping", "10.99.0.1", self.args.seconds) as ping:
+                end(self.names["peer"], "ping", "10.99.0.1", self.args.seconds, 50) as ping:
             sent = attacker.result(self.args.seconds + 30)
             used = cpu(pid) - used
             echoes = ping.result(self.args.seconds + 30)

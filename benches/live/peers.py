@@ -229,7 +229,7 @@ def transfer(args, system, lab, nat):
     sender, gateway = map(lab.namespace, ("sender", "gateway"))
     NATS[nat](lab)
     with system.installed(args, lab) as (address, port, asked):
-        with ends(args, system, lab, nat, address, port) as (sending, reading), end(gateway, "ping", system.pinged(lab), args.seconds) as echoes:
+        with ends(args, system, lab, nat, address, port) as (sending, reading), end(gateway, "ping", system.pinged(lab), args.seconds, args.pings) as echoes:
             if args.details:
                 time.sleep(args.seconds / 2)
                 for name, namespace in (("sender", sender), ("gateway", gateway)):
@@ -303,6 +303,11 @@ def verdict(cell, cells):
     return f"{'ok' if mbps >= goal else 'MISSED'} (>= {goal})"
 
 
+def ping_argument(parser):
+    """How much the ping may take of the hop: a tunnel may send each of its packets three times."""
+    parser.add_argument("--pings", type=float, default=10, help="echoes a second beside the transfer (default 10)")
+
+
 def main():
     parser = arguments(__doc__)
     parser.add_argument("--systems", default=",".join(SYSTEMS), help=f"which, separated by commas (default {','.join(SYSTEMS)})")
@@ -313,6 +318,7 @@ def main():
     parser.add_argument("--seeds", type=int, default=3, help="runs a cell (default 3)")
     parser.add_argument("--seconds", type=float, default=10, help="of each transfer (default 10)")
     parser.add_argument("--lateness", default="1 ms", help="bound for the links' lateness, 99th percentile (default 1 ms)")
+    ping_argument(parser)
     parser.add_argument("--details", metavar="DIR", help="folder for each run's packets, gateway status, and sockets half-way")
     goal_arguments(parser)
     args = parser.parse_args()

@@ -136,8 +136,9 @@ def main():
     parser.add_argument("--losses", default="0,2.3,10", help="percent of the frames (default 0,2.3,10)")
     parser.add_argument("--burst", default="1", help="mean lengths of runs of lost frames, separated by commas (default 1: each by itself)")
     parser.add_argument("--seeds", type=int, default=5, help="runs a cell (default 5)")
-    parser.add_argument("--seconds", type=float, default=10, help="of each transfer (default 10)")
+    parser.add_argument("--seconds", type=float, default=30, help="of each transfer (default 30)")
     parser.add_argument("--lateness", default="1 ms", help="bound for the links' lateness, 99th percentile (default 1 ms)")
+    peers.ping_argument(parser)
     goal_arguments(parser)
     args = parser.parse_args()
     args.details = None

@@ -80,6 +80,24 @@ fn a_step_is_followed() {
     }
 }
 
+/// A given rate that is a little too high: what stands in front of the hop goes, and what is sent is what the hop carries.
+#[test]
+fn a_given_rate_that_is_a_little_too_high_fills_no_queue() {
+    for percent in [101, 103] {
+        let given = HopConfig { rate: RateRule::Fixed(100_000 * percent), ..config(Repair::Adaptive) };
+        let mut link = Link::new(given, Hop { delay: millis(5), ..Hop::A }.channel());
+        let mut trips = Vec::new();
+        for second in 1..=20 {
+            offer(&mut link, 0, 1, 12_000_000, ms(1_000 * second));
+            trips.push(link.ends[0].hop().round_trip());
+        }
+        trips.sort();
+        assert!(trips[10] < millis(10 + 6), "{percent} %: {trips:?}");
+        let used = goodput(&link, 1, ms(1_000));
+        assert!(used > 9_800_000, "{percent} %: {used}");
+    }
+}
+
 /// Twice what the hop carries, at a rate that was set too high: no code, no packet more than twice, no more than the rate.
 #[test]
 fn congestion_is_not_hidden_at_a_given_rate() {

@@ -15,6 +15,10 @@ const ON: u64 = 2_000;
 /// Share of packets in 10⁻⁶ that may be left unrepaired at the deadline.
 const RESIDUAL: u64 = 500;
 
+/// Share of packets in 10⁻⁶ of a light flow that may wait for a repeat, one in 20: then of 100 exchanges, a packet each way, one at
+/// most waits for two.
+const WAITING: u64 = 50_000;
+
 /// Most copies that go out ahead of a loss.
 const MOST_COPIES: u8 = 2;
 
@@ -194,9 +198,13 @@ impl Budget {
         for _ in 0..=rounds.min(4) {
             missing = missing * loss / 1_000_000;
         }
-        (0..MOST_COPIES)
-            .find(|copies| (0..*copies).fold(missing, |missing, _| missing * loss / 1_000_000) <= RESIDUAL)
-            .unwrap_or(MOST_COPIES)
+        copies_to(RESIDUAL, missing, loss)
+    }
+
+    /// Copies to send with a real-time packet of a flow that takes next to nothing of the rate, so that few wait for a repeat.
+    pub fn prompt_copies(&self) -> u8 {
+        let loss = self.loss();
+        if loss < ON { 0 } else { copies_to(WAITING, loss, loss) }
     }
 
     /// A coded frame goes out ahead of a loss.
@@ -231,6 +239,13 @@ impl Budget {
     pub fn spend(&mut self, now: Instant, time: Duration) {
         self.spent = self.spent.max(now) + time.saturating_mul(SHARE);
     }
+}
+
+/// Copies that bring a share of what is `missing` down to `most`, all in 10⁻⁶.
+fn copies_to(most: u64, missing: u64, loss: u64) -> u8 {
+    (0..MOST_COPIES)
+        .find(|copies| (0..*copies).fold(missing, |missing, _| missing * loss / 1_000_000) <= most)
+        .unwrap_or(MOST_COPIES)
 }
 
 #[cfg(test)]
@@ -279,6 +294,19 @@ mod tests {
         }
         assert_eq!(budget.copies(Duration::from_millis(90), Duration::from_millis(60)), 2);
         assert_eq!(budget.copies(Duration::from_millis(90), Duration::from_millis(10)), 0);
+    }
+
+    /// Of one packet in 20 the first transmission may be lost: at 4 % without a copy, at 10 % with one, at 30 % with two.
+    #[test]
+    fn few_packets_of_light_flows_wait_for_a_repeat() {
+        for (every, copies) in [(1_000, 0), (25, 0), (10, 1), (3, 2)] {
+            let mut budget = Budget::new();
+            assert_eq!(budget.prompt_copies(), 0);
+            for packet in 0..3_000 {
+                if packet % every == 0 { budget.on_lost(at(0), packet) } else { budget.on_acked(at(0)) }
+            }
+            assert_eq!(budget.prompt_copies(), copies, "one of {every}");
+        }
     }
 
     #[test]

@@ -14,6 +14,9 @@ const SPAN: Duration = Duration::from_millis(500);
 /// A flow of datagrams with more than this share of the rate (30 %) is a transfer, whatever it says.
 const TRANSFER: (u64, u64) = (3, 10);
 
+/// A flow with at most one part in so many of the rate is light.
+const LIGHT: u64 = 50;
+
 #[derive(Clone, Debug)]
 struct Flow {
     /// Its last symbol that others may have to wait for.
@@ -73,6 +76,11 @@ impl Classifier {
             }
             Traffic::Call | Traffic::Datagram => Class::RealTime,
         }
+    }
+
+    /// Whether a flow takes so little of a hop of `rate` bits per second that a copy of each of its packets costs next to nothing.
+    pub fn is_light(&self, key: u32, rate: u64) -> bool {
+        self.flows.get(&key).is_some_and(|flow| flow.rate.saturating_mul(LIGHT) <= rate)
     }
 
     /// The flow's ordered symbol before `symbol`, which is its last from now on.

@@ -4,7 +4,7 @@ use super::budget::Budget;
 use super::congestion::{Congestion, State, signs};
 use super::detect::Detector;
 use super::pace::{Pacer, Press};
-use super::rate::Finder;
+use super::rate::{Finder, gain_at_given};
 use super::rounds::{Heard, Rounds, target};
 use super::sender::ROUNDS;
 use crate::tcp::config::Switch;
@@ -26,6 +26,8 @@ const SILENT: u32 = 3;
 #[derive(Clone, Debug)]
 pub(super) struct Control {
     pub pacer: Pacer,
+    /// Bits per second, if they are not found.
+    given: u64,
     finder: Option<Finder>,
     rounds: Rounds,
     congestion: Congestion,
@@ -35,14 +37,12 @@ pub(super) struct Control {
 
 impl Control {
     pub fn new(rule: RateRule) -> Self {
-        let (pace, finder) = match rule {
-            RateRule::Fixed(rate) => (rate, None),
-            RateRule::Auto => {
-                let finder = Finder::new();
-                (finder.pace(), Some(finder))
-            }
+        let (given, finder) = match rule {
+            RateRule::Fixed(rate) => (rate.max(1), None),
+            RateRule::Auto => (0, Some(Finder::new())),
         };
-        Self { pacer: Pacer::new(pace), finder, rounds: Rounds::new(), congestion: Congestion::new(), excess: 0 }
+        let pacer = Pacer::new(finder.as_ref().map_or(given, Finder::pace));
+        Self { pacer, given, finder, rounds: Rounds::new(), congestion: Congestion::new(), excess: 0 }
     }
 
     /// Nothing is known of the path any more.
@@ -50,13 +50,13 @@ impl Control {
         (self.rounds, self.congestion) = (Rounds::new(), Congestion::new());
         if let Some(finder) = &mut self.finder {
             *finder = Finder::new();
-            self.pacer.change(finder.pace());
         }
+        self.pacer.change(self.finder.as_ref().map_or(self.given, Finder::pace));
     }
 
     /// Bits per second: the given ones, or those that were found.
     pub fn rate(&self) -> u64 {
-        self.finder.as_ref().map_or_else(|| self.pacer.rate(), Finder::rate)
+        self.finder.as_ref().map_or(self.given, Finder::rate)
     }
 
     /// Bits per second of which feedback may take its share, where frames arrive at `arrives`: an end that finds its rate and has
@@ -101,7 +101,11 @@ impl Control {
             budget.take_back(before + round.excess);
         }
         budget.freeze(if self.congestion.rounds() > 0 { Switch::On } else { Switch::Off });
-        let Some(finder) = &mut self.finder else { return 0 };
+        let Some(finder) = &mut self.finder else {
+            let gain = gain_at_given(&round, signs, self.congestion.rounds(), heard.frame);
+            self.pacer.change(self.given / 100 * gain + self.given % 100 * gain / 100);
+            return 0;
+        };
         let owed = finder.on_round(&round, signs, self.congestion.rounds());
         self.pacer.change(finder.pace());
         owed

@@ -514,7 +514,7 @@ impl<I: Item> Hop<I> {
             Repair::Adaptive => {
                 self.idle = (self.ingress.waiting() == 0 && self.may_add(now)).then_some(now + IDLE);
                 if class == Class::RealTime {
-                    self.copy_ahead(now, symbol, bytes);
+                    self.copy_ahead(now, flow, symbol, bytes);
                 }
             }
         }
@@ -530,11 +530,14 @@ impl<I: Item> Hop<I> {
         }
     }
 
-    /// Copies of a packet that cannot wait for repeats.
-    fn copy_ahead(&mut self, now: Instant, symbol: Symbol, bytes: u32) {
+    /// Copies of a packet that cannot wait for repeats, or should not.
+    fn copy_ahead(&mut self, now: Instant, flow: u32, symbol: Symbol, bytes: u32) {
         let trip = self.detector.round_trip();
         // The rest of the way has a part in the deadline.
-        let copies = self.budget.copies(DEADLINE - DEADLINE / 8, trip);
+        let mut copies = self.budget.copies(DEADLINE - DEADLINE / 8, trip);
+        if self.classifier.is_light(flow, self.control.rate()) {
+            copies = copies.max(self.budget.prompt_copies());
+        }
         let time = self.control.pacer.time_for(bytes);
         if copies > 0 && self.control.may_code(now) && self.budget.allows(now, time.saturating_mul(copies.into())) {
             let apart = self.control.pacer.time_for(1500).saturating_mul(self.budget.apart());

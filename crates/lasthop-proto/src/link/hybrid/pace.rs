@@ -43,11 +43,6 @@ impl Pacer {
         self.total
     }
 
-    /// Bits per second.
-    pub fn rate(&self) -> u64 {
-        self.rate
-    }
-
     /// How long `bytes` take.
     pub fn time_for(&self, bytes: u32) -> Duration {
         Duration::from_nanos((u64::from(bytes) * 8_000_000_000).div_ceil(self.rate))

@@ -27,6 +27,9 @@ const LARGEST_DRAIN: u64 = 50;
 /// The beginning is over after so many rounds without a quarter more (BBR's rule).
 const FLAT: u32 = 3;
 
+/// So much, or two frames, may stand at a rate that is given: the shortest round trip is that of a frame without a packet.
+const NOTHING: Duration = Duration::from_millis(2);
+
 /// A queue that stands for so many rounds although less is sent is filled by others (Copa's rule).
 const STUBBORN: u32 = 5;
 
@@ -250,9 +253,7 @@ impl Finder {
             (self.base, self.pause) = (self.rate(), ROUNDS as u32);
             self.gain = 100 + self.raise;
         } else {
-            // What stands goes in some four rounds.
-            let trip = round.trip.as_nanos().max(1);
-            self.gain = 100 - (round.standing.as_nanos() * 25 / trip).min(TRY);
+            self.gain = ease(round);
         }
     }
 
@@ -278,6 +279,22 @@ impl Finder {
         }
         round.excess.min(8) as u32
     }
+}
+
+/// The gain at a rate that is given, which leaves next to nothing over of what the hop carries, or is a little more: what stands there since this
+/// end made up for lost time would stay. What three rounds do not take away is not this end's alone.
+pub(super) fn gain_at_given(round: &Round, signs: Signs, full: u32, frame: Duration) -> u64 {
+    match signs {
+        Signs::Free if round.standing > NOTHING.max(frame * 2) => ease(round),
+        Signs::Full if full <= 3 => 100 - TRY,
+        Signs::Free | Signs::Full => 100,
+    }
+}
+
+/// The gain with which what stands goes in some four rounds.
+fn ease(round: &Round) -> u64 {
+    let trip = round.trip.as_nanos().max(1);
+    100 - (round.standing.as_nanos() * 25 / trip).min(TRY)
 }
 
 /// The gain that lets what stands go.
@@ -349,6 +366,19 @@ mod tests {
         let tried = [hop.hear(10 * MBPS, 0), hop.hear(10 * MBPS, 0), hop.hear(10 * MBPS, 3), hop.hear(9 * MBPS, 0)];
         // 3 ms of 63 that stand: 1 % less until they are gone.
         assert_eq!(tried, [11 * MBPS, 9 * MBPS, 9_900_000, 10 * MBPS]);
+    }
+
+    /// At a given rate: a frame of 1.2 ms more or less is no queue, 3 of 63 ms go at 99 % of it, and a queue that is there after three
+    /// rounds with 90 % is left to others.
+    #[test]
+    fn what_stands_at_a_given_rate_goes() {
+        let mut hop = Hop::new();
+        let frame = Duration::from_micros(1_200);
+        let mut gain = |standing: u64, signs, full| gain_at_given(&hop.round(MBPS, standing), signs, full, frame);
+        assert_eq!([0, 2, 3, 5].map(|standing| gain(standing, Signs::Free, 0)), [100, 100, 99, 99]);
+        assert_eq!([1, 2, 3, 4, 5].map(|full| gain(20, Signs::Full, full)), [90, 90, 90, 100, 100]);
+        assert_eq!(gain_at_given(&hop.round(MBPS, 20), Signs::Free, 0, frame * 10), 100);
+        assert_eq!(gain_at_given(&hop.round(MBPS, 200), Signs::Free, 0, frame * 10), 90);
     }
 
     /// A try that arrives is followed by one twice as large.
