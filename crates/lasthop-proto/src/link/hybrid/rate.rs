@@ -27,8 +27,8 @@ const LARGEST_DRAIN: u64 = 50;
 /// The beginning is over after so many rounds without a quarter more (BBR's rule).
 const FLAT: u32 = 3;
 
-/// So much, or two frames, may stand at a rate that is given: the shortest round trip is that of a frame without a packet.
-const NOTHING: Duration = Duration::from_millis(2);
+/// So much, or two frames, stands at a rate that is given without a change: the shortest round trip is that of a frame without a packet.
+const LEFT_ALONE: Duration = Duration::from_millis(2);
 
 /// A queue that stands for so many rounds although less is sent is filled by others (Copa's rule).
 const STUBBORN: u32 = 5;
@@ -285,7 +285,7 @@ impl Finder {
 /// end made up for lost time would stay. What three rounds do not take away is not this end's alone.
 pub(super) fn gain_at_given(round: &Round, signs: Signs, full: u32, frame: Duration) -> u64 {
     match signs {
-        Signs::Free if round.standing > NOTHING.max(frame * 2) => ease(round),
+        Signs::Free if round.standing > LEFT_ALONE.max(frame * 2) => ease(round),
         Signs::Full if full <= 3 => 100 - TRY,
         Signs::Free | Signs::Full => 100,
     }
