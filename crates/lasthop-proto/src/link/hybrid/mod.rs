@@ -535,8 +535,9 @@ impl<I: Item> Hop<I> {
         let trip = self.detector.round_trip();
         // The rest of the way has a part in the deadline.
         let mut copies = self.budget.copies(DEADLINE - DEADLINE / 8, trip);
-        if self.classifier.is_light(flow, self.control.rate()) {
-            copies = copies.max(self.budget.prompt_copies());
+        let prompt = self.budget.prompt_copies();
+        if prompt > copies && self.classifier.is_light(flow, self.control.rate()) {
+            copies = prompt;
         }
         let time = self.control.pacer.time_for(bytes);
         if copies > 0 && self.control.may_code(now) && self.budget.allows(now, time.saturating_mul(copies.into())) {
