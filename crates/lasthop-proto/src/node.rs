@@ -168,22 +168,17 @@ pub fn pump<P: Default>(
     pump_into(node, now, &mut Closure { place: Packet::default(), sink })
 }
 
+/// [`pump`] for a driver that acts on deadlines itself, however soon they are: what a packet takes is then not what timers take besides.
+pub fn drain<P: Default>(node: &mut (impl Node<P> + ?Sized), now: Instant, sink: impl FnMut(Output<P>)) {
+    drain_into(node, now, &mut Closure { place: Packet::default(), sink });
+}
+
 /// [`pump`] for a driver that keeps packets in a place of its own.
 #[inline(always)]
 pub fn pump_into<P>(node: &mut (impl Node<P> + ?Sized), now: Instant, sink: &mut impl Sink<P>) -> Option<Instant> {
     let mut woken = false;
     loop {
-        while let Some((flow, event)) = node.poll_event() {
-            sink.event(flow, event);
-        }
-        if let Some((port, why)) = node.poll_transmit(now, sink.place()) {
-            sink.transmit(port, why);
-            continue;
-        }
-        if let Some((flow, event)) = node.poll_event() {
-            sink.event(flow, event);
-            continue;
-        }
+        drain_into(node, now, sink);
         let deadline = node.poll_deadline();
         if woken || deadline.is_none_or(|deadline| deadline > now) {
             debug_assert!(deadline.is_none_or(|deadline| deadline > now), "a drained node's deadline has passed");
@@ -191,5 +186,22 @@ pub fn pump_into<P>(node: &mut (impl Node<P> + ?Sized), now: Instant, sink: &mut
         }
         node.handle_timeout(now);
         woken = true;
+    }
+}
+
+/// Takes out what is there, without regard to deadlines.
+#[inline(always)]
+fn drain_into<P>(node: &mut (impl Node<P> + ?Sized), now: Instant, sink: &mut impl Sink<P>) {
+    loop {
+        while let Some((flow, event)) = node.poll_event() {
+            sink.event(flow, event);
+        }
+        if let Some((port, why)) = node.poll_transmit(now, sink.place()) {
+            sink.transmit(port, why);
+        } else if let Some((flow, event)) = node.poll_event() {
+            sink.event(flow, event);
+        } else {
+            return;
+        }
     }
 }

@@ -4,7 +4,7 @@ use lasthop_daemon::ab::Reservoir;
 use lasthop_daemon::flows::FlowTable;
 use lasthop_daemon::observe::Loss;
 use lasthop_proto::event::Event;
-use lasthop_proto::node::{Disposition, Node, Output, Port, Trigger, Why, pump};
+use lasthop_proto::node::{Disposition, Node, Output, Port, Trigger, Why, drain};
 use lasthop_proto::packet::{Body, Cause, Ecn, Flags, FlowId, Integrity, LinkHeaders, Packet, Priority, Segment, Side};
 use lasthop_proto::pep::snoop::{HopControl, Owner, Snoop, SnoopConfig};
 use lasthop_proto::pep::tracking::{Take, Tracking};
@@ -236,7 +236,7 @@ impl Treatment {
                 inject(packet, to, mtu[usize::from(to.0 & 1)].unwrap_or(LARGEST), out);
             }
         };
-        pump(snoop, now, |output| match output {
+        drain(snoop, now, |output| match output {
             Output::Transmit(_, Why::Given, packet) => answered.given = Some(packet),
             Output::Transmit(_, Why::LocalAck, packet) => answered.answer = Some(packet),
             Output::Transmit(to, Why::Repair(trigger), packet) => {

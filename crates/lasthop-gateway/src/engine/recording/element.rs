@@ -8,7 +8,7 @@ use std::num::NonZeroU16;
 
 use lasthop_daemon::ab::Arm;
 use lasthop_daemon::flows::{Key, side};
-use lasthop_proto::node::{Disposition, Node, Output, Port, Why, pump};
+use lasthop_proto::node::{Disposition, Node, Output, Port, Why, drain};
 use lasthop_proto::packet::{Body, Flags, FlowId, Packet, Segment};
 use lasthop_proto::pep::snoop::{Snoop, SnoopConfig};
 use lasthop_proto::time::Instant;
@@ -133,7 +133,7 @@ impl Element {
     /// What the mechanism does; `given` is what became of the packet that it was given, if it was given one.
     fn drain(&mut self, now: Instant, given: Option<Disposition>) -> Done {
         let (mut went, mut sent) = (None, Vec::new());
-        pump(&mut self.snoop, now, |output| match output {
+        drain(&mut self.snoop, now, |output| match output {
             Output::Transmit(_, Why::Given, packet) => went = packet.tcp().copied(),
             Output::Transmit(to, _, packet) => sent.push((to, packet.tcp().copied(), packet.len)),
             Output::Event(..) => {}
