@@ -47,7 +47,7 @@ const LEAST_REPAIRS: u32 = 4;
 const MOST_REPAIRS: u32 = 16;
 
 /// How many of these go while the acknowledgment is handled. The others go at once as well, but as timers do, so that no packet waits for all of them.
-const REPAIRS_AT_A_TIME: u32 = 4;
+const REPAIRS_AT_A_TIME: u32 = 2;
 
 /// Repairs that go at once when it is time for spaced ones.
 const SPACED: u32 = 2;

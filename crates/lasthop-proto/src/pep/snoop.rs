@@ -23,8 +23,8 @@ const MAX_SEGMENT: u32 = 1 << 20;
 
 /// Most packets that timers send at once, at least one for each connection that is looked at, and the pause after so many: bounds how long
 /// the others' packets wait.
-const MOST_TIMED: usize = 4;
-const PAUSE: Duration = Duration::from_micros(25);
+const MOST_TIMED: usize = 2;
+const PAUSE: Duration = Duration::from_micros(12);
 
 /// For so many packets there is room from the start among what leaves: as many as an acknowledgment resends.
 const LEAVING: usize = 32;
