@@ -313,7 +313,8 @@ def future_stamps(flow, dice):
     """Stamps from the future on segments without data, ahead in the window, and on data that is old."""
     val = flow.down.val + dice.randrange(1 << 20, 1 << 30)
     if dice.random() < 0.5:
-        yield "wired", flow.segment("down", flow.up.ack + dice.randrange(2, max(3, flow.room())), flow.up.next, ACK, stamps=(val, flow.up.val))
+        # The receiver takes its acknowledgment: of what is only sent it would hide losses, for good.
+        yield "wired", flow.segment("down", flow.up.ack + dice.randrange(2, max(3, flow.room())), flow.down.ack, ACK, stamps=(val, flow.up.val))
     else:
         yield "wired", flow.segment("down", flow.up.ack - dice.randrange(20_000, 400_000), flow.up.next, ACK, FORGED * 100, stamps=(val, flow.up.val))
 
