@@ -303,38 +303,51 @@ def verdict(cell, cells):
     return f"{'ok' if mbps >= goal else 'MISSED'} (>= {goal})"
 
 
-def ping_argument(parser):
-    """How much the ping may take of the hop: a tunnel may send each of its packets three times."""
+def cell_arguments(parser, systems, seeds, seconds):
+    """What cells there are, and how each is measured."""
+    parser.add_argument("--systems", default=",".join(systems), help=f"which, separated by commas (default {','.join(systems)})")
+    parser.add_argument("--topologies", default="A,B", help="A, B or both (default A,B)")
+    parser.add_argument("--losses", default=",".join(LOSSES), help=f"percent of the frames, separated by commas (default {','.join(LOSSES)})")
+    parser.add_argument("--burst", default="1", help="mean lengths of runs of lost frames, separated by commas (default 1: each by itself)")
+    parser.add_argument("--seeds", type=int, default=seeds, help=f"runs a cell (default {seeds})")
+    parser.add_argument("--seconds", type=float, default=seconds, help=f"of each transfer (default {seconds})")
+    parser.add_argument("--lateness", default="1 ms", help="bound for the links' lateness, 99th percentile (default 1 ms)")
+    # A tunnel may send each of the ping's packets three times: more of them would take a part of the hop.
     parser.add_argument("--pings", type=float, default=10, help="echoes a second beside the transfer (default 10)")
 
 
-def main():
-    parser = arguments(__doc__)
-    parser.add_argument("--systems", default=",".join(SYSTEMS), help=f"which, separated by commas (default {','.join(SYSTEMS)})")
-    parser.add_argument("--topologies", default="A,B", help="A, B or both (default A,B)")
-    parser.add_argument("--losses", default=",".join(LOSSES), help="percent of the frames (default 0,2.3,10)")
-    parser.add_argument("--burst", default="1", help="mean lengths of runs of lost frames, separated by commas (default 1: each by itself)")
-    parser.add_argument("--nat", default="none", help=f"at the gateway, separated by commas: {', '.join(NATS)} (default none)")
-    parser.add_argument("--seeds", type=int, default=3, help="runs a cell (default 3)")
-    parser.add_argument("--seconds", type=float, default=10, help="of each transfer (default 10)")
-    parser.add_argument("--lateness", default="1 ms", help="bound for the links' lateness, 99th percentile (default 1 ms)")
-    ping_argument(parser)
-    parser.add_argument("--details", metavar="DIR", help="folder for each run's packets, gateway status, and sockets half-way")
-    goal_arguments(parser)
-    args = parser.parse_args()
-    check_machine(args)
-    names, topologies, nats = (chosen(parser, given, known) for given, known in ((args.systems, SYSTEMS), (args.topologies, "AB"), (args.nat, NATS)))
-    losses = args.losses.split(",")
+def numbers(parser, option, given, least, most, example):
+    """The numbers that an option names, as they were written."""
     try:
-        bursts = [float(burst) for burst in args.burst.split(",")]
+        if all(least <= float(one) <= most for one in given.split(",")):
+            return given.split(",")
     except ValueError:
-        parser.error(f"--burst {args.burst}: numbers of frames, separated by commas, such as 1,4,12")
-    if min(bursts) < 1:
-        parser.error(f"--burst {args.burst}: a run has at least 1 frame")
+        pass
+    parser.error(f"{option} {given}: numbers from {least} to {most:g}, separated by commas, such as {example}")
+
+
+def chosen_cells(parser, args):
+    """Names of systems that are installed, topologies, losses as they were written, bursts."""
+    names, topologies = chosen(parser, args.systems, SYSTEMS), chosen(parser, args.topologies, "AB")
+    losses = numbers(parser, "--losses", args.losses, 0, 100, "0,2.3,10")
+    bursts = [float(burst) for burst in numbers(parser, "--burst", args.burst, 1, 1000, "1,4,12")]
     for name in names[:]:
         if missing := SYSTEMS[name].missing():
             skipped(f"{name}: {missing} is not installed (not in PATH)")
             names.remove(name)
+    return names, topologies, losses, bursts
+
+
+def main():
+    parser = arguments(__doc__)
+    cell_arguments(parser, SYSTEMS, seeds=3, seconds=10)
+    parser.add_argument("--nat", default="none", help=f"at the gateway, separated by commas: {', '.join(NATS)} (default none)")
+    parser.add_argument("--details", metavar="DIR", help="folder for each run's packets, gateway status, and sockets half-way")
+    goal_arguments(parser)
+    args = parser.parse_args()
+    nats = chosen(parser, args.nat, NATS)
+    names, topologies, losses, bursts = chosen_cells(parser, args)
+    check_machine(args)
 
     cells = {}
     for topology, loss, burst, nat, name in itertools.product(topologies, losses, bursts, nats, names):

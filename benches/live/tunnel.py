@@ -22,7 +22,7 @@ import tempfile
 import time
 
 import peers
-from common import Program, arguments, check_machine, chosen, end_with, fail, goal_arguments, note, percentile, run, skipped, table
+from common import Program, arguments, check_machine, end_with, fail, goal_arguments, note, percentile, run, table
 
 # Mbps, and the ping's median in ms, at most; by topology and loss.
 MBPS = {"A": {"0": 9.0, "2.3": 8.75, "10": 8.0}, "B": {"2.3": 8.75, "10": 8.0}}
@@ -131,28 +131,16 @@ def measure(args, topology, loss, burst, name):
 
 def main():
     parser = arguments(__doc__)
-    parser.add_argument("--systems", default=",".join(SYSTEMS), help=f"which, separated by commas (default {','.join(SYSTEMS)})")
-    parser.add_argument("--topologies", default="A,B", help="A, B or both (default A,B)")
-    parser.add_argument("--losses", default="0,2.3,10", help="percent of the frames (default 0,2.3,10)")
-    parser.add_argument("--burst", default="1", help="mean lengths of runs of lost frames, separated by commas (default 1: each by itself)")
-    parser.add_argument("--seeds", type=int, default=5, help="runs a cell (default 5)")
-    parser.add_argument("--seconds", type=float, default=30, help="of each transfer (default 30)")
-    parser.add_argument("--lateness", default="1 ms", help="bound for the links' lateness, 99th percentile (default 1 ms)")
-    peers.ping_argument(parser)
+    peers.cell_arguments(parser, SYSTEMS, seeds=5, seconds=30)
     goal_arguments(parser)
     args = parser.parse_args()
     args.details = None
+    names, topologies, losses, bursts = peers.chosen_cells(parser, args)
     check_machine(args)
     if not os.path.exists("/dev/net/tun"):
         fail("there is no /dev/net/tun: modprobe tun")
-    names, topologies = chosen(parser, args.systems, peers.SYSTEMS), chosen(parser, args.topologies, "AB")
-    for name in names[:]:
-        if missing := peers.SYSTEMS[name].missing():
-            skipped(f"{name}: {missing} is not installed (not in PATH)")
-            names.remove(name)
-    bursts = [float(burst) for burst in args.burst.split(",")]
     cells = {}
-    for topology, loss, burst, name in itertools.product(topologies, args.losses.split(","), bursts, names):
+    for topology, loss, burst, name in itertools.product(topologies, losses, bursts, names):
         if burst == 1 or float(loss) > 0:
             cells[name, topology, loss, burst] = measure(args, topology, loss, burst, name)
     for cell in cells.values():
