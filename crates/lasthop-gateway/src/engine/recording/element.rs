@@ -1,4 +1,4 @@
-//! The mechanism alone, as the simulator drives it: every packet of a connection as it comes, its SYNs too, [`pump`] after each
+//! The mechanism alone, as the simulator drives it: every packet of a connection as it comes, its SYNs too, [`drain`] after each
 //! call. No tables, no super-segments, no bytes.
 
 use std::collections::HashMap;
