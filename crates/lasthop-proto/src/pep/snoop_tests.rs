@@ -183,13 +183,18 @@ impl Bench {
 
     /// Runs the timers up to a time; when each local retransmission left.
     pub(super) fn idle_until(&mut self, millis: u64) -> Vec<u64> {
-        let mut fired = Vec::new();
+        self.resent_until(millis).iter().map(|&(when, _)| when).collect()
+    }
+
+    /// The same, with what went: cause and number.
+    fn resent_until(&mut self, millis: u64) -> Vec<(u64, (Cause, u32))> {
+        let mut gone = Vec::new();
         while let Some(deadline) = self.snoop.poll_deadline().filter(|&deadline| deadline <= at(millis)) {
             self.snoop.handle_timeout(deadline);
-            let seen = self.drain(deadline);
-            fired.extend(seen.down.iter().map(|_| deadline.as_nanos() / 1_000_000));
+            let down = self.drain(deadline).down;
+            gone.extend(down.into_iter().map(|sent| (deadline.as_nanos() / 1_000_000, sent)));
         }
-        fired
+        gone
     }
 }
 
@@ -551,12 +556,8 @@ fn a_window_that_is_lost_goes_again_spaced() {
     (0..10).for_each(|n| drop(bench.wired(0, data(n))));
     bench.wireless(10, sack(1, &[(2, 3)]));
     // Nothing comes for three round trips after that. Then all but what arrived goes, not at once.
-    let mut gone = Vec::new();
-    while let Some(deadline) = bench.snoop.poll_deadline().filter(|&deadline| deadline <= at(60)) {
-        bench.snoop.handle_timeout(deadline);
-        gone.extend(bench.drain(deadline).down.iter().map(|&(_, n)| (deadline.as_nanos() / 1_000_000, n)));
-    }
-    let order: Vec<_> = gone.iter().map(|&(_, n)| n).collect();
+    let gone = bench.resent_until(60);
+    let order: Vec<_> = gone.iter().map(|&(_, (_, n))| n).collect();
     assert_eq!(order[..8], [1, 3, 4, 5, 6, 7, 8, 9]);
     assert!(gone[..8].iter().all(|&(when, _)| (40..50).contains(&when)));
     assert!(gone.windows(4).all(|few| few[0].0 < few[3].0));
@@ -564,10 +565,7 @@ fn a_window_that_is_lost_goes_again_spaced() {
     assert!(order[8..].iter().all(|&n| n == 9) && (4..10).contains(&order[8..].len()), "{order:?}");
     // The first that comes through shows what it left behind it: 1 is lost again, and 3 to 6.
     let mut down = bench.wireless(60, sack(1, &[(7, 8), (2, 3)])).down;
-    while let Some(deadline) = bench.snoop.poll_deadline().filter(|&deadline| deadline <= at(61)) {
-        bench.snoop.handle_timeout(deadline);
-        down.extend(bench.drain(deadline).down);
-    }
+    down.extend(bench.resent_until(61).into_iter().map(|(_, sent)| sent));
     assert_eq!(down, [1, 3, 4, 5, 6].map(|n| (Cause::LocalHole, n)));
 }
 

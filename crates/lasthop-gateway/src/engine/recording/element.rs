@@ -1,5 +1,5 @@
-//! The mechanism alone, as the simulator drives it: every packet of a connection as it comes, its SYNs too, [`drain`] after each
-//! call. No tables, no super-segments, no bytes.
+//! The mechanism alone, as the simulator has it: every packet of a connection as it comes, its SYNs too. No tables, no super-segments, no
+//! bytes. It acts on deadlines where the recording says that the gateway did ([`drain`]).
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
