@@ -10,8 +10,12 @@
 //! times the shortest round trip is a queue.
 //!
 //! A queue that holds less than the backlog aimed at overflows, and delay does not show it. Corruption that takes more than half of
-//! all packets leaves no hop that anybody would use: where so much is lost round after round, the backlog is at fault.
+//! all packets leaves no hop that anybody would use. So no hop passes for faster than twice what it has brought, and where more than
+//! half is lost round after round, half of the backlog is tried ([`overflow`]).
 
+mod overflow;
+
+use self::overflow::{Advice, Allowance, Losses, Overflow};
 use crate::seq::Seq;
 use crate::tcp::congestion::max_filter::{MaxFilter, Moment};
 use crate::time::{Duration, Instant};
@@ -34,9 +38,6 @@ const PROBE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Round trips of which the highest rate counts: those of BBR's maximum (draft-cardwell-iccrg-bbr-congestion-control-00, BtlBwFilterLen).
 const RATE_ROUNDS: u32 = 10;
-
-/// Rounds in a row in which more than half of what was under way is lost, after which the backlog is narrowed: a burst takes one or two.
-const OVERFLOWS: u32 = 3;
 
 /// Parameters of flow control on the hop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -82,13 +83,14 @@ pub(super) struct HopWindow {
     target: u64,
     /// No more are to wait: the queue has overflowed.
     most_queued: u64,
-    /// Rounds in a row in which more than half was lost.
-    overflows: u32,
+    overflow: Overflow,
     /// Bytes that have arrived so far.
     arrived: u32,
     base: Option<Duration>,
-    /// At which rate the hop brings what is under way, in bytes a second.
+    /// At which rate the hop brings what is under way, in bytes a second, were nothing lost.
     rate: MaxFilter,
+    /// At which rate something came.
+    brought: MaxFilter,
     /// Round trips so far.
     rounds: u32,
     growth: Growth,
@@ -165,10 +167,11 @@ impl HopWindow {
             segment: 0,
             target: 0,
             most_queued: u64::MAX,
-            overflows: 0,
+            overflow: Overflow::new(),
             arrived: 0,
             base: None,
             rate: MaxFilter::default(),
+            brought: MaxFilter::default(),
             rounds: 0,
             growth: Growth::SlowStart,
             probe: Probe::Idle,
@@ -257,7 +260,9 @@ impl HopWindow {
         let samples = core::mem::take(&mut self.samples);
         let Some(shortest) = samples.shortest else { return };
         self.rounds = self.rounds.wrapping_add(1);
-        self.rate.update(Moment { round: self.rounds, window: RATE_ROUNDS }, samples.under_way.rate);
+        let moment = Moment { round: self.rounds, window: RATE_ROUNDS };
+        self.rate.update(moment, samples.under_way.rate.min(2 * samples.came.rate));
+        self.brought.update(moment, samples.came.rate);
         if self.window == 0 {
             self.window = FIRST * self.segment;
         }
@@ -269,7 +274,9 @@ impl HopWindow {
         let limited = core::mem::replace(&mut self.limited, Limited::No);
         if limited == Limited::Yes && self.probe == Probe::Idle && samples.under_way.most > 0 {
             self.adjust(base, samples.under_way.most, control);
-            self.look_for_overflow(base, samples);
+        }
+        if self.probe == Probe::Idle {
+            self.heed_overflow(base, samples, control);
         }
         let probe_at = *self.probe_at.get_or_insert(now + PROBE_INTERVAL);
         self.probe = match self.probe {
@@ -280,22 +287,29 @@ impl HopWindow {
         if self.probe == Probe::Drain {
             self.probe_at = Some(now + PROBE_INTERVAL);
             self.most_queued = self.most_queued.saturating_mul(2);
+            self.overflow.forget();
         }
     }
 
-    /// Where the queue overflows, as it does while more than half is lost for rounds, half of what stands in it is enough. What came alone tells how
-    /// much that is. The next time that the queue is let run dry twice as much is tried.
-    fn look_for_overflow(&mut self, base: Duration, Samples { under_way, came, .. }: Samples) {
-        self.overflows = if 2 * came.sum < under_way.sum { self.overflows + 1 } else { 0 };
-        let queued = came.most.saturating_sub(during(came.rate, base));
-        if self.overflows < OVERFLOWS || queued == 0 {
-            return;
+    /// Where the queue overflows half of the backlog is enough. The next time that it is let run dry twice as much is tried.
+    fn heed_overflow(&mut self, base: Duration, Samples { under_way, came, .. }: Samples, control: HopControl) {
+        let losses = Losses { lost: under_way.sum.saturating_sub(came.sum), of: under_way.sum };
+        let allowed = Allowance { window: self.window, most_queued: self.most_queued };
+        match self.overflow.round(losses, allowed) {
+            Advice::Keep => {}
+            Advice::Halve => {
+                self.most_queued = (self.backlog(control) / 2).max(2 * self.segment);
+                let fits = during(self.brought.max(), base) + self.most_queued;
+                self.window = self.window.min(fits).max(LEAST * self.segment);
+                self.growth = Growth::Steady;
+                // What was lost counted as brought.
+                self.rate = MaxFilter::default();
+            }
+            Advice::Restore(Allowance { window, most_queued }) => {
+                self.window = self.window.max(window);
+                self.most_queued = most_queued;
+            }
         }
-        self.overflows = 0;
-        self.most_queued = (queued / 2).max(2 * self.segment);
-        self.window = (came.most - queued + self.most_queued).max(LEAST * self.segment);
-        // What was lost counted as brought.
-        self.rate = MaxFilter::default();
     }
 
     /// FAST: w = w/2 + (base/rtt w + alpha)/2, once a round trip. With w/rtt as the rate this is half of what is missing in the queue, or
@@ -415,13 +429,20 @@ mod tests {
         assert!(alone >= 19_900 && longest <= 20, "{alone} of 20000, {longest} in the queue");
     }
 
-    /// What a hop brings in the last 8 of 10 s that sends a segment a millisecond, takes 20 ms, and whose queue holds so many, and what is lost for
-    /// want of room meanwhile. What is lost goes again once that shows, and takes no further room in the window.
-    fn brought_and_lost_behind(queue: u64) -> (u64, u64) {
-        let ms = Duration::from_millis;
+    /// A hop whose queue holds so many segments.
+    struct Hop {
+        each: Duration,
+        base: Duration,
+        queue: u64,
+    }
+
+    /// How many segments a hop brings in the last 8 of 10 s, and how many are lost for want of room meanwhile. What is lost goes again once that
+    /// shows, and takes no further room in the window.
+    fn brought_and_lost_on(&Hop { each, base, queue }: &Hop) -> (u64, u64) {
+        let after = |seconds: u64| Instant::ZERO + Duration::from_millis(1_000 * seconds);
         let (mut hop, mut now, mut seq, mut departs) = (HopWindow::new(Seq(0)), Instant::ZERO, Seq(0), Instant::ZERO);
         let (mut events, mut again, mut brought, mut lost) = (VecDeque::new(), VecDeque::new(), 0, 0);
-        while now < Instant::ZERO + ms(10_000) {
+        while now < after(10) {
             loop {
                 let (sent, crossing) = match again.pop_front() {
                     Some(sent) => (sent, None),
@@ -433,15 +454,15 @@ mod tests {
                     }
                     None => break,
                 };
-                let finds_room = departs.since(now) < ms(queue);
+                let finds_room = departs.since(now).as_nanos() < queue * each.as_nanos();
                 if finds_room {
-                    departs = departs.max(now) + ms(1);
+                    departs = departs.max(now) + each;
                 }
-                events.push_back((departs + ms(20), sent, crossing, finds_room));
+                events.push_back((departs + base, sent, crossing, finds_room));
             }
             let (at, of, crossing, came) = events.pop_front().unwrap();
             now = at;
-            let counts = u64::from(now > Instant::ZERO + ms(2_000));
+            let counts = u64::from(now > after(2));
             if came {
                 brought += counts;
                 hop.landed(SEGMENT.into());
@@ -456,12 +477,19 @@ mod tests {
         (brought, lost)
     }
 
-    /// Ten are to wait. Where fewer find room, more and more would be lost.
+    /// Ten are to wait, or what waits for 5 ms. Where fewer find room, more and more would be lost, and less and less would come.
     #[test]
     fn a_queue_that_overflows_is_not_aimed_beyond() {
-        for queue in [4, 6, 8, 100] {
-            let (brought, lost) = brought_and_lost_behind(queue);
-            assert!(brought >= 7_600 && lost <= 400, "{queue}: {brought} of 8000, {lost} lost");
+        for (each, base) in [(1_000, 20), (1_000, 60), (100, 10), (100, 40)] {
+            for queue in [10, 20, 40, 100] {
+                let hop = Hop { each: Duration::from_micros(each), base: Duration::from_millis(base), queue };
+                let (brought, lost) = brought_and_lost_on(&hop);
+                let most = 8_000_000 / each;
+                assert!(
+                    10 * brought >= 9 * most && lost < brought,
+                    "{each} us, {base} ms, {queue}: {brought} of {most}, {lost} lost"
+                );
+            }
         }
     }
 
