@@ -10,8 +10,8 @@
 //! times the shortest round trip is a queue.
 //!
 //! A queue that holds less than the backlog aimed at overflows, and delay does not show it. Corruption that takes more than half of
-//! all packets leaves no hop that anybody would use. So no hop passes for faster than twice what it has brought, and where more than
-//! half is lost round after round, half of the backlog is tried ([`overflow`]).
+//! all packets leaves no hop that anybody would use. So no hop passes for faster than twice what it has brought, and where more than a
+//! third is lost round after round, half of the backlog is tried ([`overflow`]).
 
 mod overflow;
 

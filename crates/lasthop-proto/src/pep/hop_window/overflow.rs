@@ -1,9 +1,9 @@
 //! Whether the queue in front of the hop overflows, or the hop corrupts much.
 //!
 //! Both lose packets, and delay shows neither. But what an overflowing queue loses depends on how much is sent into it; what corruption takes does not.
-//! So where most is lost, half of the backlog is tried, and what is lost then is compared.
+//! So where much is lost, half of the backlog is tried, and what is lost then is compared.
 
-/// Rounds in a row in which more than half of what was under way is lost, after which half of the backlog is tried, and rounds that are compared with
+/// Rounds in a row in which more than a third of what was under way is lost, after which half of the backlog is tried, and rounds that are compared with
 /// them: a burst takes one or two.
 const ROUNDS: u32 = 3;
 
@@ -26,8 +26,8 @@ impl Losses {
         self.of += of;
     }
 
-    fn are_most(self) -> bool {
-        2 * self.lost > self.of
+    fn are_many(self) -> bool {
+        3 * self.lost > self.of
     }
 
     /// In [`PARTS`] of all.
@@ -67,7 +67,7 @@ struct Trial {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
-    /// For so many rounds most has been lost.
+    /// For so many rounds much has been lost.
     Watching(u32, Losses),
     Trying(Trial),
     /// It did not help.
@@ -94,7 +94,7 @@ impl Overflow {
     pub fn round(&mut self, losses: Losses, allowed: Allowance) -> Advice {
         match &mut self.0 {
             State::TriedInVain => Advice::Keep,
-            State::Watching(rounds, all) if losses.are_most() => {
+            State::Watching(rounds, all) if losses.are_many() => {
                 all.add(losses);
                 *rounds += 1;
                 if *rounds < ROUNDS {
