@@ -120,10 +120,13 @@ impl Overflow {
                 if trial.rounds < SETTLING + ROUNDS {
                     return Advice::Keep;
                 }
-                let helped = 8 * trial.lost_since.share() <= 7 * trial.lost_before.share();
                 let before = trial.before;
-                *self = if helped { Self::new() } else { Self(State::TriedInVain) };
-                if helped { Advice::Keep } else { Advice::Restore(before) }
+                if 8 * trial.lost_since.share() <= 7 * trial.lost_before.share() {
+                    *self = Self::new();
+                    return Advice::Keep;
+                }
+                self.0 = State::TriedInVain;
+                Advice::Restore(before)
             }
         }
     }
