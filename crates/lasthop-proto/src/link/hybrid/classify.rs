@@ -2,7 +2,8 @@
 
 use alloc::collections::BTreeMap;
 
-use super::frame::{Class, Symbol, Traffic};
+use super::frame::{Class, Traffic};
+use super::numbers::Symbol;
 use crate::time::{Duration, Instant};
 
 /// Flows that are remembered; the one that was quiet for longest makes room.

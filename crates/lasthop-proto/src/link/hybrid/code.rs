@@ -4,7 +4,7 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use super::frame::{Symbol, Window};
+use super::numbers::{Symbol, Window};
 
 /// Most symbols in a combination, and those that an end keeps for it.
 pub const WINDOW: usize = 128;

@@ -35,13 +35,18 @@ pub(super) struct Control {
     excess: u64,
 }
 
+/// Bits per second at which frames leave: the given ones, or as what finds the rate has it.
+fn pace(given: u64, finder: Option<&Finder>) -> u64 {
+    finder.map_or(given, Finder::pace)
+}
+
 impl Control {
     pub fn new(rule: RateRule) -> Self {
         let (given, finder) = match rule {
             RateRule::Fixed(rate) => (rate.max(1), None),
             RateRule::Auto => (0, Some(Finder::new())),
         };
-        let pacer = Pacer::new(finder.as_ref().map_or(given, Finder::pace));
+        let pacer = Pacer::new(pace(given, finder.as_ref()));
         Self { pacer, given, finder, rounds: Rounds::new(), congestion: Congestion::new(), excess: 0 }
     }
 
@@ -51,7 +56,7 @@ impl Control {
         if let Some(finder) = &mut self.finder {
             *finder = Finder::new();
         }
-        self.pacer.change(self.finder.as_ref().map_or(self.given, Finder::pace));
+        self.pacer.change(pace(self.given, self.finder.as_ref()));
     }
 
     /// Bits per second: the given ones, or those that were found.

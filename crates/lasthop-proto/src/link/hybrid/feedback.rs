@@ -1,6 +1,7 @@
 //! The receiver's account of what arrived, and when it says so.
 
-use super::frame::{Class, Feedback, PacketNumber, Symbol};
+use super::frame::{Class, Feedback};
+use super::numbers::{PacketNumber, Symbol};
 use super::settings::Reports;
 use crate::time::{Duration, Instant};
 

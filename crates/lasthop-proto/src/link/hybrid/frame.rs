@@ -1,26 +1,8 @@
 //! What the two ends say to each other, and what they carry.
 
-use core::ops::Range;
-
 use super::code::Coded;
+use super::numbers::{PacketNumber, Symbol, Window};
 use crate::time::Duration;
-
-/// Number of a transmission: every frame has its own, repeats included. Counts from 0.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
-pub struct PacketNumber(pub u64);
-
-/// Number of a carried packet: the same in each of its transmissions. Counts from 0.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
-pub struct Symbol(pub u64);
-
-/// The number next to `near` whose low 32 bits are `low` (as RFC 9000 §A.3 restores packet numbers).
-pub const fn expand(low: u32, near: u64) -> u64 {
-    let ahead = low.wrapping_sub(near as u32) as i32;
-    match near.checked_add_signed(ahead as i64) {
-        Some(number) => number,
-        None => low as u64,
-    }
-}
 
 /// How a packet is treated on the hop.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
@@ -98,25 +80,6 @@ pub struct Label {
     pub chain: u8,
 }
 
-/// A run of up to 255 symbols.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Window {
-    /// The first.
-    pub first: Symbol,
-    /// How many.
-    pub count: u8,
-}
-
-impl Window {
-    /// The numbers in it. Empty if they would pass the largest there is.
-    pub const fn numbers(self) -> Range<u64> {
-        match self.first.0.checked_add(self.count as u64) {
-            Some(end) => self.first.0..end,
-            None => 0..0,
-        }
-    }
-}
-
 /// What arrived at the end that says so.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Feedback {
@@ -175,23 +138,4 @@ pub enum Why {
     Redundancy,
     /// Neither packet nor repair.
     Control,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::expand;
-
-    #[test]
-    fn numbers_are_restored_next_to_the_last() {
-        for (low, near, number) in [
-            (5, 3, 5),
-            (u32::MAX, 0, u64::from(u32::MAX)),
-            (0, u64::from(u32::MAX), 1 << 32),
-            (u32::MAX, 1 << 32, u64::from(u32::MAX)),
-            (7, (9 << 32) + 8, (9 << 32) + 7),
-            (0, u64::MAX, 0),
-        ] {
-            assert_eq!(expand(low, near), number, "{low} near {near}");
-        }
-    }
 }

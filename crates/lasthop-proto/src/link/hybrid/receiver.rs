@@ -3,7 +3,8 @@
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
-use super::frame::{Class, Item, Label, Symbol};
+use super::frame::{Class, Item, Label};
+use super::numbers::Symbol;
 use crate::time::{Duration, Instant};
 
 /// Symbols that may be known beyond the first that is missing. A sender keeps to half of it.

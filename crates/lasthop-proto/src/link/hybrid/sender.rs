@@ -5,7 +5,8 @@ use alloc::vec::Vec;
 
 use super::budget::Budget;
 use super::detect::Detector;
-use super::frame::{Class, Feedback, Item, Label, PacketNumber, Symbol, Why};
+use super::frame::{Class, Feedback, Item, Label, Why};
+use super::numbers::{PacketNumber, Symbol};
 use super::receiver::{AHEAD, hold};
 use crate::time::{Duration, Instant};
 
