@@ -11,7 +11,7 @@ use lasthop_proto::node::Node;
 use lasthop_proto::random::Root;
 use lasthop_proto::tcp::config::{Switch, TcpConfig};
 
-use crate::network::{Medium, Rate};
+use crate::link_spec::{Medium, Rate};
 
 /// What an element does with what passes, as far as others must know.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

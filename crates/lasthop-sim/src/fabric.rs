@@ -19,43 +19,18 @@ use self::carriers::Carriers;
 use self::roaming::Roaming;
 use crate::datagrams::{Arrived, CrossedDirection};
 use crate::endpoint::index as endpoint;
+use crate::leg::LegId;
 use crate::letters::Letters;
 use crate::link::{
     Accepted, Crossing, Direction, DuplexDirection, Errors, Frame, Held, InFlight, ManagedDirection, SharedChannel,
     SharedMedium, StationId,
 };
 use crate::measure::{FlowReport, LossLedger, LossTruth, PathReport, SenderReport};
-use crate::network::{ElementSpec, LinkId, Network, NodeId, NodeKind};
+use crate::network::{ElementSpec, Network, NodeId, NodeKind};
 use crate::pool::{Handle, PacketPool};
 use crate::routes::{Destination, Hop, Routes, Table};
 use crate::scheduler::{NEVER, Tournament};
 use crate::trace::{CapturePoint, DropReason, Trace, What};
-
-/// One direction of one link: twice the link's number, plus one for up.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct LegId(pub u32);
-
-impl LegId {
-    /// The direction of the link.
-    pub fn new(link: LinkId, direction: Direction) -> Self {
-        Self((link.0 * 2 + direction.index()) as u32)
-    }
-
-    /// The other direction of its link.
-    fn opposite(self) -> Self {
-        Self(self.0 ^ 1)
-    }
-
-    /// Capture point at the sending end.
-    fn near(self) -> u16 {
-        self.0 as u16
-    }
-
-    /// Capture point at the receiving end.
-    fn far(self) -> u16 {
-        (self.0 ^ 1) as u16
-    }
-}
 
 /// Where a leg ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

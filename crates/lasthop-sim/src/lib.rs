@@ -9,8 +9,10 @@ pub mod element;
 mod endpoint;
 mod fabric;
 pub mod handoff;
+mod leg;
 mod letters;
 pub mod link;
+mod link_spec;
 pub mod measure;
 pub mod network;
 pub mod pool;
@@ -23,7 +25,7 @@ pub mod trace;
 pub use bytes::Bytes;
 
 pub use crate::endpoint::Endpoint;
-pub use crate::fabric::LegId;
+pub use crate::leg::LegId;
 pub use crate::sim::{EVENTS_BETWEEN_QUESTIONS, Outcome, Recording, Simulation, run, run_while};
 
 pub use endpoint::index as endpoint_index;

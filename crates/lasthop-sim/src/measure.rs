@@ -8,7 +8,7 @@ use lasthop_proto::seq::Seq;
 use lasthop_proto::time::{Duration, Instant};
 
 use crate::apps::{CallReport, WebReport};
-use crate::fabric::LegId;
+use crate::leg::LegId;
 use crate::link::Frame;
 use crate::trace::DropReason;
 

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use crate::fabric::LegId;
+use crate::leg::LegId;
 use crate::link::Direction;
 use crate::network::{LinkId, Network, NodeId, NodeKind};
 

@@ -3,7 +3,8 @@
 use lasthop_proto::time::Duration;
 
 use super::{Course, HandoffKind, Mobility};
-use crate::fabric::{LegId, leg_of};
+use crate::fabric::leg_of;
+use crate::leg::LegId;
 use crate::network::{Network, NodeId, Rate};
 use crate::routes::{Hop, Routes};
 
