@@ -10,12 +10,9 @@ use crate::error::{Error, Problem};
 use crate::flow_names::Copies;
 use crate::nodes::Nodes;
 use crate::quic;
-use crate::reader::{Reader, Value};
+use crate::reader::Reader;
 use crate::units::{ByteSize, TimeSpan};
-use crate::values::{AppName, Positive, Text, Whole};
-
-/// Most bytes of a transfer: 1 TiB, far beyond any run.
-const LARGEST_TRANSFER: u64 = 1 << 40;
+use crate::values::{AppName, Positive, Text, Transferred, Whole};
 
 /// A flow and its copies.
 #[derive(Clone, PartialEq, Debug)]
@@ -80,7 +77,7 @@ fn flow(name: &str, reader: &Reader<'_>, nodes: &Nodes, limit: Instant) -> Resul
         }
         AppName::Transfer => {
             not_for(&ON_OFF_KEYS, "app = \"transfer\" sends as TCP lets it")?;
-            let bytes = transferred(reader, "size")?;
+            let Transferred(bytes) = reader.required("size")?;
             App::Transfer { bytes, close: reader.or("close", Switch::On, "default")? }
         }
         AppName::Quic => {
@@ -91,14 +88,6 @@ fn flow(name: &str, reader: &Reader<'_>, nodes: &Nodes, limit: Instant) -> Resul
     };
     let (start, count, spacing) = copies(reader, limit)?;
     Ok(Flow { name: name.to_owned(), from, to, app, start, count, spacing })
-}
-
-/// The bytes that `key` says are transferred.
-pub(crate) fn transferred(reader: &Reader<'_>, key: &'static str) -> Result<u64, Error> {
-    match reader.required(key)? {
-        ByteSize(bytes @ 1..=LARGEST_TRANSFER) => Ok(bytes),
-        _ => Err(reader.refuse(key, ByteSize::expected(), "it is not in 1 B to 1024 GiB")),
-    }
 }
 
 const ON_OFF_KEYS: [&str; 4] = ["on", "off", "rate", "packet"];

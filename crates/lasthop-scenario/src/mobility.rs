@@ -5,7 +5,7 @@ use lasthop_sim::network::{self, HandoffKind, LinkId, LinkSession, Medium, NodeI
 
 use crate::error::{Error, Problem};
 use crate::flows::{self, Flow};
-use crate::nodes::{Link, Nodes};
+use crate::nodes::{LaterLinks, Link, Nodes};
 use crate::reader::{Reader, Value};
 use crate::sessions::Session;
 use crate::stations::Port;
@@ -56,32 +56,18 @@ const LONGEST_TIMETABLE: usize = 10_000;
 /// The least distance of moves that repeat.
 const LEAST_DISTANCE: Duration = Duration::from_millis(1);
 
-/// The links of stations other than the first: only one of all joins the host to the tree.
-pub(crate) struct LaterLinks {
-    /// Index of the host that moves.
-    pub host: Option<usize>,
-    names: Vec<String>,
-}
-
-impl LaterLinks {
-    /// What `[mobility]` says of them.
-    pub(crate) fn read(root: &Reader<'_>, nodes: &Nodes) -> Result<Self, Error> {
-        let reader = root.section("mobility")?;
-        let host = match reader.peek("host")? {
-            Some(Text(name)) => Some(nodes.host(&name).ok_or_else(|| {
-                let hosts = nodes.hosts.iter().map(|host| host.name.as_str());
-                reader.unknown_name("host", "host", &name, hosts)
-            })?),
-            None => None,
-        };
-        let List(stations) = reader.peek("stations")?.unwrap_or(List(Vec::new()));
-        Ok(Self { host, names: stations.into_iter().skip(1).map(|Text(name)| name).collect() })
-    }
-
-    /// Whether a link is one of them.
-    pub(crate) fn has(&self, link: &Link) -> bool {
-        self.host.is_some_and(|host| link.between.contains(&host)) && self.names.contains(&link.name)
-    }
+/// What `[mobility]` says of the links that lead to later stations.
+pub(crate) fn later_links(root: &Reader<'_>, nodes: &Nodes) -> Result<LaterLinks, Error> {
+    let reader = root.section("mobility")?;
+    let host = match reader.peek("host")? {
+        Some(Text(name)) => Some(nodes.host(&name).ok_or_else(|| {
+            let hosts = nodes.hosts.iter().map(|host| host.name.as_str());
+            reader.unknown_name("host", "host", &name, hosts)
+        })?),
+        None => None,
+    };
+    let List(stations) = reader.peek("stations")?.unwrap_or(List(Vec::new()));
+    Ok(LaterLinks { host, names: stations.into_iter().skip(1).map(|Text(name)| name).collect() })
 }
 
 /// Reads `[mobility]`, which may be absent.

@@ -10,7 +10,6 @@ use crate::channel;
 use crate::error::{Error, Problem};
 use crate::files::Files;
 use crate::flow_names::FlowNames;
-use crate::mobility::LaterLinks;
 use crate::queue;
 use crate::reader::{Reader, Value};
 use crate::tcp::{self, Base, TcpSpec};
@@ -131,6 +130,21 @@ pub(crate) struct Direction {
     pub queue: QueueSpec,
     pub errors: ErrorSpec,
     pub variation: VariationSpec,
+}
+
+/// The links of stations other than the first: only one of all joins the host to the tree.
+pub(crate) struct LaterLinks {
+    /// Index of the host that moves.
+    pub host: Option<usize>,
+    /// Their names.
+    pub names: Vec<String>,
+}
+
+impl LaterLinks {
+    /// Whether a link is one of them.
+    fn has(&self, link: &Link) -> bool {
+        self.host.is_some_and(|host| link.between.contains(&host)) && self.names.contains(&link.name)
+    }
 }
 
 const KEYS: [&str; 17] = [

@@ -8,11 +8,10 @@ use lasthop_sim::network::{
 
 use crate::document::{Data, quote};
 use crate::error::{Error, Problem, did_you_mean};
-use crate::flows::transferred;
 use crate::nodes::Host;
 use crate::reader::{Reader, Value};
 use crate::units::ByteSize;
-use crate::values::{Positive, Whole};
+use crate::values::{Positive, Transferred, Whole};
 
 /// The keys that only such a flow has.
 pub(crate) const KEYS: [&str; 8] =
@@ -58,14 +57,15 @@ fn task(reader: &Reader<'_>) -> Result<Task, Error> {
             let expected = "a number of bytes to send, as \"10 MiB\"; or request and response".to_owned();
             return Err(reader.fail("size", Problem::Missing { expected }));
         }
-        return Ok(Task::Bulk { bytes: transferred(reader, "size")? });
+        let Transferred(bytes) = reader.required("size")?;
+        return Ok(Task::Bulk { bytes });
     };
     if reader.has("size") {
         let message =
             format!("{key} asks for requests and responses, which have sizes of their own; drop this key, or {key}");
         return Err(reader.fail("size", Problem::Conflict(message)));
     }
-    let (request, response) = (transferred(reader, "request")?, transferred(reader, "response")?);
+    let (Transferred(request), Transferred(response)) = (reader.required("request")?, reader.required("response")?);
     let Whole(requests) = reader.or::<Whole<1, MOST_REQUESTS>>("requests", Whole(1), "default")?;
     let Whole(parallel) = reader.or::<Whole<1, MOST_PARALLEL>>("parallel", Whole(1), "default")?;
     Ok(Task::Exchange(Exchange { request, response, requests, parallel }))

@@ -75,7 +75,7 @@ pub(crate) fn read(root: &Reader<'_>, name: &str, files: &Files) -> Result<Spec,
     let tcp = tcp::read(&root.section("tcp")?, Base::Preset(Preset::Rfc))?;
     let nodes = Nodes::read(root, &tcp)?;
     let names = FlowNames::read(root)?;
-    let links = nodes::links(root, &nodes, &names, &mobility::LaterLinks::read(root, &nodes)?, files)?;
+    let links = nodes::links(root, &nodes, &names, &mobility::later_links(root, &nodes)?, files)?;
     let flows = flows::read(root, &nodes, limit)?;
     let sessions = sessions::read(root, &nodes, limit, names.total())?;
     let mobility = mobility::read(root, &nodes, &links, &flows, &sessions)?;

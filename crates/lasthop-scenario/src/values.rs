@@ -2,7 +2,7 @@
 
 mod amounts;
 
-pub(crate) use self::amounts::{Count, MeanBytes, Window};
+pub(crate) use self::amounts::{Count, MeanBytes, Transferred, Window};
 pub use self::amounts::{Positive, Whole};
 
 use lasthop_proto::channel::Frames;

@@ -97,6 +97,28 @@ impl Value for ByteSize {
     }
 }
 
+/// The [`ByteSize`] of what is transferred: 1 byte to 1024 GiB.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Transferred(pub u64);
+
+/// Most bytes of a transfer: far beyond any run.
+const LARGEST_TRANSFER: u64 = 1 << 40;
+
+impl Value for Transferred {
+    fn expected() -> String {
+        ByteSize::expected()
+    }
+    fn read(data: &Data) -> Result<Self, String> {
+        match ByteSize::read(data)? {
+            ByteSize(bytes @ 1..=LARGEST_TRANSFER) => Ok(Self(bytes)),
+            ByteSize(_) => Err("it is not in 1 B to 1024 GiB".to_owned()),
+        }
+    }
+    fn show(&self) -> String {
+        ByteSize(self.0).show()
+    }
+}
+
 /// A [`ByteSize`] that fits a window: 1 byte to 1 GiB, the largest window that TCP can scale to (RFC 7323 §2.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Window(pub u32);
