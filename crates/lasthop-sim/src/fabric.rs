@@ -1,23 +1,24 @@
 //! Everything between the nodes: links, routes, what hangs where, and the taps that see each packet.
 
+mod books;
 mod carriers;
 mod charge;
+mod managed;
 mod roaming;
 
 use std::collections::VecDeque;
 
-use lasthop_proto::event::{Event, LossCause};
 use lasthop_proto::node::{Port, Why};
-use lasthop_proto::packet::{Ecn, FlowId, Packet, Side};
-use lasthop_proto::queue::Sight;
+use lasthop_proto::packet::FlowId;
 use lasthop_proto::random::Root;
-use lasthop_proto::seq::Seq;
 use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::time::Instant;
 
+pub use self::books::capture_points;
+use self::books::unjudged;
 use self::carriers::Carriers;
 use self::roaming::Roaming;
-use crate::datagrams::{Arrived, CrossedDirection};
+use crate::datagrams::CrossedDirection;
 use crate::endpoint::index as endpoint;
 use crate::leg::LegId;
 use crate::letters::Letters;
@@ -25,12 +26,12 @@ use crate::link::{
     Accepted, Crossing, Direction, DuplexDirection, Errors, Frame, Held, InFlight, ManagedDirection, SharedChannel,
     SharedMedium, StationId,
 };
-use crate::measure::{FlowReport, LossLedger, LossTruth, PathReport, SenderReport};
+use crate::measure::{FlowReport, LossLedger, LossTruth, PathReport};
 use crate::network::{ElementSpec, Network, NodeId, NodeKind};
 use crate::pool::{Handle, PacketPool};
 use crate::routes::{Destination, Hop, Routes, Table};
 use crate::scheduler::{NEVER, Tournament};
-use crate::trace::{CapturePoint, DropReason, Trace, What};
+use crate::trace::{DropReason, Trace, What};
 
 /// Where a leg ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -309,87 +310,6 @@ impl Fabric {
         }
     }
 
-    /// [`Self::transmit`] where a leg has not just a queue of its own that drops what finds it full.
-    #[inline(never)]
-    fn transmit_managed(&mut self, now: Instant, id: LegId, frame: Frame) {
-        let leg = &mut self.legs[id.0 as usize];
-        let look = || Sight::of(self.pool.get(frame.handle()));
-        let (accepted, source) = match &mut leg.carrier {
-            Carrier::Own(wire) => (wire.enqueue(now, frame), id.0),
-            Carrier::Managed(wire) => (wire.enqueue(now, frame, look), id.0),
-            Carrier::Crossed(wire) => {
-                self.datagrams += wire.catch_up(now);
-                (wire.enqueue(now, frame), id.0)
-            }
-            Carrier::Shared(medium, direction) => {
-                (self.media[*medium].enqueue(now, *direction, frame, look), id.0 & !1)
-            }
-            Carrier::Cut(_) => return self.miss(now, id, frame),
-            Carrier::Channel(channel, station) => {
-                let ChannelLegs { channel, legs } = &mut self.channels[*channel];
-                (channel.enqueue(now, *station, frame, look), legs[0].0)
-            }
-        };
-        match accepted {
-            Accepted::Queued => leg.report.carry(frame),
-            Accepted::Next(at) => {
-                leg.report.carry(frame);
-                self.agenda.set(source, at);
-            }
-            Accepted::Dropped => self.drop(now, id, frame.handle(), DropReason::Queue),
-        }
-        self.drop_managed(now, id);
-    }
-
-    /// Books what a managed queue dropped.
-    #[inline(never)]
-    fn drop_managed(&mut self, now: Instant, id: LegId) {
-        loop {
-            let dropped = match &mut self.legs[id.0 as usize].carrier {
-                Carrier::Managed(wire) => wire.take_dropped().map(|(frame, why)| (id, frame, why)),
-                Carrier::Shared(medium, _) => {
-                    let dropped = self.media[*medium].take_dropped();
-                    dropped.map(|(direction, frame, why)| (LegId(id.0 & !1 | direction.index() as u32), frame, why))
-                }
-                Carrier::Channel(channel, _) => {
-                    let ChannelLegs { channel, legs } = &mut self.channels[*channel];
-                    channel.take_dropped().map(|(station, frame, why)| (legs[station.0], frame, why))
-                }
-                Carrier::Own(_) | Carrier::Crossed(_) | Carrier::Cut(_) => None,
-            };
-            let Some((id, frame, why)) = dropped else { return };
-            self.legs[id.0 as usize].report.withdraw(frame);
-            self.drop(now, id, frame.handle(), why);
-        }
-    }
-
-    #[inline(never)]
-    fn drop(&mut self, now: Instant, leg: LegId, handle: Handle, reason: DropReason) {
-        let packet = self.pool.take(handle);
-        self.letters.lose(&packet);
-        self.legs[leg.0 as usize].report.lose(reason);
-        if let Some(truth) = &mut self.truth {
-            truth.lose(leg, &packet, reason);
-        }
-        self.record(now, leg.near(), packet.flow, What::Dropped(packet, reason));
-        if reason == DropReason::Channel {
-            self.ledger.lose(&packet);
-        }
-        if self.judges_timeouts.is_on() {
-            self.ledger.miss(&packet);
-        }
-    }
-
-    /// Counts a timeout of an endpoint as spurious that was for a byte of which nothing is lost.
-    pub fn judge_timeout(&mut self, flow: FlowId, side: Side, event: &Event) {
-        if self.judges_timeouts.is_on()
-            && let Event::Timeout { seq } = event
-            && !self.ledger.is_missing(flow, side, *seq)
-        {
-            *self.flows[flow.0 as usize].sender.spurious_timeouts.get_or_insert(0) += 1;
-        }
-    }
-
     /// Lets the leg that is first on the agenda act; returns who gets what arrived, if it is for a node.
     #[inline(always)]
     pub fn advance(&mut self, now: Instant, id: LegId) -> Option<(Receiver, Handle)> {
@@ -398,55 +318,6 @@ impl Fabric {
         let (sent, next) = wire.arrive(now);
         self.agenda.set(id.0, next.unwrap_or(NEVER));
         let sent = sent?;
-        let (crossing, far) = (leg.cross(&sent, &mut self.pool), leg.far);
-        self.get_across(now, id, sent.frame, crossing, far)
-    }
-
-    /// [`Self::advance`] where a leg has not just a queue of its own that drops what finds it full.
-    #[inline(never)]
-    fn advance_managed(&mut self, now: Instant, id: LegId) -> Option<(Receiver, Handle)> {
-        let (id, sent) = match &mut self.legs[id.0 as usize].carrier {
-            Carrier::Own(wire) => {
-                let (sent, next) = wire.arrive(now);
-                self.agenda.set(id.0, next.unwrap_or(NEVER));
-                (id, sent?)
-            }
-            Carrier::Crossed(wire) => {
-                self.datagrams += wire.catch_up(now);
-                let (sent, next) = wire.arrive(now);
-                self.agenda.set(id.0, next.unwrap_or(NEVER));
-                (id, sent?)
-            }
-            Carrier::Managed(wire) => {
-                let sent = wire.advance(now);
-                self.agenda.set(id.0, wire.next_event().unwrap_or(NEVER));
-                self.drop_managed(now, id);
-                (id, self.mark(id, sent?))
-            }
-            Carrier::Shared(medium, _) => {
-                let medium = &mut self.media[*medium];
-                let arrived = medium.advance(now);
-                self.agenda.set(id.0, medium.next_event().unwrap_or(NEVER));
-                self.drop_managed(now, id);
-                let (direction, sent) = arrived?;
-                let id = LegId(id.0 | direction.index() as u32);
-                (id, self.mark(id, sent))
-            }
-            Carrier::Cut(_) => {
-                self.agenda.set(id.0, NEVER);
-                return None;
-            }
-            Carrier::Channel(channel, _) => {
-                let ChannelLegs { channel, legs } = &mut self.channels[*channel];
-                let arrived = channel.advance(now);
-                self.agenda.set(id.0, channel.next_event().unwrap_or(NEVER));
-                let arrived = arrived.map(|(station, sent)| (legs[station.0], sent));
-                self.drop_managed(now, id);
-                let (id, sent) = arrived?;
-                (id, self.mark(id, sent))
-            }
-        };
-        let leg = &mut self.legs[id.0 as usize];
         let (crossing, far) = (leg.cross(&sent, &mut self.pool), leg.far);
         self.get_across(now, id, sent.frame, crossing, far)
     }
@@ -513,135 +384,10 @@ impl Fabric {
             Far::Element(element) => Some((Receiver::Element(element, Port::WIRELESS), frame.handle())),
         }
     }
-
-    /// Writes a queue's mark into the packet, and gives back what was sent.
-    fn mark(&mut self, id: LegId, sent: InFlight) -> InFlight {
-        if sent.frame.is_marked() {
-            self.legs[id.0 as usize].report.marks += 1;
-            self.pool.get_mut(sent.frame.handle()).ecn = Ecn::Ce;
-        }
-        sent
-    }
-
-    /// Ends the run at `end`: what arrived of the datagrams of sources in its charge.
-    pub fn settle(&mut self, end: Instant) -> Vec<Arrived> {
-        self.ledger.settle(&mut self.flows);
-        let mut all = Vec::new();
-        for leg in &mut self.legs {
-            if let Carrier::Crossed(wire) = &mut leg.carrier {
-                let (arrived, report) = wire.settle(end);
-                leg.report.add(&report);
-                self.frames += arrived.datagrams;
-                all.push(arrived);
-            }
-        }
-        all
-    }
-
-    /// Books `bytes` that a flow delivered to that side with every link that they crossed.
-    pub fn credit(&mut self, flow: FlowId, to: Side, network: &Network, bytes: u64) {
-        let (mut at, to) = (self.host(flow, to.peer()), self.host(flow, to));
-        while let Some(leg) = self.leg_of_hop(self.settled().first(at, to)) {
-            self.legs[leg.0 as usize].report.useful += bytes;
-            at = network.links[leg.0 as usize / 2].ends[1 - leg.0 as usize % 2];
-        }
-    }
-
-    /// What each link carried: down, up.
-    pub fn paths(&self) -> Vec<[PathReport; 2]> {
-        self.legs.chunks_exact(2).map(|legs| [legs[0].report, legs[1].report]).collect()
-    }
-
-    #[cold]
-    fn record_packet(&mut self, time: Instant, point: u16, handle: Handle, what: fn(Packet) -> What) {
-        let packet = *self.pool.get(handle);
-        self.record(time, point, packet.flow, what(packet));
-    }
-
-    /// Keeps a record, if this run keeps any.
-    pub fn record(&mut self, time: Instant, point: u16, flow: FlowId, what: What) {
-        let wanted = |only| flow == only || flow == FlowId::NONE;
-        if let Some(trace) = &mut self.trace
-            && self.only.is_none_or(wanted)
-        {
-            trace.record(time, point, flow, what);
-        }
-    }
-
-    /// Frames that wait in front of the link of an element, to go where the element sends them.
-    pub fn waiting(&mut self, now: Instant, element: usize) -> usize {
-        match &mut self.legs[self.elements[element].leg.0 as usize].carrier {
-            Carrier::Own(wire) => wire.waiting(now),
-            Carrier::Managed(wire) => wire.waiting(),
-            Carrier::Crossed(wire) => {
-                self.datagrams += wire.catch_up(now);
-                wire.waiting(now)
-            }
-            Carrier::Shared(medium, direction) => self.media[*medium].waiting(*direction),
-            Carrier::Channel(channel, station) => self.channels[*channel].channel.waiting(*station),
-            Carrier::Cut(_) => 0,
-        }
-    }
-
-    /// An element says why a packet did not come over its link: counts it, and whether it is so.
-    pub fn judged(&mut self, element: usize, flow: FlowId, lost: (Side, Seq), cause: LossCause) {
-        let came_over = self.elements[element].leg.opposite();
-        let right = self.truth.as_ref().is_some_and(|truth| truth.says(came_over, flow, lost, cause));
-        if let Some(report) = self.flows.get_mut(flow.0 as usize) {
-            report.losses_judged += 1;
-            report.judged_right += u64::from(right);
-        }
-    }
-
-    /// Capture point of an endpoint: its host's first link.
-    pub fn endpoint_point(&self, flow: FlowId, side: Side) -> u16 {
-        self.leg_of_hop(self.settled().first(self.host(flow, side), self.host(flow, side.peer())))
-            .map_or(0, LegId::near)
-    }
-
-    fn host(&self, flow: FlowId, side: Side) -> NodeId {
-        self.hosts[endpoint(flow, side)]
-    }
-
-    /// The leg that a hop leads onto.
-    fn leg_of_hop(&self, hop: Hop) -> Option<LegId> {
-        match hop {
-            Hop::Leg(leg) => Some(leg),
-            Hop::Element(element) => Some(self.elements[element as usize].leg),
-            Hop::Here | Hop::Nowhere | Hop::Roaming(_) => None,
-        }
-    }
-
-    /// Routes as they are for good, or were when the host that moves had a station last.
-    fn settled(&self) -> &Routes {
-        self.roaming.as_ref().map_or(&self.routes, |roaming| roaming.settled())
-    }
-
-    /// Capture point of an element: its router's end of the link.
-    pub fn element_point(&self, element: usize) -> u16 {
-        self.elements[element].leg.near()
-    }
-}
-
-/// What is known of a flow before it begins.
-fn unjudged(network: &Network) -> FlowReport {
-    let sender = SenderReport { spurious_timeouts: network.varies().then_some(0), ..SenderReport::default() };
-    FlowReport { sender, ..FlowReport::default() }
 }
 
 /// The leg that an element stands in front of: its link, away from its node.
 pub(crate) fn leg_of(network: &Network, spec: &ElementSpec) -> LegId {
     let away = if network.links[spec.link.0].ends[0] == spec.node { Direction::Down } else { Direction::Up };
     LegId::new(spec.link, away)
-}
-
-/// Capture points of a network, in the order that [`LegId`] numbers them.
-pub fn capture_points(network: &Network) -> Vec<CapturePoint> {
-    let degree = |node: NodeId| network.links.iter().flat_map(|link| link.ends).filter(|&end| end == node).count();
-    let name = |node: NodeId, link: &str| {
-        let host = &network.nodes[node.0].name;
-        let name = if degree(node) == 1 { host.clone() } else { format!("{host}:{link}") };
-        CapturePoint { name }
-    };
-    network.links.iter().flat_map(|link| link.ends.map(|node| name(node, &link.name))).collect()
 }

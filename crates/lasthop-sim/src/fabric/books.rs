@@ -1,0 +1,146 @@
+//! What the fabric counts and records, and where.
+
+use lasthop_proto::event::{Event, LossCause};
+use lasthop_proto::packet::{FlowId, Packet, Side};
+use lasthop_proto::seq::Seq;
+use lasthop_proto::time::Instant;
+
+use super::{Carrier, Fabric};
+use crate::datagrams::Arrived;
+use crate::endpoint::index as endpoint;
+use crate::leg::LegId;
+use crate::measure::{FlowReport, PathReport, SenderReport};
+use crate::network::{Network, NodeId};
+use crate::pool::Handle;
+use crate::routes::{Hop, Routes};
+use crate::trace::{CapturePoint, DropReason, What};
+
+impl Fabric {
+    #[inline(never)]
+    pub(super) fn drop(&mut self, now: Instant, leg: LegId, handle: Handle, reason: DropReason) {
+        let packet = self.pool.take(handle);
+        self.letters.lose(&packet);
+        self.legs[leg.0 as usize].report.lose(reason);
+        if let Some(truth) = &mut self.truth {
+            truth.lose(leg, &packet, reason);
+        }
+        self.record(now, leg.near(), packet.flow, What::Dropped(packet, reason));
+        if reason == DropReason::Channel {
+            self.ledger.lose(&packet);
+        }
+        if self.judges_timeouts.is_on() {
+            self.ledger.miss(&packet);
+        }
+    }
+
+    /// Counts a timeout of an endpoint as spurious that was for a byte of which nothing is lost.
+    pub fn judge_timeout(&mut self, flow: FlowId, side: Side, event: &Event) {
+        if self.judges_timeouts.is_on()
+            && let Event::Timeout { seq } = event
+            && !self.ledger.is_missing(flow, side, *seq)
+        {
+            *self.flows[flow.0 as usize].sender.spurious_timeouts.get_or_insert(0) += 1;
+        }
+    }
+
+    /// An element says why a packet did not come over its link: counts it, and whether it is so.
+    pub fn judged(&mut self, element: usize, flow: FlowId, lost: (Side, Seq), cause: LossCause) {
+        let came_over = self.elements[element].leg.opposite();
+        let right = self.truth.as_ref().is_some_and(|truth| truth.says(came_over, flow, lost, cause));
+        if let Some(report) = self.flows.get_mut(flow.0 as usize) {
+            report.losses_judged += 1;
+            report.judged_right += u64::from(right);
+        }
+    }
+
+    /// Ends the run at `end`: what arrived of the datagrams of sources in its charge.
+    pub fn settle(&mut self, end: Instant) -> Vec<Arrived> {
+        self.ledger.settle(&mut self.flows);
+        let mut all = Vec::new();
+        for leg in &mut self.legs {
+            if let Carrier::Crossed(wire) = &mut leg.carrier {
+                let (arrived, report) = wire.settle(end);
+                leg.report.add(&report);
+                self.frames += arrived.datagrams;
+                all.push(arrived);
+            }
+        }
+        all
+    }
+
+    /// Books `bytes` that a flow delivered to that side with every link that they crossed.
+    pub fn credit(&mut self, flow: FlowId, to: Side, network: &Network, bytes: u64) {
+        let (mut at, to) = (self.host(flow, to.peer()), self.host(flow, to));
+        while let Some(leg) = self.leg_of_hop(self.settled().first(at, to)) {
+            self.legs[leg.0 as usize].report.useful += bytes;
+            at = network.links[leg.0 as usize / 2].ends[1 - leg.0 as usize % 2];
+        }
+    }
+
+    /// What each link carried: down, up.
+    pub fn paths(&self) -> Vec<[PathReport; 2]> {
+        self.legs.chunks_exact(2).map(|legs| [legs[0].report, legs[1].report]).collect()
+    }
+
+    #[cold]
+    pub(super) fn record_packet(&mut self, time: Instant, point: u16, handle: Handle, what: fn(Packet) -> What) {
+        let packet = *self.pool.get(handle);
+        self.record(time, point, packet.flow, what(packet));
+    }
+
+    /// Keeps a record, if this run keeps any.
+    pub fn record(&mut self, time: Instant, point: u16, flow: FlowId, what: What) {
+        let wanted = |only| flow == only || flow == FlowId::NONE;
+        if let Some(trace) = &mut self.trace
+            && self.only.is_none_or(wanted)
+        {
+            trace.record(time, point, flow, what);
+        }
+    }
+
+    /// Capture point of an endpoint: its host's first link.
+    pub fn endpoint_point(&self, flow: FlowId, side: Side) -> u16 {
+        self.leg_of_hop(self.settled().first(self.host(flow, side), self.host(flow, side.peer())))
+            .map_or(0, LegId::near)
+    }
+
+    /// Capture point of an element: its router's end of the link.
+    pub fn element_point(&self, element: usize) -> u16 {
+        self.elements[element].leg.near()
+    }
+
+    pub(super) fn host(&self, flow: FlowId, side: Side) -> NodeId {
+        self.hosts[endpoint(flow, side)]
+    }
+
+    /// The leg that a hop leads onto.
+    pub(super) fn leg_of_hop(&self, hop: Hop) -> Option<LegId> {
+        match hop {
+            Hop::Leg(leg) => Some(leg),
+            Hop::Element(element) => Some(self.elements[element as usize].leg),
+            Hop::Here | Hop::Nowhere | Hop::Roaming(_) => None,
+        }
+    }
+
+    /// Routes as they are for good, or were when the host that moves had a station last.
+    pub(super) fn settled(&self) -> &Routes {
+        self.roaming.as_ref().map_or(&self.routes, |roaming| roaming.settled())
+    }
+}
+
+/// What is known of a flow before it begins.
+pub(super) fn unjudged(network: &Network) -> FlowReport {
+    let sender = SenderReport { spurious_timeouts: network.varies().then_some(0), ..SenderReport::default() };
+    FlowReport { sender, ..FlowReport::default() }
+}
+
+/// Capture points of a network, in the order that [`LegId`] numbers them.
+pub fn capture_points(network: &Network) -> Vec<CapturePoint> {
+    let degree = |node: NodeId| network.links.iter().flat_map(|link| link.ends).filter(|&end| end == node).count();
+    let name = |node: NodeId, link: &str| {
+        let host = &network.nodes[node.0].name;
+        let name = if degree(node) == 1 { host.clone() } else { format!("{host}:{link}") };
+        CapturePoint { name }
+    };
+    network.links.iter().flat_map(|link| link.ends.map(|node| name(node, &link.name))).collect()
+}
