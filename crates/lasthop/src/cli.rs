@@ -1,6 +1,11 @@
 //! Command line.
 
+#[cfg(target_os = "linux")]
+mod daemon;
 mod diagnose;
+#[cfg(target_os = "linux")]
+mod gateway;
+mod link;
 #[cfg(target_os = "linux")]
 mod tunnel;
 
@@ -10,15 +15,17 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use lasthop_proto::scheme::{SCHEMES, Scheme};
-#[cfg(target_os = "linux")]
-use lasthop_scenario::units::ByteSize;
-use lasthop_scenario::units::{BitRate, QueueSize, TimeSpan};
+use lasthop_scenario::units::TimeSpan;
 use lasthop_scenario::{Scenario, did_you_mean};
-use lasthop_study::advise::{Needs, Use};
-use lasthop_study::link::{bit_rate, time_span};
+use lasthop_study::link::time_span;
 use lasthop_study::sweep::Axis;
 
+#[cfg(target_os = "linux")]
+pub use self::daemon::RecordArgs;
 pub use self::diagnose::{DiagnoseArgs, Place};
+#[cfg(target_os = "linux")]
+pub use self::gateway::*;
+pub use self::link::{AdviseArgs, FitArgs, LinkArgs};
 #[cfg(target_os = "linux")]
 pub use self::tunnel::*;
 use crate::error::Error;
@@ -356,79 +363,6 @@ pub struct ServeArgs {
     pub open: bool,
 }
 
-/// What a link lost, and what else is known of it.
-#[derive(Args, Debug)]
-pub struct FitArgs {
-    /// Losses on the way to the client: 0 (arrives) and 1 (lost), a CSV with the columns sent_s and lost, the output of `ping -D -O`, a packet capture, or the folder (or its probe.json) that `lasthop probe --out` wrote
-    #[arg(value_name = "TRACE")]
-    pub down: PathBuf,
-    /// Losses on the way from the client
-    #[arg(long, value_name = "TRACE")]
-    pub up: Option<PathBuf>,
-    #[command(flatten)]
-    pub link: LinkArgs,
-    /// Write the link as a scenario, ready for `compare`; needs --rate and --delay, which a probe has and a capture may have
-    #[arg(long, short, value_name = "FILE")]
-    pub out: Option<PathBuf>,
-    /// Replace the file if there is one
-    #[arg(long, requires = "out")]
-    pub force: bool,
-    #[command(flatten)]
-    pub json: JsonArgs,
-}
-
-/// What is known of a link that was measured.
-#[derive(Args, Debug)]
-pub struct LinkArgs {
-    /// The link's rate, as "10 Mbps": packets are on the air for their length
-    #[arg(long, value_name = "RATE", value_parser = bit_rate)]
-    pub rate: Option<BitRate>,
-    /// The link's delay, one way, as "20 ms"
-    #[arg(long, value_name = "TIME", value_parser = time_span)]
-    pub delay: Option<TimeSpan>,
-    /// The delay of the path behind the base station, one way [default: 20 ms]
-    #[arg(long, value_name = "TIME", value_parser = time_span)]
-    pub wire_delay: Option<TimeSpan>,
-    /// The queue before the link, as "100 packets" [default: 100 packets]
-    #[arg(long, value_name = "SIZE")]
-    pub queue: Option<QueueSize>,
-}
-
-/// A link, what can be changed, and what it is for.
-#[derive(Args, Debug)]
-pub struct AdviseArgs {
-    #[command(flatten)]
-    pub scenario: ScenarioArgs,
-    #[command(flatten)]
-    pub link: LinkArgs,
-    /// What can be changed: the senders' settings, a box in front of the hop, boxes at both its ends [default: all three]
-    #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = Needs::by_name)]
-    pub control: Vec<Needs>,
-    /// What the link is for: bulk, pages, call [default: all]
-    #[arg(long = "for", value_name = "USE", value_delimiter = ',', value_parser = Use::by_name)]
-    pub uses: Vec<Use>,
-    /// Runs of each cure and use [default: 10, and up to 40 while a gain may be chance]
-    #[arg(long, short = 'n', value_parser = clap::value_parser!(u32).range(1..))]
-    pub runs: Option<u32>,
-    /// Threads; 0 for one per core
-    #[arg(long, short, default_value_t = 0)]
-    pub jobs: usize,
-    /// Write the configuration of the advised cure, and beside it what is promised; in a folder under names of their own
-    #[arg(long, short, value_name = "FILE")]
-    pub out: Option<PathBuf>,
-    /// The gateway's interface towards the hop, as wlan0, for the configuration of a box
-    #[arg(long, value_name = "NAME", requires = "out")]
-    pub interface: Option<String>,
-    #[cfg(target_os = "linux")]
-    #[command(flatten)]
-    pub tunnel: TunnelEndsArgs,
-    /// Replace the file if there is one
-    #[arg(long, requires = "out")]
-    pub force: bool,
-    #[command(flatten)]
-    pub json: JsonArgs,
-}
-
 #[derive(Args, Debug)]
 pub struct ExplainArgs {
     #[command(flatten)]
@@ -454,158 +388,4 @@ pub struct ManArgs {
     /// Write the pages of all commands into this folder
     #[arg(long, short, value_name = "DIR", conflicts_with = "command")]
     pub out: Option<PathBuf>,
-}
-
-#[cfg(target_os = "linux")]
-#[derive(Args, Debug)]
-#[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
-pub struct GatewayArgs {
-    #[command(subcommand)]
-    pub command: Option<GatewayCommand>,
-    #[command(flatten)]
-    pub run: Option<GatewayRunArgs>,
-}
-
-#[cfg(target_os = "linux")]
-#[derive(Subcommand, Debug)]
-pub enum GatewayCommand {
-    /// Run the gateway in the foreground (as `lasthop gateway FILE` does)
-    Run(GatewayRunArgs),
-    /// Say what this machine lacks for a configuration
-    Check(GatewayCheckArgs),
-    /// Print what a running gateway has done
-    Status(GatewayStatusArgs),
-    /// Print what the treatment gains over the connections that are left alone
-    Report(GatewayReportArgs),
-    /// Let a running gateway read its configuration again
-    Reload(GatewaySocketArgs),
-    /// Remove what a dead gateway left: its rules and its socket
-    Clean(GatewayCleanArgs),
-    /// Decide once more on what was recorded, and compare
-    Replay(GatewayReplayArgs),
-    /// Handle packets (started by the gateway itself)
-    #[command(hide = true)]
-    Worker(RecordArgs),
-}
-
-#[cfg(target_os = "linux")]
-#[derive(Args, Debug)]
-pub struct GatewayRunArgs {
-    /// Configuration file
-    #[arg(value_name = "FILE")]
-    pub file: PathBuf,
-    /// Print every rule that would be installed, and install none
-    #[arg(long)]
-    pub dry_run: bool,
-    // Not flattened: these arguments are optional as a whole, which clap does not see through two levels.
-    /// Record every packet's headers and what was decided on it, as pcapng, in a new file
-    #[arg(long, value_name = "FILE.pcapng")]
-    pub record: Option<PathBuf>,
-    /// Largest recording
-    #[arg(long, value_name = "SIZE", default_value = "1 GiB", value_parser = byte_size)]
-    pub record_limit: ByteSize,
-}
-
-/// Where a daemon records.
-#[cfg(target_os = "linux")]
-#[derive(Args, Debug)]
-pub struct RecordArgs {
-    /// Record every packet's headers and what was decided on it, as pcapng, in a new file
-    #[arg(long, value_name = "FILE.pcapng")]
-    pub record: Option<PathBuf>,
-    /// Largest recording
-    #[arg(long, value_name = "SIZE", default_value = "1 GiB", value_parser = byte_size)]
-    pub record_limit: ByteSize,
-}
-
-/// A number of bytes, as "1 GiB".
-#[cfg(target_os = "linux")]
-fn byte_size(text: &str) -> Result<ByteSize, String> {
-    text.parse().map_err(|error| format!("{error}; give a number of bytes, as \"1 GiB\""))
-}
-
-#[cfg(target_os = "linux")]
-#[derive(Args, Debug)]
-pub struct GatewayReplayArgs {
-    /// Recording
-    #[arg(value_name = "FILE.pcapng")]
-    pub file: PathBuf,
-    /// Let the simulator's element decide, instead of the gateway's engine
-    #[arg(long)]
-    pub element: bool,
-    #[command(flatten)]
-    pub json: JsonArgs,
-}
-
-#[cfg(target_os = "linux")]
-#[derive(Args, Debug)]
-pub struct GatewayCheckArgs {
-    /// Configuration file
-    #[arg(value_name = "FILE")]
-    pub file: PathBuf,
-    #[command(flatten)]
-    pub json: JsonArgs,
-}
-
-#[cfg(target_os = "linux")]
-#[derive(Args, Debug)]
-pub struct GatewaySocketArgs {
-    /// The gateway's control socket, as its configuration names it
-    #[arg(long, value_name = "PATH", default_value = lasthop_gateway::configuration::DEFAULT_CONTROL)]
-    pub control: PathBuf,
-}
-
-#[cfg(target_os = "linux")]
-#[derive(Args, Debug)]
-pub struct GatewayCleanArgs {
-    /// Configuration file, for the control socket that it names
-    #[arg(value_name = "FILE", conflicts_with = "control")]
-    pub file: Option<PathBuf>,
-    #[command(flatten)]
-    pub socket: GatewaySocketArgs,
-}
-
-#[cfg(target_os = "linux")]
-#[derive(Args, Debug)]
-pub struct GatewayAskArgs {
-    #[command(flatten)]
-    pub socket: GatewaySocketArgs,
-    #[command(flatten)]
-    pub json: JsonArgs,
-}
-
-#[cfg(target_os = "linux")]
-#[derive(Args, Debug)]
-pub struct GatewayReportArgs {
-    #[command(flatten)]
-    pub ask: GatewayAskArgs,
-    /// Set what `lasthop advise --out` promised beside what was measured
-    #[arg(long, value_name = "FILE")]
-    pub promise: Option<PathBuf>,
-    /// Write the hop as a scenario for `compare` and `advise`, from what crossed it last (root; the configuration has limits.link)
-    #[arg(long, value_name = "FILE", conflicts_with = "promise")]
-    pub link: Option<PathBuf>,
-    /// Replace the file if there is one
-    #[arg(long, requires = "link")]
-    pub force: bool,
-    /// The hop's rate, as "10 Mbps", where nothing has waited for it
-    #[arg(long, value_name = "RATE", value_parser = bit_rate, requires = "link")]
-    pub rate: Option<BitRate>,
-}
-
-#[cfg(target_os = "linux")]
-#[derive(Args, Debug)]
-pub struct GatewayStatusArgs {
-    #[command(flatten)]
-    pub ask: GatewayAskArgs,
-    /// Ask again every so many seconds, until Ctrl-C; with --json a line each time
-    #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "2", value_parser = interval)]
-    pub watch: Option<std::time::Duration>,
-}
-
-/// Seconds between two questions.
-#[cfg(target_os = "linux")]
-fn interval(text: &str) -> Result<std::time::Duration, String> {
-    let seconds = text.parse::<f64>().ok().filter(|seconds| (0.1..=86_400.0).contains(seconds));
-    seconds.map(std::time::Duration::from_secs_f64).ok_or_else(|| "give 0.1 to 86400 seconds, as --watch=2".to_owned())
 }

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::{JsonArgs, RecordArgs, interval};
+use super::JsonArgs;
+use super::daemon::{RecordArgs, interval};
 
 #[derive(Args, Debug)]
 #[command(arg_required_else_help = true)]
