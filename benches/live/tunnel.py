@@ -6,6 +6,7 @@ Topologies as in peers.py: a kernel's CUBIC sender, 10 Mbps, a queue of 100 pack
     sender -- gateway ~~~~~ receiver     A: 30 ms each way on the lossy hop     B: 25 ms wired, 5 ms on the hop
 
 The tunnel's ends are gateway and receiver; `tunnel-auto` finds its rate. Its ping goes through it, as the transfer does; the others' goes the way of theirs.
+`tinyfecvpn` is tinyfecVPN (`tinyvpn` in the path) with 10 coded frames for 20 packets, the share of its own examples.
 
     sudo python3 benches/live/tunnel.py                                   # everything: 25 minutes
     sudo python3 benches/live/tunnel.py --topologies A --losses 2.3 --seeds 1 --systems cubic,tunnel
@@ -17,6 +18,7 @@ import contextlib
 import itertools
 import json
 import os
+import shutil
 import statistics
 import tempfile
 import time
@@ -68,16 +70,55 @@ class Tunnel(peers.Direct):
                     run("sh", "-c", f"ip route del {lab.address('sender')} 2>/dev/null || true", namespace=lab.namespace(node))
                 file = self.file(folder, node, other, keys[other], lab)
                 stack.enter_context(Program(lab.namespace(node), args.lasthop, "tunnel", "run", file))
-            run("ip", "route", "replace", self.OWN["receiver"], *self.way(lab), namespace=lab.namespace("sender"))
+            run("ip", "route", "replace", self.OWN["receiver"], *way(lab), namespace=lab.namespace("sender"))
             tunnel = Asked(args, os.path.join(folder, "gateway.sock"))
             tunnel.wait()
             yield self.OWN["receiver"], peers.PORT, tunnel
 
-    @staticmethod
-    def way(lab):
-        """To the receiver, as the sender knows it."""
-        words = run("ip", "route", "get", lab.address("receiver"), namespace=lab.namespace("sender")).split()
-        return ["via", words[words.index("via") + 1], "dev", words[words.index("dev") + 1], "onlink"]
+
+class TinyFecVpn(peers.Direct):
+    """tinyfecVPN on gateway and receiver: UDPspeeder's code with a device, redundancy at a fixed share."""
+
+    # Server's and client's, in the network that is theirs by default.
+    RECEIVER, PORT, DEVICE = "10.22.22.1", "4096", "tiny0"
+
+    def __init__(self, *options):
+        super().__init__("cubic")
+        self.options = [*options, "--tun-dev", self.DEVICE, "--log-level", "2"]
+
+    def missing(self):
+        return None if shutil.which("tinyvpn") else "tinyfecVPN (tinyvpn)"
+
+    def pinged(self, lab):
+        return self.RECEIVER
+
+    @contextlib.contextmanager
+    def installed(self, args, lab):
+        del args
+        server = ["tinyvpn", "-s", "-l", f"0.0.0.0:{self.PORT}", *self.options]
+        client = ["tinyvpn", "-c", "-r", f"{lab.address('receiver')}:{self.PORT}", *self.options]
+        gateway, receiver, sender = map(lab.namespace, ("gateway", "receiver", "sender"))
+        with Program(receiver, *server) as server:
+            peers.listening(receiver, self.PORT, server, "-u")
+            with Program(gateway, *client) as client:
+                run("ip", "route", "replace", lab.address("sender"), "dev", self.DEVICE, namespace=receiver)
+                run("ip", "route", "replace", self.RECEIVER, *way(lab), namespace=sender)
+                self.wait(gateway, client)
+                yield self.RECEIVER, peers.PORT, None
+
+    def wait(self, gateway, client):
+        """Until the two ends know each other."""
+        for _ in range(10):
+            with peers.end(gateway, "ping", self.RECEIVER, 0.5, 10) as echoes:
+                if echoes.result(5)["ms"]:
+                    return
+        raise RuntimeError(f"tinyvpn's ends do not find each other: {client.said()}")
+
+
+def way(lab):
+    """To the receiver, as the sender knows it."""
+    words = run("ip", "route", "get", lab.address("receiver"), namespace=lab.namespace("sender")).split()
+    return ["via", words[words.index("via") + 1], "dev", words[words.index("dev") + 1], "onlink"]
 
 
 class Asked:
@@ -101,8 +142,9 @@ class Asked:
 
 # Links count from the IP header on: 9.907 Mbps are 10 on Ethernet.
 RATE = "9.9 Mbps"
-peers.SYSTEMS |= {"tunnel": Tunnel("hybrid", RATE), "tunnel-arq": Tunnel("arq", RATE), "tunnel-auto": Tunnel("hybrid", "auto")}
-SYSTEMS = ["cubic", "bbr", "snoop", "pepsal", "kcptun-fast", "kcptun-fast2-nofec", "tunnel-arq", "tunnel-auto", "tunnel"]
+peers.SYSTEMS |= {"tunnel": Tunnel("hybrid", RATE), "tunnel-arq": Tunnel("arq", RATE), "tunnel-auto": Tunnel("hybrid", "auto"),
+                  "tinyfecvpn": TinyFecVpn("-f", "20:10")}
+SYSTEMS = ["cubic", "bbr", "snoop", "pepsal", "kcptun-fast", "kcptun-fast2-nofec", "tinyfecvpn", "tunnel-arq", "tunnel-auto", "tunnel"]
 
 
 def verdict(cell, cells):
