@@ -74,8 +74,8 @@ struct Doubt {
     refused: u8,
     /// The last of them.
     last: Option<Sight>,
-    /// Whether it follows on the one before, as a stranger's among the end's own does not.
-    follows: bool,
+    /// Whether it goes on from the one before, as a stranger's among the end's own does not, nor one that a stranger repeats.
+    goes_on: bool,
     /// Where the one that reaches furthest ends.
     end: Seq,
     /// Whether what the last one acknowledges had been sent by then.
@@ -83,13 +83,13 @@ struct Doubt {
 }
 
 impl Doubt {
-    const NONE: Self = Self { refused: 0, last: None, follows: false, end: Seq(0), answers: false };
+    const NONE: Self = Self { refused: 0, last: None, goes_on: false, end: Seq(0), answers: false };
 
     /// Another came, when the other side had sent what ends at `sent`.
     fn add(&mut self, sight: Sight, sent: Seq) {
         self.answers = sight.ack.le(sent);
         self.refused = self.refused.saturating_add(1);
-        self.follows = self.last.is_some_and(|last| sight.follows(&last));
+        self.goes_on = self.last.is_some_and(|last| sight.goes_on_from(&last));
         self.end = if self.last.is_some() { self.end.max(sight.end) } else { sight.end };
         self.last = Some(sight);
     }
@@ -97,9 +97,9 @@ impl Doubt {
     /// Whether a picture that there is already is to be made anew with the last of them.
     ///
     /// RFC 9293 §3.10.7.4: an end takes no acknowledgment of what it has not sent. A stranger's may bear the number of the end's own, as all
-    /// its pure acknowledgments do, and so follow on them.
+    /// its pure acknowledgments do, and so go on from them.
     fn is_enough(&self) -> bool {
-        self.refused >= DOUBT && self.follows && self.answers
+        self.refused >= DOUBT && self.goes_on && self.answers
     }
 }
 

@@ -326,13 +326,14 @@ fn after_a_gap_a_stranger_is_not_taken_for_the_sender() {
         let mut tracking = opened();
         tracking.take(Side::Initiator, &data(0, 0), 5_000);
         let mut takes = Vec::new();
-        for _ in 0..DOUBT {
+        for n in 1..=u32::from(DOUBT) {
+            let own = ack(60_000 - 1_000 * (u32::from(DOUBT) - n), 0);
             if strangers_last {
-                takes.push(tracking.take(Side::Acceptor, &ack(60_000, 0), 0));
+                takes.push(tracking.take(Side::Acceptor, &own, 0));
             }
-            takes.push(tracking.take(Side::Initiator, &data(500_000, 0), 1_000));
+            takes.push(tracking.take(Side::Initiator, &data(500_000 + n * 1_000, 0), 1_000));
             if !strangers_last {
-                takes.push(tracking.take(Side::Acceptor, &ack(60_000, 0), 0));
+                takes.push(tracking.take(Side::Acceptor, &own, 0));
             }
         }
         assert_eq!(takes.pop(), Some(Take::Opened));
@@ -379,9 +380,30 @@ fn after_a_gap_nothing_is_acknowledged_that_was_not_sent() {
         refuses(&mut tracking, Side::Acceptor, &ack(far + 50_000, 0), 0);
         refuses(&mut tracking, Side::Initiator, &data(far + u32::from(n) * 1_000, 0), 1_000);
     }
-    assert_eq!(tracking.take(Side::Acceptor, &ack(far, 0), 0), Take::Opened);
-    assert_eq!(tracking.acked(Side::Initiator), Some(CLIENT + 1 + far));
-    refuses(&mut tracking, Side::Initiator, &data(far + WINDOW, 0), 1_000);
+    refuses(&mut tracking, Side::Acceptor, &ack(far, 0), 0);
+    assert_eq!(tracking.take(Side::Acceptor, &ack(far + 1_000, 0), 0), Take::Opened);
+    assert_eq!(tracking.acked(Side::Initiator), Some(CLIENT + 1 + far + 1_000));
+    refuses(&mut tracking, Side::Initiator, &data(far + 1_000 + WINDOW, 0), 1_000);
+}
+
+/// Nor with what is repeated, from both sides: of two ends that go on one has more to say, or acknowledges more.
+#[test]
+fn what_is_repeated_is_no_gap() {
+    let mut tracking = opened();
+    tracking.take(Side::Initiator, &data(0, 0), 1_000);
+    tracking.take(Side::Acceptor, &ack(1_000, 0), 0);
+    for _ in 0..3 * DOUBT {
+        refuses(&mut tracking, Side::Initiator, &data(500_000, 0), 1_000);
+        refuses(&mut tracking, Side::Acceptor, &ack(1_001, 0), 100);
+    }
+    for _ in 0..3 * DOUBT {
+        refuses(&mut tracking, Side::Initiator, &data(500_000, 0), 1_000);
+    }
+    for _ in 0..3 * DOUBT {
+        refuses(&mut tracking, Side::Acceptor, &ack(1_001, 0), 100);
+    }
+    assert_eq!(tracking.take(Side::Initiator, &data(1_000, 0), 1_000), Take::Believed);
+    assert_eq!(tracking.take(Side::Acceptor, &ack(2_000, 0), 0), Take::Believed);
 }
 
 /// After a gap, too, the other end refuses what is older than it has taken (RFC 7323 §5.3), so that a stranger's old timestamp is not where
@@ -402,8 +424,8 @@ fn after_a_gap_timestamps_do_not_move_back() {
     let shown = (0..DOUBT)
         .map(|n| tracking.take(Side::Initiator, &stamped(data(500_000 + 1_000 * u32::from(n), 0), 116, 9_020), 1_000));
     assert_eq!(shown.last(), Some(Take::Refused));
-    assert_eq!(tracking.take(Side::Acceptor, &stamped(ack(500_000, 0), 9_020, 115), 0), Take::Opened);
-    refuses(&mut tracking, Side::Initiator, &stamped(data(500_000, 0), 104, 9_020), 1_000);
+    assert_eq!(tracking.take(Side::Acceptor, &stamped(ack(501_000, 0), 9_020, 115), 0), Take::Opened);
+    refuses(&mut tracking, Side::Initiator, &stamped(data(501_000, 0), 104, 9_020), 1_000);
     assert_eq!(tracking.recent(Side::Initiator), Some(115));
 }
 
