@@ -21,7 +21,13 @@ const SHORTEST_REST: Duration = Duration::from_millis(5);
 /// `enum ctattr_type`.
 const ORIGINAL: u16 = 1;
 const REPLY: u16 = 2;
+const PROTOCOL_STATE: u16 = 4;
 const FILTER: u16 = 25;
+/// `CTA_PROTOINFO_TCP`, and `CTA_PROTOINFO_TCP_STATE` in it.
+const OF_TCP: u16 = 1;
+const STATE: u16 = 1;
+/// `TCP_CONNTRACK_ESTABLISHED` to `TCP_CONNTRACK_LAST_ACK`: neither opening nor over.
+const UNDER_WAY: std::ops::RangeInclusive<u8> = 3..=6;
 /// Within those, `enum ctattr_tuple`, `ctattr_ip` and `ctattr_l4proto`.
 const IP: u16 = 1;
 const PROTOCOL: u16 = 2;
@@ -91,9 +97,18 @@ impl Conntrack {
         found.map_or(Found::Nothing, Found::Entry)
     }
 
+    /// Whether a TCP connection with packets on this route, as they come in, is tracked and under way: neither opening nor over.
+    pub fn is_under_way(&mut self, route: Route) -> bool {
+        self.ask_for(get(route), state).is_some_and(|state| UNDER_WAY.contains(&state))
+    }
+
     fn ask(&mut self, request: Request) -> Option<Entry> {
+        self.ask_for(request, entry)
+    }
+
+    fn ask_for<T: Copy>(&mut self, request: Request, read: impl Fn(&[u8]) -> Option<T>) -> Option<T> {
         let mut found = None;
-        let asked = self.socket.ask(request, PATIENCE, |_, body| found = found.or_else(|| entry(body)));
+        let asked = self.socket.ask(request, PATIENCE, |_, body| found = found.or_else(|| read(body)));
         if let Err(error) = asked
             && error.raw_os_error() != Some(libc::ENOENT)
         {
@@ -156,6 +171,13 @@ fn entry(body: &[u8]) -> Option<Entry> {
     Some(Entry { original: original?, reply: reply? })
 }
 
+/// How far tracking takes a TCP connection to be.
+fn state(body: &[u8]) -> Option<u8> {
+    let inner = |bytes, wanted| attributes(bytes).find(|&(kind, _)| kind == wanted).map(|(_, value)| value);
+    let of_tcp = inner(inner(body.get(4..)?, PROTOCOL_STATE)?, OF_TCP)?;
+    inner(of_tcp, STATE)?.first().copied()
+}
+
 fn tuple(bytes: &[u8]) -> Option<Route> {
     let (mut from, mut to, mut ports) = (None, None, [None; 2]);
     for (kind, value) in attributes(bytes) {
@@ -211,5 +233,13 @@ mod tests {
         .concat();
         assert_eq!(entry(&body), Some(wanted));
         assert!((0..body.len()).all(|len| entry(&body[..len]).is_none()));
+    }
+
+    #[test]
+    fn a_state_is_read_from_bytes_and_not_from_a_part_of_them() {
+        let of_tcp = nested(OF_TCP, &[attribute(STATE, &[3]), attribute(2, &[7])]);
+        let body = [[0; 4].to_vec(), attribute(3, &[0; 4]), nested(PROTOCOL_STATE, &[of_tcp])].concat();
+        assert_eq!(state(&body), Some(3));
+        assert!((0..body.len() - 8).all(|len| state(&body[..len]).is_none()));
     }
 }

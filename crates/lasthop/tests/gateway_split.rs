@@ -266,6 +266,61 @@ fn under_a_flood_of_openings_new_connections_go_on() {
     }
 }
 
+/// A connection that was there before the gateway is forwarded. What a stranger can send between its ends without its numbers does not lead it to the relay, which
+/// knows nothing of it and would reset it.
+#[test]
+fn a_strangers_first_packet_ends_no_connection_that_passes() {
+    if is_skipped("forged first packets of connections that pass") {
+        return;
+    }
+    let network = Network::new();
+    let pairs: Vec<_> = ["10.1.0.2:5351", "[fd01::2]:5351"]
+        .into_iter()
+        .flat_map(|address| exchange(&network, "c", "s", address, 1))
+        .collect();
+    let daemon = Daemon::start(&network, &split(""));
+    let carry = |round: u8| {
+        for (opened, accepted) in &pairs {
+            for (mut out, mut into) in [(opened, accepted), (accepted, opened)] {
+                out.write_all(&[round]).unwrap();
+                let mut read = [0];
+                into.read_exact(&mut read).unwrap_or_else(|error| panic!("round {round}: {error}"));
+                assert_eq!(read, [round]);
+            }
+        }
+    };
+    // Tracking takes them up again where the gateway's rules have begun it.
+    carry(0);
+    for (name, back) in [("c", false), ("s", true)] {
+        let ends = pairs.iter().map(|(opened, _)| [opened.local_addr().unwrap(), opened.peer_addr().unwrap()]);
+        let routes: Vec<_> = ends
+            .map(|[client, server]| lasthop_wire::Route { source: client, destination: server })
+            .map(|route| if back { route.reversed() } else { route })
+            .collect();
+        let send = move || {
+            let sender = Sender::new(0).unwrap();
+            for (route, n) in routes.iter().flat_map(|&route| (0..50_u32).map(move |n| (route, n))) {
+                let segment = lasthop_proto::packet::Segment {
+                    seq: lasthop_proto::seq::Seq(n.wrapping_mul(0x9E37_79B9)),
+                    flags: lasthop_proto::packet::Flags::SYN,
+                    window: 65_535,
+                    ..Default::default()
+                };
+                sender.send(&lasthop_wire::build(route, &segment, &[]).unwrap()).unwrap();
+            }
+        };
+        network.within(name, send).join().unwrap();
+        for round in 1..=3 {
+            carry(round);
+        }
+    }
+    let status = daemon.await_status(|status| status["split"]["passed"].as_u64() >= Some(4));
+    assert_eq!(status["split"]["total"], 0, "{status:#}");
+    // New ones are split all the same.
+    drop(exchange(&network, "c", "s", "10.1.0.2:5352", 1));
+    daemon.await_status(|status| status["split"]["total"] == 1);
+}
+
 #[test]
 fn one_client_has_its_share_of_the_relay() {
     if is_skipped("a client's share of a relay") {

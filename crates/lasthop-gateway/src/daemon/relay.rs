@@ -8,10 +8,11 @@ use std::time::Instant;
 
 use lasthop_daemon::ab::RuleArms;
 use lasthop_proto::packet::Flags;
+use lasthop_sys::conntrack::Conntrack;
 use lasthop_sys::links::Links;
 use lasthop_sys::nfqueue::message::Queued;
 use lasthop_sys::routes::{Routes, Way};
-use lasthop_wire::{Checksum, Checksums, View};
+use lasthop_wire::{Checksum, Checksums, Route, View};
 
 use crate::configuration::{Gateway, Mode, Rule};
 use crate::daemon::nat::set_destination;
@@ -30,6 +31,8 @@ pub(super) struct Relay {
     chooser: Chooser,
     admission: Arc<Admission>,
     routes: Routes,
+    /// Who is forwarded, where connections are tracked.
+    conntrack: Option<Conntrack>,
     calls: Calls,
     gate: Gate,
     counters: Arc<SplitCounters>,
@@ -80,6 +83,7 @@ impl Relay {
             chooser: Chooser::new(gateway),
             admission,
             routes: Routes::default(),
+            conntrack: Conntrack::open().ok(),
             calls: Calls::default(),
             gate: Gate::Open,
             counters,
@@ -139,8 +143,11 @@ impl Relay {
     }
 
     /// The mark that leads a first packet to this listener, if there is room for its connection.
-    fn admit(&self, now: Instant, opening: Opening, server: SocketAddr, listener: u32) -> Option<u32> {
-        if !self.admission.admit(now, opening, server) {
+    fn admit(&mut self, now: Instant, opening: Opening, server: SocketAddr, listener: u32) -> Option<u32> {
+        let conntrack = &mut self.conntrack;
+        let route = Route { source: opening.ends.client, destination: opening.ends.server };
+        let is_forwarded = || conntrack.as_mut().is_some_and(|conntrack| conntrack.is_under_way(route));
+        if !self.admission.admit(now, opening, server, is_forwarded) {
             self.counters.passed();
             return None;
         }

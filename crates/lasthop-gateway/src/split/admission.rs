@@ -91,9 +91,16 @@ impl Admission {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the connection that an `opener` begins is let in. Who is called is `opener.ends.server` there, and in truth `server`.
-    pub fn admit(&self, now: Instant, opener: Opening, server: SocketAddr) -> bool {
-        self.lock().admit(now, opener, server)
+    /// Whether the connection that an `opener` begins is let in. Who is called is `opener.ends.server` there, and in truth `server`. `is_forwarded`
+    /// says whether there is one between these ends that passes: a first packet, which a stranger may have sent, must not end it here.
+    pub fn admit(
+        &self,
+        now: Instant,
+        opener: Opening,
+        server: SocketAddr,
+        is_forwarded: impl FnOnce() -> bool,
+    ) -> bool {
+        self.lock().admit(now, opener, server, is_forwarded)
     }
 
     /// The relay has got a connection; who is called in truth, if it was let in.
@@ -108,7 +115,13 @@ impl Admission {
 }
 
 impl Register {
-    fn admit(&mut self, now: Instant, Opening { ends, number }: Opening, server: SocketAddr) -> bool {
+    fn admit(
+        &mut self,
+        now: Instant,
+        Opening { ends, number }: Opening,
+        server: SocketAddr,
+        is_forwarded: impl FnOnce() -> bool,
+    ) -> bool {
         self.forget(now);
         match self.known.get(&ends) {
             // The kernel has it already: a repeated packet, or one that the client should not have sent.
@@ -116,7 +129,7 @@ impl Register {
             // Whatever else these ends send would meet what the kernel has of the old connection.
             Some(State::Over { .. }) => {}
             None if self.passed.contains(now, (ends, number)) => return false,
-            None if !self.has_room(ends) => {
+            None if !self.has_room(ends) || is_forwarded() => {
                 self.passed.insert(now, (ends, number));
                 return false;
             }
@@ -247,7 +260,17 @@ mod tests {
 
     /// Whether ends that begin with this number are let in.
     fn admit(admission: &Admission, now: Instant, ends: Ends, number: u32) -> bool {
-        admission.admit(now, Opening { ends, number }, ends.server)
+        admission.admit(now, Opening { ends, number }, ends.server, || false)
+    }
+
+    #[test]
+    fn what_passes_is_not_ended_by_a_strangers_first_packet() {
+        let (admission, now, one) = (Admission::new(ROOM), Instant::now(), ends("10.0.0.1:1"));
+        assert!(!admission.admit(now, Opening { ends: one, number: 7 }, one.server, || true));
+        assert!(!admit(&admission, now, one, 7), "repeated");
+        assert!(admit(&admission, now, one, 8), "another connection, once that one is over");
+        // Nobody asks about those that are here.
+        assert!(admission.admit(now, Opening { ends: one, number: 9 }, one.server, || unreachable!()));
     }
 
     #[test]
@@ -317,7 +340,7 @@ mod tests {
         let (ends, number, behind) = (ends("10.0.0.1:1"), 5, "10.2.0.2:8080".parse().unwrap());
         assert_eq!(admission.accepted(ends), None);
         admission.ended(now, ends);
-        assert!(admission.admit(now, Opening { ends, number }, behind));
+        assert!(admission.admit(now, Opening { ends, number }, behind, || false));
         assert_eq!(admission.accepted(ends), Some(behind));
         // The kernel has the ends again before the end of the first is told.
         assert_eq!(admission.accepted(ends), Some(behind));
