@@ -85,7 +85,8 @@ fn a_handshake_opens_and_tells_the_scales() {
 fn data_is_believed_inside_the_window_only() {
     let mut tracking = opened();
     assert_eq!(tracking.take(Side::Initiator, &data(WINDOW - 1_000, 0), 1_000), Take::Believed);
-    refuses(&mut tracking, Side::Initiator, &data(WINDOW - 999, 0), 1_000);
+    assert_eq!(tracking.take(Side::Initiator, &data(WINDOW - 999, 0), 1_000), Take::Refused);
+    assert_eq!(tracking.next(Side::Initiator), CLIENT + 1 + WINDOW);
     refuses(&mut tracking, Side::Initiator, &data(10_000_000, 0), 1_000);
     refuses(&mut tracking, Side::Initiator, &segment(CLIENT - 1_000_000, SERVER + 1, Flags::ACK), 1_000);
     // The window moves with the acknowledgments, and not without them.
@@ -129,7 +130,7 @@ fn an_older_acknowledgment_grants_nothing() {
     step(&mut tracking, 100_000);
     let made_up = Segment { window: u16::MAX, ..ack(199_000, 0) };
     assert_eq!(tracking.take(Side::Acceptor, &made_up, 0), Take::Believed);
-    refuses(&mut tracking, Side::Initiator, &data(200_000 + WINDOW - 999, 0), 1_000);
+    assert_eq!(tracking.take(Side::Initiator, &data(200_000 + WINDOW - 999, 0), 1_000), Take::Refused);
     step(&mut tracking, 200_000);
     refuses(&mut tracking, Side::Acceptor, &ack(300_000 - WINDOW - 1, 0), 0);
     assert_eq!(tracking.take(Side::Acceptor, &ack(300_000 - WINDOW, 0), 0), Take::Believed);
@@ -348,6 +349,20 @@ fn after_a_gap_a_stranger_is_not_taken_for_the_sender() {
         assert_eq!(tracking.take(Side::Initiator, &data(80_000, 0), 1_000), Take::Believed);
         assert_eq!(tracking.take(Side::Acceptor, &ack(81_000, 0), 0), Take::Believed);
     }
+}
+
+/// A sender may know a wider window than has come by here, by a stranger's acknowledgment; the receiver takes what lies within its own when it comes there.
+/// What lies across the edge is not believed, but may be acknowledged in part; what lies beyond may not.
+#[test]
+fn what_lies_across_the_edge_may_be_taken_in_part() {
+    let mut tracking = opened();
+    assert_eq!(tracking.take(Side::Initiator, &data(0, 0), WINDOW - 500), Take::Believed);
+    assert_eq!(tracking.take(Side::Initiator, &data(WINDOW - 500, 0), 3_000), Take::Refused);
+    assert_eq!(tracking.take(Side::Initiator, &data(WINDOW + 2_500, 0), 3_000), Take::Refused);
+    refuses(&mut tracking, Side::Acceptor, &ack(WINDOW + 2_501, 0), 0);
+    assert_eq!(tracking.take(Side::Acceptor, &ack(WINDOW + 2_000, 0), 0), Take::Believed);
+    assert_eq!(tracking.next(Side::Initiator), CLIENT + 1 + WINDOW + 2_000);
+    assert_eq!(tracking.take(Side::Initiator, &data(WINDOW + 2_000, 0), 1_000), Take::Believed);
 }
 
 /// After a gap a connection is picked up with a packet that follows on the one before: not with a stranger's in between.

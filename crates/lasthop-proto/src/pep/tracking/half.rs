@@ -113,7 +113,7 @@ pub(super) struct Half {
     window: u32,
     /// The window field of the highest acknowledgment.
     pub field: u16,
-    /// The other end may have taken data up to here that nobody has seen inside its window, whose scale is not known.
+    /// The other end may have taken data up to here that nobody has seen inside its window: its scale is not known, or they lay across the edge.
     claim: Option<Seq>,
     /// Where data ended that were farther ahead than any before, and the shift of the window scale that would have allowed them.
     trial: Option<(Seq, u8)>,
@@ -263,7 +263,13 @@ impl Half {
         if sight.segment.seq == self.edge && self.base() == self.edge && beyond > 0 && beyond <= PROBE {
             self.probe = Some(sight.end);
         }
-        let Scale::AtLeast(least) = scale else { return };
+        let Scale::AtLeast(least) = scale else {
+            // It takes the part that lies within its window when it comes there, and acknowledges that.
+            if sight.segment.seq.ge(self.base()) && sight.segment.seq.lt(self.edge) && beyond > 0 && beyond <= FAR {
+                self.claim = Some(self.claim.map_or(sight.end, |end| end.max(sight.end)));
+            }
+            return;
+        };
         let ahead = sight.end.since(self.base());
         if ahead > 0 && ahead <= UNSEEN {
             self.claim = Some(self.claim.map_or(sight.end, |end| end.max(sight.end)));
