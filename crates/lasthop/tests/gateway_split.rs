@@ -50,6 +50,17 @@ fn exchange_by(
     (0..count).map(one).collect()
 }
 
+/// A SYN of a number of its own.
+fn first_packet(route: lasthop_wire::Route, n: u32) -> Vec<u8> {
+    let segment = lasthop_proto::packet::Segment {
+        seq: lasthop_proto::seq::Seq(n.wrapping_mul(0x9E37_79B9)),
+        flags: lasthop_proto::packet::Flags::SYN,
+        window: 65_535,
+        ..Default::default()
+    };
+    lasthop_wire::build(route, &segment, &[]).unwrap()
+}
+
 /// The next connection, which comes soon.
 fn accept(listener: &TcpListener) -> TcpStream {
     listener.set_nonblocking(true).unwrap();
@@ -242,13 +253,7 @@ fn under_a_flood_of_openings_new_connections_go_on() {
                     format!("{flood}.{}.{}:7000", 1 + n / 200, 1 + n % 200)
                 };
                 let route = lasthop_wire::Route { source: from.parse().unwrap(), destination: to };
-                let segment = lasthop_proto::packet::Segment {
-                    seq: lasthop_proto::seq::Seq(n.wrapping_mul(0x9E37_79B9)),
-                    flags: lasthop_proto::packet::Flags::SYN,
-                    window: 65_535,
-                    ..Default::default()
-                };
-                sender.send(&lasthop_wire::build(route, &segment, &[]).unwrap()).unwrap();
+                sender.send(&first_packet(route, n)).unwrap();
                 if n % 50 == 0 {
                     // No faster than virtual links take them.
                     std::thread::sleep(Duration::from_millis(2));
@@ -300,13 +305,7 @@ fn a_strangers_first_packet_ends_no_connection_that_passes() {
         let send = move || {
             let sender = Sender::new(0).unwrap();
             for (route, n) in routes.iter().flat_map(|&route| (0..50_u32).map(move |n| (route, n))) {
-                let segment = lasthop_proto::packet::Segment {
-                    seq: lasthop_proto::seq::Seq(n.wrapping_mul(0x9E37_79B9)),
-                    flags: lasthop_proto::packet::Flags::SYN,
-                    window: 65_535,
-                    ..Default::default()
-                };
-                sender.send(&lasthop_wire::build(route, &segment, &[]).unwrap()).unwrap();
+                sender.send(&first_packet(route, n)).unwrap();
             }
         };
         network.within(name, send).join().unwrap();
