@@ -263,16 +263,17 @@ impl Half {
         if sight.segment.seq == self.edge && self.base() == self.edge && beyond > 0 && beyond <= PROBE {
             self.probe = Some(sight.end);
         }
+        let claimed = self.claim.map_or(sight.end, |end| end.max(sight.end));
         let Scale::AtLeast(least) = scale else {
             // It takes the part that lies within its window when it comes there, and acknowledges that.
             if sight.segment.seq.ge(self.base()) && sight.segment.seq.lt(self.edge) && beyond > 0 && beyond <= FAR {
-                self.claim = Some(self.claim.map_or(sight.end, |end| end.max(sight.end)));
+                self.claim = Some(claimed);
             }
             return;
         };
         let ahead = sight.end.since(self.base());
         if ahead > 0 && ahead <= UNSEEN {
-            self.claim = Some(self.claim.map_or(sight.end, |end| end.max(sight.end)));
+            self.claim = Some(claimed);
             if self.trial.is_none() {
                 self.trial = self.shift_for(ahead, least).map(|shift| (sight.end, shift));
             }
