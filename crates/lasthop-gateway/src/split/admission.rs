@@ -100,7 +100,18 @@ impl Admission {
         server: SocketAddr,
         is_forwarded: impl FnOnce() -> bool,
     ) -> bool {
-        self.lock().admit(now, opener, server, is_forwarded)
+        if let Some(admitted) = self.lock().admit_known(now, opener, server) {
+            return admitted;
+        }
+        // Asked without the lock, for which the relay would have to wait.
+        let passes = is_forwarded();
+        let mut register = self.lock();
+        if passes {
+            register.passed.insert(now, (opener.ends, opener.number));
+        } else {
+            register.let_in(now, opener.ends, server);
+        }
+        !passes
     }
 
     /// The relay has got a connection; who is called in truth, if it was let in.
@@ -115,32 +126,32 @@ impl Admission {
 }
 
 impl Register {
-    fn admit(
-        &mut self,
-        now: Instant,
-        Opening { ends, number }: Opening,
-        server: SocketAddr,
-        is_forwarded: impl FnOnce() -> bool,
-    ) -> bool {
+    /// The answer to those whose ends are known, and to those for whom there is no room.
+    fn admit_known(&mut self, now: Instant, Opening { ends, number }: Opening, server: SocketAddr) -> Option<bool> {
         self.forget(now);
         match self.known.get(&ends) {
             // The kernel has it already: a repeated packet, or one that the client should not have sent.
-            Some(State::Opening { .. } | State::Open { .. }) => return true,
+            Some(State::Opening { .. } | State::Open { .. }) => Some(true),
             // Whatever else these ends send would meet what the kernel has of the old connection.
-            Some(State::Over { .. }) => {}
-            None if self.passed.contains(now, (ends, number)) => return false,
-            None if !self.has_room(ends) || is_forwarded() => {
-                self.passed.insert(now, (ends, number));
-                return false;
+            Some(State::Over { .. }) => {
+                self.let_in(now, ends, server);
+                Some(true)
             }
-            None => {}
+            None if self.passed.contains(now, (ends, number)) => Some(false),
+            None if !self.has_room(ends) => {
+                self.passed.insert(now, (ends, number));
+                Some(false)
+            }
+            None => None,
         }
+    }
+
+    fn let_in(&mut self, now: Instant, ends: Ends, server: SocketAddr) {
         let until = now + self.room.patience;
         self.known.insert(ends, State::Opening { until, server });
         self.opened_until.push_back((until, ends));
         self.opening += 1;
         self.clients.entry(client(ends)).or_default().opening += 1;
-        true
     }
 
     fn has_room(&self, ends: Ends) -> bool {
