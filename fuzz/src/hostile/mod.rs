@@ -17,7 +17,8 @@
 //! gateway: an acknowledgment under way may have moved the window meanwhile. So a packet is refused, in the sense of the rules
 //! above, when it would be in every state from the one last shown to the gateway up to the present one. Where a stranger breaks a
 //! connection that no gateway could have saved (a reset with the exact number, bytes beyond the sender's), the script ends. Where an
-//! end takes what no true end could have sent, gateway and twin are compared no longer, and the rest still holds.
+//! end takes what no true end could have sent, gateway and twin are compared no longer, and the rest still holds, but for a stranger's bytes
+//! under numbers that the receiver has passed: it refuses them from whomever they come.
 //!
 //! | module | holds |
 //! |---|---|

@@ -95,7 +95,13 @@ impl<M: Middle> World<'_, M> {
                 }
                 Seen::Both
             }
-            Judgement::Old => Seen::Both,
+            Judgement::Old => {
+                // A gateway that lost sight of the receiver may still wait for them, and give the receiver again what it refuses.
+                if self.demand == Demand::Outcome {
+                    self.excused.push((packet.segment.seq, packet.end()));
+                }
+                Seen::Both
+            }
             Judgement::Refused => {
                 // At the edge of a closed window it may be a probe, which the receiver takes once it has opened the window: the
                 // acknowledgment that says so may be lost.
