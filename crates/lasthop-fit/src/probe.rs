@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use crate::scenario::{Link, Told};
+use crate::scenario::{HalfDuplex, Link, Told};
 
 /// The form that is read.
 const VERSION: u32 = 1;
@@ -36,8 +36,18 @@ pub enum ProbeError {
 struct Report {
     lasthop_probe: u32,
     one_way_delay_ms: f64,
+    /// Reports from before it was looked for have none.
+    #[serde(default)]
+    half_duplex: Option<Medium>,
     down: Direction,
     up: Direction,
+}
+
+#[derive(Deserialize)]
+struct Medium {
+    rate_bps: [f64; 2],
+    frame_overhead_us: Option<f64>,
+    turnaround_us: f64,
 }
 
 #[derive(Deserialize)]
@@ -93,9 +103,15 @@ pub fn read(text: &str) -> Result<Measured, ProbeError> {
             )));
         }
     }
+    if let Some(medium) = &report.half_duplex {
+        check(medium)?;
+    }
+    let medium = report.half_duplex.as_ref();
+    let half_duplex = medium.map(half_duplex);
     let link = Link {
-        rate: rate(&report.down, "down"),
-        rate_up: Some(rate(&report.up, "up")),
+        half_duplex,
+        rate: rate(&report.down, "down", medium.map(|medium| medium.rate_bps[0])),
+        rate_up: Some(rate(&report.up, "up", medium.map(|medium| medium.rate_bps[1]))),
         delay: Told {
             value: format!("{} ms", digits(delay)),
             origin: "lasthop probe: half of the least round trip, less the time on the air".to_owned(),
@@ -117,9 +133,41 @@ fn digits(value: f64) -> f64 {
     format!("{value:.5e}").parse().unwrap_or(value)
 }
 
-fn rate(direction: &Direction, way: &str) -> Told {
+fn check(medium: &Medium) -> Result<(), ProbeError> {
+    let Medium { rate_bps, frame_overhead_us, turnaround_us } = medium;
+    if !rate_bps.iter().all(|rate| (1.0..1e12).contains(rate)) {
+        return Err(ProbeError::Value(format!(
+            "half_duplex.rate_bps = {rate_bps:?}: expected bits a second, 1 to 1e12"
+        )));
+    }
+    for (key, value) in [("frame_overhead_us", frame_overhead_us.unwrap_or(0.0)), ("turnaround_us", *turnaround_us)] {
+        if !(0.0..1e6).contains(&value) {
+            return Err(ProbeError::Value(format!("half_duplex.{key} = {value}: expected microseconds, 0 to 1e6")));
+        }
+    }
+    Ok(())
+}
+
+fn half_duplex(medium: &Medium) -> HalfDuplex {
+    let told = |us: f64, origin: &str| Told { value: format!("{us} us"), origin: origin.to_owned() };
+    HalfDuplex {
+        frame_overhead: medium.frame_overhead_us.map_or_else(
+            || told(0.0, "lasthop probe did not find it; it is part of the rate"),
+            |us| told(us, "lasthop probe: what each frame takes beside its bytes"),
+        ),
+        turnaround: told(medium.turnaround_us, "lasthop probe: from a frame of one way to one of the other"),
+    }
+}
+
+/// `on_air`: the rate while a frame's bytes are, where frames take time besides.
+fn rate(direction: &Direction, way: &str, on_air: Option<f64>) -> Told {
     let Estimate { value, interval } = direction.rate_bps;
+    let kilobits = |value: f64| format!("{} kbps", (value / 1e3).round().max(1.0));
     let megabits = |value: f64| digits(value / 1e6);
+    if let Some(rate) = on_air {
+        let origin = format!("lasthop probe, {way}; with what a frame takes besides {:.4} Mbps", megabits(value));
+        return Told { value: kilobits(rate), origin };
+    }
     let mut origin = format!("lasthop probe, {way}");
     if let Some([low, high]) = interval {
         origin += &format!("; 95 %: {:.4} to {:.4} Mbps", megabits(low), megabits(high));
@@ -127,7 +175,7 @@ fn rate(direction: &Direction, way: &str) -> Told {
     if direction.rate_is_lower_bound {
         origin += "; or more";
     }
-    Told { value: format!("{} kbps", (value / 1e3).round().max(1.0)), origin }
+    Told { value: kilobits(value), origin }
 }
 
 fn queue(direction: &Direction, way: &str) -> Told {
@@ -168,6 +216,30 @@ mod tests {
         assert!(queue_up.unwrap().origin.starts_with("assumed"));
         let bytes = REPORT.replace("\"bound\": \"packets\"", "\"bound\": \"bytes\"");
         assert_eq!(read(&bytes).unwrap().link.queue.value, "75000 B");
+    }
+
+    #[test]
+    fn a_medium_on_which_the_ways_take_turns_is_kept() {
+        let turns = |overhead: &str| {
+            let medium = format!(
+                r#""half_duplex": {{ "rate_bps": [24e6, 12e6], "frame_overhead_us": {overhead}, "turnaround_us": 16 }}, "down": {{ "#
+            );
+            read(&REPORT.replacen("\"down\": { ", &medium, 1)).unwrap().link
+        };
+        let link = turns("101.5");
+        let HalfDuplex { frame_overhead, turnaround } = link.half_duplex.unwrap();
+        assert_eq!((frame_overhead.value.as_str(), turnaround.value.as_str()), ("101.5 us", "16 us"));
+        assert_eq!((link.rate.value.as_str(), link.rate_up.unwrap().value.as_str()), ("24000 kbps", "12000 kbps"));
+        assert_eq!(turns("null").half_duplex.unwrap().frame_overhead.value, "0 us");
+        assert_eq!(read(REPORT).unwrap().link.half_duplex, None);
+        assert!(
+            read(&REPORT.replacen(
+                "\"down\"",
+                r#""half_duplex": { "rate_bps": [0, 1], "frame_overhead_us": 1, "turnaround_us": 1 }, "down""#,
+                1
+            ))
+            .is_err()
+        );
     }
 
     #[test]

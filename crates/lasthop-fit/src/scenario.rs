@@ -14,9 +14,20 @@ pub struct Told {
     pub origin: String,
 }
 
+/// A medium on which both ways take turns.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HalfDuplex {
+    /// How long each frame takes beside its bytes.
+    pub frame_overhead: Told,
+    /// How long it takes to turn from one way to the other.
+    pub turnaround: Told,
+}
+
 /// What is known of a link besides its losses.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Link {
+    /// Its medium, where both ways take turns.
+    pub half_duplex: Option<HalfDuplex>,
     /// Its rate down, and up as well where `rate_up` has none.
     pub rate: Told,
     /// Its rate up.
@@ -68,12 +79,13 @@ delay = {wire_delay}
 
 [links.hop]
 between = ["base", "client"]
-rate = {rate}
+{medium}rate = {rate}
 {rate_up}delay = {delay}
 queue = {queue}
 {queue_up}"#,
         names = names.replace(['\n', '\r'], " "),
         wire_delay = told(&link.wire_delay),
+        medium = link.half_duplex.as_ref().map(medium).unwrap_or_default(),
         rate = told(&link.rate),
         delay = told(&link.delay),
         queue = told(&link.queue),
@@ -95,6 +107,12 @@ link = "hop"
 "#,
     );
     text
+}
+
+fn medium(HalfDuplex { frame_overhead, turnaround }: &HalfDuplex) -> String {
+    let told = [("frame_overhead", frame_overhead), ("turnaround", turnaround)]
+        .map(|(key, of)| format!("{key} = {}\n", told(of)));
+    format!("medium = \"half-duplex\"\n{}", told.concat())
 }
 
 fn line(key: &str, of: &Option<Told>) -> String {

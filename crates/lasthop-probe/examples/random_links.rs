@@ -89,8 +89,9 @@ fn main() {
         "burst in its 95 %",
         "family",
         "share 20 %",
+        "duplex",
     ];
-    let mut scores: [Score; 8] = Default::default();
+    let mut scores: [Score; 9] = Default::default();
     for link in 0..links {
         let mut draws = Root(seed).stream(&format!("link {link}"));
         let (down, one) = draw(&mut draws);
@@ -167,6 +168,7 @@ fn main() {
                 scores[5].count(false);
             }
             scores[7].count(found.used_share <= 0.2);
+            scores[8].count(report.half_duplex.is_none());
             println!("{line} used {:.2} runs {}", found.used_share, found.runs.runs);
         }
     }

@@ -2,6 +2,7 @@
 
 mod lane;
 mod logs;
+mod medium;
 
 use std::net::SocketAddr;
 
@@ -15,6 +16,7 @@ use crate::plan::{Path, Plan};
 use crate::wire::{Cookie, HEADER, Kind, Nonce, OPENING, PING, Reader, opening, overhead, read_opening};
 use lane::Lane;
 use logs::Logs;
+use medium::{Medium, alone};
 
 /// The shortest measurement, and the longest.
 pub const SECONDS: [u64; 2] = [10, 60];
@@ -152,6 +154,7 @@ pub struct Client {
     heard: Instant,
     server_rate: u64,
     lanes: [Lane; 2],
+    medium: Medium,
     logs: Logs,
     round_trips: Vec<f64>,
     next_ping: Instant,
@@ -170,6 +173,7 @@ impl Client {
             heard: Instant::ZERO,
             server_rate: 0,
             lanes: [Lane::default(), Lane::default()],
+            medium: Medium::default(),
             logs: Logs::default(),
             round_trips: Vec::new(),
             next_ping: Instant::ZERO,
@@ -198,6 +202,7 @@ impl Client {
         match self.phase {
             Phase::Main { .. } => {
                 self.lanes.iter_mut().for_each(Lane::end);
+                self.medium.end();
                 self.phase = Phase::Drain { since: now, settled: false };
                 let left = LAST_WORDS + self.round_trip() * 4;
                 self.config.lasts = self.config.lasts.min(now.since(self.began) + left);
@@ -269,7 +274,7 @@ impl Client {
             let train = Train { count: FIRST_TRAIN, size: FIRST_SIZE, gap: Duration::from_secs_f64(gap) };
             // The two ways take turns, where they share a medium.
             let rest = [Duration::from_millis(if way == Way::Up { 110 } else { 10 }), Duration::from_millis(190)];
-            self.lanes[way as usize].add(Purpose::Ladder, Task::Ladder(LADDER_GAP), [Duration::ZERO, rest[0]]);
+            self.lanes[way as usize].add(Purpose::Ladder, Task::Ladder(LADDER_GAP), [Duration::ZERO; 2]);
             (0..FIRST_TRAINS).for_each(|number| {
                 let rest = [if number == 0 { rest[0] } else { Duration::from_millis(10) }, rest[1]];
                 self.lanes[way as usize].add(Purpose::Capacity, Task::Train(train), rest);
@@ -369,7 +374,10 @@ impl Client {
         let own = match &self.phase {
             Phase::Hello { next, .. } | Phase::Open { next, .. } => *next,
             Phase::Over(_) => return source.unwrap_or(Instant::ZERO),
-            _ => self.lanes.iter().filter_map(|lane| lane.next_step()).fold(self.next_ping, Instant::min),
+            _ => {
+                let steps = self.lanes.iter().filter_map(Lane::next_step).chain(self.medium.next());
+                steps.fold(self.next_ping, Instant::min)
+            }
         };
         source.map_or(own, |at| at.min(own))
     }
@@ -507,16 +515,29 @@ impl Client {
             let plan = Plan::new(path, until.since(now), seed, later);
             self.lanes[way as usize].begin(now, path, plan, settled);
         }
+        self.medium.begin(now, until.since(now));
         self.phase = Phase::Main { since: now, until };
     }
 
     /// What the plan has due.
     fn take_steps(&mut self, now: Instant) {
+        let round_trip = self.round_trip();
         for way in Way::BOTH {
             while let Some(purpose) = self.lanes[way as usize].step(now) {
+                if purpose == Purpose::Capacity && self.medium.is_shared() {
+                    // The other way's packets would take turns with those of the train.
+                    if let Some(train) = self.lanes[way as usize].capacity() {
+                        alone(&mut self.lanes, way as usize, purpose, train, round_trip);
+                    }
+                    continue;
+                }
                 let log = (purpose == Purpose::Overload).then(|| self.log(way));
                 self.lanes[way as usize].plan(purpose, log.as_ref(), LADDER_GAP);
             }
+        }
+        if self.medium.is_due(now) {
+            let logs = Way::BOTH.map(|way| self.log(way));
+            self.medium.order(&mut self.lanes, logs.each_ref(), round_trip);
         }
     }
 }

@@ -52,7 +52,8 @@ pub(crate) struct Plan {
     pub stream: Stream,
     /// In order of time.
     pub steps: Vec<Step>,
-    /// Bytes that trains may take yet.
+    /// Bytes that trains may take in all, and yet.
+    budget: f64,
     left: f64,
 }
 
@@ -81,7 +82,7 @@ impl Plan {
         };
         let streamed = trains_per_second * (bytes + TOLD * packets);
         let left = (SHARE * rate / 8.0 - streamed - PINGS) * seconds;
-        let mut plan = Self { path, stream, steps: Vec::new(), left };
+        let mut plan = Self { path, stream, steps: Vec::new(), budget: left, left };
         let train = f64::from(TRAIN) * f64::from(path.mtu);
         let trains = ((TRAINS_SHARE * left / train).max(2.0) as usize).min(TRAINS);
         let at = |share: f64| Duration::from_secs_f64(share * seconds);
@@ -104,18 +105,23 @@ impl Plan {
         Train { count: count.clamp(1, LONGEST_TRAIN), size, gap: Duration::from_secs_f64(gap) }
     }
 
+    /// Bytes that trains may take in all.
+    pub(crate) fn budget(&self) -> f64 {
+        self.budget
+    }
+
     /// Takes what `train` costs from what is left; `None` where that is not enough.
-    fn pay(&mut self, train: Train) -> Option<Task> {
+    pub(crate) fn pay(&mut self, train: Train) -> Option<Train> {
         let bytes = f64::from(train.count) * f64::from(train.size);
         if bytes > self.left {
             return None;
         }
         self.left -= bytes;
-        Some(Task::Train(train))
+        Some(train)
     }
 
     /// The train that measures the rate.
-    pub(crate) fn capacity(&mut self) -> Option<Task> {
+    pub(crate) fn capacity(&mut self) -> Option<Train> {
         let train = self.train(TRAIN, self.path.mtu);
         self.pay(train).or_else(|| self.pay(Train { count: TRAIN / 2, ..train }))
     }
@@ -137,7 +143,7 @@ impl Plan {
             }
             _ => self.train(FIRST.checked_shl(sent[0] as u32).filter(|count| *count > 0)?, usual),
         };
-        self.pay(train)
+        self.pay(train).map(Task::Train)
     }
 
     /// How long nothing else is sent before and after a task: what it put into the queue leaves meanwhile.

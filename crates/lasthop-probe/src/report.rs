@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::client::{Measured, Way};
 use crate::estimate::{
-    Capacity, Delays, Known, Log, Overload, Packet, Purpose, QueueFound, QueueLimit, capacity, delays, drift, losses,
-    quantile, queue, queue_kind, runs,
+    Capacity, Delays, HalfDuplex, Known, Log, Overload, Packet, Purpose, QueueFound, QueueLimit, capacity, delays,
+    drift, half_duplex, losses, quantile, queue, queue_kind, runs,
 };
 use crate::order::LADDER;
 
@@ -147,6 +147,17 @@ pub struct DirectionReport {
     pub trace: String,
 }
 
+/// A medium on which both ways take turns.
+#[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
+pub struct MediumReport {
+    /// Bits a second while a frame is on the air: down, up.
+    pub rate_bps: [f64; 2],
+    /// How long each frame takes beside its bytes, in microseconds; not found where there is none, and then part of the rates.
+    pub frame_overhead_us: Option<f64>,
+    /// How long it takes from a frame of one end to one of the other, beside that, in microseconds.
+    pub turnaround_us: f64,
+}
+
 /// All of it.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct Report {
@@ -164,6 +175,8 @@ pub struct Report {
     pub p95_rtt_ms: f64,
     /// Half of `base_rtt_ms`: clocks that differ cannot tell the two ways apart.
     pub one_way_delay_ms: f64,
+    /// Both ways were seen to take turns on one medium; where there is none, they were not.
+    pub half_duplex: Option<MediumReport>,
     /// To the caller.
     pub down: DirectionReport,
     /// From the caller.
@@ -210,7 +223,13 @@ pub fn analyse(measured: Measured, server: &str) -> Option<Analysis> {
     let mut trips = round_trips;
     let least = quantile(&mut trips, 0.0).unwrap_or(0.0);
     let p95 = quantile(&mut trips, 0.95).unwrap_or(0.0);
-    let air: f64 = rates.iter().map(|found| 8.0 * f64::from(ping) / found.rate).sum();
+    let half_duplex = half_duplex([&logs[0], &logs[1]], rates);
+    let air: f64 = match half_duplex {
+        Some(HalfDuplex { rates, frame_overhead, .. }) => {
+            rates.map(|rate| 8.0 * f64::from(ping) / rate + frame_overhead.unwrap_or(0.0)).iter().sum()
+        }
+        None => rates.iter().map(|found| 8.0 * f64::from(ping) / found.rate).sum(),
+    };
     let base = (least - air).max(0.0);
     let mut remarks = Vec::new();
     if stopped {
@@ -229,11 +248,23 @@ pub fn analyse(measured: Measured, server: &str) -> Option<Analysis> {
         least_rtt_ms: milliseconds(least),
         p95_rtt_ms: milliseconds(p95),
         one_way_delay_ms: milliseconds(base / 2.0),
+        half_duplex: half_duplex.map(MediumReport::from),
         down,
         up,
         remarks,
     };
     Some(Analysis { report, logs, delays })
+}
+
+impl From<HalfDuplex> for MediumReport {
+    fn from(HalfDuplex { rates, frame_overhead, turnaround }: HalfDuplex) -> Self {
+        let microseconds = |seconds: f64| (seconds * 1e7).round() / 10.0;
+        Self {
+            rate_bps: rates.map(f64::round),
+            frame_overhead_us: frame_overhead.map(microseconds),
+            turnaround_us: microseconds(turnaround),
+        }
+    }
 }
 
 struct Side {

@@ -2,11 +2,12 @@
 
 mod common;
 
-use common::{Told, Way, client, run, run_until, server, way};
+use common::{Told, Turns, Way, client, run, run_in_turns, run_until, server, way};
 use lasthop_probe::Failure;
 use lasthop_probe::LADDER;
 use lasthop_probe::client::Way as Direction;
 use lasthop_probe::report::{Analysis, Bound, analyse};
+use lasthop_proto::time::Duration;
 
 fn found(told: &Told) -> Analysis {
     assert_eq!(told.outcome, Ok(()));
@@ -17,6 +18,7 @@ fn check(ways: &[Way; 2], seconds: u64, seed: u64) {
     let told = run(client(seconds, seed), server(), ways, seed + 100);
     let analysis = found(&told);
     let report = &analysis.report;
+    assert_eq!(report.half_duplex, None);
     assert!(report.seconds <= seconds as f64 + 0.5, "{}", report.seconds);
     let delay = ways[0].delay.as_secs_f64() * 1e3;
     assert!((report.one_way_delay_ms - delay).abs() < 1.0, "{ways:?}: {}", report.one_way_delay_ms);
@@ -73,7 +75,6 @@ fn a_stream_below_the_rate_hardly_ever_fills_a_queue() {
 /// Who stops a measurement has what was measured until then, soon; before there is anything, nothing.
 #[test]
 fn a_measurement_that_is_stopped_keeps_what_it_has() {
-    use lasthop_proto::time::Duration;
     let ways = [way(10.0, 50, 50, 0.05), way(4.0, 50, 30, 0.02)];
     let stopped = |after| run_until(client(60, 8), server(), &ways, 11, Duration::from_secs(after));
     assert_eq!(stopped(1).outcome, Err(Failure::Stopped));
@@ -101,4 +102,29 @@ fn the_same_is_found_again() {
     let ways = [way(3.0, 20, 50, 0.01), way(2.0, 20, 100, 0.03)];
     let measure = || found(&run(client(15, 6), server(), &ways, 7)).report;
     assert_eq!(measure(), measure());
+}
+
+/// A radio on which one end sends at a time: rates, what each frame takes besides, and the time to turn.
+#[test]
+fn ways_that_take_turns_are_seen_to() {
+    for (mbps, queue, overhead, turn, delay) in [(20.0, 100, 100, 0, 1), (5.0, 60, 500, 200, 40), (60.0, 20, 50, 10, 5)]
+    {
+        let way = way(mbps, delay, queue, 0.02);
+        let turns = Turns { frame_overhead: Duration::from_micros(overhead), turnaround: Duration::from_micros(turn) };
+        let report = found(&run_in_turns(client(60, 12), server(), &[way.clone(), way.clone()], turns, 13)).report;
+        let medium = report.half_duplex.unwrap_or_else(|| panic!("{way:?} {turns:?}: not seen"));
+        let air = 12e3 / mbps;
+        let told = format!("{way:?} {turns:?}: {medium:?}");
+        assert!(medium.rate_bps.iter().all(|rate| (rate / way.rate - 1.0).abs() < 0.03), "{told}");
+        assert!((medium.frame_overhead_us.unwrap() - overhead as f64).abs() < 0.03 * air, "{told}");
+        assert!((medium.turnaround_us - turn as f64).abs() < 0.05 * air, "{told}");
+        assert!((report.one_way_delay_ms - delay as f64).abs() < 0.3, "{told}: {}", report.one_way_delay_ms);
+        for direction in [&report.down, &report.up] {
+            // As a train of one way has it.
+            let rate = 12e9 / (air + overhead as f64);
+            assert!((direction.rate_bps.value / rate - 1.0).abs() < 0.03, "{told}: {:?}", direction.rate_bps);
+            assert!((f64::from(direction.queue.unwrap().packets) / queue as f64 - 1.0).abs() < 0.2, "{told}");
+            assert!(direction.used_share < 0.2, "{told}");
+        }
+    }
 }

@@ -302,7 +302,7 @@ impl MeasuredLink {
 
     /// The link in a line: rate, delay, queue, and what it loses.
     pub fn words(&self) -> String {
-        let Link { rate, rate_up, delay, queue, .. } = &self.link;
+        let Link { half_duplex, rate, rate_up, delay, queue, .. } = &self.link;
         let up = rate_up.as_ref().map_or(String::new(), |up| format!(" down, {} up", up.value));
         let loss = |fitted: &Fitted| {
             let share = fitted.report.lost as f64 / fitted.report.packets.max(1) as f64;
@@ -317,7 +317,8 @@ impl MeasuredLink {
             Some(up) => format!("{} down, {} up", loss(&self.down), loss(up)),
             None => loss(&self.down),
         };
-        format!("{}{up}, delay {}, queue {}, losses {losses}", rate.value, delay.value, queue.value)
+        let medium = if half_duplex.is_some() { "half-duplex, " } else { "" };
+        format!("{medium}{}{up}, delay {}, queue {}, losses {losses}", rate.value, delay.value, queue.value)
     }
 }
 
@@ -376,6 +377,7 @@ fn fitted(access: &Access<'_>, path: &Path, text: &str, rate: Option<f64>) -> Re
 fn assumed() -> Link {
     let told = |value: &str, flag: &str| Told { value: value.to_owned(), origin: format!("assumed; {flag} sets it") };
     Link {
+        half_duplex: None,
         rate: told("10 Mbps", "--rate"),
         rate_up: None,
         delay: told("10 ms", "--delay"),
@@ -391,6 +393,7 @@ fn link_of(given: &Given, measured: Link) -> Link {
         value.map(|value| Told { value, origin: flag.to_owned() })
     }
     Link {
+        half_duplex: measured.half_duplex,
         // What is given is meant for both ways.
         rate_up: if given.rate.is_some() { None } else { measured.rate_up },
         queue_up: if given.queue.is_some() { None } else { measured.queue_up },

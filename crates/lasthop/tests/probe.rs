@@ -137,6 +137,104 @@ to = "near"
 size = 1
 "#;
 
+/// A radio on which one end sends at a time.
+const RADIO: &str = r#"
+title = "A radio to be measured"
+[hosts.near]
+[hosts.far]
+[links.hop]
+between = ["far", "near"]
+medium = "half-duplex"
+rate = "10 Mbps"
+frame_overhead = "200 us"
+turnaround = "100 us"
+delay = "4 ms"
+queue = "40 packets"
+errors = { model = "uniform", frame_loss = "2 %" }
+[flows.unused]
+from = "far"
+to = "near"
+size = 1
+"#;
+
+/// A link that a lab holds, with somebody to measure it with at the far end.
+struct Held<'b> {
+    bench: &'b Bench,
+    near: String,
+    address: String,
+    _running: [Running; 2],
+}
+
+impl<'b> Held<'b> {
+    fn new(bench: &'b Bench, link: &str) -> Self {
+        bench.put("link.toml", link);
+        bench.stdout("probe keygen key");
+        let mut hold = Command::new(lasthop());
+        hold.current_dir(bench.path()).args(["lab", "hold", "link.toml", "--json", "--scheme", "E2E"]);
+        let mut lab = Running::start(&mut hold);
+        let places: Value = serde_json::from_str(&lab.line()).unwrap();
+        let place =
+            |name: &str| ["namespace", "address"].map(|key| places["nodes"][name][key].as_str().unwrap().to_owned());
+        let ([far, address], [near, _]) = (place("far"), place("near"));
+        let mut server = Running::start(within(bench, &far).args(["probe", "serve", "--key", "key"]));
+        assert!(server.says("listening").contains("listening"));
+        Self { bench, near, address, _running: [server, lab] }
+    }
+
+    fn probe(&self) -> std::process::Output {
+        let probe = ["probe", &self.address, "--key", "key", "--seconds", "30", "--out", "found"];
+        within(self.bench, &self.near).args(probe).output().unwrap()
+    }
+
+    /// What it says, and the report.
+    fn report(&self) -> (String, Value) {
+        let output = self.probe();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let said = String::from_utf8(output.stdout).unwrap();
+        (said, serde_json::from_str(&self.bench.text("found/probe.json")).unwrap())
+    }
+}
+
+fn within(bench: &Bench, namespace: &str) -> Command {
+    let mut command = Command::new("ip");
+    command.current_dir(bench.path()).args(["netns", "exec", namespace]).arg(lasthop());
+    command
+}
+
+/// A number of a report, near what it should be.
+fn near(report: &Value, (path, expected, near): (&str, f64, f64)) {
+    let found = report.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("{path}: {report:#}"));
+    assert!((found - expected).abs() <= near, "{path}: {found}, expected {expected}\n{report:#}");
+}
+
+/// Ways that take turns are told from a link each, and the scenario has what each frame takes.
+#[test]
+fn a_radio_of_the_lab_is_seen_to_be_half_duplex() {
+    if skipping::without_root("a_radio_of_the_lab_is_seen_to_be_half_duplex") {
+        return;
+    }
+    let bench = Bench::new();
+    let (said, report) = Held::new(&bench, RADIO).report();
+    for expected in [
+        ("/half_duplex/rate_bps/0", 10e6, 1e6),
+        ("/half_duplex/rate_bps/1", 10e6, 1e6),
+        ("/half_duplex/frame_overhead_us", 200.0, 60.0),
+        ("/half_duplex/turnaround_us", 100.0, 60.0),
+        ("/one_way_delay_ms", 4.0, 1.0),
+        ("/down/rate_bps/value", 12e3 / 1400e-6, 0.8e6),
+        ("/up/rate_bps/value", 12e3 / 1400e-6, 0.8e6),
+        ("/down/queue/packets", 40.0, 16.0),
+        ("/down/loss/share/value", 0.02, 0.015),
+    ] {
+        near(&report, expected);
+    }
+    assert!(said.lines().any(|line| line == "medium         half-duplex   half-duplex"), "{said}");
+    bench.stdout("fit found --out fitted.toml");
+    let scenario = bench.text("fitted.toml");
+    assert!(scenario.contains("medium = \"half-duplex\"\nframe_overhead = "), "{scenario}");
+    bench.stdout("compare fitted.toml --schemes E2E-CUBIC -n 1 --set flows.download.size=100kB");
+}
+
 /// What is measured in a lab is what the lab emulates, and `fit` makes a scenario of it that `compare` takes. Bounds are wide here: the machine may be busy.
 /// `benches/live/probe.py` measures how near it comes.
 #[test]
@@ -145,33 +243,11 @@ fn a_link_of_the_lab_is_found() {
         return;
     }
     let bench = Bench::new();
-    bench.put("link.toml", LINK);
-    bench.stdout("probe keygen key");
-    let mut hold = Command::new(lasthop());
-    hold.current_dir(bench.path()).args(["lab", "hold", "link.toml", "--json", "--scheme", "E2E"]);
-    let mut lab = Running::start(&mut hold);
-    let line = lab.line();
-    let places: Value = serde_json::from_str(&line).unwrap();
-    let place =
-        |name: &str| ["namespace", "address"].map(|key| places["nodes"][name][key].as_str().unwrap().to_owned());
-    let within = |namespace: &str| {
-        let mut command = Command::new("ip");
-        command.current_dir(bench.path()).args(["netns", "exec", namespace]).arg(lasthop());
-        command
-    };
-    let ([far, address], [near, _]) = (place("far"), place("near"));
-    let mut server = Running::start(within(&far).args(["probe", "serve", "--key", "key"]));
-    assert!(server.says("listening").contains("listening"));
-    let probe = ["probe", &address, "--key", "key", "--seconds", "30", "--out", "found"];
-    let output = within(&near).args(probe).output().unwrap();
-    let said = String::from_utf8(output.stdout).unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let held = Held::new(&bench, LINK);
+    let (said, report) = held.report();
     let summary = said.split("\nwrote").next().unwrap();
     assert!(summary.lines().all(|line| line.chars().count() <= 40), "{said}");
-    let report: Value = serde_json::from_str(&bench.text("found/probe.json")).unwrap();
-    let number =
-        |path: &str| report.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("{path}: {report:#}"));
-    for (path, expected, near) in [
+    for expected in [
         ("/down/rate_bps/value", 8e6, 0.8e6),
         ("/up/rate_bps/value", 3e6, 0.3e6),
         ("/one_way_delay_ms", 20.0, 5.0),
@@ -180,9 +256,11 @@ fn a_link_of_the_lab_is_found() {
         ("/down/loss/share/value", 0.048, 0.03),
         ("/up/loss/share/value", 0.03, 0.02),
     ] {
-        let found = number(path);
-        assert!((found - expected).abs() <= near, "{path}: {found}, expected {expected}\n{said}");
+        near(&report, expected);
     }
+    assert!(report["half_duplex"].is_null());
+    let number =
+        |path: &str| report.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("{path}: {report:#}"));
     assert!(number("/down/used_share") <= 0.2 && number("/seconds") <= 31.0);
     assert!(number("/down/runs/mean/value") > 1.5 && number("/up/runs/mean/value") < 1.5, "{said}");
     assert_eq!(number("/down/path_mtu"), 1500.0);
@@ -193,6 +271,6 @@ fn a_link_of_the_lab_is_found() {
     assert!(scenario.contains("rate_up = ") && scenario.contains("# lasthop probe, up"), "{scenario}");
     bench.stdout("compare fitted.toml --schemes E2E-CUBIC -n 1 --set flows.download.size=100kB");
     // Another probe does not overwrite this one.
-    let again = within(&near).args(probe).output().unwrap();
+    let again = held.probe();
     assert!(String::from_utf8(again.stderr).unwrap().contains("--force"));
 }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use lasthop_proto::time::{Duration, Instant};
 
 use crate::estimate::{Known, Log, Overload, Purpose, capacity, delays, losses, queue};
-use crate::order::{Order, Stream, Task};
+use crate::order::{Order, Stream, Task, Train};
 use crate::plan::{Path, Plan, Step};
 
 /// Orders of one direction and what they are for.
@@ -90,12 +90,32 @@ impl Lane {
         Some(purpose)
     }
 
+    /// What is known of the direction, once there is a plan.
+    pub(super) fn path(&self) -> Option<Path> {
+        self.plan.as_ref().map(|(_, path)| *path)
+    }
+
+    /// Bytes that the plan had for trains in all.
+    pub(super) fn budget(&self) -> f64 {
+        self.plan.as_ref().map_or(0.0, |(plan, _)| plan.budget())
+    }
+
+    /// Takes what a train costs from the plan, if that is left.
+    pub(super) fn pay(&mut self, train: Train) -> bool {
+        self.plan.as_mut().is_some_and(|(plan, _)| plan.pay(train).is_some())
+    }
+
+    /// The train of a step of the plan that measures the rate, as far as there is room.
+    pub(super) fn capacity(&mut self) -> Option<Train> {
+        self.plan.as_mut()?.0.capacity()
+    }
+
     /// Orders what a step of the plan is for, as far as there is room. `log` is what is known so far.
     pub(super) fn plan(&mut self, purpose: Purpose, log: Option<&Log>, ladder: Duration) {
         let Some((plan, path)) = &mut self.plan else { return };
         let path = *path;
         let task = match purpose {
-            Purpose::Capacity => plan.capacity(),
+            Purpose::Capacity => plan.capacity().map(Task::Train),
             Purpose::Ladder => Some(Task::Ladder(ladder)),
             Purpose::Overload => {
                 let sizes = Plan::sizes(path);
@@ -106,7 +126,7 @@ impl Lane {
                 }
                 task
             }
-            Purpose::Protocol | Purpose::Stream => None,
+            Purpose::Protocol | Purpose::Stream | Purpose::Both | Purpose::Small | Purpose::Quiet => None,
         };
         if let Some(task) = task {
             self.add(purpose, task, Plan::rest(path, task));

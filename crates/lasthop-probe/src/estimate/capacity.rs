@@ -53,16 +53,28 @@ fn earliest<'t>(trains: impl Iterator<Item = &'t Vec<f64>>) -> Vec<(f64, f64)> {
     envelope
 }
 
+/// The trains for `purpose` whose packets have `size` bytes.
+fn trains_of(log: &Log, purpose: Purpose, size: u16) -> Vec<Train> {
+    let trains = log.trains(purpose);
+    trains.iter().filter(|train| train[0].size == size).filter_map(|train| Train::of(train)).collect()
+}
+
+/// Seconds between two packets, by the earliest of all trains.
+fn spacing<'t>(trains: impl Iterator<Item = &'t Train>) -> Option<f64> {
+    slope(&earliest(trains.map(|train| &train.arrived))).filter(|spacing| *spacing > 0.0)
+}
+
+/// Seconds between two packets of `size` bytes that were sent for `purpose`, at the least.
+pub(super) fn spacing_of(log: &Log, purpose: Purpose, size: u16) -> Option<f64> {
+    spacing(trains_of(log, purpose, size).iter())
+}
+
 /// The rate, of the trains of the commonest size. `None` where fewer than two packets of any train arrived in a row.
 pub fn capacity(log: &Log) -> Option<Capacity> {
-    let trains = log.trains(Purpose::Capacity);
-    let size = f64::from(trains.iter().flatten().map(|packet| packet.size).max()?);
-    let trains: Vec<Train> =
-        trains.iter().filter(|train| f64::from(train[0].size) == size).filter_map(|train| Train::of(train)).collect();
-    let rate = |trains: &[&Train]| {
-        let spacing = slope(&earliest(trains.iter().map(|train| &train.arrived)))?;
-        (spacing > 0.0).then_some(8.0 * size / spacing)
-    };
+    let size = log.of(Purpose::Capacity).map(|packet| packet.size).max()?;
+    let trains = trains_of(log, Purpose::Capacity, size);
+    let size = f64::from(size);
+    let rate = |trains: &[&Train]| Some(8.0 * size / spacing(trains.iter().copied())?);
     let all: Vec<&Train> = trains.iter().collect();
     let found = rate(&all)?;
     let sending = slope(&earliest(all.iter().map(|train| &train.sent))).unwrap_or(0.0);

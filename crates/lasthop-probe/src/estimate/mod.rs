@@ -3,6 +3,7 @@
 mod capacity;
 mod delay;
 mod loss;
+mod medium;
 mod queue;
 
 use std::collections::BTreeMap;
@@ -10,6 +11,7 @@ use std::collections::BTreeMap;
 pub use capacity::{Capacity, capacity};
 pub use delay::{Delays, delays, drift};
 pub use loss::{Losses, Runs, losses, runs};
+pub use medium::{HalfDuplex, Meeting, half_duplex, is_half_duplex, meetings};
 pub use queue::{Known, Overload, QueueFound, QueueLimit, queue, queue_kind};
 
 /// Why a packet was sent.
@@ -23,6 +25,12 @@ pub enum Purpose {
     Capacity,
     /// To find the queue.
     Overload,
+    /// Both ways at once, to find whether they take turns.
+    Both,
+    /// Of small packets, to find what each takes beside its bytes.
+    Small,
+    /// So that nothing else is sent meanwhile.
+    Quiet,
     /// To find losses below the rate.
     Stream,
 }
@@ -96,7 +104,10 @@ impl Log {
                 }
                 Purpose::Protocol if packet.sent > busy_until => kept.push(packet),
                 Purpose::Protocol => {}
-                Purpose::Ladder | Purpose::Capacity | Purpose::Overload => busy_until = f64::MAX,
+                Purpose::Ladder | Purpose::Capacity | Purpose::Overload | Purpose::Both | Purpose::Small => {
+                    busy_until = f64::MAX;
+                }
+                Purpose::Quiet => {}
             }
         }
         kept

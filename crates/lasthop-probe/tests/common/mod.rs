@@ -28,6 +28,43 @@ pub fn way(mbps: f64, delay_ms: u64, queue: usize, loss: f64) -> Way {
     Way { rate: mbps * 1e6, delay: Duration::from_millis(delay_ms), queue, errors }
 }
 
+/// A medium on which both ways take turns.
+#[derive(Clone, Copy, Debug)]
+pub struct Turns {
+    pub frame_overhead: Duration,
+    pub turnaround: Duration,
+}
+
+/// Frames that wait for it, of both ways.
+struct Medium {
+    turns: Turns,
+    waiting: [VecDeque<Transmit>; 2],
+    free: Instant,
+    last: usize,
+}
+
+impl Medium {
+    /// When the next frame may start.
+    fn next(&self) -> Option<Instant> {
+        self.waiting.iter().any(|waiting| !waiting.is_empty()).then_some(self.free)
+    }
+
+    /// The frame that starts now, its way, and when it is through.
+    fn start(&mut self, now: Instant, ways: &[Way; 2]) -> Option<(usize, Transmit, Instant)> {
+        let way = if self.waiting[1 - self.last].is_empty() { self.last } else { 1 - self.last };
+        let transmit = self.waiting[way].pop_front()?;
+        let turn = if way == self.last { Duration::ZERO } else { self.turns.turnaround };
+        let air = Duration::from_secs_f64(8.0 * f64::from(bytes_of(&transmit)) / ways[way].rate);
+        self.free = self.free.max(now) + turn + self.turns.frame_overhead + air;
+        self.last = way;
+        Some((way, transmit, self.free))
+    }
+}
+
+fn bytes_of(transmit: &Transmit) -> u32 {
+    transmit.bytes.len() as u32 + 28
+}
+
 struct Direction {
     way: Way,
     channel: Channel,
@@ -52,9 +89,14 @@ impl Direction {
         let start = self.free.max(now);
         self.free = start + Duration::from_secs_f64(8.0 * f64::from(size) / self.way.rate);
         self.leaving.push_back(self.free);
+        self.carry(start, self.free, size)
+    }
+
+    /// When a packet arrives that is on the air from `start` until it is `through`.
+    fn carry(&mut self, start: Instant, through: Instant, size: u32) -> Option<Instant> {
         let packet = Packet::<()> { len: size, header_len: 0, body: Body::Datagram { number: 0 }, ..Packet::default() };
-        let fate = self.channel.judge(&packet, start, self.free);
-        matches!(fate, Fate::Delivered).then_some(self.free + self.way.delay)
+        let fate = self.channel.judge(&packet, start, through);
+        matches!(fate, Fate::Delivered).then_some(through + self.way.delay)
     }
 }
 
@@ -107,7 +149,25 @@ pub fn run(client: Client, server: Server, ways: &[Way; 2], seed: u64) -> Told {
 }
 
 /// The same of a caller that is told to stop after a while.
-pub fn run_until(mut client: Client, mut server: Server, ways: &[Way; 2], seed: u64, stop: Duration) -> Told {
+pub fn run_until(client: Client, server: Server, ways: &[Way; 2], seed: u64, stop: Duration) -> Told {
+    run_over(client, server, ways, None, seed, stop)
+}
+
+/// The same over a medium on which both ways take turns.
+pub fn run_in_turns(client: Client, server: Server, ways: &[Way; 2], turns: Turns, seed: u64) -> Told {
+    run_over(client, server, ways, Some(turns), seed, Duration::MAX)
+}
+
+fn run_over(
+    mut client: Client,
+    mut server: Server,
+    ways: &[Way; 2],
+    turns: Option<Turns>,
+    seed: u64,
+    stop: Duration,
+) -> Told {
+    let mut medium =
+        turns.map(|turns| Medium { turns, waiting: [VecDeque::new(), VecDeque::new()], free: Instant::ZERO, last: 0 });
     // Channels begin in the good state; a measurement begins in the middle of a link's life.
     let mut now = Instant::ZERO + Duration::from_secs(100_000);
     let began = now;
@@ -130,7 +190,7 @@ pub fn run_until(mut client: Client, mut server: Server, ways: &[Way; 2], seed: 
             [server.deadline().map(|at| Instant::ZERO + at.since(Instant::ZERO + AHEAD)), Some(client.deadline())];
         let arrival = underway.first_key_value().map(|((at, _), _)| *at);
         let next = [0, 1].into_iter().filter_map(|at| due[at].map(|due| due.max(busy[at])));
-        let next = next.chain(arrival).min().unwrap();
+        let next = next.chain(arrival).chain(medium.as_ref().and_then(Medium::next)).min().unwrap();
         now = now.max(next);
         if now.since(began) >= stop {
             client.stop(now);
@@ -146,6 +206,16 @@ pub fn run_until(mut client: Client, mut server: Server, ways: &[Way; 2], seed: 
             }
             continue;
         }
+        if let Some(medium) = &mut medium
+            && medium.next().is_some_and(|at| at <= now)
+            && let Some((way, transmit, through)) = medium.start(now, ways)
+        {
+            if let Some(arrives) = directions[way].carry(now, through, bytes_of(&transmit)) {
+                number += 1;
+                underway.insert((arrives, number), (way, transmit));
+            }
+            continue;
+        }
         for at in [0, 1] {
             if due[at].is_none_or(|due| due > now) || busy[at] > now {
                 continue;
@@ -156,11 +226,15 @@ pub fn run_until(mut client: Client, mut server: Server, ways: &[Way; 2], seed: 
                 continue;
             };
             busy[at] = now + COST;
-            let size = transmit.bytes.len() as u32 + 28;
+            let size = bytes_of(&transmit);
             let second = now.since(began).as_secs_f64() as usize;
             bytes[at].resize(bytes[at].len().max(second + 1), 0);
             bytes[at][second] += u64::from(size);
-            if let Some(arrives) = directions[at].send(now, size) {
+            if let Some(medium) = &mut medium {
+                if medium.waiting[at].len() < ways[at].queue {
+                    medium.waiting[at].push_back(transmit);
+                }
+            } else if let Some(arrives) = directions[at].send(now, size) {
                 number += 1;
                 underway.insert((arrives, number), (at, transmit));
             }

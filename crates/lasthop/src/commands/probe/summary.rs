@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use lasthop_probe::report::{Bound, DirectionReport, Estimate, QueueReport, Report};
+use lasthop_probe::report::{Bound, DirectionReport, Estimate, MediumReport, QueueReport, Report};
 
 /// A row: what it is about, and a text for each direction.
 pub struct Row(pub &'static str, pub [String; 2]);
@@ -37,12 +37,23 @@ fn queue(queue: Option<&QueueReport>, show: impl Fn(&QueueReport) -> String) -> 
 pub fn rows(report: &Report) -> Vec<Row> {
     let both = |show: &dyn Fn(&DirectionReport) -> String| [show(&report.down), show(&report.up)];
     let milliseconds = |value: f64| format!("{} ms", figures(value));
+    let nothing = || [String::new(), String::new()];
+    let alike = |text: String| [text.clone(), text];
+    let microseconds = |value: f64| if value > 0.0 { alike(format!("+ {} us", figures(value))) } else { nothing() };
+    let medium = |show: &dyn Fn(&MediumReport) -> [String; 2]| report.half_duplex.as_ref().map_or_else(nothing, show);
     let all = vec![
         Row(
             "rate",
             both(&|way| format!("{}{}", if way.rate_is_lower_bound { ">= " } else { "" }, rate(way.rate_bps.value))),
         ),
         Row("  95 %, Mbps", both(&|way| interval(&way.rate_bps, 1e-6))),
+        Row("medium", medium(&|_| alike("half-duplex".to_owned()))),
+        Row(
+            "  on the air",
+            medium(&|medium| if medium.frame_overhead_us > Some(0.0) { medium.rate_bps.map(rate) } else { nothing() }),
+        ),
+        Row("  a frame", medium(&|medium| microseconds(medium.frame_overhead_us.unwrap_or(0.0)))),
+        Row("  turning", medium(&|medium| microseconds(medium.turnaround_us))),
         Row("loss", both(&|way| percent(way.loss.share.value))),
         Row("  95 %, %", both(&|way| interval(&way.loss.share, 100.0))),
         Row("in a row", both(&|way| if way.runs.runs > 0 { figures(way.runs.mean.value) } else { String::new() })),
