@@ -1,11 +1,14 @@
 //! Links drawn at random, unknown to the analysis, measured over the simulated link: what was found beside what is so.
 //!
 //!     cargo run --release -p lasthop-probe --example random_links -- [LINKS] [SEED]
+//!     cargo run --release -p lasthop-probe --example random_links -- half-duplex [LINKS] [SEED]
+//!
+//! Of half-duplex links, on which both ways take turns, what is asked is whether that is seen, and what each frame takes.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
 
-use common::{Way, client, run, server};
+use common::{Turns, Way, client, run, run_in_turns, server};
 use lasthop_fit::{Family, fit, read};
 use lasthop_probe::client::Way as Direction;
 use lasthop_probe::report::analyse;
@@ -77,9 +80,51 @@ impl Score {
     }
 }
 
+/// Links on which both ways take turns; the way up has half of the other's rate to twice that.
+fn half_duplex(links: u64, seed: u64) {
+    let names = ["seen", "rates on the air 5 %", "frame overhead 5 % of a packet", "to turn 5 % of a packet"];
+    let mut scores: [Score; 4] = Default::default();
+    for link in 0..links {
+        let mut draws = Root(seed).stream(&format!("half-duplex {link}"));
+        let (down, _) = draw(&mut draws);
+        let (up, _) = draw(&mut draws);
+        let up = Way { delay: down.delay, rate: down.rate * between(&mut draws, 0.5, 2.0), ..up };
+        let mut microseconds = |low, high| Duration::from_secs_f64(between(&mut draws, low, high) / 1e6);
+        let turns = Turns { frame_overhead: microseconds(20.0, 600.0), turnaround: microseconds(1.0, 300.0) };
+        let ways = [down, up];
+        let told = run_in_turns(client(60, link + 1), server(), &ways, turns, seed.wrapping_mul(1000) + link);
+        let report = told.outcome.ok().and_then(|()| analyse(told.measured.clone(), "there")).map(|it| it.report);
+        let truth = [turns.frame_overhead, turns.turnaround].map(|span| span.as_secs_f64() * 1e6);
+        let mut line = format!("{link:2} {:7.3} {:7.3} {truth:6.1?}", ways[0].rate / 1e6, ways[1].rate / 1e6);
+        let medium = report.and_then(|report| report.half_duplex);
+        line += scores[0].count(medium.is_some());
+        if let Some(found) = medium {
+            let packet = 12e9 / ways[0].rate.min(ways[1].rate) + truth[0];
+            let near = |found: f64, truth: f64| (found - truth).abs() <= 0.05 * packet;
+            let rates = found.rate_bps.iter().zip(&ways).all(|(rate, way)| (rate / way.rate - 1.0).abs() <= 0.05);
+            line += &format!("{:.3?}{}", found.rate_bps.map(|rate| rate / 1e6), scores[1].count(rates));
+            let overhead = found.frame_overhead_us;
+            let right = overhead.is_some_and(|found| near(found, truth[0]));
+            line += &format!("{overhead:.1?}{}", scores[2].count(right));
+            line += &format!("{:.1}{}", found.turnaround_us, scores[3].count(near(found.turnaround_us, truth[1])));
+        }
+        println!("{line}");
+    }
+    show(&names, &scores);
+}
+
+fn show(names: &[&str], scores: &[Score]) {
+    for (name, score) in names.iter().zip(scores) {
+        println!("{name}: {} of {}", score.right, score.of);
+    }
+}
+
 fn main() {
     let mut arguments = std::env::args().skip(1).filter_map(|argument| argument.parse::<u64>().ok());
     let (links, seed) = (arguments.next().unwrap_or(40), arguments.next().unwrap_or(1));
+    if std::env::args().any(|argument| argument == "half-duplex") {
+        return half_duplex(links, seed);
+    }
     let names = [
         "rate 5 %",
         "delay 1 ms",
@@ -172,7 +217,5 @@ fn main() {
             println!("{line} used {:.2} runs {}", found.used_share, found.runs.runs);
         }
     }
-    for (name, score) in names.iter().zip(scores) {
-        println!("{name}: {} of {}", score.right, score.of);
-    }
+    show(&names, &scores);
 }

@@ -27,15 +27,17 @@ const WHOLE: f64 = 0.85;
 /// What is a smaller share of a packet's time than this is not told from nothing.
 const LEAST: f64 = 0.03;
 
-/// The usual time between two packets of a train as they arrived.
-fn spacing(train: &[&Packet]) -> Option<f64> {
+/// Times between two packets of a train as they arrived, the longest first.
+fn spacings(train: &[&Packet]) -> Vec<f64> {
     let came: Vec<(u16, f64)> = train.iter().filter_map(|packet| Some((packet.index, packet.arrived?))).collect();
     let over = |window: &[(u16, f64)]| {
         let [first, last] = [window.first()?, window.last()?];
         let packets = last.0 - first.0;
         (packets <= STRIDE as u16 + MISSING).then(|| (last.1 - first.1) / f64::from(packets))
     };
-    median(&mut came.windows(STRIDE + 1).filter_map(over).collect::<Vec<_>>())
+    let mut spacings: Vec<f64> = came.windows(STRIDE + 1).filter_map(over).collect();
+    spacings.sort_by(|one, other| other.total_cmp(one));
+    spacings
 }
 
 /// What a train each way at once shows.
@@ -50,7 +52,12 @@ pub struct Meeting {
 impl Meeting {
     /// `air`: what a packet takes when one way has the medium to itself. `None` where too little arrived.
     fn of([down, up]: [&[&Packet]; 2], air: [f64; 2]) -> Option<Self> {
-        let spacings = [spacing(down)?, spacing(up)?];
+        let [mut down, mut up] = [spacings(down), spacings(up)];
+        // A full queue cuts a train short: then the other meets it in part, and was slowed down in that.
+        let both = down.len().min(up.len());
+        down.truncate(both);
+        up.truncate(both);
+        let spacings = [median(&mut down)?, median(&mut up)?];
         let gave = |way: usize| (spacings[way] - air[way]) / air[1 - way];
         Some(Self { shared: gave(0).min(gave(1)), spacing: (spacings[0] + spacings[1]) / 2.0 })
     }
