@@ -37,6 +37,13 @@ pub(crate) struct Path {
     pub mtu: u16,
 }
 
+impl Path {
+    /// Whether no train may go so fast that it fills a queue.
+    pub(crate) fn is_limited(&self) -> bool {
+        self.limit < 1.2 * self.rate
+    }
+}
+
 /// A time, from the plan's beginning, at which something is ordered.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Step {
@@ -128,7 +135,7 @@ impl Plan {
 
     /// The next overload, after those that said `found` with packets of both [`Plan::sizes`], and how many there were of each.
     pub(crate) fn overload(&mut self, found: [Option<Overload>; 2], sent: [usize; 2]) -> Option<Task> {
-        if self.path.limit < 1.2 * self.path.rate {
+        if self.path.is_limited() {
             return None;
         }
         let [usual, other] = Self::sizes(self.path);

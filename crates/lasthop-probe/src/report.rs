@@ -224,12 +224,9 @@ pub fn analyse(measured: Measured, server: &str) -> Option<Analysis> {
     let least = quantile(&mut trips, 0.0).unwrap_or(0.0);
     let p95 = quantile(&mut trips, 0.95).unwrap_or(0.0);
     let half_duplex = half_duplex([&logs[0], &logs[1]], rates);
-    let air: f64 = match half_duplex {
-        Some(HalfDuplex { rates, frame_overhead, .. }) => {
-            rates.map(|rate| 8.0 * f64::from(ping) / rate + frame_overhead.unwrap_or(0.0)).iter().sum()
-        }
-        None => rates.iter().map(|found| 8.0 * f64::from(ping) / found.rate).sum(),
-    };
+    let on_air = half_duplex.map_or_else(|| rates.map(|found| found.rate), |medium| medium.rates);
+    let overhead = half_duplex.and_then(|medium| medium.frame_overhead).unwrap_or(0.0);
+    let air: f64 = on_air.iter().map(|rate| 8.0 * f64::from(ping) / rate + overhead).sum();
     let base = (least - air).max(0.0);
     let mut remarks = Vec::new();
     if stopped {

@@ -201,9 +201,13 @@ fn within(bench: &Bench, namespace: &str) -> Command {
     command
 }
 
+fn number(report: &Value, path: &str) -> f64 {
+    report.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("{path}: {report:#}"))
+}
+
 /// A number of a report, near what it should be.
 fn near(report: &Value, (path, expected, near): (&str, f64, f64)) {
-    let found = report.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("{path}: {report:#}"));
+    let found = number(report, path);
     assert!((found - expected).abs() <= near, "{path}: {found}, expected {expected}\n{report:#}");
 }
 
@@ -259,8 +263,7 @@ fn a_link_of_the_lab_is_found() {
         near(&report, expected);
     }
     assert!(report["half_duplex"].is_null());
-    let number =
-        |path: &str| report.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("{path}: {report:#}"));
+    let number = |path: &str| number(&report, path);
     assert!(number("/down/used_share") <= 0.2 && number("/seconds") <= 31.0);
     assert!(number("/down/runs/mean/value") > 1.5 && number("/up/runs/mean/value") < 1.5, "{said}");
     assert_eq!(number("/down/path_mtu"), 1500.0);

@@ -90,7 +90,7 @@ impl Medium {
 
     fn both(&mut self, lanes: &mut [Lane; 2], paths: [Path; 2], round_trip: Duration, later: f64) {
         let [down, up] = paths.map(|path| path.rate);
-        let limited = paths.iter().any(|path| path.limit < 1.2 * path.rate);
+        let limited = paths.iter().any(Path::is_limited);
         let size = paths[0].mtu.min(paths[1].mtu);
         let air = 8.0 * f64::from(size) / down.max(up);
         let [least, usual, most] = PACKETS;
