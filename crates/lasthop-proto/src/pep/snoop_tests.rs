@@ -666,6 +666,31 @@ fn sack_blocks_are_the_mask_where_there_is_no_smart_number() {
     assert_eq!(bare[1], (40, Some(true)));
 }
 
+/// RFC 2018 §8: the mobile host may discard what it has named. What it waits for shows that, once nothing comes; all of it goes again, not one
+/// packet for each timeout.
+#[test]
+fn what_the_mobile_host_discards_goes_again() {
+    for hop in [None, Some(HopControl::DEFAULT)] {
+        let timer_min = Duration::from_millis(50);
+        let mut bench = Bench::with(SnoopConfig { hop, timer_min, ..SnoopConfig::new(Smart, Aware) });
+        (0..10).for_each(|n| drop(bench.wired(0, data(n))));
+        bench.wireless(10, ack(1));
+        // 1 is lost; 2 to 8 arrive.
+        assert_eq!(bench.wireless(12, sack(1, &[(2, 9)])).down, [(Cause::LocalHole, 1)]);
+        // 1 comes, but there is no room: of the others 7 and 8 are kept, and 9 is lost.
+        bench.wireless(22, sack(2, &[(7, 9)]));
+        let resent: Vec<_> = bench.resent_until(150).into_iter().map(|(_, (_, n))| n).collect();
+        assert_eq!(resent.first(), Some(&2), "{hop:?}");
+        // The first acknowledgment that moves shows how the rest is.
+        let mut again = bench.wireless(160, sack(3, &[(7, 9)])).down;
+        again.extend(bench.resent_until(165).into_iter().map(|(_, sent)| sent));
+        let mut numbers: Vec<_> = resent.into_iter().chain(again.into_iter().map(|(_, n)| n)).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        assert_eq!(numbers, [2, 3, 4, 5, 6, 9], "{hop:?}");
+    }
+}
+
 #[test]
 fn a_duplicate_whose_holes_are_not_all_cached_passes() {
     let mut bench = Bench::new(Smart, Aware);

@@ -103,6 +103,26 @@ impl<P: Payload> Repair<P> {
         1
     }
 
+    /// A mobile host that runs out of memory discards what it has said to have (RFC 2018 §8), as Linux does (`tcp_prune_ofo_queue`). It shows when what
+    /// it waits for passes for arrived, and nothing comes: then nothing counts as arrived but what it named last.
+    pub(super) fn take_back_marks(&mut self) {
+        let (Some(front), Some(last_ack)) = (self.cache.front(), self.last_ack) else { return };
+        if front.whereabouts != Whereabouts::Arrived || !front.covers(last_ack) {
+            return;
+        }
+        for index in 0..MOST_STEPS as usize {
+            let Some(packet) = self.cache.get_mut(index) else { break };
+            let named = |block: &SackBlock| packet.seq.ge(block.left) && packet.end.le(block.right);
+            if packet.whereabouts == Whereabouts::Arrived && !self.blocks.as_slice().iter().any(named) {
+                packet.whereabouts = Whereabouts::OnHop;
+                let len = packet.len;
+                if let Some(hop) = &mut self.hop {
+                    hop.sent(len);
+                }
+            }
+        }
+    }
+
     /// Resends what is lost by the order of sending, the oldest first and at most `most` packets of it; the rest goes with what
     /// arrives next, or spaced.
     pub(super) fn resend_lost(&mut self, now: Instant, most: u32, out: &mut Outbox<P>) -> Lost {

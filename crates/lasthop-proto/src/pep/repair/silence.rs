@@ -57,6 +57,7 @@ impl<P: Payload> Repair<P> {
             self.order.time_out();
             self.timed_out = now;
         }
+        self.take_back_marks();
         if let Some(front) = self.cache.get_mut(0) {
             front.by_timer = front.by_timer.saturating_add(1);
             if front.by_timer > STEADY_TRIES {

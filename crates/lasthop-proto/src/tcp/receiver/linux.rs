@@ -335,7 +335,9 @@ impl Receiver {
                     self.grow_window(len, linux);
                 }
                 self.place(edge, seq, len, arrival.fin);
-                self.list_block(SackBlock { left: seq, right }, linux);
+                if self.latest.is_some() {
+                    self.list_block(SackBlock { left: seq, right }, linux);
+                }
                 let holdings = self.holdings(linux.mss);
                 if let Some(tuning) = &mut linux.tuning {
                     tuning.on_out_of_order(holdings);

@@ -433,6 +433,27 @@ fn a_segment_out_of_order_opens_the_window_before_it_takes_room() {
     assert_eq!(bench.receiver.window(), 67 * 1024);
 }
 
+/// Of data out of order at most 512 runs are kept. What is not is not reported either, or nobody would send it again.
+#[test]
+fn only_what_is_kept_is_reported() {
+    let mut bench = Bench::new(tuned());
+    let mut number = 0;
+    for round in 0..10 {
+        let burst = 10 << round;
+        for n in 0..burst {
+            number += 1;
+            bench.segment(100_000 + round * 40_000 + n * 30_000 / burst, number);
+        }
+    }
+    assert!(bench.receiver.window() > 1200 * MSS);
+    bench.acks.clear();
+    let runs: Vec<u32> = (1..=600).map(|run| number + 2 * run).collect();
+    runs.iter().zip(0..).for_each(|(&run, n)| bench.segment(1_000_000 + n * 100_000, run));
+    let reported: std::collections::BTreeSet<u32> =
+        bench.acks.iter().flat_map(|(_, _, blocks)| blocks.iter().map(|&(left, _)| left)).collect();
+    assert_eq!(reported.into_iter().collect::<Vec<_>>(), runs[..512]);
+}
+
 /// Each round trip of 40 ms the application takes twice as much as in the one before: the window stays ahead of it. It
 /// never exceeds what 32 MiB hold.
 #[test]
