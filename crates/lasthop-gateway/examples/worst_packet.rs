@@ -298,6 +298,17 @@ const CASES: &[Case] = &[
             bench.timeout(true);
         }
     }),
+    ("timers of what a receiver has named and discards", |bench| {
+        bench.fill(BASE);
+        for _ in 0..PIECES.div_ceil(64) {
+            bench.acknowledge(false, BASE, vec![(BASE + 1, BASE + PIECES)]);
+        }
+        bench.acknowledge(false, BASE + 1, Vec::new());
+        for _ in 0..8 {
+            bench.now += Duration::from_millis(2000);
+            bench.timeout(true);
+        }
+    }),
 ];
 
 fn main() {
