@@ -36,6 +36,8 @@ from common import HERE, Gateway, Program, arguments, check_built, check_machine
 PORT = 5001
 # What a run may take besides its seconds.
 PATIENCE = 300
+# The caller's: so many that none is used twice in a run. A forger who is behind would break a connection that has only its ports from the one that he means.
+PORTS = [10_000, 59_999]
 LEAST_GOODPUT = 0.95
 LONGER_SILENCE = 3.0
 LEAST_TREATED = 0.5
@@ -143,7 +145,7 @@ ATTACKS = {
     "blind-opaque": Attack("C6", "options that nobody knows, random numbers, both sides", ("blind-opaque",), pace=50),
     "syn-flood": Attack("C7", "1,100 SYNs from strangers in 0.8 s while connections open", ("strangers",), pace=1375, seconds=0.8,
                         plan={"pause": 0.05, "at_once": 50, "least": 100}),
-    "low-ports": Attack("C9", "callers' ports 600 to 660", plan={"ports": list(range(600, 661)), "at_once": 20, "least": 60}, modes=("split", "snoop")),
+    "low-ports": Attack("C9", "callers' ports 600 to 660", plan={"ports": [600, 660], "at_once": 20, "least": 60}, modes=("split", "snoop")),
     "rules-flushed": Attack("C10", "tables mangle and raw are flushed by another program", during=later(1.5, *FLUSH), paths=ROUTED, plan={"pause": 0.05, "least": 100}),
     "rules-restored": Attack("C10", "another program restores its own rules, which drop what conntrack calls invalid", during=later(1.5, *RESTORE), paths=ROUTED, plan={"pause": 0.05, "least": 100}),
     "rules-rule": Attack("C10", "the routing rule goes", during=later(1.5, *NO_RULES), paths=ROUTED, modes=("split",), plan={"pause": 0.05, "least": 100}),
@@ -230,7 +232,7 @@ def plan_of(args, attack):
     if least and not transfers:
         transfers = least
     plan = {"transfers": transfers, "at_once": args.at_once, "bulk": args.bulk, "seconds": args.seconds, "sizes": args.sizes, "up": [0, args.sizes[1] // 4],
-            "kind": "close", "control": args.control, "patience": args.silence, "begin": 0.3, "pause": 0}
+            "kind": "close", "control": args.control, "patience": args.silence, "begin": 0.3, "pause": 0, "ports": PORTS}
     plan.update({key: value for key, value in attack.plan.items() if key != "least"})
     if not transfers:
         plan.pop("buffer", None)

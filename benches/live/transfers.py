@@ -11,7 +11,7 @@ PLAN is JSON with
     kind        `close` (both ends close after their last byte), `urgent` (a byte of urgent data amid those that the caller sends), `reset` (the server resets at once)
     control     congestion control of both ends
     patience    seconds without a byte after which a connection counts as silenced
-    ports       the caller's own ports, in turn; absent: the kernel's choice
+    ports       first and last of the caller's own ports, which it takes in turn; absent: the kernel's choice
     pause       seconds between openings
     buffer      of the caller's socket, for what it receives, in bytes; absent: the kernel's tuning
     begin       seconds before the first one
@@ -313,7 +313,8 @@ class Client(Loop):
     def __init__(self, seed, plan):
         super().__init__(seed, plan)
         self.random = random.Random(f"{seed}/sizes")
-        self.ports = collections.deque(plan.get("ports") or [])
+        first, last = plan.get("ports", (0, -1))
+        self.ports = collections.deque(range(first, last + 1))
         self.opened = 0
         self.received = 0
 
