@@ -14,8 +14,10 @@
 //! third is lost round after round, half of the backlog is tried ([`overflow`]).
 
 mod overflow;
+mod pacing;
 
 use self::overflow::{Advice, Allowance, Losses, Overflow};
+pub(super) use self::pacing::{Pace, Pacer};
 use crate::seq::Seq;
 use crate::tcp::congestion::max_filter::{MaxFilter, Moment};
 use crate::time::{Duration, Instant};
@@ -102,6 +104,10 @@ pub(super) struct HopWindow {
     samples: Samples,
     /// Whether the window held anything back in it.
     limited: Limited,
+    /// Or in the one before.
+    limited_before: Limited,
+    /// The last few packets of slow start.
+    few: Few,
 }
 
 /// What is known of a packet's way over the hop.
@@ -152,6 +158,25 @@ impl Samples {
     }
 }
 
+/// Packets after which slow start looks whether there is a queue (HyStart's N_RTT_SAMPLE, RFC 9406 §4.2).
+const FEW: u32 = 8;
+
+/// What so many packets in a row show.
+#[derive(Clone, Copy, Default, Debug)]
+struct Few {
+    packets: u32,
+    under_way: Load,
+    /// Whether there was a queue with the few before.
+    queue: Queue,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+enum Queue {
+    #[default]
+    Free,
+    Crowded,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Limited {
     No,
@@ -179,6 +204,8 @@ impl HopWindow {
             round_end: start,
             samples: Samples::default(),
             limited: Limited::No,
+            limited_before: Limited::No,
+            few: Few::default(),
         }
     }
 
@@ -190,6 +217,18 @@ impl HopWindow {
             // The whole backlog, and as much again in case that its estimate is off.
             Probe::Drain | Probe::Measure => window.saturating_sub(2 * self.backlog(control)).max(LEAST * self.segment),
         }
+    }
+
+    /// How fast a window goes onto the hop: within the shortest round trip. Nothing is known of that at first.
+    pub fn pace(&self) -> Option<Pace> {
+        let base = self.base?;
+        let gain = match self.growth {
+            Growth::SlowStart => 2,
+            Growth::Steady => 1,
+        };
+        let rate = gain * u128::from(self.window) * 1_000_000_000 / u128::from(base.as_nanos().max(1));
+        let rate = u64::try_from(rate).unwrap_or(u64::MAX);
+        (self.window < MOST).then_some(Pace { rate, least_burst: (FIRST * self.segment).min(self.most_queued) })
     }
 
     /// The window in segments.
@@ -237,6 +276,11 @@ impl HopWindow {
 
     /// `len` bytes have arrived.
     pub fn landed(&mut self, len: u64) {
+        let is_used = self.limited == Limited::Yes || self.limited_before == Limited::Yes;
+        if self.growth == Growth::SlowStart && is_used && self.few.queue == Queue::Free {
+            let window = if self.window == 0 { FIRST * self.segment } else { self.window };
+            self.window = (window + len).min(MOST);
+        }
         self.out_of_sight(len);
         self.arrived = self.arrived.wrapping_add(len as u32);
     }
@@ -249,10 +293,27 @@ impl HopWindow {
     /// The packet at `seq` has crossed the hop; what is sent next begins at `next`.
     pub fn sample(&mut self, now: Instant, control: HopControl, crossing: Crossing, seq: Seq, next: Seq) {
         let came = self.arrived.wrapping_sub(crossing.arrived_before).min(crossing.under_way);
-        self.samples.add(now.since(crossing.sent), crossing.under_way.into(), came.into());
+        let rtt = now.since(crossing.sent);
+        self.samples.add(rtt, crossing.under_way.into(), came.into());
+        if self.growth == Growth::SlowStart {
+            self.look_for_queue(rtt, crossing.under_way.into(), control);
+        }
         if seq.ge(self.round_end) {
             self.end_round(now, control);
             self.round_end = next;
+        }
+    }
+
+    /// A window that has doubled shows a round trip later what that was: until then it grows only while packets find no queue.
+    fn look_for_queue(&mut self, rtt: Duration, under_way: u64, control: HopControl) {
+        let Some(base) = self.base else { return };
+        self.few.packets += 1;
+        self.few.under_way.add(rtt, under_way);
+        if self.few.packets == FEW {
+            let Load { rate, most, .. } = self.few.under_way;
+            let queued = most.saturating_sub(during(rate.max(self.rate.max()), base));
+            let queue = if 2 * queued < self.backlog(control) { Queue::Free } else { Queue::Crowded };
+            self.few = Few { queue, ..Few::default() };
         }
     }
 
@@ -272,6 +333,7 @@ impl HopWindow {
         };
         self.base = Some(base);
         let limited = core::mem::replace(&mut self.limited, Limited::No);
+        self.limited_before = limited;
         if limited == Limited::Yes && self.probe == Probe::Idle && samples.under_way.most > 0 {
             self.adjust(base, samples.under_way.most, control);
         }
@@ -315,14 +377,13 @@ impl HopWindow {
     /// FAST: w = w/2 + (base/rtt w + alpha)/2, once a round trip. With w/rtt as the rate this is half of what is missing in the queue, or
     /// too much in it; `most` bytes were under way.
     fn adjust(&mut self, base: Duration, most: u64, control: HopControl) {
-        let rate = self.rate.max();
+        // What was lost counts as brought, but not while less is tried.
+        let rate = if self.overflow.is_trying() { self.brought.max() } else { self.rate.max() };
         // At most so much that the window doubles.
         self.target = during(rate, TARGET).min(2 * self.window);
         let backlog = self.backlog(control);
         let queued = most.saturating_sub(during(rate, base));
-        if self.growth == Growth::SlowStart && 2 * queued < backlog {
-            self.window *= 2;
-        } else {
+        if self.growth == Growth::Steady || 2 * queued >= backlog {
             self.growth = Growth::Steady;
             self.window = (self.window + backlog / 2).saturating_sub(queued / 2);
         }
@@ -437,16 +498,26 @@ mod tests {
     }
 
     /// How many segments a hop brings in the last 8 of 10 s, and how many are lost for want of room meanwhile. What is lost goes again once that
-    /// shows, and takes no further room in the window.
+    /// shows, at most five with an acknowledgment, and takes no further room in the window, but its part of the pace.
     fn brought_and_lost_on(&Hop { each, base, queue }: &Hop) -> (u64, u64) {
         let after = |seconds: u64| Instant::ZERO + Duration::from_millis(1_000 * seconds);
         let (mut hop, mut now, mut seq, mut departs) = (HopWindow::new(Seq(0)), Instant::ZERO, Seq(0), Instant::ZERO);
         let (mut events, mut again, mut brought, mut lost) = (VecDeque::new(), VecDeque::new(), 0, 0);
+        let (mut pacer, mut repairs) = (Pacer::NEW, 0_u32);
         while now < after(10) {
+            let mut paced = None;
             loop {
-                let (sent, crossing) = match again.pop_front() {
-                    Some(sent) => (sent, None),
+                let lost_before = if repairs > 0 || events.is_empty() { again.pop_front() } else { None };
+                let (sent, crossing) = match lost_before {
+                    Some(sent) => {
+                        repairs = repairs.saturating_sub(1);
+                        (sent, None)
+                    }
                     None if hop.admits(CONTROL, SEGMENT, 0) => {
+                        paced = hop.pace().and_then(|pace| pacer.waits_until(now, pace));
+                        if paced.is_some() {
+                            break;
+                        }
                         let arrived_before = hop.arrived();
                         let crossing = Crossing { sent: now, under_way: hop.sent(SEGMENT), arrived_before };
                         seq += SEGMENT;
@@ -454,17 +525,26 @@ mod tests {
                     }
                     None => break,
                 };
+                if let Some(pace) = hop.pace() {
+                    pacer.sent(now, pace, SEGMENT);
+                }
                 let finds_room = departs.since(now).as_nanos() < queue * each.as_nanos();
                 if finds_room {
                     departs = departs.max(now) + each;
                 }
                 events.push_back((departs + base, sent, crossing, finds_room));
             }
+            let &(arrival, ..) = events.front().unwrap();
+            if let Some(paced) = paced.filter(|&paced| paced < arrival) {
+                now = paced;
+                continue;
+            }
             let (at, of, crossing, came) = events.pop_front().unwrap();
             now = at;
             let counts = u64::from(now > after(2));
             if came {
                 brought += counts;
+                repairs = 5;
                 hop.landed(SEGMENT.into());
                 if let Some(crossing) = crossing {
                     hop.sample(now, CONTROL, crossing, of, seq);
@@ -477,23 +557,23 @@ mod tests {
         (brought, lost)
     }
 
-    /// Ten are to wait, or what waits for 5 ms. Where fewer find room, more and more would be lost, and less and less would come. The shortest queues
-    /// go on to overflow a little: less is lost than makes half of the backlog be tried.
+    /// Ten are to wait, or what waits for 5 ms. Where fewer find room, more and more would be lost, and less and less would come. Such queues
+    /// go on to overflow: mostly less is lost than makes half of the backlog be tried.
     #[test]
     fn a_queue_that_overflows_is_not_aimed_beyond() {
         // Microseconds for a segment, milliseconds to cross, segments of queue; percent that come at least, and that are lost at most, of what the hop can bring.
         for (each, base, queue, comes, lost_at_most) in [
-            (1_000, 20, 4, 95, 10),
-            (1_000, 20, 6, 95, 15),
+            (1_000, 20, 4, 95, 20),
+            (1_000, 20, 6, 95, 10),
             (1_000, 20, 8, 95, 5),
             (1_000, 20, 100, 95, 5),
             (1_000, 60, 10, 95, 5),
-            (100, 10, 10, 95, 50),
-            (100, 10, 20, 95, 5),
+            (100, 10, 10, 95, 20),
+            (100, 10, 20, 95, 45),
             (100, 10, 40, 95, 5),
-            (100, 40, 10, 90, 5),
-            (100, 40, 20, 90, 5),
-            (100, 40, 40, 95, 5),
+            (100, 40, 10, 95, 25),
+            (100, 40, 20, 95, 15),
+            (100, 40, 40, 95, 10),
         ] {
             let hop = Hop { each: Duration::from_micros(each), base: Duration::from_millis(base), queue };
             let (brought, lost) = brought_and_lost_on(&hop);

@@ -28,7 +28,7 @@ pub(super) use data::{DataVerdict, Place};
 use hop::Hop;
 pub(super) use hop::Passage;
 use insistence::Insistence;
-use link_rtt::{FLOOR, LinkRtt};
+use link_rtt::{FLOOR, LinkRtt, Opening};
 use masks::{Lost, Masks, hide_blocks};
 use order::Order;
 use reordering::Reordering;
@@ -127,6 +127,7 @@ pub(super) struct Repair<P> {
     unseen: Option<Seq>,
     stale: u32,
     rtt: LinkRtt,
+    pub opening: Opening,
     /// When the cumulative acknowledgment last moved, or something above it was seen to have arrived.
     progress: Instant,
     /// When a copy from here last came back as a duplicate: nothing new has arrived, but the hop is up.
@@ -190,6 +191,7 @@ impl<P: Payload> Repair<P> {
             unseen: None,
             stale: 0,
             rtt: LinkRtt::default(),
+            opening: Opening::default(),
             progress: now,
             echoed: now,
             timed_out: Instant::ZERO,
@@ -259,6 +261,7 @@ impl<P: Payload> Repair<P> {
             // Behind data of the mobile host an older acknowledgment would pass for a replay.
             self.answer = (pure && self.unseen.is_none()).then(|| packet.clone());
         }
+        self.meet(now, ack);
         let mut arrived = 0;
         if advanced {
             arrived = self.advance(now, ack, out);
@@ -302,6 +305,13 @@ impl<P: Payload> Repair<P> {
             hide_blocks(packet);
         }
         AckVerdict::Forward
+    }
+
+    /// An acknowledgment that may be the answer to the handshake's packet.
+    pub fn meet(&mut self, now: Instant, ack: Seq) {
+        if let Some(rtt) = self.opening.answered(now, ack) {
+            self.rtt.opened(rtt);
+        }
     }
 
     fn on_old_ack(
@@ -476,9 +486,10 @@ impl<P: Payload> Repair<P> {
         if let Some(owed) = self.owed {
             return Some(owed.since);
         }
-        let timer = self.timer(config)?;
+        let paced = self.hop.as_ref().and_then(Hop::paced);
+        let Some(timer) = self.timer(config) else { return paced };
         let next = self.insistence.map(|insistence| insistence.next);
-        Some([self.pace, self.late, next].into_iter().flatten().fold(timer, Instant::min))
+        Some([self.pace, self.late, next, paced].into_iter().flatten().fold(timer, Instant::min))
     }
 
     /// When the oldest packet is to be resent, though nothing has arrived.
@@ -510,6 +521,9 @@ impl<P: Payload> Repair<P> {
         }
         if self.owed.is_some() {
             self.resend_owed(now, out);
+            self.release(now, out);
+        }
+        if self.hop.as_ref().and_then(Hop::paced).is_some_and(|paced| paced <= now) {
             self.release(now, out);
         }
         self.insist(now, out);
@@ -554,6 +568,9 @@ impl<P: Payload> Repair<P> {
                 self.order.leave(&mut cached.sendings, out.repairs);
             }
             self.copies.by_base_station(cached.seq);
+            if let Some(hop) = &mut self.hop {
+                hop.leave(now, cached.len);
+            }
             // The copy before is not on the hop any more, so that only one counts.
             let cause = cause(trigger);
             let packet = Packet { priority: out.repairs, cause, ..copy_of(&cached.packet, recent) };

@@ -229,6 +229,9 @@ impl<P: Payload> Snoop<P> {
             return None;
         }
         let take = connection.tracking.take(packet.from, segment, packet.len);
+        if segment.flags.has(Flags::SYN) && port == Port::WIRED {
+            connection.opening.leave(now, segment.seq + packet.seq_len());
+        }
         match take {
             Take::Reset => {
                 if let Some((_, mut connection)) = self.discard(slot) {
@@ -257,7 +260,14 @@ impl<P: Payload> Snoop<P> {
             && !segment.flags.has(Flags::SYN)
             && (segment.seq + packet.len).le(next);
         let start = if data { segment.seq } else { next };
+        let opening = connection.opening;
         self.restart(now, slot, start);
+        if let Some((_, connection)) = self.connections.get_mut(slot) {
+            connection.opening = opening;
+            if packet.from != connection.side && segment.flags.has(Flags::SYN) {
+                connection.meet(now, segment.ack);
+            }
+        }
     }
 
     /// Nothing that was cached of a connection counts any more; its data goes by from `start` on.

@@ -941,6 +941,66 @@ fn what_is_held_goes_on_its_way_when_the_state_is_dropped() {
     assert_eq!((bench.drain(at(1)).down, bench.snoop.connections(), bench.snoop.cached_bytes()), (Vec::new(), 0, 0));
 }
 
+/// A repaired hole frees a window at once, and all at once it would have to find room in the queue in front of the hop: ten segments go, and the
+/// others at the pace of twice a window in a round trip, as slow start has it.
+#[test]
+fn what_a_repair_sets_free_goes_spread_over_the_round_trip() {
+    let mut bench = Bench::wide(SnoopConfig { hop: Some(HopControl::DEFAULT), ..SnoopConfig::new(Smart, Aware) });
+    let mut gone = (0..40).map(|n| bench.wired(0, data(n)).down.len()).sum::<usize>();
+    assert_eq!(gone, 10);
+    let mut now = 100;
+    for window in [20, 40] {
+        let at_once = bench.wireless(now, ack(gone as u32)).down;
+        if gone == 10 {
+            (40..400).for_each(|n| assert_eq!(bench.wired(now, data(n)).down, []));
+        }
+        // Behind that it would pass for a silence.
+        let later = bench.resent_until(now + 49);
+        let numbers = at_once.iter().copied().chain(later.iter().map(|&(_, sent)| sent));
+        assert!(numbers.eq((gone as u32..).map(|n| (Cause::New, n)).take(window)), "{window} from {gone}");
+        assert!(at_once.len() <= 11, "{} of {window} at once", at_once.len());
+        // The others in their part of 50 ms.
+        let last = later.last().map_or(now, |&(when, _)| when);
+        let part = 50 * (window as u64 - 11) / window as u64;
+        assert!((now + part - 1..=now + part + 1).contains(&last), "the last of {window} at {last}, {now}");
+        gone += window;
+        // What left last takes as long as the first.
+        now = last + 100;
+    }
+}
+
+/// Before data shows how long the hop takes, the handshake does; whoever of the two opens.
+#[test]
+fn a_long_hop_is_not_given_up_before_its_first_acknowledgment() {
+    let timer_min = Duration::from_millis(50);
+    let config = || SnoopConfig { timer_min, ..SnoopConfig::new(Smart, Aware) };
+    // The sender opens; the hop takes 200 ms, so that three times as long is waited.
+    let mut bench = Bench::unopened(config());
+    let [syn, answer] = handshake();
+    bench.wired(0, syn);
+    bench.wireless(200, answer);
+    bench.wired(220, data(0));
+    assert_eq!(bench.idle_until(900).first(), Some(&820));
+    // The mobile host opens.
+    let mut bench = Bench::unopened(config());
+    let turned = |packet: Packet| Packet { from: packet.from.peer(), ..packet };
+    let [of_mobile, of_sender] = handshake();
+    let of_mobile = change(of_mobile, |segment| segment.seq = Seq(0) - 1);
+    let of_sender = change(of_sender, |segment| (segment.seq, segment.ack) = (ISN - 1, Seq(0)));
+    bench.wireless(0, of_mobile);
+    bench.wired(20, of_sender);
+    bench.wireless(220, turned(ack(0)));
+    bench.wired(240, turned(data(0)));
+    assert_eq!(bench.idle_until(900).first(), Some(&840));
+    // Nobody can tell which of two SYNs was answered.
+    let mut bench = Bench::unopened(config());
+    bench.wired(0, syn);
+    bench.wired(150, syn);
+    bench.wireless(200, answer);
+    bench.wired(220, data(0));
+    assert_eq!(bench.idle_until(900).first(), Some(&320));
+}
+
 /// What nobody resends here, the sender has to: else nobody does.
 #[test]
 fn only_what_the_timer_takes_care_of_is_kept_from_the_hop() {

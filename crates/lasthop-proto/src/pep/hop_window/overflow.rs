@@ -90,6 +90,11 @@ impl Overflow {
         }
     }
 
+    /// Half of the backlog is tried.
+    pub fn is_trying(&self) -> bool {
+        matches!(self.0, State::Trying(_))
+    }
+
     /// A round trip in which so much was lost while so much was allowed.
     pub fn round(&mut self, losses: Losses, allowed: Allowance) -> Advice {
         match &mut self.0 {

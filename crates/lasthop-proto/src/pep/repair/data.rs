@@ -175,7 +175,7 @@ impl<P: Payload> Repair<P> {
         match place {
             Place::Back => {
                 self.cache.push(Cached::new(now, packet, seq, Origin::Fresh, &mut out.places));
-                self.admit(self.cache.len() - 1, len)
+                self.admit(now, self.cache.len() - 1, len)
             }
             Place::Within { first, count } => {
                 let mut cached = Cached::new(now, packet, seq, Origin::Resent, &mut out.places);
@@ -203,6 +203,7 @@ impl<P: Payload> Repair<P> {
                 if let Some(hop) = &mut self.hop {
                     hop.out_of_sight(on_hop.into());
                     hop.unheld(held);
+                    hop.leave(now, len);
                     if !all_marked {
                         hop.sent(len);
                     }

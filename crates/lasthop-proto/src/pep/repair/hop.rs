@@ -9,7 +9,7 @@ use super::{MOST_PROBES, Outbox, Repair, SPACED};
 use crate::node::{Port, Why};
 use crate::packet::{Body, Packet, Payload, Priority, Segment};
 use crate::pep::cache::{Cached, Overlap, Whereabouts};
-use crate::pep::hop_window::{Crossing, HopControl, HopWindow};
+use crate::pep::hop_window::{Crossing, HopControl, HopWindow, Pacer};
 use crate::pep::sender_room::SenderRoom;
 use crate::pep::snoop_config::SnoopConfig;
 use crate::seq::Seq;
@@ -33,7 +33,8 @@ pub(in crate::pep) struct Hop {
     first_held: Seq,
     /// The right edge that the sender has been told.
     edge: Option<Seq>,
-    /// Packets went, and there may be room for more.
+    pacer: Pacer,
+    /// Whether packets went, and there may be room for more.
     release: Release,
 }
 
@@ -42,6 +43,17 @@ pub(in crate::pep) struct Hop {
 enum Release {
     Done,
     Behind,
+    /// There is room, but it is too soon.
+    Paced(Instant),
+}
+
+/// Whether a packet may go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Admission {
+    Now,
+    /// Once another has arrived.
+    Full,
+    Paced(Instant),
 }
 
 /// What becomes of new data.
@@ -62,8 +74,23 @@ impl Hop {
             held: 0,
             first_held: start,
             edge: None,
+            pacer: Pacer::NEW,
             release: Release::Done,
         }
+    }
+
+    /// Whether `len` bytes more may go, when `arrived` bytes of those on the hop are known to have arrived.
+    fn admits(&mut self, now: Instant, len: u32, arrived: u64) -> Admission {
+        if !self.window.admits(self.control, len, arrived) {
+            return Admission::Full;
+        }
+        let waits_until = self.window.pace().and_then(|pace| self.pacer.waits_until(now, pace));
+        waits_until.map_or(Admission::Now, Admission::Paced)
+    }
+
+    /// When more may go, whether or not anything arrives before.
+    pub fn paced(&self) -> Option<Instant> {
+        if let Release::Paced(at) = self.release { Some(at) } else { None }
     }
 
     /// `len` bytes sent again, or for the first time.
@@ -71,8 +98,16 @@ impl Hop {
         self.window.sent(len);
     }
 
+    /// `len` bytes leave that nothing waits for: they have their part of the rate.
+    pub fn leave(&mut self, now: Instant, len: u32) {
+        if let Some(pace) = self.window.pace() {
+            self.pacer.sent(now, pace, len);
+        }
+    }
+
     /// A packet leaves for the first time.
-    fn depart<P: Payload>(&mut self, cached: &mut Cached<P>) {
+    fn depart<P: Payload>(&mut self, now: Instant, cached: &mut Cached<P>) {
+        self.leave(now, cached.len);
         cached.under_way = self.window.sent(cached.len);
         cached.arrived_before = self.window.arrived();
     }
@@ -139,7 +174,7 @@ impl<P: Payload> Repair<P> {
     }
 
     /// Says whether the packet just stored at `index` may go now.
-    pub(super) fn admit(&mut self, index: usize, len: u32) -> Passage {
+    pub(super) fn admit(&mut self, now: Instant, index: usize, len: u32) -> Passage {
         let arrived = self.arrived_unmarked();
         let Some(cached) = self.cache.get_mut(index) else { return Passage::Now };
         let Some(hop) = &mut self.hop else {
@@ -147,12 +182,16 @@ impl<P: Payload> Repair<P> {
             return Passage::Now;
         };
         hop.room.arrived(hop.control, cached.end, len, hop.held);
-        if hop.held == 0 && hop.window.admits(hop.control, len, arrived) {
-            hop.depart(cached);
-            self.order.leave(&mut cached.sendings, Priority::Normal);
-            return Passage::Now;
-        }
         if hop.held == 0 {
+            match hop.admits(now, len, arrived) {
+                Admission::Now => {
+                    hop.depart(now, cached);
+                    self.order.leave(&mut cached.sendings, Priority::Normal);
+                    return Passage::Now;
+                }
+                Admission::Full => hop.release = Release::Done,
+                Admission::Paced(at) => hop.release = Release::Paced(at),
+            }
             hop.first_held = cached.seq;
         }
         hop.held += u64::from(len);
@@ -185,7 +224,11 @@ impl<P: Payload> Repair<P> {
             }
             left -= 1;
             if cached.whereabouts == Whereabouts::Held {
-                let admitted = hop.window.admits(hop.control, len, arrived);
+                let admission = hop.admits(now, len, arrived);
+                if let Admission::Paced(at) = admission {
+                    hop.release = Release::Paced(at);
+                }
+                let admitted = admission == Admission::Now;
                 if !admitted {
                     if beyond == 0 {
                         hop.first_held = cached.seq;
@@ -196,7 +239,7 @@ impl<P: Payload> Repair<P> {
                 cached.whereabouts = Whereabouts::OnHop;
                 (cached.last_sent, cached.first_sent, cached.again_sent) = (now, now, now);
                 self.order.leave(&mut cached.sendings, Priority::Normal);
-                hop.depart(cached);
+                hop.depart(now, cached);
                 if !admitted {
                     // In a silence what is under way may arrive at any moment, all together.
                     cached.under_way = 0;
@@ -206,7 +249,7 @@ impl<P: Payload> Repair<P> {
             }
             index += 1;
         }
-        hop.held = 0;
+        (hop.held, hop.release) = (0, Release::Done);
     }
 
     /// The packet that is furthest on the hop, and when it left: nothing where it has arrived.

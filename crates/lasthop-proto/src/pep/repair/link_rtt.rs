@@ -1,7 +1,8 @@
 //! The round trip of the wireless hop, and the local timeout from it.
 
 use super::super::snoop_config::SnoopConfig;
-use crate::time::Duration;
+use crate::seq::Seq;
+use crate::time::{Duration, Instant};
 
 /// Smallest local timeout and link round trip that are believed: bounds the work that a mobile host can ask for.
 pub(super) const FLOOR: Duration = Duration::from_millis(1);
@@ -24,6 +25,8 @@ pub(super) struct LinkRtt {
     dev: u64,
     /// The shortest seen.
     least: u64,
+    /// What the handshake took; nothing where that is not known.
+    handshake: u64,
 }
 
 impl LinkRtt {
@@ -47,12 +50,17 @@ impl LinkRtt {
         }
     }
 
+    /// The handshake's packets are short, so that data take longer: their time counts only until there is a sample.
+    pub fn opened(&mut self, rtt: Duration) {
+        self.handshake = rtt.as_nanos();
+    }
+
     /// srtt + 4 dev within the configured bounds. Before the first sample twice the lower bound: the mobile host may hold
-    /// its first acknowledgment back for as long as the bound itself.
+    /// its first acknowledgment back for as long as the bound itself; or what the handshake as a first sample comes to, if that is more.
     pub fn timeout(&self, config: &SnoopConfig) -> Duration {
         let nanos = match self.srtt {
             Some(srtt) => srtt.saturating_add(self.dev.saturating_mul(4)),
-            None => config.timer_min.as_nanos().saturating_mul(2),
+            None => config.timer_min.as_nanos().saturating_mul(2).max(self.handshake.saturating_mul(3)),
         };
         Duration::from_nanos(nanos).min(config.timer_max).max(config.timer_min).max(FLOOR)
     }
@@ -94,6 +102,30 @@ impl LinkRtt {
     /// The smoothed round trip, or the smallest timeout before there is one.
     pub fn round_trip(&self, config: &SnoopConfig) -> Duration {
         self.srtt.map_or(config.timer_min, Duration::from_nanos).max(FLOOR)
+    }
+}
+
+/// The first packet of a handshake that crosses the hop towards the mobile host: its answer brings the hop's first round trip.
+#[derive(Clone, Copy, Default, Debug)]
+pub(in crate::pep) enum Opening {
+    #[default]
+    None,
+    /// It left then, and ended there.
+    Sent(Instant, Seq),
+    /// More than one has left: nobody can tell which is answered (Karn).
+    Ambiguous,
+}
+
+impl Opening {
+    /// A SYN leaves.
+    pub fn leave(&mut self, now: Instant, end: Seq) {
+        *self = if matches!(self, Self::None) { Self::Sent(now, end) } else { Self::Ambiguous };
+    }
+
+    /// Something is acknowledged: the time that the hop took, if it is the answer.
+    pub fn answered(&mut self, now: Instant, ack: Seq) -> Option<Duration> {
+        let Self::Sent(sent, end) = core::mem::take(self) else { return None };
+        (end == ack).then(|| now.since(sent))
     }
 }
 
