@@ -28,7 +28,8 @@ pub(super) use data::{DataVerdict, Place};
 use hop::Hop;
 pub(super) use hop::Passage;
 use insistence::Insistence;
-use link_rtt::{FLOOR, LinkRtt, Opening};
+pub(super) use link_rtt::Opening;
+use link_rtt::{FLOOR, LinkRtt};
 use masks::{Lost, Masks, hide_blocks};
 use order::Order;
 use reordering::Reordering;
@@ -191,7 +192,7 @@ impl<P: Payload> Repair<P> {
             unseen: None,
             stale: 0,
             rtt: LinkRtt::default(),
-            opening: Opening::default(),
+            opening: Opening::NEW,
             progress: now,
             echoed: now,
             timed_out: Instant::ZERO,
@@ -307,9 +308,16 @@ impl<P: Payload> Repair<P> {
         AckVerdict::Forward
     }
 
-    /// An acknowledgment that may be the answer to the handshake's packet.
+    /// A SYN leaves for the mobile host. Once the connection's own is known, no others count.
+    pub fn syn_leaves(&mut self, now: Instant, isn: Seq) {
+        if self.tracking.isn(self.side).is_none_or(|own| own == isn) {
+            self.opening.leave(now, isn);
+        }
+    }
+
+    /// An acknowledgment that may be the answer to the SYN that crossed the hop.
     pub fn meet(&mut self, now: Instant, ack: Seq) {
-        if let Some(rtt) = self.opening.answered(now, ack) {
+        if let Some(rtt) = self.opening.answered(now, self.tracking.isn(self.side), ack) {
             self.rtt.opened(rtt);
         }
     }

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use super::cache::{Pace, Places};
 use super::flow_table::FlowTable;
 pub use super::flow_table::Owner;
-use super::repair::{AckVerdict, DataVerdict, Outbox, Passage, Place, Repair};
+use super::repair::{AckVerdict, DataVerdict, Opening, Outbox, Passage, Place, Repair};
 pub use super::snoop_config::{Begin, HopControl, RepairPriority, SnoopConfig};
 use super::tracking::{Take, Tracking};
 use crate::event::Event;
@@ -230,7 +230,7 @@ impl<P: Payload> Snoop<P> {
         }
         let take = connection.tracking.take(packet.from, segment, packet.len);
         if segment.flags.has(Flags::SYN) && port == Port::WIRED {
-            connection.opening.leave(now, segment.seq + packet.seq_len());
+            connection.syn_leaves(now, segment.seq);
         }
         match take {
             Take::Reset => {
@@ -260,7 +260,7 @@ impl<P: Payload> Snoop<P> {
             && !segment.flags.has(Flags::SYN)
             && (segment.seq + packet.len).le(next);
         let start = if data { segment.seq } else { next };
-        let opening = connection.opening;
+        let opening = core::mem::replace(&mut connection.opening, Opening::NEW);
         self.restart(now, slot, start);
         if let Some((_, connection)) = self.connections.get_mut(slot) {
             connection.opening = opening;

@@ -992,7 +992,16 @@ fn a_long_hop_is_not_given_up_before_its_first_acknowledgment() {
     bench.wireless(220, turned(ack(0)));
     bench.wired(240, turned(data(0)));
     assert_eq!(bench.idle_until(900).first(), Some(&840));
-    // Nobody can tell which of two SYNs was answered.
+    // A stranger's SYNs are not its opening.
+    let mut bench = Bench::unopened(config());
+    bench.wired(0, change(syn, |segment| segment.seq = segment.seq + 77));
+    bench.wired(10, syn);
+    bench.wired(150, change(syn, |segment| segment.seq = segment.seq + 99));
+    bench.wireless(210, answer);
+    bench.wired(220, change(syn, |segment| segment.seq = segment.seq + 99));
+    bench.wired(230, data(0));
+    assert_eq!(bench.idle_until(900).first(), Some(&830));
+    // Nobody can tell which of two was answered.
     let mut bench = Bench::unopened(config());
     bench.wired(0, syn);
     bench.wired(150, syn);

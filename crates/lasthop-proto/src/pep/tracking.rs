@@ -16,7 +16,7 @@ use half::{Half, Scale, Sight};
 use midst::Midst;
 
 /// Openings remembered at once: a flood of forged ones must not hide the real one from the answer to it.
-const MOST_SYNS: usize = 8;
+pub(super) const MOST_SYNS: usize = 8;
 
 /// Packets of either end in a row that the other would refuse, after which the picture itself may be wrong. A stranger makes up
 /// those of one end only: the other's are accepted all the while.
@@ -170,6 +170,11 @@ impl Tracking {
     /// The window field of the last acknowledgment of what a side sent.
     pub fn window(&self, side: Side) -> u16 {
         self.halves[side.index()].field
+    }
+
+    /// The number of a side's SYN, if it came by.
+    pub fn isn(&self, side: Side) -> Option<Seq> {
+        self.isn[side.index()]
     }
 
     /// The shift of the windows that a side advertises (RFC 7323 §2.2), if its SYN told it.

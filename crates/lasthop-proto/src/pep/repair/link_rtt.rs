@@ -1,6 +1,9 @@
 //! The round trip of the wireless hop, and the local timeout from it.
 
+use alloc::vec::Vec;
+
 use super::super::snoop_config::SnoopConfig;
+use super::super::tracking::MOST_SYNS;
 use crate::seq::Seq;
 use crate::time::{Duration, Instant};
 
@@ -105,27 +108,50 @@ impl LinkRtt {
     }
 }
 
-/// The first packet of a handshake that crosses the hop towards the mobile host: its answer brings the hop's first round trip.
-#[derive(Clone, Copy, Default, Debug)]
+/// The SYNs that crossed the hop towards the mobile host. The answer to the connection's own brings the hop's first round trip; what others a stranger makes
+/// up counts for nothing.
+#[derive(Clone, Debug)]
 pub(in crate::pep) enum Opening {
-    #[default]
-    None,
-    /// It left then, and ended there.
-    Sent(Instant, Seq),
-    /// More than one has left: nobody can tell which is answered (Karn).
-    Ambiguous,
+    Awaited(Vec<Syn>),
+    /// There is nothing more to learn.
+    Answered,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(in crate::pep) struct Syn {
+    isn: Seq,
+    left: Instant,
+    sent: Sent,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Sent {
+    Once,
+    /// Nobody can tell which is answered (Karn).
+    Again,
 }
 
 impl Opening {
+    pub const NEW: Self = Self::Awaited(Vec::new());
+
     /// A SYN leaves.
-    pub fn leave(&mut self, now: Instant, end: Seq) {
-        *self = if matches!(self, Self::None) { Self::Sent(now, end) } else { Self::Ambiguous };
+    pub fn leave(&mut self, now: Instant, isn: Seq) {
+        let Self::Awaited(syns) = self else { return };
+        if let Some(syn) = syns.iter_mut().find(|syn| syn.isn == isn) {
+            syn.sent = Sent::Again;
+            return;
+        }
+        if syns.len() >= MOST_SYNS {
+            syns.remove(0);
+        }
+        syns.push(Syn { isn, left: now, sent: Sent::Once });
     }
 
-    /// Something is acknowledged: the time that the hop took, if it is the answer.
-    pub fn answered(&mut self, now: Instant, ack: Seq) -> Option<Duration> {
-        let Self::Sent(sent, end) = core::mem::take(self) else { return None };
-        (end == ack).then(|| now.since(sent))
+    /// The mobile host acknowledges up to `ack`, in a connection whose SYN had the number `isn`: the time that the hop took, if this is the answer.
+    pub fn answered(&mut self, now: Instant, isn: Option<Seq>, ack: Seq) -> Option<Duration> {
+        let Self::Awaited(syns) = core::mem::replace(self, Self::Answered) else { return None };
+        let isn = isn.filter(|&isn| isn + 1 == ack)?;
+        syns.iter().find(|syn| syn.isn == isn && syn.sent == Sent::Once).map(|syn| now.since(syn.left))
     }
 }
 
