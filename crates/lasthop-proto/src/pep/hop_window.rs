@@ -28,6 +28,9 @@ const LEAST: u64 = 4;
 /// The first window, in segments (RFC 6928).
 const FIRST: u64 = 10;
 
+/// Up to so many segments the window is ahead of a sender whose own window doubles: else short transfers would wait for a round trip.
+const SHORT: u64 = 4 * FIRST;
+
 /// The largest window, in bytes.
 const MOST: u64 = 1 << 28;
 
@@ -106,6 +109,10 @@ pub(super) struct HopWindow {
     limited: Limited,
     /// Or in the one before.
     limited_before: Limited,
+    /// The most that was on the hop in this round trip.
+    peak: u64,
+    /// And in the one before.
+    peak_before: u64,
     /// The last few packets of slow start.
     few: Few,
 }
@@ -205,6 +212,8 @@ impl HopWindow {
             samples: Samples::default(),
             limited: Limited::No,
             limited_before: Limited::No,
+            peak: 0,
+            peak_before: 0,
             few: Few::default(),
         }
     }
@@ -266,6 +275,7 @@ impl HopWindow {
     pub fn sent(&mut self, len: u32) -> u32 {
         self.segment = self.segment.max(len.into());
         self.in_flight += u64::from(len);
+        self.peak = self.peak.max(self.in_flight);
         u32::try_from(self.in_flight).unwrap_or(u32::MAX)
     }
 
@@ -276,10 +286,13 @@ impl HopWindow {
 
     /// `len` bytes have arrived.
     pub fn landed(&mut self, len: u64) {
-        let is_used = self.limited == Limited::Yes || self.limited_before == Limited::Yes;
-        if self.growth == Growth::SlowStart && is_used && self.few.queue == Queue::Free {
+        if self.growth == Growth::SlowStart && self.few.queue == Queue::Free {
             let window = if self.window == 0 { FIRST * self.segment } else { self.window };
-            self.window = (window + len).min(MOST);
+            let is_limited = self.limited == Limited::Yes || self.limited_before == Limited::Yes;
+            let is_half_full = 2 * self.peak.max(self.peak_before) >= window;
+            if is_limited || is_half_full && window < SHORT * self.segment {
+                self.window = (window + len).min(MOST);
+            }
         }
         self.out_of_sight(len);
         self.arrived = self.arrived.wrapping_add(len as u32);
@@ -334,6 +347,7 @@ impl HopWindow {
         self.base = Some(base);
         let limited = core::mem::replace(&mut self.limited, Limited::No);
         self.limited_before = limited;
+        (self.peak_before, self.peak) = (self.peak, self.in_flight);
         if limited == Limited::Yes && self.probe == Probe::Idle && samples.under_way.most > 0 {
             self.adjust(base, samples.under_way.most, control);
         }

@@ -226,7 +226,8 @@ impl<P: Payload> Repair<P> {
             if cached.whereabouts == Whereabouts::Held {
                 let admission = hop.admits(now, len, arrived);
                 if let Admission::Paced(at) = admission {
-                    hop.release = Release::Paced(at);
+                    (hop.release, hop.first_held) = (Release::Paced(at), cached.seq);
+                    return;
                 }
                 let admitted = admission == Admission::Now;
                 if !admitted {
