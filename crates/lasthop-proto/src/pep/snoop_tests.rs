@@ -994,11 +994,11 @@ fn a_long_hop_is_not_given_up_before_its_first_acknowledgment() {
     assert_eq!(bench.idle_until(900).first(), Some(&840));
     // A stranger's SYNs are not its opening.
     let mut bench = Bench::unopened(config());
-    bench.wired(0, change(syn, |segment| segment.seq = segment.seq + 77));
+    bench.wired(0, change(syn, |segment| segment.seq += 77));
     bench.wired(10, syn);
-    bench.wired(150, change(syn, |segment| segment.seq = segment.seq + 99));
+    bench.wired(150, change(syn, |segment| segment.seq += 99));
     bench.wireless(210, answer);
-    bench.wired(220, change(syn, |segment| segment.seq = segment.seq + 99));
+    bench.wired(220, change(syn, |segment| segment.seq += 99));
     bench.wired(230, data(0));
     assert_eq!(bench.idle_until(900).first(), Some(&830));
     // Nobody can tell which of two was answered.
