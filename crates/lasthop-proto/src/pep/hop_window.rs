@@ -15,9 +15,11 @@
 
 mod overflow;
 mod pacing;
+mod slow_start;
 
 use self::overflow::{Advice, Allowance, Losses, Overflow};
 pub(super) use self::pacing::{Pace, Pacer};
+use self::slow_start::{Known, Limited, SlowStart};
 use crate::seq::Seq;
 use crate::tcp::congestion::max_filter::{MaxFilter, Moment};
 use crate::time::{Duration, Instant};
@@ -27,9 +29,6 @@ const LEAST: u64 = 4;
 
 /// The first window, in segments (RFC 6928).
 const FIRST: u64 = 10;
-
-/// Up to so many segments the window is ahead of a sender whose own window doubles: else short transfers would wait for a round trip.
-const SHORT: u64 = 4 * FIRST;
 
 /// The largest window, in bytes.
 const MOST: u64 = 1 << 28;
@@ -105,16 +104,7 @@ pub(super) struct HopWindow {
     /// The round trip ends when something at or behind this has arrived.
     round_end: Seq,
     samples: Samples,
-    /// Whether the window held anything back in it.
-    limited: Limited,
-    /// Or in the one before.
-    limited_before: Limited,
-    /// The most that was on the hop in this round trip.
-    peak: u64,
-    /// And in the one before.
-    peak_before: u64,
-    /// The last few packets of slow start.
-    few: Few,
+    start: SlowStart,
 }
 
 /// What is known of a packet's way over the hop.
@@ -165,31 +155,6 @@ impl Samples {
     }
 }
 
-/// Packets after which slow start looks whether there is a queue (HyStart's N_RTT_SAMPLE, RFC 9406 §4.2).
-const FEW: u32 = 8;
-
-/// What so many packets in a row show.
-#[derive(Clone, Copy, Default, Debug)]
-struct Few {
-    packets: u32,
-    under_way: Load,
-    /// Whether there was a queue with the few before.
-    queue: Queue,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-enum Queue {
-    #[default]
-    Free,
-    Crowded,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Limited {
-    No,
-    Yes,
-}
-
 impl HopWindow {
     /// An empty window of a connection whose data begins at `start`.
     pub fn new(start: Seq) -> Self {
@@ -210,11 +175,7 @@ impl HopWindow {
             probe_at: None,
             round_end: start,
             samples: Samples::default(),
-            limited: Limited::No,
-            limited_before: Limited::No,
-            peak: 0,
-            peak_before: 0,
-            few: Few::default(),
+            start: SlowStart::default(),
         }
     }
 
@@ -255,7 +216,7 @@ impl HopWindow {
         let in_flight = self.in_flight.saturating_sub(arrived);
         let admitted = in_flight == 0 || in_flight + u64::from(len) <= self.allowed(control);
         if !admitted {
-            self.limited = Limited::Yes;
+            self.start.hold_back();
         }
         admitted
     }
@@ -275,7 +236,7 @@ impl HopWindow {
     pub fn sent(&mut self, len: u32) -> u32 {
         self.segment = self.segment.max(len.into());
         self.in_flight += u64::from(len);
-        self.peak = self.peak.max(self.in_flight);
+        self.start.sent(self.in_flight);
         u32::try_from(self.in_flight).unwrap_or(u32::MAX)
     }
 
@@ -286,11 +247,9 @@ impl HopWindow {
 
     /// `len` bytes have arrived.
     pub fn landed(&mut self, len: u64) {
-        if self.growth == Growth::SlowStart && self.few.queue == Queue::Free {
+        if self.growth == Growth::SlowStart {
             let window = if self.window == 0 { FIRST * self.segment } else { self.window };
-            let is_limited = self.limited == Limited::Yes || self.limited_before == Limited::Yes;
-            let is_half_full = 2 * self.peak.max(self.peak_before) >= window;
-            if is_limited || is_half_full && window < SHORT * self.segment {
+            if self.start.grows(window, self.segment) {
                 self.window = (window + len).min(MOST);
             }
         }
@@ -308,25 +267,13 @@ impl HopWindow {
         let came = self.arrived.wrapping_sub(crossing.arrived_before).min(crossing.under_way);
         let rtt = now.since(crossing.sent);
         self.samples.add(rtt, crossing.under_way.into(), came.into());
-        if self.growth == Growth::SlowStart {
-            self.look_for_queue(rtt, crossing.under_way.into(), control);
+        if let Some(base) = self.base.filter(|_| self.growth == Growth::SlowStart) {
+            let known = Known { base, rate: self.rate.max(), backlog: self.backlog(control) };
+            self.start.look_for_queue(rtt, crossing.under_way.into(), known);
         }
         if seq.ge(self.round_end) {
             self.end_round(now, control);
             self.round_end = next;
-        }
-    }
-
-    /// A window that has doubled shows a round trip later what that was: until then it grows only while packets find no queue.
-    fn look_for_queue(&mut self, rtt: Duration, under_way: u64, control: HopControl) {
-        let Some(base) = self.base else { return };
-        self.few.packets += 1;
-        self.few.under_way.add(rtt, under_way);
-        if self.few.packets == FEW {
-            let Load { rate, most, .. } = self.few.under_way;
-            let queued = most.saturating_sub(during(rate.max(self.rate.max()), base));
-            let queue = if 2 * queued < self.backlog(control) { Queue::Free } else { Queue::Crowded };
-            self.few = Few { queue, ..Few::default() };
         }
     }
 
@@ -345,9 +292,7 @@ impl HopWindow {
             Probe::Idle | Probe::Drain => self.base.map_or(shortest, |base| base.min(shortest)),
         };
         self.base = Some(base);
-        let limited = core::mem::replace(&mut self.limited, Limited::No);
-        self.limited_before = limited;
-        (self.peak_before, self.peak) = (self.peak, self.in_flight);
+        let limited = self.start.end_round(self.in_flight);
         if limited == Limited::Yes && self.probe == Probe::Idle && samples.under_way.most > 0 {
             self.adjust(base, samples.under_way.most, control);
         }
@@ -411,216 +356,5 @@ fn during(rate: u64, time: Duration) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use alloc::collections::VecDeque;
-
-    use super::*;
-
-    const CONTROL: HopControl = HopControl { backlog: 10, held: 1 << 20 };
-    const SEGMENT: u32 = 1000;
-
-    /// A hop that takes `base` and sends a segment a millisecond, with all of the window on it, for `rounds` round trips.
-    fn settle(hop: &mut HopWindow, now: &mut Instant, base: Duration, rounds: u32) -> u64 {
-        settle_at(Duration::from_millis(1), hop, now, base, rounds)
-    }
-
-    /// The same for a hop that takes `each` for a segment.
-    fn settle_at(each: Duration, hop: &mut HopWindow, now: &mut Instant, base: Duration, rounds: u32) -> u64 {
-        let (mut seq, mut segments) = (hop.round_end, 0);
-        for _ in 0..rounds {
-            hop.in_flight = 0;
-            while hop.admits(CONTROL, SEGMENT, 0) {
-                hop.sent(SEGMENT);
-            }
-            let rtt = base.max(Duration::from_nanos(hop.in_flight / u64::from(SEGMENT) * each.as_nanos()));
-            segments = hop.in_flight / u64::from(SEGMENT);
-            let (under_way, arrived_before) = (hop.in_flight as u32, hop.arrived());
-            let crossing = Crossing { sent: *now, under_way, arrived_before };
-            *now += rtt;
-            hop.landed(under_way.into());
-            let next = seq + under_way;
-            hop.sample(*now, CONTROL, crossing, seq, next);
-            seq = next;
-        }
-        segments
-    }
-
-    #[test]
-    fn the_backlog_waits_and_no_more() {
-        for base in [20, 60, 300] {
-            let (mut hop, mut now) = (HopWindow::new(Seq(7)), Instant::ZERO);
-            let segments = settle(&mut hop, &mut now, Duration::from_millis(base), 40);
-            assert!((base..=base + 12).contains(&segments), "{segments} segments on a hop that takes {base} ms");
-        }
-    }
-
-    #[test]
-    fn on_a_fast_hop_the_target_waits() {
-        let (mut hop, mut now) = (HopWindow::new(Seq(7)), Instant::ZERO);
-        // 8 Gbps: 1000 segments fill the hop, 5000 wait for 5 ms.
-        let segments = settle_at(Duration::from_micros(1), &mut hop, &mut now, Duration::from_millis(1), 60);
-        assert!((5900..=6100).contains(&segments), "{segments}");
-    }
-
-    /// What a hop brings in the last 20 of 30 s that sends a segment a millisecond and takes 20 ms, where one frame in `of` comes 40 ms late
-    /// and those behind it wait for it; and the most segments in its queue at once in that time.
-    fn brought_behind_repeats(of: u32) -> (u64, u64) {
-        let ms = Duration::from_millis;
-        let (mut hop, mut now, mut seq, mut draw) = (HopWindow::new(Seq(0)), Instant::ZERO, Seq(0), 1_u32);
-        let (mut departs, mut arrives) = (now, now);
-        let (mut acks, mut brought, mut longest) = (VecDeque::new(), 0, 0);
-        let settled = Instant::ZERO + ms(10_000);
-        while now < Instant::ZERO + ms(30_000) {
-            while hop.admits(CONTROL, SEGMENT, 0) {
-                let crossing = Crossing { sent: now, under_way: hop.sent(SEGMENT), arrived_before: hop.arrived() };
-                // Numerical Recipes' generator.
-                draw = draw.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                let late = if (draw >> 16) % of == of - 1 { ms(40) } else { ms(0) };
-                departs = departs.max(now) + ms(1);
-                arrives = arrives.max(departs + late);
-                acks.push_back((arrives + ms(20), seq, crossing));
-                seq += SEGMENT;
-            }
-            let (at, acked, crossing) = acks.pop_front().unwrap();
-            now = at;
-            hop.landed(SEGMENT.into());
-            hop.sample(now, CONTROL, crossing, acked, seq);
-            if now > settled {
-                brought += 1;
-                longest = longest.max(departs.since(now).as_nanos() / ms(1).as_nanos());
-            }
-        }
-        (brought, longest)
-    }
-
-    /// One in twenty comes late: of the 40 segments before one there is none in an eighth of cases, so that a few in each round trip come in
-    /// time. By their mean, as FAST has it, the hop brings half of what it can. Where none does, no more waits than the two backlogs that the
-    /// queue lacks when it has been let run dry.
-    #[test]
-    fn waiting_behind_repeats_is_no_queue() {
-        let (brought, _) = brought_behind_repeats(20);
-        assert!(brought >= 18_000, "{brought} of 20000");
-        let (alone, longest) = brought_behind_repeats(u32::MAX);
-        assert!(alone >= 19_900 && longest <= 20, "{alone} of 20000, {longest} in the queue");
-    }
-
-    /// A hop whose queue holds so many segments.
-    struct Hop {
-        each: Duration,
-        base: Duration,
-        queue: u64,
-    }
-
-    /// How many segments a hop brings in the last 8 of 10 s, and how many are lost for want of room meanwhile. What is lost goes again once that
-    /// shows, at most five with an acknowledgment, and takes no further room in the window, but its part of the pace.
-    fn brought_and_lost_on(&Hop { each, base, queue }: &Hop) -> (u64, u64) {
-        let after = |seconds: u64| Instant::ZERO + Duration::from_millis(1_000 * seconds);
-        let (mut hop, mut now, mut seq, mut departs) = (HopWindow::new(Seq(0)), Instant::ZERO, Seq(0), Instant::ZERO);
-        let (mut events, mut again, mut brought, mut lost) = (VecDeque::new(), VecDeque::new(), 0, 0);
-        let (mut pacer, mut repairs) = (Pacer::NEW, 0_u32);
-        while now < after(10) {
-            let mut paced = None;
-            loop {
-                let lost_before = if repairs > 0 || events.is_empty() { again.pop_front() } else { None };
-                let (sent, crossing) = match lost_before {
-                    Some(sent) => {
-                        repairs = repairs.saturating_sub(1);
-                        (sent, None)
-                    }
-                    None if hop.admits(CONTROL, SEGMENT, 0) => {
-                        paced = hop.pace().and_then(|pace| pacer.waits_until(now, pace));
-                        if paced.is_some() {
-                            break;
-                        }
-                        let arrived_before = hop.arrived();
-                        let crossing = Crossing { sent: now, under_way: hop.sent(SEGMENT), arrived_before };
-                        seq += SEGMENT;
-                        (seq - SEGMENT, Some(crossing))
-                    }
-                    None => break,
-                };
-                if let Some(pace) = hop.pace() {
-                    pacer.sent(now, pace, SEGMENT);
-                }
-                let finds_room = departs.since(now).as_nanos() < queue * each.as_nanos();
-                if finds_room {
-                    departs = departs.max(now) + each;
-                }
-                events.push_back((departs + base, sent, crossing, finds_room));
-            }
-            let &(arrival, ..) = events.front().unwrap();
-            if let Some(paced) = paced.filter(|&paced| paced < arrival) {
-                now = paced;
-                continue;
-            }
-            let (at, of, crossing, came) = events.pop_front().unwrap();
-            now = at;
-            let counts = u64::from(now > after(2));
-            if came {
-                brought += counts;
-                repairs = 5;
-                hop.landed(SEGMENT.into());
-                if let Some(crossing) = crossing {
-                    hop.sample(now, CONTROL, crossing, of, seq);
-                }
-            } else {
-                lost += counts;
-                again.push_back(of);
-            }
-        }
-        (brought, lost)
-    }
-
-    /// Ten are to wait, or what waits for 5 ms. Where fewer find room, more and more would be lost, and less and less would come. Such queues
-    /// go on to overflow: mostly less is lost than makes half of the backlog be tried.
-    #[test]
-    fn a_queue_that_overflows_is_not_aimed_beyond() {
-        // Microseconds for a segment, milliseconds to cross, segments of queue; percent that come at least, and that are lost at most, of what the hop can bring.
-        for (each, base, queue, comes, lost_at_most) in [
-            (1_000, 20, 4, 95, 20),
-            (1_000, 20, 6, 95, 10),
-            (1_000, 20, 8, 95, 5),
-            (1_000, 20, 100, 95, 5),
-            (1_000, 60, 10, 95, 5),
-            (100, 10, 10, 95, 20),
-            (100, 10, 20, 95, 45),
-            (100, 10, 40, 95, 5),
-            (100, 40, 10, 95, 25),
-            (100, 40, 20, 95, 15),
-            (100, 40, 40, 95, 10),
-        ] {
-            let hop = Hop { each: Duration::from_micros(each), base: Duration::from_millis(base), queue };
-            let (brought, lost) = brought_and_lost_on(&hop);
-            let most = 8_000_000 / each;
-            let holds = 100 * brought >= comes * most && 100 * lost <= lost_at_most * most;
-            assert!(holds, "{each} us, {base} ms, {queue}: {brought} of {most}, {lost} lost");
-        }
-    }
-
-    #[test]
-    fn a_longer_path_is_noticed() {
-        let (mut hop, mut now) = (HopWindow::new(Seq(7)), Instant::ZERO);
-        settle(&mut hop, &mut now, Duration::from_millis(20), 40);
-        // At first the added delay passes for a queue.
-        let segments = settle(&mut hop, &mut now, Duration::from_millis(100), 20);
-        assert!(segments < 30, "{segments}");
-        let segments = settle(&mut hop, &mut now, Duration::from_millis(100), 300);
-        assert!(segments >= 95, "{segments}");
-    }
-
-    #[test]
-    fn a_window_that_is_not_used_does_not_grow() {
-        let mut hop = HopWindow::new(Seq(0));
-        for round in 0..100 {
-            assert!(hop.admits(CONTROL, SEGMENT, 0));
-            hop.sent(SEGMENT);
-            let arrived_before = hop.arrived();
-            hop.landed(SEGMENT.into());
-            let sent = Instant::ZERO + Duration::from_millis(20 * round);
-            let crossing = Crossing { sent, under_way: SEGMENT, arrived_before };
-            let now = sent + Duration::from_millis(20);
-            hop.sample(now, CONTROL, crossing, Seq(round as u32), Seq(round as u32 + 1));
-        }
-        assert_eq!(hop.window, 10 * u64::from(SEGMENT));
-    }
-}
+#[path = "hop_window_tests.rs"]
+mod tests;

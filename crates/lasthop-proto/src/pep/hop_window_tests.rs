@@ -1,0 +1,211 @@
+use alloc::collections::VecDeque;
+
+use super::*;
+
+const CONTROL: HopControl = HopControl { backlog: 10, held: 1 << 20 };
+const SEGMENT: u32 = 1000;
+
+/// A hop that takes `base` and sends a segment a millisecond, with all of the window on it, for `rounds` round trips.
+fn settle(hop: &mut HopWindow, now: &mut Instant, base: Duration, rounds: u32) -> u64 {
+    settle_at(Duration::from_millis(1), hop, now, base, rounds)
+}
+
+/// The same for a hop that takes `each` for a segment.
+fn settle_at(each: Duration, hop: &mut HopWindow, now: &mut Instant, base: Duration, rounds: u32) -> u64 {
+    let (mut seq, mut segments) = (hop.round_end, 0);
+    for _ in 0..rounds {
+        hop.in_flight = 0;
+        while hop.admits(CONTROL, SEGMENT, 0) {
+            hop.sent(SEGMENT);
+        }
+        let rtt = base.max(Duration::from_nanos(hop.in_flight / u64::from(SEGMENT) * each.as_nanos()));
+        segments = hop.in_flight / u64::from(SEGMENT);
+        let (under_way, arrived_before) = (hop.in_flight as u32, hop.arrived());
+        let crossing = Crossing { sent: *now, under_way, arrived_before };
+        *now += rtt;
+        hop.landed(under_way.into());
+        let next = seq + under_way;
+        hop.sample(*now, CONTROL, crossing, seq, next);
+        seq = next;
+    }
+    segments
+}
+
+#[test]
+fn the_backlog_waits_and_no_more() {
+    for base in [20, 60, 300] {
+        let (mut hop, mut now) = (HopWindow::new(Seq(7)), Instant::ZERO);
+        let segments = settle(&mut hop, &mut now, Duration::from_millis(base), 40);
+        assert!((base..=base + 12).contains(&segments), "{segments} segments on a hop that takes {base} ms");
+    }
+}
+
+#[test]
+fn on_a_fast_hop_the_target_waits() {
+    let (mut hop, mut now) = (HopWindow::new(Seq(7)), Instant::ZERO);
+    // 8 Gbps: 1000 segments fill the hop, 5000 wait for 5 ms.
+    let segments = settle_at(Duration::from_micros(1), &mut hop, &mut now, Duration::from_millis(1), 60);
+    assert!((5900..=6100).contains(&segments), "{segments}");
+}
+
+/// What a hop brings in the last 20 of 30 s that sends a segment a millisecond and takes 20 ms, where one frame in `of` comes 40 ms late
+/// and those behind it wait for it; and the most segments in its queue at once in that time.
+fn brought_behind_repeats(of: u32) -> (u64, u64) {
+    let ms = Duration::from_millis;
+    let (mut hop, mut now, mut seq, mut draw) = (HopWindow::new(Seq(0)), Instant::ZERO, Seq(0), 1_u32);
+    let (mut departs, mut arrives) = (now, now);
+    let (mut acks, mut brought, mut longest) = (VecDeque::new(), 0, 0);
+    let settled = Instant::ZERO + ms(10_000);
+    while now < Instant::ZERO + ms(30_000) {
+        while hop.admits(CONTROL, SEGMENT, 0) {
+            let crossing = Crossing { sent: now, under_way: hop.sent(SEGMENT), arrived_before: hop.arrived() };
+            // Numerical Recipes' generator.
+            draw = draw.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let late = if (draw >> 16) % of == of - 1 { ms(40) } else { ms(0) };
+            departs = departs.max(now) + ms(1);
+            arrives = arrives.max(departs + late);
+            acks.push_back((arrives + ms(20), seq, crossing));
+            seq += SEGMENT;
+        }
+        let (at, acked, crossing) = acks.pop_front().unwrap();
+        now = at;
+        hop.landed(SEGMENT.into());
+        hop.sample(now, CONTROL, crossing, acked, seq);
+        if now > settled {
+            brought += 1;
+            longest = longest.max(departs.since(now).as_nanos() / ms(1).as_nanos());
+        }
+    }
+    (brought, longest)
+}
+
+/// One in twenty comes late: of the 40 segments before one there is none in an eighth of cases, so that a few in each round trip come in
+/// time. By their mean, as FAST has it, the hop brings half of what it can. Where none does, no more waits than the two backlogs that the
+/// queue lacks when it has been let run dry.
+#[test]
+fn waiting_behind_repeats_is_no_queue() {
+    let (brought, _) = brought_behind_repeats(20);
+    assert!(brought >= 18_000, "{brought} of 20000");
+    let (alone, longest) = brought_behind_repeats(u32::MAX);
+    assert!(alone >= 19_900 && longest <= 20, "{alone} of 20000, {longest} in the queue");
+}
+
+/// A hop whose queue holds so many segments.
+struct Hop {
+    each: Duration,
+    base: Duration,
+    queue: u64,
+}
+
+/// How many segments a hop brings in the last 8 of 10 s, and how many are lost for want of room meanwhile. What is lost goes again once that
+/// shows, at most five with an acknowledgment, and takes no further room in the window, but its part of the pace.
+fn brought_and_lost_on(&Hop { each, base, queue }: &Hop) -> (u64, u64) {
+    let after = |seconds: u64| Instant::ZERO + Duration::from_millis(1_000 * seconds);
+    let (mut hop, mut now, mut seq, mut departs) = (HopWindow::new(Seq(0)), Instant::ZERO, Seq(0), Instant::ZERO);
+    let (mut events, mut again, mut brought, mut lost) = (VecDeque::new(), VecDeque::new(), 0, 0);
+    let (mut pacer, mut repairs) = (Pacer::NEW, 0_u32);
+    while now < after(10) {
+        let mut paced = None;
+        loop {
+            let lost_before = if repairs > 0 || events.is_empty() { again.pop_front() } else { None };
+            let (sent, crossing) = match lost_before {
+                Some(sent) => {
+                    repairs = repairs.saturating_sub(1);
+                    (sent, None)
+                }
+                None if hop.admits(CONTROL, SEGMENT, 0) => {
+                    paced = hop.pace().and_then(|pace| pacer.waits_until(now, pace));
+                    if paced.is_some() {
+                        break;
+                    }
+                    let arrived_before = hop.arrived();
+                    let crossing = Crossing { sent: now, under_way: hop.sent(SEGMENT), arrived_before };
+                    seq += SEGMENT;
+                    (seq - SEGMENT, Some(crossing))
+                }
+                None => break,
+            };
+            if let Some(pace) = hop.pace() {
+                pacer.sent(now, pace, SEGMENT);
+            }
+            let finds_room = departs.since(now).as_nanos() < queue * each.as_nanos();
+            if finds_room {
+                departs = departs.max(now) + each;
+            }
+            events.push_back((departs + base, sent, crossing, finds_room));
+        }
+        let &(arrival, ..) = events.front().unwrap();
+        if let Some(paced) = paced.filter(|&paced| paced < arrival) {
+            now = paced;
+            continue;
+        }
+        let (at, of, crossing, came) = events.pop_front().unwrap();
+        now = at;
+        let counts = u64::from(now > after(2));
+        if came {
+            brought += counts;
+            repairs = 5;
+            hop.landed(SEGMENT.into());
+            if let Some(crossing) = crossing {
+                hop.sample(now, CONTROL, crossing, of, seq);
+            }
+        } else {
+            lost += counts;
+            again.push_back(of);
+        }
+    }
+    (brought, lost)
+}
+
+/// Ten are to wait, or what waits for 5 ms. Where fewer find room, more and more would be lost, and less and less would come. Such queues
+/// go on to overflow: mostly less is lost than makes half of the backlog be tried.
+#[test]
+fn a_queue_that_overflows_is_not_aimed_beyond() {
+    // Microseconds for a segment, milliseconds to cross, segments of queue; percent that come at least, and that are lost at most, of what the hop can bring.
+    for (each, base, queue, comes, lost_at_most) in [
+        (1_000, 20, 4, 95, 20),
+        (1_000, 20, 6, 95, 10),
+        (1_000, 20, 8, 95, 5),
+        (1_000, 20, 100, 95, 5),
+        (1_000, 60, 10, 95, 5),
+        (100, 10, 10, 95, 20),
+        (100, 10, 20, 95, 45),
+        (100, 10, 40, 95, 5),
+        (100, 40, 10, 95, 25),
+        (100, 40, 20, 95, 15),
+        (100, 40, 40, 95, 10),
+    ] {
+        let hop = Hop { each: Duration::from_micros(each), base: Duration::from_millis(base), queue };
+        let (brought, lost) = brought_and_lost_on(&hop);
+        let most = 8_000_000 / each;
+        let holds = 100 * brought >= comes * most && 100 * lost <= lost_at_most * most;
+        assert!(holds, "{each} us, {base} ms, {queue}: {brought} of {most}, {lost} lost");
+    }
+}
+
+#[test]
+fn a_longer_path_is_noticed() {
+    let (mut hop, mut now) = (HopWindow::new(Seq(7)), Instant::ZERO);
+    settle(&mut hop, &mut now, Duration::from_millis(20), 40);
+    // At first the added delay passes for a queue.
+    let segments = settle(&mut hop, &mut now, Duration::from_millis(100), 20);
+    assert!(segments < 30, "{segments}");
+    let segments = settle(&mut hop, &mut now, Duration::from_millis(100), 300);
+    assert!(segments >= 95, "{segments}");
+}
+
+#[test]
+fn a_window_that_is_not_used_does_not_grow() {
+    let mut hop = HopWindow::new(Seq(0));
+    for round in 0..100 {
+        assert!(hop.admits(CONTROL, SEGMENT, 0));
+        hop.sent(SEGMENT);
+        let arrived_before = hop.arrived();
+        hop.landed(SEGMENT.into());
+        let sent = Instant::ZERO + Duration::from_millis(20 * round);
+        let crossing = Crossing { sent, under_way: SEGMENT, arrived_before };
+        let now = sent + Duration::from_millis(20);
+        hop.sample(now, CONTROL, crossing, Seq(round as u32), Seq(round as u32 + 1));
+    }
+    assert_eq!(hop.window, 10 * u64::from(SEGMENT));
+}
