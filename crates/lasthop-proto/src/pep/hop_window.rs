@@ -179,9 +179,14 @@ impl HopWindow {
         }
     }
 
+    /// The window, before the first round trip as well.
+    fn window(&self) -> u64 {
+        if self.window == 0 { FIRST * self.segment } else { self.window }
+    }
+
     /// Bytes that may be on the hop.
     fn allowed(&self, control: HopControl) -> u64 {
-        let window = if self.window == 0 { FIRST * self.segment } else { self.window };
+        let window = self.window();
         match self.probe {
             Probe::Idle => window,
             // The whole backlog, and as much again in case that its estimate is off.
@@ -248,7 +253,7 @@ impl HopWindow {
     /// `len` bytes have arrived.
     pub fn landed(&mut self, len: u64) {
         if self.growth == Growth::SlowStart {
-            let window = if self.window == 0 { FIRST * self.segment } else { self.window };
+            let window = self.window();
             if self.start.grows(window, self.segment) {
                 self.window = (window + len).min(MOST);
             }
@@ -284,9 +289,7 @@ impl HopWindow {
         let moment = Moment { round: self.rounds, window: RATE_ROUNDS };
         self.rate.update(moment, samples.under_way.rate.min(2 * samples.came.rate));
         self.brought.update(moment, samples.came.rate);
-        if self.window == 0 {
-            self.window = FIRST * self.segment;
-        }
+        self.window = self.window();
         let base = match self.probe {
             Probe::Measure => shortest,
             Probe::Idle | Probe::Drain => self.base.map_or(shortest, |base| base.min(shortest)),
