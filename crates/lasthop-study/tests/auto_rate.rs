@@ -1,14 +1,10 @@
 //! What a two-ended link makes of a hop whose rate it finds, alone and among plain flows.
 
-use lasthop_proto::scheme::Scheme;
+mod common;
+
+use common::{jain, run};
 use lasthop_scenario::Scenario;
 use lasthop_sim::measure::Report;
-use lasthop_study::replicate::{Silent, Task, run_all};
-
-fn run(scenario: &Scenario, scheme: &str, runs: u32) -> Vec<Report> {
-    let task = Task::new(scenario, Scheme::by_name(scheme).unwrap(), 1, runs).unwrap();
-    run_all(std::slice::from_ref(&task), 1, &Silent).remove(0)
-}
 
 /// A hop of 10 Mbps: a wired part, and a lossy part that is repaired, of so many milliseconds each way.
 fn hop(wired: u32, lossy: u32) -> Scenario {
@@ -149,11 +145,6 @@ to = "client"
         past.join(", ")
     );
     Scenario::parse("shared.toml", &text).unwrap()
-}
-
-fn jain(rates: &[f64]) -> f64 {
-    let (sum, squares) = (rates.iter().sum::<f64>(), rates.iter().map(|rate| rate * rate).sum::<f64>());
-    sum * sum / (rates.len() as f64 * squares)
 }
 
 /// Three runs of a shared bottleneck differ by 0.05 in the index.

@@ -1,8 +1,8 @@
 //! A base station where it has nothing to repair.
 
-use lasthop_proto::scheme::Scheme;
+mod common;
+
 use lasthop_scenario::Scenario;
-use lasthop_study::replicate::{Silent, Task, run_all};
 
 /// A download over a hop that loses nothing.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -46,9 +46,7 @@ link = "hop"
 "#
     );
     let scenario = Scenario::parse("hop.toml", &text).unwrap();
-    let task = Task::new(&scenario, Scheme::by_name(scheme).unwrap(), 1, 1).unwrap();
-    let reports = run_all(std::slice::from_ref(&task), 1, &Silent).remove(0);
-    let flow = &reports[0].flows[0];
+    let flow = common::run(&scenario, scheme, 1).remove(0).flows.remove(0);
     (flow.throughput() / 1e6, flow.sender.local_retransmissions)
 }
 

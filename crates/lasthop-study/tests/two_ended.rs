@@ -1,9 +1,10 @@
 //! What TCP makes of a hop that both its ends repair.
 
-use lasthop_proto::scheme::Scheme;
+mod common;
+
+use common::{jain, run};
 use lasthop_scenario::Scenario;
 use lasthop_sim::measure::Report;
-use lasthop_study::replicate::{Silent, Task, run_all};
 
 /// A radio of 10 Mbps and 30 ms each way, with these losses and so many downloads.
 fn scenario(loss: &str, flows: u32, limit: &str) -> Scenario {
@@ -39,9 +40,8 @@ link = "radio"
     Scenario::parse("test.toml", &text).unwrap()
 }
 
-fn run(scenario: &Scenario, scheme: &str) -> Report {
-    let task = Task::new(scenario, Scheme::by_name(scheme).unwrap(), 1, 1).unwrap();
-    run_all(std::slice::from_ref(&task), 1, &Silent).remove(0).remove(0)
+fn once(scenario: &Scenario, scheme: &str) -> Report {
+    run(scenario, scheme, 1).remove(0)
 }
 
 /// Where the ends take marks nothing is dropped at the entrance, and the source has nothing to send again: the hop repairs everything.
@@ -49,7 +49,7 @@ fn run(scenario: &Scenario, scheme: &str) -> Report {
 fn a_source_that_takes_marks_sends_nothing_again() {
     for (loss, least) in [("2.3 %", 8.5e6), ("10 %", 7.4e6)] {
         let scenario = scenario(loss, 1, "20 s").with_overrides(&[("tcp.ecn", "on")]).unwrap();
-        let report = run(&scenario, "LINK-HYBRID");
+        let report = once(&scenario, "LINK-HYBRID");
         let flow = &report.flows[0];
         assert!(flow.losses > 300 && flow.throughput() > least, "{loss}: {} bps, {flow:?}", flow.throughput());
         assert_eq!((flow.sender.source_retransmissions, flow.sender.timeouts), (0, 0), "{loss}: {flow:?}");
@@ -59,7 +59,7 @@ fn a_source_that_takes_marks_sends_nothing_again() {
 /// One that takes none is told of congestion by single drops, as seldom as its congestion control allows.
 #[test]
 fn a_source_that_takes_no_marks_sends_single_segments_again() {
-    let report = run(&scenario("2.3 %", 1, "20 s"), "LINK-HYBRID");
+    let report = once(&scenario("2.3 %", 1, "20 s"), "LINK-HYBRID");
     let flow = &report.flows[0];
     let (again, segments) = (flow.sender.source_retransmissions, flow.received / 1390);
     assert!((1..=segments / 2000).contains(&again), "{again} of {segments}");
@@ -67,15 +67,14 @@ fn a_source_that_takes_no_marks_sends_single_segments_again() {
     assert_eq!((flow.sender.recoveries, flow.sender.timeouts), (again, 0));
 }
 
-/// Jain's index of the throughputs of several flows.
+/// Several flows get nearly the same.
 #[test]
 fn flows_share_the_hop() {
     for loss in ["0 %", "5 %"] {
-        let report = run(&scenario(loss, 5, "20 s"), "LINK-HYBRID");
+        let report = once(&scenario(loss, 5, "20 s"), "LINK-HYBRID");
         let rates: Vec<f64> = report.flows.iter().map(|flow| flow.received as f64).collect();
-        let (sum, squares) = (rates.iter().sum::<f64>(), rates.iter().map(|rate| rate * rate).sum::<f64>());
-        let index = sum * sum / (rates.len() as f64 * squares);
-        assert!(index >= 0.95, "{loss}: {index}, {rates:?}");
+        assert!(jain(&rates) >= 0.95, "{loss}: {}, {rates:?}", jain(&rates));
+        let sum: f64 = rates.iter().sum();
         assert!(sum * 8.0 / 20.0 > 7.5e6, "{loss}: {sum} bytes");
     }
 }
@@ -84,7 +83,7 @@ fn flows_share_the_hop() {
 #[test]
 fn airmail_repairs() {
     let scenario = scenario("5 %", 1, "20 s");
-    let [plain, airmail, hybrid] = ["E2E-CUBIC", "AIRMAIL", "LINK-HYBRID"].map(|scheme| run(&scenario, scheme));
+    let [plain, airmail, hybrid] = ["E2E-CUBIC", "AIRMAIL", "LINK-HYBRID"].map(|scheme| once(&scenario, scheme));
     let rate = |report: &Report| report.flows[0].throughput() / 1e6;
     assert!(rate(&airmail) > 5.0 * rate(&plain), "{} {}", rate(&airmail), rate(&plain));
     assert!(rate(&airmail) < rate(&hybrid), "{} {}", rate(&airmail), rate(&hybrid));
