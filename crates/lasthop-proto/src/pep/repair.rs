@@ -15,6 +15,7 @@ use alloc::collections::VecDeque;
 
 use super::cache::{Cache, Cached, Origin, Pace, Places};
 use super::flow_table::Owner;
+use super::snoop::Heard;
 use super::snoop_config::{Begin, SnoopConfig};
 use super::tracking::Tracking;
 use crate::event::Event;
@@ -129,6 +130,8 @@ pub(super) struct Repair<P> {
     stale: u32,
     rtt: LinkRtt,
     pub opening: Opening,
+    /// What was heard of the mobile host's other connections when the time of this one had come.
+    pub heard: Option<Heard>,
     /// When the cumulative acknowledgment last moved, or something above it was seen to have arrived.
     progress: Instant,
     /// When a copy from here last came back as a duplicate: nothing new has arrived, but the hop is up.
@@ -193,6 +196,7 @@ impl<P: Payload> Repair<P> {
             stale: 0,
             rtt: LinkRtt::default(),
             opening: Opening::NEW,
+            heard: None,
             progress: now,
             echoed: now,
             timed_out: Instant::ZERO,
@@ -489,6 +493,11 @@ impl<P: Payload> Repair<P> {
         self.hop.is_some() || (self.awake != Instant::FAR_FUTURE && !self.sleeps(now))
     }
 
+    /// How long the packet took that showed last how long the hop takes.
+    pub fn take_sample(&mut self) -> Option<Duration> {
+        self.rtt.take_latest()
+    }
+
     /// When something is to be resent.
     pub fn deadline(&self, config: &SnoopConfig) -> Option<Instant> {
         if let Some(owed) = self.owed {
@@ -514,7 +523,9 @@ impl<P: Payload> Repair<P> {
         let alone = self.cache.len() == 1 || self.hop.is_none();
         let timeout = if alone { self.rtt.timeout(config) } else { self.rtt.probe_timeout(config) };
         let timeout = timeout.saturating_mul(1 << self.doublings);
-        Some(since + timeout.min(config.timer_max.max(FLOOR))).filter(|&at| at != Instant::FAR_FUTURE)
+        // Meanwhile others have heard, and how long it took: there is a queue.
+        let queued = self.heard.filter(|heard| heard.at >= since).map_or(Duration::ZERO, |heard| heard.took * 5 / 4);
+        Some(since + timeout.max(queued).min(config.timer_max.max(FLOOR))).filter(|&at| at != Instant::FAR_FUTURE)
     }
 
     /// What is held of a connection that is over goes nowhere.

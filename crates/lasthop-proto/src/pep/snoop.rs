@@ -1,11 +1,14 @@
 //! The snoop protocol and its siblings: local retransmission from a cache at the base station (\[a\] §III-A).
 
+mod neighbours;
 mod room;
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
+pub(super) use self::neighbours::Heard;
+use self::neighbours::Neighbours;
 use super::cache::{Pace, Places};
 use super::flow_table::FlowTable;
 pub use super::flow_table::Owner;
@@ -49,6 +52,7 @@ pub struct Snoop<P> {
     cached_bytes: u64,
     /// Those of each owner.
     owned_bytes: Vec<u64>,
+    neighbours: Neighbours,
     /// Connections that are behind, each once ([`Repair::is_behind`]).
     behind: VecDeque<u32>,
     /// What is left of connections that are over here.
@@ -77,6 +81,7 @@ impl<P: Payload> Snoop<P> {
             pause: Instant::ZERO,
             cached_bytes: 0,
             owned_bytes: Vec::new(),
+            neighbours: Neighbours::default(),
             behind: VecDeque::new(),
             over: VecDeque::new(),
             catch_up: None,
@@ -384,6 +389,7 @@ impl<P: Payload> Snoop<P> {
             verdict
         });
         let Some(verdict) = verdict else { return AckVerdict::Forward };
+        self.tell_neighbours(now, slot);
         match verdict {
             AckVerdict::Forget => {
                 self.forget(now, Some(slot));
@@ -396,6 +402,15 @@ impl<P: Payload> Snoop<P> {
             }
         }
         verdict
+    }
+
+    /// What an acknowledgment has shown of the hop is of use to others as well.
+    fn tell_neighbours(&mut self, now: Instant, slot: u32) {
+        if let Some((_, connection)) = self.connections.get_mut(slot)
+            && let Some(took) = connection.take_sample()
+        {
+            self.neighbours.hear(connection.owner, slot, now, took);
+        }
     }
 
     /// Sees to it that the queue wakes up for this connection in time. A deadline that moves back, as each acknowledgment
@@ -429,6 +444,7 @@ impl<P: Payload> Snoop<P> {
             self.next_timer = self.timers.first().map(|&(at, _)| at);
             let Some((_, connection)) = self.connections.get_mut(slot) else { continue };
             connection.queued = None;
+            connection.heard = self.neighbours.of_others(connection.owner, slot);
             if connection.deadline(&self.config).is_some_and(|deadline| deadline <= now) {
                 connection.on_timer(now, &self.config, &mut self.out);
             }

@@ -170,3 +170,23 @@ proptest! {
         prop_assert!(outcome.source_resends <= outcome.lost / 4, "{late} ms: {outcome:?}");
     }
 }
+
+/// Others' packets that arrive while one's own do not show that there is a queue: a quarter more than the time that they take is waited.
+#[test]
+fn a_connection_waits_as_long_as_others_packets_take() {
+    let repaired_at = |heard: bool| {
+        let mut bench = gateway();
+        bench.open(77);
+        let other = |packet: Packet| Packet { flow: FlowId(77), ..packet };
+        send(&mut bench, 0, 0..2);
+        bench.wired(0, other(data(0)));
+        bench.wireless(10, ack(1));
+        bench.wireless(11, ack(2));
+        send(&mut bench, 20, 2..4);
+        if heard {
+            bench.wireless(40, other(ack(1)));
+        }
+        bench.idle_until(90).first().copied()
+    };
+    assert_eq!((repaired_at(false), repaired_at(true)), (Some(46), Some(70)));
+}

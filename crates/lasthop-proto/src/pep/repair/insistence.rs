@@ -30,7 +30,10 @@ impl<P: Payload> Repair<P> {
         self.insistence = None;
         let pause = self.rtt.smoothed() / PARTS;
         let Some(front) = self.cache.front().filter(|_| self.is_in_charge(now)) else { return };
-        if front.local > 0 && now.since(front.first_sent) + self.rtt.smoothed() / 2 >= PATIENCE {
+        if !self.rtt.has_doubled()
+            && front.local > 0
+            && now.since(front.first_sent) + self.rtt.smoothed() / 2 >= PATIENCE
+        {
             self.insistence = Some(Insistence { seq: front.seq, left: COPIES, next: now + pause });
         }
     }

@@ -28,12 +28,15 @@ pub(super) struct LinkRtt {
     dev: u64,
     /// The shortest seen.
     least: u64,
+    /// The newest, until somebody has asked for it.
+    latest: Option<Duration>,
     /// What the handshake took; nothing where that is not known.
     handshake: u64,
 }
 
 impl LinkRtt {
     pub fn sample(&mut self, rtt: Duration) {
+        self.latest = Some(rtt);
         let rtt = rtt.as_nanos();
         self.least = if self.srtt.is_some() { self.least.min(rtt) } else { rtt };
         match self.srtt {
@@ -51,6 +54,11 @@ impl LinkRtt {
         if self.srtt.is_none() {
             self.sample(rtt);
         }
+    }
+
+    /// The newest sample, once.
+    pub fn take_latest(&mut self) -> Option<Duration> {
+        self.latest.take()
     }
 
     /// The handshake's packets are short, so that data take longer: their time counts only until there is a sample.
@@ -83,6 +91,12 @@ impl LinkRtt {
     /// The smoothed round trip; nothing before there is one.
     pub fn smoothed(&self) -> Duration {
         Duration::from_nanos(self.srtt.unwrap_or(0))
+    }
+
+    /// Whether packets take twice as long as the hop needs: most of that is a queue.
+    pub fn has_doubled(&self) -> bool {
+        let least = if self.handshake > 0 { self.least.min(self.handshake) } else { self.least };
+        self.srtt.is_some_and(|srtt| srtt > least.saturating_mul(2))
     }
 
     /// For so long nothing may come from a hop on which the window is full: until its queue has run dry, which takes as long as packets wait in it. Where they
