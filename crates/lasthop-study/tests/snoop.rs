@@ -54,15 +54,20 @@ link = "hop"
     (mbps, flows.iter().map(|flow| flow.sender.local_retransmissions).sum())
 }
 
+/// Their Mbps without snoop and with it, and the copies that it sent.
+fn beside(downloads: Download) -> (f64, f64, u64) {
+    let [(plain, _), (snoop, copies)] = ["E2E-CUBIC", "SNOOP"].map(|scheme| run(scheme, downloads));
+    println!("{downloads:?}: {plain:.2} Mbps without, {snoop:.2} with, {copies} copies");
+    (plain, snoop, copies)
+}
+
 /// Those that have less than 95 % of what they have without snoop, or more than so many copies.
 fn slower(downloads: &[Download], most_copies: u64) -> Vec<(Download, f64, f64, u64)> {
-    let beside = downloads.iter().map(|&download| {
-        let (plain, _) = run("E2E-CUBIC", download);
-        let (snoop, copies) = run("SNOOP", download);
-        println!("{download:?}: {plain:.2} Mbps without, {snoop:.2} with, {copies} copies");
+    let all = downloads.iter().map(|&download| {
+        let (plain, snoop, copies) = beside(download);
         (download, plain, snoop, copies)
     });
-    beside.filter(|&(_, plain, snoop, copies)| snoop < 0.95 * plain || copies > most_copies).collect()
+    all.filter(|&(_, plain, snoop, copies)| snoop < 0.95 * plain || copies > most_copies).collect()
 }
 
 /// From the start on: no copies for want of patience, nor for want of room in the queue.
@@ -103,8 +108,7 @@ fn a_short_transfer_is_no_slower_with_snoop() {
 fn many_short_transfers_at_once_are_hardly_slower_with_snoop() {
     for (count, size, least) in [(30, "40 kB", 0.95), (30, "160 kB", 0.78), (60, "40 kB", 0.78)] {
         let downloads = Download { mbps: 20, delay: 5, queue: 200, count, size, limit: "60 s" };
-        let [(plain, _), (snoop, copies)] = ["E2E-CUBIC", "SNOOP"].map(|scheme| run(scheme, downloads));
-        println!("{downloads:?}: {plain:.2} Mbps without, {snoop:.2} with, {copies} copies");
+        let (plain, snoop, _) = beside(downloads);
         assert!(snoop >= least * plain, "{downloads:?}: {plain:.2} Mbps without, {snoop:.2} with");
     }
 }

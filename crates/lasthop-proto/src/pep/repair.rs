@@ -493,7 +493,7 @@ impl<P: Payload> Repair<P> {
         self.hop.is_some() || (self.awake != Instant::FAR_FUTURE && !self.sleeps(now))
     }
 
-    /// How long the packet took that showed last how long the hop takes.
+    /// The newest round trip of the hop that its packets have shown, once.
     pub fn take_sample(&mut self) -> Option<Duration> {
         self.rtt.take_latest()
     }

@@ -171,7 +171,7 @@ proptest! {
     }
 }
 
-/// Others' packets that arrive while one's own do not show that there is a queue: a quarter more than the time that they take is waited.
+/// Where others' packets arrive while one's own are awaited, there is a queue: a quarter more is waited than theirs took.
 #[test]
 fn a_connection_waits_as_long_as_others_packets_take() {
     let repaired_at = |heard: bool| {

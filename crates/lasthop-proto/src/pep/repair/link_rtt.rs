@@ -61,7 +61,7 @@ impl LinkRtt {
         self.latest.take()
     }
 
-    /// The handshake's packets are short, so that data take longer: their time counts only until there is a sample.
+    /// The handshake's packets are short, so that data take longer: their time counts for the timeout only until there is a sample.
     pub fn opened(&mut self, rtt: Duration) {
         self.handshake = rtt.as_nanos();
     }
@@ -93,7 +93,7 @@ impl LinkRtt {
         Duration::from_nanos(self.srtt.unwrap_or(0))
     }
 
-    /// Whether packets take twice as long as the hop needs: most of that is a queue.
+    /// Whether packets take twice as long as the shortest did, the handshake's among them: most of that is a queue, or on a slow hop their length.
     pub fn has_doubled(&self) -> bool {
         let least = if self.handshake > 0 { self.least.min(self.handshake) } else { self.least };
         self.srtt.is_some_and(|srtt| srtt > least.saturating_mul(2))
