@@ -66,6 +66,13 @@ const AWAKE: Duration = Duration::from_secs(10);
 /// Most doublings of the local timeout.
 const MAX_DOUBLINGS: u32 = 6;
 
+/// What an arrival tells of the hop.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct News {
+    /// How long a packet took, where one has shown that.
+    pub took: Option<Duration>,
+}
+
 /// Repairs that an acknowledgment allows still.
 #[derive(Clone, Copy, Debug)]
 struct Owed {
@@ -130,7 +137,7 @@ pub(super) struct Repair<P> {
     stale: u32,
     rtt: LinkRtt,
     pub opening: Opening,
-    /// What was heard of the mobile host's other connections when the time of this one had come.
+    /// What was heard of the mobile host's connections when the time of this one had come.
     pub heard: Option<Heard>,
     /// When the cumulative acknowledgment last moved, or something above it was seen to have arrived.
     progress: Instant,
@@ -493,9 +500,9 @@ impl<P: Payload> Repair<P> {
         self.hop.is_some() || (self.awake != Instant::FAR_FUTURE && !self.sleeps(now))
     }
 
-    /// The newest round trip of the hop that its packets have shown, once.
-    pub fn take_sample(&mut self) -> Option<Duration> {
-        self.rtt.take_latest()
+    /// What an arrival just now says of the hop, once.
+    pub fn take_news(&mut self, now: Instant) -> Option<News> {
+        (self.progress == now).then(|| News { took: self.rtt.take_latest() })
     }
 
     /// When something is to be resent.
@@ -523,8 +530,9 @@ impl<P: Payload> Repair<P> {
         let alone = self.cache.len() == 1 || self.hop.is_none();
         let timeout = if alone { self.rtt.timeout(config) } else { self.rtt.probe_timeout(config) };
         let timeout = timeout.saturating_mul(1 << self.doublings);
-        // Meanwhile others have heard, and how long it took: there is a queue.
-        let queued = self.heard.filter(|heard| heard.at >= since).map_or(Duration::ZERO, |heard| heard.took * 5 / 4);
+        // Meanwhile others have heard, and how long it took: there is a queue. What this one heard itself counts in its own round trip.
+        let others = self.heard.filter(|heard| heard.at > self.progress && heard.at >= since);
+        let queued = others.map_or(Duration::ZERO, |heard| heard.took * 5 / 4);
         Some(since + timeout.max(queued).min(config.timer_max.max(FLOOR))).filter(|&at| at != Instant::FAR_FUTURE)
     }
 

@@ -12,7 +12,7 @@ use self::neighbours::Neighbours;
 use super::cache::{Pace, Places};
 use super::flow_table::FlowTable;
 pub use super::flow_table::Owner;
-use super::repair::{AckVerdict, DataVerdict, Opening, Outbox, Passage, Place, Repair};
+use super::repair::{AckVerdict, DataVerdict, News, Opening, Outbox, Passage, Place, Repair};
 pub use super::snoop_config::{Begin, HopControl, RepairPriority, SnoopConfig};
 use super::tracking::{Take, Tracking};
 use crate::event::Event;
@@ -383,13 +383,15 @@ impl<P: Payload> Snoop<P> {
     }
 
     fn take_ack(&mut self, now: Instant, slot: u32, packet: &mut Packet<P>, segment: &Segment) -> AckVerdict {
-        let verdict = self.counted(slot, |connection, config, out| {
+        let told = self.counted(slot, |connection, config, out| {
             let verdict = connection.on_ack(now, config, packet, segment, out);
             connection.release(now, out);
-            verdict
+            (verdict, connection.owner, connection.take_news(now))
         });
-        let Some(verdict) = verdict else { return AckVerdict::Forward };
-        self.tell_neighbours(now, slot);
+        let Some((verdict, owner, news)) = told else { return AckVerdict::Forward };
+        if let Some(News { took }) = news {
+            self.neighbours.hear(owner, now, took);
+        }
         match verdict {
             AckVerdict::Forget => {
                 self.forget(now, Some(slot));
@@ -402,15 +404,6 @@ impl<P: Payload> Snoop<P> {
             }
         }
         verdict
-    }
-
-    /// What an acknowledgment has shown of the hop is of use to others as well.
-    fn tell_neighbours(&mut self, now: Instant, slot: u32) {
-        if let Some((_, connection)) = self.connections.get_mut(slot)
-            && let Some(took) = connection.take_sample()
-        {
-            self.neighbours.hear(connection.owner, slot, now, took);
-        }
     }
 
     /// Sees to it that the queue wakes up for this connection in time. A deadline that moves back, as each acknowledgment
@@ -444,7 +437,7 @@ impl<P: Payload> Snoop<P> {
             self.next_timer = self.timers.first().map(|&(at, _)| at);
             let Some((_, connection)) = self.connections.get_mut(slot) else { continue };
             connection.queued = None;
-            connection.heard = self.neighbours.of_others(connection.owner, slot);
+            connection.heard = self.neighbours.of(connection.owner);
             if connection.deadline(&self.config).is_some_and(|deadline| deadline <= now) {
                 connection.on_timer(now, &self.config, &mut self.out);
             }

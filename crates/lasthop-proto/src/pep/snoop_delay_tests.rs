@@ -190,3 +190,29 @@ fn a_connection_waits_as_long_as_others_packets_take() {
     };
     assert_eq!((repaired_at(false), repaired_at(true)), (Some(46), Some(70)));
 }
+
+/// In a silence copies go one after the other, to see when the hop is up again. It is, where another connection hears: then the timer alone resends.
+#[test]
+fn nobody_looks_for_the_end_of_a_silence_while_others_hear() {
+    let copies = |heard: bool| {
+        let mut bench = gateway();
+        bench.open(77);
+        let other = |packet: Packet| Packet { flow: FlowId(77), ..packet };
+        overtaken(&mut bench);
+        // All four are lost.
+        send(&mut bench, 20, 8..12);
+        let mut at = Vec::new();
+        for n in 0..28 {
+            let millis = 20 + 10 * u64::from(n);
+            at.extend(bench.idle_until(millis));
+            bench.wired(millis, other(data(n)));
+            if heard && n >= 3 {
+                bench.wireless(millis, other(ack(n - 2)));
+            }
+        }
+        at
+    };
+    let (alone, beside) = (copies(false), copies(true));
+    assert!(alone.len() > 40, "{alone:?}");
+    assert!(beside.len() <= 12, "{beside:?}");
+}

@@ -3,7 +3,7 @@
 use super::{MAX_DOUBLINGS, Masks, Outbox, Repair, SPACED, STEADY_TRIES};
 use crate::node::Trigger;
 use crate::packet::Payload;
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 
 /// Part of a silence that passes between two probes of it.
 const SELDOM: u64 = 32;
@@ -17,8 +17,21 @@ impl<P: Payload> Repair<P> {
         }
     }
 
+    /// How long the hop takes, where it is up: another connection has heard within that time, and after this one did.
+    fn others_hear(&self, now: Instant) -> Option<Duration> {
+        let heard = self.heard.filter(|heard| heard.last > self.progress.max(self.echoed))?;
+        (now.since(heard.last) < heard.took).then_some(heard.took)
+    }
+
     /// Nothing has arrived since the last of what goes spaced went.
     pub(super) fn on_silence(&mut self, now: Instant, out: &mut Outbox<P>) {
+        if self.walk.is_none()
+            && let Some(took) = self.others_hear(now)
+        {
+            // Nobody need look for the end of a silence. What is out waits in a queue, or is lost: the timer tells.
+            self.pace = Some(now + took);
+            return;
+        }
         self.pace = None;
         self.in_vain = self.in_vain.saturating_add(SPACED);
         if self.walk.is_none() && self.holds() && self.in_vain <= self.most_probes() {

@@ -1,7 +1,7 @@
 //! What connections to the same mobile host tell each other of the hop.
 //!
 //! A connection knows the hop by its own round trips. Where many begin at once, the queue in front of the hop grows faster than any of them measures: each
-//! would take the delay for a silence, and send again what only waits. But while one waits, others hear, and how long their packets took is no
+//! would take the delay for a silence, and send again what only waits. But while one waits, others hear: the hop is up, and how long their packets took is no
 //! less true for it (RFC 9040 §4 has connections share such values).
 
 use alloc::vec::Vec;
@@ -9,44 +9,46 @@ use alloc::vec::Vec;
 use super::Owner;
 use crate::time::{Duration, Instant};
 
-/// A packet of some connection has crossed the hop.
+/// What was heard of late of an owner's connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::pep) struct Heard {
-    /// When that was seen.
-    pub at: Instant,
-    /// How long it took.
+    /// When one of them last heard that something has arrived.
+    pub last: Instant,
+    /// The longest time that a packet took over the hop, of a round trip.
     pub took: Duration,
-    /// Of which connection.
-    slot: u32,
+    /// When that packet was seen to have crossed.
+    pub at: Instant,
 }
 
-/// What was heard of each owner's connections of late: the longest of a round trip.
+/// By owner; in the first place those of nobody known, who share the hop as well.
 #[derive(Clone, Default, Debug)]
-pub(super) struct Neighbours {
-    /// By owner; in the first place those of nobody known, who share the hop as well.
-    heard: Vec<Option<Heard>>,
-}
+pub(super) struct Neighbours(Vec<Option<Heard>>);
 
 impl Neighbours {
     fn place(owner: Option<Owner>) -> usize {
         owner.map_or(0, |Owner(owner)| owner as usize + 1)
     }
 
-    /// A packet of that connection took so long.
-    pub fn hear(&mut self, owner: Option<Owner>, slot: u32, at: Instant, took: Duration) {
+    /// Something of that owner's has arrived; the time that it took, where that is known.
+    pub fn hear(&mut self, owner: Option<Owner>, now: Instant, took: Option<Duration>) {
         let place = Self::place(owner);
-        if self.heard.len() <= place {
-            self.heard.resize(place + 1, None);
+        if self.0.len() <= place {
+            self.0.resize(place + 1, None);
         }
-        let stands = self.heard[place].is_some_and(|before| before.took > took && at.since(before.at) < before.took);
-        if !stands {
-            self.heard[place] = Some(Heard { at, took, slot });
+        let before = &mut self.0[place];
+        let longer = took.filter(|&took| {
+            before.is_none_or(|before| took >= before.took || now.since(before.at) >= before.took)
+        });
+        if let Some(took) = longer {
+            *before = Some(Heard { last: now, took, at: now });
+        } else if let Some(before) = before {
+            before.last = now;
         }
     }
 
-    /// What was heard of the owner's other connections.
-    pub fn of_others(&self, owner: Option<Owner>, slot: u32) -> Option<Heard> {
-        self.heard.get(Self::place(owner)).copied().flatten().filter(|heard| heard.slot != slot)
+    /// What was heard of that owner's connections.
+    pub fn of(&self, owner: Option<Owner>) -> Option<Heard> {
+        self.0.get(Self::place(owner)).copied().flatten()
     }
 }
 
@@ -58,28 +60,28 @@ mod tests {
         Instant::ZERO + Duration::from_millis(ms)
     }
 
-    /// The longest counts for as long as it took itself; then the newest.
+    /// The longest counts for as long as it took itself; then the newest. An arrival without a time is one all the same.
     #[test]
     fn the_longest_of_a_round_trip_counts() {
         let mut neighbours = Neighbours::default();
-        let took =
-            |neighbours: &Neighbours| neighbours.of_others(None, 9).map(|heard| heard.took.as_nanos() / 1_000_000);
-        assert_eq!(took(&neighbours), None);
-        for (ms, sample, longest) in [(100, 50, 50), (120, 80, 80), (150, 60, 80), (199, 70, 80), (200, 40, 40)] {
-            neighbours.hear(None, 1, at(ms), Duration::from_millis(sample));
-            assert_eq!(took(&neighbours), Some(longest), "at {ms}");
+        neighbours.hear(None, at(90), None);
+        assert_eq!(neighbours.of(None), None, "how long the hop takes is not known yet");
+        for (ms, sample, longest) in
+            [(100, Some(50), 50), (120, Some(80), 80), (150, Some(60), 80), (199, None, 80), (200, Some(40), 40)]
+        {
+            neighbours.hear(None, at(ms), sample.map(Duration::from_millis));
+            let heard = neighbours.of(None).unwrap();
+            assert_eq!((heard.last, heard.took), (at(ms), Duration::from_millis(longest)), "at {ms}");
         }
     }
 
-    /// What a connection measured itself is in its own round trip; and other mobile hosts may be behind other hops.
+    /// Other mobile hosts may be behind other hops.
     #[test]
-    fn only_others_of_the_same_owner_count() {
+    fn only_connections_of_the_same_owner_count() {
         let mut neighbours = Neighbours::default();
-        let (one, other) = (Some(Owner(0)), Some(Owner(7)));
-        neighbours.hear(one, 1, at(100), Duration::from_millis(50));
-        assert_eq!(neighbours.of_others(one, 1), None);
-        assert_eq!(neighbours.of_others(other, 2), None);
-        assert_eq!(neighbours.of_others(None, 2), None);
-        assert!(neighbours.of_others(one, 2).is_some());
+        neighbours.hear(Some(Owner(0)), at(100), Some(Duration::from_millis(50)));
+        assert_eq!(neighbours.of(Some(Owner(7))), None);
+        assert_eq!(neighbours.of(None), None);
+        assert!(neighbours.of(Some(Owner(0))).is_some());
     }
 }
