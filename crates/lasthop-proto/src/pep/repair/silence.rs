@@ -17,10 +17,10 @@ impl<P: Payload> Repair<P> {
         }
     }
 
-    /// How long the hop takes, where it is up: another connection has heard within that time, and after this one did.
+    /// How long the hop takes, where it is up and there is a queue: another connection has heard within that time, and after this one did.
     fn others_hear(&self, now: Instant) -> Option<Duration> {
         let heard = self.heard.filter(|heard| heard.last > self.progress.max(self.echoed))?;
-        (now.since(heard.last) < heard.took).then_some(heard.took)
+        (now.since(heard.last) < heard.took && heard.shows_a_queue()).then_some(heard.took)
     }
 
     /// Nothing has arrived since the last of what goes spaced went.
@@ -28,7 +28,7 @@ impl<P: Payload> Repair<P> {
         if self.walk.is_none()
             && let Some(took) = self.others_hear(now)
         {
-            // Nobody need look for the end of a silence. What is out waits in a queue, or is lost: the timer tells.
+            // Nobody need look for the end of a silence. What is out waits, or is lost: the timer tells.
             self.pace = Some(now + took);
             return;
         }

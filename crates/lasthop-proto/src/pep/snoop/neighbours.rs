@@ -18,6 +18,24 @@ pub(in crate::pep) struct Heard {
     pub took: Duration,
     /// When that packet was seen to have crossed.
     pub at: Instant,
+    /// The shortest time that any took.
+    least: Duration,
+}
+
+impl Heard {
+    fn hear(&mut self, now: Instant, took: Option<Duration>) {
+        self.last = now;
+        let Some(took) = took else { return };
+        self.least = self.least.min(took);
+        if took >= self.took || now.since(self.at) >= self.took {
+            (self.took, self.at) = (took, now);
+        }
+    }
+
+    /// Whether packets take twice as long as the hop can bring them: most of that is a queue.
+    pub fn shows_a_queue(&self) -> bool {
+        self.took > self.least.saturating_mul(2)
+    }
 }
 
 /// By owner; in the first place those of nobody known, who share the hop as well.
@@ -35,14 +53,10 @@ impl Neighbours {
         if self.0.len() <= place {
             self.0.resize(place + 1, None);
         }
-        let before = &mut self.0[place];
-        let longer = took.filter(|&took| {
-            before.is_none_or(|before| took >= before.took || now.since(before.at) >= before.took)
-        });
-        if let Some(took) = longer {
-            *before = Some(Heard { last: now, took, at: now });
-        } else if let Some(before) = before {
-            before.last = now;
+        match (&mut self.0[place], took) {
+            (Some(heard), took) => heard.hear(now, took),
+            (unheard, Some(took)) => *unheard = Some(Heard { last: now, took, at: now, least: took }),
+            (None, None) => {}
         }
     }
 
@@ -72,6 +86,18 @@ mod tests {
             neighbours.hear(None, at(ms), sample.map(Duration::from_millis));
             let heard = neighbours.of(None).unwrap();
             assert_eq!((heard.last, heard.took), (at(ms), Duration::from_millis(longest)), "at {ms}");
+        }
+    }
+
+    /// A connection that begins behind a full queue knows by others how long the hop takes without.
+    #[test]
+    fn more_than_twice_the_shortest_shows_a_queue() {
+        let mut neighbours = Neighbours::default();
+        for (ms, sample, queue) in
+            [(0, 50, false), (50, 100, false), (150, 101, true), (260, 30, false), (300, 61, true)]
+        {
+            neighbours.hear(None, at(ms), Some(Duration::from_millis(sample)));
+            assert_eq!(neighbours.of(None).unwrap().shows_a_queue(), queue, "at {ms}");
         }
     }
 
