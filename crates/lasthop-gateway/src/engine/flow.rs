@@ -119,9 +119,9 @@ impl Flow {
     }
 
     /// Judges a packet, and takes in what it says of the connection's stage if it is to be believed.
-    pub fn take(&mut self, port: Port, view: &View) -> Take {
+    pub fn take(&mut self, now: Instant, port: Port, view: &View) -> Take {
         let (side, segment) = (self.side_at(port), &view.segment);
-        let take = self.tracking.take(side, segment, view.payload_len as u32);
+        let take = self.tracking.take(now, side, segment, view.payload_len as u32);
         match take {
             // The answer to a SYN: whoever acknowledges it has seen it, so that its address is not made up.
             Take::Opened if segment.flags.has(Flags::SYN) => {

@@ -179,7 +179,7 @@ impl Engine {
             return Verdict::Accept;
         }
         let (before, known) = (flow.stage, (flow.stage == Stage::Opening).then(|| flow.tracking.clone()));
-        let take = flow.take(port, &view);
+        let take = flow.take(now, port, &view);
         if take == Take::Refused && before != Stage::Opening {
             self.out_of_window += 1;
         }

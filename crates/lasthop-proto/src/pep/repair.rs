@@ -29,7 +29,6 @@ pub(super) use data::{DataVerdict, Place};
 use hop::Hop;
 pub(super) use hop::Passage;
 use insistence::Insistence;
-pub(super) use link_rtt::Opening;
 use link_rtt::{FLOOR, LinkRtt};
 use masks::{Lost, Masks, hide_blocks};
 use order::Order;
@@ -136,7 +135,6 @@ pub(super) struct Repair<P> {
     unseen: Option<Seq>,
     stale: u32,
     rtt: LinkRtt,
-    pub opening: Opening,
     /// What was heard of the mobile host's connections when the time of this one had come.
     pub heard: Option<Heard>,
     /// When the cumulative acknowledgment last moved, or something above it was seen to have arrived.
@@ -187,6 +185,7 @@ impl<P: Payload> Repair<P> {
     /// A connection whose data comes from that side, and went by up to `start`.
     pub fn new(now: Instant, config: &SnoopConfig, side: Side, start: Seq, tracking: Tracking) -> Self {
         let (last_ack, window) = (tracking.acked(side), tracking.window(side));
+        let rtt = LinkRtt::begun(tracking.crossing(side));
         Self {
             side,
             owner: None,
@@ -201,8 +200,7 @@ impl<P: Payload> Repair<P> {
             answer: None,
             unseen: None,
             stale: 0,
-            rtt: LinkRtt::default(),
-            opening: Opening::NEW,
+            rtt,
             heard: None,
             progress: now,
             echoed: now,
@@ -273,7 +271,7 @@ impl<P: Payload> Repair<P> {
             // Behind data of the mobile host an older acknowledgment would pass for a replay.
             self.answer = (pure && self.unseen.is_none()).then(|| packet.clone());
         }
-        self.meet(now, ack);
+        self.rtt.opened(self.tracking.crossing(self.side));
         let mut arrived = 0;
         if advanced {
             arrived = self.advance(now, ack, out);
@@ -317,20 +315,6 @@ impl<P: Payload> Repair<P> {
             hide_blocks(packet);
         }
         AckVerdict::Forward
-    }
-
-    /// A SYN leaves for the mobile host. Once the connection's own is known, no others count.
-    pub fn syn_leaves(&mut self, now: Instant, isn: Seq) {
-        if self.tracking.isn(self.side).is_none_or(|own| own == isn) {
-            self.opening.leave(now, isn);
-        }
-    }
-
-    /// An acknowledgment that may be the answer to the SYN that crossed the hop.
-    pub fn meet(&mut self, now: Instant, ack: Seq) {
-        if let Some(rtt) = self.opening.answered(now, self.tracking.isn(self.side), ack) {
-            self.rtt.opened(rtt);
-        }
     }
 
     fn on_old_ack(
@@ -531,7 +515,7 @@ impl<P: Payload> Repair<P> {
         let timeout = if alone { self.rtt.timeout(config) } else { self.rtt.probe_timeout(config) };
         let timeout = timeout.saturating_mul(1 << self.doublings);
         // Meanwhile others have heard, and how long it took: there is a queue. What this one heard itself counts in its own round trip.
-        let others = self.heard.filter(|heard| heard.at > self.progress && heard.at >= since);
+        let others = self.heard.filter(|heard| heard.last > self.progress && heard.last >= since);
         let queued = others.map_or(Duration::ZERO, |heard| heard.took * 5 / 4);
         Some(since + timeout.max(queued).min(config.timer_max.max(FLOOR))).filter(|&at| at != Instant::FAR_FUTURE)
     }

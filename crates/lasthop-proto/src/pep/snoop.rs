@@ -12,7 +12,7 @@ use self::neighbours::Neighbours;
 use super::cache::{Pace, Places};
 use super::flow_table::FlowTable;
 pub use super::flow_table::Owner;
-use super::repair::{AckVerdict, DataVerdict, News, Opening, Outbox, Passage, Place, Repair};
+use super::repair::{AckVerdict, DataVerdict, News, Outbox, Passage, Place, Repair};
 pub use super::snoop_config::{Begin, HopControl, RepairPriority, SnoopConfig};
 use super::tracking::{Take, Tracking};
 use crate::event::Event;
@@ -233,10 +233,7 @@ impl<P: Payload> Snoop<P> {
         if (connection.side == packet.from) != (port == Port::WIRED) {
             return None;
         }
-        let take = connection.tracking.take(packet.from, segment, packet.len);
-        if segment.flags.has(Flags::SYN) && port == Port::WIRED {
-            connection.syn_leaves(now, segment.seq);
-        }
+        let take = connection.tracking.take(now, packet.from, segment, packet.len);
         match take {
             Take::Reset => {
                 if let Some((_, mut connection)) = self.discard(slot) {
@@ -265,14 +262,7 @@ impl<P: Payload> Snoop<P> {
             && !segment.flags.has(Flags::SYN)
             && (segment.seq + packet.len).le(next);
         let start = if data { segment.seq } else { next };
-        let opening = core::mem::replace(&mut connection.opening, Opening::NEW);
         self.restart(now, slot, start);
-        if let Some((_, connection)) = self.connections.get_mut(slot) {
-            connection.opening = opening;
-            if packet.from != connection.side && segment.flags.has(Flags::SYN) {
-                connection.meet(now, segment.ack);
-            }
-        }
     }
 
     /// Nothing that was cached of a connection counts any more; its data goes by from `start` on.

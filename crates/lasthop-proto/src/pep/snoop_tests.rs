@@ -811,7 +811,7 @@ fn an_owner_of_many_connections_pushes_out_nobody_beyond_its_share() {
         let mut tracking = Tracking::new();
         for packet in handshake() {
             let segment = packet.tcp().unwrap();
-            tracking.take(packet.from, segment, 0);
+            tracking.take(Instant::ZERO, packet.from, segment, 0);
         }
         bench.snoop.adopt(at(0), FlowId(flow), Owner(owner), Side::Initiator, tracking);
     }
@@ -990,6 +990,15 @@ fn a_long_hop_is_not_given_up_before_its_first_acknowledgment() {
     bench.wireless(0, of_mobile);
     bench.wired(20, of_sender);
     bench.wireless(220, turned(ack(0)));
+    bench.wired(240, turned(data(0)));
+    assert_eq!(bench.idle_until(900).first(), Some(&840));
+    // Somebody else has followed the handshake.
+    let mut tracking = Tracking::new();
+    for (millis, packet) in [(0, of_mobile), (20, of_sender), (220, turned(ack(0)))] {
+        tracking.take(at(millis), packet.from, packet.tcp().unwrap(), 0);
+    }
+    let mut bench = Bench::unopened(config());
+    bench.snoop.adopt(at(220), of_sender.flow, Owner(0), of_sender.from, tracking);
     bench.wired(240, turned(data(0)));
     assert_eq!(bench.idle_until(900).first(), Some(&840));
     // A stranger's SYNs are not its opening.

@@ -4,6 +4,7 @@
 //! An end refuses most of them by their numbers (RFC 9293 §3.10.7.4, RFC 5961, RFC 7323 §5). A bystander that believes what an end
 //! refuses has another picture of the connection than the ends. So each packet is judged here, before anything is learned from it.
 
+mod crossing;
 mod half;
 mod midst;
 
@@ -11,12 +12,14 @@ use alloc::vec::Vec;
 
 use crate::packet::{Flags, Segment, Side};
 use crate::seq::Seq;
+use crate::time::{Duration, Instant};
+use crossing::Crossing;
 pub(super) use half::latest;
 use half::{Half, Scale, Sight};
 use midst::Midst;
 
 /// Openings remembered at once: a flood of forged ones must not hide the real one from the answer to it.
-pub(super) const MOST_SYNS: usize = 8;
+const MOST_SYNS: usize = 8;
 
 /// Packets of either end in a row that the other would refuse, after which the picture itself may be wrong. A stranger makes up
 /// those of one end only: the other's are accepted all the while.
@@ -44,6 +47,8 @@ struct Syn {
     /// One past its last byte.
     end: Seq,
     segment: Segment,
+    /// When it did; nothing where it did more than once.
+    came: Option<Instant>,
 }
 
 /// The picture of one connection.
@@ -59,6 +64,8 @@ pub struct Tracking {
     syns: Vec<Syn>,
     /// The initial sequence numbers of this connection, where its SYNs came by.
     isn: [Option<Seq>; 2],
+    /// What is known of how long they took to the other end.
+    crossings: [Crossing; 2],
     /// The smaller of both maximum segment sizes, where the SYNs told any.
     mss: Option<u16>,
     /// What was not believed of each side lately, where there is a picture.
@@ -136,6 +143,7 @@ impl Tracking {
             stamps: Stamps::Heeded,
             syns: Vec::new(),
             isn: [None; 2],
+            crossings: [Crossing::Unknown; 2],
             mss: None,
             doubts: [Doubt::NONE; 2],
             midst: [Midst::NONE; 2],
@@ -172,9 +180,9 @@ impl Tracking {
         self.halves[side.index()].field
     }
 
-    /// The number of a side's SYN, if it came by.
-    pub fn isn(&self, side: Side) -> Option<Seq> {
-        self.isn[side.index()]
+    /// How long a side's SYN took from here to the other end, and the answer back, where both came by and the SYN once.
+    pub fn crossing(&self, side: Side) -> Option<Duration> {
+        self.crossings[side.index()].took()
     }
 
     /// The shift of the windows that a side advertises (RFC 7323 §2.2), if its SYN told it.
@@ -207,14 +215,14 @@ impl Tracking {
     }
 
     /// Judges a segment with `len` bytes of payload that one side is said to have sent, and learns from it what may be learned.
-    pub fn take(&mut self, from: Side, segment: &Segment, len: u32) -> Take {
+    pub fn take(&mut self, now: Instant, from: Side, segment: &Segment, len: u32) -> Take {
         let flags = segment.flags;
         if flags.has(Flags::RST) {
             self.take_reset(from, segment)
         } else if flags.has(Flags::SYN) {
-            self.take_syn(from, segment, len)
+            self.take_syn(now, from, segment, len)
         } else if flags.has(Flags::ACK) {
-            self.take_plain(from, segment, len)
+            self.take_plain(now, from, segment, len)
         } else {
             Take::Refused
         }
@@ -242,12 +250,16 @@ impl Tracking {
 
     /// A SYN alone changes nothing (RFC 5961 §4.2). Answered it opens a connection, and where there is one already, only with
     /// the acknowledgment of the answer.
-    fn take_syn(&mut self, from: Side, segment: &Segment, len: u32) -> Take {
+    fn take_syn(&mut self, now: Instant, from: Side, segment: &Segment, len: u32) -> Take {
         if self.isn[from.index()] == Some(segment.seq) {
             // Sent again.
+            self.crossings[from.index()].again();
             return Take::Refused;
         }
-        let syn = Syn { from, end: segment.seq + 1 + len, segment: *segment };
+        let mut syn = Syn { from, end: segment.seq + 1 + len, segment: *segment, came: Some(now) };
+        for old in self.syns.iter_mut().filter(|old| (old.from, old.segment.seq) == (from, segment.seq)) {
+            (old.came, syn.came) = (None, None);
+        }
         if !self.syns.iter().any(|old| (old.from, old.segment.seq, old.end) == (from, segment.seq, syn.end)) {
             if self.syns.len() >= MOST_SYNS {
                 self.syns.remove(0);
@@ -299,17 +311,20 @@ impl Tracking {
         self.mss = sizes.min();
         self.isn[opening.from.index()] = Some(there.seq);
         self.isn[answer.from.index()] = Some(back.seq);
+        self.crossings[opening.from.index()] = Crossing::between(opening.came, answer.came);
+        self.crossings[answer.from.index()] = Crossing::begun(answer.came);
     }
 
     /// A connection has begun; its numbers are set.
     fn begin(&mut self) {
         self.stage = Stage::Open;
         self.syns = Vec::new();
+        self.crossings = [Crossing::Unknown; 2];
         self.doubts = [Doubt::NONE; 2];
         self.midst = [Midst::NONE; 2];
     }
 
-    fn take_plain(&mut self, from: Side, segment: &Segment, len: u32) -> Take {
+    fn take_plain(&mut self, now: Instant, from: Side, segment: &Segment, len: u32) -> Take {
         let mut sight = Sight::of(segment, len);
         if self.stamps == Stamps::Ignored {
             sight.segment.options.timestamps = None;
@@ -318,9 +333,10 @@ impl Tracking {
         match taken {
             Take::Believed => {
                 self.doubts = [Doubt::NONE; 2];
+                self.answer(now, from, segment.ack);
                 Take::Believed
             }
-            Take::Refused => self.doubt(from, sight),
+            Take::Refused => self.doubt(now, from, sight),
             other => other,
         }
     }
@@ -348,12 +364,19 @@ impl Tracking {
         taken
     }
 
+    /// A side acknowledges up to `ack`.
+    fn answer(&mut self, now: Instant, from: Side, ack: Seq) {
+        let peer = from.peer().index();
+        self.crossings[peer].answer(now, self.isn[peer].is_some_and(|isn| isn + 1 == ack));
+    }
+
     /// A packet that is not believed: perhaps another connection has begun between these ends, or one that nobody saw
     /// beginning, or too much of this one passed elsewhere.
-    fn doubt(&mut self, from: Side, sight: Sight) -> Take {
+    fn doubt(&mut self, now: Instant, from: Side, sight: Sight) -> Take {
         if let Some((opening, answer)) = self.handshake(from, &sight) {
             self.open(opening, answer);
             let _ = self.judge(from, &sight);
+            self.answer(now, from, sight.ack);
             return Take::Opened;
         }
         if !self.is_open() {

@@ -3,6 +3,13 @@
 use super::*;
 use crate::packet::{Options, Timestamps};
 
+impl Tracking {
+    /// Where it is of no interest when.
+    fn see(&mut self, from: Side, segment: &Segment, len: u32) -> Take {
+        self.take(Instant::ZERO, from, segment, len)
+    }
+}
+
 /// Initial sequence numbers: of the client, just before the wrap, and of the server.
 const CLIENT: Seq = Seq(u32::MAX - 2_000);
 const SERVER: Seq = Seq(70_000);
@@ -38,19 +45,19 @@ fn ack(acked: u32, at: u32) -> Segment {
 /// After the handshake, with window scales.
 fn opened() -> Tracking {
     let mut tracking = Tracking::new();
-    assert_eq!(tracking.take(Side::Initiator, &syn(CLIENT, Seq(0), Flags::SYN), 0), Take::Refused);
+    assert_eq!(tracking.see(Side::Initiator, &syn(CLIENT, Seq(0), Flags::SYN), 0), Take::Refused);
     assert!(!tracking.is_open());
-    assert_eq!(tracking.take(Side::Acceptor, &syn(SERVER, CLIENT + 1, SYN_ACK), 0), Take::Opened);
-    assert_eq!(tracking.take(Side::Initiator, &data(0, 0), 0), Take::Believed);
-    assert_eq!(tracking.take(Side::Acceptor, &ack(0, 0), 0), Take::Believed);
+    assert_eq!(tracking.see(Side::Acceptor, &syn(SERVER, CLIENT + 1, SYN_ACK), 0), Take::Opened);
+    assert_eq!(tracking.see(Side::Initiator, &data(0, 0), 0), Take::Believed);
+    assert_eq!(tracking.see(Side::Acceptor, &ack(0, 0), 0), Take::Believed);
     tracking
 }
 
 /// After a SYN with the timestamp 100 and its answer with 9,000.
 fn stamping() -> Tracking {
     let mut tracking = Tracking::new();
-    tracking.take(Side::Initiator, &stamped(syn(CLIENT, Seq(0), Flags::SYN), 100, 0), 0);
-    tracking.take(Side::Acceptor, &stamped(syn(SERVER, CLIENT + 1, SYN_ACK), 9_000, 100), 0);
+    tracking.see(Side::Initiator, &stamped(syn(CLIENT, Seq(0), Flags::SYN), 100, 0), 0);
+    tracking.see(Side::Acceptor, &stamped(syn(SERVER, CLIENT + 1, SYN_ACK), 9_000, 100), 0);
     tracking
 }
 
@@ -63,7 +70,7 @@ fn unchanged(before: &Tracking, after: &Tracking) {
 
 fn refuses(tracking: &mut Tracking, from: Side, segment: &Segment, len: u32) {
     let before = tracking.clone();
-    assert_eq!(tracking.take(from, segment, len), Take::Refused, "{segment:?}");
+    assert_eq!(tracking.see(from, segment, len), Take::Refused, "{segment:?}");
     unchanged(&before, tracking);
 }
 
@@ -75,8 +82,8 @@ fn a_handshake_opens_and_tells_the_scales() {
     assert_eq!(tracking.acked(Side::Initiator), Some(CLIENT + 1));
     // RFC 7323 §2.2: only if both ends offered it.
     let mut tracking = Tracking::new();
-    tracking.take(Side::Initiator, &syn(CLIENT, Seq(0), Flags::SYN), 0);
-    tracking.take(Side::Acceptor, &segment(SERVER, CLIENT + 1, SYN_ACK), 0);
+    tracking.see(Side::Initiator, &syn(CLIENT, Seq(0), Flags::SYN), 0);
+    tracking.see(Side::Acceptor, &segment(SERVER, CLIENT + 1, SYN_ACK), 0);
     assert_eq!((tracking.shift(Side::Initiator), tracking.shift(Side::Acceptor)), (Some(0), Some(0)));
 }
 
@@ -84,19 +91,19 @@ fn a_handshake_opens_and_tells_the_scales() {
 #[test]
 fn data_is_believed_inside_the_window_only() {
     let mut tracking = opened();
-    assert_eq!(tracking.take(Side::Initiator, &data(WINDOW - 1_000, 0), 1_000), Take::Believed);
-    assert_eq!(tracking.take(Side::Initiator, &data(WINDOW - 999, 0), 1_000), Take::Refused);
+    assert_eq!(tracking.see(Side::Initiator, &data(WINDOW - 1_000, 0), 1_000), Take::Believed);
+    assert_eq!(tracking.see(Side::Initiator, &data(WINDOW - 999, 0), 1_000), Take::Refused);
     assert_eq!(tracking.next(Side::Initiator), CLIENT + 1 + WINDOW);
     refuses(&mut tracking, Side::Initiator, &data(10_000_000, 0), 1_000);
     refuses(&mut tracking, Side::Initiator, &segment(CLIENT - 1_000_000, SERVER + 1, Flags::ACK), 1_000);
     // The window moves with the acknowledgments, and not without them.
-    assert_eq!(tracking.take(Side::Acceptor, &ack(WINDOW, 0), 0), Take::Believed);
-    assert_eq!(tracking.take(Side::Initiator, &data(WINDOW - 999, 0), 1_000), Take::Believed);
-    assert_eq!(tracking.take(Side::Initiator, &data(0, 0), 1_000), Take::Old);
+    assert_eq!(tracking.see(Side::Acceptor, &ack(WINDOW, 0), 0), Take::Believed);
+    assert_eq!(tracking.see(Side::Initiator, &data(WINDOW - 999, 0), 1_000), Take::Believed);
+    assert_eq!(tracking.see(Side::Initiator, &data(0, 0), 1_000), Take::Old);
     refuses(&mut tracking, Side::Initiator, &data(2 * WINDOW + 5, 0), 1);
     // Before the stream begins there is nothing.
     let mut tracking = opened();
-    tracking.take(Side::Acceptor, &ack(0, 0), 0);
+    tracking.see(Side::Acceptor, &ack(0, 0), 0);
     refuses(&mut tracking, Side::Initiator, &segment(CLIENT - 1_000, SERVER + 1, Flags::ACK), 1_000);
 }
 
@@ -104,17 +111,17 @@ fn data_is_believed_inside_the_window_only() {
 #[test]
 fn an_acknowledgment_is_believed_with_both_its_numbers_right_only() {
     let mut tracking = opened();
-    tracking.take(Side::Initiator, &data(0, 0), 100_000);
+    tracking.see(Side::Initiator, &data(0, 0), 100_000);
     for wrong in [WINDOW + 3, 1 << 30, 1 << 31, 3 << 30] {
         refuses(&mut tracking, Side::Acceptor, &ack(wrong, 0), 0);
         refuses(&mut tracking, Side::Acceptor, &ack(50_000, wrong), 0);
     }
-    assert_eq!(tracking.take(Side::Acceptor, &ack(50_000, 0), 0), Take::Believed);
+    assert_eq!(tracking.see(Side::Acceptor, &ack(50_000, 0), 0), Take::Believed);
     // From before its own data was acknowledged.
-    tracking.take(Side::Acceptor, &ack(50_000, 0), 500);
-    tracking.take(Side::Initiator, &data(100_000, 500), 0);
+    tracking.see(Side::Acceptor, &ack(50_000, 0), 500);
+    tracking.see(Side::Initiator, &data(100_000, 500), 0);
     refuses(&mut tracking, Side::Acceptor, &ack(60_000, 499), 0);
-    assert_eq!(tracking.take(Side::Acceptor, &ack(60_000, 500), 0), Take::Believed);
+    assert_eq!(tracking.see(Side::Acceptor, &ack(60_000, 500), 0), Take::Believed);
 }
 
 /// RFC 9293 §3.10.7.4: the send window is updated if SND.UNA =< SEG.ACK. So the largest window that the receiver ever granted, by which
@@ -123,44 +130,44 @@ fn an_acknowledgment_is_believed_with_both_its_numbers_right_only() {
 fn an_older_acknowledgment_grants_nothing() {
     let mut tracking = opened();
     let step = |tracking: &mut Tracking, at: u32| {
-        assert_eq!(tracking.take(Side::Initiator, &data(at, 0), 100_000), Take::Believed);
-        assert_eq!(tracking.take(Side::Acceptor, &ack(at + 100_000, 0), 0), Take::Believed);
+        assert_eq!(tracking.see(Side::Initiator, &data(at, 0), 100_000), Take::Believed);
+        assert_eq!(tracking.see(Side::Acceptor, &ack(at + 100_000, 0), 0), Take::Believed);
     };
     step(&mut tracking, 0);
     step(&mut tracking, 100_000);
     let made_up = Segment { window: u16::MAX, ..ack(199_000, 0) };
-    assert_eq!(tracking.take(Side::Acceptor, &made_up, 0), Take::Believed);
-    assert_eq!(tracking.take(Side::Initiator, &data(200_000 + WINDOW - 999, 0), 1_000), Take::Refused);
+    assert_eq!(tracking.see(Side::Acceptor, &made_up, 0), Take::Believed);
+    assert_eq!(tracking.see(Side::Initiator, &data(200_000 + WINDOW - 999, 0), 1_000), Take::Refused);
     step(&mut tracking, 200_000);
     refuses(&mut tracking, Side::Acceptor, &ack(300_000 - WINDOW - 1, 0), 0);
-    assert_eq!(tracking.take(Side::Acceptor, &ack(300_000 - WINDOW, 0), 0), Take::Believed);
+    assert_eq!(tracking.see(Side::Acceptor, &ack(300_000 - WINDOW, 0), 0), Take::Believed);
 }
 
 /// RFC 9293 §3.8.6.1: a byte beyond a closed window may be taken.
 #[test]
 fn a_probe_that_was_taken_is_no_riddle() {
     let mut tracking = opened();
-    tracking.take(Side::Initiator, &data(0, 0), WINDOW);
+    tracking.see(Side::Initiator, &data(0, 0), WINDOW);
     let closed = Segment { window: 0, ..ack(WINDOW, 0) };
-    assert_eq!(tracking.take(Side::Acceptor, &closed, 0), Take::Believed);
+    assert_eq!(tracking.see(Side::Acceptor, &closed, 0), Take::Believed);
     refuses(&mut tracking, Side::Acceptor, &ack(WINDOW + 1, 0), 0);
-    assert_eq!(tracking.take(Side::Initiator, &data(WINDOW, 0), 1), Take::Refused);
-    assert_eq!(tracking.take(Side::Acceptor, &ack(WINDOW + 1, 0), 0), Take::Believed);
-    assert_eq!(tracking.take(Side::Initiator, &data(WINDOW + 1, 0), 1_000), Take::Believed);
+    assert_eq!(tracking.see(Side::Initiator, &data(WINDOW, 0), 1), Take::Refused);
+    assert_eq!(tracking.see(Side::Acceptor, &ack(WINDOW + 1, 0), 0), Take::Believed);
+    assert_eq!(tracking.see(Side::Initiator, &data(WINDOW + 1, 0), 1_000), Take::Believed);
 }
 
 /// What is at the edge of an open window, or empty, is none: whoever writes it has nothing acknowledged that was not sent.
 #[test]
 fn only_bytes_at_the_edge_of_a_closed_window_are_a_probe() {
     let mut tracking = opened();
-    tracking.take(Side::Initiator, &data(0, 0), 1_000);
-    tracking.take(Side::Acceptor, &ack(1_000, 0), 0);
+    tracking.see(Side::Initiator, &data(0, 0), 1_000);
+    tracking.see(Side::Acceptor, &ack(1_000, 0), 0);
     for len in 0..3 {
         refuses(&mut tracking, Side::Initiator, &data(1_000 + WINDOW, 0), len);
     }
     refuses(&mut tracking, Side::Acceptor, &ack(1_001, 0), 0);
-    tracking.take(Side::Initiator, &data(1_000, 0), WINDOW);
-    tracking.take(Side::Acceptor, &Segment { window: 0, ..ack(1_000 + WINDOW, 0) }, 0);
+    tracking.see(Side::Initiator, &data(1_000, 0), WINDOW);
+    tracking.see(Side::Acceptor, &Segment { window: 0, ..ack(1_000 + WINDOW, 0) }, 0);
     for len in [3, 1_000] {
         refuses(&mut tracking, Side::Initiator, &data(1_000 + WINDOW, 0), len);
     }
@@ -173,12 +180,12 @@ fn only_bytes_at_the_edge_of_a_closed_window_are_a_probe() {
 #[test]
 fn a_reset_ends_the_connection_at_exactly_the_next_number_only() {
     let mut tracking = opened();
-    tracking.take(Side::Initiator, &data(0, 0), 5_000);
+    tracking.see(Side::Initiator, &data(0, 0), 5_000);
     // The other end was at 0 when it last said so; with data under way it may be further.
     for at in [0, 1, 4_999, 5_001, 100_000, 1 << 31] {
         refuses(&mut tracking, Side::Initiator, &Segment { flags: Flags::RST, ..data(at, 0) }, 0);
     }
-    tracking.take(Side::Acceptor, &ack(3_000, 0), 0);
+    tracking.see(Side::Acceptor, &ack(3_000, 0), 0);
     for at in [0, 2_999, 3_000, 3_001] {
         refuses(&mut tracking, Side::Initiator, &Segment { flags: Flags::RST, ..data(at, 0) }, 0);
     }
@@ -186,17 +193,17 @@ fn a_reset_ends_the_connection_at_exactly_the_next_number_only() {
         refuses(&mut tracking, Side::Acceptor, &Segment { flags: Flags::RST, ..ack(at, at) }, 0);
     }
     let mut reset = tracking.clone();
-    assert_eq!(reset.take(Side::Initiator, &Segment { flags: Flags::RST, ..data(5_000, 0) }, 0), Take::Reset);
+    assert_eq!(reset.see(Side::Initiator, &Segment { flags: Flags::RST, ..data(5_000, 0) }, 0), Take::Reset);
     assert!(!reset.is_open());
     // An end that is no more answers what it is sent with a reset at what that acknowledges (RFC 9293 §3.10.7.1).
-    assert_eq!(tracking.take(Side::Acceptor, &Segment { flags: Flags::RST, ..ack(0, 0) }, 0), Take::Reset);
+    assert_eq!(tracking.see(Side::Acceptor, &Segment { flags: Flags::RST, ..ack(0, 0) }, 0), Take::Reset);
 }
 
 /// RFC 5961 §4.2: a SYN on its own says nothing.
 #[test]
 fn a_new_connection_on_the_same_ports_takes_a_whole_handshake() {
     let mut tracking = opened();
-    tracking.take(Side::Initiator, &data(0, 0), 5_000);
+    tracking.see(Side::Initiator, &data(0, 0), 5_000);
     let (client, server) = (CLIENT + 900_000, SERVER + 900_000);
     refuses(&mut tracking, Side::Initiator, &syn(client, Seq(0), Flags::SYN), 0);
     // A flood of others does not hide it.
@@ -205,10 +212,10 @@ fn a_new_connection_on_the_same_ports_takes_a_whole_handshake() {
     }
     refuses(&mut tracking, Side::Acceptor, &syn(server, client + 1, SYN_ACK), 0);
     // The old one still goes on.
-    assert_eq!(tracking.clone().take(Side::Initiator, &data(5_000, 0), 1_000), Take::Believed);
+    assert_eq!(tracking.clone().see(Side::Initiator, &data(5_000, 0), 1_000), Take::Believed);
     refuses(&mut tracking, Side::Initiator, &segment(client + 2, server + 1, Flags::ACK), 0);
-    assert_eq!(tracking.take(Side::Initiator, &segment(client + 1, server + 1, Flags::ACK), 0), Take::Opened);
-    assert_eq!(tracking.take(Side::Initiator, &segment(client + 1, server + 1, Flags::ACK), 700), Take::Believed);
+    assert_eq!(tracking.see(Side::Initiator, &segment(client + 1, server + 1, Flags::ACK), 0), Take::Opened);
+    assert_eq!(tracking.see(Side::Initiator, &segment(client + 1, server + 1, Flags::ACK), 700), Take::Believed);
     refuses(&mut tracking, Side::Initiator, &data(5_000, 0), 1_000);
 }
 
@@ -216,32 +223,32 @@ fn a_new_connection_on_the_same_ports_takes_a_whole_handshake() {
 #[test]
 fn a_refused_connection_is_over_and_a_forged_refusal_is_not_believed() {
     let mut tracking = Tracking::new();
-    tracking.take(Side::Initiator, &syn(CLIENT, Seq(0), Flags::SYN), 0);
+    tracking.see(Side::Initiator, &syn(CLIENT, Seq(0), Flags::SYN), 0);
     let refusal = segment(Seq(0), CLIENT + 2, Flags::RST.with(Flags::ACK));
-    assert_eq!(tracking.take(Side::Acceptor, &refusal, 0), Take::Refused);
-    assert_eq!(tracking.take(Side::Acceptor, &Segment { ack: CLIENT + 1, ..refusal }, 0), Take::Reset);
+    assert_eq!(tracking.see(Side::Acceptor, &refusal, 0), Take::Refused);
+    assert_eq!(tracking.see(Side::Acceptor, &Segment { ack: CLIENT + 1, ..refusal }, 0), Take::Reset);
 }
 
 /// RFC 7323 §5.3 and §4.3: by what the other end has echoed, and not by what anybody claims to have sent.
 #[test]
 fn replays_are_refused_by_what_the_other_end_has_taken() {
     let mut tracking = stamping();
-    tracking.take(Side::Initiator, &stamped(data(0, 0), 105, 9_000), 0);
-    tracking.take(Side::Acceptor, &stamped(ack(0, 0), 9_000, 100), 0);
-    assert_eq!(tracking.take(Side::Initiator, &stamped(data(0, 0), 110, 9_000), 1_000), Take::Believed);
+    tracking.see(Side::Initiator, &stamped(data(0, 0), 105, 9_000), 0);
+    tracking.see(Side::Acceptor, &stamped(ack(0, 0), 9_000, 100), 0);
+    assert_eq!(tracking.see(Side::Initiator, &stamped(data(0, 0), 110, 9_000), 1_000), Take::Believed);
     // Far in the future, inside the window: the other end takes it, but does not echo it before the bytes below it come.
-    assert_eq!(tracking.take(Side::Initiator, &stamped(data(50_000, 0), 1 << 30, 9_000), 1_000), Take::Believed);
+    assert_eq!(tracking.see(Side::Initiator, &stamped(data(50_000, 0), 1 << 30, 9_000), 1_000), Take::Believed);
     assert_eq!(tracking.recent(Side::Initiator), Some(100));
-    assert_eq!(tracking.take(Side::Acceptor, &stamped(ack(1_000, 0), 9_010, 110), 0), Take::Believed);
+    assert_eq!(tracking.see(Side::Acceptor, &stamped(ack(1_000, 0), 9_010, 110), 0), Take::Believed);
     assert_eq!(tracking.recent(Side::Initiator), Some(110));
     refuses(&mut tracking, Side::Initiator, &stamped(data(1_000, 0), 109, 9_010), 1_000);
     refuses(&mut tracking, Side::Initiator, &data(1_000, 0), 1_000);
-    assert_eq!(tracking.take(Side::Initiator, &stamped(data(1_000, 0), 120, 9_010), 1_000), Take::Believed);
+    assert_eq!(tracking.see(Side::Initiator, &stamped(data(1_000, 0), 120, 9_010), 1_000), Take::Believed);
     // An echo of what was never sent is none.
-    tracking.take(Side::Acceptor, &stamped(ack(2_000, 0), 9_020, (1 << 30) + 1), 0);
+    tracking.see(Side::Acceptor, &stamped(ack(2_000, 0), 9_020, (1 << 30) + 1), 0);
     assert_eq!(tracking.recent(Side::Initiator), Some(110));
     // Nor one of what may as well be later as earlier than all that was sent.
-    tracking.take(Side::Acceptor, &stamped(ack(2_000, 0), 9_020, (1 << 30) + (1 << 31)), 0);
+    tracking.see(Side::Acceptor, &stamped(ack(2_000, 0), 9_020, (1 << 30) + (1 << 31)), 0);
     assert_eq!(tracking.recent(Side::Initiator), Some(110));
 }
 
@@ -250,10 +257,10 @@ fn replays_are_refused_by_what_the_other_end_has_taken() {
 #[test]
 fn timestamps_that_no_syn_agreed_on_say_nothing() {
     let mut tracking = opened();
-    assert_eq!(tracking.take(Side::Initiator, &stamped(data(0, 0), 500, 600), 0), Take::Believed);
-    assert_eq!(tracking.take(Side::Acceptor, &stamped(ack(0, 0), 600, 500), 0), Take::Believed);
-    assert_eq!(tracking.take(Side::Initiator, &data(0, 0), 1_000), Take::Believed);
-    assert_eq!(tracking.take(Side::Acceptor, &ack(1_000, 0), 0), Take::Believed);
+    assert_eq!(tracking.see(Side::Initiator, &stamped(data(0, 0), 500, 600), 0), Take::Believed);
+    assert_eq!(tracking.see(Side::Acceptor, &stamped(ack(0, 0), 600, 500), 0), Take::Believed);
+    assert_eq!(tracking.see(Side::Initiator, &data(0, 0), 1_000), Take::Believed);
+    assert_eq!(tracking.see(Side::Acceptor, &ack(1_000, 0), 0), Take::Believed);
     assert_eq!(tracking.recent(Side::Initiator), None);
 }
 
@@ -263,46 +270,46 @@ fn a_connection_is_picked_up_in_its_midst() {
     let mut tracking = picked_up();
     assert_eq!(tracking.shift(Side::Acceptor), None);
     // 1000 bytes are all that is sure to be allowed.
-    assert_eq!(tracking.take(Side::Initiator, &data(0, 0), 1_000), Take::Believed);
-    assert_eq!(tracking.take(Side::Initiator, &data(1_000, 0), 31_000), Take::Refused);
-    assert_eq!(tracking.take(Side::Acceptor, &ack(1_000, 0), 0), Take::Believed);
-    assert_eq!(tracking.take(Side::Initiator, &data(32_000, 0), 1_000), Take::Refused);
+    assert_eq!(tracking.see(Side::Initiator, &data(0, 0), 1_000), Take::Believed);
+    assert_eq!(tracking.see(Side::Initiator, &data(1_000, 0), 31_000), Take::Refused);
+    assert_eq!(tracking.see(Side::Acceptor, &ack(1_000, 0), 0), Take::Believed);
+    assert_eq!(tracking.see(Side::Initiator, &data(32_000, 0), 1_000), Take::Refused);
     // What was out is acknowledged: 32 times as much was allowed.
-    assert_eq!(tracking.take(Side::Acceptor, &ack(2_000, 0), 0), Take::Believed);
-    assert_eq!(tracking.take(Side::Acceptor, &ack(32_000, 0), 0), Take::Believed);
-    assert_eq!(tracking.take(Side::Initiator, &data(33_000, 0), 31_000), Take::Believed);
-    assert_eq!(tracking.take(Side::Initiator, &data(64_000, 0), 1_000), Take::Refused);
+    assert_eq!(tracking.see(Side::Acceptor, &ack(2_000, 0), 0), Take::Believed);
+    assert_eq!(tracking.see(Side::Acceptor, &ack(32_000, 0), 0), Take::Believed);
+    assert_eq!(tracking.see(Side::Initiator, &data(33_000, 0), 31_000), Take::Believed);
+    assert_eq!(tracking.see(Side::Initiator, &data(64_000, 0), 1_000), Take::Refused);
 }
 
 /// One side alone cannot make believe in another connection.
 #[test]
 fn a_stranger_on_one_side_does_not_displace_a_connection() {
     let mut tracking = opened();
-    tracking.take(Side::Initiator, &data(0, 0), 5_000);
+    tracking.see(Side::Initiator, &data(0, 0), 5_000);
     for n in 0..1_000u32 {
         let forged = segment(Seq(n << 20), Seq(n << 19), Flags::ACK);
         let before = tracking.clone();
-        if tracking.take(Side::Initiator, &forged, 1_000) == Take::Refused {
+        if tracking.see(Side::Initiator, &forged, 1_000) == Take::Refused {
             unchanged(&before, &tracking);
         }
     }
-    assert_eq!(tracking.take(Side::Initiator, &data(5_000, 0), 1_000), Take::Believed);
+    assert_eq!(tracking.see(Side::Initiator, &data(5_000, 0), 1_000), Take::Believed);
 }
 
 /// Nor does one packet of the other side that is refused, as a late one is: forged data near what it says would pass for the stream.
 #[test]
 fn a_stranger_and_a_late_packet_do_not_make_a_connection() {
     let mut tracking = opened();
-    tracking.take(Side::Initiator, &data(0, 0), 5_000);
-    tracking.take(Side::Acceptor, &ack(5_000, 0), 500);
-    tracking.take(Side::Initiator, &data(5_000, 500), 0);
+    tracking.see(Side::Initiator, &data(0, 0), 5_000);
+    tracking.see(Side::Acceptor, &ack(5_000, 0), 500);
+    tracking.see(Side::Initiator, &data(5_000, 500), 0);
     for n in 0..100 {
         refuses(&mut tracking, Side::Initiator, &data(1_000_000 + n, 500), 1_000);
         if n % 30 == 29 {
             refuses(&mut tracking, Side::Acceptor, &ack(5_000, 100), 0);
         }
     }
-    assert_eq!(tracking.take(Side::Initiator, &data(5_000, 500), 1_000), Take::Believed);
+    assert_eq!(tracking.see(Side::Initiator, &data(5_000, 500), 1_000), Take::Believed);
 }
 
 /// Where much of a connection passed elsewhere, nothing of it fits any more until both ends show where they are.
@@ -312,12 +319,12 @@ fn what_passed_elsewhere_is_made_up_for() {
     let (far, mut takes) = (50_000_000, Vec::new());
     let wide = |segment: Segment| Segment { window: 60_000, ..segment };
     for n in 0..6 {
-        takes.push(tracking.take(Side::Initiator, &wide(data(far + n * 1_000, 0)), 1_000));
-        takes.push(tracking.take(Side::Acceptor, &wide(ack(far + n * 1_000, 0)), 0));
+        takes.push(tracking.see(Side::Initiator, &wide(data(far + n * 1_000, 0)), 1_000));
+        takes.push(tracking.see(Side::Acceptor, &wide(ack(far + n * 1_000, 0)), 0));
     }
     assert_eq!(takes.iter().filter(|&&take| take == Take::Opened).count(), 1, "{takes:?}");
     assert!(takes[..7].iter().all(|&take| take == Take::Refused));
-    assert_eq!(tracking.take(Side::Acceptor, &ack(far + 6_000, 0), 0), Take::Believed);
+    assert_eq!(tracking.see(Side::Acceptor, &ack(far + 6_000, 0), 0), Take::Believed);
 }
 
 /// Packets that a full queue lets pass are not seen: then both ends are elsewhere. A stranger's data may be the last that came by.
@@ -325,16 +332,16 @@ fn what_passed_elsewhere_is_made_up_for() {
 fn after_a_gap_a_stranger_is_not_taken_for_the_sender() {
     for strangers_last in [false, true] {
         let mut tracking = opened();
-        tracking.take(Side::Initiator, &data(0, 0), 5_000);
+        tracking.see(Side::Initiator, &data(0, 0), 5_000);
         let mut takes = Vec::new();
         for n in 1..=u32::from(DOUBT) {
             let own = ack(60_000 - 1_000 * (u32::from(DOUBT) - n), 0);
             if strangers_last {
-                takes.push(tracking.take(Side::Acceptor, &own, 0));
+                takes.push(tracking.see(Side::Acceptor, &own, 0));
             }
-            takes.push(tracking.take(Side::Initiator, &data(500_000 + n * 1_000, 0), 1_000));
+            takes.push(tracking.see(Side::Initiator, &data(500_000 + n * 1_000, 0), 1_000));
             if !strangers_last {
-                takes.push(tracking.take(Side::Acceptor, &own, 0));
+                takes.push(tracking.see(Side::Acceptor, &own, 0));
             }
         }
         assert_eq!(takes.pop(), Some(Take::Opened));
@@ -346,8 +353,8 @@ fn after_a_gap_a_stranger_is_not_taken_for_the_sender() {
         refuses(&mut tracking, Side::Acceptor, &ack(501_000, 0), 0);
         // What passed elsewhere before is known by what follows on it.
         refuses(&mut tracking, Side::Acceptor, &ack(80_000, 0), 0);
-        assert_eq!(tracking.take(Side::Initiator, &data(80_000, 0), 1_000), Take::Believed);
-        assert_eq!(tracking.take(Side::Acceptor, &ack(81_000, 0), 0), Take::Believed);
+        assert_eq!(tracking.see(Side::Initiator, &data(80_000, 0), 1_000), Take::Believed);
+        assert_eq!(tracking.see(Side::Acceptor, &ack(81_000, 0), 0), Take::Believed);
     }
 }
 
@@ -356,13 +363,13 @@ fn after_a_gap_a_stranger_is_not_taken_for_the_sender() {
 #[test]
 fn what_lies_across_the_edge_may_be_taken_in_part() {
     let mut tracking = opened();
-    assert_eq!(tracking.take(Side::Initiator, &data(0, 0), WINDOW - 500), Take::Believed);
-    assert_eq!(tracking.take(Side::Initiator, &data(WINDOW - 500, 0), 3_000), Take::Refused);
-    assert_eq!(tracking.take(Side::Initiator, &data(WINDOW + 2_500, 0), 3_000), Take::Refused);
+    assert_eq!(tracking.see(Side::Initiator, &data(0, 0), WINDOW - 500), Take::Believed);
+    assert_eq!(tracking.see(Side::Initiator, &data(WINDOW - 500, 0), 3_000), Take::Refused);
+    assert_eq!(tracking.see(Side::Initiator, &data(WINDOW + 2_500, 0), 3_000), Take::Refused);
     refuses(&mut tracking, Side::Acceptor, &ack(WINDOW + 2_501, 0), 0);
-    assert_eq!(tracking.take(Side::Acceptor, &ack(WINDOW + 2_000, 0), 0), Take::Believed);
+    assert_eq!(tracking.see(Side::Acceptor, &ack(WINDOW + 2_000, 0), 0), Take::Believed);
     assert_eq!(tracking.next(Side::Initiator), CLIENT + 1 + WINDOW + 2_000);
-    assert_eq!(tracking.take(Side::Initiator, &data(WINDOW + 2_000, 0), 1_000), Take::Believed);
+    assert_eq!(tracking.see(Side::Initiator, &data(WINDOW + 2_000, 0), 1_000), Take::Believed);
 }
 
 /// After a gap a connection is picked up with a packet that follows on the one before: not with a stranger's in between.
@@ -371,15 +378,15 @@ fn after_a_gap_one_packet_of_a_stranger_is_not_where_the_stream_goes_on() {
     let mut tracking = opened();
     let (far, mut takes) = (500_000, Vec::new());
     for n in 0..2 * u32::from(DOUBT) {
-        takes.push(tracking.take(Side::Acceptor, &ack(far, 0), 0));
+        takes.push(tracking.see(Side::Acceptor, &ack(far, 0), 0));
         let mut forged = ack(far + 2_500, 0);
         forged.seq += 700;
-        takes.push(tracking.take(Side::Acceptor, &forged, 0));
-        takes.push(tracking.take(Side::Initiator, &data(far + n * 1_000, 0), 1_000));
+        takes.push(tracking.see(Side::Acceptor, &forged, 0));
+        takes.push(tracking.see(Side::Initiator, &data(far + n * 1_000, 0), 1_000));
     }
     assert!(takes.iter().all(|&take| take == Take::Refused), "{takes:?}");
-    assert_eq!(tracking.take(Side::Acceptor, &ack(far + 1_000, 0), 0), Take::Refused);
-    assert_eq!(tracking.take(Side::Acceptor, &ack(far + 2_000, 0), 0), Take::Opened);
+    assert_eq!(tracking.see(Side::Acceptor, &ack(far + 1_000, 0), 0), Take::Refused);
+    assert_eq!(tracking.see(Side::Acceptor, &ack(far + 2_000, 0), 0), Take::Opened);
     assert_eq!(tracking.acked(Side::Initiator), Some(CLIENT + 1 + far + 2_000));
 }
 
@@ -396,7 +403,7 @@ fn after_a_gap_nothing_is_acknowledged_that_was_not_sent() {
         refuses(&mut tracking, Side::Initiator, &data(far + u32::from(n) * 1_000, 0), 1_000);
     }
     refuses(&mut tracking, Side::Acceptor, &ack(far, 0), 0);
-    assert_eq!(tracking.take(Side::Acceptor, &ack(far + 1_000, 0), 0), Take::Opened);
+    assert_eq!(tracking.see(Side::Acceptor, &ack(far + 1_000, 0), 0), Take::Opened);
     assert_eq!(tracking.acked(Side::Initiator), Some(CLIENT + 1 + far + 1_000));
     refuses(&mut tracking, Side::Initiator, &data(far + 1_000 + WINDOW, 0), 1_000);
 }
@@ -405,8 +412,8 @@ fn after_a_gap_nothing_is_acknowledged_that_was_not_sent() {
 #[test]
 fn what_is_repeated_is_no_gap() {
     let mut tracking = opened();
-    tracking.take(Side::Initiator, &data(0, 0), 1_000);
-    tracking.take(Side::Acceptor, &ack(1_000, 0), 0);
+    tracking.see(Side::Initiator, &data(0, 0), 1_000);
+    tracking.see(Side::Acceptor, &ack(1_000, 0), 0);
     for _ in 0..3 * DOUBT {
         refuses(&mut tracking, Side::Initiator, &data(500_000, 0), 1_000);
         refuses(&mut tracking, Side::Acceptor, &ack(1_001, 0), 100);
@@ -417,8 +424,8 @@ fn what_is_repeated_is_no_gap() {
     for _ in 0..3 * DOUBT {
         refuses(&mut tracking, Side::Acceptor, &ack(1_001, 0), 100);
     }
-    assert_eq!(tracking.take(Side::Initiator, &data(1_000, 0), 1_000), Take::Believed);
-    assert_eq!(tracking.take(Side::Acceptor, &ack(2_000, 0), 0), Take::Believed);
+    assert_eq!(tracking.see(Side::Initiator, &data(1_000, 0), 1_000), Take::Believed);
+    assert_eq!(tracking.see(Side::Acceptor, &ack(2_000, 0), 0), Take::Believed);
 }
 
 /// After a gap, too, the other end refuses what is older than it has taken (RFC 7323 §5.3), so that a stranger's old timestamp is not where
@@ -426,20 +433,20 @@ fn what_is_repeated_is_no_gap() {
 #[test]
 fn after_a_gap_timestamps_do_not_move_back() {
     let mut tracking = stamping();
-    tracking.take(Side::Initiator, &stamped(data(0, 0), 105, 9_000), 1_000);
-    assert_eq!(tracking.take(Side::Acceptor, &stamped(ack(1_000, 0), 9_010, 105), 0), Take::Believed);
+    tracking.see(Side::Initiator, &stamped(data(0, 0), 105, 9_000), 1_000);
+    assert_eq!(tracking.see(Side::Acceptor, &stamped(ack(1_000, 0), 9_010, 105), 0), Take::Believed);
     // Much passed elsewhere. A stranger has the number that the server waits for, and a timestamp one tick too old.
     let mut takes = Vec::new();
     for _ in 0..2 * DOUBT {
-        takes.push(tracking.take(Side::Acceptor, &stamped(ack(500_000, 0), 9_020, 115), 0));
-        takes.push(tracking.take(Side::Initiator, &stamped(data(500_000, 0), 104, 9_010), 1_000));
+        takes.push(tracking.see(Side::Acceptor, &stamped(ack(500_000, 0), 9_020, 115), 0));
+        takes.push(tracking.see(Side::Initiator, &stamped(data(500_000, 0), 104, 9_010), 1_000));
     }
     assert!(takes.iter().all(|&take| take == Take::Refused), "{takes:?}");
     // The client shows itself. What it is picked up with is not a reason to believe old timestamps.
     let shown = (0..DOUBT)
-        .map(|n| tracking.take(Side::Initiator, &stamped(data(500_000 + 1_000 * u32::from(n), 0), 116, 9_020), 1_000));
+        .map(|n| tracking.see(Side::Initiator, &stamped(data(500_000 + 1_000 * u32::from(n), 0), 116, 9_020), 1_000));
     assert_eq!(shown.last(), Some(Take::Refused));
-    assert_eq!(tracking.take(Side::Acceptor, &stamped(ack(501_000, 0), 9_020, 115), 0), Take::Opened);
+    assert_eq!(tracking.see(Side::Acceptor, &stamped(ack(501_000, 0), 9_020, 115), 0), Take::Opened);
     refuses(&mut tracking, Side::Initiator, &stamped(data(501_000, 0), 104, 9_020), 1_000);
     assert_eq!(tracking.recent(Side::Initiator), Some(115));
 }
@@ -451,7 +458,7 @@ fn picked_up() -> Tracking {
     refuses(&mut tracking, Side::Initiator, &before, 500);
     refuses(&mut tracking, Side::Initiator, &later, 1_000);
     refuses(&mut tracking, Side::Acceptor, &segment(SERVER + 1, CLIENT + 1 - 500, Flags::ACK), 0);
-    assert_eq!(tracking.take(Side::Acceptor, &ack(0, 0), 0), Take::Opened);
+    assert_eq!(tracking.see(Side::Acceptor, &ack(0, 0), 0), Take::Opened);
     tracking
 }
 
@@ -469,11 +476,11 @@ fn a_stranger_does_not_move_the_beginning() {
             refuses(&mut tracking, Side::Initiator, &forged, 1_400);
             (forged.seq, forged.ack) = (server.seq + distance + 1, server.ack + distance);
             refuses(&mut tracking, Side::Acceptor, &forged, 0);
-            let takes = [tracking.take(Side::Initiator, &own, 1_000), tracking.take(Side::Acceptor, &server, 0)];
+            let takes = [tracking.see(Side::Initiator, &own, 1_000), tracking.see(Side::Acceptor, &server, 0)];
             assert_eq!(takes, if n < 2 { [Take::Refused; 2] } else { [Take::Refused, Take::Opened] }, "{distance}");
         }
-        assert_eq!(tracking.take(Side::Initiator, &data(2_000, 0), 1_000), Take::Believed, "{distance}");
-        assert_eq!(tracking.take(Side::Acceptor, &ack(3_000, 0), 0), Take::Believed, "{distance}");
+        assert_eq!(tracking.see(Side::Initiator, &data(2_000, 0), 1_000), Take::Believed, "{distance}");
+        assert_eq!(tracking.see(Side::Acceptor, &ack(3_000, 0), 0), Take::Believed, "{distance}");
     }
 }
 
@@ -482,22 +489,48 @@ fn a_stranger_does_not_move_the_beginning() {
 fn a_strangers_data_ahead_of_the_stream_prove_no_window() {
     let mut tracking = picked_up();
     for n in 1..=155 {
-        assert_eq!(tracking.take(Side::Acceptor, &ack(n * 1_000, 0), 0), Take::Believed);
+        assert_eq!(tracking.see(Side::Acceptor, &ack(n * 1_000, 0), 0), Take::Believed);
         if n < 150 {
-            assert_eq!(tracking.take(Side::Initiator, &data(150_000, 0), 1_400), Take::Refused);
+            assert_eq!(tracking.see(Side::Initiator, &data(150_000, 0), 1_400), Take::Refused);
         }
-        assert_eq!(tracking.take(Side::Initiator, &data(n * 1_000, 0), 1_000), Take::Believed);
+        assert_eq!(tracking.see(Side::Initiator, &data(n * 1_000, 0), 1_000), Take::Believed);
     }
-    assert_eq!(tracking.take(Side::Initiator, &data(156_000, 0), 1), Take::Refused);
+    assert_eq!(tracking.see(Side::Initiator, &data(156_000, 0), 1), Take::Refused);
 }
 
 /// It is learnt from what is acknowledged at once, whatever came by.
 #[test]
 fn what_is_acknowledged_at_once_was_allowed() {
     let mut tracking = picked_up();
-    assert_eq!(tracking.take(Side::Initiator, &data(31_000, 0), 1_000), Take::Refused);
-    assert_eq!(tracking.take(Side::Initiator, &data(1_000, 0), 1_000), Take::Refused);
-    assert_eq!(tracking.take(Side::Acceptor, &ack(32_000, 0), 0), Take::Believed);
-    assert_eq!(tracking.take(Side::Initiator, &data(32_000, 0), 32_000), Take::Believed);
-    assert_eq!(tracking.take(Side::Initiator, &data(64_000, 0), 1), Take::Refused);
+    assert_eq!(tracking.see(Side::Initiator, &data(31_000, 0), 1_000), Take::Refused);
+    assert_eq!(tracking.see(Side::Initiator, &data(1_000, 0), 1_000), Take::Refused);
+    assert_eq!(tracking.see(Side::Acceptor, &ack(32_000, 0), 0), Take::Believed);
+    assert_eq!(tracking.see(Side::Initiator, &data(32_000, 0), 32_000), Take::Believed);
+    assert_eq!(tracking.see(Side::Initiator, &data(64_000, 0), 1), Take::Refused);
+}
+
+/// The way from here to an end and back: the server's answer is here 30 ms after the SYN, the client's 20 ms after that. Nobody can tell which of two was answered
+/// (Karn's algorithm, RFC 6298 §3).
+#[test]
+fn a_handshake_tells_how_long_either_way_takes() {
+    let crossings = |syns: &[u64], answers: &[u64], served: u32| {
+        let at = |millis: u64| Instant::ZERO + Duration::from_millis(millis);
+        let mut tracking = Tracking::new();
+        for &millis in syns {
+            tracking.take(at(millis), Side::Initiator, &syn(CLIENT, Seq(0), Flags::SYN), 0);
+        }
+        for &millis in answers {
+            tracking.take(at(millis), Side::Acceptor, &syn(SERVER, CLIENT + 1, SYN_ACK), 0);
+        }
+        assert_eq!(tracking.crossing(Side::Acceptor), None);
+        tracking.take(at(45), Side::Acceptor, &ack(0, 0), served);
+        tracking.take(at(50), Side::Initiator, &data(0, served), 0);
+        tracking.take(at(90), Side::Initiator, &data(0, 0), 500);
+        [Side::Initiator, Side::Acceptor].map(|side| tracking.crossing(side).map(|took| took.as_nanos() / 1_000_000))
+    };
+    assert_eq!(crossings(&[0], &[30], 0), [Some(30), Some(20)]);
+    assert_eq!(crossings(&[0, 10], &[30], 0), [None, Some(20)]);
+    assert_eq!(crossings(&[0], &[30, 40], 0), [Some(30), None]);
+    // The first acknowledgment did not come by, but that of what the server sent then.
+    assert_eq!(crossings(&[0], &[30], 500), [Some(30), None]);
 }

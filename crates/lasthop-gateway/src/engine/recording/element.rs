@@ -79,7 +79,7 @@ impl Element {
         if self.predicate.as_ref().is_none_or(|predicate| !predicate.matches(wired, wireless)) {
             return passes;
         }
-        let packet = self.packet(port, &view, &bytes, size)?;
+        let packet = self.packet(now, port, &view, &bytes, size)?;
         let disposition = self.snoop.handle_packet(now, port, packet);
         Ok(self.drain(now, Some(disposition)))
     }
@@ -87,6 +87,7 @@ impl Element {
     /// As mechanisms see it.
     fn packet(
         &mut self,
+        now: Instant,
         port: Port,
         view: &View,
         bytes: &[u8],
@@ -109,7 +110,7 @@ impl Element {
             }
         };
         let from = side(&flow.first, &view.route);
-        flow.take(port, view);
+        flow.take(now, port, view);
         if flow.port_of(from) != port {
             return Err("it comes from the wrong side, which no simulator's packet does");
         }

@@ -1,11 +1,7 @@
 //! The round trip of the wireless hop, and the local timeout from it.
 
-use alloc::vec::Vec;
-
 use super::super::snoop_config::SnoopConfig;
-use super::super::tracking::MOST_SYNS;
-use crate::seq::Seq;
-use crate::time::{Duration, Instant};
+use crate::time::Duration;
 
 /// Smallest local timeout and link round trip that are believed: bounds the work that a mobile host can ask for.
 pub(super) const FLOOR: Duration = Duration::from_millis(1);
@@ -35,6 +31,11 @@ pub(super) struct LinkRtt {
 }
 
 impl LinkRtt {
+    /// Nothing is known but how long the handshake took, if that is.
+    pub fn begun(handshake: Option<Duration>) -> Self {
+        Self { handshake: handshake.map_or(0, Duration::as_nanos), ..Self::default() }
+    }
+
     pub fn sample(&mut self, rtt: Duration) {
         self.latest = Some(rtt);
         let rtt = rtt.as_nanos();
@@ -62,8 +63,8 @@ impl LinkRtt {
     }
 
     /// The handshake's packets are short, so that data take longer: their time counts for the timeout only until there is a sample.
-    pub fn opened(&mut self, rtt: Duration) {
-        self.handshake = rtt.as_nanos();
+    pub fn opened(&mut self, handshake: Option<Duration>) {
+        self.handshake = handshake.map_or(self.handshake, Duration::as_nanos);
     }
 
     /// srtt + 4 dev within the configured bounds. Before the first sample twice the lower bound: the mobile host may hold
@@ -119,53 +120,6 @@ impl LinkRtt {
     /// The smoothed round trip, or the smallest timeout before there is one.
     pub fn round_trip(&self, config: &SnoopConfig) -> Duration {
         self.srtt.map_or(config.timer_min, Duration::from_nanos).max(FLOOR)
-    }
-}
-
-/// The SYNs that crossed the hop towards the mobile host. The answer to the connection's own brings the hop's first round trip; what others a stranger makes
-/// up counts for nothing.
-#[derive(Clone, Debug)]
-pub(in crate::pep) enum Opening {
-    Awaited(Vec<Syn>),
-    /// There is nothing more to learn.
-    Answered,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(in crate::pep) struct Syn {
-    isn: Seq,
-    left: Instant,
-    sent: Sent,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Sent {
-    Once,
-    /// Nobody can tell which is answered (Karn).
-    Again,
-}
-
-impl Opening {
-    pub const NEW: Self = Self::Awaited(Vec::new());
-
-    /// A SYN leaves.
-    pub fn leave(&mut self, now: Instant, isn: Seq) {
-        let Self::Awaited(syns) = self else { return };
-        if let Some(syn) = syns.iter_mut().find(|syn| syn.isn == isn) {
-            syn.sent = Sent::Again;
-            return;
-        }
-        if syns.len() >= MOST_SYNS {
-            syns.remove(0);
-        }
-        syns.push(Syn { isn, left: now, sent: Sent::Once });
-    }
-
-    /// The mobile host acknowledges up to `ack`, in a connection whose SYN had the number `isn`: the time that the hop took, if this is the answer.
-    pub fn answered(&mut self, now: Instant, isn: Option<Seq>, ack: Seq) -> Option<Duration> {
-        let Self::Awaited(syns) = core::mem::replace(self, Self::Answered) else { return None };
-        let isn = isn.filter(|&isn| isn + 1 == ack)?;
-        syns.iter().find(|syn| syn.isn == isn && syn.sent == Sent::Once).map(|syn| now.since(syn.left))
     }
 }
 
