@@ -70,6 +70,8 @@ const MAX_DOUBLINGS: u32 = 6;
 pub(super) struct News {
     /// How long a packet took, where one has shown that.
     pub took: Option<Duration>,
+    /// The shortest time that is known, the handshake's among them.
+    pub least: Option<Duration>,
 }
 
 /// Repairs that an acknowledgment allows still.
@@ -135,8 +137,8 @@ pub(super) struct Repair<P> {
     unseen: Option<Seq>,
     stale: u32,
     rtt: LinkRtt,
-    /// What was heard of the mobile host's connections when the time of this one had come.
-    pub heard: Option<Heard>,
+    /// What was heard of the mobile host's connections when something of this one had last arrived, or its time had come.
+    heard: Option<Heard>,
     /// When the cumulative acknowledgment last moved, or something above it was seen to have arrived.
     progress: Instant,
     /// When a copy from here last came back as a duplicate: nothing new has arrived, but the hop is up.
@@ -484,9 +486,17 @@ impl<P: Payload> Repair<P> {
         self.hop.is_some() || (self.awake != Instant::FAR_FUTURE && !self.sleeps(now))
     }
 
+    /// What was heard by now of the mobile host's connections.
+    pub fn hear_of(&mut self, heard: Option<Heard>) {
+        self.heard = heard;
+        if let Some(heard) = heard {
+            self.rtt.share(heard.least);
+        }
+    }
+
     /// What an arrival just now says of the hop, once.
     pub fn take_news(&mut self, now: Instant) -> Option<News> {
-        (self.progress == now).then(|| News { took: self.rtt.take_latest() })
+        (self.progress == now).then(|| News { took: self.rtt.take_latest(), least: self.rtt.least() })
     }
 
     /// When something is to be resent.

@@ -12,7 +12,7 @@ use self::neighbours::Neighbours;
 use super::cache::{Pace, Places};
 use super::flow_table::FlowTable;
 pub use super::flow_table::Owner;
-use super::repair::{AckVerdict, DataVerdict, News, Outbox, Passage, Place, Repair};
+use super::repair::{AckVerdict, DataVerdict, Outbox, Passage, Place, Repair};
 pub use super::snoop_config::{Begin, HopControl, RepairPriority, SnoopConfig};
 use super::tracking::{Take, Tracking};
 use crate::event::Event;
@@ -373,14 +373,16 @@ impl<P: Payload> Snoop<P> {
     }
 
     fn take_ack(&mut self, now: Instant, slot: u32, packet: &mut Packet<P>, segment: &Segment) -> AckVerdict {
+        let Some((_, connection)) = self.connections.get_mut(slot) else { return AckVerdict::Forward };
+        connection.hear_of(self.neighbours.of(connection.owner));
         let told = self.counted(slot, |connection, config, out| {
             let verdict = connection.on_ack(now, config, packet, segment, out);
             connection.release(now, out);
             (verdict, connection.owner, connection.take_news(now))
         });
         let Some((verdict, owner, news)) = told else { return AckVerdict::Forward };
-        if let Some(News { took }) = news {
-            self.neighbours.hear(owner, now, took);
+        if let Some(news) = news {
+            self.neighbours.hear(owner, now, news);
         }
         match verdict {
             AckVerdict::Forget => {
@@ -427,7 +429,7 @@ impl<P: Payload> Snoop<P> {
             self.next_timer = self.timers.first().map(|&(at, _)| at);
             let Some((_, connection)) = self.connections.get_mut(slot) else { continue };
             connection.queued = None;
-            connection.heard = self.neighbours.of(connection.owner);
+            connection.hear_of(self.neighbours.of(connection.owner));
             if connection.deadline(&self.config).is_some_and(|deadline| deadline <= now) {
                 connection.on_timer(now, &self.config, &mut self.out);
             }

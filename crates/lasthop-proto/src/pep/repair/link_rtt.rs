@@ -28,6 +28,8 @@ pub(super) struct LinkRtt {
     latest: Option<Duration>,
     /// What the handshake took; nothing where that is not known.
     handshake: u64,
+    /// The shortest that is known of other connections over the same hop.
+    shared: Option<Duration>,
 }
 
 impl LinkRtt {
@@ -94,10 +96,21 @@ impl LinkRtt {
         Duration::from_nanos(self.srtt.unwrap_or(0))
     }
 
-    /// Whether packets take twice as long as the shortest did, the handshake's among them: most of that is a queue, or on a slow hop their length.
+    /// Other connections over the same hop know of a packet that took no longer than that.
+    pub fn share(&mut self, least: Duration) {
+        self.shared = Some(least);
+    }
+
+    /// The shortest time that any packet is known to have taken, those of the handshake and of other connections among them.
+    pub fn least(&self) -> Option<Duration> {
+        let own = self.srtt.map(|_| Duration::from_nanos(self.least));
+        let handshake = (self.handshake > 0).then(|| Duration::from_nanos(self.handshake));
+        [own, handshake, self.shared].into_iter().flatten().min()
+    }
+
+    /// Whether packets take twice as long: most of that is a queue, or on a slow hop their length.
     pub fn has_doubled(&self) -> bool {
-        let least = if self.handshake > 0 { self.least.min(self.handshake) } else { self.least };
-        self.srtt.is_some_and(|srtt| srtt > least.saturating_mul(2))
+        self.least().is_some_and(|least| self.smoothed() > least.saturating_mul(2))
     }
 
     /// For so long nothing may come from a hop on which the window is full: until its queue has run dry, which takes as long as packets wait in it. Where they

@@ -7,6 +7,7 @@
 use alloc::vec::Vec;
 
 use super::Owner;
+use crate::pep::repair::News;
 use crate::time::{Duration, Instant};
 
 /// What was heard of late of an owner's connections.
@@ -18,16 +19,15 @@ pub(in crate::pep) struct Heard {
     pub took: Duration,
     /// When that packet was seen to have crossed.
     pub at: Instant,
-    /// The shortest time that any took.
-    least: Duration,
+    /// The shortest time that any took, those of handshakes among them.
+    pub least: Duration,
 }
 
 impl Heard {
-    fn hear(&mut self, now: Instant, took: Option<Duration>) {
+    fn hear(&mut self, now: Instant, News { took, least }: News) {
         self.last = now;
-        let Some(took) = took else { return };
-        self.least = self.least.min(took);
-        if took >= self.took || now.since(self.at) >= self.took {
+        self.least = least.map_or(self.least, |least| least.min(self.least));
+        if let Some(took) = took.filter(|&took| took >= self.took || now.since(self.at) >= self.took) {
             (self.took, self.at) = (took, now);
         }
     }
@@ -47,16 +47,18 @@ impl Neighbours {
         owner.map_or(0, |Owner(owner)| owner as usize + 1)
     }
 
-    /// Something of that owner's has arrived; the time that it took, where that is known.
-    pub fn hear(&mut self, owner: Option<Owner>, now: Instant, took: Option<Duration>) {
+    /// Something of that owner's has arrived.
+    pub fn hear(&mut self, owner: Option<Owner>, now: Instant, news: News) {
         let place = Self::place(owner);
         if self.0.len() <= place {
             self.0.resize(place + 1, None);
         }
-        match (&mut self.0[place], took) {
-            (Some(heard), took) => heard.hear(now, took),
-            (unheard, Some(took)) => *unheard = Some(Heard { last: now, took, at: now, least: took }),
-            (None, None) => {}
+        let heard = &mut self.0[place];
+        match heard {
+            Some(heard) => heard.hear(now, news),
+            None => {
+                *heard = news.took.map(|took| Heard { last: now, took, at: now, least: news.least.unwrap_or(took) });
+            }
         }
     }
 
@@ -74,16 +76,21 @@ mod tests {
         Instant::ZERO + Duration::from_millis(ms)
     }
 
+    /// A packet took so long, and none took less than that.
+    fn news(took: Option<u64>, least: u64) -> News {
+        News { took: took.map(Duration::from_millis), least: Some(Duration::from_millis(least)) }
+    }
+
     /// The longest counts for as long as it took itself; then the newest. An arrival without a time is one all the same.
     #[test]
     fn the_longest_of_a_round_trip_counts() {
         let mut neighbours = Neighbours::default();
-        neighbours.hear(None, at(90), None);
+        neighbours.hear(None, at(90), news(None, 10));
         assert_eq!(neighbours.of(None), None, "how long the hop takes is not known yet");
         for (ms, sample, longest) in
             [(100, Some(50), 50), (120, Some(80), 80), (150, Some(60), 80), (199, None, 80), (200, Some(40), 40)]
         {
-            neighbours.hear(None, at(ms), sample.map(Duration::from_millis));
+            neighbours.hear(None, at(ms), news(sample, 10));
             let heard = neighbours.of(None).unwrap();
             assert_eq!((heard.last, heard.took), (at(ms), Duration::from_millis(longest)), "at {ms}");
         }
@@ -93,10 +100,14 @@ mod tests {
     #[test]
     fn more_than_twice_the_shortest_shows_a_queue() {
         let mut neighbours = Neighbours::default();
-        for (ms, sample, queue) in
-            [(0, 50, false), (50, 100, false), (150, 101, true), (260, 30, false), (300, 61, true)]
-        {
-            neighbours.hear(None, at(ms), Some(Duration::from_millis(sample)));
+        for (ms, took, least, queue) in [
+            (0, 50, 50, false),
+            (50, 100, 100, false),
+            (150, 101, 101, true),
+            (260, 59, 30, false),
+            (320, 61, 61, true),
+        ] {
+            neighbours.hear(None, at(ms), news(Some(took), least));
             assert_eq!(neighbours.of(None).unwrap().shows_a_queue(), queue, "at {ms}");
         }
     }
@@ -105,7 +116,7 @@ mod tests {
     #[test]
     fn only_connections_of_the_same_owner_count() {
         let mut neighbours = Neighbours::default();
-        neighbours.hear(Some(Owner(0)), at(100), Some(Duration::from_millis(50)));
+        neighbours.hear(Some(Owner(0)), at(100), news(Some(50), 50));
         assert_eq!(neighbours.of(Some(Owner(7))), None);
         assert_eq!(neighbours.of(None), None);
         assert!(neighbours.of(Some(Owner(0))).is_some());
