@@ -6,9 +6,11 @@ mod hop;
 mod insistence;
 mod link_rtt;
 mod masks;
+mod news;
 mod order;
 mod reordering;
 mod silence;
+mod timers;
 mod timestamps;
 
 use alloc::collections::VecDeque;
@@ -31,6 +33,7 @@ pub(super) use hop::Passage;
 use insistence::Insistence;
 use link_rtt::{FLOOR, LinkRtt};
 use masks::{Lost, Masks, hide_blocks};
+pub(super) use news::News;
 use order::Order;
 use reordering::Reordering;
 use timestamps::copy_of;
@@ -64,15 +67,6 @@ const AWAKE: Duration = Duration::from_secs(10);
 
 /// Most doublings of the local timeout.
 const MAX_DOUBLINGS: u32 = 6;
-
-/// What an arrival tells of the hop.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct News {
-    /// How long a packet took, where one has shown that.
-    pub took: Option<Duration>,
-    /// The shortest time that is known, the handshake's among them.
-    pub least: Option<Duration>,
-}
 
 /// Repairs that an acknowledgment allows still.
 #[derive(Clone, Copy, Debug)]
@@ -486,79 +480,9 @@ impl<P: Payload> Repair<P> {
         self.hop.is_some() || (self.awake != Instant::FAR_FUTURE && !self.sleeps(now))
     }
 
-    /// What was heard by now of the mobile host's connections.
-    pub fn hear_of(&mut self, heard: Option<Heard>) {
-        self.heard = heard;
-        if let Some(heard) = heard {
-            self.rtt.share(heard.least);
-        }
-    }
-
-    /// What an arrival just now says of the hop, once.
-    pub fn take_news(&mut self, now: Instant) -> Option<News> {
-        (self.progress == now).then(|| News { took: self.rtt.take_latest(), least: self.rtt.least() })
-    }
-
-    /// When something is to be resent.
-    pub fn deadline(&self, config: &SnoopConfig) -> Option<Instant> {
-        if let Some(owed) = self.owed {
-            return Some(owed.since);
-        }
-        let paced = self.hop.as_ref().and_then(Hop::paced);
-        let Some(timer) = self.timer(config) else { return paced };
-        let next = self.insistence.map(|insistence| insistence.next);
-        Some([self.pace, self.late, next, paced].into_iter().flatten().fold(timer, Instant::min))
-    }
-
-    /// When the oldest packet is to be resent, though nothing has arrived.
-    fn timer(&self, config: &SnoopConfig) -> Option<Instant> {
-        let front = self.cache.front()?;
-        if self.last_ack.is_none() || self.window_closed() || front.by_timer >= config.max_local_retries {
-            return None;
-        }
-        // Progress shows that the hop works through its queue, so that the timer starts again. But where nothing tells what else
-        // was lost, not for what was sent before a timeout, or a burst without later packets would cost a timeout for each packet.
-        let restarts = self.masks == Masks::Seen || front.seq.ge(self.recover);
-        let since = if restarts { self.progress.max(self.echoed).max(front.last_sent) } else { front.last_sent };
-        // The acknowledgment of a packet on its own may be held back, that of two is not (RFC 9293 §3.8.6.3).
-        let alone = self.cache.len() == 1 || self.hop.is_none();
-        let timeout = if alone { self.rtt.timeout(config) } else { self.rtt.probe_timeout(config) };
-        let timeout = timeout.saturating_mul(1 << self.doublings);
-        // Meanwhile others have heard, and how long it took: there is a queue. What this one heard itself counts in its own round trip.
-        let others = self.heard.filter(|heard| heard.last > self.progress && heard.last >= since);
-        let queued = others.map_or(Duration::ZERO, |heard| heard.took * 5 / 4);
-        Some(since + timeout.max(queued).min(config.timer_max.max(FLOOR))).filter(|&at| at != Instant::FAR_FUTURE)
-    }
-
     /// What is held of a connection that is over goes nowhere.
     pub fn drop_held(&mut self) {
         self.hop = None;
-    }
-
-    /// Acts on what is due.
-    pub fn on_timer(&mut self, now: Instant, config: &SnoopConfig, out: &mut Outbox<P>) {
-        if self.sleeps(now) {
-            (self.late, self.pace, self.insistence, self.owed) = (None, None, None, None);
-        }
-        if self.owed.is_some() {
-            self.resend_owed(now, out);
-            self.release(now, out);
-        }
-        if self.hop.as_ref().and_then(Hop::paced).is_some_and(|paced| paced <= now) {
-            self.release(now, out);
-        }
-        self.insist(now, out);
-        if self.late.is_some_and(|late| late <= now) {
-            self.late = None;
-            self.resend_lost(now, LEAST_REPAIRS, out);
-        }
-        if self.pace.is_some_and(|pace| pace <= now) {
-            self.on_silence(now, out);
-        }
-        if self.timer(config).is_some_and(|timer| timer <= now) {
-            self.awake = self.awake.max(now + AWAKE);
-            self.on_timeout(now, out);
-        }
     }
 
     /// Resends a part of what an acknowledgment has allowed.

@@ -3,7 +3,7 @@
 use super::{MAX_DOUBLINGS, Masks, Outbox, Repair, SPACED, STEADY_TRIES};
 use crate::node::Trigger;
 use crate::packet::Payload;
-use crate::time::{Duration, Instant};
+use crate::time::Instant;
 
 /// Part of a silence that passes between two probes of it.
 const SELDOM: u64 = 32;
@@ -15,12 +15,6 @@ impl<P: Payload> Repair<P> {
         if self.walk.is_none() && self.holds() {
             self.pace = Some(now + self.rtt.silence());
         }
-    }
-
-    /// How long the hop takes, where it is up and there is a queue: another connection has heard within that time, and after this one did.
-    fn others_hear(&self, now: Instant) -> Option<Duration> {
-        let heard = self.heard.filter(|heard| heard.last > self.progress.max(self.echoed))?;
-        (now.since(heard.last) < heard.took && heard.shows_a_queue()).then_some(heard.took)
     }
 
     /// Nothing has arrived since the last of what goes spaced went.
