@@ -101,16 +101,17 @@ impl LinkRtt {
         self.shared = Some(least);
     }
 
-    /// The shortest time that any packet is known to have taken, those of the handshake and of other connections among them.
+    /// The shortest time that a packet of this connection took, the handshake's among them.
     pub fn least(&self) -> Option<Duration> {
-        let own = self.srtt.map(|_| Duration::from_nanos(self.least));
+        let data = self.srtt.map(|_| Duration::from_nanos(self.least));
         let handshake = (self.handshake > 0).then(|| Duration::from_nanos(self.handshake));
-        [own, handshake, self.shared].into_iter().flatten().min()
+        [data, handshake].into_iter().flatten().min()
     }
 
-    /// Whether packets take twice as long: most of that is a queue, or on a slow hop their length.
+    /// Whether packets take twice as long as the shortest that is known, of any connection: most of that is a queue, or on a slow hop their length.
     pub fn has_doubled(&self) -> bool {
-        self.least().is_some_and(|least| self.smoothed() > least.saturating_mul(2))
+        let least = [self.least(), self.shared].into_iter().flatten().min();
+        least.is_some_and(|least| self.smoothed() > least.saturating_mul(2))
     }
 
     /// For so long nothing may come from a hop on which the window is full: until its queue has run dry, which takes as long as packets wait in it. Where they

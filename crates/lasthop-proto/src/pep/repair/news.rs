@@ -10,7 +10,7 @@ use crate::time::{Duration, Instant};
 pub(in crate::pep) struct News {
     /// How long a packet took, where one has shown that.
     pub took: Option<Duration>,
-    /// The shortest time that is known, the handshake's among them.
+    /// The shortest time that a packet of the connection took, the handshake's among them.
     pub least: Option<Duration>,
 }
 

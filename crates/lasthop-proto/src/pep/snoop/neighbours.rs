@@ -10,6 +10,9 @@ use super::Owner;
 use crate::pep::repair::News;
 use crate::time::{Duration, Instant};
 
+/// For so long the shortest time counts: the mobile host may be behind another hop by then (Linux's `tcp_min_rtt_wlen`).
+const LEAST_KEPT: Duration = Duration::from_secs(300);
+
 /// What was heard of late of an owner's connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::pep) struct Heard {
@@ -18,15 +21,19 @@ pub(in crate::pep) struct Heard {
     /// The longest time that a packet took over the hop, of a round trip.
     pub took: Duration,
     /// When that packet was seen to have crossed.
-    pub at: Instant,
+    at: Instant,
     /// The shortest time that any took, those of handshakes among them.
     pub least: Duration,
+    /// When one was last known to have.
+    least_at: Instant,
 }
 
 impl Heard {
     fn hear(&mut self, now: Instant, News { took, least }: News) {
         self.last = now;
-        self.least = least.map_or(self.least, |least| least.min(self.least));
+        if let Some(least) = least.filter(|&least| least <= self.least || now.since(self.least_at) >= LEAST_KEPT) {
+            (self.least, self.least_at) = (least, now);
+        }
         if let Some(took) = took.filter(|&took| took >= self.took || now.since(self.at) >= self.took) {
             (self.took, self.at) = (took, now);
         }
@@ -57,7 +64,10 @@ impl Neighbours {
         match heard {
             Some(heard) => heard.hear(now, news),
             None => {
-                *heard = news.took.map(|took| Heard { last: now, took, at: now, least: news.least.unwrap_or(took) });
+                *heard = news.took.map(|took| {
+                    let least = news.least.unwrap_or(took);
+                    Heard { last: now, took, at: now, least, least_at: now }
+                });
             }
         }
     }
@@ -109,6 +119,18 @@ mod tests {
         ] {
             neighbours.hear(None, at(ms), news(Some(took), least));
             assert_eq!(neighbours.of(None).unwrap().shows_a_queue(), queue, "at {ms}");
+        }
+    }
+
+    /// Who knew the way without a queue may be gone, or the way.
+    #[test]
+    fn the_shortest_counts_for_five_minutes() {
+        let mut neighbours = Neighbours::default();
+        for (seconds, took, queue) in
+            [(0, 20, false), (1, 100, true), (299, 100, true), (300, 100, false), (301, 201, true)]
+        {
+            neighbours.hear(None, at(1_000 * seconds), news(Some(took), took));
+            assert_eq!(neighbours.of(None).unwrap().shows_a_queue(), queue, "at {seconds} s");
         }
     }
 
