@@ -257,10 +257,12 @@ impl Tracking {
             return Take::Refused;
         }
         let mut syn = Syn { from, end: segment.seq + 1 + len, segment: *segment, came: Some(now) };
+        let mut is_known = false;
         for old in self.syns.iter_mut().filter(|old| (old.from, old.segment.seq) == (from, segment.seq)) {
             (old.came, syn.came) = (None, None);
+            is_known |= old.end == syn.end;
         }
-        if !self.syns.iter().any(|old| (old.from, old.segment.seq, old.end) == (from, segment.seq, syn.end)) {
+        if !is_known {
             if self.syns.len() >= MOST_SYNS {
                 self.syns.remove(0);
             }
