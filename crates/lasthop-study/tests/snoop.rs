@@ -67,20 +67,14 @@ fn over(flows: &[FlowReport], percent: usize) -> f64 {
     ends[ends.len() * percent / 100].since(Instant::ZERO).as_secs_f64()
 }
 
-/// Their Mbps without snoop and with it, and the copies that it sent.
-fn beside(downloads: Download) -> (f64, f64, u64) {
-    let [(plain, _), (snoop, copies)] = ["E2E-CUBIC", "SNOOP"].map(|scheme| rate(&run(scheme, downloads)));
-    println!("{downloads:?}: {plain:.2} Mbps without, {snoop:.2} with, {copies} copies");
-    (plain, snoop, copies)
-}
-
 /// Those that have less than 95 % of what they have without snoop, or more than so many copies.
 fn slower(downloads: &[Download], most_copies: u64) -> Vec<(Download, f64, f64, u64)> {
-    let all = downloads.iter().map(|&download| {
-        let (plain, snoop, copies) = beside(download);
+    let beside = downloads.iter().map(|&download| {
+        let [(plain, _), (snoop, copies)] = ["E2E-CUBIC", "SNOOP"].map(|scheme| rate(&run(scheme, download)));
+        println!("{download:?}: {plain:.2} Mbps without, {snoop:.2} with, {copies} copies");
         (download, plain, snoop, copies)
     });
-    all.filter(|&(_, plain, snoop, copies)| snoop < 0.95 * plain || copies > most_copies).collect()
+    beside.filter(|&(_, plain, snoop, copies)| snoop < 0.95 * plain || copies > most_copies).collect()
 }
 
 /// From the start on: no copies for want of patience, nor for want of room in the queue.

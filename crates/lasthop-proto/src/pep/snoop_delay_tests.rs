@@ -171,13 +171,24 @@ proptest! {
     }
 }
 
+/// A gateway with another connection.
+fn gateway_for_two() -> Bench {
+    let mut bench = gateway();
+    bench.open(OTHER.0);
+    bench
+}
+
+const OTHER: FlowId = FlowId(77);
+
+fn other(packet: Packet) -> Packet {
+    Packet { flow: OTHER, ..packet }
+}
+
 /// Where others' packets arrive while one's own are awaited, there is a queue: a quarter more is waited than theirs took.
 #[test]
 fn a_connection_waits_as_long_as_others_packets_take() {
     let repaired_at = |heard: bool| {
-        let mut bench = gateway();
-        bench.open(77);
-        let other = |packet: Packet| Packet { flow: FlowId(77), ..packet };
+        let mut bench = gateway_for_two();
         send(&mut bench, 0, 0..2);
         bench.wired(0, other(data(0)));
         bench.wireless(10, ack(1));
@@ -195,9 +206,7 @@ fn a_connection_waits_as_long_as_others_packets_take() {
 #[test]
 fn nobody_looks_for_the_end_of_a_silence_while_others_hear() {
     let copies = |heard: bool| {
-        let mut bench = gateway();
-        bench.open(77);
-        let other = |packet: Packet| Packet { flow: FlowId(77), ..packet };
+        let mut bench = gateway_for_two();
         overtaken(&mut bench);
         // All four are lost.
         send(&mut bench, 20, 8..12);
