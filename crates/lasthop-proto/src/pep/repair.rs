@@ -181,7 +181,8 @@ impl<P: Payload> Repair<P> {
     /// A connection whose data comes from that side, and went by up to `start`.
     pub fn new(now: Instant, config: &SnoopConfig, side: Side, start: Seq, tracking: Tracking) -> Self {
         let (last_ack, window) = (tracking.acked(side), tracking.window(side));
-        let rtt = LinkRtt::begun(tracking.crossing(side));
+        let mut rtt = LinkRtt::default();
+        rtt.opened(tracking.crossing(side));
         Self {
             side,
             owner: None,

@@ -7,8 +7,8 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
-pub(super) use self::neighbours::Heard;
 use self::neighbours::Neighbours;
+pub(super) use self::neighbours::{Heard, is_mostly_queue};
 use super::cache::{Pace, Places};
 use super::flow_table::FlowTable;
 pub use super::flow_table::Owner;

@@ -30,7 +30,7 @@ impl<P: Payload> Repair<P> {
         self.insistence = None;
         let pause = self.rtt.smoothed() / PARTS;
         let Some(front) = self.cache.front().filter(|_| self.is_in_charge(now)) else { return };
-        if !self.rtt.has_doubled()
+        if !self.waits_in_a_queue()
             && front.local > 0
             && now.since(front.first_sent) + self.rtt.smoothed() / 2 >= PATIENCE
         {

@@ -28,16 +28,9 @@ pub(super) struct LinkRtt {
     latest: Option<Duration>,
     /// What the handshake took; nothing where that is not known.
     handshake: u64,
-    /// The shortest that is known of other connections over the same hop.
-    shared: Option<Duration>,
 }
 
 impl LinkRtt {
-    /// Nothing is known but how long the handshake took, if that is.
-    pub fn begun(handshake: Option<Duration>) -> Self {
-        Self { handshake: handshake.map_or(0, Duration::as_nanos), ..Self::default() }
-    }
-
     pub fn sample(&mut self, rtt: Duration) {
         self.latest = Some(rtt);
         let rtt = rtt.as_nanos();
@@ -96,22 +89,11 @@ impl LinkRtt {
         Duration::from_nanos(self.srtt.unwrap_or(0))
     }
 
-    /// Other connections over the same hop know of a packet that took no longer than that.
-    pub fn share(&mut self, least: Duration) {
-        self.shared = Some(least);
-    }
-
     /// The shortest time that a packet of this connection took, the handshake's among them.
     pub fn least(&self) -> Option<Duration> {
         let data = self.srtt.map(|_| Duration::from_nanos(self.least));
         let handshake = (self.handshake > 0).then(|| Duration::from_nanos(self.handshake));
         [data, handshake].into_iter().flatten().min()
-    }
-
-    /// Whether packets take twice as long as the shortest that is known, of any connection: most of that is a queue, or on a slow hop their length.
-    pub fn has_doubled(&self) -> bool {
-        let least = [self.least(), self.shared].into_iter().flatten().min();
-        least.is_some_and(|least| self.smoothed() > least.saturating_mul(2))
     }
 
     /// For so long nothing may come from a hop on which the window is full: until its queue has run dry, which takes as long as packets wait in it. Where they

@@ -2,7 +2,7 @@
 
 use super::Repair;
 use crate::packet::Payload;
-use crate::pep::snoop::Heard;
+use crate::pep::snoop::{Heard, is_mostly_queue};
 use crate::time::{Duration, Instant};
 
 /// What an arrival tells of the hop.
@@ -18,9 +18,12 @@ impl<P: Payload> Repair<P> {
     /// What was heard by now of the mobile host's connections.
     pub fn hear_of(&mut self, heard: Option<Heard>) {
         self.heard = heard;
-        if let Some(heard) = heard {
-            self.rtt.share(heard.least);
-        }
+    }
+
+    /// Whether packets wait in a queue, by the shortest time that is known, of any connection.
+    pub(super) fn waits_in_a_queue(&self) -> bool {
+        let least = [self.rtt.least(), self.heard.map(|heard| heard.least)].into_iter().flatten().min();
+        least.is_some_and(|least| is_mostly_queue(self.rtt.smoothed(), least))
     }
 
     /// What an arrival just now says of the hop, once.

@@ -8,10 +8,8 @@ use alloc::vec::Vec;
 
 use super::Owner;
 use crate::pep::repair::News;
+use crate::tcp::min_rtt::MinRtt;
 use crate::time::{Duration, Instant};
-
-/// For so long the shortest time counts: the mobile host may be behind another hop by then (Linux's `tcp_min_rtt_wlen`).
-const LEAST_KEPT: Duration = Duration::from_secs(300);
 
 /// What was heard of late of an owner's connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,34 +18,52 @@ pub(in crate::pep) struct Heard {
     pub last: Instant,
     /// The longest time that a packet took over the hop, of a round trip.
     pub took: Duration,
-    /// When that packet was seen to have crossed.
-    at: Instant,
-    /// The shortest time that any took, those of handshakes among them.
+    /// The shortest time that any took, those of handshakes among them; the mobile host may be behind another hop after a while.
     pub least: Duration,
-    /// When one was last known to have.
-    least_at: Instant,
 }
 
 impl Heard {
-    fn hear(&mut self, now: Instant, News { took, least }: News) {
-        self.last = now;
-        if let Some(least) = least.filter(|&least| least <= self.least || now.since(self.least_at) >= LEAST_KEPT) {
-            (self.least, self.least_at) = (least, now);
-        }
-        if let Some(took) = took.filter(|&took| took >= self.took || now.since(self.at) >= self.took) {
-            (self.took, self.at) = (took, now);
-        }
-    }
-
-    /// Whether packets take twice as long as the hop can bring them: most of that is a queue.
+    /// Whether packets wait in a queue.
     pub fn shows_a_queue(&self) -> bool {
-        self.took > self.least.saturating_mul(2)
+        is_mostly_queue(self.took, self.least)
     }
 }
 
-/// By owner; in the first place those of nobody known, who share the hop as well.
+/// Whether that is twice as long as the hop can take: most of it is a queue, or on a slow hop a packet's length.
+pub(in crate::pep) fn is_mostly_queue(took: Duration, least: Duration) -> bool {
+    took > least.saturating_mul(2)
+}
+
+/// All that an owner's connections have told.
+#[derive(Clone, Copy, Default, Debug)]
+struct Told {
+    last: Instant,
+    /// The longest time of a round trip, and when it was told.
+    longest: (Duration, Instant),
+    least: MinRtt,
+}
+
+impl Told {
+    fn hear(&mut self, now: Instant, News { took, least }: News) {
+        self.last = now;
+        if let Some(least) = least {
+            self.least.update(now, least);
+        }
+        let (longest, at) = self.longest;
+        if let Some(took) = took.filter(|&took| took >= longest || now.since(at) >= longest) {
+            self.longest = (took, now);
+        }
+    }
+
+    fn heard(&self) -> Heard {
+        let took = self.longest.0;
+        Heard { last: self.last, took, least: self.least.get().unwrap_or(took) }
+    }
+}
+
+/// By owner; in the first place those of nobody known, who share the hop as well. Nothing before one has told how long the hop takes.
 #[derive(Clone, Default, Debug)]
-pub(super) struct Neighbours(Vec<Option<Heard>>);
+pub(super) struct Neighbours(Vec<Option<Told>>);
 
 impl Neighbours {
     fn place(owner: Option<Owner>) -> usize {
@@ -60,21 +76,15 @@ impl Neighbours {
         if self.0.len() <= place {
             self.0.resize(place + 1, None);
         }
-        let heard = &mut self.0[place];
-        match heard {
-            Some(heard) => heard.hear(now, news),
-            None => {
-                *heard = news.took.map(|took| {
-                    let least = news.least.unwrap_or(took);
-                    Heard { last: now, took, at: now, least, least_at: now }
-                });
-            }
+        let told = &mut self.0[place];
+        if told.is_some() || news.took.is_some() {
+            told.get_or_insert_default().hear(now, news);
         }
     }
 
     /// What was heard of that owner's connections.
     pub fn of(&self, owner: Option<Owner>) -> Option<Heard> {
-        self.0.get(Self::place(owner)).copied().flatten()
+        self.0.get(Self::place(owner))?.as_ref().map(Told::heard)
     }
 }
 
@@ -127,7 +137,7 @@ mod tests {
     fn the_shortest_counts_for_five_minutes() {
         let mut neighbours = Neighbours::default();
         for (seconds, took, queue) in
-            [(0, 20, false), (1, 100, true), (299, 100, true), (300, 100, false), (301, 201, true)]
+            [(0, 20, false), (1, 100, true), (299, 100, true), (301, 100, false), (302, 201, true)]
         {
             neighbours.hear(None, at(1_000 * seconds), news(Some(took), took));
             assert_eq!(neighbours.of(None).unwrap().shows_a_queue(), queue, "at {seconds} s");
