@@ -328,7 +328,15 @@ def fin_near(flow, dice):
     """The end of the stream where it cannot be: below the acknowledgment, above the window."""
     far = flow.room() + dice.randrange(1 << 17, 1 << 20)
     for to, way, other in (("down", flow.down, flow.up), ("up", flow.up, flow.down)):
-        yield side(to), flow.segment(to, way.next + (far if dice.random() < 0.5 else -dice.randrange(1 << 16, 1 << 20)), other.next, ACK | FIN)
+        seq = way.next + far if dice.random() < 0.5 else other.ack - dice.randrange(1 << 16, 1 << 20)
+        yield side(to), flow.segment(to, seq, other.next, ACK | FIN)
+
+
+def fin_under_way(flow, dice):
+    """The end of the stream in the midst of what is on its way: the receiver takes it, until the data come that lie there."""
+    sent = (flow.down.next - flow.up.ack) % WRAP
+    if 0 < sent < WRAP // 2:
+        yield "wired", flow.segment("down", flow.up.ack + dice.randrange(1, sent + 1), flow.up.next, ACK | FIN)
 
 
 def reset_near(flow, dice):
@@ -469,7 +477,7 @@ ATTACKS = {
     "blind-syn-down": blind("down", SYN), "blind-syn-up": blind("up", SYN), "blind-synack": blind("down", SYN | ACK),
     "blind-fin-down": blind("down", FIN | ACK), "blind-fin-up": blind("up", FIN | ACK),
     "poison": poison(False), "poison-old": poison(True), "poison-near": poison_near, "outside": outside, "overlap": overlap,
-    "future-stamps": future_stamps, "future-echoes": future_echoes, "fin-near": fin_near, "reset-near": reset_near, "syn-near": syn_near,
+    "future-stamps": future_stamps, "future-echoes": future_echoes, "fin-near": fin_near, "fin-under-way": fin_under_way, "reset-near": reset_near, "syn-near": syn_near,
     "reset-sweep": sweep(RST), "syn-sweep": sweep(SYN), "zero-window": zero_window, "wide-window": wide_window, "ack-ahead": ack_ahead,
     "zero-window-now": zero_window_now, "blocks-under-way": blocks_under_way, "duplicates-now": duplicates_now, "replay": replay,
     "forged-blocks": forged_blocks, "duplicates": duplicates, "wired-acks": wired_acks, "icmp": icmp, "garbage": garbage, "strangers": Strangers(),

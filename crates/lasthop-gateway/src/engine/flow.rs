@@ -71,8 +71,6 @@ pub(super) struct Flow {
     pub tracking: Tracking,
     /// Whose acknowledgment completes the handshake.
     opener: Option<Side>,
-    /// Ports at which a FIN came in.
-    fin: [bool; 2],
     /// Ports at which a SYN came in that offers to guard every segment.
     guards: [bool; 2],
 }
@@ -90,7 +88,6 @@ impl Flow {
             watch: Watch::default(),
             tracking: Tracking::new(),
             opener: None,
-            fin: [false; 2],
             guards: [false; 2],
         }
     }
@@ -125,17 +122,19 @@ impl Flow {
         match take {
             // The answer to a SYN: whoever acknowledges it has seen it, so that its address is not made up.
             Take::Opened if segment.flags.has(Flags::SYN) => {
-                (self.stage, self.fin, self.opener) = (Stage::Opening, [false; 2], Some(side.peer()));
+                (self.stage, self.opener) = (Stage::Opening, Some(side.peer()));
             }
-            Take::Opened => (self.stage, self.fin) = (Stage::Established, [false; 2]),
-            Take::Reset => (self.stage, self.fin) = (Stage::Closing, [false; 2]),
+            Take::Opened => self.stage = Stage::Established,
+            Take::Reset => self.stage = Stage::Closing,
             Take::Believed => {
                 if self.stage == Stage::Opening && self.opener == Some(side) {
                     self.stage = Stage::Established;
                 }
-                self.fin[usize::from(port.0 & 1)] |= segment.flags.has(Flags::FIN);
-                if self.stage == Stage::Established && self.fin == [true; 2] {
-                    self.stage = Stage::Closing;
+                let has_ended = [side, side.peer()].iter().all(|&side| self.tracking.has_ended(side));
+                match self.stage {
+                    Stage::Established if has_ended => self.stage = Stage::Closing,
+                    Stage::Closing if !has_ended => self.stage = Stage::Established,
+                    _ => {}
                 }
             }
             Take::Old | Take::Refused => {}

@@ -122,7 +122,6 @@ pub(super) struct Repair<P> {
     last_ack: Option<Seq>,
     /// One past the highest byte seen.
     high: Seq,
-    fin: Option<Seq>,
     /// The window field of the last acknowledgment.
     window: u16,
     /// The last pure acknowledgment that said something new, to answer the sender with.
@@ -192,7 +191,6 @@ impl<P: Payload> Repair<P> {
             tracking,
             last_ack,
             high: start,
-            fin: None,
             window,
             answer: None,
             unseen: None,
@@ -272,7 +270,7 @@ impl<P: Payload> Repair<P> {
         let mut arrived = 0;
         if advanced {
             arrived = self.advance(now, ack, out);
-            if self.fin.is_some_and(|fin| ack.ge(fin)) {
+            if self.tracking.has_ended(self.side) && ack == self.tracking.next(self.side) {
                 return AckVerdict::Forget;
             }
         }

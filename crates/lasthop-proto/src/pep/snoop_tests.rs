@@ -737,6 +737,27 @@ fn a_handshake_begins_the_state_and_the_exact_reset_or_the_acknowledgment_of_the
     assert_eq!((bench.snoop.connections(), bench.snoop.cached_bytes()), (0, 0));
 }
 
+/// RFC 9293 §3.10.4: an end that has sent its FIN sends nothing behind it.
+#[test]
+fn a_fin_in_the_middle_of_the_stream_is_not_its_end() {
+    let fin = change(segment(Side::Initiator, 0, Segment::default()), |segment| {
+        (segment.seq, segment.window, segment.flags) = (seq(1) + 50, 5000, Flags::ACK.with(Flags::FIN));
+    });
+    // Behind data that had gone further, and before data that go further.
+    for (before, after) in [(4, 6), (1, 6)] {
+        let mut bench = Bench::sent(Smart, Aware, before);
+        bench.wired(12, fin);
+        for n in before..after {
+            bench.wired(13, data(n));
+        }
+        bench.wireless(14, ack(2));
+        assert_eq!((bench.snoop.connections(), bench.snoop.cached_bytes()), (1, u64::from(after - 2) * 256));
+        // What is lost behind it is repaired here, and the sender does not hear of it.
+        let seen = bench.wireless(15, sack(2, &[(3, 4)]));
+        assert_eq!((seen.down, seen.up), (vec![(Cause::LocalHole, 2)], vec![]));
+    }
+}
+
 /// Data may pass elsewhere, when the driver is overrun for example.
 #[test]
 fn an_acknowledgment_of_data_never_seen_is_believed_once_later_data_was() {

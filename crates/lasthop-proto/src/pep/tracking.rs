@@ -160,6 +160,11 @@ impl Tracking {
         self.halves[side.index()].next
     }
 
+    /// Whether a side has sent its FIN, and nothing behind it.
+    pub fn has_ended(&self, side: Side) -> bool {
+        self.halves[side.index()].has_ended()
+    }
+
     /// The highest acknowledgment of what a side sent, once there is one.
     pub fn acked(&self, side: Side) -> Option<Seq> {
         self.halves[side.index()].acked

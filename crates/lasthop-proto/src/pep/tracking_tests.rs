@@ -201,6 +201,28 @@ fn a_reset_ends_the_connection_at_exactly_the_next_number_only() {
 
 /// RFC 5961 §4.2: a SYN on its own says nothing.
 #[test]
+fn a_side_has_ended_with_its_fin_and_nothing_behind_it() {
+    let fin = |at| Segment { flags: Flags::ACK.with(Flags::FIN), ..data(at, 0) };
+    let mut tracking = opened();
+    assert!(!tracking.has_ended(Side::Initiator));
+    tracking.see(Side::Initiator, &data(0, 0), 1000);
+    // A stranger's, behind which the side had sent already.
+    assert_eq!(tracking.see(Side::Initiator, &fin(300), 0), Take::Believed);
+    assert!(!tracking.has_ended(Side::Initiator));
+    // Another, behind which the side sends on.
+    assert_eq!(tracking.see(Side::Initiator, &fin(1500), 0), Take::Believed);
+    assert!(tracking.has_ended(Side::Initiator) && !tracking.has_ended(Side::Acceptor));
+    tracking.see(Side::Initiator, &data(1000, 0), 1000);
+    assert!(!tracking.has_ended(Side::Initiator));
+    // Its own, with data; a repetition of earlier data changes nothing.
+    tracking.see(Side::Initiator, &fin(2000), 1000);
+    tracking.see(Side::Initiator, &data(1000, 0), 1000);
+    assert!(tracking.has_ended(Side::Initiator));
+    tracking.see(Side::Acceptor, &ack(3001, 0), 0);
+    assert!(tracking.has_ended(Side::Initiator));
+}
+
+#[test]
 fn a_new_connection_on_the_same_ports_takes_a_whole_handshake() {
     let mut tracking = opened();
     tracking.see(Side::Initiator, &data(0, 0), 5_000);

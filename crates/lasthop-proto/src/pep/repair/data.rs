@@ -6,7 +6,7 @@ use super::timestamps::copy_of;
 use super::{Outbox, Passage, Repair};
 use crate::event::Event;
 use crate::node::{Port, Why};
-use crate::packet::{Cause, Flags, Packet, Payload, Priority, Segment};
+use crate::packet::{Cause, Packet, Payload, Priority, Segment};
 use crate::scheme::TcpAwareness;
 use crate::seq::Seq;
 use crate::time::Instant;
@@ -49,7 +49,6 @@ impl<P: Payload> Repair<P> {
     /// A FIN without data passed; `end` is one past it.
     pub fn on_fin(&mut self, end: Seq) {
         self.high = self.high.max(end);
-        self.fin = Some(end);
     }
 
     /// Data from the wire that ends at `end`: what to do with it.
@@ -62,9 +61,6 @@ impl<P: Payload> Repair<P> {
         out: &mut Outbox<P>,
     ) -> DataVerdict {
         let (seq, end) = (segment.seq, segment.seq + packet.seq_len());
-        if segment.flags.has(Flags::FIN) {
-            self.fin = Some(end);
-        }
         if seq.ge(self.high) {
             self.high = end;
             // A one-byte probe of a closed window is not worth keeping: it would stand in the way of the real data.
@@ -104,9 +100,6 @@ impl<P: Payload> Repair<P> {
 
     /// Data from the wire up to `end` that is not kept: what there is of it here is given up.
     pub fn pass_by(&mut self, segment: &Segment, end: Seq, out: &mut Outbox<P>) -> DataVerdict {
-        if segment.flags.has(Flags::FIN) {
-            self.fin = Some(end);
-        }
         self.high = self.high.max(end);
         let (first, count) = self.cache.overlap(segment.seq, end).range();
         if count > MOST_MET {

@@ -103,6 +103,8 @@ pub(super) struct Half {
     pub next: Seq,
     /// The same by what carries data alone: a keepalive has the number before (RFC 9293 §3.8.4).
     pub carried: Seq,
+    /// Where its stream ends, if a FIN was sent behind all that had been.
+    fin: Option<Seq>,
     /// RCV.NXT of the other end, as it last acknowledged.
     pub acked: Option<Seq>,
     /// No number before this has any meaning: the stream begins here, or it is a window behind.
@@ -130,6 +132,7 @@ impl Half {
     pub const NONE: Self = Self {
         next: Seq(0),
         carried: Seq(0),
+        fin: None,
         acked: None,
         first: Seq(0),
         edge: Seq(0),
@@ -151,6 +154,11 @@ impl Half {
     /// The least that the other end expects.
     pub fn base(&self) -> Seq {
         self.acked.unwrap_or(self.first)
+    }
+
+    /// Whether nothing goes on behind its FIN. A stranger's FIN in the middle of the stream ends nothing: the end itself sends on.
+    pub fn has_ended(&self) -> bool {
+        self.fin == Some(self.next)
     }
 
     /// The other end takes `window` bytes from `from` on.
@@ -195,6 +203,9 @@ impl Half {
         self.next = self.next.max(sight.end);
         if sight.has_data() {
             self.carried = self.carried.max(sight.end);
+        }
+        if sight.segment.flags.has(Flags::FIN) && sight.end == self.next {
+            self.fin = Some(sight.end);
         }
         if let Some(Timestamps { val, .. }) = sight.timestamps() {
             self.newest = latest(self.newest, Some(val));
