@@ -31,9 +31,10 @@ import time
 
 from arena import Arena
 from chance import chance_of_more
-from common import HERE, Gateway, Program, arguments, check_built, check_machine, chosen, end_with, example_argument, note, run, table
+from common import HERE, Gateway, Program, arguments, bare_forwarder, check_built, check_machine, chosen, end_with, example_argument, note, run, table
 
 PORT = 5001
+QUEUE = 27000
 # What a run may take besides its seconds.
 PATIENCE = 300
 # The caller's: so many that none is used twice in a run. A forger who is behind would break a connection that has only its ports from the one that he means.
@@ -65,7 +66,7 @@ class Attack:
     plan: dict = dataclasses.field(default_factory=dict)
     prepare: object = None
     during: object = None
-    modes: tuple = ("snoop", "split")
+    modes: tuple = ("snoop", "split", "bare")
     paths: tuple = ("routed", "bridge")
     families: tuple = (4, 6)
     # Without a gateway it does harm, too: counts are compared, none is forbidden.
@@ -145,7 +146,7 @@ ATTACKS = {
     "blind-opaque": Attack("C6", "options that nobody knows, random numbers, both sides", ("blind-opaque",), pace=50),
     "syn-flood": Attack("C7", "1,100 SYNs from strangers in 0.8 s while connections open", ("strangers",), pace=1375, seconds=0.8,
                         plan={"pause": 0.05, "at_once": 50, "least": 100}),
-    "low-ports": Attack("C9", "callers' ports 600 to 660", plan={"ports": [600, 660], "at_once": 20, "least": 60}, modes=("split", "snoop")),
+    "low-ports": Attack("C9", "callers' ports 600 to 660", plan={"ports": [600, 660], "at_once": 20, "least": 60}, modes=("split", "snoop", "bare")),
     "rules-flushed": Attack("C10", "tables mangle and raw are flushed by another program", during=later(1.5, *FLUSH), paths=ROUTED, plan={"pause": 0.05, "least": 100}),
     "rules-restored": Attack("C10", "another program restores its own rules, which drop what conntrack calls invalid", during=later(1.5, *RESTORE), paths=ROUTED, plan={"pause": 0.05, "least": 100}),
     "rules-rule": Attack("C10", "the routing rule goes", during=later(1.5, *NO_RULES), paths=ROUTED, modes=("split",), plan={"pause": 0.05, "least": 100}),
@@ -195,9 +196,13 @@ class Variant:
     flow_control: str = ""
 
     @contextlib.contextmanager
-    def installed(self, args, arena):
+    def installed(self, args, arena, family):
         if not self.mode:
             yield None
+            return
+        if self.mode == "bare":
+            with bare_forwarder(args.accept_all, arena.namespace("gateway"), iptables(family), QUEUE):
+                yield None
             return
         if self.mode == "split":
             rule = f'mode = "split"\ninterface = "wireless"\nports = [{PORT}]\n'
@@ -258,7 +263,7 @@ def one(args, attack, variant, family, path, seed):
         arena.target = (arena.address("sender", family), PORT)
         if attack.prepare:
             attack.prepare(arena, args, family)
-        gateway = stack.enter_context(variant.installed(args, arena))
+        gateway = stack.enter_context(variant.installed(args, arena, family))
         server = stack.enter_context(Program(arena.namespace("sender"), sys.executable, TRANSFERS, "serve", str(PORT), str(seed), text))
         server.line()
         forger = None
@@ -282,8 +287,10 @@ def one(args, attack, variant, family, path, seed):
 
 def treated(variant, status, links, ended):
     """The share of the packets towards the hop, or under split of the connections, that the gateway had."""
-    if status is None:
+    if not variant.mode:
         return None
+    if variant.mode == "bare":
+        return 1.0
     if variant.mode == "split":
         return min(1.0, status["split"]["total"] / max(1, len(ended["results"])))
     return min(1.0, status["packets"]["towards_wireless"] / max(1, links[0]["down"]["carried"]))
@@ -362,7 +369,7 @@ def judge(args, attack, mode, with_runs, without_runs, breaks, alarm):
 
 def variants(args, attack, path):
     for mode in args.modes:
-        if mode not in attack.modes or mode == "split" and path == "bridge":
+        if mode not in attack.modes or mode != "snoop" and path == "bridge":
             continue
         for flow_control in args.flow_control if mode == "snoop" else [""]:
             yield Variant(f"{mode} {flow_control}".strip(), mode, flow_control)
@@ -420,11 +427,12 @@ def judged(args, name, rows):
 def parse():
     parser = arguments(__doc__)
     example_argument(parser, "--hop", "the emulated links")
+    example_argument(parser, "--accept-all", "the program of the mode bare")
     parser.add_argument("--attacks", default="all", help="which, separated by commas (default all; see --list)")
     parser.add_argument("--list", action="store_true", help="say what attacks there are")
     parser.add_argument("--families", default="4,6", help="4, 6 or both")
     parser.add_argument("--paths", default="routed,bridge", help="routed, bridge or both")
-    parser.add_argument("--modes", default="snoop,split", help="snoop, split or both")
+    parser.add_argument("--modes", default="snoop,split", help="some of snoop, split and bare, which is no gateway: a program behind the same queue that looks at no packet (default snoop,split)")
     parser.add_argument("--flow-control", default="fast,none", help="of snoop: fast, none or both")
     parser.add_argument("--transfers", type=int, default=0, help="small connections a run; 0: bulk downloads for --seconds (default 0)")
     parser.add_argument("--at-once", type=int, default=100, help="small connections that are open at once (default 100)")
@@ -452,7 +460,7 @@ def parse():
     args.attacks = chosen(parser, args.attacks, ATTACKS)
     args.families = [int(family) for family in chosen(parser, args.families, ("4", "6"))]
     args.paths = chosen(parser, args.paths, ("routed", "bridge"))
-    args.modes = chosen(parser, args.modes, ("snoop", "split"))
+    args.modes = chosen(parser, args.modes, ("snoop", "split", "bare"))
     args.flow_control = chosen(parser, args.flow_control, ("fast", "none"))
     low, _, high = args.sizes.partition("-")
     if not (low.isdigit() and high.isdigit() and 0 < int(low) <= int(high)):
@@ -464,7 +472,7 @@ def parse():
 def main():
     args = parse()
     check_machine(args)
-    check_built(args.hop)
+    check_built(args.hop, *[args.accept_all] if "bare" in args.modes else [])
     rows = []
     for name in args.attacks:
         attack = ATTACKS[name]

@@ -1,5 +1,6 @@
 """What the benchmarks share: namespaces, programs in them, the gateway, tables."""
 import argparse
+import contextlib
 import ctypes
 import json
 import os
@@ -213,6 +214,19 @@ class Gateway:
         """The process that handles the packets."""
         with open(f"/proc/{self.program.pid}/task/{self.program.pid}/children", encoding="ascii") as children:
             return int(children.read().split()[0])
+
+
+@contextlib.contextmanager
+def bare_forwarder(accept_all, namespace, iptables, queue):
+    """The least that a program behind a netfilter queue can do (crates/lasthop-gateway/examples/accept_all.rs), with all TCP packets that a namespace forwards."""
+    rule = ["FORWARD", "-p", "tcp", "-j", "NFQUEUE", "--queue-num", str(queue), "--queue-bypass"]
+    with Program(namespace, accept_all, str(queue)) as program:
+        program.line()
+        run(iptables, "-w", "-t", "mangle", "-A", *rule, namespace=namespace)
+        try:
+            yield program.pid
+        finally:
+            run(iptables, "-w", "-t", "mangle", "-D", *rule, namespace=namespace)
 
 
 class Kept:

@@ -27,7 +27,7 @@ import json
 import os
 import statistics
 
-from common import Gateway, Program, arguments, check_built, check_machine, chosen, end, end_with, example_argument, fail, goal_arguments, note, percentile, run, table
+from common import Gateway, Program, arguments, bare_forwarder, check_built, check_machine, chosen, end, end_with, example_argument, fail, goal_arguments, note, percentile, run, table
 
 PORT = 5001
 ATTEMPTS = 3
@@ -127,14 +127,8 @@ def kernel(args, path):
 
 @contextlib.contextmanager
 def bare(args, path):
-    rule = ["FORWARD", "-p", "tcp", "-j", "NFQUEUE", "--queue-num", str(QUEUE), "--queue-bypass"]
-    with Program(path.gateway, args.accept_all, str(QUEUE)) as program:
-        program.line()
-        run("iptables", "-t", "mangle", "-A", *rule, namespace=path.gateway)
-        try:
-            yield program.pid
-        finally:
-            run("iptables", "-t", "mangle", "-D", *rule, namespace=path.gateway)
+    with bare_forwarder(args.accept_all, path.gateway, "iptables", QUEUE) as program:
+        yield program
 
 
 def gateway(mode, settings=""):
