@@ -153,7 +153,7 @@ ATTACKS = {
     "urgent": Attack("C11", "a byte of urgent data amid those of the caller", plan={"kind": "urgent", "sizes": [0, 0], "up": [200, 40_000], "least": 500}),
     "frozen": Attack("C13", "supervisor and worker stand still for 5 s", during=freeze),
     "lost-resets": Attack("C18", "the server resets at once, 2 % loss and 10 % on the hop", lossy="down.loss=0.1,up.loss=0.1", wire="down.loss=0.02,up.loss=0.02",
-                          plan={"kind": "reset", "least": 600, "patience": 12, "sizes": [0, 0], "at_once": 100}),
+                          plan={"kind": "reset", "least": 600, "patience": 12, "sizes": [0, 0], "at_once": 100}, harmful=True),
     "outside": Attack("", "data just outside the window: acknowledged long since, or beyond its edge", ("outside",), pace=100),
     "overlap": Attack("", "other bytes under the numbers of what just passed", ("overlap",), pace=20, harmful=True),
     "future-stamps": Attack("", "timestamps from the future, on segments that move nothing", ("future-stamps",), pace=50),
@@ -408,13 +408,13 @@ def row(name, place, variant, runs):
 def judged(args, name, rows):
     """All cells of an attack with what is worse in them, and behind them, for each variant that has several, all its cells as one: many small differences are one large one."""
     attack, gateways = ATTACKS[name], [row for row in rows if row["mode"]]
-    breaks = any(row["broken"] for row in rows if not row["mode"])
+    breaks = attack.harmful or any(row["broken"] for row in rows if not row["mode"])
     several = [cells for _, found in itertools.groupby(sorted(gateways, key=lambda row: row["variant"]), lambda row: row["variant"]) if len(cells := list(found)) > 1]
     alarm = FALSE_ALARMS / max(1, len(gateways) + len(several))
     for one in gateways:
         one["worse"] = judge(args, attack, one["mode"], one["runs"], one["without"], breaks, alarm)
     sums = []
-    for cells in several if breaks or attack.harmful else []:
+    for cells in several if breaks else []:
         runs, without = ([run for one in cells for run in one[key]] for key in ("runs", "without"))
         whole = row(name, ("all", "all"), Variant(cells[0]["variant"], cells[0]["mode"]), runs)
         for kind, statuses in (("streams corrupt", BAD), ("connections broken", BROKEN)):
