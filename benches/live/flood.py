@@ -83,7 +83,7 @@ def measure(args, mode, flooded, seed):
         arena = stack.enter_context(Arena(args, "routed", seed, "rate=100,delay=1,queue=1000", "rate=50,delay=1,queue=1000"))
         for address, device in ((WIRED[0], "wired"), (HOP[0], "wireless")):
             run("ip", "neigh", "replace", address, "lladdr", NOBODY, "dev", device, "nud", "permanent", namespace=arena.namespace("gateway"))
-        gateway = stack.enter_context(MODES[mode].installed(args, arena))
+        gateway = stack.enter_context(MODES[mode].installed(args, arena, 4))
         worker = gateway.worker() if gateway else None
         server = stack.enter_context(end(arena.namespace("sender"), "answer", PORT))
         server.line()
