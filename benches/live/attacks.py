@@ -34,7 +34,7 @@ from chance import chance_of_more
 from common import HERE, Gateway, Program, arguments, bare_forwarder, check_built, check_machine, chosen, end_with, example_argument, note, run, table
 
 PORT = 5001
-QUEUE = 27000
+MODES = ("snoop", "split", "bare")
 # What a run may take besides its seconds.
 PATIENCE = 300
 # The caller's: so many that none is used twice in a run. A forger who is behind would break a connection that has only its ports from the one that he means.
@@ -66,7 +66,7 @@ class Attack:
     plan: dict = dataclasses.field(default_factory=dict)
     prepare: object = None
     during: object = None
-    modes: tuple = ("snoop", "split", "bare")
+    modes: tuple = MODES
     paths: tuple = ("routed", "bridge")
     families: tuple = (4, 6)
     # Without a gateway it does harm, too: counts are compared, none is forbidden.
@@ -146,7 +146,7 @@ ATTACKS = {
     "blind-opaque": Attack("C6", "options that nobody knows, random numbers, both sides", ("blind-opaque",), pace=50),
     "syn-flood": Attack("C7", "1,100 SYNs from strangers in 0.8 s while connections open", ("strangers",), pace=1375, seconds=0.8,
                         plan={"pause": 0.05, "at_once": 50, "least": 100}),
-    "low-ports": Attack("C9", "callers' ports 600 to 660", plan={"ports": [600, 660], "at_once": 20, "least": 60}, modes=("split", "snoop", "bare")),
+    "low-ports": Attack("C9", "callers' ports 600 to 660", plan={"ports": [600, 660], "at_once": 20, "least": 60}),
     "rules-flushed": Attack("C10", "tables mangle and raw are flushed by another program", during=later(1.5, *FLUSH), paths=ROUTED, plan={"pause": 0.05, "least": 100}),
     "rules-restored": Attack("C10", "another program restores its own rules, which drop what conntrack calls invalid", during=later(1.5, *RESTORE), paths=ROUTED, plan={"pause": 0.05, "least": 100}),
     "rules-rule": Attack("C10", "the routing rule goes", during=later(1.5, *NO_RULES), paths=ROUTED, modes=("split",), plan={"pause": 0.05, "least": 100}),
@@ -201,7 +201,7 @@ class Variant:
             yield None
             return
         if self.mode == "bare":
-            with bare_forwarder(args.accept_all, arena.namespace("gateway"), iptables(family), QUEUE):
+            with bare_forwarder(args.accept_all, arena.namespace("gateway"), iptables(family)):
                 yield None
             return
         if self.mode == "split":
@@ -460,7 +460,7 @@ def parse():
     args.attacks = chosen(parser, args.attacks, ATTACKS)
     args.families = [int(family) for family in chosen(parser, args.families, ("4", "6"))]
     args.paths = chosen(parser, args.paths, ("routed", "bridge"))
-    args.modes = chosen(parser, args.modes, ("snoop", "split", "bare"))
+    args.modes = chosen(parser, args.modes, MODES)
     args.flow_control = chosen(parser, args.flow_control, ("fast", "none"))
     low, _, high = args.sizes.partition("-")
     if not (low.isdigit() and high.isdigit() and 0 < int(low) <= int(high)):

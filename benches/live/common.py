@@ -216,11 +216,14 @@ class Gateway:
             return int(children.read().split()[0])
 
 
+BARE_QUEUE = "27000"
+
+
 @contextlib.contextmanager
-def bare_forwarder(accept_all, namespace, iptables, queue):
+def bare_forwarder(accept_all, namespace, iptables):
     """The least that a program behind a netfilter queue can do (crates/lasthop-gateway/examples/accept_all.rs), with all TCP packets that a namespace forwards."""
-    rule = ["FORWARD", "-p", "tcp", "-j", "NFQUEUE", "--queue-num", str(queue), "--queue-bypass"]
-    with Program(namespace, accept_all, str(queue)) as program:
+    rule = ["FORWARD", "-p", "tcp", "-j", "NFQUEUE", "--queue-num", BARE_QUEUE, "--queue-bypass"]
+    with Program(namespace, accept_all, BARE_QUEUE) as program:
         program.line()
         run(iptables, "-w", "-t", "mangle", "-A", *rule, namespace=namespace)
         try:

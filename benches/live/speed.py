@@ -31,7 +31,6 @@ from common import Gateway, Program, arguments, bare_forwarder, check_built, che
 
 PORT = 5001
 ATTEMPTS = 3
-QUEUE = 27000
 RATES = [1, 1000]
 # Behind 54 bytes of headers.
 PAYLOAD = 6
@@ -127,7 +126,7 @@ def kernel(args, path):
 
 @contextlib.contextmanager
 def bare(args, path):
-    with bare_forwarder(args.accept_all, path.gateway, "iptables", QUEUE) as program:
+    with bare_forwarder(args.accept_all, path.gateway, "iptables") as program:
         yield program
 
 

@@ -130,11 +130,9 @@ impl Flow {
                 if self.stage == Stage::Opening && self.opener == Some(side) {
                     self.stage = Stage::Established;
                 }
-                let has_ended = [side, side.peer()].iter().all(|&side| self.tracking.has_ended(side));
-                match self.stage {
-                    Stage::Established if has_ended => self.stage = Stage::Closing,
-                    Stage::Closing if !has_ended => self.stage = Stage::Established,
-                    _ => {}
+                if self.stage != Stage::Opening {
+                    let has_ended = self.tracking.has_ended(side) && self.tracking.has_ended(side.peer());
+                    self.stage = if has_ended { Stage::Closing } else { Stage::Established };
                 }
             }
             Take::Old | Take::Refused => {}

@@ -199,7 +199,6 @@ fn a_reset_ends_the_connection_at_exactly_the_next_number_only() {
     assert_eq!(tracking.see(Side::Acceptor, &Segment { flags: Flags::RST, ..ack(0, 0) }, 0), Take::Reset);
 }
 
-/// RFC 5961 §4.2: a SYN on its own says nothing.
 #[test]
 fn a_side_has_ended_with_its_fin_and_nothing_behind_it() {
     let fin = |at| Segment { flags: Flags::ACK.with(Flags::FIN), ..data(at, 0) };
@@ -222,6 +221,7 @@ fn a_side_has_ended_with_its_fin_and_nothing_behind_it() {
     assert!(tracking.has_ended(Side::Initiator));
 }
 
+/// RFC 5961 §4.2: a SYN on its own says nothing.
 #[test]
 fn a_new_connection_on_the_same_ports_takes_a_whole_handshake() {
     let mut tracking = opened();
