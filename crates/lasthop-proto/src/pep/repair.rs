@@ -134,6 +134,8 @@ pub(super) struct Repair<P> {
     heard: Option<Heard>,
     /// When the cumulative acknowledgment last moved, or something above it was seen to have arrived.
     progress: Instant,
+    /// When the sender last sent anything.
+    fresh: Instant,
     /// When a copy from here last came back as a duplicate: nothing new has arrived, but the hop is up.
     echoed: Instant,
     /// When all that was out last passed for lost because nothing came.
@@ -199,6 +201,7 @@ impl<P: Payload> Repair<P> {
             heard: None,
             progress: now,
             echoed: now,
+            fresh: now,
             timed_out: Instant::ZERO,
             doublings: 0,
             awake: match config.begin {
@@ -258,6 +261,7 @@ impl<P: Payload> Repair<P> {
         }
         let advanced = self.last_ack != Some(ack);
         self.order.kept = self.reordering.kept(now);
+        self.order.begin();
         // RFC 5681 §2. A closed window is answered to probes; nothing is lost then.
         let repeats = !advanced && pure && segment.window == self.window && self.window != 0;
         let duplicate = repeats && self.high.gt(ack);
@@ -347,7 +351,7 @@ impl<P: Payload> Repair<P> {
     fn heard(&mut self, now: Instant) {
         self.progress = now;
         (self.doublings, self.in_vain) = (0, 0);
-        self.pace = self.holds().then(|| now + self.rtt.silence());
+        self.pace = if self.holds() { Some(now + self.rtt.silence()) } else { self.overdue(now) };
     }
 
     /// Whether what the mobile host said last may still be told to the sender in its place: only for a while, so that a picture that is

@@ -493,5 +493,9 @@ mod bounds;
 mod conservation;
 
 #[cfg(test)]
+#[path = "snoop_silence_tests.rs"]
+mod silences;
+
+#[cfg(test)]
 #[path = "snoop_properties.rs"]
 pub(super) mod properties;

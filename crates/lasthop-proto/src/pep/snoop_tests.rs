@@ -187,7 +187,7 @@ impl Bench {
     }
 
     /// The same, with what went: cause and number.
-    fn resent_until(&mut self, millis: u64) -> Vec<(u64, (Cause, u32))> {
+    pub(super) fn resent_until(&mut self, millis: u64) -> Vec<(u64, (Cause, u32))> {
         let mut gone = Vec::new();
         while let Some(deadline) = self.snoop.poll_deadline().filter(|&deadline| deadline <= at(millis)) {
             self.snoop.handle_timeout(deadline);
@@ -1159,33 +1159,4 @@ fn flow_control_keeps_the_hop_full_and_its_queue_short() {
             assert!(outcome.longest_queue <= 32, "{case:?}");
         }
     }
-}
-
-/// As long as anything comes back all passes, also what would be repaired; a silence as long as the local timer wakes it, for 10 s.
-#[test]
-fn after_a_silence_losses_are_repaired_here_and_before_by_the_sender() {
-    let config = SnoopConfig { begin: Begin::AfterSilence, ..SnoopConfig::new(Smart, Aware) };
-    let mut bench = Bench::with(config);
-    for n in 0..6 {
-        bench.wired(0, data(n));
-    }
-    bench.wireless(10, ack(1));
-    // 1 is lost, and the sender is told.
-    let told = bench.wireless(12, sack(1, &[(2, 3)]));
-    assert_eq!((told.down, told.up, told.events), (vec![], vec![(Cause::New, 1)], vec![]));
-    // It sends it again; nothing is absorbed.
-    assert_eq!(bench.wired(20, data(1)).down, [(Cause::New, 1)]);
-    // Nothing comes for 200 ms from what left last.
-    let fired = bench.idle_until(300);
-    assert_eq!(fired.first(), Some(&220));
-    // Now duplicates are kept from the sender, and holes repaired.
-    let seen = bench.wireless(310, sack(1, &[(2, 5)]));
-    assert_eq!((seen.up, seen.events), (vec![], vec![suppressed(1)]));
-    bench.wireless(320, ack(6));
-    // Ten seconds later it is the sender's again.
-    for n in 6..9 {
-        bench.wired(11_000, data(n));
-    }
-    let told = bench.wireless(11_010, sack(6, &[(7, 8)]));
-    assert_eq!((told.down, told.up), (vec![], vec![(Cause::New, 6)]));
 }

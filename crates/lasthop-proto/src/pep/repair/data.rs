@@ -168,7 +168,9 @@ impl<P: Payload> Repair<P> {
         match place {
             Place::Back => {
                 self.cache.push(Cached::new(now, packet, seq, Origin::Fresh, &mut out.places));
-                self.admit(now, self.cache.len() - 1, len)
+                let passage = self.admit(now, self.cache.len() - 1, len);
+                self.expect(now);
+                passage
             }
             Place::Within { first, count } => {
                 let mut cached = Cached::new(now, packet, seq, Origin::Resent, &mut out.places);
@@ -176,6 +178,8 @@ impl<P: Payload> Repair<P> {
                 let (mut on_hop, mut held) = (0, 0);
                 for index in first..first + count {
                     if let Some(old) = self.cache.get_mut(index) {
+                        // If it comes back, nobody knows whose copy was needless.
+                        self.reordering.repeated(old.seq);
                         all_marked &= old.whereabouts == Whereabouts::Arrived;
                         match old.whereabouts {
                             Whereabouts::OnHop => on_hop += old.len,
@@ -201,6 +205,7 @@ impl<P: Payload> Repair<P> {
                         hop.sent(len);
                     }
                 }
+                self.expect(now);
                 Passage::Now
             }
         }

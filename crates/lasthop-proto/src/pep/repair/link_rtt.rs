@@ -7,7 +7,7 @@ use crate::time::Duration;
 pub(super) const FLOOR: Duration = Duration::from_millis(1);
 
 /// The least that is waited beyond the round trip.
-const LEAST_MARGIN: Duration = Duration::from_millis(5);
+pub(super) const LEAST_MARGIN: Duration = Duration::from_millis(5);
 
 /// Pauses between spaced repairs in a round trip, where nobody knows better, and the longest of them.
 const PARTS: u64 = 16;
@@ -77,6 +77,16 @@ impl LinkRtt {
         let Some(srtt) = self.srtt else { return self.timeout(config) };
         let margin = self.dev.saturating_mul(4).max(srtt / 4).max(LEAST_MARGIN.as_nanos());
         Duration::from_nanos(srtt.saturating_add(margin)).min(self.timeout(config))
+    }
+
+    /// After so long a packet should have been acknowledged: in a round trip, or a quarter more where the queue grows. Nothing before there is a sample.
+    pub fn due(&self) -> Option<Duration> {
+        self.srtt.map(|srtt| Duration::from_nanos(srtt.saturating_add((srtt / 4).max(LEAST_MARGIN.as_nanos()))))
+    }
+
+    /// How long packets wait in the queue in front of the hop.
+    pub fn queue(&self) -> Duration {
+        Duration::from_nanos(self.srtt.unwrap_or(0).saturating_sub(self.least))
     }
 
     /// Whether an acknowledgment comes sooner after a sending than the hop can have brought it.

@@ -17,21 +17,29 @@ pub(super) enum Kept {
     No,
 }
 
+/// What arrivals have shown.
+#[derive(Clone, Copy, Default, Debug)]
+struct Shown {
+    /// The latest that arrived.
+    arrived: Number,
+    /// The latest that arrived of those that overtook nobody.
+    in_turn: Number,
+    /// The latest that arrived of those that were sent since all passed for lost, as far as can be told.
+    probe: Sending,
+}
+
 /// What has left and what has arrived.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Order {
     pub kept: Kept,
     last: Number,
-    /// The latest that arrived.
-    arrived: Number,
-    /// The latest that arrived of those that overtook nobody.
-    in_turn: Number,
+    shown: Shown,
+    /// What had been shown when the acknowledgment came that is being taken in.
+    before: Shown,
     /// The latest of these that was sent only once, so that nothing else can have arrived in its place.
     certain: Number,
     /// All up to here passes for lost: nothing came for too long.
     timed_out: Number,
-    /// The latest that arrived of those that were sent since, as far as can be told.
-    probe: Sending,
     /// The earliest under way, as far as known, among those that overtake nobody and among the urgent ones.
     earliest: [Number; 2],
 }
@@ -49,7 +57,7 @@ impl Order {
         let now = Sending { number: self.last, priority };
         // A sending that is lost cannot be what arrives.
         let none = sendings.first == Sending::default();
-        let first = if none || self.is_lost(sendings.first) { now } else { sendings.first };
+        let first = if none || self.is_lost(sendings.first, self.shown) { now } else { sendings.first };
         let repeated = if sendings.repeated == sendings.again { now } else { sendings.repeated };
         *sendings = Sendings { first, last: now, repeated, ..*sendings };
     }
@@ -60,24 +68,32 @@ impl Order {
         let Sendings { first, again, repeated, last } = cached.sendings;
         if too_soon || last.number <= self.timed_out {
             // What passed for lost was late: so may be the rest.
-            (self.timed_out, self.probe) = (Number(0), Sending::default());
+            self.timed_out = Number(0);
+            (self.shown.probe, self.before.probe) = Default::default();
         } else if first.number <= self.timed_out {
             // If it was late after all, what was sent again arrives in the order in which it was sent first: then this says of
             // none that it is lost.
-            self.probe = if self.probe.number < again.number { again } else { self.probe };
+            if self.shown.probe.number < again.number {
+                self.shown.probe = again;
+            }
         }
         if too_soon {
             // An earlier sending has arrived, which passed for lost: of what left behind the last one it tells nothing.
             return;
         }
-        let told = [first, repeated].into_iter().find(|sending| !self.is_lost(*sending)).unwrap_or(last);
-        self.arrived = self.arrived.max(told.number);
+        let told = [first, repeated].into_iter().find(|sending| !self.is_lost(*sending, self.before)).unwrap_or(last);
+        self.shown.arrived = self.shown.arrived.max(told.number);
         if told.priority == Priority::Normal {
-            self.in_turn = self.in_turn.max(told.number);
+            self.shown.in_turn = self.shown.in_turn.max(told.number);
             if first == last {
                 self.certain = self.certain.max(last.number);
             }
         }
+    }
+
+    /// An acknowledgment comes. Of what it tells to have arrived nobody knows which came first: those in between may have been lost.
+    pub fn begin(&mut self) {
+        self.before = self.shown;
     }
 
     /// Nothing has come for so long that nothing of what left will.
@@ -86,22 +102,22 @@ impl Order {
     }
 
     /// Whether a sending cannot be what arrives.
-    fn is_lost(&self, sending: Sending) -> bool {
-        self.kept == Kept::Yes && self.is_outrun(sending)
+    fn is_lost(&self, sending: Sending, shown: Shown) -> bool {
+        self.kept == Kept::Yes && self.is_outrun(sending, shown)
     }
 
     /// Whether something that left later has arrived.
     #[inline]
-    fn is_outrun(&self, sending: Sending) -> bool {
-        let later = if sending.priority == Priority::Normal { self.in_turn } else { self.arrived };
-        let probe = self.probe.priority == sending.priority && sending.number > self.timed_out;
-        sending.number < later || (probe && sending.number < self.probe.number)
+    fn is_outrun(&self, sending: Sending, shown: Shown) -> bool {
+        let later = if sending.priority == Priority::Normal { shown.in_turn } else { shown.arrived };
+        let probe = shown.probe.priority == sending.priority && sending.number > self.timed_out;
+        sending.number < later || (probe && sending.number < shown.probe.number)
     }
 
     /// Whether something that left after a packet has arrived, and it has not.
     #[inline]
     pub fn has_overtaken<P>(&self, cached: &Cached<P>) -> bool {
-        self.is_outrun(cached.sendings.last)
+        self.is_outrun(cached.sendings.last, self.shown)
     }
 
     /// The same, and there is no doubt in what sending that other one arrived.
@@ -119,7 +135,9 @@ impl Order {
     #[inline]
     pub fn has_news(&self) -> bool {
         let [normal, urgent] = self.earliest;
-        normal < self.in_turn || urgent < self.arrived || normal.min(urgent) <= self.timed_out.max(self.probe.number)
+        normal < self.shown.in_turn
+            || urgent < self.shown.arrived
+            || normal.min(urgent) <= self.timed_out.max(self.shown.probe.number)
     }
 
     /// All is looked at once more: what is under way is told to [`Order::under_way`].

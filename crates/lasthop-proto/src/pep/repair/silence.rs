@@ -1,12 +1,16 @@
 //! When nothing comes: what goes then, how often, and when what is out passes for lost.
 
-use super::{MAX_DOUBLINGS, Masks, Outbox, Repair, SPACED, STEADY_TRIES};
+use super::link_rtt::{FLOOR, LEAST_MARGIN};
+use super::{MAX_DOUBLINGS, MOST_PROBES, Masks, Outbox, Repair, SPACED, STEADY_TRIES};
 use crate::node::Trigger;
 use crate::packet::Payload;
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 
 /// Part of a silence that passes between two probes of it.
 const SELDOM: u64 = 32;
+
+/// Fewer packets under way do not tell how fast the hop is.
+const LEAST_UNDER_WAY: u64 = 4;
 
 impl<P: Payload> Repair<P> {
     /// A copy from here has come back as a duplicate: it takes its time on the hop, and what is behind it waits for that.
@@ -26,6 +30,10 @@ impl<P: Payload> Repair<P> {
             self.pace = Some(now + took);
             return;
         }
+        if let Some(dry) = self.sender_shows(now) {
+            self.pace = Some(dry);
+            return;
+        }
         self.pace = None;
         self.in_vain = self.in_vain.saturating_add(SPACED);
         if self.walk.is_none() && self.holds() && self.in_vain <= self.most_probes() {
@@ -36,8 +44,62 @@ impl<P: Payload> Repair<P> {
             if self.masks == Masks::Seen {
                 self.resend_lost(now, SPACED, out);
             }
-            self.probe_silence(now, out);
+            if self.awaits_arrivals(now) {
+                self.probe_overdue(now, out);
+            } else {
+                self.probe_silence(now, out);
+            }
         }
+    }
+
+    /// Whether nothing passes for lost yet of what was sent by a sender that looks after this hop itself.
+    fn awaits_arrivals(&self, now: Instant) -> bool {
+        self.hop.is_none()
+            && self.is_in_charge(now)
+            && self.walk.is_none()
+            && self.timed_out <= self.progress.max(self.echoed)
+    }
+
+    /// When the oldest packet under way should have arrived, if a silence is to be ended from here; not before the hop has had time for another.
+    pub(super) fn overdue(&mut self, now: Instant) -> Option<Instant> {
+        if self.hop.is_some() || !self.is_in_charge(now) {
+            return None;
+        }
+        let beyond = self.highest_marked.map_or(0, |highest| self.cache.index_after(highest));
+        let oldest = if beyond < self.cache.len() { beyond } else { 0 };
+        let sent = self.cache.get_mut(oldest)?.last_sent;
+        Some((sent + self.rtt.due()?).max(now + LEAST_MARGIN))
+    }
+
+    /// Data from the sender: it will be overdue one day.
+    pub(super) fn expect(&mut self, now: Instant) {
+        self.fresh = now;
+        if self.pace.is_none() {
+            self.pace = self.overdue(now);
+        }
+    }
+
+    /// Until when what the sender sent last is on its way through the queue, and shows as well as a copy whether anything comes through.
+    fn sender_shows(&self, now: Instant) -> Option<Instant> {
+        let dry = self.fresh + self.rtt.queue() + self.packet_time();
+        (self.awaits_arrivals(now) && now < dry).then_some(dry)
+    }
+
+    /// The time between two packets of late, as far as the number under way tells.
+    fn packet_time(&self) -> Duration {
+        (self.rtt.smoothed() / (self.cache.len() as u64).max(LEAST_UNDER_WAY)).max(FLOOR)
+    }
+
+    /// What should have arrived has not, and the queue has run dry: copies of the last packet go as fast as packets went of late. If acknowledgments
+    /// were lost, the next says so before all is sent again; if data was, it shows what.
+    fn probe_overdue(&mut self, now: Instant, out: &mut Outbox<P>) {
+        if self.in_vain > MOST_PROBES * SPACED {
+            return;
+        }
+        if let Some((last, _)) = self.last_on_hop() {
+            self.resend(now, last, Trigger::Timer, out);
+        }
+        self.pace = Some(now + self.packet_time());
     }
 
     /// All that passed for lost in a silence has gone again: from then on the last packet alone shows whether anything comes through, and by
