@@ -75,13 +75,13 @@ impl LinkRtt {
     /// The same where no acknowledgment is held back: the lower bound is there for that. What schedulers take stays.
     pub fn probe_timeout(&self, config: &SnoopConfig) -> Duration {
         let Some(srtt) = self.srtt else { return self.timeout(config) };
-        let margin = self.dev.saturating_mul(4).max(srtt / 4).max(LEAST_MARGIN.as_nanos());
+        let margin = self.dev.saturating_mul(4).max(growth(srtt));
         Duration::from_nanos(srtt.saturating_add(margin)).min(self.timeout(config))
     }
 
     /// After so long a packet should have been acknowledged: in a round trip, or a quarter more where the queue grows. Nothing before there is a sample.
     pub fn due(&self) -> Option<Duration> {
-        self.srtt.map(|srtt| Duration::from_nanos(srtt.saturating_add((srtt / 4).max(LEAST_MARGIN.as_nanos()))))
+        self.srtt.map(|srtt| Duration::from_nanos(srtt.saturating_add(growth(srtt))))
     }
 
     /// How long packets wait in the queue in front of the hop.
@@ -127,6 +127,11 @@ impl LinkRtt {
     pub fn round_trip(&self, config: &SnoopConfig) -> Duration {
         self.srtt.map_or(config.timer_min, Duration::from_nanos).max(FLOOR)
     }
+}
+
+/// What is waited beyond a round trip of so many nanoseconds, since the queue may grow meanwhile.
+fn growth(srtt: u64) -> u64 {
+    (srtt / 4).max(LEAST_MARGIN.as_nanos())
 }
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ pub(super) struct Order {
     shown: Shown,
     /// What had been shown when the acknowledgment came that is being taken in.
     before: Shown,
-    /// The latest of these that was sent only once, so that nothing else can have arrived in its place.
+    /// The latest that arrived of those that overtook nobody and were sent only once, so that nothing else can have arrived in its place.
     certain: Number,
     /// All up to here passes for lost: nothing came for too long.
     timed_out: Number,

@@ -54,10 +54,12 @@ impl<P: Payload> Repair<P> {
 
     /// Whether nothing passes for lost yet of what was sent by a sender that looks after this hop itself.
     fn awaits_arrivals(&self, now: Instant) -> bool {
-        self.hop.is_none()
-            && self.is_in_charge(now)
-            && self.walk.is_none()
-            && self.timed_out <= self.progress.max(self.echoed)
+        self.hop.is_none() && self.is_in_charge(now) && self.walk.is_none() && !self.has_timed_out()
+    }
+
+    /// Whether all that was out has passed for lost since anything came.
+    fn has_timed_out(&self) -> bool {
+        self.timed_out > self.progress.max(self.echoed)
     }
 
     /// When the oldest packet under way should have arrived, if a silence is to be ended from here; not before the hop has had time for another.
@@ -106,7 +108,7 @@ impl<P: Payload> Repair<P> {
     /// its place in the order what of all this was lost. Under delays that grow all at once most of it was not.
     fn probe_silence(&mut self, now: Instant, out: &mut Outbox<P>) {
         let heard = self.progress.max(self.echoed);
-        if !self.is_in_charge(now) || self.walk.is_some() || self.timed_out <= heard {
+        if !self.is_in_charge(now) || self.walk.is_some() || !self.has_timed_out() {
             return;
         }
         // The longer it lasts, the more seldom: a fade that ends by packets, not by time, wants many.
@@ -122,7 +124,7 @@ impl<P: Payload> Repair<P> {
     /// Nothing has arrived for too long.
     pub(super) fn on_timeout(&mut self, now: Instant, out: &mut Outbox<P>) {
         // Once in a silence: what has gone again since then may still be on its way.
-        if !self.is_in_charge(now) || self.timed_out <= self.progress.max(self.echoed) {
+        if !self.is_in_charge(now) || !self.has_timed_out() {
             self.order.time_out();
             self.timed_out = now;
         }
