@@ -7,6 +7,7 @@
 
 mod chains;
 mod forward;
+mod matching;
 mod programs;
 mod pulse;
 mod routing;
@@ -76,7 +77,7 @@ fn beneath(gateway: &Gateway, split: &SplitConfig, family: Family, pulse: Pulse)
     }
     match hops.is_empty() {
         true => Vec::new(),
-        false => split::beneath(split, &hops, &forward::queue(gateway.queue, family, pulse), gateway.mark),
+        false => split::beneath(split, &hops, &matching::queue(gateway.queue, family, pulse), gateway.mark),
     }
 }
 

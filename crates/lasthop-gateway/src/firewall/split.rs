@@ -9,9 +9,8 @@
 //! again where it is forwarded if a port forward (DNAT) leads it on.
 
 use super::chains::{CHAIN, Chain, IN_CHAIN, OUT_CHAIN, Place, SPLIT_CHAIN, Stage, Table};
-use super::forward::{self, Way};
+use super::matching::{self, came_from, first_packets, openers};
 use super::pulse::Pulse;
-use crate::configuration::{Network, OpenedBy, PortRange, Rule};
 use crate::family::Family;
 use crate::split::{Marks, Side, SplitConfig, SplitRule};
 
@@ -23,15 +22,6 @@ const fn words(family: Family) -> (&'static str, &'static str) {
     match family {
         Family::V4 => ("127.0.0.1", "icmp"),
         Family::V6 => ("::1", "icmpv6"),
-    }
-}
-
-/// Which sides' openings a rule is about.
-fn openers(opened_by: OpenedBy) -> &'static [Side] {
-    match opened_by {
-        OpenedBy::Wireless => &[Side::Wireless],
-        OpenedBy::Wired => &[Side::Wired],
-        OpenedBy::Either => &[Side::Wireless, Side::Wired],
     }
 }
 
@@ -52,7 +42,7 @@ pub fn chains(config: &SplitConfig, family: Family, pulse: Pulse) -> Vec<Chain> 
             let number = config.listener(index, opener);
             let target = match config.queue {
                 // It comes by here again with the mark, or goes on without.
-                Some(queue) => format!("-m mark ! --mark {accepted} {}", forward::queue(queue, family, pulse)),
+                Some(queue) => format!("-m mark ! --mark {accepted} {}", matching::queue(queue, family, pulse)),
                 None => format!(
                     "-j MARK --set-xmark {:#x}/{:#x}",
                     config.marks.accepted | config.marks.of_listener(number),
@@ -143,47 +133,6 @@ fn calls(rule: &SplitRule, family: Family, opener: Side) -> Vec<String> {
     };
     let mut all = first_packets(hosts, &[], family, (opener, &came_from(opener, &rule.interface)));
     all.iter_mut().for_each(|first| first.push_str(" -m addrtype ! --src-type LOCAL --dst-type LOCAL"));
-    all
-}
-
-/// What matches first packets of connections that a rule splits, where they are forwarded because a port forward leads them on.
-pub fn led_on(rule: &Rule, family: Family) -> Vec<String> {
-    let mut all = Vec::new();
-    for &opener in openers(rule.opened_by) {
-        let device = match opener {
-            Side::Wireless => came_from(opener, &rule.interface),
-            Side::Wired => format!("-o {}", rule.interface),
-        };
-        all.extend(first_packets(&rule.addresses, &rule.ports, family, (opener, &device)));
-    }
-    all.iter_mut().for_each(|first| first.push_str(" -m conntrack --ctstate DNAT"));
-    all
-}
-
-fn came_from(opener: Side, interface: &str) -> String {
-    match opener {
-        Side::Wireless => format!("-i {interface}"),
-        Side::Wired => format!("! -i {interface}"),
-    }
-}
-
-/// What matches first packets to these ports, of an opener that is known by the device; `hosts` are those behind the hop.
-fn first_packets(
-    hosts: &[Network],
-    ports: &[PortRange],
-    family: Family,
-    (opener, device): (Side, &str),
-) -> Vec<String> {
-    let host = match opener {
-        Side::Wireless => "-s",
-        Side::Wired => "-d",
-    };
-    let mut all = Vec::new();
-    for host in forward::hosts(hosts, family, host) {
-        for ports in forward::ports(ports, Way::ToCalled) {
-            all.push(format!("{host}{device} -p tcp --syn{ports}"));
-        }
-    }
     all
 }
 

@@ -1,4 +1,5 @@
 use super::*;
+use crate::configuration::OpenedBy;
 use crate::firewall::chains::install;
 use crate::split::{Share, SplitError};
 
