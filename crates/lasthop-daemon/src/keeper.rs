@@ -35,6 +35,8 @@ pub enum WorkerError {
 pub struct Keeper {
     program: WorkerProgram,
     worker: Option<Worker>,
+    /// Workers so far.
+    started: u64,
     /// When to start the next worker, and how long the wait was.
     pause: Option<(Instant, Duration)>,
     watchdog: Option<Duration>,
@@ -45,7 +47,7 @@ impl Keeper {
     /// Of workers that `program` starts; there is none yet.
     pub fn new(program: WorkerProgram) -> Self {
         let watchdog = sd_notify::watchdog_enabled().map(|limit| limit / 3);
-        Self { program, worker: None, pause: None, watchdog, next_watchdog: Instant::now() }
+        Self { program, worker: None, started: 0, pause: None, watchdog, next_watchdog: Instant::now() }
     }
 
     /// Starts a worker with its first order.
@@ -55,7 +57,13 @@ impl Keeper {
     /// When the system refuses it.
     pub fn start(&mut self, order: &impl Serialize) -> Result<(), SystemError> {
         self.worker = Some(Worker::spawn(&self.program, order)?);
+        self.started += 1;
         Ok(())
+    }
+
+    /// Workers that were started after the first.
+    pub fn restarts(&self) -> u64 {
+        self.started.saturating_sub(1)
     }
 
     /// The process that takes packets; none while a worker only starts.

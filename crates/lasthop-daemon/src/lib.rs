@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`child`] | a worker as its supervisor sees it |
 //! | [`keeper`] | keeps a worker alive |
+//! | [`supervision`] | what every supervisor does while its daemon runs |
 //! | [`channel`] | what the two say to each other |
 //! | [`signals`] | signals, and the service manager |
 //! | [`control`] | the socket on which a supervisor answers |
@@ -40,5 +41,6 @@ pub mod observe;
 pub mod recording;
 pub mod shared;
 pub mod signals;
+pub mod supervision;
 pub mod system_error;
 pub mod wishes;

@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{self, Receiver};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use lasthop_daemon::child::{Phase, START, Worker, let_end};
@@ -16,8 +16,9 @@ use lasthop_daemon::control::{ControlError, Listener};
 use lasthop_daemon::keeper::{Keeper, WorkerError};
 use lasthop_daemon::metrics::MetricsError;
 use lasthop_daemon::signals::{Signals, notify, notify_reloading};
+use lasthop_daemon::supervision::{self, Supervisor as _, supervise};
 use lasthop_daemon::system_error::{SystemError, system};
-use lasthop_daemon::wishes::{ReloadRequest, Wishes};
+use lasthop_daemon::wishes::Wishes;
 use sd_notify::NotifyState;
 
 use crate::configuration::Gateway;
@@ -100,6 +101,7 @@ pub fn run(path: &Path, program: WorkerProgram, tell_level: &dyn Fn(&str)) -> Re
         guard,
         state: state.clone(),
         told: true,
+        tell_level,
     };
     supervisor.start_first(&signals)?;
     if let Some(listener) = metrics {
@@ -112,14 +114,14 @@ pub fn run(path: &Path, program: WorkerProgram, tell_level: &dyn Fn(&str)) -> Re
         control.serve(move |line| control::answer(line, &state, &asked)).map_err(system("cannot start a thread"))?;
     notify(&[NotifyState::Ready]);
     tracing::info!(file = %path.display(), "the gateway runs");
-    let outcome = supervisor.supervise(&signals, &wishes, tell_level);
+    let outcome = supervise(&mut supervisor, path, &signals, &wishes).map_err(SupervisorError::from);
     notify(&[NotifyState::Stopping]);
     let ended = supervisor.stop();
     tracing::info!("the gateway has ended");
     outcome.and(ended)
 }
 
-struct Supervisor {
+struct Supervisor<'a> {
     path: PathBuf,
     /// The configuration in force, as text.
     text: String,
@@ -128,23 +130,18 @@ struct Supervisor {
     state: SharedState,
     /// What the worker knows of the rules: whether they are in place.
     told: bool,
+    tell_level: &'a dyn Fn(&str),
 }
 
-impl Supervisor {
-    fn order(&self) -> Order {
-        Order::Configure { file: self.path.display().to_string(), text: self.text.clone() }
-    }
+impl supervision::Supervisor for Supervisor<'_> {
+    type Snapshot = Snapshot;
+    type Error = SupervisorError;
 
-    /// Starts the first worker, whose failure is the gateway's; and once it takes packets, puts the rules in.
-    fn start_first(&mut self, signals: &Signals) -> Result<(), SupervisorError> {
-        self.start()?;
+    const LOSS: &'static str = "; packets pass untreated";
+
+    fn keeper(&mut self) -> (&mut Keeper, impl FnMut(Snapshot)) {
         let state = &self.state;
-        self.keeper.await_phase(Phase::Working, START, |snapshot| state.lock().snapshot = snapshot)?;
-        state.lock().worker = self.keeper.process();
-        if signals.terminate.load(Ordering::Relaxed) {
-            return self.stop();
-        }
-        Ok(self.guard.install()?)
+        (&mut self.keeper, move |snapshot| state.lock().snapshot = snapshot)
     }
 
     fn start(&mut self) -> Result<(), SupervisorError> {
@@ -153,66 +150,14 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Keeps a worker alive until a signal says otherwise.
-    fn supervise(
-        &mut self,
-        signals: &Signals,
-        wishes: &Receiver<ReloadRequest>,
-        tell_level: &dyn Fn(&str),
-    ) -> Result<(), SupervisorError> {
-        while !signals.terminate.load(Ordering::Relaxed) {
-            self.keeper.wait(signals).map_err(system("cannot wait"))?;
-            self.look_after_worker();
-            self.tell_of_rules();
-            let wish = wishes.try_recv().ok();
-            if signals.reload.swap(false, Ordering::Relaxed) || wish.is_some() {
-                let outcome = self.reload(tell_level).map_err(|error| error.to_string());
-                match &outcome {
-                    Ok(()) => tracing::info!(file = %self.path.display(), "reloaded"),
-                    Err(error) => tracing::error!(%error, "not reloaded; all stays as it was"),
-                }
-                if let Some(reply) = wish {
-                    // Whoever asked may have gone.
-                    let _ = reply.try_send(outcome);
-                }
-            }
-        }
-        Ok(())
+    fn on_looked_after(&mut self) {
+        let mut state = self.state.lock();
+        (state.worker, state.restarts) = (self.keeper.process(), self.keeper.restarts());
+        drop(state);
+        self.tell_of_rules();
     }
 
-    /// Tells the worker whether connections may be led to its relay.
-    fn tell_of_rules(&mut self) {
-        let in_place = self.state.lock().rules.in_place;
-        if let Some(worker) = self.keeper.working().filter(|_| self.told != in_place) {
-            match worker.channel.send(&Order::Rules { in_place }) {
-                Ok(()) => self.told = in_place,
-                // It is asked again at the next beat.
-                Err(error) => tracing::debug!(%error, "cannot tell the worker of the rules"),
-            }
-        }
-    }
-
-    /// Ends a worker that hangs, and starts another when there is none.
-    fn look_after_worker(&mut self) {
-        let state = &self.state;
-        self.keeper.look_after_worker(|snapshot| state.lock().snapshot = snapshot, "; packets pass untreated");
-        state.lock().worker = self.keeper.process();
-        if self.keeper.wants_another() {
-            match self.start() {
-                Ok(()) => {
-                    self.state.lock().restarts += 1;
-                    tracing::info!("another worker is started");
-                }
-                Err(error) => {
-                    tracing::error!(%error, "no worker");
-                    self.keeper.postpone();
-                }
-            }
-        }
-    }
-
-    /// Takes the configuration file as it is now. On failure everything stays as it was.
-    fn reload(&mut self, tell_level: &dyn Fn(&str)) -> Result<(), SupervisorError> {
+    fn reload(&mut self) -> Result<(), SupervisorError> {
         let (gateway, text) = Gateway::load_with_text(&self.path)?;
         let old = self.state.lock().gateway.clone();
         let fixed = [
@@ -233,11 +178,41 @@ impl Supervisor {
         let outcome = self.apply(text, firewall);
         notify(&[NotifyState::Ready]);
         outcome?;
-        tell_level(&gateway.log);
+        (self.tell_level)(&gateway.log);
         let mut state = self.state.lock();
         state.gateway = gateway;
         state.reloads += 1;
         Ok(())
+    }
+}
+
+impl Supervisor<'_> {
+    fn order(&self) -> Order {
+        Order::Configure { file: self.path.display().to_string(), text: self.text.clone() }
+    }
+
+    /// Starts the first worker, whose failure is the gateway's; and once it takes packets, puts the rules in.
+    fn start_first(&mut self, signals: &Signals) -> Result<(), SupervisorError> {
+        self.start()?;
+        let (keeper, take) = self.keeper();
+        keeper.await_phase(Phase::Working, START, take)?;
+        self.state.lock().worker = self.keeper.process();
+        if signals.terminate.load(Ordering::Relaxed) {
+            return self.stop();
+        }
+        Ok(self.guard.install()?)
+    }
+
+    /// Tells the worker whether connections may be led to its relay.
+    fn tell_of_rules(&mut self) {
+        let in_place = self.state.lock().rules.in_place;
+        if let Some(worker) = self.keeper.working().filter(|_| self.told != in_place) {
+            match worker.channel.send(&Order::Rules { in_place }) {
+                Ok(()) => self.told = in_place,
+                // It is asked again at the next beat.
+                Err(error) => tracing::debug!(%error, "cannot tell the worker of the rules"),
+            }
+        }
     }
 
     /// The worker first, so that it knows what the new rules lead to it.
@@ -258,8 +233,8 @@ impl Supervisor {
 
     /// Sends the worker an order, and waits until it is carried out.
     fn tell_worker(&mut self, order: &Order) -> Result<(), SupervisorError> {
-        let state = &self.state;
-        Ok(self.keeper.tell(order, |snapshot| state.lock().snapshot = snapshot)?)
+        let (keeper, take) = self.keeper();
+        Ok(keeper.tell(order, take)?)
     }
 
     /// Has the worker send what it holds back, takes the rules out, lets the worker judge what still waits, and ends it.

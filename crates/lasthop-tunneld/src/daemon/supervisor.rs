@@ -5,8 +5,7 @@ use std::mem::discriminant;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::sync::mpsc::{self, Receiver};
+use std::sync::mpsc;
 use std::time::Instant;
 
 use ipnet::IpNet;
@@ -16,8 +15,9 @@ use lasthop_daemon::keeper::{Keeper, WorkerError};
 use lasthop_daemon::metrics::MetricsError;
 use lasthop_daemon::shared::Shared;
 use lasthop_daemon::signals::{Signals, notify, notify_reloading};
+use lasthop_daemon::supervision::{self, Supervisor as _, supervise};
 use lasthop_daemon::system_error::{SystemError, system};
-use lasthop_daemon::wishes::{ReloadRequest, Wishes};
+use lasthop_daemon::wishes::Wishes;
 use lasthop_proto::time::Duration;
 use lasthop_scenario::tunnel::{Mode, Tunnel};
 use sd_notify::NotifyState;
@@ -131,9 +131,11 @@ pub fn run(path: &Path, program: WorkerProgram, tell_level: &dyn Fn(&str)) -> Re
         snapshot: Snapshot::default(),
     });
     let (requests, wishes) = mpsc::sync_channel(4);
-    let mut supervisor = Supervisor { path: path.to_owned(), plan, keeper: Keeper::new(program), state: state.clone() };
+    let keeper = Keeper::new(program);
+    let mut supervisor = Supervisor { path: path.to_owned(), plan, keeper, state: state.clone(), tell_level };
     supervisor.start()?;
-    supervisor.keeper.await_phase(Phase::Working, START, |snapshot| state.lock().snapshot = snapshot)?;
+    let (keeper, take) = supervisor.keeper();
+    keeper.await_phase(Phase::Working, START, take)?;
     state.lock().worker = supervisor.keeper.process();
     if let Some(listener) = metrics_listener {
         let state = state.clone();
@@ -145,21 +147,32 @@ pub fn run(path: &Path, program: WorkerProgram, tell_level: &dyn Fn(&str)) -> Re
         listener.serve(move |line| control::answer(line, &state, &asked)).map_err(system("cannot start a thread"))?;
     notify(&[NotifyState::Ready]);
     tracing::info!(file = %path.display(), "the tunnel runs");
-    let outcome = supervisor.supervise(&signals, &wishes, tell_level);
+    let outcome = supervise(&mut supervisor, path, &signals, &wishes);
     notify(&[NotifyState::Stopping]);
     supervisor.stop();
     tracing::info!("the tunnel has ended");
-    outcome
+    Ok(outcome?)
 }
 
-struct Supervisor {
+struct Supervisor<'a> {
     path: PathBuf,
     plan: Plan,
     keeper: Keeper,
     state: SharedState,
+    tell_level: &'a dyn Fn(&str),
 }
 
-impl Supervisor {
+impl supervision::Supervisor for Supervisor<'_> {
+    type Snapshot = Snapshot;
+    type Error = SupervisorError;
+
+    const LOSS: &'static str = ", and the device with it";
+
+    fn keeper(&mut self) -> (&mut Keeper, impl FnMut(Snapshot)) {
+        let state = &self.state;
+        (&mut self.keeper, move |snapshot| state.lock().snapshot = snapshot)
+    }
+
     /// Starts a worker, which is told where peers were last: so that it can call those that have no endpoint.
     fn start(&mut self) -> Result<(), SupervisorError> {
         for known in &self.state.lock().snapshot.peers {
@@ -171,53 +184,12 @@ impl Supervisor {
         Ok(self.keeper.start(&Order::Configure(Box::new(self.plan.clone())))?)
     }
 
-    /// Keeps a worker alive until a signal says otherwise.
-    fn supervise(
-        &mut self,
-        signals: &Signals,
-        wishes: &Receiver<ReloadRequest>,
-        tell_level: &dyn Fn(&str),
-    ) -> Result<(), SupervisorError> {
-        while !signals.terminate.load(Ordering::Relaxed) {
-            self.keeper.wait(signals).map_err(system("cannot wait"))?;
-            self.look_after_worker();
-            let wish = wishes.try_recv().ok();
-            if signals.reload.swap(false, Ordering::Relaxed) || wish.is_some() {
-                let outcome = self.reload(tell_level).map_err(|error| error.to_string());
-                match &outcome {
-                    Ok(()) => tracing::info!(file = %self.path.display(), "reloaded"),
-                    Err(error) => tracing::error!(%error, "not reloaded"),
-                }
-                if let Some(reply) = wish {
-                    // Whoever asked may have gone.
-                    let _ = reply.try_send(outcome);
-                }
-            }
-        }
-        Ok(())
+    fn on_looked_after(&mut self) {
+        let mut state = self.state.lock();
+        (state.worker, state.restarts) = (self.keeper.process(), self.keeper.restarts());
     }
 
-    /// Ends a worker that hangs, and starts another when there is none.
-    fn look_after_worker(&mut self) {
-        let state = &self.state;
-        self.keeper.look_after_worker(|snapshot| state.lock().snapshot = snapshot, ", and the device with it");
-        state.lock().worker = self.keeper.process();
-        if self.keeper.wants_another() {
-            match self.start() {
-                Ok(()) => {
-                    self.state.lock().restarts += 1;
-                    tracing::info!("another worker is started");
-                }
-                Err(error) => {
-                    tracing::error!(%error, "no worker");
-                    self.keeper.postpone();
-                }
-            }
-        }
-    }
-
-    /// Takes the configuration file as it is now. A bad one changes nothing.
-    fn reload(&mut self, tell_level: &dyn Fn(&str)) -> Result<(), SupervisorError> {
+    fn reload(&mut self) -> Result<(), SupervisorError> {
         let (tunnel, plan) = load(&self.path)?;
         let old = self.state.lock().tunnel.clone();
         let fixed = [
@@ -245,16 +217,19 @@ impl Supervisor {
         }
         notify(&[NotifyState::Ready]);
         outcome?;
-        tell_level(&tunnel.log);
+        (self.tell_level)(&tunnel.log);
         let mut state = self.state.lock();
         state.tunnel = tunnel;
         state.reloads += 1;
         Ok(())
     }
+}
 
+impl Supervisor<'_> {
     fn configure_worker(&mut self) -> Result<(), SupervisorError> {
-        let (order, state) = (Order::Configure(Box::new(self.plan.clone())), &self.state);
-        Ok(self.keeper.tell(&order, |snapshot| state.lock().snapshot = snapshot)?)
+        let order = Order::Configure(Box::new(self.plan.clone()));
+        let (keeper, take) = self.keeper();
+        Ok(keeper.tell(&order, take)?)
     }
 
     /// Has the worker tell its peers, and ends it.
