@@ -292,6 +292,7 @@ impl Sender {
     }
 
     /// Takes in an acknowledgment.
+    #[inline(always)]
     pub fn on_ack(&mut self, now: Instant, incoming: &Incoming) -> AckVerdict {
         let ack = incoming.ack.ack;
         if ack.gt(self.state.snd_max) || self.state.snd_una.since(ack) > self.state.max_snd_wnd {

@@ -41,7 +41,7 @@ impl Connection {
 
     #[inline(never)]
     pub(super) fn take_pure_ack(&mut self, now: Instant, packet: &Packet, segment: &Segment) {
-        if self.take_ack(now, packet, segment) == AckVerdict::Implausible {
+        if self.take_ack_in_line(now, packet, segment) == AckVerdict::Implausible {
             self.challenge(now);
         }
         self.report_window();
@@ -190,8 +190,9 @@ impl Connection {
             && !self.is_replay(segment, seq_len)
     }
 
-    #[inline]
-    pub(super) fn take_ack(&mut self, now: Instant, packet: &Packet, segment: &Segment) -> AckVerdict {
+    /// Takes in an acknowledgment. In line where most of them come: [`Self::take_pure_ack`].
+    #[inline(always)]
+    fn take_ack_in_line(&mut self, now: Instant, packet: &Packet, segment: &Segment) -> AckVerdict {
         let shift = if segment.flags.has(Flags::SYN) { 0 } else { self.peer_shift };
         let options = &segment.options;
         let echoed = match (self.timestamps, options.timestamps) {
@@ -228,6 +229,12 @@ impl Connection {
             });
         }
         verdict
+    }
+
+    /// [`Self::take_ack_in_line`], as a call.
+    #[inline(never)]
+    pub(super) fn take_ack(&mut self, now: Instant, packet: &Packet, segment: &Segment) -> AckVerdict {
+        self.take_ack_in_line(now, packet, segment)
     }
 
     /// State changes that the acknowledgment of our FIN brings.

@@ -35,41 +35,54 @@ impl Run {
 }
 
 impl Sender {
-    #[inline]
+    /// What goes out next, booked as sent. In line, as what it calls: a simulation spends much of its time here.
+    #[inline(always)]
     pub(super) fn next_transmission(&mut self, now: Instant) -> Option<Transmission> {
-        if let Some((seq, cause)) = self.state.resend {
-            self.state.resend = None;
-            return Some(self.book(now, self.segment(seq, self.state.snd_max, cause)));
-        }
-        if self.state.una_pos == 0 {
+        let s = &mut self.state;
+        let transmission = if let Some((seq, cause)) = s.resend.take() {
+            self.segment(seq, self.state.snd_max, cause)
+        } else if s.una_pos == 0 {
             return self.poll_syn(now);
-        }
-        let s = &self.state;
-        if s.una_pos == s.end_pos() && !self.probe_due.is_on() {
+        } else if s.una_pos == s.end_pos() && !self.probe_due.is_on() {
             // All is sent and acknowledged: the usual state of an end that only receives.
             return None;
-        }
-        if s.budget > 0 {
+        } else if let Some(transmission) = self.next_within_windows(now) {
+            transmission
+        } else {
+            return self.probe_when_due(now);
+        };
+        self.book(now, transmission);
+        Some(transmission)
+    }
+
+    /// A hole, new data, or what limited transmit sends.
+    #[inline(always)]
+    fn next_within_windows(&mut self, now: Instant) -> Option<Transmission> {
+        if self.state.budget > 0 {
             if let Some((seq, end, cause)) = self.recovery.next_hole(&self.state, now) {
-                return Some(self.book(now, self.segment(seq, end, cause)));
+                return Some(self.segment(seq, end, cause));
             }
             if let Some(transmission) = self.next_in_order(now) {
                 self.state.limited = Switch::Off;
-                return Some(self.book(now, transmission));
+                return Some(transmission);
             }
         }
-        if self.state.limited.is_on() {
-            self.state.limited = Switch::Off;
-            if let Some(transmission) = self.limited_transmit() {
-                self.state.limited_sent += transmission.len;
-                return Some(self.book(now, transmission));
-            }
+        if !self.state.limited.is_on() {
+            return None;
         }
-        if self.probe_due.is_on() {
-            self.probe_due = Switch::Off;
-            return self.probe(now);
+        self.state.limited = Switch::Off;
+        let transmission = self.limited_transmit()?;
+        self.state.limited_sent += transmission.len;
+        Some(transmission)
+    }
+
+    #[inline(never)]
+    fn probe_when_due(&mut self, now: Instant) -> Option<Transmission> {
+        if !self.probe_due.is_on() {
+            return None;
         }
-        None
+        self.probe_due = Switch::Off;
+        self.probe(now)
     }
 
     /// [`Self::next_transmission`] once the application has written on, if it does.
@@ -107,6 +120,7 @@ impl Sender {
         buffer.fill(s.una_pos, end, s.mss)
     }
 
+    #[inline(never)]
     fn poll_syn(&mut self, now: Instant) -> Option<Transmission> {
         let s = &self.state;
         if s.snd_nxt != s.iss {
@@ -114,7 +128,8 @@ impl Sender {
         }
         let cause = if s.retries == 0 { Cause::Handshake } else { Cause::Timeout };
         let syn = Transmission { seq: s.iss, len: 0, syn: Switch::On, fin: Switch::Off, push: Switch::Off, cause };
-        Some(self.book(now, syn))
+        self.book(now, syn);
+        Some(syn)
     }
 
     /// The segment that starts at `seq`, which was sent before and ends at `end` at the latest.
@@ -130,6 +145,7 @@ impl Sender {
 
     /// The segment at `snd_nxt`, if the windows, Nagle's rule and the sender's silly-window rule let it go (RFC 9293
     /// §3.8.6.2.1).
+    #[inline(always)]
     fn next_in_order(&mut self, now: Instant) -> Option<Transmission> {
         self.restart_after_idle(now);
         let s = &self.state;
@@ -283,7 +299,9 @@ impl Sender {
                 return None;
             }
             let end = s.snd_nxt + s.flow_window();
-            return Some(self.book(now, self.segment(self.state.snd_nxt, end, Cause::Probe)));
+            let probe = self.segment(self.state.snd_nxt, end, Cause::Probe);
+            self.book(now, probe);
+            return Some(probe);
         }
         let (seq, len) = match s.config.window_probe {
             WindowProbe::Byte => (s.snd_una, 1),
@@ -300,12 +318,8 @@ impl Sender {
 
     /// Books a segment as sent.
     #[inline(always)]
-    fn book(&mut self, now: Instant, transmission: Transmission) -> Transmission {
-        self.book_range(now, transmission.seq, transmission.end());
-        transmission
-    }
-
-    fn book_range(&mut self, now: Instant, seq: Seq, end: Seq) {
+    fn book(&mut self, now: Instant, transmission: Transmission) {
+        let (seq, end) = (transmission.seq, transmission.end());
         self.recovery.on_sent(&self.state, now, seq, end);
         let s = &mut self.state;
         if let Some(ratio) = self.ack_ratio.as_mut().filter(|_| seq.lt(s.snd_max)) {
