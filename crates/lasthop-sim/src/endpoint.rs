@@ -17,6 +17,15 @@ pub fn index(flow: FlowId, side: Side) -> usize {
     flow.0 as usize * 2 + side.index()
 }
 
+/// What an end waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Goal {
+    /// That so many bytes are acknowledged, where they are sent, or have arrived, where they go.
+    Bytes(u64),
+    /// That a stream has ended: where it is sent and closed, that its FIN is acknowledged; elsewhere, that the peer's FIN has come.
+    End,
+}
+
 /// An endpoint at work.
 pub struct Endpoint {
     /// The connection; where QUIC runs it stays closed.
@@ -31,8 +40,7 @@ pub struct Endpoint {
     started: bool,
     /// Bytes that arrived over earlier connections, or in datagrams.
     earlier: u64,
-    /// Bytes of the transfer that a web session has asked for.
-    asked: u64,
+    goal: Goal,
     /// Whether [`Endpoint::finishes`] has said so.
     done: bool,
     /// Whether it can finish only after leaving ESTABLISHED.
@@ -53,6 +61,14 @@ impl Endpoint {
             (App::Call(config), Side::Acceptor) => Some(Box::new(CallLog::new(config, start))),
             _ => None,
         };
+        let goal = match app {
+            App::Transfer { bytes, close: Switch::Off } => Goal::Bytes(bytes),
+            // A session asks for its transfers one by one.
+            App::Web => Goal::Bytes(0),
+            App::Transfer { close: Switch::On, .. } | App::Idle | App::OnOff(_) | App::Call(_) | App::Quic(_) => {
+                Goal::End
+            }
+        };
         Self {
             connection,
             quic,
@@ -62,7 +78,7 @@ impl Endpoint {
             start,
             started: side == Side::Acceptor || app.is_endless(),
             earlier: 0,
-            asked: 0,
+            goal,
             done: app.is_endless(),
             closes: matches!(app, App::Transfer { close: Switch::On, .. }),
             last_delivery: start,
@@ -73,7 +89,7 @@ impl Endpoint {
     pub fn begin(&mut self, setup: Setup, bytes: u64) {
         self.earlier += self.connection.received();
         self.connection = Connection::new(setup);
-        self.asked = bytes;
+        self.goal = Goal::Bytes(bytes);
         self.done = false;
         match self.side {
             Side::Initiator => {
@@ -203,16 +219,11 @@ impl Endpoint {
         if let Some(quic) = &self.quic {
             return quic.through();
         }
-        let connection = &self.connection;
-        match (self.app, self.side) {
-            (App::Transfer { close: Switch::On, .. }, Side::Initiator) => connection.all_acked(),
-            (App::Transfer { bytes, close: Switch::Off }, Side::Initiator) => connection.acked() == bytes,
-            (App::Transfer { bytes, close: Switch::Off }, Side::Acceptor) => connection.received() == bytes,
-            (App::Web, Side::Initiator) => connection.acked() == self.asked,
-            (App::Web, Side::Acceptor) => connection.received() == self.asked,
-            (App::Transfer { close: Switch::On, .. } | App::Idle | App::OnOff(_) | App::Call(_) | App::Quic(_), _) => {
-                connection.peer_closed()
-            }
+        let (connection, sends) = (&self.connection, self.side == Side::Initiator);
+        match self.goal {
+            Goal::Bytes(bytes) => bytes == if sends { connection.acked() } else { connection.received() },
+            Goal::End if sends && self.closes => connection.all_acked(),
+            Goal::End => connection.peer_closed(),
         }
     }
 }

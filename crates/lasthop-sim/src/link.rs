@@ -17,6 +17,7 @@ use lasthop_proto::link::headers::LinkProtocol;
 use lasthop_proto::packet::{Ecn, FlowId, Integrity, Packet, Priority};
 use lasthop_proto::queue::Backlog;
 use lasthop_proto::random::Root;
+use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::time::{Duration, Instant};
 
 use crate::network::{DamagedFrames, DirectionSpec, LinkSpec, QueueLimit, QueueSpec, Rate};
@@ -72,19 +73,19 @@ pub struct Handle(pub u32);
 pub struct Frame {
     /// The packet's place in the pool, and above it the index of the endpoint that it goes to.
     place: u64,
-    /// Bytes of payload, and above them the bytes with headers and the properties below.
+    /// Bytes of payload, above them the properties below, and above these the bytes with headers.
     size: u64,
 }
 
-const URGENT: u64 = 1 << 63;
-const RESENT: u64 = 1 << 62;
+const URGENT: u64 = 1 << 31;
+const RESENT: u64 = 1 << 30;
 /// Queues may mark it (RFC 3168).
-const MARKABLE: u64 = 1 << 61;
+const MARKABLE: u64 = 1 << 29;
 /// A queue did.
-const MARKED: u64 = 1 << 60;
+const MARKED: u64 = 1 << 28;
 /// It belongs to no flow that can be seen.
-const FOREIGN: u64 = 1 << 59;
-const PROPERTIES: u64 = URGENT | RESENT | MARKABLE | MARKED | FOREIGN;
+const FOREIGN: u64 = 1 << 27;
+const PAYLOAD: u64 = FOREIGN - 1;
 
 impl Frame {
     /// The frame that carries `packet` to the endpoint of index `to`; the packet is in the pool under `handle`.
@@ -94,7 +95,8 @@ impl Frame {
         let resent = packet.cause.is_source_retransmission() || packet.cause.is_local_retransmission();
         let resent = if resent { RESENT } else { 0 };
         let markable = if packet.ecn.is_capable() { MARKABLE } else { 0 };
-        let bytes = u64::from(packet.wire_len()) << 32 & !PROPERTIES;
+        let bytes = u64::from(packet.wire_len()) << 32;
+        debug_assert!(u64::from(packet.len) <= PAYLOAD, "more than a frame holds");
         // What a two-ended link carries is in datagrams between its ends: one flow to whoever stands below.
         let foreign = packet.flow == FlowId::NONE || packet.link.read(LinkProtocol::TWO_ENDED).is_some();
         let foreign = if foreign { FOREIGN } else { 0 };
@@ -119,13 +121,13 @@ impl Frame {
     /// Bytes of payload.
     #[inline]
     pub fn payload(self) -> u32 {
-        self.size as u32
+        (self.size & PAYLOAD) as u32
     }
 
     /// Bytes on the wire.
     #[inline]
     pub fn bytes(self) -> u32 {
-        ((self.size & !PROPERTIES) >> 32) as u32
+        (self.size >> 32) as u32
     }
 
     /// The same frame on its way to the endpoint of index `to`.
@@ -188,6 +190,8 @@ pub struct Errors {
     channel: Channel,
     damaged: DamagedFrames,
     variation: Variation,
+    /// Whether anything happens to frames: asked for each of them.
+    strike: Switch,
 }
 
 impl Errors {
@@ -203,13 +207,15 @@ impl Errors {
             false => root.stream(&format!("links/{link}/{name}/delay")),
         };
         let variation = Variation::new(&spec.variation, delays);
-        Self { channel: Channel::new(&spec.errors, stream), damaged: spec.damaged, variation }
+        let channel = Channel::new(&spec.errors, stream);
+        let strike = if channel.is_clean() && !variation.varies() { Switch::Off } else { Switch::On };
+        Self { channel, damaged: spec.damaged, variation, strike }
     }
 
     /// Whether anything happens to frames.
     #[inline]
     pub fn strike(&self) -> bool {
-        !self.channel.is_clean() || self.variation.varies()
+        self.strike.is_on()
     }
 
     /// Whether frames may arrive late.

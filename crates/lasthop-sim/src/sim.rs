@@ -60,6 +60,8 @@ pub struct Simulation {
     /// The host that moves, if one does. Its alarm is the last.
     mover: Option<Box<handoffs::Mover>>,
     limit: Instant,
+    /// From here on nothing happens: behind the limit, and everywhere once every flow has finished.
+    stop: Instant,
     unfinished: usize,
     /// When the last event was, and the limit when there are no more.
     now: Instant,
@@ -166,10 +168,11 @@ impl Simulation {
         let counts = |flow: &FlowSpec| !flow.app.is_endless();
         let counted = 2 * network.flows.iter().filter(|flow| counts(flow)).count();
         let endless = !sessions.is_empty() || counted == 0 && !network.flows.is_empty();
+        let unfinished = counted + usize::from(endless);
         Self {
             fabric,
             alarms,
-            unfinished: counted + usize::from(endless),
+            unfinished,
             endpoints,
             elements,
             asking: network.elements.iter().map(|spec| spec.element.asks_for_queue()).collect(),
@@ -177,6 +180,7 @@ impl Simulation {
             sessions,
             mover,
             limit: network.limit,
+            stop: if unfinished == 0 { Instant::ZERO } else { (network.limit + Duration::from_nanos(1)).min(NEVER) },
             now: Instant::ZERO,
         }
     }
@@ -222,12 +226,8 @@ impl Simulation {
     fn step(&mut self) -> bool {
         let (arrival, alarm) = (self.fabric.agenda.first(), self.alarms.first());
         let now = arrival.at.min(alarm.at);
-        if self.unfinished == 0 {
-            return false;
-        }
-        if now > self.limit || now == NEVER {
-            self.now = self.limit;
-            return false;
+        if now >= self.stop {
+            return self.ends();
         }
         debug_assert!(now >= self.now, "time ran backwards");
         self.now = now;
@@ -242,6 +242,15 @@ impl Simulation {
             self.deliver(now, receiver, handle);
         }
         true
+    }
+
+    /// Nothing happens any more: false.
+    #[cold]
+    fn ends(&mut self) -> bool {
+        if self.unfinished > 0 {
+            self.now = self.limit;
+        }
+        false
     }
 
     fn wake(&mut self, now: Instant, source: u32) {
@@ -277,8 +286,8 @@ impl Simulation {
     #[inline(always)]
     fn deliver(&mut self, now: Instant, receiver: Receiver, handle: Handle) {
         match receiver {
-            Receiver::Endpoint(index) if matches!(self.fabric.pool.get(handle).body, Body::Quic { .. }) => {
-                self.deliver_quic(now, index, handle);
+            Receiver::Endpoint(index) if self.fabric.pool.get(handle).tcp().is_none() => {
+                self.deliver_datagram(now, index, handle);
             }
             Receiver::Endpoint(index) => {
                 self.endpoints[index].take_packet(now, self.fabric.pool.get(handle));
@@ -291,6 +300,17 @@ impl Simulation {
                 self.pump_element(now, index);
             }
         }
+    }
+
+    #[inline(never)]
+    fn deliver_datagram(&mut self, now: Instant, index: usize, handle: Handle) {
+        let packet = self.fabric.pool.get(handle);
+        if matches!(packet.body, Body::Quic { .. }) {
+            return self.deliver_quic(now, index, handle);
+        }
+        self.endpoints[index].take_packet(now, packet);
+        self.fabric.pool.discard(handle);
+        self.pump_endpoint(now, index);
     }
 
     #[inline]
@@ -310,8 +330,7 @@ impl Simulation {
     #[cold]
     fn finished(&mut self, now: Instant, index: usize) {
         if self.sessions.is_empty() {
-            self.unfinished -= 1;
-            return;
+            return self.count_finished();
         }
         let flow = FlowId(index as u32 / 2);
         if self.endpoints[index].browses() && !self.has_arrived(flow) {
@@ -322,7 +341,14 @@ impl Simulation {
         }
         match self.sessions.next(now, flow) {
             Some(transfers) => self.begin_transfers(now, transfers),
-            None => self.unfinished -= 1,
+            None => self.count_finished(),
+        }
+    }
+
+    fn count_finished(&mut self) {
+        self.unfinished -= 1;
+        if self.unfinished == 0 {
+            self.stop = Instant::ZERO;
         }
     }
 

@@ -39,7 +39,7 @@ impl<T: Copy + Default> Ring<T> {
     /// The one that was pushed first.
     #[inline(always)]
     pub fn front(&self) -> Option<T> {
-        self.get(0)
+        (self.len > 0).then(|| self.slots[self.first])
     }
 
     /// All, from the front.
