@@ -286,13 +286,19 @@ impl Rack {
                 self.control.on_episode(now, Episode::Unused { used });
             }
         }
-        if !full && !unsent(s) && self.flight.waiting() == 0 {
+        if !full && all_sent(s) && self.flight.waiting() == 0 {
             self.rate.limit_by_application(self.flight.in_flight());
         }
         self.batch = Batch::default();
         // Counting again takes as long as the flight is: short ones show what is wrong as well.
         debug_assert!(self.flight.len() > 64 || self.flight.is_sound(), "{:?}", self.flight);
     }
+}
+
+/// Whether all that the application wants to send has been sent. One that waits for room in the send buffer has more: Linux asks when it writes
+/// (`tcp_rate_check_app_limited` in `tcp_sendmsg_locked`), which it does not while it waits.
+fn all_sent(s: &SendState) -> bool {
+    s.pos(s.snd_nxt) > s.queued
 }
 
 /// Whether something was handed over, within the send buffer, that was never sent.
