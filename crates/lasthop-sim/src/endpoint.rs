@@ -17,6 +17,19 @@ pub fn index(flow: FlowId, side: Side) -> usize {
     flow.0 as usize * 2 + side.index()
 }
 
+/// What the application does, as far as an end has to know: [`App`] says more, and an idle connection is to stay small.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Work {
+    /// The initiator sends so many bytes, and may close the connection behind them.
+    Transfer { bytes: u64, close: Switch },
+    /// Transfers over one connection after the other.
+    Web,
+    /// What its connection knows.
+    Quic,
+    /// Nothing, or datagrams.
+    Endless,
+}
+
 /// What an end waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Goal {
@@ -35,7 +48,7 @@ pub struct Endpoint {
     /// What arrived of the call that this end listens to.
     pub call: Option<Box<CallLog>>,
     side: Side,
-    app: App,
+    work: Work,
     start: Instant,
     started: bool,
     /// Bytes that arrived over earlier connections, or in datagrams.
@@ -61,20 +74,21 @@ impl Endpoint {
             (App::Call(config), Side::Acceptor) => Some(Box::new(CallLog::new(config, start))),
             _ => None,
         };
-        let goal = match app {
-            App::Transfer { bytes, close: Switch::Off } => Goal::Bytes(bytes),
-            // A session asks for its transfers one by one.
-            App::Web => Goal::Bytes(0),
-            App::Transfer { close: Switch::On, .. } | App::Idle | App::OnOff(_) | App::Call(_) | App::Quic(_) => {
-                Goal::End
+        let (work, goal) = match app {
+            App::Transfer { bytes, close } => {
+                (Work::Transfer { bytes, close }, if close.is_on() { Goal::End } else { Goal::Bytes(bytes) })
             }
+            // A session asks for its transfers one by one.
+            App::Web => (Work::Web, Goal::Bytes(0)),
+            App::Quic(_) => (Work::Quic, Goal::End),
+            App::Idle | App::OnOff(_) | App::Call(_) => (Work::Endless, Goal::End),
         };
         Self {
             connection,
             quic,
             call,
             side,
-            app,
+            work,
             start,
             started: side == Side::Acceptor || app.is_endless(),
             earlier: 0,
@@ -158,14 +172,11 @@ impl Endpoint {
         if !self.started && now >= self.start {
             self.started = true;
             self.connection.connect();
-            match self.app {
-                App::Transfer { bytes, close } => {
-                    self.connection.write(bytes);
-                    if close.is_on() {
-                        self.connection.close();
-                    }
+            if let Work::Transfer { bytes, close } = self.work {
+                self.connection.write(bytes);
+                if close.is_on() {
+                    self.connection.close();
                 }
-                App::Idle | App::OnOff(_) | App::Call(_) | App::Web | App::Quic(_) => {}
             }
         }
         self.connection.handle_timeout(now);
@@ -185,10 +196,10 @@ impl Endpoint {
     /// Whether this end has nothing left to do: all that it sends is acknowledged and all that it expects has arrived, or
     /// the connection is gone.
     pub fn finished(&self) -> bool {
-        let through = match self.app {
-            App::Idle | App::OnOff(_) | App::Call(_) => true,
-            App::Quic(_) => self.quic.as_ref().is_none_or(|quic| quic.finished()),
-            App::Transfer { .. } | App::Web => self.through() || self.connection.state() == State::Closed,
+        let through = match self.work {
+            Work::Endless => true,
+            Work::Quic => self.quic.as_ref().is_none_or(|quic| quic.finished()),
+            Work::Transfer { .. } | Work::Web => self.through() || self.connection.state() == State::Closed,
         };
         self.started && through
     }
@@ -211,7 +222,7 @@ impl Endpoint {
 
     /// Whether it is an end of a web session's connections.
     pub const fn browses(&self) -> bool {
-        matches!(self.app, App::Web)
+        matches!(self.work, Work::Web)
     }
 
     /// Whether a transfer is over for this end, and not just the connection.
