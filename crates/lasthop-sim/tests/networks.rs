@@ -154,7 +154,7 @@ fn a_long_transfer_fills_the_link() {
 }
 
 /// BBR's window grows beyond what the send buffer holds, and losses keep room from coming free. That limits the sender, but it is no limit
-/// of the application's, which has more to write: the rate counts, and startup ends. A kernel sent 2 to 8 % again on such a path; who never
+/// of the application's, which has more to write: the rate counts, and startup ends. Kernels sent 1 to 8 % again on such a path; who never
 /// leaves startup sends 70 % again.
 #[test]
 fn a_full_send_buffer_is_no_limit_of_the_applications() {
