@@ -35,8 +35,10 @@ enum Work {
 enum Goal {
     /// That so many bytes are acknowledged, where they are sent, or have arrived, where they go.
     Bytes(u64),
-    /// That a stream has ended: where it is sent and closed, that its FIN is acknowledged; elsewhere, that the peer's FIN has come.
-    End,
+    /// The end of a transfer that closes its connection, which is behind ESTABLISHED: that the FIN is acknowledged, or has come.
+    Close,
+    /// That the peer's stream has ended.
+    PeerClosed,
 }
 
 /// An endpoint at work.
@@ -56,8 +58,6 @@ pub struct Endpoint {
     goal: Goal,
     /// Whether [`Endpoint::finishes`] has said so.
     done: bool,
-    /// Whether it can finish only after leaving ESTABLISHED.
-    closes: bool,
     /// When the last byte so far was delivered to the application here.
     pub last_delivery: Instant,
 }
@@ -76,12 +76,12 @@ impl Endpoint {
         };
         let (work, goal) = match app {
             App::Transfer { bytes, close } => {
-                (Work::Transfer { bytes, close }, if close.is_on() { Goal::End } else { Goal::Bytes(bytes) })
+                (Work::Transfer { bytes, close }, if close.is_on() { Goal::Close } else { Goal::Bytes(bytes) })
             }
             // A session asks for its transfers one by one.
             App::Web => (Work::Web, Goal::Bytes(0)),
-            App::Quic(_) => (Work::Quic, Goal::End),
-            App::Idle | App::OnOff(_) | App::Call(_) => (Work::Endless, Goal::End),
+            App::Quic(_) => (Work::Quic, Goal::PeerClosed),
+            App::Idle | App::OnOff(_) | App::Call(_) => (Work::Endless, Goal::PeerClosed),
         };
         Self {
             connection,
@@ -94,7 +94,6 @@ impl Endpoint {
             earlier: 0,
             goal,
             done: app.is_endless(),
-            closes: matches!(app, App::Transfer { close: Switch::On, .. }),
             last_delivery: start,
         }
     }
@@ -126,15 +125,17 @@ impl Endpoint {
         self.last_delivery = now;
     }
 
-    /// Takes a packet, and lets the application read and answer.
-    #[inline(always)]
-    pub fn take_packet(&mut self, now: Instant, packet: &Packet) {
-        if packet.tcp().is_none() {
-            if let (Body::Media { number }, Some(call)) = (packet.body, &mut self.call) {
-                call.take(now, number);
-            }
-            return self.take_datagrams(now, u64::from(packet.len));
+    /// Takes one that arrived as a packet.
+    pub fn take_datagram(&mut self, now: Instant, packet: &Packet) {
+        if let (Body::Media { number }, Some(call)) = (packet.body, &mut self.call) {
+            call.take(now, number);
         }
+        self.take_datagrams(now, u64::from(packet.len));
+    }
+
+    /// Takes a segment of the connection's, and lets the application read and answer.
+    #[inline(always)]
+    pub fn take_segment(&mut self, now: Instant, packet: &Packet) {
         self.connection.take_packet(now, packet);
         let readable = self.connection.readable();
         if readable > 0 {
@@ -207,7 +208,7 @@ impl Endpoint {
     /// Whether it has finished since this was last asked.
     #[inline]
     pub fn finishes(&mut self) -> bool {
-        let under_way = self.connection.state() == State::Established && (self.closes || !self.through());
+        let under_way = self.connection.state() == State::Established && (self.goal == Goal::Close || !self.through());
         if self.done || under_way {
             return false;
         }
@@ -233,8 +234,8 @@ impl Endpoint {
         let (connection, sends) = (&self.connection, self.side == Side::Initiator);
         match self.goal {
             Goal::Bytes(bytes) => bytes == if sends { connection.acked() } else { connection.received() },
-            Goal::End if sends && self.closes => connection.all_acked(),
-            Goal::End => connection.peer_closed(),
+            Goal::Close if sends => connection.all_acked(),
+            Goal::Close | Goal::PeerClosed => connection.peer_closed(),
         }
     }
 }

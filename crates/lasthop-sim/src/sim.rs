@@ -290,7 +290,7 @@ impl Simulation {
                 self.deliver_datagram(now, index, handle);
             }
             Receiver::Endpoint(index) => {
-                self.endpoints[index].take_packet(now, self.fabric.pool.get(handle));
+                self.endpoints[index].take_segment(now, self.fabric.pool.get(handle));
                 self.fabric.pool.discard(handle);
                 self.pump_endpoint(now, index);
             }
@@ -308,7 +308,7 @@ impl Simulation {
         if matches!(packet.body, Body::Quic { .. }) {
             return self.deliver_quic(now, index, handle);
         }
-        self.endpoints[index].take_packet(now, packet);
+        self.endpoints[index].take_datagram(now, packet);
         self.fabric.pool.discard(handle);
         self.pump_endpoint(now, index);
     }
