@@ -20,7 +20,7 @@ use crate::seq::Seq;
 use crate::time::Instant;
 use ack_ratio::{AckRatio, Leaves};
 pub use linux::Arrival;
-use linux::Linux;
+use linux::{Linux, Slot};
 use marks::Marks;
 
 /// Most runs of out-of-order data kept; a segment that would make one more is not kept. Bounds memory whatever the peer
@@ -54,8 +54,9 @@ pub struct Receiver {
     received: u64,
     /// Out-of-order runs, in order.
     runs: Vec<SackBlock>,
-    /// First blocks of recent acknowledgments, most recent first (RFC 2018 §4).
-    history: SackBlocks,
+    /// First blocks of recent acknowledgments, most recent first (RFC 2018 §4); nothing before the first hole, so that an idle
+    /// connection stays small.
+    history: Option<Box<SackBlocks>>,
     /// The run that the segment which causes the next acknowledgment belongs to.
     latest: Option<SackBlock>,
     /// First sequence number of the segment that causes the next acknowledgment.
@@ -75,8 +76,8 @@ pub struct Receiver {
     marks: Marks,
     /// What the peer says of acknowledgments, under acknowledgment congestion control.
     ratio: Option<AckRatio>,
-    /// What a receiver as Linux's keeps besides; none for others.
-    linux: Option<Box<Linux>>,
+    /// What a receiver as Linux's keeps besides.
+    linux: Slot,
     /// Shift of the windows that we advertise.
     pub window_shift: u8,
 }
@@ -84,8 +85,8 @@ pub struct Receiver {
 impl Receiver {
     /// A receiver that has not seen the peer's SYN.
     pub fn new(config: Arc<TcpConfig>, phase: TickPhase) -> Self {
-        let linux = (config.delayed_ack == DelayedAck::Linux).then(|| Box::new(Linux::new(&config)));
         Self {
+            linux: Slot::new(&config),
             config,
             phase,
             rcv_nxt: Seq(0),
@@ -95,7 +96,7 @@ impl Receiver {
             reading: 0,
             received: 0,
             runs: Vec::new(),
-            history: SackBlocks::default(),
+            history: None,
             latest: None,
             smart: None,
             damaged: None,
@@ -106,7 +107,6 @@ impl Receiver {
             duplicate: None,
             marks: Marks::NONE,
             ratio: None,
-            linux,
             window_shift: 0,
         }
     }
@@ -174,10 +174,13 @@ impl Receiver {
     }
 
     fn right_edge(&self) -> Seq {
-        match &self.linux {
-            None => self.rcv_adv.max(self.rcv_nxt + self.fixed_offer()),
-            Some(linux) => self.edge_beside(linux),
-        }
+        let tuned = self.linux.read(&self.config, |linux| self.edge_beside(linux));
+        tuned.unwrap_or_else(|| self.fixed_edge())
+    }
+
+    /// The right edge where the buffer is of fixed size.
+    fn fixed_edge(&self) -> Seq {
+        self.rcv_adv.max(self.rcv_nxt + self.fixed_offer())
     }
 
     /// The window that a buffer of fixed size leaves open.
@@ -189,17 +192,16 @@ impl Receiver {
 
     /// The window field of a SYN, which is never scaled (RFC 7323 §2.2).
     pub fn syn_window(&self) -> u16 {
-        let tuned = self.linux.as_ref().and_then(|linux| Some((linux.tuning()?, linux.mss())));
-        let window =
-            tuned.map_or(self.config.receive_buffer, |(tuning, mss)| tuning.window(self.holdings(mss), mss, 1).0);
-        window.min(0xffff) as u16
+        let offer = |linux: &Linux| Some(linux.tuning()?.window(self.holdings(linux.mss()), linux.mss(), 1).0);
+        let tuned = self.linux.read(&self.config, offer).flatten();
+        tuned.unwrap_or(self.config.receive_buffer).min(0xffff) as u16
     }
 
     /// The window field of the SYN being sent, and books it as sent. Where the buffer tunes itself, it is what is offered, to the byte.
     pub fn take_syn_window(&mut self) -> u16 {
         self.take_window();
         let window = self.syn_window();
-        if self.linux.as_ref().is_some_and(|linux| linux.tuning().is_some()) {
+        if self.linux.is_linux() && self.config.tunes_itself() {
             self.rcv_adv = self.rcv_nxt + u32::from(window);
         }
         window
@@ -225,23 +227,18 @@ impl Receiver {
 
     /// A SYN of the peer's is answered with timestamps, which take their room in each segment.
     pub fn answer_syn(&mut self) {
-        let mss = self.config.mss;
-        if let Some(linux) = &mut self.linux {
-            linux.answer_syn(mss);
-        }
+        self.linux.answer_syn(self.config.mss);
     }
 
     /// The handshake is over; whether segments carry timestamps.
     pub fn start(&mut self, now: Instant, timestamps: Switch) {
-        if let Some(linux) = &mut self.linux {
-            linux.start(now, timestamps);
-        }
+        self.linux.start(now, timestamps);
     }
 
     /// Whether it wants to know more of arrivals than [`Receiver::on_data`] takes.
     #[inline]
     pub fn is_linux(&self) -> bool {
-        self.linux.is_some()
+        self.linux.is_linux()
     }
 
     /// A packet with data came: its mark, and whether its sender has answered the echo of an earlier one (CWR).
@@ -250,7 +247,7 @@ impl Receiver {
             self.marks.echo = Switch::Off;
         }
         // A receiver as Linux's looks at marks where it looks at the data.
-        if self.linux.is_none() {
+        if !self.linux.is_linux() {
             self.marks.see(ecn);
         }
     }
@@ -399,8 +396,10 @@ impl Receiver {
             self.received += bytes;
             self.unread += bytes;
             self.runs.remove(0);
-            if self.runs.is_empty() {
-                self.history = SackBlocks::default();
+            if self.runs.is_empty()
+                && let Some(history) = &mut self.history
+            {
+                **history = SackBlocks::NONE;
             }
             self.damaged = self.damaged.filter(|run| run.right.gt(self.rcv_nxt));
         }
@@ -442,7 +441,7 @@ impl Receiver {
     /// The application has read `bytes`: acknowledges when that moves the window by two segments or half the buffer
     /// (4.4BSD `tcp_output`; RFC 9293 §3.8.6.2.2).
     pub fn on_read(&mut self, bytes: u64) {
-        if (self.config.ack_before_read.is_on() || self.linux.is_some()) && self.ack_due() {
+        if (self.config.ack_before_read.is_on() || self.linux.is_linux()) && self.ack_due() {
             self.reading = (self.reading + bytes).min(self.unread);
         } else {
             self.open_window(bytes);
@@ -450,7 +449,7 @@ impl Receiver {
     }
 
     fn open_window(&mut self, bytes: u64) {
-        if self.linux.is_some() {
+        if self.linux.is_linux() {
             return self.read_as_linux(bytes);
         }
         self.unread = self.unread.saturating_sub(bytes);
@@ -488,7 +487,7 @@ impl Receiver {
             AckDue::No => None,
             AckDue::Now => return None,
         };
-        match self.linux.as_ref().and_then(|linux| linux.release()) {
+        match self.linux.kept().and_then(|linux| linux.release()) {
             None => delayed,
             Some(release) => Some(delayed.map_or(release, |at| at.min(release))),
         }
@@ -507,7 +506,8 @@ impl Receiver {
     /// The window field of the segment being sent, and books the acknowledgment as sent.
     #[inline]
     pub fn take_window(&mut self) -> u16 {
-        self.rcv_adv = self.edge_to_offer();
+        let tuned = if self.linux.is_linux() { self.edge_as_linux() } else { None };
+        self.rcv_adv = tuned.unwrap_or_else(|| self.fixed_edge());
         self.last_ack_sent = self.rcv_nxt;
         if let Some(acks) = &mut self.ratio {
             acks.on_ack_sent();

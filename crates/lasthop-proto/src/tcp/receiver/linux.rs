@@ -2,6 +2,7 @@
 //! how it holds back selective acknowledgments, and when a read makes it acknowledge.
 
 mod offer;
+mod slot;
 
 use super::autotune::{Autotune, RoundTrip};
 use super::marks::Marks;
@@ -12,6 +13,7 @@ use crate::seq::Seq;
 use crate::tcp::config::{Clock, SackCompression, Switch, TcpConfig};
 use crate::tcp::rtt::jiffies_deadline;
 use crate::time::{Duration, Instant};
+pub(super) use slot::Slot;
 
 /// Largest segment that is taken for granted (`TCP_MSS_DEFAULT`).
 const FIRST_MSS: u32 = 536;
@@ -270,10 +272,11 @@ impl Receiver {
         if arrival.len == 0 {
             return self.on_data(now, arrival.seq, arrival.len, arrival.fin);
         }
+        self.linux.begin(&self.config);
         let Some(mut linux) = self.linux.take() else { return };
         self.place_arrival(now, arrival, &mut linux);
         self.settle_arrival(now, arrival, &mut linux);
-        self.linux = Some(linux);
+        self.linux.put(linux);
     }
 
     /// Puts the data where it belongs (`tcp_data_queue`).
@@ -433,7 +436,8 @@ impl Receiver {
     /// Data of ours leaves: if the peer's came a short while ago, the two take turns (`tcp_event_data_sent`).
     #[inline]
     pub fn on_data_sent(&mut self, now: Instant) {
-        if let Some(linux) = &mut self.linux
+        self.linux.begin(&self.config);
+        if let Some(linux) = self.linux.kept_mut()
             && now.since(linux.last_arrival) < linux.delay
         {
             linux.interactive = Switch::On;
@@ -454,7 +458,7 @@ impl Receiver {
         if self.due != AckDue::Now && !self.finished() && self.read_calls_for_ack(bytes, &linux) {
             self.due = AckDue::Now;
         }
-        self.linux = Some(linux);
+        self.linux.put(linux);
     }
 
     fn read_calls_for_ack(&self, bytes: u64, linux: &Linux) -> bool {
@@ -478,7 +482,7 @@ impl Receiver {
 
     /// The timer of a delayed acknowledgment expired (`tcp_delack_timer_handler`).
     pub(super) fn delay_expired(&mut self) {
-        if let Some(linux) = &mut self.linux {
+        if let Some(linux) = self.linux.kept_mut() {
             if linux.interactive.is_on() {
                 linux.interactive = Switch::Off;
                 linux.delay = LEAST_DELAY;
@@ -490,7 +494,7 @@ impl Receiver {
 
     /// An acknowledgment leaves; says whether it is one that leaves ahead of the next.
     pub(super) fn linux_ack_sent(&mut self) -> Switch {
-        match &mut self.linux {
+        match self.linux.kept_mut() {
             Some(linux) if linux.early.is_some() => Switch::On,
             Some(linux) => {
                 linux.on_ack_sent();
@@ -501,15 +505,15 @@ impl Receiver {
     }
 
     pub(super) fn has_early_report(&self) -> bool {
-        self.linux.as_ref().is_some_and(|linux| linux.early.is_some())
+        self.linux.kept().is_some_and(|linux| linux.early.is_some())
     }
 
     pub(super) fn take_early_report(&mut self) -> Option<SackBlocks> {
-        self.linux.as_mut()?.early.take()
+        self.linux.kept_mut()?.early.take()
     }
 
     /// The blocks to report, where they are kept as Linux does.
     pub(super) fn table(&self) -> Option<SackBlocks> {
-        self.linux.as_ref().map(|linux| linux.table.blocks())
+        self.linux.kept().map(|linux| linux.table.blocks())
     }
 }

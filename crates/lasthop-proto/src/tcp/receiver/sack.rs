@@ -132,7 +132,8 @@ impl Receiver {
             }
             history.push(first);
         }
-        for &old in self.history.as_slice() {
+        let reported = self.history.get_or_insert_default();
+        for &old in reported.as_slice() {
             let stale = old.left.lt(self.rcv_nxt);
             let covered = history.as_slice().iter().any(|new| new.left.le(old.left) && old.right.le(new.right));
             if stale || covered {
@@ -145,7 +146,7 @@ impl Receiver {
                 history.push(old);
             }
         }
-        self.history = history;
+        **reported = history;
         blocks
     }
 }

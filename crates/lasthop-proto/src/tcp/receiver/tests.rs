@@ -486,12 +486,12 @@ fn a_hole_that_is_filled_does_not_raise_the_buffer_by_itself() {
         bench.segment(150_000 + u64::from(number) * 1000, number);
     }
     bench.segment(200_000, 4);
-    let before = bench.receiver.linux.as_ref().unwrap().tuning().unwrap().clamp();
+    let before = bench.receiver.linux.kept().unwrap().tuning().unwrap().clamp();
     assert_eq!(before, 81_920, "128 KiB still");
     for number in 35..=64 {
         bench.segment(200_000 + u64::from(number) * 1000, number);
     }
-    let after = bench.receiver.linux.as_ref().unwrap().tuning().unwrap().clamp();
+    let after = bench.receiver.linux.kept().unwrap().tuning().unwrap().clamp();
     assert!(after > 2 * before, "{after} bytes once a round trip has brought 30 segments");
 }
 
@@ -504,7 +504,7 @@ fn a_buffer_more_than_half_full_rounds_down() {
     bench.reads = Switch::Off;
     for (number, offer) in [(2..=21, 52 * 1024), (22..=41, 23 * 1024)] {
         number.for_each(|number| bench.segment(u64::from(number) * 10, number));
-        let linux = bench.receiver.linux.as_ref().unwrap();
+        let linux = bench.receiver.linux.kept().unwrap();
         assert_eq!(bench.receiver.offer_beside(linux).0, offer);
     }
 }

@@ -65,7 +65,7 @@ pub trait LossRecovery {
     }
 }
 
-/// The loss recovery in use. The larger ones are boxed: an idle connection stays small.
+/// The loss recovery in use. The larger ones are boxed, and begin with the first data: an end that never sends stays small.
 #[derive(Clone, Debug)]
 pub enum Recovery {
     /// RFC 5681 §3.2.
@@ -73,11 +73,11 @@ pub enum Recovery {
     /// RFC 6582.
     NewReno(NewReno),
     /// \[a\] §III-B.
-    Smart(Box<Smart>),
+    Smart(Option<Box<Smart>>),
     /// Fall and Floyd.
-    Sack1(Box<Sack1>),
+    Sack1(Option<Box<Sack1>>),
     /// RFC 6675.
-    Rfc6675(Box<Rfc6675>),
+    Rfc6675(Option<Box<Rfc6675>>),
     /// \[a\] §III-B.
     Eln(Eln),
     /// RFC 8985. Acknowledgments and timers go to it whole, past [`LossRecovery`].
@@ -90,10 +90,10 @@ impl Recovery {
         match config.recovery {
             config::Recovery::Reno => Self::Reno(Reno::default()),
             config::Recovery::NewReno => Self::NewReno(NewReno::default()),
-            config::Recovery::Smart => Self::Smart(Box::default()),
+            config::Recovery::Smart => Self::Smart(None),
             config::Recovery::Sack => match config.sack_algorithm {
-                SackAlgorithm::Sack1 => Self::Sack1(Box::default()),
-                SackAlgorithm::Rfc6675 => Self::Rfc6675(Box::default()),
+                SackAlgorithm::Sack1 => Self::Sack1(None),
+                SackAlgorithm::Rfc6675 => Self::Rfc6675(None),
             },
             config::Recovery::Eln => Self::Eln(Eln::on_threshold()),
             config::Recovery::ElnRxmt => Self::Eln(Eln::on_first()),
@@ -108,8 +108,8 @@ impl Recovery {
         match self {
             Self::Reno(_) | Self::NewReno(_) | Self::Eln(_) => false,
             Self::Smart(_) | Self::Rack(_) => true,
-            Self::Sack1(recovery) => recovery.in_recovery(),
-            Self::Rfc6675(recovery) => recovery.in_recovery(),
+            Self::Sack1(recovery) => recovery.as_ref().is_some_and(|recovery| recovery.in_recovery()),
+            Self::Rfc6675(recovery) => recovery.as_ref().is_some_and(|recovery| recovery.in_recovery()),
         }
     }
 
@@ -165,9 +165,9 @@ impl Recovery {
         match self {
             Self::Reno(recovery) => recovery,
             Self::NewReno(recovery) => recovery,
-            Self::Smart(recovery) => &mut **recovery,
-            Self::Sack1(recovery) => &mut **recovery,
-            Self::Rfc6675(recovery) => &mut **recovery,
+            Self::Smart(recovery) => &mut **recovery.get_or_insert_default(),
+            Self::Sack1(recovery) => &mut **recovery.get_or_insert_default(),
+            Self::Rfc6675(recovery) => &mut **recovery.get_or_insert_default(),
             Self::Eln(recovery) => recovery,
             Self::Rack(slot) => slot,
         }

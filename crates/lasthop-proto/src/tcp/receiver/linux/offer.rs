@@ -20,7 +20,7 @@ impl Receiver {
     }
 
     /// The window to offer; a buffer that is more than half full ends quick acknowledgments.
-    pub(in crate::tcp::receiver) fn offer_anew(&self, linux: &mut Linux) -> u32 {
+    pub(super) fn offer_anew(&self, linux: &mut Linux) -> u32 {
         let (offer, fill) = self.offer_beside(linux);
         if fill == Fill::Half {
             linux.quick = 0;
@@ -67,14 +67,19 @@ impl Receiver {
         }
     }
 
-    /// The right edge of the window in the segment being sent, a multiple of what its field counts in.
-    pub(in crate::tcp::receiver) fn edge_to_offer(&mut self) -> Seq {
-        let Some(mut linux) = self.linux.take() else { return self.rcv_adv.max(self.rcv_nxt + self.fixed_offer()) };
-        let offer = self.offer_anew(&mut linux);
+    /// The right edge of the window in the segment being sent, a multiple of what its field counts in; `None` where the receiver is
+    /// another.
+    #[inline(never)]
+    pub(in crate::tcp::receiver) fn edge_as_linux(&mut self) -> Option<Seq> {
+        let (offer, fill) = self.linux.read(&self.config, |linux| self.offer_beside(linux))?;
+        if fill == Fill::Half
+            && let Some(linux) = self.linux.kept_mut()
+        {
+            linux.quick = 0;
+        }
         let open = self.rcv_adv.max(self.rcv_nxt + offer).since(self.rcv_nxt);
-        let tuned = linux.tuning().is_some();
-        self.linux = Some(linux);
-        self.rcv_nxt + if tuned { open.next_multiple_of(1 << self.window_shift) } else { open }
+        let tuned = self.config.tunes_itself();
+        Some(self.rcv_nxt + if tuned { open.next_multiple_of(1 << self.window_shift) } else { open })
     }
 
     pub(in crate::tcp::receiver) fn edge_beside(&self, linux: &Linux) -> Seq {
