@@ -64,6 +64,12 @@ impl Control {
             ControlRule::Bbr3(rule) => Self::Bbr3(Box::new(Bbr3::new(start, rule))),
         }
     }
+
+    /// Whether [`CongestionControl::pacing`] says something. Asked for every segment, where what it says takes divisions.
+    #[inline]
+    pub fn is_paced(&self) -> bool {
+        matches!(self, Self::Bbr(_) | Self::Bbr3(_))
+    }
 }
 
 impl CongestionControl for Control {
@@ -92,8 +98,9 @@ impl CongestionControl for Control {
         each!(self, control => control.on_episode(now, what));
     }
 
+    #[inline]
     fn pacing(&self) -> Option<Pacing> {
-        each!(self, control => control.pacing())
+        if self.is_paced() { each!(self, control => control.pacing()) } else { None }
     }
 
     fn governs_recovery(&self) -> bool {

@@ -27,8 +27,13 @@ pub(super) fn segments(rate: u64, min_rtt: Duration, mss: u32) -> u32 {
 pub(in crate::tcp) fn unpaced(window: u32, ssthresh: u32, srtt: Duration, min_rtt: Duration, mss: u32) -> u32 {
     let percent = if window < ssthresh / 2 { 200 } else { 120 };
     let bytes = u64::from(window) * u64::from(mss) * percent / 100;
-    let rate = u128::from(bytes) * 1_000_000_000 / u128::from(srtt.as_nanos().max(1));
-    segments(u64::try_from(rate).unwrap_or(u64::MAX), min_rtt, mss).max(2)
+    let srtt = srtt.as_nanos().max(1);
+    let rate = match bytes.checked_mul(1_000_000_000) {
+        Some(product) => product / srtt,
+        // Dividing what is longer takes several times as long.
+        None => u64::try_from(u128::from(bytes) * 1_000_000_000 / u128::from(srtt)).unwrap_or(u64::MAX),
+    };
+    segments(rate, min_rtt, mss).max(2)
 }
 
 /// Pacing at `rate` bytes a second, in bursts of that size.

@@ -226,7 +226,8 @@ impl Sender {
         if left == 0 {
             return Switch::On;
         }
-        if cause != Cause::New {
+        // The first of a burst never does.
+        if cause != Cause::New || self.run.segments <= 1 {
             return Switch::Off;
         }
         let size = rack.burst(s).min(rack.window().0 / 2).max(1);

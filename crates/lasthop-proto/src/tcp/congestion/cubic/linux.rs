@@ -42,6 +42,8 @@ pub struct Linux {
     window: Window,
     hystart: Hystart,
     jiffy: Duration,
+    /// Whole jiffies in a second: the kernel's `HZ`.
+    hz: u64,
     /// The window before the last reduction; 0 before the first and after a timeout.
     last_max: u64,
     /// Shortest round trip since the start or the last timeout.
@@ -61,6 +63,7 @@ impl Linux {
             window: Window::new(&start),
             hystart: Hystart::new(hystart, start.mss),
             jiffy: start.jiffy,
+            hz: (Duration::from_secs(1).as_nanos() / start.jiffy.as_nanos()).max(1),
             last_max: 0,
             min_rtt: None,
             epoch: None,
@@ -77,16 +80,11 @@ impl Linux {
         self.jiffies(now.since(Instant::ZERO))
     }
 
-    /// Whole jiffies in a second: the kernel's `HZ`.
-    fn hz(&self) -> u64 {
-        self.jiffies(Duration::from_secs(1)).max(1)
-    }
-
     /// A round trip: what the curve looks ahead by, and what HyStart goes by. In the first second of an epoch queues may
     /// still be what they were before the loss.
     fn on_round_trip(&mut self, ack: &AckSample, rtt: Duration) {
         let now = self.now(ack.now);
-        if self.epoch.as_ref().is_some_and(|epoch| now.saturating_sub(epoch.start) < self.hz()) {
+        if self.epoch.as_ref().is_some_and(|epoch| now.saturating_sub(epoch.start) < self.hz) {
             return;
         }
         let rtt = rtt.max(Duration::from_micros(1));
@@ -106,7 +104,7 @@ impl Linux {
             epoch.reno_credit += u64::from(delivered);
         }
         let age = jiffies.saturating_sub(computed_at);
-        if computed_for == cwnd && age <= self.hz() / 32 {
+        if computed_for == cwnd && age <= self.hz / 32 {
             return;
         }
         if self.epoch.is_none() || age > 0 {
@@ -120,7 +118,7 @@ impl Linux {
 
     fn follow_curve(&mut self, jiffies: u64, delivered: u32) {
         let cwnd = u64::from(self.window.cwnd);
-        let (hz, ahead) = (self.hz(), self.jiffies_of_min_rtt());
+        let (hz, ahead) = (self.hz, self.jiffies_of_min_rtt());
         let last_max = self.last_max;
         let epoch = self.epoch.get_or_insert_with(|| Epoch {
             start: jiffies,

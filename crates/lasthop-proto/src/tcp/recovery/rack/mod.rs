@@ -215,7 +215,7 @@ impl Rack {
         if self.flight.in_flight() >= self.control.window() {
             return false;
         }
-        if self.control.pacing().is_some()
+        if self.control.is_paced()
             && let Some(release) = self.pacer.blocked_until(now, piece)
         {
             self.wake = Some(release);
@@ -308,6 +308,12 @@ fn unsent(s: &SendState) -> bool {
 
 /// What the sender asks when it looks for something to send.
 impl Rack {
+    /// Whether there is something to send again, windows aside.
+    #[inline]
+    pub fn has_hole(&self) -> bool {
+        self.flight.waiting() > 0 || self.forced.is_some()
+    }
+
     /// A segment to send again: its first byte, the byte after its last, and why.
     pub fn next_hole(&mut self, s: &SendState, now: Instant) -> Option<(Seq, Seq, Cause)> {
         match self.forced {

@@ -50,7 +50,8 @@ impl LossRecovery for Slot {
     fn on_timeout(&mut self, _s: &mut SendState) {}
 
     fn next_hole(&mut self, s: &SendState, now: Instant) -> Option<(Seq, Seq, Cause)> {
-        self.begin(s, now).next_hole(s, now)
+        let rack = self.begin(s, now);
+        if rack.has_hole() { rack.next_hole(s, now) } else { None }
     }
 
     fn may_send_new(&mut self, s: &SendState, now: Instant) -> Option<bool> {

@@ -38,7 +38,7 @@ impl Rack {
     }
 
     pub(super) fn set_timer(&mut self, s: &mut SendState, now: Instant, what: Pending, span: Duration) {
-        let paced = self.control.pacing().is_some() && what != Pending::Reordering;
+        let paced = self.control.is_paced() && what != Pending::Reordering;
         let delay = if paced { self.pacer.delay(now) } else { Duration::ZERO };
         self.pending = what;
         s.rto_timer = Some(s.rtt.deadline_after(now, span + delay));
@@ -118,11 +118,10 @@ impl Rack {
             self.restart_timeout(s, now);
         }
         if batch.new {
-            if batch.first || self.pending == Pending::Probe {
+            let full = self.until_timeout(s, now);
+            if !self.schedule_probe(s, now, full) && (batch.first || self.pending == Pending::Probe) {
                 self.restart_timeout(s, now);
             }
-            let full = self.until_timeout(s, now);
-            self.schedule_probe(s, now, full);
         }
     }
 
