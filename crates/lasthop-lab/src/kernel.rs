@@ -54,9 +54,14 @@ pub fn receive_buffer(config: &TcpConfig) -> Option<u32> {
     (!config.tunes_itself()).then_some(config.receive_buffer)
 }
 
-/// Bytes of a socket's send buffer; none where the kernel tunes it, up to what [`always`] says.
+/// From here on a send buffer is full of large packets, of which nearly all is data.
+const LARGE_BUFFER: u32 = 1 << 20;
+
+/// What `SO_SNDBUF` is to ask for, in bytes; none where the kernel tunes it, up to what [`always`] says. The kernel doubles this for its own
+/// overhead: small packets take that, and of large ones the buffer would hold twice as much.
 pub fn send_buffer(config: &TcpConfig) -> Option<u32> {
-    (config.send_autotune == SendAutotune::Off).then_some(config.send_buffer)
+    let asked = if config.send_buffer < LARGE_BUFFER { config.send_buffer } else { config.send_buffer / 2 };
+    (config.send_autotune == SendAutotune::Off).then_some(asked)
 }
 
 /// Kernel parameters that are the scenario's whatever the lab's settings: ECN, and up to where buffers are tuned.
@@ -146,7 +151,8 @@ mod tests {
         let (fixed, _) = sender("E2E-CUBIC", &[("tcp.socket_buffer", "64 KiB"), ("tcp.tlp", "off")]);
         assert_eq!(receive_buffer(&fixed), Some(65_536));
         assert_eq!([value(&fixed, "tcp_rmem"), value(&fixed, "tcp_early_retrans")], [None, Some("0".to_owned())]);
-        assert_eq!((send_buffer(&config), value(&config, "tcp_wmem")), (Some(4 << 20), None));
+        assert_eq!((send_buffer(&config), value(&config, "tcp_wmem")), (Some(2 << 20), None));
+        assert_eq!(send_buffer(&fixed), Some(65_536));
         let (tuned, _) = sender("E2E-CUBIC", &[("tcp.send_autotune", "linux")]);
         assert_eq!((send_buffer(&tuned), value(&tuned, "tcp_wmem")), (None, Some("4096 16384 4194304".to_owned())));
         // Recoveries of the 1990s are set as they were before there were others.
