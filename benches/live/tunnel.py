@@ -5,7 +5,7 @@ Topologies as in peers.py: a kernel's CUBIC sender, 10 Mbps, a queue of 100 pack
 
     sender -- gateway ~~~~~ receiver     A: 30 ms each way on the lossy hop     B: 25 ms wired, 5 ms on the hop
 
-The tunnel's ends are gateway and receiver; `tunnel-auto` finds its rate. Its ping goes through it, as the transfer does; the others' goes the way of theirs.
+The tunnel's ends are gateway and receiver; `tunnel-auto` finds its rate; with `tunnel-snoop` the gateway's snoop stands in front of it, for its flow control. Its ping goes through it, as the transfer does; the others' goes the way of theirs.
 `tinyfecvpn` is tinyfecVPN (`tinyvpn` in the path) with 10 coded frames for 20 packets, the share of its own examples.
 
     sudo python3 benches/live/tunnel.py                                   # everything: 25 minutes
@@ -14,6 +14,7 @@ The tunnel's ends are gateway and receiver; `tunnel-auto` finds its rate. Its pi
 
 A cell is the median over the seeds; the ping's percentiles are over all echoes of all seeds. What is not installed is skipped.
 """
+import concurrent.futures
 import contextlib
 import itertools
 import json
@@ -24,7 +25,7 @@ import tempfile
 import time
 
 import peers
-from common import Program, arguments, check_machine, end_with, fail, goal_arguments, note, percentile, run, table
+from common import Gateway, Program, arguments, check_machine, end_with, fail, goal_arguments, note, percentile, run, table
 
 # Mbps, and the ping's median in ms, at most; by topology and loss.
 MBPS = {"A": {"0": 9.0, "2.3": 8.75, "10": 8.0}, "B": {"2.3": 8.75, "10": 8.0}}
@@ -41,9 +42,9 @@ class Tunnel(peers.Direct):
     OWN = {"gateway": "10.99.0.1", "receiver": "10.99.0.2"}
     PORT = 51900
 
-    def __init__(self, repair, rate):
+    def __init__(self, repair, rate, snoop=False):
         super().__init__("cubic")
-        self.repair, self.rate = repair, rate
+        self.repair, self.rate, self.snoop = repair, rate, snoop
 
     def pinged(self, lab):
         return self.OWN["receiver"]
@@ -73,6 +74,9 @@ class Tunnel(peers.Direct):
             run("ip", "route", "replace", self.OWN["receiver"], *way(lab), namespace=lab.namespace("sender"))
             tunnel = Asked(args, os.path.join(folder, "gateway.sock"))
             tunnel.wait()
+            if self.snoop:
+                rule = f'mode = "snoop"\ninterface = "lasthop0"\naddresses = ["{self.OWN["receiver"]}/32"]'
+                stack.enter_context(Gateway(args, lab.namespace("gateway"), rule))
             yield self.OWN["receiver"], peers.PORT, tunnel
 
 
@@ -143,8 +147,9 @@ class Asked:
 # Links count from the IP header on: 9.907 Mbps are 10 on Ethernet.
 RATE = "9.9 Mbps"
 peers.SYSTEMS |= {"tunnel": Tunnel("hybrid", RATE), "tunnel-arq": Tunnel("arq", RATE), "tunnel-auto": Tunnel("hybrid", "auto"),
+                  "tunnel-snoop": Tunnel("hybrid", RATE, snoop=True),
                   "tinyfecvpn": TinyFecVpn("-f", "20:10")}
-SYSTEMS = ["cubic", "bbr", "snoop", "pepsal", "kcptun-fast", "kcptun-fast2-nofec", "tinyfecvpn", "tunnel-arq", "tunnel-auto", "tunnel"]
+SYSTEMS = ["cubic", "bbr", "snoop", "pepsal", "kcptun-fast", "kcptun-fast2-nofec", "tinyfecvpn", "tunnel-arq", "tunnel-auto", "tunnel-snoop", "tunnel"]
 
 
 def verdict(cell, cells):
@@ -163,28 +168,41 @@ def verdict(cell, cells):
     return "MISSED: " + ", ".join(missed) if missed else "ok"
 
 
-def measure(args, topology, loss, burst, name):
-    runs = [peers.one(args, name, topology, loss, burst, "none", seed) for seed in range(1, args.seeds + 1)]
+def measured(args, cells):
+    """What each cell came to. Its runs, and those of others, may be under way at once; Ctrl-C ends those that are."""
+    seeds = range(1, args.seeds + 1)
+    with concurrent.futures.ThreadPoolExecutor(args.at_once) as pool:
+        runs = {cell: [pool.submit(peers.one, args, *cell, "none", seed) for seed in seeds] for cell in cells}
+        try:
+            return {cell: summed_up(*cell, [one.result() for one in of]) for cell, of in runs.items()}
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def summed_up(name, topology, loss, burst, runs):
     pings, mbps = [ms for one in runs for ms in one["ping_ms"]], [one["mbps"] for one in runs]
     note(f"{name}, topology {topology}, {loss} %, bursts of {burst:g}: " + ", ".join(f"{one:.2f}" for one in mbps) + " Mbps")
     return {"system": name, "topology": topology, "loss": loss, "burst": burst, "mbps": statistics.median(mbps), "mbps_all": mbps,
+            "segments": sum(one["segments"] for one in runs), "resent": sum(one["resent"] for one in runs),
             "ping_p50_ms": percentile(pings, 50), "ping_p99_ms": percentile(pings, 99), "pings_lost": sum(one["pings_lost"] for one in runs)}
 
 
 def main():
     parser = arguments(__doc__)
     peers.cell_arguments(parser, SYSTEMS, seeds=5, seconds=30)
+    parser.add_argument("--at-once", type=int, default=1, help="runs at once, each in namespaces of its own (default 1)")
     goal_arguments(parser)
     args = parser.parse_args()
+    if args.at_once < 1:
+        parser.error("--at-once begins at 1")
     args.details = None
     names, topologies, losses, bursts = peers.chosen_cells(parser, args)
     check_machine(args)
     if not os.path.exists("/dev/net/tun"):
         fail("there is no /dev/net/tun: modprobe tun")
-    cells = {}
-    for topology, loss, burst, name in itertools.product(topologies, losses, bursts, names):
-        if burst == 1 or float(loss) > 0:
-            cells[name, topology, loss, burst] = measure(args, topology, loss, burst, name)
+    wanted = itertools.product(topologies, losses, bursts, names)
+    cells = measured(args, [(name, topology, loss, burst) for topology, loss, burst, name in wanted if burst == 1 or float(loss) > 0])
     for cell in cells.values():
         cell["goal"] = verdict(cell, cells)
     if args.json:
@@ -192,8 +210,9 @@ def main():
     else:
         print(f"one transfer of {args.seconds:g} s, median of {args.seeds}\n")
         rows = [[cell["system"], cell["topology"], f"{cell['loss']} %", f"{cell['burst']:g}", f"{cell['mbps']:.2f}", f"{min(cell['mbps_all']):.2f} - {max(cell['mbps_all']):.2f}",
+                 f"{1e4 * cell['resent'] / max(1, cell['segments']):.1f}",
                  f"{cell['ping_p50_ms'] or 0:.0f}", f"{cell['ping_p99_ms'] or 0:.0f}", cell["pings_lost"], cell["goal"]] for cell in cells.values()]
-        table(["system", "topology", "loss", "burst", "Mbps", "lowest - highest", "ping p50 ms", "p99", "lost", "goal"], rows)
+        table(["system", "topology", "loss", "burst", "Mbps", "lowest - highest", "resent of 10^4", "ping p50 ms", "p99", "lost", "goal"], rows)
     return 1 if args.require and any(cell["goal"].startswith("MISSED") for cell in cells.values()) else 0
 
 
