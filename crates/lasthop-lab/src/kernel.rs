@@ -58,9 +58,11 @@ pub fn receive_buffer(config: &TcpConfig) -> Option<u32> {
 const LARGE_BUFFER: u32 = 1 << 20;
 
 /// What `SO_SNDBUF` is to ask for, in bytes; none where the kernel tunes it, up to what [`always`] says. The kernel doubles this for its own
-/// overhead: small packets take that, and of large ones the buffer would hold twice as much.
+/// overhead, which small packets take. Large ones do not; but the application writes on only once a third is free
+/// (`sk_stream_write_space`), so that the buffer holds five sixths on the average.
 pub fn send_buffer(config: &TcpConfig) -> Option<u32> {
-    let asked = if config.send_buffer < LARGE_BUFFER { config.send_buffer } else { config.send_buffer / 2 };
+    let bytes = config.send_buffer;
+    let asked = if bytes < LARGE_BUFFER { bytes } else { bytes / 5 * 3 };
     (config.send_autotune == SendAutotune::Off).then_some(asked)
 }
 
@@ -151,7 +153,7 @@ mod tests {
         let (fixed, _) = sender("E2E-CUBIC", &[("tcp.socket_buffer", "64 KiB"), ("tcp.tlp", "off")]);
         assert_eq!(receive_buffer(&fixed), Some(65_536));
         assert_eq!([value(&fixed, "tcp_rmem"), value(&fixed, "tcp_early_retrans")], [None, Some("0".to_owned())]);
-        assert_eq!((send_buffer(&config), value(&config, "tcp_wmem")), (Some(2 << 20), None));
+        assert_eq!((send_buffer(&config), value(&config, "tcp_wmem")), (Some(2_516_580), None));
         assert_eq!(send_buffer(&fixed), Some(65_536));
         let (tuned, _) = sender("E2E-CUBIC", &[("tcp.send_autotune", "linux")]);
         assert_eq!((send_buffer(&tuned), value(&tuned, "tcp_wmem")), (None, Some("4096 16384 4194304".to_owned())));
