@@ -8,7 +8,7 @@ Topologies as in peers.py: a kernel's CUBIC sender, 10 Mbps, a queue of 100 pack
 The tunnel's ends are gateway and receiver; `tunnel-auto` finds its rate; with `tunnel-snoop` the gateway's snoop stands in front of it, for its flow control. Its ping goes through it, as the transfer does; the others' goes the way of theirs.
 `tinyfecvpn` is tinyfecVPN (`tinyvpn` in the path) with 10 coded frames for 20 packets, the share of its own examples.
 
-    sudo python3 benches/live/tunnel.py                                   # everything: 25 minutes
+    sudo python3 benches/live/tunnel.py --at-once 4                       # everything: 50 minutes on two cores
     sudo python3 benches/live/tunnel.py --topologies A --losses 2.3 --seeds 1 --systems cubic,tunnel
     sudo python3 benches/live/tunnel.py --burst 1,4,12 --losses 2.3,10 --systems tunnel
 
