@@ -67,6 +67,17 @@ pub enum State {
     TimeWait,
 }
 
+/// What segments after the handshake may carry besides SACK blocks: asked for each of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Extras {
+    /// Nothing.
+    None,
+    /// Timestamps (RFC 7323 §3).
+    Timestamps,
+    /// Any option.
+    Any,
+}
+
 /// One end of a TCP connection. Payload bytes stay with the driver, which fills and reads them by sequence number: the
 /// connection deals in lengths.
 #[derive(Clone, Debug)]
@@ -90,8 +101,7 @@ pub struct Connection {
     /// Whether both ends have agreed on acknowledgment congestion control (RFC 5690 §4.1).
     ack_congestion: Switch,
     timestamps: Switch,
-    /// Whether segments after the handshake may carry options besides SACK blocks.
-    optional: Switch,
+    extras: Extras,
     /// The latest timestamp that the peer sent in order (RFC 7323 §4.3).
     ts_recent: u32,
     time_wait: Option<Instant>,
@@ -122,7 +132,7 @@ impl Connection {
             ecn: Switch::Off,
             ack_congestion: Switch::Off,
             timestamps: Switch::Off,
-            optional: Switch::On,
+            extras: Extras::Any,
             ts_recent: 0,
             time_wait: None,
             own_ack: Switch::Off,

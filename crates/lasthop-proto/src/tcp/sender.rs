@@ -279,10 +279,11 @@ impl Sender {
     /// so takes it in.
     #[inline]
     pub fn on_nothing_new(&mut self, seq: Seq, ack: Seq, window: u32) -> bool {
-        let s = &mut self.state;
+        let s = &self.state;
         let nothing_new = ack == s.snd_una && ack == s.snd_max && window == s.snd_wnd && window > 0;
-        if nothing_new && self.persist.is_none() {
-            s.budget = u32::MAX;
+        let waits_for_nothing = self.persist.is_none() && s.dupacks == 0 && self.recovery.rack().is_none();
+        if nothing_new && waits_for_nothing && self.may_update_window(seq, ack, window) {
+            self.state.budget = u32::MAX;
             self.unanswered = 0;
             self.probes = 0;
             self.snd_wl = (seq, ack);

@@ -112,14 +112,27 @@ impl Connection {
             }
             self.establish(now);
         }
-        if self.take_ack(now, packet, segment) == AckVerdict::Implausible {
-            self.challenge(now);
-            return;
+        if !self.brings_data_only(packet, segment) {
+            if self.take_ack(now, packet, segment) == AckVerdict::Implausible {
+                self.challenge(now);
+                return;
+            }
+            self.after_ack(now);
         }
-        self.after_ack(now);
         if packet.len > 0 || segment.flags.has(Flags::FIN) {
             self.take_data(now, packet, segment);
         }
+    }
+
+    /// Whether this is data for an end that has nothing under way, and says nothing new to that: what most segments are in a stream that
+    /// flows one way. Its acknowledgment, taken in as any other, would change nothing.
+    fn brings_data_only(&mut self, packet: &Packet, segment: &Segment) -> bool {
+        packet.len > 0
+            && self.state == State::Established
+            && !self.ecn.is_on()
+            && !self.ack_congestion.is_on()
+            && segment.options.sack.is_empty()
+            && self.sender.on_nothing_new(segment.seq, segment.ack, u32::from(segment.window) << self.peer_shift)
     }
 
     /// Answers a segment that carries nothing and does not fit, at most ten times in five seconds (RFC 5961 §7): two ends

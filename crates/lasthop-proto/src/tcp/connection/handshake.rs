@@ -1,6 +1,6 @@
 //! The handshake, and what its two SYNs agree on (RFC 9293 §3.10.7.2 and §3.10.7.3).
 
-use super::{ACK_RATIO, Connection, LEAST_MSS, State, TIMESTAMPS};
+use super::{ACK_RATIO, Connection, Extras, LEAST_MSS, State, TIMESTAMPS};
 use crate::event::Event;
 use crate::packet::{AckCongestionOption, Flags, Packet, Segment};
 use crate::tcp::config::{EcnMode, HandshakeAck, Switch};
@@ -89,8 +89,11 @@ impl Connection {
             self.ts_recent = timestamps.val;
         }
         let marks = self.config.smart_acks.is_on() || self.reports_damage();
-        let optional = marks || self.timestamps.is_on() || self.ack_congestion.is_on();
-        self.optional = if optional { Switch::On } else { Switch::Off };
+        self.extras = match self.timestamps {
+            _ if marks || self.ack_congestion.is_on() => Extras::Any,
+            Switch::On => Extras::Timestamps,
+            Switch::Off => Extras::None,
+        };
         self.sender.limit_mss(self.largest_payload());
         self.sender.set_window(u32::from(segment.window), segment.seq, segment.ack);
     }

@@ -116,13 +116,21 @@ impl Recovery {
     /// [`LossRecovery::next_hole`].
     #[inline]
     pub fn next_hole(&mut self, s: &SendState, now: Instant) -> Option<(Seq, Seq, Cause)> {
-        if self.steers() { self.get().next_hole(s, now) } else { None }
+        match self {
+            Self::Rack(slot) => slot.next_hole(s, now),
+            _ if self.steers() => self.get().next_hole(s, now),
+            _ => None,
+        }
     }
 
     /// [`LossRecovery::may_send_new`].
     #[inline]
     pub fn may_send_new(&mut self, s: &SendState, now: Instant) -> Option<bool> {
-        if self.steers() { self.get().may_send_new(s, now) } else { None }
+        match self {
+            Self::Rack(slot) => slot.may_send_new(s, now),
+            _ if self.steers() => self.get().may_send_new(s, now),
+            _ => None,
+        }
     }
 
     /// RACK's state, once it has one.
@@ -154,8 +162,10 @@ impl Recovery {
     /// [`LossRecovery::on_sent`].
     #[inline]
     pub fn on_sent(&mut self, s: &SendState, now: Instant, seq: Seq, end: Seq) {
-        if self.steers() {
-            self.get().on_sent(s, now, seq, end);
+        match self {
+            Self::Rack(slot) => slot.on_sent(s, now, seq, end),
+            _ if self.steers() => self.get().on_sent(s, now, seq, end),
+            _ => {}
         }
     }
 
@@ -165,11 +175,18 @@ impl Recovery {
         match self {
             Self::Reno(recovery) => recovery,
             Self::NewReno(recovery) => recovery,
-            Self::Smart(recovery) => &mut **recovery.get_or_insert_default(),
-            Self::Sack1(recovery) => &mut **recovery.get_or_insert_default(),
-            Self::Rfc6675(recovery) => &mut **recovery.get_or_insert_default(),
+            Self::Smart(recovery) => &mut **recovery.get_or_insert_with(fresh),
+            Self::Sack1(recovery) => &mut **recovery.get_or_insert_with(fresh),
+            Self::Rfc6675(recovery) => &mut **recovery.get_or_insert_with(fresh),
             Self::Eln(recovery) => recovery,
             Self::Rack(slot) => slot,
         }
     }
+}
+
+/// The state of an algorithm that begins: once a connection, and out of the way of what each acknowledgment does.
+#[cold]
+#[inline(never)]
+fn fresh<T: Default>() -> Box<T> {
+    Box::default()
 }
