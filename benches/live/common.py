@@ -232,6 +232,12 @@ def bare_forwarder(accept_all, namespace, iptables):
             run(iptables, "-w", "-t", "mangle", "-D", *rule, namespace=namespace)
 
 
+def counters(namespace, protocol):
+    """What a namespace's kernel counts of a protocol, `Tcp` or `Udp`, by name (/proc/net/snmp)."""
+    names, values = (line.split() for line in run("cat", "/proc/net/snmp", namespace=namespace).splitlines() if line.startswith(f"{protocol}:"))
+    return dict(zip(names[1:], map(int, values[1:])))
+
+
 class Kept:
     """What a benchmark's steps came to, a file for each in a folder: what is there need not be done again."""
 

@@ -22,7 +22,7 @@ import sys
 import tempfile
 import time
 
-from common import Program, arguments, check_machine, end, end_with, note, run, table
+from common import Program, arguments, check_machine, counters, end, end_with, note, run, table
 from speed import cpu
 
 PORT = 51900
@@ -83,8 +83,7 @@ def memory(pid):
 
 def overflowed(namespace):
     """Datagrams that found no room in a socket."""
-    words = [line.split() for line in run("cat", "/proc/net/snmp", namespace=namespace).splitlines() if line.startswith("Udp:")]
-    return int(dict(zip(*words))["RcvbufErrors"])
+    return counters(namespace, "Udp")["RcvbufErrors"]
 
 
 class Ends:

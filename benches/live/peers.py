@@ -26,7 +26,7 @@ import shutil
 import statistics
 import time
 
-from common import HERE, Gateway, Program, arguments, check_machine, chosen, end, end_with, fail, goal_arguments, note, percentile, run, skipped, table
+from common import HERE, Gateway, Program, arguments, check_machine, chosen, counters, end, end_with, fail, goal_arguments, note, percentile, run, skipped, table
 
 PORT = 5001
 # Of the gateway, with --nat forward.
@@ -224,13 +224,6 @@ def ends(args, system, lab, nat, address, port):
             yield sending, reading
 
 
-def resent(namespace):
-    """TCP segments that a host has sent, and how many of them again."""
-    names, values = (line.split() for line in run("cat", "/proc/net/snmp", namespace=namespace).splitlines() if line.startswith("Tcp:"))
-    counts = dict(zip(names[1:], values[1:]))
-    return {"segments": int(counts["OutSegs"]), "resent": int(counts["RetransSegs"])}
-
-
 def transfer(args, system, lab, nat):
     """One transfer: Mbps at the receiver, pings in ms, whether both ends saw each other."""
     sender, gateway = map(lab.namespace, ("sender", "gateway"))
@@ -243,7 +236,7 @@ def transfer(args, system, lab, nat):
                     with open(os.path.join(args.details, f"ss-{name}.txt"), "w", encoding="utf-8") as out:
                         out.write(run("ss", "-tinom", namespace=namespace))
             read = reading.result(args.seconds + PATIENCE)
-            sent_again = resent(sender)
+            counts = counters(sender, "Tcp")
             pings = echoes.result(args.seconds + PATIENCE)
             # A tunnel does not tell its end that the other has enough.
             sent = None
@@ -258,7 +251,8 @@ def transfer(args, system, lab, nat):
                     json.dump(status, out, indent=2)
     # A sender that is still waiting for what lies between has not said what it sees.
     seen = None if sent is None else sent["own"] == read["peer"] and sent["peer"] == read["own"]
-    return {"mbps": read["bytes"] * 8e-6 / read["seconds"], "ping_ms": pings["ms"], "pings_lost": pings["sent"] - len(pings["ms"]), "addresses_kept": seen, **sent_again,
+    return {"mbps": read["bytes"] * 8e-6 / read["seconds"], "ping_ms": pings["ms"], "pings_lost": pings["sent"] - len(pings["ms"]), "addresses_kept": seen,
+            "segments": counts["OutSegs"], "resent": counts["RetransSegs"],
             "void": "the gateway's worker was restarted: it was kept from running" if restarts else None}
 
 

@@ -30,7 +30,7 @@ import tempfile
 import time
 
 from arena import real_time
-from common import HERE, Program, arguments, check_built, check_machine, chosen, end, end_with, example_argument, goal_arguments, note, percentile, run, skipped, table
+from common import HERE, Program, arguments, check_built, check_machine, chosen, counters, end, end_with, example_argument, goal_arguments, note, percentile, run, skipped, table
 from speed import cpu, spread
 
 PORT, TUNNEL = 5001, 51900
@@ -174,9 +174,8 @@ MODES = {"kernel": kernel, "bare": bare, "wireguard": wireguard, "tunnel": lasth
 
 def counted(path):
     """Segments that near's kernel sent, and those of them that it sent again."""
-    lines = [line.split() for line in run("cat", "/proc/net/snmp", namespace=path.names["near"]).splitlines() if line.startswith("Tcp:")]
-    counts = dict(zip(*lines))
-    return int(counts["OutSegs"]), int(counts["RetransSegs"])
+    counts = counters(path.names["near"], "Tcp")
+    return counts["OutSegs"], counts["RetransSegs"]
 
 
 def transfer(args, path, tunnel, segment):
