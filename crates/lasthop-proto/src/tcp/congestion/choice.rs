@@ -64,12 +64,6 @@ impl Control {
             ControlRule::Bbr3(rule) => Self::Bbr3(Box::new(Bbr3::new(start, rule))),
         }
     }
-
-    /// Whether [`CongestionControl::pacing`] says something. Asked for every segment, where what it says takes divisions.
-    #[inline]
-    pub fn is_paced(&self) -> bool {
-        matches!(self, Self::Bbr(_) | Self::Bbr3(_))
-    }
 }
 
 impl CongestionControl for Control {
@@ -99,8 +93,13 @@ impl CongestionControl for Control {
     }
 
     #[inline]
+    fn is_paced(&self) -> bool {
+        each!(self, control => control.is_paced())
+    }
+
+    #[inline]
     fn pacing(&self) -> Option<Pacing> {
-        if self.is_paced() { each!(self, control => control.pacing()) } else { None }
+        each!(self, control => control.pacing())
     }
 
     fn governs_recovery(&self) -> bool {

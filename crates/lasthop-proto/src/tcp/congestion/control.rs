@@ -240,6 +240,11 @@ pub trait CongestionControl {
     /// Something else.
     fn on_episode(&mut self, now: Instant, what: Episode);
 
+    /// Whether [`CongestionControl::pacing`] says something: asked for every segment, where what it says takes divisions.
+    fn is_paced(&self) -> bool {
+        self.pacing().is_some()
+    }
+
     /// How fast segments may leave; `None` leaves that to acknowledgments and window.
     fn pacing(&self) -> Option<Pacing> {
         None

@@ -446,6 +446,10 @@ impl CongestionControl for Bbr {
         }
     }
 
+    fn is_paced(&self) -> bool {
+        true
+    }
+
     fn pacing(&self) -> Option<Pacing> {
         Some(quantum::pacing(self.pacing_rate, self.path_rtt, self.mss))
     }

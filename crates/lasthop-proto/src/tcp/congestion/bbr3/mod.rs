@@ -428,6 +428,10 @@ impl CongestionControl for Bbr3 {
         }
     }
 
+    fn is_paced(&self) -> bool {
+        true
+    }
+
     fn pacing(&self) -> Option<Pacing> {
         Some(quantum::pacing(self.pacing_rate, self.path_rtt, self.mss))
     }
