@@ -116,21 +116,13 @@ impl Recovery {
     /// [`LossRecovery::next_hole`].
     #[inline]
     pub fn next_hole(&mut self, s: &SendState, now: Instant) -> Option<(Seq, Seq, Cause)> {
-        match self {
-            Self::Rack(slot) => slot.next_hole(s, now),
-            _ if self.steers() => self.get().next_hole(s, now),
-            _ => None,
-        }
+        if self.steers() { self.get().next_hole(s, now) } else { None }
     }
 
     /// [`LossRecovery::may_send_new`].
     #[inline]
     pub fn may_send_new(&mut self, s: &SendState, now: Instant) -> Option<bool> {
-        match self {
-            Self::Rack(slot) => slot.may_send_new(s, now),
-            _ if self.steers() => self.get().may_send_new(s, now),
-            _ => None,
-        }
+        if self.steers() { self.get().may_send_new(s, now) } else { None }
     }
 
     /// RACK's state, once it has one.
@@ -162,10 +154,8 @@ impl Recovery {
     /// [`LossRecovery::on_sent`].
     #[inline]
     pub fn on_sent(&mut self, s: &SendState, now: Instant, seq: Seq, end: Seq) {
-        match self {
-            Self::Rack(slot) => slot.on_sent(s, now, seq, end),
-            _ if self.steers() => self.get().on_sent(s, now, seq, end),
-            _ => {}
+        if self.steers() {
+            self.get().on_sent(s, now, seq, end);
         }
     }
 
