@@ -30,8 +30,7 @@ impl Connection {
             self.take_pure_ack(now, packet, segment);
             return true;
         }
-        let window = u32::from(segment.window) << self.peer_shift;
-        let predicted = segment.options.sack.is_empty() && self.sender.on_nothing_new(segment.seq, segment.ack, window);
+        let predicted = self.acknowledges_nothing(segment);
         if predicted {
             self.receiver.on_data(now, segment.seq, packet.len, Switch::Off);
             self.after_data(now);
@@ -131,8 +130,14 @@ impl Connection {
             && self.state == State::Established
             && !self.ecn.is_on()
             && !self.ack_congestion.is_on()
-            && segment.options.sack.is_empty()
-            && self.sender.on_nothing_new(segment.seq, segment.ack, u32::from(segment.window) << self.peer_shift)
+            && self.acknowledges_nothing(segment)
+    }
+
+    /// Whether the acknowledgment of a segment with data brings no news to an end that has nothing under way, and if so takes it in.
+    #[inline]
+    fn acknowledges_nothing(&mut self, segment: &Segment) -> bool {
+        let window = u32::from(segment.window) << self.peer_shift;
+        segment.options.sack.is_empty() && self.sender.on_nothing_new(segment.seq, segment.ack, window)
     }
 
     /// Answers a segment that carries nothing and does not fit, at most ten times in five seconds (RFC 5961 §7): two ends

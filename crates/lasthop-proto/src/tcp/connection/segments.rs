@@ -134,7 +134,7 @@ impl Connection {
     /// A segment after the handshake whose only option is timestamps: [`Self::put_options`], in fewer steps.
     fn put_timestamps(&self, now: Instant, packet: &mut Packet) {
         if let Body::Tcp(segment) = &mut packet.body {
-            segment.options.timestamps = Some(Timestamps { val: self.timestamp(now), ecr: self.ts_recent });
+            segment.options.timestamps = Some(self.current_timestamps(now));
             packet.header_len += if self.config.headers == HeaderAccounting::Full { TIMESTAMPS as u16 } else { 0 };
         }
     }
@@ -159,10 +159,15 @@ impl Connection {
         }
     }
 
+    /// The timestamps of a segment that leaves now.
+    fn current_timestamps(&self, now: Instant) -> Timestamps {
+        Timestamps { val: self.timestamp(now), ecr: self.ts_recent }
+    }
+
     /// Sets the options of a segment after the handshake.
     fn set_options(&mut self, now: Instant, options: &mut Options) {
         if self.timestamps.is_on() {
-            options.timestamps = Some(Timestamps { val: self.timestamp(now), ecr: self.ts_recent });
+            options.timestamps = Some(self.current_timestamps(now));
         }
         if self.sack.is_on() && self.receiver.has_blocks() {
             options.sack = self.receiver.take_sack_blocks();
@@ -202,7 +207,7 @@ impl Connection {
             options.ack_congestion = Some(AckCongestionOption::Permitted);
         }
         if self.config.timestamps.is_on() && offers(self.timestamps) {
-            options.timestamps = Some(Timestamps { val: self.timestamp(now), ecr: self.ts_recent });
+            options.timestamps = Some(self.current_timestamps(now));
         }
         let (ack, flags) = match answers {
             true if self.ecn.is_on() => (self.receiver.rcv_nxt(), Flags::SYN.with(Flags::ACK).with(Flags::ECE)),
