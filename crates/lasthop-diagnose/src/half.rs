@@ -66,6 +66,8 @@ pub struct Half {
     /// The last acknowledgment's blocks.
     blocks: [(u64, u64); 4],
     duplicates: u32,
+    /// Acknowledgments of a single packet since the last one of several; none before the first of several.
+    singles: Option<u32>,
     last_heard: i64,
     /// From the capture to the receiver and back.
     pub beyond: Path,

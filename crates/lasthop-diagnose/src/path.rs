@@ -32,6 +32,11 @@ const SHORT_STRETCH: u64 = 5_000;
 /// So many stretches before the rate is believed.
 const FEW: u64 = 3;
 
+/// For how long receivers hold the acknowledgment of a single packet back, in nanoseconds: Windows can be told 10 ms, Linux waits 40 (`TCP_DELACK_MIN`),
+/// and 500 is the most (RFC 1122 §4.2.3.2).
+const SHORTEST_TIMER: i64 = 10_000_000;
+const LONGEST_TIMER: i64 = 500_000_000;
+
 /// What was measured of a path.
 #[derive(Clone, Debug, Default)]
 pub struct Path {
@@ -130,6 +135,18 @@ impl Path {
             self.end_stretch();
         }
         self.last = Some(sample);
+    }
+
+    /// The sample without the time for which its receiver held the acknowledgment of a single packet back, until its timer ended that (RFC 1122
+    /// §4.2.3.2): where it came that much later than a packet can that left right behind the last one, or found no queue.
+    pub fn without_receivers_timer(&self, sample: Sample) -> Sample {
+        let (Some(rate), Some(last), Some(base)) = (self.rate, self.last, self.base) else { return sample };
+        let bytes = sample.volume.saturating_sub(last.volume);
+        let behind = last.arrived.saturating_add((bytes as f64 * 8e9 / rate) as i64);
+        let arrived = behind.max(sample.sent.saturating_add(base));
+        let late = sample.arrived.saturating_sub(arrived);
+        let is_timers = (SHORTEST_TIMER..=LONGEST_TIMER).contains(&late) && late as f64 > 4.0 * self.jitter();
+        if is_timers { Sample { arrived, ..sample } } else { sample }
     }
 
     /// Whether a sample came no sooner behind the last one than the link can send what lies between.
@@ -282,5 +299,25 @@ mod tests {
             path.take(Sample { sent, arrived: sent + 11 * MILLI, volume, end: volume }, Neighbours::Arrived);
         }
         assert_eq!((path.rate(), path.full()), (None, 0));
+    }
+
+    /// The receiver holds the acknowledgment of the second of two packets back for 40 ms: both left the link one behind the other. What the queue explains stays.
+    #[test]
+    fn a_receivers_timer_is_no_delay() {
+        let mut path = busy(0);
+        let sent = 50 * 25 * MILLI;
+        let volume = path.last().unwrap().volume;
+        let first = Sample { sent, arrived: sent + 11 * MILLI, volume: volume + 1500, end: volume + 1500 };
+        path.take(first, Neighbours::Arrived);
+        let second =
+            |late| Sample { sent, arrived: sent + 12 * MILLI + late, volume: volume + 3000, end: volume + 3000 };
+        let apart = |late| path.without_receivers_timer(second(late)).arrived - first.arrived;
+        assert!((apart(40 * MILLI) - MILLI).abs() < MILLI / 20, "{}", apart(40 * MILLI));
+        assert_eq!(apart(5 * MILLI), 6 * MILLI, "too soon for a timer");
+        assert_eq!(apart(900 * MILLI), 901 * MILLI, "too late for one");
+        let queued = Sample { volume: volume + 31 * 1500, ..second(29 * MILLI) };
+        assert_eq!(path.without_receivers_timer(queued), queued, "thirty packets lay before it");
+        let alone = Sample { sent: sent + 30 * MILLI, ..second(69 * MILLI) };
+        assert_eq!(path.without_receivers_timer(alone).delay(), path.base().unwrap(), "it found no queue");
     }
 }

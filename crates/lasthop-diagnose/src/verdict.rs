@@ -252,27 +252,114 @@ impl Judge {
         (NEAR * self.full).max(2.5 * self.packet(loss)).max(2.0 * self.jitter)
     }
 
-    /// Where the link was busy from the neighbour before to the one after: how much of the lost packets' time it spent on them.
+    /// When the neighbour after comes, and at what share of the time that the lost packets would have taken on the link: 0 if they were not on it, 1 if they were.
     fn air(&self, loss: &Seen) -> Option<f64> {
+        let Delay { dropped, differ } = self.delay(loss)?;
+        let after = loss.around.after?;
+        let air = (after.arrived as f64 - dropped) / differ;
+        PLAUSIBLE.contains(&air).then_some(air)
+    }
+
+    /// When the neighbour after comes if the lost packets were dropped, and how much later if they were on the link. It does not come sooner than the least
+    /// delay after it was sent, nor sooner than it can behind the neighbour before.
+    fn delay(&self, loss: &Seen) -> Option<Delay> {
         let (before, after) = (loss.around.before?, loss.around.after?);
         let per_byte = self.per_byte?;
-        let missing = loss.around.missing as f64 * per_byte;
-        if missing <= 0.0 {
-            return None;
-        }
         let bytes = after.volume.checked_sub(before.volume)? as f64 * per_byte;
-        let apart = after.sent.saturating_sub(before.sent) as f64;
-        let gap = after.arrived.saturating_sub(before.arrived) as f64;
-        // Even had the lost ones been dropped, there would have been something to send all the time.
-        let is_busy =
-            apart + 2.0 * self.jitter < self.waited(before) + bytes - missing - f64::from(loss.wire) * per_byte;
-        let air = (gap - (bytes - missing)) / missing;
-        (is_busy && PLAUSIBLE.contains(&air)).then_some(air)
+        let missing = loss.around.missing as f64 * per_byte;
+        let alone = after.sent.saturating_add(self.base) as f64;
+        let behind = before.arrived as f64 + bytes;
+        let dropped = alone.max(behind - missing);
+        let differ = behind - dropped;
+        (differ > self.packet(loss) / 2.0 && differ > 2.0 * self.jitter).then_some(Delay { dropped, differ })
     }
 
     fn weight_of_air(&self, air: f64, loss: &Seen) -> f64 {
-        let missing = loss.around.missing as f64 * self.per_byte.unwrap_or(0.0);
-        let deviation = 0.15 + 1.5 * self.jitter / missing.max(1.0);
+        let differ = self.delay(loss).map_or(1.0, |delay| delay.differ);
+        let deviation = 0.15 + 1.5 * self.jitter / differ;
         ((2.0 * air - 1.0) / (2.0 * deviation * deviation)).clamp(-MOST_OF_AIR, MOST_OF_AIR)
+    }
+}
+
+/// What would have become of the packet after a loss, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+struct Delay {
+    /// When it would have come had the lost packets been dropped.
+    dropped: f64,
+    /// How much later had they been on the link.
+    differ: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::loss::{Repair, Side};
+    use crate::path::Neighbours;
+    use crate::sent::Around;
+
+    const MILLI: i64 = 1_000_000;
+
+    /// A link of 12 Mbps, 1 ms for 1,500 bytes, 11 ms there and back; the sender fills its queue of 40 packets again and again.
+    fn path() -> Path {
+        let mut path = Path::default();
+        for group in 0..50 {
+            for number in 1..=40 {
+                let sent = group * 50 * MILLI;
+                let volume = (group * 40 + number) as u64 * 1500;
+                path.take(
+                    Sample { sent, arrived: sent + (10 + number) * MILLI, volume, end: volume },
+                    Neighbours::Arrived,
+                );
+            }
+        }
+        path
+    }
+
+    /// 50 packets were sent behind `before`, one a millisecond as the window lets them go, and lost; then the sender had to wait, and the next one goes after
+    /// `pause`. It comes after `delay`.
+    fn fade(before: Sample, pause: i64, delay: i64) -> Seen {
+        let sent = before.sent + 50 * MILLI + pause;
+        let volume = before.volume + 51 * 1500;
+        let after = Sample { sent, arrived: sent + delay, volume, end: volume };
+        Seen {
+            number: 1,
+            repaired_by: 2,
+            time: before.sent + 45 * MILLI,
+            seq: 1,
+            len: 1448,
+            wire: 1500,
+            volume: before.volume + 45 * 1500,
+            passed: 1,
+            repair: Repair::Fast,
+            side: Side::Beyond,
+            around: Around { before: Some(before), after: Some(after), missing: 50 * 1500 },
+        }
+    }
+
+    /// Had the queue dropped them, it would have been empty when the sender went on: only what was on the link delays the next packet.
+    #[test]
+    fn a_fade_that_outlasts_the_window_is_corruption() {
+        let path = path();
+        let judge = Judge::new(&path, Marks::None);
+        let end = path.last().unwrap();
+        let before = Sample {
+            sent: end.sent + 50 * MILLI,
+            arrived: end.sent + 100 * MILLI,
+            volume: end.volume + 40 * 1500,
+            end: end.end + 60_000,
+        };
+        for (pause, delay, air, cause) in [
+            (0, 51, 1.0, Cause::Corruption),
+            (30, 21, 1.0, Cause::Corruption),
+            (0, 11, 0.0, Cause::Congestion),
+            (30, 11, 0.0, Cause::Congestion),
+        ] {
+            let loss = fade(before, pause * MILLI, delay * MILLI);
+            let verdict = judge.judge(&loss);
+            assert!(verdict.air.is_some_and(|share| (share - air).abs() < 0.1), "{pause} ms: {verdict:?}");
+            assert_eq!(verdict.cause, cause, "{pause} ms: {verdict:?}");
+        }
+        // After 60 ms the link is idle in either case, and the time tells nothing.
+        assert_eq!(judge.judge(&fade(before, 60 * MILLI, 11 * MILLI)).air, None);
     }
 }

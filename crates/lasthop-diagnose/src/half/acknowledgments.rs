@@ -12,6 +12,9 @@ enum Edge {
     Behind,
 }
 
+/// A receiver that acknowledges so many packets one by one does not wait for the second of two.
+const FEW_SINGLES: u32 = 4;
+
 impl Half {
     /// A packet of the receiver's. `window` in bytes; `sacks` whether selective acknowledgments were agreed upon.
     pub fn acknowledged(&mut self, packet: &Packet<'_>, window: Option<u64>, sacks: Sacks) {
@@ -32,6 +35,7 @@ impl Half {
         }
         let mut best: Option<Sent> = None;
         let moved = ack > self.acknowledged;
+        let waited = moved && self.may_have_waited(packet, ack - self.acknowledged);
         if moved {
             self.cumulative(packet, ack, &mut best);
             self.duplicates = 0;
@@ -45,12 +49,22 @@ impl Half {
         }
         if let Some(piece) = best {
             let sample = Sample { sent: piece.time, arrived: packet.time, volume: piece.volume, end: piece.end };
-            self.sampled(sample);
+            self.sampled(if waited { self.beyond.without_receivers_timer(sample) } else { sample });
         }
         if self.acknowledged >= self.highest {
             self.rounds.drained(packet.time);
         }
         self.last_heard = packet.time;
+    }
+
+    /// Whether an acknowledgment of `bytes` more may have waited for a second packet: one of a single packet, from a receiver that acknowledges several at once,
+    /// behind which nothing came.
+    fn may_have_waited(&mut self, packet: &Packet<'_>, bytes: u64) -> bool {
+        let is_single = bytes <= u64::from(self.rounds.mss());
+        self.singles = if is_single { self.singles.map(|singles| singles.saturating_add(1)) } else { Some(0) };
+        is_single
+            && self.singles.is_some_and(|singles| singles <= FEW_SINGLES)
+            && packet.segment.options.sack.as_slice().is_empty()
     }
 
     fn cumulative(&mut self, packet: &Packet<'_>, ack: u64, best: &mut Option<Sent>) {
