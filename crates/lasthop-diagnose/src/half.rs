@@ -215,7 +215,7 @@ impl Half {
             let headers = u64::from(packet.wire.saturating_sub(packet.len));
             let missing = missing + missing.div_ceil(mss) * headers;
             let after = stamped.map(|sample| Sample { volume: sample.volume + missing, ..sample });
-            let around = Around { before: self.before.last(), after, missing };
+            let around = Around { before: self.before.last(), after, missing, row: 0 };
             let (number, stamp) = (packet.number, packet.segment.options.timestamps.map(|stamps| stamps.val));
             self.gaps.push_back(Gap { seq: self.highest, end: seq, time: packet.time, number, stamp, around });
         }

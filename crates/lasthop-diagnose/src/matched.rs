@@ -288,8 +288,9 @@ fn follow(
             reordered += 1;
             continue;
         }
+        let row = lost[open..].first().zip(lost.last()).map_or(0, |(first, last)| last.time.saturating_sub(first.time));
         for loss in &mut lost[open..] {
-            (loss.around.after, loss.around.missing) = (Some(sample), missing);
+            loss.around = Around { after: Some(sample), missing, row, ..loss.around };
         }
         let neighbours = if missing == 0 { Neighbours::Arrived } else { Neighbours::Missing };
         (open, missing) = (lost.len(), 0);

@@ -45,6 +45,8 @@ pub struct Around {
     pub after: Option<Sample>,
     /// Bytes between these two that did not arrive.
     pub missing: u64,
+    /// Nanoseconds from when the first to when the last was sent of the packets that were lost in a row with this one.
+    pub row: i64,
 }
 
 /// All of one direction, in order of sequence numbers.

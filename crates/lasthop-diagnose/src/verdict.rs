@@ -1,8 +1,8 @@
 //! Corruption or congestion.
 //!
-//! Two things tell them apart. A queue drops a packet when it is full, so the delay around the drop is the highest that the path ever has. And a packet that
+//! Three things tell them apart. A queue drops a packet when it is full, so the delay around the drop is the highest that the path ever has. And a packet that
 //! a queue dropped took no time on the link, while one that the channel destroyed did: the neighbours arrive one packet's time further
-//! apart. `docs/models/diagnose.md` derives the numbers.
+//! apart. And a full queue takes a packet whenever one has left it, so it drops no long row of them. `docs/models/diagnose.md` derives the numbers.
 
 use serde::Serialize;
 
@@ -96,6 +96,7 @@ enum Drops {
 /// The weight of evidence is a logarithm of odds; above zero it speaks for corruption.
 const MOST_OF_AIR: f64 = 6.0;
 const FAR_BELOW_FULL: f64 = 4.0;
+const ALL_OF_A_ROW: f64 = 4.0;
 const AT_FULL: f64 = -2.5;
 const QUEUE_NEVER_GREW: f64 = 3.0;
 const MARKED_INSTEAD: f64 = 2.0;
@@ -167,7 +168,7 @@ impl Judge {
 
     fn weight(&self, loss: &Seen) -> f64 {
         let (air, queue) = (self.air(loss), self.queue(loss));
-        let mut weight = self.prior + air.map_or(0.0, |air| self.weight_of_air(air, loss));
+        let mut weight = self.prior + self.weight_of_row(loss) + air.map_or(0.0, |air| self.weight_of_air(air, loss));
         if let (Some(queue), Drops::WhenFull) = (queue, self.drops) {
             weight += self.weight_of_queue(queue, loss);
         }
@@ -245,6 +246,17 @@ impl Judge {
             Ceiling::Possible => AT_FULL,
             Ceiling::Refuted => 0.0,
         }
+    }
+
+    /// A full queue takes a packet whenever one has left it: it drops no row of packets that were sent over a longer time than that.
+    fn weight_of_row(&self, loss: &Seen) -> f64 {
+        let packet = self.packet(loss);
+        let late = 4.0 * self.jitter;
+        if packet <= 0.0 {
+            return 0.0;
+        }
+        let taken = (loss.around.row as f64 - late) / (packet + late);
+        (taken - 1.0).clamp(0.0, ALL_OF_A_ROW)
     }
 
     /// How far below the longest queue a full one may seem to be, in nanoseconds.
@@ -332,7 +344,7 @@ mod tests {
             passed: 1,
             repair: Repair::Fast,
             side: Side::Beyond,
-            around: Around { before: Some(before), after: Some(after), missing: 50 * 1500 },
+            around: Around { before: Some(before), after: Some(after), missing: 50 * 1500, row: 0 },
         }
     }
 
@@ -359,7 +371,12 @@ mod tests {
             assert!(verdict.air.is_some_and(|share| (share - air).abs() < 0.1), "{pause} ms: {verdict:?}");
             assert_eq!(verdict.cause, cause, "{pause} ms: {verdict:?}");
         }
-        // After 60 ms the link is idle in either case, and the time tells nothing.
-        assert_eq!(judge.judge(&fade(before, 60 * MILLI, 11 * MILLI)).air, None);
+        // After 60 ms the link is idle in either case, and the time tells nothing. But a full queue has room again each millisecond.
+        let mut late = fade(before, 60 * MILLI, 11 * MILLI);
+        for (row, cause) in [(500_000, Cause::Congestion), (49 * MILLI, Cause::Corruption)] {
+            late.around.row = row;
+            let verdict = judge.judge(&late);
+            assert_eq!((verdict.air, verdict.cause), (None, cause), "{verdict:?}");
+        }
     }
 }
