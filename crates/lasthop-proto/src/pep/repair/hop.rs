@@ -108,6 +108,7 @@ impl Hop {
     /// A packet leaves for the first time.
     fn depart<P: Payload>(&mut self, now: Instant, cached: &mut Cached<P>) {
         self.leave(now, cached.len);
+        self.room.departed(now);
         cached.under_way = self.window.sent(cached.len);
         cached.arrived_before = self.window.arrived();
     }
@@ -181,7 +182,7 @@ impl<P: Payload> Repair<P> {
             self.order.leave(&mut cached.sendings, Priority::Normal);
             return Passage::Now;
         };
-        hop.room.arrived(hop.control, cached.end, len, hop.held);
+        hop.room.arrived(hop.control, now, cached.end, hop.held);
         if hop.held == 0 {
             match hop.admits(now, len, arrived) {
                 Admission::Now => {
