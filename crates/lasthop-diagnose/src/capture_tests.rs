@@ -310,6 +310,51 @@ fn heads_of_68_bytes_are_enough_to_see_the_loss() {
     let direction = &report.flows[0].directions[0];
     assert_eq!((direction.bytes, direction.retransmissions), (40_000, 1));
     assert_eq!(direction.corruption + direction.congestion + direction.unknown, 1);
+    assert_eq!(report.options_cut, 0);
+}
+
+/// The same with the options cut off: a capture says so, and does not take a window whose scale it lacks for a small one.
+#[test]
+fn options_that_are_cut_off_are_told_of() {
+    let report = report(&Transfer::write(FORMS[0], Front::Ethernet, Family::Four, 64));
+    // Both SYNs, the 41 packets of data with their timestamps, and the acknowledgment with a SACK block.
+    assert_eq!(report.options_cut, 44);
+    let said = report.missing();
+    assert!(said.iter().any(|said| said.starts_with("44 TCP headers cut off within the options")), "{said:?}");
+    let direction = &report.flows[0].directions[0];
+    assert_eq!((direction.bytes, direction.retransmissions), (40_000, 1));
+    assert!(direction.limits.iter().all(|limit| limit.factor != crate::rounds::Factor::ReceiveWindow), "{direction:?}");
+    assert_eq!(direction.losses[0].verdict.air, None, "nobody knows which packet came first behind it");
+}
+
+/// In tcpdump's capture of all interfaces (`-i any`) a forwarded packet stands twice, each time with its device: each device has whole connections, whatever comes
+/// first.
+#[test]
+fn a_capture_that_names_devices_has_a_connection_at_each() {
+    let bytes = Transfer::write(FORMS[1], Front::Cooked2, Family::Four, 65_535);
+    let mut capture = Capture::open(&bytes[..]).unwrap();
+    let mut file = File::new(FORMS[1], 276, 65_535);
+    while let Some((frame, _)) = capture.next_frame().unwrap() {
+        // Towards the receiver from device 2 to device 3, and back.
+        let to_receiver = frame.data[20 + 12..20 + 16] == [10, 0, 0, 1];
+        for (step, device) in (if to_receiver { [2, 3] } else { [3, 2] }).into_iter().enumerate() {
+            let mut data = frame.data.to_vec();
+            data[7] = device;
+            data[20 + 8] -= step as u8;
+            file.packet(frame.time + step as u64 * MILLI / 100, &data, frame.len);
+        }
+    }
+    let report = report(&file.bytes);
+    assert_eq!((report.packets, report.tcp, report.copies, report.flows.len()), (168, 168, 0, 2));
+    for flow in &report.flows {
+        let direction = &flow.directions[0];
+        assert_eq!((direction.bytes, direction.corruption, direction.vantage), (40_000, 1, crate::Vantage::Gateway));
+        assert!(direction.rtt_ms.is_some_and(|rtt| (rtt - 15.0).abs() < 0.03), "{:?}", direction.rtt_ms);
+    }
+    let options = Options { interface: Some("device 3".to_owned()), ..Options::default() };
+    let report = diagnose(&file.bytes[..], &options).unwrap();
+    assert_eq!((report.other_interfaces, report.flows.len()), (84, 1));
+    assert_eq!(report.flows[0].interface, options.interface);
 }
 
 /// A packet that leaves through another interface is the same packet.

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 use lasthop_proto::packet::{Ecn, Flags};
+use lasthop_wire::Kept;
 
 use crate::half::{Half, Packet, Sacks};
 use crate::rounds::OptionBytes;
@@ -38,6 +39,8 @@ impl Stamps {
 pub struct Answers {
     /// Stamps that were sent to it, and when.
     waiting: VecDeque<(u32, i64)>,
+    /// The newest of them, answered or not.
+    newest: Option<u32>,
     least: Option<i64>,
 }
 
@@ -54,9 +57,11 @@ impl Answers {
     }
 
     fn asked(&mut self, val: u32, time: i64) {
-        if self.waiting.back().is_some_and(|&(last, _)| last.wrapping_sub(val) as i32 >= 0) {
+        // Of packets with the same stamp the first asks, also when the others come after it was answered.
+        if self.newest.is_some_and(|newest| newest.wrapping_sub(val) as i32 >= 0) {
             return;
         }
+        self.newest = Some(val);
         if self.waiting.len() == MOST_STAMPS {
             self.waiting.pop_front();
         }
@@ -90,6 +95,8 @@ pub struct Handshake {
     answer: Option<i64>,
     window_scale: [Option<u8>; 2],
     sack: [bool; 2],
+    /// Of which the options are known.
+    agreed: [bool; 2],
     seen: [bool; 2],
 }
 
@@ -97,6 +104,11 @@ impl Handshake {
     /// Whether both halves of it are in the capture.
     pub fn is_whole(&self) -> bool {
         self.seen == [true; 2]
+    }
+
+    /// Whether it is known what the ends agreed on.
+    fn is_known(&self) -> bool {
+        self.agreed == [true; 2]
     }
 }
 
@@ -213,8 +225,11 @@ impl Flow {
     fn begin(&mut self, packet: &Packet<'_>, from: usize) {
         let segment = packet.segment;
         self.halves[from].begin(segment.seq + 1);
-        self.handshake.window_scale[from] = segment.options.window_scale;
-        self.handshake.sack[from] = segment.options.sack_permitted;
+        if packet.options == Kept::Whole {
+            self.handshake.window_scale[from] = segment.options.window_scale;
+            self.handshake.sack[from] = segment.options.sack_permitted;
+            self.handshake.agreed[from] = true;
+        }
         self.handshake.seen[from] = true;
         if let Some(mss) = segment.options.mss {
             // Timestamps take twelve bytes of each segment that may have them.
@@ -265,8 +280,8 @@ impl Flow {
             [Some(_), Some(_)] => shake.window_scale[from],
             _ => Some(0),
         };
-        let window = scale.filter(|_| shake.is_whole()).map(|scale| u64::from(packet.segment.window) << scale.min(14));
-        let sacks = if shake.is_whole() && shake.sack != [true; 2] { Sacks::Never } else { Sacks::Perhaps };
+        let window = scale.filter(|_| shake.is_known()).map(|scale| u64::from(packet.segment.window) << scale.min(14));
+        let sacks = if shake.is_known() && shake.sack != [true; 2] { Sacks::Never } else { Sacks::Perhaps };
         let half = &mut self.halves[1 - from];
         half.echoes += u64::from(packet.segment.flags.has(Flags::ECE) && half.markable > 0);
         half.acknowledged(packet, window, sacks);
@@ -288,5 +303,22 @@ impl Flow {
         for (half, to_sender) in self.halves.iter_mut().zip(to_ends) {
             half.finish(now, to_sender);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Three packets with one stamp come over a slow hop, the third after the first was answered: its own answer has the same echo, and says nothing.
+    #[test]
+    fn of_packets_with_one_stamp_the_first_asks() {
+        let mut answers = Answers::default();
+        for (at, asks, val) in
+            [(0, true, 7), (8, true, 7), (20, false, 7), (24, true, 7), (26, false, 7), (30, true, 8), (50, false, 8)]
+        {
+            if asks { answers.asked(val, at) } else { answers.answered(val, at) }
+        }
+        assert_eq!(answers.least(), Some(20));
     }
 }

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 
 use lasthop_proto::packet::Segment;
 use lasthop_proto::seq::Seq;
+use lasthop_wire::Kept;
 
 use crate::loss::{Losses, Reduction, Repair, Seen, Side};
 use crate::path::{Neighbours, Path, Sample};
@@ -30,6 +31,8 @@ pub struct Packet<'p> {
     pub number: u64,
     /// Its TCP header.
     pub segment: &'p Segment,
+    /// Whether all of its options are there.
+    pub options: Kept,
     /// Bytes of payload.
     pub len: u32,
     /// Bytes on the wire, IP header included.
@@ -68,6 +71,8 @@ pub struct Half {
     duplicates: u32,
     /// Acknowledgments of a single packet since the last one of several; none before the first of several.
     singles: Option<u32>,
+    /// An acknowledgment whose options were cut off came since the last packet that is known to have arrived: others may have.
+    missed: bool,
     last_heard: i64,
     /// From the capture to the receiver and back.
     pub beyond: Path,
@@ -178,7 +183,7 @@ impl Half {
         }
         let (first, _) = self.span.unwrap_or((packet.time, packet.time));
         self.span = Some((first, packet.time));
-        self.packets += 1;
+        self.packets += self.rounds.packets(packet.len);
         self.wire += u64::from(packet.wire);
         let fresh = seq.max(self.highest);
         if seq < self.highest {
@@ -234,9 +239,10 @@ impl Half {
         if filled {
             return;
         }
-        self.retransmissions += 1;
+        let packets = self.rounds.packets((end - seq) as u32);
+        self.retransmissions += packets;
         if end <= self.acknowledged {
-            self.repeated += 1;
+            self.repeated += packets;
             return;
         }
         self.on_the_way.cut(seq);
@@ -261,7 +267,7 @@ impl Half {
                 around: piece.around.unwrap_or(lost),
             };
             let number = if piece.sacked {
-                self.repeated += 1;
+                self.repeated += self.rounds.packets(loss.len);
                 None
             } else {
                 let number = self.losses.add(loss);

@@ -44,11 +44,12 @@ pub fn loss_trace(
         let time = clock.read(frame.time);
         let Some(network) = link::network(interface.link, &frame) else { continue };
         let Some(head) = parse_head(network.packet, network.len) else { continue };
-        let Transport::Tcp { segment, payload_len } = head.transport else { continue };
+        let Transport::Tcp { segment, payload_len, .. } = head.transport else { continue };
         let ours = (frame.interface, network.device) == flow.place
             && (head.route.source, head.route.destination) == (direction.from, direction.to)
             && (flow.packet_numbers[0]..=flow.packet_numbers[1]).contains(&frame.number);
-        if copies.knows(&head, &segment, time) || !ours || payload_len == 0 {
+        let is_copy = network.device == 0 && copies.knows(&head, &segment, time);
+        if is_copy || !ours || payload_len == 0 {
             continue;
         }
         if end.is_some_and(|end| frame.number > end) {

@@ -152,7 +152,7 @@ fn contents(source: impl Read) -> Result<Contents, CaptureError> {
         }
         let Some(network) = link::network(interface.link, &frame) else { continue };
         let Some(head) = parse_head(network.packet, network.len) else { continue };
-        let Transport::Tcp { segment, payload_len } = head.transport else { continue };
+        let Transport::Tcp { segment, payload_len, .. } = head.transport else { continue };
         if copies.knows(&head, &segment, time) {
             continue;
         }

@@ -28,6 +28,12 @@ impl Report {
             let packets = count(self.unread, "packet");
             said.push(format!("{packets} left out: neither TCP nor UDP, fragments, or cut off before the ports"));
         }
+        if self.options_cut > 0 {
+            let segments = count(self.options_cut, "TCP header");
+            said.push(format!(
+                "{segments} cut off within the options; where these are missing, windows and selective acknowledgments are not known: take 128 bytes of each packet (tcpdump -s 128)"
+            ));
+        }
         if self.clock_steps > 0 {
             said.push(format!("the clock jumped, {}; no delay is taken across that", count(self.clock_steps, "time")));
         }

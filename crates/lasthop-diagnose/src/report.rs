@@ -10,7 +10,7 @@ use crate::flow::Flow;
 use crate::half::Half;
 use crate::loss::{Loss, Needless, Repair, Side};
 use crate::rounds::{FACTORS, Factor};
-use crate::table::Diagnosis;
+use crate::table::{DEVICE, Diagnosis};
 use crate::verdict::{Cause, Judge, Marks, Verdict};
 
 /// Where a capture was taken, seen from whoever sends data.
@@ -52,6 +52,8 @@ pub struct Report {
     pub unread: u64,
     /// Packets that a capture of several interfaces has twice; their copies were left out.
     pub copies: u64,
+    /// TCP segments of which the capture kept only a part of the options.
+    pub options_cut: u64,
     /// Packets at interfaces that were not asked for.
     pub other_interfaces: u64,
     /// Packets of link types that cannot be read: number of the type, and packets.
@@ -222,6 +224,7 @@ impl Report {
             seconds: seconds(end.saturating_sub(begin)),
             unread: counts.unread,
             copies: counts.copies,
+            options_cut: counts.options_cut,
             other_interfaces: counts.other_interfaces,
             unknown_links: counts.unknown_links.iter().map(|(&link, &packets)| (link, packets)).collect(),
             flows_left_out: counts.flows_left_out,
@@ -249,7 +252,7 @@ impl FlowReport {
         let first = flow.handshake.initiator.unwrap_or(0);
         let order = [first, 1 - first];
         let name = interfaces.get(flow.place.0 as usize).and_then(|interface| interface.name.clone());
-        let device = (flow.place.1 != 0).then(|| format!("device {}", flow.place.1));
+        let device = (flow.place.1 != 0).then(|| format!("{DEVICE}{}", flow.place.1));
         let mut directions: Vec<Direction> = order
             .into_iter()
             .filter(|&from| flow.halves[from].packets > 0)
@@ -270,6 +273,9 @@ impl FlowReport {
         }
     }
 }
+
+/// Stamps are taken to tick once a millisecond: by so much a packet seems to be late on the average.
+const HALF_A_TICK: f64 = 500_000.0;
 
 /// An end that answers within this is where the capture was taken: nanoseconds, and a share of the round trip.
 const AT_ONCE: (f64, f64) = (300_000.0, 0.01);
@@ -298,7 +304,8 @@ impl Direction {
         };
         let losses = judged(half, begin);
         let count = |cause: Cause| {
-            losses.iter().filter(|loss| loss.needless.is_none() && loss.verdict.cause == cause).count() as u64
+            let lost = losses.iter().filter(|loss| loss.needless.is_none() && loss.verdict.cause == cause);
+            lost.map(|loss| half.rounds.packets(loss.bytes)).sum()
         };
         let (first, last) = half.span.unwrap_or_default();
         let lasted = last.saturating_sub(first) as f64 / 1e9;
@@ -312,7 +319,10 @@ impl Direction {
         let payload = if half.wire > 0 { half.bytes as f64 / half.wire.max(half.bytes) as f64 } else { 1.0 };
         let limits = limits(half, &losses);
         let rtt = to_sender.unwrap_or(0).saturating_add(to_receiver.unwrap_or(0));
-        let mean = half.beyond.mean().map(|mean| mean + to_sender.unwrap_or(0) as f64);
+        // The queue in front of the capture shows in the sender's stamps, as far as they are finer than it.
+        let queued =
+            half.before.mean().zip(half.before.base()).map_or(0.0, |(mean, base)| mean - base as f64 - HALF_A_TICK);
+        let mean = half.beyond.mean().map(|mean| mean + to_sender.unwrap_or(0) as f64 + queued.max(0.0));
         let timeouts = |all: bool| {
             let timeout = |loss: &&LossReport| loss.repair == Repair::Timeout && (all || loss.needless.is_some());
             // A timer that fires makes the sender repeat more than one packet.
@@ -323,6 +333,7 @@ impl Direction {
                 .filter(|loss| std::mem::replace(&mut last, loss.repaired_by) != loss.repaired_by)
                 .count() as u64
         };
+        let needless = losses.iter().filter(|loss| loss.needless.is_some());
         Self {
             from: flow.ends[from],
             to: flow.ends[to],
@@ -348,7 +359,7 @@ impl Direction {
             unknown: count(Cause::Unknown),
             unjudged: half.losses.left_out(),
             retransmissions: half.retransmissions,
-            needless: half.repeated + losses.iter().filter(|loss| loss.needless.is_some()).count() as u64,
+            needless: half.repeated + needless.map(|loss| half.rounds.packets(loss.bytes)).sum::<u64>(),
             timeouts: timeouts(true),
             needless_timeouts: timeouts(false),
             reordered: half.reordered,

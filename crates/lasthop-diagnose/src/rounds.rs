@@ -136,6 +136,11 @@ impl Rounds {
         self.mss
     }
 
+    /// How many packets so much payload becomes on the wire: super-segments, as interfaces with offloads show them, more than one.
+    pub fn packets(&self, bytes: u32) -> u64 {
+        u64::from(bytes.div_ceil(self.mss.max(1)))
+    }
+
     /// The receiver allows data up to `edge`.
     pub fn allow(&mut self, now: i64, edge: u64) {
         if self.edges.back().is_some_and(|&(_, last)| last == edge) {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
 
 use lasthop_proto::packet::{Flags, Segment};
-use lasthop_wire::{Head, Transport, parse_head};
+use lasthop_wire::{Head, Kept, Transport, parse_head};
 
 use crate::Options;
 use crate::capture::{Frame, Interface};
@@ -21,6 +21,9 @@ const MOST_PAIRS: usize = 50_000;
 const SMALL_STEP: i64 = 20_000_000;
 /// Nobody is silent for so long in the midst of a capture: the clock was set.
 const LONG_STEP: i64 = 6 * 3600 * 1_000_000_000;
+
+/// What stands before the number of a device that has no name.
+pub(crate) const DEVICE: &str = "device ";
 
 /// A connection's place and its ends, the lower address first.
 type Key = ((u32, u32), SocketAddr, SocketAddr);
@@ -50,6 +53,8 @@ pub(crate) struct Counts {
     /// No IP packet, or none that can be read.
     pub unread: u64,
     pub copies: u64,
+    /// Segments whose TCP options were not all kept.
+    pub options_cut: u64,
     /// By link type.
     pub unknown_links: BTreeMap<u32, u64>,
     pub flows_left_out: u64,
@@ -130,6 +135,12 @@ impl Copies {
     }
 }
 
+/// Whether a packet was seen at the interface of that name, or at the device that a report calls so.
+fn is_called(name: &str, interface: &Interface, network: Option<Network<'_>>) -> bool {
+    let device = name.strip_prefix(DEVICE).and_then(|number| number.parse().ok());
+    interface.name.as_deref() == Some(name) || device.is_some() && device == network.map(|network| network.device)
+}
+
 impl Diagnosis {
     /// One that has seen nothing.
     pub fn new(options: Options) -> Self {
@@ -144,7 +155,8 @@ impl Diagnosis {
     /// Takes the next packet, captured at `interface`.
     pub fn take(&mut self, frame: &Frame<'_>, interface: &Interface) {
         self.counts.packets += 1;
-        if self.options.interface.is_some() && self.options.interface != interface.name {
+        let network = link::network(interface.link, frame);
+        if self.options.interface.as_ref().is_some_and(|name| !is_called(name, interface, network)) {
             self.counts.other_interfaces += 1;
             return;
         }
@@ -155,7 +167,6 @@ impl Diagnosis {
             *self.counts.unknown_links.entry(interface.link).or_default() += 1;
             return;
         }
-        let network = link::network(interface.link, frame);
         let head = network.and_then(|Network { packet, len, .. }| parse_head(packet, len));
         let (Some(network), Some(head)) = (network, head) else {
             self.counts.unread += 1;
@@ -163,9 +174,11 @@ impl Diagnosis {
         };
         let place = (frame.interface, network.device);
         match head.transport {
-            Transport::Tcp { segment, payload_len } => {
+            Transport::Tcp { segment, payload_len, options } => {
                 self.counts.tcp += 1;
-                if self.copies.knows(&head, &segment, time) {
+                self.counts.options_cut += u64::from(options == Kept::CutOff);
+                // Where the capture names devices, each of them has whole connections.
+                if network.device == 0 && self.copies.knows(&head, &segment, time) {
                     self.counts.copies += 1;
                     return;
                 }
@@ -174,6 +187,7 @@ impl Diagnosis {
                     time,
                     number: frame.number,
                     segment: &segment,
+                    options,
                     len: payload_len,
                     wire: head.total_len,
                     volume,

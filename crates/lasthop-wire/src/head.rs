@@ -32,6 +32,8 @@ pub enum Transport<'p> {
     Tcp {
         /// Its header. Options that were cut off or are malformed are missing.
         segment: Segment,
+        /// Whether the capture kept all of its options.
+        options: Kept,
         /// Bytes of payload on the wire.
         payload_len: u32,
     },
@@ -40,6 +42,15 @@ pub enum Transport<'p> {
         /// What was kept of its payload.
         payload: &'p [u8],
     },
+}
+
+/// How much of something a capture kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kept {
+    /// All.
+    Whole,
+    /// Not all.
+    CutOff,
 }
 
 /// Bytes of a TCP header without options.
@@ -102,6 +113,7 @@ fn tcp(rest: &[u8], len: u32) -> Option<Transport<'_>> {
             flags: flags([fixed[12], fixed[13]]),
             options: options_of(kept),
         },
+        options: if rest.len() < header_len { Kept::CutOff } else { Kept::Whole },
         payload_len,
     })
 }
@@ -141,7 +153,7 @@ mod tests {
     fn a_whole_packet_reads_as_it_does_elsewhere() {
         let bytes = packet();
         let (head, view) = (parse_head(&bytes, bytes.len() as u32).unwrap(), parse(&bytes).unwrap());
-        let Transport::Tcp { segment, payload_len } = head.transport else { panic!("{head:?}") };
+        let Transport::Tcp { segment, payload_len, .. } = head.transport else { panic!("{head:?}") };
         assert_eq!((head.route, segment, payload_len), (view.route, view.segment, 100));
         assert_eq!((head.total_len, head.ecn), (bytes.len() as u32, view.ecn));
     }
@@ -153,8 +165,9 @@ mod tests {
             let head = parse_head(&bytes[..kept], bytes.len() as u32);
             assert_eq!(head.is_some(), kept >= 40, "{kept}");
             let Some(head) = head else { continue };
-            let Transport::Tcp { segment, payload_len } = head.transport else { panic!("{head:?}") };
+            let Transport::Tcp { segment, payload_len, options } = head.transport else { panic!("{head:?}") };
             assert_eq!((payload_len, segment.seq), (100, Seq(1)));
+            assert_eq!(options == Kept::CutOff, kept < 52, "{kept}");
             // The timestamps are whole from 40 + 2 bytes of padding + 10 on; in front or behind, as they were built.
             assert_eq!(segment.options.timestamps.is_some(), kept >= 52 - usize::from(bytes[40] == 8) * 2, "{kept}");
         }

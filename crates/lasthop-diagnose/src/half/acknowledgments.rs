@@ -1,5 +1,7 @@
 //! What comes back: which data arrived, when, and what around it did not.
 
+use lasthop_wire::Kept;
+
 use super::{Half, Packet, Sacks};
 use crate::loss::{Needless, Side};
 use crate::path::{Neighbours, Sample};
@@ -41,13 +43,16 @@ impl Half {
             self.duplicates = 0;
         }
         self.selective(packet, ack, &mut best);
-        if !moved && sacks == Sacks::Never && packet.len == 0 && !self.on_the_way.is_empty() {
+        // Without what was cut off it is not known which packet it answers.
+        let is_whole = packet.options == Kept::Whole;
+        self.missed |= !is_whole;
+        if is_whole && !moved && sacks == Sacks::Never && packet.len == 0 && !self.on_the_way.is_empty() {
             self.duplicates += 1;
             if self.duplicates > 1 || window.is_some() {
                 self.guess(packet.time, &mut best);
             }
         }
-        if let Some(piece) = best {
+        if let Some(piece) = best.filter(|_| is_whole) {
             let sample = Sample { sent: piece.time, arrived: packet.time, volume: piece.volume, end: piece.end };
             self.sampled(if waited { self.beyond.without_receivers_timer(sample) } else { sample });
         }
@@ -188,7 +193,7 @@ impl Half {
                 found += 1;
             }
         }
-        if found > 0 {
+        if found > 0 && !self.missed {
             let around = Around { before, after: Some(sample), missing, row: 0 };
             let mut index = first;
             while let Some(piece) = self.on_the_way.get(index).copied().filter(|piece| piece.seq < sample.end) {
@@ -220,6 +225,7 @@ impl Half {
                 }
             }
         }
+        self.missed = false;
         self.beyond.take(sample, if found > 0 { Neighbours::Missing } else { Neighbours::Arrived });
         self.rounds.queued(Side::Beyond, self.beyond.queue(sample));
     }
