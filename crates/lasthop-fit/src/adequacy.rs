@@ -5,7 +5,7 @@ use lasthop_proto::packet::{Body, Packet};
 use lasthop_proto::random::Root;
 use lasthop_proto::time::{Duration, Instant};
 
-use crate::trace::{LossTrace, runs};
+use crate::trace::{LossTrace, Sizes, runs};
 
 /// How often the model is run.
 const RUNS: u32 = 100;
@@ -171,7 +171,7 @@ impl Portrait {
             variation(losses, BLOCKS[0]),
             variation(losses, BLOCKS[1]),
             variation(losses, BLOCKS[2]),
-            (lost > 0.0 && !trace.is_of_one_size()).then(|| bytes.sum::<f64>() / lost),
+            (lost > 0.0 && trace.sizes() == Sizes::Several).then(|| bytes.sum::<f64>() / lost),
         ];
         Self { numbers, run_lengths, autocorrelation }
     }

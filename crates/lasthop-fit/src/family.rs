@@ -5,7 +5,7 @@ use lasthop_proto::time::Duration;
 
 use crate::optimum::{maximise, standard_errors};
 use crate::states::{ByPacket, ByTime};
-use crate::trace::{Clock, LossTrace, Sent};
+use crate::trace::{Clock, LossTrace, Sent, Sizes};
 
 /// A family of channel models, named as scenarios name them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize)]
@@ -157,7 +157,7 @@ fn uniform(trace: &LossTrace) -> Fit {
 
 /// Told from the uniform one by packets of several sizes only.
 fn exponential(trace: &LossTrace, stop: Stop<'_>) -> Option<Fit> {
-    if trace.is_of_one_size() {
+    if trace.sizes() == Sizes::One {
         return None;
     }
     let (parameter, log_likelihood) = distance(trace.packets(), stop);

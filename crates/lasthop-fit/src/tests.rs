@@ -156,6 +156,23 @@ fn sizes_tell_errors_in_bytes_from_errors_in_packets() {
     assert_eq!(report.chosen().family, Family::Exponential);
 }
 
+/// A transfer's last segment is short. That it was lost in each of three is no sign that losses strike small packets.
+#[test]
+fn a_few_small_packets_tell_nothing_of_sizes() {
+    let spec = ErrorSpec::Uniform { frame_loss: 0.02, frames: Frames::All };
+    let mut channel = Channel::new(&spec, Root(1).stream("channel"));
+    let packets = (0..5000u32).map(|number| {
+        let packet = Packet::<()> { len: 1448, body: Body::Datagram { number }, ..Packet::default() };
+        let last = [1000, 3000, 4999].contains(&number);
+        let lost = last || !matches!(channel.judge(&packet, Instant::ZERO, Instant::ZERO), Fate::Delivered);
+        let bytes = if last { 300 } else { 1500 };
+        Sent { at: Duration::from_millis(u64::from(number)), air: Duration::ZERO, bytes, lost }
+    });
+    let report = fit(&LossTrace::timed(packets.collect())).expect("the trace has packets");
+    assert_eq!(report.chosen().family, Family::Uniform);
+    assert!(report.adequacy.fits(), "{:?}", report.adequacy);
+}
+
 #[test]
 fn traces_without_loss_and_without_anything_else_are_no_trouble() {
     assert!(fit(&LossTrace::ordered([])).is_none());

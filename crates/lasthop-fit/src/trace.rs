@@ -1,5 +1,7 @@
 //! What was seen of one direction of a link.
 
+use std::collections::BTreeMap;
+
 use lasthop_proto::time::Duration;
 
 /// One packet on its way over the link.
@@ -24,25 +26,41 @@ pub enum Clock {
     Unknown,
 }
 
+/// So many packets of other sizes than the commonest tell whether losses strike packets or bytes. A transfer's last segment is short, and it is sent again if it
+/// is lost: that says nothing.
+const FEW: usize = 100;
+
+/// Whether a trace's packets are of several sizes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sizes {
+    /// They are of one size, or nearly all of them.
+    One,
+    /// Enough are of others to tell whether size matters.
+    Several,
+}
+
 /// One direction of a link, packet by packet in order of transmission.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LossTrace {
     packets: Vec<Sent>,
     clock: Clock,
+    sizes: Sizes,
 }
 
 impl LossTrace {
     /// A trace of packets whose times of transmission are known. They are put in order of time.
     pub fn timed(mut packets: Vec<Sent>) -> Self {
         packets.sort_by_key(|packet| packet.at);
-        Self { packets, clock: Clock::Known }
+        let sizes = sizes(&packets);
+        Self { packets, clock: Clock::Known, sizes }
     }
 
     /// A trace of which only order and losses are known: packets of 1,500 bytes, a millisecond apart.
     pub fn ordered(losses: impl IntoIterator<Item = bool>) -> Self {
         let packet =
             |(number, lost)| Sent { at: Duration::from_millis(number as u64), air: Duration::ZERO, bytes: 1500, lost };
-        Self { packets: losses.into_iter().enumerate().map(packet).collect(), clock: Clock::Unknown }
+        let packets = losses.into_iter().enumerate().map(packet).collect();
+        Self { packets, clock: Clock::Unknown, sizes: Sizes::One }
     }
 
     /// The same packets on a link of so many bits a second: each is on the air for its length, after those before it.
@@ -73,9 +91,9 @@ impl LossTrace {
         self.packets.iter().filter(|packet| packet.lost).count() as u64
     }
 
-    /// Whether all packets have one size.
-    pub fn is_of_one_size(&self) -> bool {
-        self.packets.windows(2).all(|pair| pair[0].bytes == pair[1].bytes)
+    /// Whether packets have several sizes.
+    pub fn sizes(&self) -> Sizes {
+        self.sizes
     }
 
     /// The share of packets lost, 0 to 1, in each of at most `spans` spans of equal length, and where each begins: in seconds from the first packet on, or in
@@ -125,6 +143,15 @@ pub(crate) fn runs(losses: impl Iterator<Item = bool>) -> Vec<u32> {
         runs.push(run);
     }
     runs
+}
+
+fn sizes(packets: &[Sent]) -> Sizes {
+    let mut counts = BTreeMap::new();
+    for packet in packets {
+        *counts.entry(packet.bytes).or_insert(0) += 1;
+    }
+    let commonest = counts.into_values().max().unwrap_or(0);
+    if packets.len() - commonest < FEW { Sizes::One } else { Sizes::Several }
 }
 
 #[cfg(test)]

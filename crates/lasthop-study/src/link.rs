@@ -19,7 +19,7 @@ use lasthop_scenario::units::{BitRate, QueueSize, TimeSpan};
 use serde_json::{Value, json};
 
 pub use self::access::{Access, Files, NamedFile};
-use self::captured::captured;
+use self::captured::{Way, captured};
 
 /// Spans of a measurement whose losses are shown.
 const SPANS: usize = 120;
@@ -255,15 +255,20 @@ pub fn measured_from(
     }
     if begins_as_capture(access, down)? {
         let captured = captured(access, down, given)?;
+        let fit = |way: &Way| fitted(access, down, &way.losses, rate.or(way.rate));
+        let measured_up = captured.up.as_ref().filter(|_| up.is_none()).map(|way| {
+            let name = format!("{name}, flow {}", way.flow);
+            fit(way).map(|fitted| Fitted { name, ..fitted })
+        });
         return Ok(MeasuredLink {
+            down: fit(&captured.down)?,
+            up: measured_up.transpose()?.or(up),
             name,
             source: Source::Capture,
-            down: fitted(access, down, &captured.losses, rate.or(captured.rate))?,
-            up,
             link: captured.link(given),
             lacking: captured.lacking(given),
             remark: Some(captured.remark),
-            diagnosis: Some((captured.report, captured.flow)),
+            diagnosis: Some((captured.report, captured.down.flow)),
         });
     }
     let fitted = trace(access, down, rate)?;
@@ -355,7 +360,7 @@ fn begins_as_capture(access: &Access<'_>, path: &Path) -> Result<bool, LinkError
 fn trace(access: &Access<'_>, path: &Path, rate: Option<f64>) -> Result<Fitted, LinkError> {
     if begins_as_capture(access, path)? {
         let captured = captured(access, path, &Given::default())?;
-        return fitted(access, path, &captured.losses, rate.or(captured.rate));
+        return fitted(access, path, &captured.down.losses, rate.or(captured.down.rate));
     }
     fitted(access, path, &access.text(path).map_err(failed(path))?, rate)
 }

@@ -251,6 +251,43 @@ fn a_capture_becomes_a_loss_trace_and_a_model() {
     assert!(detail.contains("corruption") && detail.lines().count() > 20, "{detail}");
 }
 
+/// A gateway's capture has a download and an upload of the same client: each way over the link is fitted to its own.
+#[test]
+fn a_gateways_capture_is_fitted_both_ways() {
+    let bench = Bench::new();
+    let errors = "rate_up = \"4 Mbps\"\nqueue_up = \"30 packets\"\n\
+        errors_down = { model = \"uniform\", frame_loss = \"2 %\" }\nerrors_up = { model = \"uniform\", frame_loss = \"0.5 %\" }";
+    let link = Link { rate: "8 Mbps", delay: "12 ms", queue: 50, errors, size: "6 MB", limit: "" };
+    let upload = "[flows.upload]\nfrom = \"phone\"\nto = \"server\"\nsize = \"4 MB\"\nstart = \"30 s\"\n";
+    bench.put("link.toml", &(scenario(&link) + upload));
+    bench.stdout("trace link.toml --scheme E2E-BBR --point tower:radio --pcapng hop.pcapng --to '60 s'");
+    bench.stdout("fit hop.pcapng --out fitted.toml");
+    let fitted = bench.text("fitted.toml");
+    // The first number behind a key, in the part of the file behind `mark`.
+    let number = |mark: &str, key: &str| -> f64 {
+        let part = fitted.split(mark).nth(1).unwrap_or_else(|| panic!("no {mark}: {fitted}"));
+        let value = part.split(&format!("\n{key} = ")).nth(1).unwrap_or_else(|| panic!("no {key}: {part}"));
+        let value = value.trim_start_matches('"');
+        value[..value.find(|char: char| !char.is_ascii_digit() && char != '.').unwrap()].parse().unwrap()
+    };
+    for (key, expected) in [("rate", 8000.0), ("rate_up", 4000.0), ("delay", 12.0)] {
+        let found = number("[links.hop]", key);
+        assert!((found / expected - 1.0).abs() < 0.03, "{key}: {found}, not {expected}");
+    }
+    assert!((0.015..0.025).contains(&number("[links.hop.errors_down]", "frame_loss")), "{fitted}");
+    assert!((0.002..0.009).contains(&number("[links.hop.errors_up]", "frame_loss")), "{fitted}");
+    // Of the upload alone it is said that it is one.
+    bench.put(
+        "upload.toml",
+        &(scenario(&link).replace("[flows.download]\nfrom = \"server\"\nto = \"phone\"\nsize = \"6 MB\"\n", "")
+            + upload),
+    );
+    bench.stdout("trace upload.toml --scheme E2E-BBR --point tower:radio --pcapng upload.pcapng --to '60 s'");
+    let said = bench.run("fit upload.pcapng");
+    let said = String::from_utf8(said.stderr).unwrap();
+    assert!(said.contains("an upload"), "{said}");
+}
+
 #[test]
 fn what_cannot_be_done_is_said_in_one_line() {
     let bench = Bench::new();

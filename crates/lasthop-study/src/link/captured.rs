@@ -20,64 +20,135 @@ const HANDSHAKE: f64 = 120.0;
 /// A queue that never overflowed is assumed to hold so many packets at the least.
 const QUEUE: f64 = 100.0;
 
+/// With less data a connection says nothing of its way: packets.
+const FEW: u64 = 200;
+
 /// What a capture says, as far as it tells.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Captured {
     /// All of it.
     pub report: Report,
-    /// The losses to corruption of the flow with most data, as a table.
+    /// What crossed the link on its way to the client.
+    pub down: Way,
+    /// What crossed it the other way, where a capture from a gateway has that too.
+    pub up: Option<Way>,
+    /// Which flows these are, in a sentence.
+    pub remark: String,
+    /// Milliseconds one way over the lossy link, and the other part of the path.
+    delays: Option<[f64; 2]>,
+}
+
+/// One way over the link.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Way {
+    /// The flow's number.
+    pub flow: usize,
+    /// Its losses to corruption, as a table.
     pub losses: String,
     /// Bits a second, where a queue showed it.
     pub rate: Option<f64>,
-    /// Which flow that is, in a sentence.
-    pub remark: String,
-    /// The flow's number.
-    pub flow: usize,
-    /// Milliseconds one way over the lossy link, and the other part of the path.
-    delays: Option<[f64; 2]>,
     /// The longest queue in milliseconds, and how many packets were lost to it.
     queue: (f64, u64),
     /// Bytes of a full packet.
     packet: f64,
 }
 
-/// Reads a capture, twice. The flow with most data counts.
+/// A flow's direction that carries data.
+type Flowing<'r> = (&'r FlowReport, &'r Direction);
+
+/// Reads a capture, once more for each way. The flow with most data counts; seen from a gateway it goes down to the client, or comes up from it, and the largest one
+/// the other way, between the client and anybody, counts for that.
 ///
 /// # Errors
 ///
 /// When it is no capture, or no flow in it sends data.
 pub(super) fn captured(access: &Access<'_>, path: &Path, given: &Given) -> Result<Captured, LinkError> {
     let report = diagnosed(access, path, &Options::default())?;
-    let (flow, direction) = report.with_most_data(None).ok_or_else(|| no_flow(path, &report))?;
-    let mut losses = Losses { text: Vec::new(), room: access.most_packets() * LONGEST_LINE };
-    loss_trace(flow, direction, access.open(path).map_err(failed(path))?, &mut losses).map_err(
-        |error| match error {
-            AnnotateError::Capture(error) => LinkError::Capture { path: path.to_path_buf(), error },
-            AnnotateError::Output(_) => {
-                LinkError::Trace { path: path.to_path_buf(), error: ReadError::Long(access.most_packets()) }
-            }
-        },
-    )?;
-    if (access.stop)() {
-        return Err(LinkError::Stopped { path: path.to_path_buf() });
+    let most = report.with_most_data(None).ok_or_else(|| no_flow(path, &report))?;
+    let other = other_way(&report, most);
+    let (down, up) = match other {
+        Some(other) if is_upload(most.1) => (other, Some(most)),
+        other => (most, other),
+    };
+    let mut remark = format!("losses of flow {}, {} to {}", down.0.number, down.1.from, down.1.to);
+    if let Some((flow, direction)) = up {
+        remark += &format!(", and for the way back of flow {}, {} to {}", flow.number, direction.from, direction.to);
+    } else if is_upload(down.1) {
+        remark += ", which came over the link before it was captured, an upload: what is called down here is the way that it took, and of the other nothing is known";
     }
-    let rate = given.rate.map(|rate| rate.0 as f64).or(direction.bottleneck_bps);
-    Ok(Captured {
-        losses: String::from_utf8_lossy(&losses.text).into_owned(),
-        rate: direction.bottleneck_bps,
-        remark: format!(
-            "losses of flow {}, {} to {}; `lasthop diagnose {} --flow N --loss-trace FILE` takes another",
-            flow.number,
-            direction.from,
-            direction.to,
-            path.display()
-        ),
-        flow: flow.number,
-        delays: delays(flow, direction, rate),
-        queue: (direction.longest_queue_ms, direction.congestion),
-        packet: f64::from(direction.segment_bytes) + HEADERS,
-        report,
-    })
+    let way = |flowing| Way::read(access, path, flowing);
+    let rate = given.rate.map(|rate| rate.0 as f64).or(down.1.bottleneck_bps);
+    let delays = delays(down.0, down.1, rate);
+    let (down, up) = (way(down)?, up.map(way).transpose()?);
+    Ok(Captured { down, up, remark, delays, report })
+}
+
+/// Whether what is seen at a gateway has crossed the lossy link already.
+fn is_upload(direction: &Direction) -> bool {
+    direction.vantage == Vantage::Gateway && lossy_side(direction) == Side::Before
+}
+
+/// What goes the other way over the same link, seen from the same gateway: to the host that `most` comes from over the link, or from the one that it goes to.
+fn other_way<'r>(report: &'r Report, (flow, most): Flowing<'r>) -> Option<Flowing<'r>> {
+    let upload = is_upload(most);
+    let client = if upload { most.from } else { most.to }.ip();
+    let crosses = |direction: &Direction| {
+        let end = if upload { direction.to } else { direction.from };
+        let has_lost_there = direction.corruption == 0 || is_upload(direction) != upload;
+        end.ip() == client && direction.vantage == Vantage::Gateway && direction.packets >= FEW && has_lost_there
+    };
+    if most.vantage != Vantage::Gateway {
+        return None;
+    }
+    let flows = report.flows.iter().filter(|other| other.place == flow.place);
+    let flowing = flows.flat_map(|flow| flow.directions.iter().map(move |direction| (flow, direction)));
+    flowing
+        .filter(|(_, direction)| crosses(direction))
+        .max_by_key(|(flow, direction)| (direction.bytes, std::cmp::Reverse(flow.number)))
+}
+
+impl Way {
+    fn read(access: &Access<'_>, path: &Path, (flow, direction): Flowing<'_>) -> Result<Self, LinkError> {
+        let mut losses = Losses { text: Vec::new(), room: access.most_packets() * LONGEST_LINE };
+        loss_trace(flow, direction, access.open(path).map_err(failed(path))?, &mut losses).map_err(
+            |error| match error {
+                AnnotateError::Capture(error) => LinkError::Capture { path: path.to_path_buf(), error },
+                AnnotateError::Output(_) => {
+                    LinkError::Trace { path: path.to_path_buf(), error: ReadError::Long(access.most_packets()) }
+                }
+            },
+        )?;
+        if (access.stop)() {
+            return Err(LinkError::Stopped { path: path.to_path_buf() });
+        }
+        Ok(Self {
+            flow: flow.number,
+            losses: String::from_utf8_lossy(&losses.text).into_owned(),
+            rate: direction.bottleneck_bps,
+            queue: (direction.longest_queue_ms, direction.congestion),
+            packet: f64::from(direction.segment_bytes) + HEADERS,
+        })
+    }
+
+    /// Its rate, where a queue showed it.
+    fn rate_told(&self) -> Option<Told> {
+        let value = format!("{} kbps", (self.rate? / 1e3).round().max(1.0));
+        Some(Told { value, origin: format!("lasthop diagnose, flow {}: the bottleneck's rate", self.flow) })
+    }
+
+    /// Its queue at that rate in bits a second.
+    fn queue_told(&self, rate: f64) -> Told {
+        let (longest, overflowed) = self.queue;
+        let packets = (longest * rate / 8e3 / self.packet).round();
+        if overflowed > 0 && packets >= 1.0 {
+            let drops = if overflowed == 1 { "1 drop".to_owned() } else { format!("{overflowed} drops") };
+            let origin = format!("lasthop diagnose, flow {}: {longest:.1} ms at {drops}", self.flow);
+            Told { value: format!("{packets} packets"), origin }
+        } else {
+            let origin = "assumed: it did not overflow; --queue sets it".to_owned();
+            Told { value: format!("{} packets", packets.max(QUEUE)), origin }
+        }
+    }
 }
 
 /// Bytes of a line of the table of losses, at most: time, size, fate.
@@ -120,36 +191,30 @@ fn delays(flow: &FlowReport, direction: &Direction, rate: Option<f64>) -> Option
 impl Captured {
     /// The link; what is given goes before what the capture says.
     pub(super) fn link(&self, given: &Given) -> Link {
-        let flow = self.flow;
         let mut link = assumed();
-        let told = |value: String, origin: String| Told { value, origin };
-        if let Some(rate) = self.rate {
-            let value = format!("{} kbps", (rate / 1e3).round().max(1.0));
-            link.rate = told(value, format!("lasthop diagnose, flow {flow}: the bottleneck's rate"));
+        if let Some(rate) = self.down.rate_told() {
+            link.rate = rate;
         }
         if let Some([hop, wire]) = self.delays {
             let milliseconds = |value: f64| format!("{} ms", (value * 1e3).round() / 1e3);
-            let origin = format!("lasthop diagnose, flow {flow}: half of the least round trip");
-            link.delay = told(milliseconds(hop), origin.clone());
-            link.wire_delay = told(milliseconds(wire), origin);
+            let origin = format!("lasthop diagnose, flow {}: half of the least round trip", self.down.flow);
+            link.delay = Told { value: milliseconds(hop), origin: origin.clone() };
+            link.wire_delay = Told { value: milliseconds(wire), origin };
         }
-        let rate = given.rate.map(|rate| rate.0 as f64).or(self.rate);
-        if let (Some(rate), (longest, overflowed)) = (rate, self.queue) {
-            let packets = (longest * rate / 8e3 / self.packet).round();
-            link.queue = if overflowed > 0 && packets >= 1.0 {
-                let drops = if overflowed == 1 { "1 drop".to_owned() } else { format!("{overflowed} drops") };
-                told(format!("{packets} packets"), format!("lasthop diagnose, flow {flow}: {longest:.1} ms at {drops}"))
-            } else {
-                let origin = "assumed: it did not overflow; --queue sets it";
-                told(format!("{} packets", packets.max(QUEUE)), origin.to_owned())
-            };
+        let given_rate = given.rate.map(|rate| rate.0 as f64);
+        if let Some(rate) = given_rate.or(self.down.rate) {
+            link.queue = self.down.queue_told(rate);
+        }
+        if let Some(up) = &self.up {
+            link.rate_up = up.rate_told();
+            link.queue_up = given_rate.or(up.rate).map(|rate| up.queue_told(rate));
         }
         link_of(given, link)
     }
 
     /// What a scenario needs and is neither here nor given.
     pub(super) fn lacking(&self, given: &Given) -> Vec<&'static str> {
-        let rate = (self.rate.is_none() && given.rate.is_none()).then_some("rate");
+        let rate = (self.down.rate.is_none() && given.rate.is_none()).then_some("rate");
         let delay = (self.delays.is_none() && given.delay.is_none()).then_some("delay");
         rate.into_iter().chain(delay).collect()
     }

@@ -5,7 +5,7 @@ use std::io::{Write, stdout};
 use lasthop_fit::Report;
 use lasthop_fit::scenario::parameters;
 use lasthop_scenario::Scenario;
-use lasthop_study::link::{Fitted, Given, measured, tells_of_link};
+use lasthop_study::link::{Fitted, Given, Source, measured, tells_of_link};
 
 use crate::cli::{FitArgs, LinkArgs};
 use crate::error::Error;
@@ -24,7 +24,11 @@ pub fn execute(args: &FitArgs) -> Result<(), Error> {
     }
     let link = measured(&args.down, args.up.as_deref(), &given)?;
     if let Some(remark) = &link.remark {
-        note(&format!("{}: {remark}", link.name));
+        let other = match link.source {
+            Source::Capture => format!("; `lasthop diagnose {} --flow N --loss-trace FILE` takes another", link.name),
+            Source::Probe | Source::Trace => String::new(),
+        };
+        note(&format!("{}: {remark}{other}", link.name));
     }
     if let Some(out) = &args.out {
         let text = link.scenario()?;

@@ -30,6 +30,7 @@ use crate::commands::answers;
 use crate::commands::recorded::{record_to, verdict, worker_program};
 use crate::error::Error;
 use crate::output::{count, print_json, write_file};
+use crate::progress::note;
 use crate::terminal::{fold, width};
 
 /// Who records, in messages.
@@ -152,6 +153,9 @@ fn link(args: &GatewayReportArgs, out: &Path) -> Result<(), Error> {
         );
     }
     let shown = out.display();
+    if let Some(remark) = &link.remark {
+        note(&format!("{name}: {remark}"));
+    }
     let said = format!("{}\nwrote {shown}: lasthop compare {shown}; lasthop advise {shown}\n", link.words());
     Ok(stdout().lock().write_all(fold(&said, width()).as_bytes())?)
 }
