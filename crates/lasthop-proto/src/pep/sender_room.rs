@@ -133,7 +133,7 @@ mod tests {
             let begin = Instant::ZERO + trip.saturating_mul(n);
             let packets = room.bytes(CONTROL) / 1000;
             for held in 0..packets {
-                seq = seq + 1000;
+                seq += 1000;
                 room.arrived(CONTROL, begin, seq, u64::from(held) * 1000);
             }
             busy = Duration::from_micros(100).saturating_mul(packets.into());

@@ -8,7 +8,8 @@ use crate::time::{Duration, Instant};
 /// An end of which nothing is heard knows of no congestion any more.
 const MEMORY: Duration = Duration::from_secs(1);
 
-/// The breaker looks at so many spans of a second, and acts if more than 30 % of what was sent in them is lost.
+/// The breaker looks at so many spans of a second, and acts if more than 30 % of what was sent in each of them is lost: an outage that is over, all of whose losses
+/// are found at once, is none of its business.
 const SPANS: usize = 10;
 const SPAN: Duration = Duration::from_secs(1);
 const BROKEN: u64 = 30;
@@ -79,11 +80,12 @@ impl Congestion {
             second.1 += round.lost;
             second.2 += u32::from(signs == Signs::Full);
         }
-        let sum = |all: (u64, u64, u32), one: &(u64, u64, u32)| (all.0 + one.0, all.1 + one.1, all.2 + one.2);
-        let (frames, lost, full) = self.seconds.iter().fold((0, 0, 0), sum);
-        let all = self.seconds.len() == SPANS && frames >= ENOUGH && full == 0;
+        let sum = |all: (u64, u64), one: &(u64, u64, u32)| (all.0 + one.0, all.1 + one.1);
+        let (frames, lost) = self.seconds.iter().fold((0, 0), sum);
+        let breaks = |&(frames, lost, full): &(u64, u64, u32)| full == 0 && lost * 100 > frames * BROKEN;
+        let all = self.seconds.len() == SPANS && frames >= ENOUGH && self.seconds.iter().all(breaks);
         match self.broken {
-            None if all && lost * 100 > frames * BROKEN => self.broken = Some(round.ended),
+            None if all => self.broken = Some(round.ended),
             Some(_) if lost * 100 < frames * MENDED => self.broken = None,
             None | Some(_) => {}
         }
@@ -165,6 +167,17 @@ mod tests {
         for second in 1..=30 {
             congestion.on_round(&round(second, 100, 50), if second % 9 == 0 { Signs::Full } else { Signs::Free });
             assert!(!congestion.is_broken());
+        }
+    }
+
+    /// The path is cut for seconds, in which no round ends. Then all that was lost is found in one.
+    #[test]
+    fn an_outage_that_is_over_does_not_break_it() {
+        let mut congestion = Congestion::new();
+        for second in (1..=12).chain(18..=40) {
+            let (resolved, lost) = if second == 18 { (500, 490) } else { (50, 4) };
+            congestion.on_round(&round(second, resolved, lost), Signs::Free);
+            assert!(!congestion.is_broken(), "{second} s");
         }
     }
 
