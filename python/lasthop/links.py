@@ -222,7 +222,7 @@ class Fit:
 
     @property
     def remark(self) -> str | None:
-        """What of a larger measurement was taken, in a sentence."""
+        """What to mind: what of a larger measurement was taken, or that its rate is a lower bound."""
         return self._core.remark
 
     def __str__(self) -> str:

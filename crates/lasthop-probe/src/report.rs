@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::client::{Measured, Way};
 use crate::estimate::{
-    Capacity, Delays, HalfDuplex, Known, Log, Overload, Packet, Purpose, QueueFound, QueueLimit, capacity, delays,
-    drift, half_duplex, losses, quantile, queue, queue_kind, runs,
+    Capacity, Delays, HalfDuplex, Known, Log, Overload, Packet, Purpose, QueueFound, QueueLimit, air_rate, capacity,
+    delays, drift, half_duplex, losses, quantile, queue, queue_kind, runs,
 };
 use crate::order::LADDER;
 
@@ -192,6 +192,8 @@ pub struct Analysis {
     /// The packets of both directions, without the clocks' drift: down, up.
     pub logs: [Log; 2],
     delays: [Option<Delays>; 2],
+    /// Bits a second at which packets are on the air.
+    air: [f64; 2],
 }
 
 fn milliseconds(seconds: f64) -> f64 {
@@ -209,7 +211,10 @@ fn loss_of(packets: &[&Packet]) -> LossReport {
 pub fn analyse(measured: Measured, server: &str) -> Option<Analysis> {
     let rates = [capacity(&measured.logs[0])?, capacity(&measured.logs[1])?];
     let Measured { logs, round_trips, ping, limits, overruns, seconds, settled, stopped } = measured;
-    let mut drifts = [0, 1].map(|at| drift(&logs[at], rates[at].rate));
+    let limited = [0, 1].map(|at| rates[at].rate > 0.9 * limits[at]);
+    let bounds = [0, 1].map(|at| limited[at] || rates[at].by_sender);
+    // How long packets are on the air is not known then: the smallest ones tell of the clocks.
+    let mut drifts = [0, 1].map(|at| drift(&logs[at], if bounds[at] { f64::INFINITY } else { rates[at].rate }));
     // What one clock gains the other loses; both ways see the same drift.
     let both = (drifts[0] - drifts[1]) / 2.0;
     drifts = [both, -both];
@@ -219,21 +224,23 @@ pub fn analyse(measured: Measured, server: &str) -> Option<Analysis> {
         index += 1;
         log
     });
-    let delays = [0, 1].map(|at| delays(&logs[at], rates[at].rate));
+    let air = [0, 1].map(|at| if bounds[at] { air_rate(&logs[at], rates[at].rate) } else { rates[at].rate });
+    let delays = [0, 1].map(|at| delays(&logs[at], air[at]));
     let mut trips = round_trips;
     let least = quantile(&mut trips, 0.0).unwrap_or(0.0);
     let p95 = quantile(&mut trips, 0.95).unwrap_or(0.0);
     let half_duplex = half_duplex([&logs[0], &logs[1]], rates);
-    let on_air = half_duplex.map_or_else(|| rates.map(|found| found.rate), |medium| medium.rates);
+    let on_air = half_duplex.map_or(air, |medium| medium.rates);
     let overhead = half_duplex.and_then(|medium| medium.frame_overhead).unwrap_or(0.0);
-    let air: f64 = on_air.iter().map(|rate| 8.0 * f64::from(ping) / rate + overhead).sum();
-    let base = (least - air).max(0.0);
+    let pinged: f64 = on_air.iter().map(|rate| 8.0 * f64::from(ping) / rate + overhead).sum();
+    let base = (least - pinged).max(0.0);
     let mut remarks = Vec::new();
     if stopped {
         remarks.push(format!("stopped after {seconds:.0} s: what was measured until then"));
     }
     let direction = |at: usize, remarks: &mut Vec<String>| {
-        let side = Side { rate: rates[at], limit: limits[at], delays: delays[at], settled: settled[at] };
+        let rate = rates[at];
+        let side = Side { rate, limited: limited[at], air: air[at], delays: delays[at], settled: settled[at] };
         direction(Way::BOTH[at], &logs[at], side, overruns[at], drifts[at], remarks)
     };
     let (down, up) = (direction(0, &mut remarks), direction(1, &mut remarks));
@@ -250,7 +257,7 @@ pub fn analyse(measured: Measured, server: &str) -> Option<Analysis> {
         up,
         remarks,
     };
-    Some(Analysis { report, logs, delays })
+    Some(Analysis { report, logs, delays, air })
 }
 
 impl From<HalfDuplex> for MediumReport {
@@ -266,7 +273,8 @@ impl From<HalfDuplex> for MediumReport {
 
 struct Side {
     rate: Capacity,
-    limit: f64,
+    limited: bool,
+    air: f64,
     delays: Option<Delays>,
     settled: f64,
 }
@@ -279,7 +287,7 @@ fn direction(
     drift: f64,
     remarks: &mut Vec<String>,
 ) -> DirectionReport {
-    let Side { rate, limit, delays, settled } = side;
+    let Side { rate, limited, air, delays, settled } = side;
     let unloaded = log.unloaded();
     let loss = loss_of(&unloaded);
     let loaded: Vec<&Packet> = log.of(Purpose::Overload).collect();
@@ -290,9 +298,16 @@ fn direction(
         *lengths.entry(*run).or_insert(0) += 1;
     }
     let base = delays.map_or(0.0, |delays| delays.base);
-    let known = Known { rate: rate.rate, base, loss: loss.share.value };
-    let limited = rate.rate > 0.9 * limit;
+    let known = Known { rate: air, base, loss: loss.share.value };
     let bound = rate.by_sender || limited;
+    let filling = if bound {
+        let base = self::delays(log, rate.rate).map_or(0.0, |delays| delays.base);
+        Known { rate: rate.rate, base, ..known }
+    } else {
+        known
+    };
+    // How far the found rate may be off says nothing of how far the path's may be.
+    let interval = (!bound).then(|| rate.interval.map(f64::round));
     if limited {
         remarks.push(format!("{way}: --max-rate bounds what was found; the rate may be greater"));
     } else if rate.by_sender {
@@ -317,10 +332,10 @@ fn direction(
     };
     let path_mtu = ladder(true).max();
     DirectionReport {
-        rate_bps: Estimate { value: rate.rate.round(), interval: Some(rate.interval.map(f64::round)) },
+        rate_bps: Estimate { value: rate.rate.round(), interval },
         rate_is_lower_bound: bound,
         delay,
-        queue: queue_of(log, known),
+        queue: queue_of(log, filling),
         loss,
         loss_loaded: loss_of(&loaded),
         runs: RunReport {
@@ -419,10 +434,9 @@ impl Analysis {
 
     /// How long a packet took beyond the least, in seconds.
     fn delay(&self, way: Way, packet: &Packet) -> Option<f64> {
-        let [down, up] = [&self.report.down, &self.report.up];
-        let rate = [down, up][way as usize].rate_bps.value;
         let base = self.delays[way as usize]?.base;
-        Some((packet.arrived? - packet.sent - 8.0 * f64::from(packet.size) / rate - base).max(0.0))
+        let air = 8.0 * f64::from(packet.size) / self.air[way as usize];
+        Some((packet.arrived? - packet.sent - air - base).max(0.0))
     }
 
     /// Losses of each second below the rate: when it begins, and the share in percent. Seconds with fewer than ten packets are left out.

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Told, Turns, Way, client, run, run_in_turns, run_until, server, way};
+use common::{Told, Turns, Way, client, client_below, run, run_in_turns, run_until, server, way};
 use lasthop_probe::Failure;
 use lasthop_probe::LADDER;
 use lasthop_probe::client::Way as Direction;
@@ -70,6 +70,29 @@ fn a_stream_below_the_rate_hardly_ever_fills_a_queue() {
         assert!(loss.lost * 1000 < loss.packets, "{loss:?}");
     }
     assert!(report.down.loss_loaded.lost > 0);
+}
+
+/// Below the path's rate trains do not tell how long packets are on the air; round trip and waiting are right all the same.
+#[test]
+fn a_bound_of_the_rate_does_not_falsify_delays() {
+    for (mbps, delay, max_rate) in [(4.0, 12, 300_000), (1.0, 40, 500_000), (100.0, 5, 2_000_000)] {
+        let way = way(mbps, delay, 50, 0.01);
+        let ways = [way.clone(), way];
+        let analysis = found(&run(client_below(max_rate, 30, 14), server(), &ways, 15));
+        let free = found(&run(client(30, 14), server(), &ways, 15)).report;
+        let report = &analysis.report;
+        assert!((report.one_way_delay_ms - delay as f64).abs() < 0.3, "{}", report.one_way_delay_ms);
+        for (direction, free) in [(&report.down, &free.down), (&report.up, &free.up)] {
+            assert!(
+                direction.rate_is_lower_bound && direction.rate_bps.value <= 1.1 * max_rate as f64,
+                "{direction:?}"
+            );
+            assert_eq!(direction.rate_bps.interval, None);
+            // Packets of the stream wait for those before them in their train, here as there.
+            assert!((direction.delay.median_ms - free.delay.median_ms).abs() < 0.5, "{direction:?}\n{free:?}");
+            assert!(direction.delay.p95_ms < free.delay.p95_ms + 0.5, "{direction:?}\n{free:?}");
+        }
+    }
 }
 
 /// Who stops a measurement has what was measured until then, soon; before there is anything, nothing.

@@ -122,11 +122,13 @@ pub struct MeasuredLink {
     pub down: Fitted,
     /// Losses on the way from it.
     pub up: Option<Fitted>,
-    /// What of a larger measurement was taken, in a sentence.
+    /// What to mind, in a sentence: what of a larger measurement was taken, or that its rate is a lower bound.
     pub remark: Option<String>,
     /// What a capture says of its flows, and the number of the one that was taken.
     pub diagnosis: Option<(lasthop_diagnose::Report, usize)>,
     link: Link,
+    /// Ways of which the rate may be greater: `down`, `up`.
+    at_least: Vec<&'static str>,
     lacking: Vec<&'static str>,
 }
 
@@ -245,13 +247,21 @@ pub fn measured_from(
     let name = one_line(&down.display().to_string());
     let rate = given.rate.map(|BitRate(rate)| rate as f64);
     let up = up.map(|path| trace(access, path, rate)).transpose()?;
-    if let Some((folder, Measured { link, rates, traces })) = probed(access, down)? {
+    if let Some((folder, Measured { link, rates, traces }, mut at_least)) = probed(access, down)? {
         let trace = |at: usize| trace(access, &folder.join(&traces[at]), rate.or(Some(rates[at])));
         let down = trace(0)?;
         let up = Some(up.map_or_else(|| trace(1), Ok)?);
         let link = link_of(given, link);
-        let (remark, lacking) = (None, Vec::new());
-        return Ok(MeasuredLink { name, source: Source::Probe, down, up, remark, diagnosis: None, link, lacking });
+        // What is given is no bound.
+        at_least.retain(|_| given.rate.is_none());
+        let (source, lacking) = (Source::Probe, Vec::new());
+        let remark = (!at_least.is_empty()).then(|| {
+            format!(
+                "the rate {} is a lower bound, it may be greater; give --rate if it is known",
+                at_least.join(" and ")
+            )
+        });
+        return Ok(MeasuredLink { name, source, down, up, remark, diagnosis: None, link, at_least, lacking });
     }
     if begins_as_capture(access, down)? {
         let captured = captured(access, down, given)?;
@@ -266,6 +276,7 @@ pub fn measured_from(
             name,
             source: Source::Capture,
             link: captured.link(given),
+            at_least: Vec::new(),
             lacking: captured.lacking(given),
             remark: Some(captured.remark),
             diagnosis: Some((captured.report, captured.down.flow)),
@@ -276,7 +287,8 @@ pub fn measured_from(
     lacking.extend(given.rate.is_none().then_some("rate"));
     lacking.extend(given.delay.is_none().then_some("delay"));
     let (link, source) = (link_of(given, assumed()), Source::Trace);
-    Ok(MeasuredLink { name, source, down: fitted, up, remark: None, diagnosis: None, link, lacking })
+    let (remark, diagnosis, at_least) = (None, None, Vec::new());
+    Ok(MeasuredLink { name, source, down: fitted, up, remark, diagnosis, link, at_least, lacking })
 }
 
 impl MeasuredLink {
@@ -302,13 +314,15 @@ impl MeasuredLink {
 
     /// As `lasthop fit --json` has it.
     pub fn to_json(&self) -> Value {
-        json!({ "down": self.down.to_json(), "up": self.up.as_ref().map(Fitted::to_json) })
+        json!({ "down": self.down.to_json(), "up": self.up.as_ref().map(Fitted::to_json), "remark": self.remark })
     }
 
     /// The link in a line: rate, delay, queue, and what it loses.
     pub fn words(&self) -> String {
         let Link { half_duplex, rate, rate_up, delay, queue, .. } = &self.link;
-        let up = rate_up.as_ref().map_or(String::new(), |up| format!(" down, {} up", up.value));
+        let more = |way: &str| if self.at_least.contains(&way) { " or more" } else { "" };
+        let up = rate_up.as_ref().map_or(String::new(), |up| format!(" down, {}{} up", up.value, more("up")));
+        let rate = format!("{}{}", rate.value, more("down"));
         let loss = |fitted: &Fitted| {
             let share = fitted.report.lost as f64 / fitted.report.packets.max(1) as f64;
             let model = fitted.report.chosen().family.name();
@@ -323,19 +337,23 @@ impl MeasuredLink {
             None => loss(&self.down),
         };
         let medium = if half_duplex.is_some() { "half-duplex, " } else { "" };
-        format!("{medium}{}{up}, delay {}, queue {}, losses {losses}", rate.value, delay.value, queue.value)
+        format!("{medium}{rate}{up}, delay {}, queue {}, losses {losses}", delay.value, queue.value)
     }
 }
 
-/// The folder of a probe's report and what it says, where `path` is that folder or the report.
-fn probed(access: &Access<'_>, path: &Path) -> Result<Option<(PathBuf, Measured)>, LinkError> {
+/// The folder of a probe's report, what it says, and the ways whose rate is a lower bound, where `path` is that folder or the report.
+fn probed(access: &Access<'_>, path: &Path) -> Result<Option<(PathBuf, Measured, Vec<&'static str>)>, LinkError> {
     let file = if access.is_folder(path) { path.join("probe.json") } else { path.to_path_buf() };
     if file.extension().is_none_or(|extension| extension != "json") {
         return Ok(None);
     }
     let text = access.text(&file).map_err(failed(&file))?;
     let measured = lasthop_fit::probe::read(&text).map_err(|error| LinkError::Probe { path: file.clone(), error })?;
-    Ok(Some((file.parent().map(Path::to_path_buf).unwrap_or_default(), measured)))
+    // It was read as a report just now.
+    let report: Value = serde_json::from_str(&text).unwrap_or_default();
+    let mut at_least = vec!["down", "up"];
+    at_least.retain(|way| report[way]["rate_is_lower_bound"] == true);
+    Ok(Some((file.parent().map(Path::to_path_buf).unwrap_or_default(), measured, at_least)))
 }
 
 fn failed(path: &Path) -> impl FnOnce(io::Error) -> LinkError {

@@ -135,6 +135,25 @@ fn a_probes_folder_is_fitted_first() {
     assert!(String::from_utf8(other.stderr).unwrap().contains("found: 1 Mbps, delay 15 ms"));
 }
 
+/// A rate that may be greater passes for no measured one, in text and in JSON; whoever knows it says so.
+#[test]
+fn a_rate_that_is_a_lower_bound_is_said_to_be() {
+    let bench = Bench::new();
+    probed(&bench);
+    let bound = "\"rate_is_lower_bound\": true, \"trace\": \"up.csv\"";
+    bench.put("found/probe.json", &bench.text("found/probe.json").replace("\"trace\": \"up.csv\"", bound));
+    let remark = "the rate up is a lower bound, it may be greater; give --rate if it is known";
+    let advise = format!("advise found --control sender {QUICK}");
+    for command in ["fit found", &advise] {
+        let said = bench.stdout(command).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(said.contains(remark), "{said}");
+        assert_eq!(bench.json(&format!("{command} --json"))["remark"], remark);
+        assert!(!bench.stdout(&format!("{command} --rate 8Mbps")).contains("lower bound"));
+    }
+    let found = String::from_utf8(bench.run(&advise).stderr).unwrap();
+    assert!(found.contains("4000 kbps down, 4000 kbps or more up, delay"), "{found}");
+}
+
 #[test]
 fn a_capture_is_fitted_first_and_says_what_it_does_not_tell() {
     let bench = Bench::new();

@@ -1,5 +1,7 @@
 //! Delays of one direction, above the least, from clocks that differ.
 
+use std::collections::BTreeMap;
+
 use super::{Log, Packet, Purpose, quantile, slope};
 
 /// How long packets took beyond the least, in seconds.
@@ -24,6 +26,9 @@ const PARTS: usize = 16;
 /// Crystals do better; what is more is no drift.
 const MOST: f64 = 500e-6;
 
+/// Packets of a size of which one met nothing on its way.
+const ENOUGH: usize = 8;
+
 /// What lies between sending and arriving but for the time on the air.
 fn transit(packet: &Packet, rate: f64) -> Option<f64> {
     Some(packet.arrived? - packet.sent - packet.air(rate))
@@ -47,6 +52,25 @@ pub fn drift(log: &Log, rate: f64) -> f64 {
     let points: Vec<(f64, f64)> = least.into_iter().flatten().collect();
     let found = if points.len() < PARTS / 2 { 0.0 } else { slope(&points).unwrap_or(0.0) };
     if found.abs() <= MOST { found } else { 0.0 }
+}
+
+/// Bits a second at which packets are on the air, where trains say only that it is `least` or more: by how much later the largest packets come than the smallest, the
+/// earliest of each. Infinite where that says nothing.
+pub fn air_rate(log: &Log, least: f64) -> f64 {
+    let mut sizes: BTreeMap<u16, (usize, f64)> = BTreeMap::new();
+    for packet in &log.packets {
+        let Some(arrived) = packet.arrived else { continue };
+        let (count, earliest) = sizes.entry(packet.size).or_insert((0, f64::MAX));
+        *count += 1;
+        *earliest = earliest.min(arrived - packet.sent);
+    }
+    sizes.retain(|_, (count, _)| *count >= ENOUGH);
+    let (Some((small, (_, first))), Some((large, (_, last)))) = (sizes.first_key_value(), sizes.last_key_value())
+    else {
+        return f64::INFINITY;
+    };
+    let later = last - first;
+    if later > 0.0 { (8.0 * f64::from(large - small) / later).max(least) } else { f64::INFINITY }
 }
 
 /// The delays of a direction whose clocks do not drift. `None` where nothing arrived.

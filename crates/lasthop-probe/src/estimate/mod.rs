@@ -9,7 +9,7 @@ mod queue;
 use std::collections::BTreeMap;
 
 pub use capacity::{Capacity, capacity};
-pub use delay::{Delays, delays, drift};
+pub use delay::{Delays, air_rate, delays, drift};
 pub use loss::{Losses, Runs, losses, runs};
 pub use medium::{HalfDuplex, Meeting, half_duplex, is_half_duplex, meetings};
 pub use queue::{Known, Overload, QueueFound, QueueLimit, queue, queue_kind};

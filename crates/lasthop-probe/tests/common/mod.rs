@@ -113,6 +113,11 @@ pub fn client_address() -> SocketAddr {
 }
 
 pub fn client(seconds: u64, seed: u64) -> Client {
+    client_below(1_000_000_000, seconds, seed)
+}
+
+/// A caller that lets nobody send faster, either way.
+pub fn client_below(max_rate: u64, seconds: u64, seed: u64) -> Client {
     let mut nonce = [9; 16];
     nonce[..8].copy_from_slice(&seed.to_be_bytes());
     nonce[8..].copy_from_slice(&seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());
@@ -120,7 +125,7 @@ pub fn client(seconds: u64, seed: u64) -> Client {
         key: key(),
         server: server_address(),
         lasts: Duration::from_secs(seconds),
-        max_rate: 1_000_000_000,
+        max_rate,
         nonce,
     })
 }

@@ -28,7 +28,7 @@ pub fn execute(args: &AdviseArgs) -> Result<(), Error> {
     let all = Needs::NAMES.map(|(_, needs)| needs);
     let needs = if args.control.is_empty() { &all[..] } else { &args.control };
     let installation = Installation::wanted(args, needs)?;
-    let scenario = scenario(args)?;
+    let (scenario, remark) = scenario(args)?;
     let seed = args.scenario.seed.unwrap_or(scenario.seed());
     let uses = if args.uses.is_empty() { &Use::ALL[..] } else { &args.uses };
     let rounds = args.runs.as_ref().map_or(&ROUNDS[..], std::slice::from_ref);
@@ -55,9 +55,16 @@ pub fn execute(args: &AdviseArgs) -> Result<(), Error> {
     };
     let promise = Promise::new(scenario.title(), seed, &advice);
     if args.json.json {
-        print_json(&advice.to_json(&promise))?;
+        let mut value = advice.to_json(&promise);
+        if let (Some(remark), Some(value)) = (remark, value.as_object_mut()) {
+            value.insert("remark".to_owned(), remark.into());
+        }
+        print_json(&value)?;
     } else {
         print(&scenario, seed, &advice)?;
+        if let Some(remark) = remark {
+            writeln!(stdout().lock(), "\n{}", fold(&remark, width()))?;
+        }
     }
     // What some runs less would have said is no advice to install.
     if let Some(stopped) = stopped {
@@ -66,8 +73,8 @@ pub fn execute(args: &AdviseArgs) -> Result<(), Error> {
     installation.map_or(Ok(()), |it| it.write(&advice, &promise, plan.hop_rates()))
 }
 
-/// The scenario that is named, or the link that a measurement tells of.
-fn scenario(args: &AdviseArgs) -> Result<Scenario, Error> {
+/// The scenario that is named, or the link that a measurement tells of, and what to mind of that.
+fn scenario(args: &AdviseArgs) -> Result<(Scenario, Option<String>), Error> {
     let path = Path::new(&args.scenario.scenario);
     if !is_measurement(path) {
         let LinkArgs { rate, delay, wire_delay, queue } = &args.link;
@@ -75,16 +82,13 @@ fn scenario(args: &AdviseArgs) -> Result<Scenario, Error> {
         let mut given = given.into_iter().chain([("queue", queue.is_some())]).filter(|(_, is_given)| *is_given);
         return match given.next() {
             Some((flag, _)) => Err(Error::ScenarioHas { flag }),
-            None => args.scenario.open(),
+            None => Ok((args.scenario.open()?, None)),
         };
     }
     let link = measured(path, None, &given(&args.link))?;
     let scenario = Scenario::parse(&link.name, &link.scenario()?)?;
-    if let Some(remark) = &link.remark {
-        note(&format!("{}: {remark}", link.name));
-    }
     note(&format!("{}: {}; `lasthop fit` shows more", link.name, link.words()));
-    args.scenario.with_overrides(scenario)
+    Ok((args.scenario.with_overrides(scenario)?, link.remark))
 }
 
 fn print(scenario: &Scenario, seed: u64, advice: &Advice) -> Result<(), Error> {

@@ -10,7 +10,6 @@ use lasthop_study::link::{Fitted, Given, Source, measured, tells_of_link};
 use crate::cli::{FitArgs, LinkArgs};
 use crate::error::Error;
 use crate::output::{print_json, write_file};
-use crate::progress::note;
 use crate::table::{Column, Table};
 use crate::terminal::{Style, fold, width};
 
@@ -23,13 +22,6 @@ pub fn execute(args: &FitArgs) -> Result<(), Error> {
         return Err(Error::Exists { path: out.to_path_buf() });
     }
     let link = measured(&args.down, args.up.as_deref(), &given)?;
-    if let Some(remark) = &link.remark {
-        let other = match link.source {
-            Source::Capture => format!("; `lasthop diagnose {} --flow N --loss-trace FILE` takes another", link.name),
-            Source::Probe | Source::Trace => String::new(),
-        };
-        note(&format!("{}: {remark}{other}", link.name));
-    }
     if let Some(out) = &args.out {
         let text = link.scenario()?;
         // What `compare` would refuse is not written.
@@ -44,6 +36,13 @@ pub fn execute(args: &FitArgs) -> Result<(), Error> {
     if let Some(up) = up {
         writeln!(stdout().lock())?;
         print(up, "up")?;
+    }
+    if let Some(remark) = &link.remark {
+        let other = match link.source {
+            Source::Capture => format!("; `lasthop diagnose {} --flow N --loss-trace FILE` takes another", link.name),
+            Source::Probe | Source::Trace => String::new(),
+        };
+        writeln!(stdout().lock(), "\n{}", fold(&format!("{remark}{other}"), width()))?;
     }
     if let Some(out) = &args.out {
         let remark = format!("\nwrote {0}: lasthop compare {0}; lasthop advise {0}", out.display());
