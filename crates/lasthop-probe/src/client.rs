@@ -137,6 +137,8 @@ pub struct Measured {
     pub limits: [f64; 2],
     /// Datagrams that the receiver's kernel dropped, since nobody took them in time: down, up.
     pub overruns: [u32; 2],
+    /// Most callers with which the other end measured at the same time; 0 as well where it does not tell.
+    pub others: u8,
     /// How long it took, in seconds.
     pub seconds: f64,
     /// When the first two seconds were over: down, up, in seconds of the sender's clock.
@@ -159,6 +161,7 @@ pub struct Client {
     round_trips: Vec<f64>,
     next_ping: Instant,
     overruns: u32,
+    others: u8,
     goodbyes: u32,
     stopped: bool,
 }
@@ -178,6 +181,7 @@ impl Client {
             round_trips: Vec::new(),
             next_ping: Instant::ZERO,
             overruns: 0,
+            others: 0,
             goodbyes: 0,
             stopped: false,
             config,
@@ -302,6 +306,8 @@ impl Client {
                 let took = datagram.at.as_nanos().saturating_sub(pinged).saturating_sub(there);
                 self.round_trips.push(took as f64 / 1e9);
                 self.totals(&mut reader);
+                // Before it was told, zeros stood here.
+                self.others = self.others.max(reader.u8().unwrap_or(0));
             }
             Kind::Ordered => {
                 if let (Some(id), Some(1)) = (reader.u16(), reader.u8()) {
@@ -362,6 +368,7 @@ impl Client {
             ping: PING as u16 + overhead(&self.config.server),
             limits: Way::BOTH.map(|way| self.limit(way)),
             overruns: [self.overruns, self.logs.overruns()],
+            others: self.others,
             seconds: now.since(self.began).as_secs_f64(),
             settled,
             stopped: self.stopped,

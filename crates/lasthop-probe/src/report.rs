@@ -15,6 +15,9 @@ use crate::order::LADDER;
 const VERSION: u32 = 1;
 /// Points of a picture of delays.
 const POINTS: usize = 400;
+/// A queue that explains less than this part of what packets waited under load, and so many seconds less, is none: somebody else's packets waited as well.
+const EXPLAINED: f64 = 1.0 / 3.0;
+const UNEXPLAINED: f64 = 0.01;
 
 /// A number with its 95 % interval.
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
@@ -210,7 +213,7 @@ fn loss_of(packets: &[&Packet]) -> LossReport {
 /// Makes numbers of what was measured. `None` where a direction has no rate.
 pub fn analyse(measured: Measured, server: &str) -> Option<Analysis> {
     let rates = [capacity(&measured.logs[0])?, capacity(&measured.logs[1])?];
-    let Measured { logs, round_trips, ping, limits, overruns, seconds, settled, stopped } = measured;
+    let Measured { logs, round_trips, ping, limits, overruns, others, seconds, settled, stopped } = measured;
     let limited = [0, 1].map(|at| rates[at].rate > 0.9 * limits[at]);
     let bounds = [0, 1].map(|at| limited[at] || rates[at].by_sender);
     // How long packets are on the air is not known then: the smallest ones tell of the clocks.
@@ -235,6 +238,11 @@ pub fn analyse(measured: Measured, server: &str) -> Option<Analysis> {
     let pinged: f64 = on_air.iter().map(|rate| 8.0 * f64::from(ping) / rate + overhead).sum();
     let base = (least - pinged).max(0.0);
     let mut remarks = Vec::new();
+    if others > 0 {
+        remarks.push(format!(
+            "the other end measured with {others} more meanwhile: where they share the path, rates, waiting and losses are theirs as well"
+        ));
+    }
     if stopped {
         remarks.push(format!("stopped after {seconds:.0} s: what was measured until then"));
     }
@@ -324,6 +332,11 @@ fn direction(
         loaded_p95_ms: delays.and_then(|delays| delays.loaded_p95).map(milliseconds),
         loaded_most_ms: delays.and_then(|delays| delays.loaded_most).map(milliseconds),
     };
+    let queue = queue_of(log, filling).filter(|queue| {
+        let doubt = delays.and_then(|delays| doubt(queue, &delays));
+        remarks.extend(doubt.as_ref().map(|doubt| format!("{way}: others used the path or its ends: {}", doubt.words)));
+        doubt.is_none_or(|doubt| doubt.queue_stands)
+    });
     let last = log.packets.iter().map(|packet| packet.sent).fold(settled, f64::max);
     let later = log.packets.iter().filter(|packet| packet.sent > settled);
     let used = later.map(|packet| u64::from(packet.size)).sum::<u64>() as f64 * 8.0;
@@ -335,7 +348,7 @@ fn direction(
         rate_bps: Estimate { value: rate.rate.round(), interval },
         rate_is_lower_bound: bound,
         delay,
-        queue: queue_of(log, filling),
+        queue: queue.map(|queue| queue.report),
         loss,
         loss_loaded: loss_of(&loaded),
         runs: RunReport {
@@ -358,8 +371,40 @@ fn direction(
     }
 }
 
+/// A queue, and how long it lets those packets wait that filled it, in seconds.
+struct Queue {
+    report: QueueReport,
+    waits: f64,
+}
+
+/// Why a queue may be another one.
+struct Doubt {
+    words: String,
+    queue_stands: bool,
+}
+
+/// What packets waited beyond what the probe's own explain.
+fn doubt(queue: &Queue, delays: &Delays) -> Option<Doubt> {
+    let ms = |seconds: f64| (seconds * 1e4).round() / 10.0;
+    let loaded = delays.loaded_p95.unwrap_or(0.0);
+    let Queue { report: QueueReport { packets, .. }, waits } = queue;
+    if *waits < EXPLAINED * loaded && *waits < loaded - UNEXPLAINED {
+        let words = format!(
+            "packets waited for {} ms under load, of which a queue of {packets} explains {} ms; how long it is, is not known",
+            ms(loaded),
+            ms(*waits)
+        );
+        return Some(Doubt { words, queue_stands: false });
+    }
+    // The queue was hardly ever empty.
+    (delays.median > UNEXPLAINED && delays.median > EXPLAINED * waits).then(|| Doubt {
+        words: format!("packets waited for {} ms without load; losses and queue may be theirs", ms(delays.median)),
+        queue_stands: true,
+    })
+}
+
 /// The queue, from overloads with packets of one size or of two.
-fn queue_of(log: &Log, known: Known) -> Option<QueueReport> {
+fn queue_of(log: &Log, known: Known) -> Option<Queue> {
     let trains = log.trains(Purpose::Overload);
     let usual = trains.first()?.first()?.size;
     let other = trains.iter().map(|train| train[0].size).find(|size| *size != usual);
@@ -374,8 +419,9 @@ fn queue_of(log: &Log, known: Known) -> Option<QueueReport> {
         (Overload::Filled(one), _) => (one, true, QueueLimit::Unknown),
         (Overload::Holds(one), _) => (one, false, QueueLimit::Unknown),
     };
+    let waits = 8.0 * f64::from(packets + 1) * f64::from(size) / known.rate;
     let bytes = u64::from(packets) * u64::from(size);
-    Some(QueueReport {
+    let report = QueueReport {
         packets,
         bytes,
         milliseconds: milliseconds(8.0 * bytes as f64 / known.rate),
@@ -386,7 +432,8 @@ fn queue_of(log: &Log, known: Known) -> Option<QueueReport> {
             QueueLimit::Bytes => Bound::Bytes,
             QueueLimit::Unknown => Bound::Unknown,
         },
-    })
+    };
+    Some(Queue { report, waits })
 }
 
 fn classes(packets: &[&Packet], known: Known, class: impl Fn(&Packet) -> Option<u16>) -> Vec<ClassReport> {

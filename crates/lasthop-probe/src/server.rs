@@ -176,7 +176,7 @@ impl Server {
     /// A packet of a session.
     fn take(&mut self, now: Instant, datagram: &Datagram<'_>) {
         let Some(id) = session_of(datagram.bytes) else { return };
-        let overruns = self.overruns;
+        let (overruns, others) = (self.overruns, self.sessions.len().saturating_sub(1) as u8);
         let Some(at) = self.sessions.iter().position(|session| session.end.id == id) else { return };
         let Session { end, heard, .. } = &mut self.sessions[at];
         let Some((header, body)) = end.receive(datagram) else { return };
@@ -189,6 +189,7 @@ impl Server {
                 let mut answer = header.sent.to_be_bytes().to_vec();
                 answer.extend(datagram.at.as_nanos().to_be_bytes());
                 answer.extend(totals);
+                answer.push(others);
                 if answer.len() <= room {
                     end.post(Kind::Pong, answer, HEADER + room);
                 }

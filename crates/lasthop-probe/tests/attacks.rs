@@ -3,7 +3,7 @@
 mod common;
 
 use common::{client, client_address, key, run, server, server_address, way};
-use lasthop_probe::{Client, ClientConfig, Datagram, Failure, Key, Server, Transmit};
+use lasthop_probe::{Client, ClientConfig, Datagram, Failure, Key, Server, ServerConfig, Transmit};
 use lasthop_proto::time::{Duration, Instant};
 use proptest::prelude::*;
 
@@ -121,6 +121,32 @@ fn both_ends_are_told_of_a_stop() {
         give(&mut server, at(7), HERE, &goodbye.bytes);
     }
     assert_eq!((client.outcome(), server.sessions()), (Some(Err(Failure::Stopped)), 0));
+}
+
+/// Two callers at a time disturb each other, where they share a link: both are told.
+#[test]
+fn callers_are_told_of_each_other() {
+    let mut server = Server::new(key(), [3; 32], ServerConfig { max_rate: 1_000_000_000, sessions: 2 });
+    let take = |server: &mut Server, from: &str, client: &mut Client, milliseconds| {
+        let now = at(milliseconds);
+        while let Some(sent) = client.poll_transmit(now) {
+            for answer in give(server, now, from, &sent.bytes) {
+                client.handle(now, &Datagram { at: now, from: server_address(), dscp: 0, bytes: &answer.bytes });
+            }
+        }
+        client.measured(now).others
+    };
+    let (mut one, mut other) = (client(10, 3), client(10, 4));
+    for step in 0..4 {
+        assert_eq!(take(&mut server, HERE, &mut one, 100 * step), 0);
+    }
+    assert_eq!(server.sessions(), 1);
+    for step in 4..8 {
+        take(&mut server, ELSEWHERE, &mut other, 100 * step);
+        take(&mut server, HERE, &mut one, 100 * step + 50);
+    }
+    let told = [take(&mut server, HERE, &mut one, 900), take(&mut server, ELSEWHERE, &mut other, 900)];
+    assert_eq!((server.sessions(), told), (2, [1, 1]));
 }
 
 /// A packet of the session that comes twice is answered once, and a changed one never.

@@ -6,6 +6,7 @@ use common::{Told, Turns, Way, client, client_below, run, run_in_turns, run_unti
 use lasthop_probe::Failure;
 use lasthop_probe::LADDER;
 use lasthop_probe::client::Way as Direction;
+use lasthop_probe::estimate::Purpose;
 use lasthop_probe::report::{Analysis, Bound, analyse};
 use lasthop_proto::time::Duration;
 
@@ -93,6 +94,31 @@ fn a_bound_of_the_rate_does_not_falsify_delays() {
             assert!(direction.delay.p95_ms < free.delay.p95_ms + 0.5, "{direction:?}\n{free:?}");
         }
     }
+}
+
+/// Whatever others have in the queue, the probe's packets wait for: a queue of two packets makes none wait for 70 ms.
+#[test]
+fn a_queue_that_others_fill_is_not_known() {
+    let way = way(8.0, 10, 2, 0.0);
+    let mut told = run(client(30, 16), server(), &[way.clone(), way], 17);
+    let alone = found(&told).report;
+    assert!(alone.remarks.is_empty() && alone.down.queue.is_some_and(|queue| queue.packets == 2), "{alone:?}");
+    let delay = |told: &mut Told, purpose: Purpose, seconds: f64| {
+        let packets = told.measured.logs[0].packets.iter_mut().filter(|packet| packet.purpose == purpose);
+        packets.for_each(|packet| packet.arrived = packet.arrived.map(|at| at + seconds));
+    };
+    delay(&mut told, Purpose::Stream, 0.012);
+    let report = found(&told).report;
+    assert!(report.down.queue.is_some(), "{report:?}");
+    let said = "down: others used the path or its ends: packets waited for 12";
+    assert!(matches!(&report.remarks[..], [remark] if remark.starts_with(said)), "{:?}", report.remarks);
+    delay(&mut told, Purpose::Overload, 0.07);
+    let report = found(&told).report;
+    assert_eq!((report.down.queue, report.up.queue), (None, alone.up.queue));
+    let said = "under load, of which a queue of 2 explains 4.5 ms";
+    assert!(matches!(&report.remarks[..], [remark] if remark.contains(said)), "{:?}", report.remarks);
+    told.measured.others = 1;
+    assert!(found(&told).report.remarks[0].contains("measured with 1 more"));
 }
 
 /// Who stops a measurement has what was measured until then, soon; before there is anything, nothing.
