@@ -64,7 +64,7 @@ pub struct QueueReport {
     pub bytes: u64,
     /// What they come to at the link's rate.
     pub milliseconds: f64,
-    /// Bytes of each.
+    /// Bytes of each: of a full packet where packets are what bounds it, else of those that filled it.
     pub packet_bytes: u16,
     /// Whether it was filled; otherwise it holds this or more.
     pub filled: bool,
@@ -420,6 +420,8 @@ fn queue_of(log: &Log, known: Known) -> Option<Queue> {
         (Overload::Holds(one), _) => (one, false, QueueLimit::Unknown),
     };
     let waits = 8.0 * f64::from(packets + 1) * f64::from(size) / known.rate;
+    let full = log.of(Purpose::Capacity).map(|packet| packet.size).max().unwrap_or(size);
+    let size = if bound == QueueLimit::Packets { full } else { size };
     let bytes = u64::from(packets) * u64::from(size);
     let report = QueueReport {
         packets,

@@ -121,6 +121,16 @@ fn a_queue_that_others_fill_is_not_known() {
     assert!(found(&told).report.remarks[0].contains("measured with 1 more"));
 }
 
+/// A slow link's queue is filled with small packets; one that is bounded in packets holds as many full ones.
+#[test]
+fn bytes_of_a_queue_are_those_of_full_packets() {
+    let way = way(3.0, 10, 30, 0.0);
+    let queue = found(&run(client(60, 18), server(), &[way.clone(), way], 19)).report.down.queue.unwrap();
+    assert_eq!((queue.packets, queue.bound), (30, Bound::Packets));
+    assert_eq!((queue.packet_bytes, queue.bytes), (1500, 45_000));
+    assert!((queue.milliseconds - 120.0).abs() < 6.0, "{queue:?}");
+}
+
 /// Who stops a measurement has what was measured until then, soon; before there is anything, nothing.
 #[test]
 fn a_measurement_that_is_stopped_keeps_what_it_has() {

@@ -65,6 +65,13 @@ pub fn rows(report: &Report) -> Vec<Row> {
         Row("", both(&|way| queue(way.queue.as_ref(), |queue| format!("{} KB", figures(queue.bytes as f64 / 1e3))))),
         Row("", both(&|way| queue(way.queue.as_ref(), |queue| milliseconds(queue.milliseconds)))),
         Row(
+            "  each",
+            both(&|way| match &way.queue {
+                Some(queue) if queue.bound != Bound::Packets => format!("{} B", queue.packet_bytes),
+                _ => String::new(),
+            }),
+        ),
+        Row(
             "  bound in",
             both(&|way| match way.queue.as_ref().map(|queue| queue.bound) {
                 Some(Bound::Packets) => "packets".to_owned(),
