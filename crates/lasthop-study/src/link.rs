@@ -317,7 +317,7 @@ impl MeasuredLink {
         json!({ "down": self.down.to_json(), "up": self.up.as_ref().map(Fitted::to_json), "remark": self.remark })
     }
 
-    /// The link in a line: rate, delay, queue, and what it loses.
+    /// The link in a line: rate, delay, queue, as far as they are known, and what it loses.
     pub fn words(&self) -> String {
         let Link { half_duplex, rate, rate_up, delay, queue, .. } = &self.link;
         let more = |way: &str| if self.at_least.contains(&way) { " or more" } else { "" };
@@ -337,7 +337,17 @@ impl MeasuredLink {
             None => loss(&self.down),
         };
         let medium = if half_duplex.is_some() { "half-duplex, " } else { "" };
-        format!("{medium}{rate}{up}, delay {}, queue {}, losses {losses}", delay.value, queue.value)
+        let lacks = |what: &str| self.lacking.contains(&what);
+        let mut said = Vec::new();
+        said.extend((!lacks("rate")).then(|| format!("{medium}{rate}{up}")));
+        said.extend((!lacks("delay")).then(|| format!("delay {}", delay.value)));
+        if !queue.origin.starts_with(ASSUMED) {
+            said.push(format!("queue {}", queue.value));
+        } else if self.lacking.is_empty() {
+            said.push(format!("queue {} ({ASSUMED})", queue.value));
+        }
+        said.push(format!("losses {losses}"));
+        said.join(", ")
     }
 }
 
@@ -396,9 +406,12 @@ fn fitted(access: &Access<'_>, path: &Path, text: &str, rate: Option<f64>) -> Re
     Ok(Fitted { name: one_line(&path.display().to_string()), form, clock, report, over_time })
 }
 
+/// How the origin of a value begins that nothing tells of.
+const ASSUMED: &str = "assumed";
+
 /// A link of which nothing but losses is known.
 fn assumed() -> Link {
-    let told = |value: &str, flag: &str| Told { value: value.to_owned(), origin: format!("assumed; {flag} sets it") };
+    let told = |value: &str, flag: &str| Told { value: value.to_owned(), origin: format!("{ASSUMED}; {flag} sets it") };
     Link {
         half_duplex: None,
         rate: told("10 Mbps", "--rate"),

@@ -37,6 +37,11 @@ fn a_trace_is_a_link_as_soon_as_rate_and_delay_are_said() {
         (&Value::Null, Some("rate and delay are not known from it"))
     );
     assert_eq!(bare["fit"]["down"]["fit"]["packets"], 4000);
+    // What is not known does not stand in the line of the link.
+    let words = |given: &str| link_of(&[("hop.csv", &trace)], given).unwrap()["words"].as_str().unwrap().to_owned();
+    assert!(words("").starts_with("losses "), "{}", words(""));
+    assert!(words("&delay=7+ms&queue=9+packets").starts_with("delay 7 ms, queue 9 packets, losses "));
+    assert!(words("&rate=3+Mbps&delay=7+ms").starts_with("3 Mbps, delay 7 ms, queue 100 packets (assumed), losses "));
     let link = link_of(&[("hop.csv", &trace)], "&rate=10+Mbps&delay=20+ms").unwrap();
     assert_eq!(link["lacking"].as_array().unwrap().len(), 0);
     let scenario = link["scenario"].as_str().unwrap();
