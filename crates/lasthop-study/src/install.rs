@@ -10,6 +10,9 @@ use crate::advise::{CURES, Cure, HopRates, Needs};
 
 /// Where each end of the two-ended link keeps its private key, unless somebody says otherwise.
 pub const KEY_FILE: &str = "/etc/lasthop/tunnel.key";
+/// Keys in the place of those that are not made yet.
+const ANY_KEYS: [&str; 2] =
+    ["AQIDBAUGBwgJCgsMDQ4PEBESExQVFhcYGRobHB0eHyA=", "ICEiIyQlJicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj8="];
 /// The other end's file.
 const FAR_FILE: &str = "tunnel-far.toml";
 
@@ -67,11 +70,23 @@ pub fn installed(cure: &str, site: &Site) -> Result<Installed, Unfit> {
     }
 }
 
+/// What an interface is wanted for, as a message ends.
+const INTERFACE: &str = "give the gateway's interface towards the hop, as wlan0";
+
+/// Whether a gateway's interface can be called that.
+///
+/// # Errors
+///
+/// Why not.
+pub fn check_interface(name: &str) -> Result<(), Unfit> {
+    let unfit = |why| Unfit { what: "interface", message: format!("\"{name}\": {why}; {INTERFACE}") };
+    check_interface_name(name).map_err(unfit)
+}
+
 fn on_gateway(site: &Site, cure: &Cure, file: &'static str) -> Result<Installed, Unfit> {
-    let expected = "give the gateway's interface towards the hop, as wlan0";
-    let unfit = |message| Unfit { what: "interface", message };
-    let interface = site.interface.as_deref().ok_or_else(|| unfit(expected.to_owned()))?;
-    check_interface_name(interface).map_err(|why| unfit(format!("\"{interface}\": {why}; {expected}")))?;
+    let missing = || Unfit { what: "interface", message: INTERFACE.to_owned() };
+    let interface = site.interface.as_deref().ok_or_else(missing)?;
+    check_interface(interface)?;
     let (text, _) = gateway(cure.scheme, interface, file);
     let steps = vec![format!("lasthop gateway check {file}"), format!("sudo lasthop gateway {file}")];
     Ok(Installed { files: vec![(file, text)], steps })
@@ -89,11 +104,19 @@ fn both_ends(site: &Site, file: &'static str) -> Result<Installed, Unfit> {
         let message = "give the host at which one of the ends is reached, as boat.example".to_owned();
         return Err(Unfit { what: "far", message });
     }
-    let texts = configurations(&site.near, &site.far, site.rates);
+    let [near, far] = checked(&site.near, &site.far, site.rates)?;
+    let step = |at, file| format!("{at}: lasthop tunnel check {file} && sudo lasthop tunnel run {file}");
+    let steps = vec![step("in front of the hop", file), step("at the other end", FAR_FILE)];
+    Ok(Installed { files: vec![(file, near), (FAR_FILE, far)], steps })
+}
+
+/// Both ends' configurations, such as the tunnel takes.
+fn checked(near: &End, far: &End, rates: Option<HopRates>) -> Result<[String; 2], Unfit> {
+    let texts = configurations(near, far, rates);
     // Each file has what was said of the other end.
     let said = [["far", "far-key", "behind-far"], ["near", "near-key", "behind-near"]];
-    for ((file, text), [host, key, behind]) in [file, FAR_FILE].into_iter().zip(&texts).zip(said) {
-        Tunnel::parse(file, text).map_err(|error| {
+    for (text, [host, key, behind]) in texts.iter().zip(said) {
+        Tunnel::parse("", text).map_err(|error| {
             let what = match error.key().and_then(|key| key.rsplit('.').next()) {
                 Some("public_key") => key,
                 Some("endpoint") => host,
@@ -102,10 +125,25 @@ fn both_ends(site: &Site, file: &'static str) -> Result<Installed, Unfit> {
             Unfit { what, message: error.problem().to_string() }
         })?;
     }
-    let [near, far] = texts;
-    let step = |at, file| format!("{at}: lasthop tunnel check {file} && sudo lasthop tunnel run {file}");
-    let steps = vec![step("in front of the hop", file), step("at the other end", FAR_FILE)];
-    Ok(Installed { files: vec![(file, near), (FAR_FILE, far)], steps })
+    Ok(texts)
+}
+
+/// Whether a tunnel takes these hosts, and the networks behind them: near and far, before there are keys.
+///
+/// # Errors
+///
+/// What is wrong (`near`, `far`, `behind-near`, `behind-far`), and what would be right.
+pub fn check_ends(ends: [(Option<&str>, &[String]); 2]) -> Result<(), Unfit> {
+    let [near, far] = [0, 1].map(|at| {
+        let (host, behind) = ends[at];
+        End {
+            host: host.map(str::to_owned),
+            key_file: KEY_FILE.to_owned(),
+            public_key: ANY_KEYS[at].to_owned(),
+            behind: behind.to_vec(),
+        }
+    });
+    checked(&near, &far, None).map(|_| ())
 }
 
 /// The name of the file that a cure takes: of its first file, where it takes one for each end.

@@ -53,6 +53,8 @@ pub enum Error {
     NothingHelps { path: PathBuf },
     #[error("--out {}: the configuration of {cure} names the gateway's interface towards the hop; give --interface, as wlan0", path.display())]
     NoInterface { path: PathBuf, cure: &'static str },
+    #[error("--{flag}: {message}")]
+    Site { flag: &'static str, message: String },
     #[cfg(not(target_os = "linux"))]
     #[error("--out {}: the two-ended link runs on Linux only; --control sender,box is for what one file can do", path.display())]
     TwoEnds { path: PathBuf },

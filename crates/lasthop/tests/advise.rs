@@ -12,6 +12,15 @@ fn refused(bench: &Bench, arguments: &str) -> String {
     String::from_utf8(output.stderr).unwrap().lines().last().unwrap_or_default().to_owned()
 }
 
+/// The same, before anything is simulated.
+fn refused_at_once(bench: &Bench, arguments: &str) -> String {
+    let output = bench.run(arguments);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && output.stdout.is_empty(), "{arguments}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    said
+}
+
 const QUICK: &str = "--for bulk -n 3";
 
 #[test]
@@ -52,8 +61,8 @@ fn the_winners_configuration_is_written_once() {
     let box_alone = format!("advise farm-radio {QUICK} --control box --out gateway.toml");
     let error = refused(&bench, &box_alone);
     assert!(error.contains("give --interface, as wlan0"), "{error}");
-    let error = refused(&bench, &format!("{box_alone} --interface a/b"));
-    assert!(error.contains("gateway.toml") && error.contains("interface"), "{error}");
+    let error = refused_at_once(&bench, &format!("{box_alone} --interface a/b"));
+    assert!(error.contains("--interface: \"a/b\": no interface is called that"), "{error}");
     assert!(!bench.has("gateway.toml"));
     let said = bench.stdout(&format!("{box_alone} --interface lo"));
     assert!(said.contains("wrote gateway.toml and gateway.promise.json; lasthop gateway check gateway.toml"), "{said}");
@@ -215,8 +224,15 @@ fn both_ends_of_a_tunnel_are_written_and_checked() {
     assert!(bench.has("set/tunnel.promise.json"));
     let error = refused(&bench, &format!("{boxes} --out set/"));
     assert!(error.contains("set/tunnel.toml: there is a file already"), "{error}");
-    let error = refused(&bench, &format!("{boxes} --out other/ --behind-far 10.2.0.1/24"));
-    assert!(error.contains("allowed") && error.contains("bits behind its prefix"), "{error}");
+    for (flag, value, expected) in [
+        ("--behind-far", "10.2.0.1/24", "bits behind its prefix"),
+        ("--behind-near", "10.1.0.0/44", "\"10.1.0.0/44\" is none"),
+        ("--near", "a b", "\"a b:51900\""),
+        ("--far", "host:99999", "\"host:99999\""),
+    ] {
+        let error = refused_at_once(&bench, &format!("{boxes} --out other/ {flag} '{value}'"));
+        assert!(error.contains(&format!("{flag}: ")) && error.contains(expected), "{error}");
+    }
     assert!(!bench.has("other/tunnel.toml"));
     let error = refused(&bench, &format!("{boxes} --out other/ --far-public-key short"));
     assert!(

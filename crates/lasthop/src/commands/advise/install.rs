@@ -7,7 +7,7 @@ use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
 
 use lasthop_study::advise::{Advice, Cured, HopRates, Needs};
-use lasthop_study::install;
+use lasthop_study::install::{self, Unfit};
 use lasthop_study::promise::Promise;
 
 use crate::cli::AdviseArgs;
@@ -33,6 +33,14 @@ impl<'a> Installation<'a> {
     /// What `--out` asks for, if it is given. What would be refused after minutes is refused at once.
     pub fn wanted(args: &'a AdviseArgs, needs: &[Needs]) -> Result<Option<Self>, Error> {
         let Some(out) = args.out.as_deref() else { return Ok(None) };
+        let unfit = |Unfit { what: flag, message }| Error::Site { flag, message };
+        args.interface.as_deref().map_or(Ok(()), install::check_interface).map_err(unfit)?;
+        #[cfg(target_os = "linux")]
+        {
+            let ends = &args.tunnel;
+            let said = [(ends.near.as_deref(), &ends.behind_near[..]), (ends.far.as_deref(), &ends.behind_far[..])];
+            install::check_ends(said).map_err(unfit)?;
+        }
         let is_folder = out.is_dir() || out.as_os_str().to_string_lossy().ends_with('/');
         let wanted = Self { args, out, folder: if is_folder { Folder::Yes } else { Folder::No } };
         if args.force {
