@@ -41,10 +41,10 @@ pub struct LinkArgs {
     /// The link's delay, one way, as "20 ms"
     #[arg(long, value_name = "TIME", value_parser = time_span)]
     pub delay: Option<TimeSpan>,
-    /// The delay of the path behind the base station, one way [default: 20 ms]
+    /// The delay of the path behind the base station, one way [default: 0 ms of a probe, what a capture tells, else 20 ms]
     #[arg(long, value_name = "TIME", value_parser = time_span)]
     pub wire_delay: Option<TimeSpan>,
-    /// The queue before the link, as "100 packets" [default: 100 packets]
+    /// The queue before the link, as "100 packets" [default: what was measured, else 100 packets]
     #[arg(long, value_name = "SIZE")]
     pub queue: Option<QueueSize>,
 }
