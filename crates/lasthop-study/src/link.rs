@@ -175,6 +175,14 @@ pub enum LinkError {
         /// What is missing in the capture.
         why: String,
     },
+    /// A capture without what is asked for.
+    #[error("{}: {what}", path.display())]
+    Without {
+        /// The file.
+        path: PathBuf,
+        /// What is not in it.
+        what: String,
+    },
     /// Something that a scenario needs is neither measured nor given.
     #[error("{name}: the link's {}; give {}", lacks(lacking), flags(lacking))]
     Lacking {
@@ -208,7 +216,7 @@ pub fn is_measurement(path: &Path) -> bool {
 
 /// Whether a path is a measurement of more than losses: a probe's folder or report, or a capture.
 pub fn tells_of_link(path: &Path) -> bool {
-    if path.extension().is_some_and(|extension| extension == "json") || path.join("probe.json").is_file() {
+    if path.extension().is_some_and(|extension| extension == "json") || path.join(REPORT).is_file() {
         return true;
     }
     if is_named_as_capture(path) {
@@ -217,6 +225,25 @@ pub fn tells_of_link(path: &Path) -> bool {
     let mut begin = [0; 4];
     // What cannot be read is somebody else's to say.
     path.is_file() && File::open(path).and_then(|mut file| file.read_exact(&mut begin)).is_ok() && is_capture(&begin)
+}
+
+/// Whether there is something at `path`, and in a folder a probe's report.
+///
+/// # Errors
+///
+/// What is missing.
+pub fn present(path: &Path) -> Result<(), LinkError> {
+    let about = std::fs::metadata(path).map_err(failed(path))?;
+    if about.is_dir() && !path.join(REPORT).is_file() { Err(no_report(path)) } else { Ok(()) }
+}
+
+/// The report in a probe's folder.
+const REPORT: &str = "probe.json";
+
+/// A folder without it, as a probe leaves behind that was stopped before it had anything.
+fn no_report(path: &Path) -> LinkError {
+    let what = format!("no {REPORT} in it; give a folder that `lasthop probe --out` has finished");
+    failed(path)(io::Error::new(io::ErrorKind::NotFound, what))
 }
 
 /// A file of that name is to be a capture, even if it is empty.
@@ -353,7 +380,10 @@ impl MeasuredLink {
 
 /// The folder of a probe's report, what it says, and the ways whose rate is a lower bound, where `path` is that folder or the report.
 fn probed(access: &Access<'_>, path: &Path) -> Result<Option<(PathBuf, Measured, Vec<&'static str>)>, LinkError> {
-    let file = if access.is_folder(path) { path.join("probe.json") } else { path.to_path_buf() };
+    let file = if access.is_folder(path) { path.join(REPORT) } else { path.to_path_buf() };
+    if file != path && !access.is_file(&file) {
+        return Err(no_report(path));
+    }
     if file.extension().is_none_or(|extension| extension != "json") {
         return Ok(None);
     }

@@ -72,6 +72,13 @@ fn what_is_no_trace_is_said_in_one_line() {
         let said = refused(&bench, &format!("{command} empty.pcap"));
         assert!(said.contains("empty.pcap: not a capture: expected a pcap or pcapng file"), "{said}");
     }
-    let said = refused(&bench, "fit no-such-file");
-    assert!(said.contains("no-such-file"), "{said}");
+    std::fs::create_dir(bench.path().join("folder")).unwrap();
+    for out in ["", " --out link.toml"] {
+        let said = refused(&bench, &format!("fit no-such-file{out}"));
+        assert!(said.contains("no-such-file: No such file"), "{said}");
+        let said = refused(&bench, &format!("fit folder{out}"));
+        assert!(said.contains("folder: no probe.json in it; give a folder that `lasthop probe --out` has"), "{said}");
+    }
+    let said = refused(&bench, "advise folder");
+    assert!(said.contains("folder: no probe.json in it"), "{said}");
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use lasthop_scenario::Scenario;
 use lasthop_study::advise::{Advice, Needs, Plan, Use, times};
-use lasthop_study::link::{is_measurement, measured};
+use lasthop_study::link::{is_measurement, measured, present};
 use lasthop_study::promise::Promise;
 use lasthop_study::replicate::run_in_rounds;
 use lasthop_study::stats::Estimate;
@@ -76,6 +76,9 @@ pub fn execute(args: &AdviseArgs) -> Result<(), Error> {
 /// The scenario that is named, or the link that a measurement tells of, and what to mind of that.
 fn scenario(args: &AdviseArgs) -> Result<(Scenario, Option<String>), Error> {
     let path = Path::new(&args.scenario.scenario);
+    if path.is_dir() && args.scenario.scenario.to_str().is_none_or(|name| Scenario::builtin_text(name).is_none()) {
+        present(path)?;
+    }
     if !is_measurement(path) {
         let LinkArgs { rate, delay, wire_delay, queue } = &args.link;
         let given = [("rate", rate.is_some()), ("delay", delay.is_some()), ("wire-delay", wire_delay.is_some())];

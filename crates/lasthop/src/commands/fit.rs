@@ -5,7 +5,7 @@ use std::io::{Write, stdout};
 use lasthop_fit::Report;
 use lasthop_fit::scenario::parameters;
 use lasthop_scenario::Scenario;
-use lasthop_study::link::{Fitted, Given, Source, measured, tells_of_link};
+use lasthop_study::link::{Fitted, Given, Source, measured, present, tells_of_link};
 
 use crate::cli::{FitArgs, LinkArgs};
 use crate::error::Error;
@@ -15,6 +15,7 @@ use crate::terminal::{Style, fold, width};
 
 pub fn execute(args: &FitArgs) -> Result<(), Error> {
     let given = given(&args.link);
+    present(&args.down)?;
     if args.out.is_some() && (given.rate.is_none() || given.delay.is_none()) && !tells_of_link(&args.down) {
         return Err(Error::FitOut);
     }
