@@ -21,9 +21,11 @@ pub fn diagnosed(access: &Access<'_>, path: &Path, options: &Options) -> Result<
         return Err(LinkError::Stopped { path: path.to_path_buf() });
     }
     let report = report?;
-    if let Some(name) = options.interface.as_ref().filter(|_| report.other_interfaces == report.packets) {
-        let why = format!("there is no interface {name}");
-        return Err(LinkError::NoFlow { path: path.to_path_buf(), why });
+    if let Some(name) =
+        options.interface.as_ref().filter(|_| report.packets > 0 && report.other_interfaces == report.packets)
+    {
+        let what = format!("no packet in it is of an interface {name}");
+        return Err(LinkError::Without { path: path.to_path_buf(), what });
     }
     Ok(report)
 }
@@ -41,8 +43,9 @@ pub fn matched(access: &Access<'_>, paths: [&Path; 2]) -> Result<Between, LinkEr
     }
     let found = found.map_err(|(which, error)| LinkError::Capture { path: paths[which].to_path_buf(), error })?;
     if found.flows.is_empty() {
-        let why = format!("no packet of it is in {} as well", one_line(&paths[1].display().to_string()));
-        return Err(LinkError::NoFlow { path: paths[0].to_path_buf(), why });
+        let other = one_line(&paths[1].display().to_string());
+        let what = format!("no TCP segment with data in it is in {other} as well");
+        return Err(LinkError::Without { path: paths[0].to_path_buf(), what });
     }
     Ok(found)
 }
@@ -54,6 +57,10 @@ pub fn matched_to_json(paths: [&Path; 2], found: &Between) -> Value {
 
 /// No flow in a capture sends data, and what it lacks.
 pub fn no_flow(path: &Path, report: &Report) -> LinkError {
+    if report.packets == 0 {
+        let damage = report.damage.as_ref().map_or(String::new(), |damage| format!("; the capture {damage}"));
+        return LinkError::Without { path: path.to_path_buf(), what: format!("no packet in it{damage}") };
+    }
     LinkError::NoFlow { path: path.to_path_buf(), why: report.missing().join("; ") }
 }
 

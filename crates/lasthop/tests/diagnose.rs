@@ -295,6 +295,11 @@ fn what_cannot_be_done_is_said_in_one_line() {
     bench.put("there.csv", "mine\n");
     bench.stdout("trace tiny.toml --pcapng all.pcapng");
     bench.stdout("trace tiny.toml --point tower:radio --pcapng one.pcapng");
+    let upload = "--set flows.download.from=phone --set flows.download.to=server";
+    bench.stdout(&format!("trace tiny.toml --point tower:radio --pcapng other.pcapng {upload}"));
+    // A capture without packets: magic, version, zone, accuracy, length, link type.
+    let head = [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65535, 1].map(u32::to_le_bytes).concat();
+    std::fs::write(bench.path().join("head.pcap"), head).unwrap();
     for (arguments, expected) in [
         ("diagnose none.pcap", "none.pcap"),
         ("diagnose text.pcap", "text.pcap: not a capture: expected a pcap or pcapng file"),
@@ -302,10 +307,13 @@ fn what_cannot_be_done_is_said_in_one_line() {
         ("diagnose one.pcapng --loss-trace there.csv", "--loss-trace there.csv: there is a file already"),
         ("diagnose one.pcapng --annotate one.pcapng --force", "--annotate one.pcapng: that is the capture itself"),
         ("diagnose one.pcapng all.pcapng --annotate new.pcapng", "--annotate takes one capture, not 2"),
+        ("diagnose all.pcapng --interface nowhere", "error: all.pcapng: no packet in it is of an interface nowhere"),
         (
-            "diagnose all.pcapng --interface nowhere",
-            "all.pcapng: no TCP flow that sends data; there is no interface nowhere",
+            "diagnose --between one.pcapng other.pcapng",
+            "error: one.pcapng: no TCP segment with data in it is in other.pcapng as well",
         ),
+        ("diagnose head.pcap", "error: head.pcap: no packet in it"),
+        ("fit head.pcap", "error: head.pcap: no packet in it"),
     ] {
         let output = bench.run(arguments);
         let message = String::from_utf8_lossy(&output.stderr);

@@ -35,6 +35,9 @@ pub fn execute(args: &DiagnoseArgs) -> Result<(), Error> {
     let mut values = Vec::new();
     for (number, path) in args.captures.iter().enumerate() {
         let report = diagnosed(&Access::DISK, path, &options)?;
+        if report.packets == 0 {
+            return Err(no_flow(path, &report).into());
+        }
         if let (Some(number), false) = (args.flow, report.flows.is_empty())
             && number as usize > report.flows.len()
         {
