@@ -274,7 +274,8 @@ pub fn measured_from(
     let name = one_line(&down.display().to_string());
     let rate = given.rate.map(|BitRate(rate)| rate as f64);
     let up = up.map(|path| trace(access, path, rate)).transpose()?;
-    if let Some((folder, Measured { link, rates, traces }, mut at_least)) = probed(access, down)? {
+    if let Some(Probed { folder, measured, mut at_least }) = probed(access, down)? {
+        let Measured { link, rates, traces } = measured;
         let trace = |at: usize| trace(access, &folder.join(&traces[at]), rate.or(Some(rates[at])));
         let down = trace(0)?;
         let up = Some(up.map_or_else(|| trace(1), Ok)?);
@@ -378,8 +379,16 @@ impl MeasuredLink {
     }
 }
 
-/// The folder of a probe's report, what it says, and the ways whose rate is a lower bound, where `path` is that folder or the report.
-fn probed(access: &Access<'_>, path: &Path) -> Result<Option<(PathBuf, Measured, Vec<&'static str>)>, LinkError> {
+/// What a probe wrote.
+struct Probed {
+    folder: PathBuf,
+    measured: Measured,
+    /// Ways whose rate is a lower bound.
+    at_least: Vec<&'static str>,
+}
+
+/// What a probe wrote, where `path` is its folder or its report.
+fn probed(access: &Access<'_>, path: &Path) -> Result<Option<Probed>, LinkError> {
     let file = if access.is_folder(path) { path.join(REPORT) } else { path.to_path_buf() };
     if file != path && !access.is_file(&file) {
         return Err(no_report(path));
@@ -393,7 +402,8 @@ fn probed(access: &Access<'_>, path: &Path) -> Result<Option<(PathBuf, Measured,
     let report: Value = serde_json::from_str(&text).unwrap_or_default();
     let mut at_least = vec!["down", "up"];
     at_least.retain(|way| report[way]["rate_is_lower_bound"] == true);
-    Ok(Some((file.parent().map(Path::to_path_buf).unwrap_or_default(), measured, at_least)))
+    let folder = file.parent().map(Path::to_path_buf).unwrap_or_default();
+    Ok(Some(Probed { folder, measured, at_least }))
 }
 
 fn failed(path: &Path) -> impl FnOnce(io::Error) -> LinkError {
