@@ -283,8 +283,7 @@ fn a_gateways_capture_is_fitted_both_ways() {
             + upload),
     );
     bench.stdout("trace upload.toml --scheme E2E-BBR --point tower:radio --pcapng upload.pcapng --to '60 s'");
-    let said = bench.run("fit upload.pcapng");
-    let said = String::from_utf8(said.stderr).unwrap();
+    let said = bench.stdout("fit upload.pcapng");
     assert!(said.contains("an upload"), "{said}");
 }
 
