@@ -148,6 +148,11 @@ impl Tunnel {
         self.peer(id).and_then(|peer| peer.authentic_at)
     }
 
+    /// Since when a peer is called and has not answered, if it is.
+    pub fn called_since(&self, id: PeerId) -> Option<Instant> {
+        self.peer(id)?.attempt.as_ref().map(|attempt| attempt.first_at)
+    }
+
     /// Sends a peer a sign of life now, if there is a session.
     pub fn keep_alive(&mut self, now: Instant, id: PeerId) {
         if let Some(peer) = self.peers.get_mut(id.0 as usize).and_then(Option::as_mut) {

@@ -13,7 +13,7 @@ use std::rc::Rc;
 use lasthop_daemon::recording::Recorder;
 use lasthop_proto::link::hybrid::{Fate, Frame, PacketNumber, State};
 use lasthop_proto::packet::Ecn;
-use lasthop_proto::time::Instant;
+use lasthop_proto::time::{Duration, Instant};
 use lasthop_tunnel::wire::{HEADER, TAG};
 use lasthop_tunnel::{Arrival, Carrier, Event, PeerId, Start, Tunnel, TunnelConfig};
 
@@ -29,6 +29,9 @@ use crate::recording::hop::{SharedRecorder, Tape};
 
 /// Frames that a peer gets in its turn: no fewer than one reading of the device gives.
 const TURN: usize = 256;
+/// A peer is silent when it has not answered for so long, and so many round trips.
+const UNANSWERED: Duration = Duration::from_secs(1);
+const UNANSWERED_TRIPS: u64 = 4;
 /// Packets for the device that wait at most.
 const MOST_OUT: usize = 8_192;
 
@@ -60,6 +63,15 @@ pub struct EngineCounters {
     pub looped: u64,
     /// Packets for the device that were dropped, as it took none.
     pub overflow: u64,
+}
+
+/// What is heard of a peer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Hearing {
+    /// When something authentic came last.
+    pub last: Option<Instant>,
+    /// Whether it has had to answer for longer than it takes.
+    pub unanswered: bool,
 }
 
 /// Where packets come from.
@@ -168,6 +180,24 @@ impl Engine {
     /// The peers, to be asked for what takes some reckoning.
     pub fn links_mut(&mut self) -> impl Iterator<Item = &mut Link> {
         self.links.iter_mut().flatten()
+    }
+
+    /// What is heard of the peers, in their order.
+    pub fn hearings(&self, now: Instant) -> Vec<Hearing> {
+        let places = self.links.iter().zip(0..).filter_map(|(link, id)| Some((link.as_ref()?, PeerId(id))));
+        places.map(|(link, id)| self.hearing(now, link, id)).collect()
+    }
+
+    fn hearing(&self, now: Instant, link: &Link, id: PeerId) -> Hearing {
+        let last = self.tunnel.heard(id);
+        let asked = [link.asked, self.tunnel.called_since(id)].into_iter().flatten();
+        let since = match self.inner {
+            Inner::Routed { .. } => asked.filter(|asked| last.is_none_or(|last| last < *asked)).min(),
+            // The other end of a bridge gives signs of life all the time.
+            Inner::Bridged(_) => last,
+        };
+        let patience = UNANSWERED.max(link.hop.round_trip() * UNANSWERED_TRIPS);
+        Hearing { last, unanswered: link.up && since.is_some_and(|since| now.since(since) > patience) }
     }
 
     /// What was counted.
@@ -373,6 +403,10 @@ impl Engine {
                 _ => Ecn::NotEct,
             };
             let number = link.on_frame(&outgoing, self.scratch.len());
+            let heard = self.tunnel.heard(id);
+            if outgoing.frame.elicits() && link.asked.is_none_or(|asked| heard >= Some(asked)) {
+                link.asked = Some(now);
+            }
             // Without a session any more it is lost, as on the way.
             if let Ok(to) = self.tunnel.seal(now, id, number, &mut self.scratch) {
                 outbox.put(Datagram { to, from: link.local, ecn, bytes: &self.scratch });

@@ -294,6 +294,38 @@ fn an_end_that_moves_is_followed() {
     assert!(got[0].len() > 2_900 && got[0].is_sorted(), "{}", got[0].len());
 }
 
+/// Whether each end takes the other for silent.
+fn unanswered(world: &World) -> [bool; 2] {
+    [0, 1].map(|end| world.ends[end].hearings(world.now)[0].unanswered)
+}
+
+#[test]
+fn an_outage_is_told_from_having_nothing_to_say() {
+    let mut world = World::new(0);
+    for number in 0..100 {
+        world.offer(0, packet(0, GRE, number, 1000));
+        world.run(10);
+    }
+    // The receiver has sent feedback, to which there is no answer.
+    for _ in 0..30 {
+        world.run(1_000);
+        assert_eq!(unanswered(&world), [false; 2]);
+    }
+    world.loss = 1_000_000;
+    let cut = world.now;
+    for (number, is_silent) in [(100, false), (101, true), (102, true)] {
+        world.offer(0, packet(0, GRE, number, 1000));
+        world.run(600);
+        assert_eq!(unanswered(&world), [is_silent, false], "{number}");
+    }
+    let last = world.ends[0].hearings(world.now)[0].last;
+    assert!(last.is_some_and(|last| last <= cut && world.link(0).up));
+    world.loss = 0;
+    world.offer(0, packet(0, GRE, 104, 1000));
+    world.run(1_000);
+    assert_eq!(unanswered(&world), [false; 2]);
+}
+
 #[test]
 fn packets_are_made_to_fit_a_narrow_path() {
     let mut world = World::new(0);

@@ -104,6 +104,8 @@ pub struct Link {
     pub path: Option<SocketAddr>,
     /// This end's address that it sends to.
     pub local: Option<IpAddr>,
+    /// When it was first sent something that it has to answer, since it was heard last before that.
+    pub asked: Option<Instant>,
     /// Bytes of UDP payload that the path is known to take, and what is hoped for until then.
     size: u16,
     optimistic_until: Option<Instant>,
@@ -132,6 +134,7 @@ impl Link {
             since: None,
             path: None,
             local: None,
+            asked: None,
             size: lasthop_tunnel::pmtu::BASE,
             optimistic_until: None,
             comparison: (plan.ab > 0).then(|| Comparison::new(plan.ab, plan.ab_keys)),

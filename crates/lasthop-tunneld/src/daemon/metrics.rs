@@ -103,8 +103,11 @@ fn register_peers(registry: &mut Registry, peers: &[PeerSnapshot]) {
         }
         registry.register_with_unit(name, help, Unit::Bytes, family);
     }
-    let gauges: [(&str, &str, Read<f64>); 7] = [
+    let gauges: [(&str, &str, Read<f64>); 8] = [
         ("up", "Whether there is a session", |peer| f64::from(u8::from(peer.up))),
+        ("unanswered", "Whether what was sent to the peer is not answered for 1 s and four round trips", |peer| {
+            f64::from(u8::from(peer.unanswered))
+        }),
         ("loss", "Share of datagrams to the peer lost in the last 2 s", |peer| peer.loss),
         ("rate", "Bits per second that are sent to the peer at most, given or found", |peer| peer.rate as f64),
         ("congested", "Whether the way to the peer is full", |peer| f64::from(u8::from(peer.state == "congested"))),
@@ -119,13 +122,19 @@ fn register_peers(registry: &mut Registry, peers: &[PeerSnapshot]) {
         }
         registry.register(name, help, family);
     }
-    let trips = Family::<OfPeer, Gauge<f64, AtomicU64>>::default();
-    for peer in peers {
-        if let Some(trip) = peer.rtt_seconds {
-            trips.get_or_create(&of(peer)).set(trip);
+    let times: [(&str, &str, Read<Option<f64>>); 2] = [
+        ("round_trip", "The hop's round trip", |peer| peer.rtt_seconds),
+        ("last_heard", "Time since something authentic came from the peer", |peer| peer.heard_seconds),
+    ];
+    for (name, help, read) in times {
+        let family = Family::<OfPeer, Gauge<f64, AtomicU64>>::default();
+        for peer in peers {
+            if let Some(time) = read(peer) {
+                family.get_or_create(&of(peer)).set(time);
+            }
         }
+        registry.register_with_unit(name, help, Unit::Seconds, family);
     }
-    registry.register_with_unit("round_trip", "The hop's round trip", Unit::Seconds, trips);
 }
 
 /// Repaired and unrepaired flows, of peers with some that go unrepaired.

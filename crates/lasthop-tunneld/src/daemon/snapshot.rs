@@ -6,7 +6,7 @@ use lasthop_tunnel::Drop;
 use serde::{Deserialize, Serialize};
 
 use crate::comparison::{ArmCounters, Findings};
-use crate::engine::Engine;
+use crate::engine::{Engine, Hearing};
 use crate::link::{Link, Tally, shown};
 
 /// Packets and bytes.
@@ -58,6 +58,10 @@ pub struct PeerSnapshot {
     pub up: bool,
     /// For how long.
     pub up_seconds: Option<f64>,
+    /// How long ago something came from it that nobody else can have sent.
+    pub heard_seconds: Option<f64>,
+    /// Whether it has not answered what was sent to it for 1 s and four round trips.
+    pub unanswered: bool,
     /// Where it is reached.
     pub address: Option<String>,
     /// Bytes of a packet of the inner network that fit.
@@ -163,7 +167,9 @@ impl ComparisonSnapshot {
 impl Snapshot {
     /// What an engine has done.
     pub fn of(engine: &mut Engine, now: Instant, unsent: u64) -> Self {
-        let peers = engine.links_mut().map(|link| PeerSnapshot::of(link, now)).collect();
+        let hearings = engine.hearings(now);
+        let peers =
+            engine.links_mut().zip(hearings).map(|(link, hearing)| PeerSnapshot::of(link, hearing, now)).collect();
         let (own, session) = (engine.counters(), engine.session_counters());
         let dropped = |reasons: &[Drop]| reasons.iter().map(|reason| session.dropped[*reason as usize]).sum();
         Self {
@@ -182,13 +188,15 @@ impl Snapshot {
 }
 
 impl PeerSnapshot {
-    fn of(link: &mut Link, now: Instant) -> Self {
+    fn of(link: &mut Link, hearing: Hearing, now: Instant) -> Self {
         let (counters, hop) = (link.counters, link.hop_counters());
         let seconds = |nanos: u64| nanos as f64 / 1e9;
         Self {
             name: link.plan.name.clone(),
             up: link.up,
             up_seconds: link.since.map(|since| seconds(now.since(since).as_nanos())),
+            heard_seconds: hearing.last.map(|last| seconds(now.since(last).as_nanos())),
+            unanswered: hearing.unanswered,
             address: link.path.map(shown),
             mtu: link.mtu(now),
             rate: link.hop.rate(),

@@ -254,6 +254,18 @@ fn when_the_other_end_dies_frames_go_as_they_are() {
 }
 
 #[test]
+fn an_end_that_gives_no_sign_of_life_is_known_to_be_silent() {
+    let mut world = World::up(1500, 0);
+    let is_silent = |world: &World| world.ends[0].as_ref().is_some_and(|end| end.hearings(world.now)[0].unanswered);
+    assert!(!is_silent(&world));
+    world.ends[1] = None;
+    world.run(900);
+    assert!(!is_silent(&world));
+    world.run(300);
+    assert!(is_silent(&world));
+}
+
+#[test]
 fn an_end_that_goes_away_says_so() {
     let mut world = World::up(1500, 0);
     world.ends[1].as_mut().unwrap().close(world.now);

@@ -71,13 +71,14 @@ fn state(peer: &Value) -> String {
         Some(seconds) => {
             let trip = at(peer, "/rtt_seconds").map_or(String::new(), |trip| format!(", {:.1} ms", trip * 1e3));
             let (address, mtu) = (word(peer, "/address"), number(peer, "/mtu"));
-            let loss = number(peer, "/loss") * 100.0;
-            let (sends, repair) = (rate(number(peer, "/rate")), word(peer, "/state"));
+            let sends = rate(number(peer, "/rate"));
+            let goes = if peer.pointer("/unanswered").and_then(Value::as_bool) == Some(true) {
+                format!("nothing heard for {}", span(number(peer, "/heard_seconds")))
+            } else {
+                format!("{:.1} % lost, {}", number(peer, "/loss") * 100.0, word(peer, "/state"))
+            };
             let found = if peer.pointer("/finds_rate").and_then(Value::as_bool) == Some(true) { " found" } else { "" };
-            format!(
-                "{name}: at {address} for {}{trip}, {sends}{found}, {loss:.1} % lost, {repair}, MTU {mtu}",
-                span(seconds)
-            )
+            format!("{name}: at {address} for {}{trip}, {sends}{found}, {goes}, MTU {mtu}", span(seconds))
         }
     }
 }
@@ -227,5 +228,15 @@ mod tests {
              from it: 2 packets, 120 B, 0.00 kbit/s now; 3 restored by a code, 0 out of order\n  \
              repair: 4 sent again, 5 ahead of losses, 0 given up; 2.5 % of all bytes sent\nvan: no session\n"
         );
+    }
+
+    #[test]
+    fn a_peer_that_does_not_answer_is_said_to_be_silent() {
+        let answer = json!({ "peers": [{
+            "name": "shore", "up_seconds": 60.0, "address": "192.0.2.7:51900", "rtt_seconds": 0.0305, "loss": 0.0,
+            "rate": 9_500_000, "state": "silent", "mtu": 1442, "heard_seconds": 12.3, "unanswered": true,
+        }] });
+        let line = "shore: at 192.0.2.7:51900 for 1 min, 30.5 ms, 9.5 Mbit/s, nothing heard for 12 s, MTU 1442\n";
+        assert!(status(&answer, None).ends_with(line), "{}", status(&answer, None));
     }
 }
